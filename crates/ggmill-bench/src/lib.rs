@@ -1,0 +1,1 @@
+//! Benchmarks of ggmill and their recorded results.

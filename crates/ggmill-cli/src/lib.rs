@@ -1,0 +1,1 @@
+//! The ggmill command: the toolkit for GGUF model files.

@@ -1,0 +1,2 @@
+//! The `ggmill` command.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Checkpoints into GGUF: sources, recipes, plans and the run that streams them.

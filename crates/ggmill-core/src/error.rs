@@ -1,0 +1,258 @@
+//! What can go wrong, where, and whose fault it is.
+
+use alloc::boxed::Box;
+use core::fmt;
+
+use crate::{GgmlType, RawStr, ValueType};
+
+/// A result with this crate's [`Error`].
+pub type Result<T, E = Error> = core::result::Result<T, E>;
+
+/// Why an error arose, sorted by blame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The bytes do not begin like a GGUF file.
+    NotGguf,
+    /// A GGUF file of a version that is not 1, 2 or 3.
+    Version,
+    /// The bytes end before the file does: an incomplete download or copy.
+    Truncated,
+    /// The bytes contradict themselves or the specification in a way that cannot be represented.
+    Malformed,
+    /// Within the format, beyond the [`Limits`](crate::Limits) in force.
+    Limit,
+    /// Well formed, but this library does not interpret it (a tensor type nobody has published, say).
+    Unsupported,
+    /// A key or tensor that was asked for is not there.
+    Missing,
+    /// A value is there and has another type than was asked for.
+    WrongType,
+    /// The caller broke a rule of the interface; never caused by what a file says.
+    Misuse,
+}
+
+/// What an error is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Subject<'a> {
+    /// The metadata pair with this key.
+    Key(RawStr<'a>),
+    /// The tensor with this name.
+    Tensor(RawStr<'a>),
+}
+
+/// An error with its kind, the absolute byte offset it was found at, and the key or tensor it is about. The size of a pointer.
+///
+/// The message says what was found and what was expected, in lower case and without a full stop:
+///
+/// ```
+/// use ggmill_core::{ErrorKind, Gguf};
+/// let error = Gguf::parse(&b"<!DOCTYPE html>........."[..]).err().ok_or("an error")?;
+/// assert_eq!(error.kind(), ErrorKind::NotGguf);
+/// assert_eq!(error.to_string(), r#"offset 0x0: begins with "<!DO", expected "GGUF""#);
+/// # Ok::<(), &str>(())
+/// ```
+pub struct Error(Box<Inner>);
+
+struct Inner {
+    kind: ErrorKind,
+    offset: Option<u64>,
+    subject: OwnedSubject,
+    detail: Detail,
+}
+
+enum OwnedSubject {
+    None,
+    Key(Box<[u8]>),
+    Tensor(Box<[u8]>),
+}
+
+/// The facts behind a message. Private, so that detail can grow without breaking anyone.
+#[derive(Debug)]
+pub(crate) enum Detail {
+    Magic { found: [u8; 4] },
+    Version { found: u32 },
+    Ends { what: &'static str, needs: u64, remain: u64 },
+    Count { what: &'static str, count: u64, least: u64, remain: u64 },
+    Limit { what: &'static str, found: u64, limit: u64 },
+    UnknownValueType { found: u32 },
+    Alignment { found: u64 },
+    AlignmentType { found: ValueType },
+    AlignmentsDiffer { first: u32, second: u32 },
+    Elements,
+    Bytes { ggml_type: GgmlType },
+    RowNotBlocks { row: u64, ggml_type: GgmlType, block: u32 },
+    OffsetOverflow { offset: u64 },
+    DataOutside { start: u64, end: u64, file: u64 },
+    Overlap { start: u64, other: Box<[u8]>, other_end: u64 },
+    UnknownTensorType { found: GgmlType },
+    WrongType { found: ValueType, expected: &'static str },
+    DoesNotFit { expected: &'static str },
+    NotUtf8 { valid_up_to: usize },
+    KeyMissing,
+    TensorMissing,
+    Changed,
+    NotLoaded { start: u64, end: u64, loaded: u64 },
+    Row { row: u64, rows: u64 },
+    Other(&'static str),
+    Written { expected: u64, found: u64 },
+}
+
+impl Error {
+    #[cold]
+    pub(crate) fn new(kind: ErrorKind, detail: Detail) -> Self {
+        Self(Box::new(Inner { kind, offset: None, subject: OwnedSubject::None, detail }))
+    }
+
+    #[must_use]
+    pub(crate) fn at(mut self, offset: u64) -> Self {
+        self.0.offset.get_or_insert(offset);
+        self
+    }
+
+    #[must_use]
+    pub(crate) fn key(mut self, key: &[u8]) -> Self {
+        if matches!(self.0.subject, OwnedSubject::None) {
+            self.0.subject = OwnedSubject::Key(shortened(key));
+        }
+        self
+    }
+
+    #[must_use]
+    pub(crate) fn tensor(mut self, name: &[u8]) -> Self {
+        if matches!(self.0.subject, OwnedSubject::None) {
+            self.0.subject = OwnedSubject::Tensor(shortened(name));
+        }
+        self
+    }
+
+    /// Which sort of error this is.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// The absolute offset in the file, where there is one.
+    pub fn offset(&self) -> Option<u64> {
+        self.0.offset
+    }
+
+    /// The key or tensor the error is about, where there is one.
+    pub fn subject(&self) -> Option<Subject<'_>> {
+        match &self.0.subject {
+            OwnedSubject::None => None,
+            OwnedSubject::Key(key) => Some(Subject::Key(RawStr::new(key))),
+            OwnedSubject::Tensor(name) => Some(Subject::Tensor(RawStr::new(name))),
+        }
+    }
+
+    /// For a file that ends too early: the least length in bytes it would need, as far as is known.
+    pub fn needed_length(&self) -> Option<u64> {
+        match self.0.detail {
+            Detail::DataOutside { end, .. } => Some(end),
+            Detail::Ends { needs, .. } => self.0.offset?.checked_add(needs),
+            _ => None,
+        }
+    }
+}
+
+/// A subject is kept for a message, not for reference: a name of a gigabyte is cut.
+fn shortened(name: &[u8]) -> Box<[u8]> {
+    const LONGEST: usize = 256;
+    name.get(..LONGEST).unwrap_or(name).into()
+}
+
+pub(crate) fn shortened_name(name: &[u8]) -> Box<[u8]> {
+    shortened(name)
+}
+
+impl fmt::Display for Detail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Magic { found } => write!(f, "begins with {:?}, expected \"GGUF\"", RawStr::new(found)),
+            Self::Version { found } => write!(f, "version {found}, expected 1, 2 or 3"),
+            Self::Ends { what, needs, remain } => write!(f, "{what} needs {needs} bytes, {remain} remain in the file"),
+            Self::Count { what, count, least, remain } => {
+                write!(f, "{count} {what} need at least {least} bytes each, {remain} remain in the file")
+            }
+            Self::Limit { what, found, limit } => write!(f, "{what} {found}, the limit is {limit}"),
+            Self::UnknownValueType { found } => write!(f, "value type {found}, expected 0 to 12"),
+            Self::Alignment { found } => write!(f, "alignment {found}, expected a positive multiple of 8 below 2^32"),
+            Self::AlignmentType { found } => write!(f, "alignment has type {found}, expected u32"),
+            Self::AlignmentsDiffer { first, second } => write!(f, "alignment {second}, after another pair with this key said {first}"),
+            Self::Elements => write!(f, "the number of elements exceeds 64 bits"),
+            Self::Bytes { ggml_type } => write!(f, "the size in bytes as {ggml_type} exceeds 64 bits"),
+            Self::RowNotBlocks { row, ggml_type, block } => {
+                write!(f, "rows of {row} elements, expected a multiple of {block}, the block of {ggml_type}")
+            }
+            Self::OffsetOverflow { offset } => write!(f, "data offset {offset} exceeds 64 bits when counted from the start of the file"),
+            Self::DataOutside { start, end, file } => write!(f, "data from {start} to {end}, the file ends at {file}"),
+            Self::Overlap { start, other, other_end } => {
+                write!(f, "data from {start} overlaps tensor {:?}, whose data ends at {other_end}", RawStr::new(other))
+            }
+            Self::UnknownTensorType { found } => write!(f, "{found} is not known, its data cannot be read"),
+            Self::WrongType { found, expected } => write!(f, "is {found}, expected {expected}"),
+            Self::DoesNotFit { expected } => write!(f, "the value does not fit {expected}"),
+            Self::NotUtf8 { valid_up_to } => write!(f, "not UTF-8 from byte {valid_up_to} of the string"),
+            Self::KeyMissing => write!(f, "no such key"),
+            Self::TensorMissing => write!(f, "no such tensor"),
+            Self::Changed => write!(f, "the bytes are not those that were opened: something changed the file meanwhile"),
+            Self::NotLoaded { start, end, loaded } => write!(f, "data from {start} to {end}, {loaded} bytes of the file are in memory"),
+            Self::Row { row, rows } => write!(f, "row {row}, the tensor has {rows}"),
+            Self::Other(text) => f.write_str(text),
+            Self::Written { expected, found } => write!(f, "{found} bytes of data, the plan has {expected}"),
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut place = false;
+        if let Some(offset) = self.0.offset {
+            write!(f, "offset {offset:#x}")?;
+            place = true;
+        }
+        if let Some(subject) = self.subject() {
+            f.write_str(if place { ", " } else { "" })?;
+            match subject {
+                Subject::Key(key) => write!(f, "key {key:?}")?,
+                Subject::Tensor(name) => write!(f, "tensor {name:?}")?,
+            }
+            place = true;
+        }
+        f.write_str(if place { ": " } else { "" })?;
+        fmt::Display::fmt(&self.0.detail, f)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {self}", self.0.kind)
+    }
+}
+
+impl core::error::Error for Error {}
+
+/// Turns "there is no such key or tensor" into `None`, for values that may be absent.
+///
+/// ```
+/// use ggmill_core::{Gguf, Optional as _};
+/// let empty = b"GGUF\x03\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+/// let model = Gguf::parse(&empty[..])?;
+/// assert_eq!(model.metadata().str("general.name").optional()?, None);
+/// # Ok::<(), ggmill_core::Error>(())
+/// ```
+pub trait Optional<T> {
+    /// `Ok(None)` for [`ErrorKind::Missing`]; every other error stays one.
+    fn optional(self) -> Result<Option<T>>;
+}
+
+impl<T> Optional<T> for Result<T> {
+    fn optional(self) -> Result<Option<T>> {
+        match self {
+            Ok(value) => Ok(Some(value)),
+            Err(error) if error.kind() == ErrorKind::Missing => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}

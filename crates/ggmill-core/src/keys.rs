@@ -1,0 +1,64 @@
+//! The standard metadata keys, by name (specification, "Standardized key-value pairs", and the keys llama.cpp has added since).
+//!
+//! Keys that belong to an architecture (`llama.context_length`) are data of `ggmill-arch`; here are those every file may have.
+
+macro_rules! keys {
+    ($($(#[$doc:meta])* $name:ident = $key:literal;)*) => {
+        $($(#[$doc])* pub const $name: &str = $key;)*
+    };
+}
+
+keys! {
+    /// What architecture the model implements. Required.
+    GENERAL_ARCHITECTURE = "general.architecture";
+    /// The alignment of tensor data: u32, a multiple of 8; 32 when absent.
+    GENERAL_ALIGNMENT = "general.alignment";
+    /// The version of the quantization format: u32, required when any tensor is quantized. Currently 2.
+    GENERAL_QUANTIZATION_VERSION = "general.quantization_version";
+    /// What most tensors are: u32, a [`FileType`](crate::FileType).
+    GENERAL_FILE_TYPE = "general.file_type";
+    /// What kind of file it is: `model`, `adapter`, `imatrix`, `mmproj`, `vocab`.
+    GENERAL_TYPE = "general.type";
+    /// The model's name for people.
+    GENERAL_NAME = "general.name";
+    /// The model's author.
+    GENERAL_AUTHOR = "general.author";
+    /// The model's version.
+    GENERAL_VERSION = "general.version";
+    /// The organization the model comes from.
+    GENERAL_ORGANIZATION = "general.organization";
+    /// The name of the base model or its family.
+    GENERAL_BASENAME = "general.basename";
+    /// What the base model was tuned towards.
+    GENERAL_FINETUNE = "general.finetune";
+    /// Free text about the model.
+    GENERAL_DESCRIPTION = "general.description";
+    /// Size class, such as `8x7B`.
+    GENERAL_SIZE_LABEL = "general.size_label";
+    /// An SPDX licence expression.
+    GENERAL_LICENSE = "general.license";
+    /// The model's home page.
+    GENERAL_URL = "general.url";
+    /// The model's repository.
+    GENERAL_REPO_URL = "general.repo_url";
+    /// The number of this shard, from 0: u16.
+    SPLIT_NO = "split.no";
+    /// The number of shards: u16.
+    SPLIT_COUNT = "split.count";
+    /// The number of tensors in all shards: i32.
+    SPLIT_TENSORS_COUNT = "split.tensors.count";
+    /// The tokenizer's model: `llama`, `gpt2`, `bert`, ….
+    TOKENIZER_MODEL = "tokenizer.ggml.model";
+    /// The pre-tokenizer's name.
+    TOKENIZER_PRE = "tokenizer.ggml.pre";
+    /// The tokens, by id: an array of strings.
+    TOKENIZER_TOKENS = "tokenizer.ggml.tokens";
+    /// The tokens' scores: an array of f32.
+    TOKENIZER_SCORES = "tokenizer.ggml.scores";
+    /// The tokens' types: an array of i32.
+    TOKENIZER_TOKEN_TYPE = "tokenizer.ggml.token_type";
+    /// The merges of a BPE tokenizer: an array of strings.
+    TOKENIZER_MERGES = "tokenizer.ggml.merges";
+    /// The chat template, in Jinja.
+    TOKENIZER_CHAT_TEMPLATE = "tokenizer.chat_template";
+}

@@ -1,0 +1,62 @@
+#![doc = include_str!("../README.md")]
+//!
+//! # Reading
+//!
+//! ```
+//! # use ggmill_core::{Builder, Gguf, MetadataBuf};
+//! # let mut metadata = MetadataBuf::new();
+//! # metadata.set("general.architecture", "llama");
+//! # metadata.set("tokenizer.ggml.tokens", ["<s>", "</s>"].as_slice());
+//! # let file = Builder::new().metadata(metadata).plan()?.header().to_vec();
+//! let model = Gguf::parse(file)?;
+//! println!("{}", model.metadata().str("general.architecture")?);
+//! for token in model.metadata().array("tokenizer.ggml.tokens")?.strings().into_iter().flatten() {
+//!     println!("{}", token?);
+//! }
+//! # Ok::<(), ggmill_core::Error>(())
+//! ```
+//!
+//! [`Gguf::parse`] takes anything that is bytes. Those who fetch the bytes themselves feed a [`Decoder`]. Either way [`Limits`] and the length of the file bound
+//! what is believed, and an [`Error`] says what is wrong, where, and about which key or tensor.
+//!
+//! # Writing
+//!
+//! Declare with a [`Builder`], lay out with [`Builder::plan`], stream with a [`Writer`].
+#![no_std]
+#![forbid(unsafe_code)]
+#![warn(clippy::indexing_slicing, clippy::arithmetic_side_effects, clippy::string_slice)]
+
+extern crate alloc;
+
+mod align;
+mod bytes;
+mod error;
+mod gguf;
+mod index;
+pub mod keys;
+mod limits;
+mod metadata;
+mod read;
+mod shape;
+mod shard;
+mod tensor;
+mod text;
+mod types;
+mod value;
+mod write;
+
+pub use align::Alignment;
+pub use bytes::Endian;
+pub use error::{Error, ErrorKind, Optional, Result, Subject};
+pub use gguf::Gguf;
+pub use index::Index;
+pub use limits::Limits;
+pub use metadata::{Metadata, Pair};
+pub use read::{Decoder, Progress};
+pub use shape::Shape;
+pub use shard::{ShardName, Split, shard_file_name};
+pub use tensor::{Tensor, Tensors};
+pub use text::RawStr;
+pub use types::{BlockLayout, FileType, GgmlType, ValueType};
+pub use value::{Array, Elements, Value};
+pub use write::{Builder, MetadataBuf, Plan, PlannedTensor, Sink, ToValue, WriteError, Writer};

@@ -1,0 +1,36 @@
+/// How much a header may ask for before it is refused with [`ErrorKind::Limit`](crate::ErrorKind::Limit).
+///
+/// The defaults are on everywhere and far above any file seen in the world. They bound time and memory beyond what the length of the file already bounds;
+/// "too big for me" is its own error kind, so that it is never mistaken for "malformed".
+///
+/// ```
+/// use ggmill_core::{Gguf, Limits};
+/// let limits = Limits { dimensions: 6, ..Limits::default() };
+/// let empty = b"GGUF\x03\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+/// assert_eq!(Gguf::parse_with(&empty[..], &limits)?.tensors().len(), 0);
+/// # Ok::<(), ggmill_core::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "built with `..Limits::default()`; a new limit is a minor release")]
+pub struct Limits {
+    /// Metadata pairs in one file.
+    pub pairs: u64,
+    /// Tensors in one file.
+    pub tensors: u64,
+    /// Bytes of one string: keys, names, values, array elements. The C reader's limit is the same 1 GiB.
+    pub string_bytes: u64,
+    /// Elements of one array. The C reader's limit is the same 2³⁰.
+    pub array_elements: u64,
+    /// Arrays within arrays: 1 allows plain arrays only.
+    pub array_depth: u32,
+    /// Dimensions of one tensor, at most [`Shape::MAX_DIMENSIONS`](crate::Shape::MAX_DIMENSIONS).
+    pub dimensions: u32,
+    /// Bytes before the tensor data.
+    pub header_bytes: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { pairs: 1 << 20, tensors: 1 << 20, string_bytes: 1 << 30, array_elements: 1 << 30, array_depth: 8, dimensions: 4, header_bytes: 4 << 30 }
+    }
+}

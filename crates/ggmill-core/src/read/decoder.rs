@@ -1,0 +1,88 @@
+use alloc::vec::Vec;
+
+use crate::bytes::Stop;
+use crate::error::{Error, ErrorKind, Result};
+use crate::read::{parser::Parser, truncated};
+use crate::{Gguf, Limits};
+
+/// The header parser for those who do the reading themselves: positioned reads, a browser's `Blob`, HTTP ranges.
+///
+/// Feed it the file from its start in pieces of any size; it says how many bytes it needs next, or that the header is complete. It reads nothing by itself and
+/// asks for no tensor data. Whatever the pieces, the answer is that of [`Gguf::parse`] on the whole.
+///
+/// ```
+/// # use ggmill_core::{Builder, Decoder, Limits, MetadataBuf, Progress};
+/// # let mut metadata = MetadataBuf::new();
+/// # metadata.set("general.architecture", "llama");
+/// # let file = Builder::new().metadata(metadata).plan()?.header().to_vec();
+/// let mut decoder = Decoder::new(Some(file.len() as u64), &Limits::default());
+/// let mut read = 0;
+/// while let Progress::Needs(end) = decoder.feed(&file[read..])? {
+///     read = end as usize; // … fetch up to there, or further
+/// #   unreachable!();
+/// }
+/// let header = decoder.finish()?;
+/// assert_eq!(header.metadata().str("general.architecture")?, "llama");
+/// # Ok::<(), ggmill_core::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Decoder {
+    parser: Parser,
+    header: Vec<u8>,
+    complete: bool,
+}
+
+/// How far a [`Decoder`] has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "there is no third")]
+pub enum Progress {
+    /// The header goes on: the first so many bytes of the file are needed before anything more can be said. Feeding more than that is welcome.
+    Needs(u64),
+    /// The header is complete; [`Decoder::finish`] has it.
+    Complete,
+}
+
+impl Decoder {
+    /// A decoder for a file of `file_len` bytes, or of a length nobody knows yet.
+    ///
+    /// With a length, counts and tensor data are held against it. Without one they cannot be; [`Gguf::index`] then has no `file_len`.
+    pub fn new(file_len: Option<u64>, limits: &Limits) -> Self {
+        Self { parser: Parser::new(limits, file_len), header: Vec::new(), complete: false }
+    }
+
+    /// Takes the next bytes of the file. What lies behind the header is dropped.
+    pub fn feed(&mut self, bytes: &[u8]) -> Result<Progress> {
+        if self.complete {
+            return Ok(Progress::Complete);
+        }
+        self.header.extend_from_slice(bytes);
+        match self.parser.advance(&self.header) {
+            Ok(()) => {
+                self.complete = true;
+                self.header.truncate(usize::try_from(self.parser.position()).unwrap_or(usize::MAX));
+                Ok(Progress::Complete)
+            }
+            Err(Stop::Need(end)) => Ok(Progress::Needs(end)),
+            Err(Stop::Fail(error)) => Err(error),
+        }
+    }
+
+    /// Bytes of the file taken so far: the next piece to feed begins there.
+    pub fn position(&self) -> u64 {
+        self.header.len() as u64
+    }
+
+    /// The parsed header with its bytes. Fails when the file ended before its header did, and when its layout is bad.
+    pub fn finish(mut self) -> Result<Gguf<Vec<u8>>> {
+        if !self.complete {
+            return Err(match self.parser.advance(&self.header) {
+                Err(Stop::Fail(error)) => error,
+                Err(Stop::Need(end)) => truncated(end, self.header.len() as u64),
+                Ok(()) => Error::new(ErrorKind::Misuse, crate::error::Detail::Changed),
+            });
+        }
+        let index = self.parser.finish(&self.header)?;
+        self.header.shrink_to_fit();
+        Ok(Gguf::from_parts(index, self.header))
+    }
+}

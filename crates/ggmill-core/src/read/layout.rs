@@ -1,0 +1,90 @@
+//! Where each tensor's data lie: the second half of reading, once the whole header is known.
+
+use alloc::vec::Vec;
+
+use crate::error::{Detail, Error, ErrorKind, Result, shortened_name};
+use crate::index::{Index, TensorEntry};
+use crate::read::parser::RawTensor;
+use crate::{Alignment, keys};
+
+/// Fills in alignment, data offset and tensors, and refuses what cannot be read safely. `bytes` hold the header.
+pub(crate) fn lay_out(index: &mut Index, raw: Vec<RawTensor>, bytes: &[u8]) -> Result<()> {
+    index.alignment = alignment(index, bytes)?;
+    index.data_offset = index.alignment.align(index.header_len).ok_or_else(|| Error::new(ErrorKind::Malformed, Detail::OffsetOverflow { offset: 0 }))?;
+    let mut tensors = Vec::with_capacity(raw.len());
+    for tensor in raw {
+        let (at, name) = (tensor.info, tensor.name);
+        let placed = place(&tensor, index.data_offset, index.file_len).map_err(|error| error.at(at).tensor(name.of(bytes)))?;
+        tensors.push(placed);
+    }
+    index.tensors = tensors;
+    overlaps(index, bytes)
+}
+
+/// `general.alignment`, of any integer type; 32 when absent. Two pairs that disagree would be two readings of one file.
+fn alignment(index: &Index, bytes: &[u8]) -> Result<Alignment> {
+    let mut found: Option<Alignment> = None;
+    for pair in index.metadata(bytes).all(keys::GENERAL_ALIGNMENT.as_bytes()) {
+        let fail = |error: Error| error.at(pair.value_offset()).key(keys::GENERAL_ALIGNMENT.as_bytes());
+        let value = pair.value()?;
+        let number = match value.as_i128() {
+            Some(number) => u64::try_from(number).unwrap_or(0),
+            None => return Err(fail(Error::new(ErrorKind::WrongType, Detail::AlignmentType { found: pair.value_type() }))),
+        };
+        let this = Alignment::new(number).map_err(fail)?;
+        match found {
+            Some(first) if first != this => {
+                let detail = Detail::AlignmentsDiffer { first: first.get(), second: this.get() };
+                return Err(fail(Error::new(ErrorKind::Malformed, detail)));
+            }
+            _ => found = Some(this),
+        }
+    }
+    Ok(found.unwrap_or_default())
+}
+
+/// The place of one tensor's data, held against the end of the file where that is known.
+fn place(tensor: &RawTensor, data_offset: u64, file_len: Option<u64>) -> Result<TensorEntry> {
+    let &RawTensor { info, name, shape, ggml_type, offset } = tensor;
+    let size = match ggml_type.layout() {
+        None => None,
+        Some(layout) => {
+            let row = shape.row_len();
+            if shape.elements() > 0 && !row.is_multiple_of(u64::from(layout.elements)) {
+                return Err(Error::new(ErrorKind::Malformed, Detail::RowNotBlocks { row, ggml_type, block: layout.elements }));
+            }
+            let size = layout.bytes_for(shape.elements());
+            Some(size.ok_or_else(|| Error::new(ErrorKind::Malformed, Detail::Bytes { ggml_type }))?)
+        }
+    };
+    let start = data_offset.checked_add(offset);
+    let end = start.and_then(|start| start.checked_add(size.unwrap_or(0)));
+    let (Some(start), Some(end)) = (start, end) else {
+        return Err(Error::new(ErrorKind::Malformed, Detail::OffsetOverflow { offset }));
+    };
+    // An empty tensor has no data that could be missing, so its offset is not held against the end.
+    let has_data = size != Some(0);
+    if let Some(file) = file_len.filter(|&file| has_data && end > file) {
+        return Err(Error::new(ErrorKind::Truncated, Detail::DataOutside { start, end, file }));
+    }
+    Ok(TensorEntry { name, shape, ggml_type, info, start, size })
+}
+
+/// No two tensors may share a byte: overlapping ranges let a small file stand for a huge model.
+fn overlaps(index: &Index, bytes: &[u8]) -> Result<()> {
+    let mut by_start: Vec<&TensorEntry> = index.tensors.iter().filter(|tensor| tensor.size != Some(0)).collect();
+    by_start.sort_unstable_by_key(|tensor| (tensor.start, tensor.info));
+    let mut before: Option<(&TensorEntry, u64)> = None;
+    for tensor in by_start {
+        // Of a type nobody knows it is certain only that it takes at least a byte.
+        let end = tensor.start.saturating_add(tensor.size.unwrap_or(1));
+        if let Some((other, other_end)) = before
+            && tensor.start < other_end
+        {
+            let detail = Detail::Overlap { start: tensor.start, other: shortened_name(other.name.of(bytes)), other_end };
+            return Err(Error::new(ErrorKind::Malformed, detail).at(tensor.info).tensor(tensor.name.of(bytes)));
+        }
+        before = Some((tensor, end));
+    }
+    Ok(())
+}

@@ -1,0 +1,250 @@
+use alloc::vec::Vec;
+
+use crate::bytes::{Cursor, Encoding, Endian, Stop};
+use crate::error::{Detail, Error, ErrorKind, Result};
+use crate::index::{Index, PairEntry, Span};
+use crate::read::layout;
+use crate::value::{ArrayWalk, array_head};
+use crate::{GgmlType, Limits, Shape, ValueType};
+
+/// The header parser. It is handed all bytes from the start of the file each time and keeps its place, down to the element of an array it stopped at.
+#[derive(Clone, Debug)]
+pub(crate) struct Parser {
+    limits: Limits,
+    file_len: Option<u64>,
+    position: u64,
+    encoding: Encoding,
+    version: u32,
+    swapped_magic: bool,
+    pair_count: u64,
+    tensor_count: u64,
+    pairs: Vec<PairEntry>,
+    tensors: Vec<RawTensor>,
+    stage: Stage,
+}
+
+/// A tensor info as it was read, before the alignment is known.
+#[derive(Clone, Debug)]
+pub(crate) struct RawTensor {
+    pub(crate) info: u64,
+    pub(crate) name: Span,
+    pub(crate) shape: Shape,
+    pub(crate) ggml_type: GgmlType,
+    pub(crate) offset: u64,
+}
+
+#[derive(Clone, Debug)]
+enum Stage {
+    Magic,
+    Pairs,
+    /// Within the array that is the value of a pair: its key, where the value starts, and the place in it.
+    Array {
+        key: Span,
+        value: u64,
+        walk: ArrayWalk,
+    },
+    Tensors,
+    Done,
+}
+
+impl Parser {
+    pub(crate) fn new(limits: &Limits, file_len: Option<u64>) -> Self {
+        Self {
+            limits: limits.clone(),
+            file_len,
+            position: 0,
+            encoding: Encoding::CANONICAL,
+            version: 0,
+            swapped_magic: false,
+            pair_count: 0,
+            tensor_count: 0,
+            pairs: Vec::new(),
+            tensors: Vec::new(),
+            stage: Stage::Magic,
+        }
+    }
+
+    /// Goes as far as `bytes`, which begin at the start of the file, allow.
+    pub(crate) fn advance(&mut self, bytes: &[u8]) -> Result<(), Stop> {
+        loop {
+            let mut cursor = Cursor::new(bytes, self.position, self.file_len.unwrap_or(u64::MAX), self.encoding);
+            match &mut self.stage {
+                Stage::Magic => {
+                    self.magic(&mut cursor)?;
+                    self.position = cursor.position();
+                    self.stage = Stage::Pairs;
+                }
+                Stage::Pairs if self.pairs.len() as u64 == self.pair_count => self.stage = Stage::Tensors,
+                Stage::Pairs => {
+                    let key_at = cursor.position();
+                    self.pair(&mut cursor).map_err(|stop| placed(stop, key_at))?;
+                    self.position = cursor.position();
+                }
+                Stage::Array { key, value, walk } => {
+                    let result = walk.advance(&mut cursor, self.limits.string_bytes, self.limits.array_elements, self.limits.array_depth);
+                    self.position = cursor.position();
+                    let key = *key;
+                    result.map_err(|stop| about_key(stop, key.of(bytes)))?;
+                    self.pairs.push(PairEntry { key, value_type: ValueType::ARRAY, value: Span::new(*value..self.position) });
+                    self.stage = Stage::Pairs;
+                }
+                Stage::Tensors if self.tensors.len() as u64 == self.tensor_count => self.stage = Stage::Done,
+                Stage::Tensors => {
+                    let tensor = self.tensor(&mut cursor)?;
+                    self.tensors.push(tensor);
+                    self.position = cursor.position();
+                }
+                Stage::Done => return Ok(()),
+            }
+            if self.position > self.limits.header_bytes {
+                return Err(limit("header bytes", self.position, self.limits.header_bytes).into());
+            }
+        }
+    }
+
+    /// Magic, version, counts.
+    fn magic(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Stop> {
+        let magic = cursor.take(4, "magic")?;
+        self.swapped_magic = magic == b"FUGG";
+        if magic != b"GGUF" && !self.swapped_magic {
+            let found = magic.try_into().unwrap_or_default();
+            return Err(Error::new(ErrorKind::NotGguf, Detail::Magic { found }).at(0).into());
+        }
+        // No version has reached 65,536, so the half of the field that is zero tells the byte order.
+        let little = cursor.u32("version")?;
+        let (version, endian) = if little.trailing_zeros() >= 16 { (little.swap_bytes(), Endian::Big) } else { (little, Endian::Little) };
+        if !(1..=3).contains(&version) {
+            return Err(Error::new(ErrorKind::Version, Detail::Version { found: version }).at(4).into());
+        }
+        self.version = version;
+        self.encoding = Encoding { endian, wide: version > 1 };
+
+        let mut counts = *cursor;
+        counts.set_encoding(self.encoding);
+        let at = counts.position();
+        self.tensor_count = counts.length("tensor count")?;
+        self.pair_count = counts.length("metadata count")?;
+        let length = self.encoding.length_size();
+        // The least that one of them takes: an empty key, its type and a byte; an empty name, no dimensions, type and offset.
+        count("tensors", self.tensor_count, length.saturating_add(16), self.limits.tensors, counts.remain()).map_err(|error| error.at(at))?;
+        count("metadata pairs", self.pair_count, length.saturating_add(5), self.limits.pairs, counts.remain())
+            .map_err(|error| error.at(at.saturating_add(length)))?;
+        *cursor = counts;
+        Ok(())
+    }
+
+    /// One pair, or its key and the head of its array.
+    fn pair(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Stop> {
+        let key = cursor.string(self.limits.string_bytes, "key")?;
+        let key_span = Span::new(cursor.position().saturating_sub(key.len() as u64)..cursor.position());
+        let about = |stop| about_key(stop, key.as_bytes());
+        let value_type = cursor.value_type().map_err(about)?;
+        let value = cursor.position();
+        if value_type == ValueType::ARRAY {
+            let (element, elements) = array_head(cursor, self.limits.array_elements).map_err(about)?;
+            if self.limits.array_depth == 0 {
+                return Err(limit("array depth", 1, 0).at(value).key(key.as_bytes()).into());
+            }
+            let mut walk = ArrayWalk::default();
+            walk.enter(element, elements);
+            self.stage = Stage::Array { key: key_span, value, walk };
+            return Ok(());
+        }
+        match value_type.fixed_size() {
+            Some(size) => cursor.take(size, "value").map(|_| ()),
+            None => cursor.string(self.limits.string_bytes, "string").map(|_| ()),
+        }
+        .map_err(about)?;
+        self.pairs.push(PairEntry { key: key_span, value_type, value: Span::new(value..cursor.position()) });
+        Ok(())
+    }
+
+    /// One tensor info.
+    fn tensor(&self, cursor: &mut Cursor<'_>) -> Result<RawTensor, Stop> {
+        let info = cursor.position();
+        let name = cursor.string(self.limits.string_bytes, "tensor name")?;
+        let name_span = Span::new(cursor.position().saturating_sub(name.len() as u64)..cursor.position());
+        let about = |stop| match stop {
+            Stop::Fail(error) => Stop::Fail(error.tensor(name.as_bytes())),
+            need @ Stop::Need(_) => need,
+        };
+        let mut rest = || {
+            let at = cursor.position();
+            let len = cursor.u32("number of dimensions")?;
+            let most = self.limits.dimensions;
+            let mut dimensions = [0; Shape::MAX_DIMENSIONS];
+            let Some(used) = usize::try_from(len).ok().filter(|_| len <= most).and_then(|len| dimensions.get_mut(..len)) else {
+                let most = u64::from(most).min(Shape::MAX_DIMENSIONS as u64);
+                return Err(limit("dimensions", u64::from(len), most).at(at).into());
+            };
+            for dimension in &mut *used {
+                *dimension = cursor.length("dimension")?;
+            }
+            let shape = Shape::new(used).map_err(|error| error.at(at))?;
+            let ggml_type = GgmlType(cursor.u32("tensor type")?);
+            let offset = cursor.u64("tensor offset")?;
+            Ok(RawTensor { info, name: name_span, shape, ggml_type, offset })
+        };
+        rest().map_err(about)
+    }
+
+    /// Where the header ended, when [`Parser::advance`] has returned `Ok`.
+    pub(crate) fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Works out the layout. `bytes` begin at the start of the file and hold the header.
+    pub(crate) fn finish(self, bytes: &[u8]) -> Result<Index> {
+        let mut index = Index {
+            version: self.version,
+            encoding: self.encoding,
+            swapped_magic: self.swapped_magic,
+            alignment: crate::Alignment::DEFAULT,
+            pairs_by_key: sorted(&self.pairs, bytes, |pair| pair.key),
+            pairs: self.pairs,
+            tensors: Vec::new(),
+            tensors_by_name: sorted(&self.tensors, bytes, |tensor| tensor.name),
+            header_len: self.position,
+            data_offset: self.position,
+            file_len: self.file_len,
+        };
+        layout::lay_out(&mut index, self.tensors, bytes)?;
+        Ok(index)
+    }
+}
+
+/// The numbers of `entries`, ordered by name, then by place.
+fn sorted<T>(entries: &[T], bytes: &[u8], name_of: impl Fn(&T) -> Span) -> Vec<u32> {
+    let mut numbers: Vec<u32> = (0..entries.len()).filter_map(|number| u32::try_from(number).ok()).collect();
+    let key = |number: &u32| entries.get(*number as usize).map_or(&[][..], |entry| name_of(entry).of(bytes));
+    numbers.sort_unstable_by(|a, b| key(a).cmp(key(b)).then(a.cmp(b)));
+    numbers
+}
+
+fn count(what: &'static str, count: u64, least: u64, limit_of: u64, remain: u64) -> Result<()> {
+    if count.checked_mul(least).is_none_or(|bytes| bytes > remain) {
+        return Err(Error::new(ErrorKind::Truncated, Detail::Count { what, count, least, remain }));
+    }
+    if count > limit_of {
+        return Err(limit(what, count, limit_of));
+    }
+    Ok(())
+}
+
+fn limit(what: &'static str, found: u64, limit: u64) -> Error {
+    Error::new(ErrorKind::Limit, Detail::Limit { what, found, limit })
+}
+
+fn placed(stop: Stop, offset: u64) -> Stop {
+    match stop {
+        Stop::Fail(error) => Stop::Fail(error.at(offset)),
+        need @ Stop::Need(_) => need,
+    }
+}
+
+fn about_key(stop: Stop, key: &[u8]) -> Stop {
+    match stop {
+        Stop::Fail(error) => Stop::Fail(error.key(key)),
+        need @ Stop::Need(_) => need,
+    }
+}

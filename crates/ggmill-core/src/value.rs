@@ -1,0 +1,381 @@
+//! Metadata values as views: nothing is copied, arrays are decoded as they are walked.
+
+use crate::bytes::{Cursor, Encoding, Stop};
+use crate::error::{Detail, Error, ErrorKind, Result};
+use crate::{RawStr, ValueType};
+
+/// One metadata value, borrowed from the file.
+///
+/// ```
+/// use ggmill_core::{MetadataBuf, Value};
+/// let mut metadata = MetadataBuf::new();
+/// metadata.set("answer", 42u16);
+/// let value = metadata.get("answer").ok_or("present")?;
+/// assert_eq!(value, Value::U16(42));
+/// // Integers of any width answer any integer accessor they fit.
+/// assert_eq!((value.as_u64(), value.as_i64(), value.as_u32()), (Some(42), Some(42), Some(42)));
+/// # Ok::<(), &str>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "each variant is its type")]
+pub enum Value<'a> {
+    U8(u8),
+    I8(i8),
+    U16(u16),
+    I16(i16),
+    U32(u32),
+    I32(i32),
+    U64(u64),
+    I64(i64),
+    F32(f32),
+    F64(f64),
+    /// Any byte but 0 is true, as the C reader has it.
+    Bool(bool),
+    Str(RawStr<'a>),
+    Array(Array<'a>),
+}
+
+impl<'a> Value<'a> {
+    /// The type the value has in the file.
+    pub fn value_type(&self) -> ValueType {
+        match self {
+            Self::U8(_) => ValueType::U8,
+            Self::I8(_) => ValueType::I8,
+            Self::U16(_) => ValueType::U16,
+            Self::I16(_) => ValueType::I16,
+            Self::U32(_) => ValueType::U32,
+            Self::I32(_) => ValueType::I32,
+            Self::U64(_) => ValueType::U64,
+            Self::I64(_) => ValueType::I64,
+            Self::F32(_) => ValueType::F32,
+            Self::F64(_) => ValueType::F64,
+            Self::Bool(_) => ValueType::BOOL,
+            Self::Str(_) => ValueType::STRING,
+            Self::Array(_) => ValueType::ARRAY,
+        }
+    }
+
+    /// The value of an integer of any width; always fits.
+    pub fn as_i128(&self) -> Option<i128> {
+        Some(match *self {
+            Self::U8(v) => v.into(),
+            Self::I8(v) => v.into(),
+            Self::U16(v) => v.into(),
+            Self::I16(v) => v.into(),
+            Self::U32(v) => v.into(),
+            Self::I32(v) => v.into(),
+            Self::U64(v) => v.into(),
+            Self::I64(v) => v.into(),
+            _ => return None,
+        })
+    }
+
+    /// The value of an integer of any width, when it fits.
+    pub fn as_u64(&self) -> Option<u64> {
+        self.as_i128()?.try_into().ok()
+    }
+
+    /// The value of an integer of any width, when it fits.
+    pub fn as_i64(&self) -> Option<i64> {
+        self.as_i128()?.try_into().ok()
+    }
+
+    /// The value of an integer of any width, when it fits.
+    pub fn as_u32(&self) -> Option<u32> {
+        self.as_i128()?.try_into().ok()
+    }
+
+    /// The value of a float of either width.
+    pub fn as_f64(&self) -> Option<f64> {
+        match *self {
+            Self::F32(v) => Some(v.into()),
+            Self::F64(v) => Some(v),
+            _ => None,
+        }
+    }
+
+    /// The value of a bool.
+    pub fn as_bool(&self) -> Option<bool> {
+        match *self {
+            Self::Bool(v) => Some(v),
+            _ => None,
+        }
+    }
+
+    /// The value of a string.
+    pub fn as_raw_str(&self) -> Option<RawStr<'a>> {
+        match *self {
+            Self::Str(v) => Some(v),
+            _ => None,
+        }
+    }
+
+    /// The value of a string that is UTF-8.
+    pub fn as_str(&self) -> Option<&'a str> {
+        self.as_raw_str()?.to_str().ok()
+    }
+
+    /// The value of an array.
+    pub fn as_array(&self) -> Option<Array<'a>> {
+        match *self {
+            Self::Array(v) => Some(v),
+            _ => None,
+        }
+    }
+
+    /// Decodes one value of this type from the cursor, which moves behind it.
+    pub(crate) fn decode(value_type: ValueType, cursor: &mut Cursor<'a>, encoding: Encoding) -> Result<Self, Stop> {
+        if value_type == ValueType::STRING {
+            return Ok(Self::Str(cursor.string(u64::MAX, "string")?));
+        }
+        if value_type == ValueType::ARRAY {
+            return Ok(Self::Array(Array::decode(cursor, encoding)?));
+        }
+        let Some(size) = value_type.fixed_size() else {
+            return Err(Error::new(ErrorKind::Malformed, Detail::UnknownValueType { found: value_type.0 }).into());
+        };
+        let bytes = cursor.take(size, "value")?;
+        Self::from_bytes(value_type, bytes, encoding).ok_or_else(|| changed().into())
+    }
+
+    /// A value of fixed size from exactly its bytes.
+    fn from_bytes(value_type: ValueType, bytes: &[u8], encoding: Encoding) -> Option<Self> {
+        let endian = encoding.endian;
+        Some(match value_type {
+            ValueType::U8 => Self::U8(u8::from_le_bytes(bytes.try_into().ok()?)),
+            ValueType::I8 => Self::I8(i8::from_le_bytes(bytes.try_into().ok()?)),
+            ValueType::BOOL => Self::Bool(u8::from_le_bytes(bytes.try_into().ok()?) != 0),
+            ValueType::U16 => Self::U16(endian.u16(bytes.try_into().ok()?)),
+            ValueType::I16 => Self::I16(endian.i16(bytes.try_into().ok()?)),
+            ValueType::U32 => Self::U32(endian.u32(bytes.try_into().ok()?)),
+            ValueType::I32 => Self::I32(endian.i32(bytes.try_into().ok()?)),
+            ValueType::U64 => Self::U64(endian.u64(bytes.try_into().ok()?)),
+            ValueType::I64 => Self::I64(endian.i64(bytes.try_into().ok()?)),
+            ValueType::F32 => Self::F32(endian.f32(bytes.try_into().ok()?)),
+            ValueType::F64 => Self::F64(endian.f64(bytes.try_into().ok()?)),
+            _ => return None,
+        })
+    }
+}
+
+#[cold]
+fn changed() -> Error {
+    Error::new(ErrorKind::Malformed, Detail::Changed)
+}
+
+/// An array of metadata values of one type: a typed view over its bytes, decoded as it is walked. Never a `Vec` of values.
+///
+/// ```
+/// use ggmill_core::MetadataBuf;
+/// let mut metadata = MetadataBuf::new();
+/// metadata.set("tokenizer.ggml.tokens", ["<s>", "a", "b"].as_slice());
+/// let tokens = metadata.get("tokenizer.ggml.tokens").and_then(|value| value.as_array()).ok_or("an array")?;
+/// assert_eq!(tokens.len(), 3);
+/// for token in tokens.strings().ok_or("of strings")? {
+///     println!("{}", token.map_err(|_| "whole")?);
+/// }
+/// # Ok::<(), &str>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Array<'a> {
+    element: ValueType,
+    len: u64,
+    /// From the first element on; for strings and arrays their end is known only by walking.
+    bytes: &'a [u8],
+    encoding: Encoding,
+}
+
+impl<'a> Array<'a> {
+    /// Decodes the head of an array and takes its elements by walking them, nested arrays without recursion.
+    fn decode(cursor: &mut Cursor<'a>, encoding: Encoding) -> Result<Self, Stop> {
+        let element = cursor.value_type()?;
+        let len = cursor.length("array length")?;
+        let start = *cursor;
+        skip_elements(cursor, element, len)?;
+        let size = cursor.position().saturating_sub(start.position());
+        let bytes = start.clone().take(size, "array")?;
+        Ok(Self { element, len, bytes, encoding })
+    }
+
+    /// An array over exactly the bytes of its value (element type, length, elements), which the parser has walked. Elements are checked as they are read.
+    pub(crate) fn over(bytes: &'a [u8], encoding: Encoding) -> Result<Self> {
+        let mut cursor = Cursor::new(bytes, 0, bytes.len() as u64, encoding);
+        let head = |cursor: &mut Cursor<'a>| Ok::<_, Stop>((cursor.value_type()?, cursor.length("array length")?));
+        let (element, len) = head(&mut cursor).map_err(|_| changed())?;
+        let elements = usize::try_from(cursor.position()).ok().and_then(|start| bytes.get(start..)).unwrap_or_default();
+        let fits = match element.fixed_size() {
+            Some(size) => len.checked_mul(size) == Some(elements.len() as u64),
+            // The least a string or an array takes; the rest shows while walking.
+            None => len.checked_mul(encoding.length_size()).is_some_and(|least| least <= elements.len() as u64),
+        };
+        if fits { Ok(Self { element, len, bytes: elements, encoding }) } else { Err(changed()) }
+    }
+
+    /// The type of every element.
+    pub fn element_type(&self) -> ValueType {
+        self.element
+    }
+
+    /// Number of elements.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether there are no elements. The element type is known all the same.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The bytes of the elements as they stand in the file.
+    pub fn as_bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    pub(crate) fn encoding(&self) -> Encoding {
+        self.encoding
+    }
+
+    /// Walks the elements. An `Err` can appear only when the bytes changed since they were opened, and ends the walk.
+    pub fn iter(&self) -> Elements<'a> {
+        Elements { cursor: Cursor::new(self.bytes, 0, self.bytes.len() as u64, self.encoding), element: self.element, left: self.len, encoding: self.encoding }
+    }
+
+    /// Element number `index`: at once for numbers and bools, by walking for strings and arrays.
+    pub fn get(&self, index: u64) -> Option<Result<Value<'a>>> {
+        if index >= self.len {
+            return None;
+        }
+        if let Some(size) = self.element.fixed_size() {
+            let start = usize::try_from(index.checked_mul(size)?).ok()?;
+            let bytes = self.bytes.get(start..)?.get(..usize::try_from(size).ok()?)?;
+            return Value::from_bytes(self.element, bytes, self.encoding).map(Ok);
+        }
+        self.iter().nth(usize::try_from(index).ok()?)
+    }
+
+    /// The elements as strings, or `None` when they are something else.
+    pub fn strings(&self) -> Option<impl Iterator<Item = Result<RawStr<'a>>> + use<'a>> {
+        (self.element == ValueType::STRING).then(|| {
+            self.iter().map(|value| match value {
+                Ok(Value::Str(text)) => Ok(text),
+                Ok(_) => Err(changed()),
+                Err(error) => Err(error),
+            })
+        })
+    }
+
+    /// The elements as floats, or `None` when they are neither `f32` nor `f64`.
+    pub fn floats(&self) -> Option<impl Iterator<Item = f64> + use<'a>> {
+        matches!(self.element, ValueType::F32 | ValueType::F64).then(|| self.iter().filter_map(|value| value.ok()?.as_f64()))
+    }
+
+    /// The elements as integers, or `None` when they are something else.
+    pub fn integers(&self) -> Option<impl Iterator<Item = i128> + use<'a>> {
+        self.element.is_integer().then(|| self.iter().filter_map(|value| value.ok()?.as_i128()))
+    }
+}
+
+impl PartialEq for Array<'_> {
+    /// Equal element types, lengths and elements, whatever the byte order. Floats compare as numbers: NaN differs from itself.
+    fn eq(&self, other: &Self) -> bool {
+        self.element == other.element && self.len == other.len && self.iter().zip(other.iter()).all(|pair| matches!(pair, (Ok(a), Ok(b)) if a == b))
+    }
+}
+
+impl<'a> IntoIterator for &Array<'a> {
+    type Item = Result<Value<'a>>;
+    type IntoIter = Elements<'a>;
+    fn into_iter(self) -> Elements<'a> {
+        self.iter()
+    }
+}
+
+/// The walk over an [`Array`].
+#[derive(Clone, Debug)]
+pub struct Elements<'a> {
+    cursor: Cursor<'a>,
+    element: ValueType,
+    left: u64,
+    encoding: Encoding,
+}
+
+impl<'a> Iterator for Elements<'a> {
+    type Item = Result<Value<'a>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        let element = Value::decode(self.element, &mut self.cursor, self.encoding);
+        Some(element.map_err(|_| {
+            self.left = 0;
+            changed()
+        }))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (0, usize::try_from(self.left).ok())
+    }
+}
+
+/// Moves the cursor behind `count` elements, nested arrays included. Depth costs heap, never stack.
+fn skip_elements(cursor: &mut Cursor<'_>, element: ValueType, count: u64) -> Result<(), Stop> {
+    let mut walk = ArrayWalk::default();
+    walk.enter(element, count);
+    walk.advance(cursor, u64::MAX, u64::MAX, u32::MAX)
+}
+
+/// The unfinished arrays a walk stands in, outermost first. Keeps its place when the bytes run out, so that feeding more goes on where it stopped.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ArrayWalk(alloc::vec::Vec<(ValueType, u64)>);
+
+impl ArrayWalk {
+    pub(crate) fn enter(&mut self, element: ValueType, count: u64) {
+        self.0.push((element, count));
+    }
+
+    /// Walks on to the end of the outermost array, or until `Stop`. `cursor` then stands behind the last whole element.
+    pub(crate) fn advance(&mut self, cursor: &mut Cursor<'_>, string_limit: u64, element_limit: u64, depth_limit: u32) -> Result<(), Stop> {
+        while let Some((element, left)) = self.0.last_mut() {
+            if *left == 0 {
+                self.0.pop();
+            } else if let Some(size) = element.fixed_size() {
+                let bytes = left.checked_mul(size).unwrap_or(u64::MAX);
+                cursor.take(bytes, "array")?;
+                *left = 0;
+            } else if *element == ValueType::STRING {
+                let (skipped, result) = cursor.skip_strings(*left, string_limit);
+                *left = left.saturating_sub(skipped);
+                result?;
+            } else {
+                let mut ahead = *cursor;
+                let (inner, count) = array_head(&mut ahead, element_limit)?;
+                *left = left.saturating_sub(1);
+                let depth = self.0.len().saturating_add(1);
+                if depth > depth_limit as usize {
+                    let limit = u64::from(depth_limit);
+                    return Err(Error::new(ErrorKind::Limit, Detail::Limit { what: "array depth", found: depth as u64, limit }).at(cursor.position()).into());
+                }
+                *cursor = ahead;
+                self.enter(inner, count);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The element type and count at the head of an array, held against the bytes that remain.
+pub(crate) fn array_head(cursor: &mut Cursor<'_>, element_limit: u64) -> Result<(ValueType, u64), Stop> {
+    let start = cursor.position();
+    let element = cursor.value_type()?;
+    let count = cursor.length("array length")?;
+    // The least an element takes: its size, a string's length, or an array's type and length (the latter no less than a length).
+    let least = element.fixed_size().unwrap_or(4);
+    if count.checked_mul(least).is_none_or(|bytes| bytes > cursor.remain()) {
+        let detail = Detail::Count { what: "array elements", count, least, remain: cursor.remain() };
+        return Err(Error::new(ErrorKind::Truncated, detail).at(start).into());
+    }
+    if count > element_limit {
+        return Err(Error::new(ErrorKind::Limit, Detail::Limit { what: "array elements", found: count, limit: element_limit }).at(start).into());
+    }
+    Ok((element, count))
+}

@@ -1,0 +1,108 @@
+use alloc::vec::Vec;
+
+use crate::bytes::{Cursor, Encoding};
+use crate::error::Result;
+use crate::write::encode::{ToValue, put_string, put_value};
+use crate::{Metadata, RawStr, Value, ValueType};
+
+/// Metadata being made: ordered pairs that own their values.
+///
+/// [`set`](Self::set) keeps the place of a key that is there already. A value read from any file can be set as it is; [`MetadataBuf::copy_of`] takes them all.
+///
+/// ```
+/// use ggmill_core::{MetadataBuf, Value};
+/// let mut metadata = MetadataBuf::new();
+/// metadata.set("general.architecture", "llama");
+/// metadata.set("llama.block_count", 12u32);
+/// metadata.set("general.architecture", "mamba");
+/// let keys: Vec<String> = metadata.iter().map(|(key, _)| key.to_string()).collect();
+/// assert_eq!(keys, ["general.architecture", "llama.block_count"]);
+/// assert_eq!(metadata.get("general.architecture").and_then(|value| value.as_str()), Some("mamba"));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MetadataBuf {
+    pairs: Vec<OwnedPair>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct OwnedPair {
+    key: Vec<u8>,
+    value_type: ValueType,
+    /// As [`ToValue::encode`] writes it.
+    value: Vec<u8>,
+}
+
+impl OwnedPair {
+    fn new(key: &[u8], value: &impl ToValue) -> Self {
+        let mut bytes = Vec::new();
+        value.encode(&mut bytes);
+        Self { key: key.to_vec(), value_type: value.value_type(), value: bytes }
+    }
+
+    fn value(&self) -> Option<Value<'_>> {
+        let mut cursor = Cursor::new(&self.value, 0, self.value.len() as u64, Encoding::CANONICAL);
+        Value::decode(self.value_type, &mut cursor, Encoding::CANONICAL).ok()
+    }
+}
+
+impl MetadataBuf {
+    /// No pairs.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Every pair of a file, in its order, duplicates included.
+    pub fn copy_of(metadata: &Metadata<'_>) -> Result<Self> {
+        let pair = |pair: crate::Pair<'_>| Ok(OwnedPair::new(pair.key().as_bytes(), &pair.value()?));
+        Ok(Self { pairs: metadata.iter().map(pair).collect::<Result<_>>()? })
+    }
+
+    /// Sets the value of a key: in its place when it is there, at the end when it is not.
+    pub fn set(&mut self, key: impl AsRef<[u8]>, value: impl ToValue) {
+        let pair = OwnedPair::new(key.as_ref(), &value);
+        match self.pairs.iter_mut().find(|present| present.key == pair.key) {
+            Some(present) => *present = pair,
+            None => self.pairs.push(pair),
+        }
+    }
+
+    /// Removes every pair with this key and says whether there was one.
+    pub fn remove(&mut self, key: impl AsRef<[u8]>) -> bool {
+        let before = self.pairs.len();
+        self.pairs.retain(|pair| pair.key != key.as_ref());
+        self.pairs.len() < before
+    }
+
+    /// The value of the first pair with this key.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Option<Value<'_>> {
+        self.pairs.iter().find(|pair| pair.key == key.as_ref())?.value()
+    }
+
+    /// Keys and values in order.
+    pub fn iter(&self) -> impl Iterator<Item = (RawStr<'_>, Value<'_>)> {
+        self.pairs.iter().filter_map(|pair| Some((RawStr::new(&pair.key), pair.value()?)))
+    }
+
+    /// Number of pairs.
+    pub fn len(&self) -> usize {
+        self.pairs.len()
+    }
+
+    /// Whether there are no pairs.
+    pub fn is_empty(&self) -> bool {
+        self.pairs.is_empty()
+    }
+
+    /// Appends the pairs as a file has them.
+    pub(crate) fn encode(&self, encoding: Encoding, out: &mut Vec<u8>) {
+        for pair in &self.pairs {
+            put_string(&pair.key, encoding, out);
+            encoding.endian.put_u32(pair.value_type.0, out);
+            if encoding == Encoding::CANONICAL {
+                out.extend_from_slice(&pair.value);
+            } else if let Some(value) = pair.value() {
+                put_value(&value, encoding, out);
+            }
+        }
+    }
+}

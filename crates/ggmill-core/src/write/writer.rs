@@ -1,0 +1,147 @@
+use alloc::vec::Vec;
+use core::convert::Infallible;
+use core::fmt;
+
+use crate::Plan;
+use crate::error::{Detail, Error, ErrorKind};
+
+/// Where the bytes of a file go, in order. `ggmill-io` has the one that makes files; a `Vec<u8>` is another.
+pub trait Sink {
+    /// What can go wrong there.
+    type Error;
+
+    /// Appends bytes, all of them.
+    fn append(&mut self, bytes: &[u8]) -> Result<(), Self::Error>;
+}
+
+impl Sink for Vec<u8> {
+    type Error = Infallible;
+
+    fn append(&mut self, bytes: &[u8]) -> Result<(), Infallible> {
+        self.extend_from_slice(bytes);
+        Ok(())
+    }
+}
+
+impl<S: Sink + ?Sized> Sink for &mut S {
+    type Error = S::Error;
+
+    fn append(&mut self, bytes: &[u8]) -> Result<(), S::Error> {
+        (**self).append(bytes)
+    }
+}
+
+/// Why writing failed: the data did not fit the plan, or the sink could not take them.
+#[derive(Debug)]
+#[expect(clippy::exhaustive_enums, reason = "the two sides of a write")]
+pub enum WriteError<E> {
+    /// Too much, too little or another tensor than the plan has next.
+    Plan(Error),
+    /// The sink's own error.
+    Sink(E),
+}
+
+impl<E: fmt::Display> fmt::Display for WriteError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Plan(error) => error.fmt(f),
+            Self::Sink(error) => error.fmt(f),
+        }
+    }
+}
+
+impl<E: core::error::Error + 'static> core::error::Error for WriteError<E> {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Plan(error) => Some(error),
+            Self::Sink(error) => Some(error),
+        }
+    }
+}
+
+impl<E> From<Error> for WriteError<E> {
+    fn from(error: Error) -> Self {
+        Self::Plan(error)
+    }
+}
+
+/// Streams a planned file into a [`Sink`]: the header at once, then each tensor's data in pieces of any size, padding by itself.
+///
+/// ```
+/// use ggmill_core::{Builder, GgmlType, Gguf, Shape, Writer};
+/// let plan = Builder::new().tensor("a", GgmlType::I8, Shape::new(&[3])?).plan()?;
+/// let mut writer = Writer::start(&plan, Vec::new()).map_err(|_| "a Vec takes all").unwrap();
+/// writer.write(0, &[1, 2]).unwrap();
+/// writer.write(0, &[3]).unwrap();
+/// let file = writer.finish().unwrap();
+/// assert_eq!(Gguf::parse(&file)?.tensor("a")?.data()?, [1, 2, 3]);
+/// # Ok::<(), ggmill_core::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Writer<'p, S> {
+    plan: &'p Plan,
+    sink: S,
+    /// The tensor being written.
+    next: usize,
+    /// Bytes of it written so far.
+    written: u64,
+}
+
+impl<'p, S: Sink> Writer<'p, S> {
+    /// Writes the header.
+    pub fn start(plan: &'p Plan, mut sink: S) -> Result<Self, WriteError<S::Error>> {
+        sink.append(plan.header()).map_err(WriteError::Sink)?;
+        let mut writer = Self { plan, sink, next: 0, written: 0 };
+        writer.pass_complete()?;
+        Ok(writer)
+    }
+
+    /// Writes the next bytes of tensor `number`, which must be the one the plan has next: the one before it is complete.
+    pub fn write(&mut self, number: usize, bytes: &[u8]) -> Result<(), WriteError<S::Error>> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let tensor = self.plan.tensors().get(self.next).filter(|_| number == self.next);
+        let Some(tensor) = tensor else { return Err(self.incomplete("another tensor is next").into()) };
+        let total = self.written.saturating_add(bytes.len() as u64);
+        if total > tensor.size() {
+            let detail = Detail::Written { expected: tensor.size(), found: total };
+            return Err(Error::new(ErrorKind::Misuse, detail).tensor(tensor.name().as_bytes()).into());
+        }
+        self.sink.append(bytes).map_err(WriteError::Sink)?;
+        self.written = total;
+        self.pass_complete()
+    }
+
+    /// Pads and passes every tensor that has all its bytes: the one just written, and empty ones behind it.
+    fn pass_complete(&mut self) -> Result<(), WriteError<S::Error>> {
+        while let Some(tensor) = self.plan.tensors().get(self.next).filter(|tensor| tensor.size() == self.written) {
+            let mut padding = self.plan.alignment().pad(tensor.size()).unwrap_or(0);
+            let zeros = [0; 256];
+            while padding > 0 {
+                let piece = usize::try_from(padding).unwrap_or(usize::MAX).min(zeros.len());
+                self.sink.append(zeros.get(..piece).unwrap_or_default()).map_err(WriteError::Sink)?;
+                padding = padding.saturating_sub(piece as u64);
+            }
+            self.next = self.next.saturating_add(1);
+            self.written = 0;
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn incomplete(&self, otherwise: &'static str) -> Error {
+        match self.plan.tensors().get(self.next) {
+            Some(tensor) => Error::new(ErrorKind::Misuse, Detail::Written { expected: tensor.size(), found: self.written }).tensor(tensor.name().as_bytes()),
+            None => Error::new(ErrorKind::Misuse, Detail::Other(otherwise)),
+        }
+    }
+
+    /// Gives the sink back when every tensor is complete, and says which one is not otherwise.
+    pub fn finish(self) -> Result<S, WriteError<S::Error>> {
+        if self.next < self.plan.tensors().len() {
+            return Err(self.incomplete("").into());
+        }
+        Ok(self.sink)
+    }
+}

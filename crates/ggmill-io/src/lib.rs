@@ -1,0 +1,1 @@
+//! GGUF files on disk: memory maps, positioned reads, shard sets, atomic writes.

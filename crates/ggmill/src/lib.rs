@@ -1,0 +1,1 @@
+//! The Rust toolkit for GGUF model files: read, check, convert, quantize.
