@@ -1,1 +1,47 @@
 //! Block codecs of every GGML tensor type, bit for bit the reference's.
+//!
+//! A quantized tensor stores its rows as *blocks*: a fixed number of weights that share a scale. A [`BlockCodec`] turns blocks of one type into `f32` and back.
+//! What it writes equals, byte for byte, what `ggml_quantize_chunk` of ggml 0.25.3 writes for the same values and importance weights on x86-64: plain IEEE
+//! single precision, in source order, nothing fused. The golden vectors in `tests/vectors` hold it to that.
+//!
+//! ```
+//! use ggmill_core::GgmlType;
+//! let row: Vec<f32> = (0..64).map(|i| i as f32 / 8.0 - 4.0).collect();
+//! let mut blocks = [0; 2 * 34];
+//! ggmill_quant::quantize(GgmlType::Q8_0, &row, 64, None, &mut blocks)?;
+//! let mut back = [0.0; 64];
+//! ggmill_quant::dequantize(GgmlType::Q8_0, &blocks, &mut back)?;
+//! assert!(row.iter().zip(&back).all(|(a, b)| (a - b).abs() < 0.02));
+//! # Ok::<(), ggmill_quant::Error>(())
+//! ```
+//!
+//! Two inputs are refused where the reference carries on: values that are infinite or not a number, which would spoil the scale of every weight beside them,
+//! and importance weights that are. Plain floats (F16, BF16, F64, F32) carry such values as they are.
+
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    clippy::cast_lossless,
+    reason = "packing numbers into fewer bits is what this crate does; where a cast loses anything, the reference loses the same"
+)]
+
+mod block;
+mod codec;
+mod error;
+mod float16;
+mod numeric;
+
+pub use codec::{BlockCodec, codec};
+pub use error::{Error, ErrorKind, Result};
+use ggmill_core::GgmlType;
+
+/// Turns whole blocks of a type into values; fails as [`codec`] and [`BlockCodec::dequantize`] do.
+pub fn dequantize(ggml_type: GgmlType, blocks: &[u8], out: &mut [f32]) -> Result<()> {
+    codec(ggml_type)?.dequantize(blocks, out)
+}
+
+/// Turns whole rows of `row_len` values into blocks of a type; fails as [`codec`] and [`BlockCodec::quantize`] do.
+pub fn quantize(ggml_type: GgmlType, values: &[f32], row_len: usize, weights: Option<&[f32]>, out: &mut [u8]) -> Result<()> {
+    codec(ggml_type)?.quantize(values, row_len, weights, out)
+}

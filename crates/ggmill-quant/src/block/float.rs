@@ -1,0 +1,67 @@
+//! Plain floats: "blocks" of one element, infinities and NaN included.
+
+use ggmill_core::GgmlType;
+
+use super::{Decode, Encode};
+use crate::float16;
+
+pub(crate) struct F32;
+pub(crate) struct F16;
+pub(crate) struct BF16;
+pub(crate) struct F64;
+
+impl Decode<1, 4> for F32 {
+    const TYPE: GgmlType = GgmlType::F32;
+
+    fn decode(block: &[u8; 4], out: &mut [f32; 1]) {
+        *out = [f32::from_le_bytes(*block)];
+    }
+}
+
+impl Encode<1, 4> for F32 {
+    fn encode([value]: &[f32; 1], block: &mut [u8; 4]) {
+        *block = value.to_le_bytes();
+    }
+}
+
+impl Decode<1, 2> for F16 {
+    const TYPE: GgmlType = GgmlType::F16;
+
+    fn decode(block: &[u8; 2], out: &mut [f32; 1]) {
+        *out = [float16::f16_to_f32(u16::from_le_bytes(*block))];
+    }
+}
+
+impl Encode<1, 2> for F16 {
+    fn encode([value]: &[f32; 1], block: &mut [u8; 2]) {
+        *block = float16::f32_to_f16(*value).to_le_bytes();
+    }
+}
+
+impl Decode<1, 2> for BF16 {
+    const TYPE: GgmlType = GgmlType::BF16;
+
+    fn decode(block: &[u8; 2], out: &mut [f32; 1]) {
+        *out = [float16::bf16_to_f32(u16::from_le_bytes(*block))];
+    }
+}
+
+impl Encode<1, 2> for BF16 {
+    fn encode([value]: &[f32; 1], block: &mut [u8; 2]) {
+        *block = float16::f32_to_bf16(*value).to_le_bytes();
+    }
+}
+
+impl Decode<1, 8> for F64 {
+    const TYPE: GgmlType = GgmlType::F64;
+
+    fn decode(block: &[u8; 8], out: &mut [f32; 1]) {
+        *out = [f64::from_le_bytes(*block) as f32];
+    }
+}
+
+impl Encode<1, 8> for F64 {
+    fn encode([value]: &[f32; 1], block: &mut [u8; 8]) {
+        *block = f64::from(*value).to_le_bytes();
+    }
+}

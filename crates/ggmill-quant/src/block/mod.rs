@@ -1,0 +1,39 @@
+//! The block formats, one file per family.
+//!
+//! Each format says how one block is read and written and nothing else; lengths, rows and the refusal of infinities are the codec's business. The order of the
+//! floating-point operations is part of the format: another order gives other bytes.
+
+pub(crate) mod float;
+pub(crate) mod integer;
+pub(crate) mod q8_0;
+
+use ggmill_core::GgmlType;
+
+/// A block format of `N` elements in `B` bytes that can be read.
+pub(crate) trait Decode<const N: usize, const B: usize>: Sync + 'static {
+    /// The type in the file.
+    const TYPE: GgmlType;
+
+    /// Reads one block.
+    fn decode(block: &[u8; B], out: &mut [f32; N]);
+}
+
+/// A block format that can also be written.
+pub(crate) trait Encode<const N: usize, const B: usize>: Decode<N, B> {
+    /// Writes one block. The values are finite unless `N` is 1.
+    fn encode(values: &[f32; N], block: &mut [u8; B]);
+
+    /// Writes one block so that errors count by the importance of their column.
+    ///
+    /// `row_spread` is what [`row_spread`](Self::row_spread) said of the row. The default is for formats that have no use for importance.
+    fn encode_weighted(values: &[f32; N], weights: &[f32; N], row_spread: f32, block: &mut [u8; B]) {
+        let _ = (weights, row_spread);
+        Self::encode(values, block);
+    }
+
+    /// What writing with importance needs to know of the whole row: for most formats nothing.
+    fn row_spread(row: &[f32]) -> f32 {
+        let _ = row;
+        0.0
+    }
+}

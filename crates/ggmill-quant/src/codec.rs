@@ -1,0 +1,189 @@
+//! The codec of a type: lengths and values are checked here, once, so that the block code need not.
+
+use core::fmt::{self, Debug};
+use core::marker::PhantomData;
+
+use ggmill_core::GgmlType;
+
+use crate::block::{Decode, Encode, float, integer, q8_0};
+use crate::error::{Detail, Error, Result};
+
+/// Turns blocks of one type into values and back. Obtained from [`codec`].
+pub trait BlockCodec: Sync + Debug {
+    /// The type whose blocks these are.
+    fn ggml_type(&self) -> GgmlType;
+
+    /// Turns blocks into values. Any bytes give values; some give infinities or NaN.
+    ///
+    /// Fails when the bytes are not whole blocks or `out` has not exactly their number of elements.
+    fn dequantize(&self, blocks: &[u8], out: &mut [f32]) -> Result<()>;
+
+    /// Turns whole rows of `row_len` values into blocks.
+    ///
+    /// `weights` says how much each column matters (one row of them, applied to every row); types that have no use for it ignore it.
+    /// Fails before anything is written: when the slices do not fit each other, when the type is an integer type, or, for every type but the plain
+    /// floats, when a value or a weight is infinite or not a number.
+    fn quantize(&self, values: &[f32], row_len: usize, weights: Option<&[f32]>, out: &mut [u8]) -> Result<()>;
+}
+
+/// The codec of a type, or an error of kind [`Unsupported`](crate::ErrorKind::Unsupported) for a type that is retired or unknown.
+///
+/// ```
+/// use ggmill_core::GgmlType;
+/// let codec = ggmill_quant::codec(GgmlType::F16)?;
+/// let mut values = [0.0; 2];
+/// codec.dequantize(&[0x00, 0x3c, 0x00, 0xc0], &mut values)?;
+/// assert_eq!(values, [1.0, -2.0]);
+/// # Ok::<(), ggmill_quant::Error>(())
+/// ```
+pub fn codec(ggml_type: GgmlType) -> Result<&'static dyn BlockCodec> {
+    Ok(match ggml_type {
+        GgmlType::F32 => both::<float::F32, 1, 4>(),
+        GgmlType::F16 => both::<float::F16, 1, 2>(),
+        GgmlType::BF16 => both::<float::BF16, 1, 2>(),
+        GgmlType::F64 => both::<float::F64, 1, 8>(),
+        GgmlType::I8 => read_only::<integer::I8, 1, 1>(),
+        GgmlType::I16 => read_only::<integer::I16, 1, 2>(),
+        GgmlType::I32 => read_only::<integer::I32, 1, 4>(),
+        GgmlType::I64 => read_only::<integer::I64, 1, 8>(),
+        GgmlType::Q8_0 => both::<q8_0::Q8_0, 32, 34>(),
+        _ if ggml_type.is_retired() => return Err(Error::new(Detail::Retired { ggml_type })),
+        _ => return Err(Error::new(Detail::Unknown { ggml_type })),
+    })
+}
+
+fn both<T: Encode<N, B>, const N: usize, const B: usize>() -> &'static dyn BlockCodec {
+    &Both::<T, N, B>(PhantomData)
+}
+
+fn read_only<T: Decode<N, B>, const N: usize, const B: usize>() -> &'static dyn BlockCodec {
+    &ReadOnly::<T, N, B>(PhantomData)
+}
+
+/// A type that is read and written.
+struct Both<T, const N: usize, const B: usize>(PhantomData<T>);
+
+/// A type that is only read.
+struct ReadOnly<T, const N: usize, const B: usize>(PhantomData<T>);
+
+impl<T: Encode<N, B>, const N: usize, const B: usize> BlockCodec for Both<T, N, B> {
+    fn ggml_type(&self) -> GgmlType {
+        T::TYPE
+    }
+
+    fn dequantize(&self, blocks: &[u8], out: &mut [f32]) -> Result<()> {
+        dequantize::<T, N, B>(blocks, out)
+    }
+
+    fn quantize(&self, values: &[f32], row_len: usize, weights: Option<&[f32]>, out: &mut [u8]) -> Result<()> {
+        check_lengths::<N, B>(T::TYPE, values, row_len, weights, out)?;
+        if N > 1 {
+            check_finite(values, row_len, weights)?;
+        }
+        let (out, _) = out.as_chunks_mut::<B>();
+        let Some(weights) = weights else {
+            let (values, _) = values.as_chunks::<N>();
+            for (values, block) in values.iter().zip(out) {
+                T::encode(values, block);
+            }
+            return Ok(());
+        };
+        if row_len == 0 {
+            return Ok(());
+        }
+        let (weights, _) = weights.as_chunks::<N>();
+        for (row, out) in values.chunks_exact(row_len).zip(out.chunks_exact_mut(row_len / N)) {
+            let spread = T::row_spread(row);
+            let (values, _) = row.as_chunks::<N>();
+            for ((values, weights), block) in values.iter().zip(weights).zip(out) {
+                T::encode_weighted(values, weights, spread, block);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<T: Decode<N, B>, const N: usize, const B: usize> BlockCodec for ReadOnly<T, N, B> {
+    fn ggml_type(&self) -> GgmlType {
+        T::TYPE
+    }
+
+    fn dequantize(&self, blocks: &[u8], out: &mut [f32]) -> Result<()> {
+        dequantize::<T, N, B>(blocks, out)
+    }
+
+    fn quantize(&self, _: &[f32], _: usize, _: Option<&[f32]>, _: &mut [u8]) -> Result<()> {
+        Err(Error::new(Detail::ReadOnly { ggml_type: T::TYPE }))
+    }
+}
+
+impl<T: Encode<N, B>, const N: usize, const B: usize> Debug for Both<T, N, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "codec of {}", T::TYPE)
+    }
+}
+
+impl<T: Decode<N, B>, const N: usize, const B: usize> Debug for ReadOnly<T, N, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "codec of {}, reading only", T::TYPE)
+    }
+}
+
+fn dequantize<T: Decode<N, B>, const N: usize, const B: usize>(blocks: &[u8], out: &mut [f32]) -> Result<()> {
+    let (blocks, rest) = blocks.as_chunks::<B>();
+    if !rest.is_empty() {
+        let found = blocks.len() * B + rest.len();
+        return Err(Error::new(Detail::NotBlocks { ggml_type: T::TYPE, what: "bytes", found, unit: B }));
+    }
+    let found = out.len();
+    let (out, rest) = out.as_chunks_mut::<N>();
+    if !rest.is_empty() || out.len() != blocks.len() {
+        return Err(Error::new(Detail::Length { what: "elements of room", found, expected: blocks.len().saturating_mul(N) }));
+    }
+    for (block, out) in blocks.iter().zip(out) {
+        T::decode(block, out);
+    }
+    Ok(())
+}
+
+fn check_lengths<const N: usize, const B: usize>(ggml_type: GgmlType, values: &[f32], row_len: usize, weights: Option<&[f32]>, out: &[u8]) -> Result<()> {
+    if !row_len.is_multiple_of(N) {
+        return Err(Error::new(Detail::NotBlocks { ggml_type, what: "values in a row", found: row_len, unit: N }));
+    }
+    // `0.is_multiple_of(0)` holds: no rows of no values are fine, some values in rows of none are not.
+    if !values.len().is_multiple_of(row_len) {
+        return Err(Error::new(Detail::NotRows { found: values.len(), row_len }));
+    }
+    if let Some(weights) = weights
+        && weights.len() != row_len
+    {
+        return Err(Error::new(Detail::Length { what: "importance weights", found: weights.len(), expected: row_len }));
+    }
+    let expected = (values.len() / N).saturating_mul(B);
+    if out.len() != expected {
+        return Err(Error::new(Detail::Length { what: "bytes of room", found: out.len(), expected }));
+    }
+    Ok(())
+}
+
+fn check_finite(values: &[f32], row_len: usize, weights: Option<&[f32]>) -> Result<()> {
+    if let Some((place, value)) = first_non_finite(values) {
+        return Err(Error::new(Detail::NonFinite { row: place / row_len, column: place % row_len, value }));
+    }
+    if let Some((column, value)) = weights.and_then(first_non_finite) {
+        return Err(Error::new(Detail::NonFiniteWeight { column, value }));
+    }
+    Ok(())
+}
+
+fn first_non_finite(values: &[f32]) -> Option<(usize, f32)> {
+    const STRIDE: usize = 256;
+    // A test without a branch per value is several times faster; which value it was is asked only once there is one.
+    for (index, chunk) in values.chunks(STRIDE).enumerate() {
+        if !chunk.iter().fold(true, |all, value| all & value.is_finite()) {
+            let within = chunk.iter().position(|value| !value.is_finite())?;
+            return Some((index * STRIDE + within, chunk[within]));
+        }
+    }
+    None
+}

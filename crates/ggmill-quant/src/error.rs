@@ -1,0 +1,95 @@
+//! What can go wrong, and where.
+
+use std::fmt;
+
+use ggmill_core::GgmlType;
+
+/// A result with this crate's [`Error`].
+pub type Result<T, E = Error> = core::result::Result<T, E>;
+
+/// Why an error arose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// No codec reads (or, for the integers, writes) this type.
+    Unsupported,
+    /// The caller's slices do not fit each other; never caused by what they contain.
+    Misuse,
+    /// A value is infinite or not a number, and the type has no way to say so.
+    NonFinite {
+        /// The row it is in, counted from the first one given.
+        row: usize,
+        /// Its place in the row.
+        column: usize,
+    },
+    /// An importance weight is infinite or not a number.
+    NonFiniteWeight {
+        /// Its place in the row.
+        column: usize,
+    },
+}
+
+/// An error with its kind. The size of a pointer.
+///
+/// ```
+/// use ggmill_core::GgmlType;
+/// let error = ggmill_quant::codec(GgmlType(4)).err().ok_or("an error")?;
+/// assert_eq!(error.to_string(), "no codec for type Q4_2: it is retired");
+/// # Ok::<(), &str>(())
+/// ```
+pub struct Error(Box<Detail>);
+
+/// The facts behind a message.
+pub(crate) enum Detail {
+    Retired { ggml_type: GgmlType },
+    Unknown { ggml_type: GgmlType },
+    ReadOnly { ggml_type: GgmlType },
+    NotBlocks { ggml_type: GgmlType, what: &'static str, found: usize, unit: usize },
+    Length { what: &'static str, found: usize, expected: usize },
+    NotRows { found: usize, row_len: usize },
+    NonFinite { row: usize, column: usize, value: f32 },
+    NonFiniteWeight { column: usize, value: f32 },
+}
+
+impl Error {
+    #[cold]
+    pub(crate) fn new(detail: Detail) -> Self {
+        Self(Box::new(detail))
+    }
+
+    /// Which sort of error this is.
+    pub fn kind(&self) -> ErrorKind {
+        match *self.0 {
+            Detail::Retired { .. } | Detail::Unknown { .. } | Detail::ReadOnly { .. } => ErrorKind::Unsupported,
+            Detail::NotBlocks { .. } | Detail::Length { .. } | Detail::NotRows { .. } => ErrorKind::Misuse,
+            Detail::NonFinite { row, column, .. } => ErrorKind::NonFinite { row, column },
+            Detail::NonFiniteWeight { column, .. } => ErrorKind::NonFiniteWeight { column },
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self.0 {
+            Detail::Retired { ggml_type } => write!(f, "no codec for type {ggml_type}: it is retired"),
+            Detail::Unknown { ggml_type } if ggml_type.name().is_some() => write!(f, "no codec for type {ggml_type}"),
+            Detail::Unknown { ggml_type } => write!(f, "no codec for {ggml_type}: it is not known"),
+            Detail::ReadOnly { ggml_type } => write!(f, "{ggml_type} is an integer type: values are read from it, never rounded to it"),
+            Detail::NotBlocks { ggml_type, what, found, unit } => {
+                write!(f, "{found} {what}, expected a multiple of {unit} for the blocks of {ggml_type}")
+            }
+            Detail::Length { what, found, expected } => write!(f, "{found} {what}, expected {expected}"),
+            Detail::NotRows { found, row_len } => write!(f, "{found} values, expected whole rows of {row_len}"),
+            Detail::NonFinite { row, column, value } => write!(f, "row {row}, column {column}: {value}, expected a finite value"),
+            Detail::NonFiniteWeight { column, value } => write!(f, "importance weight {column}: {value}, expected a finite value"),
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {self}", self.kind())
+    }
+}
+
+impl std::error::Error for Error {}
