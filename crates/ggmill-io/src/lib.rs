@@ -1,1 +1,29 @@
-//! GGUF files on disk: memory maps, positioned reads, shard sets, atomic writes.
+#![doc = include_str!("../README.md")]
+//!
+//! | to | use | gives |
+//! |---|---|---|
+//! | open a file or any shard of a set | [`open_model`] | [`Model`] |
+//! | open one file by reading its header | [`open`] | [`GgufFile`] |
+//! | open one file by mapping it: fastest, `unsafe` | [`map`] | [`Gguf`](ggmill_core::Gguf) over a [`Mapping`] |
+//! | read a file of another format | [`RandomAccess`], [`map_file`] | bytes |
+//! | write a file whole or not at all | [`FileSink`] | a [`Sink`](ggmill_core::Sink) |
+//!
+//! Every [`Error`] names the file. A path that leads to a folder, a pipe or a device is refused, not waited for.
+
+mod atomic;
+mod error;
+mod file;
+#[expect(unsafe_code, reason = "a mapped file can change under its readers; the contract is in the documentation of `map`")]
+mod map;
+mod random_access;
+mod same_file;
+mod shards;
+mod temporary;
+
+pub use self::same_file::same_file;
+pub use atomic::{FileSink, Overwrite};
+pub use error::{Error, ErrorKind, Result};
+pub use file::{GgufFile, open, open_with};
+pub use map::{Mapping, map, map_file, map_with};
+pub use random_access::RandomAccess;
+pub use shards::{Model, open_model, open_model_with};

@@ -1,0 +1,204 @@
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use ggmill_core::Sink;
+
+use crate::error::{Detail, Error, Result};
+use crate::random_access::not_regular;
+use crate::temporary::Temporary;
+
+/// Bytes collected before they are written. Larger pieces go out as they are.
+const BUFFER: usize = 1 << 20;
+
+/// What to do about an output that exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[expect(clippy::exhaustive_enums, reason = "there is no third")]
+pub enum Overwrite {
+    /// Fail with [`ErrorKind::Exists`](crate::ErrorKind::Exists), also when it appears while the output is being written.
+    #[default]
+    Refuse,
+    /// Put the finished output in its place. Whoever has the old file open or mapped keeps it whole.
+    Replace,
+}
+
+/// Where a file is written: whole or not at all.
+///
+/// The bytes go into a temporary file of the same folder. [`FileSink::commit`] makes sure that they are on the disk and only then gives the file its name; a sink
+/// that is dropped before leaves nothing behind, and on Linux a killed process does not either.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("vocabulary.gguf");
+/// use ggmill_core::{Builder, MetadataBuf, Writer};
+/// use ggmill_io::{FileSink, Overwrite};
+///
+/// let mut metadata = MetadataBuf::new();
+/// metadata.set("general.architecture", "llama");
+/// let plan = Builder::new().metadata(metadata).plan()?;
+///
+/// let mut sink = FileSink::create(&path, Overwrite::Refuse)?;
+/// sink.reserve(plan.total_len())?;
+/// Writer::start(&plan, sink)?.finish()?.commit()?;
+/// assert_eq!(ggmill_io::open(&path)?.metadata().str("general.architecture")?, "llama");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// A new file has the permissions any new file gets, one that replaces another those of the other. A symbolic link at the path is replaced itself; what it leads
+/// to stays as it is.
+//
+// Copying untouched ranges without reading them (reflink, `copy_file_range`) will be a method here beside `append`: it takes a `GgufFile` and a range, writes out the
+// buffer, hands both descriptors to the kernel, and falls back to `read_at` and `append`.
+#[derive(Debug)]
+pub struct FileSink {
+    target: PathBuf,
+    overwrite: Overwrite,
+    temporary: Temporary,
+    buffer: Vec<u8>,
+    written: u64,
+}
+
+impl FileSink {
+    /// Starts a file that will be at `path`. Fails at once when it may not be there: the folder is missing or cannot be written to, the path leads to a folder or a
+    /// device, or there is a file and it is not to be replaced.
+    pub fn create(path: impl AsRef<Path>, overwrite: Overwrite) -> Result<Self> {
+        let target = path.as_ref().to_owned();
+        let existing = std::fs::metadata(&target).ok();
+        if let Some(metadata) = existing.as_ref().filter(|metadata| !metadata.is_file()) {
+            return Err(not_regular(&target, metadata));
+        }
+        // A link that leads nowhere takes the name too.
+        if overwrite == Overwrite::Refuse && std::fs::symlink_metadata(&target).is_ok() {
+            return Err(Error::new(&target, Detail::Exists));
+        }
+        let folder = folder_of(&target);
+        let metadata = std::fs::metadata(folder).map_err(|source| Error::io(folder, "cannot write into this folder", source))?;
+        if !metadata.is_dir() {
+            return Err(Error::io(folder, "cannot write into this folder", io::ErrorKind::NotADirectory.into()));
+        }
+        if target.file_name().is_none() {
+            return Err(Error::io(&target, "cannot create", io::ErrorKind::InvalidInput.into()));
+        }
+        let temporary = Temporary::create_in(folder).map_err(|source| Error::io(folder, "cannot write into this folder", source))?;
+        if let Some(metadata) = existing {
+            // Before the first byte is written, so that a private file is never a public one.
+            keep_permissions(temporary.file(), &metadata).map_err(|source| Error::io(&target, "cannot set its permissions", source))?;
+        }
+        Ok(Self { target, overwrite, temporary, buffer: Vec::new(), written: 0 })
+    }
+
+    /// The path the file will have.
+    pub fn path(&self) -> &Path {
+        &self.target
+    }
+
+    /// Bytes appended so far.
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Sets space aside for a file of `len` bytes, so that a disk too small says so now and not after an hour. Where the system has no way to do that, nothing happens.
+    pub fn reserve(&mut self, len: u64) -> Result<()> {
+        reserve(self.temporary.file(), len).map_err(|source| Error::io(&self.target, "cannot reserve space", source))
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        let result = self.temporary.file().write_all(&self.buffer);
+        self.buffer.clear();
+        result.map_err(|source| Error::io(&self.target, "cannot write", source))
+    }
+
+    /// Puts the file in its place: everything reaches the disk, then the file gets its name, then the folder reaches the disk.
+    ///
+    /// Fails with [`ErrorKind::Exists`](crate::ErrorKind::Exists) when it may not replace a file and there is one now.
+    pub fn commit(mut self) -> Result<()> {
+        self.flush()?;
+        let Self { target, overwrite, temporary, written, .. } = self;
+        let cannot_write = |source| Error::io(&target, "cannot write", source);
+        // An append that failed has lost bytes, and whoever overlooked that shall not get a file.
+        if temporary.file().metadata().map_err(cannot_write)?.len() != written {
+            return Err(cannot_write(io::Error::new(io::ErrorKind::WriteZero, "an earlier write failed")));
+        }
+        temporary.file().sync_all().map_err(cannot_write)?;
+        let folder = folder_of(&target);
+        temporary.persist(&target, folder, overwrite == Overwrite::Replace).map_err(|source| match source.kind() {
+            io::ErrorKind::AlreadyExists => Error::new(&target, Detail::Exists),
+            _ => Error::io(&target, "cannot put the finished file in its place", source),
+        })?;
+        sync_folder(folder).map_err(|source| Error::io(folder, "cannot write the folder", source))
+    }
+}
+
+impl Sink for FileSink {
+    type Error = Error;
+
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        if self.buffer.len().saturating_add(bytes.len()) > BUFFER {
+            self.flush()?;
+        }
+        if bytes.len() >= BUFFER {
+            self.temporary.file().write_all(bytes).map_err(|source| Error::io(&self.target, "cannot write", source))?;
+        } else {
+            self.buffer.extend_from_slice(bytes);
+        }
+        self.written = self.written.saturating_add(bytes.len() as u64);
+        Ok(())
+    }
+}
+
+/// The folder a file is in. That of a bare name is `.`, which has no name.
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+#[cfg(unix)]
+fn keep_permissions(file: &File, existing: &std::fs::Metadata) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    // Who may read and write is kept; what makes a program run as somebody else is not a property of a model.
+    file.set_permissions(std::fs::Permissions::from_mode(existing.permissions().mode() & 0o777))
+}
+
+#[cfg(not(unix))]
+#[expect(clippy::unnecessary_wraps, reason = "as on Unix")]
+fn keep_permissions(_: &File, _: &std::fs::Metadata) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(target_os = "linux")]
+fn reserve(file: &File, len: u64) -> io::Result<()> {
+    use rustix::fs::{FallocateFlags, fallocate};
+    use rustix::io::Errno;
+    if len == 0 {
+        return Ok(());
+    }
+    loop {
+        match fallocate(file, FallocateFlags::KEEP_SIZE, 0, len) {
+            Err(Errno::INTR) => {}
+            // No room, or no file may be that long.
+            Err(error @ (Errno::NOSPC | Errno::FBIG | Errno::DQUOT)) => return Err(error.into()),
+            _ => return Ok(()),
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+#[expect(clippy::unnecessary_wraps, reason = "as on Linux")]
+fn reserve(_: &File, _: u64) -> io::Result<()> {
+    Ok(())
+}
+
+/// A new name is safe only when the folder that holds it is. A folder that cannot be opened or synced on this system is none of the caller's concern.
+#[cfg(unix)]
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    let Ok(folder) = File::open(folder) else { return Ok(()) };
+    match folder.sync_all() {
+        Err(error) if !matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(not(unix))]
+#[expect(clippy::unnecessary_wraps, reason = "as on Unix")]
+fn sync_folder(_: &Path) -> io::Result<()> {
+    Ok(())
+}

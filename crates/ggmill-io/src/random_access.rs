@@ -1,0 +1,138 @@
+use std::fs::{File, Metadata, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Detail, Error, Result};
+
+/// A regular file read by position: no cursor, so several threads may share it.
+///
+/// This is for files of other formats; GGUF files are opened with [`open`](crate::open).
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("weights.bin");
+/// # std::fs::write(&path, b"0123456789")?;
+/// let file = ggmill_io::RandomAccess::open(&path)?;
+/// let mut middle = [0; 4];
+/// file.read_at(3, &mut middle)?;
+/// assert_eq!((&middle, file.len()), (b"3456", 10));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct RandomAccess {
+    file: File,
+    path: PathBuf,
+    len: u64,
+}
+
+impl RandomAccess {
+    /// Opens a file. Fails when it cannot be opened, and at once when it is a folder, a pipe, a socket or a device.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let mut options = OpenOptions::new();
+        options.read(true);
+        // Without this, opening a named pipe waits for somebody to write to it. It means nothing for regular files.
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
+        let cannot_open = |source| match std::fs::metadata(path) {
+            // Windows and sockets: what the path leads to says more than the refusal to open it.
+            Ok(metadata) if !metadata.is_file() => not_regular(path, &metadata),
+            _ => Error::io(path, "cannot open", source),
+        };
+        let file = options.open(path).map_err(cannot_open)?;
+        let metadata = file.metadata().map_err(|source| Error::io(path, "cannot read its metadata", source))?;
+        if !metadata.is_file() {
+            return Err(not_regular(path, &metadata));
+        }
+        Ok(Self { file, path: path.to_owned(), len: metadata.len() })
+    }
+
+    /// The path it was opened by.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its length in bytes when it was opened.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether it had no bytes when it was opened.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Fills `out` with the bytes from `offset` on. Fails when the file ends before they do, as it may when something shortened it meanwhile.
+    pub fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        let end = offset.saturating_add(out.len() as u64);
+        if end > self.len {
+            return Err(Error::new(&self.path, Detail::Outside { start: offset, end, len: self.len }));
+        }
+        let mut filled = 0;
+        while let Some(rest) = out.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+            let position = offset.saturating_add(filled as u64);
+            match read_once(&self.file, position, rest) {
+                Ok(0) => return Err(Error::new(&self.path, Detail::Outside { start: offset, end, len: position })),
+                Ok(read) => filled = filled.saturating_add(read),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(source) => return Err(Error::io(&self.path, "cannot read", source)),
+            }
+        }
+        Ok(())
+    }
+
+    /// The bytes from `offset` on, as many as `size`, which is held against the length of the file before memory is taken.
+    pub(crate) fn read_vec(&self, offset: u64, size: u64) -> Result<Vec<u8>> {
+        let end = offset.saturating_add(size);
+        if end > self.len {
+            return Err(Error::new(&self.path, Detail::Outside { start: offset, end, len: self.len }));
+        }
+        let too_large = || Error::new(&self.path, Detail::TooLarge { size });
+        let len = usize::try_from(size).map_err(|_| too_large())?;
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(len).map_err(|_| too_large())?;
+        bytes.resize(len, 0);
+        self.read_at(offset, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+}
+
+#[cfg(unix)]
+fn read_once(file: &File, offset: u64, out: &mut [u8]) -> io::Result<usize> {
+    std::os::unix::fs::FileExt::read_at(file, out, offset)
+}
+
+#[cfg(windows)]
+fn read_once(file: &File, offset: u64, out: &mut [u8]) -> io::Result<usize> {
+    std::os::windows::fs::FileExt::seek_read(file, out, offset)
+}
+
+/// The error for a path that leads to something else than a regular file.
+pub(crate) fn not_regular(path: &Path, metadata: &Metadata) -> Error {
+    Error::new(path, Detail::NotRegular { found: what_is(metadata) })
+}
+
+fn what_is(metadata: &Metadata) -> &'static str {
+    if metadata.is_dir() {
+        return "a folder";
+    }
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt as _;
+        let file_type = metadata.file_type();
+        if file_type.is_fifo() {
+            return "a pipe";
+        }
+        if file_type.is_socket() {
+            return "a socket";
+        }
+        if file_type.is_block_device() || file_type.is_char_device() {
+            return "a device";
+        }
+    }
+    "something else"
+}

@@ -1,0 +1,50 @@
+use std::io;
+use std::path::Path;
+
+use crate::error::{Error, Result};
+
+/// Whether two paths lead to one file, be it through symbolic links, hard links or different spellings. A path that leads nowhere is the same as none.
+///
+/// Whoever writes an output asks this about every input first: a model that replaces its own source is a loss nobody can undo.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let model = folder.path().join("model.gguf");
+/// # std::fs::write(&model, b"GGUF")?;
+/// assert!(ggmill_io::same_file(&model, folder.path().join(".").join("model.gguf"))?);
+/// assert!(!ggmill_io::same_file(&model, folder.path().join("other.gguf"))?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn same_file(a: impl AsRef<Path>, b: impl AsRef<Path>) -> Result<bool> {
+    let (a, b) = (a.as_ref(), b.as_ref());
+    match (identity(a)?, identity(b)?) {
+        (Some(a), Some(b)) => Ok(a == b),
+        _ => Ok(false),
+    }
+}
+
+fn identity(path: &Path) -> Result<Option<Identity>> {
+    match identify(path) {
+        Ok(identity) => Ok(Some(identity)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(Error::io(path, "cannot look at", source)),
+    }
+}
+
+#[cfg(unix)]
+type Identity = (u64, u64);
+
+#[cfg(unix)]
+fn identify(path: &Path) -> io::Result<Identity> {
+    use std::os::unix::fs::MetadataExt as _;
+    let metadata = std::fs::metadata(path)?;
+    Ok((metadata.dev(), metadata.ino()))
+}
+
+#[cfg(not(unix))]
+type Identity = ::same_file::Handle;
+
+#[cfg(not(unix))]
+fn identify(path: &Path) -> io::Result<Identity> {
+    ::same_file::Handle::from_path(path)
+}

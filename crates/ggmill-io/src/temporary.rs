@@ -1,0 +1,96 @@
+//! A new file that nobody sees until it is complete.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use tempfile::TempPath;
+
+/// How the names of temporary files begin: hidden, and telling whose they are.
+const PREFIX: &str = ".ggmill-";
+
+/// A file being written beside its target. Dropped without [`Temporary::persist`], it is gone.
+///
+/// On Linux it has no name at all where the file system can do that, so that even a killed process leaves nothing behind.
+#[derive(Debug)]
+pub(crate) struct Temporary {
+    file: File,
+    /// `None` for a file without a name.
+    path: Option<TempPath>,
+}
+
+impl Temporary {
+    /// A new file in `folder` with the permissions any new file gets.
+    pub(crate) fn create_in(folder: &Path) -> io::Result<Self> {
+        if let Some(file) = nameless::create_in(folder) {
+            return Ok(Self { file, path: None });
+        }
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(PREFIX);
+        // Less what the umask takes away, as for any new file.
+        #[cfg(unix)]
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+        let (file, path) = builder.tempfile_in(folder)?.into_parts();
+        Ok(Self { file, path: Some(path) })
+    }
+
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Gives the file its name. Without `replace` it fails with [`io::ErrorKind::AlreadyExists`] when there is one of that name, without a moment between looking and acting.
+    pub(crate) fn persist(self, target: &Path, folder: &Path, replace: bool) -> io::Result<()> {
+        let Self { file, path } = self;
+        let path = match path {
+            Some(path) => path,
+            None if !replace => return nameless::link(&file, target),
+            // A link cannot replace a file, a rename can: so it takes a name of its own in between.
+            None => tempfile::Builder::new().prefix(PREFIX).make_in(folder, |path| nameless::link(&file, path))?.into_temp_path(),
+        };
+        let persisted = if replace { path.persist(target) } else { path.persist_noclobber(target) };
+        persisted.map_err(|error| error.error)
+    }
+}
+
+/// Systems without such files.
+#[cfg(not(target_os = "linux"))]
+mod nameless {
+    use std::fs::File;
+    use std::io;
+    use std::path::Path;
+
+    pub(super) fn create_in(_: &Path) -> Option<File> {
+        None
+    }
+
+    pub(super) fn link(_: &File, _: &Path) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+/// Files without a name, `O_TMPFILE`.
+#[cfg(target_os = "linux")]
+mod nameless {
+    use std::fs::{File, OpenOptions};
+    use std::io;
+    use std::os::fd::AsRawFd as _;
+    use std::os::unix::fs::OpenOptionsExt as _;
+    use std::path::{Path, PathBuf};
+
+    use rustix::fs::{AtFlags, CWD, OFlags, linkat};
+
+    /// A file without a name in `folder`, or `None` where the file system has no such thing or it could not be given one later.
+    pub(super) fn create_in(folder: &Path) -> Option<File> {
+        let file = OpenOptions::new().read(true).write(true).custom_flags(OFlags::TMPFILE.bits().cast_signed()).open(folder).ok()?;
+        std::fs::symlink_metadata(proc_path(&file)).is_ok().then_some(file)
+    }
+
+    /// Where the kernel shows an open file; a link to there is the way that needs no privilege.
+    fn proc_path(file: &File) -> PathBuf {
+        Path::new("/proc/self/fd").join(file.as_raw_fd().to_string())
+    }
+
+    pub(super) fn link(file: &File, target: &Path) -> io::Result<()> {
+        Ok(linkat(CWD, proc_path(file), CWD, target, AtFlags::SYMLINK_FOLLOW)?)
+    }
+}
