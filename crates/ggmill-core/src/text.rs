@@ -49,6 +49,13 @@ impl<'a> RawStr<'a> {
     pub const fn is_empty(self) -> bool {
         self.0.is_empty()
     }
+
+    /// Whether a character is shown as it is, unless it is a backslash: not a control character, not one that reorders or hides text.
+    pub fn is_plain(c: char) -> bool {
+        !c.is_control()
+            && !matches!(c,
+                '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+    }
 }
 
 impl<'a> From<&'a str> for RawStr<'a> {
@@ -69,13 +76,6 @@ impl PartialEq<&str> for RawStr<'_> {
     }
 }
 
-/// Whether a character may be shown as it is: not a control character, not one that reorders or hides text.
-fn is_plain(c: char) -> bool {
-    !c.is_control()
-        && !matches!(c,
-            '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
-}
-
 fn escape(bytes: &[u8], out: &mut impl fmt::Write) -> fmt::Result {
     for chunk in bytes.utf8_chunks() {
         for c in chunk.valid().chars() {
@@ -84,7 +84,7 @@ fn escape(bytes: &[u8], out: &mut impl fmt::Write) -> fmt::Result {
                 '\n' => out.write_str("\\n")?,
                 '\r' => out.write_str("\\r")?,
                 '\t' => out.write_str("\\t")?,
-                c if is_plain(c) => out.write_char(c)?,
+                c if RawStr::is_plain(c) => out.write_char(c)?,
                 c => write!(out, "{}", c.escape_unicode())?,
             }
         }
@@ -123,7 +123,7 @@ mod tests {
     fn nothing_that_acts_on_a_terminal_passes() {
         let hostile = "a\u{1b}]0;x\u{7}\u{9b}31m\r\n\t\u{202e}\u{200b}\0z";
         let shown = RawStr::from(hostile).to_string();
-        assert!(shown.chars().all(is_plain), "{shown}");
+        assert!(shown.chars().all(RawStr::is_plain), "{shown}");
         assert_eq!(shown, r"a\u{1b}]0;x\u{7}\u{9b}31m\r\n\t\u{202e}\u{200b}\u{0}z");
     }
 

@@ -1,1 +1,17 @@
-//! What is in a GGUF file: view models with text and JSON renderers.
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+mod human;
+pub mod json;
+mod lossless;
+mod notice;
+mod sniff;
+mod summary;
+pub mod text;
+mod view;
+
+pub use lossless::LosslessStr;
+pub use notice::{Notice, notices};
+pub use sniff::{FileKind, sniff};
+pub use summary::{PerBlock, Summary, TypeUse};
+pub use view::{Glob, GlobError, Part, Selection, View};

@@ -1,0 +1,229 @@
+//! The report as JSON: the schema `ggmill.inspect/1`, described in `docs/formats/inspect.md`.
+
+use std::io::{self, Write};
+
+use ggmill_core::{Pair, RawStr, Tensor};
+use serde::Serialize;
+use serde::ser::{Error as _, SerializeMap as _, SerializeSeq as _, Serializer};
+
+use crate::lossless::{ElementLimit, LosslessStr, LosslessValue, serialize_array_entries};
+use crate::{Selection, Summary, View};
+
+/// The name of the schema; its number changes when a reader of the old one would go wrong.
+pub const SCHEMA: &str = "ggmill.inspect/1";
+
+/// How much of each array is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "the beginning or all")]
+pub enum Arrays {
+    /// The first eight elements.
+    Shortened,
+    /// Every element.
+    Full,
+}
+
+impl Arrays {
+    fn limit(self) -> ElementLimit {
+        ElementLimit(match self {
+            Self::Shortened => 8,
+            Self::Full => u64::MAX,
+        })
+    }
+}
+
+/// Writes the report: one JSON object with each metadata pair and each tensor on a line of its own, and a line break at the end.
+///
+/// Nothing is gathered first: arrays of any length are decoded as they are written. Fails when `out` does, and when the bytes of the file changed meanwhile.
+pub fn write(out: &mut dyn Write, view: &View<'_>, selection: &Selection, arrays: Arrays) -> io::Result<()> {
+    let document = Document { view, selection, limit: arrays.limit() };
+    document.serialize(&mut serde_json::Serializer::with_formatter(&mut *out, Lines { depth: 0, empty: true }))?;
+    out.write_all(b"\n")
+}
+
+struct Document<'a> {
+    view: &'a View<'a>,
+    selection: &'a Selection,
+    limit: ElementLimit,
+}
+
+impl Serialize for Document<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let index = self.view.index();
+        let mut object = serializer.serialize_map(None)?;
+        object.serialize_entry("schema", SCHEMA)?;
+        object.serialize_entry("version", &index.version())?;
+        object.serialize_entry("endian", &format_args!("{}", index.endian()))?;
+        object.serialize_entry("alignment", &index.alignment().get())?;
+        object.serialize_entry("data_offset", &index.data_offset())?;
+        object.serialize_entry("file_size", &self.view.file_size())?;
+        object.serialize_entry("summary", &Summary::of(self.view))?;
+        if self.selection.metadata {
+            object.serialize_entry("metadata", &Pairs(self))?;
+        }
+        if self.selection.tensors {
+            object.serialize_entry("tensors", &Directory(self))?;
+        }
+        object.serialize_entry("shards", &Shards(self.view))?;
+        object.end()
+    }
+}
+
+struct Pairs<'a>(&'a Document<'a>);
+
+impl Serialize for Pairs<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Document { view, selection, limit } = self.0;
+        let mut sequence = serializer.serialize_seq(None)?;
+        for pair in view.metadata().iter().filter(|pair| selection.has_key(pair.key())) {
+            sequence.serialize_element(&PairObject(pair, *limit))?;
+        }
+        sequence.end()
+    }
+}
+
+struct PairObject<'a>(Pair<'a>, ElementLimit);
+
+impl Serialize for PairObject<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(pair, limit) = self;
+        let value = pair.value().map_err(S::Error::custom)?;
+        let mut object = serializer.serialize_map(None)?;
+        object.serialize_entry("key", &LosslessStr(pair.key()))?;
+        if let Some(array) = value.as_array() {
+            serialize_array_entries::<S>(&mut object, array, *limit)?;
+        } else {
+            object.serialize_entry("type", pair.value_type().name().unwrap_or("unknown"))?;
+            object.serialize_entry("value", &LosslessValue(value, *limit))?;
+        }
+        object.end()
+    }
+}
+
+struct Directory<'a>(&'a Document<'a>);
+
+impl Serialize for Directory<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Document { view, selection, .. } = self.0;
+        let mut sequence = serializer.serialize_seq(None)?;
+        for (shard, tensor) in view.tensors().filter(|(_, tensor)| selection.has_name(tensor.name())) {
+            sequence.serialize_element(&TensorObject(shard, tensor))?;
+        }
+        sequence.end()
+    }
+}
+
+struct TensorObject<'a>(usize, Tensor<'a>);
+
+impl Serialize for TensorObject<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(shard, tensor) = self;
+        let ggml_type = tensor.ggml_type();
+        let mut object = serializer.serialize_map(None)?;
+        object.serialize_entry("name", &LosslessStr(tensor.name()))?;
+        object.serialize_entry("type", &format_args!("{ggml_type}"))?;
+        if ggml_type.name().is_none() {
+            object.serialize_entry("type_id", &ggml_type.0)?;
+        }
+        object.serialize_entry("shape", tensor.shape().dimensions())?;
+        object.serialize_entry("offset", &tensor.offset())?;
+        object.serialize_entry("size", &tensor.size())?;
+        object.serialize_entry("shard", shard)?;
+        object.end()
+    }
+}
+
+struct Shards<'a>(&'a View<'a>);
+
+impl Serialize for Shards<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut sequence = serializer.serialize_seq(None)?;
+        for part in self.0.parts() {
+            sequence.serialize_element(&Shard {
+                file: part.name(),
+                file_size: part.file_len(),
+                data_offset: part.index().data_offset(),
+                tensors: part.tensors().len(),
+            })?;
+        }
+        sequence.end()
+    }
+}
+
+#[derive(Serialize)]
+struct Shard<'a> {
+    file: Option<&'a str>,
+    file_size: Option<u64>,
+    data_offset: u64,
+    tensors: usize,
+}
+
+/// Compact JSON with line breaks where a person, `grep` and `diff` want them, and nothing in its strings that could act on a terminal.
+struct Lines {
+    depth: usize,
+    /// Whether the innermost object or array has nothing in it yet.
+    empty: bool,
+}
+
+impl Lines {
+    fn open<W: ?Sized + Write>(&mut self, out: &mut W, bracket: &[u8]) -> io::Result<()> {
+        self.depth += 1;
+        self.empty = true;
+        out.write_all(bracket)
+    }
+
+    fn close<W: ?Sized + Write>(&mut self, out: &mut W, breaks_at: usize, bracket: &[u8]) -> io::Result<()> {
+        if self.depth == breaks_at && !self.empty {
+            out.write_all(b"\n")?;
+        }
+        self.depth = self.depth.saturating_sub(1);
+        self.empty = false;
+        out.write_all(bracket)
+    }
+
+    fn next<W: ?Sized + Write>(&mut self, out: &mut W, breaks_at: usize, first: bool) -> io::Result<()> {
+        self.empty = false;
+        if !first {
+            out.write_all(b",")?;
+        }
+        if self.depth == breaks_at { out.write_all(b"\n") } else { Ok(()) }
+    }
+}
+
+impl serde_json::ser::Formatter for Lines {
+    fn begin_array<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.open(out, b"[")
+    }
+
+    fn end_array<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.close(out, 2, b"]")
+    }
+
+    fn begin_array_value<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
+        self.next(out, 2, first)
+    }
+
+    fn begin_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.open(out, b"{")
+    }
+
+    fn end_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.close(out, 1, b"}")
+    }
+
+    fn begin_object_key<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
+        self.next(out, 1, first)
+    }
+
+    /// JSON itself escapes only the first 32 control characters.
+    fn write_string_fragment<W: ?Sized + Write>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
+        let mut written = 0;
+        if fragment.bytes().any(|byte| byte >= 0x7f) {
+            for (at, c) in fragment.char_indices().filter(|(_, c)| !RawStr::is_plain(*c)) {
+                out.write_all(fragment.as_bytes().get(written..at).unwrap_or_default())?;
+                c.encode_utf16(&mut [0; 2]).iter().try_for_each(|unit| write!(out, "\\u{unit:04x}"))?;
+                written = at + c.len_utf8();
+            }
+        }
+        out.write_all(fragment.as_bytes().get(written..).unwrap_or_default())
+    }
+}

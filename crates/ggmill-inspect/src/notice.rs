@@ -1,0 +1,105 @@
+//! What is odd about a file that opens all the same.
+
+use std::fmt;
+
+use ggmill_core::{GgmlType, RawStr};
+
+use crate::human::{self, counted};
+use crate::{Part, View};
+
+/// Something odd that does not keep a file from being opened. Its text is one line, in lower case and without a full stop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Notice<'a> {
+    /// Several pairs have this key; the first one answers.
+    DuplicateKey {
+        /// The key.
+        key: RawStr<'a>,
+        /// Pairs that have it.
+        pairs: usize,
+    },
+    /// Several tensors have this name.
+    DuplicateTensor {
+        /// The name.
+        name: RawStr<'a>,
+        /// Tensors that have it.
+        tensors: usize,
+    },
+    /// Tensors of a type nobody knows: their data cannot be read, nor their end be checked.
+    UnknownType {
+        /// The type.
+        ggml_type: GgmlType,
+        /// Tensors of this type.
+        tensors: u64,
+    },
+    /// Tensors of a type that upstream has removed.
+    RetiredType {
+        /// The type.
+        ggml_type: GgmlType,
+        /// Tensors of this type.
+        tensors: u64,
+    },
+    /// The file goes on behind its last tensor.
+    TrailingBytes {
+        /// The file, where it has a name.
+        file: Option<String>,
+        /// How many bytes.
+        bytes: u64,
+    },
+    /// The length of the file is not known, so it is not certain that the data of its tensors are there.
+    LengthUnknown,
+}
+
+impl fmt::Display for Notice<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::DuplicateKey { key, pairs } => write!(f, "key {key:?} stands {pairs} times, the first one answers"),
+            Self::DuplicateTensor { name, tensors } => write!(f, "tensor {name:?} stands {tensors} times"),
+            Self::UnknownType { ggml_type, tensors } => {
+                write!(f, "{} of {ggml_type}, which is not known: the size is not known either", counted(*tensors, "tensor"))
+            }
+            Self::RetiredType { ggml_type, tensors } => write!(f, "{} of {ggml_type}, a type that current readers refuse", counted(*tensors, "tensor")),
+            Self::TrailingBytes { file, bytes } => {
+                write!(f, "{} ({bytes} bytes) behind the last tensor belong to nothing", human::bytes(u128::from(*bytes)))?;
+                file.as_ref().map_or(Ok(()), |file| write!(f, ", in {}", RawStr::from(file.as_str())))
+            }
+            Self::LengthUnknown => f.write_str("the length of the file is not known: whether all tensor data are there was not checked"),
+        }
+    }
+}
+
+/// Looks for everything a [`Notice`] can say.
+pub fn notices<'a>(view: &View<'a>) -> Vec<Notice<'a>> {
+    let mut notices = Vec::new();
+    if view.file_size().is_none() {
+        notices.push(Notice::LengthUnknown);
+    }
+    notices.extend(repeated(view.metadata().iter().map(|pair| pair.key())).into_iter().map(|(key, pairs)| Notice::DuplicateKey { key, pairs }));
+    notices.extend(repeated(view.tensors().map(|(_, tensor)| tensor.name())).into_iter().map(|(name, tensors)| Notice::DuplicateTensor { name, tensors }));
+    for used in crate::Summary::of(view).types {
+        let (ggml_type, tensors) = (used.ggml_type, used.tensors);
+        if ggml_type.name().is_none() {
+            notices.push(Notice::UnknownType { ggml_type, tensors });
+        } else if ggml_type.is_retired() {
+            notices.push(Notice::RetiredType { ggml_type, tensors });
+        }
+    }
+    notices.extend(view.parts().iter().filter_map(trailing_bytes));
+    notices
+}
+
+/// What stands more than once, with how often.
+fn repeated<'a>(names: impl Iterator<Item = RawStr<'a>>) -> Vec<(RawStr<'a>, usize)> {
+    let mut names: Vec<RawStr<'a>> = names.collect();
+    names.sort_unstable();
+    names.chunk_by(|a, b| a == b).filter(|same| same.len() > 1).filter_map(|same| Some((*same.first()?, same.len()))).collect()
+}
+
+fn trailing_bytes<'a>(part: &Part<'_>) -> Option<Notice<'a>> {
+    let index = part.index();
+    // Behind data of unknown size there is no telling where the file should end.
+    let ends: Option<Vec<u64>> = part.tensors().iter().map(|tensor| tensor.offset().checked_add(tensor.size()?)).collect();
+    let end = ends?.into_iter().max().unwrap_or(index.header_len());
+    let bytes = part.file_len()?.checked_sub(index.alignment().align(end)?).filter(|&bytes| bytes > 0)?;
+    Some(Notice::TrailingBytes { file: part.name().map(str::to_owned), bytes })
+}

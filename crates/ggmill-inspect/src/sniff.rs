@@ -1,0 +1,263 @@
+//! What a file really is that is not GGUF.
+
+use std::fmt;
+
+use ggmill_core::RawStr;
+
+/// What a file is, as far as its first bytes tell. Shows as a noun: `a safetensors file`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FileKind {
+    /// There are no bytes.
+    Empty,
+    /// Nothing but zeros as far as was looked.
+    Zeros,
+    /// GGUF: the file is what it should be, whatever is wrong with it.
+    Gguf,
+    /// A ggml file from before GGUF.
+    LegacyGgml {
+        /// `GGML`, `GGMF`, `GGJT` or `GGLA`.
+        magic: &'static str,
+        /// The version; `GGML` has none.
+        version: Option<u32>,
+    },
+    /// Safetensors.
+    Safetensors,
+    /// A PyTorch checkpoint in a zip archive.
+    PytorchZip,
+    /// A PyTorch checkpoint as a stream of pickles, as before PyTorch 1.6.
+    PytorchLegacy,
+    /// A PyTorch checkpoint in a tar archive, as before PyTorch 0.2.
+    PytorchTar,
+    /// A Python pickle.
+    Pickle,
+    /// A NumPy array.
+    Numpy,
+    /// Several NumPy arrays in a zip archive.
+    NumpyZip,
+    /// ONNX.
+    Onnx,
+    /// TensorFlow Lite.
+    Tflite,
+    /// HDF5, as Keras writes it.
+    Hdf5,
+    /// A compressed file or an archive, with what unpacks it.
+    Packed(&'static str),
+    /// An executable program or library.
+    Program,
+    /// A web page.
+    Html,
+    /// JSON.
+    Json,
+    /// XML.
+    Xml,
+    /// The pointer that Git LFS leaves in place of a large file.
+    LfsPointer {
+        /// Bytes of the file it points to.
+        size: Option<u64>,
+    },
+    /// Text, with its first line.
+    Text(String),
+}
+
+/// Looks at the first bytes of a file (4096 are enough) and, where they leave it open, at its name. `None` when neither tells.
+///
+/// ```
+/// use ggmill_inspect::{FileKind, sniff};
+/// let kind = sniff(b"tjgg\x03\0\0\0", Some("model.bin"));
+/// assert_eq!(kind, Some(FileKind::LegacyGgml { magic: "GGJT", version: Some(3) }));
+/// assert_eq!(sniff(b"\x01\x02\x03\x04", Some("model.gguf")), None);
+/// ```
+pub fn sniff(bytes: &[u8], name: Option<&str>) -> Option<FileKind> {
+    if bytes.is_empty() {
+        return Some(FileKind::Empty);
+    }
+    if bytes.iter().all(|&byte| byte == 0) {
+        return Some(FileKind::Zeros);
+    }
+    legacy_ggml(bytes).or_else(|| by_magic(bytes)).or_else(|| safetensors(bytes)).or_else(|| onnx(bytes, name)).or_else(|| text(bytes))
+}
+
+fn legacy_ggml(bytes: &[u8]) -> Option<FileKind> {
+    let (magic, versioned) = match bytes.first_chunk::<4>()? {
+        b"lmgg" => ("GGML", false),
+        b"fmgg" => ("GGMF", true),
+        b"tjgg" => ("GGJT", true),
+        b"algg" => ("GGLA", true),
+        _ => return None,
+    };
+    let version = bytes.get(4..)?.first_chunk().map(|version| u32::from_le_bytes(*version)).filter(|_| versioned);
+    Some(FileKind::LegacyGgml { magic, version })
+}
+
+fn by_magic(bytes: &[u8]) -> Option<FileKind> {
+    let kinds: [(&[u8], FileKind); 18] = [
+        (b"GGUF", FileKind::Gguf),
+        (b"FUGG", FileKind::Gguf),
+        (b"PK\x03\x04", zip(bytes)),
+        (b"PK\x05\x06", FileKind::Packed("unzip")),
+        (b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19", FileKind::PytorchLegacy),
+        (b"\x80\x02", FileKind::Pickle),
+        (b"\x80\x03", FileKind::Pickle),
+        (b"\x80\x04", FileKind::Pickle),
+        (b"\x80\x05", FileKind::Pickle),
+        (b"\x93NUMPY", FileKind::Numpy),
+        (b"\x89HDF\r\n\x1a\n", FileKind::Hdf5),
+        (b"\x7fELF", FileKind::Program),
+        (b"MZ", FileKind::Program),
+        (b"\x1f\x8b", FileKind::Packed("gunzip")),
+        (b"\x28\xb5\x2f\xfd", FileKind::Packed("unzstd")),
+        (b"\xfd7zXZ\0", FileKind::Packed("unxz")),
+        (b"BZh", FileKind::Packed("bunzip2")),
+        (b"7z\xbc\xaf\x27\x1c", FileKind::Packed("7z x")),
+    ];
+    let found = kinds.into_iter().find(|(magic, _)| bytes.starts_with(magic)).map(|(_, kind)| kind);
+    found.or_else(|| match bytes.get(257..262) {
+        Some(b"ustar") if bytes.starts_with(b"sys_info\0") => Some(FileKind::PytorchTar),
+        Some(b"ustar") => Some(FileKind::Packed("tar -xf")),
+        _ => (bytes.get(4..8) == Some(b"TFL3")).then_some(FileKind::Tflite),
+    })
+}
+
+/// A zip archive tells what it is by the name of its first entry.
+fn zip(bytes: &[u8]) -> FileKind {
+    let entry = || {
+        let len = u16::from_le_bytes(*bytes.get(26..)?.first_chunk()?);
+        bytes.get(30..)?.get(..usize::from(len))
+    };
+    match entry() {
+        Some(name) if name.ends_with(b"/data.pkl") || name.ends_with(b"/version") || name.ends_with(b"/.format_version") => FileKind::PytorchZip,
+        Some(name) if name.ends_with(b".npy") => FileKind::NumpyZip,
+        _ => FileKind::Packed("unzip"),
+    }
+}
+
+/// The length of a JSON header in 64 bits, then that header.
+fn safetensors(bytes: &[u8]) -> Option<FileKind> {
+    let (len, header) = bytes.split_first_chunk::<8>()?;
+    let len = u64::from_le_bytes(*len);
+    ((2..1 << 30).contains(&len) && header.starts_with(b"{\"")).then_some(FileKind::Safetensors)
+}
+
+/// A protocol buffer whose first field is the version of the format and whose second is the producer's name. No magic, so the name of the file must agree.
+fn onnx(bytes: &[u8], name: Option<&str>) -> Option<FileKind> {
+    let named = name.is_some_and(|name| name.rsplit_once('.').is_some_and(|(_, extension)| extension.eq_ignore_ascii_case("onnx")));
+    (named && matches!(bytes, [0x08, 1..=32, ..])).then_some(FileKind::Onnx)
+}
+
+fn text(bytes: &[u8]) -> Option<FileKind> {
+    const LFS: &str = "version https://git-lfs.github.com/spec/";
+    let shown = bytes.get(..4096).unwrap_or(bytes);
+    let text = match std::str::from_utf8(shown) {
+        Ok(text) => text,
+        // A character cut in two by the end of what was read.
+        Err(error) if error.error_len().is_none() => std::str::from_utf8(shown.get(..error.valid_up_to())?).ok()?,
+        Err(_) => return None,
+    };
+    let text = text.trim_start_matches('\u{feff}').trim_start();
+    if text.starts_with(LFS) {
+        let size = text.lines().find_map(|line| line.strip_prefix("size ")?.trim().parse().ok());
+        return Some(FileKind::LfsPointer { size });
+    }
+    let begins = |with: &str| text.get(..with.len()).is_some_and(|start| start.eq_ignore_ascii_case(with));
+    if begins("<!doctype html") || begins("<html") {
+        return Some(FileKind::Html);
+    }
+    if begins("<?xml") {
+        return Some(FileKind::Xml);
+    }
+    if (text.starts_with('{') || text.starts_with('[')) && !text.contains('\0') {
+        return Some(FileKind::Json);
+    }
+    let printable = !text.is_empty() && text.chars().all(|c| !c.is_control() || matches!(c, '\n' | '\r' | '\t'));
+    let first_line: String = text.lines().next().unwrap_or_default().chars().take(60).collect();
+    printable.then_some(FileKind::Text(first_line))
+}
+
+impl fmt::Display for FileKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::LegacyGgml { magic, version: Some(version) } => return write!(f, "a {magic} file of version {version}, from before GGUF"),
+            Self::LegacyGgml { magic, version: None } => return write!(f, "a {magic} file, from before GGUF"),
+            Self::LfsPointer { size: Some(size) } => {
+                return write!(f, "a Git LFS pointer to a file of {}, not that file", crate::human::bytes(u128::from(*size)));
+            }
+            Self::Text(line) => return write!(f, "a text file that begins {:?}", RawStr::from(line.as_str())),
+            _ => {}
+        }
+        f.write_str(match self {
+            Self::Empty => "an empty file",
+            Self::Zeros => "nothing but zeros",
+            Self::Gguf => "a GGUF file",
+            Self::Safetensors => "a safetensors file",
+            Self::PytorchZip => "a PyTorch checkpoint",
+            Self::PytorchLegacy => "a PyTorch checkpoint in the form from before 1.6",
+            Self::PytorchTar => "a PyTorch checkpoint in the form from before 0.2",
+            Self::Pickle => "a Python pickle",
+            Self::Numpy => "a NumPy array",
+            Self::NumpyZip => "an archive of NumPy arrays",
+            Self::Onnx => "an ONNX model",
+            Self::Tflite => "a TensorFlow Lite model",
+            Self::Hdf5 => "an HDF5 file, perhaps of Keras weights",
+            Self::Packed(_) => "a compressed file or an archive",
+            Self::Program => "a program",
+            Self::Html => "a web page",
+            Self::Json => "a JSON file",
+            Self::Xml => "an XML document",
+            Self::LfsPointer { .. } => "a Git LFS pointer, not the file itself",
+            Self::LegacyGgml { .. } | Self::Text(_) => "",
+        })
+    }
+}
+
+impl FileKind {
+    /// What to do about it, in a sentence without a full stop; `None` for a GGUF file.
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::Gguf => return None,
+            Self::Empty | Self::Zeros => "the download or copy did not happen; fetch the file again".to_owned(),
+            Self::LegacyGgml { magic: "GGLA", .. } => "a LoRA adapter of 2023; convert the original adapter to GGUF instead".to_owned(),
+            Self::LegacyGgml { .. } => "find the model as GGUF, or convert its original checkpoint".to_owned(),
+            Self::Safetensors => "`ggmill convert` makes GGUF of the folder with this file and its config.json".to_owned(),
+            Self::PytorchZip | Self::PytorchLegacy | Self::PytorchTar | Self::Pickle => {
+                "it must be converted to GGUF; opened by Python it could run code, so do not try that on a file from a stranger".to_owned()
+            }
+            Self::Numpy | Self::NumpyZip | Self::Onnx | Self::Tflite | Self::Hdf5 => "find the model as GGUF, or convert its original checkpoint".to_owned(),
+            Self::Packed(tool) => format!("unpack it first: {tool}"),
+            Self::Program => "this is not a model; be careful where it came from".to_owned(),
+            Self::Html => "the address was that of a page about the file; fetch the file itself (on Hugging Face: `/resolve/` in place of `/blob/`)".to_owned(),
+            Self::Json | Self::Xml | Self::Text(_) => "perhaps a server's message in place of the file; look into it, then fetch the file again".to_owned(),
+            Self::LfsPointer { .. } => "fetch the file itself: git lfs pull".to_owned(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(bytes: &[u8], name: &str) -> String {
+        sniff(bytes, Some(name)).map_or_else(|| "unknown".to_owned(), |kind| kind.to_string())
+    }
+
+    #[test]
+    fn first_bytes_tell() {
+        let pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 4368439584\n";
+        assert_eq!(shown(pointer, "a"), "a Git LFS pointer to a file of 4.07 GiB, not that file");
+        assert_eq!(shown(b"", "a"), "an empty file");
+        assert_eq!(shown(&[0; 64], "a"), "nothing but zeros");
+        assert_eq!(shown(b"\n <HTML>", "a"), "a web page");
+        assert_eq!(shown(b"{\"error\":1}", "a"), "a JSON file");
+        assert_eq!(shown(b"fmgg\x65\0\0\0", "a"), "a GGMF file of version 101, from before GGUF");
+        assert_eq!(shown(b"lmgg\x65\0\0\0", "a"), "a GGML file, from before GGUF");
+        assert_eq!(shown(b"Entry not found", "a"), "a text file that begins \"Entry not found\"");
+        assert_eq!(shown(b"\x08\x07\x12\x07pytorch", "a.onnx"), "an ONNX model");
+        assert_eq!(shown(b"\x08\x07\x12\x07pytorch", "a.gguf"), "unknown");
+        assert_eq!(shown(b"abc\x1b", "a"), "unknown");
+    }
+
+    #[test]
+    fn text_is_escaped_when_shown() {
+        assert_eq!(shown("a\u{202e}b".as_bytes(), "a"), r#"a text file that begins "a\u{202e}b""#);
+    }
+}

@@ -1,0 +1,248 @@
+//! What a model is, in a few facts.
+
+use std::collections::BTreeMap;
+
+use ggmill_core::{FileType, GgmlType, Metadata, RawStr, keys};
+use serde::Serialize;
+use serde::ser::{SerializeMap as _, SerializeStruct as _, Serializer};
+
+use crate::{LosslessStr, View};
+
+/// What a model is, in a few facts. A fact the file does not tell, or tells in another type than it should have, is `None`: JSON has `null`.
+///
+/// ```
+/// use ggmill_core::{Builder, Gguf, MetadataBuf};
+/// use ggmill_inspect::{Part, PerBlock, Summary, View};
+/// let mut metadata = MetadataBuf::new();
+/// metadata.set("general.architecture", "llama");
+/// metadata.set("llama.attention.head_count", 32u32);
+/// let file = Gguf::parse(Builder::new().metadata(metadata).plan()?.header().to_vec())?;
+/// let view = View::new(Part::new(&file));
+/// assert_eq!(Summary::of(&view).head_count, Some(PerBlock::Same(32)));
+/// # Ok::<(), ggmill_core::Error>(())
+/// ```
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Summary<'a> {
+    /// `general.architecture`.
+    pub architecture: Option<LosslessStr<'a>>,
+    /// `general.name`.
+    pub name: Option<LosslessStr<'a>>,
+    /// `general.type`: `model`, `adapter`, `imatrix`, `mmproj`, ….
+    #[serde(rename = "type")]
+    pub kind: Option<LosslessStr<'a>>,
+    /// `general.license`.
+    pub license: Option<LosslessStr<'a>>,
+    /// Elements of all tensors.
+    pub parameters: u128,
+    /// Number of tensors.
+    pub tensors: u64,
+    /// Bytes of all tensors of known types, without padding.
+    pub tensor_bytes: u128,
+    /// Bits per element over the tensors of known types; `None` when they have no elements.
+    pub bits_per_weight: Option<f64>,
+    /// `general.file_type`.
+    #[serde(serialize_with = "serialize_file_type")]
+    pub file_type: Option<FileType>,
+    /// `general.quantization_version`.
+    pub quantization_version: Option<u64>,
+    /// `<architecture>.context_length`.
+    pub context_length: Option<u64>,
+    /// `<architecture>.embedding_length`.
+    pub embedding_length: Option<u64>,
+    /// `<architecture>.block_count`.
+    pub block_count: Option<u64>,
+    /// `<architecture>.feed_forward_length`.
+    pub feed_forward_length: Option<PerBlock>,
+    /// `<architecture>.attention.head_count`.
+    pub head_count: Option<PerBlock>,
+    /// `<architecture>.attention.head_count_kv`.
+    pub head_count_kv: Option<PerBlock>,
+    /// `<architecture>.expert_count`.
+    pub expert_count: Option<u64>,
+    /// `<architecture>.expert_used_count`.
+    pub expert_used_count: Option<u64>,
+    /// `tokenizer.ggml.model`.
+    pub tokenizer_model: Option<LosslessStr<'a>>,
+    /// `tokenizer.ggml.pre`.
+    pub tokenizer_pre: Option<LosslessStr<'a>>,
+    /// Number of `tokenizer.ggml.tokens`; without them `<architecture>.vocab_size`.
+    pub vocabulary_size: Option<u64>,
+    /// Bytes of `tokenizer.chat_template`; `None` when there is none.
+    pub chat_template_bytes: Option<u64>,
+    /// Number of files.
+    pub shards: u64,
+    /// The tensor types in use, in the order of their numbers.
+    #[serde(serialize_with = "serialize_types")]
+    pub types: Vec<TypeUse>,
+}
+
+/// A hyper-parameter that some models have once and others once per block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "one value or several")]
+pub enum PerBlock {
+    /// The same everywhere. JSON has the number.
+    Same(u64),
+    /// Different from block to block. JSON has `{"min":…,"max":…}`.
+    Varying {
+        /// The least of them.
+        min: u64,
+        /// The greatest of them.
+        max: u64,
+    },
+}
+
+/// How much of a model has one tensor type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TypeUse {
+    /// The type.
+    pub ggml_type: GgmlType,
+    /// Tensors of this type.
+    pub tensors: u64,
+    /// Their elements.
+    pub elements: u128,
+    /// Their bytes; `None` for a type nobody knows.
+    pub bytes: Option<u128>,
+}
+
+impl<'a> Summary<'a> {
+    /// Reads the facts from the metadata and adds up the tensors.
+    pub fn of(view: &View<'a>) -> Self {
+        let facts = Facts::of(view.metadata());
+        let types = types(view);
+        let parameters = types.iter().map(|used| used.elements).sum();
+        let tensor_bytes = types.iter().filter_map(|used| used.bytes).sum();
+        let weights: u128 = types.iter().filter(|used| used.bytes.is_some()).map(|used| used.elements).sum();
+        #[expect(clippy::cast_precision_loss, reason = "a mean; 53 bits are plenty")]
+        let bits_per_weight = (weights > 0).then(|| tensor_bytes as f64 * 8.0 / weights as f64);
+        let tokens = facts.metadata.array(keys::TOKENIZER_TOKENS).ok();
+        Self {
+            architecture: facts.text(keys::GENERAL_ARCHITECTURE),
+            name: facts.text(keys::GENERAL_NAME),
+            kind: facts.text(keys::GENERAL_TYPE),
+            license: facts.text(keys::GENERAL_LICENSE),
+            parameters,
+            tensors: view.tensor_count() as u64,
+            tensor_bytes,
+            bits_per_weight,
+            file_type: facts.metadata.u32(keys::GENERAL_FILE_TYPE).ok().map(FileType),
+            quantization_version: facts.metadata.u64(keys::GENERAL_QUANTIZATION_VERSION).ok(),
+            context_length: facts.own_number("context_length"),
+            embedding_length: facts.own_number("embedding_length"),
+            block_count: facts.own_number("block_count"),
+            feed_forward_length: facts.own_per_block("feed_forward_length"),
+            head_count: facts.own_per_block("attention.head_count"),
+            head_count_kv: facts.own_per_block("attention.head_count_kv"),
+            expert_count: facts.own_number("expert_count"),
+            expert_used_count: facts.own_number("expert_used_count"),
+            tokenizer_model: facts.text(keys::TOKENIZER_MODEL),
+            tokenizer_pre: facts.text(keys::TOKENIZER_PRE),
+            vocabulary_size: tokens.map(|tokens| tokens.len()).or_else(|| facts.own_number("vocab_size")),
+            chat_template_bytes: facts.text(keys::TOKENIZER_CHAT_TEMPLATE).map(|template| template.0.len() as u64),
+            shards: view.parts().len() as u64,
+            types,
+        }
+    }
+}
+
+/// Metadata asked leniently.
+struct Facts<'a> {
+    metadata: Metadata<'a>,
+    architecture: &'a str,
+}
+
+impl<'a> Facts<'a> {
+    fn of(metadata: Metadata<'a>) -> Self {
+        Self { metadata, architecture: metadata.str(keys::GENERAL_ARCHITECTURE).unwrap_or_default() }
+    }
+
+    fn text(&self, key: &str) -> Option<LosslessStr<'a>> {
+        self.metadata.raw_str(key).ok().map(LosslessStr)
+    }
+
+    /// A key that belongs to the architecture.
+    fn own_key(&self, rest: &str) -> String {
+        format!("{}.{rest}", self.architecture)
+    }
+
+    fn own_number(&self, rest: &str) -> Option<u64> {
+        self.metadata.u64(&self.own_key(rest)).ok()
+    }
+
+    fn own_per_block(&self, rest: &str) -> Option<PerBlock> {
+        if let Some(number) = self.own_number(rest) {
+            return Some(PerBlock::Same(number));
+        }
+        let numbers = || Some(self.metadata.array(&self.own_key(rest)).ok()?.integers()?.filter_map(|number| u64::try_from(number).ok()));
+        let (min, max) = (numbers()?.min()?, numbers()?.max()?);
+        Some(if min == max { PerBlock::Same(min) } else { PerBlock::Varying { min, max } })
+    }
+}
+
+fn types(view: &View<'_>) -> Vec<TypeUse> {
+    let mut types: BTreeMap<GgmlType, TypeUse> = BTreeMap::new();
+    for (_, tensor) in view.tensors() {
+        let ggml_type = tensor.ggml_type();
+        let used = types.entry(ggml_type).or_insert_with(|| TypeUse { ggml_type, tensors: 0, elements: 0, bytes: ggml_type.layout().map(|_| 0) });
+        used.tensors += 1;
+        used.elements += u128::from(tensor.shape().elements());
+        used.bytes = used.bytes.map(|bytes| bytes + u128::from(tensor.size().unwrap_or(0)));
+    }
+    types.into_values().collect()
+}
+
+impl Serialize for PerBlock {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match *self {
+            Self::Same(number) => serializer.serialize_u64(number),
+            Self::Varying { min, max } => {
+                let mut object = serializer.serialize_struct("PerBlock", 2)?;
+                object.serialize_field("min", &min)?;
+                object.serialize_field("max", &max)?;
+                object.end()
+            }
+        }
+    }
+}
+
+impl Serialize for TypeUse {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut object = serializer.serialize_struct("TypeUse", 2)?;
+        object.serialize_field("tensors", &self.tensors)?;
+        object.serialize_field("bytes", &self.bytes)?;
+        object.end()
+    }
+}
+
+fn serialize_types<S: Serializer>(types: &[TypeUse], serializer: S) -> Result<S::Ok, S::Error> {
+    let mut object = serializer.serialize_map(Some(types.len()))?;
+    for used in types {
+        object.serialize_entry(&format_args!("{}", used.ggml_type), used)?;
+    }
+    object.end()
+}
+
+#[expect(clippy::ref_option, reason = "serde's signature")]
+fn serialize_file_type<S: Serializer>(file_type: &Option<FileType>, serializer: S) -> Result<S::Ok, S::Error> {
+    match file_type {
+        Some(file_type) => serializer.collect_str(file_type),
+        None => serializer.serialize_none(),
+    }
+}
+
+impl std::fmt::Display for PerBlock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Same(number) => write!(f, "{}", crate::human::grouped(*number)),
+            Self::Varying { min, max } => write!(f, "{} to {}", crate::human::grouped(*min), crate::human::grouped(*max)),
+        }
+    }
+}
+
+impl std::fmt::Display for LosslessStr<'_> {
+    /// As [`RawStr`] shows it: escaped.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        RawStr::fmt(&self.0, f)
+    }
+}

@@ -1,0 +1,111 @@
+//! Columns: how wide text is, cutting it and filling it up.
+
+use std::fmt;
+
+use ggmill_core::RawStr;
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+
+/// Columns that text takes.
+pub(super) fn width(text: &str) -> usize {
+    text.width()
+}
+
+/// The beginning of `text` that takes at most `columns`.
+fn beginning(text: &str, columns: usize) -> &str {
+    let mut used = 0;
+    for (at, c) in text.char_indices() {
+        used += c.width().unwrap_or(0);
+        if used > columns {
+            return text.get(..at).unwrap_or_default();
+        }
+    }
+    text
+}
+
+/// The end of `text` that takes at most `columns`.
+fn ending(text: &str, columns: usize) -> &str {
+    let mut used = 0;
+    for (at, c) in text.char_indices().rev() {
+        used += c.width().unwrap_or(0);
+        if used > columns {
+            return text.get(at + c.len_utf8()..).unwrap_or_default();
+        }
+    }
+    text
+}
+
+/// `text` in at most `columns`, with `…` for what is missing at its end.
+pub(super) fn cut(text: String, columns: usize) -> String {
+    if width(&text) <= columns {
+        return text;
+    }
+    let mut short = beginning(&text, columns.saturating_sub(1)).to_owned();
+    short.push('…');
+    short
+}
+
+/// `text` in at most `columns`, with `…` for what is missing in its middle: the ends of keys and names tell them apart.
+pub(super) fn cut_middle(text: String, columns: usize) -> String {
+    if width(&text) <= columns {
+        return text;
+    }
+    let room = columns.saturating_sub(1);
+    let head = beginning(&text, room / 3);
+    format!("{head}…{}", ending(&text, room - width(head)))
+}
+
+/// Text filled up with spaces to a number of columns, on the right or on the left.
+pub(super) struct Padded<'a>(pub(super) &'a str, pub(super) usize);
+
+impl fmt::Display for Padded<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let fill = self.1.saturating_sub(width(self.0));
+        if f.align() == Some(fmt::Alignment::Right) { write!(f, "{:fill$}{}", "", self.0) } else { write!(f, "{}{:fill$}", self.0, "") }
+    }
+}
+
+/// At most about `columns` columns of a string as it is shown, and whether that is all of it. Looks no further into the string than it must.
+pub(super) fn shown_beginning(text: RawStr<'_>, columns: usize) -> (String, bool) {
+    // No character takes more than four bytes, and four bytes leave room for marks that take no column.
+    let most = columns.saturating_add(1).saturating_mul(8);
+    let bytes = text.as_bytes();
+    if bytes.len() <= most {
+        let shown = text.to_string();
+        let fits = width(&shown) <= columns;
+        return (if fits { shown } else { cut(shown, columns) }, fits);
+    }
+    let mut end = most;
+    while end > most - 4 && bytes.get(end).is_some_and(|byte| byte & 0xc0 == 0x80) {
+        end -= 1;
+    }
+    let mut shown = RawStr::new(bytes.get(..end).unwrap_or_default()).to_string();
+    shown.push('…');
+    (cut(shown, columns), false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cutting_counts_columns_not_bytes() {
+        assert_eq!(cut("абвгд".into(), 4), "абв…");
+        assert_eq!(cut("日本語".into(), 4), "日…");
+        assert_eq!(cut("日本語".into(), 6), "日本語");
+        assert_eq!(cut_middle("tokenizer.ggml.eos_token_id".into(), 16), "token…s_token_id");
+        assert_eq!(cut("abc".into(), 0), "…");
+    }
+
+    #[test]
+    fn the_beginning_of_a_long_string_ends_between_characters() {
+        let text = "é".repeat(1000);
+        let (shown, whole) = shown_beginning(RawStr::from(text.as_str()), 10);
+        assert_eq!((shown.as_str(), whole), ("ééééééééé…", false));
+        assert_eq!(shown_beginning(RawStr::from("\x1b"), 10), (r"\u{1b}".to_owned(), true));
+    }
+
+    #[test]
+    fn padding_counts_columns() {
+        assert_eq!(format!("{}|{:>}|", Padded("日", 4), Padded("a", 3)), "日  |  a|");
+    }
+}

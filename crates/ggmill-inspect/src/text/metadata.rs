@@ -1,0 +1,109 @@
+//! The metadata: a line for each pair.
+
+use std::io::{self, Write};
+
+use ggmill_core::{FileType, Metadata, Pair, RawStr, Value, keys};
+
+use super::measure::{Padded, cut, cut_middle, width};
+use super::style::Styles;
+use super::{Page, value};
+use crate::human;
+
+/// Columns for a value where there is no terminal to fit.
+const FREE_COLUMNS: usize = 96;
+/// Keys beyond this length are not aligned with, or one absurd key would fill every line with spaces.
+const LONGEST_ALIGNED: usize = 64;
+/// Below this width the type of each value gives way.
+const NARROW: usize = 72;
+
+impl Page<'_> {
+    pub(super) fn metadata(&self, out: &mut dyn Write, titled: bool) -> io::Result<()> {
+        let metadata = self.view.metadata();
+        let pairs = || metadata.iter().filter(|pair| self.selection.has_key(pair.key()));
+        if titled {
+            let (shown, all) = (pairs().count(), metadata.len());
+            let note = if shown == all {
+                human::counted(all as u64, "pair")
+            } else {
+                format!("{} of {}", human::grouped(shown as u64), human::counted(all as u64, "pair"))
+            };
+            self.title(out, "Metadata", &note)?;
+        }
+        let indent = if titled { 2 } else { 0 };
+        let columns = Columns::of(pairs(), self.options.width.map(|width| width.saturating_sub(indent)))?;
+        for pair in pairs() {
+            write!(out, "{:indent$}", "")?;
+            self.pair(out, &pair, &columns, metadata)?;
+        }
+        Ok(())
+    }
+
+    fn pair(&self, out: &mut dyn Write, pair: &Pair<'_>, columns: &Columns, metadata: Metadata<'_>) -> io::Result<()> {
+        let Styles { key: key_style, type_name, faint, .. } = self.styles;
+        let value = pair.value().map_err(io::Error::other)?;
+        let key = match self.options.width {
+            Some(_) => cut_middle(pair.key().to_string(), columns.key),
+            None => pair.key().to_string(),
+        };
+        write!(out, "{key_style}{}{key_style:#}  ", Padded(&key, columns.key))?;
+        if columns.value_type > 0 {
+            write!(out, "{type_name}{}{type_name:#}  ", Padded(&type_of(&value), columns.value_type))?;
+        }
+        if self.options.full {
+            value::write_full(out, &value, &self.styles)?;
+        } else {
+            let array_type = if columns.value_type == 0 && matches!(value, Value::Array(_)) { format!("{} ", type_of(&value)) } else { String::new() };
+            write!(out, "{type_name}{array_type}{type_name:#}")?;
+            value::write_short(out, &value, columns.value.saturating_sub(width(&array_type)).max(8), &self.styles)?;
+        }
+        match meaning(pair.key(), &value, metadata) {
+            Some(meaning) => writeln!(out, " {faint}{}{faint:#}", cut(meaning, 32)),
+            None => writeln!(out),
+        }
+    }
+}
+
+/// Widths of the columns. The type has none on a narrow terminal.
+struct Columns {
+    key: usize,
+    value_type: usize,
+    value: usize,
+}
+
+impl Columns {
+    fn of<'a>(pairs: impl Iterator<Item = Pair<'a>>, room: Option<usize>) -> io::Result<Self> {
+        let (mut key, mut value_type) = (0, 0);
+        for pair in pairs {
+            key = key.max(width(&pair.key().to_string()));
+            value_type = value_type.max(width(&type_of(&pair.value().map_err(io::Error::other)?)));
+        }
+        let Some(room) = room else { return Ok(Self { key: key.min(LONGEST_ALIGNED), value_type, value: FREE_COLUMNS }) };
+        if room < NARROW {
+            value_type = 0;
+        }
+        let key = key.min(room * 9 / 20);
+        let before = key + 2 + if value_type > 0 { value_type + 2 } else { 0 };
+        Ok(Self { key, value_type, value: room.saturating_sub(before).max(12) })
+    }
+}
+
+/// `u32`, or `string[32000]`.
+fn type_of(value: &Value<'_>) -> String {
+    match value {
+        Value::Array(array) => format!("{}[{}]", array.element_type(), array.len()),
+        other => other.value_type().to_string(),
+    }
+}
+
+/// What a number stands for: the name of a file type, the token with an id.
+fn meaning(key: RawStr<'_>, value: &Value<'_>, metadata: Metadata<'_>) -> Option<String> {
+    let key = key.to_str().ok()?;
+    if key == keys::GENERAL_FILE_TYPE {
+        return Some(FileType(value.as_u32()?).to_string());
+    }
+    if key.starts_with("tokenizer.ggml.") && key.ends_with("_token_id") {
+        let token = metadata.array(keys::TOKENIZER_TOKENS).ok()?.get(value.as_u64()?)?.ok()?.as_raw_str()?;
+        return Some(format!("\"{}\"", super::measure::shown_beginning(token, 24).0));
+    }
+    None
+}

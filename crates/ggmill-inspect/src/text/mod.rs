@@ -1,0 +1,73 @@
+//! The report as text for people: a summary, the metadata, the tensors.
+
+use std::io::{self, Write};
+
+use crate::{Selection, Summary, View};
+
+mod measure;
+mod metadata;
+mod style;
+mod summary;
+mod tensors;
+mod value;
+
+use style::Styles;
+
+/// How the text looks.
+///
+/// ```
+/// use ggmill_inspect::text::Options;
+/// let terminal = Options { width: Some(80), styled: true, ..Options::default() };
+/// assert!(!terminal.full);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[expect(clippy::exhaustive_structs, reason = "built with `..Options::default()`")]
+pub struct Options {
+    /// Columns of the terminal. Without a terminal there is nothing lines must fit: keys and names are never cut.
+    pub width: Option<usize>,
+    /// Whether to send colours, as ANSI escape sequences.
+    pub styled: bool,
+    /// Whether long strings and arrays are written whole.
+    pub full: bool,
+    /// The most tensors that are listed, with a line for those left out.
+    pub tensor_rows: Option<usize>,
+}
+
+/// Writes the sections that are selected. Fails when `out` does, and when the bytes of the file changed meanwhile.
+pub fn write(out: &mut dyn Write, view: &View<'_>, selection: &Selection, options: &Options) -> io::Result<()> {
+    let page = Page { view, selection, options, styles: Styles::new(options.styled) };
+    let sections = usize::from(selection.summary) + usize::from(selection.metadata) + usize::from(selection.tensors);
+    let titled = sections > 1;
+    if selection.summary {
+        page.summary(out, &Summary::of(view))?;
+    }
+    if selection.metadata {
+        page.section(out, titled, selection.summary)?;
+        page.metadata(out, titled)?;
+    }
+    if selection.tensors && !(titled && view.tensor_count() == 0) {
+        page.section(out, titled, selection.summary || selection.metadata)?;
+        page.tensors(out, titled)?;
+    }
+    Ok(())
+}
+
+/// What every section needs.
+struct Page<'a> {
+    view: &'a View<'a>,
+    selection: &'a Selection,
+    options: &'a Options,
+    styles: Styles,
+}
+
+impl Page<'_> {
+    fn section(&self, out: &mut dyn Write, titled: bool, follows: bool) -> io::Result<()> {
+        if titled && follows { writeln!(out) } else { Ok(()) }
+    }
+
+    /// The heading of a section: its name, and how much is in it.
+    fn title(&self, out: &mut dyn Write, name: &str, note: &str) -> io::Result<()> {
+        let Styles { title, faint, .. } = self.styles;
+        writeln!(out, "{title}{name}{title:#} {faint}· {note}{faint:#}")
+    }
+}

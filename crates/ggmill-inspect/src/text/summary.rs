@@ -1,0 +1,191 @@
+//! The summary: what someone wants to know first.
+
+use std::io::{self, Write};
+
+use super::Page;
+use super::measure::{Padded, cut, shown_beginning, width};
+use super::style::Styles;
+use crate::human::{self, counted, grouped};
+use crate::{LosslessStr, Summary, TypeUse};
+
+/// Columns of the labels.
+const LABEL: usize = 13;
+/// The most types listed: more than there are, fewer than a hostile file can name.
+const MOST_TYPES: usize = 48;
+
+impl Page<'_> {
+    pub(super) fn summary(&self, out: &mut dyn Write, summary: &Summary<'_>) -> io::Result<()> {
+        let Styles { title, .. } = self.styles;
+        let name = match summary.name {
+            Some(name) if !name.0.is_empty() => short(name),
+            _ => self.view.parts().first().and_then(|part| part.name()).map_or_else(|| "(no name)".to_owned(), |file| short(LosslessStr(file.into()))),
+        };
+        writeln!(out, "{title}{}{title:#}", cut(name, self.options.width.unwrap_or(usize::MAX)))?;
+        for (label, pieces) in rows(summary) {
+            self.labelled(out, label, &pieces)?;
+        }
+        self.labelled(out, "format", &self.format())?;
+        self.types(out, summary)
+    }
+
+    /// `label  piece · piece`, broken between pieces where the line is full.
+    fn labelled(&self, out: &mut dyn Write, label: &str, pieces: &[String]) -> io::Result<()> {
+        if pieces.is_empty() {
+            return Ok(());
+        }
+        let Styles { faint, .. } = self.styles;
+        let room = self.options.width.unwrap_or(usize::MAX).saturating_sub(LABEL + 4).max(20);
+        write!(out, "  {faint}{}{faint:#}  ", Padded(label, LABEL))?;
+        let mut used = 0;
+        for (i, piece) in pieces.iter().enumerate() {
+            let piece = cut(piece.clone(), room);
+            if i > 0 {
+                if used + 3 + width(&piece) > room {
+                    write!(out, "\n{:1$}", "", LABEL + 4)?;
+                    used = 0;
+                } else {
+                    write!(out, " {faint}·{faint:#} ")?;
+                    used += 3;
+                }
+            }
+            write!(out, "{piece}")?;
+            used += width(&piece);
+        }
+        writeln!(out)
+    }
+
+    /// Version and layout of the file.
+    fn format(&self) -> Vec<String> {
+        let index = self.view.index();
+        let mut pieces = vec![format!("GGUF v{}", index.version()), format!("{}-endian", index.endian())];
+        if index.has_swapped_magic() {
+            pieces.push("magic swapped".to_owned());
+        }
+        pieces.push(format!("alignment {}", index.alignment()));
+        pieces.push(counted(self.view.metadata().len() as u64, "pair"));
+        if let Some(size) = self.view.file_size() {
+            pieces.push(format!("{} bytes", grouped(size)));
+        }
+        pieces
+    }
+
+    /// The share of each tensor type, largest first, with a bar.
+    fn types(&self, out: &mut dyn Write, summary: &Summary<'_>) -> io::Result<()> {
+        let Styles { faint, type_name, bar, .. } = self.styles;
+        let mut types: Vec<&TypeUse> = summary.types.iter().collect();
+        types.sort_by_key(|used| std::cmp::Reverse(used.bytes));
+        let left_out = types.len().saturating_sub(MOST_TYPES);
+        types.truncate(MOST_TYPES);
+        if types.is_empty() {
+            return Ok(());
+        }
+        let cells: Vec<[String; 3]> = types
+            .iter()
+            .map(|used| [used.ggml_type.to_string(), counted(used.tensors, "tensor"), used.bytes.map_or_else(|| "unknown".to_owned(), human::bytes)])
+            .collect();
+        let [type_column, tensor_column, byte_column] = [0, 1, 2].map(|column| cells.iter().map(|row| width(&row[column])).max().unwrap_or(0));
+        let before = 2 + type_column + 2 + tensor_column + 2 + byte_column + 2;
+        let longest_bar = self.options.width.map_or(24, |room| room.saturating_sub(before + 8).min(24));
+        writeln!(out)?;
+        for (used, [name, tensors, bytes]) in types.iter().zip(&cells) {
+            let share = share(used.bytes.unwrap_or(0), summary.tensor_bytes);
+            write!(out, "  {type_name}{}{type_name:#}  {:>}  {:>}", Padded(name, type_column), Padded(tensors, tensor_column), Padded(bytes, byte_column))?;
+            writeln!(out, "  {bar}{}{bar:#}  {faint}{:>5.1} %{faint:#}", Padded(&drawn(share, longest_bar), longest_bar), share * 100.0)?;
+        }
+        if left_out > 0 {
+            writeln!(out, "  {faint}… and {} more{faint:#}", counted(left_out as u64, "type"))?;
+        }
+        Ok(())
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+fn share(part: u128, whole: u128) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+/// A bar of eighths of a column; never empty for a share above zero.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "a share of a few columns")]
+fn drawn(share: f64, columns: usize) -> String {
+    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let eighths = (share.clamp(0.0, 1.0) * columns as f64 * 8.0).round() as usize;
+    let eighths = if share > 0.0 && columns > 0 { eighths.max(1) } else { eighths };
+    "█".repeat(eighths / 8) + EIGHTHS.get(eighths % 8).copied().unwrap_or_default()
+}
+
+/// Text from a file, cut: a name of a gigabyte is no name.
+fn short(text: LosslessStr<'_>) -> String {
+    shown_beginning(text.0, 200).0
+}
+
+fn rows(summary: &Summary<'_>) -> Vec<(&'static str, Vec<String>)> {
+    vec![
+        ("architecture", architecture(summary)),
+        ("parameters", parameters(summary)),
+        ("weights", weights(summary)),
+        ("context", summary.context_length.map(|length| counted(length, "token")).into_iter().collect()),
+        ("blocks", blocks(summary)),
+        ("vocabulary", vocabulary(summary)),
+        ("chat template", chat_template(summary)),
+        ("license", summary.license.map(short).into_iter().collect()),
+    ]
+}
+
+fn architecture(summary: &Summary<'_>) -> Vec<String> {
+    let name = summary.architecture.map_or_else(|| "not given".to_owned(), short);
+    let kind = summary.kind.filter(|kind| kind.0 != "model").map(short);
+    [name].into_iter().chain(kind).collect()
+}
+
+fn parameters(summary: &Summary<'_>) -> Vec<String> {
+    if summary.tensors == 0 {
+        return vec!["none: no tensors".to_owned()];
+    }
+    let exact = grouped(summary.parameters);
+    let human = human::count(summary.parameters);
+    let count = if human == exact { exact } else { format!("{human} ({exact})") };
+    let shards = (summary.shards > 1).then(|| counted(summary.shards, "shard"));
+    [count, counted(summary.tensors, "tensor")].into_iter().chain(shards).collect()
+}
+
+fn weights(summary: &Summary<'_>) -> Vec<String> {
+    let mut pieces = Vec::new();
+    if summary.tensors > 0 {
+        pieces.push(human::bytes(summary.tensor_bytes));
+        pieces.extend(summary.bits_per_weight.map(|bits| format!("{bits:.2} bits per weight")));
+    }
+    pieces.extend(summary.file_type.map(|file_type| format!("file type {file_type}")));
+    pieces
+}
+
+fn blocks(summary: &Summary<'_>) -> Vec<String> {
+    let mut pieces = Vec::new();
+    pieces.extend(summary.block_count.map(grouped));
+    pieces.extend(summary.embedding_length.map(|length| format!("embedding {}", grouped(length))));
+    pieces.extend(summary.head_count.map(|heads| match summary.head_count_kv.filter(|kv| *kv != heads) {
+        Some(kv) => format!("{heads} heads over {kv} kv heads"),
+        None => format!("{heads} heads"),
+    }));
+    pieces.extend(summary.feed_forward_length.map(|length| format!("feed-forward {length}")));
+    pieces.extend(summary.expert_count.filter(|&count| count > 0).map(|count| match summary.expert_used_count {
+        Some(used) => format!("{} experts, {} used", grouped(count), grouped(used)),
+        None => format!("{} experts", grouped(count)),
+    }));
+    pieces
+}
+
+fn vocabulary(summary: &Summary<'_>) -> Vec<String> {
+    let mut pieces = Vec::new();
+    pieces.extend(summary.vocabulary_size.map(|size| counted(size, "token")));
+    pieces.extend(summary.tokenizer_model.map(|model| format!("model {}", short(model))));
+    pieces.extend(summary.tokenizer_pre.map(|pre| format!("pre-tokenizer {}", short(pre))));
+    pieces
+}
+
+fn chat_template(summary: &Summary<'_>) -> Vec<String> {
+    match summary.chat_template_bytes {
+        Some(bytes) => vec![counted(bytes, "byte")],
+        None if summary.tokenizer_model.is_some() => vec!["none".to_owned()],
+        None => Vec::new(),
+    }
+}

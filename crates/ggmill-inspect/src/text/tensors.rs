@@ -1,0 +1,158 @@
+//! The tensors: a table.
+
+use std::io::{self, Write};
+
+use ggmill_core::Tensor;
+
+use super::Page;
+use super::measure::{Padded, cut_middle, width};
+use super::style::Styles;
+use crate::human;
+
+/// Names beyond this length are not aligned with, or one absurd name would fill every line with spaces.
+const LONGEST_ALIGNED: usize = 96;
+
+impl Page<'_> {
+    pub(super) fn tensors(&self, out: &mut dyn Write, titled: bool) -> io::Result<()> {
+        let all = self.view.tensor_count();
+        let rows = || {
+            self.view.tensors().enumerate().filter(|(_, (_, tensor))| self.selection.has_name(tensor.name())).map(|(number, (shard, tensor))| Row {
+                number,
+                shard,
+                tensor,
+            })
+        };
+        let shown = rows().count();
+        if titled {
+            let note = if shown == all {
+                human::counted(all as u64, "tensor")
+            } else {
+                format!("{} of {}", human::grouped(shown as u64), human::counted(all as u64, "tensor"))
+            };
+            self.title(out, "Tensors", &note)?;
+        }
+        if shown == 0 {
+            return Ok(());
+        }
+        let listed = self.options.tensor_rows.unwrap_or(usize::MAX);
+        let indent = if titled { 2 } else { 0 };
+        let room = self.options.width.map(|width| width.saturating_sub(indent));
+        let columns = Columns::of(rows().take(listed), room, self.view.parts().len() > 1);
+        write!(out, "{:indent$}", "")?;
+        self.header(out, &columns)?;
+        for row in rows().take(listed) {
+            write!(out, "{:indent$}", "")?;
+            self.row(out, &row, &columns)?;
+        }
+        if let Some(rest) = shown.checked_sub(listed).filter(|&rest| rest > 0) {
+            let Styles { faint, .. } = self.styles;
+            writeln!(out, "{:indent$}{faint}… and {} more: --tensors lists all{faint:#}", "", human::counted(rest as u64, "tensor"))?;
+        }
+        Ok(())
+    }
+
+    fn header(&self, out: &mut dyn Write, columns: &Columns) -> io::Result<()> {
+        let Styles { faint, .. } = self.styles;
+        let mut line = String::new();
+        if columns.number > 0 {
+            line.push_str(&format!("{:>}  ", Padded("#", columns.number)));
+        }
+        line.push_str(&format!(
+            "{}  {}  {}  {:>}",
+            Padded("name", columns.name),
+            Padded("shape", columns.shape),
+            Padded("type", columns.ggml_type),
+            Padded("size", columns.size)
+        ));
+        if columns.offset > 0 {
+            line.push_str(&format!("  {:>}", Padded("offset", columns.offset)));
+        }
+        if columns.shard > 0 {
+            line.push_str(&format!("  {:>}", Padded("shard", columns.shard)));
+        }
+        writeln!(out, "{faint}{line}{faint:#}")
+    }
+
+    fn row(&self, out: &mut dyn Write, row: &Row<'_>, columns: &Columns) -> io::Result<()> {
+        let Styles { faint, key, type_name, number, .. } = self.styles;
+        if columns.number > 0 {
+            write!(out, "{faint}{:>}{faint:#}  ", Padded(&row.number.to_string(), columns.number))?;
+        }
+        let name = match self.options.width {
+            Some(_) => cut_middle(row.tensor.name().to_string(), columns.name),
+            None => row.tensor.name().to_string(),
+        };
+        write!(out, "{key}{}{key:#}  {}  ", Padded(&name, columns.name), Padded(&row.tensor.shape().to_string(), columns.shape))?;
+        write!(out, "{type_name}{}{type_name:#}  ", Padded(&row.tensor.ggml_type().to_string(), columns.ggml_type))?;
+        write!(out, "{number}{:>}{number:#}", Padded(&row.size(), columns.size))?;
+        if columns.offset > 0 {
+            write!(out, "  {faint}{:>}{faint:#}", Padded(&row.offset(), columns.offset))?;
+        }
+        if columns.shard > 0 {
+            write!(out, "  {faint}{:>}{faint:#}", Padded(&row.shard.to_string(), columns.shard))?;
+        }
+        writeln!(out)
+    }
+}
+
+struct Row<'a> {
+    number: usize,
+    shard: usize,
+    tensor: Tensor<'a>,
+}
+
+impl Row<'_> {
+    fn size(&self) -> String {
+        self.tensor.size().map_or_else(|| "?".to_owned(), |size| human::bytes(size.into()))
+    }
+
+    fn offset(&self) -> String {
+        format!("{:#x}", self.tensor.offset())
+    }
+}
+
+/// Widths of the columns; 0 for one that is left out.
+struct Columns {
+    number: usize,
+    name: usize,
+    shape: usize,
+    ggml_type: usize,
+    size: usize,
+    offset: usize,
+    shard: usize,
+}
+
+impl Columns {
+    fn of<'a>(rows: impl Iterator<Item = Row<'a>>, room: Option<usize>, sharded: bool) -> Self {
+        let mut columns = Self { number: 1, name: 4, shape: 5, ggml_type: 4, size: 4, offset: 6, shard: if sharded { 5 } else { 0 } };
+        for row in rows {
+            let widen = |column: &mut usize, text: &str| *column = width(text).max(*column);
+            widen(&mut columns.number, &row.number.to_string());
+            widen(&mut columns.name, &row.tensor.name().to_string());
+            widen(&mut columns.shape, &row.tensor.shape().to_string());
+            widen(&mut columns.ggml_type, &row.tensor.ggml_type().to_string());
+            widen(&mut columns.size, &row.size());
+            widen(&mut columns.offset, &row.offset());
+        }
+        match room {
+            Some(room) => columns.fit(room),
+            None => columns.name = columns.name.min(LONGEST_ALIGNED),
+        }
+        columns
+    }
+
+    /// Leaves out the offset, then the number, then cuts names, until the table fits.
+    fn fit(&mut self, room: usize) {
+        for give_way in [|_: &mut Self| (), |columns: &mut Self| columns.offset = 0, |columns: &mut Self| columns.number = 0] {
+            give_way(self);
+            if self.name + self.beside_name() <= room {
+                return;
+            }
+        }
+        self.name = room.saturating_sub(self.beside_name()).max(12);
+    }
+
+    fn beside_name(&self) -> usize {
+        [self.number, self.shape, self.ggml_type, self.size, self.offset, self.shard].iter().filter(|&&column| column > 0).map(|column| column + 2).sum()
+    }
+}

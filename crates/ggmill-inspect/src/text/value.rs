@@ -1,0 +1,88 @@
+//! One metadata value on one line.
+
+use std::io::{self, Write};
+
+use ggmill_core::{Array, RawStr, Value};
+
+use super::measure::{shown_beginning, width};
+use super::style::Styles;
+use crate::human;
+
+/// Writes all of a value, however long.
+pub(super) fn write_full(out: &mut dyn Write, value: &Value<'_>, styles: &Styles) -> io::Result<()> {
+    let Styles { string, number, .. } = *styles;
+    match value {
+        Value::Str(text) => write!(out, "{string}\"{text}\"{string:#}"),
+        Value::Array(array) => {
+            out.write_all(b"[")?;
+            for (i, element) in array.iter().enumerate() {
+                out.write_all(if i == 0 { b"" } else { b", " })?;
+                write_full(out, &element.map_err(io::Error::other)?, styles)?;
+            }
+            out.write_all(b"]")
+        }
+        other => write!(out, "{number}{}{number:#}", scalar(other)),
+    }
+}
+
+/// Writes the value in about `columns`: long strings cut and with their length, arrays with their first elements.
+pub(super) fn write_short(out: &mut dyn Write, value: &Value<'_>, columns: usize, styles: &Styles) -> io::Result<()> {
+    let Styles { string, number, faint, .. } = *styles;
+    match value {
+        Value::Str(text) => {
+            let (shown, length) = short_string(*text, columns);
+            write!(out, "{string}\"{shown}\"{string:#}")?;
+            if let Some(length) = length { write!(out, " {faint}{length}{faint:#}") } else { Ok(()) }
+        }
+        Value::Array(array) => {
+            let shown = short_array(array, columns)?;
+            let style = if array.element_type() == ggmill_core::ValueType::STRING { string } else { number };
+            write!(out, "{style}{shown}{style:#}")
+        }
+        other => write!(out, "{number}{}{number:#}", scalar(other)),
+    }
+}
+
+/// What fits of a string between its quotes, and a note of its length when that is not all.
+fn short_string(text: RawStr<'_>, columns: usize) -> (String, Option<String>) {
+    let (shown, whole) = shown_beginning(text, columns.saturating_sub(2));
+    if whole {
+        return (shown, None);
+    }
+    let length = human::counted(text.len() as u64, "byte");
+    let room = columns.saturating_sub(3 + width(&length)).max(8);
+    (shown_beginning(text, room).0, Some(length))
+}
+
+/// The first elements of an array that fit, in brackets.
+fn short_array(array: &Array<'_>, columns: usize) -> io::Result<String> {
+    const LONGEST_ELEMENT: usize = 24;
+    // The brackets, and `, …` for the rest.
+    let room = columns.saturating_sub(5);
+    let mut shown = String::from("[");
+    for (i, element) in array.iter().enumerate() {
+        let mut piece = Vec::new();
+        write_short(&mut piece, &element.map_err(io::Error::other)?, LONGEST_ELEMENT, &Styles::default())?;
+        let piece = String::from_utf8_lossy(&piece);
+        if i > 0 {
+            if width(&shown) + 2 + width(&piece) > room {
+                shown.push_str(", …");
+                break;
+            }
+            shown.push_str(", ");
+        }
+        shown.push_str(&piece);
+    }
+    shown.push(']');
+    Ok(shown)
+}
+
+/// A number or bool.
+fn scalar(value: &Value<'_>) -> String {
+    match value {
+        Value::F32(number) => format!("{number:?}"),
+        Value::F64(number) => format!("{number:?}"),
+        Value::Bool(flag) => flag.to_string(),
+        other => other.as_i128().map_or_else(|| "?".to_owned(), |number| number.to_string()),
+    }
+}
