@@ -95,12 +95,22 @@ pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],
     position: u64,
     file_len: u64,
+    /// Nothing is read from here on: the limit of the header.
+    header_limit: u64,
     encoding: Encoding,
 }
 
 impl<'a> Cursor<'a> {
     pub(crate) fn new(bytes: &'a [u8], position: u64, file_len: u64, encoding: Encoding) -> Self {
-        Self { bytes, position, file_len, encoding }
+        Self { bytes, position, file_len, header_limit: u64::MAX, encoding }
+    }
+
+    /// This cursor, reading neither beyond so many bytes of the file nor beyond its length, even where more bytes are at hand.
+    pub(crate) fn within(mut self, header_limit: u64) -> Self {
+        let end = usize::try_from(header_limit.min(self.file_len)).unwrap_or(usize::MAX);
+        self.bytes = self.bytes.get(..end).unwrap_or(self.bytes);
+        self.header_limit = header_limit;
+        self
     }
 
     pub(crate) fn position(&self) -> u64 {
@@ -125,7 +135,11 @@ impl<'a> Cursor<'a> {
     #[cold]
     fn short(&self, len: u64, what: &'static str) -> Stop {
         match self.position.checked_add(len) {
-            Some(end) if end <= self.file_len => Stop::Need(end),
+            Some(end) if end <= self.file_len.min(self.header_limit) => Stop::Need(end),
+            Some(end) if end <= self.file_len => {
+                let limit = self.header_limit;
+                Error::new(ErrorKind::Limit, Detail::Limit { what: "header bytes", found: end, limit }).at(self.position).into()
+            }
             _ => Error::new(ErrorKind::Truncated, Detail::Ends { what, needs: len, remain: self.remain() }).at(self.position).into(),
         }
     }

@@ -25,12 +25,23 @@ pub struct Limits {
     pub array_depth: u32,
     /// Dimensions of one tensor, at most [`Shape::MAX_DIMENSIONS`](crate::Shape::MAX_DIMENSIONS).
     pub dimensions: u32,
+    /// The alignment of tensor data: a file of a few bytes can ask for any, and whoever writes it anew pads to that.
+    pub alignment: u32,
     /// Bytes before the tensor data.
     pub header_bytes: u64,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { pairs: 1 << 20, tensors: 1 << 20, string_bytes: 1 << 30, array_elements: 1 << 30, array_depth: 8, dimensions: 4, header_bytes: 4 << 30 }
+        Self {
+            pairs: 1 << 20,
+            tensors: 1 << 20,
+            string_bytes: 1 << 30,
+            array_elements: 1 << 30,
+            array_depth: 8,
+            dimensions: 4,
+            alignment: 1 << 24,
+            header_bytes: 4 << 30,
+        }
     }
 }

@@ -1,7 +1,10 @@
 //! Where the real files lie.
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
+
+use sha2::{Digest as _, Sha256};
 
 /// The GGUF files bundled under `real/`: always there.
 pub const REAL_GGUF: [&str; 4] = ["ggml-vocab-bert-bge.gguf", "ggml-vocab-llama.v1.gguf", "ggml-vocab-phi-3.gguf", "mobilenetv3_3class_v3_fp16.gguf"];
@@ -41,4 +44,13 @@ pub fn shared(name: &str) -> Option<PathBuf> {
 /// Every real GGUF file at hand, by its file name: the bundled ones, then the shared ones that are present.
 pub fn every_gguf() -> Vec<PathBuf> {
     REAL_GGUF.into_iter().map(real).chain(SHARED_GGUF.into_iter().filter_map(shared)).collect()
+}
+
+/// The SHA-256 of bytes, in hexadecimal: how expectations name large data.
+pub fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().fold(String::new(), |mut hex, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
 }

@@ -11,4 +11,4 @@ pub mod bytes;
 pub mod corpus;
 mod files;
 
-pub use files::{REAL_GGUF, SHARED_GGUF, every_gguf, real, shared};
+pub use files::{REAL_GGUF, SHARED_GGUF, every_gguf, real, sha256, shared};

@@ -1,7 +1,7 @@
 use alloc::vec::Vec;
 
 use crate::bytes::Stop;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Detail, Error, ErrorKind, Result};
 use crate::read::{parser::Parser, truncated};
 use crate::{Gguf, Limits};
 
@@ -29,7 +29,14 @@ use crate::{Gguf, Limits};
 pub struct Decoder {
     parser: Parser,
     header: Vec<u8>,
-    complete: bool,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum State {
+    Reading,
+    Complete,
+    Failed,
 }
 
 /// How far a [`Decoder`] has come.
@@ -47,23 +54,28 @@ impl Decoder {
     ///
     /// With a length, counts and tensor data are held against it. Without one they cannot be; [`Gguf::index`] then has no `file_len`.
     pub fn new(file_len: Option<u64>, limits: &Limits) -> Self {
-        Self { parser: Parser::new(limits, file_len), header: Vec::new(), complete: false }
+        Self { parser: Parser::new(limits, file_len), header: Vec::new(), state: State::Reading }
     }
 
-    /// Takes the next bytes of the file. What lies behind the header is dropped.
+    /// Takes the next bytes of the file. What lies behind the header is dropped. An error is the end: feeding more after it is [`ErrorKind::Misuse`].
     pub fn feed(&mut self, bytes: &[u8]) -> Result<Progress> {
-        if self.complete {
-            return Ok(Progress::Complete);
+        match self.state {
+            State::Reading => {}
+            State::Complete => return Ok(Progress::Complete),
+            State::Failed => return Err(failed()),
         }
         self.header.extend_from_slice(bytes);
         match self.parser.advance(&self.header) {
             Ok(()) => {
-                self.complete = true;
+                self.state = State::Complete;
                 self.header.truncate(usize::try_from(self.parser.position()).unwrap_or(usize::MAX));
                 Ok(Progress::Complete)
             }
             Err(Stop::Need(end)) => Ok(Progress::Needs(end)),
-            Err(Stop::Fail(error)) => Err(error),
+            Err(Stop::Fail(error)) => {
+                self.state = State::Failed;
+                Err(error)
+            }
         }
     }
 
@@ -74,15 +86,24 @@ impl Decoder {
 
     /// The parsed header with its bytes. Fails when the file ended before its header did, and when its layout is bad.
     pub fn finish(mut self) -> Result<Gguf<Vec<u8>>> {
-        if !self.complete {
-            return Err(match self.parser.advance(&self.header) {
-                Err(Stop::Fail(error)) => error,
-                Err(Stop::Need(end)) => truncated(end, self.header.len() as u64),
-                Ok(()) => Error::new(ErrorKind::Misuse, crate::error::Detail::Changed),
-            });
+        match self.state {
+            State::Complete => {}
+            State::Failed => return Err(failed()),
+            State::Reading => {
+                return Err(match self.parser.advance(&self.header) {
+                    Err(Stop::Fail(error)) => error,
+                    Err(Stop::Need(end)) => truncated(end, self.header.len() as u64),
+                    Ok(()) => Error::new(ErrorKind::Misuse, Detail::Changed),
+                });
+            }
         }
         let index = self.parser.finish(&self.header)?;
         self.header.shrink_to_fit();
         Ok(Gguf::from_parts(index, self.header))
     }
+}
+
+#[cold]
+fn failed() -> Error {
+    Error::new(ErrorKind::Misuse, Detail::Other("the decoder has answered with an error before"))
 }

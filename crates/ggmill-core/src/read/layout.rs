@@ -5,11 +5,11 @@ use alloc::vec::Vec;
 use crate::error::{Detail, Error, ErrorKind, Result, shortened_name};
 use crate::index::{Index, TensorEntry};
 use crate::read::parser::RawTensor;
-use crate::{Alignment, keys};
+use crate::{Alignment, Limits, keys};
 
 /// Fills in alignment, data offset and tensors, and refuses what cannot be read safely. `bytes` hold the header.
-pub(crate) fn lay_out(index: &mut Index, raw: Vec<RawTensor>, bytes: &[u8]) -> Result<()> {
-    index.alignment = alignment(index, bytes)?;
+pub(crate) fn lay_out(index: &mut Index, raw: Vec<RawTensor>, bytes: &[u8], limits: &Limits) -> Result<()> {
+    index.alignment = alignment(index, bytes, limits.alignment)?;
     index.data_offset = index.alignment.align(index.header_len).ok_or_else(|| Error::new(ErrorKind::Malformed, Detail::OffsetOverflow { offset: 0 }))?;
     let mut tensors = Vec::with_capacity(raw.len());
     for tensor in raw {
@@ -22,7 +22,7 @@ pub(crate) fn lay_out(index: &mut Index, raw: Vec<RawTensor>, bytes: &[u8]) -> R
 }
 
 /// `general.alignment`, of any integer type; 32 when absent. Two pairs that disagree would be two readings of one file.
-fn alignment(index: &Index, bytes: &[u8]) -> Result<Alignment> {
+fn alignment(index: &Index, bytes: &[u8], limit: u32) -> Result<Alignment> {
     let mut found: Option<Alignment> = None;
     for pair in index.metadata(bytes).all(keys::GENERAL_ALIGNMENT.as_bytes()) {
         let fail = |error: Error| error.at(pair.value_offset()).key(keys::GENERAL_ALIGNMENT.as_bytes());
@@ -32,6 +32,10 @@ fn alignment(index: &Index, bytes: &[u8]) -> Result<Alignment> {
             None => return Err(fail(Error::new(ErrorKind::WrongType, Detail::AlignmentType { found: pair.value_type() }))),
         };
         let this = Alignment::new(number).map_err(fail)?;
+        if this.get() > limit {
+            let detail = Detail::Limit { what: "alignment", found: number, limit: limit.into() };
+            return Err(fail(Error::new(ErrorKind::Limit, detail)));
+        }
         match found {
             Some(first) if first != this => {
                 let detail = Detail::AlignmentsDiffer { first: first.get(), second: this.get() };
@@ -47,7 +51,8 @@ fn alignment(index: &Index, bytes: &[u8]) -> Result<Alignment> {
 fn place(tensor: &RawTensor, data_offset: u64, file_len: Option<u64>) -> Result<TensorEntry> {
     let &RawTensor { info, name, shape, ggml_type, offset } = tensor;
     let size = match ggml_type.layout() {
-        None => None,
+        // No elements take no bytes, whatever their type.
+        None => (shape.elements() == 0).then_some(0),
         Some(layout) => {
             let row = shape.row_len();
             if shape.elements() > 0 && !row.is_multiple_of(u64::from(layout.elements)) {
@@ -58,7 +63,8 @@ fn place(tensor: &RawTensor, data_offset: u64, file_len: Option<u64>) -> Result<
         }
     };
     let start = data_offset.checked_add(offset);
-    let end = start.and_then(|start| start.checked_add(size.unwrap_or(0)));
+    // Of a type nobody knows it is certain only that it takes at least a byte.
+    let end = start.and_then(|start| start.checked_add(size.unwrap_or(1)));
     let (Some(start), Some(end)) = (start, end) else {
         return Err(Error::new(ErrorKind::Malformed, Detail::OffsetOverflow { offset }));
     };
@@ -76,7 +82,6 @@ fn overlaps(index: &Index, bytes: &[u8]) -> Result<()> {
     by_start.sort_unstable_by_key(|tensor| (tensor.start, tensor.info));
     let mut before: Option<(&TensorEntry, u64)> = None;
     for tensor in by_start {
-        // Of a type nobody knows it is certain only that it takes at least a byte.
         let end = tensor.start.saturating_add(tensor.size.unwrap_or(1));
         if let Some((other, other_end)) = before
             && tensor.start < other_end

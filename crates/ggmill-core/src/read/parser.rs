@@ -67,7 +67,7 @@ impl Parser {
     /// Goes as far as `bytes`, which begin at the start of the file, allow.
     pub(crate) fn advance(&mut self, bytes: &[u8]) -> Result<(), Stop> {
         loop {
-            let mut cursor = Cursor::new(bytes, self.position, self.file_len.unwrap_or(u64::MAX), self.encoding);
+            let mut cursor = Cursor::new(bytes, self.position, self.file_len.unwrap_or(u64::MAX), self.encoding).within(self.limits.header_bytes);
             match &mut self.stage {
                 Stage::Magic => {
                     self.magic(&mut cursor)?;
@@ -96,9 +96,6 @@ impl Parser {
                 }
                 Stage::Done => return Ok(()),
             }
-            if self.position > self.limits.header_bytes {
-                return Err(limit("header bytes", self.position, self.limits.header_bytes).into());
-            }
         }
     }
 
@@ -110,7 +107,9 @@ impl Parser {
             let found = magic.try_into().unwrap_or_default();
             return Err(Error::new(ErrorKind::NotGguf, Detail::Magic { found }).at(0).into());
         }
-        // No version has reached 65,536, so the half of the field that is zero tells the byte order.
+        // No version has reached 65,536, so the half of the field that is zero tells the byte order. When the counts were not at hand the first time, the
+        // order found then must not be applied to this field again.
+        cursor.set_encoding(Encoding::CANONICAL);
         let little = cursor.u32("version")?;
         let (version, endian) = if little.trailing_zeros() >= 16 { (little.swap_bytes(), Endian::Big) } else { (little, Endian::Little) };
         if !(1..=3).contains(&version) {
@@ -208,7 +207,7 @@ impl Parser {
             data_offset: self.position,
             file_len: self.file_len,
         };
-        layout::lay_out(&mut index, self.tensors, bytes)?;
+        layout::lay_out(&mut index, self.tensors, bytes, &self.limits)?;
         Ok(index)
     }
 }

@@ -1,7 +1,6 @@
 use std::fs;
 
-use ggmill_testdata::{REAL_GGUF, real};
-use sha2::{Digest as _, Sha256};
+use ggmill_testdata::{REAL_GGUF, real, sha256};
 
 /// The digests that `real/README.md` states, by file name.
 fn stated() -> Vec<(String, String)> {
@@ -14,9 +13,7 @@ fn stated() -> Vec<(String, String)> {
 #[test]
 fn every_bundled_file_is_the_one_the_readme_names() {
     for (name, digest) in stated() {
-        let found = Sha256::digest(fs::read(real(&name)).unwrap());
-        let found: String = found.iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(found, digest, "{name}");
+        assert_eq!(sha256(&fs::read(real(&name)).unwrap()), digest, "{name}");
     }
 }
 

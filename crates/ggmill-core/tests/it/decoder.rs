@@ -1,0 +1,149 @@
+//! The decoder agrees with the reader of whole files, however the bytes come.
+
+use ggmill_core::{Decoder, ErrorKind, Gguf, Limits, Progress};
+use ggmill_testdata::corpus;
+use proptest::prelude::*;
+
+use crate::support::{cases, files, in_pieces, whole};
+
+#[test]
+fn fed_at_once() {
+    for (name, bytes, limits) in files() {
+        assert_eq!(in_pieces(&bytes, &limits, &[usize::MAX]), whole(&bytes, &limits), "{name}");
+    }
+}
+
+#[test]
+fn fed_byte_by_byte() {
+    for case in corpus::all() {
+        assert_eq!(in_pieces(&case.bytes, &case.limits, &[1]), whole(&case.bytes, &case.limits), "{}", case.name);
+    }
+}
+
+/// What was found in the first piece must not be found again, differently, with the second: a big-endian file cut within its counts once read as little-endian.
+#[test]
+fn fed_in_two_pieces_at_every_byte() {
+    for case in corpus::all().iter().filter(|case| case.bytes.len() < 2000) {
+        for size in 1..case.bytes.len() {
+            assert_eq!(in_pieces(&case.bytes, &case.limits, &[size, usize::MAX]), whole(&case.bytes, &case.limits), "{} at {size}", case.name);
+        }
+    }
+}
+
+#[test]
+fn fed_as_it_asks() {
+    for (name, bytes, limits) in files() {
+        let mut decoder = Decoder::new(Some(bytes.len() as u64), &limits);
+        let mut end = 0;
+        let found = loop {
+            let have = usize::try_from(decoder.position()).unwrap();
+            match decoder.feed(&bytes[have..end]) {
+                Ok(Progress::Needs(needs)) => end = usize::try_from(needs).unwrap(),
+                Ok(Progress::Complete) => break decoder.finish().map(|model| model.into_parts().0),
+                Err(error) => break Err(error),
+            }
+        };
+        assert_eq!(found.map_err(Into::into), whole(&bytes, &limits), "{name}");
+    }
+}
+
+#[test]
+fn real_files_in_pieces_of_a_page() {
+    for (name, bytes, limits) in files() {
+        assert_eq!(in_pieces(&bytes, &limits, &[4096]), whole(&bytes, &limits), "{name}");
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(64))]
+
+    #[test]
+    fn fed_in_any_pieces(sizes in proptest::collection::vec(1usize..100, 1..20)) {
+        for case in corpus::all() {
+            prop_assert_eq!(in_pieces(&case.bytes, &case.limits, &sizes), whole(&case.bytes, &case.limits), "{}", case.name);
+        }
+    }
+
+    #[test]
+    fn real_files_in_any_pieces(sizes in proptest::collection::vec(1usize..500_000, 1..10), number in 0usize..4) {
+        let bytes = std::fs::read(ggmill_testdata::real(ggmill_testdata::REAL_GGUF[number])).unwrap();
+        prop_assert_eq!(in_pieces(&bytes, &Limits::default(), &sizes), whole(&bytes, &Limits::default()));
+    }
+}
+
+#[test]
+fn the_length_of_the_file_may_be_unknown() {
+    for case in corpus::valid() {
+        let mut decoder = Decoder::new(None, &case.limits);
+        assert_eq!(decoder.feed(&case.bytes).unwrap(), Progress::Complete, "{}", case.name);
+        let header = decoder.finish().unwrap();
+        let model = Gguf::parse_with(&case.bytes, &case.limits).unwrap();
+        assert_eq!(header.index().file_len(), None);
+        assert_eq!(header.metadata().len(), model.metadata().len());
+        assert!(header.tensors().iter().map(|tensor| tensor.offset()).eq(model.tensors().iter().map(|tensor| tensor.offset())), "{}", case.name);
+    }
+}
+
+/// Without a length nothing can be held against it, and yet nothing is asked for beyond the limits.
+#[test]
+fn without_a_length_the_limits_bound_what_is_asked_for() {
+    let limits = Limits { header_bytes: 1 << 20, ..Limits::default() };
+    for case in corpus::broken() {
+        let mut decoder = Decoder::new(None, &limits);
+        if let Ok(Progress::Needs(end)) = decoder.feed(&case.bytes) {
+            assert!(end <= 1 << 20, "{} asks for {end} bytes", case.name);
+            assert_eq!(decoder.finish().unwrap_err().kind(), ErrorKind::Truncated, "{}", case.name);
+        }
+    }
+}
+
+#[test]
+fn an_error_is_the_end() {
+    for case in corpus::broken() {
+        let mut decoder = Decoder::new(Some(case.bytes.len() as u64), &case.limits);
+        if decoder.feed(&case.bytes).is_ok() {
+            assert!(decoder.finish().is_err(), "{}", case.name);
+            continue;
+        }
+        assert_eq!(decoder.clone().finish().unwrap_err().kind(), ErrorKind::Misuse, "{}", case.name);
+        for _ in 0..10 {
+            assert_eq!(decoder.feed(&[0; 8]).unwrap_err().kind(), ErrorKind::Misuse, "{}", case.name);
+        }
+    }
+}
+
+/// A file that grew after its length was taken is read to that length.
+#[test]
+fn bytes_behind_the_stated_length_are_not_read() {
+    for case in corpus::valid() {
+        let len = case.bytes.len() - 1;
+        let mut decoder = Decoder::new(Some(len as u64), &case.limits);
+        let found = decoder.feed(&case.bytes).and_then(|_| decoder.finish()).map(|model| model.into_parts().0);
+        assert_eq!(found.map_err(Into::into), whole(&case.bytes[..len], &case.limits), "{}", case.name);
+    }
+}
+
+#[test]
+fn what_lies_behind_the_header_is_dropped() {
+    let (name, case) = ("trailing-bytes", corpus::valid());
+    let case = case.into_iter().find(|case| case.name == name).unwrap();
+    let mut decoder = Decoder::new(Some(case.bytes.len() as u64), &case.limits);
+    assert_eq!(decoder.feed(&case.bytes).unwrap(), Progress::Complete);
+    assert_eq!(decoder.feed(b"more").unwrap(), Progress::Complete);
+    let header = decoder.finish().unwrap();
+    assert_eq!(header.bytes().len() as u64, header.index().header_len());
+    // The directory is all there; only the data are not in memory, and that is said.
+    assert_eq!(header.tensor("a").unwrap().data().unwrap_err().kind(), ErrorKind::Misuse);
+}
+
+#[test]
+fn an_unfinished_header_is_truncated() {
+    let bytes = &corpus::valid().into_iter().find(|case| case.name == "whole-v3").unwrap().bytes;
+    for len in 0..100 {
+        let mut decoder = Decoder::new(None, &Limits::default());
+        assert!(matches!(decoder.feed(&bytes[..len]).unwrap(), Progress::Needs(end) if end > len as u64));
+        let error = decoder.finish().unwrap_err();
+        assert_eq!((error.kind(), error.offset()), (ErrorKind::Truncated, Some(len as u64)));
+        assert!(error.needed_length().unwrap() > len as u64);
+    }
+}
