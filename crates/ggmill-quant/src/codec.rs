@@ -5,7 +5,7 @@ use core::marker::PhantomData;
 
 use ggmill_core::GgmlType;
 
-use crate::block::{Decode, Encode, float, integer, q8_0};
+use crate::block::{Decode, Encode, float, fp4, integer, iq4, k, legacy, ternary, tiny};
 use crate::error::{Detail, Error, Result};
 
 /// Turns blocks of one type into values and back. Obtained from [`codec`].
@@ -46,7 +46,26 @@ pub fn codec(ggml_type: GgmlType) -> Result<&'static dyn BlockCodec> {
         GgmlType::I16 => read_only::<integer::I16, 1, 2>(),
         GgmlType::I32 => read_only::<integer::I32, 1, 4>(),
         GgmlType::I64 => read_only::<integer::I64, 1, 8>(),
-        GgmlType::Q8_0 => both::<q8_0::Q8_0, 32, 34>(),
+        GgmlType::Q4_0 => both::<legacy::Q4_0, 32, 18>(),
+        GgmlType::Q4_1 => both::<legacy::Q4_1, 32, 20>(),
+        GgmlType::Q5_0 => both::<legacy::Q5_0, 32, 22>(),
+        GgmlType::Q5_1 => both::<legacy::Q5_1, 32, 24>(),
+        GgmlType::Q8_0 => both::<legacy::Q8_0, 32, 34>(),
+        GgmlType::Q8_1 => both::<legacy::Q8_1, 32, 36>(),
+        GgmlType::Q2_K => both::<k::Q2_K, 256, 84>(),
+        GgmlType::Q3_K => both::<k::Q3_K, 256, 110>(),
+        GgmlType::Q4_K => both::<k::Q4_K, 256, 144>(),
+        GgmlType::Q5_K => both::<k::Q5_K, 256, 176>(),
+        GgmlType::Q6_K => both::<k::Q6_K, 256, 210>(),
+        GgmlType::Q8_K => both::<k::Q8_K, 256, 292>(),
+        GgmlType::IQ4_NL => both::<iq4::IQ4_NL, 32, 18>(),
+        GgmlType::IQ4_XS => both::<iq4::IQ4_XS, 256, 136>(),
+        GgmlType::TQ1_0 => both::<ternary::TQ1_0, 256, 54>(),
+        GgmlType::TQ2_0 => both::<ternary::TQ2_0, 256, 66>(),
+        GgmlType::MXFP4 => both::<fp4::MXFP4, 32, 17>(),
+        GgmlType::NVFP4 => both::<fp4::NVFP4, 64, 36>(),
+        GgmlType::Q1_0 => both::<tiny::Q1_0, 128, 18>(),
+        GgmlType::Q2_0 => both::<tiny::Q2_0, 64, 18>(),
         _ if ggml_type.is_retired() => return Err(Error::new(Detail::Retired { ggml_type })),
         _ => return Err(Error::new(Detail::Unknown { ggml_type })),
     })

@@ -31,6 +31,7 @@ mod codec;
 mod error;
 mod float16;
 mod numeric;
+mod search;
 
 pub use codec::{BlockCodec, codec};
 pub use error::{Error, ErrorKind, Result};

@@ -3,9 +3,18 @@
 //! Each format says how one block is read and written and nothing else; lengths, rows and the refusal of infinities are the codec's business. The order of the
 //! floating-point operations is part of the format: another order gives other bytes.
 
+#![allow(non_camel_case_types, reason = "types carry the specification's names")]
+// `q >> 4 & 3` reads as what it is, bits taken from a byte; parentheses around every such step hide more than they show.
+#![allow(clippy::precedence, reason = "bits are shifted down, masked and combined, in that order, on every line")]
+
 pub(crate) mod float;
+pub(crate) mod fp4;
 pub(crate) mod integer;
-pub(crate) mod q8_0;
+pub(crate) mod iq4;
+pub(crate) mod k;
+pub(crate) mod legacy;
+pub(crate) mod ternary;
+pub(crate) mod tiny;
 
 use ggmill_core::GgmlType;
 

@@ -1,0 +1,165 @@
+//! MXFP4 and NVFP4: four-bit floats (one sign, two exponent bits, one mantissa bit) under an eight-bit float scale.
+
+use ggmill_core::GgmlType;
+
+use super::{Decode, Encode};
+use crate::numeric::largest;
+
+/// 32 weights under a power of two.
+pub(crate) struct MXFP4;
+/// 64 weights, each 16 under an E4M3 scale.
+pub(crate) struct NVFP4;
+
+/// The sixteen four-bit floats, doubled, so that they are whole numbers; scales are halved to match.
+const DOUBLED: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
+
+impl Decode<32, 17> for MXFP4 {
+    const TYPE: GgmlType = GgmlType::MXFP4;
+
+    fn decode(&[exponent, ref nibbles @ ..]: &[u8; 17], out: &mut [f32; 32]) {
+        decode_group(nibbles, half_power_of_two(exponent), out);
+    }
+}
+
+impl Encode<32, 17> for MXFP4 {
+    fn encode(values: &[f32; 32], [exponent, nibbles @ ..]: &mut [u8; 17]) {
+        let largest = largest(values);
+        // The largest four-bit float is 6, whose exponent is 2. Below 2^-125 the exponent wraps around, as the reference's conversion to a byte does.
+        *exponent = if largest > 0.0 { (floor_log2(largest) - 2 + 127) as u8 } else { 0 };
+        encode_group(values, half_power_of_two(*exponent), nibbles);
+    }
+}
+
+impl Decode<64, 36> for NVFP4 {
+    const TYPE: GgmlType = GgmlType::NVFP4;
+
+    fn decode(block: &[u8; 36], out: &mut [f32; 64]) {
+        let (scales, nibbles) = block.split_at(4);
+        for ((&scale, nibbles), out) in scales.iter().zip(nibbles.chunks_exact(8)).zip(out.chunks_exact_mut(16)) {
+            decode_group(nibbles, half_e4m3(scale), out);
+        }
+    }
+}
+
+impl Encode<64, 36> for NVFP4 {
+    fn encode(values: &[f32; 64], block: &mut [u8; 36]) {
+        let (scales, nibbles) = block.split_at_mut(4);
+        for ((scale, nibbles), values) in scales.iter_mut().zip(nibbles.chunks_exact_mut(8)).zip(values.chunks_exact(16)) {
+            *scale = e4m3(largest(values) / 6.0);
+            encode_group(values, half_e4m3(*scale), nibbles);
+        }
+    }
+}
+
+/// The first half of the group in the low nibbles, the second in the high ones.
+fn decode_group(nibbles: &[u8], scale: f32, out: &mut [f32]) {
+    let (low, high) = out.split_at_mut(nibbles.len());
+    for ((byte, low), high) in nibbles.iter().zip(low).zip(high) {
+        *low = f32::from(DOUBLED[usize::from(byte & 15)]) * scale;
+        *high = f32::from(DOUBLED[usize::from(byte >> 4)]) * scale;
+    }
+}
+
+fn encode_group(values: &[f32], scale: f32, nibbles: &mut [u8]) {
+    let (low, high) = values.split_at(nibbles.len());
+    for ((byte, &low), &high) in nibbles.iter_mut().zip(low).zip(high) {
+        *byte = nearest_level(low, scale) | (nearest_level(high, scale) << 4);
+    }
+}
+
+/// The four-bit float nearest to a value, of two equally near the first in the table.
+fn nearest_level(value: f32, scale: f32) -> u8 {
+    let error = |level: u8| (f32::from(DOUBLED[usize::from(level)]) * scale - value).abs();
+    let mut best = 0;
+    let mut least = error(0);
+    for level in 1..16 {
+        let found = error(level);
+        if found < least {
+            best = level;
+            least = found;
+        }
+    }
+    best
+}
+
+/// Half the value of an E8M0 exponent: 2^(exponent - 128).
+fn half_power_of_two(exponent: u8) -> f32 {
+    f32::from_bits(if exponent < 2 { 0x0020_0000 << exponent } else { u32::from(exponent - 1) << 23 })
+}
+
+/// What `floor(log2f(x))` gives for a finite positive `x`.
+///
+/// The logarithm is rounded before the floor: a hair below a power of two it rounds up to the next whole number. How wide that hair is, in steps of 2^-24 of the
+/// power, depends on how coarse `f32` is near that number: about ln 2 times the number's own power of two.
+fn floor_log2(x: f32) -> i32 {
+    const STEPS: [u64; 8] = [0, 1, 2, 5, 11, 22, 44, 88];
+    let bits = f64::from(x).to_bits();
+    let floor = (bits >> 52) as i32 - 1023;
+    let next = floor + 1;
+    // The numbers just short of `next`, seen from zero.
+    let magnitude = if next > 0 { next - 1 } else { -next };
+    let steps = magnitude.checked_ilog2().map_or(0, |class| STEPS[class as usize]);
+    let short_by = (1 << 52) - (bits & ((1 << 52) - 1));
+    if short_by <= steps << 29 { next } else { floor }
+}
+
+/// Half the value of an unsigned E4M3 float. 0x7f, its NaN, counts as 0; the highest bit does not count.
+fn half_e4m3(bits: u8) -> f32 {
+    if bits == 0x7f {
+        return 0.0;
+    }
+    let mantissa = u32::from(bits & 7);
+    match u32::from(bits >> 3 & 15) {
+        0 => mantissa as f32 * (1.0 / 1024.0),
+        exponent => f32::from_bits((exponent + 119) << 23 | mantissa << 20),
+    }
+}
+
+/// The unsigned E4M3 float next to a value, half rounded up. Whatever has the highest exponent, from 256 on, becomes the greatest, 448, as in the reference.
+fn e4m3(value: f32) -> u8 {
+    if !(value > 0.0) {
+        return 0;
+    }
+    let bits = value.min(448.0).to_bits();
+    let exponent = (bits >> 23).cast_signed() - 127 + 7;
+    if exponent <= 0 {
+        return ((value * 512.0 + 0.5) as u8).min(7);
+    }
+    // Carrying from the mantissa into the exponent is what rounding up to the next power of two means.
+    let rounded = exponent.cast_unsigned() * 8 + (bits >> 20 & 7) + (bits >> 19 & 1);
+    if rounded < 15 * 8 { rounded as u8 } else { 0x7e }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn logarithms_a_hair_below_a_power_of_two_round_up() {
+        for (bits, expected) in [
+            (0x3f80_0000, 0),    // 1
+            (0x3f7f_ffff, -1),   // just below 1
+            (0x40ff_ffff, 3),    // one step below 8
+            (0x40ff_fffe, 2),    // two
+            (0x7f7f_ffff, 128),  // the greatest
+            (0x7f7f_ffd4, 128),  // 44 steps below 2^128
+            (0x7f7f_ffd3, 127),  // 45
+            (0x0000_0001, -149), // the least
+            (0x003f_fff5, -127), // 11 subnormal steps below 2^-127
+            (0x003f_fff4, -128),
+            (0x0000_0fff, -138),
+        ] {
+            assert_eq!(floor_log2(f32::from_bits(bits)), expected, "{bits:#x}");
+        }
+    }
+
+    #[test]
+    fn e4m3_scales_survive_below_the_highest_exponent() {
+        for bits in 0..15 * 8 {
+            assert_eq!(e4m3(half_e4m3(bits) * 2.0), bits);
+        }
+        assert_eq!(e4m3(256.0), 0x7e);
+        assert_eq!(e4m3(1e9), 0x7e);
+        assert_eq!(e4m3(-1.0), 0);
+    }
+}

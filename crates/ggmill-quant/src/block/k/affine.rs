@@ -1,0 +1,157 @@
+//! Q4_K and Q5_K: groups of 32 levels, each group with a six-bit scale and a six-bit minimum. They differ in the fifth bit of a level.
+
+use ggmill_core::GgmlType;
+
+use super::{SUPER, importance, six_bits, sum};
+use crate::block::{Decode, Encode};
+use crate::float16::{read_f16, write_f16};
+use crate::numeric::{nearest, sum_of_squares};
+use crate::search::{Affine, Steps, affine, positive};
+
+pub(crate) struct Q4_K;
+pub(crate) struct Q5_K;
+
+// The two super-scales, the scales and minima, then for Q5_K the fifth bits, then the other four.
+const SCALE: usize = 0;
+const MIN: usize = 2;
+const SCALES: usize = 4;
+const LEVELS: usize = 16;
+
+const WEIGHTED: Steps = Steps { first: -0.9, width: 0.05, last: 36, absolute: false };
+
+impl Decode<SUPER, 144> for Q4_K {
+    const TYPE: GgmlType = GgmlType::Q4_K;
+
+    fn decode(block: &[u8; 144], out: &mut [f32; SUPER]) {
+        let (scale, min) = (read_f16(block, SCALE), read_f16(block, MIN));
+        for (group, out) in out.chunks_exact_mut(32).enumerate() {
+            let (scale, min) = group_scale(block, group, scale, min);
+            let low = &block[LEVELS + 32 * (group / 2)..];
+            for (out, low) in out.iter_mut().zip(low) {
+                *out = scale * f32::from(low >> (4 * (group % 2)) & 15) - min;
+            }
+        }
+    }
+}
+
+impl Encode<SUPER, 144> for Q4_K {
+    fn encode(values: &[f32; SUPER], block: &mut [u8; 144]) {
+        let levels = choose(values, 15, Steps { first: -1.0, width: 0.1, last: 20, absolute: false }, block);
+        pack_nibbles(&levels, &mut block[LEVELS..]);
+    }
+
+    fn encode_weighted(values: &[f32; SUPER], weights: &[f32; SUPER], _: f32, block: &mut [u8; 144]) {
+        let levels = choose_weighted(values, 15, weights, block);
+        pack_nibbles(&levels, &mut block[LEVELS..]);
+    }
+}
+
+impl Decode<SUPER, 176> for Q5_K {
+    const TYPE: GgmlType = GgmlType::Q5_K;
+
+    fn decode(block: &[u8; 176], out: &mut [f32; SUPER]) {
+        let (scale, min) = (read_f16(block, SCALE), read_f16(block, MIN));
+        let (fifth, low) = block[LEVELS..].split_at(32);
+        for (group, out) in out.chunks_exact_mut(32).enumerate() {
+            let (scale, min) = group_scale(block, group, scale, min);
+            for (out, (low, fifth)) in out.iter_mut().zip(low[32 * (group / 2)..].iter().zip(fifth)) {
+                let level = low >> (4 * (group % 2)) & 15 | (fifth >> group & 1) << 4;
+                *out = scale * f32::from(level) - min;
+            }
+        }
+    }
+}
+
+impl Encode<SUPER, 176> for Q5_K {
+    fn encode(values: &[f32; SUPER], block: &mut [u8; 176]) {
+        let levels = choose(values, 31, Steps { first: -0.5, width: 0.1, last: 15, absolute: false }, block);
+        pack_five_bits(levels, &mut block[LEVELS..]);
+    }
+
+    fn encode_weighted(values: &[f32; SUPER], weights: &[f32; SUPER], _: f32, block: &mut [u8; 176]) {
+        let levels = choose_weighted(values, 31, weights, block);
+        pack_five_bits(levels, &mut block[LEVELS..]);
+    }
+}
+
+fn group_scale(block: &[u8], group: usize, super_scale: f32, super_min: f32) -> (f32, f32) {
+    let (scale, min) = six_bits::read(&block[SCALES..LEVELS], group);
+    (super_scale * f32::from(scale), super_min * f32::from(min))
+}
+
+/// Scales and minima without importance, stored in the block, and the levels for them.
+fn choose(values: &[f32; SUPER], top: i32, steps: Steps, block: &mut [u8]) -> [u8; SUPER] {
+    let mut levels = [0; SUPER];
+    let mut found = [Affine::default(); 8];
+    let (mut max_scale, mut max_min) = (0.0, 0.0);
+    let (groups, _) = values.as_chunks::<32>();
+    for ((group, levels), found) in groups.iter().zip(levels.chunks_exact_mut(32)).zip(&mut found) {
+        let average = (sum_of_squares(group) / 32.0).sqrt();
+        *found = affine(group, top, &group.map(|value| average + value.abs()), steps, levels);
+        if found.scale > max_scale {
+            max_scale = found.scale;
+        }
+        if found.min > max_min {
+            max_min = found.min;
+        }
+    }
+    let inverse = |max: f32| if max > 0.0 { 63.0 / max } else { 0.0 };
+    let stored = |value: f32, inverse: f32| (nearest(inverse * value) as u8).min(63);
+    let scales = found.map(|found| stored(found.scale, inverse(max_scale)));
+    let mins = found.map(|found| stored(found.min, inverse(max_min)));
+    six_bits::write(scales, mins, &mut block[SCALES..LEVELS]);
+    finish(values, top, max_scale / 63.0, max_min / 63.0, &mut levels, block);
+    levels
+}
+
+/// Scales and minima with importance, stored in the block, and the levels for them.
+fn choose_weighted(values: &[f32; SUPER], top: i32, weights: &[f32; SUPER], block: &mut [u8]) -> [u8; SUPER] {
+    let mut levels = [0; SUPER];
+    let (mut scales, mut mins, mut sums) = ([0.0; 8], [0.0; 8], [0.0; 8]);
+    let spread = 2.0 * sum_of_squares(values) / 256.0;
+    let (groups, _) = values.as_chunks::<32>();
+    let (weights, _) = weights.as_chunks::<32>();
+    for (index, levels) in levels.chunks_exact_mut(32).enumerate() {
+        let weights = importance(&groups[index], &weights[index], spread);
+        sums[index] = sum(&weights);
+        Affine { scale: scales[index], min: mins[index] } = affine(&groups[index], top, &weights, WEIGHTED, levels);
+    }
+    let (mut scale_levels, mut min_levels) = ([0; 8], [0; 8]);
+    let super_scale = positive(&scales, 63, &sums, &mut scale_levels);
+    let super_min = positive(&mins, 63, &sums, &mut min_levels);
+    six_bits::write(scale_levels, min_levels, &mut block[SCALES..LEVELS]);
+    finish(values, top, super_scale, super_min, &mut levels, block);
+    levels
+}
+
+/// Stores the super-scales and chooses the levels again for the scales as they are stored. Groups whose scale is 0 keep the levels they have.
+fn finish(values: &[f32; SUPER], top: i32, super_scale: f32, super_min: f32, levels: &mut [u8; SUPER], block: &mut [u8]) {
+    let super_scale = write_f16(block, SCALE, super_scale);
+    let super_min = write_f16(block, MIN, super_min);
+    for (group, (values, levels)) in values.chunks_exact(32).zip(levels.chunks_exact_mut(32)).enumerate() {
+        let (scale, min) = group_scale(block, group, super_scale, super_min);
+        if scale != 0.0 {
+            for (level, value) in levels.iter_mut().zip(values) {
+                *level = nearest((value + min) / scale).clamp(0, top) as u8;
+            }
+        }
+    }
+}
+
+/// Two groups to 32 bytes, the first in the low halves.
+fn pack_nibbles(levels: &[u8; SUPER], out: &mut [u8]) {
+    for (levels, out) in levels.chunks_exact(64).zip(out.chunks_exact_mut(32)) {
+        for (column, out) in out.iter_mut().enumerate() {
+            *out = levels[column] | levels[column + 32] << 4;
+        }
+    }
+}
+
+/// Byte `b` of the fifth bits holds those of weight `b` of every group.
+fn pack_five_bits(levels: [u8; SUPER], out: &mut [u8]) {
+    let (fifth, low) = out.split_at_mut(32);
+    for (column, fifth) in fifth.iter_mut().enumerate() {
+        *fifth = (0..8).fold(0, |bits, group| bits | (levels[column + 32 * group] >> 4) << group);
+    }
+    pack_nibbles(&levels.map(|level| level & 15), low);
+}

@@ -1,0 +1,35 @@
+//! The k-quants: super-blocks of 256 weights in groups of 16 or 32, whose scales (and minima) are quantized in their turn.
+
+mod affine;
+mod q2_k;
+mod q3_k;
+mod q6_k;
+mod q8_k;
+mod six_bits;
+
+pub(crate) use affine::{Q4_K, Q5_K};
+pub(crate) use q2_k::Q2_K;
+pub(crate) use q3_k::Q3_K;
+pub(crate) use q6_k::Q6_K;
+pub(crate) use q8_k::Q8_K;
+
+/// Weights in a super-block.
+const SUPER: usize = 256;
+
+/// What each weight of a group counts: its column's importance, times a magnitude that small weights share with their super-block.
+fn importance<const N: usize>(values: &[f32; N], weights: &[f32; N], spread: f32) -> [f32; N] {
+    core::array::from_fn(|i| weights[i] * (spread + values[i] * values[i]).sqrt())
+}
+
+fn sum(values: &[f32]) -> f32 {
+    values.iter().fold(0.0, |sum, value| sum + value)
+}
+
+/// Packs two-bit levels: in each half of the super-block, byte `b` holds weights `b`, `b + 32`, `b + 64` and `b + 96`, the first lowest.
+fn pack_two_bits(levels: &[u8; SUPER], out: &mut [u8]) {
+    for (levels, out) in levels.chunks_exact(128).zip(out.chunks_exact_mut(32)) {
+        for (column, out) in out.iter_mut().enumerate() {
+            *out = (0..4).fold(0, |bits, place| bits | levels[column + 32 * place] << (2 * place));
+        }
+    }
+}

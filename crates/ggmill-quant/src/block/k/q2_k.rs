@@ -1,0 +1,99 @@
+//! Q2_K: groups of 16 two-bit levels, each group with a four-bit scale and a four-bit minimum.
+
+use ggmill_core::GgmlType;
+
+use super::{SUPER, importance, pack_two_bits, sum};
+use crate::block::{Decode, Encode};
+use crate::float16::{read_f16, write_f16};
+use crate::numeric::{nearest, sum_of_squares};
+use crate::search::{Affine, Steps, affine, positive};
+
+pub(crate) struct Q2_K;
+
+// Scales in the low and minima in the high halves of the first 16 bytes, then the levels, then the two super-scales.
+const LEVELS: usize = 16;
+const SCALE: usize = 80;
+const MIN: usize = 82;
+
+const STEPS: Steps = Steps { first: -0.5, width: 0.1, last: 15, absolute: true };
+const WEIGHTED: Steps = Steps { first: -0.9, width: 0.05, last: 36, absolute: false };
+
+impl Decode<SUPER, 84> for Q2_K {
+    const TYPE: GgmlType = GgmlType::Q2_K;
+
+    fn decode(block: &[u8; 84], out: &mut [f32; SUPER]) {
+        let (scale, min) = (read_f16(block, SCALE), read_f16(block, MIN));
+        for (group, out) in out.chunks_exact_mut(16).enumerate() {
+            let scale = scale * f32::from(block[group] & 15);
+            let min = min * f32::from(block[group] >> 4);
+            // Group 2p (and 2p + 1, half a row of bytes on) of each half super-block lies in bit pair p.
+            let start = LEVELS + 32 * (group / 8) + 16 * (group % 2);
+            let shift = 2 * (group / 2 % 4);
+            for (out, byte) in out.iter_mut().zip(&block[start..]) {
+                *out = scale * f32::from(byte >> shift & 3) - min;
+            }
+        }
+    }
+}
+
+impl Encode<SUPER, 84> for Q2_K {
+    fn encode(values: &[f32; SUPER], block: &mut [u8; 84]) {
+        let mut levels = [0; SUPER];
+        let mut found = [Affine::default(); 16];
+        let (mut max_scale, mut max_min) = (0.0, 0.0);
+        let (groups, _) = values.as_chunks::<16>();
+        for ((group, levels), found) in groups.iter().zip(levels.chunks_exact_mut(16)).zip(&mut found) {
+            *found = affine(group, 3, &group.map(f32::abs), STEPS, levels);
+            if found.scale > max_scale {
+                max_scale = found.scale;
+            }
+            if found.min > max_min {
+                max_min = found.min;
+            }
+        }
+        let inverse = |max: f32| if max > 0.0 { 15.0 / max } else { 0.0 };
+        let (inverse_scale, inverse_min) = (inverse(max_scale), inverse(max_min));
+        for (stored, found) in block.iter_mut().zip(&found) {
+            let scale = if max_scale > 0.0 { nearest(inverse_scale * found.scale) } else { 0 };
+            let min = if max_min > 0.0 { nearest(inverse_min * found.min) } else { 0 };
+            *stored = scale as u8 | (min << 4) as u8;
+        }
+        let scale = write_f16(block, SCALE, if max_scale > 0.0 { max_scale / 15.0 } else { 0.0 });
+        let min = write_f16(block, MIN, if max_min > 0.0 { max_min / 15.0 } else { 0.0 });
+        finish(values, scale, min, &mut levels, block);
+    }
+
+    fn encode_weighted(values: &[f32; SUPER], weights: &[f32; SUPER], _: f32, block: &mut [u8; 84]) {
+        let mut levels = [0; SUPER];
+        let (mut scales, mut mins, mut sums) = ([0.0; 16], [0.0; 16], [0.0; 16]);
+        let spread = sum_of_squares(values) / 256.0;
+        let (groups, _) = values.as_chunks::<16>();
+        let (weights, _) = weights.as_chunks::<16>();
+        for (index, levels) in levels.chunks_exact_mut(16).enumerate() {
+            let weights = importance(&groups[index], &weights[index], spread);
+            sums[index] = sum(&weights);
+            Affine { scale: scales[index], min: mins[index] } = affine(&groups[index], 3, &weights, WEIGHTED, levels);
+        }
+        let (mut scale_levels, mut min_levels) = ([0; 16], [0; 16]);
+        let scale = write_f16(block, SCALE, positive(&scales, 15, &sums, &mut scale_levels));
+        let min = write_f16(block, MIN, positive(&mins, 15, &sums, &mut min_levels));
+        for (stored, (scale, min)) in block.iter_mut().zip(scale_levels.iter().zip(&min_levels)) {
+            *stored = scale | min << 4;
+        }
+        finish(values, scale, min, &mut levels, block);
+    }
+}
+
+/// Chooses the levels again for the scales as they are stored, and packs them. Groups whose scale is 0 keep the levels they have.
+fn finish(values: &[f32; SUPER], scale: f32, min: f32, levels: &mut [u8; SUPER], block: &mut [u8; 84]) {
+    for (stored, (values, levels)) in block.iter().zip(values.chunks_exact(16).zip(levels.chunks_exact_mut(16))) {
+        let scale = scale * f32::from(stored & 15);
+        if scale != 0.0 {
+            let min = min * f32::from(stored >> 4);
+            for (level, value) in levels.iter_mut().zip(values) {
+                *level = nearest((value + min) / scale).clamp(0, 3) as u8;
+            }
+        }
+    }
+    pack_two_bits(levels, &mut block[LEVELS..SCALE]);
+}

@@ -1,0 +1,112 @@
+//! Q3_K: groups of 16 three-bit levels around zero, each group with a six-bit scale.
+
+use ggmill_core::GgmlType;
+
+use super::{SUPER, importance, pack_two_bits, sum};
+use crate::block::{Decode, Encode};
+use crate::float16::{read_f16, write_f16};
+use crate::numeric::{extreme, nearest, sum_of_squares};
+use crate::search::{symmetric, symmetric_by_moves};
+
+pub(crate) struct Q3_K;
+
+// The third bit of every level, the other two, the scales, the super-scale.
+const LEVELS: usize = 32;
+const SCALES: usize = 96;
+const SCALE: usize = 108;
+
+impl Decode<SUPER, 110> for Q3_K {
+    const TYPE: GgmlType = GgmlType::Q3_K;
+
+    fn decode(block: &[u8; 110], out: &mut [f32; SUPER]) {
+        let super_scale = read_f16(block, SCALE);
+        let scales = read_scales(&block[SCALES..SCALE]);
+        for (group, (out, scale)) in out.chunks_exact_mut(16).zip(scales).enumerate() {
+            let scale = super_scale * f32::from(scale);
+            let (half, column) = (group / 8, 16 * (group % 2));
+            let low = &block[LEVELS + 32 * half + column..];
+            let high = &block[column..];
+            for (out, (low, high)) in out.iter_mut().zip(low.iter().zip(high)) {
+                let level = low >> (2 * (group / 2 % 4)) & 3 | (high >> (group / 2) & 1) << 2;
+                *out = scale * f32::from(level.cast_signed() - 4);
+            }
+        }
+    }
+}
+
+impl Encode<SUPER, 110> for Q3_K {
+    fn encode(values: &[f32; SUPER], block: &mut [u8; 110]) {
+        let mut levels = [0; SUPER];
+        let mut scales = [0.0; 16];
+        for ((values, levels), scale) in values.chunks_exact(16).zip(levels.chunks_exact_mut(16)).zip(&mut scales) {
+            *scale = symmetric_by_moves(values, 4, levels);
+        }
+        let extreme = extreme(&scales);
+        let mut stored = [0; 16];
+        let mut super_scale = 0.0;
+        if extreme != 0.0 {
+            let inverse = -32.0 / extreme;
+            for (stored, scale) in stored.iter_mut().zip(scales) {
+                *stored = ((nearest(inverse * scale) as i8).clamp(-32, 31) + 32).cast_unsigned();
+            }
+            super_scale = 1.0 / inverse;
+        }
+        write_scales(stored, &mut block[SCALES..SCALE]);
+        finish(values, super_scale, &mut levels, block);
+    }
+
+    fn encode_weighted(values: &[f32; SUPER], weights: &[f32; SUPER], _: f32, block: &mut [u8; 110]) {
+        let mut levels = [0; SUPER];
+        let (mut scales, mut sums) = ([0.0; 16], [0.0; 16]);
+        let spread = 2.0 * sum_of_squares(values) / 256.0;
+        let (groups, _) = values.as_chunks::<16>();
+        let (weights, _) = weights.as_chunks::<16>();
+        for (index, levels) in levels.chunks_exact_mut(16).enumerate() {
+            let weights = importance(&groups[index], &weights[index], spread);
+            sums[index] = sum(&weights);
+            scales[index] = symmetric(&groups[index], 4, Some(&weights), levels);
+        }
+        let mut stored = [0; 16];
+        let super_scale = symmetric(&scales, 32, Some(&sums), &mut stored);
+        write_scales(stored, &mut block[SCALES..SCALE]);
+        finish(values, super_scale, &mut levels, block);
+    }
+}
+
+/// Sixteen six-bit scales in twelve bytes: the low four bits of the first eight, with those of the last eight above them; then the high two bits of every fourth.
+fn write_scales(scales: [u8; 16], out: &mut [u8]) {
+    out.fill(0);
+    for (index, scale) in scales.into_iter().enumerate() {
+        out[index % 8] |= (scale & 15) << (4 * (index / 8));
+        out[8 + index % 4] |= (scale >> 4) << (2 * (index / 4));
+    }
+}
+
+/// The scales as they count, -32..32.
+fn read_scales(bytes: &[u8]) -> [i8; 16] {
+    core::array::from_fn(|index| {
+        let low = bytes[index % 8] >> (4 * (index / 8)) & 15;
+        let high = bytes[8 + index % 4] >> (2 * (index / 4)) & 3;
+        (low | high << 4).cast_signed() - 32
+    })
+}
+
+/// Stores the super-scale, chooses the levels again for the scales as they are stored, and packs them. Groups whose scale is 0 keep the levels they have.
+fn finish(values: &[f32; SUPER], super_scale: f32, levels: &mut [u8; SUPER], block: &mut [u8; 110]) {
+    let super_scale = write_f16(block, SCALE, super_scale);
+    let scales = read_scales(&block[SCALES..SCALE]);
+    for (scale, (values, levels)) in scales.into_iter().zip(values.chunks_exact(16).zip(levels.chunks_exact_mut(16))) {
+        let scale = super_scale * f32::from(scale);
+        if scale != 0.0 {
+            for (level, value) in levels.iter_mut().zip(values) {
+                *level = (nearest(value / scale).clamp(-4, 3) + 4) as u8;
+            }
+        }
+    }
+    block[..LEVELS].fill(0);
+    for (index, level) in levels.iter_mut().enumerate() {
+        block[index % 32] |= (*level >> 2) << (index / 32);
+        *level &= 3;
+    }
+    pack_two_bits(levels, &mut block[LEVELS..SCALES]);
+}

@@ -1,0 +1,81 @@
+//! Q6_K: groups of 16 six-bit levels around zero, each group with an eight-bit scale.
+
+use ggmill_core::GgmlType;
+
+use super::SUPER;
+use crate::block::{Decode, Encode};
+use crate::float16::{read_f16, write_f16};
+use crate::numeric::{extreme, nearest};
+use crate::search::{NOTHING, symmetric};
+
+pub(crate) struct Q6_K;
+
+// Four bits of every level, the other two, the scales, the super-scale.
+const HIGH: usize = 128;
+const SCALES: usize = 192;
+const SCALE: usize = 208;
+
+impl Decode<SUPER, 210> for Q6_K {
+    const TYPE: GgmlType = GgmlType::Q6_K;
+
+    fn decode(block: &[u8; 210], out: &mut [f32; SUPER]) {
+        let super_scale = read_f16(block, SCALE);
+        for (group, (out, scale)) in out.chunks_exact_mut(16).zip(&block[SCALES..SCALE]).enumerate() {
+            let scale = super_scale * f32::from(scale.cast_signed());
+            // In each half super-block, rows of 32 weights: the low bits of rows 0 and 1 in the low, of rows 2 and 3 in the high halves of 64 bytes; the high
+            // bits of all four rows in the bit pairs of 32 bytes.
+            let (half, row, column) = (group / 8, group / 2 % 4, 16 * (group % 2));
+            let low = &block[64 * half + 32 * (row % 2) + column..];
+            let high = &block[HIGH + 32 * half + column..];
+            for (out, (low, high)) in out.iter_mut().zip(low.iter().zip(high)) {
+                let level = low >> (4 * (row / 2)) & 15 | (high >> (2 * row) & 3) << 4;
+                *out = scale * f32::from(level.cast_signed() - 32);
+            }
+        }
+    }
+}
+
+impl Encode<SUPER, 210> for Q6_K {
+    fn encode(values: &[f32; SUPER], block: &mut [u8; 210]) {
+        encode(values, |_| None, block);
+    }
+
+    fn encode_weighted(values: &[f32; SUPER], weights: &[f32; SUPER], _: f32, block: &mut [u8; 210]) {
+        encode(values, |group| Some(&weights[16 * group..][..16]), block);
+    }
+}
+
+fn encode<'a>(values: &[f32; SUPER], weights: impl Fn(usize) -> Option<&'a [f32]>, block: &mut [u8; 210]) {
+    let mut levels = [0; SUPER];
+    let mut scales = [0.0; 16];
+    for (group, (values, levels)) in values.chunks_exact(16).zip(levels.chunks_exact_mut(16)).enumerate() {
+        scales[group] = symmetric(values, 32, weights(group), levels);
+    }
+    let extreme = extreme(&scales);
+    if extreme.abs() < NOTHING {
+        block.fill(0);
+        return;
+    }
+    let inverse = -128.0 / extreme;
+    let super_scale = write_f16(block, SCALE, 1.0 / inverse);
+    for (stored, scale) in block[SCALES..SCALE].iter_mut().zip(scales) {
+        *stored = nearest(inverse * scale).min(127) as u8;
+    }
+    for (stored, (values, levels)) in block[SCALES..SCALE].iter().zip(values.chunks_exact(16).zip(levels.chunks_exact_mut(16))) {
+        let scale = super_scale * f32::from(stored.cast_signed());
+        if scale != 0.0 {
+            for (level, value) in levels.iter_mut().zip(values) {
+                *level = (nearest(value / scale).clamp(-32, 31) + 32) as u8;
+            }
+        }
+    }
+    let (low, high) = block[..SCALES].split_at_mut(HIGH);
+    for (half, levels) in levels.chunks_exact(128).enumerate() {
+        for column in 0..32 {
+            let level = |row: usize| levels[column + 32 * row];
+            low[64 * half + column] = level(0) & 15 | level(2) << 4;
+            low[64 * half + 32 + column] = level(1) & 15 | level(3) << 4;
+            high[32 * half + column] = (0..4).fold(0, |bits, row| bits | (level(row) >> 4) << (2 * row));
+        }
+    }
+}

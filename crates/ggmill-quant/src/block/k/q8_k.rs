@@ -1,0 +1,44 @@
+//! Q8_K: 256 bytes under one single-precision scale, with the sum of each 16. ggml computes with it; files seldom hold it.
+
+use ggmill_core::GgmlType;
+
+use super::SUPER;
+use crate::block::{Decode, Encode};
+use crate::numeric::{extreme, nearest};
+
+pub(crate) struct Q8_K;
+
+// The scale, the levels, the sums.
+const LEVELS: usize = 4;
+const SUMS: usize = 260;
+
+impl Decode<SUPER, 292> for Q8_K {
+    const TYPE: GgmlType = GgmlType::Q8_K;
+
+    fn decode(block: &[u8; 292], out: &mut [f32; SUPER]) {
+        let scale = f32::from_le_bytes([block[0], block[1], block[2], block[3]]);
+        for (out, level) in out.iter_mut().zip(&block[LEVELS..SUMS]) {
+            *out = scale * f32::from(level.cast_signed());
+        }
+    }
+}
+
+impl Encode<SUPER, 292> for Q8_K {
+    fn encode(values: &[f32; SUPER], block: &mut [u8; 292]) {
+        block.fill(0);
+        let extreme = extreme(values);
+        if extreme == 0.0 {
+            return;
+        }
+        let inverse = -127.0 / extreme;
+        block[..LEVELS].copy_from_slice(&(1.0 / inverse).to_le_bytes());
+        let (levels, sums) = block[LEVELS..].split_at_mut(SUPER);
+        for (level, value) in levels.iter_mut().zip(values) {
+            *level = nearest(inverse * value).min(127) as u8;
+        }
+        for (levels, sum) in levels.chunks_exact(16).zip(sums.chunks_exact_mut(2)) {
+            let total: i16 = levels.iter().map(|level| i16::from(level.cast_signed())).sum();
+            sum.copy_from_slice(&total.to_le_bytes());
+        }
+    }
+}

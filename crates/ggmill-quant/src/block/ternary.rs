@@ -1,0 +1,103 @@
+//! TQ1_0 and TQ2_0: weights that are -1, 0 or 1 times the scale of their 256.
+
+use ggmill_core::GgmlType;
+
+use super::{Decode, Encode};
+use crate::float16::{read_f16, write_f16};
+use crate::numeric::{inverse_or_zero, largest, round_long};
+
+/// Five trits to a byte.
+pub(crate) struct TQ1_0;
+/// Four trits to a byte.
+pub(crate) struct TQ2_0;
+
+const TQ1_0_SCALE: usize = 52;
+const TQ2_0_SCALE: usize = 64;
+
+/// How TQ1_0 lays its trits out: from byte `start`, `bytes` bytes with `trits` trits in each. Trit `t` of byte `b` belongs to weight `t * bytes + b` of the run.
+struct Run {
+    start: usize,
+    bytes: usize,
+    trits: usize,
+}
+
+const RUNS: [Run; 3] = [Run { start: 0, bytes: 32, trits: 5 }, Run { start: 32, bytes: 16, trits: 5 }, Run { start: 48, bytes: 4, trits: 4 }];
+
+impl Decode<256, 54> for TQ1_0 {
+    const TYPE: GgmlType = GgmlType::TQ1_0;
+
+    fn decode(block: &[u8; 54], out: &mut [f32; 256]) {
+        let scale = read_f16(block, TQ1_0_SCALE);
+        let mut rest = out.as_mut_slice();
+        for Run { start, bytes, trits } in RUNS {
+            let (run, after) = rest.split_at_mut(bytes * trits);
+            rest = after;
+            let mut power: u8 = 1;
+            for out in run.chunks_exact_mut(bytes) {
+                for (out, &byte) in out.iter_mut().zip(&block[start..]) {
+                    // A byte is a fraction of 256: times three to the place, what overflows is the trit before, what remains starts with this one.
+                    let trit = u16::from(byte.wrapping_mul(power)) * 3 >> 8;
+                    *out = (i32::from(trit) - 1) as f32 * scale;
+                }
+                power = power.wrapping_mul(3);
+            }
+        }
+    }
+}
+
+impl Encode<256, 54> for TQ1_0 {
+    fn encode(values: &[f32; 256], block: &mut [u8; 54]) {
+        let scale = largest(values);
+        let inverse = inverse_or_zero(scale);
+        write_f16(block, TQ1_0_SCALE, scale);
+        let mut rest = values.as_slice();
+        for Run { start, bytes, trits } in RUNS {
+            let (run, after) = rest.split_at(bytes * trits);
+            rest = after;
+            for (place, out) in block[start..start + bytes].iter_mut().enumerate() {
+                let mut number: u8 = 0;
+                for value in run.chunks_exact(bytes) {
+                    number = number.wrapping_mul(3).wrapping_add(level(value[place], inverse) as u8);
+                }
+                for _ in trits..5 {
+                    number = number.wrapping_mul(3);
+                }
+                // As a fraction of 256, rounded up, so that multiplying by three brings the trits out exactly.
+                *out = (u16::from(number) * 256).div_ceil(243) as u8;
+            }
+        }
+    }
+}
+
+impl Decode<256, 66> for TQ2_0 {
+    const TYPE: GgmlType = GgmlType::TQ2_0;
+
+    fn decode(block: &[u8; 66], out: &mut [f32; 256]) {
+        let scale = read_f16(block, TQ2_0_SCALE);
+        for (bytes, out) in block[..64].chunks_exact(32).zip(out.chunks_exact_mut(128)) {
+            for (place, out) in out.chunks_exact_mut(32).enumerate() {
+                for (out, byte) in out.iter_mut().zip(bytes) {
+                    *out = (i32::from(byte >> (2 * place) & 3) - 1) as f32 * scale;
+                }
+            }
+        }
+    }
+}
+
+impl Encode<256, 66> for TQ2_0 {
+    fn encode(values: &[f32; 256], block: &mut [u8; 66]) {
+        let scale = largest(values);
+        let inverse = inverse_or_zero(scale);
+        write_f16(block, TQ2_0_SCALE, scale);
+        for (bytes, values) in block[..64].chunks_exact_mut(32).zip(values.chunks_exact(128)) {
+            for (column, out) in bytes.iter_mut().enumerate() {
+                *out = (0..4).fold(0, |bits, place| bits | (level(values[column + 32 * place], inverse) as u8 & 3) << (2 * place));
+            }
+        }
+    }
+}
+
+/// 0, 1 or 2.
+fn level(value: f32, inverse: f32) -> i32 {
+    round_long(value * inverse) + 1
+}

@@ -1,0 +1,5 @@
+//! The tests of `ggmill-quant`.
+
+mod contract;
+mod golden;
+mod inputs;
