@@ -50,6 +50,7 @@ pub(crate) enum Detail {
     Format { source: ggmill_core::Error, missing: Option<Missing> },
     Outside { start: u64, end: u64, len: u64 },
     TooLarge { size: u64 },
+    NoShard { number: usize, count: usize },
     Shards(ShardFault),
 }
 
@@ -103,6 +104,7 @@ impl Error {
             Detail::Format { source, .. } => ErrorKind::Format(source.kind()),
             Detail::Outside { .. } => ErrorKind::Format(ggmill_core::ErrorKind::Truncated),
             Detail::TooLarge { .. } => ErrorKind::Format(ggmill_core::ErrorKind::Limit),
+            Detail::NoShard { .. } => ErrorKind::Format(ggmill_core::ErrorKind::Misuse),
             Detail::Shards(_) => ErrorKind::Shards,
         }
     }
@@ -227,6 +229,7 @@ impl fmt::Display for Error {
             }
             Detail::Outside { start, end, len } => write!(f, "offset {start:#x}: bytes up to {end} are needed, the file ends at {len}"),
             Detail::TooLarge { size } => write!(f, "{size} bytes do not fit into memory"),
+            Detail::NoShard { number, count } => write!(f, "shard {number} counted from 0, the model has {count}"),
             Detail::Shards(fault) => fault.fmt(f),
         }
     }

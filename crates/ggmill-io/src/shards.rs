@@ -3,7 +3,7 @@ use std::path::Path;
 
 use ggmill_core::{Limits, Metadata, Optional as _, ShardName, Split, Tensor, keys};
 
-use crate::error::{Error, Result, ShardFault};
+use crate::error::{Detail, Error, Result, ShardFault};
 use crate::file::{GgufFile, open_with};
 
 /// A model on disk: one GGUF file, or the files of a set of shards seen as one.
@@ -83,13 +83,10 @@ impl Model {
         found.map_or_else(|| self.first().tensor(name).map(|tensor| (0, tensor)), Ok)
     }
 
-    /// The data of a tensor of shard number `shard`. Fails as [`GgufFile::read_tensor`] does.
-    ///
-    /// # Panics
-    ///
-    /// When there is no shard of that number.
+    /// The data of a tensor of shard number `shard`. Fails as [`GgufFile::read_tensor`] does, and when there is no such shard.
     pub fn read_tensor(&self, shard: usize, tensor: &Tensor<'_>) -> Result<Vec<u8>> {
-        self.shards[shard].read_tensor(tensor)
+        let no_shard = || Error::new(self.first().path(), Detail::NoShard { number: shard, count: self.shards.len() });
+        self.shards.get(shard).ok_or_else(no_shard)?.read_tensor(tensor)
     }
 
     /// Bytes of all files together.

@@ -22,9 +22,13 @@ pub(crate) struct Temporary {
 impl Temporary {
     /// A new file in `folder` with the permissions any new file gets.
     pub(crate) fn create_in(folder: &Path) -> io::Result<Self> {
-        if let Some(file) = nameless::create_in(folder) {
-            return Ok(Self { file, path: None });
+        match nameless::create_in(folder) {
+            Some(file) => Ok(Self { file, path: None }),
+            None => Self::named_in(folder),
         }
+    }
+
+    fn named_in(folder: &Path) -> io::Result<Self> {
         let mut builder = tempfile::Builder::new();
         builder.prefix(PREFIX);
         // Less what the umask takes away, as for any new file.
@@ -92,5 +96,42 @@ mod nameless {
 
     pub(super) fn link(file: &File, target: &Path) -> io::Result<()> {
         Ok(linkat(CWD, proc_path(file), CWD, target, AtFlags::SYMLINK_FOLLOW)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::io::{ErrorKind, Write as _};
+
+    use super::Temporary;
+
+    /// Both kinds of temporary file end alike, also on systems where the other one is used.
+    #[test]
+    fn named_and_nameless_files_agree() {
+        for create in [Temporary::create_in, Temporary::named_in] {
+            let folder = tempfile::tempdir().unwrap();
+            let target = folder.path().join("target");
+            let temporary = |text: &[u8]| {
+                let temporary = create(folder.path()).unwrap();
+                temporary.file().write_all(text).unwrap();
+                temporary
+            };
+            drop(temporary(b"dropped"));
+            temporary(b"first").persist(&target, folder.path(), false).unwrap();
+            let error = temporary(b"second").persist(&target, folder.path(), false).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::AlreadyExists);
+            assert_eq!(fs::read(&target).unwrap(), b"first");
+            temporary(b"third").persist(&target, folder.path(), true).unwrap();
+            assert_eq!(fs::read(&target).unwrap(), b"third");
+            #[cfg(unix)]
+            {
+                let plain = folder.path().join("plain");
+                fs::write(&plain, b"").unwrap();
+                assert_eq!(fs::metadata(&target).unwrap().permissions(), fs::metadata(&plain).unwrap().permissions());
+                fs::remove_file(plain).unwrap();
+            }
+            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        }
     }
 }

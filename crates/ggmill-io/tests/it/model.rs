@@ -1,0 +1,257 @@
+//! Sets of shards: recognized from any of them, and refused where they are not one set.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use ggmill_core::{Builder, Endian, GgmlType, MetadataBuf, RawStr, Shape, ToValue};
+use ggmill_io::{ErrorKind, open_model};
+use ggmill_testdata::every_gguf;
+use tempfile::TempDir;
+
+use crate::file_of;
+
+/// Metadata of shard `number`, from 0, of three, as the reference tool writes them: the model's own in the first only.
+fn metadata(number: u16) -> MetadataBuf {
+    let mut metadata = MetadataBuf::new();
+    if number == 0 {
+        metadata.set("general.architecture", "llama");
+        metadata.set("general.name", "Tiny");
+    }
+    metadata.set("split.no", number);
+    metadata.set("split.count", 3u16);
+    metadata.set("split.tensors.count", 4i32);
+    metadata
+}
+
+const TENSORS: [&[&str]; 3] = [&["token_embd", "blk.0"], &["blk.1"], &["output"]];
+
+fn name(number: u16) -> String {
+    format!("tiny-0000{}-of-00003.gguf", number + 1)
+}
+
+fn path(folder: &TempDir, number: u16) -> PathBuf {
+    folder.path().join(name(number))
+}
+
+/// A good set of three, of which a test then spoils one.
+fn set() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for number in 0..3 {
+        fs::write(path(&folder, number), file_of(metadata(number), TENSORS[usize::from(number)], 8)).unwrap();
+    }
+    folder
+}
+
+/// A set of which shard `number` has `metadata` and `tensors` instead.
+fn set_with(number: u16, metadata: MetadataBuf, tensors: &[&str]) -> TempDir {
+    let folder = set();
+    fs::write(path(&folder, number), file_of(metadata, tensors, 8)).unwrap();
+    folder
+}
+
+/// The message of opening the set by shard `by`, which must be about shard `about`, less the folder.
+fn fault(folder: &TempDir, by: u16, about: u16) -> String {
+    let error = open_model(path(folder, by)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Shards, "{error}");
+    assert_eq!(error.path(), path(folder, about), "{error}");
+    error.to_string().strip_prefix(&format!("{}: ", path(folder, about).display())).unwrap().to_owned()
+}
+
+/// The whole model, from whichever shard it is opened.
+#[test]
+fn any_shard_opens_the_set() {
+    let folder = set();
+    for by in 0..3 {
+        let model = open_model(path(&folder, by)).unwrap();
+        let paths: Vec<&Path> = model.shards().iter().map(ggmill_io::GgufFile::path).collect();
+        assert_eq!(paths, [path(&folder, 0), path(&folder, 1), path(&folder, 2)]);
+        assert_eq!(model.metadata().str("general.name").unwrap(), "Tiny");
+        let tensors: Vec<(usize, String)> = model.tensors().map(|(shard, tensor)| (shard, tensor.name().to_string())).collect();
+        assert_eq!(tensors, [(0, "token_embd".to_owned()), (0, "blk.0".to_owned()), (1, "blk.1".to_owned()), (2, "output".to_owned())]);
+        for (shard, tensor) in model.tensors() {
+            let (found, again) = model.tensor(tensor.name().to_str().unwrap()).unwrap();
+            assert_eq!((found, again.offset()), (shard, tensor.offset()));
+            let number = if tensor.name() == "blk.0" { 2 } else { 1 };
+            assert_eq!(model.read_tensor(shard, &tensor).unwrap(), [number; 32]);
+        }
+        assert_eq!(model.total_len(), (0..3).map(|number| fs::metadata(path(&folder, number)).unwrap().len()).sum::<u64>());
+        let error = model.tensor("absent").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Format(ggmill_core::ErrorKind::Missing));
+        let error = model.read_tensor(3, &model.tensor("output").unwrap().1).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Format(ggmill_core::ErrorKind::Misuse));
+    }
+}
+
+/// Keys of any integer type; a first shard without tensors; shards that repeat the architecture; none that counts tensors.
+#[test]
+fn sets_in_other_words() {
+    fn set_of<T: ToValue>(number: impl Fn(u16) -> T) -> TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for shard in 0..3 {
+            let mut metadata = MetadataBuf::new();
+            metadata.set("general.architecture", "llama");
+            metadata.set("split.no", number(shard));
+            metadata.set("split.count", number(3));
+            if shard != 1 {
+                metadata.set("split.tensors.count", number(2));
+            }
+            let tensors = [&[][..], &["a"], &["b"]][usize::from(shard)];
+            fs::write(path(&folder, shard), file_of(metadata, tensors, 8)).unwrap();
+        }
+        folder
+    }
+    for folder in [set_of(|n| n), set_of(u32::from), set_of(i32::from), set_of(u64::from), set_of(i64::from), set_of(|n| u8::try_from(n).unwrap())] {
+        let model = open_model(path(&folder, 1)).unwrap();
+        assert_eq!(model.tensors().map(|(shard, _)| shard).collect::<Vec<_>>(), [1, 2]);
+    }
+}
+
+/// A single file is a model of one shard, also when a merge has left `split.count` 0 or a name says 1 of 1.
+#[test]
+fn single_files() {
+    for path in every_gguf() {
+        let model = open_model(&path).unwrap();
+        assert_eq!(model.shards().len(), 1);
+        assert_eq!(model.shards()[0].path(), path);
+        assert_eq!(model.shards()[0].index(), ggmill_io::open(&path).unwrap().index());
+        assert_eq!(model.tensors().count(), model.shards()[0].tensors().len());
+        assert_eq!(model.total_len(), fs::metadata(&path).unwrap().len());
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for (count, name) in [(0u16, "merged.gguf"), (1, "merged.gguf"), (0, "merged-00001-of-00001.gguf"), (1, "merged-00001-of-00001.gguf")] {
+        let mut metadata = MetadataBuf::new();
+        metadata.set("split.no", 0u16);
+        metadata.set("split.count", count);
+        metadata.set("split.tensors.count", 7i32);
+        fs::write(folder.path().join(name), file_of(metadata, &["a"], 8)).unwrap();
+        assert_eq!(open_model(folder.path().join(name)).unwrap().shards().len(), 1);
+    }
+}
+
+#[test]
+fn missing_shards() {
+    let folder = set();
+    fs::remove_file(path(&folder, 1)).unwrap();
+    assert_eq!(fault(&folder, 0, 1), "missing: shard 2 of 3");
+    assert_eq!(fault(&folder, 2, 1), "missing: shard 2 of 3");
+    fs::remove_file(path(&folder, 0)).unwrap();
+    assert_eq!(fault(&folder, 2, 0), "missing: shards 1, 2 of 3");
+}
+
+/// Many missing shards make a short message, soon.
+#[test]
+fn most_shards_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut metadata = MetadataBuf::new();
+    metadata.set("split.no", 4u32);
+    metadata.set("split.count", 99_999u32);
+    let path = folder.path().join("huge-00005-of-99999.gguf");
+    fs::write(&path, file_of(metadata, &[], 0)).unwrap();
+    let error = open_model(&path).unwrap_err();
+    assert_eq!(error.path(), folder.path().join("huge-00001-of-99999.gguf"));
+    assert!(error.to_string().ends_with(": missing: shards 1, 2, 3, 4, 6, 7, 8, 9, … (99998 in all) of 99999"), "{error}");
+}
+
+/// A copy of one shard under the name of another: its number tells.
+#[test]
+fn a_shard_twice() {
+    let folder = set();
+    fs::copy(path(&folder, 0), path(&folder, 1)).unwrap();
+    let expected = "split.no 0, expected 1 for shard 2 of 3; this is shard 1 under another name";
+    assert_eq!(fault(&folder, 0, 1), expected);
+    assert_eq!(fault(&folder, 1, 1), expected);
+}
+
+#[test]
+fn a_number_outside_the_set() {
+    let mut odd = metadata(1);
+    odd.set("split.no", u64::MAX);
+    let folder = set_with(1, odd, TENSORS[1]);
+    assert_eq!(fault(&folder, 0, 1), "split.no 18446744073709551615, expected 1 for shard 2 of 3");
+}
+
+/// From another set: of another length, or with no keys at all.
+#[test]
+fn foreign_shards() {
+    let mut longer = metadata(1);
+    longer.set("split.count", 4u16);
+    let folder = set_with(1, longer, TENSORS[1]);
+    assert_eq!(fault(&folder, 0, 1), "split.count 4, expected 3 as the name says");
+    assert_eq!(fault(&folder, 1, 1), "split.count 4, expected 3 as the name says");
+
+    let folder = set_with(2, MetadataBuf::new(), TENSORS[2]);
+    assert_eq!(fault(&folder, 0, 2), "named shard 3 of 3, and has no key \"split.count\"");
+    assert_eq!(fault(&folder, 2, 2), "named shard 3 of 3, and has no key \"split.count\"");
+}
+
+#[test]
+fn a_shard_of_another_architecture() {
+    let mut other = metadata(2);
+    other.set("general.architecture", "gem\u{1b}ma");
+    let folder = set_with(2, other, TENSORS[2]);
+    assert_eq!(fault(&folder, 0, 2), r#"architecture "gem\u{1b}ma", expected "llama" as in tiny-00001-of-00003.gguf"#);
+}
+
+#[test]
+fn a_shard_of_another_byte_order() {
+    let folder = set();
+    let plan = Builder::new().endian(Endian::Big).metadata(metadata(1)).tensor("blk.1", GgmlType::I8, Shape::new(&[0]).unwrap()).plan().unwrap();
+    fs::write(path(&folder, 1), plan.header()).unwrap();
+    assert_eq!(fault(&folder, 0, 1), "big-endian, and tiny-00001-of-00003.gguf is not");
+}
+
+#[test]
+fn a_tensor_in_two_shards() {
+    let folder = set_with(2, metadata(2), &["blk.0"]);
+    assert_eq!(fault(&folder, 1, 2), r#"tensor "blk.0" stands in tiny-00001-of-00003.gguf too"#);
+    let error = open_model(path(&folder, 0)).unwrap_err();
+    assert_eq!(error.subject(), Some(ggmill_core::Subject::Tensor(RawStr::from("blk.0"))));
+}
+
+#[test]
+fn a_wrong_number_of_tensors() {
+    let folder = set_with(1, metadata(1), &["blk.1", "blk.2"]);
+    assert_eq!(fault(&folder, 0, 0), "split.tensors.count 4, the shards have 5 together");
+}
+
+/// A lone shard under another name cannot lead to the others; the error says what it is.
+#[test]
+fn a_renamed_shard() {
+    let folder = set();
+    let renamed = folder.path().join("model.gguf");
+    fs::rename(path(&folder, 1), &renamed).unwrap();
+    let error = open_model(&renamed).unwrap_err();
+    assert_eq!((error.kind(), error.path()), (ErrorKind::Shards, &*renamed));
+    let expected = r#": holds shard 2 of 3, expected a name of the form "NAME-00002-of-00003.gguf" beside the other shards"#;
+    assert!(error.to_string().ends_with(expected), "{error}");
+    // One file by itself can still be looked at.
+    assert_eq!(ggmill_io::open(&renamed).unwrap().tensors().len(), 1);
+}
+
+/// A broken shard is named, and so is one with nonsense in its keys.
+#[test]
+fn broken_shards() {
+    let folder = set();
+    let bytes = fs::read(path(&folder, 2)).unwrap();
+    fs::write(path(&folder, 2), &bytes[..bytes.len() - 8]).unwrap();
+    let error = open_model(path(&folder, 0)).unwrap_err();
+    assert_eq!((error.kind(), error.path()), (ErrorKind::Format(ggmill_core::ErrorKind::Truncated), &*path(&folder, 2)));
+
+    for (key, value) in [("split.count", -3i16), ("split.no", -1), ("split.tensors.count", -4)] {
+        let mut negative = metadata(1);
+        negative.set(key, value);
+        let folder = set_with(1, negative, TENSORS[1]);
+        let error = open_model(path(&folder, 0)).unwrap_err();
+        assert_eq!((error.kind(), error.path()), (ErrorKind::Format(ggmill_core::ErrorKind::WrongType), &*path(&folder, 1)));
+    }
+}
+
+/// A folder in the place of a shard is not waited for or read.
+#[test]
+fn a_folder_as_a_shard() {
+    let folder = set();
+    fs::remove_file(path(&folder, 1)).unwrap();
+    fs::create_dir(path(&folder, 1)).unwrap();
+    let error = open_model(path(&folder, 0)).unwrap_err();
+    assert_eq!((error.kind(), error.path()), (ErrorKind::Io, &*path(&folder, 1)));
+}

@@ -1,0 +1,60 @@
+//! Who may read what: on Unix only.
+#![cfg(unix)]
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use ggmill_core::Sink as _;
+use ggmill_io::{ErrorKind, FileSink, Overwrite};
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o7777
+}
+
+fn write(path: &Path, overwrite: Overwrite) {
+    let mut sink = FileSink::create(path, overwrite).unwrap();
+    sink.append(b"GGUF").unwrap();
+    sink.commit().unwrap();
+}
+
+/// A new file may be read by whoever may read any other new file.
+#[test]
+fn a_new_file_is_like_any_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let (plain, ours) = (folder.path().join("plain"), folder.path().join("ours"));
+    fs::write(&plain, b"").unwrap();
+    write(&ours, Overwrite::Refuse);
+    assert_eq!(mode(&ours), mode(&plain));
+}
+
+/// A file that takes the place of another is as private as it was.
+#[test]
+fn a_replaced_file_keeps_its_permissions() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.gguf");
+    fs::write(&path, b"old").unwrap();
+    for expected in [0o600, 0o640, 0o400, 0o666] {
+        fs::set_permissions(&path, Permissions::from_mode(expected)).unwrap();
+        write(&path, Overwrite::Replace);
+        assert_eq!(mode(&path), expected);
+    }
+}
+
+/// Nobody may do what is forbidden; those who may do everything cannot test it.
+#[test]
+fn what_is_forbidden() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.gguf");
+    fs::write(&path, b"GGUF").unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o0)).unwrap();
+    if fs::read(&path).is_ok() {
+        println!("skipped: this user may read everything");
+        return;
+    }
+    let error = ggmill_io::open(&path).unwrap_err();
+    assert_eq!((error.kind(), error.to_string()), (ErrorKind::Io, format!("{}: cannot open: permission denied", path.display())));
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o500)).unwrap();
+    let error = FileSink::create(folder.path().join("new.gguf"), Overwrite::Refuse).unwrap_err();
+    assert_eq!(error.to_string(), format!("{}: cannot write into this folder: permission denied", folder.path().display()));
+}

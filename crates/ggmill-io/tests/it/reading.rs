@@ -1,0 +1,235 @@
+//! `open`, `map` and positioned reads.
+
+use std::fs::{self, OpenOptions};
+
+use ggmill_core::{Decoder, ErrorKind as Kind, Gguf, Limits, MetadataBuf, Progress};
+use ggmill_io::{ErrorKind, RandomAccess};
+use ggmill_testdata::{corpus, every_gguf, real};
+
+use crate::{data_end, file_of, map_with};
+
+/// Opened, mapped and parsed in memory, every real file has the same index and the same bytes in its header and tensors.
+#[test]
+fn real_files_open_as_they_map() {
+    for path in every_gguf() {
+        let bytes = fs::read(&path).unwrap();
+        let whole = Gguf::parse(&*bytes).unwrap();
+        let opened = ggmill_io::open(&path).unwrap();
+        let mapped = map_with(&path, &Limits::default()).unwrap();
+
+        assert_eq!(opened.index(), whole.index(), "{}", path.display());
+        assert_eq!(mapped.index(), whole.index(), "{}", path.display());
+        assert_eq!(mapped.bytes(), bytes);
+        assert_eq!(opened.len(), bytes.len() as u64);
+        assert_eq!(opened.path(), path);
+        assert_eq!(opened.header().bytes(), &bytes[..opened.header().bytes().len()]);
+        for (tensor, expected) in opened.tensors().iter().zip(whole.tensors()) {
+            assert_eq!(tensor.name(), expected.name());
+            assert!(opened.read_tensor(&tensor).unwrap() == expected.data().unwrap(), "{}: {}", path.display(), tensor.name());
+        }
+    }
+}
+
+/// The header is in memory, and no more than it.
+#[test]
+fn only_the_header_is_kept() {
+    let opened = ggmill_io::open(real("mobilenetv3_3class_v3_fp16.gguf")).unwrap();
+    assert_eq!(opened.header().bytes().len() as u64, opened.index().header_len());
+    assert!(opened.index().header_len() < opened.len() / 2);
+}
+
+/// Every small file there is, broken or not, gets one answer from both ways, and the path of the file in front of it.
+#[test]
+fn corpus_files_open_as_they_map() {
+    let folder = tempfile::tempdir().unwrap();
+    for case in corpus::all() {
+        let path = folder.path().join(format!("{}.gguf", case.name));
+        fs::write(&path, &case.bytes).unwrap();
+        let whole = Gguf::parse_with(&*case.bytes, &case.limits);
+        let opened = ggmill_io::open_with(&path, &case.limits);
+        let mapped = map_with(&path, &case.limits);
+        match whole {
+            Ok(whole) => {
+                assert_eq!(opened.unwrap().index(), whole.index(), "{}", case.name);
+                assert_eq!(mapped.unwrap().index(), whole.index(), "{}", case.name);
+            }
+            Err(expected) => {
+                for error in [opened.unwrap_err(), mapped.unwrap_err()] {
+                    assert_eq!(error.kind(), ErrorKind::Format(expected.kind()), "{}: {error}", case.name);
+                    assert_eq!((error.offset(), error.subject()), (expected.offset(), expected.subject()), "{}", case.name);
+                    assert_eq!(error.path(), path);
+                    let message = format!("{}: {expected}", path.display());
+                    assert!(error.to_string().starts_with(&message), "{error}, expected {message}");
+                }
+            }
+        }
+    }
+}
+
+/// A header larger than the pieces it is read in, with one string larger than the largest of them.
+#[test]
+fn headers_larger_than_the_pieces_they_are_read_in() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("large.gguf");
+    let long = "x".repeat(9 << 20);
+    let mut metadata = MetadataBuf::new();
+    metadata.set("long", &*long);
+    metadata.set("tokenizer.ggml.tokens", vec!["token"; 100_000].as_slice());
+    fs::write(&path, file_of(metadata, &["a"], 8)).unwrap();
+    let opened = ggmill_io::open(&path).unwrap();
+    assert_eq!(opened.metadata().str("long").unwrap(), long);
+    assert_eq!(opened.metadata().array("tokenizer.ggml.tokens").unwrap().len(), 100_000);
+    assert_eq!(opened.read_tensor(&opened.tensor("a").unwrap()).unwrap(), [1; 32]);
+}
+
+/// However much of a file is missing, both ways refuse it alike.
+#[test]
+fn files_cut_anywhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cut.gguf");
+    let mut metadata = MetadataBuf::new();
+    metadata.set("general.architecture", "llama");
+    metadata.set("tokenizer.ggml.tokens", ["<s>", "</s>"].as_slice());
+    let bytes = file_of(metadata, &["a", "b"], 5);
+    let whole = Gguf::parse(&*bytes).unwrap();
+    let end = data_end(whole.index(), &bytes);
+    for len in 0..bytes.len() {
+        fs::write(&path, &bytes[..len]).unwrap();
+        let (opened, mapped) = (ggmill_io::open(&path), map_with(&path, &Limits::default()));
+        if len as u64 >= end {
+            // Only padding is missing.
+            assert_eq!(opened.unwrap().index(), mapped.unwrap().index());
+            continue;
+        }
+        let (opened, mapped) = (opened.unwrap_err(), mapped.unwrap_err());
+        assert_eq!(opened.kind(), ErrorKind::Format(Kind::Truncated), "{len}: {opened}");
+        assert_eq!(opened.to_string(), mapped.to_string());
+        if len as u64 >= whole.index().header_len() {
+            let percent = len as u64 * 100 / end;
+            let expected = format!("; the file has {len} of at least {end} bytes ({percent} %), perhaps an incomplete download");
+            assert!(opened.to_string().ends_with(&expected), "{opened}, expected {expected}");
+        }
+    }
+}
+
+/// Of a download that broke off, the error says how far it got: by the last tensor, not by the first that is missing.
+#[test]
+fn an_incomplete_download_says_how_much_is_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("half.gguf");
+    let bytes = fs::read(real("mobilenetv3_3class_v3_fp16.gguf")).unwrap();
+    let end = data_end(Gguf::parse(&*bytes).unwrap().index(), &bytes);
+    fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+    let message = ggmill_io::open(&path).unwrap_err().to_string();
+    assert!(message.contains(&format!("; the file has {} of at least {end} bytes (50 %)", bytes.len() / 2)), "{message}");
+}
+
+/// A string that claims far more than the file has does not make anybody read or allocate it.
+#[test]
+fn a_length_beyond_the_file_is_refused_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("liar.gguf");
+    let file = fs::File::create(&path).unwrap();
+    let mut head = b"GGUF\x03\0\0\0".to_vec();
+    head.extend_from_slice(&[0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
+    head.extend_from_slice(&(1u64 << 60).to_le_bytes());
+    fs::write(&path, head).unwrap();
+    // Sparse: a terabyte that takes no room, which nobody may walk through either.
+    file.set_len(1 << 40).unwrap();
+    let error = ggmill_io::open(&path).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Format(Kind::Truncated), "{error}");
+}
+
+/// What a file loses while it is open is an error of the read that wants it.
+#[test]
+fn a_file_shortened_while_open() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.gguf");
+    fs::write(&path, file_of(MetadataBuf::new(), &["a", "b"], 8)).unwrap();
+    let opened = ggmill_io::open(&path).unwrap();
+    let (a, b) = (opened.tensor("a").unwrap(), opened.tensor("b").unwrap());
+    OpenOptions::new().write(true).open(&path).unwrap().set_len(b.offset() + 3).unwrap();
+
+    assert_eq!(opened.read_tensor(&a).unwrap(), [1; 32]);
+    let error = opened.read_tensor(&b).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Format(Kind::Truncated));
+    let expected = format!("offset {:#x}: bytes up to {} are needed, the file ends at {}", b.offset(), b.offset() + 32, b.offset() + 3);
+    assert!(error.to_string().ends_with(&expected), "{error}");
+    assert!(opened.read_at(b.offset(), &mut [0; 4]).is_err());
+    opened.read_at(b.offset(), &mut [0; 3]).unwrap();
+}
+
+/// A read behind the end, at any offset there is, is an error.
+#[test]
+fn reads_outside_the_file() {
+    let file = RandomAccess::open(real("stories260K/config.json")).unwrap();
+    let mut all = vec![0; usize::try_from(file.len()).unwrap()];
+    file.read_at(0, &mut all).unwrap();
+    assert_eq!(all, fs::read(file.path()).unwrap());
+    file.read_at(file.len(), &mut []).unwrap();
+    for offset in [file.len(), file.len() - 1, u64::MAX, u64::MAX - 1] {
+        let error = file.read_at(offset, &mut [0; 2]).unwrap_err();
+        assert_eq!((error.kind(), error.offset()), (ErrorKind::Format(Kind::Truncated), Some(offset)));
+    }
+}
+
+/// Four threads read one file at once, each its own tensor.
+#[test]
+fn threads_share_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.gguf");
+    fs::write(&path, file_of(MetadataBuf::new(), &["a", "b", "c", "d"], 10_000)).unwrap();
+    let opened = &ggmill_io::open(&path).unwrap();
+    std::thread::scope(|scope| {
+        for (number, tensor) in (1u8..).zip(opened.tensors()) {
+            scope.spawn(move || {
+                for _ in 0..50 {
+                    assert!(opened.read_tensor(&tensor).unwrap().iter().all(|&byte| byte == number));
+                }
+            });
+        }
+    });
+}
+
+/// An empty file has nothing to map, and is a file nevertheless.
+#[test]
+#[expect(unsafe_code, reason = "the test is about it")]
+fn an_empty_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("empty");
+    fs::write(&path, b"").unwrap();
+    // SAFETY: only this test knows the file.
+    let mapping = unsafe { ggmill_io::map_file(&path) }.unwrap();
+    assert_eq!(mapping.as_ref(), b"");
+    assert_eq!(map_with(&path, &Limits::default()).unwrap_err().kind(), ErrorKind::Format(Kind::Truncated));
+    assert_eq!(ggmill_io::open(&path).unwrap_err().kind(), ErrorKind::Format(Kind::Truncated));
+    assert!(RandomAccess::open(&path).unwrap().is_empty());
+}
+
+/// Files of other formats can be mapped too.
+#[test]
+#[expect(unsafe_code, reason = "the test is about it")]
+fn any_file_can_be_mapped() {
+    let path = real("stories260K/model.safetensors");
+    // SAFETY: nobody writes to the bundled files.
+    let mapping = unsafe { ggmill_io::map_file(&path) }.unwrap();
+    assert!(mapping.as_ref() == fs::read(path).unwrap());
+}
+
+/// A type nobody has published lists, and only its data is refused.
+#[test]
+fn data_of_an_unknown_type_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("unknown.gguf");
+    let mut bytes = file_of(MetadataBuf::new(), &["a"], 8);
+    let mut decoder = Decoder::new(None, &Limits::default());
+    assert_eq!(decoder.feed(&bytes).unwrap(), Progress::Complete);
+    // The type stands before the offset, the last field of the header.
+    let at = usize::try_from(decoder.position()).unwrap() - 12;
+    bytes[at..at + 4].copy_from_slice(&999u32.to_le_bytes());
+    fs::write(&path, bytes).unwrap();
+    let opened = ggmill_io::open(&path).unwrap();
+    let error = opened.read_tensor(&opened.tensor("a").unwrap()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Format(Kind::Unsupported));
+    assert!(error.to_string().starts_with(&path.display().to_string()), "{error}");
+}

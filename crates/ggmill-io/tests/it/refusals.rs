@@ -1,0 +1,77 @@
+//! Paths that lead to no model: refused at once, with the path and the reason.
+
+use std::path::{Path, PathBuf};
+
+use ggmill_core::Limits;
+use ggmill_io::{Error, ErrorKind, RandomAccess, open_model};
+
+use crate::map_with;
+
+/// What every way of opening says of a path; they must agree.
+fn refusal(path: &Path) -> String {
+    let all: Vec<Error> = vec![
+        ggmill_io::open(path).unwrap_err(),
+        map_with(path, &Limits::default()).unwrap_err(),
+        open_model(path).unwrap_err(),
+        RandomAccess::open(path).unwrap_err(),
+    ];
+    for error in &all {
+        assert_eq!(error.kind(), ErrorKind::Io);
+        assert_eq!(error.path(), path);
+        assert_eq!(error.to_string(), all[0].to_string());
+    }
+    all[0].to_string()
+}
+
+#[test]
+fn a_missing_file() {
+    assert_eq!(refusal(Path::new("no/such/model.gguf")), "no/such/model.gguf: cannot open: no such file");
+    let error = ggmill_io::open("no/such/model.gguf").unwrap_err();
+    assert_eq!(error.io_error().unwrap().kind(), std::io::ErrorKind::NotFound);
+    assert!(std::error::Error::source(&error).is_some());
+}
+
+#[test]
+fn a_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(refusal(folder.path()), format!("{}: is a folder, expected a regular file", folder.path().display()));
+}
+
+/// A name from a stranger is shown, not obeyed.
+#[test]
+fn control_characters_in_a_path() {
+    assert_eq!(refusal(Path::new("\u{1b}[2Jmodel.gguf")), r"\u{1b}[2Jmodel.gguf: cannot open: no such file");
+}
+
+/// The error is as large as a pointer, and can cross threads.
+#[test]
+fn errors_are_small() {
+    fn crosses_threads<T: Send + Sync + 'static>() {}
+    crosses_threads::<Error>();
+    assert_eq!(size_of::<Error>(), size_of::<usize>());
+}
+
+/// A pipe nobody writes to would be waited for until the end of days.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_pipe() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pipe.gguf");
+    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR, 0).unwrap();
+    assert_eq!(refusal(&path), format!("{}: is a pipe, expected a regular file", path.display()));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_socket() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket.gguf");
+    let _socket = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    assert_eq!(refusal(&path), format!("{}: is a socket, expected a regular file", path.display()));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_device() {
+    assert_eq!(refusal(&PathBuf::from("/dev/null")), "/dev/null: is a device, expected a regular file");
+}

@@ -1,0 +1,289 @@
+//! `FileSink`: whole or not at all, and never over a file by accident.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Barrier;
+
+use ggmill_core::{Gguf, Sink as _, Writer};
+use ggmill_io::{ErrorKind, FileSink, Overwrite, same_file};
+use ggmill_testdata::real;
+
+use crate::{file_of, names_in, plan_of};
+
+fn start(path: &Path, overwrite: Overwrite, bytes: &[u8]) -> FileSink {
+    let mut sink = FileSink::create(path, overwrite).unwrap();
+    sink.append(bytes).unwrap();
+    sink
+}
+
+/// What a writer puts into a file sink is what it puts into memory, whatever the sizes of the pieces.
+#[test]
+fn a_planned_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.gguf");
+    let names = ["a", "b"];
+    let plan = plan_of(ggmill_core::MetadataBuf::new(), &names, 700_000);
+    let mut sink = FileSink::create(&path, Overwrite::Refuse).unwrap();
+    sink.reserve(plan.total_len()).unwrap();
+    let mut writer = Writer::start(&plan, sink).unwrap();
+    for number in 0..names.len() {
+        let data = vec![u8::try_from(number).unwrap() + 1; 2_800_000];
+        // Small ones, one that fills the buffer to the brim, large ones.
+        let mut rest = data.as_slice();
+        for len in [1, 1000, (1 << 20) - 1001, 1, (1 << 20), (1 << 20) + 1].into_iter().chain(std::iter::repeat(4096)) {
+            let (piece, tail) = rest.split_at(len.min(rest.len()));
+            writer.write(number, piece).unwrap();
+            rest = tail;
+            if rest.is_empty() {
+                break;
+            }
+        }
+    }
+    assert!(!path.exists(), "nothing before the commit");
+    let sink = writer.finish().unwrap();
+    assert_eq!((sink.written(), sink.path()), (plan.total_len(), &*path));
+    sink.commit().unwrap();
+    assert!(fs::read(&path).unwrap() == file_of(ggmill_core::MetadataBuf::new(), &names, 700_000));
+    assert_eq!(names_in(folder.path()), ["model.gguf"]);
+}
+
+/// A real file, written in pieces, comes back as it was.
+#[test]
+fn a_real_file_copied() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("copy.gguf");
+    let bytes = fs::read(real("mobilenetv3_3class_v3_fp16.gguf")).unwrap();
+    let mut sink = FileSink::create(&path, Overwrite::Refuse).unwrap();
+    for piece in bytes.chunks(77_777) {
+        sink.append(piece).unwrap();
+    }
+    sink.commit().unwrap();
+    assert!(fs::read(&path).unwrap() == bytes);
+}
+
+/// Reserved space that is not used is not in the file.
+#[test]
+fn reserving_too_much() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.gguf");
+    let mut sink = FileSink::create(&path, Overwrite::Refuse).unwrap();
+    sink.reserve(1 << 20).unwrap();
+    sink.reserve(0).unwrap();
+    sink.append(b"GGUF").unwrap();
+    sink.commit().unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"GGUF");
+}
+
+/// A disk too small says so before the first byte. (No disk here has eight exabytes.)
+#[cfg(target_os = "linux")]
+#[test]
+fn reserving_more_than_there_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.gguf");
+    let mut sink = FileSink::create(&path, Overwrite::Refuse).unwrap();
+    match sink.reserve(i64::MAX.unsigned_abs()) {
+        Err(error) => assert_eq!((error.kind(), error.path()), (ErrorKind::Io, &*path)),
+        Ok(()) => println!("skipped: this file system reserves nothing"),
+    }
+}
+
+/// A sink that is dropped, by an error or a panic, leaves nothing, and what was there is untouched.
+#[test]
+fn dropped_before_the_commit() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.gguf");
+    drop(start(&path, Overwrite::Refuse, b"new"));
+    assert!(names_in(folder.path()).is_empty());
+
+    fs::write(&path, b"old").unwrap();
+    drop(start(&path, Overwrite::Replace, &vec![1; 3 << 20]));
+    let panicked = std::panic::catch_unwind(|| {
+        let _sink = start(&path, Overwrite::Replace, b"new");
+        panic!("a recipe went wrong");
+    });
+    assert!(panicked.is_err());
+    assert_eq!(fs::read(&path).unwrap(), b"old");
+    assert_eq!(names_in(folder.path()), ["model.gguf"]);
+}
+
+/// A process that is killed in the middle leaves every file as it was, and nothing else where files without a name can be had.
+#[test]
+fn killed_before_the_commit() {
+    const FOLDER: &str = "GGMILL_IO_TEST_FOLDER";
+    if let Some(folder) = std::env::var_os(FOLDER) {
+        let _sink = start(&Path::new(&folder).join("model.gguf"), Overwrite::Replace, &vec![1; 3 << 20]);
+        std::process::abort();
+    }
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("model.gguf"), b"old").unwrap();
+    let this = Command::new(std::env::current_exe().unwrap());
+    let output = { this }.args(["--exact", "writing::killed_before_the_commit"]).env(FOLDER, folder.path()).output().unwrap();
+    assert!(!output.status.success());
+    assert_eq!(fs::read(folder.path().join("model.gguf")).unwrap(), b"old");
+    if has_nameless_files(folder.path()) {
+        assert_eq!(names_in(folder.path()), ["model.gguf"]);
+    }
+}
+
+/// Whether the system, and the file system of this folder, can make files without a name.
+fn has_nameless_files(folder: &Path) -> bool {
+    #[cfg(target_os = "linux")]
+    {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        let flags = rustix::fs::OFlags::TMPFILE.bits().cast_signed();
+        fs::OpenOptions::new().write(true).custom_flags(flags).open(folder).is_ok()
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = folder;
+        false
+    }
+}
+
+#[test]
+fn an_existing_file_is_refused_early_and_late() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.gguf");
+    let sink = start(&path, Overwrite::Refuse, b"new");
+    // It appears while we write.
+    fs::write(&path, b"old").unwrap();
+    let late = sink.commit().unwrap_err();
+    let early = FileSink::create(&path, Overwrite::Refuse).unwrap_err();
+    for error in [early, late] {
+        assert_eq!((error.kind(), error.path()), (ErrorKind::Exists, &*path));
+        assert_eq!(error.to_string(), format!("{}: exists already", path.display()));
+    }
+    assert_eq!(fs::read(&path).unwrap(), b"old");
+    start(&path, Overwrite::Replace, b"new").commit().unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"new");
+    assert_eq!(names_in(folder.path()), ["model.gguf"]);
+}
+
+/// Of many who want the same name, one gets it and the others are told.
+#[test]
+fn one_of_many_gets_the_name() {
+    const WRITERS: u8 = 8;
+    let folder = tempfile::tempdir().unwrap();
+    let path = &folder.path().join("model.gguf");
+    let barrier = &Barrier::new(usize::from(WRITERS));
+    let winners: Vec<u8> = std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|writer| {
+                scope.spawn(move || {
+                    let sink = start(path, Overwrite::Refuse, &[writer; 100]);
+                    barrier.wait();
+                    match sink.commit() {
+                        Ok(()) => Some(writer),
+                        Err(error) => {
+                            assert_eq!(error.kind(), ErrorKind::Exists, "{error}");
+                            None
+                        }
+                    }
+                })
+            })
+            .collect();
+        writers.into_iter().filter_map(|writer| writer.join().unwrap()).collect()
+    });
+    assert_eq!(winners.len(), 1);
+    assert_eq!(fs::read(path).unwrap(), [winners[0]; 100]);
+    assert_eq!(names_in(folder.path()), ["model.gguf"]);
+}
+
+/// Whoever has the old file open or mapped keeps it whole while a new one takes its name.
+#[test]
+fn a_replaced_file_lives_on_for_its_readers() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.gguf");
+    fs::write(&path, file_of(ggmill_core::MetadataBuf::new(), &["a"], 8)).unwrap();
+    let opened = ggmill_io::open(&path).unwrap();
+    let mapped = crate::map_with(&path, &ggmill_core::Limits::default()).unwrap();
+    start(&path, Overwrite::Replace, b"GGUF").commit().unwrap();
+    assert_eq!(opened.read_tensor(&opened.tensor("a").unwrap()).unwrap(), [1; 32]);
+    assert_eq!(Gguf::parse(mapped.bytes()).unwrap().tensor("a").unwrap().data().unwrap(), [1; 32]);
+}
+
+#[test]
+fn targets_that_cannot_be_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    fs::write(path.join("file"), b"").unwrap();
+    fs::create_dir(path.join("folder")).unwrap();
+    let shown = path.display();
+    let cases = [
+        (path.join("folder"), format!("{shown}/folder: is a folder, expected a regular file")),
+        (path.join("missing/model.gguf"), format!("{shown}/missing: cannot write into this folder: no such file")),
+        (path.join("file/model.gguf"), format!("{shown}/file: cannot write into this folder: not a directory")),
+        (path.join("folder/.."), format!("{shown}/folder/..: is a folder, expected a regular file")),
+    ];
+    for (target, expected) in cases {
+        for overwrite in [Overwrite::Refuse, Overwrite::Replace] {
+            let error = FileSink::create(&target, overwrite).unwrap_err();
+            assert_eq!((error.kind(), error.to_string()), (ErrorKind::Io, expected.clone()));
+        }
+    }
+    assert_eq!(names_in(path), ["file", "folder"]);
+}
+
+/// Somebody who may do anything must not replace a device by a file.
+#[cfg(unix)]
+#[test]
+fn a_device_is_not_replaced() {
+    let error = FileSink::create("/dev/null", Overwrite::Replace).unwrap_err();
+    assert_eq!(error.to_string(), "/dev/null: is a device, expected a regular file");
+}
+
+/// A link is replaced by the file; what it led to stays.
+#[cfg(unix)]
+#[test]
+fn symbolic_links() {
+    let folder = tempfile::tempdir().unwrap();
+    let (model, link, dangling) = (folder.path().join("model.gguf"), folder.path().join("link.gguf"), folder.path().join("dangling.gguf"));
+    fs::write(&model, b"old").unwrap();
+    std::os::unix::fs::symlink("model.gguf", &link).unwrap();
+    std::os::unix::fs::symlink("nowhere.gguf", &dangling).unwrap();
+    for path in [&link, &dangling] {
+        assert_eq!(FileSink::create(path, Overwrite::Refuse).unwrap_err().kind(), ErrorKind::Exists);
+        start(path, Overwrite::Replace, b"new").commit().unwrap();
+        assert!(fs::symlink_metadata(path).unwrap().is_file());
+        assert_eq!(fs::read(path).unwrap(), b"new");
+    }
+    assert_eq!(fs::read(&model).unwrap(), b"old");
+    assert_eq!(names_in(folder.path()), ["dangling.gguf", "link.gguf", "model.gguf"]);
+}
+
+/// A bare name is in the current folder. (The current folder of a process cannot be changed in one test of many, so a child does it.)
+#[test]
+fn a_bare_name() {
+    const CHILD: &str = "GGMILL_IO_TEST_BARE_NAME";
+    if std::env::var_os(CHILD).is_some() {
+        start(Path::new("model.gguf"), Overwrite::Refuse, b"GGUF").commit().unwrap();
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    let output = child.args(["--exact", "writing::a_bare_name"]).env(CHILD, "").current_dir(folder.path()).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(fs::read(folder.path().join("model.gguf")).unwrap(), b"GGUF");
+}
+
+#[test]
+fn the_same_file_by_other_paths() {
+    let folder = tempfile::tempdir().unwrap();
+    let (model, twin) = (folder.path().join("model.gguf"), folder.path().join("twin.gguf"));
+    fs::write(&model, b"GGUF").unwrap();
+    fs::write(&twin, b"GGUF").unwrap();
+    assert!(same_file(&model, &model).unwrap());
+    assert!(!same_file(&model, &twin).unwrap());
+    assert!(!same_file(&model, folder.path().join("missing.gguf")).unwrap());
+    assert!(!same_file(folder.path().join("missing.gguf"), folder.path().join("missing.gguf")).unwrap());
+    let hard = folder.path().join("hard.gguf");
+    fs::hard_link(&model, &hard).unwrap();
+    assert!(same_file(&hard, &model).unwrap());
+    #[cfg(unix)]
+    {
+        let link = folder.path().join("link.gguf");
+        std::os::unix::fs::symlink(&model, &link).unwrap();
+        assert!(same_file(&link, &hard).unwrap());
+    }
+}
