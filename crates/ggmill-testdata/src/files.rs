@@ -28,6 +28,11 @@ pub fn real(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("real").join(name)
 }
 
+/// A fixture under `expected/`: what others find in real files; `README.md` there says how each was made.
+pub fn expected(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("expected").join(name)
+}
+
 /// A file or folder of `../shared/data`, counted from the workspace root, or `None` where that folder is absent. The first time it is, a line on stderr says
 /// that tests are skipped for want of it.
 pub fn shared(name: &str) -> Option<PathBuf> {

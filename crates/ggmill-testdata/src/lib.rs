@@ -3,7 +3,7 @@
 //! - [`bytes::FileBytes`] composes a file field by field, of any version and byte order, wrong on purpose where asked. It shares no code with the writer it
 //!   helps to test.
 //! - [`corpus`] has small files made with it: one for each thing that can be wrong, and one for each thing that is allowed.
-//! - [`real`] and [`shared`] lead to files that nobody here wrote.
+//! - [`real`] and [`shared`] lead to files that nobody here wrote, [`expected`] to what others read in them.
 //!
 //! Tests of every crate take their input from here. Nothing here is published.
 
@@ -11,4 +11,4 @@ pub mod bytes;
 pub mod corpus;
 mod files;
 
-pub use files::{REAL_GGUF, SHARED_GGUF, every_gguf, real, sha256, shared};
+pub use files::{REAL_GGUF, SHARED_GGUF, every_gguf, expected, real, sha256, shared};

@@ -162,5 +162,5 @@ fn unknown_types_are_listed() {
     assert_eq!((tensor.ggml_type(), tensor.size(), tensor.shape().elements()), (GgmlType(137), None, 8));
     assert_eq!(tensor.data().unwrap_err().kind(), ErrorKind::Unsupported);
     assert_eq!(model.tensor("known").unwrap().data().unwrap().len(), 32);
-    assert_eq!(model.tensor("empty").unwrap().data().unwrap(), []);
+    assert!(model.tensor("empty").unwrap().data().unwrap().is_empty());
 }

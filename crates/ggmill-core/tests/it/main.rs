@@ -4,8 +4,6 @@
 
 mod corpus;
 mod decoder;
-mod errors;
+mod expected;
 mod hostile;
-mod metadata;
-mod roundtrip;
 mod support;
