@@ -231,20 +231,20 @@ pub(crate) fn affine(values: &[f32], top: i32, weights: &[f32], steps: Steps, le
     for step in 0..=steps.last {
         // The candidates start from the best minimum so far, not from the least value.
         assign(trial, (steps.first + steps.width * step as f32 + top as f32) / (max - min), min);
-        let (mut sum_l, mut sum_ll, mut sum_xl) = (0.0, 0.0, 0.0);
+        let (mut sum_l, mut sum_ll, mut products) = (0.0, 0.0, 0.0);
         for ((&value, &weight), &level) in values.iter().zip(weights).zip(trial.iter()) {
             let level = f32::from(level);
             sum_l += weight * level;
             sum_ll += weight * level * level;
-            sum_xl += weight * level * value;
+            products += weight * level * value;
         }
         let determinant = sum_w * sum_ll - sum_l * sum_l;
         if determinant > 0.0 {
-            let mut this_scale = (sum_w * sum_xl - sum_x * sum_l) / determinant;
-            let mut this_min = (sum_ll * sum_x - sum_l * sum_xl) / determinant;
+            let mut this_scale = (sum_w * products - sum_x * sum_l) / determinant;
+            let mut this_min = (sum_ll * sum_x - sum_l * products) / determinant;
             if this_min > 0.0 {
                 this_min = 0.0;
-                this_scale = sum_xl / sum_ll;
+                this_scale = products / sum_ll;
             }
             let found = error(trial, this_scale, this_min);
             if found < best {

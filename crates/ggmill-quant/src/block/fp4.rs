@@ -117,7 +117,7 @@ fn half_e4m3(bits: u8) -> f32 {
 
 /// The unsigned E4M3 float next to a value, half rounded up. Whatever has the highest exponent, from 256 on, becomes the greatest, 448, as in the reference.
 fn e4m3(value: f32) -> u8 {
-    if !(value > 0.0) {
+    if value <= 0.0 {
         return 0;
     }
     let bits = value.min(448.0).to_bits();

@@ -137,8 +137,8 @@ fn nearest_index(x: f32) -> u8 {
     if x >= value(15) {
         return 15;
     }
-    // How many of the inner values are not above x; not a number is above none of them, and the reference takes it to be above all.
-    let upper = 1 + VALUES[1..15].iter().filter(|&&inner| !(x < f32::from(inner))).count();
+    // The first entry above x. There is none for what is not a number (0 times an infinite inverse); the reference's bisection then ends at the last.
+    let upper = (1..15).find(|&index| x < value(index)).unwrap_or(15);
     if x - value(upper - 1) < value(upper) - x { upper as u8 - 1 } else { upper as u8 }
 }
 

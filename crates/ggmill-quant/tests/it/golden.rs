@@ -14,7 +14,7 @@ const PENDING: [GgmlType; 7] = [GgmlType::IQ1_S, GgmlType::IQ1_M, GgmlType::IQ2_
 
 /// The committed vectors, or others made with another seed: more cases at no cost in committed bytes.
 fn vectors() -> PathBuf {
-    std::env::var_os("GGMILL_QUANT_VECTORS").map_or_else(|| PathBuf::from("tests/vectors"), PathBuf::from)
+    std::env::var_os("GGMILL_QUANT_VECTORS").map_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/vectors")), PathBuf::from)
 }
 
 macro_rules! golden {

@@ -50,7 +50,7 @@ fn uniform(seed: u64, index: usize) -> f32 {
 }
 
 fn power_of_two(exponent: i32) -> f32 {
-    f32::from_bits(((exponent + 127) as u32) << 23)
+    f32::from_bits((exponent + 127).cast_unsigned() << 23)
 }
 
 /// One row.
@@ -114,7 +114,7 @@ pub(crate) fn weights(kind: &str, seed: u64, n: usize) -> Option<Vec<f32>> {
                 let fourth = (u * u) * (u * u);
                 fourth * fourth * 4096.0
             }
-            "sparse" if hash(seed ^ 0x51ab, i) & 3 == 0 => u,
+            "sparse" if hash(seed ^ 0x51ab, i).is_multiple_of(4) => u,
             _ => 0.0,
         }
     };
