@@ -1,1 +1,41 @@
-//! The ggmill command: the toolkit for GGUF model files.
+//! The `ggmill` command: arguments as typed, then a configuration, then a command that writes its result.
+//!
+//! This crate is the only place that prints, colours, reads the environment and decides exit codes; everything else is in the libraries. Results go to standard
+//! output, everything else to standard error. The exit code is 0 when all is well, 1 when there are findings or differences, 2 when something was refused or
+//! failed. A reader that closes the pipe early is no failure.
+#![forbid(unsafe_code)]
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+mod args;
+mod commands;
+mod console;
+mod outcome;
+mod source;
+
+use console::Console;
+
+/// Runs the command with these arguments, of which the first is the name of the program, and says how it ended.
+///
+/// ```no_run
+/// let status = ggmill_cli::run(["ggmill", "inspect", "model.gguf"].map(Into::into));
+/// ```
+pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let cli = match args::Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are answers, the rest is misuse. There is nobody left to tell when even this cannot be written.
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
+        }
+    };
+    let console = Console::new(cli.color.into(), cli.quiet);
+    let result = cli.command.run(&console);
+    if let Err(failure) = &result {
+        console.error(failure);
+    }
+    outcome::exit_code(&result)
+}

@@ -1,2 +1,7 @@
 //! The `ggmill` command.
-fn main() {}
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ggmill_cli::run(std::env::args_os())
+}

@@ -23,12 +23,10 @@ fn scaled(number: u128, step: f64, units: &[&str]) -> Option<String> {
         unit += 1;
     }
     let name = units.get(unit).filter(|_| unit > 0)?;
-    let decimals = if value < 9.995 {
-        2
-    } else if value < 99.95 {
-        1
-    } else {
-        0
+    let decimals = match value {
+        ..9.995 => 2,
+        ..99.95 => 1,
+        _ => 0,
     };
     Some(format!("{value:.decimals$} {name}"))
 }

@@ -101,7 +101,7 @@ impl Serialize for LosslessElements<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut sequence = serializer.serialize_seq(None)?;
         let mut left = self.1.0;
-        for element in self.0.iter() {
+        for element in &self.0 {
             let Some(less) = left.checked_sub(1) else { break };
             left = less;
             sequence.serialize_element(&LosslessValue(element.map_err(S::Error::custom)?, self.1))?;

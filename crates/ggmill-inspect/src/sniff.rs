@@ -217,12 +217,13 @@ impl FileKind {
             Self::Gguf => return None,
             Self::Empty | Self::Zeros => "the download or copy did not happen; fetch the file again".to_owned(),
             Self::LegacyGgml { magic: "GGLA", .. } => "a LoRA adapter of 2023; convert the original adapter to GGUF instead".to_owned(),
-            Self::LegacyGgml { .. } => "find the model as GGUF, or convert its original checkpoint".to_owned(),
             Self::Safetensors => "`ggmill convert` makes GGUF of the folder with this file and its config.json".to_owned(),
             Self::PytorchZip | Self::PytorchLegacy | Self::PytorchTar | Self::Pickle => {
                 "it must be converted to GGUF; opened by Python it could run code, so do not try that on a file from a stranger".to_owned()
             }
-            Self::Numpy | Self::NumpyZip | Self::Onnx | Self::Tflite | Self::Hdf5 => "find the model as GGUF, or convert its original checkpoint".to_owned(),
+            Self::LegacyGgml { .. } | Self::Numpy | Self::NumpyZip | Self::Onnx | Self::Tflite | Self::Hdf5 => {
+                "find the model as GGUF, or convert its original checkpoint".to_owned()
+            }
             Self::Packed(tool) => format!("unpack it first: {tool}"),
             Self::Program => "this is not a model; be careful where it came from".to_owned(),
             Self::Html => "the address was that of a page about the file; fetch the file itself (on Hugging Face: `/resolve/` in place of `/blob/`)".to_owned(),

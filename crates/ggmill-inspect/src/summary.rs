@@ -223,7 +223,7 @@ fn serialize_types<S: Serializer>(types: &[TypeUse], serializer: S) -> Result<S:
     object.end()
 }
 
-#[expect(clippy::ref_option, reason = "serde's signature")]
+#[expect(clippy::ref_option, clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
 fn serialize_file_type<S: Serializer>(file_type: &Option<FileType>, serializer: S) -> Result<S::Ok, S::Error> {
     match file_type {
         Some(file_type) => serializer.collect_str(file_type),

@@ -7,7 +7,7 @@ use ggmill_core::{FileType, Metadata, Pair, RawStr, Value, keys};
 use super::measure::{Padded, cut, cut_middle, width};
 use super::style::Styles;
 use super::{Page, value};
-use crate::human;
+use crate::human::grouped;
 
 /// Columns for a value where there is no terminal to fit.
 const FREE_COLUMNS: usize = 96;
@@ -22,11 +22,7 @@ impl Page<'_> {
         let pairs = || metadata.iter().filter(|pair| self.selection.has_key(pair.key()));
         if titled {
             let (shown, all) = (pairs().count(), metadata.len());
-            let note = if shown == all {
-                human::counted(all as u64, "pair")
-            } else {
-                format!("{} of {}", human::grouped(shown as u64), human::counted(all as u64, "pair"))
-            };
+            let note = if shown == all { grouped(all as u64) } else { format!("{} of {}", grouped(shown as u64), grouped(all as u64)) };
             self.title(out, "Metadata", &note)?;
         }
         let indent = if titled { 2 } else { 0 };
@@ -57,7 +53,7 @@ impl Page<'_> {
             value::write_short(out, &value, columns.value.saturating_sub(width(&array_type)).max(8), &self.styles)?;
         }
         match meaning(pair.key(), &value, metadata) {
-            Some(meaning) => writeln!(out, " {faint}{}{faint:#}", cut(meaning, 32)),
+            Some(meaning) => writeln!(out, " {faint}({}){faint:#}", cut(meaning, 32)),
             None => writeln!(out),
         }
     }

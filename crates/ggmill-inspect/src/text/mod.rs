@@ -36,17 +36,20 @@ pub struct Options {
 /// Writes the sections that are selected. Fails when `out` does, and when the bytes of the file changed meanwhile.
 pub fn write(out: &mut dyn Write, view: &View<'_>, selection: &Selection, options: &Options) -> io::Result<()> {
     let page = Page { view, selection, options, styles: Styles::new(options.styled) };
-    let sections = usize::from(selection.summary) + usize::from(selection.metadata) + usize::from(selection.tensors);
-    let titled = sections > 1;
+    let titled = [selection.summary, selection.metadata, selection.tensors].into_iter().filter(|&selected| selected).count() > 1;
     if selection.summary {
         page.summary(out, &Summary::of(view))?;
     }
     if selection.metadata {
-        page.section(out, titled, selection.summary)?;
+        if selection.summary {
+            writeln!(out)?;
+        }
         page.metadata(out, titled)?;
     }
     if selection.tensors && !(titled && view.tensor_count() == 0) {
-        page.section(out, titled, selection.summary || selection.metadata)?;
+        if titled {
+            writeln!(out)?;
+        }
         page.tensors(out, titled)?;
     }
     Ok(())
@@ -61,10 +64,6 @@ struct Page<'a> {
 }
 
 impl Page<'_> {
-    fn section(&self, out: &mut dyn Write, titled: bool, follows: bool) -> io::Result<()> {
-        if titled && follows { writeln!(out) } else { Ok(()) }
-    }
-
     /// The heading of a section: its name, and how much is in it.
     fn title(&self, out: &mut dyn Write, name: &str, note: &str) -> io::Result<()> {
         let Styles { title, faint, .. } = self.styles;

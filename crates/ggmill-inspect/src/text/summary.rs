@@ -21,7 +21,7 @@ impl Page<'_> {
             _ => self.view.parts().first().and_then(|part| part.name()).map_or_else(|| "(no name)".to_owned(), |file| short(LosslessStr(file.into()))),
         };
         writeln!(out, "{title}{}{title:#}", cut(name, self.options.width.unwrap_or(usize::MAX)))?;
-        for (label, pieces) in rows(summary) {
+        for (label, pieces) in rows(summary, self.view.file_size()) {
             self.labelled(out, label, &pieces)?;
         }
         self.labelled(out, "format", &self.format())?;
@@ -118,11 +118,12 @@ fn short(text: LosslessStr<'_>) -> String {
     shown_beginning(text.0, 200).0
 }
 
-fn rows(summary: &Summary<'_>) -> Vec<(&'static str, Vec<String>)> {
+fn rows(summary: &Summary<'_>, file_size: Option<u128>) -> Vec<(&'static str, Vec<String>)> {
     vec![
         ("architecture", architecture(summary)),
         ("parameters", parameters(summary)),
-        ("weights", weights(summary)),
+        ("size", size(summary, file_size)),
+        ("file type", file_type(summary)),
         ("context", summary.context_length.map(|length| counted(length, "token")).into_iter().collect()),
         ("blocks", blocks(summary)),
         ("vocabulary", vocabulary(summary)),
@@ -148,14 +149,19 @@ fn parameters(summary: &Summary<'_>) -> Vec<String> {
     [count, counted(summary.tensors, "tensor")].into_iter().chain(shards).collect()
 }
 
-fn weights(summary: &Summary<'_>) -> Vec<String> {
-    let mut pieces = Vec::new();
-    if summary.tensors > 0 {
-        pieces.push(human::bytes(summary.tensor_bytes));
-        pieces.extend(summary.bits_per_weight.map(|bits| format!("{bits:.2} bits per weight")));
+fn size(summary: &Summary<'_>, file_size: Option<u128>) -> Vec<String> {
+    let file = file_size.map(human::bytes);
+    if summary.tensors == 0 {
+        return file.into_iter().collect();
     }
-    pieces.extend(summary.file_type.map(|file_type| format!("file type {file_type}")));
-    pieces
+    let weights = format!("{} of weights", human::bytes(summary.tensor_bytes));
+    let bits = summary.bits_per_weight.map(|bits| format!("{bits:.2} bits per weight"));
+    file.into_iter().chain([weights]).chain(bits).collect()
+}
+
+/// Without tensors the file type is about a file this one came from.
+fn file_type(summary: &Summary<'_>) -> Vec<String> {
+    summary.file_type.filter(|_| summary.tensors > 0).map(|file_type| file_type.to_string()).into_iter().collect()
 }
 
 fn blocks(summary: &Summary<'_>) -> Vec<String> {

@@ -2,12 +2,13 @@
 
 use std::io::{self, Write};
 
+use anstyle::Style;
 use ggmill_core::Tensor;
 
 use super::Page;
 use super::measure::{Padded, cut_middle, width};
 use super::style::Styles;
-use crate::human;
+use crate::human::{self, grouped};
 
 /// Names beyond this length are not aligned with, or one absurd name would fill every line with spaces.
 const LONGEST_ALIGNED: usize = 96;
@@ -24,11 +25,7 @@ impl Page<'_> {
         };
         let shown = rows().count();
         if titled {
-            let note = if shown == all {
-                human::counted(all as u64, "tensor")
-            } else {
-                format!("{} of {}", human::grouped(shown as u64), human::counted(all as u64, "tensor"))
-            };
+            let note = if shown == all { grouped(all as u64) } else { format!("{} of {}", grouped(shown as u64), grouped(all as u64)) };
             self.title(out, "Tensors", &note)?;
         }
         if shown == 0 {
@@ -52,46 +49,30 @@ impl Page<'_> {
     }
 
     fn header(&self, out: &mut dyn Write, columns: &Columns) -> io::Result<()> {
-        let Styles { faint, .. } = self.styles;
-        let mut line = String::new();
-        if columns.number > 0 {
-            line.push_str(&format!("{:>}  ", Padded("#", columns.number)));
-        }
-        line.push_str(&format!(
-            "{}  {}  {}  {:>}",
-            Padded("name", columns.name),
-            Padded("shape", columns.shape),
-            Padded("type", columns.ggml_type),
-            Padded("size", columns.size)
-        ));
-        if columns.offset > 0 {
-            line.push_str(&format!("  {:>}", Padded("offset", columns.offset)));
-        }
-        if columns.shard > 0 {
-            line.push_str(&format!("  {:>}", Padded("shard", columns.shard)));
-        }
-        writeln!(out, "{faint}{line}{faint:#}")
+        let faint = self.styles.faint;
+        columns.line(out, &["#", "name", "shape", "type", "size", "offset", "shard"].map(|label| (label.to_owned(), faint)))
     }
 
     fn row(&self, out: &mut dyn Write, row: &Row<'_>, columns: &Columns) -> io::Result<()> {
         let Styles { faint, key, type_name, number, .. } = self.styles;
-        if columns.number > 0 {
-            write!(out, "{faint}{:>}{faint:#}  ", Padded(&row.number.to_string(), columns.number))?;
-        }
+        let tensor = &row.tensor;
         let name = match self.options.width {
-            Some(_) => cut_middle(row.tensor.name().to_string(), columns.name),
-            None => row.tensor.name().to_string(),
+            Some(_) => cut_middle(tensor.name().to_string(), columns.name),
+            None => tensor.name().to_string(),
         };
-        write!(out, "{key}{}{key:#}  {}  ", Padded(&name, columns.name), Padded(&row.tensor.shape().to_string(), columns.shape))?;
-        write!(out, "{type_name}{}{type_name:#}  ", Padded(&row.tensor.ggml_type().to_string(), columns.ggml_type))?;
-        write!(out, "{number}{:>}{number:#}", Padded(&row.size(), columns.size))?;
-        if columns.offset > 0 {
-            write!(out, "  {faint}{:>}{faint:#}", Padded(&row.offset(), columns.offset))?;
-        }
-        if columns.shard > 0 {
-            write!(out, "  {faint}{:>}{faint:#}", Padded(&row.shard.to_string(), columns.shard))?;
-        }
-        writeln!(out)
+        let (shape, ggml_type) = (tensor.shape().to_string(), tensor.ggml_type().to_string());
+        columns.line(
+            out,
+            &[
+                (row.number.to_string(), faint),
+                (name, key),
+                (shape, Style::new()),
+                (ggml_type, type_name),
+                (row.size(), number),
+                (row.offset(), faint),
+                (row.shard.to_string(), faint),
+            ],
+        )
     }
 }
 
@@ -139,6 +120,24 @@ impl Columns {
             None => columns.name = columns.name.min(LONGEST_ALIGNED),
         }
         columns
+    }
+
+    /// Writes the cells of one line, but those of columns that are left out.
+    fn line(&self, out: &mut dyn Write, cells: &[(String, Style); 7]) -> io::Result<()> {
+        let layout =
+            [(self.number, true), (self.name, false), (self.shape, false), (self.ggml_type, false), (self.size, true), (self.offset, true), (self.shard, true)];
+        let mut between = "";
+        for ((text, style), (width, right)) in cells.iter().zip(layout).filter(|(_, (width, _))| *width > 0) {
+            let padded = Padded(text, width);
+            write!(out, "{between}")?;
+            if right {
+                write!(out, "{style}{padded:>}{style:#}")?;
+            } else {
+                write!(out, "{style}{padded}{style:#}")?;
+            }
+            between = "  ";
+        }
+        writeln!(out)
     }
 
     /// Leaves out the offset, then the number, then cuts names, until the table fits.

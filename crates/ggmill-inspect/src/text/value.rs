@@ -32,7 +32,7 @@ pub(super) fn write_short(out: &mut dyn Write, value: &Value<'_>, columns: usize
         Value::Str(text) => {
             let (shown, length) = short_string(*text, columns);
             write!(out, "{string}\"{shown}\"{string:#}")?;
-            if let Some(length) = length { write!(out, " {faint}{length}{faint:#}") } else { Ok(()) }
+            if let Some(length) = length { write!(out, " {faint}({length}){faint:#}") } else { Ok(()) }
         }
         Value::Array(array) => {
             let shown = short_array(array, columns)?;
@@ -50,7 +50,7 @@ fn short_string(text: RawStr<'_>, columns: usize) -> (String, Option<String>) {
         return (shown, None);
     }
     let length = human::counted(text.len() as u64, "byte");
-    let room = columns.saturating_sub(3 + width(&length)).max(8);
+    let room = columns.saturating_sub(5 + width(&length)).max(8);
     (shown_beginning(text, room).0, Some(length))
 }
 

@@ -1,0 +1,57 @@
+//! The arguments as they are typed.
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+use crate::commands::{completions, inspect, man};
+use crate::console::Console;
+use crate::outcome::{Failure, Status};
+
+/// The toolkit for GGUF model files.
+#[derive(Debug, Parser)]
+#[command(name = "ggmill", version, max_term_width = 100, disable_help_subcommand = true)]
+#[command(after_help = "Exit codes: 0 fine, 1 findings or differences, 2 refused or failed.")]
+pub(crate) struct Cli {
+    /// When to use colours: auto is on a terminal, unless NO_COLOR is set
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t, global = true, help_heading = "Everywhere", display_order = 100)]
+    pub(crate) color: Color,
+    /// No warnings and no progress
+    #[arg(long, short, global = true, help_heading = "Everywhere", display_order = 101)]
+    pub(crate) quiet: bool,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub(crate) enum Color {
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+impl From<Color> for anstream::ColorChoice {
+    fn from(color: Color) -> Self {
+        match color {
+            Color::Auto => Self::Auto,
+            Color::Always => Self::Always,
+            Color::Never => Self::Never,
+        }
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Inspect(inspect::Args),
+    Completions(completions::Args),
+    Man(man::Args),
+}
+
+impl Command {
+    pub(crate) fn run(self, console: &Console) -> Result<Status, Failure> {
+        match self {
+            Self::Inspect(args) => inspect::run(&args.into(), console),
+            Self::Completions(args) => completions::run(&args, console),
+            Self::Man(args) => man::run(&args, console),
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! `ggmill completions`: lets a shell complete commands and options.
+
+use std::io::Write as _;
+
+use clap::CommandFactory as _;
+
+use crate::args::Cli;
+use crate::console::Console;
+use crate::outcome::{Failure, Status};
+
+/// Print the completions for a shell
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  ggmill completions bash > ~/.local/share/bash-completion/completions/ggmill
+  ggmill completions fish > ~/.config/fish/completions/ggmill.fish")]
+pub(crate) struct Args {
+    /// The shell
+    shell: clap_complete::Shell,
+}
+
+pub(crate) fn run(args: &Args, console: &Console) -> Result<Status, Failure> {
+    // The generator panics where it cannot write; memory takes everything.
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "ggmill", &mut script);
+    let mut out = console.bytes();
+    out.write_all(&script)?;
+    out.flush()?;
+    Ok(Status::Fine)
+}

@@ -1,0 +1,119 @@
+//! `ggmill inspect`: what is in a file.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use ggmill_inspect::{Glob, Selection, View, json, notices, text};
+
+use crate::console::Console;
+use crate::outcome::{Failure, Status};
+use crate::source::Source;
+
+/// Tensors listed on a terminal by a command that did not ask for tensors.
+const TENSOR_ROWS: usize = 48;
+/// Warnings shown; a hostile file can deserve a million.
+const MOST_WARNINGS: usize = 20;
+
+/// Show what is in a GGUF file: summary, metadata, tensors
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  ggmill inspect model.gguf
+  ggmill inspect model.gguf --key 'tokenizer.*' --full --json")]
+pub(crate) struct Args {
+    /// The file, any shard of a set, or - for standard input
+    file: PathBuf,
+    /// Show the metadata only
+    #[arg(long)]
+    metadata: bool,
+    /// Show only the metadata with keys like this (repeatable)
+    #[arg(long, value_name = "GLOB")]
+    key: Vec<Glob>,
+    /// Show only the tensors, or those with names like this (repeatable)
+    #[arg(long, value_name = "GLOB", num_args = 0..=1, require_equals = true, action = clap::ArgAction::Append)]
+    tensors: Option<Vec<Glob>>,
+    /// Show long strings and arrays whole
+    #[arg(long)]
+    full: bool,
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+    /// Look at this file alone, though it is one shard of several
+    #[arg(long)]
+    alone: bool,
+}
+
+/// The arguments, resolved.
+#[derive(Debug)]
+pub(crate) struct Config {
+    file: PathBuf,
+    alone: bool,
+    selection: Selection,
+    full: bool,
+    json: bool,
+    /// Whether a long list of tensors may be shortened.
+    shorten_tensors: bool,
+}
+
+impl From<Args> for Config {
+    fn from(args: Args) -> Self {
+        let metadata = args.metadata || !args.key.is_empty();
+        let everything = !metadata && args.tensors.is_none();
+        let selection = Selection {
+            summary: everything,
+            metadata: everything || metadata,
+            tensors: everything || args.tensors.is_some(),
+            keys: args.key,
+            names: args.tensors.unwrap_or_default(),
+        };
+        Self { file: args.file, alone: args.alone, selection, full: args.full, json: args.json, shorten_tensors: everything && !args.full }
+    }
+}
+
+pub(crate) fn run(config: &Config, console: &Console) -> Result<Status, Failure> {
+    let source = Source::open(&config.file, config.alone)?;
+    let view = source.view()?;
+    warn(&view, console);
+    if config.json {
+        let arrays = if config.full { json::Arrays::Full } else { json::Arrays::Shortened };
+        let mut out = console.bytes();
+        json::write(&mut out, &view, &config.selection, arrays)?;
+        out.flush()?;
+    } else {
+        let width = console.width();
+        let tensor_rows = (width.is_some() && config.shorten_tensors).then_some(TENSOR_ROWS);
+        let options = text::Options { width, styled: console.is_styled(), full: config.full, tensor_rows };
+        let mut out = console.text();
+        text::write(&mut out, &view, &config.selection, &options)?;
+        out.flush()?;
+    }
+    Ok(unmatched(&view, &config.selection, console))
+}
+
+fn warn(view: &View<'_>, console: &Console) {
+    let notices = notices(view);
+    for notice in notices.iter().take(MOST_WARNINGS) {
+        console.warn(notice);
+    }
+    if let Some(more) = notices.len().checked_sub(MOST_WARNINGS).filter(|&more| more > 0) {
+        console.warn(format_args!("and {more} more of this kind"));
+    }
+}
+
+/// Says which patterns fit nothing. It is a finding when none fits anything.
+fn unmatched(view: &View<'_>, selection: &Selection, console: &Console) -> Status {
+    let key = |glob: &&Glob| view.metadata().iter().any(|pair| glob.matches(pair.key()));
+    let name = |glob: &&Glob| view.tensors().any(|(_, tensor)| glob.matches(tensor.name()));
+    let (mut found, mut missed) = (0, 0);
+    for (what, globs, fits) in [("key", &selection.keys, &key as &dyn Fn(&&Glob) -> bool), ("tensor", &selection.names, &name)] {
+        for glob in globs {
+            if fits(&glob) {
+                found += 1;
+            } else {
+                missed += 1;
+                console.warn(format_args!("no {what} fits {:?}", ggmill_core::RawStr::from(glob.to_string().as_str())));
+            }
+        }
+    }
+    if missed > 0 && found == 0 { Status::Findings } else { Status::Fine }
+}

@@ -1,0 +1,36 @@
+//! `ggmill man`: manual pages.
+
+use std::io::Write as _;
+
+use clap::CommandFactory as _;
+
+use crate::args::Cli;
+use crate::console::Console;
+use crate::outcome::{Failure, Status};
+
+/// Print a manual page
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  ggmill man | man -l -
+  ggmill man inspect > ggmill-inspect.1")]
+pub(crate) struct Args {
+    /// The command the page is about; without one, ggmill itself
+    command: Option<String>,
+}
+
+pub(crate) fn run(args: &Args, console: &Console) -> Result<Status, Failure> {
+    let mut program = Cli::command();
+    program.build();
+    let command = match &args.command {
+        None => program,
+        Some(name) => match program.find_subcommand(name) {
+            Some(command) => command.clone(),
+            None => return Err(Failure::new(format_args!("no command {:?}", ggmill_core::RawStr::from(name.as_str())))),
+        },
+    };
+    let mut out = console.bytes();
+    clap_mangen::Man::new(command).render(&mut out)?;
+    out.flush()?;
+    Ok(Status::Fine)
+}

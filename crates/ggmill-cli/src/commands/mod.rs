@@ -1,0 +1,5 @@
+//! The commands, each with its arguments and what it does with them.
+
+pub(crate) mod completions;
+pub(crate) mod inspect;
+pub(crate) mod man;

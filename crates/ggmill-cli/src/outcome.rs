@@ -1,0 +1,62 @@
+//! How a command ends.
+
+use std::fmt;
+use std::io;
+use std::process::ExitCode;
+
+/// The end of a command that did its work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Status {
+    /// Nothing to remark.
+    Fine,
+    /// There are findings or differences, or nothing was found.
+    Findings,
+}
+
+/// Why a command did not do its work.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Whoever read standard output has seen enough.
+    Closed,
+    /// Something was refused or failed.
+    Refused {
+        /// What, where and why, in lower case and without a full stop.
+        message: String,
+        /// What to do about it.
+        hint: Option<String>,
+    },
+}
+
+impl Failure {
+    pub(crate) fn new(message: impl fmt::Display) -> Self {
+        Self::Refused { message: message.to_string(), hint: None }
+    }
+
+    /// Adds what to do about it.
+    pub(crate) fn with_hint(self, more: Option<String>) -> Self {
+        match self {
+            Self::Refused { message, hint } => Self::Refused { message, hint: hint.or(more) },
+            Self::Closed => Self::Closed,
+        }
+    }
+}
+
+impl From<io::Error> for Failure {
+    /// An error of writing a result.
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self::Closed,
+            _ if error.raw_os_error().is_some() => Self::new(format_args!("cannot write to standard output: {error}")),
+            // Raised on the way by what was to be written.
+            _ => Self::new(error),
+        }
+    }
+}
+
+pub(crate) fn exit_code(result: &Result<Status, Failure>) -> ExitCode {
+    ExitCode::from(match result {
+        Ok(Status::Fine) | Err(Failure::Closed) => 0,
+        Ok(Status::Findings) => 1,
+        Err(Failure::Refused { .. }) => 2,
+    })
+}

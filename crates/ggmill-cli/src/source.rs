@@ -1,0 +1,124 @@
+//! Opening what the user named, and saying what it is when it is no GGUF file.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use ggmill_core::{Decoder, ErrorKind, Gguf, Limits, Progress, RawStr};
+use ggmill_inspect::{FileKind, Part, View, sniff};
+use ggmill_io::{GgufFile, Model};
+
+use crate::outcome::Failure;
+
+/// How much of a file is looked at to tell what it is.
+const SNIFFED: usize = 4096;
+
+/// An open model.
+#[derive(Debug)]
+pub(crate) enum Source {
+    /// A file, or all shards of a set.
+    Model(Model),
+    /// One file, whatever set it belongs to.
+    Alone(GgufFile),
+    /// The header of what comes in by standard input.
+    Input(Gguf<Vec<u8>>),
+}
+
+impl Source {
+    /// Opens a path; `-` is standard input. A set of shards is opened whole unless it is to be `alone`.
+    pub(crate) fn open(path: &Path, alone: bool) -> Result<Self, Failure> {
+        if path.as_os_str() == "-" {
+            return read_input(&mut io::stdin().lock()).map(Self::Input);
+        }
+        let opened = if alone { ggmill_io::open(path).map(Self::Alone) } else { ggmill_io::open_model(path).map(Self::Model) };
+        opened.map_err(|error| Failure::new(&error).with_hint(hint(&error)))
+    }
+
+    pub(crate) fn view(&self) -> Result<View<'_>, Failure> {
+        Ok(match self {
+            Self::Alone(file) => View::new(part(file)),
+            Self::Input(header) => View::new(Part::new(header)),
+            Self::Model(model) => {
+                let mut shards = model.shards().iter().map(part);
+                let first = shards.next().ok_or_else(|| Failure::new("a model without files"))?;
+                shards.fold(View::new(first), View::with_shard)
+            }
+        })
+    }
+}
+
+fn part(file: &GgufFile) -> Part<'_> {
+    let part = Part::new(file.header());
+    match file.path().file_name() {
+        Some(name) => part.named(name.to_string_lossy()),
+        None => part,
+    }
+}
+
+/// Reads just the header.
+fn read_input(input: &mut dyn Read) -> Result<Gguf<Vec<u8>>, Failure> {
+    let mut decoder = Decoder::new(None, &Limits::default());
+    let mut beginning = Vec::new();
+    let mut buffer = vec![0; 64 << 10];
+    let result = loop {
+        let read = match input.read(&mut buffer) {
+            Ok(0) => break decoder.finish(),
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(Failure::new(format_args!("standard input: {error}"))),
+        };
+        let bytes = buffer.get(..read).unwrap_or_default();
+        beginning.extend(bytes.iter().take(SNIFFED.saturating_sub(beginning.len())));
+        match decoder.feed(bytes) {
+            Ok(Progress::Needs(_)) => {}
+            Ok(Progress::Complete) => break decoder.finish(),
+            Err(error) => break Err(error),
+        }
+    };
+    result.map_err(|error| Failure::new(format_args!("standard input: {error}")).with_hint(hint_for_content(error.kind(), &beginning, None)))
+}
+
+/// What to do about a file that could not be opened.
+fn hint(error: &ggmill_io::Error) -> Option<String> {
+    let path = error.path();
+    match error.kind() {
+        ggmill_io::ErrorKind::Io if path.is_dir() => hint_for_folder(path),
+        ggmill_io::ErrorKind::Io if path.exists() && !path.is_file() => Some("to read from a pipe, name it - and connect it to standard input".to_owned()),
+        ggmill_io::ErrorKind::Shards => Some("--alone looks at one file by itself".to_owned()),
+        ggmill_io::ErrorKind::Format(kind) => {
+            let mut beginning = Vec::new();
+            File::open(path).ok()?.take(SNIFFED as u64).read_to_end(&mut beginning).ok()?;
+            hint_for_content(kind, &beginning, path.file_name().and_then(|name| name.to_str()))
+        }
+        _ => None,
+    }
+}
+
+/// What the bytes are when they are not GGUF, and what to do about them when they are.
+fn hint_for_content(kind: ErrorKind, beginning: &[u8], name: Option<&str>) -> Option<String> {
+    match sniff(beginning, name) {
+        None | Some(FileKind::Gguf) => match kind {
+            ErrorKind::Truncated => Some("fetch the rest of the file, or all of it again".to_owned()),
+            ErrorKind::Version => Some("the file is damaged, or newer than this program".to_owned()),
+            _ => None,
+        },
+        Some(found) => {
+            let advice = found.hint().map(|advice| format!("; {advice}")).unwrap_or_default();
+            Some(format!("this is {found}{advice}"))
+        }
+    }
+}
+
+/// The files in a folder that could have been meant.
+fn hint_for_folder(folder: &Path) -> Option<String> {
+    const SHOWN: usize = 4;
+    if folder.join("config.json").is_file() {
+        return Some("this is a checkpoint's folder; `ggmill convert` makes a GGUF file of it".to_owned());
+    }
+    let files = std::fs::read_dir(folder).ok()?.filter_map(|entry| Some(entry.ok()?.file_name()));
+    let mut names: Vec<_> = files.filter(|name| Path::new(name).extension().is_some_and(|extension| extension == "gguf")).collect();
+    names.sort_unstable();
+    let shown: Vec<String> = names.iter().take(SHOWN).map(|name| RawStr::new(name.as_encoded_bytes()).to_string()).collect();
+    let more = if names.len() > SHOWN { ", …" } else { "" };
+    (!shown.is_empty()).then(|| format!("GGUF files in it: {}{more}", shown.join(", ")))
+}
