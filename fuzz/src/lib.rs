@@ -1,0 +1,19 @@
+//! What is fuzzed: each target is a function from bytes that panics on a finding.
+//!
+//! `cargo xtask fuzz-seeds` writes the seeds; `cargo +nightly fuzz run parse` searches guided by coverage; the `harness` binary mutates the seeds without any
+//! guidance on a stable toolchain, for machines that have nothing else. `cargo xtask fuzz-smoke` runs whichever is there.
+
+mod decoder_chunks;
+mod parse;
+mod roundtrip;
+pub mod seeds;
+
+pub use decoder_chunks::decoder_chunks;
+pub use parse::parse;
+pub use roundtrip::roundtrip;
+
+/// A target: what panics when the bytes break a promise.
+pub type Target = fn(&[u8]);
+
+/// Every target by the name of its binary.
+pub const TARGETS: [(&str, Target); 3] = [("parse", parse), ("decoder_chunks", decoder_chunks), ("roundtrip", roundtrip)];

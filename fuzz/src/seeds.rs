@@ -1,0 +1,27 @@
+//! Where a search begins: the corpus of built files, and the heads of real ones.
+
+use std::fs;
+
+use ggmill_testdata::{REAL_GGUF, corpus, real};
+
+/// Bytes of a real file that become a seed: its keys and the start of its vocabulary.
+const HEAD: usize = 4 << 10;
+
+/// Sizes of pieces put before each file for the target that takes them: as asked, byte by byte, uneven, all at once.
+const PIECES: [&[u8]; 4] = [&[1, 0], &[0x21, 1], &[0x33, 3, 0, 200], &[0]];
+
+/// The seeds of a target, each with a name for its file.
+#[must_use]
+pub fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
+    let built = corpus::all().into_iter().map(|case| (case.name.to_owned(), case.bytes));
+    let heads = REAL_GGUF.iter().filter_map(|name| {
+        let mut bytes = fs::read(real(name)).ok()?;
+        bytes.truncate(HEAD);
+        Some((format!("{name}.head"), bytes))
+    });
+    let files = built.chain(heads);
+    if target != "decoder_chunks" {
+        return files.collect();
+    }
+    files.enumerate().map(|(number, (name, file))| (name, [PIECES[number % PIECES.len()], &file].concat())).collect()
+}
