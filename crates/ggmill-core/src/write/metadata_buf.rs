@@ -57,12 +57,22 @@ impl MetadataBuf {
         Ok(Self { pairs: metadata.iter().map(pair).collect::<Result<_>>()? })
     }
 
-    /// Sets the value of a key: in its place when it is there, at the end when it is not.
+    /// Sets the value of a key: in its place when it is there, at the end when it is not. Of a key that stood twice the first place remains, since two values
+    /// that disagree would be two readings of one file.
     pub fn set(&mut self, key: impl AsRef<[u8]>, value: impl ToValue) {
         let pair = OwnedPair::new(key.as_ref(), &value);
-        match self.pairs.iter_mut().find(|present| present.key == pair.key) {
-            Some(present) => *present = pair,
-            None => self.pairs.push(pair),
+        let Some(place) = self.pairs.iter().position(|present| present.key == pair.key) else {
+            self.pairs.push(pair);
+            return;
+        };
+        let mut number = 0usize;
+        self.pairs.retain(|present| {
+            let keep = number <= place || present.key != pair.key;
+            number = number.saturating_add(1);
+            keep
+        });
+        if let Some(present) = self.pairs.get_mut(place) {
+            *present = pair;
         }
     }
 

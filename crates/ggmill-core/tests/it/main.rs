@@ -6,4 +6,6 @@ mod corpus;
 mod decoder;
 mod expected;
 mod hostile;
+mod metadata;
+mod roundtrip;
 mod support;
