@@ -25,7 +25,7 @@ impl Alignment {
     pub fn new(alignment: u64) -> Result<Self> {
         match u32::try_from(alignment) {
             Ok(small) if small > 0 && small.is_multiple_of(8) => Ok(Self(small)),
-            _ => Err(Error::new(ErrorKind::Malformed, Detail::Alignment { found: alignment })),
+            _ => Err(Error::new(ErrorKind::Malformed, Detail::Alignment { found: alignment.into() })),
         }
     }
 

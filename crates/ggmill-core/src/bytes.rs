@@ -181,7 +181,7 @@ impl<'a> Cursor<'a> {
         let start = self.position;
         let len = self.length(what)?;
         if len > limit && len <= self.remain() {
-            return Err(Error::new(ErrorKind::Limit, Detail::Limit { what: "string of bytes", found: len, limit }).at(start).into());
+            return Err(Error::new(ErrorKind::Limit, Detail::Limit { what: "string bytes", found: len, limit }).at(start).into());
         }
         Ok(RawStr::new(self.take(len, what)?))
     }

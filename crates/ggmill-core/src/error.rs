@@ -77,7 +77,7 @@ pub(crate) enum Detail {
     Count { what: &'static str, count: u64, least: u64, remain: u64 },
     Limit { what: &'static str, found: u64, limit: u64 },
     UnknownValueType { found: u32 },
-    Alignment { found: u64 },
+    Alignment { found: i128 },
     AlignmentType { found: ValueType },
     AlignmentsDiffer { first: u32, second: u32 },
     Elements,
@@ -185,7 +185,7 @@ impl fmt::Display for Detail {
             Self::RowNotBlocks { row, ggml_type, block } => {
                 write!(f, "rows of {row} elements, expected a multiple of {block}, the block of {ggml_type}")
             }
-            Self::OffsetOverflow { offset } => write!(f, "data offset {offset} exceeds 64 bits when counted from the start of the file"),
+            Self::OffsetOverflow { offset } => write!(f, "data from offset {offset} end beyond 64 bits, counted from the start of the file"),
             Self::DataOutside { start, end, file } => write!(f, "data from {start} to {end}, the file ends at {file}"),
             Self::Overlap { start, other, other_end } => {
                 write!(f, "data from {start} overlaps tensor {:?}, whose data ends at {other_end}", RawStr::new(other))

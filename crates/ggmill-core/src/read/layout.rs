@@ -28,7 +28,7 @@ fn alignment(index: &Index, bytes: &[u8], limit: u32) -> Result<Alignment> {
         let fail = |error: Error| error.at(pair.value_offset()).key(keys::GENERAL_ALIGNMENT.as_bytes());
         let value = pair.value()?;
         let number = match value.as_i128() {
-            Some(number) => u64::try_from(number).unwrap_or(0),
+            Some(number) => u64::try_from(number).map_err(|_| fail(Error::new(ErrorKind::Malformed, Detail::Alignment { found: number })))?,
             None => return Err(fail(Error::new(ErrorKind::WrongType, Detail::AlignmentType { found: pair.value_type() }))),
         };
         let this = Alignment::new(number).map_err(fail)?;

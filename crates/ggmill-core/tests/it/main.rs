@@ -4,6 +4,7 @@
 
 mod corpus;
 mod decoder;
+mod errors;
 mod expected;
 mod hostile;
 mod metadata;

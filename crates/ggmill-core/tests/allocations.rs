@@ -1,0 +1,186 @@
+//! What opening a file allocates, counted. A binary of its own, because the allocator is the whole process's.
+
+#![allow(clippy::unwrap_used, reason = "a test stops where something is missing")]
+#![expect(unsafe_code, reason = "the one way to count allocations is to be the allocator")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::fs;
+
+use ggmill_core::{Decoder, Gguf, Index, Limits, Progress, ValueType};
+use ggmill_testdata::bytes::FileBytes;
+use ggmill_testdata::{corpus, every_gguf};
+
+/// The system's allocator, keeping count for the thread it is asked on.
+struct Counting;
+
+/// Allocations so far, bytes held now, and the most that were held.
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    allocations: u64,
+    held: i64,
+    peak: i64,
+}
+
+thread_local! {
+    static COUNT: Cell<Count> = const { Cell::new(Count { allocations: 0, held: 0, peak: 0 }) };
+}
+
+fn note(allocations: u64, bytes: i64) {
+    // A thread that is ending has no count any more, and nobody who reads it.
+    let _ = COUNT.try_with(|count| {
+        let Count { allocations: before, held, peak } = count.get();
+        let held = held + bytes;
+        count.set(Count { allocations: before + allocations, held, peak: peak.max(held) });
+    });
+}
+
+fn signed(size: usize) -> i64 {
+    i64::try_from(size).unwrap_or(i64::MAX)
+}
+
+// SAFETY: every call is handed to the system's allocator as it came; counting touches no memory of the caller.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        note(1, signed(layout.size()));
+        // SAFETY: the caller keeps the promises of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        note(0, -signed(layout.size()));
+        // SAFETY: the caller keeps the promises of `dealloc`, and `pointer` came from the system's allocator.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        // Both blocks may exist for a moment: count the new one before the old one is gone.
+        note(1, signed(new_size));
+        note(0, -signed(layout.size()));
+        // SAFETY: the caller keeps the promises of `realloc`, and `pointer` came from the system's allocator.
+        unsafe { System.realloc(pointer, layout, new_size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// What `work` allocates: how often, and how much at its peak.
+fn counted<T>(work: impl FnOnce() -> T) -> (T, u64, u64) {
+    let before = COUNT.get();
+    COUNT.set(Count { peak: before.held, ..before });
+    let result = work();
+    let after = COUNT.get();
+    (result, after.allocations - before.allocations, u64::try_from(after.peak - before.held).unwrap_or(0))
+}
+
+/// A vocabulary of so many tokens with their scores and types, as large models have it.
+fn vocabulary(tokens: u32) -> Vec<u8> {
+    let mut file = FileBytes::v3(0, 4);
+    file.pair("general.architecture", &"llama".into());
+    file.string("tokenizer.ggml.tokens").u32(ValueType::ARRAY.0).array(ValueType::STRING.0, tokens.into());
+    for number in 0..tokens {
+        file.string(number.to_string());
+    }
+    for (key, element) in [("tokenizer.ggml.scores", ValueType::F32), ("tokenizer.ggml.token_type", ValueType::I32)] {
+        file.string(key).u32(ValueType::ARRAY.0).array(element.0, tokens.into());
+        for number in 0..tokens {
+            file.u32(number);
+        }
+    }
+    file.into_bytes()
+}
+
+#[test]
+fn opening_a_vocabulary_copies_nothing() {
+    let file = vocabulary(500_000);
+    let (model, allocations, peak) = counted(|| Gguf::parse(file.as_slice()).unwrap());
+    assert!(peak < 4096, "{peak} bytes");
+    assert!(allocations < 20, "{allocations} allocations");
+
+    let (strings, allocations, peak) = counted(|| {
+        let tokens = model.metadata().array("tokenizer.ggml.tokens").unwrap();
+        let strings = tokens.strings().unwrap().filter(|token| token.as_ref().is_ok_and(|token| token.to_str().is_ok())).count();
+        let scores = model.metadata().array("tokenizer.ggml.scores").unwrap().floats().unwrap().count();
+        let types = model.metadata().array("tokenizer.ggml.token_type").unwrap().integers().unwrap().count();
+        (strings, scores, types, tokens.get(499_999).unwrap().unwrap().as_str().map(str::len))
+    });
+    assert_eq!(strings, (500_000, 500_000, 500_000, Some(6)));
+    assert_eq!((allocations, peak), (0, 0), "a walk allocates nothing");
+}
+
+#[test]
+fn opening_a_real_file_takes_less_than_a_mebibyte() {
+    for path in every_gguf() {
+        let bytes = fs::read(&path).unwrap();
+        let (index, allocations, peak) = counted(|| Index::parse(&bytes, &Limits::default()).unwrap());
+        let entries = index.metadata(&bytes).len() + index.tensors(&bytes).len();
+        assert!(peak < 1 << 20, "{}: {peak} bytes", path.display());
+        assert!(allocations < 40, "{}: {allocations} allocations for {entries} entries", path.display());
+    }
+}
+
+/// The decoder holds the header, which it must, and little else.
+#[test]
+fn a_decoder_holds_the_header_once() {
+    let file = vocabulary(100_000);
+    let ((), _, peak) = counted(|| {
+        let mut decoder = Decoder::new(Some(file.len() as u64), &Limits::default());
+        for piece in file.chunks(64 * 1024) {
+            if decoder.feed(piece).unwrap() == Progress::Complete {
+                break;
+            }
+        }
+        decoder.finish().unwrap();
+    });
+    // A vector that grows is at its peak while it moves: what it held, and twice that.
+    assert!(peak < 4 * file.len() as u64, "{peak} bytes for a header of {}", file.len());
+}
+
+#[test]
+fn hostile_counts_allocate_no_more_than_the_file_bears_out() {
+    for case in corpus::all() {
+        let (_, _, peak) = counted(|| Gguf::parse_with(case.bytes.as_slice(), &case.limits).map_err(|error| error.to_string()));
+        let most = 4096 + 32 * case.bytes.len() as u64;
+        assert!(peak <= most, "{}: {peak} bytes for a file of {}", case.name, case.bytes.len());
+    }
+}
+
+/// The densest directories there can be: what an entry costs in memory is a small multiple of what it costs in the file.
+#[test]
+fn dense_directories_cost_a_small_multiple() {
+    for version in [1, 3] {
+        let mut pairs = FileBytes::new(version, ggmill_core::Endian::Little);
+        pairs.head(0, 100_000);
+        let mut tensors = FileBytes::new(version, ggmill_core::Endian::Little);
+        tensors.head(100_000, 0);
+        for _ in 0..100_000 {
+            pairs.length(0).u32(0).u8(0);
+            tensors.length(0).u32(0).u32(24).u64(0);
+        }
+        let pairs = pairs.into_bytes();
+        let (opened, _, peak) = counted(|| Gguf::parse(pairs.as_slice()).map(|_| ()));
+        assert!(opened.is_ok() && peak < 32 * pairs.len() as u64, "version {version}: {peak} bytes for {}", pairs.len());
+        let tensors = tensors.into_bytes();
+        let (opened, _, peak) = counted(|| Gguf::parse(tensors.as_slice()).map(|_| ()));
+        assert!(opened.is_err() && peak < 32 * tensors.len() as u64, "version {version}: {peak} bytes for {}", tensors.len());
+    }
+}
+
+/// Arrays within arrays as deep as somebody's limit may allow: a list of open arrays, no stack.
+#[test]
+fn depth_costs_a_list_and_no_stack() {
+    const DEPTH: u32 = 200_000;
+    let mut file = FileBytes::v3(0, 1);
+    file.string("deep").u32(ValueType::ARRAY.0);
+    for _ in 1..DEPTH {
+        file.array(ValueType::ARRAY.0, 1);
+    }
+    file.array(ValueType::U8.0, 0);
+    let file = file.into_bytes();
+    let limits = Limits { array_depth: DEPTH, ..Limits::default() };
+    let (opened, _, peak) = counted(|| Index::parse(&file, &limits).map(|_| ()));
+    assert!(opened.is_ok() && peak < 8 * file.len() as u64, "{peak} bytes for {}", file.len());
+    let (refused, _, peak) = counted(|| Index::parse(&file, &Limits::default()).map(|_| ()));
+    assert!(refused.is_err() && peak < 4096, "{peak} bytes");
+}
