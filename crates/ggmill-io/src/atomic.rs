@@ -24,8 +24,8 @@ pub enum Overwrite {
 
 /// Where a file is written: whole or not at all.
 ///
-/// The bytes go into a temporary file of the same folder. [`FileSink::commit`] makes sure that they are on the disk and only then gives the file its name; a sink
-/// that is dropped before leaves nothing behind, and on Linux a killed process does not either.
+/// The bytes go into a temporary file of the same folder. [`FileSink::commit`] makes sure that they are on the disk and only then gives the file its name; a
+/// sink that is dropped before leaves nothing behind, and on Linux a killed process does not either.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -44,11 +44,11 @@ pub enum Overwrite {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A new file has the permissions any new file gets, one that replaces another those of the other. A symbolic link at the path is replaced itself; what it leads
-/// to stays as it is.
+/// A new file has the permissions any new file gets, one that replaces another those of the other. A symbolic link at the path is replaced itself; what it
+/// leads to stays as it is.
 //
-// Copying untouched ranges without reading them (reflink, `copy_file_range`) will be a method here beside `append`: it takes a `GgufFile` and a range, writes out the
-// buffer, hands both descriptors to the kernel, and falls back to `read_at` and `append`.
+// Copying untouched ranges without reading them (reflink, `copy_file_range`) will be a method here beside `append`: it takes a `GgufFile` and a range, writes
+// out the buffer, hands both descriptors to the kernel, and falls back to `read_at` and `append`.
 #[derive(Debug)]
 pub struct FileSink {
     target: PathBuf,
@@ -59,8 +59,8 @@ pub struct FileSink {
 }
 
 impl FileSink {
-    /// Starts a file that will be at `path`. Fails at once when it may not be there: the folder is missing or cannot be written to, the path leads to a folder or a
-    /// device, or there is a file and it is not to be replaced.
+    /// Starts a file that will be at `path`. Fails at once when it may not be there: the folder is missing or cannot be written to, the path leads to a folder
+    /// or a device, or there is a file and it is not to be replaced.
     pub fn create(path: impl AsRef<Path>, overwrite: Overwrite) -> Result<Self> {
         let target = path.as_ref().to_owned();
         let existing = std::fs::metadata(&target).ok();
@@ -97,7 +97,8 @@ impl FileSink {
         self.written
     }
 
-    /// Sets space aside for a file of `len` bytes, so that a disk too small says so now and not after an hour. Where the system has no way to do that, nothing happens.
+    /// Sets space aside for a file of `len` bytes, so that a disk too small says so now and not after an hour. Where the system has no way to do that, nothing
+    /// happens.
     pub fn reserve(&mut self, len: u64) -> Result<()> {
         reserve(self.temporary.file(), len).map_err(|source| Error::io(&self.target, "cannot reserve space", source))
     }

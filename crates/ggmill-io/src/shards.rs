@@ -34,9 +34,9 @@ pub struct Model {
 
 /// Opens a model by its file, or by any shard of a set.
 ///
-/// A set is recognized by `split.count` above 1 and by the name `<prefix>-00002-of-00003.gguf`; the two must agree. The other shards are looked for in the same folder under
-/// the names that follow from this one; nothing inside a file is ever taken for a path. Besides the errors of [`open`](crate::open), a shard that is missing, stands there
-/// twice or belongs to another set is an error of kind [`Shards`](crate::ErrorKind::Shards) that names the file.
+/// A set is recognized by `split.count` above 1 and by the name `<prefix>-00002-of-00003.gguf`; the two must agree. The other shards are looked for in the same
+/// folder under the names that follow from this one; nothing inside a file is ever taken for a path. Besides the errors of [`open`](crate::open), a shard that
+/// is missing, stands there twice or belongs to another set is an error of kind [`Shards`](crate::ErrorKind::Shards) that names the file.
 pub fn open_model(path: impl AsRef<Path>) -> Result<Model> {
     open_model_with(path, &Limits::default())
 }

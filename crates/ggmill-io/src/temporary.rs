@@ -42,7 +42,8 @@ impl Temporary {
         &self.file
     }
 
-    /// Gives the file its name. Without `replace` it fails with [`io::ErrorKind::AlreadyExists`] when there is one of that name, without a moment between looking and acting.
+    /// Gives the file its name. Without `replace` it fails with [`io::ErrorKind::AlreadyExists`] when there is one of that name, without a moment between
+    /// looking and acting.
     pub(crate) fn persist(self, target: &Path, folder: &Path, replace: bool) -> io::Result<()> {
         let Self { file, path } = self;
         let path = match path {

@@ -57,4 +57,6 @@ fn what_is_forbidden() {
     fs::set_permissions(folder.path(), Permissions::from_mode(0o500)).unwrap();
     let error = FileSink::create(folder.path().join("new.gguf"), Overwrite::Refuse).unwrap_err();
     assert_eq!(error.to_string(), format!("{}: cannot write into this folder: permission denied", folder.path().display()));
+    // Or it could not be removed.
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o700)).unwrap();
 }

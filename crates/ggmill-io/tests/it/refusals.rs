@@ -1,6 +1,6 @@
 //! Paths that lead to no model: refused at once, with the path and the reason.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use ggmill_core::Limits;
 use ggmill_io::{Error, ErrorKind, RandomAccess, open_model};
@@ -73,5 +73,5 @@ fn a_socket() {
 #[cfg(unix)]
 #[test]
 fn a_device() {
-    assert_eq!(refusal(&PathBuf::from("/dev/null")), "/dev/null: is a device, expected a regular file");
+    assert_eq!(refusal(Path::new("/dev/null")), "/dev/null: is a device, expected a regular file");
 }
