@@ -25,7 +25,8 @@ pub enum Overwrite {
 /// Where a file is written: whole or not at all.
 ///
 /// The bytes go into a temporary file of the same folder. [`FileSink::commit`] makes sure that they are on the disk and only then gives the file its name; a
-/// sink that is dropped before leaves nothing behind, and on Linux a killed process does not either.
+/// sink that is dropped before leaves nothing behind. On Linux, where the file system can do that, a killed process does not either: the file has no name
+/// until then.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
