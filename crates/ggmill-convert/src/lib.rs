@@ -1,1 +1,18 @@
-//! Checkpoints into GGUF: sources, recipes, plans and the run that streams them.
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+mod checkpoint;
+mod error;
+mod general;
+mod plan;
+mod recipe;
+mod recipes;
+mod rows;
+mod run;
+
+pub use checkpoint::{Checkpoint, Safetensors, SourceTensor};
+pub use error::{Error, ErrorKind, Result};
+pub use plan::Plan;
+pub use recipe::Recipe;
+pub use recipes::{ConvertOptions, convert};
+pub use run::{Progress, run};

@@ -1,1 +1,23 @@
-//! The Rust toolkit for GGUF model files: read, check, convert, quantize.
+#![doc = include_str!("../README.md")]
+//!
+//! # The crates behind this one
+//!
+//! This crate holds no logic. The types of the format stand at its root; everything else is a module, each a crate of its own:
+//!
+//! | module | what lives there |
+//! |---|---|
+//! | root | the format: [`Gguf`], [`Metadata`], [`Tensor`], [`Builder`] (`ggmill-core`) |
+//! | [`io`] | files: maps, positioned reads, shard sets, atomic writes |
+//! | [`quant`] | block codecs: `dequantize`, `quantize` |
+//! | [`arch`] | architectures as data |
+//! | [`convert`] | checkpoints into files |
+//! | [`inspect`] | what is in a file, as text and JSON |
+#![forbid(unsafe_code)]
+
+pub use ggmill_core::*;
+
+pub use ggmill_arch as arch;
+pub use ggmill_convert as convert;
+pub use ggmill_inspect as inspect;
+pub use ggmill_io as io;
+pub use ggmill_quant as quant;

@@ -1,0 +1,212 @@
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use ggmill_core::{GgmlType, RawStr, Shape};
+use ggmill_io::RandomAccess;
+use safetensors::tensor::{Dtype, Metadata};
+use serde_json::Value;
+
+use crate::checkpoint::{Checkpoint, SourceTensor};
+use crate::error::{Error, ErrorKind, Result};
+
+/// The largest header the format allows (safetensors, `MAX_HEADER_SIZE`).
+const MAX_HEADER: u64 = 100_000_000;
+
+/// A Hugging Face folder: `config.json` beside `model.safetensors`, or beside the shards that `model.safetensors.index.json` lists.
+///
+/// Tensors are in the order of the reference converter: shard by shard in the order of their names, and by name within each.
+#[derive(Debug)]
+pub struct Safetensors {
+    name: Option<String>,
+    config: Value,
+    has_tokenizer: bool,
+    files: Vec<RandomAccess>,
+    tensors: Vec<SourceTensor>,
+    /// For each tensor its file and where in that file its data begin.
+    places: Vec<(usize, u64)>,
+}
+
+impl Safetensors {
+    /// Opens a folder, or one `.safetensors` file with `config.json` beside it.
+    pub fn open(path: &Path) -> Result<Self> {
+        let (folder, parts) = if path.is_dir() { (path, parts_of(path)?) } else { (path.parent().unwrap_or(Path::new("")), Parts::single(path)) };
+        let config = read_json(&folder.join("config.json"))?;
+        let has_tokenizer = ["tokenizer.json", "tokenizer.model", "tekken.json", "vocab.json"].iter().any(|file| folder.join(file).is_file());
+        let name = std::path::absolute(folder).ok().and_then(|folder| Some(folder.file_name()?.to_str()?.to_owned()));
+
+        let mut this = Self { name, config, has_tokenizer, files: Vec::new(), tensors: Vec::new(), places: Vec::new() };
+        for part in &parts.files {
+            this.add_part(part)?;
+        }
+        this.refuse_duplicates()?;
+        if let Some(index) = &parts.index {
+            this.hold_against(index, folder)?;
+        }
+        Ok(this)
+    }
+
+    fn add_part(&mut self, path: &Path) -> Result<()> {
+        let file = RandomAccess::open(path)?;
+        let bad = |message: String| Error::new(ErrorKind::Checkpoint, message).file(path);
+        let mut length = [0; 8];
+        if file.len() < 8 {
+            return Err(bad(format!("{} bytes, expected a safetensors file", file.len())));
+        }
+        file.read_at(0, &mut length)?;
+        let header_len = u64::from_le_bytes(length);
+        if header_len > MAX_HEADER || header_len > file.len() - 8 {
+            return Err(bad(format!("the header says it has {header_len} bytes, {} remain in the file", file.len() - 8)));
+        }
+        let mut header = vec![0; usize::try_from(header_len).map_err(|_| bad("the header does not fit into memory".into()))?];
+        file.read_at(8, &mut header)?;
+        let metadata: Metadata =
+            serde_json::from_slice(&header).map_err(|error| bad(format!("the header is not one of safetensors: {}", RawStr::from(&*error.to_string()))))?;
+
+        let data_start = 8 + header_len;
+        let needed = data_start.saturating_add(metadata.data_len() as u64);
+        if needed > file.len() {
+            let percent = file.len() * 100 / needed;
+            return Err(bad(format!("{} of {needed} bytes are there ({percent} %): an incomplete download?", file.len())));
+        }
+        let mut names = metadata.offset_keys();
+        names.sort_unstable();
+        for name in names {
+            let Some(info) = metadata.info(&name) else { continue };
+            let ggml_type = ggml_type(info.dtype)
+                .ok_or_else(|| Error::new(ErrorKind::Unsupported, format!("elements of type {:?} are not converted", info.dtype)).tensor(&name))?;
+            let dimensions: Vec<u64> = info.shape.iter().map(|&dimension| dimension as u64).collect();
+            let shape = Shape::from_row_major(&dimensions).map_err(|error| Error::caused(ErrorKind::Checkpoint, error).tensor(&name))?;
+            self.places.push((self.files.len(), data_start + info.data_offsets.0 as u64));
+            self.tensors.push(SourceTensor { name, ggml_type, shape });
+        }
+        self.files.push(file);
+        Ok(())
+    }
+
+    fn refuse_duplicates(&self) -> Result<()> {
+        let mut seen = BTreeMap::new();
+        for (tensor, place) in self.tensors.iter().zip(&self.places) {
+            if let Some(other) = seen.insert(&tensor.name, place.0) {
+                let (first, second) = (self.files[other].path(), self.files[place.0].path());
+                let message = format!("stands in two files: {} and {}", shown(first), shown(second));
+                return Err(Error::new(ErrorKind::Checkpoint, message).tensor(&tensor.name));
+            }
+        }
+        Ok(())
+    }
+
+    /// The index and the shards must list the same tensors.
+    fn hold_against(&self, index: &BTreeMap<String, String>, folder: &Path) -> Result<()> {
+        let present: BTreeMap<&str, &Path> = self.tensors.iter().zip(&self.places).map(|(tensor, place)| (&*tensor.name, self.files[place.0].path())).collect();
+        for (name, file) in index {
+            let message = match present.get(&**name) {
+                Some(path) if **path == folder.join(file) => continue,
+                Some(path) => format!("the index says it is in {:?}, it is in {}", RawStr::from(&**file), shown(path)),
+                None => format!("the index says it is in {:?}, it is not there", RawStr::from(&**file)),
+            };
+            return Err(Error::new(ErrorKind::Checkpoint, message).tensor(name));
+        }
+        match present.keys().find(|name| !index.contains_key(**name)) {
+            Some(name) => Err(Error::new(ErrorKind::Checkpoint, "is in a shard and not in the index").tensor(name)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Checkpoint for Safetensors {
+    fn tensors(&self) -> &[SourceTensor] {
+        &self.tensors
+    }
+
+    fn config(&self) -> &Value {
+        &self.config
+    }
+
+    fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    fn has_tokenizer(&self) -> bool {
+        self.has_tokenizer
+    }
+
+    fn read(&self, number: usize, offset: u64, out: &mut [u8]) -> Result<()> {
+        let &(file, start) = self.places.get(number).ok_or_else(|| Error::new(ErrorKind::Misuse, "no tensor has this number"))?;
+        Ok(self.files[file].read_at(start.saturating_add(offset), out)?)
+    }
+}
+
+/// The safetensors files of a folder, and the index where there is one: tensor name to file name.
+struct Parts {
+    files: Vec<PathBuf>,
+    index: Option<BTreeMap<String, String>>,
+}
+
+impl Parts {
+    fn single(path: &Path) -> Self {
+        Self { files: vec![path.to_owned()], index: None }
+    }
+}
+
+fn parts_of(folder: &Path) -> Result<Parts> {
+    let index_path = folder.join("model.safetensors.index.json");
+    if index_path.is_file() {
+        let bad = |message: String| Error::new(ErrorKind::Checkpoint, message).file(&index_path);
+        let json = read_json(&index_path)?;
+        let map = json.get("weight_map").and_then(Value::as_object).ok_or_else(|| bad("has no \"weight_map\"".into()))?;
+        let mut index = BTreeMap::new();
+        for (name, file) in map {
+            let file = file.as_str().filter(|file| is_plain_file_name(file));
+            let file = file.ok_or_else(|| bad(format!("tensor {:?} is not in a plain file name", RawStr::from(&**name))))?;
+            index.insert(name.clone(), file.to_owned());
+        }
+        let mut files: Vec<PathBuf> = index.values().map(|file| folder.join(file)).collect();
+        files.sort_unstable();
+        files.dedup();
+        return Ok(Parts { files, index: Some(index) });
+    }
+    let single = folder.join("model.safetensors");
+    if single.is_file() {
+        return Ok(Parts::single(&single));
+    }
+    let other = ["pytorch_model.bin", "pytorch_model.bin.index.json", "consolidated.00.pth"].into_iter().find(|file| folder.join(file).exists());
+    let message = match other {
+        Some(file) => format!("has {file} and no model.safetensors; only safetensors are converted so far"),
+        None => "has no model.safetensors and no model.safetensors.index.json".to_owned(),
+    };
+    Err(Error::new(ErrorKind::Checkpoint, message).file(folder))
+}
+
+/// A name from a file is never a path: it must stay within the folder.
+fn is_plain_file_name(name: &str) -> bool {
+    Path::new(name).file_name().is_some_and(|plain| plain == name) && !name.contains(['/', '\\', ':'])
+}
+
+fn read_json(path: &Path) -> Result<Value> {
+    let file = RandomAccess::open(path)?;
+    let bad = |message: String| Error::new(ErrorKind::Checkpoint, message).file(path);
+    if file.len() > MAX_HEADER {
+        return Err(bad(format!("{} bytes, expected a small JSON file", file.len())));
+    }
+    let mut text = vec![0; usize::try_from(file.len()).unwrap_or(0)];
+    file.read_at(0, &mut text)?;
+    serde_json::from_slice(&text).map_err(|error| bad(format!("is not JSON: {}", RawStr::from(&*error.to_string()))))
+}
+
+fn shown(path: &Path) -> String {
+    RawStr::new(path.as_os_str().as_encoded_bytes()).to_string()
+}
+
+fn ggml_type(dtype: Dtype) -> Option<GgmlType> {
+    Some(match dtype {
+        Dtype::F64 => GgmlType::F64,
+        Dtype::F32 => GgmlType::F32,
+        Dtype::F16 => GgmlType::F16,
+        Dtype::BF16 => GgmlType::BF16,
+        Dtype::I64 => GgmlType::I64,
+        Dtype::I32 => GgmlType::I32,
+        Dtype::I16 => GgmlType::I16,
+        Dtype::I8 => GgmlType::I8,
+        _ => return None,
+    })
+}

@@ -1,0 +1,295 @@
+//! The `general.*` keys a converter works out by itself: a name, what the name says, a size label.
+//!
+//! The rules are those of the reference (`gguf` 0.19.0, `metadata.py` and `utility.py`), so that a file says the same whichever tool made it. A model card and
+//! `generation_config.json` are not read yet; `docs/exactness.md` lists what that leaves out.
+
+use std::sync::LazyLock;
+
+use ggmill_core::{MetadataBuf, Shape, keys};
+use regex_lite::Regex;
+use serde_json::Value;
+
+/// What is known of a model besides its weights.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct General {
+    pub(crate) name: Option<String>,
+    pub(crate) version: Option<String>,
+    pub(crate) organization: Option<String>,
+    pub(crate) finetune: Option<String>,
+    pub(crate) basename: Option<String>,
+    pub(crate) size_label: Option<String>,
+}
+
+impl General {
+    /// Gathers what `config.json` (`_name_or_path`) and the name of the folder say; the first that speaks of a thing is heard.
+    pub(crate) fn of(config: &Value, folder: Option<&str>, parameters: u64) -> Self {
+        let from_config = config.get("_name_or_path").and_then(Value::as_str).filter(|path| !path.is_empty() && path.matches('/').count() <= 1);
+        let mut general = Self::default();
+        for id in from_config.into_iter().chain(folder) {
+            general.add(Self::of_id(id, parameters));
+        }
+        general
+    }
+
+    fn add(&mut self, other: Self) {
+        let pairs = [
+            (&mut self.name, other.name),
+            (&mut self.version, other.version),
+            (&mut self.organization, other.organization),
+            (&mut self.finetune, other.finetune),
+            (&mut self.basename, other.basename),
+            (&mut self.size_label, other.size_label),
+        ];
+        for (mine, theirs) in pairs {
+            if mine.is_none() {
+                *mine = theirs;
+            }
+        }
+    }
+
+    /// Takes a model's name such as `mistralai/Mixtral-8x7B-v0.1` apart. `parameters` tells a size from a context length.
+    fn of_id(id: &str, parameters: u64) -> Self {
+        if id.contains(' ') {
+            return Self { name: Some(title(id)), ..Self::default() };
+        }
+        let (organization, full_name) = match id.split_once('/') {
+            Some((organization, name)) => (Some(organization).filter(|organization| !organization.starts_with('.')), name),
+            None => (None, id),
+        };
+        let mut parts: Vec<Part> =
+            full_name.split('-').filter(|part| !part.is_empty()).enumerate().map(|(place, part)| Part::new(place, part, parameters)).collect();
+        keep_numeric_sizes(&mut parts);
+        mark_basename(&mut parts);
+
+        let join = |wanted: &dyn Fn(&Part) -> bool| {
+            let text: Vec<&str> = parts.iter().filter(|part| wanted(part)).map(|part| &*part.text).collect();
+            (!text.is_empty()).then(|| text.join("-"))
+        };
+        let mut sizes: Vec<&str> = Vec::new();
+        for part in parts.iter().filter(|part| part.size_label) {
+            if !sizes.contains(&&*part.text) {
+                sizes.push(&part.text);
+            }
+        }
+        let size_label = (!sizes.is_empty()).then(|| sizes.join("-"));
+        let finetune = join(&|part| part.finetune);
+        let version = join(&|part| part.version && !part.basename);
+        // A name in which nothing else is recognised says nothing of where its base ends.
+        let basename = join(&|part| part.basename).filter(|_| size_label.is_some() || finetune.is_some() || version.is_some());
+        Self { name: Some(title(full_name)), version, organization: organization.map(title), finetune, basename, size_label }
+    }
+
+    /// Writes the keys in the reference's order.
+    pub(crate) fn write_to(&self, metadata: &mut MetadataBuf) {
+        let pairs = [
+            (keys::GENERAL_NAME, &self.name),
+            (keys::GENERAL_VERSION, &self.version),
+            (keys::GENERAL_ORGANIZATION, &self.organization),
+            (keys::GENERAL_FINETUNE, &self.finetune),
+            (keys::GENERAL_BASENAME, &self.basename),
+            (keys::GENERAL_SIZE_LABEL, &self.size_label),
+        ];
+        for (key, value) in pairs {
+            if let Some(value) = value {
+                metadata.set(key, value.as_str());
+            }
+        }
+    }
+}
+
+/// A part of a name between dashes, and what it may be.
+#[derive(Clone, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "marks that combine freely, as in the reference")]
+struct Part {
+    text: String,
+    version: bool,
+    kind: bool,
+    size_label: bool,
+    finetune: bool,
+    basename: bool,
+}
+
+static VERSION: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^(?i:(v|iter)?\d+([.]\d+)*)$").ok());
+static KIND: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^(?i:i?q\d(_\w)*|b?fp?(16|32))$").ok());
+static SIZE: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^(?i:((A|\d+x)?\d+([._]\d+)?[KMBT]\d?|small|mini|medium|large|x?xl))$").ok());
+static FINETUNE: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^(?i:chat|instruct|vision|lora)$").ok());
+
+fn matches(pattern: &LazyLock<Option<Regex>>, text: &str) -> bool {
+    pattern.as_ref().is_some_and(|pattern| pattern.is_match(text))
+}
+
+impl Part {
+    fn new(place: usize, text: &str, parameters: u64) -> Self {
+        let mut part = Self { text: text.to_owned(), ..Self::default() };
+        if matches(&VERSION, text) {
+            part.version = true;
+        } else if matches(&KIND, text) {
+            part.kind = true;
+            part.text = text.to_uppercase();
+        } else if place > 0 && matches(&SIZE, text) {
+            part.mark_size(parameters);
+        } else if place > 0 && matches(&FINETUNE, text) {
+            part.finetune = true;
+        }
+        part
+    }
+
+    /// A size label, unless it is so far from the number of parameters that it must be a context length.
+    fn mark_size(&mut self, parameters: u64) {
+        let mut text = self.text.replace('_', ".");
+        // BLOOM writes 7b1 for 7.1B.
+        if let [head @ .., unit, digit] = text.as_bytes()
+            && digit.is_ascii_digit()
+        {
+            text = format!("{}.{}{}", String::from_utf8_lossy(head), char::from(*digit), char::from(*unit));
+        }
+        if let [.., digit, unit] = text.as_bytes()
+            && digit.is_ascii_digit()
+            && b"kmbt".contains(unit)
+        {
+            let capital = unit.to_ascii_uppercase();
+            text.pop();
+            text.push(char::from(capital));
+        }
+        let unit = text.chars().last().unwrap_or(' ');
+        let number = text.strip_suffix(unit).and_then(|digits| digits.parse::<f64>().ok());
+        let power = " KMBT".find(unit);
+        if let (Some(number), Some(power), true) = (number, power, parameters > 0) {
+            #[expect(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "a power from 0 to 4")]
+            let labelled = number * 1000f64.powi(power as i32);
+            #[expect(clippy::cast_precision_loss, reason = "compared with a label of two digits")]
+            if (labelled - parameters as f64).abs() > (parameters.saturating_mul(7) / 8) as f64 {
+                self.finetune = true;
+                text = format!("{}{}", &text[..text.len() - unit.len_utf8()], unit.to_lowercase());
+            }
+        }
+        self.size_label = !self.finetune;
+        self.text = text;
+    }
+
+    fn unmarked(&self) -> bool {
+        !(self.version || self.kind || self.size_label || self.finetune)
+    }
+}
+
+/// `large` is a size only where no number says more.
+fn keep_numeric_sizes(parts: &mut [Part]) {
+    if parts.iter().any(|part| part.size_label && part.text.contains(|c: char| c.is_ascii_digit())) {
+        for part in parts {
+            part.size_label &= !part.text.chars().all(char::is_alphabetic);
+        }
+    }
+}
+
+/// The base name is what the name begins with, versions within it included; the rest without a mark is the fine-tune.
+fn mark_basename(parts: &mut [Part]) {
+    let mut at_start = true;
+    for part in &mut *parts {
+        if at_start && (part.unmarked() && part.text.starts_with(char::is_alphabetic) || part.version) {
+            part.basename = true;
+        } else {
+            at_start = false;
+            part.finetune |= part.unmarked();
+        }
+    }
+    for part in parts.iter_mut().rev() {
+        if !(part.basename && part.version) {
+            break;
+        }
+        part.basename = false;
+    }
+}
+
+/// Words in lower case get a capital; acronyms, versions and numbers stay.
+fn title(id: &str) -> String {
+    let word = |word: &str| {
+        let lower = word.chars().any(char::is_lowercase) && !word.chars().any(char::is_uppercase);
+        let version =
+            word.strip_prefix('v').is_some_and(|rest| rest.split('.').all(|part| !part.is_empty() && part.bytes().all(|digit| digit.is_ascii_digit())));
+        if !lower || version || word.starts_with(|c: char| c.is_ascii_digit()) {
+            return word.to_owned();
+        }
+        let mut after_letter = false;
+        let capital = |c: char| {
+            let capital: String = if after_letter { c.into() } else { c.to_uppercase().collect() };
+            after_letter = c.is_alphabetic();
+            capital
+        };
+        word.chars().map(capital).collect::<String>()
+    };
+    id.replace('-', " ").split_whitespace().map(word).collect::<Vec<_>>().join(" ")
+}
+
+/// The size of a model in words, such as `260K`, `1.2B` or `8x7B`, from its tensors.
+pub(crate) fn size_label<'a>(tensors: impl Iterator<Item = (&'a str, &'a Shape)>) -> (Option<String>, u64) {
+    let (mut total, mut shared, mut expert, mut experts, mut expert_tensors) = (0u64, 0u64, 0u64, 0u64, 0u64);
+    for (name, shape) in tensors {
+        let elements = shape.elements();
+        total = total.saturating_add(elements);
+        let dimensions = shape.dimensions();
+        let count = if name.contains(".bias") { dimensions.get(1) } else { dimensions.get(2) };
+        match count.filter(|&&count| name.contains("_exps.") && dimensions.len() >= 3 && count > 0) {
+            Some(count) => {
+                expert = expert.saturating_add(elements / count);
+                experts = experts.saturating_add(*count);
+                expert_tensors += 1;
+            }
+            None => shared = shared.saturating_add(elements),
+        }
+    }
+    let label = match experts.checked_div(expert_tensors) {
+        Some(count) if count > 0 => format!("{count}x{}", rounded(shared.saturating_add(expert))),
+        _ => rounded(total),
+    };
+    ((total > 0).then_some(label), total)
+}
+
+/// A count of parameters with at least two digits: `1.2B`, `15M`, `260K`.
+#[expect(clippy::cast_precision_loss, reason = "rounded to two digits")]
+fn rounded(parameters: u64) -> String {
+    let parameters = parameters as f64;
+    let (scaled, unit) = match parameters {
+        p if p > 1e12 => (p * 1e-12, 'T'),
+        p if p > 1e9 => (p * 1e-9, 'B'),
+        p if p > 1e6 => (p * 1e-6, 'M'),
+        p => (p * 1e-3, 'K'),
+    };
+    let digits = match scaled.round_ties_even() {
+        whole if whole < 1.0 => 0,
+        whole if whole < 10.0 => 1,
+        _ => 2,
+    };
+    format!("{scaled:.*}{unit}", 2 - digits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `gguf` 0.19.0's `Metadata.apply_metadata_heuristic` gives for a folder of this name and so many parameters, printed by
+    /// `cargo xtask peers names`: id | parameters | name | version | organization | finetune | basename | size label.
+    const REFERENCE: &str = include_str!("../tests/names.txt");
+
+    #[test]
+    fn names_are_read_as_the_reference_reads_them() {
+        let mut seen = 0;
+        for line in REFERENCE.lines().filter(|line| !line.starts_with('#')) {
+            let fields: Vec<&str> = line.split('|').collect();
+            let field = |place: usize| Some(fields[place].to_owned()).filter(|field| !field.is_empty());
+            let expected = General { name: field(2), version: field(3), organization: field(4), finetune: field(5), basename: field(6), size_label: field(7) };
+            assert_eq!(General::of_id(fields[0], fields[1].parse().unwrap()), expected, "{line}");
+            seen += 1;
+        }
+        assert!(seen > 20, "{seen}");
+    }
+
+    #[test]
+    fn sizes_are_rounded_as_the_reference_rounds_them() {
+        // gguf.utility.model_weight_count_rounded_notation of the same numbers.
+        let reference =
+            [(260_032, "260K"), (1_235_814_400, "1.2B"), (7_241_732_096, "7.2B"), (999, "1.0K"), (400, "0.40K"), (46_702_792_704, "47B"), (9_950_000, "10M")];
+        for (parameters, label) in reference {
+            assert_eq!(rounded(parameters), label, "{parameters}");
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! The work laid out: offsets and sizes from the core, and for each tensor where its numbers come from.
+
+use ggmill_core::{GgmlType, Shape};
+
+use crate::rows::RowMap;
+
+/// A conversion laid out to the byte, before any tensor data are read.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub(crate) layout: ggmill_core::Plan,
+    pub(crate) jobs: Vec<Job>,
+    pub(crate) notes: Vec<String>,
+}
+
+/// The work for one tensor: the same number as the tensor in the layout.
+#[derive(Clone, Debug)]
+pub(crate) struct Job {
+    pub(crate) sources: Vec<usize>,
+    pub(crate) map: RowMap,
+    pub(crate) from: GgmlType,
+    pub(crate) to: GgmlType,
+    pub(crate) shape: Shape,
+}
+
+impl Plan {
+    /// The file as it will be: header, offsets, sizes.
+    pub fn layout(&self) -> &ggmill_core::Plan {
+        &self.layout
+    }
+
+    /// What a person should know of the choices made.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+}

@@ -1,0 +1,187 @@
+//! The run: reads, converts and writes a plan, chunk by chunk, in bounded memory.
+
+use std::ops::ControlFlow;
+
+use ggmill_core::{BlockLayout, GgmlType, Sink, WriteError, Writer};
+use ggmill_quant as quant;
+use rayon::iter::{IndexedParallelIterator as _, IntoParallelRefIterator as _, ParallelIterator as _};
+
+use crate::checkpoint::Checkpoint;
+use crate::error::{Error, ErrorKind, Result};
+use crate::plan::{Job, Plan};
+use crate::rows::Run;
+
+/// Elements of a chunk, unless a single row is longer: 4 MiB as f32.
+const CHUNK: u64 = 1 << 20;
+
+/// How far a run has come.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Progress<'a> {
+    /// The tensor being written.
+    pub tensor: &'a str,
+    /// Bytes of tensor data written so far.
+    pub written: u64,
+    /// Bytes of tensor data in all.
+    pub total: u64,
+}
+
+/// Streams a plan into a sink, and gives the sink back when every tensor is complete.
+///
+/// Memory is bounded by a few chunks for each thread, whatever the size of the model. The bytes do not depend on the number of threads: chunks are made in
+/// parallel and written in order. `progress` is told after each chunk and can end the run with [`ControlFlow::Break`]; the sink is then dropped, and
+/// `ggmill-io`'s leaves nothing behind.
+pub fn run<S>(plan: &Plan, checkpoint: &dyn Checkpoint, sink: S, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>) -> Result<S>
+where
+    S: Sink,
+    S::Error: std::error::Error + Send + Sync + 'static,
+{
+    let layout = &plan.layout;
+    let mut writer = Writer::start(layout, sink).map_err(written)?;
+    let total = layout.tensors().iter().map(ggmill_core::PlannedTensor::size).sum();
+    let mut done = 0;
+    for (number, (job, tensor)) in plan.jobs.iter().zip(layout.tensors()).enumerate() {
+        let about = |error: Error| error.tensor(tensor.name().as_bytes());
+        let chunks = job.chunks().map_err(about)?;
+        for window in chunks.chunks(2 * rayon::current_num_threads()) {
+            let mut made = Vec::with_capacity(window.len());
+            window.par_iter().map(|chunk| job.make(*chunk, checkpoint)).collect_into_vec(&mut made);
+            for bytes in made {
+                let bytes = bytes.map_err(about)?;
+                writer.write(number, &bytes).map_err(written)?;
+                done += bytes.len() as u64;
+                let name = tensor.name().to_string_lossy();
+                if progress(Progress { tensor: &name, written: done, total }).is_break() {
+                    return Err(Error::new(ErrorKind::Cancelled, "stopped on request"));
+                }
+            }
+        }
+    }
+    writer.finish().map_err(written)
+}
+
+fn written<E: std::error::Error + Send + Sync + 'static>(error: WriteError<E>) -> Error {
+    match error {
+        WriteError::Plan(error) => Error::caused(ErrorKind::Misuse, error),
+        WriteError::Sink(error) => Error::caused(ErrorKind::Io, error),
+    }
+}
+
+/// Elements `start..end` of an output tensor: whole rows where the type packs rows into blocks.
+#[derive(Clone, Copy, Debug)]
+struct Chunk {
+    start: u64,
+    end: u64,
+}
+
+impl Job {
+    /// Cuts the tensor into chunks.
+    fn chunks(&self) -> Result<Vec<Chunk>> {
+        let elements = self.shape.elements();
+        let step = match layout_of(self.to)?.elements {
+            1 => CHUNK,
+            _ => (CHUNK / self.shape.row_len().max(1)).max(1) * self.shape.row_len(),
+        };
+        let starts = (0..elements).step_by(usize::try_from(step.max(1)).unwrap_or(usize::MAX));
+        Ok(starts.map(|start| Chunk { start, end: elements.min(start.saturating_add(step)) }).collect())
+    }
+
+    /// The bytes of one chunk of output.
+    fn make(&self, chunk: Chunk, checkpoint: &dyn Checkpoint) -> Result<Vec<u8>> {
+        let bytes = self.gather(chunk, checkpoint)?;
+        if self.from == self.to {
+            return Ok(bytes);
+        }
+        let elements = usize_of(chunk.end - chunk.start)?;
+        let mut values = vec![0.0f32; elements];
+        quant::dequantize(self.from, &bytes, &mut values).map_err(quantized)?;
+        drop(bytes);
+
+        let mut out = vec![0; usize_of(bytes_of(self.to, chunk.end - chunk.start)?)?];
+        // A type without blocks takes any stretch of a row as its row.
+        let row_len = if layout_of(self.to)?.elements == 1 { elements } else { usize_of(self.shape.row_len())? };
+        quant::quantize(self.to, &values, row_len, None, &mut out).map_err(|error| self.placed(&error, chunk, row_len))?;
+        Ok(out)
+    }
+
+    /// Names the place of a number the type cannot hold, counted over the whole tensor.
+    fn placed(&self, error: &quant::Error, chunk: Chunk, row_len: usize) -> Error {
+        match error.kind() {
+            quant::ErrorKind::NonFinite { row, column } => {
+                let row = chunk.start / (row_len.max(1) as u64) + row as u64;
+                Error::new(ErrorKind::NonFinite, format!("row {row}, column {column} is not finite, {} cannot hold it", self.to))
+            }
+            _ => Error::new(ErrorKind::Misuse, error.to_string()),
+        }
+    }
+
+    /// The source bytes that a chunk of output is made of, in the output's order.
+    fn gather(&self, chunk: Chunk, checkpoint: &dyn Checkpoint) -> Result<Vec<u8>> {
+        let runs = self.map.runs(chunk.start, chunk.end);
+        let mut out = vec![0; usize_of(bytes_of(self.from, chunk.end - chunk.start)?)?];
+        if let Some(span) = Span::worth_reading_whole(&runs) {
+            return self.gather_from(&span, &runs, checkpoint, out);
+        }
+        let mut rest = &mut out[..];
+        for run in runs {
+            let (this, next) = rest.split_at_mut(usize_of(bytes_of(self.from, run.len)?)?);
+            checkpoint.read(self.source(run.source)?, bytes_of(self.from, run.start)?, this)?;
+            rest = next;
+        }
+        Ok(out)
+    }
+
+    fn gather_from(&self, span: &Span, runs: &[Run], checkpoint: &dyn Checkpoint, mut out: Vec<u8>) -> Result<Vec<u8>> {
+        let mut whole = vec![0; usize_of(bytes_of(self.from, span.end - span.start)?)?];
+        checkpoint.read(self.source(span.source)?, bytes_of(self.from, span.start)?, &mut whole)?;
+        let mut rest = &mut out[..];
+        for run in runs {
+            let (this, next) = rest.split_at_mut(usize_of(bytes_of(self.from, run.len)?)?);
+            let from = usize_of(bytes_of(self.from, run.start - span.start)?)?;
+            this.copy_from_slice(&whole[from..from + this.len()]);
+            rest = next;
+        }
+        Ok(out)
+    }
+
+    fn source(&self, number: usize) -> Result<usize> {
+        self.sources.get(number).copied().ok_or_else(|| Error::new(ErrorKind::Misuse, "the map leads outside the sources"))
+    }
+}
+
+/// The stretch of one source that many short runs lie in.
+struct Span {
+    source: usize,
+    start: u64,
+    end: u64,
+}
+
+impl Span {
+    /// One read of the whole stretch beats a read for each row of a permuted tensor, as long as at most half of it is for nothing.
+    fn worth_reading_whole(runs: &[Run]) -> Option<Self> {
+        let first = runs.first().filter(|_| runs.len() > 1)?;
+        let span = runs.iter().try_fold(Self { source: first.source, start: first.start, end: 0 }, |span, run| {
+            let (start, end) = (span.start.min(run.start), span.end.max(run.start + run.len));
+            (run.source == span.source).then_some(Self { source: span.source, start, end })
+        })?;
+        let wanted: u64 = runs.iter().map(|run| run.len).sum();
+        (span.end - span.start <= wanted.saturating_mul(2)).then_some(span)
+    }
+}
+
+fn layout_of(ggml_type: GgmlType) -> Result<BlockLayout> {
+    ggml_type.layout().ok_or_else(|| Error::new(ErrorKind::Unsupported, format!("{ggml_type} is not a known type")))
+}
+
+fn bytes_of(ggml_type: GgmlType, elements: u64) -> Result<u64> {
+    let bytes = layout_of(ggml_type)?.bytes_for(elements);
+    bytes.ok_or_else(|| Error::new(ErrorKind::Checkpoint, format!("{elements} elements are no whole blocks of {ggml_type}")))
+}
+
+fn usize_of(number: u64) -> Result<usize> {
+    usize::try_from(number).map_err(|_| Error::new(ErrorKind::Unsupported, "a row does not fit into memory"))
+}
+
+fn quantized(error: quant::Error) -> Error {
+    Error::caused(ErrorKind::Unsupported, error)
+}
