@@ -166,7 +166,7 @@ fn data() -> Vec<Case> {
         Case::fails("DATA_BAD_ALIGN", "alignment 13, with data", Malformed, 53, about, two_tensors(Some(13), NAMES, 13, 128)),
         Case::opens("DATA_INCONSISTENT_ALIGN", "offsets that are not aligned, with data for both", two_tensors(None, NAMES, 1, 46)),
         Case::fails("DATA_MEM_SIZE_OVERFLOW", "two tensors of nearly 2^63 bytes", Truncated, 24, About::Tensor(NAMES[0]), huge),
-        Case::opens("DATA_SUCCESS", "two tensors with exactly their data", two_tensors(None, NAMES, 32, 72)),
+        Case::opens("DATA_SUCCESS", "two tensors with exactly their data, padded", two_tensors(None, NAMES, 32, 96)),
         Case::fails("DATA_CUSTOM_ALIGN", "alignment 1, with data", Malformed, 53, about, two_tensors(Some(1), NAMES, 1, 46)),
     ]
 }
