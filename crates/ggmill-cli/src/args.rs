@@ -47,7 +47,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    pub(crate) fn run(self, console: &Console) -> Result<Status, Failure> {
+    pub(crate) fn run(self, console: Console) -> Result<Status, Failure> {
         match self {
             Self::Inspect(args) => inspect::run(&args.into(), console),
             Self::Completions(args) => completions::run(&args, console),

@@ -24,17 +24,17 @@ impl Console {
     }
 
     /// Standard output for text. Whoever writes there flushes at the end, or an error would be lost.
-    pub(crate) fn text(&self) -> BufWriter<AutoStream<StdoutLock<'static>>> {
+    pub(crate) fn text(self) -> BufWriter<AutoStream<StdoutLock<'static>>> {
         BufWriter::with_capacity(BUFFER, AutoStream::new(io::stdout().lock(), self.color_of_stdout()))
     }
 
     /// Standard output for bytes that are no text for a terminal, such as JSON. Whoever writes there flushes at the end.
     #[expect(clippy::unused_self, reason = "results leave through the console")]
-    pub(crate) fn bytes(&self) -> BufWriter<StdoutLock<'static>> {
+    pub(crate) fn bytes(self) -> BufWriter<StdoutLock<'static>> {
         BufWriter::with_capacity(BUFFER, io::stdout().lock())
     }
 
-    fn color_of_stdout(&self) -> ColorChoice {
+    fn color_of_stdout(self) -> ColorChoice {
         match self.color {
             ColorChoice::Auto => AutoStream::choice(&io::stdout()),
             color => color,
@@ -42,27 +42,27 @@ impl Console {
     }
 
     /// Whether text on standard output has colours.
-    pub(crate) fn is_styled(&self) -> bool {
+    pub(crate) fn is_styled(self) -> bool {
         self.color_of_stdout() != ColorChoice::Never
     }
 
     /// Columns of the terminal, or `None` where standard output is none.
     #[expect(clippy::unused_self, reason = "the terminal belongs to the console")]
-    pub(crate) fn width(&self) -> Option<usize> {
+    pub(crate) fn width(self) -> Option<usize> {
         let stdout = io::stdout();
         let size = stdout.is_terminal().then(|| terminal_size::terminal_size_of(&stdout))?;
         Some(size.map_or(80, |(width, _)| usize::from(width.0)))
     }
 
     /// Says something odd that does not keep the command from its work.
-    pub(crate) fn warn(&self, message: impl fmt::Display) {
+    pub(crate) fn warn(self, message: impl fmt::Display) {
         if !self.quiet {
             self.remark("warning", AnsiColor::Yellow, &message);
         }
     }
 
     /// Says why the command failed, and what to do about it.
-    pub(crate) fn error(&self, failure: &Failure) {
+    pub(crate) fn error(self, failure: &Failure) {
         let Failure::Refused { message, hint } = failure else { return };
         self.remark("error", AnsiColor::Red, message);
         if let Some(hint) = hint {
@@ -71,7 +71,7 @@ impl Console {
     }
 
     /// A remark that cannot be written is dropped: there is nowhere to say so.
-    fn remark(&self, label: &str, color: AnsiColor, message: &dyn fmt::Display) {
+    fn remark(self, label: &str, color: AnsiColor, message: &dyn fmt::Display) {
         let style = Style::new().fg_color(Some(color.into())).bold();
         let choice = match self.color {
             ColorChoice::Auto => AutoStream::choice(&io::stderr()),

@@ -33,7 +33,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     let console = Console::new(cli.color.into(), cli.quiet);
-    let result = cli.command.run(&console);
+    let result = cli.command.run(console);
     if let Err(failure) = &result {
         console.error(failure);
     }

@@ -83,7 +83,7 @@ fn hint(error: &ggmill_io::Error) -> Option<String> {
     let path = error.path();
     match error.kind() {
         ggmill_io::ErrorKind::Io if path.is_dir() => hint_for_folder(path),
-        ggmill_io::ErrorKind::Io if path.exists() && !path.is_file() => Some("to read from a pipe, name it - and connect it to standard input".to_owned()),
+        ggmill_io::ErrorKind::Io if path.exists() && !path.is_file() => Some("what is no regular file can be read as standard input: -".to_owned()),
         ggmill_io::ErrorKind::Shards => Some("--alone looks at one file by itself".to_owned()),
         ggmill_io::ErrorKind::Format(kind) => {
             let mut beginning = Vec::new();

@@ -219,7 +219,7 @@ impl FileKind {
             Self::LegacyGgml { magic: "GGLA", .. } => "a LoRA adapter of 2023; convert the original adapter to GGUF instead".to_owned(),
             Self::Safetensors => "`ggmill convert` makes GGUF of the folder with this file and its config.json".to_owned(),
             Self::PytorchZip | Self::PytorchLegacy | Self::PytorchTar | Self::Pickle => {
-                "it must be converted to GGUF; opened by Python it could run code, so do not try that on a file from a stranger".to_owned()
+                "it must be converted to GGUF; loaded by Python it could run code, so beware of strangers' files".to_owned()
             }
             Self::LegacyGgml { .. } | Self::Numpy | Self::NumpyZip | Self::Onnx | Self::Tflite | Self::Hdf5 => {
                 "find the model as GGUF, or convert its original checkpoint".to_owned()

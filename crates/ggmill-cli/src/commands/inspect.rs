@@ -20,6 +20,7 @@ const MOST_WARNINGS: usize = 20;
 Examples:
   ggmill inspect model.gguf
   ggmill inspect model.gguf --key 'tokenizer.*' --full --json")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct Args {
     /// The file, any shard of a set, or - for standard input
     file: PathBuf,
@@ -50,9 +51,15 @@ pub(crate) struct Config {
     alone: bool,
     selection: Selection,
     full: bool,
-    json: bool,
+    format: Format,
     /// Whether a long list of tensors may be shortened.
     shorten_tensors: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Format {
+    Text,
+    Json,
 }
 
 impl From<Args> for Config {
@@ -66,31 +73,35 @@ impl From<Args> for Config {
             keys: args.key,
             names: args.tensors.unwrap_or_default(),
         };
-        Self { file: args.file, alone: args.alone, selection, full: args.full, json: args.json, shorten_tensors: everything && !args.full }
+        let format = if args.json { Format::Json } else { Format::Text };
+        Self { file: args.file, alone: args.alone, selection, full: args.full, format, shorten_tensors: everything && !args.full }
     }
 }
 
-pub(crate) fn run(config: &Config, console: &Console) -> Result<Status, Failure> {
+pub(crate) fn run(config: &Config, console: Console) -> Result<Status, Failure> {
     let source = Source::open(&config.file, config.alone)?;
     let view = source.view()?;
     warn(&view, console);
-    if config.json {
-        let arrays = if config.full { json::Arrays::Full } else { json::Arrays::Shortened };
-        let mut out = console.bytes();
-        json::write(&mut out, &view, &config.selection, arrays)?;
-        out.flush()?;
-    } else {
-        let width = console.width();
-        let tensor_rows = (width.is_some() && config.shorten_tensors).then_some(TENSOR_ROWS);
-        let options = text::Options { width, styled: console.is_styled(), full: config.full, tensor_rows };
-        let mut out = console.text();
-        text::write(&mut out, &view, &config.selection, &options)?;
-        out.flush()?;
+    match config.format {
+        Format::Json => {
+            let arrays = if config.full { json::Arrays::Full } else { json::Arrays::Shortened };
+            let mut out = console.bytes();
+            json::write(&mut out, &view, &config.selection, arrays)?;
+            out.flush()?;
+        }
+        Format::Text => {
+            let width = console.width();
+            let tensor_rows = (width.is_some() && config.shorten_tensors).then_some(TENSOR_ROWS);
+            let options = text::Options { width, styled: console.is_styled(), full: config.full, tensor_rows };
+            let mut out = console.text();
+            text::write(&mut out, &view, &config.selection, &options)?;
+            out.flush()?;
+        }
     }
     Ok(unmatched(&view, &config.selection, console))
 }
 
-fn warn(view: &View<'_>, console: &Console) {
+fn warn(view: &View<'_>, console: Console) {
     let notices = notices(view);
     for notice in notices.iter().take(MOST_WARNINGS) {
         console.warn(notice);
@@ -101,7 +112,7 @@ fn warn(view: &View<'_>, console: &Console) {
 }
 
 /// Says which patterns fit nothing. It is a finding when none fits anything.
-fn unmatched(view: &View<'_>, selection: &Selection, console: &Console) -> Status {
+fn unmatched(view: &View<'_>, selection: &Selection, console: Console) -> Status {
     let key = |glob: &&Glob| view.metadata().iter().any(|pair| glob.matches(pair.key()));
     let name = |glob: &&Glob| view.tensors().any(|(_, tensor)| glob.matches(tensor.name()));
     let (mut found, mut missed) = (0, 0);

@@ -19,7 +19,7 @@ pub(crate) struct Args {
     command: Option<String>,
 }
 
-pub(crate) fn run(args: &Args, console: &Console) -> Result<Status, Failure> {
+pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let mut program = Cli::command();
     program.build();
     let command = match &args.command {

@@ -48,9 +48,13 @@ impl Page<'_> {
         if self.options.full {
             value::write_full(out, &value, &self.styles)?;
         } else {
-            let array_type = if columns.value_type == 0 && matches!(value, Value::Array(_)) { format!("{} ", type_of(&value)) } else { String::new() };
-            write!(out, "{type_name}{array_type}{type_name:#}")?;
-            value::write_short(out, &value, columns.value.saturating_sub(width(&array_type)).max(8), &self.styles)?;
+            let mut room = columns.value;
+            if columns.value_type == 0 && matches!(value, Value::Array(_)) {
+                let array_type = type_of(&value);
+                write!(out, "{type_name}{array_type}{type_name:#} ")?;
+                room = room.saturating_sub(width(&array_type) + 1).max(8);
+            }
+            value::write_short(out, &value, room, &self.styles)?;
         }
         match meaning(pair.key(), &value, metadata) {
             Some(meaning) => writeln!(out, " {faint}({}){faint:#}", cut(meaning, 32)),

@@ -6,7 +6,7 @@ use super::Page;
 use super::measure::{Padded, cut, shown_beginning, width};
 use super::style::Styles;
 use crate::human::{self, counted, grouped};
-use crate::{LosslessStr, Summary, TypeUse};
+use crate::{LosslessStr, PerBlock, Summary, TypeUse};
 
 /// Columns of the labels.
 const LABEL: usize = 13;
@@ -81,11 +81,17 @@ impl Page<'_> {
         }
         let cells: Vec<[String; 3]> = types
             .iter()
-            .map(|used| [used.ggml_type.to_string(), counted(used.tensors, "tensor"), used.bytes.map_or_else(|| "unknown".to_owned(), human::bytes)])
+            .map(|used| {
+                [
+                    used.ggml_type.to_string(),
+                    format!("{} tensor{}", grouped(used.tensors), if used.tensors == 1 { " " } else { "s" }),
+                    used.bytes.map_or_else(|| "unknown".to_owned(), human::bytes),
+                ]
+            })
             .collect();
         let [type_column, tensor_column, byte_column] = [0, 1, 2].map(|column| cells.iter().map(|row| width(&row[column])).max().unwrap_or(0));
         let before = 2 + type_column + 2 + tensor_column + 2 + byte_column + 2;
-        let longest_bar = self.options.width.map_or(24, |room| room.saturating_sub(before + 8).min(24));
+        let longest_bar = self.options.width.map_or(24, |room| room.saturating_sub(before + 9).min(24));
         writeln!(out)?;
         for (used, [name, tensors, bytes]) in types.iter().zip(&cells) {
             let share = share(used.bytes.unwrap_or(0), summary.tensor_bytes);
@@ -169,7 +175,7 @@ fn blocks(summary: &Summary<'_>) -> Vec<String> {
     pieces.extend(summary.block_count.map(grouped));
     pieces.extend(summary.embedding_length.map(|length| format!("embedding {}", grouped(length))));
     pieces.extend(summary.head_count.map(|heads| match summary.head_count_kv.filter(|kv| *kv != heads) {
-        Some(kv) => format!("{heads} heads over {kv} kv heads"),
+        Some(kv) => format!("{heads} heads over {kv} kv head{}", if kv == PerBlock::Same(1) { "" } else { "s" }),
         None => format!("{heads} heads"),
     }));
     pieces.extend(summary.feed_forward_length.map(|length| format!("feed-forward {length}")));

@@ -1,0 +1,95 @@
+//! Files that are refused: exit code 2, nothing on standard output, and what to do about it.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Stdio;
+
+use ggmill_testdata::corpus;
+
+use crate::support::{Folder, command, ggmill, real, shard, tiny};
+
+/// What stands on standard error.
+fn refused(folder: &Path, args: &[&str]) -> String {
+    let found = ggmill(folder, &[&["inspect"], args].concat());
+    assert_eq!((found.code, found.stdout.as_str()), (2, ""), "{}", found.stderr);
+    found.stderr
+}
+
+#[test]
+fn what_a_file_really_is() {
+    let folder = Folder::new()
+        .with("page.gguf", "<!DOCTYPE html><html><body>Sign in</body></html>")
+        .with("pointer.gguf", "version https://git-lfs.github.com/spec/v1\noid sha256:0000\nsize 4368439584\n")
+        .with("empty.gguf", "")
+        .with("zeros.gguf", [0; 4096])
+        .with("message.gguf", "Entry not found");
+    insta::assert_snapshot!("web_page", refused(folder.path(), &["page.gguf"]));
+    insta::assert_snapshot!("lfs_pointer", refused(folder.path(), &["pointer.gguf"]));
+    insta::assert_snapshot!("empty", refused(folder.path(), &["empty.gguf"]));
+    insta::assert_snapshot!("zeros", refused(folder.path(), &["zeros.gguf"]));
+    insta::assert_snapshot!("message", refused(folder.path(), &["message.gguf"]));
+    insta::assert_snapshot!("ggjt", refused(&real(""), &["ggml-vocab.ggjt-v1.bin"]));
+    insta::assert_snapshot!("ggml", refused(&real(""), &["whisper-for-tests-ggml-parakeet-tdt.bin"]));
+    insta::assert_snapshot!("safetensors", refused(&real("stories260K"), &["model.safetensors"]));
+}
+
+#[test]
+fn a_truncated_download() {
+    let tiny = tiny();
+    let folder = Folder::new().with("data.gguf", &tiny[..tiny.len() - 100]).with("header.gguf", &tiny[..100]);
+    insta::assert_snapshot!("truncated_data", refused(folder.path(), &["data.gguf"]));
+    insta::assert_snapshot!("truncated_header", refused(folder.path(), &["header.gguf"]));
+}
+
+#[test]
+fn paths_that_lead_elsewhere() {
+    let folder = Folder::new().with("b.gguf", tiny()).with("a.gguf", tiny());
+    insta::assert_snapshot!("missing_file", refused(folder.path(), &["missing.gguf"]));
+    insta::assert_snapshot!("folder", refused(folder.path(), &["."]));
+    insta::assert_snapshot!("checkpoint_folder", refused(&real(""), &["stories260K"]));
+}
+
+#[test]
+fn a_missing_shard() {
+    let folder = Folder::new().with("a-00001-of-00002.gguf", shard(0, 2));
+    insta::assert_snapshot!("missing_shard", refused(folder.path(), &["a-00001-of-00002.gguf"]));
+    assert_eq!(ggmill(folder.path(), &["inspect", "--alone", "a-00001-of-00002.gguf"]).code, 0);
+}
+
+#[test]
+fn a_name_that_would_act_on_the_terminal() {
+    let stderr = refused(Folder::new().path(), &["\u{1b}[31mred.gguf"]);
+    assert!(stderr.contains(r"\u{1b}[31mred.gguf") && !stderr.contains('\u{1b}'), "{stderr}");
+}
+
+#[test]
+fn standard_input_that_is_no_gguf() {
+    let mut child = command(Folder::new().path()).args(["inspect", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"tjgg\x03\0\0\0 and more").unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(2), &b""[..]));
+    insta::assert_snapshot!("legacy_on_standard_input", String::from_utf8(output.stderr).unwrap());
+}
+
+/// Every broken file of the corpus, as far as the default limits refuse it: an error that names the file, never a panic.
+#[test]
+fn every_broken_file() {
+    let defaults = ggmill_core::Limits::default();
+    for case in corpus::broken().into_iter().filter(|case| case.limits == defaults) {
+        let folder = Folder::new().with("broken.gguf", &case.bytes);
+        let stderr = refused(folder.path(), &["broken.gguf"]);
+        assert!(stderr.starts_with("error: broken.gguf: "), "{}: {stderr}", case.name);
+    }
+}
+
+#[test]
+fn every_valid_file() {
+    let defaults = ggmill_core::Limits::default();
+    for case in corpus::valid().into_iter().filter(|case| case.limits == defaults) {
+        let folder = Folder::new().with("valid.gguf", &case.bytes);
+        for args in [&["inspect", "--alone", "valid.gguf"][..], &["inspect", "--alone", "--json", "--full", "valid.gguf"]] {
+            let found = ggmill(folder.path(), args);
+            assert_eq!(found.code, 0, "{}: {}", case.name, found.stderr);
+        }
+    }
+}

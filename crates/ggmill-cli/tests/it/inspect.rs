@@ -1,0 +1,109 @@
+//! `ggmill inspect` on files that open.
+
+use std::process::Stdio;
+
+use crate::support::{Folder, command, ggmill, outcome, real, shard, tiny};
+
+#[test]
+fn text() {
+    let folder = Folder::new().with("tiny.gguf", tiny());
+    let found = ggmill(folder.path(), &["inspect", "tiny.gguf"]);
+    assert_eq!((found.code, found.stderr.as_str()), (0, ""));
+    insta::assert_snapshot!(found.stdout);
+}
+
+#[test]
+fn json() {
+    let folder = Folder::new().with("tiny.gguf", tiny());
+    let found = ggmill(folder.path(), &["inspect", "--json", "tiny.gguf"]);
+    assert_eq!((found.code, found.stderr.as_str()), (0, ""));
+    insta::assert_snapshot!(found.stdout);
+}
+
+#[test]
+fn a_real_file() {
+    let found = ggmill(&real(""), &["inspect", "ggml-vocab-llama.v1.gguf"]);
+    assert_eq!((found.code, found.stderr.as_str()), (0, ""));
+    insta::assert_snapshot!(found.stdout);
+}
+
+#[test]
+fn sections() {
+    let folder = Folder::new().with("tiny.gguf", tiny());
+    let shown = |args: &[&str]| ggmill(folder.path(), &[&["inspect", "tiny.gguf"], args].concat()).stdout;
+    insta::assert_snapshot!(shown(&["--metadata"]), @r#"
+    general.architecture   string   "llama"
+    general.name           string   "Tiny"
+    llama.context_length   u32      128
+    tokenizer.ggml.scores  f32[20]  [0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 2.75, 3.0, 3.25, 3.5, 3.75, …]
+    "#);
+    insta::assert_snapshot!(shown(&["--key", "*.name", "--key", "llama.*"]), @r#"
+    general.name          string  "Tiny"
+    llama.context_length  u32     128
+    "#);
+    insta::assert_snapshot!(shown(&["--tensors"]), @"
+    #  name                shape  type   size  offset
+    0  token_embd.weight   8 × 4  F32   128 B   0x180
+    1  output_norm.weight  8      F16    16 B   0x200
+    ");
+    insta::assert_snapshot!(shown(&["--tensors=output*", "--key", "*.name"]), @r#"
+    Metadata · 1 of 4
+      general.name  string  "Tiny"
+
+    Tensors · 1 of 2
+      #  name                shape  type  size  offset
+      1  output_norm.weight  8      F16   16 B   0x200
+    "#);
+}
+
+#[test]
+fn what_fits_nothing_is_a_finding() {
+    let folder = Folder::new().with("tiny.gguf", tiny());
+    let found = ggmill(folder.path(), &["inspect", "tiny.gguf", "--key", "nope"]);
+    assert_eq!((found.code, found.stdout.as_str(), found.stderr.as_str()), (1, "", "warning: no key fits \"nope\"\n"));
+    let found = ggmill(folder.path(), &["inspect", "tiny.gguf", "--key", "nope", "--key", "*.name"]);
+    assert_eq!((found.code, found.stderr.as_str()), (0, "warning: no key fits \"nope\"\n"));
+    let found = ggmill(folder.path(), &["inspect", "tiny.gguf", "--tensors=nope", "--json", "--quiet"]);
+    assert_eq!((found.code, found.stderr.as_str()), (1, ""));
+}
+
+#[test]
+fn a_set_opens_by_any_shard() {
+    let folder = Folder::new().with("a-00001-of-00002.gguf", shard(0, 2)).with("a-00002-of-00002.gguf", shard(1, 2));
+    let found = ggmill(folder.path(), &["inspect", "--tensors", "a-00002-of-00002.gguf"]);
+    assert_eq!((found.code, found.stderr.as_str()), (0, ""));
+    insta::assert_snapshot!(found.stdout, @"
+    #  name                 shape  type  size  offset  shard
+    0  blk.0.attn_q.weight  8      F32   32 B    0xc0      0
+    1  blk.1.attn_q.weight  8      F32   32 B    0xc0      1
+    ");
+    let alone = ggmill(folder.path(), &["inspect", "--tensors", "--alone", "a-00002-of-00002.gguf"]);
+    assert!(alone.stdout.contains("blk.1.") && !alone.stdout.contains("blk.0."), "{}", alone.stdout);
+}
+
+#[test]
+fn standard_input() {
+    let folder = Folder::new().with("tiny.gguf", tiny());
+    let file = std::fs::File::open(folder.path().join("tiny.gguf")).unwrap();
+    let found = outcome(command(folder.path()).args(["inspect", "--json", "-"]).stdin(Stdio::from(file)));
+    assert_eq!((found.code, found.stderr.as_str()), (0, "warning: the length of the file is not known: whether all tensor data are there was not checked\n"));
+    let report: serde_json::Value = serde_json::from_str(&found.stdout).unwrap();
+    assert!(report["file_size"].is_null() && report["shards"][0]["file"].is_null());
+    assert_eq!(report["tensors"][1]["offset"], 0x200);
+}
+
+#[test]
+fn colours_only_when_wanted() {
+    let folder = Folder::new().with("tiny.gguf", tiny());
+    let has_colours = |environment: Option<(&str, &str)>, args: &[&str]| {
+        let found = outcome(command(folder.path()).envs(environment).args(["inspect", "tiny.gguf"]).args(args));
+        assert_eq!(found.code, 0);
+        found.stdout.contains('\u{1b}')
+    };
+    assert!(!has_colours(None, &[]));
+    assert!(has_colours(None, &["--color", "always"]));
+    assert!(has_colours(Some(("CLICOLOR_FORCE", "1")), &[]));
+    assert!(!has_colours(Some(("NO_COLOR", "1")), &[]));
+    assert!(!has_colours(Some(("CLICOLOR_FORCE", "1")), &["--color", "never"]));
+    assert!(!has_colours(Some(("CLICOLOR_FORCE", "1")), &["--json"]));
+}

@@ -1,0 +1,8 @@
+//! The built program, run as people run it.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test stops where something is missing")]
+
+mod failures;
+mod inspect;
+mod program;
+mod support;

@@ -1,0 +1,72 @@
+//! The frame: usage, help, pages, pipes.
+
+use std::io::Read as _;
+use std::process::Stdio;
+
+use ggmill_testdata::{REAL_GGUF, real};
+
+use crate::support::{Folder, command, ggmill};
+
+fn run(args: &[&str]) -> (i32, String, String) {
+    let found = ggmill(Folder::new().path(), args);
+    (found.code, found.stdout, found.stderr)
+}
+
+#[test]
+fn misuse_is_code_2() {
+    for args in [&[][..], &["nonsense"], &["inspect"], &["inspect", "a", "b"], &["inspect", "a", "--key", "[", "--json"]] {
+        let (code, stdout, stderr) = run(args);
+        assert_eq!((code, stdout.as_str()), (2, ""), "{args:?}");
+        assert!(stderr.contains("Usage:") || stderr.contains("For more information"), "{stderr}");
+    }
+}
+
+#[test]
+fn help_and_version_are_answers() {
+    let (code, stdout, _) = run(&["--version"]);
+    assert_eq!((code, stdout), (0, format!("ggmill {}\n", env!("CARGO_PKG_VERSION"))));
+    let (code, stdout, _) = run(&["inspect", "--help"]);
+    assert_eq!(code, 0);
+    assert_eq!(stdout.matches("\n  ggmill inspect ").count(), 2, "two examples");
+}
+
+#[test]
+fn every_command_has_a_page_and_completions() {
+    let (code, page, _) = run(&["man"]);
+    assert!(code == 0 && page.contains("ggmill\\-inspect(1)"), "{page}");
+    for name in ["inspect", "completions", "man"] {
+        let (code, page, _) = run(&["man", name]);
+        assert!(code == 0 && page.contains(&format!(".TH ggmill-{name} 1")), "{page}");
+        assert!(page.contains("Examples:"), "{page}");
+    }
+    assert_eq!(run(&["man", "nonsense"]).0, 2);
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let (code, script, _) = run(&["completions", shell]);
+        assert!(code == 0 && script.contains("inspect"), "{shell}");
+    }
+}
+
+/// A reader that has seen enough is no failure.
+#[test]
+fn a_closed_pipe_is_success() {
+    for args in [&["--json", "--full"][..], &["--full"], &["--metadata", "--full"]] {
+        let mut child = command(&real("")).args(["inspect", REAL_GGUF[2]]).args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut beginning = [0; 16];
+        child.stdout.take().unwrap().read_exact(&mut beginning).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!((output.status.code(), String::from_utf8(output.stderr).unwrap()), (Some(0), String::new()), "{args:?}");
+    }
+}
+
+/// A disk that takes nothing is a failure, not a silence.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_told() {
+    for args in [&["inspect", REAL_GGUF[0]][..], &["inspect", "--json", REAL_GGUF[0]], &["man"]] {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let output = command(&real("")).args(args).stdout(Stdio::from(full)).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(stderr.starts_with("error: cannot write to standard output: "), "{stderr}");
+    }
+}

@@ -1,0 +1,77 @@
+//! What the tests share.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use ggmill_testdata::bytes::{FileBytes, Value};
+
+/// What a run of the program gave.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// The program without any say of the environment in its colours.
+pub(crate) fn command(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ggmill"));
+    command.current_dir(folder).stdin(Stdio::null());
+    for name in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE"] {
+        command.env_remove(name);
+    }
+    command
+}
+
+pub(crate) fn outcome(command: &mut Command) -> Outcome {
+    let output = command.output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Outcome { code: output.status.code().unwrap(), stdout: text(output.stdout), stderr: text(output.stderr) }
+}
+
+pub(crate) fn ggmill(folder: &Path, args: &[impl AsRef<OsStr>]) -> Outcome {
+    outcome(command(folder).args(args))
+}
+
+/// A folder for one test, with files in it.
+pub(crate) struct Folder(tempfile::TempDir);
+
+impl Folder {
+    pub(crate) fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    pub(crate) fn with(self, name: &str, bytes: impl AsRef<[u8]>) -> Self {
+        std::fs::write(self.0.path().join(name), bytes).unwrap();
+        self
+    }
+}
+
+/// A small whole file: three pairs, two tensors.
+pub(crate) fn tiny() -> Vec<u8> {
+    let mut file = FileBytes::v3(2, 4);
+    file.pair("general.architecture", &"llama".into());
+    file.pair("general.name", &"Tiny".into());
+    file.pair("llama.context_length", &Value::U32(128));
+    file.pair("tokenizer.ggml.scores", &Value::Array(6, (0..20u8).map(|score| Value::F32(f32::from(score) / 4.0)).collect()));
+    file.tensor("token_embd.weight", &[8, 4], 0, 0).tensor("output_norm.weight", &[8], 1, 128).pad(32);
+    file.raw(&[0; 128 + 32]);
+    file.into_bytes()
+}
+
+/// One shard of a set.
+pub(crate) fn shard(number: u16, count: u16) -> Vec<u8> {
+    let mut file = FileBytes::v3(1, 3);
+    file.pair("general.architecture", &"llama".into()).pair("split.no", &Value::U16(number)).pair("split.count", &Value::U16(count));
+    file.tensor(format!("blk.{number}.attn_q.weight"), &[8], 0, 0).pad(32).raw(&[0; 32]);
+    file.into_bytes()
+}
+
+pub(crate) fn real(name: &str) -> PathBuf {
+    ggmill_testdata::real(name)
+}

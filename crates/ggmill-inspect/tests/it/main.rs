@@ -1,0 +1,10 @@
+//! Tests through the public interface.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test stops where something is missing")]
+
+mod expected;
+mod hostile;
+mod json;
+mod notice;
+mod support;
+mod text;

@@ -1,0 +1,42 @@
+//! Oddities are told, and nothing else is.
+
+use ggmill_core::{Decoder, Gguf, Limits};
+use ggmill_inspect::{Part, View, notices};
+use ggmill_testdata::bytes::{FileBytes, Value};
+use ggmill_testdata::every_gguf;
+
+use crate::support::{open, small_model};
+
+fn told<B: AsRef<[u8]>>(file: &Gguf<B>) -> Vec<String> {
+    notices(&View::new(Part::new(file).named("a.gguf"))).iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn real_files_are_not_odd() {
+    for path in every_gguf() {
+        assert_eq!(told(&open(&path)), Vec::<String>::new(), "{}", path.display());
+    }
+    assert!(told(&small_model()).is_empty());
+}
+
+#[test]
+fn each_oddity_has_its_line() {
+    let mut file = FileBytes::v3(3, 3);
+    file.pair("a", &Value::U8(1)).pair("b", &Value::U8(2)).pair("a", &Value::U8(3));
+    file.tensor("t", &[8], 0, 0).tensor("t", &[8], 0, 32).tensor("r", &[32], 31, 64).pad(32);
+    file.raw(&[0; 64 + 32 + 100]);
+    let expected = [
+        r#"key "a" stands 2 times, the first one answers"#,
+        r#"tensor "t" stands 2 times"#,
+        "1 tensor of Q4_0_4_4, a type that current readers refuse",
+        "100 B (100 bytes) behind the last tensor belong to nothing, in a.gguf",
+    ];
+    assert_eq!(told(&Gguf::parse(file.into_bytes()).unwrap()), expected);
+}
+
+#[test]
+fn an_unknown_length_is_told() {
+    let mut decoder = Decoder::new(None, &Limits::default());
+    decoder.feed(small_model().bytes()).unwrap();
+    assert_eq!(told(&decoder.finish().unwrap()), ["the length of the file is not known: whether all tensor data are there was not checked"]);
+}

@@ -1,0 +1,93 @@
+//! What the tests share.
+
+use std::path::Path;
+
+use ggmill_core::{Endian, GgmlType, Gguf};
+use ggmill_inspect::{Part, Selection, View, json, text};
+use ggmill_testdata::bytes::{FileBytes, Value};
+use serde_json::Value as Json;
+
+pub(crate) fn open(path: &Path) -> Gguf<Vec<u8>> {
+    Gguf::parse(std::fs::read(path).unwrap()).unwrap()
+}
+
+/// The report on one file as JSON text.
+pub(crate) fn json_text<B: AsRef<[u8]>>(file: &Gguf<B>, arrays: json::Arrays) -> String {
+    let mut out = Vec::new();
+    json::write(&mut out, &View::new(Part::new(file).named("model.gguf")), &Selection::default(), arrays).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+pub(crate) fn json<B: AsRef<[u8]>>(file: &Gguf<B>, arrays: json::Arrays) -> Json {
+    serde_json::from_str(&json_text(file, arrays)).unwrap()
+}
+
+/// The report on one file as text.
+pub(crate) fn shown<B: AsRef<[u8]>>(file: &Gguf<B>, name: &str, options: text::Options) -> String {
+    let mut out = Vec::new();
+    text::write(&mut out, &View::new(Part::new(file).named(name)), &Selection::default(), &options).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+/// A file of these pairs and no tensors.
+pub(crate) fn of_pairs(pairs: &[(&[u8], Value)]) -> Gguf<Vec<u8>> {
+    let mut file = FileBytes::v3(0, pairs.len() as u64);
+    for (key, value) in pairs {
+        file.pair(key, value);
+    }
+    Gguf::parse(file.into_bytes()).unwrap()
+}
+
+pub(crate) fn strings(texts: &[&str]) -> Value {
+    Value::Array(8, texts.iter().map(|text| Value::from(*text)).collect())
+}
+
+/// A model of two blocks with everything a summary can show.
+pub(crate) fn small_model() -> Gguf<Vec<u8>> {
+    let tokens: Vec<String> = (0..300).map(|id| format!("token{id}")).collect();
+    let tokens: Vec<&str> = tokens.iter().map(String::as_str).collect();
+    let pairs: Vec<(&str, Value)> = vec![
+        ("general.architecture", "llama".into()),
+        ("general.name", "Small Model".into()),
+        ("general.license", "apache-2.0".into()),
+        ("general.file_type", Value::U32(15)),
+        ("general.quantization_version", Value::U32(2)),
+        ("llama.context_length", Value::U32(131_072)),
+        ("llama.embedding_length", Value::U32(256)),
+        ("llama.block_count", Value::U32(2)),
+        ("llama.feed_forward_length", Value::Array(4, vec![Value::U32(512), Value::U32(768)])),
+        ("llama.attention.head_count", Value::U32(8)),
+        ("llama.attention.head_count_kv", Value::U32(2)),
+        ("llama.attention.layer_norm_rms_epsilon", Value::F32(1e-5)),
+        ("llama.expert_count", Value::U32(8)),
+        ("llama.expert_used_count", Value::U32(2)),
+        ("tokenizer.ggml.model", "gpt2".into()),
+        ("tokenizer.ggml.pre", "llama-bpe".into()),
+        ("tokenizer.ggml.tokens", strings(&tokens)),
+        ("tokenizer.ggml.bos_token_id", Value::U32(1)),
+        ("tokenizer.ggml.add_bos_token", Value::Bool(1)),
+        ("tokenizer.chat_template", "{% for message in messages %}\n{{ message.content }}{% endfor %}".repeat(20).as_str().into()),
+    ];
+    let tensors = [
+        ("token_embd.weight", &[256, 300][..], GgmlType::Q4_K),
+        ("blk.0.attn_q.weight", &[256, 256], GgmlType::Q4_K),
+        ("blk.0.ffn_down_exps.weight", &[512, 256, 8], GgmlType::Q6_K),
+        ("blk.1.attn_q.weight", &[256, 256], GgmlType::Q4_K),
+        ("blk.1.ffn_down_exps.weight", &[768, 256, 8], GgmlType::Q6_K),
+        ("output_norm.weight", &[256], GgmlType::F32),
+    ];
+    let mut file = FileBytes::new(3, Endian::Little);
+    file.head(tensors.len() as u64, pairs.len() as u64);
+    for (key, value) in &pairs {
+        file.pair(key, value);
+    }
+    let mut offset = 0;
+    for (name, shape, ggml_type) in tensors {
+        file.tensor(name, shape, ggml_type.0, offset);
+        offset += ggml_type.layout().unwrap().bytes_for(shape.iter().product()).unwrap();
+    }
+    file.pad(32);
+    let mut bytes = file.into_bytes();
+    bytes.resize(bytes.len() + usize::try_from(offset).unwrap(), 0);
+    Gguf::parse(bytes).unwrap()
+}

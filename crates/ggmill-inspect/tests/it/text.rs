@@ -1,0 +1,66 @@
+//! How the text looks.
+
+use ggmill_inspect::text::Options;
+use ggmill_testdata::real;
+use unicode_width::UnicodeWidthStr as _;
+
+use crate::support::{open, shown, small_model};
+
+fn at(width: usize) -> Options {
+    Options { width: Some(width), ..Options::default() }
+}
+
+#[test]
+fn a_model_at_60_columns() {
+    insta::assert_snapshot!(shown(&small_model(), "small.gguf", at(60)));
+}
+
+#[test]
+fn a_model_at_100_columns() {
+    insta::assert_snapshot!(shown(&small_model(), "small.gguf", at(100)));
+}
+
+#[test]
+fn a_model_without_a_terminal() {
+    insta::assert_snapshot!(shown(&small_model(), "small.gguf", Options::default()));
+}
+
+#[test]
+fn a_real_vocabulary() {
+    let name = "ggml-vocab-phi-3.gguf";
+    insta::assert_snapshot!(shown(&open(&real(name)), name, at(100)));
+}
+
+#[test]
+fn a_real_model_of_an_unknown_architecture() {
+    let name = "mobilenetv3_3class_v3_fp16.gguf";
+    insta::assert_snapshot!(shown(&open(&real(name)), name, Options { tensor_rows: Some(12), ..at(100) }));
+}
+
+/// Nothing wraps on a terminal of ordinary width.
+#[test]
+fn lines_fit_the_terminal() {
+    let files = [small_model(), open(&real("ggml-vocab-phi-3.gguf")), open(&real("mobilenetv3_3class_v3_fp16.gguf"))];
+    for width in [60, 72, 80, 100, 200] {
+        for line in files.iter().flat_map(|file| shown(file, "model.gguf", at(width)).lines().map(str::to_owned).collect::<Vec<_>>()) {
+            assert!(line.width() <= width, "{} columns of {width}: {line}", line.width());
+        }
+    }
+}
+
+/// Where there is no terminal to fit, names are whole.
+#[test]
+fn names_are_whole_without_a_terminal() {
+    let file = open(&real("mobilenetv3_3class_v3_fp16.gguf"));
+    let text = shown(&file, "model.gguf", Options::default());
+    for tensor in file.tensors().iter() {
+        assert!(text.contains(&format!("  {}  ", tensor.name())), "{}", tensor.name());
+    }
+}
+
+#[test]
+fn full_shows_every_element() {
+    let text = shown(&small_model(), "small.gguf", Options { full: true, ..at(60) });
+    assert!(text.contains("\"token0\", \"token1\"") && text.contains("\"token299\"]"));
+    assert_eq!(text.matches("message.content").count(), 20);
+}
