@@ -1,0 +1,265 @@
+//! A description, understood and checked.
+
+use std::sync::LazyLock;
+
+use ggmill_core::keys::GENERAL_FILE_TYPE;
+use serde_json::Value as Json;
+
+use crate::config::Config;
+use crate::error::{Error, ErrorKind, Result, SubjectKind, quoted};
+use crate::expression::{Expression, is_name};
+use crate::key::KeyType;
+use crate::parameter::{Parameter, ParameterType};
+use crate::pattern::Glob;
+use crate::resolve::Resolved;
+use crate::schema::{Ordered, RawArchitecture, RawCheckpoint, RawExpression, RawKey, RawParameter, RawRemark, SCHEMA};
+use crate::tensor::TensorGroup;
+
+/// The descriptions compiled in. A new architecture is a file and a line here.
+static BUILTIN: [&str; 1] = [include_str!("../data/llama.toml")];
+
+/// The description of an architecture: which checkpoints it is for, its hyper-parameters, its metadata keys and its tensors.
+///
+/// Descriptions are TOML files; `docs/formats/architecture.md` in the repository is their reference. A few are built in, and anybody's file can be parsed. One
+/// applied to a checkpoint's `config.json` is a [`Resolved`].
+///
+/// ```
+/// use ggmill_arch::Architecture;
+/// let llama = Architecture::builtin("llama").ok_or("built in")?;
+/// let config = serde_json::json!({
+///     "architectures": ["LlamaForCausalLM"], "vocab_size": 512, "tie_word_embeddings": true, "num_hidden_layers": 5,
+///     "hidden_size": 64, "intermediate_size": 172, "num_attention_heads": 8, "num_key_value_heads": 4,
+/// });
+/// let model = llama.resolve(&config)?;
+/// assert_eq!(model.keys()[0].name, "llama.block_count");
+/// let k = model.tensor("blk.0.attn_k.weight").ok_or("there")?;
+/// assert_eq!(k.shape.dimensions(), [64, 32]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Architecture {
+    pub(crate) name: Box<str>,
+    pub(crate) title: Box<str>,
+    pub(crate) checkpoints: Vec<CheckpointKind>,
+    pub(crate) parameters: Vec<Parameter>,
+    pub(crate) keys: Vec<KeyTemplate>,
+    pub(crate) groups: Vec<TensorGroup>,
+    pub(crate) ignore: Vec<Glob>,
+    pub(crate) refuse: Vec<Remark>,
+    pub(crate) warn: Vec<Remark>,
+}
+
+/// A kind of checkpoint a description is for, with what its configuration may leave out.
+#[derive(Clone, Debug)]
+pub(crate) struct CheckpointKind {
+    pub(crate) classes: Vec<Box<str>>,
+    pub(crate) model_types: Vec<Box<str>>,
+    pub(crate) defaults: Vec<(Box<str>, Expression)>,
+}
+
+/// A metadata key as a description writes it. Without a value it is a place that the writer fills.
+#[derive(Clone, Debug)]
+pub(crate) struct KeyTemplate {
+    pub(crate) name: Box<str>,
+    pub(crate) key_type: KeyType,
+    pub(crate) value: Option<Expression>,
+    pub(crate) optional: bool,
+    pub(crate) when: Expression,
+}
+
+/// A condition with what is to be said when it holds.
+#[derive(Clone, Debug)]
+pub(crate) struct Remark {
+    pub(crate) when: Expression,
+    pub(crate) because: Box<str>,
+}
+
+impl Architecture {
+    /// The longest description, in bytes.
+    pub const LONGEST: usize = 1 << 20;
+
+    /// The descriptions that come with this library.
+    pub fn builtins() -> &'static [Self] {
+        static PARSED: LazyLock<Vec<Architecture>> = LazyLock::new(|| BUILTIN.iter().filter_map(|text| Architecture::parse(text).ok()).collect());
+        &PARSED
+    }
+
+    /// The built-in description of the architecture with this name.
+    pub fn builtin(name: &str) -> Option<&'static Self> {
+        Self::builtins().iter().find(|architecture| architecture.name() == name)
+    }
+
+    /// Reads a description. Everything that does not depend on a checkpoint is checked: the schema, the expressions and the names in them, roles, types.
+    ///
+    /// ```
+    /// use ggmill_arch::Architecture;
+    /// let error = Architecture::parse("schema = \"ggmill.architecture/1\"\nname = \"mine\"\ntitel = \"Mine\"").unwrap_err();
+    /// assert!(error.to_string().starts_with("line 3, column 1: unknown field `titel`"), "{error}");
+    /// ```
+    pub fn parse(toml: &str) -> Result<Self> {
+        if toml.len() > Self::LONGEST {
+            return Err(Error::new(ErrorKind::Limit, format!("a description of {} bytes, the limit is {}", toml.len(), Self::LONGEST)));
+        }
+        let raw: RawArchitecture = toml::from_str(toml).map_err(|error| syntax(toml, &error))?;
+        let name = raw.name.clone();
+        Self::understand(&raw).map_err(|error| error.within(&name))
+    }
+
+    fn understand(raw: &RawArchitecture) -> Result<Self> {
+        if raw.schema != SCHEMA {
+            return Err(Error::description(format!("schema {}, expected {SCHEMA:?}", quoted(&raw.schema))));
+        }
+        if raw.name.is_empty() || !raw.name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'_') {
+            return Err(Error::description("expected a name of lower-case letters, digits, - and _"));
+        }
+        let parameters = parameters(&raw.parameters)?;
+        let known = |name: &str| parameters.iter().any(|parameter| &*parameter.name == name);
+        Ok(Self {
+            name: raw.name.as_str().into(),
+            title: raw.title.as_str().into(),
+            checkpoints: raw.checkpoint.iter().map(|checkpoint| CheckpointKind::understand(checkpoint, &parameters)).collect::<Result<_>>()?,
+            keys: raw.keys.0.iter().map(|(name, key)| KeyTemplate::understand(&raw.name, name, key, &known)).collect::<Result<_>>()?,
+            groups: raw.tensors.iter().map(|group| TensorGroup::understand(group, &known)).collect::<Result<_>>()?,
+            ignore: raw.ignore.iter().map(|pattern| Glob::new(pattern)).collect(),
+            refuse: raw.refuse.iter().map(|remark| Remark::understand(remark, &known)).collect::<Result<_>>()?,
+            warn: raw.warn.iter().map(|remark| Remark::understand(remark, &known)).collect::<Result<_>>()?,
+            parameters,
+        })
+    }
+
+    /// The name as `general.architecture` has it; the keys of the architecture begin with it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The name for people.
+    pub fn title(&self) -> &str {
+        &self.title
+    }
+
+    /// The class names (`architectures` in `config.json`) of the checkpoints it is for.
+    pub fn checkpoint_classes(&self) -> impl Iterator<Item = &str> {
+        self.checkpoints.iter().flat_map(|checkpoint| &checkpoint.classes).map(|class| &**class)
+    }
+
+    /// Whether a checkpoint tensor of this name is known and not needed.
+    pub fn ignores(&self, checkpoint_name: &str) -> bool {
+        self.ignore.iter().any(|glob| glob.matches(checkpoint_name))
+    }
+
+    /// Applies the description to a checkpoint's `config.json`: every hyper-parameter, key and tensor with its numbers.
+    ///
+    /// Fails when a hyper-parameter is missing or of the wrong type (the error says where it was looked for), when sizes contradict each other, when the
+    /// description refuses the checkpoint, or when the model would have more than [`Resolved::MOST_TENSORS`] tensors.
+    pub fn resolve(&self, config: &Json) -> Result<Resolved<'_>> {
+        let config = Config::new(config);
+        Resolved::new(self, &config, self.checkpoint_kind(&config)).map_err(|error| error.within(&self.name))
+    }
+
+    /// The kind of checkpoint a configuration belongs to: by its class, or by its model type when it names no class.
+    pub(crate) fn checkpoint_kind(&self, config: &Config<'_>) -> Option<&CheckpointKind> {
+        let names = |names: &[Box<str>], name: &str| names.iter().any(|known| **known == *name);
+        match (config.class(), config.model_type()) {
+            (Some(class), _) => self.checkpoints.iter().find(|checkpoint| names(&checkpoint.classes, class)),
+            (None, Some(model_type)) => self.checkpoints.iter().find(|checkpoint| names(&checkpoint.model_types, model_type)),
+            (None, None) => None,
+        }
+    }
+}
+
+/// The error of the TOML reader with line and column, in one line.
+fn syntax(toml: &str, error: &toml::de::Error) -> Error {
+    let before = error.span().and_then(|span| toml.get(..span.start)).unwrap_or_default();
+    let line = before.matches('\n').count().saturating_add(1);
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count().saturating_add(1);
+    let message = ggmill_core::RawStr::from(error.message()).to_string();
+    Error::description(format!("line {line}, column {column}: {message}"))
+}
+
+/// Parses an expression and holds its names against the known ones.
+pub(crate) fn expression(raw: &RawExpression, known: &dyn Fn(&str) -> bool) -> Result<Expression> {
+    let expression = Expression::parse(&raw.text())?;
+    expression.check_names(known)?;
+    Ok(expression)
+}
+
+/// A condition; one that is not written always holds.
+pub(crate) fn condition(raw: Option<&RawExpression>, known: &dyn Fn(&str) -> bool) -> Result<Expression> {
+    raw.map_or_else(|| Ok(Expression::bool(true)), |raw| expression(raw, known).map_err(|error| error.at("when")))
+}
+
+/// The hyper-parameters in order; a default may use those before it.
+fn parameters(raw: &Ordered<RawParameter>) -> Result<Vec<Parameter>> {
+    let mut parameters: Vec<Parameter> = Vec::with_capacity(raw.0.len());
+    for (name, raw) in &raw.0 {
+        let understood = || {
+            if !is_name(name) {
+                return Err(Error::description("expected a name of letters, digits and _"));
+            }
+            let known = |name: &str| parameters.iter().any(|parameter| &*parameter.name == name);
+            let default = raw.default.as_ref().map(|default| expression(default, &known)).transpose().map_err(|error| error.at("default"))?;
+            let from = raw.from.iter().map(|path| path.as_str().into()).collect();
+            Ok(Parameter { name: name.as_str().into(), kind: ParameterType::parse(&raw.r#type)?, from, default, optional: raw.optional })
+        };
+        let parameter = understood().map_err(|error| error.about(SubjectKind::Parameter, name))?;
+        parameters.push(parameter);
+    }
+    Ok(parameters)
+}
+
+impl CheckpointKind {
+    fn understand(raw: &RawCheckpoint, parameters: &[Parameter]) -> Result<Self> {
+        let mut defaults = Vec::with_capacity(raw.defaults.0.len());
+        for (name, default) in &raw.defaults.0 {
+            let place = parameters.iter().position(|parameter| &*parameter.name == name.as_str());
+            let understood = || {
+                let before = place
+                    .and_then(|place| parameters.get(..place))
+                    .ok_or_else(|| Error::description("a default for a hyper-parameter that is not declared"))?;
+                expression(default, &|name| before.iter().any(|parameter| &*parameter.name == name)).map_err(|error| error.at("default"))
+            };
+            defaults.push((name.as_str().into(), understood().map_err(|error: Error| error.about(SubjectKind::Parameter, name))?));
+        }
+        let owned = |names: &[String]| names.iter().map(|name| name.as_str().into()).collect();
+        Ok(Self { classes: owned(&raw.classes), model_types: owned(&raw.model_types), defaults })
+    }
+}
+
+impl KeyTemplate {
+    fn understand(architecture: &str, name: &str, raw: &RawKey, known: &dyn Fn(&str) -> bool) -> Result<Self> {
+        let understood = || {
+            let value = raw.value.as_ref().map(|value| expression(value, known)).transpose().map_err(|error| error.at("value"))?;
+            if value.is_none() && name != GENERAL_FILE_TYPE {
+                return Err(Error::description(format!("no value: only {GENERAL_FILE_TYPE} is left to the writer")));
+            }
+            let key_type = KeyType::parse(&raw.r#type)?;
+            // Keys of the format itself are written whole, the architecture's own without its name.
+            let name = if name == GENERAL_FILE_TYPE { name.into() } else { format!("{architecture}.{name}").into() };
+            Ok(Self { name, key_type, value, optional: raw.optional, when: condition(raw.when.as_ref(), known)? })
+        };
+        understood().map_err(|error| error.about(SubjectKind::Key, name))
+    }
+}
+
+impl Remark {
+    fn understand(raw: &RawRemark, known: &dyn Fn(&str) -> bool) -> Result<Self> {
+        let when = Expression::parse(&raw.when)?;
+        when.check_names(known)?;
+        Ok(Self { when, because: raw.because.as_str().into() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_built_in_description_parses() {
+        for text in BUILTIN {
+            if let Err(error) = Architecture::parse(text) {
+                panic!("{error}");
+            }
+        }
+        assert_eq!(Architecture::builtins().len(), BUILTIN.len());
+    }
+}

@@ -1,0 +1,60 @@
+//! All descriptions at hand, and which one a checkpoint needs.
+
+use serde_json::Value as Json;
+
+use crate::architecture::Architecture;
+use crate::config::Config;
+use crate::error::{Error, ErrorKind, Result, quoted};
+
+/// The built-in descriptions and those a user adds. A user's goes before a built-in one for the same checkpoint or name.
+///
+/// ```
+/// use ggmill_arch::Catalogue;
+/// let catalogue = Catalogue::new();
+/// let config = serde_json::json!({ "architectures": ["MistralForCausalLM"] });
+/// assert_eq!(catalogue.for_checkpoint(&config)?.name(), "llama");
+/// # Ok::<(), ggmill_arch::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Catalogue {
+    added: Vec<Architecture>,
+}
+
+impl Catalogue {
+    /// The built-in descriptions.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a description, before all that are there.
+    #[must_use]
+    pub fn with(mut self, architecture: Architecture) -> Self {
+        self.added.push(architecture);
+        self
+    }
+
+    /// Every description, the one added last first.
+    pub fn architectures(&self) -> impl Iterator<Item = &Architecture> {
+        self.added.iter().rev().chain(Architecture::builtins())
+    }
+
+    /// The description of the architecture with this name.
+    pub fn by_name(&self, name: &str) -> Option<&Architecture> {
+        self.architectures().find(|architecture| architecture.name() == name)
+    }
+
+    /// The description for a checkpoint, from its `config.json`: by the first class in `architectures`, or by `model_type` when no class is named.
+    pub fn for_checkpoint(&self, config: &Json) -> Result<&Architecture> {
+        let config = Config::new(config);
+        let found = self.architectures().find(|architecture| architecture.checkpoint_kind(&config).is_some());
+        found.ok_or_else(|| {
+            let named = match (config.class(), config.model_type()) {
+                (Some(class), _) => format!("no description is for checkpoints of class {}", quoted(class)),
+                (None, Some(model_type)) => format!("no description is for checkpoints of model type {}", quoted(model_type)),
+                (None, None) => "config.json names neither architectures nor model_type".into(),
+            };
+            let known: Vec<_> = self.architectures().flat_map(Architecture::checkpoint_classes).collect();
+            Error::new(ErrorKind::Unknown, format!("{named}; there are descriptions for {}", known.join(", ")))
+        })
+    }
+}

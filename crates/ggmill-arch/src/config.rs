@@ -1,0 +1,83 @@
+//! A checkpoint's `config.json` as a source of hyper-parameters.
+
+use serde_json::Value as Json;
+
+use crate::error::{Error, Result};
+use crate::parameter::{Parameter, ParameterSource};
+use crate::value::ParameterValue;
+
+/// Where the configuration of a model with several parts keeps the language model. What stands there goes before what stands outside.
+const SECTIONS: [&str; 5] = ["text_config", "llm_config", "lm_config", "language_config", "thinker_config.text_config"];
+
+/// The longest list and the longest string a hyper-parameter can be.
+const LONGEST: usize = 1 << 16;
+
+/// A `config.json`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Config<'a> {
+    root: &'a Json,
+    section: Option<&'a Json>,
+}
+
+impl<'a> Config<'a> {
+    pub(crate) fn new(root: &'a Json) -> Self {
+        Self { root, section: SECTIONS.iter().find_map(|path| at(root, path).filter(|section| section.is_object())) }
+    }
+
+    /// The value at a path of names between dots; `null` is nothing.
+    fn find(&self, path: &str) -> Option<&'a Json> {
+        self.section.and_then(|section| at(section, path)).or_else(|| at(self.root, path))
+    }
+
+    /// The class of the model: the first of `architectures`.
+    pub(crate) fn class(&self) -> Option<&'a str> {
+        self.find("architectures")?.get(0)?.as_str()
+    }
+
+    pub(crate) fn model_type(&self) -> Option<&'a str> {
+        self.find("model_type")?.as_str()
+    }
+}
+
+fn at<'a>(json: &'a Json, path: &str) -> Option<&'a Json> {
+    path.split('.').try_fold(json, |json, name| json.get(name)).filter(|json| !json.is_null())
+}
+
+impl ParameterSource for Config<'_> {
+    fn lookup(&self, parameter: &Parameter) -> Result<Option<(ParameterValue, String)>> {
+        let Some((path, json)) = parameter.from.iter().find_map(|path| Some((path, self.find(path)?))) else { return Ok(None) };
+        match scalar(json).or_else(|| list(json)) {
+            Some(value) => Ok(Some((value, path.to_string()))),
+            None => Err(Error::configuration(format!("{path} is {}, expected a value or a list of values", json_type(json)))),
+        }
+    }
+
+    fn places(&self, parameter: &Parameter) -> String {
+        if parameter.from.is_empty() { "nothing: it has no place in config.json".into() } else { format!("{} in config.json", parameter.from.join(", ")) }
+    }
+}
+
+fn scalar(json: &Json) -> Option<ParameterValue> {
+    Some(match json {
+        Json::Bool(value) => ParameterValue::Bool(*value),
+        Json::Number(number) => number.as_i64().map(ParameterValue::Int).or_else(|| number.as_f64().map(ParameterValue::Float))?,
+        Json::String(text) if text.len() <= LONGEST => ParameterValue::Str(text.as_str().into()),
+        _ => return None,
+    })
+}
+
+fn list(json: &Json) -> Option<ParameterValue> {
+    let elements = json.as_array().filter(|elements| elements.len() <= LONGEST)?;
+    Some(ParameterValue::List(elements.iter().map(scalar).collect::<Option<Vec<_>>>()?.into()))
+}
+
+fn json_type(json: &Json) -> &'static str {
+    match json {
+        Json::Null => "null",
+        Json::Bool(_) => "a bool",
+        Json::Number(_) => "a number",
+        Json::String(_) => "a string that is too long",
+        Json::Array(_) => "a list that is too long or holds lists, objects or null",
+        Json::Object(_) => "an object",
+    }
+}

@@ -1,0 +1,160 @@
+//! What can go wrong: in a description, in the configuration it is applied to, or between the two.
+
+use core::fmt;
+
+use ggmill_core::RawStr;
+
+/// A result with this crate's [`Error`].
+pub type Result<T, E = Error> = core::result::Result<T, E>;
+
+/// Why an error arose, sorted by blame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The description contradicts itself or the schema: its author has to mend it.
+    Description,
+    /// The configuration lacks something the model needs, or says something that cannot be.
+    Configuration,
+    /// No description covers this checkpoint.
+    Unknown,
+    /// A description covers the checkpoint and says that it cannot be converted, and why.
+    Unsupported,
+    /// Beyond what one model may ask for: too many tensors, names or dimensions.
+    Limit,
+}
+
+/// What an error is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Subject<'a> {
+    /// The hyper-parameter with this name.
+    Parameter(RawStr<'a>),
+    /// The metadata key with this name.
+    Key(RawStr<'a>),
+    /// The tensor with this name or name pattern.
+    Tensor(RawStr<'a>),
+}
+
+/// An error with its kind, the architecture and the hyper-parameter, key or tensor it is about. The size of a pointer.
+///
+/// ```
+/// use ggmill_arch::{Architecture, ErrorKind};
+/// let llama = Architecture::builtin("llama").ok_or("built in")?;
+/// let error = llama.resolve(&serde_json::json!({ "hidden_size": 64 })).err().ok_or("an error")?;
+/// assert_eq!(error.kind(), ErrorKind::Configuration);
+/// assert!(error.to_string().starts_with("architecture \"llama\", hyper-parameter \"block_count\": missing, looked for "));
+/// # Ok::<(), &str>(())
+/// ```
+pub struct Error(Box<Inner>);
+
+struct Inner {
+    kind: ErrorKind,
+    architecture: Option<Box<str>>,
+    subject: Option<(SubjectKind, Box<str>)>,
+    message: String,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum SubjectKind {
+    Parameter,
+    Key,
+    Tensor,
+}
+
+impl Error {
+    #[cold]
+    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self(Box::new(Inner { kind, architecture: None, subject: None, message: message.into() }))
+    }
+
+    #[cold]
+    pub(crate) fn description(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Description, message)
+    }
+
+    #[cold]
+    pub(crate) fn configuration(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Configuration, message)
+    }
+
+    /// Says what the error is about, where nobody closer to it has.
+    #[must_use]
+    pub(crate) fn about(mut self, kind: SubjectKind, name: &str) -> Self {
+        self.0.subject.get_or_insert_with(|| (kind, shortened(name)));
+        self
+    }
+
+    #[must_use]
+    pub(crate) fn within(mut self, architecture: &str) -> Self {
+        self.0.architecture.get_or_insert_with(|| shortened(architecture));
+        self
+    }
+
+    /// Puts a place within the subject before the message: `shape: …`.
+    #[must_use]
+    pub(crate) fn at(mut self, place: &str) -> Self {
+        self.0.message.insert_str(0, ": ");
+        self.0.message.insert_str(0, place);
+        self
+    }
+
+    /// Which sort of error this is.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// The architecture whose description was being read or applied.
+    pub fn architecture(&self) -> Option<RawStr<'_>> {
+        self.0.architecture.as_deref().map(RawStr::from)
+    }
+
+    /// The hyper-parameter, key or tensor the error is about, where there is one.
+    pub fn subject(&self) -> Option<Subject<'_>> {
+        self.0.subject.as_ref().map(|(kind, name)| match kind {
+            SubjectKind::Parameter => Subject::Parameter(RawStr::from(&**name)),
+            SubjectKind::Key => Subject::Key(RawStr::from(&**name)),
+            SubjectKind::Tensor => Subject::Tensor(RawStr::from(&**name)),
+        })
+    }
+}
+
+/// A name is kept for a message, not for reference: a long one is cut.
+pub(crate) fn shortened(name: &str) -> Box<str> {
+    const LONGEST: usize = 256;
+    let end = (0..=LONGEST.min(name.len())).rev().find(|&end| name.is_char_boundary(end)).unwrap_or(0);
+    name.get(..end).unwrap_or_default().into()
+}
+
+/// Text from a file, quoted, cut and escaped for a message.
+pub(crate) fn quoted(text: &str) -> String {
+    format!("{:?}", RawStr::from(&*shortened(text)))
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut separator = "";
+        if let Some(architecture) = self.architecture() {
+            write!(f, "architecture {architecture:?}")?;
+            separator = ", ";
+        }
+        if let Some(subject) = self.subject() {
+            f.write_str(separator)?;
+            match subject {
+                Subject::Parameter(name) => write!(f, "hyper-parameter {name:?}")?,
+                Subject::Key(name) => write!(f, "key {name:?}")?,
+                Subject::Tensor(name) => write!(f, "tensor {name:?}")?,
+            }
+            separator = ", ";
+        }
+        f.write_str(if separator.is_empty() { "" } else { ": " })?;
+        f.write_str(&self.0.message)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {self}", self.0.kind)
+    }
+}
+
+impl core::error::Error for Error {}

@@ -1,0 +1,244 @@
+//! A tree to a value.
+
+use core::cell::Cell;
+use core::cmp::Ordering;
+
+use super::{Function, Node, Operator};
+use crate::value::ParameterValue as Value;
+
+/// The names an expression sees: hyper-parameters, and the loop variables around it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scope<'a> {
+    parameters: &'a [(Box<str>, Value)],
+    variables: &'a [(&'a str, u64)],
+    /// Steps that are left; shared by everything one model takes.
+    fuel: &'a Cell<u64>,
+}
+
+impl<'a> Scope<'a> {
+    /// Steps for one model. Real ones take a hundredth of this; all of it takes about a second.
+    pub(crate) const FUEL: u64 = 1 << 26;
+
+    pub(crate) fn new(parameters: &'a [(Box<str>, Value)], fuel: &'a Cell<u64>) -> Self {
+        Self { parameters, variables: &[], fuel }
+    }
+
+    /// The same scope within a loop.
+    pub(crate) fn with<'b>(&self, variables: &'b [(&'b str, u64)]) -> Scope<'b>
+    where
+        'a: 'b,
+    {
+        Scope { parameters: self.parameters, variables, fuel: self.fuel }
+    }
+
+    /// The loop variables with their values.
+    pub(crate) fn variables(&self) -> &'a [(&'a str, u64)] {
+        self.variables
+    }
+
+    /// Takes steps from what is left.
+    fn spend(&self, steps: usize) -> Outcome<()> {
+        let left = u64::try_from(steps).ok().and_then(|steps| self.fuel.get().checked_sub(steps));
+        self.fuel.set(left.unwrap_or(0));
+        left.map(|_| ()).ok_or_else(|| "takes too many steps".into())
+    }
+
+    fn value(&self, name: &str) -> Outcome<Value> {
+        if let Some(&(_, value)) = self.variables.iter().rev().find(|(variable, _)| *variable == name) {
+            return i64::try_from(value).map(Value::Int).map_err(|_| overflow());
+        }
+        let found = self.parameters.iter().position(|(parameter, _)| &**parameter == name);
+        self.spend(found.unwrap_or(self.parameters.len()))?;
+        let value = found.and_then(|place| self.parameters.get(place)).map(|(_, value)| value.clone());
+        value.ok_or_else(|| format!("needs {name}, which is not known here"))
+    }
+}
+
+/// Why there is no value, to stand behind the text of the expression.
+type Outcome<T> = Result<T, String>;
+
+impl Node {
+    pub(super) fn evaluate(&self, scope: &Scope<'_>) -> Outcome<Value> {
+        scope.spend(1)?;
+        match self {
+            Self::Literal(value) => Ok(value.clone()),
+            Self::Name(name) => scope.value(name),
+            Self::Not(operand) => Ok(Value::Bool(!operand.bool(scope)?)),
+            Self::Negate(operand) => match operand.evaluate(scope)? {
+                Value::Int(value) => value.checked_neg().map(Value::Int).ok_or_else(overflow),
+                Value::Float(value) => Ok(Value::Float(-value)),
+                other => Err(not_a_number(&other)),
+            },
+            Self::Binary(Operator::And, left, right) => Ok(Value::Bool(left.bool(scope)? && right.bool(scope)?)),
+            Self::Binary(Operator::Or, left, right) => Ok(Value::Bool(left.bool(scope)? || right.bool(scope)?)),
+            Self::Binary(operator, left, right) => {
+                let (left, right) = (left.evaluate(scope)?, right.evaluate(scope)?);
+                scope.spend(weight(&left).saturating_add(weight(&right)))?;
+                binary(*operator, &left, &right)
+            }
+            Self::Call(function, arguments) => call(*function, arguments, scope),
+            Self::Element(list, index) => element(list.evaluate(scope)?, &index.evaluate(scope)?),
+            Self::List(nodes) => Ok(Value::List(nodes.iter().map(|node| node.evaluate(scope)).collect::<Outcome<Vec<_>>>()?.into())),
+        }
+    }
+
+    fn bool(&self, scope: &Scope<'_>) -> Outcome<bool> {
+        let value = self.evaluate(scope)?;
+        value.as_bool().ok_or_else(|| format!("needs true or false, found {}", value.type_name()))
+    }
+}
+
+/// The element of a list; what is not a list is the same for every index, as hyper-parameters that differ by block in some checkpoints are one number in others.
+fn element(list: Value, index: &Value) -> Outcome<Value> {
+    let Value::List(elements) = &list else { return Ok(list) };
+    let number = index.as_u64().and_then(|index| usize::try_from(index).ok());
+    let found = number.and_then(|number| elements.get(number));
+    found.cloned().ok_or_else(|| format!("asks for element {index} of {}", elements.len()))
+}
+
+fn call(function: Function, arguments: &[Node], scope: &Scope<'_>) -> Outcome<Value> {
+    match (function, arguments) {
+        (Function::If, [condition, yes, no]) => (if condition.bool(scope)? { yes } else { no }).evaluate(scope),
+        (Function::Has, [operand]) => Ok(Value::Bool(operand.evaluate(scope)?.is_some())),
+        (Function::First, _) => {
+            for argument in arguments {
+                let value = argument.evaluate(scope)?;
+                if value.is_some() {
+                    return Ok(value);
+                }
+            }
+            Ok(Value::None)
+        }
+        (Function::Min | Function::Max, [first, rest @ ..]) => {
+            let wanted = if function == Function::Min { Ordering::Less } else { Ordering::Greater };
+            let mut best = first.evaluate(scope)?;
+            for argument in rest {
+                let value = argument.evaluate(scope)?;
+                if compare(&value, &best)? == wanted {
+                    best = value;
+                }
+            }
+            Ok(best)
+        }
+        (Function::Floor | Function::Ceil, [left, right]) => {
+            let (left, right) = (left.evaluate(scope)?, right.evaluate(scope)?);
+            let (Some(left), Some(right)) = (left.as_i64(), right.as_i64()) else {
+                return Err(format!("needs whole numbers, found {} and {}", left.type_name(), right.type_name()));
+            };
+            let quotient = left.checked_div(right).ok_or_else(|| divided(right))?;
+            let uneven = left.checked_rem(right).is_some_and(|remainder| remainder != 0);
+            let negative = (left < 0) != (right < 0);
+            let step = match function {
+                Function::Floor if uneven && negative => -1,
+                Function::Ceil if uneven && !negative => 1,
+                _ => 0,
+            };
+            quotient.checked_add(step).map(Value::Int).ok_or_else(overflow)
+        }
+        (Function::Len, [operand]) => match operand.evaluate(scope)? {
+            Value::List(elements) => i64::try_from(elements.len()).map(Value::Int).map_err(|_| overflow()),
+            other => Err(format!("needs a list, found {}", other.type_name())),
+        },
+        (Function::Lower, [operand]) => match operand.evaluate(scope)? {
+            Value::Str(text) => {
+                scope.spend(text.len())?;
+                Ok(Value::Str(text.to_lowercase().into()))
+            }
+            Value::None => Ok(Value::None),
+            other => Err(format!("needs a string, found {}", other.type_name())),
+        },
+        (Function::Int, [operand]) => match operand.evaluate(scope)? {
+            Value::Int(value) => Ok(Value::Int(value)),
+            #[expect(clippy::cast_possible_truncation, reason = "the range is held against that of an integer first")]
+            Value::Float(value) if value.abs() < 9.0e18 => Ok(Value::Int(value as i64)),
+            other => Err(not_a_number(&other)),
+        },
+        // The parser counts arguments.
+        _ => Err("has the wrong number of arguments".into()),
+    }
+}
+
+fn binary(operator: Operator, left: &Value, right: &Value) -> Outcome<Value> {
+    match operator {
+        Operator::Equal => return Ok(Value::Bool(equal(left, right))),
+        Operator::NotEqual => return Ok(Value::Bool(!equal(left, right))),
+        Operator::In => {
+            let elements = right.as_list().ok_or_else(|| format!("needs a list behind \"in\", found {}", right.type_name()))?;
+            return Ok(Value::Bool(elements.iter().any(|element| equal(left, element))));
+        }
+        Operator::Less => return Ok(Value::Bool(compare(left, right)?.is_lt())),
+        Operator::LessEqual => return Ok(Value::Bool(compare(left, right)?.is_le())),
+        Operator::Greater => return Ok(Value::Bool(compare(left, right)?.is_gt())),
+        Operator::GreaterEqual => return Ok(Value::Bool(compare(left, right)?.is_ge())),
+        _ => {}
+    }
+    if let (Value::Int(left), Value::Int(right)) = (left, right) {
+        return integers(operator, *left, *right).map(Value::Int);
+    }
+    let left = left.as_f64().ok_or_else(|| not_a_number(left))?;
+    let right = right.as_f64().ok_or_else(|| not_a_number(right))?;
+    let value = match operator {
+        Operator::Add => left + right,
+        Operator::Subtract => left - right,
+        Operator::Multiply => left * right,
+        Operator::Remainder => left % right,
+        _ => left / right,
+    };
+    if value.is_finite() { Ok(Value::Float(value)) } else { Err(format!("is {value}, expected a finite number")) }
+}
+
+/// What comparing a value may cost.
+fn weight(value: &Value) -> usize {
+    match value {
+        Value::Str(text) => text.len(),
+        Value::List(elements) => elements.iter().fold(elements.len(), |sum, element| sum.saturating_add(weight(element))),
+        _ => 0,
+    }
+}
+
+fn integers(operator: Operator, left: i64, right: i64) -> Outcome<i64> {
+    let value = match operator {
+        Operator::Add => left.checked_add(right),
+        Operator::Subtract => left.checked_sub(right),
+        Operator::Multiply => left.checked_mul(right),
+        Operator::Remainder => return left.checked_rem(right).ok_or_else(|| divided(right)),
+        _ => {
+            if left.checked_rem(right).is_some_and(|remainder| remainder != 0) {
+                return Err(format!("divides {left} by {right}, which does not come out even"));
+            }
+            return left.checked_div(right).ok_or_else(|| divided(right));
+        }
+    };
+    value.ok_or_else(overflow)
+}
+
+fn equal(left: &Value, right: &Value) -> bool {
+    match (left, right) {
+        (Value::Int(_) | Value::Float(_), Value::Int(_) | Value::Float(_)) => compare(left, right).is_ok_and(Ordering::is_eq),
+        _ => left == right,
+    }
+}
+
+fn compare(left: &Value, right: &Value) -> Outcome<Ordering> {
+    if let (Value::Int(left), Value::Int(right)) = (left, right) {
+        return Ok(left.cmp(right));
+    }
+    let left = left.as_f64().ok_or_else(|| not_a_number(left))?;
+    let right = right.as_f64().ok_or_else(|| not_a_number(right))?;
+    left.partial_cmp(&right).ok_or_else(|| "compares something that is not a number".into())
+}
+
+#[cold]
+fn not_a_number(value: &Value) -> String {
+    format!("needs a number, found {}", value.type_name())
+}
+
+#[cold]
+fn overflow() -> String {
+    "exceeds 64 bits".into()
+}
+
+#[cold]
+fn divided(right: i64) -> String {
+    if right == 0 { "divides by zero".into() } else { overflow() }
+}

@@ -1,0 +1,100 @@
+//! Text to tokens.
+
+use std::sync::Arc;
+
+use crate::error::quoted;
+use crate::value::ParameterValue;
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Token<'a> {
+    Literal(ParameterValue),
+    Name(&'a str),
+    /// An operator or a bracket.
+    Symbol(&'static str),
+}
+
+/// Longer symbols before their beginnings.
+const SYMBOLS: [&str; 17] = ["==", "!=", "<=", ">=", "<", ">", "+", "-", "*", "/", "%", "(", ")", "[", "]", ",", "."];
+
+/// A token with the byte it begins at.
+pub(super) type Spanned<'a> = (usize, Token<'a>);
+
+pub(super) fn tokens(text: &str) -> Result<Vec<Spanned<'_>>, String> {
+    let mut found = Vec::new();
+    let mut rest = text;
+    loop {
+        rest = rest.trim_start_matches([' ', '\t', '\n', '\r']);
+        let start = text.len().saturating_sub(rest.len());
+        let Some(first) = rest.chars().next() else { return Ok(found) };
+        let (token, len) = match first {
+            '0'..='9' => number(rest)?,
+            '\'' | '"' => string(rest, first)?,
+            'a'..='z' | 'A'..='Z' | '_' => word(rest),
+            _ => {
+                let symbol =
+                    SYMBOLS.into_iter().find(|symbol| rest.starts_with(symbol)).ok_or_else(|| format!("{} means nothing here", quoted(&first.to_string())))?;
+                (Token::Symbol(symbol), symbol.len())
+            }
+        };
+        found.push((start, token));
+        rest = rest.get(len..).unwrap_or_default();
+    }
+}
+
+/// Whether the text can be the name of a hyper-parameter or loop variable.
+pub(crate) fn is_name(text: &str) -> bool {
+    const WORDS: [&str; 7] = ["and", "or", "not", "in", "true", "false", "none"];
+    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && word_len(text) == text.len() && text.len() <= 64 && !WORDS.contains(&text)
+}
+
+fn word_len(text: &str) -> usize {
+    text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len())
+}
+
+fn word(text: &str) -> (Token<'_>, usize) {
+    let len = word_len(text);
+    let word = text.get(..len).unwrap_or_default();
+    let token = match word {
+        "true" => Token::Literal(ParameterValue::Bool(true)),
+        "false" => Token::Literal(ParameterValue::Bool(false)),
+        "none" => Token::Literal(ParameterValue::None),
+        _ => Token::Name(word),
+    };
+    (token, len)
+}
+
+fn number(text: &str) -> Result<(Token<'_>, usize), String> {
+    let digits = |text: &str| text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let after = |len: usize| text.get(len..).unwrap_or_default();
+    let mut len = digits(text);
+    let mut fraction = false;
+    if let Some(decimals) = after(len).strip_prefix('.').filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit())) {
+        len = len.saturating_add(1).saturating_add(digits(decimals));
+        fraction = true;
+    }
+    if let Some(exponent) = after(len).strip_prefix(['e', 'E']) {
+        let sign = usize::from(exponent.starts_with(['+', '-']));
+        let size = digits(exponent.get(sign..).unwrap_or_default());
+        if size > 0 {
+            len = len.saturating_add(1).saturating_add(sign).saturating_add(size);
+            fraction = true;
+        }
+    }
+    let written = text.get(..len).unwrap_or_default();
+    if after(len).starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_') {
+        return Err(format!("{} is not a number", quoted(written)));
+    }
+    let value = if fraction {
+        written.parse().ok().filter(|value: &f64| value.is_finite()).map(ParameterValue::Float)
+    } else {
+        written.parse().ok().map(ParameterValue::Int)
+    };
+    Ok((Token::Literal(value.ok_or_else(|| format!("{} is too large", quoted(written)))?), len))
+}
+
+fn string(text: &str, quote: char) -> Result<(Token<'_>, usize), String> {
+    let inside = text.get(1..).unwrap_or_default();
+    let len = inside.find(quote).ok_or("a string without its closing quote")?;
+    let content: Arc<str> = inside.get(..len).unwrap_or_default().into();
+    Ok((Token::Literal(ParameterValue::Str(content)), len.saturating_add(2)))
+}

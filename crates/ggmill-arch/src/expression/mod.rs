@@ -1,0 +1,213 @@
+//! Expressions over hyper-parameters: what descriptions say about sizes, conditions and values.
+//!
+//! Integers stay exact: a division that does not come out even is an error, and so is every overflow. Parsing is bounded in length and depth, evaluation by
+//! what was parsed; neither can panic.
+
+mod evaluate;
+mod lexer;
+mod parser;
+
+pub(crate) use evaluate::Scope;
+
+use crate::error::{Error, Result, quoted};
+use crate::value::ParameterValue;
+
+/// The longest text of an expression, in bytes. Also bounds the depth of what an operator chain builds.
+const LONGEST: usize = 1024;
+
+/// A parsed expression, with its text for messages.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Expression {
+    text: Box<str>,
+    node: Node,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Node {
+    Literal(ParameterValue),
+    Name(Box<str>),
+    Not(Box<Node>),
+    Negate(Box<Node>),
+    Binary(Operator, Box<Node>, Box<Node>),
+    Call(Function, Vec<Node>),
+    Element(Box<Node>, Box<Node>),
+    List(Vec<Node>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operator {
+    Or,
+    And,
+    Equal,
+    NotEqual,
+    Less,
+    LessEqual,
+    Greater,
+    GreaterEqual,
+    In,
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Remainder,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Function {
+    Min,
+    Max,
+    /// Whether there is a value.
+    Has,
+    /// The first that has a value.
+    First,
+    If,
+    /// Division rounded towards minus infinity.
+    Floor,
+    /// Division rounded towards plus infinity.
+    Ceil,
+    Len,
+    Lower,
+    /// The integer part of a number, towards zero.
+    Int,
+}
+
+impl Function {
+    fn from_name(name: &str) -> Option<Self> {
+        Some(match name {
+            "min" => Self::Min,
+            "max" => Self::Max,
+            "has" => Self::Has,
+            "first" => Self::First,
+            "if" => Self::If,
+            "div_floor" => Self::Floor,
+            "div_ceil" => Self::Ceil,
+            "len" => Self::Len,
+            "lower" => Self::Lower,
+            "int" => Self::Int,
+            _ => return None,
+        })
+    }
+
+    /// The least and the greatest number of arguments.
+    fn arity(self) -> (usize, usize) {
+        match self {
+            Self::Min | Self::Max | Self::First => (1, 16),
+            Self::Has | Self::Len | Self::Lower | Self::Int => (1, 1),
+            Self::If => (3, 3),
+            Self::Floor | Self::Ceil => (2, 2),
+        }
+    }
+}
+
+impl Expression {
+    pub(crate) fn parse(text: &str) -> Result<Self> {
+        let node = parser::parse(text, LONGEST).map_err(|fault| Error::description(format!("expression {}: {fault}", quoted(text))))?;
+        Ok(Self { text: text.into(), node })
+    }
+
+    /// An expression that is always true or always false.
+    pub(crate) fn bool(value: bool) -> Self {
+        Self { text: if value { "true" } else { "false" }.into(), node: Node::Literal(ParameterValue::Bool(value)) }
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Fails for a name that `known` does not know, so that a slip in a description shows when it is loaded.
+    pub(crate) fn check_names(&self, known: &dyn Fn(&str) -> bool) -> Result<()> {
+        match self.node.first_name(&|name| !known(name)) {
+            Some(name) => Err(Error::description(format!("expression {}: {} is not a hyper-parameter declared before", quoted(&self.text), quoted(name)))),
+            None => Ok(()),
+        }
+    }
+
+    /// The value in a scope. What fails is the configuration's doing: the names were checked when the description was loaded.
+    pub(crate) fn evaluate(&self, scope: &Scope<'_>) -> Result<ParameterValue> {
+        self.node.evaluate(scope).map_err(|fault| Error::configuration(format!("{} {fault}", &self.text)))
+    }
+
+    pub(crate) fn evaluate_bool(&self, scope: &Scope<'_>) -> Result<bool> {
+        let value = self.evaluate(scope)?;
+        value.as_bool().ok_or_else(|| self.wrong(&value, "true or false"))
+    }
+
+    pub(crate) fn evaluate_u64(&self, scope: &Scope<'_>) -> Result<u64> {
+        let value = self.evaluate(scope)?;
+        value.as_u64().ok_or_else(|| self.wrong(&value, "a whole number of at least 0"))
+    }
+
+    pub(crate) fn wrong(&self, value: &ParameterValue, expected: &str) -> Error {
+        Error::configuration(format!("{} is {value}, expected {expected}", &self.text))
+    }
+}
+
+impl Node {
+    /// The first name that `wanted` picks, in the order of the text.
+    fn first_name(&self, wanted: &dyn Fn(&str) -> bool) -> Option<&str> {
+        match self {
+            Self::Literal(_) => None,
+            Self::Name(name) => wanted(name).then_some(name),
+            Self::Not(operand) | Self::Negate(operand) => operand.first_name(wanted),
+            Self::Binary(_, left, right) | Self::Element(left, right) => left.first_name(wanted).or_else(|| right.first_name(wanted)),
+            Self::Call(_, nodes) | Self::List(nodes) => nodes.iter().find_map(|node| node.first_name(wanted)),
+        }
+    }
+}
+
+/// A named operation with arguments: `permute(head_count)`, `stack`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Invocation {
+    pub(crate) name: Box<str>,
+    pub(crate) arguments: Vec<Expression>,
+}
+
+impl Invocation {
+    pub(crate) fn parse(text: &str) -> Result<Self> {
+        let (name, arguments) = parser::parse_invocation(text, LONGEST).map_err(|fault| Error::description(format!("operation {}: {fault}", quoted(text))))?;
+        let arguments = arguments.into_iter().map(|(text, node)| Expression { text, node }).collect();
+        Ok(Self { name, arguments })
+    }
+}
+
+/// A loop variable with its range: `bid in 0..block_count`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Loop {
+    pub(crate) variable: Box<str>,
+    pub(crate) start: Expression,
+    pub(crate) end: Expression,
+}
+
+impl Loop {
+    pub(crate) fn parse(text: &str) -> Result<Self> {
+        let fault = || Error::description(format!("loop {}: expected \"NAME in START..END\"", quoted(text)));
+        let (variable, range) = text.split_once(" in ").ok_or_else(fault)?;
+        let (start, end) = range.split_once("..").ok_or_else(fault)?;
+        let variable = variable.trim();
+        if !lexer::is_name(variable) {
+            return Err(fault());
+        }
+        Ok(Self { variable: variable.into(), start: Expression::parse(start.trim())?, end: Expression::parse(end.trim())? })
+    }
+
+    pub(crate) fn check_names(&self, known: &dyn Fn(&str) -> bool) -> Result<()> {
+        self.start.check_names(known)?;
+        self.end.check_names(known)
+    }
+
+    /// The range of the variable, at most `limit` long.
+    pub(crate) fn range(&self, scope: &Scope<'_>, limit: u64) -> Result<core::ops::Range<u64>> {
+        let (start, end) = (self.start.evaluate_u64(scope)?, self.end.evaluate_u64(scope)?);
+        let count = end.saturating_sub(start);
+        if count > limit {
+            let message = format!("{} from {start} to {end}: {count} repetitions, the limit is {limit}", self.variable);
+            return Err(Error::new(crate::ErrorKind::Limit, message));
+        }
+        Ok(start..end.max(start))
+    }
+}
+
+pub(crate) use lexer::is_name;
+
+#[cfg(test)]
+mod tests;

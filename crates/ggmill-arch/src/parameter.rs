@@ -1,0 +1,127 @@
+//! Hyper-parameters: where they come from and what they may be.
+
+use crate::error::{Error, Result, quoted};
+use crate::expression::{Expression, Scope};
+use crate::value::ParameterValue;
+
+/// A hyper-parameter as a description declares it.
+#[derive(Clone, Debug)]
+pub(crate) struct Parameter {
+    pub(crate) name: Box<str>,
+    pub(crate) kind: ParameterType,
+    /// Where a configuration may have it, best first.
+    pub(crate) from: Vec<Box<str>>,
+    pub(crate) default: Option<Expression>,
+    pub(crate) optional: bool,
+}
+
+/// What a hyper-parameter may be: one value, a list of them, or either.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ParameterType {
+    scalar: ScalarType,
+    single: bool,
+    list: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum ScalarType {
+    Int,
+    Float,
+    Bool,
+    Str,
+}
+
+/// Where hyper-parameters come from. A checkpoint's configuration is one source; the metadata of a file can be another.
+pub(crate) trait ParameterSource {
+    /// The value with the place it was found at, or nothing.
+    fn lookup(&self, parameter: &Parameter) -> Result<Option<(ParameterValue, String)>>;
+
+    /// The places that were looked at, for the message that there is nothing.
+    fn places(&self, parameter: &Parameter) -> String;
+}
+
+impl Parameter {
+    /// The value: from the source, else from the default of the checkpoint's kind, else from its own.
+    pub(crate) fn resolve(&self, source: &dyn ParameterSource, kind_default: Option<&Expression>, scope: &Scope<'_>) -> Result<ParameterValue> {
+        if let Some((value, place)) = source.lookup(self)? {
+            return self.kind.accept(&value).ok_or_else(|| {
+                let message = format!("{place} is {value}, expected {}", self.kind.name());
+                Error::configuration(message)
+            });
+        }
+        if let Some(default) = kind_default.or(self.default.as_ref()) {
+            let value = default.evaluate(scope)?;
+            if value.is_some() {
+                return self.kind.accept(&value).ok_or_else(|| default.wrong(&value, self.kind.name()));
+            }
+        }
+        if self.optional { Ok(ParameterValue::None) } else { Err(Error::configuration(format!("missing, looked for {}", source.places(self)))) }
+    }
+}
+
+impl ParameterType {
+    /// `int`, `[int]`, `int | [int]`, and so for `float`, `bool`, `string`.
+    pub(crate) fn parse(text: &str) -> Result<Self> {
+        let (single, list, scalar) = match text.split_once('|') {
+            Some((single, list)) if list.trim().strip_prefix('[').and_then(|list| list.strip_suffix(']')) == Some(single.trim()) => (true, true, single.trim()),
+            Some(_) => (false, false, ""),
+            None => match text.strip_prefix('[').and_then(|list| list.strip_suffix(']')) {
+                Some(scalar) => (false, true, scalar),
+                None => (true, false, text),
+            },
+        };
+        let scalar = match scalar {
+            "int" => ScalarType::Int,
+            "float" => ScalarType::Float,
+            "bool" => ScalarType::Bool,
+            "string" => ScalarType::Str,
+            _ => {
+                return Err(Error::description(format!(
+                    "type {}: expected int, float, bool or string, in brackets for a list, or \"int | [int]\"",
+                    quoted(text)
+                )));
+            }
+        };
+        Ok(Self { scalar, single, list })
+    }
+
+    fn name(self) -> &'static str {
+        match (self.scalar, self.list) {
+            (ScalarType::Int, false) => "an integer",
+            (ScalarType::Float, false) => "a number",
+            (ScalarType::Bool, false) => "true or false",
+            (ScalarType::Str, false) => "a string",
+            (ScalarType::Int, true) => "a list of integers",
+            (ScalarType::Float, true) => "a list of numbers",
+            (ScalarType::Bool, true) => "a list of true and false",
+            (ScalarType::Str, true) => "a list of strings",
+        }
+    }
+
+    /// The value as this type. Whole numbers may be written as floats, and any number is a float.
+    fn accept(self, value: &ParameterValue) -> Option<ParameterValue> {
+        match value {
+            ParameterValue::List(elements) if self.list => {
+                let elements: Option<Vec<_>> = elements.iter().map(|element| self.scalar.accept(element)).collect();
+                Some(ParameterValue::List(elements?.into()))
+            }
+            ParameterValue::List(_) => None,
+            _ if self.single => self.scalar.accept(value),
+            _ => None,
+        }
+    }
+}
+
+impl ScalarType {
+    fn accept(self, value: &ParameterValue) -> Option<ParameterValue> {
+        /// Up to here every whole number has a double of its own.
+        const EXACT: f64 = 9_007_199_254_740_992.0;
+        Some(match (self, value) {
+            (Self::Int, ParameterValue::Int(_)) | (Self::Bool, ParameterValue::Bool(_)) | (Self::Str, ParameterValue::Str(_)) => value.clone(),
+            #[expect(clippy::cast_possible_truncation, reason = "whole and within the range of exact doubles")]
+            (Self::Int, &ParameterValue::Float(number)) if number.fract() == 0.0 && number.abs() <= EXACT => ParameterValue::Int(number as i64),
+            (Self::Float, value) => ParameterValue::Float(value.as_f64()?),
+            _ => return None,
+        })
+    }
+}

@@ -1,0 +1,167 @@
+//! Names with places to fill in, and globs.
+
+use crate::error::{Error, Result, quoted};
+
+/// A name with loop variables and optional pieces: `[model.]layers.{bid}.self_attn.q_proj.weight`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Template {
+    text: Box<str>,
+    pieces: Vec<Piece>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Piece {
+    Text(Box<str>),
+    Variable(Box<str>),
+    Optional(Box<str>),
+}
+
+impl Template {
+    /// The longest pattern, in bytes.
+    const LONGEST: usize = 256;
+    /// The most optional pieces in one pattern.
+    const MOST_OPTIONAL: usize = 3;
+
+    pub(crate) fn parse(text: &str) -> Result<Self> {
+        let fault = |what: &str| Error::description(format!("name {}: {what}", quoted(text)));
+        if text.is_empty() || text.len() > Self::LONGEST {
+            return Err(fault("expected 1 to 256 bytes"));
+        }
+        let mut pieces = Vec::new();
+        let mut rest = text;
+        while let Some(start) = rest.find(['{', '}', '[', ']']) {
+            let (plain, bracketed) = rest.split_at_checked(start).unwrap_or((rest, ""));
+            if !plain.is_empty() {
+                pieces.push(Piece::Text(plain.into()));
+            }
+            let (close, optional) = if bracketed.starts_with('{') { ('}', false) } else { (']', true) };
+            let inner = bracketed.strip_prefix(['{', '[']).and_then(|inner| inner.split_once(close));
+            let (inside, after) = inner.filter(|(inside, _)| !inside.contains(['{', '}', '[', ']'])).ok_or_else(|| fault("a bracket without its partner"))?;
+            if !optional && !crate::expression::is_name(inside) {
+                return Err(fault("expected the name of a loop variable between { and }"));
+            }
+            pieces.push(if optional { Piece::Optional(inside.into()) } else { Piece::Variable(inside.into()) });
+            rest = after;
+        }
+        if !rest.is_empty() {
+            pieces.push(Piece::Text(rest.into()));
+        }
+        let template = Self { text: text.into(), pieces };
+        if template.optional() > Self::MOST_OPTIONAL {
+            return Err(fault("more than 3 optional pieces"));
+        }
+        Ok(template)
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    fn optional(&self) -> usize {
+        self.pieces.iter().filter(|piece| matches!(piece, Piece::Optional(_))).count()
+    }
+
+    /// In how many ways the optional pieces can be there or not.
+    pub(crate) fn choices(&self) -> u32 {
+        1 << self.optional().min(Self::MOST_OPTIONAL)
+    }
+
+    /// Fails for a loop variable that `known` does not know.
+    pub(crate) fn check_variables(&self, known: &dyn Fn(&str) -> bool) -> Result<()> {
+        for piece in &self.pieces {
+            if let Piece::Variable(name) = piece
+                && !known(name)
+            {
+                return Err(Error::description(format!("name {}: there is no loop over {name}", quoted(&self.text))));
+            }
+        }
+        Ok(())
+    }
+
+    /// The name with its variables filled in. Choice 0 has every optional piece; bit *n* of a choice leaves out the *n*-th.
+    pub(crate) fn fill(&self, variables: &[(&str, u64)], choice: u32) -> String {
+        use core::fmt::Write as _;
+        let mut name = String::with_capacity(self.text.len());
+        let mut optional = 0u32;
+        for piece in &self.pieces {
+            match piece {
+                Piece::Text(text) => name.push_str(text),
+                Piece::Variable(variable) => {
+                    if let Some((_, value)) = variables.iter().rev().find(|(known, _)| *known == &**variable) {
+                        // Writing to a String cannot fail.
+                        let _ = write!(name, "{value}");
+                    }
+                }
+                Piece::Optional(text) => {
+                    if choice.checked_shr(optional).unwrap_or(0) & 1 == 0 {
+                        name.push_str(text);
+                    }
+                    optional = optional.saturating_add(1);
+                }
+            }
+        }
+        name
+    }
+}
+
+/// A pattern in which `*` stands for any run of characters.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Glob(Box<str>);
+
+impl Glob {
+    pub(crate) fn new(pattern: &str) -> Self {
+        Self(pattern.into())
+    }
+
+    /// Whether the whole name matches. Each piece takes its first place, so the time is at most that of one search per piece.
+    pub(crate) fn matches(&self, name: &str) -> bool {
+        let Some((first, rest)) = self.0.split_once('*') else { return *name == *self.0 };
+        let Some(mut name) = name.strip_prefix(first) else { return false };
+        let (middle, last) = rest.rsplit_once('*').unwrap_or(("", rest));
+        for piece in middle.split('*').filter(|piece| !piece.is_empty()) {
+            match name.split_once(piece) {
+                Some((_, after)) => name = after,
+                None => return false,
+            }
+        }
+        name.ends_with(last)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn optional_pieces_are_left_out_by_choice() {
+        let template = Template::parse("[model.]layers.{bid}.x[.y]").unwrap();
+        assert_eq!(template.choices(), 4);
+        let names: Vec<_> = (0..4).map(|choice| template.fill(&[("bid", 7)], choice)).collect();
+        assert_eq!(names, ["model.layers.7.x.y", "layers.7.x.y", "model.layers.7.x", "layers.7.x"]);
+    }
+
+    #[test]
+    fn broken_templates_are_refused() {
+        for text in ["", "a{", "a}", "a{b", "[a{b}]", "a[b]]", "{}", "{a b}", "[a][b][c][d]"] {
+            assert!(Template::parse(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn globs_match_whole_names() {
+        for (glob, name, expected) in [
+            ("*.inv_freq", "a.b.inv_freq", true),
+            ("*.inv_freq", "a.inv_freq.x", false),
+            ("rope.freqs", "rope.freqs", true),
+            ("rope.freqs", "rope.freqs2", false),
+            ("a*b*c", "axxbxxc", true),
+            ("a*b*c", "axxc", false),
+            ("a*a", "a", false),
+            ("*", "", true),
+            ("*a*", "bab", true),
+            ("a*bc*bc", "abc", false),
+        ] {
+            assert_eq!(Glob::new(glob).matches(name), expected, "{glob} {name}");
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! A description applied to one model.
+
+use core::cell::Cell;
+use core::fmt;
+
+use ggmill_core::{FileType, MetadataBuf};
+
+use crate::architecture::{Architecture, CheckpointKind, KeyTemplate, Remark};
+use crate::error::{Error, ErrorKind, Result, SubjectKind};
+use crate::expression::Scope;
+use crate::key::{Key, KeyValue};
+use crate::parameter::ParameterSource;
+use crate::tensor::{Budget, TensorSpec};
+use crate::value::ParameterValue;
+
+/// An architecture with the numbers of one model: hyper-parameters, metadata keys and tensors.
+#[derive(Clone)]
+pub struct Resolved<'a> {
+    architecture: &'a Architecture,
+    parameters: Vec<(Box<str>, ParameterValue)>,
+    keys: Vec<Key>,
+    tensors: Vec<TensorSpec>,
+    /// Positions in `tensors`, by name.
+    by_name: Vec<u32>,
+    warnings: Vec<&'a str>,
+}
+
+impl<'a> Resolved<'a> {
+    /// The most tensors of one model.
+    pub const MOST_TENSORS: u64 = 1 << 16;
+    /// The most bytes of memory, about, that the tensors of one model may take with all the names they may have in a checkpoint.
+    pub const MOST_BYTES: u64 = 1 << 26;
+
+    pub(crate) fn new(architecture: &'a Architecture, source: &dyn ParameterSource, kind: Option<&CheckpointKind>) -> Result<Self> {
+        let fuel = Cell::new(Scope::FUEL);
+        let defaults = kind.map_or(&[][..], |kind| &kind.defaults);
+        let mut parameters: Vec<(Box<str>, ParameterValue)> = Vec::with_capacity(architecture.parameters.len());
+        for parameter in &architecture.parameters {
+            let default = defaults.iter().find(|(name, _)| *name == parameter.name).map(|(_, default)| default);
+            let value =
+                parameter.resolve(source, default, &Scope::new(&parameters, &fuel)).map_err(|error| error.about(SubjectKind::Parameter, &parameter.name))?;
+            parameters.push((parameter.name.clone(), value));
+        }
+        let scope = Scope::new(&parameters, &fuel);
+        if let Some(because) = holding(&architecture.refuse, &scope)?.first() {
+            return Err(Error::new(ErrorKind::Unsupported, *because));
+        }
+        let warnings = holding(&architecture.warn, &scope)?;
+        let mut keys = Vec::with_capacity(architecture.keys.len());
+        for template in &architecture.keys {
+            keys.extend(template.resolve(&scope).map_err(|error| error.about(SubjectKind::Key, &template.name))?);
+        }
+        let mut budget = Budget { tensors: Self::MOST_TENSORS, bytes: Self::MOST_BYTES };
+        let mut tensors = Vec::new();
+        for group in &architecture.groups {
+            group.resolve(&scope, &mut budget, &mut tensors)?;
+        }
+        let by_name = sorted_by_name(&tensors)?;
+        Ok(Self { architecture, parameters, keys, tensors, by_name, warnings })
+    }
+
+    /// The description this comes from.
+    pub fn architecture(&self) -> &'a Architecture {
+        self.architecture
+    }
+
+    /// The value of a hyper-parameter; [`ParameterValue::None`] when it is optional and absent, `None` when the description has no such name.
+    pub fn parameter(&self, name: &str) -> Option<&ParameterValue> {
+        self.parameters.iter().find(|(parameter, _)| &**parameter == name).map(|(_, value)| value)
+    }
+
+    /// Every hyper-parameter with its value, in the order of the description.
+    pub fn parameters(&self) -> impl ExactSizeIterator<Item = (&str, &ParameterValue)> {
+        self.parameters.iter().map(|(name, value)| (&**name, value))
+    }
+
+    /// The metadata keys in the order they are written, with the place of `general.file_type` among them.
+    pub fn keys(&self) -> &[Key] {
+        &self.keys
+    }
+
+    /// Appends the metadata keys, in their order.
+    ///
+    /// ```
+    /// use ggmill_arch::Architecture;
+    /// use ggmill_core::{FileType, MetadataBuf};
+    /// # let config = serde_json::json!({
+    /// #     "architectures": ["LlamaForCausalLM"], "vocab_size": 512, "num_hidden_layers": 5, "hidden_size": 64, "intermediate_size": 172,
+    /// #     "num_attention_heads": 8,
+    /// # });
+    /// let llama = Architecture::builtin("llama").ok_or("built in")?;
+    /// let mut metadata = MetadataBuf::new();
+    /// metadata.set("general.architecture", llama.name());
+    /// llama.resolve(&config)?.write_keys(FileType::F16, &mut metadata);
+    /// assert_eq!(metadata.get("llama.block_count").and_then(|value| value.as_u64()), Some(5));
+    /// assert_eq!(metadata.get("general.file_type").and_then(|value| value.as_u64()), Some(1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn write_keys(&self, file_type: FileType, metadata: &mut MetadataBuf) {
+        for key in &self.keys {
+            key.value.set(&key.name, file_type.0, metadata);
+        }
+    }
+
+    /// The tensors in the order of the description, the optional ones too.
+    pub fn tensors(&self) -> &[TensorSpec] {
+        &self.tensors
+    }
+
+    /// The tensor with this name in the file.
+    pub fn tensor(&self, name: &str) -> Option<&TensorSpec> {
+        let of = |&position: &u32| usize::try_from(position).ok().and_then(|position| self.tensors.get(position));
+        let found = self.by_name.binary_search_by(|position| of(position).map_or("", |tensor| &tensor.name).cmp(name)).ok()?;
+        self.by_name.get(found).and_then(of)
+    }
+
+    /// What a person should know about converting this model, as the description says it.
+    pub fn warnings(&self) -> &[&'a str] {
+        &self.warnings
+    }
+}
+
+/// Counts, not contents: a model has hundreds of tensors.
+impl fmt::Debug for Resolved<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, keys, tensors) = (self.architecture.name(), self.keys.len(), self.tensors.len());
+        f.debug_struct("Resolved").field("architecture", &name).field("keys", &keys).field("tensors", &tensors).finish_non_exhaustive()
+    }
+}
+
+/// What the remarks whose condition holds have to say.
+fn holding<'a>(remarks: &'a [Remark], scope: &Scope<'_>) -> Result<Vec<&'a str>> {
+    let mut texts = Vec::new();
+    for remark in remarks {
+        if remark.when.evaluate_bool(scope)? {
+            texts.push(&*remark.because);
+        }
+    }
+    Ok(texts)
+}
+
+impl KeyTemplate {
+    /// The key with its value, or nothing when its condition does not hold or it is optional and has none.
+    fn resolve(&self, scope: &Scope<'_>) -> Result<Option<Key>> {
+        if !self.when.evaluate_bool(scope)? {
+            return Ok(None);
+        }
+        let name = self.name.to_string();
+        let Some(expression) = &self.value else { return Ok(Some(Key { name, value: KeyValue::FileType })) };
+        let value = expression.evaluate(scope)?;
+        if self.optional && !value.is_some() {
+            return Ok(None);
+        }
+        Ok(Some(Key { name, value: self.key_type.convert(expression, &value)? }))
+    }
+}
+
+/// Positions by name. Fails when two tensors have the same.
+fn sorted_by_name(tensors: &[TensorSpec]) -> Result<Vec<u32>> {
+    let name = |position: &u32| usize::try_from(*position).ok().and_then(|position| tensors.get(position)).map_or("", |tensor| &tensor.name);
+    // The budget keeps the number of tensors far below 32 bits.
+    let mut by_name: Vec<u32> = (0u32..).take(tensors.len()).collect();
+    by_name.sort_unstable_by(|a, b| name(a).cmp(name(b)));
+    match by_name.windows(2).find_map(|pair| match pair {
+        [a, b] if name(a) == name(b) => Some(a),
+        _ => None,
+    }) {
+        Some(twice) => Err(Error::description("stands twice in the model").about(SubjectKind::Tensor, name(twice))),
+        None => Ok(by_name),
+    }
+}

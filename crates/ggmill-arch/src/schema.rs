@@ -1,0 +1,180 @@
+//! The shape of a description file: what TOML is allowed to say, before anything is understood.
+
+use core::fmt;
+use core::marker::PhantomData;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
+
+/// The schema every description names, so that a later one can be told apart.
+pub(crate) const SCHEMA: &str = "ggmill.architecture/1";
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawArchitecture {
+    pub(crate) schema: String,
+    pub(crate) name: String,
+    pub(crate) title: String,
+    #[serde(default)]
+    pub(crate) ignore: Vec<String>,
+    #[serde(default)]
+    pub(crate) checkpoint: Vec<RawCheckpoint>,
+    #[serde(default)]
+    pub(crate) parameters: Ordered<RawParameter>,
+    #[serde(default)]
+    pub(crate) keys: Ordered<RawKey>,
+    #[serde(default)]
+    pub(crate) tensors: Vec<RawGroup>,
+    #[serde(default)]
+    pub(crate) refuse: Vec<RawRemark>,
+    #[serde(default)]
+    pub(crate) warn: Vec<RawRemark>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawCheckpoint {
+    pub(crate) classes: Vec<String>,
+    #[serde(default)]
+    pub(crate) model_types: Vec<String>,
+    #[serde(default)]
+    pub(crate) defaults: Ordered<RawExpression>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawParameter {
+    pub(crate) r#type: String,
+    #[serde(default)]
+    pub(crate) from: Vec<String>,
+    #[serde(default)]
+    pub(crate) default: Option<RawExpression>,
+    #[serde(default)]
+    pub(crate) optional: bool,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawKey {
+    pub(crate) r#type: String,
+    #[serde(default)]
+    pub(crate) value: Option<RawExpression>,
+    #[serde(default)]
+    pub(crate) optional: bool,
+    #[serde(default)]
+    pub(crate) when: Option<RawExpression>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawGroup {
+    #[serde(default)]
+    pub(crate) r#for: Option<String>,
+    #[serde(default)]
+    pub(crate) when: Option<RawExpression>,
+    pub(crate) tensor: Ordered<RawTensor>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawTensor {
+    pub(crate) shape: Vec<RawExpression>,
+    pub(crate) role: String,
+    #[serde(default)]
+    pub(crate) from: Vec<RawSource>,
+    #[serde(default)]
+    pub(crate) operations: Vec<String>,
+    #[serde(default)]
+    pub(crate) compute: Option<String>,
+    #[serde(default)]
+    pub(crate) required: Option<RawExpression>,
+    #[serde(default)]
+    pub(crate) when: Option<RawExpression>,
+    #[serde(default)]
+    pub(crate) tied: Option<String>,
+    #[serde(default)]
+    pub(crate) keep_f32: Option<bool>,
+    #[serde(default)]
+    pub(crate) together: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged, expecting = "expected a name, or a table with name or names and, where needed, for and operations")]
+pub(crate) enum RawSource {
+    Name(String),
+    Table(RawSourceTable),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawSourceTable {
+    #[serde(default)]
+    pub(crate) name: Option<String>,
+    #[serde(default)]
+    pub(crate) names: Vec<String>,
+    #[serde(default)]
+    pub(crate) r#for: Option<String>,
+    #[serde(default)]
+    pub(crate) operations: Option<Vec<String>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawRemark {
+    pub(crate) when: String,
+    pub(crate) because: String,
+}
+
+/// An expression, or a plain number or bool, which needs no quotes.
+#[derive(Debug, Deserialize)]
+#[serde(untagged, expecting = "expected an expression in quotes, a number, true or false")]
+pub(crate) enum RawExpression {
+    Text(String),
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+}
+
+impl RawExpression {
+    /// The text of the expression. A plain value becomes the text that means it.
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::Bool(value) => value.to_string(),
+            Self::Int(value) => value.to_string(),
+            Self::Float(value) => format!("{value:?}"),
+        }
+    }
+}
+
+/// A table whose entries stay in the order of the file.
+#[derive(Debug)]
+pub(crate) struct Ordered<T>(pub(crate) Vec<(String, T)>);
+
+impl<T> Default for Ordered<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Ordered<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Entries<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Entries<T> {
+            type Value = Ordered<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a table")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut entries = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    entries.push(entry);
+                }
+                Ok(Ordered(entries))
+            }
+        }
+        deserializer.deserialize_map(Entries(PhantomData))
+    }
+}

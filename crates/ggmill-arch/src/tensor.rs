@@ -1,0 +1,336 @@
+//! Tensors: as a description writes them, and as a model has them.
+
+use ggmill_core::Shape;
+
+use crate::architecture::{condition, expression};
+use crate::computation::{Computation, ComputationTemplate};
+use crate::error::{Error, ErrorKind, Result, SubjectKind, quoted};
+use crate::expression::{Expression, Loop, Scope};
+use crate::operation::{Operation, OperationTemplate, resolve_shape};
+use crate::pattern::Template;
+use crate::resolve::Resolved;
+use crate::role::Role;
+use crate::schema::{RawGroup, RawSource, RawTensor};
+
+/// A tensor of a model: name, shape, role, and where its data come from.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct TensorSpec {
+    /// The name in the file.
+    pub name: String,
+    /// The dimensions in stored order.
+    pub shape: Shape,
+    /// What the tensor does.
+    pub role: Role,
+    /// Whether the model is incomplete without it.
+    pub required: bool,
+    /// Where its data come from.
+    pub origin: Origin,
+    /// Whether it stays F32 whatever type the file has. True of every tensor of at most one dimension.
+    pub keep_f32: bool,
+    /// The tensor that stands in for it when it is absent.
+    pub tied: Option<String>,
+    /// Tensors of the same group are written one after the other, in the order of the description, at the place where the last of all their sources stands in
+    /// the checkpoint.
+    pub together: Option<String>,
+}
+
+/// Where the data of a tensor come from.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Origin {
+    /// From the checkpoint: the first of these alternatives that is there.
+    Checkpoint(Vec<Source>),
+    /// From hyper-parameters alone.
+    Computed(Computation),
+}
+
+/// Tensors of the checkpoint, and the operations that make one tensor of the file from them.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Source {
+    /// Names in the checkpoint: one, or as many as the first operation joins, in their order.
+    pub names: Vec<String>,
+    /// What happens to them, first operation first. The first takes all tensors; when it does not join, there is one.
+    pub operations: Vec<Operation>,
+}
+
+impl Source {
+    /// The shape that comes out when tensors of these shapes, in the order of [`names`](Self::names), go in.
+    pub fn shape(&self, inputs: &[Shape]) -> Result<Shape> {
+        let mut shapes = inputs.to_vec();
+        for operation in &self.operations {
+            shapes = vec![operation.shape(&shapes)?];
+        }
+        match *shapes {
+            [shape] => Ok(shape),
+            _ => Err(Error::configuration(format!("expected one tensor, found {}", shapes.len()))),
+        }
+    }
+}
+
+impl TensorSpec {
+    /// The alternative that a checkpoint has, given which names it has, or nothing.
+    ///
+    /// Fails when an alternative is there in part (the error says what is missing), and when the tensor is required and no alternative is there. A computed
+    /// tensor has no alternatives.
+    pub fn source(&self, present: impl Fn(&str) -> bool) -> Result<Option<&Source>> {
+        let Origin::Checkpoint(sources) = &self.origin else { return Ok(None) };
+        let fault = |message: String| Err(Error::configuration(message).about(SubjectKind::Tensor, &self.name));
+        for source in sources {
+            let Some(there) = source.names.iter().find(|name| present(name)) else { continue };
+            return match source.names.iter().find(|name| !present(name)) {
+                Some(missing) => fault(format!("the checkpoint has {} but not {}", quoted(there), quoted(missing))),
+                None => Ok(Some(source)),
+            };
+        }
+        if !self.required {
+            return Ok(None);
+        }
+        let names: Vec<_> = sources.iter().filter_map(|source| source.names.first()).map(|name| quoted(name)).collect();
+        fault(format!("not in the checkpoint, looked for {}", names.join(", ")))
+    }
+}
+
+/// Tensors that share a loop and a condition.
+#[derive(Clone, Debug)]
+pub(crate) struct TensorGroup {
+    repeat: Option<Loop>,
+    when: Expression,
+    tensors: Vec<TensorTemplate>,
+}
+
+#[derive(Clone, Debug)]
+struct TensorTemplate {
+    name: Template,
+    shape: Vec<Expression>,
+    role: Role,
+    origin: OriginTemplate,
+    required: Expression,
+    when: Expression,
+    tied: Option<Template>,
+    keep_f32: Option<bool>,
+    together: Option<Template>,
+}
+
+#[derive(Clone, Debug)]
+enum OriginTemplate {
+    Checkpoint(Vec<SourceTemplate>),
+    Computed(ComputationTemplate),
+}
+
+#[derive(Clone, Debug)]
+struct SourceTemplate {
+    names: Vec<Template>,
+    repeat: Option<Loop>,
+    operations: Vec<OperationTemplate>,
+}
+
+/// Alternatives of one tensor, names of one alternative without its loop, operations of one alternative: at most so many each.
+const MOST_PARTS: usize = 32;
+
+/// How much of the limits is left while tensors are made.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    pub(crate) tensors: u64,
+    /// Of memory.
+    pub(crate) bytes: u64,
+}
+
+impl Budget {
+    fn tensor(&mut self) -> Result<()> {
+        self.take(size_of::<TensorSpec>())?;
+        self.tensors = self.tensors.checked_sub(1).ok_or_else(|| Error::new(ErrorKind::Limit, format!("more than {} tensors", Resolved::MOST_TENSORS)))?;
+        Ok(())
+    }
+
+    /// A template filled in.
+    fn name(&mut self, template: &Template, variables: &[(&str, u64)], choice: u32) -> Result<String> {
+        let name = template.fill(variables, choice);
+        self.take(name.len().saturating_add(size_of::<String>()))?;
+        Ok(name)
+    }
+
+    fn take(&mut self, bytes: usize) -> Result<()> {
+        let left = u64::try_from(bytes).ok().and_then(|bytes| self.bytes.checked_sub(bytes));
+        self.bytes = left.ok_or_else(|| Error::new(ErrorKind::Limit, format!("tensors and their names take more than {} bytes", Resolved::MOST_BYTES)))?;
+        Ok(())
+    }
+}
+
+impl TensorGroup {
+    pub(crate) fn understand(raw: &RawGroup, known: &dyn Fn(&str) -> bool) -> Result<Self> {
+        let repeat = raw.r#for.as_deref().map(Loop::parse).transpose()?;
+        if let Some(repeat) = &repeat {
+            repeat.check_names(known)?;
+        }
+        let variable = repeat.as_ref().map(|repeat| &*repeat.variable);
+        let known = |name: &str| known(name) || variable == Some(name);
+        let mut tensors = Vec::with_capacity(raw.tensor.0.len());
+        for (name, raw) in &raw.tensor.0 {
+            let tensor = TensorTemplate::understand(name, raw, variable, &known);
+            tensors.push(tensor.map_err(|error| error.about(SubjectKind::Tensor, name))?);
+        }
+        let when = condition(raw.when.as_ref(), &known)?;
+        Ok(Self { repeat, when, tensors })
+    }
+
+    pub(crate) fn resolve(&self, scope: &Scope<'_>, budget: &mut Budget, tensors: &mut Vec<TensorSpec>) -> Result<()> {
+        let Some(repeat) = &self.repeat else { return self.resolve_once(scope, budget, tensors) };
+        for value in repeat.range(scope, Resolved::MOST_TENSORS)? {
+            let variables = [(&*repeat.variable, value)];
+            self.resolve_once(&scope.with(&variables), budget, tensors)?;
+        }
+        Ok(())
+    }
+
+    fn resolve_once(&self, scope: &Scope<'_>, budget: &mut Budget, tensors: &mut Vec<TensorSpec>) -> Result<()> {
+        if !self.when.evaluate_bool(scope)? {
+            return Ok(());
+        }
+        for template in &self.tensors {
+            let spec = template.resolve(scope, budget).map_err(|error| error.about(SubjectKind::Tensor, template.name.text()))?;
+            tensors.extend(spec);
+        }
+        Ok(())
+    }
+}
+
+impl TensorTemplate {
+    fn understand(name: &str, raw: &RawTensor, variable: Option<&str>, known: &dyn Fn(&str) -> bool) -> Result<Self> {
+        let template = |text: &str| {
+            let template = Template::parse(text)?;
+            template.check_variables(&|name| variable == Some(name))?;
+            if template.choices() == 1 {
+                Ok(template)
+            } else {
+                Err(Error::description(format!("name {}: only names in the checkpoint have optional pieces", quoted(text))))
+            }
+        };
+        let role = Role::from_name(&raw.role).ok_or_else(|| Error::description(format!("there is no role {}", quoted(&raw.role))))?;
+        if raw.shape.len() > 4 {
+            return Err(Error::description(format!("a shape of {} dimensions, the limit is 4", raw.shape.len())));
+        }
+        let shape = raw.shape.iter().map(|dimension| expression(dimension, known)).collect::<Result<_>>().map_err(|error| error.at("shape"))?;
+        let origin = match &raw.compute {
+            Some(_) if !raw.from.is_empty() || !raw.operations.is_empty() => return Err(Error::description("expected either from or compute")),
+            Some(text) => {
+                let computation = ComputationTemplate::parse(text)?;
+                computation.check_names(known)?;
+                OriginTemplate::Computed(computation)
+            }
+            None if raw.from.len() > MOST_PARTS => return Err(Error::description(format!("more than {MOST_PARTS} alternatives"))),
+            None if raw.from.is_empty() => return Err(Error::description("expected from or compute")),
+            None => {
+                let sources = raw.from.iter().map(|source| SourceTemplate::understand(source, &raw.operations, variable, known));
+                OriginTemplate::Checkpoint(sources.collect::<Result<_>>().map_err(|error| error.at("from"))?)
+            }
+        };
+        let required = raw.required.as_ref().map(|required| expression(required, known)).transpose().map_err(|error| error.at("required"))?;
+        Ok(Self {
+            name: template(name)?,
+            shape,
+            role,
+            origin,
+            required: required.unwrap_or_else(|| Expression::bool(true)),
+            when: condition(raw.when.as_ref(), known)?,
+            tied: raw.tied.as_deref().map(template).transpose()?,
+            keep_f32: raw.keep_f32,
+            together: raw.together.as_deref().map(template).transpose()?,
+        })
+    }
+
+    fn resolve(&self, scope: &Scope<'_>, budget: &mut Budget) -> Result<Option<TensorSpec>> {
+        if !self.when.evaluate_bool(scope)? {
+            return Ok(None);
+        }
+        budget.tensor()?;
+        let shape = resolve_shape(&self.shape, scope).map_err(|error| error.at("shape"))?;
+        let origin = match &self.origin {
+            OriginTemplate::Checkpoint(sources) => {
+                let mut alternatives = Vec::with_capacity(sources.len());
+                for source in sources {
+                    source.resolve(scope, budget, &mut alternatives).map_err(|error| error.at("from"))?;
+                }
+                Origin::Checkpoint(alternatives)
+            }
+            OriginTemplate::Computed(computation) => Origin::Computed(computation.resolve(scope)?),
+        };
+        let mut fill = |template: &Template| budget.name(template, scope.variables(), 0);
+        Ok(Some(TensorSpec {
+            name: fill(&self.name)?,
+            keep_f32: self.keep_f32.unwrap_or(false) || shape.dimensions().len() <= 1,
+            shape,
+            role: self.role,
+            required: self.required.evaluate_bool(scope)?,
+            origin,
+            tied: self.tied.as_ref().map(&mut fill).transpose()?,
+            together: self.together.as_ref().map(fill).transpose()?,
+        }))
+    }
+}
+
+impl SourceTemplate {
+    fn understand(raw: &RawSource, operations: &[String], variable: Option<&str>, known: &dyn Fn(&str) -> bool) -> Result<Self> {
+        let (names, repeat, operations) = match raw {
+            RawSource::Name(name) => (vec![name], None, operations),
+            RawSource::Table(table) => {
+                let names: Vec<_> = table.name.iter().chain(&table.names).collect();
+                (names, table.r#for.as_deref().map(Loop::parse).transpose()?, table.operations.as_deref().unwrap_or(operations))
+            }
+        };
+        if let Some(repeat) = &repeat {
+            repeat.check_names(known)?;
+        }
+        let inner = repeat.as_ref().map(|repeat| &*repeat.variable);
+        let mut templates = Vec::with_capacity(names.len());
+        for name in names {
+            let template = Template::parse(name)?;
+            template.check_variables(&|name| variable == Some(name) || inner == Some(name))?;
+            templates.push(template);
+        }
+        let operations: Vec<_> = operations.iter().map(|operation| OperationTemplate::parse(operation)).collect::<Result<_>>()?;
+        for operation in &operations {
+            operation.check_names(known)?;
+        }
+        let several = templates.len() > 1 || repeat.is_some();
+        if templates.is_empty() || several != operations.first().is_some_and(OperationTemplate::joins) {
+            return Err(Error::description("expected one name, or several and stack or concat as the first operation"));
+        }
+        if operations.len() > MOST_PARTS || templates.len() > MOST_PARTS {
+            return Err(Error::description(format!("more than {MOST_PARTS} names or operations")));
+        }
+        if operations.iter().skip(1).any(OperationTemplate::joins) {
+            return Err(Error::description("only the first operation can join tensors"));
+        }
+        Ok(Self { names: templates, repeat, operations })
+    }
+
+    /// Appends one source for each choice of optional pieces.
+    fn resolve(&self, scope: &Scope<'_>, budget: &mut Budget, sources: &mut Vec<Source>) -> Result<()> {
+        let operations = self.operations.iter().map(|operation| operation.resolve(scope)).collect::<Result<Vec<_>>>()?;
+        let range = self.repeat.as_ref().map(|repeat| repeat.range(scope, Resolved::MOST_TENSORS)).transpose()?;
+        for choice in 0..self.names.iter().map(Template::choices).max().unwrap_or(1) {
+            budget.take(size_of::<Source>().saturating_add(size_of_val(&*operations)))?;
+            let mut names = Vec::new();
+            match (&self.repeat, &range) {
+                (Some(repeat), Some(range)) => {
+                    for value in range.clone() {
+                        let variables: Vec<_> = scope.variables().iter().copied().chain([(&*repeat.variable, value)]).collect();
+                        self.fill(&variables, choice, budget, &mut names)?;
+                    }
+                }
+                _ => self.fill(scope.variables(), choice, budget, &mut names)?,
+            }
+            sources.push(Source { names, operations: operations.clone() });
+        }
+        Ok(())
+    }
+
+    fn fill(&self, variables: &[(&str, u64)], choice: u32, budget: &mut Budget, names: &mut Vec<String>) -> Result<()> {
+        for template in &self.names {
+            names.push(budget.name(template, variables, choice)?);
+        }
+        Ok(())
+    }
+}

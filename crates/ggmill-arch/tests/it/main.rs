@@ -1,0 +1,15 @@
+//! Descriptions through their public door: against the reference, on configurations that are wrong, and as a user writes them.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test stops where something is missing")]
+
+mod hostile;
+mod llama;
+mod reference;
+mod user_file;
+
+use ggmill_arch::Architecture;
+
+/// The description under test.
+fn llama() -> &'static Architecture {
+    Architecture::builtin("llama").unwrap()
+}

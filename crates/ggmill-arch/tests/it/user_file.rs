@@ -1,0 +1,110 @@
+//! Descriptions a user writes, shaped by what other architectures need.
+
+use ggmill_arch::{Architecture, Catalogue, KeyValue, Operation, Origin, Role};
+use ggmill_core::Shape;
+use serde_json::json;
+
+/// A state-space model: other names, sizes that are derived, a decay that is computed from what is stored, a convolution that is squeezed.
+const SSM: &str = r#"
+schema = "ggmill.architecture/1"
+name = "mamba"
+title = "Mamba"
+
+[[checkpoint]]
+classes = ["MambaForCausalLM"]
+
+[parameters]
+embedding_length = { type = "int", from = ["hidden_size", "d_model"] }
+block_count = { type = "int", from = ["n_layer"] }
+inner = { type = "int", from = ["intermediate_size", "d_inner"], default = "2 * embedding_length" }
+state = { type = "int", from = ["state_size"], default = 16 }
+kernel = { type = "int", from = ["conv_kernel"], default = 4 }
+rank = { type = "int", from = ["time_step_rank"], default = "div_ceil(embedding_length, 16)" }
+
+[keys]
+"context_length" = { type = "u32", value = 1048576 }
+"ssm.time_step_rank" = { type = "u32", value = "rank" }
+"general.file_type" = { type = "u32" }
+
+[[tensors]]
+for = "bid in 0..block_count"
+[tensors.tensor]
+"blk.{bid}.ssm_a" = { shape = ["state", "inner"], role = "ssm.a", keep_f32 = true, from = ["backbone.layers.{bid}.mixer.A_log"], operations = ["neg_exp"] }
+"blk.{bid}.ssm_conv1d.weight" = { shape = ["kernel", "inner"], role = "ssm.conv", keep_f32 = true, from = ["backbone.layers.{bid}.mixer.conv1d.weight"], operations = ["reshape(kernel, inner)"] }
+"#;
+
+/// Lists with one value per block, fused matrices taken apart and put together, norms with an offset.
+const PER_BLOCK: &str = r#"
+schema = "ggmill.architecture/1"
+name = "uneven"
+title = "Uneven"
+
+[[checkpoint]]
+classes = ["LlamaForCausalLM"]
+
+[parameters]
+n_embd = { type = "int", from = ["dim"] }
+n_layer = { type = "int", from = ["layers"] }
+n_ff = { type = "int | [int]", from = ["ff"] }
+dense = { type = "int", from = ["first_dense"], default = 0 }
+
+[keys]
+"feed_forward_length" = { type = "u32 | [i32]", value = "n_ff" }
+
+[[tensors]]
+for = "il in dense..n_layer"
+when = "n_ff[il] > 0"
+[tensors.tensor]
+"blk.{il}.ffn_gate.weight" = { shape = ["n_embd", "n_ff[il]"], role = "ffn.gate", from = ["h.{il}.gate_up"], operations = ["slice(0, n_ff[il])"] }
+"blk.{il}.attn_qkv.weight" = { shape = ["n_embd", "3 * n_embd"], role = "attention.qkv", from = [{ names = ["h.{il}.q", "h.{il}.k", "h.{il}.v"], operations = ["concat"] }] }
+"blk.{il}.ffn_norm.weight" = { shape = ["n_embd"], role = "norm", from = ["h.{il}.norm"], operations = ["add(1)"] }
+"#;
+
+#[test]
+fn a_state_space_model_is_a_file() {
+    let architecture = Architecture::parse(SSM).unwrap();
+    let model = architecture.resolve(&json!({ "d_model": 100, "n_layer": 2 })).unwrap();
+    let keys: Vec<_> = model.keys().iter().map(|key| (&*key.name, key.value.clone())).collect();
+    let expected =
+        [("mamba.context_length", KeyValue::U32(1 << 20)), ("mamba.ssm.time_step_rank", KeyValue::U32(7)), ("general.file_type", KeyValue::FileType)];
+    assert_eq!(keys, expected);
+    let conv = model.tensor("blk.1.ssm_conv1d.weight").unwrap();
+    let Origin::Checkpoint(sources) = &conv.origin else { panic!() };
+    assert_eq!(sources[0].shape(&[Shape::from_row_major(&[200, 1, 4]).unwrap()]).unwrap(), conv.shape);
+    let a = model.tensor("blk.0.ssm_a").unwrap();
+    assert_eq!((a.role, a.keep_f32, a.shape.dimensions()), (Role::SSM_A, true, &[16, 200][..]));
+}
+
+#[test]
+fn blocks_may_differ() {
+    let architecture = Architecture::parse(PER_BLOCK).unwrap();
+    let model = architecture.resolve(&json!({ "dim": 8, "layers": 3, "ff": [16, 0, 32.0] })).unwrap();
+    assert_eq!(model.keys()[0].value, KeyValue::I32Array(vec![16, 0, 32]));
+    let names: Vec<_> = model.tensors().iter().map(|tensor| &*tensor.name).collect();
+    assert_eq!(names.len(), 6);
+    assert!(model.tensor("blk.1.ffn_gate.weight").is_none());
+    let gate = model.tensor("blk.2.ffn_gate.weight").unwrap();
+    let source = gate.source(|_| true).unwrap().unwrap();
+    assert_eq!(source.operations, [Operation::Slice { start: 0, len: 32 }]);
+    assert_eq!(source.shape(&[Shape::new(&[8, 64]).unwrap()]).unwrap(), gate.shape);
+    let qkv = model.tensor("blk.0.attn_qkv.weight").unwrap().source(|_| true).unwrap().unwrap();
+    assert_eq!((qkv.names.len(), qkv.shape(&[Shape::new(&[8, 8]).unwrap(); 3]).unwrap().dimensions()), (3, &[8, 24][..]));
+    assert_eq!(model.tensor("blk.0.ffn_norm.weight").unwrap().source(|_| true).unwrap().unwrap().operations, [Operation::Add(1.0)]);
+
+    // The same description where all blocks are alike.
+    let model = architecture.resolve(&json!({ "dim": 8, "layers": 3, "ff": 16, "first_dense": 2 })).unwrap();
+    assert_eq!(model.keys()[0].value, KeyValue::U32(16));
+    assert_eq!(model.tensors().len(), 3);
+    // A list that is too short names the tensor.
+    let error = architecture.resolve(&json!({ "dim": 8, "layers": 3, "ff": [1] })).unwrap_err();
+    assert_eq!(error.to_string(), "architecture \"uneven\": n_ff[il] > 0 asks for element 1 of 1");
+}
+
+#[test]
+fn a_users_description_goes_first() {
+    let config = json!({ "architectures": ["LlamaForCausalLM"] });
+    let catalogue = Catalogue::new().with(Architecture::parse(PER_BLOCK).unwrap()).with(Architecture::parse(SSM).unwrap());
+    assert_eq!(catalogue.for_checkpoint(&config).unwrap().name(), "uneven");
+    assert_eq!(catalogue.by_name("llama").unwrap().title(), "LLaMA, Mistral and Mixtral");
+    assert_eq!(catalogue.architectures().map(Architecture::name).collect::<Vec<_>>(), ["mamba", "uneven", "llama"]);
+}
