@@ -58,6 +58,7 @@ fn not_canonical(name: &str) -> Option<&'static str> {
         ("HEADER_EMPTY", "bytes behind a file without tensors"),
         ("KV_", "bytes behind a file without tensors"),
         ("TENSORS_", "bytes behind the last tensor, or offsets that are not aligned"),
+        ("DATA_SUCCESS", "padding that is not of zeros"),
         ("DATA_INCONSISTENT_ALIGN", "offsets that are not aligned"),
         ("trailing-bytes", "bytes behind the end"),
         ("odd-bools", "a bool is written as 0 or 1"),
