@@ -153,8 +153,14 @@ struct Facts<'a> {
 }
 
 impl<'a> Facts<'a> {
+    /// Bytes of the longest architecture name that keys are made of.
+    const LONGEST_NAME: usize = 256;
+    /// Elements of the longest array that is taken for one of values per block.
+    const MOST_BLOCKS: u64 = 1 << 16;
+
     fn of(metadata: Metadata<'a>) -> Self {
-        Self { metadata, architecture: metadata.str(keys::GENERAL_ARCHITECTURE).unwrap_or_default() }
+        let architecture = metadata.str(keys::GENERAL_ARCHITECTURE).ok().filter(|name| name.len() <= Self::LONGEST_NAME);
+        Self { metadata, architecture: architecture.unwrap_or_default() }
     }
 
     fn text(&self, key: &str) -> Option<LosslessStr<'a>> {
@@ -174,7 +180,8 @@ impl<'a> Facts<'a> {
         if let Some(number) = self.own_number(rest) {
             return Some(PerBlock::Same(number));
         }
-        let numbers = || Some(self.metadata.array(&self.own_key(rest)).ok()?.integers()?.filter_map(|number| u64::try_from(number).ok()));
+        let array = self.metadata.array(&self.own_key(rest)).ok().filter(|array| array.len() <= Self::MOST_BLOCKS)?;
+        let numbers = || Some(array.integers()?.filter_map(|number| u64::try_from(number).ok()));
         let (min, max) = (numbers()?.min()?, numbers()?.max()?);
         Some(if min == max { PerBlock::Same(min) } else { PerBlock::Varying { min, max } })
     }

@@ -51,7 +51,7 @@ pub(super) fn cut_middle(text: String, columns: usize) -> String {
     }
     let room = columns.saturating_sub(1);
     let head = beginning(&text, room / 3);
-    format!("{head}…{}", ending(&text, room - width(head)))
+    format!("{head}…{}", ending(&text, room.saturating_sub(width(head))))
 }
 
 /// Text filled up with spaces to a number of columns, on the right or on the left.
@@ -59,8 +59,15 @@ pub(super) struct Padded<'a>(pub(super) &'a str, pub(super) usize);
 
 impl fmt::Display for Padded<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let fill = self.1.saturating_sub(width(self.0));
-        if f.align() == Some(fmt::Alignment::Right) { write!(f, "{:fill$}{}", "", self.0) } else { write!(f, "{}{:fill$}", self.0, "") }
+        // Not by a width in the format: those end at 65,535 and panic beyond.
+        let fill = |f: &mut fmt::Formatter<'_>| (width(self.0)..self.1).try_for_each(|_| f.write_str(" "));
+        if f.align() == Some(fmt::Alignment::Right) {
+            fill(f)?;
+            f.write_str(self.0)
+        } else {
+            f.write_str(self.0)?;
+            fill(f)
+        }
     }
 }
 

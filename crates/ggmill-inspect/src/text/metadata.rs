@@ -81,7 +81,7 @@ impl Columns {
         if room < NARROW {
             value_type = 0;
         }
-        let key = key.min(room * 9 / 20);
+        let key = key.min(room.saturating_mul(9) / 20);
         let before = key + 2 + if value_type > 0 { value_type + 2 } else { 0 };
         Ok(Self { key, value_type, value: room.saturating_sub(before).max(12) })
     }

@@ -8,7 +8,8 @@ use ggmill_testdata::corpus;
 
 use crate::support::{json_text, shown, strings};
 
-const ESCAPES: &str = "\u{1b}[2J\u{1b}]0;owned\u{7}\u{9b}31m\r\n\t\u{8}\u{7f}\u{202e}\u{2066}\u{200b}\u{feff}\u{e0041}";
+const ESCAPES: &str =
+    "\u{1b}[2J\u{1b}]0;owned\u{7}\u{9b}31m\r\n\t\u{8}\u{7f}\u{202e}\u{2066}\u{200b}\u{feff}\u{e0041}\u{2601}\u{fe0f}\u{1f468}\u{200d}\u{1f469}";
 
 fn hostile() -> Gguf<Vec<u8>> {
     let mut file = FileBytes::v3(3, 8);
@@ -30,7 +31,7 @@ fn hostile() -> Gguf<Vec<u8>> {
 
 fn every_output(file: &Gguf<Vec<u8>>) -> Vec<String> {
     let mut outputs = vec![json_text(file, Arrays::Shortened), json_text(file, Arrays::Full)];
-    for width in [None, Some(0), Some(1), Some(20), Some(60), Some(200)] {
+    for width in [None, Some(0), Some(1), Some(20), Some(60), Some(200), Some(usize::MAX)] {
         for full in [false, true] {
             outputs.push(shown(file, ESCAPES, Options { width, full, ..Options::default() }));
         }
@@ -87,6 +88,7 @@ fn a_long_name_costs_its_own_line_only() {
         file.pair(format!("key{number}"), &Value::U8(0));
     }
     let file = Gguf::parse(file.into_bytes()).unwrap();
+    assert!(!shown(&file, "a", Options { width: Some(usize::MAX), ..Options::default() }).is_empty());
     for width in [None, Some(80)] {
         assert!(shown(&file, "a", Options { width, ..Options::default() }).len() < 120_000);
     }
