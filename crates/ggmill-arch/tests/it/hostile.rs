@@ -106,3 +106,46 @@ fn two_tensors_of_one_name_are_refused() {
     assert!(architecture.resolve(&json!({ "n": 1 })).is_ok());
     assert_eq!(architecture.resolve(&json!({ "n": 2 })).unwrap_err().to_string(), "architecture \"small\", tensor \"t\": stands twice in the model");
 }
+
+/// Numbers that look random and are the same every time (xorshift).
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 % u64::try_from(end.max(1)).unwrap()).unwrap()
+    }
+}
+
+#[test]
+fn a_damaged_description_gives_an_answer() {
+    const PIECES: [&str; 20] =
+        ["{", "}", "[", "]", "(", ")", "\"", "'", "..", "0", "9223372036854775807", " in ", "none", "bid", "/", "-", "*", "min(", "block_count", "\n"];
+    let whole = include_str!("../../data/llama.toml");
+    let config = json!({
+        "architectures": ["MixtralForCausalLM"], "hidden_size": 64, "intermediate_size": 172, "num_attention_heads": 8, "num_hidden_layers": 3,
+        "vocab_size": 512, "rope_scaling": { "rope_type": "yarn", "factor": 2, "original_max_position_embeddings": 7 },
+    });
+    let mut numbers = Numbers(0x9E37_79B9_7F4A_7C15);
+    let mut accepted = 0;
+    for _ in 0..3000 {
+        let mut text = whole.to_owned();
+        for _ in 0..=numbers.below(3) {
+            let start = numbers.below(text.len());
+            let end = (start + numbers.below(6)).min(text.len());
+            let piece = PIECES[numbers.below(PIECES.len())];
+            // The description is ASCII, so every place is one.
+            text.replace_range(start..end, piece);
+        }
+        if let Ok(architecture) = Architecture::parse(&text) {
+            accepted += 1;
+            if let Err(error) = architecture.resolve(&config) {
+                assert!(!error.to_string().is_empty());
+            }
+        }
+    }
+    // Damage in a comment or in a name changes little.
+    assert!(accepted > 100, "{accepted}");
+}

@@ -108,3 +108,22 @@ fn a_users_description_goes_first() {
     assert_eq!(catalogue.by_name("llama").unwrap().title(), "LLaMA, Mistral and Mixtral");
     assert_eq!(catalogue.architectures().map(Architecture::name).collect::<Vec<_>>(), ["mamba", "uneven", "llama"]);
 }
+
+#[test]
+fn the_example_of_the_documentation_works() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/formats/architecture.md");
+    // A published package has no docs folder.
+    let Ok(page) = std::fs::read_to_string(path) else { return };
+    let example = page.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+    let architecture = Architecture::parse(example).unwrap();
+    let config = json!({ "architectures": ["TinyForCausalLM"], "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 8, "num_key_value_heads": 2 });
+    let model = architecture.resolve(&config).unwrap();
+    assert_eq!((model.keys().len(), model.tensors().len()), (3, 4));
+    assert_eq!(model.tensor("blk.1.attn_k.weight").unwrap().shape.dimensions(), [64, 16]);
+    // The page lists every role.
+    for (role, _) in Role::ALL {
+        let name = role.name();
+        let short = name.split_once('.').map_or(name.to_owned(), |(_, last)| format!(".{last}`"));
+        assert!(page.contains(&format!("`{name}`")) || page.contains(&format!("`{short}")), "{name}");
+    }
+}
