@@ -2,7 +2,7 @@
 //!
 //! Each file under `tests/fixtures/reference` has a `config.json`, the names and row-major shapes of a checkpoint in the reference's order, and the keys and
 //! tensors of the file that `convert_hf_to_gguf.py` of llama-cpp-python 0.3.36 wrote as F16 (transformers 4.57.6, PyTorch 2.11.0; the step that reads the
-//! tokenizer left out). `tests/fixtures/make.py` made them. stories260K is a real checkpoint, the others have random weights.
+//! tokenizer left out). `tests/fixtures/make.py` made them. stories260K is a real checkpoint, the others have nothing but zeros for weights.
 
 use std::path::Path;
 
