@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::commands::{completions, inspect, man};
+use crate::commands::{completions, convert, inspect, man};
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
 
@@ -42,6 +42,7 @@ impl From<Color> for anstream::ColorChoice {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Inspect(inspect::Args),
+    Convert(convert::Args),
     Completions(completions::Args),
     Man(man::Args),
 }
@@ -50,6 +51,7 @@ impl Command {
     pub(crate) fn run(self, console: Console) -> Result<Status, Failure> {
         match self {
             Self::Inspect(args) => inspect::run(&args.into(), console),
+            Self::Convert(args) => convert::run(args, console),
             Self::Completions(args) => completions::run(&args, console),
             Self::Man(args) => man::run(&args, console),
         }

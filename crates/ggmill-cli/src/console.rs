@@ -61,6 +61,18 @@ impl Console {
         }
     }
 
+    /// Says something worth knowing about what was done.
+    pub(crate) fn note(self, message: impl fmt::Display) {
+        if !self.quiet {
+            self.remark("note", AnsiColor::Cyan, &message);
+        }
+    }
+
+    /// Whether progress is shown: to a person who looks at a terminal and did not ask for quiet.
+    pub(crate) fn shows_progress(self) -> bool {
+        !self.quiet && io::stderr().is_terminal()
+    }
+
     /// Says why the command failed, and what to do about it.
     pub(crate) fn error(self, failure: &Failure) {
         let Failure::Refused { message, hint } = failure else { return };

@@ -14,6 +14,7 @@ mod args;
 mod commands;
 mod console;
 mod outcome;
+mod progress;
 mod source;
 
 use console::Console;

@@ -1,7 +1,7 @@
 //! `ggmill inspect`: what is in a file.
 
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ggmill_inspect::{Glob, Selection, View, json, notices, text};
 
@@ -99,6 +99,12 @@ pub(crate) fn run(config: &Config, console: Console) -> Result<Status, Failure> 
         }
     }
     Ok(unmatched(&view, &config.selection, console))
+}
+
+/// The summary of a file that was just written.
+pub(crate) fn summarize(file: &Path, console: Console) -> Result<Status, Failure> {
+    let selection = Selection { metadata: false, tensors: false, ..Selection::default() };
+    run(&Config { file: file.to_owned(), alone: true, selection, full: false, format: Format::Text, shorten_tensors: true }, console)
 }
 
 fn warn(view: &View<'_>, console: Console) {

@@ -1,5 +1,6 @@
 //! The commands, each with its arguments and what it does with them.
 
 pub(crate) mod completions;
+pub(crate) mod convert;
 pub(crate) mod inspect;
 pub(crate) mod man;

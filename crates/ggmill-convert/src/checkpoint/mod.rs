@@ -41,3 +41,10 @@ pub struct SourceTensor {
     /// Its dimensions in stored order, fastest first: the reverse of what PyTorch prints.
     pub shape: Shape,
 }
+
+impl SourceTensor {
+    /// A tensor with this name, element type and shape.
+    pub fn new(name: impl Into<String>, ggml_type: GgmlType, shape: Shape) -> Self {
+        Self { name: name.into(), ggml_type, shape }
+    }
+}

@@ -77,7 +77,7 @@ impl Safetensors {
             let dimensions: Vec<u64> = info.shape.iter().map(|&dimension| dimension as u64).collect();
             let shape = Shape::from_row_major(&dimensions).map_err(|error| Error::caused(ErrorKind::Checkpoint, error).tensor(&name))?;
             self.places.push((self.files.len(), data_start + info.data_offsets.0 as u64));
-            self.tensors.push(SourceTensor { name, ggml_type, shape });
+            self.tensors.push(SourceTensor::new(name, ggml_type, shape));
         }
         self.files.push(file);
         Ok(())

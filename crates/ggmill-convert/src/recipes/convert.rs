@@ -12,6 +12,9 @@ use crate::rows::Step;
 /// The version of the quantization format that this and the reference write (`GGML_QNT_VERSION`).
 const QUANTIZATION_VERSION: u32 = 2;
 
+/// What a tensor becomes when its rows are no whole blocks of the type asked for, as in the reference.
+const FALLBACK: GgmlType = GgmlType::F16;
+
 /// What a conversion is to give.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -45,8 +48,9 @@ pub fn convert(checkpoint: &dyn Checkpoint, architecture: &Architecture, options
 
     let mut tensors = Vec::new();
     for assigned in assign(checkpoint, &resolved)? {
-        tensors.push(tensor(assigned, checkpoint, target, &mut notes)?);
+        tensors.push(tensor(assigned, checkpoint, target)?);
     }
+    notes.extend(fallback_note(&tensors, target));
 
     let (label, parameters) = size_label(tensors.iter().map(|tensor| (&*tensor.name, &tensor.shape)));
     let mut general = General::of(checkpoint.config(), checkpoint.name(), parameters);
@@ -122,7 +126,7 @@ fn assign<'r>(checkpoint: &dyn Checkpoint, resolved: &'r Resolved<'_>) -> Result
 }
 
 /// One tensor of the recipe: its shape held against its sources, its type, and its operations as steps.
-fn tensor(assigned: Assigned<'_>, checkpoint: &dyn Checkpoint, target: GgmlType, notes: &mut Vec<String>) -> Result<RecipeTensor> {
+fn tensor(assigned: Assigned<'_>, checkpoint: &dyn Checkpoint, target: GgmlType) -> Result<RecipeTensor> {
     let Assigned { spec, source, numbers } = assigned;
     let inputs: Vec<Shape> = numbers.iter().map(|&number| checkpoint.tensors()[number].shape).collect();
     let shape = source.shape(&inputs).map_err(|error| Error::caused(ErrorKind::Checkpoint, error).tensor(&spec.name))?;
@@ -142,12 +146,18 @@ fn tensor(assigned: Assigned<'_>, checkpoint: &dyn Checkpoint, target: GgmlType,
     let ggml_type = match target {
         _ if spec.keep_f32 => GgmlType::F32,
         target if fits(target, &spec.shape) => target,
-        target => {
-            notes.push(format!("{}: rows of {} are no whole blocks of {target}, so it is F16", spec.name, spec.shape.row_len()));
-            GgmlType::F16
-        }
+        _ => FALLBACK,
     };
     Ok(RecipeTensor { name: spec.name.clone(), ggml_type, shape: spec.shape, sources: numbers, steps })
+}
+
+/// Says which tensors could not have the type asked for.
+fn fallback_note(tensors: &[RecipeTensor], target: GgmlType) -> Option<String> {
+    const NAMED: usize = 3;
+    let names: Vec<&str> = tensors.iter().filter(|tensor| !fits(target, &tensor.shape) && tensor.ggml_type == FALLBACK).map(|tensor| &*tensor.name).collect();
+    let more = names.len().checked_sub(NAMED).filter(|&more| more > 0).map(|more| format!(" and {more} more")).unwrap_or_default();
+    let first = names.get(..NAMED).unwrap_or(&names).join(", ");
+    (!names.is_empty()).then(|| format!("{FALLBACK} where rows are no whole blocks of {target}: {first}{more}"))
 }
 
 fn fits(ggml_type: GgmlType, shape: &Shape) -> bool {

@@ -1,0 +1,149 @@
+//! Checkpoints in shards, broken ones, and hostile ones.
+
+use std::fs;
+use std::ops::ControlFlow;
+
+use ggmill_convert::{ErrorKind, run};
+use ggmill_core::{FileType, Gguf};
+use ggmill_testdata::real;
+use serde_json::json;
+
+use crate::support::{converted, folder, plan, safetensors, stories_tensors};
+
+fn failure(weights: &[u8], file_type: FileType) -> (ErrorKind, String) {
+    let folder = folder(weights);
+    let error = converted(folder.path(), file_type).unwrap_err();
+    let message = error.to_string().replace(folder.path().to_str().unwrap(), "DIR");
+    assert!(!message.chars().any(char::is_control), "{message:?}");
+    (error.kind(), message)
+}
+
+/// Cut into three files with an index; the result is that of the whole but for the order of tensors, which follows the files.
+#[test]
+fn shards_with_an_index_are_one_checkpoint() {
+    let tensors = stories_tensors();
+    let folder = folder(&[]);
+    fs::remove_file(folder.path().join("model.safetensors")).unwrap();
+    let mut map = serde_json::Map::new();
+    for (number, part) in tensors.chunks(tensors.len().div_ceil(3)).enumerate() {
+        let name = format!("model-{:05}-of-00003.safetensors", number + 1);
+        fs::write(folder.path().join(&name), safetensors(part)).unwrap();
+        map.extend(part.iter().map(|tensor| (tensor.0.clone(), json!(name))));
+    }
+    let index = folder.path().join("model.safetensors.index.json");
+    fs::write(&index, json!({ "weight_map": map }).to_string()).unwrap();
+
+    let whole = converted(&real("stories260K"), FileType::F16).unwrap();
+    let parts = converted(folder.path(), FileType::F16).unwrap();
+    let (whole, parts) = (Gguf::parse(&whole).unwrap(), Gguf::parse(&parts).unwrap());
+    assert_eq!(whole.tensors().len(), parts.tensors().len());
+    for tensor in whole.tensors() {
+        let other = parts.tensor(tensor.name().to_str().unwrap()).unwrap();
+        assert!(other.data().unwrap() == tensor.data().unwrap(), "{}", tensor.name());
+    }
+
+    // A shard that is gone is named.
+    let shard = folder.path().join("model-00002-of-00003.safetensors");
+    let bytes = fs::read(&shard).unwrap();
+    fs::remove_file(&shard).unwrap();
+    assert!(converted(folder.path(), FileType::F16).unwrap_err().to_string().contains("model-00002-of-00003.safetensors"));
+    fs::write(&shard, bytes).unwrap();
+
+    // An index that lies is not believed.
+    let mut lying = map.clone();
+    lying.insert("model.norm.weight".into(), json!("model-00001-of-00003.safetensors"));
+    fs::write(&index, json!({ "weight_map": lying }).to_string()).unwrap();
+    let error = converted(folder.path(), FileType::F16).unwrap_err();
+    assert!(error.to_string().starts_with("tensor \"model.norm.weight\": the index says"), "{error}");
+
+    // Nor does it lead out of the folder.
+    for path in ["../model.safetensors", "/etc/passwd", "..", "a/b", "C:x"] {
+        fs::write(&index, json!({ "weight_map": { "x": path } }).to_string()).unwrap();
+        let error = converted(folder.path(), FileType::F16).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Checkpoint);
+        assert!(error.to_string().contains("is not in a plain file name"), "{error}");
+    }
+}
+
+#[test]
+fn a_tensor_too_many_or_too_few_is_named() {
+    let mut tensors = stories_tensors();
+    tensors.push(("model.layers.0.mystery.weight".into(), "F32", vec![1], vec![0; 4]));
+    let (kind, message) = failure(&safetensors(&tensors), FileType::F32);
+    assert_eq!(kind, ErrorKind::Architecture);
+    assert!(message.starts_with("tensor \"model.layers.0.mystery.weight\": "), "{message}");
+
+    tensors.pop();
+    tensors.retain(|tensor| tensor.0 != "model.layers.3.mlp.up_proj.weight");
+    let (kind, message) = failure(&safetensors(&tensors), FileType::F32);
+    assert_eq!(kind, ErrorKind::Checkpoint);
+    assert!(message.contains("blk.3.ffn_up.weight") && message.contains("model.layers.3.mlp.up_proj.weight"), "{message}");
+}
+
+#[test]
+fn a_shape_must_be_what_the_configuration_says() {
+    let mut tensors = stories_tensors();
+    let tensor = tensors.iter_mut().find(|tensor| tensor.0 == "model.layers.1.self_attn.k_proj.weight").unwrap();
+    tensor.2 = vec![64, 32];
+    let (kind, message) = failure(&safetensors(&tensors), FileType::F32);
+    assert_eq!(kind, ErrorKind::Checkpoint);
+    assert!(message.contains("blk.1.attn_k.weight"), "{message}");
+}
+
+#[test]
+fn what_a_type_cannot_hold_is_found_before_anything_is_kept() {
+    let mut tensors = stories_tensors();
+    let tensor = tensors.iter_mut().find(|tensor| tensor.0 == "model.layers.2.mlp.gate_proj.weight").unwrap();
+    tensor.3[(5 * 64 + 7) * 4..][..4].copy_from_slice(&f32::NAN.to_le_bytes());
+    let weights = safetensors(&tensors);
+    let (kind, message) = failure(&weights, FileType::Q8_0);
+    assert_eq!(kind, ErrorKind::NonFinite);
+    assert_eq!(message, "tensor \"blk.2.ffn_gate.weight\": row 5, column 7 is not finite, Q8_0 cannot hold it");
+    // Plain floats can.
+    assert!(converted(folder(&weights).path(), FileType::F16).is_ok());
+}
+
+#[test]
+fn broken_safetensors_are_refused_with_words() {
+    let whole = fs::read(real("stories260K/model.safetensors")).unwrap();
+    for (weights, words) in [
+        (vec![], "0 bytes, expected a safetensors file"),
+        (whole[..100].to_vec(), "the header says it has"),
+        (whole[..500_000].to_vec(), "an incomplete download?"),
+        ([&u64::MAX.to_le_bytes()[..], b"{}"].concat(), "the header says it has 18446744073709551615 bytes"),
+        ([&2u64.to_le_bytes()[..], b"[]"].concat(), "the header is not one of safetensors"),
+        (b"<!DOCTYPE html><html>".to_vec(), "the header says it has"),
+    ] {
+        let (kind, message) = failure(&weights, FileType::F32);
+        assert_eq!(kind, ErrorKind::Checkpoint, "{message}");
+        assert!(message.starts_with("DIR/model.safetensors: ") && message.contains(words), "{message}");
+    }
+}
+
+#[test]
+fn hostile_tensor_names_are_shown_harmless() {
+    let mut tensors = stories_tensors();
+    tensors.push(("\u{1b}[2J\u{202e}".into(), "F32", vec![1], vec![0; 4]));
+    let (_, message) = failure(&safetensors(&tensors), FileType::F32);
+    assert!(message.contains(r"\u{1b}[2J\u{202e}"), "{message}");
+}
+
+#[test]
+fn a_tokenizer_is_not_left_out_unasked() {
+    let folder = folder(&safetensors(&stories_tensors()));
+    fs::write(folder.path().join("tokenizer.json"), "{}").unwrap();
+    assert_eq!(converted(folder.path(), FileType::F32).unwrap_err().kind(), ErrorKind::Unsupported);
+}
+
+#[test]
+fn a_run_can_be_stopped() {
+    let (checkpoint, plan) = plan(&real("stories260K"), FileType::F32).unwrap();
+    let mut told = 0;
+    let error = run(&plan, &checkpoint, Vec::new(), &mut |progress| {
+        assert!(progress.written <= progress.total);
+        told += 1;
+        if told == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })
+    .unwrap_err();
+    assert_eq!((error.kind(), told), (ErrorKind::Cancelled, 3));
+}

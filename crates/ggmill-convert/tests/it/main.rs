@@ -1,0 +1,8 @@
+//! Conversion through the public interface.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod checkpoints;
+mod memory;
+mod stories;
+mod support;

@@ -1,0 +1,58 @@
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use ggmill_arch::Catalogue;
+use ggmill_convert::{Checkpoint as _, ConvertOptions, Error, Plan, Safetensors, convert, run};
+use ggmill_core::FileType;
+use serde_json::{Value, json};
+
+pub(crate) fn plan(folder: &Path, file_type: FileType) -> Result<(Safetensors, Plan), Error> {
+    let checkpoint = Safetensors::open(folder)?;
+    let catalogue = Catalogue::new();
+    let architecture = catalogue.for_checkpoint(checkpoint.config()).expect("a known architecture");
+    let plan = convert(&checkpoint, architecture, &ConvertOptions::new(file_type))?.plan(&checkpoint)?;
+    Ok((checkpoint, plan))
+}
+
+pub(crate) fn converted(folder: &Path, file_type: FileType) -> Result<Vec<u8>, Error> {
+    let (checkpoint, plan) = plan(folder, file_type)?;
+    run(&plan, &checkpoint, Vec::new(), &mut |_| ControlFlow::Continue(()))
+}
+
+/// A safetensors file composed from its parts: name, dtype, shape, bytes.
+pub(crate) fn safetensors(tensors: &[(String, &str, Vec<u64>, Vec<u8>)]) -> Vec<u8> {
+    let mut header = serde_json::Map::new();
+    let mut data = Vec::new();
+    for (name, dtype, shape, bytes) in tensors {
+        let start = data.len();
+        data.extend_from_slice(bytes);
+        header.insert(name.clone(), json!({ "dtype": dtype, "shape": shape, "data_offsets": [start, data.len()] }));
+    }
+    let header = Value::Object(header).to_string();
+    [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &data].concat()
+}
+
+/// The tensors of the bundled checkpoint, taken apart.
+pub(crate) fn stories_tensors() -> Vec<(String, &'static str, Vec<u64>, Vec<u8>)> {
+    let bytes = std::fs::read(ggmill_testdata::real("stories260K/model.safetensors")).unwrap();
+    let header_len = usize::try_from(u64::from_le_bytes(bytes[..8].try_into().unwrap())).unwrap();
+    let header: Value = serde_json::from_slice(&bytes[8..8 + header_len]).unwrap();
+    let data = &bytes[8 + header_len..];
+    let tensors = header.as_object().unwrap().iter().filter(|(name, _)| *name != "__metadata__");
+    tensors
+        .map(|(name, info)| {
+            let number = |value: &Value| usize::try_from(value.as_u64().unwrap()).unwrap();
+            let (start, end) = (number(&info["data_offsets"][0]), number(&info["data_offsets"][1]));
+            let shape = info["shape"].as_array().unwrap().iter().map(|dimension| dimension.as_u64().unwrap()).collect();
+            (name.clone(), "F32", shape, data[start..end].to_vec())
+        })
+        .collect()
+}
+
+/// A folder with the bundled configuration and these weights.
+pub(crate) fn folder(weights: &[u8]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::copy(ggmill_testdata::real("stories260K/config.json"), folder.path().join("config.json")).unwrap();
+    std::fs::write(folder.path().join("model.safetensors"), weights).unwrap();
+    folder
+}
