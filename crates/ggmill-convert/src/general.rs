@@ -3,6 +3,7 @@
 //! The rules are those of the reference (`gguf` 0.19.0, `metadata.py` and `utility.py`), so that a file says the same whichever tool made it. A model card and
 //! `generation_config.json` are not read yet; `docs/exactness.md` lists what that leaves out.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use ggmill_core::{MetadataBuf, Shape, keys};
@@ -221,7 +222,7 @@ fn title(id: &str) -> String {
 }
 
 /// The size of a model in words, such as `260K`, `1.2B` or `8x7B`, from its tensors.
-pub(crate) fn size_label<'a>(tensors: impl Iterator<Item = (&'a str, &'a Shape)>) -> (Option<String>, u64) {
+pub(crate) fn size_label<'a>(tensors: impl Iterator<Item = (Cow<'a, str>, &'a Shape)>) -> (Option<String>, u64) {
     let (mut total, mut shared, mut expert, mut experts, mut expert_tensors) = (0u64, 0u64, 0u64, 0u64, 0u64);
     for (name, shape) in tensors {
         let elements = shape.elements();

@@ -10,7 +10,7 @@ mod recipes;
 mod rows;
 mod run;
 
-pub use checkpoint::{Checkpoint, Safetensors, SourceTensor};
+pub use checkpoint::{Checkpoint, GgufCheckpoint, Pretrained, Safetensors, SourceTensor};
 pub use error::{Error, ErrorKind, Result};
 pub use plan::Plan;
 pub use recipe::Recipe;

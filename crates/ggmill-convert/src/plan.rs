@@ -15,11 +15,18 @@ pub struct Plan {
 /// The work for one tensor: the same number as the tensor in the layout.
 #[derive(Clone, Debug)]
 pub(crate) struct Job {
-    pub(crate) sources: Vec<usize>,
-    pub(crate) map: RowMap,
-    pub(crate) from: GgmlType,
+    pub(crate) work: Work,
     pub(crate) to: GgmlType,
     pub(crate) shape: Shape,
+}
+
+/// Where the numbers of one tensor come from.
+#[derive(Clone, Debug)]
+pub(crate) enum Work {
+    /// From tensors of the checkpoint, of one type, along a map.
+    Gather { from: GgmlType, sources: Vec<usize>, map: RowMap },
+    /// From a computation: the values themselves.
+    Values(Vec<f32>),
 }
 
 impl Plan {

@@ -2,9 +2,9 @@
 
 use ggmill_core::{Builder, GgmlType, MetadataBuf, Shape};
 
-use crate::checkpoint::{Checkpoint, SourceTensor};
+use crate::checkpoint::{Checkpoint, GgufCheckpoint, SourceTensor};
 use crate::error::{Error, ErrorKind, Result};
-use crate::plan::{Job, Plan};
+use crate::plan::{Job, Plan, Work};
 use crate::rows::{RowMap, Step};
 
 /// Which tensors, under which names, through which operations, with which metadata. Every command that writes a model makes one and hands it to the same
@@ -19,15 +19,34 @@ pub struct Recipe {
 /// One tensor of the output.
 #[derive(Clone, Debug)]
 pub(crate) struct RecipeTensor {
-    pub(crate) name: String,
+    pub(crate) name: Vec<u8>,
     pub(crate) ggml_type: GgmlType,
     pub(crate) shape: Shape,
-    /// Numbers of the checkpoint's tensors it is made of: stacked along a new slowest dimension when there are several.
-    pub(crate) sources: Vec<usize>,
-    pub(crate) steps: Vec<Step>,
+    pub(crate) content: Content,
+}
+
+/// Where the numbers of a tensor come from.
+#[derive(Clone, Debug)]
+pub(crate) enum Content {
+    /// From these tensors of the checkpoint, by number, one behind the other along the slowest dimension, through these steps.
+    Gathered { sources: Vec<usize>, steps: Vec<Step> },
+    /// From a computation: the values themselves.
+    Values(Vec<f32>),
 }
 
 impl Recipe {
+    /// A model as it is: every key and every tensor of the file or set, in order. Other recipes for GGUF files begin here and change what they are about.
+    pub fn copy_of(checkpoint: &GgufCheckpoint) -> Result<Self> {
+        let metadata = MetadataBuf::copy_of(&checkpoint.metadata()).map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?;
+        let tensor = |(number, tensor): (usize, &SourceTensor)| RecipeTensor {
+            name: tensor.name.clone(),
+            ggml_type: tensor.ggml_type,
+            shape: tensor.shape,
+            content: Content::Gathered { sources: vec![number], steps: Vec::new() },
+        };
+        Ok(Self { metadata, tensors: checkpoint.tensors().iter().enumerate().map(tensor).collect(), notes: Vec::new() })
+    }
+
     /// The metadata of the file.
     pub fn metadata(&self) -> &MetadataBuf {
         &self.metadata
@@ -43,8 +62,9 @@ impl Recipe {
         let mut builder = Builder::new().metadata(self.metadata);
         let mut jobs = Vec::with_capacity(self.tensors.len());
         for tensor in self.tensors {
-            jobs.push(job(&tensor, checkpoint.tensors()).map_err(|error| error.tensor(&tensor.name))?);
             builder = builder.tensor(&tensor.name, tensor.ggml_type, tensor.shape);
+            let name = tensor.name.clone();
+            jobs.push(job(tensor, checkpoint.tensors()).map_err(|error| error.tensor(&name))?);
         }
         let layout = builder.plan().map_err(|error| Error::caused(ErrorKind::Misuse, error))?;
         Ok(Plan { layout, jobs, notes: self.notes })
@@ -52,20 +72,29 @@ impl Recipe {
 }
 
 /// The work one tensor takes, once its sources turn out to hold what the recipe says.
-fn job(tensor: &RecipeTensor, sources: &[SourceTensor]) -> Result<Job> {
-    let mut found = tensor.sources.iter().filter_map(|&number| sources.get(number));
+fn job(tensor: RecipeTensor, sources: &[SourceTensor]) -> Result<Job> {
+    let RecipeTensor { ggml_type: to, shape, content, .. } = tensor;
+    let work = match content {
+        Content::Values(values) if values.len() as u64 == shape.elements() => Work::Values(values),
+        Content::Values(values) => return Err(Error::new(ErrorKind::Misuse, format!("{} values, expected {}", values.len(), shape.elements()))),
+        Content::Gathered { sources: numbers, steps } => gather(numbers, steps, &shape, sources)?,
+    };
+    Ok(Job { work, to, shape })
+}
+
+fn gather(numbers: Vec<usize>, steps: Vec<Step>, shape: &Shape, sources: &[SourceTensor]) -> Result<Work> {
+    let mut found = numbers.iter().filter_map(|&number| sources.get(number));
     let Some(first) = found.next() else { return Err(Error::new(ErrorKind::Misuse, "has no source")) };
     if found.any(|other| other.shape != first.shape || other.ggml_type != first.ggml_type) {
-        return Err(Error::new(ErrorKind::Checkpoint, "is stacked from tensors of different shapes or types"));
+        return Err(Error::new(ErrorKind::Checkpoint, "is made of tensors of different shapes or types"));
     }
-    let elements = first.shape.elements().checked_mul(tensor.sources.len() as u64);
-    if elements != Some(tensor.shape.elements()) {
-        return Err(Error::new(ErrorKind::Checkpoint, format!("{:?} has shape {}, expected {}", first.name, first.shape, tensor.shape)));
+    if first.shape.elements().checked_mul(numbers.len() as u64) != Some(shape.elements()) {
+        return Err(Error::new(ErrorKind::Checkpoint, format!("{:?} has shape {}, expected {shape}", first.name(), first.shape)));
     }
     // The slowest dimension is the last in stored order; a scalar is one unit of one element.
     let units = first.shape.dimensions().last().copied().unwrap_or(1);
     let unit_len = first.shape.elements().checked_div(units).unwrap_or(0);
-    let map = RowMap::new(units, unit_len, tensor.steps.clone())
+    let map = RowMap::new(units, unit_len, steps)
         .ok_or_else(|| Error::new(ErrorKind::Checkpoint, format!("its {units} rows do not divide into the heads the configuration gives")))?;
-    Ok(Job { sources: tensor.sources.clone(), map, from: first.ggml_type, to: tensor.ggml_type, shape: tensor.shape })
+    Ok(Work::Gather { from: first.ggml_type, sources: numbers, map })
 }

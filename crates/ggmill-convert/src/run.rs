@@ -8,8 +8,8 @@ use rayon::iter::{IndexedParallelIterator as _, IntoParallelRefIterator as _, Pa
 
 use crate::checkpoint::Checkpoint;
 use crate::error::{Error, ErrorKind, Result};
-use crate::plan::{Job, Plan};
-use crate::rows::Run;
+use crate::plan::{Job, Plan, Work};
+use crate::rows::{RowMap, Run};
 
 /// Elements of a chunk, unless a single row is longer: 4 MiB as f32.
 const CHUNK: u64 = 1 << 20;
@@ -88,19 +88,26 @@ impl Job {
 
     /// The bytes of one chunk of output.
     fn make(&self, chunk: Chunk, checkpoint: &dyn Checkpoint) -> Result<Vec<u8>> {
-        let bytes = self.gather(chunk, checkpoint)?;
-        if self.from == self.to {
-            return Ok(bytes);
+        match &self.work {
+            Work::Values(values) => self.encode(&values[usize_of(chunk.start)?..usize_of(chunk.end)?], chunk),
+            Work::Gather { from, sources, map } => {
+                let bytes = Gather { from: *from, sources, map, checkpoint }.bytes(chunk)?;
+                if *from == self.to {
+                    return Ok(bytes);
+                }
+                let mut values = vec![0.0f32; usize_of(chunk.end - chunk.start)?];
+                quant::dequantize(*from, &bytes, &mut values).map_err(|error| Error::caused(ErrorKind::Unsupported, error))?;
+                drop(bytes);
+                self.encode(&values, chunk)
+            }
         }
-        let elements = usize_of(chunk.end - chunk.start)?;
-        let mut values = vec![0.0f32; elements];
-        quant::dequantize(self.from, &bytes, &mut values).map_err(quantized)?;
-        drop(bytes);
+    }
 
+    fn encode(&self, values: &[f32], chunk: Chunk) -> Result<Vec<u8>> {
         let mut out = vec![0; usize_of(bytes_of(self.to, chunk.end - chunk.start)?)?];
         // A type without blocks takes any stretch of a row as its row.
-        let row_len = if layout_of(self.to)?.elements == 1 { elements } else { usize_of(self.shape.row_len())? };
-        quant::quantize(self.to, &values, row_len, None, &mut out).map_err(|error| self.placed(&error, chunk, row_len))?;
+        let row_len = if layout_of(self.to)?.elements == 1 { values.len() } else { usize_of(self.shape.row_len())? };
+        quant::quantize(self.to, values, row_len, None, &mut out).map_err(|error| self.placed(&error, chunk, row_len))?;
         Ok(out)
     }
 
@@ -114,38 +121,47 @@ impl Job {
             _ => Error::new(ErrorKind::Misuse, error.to_string()),
         }
     }
+}
 
+/// Source tensors being gathered into one of the output.
+struct Gather<'a> {
+    from: GgmlType,
+    sources: &'a [usize],
+    map: &'a RowMap,
+    checkpoint: &'a dyn Checkpoint,
+}
+
+impl Gather<'_> {
     /// The source bytes that a chunk of output is made of, in the output's order.
-    fn gather(&self, chunk: Chunk, checkpoint: &dyn Checkpoint) -> Result<Vec<u8>> {
+    fn bytes(&self, chunk: Chunk) -> Result<Vec<u8>> {
         let runs = self.map.runs(chunk.start, chunk.end);
         let mut out = vec![0; usize_of(bytes_of(self.from, chunk.end - chunk.start)?)?];
-        if let Some(span) = Span::worth_reading_whole(&runs) {
-            return self.gather_from(&span, &runs, checkpoint, out);
-        }
+        let span = Span::worth_reading_whole(&runs);
+        let whole = span.as_ref().map(|span| self.read_whole(span)).transpose()?;
         let mut rest = &mut out[..];
         for run in runs {
             let (this, next) = rest.split_at_mut(usize_of(bytes_of(self.from, run.len)?)?);
-            checkpoint.read(self.source(run.source)?, bytes_of(self.from, run.start)?, this)?;
+            match (&span, &whole) {
+                (Some(span), Some(whole)) => {
+                    let from = usize_of(bytes_of(self.from, run.start - span.start)?)?;
+                    this.copy_from_slice(&whole[from..from + this.len()]);
+                }
+                _ => self.read(run.source, run.start, this)?,
+            }
             rest = next;
         }
         Ok(out)
     }
 
-    fn gather_from(&self, span: &Span, runs: &[Run], checkpoint: &dyn Checkpoint, mut out: Vec<u8>) -> Result<Vec<u8>> {
+    fn read_whole(&self, span: &Span) -> Result<Vec<u8>> {
         let mut whole = vec![0; usize_of(bytes_of(self.from, span.end - span.start)?)?];
-        checkpoint.read(self.source(span.source)?, bytes_of(self.from, span.start)?, &mut whole)?;
-        let mut rest = &mut out[..];
-        for run in runs {
-            let (this, next) = rest.split_at_mut(usize_of(bytes_of(self.from, run.len)?)?);
-            let from = usize_of(bytes_of(self.from, run.start - span.start)?)?;
-            this.copy_from_slice(&whole[from..from + this.len()]);
-            rest = next;
-        }
-        Ok(out)
+        self.read(span.source, span.start, &mut whole)?;
+        Ok(whole)
     }
 
-    fn source(&self, number: usize) -> Result<usize> {
-        self.sources.get(number).copied().ok_or_else(|| Error::new(ErrorKind::Misuse, "the map leads outside the sources"))
+    fn read(&self, source: usize, start: u64, out: &mut [u8]) -> Result<()> {
+        let number = self.sources.get(source).copied().ok_or_else(|| Error::new(ErrorKind::Misuse, "the map leads outside the sources"))?;
+        self.checkpoint.read(number, bytes_of(self.from, start)?, out)
     }
 }
 
@@ -180,8 +196,4 @@ fn bytes_of(ggml_type: GgmlType, elements: u64) -> Result<u64> {
 
 fn usize_of(number: u64) -> Result<usize> {
     usize::try_from(number).map_err(|_| Error::new(ErrorKind::Unsupported, "a row does not fit into memory"))
-}
-
-fn quantized(error: quant::Error) -> Error {
-    Error::caused(ErrorKind::Unsupported, error)
 }

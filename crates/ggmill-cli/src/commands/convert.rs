@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use ggmill_arch::{Architecture, Catalogue};
-use ggmill_convert::{Checkpoint as _, ConvertOptions, Plan, Safetensors};
+use ggmill_convert::{ConvertOptions, Plan, Pretrained as _, Safetensors};
 use ggmill_core::{FileType, PlannedTensor, RawStr};
 use ggmill_io::{FileSink, Overwrite};
 
@@ -75,7 +75,11 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
     let output = args.output.unwrap_or_else(|| default_output(checkpoint.name(), args.file_type));
     if args.dry_run {
         let mut out = console.text();
-        if args.json { json(&mut out, &plan, &output, false)? } else { table(&mut out, &plan, &output)? }
+        if args.json {
+            json(&mut out, &plan, &output, false)?;
+        } else {
+            table(&mut out, &plan, &output)?;
+        }
         out.flush()?;
         return Ok(tell(&plan, console));
     }

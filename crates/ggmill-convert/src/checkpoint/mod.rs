@@ -1,23 +1,31 @@
 //! Where weights come from: anything that lists tensors and hands out their bytes.
 //!
-//! Each kind of source is a file of this folder. What they have in common is the [`Checkpoint`] trait; a recipe and a run know nothing else of them.
+//! Each kind of source is a file of this folder. What they have in common is the [`Checkpoint`] trait; a plan and a run know nothing else of them.
 
+mod gguf;
 mod safetensors;
 
 use std::fmt::Debug;
 
-use ggmill_core::{GgmlType, Shape};
+use ggmill_core::{GgmlType, RawStr, Shape};
 
 use crate::error::Result;
 
+pub use self::gguf::GgufCheckpoint;
 pub use self::safetensors::Safetensors;
 
-/// A set of tensors with their bytes, and the hyper-parameters that came with them.
+/// A set of tensors with their bytes.
 pub trait Checkpoint: Debug + Sync {
-    /// The tensors, in the order in which they are converted.
+    /// The tensors, in the order in which they are written.
     fn tensors(&self) -> &[SourceTensor];
 
-    /// The hyper-parameters: the content of `config.json` for a Hugging Face checkpoint.
+    /// Fills `out` with the bytes of tensor `number` from byte `offset` of its data on. May be called from several threads at once.
+    fn read(&self, number: usize, offset: u64, out: &mut [u8]) -> Result<()>;
+}
+
+/// A checkpoint as a training framework leaves it: weights beside a configuration.
+pub trait Pretrained: Checkpoint {
+    /// The hyper-parameters: the content of `config.json`.
     fn config(&self) -> &serde_json::Value;
 
     /// The name people know the checkpoint by, where it has one: that of its folder.
@@ -25,17 +33,14 @@ pub trait Checkpoint: Debug + Sync {
 
     /// Whether files of a tokenizer lie beside the weights.
     fn has_tokenizer(&self) -> bool;
-
-    /// Fills `out` with the bytes of tensor `number` from byte `offset` of its data on. May be called from several threads at once.
-    fn read(&self, number: usize, offset: u64, out: &mut [u8]) -> Result<()>;
 }
 
 /// A tensor of a [`Checkpoint`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SourceTensor {
-    /// The name the checkpoint gives it.
-    pub name: String,
+    /// The name the checkpoint gives it: bytes, as a GGUF file may have any.
+    pub name: Vec<u8>,
     /// The type of its elements.
     pub ggml_type: GgmlType,
     /// Its dimensions in stored order, fastest first: the reverse of what PyTorch prints.
@@ -44,7 +49,12 @@ pub struct SourceTensor {
 
 impl SourceTensor {
     /// A tensor with this name, element type and shape.
-    pub fn new(name: impl Into<String>, ggml_type: GgmlType, shape: Shape) -> Self {
+    pub fn new(name: impl Into<Vec<u8>>, ggml_type: GgmlType, shape: Shape) -> Self {
         Self { name: name.into(), ggml_type, shape }
+    }
+
+    /// The name, fit to be shown.
+    pub fn name(&self) -> RawStr<'_> {
+        RawStr::new(&self.name)
     }
 }

@@ -6,7 +6,7 @@ use ggmill_io::RandomAccess;
 use safetensors::tensor::{Dtype, Metadata};
 use serde_json::Value;
 
-use crate::checkpoint::{Checkpoint, SourceTensor};
+use crate::checkpoint::{Checkpoint, Pretrained, SourceTensor};
 use crate::error::{Error, ErrorKind, Result};
 
 /// The largest header the format allows (safetensors, `MAX_HEADER_SIZE`).
@@ -97,16 +97,17 @@ impl Safetensors {
 
     /// The index and the shards must list the same tensors.
     fn hold_against(&self, index: &BTreeMap<String, String>, folder: &Path) -> Result<()> {
-        let present: BTreeMap<&str, &Path> = self.tensors.iter().zip(&self.places).map(|(tensor, place)| (&*tensor.name, self.files[place.0].path())).collect();
+        let present: BTreeMap<&[u8], &Path> =
+            self.tensors.iter().zip(&self.places).map(|(tensor, place)| (&*tensor.name, self.files[place.0].path())).collect();
         for (name, file) in index {
-            let message = match present.get(&**name) {
+            let message = match present.get(name.as_bytes()) {
                 Some(path) if **path == folder.join(file) => continue,
                 Some(path) => format!("the index says it is in {:?}, it is in {}", RawStr::from(&**file), shown(path)),
                 None => format!("the index says it is in {:?}, it is not there", RawStr::from(&**file)),
             };
             return Err(Error::new(ErrorKind::Checkpoint, message).tensor(name));
         }
-        match present.keys().find(|name| !index.contains_key(**name)) {
+        match present.keys().find(|name| !std::str::from_utf8(name).is_ok_and(|name| index.contains_key(name))) {
             Some(name) => Err(Error::new(ErrorKind::Checkpoint, "is in a shard and not in the index").tensor(name)),
             None => Ok(()),
         }
@@ -118,6 +119,13 @@ impl Checkpoint for Safetensors {
         &self.tensors
     }
 
+    fn read(&self, number: usize, offset: u64, out: &mut [u8]) -> Result<()> {
+        let &(file, start) = self.places.get(number).ok_or_else(|| Error::new(ErrorKind::Misuse, "no tensor has this number"))?;
+        Ok(self.files[file].read_at(start.saturating_add(offset), out)?)
+    }
+}
+
+impl Pretrained for Safetensors {
     fn config(&self) -> &Value {
         &self.config
     }
@@ -128,11 +136,6 @@ impl Checkpoint for Safetensors {
 
     fn has_tokenizer(&self) -> bool {
         self.has_tokenizer
-    }
-
-    fn read(&self, number: usize, offset: u64, out: &mut [u8]) -> Result<()> {
-        let &(file, start) = self.places.get(number).ok_or_else(|| Error::new(ErrorKind::Misuse, "no tensor has this number"))?;
-        Ok(self.files[file].read_at(start.saturating_add(offset), out)?)
     }
 }
 

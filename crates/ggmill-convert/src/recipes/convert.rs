@@ -1,12 +1,10 @@
-use std::collections::BTreeMap;
+use ggmill_arch::{Architecture, Assigned, Operation, Origin, Source, TensorSpec};
+use ggmill_core::{FileType, GgmlType, MetadataBuf, RawStr, Shape, keys};
 
-use ggmill_arch::{Architecture, Operation, Origin, Resolved, Source, TensorSpec};
-use ggmill_core::{FileType, GgmlType, MetadataBuf, Shape, keys};
-
-use crate::checkpoint::Checkpoint;
+use crate::checkpoint::{Checkpoint, Pretrained};
 use crate::error::{Error, ErrorKind, Result};
 use crate::general::{General, size_label};
-use crate::recipe::{Recipe, RecipeTensor};
+use crate::recipe::{Content, Recipe, RecipeTensor};
 use crate::rows::Step;
 
 /// The version of the quantization format that this and the reference write (`GGML_QNT_VERSION`).
@@ -38,7 +36,7 @@ impl ConvertOptions {
 ///
 /// Tensors keep the order of the checkpoint; one that is made of several stands where the last of them stood. Fails when a required tensor is missing, one is
 /// there that the architecture does not know, or a shape is not what the hyper-parameters say.
-pub fn convert(checkpoint: &dyn Checkpoint, architecture: &Architecture, options: &ConvertOptions) -> Result<Recipe> {
+pub fn convert(checkpoint: &dyn Pretrained, architecture: &Architecture, options: &ConvertOptions) -> Result<Recipe> {
     if checkpoint.has_tokenizer() && !options.no_vocab {
         return Err(Error::new(ErrorKind::Unsupported, "the checkpoint has a tokenizer, and vocabularies are not converted yet"));
     }
@@ -46,13 +44,20 @@ pub fn convert(checkpoint: &dyn Checkpoint, architecture: &Architecture, options
     let resolved = architecture.resolve(checkpoint.config()).map_err(|error| Error::caused(ErrorKind::Architecture, error))?;
     let mut notes: Vec<String> = resolved.warnings().iter().map(ToString::to_string).collect();
 
+    // Names come from JSON here, so they are text.
+    let names: Vec<_> = checkpoint.tensors().iter().map(|tensor| String::from_utf8_lossy(&tensor.name)).collect();
+    let assignment = resolved.assign(&names).map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?;
+    if let Some(&unknown) = assignment.unknown.first() {
+        let message = format!("the description of {} has no tensor that comes from this name", architecture.name());
+        return Err(Error::new(ErrorKind::Architecture, message).tensor(&*names[unknown]));
+    }
     let mut tensors = Vec::new();
-    for assigned in assign(checkpoint, &resolved)? {
-        tensors.push(tensor(assigned, checkpoint, target)?);
+    for assigned in &assignment.tensors {
+        tensors.push(tensor(assigned, checkpoint, target).map_err(|error| error.tensor(&assigned.spec.name))?);
     }
     notes.extend(fallback_note(&tensors, target));
 
-    let (label, parameters) = size_label(tensors.iter().map(|tensor| (&*tensor.name, &tensor.shape)));
+    let (label, parameters) = size_label(tensors.iter().map(|tensor| (String::from_utf8_lossy(&tensor.name), &tensor.shape)));
     let mut general = General::of(checkpoint.config(), checkpoint.name(), parameters);
     general.size_label = general.size_label.or(label);
     general.name = options.name.clone().or(general.name);
@@ -80,59 +85,28 @@ fn target_type(file_type: FileType) -> Result<GgmlType> {
     })
 }
 
-/// A tensor of the file and the numbers of the checkpoint's tensors it is made of.
-struct Assigned<'r> {
-    spec: &'r TensorSpec,
-    source: &'r Source,
-    numbers: Vec<usize>,
-}
-
-/// Finds the sources of each tensor of the architecture that the checkpoint has, in the order in which they are written.
-fn assign<'r>(checkpoint: &dyn Checkpoint, resolved: &'r Resolved<'_>) -> Result<Vec<Assigned<'r>>> {
-    let present: BTreeMap<&str, usize> = checkpoint.tensors().iter().enumerate().map(|(number, tensor)| (&*tensor.name, number)).collect();
-    let mut used = vec![false; present.len()];
-    let mut assigned = Vec::new();
-    let mut group_ends: BTreeMap<&str, usize> = BTreeMap::new();
-    for spec in resolved.tensors() {
-        if let Origin::Computed(computation) = &spec.origin {
-            let message = format!("computing it ({}) is not there yet", computation.name());
-            return Err(Error::new(ErrorKind::Unsupported, message).tensor(&spec.name));
-        }
-        let source = spec.source(|name| present.contains_key(name)).map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?;
-        let Some(source) = source else { continue };
-        let numbers: Vec<usize> = source.names.iter().filter_map(|name| present.get(&**name).copied()).collect();
-        for &number in &numbers {
-            used[number] = true;
-        }
-        let last = numbers.iter().copied().max().unwrap_or(0);
-        if let Some(group) = &spec.together {
-            let end = group_ends.entry(group).or_insert(last);
-            *end = last.max(*end);
-        }
-        assigned.push(Assigned { spec, source, numbers });
-    }
-    let unknown = checkpoint.tensors().iter().zip(&used).find(|(tensor, used)| !**used && !resolved.architecture().ignores(&tensor.name));
-    if let Some((tensor, _)) = unknown {
-        let message = format!("the description of {} has no tensor that comes from this name", resolved.architecture().name());
-        return Err(Error::new(ErrorKind::Architecture, message).tensor(&tensor.name));
-    }
-    // Each stands where the last of its sources stood, a group where the last of all of them did. The sort keeps the order of the description within a group.
-    let place = |assigned: &Assigned<'_>| {
-        let group_end = assigned.spec.together.as_ref().and_then(|group| group_ends.get(&**group).copied());
-        group_end.or_else(|| assigned.numbers.iter().copied().max())
-    };
-    assigned.sort_by_key(place);
-    Ok(assigned)
-}
-
 /// One tensor of the recipe: its shape held against its sources, its type, and its operations as steps.
-fn tensor(assigned: Assigned<'_>, checkpoint: &dyn Checkpoint, target: GgmlType) -> Result<RecipeTensor> {
-    let Assigned { spec, source, numbers } = assigned;
-    let inputs: Vec<Shape> = numbers.iter().map(|&number| checkpoint.tensors()[number].shape).collect();
-    let shape = source.shape(&inputs).map_err(|error| Error::caused(ErrorKind::Checkpoint, error).tensor(&spec.name))?;
+fn tensor(assigned: &Assigned<'_>, checkpoint: &dyn Checkpoint, target: GgmlType) -> Result<RecipeTensor> {
+    let spec = assigned.spec;
+    let content = match (&spec.origin, assigned.source) {
+        (Origin::Computed(computation), _) => Content::Values(computation.values()),
+        (_, Some(source)) => gathered(spec, source, &assigned.positions, checkpoint)?,
+        (_, None) => return Err(Error::new(ErrorKind::Checkpoint, "has no source")),
+    };
+    let ggml_type = match target {
+        _ if spec.keep_f32 => GgmlType::F32,
+        target if fits(target, &spec.shape) => target,
+        _ => FALLBACK,
+    };
+    Ok(RecipeTensor { name: spec.name.clone().into_bytes(), ggml_type, shape: spec.shape, content })
+}
+
+fn gathered(spec: &TensorSpec, source: &Source, positions: &[usize], checkpoint: &dyn Checkpoint) -> Result<Content> {
+    let inputs: Vec<Shape> = positions.iter().map(|&number| checkpoint.tensors()[number].shape).collect();
+    let shape = source.shape(&inputs).map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?;
     if shape != spec.shape {
         let message = format!("{:?} gives shape {shape}, the configuration asks for {}", source.names[0], spec.shape);
-        return Err(Error::new(ErrorKind::Checkpoint, message).tensor(&spec.name));
+        return Err(Error::new(ErrorKind::Checkpoint, message));
     }
     let mut steps = Vec::new();
     for operation in &source.operations {
@@ -140,21 +114,17 @@ fn tensor(assigned: Assigned<'_>, checkpoint: &dyn Checkpoint, target: GgmlType)
             Operation::Permute { heads } => steps.push(Step::Permute { heads }),
             // Sources follow one another as they do in memory, and a new shape moves nothing.
             Operation::Stack | Operation::Reshape(_) => {}
-            _ => return Err(Error::new(ErrorKind::Unsupported, format!("the operation {} is not there yet", operation.name())).tensor(&spec.name)),
+            _ => return Err(Error::new(ErrorKind::Unsupported, format!("the operation {} is not there yet", operation.name()))),
         }
     }
-    let ggml_type = match target {
-        _ if spec.keep_f32 => GgmlType::F32,
-        target if fits(target, &spec.shape) => target,
-        _ => FALLBACK,
-    };
-    Ok(RecipeTensor { name: spec.name.clone(), ggml_type, shape: spec.shape, sources: numbers, steps })
+    Ok(Content::Gathered { sources: positions.to_vec(), steps })
 }
 
 /// Says which tensors could not have the type asked for.
 fn fallback_note(tensors: &[RecipeTensor], target: GgmlType) -> Option<String> {
     const NAMED: usize = 3;
-    let names: Vec<&str> = tensors.iter().filter(|tensor| !fits(target, &tensor.shape) && tensor.ggml_type == FALLBACK).map(|tensor| &*tensor.name).collect();
+    let is_fallback = |tensor: &&RecipeTensor| !fits(target, &tensor.shape) && tensor.ggml_type == FALLBACK;
+    let names: Vec<String> = tensors.iter().filter(is_fallback).map(|tensor| RawStr::new(&tensor.name).to_string()).collect();
     let more = names.len().checked_sub(NAMED).filter(|&more| more > 0).map(|more| format!(" and {more} more")).unwrap_or_default();
     let first = names.get(..NAMED).unwrap_or(&names).join(", ");
     (!names.is_empty()).then(|| format!("{FALLBACK} where rows are no whole blocks of {target}: {first}{more}"))

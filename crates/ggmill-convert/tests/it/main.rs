@@ -4,5 +4,6 @@
 
 mod checkpoints;
 mod memory;
+mod rewrite;
 mod stories;
 mod support;

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ggmill_arch::Architecture;
-use ggmill_convert::{Checkpoint, ConvertOptions, Result, SourceTensor, convert, run};
+use ggmill_convert::{Checkpoint, ConvertOptions, Pretrained, Result, SourceTensor, convert, run};
 use ggmill_core::{FileType, GgmlType, Shape, Sink};
 use serde_json::{Value, json};
 
@@ -45,6 +45,13 @@ impl Checkpoint for Zeros {
     fn tensors(&self) -> &[SourceTensor] {
         &self.tensors
     }
+    fn read(&self, _: usize, _: u64, out: &mut [u8]) -> Result<()> {
+        out.fill(0);
+        Ok(())
+    }
+}
+
+impl Pretrained for Zeros {
     fn config(&self) -> &Value {
         &self.config
     }
@@ -53,10 +60,6 @@ impl Checkpoint for Zeros {
     }
     fn has_tokenizer(&self) -> bool {
         false
-    }
-    fn read(&self, _: usize, _: u64, out: &mut [u8]) -> Result<()> {
-        out.fill(0);
-        Ok(())
     }
 }
 

@@ -2,7 +2,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use ggmill_arch::Catalogue;
-use ggmill_convert::{Checkpoint as _, ConvertOptions, Error, Plan, Safetensors, convert, run};
+use ggmill_convert::{ConvertOptions, Error, Plan, Pretrained as _, Safetensors, convert, run};
 use ggmill_core::FileType;
 use serde_json::{Value, json};
 
