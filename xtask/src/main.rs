@@ -1,2 +1,54 @@
-//! The project's own chores.
-fn main() {}
+//! The project's own chores, as `cargo xtask <chore>`.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a chore says what it does")]
+
+mod ci;
+mod fuzz;
+mod graph;
+mod peers;
+mod process;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::process::Done;
+
+/// The project's own chores
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Xtask {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Debug, Subcommand)]
+enum Chore {
+    /// Run the whole gate: tests, format, lints, documentation, crate graph, fuzz smoke
+    Ci(ci::Args),
+    /// Check which crate depends on which, and which may touch files, threads or the terminal
+    Graph,
+    /// Write the seeds of every fuzz target into fuzz/corpus
+    FuzzSeeds,
+    /// Run every fuzz target for a short while
+    FuzzSmoke(fuzz::Args),
+    /// Compare with other implementations, in a Python environment of their own
+    #[command(subcommand)]
+    Peers(peers::Peers),
+}
+
+fn main() -> ExitCode {
+    let done: Done = match Xtask::parse().chore {
+        Chore::Ci(args) => ci::run(&args),
+        Chore::Graph => graph::run(),
+        Chore::FuzzSeeds => fuzz::seeds(),
+        Chore::FuzzSmoke(args) => fuzz::smoke(&args),
+        Chore::Peers(peers) => peers.run(),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("error: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}

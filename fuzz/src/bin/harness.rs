@@ -1,6 +1,6 @@
 //! The fuzz targets on a stable toolchain: every seed, then random changes to seeds until the time is up. No coverage guides it.
 //!
-//! `harness seeds FOLDER` writes the seeds of every target into FOLDER/<target>; `harness run TARGET SECONDS [FOLDER]` runs one target.
+//! `harness targets` names them. `harness seeds FOLDER` writes the seeds of every target into FOLDER/<target>; `harness run TARGET SECONDS [FOLDER]` runs one target.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -14,10 +14,14 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let result = match arguments[..] {
+        ["targets"] => {
+            TARGETS.iter().for_each(|(name, _)| println!("{name}"));
+            Ok(())
+        }
         ["seeds", folder] => write_seeds(Path::new(folder)),
         ["run", target, seconds] => run(target, seconds, None),
         ["run", target, seconds, folder] => run(target, seconds, Some(Path::new(folder))),
-        _ => Err("usage: harness seeds FOLDER | harness run TARGET SECONDS [FOLDER]".to_owned()),
+        _ => Err("usage: harness targets | harness seeds FOLDER | harness run TARGET SECONDS [FOLDER]".to_owned()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,0 +1,47 @@
+//! The reader alone, on the bundled files: what does a change do to it?
+
+use divan::{Bencher, black_box, counter::BytesCount};
+use ggmill_core::{Decoder, Gguf, Limits};
+use ggmill_testdata::{REAL_GGUF, real};
+
+fn main() {
+    divan::main();
+}
+
+fn read(name: &str) -> Vec<u8> {
+    std::fs::read(real(name)).expect("a bundled file")
+}
+
+/// The whole file at hand.
+#[divan::bench(args = REAL_GGUF)]
+fn parse(bencher: Bencher<'_, '_>, name: &str) {
+    let file = read(name);
+    let header_len = Gguf::parse(file.as_slice()).expect("a good file").index().header_len();
+    bencher.counter(BytesCount::new(header_len)).bench(|| Gguf::parse(black_box(file.as_slice())).is_ok());
+}
+
+/// The file in pieces of 64 KiB.
+#[divan::bench(args = REAL_GGUF)]
+fn decode(bencher: Bencher<'_, '_>, name: &str) {
+    let file = read(name);
+    bencher.bench(|| {
+        let mut decoder = Decoder::new(Some(file.len() as u64), &Limits::default());
+        for piece in file.chunks(64 << 10) {
+            if decoder.feed(black_box(piece)).is_err() {
+                break;
+            }
+        }
+        decoder.finish().is_ok()
+    });
+}
+
+/// Every string of every array, decoded.
+#[divan::bench(args = REAL_GGUF)]
+fn strings(bencher: Bencher<'_, '_>, name: &str) {
+    let file = read(name);
+    let model = Gguf::parse(file.as_slice()).expect("a good file");
+    bencher.bench(|| {
+        let arrays = model.metadata().iter().filter_map(|pair| pair.value().ok()?.as_array());
+        arrays.filter_map(|array| array.strings()).flatten().flatten().map(|text| text.len() as u64).sum::<u64>()
+    });
+}

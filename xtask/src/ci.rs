@@ -1,0 +1,65 @@
+//! The whole gate. What passes here may be merged.
+
+use std::time::Instant;
+
+use crate::process::{Done, cargo, run as run_command};
+use crate::{fuzz, graph};
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// Leave out `cargo test`, for a caller who has run it
+    #[arg(long)]
+    no_tests: bool,
+}
+
+type Step = (&'static str, fn() -> Done);
+
+/// Runs every step, also after one has failed: whoever waits for it learns everything at once.
+pub(crate) fn run(args: &Args) -> Done {
+    let steps: [Step; 6] = [
+        ("tests", tests),
+        ("format", format),
+        ("lints", lints),
+        ("documentation", documentation),
+        ("crate graph", graph::run),
+        ("fuzz smoke", || fuzz::smoke(&fuzz::Args::default())),
+    ];
+    let mut failed = Vec::new();
+    for (name, step) in steps {
+        if args.no_tests && name == "tests" {
+            continue;
+        }
+        println!("\n== {name}");
+        let begin = Instant::now();
+        let done = step();
+        let seconds = begin.elapsed().as_secs();
+        match done {
+            Ok(()) => println!("== {name}: passed in {seconds} s"),
+            Err(message) => {
+                println!("== {name}: FAILED after {seconds} s: {message}");
+                failed.push(name);
+            }
+        }
+    }
+    if failed.is_empty() { Ok(()) } else { Err(format!("failed: {}", failed.join(", "))) }
+}
+
+fn tests() -> Done {
+    run_command(&mut cargo(&["test", "--workspace"]))
+}
+
+/// The workspace, and the two that are kept out of it.
+fn format() -> Done {
+    run_command(&mut cargo(&["fmt", "--all", "--check"]))?;
+    run_command(&mut cargo(&["fmt", "--check", "--manifest-path=fuzz/Cargo.toml"]))?;
+    run_command(&mut cargo(&["fmt", "--check", "--manifest-path=xtask/peers/candle/Cargo.toml"]))
+}
+
+fn lints() -> Done {
+    run_command(&mut cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-Dwarnings"]))?;
+    run_command(&mut cargo(&["clippy", "--manifest-path=fuzz/Cargo.toml", "--no-default-features", "--all-targets", "--locked", "--", "-Dwarnings"]))
+}
+
+fn documentation() -> Done {
+    run_command(cargo(&["doc", "--workspace", "--no-deps", "--locked"]).env("RUSTDOCFLAGS", "-Dwarnings"))
+}

@@ -1,0 +1,176 @@
+//! Who may depend on whom, and who may touch the world: the table of `docs/ARCHITECTURE.md` as data, held against the manifests and the sources.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::process::{Done, metadata, root};
+
+/// Every crate and the crates of this workspace it may depend on. What is not here is refused, so a new crate begins with a line.
+const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
+    ("ggmill-core", &[]),
+    ("ggmill-quant", &["ggmill-core"]),
+    ("ggmill-io", &["ggmill-core"]),
+    ("ggmill-arch", &["ggmill-core"]),
+    ("ggmill-check", &["ggmill-core", "ggmill-arch", "ggmill-quant"]),
+    ("ggmill-tokenizer", &["ggmill-core"]),
+    ("ggmill-convert", &["ggmill-core", "ggmill-quant", "ggmill-io", "ggmill-arch", "ggmill-tokenizer"]),
+    ("ggmill-inspect", &["ggmill-core", "ggmill-quant", "ggmill-arch"]),
+    ("ggmill", LIBRARIES),
+    ("ggmill-cli", LIBRARIES),
+    ("ggmill-testdata", &["ggmill-core"]),
+    ("ggmill-bench", LIBRARIES),
+    ("xtask", &[]),
+];
+
+/// The libraries that are published.
+const LIBRARIES: &[&str] =
+    &["ggmill-core", "ggmill-quant", "ggmill-io", "ggmill-arch", "ggmill-check", "ggmill-tokenizer", "ggmill-convert", "ggmill-inspect", "ggmill"];
+
+/// Crates without any dependency, of whoever.
+const NO_DEPENDENCIES: &[&str] = &["ggmill-core"];
+
+/// An effect on the world, the words in source code that betray it, and the libraries that may have it. Programs and unpublished crates may have them all.
+struct Effect {
+    name: &'static str,
+    words: &'static [&'static str],
+    may: &'static [&'static str],
+}
+
+const EFFECTS: &[Effect] = &[
+    Effect { name: "files", words: &["std::fs", "File::open", "OpenOptions", "memmap2", "tempfile::", "rustix::"], may: &["ggmill-io"] },
+    Effect { name: "threads", words: &["std::thread", "thread::spawn", "thread::scope", "rayon"], may: &["ggmill-convert"] },
+    Effect { name: "printing", words: &["println!", "eprintln!", "print!(", "eprint!(", "dbg!", "stdout()", "stderr()", "stdin()"], may: &[] },
+    Effect { name: "the environment", words: &["std::env", "env::var", "env::args"], may: &[] },
+    Effect { name: "processes and exit", words: &["std::process", "process::exit", "process::abort"], may: &[] },
+    Effect { name: "the clock", words: &["std::time", "Instant::now", "SystemTime"], may: &[] },
+    Effect { name: "the network", words: &["std::net", "TcpStream", "UdpSocket"], may: &[] },
+    Effect { name: "logging", words: &["log::", "tracing::"], may: &[] },
+];
+
+pub(crate) fn run() -> Done {
+    let metadata = metadata()?;
+    let packages = metadata.get("packages").and_then(Value::as_array).ok_or("cargo metadata names no packages")?;
+    let mut findings = Vec::new();
+    for package in packages {
+        let name = text(package, "name");
+        let Some((_, allowed)) = MAY_DEPEND_ON.iter().find(|(known, _)| *known == name) else {
+            findings.push(format!("{name}: not in the table of xtask/src/graph.rs"));
+            continue;
+        };
+        findings.extend(dependencies(package, allowed));
+        if LIBRARIES.contains(&name) {
+            let folder = Path::new(text(package, "manifest_path")).with_file_name("src");
+            findings.extend(effects(name, &folder)?);
+        }
+    }
+    if findings.is_empty() {
+        println!("{} crates keep to the table", packages.len());
+        return Ok(());
+    }
+    Err(format!("{} findings\n  {}", findings.len(), findings.join("\n  ")))
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The dependencies that the table does not allow. Those of tests and benchmarks are free: nobody who uses the crate gets them.
+fn dependencies(package: &Value, allowed: &[&str]) -> Vec<String> {
+    let name = text(package, "name");
+    let all = package.get("dependencies").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let mut findings = Vec::new();
+    for dependency in all.iter().filter(|dependency| text(dependency, "kind") != "dev") {
+        let on = text(dependency, "name");
+        let ours = MAY_DEPEND_ON.iter().any(|(known, _)| *known == on);
+        if NO_DEPENDENCIES.contains(&name) {
+            findings.push(format!("{name} -> {on}: {name} has no dependencies"));
+        } else if ours && !allowed.contains(&on) {
+            findings.push(format!("{name} -> {on}: not an arrow of the table"));
+        }
+    }
+    findings
+}
+
+/// The places where a library touches the world without leave.
+///
+/// This reads the sources line by line and knows no Rust: comments (documentation examples among them) are passed over, and so is everything from `#[cfg(test)]` to the
+/// end of a file, where the unit tests are. It stops the honest mistake, not someone who means to.
+fn effects(name: &str, folder: &Path) -> Done<Vec<String>> {
+    let mut findings = Vec::new();
+    for path in sources(folder)? {
+        let source = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let code = source.lines().enumerate().take_while(|(_, line)| line.trim() != "#[cfg(test)]").filter(|(_, line)| !line.trim_start().starts_with("//"));
+        for (number, line) in code {
+            for effect in EFFECTS.iter().filter(|effect| !effect.may.contains(&name)) {
+                if let Some(word) = effect.words.iter().find(|word| has_word(line, word)) {
+                    let place = path.strip_prefix(root()).unwrap_or(&path).display();
+                    findings.push(format!("{place}:{}: {word}: {name} has no business with {}", number + 1, effect.name));
+                }
+            }
+        }
+    }
+    Ok(findings)
+}
+
+/// Whether the line has the word, and not as the end of a longer one: `log::` is not in `catalog::`.
+fn has_word(line: &str, word: &str) -> bool {
+    line.match_indices(word).any(|(at, _)| !line[..at].ends_with(|before: char| before.is_alphanumeric() || before == '_'))
+}
+
+/// The Rust files of a folder and the folders in it, in order.
+fn sources(folder: &Path) -> Done<Vec<PathBuf>> {
+    let failed = |error| format!("{}: {error}", folder.display());
+    let mut found = Vec::new();
+    let mut entries = fs::read_dir(folder).map_err(failed)?.collect::<Result<Vec<_>, _>>().map_err(failed)?;
+    entries.sort_by_key(fs::DirEntry::file_name);
+    for path in entries.iter().map(fs::DirEntry::path) {
+        if path.is_dir() {
+            found.extend(sources(&path)?);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{dependencies, effects, has_word, run};
+
+    #[test]
+    fn this_workspace_keeps_to_the_table() {
+        run().unwrap();
+    }
+
+    #[test]
+    fn an_arrow_that_is_not_in_the_table_is_found() {
+        let package = json!({"name": "ggmill-quant", "dependencies": [
+            {"name": "ggmill-core", "kind": null}, {"name": "ggmill-io", "kind": null}, {"name": "ggmill-testdata", "kind": "dev"}, {"name": "half", "kind": null},
+        ]});
+        assert_eq!(dependencies(&package, &["ggmill-core"]), ["ggmill-quant -> ggmill-io: not an arrow of the table"]);
+        let core = json!({"name": "ggmill-core", "dependencies": [{"name": "half", "kind": null}, {"name": "proptest", "kind": "dev"}]});
+        assert_eq!(dependencies(&core, &[]), ["ggmill-core -> half: ggmill-core has no dependencies"]);
+    }
+
+    #[test]
+    fn an_effect_is_found_where_it_is_code() {
+        let folder = std::env::temp_dir().join(format!("ggmill-xtask-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("lib.rs"), "/// std::fs::read\nuse std::fs;\n#[cfg(test)]\nuse std::env;\n").unwrap();
+        let found = effects("ggmill-core", &folder).unwrap();
+        let allowed = effects("ggmill-io", &folder).unwrap();
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert!(matches!(&found[..], [one] if one.ends_with("lib.rs:2: std::fs: ggmill-core has no business with files")), "{found:?}");
+        assert!(allowed.is_empty());
+    }
+
+    #[test]
+    fn a_word_is_a_whole_one() {
+        assert!(has_word("log::info!()", "log::"));
+        assert!(!has_word("catalog::llama()", "log::"));
+    }
+}

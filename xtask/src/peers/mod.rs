@@ -1,0 +1,93 @@
+//! Comparisons with other implementations: gguf and llama-cpp-python (PyPI) in an environment of their own, candle-core in a workspace of its own.
+//!
+//! The scripts are in `xtask/peers`. Nothing here is needed to build or test ggmill: what the peers say is committed as fixtures.
+
+mod environment;
+mod open;
+mod vocabulary;
+
+use std::path::PathBuf;
+
+use crate::process::{Done, cargo, root, run, target};
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Peers {
+    /// Compare the speed of opening files with other readers
+    Open(open::Args),
+    /// Compare `ggmill inspect --json --full` with gguf, value by value
+    Inspect {
+        /// Files, or folders to look for them in [default: the bundled files, and ../shared/data]
+        paths: Vec<PathBuf>,
+    },
+    /// Compare the converted bundled checkpoint with an independent reading
+    Convert,
+    /// Write what gguf finds in real files into crates/ggmill-testdata/expected
+    Expect,
+    /// Write the golden vectors of the codecs into crates/ggmill-quant/tests/vectors
+    Vectors,
+    /// Make the Python environment and say where its interpreter is
+    Environment,
+}
+
+impl Peers {
+    pub(crate) fn run(&self) -> Done {
+        match self {
+            Self::Open(args) => open::run(args),
+            Self::Inspect { paths } => inspect(paths),
+            Self::Convert => convert(),
+            Self::Expect => expect(),
+            Self::Vectors => vectors(),
+            Self::Environment => environment::python().map(|python| println!("{}", python.display())),
+        }
+    }
+}
+
+/// The binary, freshly built.
+fn ggmill() -> Done<PathBuf> {
+    run(&mut cargo(&["build", "--quiet", "--release", "--package=ggmill-cli"]))?;
+    Ok(target()?.join("release").join("ggmill"))
+}
+
+/// The real files that are at hand.
+fn real_files() -> Vec<PathBuf> {
+    [root().join("crates/ggmill-testdata/real"), root().join("../shared/data")].into_iter().filter(|folder| folder.is_dir()).collect()
+}
+
+fn inspect(paths: &[PathBuf]) -> Done {
+    let real = real_files();
+    let paths = if paths.is_empty() { &real } else { paths };
+    run(environment::script("inspect_json.py")?.arg(ggmill()?).args(paths))
+}
+
+fn convert() -> Done {
+    let real = root().join("crates/ggmill-testdata/real");
+    run(environment::script("convert.py")?.arg(ggmill()?).arg(real.join("stories260K")).arg(real.join("stories260K.llama2c.bin")))
+}
+
+fn expect() -> Done {
+    let mut files: Vec<PathBuf> = Vec::new();
+    for folder in real_files() {
+        files.extend(gguf_files(&folder)?);
+    }
+    run(environment::script("expect.py")?.arg("crates/ggmill-testdata/expected").args(files))
+}
+
+fn vectors() -> Done {
+    run(environment::script("quant_vectors.py")?.arg("crates/ggmill-quant/tests/vectors"))
+}
+
+/// The GGUF files of a folder and the folders in it, in order.
+fn gguf_files(folder: &std::path::Path) -> Done<Vec<PathBuf>> {
+    let failed = |error| format!("{}: {error}", folder.display());
+    let mut entries = std::fs::read_dir(folder).map_err(failed)?.collect::<Result<Vec<_>, _>>().map_err(failed)?;
+    entries.sort_by_key(std::fs::DirEntry::file_name);
+    let mut found = Vec::new();
+    for path in entries.iter().map(std::fs::DirEntry::path) {
+        if path.is_dir() {
+            found.extend(gguf_files(&path)?);
+        } else if path.extension().is_some_and(|extension| extension == "gguf") {
+            found.push(path);
+        }
+    }
+    Ok(found)
+}

