@@ -31,7 +31,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// What most tensors become: f32, f16, bf16 or q8_0
-    #[arg(short, long = "type", value_name = "TYPE", value_parser = file_type)]
+    #[arg(short = 't', long = "type", value_name = "TYPE", value_parser = file_type)]
     file_type: FileType,
     /// The model's name in the metadata; by default from SRC
     #[arg(long, value_name = "TEXT")]

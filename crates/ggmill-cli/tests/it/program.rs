@@ -34,7 +34,7 @@ fn help_and_version_are_answers() {
 fn every_command_has_a_page_and_completions() {
     let (code, page, _) = run(&["man"]);
     assert!(code == 0 && page.contains("ggmill\\-inspect(1)"), "{page}");
-    for name in ["inspect", "completions", "man"] {
+    for name in ["inspect", "convert", "completions", "man"] {
         let (code, page, _) = run(&["man", name]);
         assert!(code == 0 && page.contains(&format!(".TH ggmill-{name} 1")), "{page}");
         assert!(page.contains("Examples:"), "{page}");

@@ -1,0 +1,108 @@
+//! `ggmill convert`, from the command line.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::support::{Folder, Outcome, command, ggmill, outcome, real};
+
+fn convert(folder: &Folder, more: &[&str]) -> Outcome {
+    outcome(command(folder.path()).arg("convert").arg(real("stories260K")).args(more))
+}
+
+fn files(folder: &Folder) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// The README's command: a file, and the summary of what was made.
+#[test]
+fn the_readme_example_says_what_it_made() {
+    let folder = Folder::new();
+    let Outcome { code, stdout, stderr } = convert(&folder, &["-o", "stories260K.gguf", "--type", "q8_0"]);
+    assert_eq!(code, 0, "{stderr}");
+    let readme = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md")).unwrap();
+    for line in stdout.lines().chain(stderr.lines()) {
+        assert!(readme.contains(line), "the README lacks {line:?}");
+    }
+}
+
+/// What a dry run says is what a run writes, to the byte.
+#[test]
+fn a_dry_run_knows_every_byte_and_writes_none() {
+    let folder = Folder::new();
+    let dry = convert(&folder, &["--type", "f16", "--dry-run", "--json"]);
+    assert_eq!((dry.code, files(&folder)), (0, vec![]), "{}", dry.stderr);
+    let plan: Value = serde_json::from_str(&dry.stdout).unwrap();
+    assert_eq!((&plan["schema"], &plan["written"], &plan["output"]), (&"ggmill.plan/1".into(), &false.into(), &"stories260K-F16.gguf".into()));
+
+    let run = convert(&folder, &["--type", "f16", "--json"]);
+    let written: Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!((run.code, &written["tensors"]), (0, &plan["tensors"]));
+    let bytes = fs::read(folder.path().join("stories260K-F16.gguf")).unwrap();
+    assert_eq!(plan["file_size"], bytes.len());
+    let model = ggmill_core::Gguf::parse(bytes).unwrap();
+    for (tensor, planned) in model.tensors().iter().zip(plan["tensors"].as_array().unwrap()) {
+        assert_eq!((tensor.name().to_string().as_str(), tensor.offset()), (planned["name"].as_str().unwrap(), planned["offset"].as_u64().unwrap()));
+    }
+
+    let text = convert(&folder, &["--type", "f16", "--dry-run"]);
+    assert!(text.stdout.ends_with("stories260K-F16.gguf: 47 tensors, data from 0xde0, 525024 bytes in all; nothing was written\n"), "{}", text.stdout);
+}
+
+#[test]
+fn an_existing_file_is_kept_unless_forced() {
+    let folder = Folder::new().with("out.gguf", "precious");
+    let refused = convert(&folder, &["-o", "out.gguf", "--type", "f32"]);
+    assert_eq!((refused.code, refused.stderr.as_str()), (2, "error: out.gguf: exists already\nhint: --force replaces it\n"));
+    assert_eq!(fs::read(folder.path().join("out.gguf")).unwrap(), b"precious");
+    assert_eq!(convert(&folder, &["-o", "out.gguf", "--type", "f32", "--force"]).code, 0);
+    assert_eq!(files(&folder), ["out.gguf"]);
+}
+
+#[test]
+fn what_fails_leaves_nothing_behind() {
+    let folder = Folder::new();
+    for (args, words) in [
+        (&["--type", "q9"][..], "expected f32, f16, bf16 or q8_0"),
+        (&["--type", "q4_k_m"], "conversion to Q4_K_M is not there yet, expected F32, F16, BF16 or Q8_0"),
+        (&["--type", "f32", "-o", "no/such/folder/x.gguf"], "no/such/folder: cannot write into this folder"),
+        (&["--type", "f32", "--arch-file", "none.toml"], "none.toml: "),
+    ] {
+        let Outcome { code, stdout, stderr } = convert(&folder, args);
+        assert_eq!((code, stdout.as_str()), (2, ""), "{args:?}");
+        assert!(stderr.contains(words), "{args:?}: {stderr}");
+        assert_eq!(files(&folder), Vec::<String>::new());
+    }
+    let nothing = ggmill(folder.path(), &["convert", ".", "--type", "f32"]);
+    assert_eq!(nothing.code, 2);
+    assert!(nothing.stderr.contains("has no model.safetensors"), "{}", nothing.stderr);
+}
+
+/// A weight that the type cannot hold, found in the middle of the run.
+#[test]
+fn a_number_that_does_not_fit_leaves_no_file() {
+    let folder = Folder::new();
+    fs::create_dir(folder.path().join("model")).unwrap();
+    fs::copy(real("stories260K/config.json"), folder.path().join("model/config.json")).unwrap();
+    let mut weights = fs::read(real("stories260K/model.safetensors")).unwrap();
+    let last = weights.len() - 64 * 4 - 4;
+    weights[last..last + 4].copy_from_slice(&f32::INFINITY.to_le_bytes());
+    fs::write(folder.path().join("model/model.safetensors"), weights).unwrap();
+    let Outcome { code, stderr, .. } = ggmill(folder.path(), &["convert", "model", "--type", "q8_0", "-o", "out.gguf"]);
+    assert_eq!(code, 2);
+    assert!(stderr.starts_with("error: tensor \"blk.4.attn_v.weight\": row 31, column 63 is not finite, Q8_0 cannot hold it"), "{stderr}");
+    assert_eq!(files(&folder), ["model"]);
+}
+
+/// Someone supports a model by writing a file.
+#[test]
+fn a_description_of_ones_own_is_used() {
+    let folder = Folder::new().with("mine.toml", include_str!("../../../ggmill-arch/data/llama.toml").replacen("\"llama\"", "\"mine\"", 1));
+    let Outcome { code, stderr, .. } = convert(&folder, &["--type", "f32", "-o", "mine.gguf", "--arch-file", "mine.toml"]);
+    assert_eq!(code, 0, "{stderr}");
+    let model = ggmill_core::Gguf::parse(fs::read(folder.path().join("mine.gguf")).unwrap()).unwrap();
+    assert_eq!(model.metadata().str("general.architecture").unwrap(), "mine");
+    assert_eq!(model.metadata().u64("mine.block_count").unwrap(), 5);
+}
