@@ -46,6 +46,7 @@ struct Inner {
 pub(crate) enum Detail {
     Io { action: &'static str, source: io::Error },
     NotRegular { found: &'static str },
+    NotPlain { name: Box<str> },
     Exists,
     Format { source: ggmill_core::Error, missing: Option<Missing> },
     Outside { start: u64, end: u64, len: u64 },
@@ -100,6 +101,7 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match &self.0.detail {
             Detail::Io { .. } | Detail::NotRegular { .. } => ErrorKind::Io,
+            Detail::NotPlain { .. } => ErrorKind::Format(ggmill_core::ErrorKind::Malformed),
             Detail::Exists => ErrorKind::Exists,
             Detail::Format { source, .. } => ErrorKind::Format(source.kind()),
             Detail::Outside { .. } => ErrorKind::Format(ggmill_core::ErrorKind::Truncated),
@@ -222,6 +224,7 @@ impl fmt::Display for Error {
         match &self.0.detail {
             Detail::Io { action, source } => write!(f, "{action}: {}", Cause(source)),
             Detail::NotRegular { found } => write!(f, "is {found}, expected a regular file"),
+            Detail::NotPlain { name } => write!(f, "{:?} is not the plain name of a file in this folder", RawStr::from(&**name)),
             Detail::Exists => f.write_str("exists already"),
             Detail::Format { source, missing } => {
                 write!(f, "{source}")?;

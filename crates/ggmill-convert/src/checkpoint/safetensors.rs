@@ -1,8 +1,8 @@
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use ggmill_core::{GgmlType, RawStr, Shape};
-use ggmill_io::RandomAccess;
+use ggmill_io::{Folder, RandomAccess};
 use safetensors::tensor::{Dtype, Metadata};
 use serde_json::Value;
 
@@ -29,25 +29,27 @@ pub struct Safetensors {
 impl Safetensors {
     /// Opens a folder, or one `.safetensors` file with `config.json` beside it.
     pub fn open(path: &Path) -> Result<Self> {
-        let (folder, parts) = if path.is_dir() { (path, parts_of(path)?) } else { (path.parent().unwrap_or(Path::new("")), Parts::single(path)) };
-        let config = read_json(&folder.join("config.json"))?;
-        let has_tokenizer = ["tokenizer.json", "tokenizer.model", "tekken.json", "vocab.json"].iter().any(|file| folder.join(file).is_file());
-        let name = std::path::absolute(folder).ok().and_then(|folder| Some(folder.file_name()?.to_str()?.to_owned()));
+        let (folder, file) = Folder::open_either(path)?;
+        let parts = match file {
+            Some(file) => Parts { files: vec![file], index: None },
+            None => Parts::of(&folder)?,
+        };
+        let config = read_json(&folder.file("config.json")?)?;
+        let has_tokenizer = ["tokenizer.json", "tokenizer.model", "tekken.json", "vocab.json"].iter().any(|file| folder.has(file));
 
-        let mut this = Self { name, config, has_tokenizer, files: Vec::new(), tensors: Vec::new(), places: Vec::new() };
+        let mut this = Self { name: folder.name(), config, has_tokenizer, files: Vec::new(), tensors: Vec::new(), places: Vec::new() };
         for part in &parts.files {
-            this.add_part(part)?;
+            this.add_part(folder.file(part)?)?;
         }
         this.refuse_duplicates()?;
         if let Some(index) = &parts.index {
-            this.hold_against(index, folder)?;
+            this.hold_against(index)?;
         }
         Ok(this)
     }
 
-    fn add_part(&mut self, path: &Path) -> Result<()> {
-        let file = RandomAccess::open(path)?;
-        let bad = |message: String| Error::new(ErrorKind::Checkpoint, message).file(path);
+    fn add_part(&mut self, file: RandomAccess) -> Result<()> {
+        let bad = |message: String| Error::new(ErrorKind::Checkpoint, message).file(file.path());
         let mut length = [0; 8];
         if file.len() < 8 {
             return Err(bad(format!("{} bytes, expected a safetensors file", file.len())));
@@ -96,12 +98,12 @@ impl Safetensors {
     }
 
     /// The index and the shards must list the same tensors.
-    fn hold_against(&self, index: &BTreeMap<String, String>, folder: &Path) -> Result<()> {
+    fn hold_against(&self, index: &BTreeMap<String, String>) -> Result<()> {
         let present: BTreeMap<&[u8], &Path> =
             self.tensors.iter().zip(&self.places).map(|(tensor, place)| (&*tensor.name, self.files[place.0].path())).collect();
         for (name, file) in index {
             let message = match present.get(name.as_bytes()) {
-                Some(path) if **path == folder.join(file) => continue,
+                Some(path) if path.file_name().is_some_and(|found| found == file.as_str()) => continue,
                 Some(path) => format!("the index says it is in {:?}, it is in {}", RawStr::from(&**file), shown(path)),
                 None => format!("the index says it is in {:?}, it is not there", RawStr::from(&**file)),
             };
@@ -139,55 +141,49 @@ impl Pretrained for Safetensors {
     }
 }
 
-/// The safetensors files of a folder, and the index where there is one: tensor name to file name.
+/// The names of the safetensors files of a folder, and the index where there is one: tensor name to file name.
 struct Parts {
-    files: Vec<PathBuf>,
+    files: Vec<String>,
     index: Option<BTreeMap<String, String>>,
 }
 
 impl Parts {
-    fn single(path: &Path) -> Self {
-        Self { files: vec![path.to_owned()], index: None }
+    fn of(folder: &Folder) -> Result<Self> {
+        const INDEX: &str = "model.safetensors.index.json";
+        const WHOLE: &str = "model.safetensors";
+        if folder.has(INDEX) {
+            return Self::listed(&folder.file(INDEX)?);
+        }
+        if folder.has(WHOLE) {
+            return Ok(Self { files: vec![WHOLE.to_owned()], index: None });
+        }
+        let other = ["pytorch_model.bin", "pytorch_model.bin.index.json", "consolidated.00.pth"].into_iter().find(|file| folder.has(file));
+        let message = match other {
+            Some(file) => format!("has {file} and no {WHOLE}; only safetensors are converted so far"),
+            None => format!("has no {WHOLE} and no {INDEX}"),
+        };
+        Err(Error::new(ErrorKind::Checkpoint, message).file(folder.path()))
     }
-}
 
-fn parts_of(folder: &Path) -> Result<Parts> {
-    let index_path = folder.join("model.safetensors.index.json");
-    if index_path.is_file() {
-        let bad = |message: String| Error::new(ErrorKind::Checkpoint, message).file(&index_path);
-        let json = read_json(&index_path)?;
+    /// The files that an index lists, in the order of their names.
+    fn listed(index_file: &RandomAccess) -> Result<Self> {
+        let bad = |message: String| Error::new(ErrorKind::Checkpoint, message).file(index_file.path());
+        let json = read_json(index_file)?;
         let map = json.get("weight_map").and_then(Value::as_object).ok_or_else(|| bad("has no \"weight_map\"".into()))?;
         let mut index = BTreeMap::new();
         for (name, file) in map {
-            let file = file.as_str().filter(|file| is_plain_file_name(file));
-            let file = file.ok_or_else(|| bad(format!("tensor {:?} is not in a plain file name", RawStr::from(&**name))))?;
+            let file = file.as_str().ok_or_else(|| bad(format!("tensor {:?} has no file name", RawStr::from(&**name))))?;
             index.insert(name.clone(), file.to_owned());
         }
-        let mut files: Vec<PathBuf> = index.values().map(|file| folder.join(file)).collect();
+        let mut files: Vec<String> = index.values().cloned().collect();
         files.sort_unstable();
         files.dedup();
-        return Ok(Parts { files, index: Some(index) });
+        Ok(Self { files, index: Some(index) })
     }
-    let single = folder.join("model.safetensors");
-    if single.is_file() {
-        return Ok(Parts::single(&single));
-    }
-    let other = ["pytorch_model.bin", "pytorch_model.bin.index.json", "consolidated.00.pth"].into_iter().find(|file| folder.join(file).exists());
-    let message = match other {
-        Some(file) => format!("has {file} and no model.safetensors; only safetensors are converted so far"),
-        None => "has no model.safetensors and no model.safetensors.index.json".to_owned(),
-    };
-    Err(Error::new(ErrorKind::Checkpoint, message).file(folder))
 }
 
-/// A name from a file is never a path: it must stay within the folder.
-fn is_plain_file_name(name: &str) -> bool {
-    Path::new(name).file_name().is_some_and(|plain| plain == name) && !name.contains(['/', '\\', ':'])
-}
-
-fn read_json(path: &Path) -> Result<Value> {
-    let file = RandomAccess::open(path)?;
-    let bad = |message: String| Error::new(ErrorKind::Checkpoint, message).file(path);
+fn read_json(file: &RandomAccess) -> Result<Value> {
+    let bad = |message: String| Error::new(ErrorKind::Checkpoint, message).file(file.path());
     if file.len() > MAX_HEADER {
         return Err(bad(format!("{} bytes, expected a small JSON file", file.len())));
     }

@@ -1,0 +1,78 @@
+use std::path::{Component, Path, PathBuf};
+
+use crate::error::{Detail, Error, Result};
+use crate::random_access::RandomAccess;
+
+/// A folder of files that belong together, such as a checkpoint.
+///
+/// Files are asked for by name. A name that comes from inside a file is never a path: one that leads elsewhere is refused before anything is opened.
+///
+/// ```
+/// # let temporary = tempfile::tempdir()?;
+/// # let path = temporary.path();
+/// # std::fs::write(path.join("config.json"), "{}")?;
+/// let folder = ggmill_io::Folder::open(path)?;
+/// assert!(folder.has("config.json"));
+/// assert_eq!(folder.file("config.json")?.len(), 2);
+/// assert!(folder.file("../config.json").is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Folder {
+    path: PathBuf,
+}
+
+impl Folder {
+    /// A folder. Fails when the path leads to none.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        match std::fs::metadata(path) {
+            Ok(metadata) if metadata.is_dir() => Ok(Self { path: path.to_owned() }),
+            Ok(_) => Err(Error::io(path, "expected a folder", std::io::ErrorKind::NotADirectory.into())),
+            Err(source) => Err(Error::io(path, "cannot open", source)),
+        }
+    }
+
+    /// What a path given by a user means: a folder, or a file of one with its name.
+    pub fn open_either(path: impl AsRef<Path>) -> Result<(Self, Option<String>)> {
+        let path = path.as_ref();
+        let file = std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
+        let name = path.file_name().and_then(|name| name.to_str()).filter(|_| file);
+        match (name, path.parent()) {
+            (Some(name), Some(parent)) => {
+                let folder = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+                Ok((Self::open(folder)?, Some(name.to_owned())))
+            }
+            _ => Ok((Self::open(path)?, None)),
+        }
+    }
+
+    /// The path it was opened by.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its own name, where it has one that is text.
+    pub fn name(&self) -> Option<String> {
+        // `.` has a name too, and only the system knows it.
+        let path = std::fs::canonicalize(&self.path).ok()?;
+        Some(path.file_name()?.to_str()?.to_owned())
+    }
+
+    /// Whether there is a file of this name.
+    pub fn has(&self, name: &str) -> bool {
+        self.join(name).is_ok_and(|path| path.is_file())
+    }
+
+    /// Opens a file. Fails when the name is not a plain one, and as [`RandomAccess::open`] does.
+    pub fn file(&self, name: &str) -> Result<RandomAccess> {
+        RandomAccess::open(self.join(name)?)
+    }
+
+    fn join(&self, name: &str) -> Result<PathBuf> {
+        let mut components = Path::new(name).components();
+        // What separates folders or drives on any system separates none here.
+        let plain = !name.contains(['/', '\\', ':', '\0']) && matches!((components.next(), components.next()), (Some(Component::Normal(_)), None));
+        if plain { Ok(self.path.join(name)) } else { Err(Error::new(&self.path, Detail::NotPlain { name: name.into() })) }
+    }
+}
