@@ -3,9 +3,18 @@
 use alloc::vec::Vec;
 
 use crate::error::{Detail, Error, ErrorKind, Result, shortened_name};
-use crate::index::{Index, TensorEntry};
-use crate::read::parser::RawTensor;
-use crate::{Alignment, Limits, keys};
+use crate::index::{Index, Span, TensorEntry};
+use crate::{Alignment, GgmlType, Limits, Shape, keys};
+
+/// A tensor info as it was read, before the alignment is known.
+#[derive(Clone, Debug)]
+pub(crate) struct RawTensor {
+    pub(crate) info: u64,
+    pub(crate) name: Span,
+    pub(crate) shape: Shape,
+    pub(crate) ggml_type: GgmlType,
+    pub(crate) offset: u64,
+}
 
 /// Fills in alignment, data offset and tensors, and refuses what cannot be read safely. `bytes` hold the header.
 pub(crate) fn lay_out(index: &mut Index, raw: Vec<RawTensor>, bytes: &[u8], limits: &Limits) -> Result<()> {

@@ -3,7 +3,7 @@ use alloc::vec::Vec;
 use crate::bytes::{Cursor, Encoding, Endian, Stop};
 use crate::error::{Detail, Error, ErrorKind, Result};
 use crate::index::{Index, PairEntry, Span};
-use crate::read::layout;
+use crate::read::layout::{self, RawTensor};
 use crate::value::{ArrayWalk, array_head};
 use crate::{GgmlType, Limits, Shape, ValueType};
 
@@ -21,16 +21,6 @@ pub(crate) struct Parser {
     pairs: Vec<PairEntry>,
     tensors: Vec<RawTensor>,
     stage: Stage,
-}
-
-/// A tensor info as it was read, before the alignment is known.
-#[derive(Clone, Debug)]
-pub(crate) struct RawTensor {
-    pub(crate) info: u64,
-    pub(crate) name: Span,
-    pub(crate) shape: Shape,
-    pub(crate) ggml_type: GgmlType,
-    pub(crate) offset: u64,
 }
 
 #[derive(Clone, Debug)]
