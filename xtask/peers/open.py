@@ -1,6 +1,7 @@
 """The C reader and gguf as sides of `cargo xtask peers open`.
 
-Each line of standard input is a reader and a path, with a tab between them; the answer is a line of nanoseconds, pairs and tensors, or what went wrong.
+Each line of standard input is a reader, how often to open, and a path, with tabs between them; the answer is a line of pairs and tensors found and the nanoseconds of
+each time, or what went wrong.
 
 - c: gguf_init_from_file of the libggml-base in llama-cpp-python, without the data of tensors, then gguf_free.
 - gguf-py: gguf.GGUFReader.
@@ -62,13 +63,16 @@ def main():
             versions = [f"{package} {importlib.metadata.version(package)}" for package in ("llama-cpp-python", "gguf", "numpy")]
             print("; ".join([f"Python {platform.python_version()}"] + versions), flush=True)
             continue
-        reader, path = line.split("\t")
+        reader, times, path = line.split("\t", 2)
         try:
-            found = readers[reader](path)
+            results = [readers[reader](path) for _ in range(int(times))]
         except Exception as error:
             print(f"error: {type(error).__name__}: {error}".replace("\n", " "), flush=True)
             continue
-        print("\t".join(map(str, found)) if found else "error: refused", flush=True)
+        if None in results:
+            print("error: refused", flush=True)
+            continue
+        print(*results[-1][1:], *(result[0] for result in results), sep="\t", flush=True)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 mod report;
 mod worker;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::process::{Done, cargo, root, run as run_command, target};
 
@@ -14,10 +14,10 @@ use super::{environment, gguf_files, vocabulary};
 pub(crate) struct Args {
     /// Files to open [default: gemma-4's vocabulary, and what is in ../shared/data/vocab-gguf and gguf]
     files: Vec<PathBuf>,
-    /// How often each reader opens each file
-    #[arg(long, default_value_t = 25)]
+    /// How many turns each reader has with each file
+    #[arg(long, default_value_t = 12)]
     rounds: u32,
-    /// How often gguf does, which takes half a minute for the largest
+    /// How many gguf has, which takes half a minute for the largest
     #[arg(long, default_value_t = 1)]
     slow_rounds: u32,
     /// Do without candle-core, which takes minutes to build
@@ -105,31 +105,37 @@ fn candle() -> Done<Worker> {
     Worker::start(&mut cargo(&["run", "--quiet", "--release", "--locked", manifest]))
 }
 
-/// Rounds over the readers: each opens the file once per round, so that whatever else the machine does meets them all.
-fn measure(file: &std::path::Path, args: &Args, workers: &mut [(Side, Worker)]) -> Done<Row> {
+/// How long a turn lasts, in nanoseconds, and how often the file is opened in it at least and at most.
+const TURN: u64 = 400_000_000;
+const OPENS_PER_TURN: std::ops::RangeInclusive<u64> = 4..=200;
+
+/// Rounds over the readers: each has its turn in each round, so that whatever else the machine does meets them all.
+fn measure(file: &Path, args: &Args, workers: &mut [(Side, Worker)]) -> Done<Row> {
     let failed = |error| format!("{}: {error}", file.display());
     // Into the page cache.
     let size = std::fs::read(file).map_err(failed)?.len() as u64;
     let mut times: Vec<Result<Vec<u64>, String>> = READERS.iter().map(|_| Ok(Vec::new())).collect();
     let mut counts = None;
-    // Round 0 warms up and is not counted.
-    for round in 0..=args.rounds {
-        for (reader, times) in READERS.iter().zip(&mut times) {
-            let rounds = if reader.slow { 1..=args.slow_rounds } else { 0..=args.rounds };
-            let (Ok(taken), true) = (&mut *times, rounds.contains(&round)) else { continue };
+    for round in 0..args.rounds {
+        for number in order(round) {
+            let (reader, times) = (&READERS[number], &mut times[number]);
+            let Ok(taken) = times.as_mut() else { continue };
+            let slow = reader.slow;
+            if round >= if slow { args.slow_rounds } else { args.rounds } {
+                continue;
+            }
             let Some((_, worker)) = workers.iter_mut().find(|(side, _)| *side == reader.side) else {
                 *times = Err("left out".to_owned());
                 continue;
             };
-            match worker.open(reader.name, file)? {
-                Answer::Opened { nanoseconds, found } => {
-                    if *counts.get_or_insert(found) != found {
-                        return Err(format!("{}: {} finds {found:?}, others {counts:?}", file.display(), reader.title));
-                    }
-                    if round > 0 {
-                        taken.push(nanoseconds);
-                    }
+            let shortest = taken.iter().min().copied().unwrap_or(TURN);
+            let opens = if slow { 1 } else { (TURN / shortest.max(1)).clamp(*OPENS_PER_TURN.start(), *OPENS_PER_TURN.end()) };
+            match worker.open(reader.name, file, opens)? {
+                Answer::Opened { found, .. } if *counts.get_or_insert(found) != found => {
+                    return Err(format!("{}: {} finds {found:?}, others {counts:?}", file.display(), reader.title));
                 }
+                // The first half pays for what the reader before has left in the caches, and for a processor that has to wake up.
+                Answer::Opened { nanoseconds, .. } => taken.extend(&nanoseconds[nanoseconds.len() / 2..]),
                 Answer::Refused(why) => *times = Err(why),
             }
         }
@@ -138,4 +144,14 @@ fn measure(file: &std::path::Path, args: &Args, workers: &mut [(Side, Worker)]) 
         taken.sort_unstable();
     }
     Ok(Row { file: file.to_owned(), size, times })
+}
+
+/// The readers in another order each round, so that none is always behind the same one.
+fn order(round: u32) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..READERS.len()).collect();
+    order.rotate_left(round as usize % READERS.len());
+    if round % 2 == 1 {
+        order.reverse();
+    }
+    order
 }

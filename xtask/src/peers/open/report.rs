@@ -19,12 +19,15 @@ pub(super) fn line(row: &Row) -> String {
 /// The table with what one has to know to believe it.
 pub(super) fn text(rows: &[Row], args: &Args, versions: &str) -> Done<String> {
     let mut text = String::new();
-    let commit = output(command("git").args(["describe", "--always", "--dirty"]))?;
+    let measured = ["crates/ggmill-core/src", "crates/ggmill-io/src", "crates/ggmill-bench/src"];
+    let commit = output(command("git").args(["log", "-1", "--format=%h", "--"]).args(measured))?;
+    let changed = !output(command("git").args(["status", "--porcelain", "--"]).args(measured))?.is_empty();
+    let commit = format!("{}{}", commit.trim(), if changed { " with changes" } else { "" });
     let rustc = output(command("rustc").arg("--version"))?;
     let date = output(command("date").args(["-u", "+%F"]))?;
     let slow = args.slow_rounds;
     let _ = writeln!(text, "- Machine: {}", machine());
-    let _ = writeln!(text, "- Date: {}; ggmill at {}; {}", date.trim(), commit.trim(), rustc.trim());
+    let _ = writeln!(text, "- Date: {}; ggmill at {}; {}", date.trim(), commit, rustc.trim());
     let _ = writeln!(text, "- Peers: {versions}; candle-core {}", candle_version());
     let _ = writeln!(text, "- Command: `cargo xtask peers open --rounds {} --slow-rounds {slow}`\n", args.rounds);
     let titles: Vec<&str> = READERS.iter().map(|reader| reader.title).collect();

@@ -16,7 +16,8 @@ pub(super) struct Worker {
 
 pub(super) enum Answer {
     Opened {
-        nanoseconds: u64,
+        /// Of each time, in order.
+        nanoseconds: Vec<u64>,
         /// Pairs and tensors.
         found: (u64, u64),
     },
@@ -42,14 +43,17 @@ impl Worker {
         if read == 0 { Err(format!("{}: ended without an answer to {line:?}", self.name)) } else { Ok(answer.trim_end().to_owned()) }
     }
 
-    pub(super) fn open(&mut self, reader: &str, file: &Path) -> Done<Answer> {
-        let answer = self.ask(&format!("{reader}\t{}", file.display()))?;
+    /// Has the worker open a file so many times.
+    pub(super) fn open(&mut self, reader: &str, file: &Path, times: u64) -> Done<Answer> {
+        let answer = self.ask(&format!("{reader}\t{times}\t{}", file.display()))?;
         if let Some(why) = answer.strip_prefix("error: ") {
             return Ok(Answer::Refused(why.to_owned()));
         }
-        let numbers: Vec<u64> = answer.split('\t').filter_map(|number| number.parse().ok()).collect();
-        let &[nanoseconds, pairs, tensors] = &numbers[..] else { return Err(format!("{}: answered {answer:?}", self.name)) };
-        Ok(Answer::Opened { nanoseconds, found: (pairs, tensors) })
+        let numbers: Result<Vec<u64>, _> = answer.split('\t').map(str::parse).collect();
+        match numbers.as_deref() {
+            Ok([pairs, tensors, nanoseconds @ ..]) => Ok(Answer::Opened { nanoseconds: nanoseconds.to_vec(), found: (*pairs, *tensors) }),
+            _ => Err(format!("{}: answered {answer:?}", self.name)),
+        }
     }
 }
 
