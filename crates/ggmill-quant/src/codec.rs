@@ -5,13 +5,16 @@ use core::marker::PhantomData;
 
 use ggmill_core::GgmlType;
 
-use crate::block::{Decode, Encode, float, fp4, integer, iq4, k, legacy, ternary, tiny};
+use crate::block::{Decode, Encode, float, fp4, integer, iq, iq4, k, legacy, ternary, tiny};
 use crate::error::{Detail, Error, Result};
 
 /// Turns blocks of one type into values and back. Obtained from [`codec`].
 pub trait BlockCodec: Sync + Debug {
     /// The type whose blocks these are.
     fn ggml_type(&self) -> GgmlType;
+
+    /// Whether [`quantize`](Self::quantize) refuses to do without importance weights.
+    fn needs_weights(&self) -> bool;
 
     /// Turns blocks into values. Any bytes give values; some give infinities or NaN.
     ///
@@ -21,8 +24,8 @@ pub trait BlockCodec: Sync + Debug {
     /// Turns whole rows of `row_len` values into blocks.
     ///
     /// `weights` says how much each column matters (one row of them, applied to every row); types that have no use for it ignore it.
-    /// Fails before anything is written: when the slices do not fit each other, when the type is an integer type, or, for every type but the plain
-    /// floats, when a value or a weight is infinite or not a number.
+    /// Fails before anything is written: when the slices do not fit each other, when the type is an integer type, when it [needs
+    /// weights](Self::needs_weights) and there are none, or, for every type but the plain floats, when a value or a weight is infinite or not a number.
     fn quantize(&self, values: &[f32], row_len: usize, weights: Option<&[f32]>, out: &mut [u8]) -> Result<()>;
 }
 
@@ -58,6 +61,13 @@ pub fn codec(ggml_type: GgmlType) -> Result<&'static dyn BlockCodec> {
         GgmlType::Q5_K => both::<k::Q5_K, 256, 176>(),
         GgmlType::Q6_K => both::<k::Q6_K, 256, 210>(),
         GgmlType::Q8_K => both::<k::Q8_K, 256, 292>(),
+        GgmlType::IQ1_S => both::<iq::IQ1_S, 256, 50>(),
+        GgmlType::IQ1_M => both::<iq::IQ1_M, 256, 56>(),
+        GgmlType::IQ2_XXS => both::<iq::IQ2_XXS, 256, 66>(),
+        GgmlType::IQ2_XS => both::<iq::IQ2_XS, 256, 74>(),
+        GgmlType::IQ2_S => both::<iq::IQ2_S, 256, 82>(),
+        GgmlType::IQ3_XXS => both::<iq::IQ3_XXS, 256, 98>(),
+        GgmlType::IQ3_S => both::<iq::IQ3_S, 256, 110>(),
         GgmlType::IQ4_NL => both::<iq4::IQ4_NL, 32, 18>(),
         GgmlType::IQ4_XS => both::<iq4::IQ4_XS, 256, 136>(),
         GgmlType::TQ1_0 => both::<ternary::TQ1_0, 256, 54>(),
@@ -90,12 +100,19 @@ impl<T: Encode<N, B>, const N: usize, const B: usize> BlockCodec for Both<T, N, 
         T::TYPE
     }
 
+    fn needs_weights(&self) -> bool {
+        T::NEEDS_WEIGHTS
+    }
+
     fn dequantize(&self, blocks: &[u8], out: &mut [f32]) -> Result<()> {
         dequantize::<T, N, B>(blocks, out)
     }
 
     fn quantize(&self, values: &[f32], row_len: usize, weights: Option<&[f32]>, out: &mut [u8]) -> Result<()> {
         check_lengths::<N, B>(T::TYPE, values, row_len, weights, out)?;
+        if T::NEEDS_WEIGHTS && weights.is_none() {
+            return Err(Error::new(Detail::NeedsWeights { ggml_type: T::TYPE }));
+        }
         if N > 1 {
             check_finite(values, row_len, weights)?;
         }
@@ -125,6 +142,10 @@ impl<T: Encode<N, B>, const N: usize, const B: usize> BlockCodec for Both<T, N, 
 impl<T: Decode<N, B>, const N: usize, const B: usize> BlockCodec for ReadOnly<T, N, B> {
     fn ggml_type(&self) -> GgmlType {
         T::TYPE
+    }
+
+    fn needs_weights(&self) -> bool {
+        false
     }
 
     fn dequantize(&self, blocks: &[u8], out: &mut [f32]) -> Result<()> {

@@ -22,6 +22,8 @@ pub enum ErrorKind {
         /// Its place in the row.
         column: usize,
     },
+    /// The type is written with importance weights only, and there are none.
+    NeedsWeights,
     /// An importance weight is infinite or not a number.
     NonFiniteWeight {
         /// Its place in the row.
@@ -47,6 +49,7 @@ pub(crate) enum Detail {
     NotBlocks { ggml_type: GgmlType, what: &'static str, found: usize, unit: usize },
     Length { what: &'static str, found: usize, expected: usize },
     NotRows { found: usize, row_len: usize },
+    NeedsWeights { ggml_type: GgmlType },
     NonFinite { row: usize, column: usize, value: f32 },
     NonFiniteWeight { column: usize, value: f32 },
 }
@@ -62,6 +65,7 @@ impl Error {
         match *self.0 {
             Detail::Retired { .. } | Detail::Unknown { .. } | Detail::ReadOnly { .. } => ErrorKind::Unsupported,
             Detail::NotBlocks { .. } | Detail::Length { .. } | Detail::NotRows { .. } => ErrorKind::Misuse,
+            Detail::NeedsWeights { .. } => ErrorKind::NeedsWeights,
             Detail::NonFinite { row, column, .. } => ErrorKind::NonFinite { row, column },
             Detail::NonFiniteWeight { column, .. } => ErrorKind::NonFiniteWeight { column },
         }
@@ -80,6 +84,7 @@ impl fmt::Display for Error {
             }
             Detail::Length { what, found, expected } => write!(f, "{found} {what}, expected {expected}"),
             Detail::NotRows { found, row_len } => write!(f, "{found} values, expected whole rows of {row_len}"),
+            Detail::NeedsWeights { ggml_type } => write!(f, "{ggml_type} needs importance weights, and there are none"),
             Detail::NonFinite { row, column, value } => write!(f, "row {row}, column {column}: {value}, expected a finite value"),
             Detail::NonFiniteWeight { column, value } => write!(f, "importance weight {column}: {value}, expected a finite value"),
         }

@@ -10,6 +10,7 @@
 pub(crate) mod float;
 pub(crate) mod fp4;
 pub(crate) mod integer;
+pub(crate) mod iq;
 pub(crate) mod iq4;
 pub(crate) mod k;
 pub(crate) mod legacy;
@@ -29,6 +30,9 @@ pub(crate) trait Decode<const N: usize, const B: usize>: Sync + 'static {
 
 /// A block format that can also be written.
 pub(crate) trait Encode<const N: usize, const B: usize>: Decode<N, B> {
+    /// Whether the format is refused without importance: the codec then never calls [`encode`](Self::encode).
+    const NEEDS_WEIGHTS: bool = false;
+
     /// Writes one block. The values are finite unless `N` is 1.
     fn encode(values: &[f32; N], block: &mut [u8; B]);
 

@@ -10,7 +10,7 @@ fn codecs() -> impl Iterator<Item = &'static dyn BlockCodec> {
 }
 
 fn writers() -> impl Iterator<Item = &'static dyn BlockCodec> {
-    codecs().filter(|codec| codec.quantize(&[], 0, None, &mut []).is_ok())
+    codecs().filter(|codec| codec.quantize(&[], 0, Some(&[]), &mut []).is_ok())
 }
 
 /// Elements and bytes of a block.
@@ -27,8 +27,27 @@ fn codecs_know_their_type() {
             assert!(format!("{codec:?}").contains(ggml_type.name().unwrap()));
         }
     }
-    assert_eq!(codecs().count(), 28);
-    assert_eq!(writers().count(), 24);
+    assert_eq!(codecs().count(), 35);
+    assert_eq!(writers().count(), 31);
+}
+
+/// The weights, for a codec that cannot do without.
+fn if_needed<'a>(codec: &dyn BlockCodec, weights: &'a [f32]) -> Option<&'a [f32]> {
+    codec.needs_weights().then_some(weights)
+}
+
+#[test]
+fn three_types_need_weights() {
+    let needy: Vec<GgmlType> = codecs().filter(|codec| codec.needs_weights()).map(BlockCodec::ggml_type).collect();
+    assert_eq!(needy, [GgmlType::IQ2_XXS, GgmlType::IQ2_XS, GgmlType::IQ1_S]);
+    for ggml_type in needy {
+        let mut out = vec![0xa5; ggml_type.layout().unwrap().bytes as usize];
+        let error = ggmill_quant::quantize(ggml_type, &[1.0; 256], 256, None, &mut out).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NeedsWeights);
+        assert_eq!(error.to_string(), format!("{ggml_type} needs importance weights, and there are none"));
+        assert!(out.iter().all(|&byte| byte == 0xa5));
+        ggmill_quant::quantize(ggml_type, &[1.0; 256], 256, Some(&[1.0; 256]), &mut out).unwrap();
+    }
 }
 
 #[test]
@@ -72,8 +91,9 @@ fn lengths_must_fit() {
         let (elements, bytes) = layout(codec);
         let values = vec![1.0; 4 * elements];
         let mut out = vec![0; 4 * bytes];
-        assert!(codec.quantize(&values, 2 * elements, None, &mut out).is_ok());
-        assert!(codec.quantize(&[], 2 * elements, None, &mut []).is_ok());
+        let weights = if_needed(codec, &values[..2 * elements]);
+        assert!(codec.quantize(&values, 2 * elements, weights, &mut out).is_ok());
+        assert!(codec.quantize(&[], 2 * elements, weights, &mut []).is_ok());
         let misuse = |result: ggmill_quant::Result<()>| assert_eq!(result.unwrap_err().kind(), ErrorKind::Misuse, "{codec:?}");
         misuse(codec.quantize(&values, 3 * elements, None, &mut out));
         misuse(codec.quantize(&values, 0, None, &mut out));
@@ -93,7 +113,7 @@ fn non_finite_values_are_refused_before_anything_is_written() {
             let mut values = vec![1.0; 6 * elements];
             values[5 * elements - 1] = value;
             let mut out = vec![0xa5; 6 * bytes];
-            let result = codec.quantize(&values, 2 * elements, None, &mut out);
+            let result = codec.quantize(&values, 2 * elements, if_needed(codec, &values[..2 * elements]), &mut out);
             if elements == 1 {
                 result.unwrap();
                 let mut back = vec![0.0; 6];

@@ -10,4 +10,5 @@
 
 mod contract;
 mod golden;
+mod grids;
 mod inputs;

@@ -1,0 +1,180 @@
+//! IQ1_M: groups of 16 weights, each a three-bit scale and two points of a grid of 2048, every point with the sign of a shift.
+
+use ggmill_core::GgmlType;
+
+use super::shifted::{DOWN, Fit, Shift, UP, ascending, choose, shifted, split};
+use super::{SUPER, greatest, importance, scale_levels, spread};
+use crate::block::{Decode, Encode};
+use crate::float16::{read_f16, write_f16};
+use crate::numeric::largest;
+
+pub(crate) struct IQ1_M;
+
+// Eight bits of every index; for every two points a byte of their other three bits and shifts; then four words, each of four scales below four bits of the
+// super-scale.
+const HIGH: usize = 32;
+const SCALES: usize = 48;
+
+/// Groups whose largest magnitude is below this count as all zero.
+const SMALLEST: f32 = 1e-7;
+
+impl Decode<SUPER, 56> for IQ1_M {
+    const TYPE: GgmlType = GgmlType::IQ1_M;
+
+    fn decode(block: &[u8; 56], out: &mut [f32; SUPER]) {
+        let words: [u16; 4] = core::array::from_fn(|word| u16::from_le_bytes([block[SCALES + 2 * word], block[SCALES + 2 * word + 1]]));
+        let bits = words.iter().rfold(0, |bits, word| bits << 4 | word >> 12);
+        let super_scale = read_f16(&bits.to_le_bytes(), 0);
+        for (place, out) in out.chunks_exact_mut(8).enumerate() {
+            let group = place / 2;
+            let scale = super_scale * f32::from(2 * (words[group / 4] >> (group % 4 * 3) & 7) + 1);
+            let high = block[HIGH + group] >> (place % 2 * 4);
+            let index = usize::from(block[place]) | usize::from(high & 7) << 8;
+            shifted(scale, index, if high & 8 == 0 { &UP } else { &DOWN }, out);
+        }
+    }
+}
+
+impl Encode<SUPER, 56> for IQ1_M {
+    fn encode(values: &[f32; SUPER], block: &mut [u8; 56]) {
+        encode(values, |_, group| group.map(|value| value * value), block);
+    }
+
+    fn encode_weighted(values: &[f32; SUPER], weights: &[f32; SUPER], _: f32, block: &mut [u8; 56]) {
+        let spread = spread(values);
+        let (weights, _) = weights.as_chunks();
+        encode(values, |index, group| importance(group, &weights[index], spread), block);
+    }
+}
+
+fn encode(values: &[f32; SUPER], weights: impl Fn(usize, &[f32; 16]) -> [f32; 16], block: &mut [u8; 56]) {
+    block.fill(0);
+    let (values, _) = values.as_chunks::<16>();
+    let weights: [[f32; 16]; 16] = core::array::from_fn(|index| weights(index, &values[index]));
+    // A group without a scale of its own keeps points 0, which stand for the lowest level.
+    let found: [Found; 16] =
+        core::array::from_fn(|index| if largest(&values[index]) < SMALLEST { None } else { search(&values[index], &weights[index]) }.unwrap_or_default());
+    for (index, found) in found.iter().enumerate() {
+        for (place, point) in found.points.into_iter().enumerate() {
+            block[2 * index + place] = point as u8;
+            block[HIGH + index] |= ((point >> 8) as u8) << (4 * place);
+        }
+    }
+    let scales = found.map(|found| found.scale);
+    let greatest = greatest(&scales);
+    if greatest == 0.0 {
+        return;
+    }
+    let mut super_scale = greatest / 15.0;
+    let levels = scale_levels(scales, super_scale, 7);
+    // The super-scale of least error for all that is stored by now.
+    let mut fit = Fit::default();
+    let mut words = [0_u16; 4];
+    for (index, (found, level)) in found.iter().zip(levels).enumerate() {
+        words[index / 4] |= u16::from(level) << (index % 4 * 3);
+        let (values, _) = values[index].as_chunks::<8>();
+        let (weights, _) = weights[index].as_chunks::<8>();
+        for place in 0..2 {
+            block[HIGH + index] |= u8::from(found.down[place]) << (4 * place + 3);
+            fit.add(found.points[place], &values[place], &weights[place], shift(found.down[place]), f32::from(2 * level + 1));
+        }
+    }
+    if fit.qq > 0.0 {
+        super_scale = fit.qx / fit.qq;
+    }
+    // The reference's correction, found by trial.
+    let mut bytes = [0; 2];
+    write_f16(&mut bytes, 0, super_scale * 1.1125);
+    let bits = u16::from_le_bytes(bytes);
+    for (index, (stored, word)) in block[SCALES..].chunks_exact_mut(2).zip(words).enumerate() {
+        stored.copy_from_slice(&(word | (bits >> (4 * index) & 15) << 12).to_le_bytes());
+    }
+}
+
+#[derive(Clone, Copy, Default)]
+struct Found {
+    scale: f32,
+    points: [u16; 2],
+    down: [bool; 2],
+}
+
+fn shift(down: bool) -> &'static Shift {
+    if down { &DOWN } else { &UP }
+}
+
+/// Sums over the first of a group's sorted values, apart for the two halves of the group, whose shifts may differ.
+struct Sums([[f32; 17]; 2]);
+
+impl Sums {
+    fn new(order: &[usize; 16], term: impl Fn(usize) -> f32) -> Self {
+        let mut sums = [[0.0; 17]; 2];
+        for (rank, &column) in order.iter().enumerate() {
+            for (half, sums) in sums.iter_mut().enumerate() {
+                sums[rank + 1] = if column / 8 == half { sums[rank] + term(column) } else { sums[rank] };
+            }
+        }
+        Self(sums)
+    }
+}
+
+/// What each level's square exceeds the next one's by.
+fn falls(shift: &Shift) -> [f32; 2] {
+    [shift[0] * shift[0] - shift[1] * shift[1], shift[1] * shift[1] - shift[2] * shift[2]]
+}
+
+/// Tries every way to split the sorted values into three levels, under all four pairs of shifts; the best one is then rounded to the grid.
+fn search(values: &[f32; 16], weights: &[f32; 16]) -> Option<Found> {
+    let order = ascending(values);
+    let Sums(sums_x) = Sums::new(&order, |column| weights[column] * values[column]);
+    let Sums(sums_w) = Sums::new(&order, |column| weights[column]);
+    // All values on the top level, less one level for those below each split.
+    let fit = |half: usize, first: usize, second: usize, shift: &Shift| {
+        let (x, w, falls) = (&sums_x[half], &sums_w[half], falls(shift));
+        Fit { qx: x[16] * shift[2] - (x[first] + x[second]), qq: w[16] * shift[2] * shift[2] + w[first] * falls[0] + w[second] * falls[1] }
+    };
+    let mut best = f32::MIN;
+    let mut chosen = None;
+    for first in 0..=16 {
+        for second in first..=16 {
+            let fits = [0, 1].map(|half| [&UP, &DOWN].map(|shift| fit(half, first, second, shift)));
+            for down in [[false, false], [false, true], [true, false], [true, true]] {
+                let [a, b] = [fits[0][usize::from(down[0])], fits[1][usize::from(down[1])]];
+                let fit = Fit { qx: a.qx + b.qx, qq: a.qq + b.qq };
+                if fit.beats(best) {
+                    let scale = fit.qx / fit.qq;
+                    best = scale * fit.qx;
+                    chosen = Some((first, second, down, scale));
+                }
+            }
+        }
+    }
+    let (first, second, down, scale) = chosen?;
+    let turned = scale < 0.0;
+    let levels = split(&order, first, second, turned);
+    let (down, mut scale) = (down.map(|down| down != turned), if turned { -scale } else { scale });
+
+    let (values, _) = values.as_chunks::<8>();
+    let (weights, _) = weights.as_chunks::<8>();
+    let (levels, _) = levels.as_chunks::<8>();
+    let mut points = [0; 2];
+    let mut any_off = false;
+    for (place, point) in points.iter_mut().enumerate() {
+        let off;
+        (*point, off) = choose(levels[place], &values[place], &weights[place], scale, shift(down[place]));
+        any_off |= off;
+    }
+    if any_off {
+        let mut fit = Fit::default();
+        for (place, &point) in points.iter().enumerate() {
+            fit.add(point, &values[place], &weights[place], shift(down[place]), 1.0);
+        }
+        if fit.qx > 0.0 && fit.qq > 0.0 {
+            scale = fit.qx / fit.qq;
+        }
+    }
+    // Overflowing sums: the reference stops its process here.
+    if scale.is_nan() {
+        scale = 0.0;
+    }
+    Some(Found { scale, points, down })
+}

@@ -1,0 +1,79 @@
+//! What the two IQ1 types share: three signed levels, all shifted up or down by an eighth, and a grid of 2048 points.
+
+use super::grid::{IQ1, Place};
+
+/// What the levels 0, 1 and 2 stand for.
+pub(super) type Shift = [f32; 3];
+
+pub(super) const UP: Shift = [-0.875, 0.125, 1.125];
+pub(super) const DOWN: Shift = [-1.125, -0.125, 0.875];
+
+/// Eight values under a scale.
+pub(super) fn shifted(scale: f32, index: usize, shift: &Shift, out: &mut [f32]) {
+    for (out, &level) in out.iter_mut().zip(&IQ1.points[index]) {
+        *out = scale * shift[usize::from(level)];
+    }
+}
+
+/// A group's columns in the order of their values; equal ones as they stand.
+pub(super) fn ascending<const N: usize>(values: &[f32; N]) -> [usize; N] {
+    let mut order = core::array::from_fn(|column| column);
+    order.sort_by(|&a: &usize, &b| values[a].partial_cmp(&values[b]).unwrap_or(core::cmp::Ordering::Equal));
+    order
+}
+
+/// Levels by rank: 0 for the first of the order, 1 from the rank `first` on, 2 from the rank `second` on. With `turned`, the other way round.
+pub(super) fn split<const N: usize>(order: &[usize; N], first: usize, second: usize, turned: bool) -> [u8; N] {
+    let mut levels = [0; N];
+    for (rank, &column) in order.iter().enumerate() {
+        let level = u8::from(rank >= first) + u8::from(rank >= second);
+        levels[column] = if turned { 2 - level } else { level };
+    }
+    levels
+}
+
+/// The index of the point for eight weights, and whether their levels missed the grid.
+pub(super) fn choose(levels: [u8; 8], values: &[f32; 8], weights: &[f32; 8], scale: f32, shift: &Shift) -> (u16, bool) {
+    let near = match IQ1.near().place(IQ1.number(&levels)) {
+        Place::On(index) => return (index, false),
+        Place::Off(near) => near,
+    };
+    // Where no error is a number below the greatest, the reference goes on to read beyond the row; the nearest levels are an answer too.
+    let mut found = near[0];
+    let mut least = f32::MAX;
+    for &index in near {
+        let mut error = 0.0;
+        for ((&level, value), weight) in IQ1.points[usize::from(index)].iter().zip(values).zip(weights) {
+            let diff = scale * shift[usize::from(level)] - value;
+            error += weight * diff * diff;
+        }
+        if error < least {
+            least = error;
+            found = index;
+        }
+    }
+    (found, true)
+}
+
+/// The sums whose quotient is the best scale for given points: Σ w·q·x and Σ w·q².
+#[derive(Clone, Copy, Default)]
+pub(super) struct Fit {
+    pub(super) qx: f32,
+    pub(super) qq: f32,
+}
+
+impl Fit {
+    /// Adds eight weights that are rounded to a point, its levels `factor` times what `shift` says.
+    pub(super) fn add(&mut self, index: u16, values: &[f32; 8], weights: &[f32; 8], shift: &Shift, factor: f32) {
+        for ((&level, value), weight) in IQ1.points[usize::from(index)].iter().zip(values).zip(weights) {
+            let quant = shift[usize::from(level)] * factor;
+            self.qx += weight * quant * value;
+            self.qq += weight * quant * quant;
+        }
+    }
+
+    /// Whether this is the better of two, the other given by its scale times its first sum.
+    pub(super) fn beats(self, best: f32) -> bool {
+        self.qq > 0.0 && self.qx * self.qx > best * self.qq
+    }
+}
