@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use ggmill_core::ValueType;
 use ggmill_core::keys::GENERAL_FILE_TYPE;
 use serde_json::Value as Json;
 
@@ -135,6 +136,20 @@ impl Architecture {
     /// The name for people.
     pub fn title(&self) -> &str {
         &self.title
+    }
+
+    /// The types a metadata key of this architecture is written with: alone, as the elements of a list, or either. `None` for a key the description lacks.
+    ///
+    /// ```
+    /// use ggmill_arch::Architecture;
+    /// use ggmill_core::ValueType;
+    /// let llama = Architecture::builtin("llama").ok_or("built in")?;
+    /// assert_eq!(llama.key_types("llama.rope.freq_base"), Some((Some(ValueType::F32), None)));
+    /// # Ok::<(), &str>(())
+    /// ```
+    pub fn key_types(&self, key: &str) -> Option<(Option<ValueType>, Option<ValueType>)> {
+        let template = self.keys.iter().find(|template| &*template.name == key)?;
+        Some((template.key_type.single, template.key_type.element))
     }
 
     /// The class names (`architectures` in `config.json`) of the checkpoints it is for.

@@ -83,8 +83,8 @@ impl<T: ToValue> Settable for T {
 /// The type a key is written with: one for a single value, one for a list, or both where checkpoints have either.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct KeyType {
-    single: Option<ValueType>,
-    element: Option<ValueType>,
+    pub(crate) single: Option<ValueType>,
+    pub(crate) element: Option<ValueType>,
 }
 
 impl KeyType {

@@ -149,7 +149,7 @@ impl Sink for FileSink {
 }
 
 /// The folder a file is in. That of a bare name is `.`, which has no name.
-fn folder_of(path: &Path) -> &Path {
+pub(crate) fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
@@ -191,7 +191,7 @@ fn reserve(_: &File, _: u64) -> io::Result<()> {
 
 /// A new name is safe only when the folder that holds it is. A folder that cannot be opened or synced on this system is none of the caller's concern.
 #[cfg(unix)]
-fn sync_folder(folder: &Path) -> io::Result<()> {
+pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
     let Ok(folder) = File::open(folder) else { return Ok(()) };
     match folder.sync_all() {
         Err(error) if !matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => Err(error),
@@ -201,6 +201,6 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
 
 #[cfg(not(unix))]
 #[expect(clippy::unnecessary_wraps, reason = "as on Unix")]
-fn sync_folder(_: &Path) -> io::Result<()> {
+pub(crate) fn sync_folder(_: &Path) -> io::Result<()> {
     Ok(())
 }

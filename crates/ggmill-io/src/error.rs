@@ -17,6 +17,10 @@ pub enum ErrorKind {
     Io,
     /// The output exists, and nobody said that it may be replaced.
     Exists,
+    /// The file cannot be edited where it lies: it is read-only, a symbolic link, or something else works on it.
+    NotEditable,
+    /// An edit was interrupted: a journal lies beside the file, or has just been left there. Opening the file as [`InPlace`](crate::InPlace) goes on with it.
+    Journal,
     /// The files do not make up a whole model: a shard is missing, stands twice, or belongs to another set.
     Shards,
     /// What the file holds, sorted as `ggmill-core` sorts it. A file that lost its end while it was open is
@@ -53,6 +57,19 @@ pub(crate) enum Detail {
     TooLarge { size: u64 },
     NoShard { number: usize, count: usize },
     Shards(ShardFault),
+    Edit(EditFault),
+}
+
+/// Why a file is not edited where it lies.
+#[derive(Debug)]
+pub(crate) enum EditFault {
+    ReadOnly,
+    Link { target: PathBuf },
+    Busy,
+    Changed,
+    Halfway { source: io::Error },
+    Damaged { journal: PathBuf },
+    NotIts { journal: PathBuf },
 }
 
 /// Of a file that ends too early: how much is there, and how much there should be at least.
@@ -108,6 +125,8 @@ impl Error {
             Detail::TooLarge { .. } => ErrorKind::Format(ggmill_core::ErrorKind::Limit),
             Detail::NoShard { .. } => ErrorKind::Format(ggmill_core::ErrorKind::Misuse),
             Detail::Shards(_) => ErrorKind::Shards,
+            Detail::Edit(EditFault::ReadOnly | EditFault::Link { .. } | EditFault::Busy | EditFault::Changed) => ErrorKind::NotEditable,
+            Detail::Edit(_) => ErrorKind::Journal,
         }
     }
 
@@ -137,7 +156,7 @@ impl Error {
     /// What the operating system said, where it was asked.
     pub fn io_error(&self) -> Option<&io::Error> {
         match &self.0.detail {
-            Detail::Io { source, .. } => Some(source),
+            Detail::Io { source, .. } | Detail::Edit(EditFault::Halfway { source }) => Some(source),
             _ => None,
         }
     }
@@ -218,6 +237,20 @@ fn example(number: u64, count: u64) -> String {
     shard_file_name("NAME", narrow(number), narrow(count))
 }
 
+impl fmt::Display for EditFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ReadOnly => f.write_str("is read-only"),
+            Self::Link { target } => write!(f, "is a symbolic link to {}, expected the file itself", shown(target)),
+            Self::Busy => f.write_str("another program is editing it"),
+            Self::Changed => f.write_str("something changed the file meanwhile, so it was left alone"),
+            Self::Halfway { source } => write!(f, "the edit was interrupted: {}; its journal is beside the file", Cause(source)),
+            Self::Damaged { journal } => write!(f, "an edit was interrupted, and its journal {} is damaged", file_name(journal)),
+            Self::NotIts { journal } => write!(f, "the journal {} belongs to another file, or to another state of this one", file_name(journal)),
+        }
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", shown(&self.0.path))?;
@@ -234,6 +267,7 @@ impl fmt::Display for Error {
             Detail::TooLarge { size } => write!(f, "{size} bytes do not fit into memory"),
             Detail::NoShard { number, count } => write!(f, "shard {number} counted from 0, the model has {count}"),
             Detail::Shards(fault) => fault.fmt(f),
+            Detail::Edit(fault) => fault.fmt(f),
         }
     }
 }
@@ -247,7 +281,7 @@ impl fmt::Debug for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.0.detail {
-            Detail::Io { source, .. } => Some(source),
+            Detail::Io { source, .. } | Detail::Edit(EditFault::Halfway { source }) => Some(source),
             Detail::Format { source, .. } => Some(source),
             _ => None,
         }

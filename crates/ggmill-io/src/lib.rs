@@ -7,6 +7,7 @@
 //! | open one file by mapping it: fastest, `unsafe` | [`map`] | [`Gguf`](ggmill_core::Gguf) over a [`Mapping`] |
 //! | read a file of another format | [`RandomAccess`], [`map_file`] | bytes |
 //! | open the files of a checkpoint by name | [`Folder`] | [`RandomAccess`] |
+//! | change the header of a file where it lies, safe against crashes | [`InPlace`] | an edited file |
 //! | write a file whole or not at all | [`FileSink`] | a [`Sink`](ggmill_core::Sink) |
 //!
 //! Every [`Error`] names the file. A path that leads to a folder, a pipe or a device is refused, not waited for.
@@ -15,6 +16,8 @@ mod atomic;
 mod error;
 mod file;
 mod folder;
+mod in_place;
+mod journal;
 #[expect(unsafe_code, reason = "a mapped file can change under its readers; the contract is in the documentation of `map`")]
 mod map;
 mod random_access;
@@ -27,6 +30,8 @@ pub use atomic::{FileSink, Overwrite};
 pub use error::{Error, ErrorKind, Result};
 pub use file::{GgufFile, open, open_with};
 pub use folder::Folder;
+pub use in_place::{Applied, HeaderChange, InPlace, Recovery, pending_journal};
+pub use journal::journal_path;
 pub use map::{Mapping, map, map_file, map_with};
 pub use random_access::RandomAccess;
 pub use shards::{Model, open_model, open_model_with};

@@ -1,0 +1,143 @@
+//! Changing the header of a file where it lies, so that a crash at any instant leaves the old file or the new one.
+
+mod disk;
+mod protocol;
+#[cfg(test)]
+mod tests;
+
+use std::fs::{File, Metadata, TryLockError};
+use std::path::{Path, PathBuf};
+
+use crate::error::{Detail, EditFault, Error, Result};
+use crate::journal::journal_path;
+use crate::random_access::not_regular;
+use disk::Disk;
+use protocol::Fault;
+
+pub use protocol::{Applied, HeaderChange, Recovery};
+
+/// A file opened to be edited where it lies, and locked against other editors until this is dropped.
+///
+/// [`InPlace::apply`] writes a journal beside the file ([`journal_path`]) before it touches anything. Whatever happens then, the next [`InPlace::open`]
+/// finishes the edit or undoes it.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("model.gguf");
+/// # std::fs::write(&path, b"GGUF and more")?;
+/// use ggmill_io::{Applied, HeaderChange, InPlace, Recovery};
+/// let (mut file, found) = InPlace::open(&path)?;
+/// assert_eq!(found, Recovery::Nothing);
+/// assert_eq!(file.apply(HeaderChange::new(b"GGUF and", b"GGUF but"))?, Applied::Done);
+/// assert_eq!(std::fs::read(&path)?, b"GGUF but more");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct InPlace {
+    disk: Disk,
+    /// As it was when it was opened, recovery included.
+    metadata: Metadata,
+}
+
+impl InPlace {
+    /// Opens a file to edit it. Before anything else, an edit that was interrupted is finished or undone, and told.
+    ///
+    /// Fails for a symbolic link (the error names what it leads to), for a file that is read-only or no regular file, when another program holds the lock, and
+    /// when there is a journal that is damaged or not this file's.
+    pub fn open(path: impl AsRef<Path>) -> Result<(Self, Recovery)> {
+        let path = path.as_ref();
+        refuse_link(path)?;
+        let disk = Disk::open(path)?;
+        let metadata = disk.metadata()?;
+        if !metadata.is_file() {
+            return Err(not_regular(path, &metadata));
+        }
+        if metadata.permissions().readonly() {
+            return Err(Error::new(path, Detail::Edit(EditFault::ReadOnly)));
+        }
+        // Where there are no locks, the check of the header before the first write has to do.
+        if let Err(TryLockError::WouldBlock) = disk.lock() {
+            return Err(Error::new(path, Detail::Edit(EditFault::Busy)));
+        }
+        let mut this = Self { disk, metadata };
+        let found = protocol::recover(&mut this.disk).map_err(|fault| explain(path, fault))?;
+        if found != Recovery::Nothing {
+            this.metadata = this.disk.metadata()?;
+        }
+        Ok((this, found))
+    }
+
+    /// The size of the blocks in which the file system inserts bytes into a file, or `None` where it does not. Tried on a file without a name beside this one.
+    pub fn insert_block(&self) -> Option<u64> {
+        self.disk.insert_block()
+    }
+
+    /// How many names (hard links) the file has. An edit in place changes what all of them show.
+    pub fn names(&self) -> u64 {
+        #[cfg(unix)]
+        return std::os::unix::fs::MetadataExt::nlink(&self.metadata);
+        #[cfg(not(unix))]
+        return 1;
+    }
+
+    /// Changes the header and makes sure that it is on the disk. Fails with the file as it was, unless the error's kind is
+    /// [`Journal`](crate::ErrorKind::Journal): then a later [`InPlace::open`] goes on.
+    ///
+    /// When the header grows, bytes are inserted at the beginning of the file, by a multiple of [`InPlace::insert_block`].
+    pub fn apply(&mut self, change: HeaderChange<'_>) -> Result<Applied> {
+        self.check_unchanged()?;
+        let applied = protocol::apply(&mut self.disk, change).map_err(|fault| explain(self.disk.path(), fault))?;
+        self.metadata = self.disk.metadata()?;
+        Ok(applied)
+    }
+
+    /// Fails when something else has changed the file since it was opened, or put another one in its place. Whoever replaces the file with a changed copy asks
+    /// this last.
+    pub fn check_unchanged(&self) -> Result<()> {
+        let path = self.disk.path();
+        let now = self.disk.metadata()?;
+        let modified = |metadata: &Metadata| metadata.modified().ok();
+        let same = now.len() == self.metadata.len() && modified(&now) == modified(&self.metadata) && self.disk.is_still_named().unwrap_or(false);
+        if same { Ok(()) } else { Err(Error::new(path, Detail::Edit(EditFault::Changed))) }
+    }
+}
+
+/// The journal that an interrupted edit has left beside a file, where there is one.
+pub fn pending_journal(file: impl AsRef<Path>) -> Option<PathBuf> {
+    let file = std::fs::canonicalize(file).ok()?;
+    let path = journal_path(file);
+    std::fs::symlink_metadata(&path).ok()?.is_file().then_some(path)
+}
+
+fn refuse_link(path: &Path) -> Result<()> {
+    let is_link = std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
+    match std::fs::canonicalize(path) {
+        Ok(target) if is_link => Err(Error::new(path, Detail::Edit(EditFault::Link { target }))),
+        _ => Ok(()),
+    }
+}
+
+fn explain(path: &Path, fault: Fault) -> Error {
+    let fault = match fault {
+        Fault::Io(action, source) => return Error::io(path, action, source),
+        Fault::Changed => EditFault::Changed,
+        Fault::Halfway(source) => EditFault::Halfway { source },
+        Fault::Damaged => EditFault::Damaged { journal: journal_path(path) },
+        Fault::NotIts => EditFault::NotIts { journal: journal_path(path) },
+    };
+    Error::new(path, Detail::Edit(fault))
+}
+
+/// Whether two open files are one, as far as the system can tell.
+fn same_identity(a: &File, b: &Path) -> std::io::Result<bool> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt as _;
+        let (a, b) = (a.metadata()?, std::fs::metadata(b)?);
+        Ok((a.dev(), a.ino()) == (b.dev(), b.ino()))
+    }
+    #[cfg(not(unix))]
+    {
+        Ok(same_file::Handle::from_file(a.try_clone()?)? == same_file::Handle::from_path(b)?)
+    }
+}
