@@ -17,6 +17,9 @@
 //!
 //! Two inputs are refused where the reference carries on: values that are infinite or not a number, which would spoil the scale of every weight beside them,
 //! and importance weights that are. Plain floats (F16, BF16, F64, F32) carry such values as they are.
+//!
+//! Three types (IQ1_S, IQ2_XXS, IQ2_XS) are refused without importance weights, as by the reference. Where it ends its process over finite values, because the
+//! sums of its search overflow or vanish, there is an answer here, and it is the same everywhere.
 
 #![allow(
     clippy::cast_possible_truncation,

@@ -151,3 +151,22 @@ fn rows_are_independent() {
         }
     }
 }
+
+#[test]
+fn whatever_is_finite_has_an_answer() {
+    for codec in writers() {
+        let (elements, bytes) = layout(codec);
+        let row_len = 1024.max(elements);
+        for pattern in ["wild", "limit", "brink", "subnormal", "huge"] {
+            for (seed, weight) in ["wild", "limit", "zero", "negative", "subnormal"].into_iter().enumerate() {
+                let values = values(pattern, seed as u64, row_len);
+                let weights = crate::inputs::values(weight, seed as u64 ^ 0xd1ce, row_len);
+                let mut out = vec![0xa5; row_len / elements * bytes];
+                codec.quantize(&values, row_len, Some(&weights), &mut out).unwrap();
+                let mut again = vec![0x5a; out.len()];
+                codec.quantize(&values, row_len, Some(&weights), &mut again).unwrap();
+                assert_eq!(out, again, "{codec:?}: {pattern} with {weight} weights");
+            }
+        }
+    }
+}
