@@ -22,8 +22,14 @@ pub enum ErrorKind {
     Unsupported,
     /// A tensor holds numbers that the type asked for cannot (NaN, infinity).
     NonFinite,
+    /// Importance weights are missing where a type needs them, do not fit, or cannot be read.
+    Importance,
+    /// A tensor is quantized already, and quantizing it again was not asked for.
+    Quantized,
     /// The caller asked for the run to stop.
     Cancelled,
+    /// An edit asks for what the file does not have, for a value that its type cannot hold, or for what would break the file.
+    Edit,
     /// The caller broke a rule of the interface.
     Misuse,
 }
@@ -61,6 +67,11 @@ impl Error {
     #[must_use]
     pub(crate) fn tensor(self, name: impl AsRef<[u8]>) -> Self {
         self.about(format!("tensor {:?}", RawStr::new(name.as_ref())))
+    }
+
+    #[must_use]
+    pub(crate) fn key(self, key: impl AsRef<[u8]>) -> Self {
+        self.about(format!("key {:?}", RawStr::new(key.as_ref())))
     }
 
     #[must_use]

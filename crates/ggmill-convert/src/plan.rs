@@ -2,6 +2,7 @@
 
 use ggmill_core::{GgmlType, Shape};
 
+use crate::recipe::Encoding;
 use crate::rows::RowMap;
 
 /// A conversion laid out to the byte, before any tensor data are read.
@@ -18,6 +19,7 @@ pub(crate) struct Job {
     pub(crate) work: Work,
     pub(crate) to: GgmlType,
     pub(crate) shape: Shape,
+    pub(crate) encoding: Encoding,
 }
 
 /// Where the numbers of one tensor come from.

@@ -23,6 +23,23 @@ pub(crate) struct RecipeTensor {
     pub(crate) ggml_type: GgmlType,
     pub(crate) shape: Shape,
     pub(crate) content: Content,
+    pub(crate) encoding: Encoding,
+}
+
+impl RecipeTensor {
+    /// A tensor encoded without importance weights, whatever numbers it holds.
+    pub(crate) fn new(name: impl Into<Vec<u8>>, ggml_type: GgmlType, shape: Shape, content: Content) -> Self {
+        Self { name: name.into(), ggml_type, shape, content, encoding: Encoding::default() }
+    }
+}
+
+/// What is known of the numbers when they are turned into the output's type.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Encoding {
+    /// How much each column matters, one row of weights for each matrix of a stack. Types without blocks have no use for it.
+    pub(crate) importance: Option<Vec<f32>>,
+    /// Whether every number has to be finite, before and after: also those of a tensor that is copied.
+    pub(crate) finite: bool,
 }
 
 /// Where the numbers of a tensor come from.
@@ -38,11 +55,9 @@ impl Recipe {
     /// A model as it is: every key and every tensor of the file or set, in order. Other recipes for GGUF files begin here and change what they are about.
     pub fn copy_of(checkpoint: &GgufCheckpoint) -> Result<Self> {
         let metadata = MetadataBuf::copy_of(&checkpoint.metadata()).map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?;
-        let tensor = |(number, tensor): (usize, &SourceTensor)| RecipeTensor {
-            name: tensor.name.clone(),
-            ggml_type: tensor.ggml_type,
-            shape: tensor.shape,
-            content: Content::Gathered { sources: vec![number], steps: Vec::new() },
+        let tensor = |(number, tensor): (usize, &SourceTensor)| {
+            let content = Content::Gathered { sources: vec![number], steps: Vec::new() };
+            RecipeTensor::new(&*tensor.name, tensor.ggml_type, tensor.shape, content)
         };
         Ok(Self { metadata, tensors: checkpoint.tensors().iter().enumerate().map(tensor).collect(), notes: Vec::new() })
     }
@@ -73,13 +88,23 @@ impl Recipe {
 
 /// The work one tensor takes, once its sources turn out to hold what the recipe says.
 fn job(tensor: RecipeTensor, sources: &[SourceTensor]) -> Result<Job> {
-    let RecipeTensor { ggml_type: to, shape, content, .. } = tensor;
+    let RecipeTensor { ggml_type: to, shape, content, encoding, .. } = tensor;
+    if let Some(weights) = &encoding.importance
+        && matrices(&shape).checked_mul(shape.row_len()) != Some(weights.len() as u64)
+    {
+        return Err(Error::new(ErrorKind::Misuse, format!("{} importance weights do not fit shape {shape}", weights.len())));
+    }
     let work = match content {
         Content::Values(values) if values.len() as u64 == shape.elements() => Work::Values(values),
         Content::Values(values) => return Err(Error::new(ErrorKind::Misuse, format!("{} values, expected {}", values.len(), shape.elements()))),
         Content::Gathered { sources: numbers, steps } => gather(numbers, steps, &shape, sources)?,
     };
-    Ok(Job { work, to, shape })
+    Ok(Job { work, to, shape, encoding })
+}
+
+/// How many matrices are stacked in a tensor: its third dimension.
+pub(crate) fn matrices(shape: &Shape) -> u64 {
+    shape.dimensions().get(2).copied().unwrap_or(1)
 }
 
 fn gather(numbers: Vec<usize>, steps: Vec<Step>, shape: &Shape, sources: &[SourceTensor]) -> Result<Work> {

@@ -9,6 +9,7 @@ use rayon::iter::{IndexedParallelIterator as _, IntoParallelRefIterator as _, Pa
 use crate::checkpoint::Checkpoint;
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::{Job, Plan, Work};
+use crate::recipe::matrices;
 use crate::rows::{RowMap, Run};
 
 /// Elements of a chunk, unless a single row is longer: 4 MiB as f32.
@@ -92,23 +93,84 @@ impl Job {
             Work::Values(values) => self.encode(&values[usize_of(chunk.start)?..usize_of(chunk.end)?], chunk),
             Work::Gather { from, sources, map } => {
                 let bytes = Gather { from: *from, sources, map, checkpoint }.bytes(chunk)?;
+                if *from == self.to && !self.encoding.finite {
+                    return Ok(bytes);
+                }
+                let values = self.decode(*from, &bytes, chunk)?;
                 if *from == self.to {
                     return Ok(bytes);
                 }
-                let mut values = vec![0.0f32; usize_of(chunk.end - chunk.start)?];
-                quant::dequantize(*from, &bytes, &mut values).map_err(|error| Error::caused(ErrorKind::Unsupported, error))?;
                 drop(bytes);
                 self.encode(&values, chunk)
             }
         }
     }
 
+    /// The values of a chunk of the source.
+    fn decode(&self, from: GgmlType, bytes: &[u8], chunk: Chunk) -> Result<Vec<f32>> {
+        let mut values = vec![0.0f32; usize_of(chunk.end - chunk.start)?];
+        quant::dequantize(from, bytes, &mut values).map_err(|error| Error::caused(ErrorKind::Unsupported, error))?;
+        if self.encoding.finite
+            && let Some((index, value)) = first_where(&values, |value| !value.is_finite())
+        {
+            let (row, column) = self.place(chunk, index);
+            return Err(Error::new(ErrorKind::NonFinite, format!("row {row}, column {column} is {value}, expected a finite number")));
+        }
+        Ok(values)
+    }
+
     fn encode(&self, values: &[f32], chunk: Chunk) -> Result<Vec<u8>> {
         let mut out = vec![0; usize_of(bytes_of(self.to, chunk.end - chunk.start)?)?];
         // A type without blocks takes any stretch of a row as its row.
-        let row_len = if layout_of(self.to)?.elements == 1 { values.len() } else { usize_of(self.shape.row_len())? };
-        quant::quantize(self.to, values, row_len, None, &mut out).map_err(|error| self.placed(&error, chunk, row_len))?;
+        let has_blocks = layout_of(self.to)?.elements > 1;
+        let row_len = if has_blocks { usize_of(self.shape.row_len())? } else { values.len() };
+        match &self.encoding.importance {
+            Some(importance) if has_blocks => self.encode_stacked(values, importance, chunk, &mut out)?,
+            _ => quant::quantize(self.to, values, row_len, None, &mut out).map_err(|error| self.placed(&error, chunk, row_len))?,
+        }
+        if self.encoding.finite {
+            self.refuse_overflow(values, &out, chunk)?;
+        }
         Ok(out)
+    }
+
+    /// Encodes whole rows that lie in one matrix of a stack or in several: each matrix has its own row of weights.
+    fn encode_stacked(&self, values: &[f32], importance: &[f32], chunk: Chunk, out: &mut [u8]) -> Result<()> {
+        let row_len = self.shape.row_len().max(1);
+        let rows = self.shape.dimensions().get(1).copied().unwrap_or(1).max(1);
+        let (mut start, mut values, mut out) = (chunk.start, values, out);
+        while !values.is_empty() {
+            let row = start / row_len;
+            let end = chunk.end.min((row / rows + 1) * rows * row_len);
+            let matrix = usize_of((row / rows) % matrices(&self.shape))?;
+            let width = usize_of(row_len)?;
+            let (these, later) = values.split_at(usize_of(end - start)?);
+            let (blocks, rest) = out.split_at_mut(usize_of(bytes_of(self.to, end - start)?)?);
+            let weights = &importance[matrix * width..(matrix + 1) * width];
+            quant::quantize(self.to, these, width, Some(weights), blocks).map_err(|error| self.placed(&error, Chunk { start, end }, width))?;
+            (start, values, out) = (end, later, rest);
+        }
+        Ok(())
+    }
+
+    /// Fails when a number, or the scale of a block it is in, has become infinite. Half floats end at 65,504, and so does every scale that is one.
+    fn refuse_overflow(&self, values: &[f32], blocks: &[u8], chunk: Chunk) -> Result<()> {
+        /// No scale search goes beyond the largest number of its block by as much as a factor of two.
+        const SAFE: f32 = 32_768.0;
+        if first_where(values, |value| value.abs() >= SAFE).is_none() {
+            return Ok(());
+        }
+        let mut back = vec![0.0; values.len()];
+        quant::dequantize(self.to, blocks, &mut back).map_err(|error| Error::caused(ErrorKind::Unsupported, error))?;
+        let Some((index, _)) = first_where(&back, |value| !value.is_finite()) else { return Ok(()) };
+        let ((row, column), value) = (self.place(chunk, index), values[index]);
+        Err(Error::new(ErrorKind::NonFinite, format!("row {row}, column {column} is {value} or has such a neighbour, {} cannot hold it", self.to)))
+    }
+
+    /// The row and column of an element of a chunk.
+    fn place(&self, chunk: Chunk, index: usize) -> (u64, u64) {
+        let (element, row_len) = (chunk.start + index as u64, self.shape.row_len().max(1));
+        (element / row_len, element % row_len)
     }
 
     /// Names the place of a number the type cannot hold, counted over the whole tensor.
@@ -183,6 +245,18 @@ impl Span {
         let wanted: u64 = runs.iter().map(|run| run.len).sum();
         (span.end - span.start <= wanted.saturating_mul(2)).then_some(span)
     }
+}
+
+/// The first value that is so, and its index. A test without a branch for each value is several times faster, so it is asked of many at once.
+fn first_where(values: &[f32], is_so: impl Fn(f32) -> bool) -> Option<(usize, f32)> {
+    const STRIDE: usize = 256;
+    for (number, some) in values.chunks(STRIDE).enumerate() {
+        if some.iter().fold(false, |any, &value| any | is_so(value)) {
+            let within = some.iter().position(|&value| is_so(value))?;
+            return Some((number * STRIDE + within, some[within]));
+        }
+    }
+    None
 }
 
 fn layout_of(ggml_type: GgmlType) -> Result<BlockLayout> {

@@ -98,7 +98,7 @@ fn tensor(assigned: &Assigned<'_>, checkpoint: &dyn Checkpoint, target: GgmlType
         target if fits(target, &spec.shape) => target,
         _ => FALLBACK,
     };
-    Ok(RecipeTensor { name: spec.name.clone().into_bytes(), ggml_type, shape: spec.shape, content })
+    Ok(RecipeTensor::new(&*spec.name, ggml_type, spec.shape, content))
 }
 
 fn gathered(spec: &TensorSpec, source: &Source, positions: &[usize], checkpoint: &dyn Checkpoint) -> Result<Content> {
