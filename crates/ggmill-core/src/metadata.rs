@@ -169,6 +169,11 @@ impl<'a> Pair<'a> {
         self.entry.value.of(self.bytes)
     }
 
+    /// The bytes of the value, where they are those of the encoding in which values are kept; single bytes always are.
+    pub(crate) fn canonical_bytes(&self) -> Option<&'a [u8]> {
+        (self.encoding == Encoding::CANONICAL || self.value_type().fixed_size() == Some(1)).then(|| self.value_bytes())
+    }
+
     /// Where the key's length stands in the file.
     pub fn offset(&self) -> u64 {
         self.entry.key.start.saturating_sub(self.encoding.length_size())

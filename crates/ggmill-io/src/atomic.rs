@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use ggmill_core::Sink;
 
 use crate::error::{Detail, Error, Result};
-use crate::random_access::not_regular;
+use crate::random_access::{RandomAccess, not_regular};
+use crate::ranges::{RangeSink, system};
 use crate::temporary::Temporary;
 
 /// Bytes collected before they are written. Larger pieces go out as they are.
@@ -47,9 +48,6 @@ pub enum Overwrite {
 ///
 /// A new file has the permissions any new file gets, one that replaces another those of the other. A symbolic link at the path is replaced itself; what it
 /// leads to stays as it is.
-//
-// Copying untouched ranges without reading them (reflink, `copy_file_range`) will be a method here beside `append`: it takes a `GgufFile` and a range, writes
-// out the buffer, hands both descriptors to the kernel, and falls back to `read_at` and `append`.
 #[derive(Debug)]
 pub struct FileSink {
     target: PathBuf,
@@ -104,6 +102,13 @@ impl FileSink {
         reserve(self.temporary.file(), len).map_err(|source| Error::io(&self.target, "cannot reserve space", source))
     }
 
+    /// Makes sure that all that was appended is on the disk. Of several files that belong together each is synced before the first gets its name.
+    pub fn sync(&mut self) -> Result<()> {
+        self.flush()?;
+        self.buffer = Vec::new();
+        self.temporary.file().sync_all().map_err(|source| Error::io(&self.target, "cannot write", source))
+    }
+
     fn flush(&mut self) -> Result<()> {
         let result = self.temporary.file().write_all(&self.buffer);
         self.buffer.clear();
@@ -146,6 +151,69 @@ impl Sink for FileSink {
         self.written = self.written.saturating_add(bytes.len() as u64);
         Ok(())
     }
+}
+
+impl RangeSink for FileSink {
+    fn append_range(&mut self, file: &RandomAccess, offset: u64, len: u64) -> Result<bool> {
+        let end = offset.saturating_add(len);
+        if end > file.len() {
+            return Err(file.outside(offset, end, file.len()));
+        }
+        self.flush()?;
+        let mut position = offset;
+        while position < end {
+            let cannot_copy = |source| Error::io(&self.target, "cannot write", source);
+            let left = end - position;
+            match system::copy(file.file(), &mut position, self.temporary.file(), left).map_err(cannot_copy)? {
+                Some(0) => return Err(file.outside(offset, end, position)),
+                Some(copied) => self.written = self.written.saturating_add(copied),
+                None => {
+                    self.append_read(file, position, end)?;
+                    position = end;
+                }
+            }
+        }
+        Ok(true)
+    }
+}
+
+impl FileSink {
+    /// The way that works everywhere: reads the bytes and appends them.
+    fn append_read(&mut self, file: &RandomAccess, start: u64, end: u64) -> Result<()> {
+        let mut piece = vec![0; BUFFER];
+        let mut position = start;
+        while position < end {
+            let len = usize::try_from(end - position).unwrap_or(usize::MAX).min(BUFFER);
+            let piece = piece.get_mut(..len).unwrap_or_default();
+            file.read_at(position, piece)?;
+            self.append(piece)?;
+            position = position.saturating_add(len as u64);
+        }
+        Ok(())
+    }
+}
+
+/// Gives several files that belong together their names: all of them are on the disk before the first has one. When one cannot have its name, those that were
+/// there before nobody are taken away again, so that no part of a whole remains.
+///
+/// Fails as [`FileSink::commit`] does. Files that were replaced cannot be brought back.
+pub fn commit_all(mut sinks: Vec<FileSink>) -> Result<()> {
+    for sink in &mut sinks {
+        sink.sync()?;
+    }
+    let mut named = Vec::new();
+    for sink in sinks {
+        let path = (sink.overwrite == Overwrite::Refuse).then(|| sink.target.clone());
+        if let Err(error) = sink.commit() {
+            for path in &named {
+                // What cannot be taken away stays; the error that matters is the first.
+                let _ = std::fs::remove_file(path);
+            }
+            return Err(error);
+        }
+        named.extend(path);
+    }
+    Ok(())
 }
 
 /// The folder a file is in. That of a bare name is `.`, which has no name.

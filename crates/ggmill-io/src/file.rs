@@ -97,6 +97,11 @@ impl GgufFile {
         }
     }
 
+    /// The file behind it, for those who hand ranges of it on.
+    pub fn file(&self) -> &RandomAccess {
+        &self.file
+    }
+
     /// Fills `out` with the bytes of the file from `offset` on. Fails when the file ends before they do.
     pub fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         self.file.read_at(offset, out)

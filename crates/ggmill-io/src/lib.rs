@@ -9,6 +9,7 @@
 //! | open the files of a checkpoint by name | [`Folder`] | [`RandomAccess`] |
 //! | change the header of a file where it lies, safe against crashes | [`InPlace`] | an edited file |
 //! | write a file whole or not at all | [`FileSink`] | a [`Sink`](ggmill_core::Sink) |
+//! | move bytes from file to file without reading them | [`RangeSink`] | |
 //!
 //! Every [`Error`] names the file. A path that leads to a folder, a pipe or a device is refused, not waited for.
 
@@ -21,12 +22,13 @@ mod journal;
 #[expect(unsafe_code, reason = "a mapped file can change under its readers; the contract is in the documentation of `map`")]
 mod map;
 mod random_access;
+mod ranges;
 mod same_file;
 mod shards;
 mod temporary;
 
 pub use self::same_file::same_file;
-pub use atomic::{FileSink, Overwrite};
+pub use atomic::{FileSink, Overwrite, commit_all};
 pub use error::{Error, ErrorKind, Result};
 pub use file::{GgufFile, open, open_with};
 pub use folder::Folder;
@@ -34,4 +36,5 @@ pub use in_place::{Applied, HeaderChange, InPlace, Recovery, pending_journal};
 pub use journal::journal_path;
 pub use map::{Mapping, map, map_file, map_with};
 pub use random_access::RandomAccess;
+pub use ranges::RangeSink;
 pub use shards::{Model, open_model, open_model_with};

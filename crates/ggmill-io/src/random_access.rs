@@ -96,6 +96,12 @@ impl RandomAccess {
         Ok(bytes)
     }
 
+    /// The error for bytes that are wanted and are not there: the file ends at `len`.
+    #[cold]
+    pub(crate) fn outside(&self, start: u64, end: u64, len: u64) -> Error {
+        Error::new(&self.path, Detail::Outside { start, end, len })
+    }
+
     pub(crate) fn file(&self) -> &File {
         &self.file
     }

@@ -27,6 +27,7 @@ pub struct Builder {
     endian: Endian,
     metadata: MetadataBuf,
     tensors: Vec<(Vec<u8>, GgmlType, Shape)>,
+    pad_header: bool,
 }
 
 /// The versions that are written.
@@ -61,6 +62,13 @@ impl Builder {
     #[must_use]
     pub fn metadata(mut self, metadata: MetadataBuf) -> Self {
         self.metadata = metadata;
+        self
+    }
+
+    /// Pads the header up to the alignment even when no tensor follows, as the C library does and gguf's Python writer does not.
+    #[must_use]
+    pub fn pad_header(mut self) -> Self {
+        self.pad_header = true;
         self
     }
 
@@ -106,7 +114,8 @@ impl Builder {
             offset = end;
         }
 
-        let data_offset = if tensors.is_empty() { header.len() as u64 } else { alignment.align(header.len() as u64).ok_or_else(too_large)? };
+        let data_offset =
+            if tensors.is_empty() && !self.pad_header { header.len() as u64 } else { alignment.align(header.len() as u64).ok_or_else(too_large)? };
         header.resize(usize::try_from(data_offset).map_err(|_| too_large())?, 0);
         for tensor in &mut tensors {
             tensor.offset = tensor.offset.checked_add(data_offset).ok_or_else(too_large)?;

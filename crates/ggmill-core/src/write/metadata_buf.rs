@@ -51,9 +51,14 @@ impl MetadataBuf {
         Self::default()
     }
 
-    /// Every pair of a file, in its order, duplicates included.
+    /// Every pair of a file, in its order, duplicates included. Values of a file that is encoded as they are kept here keep every bit, also the odd `true` that
+    /// is not 1.
     pub fn copy_of(metadata: &Metadata<'_>) -> Result<Self> {
-        let pair = |pair: crate::Pair<'_>| Ok(OwnedPair::new(pair.key().as_bytes(), &pair.value()?));
+        let pair = |pair: crate::Pair<'_>| {
+            let value = pair.value()?;
+            let copy = |bytes: &[u8]| OwnedPair { key: pair.key().as_bytes().to_vec(), value_type: pair.value_type(), value: bytes.to_vec() };
+            Ok(pair.canonical_bytes().map_or_else(|| OwnedPair::new(pair.key().as_bytes(), &value), copy))
+        };
         Ok(Self { pairs: metadata.iter().map(pair).collect::<Result<_>>()? })
     }
 
@@ -83,6 +88,16 @@ impl MetadataBuf {
         self.pairs.len() < before
     }
 
+    /// Gives every pair with the key `from` the key `to`, in its place, and says whether there was one. Two keys that were different can be the same afterwards.
+    pub fn rename(&mut self, from: impl AsRef<[u8]>, to: impl AsRef<[u8]>) -> bool {
+        let mut found = false;
+        for pair in self.pairs.iter_mut().filter(|pair| pair.key == from.as_ref()) {
+            pair.key = to.as_ref().to_vec();
+            found = true;
+        }
+        found
+    }
+
     /// The value of the first pair with this key.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Option<Value<'_>> {
         self.pairs.iter().find(|pair| pair.key == key.as_ref())?.value()
@@ -108,7 +123,7 @@ impl MetadataBuf {
         for pair in &self.pairs {
             put_string(&pair.key, encoding, out);
             encoding.endian.put_u32(pair.value_type.0, out);
-            if encoding == Encoding::CANONICAL {
+            if encoding == Encoding::CANONICAL || pair.value_type.fixed_size() == Some(1) {
                 out.extend_from_slice(&pair.value);
             } else if let Some(value) = pair.value() {
                 put_value(&value, encoding, out);

@@ -113,6 +113,54 @@ impl<'p, S: Sink> Writer<'p, S> {
         self.pass_complete()
     }
 
+    /// Lets `put` append the next `len` bytes of the file to the sink by itself: data of tensor `number`, which must be the one the plan has next, and where they
+    /// go on beyond it, padding and tensors behind it. For sinks that can take bytes without anybody reading them, from another file in which they lie in the same
+    /// order. They may end within the data of a tensor or with them, or with the padding behind them.
+    ///
+    /// What `put` appends is not looked at: that it is `len` bytes, and zeros where the plan has padding, is the caller's promise.
+    ///
+    /// ```
+    /// use ggmill_core::{Builder, GgmlType, Gguf, Shape, Sink, Writer};
+    /// let vector = Shape::new(&[3])?;
+    /// let plan = Builder::new().tensor("a", GgmlType::I8, vector).tensor("b", GgmlType::I8, vector).plan()?;
+    /// let mut writer = Writer::start(&plan, Vec::new()).unwrap();
+    /// let elsewhere = [&[1u8, 2, 3][..], &[0; 29], &[4, 5, 6]].concat();
+    /// writer.write_with(0, 35, |sink: &mut Vec<u8>| Sink::append(sink, &elsewhere)).unwrap();
+    /// let file = writer.finish().unwrap();
+    /// assert_eq!(Gguf::parse(&file)?.tensor("b")?.data()?, [4, 5, 6]);
+    /// # Ok::<(), ggmill_core::Error>(())
+    /// ```
+    pub fn write_with(&mut self, number: usize, len: u64, put: impl FnOnce(&mut S) -> Result<(), S::Error>) -> Result<(), WriteError<S::Error>> {
+        if len == 0 {
+            return Ok(());
+        }
+        if number != self.next {
+            return Err(self.incomplete("another tensor is next").into());
+        }
+        let (next, written) = self.after(len).ok_or_else(|| self.incomplete("bytes that are no data of a tensor"))?;
+        put(&mut self.sink).map_err(WriteError::Sink)?;
+        (self.next, self.written) = (next, written);
+        self.pass_complete()
+    }
+
+    /// Where the file stands `len` bytes from here: the tensor and bytes of it. `None` within padding and beyond the end.
+    fn after(&self, len: u64) -> Option<(usize, u64)> {
+        let (mut next, mut written, mut left) = (self.next, self.written, len);
+        loop {
+            let tensor = self.plan.tensors().get(next)?;
+            let room = tensor.size().checked_sub(written)?;
+            if left <= room {
+                return Some((next, written.checked_add(left)?));
+            }
+            left = left.checked_sub(room)?.checked_sub(self.plan.alignment().pad(tensor.size())?)?;
+            next = next.checked_add(1)?;
+            written = 0;
+            if left == 0 {
+                return Some((next, 0));
+            }
+        }
+    }
+
     /// Pads and passes every tensor that has all its bytes: the one just written, and empty ones behind it.
     fn pass_complete(&mut self) -> Result<(), WriteError<S::Error>> {
         while let Some(tensor) = self.plan.tensors().get(self.next).filter(|tensor| tensor.size() == self.written) {

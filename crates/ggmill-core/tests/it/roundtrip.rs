@@ -61,7 +61,6 @@ fn not_canonical(name: &str) -> Option<&'static str> {
         ("DATA_SUCCESS", "padding that is not of zeros"),
         ("DATA_INCONSISTENT_ALIGN", "offsets that are not aligned"),
         ("trailing-bytes", "bytes behind the end"),
-        ("odd-bools", "a bool is written as 0 or 1"),
         ("gaps", "bytes that belong to no tensor"),
         ("offsets-", "the data come in the order of the directory, aligned"),
         ("no-padding", "the last tensor is padded"),
@@ -118,6 +117,55 @@ fn through_every_form_and_back() {
             assert!(rewritten(&there, 3, Endian::Little).unwrap() == little, "{}", case.name);
         }
     }
+}
+
+/// A header padded though nothing follows it, as the C library writes one.
+#[test]
+fn a_header_can_be_padded_without_tensors() {
+    let plan = |builder: Builder| builder.plan().unwrap();
+    let (bare, padded) = (plan(Builder::new()), plan(Builder::new().pad_header()));
+    assert_eq!((bare.total_len(), padded.total_len()), (24, 32));
+    assert_eq!(padded.header(), [bare.header(), &[0; 8]].concat());
+}
+
+/// Bytes that a sink takes from elsewhere count as those that go through the writer, wherever they begin and end in data; within padding they must not end.
+#[test]
+fn bytes_from_elsewhere_count() {
+    let shape = |len| Shape::new(&[len]).unwrap();
+    let names = [("empty", 0), ("a", 40), ("none", 0), ("b", 7), ("c", 32)];
+    let plan = names.iter().fold(Builder::new(), |builder, (name, len)| builder.tensor(name, GgmlType::I8, shape(*len))).plan().unwrap();
+    let data = [&[1; 40][..], &[0; 24], &[2; 7], &[0; 25], &[3; 32]].concat();
+    let tensor_at = |at: usize| [(40, 1), (71, 3), (usize::MAX, 4)].iter().find(|(end, _)| at < *end).unwrap().1;
+    let is_data = |end: usize| end <= 40 || (64..=71).contains(&end) || end >= 96;
+    for first in 1..data.len() {
+        let mut writer = Writer::start(&plan, Vec::new()).unwrap();
+        let taken = writer.write_with(1, first as u64, |sink| {
+            sink.extend_from_slice(&data[..first]);
+            Ok(())
+        });
+        assert_eq!(taken.is_ok(), is_data(first), "{first}");
+        if taken.is_err() {
+            continue;
+        }
+        // Whoever ends with the data has the padding from the writer.
+        let at = match first {
+            40 => 64,
+            71 => 96,
+            _ => first,
+        };
+        writer
+            .write_with(tensor_at(at), (data.len() - at) as u64, |sink| {
+                sink.extend_from_slice(&data[at..]);
+                Ok(())
+            })
+            .unwrap();
+        let file = writer.finish().unwrap();
+        assert_eq!(file, [plan.header(), &data].concat(), "{first}");
+    }
+    let mut writer = Writer::start(&plan, Vec::new()).unwrap();
+    assert!(writer.write_with(1, data.len() as u64 + 1, |_| Ok(())).is_err(), "beyond the end");
+    assert!(writer.write_with(3, 1, |_| Ok(())).is_err(), "another tensor is next");
+    assert!(writer.finish().is_err());
 }
 
 /// The example of the specification's page on the Python writer, to the byte.

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::Barrier;
 
 use ggmill_core::{Gguf, Sink as _, Writer};
-use ggmill_io::{ErrorKind, FileSink, Overwrite, same_file};
+use ggmill_io::{ErrorKind, FileSink, Overwrite, RandomAccess, RangeSink as _, commit_all, same_file};
 use ggmill_testdata::real;
 
 use crate::{file_of, names_in, plan_of};
@@ -60,6 +60,81 @@ fn a_real_file_copied() {
     }
     sink.commit().unwrap();
     assert!(fs::read(&path).unwrap() == bytes);
+}
+
+/// Ranges of a file and bytes that are handed over, in turns: what stands in the end is what was appended, in that order.
+#[test]
+fn ranges_of_another_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, path) = (folder.path().join("source"), folder.path().join("model.gguf"));
+    let bytes: Vec<u8> = (0..3_000_000u32).map(|number| number.to_le_bytes()[usize::try_from(number % 4).unwrap()]).collect();
+    fs::write(&source, &bytes).unwrap();
+    let file = RandomAccess::open(&source).unwrap();
+    let mut sink = FileSink::create(&path, Overwrite::Refuse).unwrap();
+    let mut expected = Vec::new();
+    for (start, len) in [(0usize, 4096usize), (1, 1), (4096, 1 << 20), (12_345, 2_000_001), (2_999_999, 1), (77, 0)] {
+        sink.append(b"between").unwrap();
+        assert!(sink.append_range(&file, start as u64, len as u64).unwrap());
+        expected.extend_from_slice(b"between");
+        expected.extend_from_slice(&bytes[start..start + len]);
+        assert_eq!(sink.written(), expected.len() as u64);
+    }
+    let error = sink.append_range(&file, 2_999_999, 2).unwrap_err();
+    assert_eq!(error.to_string(), format!("{}: offset 0x2dc6bf: bytes up to 3000001 are needed, the file ends at 3000000", source.display()));
+    sink.commit().unwrap();
+    assert!(fs::read(&path).unwrap() == expected);
+}
+
+/// A source that loses its end while it is copied is an error, not a shorter file.
+#[test]
+fn a_source_that_shrinks() {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, path) = (folder.path().join("source"), folder.path().join("model.gguf"));
+    fs::write(&source, vec![7; 10_000]).unwrap();
+    let file = RandomAccess::open(&source).unwrap();
+    fs::OpenOptions::new().write(true).open(&source).unwrap().set_len(5000).unwrap();
+    let mut sink = FileSink::create(&path, Overwrite::Refuse).unwrap();
+    let error = sink.append_range(&file, 1000, 9000).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Format(ggmill_core::ErrorKind::Truncated), "{error}");
+    drop(sink);
+    assert_eq!(names_in(folder.path()), ["source"]);
+}
+
+/// From one file system to another, where the kernel shares nothing.
+#[cfg(target_os = "linux")]
+#[test]
+fn ranges_across_file_systems() {
+    let Ok(elsewhere) = tempfile::tempdir_in("/dev/shm") else {
+        println!("skipped: no second file system");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let (source, path) = (elsewhere.path().join("source"), folder.path().join("model.gguf"));
+    let bytes = vec![5; 2_500_000];
+    fs::write(&source, &bytes).unwrap();
+    let file = RandomAccess::open(&source).unwrap();
+    let mut sink = FileSink::create(&path, Overwrite::Refuse).unwrap();
+    assert!(sink.append_range(&file, 3, 2_499_990).unwrap());
+    sink.append(b"end").unwrap();
+    sink.commit().unwrap();
+    assert!(fs::read(&path).unwrap() == [&bytes[3..2_499_993], b"end"].concat());
+}
+
+/// Files that belong together have their names all or not at all.
+#[test]
+fn several_files_or_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let paths: Vec<_> = ["a", "b", "c"].iter().map(|name| folder.path().join(name)).collect();
+    let sinks = |overwrite| paths.iter().map(|path| start(path, overwrite, b"new")).collect::<Vec<_>>();
+    let late = sinks(Overwrite::Refuse);
+    fs::write(&paths[1], b"old").unwrap();
+    let error = commit_all(late).unwrap_err();
+    assert_eq!((error.kind(), error.path()), (ErrorKind::Exists, &*paths[1]));
+    assert_eq!(names_in(folder.path()), ["b"]);
+    assert_eq!(fs::read(&paths[1]).unwrap(), b"old");
+    commit_all(sinks(Overwrite::Replace)).unwrap();
+    assert_eq!(names_in(folder.path()), ["a", "b", "c"]);
+    assert_eq!(fs::read(&paths[1]).unwrap(), b"new");
 }
 
 /// Reserved space that is not used is not in the file.
