@@ -36,7 +36,7 @@ pub(crate) fn smoke(args: &Args) -> Done {
         if guided {
             let corpus = format!("fuzz/corpus/{target}");
             let time = format!("-max_total_time={}", args.seconds);
-            let limits = ["-rss_limit_mb=2048", "-malloc_limit_mb=64", "-max_len=16384", "-timeout=10", "-verbosity=0", "-print_final_stats=1"];
+            let limits = ["-rss_limit_mb=2048", "-malloc_limit_mb=64", "-max_len=4096", "-timeout=10", "-verbosity=0", "-print_final_stats=1"];
             run(cargo_fuzz(&["run", &target, &corpus, "--", &time]).args(limits))?;
         } else {
             run(&mut harness(&["run", &target, &args.seconds.to_string(), &format!("fuzz/corpus/{target}")]))?;
