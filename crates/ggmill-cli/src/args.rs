@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::commands::{completions, convert, inspect, man};
+use crate::commands::{completions, convert, edit, inspect, man};
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
 
@@ -43,6 +43,7 @@ impl From<Color> for anstream::ColorChoice {
 pub(crate) enum Command {
     Inspect(inspect::Args),
     Convert(convert::Args),
+    Edit(edit::Args),
     Completions(completions::Args),
     Man(man::Args),
 }
@@ -52,6 +53,7 @@ impl Command {
         match self {
             Self::Inspect(args) => inspect::run(&args.into(), console),
             Self::Convert(args) => convert::run(args, console),
+            Self::Edit(args) => edit::run(&args, console),
             Self::Completions(args) => completions::run(&args, console),
             Self::Man(args) => man::run(&args, console),
         }

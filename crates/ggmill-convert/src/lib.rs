@@ -14,5 +14,5 @@ pub use checkpoint::{Checkpoint, GgufCheckpoint, Pretrained, Safetensors, Source
 pub use error::{Error, ErrorKind, Result};
 pub use plan::Plan;
 pub use recipe::Recipe;
-pub use recipes::{ConvertOptions, convert};
+pub use recipes::{ConvertOptions, Edit, EditPlan, Edited, Editor, FILLER_KEY, Given, Ground, KeyChange, KeyType, KeyTypeError, Way, convert, edit_metadata};
 pub use run::{Progress, run};

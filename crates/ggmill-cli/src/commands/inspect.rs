@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use ggmill_inspect::{Glob, Selection, View, json, notices, text};
 
+use crate::commands::edit::warn_of_journal;
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
 use crate::source::Source;
@@ -79,6 +80,7 @@ impl From<Args> for Config {
 }
 
 pub(crate) fn run(config: &Config, console: Console) -> Result<Status, Failure> {
+    warn_of_journal(&config.file, console);
     let source = Source::open(&config.file, config.alone)?;
     let view = source.view()?;
     warn(&view, console);

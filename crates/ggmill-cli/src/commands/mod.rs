@@ -2,5 +2,6 @@
 
 pub(crate) mod completions;
 pub(crate) mod convert;
+pub(crate) mod edit;
 pub(crate) mod inspect;
 pub(crate) mod man;

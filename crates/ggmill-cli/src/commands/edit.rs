@@ -1,0 +1,462 @@
+//! `ggmill edit`: change what a file says, in place where that is safe.
+
+use std::error::Error as _;
+use std::io::{self, Write};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use clap::{Arg, ArgAction, ArgMatches, FromArgMatches};
+use ggmill_convert::{Edit, EditPlan, Edited, Editor, Given, KeyChange, Way};
+use ggmill_core::{MetadataBuf, RawStr, ShardName, Split, Value};
+use ggmill_io::{FileSink, GgufFile, InPlace, Overwrite, Recovery, pending_journal, same_file};
+use serde_json::json;
+
+use crate::console::Console;
+use crate::outcome::{Failure, Status};
+use crate::progress::Bar;
+
+/// The longest file that is read whole to become a value.
+const LONGEST_INPUT: u64 = 1 << 30;
+/// Characters of a value shown.
+const SHOWN: usize = 60;
+
+/// Change the metadata of a GGUF file, in place where that is safe
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  ggmill edit model.gguf --set general.name='My model' --unset 'general.base_model.*'
+  ggmill edit model.gguf --chat-template template.jinja --special-token eos='<|im_end|>'
+  ggmill edit model.gguf --set tokenizer.ggml.scores:[f32]=@scores.txt -o scored.gguf
+
+VALUE has the type the key has now, else the one the specification or the architecture
+gives it, else the one it looks like; KEY:TYPE=VALUE says it (u8 to i64, f32, f64, bool,
+string, [string], …). Arrays are JSON, or @FILE with an element a line; @FILE for a string
+is the whole file, and @@ a plain @. Edits happen in the order given.
+
+A file is edited where it lies when its header has room, or the file system can make some;
+a journal beside it keeps it whole should the machine stop halfway. Otherwise it is copied
+and replaced. --dry-run says which.")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
+pub(crate) struct Args {
+    /// The file; of a set of shards the first
+    file: PathBuf,
+    #[command(flatten)]
+    edits: Typed,
+    /// Write the edited file here, and leave FILE as it is
+    #[arg(short, long, value_name = "OUT")]
+    output: Option<PathBuf>,
+    /// Replace OUT if it exists
+    #[arg(long, requires = "output")]
+    force: bool,
+    /// Finish or undo an edit that was interrupted, and do nothing else
+    #[arg(long, conflicts_with_all = ["output", "dry_run"])]
+    recover: bool,
+    /// Print what would happen and what it would cost, and write nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Write the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Edits as they are typed, in their order across options.
+#[derive(Debug, Default)]
+struct Typed(Vec<(&'static EditOption, String)>);
+
+/// An option that makes edits.
+#[derive(Debug)]
+struct EditOption {
+    name: &'static str,
+    value_name: &'static str,
+    help: &'static str,
+    edits: fn(&str) -> Result<Vec<Edit>, Failure>,
+}
+
+static OPTIONS: [EditOption; 7] = [
+    EditOption { name: "set", value_name: "KEY[:TYPE]=VALUE", help: "Set a key (repeatable, as all of these)", edits: set },
+    EditOption { name: "unset", value_name: "GLOB", help: "Remove the keys that fit", edits: unset },
+    EditOption { name: "rename", value_name: "OLD=NEW", help: "Give a key another name", edits: rename },
+    EditOption { name: "chat-template", value_name: "FILE", help: "Set the chat template to the content of a file", edits: chat_template },
+    EditOption { name: "special-token", value_name: "ROLE=TEXT", help: "Make the token with this text the bos, eos, eot, pad, …", edits: special_token },
+    EditOption { name: "set-from", value_name: "FILE", help: "Set every key of a JSON or TOML file", edits: set_from },
+    EditOption { name: "tokens-from", value_name: "FILE", help: "Replace the vocabulary: a JSON array, or a token a line", edits: tokens_from },
+];
+
+impl clap::Args for Typed {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        OPTIONS.iter().fold(command, |command, option| {
+            command.arg(Arg::new(option.name).long(option.name).value_name(option.value_name).help(option.help).action(ArgAction::Append))
+        })
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Typed {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut found = Vec::new();
+        for option in &OPTIONS {
+            let values = matches.get_many::<String>(option.name).into_iter().flatten();
+            found.extend(matches.indices_of(option.name).into_iter().flatten().zip(values).map(|(place, value)| (place, option, value.clone())));
+        }
+        found.sort_by_key(|(place, ..)| *place);
+        Ok(Self(found.into_iter().map(|(_, option, value)| (option, value)).collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Typed {
+    fn edits(&self) -> Result<Vec<Edit>, Failure> {
+        let mut edits = Vec::new();
+        for (option, value) in &self.0 {
+            edits.append(&mut (option.edits)(value)?);
+        }
+        Ok(edits)
+    }
+}
+
+fn misuse(option: &str, value: &str, why: impl std::fmt::Display) -> Failure {
+    Failure::new(format_args!("--{option} {}: {why}", RawStr::from(value)))
+}
+
+fn set(text: &str) -> Result<Vec<Edit>, Failure> {
+    let mut edit = Edit::parse_set(text).map_err(|why| misuse("set", text, why))?;
+    if let Edit::Set { value, .. } = &mut edit
+        && let Given::Text(text) = &value
+        && let Some(rest) = text.strip_prefix('@')
+    {
+        *value = if rest.starts_with('@') { Given::Text(rest.to_owned()) } else { Given::Content(read(Path::new(rest))?) };
+    }
+    Ok(vec![edit])
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "as its siblings")]
+fn unset(glob: &str) -> Result<Vec<Edit>, Failure> {
+    Ok(vec![Edit::Unset(glob.to_owned())])
+}
+
+fn rename(text: &str) -> Result<Vec<Edit>, Failure> {
+    let (from, to) = text.split_once('=').ok_or_else(|| misuse("rename", text, "expected OLD=NEW"))?;
+    Ok(vec![Edit::Rename { from: from.to_owned(), to: to.to_owned() }])
+}
+
+fn chat_template(file: &str) -> Result<Vec<Edit>, Failure> {
+    let key_type = "string".parse().ok();
+    Ok(vec![Edit::Set { key: ggmill_core::keys::TOKENIZER_CHAT_TEMPLATE.to_owned(), key_type, value: Given::Content(read(Path::new(file))?) }])
+}
+
+fn special_token(text: &str) -> Result<Vec<Edit>, Failure> {
+    let (role, token) = text.split_once('=').ok_or_else(|| misuse("special-token", text, "expected ROLE=TEXT"))?;
+    Ok(vec![Edit::SpecialToken { role: role.to_owned(), token: token.to_owned() }])
+}
+
+fn set_from(file: &str) -> Result<Vec<Edit>, Failure> {
+    let path = Path::new(file);
+    let text = read(path)?;
+    let failed = |why: &dyn std::fmt::Display| Failure::new(format_args!("{}: {why}", shown(path)));
+    let document: serde_json::Value = if path.extension().is_some_and(|extension| extension == "toml") {
+        toml::from_str(&text).map_err(|error| failed(&error.message()))?
+    } else {
+        serde_json::from_str(&text).map_err(|error| failed(&error))?
+    };
+    Edit::set_all(&document).map_err(|why| failed(&why))
+}
+
+fn tokens_from(file: &str) -> Result<Vec<Edit>, Failure> {
+    let text = read(Path::new(file))?;
+    let tokens = serde_json::from_str(&text).unwrap_or_else(|_| text.lines().map(str::to_owned).collect());
+    Ok(vec![Edit::Tokens(tokens)])
+}
+
+/// The text of a file that becomes a value.
+fn read(path: &Path) -> Result<String, Failure> {
+    let failed = |why: &dyn std::fmt::Display| Failure::new(format_args!("{}: {why}", shown(path)));
+    let file = ggmill_io::RandomAccess::open(path).map_err(Failure::new)?;
+    if file.len() > LONGEST_INPUT {
+        return Err(failed(&format_args!("{} bytes, the limit is {LONGEST_INPUT}", file.len())));
+    }
+    let mut bytes = vec![0; usize::try_from(file.len()).unwrap_or(0)];
+    file.read_at(0, &mut bytes).map_err(Failure::new)?;
+    String::from_utf8(bytes).map_err(|error| failed(&format_args!("not UTF-8 from byte {}", error.utf8_error().valid_up_to())))
+}
+
+pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
+    if args.recover {
+        return recover(&args.file, console);
+    }
+    let edits = args.edits.edits()?;
+    if edits.is_empty() {
+        return Err(Failure::new("no edits").with_hint(Some("--set, --unset, --rename and others say what to change; --help has them all".to_owned())));
+    }
+    match &args.output {
+        Some(output) => copy(args, output, &edits, console),
+        None => in_place(args, &edits, console),
+    }
+}
+
+fn recover(file: &Path, console: Console) -> Result<Status, Failure> {
+    let (_, found) = InPlace::open(file).map_err(|error| refused_by_io(&error))?;
+    let mut out = console.text();
+    writeln!(out, "{}: {}", shown(file), recovered(found))?;
+    out.flush()?;
+    Ok(Status::Fine)
+}
+
+fn recovered(found: Recovery) -> &'static str {
+    match found {
+        Recovery::Nothing => "no edit was interrupted",
+        Recovery::Finished => "the interrupted edit is finished",
+        Recovery::Undone => "the interrupted edit had changed nothing, and is forgotten",
+    }
+}
+
+/// Edits the file itself.
+fn in_place(args: &Args, edits: &[Edit], console: Console) -> Result<Status, Failure> {
+    if args.dry_run {
+        refuse_interrupted(&args.file)?;
+    }
+    let (mut editor, found) = Editor::open(&args.file).map_err(refused)?;
+    if found != Recovery::Nothing {
+        console.note(format_args!("{}: {}", shown(&args.file), recovered(found)));
+    }
+    tell_of_shards(editor.file(), console)?;
+    let edited = editor.edit(edits).map_err(refused)?;
+    let plan = editor.plan(&edited).map_err(refused)?;
+    let new_len = editor.planned_len(&plan).map_err(refused)?;
+    let before = MetadataBuf::copy_of(&editor.file().metadata()).map_err(Failure::new)?;
+    let way = if args.dry_run {
+        plan.way().clone()
+    } else {
+        let mut bar = Bar::new(console);
+        editor
+            .apply(plan.clone(), &edited, &mut |progress| {
+                bar.update(progress.written, progress.total, progress.tensor);
+                ControlFlow::Continue(())
+            })
+            .map_err(refused)?
+    };
+    Report { file: &args.file, output: &args.file, done: !args.dry_run, way: &way, plan: &plan, new_len, before: &before, edited: &edited }
+        .write(args.json, console)
+}
+
+/// Writes an edited copy.
+fn copy(args: &Args, output: &Path, edits: &[Edit], console: Console) -> Result<Status, Failure> {
+    refuse_interrupted(&args.file)?;
+    if same_file(&args.file, output).map_err(Failure::new)? {
+        let hint = Some("without -o the file itself is edited".to_owned());
+        return Err(Failure::new(format_args!("{}: is the file to be edited", shown(output))).with_hint(hint));
+    }
+    let editor = Editor::open_source(&args.file).map_err(refused)?;
+    tell_of_shards(editor.file(), console)?;
+    let edited = editor.edit(edits).map_err(refused)?;
+    let plan = editor.plan(&edited).map_err(refused)?;
+    let new_len = editor.planned_len(&plan).map_err(refused)?;
+    let before = MetadataBuf::copy_of(&editor.file().metadata()).map_err(Failure::new)?;
+    if !args.dry_run {
+        let overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
+        let sink = FileSink::create(output, overwrite).map_err(|error| refused_by_io(&error))?;
+        let mut bar = Bar::new(console);
+        let sink = editor.write(&plan, sink, &mut |progress| {
+            bar.update(progress.written, progress.total, progress.tensor);
+            ControlFlow::Continue(())
+        });
+        sink.map_err(refused)?.commit().map_err(|error| refused_by_io(&error))?;
+    }
+    Report { file: &args.file, output, done: !args.dry_run, way: plan.way(), plan: &plan, new_len, before: &before, edited: &edited }.write(args.json, console)
+}
+
+fn refuse_interrupted(file: &Path) -> Result<(), Failure> {
+    let Some(journal) = pending_journal(file) else { return Ok(()) };
+    let hint = Some(format!("`ggmill edit --recover {}` finishes or undoes it", shown(file)));
+    Err(Failure::new(format_args!("{}: an edit was interrupted: {} is beside it", shown(file), shown(&journal))).with_hint(hint))
+}
+
+/// The metadata of a set are those of its first shard.
+fn tell_of_shards(file: &GgufFile, console: Console) -> Result<(), Failure> {
+    let Some(split) = Split::of(&file.metadata()).ok().flatten().filter(Split::is_part) else { return Ok(()) };
+    if split.number == 0 {
+        console.note(format_args!("this is the first of {} shards, and the one that readers take the metadata from", split.count));
+        return Ok(());
+    }
+    let name = file.path().file_name().and_then(|name| name.to_str());
+    let first = name.and_then(ShardName::parse).map(|name| name.sibling(1));
+    let hint = first.map(|first| format!("{} has the model's metadata", RawStr::from(first.as_str())));
+    Err(Failure::new(format_args!("{}: is shard {} of {}, expected the first", shown(file.path()), split.number.saturating_add(1), split.count))
+        .with_hint(hint))
+}
+
+fn refused(error: ggmill_convert::Error) -> Failure {
+    match error.source().and_then(|source| source.downcast_ref::<ggmill_io::Error>()) {
+        Some(source) => refused_by_io(source),
+        None => Failure::new(error),
+    }
+}
+
+fn refused_by_io(error: &ggmill_io::Error) -> Failure {
+    let path = error.path();
+    let is_link = || std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
+    let hint = match error.kind() {
+        ggmill_io::ErrorKind::Exists => Some("--force replaces it".to_owned()),
+        ggmill_io::ErrorKind::NotEditable if is_link() => Some("edit that file, if nothing else relies on it; -o writes a copy".to_owned()),
+        ggmill_io::ErrorKind::NotEditable => Some("-o writes an edited copy".to_owned()),
+        ggmill_io::ErrorKind::Journal if error.io_error().is_some() => Some(format!("`ggmill edit --recover {}` goes on once the cause is gone", shown(path))),
+        ggmill_io::ErrorKind::Journal => Some("when the file is as it should be, delete the journal".to_owned()),
+        _ => None,
+    };
+    Failure::new(error).with_hint(hint)
+}
+
+/// What was done, or would be.
+struct Report<'a> {
+    file: &'a Path,
+    output: &'a Path,
+    done: bool,
+    way: &'a Way,
+    plan: &'a EditPlan,
+    new_len: u64,
+    before: &'a MetadataBuf,
+    edited: &'a Edited,
+}
+
+impl Report<'_> {
+    fn write(&self, json: bool, console: Console) -> Result<Status, Failure> {
+        for note in self.edited.notes() {
+            console.note(note);
+        }
+        if json {
+            let mut out = console.bytes();
+            serde_json::to_writer_pretty(&mut out, &self.json()).map_err(io::Error::from)?;
+            writeln!(out)?;
+            out.flush()?;
+        } else {
+            let mut out = console.text();
+            self.text(&mut out)?;
+            out.flush()?;
+        }
+        Ok(Status::Fine)
+    }
+
+    fn text(&self, out: &mut dyn Write) -> io::Result<()> {
+        for change in self.edited.changes() {
+            let key = RawStr::new(&change.key);
+            let (before, after) = self.values(change);
+            match (before, after) {
+                (Some(before), Some(after)) => writeln!(out, "~ {key}  {} → {}", Brief(&before), Brief(&after))?,
+                (None, Some(after)) => writeln!(out, "+ {key}  {}", Brief(&after))?,
+                (Some(before), None) => writeln!(out, "- {key}  {}", Brief(&before))?,
+                (None, None) => {}
+            }
+        }
+        let (file, output) = (shown(self.file), shown(self.output));
+        let (old_len, new_len, written) = (self.plan.old_len(), self.new_len, self.plan.written());
+        let room = self.plan.filler().map(|filler| format!(", with room for {filler} bytes more")).unwrap_or_default();
+        match self.way {
+            Way::Nothing => writeln!(out, "{file}: nothing to change")?,
+            Way::InPlace => {
+                let journal = self.plan.journal_len();
+                writeln!(out, "{file}: in place{room}; {written} bytes written after a journal of {journal}, the size stays {old_len}")?;
+            }
+            Way::Insert(inserted) => {
+                let journal = self.plan.journal_len();
+                writeln!(
+                    out,
+                    "{file}: in place after inserting {inserted} bytes{room}; {written} bytes written after a journal of {journal}, size {old_len} → {new_len}"
+                )?;
+            }
+            Way::Rewrite(why) => writeln!(out, "{output}: every tensor placed anew, since {why}; {new_len} bytes written, size {old_len} → {new_len}")?,
+            _ => writeln!(out, "{output}: one copy{room}; {new_len} bytes written, size {old_len} → {new_len}")?,
+        }
+        if self.done { Ok(()) } else { writeln!(out, "nothing was written") }
+    }
+
+    /// `docs/formats/edit.md`.
+    fn json(&self) -> serde_json::Value {
+        let (way, inserted) = match self.way {
+            Way::Nothing => ("nothing", None),
+            Way::InPlace => ("in-place", None),
+            Way::Insert(inserted) => ("insert", Some(*inserted)),
+            Way::Rewrite(_) => ("rewrite", None),
+            _ => ("copy", None),
+        };
+        let in_place = matches!(self.way, Way::InPlace | Way::Insert(_));
+        let bytes_written = if in_place || *self.way == Way::Nothing { self.plan.written() } else { self.new_len };
+        let change = |change: &KeyChange| {
+            let (before, after) = self.values(change);
+            json!({ "key": RawStr::new(&change.key).to_string_lossy(), "before": before.map(|value| json_of(&value)), "after": after.map(|value| json_of(&value)) })
+        };
+        json!({
+            "schema": "ggmill.edit/1",
+            "file": self.file.to_string_lossy(),
+            "output": self.output.to_string_lossy(),
+            "written": self.done,
+            "way": way,
+            "inserted": inserted,
+            "filler": self.plan.filler(),
+            "bytes_written": bytes_written,
+            "journal_bytes": self.plan.journal_len(),
+            "old_file_size": self.plan.old_len(),
+            "file_size": self.new_len,
+            "notes": self.edited.notes(),
+            "changes": self.edited.changes().iter().map(change).collect::<Vec<_>>(),
+        })
+    }
+
+    fn values<'a>(&'a self, change: &KeyChange) -> (Option<Value<'a>>, Option<Value<'a>>) {
+        (self.before.get(&change.key), self.edited.metadata().get(&change.key))
+    }
+}
+
+/// A value on one short line.
+struct Brief<'a>(&'a Value<'a>);
+
+impl std::fmt::Display for Brief<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match *self.0 {
+            Value::Str(text) => {
+                let whole = text.to_string_lossy();
+                let short: String = whole.chars().take(SHOWN).collect();
+                let more = if short.len() < whole.len() { "…" } else { "" };
+                write!(f, "{:?}{more}", RawStr::from(short.as_str()))
+            }
+            Value::Array(array) => write!(f, "{}[{}]", array.element_type(), array.len()),
+            Value::Bool(value) => write!(f, "{value}"),
+            Value::F32(value) => write!(f, "{value:?}"),
+            Value::F64(value) => write!(f, "{value:?}"),
+            ref other => match other.as_i128() {
+                Some(number) => write!(f, "{number} ({})", other.value_type()),
+                None => write!(f, "{}", other.value_type()),
+            },
+        }
+    }
+}
+
+/// A value's type with the value, or for an array its length.
+fn json_of(value: &Value<'_>) -> serde_json::Value {
+    let value_type = value.value_type().to_string();
+    match *value {
+        Value::Array(array) => json!({ "type": format!("[{}]", array.element_type()), "length": array.len() }),
+        Value::Str(text) => json!({ "type": value_type, "value": text.to_string_lossy() }),
+        Value::Bool(v) => json!({ "type": value_type, "value": v }),
+        Value::F32(v) => json!({ "type": value_type, "value": v }),
+        Value::F64(v) => json!({ "type": value_type, "value": v }),
+        Value::U64(v) => json!({ "type": value_type, "value": v }),
+        ref other => json!({ "type": value_type, "value": other.as_i64() }),
+    }
+}
+
+/// Says that an edit of this file was interrupted, when one was: what is read from it may be half of each.
+pub(crate) fn warn_of_journal(file: &Path, console: Console) {
+    if pending_journal(file).is_some() {
+        console.warn(format_args!("an edit of this file was interrupted; `ggmill edit --recover {}` finishes or undoes it", shown(file)));
+    }
+}
+
+fn shown(path: &Path) -> RawStr<'_> {
+    RawStr::new(path.as_os_str().as_encoded_bytes())
+}
