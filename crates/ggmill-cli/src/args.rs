@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::commands::{completions, convert, edit, inspect, man};
+use crate::commands::{completions, convert, edit, imatrix, inspect, man, quantize};
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
 
@@ -44,6 +44,8 @@ pub(crate) enum Command {
     Inspect(inspect::Args),
     Convert(convert::Args),
     Edit(edit::Args),
+    Quantize(Box<quantize::Args>),
+    Imatrix(imatrix::Args),
     Completions(completions::Args),
     Man(man::Args),
 }
@@ -54,6 +56,8 @@ impl Command {
             Self::Inspect(args) => inspect::run(&args.into(), console),
             Self::Convert(args) => convert::run(args, console),
             Self::Edit(args) => edit::run(&args, console),
+            Self::Quantize(args) => quantize::run(*args, console),
+            Self::Imatrix(args) => imatrix::run(&args, console),
             Self::Completions(args) => completions::run(&args, console),
             Self::Man(args) => man::run(&args, console),
         }

@@ -13,6 +13,7 @@ use clap::Parser as _;
 mod args;
 mod commands;
 mod console;
+mod making;
 mod outcome;
 mod progress;
 mod source;

@@ -4,15 +4,20 @@
 mod checkpoint;
 mod error;
 mod general;
+mod imatrix;
 mod plan;
 mod recipe;
 mod recipes;
 mod rows;
 mod run;
+mod untouched;
 
-pub use checkpoint::{Checkpoint, GgufCheckpoint, Pretrained, Safetensors, SourceTensor};
+pub use checkpoint::{Checkpoint, FileRange, GgufCheckpoint, Pretrained, Safetensors, SourceTensor};
 pub use error::{Error, ErrorKind, Result};
+pub use imatrix::{Imatrix, ImatrixEntry, ImatrixForm};
 pub use plan::Plan;
 pub use recipe::Recipe;
-pub use recipes::{ConvertOptions, Edit, EditPlan, Edited, Editor, FILLER_KEY, Given, Ground, KeyChange, KeyType, KeyTypeError, Way, convert, edit_metadata};
+pub use recipes::{ConvertOptions, convert};
+pub use recipes::{Edit, EditPlan, Edited, Editor, FILLER_KEY, Given, Ground, KeyChange, KeyType, KeyTypeError, Way, edit_metadata};
+pub use recipes::{Importance, ImportanceFilter, Override, QuantizeOptions, Target, TensorType, quantize, weight_type};
 pub use run::{Progress, run};

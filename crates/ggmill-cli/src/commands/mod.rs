@@ -3,5 +3,7 @@
 pub(crate) mod completions;
 pub(crate) mod convert;
 pub(crate) mod edit;
+pub(crate) mod imatrix;
 pub(crate) mod inspect;
 pub(crate) mod man;
+pub(crate) mod quantize;

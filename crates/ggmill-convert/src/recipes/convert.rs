@@ -4,11 +4,9 @@ use ggmill_core::{FileType, GgmlType, MetadataBuf, RawStr, Shape, keys};
 use crate::checkpoint::{Checkpoint, Pretrained};
 use crate::error::{Error, ErrorKind, Result};
 use crate::general::{General, size_label};
-use crate::recipe::{Content, Recipe, RecipeTensor};
+use crate::recipe::{Content, Form, Recipe, RecipeTensor};
+use crate::recipes::QUANTIZATION_VERSION;
 use crate::rows::Step;
-
-/// The version of the quantization format that this and the reference write (`GGML_QNT_VERSION`).
-const QUANTIZATION_VERSION: u32 = 2;
 
 /// What a tensor becomes when its rows are no whole blocks of the type asked for, as in the reference.
 const FALLBACK: GgmlType = GgmlType::F16;
@@ -71,7 +69,7 @@ pub fn convert(checkpoint: &dyn Pretrained, architecture: &Architecture, options
     metadata.set(keys::TOKENIZER_MODEL, "none");
     let why = if checkpoint.has_tokenizer() { "as asked" } else { "the checkpoint has no tokenizer" };
     notes.push(format!("no vocabulary was written: {why}"));
-    Ok(Recipe { metadata, tensors, notes })
+    Ok(Recipe { metadata, tensors, notes, form: Form::default() })
 }
 
 /// The tensor type behind a file type, for those that convert without a mixture.

@@ -2,6 +2,11 @@
 
 mod convert;
 mod edit;
+mod quantize;
 
 pub use convert::{ConvertOptions, convert};
 pub use edit::{Edit, EditPlan, Edited, Editor, FILLER_KEY, Given, Ground, KeyChange, KeyType, KeyTypeError, Way, edit_metadata};
+pub use quantize::{Importance, ImportanceFilter, Override, QuantizeOptions, Target, TensorType, quantize, weight_type};
+
+/// The version of the quantization format that this and the reference write (`GGML_QNT_VERSION`).
+const QUANTIZATION_VERSION: u32 = 2;

@@ -1,0 +1,121 @@
+//! `ggmill imatrix`: what is in an importance matrix, without its model.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use ggmill_convert::{Imatrix, ImatrixEntry, ImatrixForm};
+use ggmill_core::RawStr;
+
+use crate::console::Console;
+use crate::outcome::{Failure, Status};
+
+/// Look into importance matrices
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Print what an importance matrix was measured on, and its entries
+    Show(Show),
+}
+
+#[derive(Debug, clap::Args)]
+struct Show {
+    /// A file from llama-imatrix: GGUF, or the binary form before it
+    file: PathBuf,
+    /// Write the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
+    let Command::Show(show) = &args.command;
+    let imatrix = Imatrix::open(&show.file).map_err(Failure::new)?;
+    if show.json {
+        let mut out = console.bytes();
+        json(&mut out, &imatrix)?;
+        out.flush()?;
+    } else {
+        let mut out = console.text();
+        table(&mut out, &imatrix)?;
+        out.flush()?;
+    }
+    Ok(Status::Fine)
+}
+
+fn form(imatrix: &Imatrix) -> &'static str {
+    match imatrix.form() {
+        ImatrixForm::Gguf => "GGUF",
+        ImatrixForm::Legacy => "legacy",
+        _ => "other",
+    }
+}
+
+/// Smallest, mean and largest weight of an entry.
+fn spread(entry: &ImatrixEntry) -> [f64; 3] {
+    let weights = entry.weights();
+    let bounds = weights.iter().fold((f32::INFINITY, f32::NEG_INFINITY), |(least, most), &weight| (least.min(weight), most.max(weight)));
+    #[expect(clippy::cast_precision_loss, reason = "an entry has far fewer than 2^52 weights")]
+    let mean = weights.iter().map(|&weight| f64::from(weight)).sum::<f64>() / weights.len().max(1) as f64;
+    [f64::from(bounds.0), mean, f64::from(bounds.1)]
+}
+
+/// How often an entry was measured: once for all matrices of a stack, or from the least to the most.
+fn counts(entry: &ImatrixEntry) -> String {
+    let (least, most) = (entry.counts().iter().min(), entry.counts().iter().max());
+    match (least, most) {
+        (Some(least), Some(most)) if least == most => least.to_string(),
+        (Some(least), Some(most)) => format!("{least} to {most}"),
+        _ => "0".to_owned(),
+    }
+}
+
+fn table(out: &mut dyn Write, imatrix: &Imatrix) -> io::Result<()> {
+    writeln!(out, "{} importance matrix, {} entries", form(imatrix), imatrix.entries().len())?;
+    for name in imatrix.datasets() {
+        writeln!(out, "measured on  {name}")?;
+    }
+    if imatrix.chunk_count() > 0 {
+        let tokens = if imatrix.chunk_size() > 0 { format!(" of {} tokens", imatrix.chunk_size()) } else { String::new() };
+        writeln!(out, "chunks       {}{tokens}", imatrix.chunk_count())?;
+    }
+    let rows: Vec<[String; 7]> = imatrix.entries().map(|(name, entry)| row(name, entry)).collect();
+    let head = ["tensor", "columns", "matrices", "count", "least", "mean", "most"];
+    let widths: Vec<usize> = (0..head.len()).map(|i| rows.iter().map(|row| row[i].chars().count()).max().unwrap_or(0).max(head[i].len())).collect();
+    writeln!(out)?;
+    for row in std::iter::once(head.map(str::to_owned)).chain(rows) {
+        let mut line = format!("{:<width$}", row[0], width = widths[0]);
+        for (cell, width) in row.iter().zip(&widths).skip(1) {
+            line.push_str(&format!("  {cell:>width$}"));
+        }
+        writeln!(out, "{line}")?;
+    }
+    Ok(())
+}
+
+fn row(name: RawStr<'_>, entry: &ImatrixEntry) -> [String; 7] {
+    let [least, mean, most] = spread(entry).map(|weight| format!("{weight:.4e}"));
+    [name.to_string(), entry.width().to_string(), entry.counts().len().to_string(), counts(entry), least, mean, most]
+}
+
+fn json(out: &mut dyn Write, imatrix: &Imatrix) -> io::Result<()> {
+    let entry = |(name, entry): (RawStr<'_>, &ImatrixEntry)| {
+        let [least, mean, most] = spread(entry);
+        serde_json::json!({
+            "tensor": name.to_string_lossy(), "columns": entry.width(), "counts": entry.counts(), "least": least, "mean": mean, "most": most,
+        })
+    };
+    let shown = serde_json::json!({
+        "schema": "ggmill.imatrix/1",
+        "form": form(imatrix).to_ascii_lowercase(),
+        "datasets": imatrix.datasets().map(|name| name.to_string_lossy().into_owned()).collect::<Vec<_>>(),
+        "chunk_count": imatrix.chunk_count(),
+        "chunk_size": imatrix.chunk_size(),
+        "entries": imatrix.entries().map(entry).collect::<Vec<_>>(),
+    });
+    serde_json::to_writer_pretty(&mut *out, &shown)?;
+    writeln!(out)
+}

@@ -1,0 +1,119 @@
+//! What every command that makes a model does with its plan: print it, or write the file and say so.
+
+use std::io::{self, Write};
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use ggmill_convert::{Checkpoint, Plan};
+use ggmill_core::{PlannedTensor, RawStr};
+use ggmill_io::{FileSink, Overwrite};
+
+use crate::commands::inspect;
+use crate::console::Console;
+use crate::outcome::{Failure, Status};
+use crate::progress::Bar;
+
+/// What is to become of a plan.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Making<'a> {
+    pub(crate) output: &'a Path,
+    /// Whether a file that is there is replaced.
+    pub(crate) force: bool,
+    /// Whether the plan is printed and nothing is written.
+    pub(crate) dry_run: bool,
+    /// Whether the plan is printed as JSON instead of a summary.
+    pub(crate) json: bool,
+}
+
+impl Making<'_> {
+    pub(crate) fn run(self, plan: &Plan, checkpoint: &dyn Checkpoint, console: Console) -> Result<Status, Failure> {
+        let Self { output, force, dry_run, json } = self;
+        if dry_run {
+            let mut out = console.text();
+            if json {
+                print_json(&mut out, plan, output, false)?;
+            } else {
+                print_table(&mut out, plan, output)?;
+            }
+            out.flush()?;
+            return Ok(tell(plan, console));
+        }
+        let overwrite = if force { Overwrite::Replace } else { Overwrite::Refuse };
+        let mut sink = FileSink::create(output, overwrite).map_err(|error| {
+            let exists = error.kind() == ggmill_io::ErrorKind::Exists;
+            Failure::new(error).with_hint(exists.then(|| "--force replaces it".to_owned()))
+        })?;
+        sink.reserve(plan.layout().total_len()).map_err(Failure::new)?;
+        let mut bar = Bar::new(console);
+        let sink = ggmill_convert::run(plan, checkpoint, sink, &mut |progress| {
+            bar.update(progress.written, progress.total, progress.tensor);
+            ControlFlow::Continue(())
+        })
+        .map_err(Failure::new)?;
+        sink.commit().map_err(Failure::new)?;
+        drop(bar);
+
+        if json {
+            let mut out = console.bytes();
+            print_json(&mut out, plan, output, true)?;
+            out.flush()?;
+            return Ok(tell(plan, console));
+        }
+        console.note(format_args!("wrote {}", shown(output)));
+        tell(plan, console);
+        inspect::summarize(output, console)
+    }
+}
+
+/// What a person should know of the choices made.
+fn tell(plan: &Plan, console: Console) -> Status {
+    for note in plan.notes() {
+        console.note(note);
+    }
+    Status::Fine
+}
+
+/// The plan as a table: what would stand where.
+fn print_table(out: &mut dyn Write, plan: &Plan, output: &Path) -> io::Result<()> {
+    let layout = plan.layout();
+    let names: Vec<String> = layout.tensors().iter().map(|tensor| tensor.name().to_string()).collect();
+    let shapes: Vec<String> = layout.tensors().iter().map(|tensor| tensor.shape().to_string()).collect();
+    let widest = |column: &[String]| column.iter().map(|cell| cell.chars().count()).max().unwrap_or(0);
+    let (name_width, shape_width) = (widest(&names), widest(&shapes));
+    for ((tensor, name), shape) in layout.tensors().iter().zip(&names).zip(&shapes) {
+        writeln!(out, "{name:<name_width$}  {shape:<shape_width$}  {:<5}  {:>14} bytes at {:#x}", tensor.ggml_type(), tensor.size(), tensor.offset())?;
+    }
+    let (tensors, data, total) = (layout.tensors().len(), layout.data_offset(), layout.total_len());
+    writeln!(out, "{}: {tensors} tensors, data from {data:#x}, {total} bytes in all; nothing was written", shown(output))
+}
+
+/// The plan as JSON (`docs/formats/plan.md`).
+fn print_json(out: &mut dyn Write, plan: &Plan, output: &Path, written: bool) -> io::Result<()> {
+    let layout = plan.layout();
+    let tensor = |tensor: &PlannedTensor| {
+        serde_json::json!({
+            "name": tensor.name().to_string_lossy(),
+            "type": tensor.ggml_type().to_string(),
+            "shape": tensor.shape().dimensions(),
+            "offset": tensor.offset(),
+            "size": tensor.size(),
+        })
+    };
+    let plan = serde_json::json!({
+        "schema": "ggmill.plan/1",
+        "output": output.to_string_lossy(),
+        "written": written,
+        "file_size": layout.total_len(),
+        "data_offset": layout.data_offset(),
+        "alignment": layout.alignment().get(),
+        "notes": plan.notes(),
+        "tensors": layout.tensors().iter().map(tensor).collect::<Vec<_>>(),
+    });
+    serde_json::to_writer_pretty(&mut *out, &plan)?;
+    writeln!(out)
+}
+
+/// A path fit to be shown.
+pub(crate) fn shown(path: &Path) -> RawStr<'_> {
+    RawStr::new(path.as_os_str().as_encoded_bytes())
+}

@@ -1,0 +1,83 @@
+//! The tensors of the output: in the order the reference writes them, without the layers that are left out.
+
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+
+use super::role::layer;
+use crate::checkpoint::SourceTensor;
+
+/// A tensor that remains: its number in the source, and its name in the output.
+#[derive(Debug)]
+pub(super) struct Remaining {
+    pub(super) number: usize,
+    pub(super) name: Vec<u8>,
+}
+
+/// The tensors that remain, in order, and how many layers they have when some were left out.
+pub(super) fn remaining(tensors: &[SourceTensor], pruned: &BTreeSet<u64>) -> (Vec<Remaining>, u64) {
+    let mut numbers: Vec<usize> = (0..tensors.len()).collect();
+    numbers.sort_by(|&a, &b| order(&tensors[a].name, &tensors[b].name));
+    let layers: BTreeSet<u64> =
+        tensors.iter().filter_map(|tensor| block(&tensor.name)).map(|block| block.layer).filter(|layer| !pruned.contains(layer)).collect();
+    let new_number = |layer: u64| pruned.range(..layer).count() as u64;
+    let remaining = numbers.into_iter().filter_map(|number| {
+        let name = &tensors[number].name;
+        let Some(block) = block(name).filter(|_| !pruned.is_empty()) else { return Some(Remaining { number, name: name.clone() }) };
+        if pruned.contains(&block.layer) {
+            return None;
+        }
+        let new = (block.layer - new_number(block.layer)).to_string();
+        Some(Remaining { number, name: [&name[..block.start], new.as_bytes(), &name[block.end..]].concat() })
+    });
+    let count = layers.last().map_or(0, |&last| last + 1 - new_number(last));
+    (remaining.collect(), count)
+}
+
+/// By layer, then by name; what belongs to no layer comes first.
+fn order(a: &[u8], b: &[u8]) -> Ordering {
+    layer(a).cmp(&layer(b)).then_with(|| a.cmp(b))
+}
+
+/// The number of a layer where it stands in a name: `blk.N.`, also behind a prefix.
+struct Block {
+    layer: u64,
+    start: usize,
+    end: usize,
+}
+
+fn block(name: &[u8]) -> Option<Block> {
+    const MARK: &[u8] = b"blk.";
+    name.windows(MARK.len()).enumerate().filter(|(_, window)| *window == MARK).find_map(|(at, _)| {
+        let start = at + MARK.len();
+        let end = start + name[start..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let layer = std::str::from_utf8(&name[start..end]).ok()?.parse().ok()?;
+        (name.get(end) == Some(&b'.')).then_some(Block { layer, start, end })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use ggmill_core::{GgmlType, Shape};
+
+    use super::*;
+
+    fn names(names: &[&str], pruned: &[u64]) -> (Vec<String>, u64) {
+        let tensor = |name: &&str| SourceTensor::new(*name, GgmlType::F32, Shape::new(&[1]).unwrap());
+        let tensors: Vec<_> = names.iter().map(tensor).collect();
+        let (remaining, layers) = remaining(&tensors, &pruned.iter().copied().collect());
+        (remaining.into_iter().map(|tensor| String::from_utf8(tensor.name).unwrap()).collect(), layers)
+    }
+
+    #[test]
+    fn layers_come_in_order_behind_what_has_none() {
+        let (sorted, _) = names(&["blk.10.a", "output.weight", "blk.2.b", "blk.2.a", "enc.blk.0.a", "token_embd.weight"], &[]);
+        assert_eq!(sorted, ["enc.blk.0.a", "output.weight", "token_embd.weight", "blk.2.a", "blk.2.b", "blk.10.a"]);
+    }
+
+    #[test]
+    fn layers_that_remain_are_numbered_anew() {
+        let all = ["blk.0.a", "blk.1.a", "blk.2.a", "blk.3.a", "blk.4.a", "output.weight"];
+        assert_eq!(names(&all, &[1, 3]), (vec!["output.weight".into(), "blk.0.a".into(), "blk.1.a".into(), "blk.2.a".into()], 3));
+        assert_eq!(names(&all, &[0, 7]), (vec!["output.weight".into(), "blk.0.a".into(), "blk.1.a".into(), "blk.2.a".into(), "blk.3.a".into()], 4));
+    }
+}

@@ -1,0 +1,228 @@
+//! Quantization: a model becomes one with smaller tensors.
+
+mod fallback;
+mod hyper;
+mod layers;
+mod mixture;
+mod options;
+mod role;
+mod target;
+
+use std::collections::BTreeMap;
+
+use ggmill_core::{FileType, GgmlType, MetadataBuf, RawStr, Shape, keys};
+
+use self::hyper::Hyper;
+use self::layers::{Remaining, remaining};
+use self::mixture::{Mixture, Seen, Subject};
+pub use self::options::{Importance, ImportanceFilter, Override, QuantizeOptions, TensorType, weight_type};
+use self::role::{PER_LAYER_EMBEDDING, Role, may_be_quantized};
+pub use self::target::Target;
+use crate::checkpoint::{Checkpoint as _, GgufCheckpoint, SourceTensor};
+use crate::error::{Error, ErrorKind, Result};
+use crate::recipe::{Content, Encoding, Recipe, RecipeTensor, matrices};
+use crate::recipes::QUANTIZATION_VERSION;
+
+/// A model becomes one whose tensors have smaller types: which ones is decided by the target's mixture, from names, places and hyper-parameters.
+///
+/// Any architecture will do. Metadata, order and types are those of `llama-quantize`; `docs/exactness.md` lists what differs. Fails when a type needs
+/// importance weights that are not there, when weights do not fit their tensor, and when a tensor is quantized already.
+pub fn quantize(checkpoint: &GgufCheckpoint, options: &QuantizeOptions) -> Result<Recipe> {
+    let sources = checkpoint.tensors();
+    let mut notes = Vec::new();
+    let (tensors, layers) = remaining(sources, &options.prune_layers);
+
+    let mut metadata = MetadataBuf::copy_of(&checkpoint.metadata()).map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?;
+    for key in [keys::SPLIT_NO, keys::SPLIT_COUNT, keys::SPLIT_TENSORS_COUNT] {
+        metadata.remove(key);
+    }
+    let file_type = if options.target.is_copy() { type_of_file(&metadata, sources, &tensors) } else { options.target.file_type() };
+    set_last(&mut metadata, keys::GENERAL_QUANTIZATION_VERSION, QUANTIZATION_VERSION);
+    set_last(&mut metadata, keys::GENERAL_FILE_TYPE, file_type.0);
+    let origin = options.importance.iter().flat_map(Importance::origin);
+    for pair in options.overrides.iter().chain(origin) {
+        pair.apply(&mut metadata);
+    }
+    let hyper = Hyper::of(&metadata, sources.iter().map(|tensor| &*tensor.name));
+    if !options.prune_layers.is_empty() {
+        let key = format!("{}.block_count", hyper.architecture);
+        set_last(&mut metadata, &key, u32::try_from(layers).unwrap_or(u32::MAX));
+    }
+
+    let mut choice = Choice::new(options, &hyper, &tensors, file_type);
+    let mut made = Vec::with_capacity(tensors.len());
+    for tensor in &tensors {
+        let source = &sources[tensor.number];
+        let to = choice.type_of(tensor, source);
+        let encoding = choice.encoding(tensor, source, to, &mut notes).map_err(|error| error.tensor(&tensor.name))?;
+        let content = Content::Gathered { sources: vec![tensor.number], steps: Vec::new() };
+        let shape = without_trailing_ones(&source.shape);
+        made.push(RecipeTensor { encoding, ..RecipeTensor::new(&*tensor.name, to, shape, content) });
+    }
+    notes.extend(choice.fallback_note());
+    Ok(Recipe { metadata, tensors: made, notes, ..Recipe::default() })
+}
+
+/// Sets a pair behind all others, as the reference does also for keys that are there.
+fn set_last(metadata: &mut MetadataBuf, key: &str, value: u32) {
+    metadata.remove(key);
+    metadata.set(key, value);
+}
+
+/// What the file says its type is, else what most of its tensors are, marked as a guess.
+fn type_of_file(metadata: &MetadataBuf, sources: &[SourceTensor], tensors: &[Remaining]) -> FileType {
+    let stated = metadata.get(keys::GENERAL_FILE_TYPE).and_then(|value| value.as_u32());
+    stated.map_or_else(|| guess(tensors.iter().map(|tensor| sources[tensor.number].ggml_type)), FileType)
+}
+
+fn guess(types: impl Iterator<Item = GgmlType>) -> FileType {
+    // Of those that are equally many, the one that was complete first.
+    let mut counts = BTreeMap::new();
+    let mut most = (0u64, GgmlType::F32);
+    for ggml_type in types {
+        let count = counts.entry(ggml_type).or_insert(0);
+        *count += 1;
+        if *count > most.0 {
+            most = (*count, ggml_type);
+        }
+    }
+    let guessed = match most.1 {
+        GgmlType::Q3_K => FileType::Q3_K_M,
+        GgmlType::Q4_K => FileType::Q4_K_M,
+        GgmlType::Q5_K => FileType::Q5_K_M,
+        other => other.name().and_then(FileType::from_name).unwrap_or(FileType::F32),
+    };
+    FileType(guessed.0 | FileType::GUESSED)
+}
+
+/// Dimensions of one at the end say nothing, and the reference drops them.
+fn without_trailing_ones(shape: &Shape) -> Shape {
+    let dimensions = shape.dimensions();
+    let kept = dimensions.iter().rposition(|&dimension| dimension != 1).map_or(1, |last| last + 1);
+    // A part of a shape is a shape; a scalar is a row of one.
+    dimensions.get(..kept).map_or_else(|| Shape::new(&[1]), Shape::new).unwrap_or(*shape)
+}
+
+/// The choice of types, tensor by tensor.
+struct Choice<'a> {
+    options: &'a QuantizeOptions,
+    architecture: &'a str,
+    mixture: Mixture<'a>,
+    /// Names of tensors whose rows are no whole blocks of what was chosen first.
+    ragged: Vec<String>,
+}
+
+impl<'a> Choice<'a> {
+    fn new(options: &'a QuantizeOptions, hyper: &'a Hyper, tensors: &[Remaining], file_type: FileType) -> Self {
+        let of_role = |wanted: Role| tensors.iter().filter(|tensor| Role::of(&String::from_utf8_lossy(&tensor.name)) == wanted).count() as u64;
+        let mixture = Mixture {
+            file_type,
+            default_type: options.target.default_type().unwrap_or(GgmlType::F32),
+            hyper,
+            has_importance: options.importance.is_some(),
+            is_tied: of_role(Role::Output) == 0,
+            output_type: options.output_tensor_type,
+            attention_v: of_role(Role::AttentionV),
+            seen: Seen::default(),
+        };
+        Self { options, architecture: &hyper.architecture, mixture, ragged: Vec::new() }
+    }
+
+    /// The type a tensor gets.
+    fn type_of(&mut self, tensor: &Remaining, source: &SourceTensor) -> GgmlType {
+        let options = self.options;
+        let name = String::from_utf8_lossy(&tensor.name);
+        let Some(default) = options.target.default_type().filter(|_| self.is_for_quantizing(&name, source)) else { return source.ggml_type };
+        let role = Role::of(&name);
+        let asked = options.tensor_types.iter().find(|asked| asked.is_for(&name)).map(TensorType::ggml_type);
+        match role {
+            Role::TokenEmbedding if name != PER_LAYER_EMBEDDING || asked.is_none() => {
+                if let Some(ggml_type) = options.token_embedding_type {
+                    return ggml_type;
+                }
+            }
+            Role::Output => {
+                if let Some(ggml_type) = options.output_tensor_type {
+                    return ggml_type;
+                }
+            }
+            _ => {}
+        }
+        if !default.is_quantized() {
+            return default;
+        }
+        let row_len = source.shape.row_len();
+        let wanted = match asked {
+            Some(ggml_type) => ggml_type,
+            None if options.pure => default,
+            None => self.mixture.choose(&Subject { name: &name, role, row_len, is_stacked: matrices(&source.shape) > 1 }),
+        };
+        let fitting = fallback::fitting(wanted, row_len);
+        if fitting != wanted {
+            self.ragged.push(format!("{} ({wanted} → {fitting})", RawStr::new(&tensor.name)));
+        }
+        fitting
+    }
+
+    fn is_for_quantizing(&self, name: &str, source: &SourceTensor) -> bool {
+        let is_matrix = without_trailing_ones(&source.shape).dimensions().len() >= 2;
+        let is_left = self.options.leave_output_tensor && name == "output.weight";
+        let is_integer = matches!(source.ggml_type, GgmlType::I8 | GgmlType::I16 | GgmlType::I32 | GgmlType::I64);
+        is_matrix && !is_left && !is_integer && may_be_quantized(name, self.architecture)
+    }
+
+    /// How a tensor is to be encoded, once nothing speaks against it.
+    fn encoding(&self, tensor: &Remaining, source: &SourceTensor, to: GgmlType, notes: &mut Vec<String>) -> Result<Encoding> {
+        // Retired types are copied unseen.
+        let finite = ggmill_quant::codec(source.ggml_type).is_ok();
+        if to == source.ggml_type {
+            return Ok(Encoding { importance: None, finite });
+        }
+        let importance = self.importance(source, to)?;
+        let refusal = if importance.is_none() && self.needs_importance(tensor, to) {
+            let none = if self.options.importance.is_some() { "the matrix has none for it" } else { "there are none" };
+            Some(Error::new(ErrorKind::Importance, format!("{to} needs importance weights, and {none}")))
+        } else if source.ggml_type.is_quantized() && !self.options.allow_requantize {
+            Some(Error::new(ErrorKind::Quantized, format!("is {} already, quantizing it again to {to} loses more", source.ggml_type)))
+        } else {
+            None
+        };
+        match refusal {
+            Some(error) if self.options.dry_run => notes.push(format!("a run would be refused: {}", error.tensor(&tensor.name))),
+            Some(error) => return Err(error),
+            None => {}
+        }
+        Ok(Encoding { importance, finite })
+    }
+
+    /// The weights for a tensor, by the name it has in the source.
+    fn importance(&self, source: &SourceTensor, to: GgmlType) -> Result<Option<Vec<f32>>> {
+        let Some(weights) = self.options.importance.as_ref().and_then(|importance| importance.weights(&source.name)) else { return Ok(None) };
+        let expected = matrices(&source.shape).checked_mul(source.shape.row_len());
+        if expected == Some(weights.len() as u64) {
+            return Ok(to.is_quantized().then(|| weights.to_vec()));
+        }
+        // Embeddings are looked up, not multiplied: their entry, where there is one, belongs to an output matrix.
+        if Role::of(&source.name().to_string_lossy()) == Role::TokenEmbedding {
+            return Ok(None);
+        }
+        Err(Error::new(ErrorKind::Importance, format!("{} importance weights, expected {} for shape {}", weights.len(), expected.unwrap_or(0), source.shape)))
+    }
+
+    fn needs_importance(&self, tensor: &Remaining, to: GgmlType) -> bool {
+        let exempt = matches!(Role::of(&String::from_utf8_lossy(&tensor.name)), Role::TokenEmbedding | Role::Output);
+        let always = [GgmlType::IQ3_XXS, GgmlType::IQ2_XXS, GgmlType::IQ2_XS, GgmlType::IQ2_S, GgmlType::IQ1_M, GgmlType::IQ1_S];
+        !exempt && (always.contains(&to) || (to == GgmlType::Q2_K && self.mixture.file_type == FileType::Q2_K_S))
+    }
+
+    /// Says which tensors could not have the type chosen for them.
+    fn fallback_note(&self) -> Option<String> {
+        const NAMED: usize = 3;
+        let named = self.ragged.get(..NAMED).unwrap_or(&self.ragged);
+        let more = match self.ragged.len() - named.len() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        (!named.is_empty()).then(|| format!("rows are no whole blocks of the type chosen: {}{more}", named.join(", ")))
+    }
+}

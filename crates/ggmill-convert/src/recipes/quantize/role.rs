@@ -1,0 +1,123 @@
+//! What a tensor does in its model, as far as its name tells. Names are those of GGUF files, whatever the architecture.
+
+/// What a tensor does, as far as mixtures care.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Role {
+    TokenEmbedding,
+    AttentionQ,
+    AttentionK,
+    /// The values, alone or fused with queries and keys: what suffers most.
+    AttentionV,
+    AttentionOutput,
+    FfnUp,
+    FfnGate,
+    FfnDown,
+    Output,
+    Other,
+}
+
+/// Parts of names that tell the role; the first that is found does.
+const BY_PART: &[(&str, Role)] = &[
+    ("attn_qkv.weight", Role::AttentionV),
+    ("attn_kv_b.weight", Role::AttentionV),
+    ("attn_v.weight", Role::AttentionV),
+    ("attn_k.weight", Role::AttentionK),
+    ("attn_q.weight", Role::AttentionQ),
+    ("attn_output.weight", Role::AttentionOutput),
+    ("ffn_up", Role::FfnUp),
+    ("ffn_gate", Role::FfnGate),
+    ("ffn_down", Role::FfnDown),
+];
+
+/// Tensors kept as they are, though they are matrices of weights: positions and token types.
+const KEPT: &[&str] = &["position_embd.weight", "token_types.weight"];
+
+/// The same, by parts of names: norms, routing, and what is small or sensitive.
+const KEPT_PARTS: &[&str] = &[
+    "_norm.weight",
+    "ffn_gate_inp.weight",
+    "ffn_gate_tid2eid.weight",
+    "altup",
+    "laurel",
+    "per_layer_model_proj",
+    "ssm_conv1d",
+    "shortconv.conv.weight",
+    "indexer.k_proj.weight",
+    "indexer.q_proj.weight",
+    "time_mix_first.weight",
+    "time_mix_w0.weight",
+    "time_mix_w1.weight",
+    "time_mix_w2.weight",
+    "time_mix_v0.weight",
+    "time_mix_v1.weight",
+    "time_mix_v2.weight",
+    "time_mix_a0.weight",
+    "time_mix_a1.weight",
+    "time_mix_a2.weight",
+    "time_mix_g1.weight",
+    "time_mix_g2.weight",
+    "time_mix_decay_w1.weight",
+    "time_mix_decay_w2.weight",
+    "time_mix_lerp_fused.weight",
+    "attn_rel_b.weight",
+    ".position_embd",
+    "sam.pos_embd",
+    "sam.neck.",
+    "sam.net_",
+    ".rel_pos",
+    ".patch_embd",
+    ".patch_merger",
+    "a.rvq.codebook",
+    "mm.a.code_embd",
+];
+
+/// What single architectures keep besides.
+const KEPT_PARTS_OF: &[(&str, &[&str])] = &[(
+    "glm5-next",
+    &[
+        "hc_",
+        "indexer.attn_q_b",
+        "indexer.attn_k",
+        "indexer.proj",
+        "indexer_compressor_gate",
+        "indexer_compressor_ape",
+        "ssm_f_a.weight",
+        "ssm_f_b.weight",
+        "ssm_g_a.weight",
+        "ssm_g_b.weight",
+        "ssm_beta.weight",
+        "attn_kv_a_mqa.weight",
+        "attn_k_b.weight",
+        "attn_v_b.weight",
+    ],
+)];
+
+impl Role {
+    pub(super) fn of(name: &str) -> Self {
+        match name {
+            "output.weight" => Self::Output,
+            "token_embd.weight" | PER_LAYER_EMBEDDING => Self::TokenEmbedding,
+            _ => BY_PART.iter().find(|(part, _)| name.contains(part)).map_or(Self::Other, |&(_, role)| role),
+        }
+    }
+
+    pub(super) fn is_ffn(self) -> bool {
+        matches!(self, Self::FfnUp | Self::FfnGate | Self::FfnDown)
+    }
+}
+
+/// A second table of embeddings, one vector for each layer.
+pub(super) const PER_LAYER_EMBEDDING: &str = "per_layer_token_embd.weight";
+
+/// Whether a tensor of this name may be quantized at all.
+pub(super) fn may_be_quantized(name: &str, architecture: &str) -> bool {
+    let of_architecture = KEPT_PARTS_OF.iter().filter(|(of, _)| *of == architecture).flat_map(|(_, parts)| *parts);
+    name.ends_with("weight") && !KEPT.contains(&name) && !KEPT_PARTS.iter().chain(of_architecture).any(|part| name.contains(part))
+}
+
+/// The number of the layer a tensor belongs to: `blk.N.` at the beginning of its name.
+pub(super) fn layer(name: &[u8]) -> Option<u64> {
+    let rest = name.strip_prefix(b"blk.")?;
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    std::str::from_utf8(&rest[..digits]).ok()?.parse().ok()
+}
