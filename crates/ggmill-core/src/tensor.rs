@@ -77,6 +77,11 @@ impl<'a> Tensor<'a> {
         &self.entry.shape
     }
 
+    /// Where the tensor info begins in the file.
+    pub fn info_offset(&self) -> u64 {
+        self.entry.info
+    }
+
     /// Where the data begin, counted from the start of the file.
     pub fn offset(&self) -> u64 {
         self.entry.start

@@ -97,9 +97,48 @@ impl Decoder {
                 });
             }
         }
-        let index = self.parser.finish(&self.header)?;
+        let index = self.parser.finish(&self.header, &mut Err)?;
         self.header.shrink_to_fit();
         Ok(Gguf::from_parts(index, self.header))
+    }
+
+    /// What can be known of a file that is refused, with everything it is refused for: for those who examine broken files rather than use them.
+    ///
+    /// The pairs and tensors before the place where reading stopped are there. A tensor whose data lie outside the file or in another tensor is there too, so the
+    /// file must not be taken for a good one when there are faults. Fails when the bytes are not those of a GGUF file at all. Without faults the answer is that of
+    /// [`finish`](Self::finish).
+    ///
+    /// ```
+    /// use ggmill_core::{Decoder, ErrorKind, Limits};
+    /// let cut = b"GGUF\x03\0\0\0\0\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0k\x08\0\0\0\x05\0\0\0\0\0\0\0";
+    /// let mut decoder = Decoder::new(Some(cut.len() as u64), &Limits::default());
+    /// let _ = decoder.feed(cut);
+    /// let (header, faults) = decoder.salvage()?;
+    /// assert_eq!((header.index().version(), header.metadata().len()), (3, 0));
+    /// assert_eq!(faults[0].kind(), ErrorKind::Truncated);
+    /// # Ok::<(), ggmill_core::Error>(())
+    /// ```
+    pub fn salvage(mut self) -> Result<(Gguf<Vec<u8>>, Vec<Error>)> {
+        let mut faults = Vec::new();
+        // A parser that has stopped keeps its place, so it stops there again and says the same.
+        match self.parser.advance(&self.header) {
+            Ok(()) => {}
+            Err(Stop::Fail(error)) => faults.push(error),
+            Err(Stop::Need(end)) => faults.push(truncated(end, self.header.len() as u64)),
+        }
+        if !self.parser.knows_version() {
+            return Err(faults.pop().unwrap_or_else(failed));
+        }
+        self.header.truncate(usize::try_from(self.parser.position()).unwrap_or(usize::MAX));
+        let whole = faults.is_empty();
+        let index = self.parser.finish(&self.header, &mut |error| {
+            // Of a header that breaks off it is not known where its data begin.
+            if whole {
+                faults.push(error);
+            }
+            Ok(())
+        })?;
+        Ok((Gguf::from_parts(index, self.header), faults))
     }
 }
 

@@ -16,18 +16,31 @@ pub(crate) struct RawTensor {
     pub(crate) offset: u64,
 }
 
-/// Fills in alignment, data offset and tensors, and refuses what cannot be read safely. `bytes` hold the header.
-pub(crate) fn lay_out(index: &mut Index, raw: Vec<RawTensor>, bytes: &[u8], limits: &Limits) -> Result<()> {
-    index.alignment = alignment(index, bytes, limits.alignment)?;
+/// What becomes of a fault: the strict reader fails with it, the one that salvages notes it and goes on.
+pub(crate) type OnFault<'a> = dyn FnMut(Error) -> Result<()> + 'a;
+
+/// Fills in alignment, data offset and tensors, and hands whatever cannot be read safely to `fault`. `bytes` hold the header.
+pub(crate) fn lay_out(index: &mut Index, raw: Vec<RawTensor>, bytes: &[u8], limits: &Limits, fault: &mut OnFault<'_>) -> Result<()> {
+    let mut aligned = true;
+    match alignment(index, bytes, limits.alignment) {
+        Ok(alignment) => index.alignment = alignment,
+        Err(error) => {
+            fault(error)?;
+            aligned = false;
+        }
+    }
     index.data_offset = index.alignment.align(index.header_len).ok_or_else(|| Error::new(ErrorKind::Malformed, Detail::OffsetOverflow { offset: 0 }))?;
     let mut tensors = Vec::with_capacity(raw.len());
     for tensor in raw {
-        let (at, name) = (tensor.info, tensor.name);
-        let placed = place(&tensor, index.data_offset, index.file_len).map_err(|error| error.at(at).tensor(name.of(bytes)))?;
+        let (placed, error) = place(&tensor, index.data_offset, index.file_len);
+        // Without an alignment nobody knows where the data begin, so nothing can be said about their end.
+        if let Some(error) = error.filter(|_| aligned) {
+            fault(error.at(tensor.info).tensor(tensor.name.of(bytes)))?;
+        }
         tensors.push(placed);
     }
     index.tensors = tensors;
-    overlaps(index, bytes)
+    if aligned { overlaps(index, bytes, fault) } else { Ok(()) }
 }
 
 /// `general.alignment`, of any integer type; 32 when absent. Two pairs that disagree would be two readings of one file.
@@ -56,37 +69,45 @@ fn alignment(index: &Index, bytes: &[u8], limit: u32) -> Result<Alignment> {
     Ok(found.unwrap_or_default())
 }
 
-/// The place of one tensor's data, held against the end of the file where that is known.
-fn place(tensor: &RawTensor, data_offset: u64, file_len: Option<u64>) -> Result<TensorEntry> {
+/// The place of one tensor's data, held against the end of the file where that is known, and what is wrong with it.
+fn place(tensor: &RawTensor, data_offset: u64, file_len: Option<u64>) -> (TensorEntry, Option<Error>) {
     let &RawTensor { info, name, shape, ggml_type, offset } = tensor;
-    let size = match ggml_type.layout() {
-        // No elements take no bytes, whatever their type.
-        None => (shape.elements() == 0).then_some(0),
-        Some(layout) => {
-            let row = shape.row_len();
-            if shape.elements() > 0 && !row.is_multiple_of(u64::from(layout.elements)) {
-                return Err(Error::new(ErrorKind::Malformed, Detail::RowNotBlocks { row, ggml_type, block: layout.elements }));
-            }
-            let size = layout.bytes_for(shape.elements());
-            Some(size.ok_or_else(|| Error::new(ErrorKind::Malformed, Detail::Bytes { ggml_type }))?)
-        }
+    let (size, mut fault) = match size(shape, ggml_type) {
+        Ok(size) => (size, None),
+        Err(error) => (None, Some(error)),
     };
     let start = data_offset.checked_add(offset);
     // Of a type nobody knows it is certain only that it takes at least a byte.
     let end = start.and_then(|start| start.checked_add(size.unwrap_or(1)));
-    let (Some(start), Some(end)) = (start, end) else {
-        return Err(Error::new(ErrorKind::Malformed, Detail::OffsetOverflow { offset }));
-    };
-    // An empty tensor has no data that could be missing, so its offset is not held against the end.
-    let has_data = size != Some(0);
-    if let Some(file) = file_len.filter(|&file| has_data && end > file) {
-        return Err(Error::new(ErrorKind::Truncated, Detail::DataOutside { start, end, file }));
+    let malformed = |detail| Error::new(ErrorKind::Malformed, detail);
+    if let (Some(start), Some(end)) = (start, end) {
+        // An empty tensor has no data that could be missing, so its offset is not held against the end.
+        let has_data = size != Some(0);
+        if let Some(file) = file_len.filter(|&file| has_data && end > file) {
+            fault = fault.or_else(|| Some(Error::new(ErrorKind::Truncated, Detail::DataOutside { start, end, file })));
+        }
+    } else {
+        fault = fault.or_else(|| Some(malformed(Detail::OffsetOverflow { offset })));
     }
-    Ok(TensorEntry { name, shape, ggml_type, info, start, size })
+    (TensorEntry { name, shape, ggml_type, info, start: start.unwrap_or(u64::MAX), size }, fault)
+}
+
+/// Bytes of a tensor's data, or `None` for a type nobody knows.
+fn size(shape: Shape, ggml_type: GgmlType) -> Result<Option<u64>> {
+    let Some(layout) = ggml_type.layout() else {
+        // No elements take no bytes, whatever their type.
+        return Ok((shape.elements() == 0).then_some(0));
+    };
+    let row = shape.row_len();
+    if shape.elements() > 0 && !row.is_multiple_of(u64::from(layout.elements)) {
+        return Err(Error::new(ErrorKind::Malformed, Detail::RowNotBlocks { row, ggml_type, block: layout.elements }));
+    }
+    let size = layout.bytes_for(shape.elements());
+    size.map(Some).ok_or_else(|| Error::new(ErrorKind::Malformed, Detail::Bytes { ggml_type }))
 }
 
 /// No two tensors may share a byte: overlapping ranges let a small file stand for a huge model.
-fn overlaps(index: &Index, bytes: &[u8]) -> Result<()> {
+fn overlaps(index: &Index, bytes: &[u8], fault: &mut OnFault<'_>) -> Result<()> {
     let mut by_start: Vec<&TensorEntry> = index.tensors.iter().filter(|tensor| tensor.size != Some(0)).collect();
     by_start.sort_unstable_by_key(|tensor| (tensor.start, tensor.info));
     let mut before: Option<(&TensorEntry, u64)> = None;
@@ -96,9 +117,12 @@ fn overlaps(index: &Index, bytes: &[u8]) -> Result<()> {
             && tensor.start < other_end
         {
             let detail = Detail::Overlap { start: tensor.start, other: shortened_name(other.name.of(bytes)), other_end };
-            return Err(Error::new(ErrorKind::Malformed, detail).at(tensor.info).tensor(tensor.name.of(bytes)));
+            fault(Error::new(ErrorKind::Malformed, detail).at(tensor.info).tensor(tensor.name.of(bytes)))?;
         }
-        before = Some((tensor, end));
+        // Only a fault that was let pass leaves an earlier tensor that reaches further.
+        if before.is_none_or(|(_, other_end)| end > other_end) {
+            before = Some((tensor, end));
+        }
     }
     Ok(())
 }

@@ -19,7 +19,7 @@ impl Index {
         let len = bytes.len() as u64;
         let mut parser = parser::Parser::new(limits, Some(len));
         match parser.advance(bytes) {
-            Ok(()) => parser.finish(bytes),
+            Ok(()) => parser.finish(bytes, &mut Err),
             Err(Stop::Fail(error)) => Err(error),
             // The parser asks for bytes only within the length it was told, and it has them all.
             Err(Stop::Need(end)) => Err(truncated(end, len)),

@@ -3,7 +3,7 @@ use alloc::vec::Vec;
 use crate::bytes::{Cursor, Encoding, Endian, Stop};
 use crate::error::{Detail, Error, ErrorKind, Result};
 use crate::index::{Index, PairEntry, Span};
-use crate::read::layout::{self, RawTensor};
+use crate::read::layout::{self, OnFault, RawTensor};
 use crate::value::{ArrayWalk, array_head};
 use crate::{GgmlType, Limits, Shape, ValueType};
 
@@ -182,8 +182,13 @@ impl Parser {
         self.position
     }
 
-    /// Works out the layout. `bytes` begin at the start of the file and hold the header.
-    pub(crate) fn finish(self, bytes: &[u8]) -> Result<Index> {
+    /// Whether the magic and the version have been read and are those of a GGUF file.
+    pub(crate) fn knows_version(&self) -> bool {
+        self.version != 0
+    }
+
+    /// Works out the layout. `bytes` begin at the start of the file and hold the header. What becomes of faults is for `fault` to say.
+    pub(crate) fn finish(self, bytes: &[u8], fault: &mut OnFault<'_>) -> Result<Index> {
         let mut index = Index {
             version: self.version,
             encoding: self.encoding,
@@ -197,7 +202,7 @@ impl Parser {
             data_offset: self.position,
             file_len: self.file_len,
         };
-        layout::lay_out(&mut index, self.tensors, bytes, &self.limits)?;
+        layout::lay_out(&mut index, self.tensors, bytes, &self.limits, fault)?;
         Ok(index)
     }
 }
