@@ -1,6 +1,6 @@
 //! The work laid out: offsets and sizes from the core, and for each tensor where its numbers come from.
 
-use ggmill_core::{GgmlType, Shape};
+use ggmill_core::{Endian, GgmlType, Shape};
 
 use crate::recipe::Encoding;
 use crate::rows::RowMap;
@@ -10,6 +10,7 @@ use crate::rows::RowMap;
 pub struct Plan {
     pub(crate) layout: ggmill_core::Plan,
     pub(crate) jobs: Vec<Job>,
+    pub(crate) endian: Endian,
     pub(crate) notes: Vec<String>,
 }
 

@@ -1,6 +1,7 @@
 //! What a file is made of: the step between a checkpoint and a plan.
 
-use ggmill_core::{Builder, GgmlType, MetadataBuf, Shape};
+use ggmill_core::{Builder, Endian, GgmlType, MetadataBuf, Shape};
+use ggmill_io::Model;
 
 use crate::checkpoint::{Checkpoint, GgufCheckpoint, SourceTensor};
 use crate::error::{Error, ErrorKind, Result};
@@ -14,6 +15,26 @@ pub struct Recipe {
     pub(crate) metadata: MetadataBuf,
     pub(crate) tensors: Vec<RecipeTensor>,
     pub(crate) notes: Vec<String>,
+    pub(crate) form: Form,
+}
+
+/// What a file is like besides what it says: version 3 and little-endian unless its recipe says otherwise.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Form {
+    pub(crate) version_2: bool,
+    pub(crate) endian: Endian,
+    /// Whether a header that nothing follows is padded all the same.
+    pub(crate) pad_header: bool,
+}
+
+impl Form {
+    /// That of a file or set. Version 1 is not written any more.
+    fn of(model: &Model) -> Self {
+        let Some(first) = model.shards().first() else { return Self::default() };
+        let index = first.index();
+        let padded = first.tensors().is_empty() && first.len() > index.header_len() && first.len() == index.data_offset();
+        Self { version_2: index.version() == 2, endian: index.endian(), pad_header: padded }
+    }
 }
 
 /// One tensor of the output.
@@ -52,14 +73,15 @@ pub(crate) enum Content {
 }
 
 impl Recipe {
-    /// A model as it is: every key and every tensor of the file or set, in order. Other recipes for GGUF files begin here and change what they are about.
+    /// A model as it is: every key and every tensor of the file or set, in order, in its byte order and version (3 for a file of version 1). Other recipes for GGUF files begin here and change what they are about.
     pub fn copy_of(checkpoint: &GgufCheckpoint) -> Result<Self> {
         let metadata = MetadataBuf::copy_of(&checkpoint.metadata()).map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?;
         let tensor = |(number, tensor): (usize, &SourceTensor)| {
             let content = Content::Gathered { sources: vec![number], steps: Vec::new() };
             RecipeTensor::new(&*tensor.name, tensor.ggml_type, tensor.shape, content)
         };
-        Ok(Self { metadata, tensors: checkpoint.tensors().iter().enumerate().map(tensor).collect(), notes: Vec::new() })
+        let tensors = checkpoint.tensors().iter().enumerate().map(tensor).collect();
+        Ok(Self { metadata, tensors, notes: Vec::new(), form: Form::of(checkpoint.model()) })
     }
 
     /// The metadata of the file.
@@ -74,7 +96,14 @@ impl Recipe {
 
     /// Lays the file out to the byte and holds every tensor against its sources. Reads no tensor data.
     pub fn plan(self, checkpoint: &dyn Checkpoint) -> Result<Plan> {
-        let mut builder = Builder::new().metadata(self.metadata);
+        let Form { version_2, endian, pad_header } = self.form;
+        let mut builder = Builder::new().metadata(self.metadata).endian(endian);
+        if version_2 {
+            builder = builder.version_2();
+        }
+        if pad_header {
+            builder = builder.pad_header();
+        }
         let mut jobs = Vec::with_capacity(self.tensors.len());
         for tensor in self.tensors {
             builder = builder.tensor(&tensor.name, tensor.ggml_type, tensor.shape);
@@ -82,7 +111,7 @@ impl Recipe {
             jobs.push(job(tensor, checkpoint.tensors()).map_err(|error| error.tensor(&name))?);
         }
         let layout = builder.plan().map_err(|error| Error::caused(ErrorKind::Misuse, error))?;
-        Ok(Plan { layout, jobs, notes: self.notes })
+        Ok(Plan { layout, jobs, endian, notes: self.notes })
     }
 }
 

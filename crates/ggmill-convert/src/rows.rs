@@ -43,6 +43,11 @@ impl RowMap {
         Some(Self { units, unit_len, steps })
     }
 
+    /// Whether the output is what its sources are, one behind the other.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.steps.is_empty()
+    }
+
     /// Where a unit of the output was in its source.
     fn back(&self, unit: u64) -> u64 {
         self.steps.iter().rev().fold(unit, |unit, step| match *step {

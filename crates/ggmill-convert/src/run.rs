@@ -2,7 +2,8 @@
 
 use std::ops::ControlFlow;
 
-use ggmill_core::{BlockLayout, GgmlType, Sink, WriteError, Writer};
+use ggmill_core::{BlockLayout, Endian, GgmlType, PlannedTensor, WriteError, Writer};
+use ggmill_io::RangeSink;
 use ggmill_quant as quant;
 use rayon::iter::{IndexedParallelIterator as _, IntoParallelRefIterator as _, ParallelIterator as _};
 
@@ -11,6 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::plan::{Job, Plan, Work};
 use crate::recipe::matrices;
 use crate::rows::{RowMap, Run};
+use crate::untouched::Untouched;
 
 /// Elements of a chunk, unless a single row is longer: 4 MiB as f32.
 const CHUNK: u64 = 1 << 20;
@@ -29,36 +31,80 @@ pub struct Progress<'a> {
 
 /// Streams a plan into a sink, and gives the sink back when every tensor is complete.
 ///
-/// Memory is bounded by a few chunks for each thread, whatever the size of the model. The bytes do not depend on the number of threads: chunks are made in
+/// Tensors to which nothing is done are moved from file to file unread, where the checkpoint is files and the sink can do that. Everything else goes through
+/// memory, bounded by a few chunks for each thread, whatever the size of the model. The bytes do not depend on the number of threads: chunks are made in
 /// parallel and written in order. `progress` is told after each chunk and can end the run with [`ControlFlow::Break`]; the sink is then dropped, and
 /// `ggmill-io`'s leaves nothing behind.
 pub fn run<S>(plan: &Plan, checkpoint: &dyn Checkpoint, sink: S, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>) -> Result<S>
 where
-    S: Sink,
+    S: RangeSink,
     S::Error: std::error::Error + Send + Sync + 'static,
 {
-    let layout = &plan.layout;
-    let mut writer = Writer::start(layout, sink).map_err(written)?;
-    let total = layout.tensors().iter().map(ggmill_core::PlannedTensor::size).sum();
-    let mut done = 0;
-    for (number, (job, tensor)) in plan.jobs.iter().zip(layout.tensors()).enumerate() {
+    let tensors = plan.layout.tensors();
+    let mut writer = Writer::start(&plan.layout, sink).map_err(written)?;
+    let mut meter = Meter { progress, written: 0, total: tensors.iter().map(PlannedTensor::size).sum() };
+    let mut number = 0;
+    let mut takes_ranges = true;
+    while let (Some(job), Some(tensor)) = (plan.jobs.get(number), tensors.get(number)) {
+        if takes_ranges && let Some(span) = Untouched::from(plan, checkpoint, number) {
+            takes_ranges = move_span(&mut writer, number, &span, &tensors[number..span.end], &mut meter)?;
+            if takes_ranges {
+                number = span.end;
+                continue;
+            }
+        }
         let about = |error: Error| error.tensor(tensor.name().as_bytes());
         let chunks = job.chunks().map_err(about)?;
         for window in chunks.chunks(2 * rayon::current_num_threads()) {
             let mut made = Vec::with_capacity(window.len());
-            window.par_iter().map(|chunk| job.make(*chunk, checkpoint)).collect_into_vec(&mut made);
+            window.par_iter().map(|chunk| job.make(*chunk, checkpoint, plan.endian)).collect_into_vec(&mut made);
             for bytes in made {
                 let bytes = bytes.map_err(about)?;
                 writer.write(number, &bytes).map_err(written)?;
-                done += bytes.len() as u64;
-                let name = tensor.name().to_string_lossy();
-                if progress(Progress { tensor: &name, written: done, total }).is_break() {
-                    return Err(Error::new(ErrorKind::Cancelled, "stopped on request"));
-                }
+                meter.add(tensor, bytes.len() as u64)?;
             }
         }
+        number += 1;
     }
     writer.finish().map_err(written)
+}
+
+/// Has the sink take a span by itself; `false` when it cannot.
+fn move_span<S>(writer: &mut Writer<'_, S>, number: usize, span: &Untouched<'_>, tensors: &[PlannedTensor], meter: &mut Meter<'_>) -> Result<bool>
+where
+    S: RangeSink,
+    S::Error: std::error::Error + Send + Sync + 'static,
+{
+    for (offset, len) in span.pieces() {
+        if !writer.write_with(number, len, |sink| sink.append_range(span.file, offset, len)).map_err(written)? {
+            return Ok(false);
+        }
+        if let [tensor] = tensors {
+            meter.add(tensor, len)?;
+        }
+    }
+    if let [_, .., last] = tensors {
+        meter.add(last, tensors.iter().map(PlannedTensor::size).sum())?;
+    }
+    Ok(true)
+}
+
+/// Counts what has been written and says so.
+struct Meter<'a> {
+    progress: &'a mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
+    written: u64,
+    total: u64,
+}
+
+impl Meter<'_> {
+    fn add(&mut self, tensor: &PlannedTensor, len: u64) -> Result<()> {
+        self.written += len;
+        let name = tensor.name().to_string_lossy();
+        match (self.progress)(Progress { tensor: &name, written: self.written, total: self.total }) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => Err(Error::new(ErrorKind::Cancelled, "stopped on request")),
+        }
+    }
 }
 
 fn written<E: std::error::Error + Send + Sync + 'static>(error: WriteError<E>) -> Error {
@@ -87,8 +133,16 @@ impl Job {
         Ok(starts.map(|start| Chunk { start, end: elements.min(start.saturating_add(step)) }).collect())
     }
 
-    /// The bytes of one chunk of output.
-    fn make(&self, chunk: Chunk, checkpoint: &dyn Checkpoint) -> Result<Vec<u8>> {
+    /// The bytes of one chunk of output, in its byte order.
+    fn make(&self, chunk: Chunk, checkpoint: &dyn Checkpoint, endian: Endian) -> Result<Vec<u8>> {
+        let mut bytes = self.make_little(chunk, checkpoint)?;
+        if endian == Endian::Big {
+            quant::swap_bytes(self.to, &mut bytes).map_err(|error| Error::caused(ErrorKind::Unsupported, error))?;
+        }
+        Ok(bytes)
+    }
+
+    fn make_little(&self, chunk: Chunk, checkpoint: &dyn Checkpoint) -> Result<Vec<u8>> {
         match &self.work {
             Work::Values(values) => self.encode(&values[usize_of(chunk.start)?..usize_of(chunk.end)?], chunk),
             Work::Gather { from, sources, map } => {

@@ -46,6 +46,7 @@ pub(crate) enum Detail {
     Retired { ggml_type: GgmlType },
     Unknown { ggml_type: GgmlType },
     ReadOnly { ggml_type: GgmlType },
+    Order { ggml_type: GgmlType },
     NotBlocks { ggml_type: GgmlType, what: &'static str, found: usize, unit: usize },
     Length { what: &'static str, found: usize, expected: usize },
     NotRows { found: usize, row_len: usize },
@@ -63,7 +64,7 @@ impl Error {
     /// Which sort of error this is.
     pub fn kind(&self) -> ErrorKind {
         match *self.0 {
-            Detail::Retired { .. } | Detail::Unknown { .. } | Detail::ReadOnly { .. } => ErrorKind::Unsupported,
+            Detail::Retired { .. } | Detail::Unknown { .. } | Detail::ReadOnly { .. } | Detail::Order { .. } => ErrorKind::Unsupported,
             Detail::NotBlocks { .. } | Detail::Length { .. } | Detail::NotRows { .. } => ErrorKind::Misuse,
             Detail::NeedsWeights { .. } => ErrorKind::NeedsWeights,
             Detail::NonFinite { row, column, .. } => ErrorKind::NonFinite { row, column },
@@ -79,6 +80,7 @@ impl fmt::Display for Error {
             Detail::Unknown { ggml_type } if ggml_type.name().is_some() => write!(f, "no codec for type {ggml_type}"),
             Detail::Unknown { ggml_type } => write!(f, "no codec for {ggml_type}: it is not known"),
             Detail::ReadOnly { ggml_type } => write!(f, "{ggml_type} is an integer type: values are read from it, never rounded to it"),
+            Detail::Order { ggml_type } => write!(f, "the byte order within blocks of {ggml_type} is not known"),
             Detail::NotBlocks { ggml_type, what, found, unit } => {
                 write!(f, "{found} {what}, expected a multiple of {unit} for the blocks of {ggml_type}")
             }

@@ -35,10 +35,12 @@ mod error;
 mod float16;
 mod numeric;
 mod search;
+mod swap;
 
 pub use codec::{BlockCodec, codec};
 pub use error::{Error, ErrorKind, Result};
 use ggmill_core::GgmlType;
+pub use swap::swap_bytes;
 
 /// Turns whole blocks of a type into values; fails as [`codec`] and [`BlockCodec::dequantize`] do.
 pub fn dequantize(ggml_type: GgmlType, blocks: &[u8], out: &mut [f32]) -> Result<()> {

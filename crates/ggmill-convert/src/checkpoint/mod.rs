@@ -7,7 +7,8 @@ mod safetensors;
 
 use std::fmt::Debug;
 
-use ggmill_core::{GgmlType, RawStr, Shape};
+use ggmill_core::{Endian, GgmlType, RawStr, Shape};
+use ggmill_io::RandomAccess;
 
 use crate::error::Result;
 
@@ -19,8 +20,34 @@ pub trait Checkpoint: Debug + Sync {
     /// The tensors, in the order in which they are written.
     fn tensors(&self) -> &[SourceTensor];
 
-    /// Fills `out` with the bytes of tensor `number` from byte `offset` of its data on. May be called from several threads at once.
+    /// Fills `out` with the bytes of tensor `number` from byte `offset` of its data on, in little-endian order. May be called from several threads at once.
     fn read(&self, number: usize, offset: u64, out: &mut [u8]) -> Result<()>;
+
+    /// Where the bytes of tensor `number` lie in an open file, when they lie there as they are: a tensor that nothing is done to is then moved by the operating
+    /// system, unread.
+    fn range(&self, number: usize) -> Option<FileRange<'_>> {
+        let _ = number;
+        None
+    }
+}
+
+/// The data of one tensor as they lie in a file.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct FileRange<'a> {
+    /// The file.
+    pub file: &'a RandomAccess,
+    /// Where in it the data begin.
+    pub offset: u64,
+    /// Their byte order there. What [`Checkpoint::read`] gives is always little-endian.
+    pub endian: Endian,
+}
+
+impl<'a> FileRange<'a> {
+    /// Data that begin here, in this byte order.
+    pub fn new(file: &'a RandomAccess, offset: u64, endian: Endian) -> Self {
+        Self { file, offset, endian }
+    }
 }
 
 /// A checkpoint as a training framework leaves it: weights beside a configuration.

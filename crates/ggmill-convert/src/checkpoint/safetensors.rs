@@ -1,12 +1,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use ggmill_core::{GgmlType, RawStr, Shape};
+use ggmill_core::{Endian, GgmlType, RawStr, Shape};
 use ggmill_io::{Folder, RandomAccess};
 use safetensors::tensor::{Dtype, Metadata};
 use serde_json::Value;
 
-use crate::checkpoint::{Checkpoint, Pretrained, SourceTensor};
+use crate::checkpoint::{Checkpoint, FileRange, Pretrained, SourceTensor};
 use crate::error::{Error, ErrorKind, Result};
 
 /// The largest header the format allows (safetensors, `MAX_HEADER_SIZE`).
@@ -124,6 +124,11 @@ impl Checkpoint for Safetensors {
     fn read(&self, number: usize, offset: u64, out: &mut [u8]) -> Result<()> {
         let &(file, start) = self.places.get(number).ok_or_else(|| Error::new(ErrorKind::Misuse, "no tensor has this number"))?;
         Ok(self.files[file].read_at(start.saturating_add(offset), out)?)
+    }
+
+    fn range(&self, number: usize) -> Option<FileRange<'_>> {
+        let &(file, start) = self.places.get(number)?;
+        Some(FileRange::new(self.files.get(file)?, start, Endian::Little))
     }
 }
 

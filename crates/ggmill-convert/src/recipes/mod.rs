@@ -2,11 +2,17 @@
 
 mod convert;
 mod edit;
+mod merge;
 mod quantize;
+mod repack;
+mod split;
 
 pub use convert::{ConvertOptions, convert};
 pub use edit::{Edit, EditPlan, Edited, Editor, FILLER_KEY, Given, Ground, KeyChange, KeyType, KeyTypeError, Way, edit_metadata};
+pub use merge::{merge, verify};
 pub use quantize::{Importance, ImportanceFilter, Override, QuantizeOptions, Target, TensorType, quantize, weight_type};
+pub use repack::{RepackOptions, repack};
+pub use split::{ShardLimit, SplitOptions, split};
 
 /// The version of the quantization format that this and the reference write (`GGML_QNT_VERSION`).
 const QUANTIZATION_VERSION: u32 = 2;

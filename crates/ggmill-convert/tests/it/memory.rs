@@ -73,6 +73,8 @@ impl Sink for Count {
     }
 }
 
+impl ggmill_io::RangeSink for Count {}
+
 #[test]
 fn a_large_tensor_takes_little_memory() {
     let config = json!({

@@ -117,7 +117,8 @@ impl<'p, S: Sink> Writer<'p, S> {
     /// go on beyond it, padding and tensors behind it. For sinks that can take bytes without anybody reading them, from another file in which they lie in the same
     /// order. They may end within the data of a tensor or with them, or with the padding behind them.
     ///
-    /// What `put` appends is not looked at: that it is `len` bytes, and zeros where the plan has padding, is the caller's promise.
+    /// What `put` appends is not looked at: that it is `len` bytes, and zeros where the plan has padding, is the caller's promise. It can also say `false` and
+    /// append nothing; then nothing has happened, and this says `false` too.
     ///
     /// ```
     /// use ggmill_core::{Builder, GgmlType, Gguf, Shape, Sink, Writer};
@@ -125,22 +126,24 @@ impl<'p, S: Sink> Writer<'p, S> {
     /// let plan = Builder::new().tensor("a", GgmlType::I8, vector).tensor("b", GgmlType::I8, vector).plan()?;
     /// let mut writer = Writer::start(&plan, Vec::new()).unwrap();
     /// let elsewhere = [&[1u8, 2, 3][..], &[0; 29], &[4, 5, 6]].concat();
-    /// writer.write_with(0, 35, |sink: &mut Vec<u8>| Sink::append(sink, &elsewhere)).unwrap();
+    /// writer.write_with(0, 35, |sink: &mut Vec<u8>| Sink::append(sink, &elsewhere).map(|()| true)).unwrap();
     /// let file = writer.finish().unwrap();
     /// assert_eq!(Gguf::parse(&file)?.tensor("b")?.data()?, [4, 5, 6]);
     /// # Ok::<(), ggmill_core::Error>(())
     /// ```
-    pub fn write_with(&mut self, number: usize, len: u64, put: impl FnOnce(&mut S) -> Result<(), S::Error>) -> Result<(), WriteError<S::Error>> {
+    pub fn write_with(&mut self, number: usize, len: u64, put: impl FnOnce(&mut S) -> Result<bool, S::Error>) -> Result<bool, WriteError<S::Error>> {
         if len == 0 {
-            return Ok(());
+            return Ok(true);
         }
         if number != self.next {
             return Err(self.incomplete("another tensor is next").into());
         }
         let (next, written) = self.after(len).ok_or_else(|| self.incomplete("bytes that are no data of a tensor"))?;
-        put(&mut self.sink).map_err(WriteError::Sink)?;
+        if !put(&mut self.sink).map_err(WriteError::Sink)? {
+            return Ok(false);
+        }
         (self.next, self.written) = (next, written);
-        self.pass_complete()
+        self.pass_complete().map(|()| true)
     }
 
     /// Where the file stands `len` bytes from here: the tensor and bytes of it. `None` within padding and beyond the end.

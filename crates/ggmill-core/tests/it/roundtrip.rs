@@ -141,7 +141,7 @@ fn bytes_from_elsewhere_count() {
         let mut writer = Writer::start(&plan, Vec::new()).unwrap();
         let taken = writer.write_with(1, first as u64, |sink| {
             sink.extend_from_slice(&data[..first]);
-            Ok(())
+            Ok(true)
         });
         assert_eq!(taken.is_ok(), is_data(first), "{first}");
         if taken.is_err() {
@@ -156,15 +156,16 @@ fn bytes_from_elsewhere_count() {
         writer
             .write_with(tensor_at(at), (data.len() - at) as u64, |sink| {
                 sink.extend_from_slice(&data[at..]);
-                Ok(())
+                Ok(true)
             })
             .unwrap();
         let file = writer.finish().unwrap();
         assert_eq!(file, [plan.header(), &data].concat(), "{first}");
     }
     let mut writer = Writer::start(&plan, Vec::new()).unwrap();
-    assert!(writer.write_with(1, data.len() as u64 + 1, |_| Ok(())).is_err(), "beyond the end");
-    assert!(writer.write_with(3, 1, |_| Ok(())).is_err(), "another tensor is next");
+    assert!(writer.write_with(1, data.len() as u64 + 1, |_| Ok(true)).is_err(), "beyond the end");
+    assert!(writer.write_with(3, 1, |_| Ok(true)).is_err(), "another tensor is next");
+    assert!(!writer.write_with(1, 96 + 32, |_| Ok(false)).unwrap(), "the sink would not");
     assert!(writer.finish().is_err());
 }
 

@@ -1,0 +1,111 @@
+use ggmill_core::{Alignment, MetadataBuf, keys};
+
+use crate::checkpoint::{Checkpoint as _, GgufCheckpoint};
+use crate::error::{Error, ErrorKind, Result};
+use crate::recipe::{Form, Recipe, RecipeTensor};
+
+/// The keys that say which shard a file is.
+pub(super) const SPLIT_KEYS: [&str; 3] = [keys::SPLIT_NO, keys::SPLIT_COUNT, keys::SPLIT_TENSORS_COUNT];
+
+/// When a shard is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ShardLimit {
+    /// When it has so many tensors.
+    Tensors(u64),
+    /// When the next tensor would make its data, padding included, more bytes than this. A tensor that has more by itself gets a shard of its own.
+    Bytes(u64),
+}
+
+/// How a model is cut into shards.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct SplitOptions {
+    /// When a shard is full.
+    pub limit: ShardLimit,
+    /// Whether the first shard holds the metadata only: small, and enough to know the model by.
+    pub no_tensor_first: bool,
+}
+
+impl SplitOptions {
+    /// Shards up to this limit, tensors in the first one too.
+    pub fn new(limit: ShardLimit) -> Self {
+        Self { limit, no_tensor_first: false }
+    }
+}
+
+/// A model becomes a set of shards: one recipe for each, in order.
+///
+/// All metadata are in the first, as `llama-gguf-split` has it; the others say which shard they are, and the alignment where it is not the usual one (the
+/// reference loses it and then writes files that nobody reads). Fails when a limit is 0, and when there are more shards or tensors than the keys can count.
+pub fn split(checkpoint: &GgufCheckpoint, options: &SplitOptions) -> Result<Vec<Recipe>> {
+    let whole = Recipe::copy_of(checkpoint)?;
+    let alignment = checkpoint.model().shards().first().map_or(Alignment::DEFAULT, |file| file.index().alignment());
+    let too_many = |what: &str, most: u64| Error::new(ErrorKind::Misuse, format!("more than {most} {what}; larger shards would be fewer"));
+    let tensors = i32::try_from(whole.tensors.len()).map_err(|_| too_many("tensors", i32::MAX.unsigned_abs().into()))?;
+    let (groups, notes) = groups(checkpoint, options, alignment)?;
+    let count = u16::try_from(groups.len()).map_err(|_| too_many("shards", u16::MAX.into()))?;
+
+    let mut rest: Vec<RecipeTensor> = whole.tensors;
+    let mut shards = Vec::with_capacity(groups.len());
+    for (number, (len, note)) in (0u16..).zip(groups.into_iter().zip(notes)) {
+        let mut metadata = if number == 0 { whole.metadata.clone() } else { aligned(alignment) };
+        for key in SPLIT_KEYS {
+            metadata.remove(key);
+        }
+        metadata.set(keys::SPLIT_NO, number);
+        metadata.set(keys::SPLIT_TENSORS_COUNT, tensors);
+        metadata.set(keys::SPLIT_COUNT, count);
+        let behind = rest.split_off(len);
+        let tensors = std::mem::replace(&mut rest, behind);
+        let form = Form { pad_header: true, ..whole.form };
+        shards.push(Recipe { metadata, tensors, notes: note.into_iter().collect(), form });
+    }
+    Ok(shards)
+}
+
+/// Metadata that say nothing but an unusual alignment.
+fn aligned(alignment: Alignment) -> MetadataBuf {
+    let mut metadata = MetadataBuf::new();
+    if alignment != Alignment::DEFAULT {
+        metadata.set(keys::GENERAL_ALIGNMENT, alignment.get());
+    }
+    metadata
+}
+
+/// How many tensors each shard has, and what is to be said of it.
+fn groups(checkpoint: &GgufCheckpoint, options: &SplitOptions, alignment: Alignment) -> Result<(Vec<usize>, Vec<Option<String>>)> {
+    if matches!(options.limit, ShardLimit::Tensors(0) | ShardLimit::Bytes(0)) {
+        return Err(Error::new(ErrorKind::Misuse, "shards of size 0, expected at least 1"));
+    }
+    let mut groups = if options.no_tensor_first { vec![0, 0] } else { vec![0] };
+    let mut notes = vec![None; groups.len()];
+    let mut bytes = 0u64;
+    for (number, tensor) in checkpoint.tensors().iter().enumerate() {
+        let size = checkpoint.size(number).and_then(|size| alignment.align(size)).unwrap_or(u64::MAX);
+        let last = groups.last().copied().unwrap_or(0);
+        let full = match options.limit {
+            ShardLimit::Tensors(most) => last as u64 >= most,
+            ShardLimit::Bytes(most) => last > 0 && bytes.saturating_add(size) > most,
+        };
+        if full {
+            groups.push(0);
+            notes.push(None);
+            bytes = 0;
+        }
+        bytes = bytes.saturating_add(size);
+        let (Some(group), Some(note)) = (groups.last_mut(), notes.last_mut()) else { continue };
+        *group += 1;
+        if let ShardLimit::Bytes(most) = options.limit
+            && size > most
+        {
+            *note = Some(format!("tensor {:?} alone has {size} bytes, more than {most}", tensor.name()));
+        }
+    }
+    // Metadata alone need no shard for the tensors that are not there.
+    if groups.len() > 1 && groups.last() == Some(&0) {
+        groups.pop();
+        notes.pop();
+    }
+    Ok((groups, notes))
+}

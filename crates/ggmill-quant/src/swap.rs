@@ -1,0 +1,145 @@
+//! The byte order within blocks.
+//!
+//! A block is scales and packed bits. What a program on a big-endian machine reads as one number (a half, a float, a word of packed bits) stands in that machine's
+//! order in a big-endian file; what it reads byte by byte stands as everywhere. The table says which is which, as the reference's decoders read it.
+
+use ggmill_core::GgmlType;
+
+use crate::error::{Detail, Error, Result};
+
+/// Numbers of one width within a block: the first at `start`, each `stride` bytes behind the one before it.
+#[derive(Clone, Copy)]
+struct Words {
+    start: usize,
+    width: usize,
+    count: usize,
+    stride: usize,
+}
+
+/// Numbers that follow one another without a gap.
+const fn row(start: usize, width: usize, count: usize) -> Words {
+    Words { start, width, count, stride: width }
+}
+
+/// Numbers with something else between them.
+const fn every(start: usize, width: usize, count: usize, stride: usize) -> Words {
+    Words { start, width, count, stride }
+}
+
+/// The numbers in a block of this type, or `None` where nobody knows.
+const fn words(ggml_type: GgmlType) -> Option<&'static [Words]> {
+    Some(match ggml_type {
+        // Bytes, and blocks whose scales are bytes.
+        GgmlType::I8 | GgmlType::MXFP4 | GgmlType::NVFP4 => &[],
+        GgmlType::F16 | GgmlType::BF16 | GgmlType::I16 => const { &[row(0, 2, 1)] },
+        GgmlType::F32 | GgmlType::I32 => const { &[row(0, 4, 1)] },
+        GgmlType::F64 | GgmlType::I64 => const { &[row(0, 8, 1)] },
+        // A scale in front.
+        GgmlType::Q4_0 | GgmlType::Q4_2 | GgmlType::Q8_0 | GgmlType::IQ4_NL | GgmlType::IQ2_S | GgmlType::IQ3_S | GgmlType::Q1_0 | GgmlType::Q2_0 => {
+            const { &[row(0, 2, 1)] }
+        }
+        // A scale and a minimum (or a sum) in front.
+        GgmlType::Q4_1 | GgmlType::Q4_3 | GgmlType::Q8_1 | GgmlType::Q4_K | GgmlType::Q5_K => const { &[row(0, 2, 2)] },
+        // The fifth bits of 32 weights are one word.
+        GgmlType::Q5_0 => const { &[row(0, 2, 1), row(2, 4, 1)] },
+        GgmlType::Q5_1 => const { &[row(0, 2, 2), row(4, 4, 1)] },
+        // Scales behind the weights.
+        GgmlType::Q2_K => const { &[row(80, 2, 2)] },
+        GgmlType::Q3_K => const { &[row(108, 2, 1)] },
+        GgmlType::Q6_K => const { &[row(208, 2, 1)] },
+        GgmlType::TQ1_0 => const { &[row(52, 2, 1)] },
+        GgmlType::TQ2_0 => const { &[row(64, 2, 1)] },
+        // A float scale, and sums behind the weights.
+        GgmlType::Q8_K => const { &[row(0, 4, 1), row(260, 2, 16)] },
+        // Of each 32 weights: four bytes of grid points, then a word of signs and scale.
+        GgmlType::IQ2_XXS => const { &[row(0, 2, 1), every(6, 4, 8, 8)] },
+        // Grid point and signs of 8 weights are one half-word.
+        GgmlType::IQ2_XS => const { &[row(0, 2, 33)] },
+        // Behind the grid points, a word of signs and scale for each 32 weights.
+        GgmlType::IQ3_XXS => const { &[row(0, 2, 1), row(66, 4, 8)] },
+        GgmlType::IQ1_S => const { &[row(0, 2, 1), row(34, 2, 8)] },
+        // The scale of the whole is spread over the four half-words of scales.
+        GgmlType::IQ1_M => const { &[row(48, 2, 4)] },
+        GgmlType::IQ4_XS => const { &[row(0, 2, 2)] },
+        _ => return None,
+    })
+}
+
+/// Turns blocks of a type from little-endian to big-endian or back: the same in both directions.
+///
+/// Fails for retired types of which the order within a block is not known, and when the bytes are no whole blocks.
+///
+/// ```
+/// use ggmill_core::GgmlType;
+/// let mut block = *b"sS................................";
+/// ggmill_quant::swap_bytes(GgmlType::Q8_0, &mut block)?;
+/// assert_eq!(&block, b"Ss................................");
+/// # Ok::<(), ggmill_quant::Error>(())
+/// ```
+pub fn swap_bytes(ggml_type: GgmlType, blocks: &mut [u8]) -> Result<()> {
+    let unknown = || Error::new(Detail::Order { ggml_type });
+    let (words, layout) = (words(ggml_type).ok_or_else(unknown)?, ggml_type.layout().ok_or_else(unknown)?);
+    let size = layout.bytes as usize;
+    if !blocks.len().is_multiple_of(size) {
+        return Err(Error::new(Detail::NotBlocks { ggml_type, what: "bytes", found: blocks.len(), unit: size }));
+    }
+    match words {
+        [] => {}
+        // Plain numbers: the compiler turns several at a time.
+        [Words { width: 2, .. }] if size == 2 => blocks.as_chunks_mut::<2>().0.iter_mut().for_each(|word| word.reverse()),
+        [Words { width: 4, .. }] if size == 4 => blocks.as_chunks_mut::<4>().0.iter_mut().for_each(|word| word.reverse()),
+        [Words { width: 8, .. }] if size == 8 => blocks.as_chunks_mut::<8>().0.iter_mut().for_each(|word| word.reverse()),
+        words => {
+            for block in blocks.chunks_exact_mut(size) {
+                for word in words {
+                    for number in 0..word.count {
+                        let start = word.start + number * word.stride;
+                        block[start..start + word.width].reverse();
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn twice_is_not_at_all() {
+        for ggml_type in GgmlType::all() {
+            let size = ggml_type.layout().unwrap().bytes as usize;
+            let before: Vec<u8> = (0..3 * size).map(|byte| (byte * 7 % 251) as u8).collect();
+            let mut blocks = before.clone();
+            let Ok(()) = swap_bytes(ggml_type, &mut blocks) else { continue };
+            assert_eq!(words(ggml_type).unwrap().is_empty(), blocks == before, "{ggml_type}");
+            swap_bytes(ggml_type, &mut blocks).unwrap();
+            assert_eq!(blocks, before, "{ggml_type}");
+            assert!(swap_bytes(ggml_type, &mut blocks[1..]).is_err() || size == 1, "{ggml_type}");
+        }
+    }
+
+    /// Words lie within the block and share no byte.
+    #[test]
+    fn no_byte_is_turned_twice() {
+        for ggml_type in GgmlType::all() {
+            let Some(words) = words(ggml_type) else { continue };
+            let mut seen = vec![false; ggml_type.layout().unwrap().bytes as usize];
+            for word in words {
+                for at in (0..word.count).flat_map(|number| (0..word.width).map(move |byte| word.start + number * word.stride + byte)) {
+                    assert!(!std::mem::replace(&mut seen[at], true), "{ggml_type}: byte {at}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_type_in_use_is_known() {
+        let unknown: Vec<String> = GgmlType::all().filter(|&ggml_type| words(ggml_type).is_none()).map(|ggml_type| ggml_type.to_string()).collect();
+        assert_eq!(unknown, ["Q4_0_4_4", "Q4_0_4_8", "Q4_0_8_8", "IQ4_NL_4_4", "IQ4_NL_4_8", "IQ4_NL_8_8"]);
+        let error = swap_bytes(GgmlType::Q4_0_4_4, &mut []).unwrap_err();
+        assert_eq!(error.to_string(), "the byte order within blocks of Q4_0_4_4 is not known");
+    }
+}
