@@ -83,6 +83,11 @@ pub(crate) struct Missing {
 #[derive(Debug)]
 pub(crate) enum ShardFault {
     Missing { numbers: Vec<u32>, count: u32 },
+    NotGiven { numbers: Vec<u32>, count: u32 },
+    NoShard,
+    OtherCount { found: u64, expected: u64, other: PathBuf },
+    Twice { number: u64, other: PathBuf },
+    Beyond { number: u64, count: u64 },
     NotAShardName { number: u64, count: u64 },
     NoKeys { number: u32, count: u32 },
     Count { found: u64, named: u32 },
@@ -196,20 +201,34 @@ impl fmt::Display for Missing {
     }
 }
 
+/// `shard 2 of 3`, `shards 2, 4 of 9`, or the first few of more.
+fn write_numbers(f: &mut fmt::Formatter<'_>, numbers: &[u32], count: u32) -> fmt::Result {
+    const SHOWN: usize = 8;
+    f.write_str(if numbers.len() == 1 { "shard " } else { "shards " })?;
+    for (place, number) in numbers.iter().take(SHOWN).enumerate() {
+        write!(f, "{}{number}", if place == 0 { "" } else { ", " })?;
+    }
+    match numbers.len() {
+        0..=SHOWN => write!(f, " of {count}"),
+        more => write!(f, ", … ({more} in all) of {count}"),
+    }
+}
+
 impl fmt::Display for ShardFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Missing { numbers, count } => {
-                const SHOWN: usize = 8;
-                f.write_str(if numbers.len() == 1 { "missing: shard " } else { "missing: shards " })?;
-                for (place, number) in numbers.iter().take(SHOWN).enumerate() {
-                    write!(f, "{}{number}", if place == 0 { "" } else { ", " })?;
-                }
-                match numbers.len() {
-                    0..=SHOWN => write!(f, " of {count}"),
-                    more => write!(f, ", … ({more} in all) of {count}"),
-                }
+                f.write_str("missing: ")?;
+                write_numbers(f, numbers, *count)
             }
+            Self::NotGiven { numbers, count } => {
+                write_numbers(f, numbers, *count)?;
+                f.write_str(" not given")
+            }
+            Self::NoShard => f.write_str("is no shard: it has no key \"split.count\""),
+            Self::OtherCount { found, expected, other } => write!(f, "split.count {found}, expected {expected} as in {}", file_name(other)),
+            Self::Twice { number, other } => write!(f, "is shard {number}, and so is {}", shown(other)),
+            Self::Beyond { number, count } => write!(f, "is shard {number} of {count}"),
             Self::NotAShardName { number, count } => {
                 write!(f, "holds shard {number} of {count}, expected a name of the form {:?} beside the other shards", example(*number, *count))
             }

@@ -56,6 +56,48 @@ pub fn open_model_with(path: impl AsRef<Path>, limits: &Limits) -> Result<Model>
     }
 }
 
+/// Opens a model by all of its shards, given in any order, whatever their names and folders are.
+///
+/// Which shard a file is, its `split.*` keys say. Fails as [`open_model`] does, and when a file is given that is no shard, or no shard of this set.
+pub fn open_shards(paths: &[impl AsRef<Path>]) -> Result<Model> {
+    let mut shards = Vec::with_capacity(paths.len());
+    for path in paths {
+        let file = open_with(path, &Limits::default())?;
+        let Some(split) = split_of(&file)? else { return Err(Error::shards(file.path(), ShardFault::NoShard)) };
+        shards.push((split, file));
+    }
+    shards.sort_by_key(|(split, _)| split.number);
+    check_complete(&shards)?;
+    let shards: Vec<GgufFile> = shards.into_iter().map(|(_, file)| file).collect();
+    check_agreement(&shards)?;
+    check_tensors(&shards)?;
+    Ok(Model { shards })
+}
+
+/// Files ordered by the numbers their keys give are each shard of one set, once.
+fn check_complete(shards: &[(Split, GgufFile)]) -> Result<()> {
+    let Some((first, first_file)) = shards.first() else { return Err(Error::shards(Path::new(""), ShardFault::NoShard)) };
+    let mut before: Option<&(Split, GgufFile)> = None;
+    for shard in shards {
+        let (split, file) = shard;
+        if split.count != first.count {
+            let fault = ShardFault::OtherCount { found: split.count, expected: first.count, other: first_file.path().to_owned() };
+            return Err(Error::shards(file.path(), fault));
+        }
+        if let Some((_, other)) = before.filter(|(before, _)| before.number == split.number) {
+            return Err(Error::shards(file.path(), ShardFault::Twice { number: split.number.saturating_add(1), other: other.path().to_owned() }));
+        }
+        if split.number >= split.count {
+            return Err(Error::shards(file.path(), ShardFault::Beyond { number: split.number.saturating_add(1), count: split.count }));
+        }
+        before = Some(shard);
+    }
+    // Names have five digits for it, so no set has more; a file can say anything.
+    let count = u32::try_from(first.count).unwrap_or(u32::MAX).min(99_999);
+    let numbers: Vec<u32> = (1..=count).filter(|&number| shards.binary_search_by_key(&u64::from(number - 1), |(split, _)| split.number).is_err()).collect();
+    if numbers.is_empty() { Ok(()) } else { Err(Error::shards(first_file.path(), ShardFault::NotGiven { numbers, count })) }
+}
+
 impl Model {
     /// The files, in the order of their numbers; never none. Shard numbers are places in this slice.
     pub fn shards(&self) -> &[GgufFile] {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use ggmill_core::{Builder, Endian, GgmlType, MetadataBuf, RawStr, Shape, ToValue};
-use ggmill_io::{ErrorKind, open_model};
+use ggmill_io::{ErrorKind, open_model, open_shards};
 use ggmill_testdata::every_gguf;
 use tempfile::TempDir;
 
@@ -254,4 +254,37 @@ fn a_folder_as_a_shard() {
     fs::create_dir(path(&folder, 1)).unwrap();
     let error = open_model(path(&folder, 0)).unwrap_err();
     assert_eq!((error.kind(), error.path()), (ErrorKind::Io, &*path(&folder, 1)));
+}
+
+/// All shards by their paths, in any order and under any names.
+#[test]
+fn a_set_given_file_by_file() {
+    let folder = set();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let moved: Vec<PathBuf> = ["last", "first", "middle"].iter().map(|name| elsewhere.path().join(name)).collect();
+    for (to, number) in moved.iter().zip([2, 0, 1]) {
+        fs::copy(path(&folder, number), to).unwrap();
+    }
+    let by_name = open_model(path(&folder, 1)).unwrap();
+    let names = |model: &ggmill_io::Model| model.tensors().map(|(shard, tensor)| (shard, tensor.name().to_string())).collect::<Vec<_>>();
+    assert_eq!(names(&open_shards(&moved).unwrap()), names(&by_name));
+
+    let plain = elsewhere.path().join("plain.gguf");
+    fs::write(&plain, file_of(MetadataBuf::new(), &["a"], 8)).unwrap();
+    let mut other = metadata(1);
+    other.set("split.count", 5u16);
+    let of_five = elsewhere.path().join("of-five.gguf");
+    fs::write(&of_five, file_of(other, &["a"], 8)).unwrap();
+    for (paths, expected) in [
+        (&[&moved[0], &moved[2]][..], "middle: shard 1 of 3 not given"),
+        (&[&moved[1]], "first: shards 2, 3 of 3 not given"),
+        (&[&moved[0], &moved[1], &moved[2], &moved[0]], "last: is shard 3, and so is "),
+        (&[&moved[1], &plain], "plain.gguf: is no shard: it has no key \"split.count\""),
+        (&[&moved[1], &of_five, &moved[0]], "of-five.gguf: split.count 5, expected 3 as in first"),
+        (&[], ""),
+    ] {
+        let error = open_shards(paths).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Shards, "{error}");
+        assert!(error.to_string().contains(expected), "{error}");
+    }
 }
