@@ -4,6 +4,7 @@
 
 mod environment;
 mod open;
+mod quantize;
 mod vocabulary;
 
 use std::path::PathBuf;
@@ -25,6 +26,8 @@ pub(crate) enum Peers {
     Expect,
     /// Write the golden vectors of the codecs into crates/ggmill-quant/tests/vectors
     Vectors,
+    /// Compare `ggmill quantize` with llama_model_quantize: bytes of whole files, or speed and memory
+    Quantize(quantize::Args),
     /// Make the Python environment and say where its interpreter is
     Environment,
 }
@@ -37,6 +40,7 @@ impl Peers {
             Self::Convert => convert(),
             Self::Expect => expect(),
             Self::Vectors => vectors(),
+            Self::Quantize(args) => quantize::execute(args),
             Self::Environment => environment::python().map(|python| println!("{}", python.display())),
         }
     }

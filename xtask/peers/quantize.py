@@ -1,0 +1,256 @@
+#!/usr/bin/env python3
+"""Compare `ggmill quantize` with llama_model_quantize, byte for byte, and in speed and memory.
+
+usage: quantize.py GGMILL FOLDER EXPECTED
+       quantize.py GGMILL FOLDER --speed TYPE [--weights MILLIONS] [--threads N]
+
+FOLDER has models NAME.gguf with importance matrices NAME.imatrix.gguf and NAME.imatrix.dat (made by ggmill-testdata). Every type is made of every model by both
+sides, with importance and without, and some models with options. What the reference makes is recorded in EXPECTED: model, type, importance, SHA-256, or the word
+"refused". Exit status 1 when a byte differs. The reference is libllama of the llama-cpp-python package installed in the Python that runs this.
+"""
+
+import argparse
+import ctypes
+import hashlib
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+import gguf
+import llama_cpp
+import numpy as np
+
+NAMES = {
+    "Q1_0": 40, "Q2_0": 41, "Q4_0": 2, "Q4_1": 3, "MXFP4_MOE": 38, "Q5_0": 8, "Q5_1": 9, "IQ2_XXS": 19, "IQ2_XS": 20, "IQ2_S": 28, "IQ2_M": 29, "IQ1_S": 24,
+    "IQ1_M": 31, "TQ1_0": 36, "TQ2_0": 37, "Q2_K": 10, "Q2_K_S": 21, "IQ3_XXS": 23, "IQ3_S": 26, "IQ3_M": 27, "IQ3_XS": 22, "Q3_K_S": 11, "Q3_K_M": 12,
+    "Q3_K_L": 13, "IQ4_NL": 25, "IQ4_XS": 30, "Q4_K_S": 14, "Q4_K_M": 15, "Q5_K_S": 16, "Q5_K_M": 17, "Q6_K": 18, "Q8_0": 7, "F16": 1, "BF16": 32, "F32": 0,
+    "COPY": 0,
+}
+TYPES = {kind.name.lower(): kind.value for kind in gguf.GGMLQuantizationType}
+INT, FLOAT, BOOL, STR = range(4)
+
+# Options of ours, and what they mean for the reference.
+OPTIONS = [
+    ("llama", "Q4_K_M", ["--pure"], {"pure": True}),
+    ("llama", "Q4_K_M", ["--leave-output-tensor"], {"quantize_output_tensor": False}),
+    ("llama", "Q4_K_S", ["--output-tensor-type", "q8_0", "--token-embedding-type", "f16"], {"output_tensor_type": "q8_0", "token_embedding_type": "f16"}),
+    ("mixtral", "Q3_K_M", ["--output-tensor-type", "q5_1"], {"output_tensor_type": "q5_1"}),
+    ("mixtral", "Q3_K_M", ["--token-embedding-type", "q5_0"], {"token_embedding_type": "q5_0"}),
+    ("llama", "Q5_K_M", ["--tensor-type", "ffn_(up|gate)=q4_0", "--tensor-type", r"blk\.[0-2]\.ffn=q8_0", "--tensor-type", "attn_v=f16"],
+     {"tensor_types": [("ffn_(up|gate)", "q4_0"), (r"blk\.[0-2]\.ffn", "q8_0"), ("attn_v", "f16")]}),
+    ("llama", "Q4_K_M", ["--prune-layers", "0,3,8"], {"prune_layers": [0, 3, 8]}),
+    ("llama", "IQ2_M", ["--prune-layers", "2,4", "--imatrix"], {"prune_layers": [2, 4]}),
+    ("mixtral", "Q4_K_M", ["--override-kv", "llama.expert_used_count=int:1", "--override-kv", "general.name=str:other", "--override-kv", "x.y=float:0.1",
+                           "--override-kv", "x.z=bool:true"],
+     {"overrides": [("llama.expert_used_count", INT, 1), ("general.name", STR, b"other"), ("x.y", FLOAT, 0.1), ("x.z", BOOL, True)]}),
+    ("llama", "Q4_0", ["--exclude-weights", "attn", "--imatrix"], {"exclude": "attn"}),
+    ("llama", "Q4_0", ["--include-weights", "ffn_down", "--imatrix"], {"include": "ffn_down"}),
+    ("falcon", "COPY", ["--prune-layers", "1"], {"prune_layers": [1]}),
+]
+
+# Where the reference stops, having no type to fall back to for rows that are no whole blocks; docs/exactness.md lists it.
+OURS_ALONE = {("llama", "Q1_0"), ("mamba", "Q1_0")}
+
+
+def overrides(pairs):
+    array = (llama_cpp.llama_model_kv_override * (len(pairs) + 1))()
+    for made, (key, tag, value) in zip(array, pairs):
+        made.key, made.tag = key.encode(), tag
+        setattr(made.value, ["val_i64", "val_f64", "val_bool", "val_str"][tag], value[:127] if tag == STR else value)
+    return array
+
+
+def importance(path, named, include=None, exclude=None):
+    """The weights as llama-quantize makes them of a GGUF imatrix, and the metadata it adds."""
+    reader = gguf.GGUFReader(path)
+    tensors = {tensor.name: tensor for tensor in reader.tensors}
+    weights = {}
+    for name in [name.removesuffix(".in_sum2") for name in tensors if name.endswith(".in_sum2")]:
+        if (include and include not in name) or (exclude and exclude in name):
+            continue
+        counts = tensors[name + ".counts"].data.reshape(-1).astype(np.float32)
+        sums = tensors[name + ".in_sum2"].data.reshape(len(counts), -1).astype(np.float32)
+        weights[name] = np.stack([row / count if count > 0 else np.ones_like(row) for row, count in zip(sums, counts)]).astype(np.float32).reshape(-1)
+    pairs = [("quantize.imatrix.file", STR, named.encode()), ("quantize.imatrix.dataset", STR, b"one.txt"),
+             ("quantize.imatrix.entries_count", INT, len(weights)), ("quantize.imatrix.chunks_count", INT, 7)]
+    return weights, pairs
+
+
+def reference(source, output, kind, imatrix=None, named="", threads=2, **options):
+    """Quantizes with libllama; whether it did."""
+    params = llama_cpp.llama_model_quantize_default_params()
+    params.ftype, params.nthread, params.only_copy = NAMES[kind], threads, kind == "COPY"
+    for flag in ("pure", "quantize_output_tensor", "allow_requantize"):
+        if flag in options:
+            setattr(params, flag, options[flag])
+    for key in ("output_tensor_type", "token_embedding_type"):
+        if key in options:
+            setattr(params, key, TYPES[options[key]])
+    pairs = list(options.get("overrides", []))
+    kept = []
+    if imatrix:
+        weights, more = importance(imatrix, named, options.get("include"), options.get("exclude"))
+        pairs += more
+        array = (llama_cpp.llama_model_imatrix_data * (len(weights) + 1))()
+        for made, (name, values) in zip(array, weights.items()):
+            kept.append(values)
+            made.name, made.data, made.size = name.encode(), values.ctypes.data_as(ctypes.POINTER(ctypes.c_float)), len(values)
+        params.imatrix = array
+    if pairs:
+        params.kv_overrides = overrides(pairs)
+    if "prune_layers" in options:
+        params.prune_layers = (ctypes.c_int32 * (len(options["prune_layers"]) + 1))(*options["prune_layers"], -1)
+    if "tensor_types" in options:
+        array = (llama_cpp.llama_model_tensor_override * (len(options["tensor_types"]) + 1))()
+        for made, (pattern, name) in zip(array, options["tensor_types"]):
+            made.pattern, made.type = pattern.encode(), TYPES[name]
+        params.tt_overrides = array
+    return llama_cpp.llama_model_quantize(str(source).encode(), str(output).encode(), ctypes.byref(params)) == 0
+
+
+def ours(ggmill, source, output, kind, *options):
+    done = subprocess.run([ggmill, "--quiet", "quantize", source, output, kind, "--force", "--json", *options], capture_output=True, text=True)
+    if done.returncode == 2 and output.exists():
+        raise SystemExit(f"{output} was left behind")
+    return done.returncode == 0, done.stderr.strip()
+
+
+def digest(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def difference(a, b):
+    """Where two files differ first, in words."""
+    a, b = a.read_bytes(), b.read_bytes()
+    at = next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
+    return f"differ at byte {at:#x} of {len(a)} and {len(b)}"
+
+
+def compare(ggmill, folder, expected):
+    models = sorted(path.stem for path in folder.glob("*.gguf") if not path.stem.endswith(".imatrix") and "-" not in path.stem)
+    theirs, mine = folder / "reference-out.gguf", folder / "ggmill-out.gguf"
+    lines, bad, same, refused, alone = [], 0, 0, 0, 0
+    cases = [(model, kind, [], {}) for model in models for kind in NAMES]
+    cases += [(model, kind, ["--imatrix"], {}) for model in models for kind in NAMES]
+    cases += OPTIONS
+    for model, kind, options, meaning in cases:
+        source, form = folder / f"{model}.gguf", "none"
+        options = list(options)
+        matrix = folder / f"{model}.imatrix.gguf" if options[-1:] == ["--imatrix"] else None
+        if matrix:
+            options.append(str(matrix))
+            form = "imatrix"
+        for path in (theirs, mine):
+            path.unlink(missing_ok=True)
+        done = reference(source, theirs, kind, matrix, str(matrix), **meaning)
+        ok, message = ours(ggmill, source, mine, kind, *options)
+        if ok and not done and (model, kind) in OURS_ALONE:
+            alone += 1
+        elif done != ok:
+            bad += 1
+            print(f"{model} {kind} {options}: reference {'wrote' if done else 'refused'}, ggmill {'wrote' if ok else 'refused: ' + message}")
+        elif done and theirs.read_bytes() != mine.read_bytes():
+            bad += 1
+            print(f"{model} {kind} {options}: {difference(theirs, mine)}")
+        else:
+            same, refused = same + done, refused + (not done)
+        if not meaning and not (matrix and done and kind == "COPY"):
+            if matrix and done:
+                # The path is in the metadata; what is recorded says "imatrix".
+                reference(source, theirs, kind, matrix, "imatrix", **meaning)
+            lines.append(f"{model} {kind} {form} {digest(theirs) if done else 'refused'}\n")
+    theirs.unlink(missing_ok=True)
+    mine.unlink(missing_ok=True)
+    expected.write_text("# What llama_model_quantize (llama-cpp-python 0.3.36) makes of the models of ggmill-testdata: model, type, importance, SHA-256.\n"
+                        "# Written by `cargo xtask peers quantize`.\n" + "".join(lines))
+    print(f"{same} files equal byte for byte, {refused} refused by both, {alone} made by ggmill alone, {bad} differ")
+    return bad == 0
+
+
+def large(path, millions):
+    """A llama of that many million weights in F16, with weights from a generator."""
+    writer = gguf.GGUFWriter(path, "llama")
+    layers = max(1, round((millions - 131) / 44))
+    writer.add_block_count(layers)
+    writer.add_context_length(2048)
+    writer.add_embedding_length(2048)
+    writer.add_feed_forward_length(5632)
+    writer.add_head_count(32)
+    writer.add_head_count_kv(4)
+    writer.add_layer_norm_rms_eps(1e-5)
+    shapes = {"token_embd.weight": (32000, 2048), "output.weight": (32000, 2048)}
+    for layer in range(layers):
+        for name, rows, columns in [("attn_q", 2048, 2048), ("attn_k", 256, 2048), ("attn_v", 256, 2048), ("attn_output", 2048, 2048),
+                                    ("ffn_gate", 5632, 2048), ("ffn_up", 5632, 2048), ("ffn_down", 2048, 5632)]:
+            shapes[f"blk.{layer}.{name}.weight"] = (rows, columns)
+    for name, shape in shapes.items():
+        writer.add_tensor_info(name, shape, np.dtype(np.float16), shape[0] * shape[1] * 2)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_ti_data_to_file()
+    generator = np.random.default_rng(1)
+    pool = (generator.standard_normal(1 << 24, dtype=np.float32) * 0.02).astype(np.float16)
+    for number, shape in enumerate(shapes.values()):
+        count = shape[0] * shape[1]
+        start = (number * 99991) % len(pool)
+        writer.write_tensor_data(np.take(pool, range(start, start + count), mode="wrap").reshape(shape) if count < 1 << 20 else np.resize(np.roll(pool, -start), shape))
+    writer.close()
+    return sum(a * b for a, b in shapes.values())
+
+
+def measured(command):
+    """Wall time in seconds and the most memory in bytes of a child, its mapped input included."""
+    start = time.perf_counter()
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _, status, usage = os.wait4(child.pid, 0)
+    if status:
+        raise SystemExit(f"{command}: status {status}")
+    return time.perf_counter() - start, usage.ru_maxrss * 1024
+
+
+def speed(ggmill, folder, kind, millions, threads):
+    source, output = folder / f"large-{millions}.gguf", folder / "speed-out.gguf"
+    if not source.exists():
+        partial = folder / "large-partial.gguf"
+        print(f"{large(partial, millions) / 1e6:.0f} million weights written")
+        partial.rename(source)
+    rows = []
+    commands = {
+        "llama_model_quantize": [sys.executable, __file__, str(ggmill), str(folder), "--one", str(source), str(output), kind, "--threads", str(threads)],
+        "ggmill quantize": [str(ggmill), "--quiet", "quantize", str(source), str(output), kind, str(threads), "--force", "--json"],
+    }
+    digests = set()
+    for name, command in commands.items():
+        output.unlink(missing_ok=True)
+        rows.append((name, *measured(command)))
+        digests.add(digest(output))
+        output.unlink()
+    for name, seconds, memory in rows:
+        print(f"{name:<22} {seconds:7.2f} s  {memory / 1e6:8.0f} MB at most (pages of the mapped input included)")
+    print(f"{rows[0][1] / rows[1][1]:.1f} times as fast, {'the same bytes' if len(digests) == 1 else 'DIFFERENT BYTES'}")
+    return len(digests) == 1
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("ggmill", type=pathlib.Path)
+    arguments.add_argument("folder", type=pathlib.Path)
+    arguments.add_argument("expected", type=pathlib.Path, nargs="?")
+    arguments.add_argument("--speed", metavar="TYPE")
+    arguments.add_argument("--weights", type=int, default=1100)
+    arguments.add_argument("--threads", type=int, default=2)
+    arguments.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
+    args = arguments.parse_args()
+    silent = llama_cpp.llama_log_callback(lambda level, text, data: None)
+    llama_cpp.llama_log_set(silent, None)
+    if args.one:
+        source, output, kind = args.one
+        sys.exit(not reference(source, output, kind, threads=args.threads))
+    if args.speed:
+        sys.exit(not speed(args.ggmill, args.folder, args.speed, args.weights, args.threads))
+    sys.exit(not compare(args.ggmill, args.folder, args.expected))
+
+
+main()

@@ -1,0 +1,46 @@
+//! Whole files quantized by ggmill and by the reference.
+
+use std::path::PathBuf;
+
+use ggmill_testdata::models;
+
+use super::{environment, ggmill};
+use crate::process::{Done, run, target};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Compare speed and memory on a large file at this type, instead of bytes
+    #[arg(long, value_name = "TYPE")]
+    speed: Option<String>,
+    /// Million weights of the large file
+    #[arg(long, value_name = "N", default_value_t = 1100)]
+    weights: u32,
+    /// How many threads either side uses
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    threads: u32,
+}
+
+pub(super) fn execute(args: &Args) -> Done {
+    let folder = models_folder()?;
+    let mut script = environment::script("quantize.py")?;
+    script.arg(ggmill()?).arg(folder);
+    match &args.speed {
+        Some(kind) => script.args(["--speed", kind, "--weights", &args.weights.to_string(), "--threads", &args.threads.to_string()]),
+        None => script.arg("crates/ggmill-convert/tests/quantize.sha256"),
+    };
+    run(&mut script)
+}
+
+/// A folder with every model and its importance matrices.
+fn models_folder() -> Done<PathBuf> {
+    let folder = target()?.join("peers/quantize");
+    let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
+    std::fs::create_dir_all(&folder).map_err(failed)?;
+    for model in models::models() {
+        let files = [("gguf", &model.file), ("imatrix.gguf", &model.imatrix()), ("imatrix.dat", &model.legacy_imatrix())];
+        for (ending, bytes) in files {
+            std::fs::write(folder.join(format!("{}.{ending}", model.name)), bytes).map_err(failed)?;
+        }
+    }
+    Ok(folder)
+}
