@@ -370,7 +370,8 @@ impl Report<'_> {
                 )?;
             }
             Way::Rewrite(why) => writeln!(out, "{output}: every tensor placed anew, since {why}; {new_len} bytes written, size {old_len} → {new_len}")?,
-            _ => writeln!(out, "{output}: one copy{room}; {new_len} bytes written, size {old_len} → {new_len}")?,
+            Way::Copy(why) => writeln!(out, "{output}: one copy{room}, since {why}; {new_len} bytes written, size {old_len} → {new_len}")?,
+            _ => writeln!(out, "{output}: size {old_len} → {new_len}")?,
         }
         if self.done { Ok(()) } else { writeln!(out, "nothing was written") }
     }

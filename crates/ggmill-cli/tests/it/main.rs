@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test stops where something is missing")]
 
 mod convert;
+mod edit;
 mod failures;
 mod inspect;
+mod killed;
 mod program;
 mod support;

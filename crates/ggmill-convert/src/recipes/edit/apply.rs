@@ -218,6 +218,10 @@ fn check(before: &MetadataBuf, after: &MetadataBuf, changes: &[KeyChange], embed
     {
         check_alignment(&value, notes).map_err(|error| error.key(keys::GENERAL_ALIGNMENT))?;
     }
+    let is_part = before.get(keys::SPLIT_COUNT).and_then(|value| value.as_u64()).is_some_and(|count| count > 1);
+    if let Some(change) = changes.iter().find(|change| is_part && change.key.starts_with(b"split.")) {
+        return Err(refused("says which shard of which set this is, and the set would no longer open").key(&change.key));
+    }
     check_vocabulary(before, after, changes, embedding_rows)?;
     for (role, key) in SPECIAL_TOKENS {
         let count = after.get(keys::TOKENIZER_TOKENS).and_then(|value| value.as_array()).map(|tokens| tokens.len());

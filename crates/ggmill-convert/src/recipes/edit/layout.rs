@@ -2,8 +2,8 @@
 
 use std::ops::ControlFlow;
 
-use ggmill_core::{Alignment, Builder, Decoder, Endian, Limits, MetadataBuf, Sink, keys};
-use ggmill_io::{GgufFile, HeaderChange};
+use ggmill_core::{Alignment, Builder, Decoder, Endian, Limits, MetadataBuf, Sink as _, keys};
+use ggmill_io::{FileSink, GgufFile, HeaderChange, RangeSink as _};
 
 use super::apply::Edited;
 use crate::error::{Error, ErrorKind, Result};
@@ -26,7 +26,7 @@ const PAGE: u64 = 4 << 10;
 /// No file system has larger blocks; more than this is never inserted for the sake of alignment.
 const LARGEST_UNIT: u64 = 1 << 24;
 /// Bytes copied at once.
-const PIECE: u64 = 4 << 20;
+const PIECE: u64 = 64 << 20;
 
 /// Where the edited file is to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,8 +53,8 @@ pub enum Way {
     InPlace,
     /// So many bytes are inserted before the data, and the header written.
     Insert(u64),
-    /// A new header, and a copy of the data.
-    Copy,
+    /// A new header, and a copy of the data. Says why.
+    Copy(&'static str),
     /// Every tensor gets a new place: a copy through plan and run. Says why.
     Rewrite(&'static str),
 }
@@ -155,21 +155,15 @@ impl EditPlan {
         HeaderChange::new(&self.old_header, &self.header)
     }
 
-    /// Writes the edited file into a sink: the new header, and everything behind the old one.
-    pub(crate) fn copy_into<S>(&self, file: &GgufFile, mut sink: S, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>) -> Result<S>
-    where
-        S: Sink,
-        S::Error: std::error::Error + Send + Sync + 'static,
-    {
-        sink.append(&self.header).map_err(|error| Error::caused(ErrorKind::Io, error))?;
+    /// Writes the edited file into a sink: the new header, and everything behind the old one, which the system copies without showing it to anybody.
+    pub(crate) fn copy_into(&self, file: &GgufFile, mut sink: FileSink, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>) -> Result<FileSink> {
+        sink.append(&self.header)?;
         let total = self.old_len.saturating_sub(self.kept_from);
-        let mut piece = vec![0; usize::try_from(PIECE.min(total)).unwrap_or(0)];
         let mut written = 0u64;
         while written < total {
-            let len = usize::try_from(PIECE.min(total - written)).unwrap_or(0);
-            file.read_at(self.kept_from.saturating_add(written), &mut piece[..len])?;
-            sink.append(&piece[..len]).map_err(|error| Error::caused(ErrorKind::Io, error))?;
-            written = written.saturating_add(len as u64);
+            let len = PIECE.min(total - written);
+            sink.append_range(file.file(), self.kept_from.saturating_add(written), len)?;
+            written = written.saturating_add(len);
             if progress(Progress { tensor: "", written, total }).is_break() {
                 return Err(Error::new(ErrorKind::Cancelled, "stopped on request"));
             }
@@ -227,10 +221,10 @@ impl<'a> OldHeader<'a> {
 
     fn lay_out(&self, metadata: &MetadataBuf, compact: bool, ground: Ground) -> Result<(Way, Vec<u8>, Option<u64>)> {
         let len = self.compose(metadata)?.len() as u64;
-        let Ground::Same { insert_block, names } = ground else { return self.copy(metadata, len, 0) };
+        let Ground::Same { insert_block, names } = ground else { return self.copy(metadata, len, 0, "a new file is wanted") };
         let fits = |header: Option<(Vec<u8>, Option<u64>)>| header.filter(|(_, filler)| !compact || filler.is_none());
         if names > 1 {
-            return self.copy(metadata, len, if compact { 0 } else { ROOM });
+            return self.copy(metadata, len, if compact { 0 } else { ROOM }, "the file has other names (hard links) that keep what they show");
         }
         if let Some((header, filler)) = fits(self.fill(metadata, len, self.kept_from)?) {
             return Ok((Way::InPlace, header, filler));
@@ -243,11 +237,16 @@ impl<'a> OldHeader<'a> {
         {
             return Ok((Way::Insert(grow), header, filler));
         }
-        self.copy(metadata, len, if compact || !has_tensors { 0 } else { ROOM })
+        let why = match (compact, has_tensors) {
+            (true, _) => "no room is to be left",
+            (_, true) => "the header has no room, and the file system inserts none",
+            (_, false) => "the header has no room, and there is nothing behind it",
+        };
+        self.copy(metadata, len, if compact || !has_tensors { 0 } else { ROOM }, why)
     }
 
     /// The header of a copy, with room for so much more.
-    fn copy(&self, metadata: &MetadataBuf, len: u64, room: u64) -> Result<(Way, Vec<u8>, Option<u64>)> {
+    fn copy(&self, metadata: &MetadataBuf, len: u64, room: u64, why: &'static str) -> Result<(Way, Vec<u8>, Option<u64>)> {
         let too_large = || Error::new(ErrorKind::Edit, "the header would exceed 64 bits");
         let target = if room == 0 {
             len.checked_next_multiple_of(self.unit)
@@ -256,7 +255,7 @@ impl<'a> OldHeader<'a> {
             len.checked_add(FILLER_ARRAY + room).and_then(|end| end.checked_next_multiple_of(unit))
         };
         let (header, filler) = self.fill(metadata, len, target.ok_or_else(too_large)?)?.ok_or_else(too_large)?;
-        Ok((Way::Copy, header, filler))
+        Ok((Way::Copy(why), header, filler))
     }
 
     /// The header with exactly `target` bytes, by padding or with the filler; `None` when it is longer, or shorter by too little for the filler.

@@ -1,0 +1,250 @@
+//! `ggmill edit`, from the command line.
+
+use std::fs;
+use std::path::Path;
+
+use ggmill_core::Gguf;
+use serde_json::Value;
+
+use crate::support::{Folder, Outcome, command, ggmill, outcome, real, shard, tiny};
+
+fn edit(folder: &Folder, args: &[&str]) -> Outcome {
+    outcome(command(folder.path()).arg("edit").args(args))
+}
+
+fn bytes(folder: &Folder, name: &str) -> Vec<u8> {
+    fs::read(folder.path().join(name)).unwrap()
+}
+
+fn names(folder: &Folder) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+fn text(folder: &Folder, name: &str, key: &str) -> String {
+    let bytes = bytes(folder, name);
+    Gguf::parse(&bytes).unwrap().metadata().str(key).unwrap().to_owned()
+}
+
+#[test]
+fn what_it_says_is_what_it_did() {
+    let folder = Folder::new().with("tiny.gguf", tiny()).with("template.jinja", "{{ bos_token }}");
+    let args = ["tiny.gguf", "--set", "general.name=Tidy", "--set", "llama.context_length=256"];
+    let dry = edit(&folder, &[&args[..], &["--dry-run"]].concat());
+    assert_eq!((dry.code, dry.stderr.as_str()), (0, ""));
+    insta::assert_snapshot!(dry.stdout, @r#"
+    ~ general.name  "Tiny" → "Tidy"
+    ~ llama.context_length  128 (u32) → 256 (u32)
+    tiny.gguf: in place; 36 bytes written after a journal of 116, the size stays 544
+    nothing was written
+    "#);
+    assert!(bytes(&folder, "tiny.gguf") == tiny());
+    let done = edit(&folder, &args);
+    assert_eq!((done.code, done.stdout), (0, dry.stdout.replace("nothing was written\n", "")));
+    assert_eq!(text(&folder, "tiny.gguf", "general.name"), "Tidy");
+    let before = tiny();
+    let differ = bytes(&folder, "tiny.gguf").iter().zip(&before).filter(|(a, b)| a != b).count();
+    assert!(differ <= 36, "{differ}");
+
+    let copy = edit(&folder, &["tiny.gguf", "--chat-template", "template.jinja", "--unset", "general.n*", "-o", "copy.gguf"]);
+    assert_eq!(copy.code, 0, "{}", copy.stderr);
+    insta::assert_snapshot!(copy.stdout, @r#"
+    - general.name  "Tidy"
+    + tokenizer.chat_template  "{{ bos_token }}"
+    copy.gguf: one copy, since a new file is wanted; 576 bytes written, size 544 → 576
+    "#);
+    assert_eq!(names(&folder), ["copy.gguf", "template.jinja", "tiny.gguf"]);
+    let nothing = edit(&folder, &["tiny.gguf", "--set", "general.name=Tidy"]);
+    assert_eq!((nothing.code, nothing.stdout.as_str()), (0, "tiny.gguf: nothing to change\n"));
+}
+
+#[test]
+fn edits_keep_their_order_across_options() {
+    let folder = Folder::new().with("tiny.gguf", tiny());
+    let args =
+        ["tiny.gguf", "--set", "a.x=1", "--rename", "a.x=a.y", "--set", "a.x=2", "--unset", "a.y", "--set", "a.y=three", "--rename", "a.x=a.z", "--json"];
+    let found = edit(&folder, &args);
+    assert_eq!(found.code, 0, "{}", found.stderr);
+    let report: Value = serde_json::from_str(&found.stdout).unwrap();
+    let keys: Vec<&str> = report["changes"].as_array().unwrap().iter().map(|change| change["key"].as_str().unwrap()).collect();
+    assert_eq!((&report["schema"], &report["written"], keys), (&"ggmill.edit/1".into(), &true.into(), vec!["a.z", "a.y"]));
+    assert_eq!(report["file_size"], bytes(&folder, "tiny.gguf").len());
+}
+
+#[test]
+fn values_come_from_files() {
+    let folder = Folder::new()
+        .with("tiny.gguf", tiny())
+        .with("list.txt", "one\n[two]\n")
+        .with("about.txt", "two\nlines\n")
+        .with("keys.json", r#"{"general": {"author": "A", "tags": ["x"]}, "my.number:u64": 18446744073709551615}"#)
+        .with("keys.toml", "[general]\nlicense = \"MIT\"\n[llama.rope]\nfreq_base = 10000\n");
+    let args =
+        ["tiny.gguf", "--set", "my.list:[string]=@list.txt", "--set", "general.description=@about.txt", "--set", "my.at=@@home", "--set-from", "keys.json"];
+    let found = edit(&folder, &[&args[..], &["--set-from", "keys.toml"]].concat());
+    assert_eq!(found.code, 0, "{}", found.stderr);
+    let shown = ggmill(folder.path(), &["inspect", "tiny.gguf", "--metadata"]).stdout;
+    for line in [
+        r#"my.list string[2] ["one", "[two]"]"#,
+        r#"general.description string "two\nlines\n""#,
+        r#"my.at string "@home""#,
+        r#"general.author string "A""#,
+        r#"general.tags string[1] ["x"]"#,
+        "my.number u64 18446744073709551615",
+        r#"general.license string "MIT""#,
+        "llama.rope.freq_base f32 10000.0",
+    ] {
+        let found = shown.lines().any(|shown| shown.split_whitespace().collect::<Vec<_>>().join(" ").starts_with(line));
+        assert!(found, "{line}\n{shown}");
+    }
+}
+
+/// Exit code 2, words that help, and everything as it was.
+#[test]
+fn what_is_refused_changes_nothing() {
+    let folder = Folder::new()
+        .with("tiny.gguf", tiny())
+        .with("other.gguf", tiny())
+        .with("latin.txt", b"caf\xe9")
+        .with("broken.json", "{")
+        .with("a-00001-of-00002.gguf", shard(0, 2))
+        .with("a-00002-of-00002.gguf", shard(1, 2))
+        .with("page.gguf", "<!DOCTYPE html>");
+    let before = names(&folder);
+    for (args, words) in [
+        (&["tiny.gguf"][..], "error: no edits\nhint: --set"),
+        (&["tiny.gguf", "--set", "x"], "--set x: expected key=value"),
+        (&["tiny.gguf", "--set", "x:u33=1"], "\"u33\" is no type, expected one such as u32"),
+        (&["tiny.gguf", "--set", "x=@missing.txt"], "missing.txt: cannot open: no such file"),
+        (&["tiny.gguf", "--set", "x=@latin.txt"], "latin.txt: not UTF-8 from byte 3"),
+        (&["tiny.gguf", "--set-from", "broken.json"], "broken.json: "),
+        (&["tiny.gguf", "--unset", "nope"], "error: no key fits \"nope\""),
+        (&["tiny.gguf", "--rename", "x"], "--rename x: expected OLD=NEW"),
+        (&["tiny.gguf", "--special-token", "bos=<s>"], "the file has no vocabulary"),
+        (&["tiny.gguf", "--set", "x=1", "-o", "tiny.gguf"], "tiny.gguf: is the file to be edited\nhint: without -o"),
+        (&["tiny.gguf", "--set", "x=1", "-o", "other.gguf"], "other.gguf: exists already\nhint: --force"),
+        (&["tiny.gguf", "--set", "x=1", "--force"], "--output"),
+        (&["page.gguf", "--set", "x=1"], "page.gguf: "),
+        (&["missing.gguf", "--set", "x=1"], "missing.gguf: cannot open for writing: no such file"),
+        (&[".", "--set", "x=1"], "."),
+        (&["a-00002-of-00002.gguf", "--set", "x=1"], "is shard 2 of 2, expected the first\nhint: a-00001-of-00002.gguf has the model's metadata"),
+        (&["a-00001-of-00002.gguf", "--set", "split.count=3"], "the set would no longer open"),
+    ] {
+        let found = edit(&folder, args);
+        assert_eq!((found.code, found.stdout.as_str()), (2, ""), "{args:?}: {}", found.stderr);
+        assert!(found.stderr.contains(words), "{args:?}: {}", found.stderr);
+        assert_eq!(names(&folder), before);
+    }
+    assert!(bytes(&folder, "tiny.gguf") == tiny() && bytes(&folder, "other.gguf") == tiny());
+    let first = edit(&folder, &["a-00001-of-00002.gguf", "--set", "general.name=Set"]);
+    assert_eq!((first.code, first.stderr.as_str()), (0, "note: this is the first of 2 shards, and the one that readers take the metadata from\n"));
+    assert_eq!(ggmill(folder.path(), &["inspect", "a-00002-of-00002.gguf", "--key", "general.name"]).code, 0, "the set still opens");
+}
+
+#[cfg(unix)]
+#[test]
+fn read_only_files_and_links_are_left_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = Folder::new().with("tiny.gguf", tiny());
+    let path = folder.path().join("tiny.gguf");
+    std::os::unix::fs::symlink("tiny.gguf", folder.path().join("link.gguf")).unwrap();
+    let link = edit(&folder, &["link.gguf", "--set", "x=1"]);
+    assert_eq!(link.code, 2);
+    assert!(link.stderr.starts_with("error: link.gguf: is a symbolic link to ") && link.stderr.contains("hint: edit that file"), "{}", link.stderr);
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
+    let found = edit(&folder, &["tiny.gguf", "--set", "general.name=Tidy"]);
+    assert_eq!(found.code, 2);
+    assert!(found.stderr.contains("tiny.gguf: is read-only\nhint: -o writes an edited copy") || found.stderr.contains("permission denied"), "{}", found.stderr);
+    assert!(bytes(&folder, "tiny.gguf") == tiny());
+    let copy = edit(&folder, &["link.gguf", "--set", "x=1", "-o", "copy.gguf"]);
+    assert_eq!(copy.code, 0, "{}", copy.stderr);
+}
+
+/// A disk that takes no more, as a limit on the size of files: the file stays, and nothing is left beside it.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_leaves_everything_as_it_was() {
+    let folder = Folder::new();
+    fs::copy(real("mobilenetv3_3class_v3_fp16.gguf"), folder.path().join("model.gguf")).unwrap();
+    let before = bytes(&folder, "model.gguf");
+    let program = env!("CARGO_BIN_EXE_ggmill");
+    for (kilobytes, args) in [(1000, "--set general.alignment=64"), (8, "--set general.name=long-enough-to-need-room"), (1000, "--set a.b=1 -o copy.gguf")] {
+        let script = format!("trap '' XFSZ; ulimit -f {}; exec {program} edit model.gguf {args}", kilobytes * 2);
+        let found = outcome(std::process::Command::new("sh").current_dir(folder.path()).args(["-c", &script]));
+        assert_eq!(found.code, 2, "{args}: {}{}", found.stdout, found.stderr);
+        assert!(found.stderr.starts_with("error: "), "{}", found.stderr);
+        assert_eq!(names(&folder), ["model.gguf"], "{args}");
+        assert!(bytes(&folder, "model.gguf") == before, "{args}");
+    }
+}
+
+/// A journal that an edit has left: every command tells, and the next edit or `--recover` goes on.
+#[test]
+fn an_interrupted_edit_is_told_and_finished() {
+    let folder = Folder::new().with("tiny.gguf", tiny());
+    let path = folder.path().join("tiny.gguf");
+    let journal = folder.path().join("tiny.gguf.ggmill-journal");
+    assert_eq!(edit(&folder, &["tiny.gguf", "--recover"]).stdout, "tiny.gguf: no edit was interrupted\n");
+
+    // The journal of an edit that stopped between two writes, made from the finished edit.
+    assert_eq!(edit(&folder, &["tiny.gguf", "--set", "general.name=Tidy"]).code, 0);
+    let (old, new) = (tiny(), bytes(&folder, "tiny.gguf"));
+    fs::write(&journal, journal_of(&old, &new)).unwrap();
+    let mut torn = old.clone();
+    torn[76] = new[76];
+    fs::write(&path, &torn).unwrap();
+
+    let told = ggmill(folder.path(), &["inspect", "tiny.gguf"]);
+    assert!(told.stderr.contains("an edit of this file was interrupted; `ggmill edit --recover tiny.gguf` finishes or undoes it"), "{}", told.stderr);
+    let dry = edit(&folder, &["tiny.gguf", "--set", "x=1", "--dry-run"]);
+    assert!(dry.code == 2 && dry.stderr.contains("an edit was interrupted"), "{}", dry.stderr);
+    let copy = edit(&folder, &["tiny.gguf", "--set", "x=1", "-o", "copy.gguf"]);
+    assert_eq!((copy.code, names(&folder).len()), (2, 2));
+    assert_eq!(edit(&folder, &["tiny.gguf", "--recover"]).stdout, "tiny.gguf: the interrupted edit is finished\n");
+    assert!(bytes(&folder, "tiny.gguf") == new && !journal.exists());
+
+    // The next edit does the same by itself.
+    fs::write(&journal, journal_of(&old, &new)).unwrap();
+    fs::write(&path, &torn).unwrap();
+    let next = edit(&folder, &["tiny.gguf", "--set", "llama.context_length=1"]);
+    assert_eq!((next.code, next.stderr.as_str()), (0, "note: tiny.gguf: the interrupted edit is finished\n"));
+    assert_eq!(text(&folder, "tiny.gguf", "general.name"), "Tidy");
+
+    // One that is not this file's, and one that is damaged, are left for somebody to look at.
+    let content = bytes(&folder, "tiny.gguf");
+    for (bytes, words) in [(journal_of(&old, &new), "belongs to another file"), (b"GGMILLJ1".to_vec(), "is damaged")] {
+        fs::write(&journal, &bytes).unwrap();
+        let found = edit(&folder, &["tiny.gguf", "--recover"]);
+        assert!(found.code == 2 && found.stderr.contains(words) && found.stderr.contains("delete the journal"), "{}", found.stderr);
+        assert!(journal.exists() && self::bytes(&folder, "tiny.gguf") == content);
+    }
+}
+
+/// A journal as `docs/formats/journal.md` describes it, for an edit within the first 64 bytes and the next ones up to where the data begin.
+fn journal_of(old: &[u8], new: &[u8]) -> Vec<u8> {
+    let xxh64 = |bytes: &[u8]| xxhash_rust::xxh64::xxh64(bytes, 0);
+    let kept_from = usize::try_from(Gguf::parse(old).unwrap().index().data_offset()).unwrap();
+    let start = old.iter().zip(new).take_while(|(old, new)| old == new).count();
+    let end = kept_from - old[..kept_from].iter().rev().zip(new[..kept_from].iter().rev()).take_while(|(old, new)| old == new).count();
+    let kept = [&old[kept_from..], &old[kept_from..]].concat();
+    let numbers = [old.len(), 0, kept_from].map(|number| number as u64);
+    let sums = [xxh64(&old[..kept_from]), xxh64(&new[..kept_from]), xxh64(&kept)];
+    let place = [start as u64, (end - start) as u64];
+    let mut journal = b"GGMILLJ1".to_vec();
+    journal.extend(numbers.into_iter().chain(sums).chain(place).flat_map(u64::to_le_bytes));
+    journal.extend(&new[start..end]);
+    let sum = xxh64(&journal);
+    journal.extend(sum.to_le_bytes());
+    journal
+}
+
+/// The manual names every option that edits.
+#[test]
+fn help_has_every_option() {
+    let help = ggmill(Path::new("."), &["edit", "--help"]).stdout;
+    for option in ["--set <", "--unset <", "--rename <", "--chat-template <", "--special-token <", "--set-from <", "--tokens-from <", "--recover", "--dry-run"]
+    {
+        assert!(help.contains(option), "{option}");
+    }
+}

@@ -1,0 +1,111 @@
+//! The built program, killed at any moment: an original is never lost, and no half file has its name.
+//!
+//! `GGMILL_KILLS` sets how many kills there are; by default enough to hit every step now and then.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::support::{Folder, command, ggmill, real};
+
+/// Kills when nobody says how many.
+const KILLS: u32 = 120;
+
+fn kills() -> u32 {
+    std::env::var("GGMILL_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(KILLS)
+}
+
+/// Moments spread over a span, the same in every run: the fractions of the golden ratio.
+fn moment(number: u32, span: Duration) -> Duration {
+    span.mul_f64(f64::from(number) * 0.618_033_988_749_895 % 1.0)
+}
+
+fn start(folder: &Path, args: &[&str]) -> Child {
+    command(folder).args(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+/// Runs the program and kills it after a while, which may be too late.
+fn kill(folder: &Path, args: &[&str], after: Duration) -> bool {
+    let mut child = start(folder, args);
+    std::thread::sleep(after);
+    let running = child.try_wait().unwrap().is_none();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    running
+}
+
+/// Whole temporary files may lie about where the system has none without a name, and journals while an edit is not over.
+fn only(folder: &Path, expected: &[&str]) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        assert!(expected.contains(&&*name) || name.starts_with(".ggmill-"), "{name}");
+    }
+}
+
+fn time(folder: &Path, args: &[&str]) -> Duration {
+    let begin = Instant::now();
+    assert!(start(folder, args).wait().unwrap().success());
+    begin.elapsed()
+}
+
+/// Each way an edit can go: the same place, blocks inserted, a copy, everything anew.
+#[test]
+fn edit() {
+    let long = format!("general.name={}", "long ".repeat(2000));
+    let ways: [&[&str]; 4] = [
+        &["--set", "general.description=Edited where it is, or so"],
+        &["--set", &long],
+        &["--unset", "mobilenet.*", "-o", "copy.gguf", "--force"],
+        &["--set", "general.alignment=64"],
+    ];
+    let original = fs::read(real("mobilenetv3_3class_v3_fp16.gguf")).unwrap();
+    let (mut hit, mut halfway) = (0, 0);
+    for args in ways {
+        let args = [&["edit", "model.gguf"], args].concat();
+        let folder = Folder::new().with("model.gguf", &original);
+        let span = time(folder.path(), &args).mul_f64(1.1);
+        let read = |name: &str| fs::read(folder.path().join(name)).ok();
+        let (new, copy) = (read("model.gguf").unwrap(), read("copy.gguf"));
+        for number in 0..kills() / 5 {
+            fs::write(folder.path().join("model.gguf"), &original).unwrap();
+            let _ = fs::remove_file(folder.path().join("copy.gguf"));
+            hit += u32::from(kill(folder.path(), &args, moment(number, span)));
+            only(folder.path(), &["model.gguf", "copy.gguf", "model.gguf.ggmill-journal"]);
+            halfway += u32::from(folder.path().join("model.gguf.ggmill-journal").exists());
+            let recovery = ggmill(folder.path(), &["edit", "model.gguf", "--recover"]);
+            assert_eq!(recovery.code, 0, "{}", recovery.stderr);
+            only(folder.path(), &["model.gguf", "copy.gguf"]);
+            let found = read("model.gguf").unwrap();
+            assert!(found == original || found == new, "{args:?}: a third file");
+            let found = read("copy.gguf");
+            assert!(found.is_none() || found == copy, "{args:?}: half a file");
+        }
+    }
+    println!("{hit} edits killed while running, {halfway} of them with a journal");
+    assert!(hit > 0 || kills() < 5);
+}
+
+/// A conversion: the output is whole or not there, and one that it was to replace is whole either way.
+#[test]
+fn convert() {
+    let folder = Folder::new();
+    let source = real("stories260K");
+    let args = ["convert", source.to_str().unwrap(), "-o", "out.gguf", "--type", "f16", "--force"];
+    let span = time(folder.path(), &args).mul_f64(1.1);
+    let out = folder.path().join("out.gguf");
+    let new = fs::read(&out).unwrap();
+    let mut hit = 0;
+    for number in 0..kills() / 5 {
+        let before = (number % 2 == 0).then_some(b"something else".as_slice());
+        match before {
+            Some(bytes) => fs::write(&out, bytes).unwrap(),
+            None => drop(fs::remove_file(&out)),
+        }
+        hit += u32::from(kill(folder.path(), &args, moment(number, span)));
+        only(folder.path(), &["out.gguf"]);
+        let found = fs::read(&out).ok();
+        assert!(found.as_deref() == before || found.as_ref() == Some(&new), "half a file");
+    }
+    println!("{hit} conversions killed while running");
+}
