@@ -17,7 +17,7 @@ pub(super) fn gemma4() -> Done<PathBuf> {
     if !file.is_file() {
         println!("fetching the source package of {PACKAGE} for its vocabulary");
         let python = environment::python()?;
-        let fetch = ["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-binary=:all:", PACKAGE, "--dest"];
+        let fetch = ["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-binary=llama-cpp-python", PACKAGE, "--dest"];
         run(command(&python).args(fetch).arg(&folder))?;
         // The filter keeps an archive from writing anywhere else.
         let unpack = "import sys, tarfile; tarfile.open(sys.argv[1]).extract(sys.argv[2], sys.argv[3], filter='data')";
