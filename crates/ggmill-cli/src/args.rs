@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::commands::{completions, convert, edit, imatrix, inspect, man, quantize};
+use crate::commands::{completions, convert, edit, imatrix, inspect, man, merge, quantize, repack, split};
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
 
@@ -46,6 +46,9 @@ pub(crate) enum Command {
     Edit(edit::Args),
     Quantize(Box<quantize::Args>),
     Imatrix(imatrix::Args),
+    Split(split::Args),
+    Merge(merge::Args),
+    Repack(repack::Args),
     Completions(completions::Args),
     Man(man::Args),
 }
@@ -58,6 +61,9 @@ impl Command {
             Self::Edit(args) => edit::run(&args, console),
             Self::Quantize(args) => quantize::run(*args, console),
             Self::Imatrix(args) => imatrix::run(&args, console),
+            Self::Split(args) => split::run(&args, console),
+            Self::Merge(args) => merge::run(&args, console),
+            Self::Repack(args) => repack::run(&args, console),
             Self::Completions(args) => completions::run(&args, console),
             Self::Man(args) => man::run(&args, console),
         }

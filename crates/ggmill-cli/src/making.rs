@@ -38,12 +38,7 @@ impl Making<'_> {
             out.flush()?;
             return Ok(tell(plan, console));
         }
-        let overwrite = if force { Overwrite::Replace } else { Overwrite::Refuse };
-        let mut sink = FileSink::create(output, overwrite).map_err(|error| {
-            let exists = error.kind() == ggmill_io::ErrorKind::Exists;
-            Failure::new(error).with_hint(exists.then(|| "--force replaces it".to_owned()))
-        })?;
-        sink.reserve(plan.layout().total_len()).map_err(Failure::new)?;
+        let sink = start(output, force, plan.layout().total_len())?;
         let mut bar = Bar::new(console);
         let sink = ggmill_convert::run(plan, checkpoint, sink, &mut |progress| {
             bar.update(progress.written, progress.total, progress.tensor);
@@ -65,8 +60,40 @@ impl Making<'_> {
     }
 }
 
+/// Starts an output of so many bytes.
+pub(crate) fn start(output: &Path, force: bool, len: u64) -> Result<FileSink, Failure> {
+    let overwrite = if force { Overwrite::Replace } else { Overwrite::Refuse };
+    let mut sink = FileSink::create(output, overwrite).map_err(|error| {
+        let exists = error.kind() == ggmill_io::ErrorKind::Exists;
+        Failure::new(error).with_hint(exists.then(|| "--force replaces it".to_owned()))
+    })?;
+    sink.reserve(len).map_err(Failure::new)?;
+    Ok(sink)
+}
+
+/// Refuses an output that is one of the files it is made of, under whatever name.
+pub(crate) fn refuse_inputs<'a>(output: &Path, inputs: impl IntoIterator<Item = &'a Path>) -> Result<(), Failure> {
+    for input in inputs {
+        if ggmill_io::same_file(input, output).map_err(Failure::new)? {
+            return Err(Failure::new(format_args!("{}: is read from, and cannot be the output", shown(output))));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses files that an interrupted edit has left halfway.
+pub(crate) fn refuse_interrupted<'a>(inputs: impl IntoIterator<Item = &'a Path>) -> Result<(), Failure> {
+    for input in inputs {
+        if ggmill_io::pending_journal(input).is_some() {
+            let hint = Some("`ggmill edit --recover FILE` finishes or undoes it".to_owned());
+            return Err(Failure::new(format_args!("{}: an edit of it was interrupted", shown(input))).with_hint(hint));
+        }
+    }
+    Ok(())
+}
+
 /// What a person should know of the choices made.
-fn tell(plan: &Plan, console: Console) -> Status {
+pub(crate) fn tell(plan: &Plan, console: Console) -> Status {
     for note in plan.notes() {
         console.note(note);
     }
@@ -89,6 +116,11 @@ fn print_table(out: &mut dyn Write, plan: &Plan, output: &Path) -> io::Result<()
 
 /// The plan as JSON (`docs/formats/plan.md`).
 fn print_json(out: &mut dyn Write, plan: &Plan, output: &Path, written: bool) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, &plan_as_json(plan, output, written))?;
+    writeln!(out)
+}
+
+pub(crate) fn plan_as_json(plan: &Plan, output: &Path, written: bool) -> serde_json::Value {
     let layout = plan.layout();
     let tensor = |tensor: &PlannedTensor| {
         serde_json::json!({
@@ -99,7 +131,7 @@ fn print_json(out: &mut dyn Write, plan: &Plan, output: &Path, written: bool) ->
             "size": tensor.size(),
         })
     };
-    let plan = serde_json::json!({
+    serde_json::json!({
         "schema": "ggmill.plan/1",
         "output": output.to_string_lossy(),
         "written": written,
@@ -108,9 +140,7 @@ fn print_json(out: &mut dyn Write, plan: &Plan, output: &Path, written: bool) ->
         "alignment": layout.alignment().get(),
         "notes": plan.notes(),
         "tensors": layout.tensors().iter().map(tensor).collect::<Vec<_>>(),
-    });
-    serde_json::to_writer_pretty(&mut *out, &plan)?;
-    writeln!(out)
+    })
 }
 
 /// A path fit to be shown.

@@ -6,4 +6,7 @@ pub(crate) mod edit;
 pub(crate) mod imatrix;
 pub(crate) mod inspect;
 pub(crate) mod man;
+pub(crate) mod merge;
 pub(crate) mod quantize;
+pub(crate) mod repack;
+pub(crate) mod split;

@@ -1,0 +1,171 @@
+//! `ggmill merge`: shards become one file again.
+
+use std::io::Write as _;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use ggmill_convert::{GgufCheckpoint, Parts};
+use ggmill_core::{RawStr, ShardName};
+use ggmill_io::{GgufFile, RandomAccess};
+
+use crate::commands::inspect;
+use crate::console::Console;
+use crate::making::{Making, refuse_inputs, refuse_interrupted, shown, start};
+use crate::outcome::{Failure, Status};
+use crate::progress::Bar;
+
+/// Merge the shards of a model into one file
+#[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "flags as they are typed")]
+#[command(
+    override_usage = "ggmill merge [OPTIONS] SHARD... OUT\n       ggmill merge [OPTIONS] SHARD... -o OUT",
+    after_help = "\
+Examples:
+  ggmill merge model-00001-of-00009.gguf model.gguf
+  ggmill merge model-*-of-00009.gguf -o model.gguf --delete-parts
+  ggmill merge model.gguf.part1of3 -o model.gguf
+
+One shard is enough: the others are found by its name. Files cut by their bytes
+(.part1of3, .split-a, -split-a) are put together as they are."
+)]
+pub(crate) struct Args {
+    /// One shard, or all of them in any order; then, without -o, the file to write
+    #[arg(value_name = "SHARD... [OUT]", required = true, num_args = 1..)]
+    paths: Vec<PathBuf>,
+    /// The file to write
+    #[arg(short, long, value_name = "OUT")]
+    output: Option<PathBuf>,
+    /// Delete the shards once the written file has been compared with them, byte for byte
+    #[arg(long, conflicts_with = "dry_run")]
+    delete_parts: bool,
+    /// Replace OUT if it exists
+    #[arg(long)]
+    force: bool,
+    /// Print what would be written, to the byte, and write nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Write the plan as JSON instead of a summary
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
+    let (shards, output) = shards_and_output(args)?;
+    if shards.iter().any(Parts::is_name_of_one) {
+        return join_parts(args, shards, output, console);
+    }
+    let model = match shards {
+        [one] => ggmill_io::open_model(one),
+        several => ggmill_io::open_shards(several),
+    };
+    let several = shards.len() > 1;
+    let incomplete = |error: ggmill_io::Error| {
+        let shards = error.kind() == ggmill_io::ErrorKind::Shards;
+        Failure::new(error).with_hint((several && shards).then(|| "given one shard, the others are found by its name".to_owned()))
+    };
+    let checkpoint = GgufCheckpoint::new(model.map_err(incomplete)?).map_err(Failure::new)?;
+    let inputs: Vec<PathBuf> = checkpoint.model().shards().iter().map(|file| file.path().to_owned()).collect();
+    refuse_interrupted(inputs.iter().map(PathBuf::as_path))?;
+    refuse_inputs(output, inputs.iter().map(PathBuf::as_path)).map_err(|failure| failure.with_hint(Some(NAME_IT.to_owned())))?;
+
+    let plan = ggmill_convert::merge(&checkpoint).and_then(|recipe| recipe.plan(&checkpoint)).map_err(Failure::new)?;
+    let making = Making { output, force: args.force, dry_run: args.dry_run, json: args.json };
+    let status = making.run(&plan, &checkpoint, console)?;
+    if args.delete_parts {
+        let written = GgufCheckpoint::open(output).map_err(Failure::new)?;
+        ggmill_convert::verify(&written, &plan, &checkpoint).map_err(kept)?;
+        delete(&inputs, console)?;
+    }
+    Ok(status)
+}
+
+/// What to do when the shell took the output for a shard, or a shard for the output.
+const NAME_IT: &str = "-o OUT says which file is to be written";
+
+/// Which of the paths are read and which one is written. A shell that expands `model-*.gguf` leaves no room for doubt: a shard is never the output.
+fn shards_and_output(args: &Args) -> Result<(&[PathBuf], &Path), Failure> {
+    let (shards, output) = match (&args.output, args.paths.split_last()) {
+        (Some(output), _) => (&*args.paths, &**output),
+        (None, Some((output, shards))) if !shards.is_empty() => (shards, &**output),
+        _ => return Err(Failure::new("no file to write").with_hint(Some(NAME_IT.to_owned()))),
+    };
+    let is_shard = output.file_name().and_then(|name| name.to_str()).and_then(ShardName::parse).is_some_and(|name| name.count() > 1);
+    if is_shard || Parts::is_name_of_one(output) {
+        let message = format!("{}: has the name of a shard, and would be written", shown(output));
+        return Err(Failure::new(message).with_hint(Some(NAME_IT.to_owned())));
+    }
+    // A shard under another name.
+    if args.output.is_none() && ggmill_io::open(output).is_ok_and(|file| is_part(&file)) {
+        let message = format!("{}: is a shard, and would be written", shown(output));
+        return Err(Failure::new(message).with_hint(Some(NAME_IT.to_owned())));
+    }
+    Ok((shards, output))
+}
+
+fn is_part(file: &GgufFile) -> bool {
+    ggmill_core::Split::of(&file.metadata()).ok().flatten().is_some_and(|split| split.is_part())
+}
+
+/// Puts together what was cut by its bytes.
+fn join_parts(args: &Args, paths: &[PathBuf], output: &Path, console: Console) -> Result<Status, Failure> {
+    let parts = Parts::open(paths).map_err(Failure::new)?;
+    let inputs: Vec<PathBuf> = parts.files().iter().map(|file| file.path().to_owned()).collect();
+    refuse_inputs(output, inputs.iter().map(PathBuf::as_path))?;
+    let write_json = |written: bool| -> Result<(), Failure> {
+        let paths: Vec<_> = inputs.iter().map(|path| path.to_string_lossy()).collect();
+        let result = serde_json::json!({
+            "schema": "ggmill.join/1", "output": output.to_string_lossy(), "written": written, "file_size": parts.total_len(), "parts": paths,
+        });
+        let mut out = console.bytes();
+        serde_json::to_writer_pretty(&mut out, &result).map_err(std::io::Error::from)?;
+        writeln!(out)?;
+        Ok(out.flush()?)
+    };
+    if args.dry_run {
+        if args.json {
+            write_json(false)?;
+        } else {
+            let mut out = console.text();
+            writeln!(out, "{}: {} parts, {} bytes in all; nothing was written", shown(output), inputs.len(), parts.total_len())?;
+            out.flush()?;
+        }
+        return Ok(Status::Fine);
+    }
+    let sink = start(output, args.force, parts.total_len())?;
+    let mut bar = Bar::new(console);
+    let sink = parts.join(sink, &mut |progress| {
+        bar.update(progress.written, progress.total, progress.tensor);
+        ControlFlow::Continue(())
+    });
+    sink.map_err(Failure::new)?.commit().map_err(Failure::new)?;
+    drop(bar);
+    let status = if args.json {
+        write_json(true)?;
+        Status::Fine
+    } else {
+        console.note(format_args!("wrote {}", shown(output)));
+        inspect::summarize(output, console)?
+    };
+    if args.delete_parts {
+        parts.verify(&RandomAccess::open(output).map_err(Failure::new)?).map_err(kept)?;
+        delete(&inputs, console)?;
+    }
+    Ok(status)
+}
+
+fn kept(error: ggmill_convert::Error) -> Failure {
+    Failure::new(error).with_hint(Some("no shard was deleted".to_owned()))
+}
+
+/// Deletes files that have been read from, and says which ones are left when that fails.
+fn delete(paths: &[PathBuf], console: Console) -> Result<(), Failure> {
+    for (number, path) in paths.iter().enumerate() {
+        std::fs::remove_file(path).map_err(|error| {
+            let left = paths.len() - number;
+            let message = format!("{}: cannot delete: {}", shown(path), RawStr::from(&*error.to_string()));
+            Failure::new(message).with_hint(Some(format!("the file was written; {left} of {} shards are left", paths.len())))
+        })?;
+    }
+    console.note(format_args!("deleted {} shards after comparing them with what was written", paths.len()));
+    Ok(())
+}

@@ -1,0 +1,93 @@
+//! `ggmill repack`: the same model in another form.
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use ggmill_convert::{GgufCheckpoint, RepackOptions};
+use ggmill_core::{Alignment, Endian};
+use ggmill_io::GgufFile;
+
+use crate::console::Console;
+use crate::making::{Making, refuse_inputs, refuse_interrupted};
+use crate::outcome::{Failure, Status};
+
+/// Write a model anew in another alignment, byte order or version of the format
+#[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "flags as they are typed")]
+#[command(after_help = "\
+Examples:
+  ggmill repack model.gguf -o model-s390x.gguf --endian big
+  ggmill repack model.gguf -o aligned.gguf --align 4096
+  ggmill repack model.gguf -o old.gguf --format-version 2
+
+What is not asked for stays as it is. Byte order is changed in the header and within the
+blocks of every type: scales, and packed bits that are read as words.")]
+pub(crate) struct Args {
+    /// The model: a file, or any shard of a set
+    file: PathBuf,
+    /// The file to write
+    #[arg(short, long, value_name = "OUT")]
+    output: PathBuf,
+    /// Where tensor data may begin: at multiples of N, itself a multiple of 8
+    #[arg(long, value_name = "N", value_parser = alignment)]
+    align: Option<Alignment>,
+    /// The order of the bytes within numbers
+    #[arg(long, value_name = "ORDER", value_enum)]
+    endian: Option<Order>,
+    /// The version of the format
+    #[arg(long, value_name = "2|3", value_parser = clap::value_parser!(u32).range(2..=3))]
+    format_version: Option<u32>,
+    /// Replace OUT if it exists
+    #[arg(long)]
+    force: bool,
+    /// Print what would be written, to the byte, and write nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Write the plan as JSON instead of a summary
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Order {
+    Big,
+    Little,
+}
+
+impl From<Order> for Endian {
+    fn from(order: Order) -> Self {
+        match order {
+            Order::Big => Self::Big,
+            Order::Little => Self::Little,
+        }
+    }
+}
+
+fn alignment(text: &str) -> Result<Alignment, String> {
+    let expected = || format!("expected a multiple of 8 up to {}", MOST_ALIGNMENT);
+    let number = text.parse().ok().filter(|&number: &u64| number <= MOST_ALIGNMENT).ok_or_else(expected)?;
+    Alignment::new(number).map_err(|_| expected())
+}
+
+/// What is read again without asking for more than the usual limits.
+const MOST_ALIGNMENT: u64 = 1 << 24;
+
+pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
+    let checkpoint = GgufCheckpoint::open(&args.file).map_err(Failure::new)?;
+    let inputs = || checkpoint.model().shards().iter().map(GgufFile::path);
+    refuse_interrupted(inputs())?;
+    refuse_inputs(&args.output, inputs())?;
+    let mut options = RepackOptions::default();
+    options.alignment = args.align;
+    options.endian = args.endian.map(Endian::from);
+    options.version = args.format_version;
+    let plan = ggmill_convert::repack(&checkpoint, &options).and_then(|recipe| recipe.plan(&checkpoint)).map_err(Failure::new)?;
+    let alignment = plan.layout().alignment();
+    if !alignment.is_power_of_two() {
+        console.warn(format_args!("alignment {alignment} is no power of two; llama.cpp refuses such files"));
+    }
+    if checkpoint.model().shards().len() > 1 {
+        console.note(format_args!("{} shards become one file", checkpoint.model().shards().len()));
+    }
+    Making { output: &args.output, force: args.force, dry_run: args.dry_run, json: args.json }.run(&plan, &checkpoint, console)
+}
