@@ -1,5 +1,7 @@
 //! The codec of a type: lengths and values are checked here, once, so that the block code need not.
 
+#![allow(clippy::inline_always, reason = "work has to be inlined into the function that is compiled for its instructions")]
+
 use core::fmt::{self, Debug};
 use core::marker::PhantomData;
 
@@ -7,6 +9,8 @@ use ggmill_core::GgmlType;
 
 use crate::block::{Decode, Encode, float, fp4, integer, iq, iq4, k, legacy, ternary, tiny};
 use crate::error::{Detail, Error, Result};
+use crate::isa::{Isa, Kind};
+use crate::lanes::{Lanes, Work};
 
 /// Turns blocks of one type into values and back. Obtained from [`codec`].
 pub trait BlockCodec: Sync + Debug {
@@ -40,60 +44,127 @@ pub trait BlockCodec: Sync + Debug {
 /// # Ok::<(), ggmill_quant::Error>(())
 /// ```
 pub fn codec(ggml_type: GgmlType) -> Result<&'static dyn BlockCodec> {
+    codec_with(ggml_type, Isa::best())
+}
+
+/// The codec of a type that uses certain instructions, and no others. It gives the same as [`codec`], at another speed; fails as that does.
+pub fn codec_with(ggml_type: GgmlType, isa: Isa) -> Result<&'static dyn BlockCodec> {
+    let isa = isa.kind();
     Ok(match ggml_type {
-        GgmlType::F32 => both::<float::F32, 1, 4>(),
-        GgmlType::F16 => both::<float::F16, 1, 2>(),
-        GgmlType::BF16 => both::<float::BF16, 1, 2>(),
-        GgmlType::F64 => both::<float::F64, 1, 8>(),
-        GgmlType::I8 => read_only::<integer::I8, 1, 1>(),
-        GgmlType::I16 => read_only::<integer::I16, 1, 2>(),
-        GgmlType::I32 => read_only::<integer::I32, 1, 4>(),
-        GgmlType::I64 => read_only::<integer::I64, 1, 8>(),
-        GgmlType::Q4_0 => both::<legacy::Q4_0, 32, 18>(),
-        GgmlType::Q4_1 => both::<legacy::Q4_1, 32, 20>(),
-        GgmlType::Q5_0 => both::<legacy::Q5_0, 32, 22>(),
-        GgmlType::Q5_1 => both::<legacy::Q5_1, 32, 24>(),
-        GgmlType::Q8_0 => both::<legacy::Q8_0, 32, 34>(),
-        GgmlType::Q8_1 => both::<legacy::Q8_1, 32, 36>(),
-        GgmlType::Q2_K => both::<k::Q2_K, 256, 84>(),
-        GgmlType::Q3_K => both::<k::Q3_K, 256, 110>(),
-        GgmlType::Q4_K => both::<k::Q4_K, 256, 144>(),
-        GgmlType::Q5_K => both::<k::Q5_K, 256, 176>(),
-        GgmlType::Q6_K => both::<k::Q6_K, 256, 210>(),
-        GgmlType::Q8_K => both::<k::Q8_K, 256, 292>(),
-        GgmlType::IQ1_S => both::<iq::IQ1_S, 256, 50>(),
-        GgmlType::IQ1_M => both::<iq::IQ1_M, 256, 56>(),
-        GgmlType::IQ2_XXS => both::<iq::IQ2_XXS, 256, 66>(),
-        GgmlType::IQ2_XS => both::<iq::IQ2_XS, 256, 74>(),
-        GgmlType::IQ2_S => both::<iq::IQ2_S, 256, 82>(),
-        GgmlType::IQ3_XXS => both::<iq::IQ3_XXS, 256, 98>(),
-        GgmlType::IQ3_S => both::<iq::IQ3_S, 256, 110>(),
-        GgmlType::IQ4_NL => both::<iq4::IQ4_NL, 32, 18>(),
-        GgmlType::IQ4_XS => both::<iq4::IQ4_XS, 256, 136>(),
-        GgmlType::TQ1_0 => both::<ternary::TQ1_0, 256, 54>(),
-        GgmlType::TQ2_0 => both::<ternary::TQ2_0, 256, 66>(),
-        GgmlType::MXFP4 => both::<fp4::MXFP4, 32, 17>(),
-        GgmlType::NVFP4 => both::<fp4::NVFP4, 64, 36>(),
-        GgmlType::Q1_0 => both::<tiny::Q1_0, 128, 18>(),
-        GgmlType::Q2_0 => both::<tiny::Q2_0, 64, 18>(),
+        GgmlType::F32 => both::<float::F32, 1, 4>(isa),
+        GgmlType::F16 => both::<float::F16, 1, 2>(isa),
+        GgmlType::BF16 => both::<float::BF16, 1, 2>(isa),
+        GgmlType::F64 => both::<float::F64, 1, 8>(isa),
+        GgmlType::I8 => read_only::<integer::I8, 1, 1>(isa),
+        GgmlType::I16 => read_only::<integer::I16, 1, 2>(isa),
+        GgmlType::I32 => read_only::<integer::I32, 1, 4>(isa),
+        GgmlType::I64 => read_only::<integer::I64, 1, 8>(isa),
+        GgmlType::Q4_0 => both::<legacy::Q4_0, 32, 18>(isa),
+        GgmlType::Q4_1 => both::<legacy::Q4_1, 32, 20>(isa),
+        GgmlType::Q5_0 => both::<legacy::Q5_0, 32, 22>(isa),
+        GgmlType::Q5_1 => both::<legacy::Q5_1, 32, 24>(isa),
+        GgmlType::Q8_0 => both::<legacy::Q8_0, 32, 34>(isa),
+        GgmlType::Q8_1 => both::<legacy::Q8_1, 32, 36>(isa),
+        GgmlType::Q2_K => both::<k::Q2_K, 256, 84>(isa),
+        GgmlType::Q3_K => both::<k::Q3_K, 256, 110>(isa),
+        GgmlType::Q4_K => both::<k::Q4_K, 256, 144>(isa),
+        GgmlType::Q5_K => both::<k::Q5_K, 256, 176>(isa),
+        GgmlType::Q6_K => both::<k::Q6_K, 256, 210>(isa),
+        GgmlType::Q8_K => both::<k::Q8_K, 256, 292>(isa),
+        GgmlType::IQ1_S => both::<iq::IQ1_S, 256, 50>(isa),
+        GgmlType::IQ1_M => both::<iq::IQ1_M, 256, 56>(isa),
+        GgmlType::IQ2_XXS => both::<iq::IQ2_XXS, 256, 66>(isa),
+        GgmlType::IQ2_XS => both::<iq::IQ2_XS, 256, 74>(isa),
+        GgmlType::IQ2_S => both::<iq::IQ2_S, 256, 82>(isa),
+        GgmlType::IQ3_XXS => both::<iq::IQ3_XXS, 256, 98>(isa),
+        GgmlType::IQ3_S => both::<iq::IQ3_S, 256, 110>(isa),
+        GgmlType::IQ4_NL => both::<iq4::IQ4_NL, 32, 18>(isa),
+        GgmlType::IQ4_XS => both::<iq4::IQ4_XS, 256, 136>(isa),
+        GgmlType::TQ1_0 => both::<ternary::TQ1_0, 256, 54>(isa),
+        GgmlType::TQ2_0 => both::<ternary::TQ2_0, 256, 66>(isa),
+        GgmlType::MXFP4 => both::<fp4::MXFP4, 32, 17>(isa),
+        GgmlType::NVFP4 => both::<fp4::NVFP4, 64, 36>(isa),
+        GgmlType::Q1_0 => both::<tiny::Q1_0, 128, 18>(isa),
+        GgmlType::Q2_0 => both::<tiny::Q2_0, 64, 18>(isa),
         _ if ggml_type.is_retired() => return Err(Error::new(Detail::Retired { ggml_type })),
         _ => return Err(Error::new(Detail::Unknown { ggml_type })),
     })
 }
 
-fn both<T: Encode<N, B>, const N: usize, const B: usize>() -> &'static dyn BlockCodec {
-    &Both::<T, N, B>(PhantomData)
+/// One value for each instruction set, so that a codec is a reference to something that is always there.
+macro_rules! with_isa {
+    ($isa:ident, $codec:ident) => {
+        match $isa {
+            Kind::Scalar => &$codec::<T, N, B>(Kind::Scalar, PhantomData),
+            Kind::Portable => &$codec::<T, N, B>(Kind::Portable, PhantomData),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2 => &$codec::<T, N, B>(Kind::Avx2, PhantomData),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512 => &$codec::<T, N, B>(Kind::Avx512, PhantomData),
+        }
+    };
 }
 
-fn read_only<T: Decode<N, B>, const N: usize, const B: usize>() -> &'static dyn BlockCodec {
-    &ReadOnly::<T, N, B>(PhantomData)
+fn both<T: Encode<N, B>, const N: usize, const B: usize>(isa: Kind) -> &'static dyn BlockCodec {
+    with_isa!(isa, Both)
+}
+
+fn read_only<T: Decode<N, B>, const N: usize, const B: usize>(isa: Kind) -> &'static dyn BlockCodec {
+    with_isa!(isa, ReadOnly)
 }
 
 /// A type that is read and written.
-struct Both<T, const N: usize, const B: usize>(PhantomData<T>);
+struct Both<T, const N: usize, const B: usize>(Kind, PhantomData<T>);
 
 /// A type that is only read.
-struct ReadOnly<T, const N: usize, const B: usize>(PhantomData<T>);
+struct ReadOnly<T, const N: usize, const B: usize>(Kind, PhantomData<T>);
+
+/// Reading all blocks.
+struct Reading<'a, T, const N: usize, const B: usize> {
+    blocks: &'a [[u8; B]],
+    out: &'a mut [[f32; N]],
+    format: PhantomData<T>,
+}
+
+impl<T: Decode<N, B>, const N: usize, const B: usize> Work for Reading<'_, T, N, B> {
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) {
+        T::decode_many(lanes, self.blocks, self.out);
+    }
+}
+
+/// Writing all blocks, or those of a row with what each of its columns matters.
+struct Writing<'a, T, const N: usize, const B: usize> {
+    values: &'a [[f32; N]],
+    weights: Option<(&'a [[f32; N]], f32)>,
+    out: &'a mut [[u8; B]],
+    format: PhantomData<T>,
+}
+
+impl<T: Encode<N, B>, const N: usize, const B: usize> Work for Writing<'_, T, N, B> {
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) {
+        match self.weights {
+            None => T::encode_many(lanes, self.values, self.out),
+            Some((weights, row_spread)) => T::encode_many_weighted(lanes, self.values, weights, row_spread, self.out),
+        }
+    }
+}
+
+impl<T: Encode<N, B>, const N: usize, const B: usize> Writing<'_, T, N, B> {
+    fn with(self, isa: Kind) {
+        if let Err(Self { values, weights, out, .. }) = isa.run(self) {
+            match weights {
+                None => values.iter().zip(out).for_each(|(values, block)| T::encode(values, block)),
+                Some((weights, row_spread)) => {
+                    for ((values, weights), block) in values.iter().zip(weights).zip(out) {
+                        T::encode_weighted(values, weights, row_spread, block);
+                    }
+                }
+            }
+        }
+    }
+}
 
 impl<T: Encode<N, B>, const N: usize, const B: usize> BlockCodec for Both<T, N, B> {
     fn ggml_type(&self) -> GgmlType {
@@ -105,7 +176,7 @@ impl<T: Encode<N, B>, const N: usize, const B: usize> BlockCodec for Both<T, N, 
     }
 
     fn dequantize(&self, blocks: &[u8], out: &mut [f32]) -> Result<()> {
-        dequantize::<T, N, B>(blocks, out)
+        dequantize::<T, N, B>(self.0, blocks, out)
     }
 
     fn quantize(&self, values: &[f32], row_len: usize, weights: Option<&[f32]>, out: &mut [u8]) -> Result<()> {
@@ -119,9 +190,7 @@ impl<T: Encode<N, B>, const N: usize, const B: usize> BlockCodec for Both<T, N, 
         let (out, _) = out.as_chunks_mut::<B>();
         let Some(weights) = weights else {
             let (values, _) = values.as_chunks::<N>();
-            for (values, block) in values.iter().zip(out) {
-                T::encode(values, block);
-            }
+            Writing::<T, N, B> { values, weights: None, out, format: PhantomData }.with(self.0);
             return Ok(());
         };
         if row_len == 0 {
@@ -131,9 +200,7 @@ impl<T: Encode<N, B>, const N: usize, const B: usize> BlockCodec for Both<T, N, 
         for (row, out) in values.chunks_exact(row_len).zip(out.chunks_exact_mut(row_len / N)) {
             let spread = T::row_spread(row);
             let (values, _) = row.as_chunks::<N>();
-            for ((values, weights), block) in values.iter().zip(weights).zip(out) {
-                T::encode_weighted(values, weights, spread, block);
-            }
+            Writing::<T, N, B> { values, weights: Some((weights, spread)), out, format: PhantomData }.with(self.0);
         }
         Ok(())
     }
@@ -149,7 +216,7 @@ impl<T: Decode<N, B>, const N: usize, const B: usize> BlockCodec for ReadOnly<T,
     }
 
     fn dequantize(&self, blocks: &[u8], out: &mut [f32]) -> Result<()> {
-        dequantize::<T, N, B>(blocks, out)
+        dequantize::<T, N, B>(self.0, blocks, out)
     }
 
     fn quantize(&self, _: &[f32], _: usize, _: Option<&[f32]>, _: &mut [u8]) -> Result<()> {
@@ -169,7 +236,7 @@ impl<T: Decode<N, B>, const N: usize, const B: usize> Debug for ReadOnly<T, N, B
     }
 }
 
-fn dequantize<T: Decode<N, B>, const N: usize, const B: usize>(blocks: &[u8], out: &mut [f32]) -> Result<()> {
+fn dequantize<T: Decode<N, B>, const N: usize, const B: usize>(isa: Kind, blocks: &[u8], out: &mut [f32]) -> Result<()> {
     let (blocks, rest) = blocks.as_chunks::<B>();
     if !rest.is_empty() {
         let found = blocks.len() * B + rest.len();
@@ -180,8 +247,8 @@ fn dequantize<T: Decode<N, B>, const N: usize, const B: usize>(blocks: &[u8], ou
     if !rest.is_empty() || out.len() != blocks.len() {
         return Err(Error::new(Detail::Length { what: "elements of room", found, expected: blocks.len().saturating_mul(N) }));
     }
-    for (block, out) in blocks.iter().zip(out) {
-        T::decode(block, out);
+    if let Err(Reading { blocks, out, .. }) = isa.run(Reading::<T, N, B> { blocks, out, format: PhantomData }) {
+        blocks.iter().zip(out).for_each(|(block, out)| T::decode(block, out));
     }
     Ok(())
 }

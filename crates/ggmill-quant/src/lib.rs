@@ -29,17 +29,21 @@
     reason = "packing numbers into fewer bits is what this crate does; where a cast loses anything, the reference loses the same"
 )]
 
+mod arch;
 mod block;
 mod codec;
 mod error;
 mod float16;
+mod isa;
+mod lanes;
 mod numeric;
 mod search;
 mod swap;
 
-pub use codec::{BlockCodec, codec};
+pub use codec::{BlockCodec, codec, codec_with};
 pub use error::{Error, ErrorKind, Result};
 use ggmill_core::GgmlType;
+pub use isa::Isa;
 pub use swap::swap_bytes;
 
 /// Turns whole blocks of a type into values; fails as [`codec`] and [`BlockCodec::dequantize`] do.

@@ -4,6 +4,7 @@
 
 mod environment;
 mod open;
+mod quant;
 mod quantize;
 mod vocabulary;
 
@@ -15,6 +16,8 @@ use crate::process::{Done, cargo, root, run, target};
 pub(crate) enum Peers {
     /// Compare the speed of opening files with other readers
     Open(open::Args),
+    /// Compare the speed and the bytes of the codecs with the reference's
+    Quant(quant::Args),
     /// Compare `ggmill inspect --json --full` with gguf, value by value
     Inspect {
         /// Files, or folders to look for them in [default: the bundled files, and ../shared/data]
@@ -36,6 +39,7 @@ impl Peers {
     pub(crate) fn run(&self) -> Done {
         match self {
             Self::Open(args) => open::run(args),
+            Self::Quant(args) => quant::run(args),
             Self::Inspect { paths } => inspect(paths),
             Self::Convert => convert(),
             Self::Expect => expect(),

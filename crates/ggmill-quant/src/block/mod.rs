@@ -6,6 +6,7 @@
 #![allow(non_camel_case_types, reason = "types carry the specification's names")]
 // `q >> 4 & 3` reads as what it is, bits taken from a byte; parentheses around every such step hide more than they show.
 #![allow(clippy::precedence, reason = "bits are shifted down, masked and combined, in that order, on every line")]
+#![allow(clippy::inline_always, reason = "what works on many blocks has to be compiled for the instructions at hand")]
 
 pub(crate) mod float;
 pub(crate) mod fp4;
@@ -19,6 +20,8 @@ pub(crate) mod tiny;
 
 use ggmill_core::GgmlType;
 
+use crate::lanes::Lanes;
+
 /// A block format of `N` elements in `B` bytes that can be read.
 pub(crate) trait Decode<const N: usize, const B: usize>: Sync + 'static {
     /// The type in the file.
@@ -26,6 +29,15 @@ pub(crate) trait Decode<const N: usize, const B: usize>: Sync + 'static {
 
     /// Reads one block.
     fn decode(block: &[u8; B], out: &mut [f32; N]);
+
+    /// Reads as many blocks as there are, with the instructions at hand.
+    #[inline(always)]
+    fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; B]], out: &mut [[f32; N]]) {
+        let _ = lanes;
+        for (block, out) in blocks.iter().zip(out) {
+            Self::decode(block, out);
+        }
+    }
 }
 
 /// A block format that can also be written.
@@ -42,6 +54,24 @@ pub(crate) trait Encode<const N: usize, const B: usize>: Decode<N, B> {
     fn encode_weighted(values: &[f32; N], weights: &[f32; N], row_spread: f32, block: &mut [u8; B]) {
         let _ = (weights, row_spread);
         Self::encode(values, block);
+    }
+
+    /// Writes as many blocks as there are, with the instructions at hand: the same bytes as [`encode`](Self::encode) writes.
+    #[inline(always)]
+    fn encode_many<L: Lanes>(lanes: L, values: &[[f32; N]], out: &mut [[u8; B]]) {
+        let _ = lanes;
+        for (values, block) in values.iter().zip(out) {
+            Self::encode(values, block);
+        }
+    }
+
+    /// Writes the blocks of one row, with the instructions at hand: the same bytes as [`encode_weighted`](Self::encode_weighted) writes.
+    #[inline(always)]
+    fn encode_many_weighted<L: Lanes>(lanes: L, values: &[[f32; N]], weights: &[[f32; N]], row_spread: f32, out: &mut [[u8; B]]) {
+        let _ = lanes;
+        for ((values, weights), block) in values.iter().zip(weights).zip(out) {
+            Self::encode_weighted(values, weights, row_spread, block);
+        }
     }
 
     /// What writing with importance needs to know of the whole row: for most formats nothing.

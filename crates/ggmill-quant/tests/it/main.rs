@@ -12,3 +12,4 @@ mod contract;
 mod golden;
 mod grids;
 mod inputs;
+mod simd;

@@ -2,9 +2,11 @@
 
 use ggmill_core::GgmlType;
 
+use super::side_by_side::{Weights, assign, at_once, scales_of_scales, search};
 use super::{SUPER, importance, six_bits, sum};
 use crate::block::{Decode, Encode};
 use crate::float16::{read_f16, write_f16};
+use crate::lanes::Lanes;
 use crate::numeric::{nearest, sum_of_squares};
 use crate::search::{Affine, Steps, affine, positive};
 
@@ -18,6 +20,9 @@ const SCALES: usize = 4;
 const LEVELS: usize = 16;
 
 const WEIGHTED: Steps = Steps { first: -0.9, width: 0.05, last: 36, absolute: false };
+
+const Q4_STEPS: Steps = Steps { first: -1.0, width: 0.1, last: 20, absolute: false };
+const Q5_STEPS: Steps = Steps { first: -0.5, width: 0.1, last: 15, absolute: false };
 
 impl Decode<SUPER, 144> for Q4_K {
     const TYPE: GgmlType = GgmlType::Q4_K;
@@ -36,13 +41,36 @@ impl Decode<SUPER, 144> for Q4_K {
 
 impl Encode<SUPER, 144> for Q4_K {
     fn encode(values: &[f32; SUPER], block: &mut [u8; 144]) {
-        let levels = choose(values, 15, Steps { first: -1.0, width: 0.1, last: 20, absolute: false }, block);
+        let levels = choose(values, 15, Q4_STEPS, block);
         pack_nibbles(&levels, &mut block[LEVELS..]);
     }
 
     fn encode_weighted(values: &[f32; SUPER], weights: &[f32; SUPER], _: f32, block: &mut [u8; 144]) {
         let levels = choose_weighted(values, 15, weights, block);
         pack_nibbles(&levels, &mut block[LEVELS..]);
+    }
+
+    #[inline(always)]
+    fn encode_many<L: Lanes>(lanes: L, values: &[[f32; SUPER]], out: &mut [[u8; 144]]) {
+        for (values, out) in values.chunks(at_once::<L>()).zip(out.chunks_mut(at_once::<L>())) {
+            let all = choose_many(lanes, values, Weights::AboveAverage, 15, Q4_STEPS, out, |levels, block| pack_nibbles(&levels, &mut block[LEVELS..]));
+            if all.is_none() {
+                values.iter().zip(out).for_each(|(values, block)| Self::encode(values, block));
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn encode_many_weighted<L: Lanes>(lanes: L, values: &[[f32; SUPER]], weights: &[[f32; SUPER]], row_spread: f32, out: &mut [[u8; 144]]) {
+        for ((values, weights), out) in values.chunks(at_once::<L>()).zip(weights.chunks(at_once::<L>())).zip(out.chunks_mut(at_once::<L>())) {
+            let all =
+                choose_many(lanes, values, Weights::Importance(weights, 2.0), 15, WEIGHTED, out, |levels, block| pack_nibbles(&levels, &mut block[LEVELS..]));
+            if all.is_none() {
+                for ((values, weights), block) in values.iter().zip(weights).zip(out) {
+                    Self::encode_weighted(values, weights, row_spread, block);
+                }
+            }
+        }
     }
 }
 
@@ -64,13 +92,36 @@ impl Decode<SUPER, 176> for Q5_K {
 
 impl Encode<SUPER, 176> for Q5_K {
     fn encode(values: &[f32; SUPER], block: &mut [u8; 176]) {
-        let levels = choose(values, 31, Steps { first: -0.5, width: 0.1, last: 15, absolute: false }, block);
+        let levels = choose(values, 31, Q5_STEPS, block);
         pack_five_bits(levels, &mut block[LEVELS..]);
     }
 
     fn encode_weighted(values: &[f32; SUPER], weights: &[f32; SUPER], _: f32, block: &mut [u8; 176]) {
         let levels = choose_weighted(values, 31, weights, block);
         pack_five_bits(levels, &mut block[LEVELS..]);
+    }
+
+    #[inline(always)]
+    fn encode_many<L: Lanes>(lanes: L, values: &[[f32; SUPER]], out: &mut [[u8; 176]]) {
+        for (values, out) in values.chunks(at_once::<L>()).zip(out.chunks_mut(at_once::<L>())) {
+            let all = choose_many(lanes, values, Weights::AboveAverage, 31, Q5_STEPS, out, |levels, block| pack_five_bits(levels, &mut block[LEVELS..]));
+            if all.is_none() {
+                values.iter().zip(out).for_each(|(values, block)| Self::encode(values, block));
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn encode_many_weighted<L: Lanes>(lanes: L, values: &[[f32; SUPER]], weights: &[[f32; SUPER]], row_spread: f32, out: &mut [[u8; 176]]) {
+        for ((values, weights), out) in values.chunks(at_once::<L>()).zip(weights.chunks(at_once::<L>())).zip(out.chunks_mut(at_once::<L>())) {
+            let all =
+                choose_many(lanes, values, Weights::Importance(weights, 2.0), 31, WEIGHTED, out, |levels, block| pack_five_bits(levels, &mut block[LEVELS..]));
+            if all.is_none() {
+                for ((values, weights), block) in values.iter().zip(weights).zip(out) {
+                    Self::encode_weighted(values, weights, row_spread, block);
+                }
+            }
+        }
     }
 }
 
@@ -83,11 +134,20 @@ fn group_scale(block: &[u8], group: usize, super_scale: f32, super_min: f32) -> 
 fn choose(values: &[f32; SUPER], top: i32, steps: Steps, block: &mut [u8]) -> [u8; SUPER] {
     let mut levels = [0; SUPER];
     let mut found = [Affine::default(); 8];
-    let (mut max_scale, mut max_min) = (0.0, 0.0);
     let (groups, _) = values.as_chunks::<32>();
     for ((group, levels), found) in groups.iter().zip(levels.chunks_exact_mut(32)).zip(&mut found) {
         let average = (sum_of_squares(group) / 32.0).sqrt();
         *found = affine(group, top, &group.map(|value| average + value.abs()), steps, levels);
+    }
+    let (super_scale, super_min) = write_scales(&found, block);
+    finish(values, top, super_scale, super_min, &mut levels, block);
+    levels
+}
+
+/// Stores scales and minima as 63rds of the greatest, and returns the super-scales.
+fn write_scales(found: &[Affine; 8], block: &mut [u8]) -> (f32, f32) {
+    let (mut max_scale, mut max_min) = (0.0, 0.0);
+    for found in found {
         if found.scale > max_scale {
             max_scale = found.scale;
         }
@@ -100,8 +160,7 @@ fn choose(values: &[f32; SUPER], top: i32, steps: Steps, block: &mut [u8]) -> [u
     let scales = found.map(|found| stored(found.scale, inverse(max_scale)));
     let mins = found.map(|found| stored(found.min, inverse(max_min)));
     six_bits::write(scales, mins, &mut block[SCALES..LEVELS]);
-    finish(values, top, max_scale / 63.0, max_min / 63.0, &mut levels, block);
-    levels
+    (max_scale / 63.0, max_min / 63.0)
 }
 
 /// Scales and minima with importance, stored in the block, and the levels for them.
@@ -122,6 +181,48 @@ fn choose_weighted(values: &[f32; SUPER], top: i32, weights: &[f32; SUPER], bloc
     six_bits::write(scale_levels, min_levels, &mut block[SCALES..LEVELS]);
     finish(values, top, super_scale, super_min, &mut levels, block);
     levels
+}
+
+/// What [`choose`] and [`choose_weighted`] do, for many super-blocks. `None`: some of them need the scalar code.
+#[inline(always)]
+fn choose_many<L: Lanes, const B: usize>(
+    lanes: L,
+    values: &[[f32; SUPER]],
+    weights: Weights<'_>,
+    top: i32,
+    steps: Steps,
+    out: &mut [[u8; B]],
+    pack: impl Fn([u8; SUPER], &mut [u8; B]),
+) -> Option<()> {
+    let found = search::<L, 32>(lanes, values, weights, top, steps)?;
+    let scales = if let Weights::Importance(..) = weights {
+        let scales = scales_of_scales(lanes, &found.scales, &found.sums, 63)?;
+        Some((scales, scales_of_scales(lanes, &found.mins, &found.sums, 63)?))
+    } else {
+        None
+    };
+    for (index, (values, block)) in values.iter().zip(out).enumerate() {
+        let (super_scale, super_min) = if let Some(((scales, scale_levels), (mins, min_levels))) = &scales {
+            six_bits::write(scale_levels[index], min_levels[index], &mut block[SCALES..LEVELS]);
+            (scales[index], mins[index])
+        } else {
+            let found = core::array::from_fn(|i| Affine { scale: found.scales[8 * index + i], min: found.mins[8 * index + i] });
+            write_scales(&found, block)
+        };
+        let super_scale = write_f16(block, SCALE, super_scale);
+        let super_min = write_f16(block, MIN, super_min);
+        let mut levels = [0; SUPER];
+        for (group, (values, levels)) in values.chunks_exact(32).zip(levels.chunks_exact_mut(32)).enumerate() {
+            let (scale, min) = group_scale(block, group, super_scale, super_min);
+            if scale == 0.0 {
+                found.levels(8 * index + group, values, top, levels);
+            } else {
+                assign(lanes, values, scale, min, top, levels);
+            }
+        }
+        pack(levels, block);
+    }
+    Some(())
 }
 
 /// Stores the super-scales and chooses the levels again for the scales as they are stored. Groups whose scale is 0 keep the levels they have.

@@ -1,10 +1,12 @@
 //! The k-quants: super-blocks of 256 weights in groups of 16 or 32, whose scales (and minima) are quantized in their turn.
 
 mod affine;
+mod around_zero;
 mod q2_k;
 mod q3_k;
 mod q6_k;
 mod q8_k;
+mod side_by_side;
 mod six_bits;
 
 pub(crate) use affine::{Q4_K, Q5_K};

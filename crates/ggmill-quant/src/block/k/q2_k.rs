@@ -2,9 +2,11 @@
 
 use ggmill_core::GgmlType;
 
+use super::side_by_side::{Weights, assign, at_once, scales_of_scales, search};
 use super::{SUPER, importance, pack_two_bits, sum};
 use crate::block::{Decode, Encode};
 use crate::float16::{read_f16, write_f16};
+use crate::lanes::Lanes;
 use crate::numeric::{nearest, sum_of_squares};
 use crate::search::{Affine, Steps, affine, positive};
 
@@ -14,6 +16,9 @@ pub(crate) struct Q2_K;
 const LEVELS: usize = 16;
 const SCALE: usize = 80;
 const MIN: usize = 82;
+
+/// The highest level.
+const TOP: i32 = 3;
 
 const STEPS: Steps = Steps { first: -0.5, width: 0.1, last: 15, absolute: true };
 const WEIGHTED: Steps = Steps { first: -0.9, width: 0.05, last: 36, absolute: false };
@@ -40,26 +45,11 @@ impl Encode<SUPER, 84> for Q2_K {
     fn encode(values: &[f32; SUPER], block: &mut [u8; 84]) {
         let mut levels = [0; SUPER];
         let mut found = [Affine::default(); 16];
-        let (mut max_scale, mut max_min) = (0.0, 0.0);
         let (groups, _) = values.as_chunks::<16>();
         for ((group, levels), found) in groups.iter().zip(levels.chunks_exact_mut(16)).zip(&mut found) {
-            *found = affine(group, 3, &group.map(f32::abs), STEPS, levels);
-            if found.scale > max_scale {
-                max_scale = found.scale;
-            }
-            if found.min > max_min {
-                max_min = found.min;
-            }
+            *found = affine(group, TOP, &group.map(f32::abs), STEPS, levels);
         }
-        let inverse = |max: f32| if max > 0.0 { 15.0 / max } else { 0.0 };
-        let (inverse_scale, inverse_min) = (inverse(max_scale), inverse(max_min));
-        for (stored, found) in block.iter_mut().zip(&found) {
-            let scale = if max_scale > 0.0 { nearest(inverse_scale * found.scale) } else { 0 };
-            let min = if max_min > 0.0 { nearest(inverse_min * found.min) } else { 0 };
-            *stored = scale as u8 | (min << 4) as u8;
-        }
-        let scale = write_f16(block, SCALE, if max_scale > 0.0 { max_scale / 15.0 } else { 0.0 });
-        let min = write_f16(block, MIN, if max_min > 0.0 { max_min / 15.0 } else { 0.0 });
+        let (scale, min) = write_scales(&found, block);
         finish(values, scale, min, &mut levels, block);
     }
 
@@ -72,16 +62,96 @@ impl Encode<SUPER, 84> for Q2_K {
         for (index, levels) in levels.chunks_exact_mut(16).enumerate() {
             let weights = importance(&groups[index], &weights[index], spread);
             sums[index] = sum(&weights);
-            Affine { scale: scales[index], min: mins[index] } = affine(&groups[index], 3, &weights, WEIGHTED, levels);
+            Affine { scale: scales[index], min: mins[index] } = affine(&groups[index], TOP, &weights, WEIGHTED, levels);
         }
         let (mut scale_levels, mut min_levels) = ([0; 16], [0; 16]);
-        let scale = write_f16(block, SCALE, positive(&scales, 15, &sums, &mut scale_levels));
-        let min = write_f16(block, MIN, positive(&mins, 15, &sums, &mut min_levels));
-        for (stored, (scale, min)) in block.iter_mut().zip(scale_levels.iter().zip(&min_levels)) {
-            *stored = scale | min << 4;
-        }
+        let scale = positive(&scales, 15, &sums, &mut scale_levels);
+        let min = positive(&mins, 15, &sums, &mut min_levels);
+        let (scale, min) = write_weighted_scales(scale, min, &scale_levels, &min_levels, block);
         finish(values, scale, min, &mut levels, block);
     }
+
+    #[inline(always)]
+    fn encode_many<L: Lanes>(lanes: L, values: &[[f32; SUPER]], out: &mut [[u8; 84]]) {
+        for (values, out) in values.chunks(at_once::<L>()).zip(out.chunks_mut(at_once::<L>())) {
+            if choose_many(lanes, values, Weights::Magnitude, STEPS, out).is_none() {
+                values.iter().zip(out).for_each(|(values, block)| Self::encode(values, block));
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn encode_many_weighted<L: Lanes>(lanes: L, values: &[[f32; SUPER]], weights: &[[f32; SUPER]], row_spread: f32, out: &mut [[u8; 84]]) {
+        for ((values, weights), out) in values.chunks(at_once::<L>()).zip(weights.chunks(at_once::<L>())).zip(out.chunks_mut(at_once::<L>())) {
+            if choose_many(lanes, values, Weights::Importance(weights, 1.0), WEIGHTED, out).is_none() {
+                for ((values, weights), block) in values.iter().zip(weights).zip(out) {
+                    Self::encode_weighted(values, weights, row_spread, block);
+                }
+            }
+        }
+    }
+}
+
+/// What [`Encode::encode`] and [`Encode::encode_weighted`] do, for many super-blocks. `None`: some of them need the scalar code.
+#[inline(always)]
+fn choose_many<L: Lanes>(lanes: L, values: &[[f32; SUPER]], weights: Weights<'_>, steps: Steps, out: &mut [[u8; 84]]) -> Option<()> {
+    let found = search::<L, 16>(lanes, values, weights, TOP, steps)?;
+    let scales = if let Weights::Importance(..) = weights {
+        let scales = scales_of_scales::<L, 16>(lanes, &found.scales, &found.sums, 15)?;
+        Some((scales, scales_of_scales::<L, 16>(lanes, &found.mins, &found.sums, 15)?))
+    } else {
+        None
+    };
+    for (index, (values, block)) in values.iter().zip(out).enumerate() {
+        let (super_scale, super_min) = if let Some(((scales, scale_levels), (mins, min_levels))) = &scales {
+            write_weighted_scales(scales[index], mins[index], &scale_levels[index], &min_levels[index], block)
+        } else {
+            let found = core::array::from_fn(|i| Affine { scale: found.scales[16 * index + i], min: found.mins[16 * index + i] });
+            write_scales(&found, block)
+        };
+        let mut levels = [0; SUPER];
+        for (group, (values, levels)) in values.chunks_exact(16).zip(levels.chunks_exact_mut(16)).enumerate() {
+            let scale = super_scale * f32::from(block[group] & 15);
+            if scale == 0.0 {
+                found.levels(16 * index + group, values, TOP, levels);
+            } else {
+                assign(lanes, values, scale, super_min * f32::from(block[group] >> 4), TOP, levels);
+            }
+        }
+        pack_two_bits(&levels, &mut block[LEVELS..SCALE]);
+    }
+    Some(())
+}
+
+/// Stores scales and minima as 15ths of the greatest, and the super-scales, which are returned as stored.
+fn write_scales(found: &[Affine; 16], block: &mut [u8; 84]) -> (f32, f32) {
+    let (mut max_scale, mut max_min) = (0.0, 0.0);
+    for found in found {
+        if found.scale > max_scale {
+            max_scale = found.scale;
+        }
+        if found.min > max_min {
+            max_min = found.min;
+        }
+    }
+    let inverse = |max: f32| if max > 0.0 { 15.0 / max } else { 0.0 };
+    let (inverse_scale, inverse_min) = (inverse(max_scale), inverse(max_min));
+    for (stored, found) in block.iter_mut().zip(found) {
+        let scale = if max_scale > 0.0 { nearest(inverse_scale * found.scale) } else { 0 };
+        let min = if max_min > 0.0 { nearest(inverse_min * found.min) } else { 0 };
+        *stored = scale as u8 | (min << 4) as u8;
+    }
+    let scale = write_f16(block, SCALE, if max_scale > 0.0 { max_scale / 15.0 } else { 0.0 });
+    let min = write_f16(block, MIN, if max_min > 0.0 { max_min / 15.0 } else { 0.0 });
+    (scale, min)
+}
+
+/// Stores the levels of scales and minima, and the super-scales, which are returned as stored.
+fn write_weighted_scales(scale: f32, min: f32, scale_levels: &[u8; 16], min_levels: &[u8; 16], block: &mut [u8; 84]) -> (f32, f32) {
+    for (stored, (scale, min)) in block.iter_mut().zip(scale_levels.iter().zip(min_levels)) {
+        *stored = scale | min << 4;
+    }
+    (write_f16(block, SCALE, scale), write_f16(block, MIN, min))
 }
 
 /// Chooses the levels again for the scales as they are stored, and packs them. Groups whose scale is 0 keep the levels they have.
@@ -91,7 +161,7 @@ fn finish(values: &[f32; SUPER], scale: f32, min: f32, levels: &mut [u8; SUPER],
         if scale != 0.0 {
             let min = min * f32::from(stored >> 4);
             for (level, value) in levels.iter_mut().zip(values) {
-                *level = nearest((value + min) / scale).clamp(0, 3) as u8;
+                *level = nearest((value + min) / scale).clamp(0, TOP) as u8;
             }
         }
     }

@@ -2,9 +2,12 @@
 
 use ggmill_core::GgmlType;
 
+use super::around_zero::{Found, Weights, scale_of_scales, search};
+use super::side_by_side::at_once;
 use super::{SUPER, importance, pack_two_bits, sum};
 use crate::block::{Decode, Encode};
 use crate::float16::{read_f16, write_f16};
+use crate::lanes::Lanes;
 use crate::numeric::{extreme, nearest, sum_of_squares};
 use crate::search::{symmetric, symmetric_by_moves};
 
@@ -41,16 +44,7 @@ impl Encode<SUPER, 110> for Q3_K {
         for ((values, levels), scale) in values.chunks_exact(16).zip(levels.chunks_exact_mut(16)).zip(&mut scales) {
             *scale = symmetric_by_moves(values, 4, levels);
         }
-        let extreme = extreme(&scales);
-        let mut stored = [0; 16];
-        let mut super_scale = 0.0;
-        if extreme != 0.0 {
-            let inverse = -32.0 / extreme;
-            for (stored, scale) in stored.iter_mut().zip(scales) {
-                *stored = ((nearest(inverse * scale) as i8).clamp(-32, 31) + 32).cast_unsigned();
-            }
-            super_scale = 1.0 / inverse;
-        }
+        let (super_scale, stored) = levels_of_scales(&scales);
         write_scales(stored, &mut block[SCALES..SCALE]);
         finish(values, super_scale, &mut levels, block);
     }
@@ -71,6 +65,48 @@ impl Encode<SUPER, 110> for Q3_K {
         write_scales(stored, &mut block[SCALES..SCALE]);
         finish(values, super_scale, &mut levels, block);
     }
+
+    #[inline(always)]
+    fn encode_many<L: Lanes>(lanes: L, values: &[[f32; SUPER]], out: &mut [[u8; 110]]) {
+        for (values, out) in values.chunks(at_once::<L>()).zip(out.chunks_mut(at_once::<L>())) {
+            let found = search(lanes, values, Weights::Moves, 4);
+            let (scales, _) = found.scales.as_chunks::<16>();
+            for (index, (values, block)) in values.iter().zip(out).enumerate() {
+                let (super_scale, stored) = levels_of_scales(&scales[index]);
+                write(lanes, &found, index, values, super_scale, stored, block);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn encode_many_weighted<L: Lanes>(lanes: L, values: &[[f32; SUPER]], weights: &[[f32; SUPER]], _: f32, out: &mut [[u8; 110]]) {
+        for ((values, weights), out) in values.chunks(at_once::<L>()).zip(weights.chunks(at_once::<L>())).zip(out.chunks_mut(at_once::<L>())) {
+            let found = search(lanes, values, Weights::Importance(weights), 4);
+            let (super_scales, stored) = scale_of_scales(lanes, &found, 32);
+            for (index, (values, block)) in values.iter().zip(out).enumerate() {
+                write(lanes, &found, index, values, super_scales[index], stored[index], block);
+            }
+        }
+    }
+}
+
+/// Scales as 32nds of the extreme one: the super-scale and what is stored.
+fn levels_of_scales(scales: &[f32; 16]) -> (f32, [u8; 16]) {
+    let extreme = extreme(scales);
+    if extreme == 0.0 {
+        return (0.0, [0; 16]);
+    }
+    let inverse = -32.0 / extreme;
+    (1.0 / inverse, scales.map(|scale| ((nearest(inverse * scale) as i8).clamp(-32, 31) + 32).cast_unsigned()))
+}
+
+/// Stores a super-block whose scales are found.
+#[inline(always)]
+fn write<L: Lanes>(lanes: L, found: &Found, index: usize, values: &[f32; SUPER], super_scale: f32, stored: [u8; 16], block: &mut [u8; 110]) {
+    write_scales(stored, &mut block[SCALES..SCALE]);
+    let super_scale = write_f16(block, SCALE, super_scale);
+    let scales = read_scales(&block[SCALES..SCALE]).map(|scale| super_scale * f32::from(scale));
+    pack(found.assign(lanes, index, values, scales, 4), block);
 }
 
 /// Sixteen six-bit scales in twelve bytes: the low four bits of the first eight, with those of the last eight above them; then the high two bits of every fourth.
@@ -103,10 +139,17 @@ fn finish(values: &[f32; SUPER], super_scale: f32, levels: &mut [u8; SUPER], blo
             }
         }
     }
-    block[..LEVELS].fill(0);
-    for (index, level) in levels.iter_mut().enumerate() {
-        block[index % 32] |= (*level >> 2) << (index / 32);
+    pack(*levels, block);
+}
+
+/// The third bits of the 32 weights in a column of the super-block to a byte; then the others.
+#[inline(always)]
+fn pack(mut levels: [u8; SUPER], block: &mut [u8; 110]) {
+    for (column, bits) in block[..LEVELS].iter_mut().enumerate() {
+        *bits = (0..8).fold(0, |bits, row| bits | (levels[column + 32 * row] >> 2) << row);
+    }
+    for level in &mut levels {
         *level &= 3;
     }
-    pack_two_bits(levels, &mut block[LEVELS..SCALES]);
+    pack_two_bits(&levels, &mut block[LEVELS..SCALES]);
 }

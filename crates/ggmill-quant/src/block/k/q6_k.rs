@@ -3,8 +3,11 @@
 use ggmill_core::GgmlType;
 
 use super::SUPER;
+use super::around_zero::{Weights, search};
+use super::side_by_side::at_once;
 use crate::block::{Decode, Encode};
 use crate::float16::{read_f16, write_f16};
+use crate::lanes::Lanes;
 use crate::numeric::{extreme, nearest};
 use crate::search::{NOTHING, symmetric};
 
@@ -43,6 +46,20 @@ impl Encode<SUPER, 210> for Q6_K {
     fn encode_weighted(values: &[f32; SUPER], weights: &[f32; SUPER], _: f32, block: &mut [u8; 210]) {
         encode(values, |group| Some(&weights[16 * group..][..16]), block);
     }
+
+    #[inline(always)]
+    fn encode_many<L: Lanes>(lanes: L, values: &[[f32; SUPER]], out: &mut [[u8; 210]]) {
+        for (values, out) in values.chunks(at_once::<L>()).zip(out.chunks_mut(at_once::<L>())) {
+            encode_many(lanes, values, Weights::Square, out);
+        }
+    }
+
+    #[inline(always)]
+    fn encode_many_weighted<L: Lanes>(lanes: L, values: &[[f32; SUPER]], weights: &[[f32; SUPER]], _: f32, out: &mut [[u8; 210]]) {
+        for ((values, weights), out) in values.chunks(at_once::<L>()).zip(weights.chunks(at_once::<L>())).zip(out.chunks_mut(at_once::<L>())) {
+            encode_many(lanes, values, Weights::Column(weights), out);
+        }
+    }
 }
 
 fn encode<'a>(values: &[f32; SUPER], weights: impl Fn(usize) -> Option<&'a [f32]>, block: &mut [u8; 210]) {
@@ -51,31 +68,53 @@ fn encode<'a>(values: &[f32; SUPER], weights: impl Fn(usize) -> Option<&'a [f32]
     for (group, (values, levels)) in values.chunks_exact(16).zip(levels.chunks_exact_mut(16)).enumerate() {
         scales[group] = symmetric(values, 32, weights(group), levels);
     }
-    let extreme = extreme(&scales);
-    if extreme.abs() < NOTHING {
-        block.fill(0);
-        return;
-    }
-    let inverse = -128.0 / extreme;
-    let super_scale = write_f16(block, SCALE, 1.0 / inverse);
-    for (stored, scale) in block[SCALES..SCALE].iter_mut().zip(scales) {
-        *stored = nearest(inverse * scale).min(127) as u8;
-    }
-    for (stored, (values, levels)) in block[SCALES..SCALE].iter().zip(values.chunks_exact(16).zip(levels.chunks_exact_mut(16))) {
-        let scale = super_scale * f32::from(stored.cast_signed());
+    let Some(scales) = write_scales(&scales, block) else { return };
+    for (scale, (values, levels)) in scales.into_iter().zip(values.chunks_exact(16).zip(levels.chunks_exact_mut(16))) {
         if scale != 0.0 {
             for (level, value) in levels.iter_mut().zip(values) {
                 *level = (nearest(value / scale).clamp(-32, 31) + 32) as u8;
             }
         }
     }
+    pack(&levels, block);
+}
+
+#[inline(always)]
+fn encode_many<L: Lanes>(lanes: L, values: &[[f32; SUPER]], weights: Weights<'_>, out: &mut [[u8; 210]]) {
+    let found = search(lanes, values, weights, 32);
+    let (scales, _) = found.scales.as_chunks::<16>();
+    for (index, (values, block)) in values.iter().zip(out).enumerate() {
+        if let Some(scales) = write_scales(&scales[index], block) {
+            pack(&found.assign(lanes, index, values, scales, 32), block);
+        }
+    }
+}
+
+/// Stores the scales as 128ths of the extreme one, and returns them as they are stored; or stores a block of nothing.
+fn write_scales(scales: &[f32; 16], block: &mut [u8; 210]) -> Option<[f32; 16]> {
+    let extreme = extreme(scales);
+    if extreme.abs() < NOTHING {
+        block.fill(0);
+        return None;
+    }
+    let inverse = -128.0 / extreme;
+    let super_scale = write_f16(block, SCALE, 1.0 / inverse);
+    for (stored, scale) in block[SCALES..SCALE].iter_mut().zip(scales) {
+        *stored = nearest(inverse * scale).min(127) as u8;
+    }
+    Some(core::array::from_fn(|group| super_scale * f32::from(block[SCALES + group].cast_signed())))
+}
+
+#[inline(always)]
+fn pack(levels: &[u8; SUPER], block: &mut [u8; 210]) {
     let (low, high) = block[..SCALES].split_at_mut(HIGH);
-    for (half, levels) in levels.chunks_exact(128).enumerate() {
+    let halves = low.chunks_exact_mut(64).zip(high.chunks_exact_mut(32));
+    for (levels, (low, high)) in levels.chunks_exact(128).zip(halves) {
         for column in 0..32 {
             let level = |row: usize| levels[column + 32 * row];
-            low[64 * half + column] = level(0) & 15 | level(2) << 4;
-            low[64 * half + 32 + column] = level(1) & 15 | level(3) << 4;
-            high[32 * half + column] = (0..4).fold(0, |bits, row| bits | (level(row) >> 4) << (2 * row));
+            low[column] = level(0) & 15 | level(2) << 4;
+            low[32 + column] = level(1) & 15 | level(3) << 4;
+            high[column] = (0..4).fold(0, |bits, row| bits | (level(row) >> 4) << (2 * row));
         }
     }
 }

@@ -1,0 +1,206 @@
+//! Eight lanes with AVX2.
+
+use core::arch::x86_64::{
+    __m256, _CMP_EQ_OQ, _CMP_GT_OQ, _CMP_LT_OQ, _CMP_NEQ_UQ, _mm_packus_epi16, _mm_packus_epi32, _mm_storel_epi64, _mm256_add_ps, _mm256_and_ps,
+    _mm256_and_si256, _mm256_andnot_ps, _mm256_blendv_ps, _mm256_castps_si256, _mm256_castsi256_ps, _mm256_castsi256_si128, _mm256_cmp_ps, _mm256_cvtepi32_ps,
+    _mm256_cvttps_epi32, _mm256_div_ps, _mm256_extracti128_si256, _mm256_loadu_ps, _mm256_max_epi32, _mm256_max_ps, _mm256_min_epi32, _mm256_min_ps,
+    _mm256_movemask_ps, _mm256_mul_ps, _mm256_or_ps, _mm256_permute2f128_ps, _mm256_set1_epi32, _mm256_set1_ps, _mm256_shuffle_ps, _mm256_sqrt_ps,
+    _mm256_storeu_ps, _mm256_sub_epi32, _mm256_sub_ps, _mm256_unpackhi_ps, _mm256_unpacklo_ps, _mm256_xor_ps,
+};
+use core::ops::{Add, Div, Mul, Neg, Sub};
+
+use crate::lanes::{Floats, Lanes, MAGIC, MOST, Mask, Work};
+
+/// Exists only where [`Avx2::detect`] found the instructions. Vectors come from it alone, so that where there is a vector, there are the instructions.
+#[derive(Clone, Copy)]
+pub(crate) struct Avx2(());
+
+#[derive(Clone, Copy)]
+pub(crate) struct F8(__m256);
+
+#[derive(Clone, Copy)]
+pub(crate) struct M8(__m256);
+
+impl Avx2 {
+    pub(crate) fn detect() -> Option<Self> {
+        (is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi2") && is_x86_feature_detected!("f16c")).then_some(Self(()))
+    }
+
+    /// Does some work in a function that is compiled for these instructions.
+    pub(crate) fn run<W: Work>(self, work: W) {
+        #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt,f16c")]
+        fn inside<W: Work>(lanes: Avx2, work: W) {
+            work.run(lanes);
+        }
+        // SAFETY: `self` exists, so the features are there.
+        unsafe { inside(self, work) }
+    }
+}
+
+/// Operations that are one instruction each.
+macro_rules! instructions {
+    ($($name:ident($($argument:ident),*) -> $result:ident: $value:expr;)*) => {$(
+        #[inline(always)]
+        fn $name(self $(, $argument: Self)*) -> $result {
+            // SAFETY: `self` came from an `Avx2`.
+            $result(unsafe { $value(self.0 $(, $argument.0)*) })
+        }
+    )*};
+}
+
+impl Lanes for Avx2 {
+    type F = F8;
+
+    #[inline(always)]
+    fn splat(self, value: f32) -> F8 {
+        // SAFETY: `self` exists, so the instructions do.
+        F8(unsafe { _mm256_set1_ps(value) })
+    }
+
+    #[inline(always)]
+    fn load(self, values: &[f32]) -> F8 {
+        let values: &[f32] = &values[..8];
+        // SAFETY: eight values are there; `self` exists, so the instructions do.
+        F8(unsafe { _mm256_loadu_ps(values.as_ptr()) })
+    }
+
+    #[inline(always)]
+    fn transpose8(self, rows: [&[f32]; 8], out: &mut [[f32; MOST]; 8], place: usize) {
+        let [a, b, c, d, e, f, g, h] = rows;
+        let (a, b, c, d) = (self.load(a).0, self.load(b).0, self.load(c).0, self.load(d).0);
+        let (e, f, g, h) = (self.load(e).0, self.load(f).0, self.load(g).0, self.load(h).0);
+        // SAFETY: `self` exists, so the instructions do.
+        let columns = unsafe {
+            let low = (_mm256_unpacklo_ps(a, b), _mm256_unpacklo_ps(c, d), _mm256_unpacklo_ps(e, f), _mm256_unpacklo_ps(g, h));
+            let high = (_mm256_unpackhi_ps(a, b), _mm256_unpackhi_ps(c, d), _mm256_unpackhi_ps(e, f), _mm256_unpackhi_ps(g, h));
+            let columns_0 = (_mm256_shuffle_ps::<0x44>(low.0, low.1), _mm256_shuffle_ps::<0x44>(low.2, low.3));
+            let columns_1 = (_mm256_shuffle_ps::<0xee>(low.0, low.1), _mm256_shuffle_ps::<0xee>(low.2, low.3));
+            let columns_2 = (_mm256_shuffle_ps::<0x44>(high.0, high.1), _mm256_shuffle_ps::<0x44>(high.2, high.3));
+            let columns_3 = (_mm256_shuffle_ps::<0xee>(high.0, high.1), _mm256_shuffle_ps::<0xee>(high.2, high.3));
+            [
+                _mm256_permute2f128_ps::<0x20>(columns_0.0, columns_0.1),
+                _mm256_permute2f128_ps::<0x20>(columns_1.0, columns_1.1),
+                _mm256_permute2f128_ps::<0x20>(columns_2.0, columns_2.1),
+                _mm256_permute2f128_ps::<0x20>(columns_3.0, columns_3.1),
+                _mm256_permute2f128_ps::<0x31>(columns_0.0, columns_0.1),
+                _mm256_permute2f128_ps::<0x31>(columns_1.0, columns_1.1),
+                _mm256_permute2f128_ps::<0x31>(columns_2.0, columns_2.1),
+                _mm256_permute2f128_ps::<0x31>(columns_3.0, columns_3.1),
+            ]
+        };
+        for (out, column) in out.iter_mut().zip(columns) {
+            F8(column).store(&mut out[place..]);
+        }
+    }
+}
+
+impl Floats for F8 {
+    const WIDTH: usize = 8;
+
+    type Mask = M8;
+
+    instructions! {
+        sqrt() -> F8: _mm256_sqrt_ps;
+        lesser(other) -> F8: _mm256_min_ps;
+        greater(other) -> F8: _mm256_max_ps;
+        lt(other) -> M8: _mm256_cmp_ps::<_CMP_LT_OQ>;
+        gt(other) -> M8: _mm256_cmp_ps::<_CMP_GT_OQ>;
+        eq(other) -> M8: _mm256_cmp_ps::<_CMP_EQ_OQ>;
+        ne(other) -> M8: _mm256_cmp_ps::<_CMP_NEQ_UQ>;
+    }
+
+    #[inline(always)]
+    fn store(self, out: &mut [f32]) {
+        let out = &mut out[..8];
+        // SAFETY: there is room for eight; `self` came from an `Avx2`.
+        unsafe { _mm256_storeu_ps(out.as_mut_ptr(), self.0) }
+    }
+
+    #[inline(always)]
+    fn store_bytes(self, out: &mut [u8]) {
+        let out = &mut out[..8];
+        // SAFETY: there is room for eight bytes; `self` came from an `Avx2`.
+        unsafe {
+            let whole = _mm256_cvttps_epi32(self.0);
+            let words = _mm_packus_epi32(_mm256_castsi256_si128(whole), _mm256_extracti128_si256::<1>(whole));
+            _mm_storel_epi64(out.as_mut_ptr().cast(), _mm_packus_epi16(words, words));
+        }
+    }
+
+    #[inline(always)]
+    fn abs(self) -> Self {
+        // SAFETY: `self` came from an `Avx2`.
+        Self(unsafe { _mm256_andnot_ps(_mm256_set1_ps(-0.0), self.0) })
+    }
+
+    #[inline(always)]
+    fn or(self, mask: M8, other: Self) -> Self {
+        // SAFETY: `self` came from an `Avx2`.
+        Self(unsafe { _mm256_blendv_ps(other.0, self.0, mask.0) })
+    }
+
+    #[inline(always)]
+    fn nearest(self, low: i32, high: i32) -> Self {
+        // SAFETY: `self` came from an `Avx2`.
+        unsafe {
+            let bits = _mm256_castps_si256(_mm256_add_ps(self.0, _mm256_set1_ps(MAGIC)));
+            let whole = _mm256_sub_epi32(_mm256_and_si256(bits, _mm256_set1_epi32(0x007f_ffff)), _mm256_set1_epi32(0x0040_0000));
+            Self(_mm256_cvtepi32_ps(_mm256_min_epi32(_mm256_max_epi32(whole, _mm256_set1_epi32(low)), _mm256_set1_epi32(high))))
+        }
+    }
+}
+
+impl Mask for M8 {
+    instructions! {
+        and(other) -> M8: _mm256_and_ps;
+        or(other) -> M8: _mm256_or_ps;
+    }
+
+    #[inline(always)]
+    fn not(self) -> Self {
+        // SAFETY: `self` came from comparing vectors of an `Avx2`.
+        unsafe { Self(_mm256_xor_ps(self.0, _mm256_castsi256_ps(_mm256_set1_epi32(-1)))) }
+    }
+
+    #[inline(always)]
+    fn any(self) -> bool {
+        // SAFETY: `self` came from comparing vectors of an `Avx2`.
+        unsafe { _mm256_movemask_ps(self.0) != 0 }
+    }
+
+    #[inline(always)]
+    fn all(self) -> bool {
+        // SAFETY: `self` came from comparing vectors of an `Avx2`.
+        unsafe { _mm256_movemask_ps(self.0) == 0xff }
+    }
+}
+
+/// The four operations.
+macro_rules! operators {
+    ($($operator:ident $method:ident $instruction:ident;)*) => {$(
+        impl $operator for F8 {
+            type Output = Self;
+
+            instructions! {
+                $method(other) -> F8: $instruction;
+            }
+        }
+    )*};
+}
+
+operators! {
+    Add add _mm256_add_ps;
+    Sub sub _mm256_sub_ps;
+    Mul mul _mm256_mul_ps;
+    Div div _mm256_div_ps;
+}
+
+impl Neg for F8 {
+    type Output = Self;
+
+    #[inline(always)]
+    fn neg(self) -> Self {
+        // SAFETY: `self` came from an `Avx2`.
+        Self(unsafe { _mm256_xor_ps(_mm256_set1_ps(-0.0), self.0) })
+    }
+}

@@ -1,0 +1,179 @@
+//! Sixteen lanes with AVX-512.
+
+use core::arch::x86_64::{
+    __m512, __mmask16, _CMP_EQ_OQ, _CMP_GT_OQ, _CMP_LT_OQ, _CMP_NEQ_UQ, _mm_storeu_si128, _mm512_abs_ps, _mm512_add_ps, _mm512_and_si512, _mm512_castps_si512,
+    _mm512_castsi512_ps, _mm512_cmp_ps_mask, _mm512_cvtepi32_epi8, _mm512_cvtepi32_ps, _mm512_cvttps_epi32, _mm512_div_ps, _mm512_loadu_ps,
+    _mm512_mask_blend_ps, _mm512_max_epi32, _mm512_max_ps, _mm512_min_epi32, _mm512_min_ps, _mm512_mul_ps, _mm512_set1_epi32, _mm512_set1_ps, _mm512_sqrt_ps,
+    _mm512_storeu_ps, _mm512_sub_epi32, _mm512_sub_ps, _mm512_xor_si512,
+};
+use core::ops::{Add, Div, Mul, Neg, Sub};
+
+use super::avx2::Avx2;
+use crate::lanes::{Floats, Lanes, MAGIC, MOST, Mask, Work};
+
+/// Exists only where [`Avx512::detect`] found the instructions. Vectors come from it alone, so that where there is a vector, there are the instructions.
+#[derive(Clone, Copy)]
+pub(crate) struct Avx512(Avx2);
+
+#[derive(Clone, Copy)]
+pub(crate) struct F16(__m512);
+
+#[derive(Clone, Copy)]
+pub(crate) struct M16(__mmask16);
+
+impl Avx512 {
+    pub(crate) fn detect() -> Option<Self> {
+        let there = is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx512vl");
+        there.then(Avx2::detect).flatten().map(Self)
+    }
+
+    /// Does some work in a function that is compiled for these instructions.
+    pub(crate) fn run<W: Work>(self, work: W) {
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,bmi1,bmi2,lzcnt,popcnt,f16c")]
+        fn inside<W: Work>(lanes: Avx512, work: W) {
+            work.run(lanes);
+        }
+        // SAFETY: `self` exists, so the features are there.
+        unsafe { inside(self, work) }
+    }
+}
+
+/// Operations that are one instruction each.
+macro_rules! instructions {
+    ($($name:ident($($argument:ident),*) -> $result:ident: $value:expr;)*) => {$(
+        #[inline(always)]
+        fn $name(self $(, $argument: Self)*) -> $result {
+            // SAFETY: `self` came from an `Avx512`.
+            $result(unsafe { $value(self.0 $(, $argument.0)*) })
+        }
+    )*};
+}
+
+impl Lanes for Avx512 {
+    type F = F16;
+
+    #[inline(always)]
+    fn splat(self, value: f32) -> F16 {
+        // SAFETY: `self` exists, so the instructions do.
+        F16(unsafe { _mm512_set1_ps(value) })
+    }
+
+    #[inline(always)]
+    fn load(self, values: &[f32]) -> F16 {
+        let values: &[f32] = &values[..16];
+        // SAFETY: sixteen values are there; `self` exists, so the instructions do.
+        F16(unsafe { _mm512_loadu_ps(values.as_ptr()) })
+    }
+
+    #[inline(always)]
+    fn transpose8(self, rows: [&[f32]; 8], out: &mut [[f32; MOST]; 8], place: usize) {
+        self.0.transpose8(rows, out, place);
+    }
+}
+
+impl Floats for F16 {
+    const WIDTH: usize = 16;
+
+    type Mask = M16;
+
+    instructions! {
+        sqrt() -> F16: _mm512_sqrt_ps;
+        abs() -> F16: _mm512_abs_ps;
+        lesser(other) -> F16: _mm512_min_ps;
+        greater(other) -> F16: _mm512_max_ps;
+        lt(other) -> M16: _mm512_cmp_ps_mask::<_CMP_LT_OQ>;
+        gt(other) -> M16: _mm512_cmp_ps_mask::<_CMP_GT_OQ>;
+        eq(other) -> M16: _mm512_cmp_ps_mask::<_CMP_EQ_OQ>;
+        ne(other) -> M16: _mm512_cmp_ps_mask::<_CMP_NEQ_UQ>;
+    }
+
+    #[inline(always)]
+    fn store(self, out: &mut [f32]) {
+        let out = &mut out[..16];
+        // SAFETY: there is room for sixteen; `self` came from an `Avx512`.
+        unsafe { _mm512_storeu_ps(out.as_mut_ptr(), self.0) }
+    }
+
+    #[inline(always)]
+    fn store_bytes(self, out: &mut [u8]) {
+        let out = &mut out[..16];
+        // SAFETY: there is room for sixteen bytes; `self` came from an `Avx512`.
+        unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), _mm512_cvtepi32_epi8(_mm512_cvttps_epi32(self.0))) }
+    }
+
+    #[inline(always)]
+    fn or(self, mask: M16, other: Self) -> Self {
+        // SAFETY: `self` came from an `Avx512`.
+        Self(unsafe { _mm512_mask_blend_ps(mask.0, other.0, self.0) })
+    }
+
+    #[inline(always)]
+    fn nearest(self, low: i32, high: i32) -> Self {
+        // SAFETY: `self` came from an `Avx512`.
+        unsafe {
+            let bits = _mm512_castps_si512(_mm512_add_ps(self.0, _mm512_set1_ps(MAGIC)));
+            let whole = _mm512_sub_epi32(_mm512_and_si512(bits, _mm512_set1_epi32(0x007f_ffff)), _mm512_set1_epi32(0x0040_0000));
+            Self(_mm512_cvtepi32_ps(_mm512_min_epi32(_mm512_max_epi32(whole, _mm512_set1_epi32(low)), _mm512_set1_epi32(high))))
+        }
+    }
+}
+
+impl Mask for M16 {
+    #[inline(always)]
+    fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    #[inline(always)]
+    fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    #[inline(always)]
+    fn not(self) -> Self {
+        Self(!self.0)
+    }
+
+    #[inline(always)]
+    fn any(self) -> bool {
+        self.0 != 0
+    }
+
+    #[inline(always)]
+    fn all(self) -> bool {
+        self.0 == u16::MAX
+    }
+}
+
+/// The four operations.
+macro_rules! operators {
+    ($($operator:ident $method:ident $instruction:ident;)*) => {$(
+        impl $operator for F16 {
+            type Output = Self;
+
+            instructions! {
+                $method(other) -> F16: $instruction;
+            }
+        }
+    )*};
+}
+
+operators! {
+    Add add _mm512_add_ps;
+    Sub sub _mm512_sub_ps;
+    Mul mul _mm512_mul_ps;
+    Div div _mm512_div_ps;
+}
+
+impl Neg for F16 {
+    type Output = Self;
+
+    #[inline(always)]
+    fn neg(self) -> Self {
+        // SAFETY: `self` came from an `Avx512`.
+        Self(unsafe { _mm512_castsi512_ps(_mm512_xor_si512(_mm512_castps_si512(_mm512_set1_ps(-0.0)), _mm512_castps_si512(self.0))) })
+    }
+}

@@ -1,0 +1,156 @@
+//! Two vectors as one: while the one waits for its sum, the other adds.
+
+use core::ops::{Add, Div, Mul, Neg, Sub};
+
+use crate::lanes::{Floats, Lanes, MOST, Mask};
+
+/// Twice the lanes of another instance.
+#[derive(Clone, Copy)]
+pub(crate) struct Pair<L>(pub(crate) L);
+
+#[derive(Clone, Copy)]
+pub(crate) struct Two<T>(T, T);
+
+impl<L: Lanes> Lanes for Pair<L> {
+    type F = Two<L::F>;
+
+    #[inline(always)]
+    fn splat(self, value: f32) -> Self::F {
+        Two(self.0.splat(value), self.0.splat(value))
+    }
+
+    #[inline(always)]
+    fn load(self, values: &[f32]) -> Self::F {
+        Two(self.0.load(values), self.0.load(&values[L::WIDTH..]))
+    }
+
+    #[inline(always)]
+    fn transpose8(self, rows: [&[f32]; 8], out: &mut [[f32; MOST]; 8], place: usize) {
+        self.0.transpose8(rows, out, place);
+    }
+}
+
+impl<F: Floats> Floats for Two<F> {
+    const WIDTH: usize = 2 * F::WIDTH;
+
+    type Mask = Two<F::Mask>;
+
+    #[inline(always)]
+    fn store(self, out: &mut [f32]) {
+        self.0.store(out);
+        self.1.store(&mut out[F::WIDTH..]);
+    }
+
+    #[inline(always)]
+    fn store_bytes(self, out: &mut [u8]) {
+        self.0.store_bytes(out);
+        self.1.store_bytes(&mut out[F::WIDTH..]);
+    }
+
+    #[inline(always)]
+    fn sqrt(self) -> Self {
+        Self(self.0.sqrt(), self.1.sqrt())
+    }
+
+    #[inline(always)]
+    fn abs(self) -> Self {
+        Self(self.0.abs(), self.1.abs())
+    }
+
+    #[inline(always)]
+    fn lesser(self, other: Self) -> Self {
+        Self(self.0.lesser(other.0), self.1.lesser(other.1))
+    }
+
+    #[inline(always)]
+    fn greater(self, other: Self) -> Self {
+        Self(self.0.greater(other.0), self.1.greater(other.1))
+    }
+
+    #[inline(always)]
+    fn lt(self, other: Self) -> Self::Mask {
+        Two(self.0.lt(other.0), self.1.lt(other.1))
+    }
+
+    #[inline(always)]
+    fn gt(self, other: Self) -> Self::Mask {
+        Two(self.0.gt(other.0), self.1.gt(other.1))
+    }
+
+    #[inline(always)]
+    fn eq(self, other: Self) -> Self::Mask {
+        Two(self.0.eq(other.0), self.1.eq(other.1))
+    }
+
+    #[inline(always)]
+    fn ne(self, other: Self) -> Self::Mask {
+        Two(self.0.ne(other.0), self.1.ne(other.1))
+    }
+
+    #[inline(always)]
+    fn or(self, mask: Self::Mask, other: Self) -> Self {
+        Self(self.0.or(mask.0, other.0), self.1.or(mask.1, other.1))
+    }
+
+    #[inline(always)]
+    fn nearest(self, low: i32, high: i32) -> Self {
+        Self(self.0.nearest(low, high), self.1.nearest(low, high))
+    }
+}
+
+impl<M: Mask> Mask for Two<M> {
+    #[inline(always)]
+    fn and(self, other: Self) -> Self {
+        Self(self.0.and(other.0), self.1.and(other.1))
+    }
+
+    #[inline(always)]
+    fn or(self, other: Self) -> Self {
+        Self(self.0.or(other.0), self.1.or(other.1))
+    }
+
+    #[inline(always)]
+    fn not(self) -> Self {
+        Self(self.0.not(), self.1.not())
+    }
+
+    #[inline(always)]
+    fn any(self) -> bool {
+        self.0.any() | self.1.any()
+    }
+
+    #[inline(always)]
+    fn all(self) -> bool {
+        self.0.all() & self.1.all()
+    }
+}
+
+/// The four operations, half by half.
+macro_rules! operators {
+    ($($operator:ident $method:ident;)*) => {$(
+        impl<F: $operator<Output = F>> $operator for Two<F> {
+            type Output = Self;
+
+            #[inline(always)]
+            fn $method(self, other: Self) -> Self {
+                Self(self.0.$method(other.0), self.1.$method(other.1))
+            }
+        }
+    )*};
+}
+
+operators! {
+    Add add;
+    Sub sub;
+    Mul mul;
+    Div div;
+}
+
+impl<F: Neg<Output = F>> Neg for Two<F> {
+    type Output = Self;
+
+    #[inline(always)]
+    fn neg(self) -> Self {
+        Self(-self.0, -self.1)
+    }
+}

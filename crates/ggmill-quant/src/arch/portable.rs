@@ -1,0 +1,175 @@
+//! Lanes as arrays: what every other instance has to do, in a form that every machine compiles.
+
+use core::ops::{Add, Div, Mul, Neg, Sub};
+
+use crate::lanes::{Floats, Lanes, MOST, Mask};
+use crate::numeric;
+
+const WIDTH: usize = 8;
+
+#[derive(Clone, Copy)]
+pub(crate) struct Portable;
+
+#[derive(Clone, Copy)]
+pub(crate) struct Array([f32; WIDTH]);
+
+#[derive(Clone, Copy)]
+pub(crate) struct Truths([bool; WIDTH]);
+
+impl Array {
+    #[inline(always)]
+    fn both(self, other: Self, f: impl Fn(f32, f32) -> f32) -> Self {
+        Self(core::array::from_fn(|i| f(self.0[i], other.0[i])))
+    }
+
+    #[inline(always)]
+    fn compare(self, other: Self, f: impl Fn(&f32, &f32) -> bool) -> Truths {
+        Truths(core::array::from_fn(|i| f(&self.0[i], &other.0[i])))
+    }
+}
+
+impl Lanes for Portable {
+    type F = Array;
+
+    #[inline(always)]
+    fn splat(self, value: f32) -> Array {
+        Array([value; WIDTH])
+    }
+
+    #[inline(always)]
+    fn load(self, values: &[f32]) -> Array {
+        Array(core::array::from_fn(|i| values[i]))
+    }
+
+    #[inline(always)]
+    fn transpose8(self, rows: [&[f32]; 8], out: &mut [[f32; MOST]; 8], place: usize) {
+        for (i, out) in out.iter_mut().enumerate() {
+            for (out, row) in out[place..].iter_mut().zip(rows) {
+                *out = row[i];
+            }
+        }
+    }
+}
+
+impl Floats for Array {
+    const WIDTH: usize = WIDTH;
+
+    type Mask = Truths;
+
+    #[inline(always)]
+    fn store(self, out: &mut [f32]) {
+        out[..WIDTH].copy_from_slice(&self.0);
+    }
+
+    #[inline(always)]
+    fn store_bytes(self, out: &mut [u8]) {
+        out[..WIDTH].copy_from_slice(&self.0.map(|value| value as u8));
+    }
+
+    #[inline(always)]
+    fn sqrt(self) -> Self {
+        Self(self.0.map(f32::sqrt))
+    }
+
+    #[inline(always)]
+    fn abs(self) -> Self {
+        Self(self.0.map(f32::abs))
+    }
+
+    #[inline(always)]
+    fn lesser(self, other: Self) -> Self {
+        self.both(other, |a, b| if a < b { a } else { b })
+    }
+
+    #[inline(always)]
+    fn greater(self, other: Self) -> Self {
+        self.both(other, |a, b| if a > b { a } else { b })
+    }
+
+    #[inline(always)]
+    fn lt(self, other: Self) -> Truths {
+        self.compare(other, f32::lt)
+    }
+
+    #[inline(always)]
+    fn gt(self, other: Self) -> Truths {
+        self.compare(other, f32::gt)
+    }
+
+    #[inline(always)]
+    fn eq(self, other: Self) -> Truths {
+        self.compare(other, f32::eq)
+    }
+
+    #[inline(always)]
+    fn ne(self, other: Self) -> Truths {
+        self.compare(other, f32::ne)
+    }
+
+    #[inline(always)]
+    fn or(self, mask: Truths, other: Self) -> Self {
+        Self(core::array::from_fn(|i| if mask.0[i] { self.0[i] } else { other.0[i] }))
+    }
+
+    #[inline(always)]
+    fn nearest(self, low: i32, high: i32) -> Self {
+        Self(self.0.map(|value| numeric::nearest(value).clamp(low, high) as f32))
+    }
+}
+
+impl Mask for Truths {
+    #[inline(always)]
+    fn and(self, other: Self) -> Self {
+        Self(core::array::from_fn(|i| self.0[i] & other.0[i]))
+    }
+
+    #[inline(always)]
+    fn or(self, other: Self) -> Self {
+        Self(core::array::from_fn(|i| self.0[i] | other.0[i]))
+    }
+
+    #[inline(always)]
+    fn not(self) -> Self {
+        Self(self.0.map(|truth| !truth))
+    }
+
+    #[inline(always)]
+    fn any(self) -> bool {
+        self.0.contains(&true)
+    }
+
+    #[inline(always)]
+    fn all(self) -> bool {
+        !self.0.contains(&false)
+    }
+}
+
+/// The four operations, and the sign.
+macro_rules! operators {
+    ($($operator:ident $method:ident $operation:tt;)*) => {$(
+        impl $operator for Array {
+            type Output = Self;
+
+            #[inline(always)]
+            fn $method(self, other: Self) -> Self {
+                self.both(other, |a, b| a $operation b)
+            }
+        }
+    )*};
+}
+
+operators! {
+    Add add +;
+    Sub sub -;
+    Mul mul *;
+    Div div /;
+}
+
+impl Neg for Array {
+    type Output = Self;
+
+    #[inline(always)]
+    fn neg(self) -> Self {
+        Self(self.0.map(|value| -value))
+    }
+}

@@ -1,0 +1,102 @@
+//! Several groups at once, one to a lane.
+//!
+//! A search for a scale is one long chain of additions: each waits for the one before, and no two may change places, or the bits change. But groups know nothing of
+//! each other. With group after group in the lanes of a vector, every lane does what the scalar code does, in its order, and a processor that can add eight pairs of
+//! numbers at a time works on eight groups. The scalar code stays the definition; what is here equals it bit for bit, or declines.
+//!
+//! Vectors are worked on in loops and not in closures: a closure is compiled for the instructions of every machine, and may be called instead of inlined.
+//!
+//! The algorithms are written once, over [`Lanes`]; an instruction set is an instance of that trait (in [`arch`](crate::arch)).
+
+#![allow(clippy::inline_always, reason = "vector operations are worth something only inside a function compiled for their instruction set")]
+
+mod search;
+mod sums;
+mod tile;
+
+use core::ops::{Add, Div, Mul, Neg, Sub};
+
+pub(crate) use search::{AffineLanes, affine, positive, symmetric, symmetric_by_moves};
+pub(crate) use sums::{importance, sums_of_squares};
+pub(crate) use tile::{Room, columns, spread_out};
+
+/// The most lanes an instance has.
+pub(crate) const MOST: usize = 32;
+
+/// 1.5 · 2²³: a float this large has no room for fractions, so that adding it rounds to the nearest integer, half to even.
+pub(crate) const MAGIC: f32 = 12_582_912.0;
+
+/// An instruction set, as a value that exists only where the instructions do. It makes vectors; what is done with them is done by themselves.
+pub(crate) trait Lanes: Copy {
+    /// How many lanes a vector has: 8, 16 or 32.
+    const WIDTH: usize = Self::F::WIDTH;
+
+    /// A vector of `f32`.
+    type F: Floats;
+
+    /// The same value in every lane.
+    fn splat(self, value: f32) -> Self::F;
+
+    /// The first values of a slice. There are at least [`WIDTH`](Self::WIDTH).
+    fn load(self, values: &[f32]) -> Self::F;
+
+    /// Value `i` of row `r` becomes value `place + r` of row `i`. The rows are eight long, and there is room for eight from the place on.
+    fn transpose8(self, rows: [&[f32]; 8], out: &mut [[f32; MOST]; 8], place: usize);
+}
+
+/// Vectors of `f32`. Every operation does in each lane what the scalar operation does, NaN, infinities and the sign of zero included.
+pub(crate) trait Floats: Copy + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Div<Output = Self> + Neg<Output = Self> {
+    const WIDTH: usize;
+
+    /// A truth for each lane.
+    type Mask: Mask;
+
+    /// Into the first places of a slice, which has at least as many.
+    fn store(self, out: &mut [f32]);
+
+    /// Whole numbers from 0 to 255 into the first places of a slice, which has at least as many.
+    fn store_bytes(self, out: &mut [u8]);
+
+    fn sqrt(self) -> Self;
+
+    fn abs(self) -> Self;
+
+    /// `if self < other { self } else { other }`
+    fn lesser(self, other: Self) -> Self;
+
+    /// `if self > other { self } else { other }`
+    fn greater(self, other: Self) -> Self;
+
+    fn lt(self, other: Self) -> Self::Mask;
+
+    fn gt(self, other: Self) -> Self::Mask;
+
+    fn eq(self, other: Self) -> Self::Mask;
+
+    /// Not equal, or not a number.
+    fn ne(self, other: Self) -> Self::Mask;
+
+    /// This where the mask holds, the other elsewhere.
+    fn or(self, mask: Self::Mask, other: Self) -> Self;
+
+    /// [`nearest`](crate::numeric::nearest), whatever the value, then limited, then as a float again.
+    fn nearest(self, low: i32, high: i32) -> Self;
+}
+
+/// A truth for each lane.
+pub(crate) trait Mask: Copy {
+    fn and(self, other: Self) -> Self;
+
+    fn or(self, other: Self) -> Self;
+
+    fn not(self) -> Self;
+
+    fn any(self) -> bool;
+
+    fn all(self) -> bool;
+}
+
+/// Something to do with whichever instruction set there is.
+pub(crate) trait Work {
+    fn run<L: Lanes>(self, lanes: L);
+}

@@ -1,0 +1,126 @@
+//! Every instruction set this machine has gives, bit for bit, what the scalar code gives.
+
+use ggmill_core::GgmlType;
+use ggmill_quant::{Isa, codec_with};
+use proptest::prelude::*;
+
+use crate::inputs::{PATTERNS, WEIGHTS, random_bytes, values, weights};
+
+fn others() -> impl Iterator<Item = Isa> {
+    Isa::available().filter(|&isa| isa != Isa::SCALAR)
+}
+
+/// Types that are quantized, with the elements and bytes of their blocks.
+fn types() -> Vec<(GgmlType, usize, usize)> {
+    let all = GgmlType::all().filter(|&ggml_type| codec_with(ggml_type, Isa::SCALAR).is_ok());
+    all.map(|ggml_type| (ggml_type, ggml_type.layout().unwrap()))
+        .map(|(ggml_type, layout)| (ggml_type, layout.elements as usize, layout.bytes as usize))
+        .collect()
+}
+
+/// Quantizes with every instruction set, and tells the first difference.
+fn agree(ggml_type: GgmlType, values: &[f32], row_len: usize, weights: Option<&[f32]>) -> Result<(), String> {
+    let layout = ggml_type.layout().unwrap();
+    let length = values.len() / layout.elements as usize * layout.bytes as usize;
+    let scalar = codec_with(ggml_type, Isa::SCALAR).unwrap();
+    if scalar.needs_weights() && weights.is_none() || scalar.quantize(&[], 0, Some(&[]), &mut []).is_err() {
+        return Ok(());
+    }
+    let mut expected = vec![0xa5; length];
+    scalar.quantize(values, row_len, weights, &mut expected).unwrap();
+    for isa in others() {
+        let mut found = vec![0x5a; length];
+        codec_with(ggml_type, isa).unwrap().quantize(values, row_len, weights, &mut found).unwrap();
+        if found != expected {
+            let place = found.iter().zip(&expected).position(|(a, b)| a != b).unwrap();
+            let (block, byte) = (place / layout.bytes as usize, place % layout.bytes as usize);
+            return Err(format!("{ggml_type} {isa}: block {block}, byte {byte}: {:#04x}, scalar {:#04x}", found[place], expected[place]));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn quantizing_every_pattern() {
+    let mut differences = Vec::new();
+    for (ggml_type, elements, _) in types() {
+        // More blocks than lanes, and not a multiple; fewer than lanes. The slow types have no lanes of their own.
+        let slow = ggml_type.name().is_some_and(|name| name.starts_with("IQ1") || name.starts_with("IQ2") || name.starts_with("IQ3"));
+        let shapes: &[(usize, usize)] = if slow { &[(1, 256)] } else { &[(1, 256), (3, 768), (1, 256 * 37)] };
+        for pattern in PATTERNS {
+            for kind in WEIGHTS {
+                for &(rows, row_len) in shapes {
+                    let row_len = row_len.next_multiple_of(elements);
+                    let values: Vec<f32> = (0..rows).flat_map(|row| values(pattern, row as u64 + 77, row_len)).collect();
+                    if let Err(difference) = agree(ggml_type, &values, row_len, weights(kind, 5, row_len).as_deref()) {
+                        differences.push(format!("{pattern} {kind} {rows}x{row_len}: {difference}"));
+                    }
+                }
+            }
+        }
+    }
+    assert!(differences.is_empty(), "{} differ\n{}", differences.len(), differences.join("\n"));
+}
+
+#[test]
+fn dequantizing_any_bytes() {
+    for (ggml_type, elements, bytes) in types() {
+        for blocks in [1, 5, 67] {
+            let input = random_bytes(9, blocks * bytes);
+            let values = |isa| {
+                let mut out = vec![0.0; blocks * elements];
+                codec_with(ggml_type, isa).unwrap().dequantize(&input, &mut out).unwrap();
+                // Which NaN it is may differ: no two machines agree on the sign.
+                out.into_iter().map(|value: f32| if value.is_nan() { 0x7fc0_0000 } else { value.to_bits() }).collect::<Vec<u32>>()
+            };
+            let expected = values(Isa::SCALAR);
+            for isa in others() {
+                assert!(values(isa) == expected, "{ggml_type} {isa}");
+            }
+        }
+    }
+}
+
+/// Rows in which every 32 values follow a pattern of their own, so that lanes differ in all they can.
+fn mixtures() -> impl Strategy<Value = Vec<f32>> {
+    let part = (0..PATTERNS.len(), any::<u64>());
+    prop::collection::vec(part, 8..=8 * 9).prop_map(|parts| {
+        let mut all: Vec<f32> = parts.iter().flat_map(|&(pattern, seed)| values(PATTERNS[pattern], seed, 32)).collect();
+        all.truncate(all.len() / 256 * 256);
+        all
+    })
+}
+
+/// Finite numbers of any bits, near each other or not.
+fn anything() -> impl Strategy<Value = Vec<f32>> {
+    let number = prop_oneof![
+        prop::num::f32::NORMAL | prop::num::f32::SUBNORMAL | prop::num::f32::ZERO,
+        -1.0_f32..1.0,
+        (-8_i32..8).prop_map(|number| number as f32 * 0.25),
+    ];
+    prop::collection::vec(number, 512)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn lanes_are_independent(values in mixtures(), kind in 0..WEIGHTS.len(), seed in any::<u64>()) {
+        check(&values, weights(WEIGHTS[kind], seed, values.len()).as_deref())?;
+    }
+
+    #[test]
+    fn any_numbers_do(values in anything(), kind in 0..WEIGHTS.len(), seed in any::<u64>()) {
+        check(&values, weights(WEIGHTS[kind], seed, values.len()).as_deref())?;
+    }
+}
+
+fn check(values: &[f32], weights: Option<&[f32]>) -> Result<(), TestCaseError> {
+    for (ggml_type, ..) in types() {
+        let slow = ggml_type.name().is_some_and(|name| name.starts_with("IQ1") || name.starts_with("IQ2") || name.starts_with("IQ3"));
+        if !slow {
+            agree(ggml_type, values, values.len(), weights).map_err(TestCaseError::fail)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,17 @@
+//! The speed and the bytes of the codecs, side by side with the reference's.
+
+use crate::process::{Done, cargo, run as run_command, target};
+
+use super::environment;
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// What `xtask/peers/quant.py` takes: --type, --work, --isa, --all-isas, --rounds
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    rest: Vec<String>,
+}
+
+pub(super) fn run(args: &Args) -> Done {
+    run_command(&mut cargo(&["build", "--quiet", "--release", "--package=ggmill-bench", "--bin=quant_worker"]))?;
+    run_command(environment::script("quant.py")?.arg(target()?.join("release/quant_worker")).args(&args.rest))
+}
