@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 use clap::{Arg, ArgAction, ArgMatches, FromArgMatches};
 use ggmill_convert::{Edit, EditPlan, Edited, Editor, Given, KeyChange, Way};
 use ggmill_core::{MetadataBuf, RawStr, ShardName, Split, Value};
-use ggmill_io::{FileSink, GgufFile, InPlace, Overwrite, Recovery, pending_journal, same_file};
+use ggmill_io::{GgufFile, InPlace, Recovery, pending_journal, same_file};
 use serde_json::json;
 
 use crate::console::Console;
+use crate::making::{refuse_interrupted, shown, start};
 use crate::outcome::{Failure, Status};
 use crate::progress::Bar;
 
@@ -161,7 +162,13 @@ fn set_from(file: &str) -> Result<Vec<Edit>, Failure> {
     let text = read(path)?;
     let failed = |why: &dyn std::fmt::Display| Failure::new(format_args!("{}: {why}", shown(path)));
     let document: serde_json::Value = if path.extension().is_some_and(|extension| extension == "toml") {
-        toml::from_str(&text).map_err(|error| failed(&error.message()))?
+        // A date is no type of this format, and no text either.
+        let table: toml::Table = toml::from_str(&text).map_err(|error| failed(&error.message()))?;
+        let value = serde_json::to_value(table).map_err(|error| failed(&error))?;
+        if value.to_string().contains("\"$__toml_private_datetime\"") {
+            return Err(failed(&"has a date or a time, expected text in quotes"));
+        }
+        value
     } else {
         serde_json::from_str(&text).map_err(|error| failed(&error))?
     };
@@ -219,7 +226,7 @@ fn recovered(found: Recovery) -> &'static str {
 /// Edits the file itself.
 fn in_place(args: &Args, edits: &[Edit], console: Console) -> Result<Status, Failure> {
     if args.dry_run {
-        refuse_interrupted(&args.file)?;
+        refuse_interrupted([args.file.as_path()])?;
     }
     let (mut editor, found) = Editor::open(&args.file).map_err(refused)?;
     if found != Recovery::Nothing {
@@ -247,7 +254,7 @@ fn in_place(args: &Args, edits: &[Edit], console: Console) -> Result<Status, Fai
 
 /// Writes an edited copy.
 fn copy(args: &Args, output: &Path, edits: &[Edit], console: Console) -> Result<Status, Failure> {
-    refuse_interrupted(&args.file)?;
+    refuse_interrupted([args.file.as_path()])?;
     if same_file(&args.file, output).map_err(Failure::new)? {
         let hint = Some("without -o the file itself is edited".to_owned());
         return Err(Failure::new(format_args!("{}: is the file to be edited", shown(output))).with_hint(hint));
@@ -259,8 +266,7 @@ fn copy(args: &Args, output: &Path, edits: &[Edit], console: Console) -> Result<
     let new_len = editor.planned_len(&plan).map_err(refused)?;
     let before = MetadataBuf::copy_of(&editor.file().metadata()).map_err(Failure::new)?;
     if !args.dry_run {
-        let overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
-        let sink = FileSink::create(output, overwrite).map_err(|error| refused_by_io(&error))?;
+        let sink = start(output, args.force, new_len)?;
         let mut bar = Bar::new(console);
         let sink = editor.write(&plan, sink, &mut |progress| {
             bar.update(progress.written, progress.total, progress.tensor);
@@ -269,12 +275,6 @@ fn copy(args: &Args, output: &Path, edits: &[Edit], console: Console) -> Result<
         sink.map_err(refused)?.commit().map_err(|error| refused_by_io(&error))?;
     }
     Report { file: &args.file, output, done: !args.dry_run, way: plan.way(), plan: &plan, new_len, before: &before, edited: &edited }.write(args.json, console)
-}
-
-fn refuse_interrupted(file: &Path) -> Result<(), Failure> {
-    let Some(journal) = pending_journal(file) else { return Ok(()) };
-    let hint = Some(format!("`ggmill edit --recover {}` finishes or undoes it", shown(file)));
-    Err(Failure::new(format_args!("{}: an edit was interrupted: {} is beside it", shown(file), shown(&journal))).with_hint(hint))
 }
 
 /// The metadata of a set are those of its first shard.
@@ -302,7 +302,6 @@ fn refused_by_io(error: &ggmill_io::Error) -> Failure {
     let path = error.path();
     let is_link = || std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
     let hint = match error.kind() {
-        ggmill_io::ErrorKind::Exists => Some("--force replaces it".to_owned()),
         ggmill_io::ErrorKind::NotEditable if is_link() => Some("edit that file, if nothing else relies on it; -o writes a copy".to_owned()),
         ggmill_io::ErrorKind::NotEditable => Some("-o writes an edited copy".to_owned()),
         ggmill_io::ErrorKind::Journal if error.io_error().is_some() => Some(format!("`ggmill edit --recover {}` goes on once the cause is gone", shown(path))),
@@ -456,8 +455,4 @@ pub(crate) fn warn_of_journal(file: &Path, console: Console) {
     if pending_journal(file).is_some() {
         console.warn(format_args!("an edit of this file was interrupted; `ggmill edit --recover {}` finishes or undoes it", shown(file)));
     }
-}
-
-fn shown(path: &Path) -> RawStr<'_> {
-    RawStr::new(path.as_os_str().as_encoded_bytes())
 }

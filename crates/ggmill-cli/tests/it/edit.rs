@@ -108,6 +108,7 @@ fn what_is_refused_changes_nothing() {
         .with("other.gguf", tiny())
         .with("latin.txt", b"caf\xe9")
         .with("broken.json", "{")
+        .with("date.toml", "[general]\nday = 2024-01-01\n")
         .with("a-00001-of-00002.gguf", shard(0, 2))
         .with("a-00002-of-00002.gguf", shard(1, 2))
         .with("page.gguf", "<!DOCTYPE html>");
@@ -119,6 +120,7 @@ fn what_is_refused_changes_nothing() {
         (&["tiny.gguf", "--set", "x=@missing.txt"], "missing.txt: cannot open: no such file"),
         (&["tiny.gguf", "--set", "x=@latin.txt"], "latin.txt: not UTF-8 from byte 3"),
         (&["tiny.gguf", "--set-from", "broken.json"], "broken.json: "),
+        (&["tiny.gguf", "--set-from", "date.toml"], "date.toml: has a date or a time"),
         (&["tiny.gguf", "--unset", "nope"], "error: no key fits \"nope\""),
         (&["tiny.gguf", "--rename", "x"], "--rename x: expected OLD=NEW"),
         (&["tiny.gguf", "--special-token", "bos=<s>"], "the file has no vocabulary"),
@@ -198,7 +200,7 @@ fn an_interrupted_edit_is_told_and_finished() {
     let told = ggmill(folder.path(), &["inspect", "tiny.gguf"]);
     assert!(told.stderr.contains("an edit of this file was interrupted; `ggmill edit --recover tiny.gguf` finishes or undoes it"), "{}", told.stderr);
     let dry = edit(&folder, &["tiny.gguf", "--set", "x=1", "--dry-run"]);
-    assert!(dry.code == 2 && dry.stderr.contains("an edit was interrupted"), "{}", dry.stderr);
+    assert!(dry.code == 2 && dry.stderr.contains("an edit of it was interrupted"), "{}", dry.stderr);
     let copy = edit(&folder, &["tiny.gguf", "--set", "x=1", "-o", "copy.gguf"]);
     assert_eq!((copy.code, names(&folder).len()), (2, 2));
     assert_eq!(edit(&folder, &["tiny.gguf", "--recover"]).stdout, "tiny.gguf: the interrupted edit is finished\n");

@@ -2,6 +2,7 @@
 //!
 //! `GGMILL_KILLS` sets how many kills there are; by default enough to hit every step now and then.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Stdio};
@@ -108,4 +109,37 @@ fn convert() {
         assert!(found.as_deref() == before || found.as_ref() == Some(&new), "half a file");
     }
     println!("{hit} conversions killed while running");
+}
+
+/// Splitting and merging: each output is whole or not there, and the inputs are what they were.
+#[test]
+fn split_and_merge() {
+    let folder = Folder::new();
+    fs::copy(real("mobilenetv3_3class_v3_fp16.gguf"), folder.path().join("model.gguf")).unwrap();
+    let content = || -> BTreeMap<String, Vec<u8>> {
+        let entries = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap());
+        let whole = entries.map(|entry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap()));
+        whole.filter(|(name, _)| !name.starts_with(".ggmill-")).collect()
+    };
+    let mut hit = 0;
+    for args in [&["split", "model.gguf", "shard", "--max-tensors", "100"][..], &["merge", "shard-00001-of-00003.gguf", "whole.gguf"]] {
+        let before = content();
+        let span = time(folder.path(), args).mul_f64(1.1);
+        let after = content();
+        assert!(after.len() > before.len());
+        for number in 0..kills() / 5 {
+            for name in after.keys().filter(|name| !before.contains_key(*name)) {
+                let _ = fs::remove_file(folder.path().join(name));
+            }
+            hit += u32::from(kill(folder.path(), args, moment(number, span)));
+            let found = content();
+            assert!(before.keys().all(|name| found.contains_key(name)), "an input is gone");
+            assert!(found.iter().all(|(name, bytes)| after.get(name) == Some(bytes)), "half a file");
+        }
+        fs::read_dir(folder.path()).unwrap().for_each(|entry| drop(fs::remove_file(entry.unwrap().path())));
+        for (name, bytes) in &after {
+            fs::write(folder.path().join(name), bytes).unwrap();
+        }
+    }
+    println!("{hit} splits and merges killed while running");
 }

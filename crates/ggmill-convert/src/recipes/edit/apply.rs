@@ -139,7 +139,7 @@ fn unset(metadata: &mut MetadataBuf, pattern: &str, compact: &mut bool) -> Resul
     let glob = glob::Pattern::new(pattern).map_err(|error| refused(format!("pattern {:?}, character {}: {}", RawStr::from(pattern), error.pos, error.msg)))?;
     let fits = |key: RawStr<'_>| key.to_str().map_or_else(|_| glob.matches(&key.to_string()), |key| glob.matches(key));
     let found: Vec<Vec<u8>> = metadata.iter().filter(|(key, _)| fits(*key)).map(|(key, _)| key.as_bytes().to_vec()).collect();
-    let filler = pattern == FILLER_KEY;
+    let filler = pattern.starts_with("ggmill.") && glob.matches(FILLER_KEY);
     *compact |= filler;
     if found.is_empty() && !filler {
         return Err(refused(format!("no key fits {:?}", RawStr::from(pattern))));

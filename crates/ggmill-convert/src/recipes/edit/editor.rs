@@ -8,7 +8,7 @@ use ggmill_io::{Applied, FileSink, GgufFile, InPlace, Overwrite, Recovery};
 
 use super::Edit;
 use super::apply::{Edited, edit_metadata};
-use super::layout::{EditPlan, Ground, Way, is_rewritable};
+use super::layout::{EditPlan, Ground, Way};
 use crate::checkpoint::GgufCheckpoint;
 use crate::error::{Error, ErrorKind, Result};
 use crate::recipe::Recipe;
@@ -126,14 +126,11 @@ impl Editor {
         }
     }
 
-    /// A rewrite goes through the pipeline, which opens whole sets and knows one byte order.
+    /// A rewrite goes through the pipeline, which opens whole sets.
     fn check_rewritable(&self) -> Result<()> {
         let split = Split::of(&self.file.metadata()).ok().flatten();
         if split.is_some_and(|split| split.is_part()) {
             return Err(Error::new(ErrorKind::Unsupported, "one shard of a set cannot be laid out anew; merge the set first"));
-        }
-        if !is_rewritable(&self.file) {
-            return Err(Error::new(ErrorKind::Unsupported, "big-endian files cannot be laid out anew"));
         }
         Ok(())
     }

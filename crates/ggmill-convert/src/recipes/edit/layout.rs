@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use ggmill_core::{Alignment, Builder, Decoder, Endian, Limits, MetadataBuf, Sink as _, keys};
+use ggmill_core::{Alignment, Builder, Decoder, Limits, MetadataBuf, Sink as _, keys};
 use ggmill_io::{FileSink, GgufFile, HeaderChange, RangeSink as _};
 
 use super::apply::Edited;
@@ -318,9 +318,4 @@ fn least_common_multiple(a: u64, b: u64) -> Option<u64> {
         (divisor, rest) = (rest, divisor % rest);
     }
     a.checked_div(divisor)?.checked_mul(b).filter(|unit| *unit <= LARGEST_UNIT)
-}
-
-/// Whether the pipeline can rewrite the file: it knows little-endian only.
-pub(super) fn is_rewritable(file: &GgufFile) -> bool {
-    file.index().endian() == Endian::Little
 }
