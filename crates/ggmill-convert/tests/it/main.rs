@@ -4,7 +4,10 @@
 
 mod checkpoints;
 mod edit;
+mod hash;
 mod memory;
+mod quantize;
+mod reshape;
 mod rewrite;
 mod stories;
 mod support;
