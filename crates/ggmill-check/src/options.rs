@@ -1,0 +1,108 @@
+//! Which rules apply.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::{Authority, Group, Rule};
+
+/// Whose demands a file is held to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Profile {
+    /// Everybody's.
+    #[default]
+    All,
+    /// Those of the specification.
+    Spec,
+    /// Those of llama.cpp.
+    Ggml,
+}
+
+/// Some rules: by code, by the beginning of a code, or by the name of a group.
+///
+/// ```
+/// use ggmill_check::{Selector, rules};
+/// let tensors: Selector = "tensors".parse()?;
+/// assert!(rules().filter(|rule| tensors.selects(rule)).all(|rule| rule.code.starts_with("GG13")));
+/// assert!("GG99".parse::<Selector>().is_err());
+/// # Ok::<(), ggmill_check::SelectorError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selector(String);
+
+impl Selector {
+    /// Whether the rule is one of them.
+    pub fn selects(&self, rule: &Rule) -> bool {
+        self.0 == "all" || rule.code.starts_with(&self.0) || rule.group.name() == self.0
+    }
+}
+
+impl FromStr for Selector {
+    type Err = SelectorError;
+
+    /// Fails when it selects nothing.
+    fn from_str(text: &str) -> Result<Self, SelectorError> {
+        let text = text.trim();
+        let name = text.to_ascii_lowercase();
+        let selector = if name == "all" || Group::ALL.iter().any(|group| group.name() == name) { Self(name) } else { Self(text.to_ascii_uppercase()) };
+        let some = selector.0.starts_with("GG") || !selector.0.is_ascii() || selector.0.chars().all(char::is_lowercase);
+        if some && !selector.0.is_empty() && crate::rules().any(|rule| selector.selects(rule)) { Ok(selector) } else { Err(SelectorError(())) }
+    }
+}
+
+/// No rule is selected by that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SelectorError(());
+
+impl fmt::Display for SelectorError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("expected a code such as GG1301, its beginning such as GG13, or a group: ")?;
+        for (number, group) in Group::ALL.iter().enumerate() {
+            write!(f, "{}{}", if number == 0 { "" } else { ", " }, group.name())?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for SelectorError {}
+
+/// How a file is checked.
+///
+/// ```
+/// use ggmill_check::{Options, Profile};
+/// let options = Options { profile: Profile::Ggml, ..Options::default() };
+/// assert_eq!(options.findings_per_rule, 20);
+/// ```
+#[derive(Clone, Debug)]
+#[expect(clippy::exhaustive_structs, reason = "built with `..Options::default()`")]
+pub struct Options {
+    /// Whose demands count.
+    pub profile: Profile,
+    /// Only these rules; all when empty.
+    pub select: Vec<Selector>,
+    /// Not these.
+    pub ignore: Vec<Selector>,
+    /// Findings of one rule that are told; the rest are counted.
+    pub findings_per_rule: usize,
+    /// Whether the tensor data are read too.
+    pub data: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { profile: Profile::All, select: Vec::new(), ignore: Vec::new(), findings_per_rule: 20, data: false }
+    }
+}
+
+impl Options {
+    /// Whether the rule applies.
+    pub fn applies(&self, rule: &Rule) -> bool {
+        let demanded = match self.profile {
+            Profile::All => true,
+            Profile::Spec => matches!(rule.authority, Authority::Both | Authority::Specification),
+            Profile::Ggml => matches!(rule.authority, Authority::Both | Authority::Reference),
+        };
+        let among = |selectors: &[Selector]| selectors.iter().any(|selector| selector.selects(rule));
+        demanded && (self.select.is_empty() || among(&self.select)) && !among(&self.ignore)
+    }
+}

@@ -1,0 +1,28 @@
+//! Reports as text for people and in the formats of other programs.
+
+mod github;
+mod json;
+mod sarif;
+mod text;
+
+pub use github::github;
+pub use json::json;
+pub use sarif::sarif;
+pub use text::{summary, text};
+
+use crate::Report;
+
+/// A file and what was found in it.
+#[derive(Clone, Copy, Debug)]
+#[expect(clippy::exhaustive_structs, reason = "two fields that belong together")]
+pub struct Checked<'a> {
+    /// The path as the user wrote it.
+    pub path: &'a str,
+    /// What was found.
+    pub report: &'a Report,
+}
+
+/// `1 error`, `2 errors`.
+fn counted(number: u64, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+}

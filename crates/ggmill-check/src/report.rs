@@ -1,0 +1,177 @@
+//! What was found.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use ggmill_core::{Pair, RawStr, Subject, Tensor};
+
+use crate::{Options, Rule, Severity};
+
+/// What a finding is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OwnedSubject {
+    /// The file as a whole.
+    File,
+    /// The metadata pair with this key, escaped.
+    Key(String),
+    /// The tensor with this name, escaped.
+    Tensor(String),
+}
+
+impl fmt::Display for OwnedSubject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File => f.write_str("file"),
+            Self::Key(key) => write!(f, "key {key}"),
+            Self::Tensor(name) => write!(f, "tensor {name}"),
+        }
+    }
+}
+
+/// One finding.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Diagnostic {
+    /// The rule that is broken.
+    pub rule: &'static Rule,
+    /// Where in the file, in bytes from its start.
+    pub offset: Option<u64>,
+    /// What it is about.
+    pub subject: OwnedSubject,
+    /// What was found, in one line without control characters.
+    pub message: String,
+    /// What to do about it.
+    pub help: Cow<'static, str>,
+}
+
+impl Diagnostic {
+    /// How bad it is.
+    pub fn severity(&self) -> Severity {
+        self.rule.severity
+    }
+}
+
+/// Everything that was found in one file: at most so many findings of a rule, and how many more there were.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    diagnostics: Vec<Diagnostic>,
+    counts: Vec<(&'static Rule, u64)>,
+}
+
+impl Report {
+    /// The findings, worst first, then in the order of the rules.
+    pub fn diagnostics(&self) -> &[Diagnostic] {
+        &self.diagnostics
+    }
+
+    /// Every broken rule with how often it is broken, those that are not told one by one counted too; in the order of the findings.
+    pub fn counts(&self) -> &[(&'static Rule, u64)] {
+        &self.counts
+    }
+
+    /// How many findings have this severity.
+    pub fn count(&self, severity: Severity) -> u64 {
+        self.counts.iter().filter(|(rule, _)| rule.severity == severity).map(|(_, count)| count).sum()
+    }
+
+    /// Whether any finding is an error.
+    pub fn has_errors(&self) -> bool {
+        self.count(Severity::Error) > 0
+    }
+
+    /// Whether there is nothing to say.
+    pub fn is_clean(&self) -> bool {
+        self.counts.is_empty()
+    }
+}
+
+/// Where a finding lies.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place<'a> {
+    pub(crate) offset: Option<u64>,
+    pub(crate) subject: Option<Subject<'a>>,
+}
+
+impl<'a> Place<'a> {
+    pub(crate) const FILE: Place<'static> = Place { offset: None, subject: None };
+
+    pub(crate) fn at(offset: u64) -> Self {
+        Self { offset: Some(offset), subject: None }
+    }
+
+    pub(crate) fn key(pair: &Pair<'a>) -> Self {
+        Self { offset: Some(pair.offset()), subject: Some(Subject::Key(pair.key())) }
+    }
+
+    pub(crate) fn value(pair: &Pair<'a>) -> Self {
+        Self { offset: Some(pair.value_offset()), subject: Some(Subject::Key(pair.key())) }
+    }
+
+    /// A key that is not there.
+    pub(crate) fn missing(key: &'a str) -> Self {
+        Self { offset: None, subject: Some(Subject::Key(RawStr::from(key))) }
+    }
+
+    pub(crate) fn info(tensor: &Tensor<'a>) -> Self {
+        Self { offset: Some(tensor.info_offset()), subject: Some(Subject::Tensor(tensor.name())) }
+    }
+}
+
+/// Text from the file as a message shows it: escaped, and cut where it is long.
+pub(crate) fn shown(text: RawStr<'_>) -> String {
+    const LONGEST: usize = 120;
+    let bytes = text.as_bytes();
+    match bytes.get(..LONGEST) {
+        Some(start) if bytes.len() > LONGEST => format!("{:?}… ({} bytes)", RawStr::new(start), bytes.len()),
+        _ => format!("{text:?}"),
+    }
+}
+
+/// Gathers findings, most of which a hostile file repeats: what is beyond the cap is counted and not written.
+#[derive(Debug)]
+pub(crate) struct Findings<'a> {
+    options: &'a Options,
+    found: Vec<Diagnostic>,
+    counts: Vec<(&'static Rule, u64)>,
+}
+
+impl<'a> Findings<'a> {
+    pub(crate) fn new(options: &'a Options) -> Self {
+        Self { options, found: Vec::new(), counts: Vec::new() }
+    }
+
+    /// Whether anybody wants to hear of the rule: asked before work that only serves it.
+    pub(crate) fn wants(&self, rule: &'static Rule) -> bool {
+        self.options.applies(rule)
+    }
+
+    pub(crate) fn add(&mut self, rule: &'static Rule, place: Place<'_>, message: impl FnOnce() -> String) {
+        let position = self.counts.iter().position(|(known, _)| known.code == rule.code);
+        let Some(position) = position.or_else(|| {
+            self.options.applies(rule).then(|| {
+                self.counts.push((rule, 0));
+                self.counts.len() - 1
+            })
+        }) else {
+            return;
+        };
+        let Some((_, count)) = self.counts.get_mut(position) else { return };
+        *count += 1;
+        if *count > self.options.findings_per_rule as u64 {
+            return;
+        }
+        let subject = match place.subject {
+            Some(Subject::Key(key)) => OwnedSubject::Key(shown(key)),
+            Some(Subject::Tensor(name)) => OwnedSubject::Tensor(shown(name)),
+            _ => OwnedSubject::File,
+        };
+        self.found.push(Diagnostic { rule, offset: place.offset, subject, message: message(), help: Cow::Borrowed(rule.remedy) });
+    }
+
+    pub(crate) fn into_report(mut self) -> Report {
+        self.found.sort_by_key(|diagnostic| (diagnostic.rule.severity, diagnostic.rule.code));
+        self.counts.sort_by_key(|(rule, _)| (rule.severity, rule.code));
+        Report { diagnostics: self.found, counts: self.counts }
+    }
+}

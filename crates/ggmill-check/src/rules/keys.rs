@@ -1,0 +1,154 @@
+//! The keys of metadata.
+
+use ggmill_core::{Pair, RawStr};
+
+use super::metadata::known_general;
+use crate::report::{Findings, Place, shown};
+use crate::rule::rules;
+use crate::{Input, Options};
+
+rules! { Keys;
+    DUPLICATE = "GG1201" Error Reference {
+        summary: "A key stands twice",
+        clause: "llama.cpp: \"duplicate key\" is refused. The specification does not say which would count.",
+        why: "llama.cpp refuses the file; other readers take the first or the last, so one file is two models.",
+        remedy: "Remove all but one of the pairs.",
+    }
+    EMPTY = "GG1202" Error Both {
+        summary: "A key is empty",
+        clause: "Specification: a key is a \"hierarchical key, where each segment is `lower_snake_case`\"; llama.cpp refuses an empty one.",
+        why: "llama.cpp refuses the file.",
+        remedy: "Remove the pair.",
+    }
+    NOT_ASCII = "GG1203" Warning Specification {
+        summary: "A key is not ASCII",
+        clause: "Specification: a key \"must be a valid ASCII string\".",
+        why: "It may look like another key and be none; programs that follow the specification refuse the file.",
+        remedy: "Rename the key.",
+    }
+    GRAMMAR = "GG1204" Warning Specification {
+        summary: "A key is not lower_snake_case between dots",
+        clause: "Specification: \"each segment is `lower_snake_case` and separated by a `.`\"; \"any keys that do not follow these rules are invalid\".",
+        why: "Programs look for the standard spelling and do not find this one.",
+        remedy: "Rename the key to lower_snake_case segments.",
+    }
+    TOO_LONG = "GG1205" Warning Specification {
+        summary: "A key is longer than 65,535 bytes",
+        clause: "Specification: a key \"must be at most 2^16-1/65535 bytes long\".",
+        why: "Readers that keep its length in 16 bits cut it or refuse the file.",
+        remedy: "Rename or remove the key.",
+    }
+    NUL = "GG1206" Warning Practice {
+        summary: "A key holds NUL",
+        clause: "llama.cpp compares keys as C strings, which end at the first NUL.",
+        why: "To some readers it is another key, even one that stands in the file already.",
+        remedy: "Rename or remove the key.",
+    }
+    MISSPELT = "GG1207" Warning Practice {
+        summary: "A key looks like a misspelt standard key",
+        clause: "The specification lists the standard keys; the namespace `general.` is theirs.",
+        why: "No program finds it under this name.",
+        remedy: "Rename the key to the standard spelling.",
+    }
+    NO_NAMESPACE = "GG1208" Note Specification {
+        summary: "A key has no namespace",
+        clause: "Specification: keys of a community \"should be namespaced with the relevant community name to avoid collisions\".",
+        why: "Two communities can mean different things by it.",
+        remedy: "Put the name of the community and a dot before it.",
+    }
+}
+
+pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
+    for pair in input.metadata().iter() {
+        spelling(input, &pair, out);
+    }
+    duplicates(input, out);
+}
+
+fn duplicates(input: &Input<'_>, out: &mut Findings<'_>) {
+    let mut pairs: Vec<Pair<'_>> = input.metadata().iter().collect();
+    pairs.sort_by(|a, b| a.key().cmp(&b.key()));
+    for same in pairs.chunk_by(|a, b| a.key() == b.key()) {
+        if let [first, second, ..] = same {
+            let at = first.offset();
+            out.add(&DUPLICATE, Place::key(second), || format!("stands {} times, first at offset {at:#x}", same.len()));
+        }
+    }
+}
+
+fn spelling(input: &Input<'_>, pair: &Pair<'_>, out: &mut Findings<'_>) {
+    let key = pair.key();
+    let bytes = key.as_bytes();
+    if bytes.is_empty() {
+        return out.add(&EMPTY, Place::key(pair), || "the key has no bytes".into());
+    }
+    if bytes.len() > 65_535 {
+        out.add(&TOO_LONG, Place::key(pair), || format!("{} bytes", bytes.len()));
+    }
+    if bytes.contains(&0) {
+        out.add(&NUL, Place::key(pair), || "holds NUL".into());
+    }
+    if !bytes.is_ascii() {
+        return out.add(&NOT_ASCII, Place::key(pair), || "has characters beyond ASCII".into());
+    }
+    // The keys of an architecture begin with its name, whatever that is; the name has a rule of its own. Templates are named by their authors.
+    let own = |name: &str| bytes.strip_prefix(name.as_bytes()).and_then(|rest| rest.strip_prefix(b"."));
+    let rest = input.architecture().filter(|name| !name.is_empty()).and_then(own).unwrap_or(bytes);
+    let rest = rest.strip_prefix(b"tokenizer.chat_template.").map_or(rest, |_| b"x");
+    if let Some(segment) = rest.split(|&byte| byte == b'.').find(|segment| !is_lower_snake_case(segment)) {
+        out.add(&GRAMMAR, Place::key(pair), || format!("segment {} is not lower_snake_case", shown(RawStr::new(segment))));
+    } else if !bytes.contains(&b'.') {
+        out.add(&NO_NAMESPACE, Place::key(pair), || "has no dot".into());
+    }
+    if let Some(meant) = key.to_str().ok().and_then(|key| key.strip_prefix("general.")).and_then(misspelt)
+        && input.metadata().get(format!("general.{meant}")).is_none()
+    {
+        out.add(&MISSPELT, Place::key(pair), || format!("is no standard key, general.{meant} is one"));
+    }
+}
+
+fn is_lower_snake_case(segment: &[u8]) -> bool {
+    !segment.is_empty() && segment.iter().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'_')
+}
+
+/// The standard key behind `general.` that this is one or two letters away from.
+fn misspelt(name: &str) -> Option<&'static str> {
+    const LONGEST: usize = 32;
+    if name.len() > LONGEST || known_general().any(|known| known == name) {
+        return None;
+    }
+    let allowed = |known: &str| if known.len() > 5 { 2 } else { 1 };
+    known_general().find(|known| known.len() > 3 && distance(known.as_bytes(), name.as_bytes()) <= allowed(known))
+}
+
+/// Letters to change, add or drop to make one word of the other.
+fn distance(a: &[u8], b: &[u8]) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.iter().enumerate() {
+        let mut diagonal = i;
+        let mut left = i + 1;
+        let mut next = vec![left];
+        for (y, &above) in b.iter().zip(row.iter().skip(1)) {
+            left = (diagonal + usize::from(x != y)).min(above + 1).min(left + 1);
+            diagonal = above;
+            next.push(left);
+        }
+        row = next;
+    }
+    row.last().copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_letter_is_enough_to_be_lost() {
+        assert_eq!(misspelt("licence"), Some("license"));
+        assert_eq!(misspelt("architecure"), Some("architecture"));
+        assert_eq!(misspelt("license"), None);
+        assert_eq!(misspelt("sampling.top_k"), None);
+        assert_eq!(misspelt("url"), None);
+        assert_eq!(distance(b"kitten", b"sitting"), 3);
+    }
+}

@@ -1,0 +1,233 @@
+//! Types and values of metadata.
+
+use ggmill_core::{Array, Pair, RawStr, Value, ValueType, keys};
+
+use crate::report::{Findings, Place, shown};
+use crate::rule::rules;
+use crate::{Input, Options};
+
+rules! { Metadata;
+    NO_ARCHITECTURE = "GG1101" Error Both {
+        summary: "The file names no architecture",
+        clause: "Specification: `general.architecture: string` is required; llama.cpp refuses a model without it.",
+        why: "No program can know how to run the model, nor which other keys to look for.",
+        remedy: "Set general.architecture to the name of the architecture, such as llama.",
+    }
+    RELIED_TYPE = "GG1102" Error Both {
+        summary: "A key that readers rely on has another type",
+        clause: "Specification: each standard key is listed with its type; llama.cpp throws \"key has wrong type\" when it reads it as another.",
+        why: "llama.cpp refuses the model; other readers take a default or refuse too.",
+        remedy: "Set the key again with the type it should have.",
+    }
+    DESCRIPTIVE_TYPE = "GG1103" Warning Specification {
+        summary: "A descriptive key has another type",
+        clause: "Specification: each standard key is listed with its type.",
+        why: "Sites and programs that show it ignore it or fail.",
+        remedy: "Set the key again with the type it should have.",
+    }
+    BOOL_BYTE = "GG1104" Warning Specification {
+        summary: "A bool is neither 0 nor 1",
+        clause: "Specification: \"1-byte value where 0 is false and 1 is true. Anything else is invalid\".",
+        why: "llama.cpp takes it for true; readers that follow the specification refuse the file.",
+        remedy: "Set the key again as true or false.",
+    }
+    NOT_UTF8 = "GG1105" Warning Specification {
+        summary: "A string is not UTF-8",
+        clause: "Specification: a string is \"a UTF-8 non-null-terminated string, with length prepended\".",
+        why: "Readers in languages whose strings are Unicode replace the bytes, or fail.",
+        remedy: "Set the text again as UTF-8.",
+    }
+    NUL = "GG1106" Warning Practice {
+        summary: "A string holds NUL",
+        clause: "Specification: strings are \"non-null-terminated\"; llama.cpp hands them on as C strings, which end at the first NUL.",
+        why: "Different readers see different text: what follows the NUL is hidden from some.",
+        remedy: "Set the text again without the NUL.",
+    }
+    NESTED_ARRAY = "GG1107" Error Reference {
+        summary: "An array of arrays",
+        clause: "llama.cpp: an array's elements must be of a plain type. The specification says \"arrays can be nested\".",
+        why: "llama.cpp refuses the file.",
+        remedy: "Write the value as one flat array, or as several keys.",
+    }
+    ARCHITECTURE_NAME = "GG1108" Note Specification {
+        summary: "The architecture's name has more than letters and digits",
+        clause: "Specification: general.architecture is \"all lowercase ASCII, with only `[a-z0-9]+` characters allowed\".",
+        why: "The reference itself has names such as command-r and nemotron_h, so readers accept them; programs that follow the text do not.",
+        remedy: "Leave a name that llama.cpp knows; choose letters and digits for a new one.",
+    }
+    UNKNOWN_KIND = "GG1109" Note Practice {
+        summary: "general.type is none of the known kinds",
+        clause: "gguf's writers give general.type one of model, adapter, imatrix, mmproj and vocab.",
+        why: "Programs that choose by it do not know what to do with the file.",
+        remedy: "Set general.type to one of the known kinds, or remove it.",
+    }
+    NOT_FINITE = "GG1110" Warning Practice {
+        summary: "A number is infinite or not a number",
+        clause: "No standard key has a meaning for infinity or NaN.",
+        why: "It turns every result that depends on it into NaN.",
+        remedy: "Set the key to a number.",
+    }
+}
+
+/// Keys whose type readers insist on.
+pub(super) const RELIED_ON: &[(&str, ValueType)] = &[
+    (keys::GENERAL_ARCHITECTURE, ValueType::STRING),
+    (keys::GENERAL_FILE_TYPE, ValueType::U32),
+    (keys::GENERAL_QUANTIZATION_VERSION, ValueType::U32),
+    (keys::GENERAL_ALIGNMENT, ValueType::U32),
+    (keys::SPLIT_NO, ValueType::U16),
+    (keys::SPLIT_COUNT, ValueType::U16),
+    (keys::SPLIT_TENSORS_COUNT, ValueType::I32),
+    (keys::TOKENIZER_MODEL, ValueType::STRING),
+    (keys::TOKENIZER_PRE, ValueType::STRING),
+    (keys::TOKENIZER_CHAT_TEMPLATE, ValueType::STRING),
+    ("tokenizer.ggml.token_type_count", ValueType::U32),
+    ("tokenizer.ggml.add_bos_token", ValueType::BOOL),
+    ("tokenizer.ggml.add_eos_token", ValueType::BOOL),
+    ("tokenizer.ggml.add_space_prefix", ValueType::BOOL),
+    ("tokenizer.ggml.remove_extra_whitespaces", ValueType::BOOL),
+];
+
+/// Keys that describe: what stands behind `general.` (and behind `general.source.`, …), all strings unless said otherwise.
+pub(super) const STRINGS: &[&str] = &[
+    "type",
+    "name",
+    "author",
+    "version",
+    "organization",
+    "basename",
+    "finetune",
+    "description",
+    "quantized_by",
+    "size_label",
+    "license",
+    "license.name",
+    "license.link",
+    "url",
+    "doi",
+    "uuid",
+    "repo_url",
+];
+const STRING_ARRAYS: &[&str] = &["tags", "languages", "datasets"];
+const PARENT_STRINGS: &[&str] = &["name", "author", "version", "organization", "description", "url", "doi", "uuid", "repo_url"];
+
+/// Every key of `general.` that is known, but for those of parents.
+pub(super) fn known_general() -> impl Iterator<Item = &'static str> {
+    let counted = ["architecture", "quantization_version", "alignment", "file_type", "base_model.count", "dataset.count"];
+    STRINGS.iter().chain(STRING_ARRAYS).copied().chain(counted)
+}
+
+/// The type a standard key should have, in words.
+pub(super) fn expected_type(key: &str) -> Option<String> {
+    if let Some((_, expected)) = RELIED_ON.iter().find(|(known, _)| *known == key) {
+        return Some(expected.to_string());
+    }
+    let (expected, element) = descriptive(key)?;
+    Some(element.map_or_else(|| expected.to_string(), |element| format!("{expected} of {element}")))
+}
+
+/// The type a descriptive key should have: of the value, or of an array's elements.
+fn descriptive(key: &str) -> Option<(ValueType, Option<ValueType>)> {
+    let name = key.strip_prefix("general.")?;
+    if STRINGS.contains(&name) {
+        return Some((ValueType::STRING, None));
+    }
+    if STRING_ARRAYS.contains(&name) {
+        return Some((ValueType::ARRAY, Some(ValueType::STRING)));
+    }
+    if name == "base_model.count" || name == "dataset.count" {
+        return Some((ValueType::U32, None));
+    }
+    if let Some(name) = name.strip_prefix("source.") {
+        return ["url", "doi", "uuid", "repo_url", "huggingface.repository"].contains(&name).then_some((ValueType::STRING, None));
+    }
+    let parent = name.strip_prefix("base_model.").or_else(|| name.strip_prefix("dataset."))?;
+    let (number, name) = parent.split_once('.')?;
+    (number.bytes().all(|byte| byte.is_ascii_digit()) && PARENT_STRINGS.contains(&name)).then_some((ValueType::STRING, None))
+}
+
+pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
+    if input.is_whole() && input.metadata().get(keys::GENERAL_ARCHITECTURE).is_none() && input.kind() != "imatrix" {
+        out.add(&NO_ARCHITECTURE, Place::missing(keys::GENERAL_ARCHITECTURE), || "there is no such key".into());
+    }
+    for pair in input.metadata().iter() {
+        types(&pair, out);
+        if let Ok(value) = pair.value() {
+            content(&pair, &value, out);
+        }
+    }
+    if let (Some(pair), Some(name)) = (input.metadata().get(keys::GENERAL_ARCHITECTURE), input.architecture())
+        && (name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()))
+    {
+        out.add(&ARCHITECTURE_NAME, Place::value(&pair), || format!("architecture {}", shown(RawStr::from(name))));
+    }
+    if let (Some(pair), Some(kind)) = (input.metadata().get(keys::GENERAL_TYPE), input.text(keys::GENERAL_TYPE))
+        && !["model", "adapter", "imatrix", "mmproj", "vocab", "controlvector", "clip-vision"].contains(&kind)
+    {
+        out.add(&UNKNOWN_KIND, Place::value(&pair), || format!("type {}", shown(RawStr::from(kind))));
+    }
+}
+
+fn types(pair: &Pair<'_>, out: &mut Findings<'_>) {
+    let (Ok(key), found) = (pair.key().to_str(), pair.value_type()) else { return };
+    if let Some(&(_, expected)) = RELIED_ON.iter().find(|(known, _)| *known == key) {
+        // An alignment that is no integer is no alignment, which has a rule of its own.
+        if found != expected && (key != keys::GENERAL_ALIGNMENT || found.is_integer()) {
+            out.add(&RELIED_TYPE, Place::value(pair), || format!("is {found}, expected {expected}"));
+        }
+    } else if let Some((expected, element)) = descriptive(key) {
+        let elements = pair.value().ok().and_then(|value| Some(value.as_array()?.element_type()));
+        if found != expected && !(expected.is_integer() && found.is_integer()) {
+            out.add(&DESCRIPTIVE_TYPE, Place::value(pair), || format!("is {found}, expected {expected}"));
+        } else if let (Some(expected), Some(found)) = (element, elements)
+            && expected != found
+        {
+            out.add(&DESCRIPTIVE_TYPE, Place::value(pair), || format!("is an array of {found}, expected one of {expected}"));
+        }
+    }
+}
+
+fn content(pair: &Pair<'_>, value: &Value<'_>, out: &mut Findings<'_>) {
+    match value {
+        Value::Str(text) => {
+            if let Err(error) = text.to_str() {
+                out.add(&NOT_UTF8, Place::value(pair), || format!("not UTF-8 from byte {} on: {}", error.valid_up_to(), shown(*text)));
+            }
+            if text.as_bytes().contains(&0) {
+                out.add(&NUL, Place::value(pair), || format!("holds NUL: {}", shown(*text)));
+            }
+        }
+        Value::Bool(_) => {
+            if let Some(&byte) = pair.value_bytes().first().filter(|&&byte| byte > 1) {
+                out.add(&BOOL_BYTE, Place::value(pair), || format!("the byte is {byte}"));
+            }
+        }
+        Value::F32(number) if !number.is_finite() => out.add(&NOT_FINITE, Place::value(pair), || format!("is {number}")),
+        Value::F64(number) if !number.is_finite() => out.add(&NOT_FINITE, Place::value(pair), || format!("is {number}")),
+        Value::Array(array) => elements(pair, array, out),
+        _ => {}
+    }
+}
+
+fn elements(pair: &Pair<'_>, array: &Array<'_>, out: &mut Findings<'_>) {
+    match array.element_type() {
+        ValueType::ARRAY => out.add(&NESTED_ARRAY, Place::value(pair), || "is an array of arrays".into()),
+        ValueType::BOOL => {
+            if let Some(at) = array.as_bytes().iter().position(|&byte| byte > 1) {
+                let byte = array.as_bytes().get(at).copied().unwrap_or_default();
+                out.add(&BOOL_BYTE, Place::value(pair), || format!("the byte of element {at} is {byte}"));
+            }
+        }
+        ValueType::STRING => {
+            // One finding for a whole array: the vocabulary of a damaged file would fill the report.
+            let broken = |text: &RawStr<'_>| !text.as_bytes().is_ascii() && text.to_str().is_err();
+            let mut odd = array.strings().into_iter().flatten().flatten().enumerate().filter(|(_, text)| broken(text));
+            if let Some((at, text)) = odd.next() {
+                let more = odd.count();
+                let others = if more > 0 { format!(", and so are {more} more") } else { String::new() };
+                out.add(&NOT_UTF8, Place::value(pair), || format!("element {at} is not UTF-8: {}{others}", shown(text)));
+            }
+        }
+        _ => {}
+    }
+}

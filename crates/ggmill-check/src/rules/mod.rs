@@ -1,0 +1,132 @@
+//! The rules, a file for each group, and the walk through them.
+
+mod architecture;
+mod data;
+mod keys;
+mod kinds;
+mod metadata;
+mod naming;
+mod provenance;
+mod quantization;
+mod shards;
+mod structure;
+mod template;
+mod tensors;
+mod tokenizer;
+
+use std::fmt::Write as _;
+
+use ggmill_core::Error;
+
+use crate::report::{Findings, Place};
+use crate::{Input, Options, Report, Rule};
+
+/// A group's rules and what looks for breaches of them. What reads every string of a long vocabulary is in one place only.
+struct Part {
+    rules: &'static [&'static Rule],
+    check: fn(&Input<'_>, &Options, &mut Findings<'_>),
+}
+
+static PARTS: &[Part] = &[
+    Part { rules: structure::RULES, check: structure::check },
+    Part { rules: metadata::RULES, check: metadata::check },
+    Part { rules: keys::RULES, check: keys::check },
+    Part { rules: tensors::RULES, check: tensors::check },
+    Part { rules: quantization::RULES, check: quantization::check },
+    Part { rules: architecture::RULES, check: architecture::check },
+    Part { rules: kinds::RULES, check: kinds::check },
+    Part { rules: tokenizer::RULES, check: tokenizer::check },
+    Part { rules: template::RULES, check: template::check },
+    Part { rules: naming::RULES, check: naming::check },
+    Part { rules: shards::RULES, check: shards::check },
+    Part { rules: provenance::RULES, check: provenance::check },
+    Part { rules: data::RULES, check: data::check },
+];
+
+/// Every rule, by group and then by code.
+pub fn rules() -> impl Iterator<Item = &'static Rule> {
+    PARTS.iter().flat_map(|part| part.rules.iter().copied())
+}
+
+/// Holds a file to the rules.
+///
+/// Time grows as n log n with the header (and with the tensor data, where those are asked for), memory with the header; findings are capped by rule.
+pub fn check(input: &Input<'_>, options: &Options) -> Report {
+    let mut findings = Findings::new(options);
+    for part in PARTS {
+        if part.rules.iter().any(|rule| options.applies(rule)) {
+            (part.check)(input, options, &mut findings);
+        }
+    }
+    findings.into_report()
+}
+
+/// The page of a standard key, as Markdown.
+pub(crate) fn key_page(key: &str) -> Option<String> {
+    let expected = metadata::expected_type(key)?;
+    let mut page = format!("# {key}\n\nStandard metadata key of type {expected}.\n");
+    for rule in rules().filter(|rule| [rule.clause, rule.remedy, rule.summary].iter().any(|text| text.contains(key))) {
+        // Writing to a String cannot fail.
+        let _ = write!(page, "\n- {}: {}. {}\n", rule.code, rule.summary, rule.clause);
+    }
+    Some(page)
+}
+
+/// The report on bytes that are not GGUF at all.
+pub fn unreadable(error: &Error, options: &Options) -> Report {
+    let mut findings = Findings::new(options);
+    let place = error.offset().map_or(Place::FILE, Place::at);
+    findings.add(structure::not_gguf(), place, || message_of(error));
+    findings.into_report()
+}
+
+/// The message of an error without its place, which a finding has by itself.
+fn message_of(error: &Error) -> String {
+    let text = error.to_string();
+    let place = error.offset().is_some() || error.subject().is_some();
+    // The place ends at the first ": " that no quoted name contains.
+    let mut quoted = false;
+    let mut before = ' ';
+    for (at, c) in text.char_indices().take_while(|_| place) {
+        match c {
+            '"' if before != '\\' => quoted = !quoted,
+            ':' if !quoted => return text.get(at + 2..).unwrap_or_default().to_owned(),
+            _ => {}
+        }
+        before = if before == '\\' { ' ' } else { c };
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_unique_and_ordered_within_their_group() {
+        let codes: Vec<_> = rules().map(|rule| rule.code).collect();
+        let mut sorted = codes.clone();
+        sorted.sort_unstable();
+        sorted.dedup();
+        assert_eq!(sorted.len(), codes.len());
+        for rule in rules() {
+            assert!(rule.code.len() == 6 && rule.code.starts_with(&format!("GG{}", rule.group as u8)), "{}", rule.code);
+        }
+    }
+
+    #[test]
+    fn texts_are_sentences_and_summaries_are_not() {
+        for rule in rules() {
+            assert!(!rule.summary.ends_with('.'), "{}", rule.code);
+            for text in [rule.clause, rule.why, rule.remedy] {
+                assert!(text.ends_with('.') && text.len() > 10, "{}: {text}", rule.code);
+            }
+        }
+    }
+
+    #[test]
+    fn a_message_loses_its_place() {
+        let error = ggmill_core::Gguf::parse(&b"<!DOCTYPE html>........."[..]).unwrap_err();
+        assert_eq!(message_of(&error), r#"begins with "<!DO", expected "GGUF""#);
+    }
+}

@@ -1,0 +1,160 @@
+//! Who made the model, from what, under which licence.
+
+use ggmill_core::{Pair, RawStr, keys};
+
+use crate::report::{Findings, Place, shown};
+use crate::rule::rules;
+use crate::{Input, Options};
+
+rules! { Provenance;
+    LICENSE = "GG2001" Warning Specification {
+        summary: "The licence is no SPDX expression",
+        clause: "Specification: general.license is \"a SPDX license expression\"; \"do not include any other information\".",
+        why: "Nobody can tell by program whether the model may be used.",
+        remedy: "Set an SPDX expression such as apache-2.0; for a licence SPDX does not know, LicenseRef- and a name, with general.license.link.",
+    }
+    LANGUAGE = "GG2002" Note Specification {
+        summary: "A language is no ISO 639 code of two letters",
+        clause: "Specification: general.languages are \"encoded as ISO 639 two letter codes\".",
+        why: "Searches by language do not find the model.",
+        remedy: "Use the two-letter code, such as en.",
+    }
+    URL = "GG2003" Note Specification {
+        summary: "A link is no web address",
+        clause: "Specification: the keys url, repo_url and license.link hold URLs.",
+        why: "Nobody can follow it; one that runs a script should not be followed.",
+        remedy: "Set the address with https:// before it.",
+    }
+    DOI = "GG2004" Note Specification {
+        summary: "A DOI is none",
+        clause: "Specification: the doi keys hold a Digital Object Identifier, which begins with 10. and has a slash.",
+        why: "It leads nowhere.",
+        remedy: "Set the DOI as 10.NNNN/name.",
+    }
+    UUID = "GG2005" Note Specification {
+        summary: "A UUID is none",
+        clause: "Specification: the uuid keys hold a universally unique identifier: 32 hexadecimal digits in groups of 8-4-4-4-12.",
+        why: "Programs that look models up by it fail.",
+        remedy: "Set it again, or remove the key.",
+    }
+    COUNT = "GG2006" Warning Specification {
+        summary: "Parents or datasets are not as many as is said",
+        clause: "Specification: general.base_model.count is the \"number of parent models\", each under its number from 0.",
+        why: "Programs that read as many as the count says miss some, or look for what is not there.",
+        remedy: "Set the count to the number of parents, and number them from 0.",
+    }
+    SIZE_LABEL = "GG2007" Note Practice {
+        summary: "The size label is far from the number of parameters",
+        clause: "Specification: general.size_label is the \"size class of the model, such as number of weights and experts\".",
+        why: "The model is listed under a size it has not.",
+        remedy: "Set general.size_label to the number of parameters, such as 7B or 8x7B.",
+    }
+    JUNK_NAME = "GG2008" Note Practice {
+        summary: "The name looks like a folder or a checksum",
+        clause: "Specification: general.name \"should be a human-readable name that can be used to identify the model\".",
+        why: "Converters take the name of a folder when nobody gives one, and it may tell where the file was made.",
+        remedy: "Set general.name to the name of the model.",
+    }
+}
+
+/// The two-letter codes of ISO 639-1.
+const LANGUAGES: &str = "aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv cy da de dv dz ee el en eo es et eu fa ff fi \
+    fj fo fr fy ga gd gl gn gu gv ha he hi ho hr ht hu hy hz ia id ie ig ii ik io is it iu ja jv ka kg ki kj kk kl km kn ko kr ks ku kv kw ky la lb lg li ln lo \
+    lt lu lv mg mh mi mk ml mn mr ms mt my na nb nd ne ng nl nn no nr nv ny oc oj om or os pa pi pl ps pt qu rm rn ro ru rw sa sc sd se sg sh si sk sl sm sn so \
+    sq sr ss st su sv sw ta te tg th ti tk tl tn to tr ts tt tw ty ug uk ur uz ve vi vo wa wo xh yi yo za zh zu";
+
+pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
+    for pair in input.metadata().iter() {
+        let Some(name) = pair.key().to_str().ok().and_then(|key| key.strip_prefix("general.")) else { continue };
+        let last = name.rsplit('.').next().unwrap_or(name);
+        if let Some(text) = pair.value().ok().and_then(|value| value.as_str()) {
+            described(&pair, name, last, text, out);
+        }
+    }
+    languages(input, out);
+    counts(input, "general.base_model", out);
+    counts(input, "general.dataset", out);
+    size_label(input, out);
+}
+
+fn described(pair: &Pair<'_>, name: &str, last: &str, text: &str, out: &mut Findings<'_>) {
+    let show = || shown(RawStr::from(text));
+    match last {
+        "license" if name == "license" && spdx::Expression::parse_mode(text, spdx::ParseMode::LAX).is_err() => out.add(&LICENSE, Place::value(pair), show),
+        "url" | "repo_url" | "link" if !["https://", "http://"].iter().any(|start| text.starts_with(start)) => out.add(&URL, Place::value(pair), show),
+        "doi" if !is_doi(text) => out.add(&DOI, Place::value(pair), show),
+        "uuid" if !is_uuid(text) => out.add(&UUID, Place::value(pair), show),
+        "name" if name == "name" && is_junk(text) => out.add(&JUNK_NAME, Place::value(pair), show),
+        _ => {}
+    }
+}
+
+fn is_doi(text: &str) -> bool {
+    let bare = ["https://doi.org/", "https://www.doi.org/", "doi:"].iter().find_map(|start| text.strip_prefix(start)).unwrap_or(text);
+    bare.strip_prefix("10.").and_then(|rest| rest.split_once('/')).is_some_and(|(registrant, name)| !registrant.is_empty() && !name.is_empty())
+}
+
+fn is_uuid(text: &str) -> bool {
+    let groups: Vec<&str> = text.split('-').collect();
+    groups.iter().map(|group| group.len()).eq([8, 4, 4, 4, 12]) && text.bytes().all(|byte| byte == b'-' || byte.is_ascii_hexdigit())
+}
+
+fn is_junk(text: &str) -> bool {
+    let hash = text.len() >= 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let path = text.starts_with(['/', '\\', '.']) || text.contains(":\\") || text.contains("/home/") || text.contains("/tmp/");
+    hash || path || ["tmp", "model", "models", "snapshots", "output", "checkpoint"].contains(&text)
+}
+
+fn languages(input: &Input<'_>, out: &mut Findings<'_>) {
+    const KEY: &str = "general.languages";
+    let Some(pair) = input.metadata().get(KEY) else { return };
+    let Some(array) = pair.value().ok().and_then(|value| value.as_array()) else { return };
+    for language in array.strings().into_iter().flatten().flatten() {
+        if !LANGUAGES.split_whitespace().any(|known| language == known) {
+            out.add(&LANGUAGE, Place::value(&pair), || shown(language));
+        }
+    }
+}
+
+/// Holds `<prefix>.count` against the numbers that stand behind the prefix.
+fn counts(input: &Input<'_>, prefix: &str, out: &mut Findings<'_>) {
+    let number = |pair: Pair<'_>| -> Option<u64> {
+        let rest = pair.key().to_str().ok()?.strip_prefix(prefix)?.strip_prefix('.')?;
+        rest.split_once('.')?.0.parse().ok()
+    };
+    let mut numbers: Vec<u64> = input.metadata().iter().filter_map(number).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    let key = format!("{prefix}.count");
+    let count = input.number(&key);
+    let consecutive = numbers.iter().enumerate().all(|(place, &number)| place as u64 == number);
+    if input.is_whole() && (count.unwrap_or(0) != numbers.len() as u64 || !consecutive) {
+        let place = input.metadata().get(&key).map_or(Place::missing(&key), |pair| Place::value(&pair));
+        let said = count.map_or("nothing".to_owned(), |count| count.to_string());
+        out.add(&COUNT, place, || format!("the count says {said}, {} are there{}", numbers.len(), if consecutive { "" } else { ", not numbered from 0" }));
+    }
+}
+
+fn size_label(input: &Input<'_>, out: &mut Findings<'_>) {
+    let (Some(pair), Some(label)) = (input.metadata().get(keys::GENERAL_SIZE_LABEL), input.text(keys::GENERAL_SIZE_LABEL)) else { return };
+    // A shard has only some of the parameters, an adapter those of its own, and experts share what is not theirs.
+    if input.kind() != "model" || input.metadata().get(keys::SPLIT_COUNT).is_some() || !input.is_whole() || label.contains(['x', '-']) {
+        return;
+    }
+    let scale = |letter: char| {
+        Some(match letter.to_ascii_uppercase() {
+            'K' => 1e3,
+            'M' => 1e6,
+            'B' => 1e9,
+            'T' => 1e12,
+            'Q' => 1e15,
+            _ => return None,
+        })
+    };
+    let Some(said) = label.char_indices().last().and_then(|(at, letter)| Some(label.get(..at)?.parse::<f64>().ok()? * scale(letter)?)) else { return };
+    #[expect(clippy::cast_precision_loss, reason = "only the magnitude counts")]
+    let found = input.tensors().iter().map(|tensor| tensor.shape().elements() as f64).sum::<f64>();
+    if !(0.5..=2.0).contains(&(found / said)) {
+        out.add(&SIZE_LABEL, Place::value(&pair), || format!("{}, and there are {found:.0} parameters", shown(RawStr::from(label))));
+    }
+}

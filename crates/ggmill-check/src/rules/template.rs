@@ -1,0 +1,132 @@
+//! Chat templates: parsed, never run.
+
+use ggmill_core::{Pair, RawStr};
+use minijinja::Environment;
+
+use crate::report::{Findings, Place, shown};
+use crate::rule::rules;
+use crate::{Input, Options};
+
+rules! { Template;
+    SYNTAX = "GG1701" Warning Practice {
+        summary: "A chat template does not parse",
+        clause: "Specification: tokenizer.chat_template is \"a Jinja template that specifies the input format expected by the model\".",
+        why: "Programs fall back to a format the model was not trained on, or fail.",
+        remedy: "Set the template again from the model's tokenizer_config.json or chat_template.jinja.",
+    }
+    ESCAPE = "GG1702" Error Practice {
+        summary: "A chat template reaches for the insides of its interpreter",
+        clause: "No chat format needs attributes such as `__class__` or `__globals__`; they lead out of a Jinja sandbox into the program that runs it.",
+        why: "Rendered by a program without a sandbox, it runs whatever its author likes (as CVE-2024-34359).",
+        remedy: "Do not use the file, and report it to whoever offers it.",
+    }
+    HIDDEN = "GG1703" Warning Practice {
+        summary: "A chat template has hidden characters",
+        clause: "Characters that reorder or hide text have no place in a template.",
+        why: "People who read the template see something else than what the model is told.",
+        remedy: "Set the template again without them.",
+    }
+    EMPTY = "GG1704" Warning Practice {
+        summary: "A chat template is empty",
+        clause: "Specification: tokenizer.chat_template is a Jinja template; an empty one formats every chat to nothing.",
+        why: "The model is asked nothing.",
+        remedy: "Set the template, or remove the key.",
+    }
+    TOO_LONG = "GG1705" Note Practice {
+        summary: "A chat template is too long to be examined",
+        clause: "The longest template known has less than 100 KiB; this program examines up to 1 MiB.",
+        why: "What it does is not known.",
+        remedy: "Look at the template before the file is used.",
+    }
+}
+
+/// The longest template that is examined.
+const LONGEST: usize = 1 << 20;
+/// What leads from a value to the interpreter that holds it.
+const ESCAPES: &[&str] = &[
+    "__class__",
+    "__globals__",
+    "__subclasses__",
+    "__mro__",
+    "__base__",
+    "__bases__",
+    "__builtins__",
+    "__import__",
+    "__init__",
+    "__getattribute__",
+    "__dict__",
+    "__code__",
+    "__closure__",
+    "__reduce__",
+    "f_globals",
+    "f_builtins",
+    "gi_frame",
+    "cr_frame",
+    "os.system",
+    "os.popen",
+    "_TemplateReference",
+];
+
+pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
+    for pair in input.metadata().iter() {
+        let key = pair.key();
+        let templates = [b"tokenizer.chat_template".as_slice(), b"tokenizer.chat_templates"];
+        if !templates.contains(&key.as_bytes()) && !key.as_bytes().starts_with(b"tokenizer.chat_template.") {
+            continue;
+        }
+        // `tokenizer.chat_templates` lists names.
+        if let Some(text) = pair.value().ok().and_then(|value| value.as_raw_str()) {
+            template(&pair, text, out);
+        }
+    }
+}
+
+fn template(pair: &Pair<'_>, text: RawStr<'_>, out: &mut Findings<'_>) {
+    // What is no text is told by another rule.
+    let Ok(text) = text.to_str() else { return };
+    if text.trim().is_empty() {
+        return out.add(&EMPTY, Place::value(pair), || format!("{} bytes, all space", text.len()));
+    }
+    if text.len() > LONGEST {
+        return out.add(&TOO_LONG, Place::value(pair), || format!("{} bytes", text.len()));
+    }
+    if let Some(escape) = ESCAPES.iter().find(|escape| text.contains(**escape)) {
+        out.add(&ESCAPE, Place::value(pair), || format!("mentions {escape}"));
+    }
+    // A zero-width joiner or a byte-order mark may be part of a marker the model was trained on.
+    let hidden =
+        |c: &char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{e0000}'..='\u{e007f}') || (c.is_control() && !c.is_whitespace());
+    if let Some(c) = text.chars().find(hidden) {
+        out.add(&HIDDEN, Place::value(pair), || format!("has {}", c.escape_unicode()));
+    }
+    if out.wants(&SYNTAX)
+        && let Err(error) = Environment::empty().template_from_str(&without_generation(text))
+    {
+        out.add(&SYNTAX, Place::value(pair), || {
+            let line = error.line().map(|line| format!("line {line}: ")).unwrap_or_default();
+            format!("{line}{}", shown(RawStr::from(error.detail().unwrap_or("not a template"))))
+        });
+    }
+}
+
+/// The template without the tags that transformers adds to Jinja to mark what the model says: they format nothing.
+fn without_generation(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(start) = rest.find("{%") {
+        let (before, tag) = rest.split_at(start);
+        out.push_str(before);
+        let Some(end) = tag.find("%}") else {
+            rest = tag;
+            break;
+        };
+        let (tag, after) = tag.split_at(end + 2);
+        let name = tag.trim_start_matches(['{', '%', '-', '+']).trim_end_matches(['}', '%', '-', '+']).trim();
+        if !matches!(name, "generation" | "endgeneration") {
+            out.push_str(tag);
+        }
+        rest = after;
+    }
+    out.push_str(rest);
+    out
+}

@@ -1,0 +1,68 @@
+//! More files that break rules: those about what a model is.
+
+use ggmill_core::GgmlType;
+use ggmill_testdata::bytes::Value;
+
+use crate::support::{Model, strings};
+
+pub(crate) fn example(code: &str) -> Option<(&'static str, Vec<u8>)> {
+    let llama = Model::llama;
+    let model = |model: Model| Some(("model.gguf", model.bytes()));
+    let kind = |kind: &str| Model::empty().set("general.architecture", "llama").set("general.type", kind);
+    let template = |text: &str| Model::llama().set("tokenizer.chat_template", text);
+    let split = |number: u16, count: u16, all: i32| {
+        llama().set("split.no", Value::U16(number)).set("split.count", Value::U16(count)).set("split.tensors.count", Value::I32(all))
+    };
+    match code {
+        "GG1501" => model(llama().unset("llama.context_length")),
+        "GG1502" => model(llama().unset("llama.rope.dimension_count")),
+        "GG1503" => model(llama().set("general.architecture", "mobilenet")),
+        "GG1504" => model(llama().set("llama.context_length", Value::U64(16))),
+        "GG1505" => model(llama().set("llama.attention.head_count", Value::U32(3))),
+        "GG1506" => model(llama().set("llama.block_count", Value::U32(2))),
+        "GG1507" => model(llama().set("llama.rope.scaling.type", "sideways")),
+        "GG1508" => model(llama().set("llama.rope.scaling.type", "yarn")),
+        "GG1509" => model(llama().set("llama.rope.scale_linear", Value::F32(2.0))),
+        "GG1510" => model(Model { tensors: Vec::new(), ..llama() }),
+        "GG1520" => model(kind("adapter")),
+        "GG1521" => model(kind("adapter").set("adapter.type", "lora")),
+        "GG1522" => model(kind("adapter").tensor("blk.0.attn_q.weight.lora_a", &[1], GgmlType::F32)),
+        "GG1523" => model(kind("imatrix").tensor("blk.0.attn_q.weight.counts", &[1], GgmlType::F32)),
+        "GG1524" => model(Model::empty().set("general.architecture", "controlvector").tensor("direction.0", &[1], GgmlType::F32)),
+        "GG1525" => model(Model::empty().set("general.architecture", "clip")),
+        "GG1601" => model(llama().unset("tokenizer.ggml.tokens")),
+        "GG1602" => model(llama().set("tokenizer.ggml.scores", Value::Array(6, vec![Value::F32(0.0)]))),
+        "GG1603" => model(llama().set("tokenizer.ggml.token_type", Value::Array(5, vec![Value::I32(1)]))),
+        "GG1604" => model(llama().set("tokenizer.ggml.token_type", Value::Array(5, vec![Value::I32(7); 5]))),
+        "GG1605" => model(llama().set("tokenizer.ggml.bos_token_id", Value::U32(5))),
+        "GG1606" => model(llama().set("tokenizer.ggml.merges", strings(&["ab"]))),
+        "GG1607" => model(llama().set("tokenizer.ggml.merges", strings(&["b a"]))),
+        "GG1608" => model(llama().unset("tokenizer.ggml.pre")),
+        "GG1609" => model(llama().set("tokenizer.ggml.pre", "llama-4711")),
+        "GG1610" => model(llama().set("tokenizer.ggml.separator_token_id", Value::U32(1))),
+        "GG1611" => model(llama().set("tokenizer.ggml.tokens", strings(&["<s>", "a", "b", "ab", "a"]))),
+        "GG1612" => model(llama().set("tokenizer.ggml.model", "morse")),
+        "GG1613" => model(llama().retensor("token_embd.weight", Some((&[8, 6], GgmlType::F32)))),
+        "GG1614" => model(llama().unset("tokenizer.ggml.merges")),
+        "GG1615" => model(llama().set("tokenizer.ggml.prefix_token_id", Value::U32(1))),
+        "GG1701" => model(template("{% for message in %}")),
+        "GG1702" => model(template("{{ ''.__class__ }}")),
+        "GG1703" => model(template("{# \u{202e} #}")),
+        "GG1704" => model(template(" ")),
+        "GG1705" => model(template(&"x".repeat((1 << 20) + 1))),
+        "GG1901" => model(split(2, 2, 12)),
+        "GG1902" => Some(("model-00002-of-00002.gguf", split(0, 2, 24).bytes())),
+        "GG1903" => model(split(0, 2, 11)),
+        "GG1904" => model(split(0, 0, 12)),
+        "GG1905" => Some(("model-00002-of-00002.gguf", llama().bytes())),
+        "GG2001" => model(llama().set("general.license", "free for all")),
+        "GG2002" => model(llama().set("general.languages", strings(&["english"]))),
+        "GG2003" => model(llama().set("general.url", "javascript:alert(1)")),
+        "GG2004" => model(llama().set("general.doi", "11.1/x")),
+        "GG2005" => model(llama().set("general.uuid", "12345678")),
+        "GG2006" => model(llama().set("general.base_model.count", Value::U32(1))),
+        "GG2007" => model(llama().set("general.size_label", "7B")),
+        "GG2008" => model(llama().set("general.name", "/tmp/x")),
+        _ => None,
+    }
+}

@@ -1,0 +1,9 @@
+//! Rules, each with a file that breaks it; files that break none; reports.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test stops where something is missing")]
+
+mod corpus;
+mod examples;
+mod examples_more;
+mod pages;
+mod support;

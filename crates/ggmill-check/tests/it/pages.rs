@@ -1,0 +1,66 @@
+//! The pages under `docs/rules`, and the formats for other programs.
+
+use std::path::PathBuf;
+
+use ggmill_check::render::{Checked, github, json, sarif, text};
+use ggmill_check::{rule_page, rules, rules_index};
+
+use crate::support::{Model, report};
+
+/// Set this to write the pages instead of comparing them.
+const BLESS: &str = "GGMILL_BLESS";
+
+#[test]
+fn the_pages_of_the_rules_are_up_to_date() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/rules");
+    let mut pages: Vec<(String, String)> = rules().map(|rule| (format!("{}.md", rule.code), rule_page(rule))).collect();
+    pages.push(("README.md".into(), rules_index()));
+    if std::env::var_os(BLESS).is_some() {
+        std::fs::create_dir_all(&folder).unwrap();
+        for (name, page) in &pages {
+            std::fs::write(folder.join(name), page).unwrap();
+        }
+    }
+    for (name, page) in &pages {
+        let found = std::fs::read_to_string(folder.join(name)).unwrap_or_default();
+        assert!(found == *page, "docs/rules/{name} is out of date; run this test with {BLESS}=1");
+    }
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), pages.len(), "a page of no rule");
+}
+
+#[test]
+fn sarif_has_what_its_schema_requires() {
+    let found = report(&Model::llama().unset("general.architecture").push("general.name", "x").bytes());
+    let log = sarif(&[Checked { path: "a folder/model.gguf", report: &found }]);
+    assert_eq!(log["version"], "2.1.0");
+    let run = &log["runs"][0];
+    assert_eq!(run["tool"]["driver"]["name"], "ggmill");
+    let described: Vec<_> = run["tool"]["driver"]["rules"].as_array().unwrap().iter().map(|rule| rule["id"].clone()).collect();
+    let results = run["results"].as_array().unwrap();
+    assert!(!results.is_empty());
+    for result in results {
+        assert!(described.contains(&result["ruleId"]) && result["message"]["text"].is_string());
+        assert!(["error", "warning", "note"].contains(&result["level"].as_str().unwrap()));
+        assert_eq!(result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"], "a%20folder/model.gguf");
+    }
+}
+
+#[test]
+fn json_counts_what_it_does_not_tell() {
+    let options = ggmill_check::Options { findings_per_rule: 1, ..Default::default() };
+    let bytes = Model::llama().push("X", "1").push("Y", "2").bytes();
+    let found = crate::support::report_named("model.gguf", &bytes, &options);
+    let file = &json(&[Checked { path: "model.gguf", report: &found }])["files"][0];
+    assert_eq!((file["findings"].as_array().unwrap().len(), &file["untold"][0]["count"]), (1, &1.into()));
+}
+
+#[test]
+fn hostile_text_stays_in_its_line() {
+    let found = report(&Model::llama().set("x.\n::error::\u{1b}[2J", "1").bytes());
+    let checked = Checked { path: "model\n.gguf", report: &found };
+    let mut out = Vec::new();
+    text(&mut out, &checked, false).unwrap();
+    github(&mut out, &checked).unwrap();
+    let out = String::from_utf8(out).unwrap();
+    assert!(!out.contains('\u{1b}') && !out.lines().any(|line| line.starts_with("::error::")), "{out}");
+}
