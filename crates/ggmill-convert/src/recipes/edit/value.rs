@@ -355,7 +355,7 @@ mod tests {
             assert_eq!(shown(&text(given), key_type).as_deref(), Ok(expected), "{given} as {key_type}");
         }
         assert!(shown(&text(r#"["a", "\u00e9"]"#), "[string]").unwrap().contains('é'));
-        assert_eq!(shown(&text("[[1],[]]"), "[[u8]]").unwrap().matches("Array").count(), 2);
+        assert_eq!(shown(&text("[[1],[]]"), "[[u8]]").unwrap().matches("Array(").count(), 2);
     }
 
     #[test]
