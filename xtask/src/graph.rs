@@ -21,7 +21,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("ggmill-cli", LIBRARIES),
     ("ggmill-testdata", &["ggmill-core"]),
     ("ggmill-bench", LIBRARIES),
-    ("xtask", &[]),
+    ("xtask", &["ggmill-testdata"]),
 ];
 
 /// The libraries that are published.

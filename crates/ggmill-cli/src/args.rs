@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::commands::{completions, convert, edit, imatrix, inspect, man, merge, quantize, repack, split};
+use crate::commands::{check, completions, convert, edit, explain, hash, imatrix, inspect, man, merge, quantize, repack, split};
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
 
@@ -42,6 +42,8 @@ impl From<Color> for anstream::ColorChoice {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Inspect(inspect::Args),
+    Check(check::Args),
+    Explain(explain::Args),
     Convert(convert::Args),
     Edit(edit::Args),
     Quantize(Box<quantize::Args>),
@@ -49,6 +51,7 @@ pub(crate) enum Command {
     Split(split::Args),
     Merge(merge::Args),
     Repack(repack::Args),
+    Hash(hash::Args),
     Completions(completions::Args),
     Man(man::Args),
 }
@@ -57,6 +60,8 @@ impl Command {
     pub(crate) fn run(self, console: Console) -> Result<Status, Failure> {
         match self {
             Self::Inspect(args) => inspect::run(&args.into(), console),
+            Self::Check(args) => check::run(&args, console),
+            Self::Explain(args) => explain::run(&args, console),
             Self::Convert(args) => convert::run(args, console),
             Self::Edit(args) => edit::run(&args, console),
             Self::Quantize(args) => quantize::run(*args, console),
@@ -64,6 +69,7 @@ impl Command {
             Self::Split(args) => split::run(&args, console),
             Self::Merge(args) => merge::run(&args, console),
             Self::Repack(args) => repack::run(&args, console),
+            Self::Hash(args) => hash::run(&args, console),
             Self::Completions(args) => completions::run(&args, console),
             Self::Man(args) => man::run(&args, console),
         }

@@ -4,6 +4,7 @@
 mod checkpoint;
 mod error;
 mod general;
+mod hash;
 mod imatrix;
 mod parts;
 mod plan;
@@ -15,6 +16,7 @@ mod untouched;
 
 pub use checkpoint::{Checkpoint, FileRange, GgufCheckpoint, Pretrained, Safetensors, SourceTensor};
 pub use error::{Error, ErrorKind, Result};
+pub use hash::{Claims, Digest, HashKind, Hashes, Manifest, UnknownHash, hash};
 pub use imatrix::{Imatrix, ImatrixEntry, ImatrixForm};
 pub use parts::Parts;
 pub use plan::Plan;

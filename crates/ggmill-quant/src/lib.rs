@@ -22,6 +22,14 @@
 //! sums of its search overflow or vanish, there is an answer here, and it is the same everywhere.
 
 #![allow(
+    clippy::large_enum_variant,
+    clippy::many_single_char_names,
+    clippy::match_same_arms,
+    clippy::similar_names,
+    clippy::struct_field_names,
+    reason = "formulas keep the letters they have in the field, and tables their rows; search state lives on the stack, never in collections"
+)]
+#![allow(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
     clippy::cast_sign_loss,

@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::process::{Done, command, root, run, succeeds, target};
 
 /// The peers, pinned. What they find depends on their version, and every recorded number names it.
-pub(super) const PACKAGES: &[&str] = &["gguf==0.19.0", "llama-cpp-python==0.3.36", "numpy", "safetensors", "jsonschema"];
+pub(super) const PACKAGES: &[&str] = &["gguf==0.19.0", "llama-cpp-python==0.3.36", "numpy", "safetensors", "jsonschema", "xxhash", "blake3"];
 
 /// An interpreter that has them already.
 const PYTHON: &str = "GGMILL_PEERS_PYTHON";
@@ -21,7 +21,7 @@ pub(super) fn python() -> Done<PathBuf> {
     }
     let folder = target()?.join("peers/venv");
     let python = folder.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });
-    if !succeeds(command(&python).args(["-c", "import gguf, llama_cpp, numpy, safetensors, jsonschema"])) {
+    if !succeeds(command(&python).args(["-c", "import gguf, llama_cpp, numpy, safetensors, jsonschema, xxhash, blake3"])) {
         println!("making {} with {} (set {PYTHON} to use another interpreter)", folder.display(), PACKAGES.join(", "));
         run(command("python3").args(["-m", "venv"]).arg(&folder))?;
         run(command(&python).args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(PACKAGES))?;

@@ -3,6 +3,7 @@
 //! The scripts are in `xtask/peers`. Nothing here is needed to build or test ggmill: what the peers say is committed as fixtures.
 
 mod environment;
+mod hash;
 mod open;
 mod quant;
 mod quantize;
@@ -25,6 +26,8 @@ pub(crate) enum Peers {
     },
     /// Compare the converted bundled checkpoint with an independent reading
     Convert,
+    /// Compare `ggmill hash` with hashlib, xxhash and blake3, or write what they find
+    Hash(hash::Args),
     /// Write what gguf finds in real files into crates/ggmill-testdata/expected
     Expect,
     /// Write the golden vectors of the codecs into crates/ggmill-quant/tests/vectors
@@ -42,6 +45,7 @@ impl Peers {
             Self::Quant(args) => quant::run(args),
             Self::Inspect { paths } => inspect(paths),
             Self::Convert => convert(),
+            Self::Hash(args) => hash::execute(args),
             Self::Expect => expect(),
             Self::Vectors => vectors(),
             Self::Quantize(args) => quantize::execute(args),

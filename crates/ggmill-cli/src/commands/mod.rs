@@ -1,8 +1,11 @@
 //! The commands, each with its arguments and what it does with them.
 
+pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod convert;
 pub(crate) mod edit;
+pub(crate) mod explain;
+pub(crate) mod hash;
 pub(crate) mod imatrix;
 pub(crate) mod inspect;
 pub(crate) mod man;

@@ -5,7 +5,9 @@
 mod convert;
 mod edit;
 mod failures;
+mod hash;
 mod inspect;
 mod killed;
 mod program;
+mod reshape;
 mod support;

@@ -5,7 +5,6 @@
 mod checkpoints;
 mod edit;
 mod hash;
-mod memory;
 mod quantize;
 mod reshape;
 mod rewrite;

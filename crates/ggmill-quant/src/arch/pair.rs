@@ -58,6 +58,11 @@ impl<F: Floats> Floats for Two<F> {
     }
 
     #[inline(always)]
+    fn trunc(self) -> Self {
+        Self(self.0.trunc(), self.1.trunc())
+    }
+
+    #[inline(always)]
     fn lesser(self, other: Self) -> Self {
         Self(self.0.lesser(other.0), self.1.lesser(other.1))
     }

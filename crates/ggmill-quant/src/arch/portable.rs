@@ -77,6 +77,11 @@ impl Floats for Array {
     }
 
     #[inline(always)]
+    fn trunc(self) -> Self {
+        Self(self.0.map(f32::trunc))
+    }
+
+    #[inline(always)]
     fn lesser(self, other: Self) -> Self {
         self.both(other, |a, b| if a < b { a } else { b })
     }

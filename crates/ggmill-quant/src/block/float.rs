@@ -13,6 +13,7 @@ pub(crate) struct F64;
 impl Decode<1, 4> for F32 {
     const TYPE: GgmlType = GgmlType::F32;
 
+    #[inline(always)]
     fn decode(block: &[u8; 4], out: &mut [f32; 1]) {
         *out = [f32::from_le_bytes(*block)];
     }
@@ -27,6 +28,7 @@ impl Encode<1, 4> for F32 {
 impl Decode<1, 2> for F16 {
     const TYPE: GgmlType = GgmlType::F16;
 
+    #[inline(always)]
     fn decode(block: &[u8; 2], out: &mut [f32; 1]) {
         *out = [float16::f16_to_f32(u16::from_le_bytes(*block))];
     }
@@ -41,6 +43,7 @@ impl Encode<1, 2> for F16 {
 impl Decode<1, 2> for BF16 {
     const TYPE: GgmlType = GgmlType::BF16;
 
+    #[inline(always)]
     fn decode(block: &[u8; 2], out: &mut [f32; 1]) {
         *out = [float16::bf16_to_f32(u16::from_le_bytes(*block))];
     }
@@ -55,6 +58,7 @@ impl Encode<1, 2> for BF16 {
 impl Decode<1, 8> for F64 {
     const TYPE: GgmlType = GgmlType::F64;
 
+    #[inline(always)]
     fn decode(block: &[u8; 8], out: &mut [f32; 1]) {
         *out = [f64::from_le_bytes(*block) as f32];
     }

@@ -16,6 +16,7 @@ const DOUBLED: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -
 impl Decode<32, 17> for MXFP4 {
     const TYPE: GgmlType = GgmlType::MXFP4;
 
+    #[inline(always)]
     fn decode(&[exponent, ref nibbles @ ..]: &[u8; 17], out: &mut [f32; 32]) {
         decode_group(nibbles, half_power_of_two(exponent), out);
     }
@@ -33,6 +34,7 @@ impl Encode<32, 17> for MXFP4 {
 impl Decode<64, 36> for NVFP4 {
     const TYPE: GgmlType = GgmlType::NVFP4;
 
+    #[inline(always)]
     fn decode(block: &[u8; 36], out: &mut [f32; 64]) {
         let (scales, nibbles) = block.split_at(4);
         for ((&scale, nibbles), out) in scales.iter().zip(nibbles.chunks_exact(8)).zip(out.chunks_exact_mut(16)) {
@@ -52,6 +54,7 @@ impl Encode<64, 36> for NVFP4 {
 }
 
 /// The first half of the group in the low nibbles, the second in the high ones.
+#[inline(always)]
 fn decode_group(nibbles: &[u8], scale: f32, out: &mut [f32]) {
     let (low, high) = out.split_at_mut(nibbles.len());
     for ((byte, low), high) in nibbles.iter().zip(low).zip(high) {
@@ -83,6 +86,7 @@ fn nearest_level(value: f32, scale: f32) -> u8 {
 }
 
 /// Half the value of an E8M0 exponent: 2^(exponent - 128).
+#[inline(always)]
 fn half_power_of_two(exponent: u8) -> f32 {
     f32::from_bits(if exponent < 2 { 0x0020_0000 << exponent } else { u32::from(exponent - 1) << 23 })
 }
@@ -104,6 +108,7 @@ fn floor_log2(x: f32) -> i32 {
 }
 
 /// Half the value of an unsigned E4M3 float. 0x7f, its NaN, counts as 0; the highest bit does not count.
+#[inline(always)]
 fn half_e4m3(bits: u8) -> f32 {
     if bits == 0x7f {
         return 0.0;

@@ -11,6 +11,7 @@ macro_rules! integers {
         impl Decode<1, $bytes> for $name {
             const TYPE: GgmlType = GgmlType::$name;
 
+            #[inline(always)]
             fn decode(block: &[u8; $bytes], out: &mut [f32; 1]) {
                 *out = [<$int>::from_le_bytes(*block) as f32];
             }

@@ -3,7 +3,9 @@
 use ggmill_core::GgmlType;
 
 use super::{Decode, Encode};
+use crate::arch::Pair;
 use crate::float16::{read_f16, write_f16};
+use crate::lanes::{self, Floats, Lanes, MOST, Mask, Room, columns, spread_out, sums_of_squares};
 use crate::numeric::{extreme, inverse_or_zero, nearest, sum_of_squares};
 use crate::search::NOTHING;
 
@@ -23,6 +25,7 @@ const INDICES: usize = 8;
 impl Decode<32, 18> for IQ4_NL {
     const TYPE: GgmlType = GgmlType::IQ4_NL;
 
+    #[inline(always)]
     fn decode(block: &[u8; 18], out: &mut [f32; 32]) {
         decode_group(&block[2..], read_f16(block, 0), out);
     }
@@ -36,6 +39,22 @@ impl Encode<32, 18> for IQ4_NL {
     fn encode_weighted(values: &[f32; 32], weights: &[f32; 32], _: f32, block: &mut [u8; 18]) {
         encode_nl(values, importance(values, weights, spread(values)), block);
     }
+
+    #[inline(always)]
+    fn encode_many<L: Lanes>(lanes: L, values: &[[f32; 32]], out: &mut [[u8; 18]]) {
+        for (values, out) in values.chunks(2 * L::WIDTH).zip(out.chunks_mut(2 * L::WIDTH)) {
+            let scales = search_many(lanes, values, None, Spread::OfBlock, 0);
+            write_many(lanes, values, &scales, out);
+        }
+    }
+
+    #[inline(always)]
+    fn encode_many_weighted<L: Lanes>(lanes: L, values: &[[f32; 32]], weights: &[[f32; 32]], _: f32, out: &mut [[u8; 18]]) {
+        for ((values, weights), out) in values.chunks(2 * L::WIDTH).zip(weights.chunks(2 * L::WIDTH)).zip(out.chunks_mut(2 * L::WIDTH)) {
+            let scales = search_many(lanes, values, Some(weights), Spread::OfBlock, 0);
+            write_many(lanes, values, &scales, out);
+        }
+    }
 }
 
 fn encode_nl(values: &[f32; 32], weights: [f32; 32], block: &mut [u8; 18]) {
@@ -47,6 +66,7 @@ fn encode_nl(values: &[f32; 32], weights: [f32; 32], block: &mut [u8; 18]) {
 impl Decode<256, 136> for IQ4_XS {
     const TYPE: GgmlType = GgmlType::IQ4_XS;
 
+    #[inline(always)]
     fn decode(block: &[u8; 136], out: &mut [f32; 256]) {
         let super_scale = read_f16(block, 0);
         let high = u16::from_le_bytes([block[HIGH_SCALES], block[HIGH_SCALES + 1]]);
@@ -68,6 +88,20 @@ impl Encode<256, 136> for IQ4_XS {
         let (weights, _) = weights.as_chunks();
         encode_xs(values, |index, group| importance(group, &weights[index], spread), block);
     }
+
+    #[inline(always)]
+    fn encode_many<L: Lanes>(lanes: L, values: &[[f32; 256]], out: &mut [[u8; 136]]) {
+        for (values, out) in values.chunks(2 * L::WIDTH).zip(out.chunks_mut(2 * L::WIDTH)) {
+            encode_xs_many(lanes, values, None, out);
+        }
+    }
+
+    #[inline(always)]
+    fn encode_many_weighted<L: Lanes>(lanes: L, values: &[[f32; 256]], weights: &[[f32; 256]], _: f32, out: &mut [[u8; 136]]) {
+        for ((values, weights), out) in values.chunks(2 * L::WIDTH).zip(weights.chunks(2 * L::WIDTH)).zip(out.chunks_mut(2 * L::WIDTH)) {
+            encode_xs_many(lanes, values, Some(weights), out);
+        }
+    }
 }
 
 fn encode_xs(values: &[f32; 256], weights: impl Fn(usize, &[f32; 32]) -> [f32; 32], block: &mut [u8; 136]) {
@@ -76,20 +110,188 @@ fn encode_xs(values: &[f32; 256], weights: impl Fn(usize, &[f32; 32]) -> [f32; 3
     for (index, (scale, group)) in scales.iter_mut().zip(groups).enumerate() {
         *scale = search(group, &weights(index, group));
     }
-    let super_scale = -extreme(&scales) / 32.0;
+    let inverses = write_scales(&scales, block);
+    for ((group, inverse), indices) in groups.iter().zip(inverses).zip(block[INDICES..].chunks_exact_mut(16)) {
+        encode_group(group, inverse, indices);
+    }
+}
+
+/// Stores the scales of a super-block, and returns what the values of each group are multiplied with.
+fn write_scales(scales: &[f32; 8], block: &mut [u8; 136]) -> [f32; 8] {
+    let super_scale = -extreme(scales) / 32.0;
     // The levels below are chosen for the super-scale as it was before it was rounded to half precision.
     write_f16(block, 0, super_scale);
     let inverse = inverse_or_zero(super_scale);
     let mut high = 0;
     block[LOW_SCALES..INDICES].fill(0);
-    for (index, (&scale, group)) in scales.iter().zip(groups).enumerate() {
+    let mut inverses = [0.0; 8];
+    for (index, (&scale, inverse_of_group)) in scales.iter().zip(&mut inverses).enumerate() {
         let level = nearest(inverse * scale).clamp(-32, 31);
-        encode_group(group, inverse_or_zero(super_scale * level as f32), &mut block[INDICES + 16 * index..][..16]);
+        *inverse_of_group = inverse_or_zero(super_scale * level as f32);
         let stored = (level + 32) as u8;
         block[LOW_SCALES + index / 2] |= (stored & 15) << (4 * (index % 2));
         high |= u16::from(stored >> 4) << (2 * index);
     }
     block[HIGH_SCALES..LOW_SCALES].copy_from_slice(&high.to_le_bytes());
+    inverses
+}
+
+/// Of what the squares are averaged that small weights get their share of.
+#[derive(Clone, Copy)]
+enum Spread<'a> {
+    OfBlock,
+    OfSuperBlock(&'a [f32; MOST]),
+}
+
+/// The scales of at most two vectors of groups, from group `first` on.
+#[inline(always)]
+fn search_many<L: Lanes>(lanes: L, values: &[[f32; 32]], weights: Option<&[[f32; 32]]>, spread: Spread<'_>, first: usize) -> [f32; MOST] {
+    let lanes = Pair(lanes);
+    let mut room = Room::new();
+    let x = columns(lanes, values, first, &mut room);
+    let mut squares = x;
+    for square in &mut squares {
+        *square = *square * *square;
+    }
+    let w = match weights {
+        None => squares,
+        Some(weights) => {
+            let spread = match spread {
+                Spread::OfBlock => {
+                    let mut sum = lanes.splat(0.0);
+                    for &square in &squares {
+                        sum = sum + square;
+                    }
+                    sum * lanes.splat(2.0 / 32.0)
+                }
+                Spread::OfSuperBlock(sums) => {
+                    let [sum] = spread_out(lanes, |lane, _| sums[((first + lane) / 8).min(MOST - 1)]);
+                    sum * lanes.splat(2.0 / 256.0)
+                }
+            };
+            lanes::importance(&x, &columns(lanes, weights, first, &mut room), spread)
+        }
+    };
+    let mut out = [0.0; MOST];
+    search_lanes(lanes, &x, &w).store(&mut out);
+    out
+}
+
+#[inline(always)]
+fn encode_xs_many<L: Lanes>(lanes: L, values: &[[f32; 256]], weights: Option<&[[f32; 256]]>, out: &mut [[u8; 136]]) {
+    let sums = if weights.is_some() { sums_of_squares(Pair(lanes), values) } else { [0.0; MOST] };
+    let (groups, _) = values.as_flattened().as_chunks::<32>();
+    let weights = weights.map(|weights| weights.as_flattened().as_chunks::<32>().0);
+    let mut scales = [[0.0; 8]; MOST];
+    for first in (0..groups.len()).step_by(2 * L::WIDTH) {
+        let found = search_many(lanes, groups, weights, Spread::OfSuperBlock(&sums), first);
+        scales.as_flattened_mut()[first..][..2 * L::WIDTH].copy_from_slice(&found[..2 * L::WIDTH]);
+    }
+    for (index, (values, block)) in values.iter().zip(out).enumerate() {
+        let inverses = write_scales(&scales[index], block);
+        let (groups, _) = values.as_chunks::<32>();
+        for ((group, inverse), indices) in groups.iter().zip(inverses).zip(block[INDICES..].chunks_exact_mut(16)) {
+            write_group(lanes, group, inverse, indices);
+        }
+    }
+}
+
+#[inline(always)]
+fn write_many<L: Lanes>(lanes: L, values: &[[f32; 32]], scales: &[f32; MOST], out: &mut [[u8; 18]]) {
+    for ((values, &scale), block) in values.iter().zip(scales).zip(out) {
+        write_f16(block, 0, scale);
+        write_group(lanes, values, inverse_or_zero(scale), &mut block[2..]);
+    }
+}
+
+/// As [`encode_group`].
+#[inline(always)]
+fn write_group<L: Lanes>(lanes: L, values: &[f32; 32], inverse: f32, out: &mut [u8]) {
+    let inverse = lanes.splat(inverse);
+    let mut indices = [0; 32];
+    for (values, indices) in values.chunks_exact(L::WIDTH).zip(indices.chunks_exact_mut(L::WIDTH)) {
+        let x = inverse * lanes.load(values);
+        let mut index = lanes.splat(15.0);
+        for (i, &from) in FROM.iter().enumerate().rev() {
+            index = lanes.splat(i as f32).or(x.lt(lanes.splat(from)), index);
+        }
+        index.store_bytes(indices);
+    }
+    for (i, byte) in out.iter_mut().enumerate() {
+        *byte = indices[i] | indices[i + 16] << 4;
+    }
+}
+
+/// As [`search`], a group to a lane.
+#[inline(always)]
+fn search_lanes<L: Lanes>(lanes: L, x: &[L::F; 32], w: &[L::F; 32]) -> L::F {
+    let (zero, one) = (lanes.splat(0.0), lanes.splat(1.0));
+    let mut extreme = zero;
+    for &x in x {
+        extreme = x.or(x.abs().gt(extreme.abs()), extreme);
+    }
+    let live = extreme.abs().lt(lanes.splat(NOTHING)).not();
+    let extreme = extreme.or(live, one);
+    let first = -extreme / lanes.splat(f32::from(VALUES[0]));
+    let (qx, qq) = fit_lanes(lanes, x, w, one / first);
+    let mut scale = (qx / qq).or(qq.gt(zero), zero);
+    let mut best = scale * qx;
+    for step in -7..=7 {
+        let (qx, qq) = fit_lanes(lanes, x, w, lanes.splat((step + i32::from(VALUES[0])) as f32) / extreme);
+        let better = qq.gt(zero).and((qx * qx).gt(best * qq));
+        scale = (qx / qq).or(better, scale);
+        best = (scale * qx).or(better, best);
+    }
+    scale.or(live, zero)
+}
+
+#[inline(always)]
+fn fit_lanes<L: Lanes>(lanes: L, x: &[L::F; 32], w: &[L::F; 32], inverse: L::F) -> (L::F, L::F) {
+    let (mut qx, mut qq) = (lanes.splat(0.0), lanes.splat(0.0));
+    for (&x, &w) in x.iter().zip(w) {
+        let scaled = inverse * x;
+        let mut quant = lanes.splat(f32::from(VALUES[15]));
+        for (&value, &from) in VALUES.iter().zip(&FROM).rev() {
+            quant = lanes.splat(f32::from(value)).or(scaled.lt(lanes.splat(from)), quant);
+        }
+        qx = qx + w * quant * x;
+        qq = qq + w * quant * quant;
+    }
+    (qx, qq)
+}
+
+/// From which number on the index is above `i`: what [`nearest_index`] does, as comparisons with constants.
+const FROM: [f32; 15] = {
+    let mut from = [0.0; 15];
+    let mut i = 0;
+    while i < 15 {
+        let (low, high) = (VALUES[i] as f32, VALUES[i + 1] as f32);
+        // Bisection over the numbers between the two, in the order in which they ascend.
+        let (mut below, mut above) = (ascending(low), ascending(high));
+        while above - below > 1 {
+            let middle = below + (above - below) / 2;
+            let x = number(middle);
+            if x - low < high - x {
+                below = middle;
+            } else {
+                above = middle;
+            }
+        }
+        from[i] = number(above);
+        i += 1;
+    }
+    from
+};
+
+/// The place of a number among all numbers.
+const fn ascending(x: f32) -> i64 {
+    let bits = x.to_bits();
+    if bits >> 31 == 1 { -((bits & 0x7fff_ffff) as i64) } else { bits as i64 }
+}
+
+/// The number at a place.
+const fn number(place: i64) -> f32 {
+    f32::from_bits(if place < 0 { place.unsigned_abs() as u32 | 0x8000_0000 } else { place as u32 })
 }
 
 /// What each weight counts: its column's importance, times a magnitude that small weights share with their block.
@@ -143,6 +345,7 @@ fn nearest_index(x: f32) -> u8 {
 }
 
 /// The first half of the group in the low halves of the bytes, the second in the high ones.
+#[inline(always)]
 fn decode_group(indices: &[u8], scale: f32, out: &mut [f32]) {
     let (low, high) = out.split_at_mut(indices.len());
     for ((byte, low), high) in indices.iter().zip(low).zip(high) {
@@ -154,5 +357,24 @@ fn decode_group(indices: &[u8], scale: f32, out: &mut [f32]) {
 fn encode_group(values: &[f32; 32], inverse: f32, indices: &mut [u8]) {
     for (i, byte) in indices.iter_mut().enumerate() {
         *byte = nearest_index(inverse * values[i]) | nearest_index(inverse * values[i + 16]) << 4;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comparisons_find_the_nearest_value() {
+        let index = |x: f32| FROM.iter().filter(|&&from| !(x < from)).count();
+        for from in FROM {
+            for bits in from.to_bits() - 40..from.to_bits() + 40 {
+                let x = f32::from_bits(bits);
+                assert_eq!(index(x), usize::from(nearest_index(x)), "{x}");
+            }
+        }
+        for x in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 0.0, -0.0, 1e-30, -127.0, 113.0] {
+            assert_eq!(index(x), usize::from(nearest_index(x)), "{x}");
+        }
     }
 }

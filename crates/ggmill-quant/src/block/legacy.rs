@@ -3,7 +3,9 @@
 use ggmill_core::GgmlType;
 
 use super::{Decode, Encode};
+use crate::arch::Pair;
 use crate::float16::{read_f16, write_f16};
+use crate::lanes::{self, Floats, Lanes, MOST, Room, columns};
 use crate::numeric::{bounds, extreme, inverse_or_zero, largest, round, sum_of_squares, truncate};
 use crate::search::{Affine, Steps, affine, symmetric};
 
@@ -21,6 +23,7 @@ const MIN: usize = 2;
 impl Decode<32, 18> for Q4_0 {
     const TYPE: GgmlType = GgmlType::Q4_0;
 
+    #[inline(always)]
     fn decode(block: &[u8; 18], out: &mut [f32; 32]) {
         let scale = read_f16(block, SCALE);
         let nibbles = nibbles(&block[2..]);
@@ -49,11 +52,39 @@ impl Encode<32, 18> for Q4_0 {
     fn row_spread(row: &[f32]) -> f32 {
         mean_square(row)
     }
+
+    #[inline(always)]
+    fn encode_many<L: Lanes>(lanes: L, values: &[[f32; 32]], out: &mut [[u8; 18]]) {
+        for (values, out) in values.chunks(L::WIDTH).zip(out.chunks_mut(L::WIDTH)) {
+            let Some(found) = lanes::extremes(lanes, values, -8.0) else {
+                values.iter().zip(out).for_each(|(values, block)| Self::encode(values, block));
+                continue;
+            };
+            for (index, (values, block)) in values.iter().zip(out).enumerate() {
+                write_f16(block, SCALE, found.scales[index]);
+                let levels = lanes::offset_levels(lanes, values, 0.0, found.inverses[index], 8.5, 15.0);
+                pack_nibbles(&levels, &mut block[2..]);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn encode_many_weighted<L: Lanes>(lanes: L, values: &[[f32; 32]], weights: &[[f32; 32]], row_spread: f32, out: &mut [[u8; 18]]) {
+        for ((values, weights), out) in values.chunks(2 * L::WIDTH).zip(weights.chunks(2 * L::WIDTH)).zip(out.chunks_mut(2 * L::WIDTH)) {
+            let (scales, inverses) = symmetric_many(lanes, values, weights, row_spread, 8);
+            for (index, (values, block)) in values.iter().zip(out).enumerate() {
+                write_f16(block, SCALE, scales[index]);
+                let levels = symmetric_levels(lanes, values, inverses[index], 8);
+                pack_nibbles(&levels, &mut block[2..]);
+            }
+        }
+    }
 }
 
 impl Decode<32, 20> for Q4_1 {
     const TYPE: GgmlType = GgmlType::Q4_1;
 
+    #[inline(always)]
     fn decode(block: &[u8; 20], out: &mut [f32; 32]) {
         let (scale, min) = (read_f16(block, SCALE), read_f16(block, MIN));
         for (out, level) in out.iter_mut().zip(nibbles(&block[4..])) {
@@ -84,11 +115,46 @@ impl Encode<32, 20> for Q4_1 {
     fn row_spread(row: &[f32]) -> f32 {
         mean_square(row)
     }
+
+    #[inline(always)]
+    fn encode_many<L: Lanes>(lanes: L, values: &[[f32; 32]], out: &mut [[u8; 20]]) {
+        for (values, out) in values.chunks(L::WIDTH).zip(out.chunks_mut(L::WIDTH)) {
+            let Some(found) = lanes::least_and_most(lanes, values, 15.0) else {
+                values.iter().zip(out).for_each(|(values, block)| Self::encode(values, block));
+                continue;
+            };
+            for (index, (values, block)) in values.iter().zip(out).enumerate() {
+                write_f16(block, SCALE, found.scales[index]);
+                write_f16(block, MIN, found.mins[index]);
+                let levels = lanes::offset_levels(lanes, values, found.mins[index], found.inverses[index], 0.5, 15.0);
+                pack_nibbles(&levels, &mut block[4..]);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn encode_many_weighted<L: Lanes>(lanes: L, values: &[[f32; 32]], weights: &[[f32; 32]], row_spread: f32, out: &mut [[u8; 20]]) {
+        for ((values, weights), out) in values.chunks(2 * L::WIDTH).zip(weights.chunks(2 * L::WIDTH)).zip(out.chunks_mut(2 * L::WIDTH)) {
+            let Some(found) = affine_many(lanes, values, weights, row_spread, 15) else {
+                for ((values, weights), block) in values.iter().zip(weights).zip(out) {
+                    Self::encode_weighted(values, weights, row_spread, block);
+                }
+                continue;
+            };
+            for (index, (values, block)) in values.iter().zip(out).enumerate() {
+                write_f16(block, SCALE, found.scales[index]);
+                write_f16(block, MIN, -found.mins[index]);
+                let levels = affine_levels(lanes, values, found.inverses[index], found.offsets[index], 15);
+                pack_nibbles(&levels, &mut block[4..]);
+            }
+        }
+    }
 }
 
 impl Decode<32, 22> for Q5_0 {
     const TYPE: GgmlType = GgmlType::Q5_0;
 
+    #[inline(always)]
     fn decode(block: &[u8; 22], out: &mut [f32; 32]) {
         let scale = read_f16(block, SCALE);
         for (out, level) in out.iter_mut().zip(five_bits(&block[2..])) {
@@ -116,11 +182,39 @@ impl Encode<32, 22> for Q5_0 {
     fn row_spread(row: &[f32]) -> f32 {
         mean_square(row)
     }
+
+    #[inline(always)]
+    fn encode_many<L: Lanes>(lanes: L, values: &[[f32; 32]], out: &mut [[u8; 22]]) {
+        for (values, out) in values.chunks(L::WIDTH).zip(out.chunks_mut(L::WIDTH)) {
+            let Some(found) = lanes::extremes(lanes, values, -16.0) else {
+                values.iter().zip(out).for_each(|(values, block)| Self::encode(values, block));
+                continue;
+            };
+            for (index, (values, block)) in values.iter().zip(out).enumerate() {
+                write_f16(block, SCALE, found.scales[index]);
+                let levels = lanes::offset_levels(lanes, values, 0.0, found.inverses[index], 16.5, 31.0);
+                pack_five_bits(&levels, &mut block[2..]);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn encode_many_weighted<L: Lanes>(lanes: L, values: &[[f32; 32]], weights: &[[f32; 32]], row_spread: f32, out: &mut [[u8; 22]]) {
+        for ((values, weights), out) in values.chunks(2 * L::WIDTH).zip(weights.chunks(2 * L::WIDTH)).zip(out.chunks_mut(2 * L::WIDTH)) {
+            let (scales, inverses) = symmetric_many(lanes, values, weights, row_spread, 16);
+            for (index, (values, block)) in values.iter().zip(out).enumerate() {
+                write_f16(block, SCALE, scales[index]);
+                let levels = symmetric_levels(lanes, values, inverses[index], 16);
+                pack_five_bits(&levels, &mut block[2..]);
+            }
+        }
+    }
 }
 
 impl Decode<32, 24> for Q5_1 {
     const TYPE: GgmlType = GgmlType::Q5_1;
 
+    #[inline(always)]
     fn decode(block: &[u8; 24], out: &mut [f32; 32]) {
         let (scale, min) = (read_f16(block, SCALE), read_f16(block, MIN));
         for (out, level) in out.iter_mut().zip(five_bits(&block[4..])) {
@@ -151,11 +245,46 @@ impl Encode<32, 24> for Q5_1 {
     fn row_spread(row: &[f32]) -> f32 {
         mean_square(row)
     }
+
+    #[inline(always)]
+    fn encode_many<L: Lanes>(lanes: L, values: &[[f32; 32]], out: &mut [[u8; 24]]) {
+        for (values, out) in values.chunks(L::WIDTH).zip(out.chunks_mut(L::WIDTH)) {
+            let Some(found) = lanes::least_and_most(lanes, values, 31.0) else {
+                values.iter().zip(out).for_each(|(values, block)| Self::encode(values, block));
+                continue;
+            };
+            for (index, (values, block)) in values.iter().zip(out).enumerate() {
+                write_f16(block, SCALE, found.scales[index]);
+                write_f16(block, MIN, found.mins[index]);
+                let levels = lanes::offset_levels(lanes, values, found.mins[index], found.inverses[index], 0.5, 31.0);
+                pack_five_bits(&levels, &mut block[4..]);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn encode_many_weighted<L: Lanes>(lanes: L, values: &[[f32; 32]], weights: &[[f32; 32]], row_spread: f32, out: &mut [[u8; 24]]) {
+        for ((values, weights), out) in values.chunks(2 * L::WIDTH).zip(weights.chunks(2 * L::WIDTH)).zip(out.chunks_mut(2 * L::WIDTH)) {
+            let Some(found) = affine_many(lanes, values, weights, row_spread, 31) else {
+                for ((values, weights), block) in values.iter().zip(weights).zip(out) {
+                    Self::encode_weighted(values, weights, row_spread, block);
+                }
+                continue;
+            };
+            for (index, (values, block)) in values.iter().zip(out).enumerate() {
+                write_f16(block, SCALE, found.scales[index]);
+                write_f16(block, MIN, -found.mins[index]);
+                let levels = affine_levels(lanes, values, found.inverses[index], found.offsets[index], 31);
+                pack_five_bits(&levels, &mut block[4..]);
+            }
+        }
+    }
 }
 
 impl Decode<32, 34> for Q8_0 {
     const TYPE: GgmlType = GgmlType::Q8_0;
 
+    #[inline(always)]
     fn decode(block: &[u8; 34], out: &mut [f32; 32]) {
         let scale = read_f16(block, SCALE);
         for (out, level) in out.iter_mut().zip(&block[2..]) {
@@ -170,11 +299,26 @@ impl Encode<32, 34> for Q8_0 {
         write_f16(block, SCALE, scale);
         eight_bits(values, scale, &mut block[2..]);
     }
+
+    #[inline(always)]
+    fn encode_many<L: Lanes>(lanes: L, values: &[[f32; 32]], out: &mut [[u8; 34]]) {
+        for (values, out) in values.chunks(L::WIDTH).zip(out.chunks_mut(L::WIDTH)) {
+            let Some(found) = lanes::largest(lanes, values, 127.0) else {
+                values.iter().zip(out).for_each(|(values, block)| Self::encode(values, block));
+                continue;
+            };
+            for (index, (values, block)) in values.iter().zip(out).enumerate() {
+                write_f16(block, SCALE, found.scales[index]);
+                block[2..].copy_from_slice(&lanes::round_to_bytes(lanes, values, found.inverses[index]));
+            }
+        }
+    }
 }
 
 impl Decode<32, 36> for Q8_1 {
     const TYPE: GgmlType = GgmlType::Q8_1;
 
+    #[inline(always)]
     fn decode(block: &[u8; 36], out: &mut [f32; 32]) {
         let scale = read_f16(block, SCALE);
         for (out, level) in out.iter_mut().zip(&block[4..]) {
@@ -188,9 +332,90 @@ impl Encode<32, 36> for Q8_1 {
         let scale = largest(values) / 127.0;
         write_f16(block, SCALE, scale);
         eight_bits(values, scale, &mut block[4..]);
-        let sum: i32 = block[4..].iter().map(|level| i32::from(level.cast_signed())).sum();
-        write_f16(block, MIN, sum as f32 * scale);
+        write_sum(scale, block);
     }
+
+    #[inline(always)]
+    fn encode_many<L: Lanes>(lanes: L, values: &[[f32; 32]], out: &mut [[u8; 36]]) {
+        for (values, out) in values.chunks(L::WIDTH).zip(out.chunks_mut(L::WIDTH)) {
+            let Some(found) = lanes::largest(lanes, values, 127.0) else {
+                values.iter().zip(out).for_each(|(values, block)| Self::encode(values, block));
+                continue;
+            };
+            for (index, (values, block)) in values.iter().zip(out).enumerate() {
+                write_f16(block, SCALE, found.scales[index]);
+                block[4..].copy_from_slice(&lanes::round_to_bytes(lanes, values, found.inverses[index]));
+                write_sum(found.scales[index], block);
+            }
+        }
+    }
+}
+
+/// Stores the sum of the levels, scaled.
+#[inline(always)]
+fn write_sum(scale: f32, block: &mut [u8; 36]) {
+    let sum: i32 = block[4..].iter().map(|level| i32::from(level.cast_signed())).sum();
+    write_f16(block, MIN, sum as f32 * scale);
+}
+
+/// Scales of at most two vectors of blocks, and the factors that give their levels: 0 where the levels are 0.
+#[inline(always)]
+fn symmetric_many<L: Lanes>(lanes: L, values: &[[f32; 32]], weights: &[[f32; 32]], spread: f32, half: i32) -> ([f32; MOST], [f32; MOST]) {
+    let lanes = Pair(lanes);
+    let mut room = Room::new();
+    let x = columns(lanes, values, 0, &mut room);
+    let w = lanes::importance(&x, &columns(lanes, weights, 0, &mut room), lanes.splat(spread));
+    let (scale, inverse) = lanes::symmetric(lanes, &x, half, &w);
+    let (mut scales, mut inverses) = ([0.0; MOST], [0.0; MOST]);
+    scale.store(&mut scales);
+    inverse.store(&mut inverses);
+    (scales, inverses)
+}
+
+#[inline(always)]
+fn symmetric_levels<L: Lanes>(lanes: L, values: &[f32; 32], inverse: f32, half: i32) -> [u8; 32] {
+    let mut levels = [0; 32];
+    if inverse != 0.0 {
+        let (inverse, add) = (lanes.splat(inverse), lanes.splat(half as f32));
+        for (values, levels) in values.chunks_exact(L::WIDTH).zip(levels.chunks_exact_mut(L::WIDTH)) {
+            ((inverse * lanes.load(values)).nearest(-half, half - 1) + add).store_bytes(levels);
+        }
+    }
+    levels
+}
+
+/// Scales and minima of at most two vectors of blocks, and what gives their levels.
+struct AffineBlocks {
+    scales: [f32; MOST],
+    mins: [f32; MOST],
+    inverses: [f32; MOST],
+    offsets: [f32; MOST],
+}
+
+/// `None` where the scalar code has to do it.
+#[inline(always)]
+fn affine_many<L: Lanes>(lanes: L, values: &[[f32; 32]], weights: &[[f32; 32]], spread: f32, top: i32) -> Option<AffineBlocks> {
+    let lanes = Pair(lanes);
+    let mut room = Room::new();
+    let x = columns(lanes, values, 0, &mut room);
+    let w = lanes::importance(&x, &columns(lanes, weights, 0, &mut room), lanes.splat(spread));
+    let found = lanes::affine(lanes, &x, &w, top, WEIGHTED)?;
+    let mut out = AffineBlocks { scales: [0.0; MOST], mins: [0.0; MOST], inverses: [0.0; MOST], offsets: [0.0; MOST] };
+    found.scale.store(&mut out.scales);
+    found.min.store(&mut out.mins);
+    found.inverse.store(&mut out.inverses);
+    found.offset.store(&mut out.offsets);
+    Some(out)
+}
+
+#[inline(always)]
+fn affine_levels<L: Lanes>(lanes: L, values: &[f32; 32], inverse: f32, offset: f32, top: i32) -> [u8; 32] {
+    let mut levels = [0; 32];
+    let (inverse, offset) = (lanes.splat(inverse), lanes.splat(offset));
+    for (values, levels) in values.chunks_exact(L::WIDTH).zip(levels.chunks_exact_mut(L::WIDTH)) {
+        (inverse * (lanes.load(values) - offset)).nearest(0, top).store_bytes(levels);
+    }
+    levels
 }
 
 /// How the `_1` formats look for scale and minimum when there are importance weights.
@@ -218,10 +443,12 @@ fn eight_bits(values: &[f32; 32], scale: f32, out: &mut [u8]) {
 }
 
 /// The low halves of 16 bytes, then the high ones.
-fn nibbles(bytes: &[u8]) -> impl Iterator<Item = u8> {
-    bytes.iter().map(|byte| byte & 15).chain(bytes.iter().map(|byte| byte >> 4))
+#[inline(always)]
+fn nibbles(bytes: &[u8]) -> [u8; 32] {
+    core::array::from_fn(|i| if i < 16 { bytes[i] & 15 } else { bytes[i - 16] >> 4 })
 }
 
+#[inline(always)]
 fn pack_nibbles(levels: &[u8; 32], out: &mut [u8]) {
     for (i, out) in out.iter_mut().enumerate() {
         *out = levels[i] | (levels[i + 16] << 4);
@@ -229,11 +456,14 @@ fn pack_nibbles(levels: &[u8; 32], out: &mut [u8]) {
 }
 
 /// Four bytes of fifth bits, then 16 bytes of nibbles.
-fn five_bits(bytes: &[u8]) -> impl Iterator<Item = u8> {
+#[inline(always)]
+fn five_bits(bytes: &[u8]) -> [u8; 32] {
     let fifth = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-    nibbles(&bytes[4..]).enumerate().map(move |(i, nibble)| nibble | ((fifth >> i << 4) as u8 & 16))
+    let low = nibbles(&bytes[4..20]);
+    core::array::from_fn(|i| low[i] | ((fifth >> i & 1) << 4) as u8)
 }
 
+#[inline(always)]
 fn pack_five_bits(levels: &[u8; 32], out: &mut [u8]) {
     let (fifth, low) = out.split_at_mut(4);
     let bits = levels.iter().rev().fold(0_u32, |bits, level| bits << 1 | u32::from(level >> 4 & 1));

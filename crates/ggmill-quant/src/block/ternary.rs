@@ -26,6 +26,7 @@ const RUNS: [Run; 3] = [Run { start: 0, bytes: 32, trits: 5 }, Run { start: 32, 
 impl Decode<256, 54> for TQ1_0 {
     const TYPE: GgmlType = GgmlType::TQ1_0;
 
+    #[inline(always)]
     fn decode(block: &[u8; 54], out: &mut [f32; 256]) {
         let scale = read_f16(block, TQ1_0_SCALE);
         let mut rest = out.as_mut_slice();
@@ -72,6 +73,7 @@ impl Encode<256, 54> for TQ1_0 {
 impl Decode<256, 66> for TQ2_0 {
     const TYPE: GgmlType = GgmlType::TQ2_0;
 
+    #[inline(always)]
     fn decode(block: &[u8; 66], out: &mut [f32; 256]) {
         let scale = read_f16(block, TQ2_0_SCALE);
         for (bytes, out) in block[..64].chunks_exact(32).zip(out.chunks_exact_mut(128)) {

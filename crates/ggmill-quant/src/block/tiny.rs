@@ -14,6 +14,7 @@ pub(crate) struct Q2_0;
 impl Decode<128, 18> for Q1_0 {
     const TYPE: GgmlType = GgmlType::Q1_0;
 
+    #[inline(always)]
     fn decode(block: &[u8; 18], out: &mut [f32; 128]) {
         let scale = read_f16(block, 0);
         for (out, byte) in out.chunks_exact_mut(8).zip(&block[2..]) {
@@ -37,6 +38,7 @@ impl Encode<128, 18> for Q1_0 {
 impl Decode<64, 18> for Q2_0 {
     const TYPE: GgmlType = GgmlType::Q2_0;
 
+    #[inline(always)]
     fn decode(block: &[u8; 18], out: &mut [f32; 64]) {
         let scale = read_f16(block, 0);
         for (out, byte) in out.chunks_exact_mut(4).zip(&block[2..]) {

@@ -10,12 +10,14 @@
 
 #![allow(clippy::inline_always, reason = "vector operations are worth something only inside a function compiled for their instruction set")]
 
+mod blocks;
 mod search;
 mod sums;
 mod tile;
 
 use core::ops::{Add, Div, Mul, Neg, Sub};
 
+pub(crate) use blocks::{extremes, largest, least_and_most, offset_levels, round_to_bytes};
 pub(crate) use search::{AffineLanes, affine, positive, symmetric, symmetric_by_moves};
 pub(crate) use sums::{importance, sums_of_squares};
 pub(crate) use tile::{Room, columns, spread_out};
@@ -60,6 +62,9 @@ pub(crate) trait Floats: Copy + Add<Output = Self> + Sub<Output = Self> + Mul<Ou
     fn sqrt(self) -> Self;
 
     fn abs(self) -> Self;
+
+    /// Towards zero.
+    fn trunc(self) -> Self;
 
     /// `if self < other { self } else { other }`
     fn lesser(self, other: Self) -> Self;

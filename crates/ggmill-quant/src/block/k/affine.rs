@@ -27,6 +27,7 @@ const Q5_STEPS: Steps = Steps { first: -0.5, width: 0.1, last: 15, absolute: fal
 impl Decode<SUPER, 144> for Q4_K {
     const TYPE: GgmlType = GgmlType::Q4_K;
 
+    #[inline(always)]
     fn decode(block: &[u8; 144], out: &mut [f32; SUPER]) {
         let (scale, min) = (read_f16(block, SCALE), read_f16(block, MIN));
         for (group, out) in out.chunks_exact_mut(32).enumerate() {
@@ -77,6 +78,7 @@ impl Encode<SUPER, 144> for Q4_K {
 impl Decode<SUPER, 176> for Q5_K {
     const TYPE: GgmlType = GgmlType::Q5_K;
 
+    #[inline(always)]
     fn decode(block: &[u8; 176], out: &mut [f32; SUPER]) {
         let (scale, min) = (read_f16(block, SCALE), read_f16(block, MIN));
         let (fifth, low) = block[LEVELS..].split_at(32);
@@ -125,6 +127,7 @@ impl Encode<SUPER, 176> for Q5_K {
     }
 }
 
+#[inline(always)]
 fn group_scale(block: &[u8], group: usize, super_scale: f32, super_min: f32) -> (f32, f32) {
     let (scale, min) = six_bits::read(&block[SCALES..LEVELS], group);
     (super_scale * f32::from(scale), super_min * f32::from(min))

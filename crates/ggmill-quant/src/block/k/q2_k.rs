@@ -26,6 +26,7 @@ const WEIGHTED: Steps = Steps { first: -0.9, width: 0.05, last: 36, absolute: fa
 impl Decode<SUPER, 84> for Q2_K {
     const TYPE: GgmlType = GgmlType::Q2_K;
 
+    #[inline(always)]
     fn decode(block: &[u8; 84], out: &mut [f32; SUPER]) {
         let (scale, min) = (read_f16(block, SCALE), read_f16(block, MIN));
         for (group, out) in out.chunks_exact_mut(16).enumerate() {

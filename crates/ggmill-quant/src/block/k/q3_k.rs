@@ -21,6 +21,7 @@ const SCALE: usize = 108;
 impl Decode<SUPER, 110> for Q3_K {
     const TYPE: GgmlType = GgmlType::Q3_K;
 
+    #[inline(always)]
     fn decode(block: &[u8; 110], out: &mut [f32; SUPER]) {
         let super_scale = read_f16(block, SCALE);
         let scales = read_scales(&block[SCALES..SCALE]);
@@ -119,6 +120,7 @@ fn write_scales(scales: [u8; 16], out: &mut [u8]) {
 }
 
 /// The scales as they count, -32..32.
+#[inline(always)]
 fn read_scales(bytes: &[u8]) -> [i8; 16] {
     core::array::from_fn(|index| {
         let low = bytes[index % 8] >> (4 * (index / 8)) & 15;

@@ -21,6 +21,7 @@ const SCALE: usize = 208;
 impl Decode<SUPER, 210> for Q6_K {
     const TYPE: GgmlType = GgmlType::Q6_K;
 
+    #[inline(always)]
     fn decode(block: &[u8; 210], out: &mut [f32; SUPER]) {
         let super_scale = read_f16(block, SCALE);
         for (group, (out, scale)) in out.chunks_exact_mut(16).zip(&block[SCALES..SCALE]).enumerate() {

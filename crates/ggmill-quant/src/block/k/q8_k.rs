@@ -15,6 +15,7 @@ const SUMS: usize = 260;
 impl Decode<SUPER, 292> for Q8_K {
     const TYPE: GgmlType = GgmlType::Q8_K;
 
+    #[inline(always)]
     fn decode(block: &[u8; 292], out: &mut [f32; SUPER]) {
         let scale = f32::from_le_bytes([block[0], block[1], block[2], block[3]]);
         for (out, level) in out.iter_mut().zip(&block[LEVELS..SUMS]) {

@@ -4,6 +4,7 @@
 //! minimum, and their two high bits on top of the first four.
 
 /// The scale and the minimum of group `group`.
+#[inline(always)]
 pub(super) fn read(bytes: &[u8], group: usize) -> (u8, u8) {
     if group < 4 {
         return (bytes[group] & 63, bytes[group + 4] & 63);
