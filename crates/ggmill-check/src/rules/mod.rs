@@ -18,6 +18,8 @@ use std::fmt::Write as _;
 
 use ggmill_core::Error;
 
+pub use naming::name_fault;
+
 use crate::report::{Findings, Place};
 use crate::{Input, Options, Report, Rule};
 

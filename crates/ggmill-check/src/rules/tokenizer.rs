@@ -122,7 +122,7 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
             out.add(&UNKNOWN_MODEL, Place::value(&pair), || format!("model {}", shown(RawStr::from(name))));
         }
         let needs = !matches!(name, "no_vocab" | "none") && input.is_whole();
-        if needs && !tokens.is_some_and(|(_, tokens)| tokens.element_type() == ValueType::STRING) {
+        if needs && tokens.is_none_or(|(_, tokens)| tokens.element_type() != ValueType::STRING) {
             out.add(&NO_TOKENS, Place::missing(keys::TOKENIZER_TOKENS), || "there is no array of strings under this key".into());
         }
         if name == "gpt2" {

@@ -9,8 +9,8 @@ use crate::support::{Model, codes, report, report_named, strings};
 /// A file, under a name, that breaks the rule.
 pub(crate) fn example(code: &str) -> Option<(&'static str, Vec<u8>)> {
     let llama = Model::llama;
-    let model = |model: Model| Some(("model.gguf", model.bytes()));
-    let raw = |bytes: Vec<u8>| Some(("model.gguf", bytes));
+    let model = |model: Model| Some(("Tiny-1K-v1.0.gguf", model.bytes()));
+    let raw = |bytes: Vec<u8>| Some(("Tiny-1K-v1.0.gguf", bytes));
     let typed = |ggml_type: GgmlType, row: u64| Model::empty().tensor("x.weight", &[row], ggml_type).bytes();
     match code {
         "GG1001" => raw(b"<!DOCTYPE html>".to_vec()),
@@ -110,7 +110,7 @@ fn findings_are_capped_and_counted() {
     for number in 0..50 {
         model = model.set(format!("X{number}"), Value::U8(0));
     }
-    let found = report_named("model.gguf", &model.bytes(), &Options { findings_per_rule: 3, ..Options::default() });
+    let found = report_named("Tiny-1K-v1.0.gguf", &model.bytes(), &Options { findings_per_rule: 3, ..Options::default() });
     assert_eq!((found.diagnostics().len(), found.count(Severity::Warning)), (3, 50));
 }
 
@@ -119,7 +119,7 @@ fn profiles_and_selections() {
     // The file is padded to 32 bytes, which its alignment does not ask for.
     let broken = |options: Options| {
         let bytes = Model::empty().set("general.architecture", "x").set("general.alignment", Value::U32(24)).set("x.Y", Value::U8(0)).bytes();
-        codes(&report_named("model.gguf", &bytes, &options))
+        codes(&report_named("Tiny-1K-v1.0.gguf", &bytes, &options))
     };
     use ggmill_check::Profile::{Ggml, Spec};
     let selected = |code: &str| vec![code.parse().unwrap()];

@@ -7,7 +7,7 @@ use crate::support::{Model, strings};
 
 pub(crate) fn example(code: &str) -> Option<(&'static str, Vec<u8>)> {
     let llama = Model::llama;
-    let model = |model: Model| Some(("model.gguf", model.bytes()));
+    let model = |model: Model| Some(("Tiny-1K-v1.0.gguf", model.bytes()));
     let kind = |kind: &str| Model::empty().set("general.architecture", "llama").set("general.type", kind);
     let template = |text: &str| Model::llama().set("tokenizer.chat_template", text);
     let split = |number: u16, count: u16, all: i32| {
@@ -50,11 +50,13 @@ pub(crate) fn example(code: &str) -> Option<(&'static str, Vec<u8>)> {
         "GG1703" => model(template("{# \u{202e} #}")),
         "GG1704" => model(template(" ")),
         "GG1705" => model(template(&"x".repeat((1 << 20) + 1))),
+        "GG1801" => Some(("model.gguf", llama().bytes())),
+        "GG1802" => Some(("Tiny-1K-v1.0-Q4_0.gguf", llama().bytes())),
         "GG1901" => model(split(2, 2, 12)),
-        "GG1902" => Some(("model-00002-of-00002.gguf", split(0, 2, 24).bytes())),
+        "GG1902" => Some(("Tiny-1K-v1.0-00002-of-00002.gguf", split(0, 2, 24).bytes())),
         "GG1903" => model(split(0, 2, 11)),
         "GG1904" => model(split(0, 0, 12)),
-        "GG1905" => Some(("model-00002-of-00002.gguf", llama().bytes())),
+        "GG1905" => Some(("Tiny-1K-v1.0-00002-of-00002.gguf", llama().bytes())),
         "GG2001" => model(llama().set("general.license", "free for all")),
         "GG2002" => model(llama().set("general.languages", strings(&["english"]))),
         "GG2003" => model(llama().set("general.url", "javascript:alert(1)")),

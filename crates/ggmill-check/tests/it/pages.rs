@@ -31,7 +31,7 @@ fn the_pages_of_the_rules_are_up_to_date() {
 #[test]
 fn sarif_has_what_its_schema_requires() {
     let found = report(&Model::llama().unset("general.architecture").push("general.name", "x").bytes());
-    let log = sarif(&[Checked { path: "a folder/model.gguf", report: &found }]);
+    let log = sarif(&[Checked { path: "a folder/Tiny-1K-v1.0.gguf", report: &found }]);
     assert_eq!(log["version"], "2.1.0");
     let run = &log["runs"][0];
     assert_eq!(run["tool"]["driver"]["name"], "ggmill");
@@ -41,7 +41,7 @@ fn sarif_has_what_its_schema_requires() {
     for result in results {
         assert!(described.contains(&result["ruleId"]) && result["message"]["text"].is_string());
         assert!(["error", "warning", "note"].contains(&result["level"].as_str().unwrap()));
-        assert_eq!(result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"], "a%20folder/model.gguf");
+        assert_eq!(result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"], "a%20folder/Tiny-1K-v1.0.gguf");
     }
 }
 
@@ -49,8 +49,8 @@ fn sarif_has_what_its_schema_requires() {
 fn json_counts_what_it_does_not_tell() {
     let options = ggmill_check::Options { findings_per_rule: 1, ..Default::default() };
     let bytes = Model::llama().push("X", "1").push("Y", "2").bytes();
-    let found = crate::support::report_named("model.gguf", &bytes, &options);
-    let file = &json(&[Checked { path: "model.gguf", report: &found }])["files"][0];
+    let found = crate::support::report_named("Tiny-1K-v1.0.gguf", &bytes, &options);
+    let file = &json(&[Checked { path: "Tiny-1K-v1.0.gguf", report: &found }])["files"][0];
     assert_eq!((file["findings"].as_array().unwrap().len(), &file["untold"][0]["count"]), (1, &1.into()));
 }
 

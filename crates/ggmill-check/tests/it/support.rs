@@ -18,7 +18,7 @@ pub(crate) fn report_named(name: &str, bytes: &[u8], options: &Options) -> Repor
 }
 
 pub(crate) fn report(bytes: &[u8]) -> Report {
-    report_named("model.gguf", bytes, &Options { findings_per_rule: usize::MAX, data: true, ..Options::default() })
+    report_named("Tiny-1K-v1.0.gguf", bytes, &Options { findings_per_rule: usize::MAX, data: true, ..Options::default() })
 }
 
 pub(crate) fn codes(report: &Report) -> Vec<&'static str> {
