@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::commands::{completions, convert, edit, imatrix, inspect, man, merge, quantize, repack, split};
+use crate::commands::{check, completions, convert, edit, explain, imatrix, inspect, man, merge, name, quantize, repack, split};
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
 
@@ -42,6 +42,9 @@ impl From<Color> for anstream::ColorChoice {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Inspect(inspect::Args),
+    Check(check::Args),
+    Explain(explain::Args),
+    Name(name::Args),
     Convert(convert::Args),
     Edit(edit::Args),
     Quantize(Box<quantize::Args>),
@@ -57,6 +60,9 @@ impl Command {
     pub(crate) fn run(self, console: Console) -> Result<Status, Failure> {
         match self {
             Self::Inspect(args) => inspect::run(&args.into(), console),
+            Self::Check(args) => check::run(&args, console),
+            Self::Explain(args) => explain::run(&args, console),
+            Self::Name(args) => name::run(&args, console),
             Self::Convert(args) => convert::run(args, console),
             Self::Edit(args) => edit::run(&args, console),
             Self::Quantize(args) => quantize::run(*args, console),

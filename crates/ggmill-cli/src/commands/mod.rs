@@ -1,12 +1,15 @@
 //! The commands, each with its arguments and what it does with them.
 
+pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod convert;
 pub(crate) mod edit;
+pub(crate) mod explain;
 pub(crate) mod imatrix;
 pub(crate) mod inspect;
 pub(crate) mod man;
 pub(crate) mod merge;
+pub(crate) mod name;
 pub(crate) mod quantize;
 pub(crate) mod repack;
 pub(crate) mod split;

@@ -1,0 +1,227 @@
+//! `ggmill name`: file names by the naming convention.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use clap::Subcommand;
+use ggmill_core::{FileName, FileType, Metadata, RawStr, Split, keys};
+use serde_json::json;
+
+use crate::console::Console;
+use crate::outcome::{Failure, Status};
+
+/// Take file names apart, check them, or make them from metadata, by the naming convention
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  ggmill name parse Mixtral-8x7B-v0.1-KQ2.gguf
+  ggmill name check models/*.gguf
+  ggmill name build model.gguf
+  ggmill name rename model.gguf --dry-run")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Take names apart
+    Parse {
+        /// File names; the files need not be there
+        #[arg(required = true)]
+        names: Vec<PathBuf>,
+        /// Write JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Say which names do not follow the convention
+    Check {
+        /// File names; the files need not be there
+        #[arg(required = true)]
+        names: Vec<PathBuf>,
+    },
+    /// Print the name that the metadata of a file give it
+    Build {
+        /// The file
+        file: PathBuf,
+    },
+    /// Give files the names their metadata give them
+    Rename {
+        /// The files
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+        /// Only say what would be done
+        #[arg(long)]
+        dry_run: bool,
+    },
+}
+
+pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
+    match &args.action {
+        Action::Parse { names, json } => parse(names, *json, console),
+        Action::Check { names } => check(names, console),
+        Action::Build { file } => {
+            let mut out = console.text();
+            writeln!(out, "{}", built(file)?)?;
+            out.flush()?;
+            Ok(Status::Fine)
+        }
+        Action::Rename { files, dry_run } => rename(files, *dry_run, console),
+    }
+}
+
+/// The last part of a path, as text.
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn parts<'a>(name: &FileName<'a>) -> [(&'static str, Option<&'a str>); 8] {
+    [
+        ("sidecar", name.sidecar),
+        ("base_name", Some(name.base_name)),
+        ("size_label", name.size_label),
+        ("fine_tune", name.fine_tune),
+        ("version", Some(name.version)),
+        ("encoding", name.encoding),
+        ("type", name.kind),
+        ("shard", name.shard),
+    ]
+}
+
+fn parse(paths: &[PathBuf], as_json: bool, console: Console) -> Result<Status, Failure> {
+    let mut out = console.text();
+    let mut status = Status::Fine;
+    let mut all = Vec::new();
+    for path in paths {
+        let text = file_name(path);
+        let name = FileName::parse(&text);
+        if name.is_none() {
+            status = Status::Findings;
+        }
+        if as_json {
+            let fields =
+                name.as_ref().map(|name| parts(name).into_iter().map(|(part, value)| (part.to_owned(), json!(value))).collect::<serde_json::Map<_, _>>());
+            all.push(json!({ "name": text, "parts": fields }));
+            continue;
+        }
+        writeln!(out, "{}", RawStr::from(text.as_str()))?;
+        match &name {
+            Some(name) => {
+                for (part, value) in parts(name) {
+                    if let Some(value) = value {
+                        writeln!(out, "  {part:<10} {}", RawStr::from(value))?;
+                    }
+                }
+            }
+            None => writeln!(out, "  {}", ggmill_check::name_fault(&text).unwrap_or("does not follow the convention"))?,
+        }
+    }
+    if as_json {
+        writeln!(out, "{:#}", json!({ "schema": "ggmill.name/1", "names": all }))?;
+    }
+    out.flush()?;
+    Ok(status)
+}
+
+fn check(paths: &[PathBuf], console: Console) -> Result<Status, Failure> {
+    let mut out = console.text();
+    let mut status = Status::Fine;
+    for path in paths {
+        let text = file_name(path);
+        if let Some(fault) = ggmill_check::name_fault(&text) {
+            writeln!(out, "{}: {fault}", RawStr::from(text.as_str()))?;
+            status = Status::Findings;
+        }
+    }
+    out.flush()?;
+    Ok(status)
+}
+
+/// The name that the metadata of a file give it.
+fn built(path: &Path) -> Result<String, Failure> {
+    let file = ggmill_io::open(path).map_err(|error| Failure::new(&error))?;
+    let name = build(&file.metadata(), file.tensors().iter().map(|tensor| u128::from(tensor.shape().elements())).sum());
+    let text = name.map_err(|missing| {
+        Failure::new(format_args!("{}: {missing}", RawStr::new(path.as_os_str().as_encoded_bytes())))
+            .with_hint(Some("`ggmill edit` sets the keys: general.basename, general.size_label, general.finetune, general.version".to_owned()))
+    })?;
+    match FileName::parse(&text) {
+        Some(_) => Ok(text),
+        None => Err(Failure::new(format_args!("the metadata make {:?}, which does not follow the convention", RawStr::from(text.as_str())))),
+    }
+}
+
+/// Base name, size label (from the parameters when missing), fine tune, version (v1.0 when missing), encoding, type, shard.
+fn build(metadata: &Metadata<'_>, parameters: u128) -> Result<String, &'static str> {
+    let text = |key: &str| metadata.str(key).ok().map(str::trim).filter(|text| !text.is_empty());
+    // Text from a file becomes part of a name: nothing in it may lead to another folder.
+    let plain = |text: &str| text.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' || c == '_' { c } else { '-' }).collect::<String>();
+    let mut name = String::new();
+    let kind = text(keys::GENERAL_TYPE);
+    if kind == Some("mmproj") {
+        name.push_str("mmproj-");
+    }
+    name.push_str(
+        &plain(text(keys::GENERAL_BASENAME).or_else(|| text(keys::GENERAL_NAME)).ok_or("neither general.basename nor general.name is there")?)
+            .replace(['.', '_'], "-"),
+    );
+    let size = text(keys::GENERAL_SIZE_LABEL).map(plain).or_else(|| (parameters > 0).then(|| size_label(parameters)));
+    let size = size.ok_or("general.size_label is missing, and there are no tensors to count")?;
+    let mut push = |part: &str| {
+        name.push('-');
+        name.push_str(part);
+    };
+    push(&size);
+    if let Some(fine_tune) = text(keys::GENERAL_FINETUNE) {
+        push(&plain(fine_tune).replace(['.', '_'], "-"));
+    }
+    let version = text(keys::GENERAL_VERSION).map_or("v1.0".to_owned(), plain);
+    push(&if version.starts_with('v') { version } else { format!("v{version}") });
+    if let Some(encoding) = metadata.u32(keys::GENERAL_FILE_TYPE).ok().and_then(|number| FileType(number).name()).filter(|_| parameters > 0) {
+        push(encoding);
+    }
+    match kind {
+        Some("adapter") => push("LoRA"),
+        _ if parameters == 0 => push("vocab"),
+        _ => {}
+    }
+    if let Ok(Some(split)) = Split::of(metadata)
+        && split.is_part()
+    {
+        push(&format!("{:05}-of-{:05}", split.number.saturating_add(1), split.count));
+    }
+    name.push_str(".gguf");
+    Ok(name)
+}
+
+/// Two digits and the letter of the thousand, as the convention counts: `1.1B`, `7B`, `260K`.
+fn size_label(parameters: u128) -> String {
+    let (mut unit, mut letter) = (1_000u128, 'K');
+    for (next, name) in [(1_000_000, 'M'), (1_000_000_000, 'B'), (1_000_000_000_000, 'T'), (1_000_000_000_000_000, 'Q')] {
+        if parameters >= next {
+            (unit, letter) = (next, name);
+        }
+    }
+    let tenths = (parameters * 10 + unit / 2) / unit;
+    if tenths < 100 && !tenths.is_multiple_of(10) { format!("{}.{}{letter}", tenths / 10, tenths % 10) } else { format!("{}{letter}", (tenths + 5) / 10) }
+}
+
+fn rename(paths: &[PathBuf], dry_run: bool, console: Console) -> Result<Status, Failure> {
+    let mut out = console.text();
+    for path in paths {
+        let target = path.with_file_name(built(path)?);
+        let shown = |path: &Path| RawStr::new(path.as_os_str().as_encoded_bytes()).to_string();
+        if target == *path {
+            continue;
+        }
+        // A link is made first and fails when the name is taken, so that nothing is ever replaced.
+        if !dry_run {
+            let failed = |error: std::io::Error| Failure::new(format_args!("{} to {}: {error}", shown(path), shown(&target)));
+            std::fs::hard_link(path, &target).map_err(failed)?;
+            std::fs::remove_file(path).map_err(failed)?;
+        }
+        writeln!(out, "{} -> {}", shown(path), shown(&target))?;
+    }
+    out.flush()?;
+    Ok(Status::Fine)
+}
