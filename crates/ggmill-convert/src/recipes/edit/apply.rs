@@ -188,11 +188,20 @@ fn replace_tokens(metadata: &mut MetadataBuf, tokens: &[String], embedding_rows:
     Ok(())
 }
 
+/// Whether two values of metadata that are kept alike have the same type and bytes.
+fn is_same(a: &Value<'_>, b: &Value<'_>) -> bool {
+    match (a.as_array(), b.as_array()) {
+        // A vocabulary need not be walked for it.
+        (Some(a), Some(b)) => a.element_type() == b.element_type() && a.len() == b.len() && a.as_bytes() == b.as_bytes(),
+        _ => OwnedValue::new(a) == OwnedValue::new(b),
+    }
+}
+
 fn changes(before: &MetadataBuf, after: &MetadataBuf) -> Vec<KeyChange> {
     let mut changes = Vec::new();
     for (key, value) in before.iter() {
         let now = after.get(key.as_bytes());
-        let same = now.is_some_and(|now| OwnedValue::new(&now) == OwnedValue::new(&value));
+        let same = now.is_some_and(|now| is_same(&now, &value));
         if !same && !changes.iter().any(|change: &KeyChange| change.key == key.as_bytes()) {
             changes.push(KeyChange { key: key.as_bytes().to_vec(), before: true, after: now.is_some() });
         }
