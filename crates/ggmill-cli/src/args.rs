@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::commands::{check, completions, convert, edit, explain, hash, imatrix, inspect, man, merge, quantize, repack, split};
+use crate::commands::{check, completions, convert, edit, explain, hash, imatrix, inspect, man, merge, name, quantize, repack, split};
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
 
@@ -44,6 +44,7 @@ pub(crate) enum Command {
     Inspect(inspect::Args),
     Check(check::Args),
     Explain(explain::Args),
+    Name(name::Args),
     Convert(convert::Args),
     Edit(edit::Args),
     Quantize(Box<quantize::Args>),
@@ -62,6 +63,7 @@ impl Command {
             Self::Inspect(args) => inspect::run(&args.into(), console),
             Self::Check(args) => check::run(&args, console),
             Self::Explain(args) => explain::run(&args, console),
+            Self::Name(args) => name::run(&args, console),
             Self::Convert(args) => convert::run(args, console),
             Self::Edit(args) => edit::run(&args, console),
             Self::Quantize(args) => quantize::run(*args, console),

@@ -8,6 +8,7 @@ mod open;
 mod quant;
 mod quantize;
 mod vocabulary;
+mod write;
 
 use std::path::PathBuf;
 
@@ -34,6 +35,8 @@ pub(crate) enum Peers {
     Vectors,
     /// Compare `ggmill quantize` with llama_model_quantize: bytes of whole files, or speed and memory
     Quantize(quantize::Args),
+    /// Hold split, merged and repacked files against gguf and libllama, and their speed against cp
+    Write(write::Args),
     /// Make the Python environment and say where its interpreter is
     Environment,
 }
@@ -49,6 +52,7 @@ impl Peers {
             Self::Expect => expect(),
             Self::Vectors => vectors(),
             Self::Quantize(args) => quantize::execute(args),
+            Self::Write(args) => write::execute(args),
             Self::Environment => environment::python().map(|python| println!("{}", python.display())),
         }
     }

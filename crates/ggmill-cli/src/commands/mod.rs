@@ -10,6 +10,7 @@ pub(crate) mod imatrix;
 pub(crate) mod inspect;
 pub(crate) mod man;
 pub(crate) mod merge;
+pub(crate) mod name;
 pub(crate) mod quantize;
 pub(crate) mod repack;
 pub(crate) mod split;

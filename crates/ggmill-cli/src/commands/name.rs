@@ -99,7 +99,8 @@ fn parse(paths: &[PathBuf], as_json: bool, console: Console) -> Result<Status, F
             status = Status::Findings;
         }
         if as_json {
-            let fields = name.as_ref().map(|name| parts(name).into_iter().map(|(part, value)| (part, json!(value))).collect::<serde_json::Map<_, _>>());
+            let fields =
+                name.as_ref().map(|name| parts(name).into_iter().map(|(part, value)| (part.to_owned(), json!(value))).collect::<serde_json::Map<_, _>>());
             all.push(json!({ "name": text, "parts": fields }));
             continue;
         }
@@ -160,7 +161,10 @@ fn build(metadata: &Metadata<'_>, parameters: u128) -> Result<String, &'static s
     if kind == Some("mmproj") {
         name.push_str("mmproj-");
     }
-    name.push_str(&plain(text(keys::GENERAL_BASENAME).or_else(|| text(keys::GENERAL_NAME)).ok_or("neither general.basename nor general.name is there")?).replace(['.', '_'], "-"));
+    name.push_str(
+        &plain(text(keys::GENERAL_BASENAME).or_else(|| text(keys::GENERAL_NAME)).ok_or("neither general.basename nor general.name is there")?)
+            .replace(['.', '_'], "-"),
+    );
     let size = text(keys::GENERAL_SIZE_LABEL).map(plain).or_else(|| (parameters > 0).then(|| size_label(parameters)));
     let size = size.ok_or("general.size_label is missing, and there are no tensors to count")?;
     let mut push = |part: &str| {
@@ -199,7 +203,7 @@ fn size_label(parameters: u128) -> String {
         }
     }
     let tenths = (parameters * 10 + unit / 2) / unit;
-    if tenths < 100 && tenths % 10 != 0 { format!("{}.{}{letter}", tenths / 10, tenths % 10) } else { format!("{}{letter}", (tenths + 5) / 10) }
+    if tenths < 100 && !tenths.is_multiple_of(10) { format!("{}.{}{letter}", tenths / 10, tenths % 10) } else { format!("{}{letter}", (tenths + 5) / 10) }
 }
 
 fn rename(paths: &[PathBuf], dry_run: bool, console: Console) -> Result<Status, Failure> {

@@ -95,6 +95,7 @@ impl Line {
 }
 
 /// What a name is about, when it is about a file of this name: one of its tensors or all of it.
+#[expect(clippy::option_option, reason = "another file, this file as a whole, or a tensor of it")]
 fn about_file<'a>(name: &'a str, file: &str) -> Option<Option<&'a str>> {
     name.match_indices(file).find_map(|(at, _)| {
         let (before, after) = (name.get(..at)?, name.get(at + file.len()..)?);

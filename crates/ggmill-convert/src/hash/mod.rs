@@ -125,6 +125,7 @@ impl Pieces<'_> {
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "the pieces end here")]
 fn read(checkpoint: &dyn Checkpoint, pieces: Vec<Piece>) -> Result<Vec<Read>> {
     let read = |piece: &Piece| {
         let mut bytes = vec![0; usize::try_from(piece.len).unwrap_or(0)];

@@ -8,7 +8,9 @@ use ggmill_core::Sink as _;
 
 use super::protocol::Medium;
 use super::same_identity;
-use crate::atomic::{FileSink, Overwrite, folder_of, sync_folder};
+#[cfg(target_os = "linux")]
+use crate::atomic::folder_of;
+use crate::atomic::{FileSink, Overwrite};
 use crate::error::{Error, ErrorKind, Result};
 use crate::journal::journal_path;
 
@@ -17,6 +19,8 @@ pub(super) struct Disk {
     path: PathBuf,
     file: File,
     journal: PathBuf,
+    /// Whether bytes have moved since the last sync, so that more than data must reach the disk.
+    moved: bool,
 }
 
 impl Disk {
@@ -30,7 +34,7 @@ impl Disk {
             Ok(metadata) if !metadata.is_file() => crate::random_access::not_regular(path, &metadata),
             _ => Error::io(path, "cannot open for writing", source),
         })?;
-        Ok(Self { path: path.to_owned(), file, journal: journal_path(path) })
+        Ok(Self { path: path.to_owned(), file, journal: journal_path(path), moved: false })
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -129,11 +133,13 @@ impl Medium for Disk {
 
     #[cfg(target_os = "linux")]
     fn insert(&mut self, len: u64) -> io::Result<()> {
+        self.moved = true;
         shift(&self.file, rustix::fs::FallocateFlags::INSERT_RANGE, len)
     }
 
     #[cfg(target_os = "linux")]
     fn collapse(&mut self, len: u64) -> io::Result<()> {
+        self.moved = true;
         shift(&self.file, rustix::fs::FallocateFlags::COLLAPSE_RANGE, len)
     }
 
@@ -148,7 +154,13 @@ impl Medium for Disk {
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        self.file.sync_all()
+        // Bytes written over others need no change to the file system's own records, whose commit waits for what everybody else writes.
+        if !self.moved {
+            return self.file.sync_data();
+        }
+        self.file.sync_all()?;
+        self.moved = false;
+        Ok(())
     }
 
     fn put_journal(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -173,7 +185,7 @@ impl Medium for Disk {
     }
 
     fn remove_journal(&mut self) -> io::Result<()> {
-        std::fs::remove_file(&self.journal)?;
-        sync_folder(folder_of(&self.journal))
+        // Without a sync of the folder: should the name come back after a loss of power, the file already is what the journal says, and it goes again.
+        std::fs::remove_file(&self.journal)
     }
 }
