@@ -24,6 +24,7 @@
 #![allow(
     clippy::large_enum_variant,
     clippy::many_single_char_names,
+    clippy::neg_cmp_op_on_partial_ord,
     clippy::match_same_arms,
     clippy::similar_names,
     clippy::struct_field_names,

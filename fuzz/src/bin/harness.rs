@@ -15,7 +15,9 @@ fn main() -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let result = match arguments[..] {
         ["targets"] => {
-            TARGETS.iter().for_each(|(name, _)| println!("{name}"));
+            for (name, _) in TARGETS {
+                println!("{name}");
+            }
             Ok(())
         }
         ["seeds", folder] => write_seeds(Path::new(folder)),

@@ -116,12 +116,12 @@ fn findings_are_capped_and_counted() {
 
 #[test]
 fn profiles_and_selections() {
+    use ggmill_check::Profile::{Ggml, Spec};
     // The file is padded to 32 bytes, which its alignment does not ask for.
     let broken = |options: Options| {
         let bytes = Model::empty().set("general.architecture", "x").set("general.alignment", Value::U32(24)).set("x.Y", Value::U8(0)).bytes();
         codes(&report_named("Tiny-1K-v1.0.gguf", &bytes, &options))
     };
-    use ggmill_check::Profile::{Ggml, Spec};
     let selected = |code: &str| vec![code.parse().unwrap()];
     assert!(broken(Options { profile: Spec, ..Options::default() }).contains(&"GG1204"));
     assert!(!broken(Options { profile: Spec, ..Options::default() }).contains(&"GG1009"));

@@ -89,6 +89,7 @@ fn table(out: &mut dyn Write, imatrix: &Imatrix) -> io::Result<()> {
     for row in std::iter::once(head.map(str::to_owned)).chain(rows) {
         let mut line = format!("{:<width$}", row[0], width = widths[0]);
         for (cell, width) in row.iter().zip(&widths).skip(1) {
+            #[expect(clippy::format_push_string, reason = "a short line")]
             line.push_str(&format!("  {cell:>width$}"));
         }
         writeln!(out, "{line}")?;

@@ -5,7 +5,6 @@ pub(crate) mod completions;
 pub(crate) mod convert;
 pub(crate) mod edit;
 pub(crate) mod explain;
-pub(crate) mod hash;
 pub(crate) mod imatrix;
 pub(crate) mod inspect;
 pub(crate) mod man;

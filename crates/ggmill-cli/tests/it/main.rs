@@ -1,11 +1,10 @@
 //! The built program, run as people run it.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test stops where something is missing")]
+#![allow(clippy::needless_for_each, clippy::unwrap_used, clippy::panic, reason = "a test stops where something is missing")]
 
 mod convert;
 mod edit;
 mod failures;
-mod hash;
 mod inspect;
 mod killed;
 mod program;
