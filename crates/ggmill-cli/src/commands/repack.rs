@@ -13,7 +13,6 @@ use crate::outcome::{Failure, Status};
 
 /// Write a model anew in another alignment, byte order or version of the format
 #[derive(Debug, clap::Args)]
-#[expect(clippy::struct_excessive_bools, reason = "flags as they are typed")]
 #[command(after_help = "\
 Examples:
   ggmill repack model.gguf -o model-s390x.gguf --endian big
@@ -64,7 +63,7 @@ impl From<Order> for Endian {
 }
 
 fn alignment(text: &str) -> Result<Alignment, String> {
-    let expected = || format!("expected a multiple of 8 up to {}", MOST_ALIGNMENT);
+    let expected = || format!("expected a multiple of 8 up to {MOST_ALIGNMENT}");
     let number = text.parse().ok().filter(|&number: &u64| number <= MOST_ALIGNMENT).ok_or_else(expected)?;
     Alignment::new(number).map_err(|_| expected())
 }

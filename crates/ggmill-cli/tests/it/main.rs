@@ -8,4 +8,5 @@ mod failures;
 mod inspect;
 mod killed;
 mod program;
+mod reshape;
 mod support;

@@ -1,0 +1,226 @@
+//! `ggmill split`, `merge` and `repack`, from the command line: what they make, and that what they refuse stays as it was.
+
+use std::collections::BTreeMap;
+use std::fs;
+#[cfg(target_os = "linux")]
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::support::{Folder, Outcome, ggmill, real, tiny};
+
+/// Every file of a folder with its bytes.
+fn content(folder: &Folder) -> BTreeMap<String, Vec<u8>> {
+    fs::read_dir(folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap())
+        .filter(|entry| entry.file_type().unwrap().is_file())
+        .map(|entry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap()))
+        .collect()
+}
+
+fn names(folder: &Folder) -> Vec<String> {
+    content(folder).into_keys().collect()
+}
+
+fn model() -> Vec<u8> {
+    fs::read(real("mobilenetv3_3class_v3_fp16.gguf")).unwrap()
+}
+
+/// A folder with a model and its three shards.
+fn shards() -> Folder {
+    let folder = Folder::new().with("model.gguf", model());
+    let Outcome { code, stdout, stderr } = ggmill(folder.path(), &["split", "model.gguf", "part", "--max-size", "1200K"]);
+    assert_eq!(code, 0, "{stderr}");
+    assert_eq!(stdout.lines().count(), 3, "{stdout}");
+    assert!(stdout.starts_with("part-00001-of-00003.gguf  "), "{stdout}");
+    folder
+}
+
+const SHARDS: [&str; 3] = ["part-00001-of-00003.gguf", "part-00002-of-00003.gguf", "part-00003-of-00003.gguf"];
+
+/// Runs what must be refused: exit code 2, these words, and every file as it was.
+fn refused(folder: &Folder, args: &[&str], words: &str) -> String {
+    let before = content(folder);
+    let Outcome { code, stdout, stderr } = ggmill(folder.path(), args);
+    assert_eq!((code, stdout.as_str()), (2, ""), "{args:?}: {stderr}");
+    assert!(stderr.contains(words), "{args:?}: {stderr}");
+    assert!(content(folder) == before, "{args:?}");
+    stderr
+}
+
+#[test]
+fn shards_become_the_model_again() {
+    let folder = shards();
+    for (number, shards) in [&SHARDS[1..2], &[SHARDS[2], SHARDS[0], SHARDS[1]]].into_iter().enumerate() {
+        let output = format!("merged-{number}.gguf");
+        let found = ggmill(folder.path(), &[&["merge"], shards, &[&*output]].concat());
+        assert_eq!(found.code, 0, "{}", found.stderr);
+        assert!(fs::read(folder.path().join(output)).unwrap() == model());
+    }
+    let found = ggmill(folder.path(), &["merge", SHARDS[0], "-o", "merged-2.gguf", "--delete-parts"]);
+    assert_eq!(found.code, 0, "{}", found.stderr);
+    assert!(found.stderr.contains("note: deleted 3 shards"), "{}", found.stderr);
+    assert_eq!(names(&folder), ["merged-0.gguf", "merged-1.gguf", "merged-2.gguf", "model.gguf"]);
+}
+
+/// `ggmill merge part-*.gguf`, and the shell makes the last shard the output.
+#[test]
+fn a_shard_is_never_the_output() {
+    let folder = shards();
+    let globbed = [&["merge"][..], &SHARDS].concat();
+    let stderr = refused(&folder, &globbed, "error: part-00003-of-00003.gguf: has the name of a shard, and would be written");
+    assert!(stderr.ends_with("hint: -o OUT says which file is to be written\n"), "{stderr}");
+    refused(&folder, &[&globbed[..], &["--force"]].concat(), "has the name of a shard");
+    refused(&folder, &["merge", SHARDS[0]], "no file to write");
+    refused(&folder, &["merge", SHARDS[0], "-o", SHARDS[1], "--force"], "has the name of a shard");
+
+    // A shard under another name, and the same shard by another path.
+    fs::copy(folder.path().join(SHARDS[1]), folder.path().join("b.gguf")).unwrap();
+    refused(&folder, &["merge", SHARDS[0], SHARDS[2], "b.gguf", "--force"], "error: b.gguf: is a shard, and would be written");
+    fs::hard_link(folder.path().join(SHARDS[1]), folder.path().join("link.gguf")).unwrap();
+    refused(&folder, &["merge", SHARDS[0], "-o", "link.gguf", "--force"], "error: link.gguf: is read from, and cannot be the output");
+}
+
+#[test]
+fn what_is_missing_or_there_already_is_said() {
+    let folder = shards().with("precious.gguf", "precious");
+    refused(&folder, &["merge", SHARDS[0], "precious.gguf"], "error: precious.gguf: exists already\nhint: --force replaces it\n");
+    let stderr = refused(&folder, &["merge", SHARDS[0], SHARDS[2], "out.gguf"], "part-00001-of-00003.gguf: shard 2 of 3 not given");
+    assert!(stderr.contains("hint: given one shard, the others are found by its name"), "{stderr}");
+    fs::remove_file(folder.path().join(SHARDS[1])).unwrap();
+    refused(&folder, &["merge", SHARDS[0], "out.gguf"], "part-00002-of-00003.gguf: missing: shard 2 of 3");
+    refused(&folder, &["split", "model.gguf", "part", "--max-size", "1200K"], "part-00001-of-00003.gguf: exists already");
+    let written = ggmill(folder.path(), &["split", "model.gguf", "part", "--max-size", "1200K", "--force"]);
+    assert_eq!(written.code, 0, "{}", written.stderr);
+}
+
+#[test]
+fn bad_arguments() {
+    let folder = Folder::new().with("model.gguf", tiny()).with("one-00001-of-00001.gguf", tiny());
+    for size in ["0", "K", "1T", "99999999999999G", "1.5G", "é"] {
+        refused(&folder, &["split", "model.gguf", "x", "--max-size", size], "--max-size");
+    }
+    refused(&folder, &["split", "model.gguf", "x", "--max-tensors", "0"], "--max-tensors");
+    refused(&folder, &["split", "model.gguf", "folder/"], "expected what the names of the shards begin with");
+    refused(&folder, &["split", "model.gguf", "no/such/folder/x"], "no/such/folder: cannot write into this folder: no such file");
+    refused(&folder, &["split", "missing.gguf", "x"], "missing.gguf: cannot open: no such file");
+    for align in ["0", "12", "33554432", "x"] {
+        refused(&folder, &["repack", "model.gguf", "-o", "x.gguf", "--align", align], "expected a multiple of 8 up to 16777216");
+    }
+    refused(&folder, &["repack", "model.gguf", "-o", "./model.gguf", "--force"], "./model.gguf: is read from, and cannot be the output");
+    refused(&folder, &["repack", "model.gguf", "-o", "x.gguf", "--endian", "big", "--format-version", "2"], "version 2 has no big-endian files");
+}
+
+/// A model of one shard is cut into a set of one, whose name would be the output's: the file that is read.
+#[test]
+fn shards_never_replace_what_they_are_made_of() {
+    let folder = shards();
+    for name in SHARDS {
+        let other = name.replace("part", "again");
+        fs::rename(folder.path().join(name), folder.path().join(&other)).unwrap();
+    }
+    refused(&folder, &["split", "again-00002-of-00003.gguf", "again", "--max-size", "1200K", "--force"], "is read from, and cannot be the output");
+}
+
+#[test]
+fn a_dry_run_writes_nothing_and_knows_every_size() {
+    let folder = shards();
+    let before = content(&folder);
+    let dry = ggmill(folder.path(), &["split", "model.gguf", "part", "--max-size", "1200K", "--dry-run", "--json"]);
+    let plans: Value = serde_json::from_str(&dry.stdout).unwrap();
+    assert_eq!((&plans["schema"], plans["plans"].as_array().unwrap().len()), (&"ggmill.plans/1".into(), 3));
+    for plan in plans["plans"].as_array().unwrap() {
+        assert_eq!(plan["file_size"], before[plan["output"].as_str().unwrap()].len());
+        assert_eq!(plan["written"], false);
+    }
+    for args in [
+        &["split", "model.gguf", "other", "--dry-run"][..],
+        &["merge", SHARDS[0], "other.gguf", "--dry-run"],
+        &["repack", "model.gguf", "-o", "other.gguf", "--endian", "big", "--dry-run"],
+    ] {
+        assert_eq!(ggmill(folder.path(), args).code, 0, "{args:?}");
+    }
+    assert!(content(&folder) == before);
+}
+
+#[test]
+fn other_forms_and_back() {
+    let folder = Folder::new().with("model.gguf", model());
+    let run = |args: &[&str]| {
+        let found = ggmill(folder.path(), &[&["repack"], args].concat());
+        assert_eq!(found.code, 0, "{}", found.stderr);
+        found
+    };
+    let big = run(&["model.gguf", "-o", "big.gguf", "--endian", "big"]);
+    assert!(big.stdout.contains("big-endian"), "{}", big.stdout);
+    run(&["big.gguf", "-o", "little.gguf", "--endian", "little"]);
+    assert!(fs::read(folder.path().join("little.gguf")).unwrap() == model());
+    let odd = run(&["model.gguf", "-o", "odd.gguf", "--align", "24", "--format-version", "2"]);
+    assert!(odd.stderr.contains("warning: alignment 24 is no power of two"), "{}", odd.stderr);
+    assert!(odd.stdout.contains("GGUF v2 · little-endian · alignment 24"), "{}", odd.stdout);
+}
+
+#[test]
+fn pieces_cut_by_their_bytes() {
+    let model = model();
+    let (first, second) = model.split_at(1_000_000);
+    let folder = Folder::new().with("m.gguf.part1of2", first).with("m.gguf.part2of2", second).with("l.gguf-split-b", second);
+    refused(&folder, &["merge", "m.gguf.part1of2", "m.gguf.part2of2"], "m.gguf.part2of2: has the name of a shard, and would be written");
+    refused(&folder, &["merge", "l.gguf-split-b", "out.gguf"], "part 1 is missing: \"l.gguf-split-a\"");
+    refused(&folder, &["merge", "m.gguf.part1of2", "m.gguf.part1of2", "-o", "out.gguf"], "part 1 stands twice");
+    let found = ggmill(folder.path(), &["merge", "m.gguf.part2of2", "m.gguf", "--delete-parts", "--json"]);
+    assert_eq!(found.code, 0, "{}", found.stderr);
+    assert_eq!(names(&folder), ["l.gguf-split-b", "m.gguf"]);
+    assert!(fs::read(folder.path().join("m.gguf")).unwrap() == model);
+}
+
+/// A folder nobody may write to. Root may, so it proves nothing there.
+#[cfg(unix)]
+#[test]
+fn a_read_only_folder() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = shards();
+    let closed = folder.path().join("closed");
+    fs::create_dir(&closed).unwrap();
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o555)).unwrap();
+    if fs::write(closed.join("probe"), "").is_ok() {
+        println!("skipped: this user may write anywhere");
+        return;
+    }
+    refused(&folder, &["merge", SHARDS[0], "closed/out.gguf"], "closed: cannot write into this folder: permission denied");
+    refused(&folder, &["split", "model.gguf", "closed/x"], "closed: cannot write into this folder: permission denied");
+}
+
+/// A disk that is full: nothing remains of what was begun. Mounting one takes root.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk() {
+    let folder = shards();
+    let small = folder.path().join("small");
+    fs::create_dir(&small).unwrap();
+    let mounted = std::process::Command::new("mount").args(["-t", "tmpfs", "-o", "size=2M", "tmpfs"]).arg(&small).output();
+    if !mounted.is_ok_and(|output| output.status.success()) {
+        println!("skipped: no small disk can be mounted");
+        return;
+    }
+    let tries = std::panic::catch_unwind(|| {
+        for args in [
+            &["merge", SHARDS[0], "small/out.gguf"][..],
+            &["split", "model.gguf", "small/x", "--max-size", "1200K"],
+            &["repack", "model.gguf", "-o", "small/big.gguf", "--endian", "big"],
+        ] {
+            let stderr = refused(&folder, args, "no space left on the device");
+            assert!(stderr.contains("small/"), "{stderr}");
+            assert!(is_empty(&small), "{args:?}");
+        }
+    });
+    let unmounted = std::process::Command::new("umount").arg(&small).status();
+    tries.unwrap();
+    assert!(unmounted.unwrap().success());
+}
+
+#[cfg(target_os = "linux")]
+fn is_empty(folder: &Path) -> bool {
+    fs::read_dir(folder).unwrap().next().is_none()
+}
