@@ -73,7 +73,8 @@ pub(crate) enum Content {
 }
 
 impl Recipe {
-    /// A model as it is: every key and every tensor of the file or set, in order, in its byte order and version (3 for a file of version 1). Other recipes for GGUF files begin here and change what they are about.
+    /// A model as it is: every key and every tensor of the file or set, in order, in its byte order and version (3 for a file of version 1). Other recipes for
+    /// GGUF files begin here and change what they are about.
     pub fn copy_of(checkpoint: &GgufCheckpoint) -> Result<Self> {
         let metadata = MetadataBuf::copy_of(&checkpoint.metadata()).map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?;
         let tensor = |(number, tensor): (usize, &SourceTensor)| {

@@ -10,7 +10,7 @@ use crate::plan::{Job, Plan, Work};
 const PIECE: u64 = 64 << 20;
 
 /// The most padding that is looked at for joining tensors. Each byte of it has to be a zero.
-const MOST_PADDING: u64 = 4096;
+const MOST_PADDING: usize = 4096;
 
 /// Neighbouring tensors that are neighbours in a file too, with the same padding between them.
 #[derive(Debug)]
@@ -47,7 +47,6 @@ impl<'a> Untouched<'a> {
     }
 
     /// Whether the range begins where this span ends, with only so many zeros in between.
-    #[expect(clippy::ref_option, reason = "held as it is by the one who asks")]
     fn reaches(&self, range: &Option<FileRange<'_>>, gap: u64) -> bool {
         let end = self.offset.saturating_add(self.len);
         range.is_some_and(|range| std::ptr::eq(range.file, self.file) && range.offset.checked_sub(gap) == Some(end)) && zeros(self.file, end, gap)
@@ -70,8 +69,7 @@ fn range_of<'a>(plan: &Plan, checkpoint: &'a dyn Checkpoint, number: usize) -> O
 }
 
 fn zeros(file: &RandomAccess, offset: u64, len: u64) -> bool {
-    #[expect(clippy::cast_possible_truncation, reason = "a constant that fits")]
-    let mut bytes = [0; MOST_PADDING as usize];
+    let mut bytes = [0; MOST_PADDING];
     match usize::try_from(len).ok().and_then(|len| bytes.get_mut(..len)) {
         Some([]) => true,
         Some(bytes) => file.read_at(offset, bytes).is_ok() && bytes.iter().all(|&byte| byte == 0),

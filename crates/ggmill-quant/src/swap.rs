@@ -1,7 +1,7 @@
 //! The byte order within blocks.
 //!
-//! A block is scales and packed bits. What a program on a big-endian machine reads as one number (a half, a float, a word of packed bits) stands in that machine's
-//! order in a big-endian file; what it reads byte by byte stands as everywhere. The table says which is which, as the reference's decoders read it.
+//! A block is scales and packed bits. What a program on a big-endian machine reads as one number (a half, a float, a word of packed bits) stands in that
+//! machine's order in a big-endian file; what it reads byte by byte stands as everywhere. The table says which is which, as the reference's decoders read it.
 
 use ggmill_core::GgmlType;
 

@@ -113,8 +113,8 @@ impl<'p, S: Sink> Writer<'p, S> {
         self.pass_complete()
     }
 
-    /// Lets `put` append the next `len` bytes of the file to the sink by itself: data of tensor `number`, which must be the one the plan has next, and where they
-    /// go on beyond it, padding and tensors behind it. For sinks that can take bytes without anybody reading them, from another file in which they lie in the same
+    /// Lets `put` append the next `len` bytes of the file to the sink by itself: data of tensor `number`, which must be the one the plan has next, and where
+    /// they go on beyond it, padding and tensors behind it. For sinks that can take bytes without anybody reading them, from another file in which they lie in the same
     /// order. They may end within the data of a tensor or with them, or with the padding behind them.
     ///
     /// What `put` appends is not looked at: that it is `len` bytes, and zeros where the plan has padding, is the caller's promise. It can also say `false` and
