@@ -47,6 +47,7 @@ impl<'a> Untouched<'a> {
     }
 
     /// Whether the range begins where this span ends, with only so many zeros in between.
+    #[expect(clippy::ref_option, reason = "held as it is by the one who asks")]
     fn reaches(&self, range: &Option<FileRange<'_>>, gap: u64) -> bool {
         let end = self.offset.saturating_add(self.len);
         range.is_some_and(|range| std::ptr::eq(range.file, self.file) && range.offset.checked_sub(gap) == Some(end)) && zeros(self.file, end, gap)
