@@ -106,3 +106,21 @@ fn a_description_of_ones_own_is_used() {
     assert_eq!(model.metadata().str("general.architecture").unwrap(), "mine");
     assert_eq!(model.metadata().u64("mine.block_count").unwrap(), 5);
 }
+
+/// Not even by force, and not by another way to the same file.
+#[test]
+fn no_input_is_written_over() {
+    let folder = Folder::new();
+    fs::create_dir(folder.path().join("model")).unwrap();
+    for name in ["config.json", "model.safetensors"] {
+        fs::copy(real("stories260K").join(name), folder.path().join("model").join(name)).unwrap();
+    }
+    for output in ["model/model.safetensors", "model/config.json", "model/../model/model.safetensors"] {
+        let Outcome { code, stderr, .. } = ggmill(folder.path(), &["convert", "model", "--type", "f16", "-o", output, "--force"]);
+        assert_eq!(code, 2, "{output}");
+        assert!(stderr.contains("is an input"), "{stderr}");
+    }
+    for name in ["config.json", "model.safetensors"] {
+        assert!(fs::read(folder.path().join("model").join(name)).unwrap() == fs::read(real("stories260K").join(name)).unwrap());
+    }
+}

@@ -1,5 +1,5 @@
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ggmill_core::{Endian, GgmlType, RawStr, Shape};
 use ggmill_io::{Folder, RandomAccess};
@@ -20,6 +20,7 @@ pub struct Safetensors {
     name: Option<String>,
     config: Value,
     has_tokenizer: bool,
+    config_file: PathBuf,
     files: Vec<RandomAccess>,
     tensors: Vec<SourceTensor>,
     /// For each tensor its file and where in that file its data begin.
@@ -34,10 +35,12 @@ impl Safetensors {
             Some(file) => Parts { files: vec![file], index: None },
             None => Parts::of(&folder)?,
         };
-        let config = read_json(&folder.file("config.json")?)?;
+        let config_file = folder.file("config.json")?;
+        let config = read_json(&config_file)?;
+        let config_file = config_file.path().to_owned();
         let has_tokenizer = ["tokenizer.json", "tokenizer.model", "tekken.json", "vocab.json"].iter().any(|file| folder.has(file));
 
-        let mut this = Self { name: folder.name(), config, has_tokenizer, files: Vec::new(), tensors: Vec::new(), places: Vec::new() };
+        let mut this = Self { name: folder.name(), config, has_tokenizer, config_file, files: Vec::new(), tensors: Vec::new(), places: Vec::new() };
         for part in &parts.files {
             this.add_part(folder.file(part)?)?;
         }
@@ -46,6 +49,11 @@ impl Safetensors {
             this.hold_against(index)?;
         }
         Ok(this)
+    }
+
+    /// The files it was read from: what must not be written over.
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        self.files.iter().map(RandomAccess::path).chain([&*self.config_file])
     }
 
     fn add_part(&mut self, file: RandomAccess) -> Result<()> {
