@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod checkpoint;
+mod compare;
 mod error;
 mod general;
 mod hash;
@@ -15,6 +16,7 @@ mod run;
 mod untouched;
 
 pub use checkpoint::{Checkpoint, FileRange, GgufCheckpoint, Pretrained, Safetensors, SourceTensor};
+pub use compare::{Comparison, NumericError, ToCompare, compare};
 pub use error::{Error, ErrorKind, Result};
 pub use hash::{Claims, Digest, HashKind, Hashes, Manifest, UnknownHash, hash};
 pub use imatrix::{Imatrix, ImatrixEntry, ImatrixForm};

@@ -23,7 +23,7 @@ pub enum Arrays {
 }
 
 impl Arrays {
-    fn limit(self) -> ElementLimit {
+    pub(crate) fn limit(self) -> ElementLimit {
         ElementLimit(match self {
             Self::Shortened => 8,
             Self::Full => u64::MAX,
@@ -36,7 +36,7 @@ impl Arrays {
 /// Nothing is gathered first: arrays of any length are decoded as they are written. Fails when `out` does, and when the bytes of the file changed meanwhile.
 pub fn write(out: &mut dyn Write, view: &View<'_>, selection: &Selection, arrays: Arrays) -> io::Result<()> {
     let document = Document { view, selection, limit: arrays.limit() };
-    document.serialize(&mut serde_json::Serializer::with_formatter(&mut *out, Lines { depth: 0, empty: true }))?;
+    document.serialize(&mut serde_json::Serializer::with_formatter(&mut *out, Lines::new()))?;
     out.write_all(b"\n")
 }
 
@@ -158,13 +158,17 @@ struct Shard<'a> {
 }
 
 /// Compact JSON with line breaks where a person, `grep` and `diff` want them, and nothing in its strings that could act on a terminal.
-struct Lines {
+pub(crate) struct Lines {
     depth: usize,
     /// Whether the innermost object or array has nothing in it yet.
     empty: bool,
 }
 
 impl Lines {
+    pub(crate) fn new() -> Self {
+        Self { depth: 0, empty: true }
+    }
+
     fn open<W: ?Sized + Write>(&mut self, out: &mut W, bracket: &[u8]) -> io::Result<()> {
         self.depth += 1;
         self.empty = true;

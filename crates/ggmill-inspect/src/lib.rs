@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+pub mod diff;
 mod human;
 pub mod json;
 mod lossless;

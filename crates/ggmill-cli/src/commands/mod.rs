@@ -3,8 +3,10 @@
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod convert;
+pub(crate) mod diff;
 pub(crate) mod edit;
 pub(crate) mod explain;
+pub(crate) mod hash;
 pub(crate) mod imatrix;
 pub(crate) mod inspect;
 pub(crate) mod man;

@@ -3,10 +3,13 @@
 #![allow(clippy::needless_for_each, clippy::unwrap_used, clippy::panic, reason = "a test stops where something is missing")]
 
 mod convert;
+mod diff;
 mod edit;
 mod failures;
+mod hash;
 mod inspect;
 mod killed;
 mod program;
+mod quantize;
 mod reshape;
 mod support;

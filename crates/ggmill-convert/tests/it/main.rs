@@ -11,6 +11,7 @@
 )]
 
 mod checkpoints;
+mod compare;
 mod edit;
 mod hash;
 mod quantize;

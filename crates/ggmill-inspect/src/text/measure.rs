@@ -6,7 +6,7 @@ use ggmill_core::RawStr;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 /// Columns that text takes.
-pub(super) fn width(text: &str) -> usize {
+pub(crate) fn width(text: &str) -> usize {
     text.width()
 }
 
@@ -35,7 +35,7 @@ fn ending(text: &str, columns: usize) -> &str {
 }
 
 /// `text` in at most `columns`, with `…` for what is missing at its end.
-pub(super) fn cut(text: String, columns: usize) -> String {
+pub(crate) fn cut(text: String, columns: usize) -> String {
     if width(&text) <= columns {
         return text;
     }
@@ -45,7 +45,7 @@ pub(super) fn cut(text: String, columns: usize) -> String {
 }
 
 /// `text` in at most `columns`, with `…` for what is missing in its middle: the ends of keys and names tell them apart.
-pub(super) fn cut_middle(text: String, columns: usize) -> String {
+pub(crate) fn cut_middle(text: String, columns: usize) -> String {
     if width(&text) <= columns {
         return text;
     }
@@ -55,7 +55,7 @@ pub(super) fn cut_middle(text: String, columns: usize) -> String {
 }
 
 /// Text filled up with spaces to a number of columns, on the right or on the left.
-pub(super) struct Padded<'a>(pub(super) &'a str, pub(super) usize);
+pub(crate) struct Padded<'a>(pub(crate) &'a str, pub(crate) usize);
 
 impl fmt::Display for Padded<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -72,7 +72,7 @@ impl fmt::Display for Padded<'_> {
 }
 
 /// At most about `columns` columns of a string as it is shown, and whether that is all of it. Looks no further into the string than it must.
-pub(super) fn shown_beginning(text: RawStr<'_>, columns: usize) -> (String, bool) {
+pub(crate) fn shown_beginning(text: RawStr<'_>, columns: usize) -> (String, bool) {
     // No character takes more than four bytes, and four bytes leave room for marks that take no column.
     let most = columns.saturating_add(1).saturating_mul(8);
     let bytes = text.as_bytes();

@@ -4,12 +4,12 @@ use std::io::{self, Write};
 
 use crate::{Selection, Summary, View};
 
-mod measure;
+pub(crate) mod measure;
 mod metadata;
-mod style;
+pub(crate) mod style;
 mod summary;
 mod tensors;
-mod value;
+pub(crate) mod value;
 
 use style::Styles;
 

@@ -4,18 +4,18 @@ use anstyle::{AnsiColor, Style};
 
 /// One style for each role a piece of text can have; all plain when colours are off.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Styles {
-    pub(super) title: Style,
-    pub(super) faint: Style,
-    pub(super) key: Style,
-    pub(super) string: Style,
-    pub(super) number: Style,
-    pub(super) type_name: Style,
-    pub(super) bar: Style,
+pub(crate) struct Styles {
+    pub(crate) title: Style,
+    pub(crate) faint: Style,
+    pub(crate) key: Style,
+    pub(crate) string: Style,
+    pub(crate) number: Style,
+    pub(crate) type_name: Style,
+    pub(crate) bar: Style,
 }
 
 impl Styles {
-    pub(super) fn new(styled: bool) -> Self {
+    pub(crate) fn new(styled: bool) -> Self {
         if !styled {
             return Self::default();
         }

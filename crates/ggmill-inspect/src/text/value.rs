@@ -9,7 +9,7 @@ use super::style::Styles;
 use crate::human;
 
 /// Writes all of a value, however long.
-pub(super) fn write_full(out: &mut dyn Write, value: &Value<'_>, styles: &Styles) -> io::Result<()> {
+pub(crate) fn write_full(out: &mut dyn Write, value: &Value<'_>, styles: &Styles) -> io::Result<()> {
     let Styles { string, number, .. } = *styles;
     match value {
         Value::Str(text) => write!(out, "{string}\"{text}\"{string:#}"),
@@ -26,7 +26,7 @@ pub(super) fn write_full(out: &mut dyn Write, value: &Value<'_>, styles: &Styles
 }
 
 /// Writes the value in about `columns`: long strings cut and with their length, arrays with their first elements.
-pub(super) fn write_short(out: &mut dyn Write, value: &Value<'_>, columns: usize, styles: &Styles) -> io::Result<()> {
+pub(crate) fn write_short(out: &mut dyn Write, value: &Value<'_>, columns: usize, styles: &Styles) -> io::Result<()> {
     let Styles { string, number, faint, .. } = *styles;
     match value {
         Value::Str(text) => {

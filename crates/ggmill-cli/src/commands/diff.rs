@@ -1,0 +1,140 @@
+//! `ggmill diff`: what two models do not have in common.
+
+use std::io::Write as _;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use ggmill_convert::{Comparison, GgufCheckpoint, ToCompare};
+use ggmill_inspect::diff::{DataDiff, Diff, NumericDiff, json, text};
+use ggmill_inspect::{Glob, Part, Selection, View, json as inspect_json, text as inspect_text};
+use ggmill_io::Model;
+
+use crate::console::Console;
+use crate::making::{refuse_interrupted, shown};
+use crate::outcome::{Failure, Status};
+use crate::progress::Bar;
+
+/// Compare two models: metadata, tensors, and the numbers in them
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  ggmill diff old.gguf new.gguf
+  ggmill diff model-F16.gguf model-Q4_K_M.gguf --data --tensors='blk.0.*'
+
+Sets of shards are compared as the models they are. The exit code is 0 when the models are
+the same, 1 when they differ, 2 when a file cannot be read.")]
+#[expect(clippy::struct_excessive_bools, reason = "flags as they are typed")]
+pub(crate) struct Args {
+    /// The one model, or any shard of its set
+    a: PathBuf,
+    /// The other
+    b: PathBuf,
+    /// Compare the metadata only: reads no tensor data
+    #[arg(long)]
+    metadata: bool,
+    /// Compare only the metadata with keys like this (repeatable)
+    #[arg(long, value_name = "GLOB")]
+    key: Vec<Glob>,
+    /// Compare only the tensors, or those with names like this (repeatable)
+    #[arg(long, value_name = "GLOB", num_args = 0..=1, require_equals = true, action = clap::ArgAction::Append)]
+    tensors: Option<Vec<Glob>>,
+    /// Say how far the numbers of tensors are apart, quantized ones too
+    #[arg(long)]
+    data: bool,
+    /// Show long strings and arrays whole, and tensors that are the same
+    #[arg(long)]
+    full: bool,
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Args {
+    fn selection(&self) -> Selection {
+        let metadata = self.metadata || !self.key.is_empty();
+        let tensors = self.tensors.is_some();
+        Selection {
+            summary: false,
+            metadata: metadata || !tensors,
+            tensors: tensors || !metadata,
+            keys: self.key.clone(),
+            names: self.tensors.clone().unwrap_or_default(),
+        }
+    }
+}
+
+pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
+    let (a, b) = (open(&args.a)?, open(&args.b)?);
+    let selection = args.selection();
+    if selection.tensors {
+        let (a, b) = (GgufCheckpoint::new(a).map_err(Failure::new)?, GgufCheckpoint::new(b).map_err(Failure::new)?);
+        let mut diff = Diff::of(&view(a.model())?, &view(b.model())?, &selection).map_err(Failure::new)?;
+        compare(&mut diff, &a, &b, args.data, console)?;
+        return show(&diff, args, console);
+    }
+    let diff = Diff::of(&view(&a)?, &view(&b)?, &selection).map_err(Failure::new)?;
+    show(&diff, args, console)
+}
+
+fn open(path: &Path) -> Result<Model, Failure> {
+    let model = ggmill_io::open_model(path).map_err(Failure::new)?;
+    refuse_interrupted(model.shards().iter().map(ggmill_io::GgufFile::path))?;
+    Ok(model)
+}
+
+fn view(model: &Model) -> Result<View<'_>, Failure> {
+    let mut parts = model.shards().iter().map(|file| Part::new(file.header()));
+    let first = parts.next().ok_or_else(|| Failure::new("a model without files"))?;
+    Ok(parts.fold(View::new(first), View::with_shard))
+}
+
+/// Compares the data of tensors that both have, in one shape.
+fn compare(diff: &mut Diff<'_>, a: &GgufCheckpoint, b: &GgufCheckpoint, numeric: bool, console: Console) -> Result<(), Failure> {
+    let comparable = |(_, pair): &(usize, &ggmill_inspect::diff::TensorPair<'_>)| pair.has_same_shape() && (numeric || pair.has_same_type());
+    let both = diff.tensors().unwrap_or_default().iter().enumerate().filter(comparable).filter_map(|(number, pair)| {
+        let (a, b) = pair.both()?;
+        Some((number, ToCompare { a: a.number, b: b.number }))
+    });
+    let (numbers, pairs): (Vec<usize>, Vec<ToCompare>) = both.unzip();
+    let mut bar = Bar::new(console);
+    let found = ggmill_convert::compare(a, b, &pairs, numeric, &mut |progress| {
+        bar.update(progress.written, progress.total, progress.tensor);
+        ControlFlow::Continue(())
+    })
+    .map_err(Failure::new)?;
+    for (number, found) in numbers.into_iter().zip(found) {
+        diff.set_data(number, data(&found));
+    }
+    Ok(())
+}
+
+fn data(found: &Comparison) -> DataDiff {
+    let numeric = found.numeric.map(|error| NumericDiff {
+        max_abs: error.max_abs,
+        max_at: error.max_at,
+        rmse: error.rmse,
+        relative: error.relative,
+        cosine: error.cosine,
+        non_finite: error.non_finite,
+    });
+    DataDiff { first_byte: found.first_byte, different_bytes: found.different_bytes, numeric }
+}
+
+fn show(diff: &Diff<'_>, args: &Args, console: Console) -> Result<Status, Failure> {
+    let names = [shown(&args.a).to_string(), shown(&args.b).to_string()];
+    let names = [names[0].as_str(), names[1].as_str()];
+    let status = if diff.is_same() { Status::Fine } else { Status::Findings };
+    if args.json {
+        let arrays = if args.full { inspect_json::Arrays::Full } else { inspect_json::Arrays::Shortened };
+        let mut out = console.bytes();
+        json::write(&mut out, diff, names, arrays)?;
+        out.flush()?;
+        return Ok(status);
+    }
+    let options = inspect_text::Options { width: console.width(), styled: console.is_styled(), full: args.full, tensor_rows: None };
+    let mut out = console.text();
+    text::write(&mut out, diff, names, &options)?;
+    out.flush()?;
+    console.note(text::conclusion(diff));
+    Ok(status)
+}

@@ -1,0 +1,272 @@
+//! `ggmill hash`: what the weights are, and whether they are what a manifest says.
+
+use std::io::{self, Read as _, Write};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use ggmill_convert::{Checkpoint as _, Claims, Digest, GgufCheckpoint, HashKind, Hashes, Manifest};
+use ggmill_core::RawStr;
+use ggmill_inspect::LosslessStr;
+use serde_json::json;
+
+use crate::console::Console;
+use crate::making::{refuse_interrupted, shown};
+use crate::outcome::{Failure, Status};
+use crate::progress::Bar;
+
+/// A manifest is text about tensors; one of a million tensors and four hashes stays below this.
+const LONGEST_MANIFEST: u64 = 1 << 30;
+
+/// Hash the weights of a model, tensor by tensor and whole, or check them against a manifest
+#[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "flags as they are typed")]
+#[command(after_help = "\
+Examples:
+  ggmill hash model.gguf --sha256 > model.manifest
+  ggmill hash model.gguf --check model.manifest
+
+Only tensor data are hashed, so an edit of the metadata changes nothing, and neither does
+splitting a model into shards. Lines are those of llama-gguf-hash, which can check what is
+written here and the other way round. Without a choice the hash is xxh64, or, for a check,
+the strongest that the manifest has.")]
+pub(crate) struct Args {
+    /// The model, or any shard of a set
+    file: PathBuf,
+    /// XXH64: fast, against accidents
+    #[arg(long)]
+    xxh64: bool,
+    /// SHA-1
+    #[arg(long)]
+    sha1: bool,
+    /// SHA-256: against intent
+    #[arg(long)]
+    sha256: bool,
+    /// BLAKE3: against intent, and fast
+    #[arg(long)]
+    blake3: bool,
+    /// All of these
+    #[arg(long)]
+    all: bool,
+    /// The identifier of the whole model: a UUID of version 5
+    #[arg(long)]
+    uuid: bool,
+    /// Leave out the tensors
+    #[arg(long)]
+    no_layer: bool,
+    /// Check against the hashes in this file; - is standard input
+    #[arg(short, long, value_name = "MANIFEST")]
+    check: Option<PathBuf>,
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Args {
+    fn kinds(&self) -> Vec<HashKind> {
+        let chosen = [
+            (HashKind::Xxh64, self.all || self.xxh64),
+            (HashKind::Sha1, self.all || self.sha1),
+            (HashKind::Sha256, self.all || self.sha256),
+            (HashKind::Blake3, self.all || self.blake3),
+            (HashKind::Uuid, self.uuid),
+        ];
+        chosen.into_iter().filter(|(_, chosen)| *chosen).map(|(kind, _)| kind).collect()
+    }
+}
+
+pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
+    let checkpoint = GgufCheckpoint::open(&args.file).map_err(Failure::new)?;
+    refuse_interrupted(checkpoint.model().shards().iter().map(ggmill_io::GgufFile::path))?;
+    let mut kinds = args.kinds();
+    let manifest = args.check.as_deref().map(|path| read_manifest(path).map(|manifest| (path, manifest))).transpose()?;
+    if kinds.is_empty() {
+        let strongest = manifest.as_ref().and_then(|(_, manifest)| manifest.kinds().first().copied());
+        kinds.push(strongest.unwrap_or(HashKind::Xxh64));
+    }
+
+    let mut bar = Bar::new(console);
+    let hashes = ggmill_convert::hash(&checkpoint, &kinds, !args.no_layer, &mut |progress| {
+        bar.update(progress.written, progress.total, progress.tensor);
+        ControlFlow::Continue(())
+    })
+    .map_err(Failure::new)?;
+    drop(bar);
+
+    let names: Vec<RawStr<'_>> = checkpoint.tensors().iter().map(ggmill_convert::SourceTensor::name).collect();
+    let file = shown(&args.file).to_string();
+    let mut lines = lines(&hashes, &names);
+    let Some((path, manifest)) = manifest else {
+        print(&mut lines, &file, None, args.json, console)?;
+        return Ok(Status::Fine);
+    };
+    let files: Vec<String> =
+        checkpoint.model().shards().iter().filter_map(|shard| Some(RawStr::new(shard.path().file_name()?.as_encoded_bytes()).to_string())).collect();
+    let files: Vec<&str> = files.iter().map(String::as_str).collect();
+    let conclusion = check(&mut lines, manifest.about(&file, &files), &kinds, args.no_layer);
+    print(&mut lines, &file, Some((path, &manifest, conclusion)), args.json, console)?;
+    Ok(if conclusion == Conclusion::Success { Status::Fine } else { Status::Findings })
+}
+
+fn read_manifest(path: &Path) -> Result<Manifest, Failure> {
+    let failed = |error: io::Error| Failure::new(format_args!("{}: {error}", shown(path)));
+    let mut text = Vec::new();
+    if path.as_os_str() == "-" {
+        io::stdin().lock().take(LONGEST_MANIFEST).read_to_end(&mut text).map_err(failed)?;
+    } else {
+        std::fs::File::open(path).and_then(|file| file.take(LONGEST_MANIFEST).read_to_end(&mut text)).map_err(failed)?;
+    }
+    let manifest = Manifest::parse(&String::from_utf8_lossy(&text));
+    if manifest.kinds().is_empty() {
+        let hint = "a line is a kind (xxh64, sha1, sha256, blake3, uuid), a digest and a file, with a tensor behind a colon";
+        return Err(Failure::new(format_args!("{}: has no line with a hash", shown(path))).with_hint(Some(hint.to_owned())));
+    }
+    Ok(manifest)
+}
+
+/// One hash, as it is printed.
+struct Line<'a> {
+    kind: HashKind,
+    digest: String,
+    /// `None` for the model.
+    tensor: Option<RawStr<'a>>,
+    /// A tensor that only the manifest knows, by its name as shown.
+    unknown: Option<String>,
+    verdict: Option<Verdict>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Ok,
+    Mismatch,
+    /// In the model, and not in the manifest.
+    NotFound,
+    /// In the manifest, and not in the model.
+    Missing,
+}
+
+impl Verdict {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "Ok",
+            Self::Mismatch => "Mismatch",
+            Self::NotFound => "Not Found",
+            Self::Missing => "Missing",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Conclusion {
+    Success,
+    Failure,
+    /// The manifest is about something else.
+    MissingEntry,
+}
+
+impl Conclusion {
+    /// As llama-gguf-hash says it.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Success => "Success",
+            Self::Failure => "Failure",
+            Self::MissingEntry => "Manifest Missing Entry",
+        }
+    }
+}
+
+fn lines<'a>(hashes: &Hashes, names: &[RawStr<'a>]) -> Vec<Line<'a>> {
+    let line = |digest: &Digest, tensor| Line { kind: digest.kind(), digest: digest.to_string(), tensor, unknown: None, verdict: None };
+    let tensors = hashes.tensors.iter().zip(names).flat_map(|(digests, name)| digests.iter().map(move |digest| line(digest, Some(*name))));
+    tensors.chain(hashes.model.iter().map(|digest| line(digest, None))).collect()
+}
+
+/// Holds each line to what the manifest claims, and adds those of which only the manifest knows.
+fn check(lines: &mut Vec<Line<'_>>, mut claims: Claims, kinds: &[HashKind], no_layer: bool) -> Conclusion {
+    let about_model: Vec<HashKind> = kinds.iter().copied().filter(|kind| claims.has(*kind, false)).collect();
+    let about_tensors: Vec<HashKind> = kinds.iter().copied().filter(|kind| !no_layer && claims.has(*kind, true)).collect();
+    if about_model.is_empty() && about_tensors.is_empty() {
+        lines.iter_mut().for_each(|line| line.verdict = Some(Verdict::NotFound));
+        return Conclusion::MissingEntry;
+    }
+    let mut good = true;
+    for line in &mut *lines {
+        let verdict = match claims.take(line.kind, line.tensor.map(|name| name.to_string()).as_deref()) {
+            Some(claimed) if claimed.eq_ignore_ascii_case(&line.digest) => Verdict::Ok,
+            Some(_) => Verdict::Mismatch,
+            None => Verdict::NotFound,
+        };
+        // A manifest may be about the model alone or its tensors alone, but not about some of the tensors.
+        let claimed = if line.tensor.is_some() { about_tensors.contains(&line.kind) } else { !about_tensors.contains(&line.kind) };
+        good &= verdict == Verdict::Ok || (verdict == Verdict::NotFound && !claimed);
+        line.verdict = Some(verdict);
+    }
+    for (kind, tensor, digest) in claims.left().filter(|(kind, tensor, _)| kinds.contains(kind) && (tensor.is_none() || !no_layer)) {
+        good = false;
+        let verdict = Some(Verdict::Missing);
+        lines.push(Line { kind, digest: RawStr::from(digest).to_string(), tensor: None, unknown: tensor.map(str::to_owned), verdict });
+    }
+    if good { Conclusion::Success } else { Conclusion::Failure }
+}
+
+type Checked<'a> = (&'a Path, &'a Manifest, Conclusion);
+
+fn print(lines: &mut [Line<'_>], file: &str, checked: Option<Checked<'_>>, json: bool, console: Console) -> Result<(), Failure> {
+    let mut out = console.bytes();
+    if json {
+        print_json(&mut out, lines, file, checked)?;
+    } else {
+        print_text(&mut out, lines, file, checked)?;
+    }
+    Ok(out.flush()?)
+}
+
+fn print_text(out: &mut dyn Write, lines: &[Line<'_>], file: &str, checked: Option<Checked<'_>>) -> io::Result<()> {
+    if let Some((path, manifest, _)) = checked {
+        write!(out, "manifest  {}", shown(path))?;
+        manifest.kinds().iter().try_for_each(|kind| write!(out, "  {kind}"))?;
+        writeln!(out)?;
+    }
+    for line in lines {
+        write!(out, "{:<8}  {}  {file}", line.kind, line.digest)?;
+        if let Some(tensor) = line.tensor {
+            write!(out, ":{tensor}")?;
+        } else if let Some(tensor) = &line.unknown {
+            // It comes from the manifest, where it was shown once already.
+            write!(out, ":{}", tensor.escape_debug())?;
+        }
+        match line.verdict {
+            Some(verdict) => writeln!(out, "  -  {}", verdict.name())?,
+            None => writeln!(out)?,
+        }
+    }
+    if let Some((path, _, conclusion)) = checked {
+        writeln!(out, "\nVerification results for {} - {}", shown(path), conclusion.name())?;
+    }
+    Ok(())
+}
+
+/// The schema of `docs/formats/hash.md`.
+fn print_json(out: &mut dyn Write, lines: &[Line<'_>], file: &str, checked: Option<Checked<'_>>) -> io::Result<()> {
+    write!(out, "{{\"schema\":\"ggmill.hash/1\",\n\"file\":{},\n", json!(file))?;
+    if let Some((path, _, conclusion)) = checked {
+        let result = match conclusion {
+            Conclusion::Success => "ok",
+            Conclusion::Failure => "failed",
+            Conclusion::MissingEntry => "missing",
+        };
+        write!(out, "\"manifest\":{},\n\"result\":\"{result}\",\n", json!(shown(path).to_string()))?;
+    }
+    write!(out, "\"hashes\":[")?;
+    for (number, line) in lines.iter().enumerate() {
+        let tensor = match (line.tensor, &line.unknown) {
+            (Some(name), _) => json!(LosslessStr(name)),
+            (None, unknown) => json!(unknown),
+        };
+        let mut object = json!({ "hash": line.kind.name(), "digest": line.digest, "tensor": tensor });
+        if let (Some(verdict), Some(object)) = (line.verdict, object.as_object_mut()) {
+            object.insert("verdict".to_owned(), json!(verdict.name().to_lowercase()));
+        }
+        write!(out, "{}\n{object}", if number == 0 { "" } else { "," })?;
+    }
+    writeln!(out, "\n]}}")
+}

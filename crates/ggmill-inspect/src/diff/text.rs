@@ -1,0 +1,267 @@
+//! The differences as text for people.
+
+use std::io::{self, Write};
+
+use ggmill_core::{RawStr, Tensor, Value};
+
+use super::{DataDiff, Diff, Form, KeyDiff, TensorPair};
+use crate::human::{self, counted, grouped};
+use crate::text::measure::{Padded, cut_middle, shown_beginning, width};
+use crate::text::style::Styles;
+use crate::text::{Options, value};
+
+/// Columns for a value where there is no terminal to fit.
+const FREE_COLUMNS: usize = 96;
+/// Keys and names beyond this length are not aligned with.
+const LONGEST_ALIGNED: usize = 64;
+/// Bytes of a long string that are shown before the first one that differs.
+const BEFORE: u64 = 12;
+
+/// Writes the differences between models of these names. Of [`Options`] it heeds `width`, `styled` and `full`, which also lists the tensors that are the same.
+pub fn write(out: &mut dyn Write, diff: &Diff<'_>, names: [&str; 2], options: &Options) -> io::Result<()> {
+    let page = Page { diff, options, styles: Styles::new(options.styled) };
+    let Styles { title, faint, .. } = page.styles;
+    let [a, b] = names.map(RawStr::from);
+    writeln!(out, "{title}{a}{title:#} {faint}→{faint:#} {title}{b}{title:#}")?;
+    let forms = forms(diff.forms());
+    if !forms.is_empty() {
+        writeln!(out, "  {faint}{}: no difference of the models{faint:#}", forms.join(", "))?;
+    }
+    if diff.metadata().is_some() {
+        page.metadata(out)?;
+    }
+    if diff.tensors().is_some() {
+        page.tensors(out)?;
+    }
+    Ok(())
+}
+
+struct Page<'a> {
+    diff: &'a Diff<'a>,
+    options: &'a Options,
+    styles: Styles,
+}
+
+/// What is laid out in another way.
+fn forms([a, b]: &[Form; 2]) -> Vec<String> {
+    let shards = |form: &Form| if form.shards == 1 { "one file".to_owned() } else { counted(form.shards as u64, "shard") };
+    [
+        ("version", a.version.to_string(), b.version.to_string()),
+        ("byte order", a.endian.to_string(), b.endian.to_string()),
+        ("alignment", a.alignment.to_string(), b.alignment.to_string()),
+        ("laid out as", shards(a), shards(b)),
+    ]
+    .into_iter()
+    .filter(|(_, a, b)| a != b)
+    .map(|(what, a, b)| format!("{what} {a} → {b}"))
+    .collect()
+}
+
+/// `3 changed, 1 only in A, 22 same`, without what there is none of.
+fn counts(counts: &[(usize, &str)]) -> String {
+    let shown: Vec<String> = counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{} {what}", grouped(*count as u64))).collect();
+    if shown.is_empty() { "none".to_owned() } else { shown.join(", ") }
+}
+
+impl Page<'_> {
+    fn title(&self, out: &mut dyn Write, name: &str, note: &str) -> io::Result<()> {
+        let Styles { title, faint, .. } = self.styles;
+        writeln!(out, "\n{title}{name}{title:#} {faint}· {note}{faint:#}")
+    }
+
+    /// The sign of a line: `+` only in B, `-` only in A, `~` changed.
+    fn sign(&self, out: &mut dyn Write, in_a: bool, in_b: bool) -> io::Result<()> {
+        let Styles { string, number, type_name, .. } = self.styles;
+        match (in_a, in_b) {
+            (false, _) => write!(out, "  {string}+{string:#} "),
+            (_, false) => write!(out, "  {number}-{number:#} "),
+            _ => write!(out, "  {type_name}~{type_name:#} "),
+        }
+    }
+
+    fn name_column<'n>(&self, names: impl Iterator<Item = RawStr<'n>>) -> usize {
+        let widest = names.map(|name| width(&name.to_string())).max().unwrap_or(0);
+        match self.options.width {
+            Some(columns) => widest.min(columns.saturating_mul(2) / 5),
+            None => widest.min(LONGEST_ALIGNED),
+        }
+    }
+
+    fn name(&self, out: &mut dyn Write, name: RawStr<'_>, column: usize) -> io::Result<()> {
+        let key = self.styles.key;
+        let shown = if self.options.width.is_some() { cut_middle(name.to_string(), column) } else { name.to_string() };
+        write!(out, "{key}{}{key:#}  ", Padded(&shown, column))
+    }
+
+    fn moved(&self, out: &mut dyn Write, what: Option<RawStr<'_>>) -> io::Result<()> {
+        let Styles { faint, type_name, .. } = self.styles;
+        match what {
+            Some(name) => writeln!(out, "  {type_name}~{type_name:#} {faint}in another order, from{faint:#} {name} {faint}on{faint:#}"),
+            None => Ok(()),
+        }
+    }
+
+    fn metadata(&self, out: &mut dyn Write) -> io::Result<()> {
+        let keys = self.diff.metadata().unwrap_or_default();
+        let added = keys.iter().filter(|key| key.a().is_none()).count();
+        let removed = keys.iter().filter(|key| key.b().is_none()).count();
+        let counts = counts(&[(keys.len() - added - removed, "changed"), (added, "only in B"), (removed, "only in A"), (self.diff.same_keys(), "same")]);
+        self.title(out, "Metadata", &counts)?;
+        let column = self.name_column(keys.iter().map(KeyDiff::key));
+        let room = self.options.width.map_or(FREE_COLUMNS, |width| width.saturating_sub(column + 6).max(24));
+        for key in keys {
+            self.sign(out, key.a().is_some(), key.b().is_some())?;
+            self.name(out, key.key(), column)?;
+            match (key.a(), key.b()) {
+                (Some(a), Some(b)) => self.change(out, a, b, key.first_difference(), room)?,
+                (Some(one), None) | (None, Some(one)) => self.value(out, one, room)?,
+                (None, None) => {}
+            }
+            writeln!(out)?;
+        }
+        self.moved(out, self.diff.moved_key())
+    }
+
+    fn value(&self, out: &mut dyn Write, value: &Value<'_>, room: usize) -> io::Result<()> {
+        let type_name = self.styles.type_name;
+        let shown = type_of(value);
+        write!(out, "{type_name}{shown}{type_name:#} ")?;
+        if self.options.full {
+            value::write_full(out, value, &self.styles)
+        } else {
+            value::write_short(out, value, room.saturating_sub(width(&shown) + 1).max(12), &self.styles)
+        }
+    }
+
+    fn change(&self, out: &mut dyn Write, a: &Value<'_>, b: &Value<'_>, first: Option<u64>, room: usize) -> io::Result<()> {
+        let Styles { faint, type_name, .. } = self.styles;
+        let (type_a, type_b) = (type_of(a), type_of(b));
+        if self.options.full || type_a.split('[').next() != type_b.split('[').next() {
+            self.value(out, a, room / 2)?;
+            write!(out, " {faint}→{faint:#} ")?;
+            return self.value(out, b, room / 2);
+        }
+        if type_a == type_b {
+            write!(out, "{type_name}{type_a}{type_name:#} ")?;
+        } else {
+            write!(out, "{type_name}{type_a}{type_name:#} {faint}→{faint:#} {type_name}{type_b}{type_name:#} ")?;
+        }
+        let half = (room.saturating_sub(width(&type_a) + 4) / 2).max(12);
+        let show = |out: &mut dyn Write, value: Option<&Value<'_>>| match value {
+            Some(value) => value::write_short(out, value, half, &self.styles),
+            None => write!(out, "{faint}nothing{faint:#}"),
+        };
+        let (mut left, mut right) = (Some(*a), Some(*b));
+        match (a, b, first) {
+            (Value::Array(a), Value::Array(b), Some(index)) => {
+                write!(out, "{faint}from {} on{faint:#} ", grouped(index))?;
+                (left, right) = (a.get(index).and_then(Result::ok), b.get(index).and_then(Result::ok));
+            }
+            (Value::Str(a), Value::Str(b), Some(byte)) if a.len().max(b.len()) > half => {
+                write!(out, "{faint}from byte {} on{faint:#} ", grouped(byte))?;
+                (left, right) = (Some(Value::Str(around(*a, byte))), Some(Value::Str(around(*b, byte))));
+            }
+            _ => {}
+        }
+        show(out, left.as_ref())?;
+        write!(out, " {faint}→{faint:#} ")?;
+        show(out, right.as_ref())
+    }
+
+    fn tensors(&self, out: &mut dyn Write) -> io::Result<()> {
+        let tensors = self.diff.tensors().unwrap_or_default();
+        let is_same = |pair: &&TensorPair<'_>| pair.is_same();
+        let same = tensors.iter().filter(is_same).count();
+        let added = tensors.iter().filter(|pair| pair.a().is_none()).count();
+        let removed = tensors.iter().filter(|pair| pair.b().is_none()).count();
+        let counts = counts(&[(tensors.len() - same - added - removed, "changed"), (added, "only in B"), (removed, "only in A"), (same, "same")]);
+        self.title(out, "Tensors", &counts)?;
+        let shown: Vec<&TensorPair<'_>> = tensors.iter().filter(|pair| self.options.full || !pair.is_same()).collect();
+        let column = self.name_column(shown.iter().map(|pair| pair.name()));
+        let types = shown.iter().map(|pair| width(&types(pair))).max().unwrap_or(0);
+        for pair in shown {
+            if pair.is_same() {
+                write!(out, "    ")?;
+            } else {
+                self.sign(out, pair.a().is_some(), pair.b().is_some())?;
+            }
+            self.name(out, pair.name(), column)?;
+            self.tensor(out, pair, types)?;
+        }
+        self.moved(out, self.diff.moved_tensor())
+    }
+
+    fn tensor(&self, out: &mut dyn Write, pair: &TensorPair<'_>, types_column: usize) -> io::Result<()> {
+        let Styles { type_name, .. } = self.styles;
+        let mut facts = Vec::new();
+        match pair.both() {
+            Some((a, b)) if a.tensor.shape() != b.tensor.shape() => facts.push(format!("{} → {}", a.tensor.shape(), b.tensor.shape())),
+            Some(_) => facts.extend(pair.data().map(data)),
+            None => facts.extend([pair.a(), pair.b()].into_iter().flatten().map(|one| size(&one.tensor))),
+        }
+        facts.retain(|fact| !fact.is_empty());
+        let types = types(pair);
+        if facts.is_empty() {
+            return writeln!(out, "{type_name}{types}{type_name:#}");
+        }
+        writeln!(out, "{type_name}{}{type_name:#}  {}", Padded(&types, types_column), facts.join("  "))
+    }
+}
+
+/// `F32`, or `F32 → Q8_0`.
+fn types(pair: &TensorPair<'_>) -> String {
+    match (pair.a(), pair.b()) {
+        (Some(a), Some(b)) if !pair.has_same_type() => format!("{} → {}", a.tensor.ggml_type(), b.tensor.ggml_type()),
+        (Some(one), _) | (None, Some(one)) => one.tensor.ggml_type().to_string(),
+        (None, None) => String::new(),
+    }
+}
+
+fn size(tensor: &Tensor<'_>) -> String {
+    let size = tensor.size().map_or_else(|| "?".to_owned(), |size| human::bytes(size.into()));
+    format!("{}  {size}", tensor.shape())
+}
+
+fn data(data: &DataDiff) -> String {
+    let mut facts = Vec::new();
+    if let Some(first) = data.first_byte {
+        let bytes = if data.different_bytes == 1 { "1 byte differs".to_owned() } else { format!("{} bytes differ", grouped(data.different_bytes)) };
+        facts.push(format!("{bytes}, from {first:#x} on"));
+    }
+    if let Some(numeric) = &data.numeric {
+        facts.push(format!("max {:.3e}  rmse {:.3e}", numeric.max_abs, numeric.rmse));
+        facts.extend(numeric.relative.map(|relative| format!("relative {relative:.3e}")));
+        facts.extend(numeric.cosine.map(|cosine| format!("cosine {cosine:.6}")));
+        facts.extend((numeric.non_finite > 0).then(|| format!("{} not finite", grouped(numeric.non_finite))));
+    }
+    facts.join("  ")
+}
+
+/// `u32`, or `string[32000]`.
+fn type_of(value: &Value<'_>) -> String {
+    match value {
+        Value::Array(array) => format!("{}[{}]", array.element_type(), array.len()),
+        other => other.value_type().to_string(),
+    }
+}
+
+/// A string from shortly before a byte on, not beginning within a character.
+fn around(text: RawStr<'_>, byte: u64) -> RawStr<'_> {
+    let bytes = text.as_bytes();
+    let mut start = usize::try_from(byte.saturating_sub(BEFORE)).unwrap_or(0).min(bytes.len());
+    while start > 0 && bytes.get(start).is_some_and(|byte| byte & 0xc0 == 0x80) && byte > start as u64 - 1 {
+        start -= 1;
+    }
+    RawStr::new(bytes.get(start..).unwrap_or_default())
+}
+
+/// One line about the whole: what is the same, or that something is not.
+pub fn conclusion(diff: &Diff<'_>) -> String {
+    if !diff.is_same() {
+        return "the models differ".to_owned();
+    }
+    let keys = diff.metadata().map(|_| counted(diff.same_keys() as u64, "key"));
+    let tensors = diff.tensors().map(|tensors| counted(tensors.len() as u64, "tensor"));
+    let all: Vec<String> = keys.into_iter().chain(tensors).collect();
+    format!("the same: {}", shown_beginning(RawStr::from(all.join(" and ").as_str()), 80).0)
+}
