@@ -20,7 +20,7 @@ pub enum ErrorKind {
     Truncated,
     /// The bytes contradict themselves or the specification in a way that cannot be represented.
     Malformed,
-    /// Within the format, beyond the [`Limits`](crate::Limits) in force.
+    /// Within the format, beyond the [`Limits`](crate::Limits) in force or the memory there is.
     Limit,
     /// Well formed, but this library does not interpret it (a tensor type nobody has published, say).
     Unsupported,
@@ -76,6 +76,7 @@ pub(crate) enum Detail {
     Ends { what: &'static str, needs: u64, remain: u64 },
     Count { what: &'static str, count: u64, least: u64, remain: u64 },
     Limit { what: &'static str, found: u64, limit: u64 },
+    Memory { bytes: u64 },
     UnknownValueType { found: u32 },
     Alignment { found: i128 },
     AlignmentType { found: ValueType },
@@ -176,6 +177,7 @@ impl fmt::Display for Detail {
                 write!(f, "{count} {what} need at least {least} bytes each, {remain} remain in the file")
             }
             Self::Limit { what, found, limit } => write!(f, "{what} {found}, the limit is {limit}"),
+            Self::Memory { bytes } => write!(f, "memory is short of the {bytes} bytes that the header takes here"),
             Self::UnknownValueType { found } => write!(f, "value type {found}, expected 0 to 12"),
             Self::Alignment { found } => write!(f, "alignment {found}, expected a positive multiple of 8 below 2^32"),
             Self::AlignmentType { found } => write!(f, "alignment has type {found}, expected u32"),

@@ -36,6 +36,7 @@ mod gguf;
 mod index;
 pub mod keys;
 mod limits;
+mod memory;
 mod metadata;
 mod read;
 mod shape;

@@ -27,7 +27,7 @@ pub struct Limits {
     pub dimensions: u32,
     /// The alignment of tensor data: a file of a few bytes can ask for any, and whoever writes it anew pads to that.
     pub alignment: u32,
-    /// Bytes before the tensor data.
+    /// Bytes before the tensor data. The largest known vocabularies take under 20 MiB; a reader that is no memory map keeps so much in memory at most.
     pub header_bytes: u64,
 }
 
@@ -41,7 +41,7 @@ impl Default for Limits {
             array_depth: 8,
             dimensions: 4,
             alignment: 1 << 24,
-            header_bytes: 4 << 30,
+            header_bytes: 256 << 20,
         }
     }
 }

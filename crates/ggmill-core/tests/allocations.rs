@@ -7,7 +7,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::fs;
 
-use ggmill_core::{Decoder, Gguf, Index, Limits, Progress, ValueType};
+use ggmill_core::{Decoder, ErrorKind, Gguf, Index, Limits, Progress, ValueType};
 use ggmill_testdata::bytes::FileBytes;
 use ggmill_testdata::{corpus, every_gguf};
 
@@ -24,6 +24,12 @@ struct Count {
 
 thread_local! {
     static COUNT: Cell<Count> = const { Cell::new(Count { allocations: 0, held: 0, peak: 0 }) };
+    /// The largest block there is memory for.
+    static LARGEST: Cell<usize> = const { Cell::new(usize::MAX) };
+}
+
+fn too_large(size: usize) -> bool {
+    LARGEST.try_with(|largest| size > largest.get()).unwrap_or(false)
 }
 
 fn note(allocations: u64, bytes: i64) {
@@ -42,6 +48,9 @@ fn signed(size: usize) -> i64 {
 // SAFETY: every call is handed to the system's allocator as it came; counting touches no memory of the caller.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if too_large(layout.size()) {
+            return std::ptr::null_mut();
+        }
         note(1, signed(layout.size()));
         // SAFETY: the caller keeps the promises of `alloc`.
         unsafe { System.alloc(layout) }
@@ -54,6 +63,9 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        if too_large(new_size) {
+            return std::ptr::null_mut();
+        }
         // Both blocks may exist for a moment: count the new one before the old one is gone.
         note(1, signed(new_size));
         note(0, -signed(layout.size()));
@@ -183,4 +195,35 @@ fn depth_costs_a_list_and_no_stack() {
     assert!(opened.is_ok() && peak < 8 * file.len() as u64, "{peak} bytes for {}", file.len());
     let (refused, _, peak) = counted(|| Index::parse(&file, &Limits::default()).map(|_| ()));
     assert!(refused.is_err() && peak < 4096, "{peak} bytes");
+}
+
+/// Where memory is short the answer is an error, and the process lives on to say it.
+#[test]
+fn short_memory_is_an_error() {
+    let mut directory = FileBytes::v3(20_000, 0);
+    for number in 0..20_000u64 {
+        directory.string("t").u32(1).u64(1).u32(0).u64(32 * number);
+    }
+    let mut file = directory.into_bytes();
+    file.resize(file.len() + 32 * 20_001, 0);
+    for (file, least) in [(file, 3_000_000), (vocabulary(100_000), 0)] {
+        for shift in 9..26 {
+            LARGEST.set(1 << shift);
+            let parsed = Index::parse(&file, &Limits::default()).map(|_| ());
+            let mut decoder = Decoder::new(None, &Limits::default());
+            let mut fed = Ok(Progress::Needs(0));
+            for piece in file.chunks(64 * 1024) {
+                if fed.is_ok() {
+                    fed = decoder.feed(piece);
+                }
+            }
+            let answer = fed.and_then(|_| decoder.finish()).map(|_| ());
+            LARGEST.set(usize::MAX);
+            assert_eq!(parsed.is_ok(), 1 << shift > least, "{parsed:?} with blocks of 2^{shift} bytes");
+            assert!(answer.is_ok() || shift < 24, "{answer:?} with blocks of 2^{shift} bytes");
+            for error in [parsed.err(), answer.err()].into_iter().flatten() {
+                assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
+            }
+        }
+    }
 }

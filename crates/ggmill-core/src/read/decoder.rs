@@ -3,7 +3,7 @@ use alloc::vec::Vec;
 use crate::bytes::Stop;
 use crate::error::{Detail, Error, ErrorKind, Result};
 use crate::read::{parser::Parser, truncated};
-use crate::{Gguf, Limits};
+use crate::{Gguf, Limits, memory};
 
 /// The header parser for those who do the reading themselves: positioned reads, a browser's `Blob`, HTTP ranges.
 ///
@@ -63,6 +63,13 @@ impl Decoder {
             State::Reading => {}
             State::Complete => return Ok(Progress::Complete),
             State::Failed => return Err(failed()),
+        }
+        // Only so much of it can ever be looked at.
+        let room = self.parser.most_bytes().saturating_sub(self.position());
+        let bytes = bytes.get(..usize::try_from(room).unwrap_or(usize::MAX)).unwrap_or(bytes);
+        if let Err(error) = memory::reserve(&mut self.header, bytes.len()) {
+            self.state = State::Failed;
+            return Err(error);
         }
         self.header.extend_from_slice(bytes);
         match self.parser.advance(&self.header) {

@@ -3,24 +3,16 @@
 use alloc::vec::Vec;
 
 use crate::error::{Detail, Error, ErrorKind, Result, shortened_name};
-use crate::index::{Index, Span, TensorEntry};
-use crate::{Alignment, GgmlType, Limits, Shape, keys};
-
-/// A tensor info as it was read, before the alignment is known.
-#[derive(Clone, Debug)]
-pub(crate) struct RawTensor {
-    pub(crate) info: u64,
-    pub(crate) name: Span,
-    pub(crate) shape: Shape,
-    pub(crate) ggml_type: GgmlType,
-    pub(crate) offset: u64,
-}
+use crate::index::{Index, TensorEntry};
+use crate::{Alignment, GgmlType, Limits, Shape, keys, memory};
 
 /// What becomes of a fault: the strict reader fails with it, the one that salvages notes it and goes on.
 pub(crate) type OnFault<'a> = dyn FnMut(Error) -> Result<()> + 'a;
 
 /// Fills in alignment, data offset and tensors, and hands whatever cannot be read safely to `fault`. `bytes` hold the header.
-pub(crate) fn lay_out(index: &mut Index, raw: Vec<RawTensor>, bytes: &[u8], limits: &Limits, fault: &mut OnFault<'_>) -> Result<()> {
+///
+/// The tensors come as the parser leaves them: their offsets as the file has them, their sizes open.
+pub(crate) fn lay_out(index: &mut Index, bytes: &[u8], limits: &Limits, fault: &mut OnFault<'_>) -> Result<()> {
     let mut aligned = true;
     match alignment(index, bytes, limits.alignment) {
         Ok(alignment) => index.alignment = alignment,
@@ -30,16 +22,14 @@ pub(crate) fn lay_out(index: &mut Index, raw: Vec<RawTensor>, bytes: &[u8], limi
         }
     }
     index.data_offset = index.alignment.align(index.header_len).ok_or_else(|| Error::new(ErrorKind::Malformed, Detail::OffsetOverflow { offset: 0 }))?;
-    let mut tensors = Vec::with_capacity(raw.len());
-    for tensor in raw {
-        let (placed, error) = place(&tensor, index.data_offset, index.file_len);
+    let (data_offset, file_len) = (index.data_offset, index.file_len);
+    for tensor in &mut index.tensors {
+        let error = place(tensor, data_offset, file_len);
         // Without an alignment nobody knows where the data begin, so nothing can be said about their end.
         if let Some(error) = error.filter(|_| aligned) {
             fault(error.at(tensor.info).tensor(tensor.name.of(bytes)))?;
         }
-        tensors.push(placed);
     }
-    index.tensors = tensors;
     if aligned { overlaps(index, bytes, fault) } else { Ok(()) }
 }
 
@@ -69,10 +59,10 @@ fn alignment(index: &Index, bytes: &[u8], limit: u32) -> Result<Alignment> {
     Ok(found.unwrap_or_default())
 }
 
-/// The place of one tensor's data, held against the end of the file where that is known, and what is wrong with it.
-fn place(tensor: &RawTensor, data_offset: u64, file_len: Option<u64>) -> (TensorEntry, Option<Error>) {
-    let &RawTensor { info, name, shape, ggml_type, offset } = tensor;
-    let (size, mut fault) = match size(shape, ggml_type) {
+/// Puts one tensor's data in their place, held against the end of the file where that is known, and says what is wrong with it.
+fn place(tensor: &mut TensorEntry, data_offset: u64, file_len: Option<u64>) -> Option<Error> {
+    let offset = tensor.start;
+    let (size, mut fault) = match size(tensor.shape, tensor.ggml_type) {
         Ok(size) => (size, None),
         Err(error) => (None, Some(error)),
     };
@@ -89,7 +79,9 @@ fn place(tensor: &RawTensor, data_offset: u64, file_len: Option<u64>) -> (Tensor
     } else {
         fault = fault.or_else(|| Some(malformed(Detail::OffsetOverflow { offset })));
     }
-    (TensorEntry { name, shape, ggml_type, info, start: start.unwrap_or(u64::MAX), size }, fault)
+    tensor.start = start.unwrap_or(u64::MAX);
+    tensor.size = size;
+    fault
 }
 
 /// Bytes of a tensor's data, or `None` for a type nobody knows.
@@ -108,7 +100,10 @@ fn size(shape: Shape, ggml_type: GgmlType) -> Result<Option<u64>> {
 
 /// No two tensors may share a byte: overlapping ranges let a small file stand for a huge model.
 fn overlaps(index: &Index, bytes: &[u8], fault: &mut OnFault<'_>) -> Result<()> {
-    let mut by_start: Vec<&TensorEntry> = index.tensors.iter().filter(|tensor| tensor.size != Some(0)).collect();
+    let with_data = || index.tensors.iter().filter(|tensor| tensor.size != Some(0));
+    let mut by_start: Vec<&TensorEntry> = Vec::new();
+    memory::reserve(&mut by_start, with_data().count())?;
+    by_start.extend(with_data());
     by_start.sort_unstable_by_key(|tensor| (tensor.start, tensor.info));
     let mut before: Option<(&TensorEntry, u64)> = None;
     for tensor in by_start {

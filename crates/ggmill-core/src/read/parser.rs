@@ -2,8 +2,9 @@ use alloc::vec::Vec;
 
 use crate::bytes::{Cursor, Encoding, Endian, Stop};
 use crate::error::{Detail, Error, ErrorKind, Result};
-use crate::index::{Index, PairEntry, Span};
-use crate::read::layout::{self, OnFault, RawTensor};
+use crate::index::{Index, PairEntry, Span, TensorEntry};
+use crate::memory;
+use crate::read::layout::{self, OnFault};
 use crate::value::{ArrayWalk, array_head};
 use crate::{GgmlType, Limits, Shape, ValueType};
 
@@ -19,7 +20,8 @@ pub(crate) struct Parser {
     pair_count: u64,
     tensor_count: u64,
     pairs: Vec<PairEntry>,
-    tensors: Vec<RawTensor>,
+    /// With their offsets as the file has them, until [`Parser::finish`] knows where the data begin.
+    tensors: Vec<TensorEntry>,
     stage: Stage,
 }
 
@@ -75,13 +77,14 @@ impl Parser {
                     self.position = cursor.position();
                     let key = *key;
                     result.map_err(|stop| about_key(stop, key.of(bytes)))?;
-                    self.pairs.push(PairEntry { key, value_type: ValueType::ARRAY, value: Span::new(*value..self.position) });
+                    let value = Span::new(*value..self.position);
+                    memory::push(&mut self.pairs, PairEntry { key, value_type: ValueType::ARRAY, value })?;
                     self.stage = Stage::Pairs;
                 }
                 Stage::Tensors if self.tensors.len() as u64 == self.tensor_count => self.stage = Stage::Done,
                 Stage::Tensors => {
                     let tensor = self.tensor(&mut cursor)?;
-                    self.tensors.push(tensor);
+                    memory::push(&mut self.tensors, tensor)?;
                     self.position = cursor.position();
                 }
                 Stage::Done => return Ok(()),
@@ -144,12 +147,12 @@ impl Parser {
             None => cursor.string(self.limits.string_bytes, "string").map(|_| ()),
         }
         .map_err(about)?;
-        self.pairs.push(PairEntry { key: key_span, value_type, value: Span::new(value..cursor.position()) });
+        memory::push(&mut self.pairs, PairEntry { key: key_span, value_type, value: Span::new(value..cursor.position()) })?;
         Ok(())
     }
 
     /// One tensor info.
-    fn tensor(&self, cursor: &mut Cursor<'_>) -> Result<RawTensor, Stop> {
+    fn tensor(&self, cursor: &mut Cursor<'_>) -> Result<TensorEntry, Stop> {
         let info = cursor.position();
         let name = cursor.string(self.limits.string_bytes, "tensor name")?;
         let name_span = Span::new(cursor.position().saturating_sub(name.len() as u64)..cursor.position());
@@ -171,8 +174,8 @@ impl Parser {
             }
             let shape = Shape::new(used).map_err(|error| error.at(at))?;
             let ggml_type = GgmlType(cursor.u32("tensor type")?);
-            let offset = cursor.u64("tensor offset")?;
-            Ok(RawTensor { info, name: name_span, shape, ggml_type, offset })
+            let start = cursor.u64("tensor offset")?;
+            Ok(TensorEntry { name: name_span, shape, ggml_type, info, start, size: None })
         };
         rest().map_err(about)
     }
@@ -180,6 +183,11 @@ impl Parser {
     /// Where the header ended, when [`Parser::advance`] has returned `Ok`.
     pub(crate) fn position(&self) -> u64 {
         self.position
+    }
+
+    /// More bytes than these are never looked at.
+    pub(crate) fn most_bytes(&self) -> u64 {
+        self.limits.header_bytes.min(self.file_len.unwrap_or(u64::MAX))
     }
 
     /// Whether the magic and the version have been read and are those of a GGUF file.
@@ -194,25 +202,27 @@ impl Parser {
             encoding: self.encoding,
             swapped_magic: self.swapped_magic,
             alignment: crate::Alignment::DEFAULT,
-            pairs_by_key: sorted(&self.pairs, bytes, |pair| pair.key),
+            pairs_by_key: sorted(&self.pairs, bytes, |pair| pair.key)?,
             pairs: self.pairs,
-            tensors: Vec::new(),
-            tensors_by_name: sorted(&self.tensors, bytes, |tensor| tensor.name),
+            tensors_by_name: sorted(&self.tensors, bytes, |tensor| tensor.name)?,
+            tensors: self.tensors,
             header_len: self.position,
             data_offset: self.position,
             file_len: self.file_len,
         };
-        layout::lay_out(&mut index, self.tensors, bytes, &self.limits, fault)?;
+        layout::lay_out(&mut index, bytes, &self.limits, fault)?;
         Ok(index)
     }
 }
 
 /// The numbers of `entries`, ordered by name, then by place.
-fn sorted<T>(entries: &[T], bytes: &[u8], name_of: impl Fn(&T) -> Span) -> Vec<u32> {
-    let mut numbers: Vec<u32> = (0..entries.len()).filter_map(|number| u32::try_from(number).ok()).collect();
+fn sorted<T>(entries: &[T], bytes: &[u8], name_of: impl Fn(&T) -> Span) -> Result<Vec<u32>> {
+    let mut numbers = Vec::new();
+    memory::reserve(&mut numbers, entries.len())?;
+    numbers.extend((0..entries.len()).filter_map(|number| u32::try_from(number).ok()));
     let key = |number: &u32| entries.get(*number as usize).map_or(&[][..], |entry| name_of(entry).of(bytes));
     numbers.sort_unstable_by(|a, b| key(a).cmp(key(b)).then(a.cmp(b)));
-    numbers
+    Ok(numbers)
 }
 
 fn count(what: &'static str, count: u64, least: u64, limit_of: u64, remain: u64) -> Result<()> {
