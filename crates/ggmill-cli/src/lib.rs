@@ -17,6 +17,7 @@ mod making;
 mod outcome;
 mod progress;
 mod source;
+mod text_file;
 
 use console::Console;
 

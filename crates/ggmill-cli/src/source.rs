@@ -1,12 +1,11 @@
 //! Opening what the user named, and saying what it is when it is no GGUF file.
 
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
 use ggmill_core::{Decoder, ErrorKind, Gguf, Limits, Progress, RawStr};
 use ggmill_inspect::{FileKind, Part, View, sniff};
-use ggmill_io::{GgufFile, Model};
+use ggmill_io::{GgufFile, Model, RandomAccess};
 
 use crate::outcome::Failure;
 
@@ -85,13 +84,21 @@ fn hint(error: &ggmill_io::Error) -> Option<String> {
         ggmill_io::ErrorKind::Io if path.is_dir() => hint_for_folder(path),
         ggmill_io::ErrorKind::Io if path.exists() && !path.is_file() => Some("what is no regular file can be read as standard input: -".to_owned()),
         ggmill_io::ErrorKind::Shards => Some("--alone looks at one file by itself".to_owned()),
-        ggmill_io::ErrorKind::Format(kind) => {
-            let mut beginning = Vec::new();
-            File::open(path).ok()?.take(SNIFFED as u64).read_to_end(&mut beginning).ok()?;
-            hint_for_content(kind, &beginning, path.file_name().and_then(|name| name.to_str()))
-        }
+        ggmill_io::ErrorKind::Format(kind) => hint_for_content(kind, &beginning(path)?, path.file_name().and_then(|name| name.to_str())),
         _ => None,
     }
+}
+
+/// What a regular file is, by its first bytes.
+pub(crate) fn what_it_is(path: &Path) -> Option<FileKind> {
+    sniff(&beginning(path)?, path.file_name().and_then(|name| name.to_str()))
+}
+
+fn beginning(path: &Path) -> Option<Vec<u8>> {
+    let file = RandomAccess::open(path).ok()?;
+    let mut bytes = vec![0; SNIFFED.min(usize::try_from(file.len()).unwrap_or(SNIFFED))];
+    file.read_at(0, &mut bytes).ok()?;
+    Some(bytes)
 }
 
 /// What the bytes are when they are not GGUF, and what to do about them when they are.

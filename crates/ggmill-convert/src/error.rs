@@ -1,7 +1,7 @@
 //! What can go wrong between a checkpoint and a file.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ggmill_core::RawStr;
 
@@ -40,6 +40,7 @@ pub struct Error(Box<Inner>);
 struct Inner {
     kind: ErrorKind,
     subject: String,
+    path: Option<PathBuf>,
     message: String,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
@@ -47,13 +48,13 @@ struct Inner {
 impl Error {
     #[cold]
     pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self(Box::new(Inner { kind, subject: String::new(), message: message.into(), source: None }))
+        Self(Box::new(Inner { kind, subject: String::new(), path: None, message: message.into(), source: None }))
     }
 
     /// An error that another one caused, whose message is the message.
     #[cold]
     pub(crate) fn caused(kind: ErrorKind, source: impl std::error::Error + Send + Sync + 'static) -> Self {
-        Self(Box::new(Inner { kind, subject: String::new(), message: source.to_string(), source: Some(Box::new(source)) }))
+        Self(Box::new(Inner { kind, subject: String::new(), path: None, message: source.to_string(), source: Some(Box::new(source)) }))
     }
 
     #[must_use]
@@ -75,13 +76,19 @@ impl Error {
     }
 
     #[must_use]
-    pub(crate) fn file(self, path: &Path) -> Self {
+    pub(crate) fn file(mut self, path: &Path) -> Self {
+        self.0.path.get_or_insert_with(|| path.to_owned());
         self.about(RawStr::new(path.as_os_str().as_encoded_bytes()).to_string())
     }
 
     /// Which sort of error this is.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
+    }
+
+    /// The file the error is about, where it is about one.
+    pub fn path(&self) -> Option<&Path> {
+        self.0.path.as_deref()
     }
 
     /// The file or tensor the error is about; empty when it is about the whole.
@@ -113,6 +120,9 @@ impl std::error::Error for Error {
 
 impl From<ggmill_io::Error> for Error {
     fn from(error: ggmill_io::Error) -> Self {
-        Self::caused(ErrorKind::Io, error)
+        let path = error.path().to_owned();
+        let mut this = Self::caused(ErrorKind::Io, error);
+        this.0.path = Some(path);
+        this
     }
 }

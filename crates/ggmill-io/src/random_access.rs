@@ -81,6 +81,24 @@ impl RandomAccess {
         Ok(())
     }
 
+    /// All of it, for a file that is small by its nature: a configuration, a list. Fails when it has more than `limit` bytes, before any are read.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("config.json");
+    /// # std::fs::write(&path, b"{}")?;
+    /// let file = ggmill_io::RandomAccess::open(&path)?;
+    /// assert_eq!(file.read_whole(1 << 20)?, b"{}");
+    /// assert!(file.read_whole(1).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn read_whole(&self, limit: u64) -> Result<Vec<u8>> {
+        if self.len > limit {
+            return Err(Error::new(&self.path, Detail::Long { len: self.len, limit }));
+        }
+        self.read_vec(0, self.len)
+    }
+
     /// The bytes from `offset` on, as many as `size`, which is held against the length of the file before memory is taken.
     pub(crate) fn read_vec(&self, offset: u64, size: u64) -> Result<Vec<u8>> {
         let end = offset.saturating_add(size);

@@ -162,6 +162,17 @@ fn what_is_missing_or_wrong_is_named() {
             ErrorKind::Unsupported,
             "config.json has draft_vocab_size: this is a draft model for speculative decoding (EAGLE-3), which is an architecture of its own",
         ),
+        (
+            with(mistral(), "hidden_act", json!("gelu")),
+            ErrorKind::Unsupported,
+            "config.json asks for another activation (hidden_act) than SiLU, which is the only one this architecture has",
+        ),
+        (with(mistral(), "rms_norm_eps", json!(0)), ErrorKind::Unsupported, "config.json has an rms_norm_eps that is not positive"),
+        (
+            with(mistral(), "max_position_embeddings", json!(0)),
+            ErrorKind::Unsupported,
+            "config.json has max_position_embeddings 0: there is no context to work with",
+        ),
     ] {
         let error = llama().resolve(&config).unwrap_err();
         let separator = if message.starts_with("config") || message.starts_with("bid") { ": " } else { ", " };
@@ -180,7 +191,7 @@ fn text_from_a_configuration_is_escaped() {
 #[test]
 fn an_unknown_way_of_scaling_is_a_warning() {
     let model = |rope_type: &str| llama().resolve(&with(mistral(), "rope_scaling", json!({ "rope_type": rope_type }))).unwrap().warnings().len();
-    assert_eq!((model("default"), model("mystery")), (0, 1));
+    assert_eq!((model("default"), model("mystery"), model("linear")), (0, 1, 1));
 }
 
 #[test]

@@ -5,10 +5,13 @@ use std::path::{Path, PathBuf};
 use ggmill_arch::{Architecture, Catalogue};
 use ggmill_convert::{ConvertOptions, Pretrained as _, Safetensors};
 use ggmill_core::{FileType, RawStr};
+use ggmill_inspect::FileKind;
 
 use crate::console::Console;
 use crate::making::{Making, shown};
 use crate::outcome::{Failure, Status};
+use crate::source::what_it_is;
+use crate::text_file::read_text;
 
 /// Turn a model checkpoint into a GGUF file
 #[derive(Debug, clap::Args)]
@@ -54,7 +57,10 @@ fn file_type(name: &str) -> Result<FileType, String> {
 }
 
 pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
-    let checkpoint = Safetensors::open(&args.src).map_err(Failure::new)?;
+    let checkpoint = Safetensors::open(&args.src).map_err(|error| {
+        let hint = what_instead(&args.src).or_else(|| what_instead(error.path()?));
+        Failure::new(error).with_hint(hint)
+    })?;
     let catalogue = catalogue(&args.arch_file)?;
     let architecture = catalogue.for_checkpoint(checkpoint.config()).map_err(|error| {
         Failure::new(error).with_hint(Some("--arch-file adds a description of your own; docs/formats/architecture.md says how to write one".to_owned()))
@@ -77,10 +83,20 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
     Making { output: &output, force: args.force, dry_run: args.dry_run, json: args.json }.run(&plan, &checkpoint, console)
 }
 
+/// What a file is that should be a part of a checkpoint and is not.
+fn what_instead(path: &Path) -> Option<String> {
+    match what_it_is(path)? {
+        FileKind::Safetensors => None,
+        FileKind::Json if path.extension().is_some_and(|extension| extension == "json") => None,
+        FileKind::Gguf => Some("this is a GGUF file already; `ggmill quantize` and `ggmill edit` change one".to_owned()),
+        found => Some(format!("this is {found}{}", found.hint().map(|advice| format!("; {advice}")).unwrap_or_default())),
+    }
+}
+
 fn catalogue(files: &[PathBuf]) -> Result<Catalogue, Failure> {
     files.iter().try_fold(Catalogue::new(), |catalogue, path| {
         let shown = shown(path);
-        let text = std::fs::read_to_string(path).map_err(|error| Failure::new(format_args!("{shown}: {error}")))?;
+        let text = read_text(path, Architecture::LONGEST as u64)?;
         let architecture = Architecture::parse(&text).map_err(|error| Failure::new(format_args!("{shown}: {error}")))?;
         Ok(catalogue.with(architecture))
     })

@@ -15,6 +15,7 @@ use crate::console::Console;
 use crate::making::{refuse_interrupted, shown, start};
 use crate::outcome::{Failure, Status};
 use crate::progress::Bar;
+use crate::text_file::read_text;
 
 /// The longest file that is read whole to become a value.
 const LONGEST_INPUT: u64 = 1 << 30;
@@ -132,7 +133,7 @@ fn set(text: &str) -> Result<Vec<Edit>, Failure> {
         && let Given::Text(text) = &value
         && let Some(rest) = text.strip_prefix('@')
     {
-        *value = if rest.starts_with('@') { Given::Text(rest.to_owned()) } else { Given::Content(read(Path::new(rest))?) };
+        *value = if rest.starts_with('@') { Given::Text(rest.to_owned()) } else { Given::Content(read_text(Path::new(rest), LONGEST_INPUT)?) };
     }
     Ok(vec![edit])
 }
@@ -149,7 +150,11 @@ fn rename(text: &str) -> Result<Vec<Edit>, Failure> {
 
 fn chat_template(file: &str) -> Result<Vec<Edit>, Failure> {
     let key_type = "string".parse().ok();
-    Ok(vec![Edit::Set { key: ggmill_core::keys::TOKENIZER_CHAT_TEMPLATE.to_owned(), key_type, value: Given::Content(read(Path::new(file))?) }])
+    Ok(vec![Edit::Set {
+        key: ggmill_core::keys::TOKENIZER_CHAT_TEMPLATE.to_owned(),
+        key_type,
+        value: Given::Content(read_text(Path::new(file), LONGEST_INPUT)?),
+    }])
 }
 
 fn special_token(text: &str) -> Result<Vec<Edit>, Failure> {
@@ -159,7 +164,7 @@ fn special_token(text: &str) -> Result<Vec<Edit>, Failure> {
 
 fn set_from(file: &str) -> Result<Vec<Edit>, Failure> {
     let path = Path::new(file);
-    let text = read(path)?;
+    let text = read_text(path, LONGEST_INPUT)?;
     let failed = |why: &dyn std::fmt::Display| Failure::new(format_args!("{}: {why}", shown(path)));
     let document: serde_json::Value = if path.extension().is_some_and(|extension| extension == "toml") {
         // A date is no type of this format, and no text either.
@@ -176,21 +181,9 @@ fn set_from(file: &str) -> Result<Vec<Edit>, Failure> {
 }
 
 fn tokens_from(file: &str) -> Result<Vec<Edit>, Failure> {
-    let text = read(Path::new(file))?;
+    let text = read_text(Path::new(file), LONGEST_INPUT)?;
     let tokens = serde_json::from_str(&text).unwrap_or_else(|_| text.lines().map(str::to_owned).collect());
     Ok(vec![Edit::Tokens(tokens)])
-}
-
-/// The text of a file that becomes a value.
-fn read(path: &Path) -> Result<String, Failure> {
-    let failed = |why: &dyn std::fmt::Display| Failure::new(format_args!("{}: {why}", shown(path)));
-    let file = ggmill_io::RandomAccess::open(path).map_err(Failure::new)?;
-    if file.len() > LONGEST_INPUT {
-        return Err(failed(&format_args!("{} bytes, the limit is {LONGEST_INPUT}", file.len())));
-    }
-    let mut bytes = vec![0; usize::try_from(file.len()).unwrap_or(0)];
-    file.read_at(0, &mut bytes).map_err(Failure::new)?;
-    String::from_utf8(bytes).map_err(|error| failed(&format_args!("not UTF-8 from byte {}", error.utf8_error().valid_up_to())))
 }
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {

@@ -10,6 +10,10 @@ use ggmill_core::{GgmlType, RawStr};
 use crate::console::Console;
 use crate::making::{Making, shown};
 use crate::outcome::{Failure, Status};
+use crate::text_file::read_text;
+
+/// Bytes of a file of rules.
+const LONGEST_RULES: u64 = 16 << 20;
 
 /// Turn a model into a smaller one: quantize its tensors
 #[derive(Debug, clap::Args)]
@@ -133,7 +137,7 @@ impl Args {
         options.tensor_types = self.tensor_type;
         if let Some(path) = &self.tensor_type_file {
             let failed = |error: &dyn std::fmt::Display| Failure::new(format_args!("{}: {error}", shown(path)));
-            let text = std::fs::read_to_string(path).map_err(|error| failed(&error))?;
+            let text = read_text(path, LONGEST_RULES)?;
             options.tensor_types.extend(TensorType::parse_list(&text).map_err(|error| failed(&error))?);
         }
         options.allow_requantize = self.allow_requantize;

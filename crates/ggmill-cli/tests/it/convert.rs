@@ -80,6 +80,36 @@ fn what_fails_leaves_nothing_behind() {
     assert!(nothing.stderr.contains("has no model.safetensors"), "{}", nothing.stderr);
 }
 
+/// The words that `inspect` has for them.
+#[test]
+fn what_is_no_checkpoint_is_named() {
+    let folder = Folder::new().with("model.gguf", crate::support::tiny()).with("page.safetensors", "<!DOCTYPE html><html>");
+    fs::create_dir(folder.path().join("pointers")).unwrap();
+    fs::copy(real("stories260K/config.json"), folder.path().join("pointers/config.json")).unwrap();
+    fs::write(folder.path().join("pointers/model.safetensors"), "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1000\n").unwrap();
+    for (source, hint) in [
+        ("model.gguf", "this is a GGUF file already; `ggmill quantize` and `ggmill edit` change one"),
+        ("page.safetensors", "this is a web page; "),
+        ("pointers", "this is a Git LFS pointer to a file of 1000 B, not that file; fetch the file itself: git lfs pull"),
+    ] {
+        let Outcome { code, stderr, .. } = ggmill(folder.path(), &["convert", source, "--type", "f16"]);
+        assert_eq!(code, 2);
+        assert!(stderr.contains(&format!("\nhint: {hint}")), "{stderr}");
+    }
+}
+
+/// Files that a user hands over are read within bounds, and only where they are files.
+#[test]
+#[cfg(unix)]
+fn a_description_without_end_is_refused() {
+    let folder = Folder::new().with("long.toml", vec![b'#'; (1 << 20) + 1]);
+    for (file, words) in [("/dev/zero", "/dev/zero: is a device"), ("long.toml", "long.toml: 1048577 bytes, the limit is 1048576")] {
+        let Outcome { code, stderr, .. } = convert(&folder, &["--type", "f32", "--arch-file", file]);
+        assert_eq!(code, 2);
+        assert!(stderr.contains(words), "{stderr}");
+    }
+}
+
 /// A weight that the type cannot hold, found in the middle of the run.
 #[test]
 fn a_number_that_does_not_fit_leaves_no_file() {
@@ -92,7 +122,7 @@ fn a_number_that_does_not_fit_leaves_no_file() {
     fs::write(folder.path().join("model/model.safetensors"), weights).unwrap();
     let Outcome { code, stderr, .. } = ggmill(folder.path(), &["convert", "model", "--type", "q8_0", "-o", "out.gguf"]);
     assert_eq!(code, 2);
-    assert!(stderr.starts_with("error: tensor \"blk.4.attn_v.weight\": row 31, column 63 is not finite, Q8_0 cannot hold it"), "{stderr}");
+    assert!(stderr.starts_with("error: tensor \"blk.4.attn_v.weight\": row 31, column 63 is inf, expected a finite number"), "{stderr}");
     assert_eq!(files(&folder), ["model"]);
 }
 

@@ -12,6 +12,12 @@ use crate::error::{Error, ErrorKind, Result};
 /// The largest header the format allows (safetensors, `MAX_HEADER_SIZE`).
 const MAX_HEADER: u64 = 100_000_000;
 
+/// Strings in a header: names, types, keys. Parsed, each takes many times the few bytes it may have in the file, and no checkpoint has a tenth of these.
+const MAX_STRINGS: usize = 1 << 21;
+
+/// Bytes of `config.json`, which has a few thousand.
+const MAX_CONFIG: u64 = 4 << 20;
+
 /// A Hugging Face folder: `config.json` beside `model.safetensors`, or beside the shards that `model.safetensors.index.json` lists.
 ///
 /// Tensors are in the order of the reference converter: shard by shard in the order of their names, and by name within each.
@@ -36,7 +42,7 @@ impl Safetensors {
             None => Parts::of(&folder)?,
         };
         let config_file = folder.file("config.json")?;
-        let config = read_json(&config_file)?;
+        let config = read_json(&config_file, MAX_CONFIG)?;
         let config_file = config_file.path().to_owned();
         let has_tokenizer = ["tokenizer.json", "tokenizer.model", "tekken.json", "vocab.json"].iter().any(|file| folder.has(file));
 
@@ -69,6 +75,11 @@ impl Safetensors {
         }
         let mut header = vec![0; usize::try_from(header_len).map_err(|_| bad("the header does not fit into memory".into()))?];
         file.read_at(8, &mut header)?;
+        #[expect(clippy::naive_bytecount, reason = "once per file")]
+        let strings = header.iter().filter(|&&byte| byte == b'"').count() / 2;
+        if strings > MAX_STRINGS {
+            return Err(bad(format!("the header has {strings} strings, the limit is {MAX_STRINGS}")));
+        }
         let metadata: Metadata =
             serde_json::from_slice(&header).map_err(|error| bad(format!("the header is not one of safetensors: {}", RawStr::from(&*error.to_string()))))?;
 
@@ -77,6 +88,9 @@ impl Safetensors {
         if needed > file.len() {
             let percent = file.len() * 100 / needed;
             return Err(bad(format!("{} of {needed} bytes are there ({percent} %): an incomplete download?", file.len())));
+        }
+        if needed < file.len() {
+            return Err(bad(format!("{} bytes follow the data of the last tensor: two files in one, or no safetensors file", file.len() - needed)));
         }
         let mut names = metadata.offset_keys();
         names.sort_unstable();
@@ -180,14 +194,12 @@ impl Parts {
 
     /// The files that an index lists, in the order of their names.
     fn listed(index_file: &RandomAccess) -> Result<Self> {
-        let bad = |message: String| Error::new(ErrorKind::Checkpoint, message).file(index_file.path());
-        let json = read_json(index_file)?;
-        let map = json.get("weight_map").and_then(Value::as_object).ok_or_else(|| bad("has no \"weight_map\"".into()))?;
-        let mut index = BTreeMap::new();
-        for (name, file) in map {
-            let file = file.as_str().ok_or_else(|| bad(format!("tensor {:?} has no file name", RawStr::from(&**name))))?;
-            index.insert(name.clone(), file.to_owned());
+        /// What else stands in an index is passed over without taking memory.
+        #[derive(serde::Deserialize)]
+        struct Listing {
+            weight_map: BTreeMap<String, String>,
         }
+        let Listing { weight_map: index } = read_json(index_file, MAX_HEADER)?;
         let mut files: Vec<String> = index.values().cloned().collect();
         files.sort_unstable();
         files.dedup();
@@ -195,14 +207,14 @@ impl Parts {
     }
 }
 
-fn read_json(file: &RandomAccess) -> Result<Value> {
-    let bad = |message: String| Error::new(ErrorKind::Checkpoint, message).file(file.path());
-    if file.len() > MAX_HEADER {
-        return Err(bad(format!("{} bytes, expected a small JSON file", file.len())));
-    }
-    let mut text = vec![0; usize::try_from(file.len()).unwrap_or(0)];
-    file.read_at(0, &mut text)?;
-    serde_json::from_slice(&text).map_err(|error| bad(format!("is not JSON: {}", RawStr::from(&*error.to_string()))))
+fn read_json<T: serde::de::DeserializeOwned>(file: &RandomAccess, limit: u64) -> Result<T> {
+    let bytes = file.read_whole(limit)?;
+    // Some editors put a byte order mark first.
+    let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
+    serde_json::from_slice(text).map_err(|error| {
+        let what = if error.is_data() { "is not as expected" } else { "is not JSON" };
+        Error::new(ErrorKind::Checkpoint, format!("{what}: {}", RawStr::from(&*error.to_string()))).file(file.path())
+    })
 }
 
 fn shown(path: &Path) -> String {

@@ -38,6 +38,7 @@ pub fn convert(checkpoint: &dyn Pretrained, architecture: &Architecture, options
     if checkpoint.has_tokenizer() && !options.no_vocab {
         return Err(Error::new(ErrorKind::Unsupported, "the checkpoint has a tokenizer, and vocabularies are not converted yet"));
     }
+    refuse_quantized(checkpoint)?;
     let target = target_type(options.file_type)?;
     let resolved = architecture.resolve(checkpoint.config()).map_err(|error| Error::caused(ErrorKind::Architecture, error))?;
     let mut notes: Vec<String> = resolved.warnings().iter().map(ToString::to_string).collect();
@@ -72,6 +73,17 @@ pub fn convert(checkpoint: &dyn Pretrained, architecture: &Architecture, options
     Ok(Recipe { metadata, tensors, notes, form: Form::default() })
 }
 
+/// Weights that something has packed already: their tensors are not those the architecture's description is about.
+fn refuse_quantized(checkpoint: &dyn Pretrained) -> Result<()> {
+    let config = checkpoint.config();
+    let found = ["quantization_config", "compression_config"].into_iter().find(|name| config.get(name).is_some_and(|value| !value.is_null()));
+    let Some(name) = found else { return Ok(()) };
+    let method = config[name].get("quant_method").and_then(serde_json::Value::as_str).map(|method| format!(" ({})", RawStr::from(method)));
+    let message =
+        format!("config.json has {name}{}: the weights are quantized already; convert the checkpoint they were made from", method.unwrap_or_default());
+    Err(Error::new(ErrorKind::Unsupported, message))
+}
+
 /// The tensor type behind a file type, for those that convert without a mixture.
 fn target_type(file_type: FileType) -> Result<GgmlType> {
     Ok(match file_type {
@@ -96,10 +108,19 @@ fn tensor(assigned: &Assigned<'_>, checkpoint: &dyn Checkpoint, target: GgmlType
         target if fits(target, &spec.shape) => target,
         _ => FALLBACK,
     };
-    Ok(RecipeTensor::new(&*spec.name, ggml_type, spec.shape, content))
+    let mut tensor = RecipeTensor::new(&*spec.name, ggml_type, spec.shape, content);
+    // What is copied is copied; numbers that are encoded anew must fit, or the file would be quietly another model.
+    tensor.encoding.finite = assigned.positions.iter().any(|&number| checkpoint.tensors()[number].ggml_type != ggml_type);
+    Ok(tensor)
 }
 
 fn gathered(spec: &TensorSpec, source: &Source, positions: &[usize], checkpoint: &dyn Checkpoint) -> Result<Content> {
+    for source in positions.iter().map(|&number| &checkpoint.tensors()[number]) {
+        if !matches!(source.ggml_type, GgmlType::F64 | GgmlType::F32 | GgmlType::F16 | GgmlType::BF16) {
+            let message = format!("{:?} has elements of type {}, expected floating-point weights", source.name(), source.ggml_type);
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+    }
     let inputs: Vec<Shape> = positions.iter().map(|&number| checkpoint.tensors()[number].shape).collect();
     let shape = source.shape(&inputs).map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?;
     if shape != spec.shape {

@@ -97,9 +97,18 @@ fn what_a_type_cannot_hold_is_found_before_anything_is_kept() {
     let weights = safetensors(&tensors);
     let (kind, message) = failure(&weights, FileType::Q8_0);
     assert_eq!(kind, ErrorKind::NonFinite);
-    assert_eq!(message, "tensor \"blk.2.ffn_gate.weight\": row 5, column 7 is not finite, Q8_0 cannot hold it");
-    // Plain floats can.
-    assert!(converted(folder(&weights).path(), FileType::F16).is_ok());
+    assert_eq!(message, "tensor \"blk.2.ffn_gate.weight\": row 5, column 7 is NaN, expected a finite number");
+    assert_eq!(failure(&weights, FileType::F16), (kind, message));
+    // What is copied is copied.
+    assert!(converted(folder(&weights).path(), FileType::F32).is_ok());
+
+    let tensor = tensors.iter_mut().find(|tensor| tensor.0 == "model.layers.2.mlp.gate_proj.weight").unwrap();
+    tensor.3[(5 * 64 + 7) * 4..][..4].copy_from_slice(&1e6f32.to_le_bytes());
+    let weights = safetensors(&tensors);
+    let (kind, message) = failure(&weights, FileType::F16);
+    assert_eq!(kind, ErrorKind::NonFinite);
+    assert_eq!(message, "tensor \"blk.2.ffn_gate.weight\": row 5, column 7 is 1000000 or has such a neighbour, F16 cannot hold it");
+    assert!(converted(folder(&weights).path(), FileType::BF16).is_ok());
 }
 
 #[test]
@@ -112,11 +121,48 @@ fn broken_safetensors_are_refused_with_words() {
         ([&u64::MAX.to_le_bytes()[..], b"{}"].concat(), "the header says it has 18446744073709551615 bytes"),
         ([&2u64.to_le_bytes()[..], b"[]"].concat(), "the header is not one of safetensors"),
         (b"<!DOCTYPE html><html>".to_vec(), "the header says it has"),
+        ([&whole[..], b"more"].concat(), "4 bytes follow the data of the last tensor"),
+        (many_strings(), "the header has 4000004 strings, the limit is 2097152"),
     ] {
         let (kind, message) = failure(&weights, FileType::F32);
         assert_eq!(kind, ErrorKind::Checkpoint, "{message}");
         assert!(message.starts_with("DIR/model.safetensors: ") && message.contains(words), "{message}");
     }
+}
+
+/// A header that would take a gigabyte once parsed.
+fn many_strings() -> Vec<u8> {
+    let entries: String = (0..2_000_000).map(|_| r#""":"","#).collect();
+    let header = format!(r#"{{"__metadata__":{{{entries}"":""}},"x":{{}}}}"#);
+    [&(header.len() as u64).to_le_bytes(), header.as_bytes()].concat()
+}
+
+/// Int8 weights have scales somewhere, which no description of the model they were made from knows.
+#[test]
+fn weights_that_are_quantized_already_are_refused() {
+    let mut tensors = stories_tensors();
+    let tensor = tensors.iter_mut().find(|tensor| tensor.0 == "model.layers.1.self_attn.q_proj.weight").unwrap();
+    (tensor.1, tensor.3) = ("I8", vec![1; 64 * 64]);
+    let (kind, message) = failure(&safetensors(&tensors), FileType::F32);
+    assert_eq!(kind, ErrorKind::Unsupported);
+    assert!(message.contains("has elements of type I8, expected floating-point weights"), "{message}");
+
+    let folder = folder(&safetensors(&stories_tensors()));
+    let path = folder.path().join("config.json");
+    let mut config: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    config["quantization_config"] = json!({ "quant_method": "gptq" });
+    fs::write(&path, config.to_string()).unwrap();
+    let error = converted(folder.path(), FileType::F32).unwrap_err();
+    assert!(error.to_string().contains("quantization_config (gptq): the weights are quantized already"), "{error}");
+}
+
+/// Editors on some systems put a byte order mark before JSON.
+#[test]
+fn a_byte_order_mark_is_no_matter() {
+    let folder = folder(&safetensors(&stories_tensors()));
+    let path = folder.path().join("config.json");
+    fs::write(&path, [b"\xef\xbb\xbf", &fs::read(&path).unwrap()[..]].concat()).unwrap();
+    assert!(converted(folder.path(), FileType::F32).is_ok());
 }
 
 #[test]
