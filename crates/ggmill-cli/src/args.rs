@@ -8,7 +8,7 @@ use crate::outcome::{Failure, Status};
 
 /// The toolkit for GGUF model files.
 #[derive(Debug, Parser)]
-#[command(name = "ggmill", version, max_term_width = 100, disable_help_subcommand = true)]
+#[command(name = "ggmill", version, max_term_width = 100)]
 #[command(after_help = "Exit codes: 0 fine, 1 findings or differences, 2 refused or failed.")]
 pub(crate) struct Cli {
     /// When to use colours: auto is on a terminal, unless NO_COLOR is set

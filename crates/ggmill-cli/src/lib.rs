@@ -30,9 +30,9 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let cli = match args::Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and version are answers, the rest is misuse. There is nobody left to tell when even this cannot be written.
-            let _ = error.print();
-            return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
+            // Help and version are answers, the rest is misuse. A pipe that was closed early has had its answer.
+            let printed = error.print().map_or_else(|error| error.kind() == std::io::ErrorKind::BrokenPipe, |()| true);
+            return ExitCode::from(if error.use_stderr() || !printed { 2 } else { 0 });
         }
     };
     let console = Console::new(cli.color.into(), cli.quiet);

@@ -1,5 +1,6 @@
 //! Opening what the user named, and saying what it is when it is no GGUF file.
 
+use std::error::Error as _;
 use std::io::{self, Read};
 use std::path::Path;
 
@@ -27,7 +28,7 @@ impl Source {
     /// Opens a path; `-` is standard input. A set of shards is opened whole unless it is to be `alone`.
     pub(crate) fn open(path: &Path, alone: bool) -> Result<Self, Failure> {
         if path.as_os_str() == "-" {
-            return read_input(&mut io::stdin().lock()).map(Self::Input);
+            return read_input(&mut io::stdin().lock(), input_len()).map(Self::Input);
         }
         let opened = if alone { ggmill_io::open(path).map(Self::Alone) } else { ggmill_io::open_model(path).map(Self::Model) };
         opened.map_err(|error| Failure::new(&error).with_hint(hint(&error)))
@@ -54,9 +55,23 @@ fn part(file: &GgufFile) -> Part<'_> {
     }
 }
 
+/// The bytes that standard input has from here on, where it is a file: `ggmill inspect - < model.gguf`.
+#[cfg(unix)]
+fn input_len() -> Option<u64> {
+    use std::os::fd::AsFd as _;
+    let mut file = std::fs::File::from(io::stdin().as_fd().try_clone_to_owned().ok()?);
+    let metadata = file.metadata().ok().filter(std::fs::Metadata::is_file)?;
+    metadata.len().checked_sub(io::Seek::stream_position(&mut file).ok()?)
+}
+
+#[cfg(not(unix))]
+fn input_len() -> Option<u64> {
+    None
+}
+
 /// Reads just the header.
-fn read_input(input: &mut dyn Read) -> Result<Gguf<Vec<u8>>, Failure> {
-    let mut decoder = Decoder::new(None, &Limits::default());
+fn read_input(input: &mut dyn Read, len: Option<u64>) -> Result<Gguf<Vec<u8>>, Failure> {
+    let mut decoder = Decoder::new(len, &Limits::default());
     let mut beginning = Vec::new();
     let mut buffer = vec![0; 64 << 10];
     let result = loop {
@@ -74,7 +89,7 @@ fn read_input(input: &mut dyn Read) -> Result<Gguf<Vec<u8>>, Failure> {
             Err(error) => break Err(error),
         }
     };
-    result.map_err(|error| Failure::new(format_args!("standard input: {error}")).with_hint(hint_for_content(error.kind(), &beginning, None)))
+    result.map_err(|error| Failure::new(format_args!("standard input: {error}")).with_hint(hint_for_content(&error, &beginning, None)))
 }
 
 /// What to do about a file that could not be opened.
@@ -84,7 +99,9 @@ fn hint(error: &ggmill_io::Error) -> Option<String> {
         ggmill_io::ErrorKind::Io if path.is_dir() => hint_for_folder(path),
         ggmill_io::ErrorKind::Io if path.exists() && !path.is_file() => Some("what is no regular file can be read as standard input: -".to_owned()),
         ggmill_io::ErrorKind::Shards => Some("--alone looks at one file by itself".to_owned()),
-        ggmill_io::ErrorKind::Format(kind) => hint_for_content(kind, &beginning(path)?, path.file_name().and_then(|name| name.to_str())),
+        ggmill_io::ErrorKind::Format(_) => {
+            hint_for_content(error.source()?.downcast_ref()?, &beginning(path)?, path.file_name().and_then(|name| name.to_str()))
+        }
         _ => None,
     }
 }
@@ -102,10 +119,14 @@ fn beginning(path: &Path) -> Option<Vec<u8>> {
 }
 
 /// What the bytes are when they are not GGUF, and what to do about them when they are.
-fn hint_for_content(kind: ErrorKind, beginning: &[u8], name: Option<&str>) -> Option<String> {
+fn hint_for_content(error: &ggmill_core::Error, beginning: &[u8], name: Option<&str>) -> Option<String> {
     match sniff(beginning, name) {
-        None | Some(FileKind::Gguf) => match kind {
-            ErrorKind::Truncated => Some("fetch the rest of the file, or all of it again".to_owned()),
+        None | Some(FileKind::Gguf) => match error.kind() {
+            // Lengths that no file has, or counts that no length is known for, are not made good by more of the same.
+            ErrorKind::Truncated if error.needed_length().is_some_and(|length| length < 1 << 50) => {
+                Some("fetch the rest of the file, or all of it again".to_owned())
+            }
+            ErrorKind::Truncated => Some("the file is damaged or cut short; fetch all of it again".to_owned()),
             ErrorKind::Version => Some("the file is damaged, or newer than this program".to_owned()),
             _ => None,
         },

@@ -8,7 +8,7 @@ use core::fmt::{self, Write as _};
 ///
 /// Keys, names, tokens and values come from strangers. [`Display`](fmt::Display) therefore escapes everything that could act on a terminal or deceive a reader:
 /// control characters, line breaks, the Unicode characters that reorder text, and bytes that are not UTF-8 (as `\xNN`). A backslash shows as `\\`, so that
-/// what is shown leads back to the bytes. [`RawStr::to_str`] and [`RawStr::as_bytes`] give the content untouched.
+/// what is shown leads back to the bytes. [`Debug`](fmt::Debug) adds quotes and escapes those within. [`RawStr::to_str`] and [`RawStr::as_bytes`] give the content untouched.
 ///
 /// ```
 /// use ggmill_core::RawStr;
@@ -108,8 +108,18 @@ impl fmt::Display for RawStr<'_> {
 
 impl fmt::Debug for RawStr<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        /// Escapes what would end the quotes.
+        struct Quoted<'a, 'b>(&'a mut fmt::Formatter<'b>);
+        impl fmt::Write for Quoted<'_, '_> {
+            fn write_str(&mut self, text: &str) -> fmt::Result {
+                text.split_inclusive('"').try_for_each(|piece| match piece.strip_suffix('"') {
+                    Some(before) => self.0.write_str(before).and_then(|()| self.0.write_str("\\\"")),
+                    None => self.0.write_str(piece),
+                })
+            }
+        }
         f.write_char('"')?;
-        escape(self.0, f)?;
+        escape(self.0, &mut Quoted(f))?;
         f.write_char('"')
     }
 }
@@ -131,6 +141,12 @@ mod tests {
     fn a_backslash_cannot_be_mistaken_for_an_escape() {
         assert_eq!(RawStr::new(b"\\n").to_string(), r"\\n");
         assert_eq!(RawStr::new(b"\n").to_string(), r"\n");
+    }
+
+    #[test]
+    fn quotes_within_quotes_are_escaped() {
+        assert_eq!(alloc::format!("{:?}", RawStr::from("a \"b\" \\")), r#""a \"b\" \\""#);
+        assert_eq!(RawStr::from(r#"a "b""#).to_string(), r#"a "b""#);
     }
 
     #[test]

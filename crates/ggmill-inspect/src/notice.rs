@@ -46,6 +46,25 @@ pub enum Notice<'a> {
         /// How many bytes.
         bytes: u64,
     },
+    /// Tensors that do not begin where the one before them ends, padded: in another order, with gaps, or not aligned. llama.cpp refuses such a file.
+    Scattered {
+        /// The first of them.
+        name: RawStr<'a>,
+        /// How many.
+        tensors: usize,
+    },
+    /// Tensor names of 64 bytes or more, which llama.cpp refuses.
+    LongName {
+        /// The first of them.
+        name: RawStr<'a>,
+        /// How many.
+        tensors: usize,
+    },
+    /// An alignment that is no power of two, which llama.cpp refuses.
+    OddAlignment {
+        /// The alignment in bytes.
+        alignment: u32,
+    },
     /// The length of the file is not known, so it is not certain that the data of its tensors are there.
     LengthUnknown,
 }
@@ -63,6 +82,19 @@ impl fmt::Display for Notice<'_> {
                 write!(f, "{} ({bytes} bytes) behind the last tensor belong to nothing", human::bytes(u128::from(*bytes)))?;
                 file.as_ref().map_or(Ok(()), |file| write!(f, ", in {}", RawStr::from(file.as_str())))
             }
+            Self::Scattered { name, tensors } => {
+                write!(f, "{} not begin where the one before ends", if *tensors == 1 { "1 tensor does".to_owned() } else { format!("{tensors} tensors do") })?;
+                write!(f, ", {name:?} first: llama.cpp refuses the file")
+            }
+            Self::LongName { name, tensors } => {
+                let shown = name.as_bytes().get(..64).map_or(*name, RawStr::new);
+                write!(
+                    f,
+                    "{} a name of 64 bytes or more, {shown:?}… first: llama.cpp refuses the file",
+                    if *tensors == 1 { "1 tensor has".to_owned() } else { format!("{tensors} tensors have") }
+                )
+            }
+            Self::OddAlignment { alignment } => write!(f, "alignment {alignment} is no power of two: llama.cpp refuses the file"),
             Self::LengthUnknown => f.write_str("the length of the file is not known: whether all tensor data are there was not checked"),
         }
     }
@@ -84,6 +116,17 @@ pub fn notices<'a>(view: &View<'a>) -> Vec<Notice<'a>> {
             notices.push(Notice::RetiredType { ggml_type, tensors });
         }
     }
+    notices.extend(view.parts().iter().filter_map(scattered));
+    notices.extend(
+        counted_from(view.tensors().map(|(_, tensor)| tensor.name()).filter(|name| name.len() >= 64)).map(|(name, tensors)| Notice::LongName { name, tensors }),
+    );
+    notices.extend(
+        view.parts()
+            .iter()
+            .map(|part| part.index().alignment().get())
+            .find(|alignment| !alignment.is_power_of_two())
+            .map(|alignment| Notice::OddAlignment { alignment }),
+    );
     notices.extend(view.parts().iter().filter_map(trailing_bytes));
     notices
 }
@@ -93,6 +136,25 @@ fn repeated<'a>(names: impl Iterator<Item = RawStr<'a>>) -> Vec<(RawStr<'a>, usi
     let mut names: Vec<RawStr<'a>> = names.collect();
     names.sort_unstable();
     names.chunk_by(|a, b| a == b).filter(|same| same.len() > 1).filter_map(|same| Some((*same.first()?, same.len()))).collect()
+}
+
+/// The first of some names, and how many there are.
+fn counted_from<'a>(mut names: impl Iterator<Item = RawStr<'a>>) -> Option<(RawStr<'a>, usize)> {
+    let first = names.next()?;
+    Some((first, 1 + names.count()))
+}
+
+/// Holds every tensor against the place where the reference's reader expects it. Behind a type nobody knows that place is not known.
+fn scattered<'a>(part: &Part<'a>) -> Option<Notice<'a>> {
+    let index = part.index();
+    let mut expected = Some(index.data_offset());
+    let misplaced = part.tensors().iter().filter(|tensor| {
+        let here = expected.replace(tensor.offset()).is_some_and(|expected| expected != tensor.offset());
+        expected = tensor.offset().checked_add(tensor.size().unwrap_or(0)).and_then(|end| index.alignment().align(end)).filter(|_| tensor.size().is_some());
+        here
+    });
+    let names: Vec<RawStr<'a>> = misplaced.map(|tensor| tensor.name()).collect();
+    counted_from(names.into_iter()).map(|(name, tensors)| Notice::Scattered { name, tensors })
 }
 
 fn trailing_bytes<'a>(part: &Part<'_>) -> Option<Notice<'a>> {

@@ -68,6 +68,9 @@ pub struct Summary<'a> {
     pub tokenizer_pre: Option<LosslessStr<'a>>,
     /// Number of `tokenizer.ggml.tokens`; without them `<architecture>.vocab_size`.
     pub vocabulary_size: Option<u64>,
+    /// Whether the tokens themselves are there.
+    #[serde(skip)]
+    pub has_tokens: bool,
     /// Bytes of `tokenizer.chat_template`; `None` when there is none.
     pub chat_template_bytes: Option<u64>,
     /// Number of files.
@@ -138,6 +141,7 @@ impl<'a> Summary<'a> {
             expert_used_count: facts.own_number("expert_used_count"),
             tokenizer_model: facts.text(keys::TOKENIZER_MODEL),
             tokenizer_pre: facts.text(keys::TOKENIZER_PRE),
+            has_tokens: tokens.is_some(),
             vocabulary_size: tokens.map(|tokens| tokens.len()).or_else(|| facts.own_number("vocab_size")),
             chat_template_bytes: facts.text(keys::TOKENIZER_CHAT_TEMPLATE).map(|template| template.0.len() as u64),
             shards: view.parts().len() as u64,
@@ -181,8 +185,10 @@ impl<'a> Facts<'a> {
             return Some(PerBlock::Same(number));
         }
         let array = self.metadata.array(&self.own_key(rest)).ok().filter(|array| array.len() <= Self::MOST_BLOCKS)?;
-        let numbers = || Some(array.integers()?.filter_map(|number| u64::try_from(number).ok()));
-        let (min, max) = (numbers()?.min()?, numbers()?.max()?);
+        // One that cannot be a size makes the others worth nothing.
+        let numbers: Option<Vec<u64>> = array.integers()?.map(|number| u64::try_from(number).ok()).collect();
+        let numbers = numbers?;
+        let (min, max) = (*numbers.iter().min()?, *numbers.iter().max()?);
         Some(if min == max { PerBlock::Same(min) } else { PerBlock::Varying { min, max } })
     }
 }

@@ -83,9 +83,30 @@ fn a_set_opens_by_any_shard() {
 
 #[test]
 fn standard_input() {
-    let folder = Folder::new().with("tiny.gguf", tiny());
-    let file = std::fs::File::open(folder.path().join("tiny.gguf")).unwrap();
-    let found = outcome(command(folder.path()).args(["inspect", "--json", "-"]).stdin(Stdio::from(file)));
+    let folder = Folder::new().with("tiny.gguf", tiny()).with("cut.gguf", &tiny()[..tiny().len() - 40]);
+    let given = |file: &str| {
+        let file = std::fs::File::open(folder.path().join(file)).unwrap();
+        outcome(command(folder.path()).args(["inspect", "--json", "-"]).stdin(Stdio::from(file)))
+    };
+    let piped = |bytes: &[u8]| {
+        use std::io::Write as _;
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        writer.write_all(bytes).unwrap();
+        drop(writer);
+        outcome(command(folder.path()).args(["inspect", "--json", "-"]).stdin(Stdio::from(reader)))
+    };
+    // A file that is handed over has a length, and is held to it.
+    if cfg!(unix) {
+        let found = given("tiny.gguf");
+        assert_eq!((found.code, found.stderr.as_str()), (0, ""));
+        let cut = given("cut.gguf");
+        assert_eq!(cut.code, 2);
+        assert!(cut.stderr.contains("tensor \"token_embd.weight\": data from"), "{}", cut.stderr);
+    }
+    let cut = piped(&tiny()[..100]);
+    assert_eq!(cut.code, 2);
+    assert!(cut.stderr.starts_with("error: standard input: offset 0x"), "{}", cut.stderr);
+    let found = piped(&tiny());
     assert_eq!((found.code, found.stderr.as_str()), (0, "warning: the length of the file is not known: whether all tensor data are there was not checked\n"));
     let report: serde_json::Value = serde_json::from_str(&found.stdout).unwrap();
     assert!(report["file_size"].is_null() && report["shards"][0]["file"].is_null());

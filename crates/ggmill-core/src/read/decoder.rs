@@ -97,6 +97,7 @@ impl Decoder {
             State::Complete => {}
             State::Failed => return Err(failed()),
             State::Reading => {
+                self.parser.ends_at(self.position());
                 return Err(match self.parser.advance(&self.header) {
                     Err(Stop::Fail(error)) => error,
                     Err(Stop::Need(end)) => truncated(end, self.header.len() as u64),
@@ -127,6 +128,9 @@ impl Decoder {
     /// ```
     pub fn salvage(mut self) -> Result<(Gguf<Vec<u8>>, Vec<Error>)> {
         let mut faults = Vec::new();
+        if self.state == State::Reading {
+            self.parser.ends_at(self.position());
+        }
         // A parser that has stopped keeps its place, so it stops there again and says the same.
         match self.parser.advance(&self.header) {
             Ok(()) => {}

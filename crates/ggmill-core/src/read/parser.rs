@@ -185,6 +185,11 @@ impl Parser {
         self.position
     }
 
+    /// The file has turned out to be so long, so what needs more is cut off.
+    pub(crate) fn ends_at(&mut self, len: u64) {
+        self.file_len = Some(len);
+    }
+
     /// More bytes than these are never looked at.
     pub(crate) fn most_bytes(&self) -> u64 {
         self.limits.header_bytes.min(self.file_len.unwrap_or(u64::MAX))

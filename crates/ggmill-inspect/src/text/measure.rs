@@ -73,11 +73,20 @@ impl fmt::Display for Padded<'_> {
 
 /// At most about `columns` columns of a string as it is shown, and whether that is all of it. Looks no further into the string than it must.
 pub(crate) fn shown_beginning(text: RawStr<'_>, columns: usize) -> (String, bool) {
+    some_beginning(text, columns, |text| text.to_string())
+}
+
+/// [`shown_beginning`] for what stands between quotes: those within are escaped.
+pub(crate) fn quoted_beginning(text: RawStr<'_>, columns: usize) -> (String, bool) {
+    some_beginning(text, columns, |text| text.to_string().replace('"', "\\\""))
+}
+
+fn some_beginning(text: RawStr<'_>, columns: usize, show: impl Fn(RawStr<'_>) -> String) -> (String, bool) {
     // No character takes more than four bytes, and four bytes leave room for marks that take no column.
     let most = columns.saturating_add(1).saturating_mul(8);
     let bytes = text.as_bytes();
     if bytes.len() <= most {
-        let shown = text.to_string();
+        let shown = show(text);
         let fits = width(&shown) <= columns;
         return (if fits { shown } else { cut(shown, columns) }, fits);
     }
@@ -85,7 +94,7 @@ pub(crate) fn shown_beginning(text: RawStr<'_>, columns: usize) -> (String, bool
     while end > most - 4 && bytes.get(end).is_some_and(|byte| byte & 0xc0 == 0x80) {
         end -= 1;
     }
-    let mut shown = RawStr::new(bytes.get(..end).unwrap_or_default()).to_string();
+    let mut shown = show(RawStr::new(bytes.get(..end).unwrap_or_default()));
     shown.push('…');
     (cut(shown, columns), false)
 }

@@ -103,7 +103,7 @@ fn meaning(key: RawStr<'_>, value: &Value<'_>, metadata: Metadata<'_>) -> Option
     }
     if key.starts_with("tokenizer.ggml.") && key.ends_with("_token_id") {
         let token = metadata.array(keys::TOKENIZER_TOKENS).ok()?.get(value.as_u64()?)?.ok()?.as_raw_str()?;
-        return Some(format!("\"{}\"", super::measure::shown_beginning(token, 24).0));
+        return Some(format!("\"{}\"", super::measure::quoted_beginning(token, 24).0));
     }
     None
 }

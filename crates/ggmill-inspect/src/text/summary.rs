@@ -188,7 +188,12 @@ fn blocks(summary: &Summary<'_>) -> Vec<String> {
 
 fn vocabulary(summary: &Summary<'_>) -> Vec<String> {
     let mut pieces = Vec::new();
-    pieces.extend(summary.vocabulary_size.map(|size| counted(size, "token")));
+    if summary.has_tokens {
+        pieces.extend(summary.vocabulary_size.map(|size| counted(size, "token")));
+    } else if let Some(size) = summary.vocabulary_size {
+        pieces.push(format!("not in the file, made for {}", counted(size, "token")));
+        return pieces;
+    }
     pieces.extend(summary.tokenizer_model.map(|model| format!("model {}", short(model))));
     pieces.extend(summary.tokenizer_pre.map(|pre| format!("pre-tokenizer {}", short(pre))));
     pieces
@@ -197,7 +202,7 @@ fn vocabulary(summary: &Summary<'_>) -> Vec<String> {
 fn chat_template(summary: &Summary<'_>) -> Vec<String> {
     match summary.chat_template_bytes {
         Some(bytes) => vec![counted(bytes, "byte")],
-        None if summary.tokenizer_model.is_some() => vec!["none".to_owned()],
+        None if summary.has_tokens => vec!["none".to_owned()],
         None => Vec::new(),
     }
 }

@@ -140,15 +140,25 @@ impl Columns {
         writeln!(out)
     }
 
-    /// Leaves out the offset, then the number, then cuts names, until the table fits.
+    /// Leaves out the offset, then the number; then cuts names and, before nothing is left of them, leaves out the size and the shape too.
     fn fit(&mut self, room: usize) {
-        for give_way in [|_: &mut Self| (), |columns: &mut Self| columns.offset = 0, |columns: &mut Self| columns.number = 0] {
+        const WORTH_CUTTING_TO: usize = 20;
+        type GiveWay = fn(&mut Columns);
+        let steps: [(GiveWay, usize); 5] = [
+            (|_| (), usize::MAX),
+            (|columns| columns.offset = 0, usize::MAX),
+            (|columns| columns.number = 0, WORTH_CUTTING_TO),
+            (|columns| columns.size = 0, WORTH_CUTTING_TO),
+            (|columns| columns.shape = 0, 0),
+        ];
+        for (give_way, enough) in steps {
             give_way(self);
-            if self.name + self.beside_name() <= room {
+            let left = room.saturating_sub(self.beside_name());
+            if left >= self.name.min(enough) {
+                self.name = self.name.min(left.max(WORTH_CUTTING_TO));
                 return;
             }
         }
-        self.name = room.saturating_sub(self.beside_name()).max(12);
     }
 
     fn beside_name(&self) -> usize {

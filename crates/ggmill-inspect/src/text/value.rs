@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use ggmill_core::{Array, RawStr, Value};
 
-use super::measure::{shown_beginning, width};
+use super::measure::{quoted_beginning, width};
 use super::style::Styles;
 use crate::human;
 
@@ -12,7 +12,7 @@ use crate::human;
 pub(crate) fn write_full(out: &mut dyn Write, value: &Value<'_>, styles: &Styles) -> io::Result<()> {
     let Styles { string, number, .. } = *styles;
     match value {
-        Value::Str(text) => write!(out, "{string}\"{text}\"{string:#}"),
+        Value::Str(text) => write!(out, "{string}{text:?}{string:#}"),
         Value::Array(array) => {
             out.write_all(b"[")?;
             for (i, element) in array.iter().enumerate() {
@@ -45,13 +45,13 @@ pub(crate) fn write_short(out: &mut dyn Write, value: &Value<'_>, columns: usize
 
 /// What fits of a string between its quotes, and a note of its length when that is not all.
 fn short_string(text: RawStr<'_>, columns: usize) -> (String, Option<String>) {
-    let (shown, whole) = shown_beginning(text, columns.saturating_sub(2));
+    let (shown, whole) = quoted_beginning(text, columns.saturating_sub(2));
     if whole {
         return (shown, None);
     }
     let length = human::counted(text.len() as u64, "byte");
     let room = columns.saturating_sub(5 + width(&length)).max(8);
-    (shown_beginning(text, room).0, Some(length))
+    (quoted_beginning(text, room).0, Some(length))
 }
 
 /// The first elements of an array that fit, in brackets.

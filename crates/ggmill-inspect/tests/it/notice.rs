@@ -35,6 +35,21 @@ fn each_oddity_has_its_line() {
 }
 
 #[test]
+fn what_llama_cpp_refuses_is_told() {
+    let mut file = FileBytes::v3(3, 1);
+    file.pair("general.alignment", &Value::U32(24));
+    // In another order, and with a gap.
+    file.tensor("b", &[6], 0, 24).tensor("a", &[6], 0, 0).tensor(&"n".repeat(64), &[6], 0, 72).pad(24);
+    file.raw(&[0; 96]);
+    let expected = [
+        r#"3 tensors do not begin where the one before ends, "b" first: llama.cpp refuses the file"#.to_owned(),
+        format!("1 tensor has a name of 64 bytes or more, {:?}… first: llama.cpp refuses the file", "n".repeat(64)),
+        "alignment 24 is no power of two: llama.cpp refuses the file".to_owned(),
+    ];
+    assert_eq!(told(&Gguf::parse(file.into_bytes()).unwrap()), expected);
+}
+
+#[test]
 fn an_unknown_length_is_told() {
     let mut decoder = Decoder::new(None, &Limits::default());
     decoder.feed(small_model().bytes()).unwrap();
