@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use ggmill_convert::{Checkpoint, Plan};
+use ggmill_convert::{Checkpoint, GgufCheckpoint, Plan};
 use ggmill_core::{PlannedTensor, RawStr};
 use ggmill_io::{FileSink, Overwrite};
 
@@ -17,6 +17,8 @@ use crate::progress::Bar;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Making<'a> {
     pub(crate) output: &'a Path,
+    /// The files that are read, none of which is written over.
+    pub(crate) inputs: &'a [PathBuf],
     /// Whether a file that is there is replaced.
     pub(crate) force: bool,
     /// Whether the plan is printed and nothing is written.
@@ -27,7 +29,8 @@ pub(crate) struct Making<'a> {
 
 impl Making<'_> {
     pub(crate) fn run(self, plan: &Plan, checkpoint: &dyn Checkpoint, console: Console) -> Result<Status, Failure> {
-        let Self { output, force, dry_run, json } = self;
+        let Self { output, inputs, force, dry_run, json } = self;
+        refuse_inputs(output, inputs)?;
         if dry_run {
             let mut out = console.text();
             if json {
@@ -38,7 +41,7 @@ impl Making<'_> {
             out.flush()?;
             return Ok(tell(plan, console));
         }
-        let sink = start(output, force, plan.layout().total_len())?;
+        let sink = start(output, inputs, force, plan.layout().total_len())?;
         let mut bar = Bar::new(console);
         let sink = ggmill_convert::run(plan, checkpoint, sink, &mut |progress| {
             bar.update(progress.written, progress.total, progress.tensor);
@@ -60,8 +63,9 @@ impl Making<'_> {
     }
 }
 
-/// Starts an output of so many bytes.
-pub(crate) fn start(output: &Path, force: bool, len: u64) -> Result<FileSink, Failure> {
+/// Starts an output of so many bytes. It is the one way to a new file, and never leads over an input.
+pub(crate) fn start(output: &Path, inputs: &[PathBuf], force: bool, len: u64) -> Result<FileSink, Failure> {
+    refuse_inputs(output, inputs)?;
     let overwrite = if force { Overwrite::Replace } else { Overwrite::Refuse };
     let mut sink = FileSink::create(output, overwrite).map_err(|error| {
         let exists = error.kind() == ggmill_io::ErrorKind::Exists;
@@ -71,8 +75,12 @@ pub(crate) fn start(output: &Path, force: bool, len: u64) -> Result<FileSink, Fa
     Ok(sink)
 }
 
-/// Refuses an output that is one of the files it is made of, under whatever name.
-pub(crate) fn refuse_inputs<'a>(output: &Path, inputs: impl IntoIterator<Item = &'a Path>) -> Result<(), Failure> {
+/// Refuses an output that is one of the files it is made of, under whatever name, and one that is no file.
+pub(crate) fn refuse_inputs(output: &Path, inputs: &[PathBuf]) -> Result<(), Failure> {
+    if output.as_os_str() == "-" {
+        let hint = Some("./- is a file of this name".to_owned());
+        return Err(Failure::new("-: a model is written to a file, not to standard output").with_hint(hint));
+    }
     for input in inputs {
         if ggmill_io::same_file(input, output).map_err(Failure::new)? {
             return Err(Failure::new(format_args!("{}: is read from, and cannot be the output", shown(output))));
@@ -81,9 +89,16 @@ pub(crate) fn refuse_inputs<'a>(output: &Path, inputs: impl IntoIterator<Item = 
     Ok(())
 }
 
+/// The files of a model, none of which may be left halfway by an edit.
+pub(crate) fn inputs_of(checkpoint: &GgufCheckpoint) -> Result<Vec<PathBuf>, Failure> {
+    let inputs: Vec<PathBuf> = checkpoint.model().shards().iter().map(|file| file.path().to_owned()).collect();
+    refuse_interrupted(&inputs)?;
+    Ok(inputs)
+}
+
 /// Refuses files that an interrupted edit has left halfway.
-pub(crate) fn refuse_interrupted<'a>(inputs: impl IntoIterator<Item = &'a Path>) -> Result<(), Failure> {
-    for input in inputs {
+pub(crate) fn refuse_interrupted(inputs: &[impl AsRef<Path>]) -> Result<(), Failure> {
+    for input in inputs.iter().map(AsRef::as_ref) {
         if ggmill_io::pending_journal(input).is_some() {
             let hint = Some("`ggmill edit --recover FILE` finishes or undoes it".to_owned());
             return Err(Failure::new(format_args!("{}: an edit of it was interrupted", shown(input))).with_hint(hint));

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ggmill_arch::{Architecture, Catalogue};
 use ggmill_convert::{ConvertOptions, Pretrained as _, Safetensors};
-use ggmill_core::{FileType, RawStr};
+use ggmill_core::FileType;
 use ggmill_inspect::FileKind;
 
 use crate::console::Console;
@@ -75,12 +75,8 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
     let plan = ggmill_convert::convert(&checkpoint, architecture, &options).and_then(|recipe| recipe.plan(&checkpoint)).map_err(refused)?;
 
     let output = args.output.unwrap_or_else(|| default_output(checkpoint.name(), args.file_type));
-    for input in checkpoint.files().chain(args.arch_file.iter().map(PathBuf::as_path)) {
-        if ggmill_io::same_file(&output, input).map_err(Failure::new)? {
-            return Err(Failure::new(format_args!("{}: is an input, and no output is written over one", RawStr::new(output.as_os_str().as_encoded_bytes()))));
-        }
-    }
-    Making { output: &output, force: args.force, dry_run: args.dry_run, json: args.json }.run(&plan, &checkpoint, console)
+    let inputs: Vec<PathBuf> = checkpoint.files().map(Path::to_owned).chain(args.arch_file).collect();
+    Making { output: &output, inputs: &inputs, force: args.force, dry_run: args.dry_run, json: args.json }.run(&plan, &checkpoint, console)
 }
 
 /// What a file is that should be a part of a checkpoint and is not.

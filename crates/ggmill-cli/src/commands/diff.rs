@@ -78,7 +78,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
 
 fn open(path: &Path) -> Result<Model, Failure> {
     let model = ggmill_io::open_model(path).map_err(Failure::new)?;
-    refuse_interrupted(model.shards().iter().map(ggmill_io::GgufFile::path))?;
+    refuse_interrupted(&model.shards().iter().map(ggmill_io::GgufFile::path).collect::<Vec<_>>())?;
     Ok(model)
 }
 

@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use clap::{Arg, ArgAction, ArgMatches, FromArgMatches};
 use ggmill_convert::{Edit, EditPlan, Edited, Editor, Given, KeyChange, Way};
 use ggmill_core::{MetadataBuf, RawStr, ShardName, Split, Value};
-use ggmill_io::{GgufFile, InPlace, Recovery, pending_journal, same_file};
+use ggmill_io::{GgufFile, InPlace, Recovery, pending_journal};
 use serde_json::json;
 
 use crate::console::Console;
-use crate::making::{refuse_interrupted, shown, start};
+use crate::making::{refuse_inputs, refuse_interrupted, shown, start};
 use crate::outcome::{Failure, Status};
 use crate::progress::Bar;
 use crate::text_file::read_text;
@@ -114,6 +114,14 @@ impl FromArgMatches for Typed {
 }
 
 impl Typed {
+    /// The files that values come from.
+    fn files(&self) -> impl Iterator<Item = PathBuf> {
+        self.0.iter().filter_map(|(option, value)| match option.value_name {
+            "FILE" => Some(PathBuf::from(value)),
+            _ => value.split_once("=@").map(|(_, file)| PathBuf::from(file)),
+        })
+    }
+
     fn edits(&self) -> Result<Vec<Edit>, Failure> {
         let mut edits = Vec::new();
         for (option, value) in &self.0 {
@@ -219,7 +227,7 @@ fn recovered(found: Recovery) -> &'static str {
 /// Edits the file itself.
 fn in_place(args: &Args, edits: &[Edit], console: Console) -> Result<Status, Failure> {
     if args.dry_run {
-        refuse_interrupted([args.file.as_path()])?;
+        refuse_interrupted(&[&args.file])?;
     }
     let (mut editor, found) = Editor::open(&args.file).map_err(refused)?;
     if found != Recovery::Nothing {
@@ -247,11 +255,11 @@ fn in_place(args: &Args, edits: &[Edit], console: Console) -> Result<Status, Fai
 
 /// Writes an edited copy.
 fn copy(args: &Args, output: &Path, edits: &[Edit], console: Console) -> Result<Status, Failure> {
-    refuse_interrupted([args.file.as_path()])?;
-    if same_file(&args.file, output).map_err(Failure::new)? {
-        let hint = Some("without -o the file itself is edited".to_owned());
-        return Err(Failure::new(format_args!("{}: is the file to be edited", shown(output))).with_hint(hint));
-    }
+    refuse_interrupted(&[&args.file])?;
+    let hint = || Some("without -o the file itself is edited".to_owned());
+    refuse_inputs(output, std::slice::from_ref(&args.file)).map_err(|failure| failure.with_hint(hint()))?;
+    let inputs: Vec<PathBuf> = std::iter::once(args.file.clone()).chain(args.edits.files()).collect();
+    refuse_inputs(output, &inputs)?;
     let editor = Editor::open_source(&args.file).map_err(refused)?;
     tell_of_shards(editor.file(), console)?;
     let edited = editor.edit(edits).map_err(refused)?;
@@ -259,7 +267,7 @@ fn copy(args: &Args, output: &Path, edits: &[Edit], console: Console) -> Result<
     let new_len = editor.planned_len(&plan).map_err(refused)?;
     let before = MetadataBuf::copy_of(&editor.file().metadata()).map_err(Failure::new)?;
     if !args.dry_run {
-        let sink = start(output, args.force, new_len)?;
+        let sink = start(output, &inputs, args.force, new_len)?;
         let mut bar = Bar::new(console);
         let sink = editor.write(&plan, sink, &mut |progress| {
             bar.update(progress.written, progress.total, progress.tensor);

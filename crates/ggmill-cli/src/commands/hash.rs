@@ -10,7 +10,7 @@ use ggmill_inspect::LosslessStr;
 use serde_json::json;
 
 use crate::console::Console;
-use crate::making::{refuse_interrupted, shown};
+use crate::making::{inputs_of, shown};
 use crate::outcome::{Failure, Status};
 use crate::progress::Bar;
 
@@ -28,7 +28,8 @@ Examples:
 Only tensor data are hashed, so an edit of the metadata changes nothing, and neither does
 splitting a model into shards. Lines are those of llama-gguf-hash, which can check what is
 written here and the other way round. Without a choice the hash is xxh64, or, for a check,
-the strongest that the manifest has.")]
+the strongest that the manifest has for the model. Lines that contradict each other hold
+for nothing, and neither does a line that an earlier check found wrong.")]
 pub(crate) struct Args {
     /// The model, or any shard of a set
     file: PathBuf,
@@ -76,11 +77,16 @@ impl Args {
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let checkpoint = GgufCheckpoint::open(&args.file).map_err(Failure::new)?;
-    refuse_interrupted(checkpoint.model().shards().iter().map(ggmill_io::GgufFile::path))?;
-    let mut kinds = args.kinds();
+    inputs_of(&checkpoint)?;
+    let file = shown(&args.file).to_string();
+    let files: Vec<String> =
+        checkpoint.model().shards().iter().filter_map(|shard| Some(RawStr::new(shard.path().file_name()?.as_encoded_bytes()).to_string())).collect();
+    let files: Vec<&str> = files.iter().map(String::as_str).collect();
     let manifest = args.check.as_deref().map(|path| read_manifest(path).map(|manifest| (path, manifest))).transpose()?;
+    let claims = manifest.as_ref().map(|(_, manifest)| manifest.about(&file, &files));
+    let mut kinds = args.kinds();
     if kinds.is_empty() {
-        let strongest = manifest.as_ref().and_then(|(_, manifest)| manifest.kinds().first().copied());
+        let strongest = claims.as_ref().and_then(|claims| claims.kinds().first().copied());
         kinds.push(strongest.unwrap_or(HashKind::Xxh64));
     }
 
@@ -93,16 +99,12 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     drop(bar);
 
     let names: Vec<RawStr<'_>> = checkpoint.tensors().iter().map(ggmill_convert::SourceTensor::name).collect();
-    let file = shown(&args.file).to_string();
     let mut lines = lines(&hashes, &names);
-    let Some((path, manifest)) = manifest else {
+    let (Some((path, manifest)), Some(claims)) = (manifest, claims) else {
         print(&mut lines, &file, None, args.json, console)?;
         return Ok(Status::Fine);
     };
-    let files: Vec<String> =
-        checkpoint.model().shards().iter().filter_map(|shard| Some(RawStr::new(shard.path().file_name()?.as_encoded_bytes()).to_string())).collect();
-    let files: Vec<&str> = files.iter().map(String::as_str).collect();
-    let conclusion = check(&mut lines, manifest.about(&file, &files), &kinds, args.no_layer);
+    let conclusion = check(&mut lines, claims, &kinds, args.no_layer);
     print(&mut lines, &file, Some((path, &manifest, conclusion)), args.json, console)?;
     Ok(if conclusion == Conclusion::Success { Status::Fine } else { Status::Findings })
 }
@@ -190,9 +192,9 @@ fn check(lines: &mut Vec<Line<'_>>, mut claims: Claims, kinds: &[HashKind], no_l
     }
     let mut good = true;
     for line in &mut *lines {
-        let verdict = match claims.take(line.kind, line.tensor.map(|name| name.to_string()).as_deref()) {
-            Some(claimed) if claimed.eq_ignore_ascii_case(&line.digest) => Verdict::Ok,
-            Some(_) => Verdict::Mismatch,
+        let verdict = match claims.settle(line.kind, line.tensor.map(|name| name.to_string()).as_deref(), &line.digest) {
+            Some(true) => Verdict::Ok,
+            Some(false) => Verdict::Mismatch,
             None => Verdict::NotFound,
         };
         // A manifest may be about the model alone or its tensors alone, but not about some of the tensors.

@@ -10,7 +10,7 @@ use ggmill_io::{GgufFile, RandomAccess};
 
 use crate::commands::inspect;
 use crate::console::Console;
-use crate::making::{Making, refuse_inputs, refuse_interrupted, shown, start};
+use crate::making::{Making, inputs_of, refuse_inputs, shown, start};
 use crate::outcome::{Failure, Status};
 use crate::progress::Bar;
 
@@ -64,12 +64,10 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         Failure::new(error).with_hint((several && shards).then(|| "given one shard, the others are found by its name".to_owned()))
     };
     let checkpoint = GgufCheckpoint::new(model.map_err(incomplete)?).map_err(Failure::new)?;
-    let inputs: Vec<PathBuf> = checkpoint.model().shards().iter().map(|file| file.path().to_owned()).collect();
-    refuse_interrupted(inputs.iter().map(PathBuf::as_path))?;
-    refuse_inputs(output, inputs.iter().map(PathBuf::as_path)).map_err(|failure| failure.with_hint(Some(NAME_IT.to_owned())))?;
+    let inputs = inputs_of(&checkpoint)?;
 
     let plan = ggmill_convert::merge(&checkpoint).and_then(|recipe| recipe.plan(&checkpoint)).map_err(Failure::new)?;
-    let making = Making { output, force: args.force, dry_run: args.dry_run, json: args.json };
+    let making = Making { output, inputs: &inputs, force: args.force, dry_run: args.dry_run, json: args.json };
     let status = making.run(&plan, &checkpoint, console)?;
     if args.delete_parts {
         let written = GgufCheckpoint::open(output).map_err(Failure::new)?;
@@ -110,7 +108,7 @@ fn is_part(file: &GgufFile) -> bool {
 fn join_parts(args: &Args, paths: &[PathBuf], output: &Path, console: Console) -> Result<Status, Failure> {
     let parts = Parts::open(paths).map_err(Failure::new)?;
     let inputs: Vec<PathBuf> = parts.files().iter().map(|file| file.path().to_owned()).collect();
-    refuse_inputs(output, inputs.iter().map(PathBuf::as_path))?;
+    refuse_inputs(output, &inputs)?;
     let write_json = |written: bool| -> Result<(), Failure> {
         let paths: Vec<_> = inputs.iter().map(|path| path.to_string_lossy()).collect();
         let result = serde_json::json!({
@@ -131,7 +129,7 @@ fn join_parts(args: &Args, paths: &[PathBuf], output: &Path, console: Console) -
         }
         return Ok(Status::Fine);
     }
-    let sink = start(output, args.force, parts.total_len())?;
+    let sink = start(output, &inputs, args.force, parts.total_len())?;
     let mut bar = Bar::new(console);
     let sink = parts.join(sink, &mut |progress| {
         bar.update(progress.written, progress.total, progress.tensor);

@@ -8,7 +8,7 @@ use ggmill_convert::{ErrorKind, GgufCheckpoint, Imatrix, Importance, ImportanceF
 use ggmill_core::{GgmlType, RawStr};
 
 use crate::console::Console;
-use crate::making::{Making, shown};
+use crate::making::{Making, inputs_of, shown};
 use crate::outcome::{Failure, Status};
 use crate::text_file::read_text;
 
@@ -109,12 +109,9 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
         rayon::ThreadPoolBuilder::new().num_threads(threads).build_global().map_err(Failure::new)?;
     }
     let checkpoint = GgufCheckpoint::open(&input).map_err(Failure::new)?;
-    for shard in checkpoint.model().shards() {
-        if ggmill_io::same_file(shard.path(), &output).map_err(Failure::new)? {
-            return Err(Failure::new(format_args!("{}: is read from, and cannot be the output", shown(&output))));
-        }
-    }
-    let making = Making { output: &output, force: args.force, dry_run: args.dry_run, json: args.json };
+    let mut inputs = inputs_of(&checkpoint)?;
+    inputs.extend([&args.imatrix, &args.tensor_type_file].into_iter().flatten().cloned());
+    let making = Making { output: &output, inputs: &inputs, force: args.force, dry_run: args.dry_run, json: args.json };
     let options = args.options(target)?;
     let plan = ggmill_convert::quantize(&checkpoint, &options).and_then(|recipe| recipe.plan(&checkpoint)).map_err(refused)?;
     making.run(&plan, &checkpoint, console)

@@ -5,10 +5,9 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use ggmill_convert::{GgufCheckpoint, RepackOptions};
 use ggmill_core::{Alignment, Endian};
-use ggmill_io::GgufFile;
 
 use crate::console::Console;
-use crate::making::{Making, refuse_inputs, refuse_interrupted};
+use crate::making::{Making, inputs_of};
 use crate::outcome::{Failure, Status};
 
 /// Write a model anew in another alignment, byte order or version of the format
@@ -73,9 +72,7 @@ const MOST_ALIGNMENT: u64 = 1 << 24;
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let checkpoint = GgufCheckpoint::open(&args.file).map_err(Failure::new)?;
-    let inputs = || checkpoint.model().shards().iter().map(GgufFile::path);
-    refuse_interrupted(inputs())?;
-    refuse_inputs(&args.output, inputs())?;
+    let inputs = inputs_of(&checkpoint)?;
     let mut options = RepackOptions::default();
     options.alignment = args.align;
     options.endian = args.endian.map(Endian::from);
@@ -88,5 +85,5 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     if checkpoint.model().shards().len() > 1 {
         console.note(format_args!("{} shards become one file", checkpoint.model().shards().len()));
     }
-    Making { output: &args.output, force: args.force, dry_run: args.dry_run, json: args.json }.run(&plan, &checkpoint, console)
+    Making { output: &args.output, inputs: &inputs, force: args.force, dry_run: args.dry_run, json: args.json }.run(&plan, &checkpoint, console)
 }

@@ -8,7 +8,7 @@ use ggmill_convert::{GgufCheckpoint, Plan, Recipe, ShardLimit, SplitOptions};
 use ggmill_core::shard_file_name;
 
 use crate::console::Console;
-use crate::making::{plan_as_json, refuse_inputs, refuse_interrupted, shown, start, tell};
+use crate::making::{inputs_of, plan_as_json, refuse_inputs, shown, start, tell};
 use crate::outcome::{Failure, Status};
 use crate::progress::Bar;
 
@@ -62,18 +62,17 @@ fn size(text: &str) -> Result<u64, String> {
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let checkpoint = GgufCheckpoint::open(&args.file).map_err(Failure::new)?;
-    let inputs = || checkpoint.model().shards().iter().map(ggmill_io::GgufFile::path);
-    refuse_interrupted(inputs())?;
+    let inputs = inputs_of(&checkpoint)?;
     let mut options = SplitOptions::new(args.max_size.map_or(ShardLimit::Tensors(args.max_tensors), ShardLimit::Bytes));
     options.no_tensor_first = args.no_tensor_first_split;
     let recipes = ggmill_convert::split(&checkpoint, &options).map_err(Failure::new)?;
     let plans: Vec<Plan> = recipes.into_iter().map(|recipe: Recipe| recipe.plan(&checkpoint)).collect::<Result<_, _>>().map_err(Failure::new)?;
     let outputs = names(&args.prefix, plans.len())?;
     for output in &outputs {
-        refuse_inputs(output, inputs())?;
+        refuse_inputs(output, &inputs)?;
     }
     if !args.dry_run {
-        write(&plans, &outputs, &checkpoint, args.force, console)?;
+        write(&plans, &outputs, &checkpoint, &inputs, args.force, console)?;
     }
     let mut out = console.text();
     if args.json {
@@ -102,10 +101,10 @@ fn names(prefix: &Path, count: usize) -> Result<Vec<PathBuf>, Failure> {
 }
 
 /// Writes all shards, and names them when the last is complete.
-fn write(plans: &[Plan], outputs: &[PathBuf], checkpoint: &GgufCheckpoint, force: bool, console: Console) -> Result<(), Failure> {
+fn write(plans: &[Plan], outputs: &[PathBuf], checkpoint: &GgufCheckpoint, inputs: &[PathBuf], force: bool, console: Console) -> Result<(), Failure> {
     let mut sinks = Vec::with_capacity(plans.len());
     for (plan, output) in plans.iter().zip(outputs) {
-        sinks.push(start(output, force, plan.layout().total_len())?);
+        sinks.push(start(output, inputs, force, plan.layout().total_len())?);
     }
     let total = plans.iter().flat_map(|plan| plan.layout().tensors()).map(ggmill_core::PlannedTensor::size).sum();
     let mut bar = Bar::new(console);

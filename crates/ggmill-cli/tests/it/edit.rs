@@ -124,7 +124,7 @@ fn what_is_refused_changes_nothing() {
         (&["tiny.gguf", "--unset", "nope"], "error: no key fits \"nope\""),
         (&["tiny.gguf", "--rename", "x"], "--rename x: expected OLD=NEW"),
         (&["tiny.gguf", "--special-token", "bos=<s>"], "the file has no vocabulary"),
-        (&["tiny.gguf", "--set", "x=1", "-o", "tiny.gguf"], "tiny.gguf: is the file to be edited\nhint: without -o"),
+        (&["tiny.gguf", "--set", "x=1", "-o", "tiny.gguf"], "tiny.gguf: is read from, and cannot be the output\nhint: without -o"),
         (&["tiny.gguf", "--set", "x=1", "-o", "other.gguf"], "other.gguf: exists already\nhint: --force"),
         (&["tiny.gguf", "--set", "x=1", "--force"], "--output"),
         (&["page.gguf", "--set", "x=1"], "page.gguf: "),

@@ -50,6 +50,73 @@ fn a_manifest_holds_the_model_to_it() {
     }
 }
 
+/// No byte of any tensor can change without a check failing, whatever it is asked to look at.
+#[test]
+fn no_changed_byte_passes() {
+    let manifest = |args: &[&str], folder: &Folder| ggmill(folder.path(), &[&["hash", "model.gguf"], args].concat()).stdout;
+    let folder = Folder::new().with("model.gguf", tiny());
+    let all = manifest(&["--all", "--uuid"], &folder);
+    let of_tensors: String = all.lines().filter(|line| line.contains("gguf:")).map(|line| format!("{line}\n")).collect();
+    let of_model = manifest(&["--no-layer", "--xxh64"], &folder);
+    let uuid = manifest(&["--uuid"], &folder);
+    let folder = folder.with("all", all).with("tensors", of_tensors).with("model", of_model).with("uuid", uuid);
+    let checks: [&[&str]; 9] = [
+        &["-c", "all"],
+        &["-c", "all", "--xxh64"],
+        &["-c", "all", "--xxh64", "--no-layer"],
+        &["-c", "all", "--uuid"],
+        &["-c", "all", "--all", "--uuid"],
+        &["-c", "tensors"],
+        &["-c", "tensors", "--blake3"],
+        &["-c", "model"],
+        &["-c", "uuid"],
+    ];
+    let codes =
+        |checks: &[&[&str]]| -> Vec<i32> { checks.iter().map(|check| ggmill(folder.path(), &[&["hash", "model.gguf"], *check].concat()).code).collect() };
+    assert_eq!(codes(&checks), [0; 9]);
+    // Hashes of tensors say nothing of the model as a whole, and the other way round.
+    assert_eq!(codes(&[&["-c", "tensors", "--no-layer"], &["-c", "model", "--sha1"], &["-c", "uuid", "--xxh64"]]), [1; 3]);
+    let start = tiny().len() - 160;
+    // Of the last 32 bytes half are data, the rest is padding, of which no hash says anything.
+    for (number, place) in (start..start + 128 + 16).enumerate() {
+        let mut changed = tiny();
+        changed[place] ^= 1 << (number % 8);
+        std::fs::write(folder.path().join("model.gguf"), changed).unwrap();
+        let some = [checks[number % 9], checks[(number + 4) % 9]];
+        assert_eq!(codes(&some), [1; 2], "byte {place}: {some:?}");
+    }
+}
+
+/// What a check found wrong is no manifest to hold the model to, even when it was saved as one.
+#[test]
+fn a_failed_check_is_no_manifest() {
+    let folder = Folder::new().with("model.gguf", tiny());
+    let folder = folder.with("good", ggmill(Folder::new().with("model.gguf", tiny()).path(), &["hash", "model.gguf"]).stdout);
+    let held = ggmill(folder.path(), &["hash", "model.gguf", "-c", "good"]);
+    let mut changed = tiny();
+    let last = changed.len() - 32;
+    changed[last] = 1;
+    let folder = folder.with("held", held.stdout).with("model.gguf", changed);
+    let failed = ggmill(folder.path(), &["hash", "model.gguf", "-c", "good"]);
+    assert_eq!((held.code, failed.code), (0, 1));
+    let folder = folder.with("failed", failed.stdout);
+    for (manifest, code) in [("held", 1), ("failed", 1)] {
+        assert_eq!(ggmill(folder.path(), &["hash", "model.gguf", "-c", manifest]).code, code, "{manifest}");
+    }
+}
+
+/// One manifest for many files: each is held to the strongest hash that there is for it.
+#[test]
+fn each_file_has_its_own_lines() {
+    let folder = Folder::new().with("model.gguf", tiny());
+    let mine = ggmill(folder.path(), &["hash", "model.gguf", "--xxh64"]).stdout;
+    let folder = folder.with("both", format!("sha256  00  other.gguf\n{mine}")).with("torn", format!("{mine}xxh64  00  elsewhere/model.gguf\n"));
+    assert_eq!(ggmill(folder.path(), &["hash", "model.gguf", "-c", "both"]).code, 0);
+    // By another path the lines of both folders are meant, and they contradict each other.
+    assert_eq!(ggmill(folder.path(), &["hash", "model.gguf", "-c", "torn"]).code, 0);
+    assert_eq!(ggmill(folder.path(), &["hash", "./model.gguf", "-c", "torn"]).code, 1);
+}
+
 #[test]
 fn shards_are_one_model() {
     let folder = Folder::new().with("a-00001-of-00002.gguf", shard(0, 2)).with("a-00002-of-00002.gguf", shard(1, 2));

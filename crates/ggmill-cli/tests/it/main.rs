@@ -9,6 +9,7 @@ mod failures;
 mod hash;
 mod inspect;
 mod killed;
+mod overwriting;
 mod program;
 mod quantize;
 mod reshape;
