@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::commands::{check, completions, convert, diff, edit, explain, hash, imatrix, inspect, man, merge, name, quantize, repack, split};
+use crate::commands::{check, completions, convert, diff, edit, explain, extract, graft, hash, imatrix, inspect, man, merge, name, quantize, repack, split};
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
 
@@ -52,6 +52,8 @@ pub(crate) enum Command {
     Split(split::Args),
     Merge(merge::Args),
     Repack(repack::Args),
+    Extract(extract::Args),
+    Graft(Box<graft::Args>),
     Hash(hash::Args),
     Diff(diff::Args),
     Completions(completions::Args),
@@ -72,6 +74,8 @@ impl Command {
             Self::Split(args) => split::run(&args, console),
             Self::Merge(args) => merge::run(&args, console),
             Self::Repack(args) => repack::run(&args, console),
+            Self::Extract(args) => extract::run(&args, console),
+            Self::Graft(args) => graft::run(&args, console),
             Self::Diff(args) => diff::run(&args, console),
             Self::Hash(args) => hash::run(&args, console),
             Self::Completions(args) => completions::run(&args, console),

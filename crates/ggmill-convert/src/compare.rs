@@ -128,13 +128,11 @@ impl<'a> Pair<'a> {
         let [a, b] = &self.sides;
         let (a_bytes, b_bytes) = (a.read(start, end).map_err(about)?, b.read(start, end).map_err(about)?);
         let mut sums = Sums::default();
-        if self.bytes {
-            if a_bytes != b_bytes {
-                let offset = a.bytes_for(start)?;
-                let differ = a_bytes.iter().zip(&b_bytes).map(|(a, b)| a != b);
-                sums.first_byte = differ.clone().position(|differs| differs).map(|position| offset + position as u64);
-                sums.different_bytes = differ.filter(|differs| *differs).count() as u64;
-            }
+        if self.bytes && a_bytes != b_bytes {
+            let offset = a.bytes_for(start)?;
+            let differ = a_bytes.iter().zip(&b_bytes).map(|(a, b)| a != b);
+            sums.first_byte = differ.clone().position(|differs| differs).map(|position| offset + position as u64);
+            sums.different_bytes = differ.filter(|differs| *differs).count() as u64;
         }
         if self.numeric {
             let a = a.decode(&a_bytes, end - start).map_err(about)?;

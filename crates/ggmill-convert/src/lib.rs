@@ -4,6 +4,7 @@
 mod checkpoint;
 mod compare;
 mod error;
+mod extract;
 mod general;
 mod hash;
 mod imatrix;
@@ -15,14 +16,16 @@ mod rows;
 mod run;
 mod untouched;
 
-pub use checkpoint::{Checkpoint, FileRange, GgufCheckpoint, Pretrained, Safetensors, SourceTensor};
+pub use checkpoint::{Checkpoint, FileRange, GgufCheckpoint, Joined, Numpy, Pretrained, Safetensors, SafetensorsFile, SourceTensor};
 pub use compare::{Comparison, NumericError, ToCompare, compare};
 pub use error::{Error, ErrorKind, Result};
+pub use extract::{extract_metadata, extract_npy, extract_safetensors, subset};
 pub use hash::{Claims, Digest, HashKind, Hashes, Manifest, UnknownHash, hash};
 pub use imatrix::{Imatrix, ImatrixEntry, ImatrixForm};
 pub use parts::Parts;
 pub use plan::Plan;
 pub use recipe::Recipe;
+pub use recipes::Graft;
 pub use recipes::{ConvertOptions, convert};
 pub use recipes::{Edit, EditPlan, Edited, Editor, FILLER_KEY, Given, Ground, KeyChange, KeyType, KeyTypeError, Way, edit_metadata};
 pub use recipes::{Importance, ImportanceFilter, Override, QuantizeOptions, Target, TensorType, quantize, weight_type};

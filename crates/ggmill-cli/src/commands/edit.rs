@@ -80,7 +80,7 @@ static OPTIONS: [EditOption; 7] = [
     EditOption { name: "rename", value_name: "OLD=NEW", help: "Give a key another name", edits: rename },
     EditOption { name: "chat-template", value_name: "FILE", help: "Set the chat template to the content of a file", edits: chat_template },
     EditOption { name: "special-token", value_name: "ROLE=TEXT", help: "Make the token with this text the bos, eos, eot, pad, …", edits: special_token },
-    EditOption { name: "set-from", value_name: "FILE", help: "Set every key of a JSON or TOML file", edits: set_from },
+    EditOption { name: "set-from", value_name: "FILE", help: "Set every key of a JSON or TOML file", edits: |file| set_from(Path::new(file)) },
     EditOption { name: "tokens-from", value_name: "FILE", help: "Replace the vocabulary: a JSON array, or a token a line", edits: tokens_from },
 ];
 
@@ -170,8 +170,8 @@ fn special_token(text: &str) -> Result<Vec<Edit>, Failure> {
     Ok(vec![Edit::SpecialToken { role: role.to_owned(), token: token.to_owned() }])
 }
 
-fn set_from(file: &str) -> Result<Vec<Edit>, Failure> {
-    let path = Path::new(file);
+/// The edits that a file of keys and values in JSON or TOML stands for.
+pub(crate) fn set_from(path: &Path) -> Result<Vec<Edit>, Failure> {
     let text = read_text(path, LONGEST_INPUT)?;
     let failed = |why: &dyn std::fmt::Display| Failure::new(format_args!("{}: {why}", shown(path)));
     let document: serde_json::Value = if path.extension().is_some_and(|extension| extension == "toml") {

@@ -187,7 +187,9 @@ fn check(lines: &mut Vec<Line<'_>>, mut claims: Claims, kinds: &[HashKind], no_l
     let about_model: Vec<HashKind> = kinds.iter().copied().filter(|kind| claims.has(*kind, false)).collect();
     let about_tensors: Vec<HashKind> = kinds.iter().copied().filter(|kind| !no_layer && claims.has(*kind, true)).collect();
     if about_model.is_empty() && about_tensors.is_empty() {
-        lines.iter_mut().for_each(|line| line.verdict = Some(Verdict::NotFound));
+        for line in lines {
+            line.verdict = Some(Verdict::NotFound);
+        }
         return Conclusion::MissingEntry;
     }
     let mut good = true;

@@ -6,6 +6,8 @@ pub(crate) mod convert;
 pub(crate) mod diff;
 pub(crate) mod edit;
 pub(crate) mod explain;
+pub(crate) mod extract;
+pub(crate) mod graft;
 pub(crate) mod hash;
 pub(crate) mod imatrix;
 pub(crate) mod inspect;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use ggmill_convert::{GgufCheckpoint, RepackOptions};
+use ggmill_convert::{GgufCheckpoint, Plan, RepackOptions};
 use ggmill_core::{Alignment, Endian};
 
 use crate::console::Console;
@@ -26,15 +26,8 @@ pub(crate) struct Args {
     /// The file to write
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
-    /// Where tensor data may begin: at multiples of N, itself a multiple of 8
-    #[arg(long, value_name = "N", value_parser = alignment)]
-    align: Option<Alignment>,
-    /// The order of the bytes within numbers
-    #[arg(long, value_name = "ORDER", value_enum)]
-    endian: Option<Order>,
-    /// The version of the format
-    #[arg(long, value_name = "2|3", value_parser = clap::value_parser!(u32).range(2..=3))]
-    format_version: Option<u32>,
+    #[command(flatten)]
+    form: Form,
     /// Replace OUT if it exists
     #[arg(long)]
     force: bool,
@@ -44,6 +37,30 @@ pub(crate) struct Args {
     /// Write the plan as JSON instead of a summary
     #[arg(long)]
     json: bool,
+}
+
+/// The form of a file that is written.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct Form {
+    /// Where tensor data may begin: at multiples of N, itself a multiple of 8
+    #[arg(long, value_name = "N", value_parser = alignment)]
+    align: Option<Alignment>,
+    /// The order of the bytes within numbers
+    #[arg(long, value_name = "ORDER", value_enum)]
+    endian: Option<Order>,
+    /// The version of the format
+    #[arg(long, value_name = "2|3", value_parser = clap::value_parser!(u32).range(2..=3))]
+    format_version: Option<u32>,
+}
+
+impl From<Form> for RepackOptions {
+    fn from(form: Form) -> Self {
+        let mut options = Self::default();
+        options.alignment = form.align;
+        options.endian = form.endian.map(Endian::from);
+        options.version = form.format_version;
+        options
+    }
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -73,17 +90,18 @@ const MOST_ALIGNMENT: u64 = 1 << 24;
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let checkpoint = GgufCheckpoint::open(&args.file).map_err(Failure::new)?;
     let inputs = inputs_of(&checkpoint)?;
-    let mut options = RepackOptions::default();
-    options.alignment = args.align;
-    options.endian = args.endian.map(Endian::from);
-    options.version = args.format_version;
-    let plan = ggmill_convert::repack(&checkpoint, &options).and_then(|recipe| recipe.plan(&checkpoint)).map_err(Failure::new)?;
-    let alignment = plan.layout().alignment();
-    if !alignment.is_power_of_two() {
-        console.warn(format_args!("alignment {alignment} is no power of two; llama.cpp refuses such files"));
-    }
+    let plan = ggmill_convert::repack(&checkpoint, &args.form.into()).and_then(|recipe| recipe.plan(&checkpoint)).map_err(Failure::new)?;
+    warn_of_alignment(&plan, console);
     if checkpoint.model().shards().len() > 1 {
         console.note(format_args!("{} shards become one file", checkpoint.model().shards().len()));
     }
     Making { output: &args.output, inputs: &inputs, force: args.force, dry_run: args.dry_run, json: args.json }.run(&plan, &checkpoint, console)
+}
+
+/// The C reader takes powers of two alone.
+pub(crate) fn warn_of_alignment(plan: &Plan, console: Console) {
+    let alignment = plan.layout().alignment();
+    if !alignment.is_power_of_two() {
+        console.warn(format_args!("alignment {alignment} is no power of two; llama.cpp refuses such files"));
+    }
 }

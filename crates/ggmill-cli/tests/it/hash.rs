@@ -24,7 +24,7 @@ fn a_manifest_holds_the_model_to_it() {
         folder.with("good.manifest", &manifest).with("changed.gguf", &changed).with("renamed.manifest", manifest.replace("tiny.gguf", "old/changed.gguf"));
     let folder = folder
         .with("junk.manifest", "nothing here\n")
-        .with("short.manifest", manifest.lines().filter(|line| !line.ends_with("token_embd.weight")).map(|line| format!("{line}\n")).collect::<String>());
+        .with("short.manifest", manifest.split_inclusive('\n').filter(|line| !line.ends_with("token_embd.weight\n")).collect::<String>());
     let more = format!("{manifest}sha256    00  tiny.gguf:\u{1b}[31mred\n");
     let folder = folder.with("more.manifest", more).with("unknown.manifest", "md5 00 tiny.gguf\nuuid 00 other.gguf\n");
 
@@ -56,7 +56,7 @@ fn no_changed_byte_passes() {
     let manifest = |args: &[&str], folder: &Folder| ggmill(folder.path(), &[&["hash", "model.gguf"], args].concat()).stdout;
     let folder = Folder::new().with("model.gguf", tiny());
     let all = manifest(&["--all", "--uuid"], &folder);
-    let of_tensors: String = all.lines().filter(|line| line.contains("gguf:")).map(|line| format!("{line}\n")).collect();
+    let of_tensors: String = all.split_inclusive('\n').filter(|line| line.contains("gguf:")).collect();
     let of_model = manifest(&["--no-layer", "--xxh64"], &folder);
     let uuid = manifest(&["--uuid"], &folder);
     let folder = folder.with("all", all).with("tensors", of_tensors).with("model", of_model).with("uuid", uuid);

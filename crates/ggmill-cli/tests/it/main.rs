@@ -6,6 +6,7 @@ mod convert;
 mod diff;
 mod edit;
 mod failures;
+mod graft;
 mod hash;
 mod inspect;
 mod killed;

@@ -12,7 +12,7 @@ fn content(folder: &Folder) -> BTreeMap<String, Vec<u8>> {
 }
 
 /// The commands that write, each with an input that its output must not be; the output is said last.
-const COMMANDS: [(&str, &[&str]); 9] = [
+const COMMANDS: [(&str, &[&str]); 11] = [
     ("model.gguf", &["edit", "model.gguf", "--set", "general.name=x", "--force", "-o"]),
     ("text", &["edit", "model.gguf", "--set", "general.name=@text", "--force", "-o"]),
     ("text", &["edit", "model.gguf", "--chat-template", "text", "--force", "-o"]),
@@ -21,6 +21,8 @@ const COMMANDS: [(&str, &[&str]); 9] = [
     ("m.part1of1", &["merge", "m.part1of1", "--force", "-o"]),
     ("model.gguf", &["quantize", "model.gguf", "--type", "f16", "--force"]),
     ("text", &["quantize", "model.gguf", "--type", "f16", "--tensor-type-file", "text", "--force"]),
+    ("model.gguf", &["extract", "model.gguf", "--format", "safetensors", "--force", "-o"]),
+    ("m.part1of1", &["graft", "model.gguf", "--from", "m.part1of1", "--force", "-o"]),
     ("config.json", &["convert", ".", "--type", "f16", "--force", "-o"]),
 ];
 

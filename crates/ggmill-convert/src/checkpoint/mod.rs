@@ -3,7 +3,10 @@
 //! Each kind of source is a file of this folder. What they have in common is the [`Checkpoint`] trait; a plan and a run know nothing else of them.
 
 mod gguf;
+mod joined;
+mod numpy;
 mod safetensors;
+mod safetensors_file;
 
 use std::fmt::Debug;
 
@@ -13,7 +16,10 @@ use ggmill_io::RandomAccess;
 use crate::error::Result;
 
 pub use self::gguf::GgufCheckpoint;
+pub use self::joined::Joined;
+pub use self::numpy::Numpy;
 pub use self::safetensors::Safetensors;
+pub use self::safetensors_file::SafetensorsFile;
 
 /// A set of tensors with their bytes.
 pub trait Checkpoint: Debug + Sync {

@@ -1,19 +1,13 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use ggmill_core::{Endian, GgmlType, RawStr, Shape};
+use ggmill_core::{Endian, RawStr};
 use ggmill_io::{Folder, RandomAccess};
-use safetensors::tensor::{Dtype, Metadata};
 use serde_json::Value;
 
+use crate::checkpoint::safetensors_file::{MAX_HEADER, SafetensorsFile};
 use crate::checkpoint::{Checkpoint, FileRange, Pretrained, SourceTensor};
 use crate::error::{Error, ErrorKind, Result};
-
-/// The largest header the format allows (safetensors, `MAX_HEADER_SIZE`).
-const MAX_HEADER: u64 = 100_000_000;
-
-/// Strings in a header: names, types, keys. Parsed, each takes many times the few bytes it may have in the file, and no checkpoint has a tenth of these.
-const MAX_STRINGS: usize = 1 << 21;
 
 /// Bytes of `config.json`, which has a few thousand.
 const MAX_CONFIG: u64 = 4 << 20;
@@ -63,46 +57,9 @@ impl Safetensors {
     }
 
     fn add_part(&mut self, file: RandomAccess) -> Result<()> {
-        let bad = |message: String| Error::new(ErrorKind::Checkpoint, message).file(file.path());
-        let mut length = [0; 8];
-        if file.len() < 8 {
-            return Err(bad(format!("{} bytes, expected a safetensors file", file.len())));
-        }
-        file.read_at(0, &mut length)?;
-        let header_len = u64::from_le_bytes(length);
-        if header_len > MAX_HEADER || header_len > file.len() - 8 {
-            return Err(bad(format!("the header says it has {header_len} bytes, {} remain in the file", file.len() - 8)));
-        }
-        let mut header = vec![0; usize::try_from(header_len).map_err(|_| bad("the header does not fit into memory".into()))?];
-        file.read_at(8, &mut header)?;
-        #[expect(clippy::naive_bytecount, reason = "once per file")]
-        let strings = header.iter().filter(|&&byte| byte == b'"').count() / 2;
-        if strings > MAX_STRINGS {
-            return Err(bad(format!("the header has {strings} strings, the limit is {MAX_STRINGS}")));
-        }
-        let metadata: Metadata =
-            serde_json::from_slice(&header).map_err(|error| bad(format!("the header is not one of safetensors: {}", RawStr::from(&*error.to_string()))))?;
-
-        let data_start = 8 + header_len;
-        let needed = data_start.saturating_add(metadata.data_len() as u64);
-        if needed > file.len() {
-            let percent = file.len() * 100 / needed;
-            return Err(bad(format!("{} of {needed} bytes are there ({percent} %): an incomplete download?", file.len())));
-        }
-        if needed < file.len() {
-            return Err(bad(format!("{} bytes follow the data of the last tensor: two files in one, or no safetensors file", file.len() - needed)));
-        }
-        let mut names = metadata.offset_keys();
-        names.sort_unstable();
-        for name in names {
-            let Some(info) = metadata.info(&name) else { continue };
-            let ggml_type = ggml_type(info.dtype)
-                .ok_or_else(|| Error::new(ErrorKind::Unsupported, format!("elements of type {:?} are not converted", info.dtype)).tensor(&name))?;
-            let dimensions: Vec<u64> = info.shape.iter().map(|&dimension| dimension as u64).collect();
-            let shape = Shape::from_row_major(&dimensions).map_err(|error| Error::caused(ErrorKind::Checkpoint, error).tensor(&name))?;
-            self.places.push((self.files.len(), data_start + info.data_offsets.0 as u64));
-            self.tensors.push(SourceTensor::new(name, ggml_type, shape));
-        }
+        let SafetensorsFile { file, tensors, places } = SafetensorsFile::new(file)?;
+        self.places.extend(places.into_iter().map(|(start, _)| (self.files.len(), start)));
+        self.tensors.extend(tensors);
         self.files.push(file);
         Ok(())
     }
@@ -219,18 +176,4 @@ fn read_json<T: serde::de::DeserializeOwned>(file: &RandomAccess, limit: u64) ->
 
 fn shown(path: &Path) -> String {
     RawStr::new(path.as_os_str().as_encoded_bytes()).to_string()
-}
-
-fn ggml_type(dtype: Dtype) -> Option<GgmlType> {
-    Some(match dtype {
-        Dtype::F64 => GgmlType::F64,
-        Dtype::F32 => GgmlType::F32,
-        Dtype::F16 => GgmlType::F16,
-        Dtype::BF16 => GgmlType::BF16,
-        Dtype::I64 => GgmlType::I64,
-        Dtype::I32 => GgmlType::I32,
-        Dtype::I16 => GgmlType::I16,
-        Dtype::I8 => GgmlType::I8,
-        _ => return None,
-    })
 }

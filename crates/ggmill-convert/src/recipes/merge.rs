@@ -24,6 +24,11 @@ pub fn merge(checkpoint: &GgufCheckpoint) -> Result<Recipe> {
     Ok(recipe)
 }
 
+/// A model as one file, be it one already or a set of shards: where recipes begin that make one file of whatever there is.
+pub(crate) fn whole(checkpoint: &GgufCheckpoint) -> Result<Recipe> {
+    if checkpoint.model().shards().len() > 1 { merge(checkpoint) } else { Recipe::copy_of(checkpoint) }
+}
+
 /// Says which keys are in a later shard and not in the first.
 fn lost_keys(checkpoint: &GgufCheckpoint) -> Option<String> {
     const NAMED: usize = 3;

@@ -2,6 +2,7 @@
 
 mod convert;
 mod edit;
+mod graft;
 mod merge;
 mod quantize;
 mod repack;
@@ -9,6 +10,8 @@ mod split;
 
 pub use convert::{ConvertOptions, convert};
 pub use edit::{Edit, EditPlan, Edited, Editor, FILLER_KEY, Given, Ground, KeyChange, KeyType, KeyTypeError, Way, edit_metadata};
+pub use graft::Graft;
+pub(crate) use merge::whole;
 pub use merge::{merge, verify};
 pub use quantize::{Importance, ImportanceFilter, Override, QuantizeOptions, Target, TensorType, quantize, weight_type};
 pub use repack::{RepackOptions, repack};

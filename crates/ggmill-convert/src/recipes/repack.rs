@@ -20,22 +20,30 @@ pub struct RepackOptions {
 ///
 /// Fails for a version that is not written, and for a big-endian file of version 2, since big-endian files came with version 3.
 pub fn repack(checkpoint: &GgufCheckpoint, options: &RepackOptions) -> Result<Recipe> {
-    let mut recipe = if checkpoint.model().shards().len() > 1 { super::merge(checkpoint)? } else { Recipe::copy_of(checkpoint)? };
-    if let Some(alignment) = options.alignment {
-        // What is usual goes without saying, unless it was said before.
-        if alignment != Alignment::DEFAULT || recipe.metadata.get(keys::GENERAL_ALIGNMENT).is_some() {
-            recipe.metadata.set(keys::GENERAL_ALIGNMENT, alignment.get());
-        }
-    }
-    recipe.form.endian = options.endian.unwrap_or(recipe.form.endian);
-    recipe.form.version_2 = match options.version {
-        None => recipe.form.version_2,
-        Some(2) => true,
-        Some(3) => false,
-        Some(other) => return Err(Error::new(ErrorKind::Unsupported, format!("version {other} is not written, expected 2 or 3"))),
-    };
-    if recipe.form.version_2 && recipe.form.endian == Endian::Big {
-        return Err(Error::new(ErrorKind::Unsupported, "version 2 has no big-endian files, expected version 3"));
-    }
+    let mut recipe = super::whole(checkpoint)?;
+    options.apply(&mut recipe)?;
     Ok(recipe)
+}
+
+impl RepackOptions {
+    /// Gives a recipe the form.
+    pub(super) fn apply(&self, recipe: &mut Recipe) -> Result<()> {
+        if let Some(alignment) = self.alignment {
+            // What is usual goes without saying, unless it was said before.
+            if alignment != Alignment::DEFAULT || recipe.metadata.get(keys::GENERAL_ALIGNMENT).is_some() {
+                recipe.metadata.set(keys::GENERAL_ALIGNMENT, alignment.get());
+            }
+        }
+        recipe.form.endian = self.endian.unwrap_or(recipe.form.endian);
+        recipe.form.version_2 = match self.version {
+            None => recipe.form.version_2,
+            Some(2) => true,
+            Some(3) => false,
+            Some(other) => return Err(Error::new(ErrorKind::Unsupported, format!("version {other} is not written, expected 2 or 3"))),
+        };
+        if recipe.form.version_2 && recipe.form.endian == Endian::Big {
+            return Err(Error::new(ErrorKind::Unsupported, "version 2 has no big-endian files, expected version 3"));
+        }
+        Ok(())
+    }
 }

@@ -2,6 +2,7 @@
 
 #![allow(
     clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
     clippy::float_cmp,
     clippy::format_push_string,
     clippy::needless_for_each,
@@ -13,6 +14,7 @@
 mod checkpoints;
 mod compare;
 mod edit;
+mod graft;
 mod hash;
 mod quantize;
 mod reshape;

@@ -4,7 +4,7 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use ggmill_convert::{Checkpoint as _, ErrorKind, GgufCheckpoint, Parts, Recipe, RepackOptions, ShardLimit, SplitOptions, merge, repack, run, split, verify};
+use ggmill_convert::{Checkpoint, ErrorKind, GgufCheckpoint, Parts, Recipe, RepackOptions, ShardLimit, SplitOptions, merge, repack, run, split, verify};
 use ggmill_core::{Alignment, Builder, Endian, GgmlType, MetadataBuf, Shape, Writer, shard_file_name};
 use ggmill_io::{FileSink, Overwrite, commit_all};
 use ggmill_testdata::bytes::{FileBytes, Value};
@@ -13,7 +13,7 @@ use proptest::prelude::*;
 
 /// A model at random, in a form at random.
 #[derive(Clone, Debug)]
-struct Model {
+pub(crate) struct Model {
     big: bool,
     version_2: bool,
     alignment: Option<u32>,
@@ -23,7 +23,7 @@ struct Model {
 }
 
 impl Model {
-    fn bytes(&self) -> Vec<u8> {
+    pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut metadata = MetadataBuf::new();
         for (number, (text, value)) in self.keys.iter().enumerate() {
             metadata.set(format!("key.{number}.text"), text.as_str());
@@ -62,7 +62,7 @@ fn ggml_type() -> impl Strategy<Value = GgmlType> {
     (0u32..43).prop_map(GgmlType).prop_filter("is turned", |ggml_type| ggmill_quant::swap_bytes(*ggml_type, &mut []).is_ok())
 }
 
-fn model() -> impl Strategy<Value = Model> {
+pub(crate) fn model() -> impl Strategy<Value = Model> {
     let tensor = (ggml_type(), 0u64..5, proptest::collection::vec(0u64..4, 0..3)).prop_map(|(ggml_type, blocks, rest)| {
         let row = blocks * u64::from(ggml_type.layout().unwrap().elements);
         (ggml_type, [vec![row], rest].concat())
@@ -73,13 +73,13 @@ fn model() -> impl Strategy<Value = Model> {
         .prop_map(|(big, version_2, alignment, keys, tensors, seed)| Model { big, version_2, alignment, keys, tensors, seed })
 }
 
-fn written(path: &Path, bytes: &[u8]) -> GgufCheckpoint {
+pub(crate) fn written(path: &Path, bytes: &[u8]) -> GgufCheckpoint {
     fs::write(path, bytes).unwrap();
     GgufCheckpoint::open(path).unwrap()
 }
 
 /// What a recipe makes, in memory and as a file: the same, though only one of them takes ranges of files.
-fn made(recipe: Recipe, checkpoint: &GgufCheckpoint) -> Vec<u8> {
+pub(crate) fn made(recipe: Recipe, checkpoint: &dyn Checkpoint) -> Vec<u8> {
     let plan = recipe.plan(checkpoint).unwrap();
     let in_memory = run(&plan, checkpoint, Vec::new(), &mut |_| ControlFlow::Continue(())).unwrap();
     let folder = tempfile::tempdir().unwrap();

@@ -39,6 +39,11 @@ impl KeyType {
         Self { element, depth: 1 }
     }
 
+    /// An array of what this is; `None` for more arrays within arrays than are read.
+    pub(crate) fn within(self) -> Option<Self> {
+        (self.depth < DEEPEST).then(|| Self { depth: self.depth + 1, ..self })
+    }
+
     pub(crate) fn is_string(self) -> bool {
         self == Self::single(ValueType::STRING)
     }

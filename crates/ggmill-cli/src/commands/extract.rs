@@ -1,0 +1,271 @@
+//! `ggmill extract`: tensors and metadata out of a model.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use ggmill_convert::{Checkpoint as _, GgufCheckpoint, SourceTensor, extract_metadata, extract_npy, extract_safetensors, subset};
+use ggmill_core::{MetadataBuf, RawStr};
+use ggmill_inspect::Glob;
+
+use crate::console::Console;
+use crate::making::{Making, inputs_of, refuse_inputs, shown, start};
+use crate::outcome::{Failure, Status};
+use crate::progress::Bar;
+
+/// Take tensors or metadata out of a model
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  ggmill extract model.gguf 'blk.0.*' -o first-block.gguf
+  ggmill extract model.gguf token_embd.weight -o embedding.npy
+  ggmill extract model.gguf '*norm*' -o norms.safetensors
+  ggmill extract model.gguf --key 'tokenizer.*' -o tokenizer.json
+
+The ending of OUT says what is written; a folder gets a .npy file for each tensor. Floats
+and integers stay as they are, everything else becomes f32, unless --raw keeps its bytes.
+`ggmill graft` puts back what was taken out; raw or as they are, tensors come back to the
+same bytes. JSON is metadata, as `ggmill edit --set-from` takes them.")]
+pub(crate) struct Args {
+    /// The model: a file, or any shard of a set
+    file: PathBuf,
+    /// Tensors to take, by name: * is any run of characters, ? any one; all without one
+    #[arg(value_name = "GLOB")]
+    tensors: Vec<Glob>,
+    /// Metadata to take, by key (repeatable); by itself it takes no tensors
+    #[arg(short, long = "key", value_name = "GLOB")]
+    keys: Vec<Glob>,
+    /// The file to write: .gguf, .safetensors, .npy, .json, or a folder; - for JSON on standard output
+    #[arg(short, long, value_name = "OUT")]
+    output: PathBuf,
+    /// What to write, where the ending of OUT does not say it
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+    /// Keep quantized tensors as the bytes of their blocks
+    #[arg(long)]
+    raw: bool,
+    /// Replace files that exist
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Gguf,
+    Safetensors,
+    Npy,
+    Json,
+}
+
+impl Args {
+    fn format(&self) -> Result<Format, Failure> {
+        let by_ending = || match self.output.extension().and_then(|ending| ending.to_str()) {
+            _ if self.output.as_os_str() == "-" => Some(Format::Json),
+            _ if self.is_folder() => Some(Format::Npy),
+            Some("gguf") => Some(Format::Gguf),
+            Some("safetensors") => Some(Format::Safetensors),
+            Some("npy") => Some(Format::Npy),
+            Some("json") => Some(Format::Json),
+            _ => None,
+        };
+        let unknown = || {
+            let hint = "--format says it, or an ending: .gguf, .safetensors, .npy, .json, or / for a folder";
+            Failure::new(format_args!("{}: its name does not say what is to be written", shown(&self.output))).with_hint(Some(hint.to_owned()))
+        };
+        self.format.or_else(by_ending).ok_or_else(unknown)
+    }
+
+    fn is_folder(&self) -> bool {
+        self.output.is_dir() || self.output.as_os_str().as_encoded_bytes().last().is_some_and(|&last| std::path::is_separator(last.into()))
+    }
+
+    /// The tensors asked for: those that fit, none where only keys were asked for, else all. Every pattern has to fit one.
+    fn numbers(&self, tensors: &[SourceTensor]) -> Result<Vec<usize>, Failure> {
+        fits_any("tensor", &self.tensors, || tensors.iter().map(SourceTensor::name))?;
+        let fits = |tensor: &SourceTensor| match &*self.tensors {
+            [] => self.keys.is_empty(),
+            globs => globs.iter().any(|glob| glob.matches(tensor.name())),
+        };
+        Ok((0..tensors.len()).filter(|&number| tensors.get(number).is_some_and(fits)).collect())
+    }
+
+    fn has_key(&self, key: RawStr<'_>) -> bool {
+        self.keys.is_empty() || self.keys.iter().any(|glob| glob.matches(key))
+    }
+}
+
+/// Refuses patterns that fit nothing: whoever typed one meant something.
+pub(crate) fn fits_any<'a, I: Iterator<Item = RawStr<'a>>>(what: &str, globs: &[Glob], names: impl Fn() -> I) -> Result<(), Failure> {
+    match globs.iter().find(|glob| !names().any(|name| glob.matches(name))) {
+        Some(glob) => Err(Failure::new(format_args!("no {what} fits {:?}", RawStr::from(glob.to_string().as_str())))),
+        None => Ok(()),
+    }
+}
+
+pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
+    let format = args.format()?;
+    let checkpoint = GgufCheckpoint::open(&args.file).map_err(Failure::new)?;
+    let inputs = inputs_of(&checkpoint)?;
+    let numbers = args.numbers(checkpoint.tensors())?;
+    fits_any("key", &args.keys, || checkpoint.metadata().iter().map(|pair| pair.key()))?;
+    if matches!(format, Format::Npy | Format::Safetensors) && numbers.is_empty() {
+        return Err(Failure::new("no tensors to take").with_hint((!args.keys.is_empty()).then(|| "metadata go into .gguf or .json".to_owned())));
+    }
+    let taking = Taking { args, checkpoint: &checkpoint, inputs: &inputs, console };
+    match format {
+        Format::Json => return taking.json(),
+        Format::Gguf => {
+            let plan = subset(&checkpoint, &numbers, |key| args.has_key(key)).and_then(|recipe| recipe.plan(&checkpoint)).map_err(Failure::new)?;
+            let making = Making { output: &args.output, inputs: &inputs, force: args.force, dry_run: false, json: false };
+            return making.run(&plan, &checkpoint, console);
+        }
+        Format::Safetensors => taking.safetensors(&numbers)?,
+        Format::Npy if args.is_folder() => taking.folder(&numbers)?,
+        Format::Npy => {
+            let [one] = *numbers else {
+                let hint = Some("a folder, with / at its end, gets a file for each".to_owned());
+                return Err(Failure::new(format_args!("{} tensors, and a .npy file has one array", numbers.len())).with_hint(hint));
+            };
+            taking.npy(one, &args.output)?;
+        }
+    }
+    let of = if numbers.len() == 1 { "1 tensor".to_owned() } else { format!("{} tensors", numbers.len()) };
+    console.note(format_args!("wrote {}: {of}", shown(&args.output)));
+    Ok(Status::Fine)
+}
+
+/// What is taken, and where to.
+#[derive(Clone, Copy)]
+struct Taking<'a> {
+    args: &'a Args,
+    checkpoint: &'a GgufCheckpoint,
+    inputs: &'a [PathBuf],
+    console: Console,
+}
+
+impl Taking<'_> {
+    fn json(self) -> Result<Status, Failure> {
+        let Self { args, checkpoint, inputs, console } = self;
+        if !args.tensors.is_empty() {
+            return Err(
+                Failure::new("JSON holds metadata, no tensors").with_hint(Some("--key GLOB takes keys; `ggmill inspect --json` lists tensors".to_owned()))
+            );
+        }
+        let metadata = MetadataBuf::copy_of(&checkpoint.metadata()).map_err(Failure::new)?;
+        let text = extract_metadata(&metadata, |key| args.has_key(key))
+            .map_err(|error| Failure::new(error).with_hint(Some("--key leaves out others; `ggmill inspect --json --full` shows everything".to_owned())))?;
+        if args.output.as_os_str() == "-" {
+            let mut out = console.bytes();
+            out.write_all(text.as_bytes())?;
+            out.flush()?;
+            return Ok(Status::Fine);
+        }
+        let mut sink = start(&args.output, inputs, args.force, text.len() as u64)?;
+        ggmill_core::Sink::append(&mut sink, text.as_bytes()).map_err(Failure::new)?;
+        sink.commit().map_err(Failure::new)?;
+        console.note(format_args!("wrote {}", shown(&args.output)));
+        Ok(Status::Fine)
+    }
+
+    fn safetensors(self, numbers: &[usize]) -> Result<(), Failure> {
+        let sink = start(&self.args.output, self.inputs, self.args.force, 0)?;
+        let mut bar = Bar::new(self.console);
+        let sink = extract_safetensors(self.checkpoint, numbers, self.args.raw, sink, &mut |progress| {
+            bar.update(progress.written, progress.total, progress.tensor);
+            ControlFlow::Continue(())
+        });
+        sink.map_err(Failure::new)?.commit().map_err(Failure::new)
+    }
+
+    fn npy(self, number: usize, output: &Path) -> Result<(), Failure> {
+        let sink = start(output, self.inputs, self.args.force, 0)?;
+        let mut bar = Bar::new(self.console);
+        let sink = extract_npy(self.checkpoint, number, self.args.raw, sink, &mut |progress| {
+            bar.update(progress.written, progress.total, progress.tensor);
+            ControlFlow::Continue(())
+        });
+        sink.map_err(Failure::new)?.commit().map_err(Failure::new)
+    }
+
+    /// A file for each tensor. When one cannot be written, those that were not there before go again.
+    fn folder(self, numbers: &[usize]) -> Result<(), Failure> {
+        let folder = &self.args.output;
+        let outputs: Vec<PathBuf> =
+            numbers.iter().filter_map(|&number| self.checkpoint.tensors().get(number)).map(|tensor| folder.join(file_name(&tensor.name))).collect();
+        for output in &outputs {
+            refuse_inputs(output, self.inputs)?;
+        }
+        let is_new = !folder.exists();
+        if is_new {
+            fs::create_dir(folder).map_err(|error| Failure::new(format_args!("{}: cannot create: {error}", shown(folder))))?;
+        }
+        let mut made: Vec<&Path> = Vec::new();
+        for (&number, output) in numbers.iter().zip(&outputs) {
+            let replaces = output.exists();
+            if let Err(failure) = self.npy(number, output) {
+                // What cannot be taken away stays; the failure that matters is the first.
+                for path in made {
+                    drop(fs::remove_file(path));
+                }
+                if is_new {
+                    drop(fs::remove_dir(folder));
+                }
+                return Err(failure);
+            }
+            if !replaces {
+                made.push(output);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The name of a tensor's file: a name from a file is never a path, so all but letters, digits, `_`, `-` and dots within is written as `%2F`.
+fn file_name(name: &[u8]) -> String {
+    let mut text = String::new();
+    for (place, &byte) in name.iter().enumerate() {
+        if byte.is_ascii_alphanumeric() || b"_-".contains(&byte) || byte == b'.' && place > 0 {
+            text.push(char::from(byte));
+        } else {
+            // Writing to a String cannot fail.
+            let _ = write!(text, "%{byte:02X}");
+        }
+    }
+    text + ".npy"
+}
+
+/// The name of the tensor that a file is named after.
+pub(crate) fn tensor_name(path: &Path) -> Vec<u8> {
+    let stem = path.file_stem().map(std::ffi::OsStr::as_encoded_bytes).unwrap_or_default();
+    let (mut name, mut rest) = (Vec::new(), stem);
+    while let Some((&first, behind)) = rest.split_first() {
+        let code = behind.get(..2).and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()).filter(|_| first == b'%');
+        name.push(code.unwrap_or(first));
+        rest = if code.is_some() { behind.get(2..).unwrap_or_default() } else { behind };
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_tensors_are_never_paths() {
+        for (name, file) in [
+            (&b"blk.0.attn_q.weight"[..], "blk.0.attn_q.weight.npy"),
+            (b"../../etc/passwd", "%2E.%2F..%2Fetc%2Fpasswd.npy"),
+            (b".", "%2E.npy"),
+            (b"", ".npy"),
+            (b"a\\b:c%41\xff", "a%5Cb%3Ac%2541%FF.npy"),
+        ] {
+            assert_eq!(file_name(name), file);
+            if !name.is_empty() {
+                assert_eq!(tensor_name(Path::new("folder").join(file).as_path()), name);
+            }
+        }
+    }
+}

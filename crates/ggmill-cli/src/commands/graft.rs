@@ -1,0 +1,187 @@
+//! `ggmill graft`: a model with tensors and metadata of others.
+
+use std::path::{Path, PathBuf};
+
+use ggmill_convert::{Checkpoint, Edit, GgufCheckpoint, Graft, Numpy, SafetensorsFile};
+use ggmill_core::RawStr;
+use ggmill_inspect::Glob;
+
+use crate::commands::edit;
+use crate::commands::extract::{fits_any, tensor_name};
+use crate::commands::repack::{Form, warn_of_alignment};
+use crate::console::Console;
+use crate::making::{Making, inputs_of};
+use crate::outcome::{Failure, Status};
+
+/// Put tensors and metadata into a model; drop, rename or reorder its own
+#[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "flags as they are typed")]
+#[command(after_help = "\
+Examples:
+  ggmill graft model.gguf --from embedding.npy -o new.gguf
+  ggmill graft model.gguf --from other.gguf --take 'output*' -o new.gguf
+  ggmill graft model.gguf --drop 'mm.*' --rename 'old.*=new.*' -o new.gguf
+  ggmill graft model.gguf --from tokenizer.json -o new.gguf
+
+A donor is a GGUF file, .safetensors, .npy (named after its tensor), or .json with metadata,
+as `ggmill extract` writes them. A tensor takes the place of the one of its name, others
+come behind the last. Then tensors are dropped, renamed and put in order.")]
+pub(crate) struct Args {
+    /// The model: a file, or any shard of a set
+    file: PathBuf,
+    /// A donor (repeatable): .gguf, .safetensors, .npy or .json
+    #[arg(long = "from", value_name = "DONOR")]
+    donors: Vec<PathBuf>,
+    /// The file to write
+    #[arg(short, long, value_name = "OUT")]
+    output: PathBuf,
+    /// Tensors to take from the donors, by name; all without one
+    #[arg(long, value_name = "GLOB", requires = "donors")]
+    take: Vec<Glob>,
+    /// Metadata to take from donors that are GGUF files; none without one
+    #[arg(long, value_name = "GLOB", requires = "donors")]
+    take_key: Vec<Glob>,
+    /// Encode a tensor in the type of the one whose place it takes
+    #[arg(long)]
+    keep_types: bool,
+    /// Tensors to leave out
+    #[arg(long, value_name = "GLOB")]
+    drop: Vec<Glob>,
+    /// A tensor's new name; one * on each side stands for the same text
+    #[arg(long, value_name = "OLD=NEW", value_parser = Renaming::parse)]
+    rename: Vec<Renaming>,
+    /// Tensors to put first; each further GLOB those to come next
+    #[arg(long, value_name = "GLOB")]
+    order: Vec<Glob>,
+    #[command(flatten)]
+    form: Form,
+    /// Replace OUT if it exists
+    #[arg(long)]
+    force: bool,
+    /// Print what would be written, to the byte, and write nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Write the plan as JSON instead of a summary
+    #[arg(long)]
+    json: bool,
+}
+
+/// What gets another name, and which.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Renaming {
+    old: String,
+    new: String,
+}
+
+impl Renaming {
+    fn parse(text: &str) -> Result<Self, String> {
+        let (old, new) = text.split_once('=').filter(|(old, new)| !old.is_empty() && !new.is_empty()).ok_or("expected OLD=NEW")?;
+        if old.matches('*').count() > 1 || old.matches('*').count() != new.matches('*').count() {
+            return Err("expected one * on both sides, or none".to_owned());
+        }
+        Ok(Self { old: old.to_owned(), new: new.to_owned() })
+    }
+
+    fn of(&self, name: RawStr<'_>) -> Option<Vec<u8>> {
+        let name = name.as_bytes();
+        let Some((before, after)) = self.old.split_once('*') else {
+            return (name == self.old.as_bytes()).then(|| self.new.clone().into_bytes());
+        };
+        let within = name.strip_prefix(before.as_bytes())?.strip_suffix(after.as_bytes())?;
+        let (before, after) = self.new.split_once('*')?;
+        Some([before.as_bytes(), within, after.as_bytes()].concat())
+    }
+}
+
+/// An open donor.
+enum Donor {
+    Gguf(Box<GgufCheckpoint>),
+    Tensors(Box<dyn Checkpoint>),
+    Metadata(Vec<Edit>),
+}
+
+impl Donor {
+    fn open(path: &Path, base: &Graft<'_>) -> Result<Self, Failure> {
+        Ok(match path.extension().and_then(|ending| ending.to_str()) {
+            Some("safetensors") => Self::Tensors(Box::new(SafetensorsFile::open(path).map_err(Failure::new)?)),
+            Some("npy") => Self::Tensors(Box::new(Numpy::open(path, tensor_name(path), |name| base.tensor(name)).map_err(Failure::new)?)),
+            Some("json") => Self::Metadata(edit::set_from(path)?),
+            _ => Self::Gguf(Box::new(GgufCheckpoint::open(path).map_err(Failure::new)?)),
+        })
+    }
+
+    fn tensors(&self) -> Option<&dyn Checkpoint> {
+        match self {
+            Self::Gguf(model) => Some(&**model),
+            Self::Tensors(tensors) => Some(&**tensors),
+            Self::Metadata(_) => None,
+        }
+    }
+}
+
+pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
+    let base = GgufCheckpoint::open(&args.file).map_err(Failure::new)?;
+    let mut inputs = inputs_of(&base)?;
+    let mut graft = Graft::new(&base).map_err(Failure::new)?;
+    let donors: Vec<Donor> = args.donors.iter().map(|path| Donor::open(path, &graft)).collect::<Result<_, _>>()?;
+    for (path, donor) in args.donors.iter().zip(&donors) {
+        match donor {
+            Donor::Gguf(model) => inputs.extend(inputs_of(model)?),
+            _ => inputs.push(path.clone()),
+        }
+    }
+    take(args, &donors, &mut graft)?;
+
+    fits_any("tensor", &args.drop, || graft.names())?;
+    graft.keep(|name| !args.drop.iter().any(|glob| glob.matches(name)));
+    for renaming in &args.rename {
+        if graft.rename(|name| renaming.of(name)) == 0 {
+            return Err(Failure::new(format_args!("no tensor fits {:?}", RawStr::from(&*renaming.old))));
+        }
+    }
+    fits_any("tensor", &args.order, || graft.names())?;
+    graft.order(|name| args.order.iter().position(|glob| glob.matches(name)).unwrap_or(args.order.len()));
+    graft.repack(&args.form.into()).map_err(Failure::new)?;
+
+    let (recipe, sources) = graft.finish();
+    let plan = recipe.plan(&sources).map_err(Failure::new)?;
+    warn_of_alignment(&plan, console);
+    Making { output: &args.output, inputs: &inputs, force: args.force, dry_run: args.dry_run, json: args.json }.run(&plan, &sources, console)
+}
+
+/// Takes what was asked for from the donors, in their order. Every pattern has to fit something of one of them.
+fn take<'a>(args: &Args, donors: &'a [Donor], graft: &mut Graft<'a>) -> Result<(), Failure> {
+    let tensors = || donors.iter().filter_map(Donor::tensors).flat_map(Checkpoint::tensors).map(ggmill_convert::SourceTensor::name);
+    fits_any("tensor of a donor", &args.take, tensors)?;
+    let models = || donors.iter().filter_map(|donor| if let Donor::Gguf(model) = donor { Some(model) } else { None });
+    fits_any("key of a donor", &args.take_key, || models().flat_map(|model| model.metadata().iter()).map(|pair| pair.key()))?;
+    for donor in donors {
+        if let Some(tensors) = donor.tensors() {
+            let is_taken = |name: RawStr<'_>| args.take.is_empty() || args.take.iter().any(|glob| glob.matches(name));
+            graft.take(tensors, args.keep_types, |name| is_taken(name).then(|| name.as_bytes().to_vec()));
+        }
+        match donor {
+            Donor::Gguf(model) => drop(graft.take_keys(model, |key| args.take_key.iter().any(|glob| glob.matches(key))).map_err(Failure::new)?),
+            Donor::Metadata(edits) => graft.edit(edits).map_err(Failure::new)?,
+            Donor::Tensors(_) => {}
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_the_same_text() {
+        let renamed = |renaming: &str, name: &str| Renaming::parse(renaming).unwrap().of(RawStr::from(name)).map(|name| String::from_utf8(name).unwrap());
+        assert_eq!(renamed("blk.*.q=layer.*.query", "blk.7.q").as_deref(), Some("layer.7.query"));
+        assert_eq!(renamed("a=b", "a").as_deref(), Some("b"));
+        assert_eq!(renamed("a=b", "ab"), None);
+        assert_eq!(renamed("ab*ba=x*", "aba"), None);
+        for wrong in ["a", "=b", "a=", "a*=b", "a=b*", "**=*"] {
+            assert!(Renaming::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! `ggmill extract` and `ggmill graft`.
+
+use std::fs;
+
+use crate::support::{Folder, ggmill, real};
+
+const MODEL: &str = "mobilenetv3_3class_v3_fp16.gguf";
+
+fn run(folder: &Folder, args: &[&str]) -> String {
+    let found = ggmill(folder.path(), args);
+    assert_eq!(found.code, 0, "{args:?}: {}", found.stderr);
+    found.stdout
+}
+
+fn refused(folder: &Folder, args: &[&str], words: &str) {
+    let names = || fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect::<std::collections::BTreeSet<_>>();
+    let before = names();
+    let found = ggmill(folder.path(), args);
+    assert_eq!((found.code, found.stdout.as_str()), (2, ""), "{args:?}: {}", found.stderr);
+    assert!(found.stderr.contains(words), "{args:?}: {}", found.stderr);
+    assert_eq!(names(), before, "{args:?}");
+}
+
+#[test]
+fn what_is_taken_out_goes_back_in() {
+    let folder = Folder::new().with("model.gguf", fs::read(real(MODEL)).unwrap());
+    let tensors: serde_json::Value = serde_json::from_str(&run(&folder, &["inspect", "model.gguf", "--json"])).unwrap();
+    let count = tensors["tensors"].as_array().unwrap().len();
+    let first = tensors["tensors"][0]["name"].as_str().unwrap().to_owned();
+    run(&folder, &["extract", "model.gguf", &first, "-o", "some.gguf"]);
+    run(&folder, &["extract", "model.gguf", "*", "-o", "all.safetensors"]);
+    run(&folder, &["extract", "model.gguf", "-o", "all/"]);
+    run(&folder, &["extract", "model.gguf", "--key", "*", "-o", "all.json"]);
+    assert_eq!(fs::read_dir(folder.path().join("all")).unwrap().count(), count);
+    let one = format!("all/{first}.npy");
+    for (number, donor) in ["some.gguf", "all.safetensors", &one, "all.json"].into_iter().enumerate() {
+        let output = format!("out-{number}.gguf");
+        run(&folder, &["graft", "model.gguf", "--from", donor, "-o", &output]);
+        assert!(fs::read(folder.path().join(&output)).unwrap() == fs::read(real(MODEL)).unwrap(), "{donor}");
+    }
+    assert_eq!(run(&folder, &["extract", "model.gguf", "--key", "*", "-o", "-"]), fs::read_to_string(folder.path().join("all.json")).unwrap());
+    // Only what was asked for: this key, no tensors.
+    run(&folder, &["extract", "model.gguf", "--key", "general.architecture", "-o", "keys.gguf"]);
+    let keys: serde_json::Value = serde_json::from_str(&run(&folder, &["inspect", "keys.gguf", "--json"])).unwrap();
+    assert_eq!((keys["metadata"].as_array().unwrap().len(), keys["tensors"].as_array().unwrap().len()), (1, 0));
+}
+
+#[test]
+fn tensors_are_dropped_renamed_and_put_in_order() {
+    let folder = Folder::new().with("model.gguf", fs::read(real(MODEL)).unwrap());
+    run(
+        &folder,
+        &["graft", "model.gguf", "--drop", "*.bias", "--rename", "features.*=trunk.*", "--order", "*classifier*", "--endian", "big", "-o", "new.gguf"],
+    );
+    let names = |file: &str| -> Vec<String> {
+        let shown: serde_json::Value = serde_json::from_str(&run(&folder, &["inspect", file, "--json"])).unwrap();
+        shown["tensors"].as_array().unwrap().iter().map(|tensor| tensor["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let mut expected: Vec<String> = names("model.gguf").into_iter().filter(|name| name.strip_suffix(".bias").is_none()).collect();
+    expected.sort_by_key(|name| !name.contains("classifier"));
+    let renamed = expected.iter().map(|name| name.strip_prefix("features.").map_or(name.clone(), |rest| format!("trunk.{rest}")));
+    assert_eq!(names("new.gguf"), renamed.collect::<Vec<_>>());
+    assert!(names("new.gguf").iter().any(|name| name.starts_with("trunk.")));
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let folder = Folder::new().with("model.gguf", fs::read(real(MODEL)).unwrap()).with("text.npy", "no array").with("bad.json", "[1]");
+    for (args, words) in [
+        (&["model.gguf", "-o", "out"][..], "its name does not say what is to be written"),
+        (&["model.gguf", "-o", "out.npy"], "a .npy file has one array"),
+        (&["model.gguf", "nothing*", "-o", "out.gguf"], "no tensor fits \"nothing*\""),
+        (&["model.gguf", "--key", "nothing", "-o", "out.json"], "no key fits \"nothing\""),
+        (&["model.gguf", "--key", "general.*", "-o", "out.npy"], "no tensors to take"),
+        (&["model.gguf", "*", "-o", "out.json"], "JSON holds metadata, no tensors"),
+        (&["model.gguf", "-o", "model.gguf", "--force"], "is read from, and cannot be the output"),
+        (&["model.gguf", "-o", "text.npy", "--format", "safetensors"], "exists already"),
+        (&["model.gguf", "--format", "npy", "-o", "no/such/folder/"], "no/such/folder/: cannot create"),
+    ] {
+        refused(&folder, &[&["extract"], args].concat(), words);
+    }
+    for (args, words) in [
+        (&["model.gguf", "--from", "text.npy", "-o", "out.gguf"][..], "text.npy: is no file of NumPy"),
+        (&["model.gguf", "--from", "bad.json", "-o", "out.gguf"], "bad.json: expected a table"),
+        (&["model.gguf", "--from", "absent.gguf", "-o", "out.gguf"], "absent.gguf: cannot open"),
+        (&["model.gguf", "--drop", "nothing", "-o", "out.gguf"], "no tensor fits \"nothing\""),
+        (&["model.gguf", "--rename", "nothing=x", "-o", "out.gguf"], "no tensor fits \"nothing\""),
+        (&["model.gguf", "--from", "model.gguf", "--take", "nothing", "-o", "out.gguf"], "no tensor of a donor fits"),
+        (&["model.gguf", "--from", "model.gguf", "--force", "-o", "./model.gguf"], "is read from, and cannot be the output"),
+        (&["model.gguf", "--rename", "*=x*", "--align", "9", "-o", "out.gguf"], "expected a multiple of 8"),
+    ] {
+        refused(&folder, &[&["graft"], args].concat(), words);
+    }
+}
+
+/// A folder of arrays is whole or not there.
+#[test]
+fn no_half_folder() {
+    let folder = Folder::new().with("model.gguf", fs::read(real(MODEL)).unwrap());
+    let shown: serde_json::Value = serde_json::from_str(&run(&folder, &["inspect", "model.gguf", "--json"])).unwrap();
+    let third = shown["tensors"][2]["name"].as_str().unwrap();
+    let taken = folder.path().join("all");
+    fs::create_dir(&taken).unwrap();
+    fs::write(taken.join(format!("{third}.npy")), "mine").unwrap();
+    refused(&folder, &["extract", "model.gguf", "-o", "all/"], "exists already");
+    assert_eq!(fs::read_dir(&taken).unwrap().count(), 1);
+    assert_eq!(fs::read(taken.join(format!("{third}.npy"))).unwrap(), b"mine");
+}
