@@ -9,6 +9,9 @@ use crate::checkpoint::safetensors_file::{MAX_HEADER, SafetensorsFile};
 use crate::checkpoint::{Checkpoint, FileRange, Pretrained, SourceTensor};
 use crate::error::{Error, ErrorKind, Result};
 
+/// The file that says which tensor is in which shard.
+const INDEX: &str = "model.safetensors.index.json";
+
 /// Bytes of `config.json`, which has a few thousand.
 const MAX_CONFIG: u64 = 4 << 20;
 
@@ -20,7 +23,8 @@ pub struct Safetensors {
     name: Option<String>,
     config: Value,
     has_tokenizer: bool,
-    config_file: PathBuf,
+    /// The files that say what the others hold.
+    descriptions: Vec<PathBuf>,
     files: Vec<RandomAccess>,
     tensors: Vec<SourceTensor>,
     /// For each tensor its file and where in that file its data begin.
@@ -37,10 +41,11 @@ impl Safetensors {
         };
         let config_file = folder.file("config.json")?;
         let config = read_json(&config_file, MAX_CONFIG)?;
-        let config_file = config_file.path().to_owned();
+        let mut descriptions = vec![config_file.path().to_owned()];
+        descriptions.extend(parts.index.is_some().then(|| folder.path().join(INDEX)));
         let has_tokenizer = ["tokenizer.json", "tokenizer.model", "tekken.json", "vocab.json"].iter().any(|file| folder.has(file));
 
-        let mut this = Self { name: folder.name(), config, has_tokenizer, config_file, files: Vec::new(), tensors: Vec::new(), places: Vec::new() };
+        let mut this = Self { name: folder.name(), config, has_tokenizer, descriptions, files: Vec::new(), tensors: Vec::new(), places: Vec::new() };
         for part in &parts.files {
             this.add_part(folder.file(part)?)?;
         }
@@ -53,7 +58,7 @@ impl Safetensors {
 
     /// The files it was read from: what must not be written over.
     pub fn files(&self) -> impl Iterator<Item = &Path> {
-        self.files.iter().map(RandomAccess::path).chain([&*self.config_file])
+        self.files.iter().map(RandomAccess::path).chain(self.descriptions.iter().map(PathBuf::as_path))
     }
 
     fn add_part(&mut self, file: RandomAccess) -> Result<()> {
@@ -133,7 +138,6 @@ struct Parts {
 
 impl Parts {
     fn of(folder: &Folder) -> Result<Self> {
-        const INDEX: &str = "model.safetensors.index.json";
         const WHOLE: &str = "model.safetensors";
         if folder.has(INDEX) {
             return Self::listed(&folder.file(INDEX)?);
