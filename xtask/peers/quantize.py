@@ -50,6 +50,10 @@ OPTIONS = [
     ("falcon", "COPY", ["--prune-layers", "1"], {"prune_layers": [1]}),
 ]
 
+# Models cut into shards of 30 tensors, quantized shard by shard.
+SHARDED = [("llama", "Q4_K_M", False, []), ("llama", "Q3_K_M", False, ["--no-tensor-first-split"]), ("llama", "IQ2_XS", True, []),
+           ("mixtral", "Q2_K", True, []), ("mamba", "Q6_K", False, [])]
+
 # Where the reference stops, having no type to fall back to for rows that are no whole blocks; docs/exactness.md lists it.
 OURS_ALONE = {("llama", "Q1_0"), ("mamba", "Q1_0")}
 
@@ -82,7 +86,7 @@ def reference(source, output, kind, imatrix=None, named="", threads=2, **options
     """Quantizes with libllama; whether it did."""
     params = llama_cpp.llama_model_quantize_default_params()
     params.ftype, params.nthread, params.only_copy = NAMES[kind], threads, kind == "COPY"
-    for flag in ("pure", "quantize_output_tensor", "allow_requantize"):
+    for flag in ("pure", "quantize_output_tensor", "allow_requantize", "keep_split"):
         if flag in options:
             setattr(params, flag, options[flag])
     for key in ("output_tensor_type", "token_embedding_type"):
@@ -128,6 +132,40 @@ def difference(a, b):
     return f"differ at byte {at:#x} of {len(a)} and {len(b)}"
 
 
+def compare_shards(ggmill, folder):
+    """Shards in, shards out: whether every one is the reference's, and what the reference made."""
+    lines, bad, same = [], 0, 0
+    for model, kind, weighted, cut in SHARDED:
+        shards = folder / f"{model}-cut{'-empty' if cut else ''}"
+        run = [ggmill, "--quiet", "split", folder / f"{model}.gguf", shards, "--max-tensors", "30", "--force", *cut]
+        names = [line.split("  ")[0] for line in subprocess.run(run, capture_output=True, text=True, check=True).stdout.splitlines()]
+        matrix = folder / f"{model}.imatrix.gguf" if weighted else None
+        theirs, mine = folder / "reference-shard", folder / "ggmill-shard"
+        for path in [*folder.glob("reference-shard*"), *folder.glob("ggmill-shard*")]:
+            path.unlink()
+        options = ["--keep-split", *(["--imatrix", str(matrix)] if weighted else [])]
+        if not reference(names[0], theirs, kind, matrix, str(matrix), keep_split=True):
+            raise SystemExit(f"the reference refused {model} {kind} in shards")
+        ok, message = ours(ggmill, names[-1], mine, kind, *options)
+        made = sorted(folder.glob("reference-shard*"))
+        if not ok or len(made) != len(names) or len(list(folder.glob("ggmill-shard*"))) != len(names):
+            bad += 1
+            print(f"{model} {kind} in shards: {message or 'another number of shards'}")
+            continue
+        for path in made:
+            other = folder / path.name.replace("reference", "ggmill")
+            if path.read_bytes() == other.read_bytes():
+                same += 1
+            else:
+                bad += 1
+                print(f"{model} {kind} {path.name}: {difference(path, other)}")
+        if weighted:
+            reference(names[0], theirs, kind, matrix, "imatrix", keep_split=True)
+        form = ("imatrix" if weighted else "none") + ("-empty" if cut else "")
+        lines += [f"{model} {kind} {form}-shard-{number} {digest(path)}\n" for number, path in enumerate(made, 1)]
+    return lines, bad, same
+
+
 def compare(ggmill, folder, expected):
     models = sorted(path.stem for path in folder.glob("*.gguf") if not path.stem.endswith(".imatrix") and "-" not in path.stem)
     theirs, mine = folder / "reference-out.gguf", folder / "ggmill-out.gguf"
@@ -163,6 +201,8 @@ def compare(ggmill, folder, expected):
             lines.append(f"{model} {kind} {form} {digest(theirs) if done else 'refused'}\n")
     theirs.unlink(missing_ok=True)
     mine.unlink(missing_ok=True)
+    more, bad_shards, same_shards = compare_shards(ggmill, folder)
+    lines, bad, same = lines + more, bad + bad_shards, same + same_shards
     expected.write_text("# What llama_model_quantize (llama-cpp-python 0.3.36) makes of the models of ggmill-testdata: model, type, importance, SHA-256.\n"
                         "# Written by `cargo xtask peers quantize`.\n" + "".join(lines))
     print(f"{same} files equal byte for byte, {refused} refused by both, {alone} made by ggmill alone, {bad} differ")

@@ -16,6 +16,7 @@ mod console;
 mod making;
 mod outcome;
 mod progress;
+mod shards;
 mod source;
 mod text_file;
 

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use ggmill_convert::{Checkpoint, GgufCheckpoint, Plan};
-use ggmill_core::{PlannedTensor, RawStr};
+use ggmill_core::{PlannedTensor, RawStr, Sink as _};
 use ggmill_io::{FileSink, Overwrite};
 
 use crate::commands::inspect;
@@ -73,6 +73,13 @@ pub(crate) fn start(output: &Path, inputs: &[PathBuf], force: bool, len: u64) ->
     })?;
     sink.reserve(len).map_err(Failure::new)?;
     Ok(sink)
+}
+
+/// Writes a file that is whole in memory.
+pub(crate) fn write_file(output: &Path, inputs: &[PathBuf], force: bool, bytes: &[u8]) -> Result<(), Failure> {
+    let mut sink = start(output, inputs, force, bytes.len() as u64)?;
+    sink.append(bytes).map_err(Failure::new)?;
+    sink.commit().map_err(Failure::new)
 }
 
 /// Refuses an output that is one of the files it is made of, under whatever name, and one that is no file.

@@ -26,6 +26,10 @@ pub enum ErrorKind {
     Importance,
     /// A tensor is quantized already, and quantizing it again was not asked for.
     Quantized,
+    /// A size was asked for that no choice of types reaches.
+    Budget,
+    /// A list of types does not belong to the model.
+    Types,
     /// The caller asked for the run to stop.
     Cancelled,
     /// An edit asks for what the file does not have, for a value that its type cannot hold, or for what would break the file.

@@ -8,6 +8,7 @@ mod extract;
 mod general;
 mod hash;
 mod imatrix;
+mod loss;
 mod parts;
 mod plan;
 mod recipe;
@@ -22,12 +23,15 @@ pub use error::{Error, ErrorKind, Result};
 pub use extract::{extract_metadata, extract_npy, extract_safetensors, subset};
 pub use hash::{Claims, Digest, HashKind, Hashes, Manifest, UnknownHash, hash};
 pub use imatrix::{Imatrix, ImatrixEntry, ImatrixForm};
+pub use loss::{TensorLoss, loss};
 pub use parts::Parts;
 pub use plan::Plan;
 pub use recipe::Recipe;
 pub use recipes::Graft;
 pub use recipes::{ConvertOptions, convert};
 pub use recipes::{Edit, EditPlan, Edited, Editor, FILLER_KEY, Given, Ground, KeyChange, KeyType, KeyTypeError, Way, edit_metadata};
-pub use recipes::{Importance, ImportanceFilter, Override, QuantizeOptions, Target, TensorType, quantize, weight_type};
+pub use recipes::{
+    Fit, Goal, Importance, ImportanceFilter, Override, QuantizeOptions, Target, TensorType, TypePlan, fit, quantize, quantize_shards, weight_type,
+};
 pub use recipes::{RepackOptions, ShardLimit, SplitOptions, merge, repack, split, verify};
 pub use run::{Progress, run};

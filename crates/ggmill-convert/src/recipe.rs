@@ -52,6 +52,11 @@ impl RecipeTensor {
     pub(crate) fn new(name: impl Into<Vec<u8>>, ggml_type: GgmlType, shape: Shape, content: Content) -> Self {
         Self { name: name.into(), ggml_type, shape, content, encoding: Encoding::default() }
     }
+
+    /// Bytes of its data; `None` where it is no whole blocks of a known type.
+    pub(crate) fn size(&self) -> Option<u64> {
+        self.ggml_type.layout()?.bytes_for(self.shape.elements())
+    }
 }
 
 /// What is known of the numbers when they are turned into the output's type.

@@ -35,6 +35,8 @@ pub(crate) enum Peers {
     Vectors,
     /// Compare `ggmill quantize` with llama_model_quantize: bytes of whole files, or speed and memory
     Quantize(quantize::Args),
+    /// Compare `ggmill imatrix merge` and `convert` with what llama-imatrix does
+    Imatrix,
     /// Hold split, merged and repacked files against gguf and libllama, and their speed against cp
     Write(write::Args),
     /// Make the Python environment and say where its interpreter is
@@ -52,6 +54,7 @@ impl Peers {
             Self::Expect => expect(),
             Self::Vectors => vectors(),
             Self::Quantize(args) => quantize::execute(args),
+            Self::Imatrix => quantize::imatrix(),
             Self::Write(args) => write::execute(args),
             Self::Environment => environment::python().map(|python| println!("{}", python.display())),
         }

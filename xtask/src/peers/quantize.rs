@@ -31,6 +31,11 @@ pub(super) fn execute(args: &Args) -> Done {
     run(&mut script)
 }
 
+/// Importance matrices merged and converted.
+pub(super) fn imatrix() -> Done {
+    run(environment::script("imatrix.py")?.arg(ggmill()?).arg(models_folder()?))
+}
+
 /// A folder with every model and its importance matrices.
 fn models_folder() -> Done<PathBuf> {
     let folder = target()?.join("peers/quantize");

@@ -1,15 +1,16 @@
-//! `ggmill imatrix`: what is in an importance matrix, without its model.
+//! `ggmill imatrix`: what is in an importance matrix, several as one, the other form; without a model.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ggmill_convert::{Imatrix, ImatrixEntry, ImatrixForm};
 use ggmill_core::RawStr;
 
 use crate::console::Console;
+use crate::making::{shown, write_file};
 use crate::outcome::{Failure, Status};
 
-/// Look into importance matrices
+/// Look into importance matrices, merge and convert them
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -20,6 +21,17 @@ pub(crate) struct Args {
 enum Command {
     /// Print what an importance matrix was measured on, and its entries
     Show(Show),
+    /// Add up measurements, as llama-imatrix --in-file does
+    #[command(after_help = "\
+Examples:
+  ggmill imatrix merge wiki.gguf code.gguf -o both.gguf
+  ggmill imatrix merge old.dat new.gguf -o both.gguf --chunk-size 2048
+
+Sums and counts of each tensor are added, and the names of the texts stand one behind the
+other. Files of either form can be mixed.")]
+    Merge(Merge),
+    /// Write a matrix in the other form: GGUF, or the binary .dat before it
+    Convert(Convert),
 }
 
 #[derive(Debug, clap::Args)]
@@ -31,8 +43,56 @@ struct Show {
     json: bool,
 }
 
+#[derive(Debug, clap::Args)]
+struct Merge {
+    /// Files from llama-imatrix, of either form
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    /// The file to write
+    #[arg(short, long, value_name = "OUT")]
+    output: PathBuf,
+    #[command(flatten)]
+    writing: Writing,
+}
+
+#[derive(Debug, clap::Args)]
+struct Convert {
+    /// A file from llama-imatrix, of either form
+    file: PathBuf,
+    /// The file to write
+    output: PathBuf,
+    #[command(flatten)]
+    writing: Writing,
+}
+
+#[derive(Debug, clap::Args)]
+struct Writing {
+    /// The form to write; by default dat where OUT ends so, else gguf
+    #[arg(long, value_name = "FORM", value_enum)]
+    output_format: Option<Format>,
+    /// Tokens in a chunk; by default what the first file says, else 512
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    chunk_size: Option<u32>,
+    /// Replace OUT if it exists
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Format {
+    Gguf,
+    Dat,
+}
+
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
-    let Command::Show(show) = &args.command;
+    match &args.command {
+        Command::Show(show) => run_show(show, console),
+        Command::Merge(merge) => run_merge(&merge.files, &merge.output, &merge.writing, console),
+        Command::Convert(convert) => run_merge(std::slice::from_ref(&convert.file), &convert.output, &convert.writing, console),
+    }
+}
+
+fn run_show(show: &Show, console: Console) -> Result<Status, Failure> {
     let imatrix = Imatrix::open(&show.file).map_err(Failure::new)?;
     if show.json {
         let mut out = console.bytes();
@@ -43,6 +103,26 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         table(&mut out, &imatrix)?;
         out.flush()?;
     }
+    Ok(Status::Fine)
+}
+
+fn run_merge(files: &[PathBuf], output: &Path, writing: &Writing, console: Console) -> Result<Status, Failure> {
+    let matrices = files.iter().map(Imatrix::open).collect::<Result<Vec<_>, _>>().map_err(Failure::new)?;
+    let merged = Imatrix::merge(&matrices, writing.chunk_size.unwrap_or(0)).map_err(Failure::new)?;
+    let by_name = if output.extension().is_some_and(|extension| extension == "dat") { Format::Dat } else { Format::Gguf };
+    let form = match writing.output_format.unwrap_or(by_name) {
+        Format::Gguf => ImatrixForm::Gguf,
+        Format::Dat => ImatrixForm::Legacy,
+    };
+    let bytes = merged.to_bytes(form).map_err(Failure::new)?;
+    write_file(output, files, writing.force, &bytes)?;
+    for (name, _) in merged.entries().filter(|(_, entry)| form == ImatrixForm::Legacy && !entry.is_used()) {
+        console.warn(format_args!("entry {name:?} was never measured, and the legacy form has no place for it"));
+    }
+    if form == ImatrixForm::Legacy && merged.datasets().len() > 1 {
+        console.warn("the legacy form has room for the name of one text, the last");
+    }
+    console.note(format_args!("wrote {}: {} entries, {} chunks", shown(output), merged.entries().len(), merged.chunk_count()));
     Ok(Status::Fine)
 }
 

@@ -4,12 +4,16 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use ggmill_convert::{ErrorKind, GgufCheckpoint, Imatrix, Importance, ImportanceFilter, Override, QuantizeOptions, Target, TensorType, weight_type};
+use ggmill_convert::{
+    ErrorKind, GgufCheckpoint, Imatrix, Importance, ImportanceFilter, Override, QuantizeOptions, ShardLimit, SplitOptions, Target, TensorType, weight_type,
+};
 use ggmill_core::{GgmlType, RawStr};
 
+use crate::commands::split;
 use crate::console::Console;
 use crate::making::{Making, inputs_of, shown};
 use crate::outcome::{Failure, Status};
+use crate::shards::MakingShards;
 use crate::text_file::read_text;
 
 /// Bytes of a file of rules.
@@ -30,7 +34,7 @@ TYPE is a name or number as llama-quantize has them: Q1_0 Q2_0 Q4_0 Q4_1 Q5_0 Q5
 Q2_K Q2_K_S Q3_K_S Q3_K_M Q3_K_L Q4_K_S Q4_K_M Q5_K_S Q5_K_M Q6_K IQ1_S IQ1_M IQ2_XXS
 IQ2_XS IQ2_S IQ2_M IQ3_XXS IQ3_XS IQ3_S IQ3_M IQ4_NL IQ4_XS TQ1_0 TQ2_0 MXFP4_MOE NVFP4
 BF16 F16 F32; Q3_K, Q4_K and Q5_K mean their _M; COPY changes no tensor. Any architecture
-will do. IN may be any shard of a set, and OUT is one file."
+will do. IN may be any shard of a set; OUT is one file unless shards are asked for."
 )]
 pub(crate) struct Args {
     /// The model, what to write (by default ggml-model-TYPE.gguf beside it), its type, and how many threads to use
@@ -78,9 +82,15 @@ pub(crate) struct Args {
     /// Quantize what is quantized already, at a loss
     #[arg(long)]
     allow_requantize: bool,
-    /// Write shards like those of IN (not there yet)
-    #[arg(long)]
+    /// Write a shard for each shard of IN: OUT-00001-of-00009.gguf and so on
+    #[arg(long, conflicts_with_all = ["split_max_size", "split_max_tensors"])]
     keep_split: bool,
+    /// Write shards of so many bytes of data
+    #[arg(long, value_name = "N(K|M|G)", value_parser = split::size, conflicts_with = "split_max_tensors")]
+    split_max_size: Option<u64>,
+    /// Write shards of so many tensors
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    split_max_tensors: Option<u64>,
     /// Replace OUT if it exists
     #[arg(long)]
     force: bool,
@@ -101,9 +111,6 @@ fn tensor_type(name: &str) -> Result<GgmlType, String> {
 }
 
 pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
-    if args.keep_split {
-        return Err(Failure::new("--keep-split is not there yet").with_hint(Some("without it the output is one file".to_owned())));
-    }
     let Words { input, output, target, threads } = Words::of(&args.words, args.target)?;
     if let Some(threads) = args.threads.or(threads) {
         rayon::ThreadPoolBuilder::new().num_threads(threads).build_global().map_err(Failure::new)?;
@@ -111,10 +118,27 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
     let checkpoint = GgufCheckpoint::open(&input).map_err(Failure::new)?;
     let mut inputs = inputs_of(&checkpoint)?;
     inputs.extend([&args.imatrix, &args.tensor_type_file].into_iter().flatten().cloned());
-    let making = Making { output: &output, inputs: &inputs, force: args.force, dry_run: args.dry_run, json: args.json };
+    let (force, dry_run, json) = (args.force, args.dry_run, args.json);
+    let limit = args.split_max_size.map(ShardLimit::Bytes).or(args.split_max_tensors.map(ShardLimit::Tensors));
+    let keep_split = args.keep_split;
     let options = args.options(target)?;
+    if keep_split || limit.is_some() {
+        let recipes = match limit {
+            Some(limit) => ggmill_convert::quantize(&checkpoint, &options).and_then(|recipe| recipe.split(&SplitOptions::new(limit))),
+            None => ggmill_convert::quantize_shards(&checkpoint, &options),
+        };
+        // As the reference has it: what the names of the shards begin with, even where a file's name was given.
+        let making = MakingShards { prefix: &without_ending(&output), inputs: &inputs, force, dry_run, json };
+        return making.run(recipes.map_err(refused)?, &checkpoint, console).map(|(status, _)| status);
+    }
+    let making = Making { output: &output, inputs: &inputs, force, dry_run, json };
     let plan = ggmill_convert::quantize(&checkpoint, &options).and_then(|recipe| recipe.plan(&checkpoint)).map_err(refused)?;
     making.run(&plan, &checkpoint, console)
+}
+
+/// A path without `.gguf` at its end.
+fn without_ending(path: &Path) -> PathBuf {
+    if path.extension().is_some_and(|extension| extension == "gguf") { path.with_extension("") } else { path.to_owned() }
 }
 
 /// What to do about a refusal.

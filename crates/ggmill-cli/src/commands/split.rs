@@ -1,16 +1,13 @@
 //! `ggmill split`: a model becomes a set of shards.
 
-use std::io::{self, Write};
-use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use ggmill_convert::{GgufCheckpoint, Plan, Recipe, ShardLimit, SplitOptions};
-use ggmill_core::shard_file_name;
+use ggmill_convert::{GgufCheckpoint, ShardLimit, SplitOptions};
 
 use crate::console::Console;
-use crate::making::{inputs_of, plan_as_json, refuse_inputs, shown, start, tell};
+use crate::making::inputs_of;
 use crate::outcome::{Failure, Status};
-use crate::progress::Bar;
+use crate::shards::MakingShards;
 
 /// Split a model into shards
 #[derive(Debug, clap::Args)]
@@ -48,7 +45,7 @@ pub(crate) struct Args {
 }
 
 /// A size such as `500M`.
-fn size(text: &str) -> Result<u64, String> {
+pub(crate) fn size(text: &str) -> Result<u64, String> {
     let expected = || "expected a number and K, M or G, such as 500M".to_owned();
     let (digits, factor) = match text.char_indices().next_back() {
         Some((at, 'K' | 'k')) => (text.get(..at), 1000),
@@ -66,77 +63,6 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let mut options = SplitOptions::new(args.max_size.map_or(ShardLimit::Tensors(args.max_tensors), ShardLimit::Bytes));
     options.no_tensor_first = args.no_tensor_first_split;
     let recipes = ggmill_convert::split(&checkpoint, &options).map_err(Failure::new)?;
-    let plans: Vec<Plan> = recipes.into_iter().map(|recipe: Recipe| recipe.plan(&checkpoint)).collect::<Result<_, _>>().map_err(Failure::new)?;
-    let outputs = names(&args.prefix, plans.len())?;
-    for output in &outputs {
-        refuse_inputs(output, &inputs)?;
-    }
-    if !args.dry_run {
-        write(&plans, &outputs, &checkpoint, &inputs, args.force, console)?;
-    }
-    let mut out = console.text();
-    if args.json {
-        print_json(&mut out, &plans, &outputs, !args.dry_run)?;
-    } else {
-        print_table(&mut out, &plans, &outputs)?;
-    }
-    out.flush()?;
-    for plan in &plans {
-        tell(plan, console);
-    }
-    if args.dry_run {
-        console.note("nothing was written");
-    }
-    Ok(Status::Fine)
-}
-
-/// The paths of so many shards.
-fn names(prefix: &Path, count: usize) -> Result<Vec<PathBuf>, Failure> {
-    let bad = || Failure::new(format_args!("{}: expected what the names of the shards begin with", shown(prefix)));
-    // `folder/` has a last part too, and it is not the beginning of a name.
-    let ends_in_name = !prefix.as_os_str().as_encoded_bytes().last().is_some_and(|&last| std::path::is_separator(last.into()));
-    let name = prefix.file_name().and_then(|name| name.to_str()).filter(|_| ends_in_name).ok_or_else(bad)?;
-    let count = u32::try_from(count).map_err(|_| bad())?;
-    Ok((1..=count).map(|number| prefix.with_file_name(shard_file_name(name, number, count))).collect())
-}
-
-/// Writes all shards, and names them when the last is complete.
-fn write(plans: &[Plan], outputs: &[PathBuf], checkpoint: &GgufCheckpoint, inputs: &[PathBuf], force: bool, console: Console) -> Result<(), Failure> {
-    let mut sinks = Vec::with_capacity(plans.len());
-    for (plan, output) in plans.iter().zip(outputs) {
-        sinks.push(start(output, inputs, force, plan.layout().total_len())?);
-    }
-    let total = plans.iter().flat_map(|plan| plan.layout().tensors()).map(ggmill_core::PlannedTensor::size).sum();
-    let mut bar = Bar::new(console);
-    let mut done = 0;
-    for (sink, plan) in sinks.iter_mut().zip(plans) {
-        let mut within = 0;
-        ggmill_convert::run(plan, checkpoint, sink, &mut |progress| {
-            within = progress.written;
-            bar.update(done + within, total, progress.tensor);
-            ControlFlow::Continue(())
-        })
-        .map_err(Failure::new)?;
-        done += within;
-    }
-    ggmill_io::commit_all(sinks).map_err(Failure::new)
-}
-
-fn print_table(out: &mut dyn Write, plans: &[Plan], outputs: &[PathBuf]) -> io::Result<()> {
-    for (plan, output) in plans.iter().zip(outputs) {
-        let layout = plan.layout();
-        let tensors = match layout.tensors().len() {
-            1 => "1 tensor".to_owned(),
-            several => format!("{several} tensors"),
-        };
-        writeln!(out, "{}  {tensors}  {} bytes", shown(output), layout.total_len())?;
-    }
-    Ok(())
-}
-
-/// The plans as JSON (`docs/formats/plan.md`).
-fn print_json(out: &mut dyn Write, plans: &[Plan], outputs: &[PathBuf], written: bool) -> io::Result<()> {
-    let plans: Vec<_> = plans.iter().zip(outputs).map(|(plan, output)| plan_as_json(plan, output, written)).collect();
-    serde_json::to_writer_pretty(&mut *out, &serde_json::json!({ "schema": "ggmill.plans/1", "plans": plans }))?;
-    writeln!(out)
+    let making = MakingShards { prefix: &args.prefix, inputs: &inputs, force: args.force, dry_run: args.dry_run, json: args.json };
+    making.run(recipes, &checkpoint, console).map(|(status, _)| status)
 }

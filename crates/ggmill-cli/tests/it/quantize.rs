@@ -73,7 +73,8 @@ fn what_is_refused_leaves_nothing_behind() {
         (&["llama.gguf", "new.gguf", "Q8_0", "--tensor-type", "(=q8_0"], "the pattern is not one"),
         (&["llama.gguf", "new.gguf", "Q8_0", "--override-kv", "a=int:x"], "the value is no integer"),
         (&["llama.gguf", "new.gguf", "Q8_0", "--imatrix", "llama.gguf"], "has no tensors NAME.in_sum2"),
-        (&["llama.gguf", "new.gguf", "Q8_0", "--keep-split"], "--keep-split is not there yet"),
+        (&["llama.gguf", "new.gguf", "Q8_0", "--keep-split", "--split-max-tensors", "9"], "cannot be used with"),
+        (&["llama.gguf", "new.gguf", "Q8_0", "--split-max-size", "0"], "expected a number and K, M or G"),
         (&["missing.gguf", "new.gguf", "Q8_0"], "missing.gguf: "),
     ];
     for (args, words) in cases {
@@ -83,6 +84,69 @@ fn what_is_refused_leaves_nothing_behind() {
         assert_eq!(files(&folder), before, "{args:?}");
     }
     assert_eq!(fs::read(folder.path().join("out.gguf")).unwrap(), b"precious");
+}
+
+#[test]
+fn shards_stay_shards_where_that_is_asked() {
+    let folder = folder();
+    let cut = ggmill(folder.path(), &["split", "llama.gguf", "in", "--max-tensors", "30"]);
+    assert_eq!((cut.code, cut.stdout.lines().count()), (0, 4), "{}", cut.stderr);
+    let args = ["quantize", "in-00003-of-00004.gguf", "out.gguf", "Q4_K_M", "--keep-split"];
+    let dry = ggmill(folder.path(), &[&args[..], &["--dry-run"]].concat());
+    assert_eq!((dry.code, files(&folder).len()), (0, 7), "{}", dry.stderr);
+    let kept = ggmill(folder.path(), &args);
+    assert_eq!((kept.code, &kept.stdout), (0, &dry.stdout), "{}", kept.stderr);
+    for number in 1..=4 {
+        let file = fs::read(folder.path().join(format!("out-0000{number}-of-00004.gguf"))).unwrap();
+        assert_eq!(sha256(&file), expected(&format!("llama Q4_K_M none-shard-{number}")));
+    }
+    let one = ggmill(folder.path(), &["quantize", "in-00002-of-00004.gguf", "one.gguf", "Q4_K_M"]);
+    assert_eq!(one.code, 0, "{}", one.stderr);
+    assert_eq!(sha256(&fs::read(folder.path().join("one.gguf")).unwrap()), expected("llama Q4_K_M none"));
+
+    let again = ggmill(folder.path(), &args);
+    assert_eq!(again.code, 2);
+    assert!(again.stderr.contains("out-00001-of-00004.gguf: exists already"), "{}", again.stderr);
+    let onto = ggmill(folder.path(), &["quantize", "in-00003-of-00004.gguf", "in", "Q4_K_M", "--keep-split", "--force"]);
+    assert!(onto.code == 2 && onto.stderr.contains("is read from, and cannot be the output"), "{}", onto.stderr);
+
+    let cut = ggmill(folder.path(), &["quantize", "llama.gguf", "cut", "Q4_K_M", "--split-max-size", "40K"]);
+    assert_eq!((cut.code, cut.stdout.lines().count()), (0, 4), "{}{}", cut.stdout, cut.stderr);
+    let merged = ggmill(folder.path(), &["merge", "cut-00001-of-00004.gguf", "merged.gguf"]);
+    assert_eq!(merged.code, 0, "{}", merged.stderr);
+    assert_eq!(sha256(&fs::read(folder.path().join("merged.gguf")).unwrap()), expected("llama Q4_K_M none"));
+}
+
+#[test]
+fn importance_matrices_are_merged_and_converted() {
+    let folder = folder().with("other", model("falcon").imatrix());
+    let merged = ggmill(folder.path(), &["imatrix", "merge", "imatrix", "old.dat", "-o", "both.gguf"]);
+    assert_eq!((merged.code, &*merged.stdout), (0, ""), "{}", merged.stderr);
+    assert_eq!(merged.stderr, "note: wrote both.gguf: 72 entries, 5 chunks\n");
+    let shown = ggmill(folder.path(), &["imatrix", "show", "both.gguf"]).stdout;
+    assert!(shown.starts_with("GGUF importance matrix, 72 entries\nmeasured on  one.txt\nmeasured on  two.txt\nmeasured on  one.txt\n"), "{shown}");
+    let converted = ggmill(folder.path(), &["imatrix", "convert", "both.gguf", "both.dat"]);
+    assert_eq!(converted.code, 0, "{}", converted.stderr);
+    assert!(converted.stderr.starts_with("warning: the legacy form has room for the name of one text, the last\n"), "{}", converted.stderr);
+    assert!(ggmill(folder.path(), &["imatrix", "show", "both.dat"]).stdout.starts_with("legacy importance matrix, 72 entries"));
+    // What was merged is fit to quantize with.
+    assert_eq!(ggmill(folder.path(), &["quantize", "llama.gguf", "small.gguf", "IQ2_XS", "--imatrix", "both.dat"]).code, 0);
+
+    let before = files(&folder);
+    let cases: &[(&[&str], &str)] = &[
+        (&["merge", "imatrix", "other", "-o", "new"], "entry \"blk.0.ffn_down.weight\": 512 columns and 256 elsewhere"),
+        (&["merge", "imatrix", "-o", "both.gguf"], "both.gguf: exists already\nhint: --force replaces it"),
+        (&["merge", "imatrix", "-o", "imatrix", "--force"], "imatrix: is read from, and cannot be the output"),
+        (&["merge", "imatrix", "llama.gguf", "-o", "new"], "llama.gguf: has no tensors NAME.in_sum2"),
+        (&["convert", "missing", "new"], "missing: "),
+        (&["convert", "imatrix", "new", "--chunk-size", "0"], "--chunk-size"),
+    ];
+    for (args, words) in cases {
+        let found = ggmill(folder.path(), &[&["imatrix"], *args].concat());
+        assert_eq!((found.code, &*found.stdout), (2, ""), "{args:?}: {}", found.stderr);
+        assert!(found.stderr.contains(words), "{args:?}: {}", found.stderr);
+        assert_eq!(files(&folder), before, "{args:?}");
+    }
 }
 
 #[test]

@@ -46,6 +46,11 @@ impl GgufCheckpoint {
         self.places.get(number).map(|place| place.2)
     }
 
+    /// In which shard tensor `number` is, and where in its file its data begin.
+    pub(crate) fn place(&self, number: usize) -> Option<(usize, u64)> {
+        self.places.get(number).map(|&(shard, offset, _)| (shard, offset))
+    }
+
     /// The metadata of the model: those of the first shard.
     pub fn metadata(&self) -> Metadata<'_> {
         self.model.metadata()

@@ -2,8 +2,10 @@
 //!
 //! Two forms are read: the GGUF files of today (tensors `NAME.in_sum2` and `NAME.counts`), and the binary `.dat` files from before.
 
+mod combine;
 mod gguf;
 mod legacy;
+mod write;
 
 use std::collections::BTreeMap;
 use std::path::Path;

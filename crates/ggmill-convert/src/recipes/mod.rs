@@ -13,7 +13,9 @@ pub use edit::{Edit, EditPlan, Edited, Editor, FILLER_KEY, Given, Ground, KeyCha
 pub use graft::Graft;
 pub(crate) use merge::whole;
 pub use merge::{merge, verify};
-pub use quantize::{Importance, ImportanceFilter, Override, QuantizeOptions, Target, TensorType, quantize, weight_type};
+pub use quantize::{
+    Fit, Goal, Importance, ImportanceFilter, Override, QuantizeOptions, Target, TensorType, TypePlan, fit, quantize, quantize_shards, weight_type,
+};
 pub use repack::{RepackOptions, repack};
 pub use split::{ShardLimit, SplitOptions, split};
 

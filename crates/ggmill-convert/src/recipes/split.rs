@@ -1,6 +1,6 @@
-use ggmill_core::{Alignment, MetadataBuf, keys};
+use ggmill_core::{Alignment, MetadataBuf, RawStr, keys};
 
-use crate::checkpoint::{Checkpoint as _, GgufCheckpoint};
+use crate::checkpoint::GgufCheckpoint;
 use crate::error::{Error, ErrorKind, Result};
 use crate::recipe::{Form, Recipe, RecipeTensor};
 
@@ -39,29 +39,54 @@ impl SplitOptions {
 /// All metadata are in the first, as `llama-gguf-split` has it; the others say which shard they are, and the alignment where it is not the usual one (the
 /// reference loses it and then writes files that nobody reads). Fails when a limit is 0, and when there are more shards or tensors than the keys can count.
 pub fn split(checkpoint: &GgufCheckpoint, options: &SplitOptions) -> Result<Vec<Recipe>> {
-    let whole = Recipe::copy_of(checkpoint)?;
-    let alignment = checkpoint.model().shards().first().map_or(Alignment::DEFAULT, |file| file.index().alignment());
-    let too_many = |what: &str, most: u64| Error::new(ErrorKind::Misuse, format!("more than {most} {what}; larger shards would be fewer"));
-    let tensors = i32::try_from(whole.tensors.len()).map_err(|_| too_many("tensors", i32::MAX.unsigned_abs().into()))?;
-    let (groups, notes) = groups(checkpoint, options, alignment)?;
-    let count = u16::try_from(groups.len()).map_err(|_| too_many("shards", u16::MAX.into()))?;
+    Recipe::copy_of(checkpoint)?.split(options)
+}
 
-    let mut rest: Vec<RecipeTensor> = whole.tensors;
-    let mut shards = Vec::with_capacity(groups.len());
-    for (number, (len, note)) in (0u16..).zip(groups.into_iter().zip(notes)) {
-        let mut metadata = if number == 0 { whole.metadata.clone() } else { aligned(alignment) };
-        for key in SPLIT_KEYS {
-            metadata.remove(key);
+impl Recipe {
+    /// The recipes of a set of shards instead of that of one file; as [`split`](crate::split) does it.
+    pub fn split(self, options: &SplitOptions) -> Result<Vec<Self>> {
+        let (groups, notes) = groups(&self, options, alignment(&self.metadata)?)?;
+        let mut shards = self.into_shards(&groups, [keys::SPLIT_NO, keys::SPLIT_TENSORS_COUNT, keys::SPLIT_COUNT])?;
+        for (shard, note) in shards.iter_mut().zip(notes) {
+            shard.notes.extend(note);
         }
-        metadata.set(keys::SPLIT_NO, number);
-        metadata.set(keys::SPLIT_TENSORS_COUNT, tensors);
-        metadata.set(keys::SPLIT_COUNT, count);
-        let behind = rest.split_off(len);
-        let tensors = std::mem::replace(&mut rest, behind);
-        let form = Form { pad_header: true, ..whole.form };
-        shards.push(Recipe { metadata, tensors, notes: note.into_iter().collect(), form });
+        Ok(shards)
     }
-    Ok(shards)
+
+    /// Shards of so many tensors each, with their keys in this order. The notes stay with the first.
+    pub(super) fn into_shards(self, groups: &[usize], order: [&str; 3]) -> Result<Vec<Self>> {
+        let too_many = |what: &str, most: u64| Error::new(ErrorKind::Misuse, format!("more than {most} {what}; larger shards would be fewer"));
+        let tensors = i32::try_from(self.tensors.len()).map_err(|_| too_many("tensors", i32::MAX.unsigned_abs().into()))?;
+        let count = u16::try_from(groups.len()).map_err(|_| too_many("shards", u16::MAX.into()))?;
+        let alignment = alignment(&self.metadata)?;
+        let form = Form { pad_header: true, ..self.form };
+        let mut rest: Vec<RecipeTensor> = self.tensors;
+        let mut first = Some((self.metadata, self.notes));
+        let mut shards = Vec::with_capacity(groups.len());
+        for (number, &len) in (0u16..).zip(groups) {
+            let (mut metadata, notes) = first.take().unwrap_or_else(|| (aligned(alignment), Vec::new()));
+            for key in SPLIT_KEYS {
+                metadata.remove(key);
+            }
+            for key in order {
+                match key {
+                    keys::SPLIT_NO => metadata.set(key, number),
+                    keys::SPLIT_COUNT => metadata.set(key, count),
+                    _ => metadata.set(key, tensors),
+                }
+            }
+            let behind = rest.split_off(len.min(rest.len()));
+            let tensors = std::mem::replace(&mut rest, behind);
+            shards.push(Self { metadata, tensors, notes, form });
+        }
+        Ok(shards)
+    }
+}
+
+/// What the metadata say the alignment is. Fails where no file can have it.
+fn alignment(metadata: &MetadataBuf) -> Result<Alignment> {
+    let Some(stated) = metadata.get(keys::GENERAL_ALIGNMENT) else { return Ok(Alignment::DEFAULT) };
+    Alignment::new(stated.as_u64().unwrap_or(0)).map_err(|error| Error::caused(ErrorKind::Misuse, error).key(keys::GENERAL_ALIGNMENT))
 }
 
 /// Metadata that say nothing but an unusual alignment.
@@ -74,15 +99,15 @@ fn aligned(alignment: Alignment) -> MetadataBuf {
 }
 
 /// How many tensors each shard has, and what is to be said of it.
-fn groups(checkpoint: &GgufCheckpoint, options: &SplitOptions, alignment: Alignment) -> Result<(Vec<usize>, Vec<Option<String>>)> {
+fn groups(recipe: &Recipe, options: &SplitOptions, alignment: Alignment) -> Result<(Vec<usize>, Vec<Option<String>>)> {
     if matches!(options.limit, ShardLimit::Tensors(0) | ShardLimit::Bytes(0)) {
         return Err(Error::new(ErrorKind::Misuse, "shards of size 0, expected at least 1"));
     }
     let mut groups = if options.no_tensor_first { vec![0, 0] } else { vec![0] };
     let mut notes = vec![None; groups.len()];
     let mut bytes = 0u64;
-    for (number, tensor) in checkpoint.tensors().iter().enumerate() {
-        let size = checkpoint.size(number).and_then(|size| alignment.align(size)).unwrap_or(u64::MAX);
+    for tensor in &recipe.tensors {
+        let size = tensor.size().and_then(|size| alignment.align(size)).unwrap_or(u64::MAX);
         let last = groups.last().copied().unwrap_or(0);
         let full = match options.limit {
             ShardLimit::Tensors(most) => last as u64 >= most,
@@ -99,7 +124,7 @@ fn groups(checkpoint: &GgufCheckpoint, options: &SplitOptions, alignment: Alignm
         if let ShardLimit::Bytes(most) = options.limit
             && size > most
         {
-            *note = Some(format!("tensor {:?} alone has {size} bytes, more than {most}", tensor.name()));
+            *note = Some(format!("tensor {:?} alone has {size} bytes, more than {most}", RawStr::new(&tensor.name)));
         }
     }
     // Metadata alone need no shard for the tensors that are not there.

@@ -1,4 +1,4 @@
-//! The tensors of the output: in the order the reference writes them, without the layers that are left out.
+//! The tensors of the output: in the order the reference writes them into one file, without the layers that are left out.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -13,10 +13,15 @@ pub(super) struct Remaining {
     pub(super) name: Vec<u8>,
 }
 
-/// The tensors that remain, in order, and how many layers they have when some were left out.
-pub(super) fn remaining(tensors: &[SourceTensor], pruned: &BTreeSet<u64>) -> (Vec<Remaining>, u64) {
+/// The numbers of the tensors in the order of one file: by layer, then by name; what belongs to no layer comes first.
+pub(super) fn by_layer(tensors: &[SourceTensor]) -> Vec<usize> {
     let mut numbers: Vec<usize> = (0..tensors.len()).collect();
     numbers.sort_by(|&a, &b| order(&tensors[a].name, &tensors[b].name));
+    numbers
+}
+
+/// Of the tensors with these numbers those that remain, and how many layers they have when some were left out.
+pub(super) fn remaining(tensors: &[SourceTensor], numbers: Vec<usize>, pruned: &BTreeSet<u64>) -> (Vec<Remaining>, u64) {
     let layers: BTreeSet<u64> =
         tensors.iter().filter_map(|tensor| block(&tensor.name)).map(|block| block.layer).filter(|layer| !pruned.contains(layer)).collect();
     let new_number = |layer: u64| pruned.range(..layer).count() as u64;
@@ -33,7 +38,6 @@ pub(super) fn remaining(tensors: &[SourceTensor], pruned: &BTreeSet<u64>) -> (Ve
     (remaining.collect(), count)
 }
 
-/// By layer, then by name; what belongs to no layer comes first.
 fn order(a: &[u8], b: &[u8]) -> Ordering {
     layer(a).cmp(&layer(b)).then_with(|| a.cmp(b))
 }
@@ -64,7 +68,7 @@ mod tests {
     fn names(names: &[&str], pruned: &[u64]) -> (Vec<String>, u64) {
         let tensor = |name: &&str| SourceTensor::new(*name, GgmlType::F32, Shape::new(&[1]).unwrap());
         let tensors: Vec<_> = names.iter().map(tensor).collect();
-        let (remaining, layers) = remaining(&tensors, &pruned.iter().copied().collect());
+        let (remaining, layers) = remaining(&tensors, by_layer(&tensors), &pruned.iter().copied().collect());
         (remaining.into_iter().map(|tensor| String::from_utf8(tensor.name).unwrap()).collect(), layers)
     }
 

@@ -1,42 +1,83 @@
 //! Quantization: a model becomes one with smaller tensors.
 
 mod fallback;
+mod fit;
 mod hyper;
 mod layers;
 mod mixture;
 mod options;
 mod role;
 mod target;
+mod types;
 
 use std::collections::BTreeMap;
 
 use ggmill_core::{FileType, GgmlType, MetadataBuf, RawStr, Shape, keys};
 
+pub use self::fit::{Fit, Goal, fit};
 use self::hyper::Hyper;
 use self::layers::{Remaining, remaining};
 use self::mixture::{Mixture, Seen, Subject};
 pub use self::options::{Importance, ImportanceFilter, Override, QuantizeOptions, TensorType, weight_type};
 use self::role::{PER_LAYER_EMBEDDING, Role, may_be_quantized};
 pub use self::target::Target;
+pub use self::types::TypePlan;
 use crate::checkpoint::{Checkpoint as _, GgufCheckpoint, SourceTensor};
 use crate::error::{Error, ErrorKind, Result};
+use crate::loss::is_integer;
 use crate::recipe::{Content, Encoding, Recipe, RecipeTensor, matrices};
 use crate::recipes::QUANTIZATION_VERSION;
 
 /// A model becomes one whose tensors have smaller types: which ones is decided by the target's mixture, from names, places and hyper-parameters.
 ///
-/// Any architecture will do. Metadata, order and types are those of `llama-quantize`; `docs/exactness.md` lists what differs. Fails when a type needs
-/// importance weights that are not there, when weights do not fit their tensor, and when a tensor is quantized already.
+/// Any architecture will do, and a set of shards becomes one file. Metadata, order and types are those of `llama-quantize`; `docs/exactness.md` lists what
+/// differs. Fails when a type needs importance weights that are not there, when weights do not fit their tensor, and when a tensor is quantized already.
 pub fn quantize(checkpoint: &GgufCheckpoint, options: &QuantizeOptions) -> Result<Recipe> {
+    let numbers = layers::by_layer(checkpoint.tensors());
+    Ok(recipe(checkpoint, options, numbers)?.0)
+}
+
+/// The same with the shards of the model: one recipe for each, with the tensors it has, in its order. A model in one file gives one recipe, of no shard.
+///
+/// Mixtures count the tensors of a role in this order, as those of the reference do, so a type can be another than in one file. Shards behind the last that
+/// has a tensor left are left out.
+pub fn quantize_shards(checkpoint: &GgufCheckpoint, options: &QuantizeOptions) -> Result<Vec<Recipe>> {
+    let mut numbers: Vec<usize> = (0..checkpoint.tensors().len()).collect();
+    numbers.sort_by_key(|&number| checkpoint.place(number));
+    let (recipe, tensors) = recipe(checkpoint, options, numbers)?;
+    let mut groups = vec![0; 1];
+    for tensor in &tensors {
+        let shard = checkpoint.place(tensor.number).map_or(0, |(shard, _)| shard);
+        groups.resize(groups.len().max(shard + 1), 0);
+        groups[shard] += 1;
+    }
+    if groups.len() == 1 {
+        return Ok(vec![recipe]);
+    }
+    recipe.into_shards(&groups, [keys::SPLIT_NO, keys::SPLIT_COUNT, keys::SPLIT_TENSORS_COUNT])
+}
+
+/// The recipe for one file of the tensors with these numbers, in this order, and which of them remain.
+fn recipe(checkpoint: &GgufCheckpoint, options: &QuantizeOptions, numbers: Vec<usize>) -> Result<(Recipe, Vec<Remaining>)> {
     let sources = checkpoint.tensors();
     let mut notes = Vec::new();
-    let (tensors, layers) = remaining(sources, &options.prune_layers);
+    let (tensors, layers) = remaining(sources, numbers, &options.prune_layers);
 
     let mut metadata = MetadataBuf::copy_of(&checkpoint.metadata()).map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?;
     for key in [keys::SPLIT_NO, keys::SPLIT_COUNT, keys::SPLIT_TENSORS_COUNT] {
         metadata.remove(key);
     }
-    let file_type = if options.target.is_copy() { type_of_file(&metadata, sources, &tensors) } else { options.target.file_type() };
+    if let Some(types) = &options.types {
+        types.check(tensors.iter().map(|tensor| &*tensor.name), options.target.is_copy())?;
+    }
+    let file_type = match (&options.types, options.target.is_copy()) {
+        (Some(types), true) => types::mostly(tensors.iter().map(|tensor| {
+            let source = &sources[tensor.number];
+            (types.get(&tensor.name).unwrap_or(source.ggml_type), source.shape.elements())
+        })),
+        (None, true) => type_of_file(&metadata, sources, &tensors),
+        (_, false) => options.target.file_type(),
+    };
     set_last(&mut metadata, keys::GENERAL_QUANTIZATION_VERSION, QUANTIZATION_VERSION);
     set_last(&mut metadata, keys::GENERAL_FILE_TYPE, file_type.0);
     let origin = options.importance.iter().flat_map(Importance::origin);
@@ -53,14 +94,14 @@ pub fn quantize(checkpoint: &GgufCheckpoint, options: &QuantizeOptions) -> Resul
     let mut made = Vec::with_capacity(tensors.len());
     for tensor in &tensors {
         let source = &sources[tensor.number];
-        let to = choice.type_of(tensor, source);
+        let to = choice.type_of(tensor, source).map_err(|error| error.tensor(&tensor.name))?;
         let encoding = choice.encoding(tensor, source, to, &mut notes).map_err(|error| error.tensor(&tensor.name))?;
         let content = Content::Gathered { sources: vec![tensor.number], steps: Vec::new() };
         let shape = without_trailing_ones(&source.shape);
         made.push(RecipeTensor { encoding, ..RecipeTensor::new(&*tensor.name, to, shape, content) });
     }
     notes.extend(choice.fallback_note());
-    Ok(Recipe { metadata, tensors: made, notes, ..Recipe::default() })
+    Ok((Recipe { metadata, tensors: made, notes, ..Recipe::default() }, tensors))
 }
 
 /// Sets a pair behind all others, as the reference does also for keys that are there.
@@ -86,13 +127,7 @@ fn guess(types: impl Iterator<Item = GgmlType>) -> FileType {
             most = (*count, ggml_type);
         }
     }
-    let guessed = match most.1 {
-        GgmlType::Q3_K => FileType::Q3_K_M,
-        GgmlType::Q4_K => FileType::Q4_K_M,
-        GgmlType::Q5_K => FileType::Q5_K_M,
-        other => other.name().and_then(FileType::from_name).unwrap_or(FileType::F32),
-    };
-    FileType(guessed.0 | FileType::GUESSED)
+    FileType(types::file_type_of(most.1).0 | FileType::GUESSED)
 }
 
 /// Dimensions of one at the end say nothing, and the reference drops them.
@@ -102,6 +137,9 @@ fn without_trailing_ones(shape: &Shape) -> Shape {
     // A part of a shape is a shape; a scalar is a row of one.
     dimensions.get(..kept).map_or_else(|| Shape::new(&[1]), Shape::new).unwrap_or(*shape)
 }
+
+/// Types that are no good without importance weights, and refused without them but for embeddings and the output.
+const NEED_IMPORTANCE: &[GgmlType] = &[GgmlType::IQ3_XXS, GgmlType::IQ2_XXS, GgmlType::IQ2_XS, GgmlType::IQ2_S, GgmlType::IQ1_M, GgmlType::IQ1_S];
 
 /// The choice of types, tensor by tensor.
 struct Choice<'a> {
@@ -129,24 +167,22 @@ impl<'a> Choice<'a> {
     }
 
     /// The type a tensor gets.
-    fn type_of(&mut self, tensor: &Remaining, source: &SourceTensor) -> GgmlType {
+    fn type_of(&mut self, tensor: &Remaining, source: &SourceTensor) -> Result<GgmlType> {
+        match self.options.types.as_ref().and_then(|types| types.get(&tensor.name)) {
+            Some(planned) => types::check_type(planned, source).map(|()| planned),
+            None => Ok(self.chosen(tensor, source)),
+        }
+    }
+
+    /// The type a tensor gets by the mixture, and by what was asked for.
+    fn chosen(&mut self, tensor: &Remaining, source: &SourceTensor) -> GgmlType {
         let options = self.options;
         let name = String::from_utf8_lossy(&tensor.name);
         let Some(default) = options.target.default_type().filter(|_| self.is_for_quantizing(&name, source)) else { return source.ggml_type };
         let role = Role::of(&name);
-        let asked = options.tensor_types.iter().find(|asked| asked.is_for(&name)).map(TensorType::ggml_type);
-        match role {
-            Role::TokenEmbedding if name != PER_LAYER_EMBEDDING || asked.is_none() => {
-                if let Some(ggml_type) = options.token_embedding_type {
-                    return ggml_type;
-                }
-            }
-            Role::Output => {
-                if let Some(ggml_type) = options.output_tensor_type {
-                    return ggml_type;
-                }
-            }
-            _ => {}
+        let asked = self.asked_by_pattern(&name);
+        if let Some(ggml_type) = self.asked_by_role(&name, role, asked) {
+            return ggml_type;
         }
         if !default.is_quantized() {
             return default;
@@ -164,11 +200,23 @@ impl<'a> Choice<'a> {
         fitting
     }
 
+    fn asked_by_pattern(&self, name: &str) -> Option<GgmlType> {
+        self.options.tensor_types.iter().find(|asked| asked.is_for(name)).map(TensorType::ggml_type)
+    }
+
+    /// The type asked for what has this role. A pattern is stronger for embeddings that are not those of tokens.
+    fn asked_by_role(&self, name: &str, role: Role, by_pattern: Option<GgmlType>) -> Option<GgmlType> {
+        match role {
+            Role::TokenEmbedding if name != PER_LAYER_EMBEDDING || by_pattern.is_none() => self.options.token_embedding_type,
+            Role::Output => self.options.output_tensor_type,
+            _ => None,
+        }
+    }
+
     fn is_for_quantizing(&self, name: &str, source: &SourceTensor) -> bool {
         let is_matrix = without_trailing_ones(&source.shape).dimensions().len() >= 2;
         let is_left = self.options.leave_output_tensor && name == "output.weight";
-        let is_integer = matches!(source.ggml_type, GgmlType::I8 | GgmlType::I16 | GgmlType::I32 | GgmlType::I64);
-        is_matrix && !is_left && !is_integer && may_be_quantized(name, self.architecture)
+        is_matrix && !is_left && !is_integer(source.ggml_type) && may_be_quantized(name, self.architecture)
     }
 
     /// How a tensor is to be encoded, once nothing speaks against it.
@@ -211,8 +259,7 @@ impl<'a> Choice<'a> {
 
     fn needs_importance(&self, tensor: &Remaining, to: GgmlType) -> bool {
         let exempt = matches!(Role::of(&String::from_utf8_lossy(&tensor.name)), Role::TokenEmbedding | Role::Output);
-        let always = [GgmlType::IQ3_XXS, GgmlType::IQ2_XXS, GgmlType::IQ2_XS, GgmlType::IQ2_S, GgmlType::IQ1_M, GgmlType::IQ1_S];
-        !exempt && (always.contains(&to) || (to == GgmlType::Q2_K && self.mixture.file_type == FileType::Q2_K_S))
+        !exempt && (NEED_IMPORTANCE.contains(&to) || (to == GgmlType::Q2_K && self.mixture.file_type == FileType::Q2_K_S))
     }
 
     /// Says which tensors could not have the type chosen for them.

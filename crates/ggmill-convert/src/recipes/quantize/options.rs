@@ -6,8 +6,10 @@ use ggmill_core::{GgmlType, MetadataBuf, RawStr};
 use regex_lite::Regex;
 
 use super::target::Target;
+use super::types::TypePlan;
 use crate::error::{Error, ErrorKind, Result};
 use crate::imatrix::Imatrix;
+use crate::loss::is_integer;
 
 /// What a quantization is to give.
 #[derive(Clone, Debug)]
@@ -28,6 +30,8 @@ pub struct QuantizeOptions {
     pub token_embedding_type: Option<GgmlType>,
     /// Types for tensors by their names; the first pattern that is found in a name decides.
     pub tensor_types: Vec<TensorType>,
+    /// Types for tensors by their whole names, before everything else. Where the target is a copy it names every tensor.
+    pub types: Option<TypePlan>,
     /// Layers to leave out; the others are numbered anew.
     pub prune_layers: BTreeSet<u64>,
     /// Metadata to set.
@@ -49,6 +53,7 @@ impl QuantizeOptions {
             output_tensor_type: None,
             token_embedding_type: None,
             tensor_types: Vec::new(),
+            types: None,
             prune_layers: BTreeSet::new(),
             overrides: Vec::new(),
             importance: None,
@@ -59,7 +64,6 @@ impl QuantizeOptions {
 
 /// The tensor type with this name, upper and lower case alike, if weights can be written as it: not the integers, which hold no weights.
 pub fn weight_type(name: &str) -> Option<GgmlType> {
-    let is_integer = |ggml_type| matches!(ggml_type, GgmlType::I8 | GgmlType::I16 | GgmlType::I32 | GgmlType::I64);
     GgmlType::from_name(name).filter(|&ggml_type| !is_integer(ggml_type) && ggmill_quant::codec(ggml_type).is_ok())
 }
 
@@ -214,7 +218,7 @@ impl Importance {
         Some(Self { weights, origin })
     }
 
-    pub(super) fn weights(&self, name: &[u8]) -> Option<&[f32]> {
+    pub(crate) fn weights(&self, name: &[u8]) -> Option<&[f32]> {
         self.weights.get(name).map(Vec::as_slice)
     }
 

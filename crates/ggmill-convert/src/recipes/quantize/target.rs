@@ -29,9 +29,11 @@ enum Default {
 
 macro_rules! targets {
     ($($name:ident $file_type:ident $ggml_type:ident;)*) => {
-        &[$(Row(stringify!($name), FileType::$file_type, Default::Is(GgmlType::$ggml_type)),)* Row("COPY", FileType::F32, Default::Copy)]
+        &[$(Row(stringify!($name), FileType::$file_type, Default::Is(GgmlType::$ggml_type)),)* COPY]
     };
 }
+
+const COPY: Row = Row("COPY", FileType::F32, Default::Copy);
 
 // A number means the first row with it, as in the reference.
 static TARGETS: &[Row] = targets! {
@@ -90,6 +92,11 @@ impl Target {
     /// Every target, names that mean the same included.
     pub fn all() -> impl ExactSizeIterator<Item = Self> {
         TARGETS.iter().map(Self)
+    }
+
+    /// Every tensor stays what it is, but for what options say.
+    pub fn copy() -> Self {
+        Self(&COPY)
     }
 
     /// The name, as `llama-quantize` spells it.

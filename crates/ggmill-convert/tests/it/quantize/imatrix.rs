@@ -1,6 +1,7 @@
 //! Importance matrices: real, made, and broken.
 
 use ggmill_convert::{ErrorKind, Imatrix, ImatrixForm};
+use ggmill_core::Gguf;
 use ggmill_testdata::models::models;
 use ggmill_testdata::shared;
 
@@ -72,4 +73,68 @@ fn counts_beyond_the_file_are_refused_before_anything_is_allocated() {
         let error = Imatrix::parse(&file).unwrap_err();
         assert!(error.kind() == ErrorKind::Importance && error.to_string().contains(words), "{error}, expected {words}");
     }
+}
+
+/// Written again, a file is what it was: as the reference writes it, so byte for byte.
+#[test]
+fn a_matrix_is_written_as_it_was_read() {
+    for model in models() {
+        let file = model.imatrix();
+        let imatrix = Imatrix::parse(&file).unwrap();
+        let again = imatrix.to_bytes(ImatrixForm::Gguf).unwrap();
+        assert!(Imatrix::parse(&again).unwrap() == imatrix);
+        let shapes = |bytes: &[u8]| {
+            let file = Gguf::parse(bytes.to_vec()).unwrap();
+            file.tensors().iter().map(|tensor| (tensor.name().to_string(), tensor.shape().dimensions().to_vec())).collect::<Vec<_>>()
+        };
+        assert!(shapes(&again).iter().all(|(_, dimensions)| dimensions.len() == 1 || dimensions.last() != Some(&1)), "{}", model.name);
+    }
+}
+
+#[test]
+fn sums_and_counts_add_up() {
+    let mixtral = models().into_iter().find(|model| model.name == "mixtral").unwrap();
+    let (new, old) = (Imatrix::parse(&mixtral.imatrix()).unwrap(), Imatrix::parse(&mixtral.legacy_imatrix()).unwrap());
+    let name = b"blk.0.ffn_up_exps.weight";
+    // A legacy file with 5 calls of 512 tokens; 96 tokens, none of them for the first expert.
+    let both = Imatrix::merge(&[old.clone(), new.clone()], 0).unwrap();
+    assert_eq!(both.get(name).unwrap().counts(), [2560, 2656, 2656, 2656, 2656, 2656, 2656, 2656]);
+    assert_eq!((both.chunk_count(), both.chunk_size()), (5, 512));
+    assert_eq!(both.datasets().map(|name| name.to_string()).collect::<Vec<_>>(), ["one.txt", "one.txt", "two.txt"]);
+    // Means of the same measurements are what they were: 5 calls of 512 against 96 tokens.
+    let twice = Imatrix::merge(&[new.clone(), new.clone()], 0).unwrap();
+    assert_eq!(twice.get(name).unwrap().weights(), new.get(name).unwrap().weights());
+    assert_eq!(Imatrix::merge(&[old], 2048).unwrap().get(name).unwrap().counts(), [5 * 2048]);
+}
+
+#[test]
+fn matrices_of_different_models_are_told_apart_by_name() {
+    let [llama, mixtral, .., falcon] = &models()[..] else { panic!("four models") };
+    let parse = |model: &ggmill_testdata::models::Model| Imatrix::parse(&model.imatrix()).unwrap();
+    let error = Imatrix::merge(&[parse(llama), parse(falcon)], 0).unwrap_err();
+    assert_eq!(error.to_string(), r#"entry "blk.0.ffn_down.weight": 512 columns and 256 elsewhere, counted over all matrices"#);
+    // Once for all experts, and once for each, in the order that does not work.
+    let old = Imatrix::parse(&mixtral.legacy_imatrix()).unwrap();
+    let as_one = Imatrix::merge(&[old], 0).unwrap();
+    let error = Imatrix::merge(&[parse(mixtral), as_one], 0).unwrap_err();
+    assert_eq!(error.to_string(), r#"entry "blk.0.ffn_down_exps.weight": 8 matrices and 1 elsewhere"#);
+}
+
+/// There and back: sums scaled to calls, an expert that was never used at 1.
+#[test]
+fn the_old_form_and_back() {
+    for model in models() {
+        let new = Imatrix::parse(&model.imatrix()).unwrap();
+        let old = Imatrix::parse(&new.to_bytes(ImatrixForm::Legacy).unwrap()).unwrap();
+        assert_eq!((old.form(), old.chunk_count(), old.datasets().len()), (ImatrixForm::Legacy, 7, 1));
+        for ((name, new), (same, old)) in new.entries().zip(old.entries()) {
+            assert_eq!(name, same);
+            let close = |(a, b): (&f32, &f32)| (a - b).abs() <= a.abs() * 1e-6;
+            assert!(new.weights().iter().zip(&old.weights()).all(close), "{name}");
+        }
+    }
+    let mixtral = models().into_iter().find(|model| model.name == "mixtral").unwrap();
+    let legacy = Imatrix::parse(&mixtral.legacy_imatrix()).unwrap();
+    let again = Imatrix::parse(&legacy.to_bytes(ImatrixForm::Legacy).unwrap()).unwrap();
+    assert_eq!(again.entries().len(), legacy.entries().len());
 }

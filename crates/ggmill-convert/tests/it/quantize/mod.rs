@@ -1,5 +1,6 @@
 //! Quantization: the types chosen, the bytes written, and what is refused.
 
+mod fit;
 mod imatrix;
 mod mixtures;
 mod whole_files;

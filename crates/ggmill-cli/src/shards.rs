@@ -1,0 +1,107 @@
+//! What commands that make a set of shards do with their plans: print them, or write every shard and name them when the last is complete.
+
+use std::io::{self, Write};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use ggmill_convert::{GgufCheckpoint, Plan, Recipe};
+use ggmill_core::shard_file_name;
+
+use crate::console::Console;
+use crate::making::{plan_as_json, refuse_inputs, shown, start, tell};
+use crate::outcome::{Failure, Status};
+use crate::progress::Bar;
+
+/// What is to become of the recipes of a set.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MakingShards<'a> {
+    /// What the names of the shards begin with, folder included.
+    pub(crate) prefix: &'a Path,
+    /// The files that are read, none of which is written over.
+    pub(crate) inputs: &'a [PathBuf],
+    /// Whether files that are there are replaced.
+    pub(crate) force: bool,
+    /// Whether the plans are printed and nothing is written.
+    pub(crate) dry_run: bool,
+    /// Whether the plans are printed as JSON instead of a table.
+    pub(crate) json: bool,
+}
+
+impl MakingShards<'_> {
+    /// Makes the shards, and says where they are, with their plans.
+    pub(crate) fn run(self, recipes: Vec<Recipe>, checkpoint: &GgufCheckpoint, console: Console) -> Result<(Status, Vec<(PathBuf, Plan)>), Failure> {
+        let plans: Vec<Plan> = recipes.into_iter().map(|recipe| recipe.plan(checkpoint)).collect::<Result<_, _>>().map_err(Failure::new)?;
+        let outputs = names(self.prefix, plans.len())?;
+        for output in &outputs {
+            refuse_inputs(output, self.inputs)?;
+        }
+        if !self.dry_run {
+            self.write(&plans, &outputs, checkpoint, console)?;
+        }
+        let mut out = console.text();
+        if self.json {
+            print_json(&mut out, &plans, &outputs, !self.dry_run)?;
+        } else {
+            print_table(&mut out, &plans, &outputs)?;
+        }
+        out.flush()?;
+        for plan in &plans {
+            tell(plan, console);
+        }
+        if self.dry_run {
+            console.note("nothing was written");
+        }
+        Ok((Status::Fine, outputs.into_iter().zip(plans).collect()))
+    }
+
+    /// Writes all shards, and names them when the last is complete.
+    fn write(&self, plans: &[Plan], outputs: &[PathBuf], checkpoint: &GgufCheckpoint, console: Console) -> Result<(), Failure> {
+        let mut sinks = Vec::with_capacity(plans.len());
+        for (plan, output) in plans.iter().zip(outputs) {
+            sinks.push(start(output, self.inputs, self.force, plan.layout().total_len())?);
+        }
+        let total = plans.iter().flat_map(|plan| plan.layout().tensors()).map(ggmill_core::PlannedTensor::size).sum();
+        let mut bar = Bar::new(console);
+        let mut done = 0;
+        for (sink, plan) in sinks.iter_mut().zip(plans) {
+            let mut within = 0;
+            ggmill_convert::run(plan, checkpoint, sink, &mut |progress| {
+                within = progress.written;
+                bar.update(done + within, total, progress.tensor);
+                ControlFlow::Continue(())
+            })
+            .map_err(Failure::new)?;
+            done += within;
+        }
+        ggmill_io::commit_all(sinks).map_err(Failure::new)
+    }
+}
+
+/// The paths of so many shards.
+fn names(prefix: &Path, count: usize) -> Result<Vec<PathBuf>, Failure> {
+    let bad = || Failure::new(format_args!("{}: expected what the names of the shards begin with", shown(prefix)));
+    // `folder/` has a last part too, and it is not the beginning of a name.
+    let ends_in_name = !prefix.as_os_str().as_encoded_bytes().last().is_some_and(|&last| std::path::is_separator(last.into()));
+    let name = prefix.file_name().and_then(|name| name.to_str()).filter(|_| ends_in_name).ok_or_else(bad)?;
+    let count = u32::try_from(count).map_err(|_| bad())?;
+    Ok((1..=count).map(|number| prefix.with_file_name(shard_file_name(name, number, count))).collect())
+}
+
+fn print_table(out: &mut dyn Write, plans: &[Plan], outputs: &[PathBuf]) -> io::Result<()> {
+    for (plan, output) in plans.iter().zip(outputs) {
+        let layout = plan.layout();
+        let tensors = match layout.tensors().len() {
+            1 => "1 tensor".to_owned(),
+            several => format!("{several} tensors"),
+        };
+        writeln!(out, "{}  {tensors}  {} bytes", shown(output), layout.total_len())?;
+    }
+    Ok(())
+}
+
+/// The plans as JSON (`docs/formats/plan.md`).
+fn print_json(out: &mut dyn Write, plans: &[Plan], outputs: &[PathBuf], written: bool) -> io::Result<()> {
+    let plans: Vec<_> = plans.iter().zip(outputs).map(|(plan, output)| plan_as_json(plan, output, written)).collect();
+    serde_json::to_writer_pretty(&mut *out, &serde_json::json!({ "schema": "ggmill.plans/1", "plans": plans }))?;
+    writeln!(out)
+}

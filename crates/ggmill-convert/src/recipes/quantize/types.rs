@@ -1,0 +1,112 @@
+//! A type for every tensor by its name: what a plan printed as JSON says, read again.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ggmill_core::{FileType, GgmlType};
+use serde_json::Value;
+
+use crate::checkpoint::SourceTensor;
+use crate::error::{Error, ErrorKind, Result};
+use crate::loss::is_integer;
+
+/// Which type each tensor of a file gets: a choice that can be kept and made again.
+///
+/// ```
+/// use ggmill_convert::TypePlan;
+/// use ggmill_core::GgmlType;
+/// let plan = TypePlan::parse(br#"{"schema": "ggmill.plan/1", "tensors": [{"name": "output.weight", "type": "Q6_K"}]}"#)?;
+/// assert_eq!(plan.get(b"output.weight"), Some(GgmlType::Q6_K));
+/// # Ok::<(), ggmill_convert::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TypePlan(BTreeMap<Vec<u8>, GgmlType>);
+
+impl TypePlan {
+    /// Reads what `ggmill quantize --json` prints: `ggmill.plan/1`, or `ggmill.plans/1` for a set of shards. Only names and types are looked at.
+    ///
+    /// Fails when it is no such thing, when a type is none, and when a tensor stands there twice.
+    pub fn parse(json: &[u8]) -> Result<Self> {
+        let wrong = |message: String| Error::new(ErrorKind::Types, message);
+        let document: Value = serde_json::from_slice(json).map_err(|error| wrong(format!("is no JSON: {error}")))?;
+        let single = std::slice::from_ref(&document);
+        let plans = match document.get("schema").and_then(Value::as_str) {
+            Some("ggmill.plan/1") => single,
+            Some("ggmill.plans/1") => document.get("plans").and_then(Value::as_array).map_or(&[][..], Vec::as_slice),
+            _ => return Err(wrong("is no plan, expected what `ggmill quantize --json` prints".to_owned())),
+        };
+        let mut types = BTreeMap::new();
+        for tensor in plans.iter().filter_map(|plan| plan.get("tensors")?.as_array()).flatten() {
+            let text = |key: &str| tensor.get(key).and_then(Value::as_str);
+            let (Some(name), Some(ggml_type)) = (text("name"), text("type")) else {
+                return Err(wrong("has a tensor without a name or a type".to_owned()));
+            };
+            let about = |message: &str| wrong(message.to_owned()).tensor(name);
+            let ggml_type = GgmlType::from_name(ggml_type).ok_or_else(|| about(&format!("{ggml_type:?} is no type")))?;
+            if types.insert(name.as_bytes().to_vec(), ggml_type).is_some() {
+                return Err(about("stands in the plan twice"));
+            }
+        }
+        if types.is_empty() { Err(wrong("names no tensors".to_owned())) } else { Ok(Self(types)) }
+    }
+
+    /// The type for a tensor, by the name it has in the output.
+    pub fn get(&self, name: &[u8]) -> Option<GgmlType> {
+        self.0.get(name).copied()
+    }
+
+    /// Whether it is for a model with these tensors: it names no others and, where it is to be `complete`, all of them.
+    pub(super) fn check<'a>(&self, names: impl Iterator<Item = &'a [u8]>, complete: bool) -> Result<()> {
+        let names: BTreeSet<&[u8]> = names.collect();
+        let wrong = |name: &[u8], message: &str| Err(Error::new(ErrorKind::Types, message).tensor(name));
+        if let Some(name) = self.0.keys().find(|name| !names.contains(name.as_slice())) {
+            return wrong(name, "is in the plan, and not in the model");
+        }
+        match names.iter().find(|name| complete && !self.0.contains_key(**name)) {
+            Some(name) => wrong(name, "is in the model, and not in the plan"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl FromIterator<(Vec<u8>, GgmlType)> for TypePlan {
+    fn from_iter<T: IntoIterator<Item = (Vec<u8>, GgmlType)>>(types: T) -> Self {
+        Self(types.into_iter().collect())
+    }
+}
+
+/// Refuses a type that a tensor cannot have.
+pub(super) fn check_type(planned: GgmlType, source: &SourceTensor) -> Result<()> {
+    if planned == source.ggml_type {
+        return Ok(());
+    }
+    let wrong = |message: String| Err(Error::new(ErrorKind::Types, message));
+    if is_integer(planned) || is_integer(source.ggml_type) || ggmill_quant::codec(planned).is_err() || ggmill_quant::codec(source.ggml_type).is_err() {
+        return wrong(format!("is {}, and cannot become {planned}", source.ggml_type));
+    }
+    let row_len = source.shape.row_len();
+    match planned.layout() {
+        Some(layout) if row_len.is_multiple_of(u64::from(layout.elements)) => Ok(()),
+        _ => wrong(format!("has rows of {row_len}, which are no whole blocks of {planned}")),
+    }
+}
+
+/// The type of a file most of whose weights have the type they have.
+pub(super) fn mostly(tensors: impl Iterator<Item = (GgmlType, u64)>) -> FileType {
+    let mut elements: BTreeMap<GgmlType, u64> = BTreeMap::new();
+    for (ggml_type, more) in tensors {
+        let sum = elements.entry(ggml_type).or_default();
+        *sum = sum.saturating_add(more);
+    }
+    let most = elements.into_iter().max_by_key(|&(_, elements)| elements);
+    most.map_or(FileType::F32, |(ggml_type, _)| file_type_of(ggml_type))
+}
+
+/// The type of a file whose tensors mostly are of this one.
+pub(super) fn file_type_of(ggml_type: GgmlType) -> FileType {
+    match ggml_type {
+        GgmlType::Q3_K => FileType::Q3_K_M,
+        GgmlType::Q4_K => FileType::Q4_K_M,
+        GgmlType::Q5_K => FileType::Q5_K_M,
+        other => other.name().and_then(FileType::from_name).unwrap_or(FileType::F32),
+    }
+}
