@@ -197,7 +197,7 @@ mod tests {
         let mut random = random();
         for _ in 0..300 {
             let count = 1 + (random() % 5) as usize;
-            let tensors: Vec<Vec<Way>> = (0..count).map(|_| (0..1 + random() % 5).map(|_| way(random() % 60, (random() % 1000) as f64)).collect()).collect();
+            let tensors: Vec<Vec<Way>> = (0..count).map(|_| (0..=random() % 5).map(|_| way(random() % 60, (random() % 1000) as f64)).collect()).collect();
             let all = tensors.iter().fold(vec![Vec::new()], |choices: Vec<Vec<usize>>, ways| {
                 choices.iter().flat_map(|choice| (0..ways.len()).map(|way| [&choice[..], &[way]].concat())).collect()
             });
