@@ -30,7 +30,8 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         },
     };
     let mut out = console.bytes();
-    clap_mangen::Man::new(command).render(&mut out)?;
+    let version = concat!("ggmill ", env!("CARGO_PKG_VERSION"));
+    clap_mangen::Man::new(command).source(version).manual("ggmill manual").render(&mut out)?;
     out.flush()?;
     Ok(Status::Fine)
 }
