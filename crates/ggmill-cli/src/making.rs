@@ -39,6 +39,9 @@ impl Making<'_> {
                 print_table(&mut out, plan, output)?;
             }
             out.flush()?;
+            if !force && output.exists() {
+                console.note(format_args!("{}: exists already, so a run would be refused without --force", shown(output)));
+            }
             return Ok(tell(plan, console));
         }
         let sink = start(output, inputs, force, plan.layout().total_len())?;

@@ -56,6 +56,8 @@ fn an_existing_file_is_kept_unless_forced() {
     let folder = Folder::new().with("out.gguf", "precious");
     let refused = convert(&folder, &["-o", "out.gguf", "--type", "f32"]);
     assert_eq!((refused.code, refused.stderr.as_str()), (2, "error: out.gguf: exists already\nhint: --force replaces it\n"));
+    let dry = convert(&folder, &["-o", "out.gguf", "--type", "f32", "--dry-run"]);
+    assert!(dry.code == 0 && dry.stderr.contains("a run would be refused without --force"), "{}", dry.stderr);
     assert_eq!(fs::read(folder.path().join("out.gguf")).unwrap(), b"precious");
     assert_eq!(convert(&folder, &["-o", "out.gguf", "--type", "f32", "--force"]).code, 0);
     assert_eq!(files(&folder), ["out.gguf"]);
