@@ -1,7 +1,5 @@
 //! A description, understood and checked.
 
-use std::sync::LazyLock;
-
 use ggmill_core::ValueType;
 use ggmill_core::keys::GENERAL_FILE_TYPE;
 use serde_json::Value as Json;
@@ -9,15 +7,13 @@ use serde_json::Value as Json;
 use crate::config::Config;
 use crate::error::{Error, ErrorKind, Result, SubjectKind, quoted};
 use crate::expression::{Expression, is_name};
+use crate::file::whole_key;
 use crate::key::KeyType;
-use crate::parameter::{Parameter, ParameterType};
+use crate::parameter::{FilePlace, Parameter, ParameterType};
 use crate::pattern::Glob;
 use crate::resolve::Resolved;
-use crate::schema::{Ordered, RawArchitecture, RawCheckpoint, RawExpression, RawKey, RawParameter, RawRemark, SCHEMA};
+use crate::schema::{Ordered, RawArchitecture, RawCheckpoint, RawExpression, RawKey, RawParameter, RawRemark, RawRequired, SCHEMA};
 use crate::tensor::TensorGroup;
-
-/// The descriptions compiled in. A new architecture is a file and a line here.
-static BUILTIN: [&str; 1] = [include_str!("../data/llama.toml")];
 
 /// The description of an architecture: which checkpoints it is for, its hyper-parameters, its metadata keys and its tensors.
 ///
@@ -41,6 +37,7 @@ static BUILTIN: [&str; 1] = [include_str!("../data/llama.toml")];
 pub struct Architecture {
     pub(crate) name: Box<str>,
     pub(crate) title: Box<str>,
+    pub(crate) loader: Option<Box<str>>,
     pub(crate) checkpoints: Vec<CheckpointKind>,
     pub(crate) parameters: Vec<Parameter>,
     pub(crate) keys: Vec<KeyTemplate>,
@@ -65,6 +62,7 @@ pub(crate) struct KeyTemplate {
     pub(crate) key_type: KeyType,
     pub(crate) value: Option<Expression>,
     pub(crate) optional: bool,
+    pub(crate) required: Option<RawRequired>,
     pub(crate) when: Expression,
 }
 
@@ -79,17 +77,6 @@ impl Architecture {
     /// The longest description, in bytes.
     pub const LONGEST: usize = 1 << 20;
 
-    /// The descriptions that come with this library.
-    pub fn builtins() -> &'static [Self] {
-        static PARSED: LazyLock<Vec<Architecture>> = LazyLock::new(|| BUILTIN.iter().filter_map(|text| Architecture::parse(text).ok()).collect());
-        &PARSED
-    }
-
-    /// The built-in description of the architecture with this name.
-    pub fn builtin(name: &str) -> Option<&'static Self> {
-        Self::builtins().iter().find(|architecture| architecture.name() == name)
-    }
-
     /// Reads a description. Everything that does not depend on a checkpoint is checked: the schema, the expressions and the names in them, roles, types.
     ///
     /// ```
@@ -101,29 +88,39 @@ impl Architecture {
         if toml.len() > Self::LONGEST {
             return Err(Error::new(ErrorKind::Limit, format!("a description of {} bytes, the limit is {}", toml.len(), Self::LONGEST)));
         }
-        let raw: RawArchitecture = toml::from_str(toml).map_err(|error| syntax(toml, &error))?;
+        let mut raw: RawArchitecture = toml::from_str(toml).map_err(|error| syntax(toml, &error))?;
         let name = raw.name.clone();
-        Self::understand(&raw).map_err(|error| error.within(&name))
+        Self::understand(&mut raw).map_err(|error| error.within(&name))
     }
 
-    fn understand(raw: &RawArchitecture) -> Result<Self> {
+    fn understand(raw: &mut RawArchitecture) -> Result<Self> {
         if raw.schema != SCHEMA {
             return Err(Error::description(format!("schema {}, expected {SCHEMA:?}", quoted(&raw.schema))));
         }
         if raw.name.is_empty() || !raw.name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'_') {
             return Err(Error::description("expected a name of lower-case letters, digits, - and _"));
         }
-        let parameters = parameters(&raw.parameters)?;
+        raw.include_parts()?;
+        let mut parameters = parameters(&raw.name, &raw.parameters)?;
         let known = |name: &str| parameters.iter().any(|parameter| &*parameter.name == name);
+        let keys: Vec<_> = raw.keys.0.iter().map(|(name, key)| KeyTemplate::understand(&raw.name, name, key, &known)).collect::<Result<_>>()?;
+        let groups: Vec<_> = raw.tensors.iter().map(|group| TensorGroup::understand(group, &known)).collect::<Result<_>>()?;
+        if let Some(tensor) = groups.iter().find_map(TensorGroup::without_origin).filter(|_| !raw.checkpoint.is_empty()) {
+            return Err(Error::description("expected from or compute").about(SubjectKind::Tensor, tensor));
+        }
+        let refuse = raw.refuse.iter().map(|remark| Remark::understand(remark, &known)).collect::<Result<_>>()?;
+        let warn = raw.warn.iter().map(|remark| Remark::understand(remark, &known)).collect::<Result<_>>()?;
+        read_back(&mut parameters, &keys);
         Ok(Self {
             name: raw.name.as_str().into(),
             title: raw.title.as_str().into(),
+            loader: raw.loader.as_deref().map(Into::into),
             checkpoints: raw.checkpoint.iter().map(|checkpoint| CheckpointKind::understand(checkpoint, &parameters)).collect::<Result<_>>()?,
-            keys: raw.keys.0.iter().map(|(name, key)| KeyTemplate::understand(&raw.name, name, key, &known)).collect::<Result<_>>()?,
-            groups: raw.tensors.iter().map(|group| TensorGroup::understand(group, &known)).collect::<Result<_>>()?,
+            keys,
+            groups,
             ignore: raw.ignore.iter().map(|pattern| Glob::new(pattern)).collect(),
-            refuse: raw.refuse.iter().map(|remark| Remark::understand(remark, &known)).collect::<Result<_>>()?,
-            warn: raw.warn.iter().map(|remark| Remark::understand(remark, &known)).collect::<Result<_>>()?,
+            refuse,
+            warn,
             parameters,
         })
     }
@@ -136,6 +133,11 @@ impl Architecture {
     /// The name for people.
     pub fn title(&self) -> &str {
         &self.title
+    }
+
+    /// The program whose loader holds files to the description; `None` when nobody's does.
+    pub fn loader(&self) -> Option<&str> {
+        self.loader.as_deref()
     }
 
     /// The types a metadata key of this architecture is written with: alone, as the elements of a list, or either. `None` for a key the description lacks.
@@ -204,7 +206,7 @@ pub(crate) fn condition(raw: Option<&RawExpression>, known: &dyn Fn(&str) -> boo
 }
 
 /// The hyper-parameters in order; a default may use those before it.
-fn parameters(raw: &Ordered<RawParameter>) -> Result<Vec<Parameter>> {
+fn parameters(architecture: &str, raw: &Ordered<RawParameter>) -> Result<Vec<Parameter>> {
     let mut parameters: Vec<Parameter> = Vec::with_capacity(raw.0.len());
     for (name, raw) in &raw.0 {
         let understood = || {
@@ -213,13 +215,23 @@ fn parameters(raw: &Ordered<RawParameter>) -> Result<Vec<Parameter>> {
             }
             let known = |name: &str| parameters.iter().any(|parameter| &*parameter.name == name);
             let default = raw.default.as_ref().map(|default| expression(default, &known)).transpose().map_err(|error| error.at("default"))?;
+            let in_file = raw.in_file.as_ref().map(|in_file| expression(in_file, &known)).transpose().map_err(|error| error.at("in_file"))?;
+            let keys = raw.keys.iter().map(|place| FilePlace::parse(architecture, place)).collect();
             let from = raw.from.iter().map(|path| path.as_str().into()).collect();
-            Ok(Parameter { name: name.as_str().into(), kind: ParameterType::parse(&raw.r#type)?, from, default, optional: raw.optional })
+            Ok(Parameter { name: name.as_str().into(), kind: ParameterType::parse(&raw.r#type)?, from, keys, default, in_file, optional: raw.optional })
         };
         let parameter = understood().map_err(|error| error.about(SubjectKind::Parameter, name))?;
         parameters.push(parameter);
     }
     Ok(parameters)
+}
+
+/// A hyper-parameter that names no keys is read from those whose value it is.
+fn read_back(parameters: &mut [Parameter], keys: &[KeyTemplate]) {
+    for parameter in parameters.iter_mut().filter(|parameter| parameter.keys.is_empty()) {
+        let written = |key: &&KeyTemplate| key.value.as_ref().and_then(Expression::as_name) == Some(&parameter.name);
+        parameter.keys = keys.iter().filter(written).map(|key| FilePlace::Value(key.name.clone())).collect();
+    }
 }
 
 impl CheckpointKind {
@@ -244,13 +256,18 @@ impl KeyTemplate {
     fn understand(architecture: &str, name: &str, raw: &RawKey, known: &dyn Fn(&str) -> bool) -> Result<Self> {
         let understood = || {
             let value = raw.value.as_ref().map(|value| expression(value, known)).transpose().map_err(|error| error.at("value"))?;
-            if value.is_none() && name != GENERAL_FILE_TYPE {
-                return Err(Error::description(format!("no value: only {GENERAL_FILE_TYPE} is left to the writer")));
+            if value.is_none() && !raw.optional && name != GENERAL_FILE_TYPE {
+                return Err(Error::description(format!("no value: only {GENERAL_FILE_TYPE} is left to the writer, and optional ones to other writers")));
             }
             let key_type = KeyType::parse(&raw.r#type)?;
-            // Keys of the format itself are written whole, the architecture's own without its name.
-            let name = if name == GENERAL_FILE_TYPE { name.into() } else { format!("{architecture}.{name}").into() };
-            Ok(Self { name, key_type, value, optional: raw.optional, when: condition(raw.when.as_ref(), known)? })
+            Ok(Self {
+                name: whole_key(architecture, name),
+                key_type,
+                value,
+                optional: raw.optional,
+                required: raw.required,
+                when: condition(raw.when.as_ref(), known)?,
+            })
         };
         understood().map_err(|error| error.about(SubjectKind::Key, name))
     }
@@ -261,20 +278,5 @@ impl Remark {
         let when = Expression::parse(&raw.when)?;
         when.check_names(known)?;
         Ok(Self { when, because: raw.because.as_str().into() })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_built_in_description_parses() {
-        for text in BUILTIN {
-            if let Err(error) = Architecture::parse(text) {
-                panic!("{error}");
-            }
-        }
-        assert_eq!(Architecture::builtins().len(), BUILTIN.len());
     }
 }

@@ -35,12 +35,12 @@ impl Catalogue {
 
     /// Every description, the one added last first.
     pub fn architectures(&self) -> impl Iterator<Item = &Architecture> {
-        self.added.iter().rev().chain(Architecture::builtins())
+        self.added.iter().rev().chain(Architecture::builtins().map(|builtin| -> &Architecture { builtin }))
     }
 
     /// The description of the architecture with this name.
     pub fn by_name(&self, name: &str) -> Option<&Architecture> {
-        self.architectures().find(|architecture| architecture.name() == name)
+        self.added.iter().rev().find(|architecture| architecture.name() == name).or_else(|| Architecture::builtin(name))
     }
 
     /// The description for a checkpoint, from its `config.json`: by the first class in `architectures`, or by `model_type` when no class is named.

@@ -52,8 +52,9 @@ impl ParameterSource for Config<'_> {
         }
     }
 
-    fn places(&self, parameter: &Parameter) -> String {
-        if parameter.from.is_empty() { "nothing: it has no place in config.json".into() } else { format!("{} in config.json", parameter.from.join(", ")) }
+    fn places(&self, parameter: &Parameter) -> Option<String> {
+        let nowhere = parameter.from.is_empty();
+        Some(if nowhere { "nothing: it has no place in config.json".into() } else { format!("{} in config.json", parameter.from.join(", ")) })
     }
 }
 

@@ -11,8 +11,21 @@ pub(crate) struct Parameter {
     pub(crate) kind: ParameterType,
     /// Where a configuration may have it, best first.
     pub(crate) from: Vec<Box<str>>,
+    /// Where a file's metadata may have it, best first.
+    pub(crate) keys: Vec<FilePlace>,
     pub(crate) default: Option<Expression>,
+    /// Instead of the default, when the source is a file.
+    pub(crate) in_file: Option<Expression>,
     pub(crate) optional: bool,
+}
+
+/// A place of a hyper-parameter in a file's metadata: a whole key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum FilePlace {
+    /// Its value.
+    Value(Box<str>),
+    /// How many elements it has.
+    Count(Box<str>),
 }
 
 /// What a hyper-parameter may be: one value, a list of them, or either.
@@ -36,8 +49,13 @@ pub(crate) trait ParameterSource {
     /// The value with the place it was found at, or nothing.
     fn lookup(&self, parameter: &Parameter) -> Result<Option<(ParameterValue, String)>>;
 
-    /// The places that were looked at, for the message that there is nothing.
-    fn places(&self, parameter: &Parameter) -> String;
+    /// The places that were looked at, for the message that there is nothing; `None` when such a source has no place for it, so that nothing is missing.
+    fn places(&self, parameter: &Parameter) -> Option<String>;
+
+    /// What stands in where the source has nothing.
+    fn default<'p>(&self, parameter: &'p Parameter) -> Option<&'p Expression> {
+        parameter.default.as_ref()
+    }
 }
 
 impl Parameter {
@@ -49,13 +67,16 @@ impl Parameter {
                 Error::configuration(message)
             });
         }
-        if let Some(default) = kind_default.or(self.default.as_ref()) {
+        if let Some(default) = kind_default.or(source.default(self)) {
             let value = default.evaluate(scope)?;
             if value.is_some() {
                 return self.kind.accept(&value).ok_or_else(|| default.wrong(&value, self.kind.name()));
             }
         }
-        if self.optional { Ok(ParameterValue::None) } else { Err(Error::configuration(format!("missing, looked for {}", source.places(self)))) }
+        match source.places(self) {
+            Some(places) if !self.optional => Err(Error::configuration(format!("missing, looked for {places}"))),
+            _ => Ok(ParameterValue::None),
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Result, SubjectKind};
 use crate::expression::Scope;
 use crate::key::{Key, KeyValue};
 use crate::parameter::ParameterSource;
-use crate::tensor::{Budget, TensorSpec};
+use crate::tensor::{Budget, Origin, TensorSpec};
 use crate::value::ParameterValue;
 
 /// An architecture with the numbers of one model: hyper-parameters, metadata keys and tensors.
@@ -32,6 +32,19 @@ impl<'a> Resolved<'a> {
     pub const MOST_BYTES: u64 = 1 << 26;
 
     pub(crate) fn new(architecture: &'a Architecture, source: &dyn ParameterSource, kind: Option<&CheckpointKind>) -> Result<Self> {
+        let mut model = Self::of(architecture, source, kind, &architecture.keys)?;
+        // What only finished files have, no checkpoint gives.
+        model.tensors.retain(|tensor| !matches!(&tensor.origin, Origin::Checkpoint(alternatives) if alternatives.is_empty()));
+        model.by_name = sorted_by_name(&model.tensors)?;
+        Ok(model)
+    }
+
+    /// The same of a finished file, which has its keys already.
+    pub(crate) fn of_file(architecture: &'a Architecture, source: &dyn ParameterSource) -> Result<Self> {
+        Self::of(architecture, source, None, &[])
+    }
+
+    fn of(architecture: &'a Architecture, source: &dyn ParameterSource, kind: Option<&CheckpointKind>, templates: &[KeyTemplate]) -> Result<Self> {
         let fuel = Cell::new(Scope::FUEL);
         let defaults = kind.map_or(&[][..], |kind| &kind.defaults);
         let mut parameters: Vec<(Box<str>, ParameterValue)> = Vec::with_capacity(architecture.parameters.len());
@@ -46,8 +59,8 @@ impl<'a> Resolved<'a> {
             return Err(Error::new(ErrorKind::Unsupported, *because));
         }
         let warnings = holding(&architecture.warn, &scope)?;
-        let mut keys = Vec::with_capacity(architecture.keys.len());
-        for template in &architecture.keys {
+        let mut keys = Vec::with_capacity(templates.len());
+        for template in templates {
             keys.extend(template.resolve(&scope).map_err(|error| error.about(SubjectKind::Key, &template.name))?);
         }
         let mut budget = Budget { tensors: Self::MOST_TENSORS, bytes: Self::MOST_BYTES };
@@ -74,7 +87,7 @@ impl<'a> Resolved<'a> {
         self.parameters.iter().map(|(name, value)| (&**name, value))
     }
 
-    /// The metadata keys in the order they are written, with the place of `general.file_type` among them.
+    /// The metadata keys in the order they are written, with the place of `general.file_type` among them. None where the model is a finished file's.
     pub fn keys(&self) -> &[Key] {
         &self.keys
     }
@@ -146,7 +159,7 @@ impl KeyTemplate {
             return Ok(None);
         }
         let name = self.name.to_string();
-        let Some(expression) = &self.value else { return Ok(Some(Key { name, value: KeyValue::FileType })) };
+        let Some(expression) = &self.value else { return Ok((!self.optional).then_some(Key { name, value: KeyValue::FileType })) };
         let value = expression.evaluate(scope)?;
         if self.optional && !value.is_some() {
             return Ok(None);

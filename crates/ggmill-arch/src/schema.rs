@@ -16,6 +16,10 @@ pub(crate) struct RawArchitecture {
     pub(crate) name: String,
     pub(crate) title: String,
     #[serde(default)]
+    pub(crate) loader: Option<String>,
+    #[serde(default)]
+    pub(crate) include: Vec<String>,
+    #[serde(default)]
     pub(crate) ignore: Vec<String>,
     #[serde(default)]
     pub(crate) checkpoint: Vec<RawCheckpoint>,
@@ -29,6 +33,21 @@ pub(crate) struct RawArchitecture {
     pub(crate) refuse: Vec<RawRemark>,
     #[serde(default)]
     pub(crate) warn: Vec<RawRemark>,
+}
+
+/// What several architectures share: their descriptions include it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawPart {
+    pub(crate) schema: String,
+    #[serde(default)]
+    pub(crate) parameters: Ordered<RawParameter>,
+    #[serde(default)]
+    pub(crate) keys: Ordered<RawKey>,
+    #[serde(default)]
+    pub(crate) tensors: Vec<RawGroup>,
+    #[serde(default)]
+    pub(crate) refuse: Vec<RawRemark>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -48,7 +67,11 @@ pub(crate) struct RawParameter {
     #[serde(default)]
     pub(crate) from: Vec<String>,
     #[serde(default)]
+    pub(crate) keys: Vec<String>,
+    #[serde(default)]
     pub(crate) default: Option<RawExpression>,
+    #[serde(default)]
+    pub(crate) in_file: Option<RawExpression>,
     #[serde(default)]
     pub(crate) optional: bool,
 }
@@ -61,6 +84,8 @@ pub(crate) struct RawKey {
     pub(crate) value: Option<RawExpression>,
     #[serde(default)]
     pub(crate) optional: bool,
+    #[serde(default)]
+    pub(crate) required: Option<RawRequired>,
     #[serde(default)]
     pub(crate) when: Option<RawExpression>,
 }
@@ -93,9 +118,19 @@ pub(crate) struct RawTensor {
     #[serde(default)]
     pub(crate) tied: Option<String>,
     #[serde(default)]
+    pub(crate) unless: Option<String>,
+    #[serde(default)]
     pub(crate) keep_f32: Option<bool>,
     #[serde(default)]
     pub(crate) together: Option<String>,
+}
+
+/// Who demands a key of a file.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum RawRequired {
+    Loader,
+    Specification,
 }
 
 #[derive(Debug, Deserialize)]

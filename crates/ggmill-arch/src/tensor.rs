@@ -30,6 +30,8 @@ pub struct TensorSpec {
     pub keep_f32: bool,
     /// The tensor that stands in for it when it is absent.
     pub tied: Option<String>,
+    /// The tensor beside which it cannot stand: a file has one or the other.
+    pub unless: Option<String>,
     /// Tensors of the same group are written one after the other, in the order of the description, at the place where the last of all their sources stands in
     /// the checkpoint.
     pub together: Option<String>,
@@ -39,7 +41,7 @@ pub struct TensorSpec {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Origin {
-    /// From the checkpoint: the first of these alternatives that is there.
+    /// From the checkpoint: the first of these alternatives that is there. Without any, only a finished file can have the tensor.
     Checkpoint(Vec<Source>),
     /// From hyper-parameters alone.
     Computed(Computation),
@@ -109,6 +111,7 @@ struct TensorTemplate {
     required: Expression,
     when: Expression,
     tied: Option<Template>,
+    unless: Option<Template>,
     keep_f32: Option<bool>,
     together: Option<Template>,
 }
@@ -175,6 +178,11 @@ impl TensorGroup {
         Ok(Self { repeat, when, tensors })
     }
 
+    /// The first tensor that a checkpoint has to give, with no word about where.
+    pub(crate) fn without_origin(&self) -> Option<&str> {
+        self.tensors.iter().find(|tensor| tensor.lacks_origin()).map(|tensor| tensor.name.text())
+    }
+
     pub(crate) fn resolve(&self, scope: &Scope<'_>, budget: &mut Budget, tensors: &mut Vec<TensorSpec>) -> Result<()> {
         let Some(repeat) = &self.repeat else { return self.resolve_once(scope, budget, tensors) };
         for value in repeat.range(scope, Resolved::MOST_TENSORS)? {
@@ -197,6 +205,11 @@ impl TensorGroup {
 }
 
 impl TensorTemplate {
+    /// Whether some tensor of a checkpoint must become it, and none is named.
+    fn lacks_origin(&self) -> bool {
+        matches!(&self.origin, OriginTemplate::Checkpoint(sources) if sources.is_empty()) && self.required != Expression::bool(false)
+    }
+
     fn understand(name: &str, raw: &RawTensor, variable: Option<&str>, known: &dyn Fn(&str) -> bool) -> Result<Self> {
         let template = |text: &str| {
             let template = Template::parse(text)?;
@@ -220,7 +233,6 @@ impl TensorTemplate {
                 OriginTemplate::Computed(computation)
             }
             None if raw.from.len() > MOST_PARTS => return Err(Error::description(format!("more than {MOST_PARTS} alternatives"))),
-            None if raw.from.is_empty() => return Err(Error::description("expected from or compute")),
             None => {
                 let sources = raw.from.iter().map(|source| SourceTemplate::understand(source, &raw.operations, variable, known));
                 OriginTemplate::Checkpoint(sources.collect::<Result<_>>().map_err(|error| error.at("from"))?)
@@ -235,6 +247,7 @@ impl TensorTemplate {
             required: required.unwrap_or_else(|| Expression::bool(true)),
             when: condition(raw.when.as_ref(), known)?,
             tied: raw.tied.as_deref().map(template).transpose()?,
+            unless: raw.unless.as_deref().map(template).transpose()?,
             keep_f32: raw.keep_f32,
             together: raw.together.as_deref().map(template).transpose()?,
         })
@@ -265,6 +278,7 @@ impl TensorTemplate {
             required: self.required.evaluate_bool(scope)?,
             origin,
             tied: self.tied.as_ref().map(&mut fill).transpose()?,
+            unless: self.unless.as_ref().map(&mut fill).transpose()?,
             together: self.together.as_ref().map(fill).transpose()?,
         }))
     }

@@ -2,12 +2,13 @@
 //!
 //! The scripts are in `xtask/peers`. Nothing here is needed to build or test ggmill: what the peers say is committed as fixtures.
 
+mod architectures;
 mod environment;
 mod hash;
 mod open;
 mod quant;
 mod quantize;
-mod vocabulary;
+mod source;
 mod write;
 
 use std::path::PathBuf;
@@ -39,6 +40,8 @@ pub(crate) enum Peers {
     Imatrix,
     /// Hold split, merged and repacked files against gguf and libllama, and their speed against cp
     Write(write::Args),
+    /// Import the names of architectures and of their tensors into crates/ggmill-arch/data/names.toml
+    Architectures(architectures::Args),
     /// Make the Python environment and say where its interpreter is
     Environment,
 }
@@ -56,6 +59,7 @@ impl Peers {
             Self::Quantize(args) => quantize::execute(args),
             Self::Imatrix => quantize::imatrix(),
             Self::Write(args) => write::execute(args),
+            Self::Architectures(args) => architectures::execute(args),
             Self::Environment => environment::python().map(|python| println!("{}", python.display())),
         }
     }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::process::{Done, cargo, root, run as run_command, target};
 
 use self::worker::{Answer, Worker};
-use super::{environment, gguf_files, vocabulary};
+use super::{environment, gguf_files, source};
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
@@ -82,7 +82,7 @@ pub(super) fn run(args: &Args) -> Done {
 }
 
 fn default_files() -> Done<Vec<PathBuf>> {
-    let mut files = vec![vocabulary::gemma4()?];
+    let mut files = vec![source::gemma4()?];
     let shared = root().join("../shared/data");
     for folder in ["vocab-gguf", "gguf"].map(|folder| shared.join(folder)) {
         if folder.is_dir() {

@@ -135,6 +135,7 @@ fn call(function: Function, arguments: &[Node], scope: &Scope<'_>) -> Outcome<Va
             };
             quotient.checked_add(step).map(Value::Int).ok_or_else(overflow)
         }
+        (Function::IsList, [operand]) => Ok(Value::Bool(operand.evaluate(scope)?.as_list().is_some())),
         (Function::Len, [operand]) => match operand.evaluate(scope)? {
             Value::List(elements) => i64::try_from(elements.len()).map(Value::Int).map_err(|_| overflow()),
             other => Err(format!("needs a list, found {}", other.type_name())),

@@ -69,6 +69,7 @@ enum Function {
     Lower,
     /// The integer part of a number, towards zero.
     Int,
+    IsList,
 }
 
 impl Function {
@@ -84,6 +85,7 @@ impl Function {
             "len" => Self::Len,
             "lower" => Self::Lower,
             "int" => Self::Int,
+            "is_list" => Self::IsList,
             _ => return None,
         })
     }
@@ -92,7 +94,7 @@ impl Function {
     fn arity(self) -> (usize, usize) {
         match self {
             Self::Min | Self::Max | Self::First => (1, 16),
-            Self::Has | Self::Len | Self::Lower | Self::Int => (1, 1),
+            Self::Has | Self::Len | Self::Lower | Self::Int | Self::IsList => (1, 1),
             Self::If => (3, 3),
             Self::Floor | Self::Ceil => (2, 2),
         }
@@ -112,6 +114,14 @@ impl Expression {
 
     pub(crate) fn text(&self) -> &str {
         &self.text
+    }
+
+    /// The hyper-parameter that the whole expression is, when it is one and nothing else.
+    pub(crate) fn as_name(&self) -> Option<&str> {
+        match &self.node {
+            Node::Name(name) => Some(name),
+            _ => None,
+        }
     }
 
     /// Fails for a name that `known` does not know, so that a slip in a description shows when it is loaded.

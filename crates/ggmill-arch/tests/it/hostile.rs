@@ -35,7 +35,14 @@ fn a_slip_is_found_when_the_description_is_loaded() {
         (description("", "\"k\" = { type = \"u32\", value = \"m\" }", ""), "key \"k\": value: expression \"m\": \"m\" is not"),
         (tensor("shape = [\"n\"], role = \"nom\", from = [\"a\"]"), "tensor \"t.{bid}\": there is no role \"nom\""),
         (tensor("shape = [1, 1, 1, 1, 1], role = \"norm\", from = [\"a\"]"), "tensor \"t.{bid}\": a shape of 5 dimensions, the limit is 4"),
-        (tensor("shape = [1], role = \"norm\""), "tensor \"t.{bid}\": expected from or compute"),
+        (
+            tensor("shape = [1], role = \"norm\"").replace("[[tensors]]", "[[checkpoint]]\nclasses = [\"C\"]\n[[tensors]]"),
+            "tensor \"t.{bid}\": expected from or compute",
+        ),
+        (
+            description("m = { type = \"int\", in_file = \"later\" }", "", ""),
+            "hyper-parameter \"m\": in_file: expression \"later\": \"later\" is not a hyper-parameter declared before",
+        ),
         (tensor("shape = [1], role = \"norm\", from = [\"a.{x}\"]"), "tensor \"t.{bid}\": from: name \"a.{x}\": there is no loop over x"),
         (tensor("shape = [1], role = \"norm\", from = [\"a\"], operations = [\"turn\"]"), "tensor \"t.{bid}\": from: there is no operation \"turn\""),
         (
@@ -75,6 +82,8 @@ fn what_is_no_description_says_where() {
         let error = refused(toml);
         assert!(error.to_string().starts_with(message), "{error}");
     }
+    let error = refused(&description("", "", "").replace("[parameters]", "include = [\"heads\"]\n[parameters]"));
+    assert!(error.to_string().starts_with("architecture \"small\": include \"heads\": there is no such part; there are attention, "), "{error}");
     assert_eq!(refused(&" ".repeat(Architecture::LONGEST + 1)).kind(), ErrorKind::Limit);
     for deep in ["[", "{a="] {
         refused(&format!("a = {}", deep.repeat(100_000)));

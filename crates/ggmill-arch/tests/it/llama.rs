@@ -125,17 +125,17 @@ fn what_is_missing_or_wrong_is_named() {
         (
             with(mistral(), "num_attention_heads", json!(0)),
             ErrorKind::Configuration,
-            "hyper-parameter \"head_length\": first(head_size, embedding_length / head_count) divides by zero",
+            "hyper-parameter \"head_length\": first(head_size, embedding_length / heads) divides by zero",
         ),
         (
             with(mistral(), "num_attention_heads", json!(33)),
             ErrorKind::Configuration,
-            "hyper-parameter \"head_length\": first(head_size, embedding_length / head_count) divides 4096 by 33, which does not come out even",
+            "hyper-parameter \"head_length\": first(head_size, embedding_length / heads) divides 4096 by 33, which does not come out even",
         ),
         (
             with(with(mistral(), "head_dim", json!(0)), "rope_scaling", Json::Null),
             ErrorKind::Configuration,
-            &format!("{heads}: shape: head_count * head_length is 0, expected at least 1"),
+            &format!("{heads}: shape: heads * head_length is 0, expected at least 1"),
         ),
         (
             with(mistral(), "head_dim", json!(i64::MAX)),

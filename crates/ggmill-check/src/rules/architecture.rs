@@ -1,10 +1,11 @@
 //! What an architecture demands: keys, and numbers that fit each other.
 
-use ggmill_core::{RawStr, ValueType, keys};
+use ggmill_arch::{Architecture, Catalogue, Demand, Difference, TensorNames};
+use ggmill_core::{RawStr, Subject, ValueType, keys};
 
 use crate::report::{Findings, Place, shown};
 use crate::rule::rules;
-use crate::{Input, Options};
+use crate::{Input, Options, Rule};
 
 rules! { Architecture;
     REQUIRED = "GG1501" Error Both {
@@ -20,7 +21,7 @@ rules! { Architecture;
         remedy: "Set the key from the model's config.json.",
     }
     UNKNOWN = "GG1503" Note Reference {
-        summary: "An architecture llama.cpp does not know",
+        summary: "An architecture that is not known",
         clause: "llama.cpp: \"unknown model architecture\". The specification lets communities have their own.",
         why: "Only the programs made for it load the file.",
         remedy: "Nothing, when the file is for such a program.",
@@ -67,12 +68,44 @@ rules! { Architecture;
         why: "Programs try to run it and fail.",
         remedy: "Set general.type to vocab, or fetch the whole model.",
     }
+    NUMBERS = "GG1511" Error Reference {
+        summary: "Hyper-parameters contradict each other",
+        clause: "llama.cpp stops where numbers do not fit: \"invalid n_rot\", \"wrong array length\", a division by zero.",
+        why: "No set of tensors belongs to these numbers, and llama.cpp refuses the model or stops without a word.",
+        remedy: "Set the keys from the model's config.json, or convert it again.",
+    }
+    MISSING_TENSOR = "GG1512" Error Reference {
+        summary: "A tensor is missing",
+        clause: "llama.cpp: \"tensor not found\", for each tensor that its description of the architecture demands.",
+        why: "The model is incomplete, and llama.cpp refuses it.",
+        remedy: "Convert the model again, or fetch the whole file.",
+    }
+    UNEXPECTED_TENSOR = "GG1513" Error Reference {
+        summary: "A tensor that the architecture does not have",
+        clause: "llama.cpp: \"wrong number of tensors\", when a file has more than the architecture takes.",
+        why: "llama.cpp refuses the model.",
+        remedy: "Remove the tensor, or set general.architecture and the numbers that belong to the tensors.",
+    }
+    TENSOR_SHAPE = "GG1514" Error Reference {
+        summary: "A tensor has another shape than the hyper-parameters say",
+        clause: "llama.cpp: \"tensor has wrong shape\".",
+        why: "llama.cpp refuses the model.",
+        remedy: "Set the hyper-parameters from the model's config.json, or convert it again.",
+    }
+    NOT_AS_DESCRIBED = "GG1515" Warning Practice {
+        summary: "Not as the description of the architecture says",
+        clause: "The catalogue's or the user's description of an architecture that no loader at hand holds files to.",
+        why: "A program made for the architecture may refuse the model.",
+        remedy: "Look whether the file is whole, and whether the description is right.",
+    }
+    TENSOR_NAME = "GG1516" Warning Practice {
+        summary: "A tensor name that the architecture is not known to have",
+        clause: "gguf's table of the architecture's tensors lacks the name.",
+        why: "A reader that goes by the table refuses the model or leaves the tensor out.",
+        remedy: "Name the tensor as the architecture's converter does.",
+    }
 }
 
-/// Every architecture llama.cpp has.
-static KNOWN: &str = include_str!("../../data/architectures.txt");
-/// What the specification's sections on the architectures list: a name and its keys in each line.
-static REQUIRED_KEYS: &str = include_str!("../../data/required-keys.txt");
 /// What llama.cpp reads of every language model, without a default.
 const ALWAYS: [&str; 3] = ["context_length", "embedding_length", "block_count"];
 
@@ -81,7 +114,10 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     if !matches!(input.kind(), "model" | "vocab") {
         return;
     }
-    if !KNOWN.lines().any(|known| known == name) {
+    let built_in = Catalogue::new();
+    let described = input.catalogue.unwrap_or(&built_in).by_name(name);
+    let names = if described.is_some() { None } else { TensorNames::of(name) };
+    if described.is_none() && names.is_none() {
         if let Some(pair) = input.metadata().get(keys::GENERAL_ARCHITECTURE) {
             out.add(&UNKNOWN, Place::value(&pair), || format!("architecture {}", shown(RawStr::from(name))));
         }
@@ -89,43 +125,110 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     }
     // Only the first shard of a set has the keys, and a vocabulary need not have them.
     let is_first = input.number(keys::SPLIT_NO).unwrap_or(0) == 0;
+    let is_set = input.number(keys::SPLIT_COUNT).unwrap_or(0) > 1;
     if !input.tensors().is_empty() {
-        if is_first {
-            required(input, name, out);
+        let complete = !is_first || required(input, name, described, out);
+        let blocks_fit = is_set || blocks(input, name, out);
+        match (described, names) {
+            (Some(architecture), _) if complete && blocks_fit && !is_set => tensors(input, architecture, out),
+            (None, Some(names)) => tensor_names(input, names, out),
+            _ => {}
         }
-        blocks(input, name, out);
-    } else if is_first && input.text(keys::GENERAL_TYPE) == Some("model") && input.number(keys::SPLIT_COUNT).unwrap_or(0) < 2 {
+    } else if is_first && input.text(keys::GENERAL_TYPE) == Some("model") && !is_set {
         out.add(&NO_TENSORS, Place::FILE, || "there are no tensors".into());
     }
-    types(input, name, out);
+    if let Some(architecture) = described.filter(|architecture| architecture.loader().is_some()) {
+        types(input, architecture, out);
+    }
     heads(input, name, out);
     rope(input, name, out);
 }
 
-fn required(input: &Input<'_>, name: &str, out: &mut Findings<'_>) {
-    let listed = REQUIRED_KEYS.lines().find_map(|line| line.split_once(' ').filter(|(known, _)| *known == name)).map_or("", |(_, keys)| keys);
-    let missing = |key: &str| input.metadata().get(format!("{name}.{key}")).is_none();
-    // Two architectures have other names for these.
-    let always = ALWAYS.into_iter().filter(|_| !matches!(name, "clip" | "wavtokenizer-dec"));
-    for key in always.filter(|key| missing(key)) {
-        out.add(&REQUIRED, Place::missing(&format!("{name}.{key}")), || "there is no such key".into());
+/// Whether every key is there without which there is no set of tensors.
+fn required(input: &Input<'_>, name: &str, described: Option<&Architecture>, out: &mut Findings<'_>) -> bool {
+    let mut complete = true;
+    let mut missing = |rule, key: &str| out.add(rule, Place::missing(key), || "there is no such key".into());
+    match described {
+        Some(architecture) => {
+            for key in architecture.missing_keys(input.metadata()) {
+                let by_loader = key.demand == Some(Demand::Loader);
+                complete &= !by_loader;
+                missing(if by_loader { &REQUIRED } else { &REQUIRED_BY_SPEC }, key.name);
+            }
+        }
+        None => {
+            for key in ALWAYS.map(|key| format!("{name}.{key}")).iter().filter(|key| input.metadata().get(key).is_none()) {
+                complete = false;
+                missing(&REQUIRED, key);
+            }
+        }
     }
-    for key in listed.split(' ').filter(|key| !key.is_empty() && !ALWAYS.contains(key) && missing(key)) {
-        out.add(&REQUIRED_BY_SPEC, Place::missing(&format!("{name}.{key}")), || "there is no such key".into());
-    }
+    complete
 }
 
 /// The types that the catalogue's description gives the keys. What it lacks is not judged.
-fn types(input: &Input<'_>, name: &str, out: &mut Findings<'_>) {
-    let built_in = ggmill_arch::Catalogue::new();
-    let catalogue = input.catalogue.unwrap_or(&built_in);
-    let Some(architecture) = catalogue.by_name(name) else { return };
+fn types(input: &Input<'_>, architecture: &Architecture, out: &mut Findings<'_>) {
     for pair in input.metadata().iter() {
-        let Some((Some(expected), _)) = pair.key().to_str().ok().and_then(|key| architecture.key_types(key)) else { continue };
-        // One value for each block is read where one for all is.
-        let (found, general) = (pair.value_type(), pair.key().as_bytes().starts_with(b"general."));
-        if found != expected && found != ValueType::ARRAY && !general {
+        let Some((single, element)) = pair.key().to_str().ok().and_then(|key| architecture.key_types(key)) else { continue };
+        // Keys of the format itself have a rule of their own.
+        if ["general.", "tokenizer."].iter().any(|space| pair.key().as_bytes().starts_with(space.as_bytes())) {
+            continue;
+        }
+        let found = pair.value_type();
+        if found == ValueType::ARRAY {
+            let elements = pair.value().ok().and_then(|value| Some(value.as_array()?.element_type()));
+            // Readers take integers of either sign in an array, and numbers for bools.
+            let integer = |element: ValueType| [ValueType::U32, ValueType::I32].contains(&element);
+            let fits = |expected| elements.is_some_and(|found| found == expected || (integer(found) && (integer(expected) || expected == ValueType::BOOL)));
+            if !element.is_some_and(fits) {
+                let expected = element.map_or_else(|| single.unwrap_or(ValueType::ARRAY).to_string(), |element| format!("an array of {element}"));
+                let found = elements.map_or_else(|| "an array".to_owned(), |found| format!("an array of {found}"));
+                out.add(&KEY_TYPE, Place::value(&pair), || format!("is {found}, expected {expected}"));
+            }
+        } else if single != Some(found) {
+            let expected = single.map_or_else(|| "an array".to_owned(), |single| single.to_string());
             out.add(&KEY_TYPE, Place::value(&pair), || format!("is {found}, expected {expected}"));
+        }
+    }
+}
+
+/// The tensors against those that the description says a model with these numbers has.
+fn tensors(input: &Input<'_>, architecture: &Architecture, out: &mut Findings<'_>) {
+    // What a loader does not hold files to is no error.
+    let rule = |rule: &'static Rule| if architecture.loader().is_some() { rule } else { &NOT_AS_DESCRIBED };
+    let model = match architecture.resolve_file(input.metadata()) {
+        Ok(model) => model,
+        Err(error) => {
+            out.add(rule(&NUMBERS), Place::FILE, || error.to_string());
+            return;
+        }
+    };
+    let place = |name: RawStr<'_>| input.tensors().get(name.as_bytes()).map_or(Place::FILE, |tensor| Place::info(&tensor));
+    for difference in model.compare(input.tensors()) {
+        match difference {
+            Difference::Missing(spec) => out.add(rule(&MISSING_TENSOR), absent(&spec.name), || format!("there is no such tensor, of shape {}", spec.shape)),
+            Difference::Unexpected(name) => out.add(rule(&UNEXPECTED_TENSOR), place(name), || format!("is not a tensor of {}", architecture.title())),
+            Difference::Excluded(spec) => out.add(rule(&UNEXPECTED_TENSOR), place(RawStr::from(&*spec.name)), || {
+                format!("cannot be beside {}", spec.unless.as_deref().unwrap_or("another"))
+            }),
+            Difference::Shape { expected, found } => {
+                out.add(rule(&TENSOR_SHAPE), place(RawStr::from(&*expected.name)), || format!("shape {found}, expected {}", expected.shape));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The place of a tensor that is not there.
+fn absent(name: &str) -> Place<'_> {
+    Place { offset: None, subject: Some(Subject::Tensor(RawStr::from(name))) }
+}
+
+/// The names of the tensors of an architecture that is known by name alone.
+fn tensor_names(input: &Input<'_>, names: &TensorNames, out: &mut Findings<'_>) {
+    for tensor in input.tensors() {
+        if !tensor.name().to_str().is_ok_and(|name| names.contains(name)) {
+            out.add(&TENSOR_NAME, Place::info(&tensor), || "is not among the names of this architecture's tensors".into());
         }
     }
 }
@@ -147,25 +250,25 @@ fn heads(input: &Input<'_>, name: &str, out: &mut Findings<'_>) {
     }
 }
 
-fn blocks(input: &Input<'_>, name: &str, out: &mut Findings<'_>) {
-    if input.number(keys::SPLIT_COUNT).unwrap_or(0) > 1 {
-        return;
-    }
+/// Whether there are as many blocks as the metadata say.
+fn blocks(input: &Input<'_>, name: &str, out: &mut Findings<'_>) -> bool {
     let key = format!("{name}.block_count");
-    let (Some(pair), Some(count)) = (input.metadata().get(&key), input.number(&key)) else { return };
+    let (Some(pair), Some(count)) = (input.metadata().get(&key), input.number(&key)) else { return true };
     let number = |tensor: ggmill_core::Tensor<'_>| -> Option<u64> { tensor.name().to_str().ok()?.strip_prefix("blk.")?.split_once('.')?.0.parse().ok() };
     let mut numbers: Vec<u64> = input.tensors().iter().filter_map(number).collect();
     numbers.sort_unstable();
     numbers.dedup();
     // Architectures with an encoder name its blocks otherwise.
-    let Some(&last) = numbers.last() else { return };
+    let Some(&last) = numbers.last() else { return true };
     if last >= count {
         out.add(&BLOCKS, Place::value(&pair), || format!("{count} blocks, there are tensors of block {last}"));
-    } else if let Some(gap) =
-        numbers.iter().zip(0..).find(|(number, place)| *number != place).map(|(_, place)| place).or((last + 1 < count).then_some(last + 1))
-    {
+        return false;
+    }
+    let gap = numbers.iter().zip(0..).find(|(number, place)| *number != place).map(|(_, place)| place).or((last + 1 < count).then_some(last + 1));
+    if let Some(gap) = gap {
         out.add(&BLOCKS, Place::value(&pair), || format!("{count} blocks, there is no tensor of block {gap}"));
     }
+    gap.is_none()
 }
 
 fn rope(input: &Input<'_>, name: &str, out: &mut Findings<'_>) {

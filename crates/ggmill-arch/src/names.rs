@@ -1,0 +1,123 @@
+//! Architectures that are known by name: which there are, and what their tensors are called. Facts imported from gguf.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+/// The file that `cargo xtask peers architectures` writes.
+const NAMES: &str = include_str!("../data/names.toml");
+const SCHEMA: &str = "ggmill.architecture-names/1";
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    schema: String,
+    sources: Vec<String>,
+    architectures: BTreeMap<String, TensorNames>,
+}
+
+/// What the tensors of an architecture are called, without their numbers of blocks and without `.weight` or `.bias`.
+///
+/// ```
+/// use ggmill_arch::TensorNames;
+/// let plamo = TensorNames::of("plamo").ok_or("known")?;
+/// assert!(plamo.contains("blk.31.attn_q.weight") && plamo.contains("output_norm.bias"));
+/// assert!(!plamo.contains("model.layers.31.self_attn.q_proj.weight"));
+/// # Ok::<(), &str>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TensorNames {
+    /// Of tensors that belong to the whole model. `{bid}` and the like stand for a number.
+    model: Vec<String>,
+    /// Of tensors of a block: what stands behind `blk.N.`.
+    block: Vec<String>,
+}
+
+static PARSED: LazyLock<File> = LazyLock::new(|| toml::from_str(NAMES).ok().filter(|file: &File| file.schema == SCHEMA).unwrap_or_default());
+
+impl TensorNames {
+    /// The names of the architecture called this; `None` when no program is known that has it.
+    pub fn of(architecture: &str) -> Option<&'static Self> {
+        PARSED.architectures.get(architecture)
+    }
+
+    /// Every architecture that is known by name, in alphabetical order, with the names of its tensors.
+    pub fn all() -> impl ExactSizeIterator<Item = (&'static str, &'static Self)> {
+        PARSED.architectures.iter().map(|(name, names)| (&**name, names))
+    }
+
+    /// What the names were imported from, with versions.
+    pub fn sources() -> &'static [String] {
+        &PARSED.sources
+    }
+
+    /// Whether a tensor of the architecture can have this name.
+    pub fn contains(&self, tensor: &str) -> bool {
+        let in_block = tensor.strip_prefix("blk.").and_then(|rest| rest.split_once('.')).filter(|(number, _)| is_number(number));
+        match in_block {
+            Some((_, rest)) => self.block.iter().any(|name| begins(rest, name)),
+            None => self.model.iter().any(|name| begins(tensor, name)),
+        }
+    }
+
+    /// The names as patterns, those of the whole model first.
+    pub fn patterns(&self) -> impl Iterator<Item = String> {
+        self.model.iter().cloned().chain(self.block.iter().map(|name| format!("blk.{{bid}}.{name}")))
+    }
+}
+
+/// Whether a tensor's name is the pattern, with at most one more part behind it: `weight`, `bias`, `scale`.
+fn begins(tensor: &str, pattern: &str) -> bool {
+    let mut parts = tensor.split('.');
+    let matches = pattern.split('.').all(|expected| parts.next().is_some_and(|part| part == expected || (expected.starts_with('{') && is_number(part))));
+    matches && parts.count() <= 1
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_names_parse_and_are_tensor_names() {
+        let file: File = toml::from_str(NAMES).unwrap();
+        assert_eq!(file.schema, SCHEMA);
+        assert!(!file.sources.is_empty());
+        for (architecture, names) in &file.architectures {
+            assert!(!names.model.is_empty() || !names.block.is_empty(), "{architecture}");
+            for pattern in names.patterns() {
+                // The longest name the format allows, with room for a number and a suffix.
+                assert!(pattern.len() <= 64 && pattern.is_ascii(), "{architecture}: {pattern}");
+                let name = pattern.replace("{bid}", "17").replace("{xid}", "3");
+                assert!(!name.contains('{') && names.contains(&name) && names.contains(&format!("{name}.weight")), "{architecture}: {pattern}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_name_is_no_prefix_of_another() {
+        let llama = TensorNames::of("llama").unwrap();
+        for name in ["blk.0.attn_q.weight", "blk.10.attn_k.bias", "token_embd.weight", "blk.0.ffn_down.scale"] {
+            assert!(llama.contains(name), "{name}");
+        }
+        for name in [
+            "",
+            "blk.0",
+            "blk.x.attn_q.weight",
+            "blk..attn_q.weight",
+            "blk.0.attn_q.weight.scale",
+            "blk.0.attn_qq.weight",
+            "attn_q.weight",
+            "token_embd_.weight",
+        ] {
+            assert!(!llama.contains(name), "{name}");
+        }
+        assert!(TensorNames::of("wavtokenizer-dec").unwrap().contains("convnext.3.dw.bias"));
+        assert_eq!(TensorNames::of("no such"), None);
+    }
+}
