@@ -7,6 +7,7 @@ use crate::computation::{Computation, ComputationTemplate};
 use crate::error::{Error, ErrorKind, Result, SubjectKind, quoted};
 use crate::expression::{Expression, Loop, Scope};
 use crate::operation::{Operation, OperationTemplate, resolve_shape};
+use crate::outline::TensorOutline;
 use crate::pattern::Template;
 use crate::resolve::Resolved;
 use crate::role::Role;
@@ -176,6 +177,21 @@ impl TensorGroup {
         }
         let when = condition(raw.when.as_ref(), &known)?;
         Ok(Self { repeat, when, tensors })
+    }
+
+    pub(crate) fn outline(&self) -> impl Iterator<Item = TensorOutline<'_>> {
+        let repeat = self.repeat.as_ref().map(|repeat| format!("{} in {}..{}", repeat.variable, repeat.start.text(), repeat.end.text()));
+        let always = Expression::bool(true);
+        self.tensors.iter().map(move |tensor| TensorOutline {
+            name: tensor.name.text(),
+            shape: tensor.shape.iter().map(Expression::text).collect(),
+            role: tensor.role,
+            repeat: repeat.clone(),
+            conditions: [&self.when, &tensor.when].into_iter().filter(|when| **when != always).map(Expression::text).collect(),
+            required: tensor.required.text(),
+            tied: tensor.tied.as_ref().map(Template::text),
+            unless: tensor.unless.as_ref().map(Template::text),
+        })
     }
 
     /// The first tensor that a checkpoint has to give, with no word about where.

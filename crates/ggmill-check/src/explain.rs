@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use ggmill_arch::{Architecture, Catalogue};
+use ggmill_arch::{Catalogue, TensorNames};
 use ggmill_core::{GgmlType, ValueType};
 
-use crate::{Group, Rule, rules};
+use crate::{Group, Rule, architecture_page, rules};
 
 /// The page of a rule (by code), a tensor type, a metadata type, or an architecture of the catalogue, as Markdown; `None` for anything else.
 ///
@@ -26,7 +26,10 @@ pub fn explain(topic: &str, catalogue: &Catalogue) -> Option<String> {
         return Some(value_type_page(value_type));
     }
     if let Some(architecture) = catalogue.by_name(topic) {
-        return Some(architecture_page(architecture));
+        return Some(architecture_page::described(architecture));
+    }
+    if let Some(names) = TensorNames::of(topic) {
+        return Some(architecture_page::named(topic, names));
     }
     crate::rules::key_page(topic)
 }
@@ -83,13 +86,4 @@ fn value_type_page(value_type: ValueType) -> String {
         None => "the type of the elements as u32, their count as u64, then the elements".to_owned(),
     };
     format!("# {value_type}\n\nMetadata value type number {}.\n\nIn the file: {size}.\n", value_type.0)
-}
-
-fn architecture_page(architecture: &Architecture) -> String {
-    let classes: Vec<_> = architecture.checkpoint_classes().map(|class| format!("- `{class}`")).collect();
-    let (name, title) = (architecture.name(), architecture.title());
-    format!(
-        "# {name}: {title}\n\nFiles of it say `general.architecture = {name}`; keys of its own begin with `{name}.`.\n\n## Made from checkpoints of class\n\n{}\n",
-        classes.join("\n")
-    )
 }

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+mod architecture_page;
 mod explain;
 mod input;
 mod options;
