@@ -3,11 +3,13 @@
 //! `cargo xtask fuzz-seeds` writes the seeds; `cargo +nightly fuzz run parse` searches guided by coverage; the `harness` binary mutates the seeds without any
 //! guidance on a stable toolchain, for machines that have nothing else. `cargo xtask fuzz-smoke` runs whichever is there.
 
+mod check;
 mod decoder_chunks;
 mod parse;
 mod roundtrip;
 pub mod seeds;
 
+pub use check::check;
 pub use decoder_chunks::decoder_chunks;
 pub use parse::parse;
 pub use roundtrip::roundtrip;
@@ -16,4 +18,4 @@ pub use roundtrip::roundtrip;
 pub type Target = fn(&[u8]);
 
 /// Every target by the name of its binary.
-pub const TARGETS: [(&str, Target); 3] = [("parse", parse), ("decoder_chunks", decoder_chunks), ("roundtrip", roundtrip)];
+pub const TARGETS: [(&str, Target); 4] = [("parse", parse), ("decoder_chunks", decoder_chunks), ("roundtrip", roundtrip), ("check", check)];

@@ -6,7 +6,9 @@ use std::io;
 use ggmill_arch::Catalogue;
 use ggmill_core::{Error, Gguf, Metadata, Tensors, Value};
 
-/// The bytes of the file behind its header, read where they are needed: padding, and tensor data when asked for.
+use crate::DataFacts;
+
+/// The bytes of the file behind its header, read where they are needed: the padding.
 pub trait ReadAt {
     /// Fills `out` from `offset` on, counted from the start of the file.
     fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()>;
@@ -34,6 +36,8 @@ pub struct Input<'a> {
     pub(crate) name: Option<&'a str>,
     pub(crate) bytes: Option<&'a dyn ReadAt>,
     pub(crate) catalogue: Option<&'a Catalogue>,
+    pub(crate) data: Option<&'a DataFacts>,
+    pub(crate) set_fault: Option<&'a str>,
 }
 
 impl fmt::Debug for Input<'_> {
@@ -45,7 +49,7 @@ impl fmt::Debug for Input<'_> {
 impl<'a> Input<'a> {
     /// A header and its faults, as [`Decoder::salvage`](ggmill_core::Decoder::salvage) gives them.
     pub fn new(header: &'a Gguf<Vec<u8>>, faults: &'a [Error]) -> Self {
-        Self { header, faults, name: None, bytes: None, catalogue: None }
+        Self { header, faults, name: None, bytes: None, catalogue: None, data: None, set_fault: None }
     }
 
     /// The name of the file, without folders: for the rules about names.
@@ -55,10 +59,24 @@ impl<'a> Input<'a> {
         self
     }
 
-    /// The file itself: for the rules about what stands between and in the tensors.
+    /// The file itself: for the rules about what stands between the tensors.
     #[must_use]
     pub fn with_bytes(mut self, bytes: &'a dyn ReadAt) -> Self {
         self.bytes = Some(bytes);
+        self
+    }
+
+    /// What was found in the tensor data: for the rules about weights.
+    #[must_use]
+    pub fn with_data(mut self, data: &'a DataFacts) -> Self {
+        self.data = Some(data);
+        self
+    }
+
+    /// What is wrong with the set of shards that the file is one of, in one line without control characters.
+    #[must_use]
+    pub fn with_set_fault(mut self, fault: &'a str) -> Self {
+        self.set_fault = Some(fault);
         self
     }
 

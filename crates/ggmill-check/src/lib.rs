@@ -2,7 +2,12 @@
 #![forbid(unsafe_code)]
 
 mod architecture_page;
+mod block;
+mod data;
+mod distance;
+mod drawing;
 mod explain;
+mod fix;
 mod input;
 mod options;
 pub mod render;
@@ -10,7 +15,9 @@ mod report;
 mod rule;
 mod rules;
 
-pub use explain::{explain, rule_page, rules_index};
+pub use data::{DataFacts, DataPiece, PieceFacts, data_pieces};
+pub use explain::{explain, near, rule_page, rules_index, topics};
+pub use fix::Fix;
 pub use input::{Input, ReadAt};
 pub use options::{Options, Profile, Selector, SelectorError};
 pub use report::{Diagnostic, OwnedSubject, Report};

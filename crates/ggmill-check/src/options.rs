@@ -84,25 +84,23 @@ pub struct Options {
     pub ignore: Vec<Selector>,
     /// Findings of one rule that are told; the rest are counted.
     pub findings_per_rule: usize,
-    /// Whether the tensor data are read too.
-    pub data: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { profile: Profile::All, select: Vec::new(), ignore: Vec::new(), findings_per_rule: 20, data: false }
+        Self { profile: Profile::All, select: Vec::new(), ignore: Vec::new(), findings_per_rule: 20 }
     }
 }
 
 impl Options {
     /// Whether the rule applies.
     pub fn applies(&self, rule: &Rule) -> bool {
+        let among = |selectors: &[Selector]| selectors.iter().any(|selector| selector.selects(rule));
         let demanded = match self.profile {
-            Profile::All => true,
-            Profile::Spec => matches!(rule.authority, Authority::Both | Authority::Specification),
+            Profile::All => rule.authority != Authority::Letter || among(&self.select),
+            Profile::Spec => matches!(rule.authority, Authority::Both | Authority::Specification | Authority::Letter),
             Profile::Ggml => matches!(rule.authority, Authority::Both | Authority::Reference),
         };
-        let among = |selectors: &[Selector]| selectors.iter().any(|selector| selector.selects(rule));
         demanded && (self.select.is_empty() || among(&self.select)) && !among(&self.ignore)
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 
 use ggmill_core::{Pair, RawStr, Subject, Tensor};
 
-use crate::{Options, Rule, Severity};
+use crate::{Fix, Options, Rule, Severity};
 
 /// What a finding is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +43,8 @@ pub struct Diagnostic {
     pub message: String,
     /// What to do about it.
     pub help: Cow<'static, str>,
+    /// What mends it, where a program can do that and lose nothing.
+    pub fix: Option<Fix>,
 }
 
 impl Diagnostic {
@@ -147,6 +149,11 @@ impl<'a> Findings<'a> {
     }
 
     pub(crate) fn add(&mut self, rule: &'static Rule, place: Place<'_>, message: impl FnOnce() -> String) {
+        self.add_fixable(rule, place, || (message(), None));
+    }
+
+    /// Adds a finding with what mends it.
+    pub(crate) fn add_fixable(&mut self, rule: &'static Rule, place: Place<'_>, message: impl FnOnce() -> (String, Option<Fix>)) {
         let position = self.counts.iter().position(|(known, _)| known.code == rule.code);
         let Some(position) = position.or_else(|| {
             self.options.applies(rule).then(|| {
@@ -166,7 +173,8 @@ impl<'a> Findings<'a> {
             Some(Subject::Tensor(name)) => OwnedSubject::Tensor(shown(name)),
             _ => OwnedSubject::File,
         };
-        self.found.push(Diagnostic { rule, offset: place.offset, subject, message: message(), help: Cow::Borrowed(rule.remedy) });
+        let (message, fix) = message();
+        self.found.push(Diagnostic { rule, offset: place.offset, subject, message, help: Cow::Borrowed(rule.remedy), fix });
     }
 
     pub(crate) fn into_report(mut self) -> Report {

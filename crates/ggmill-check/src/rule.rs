@@ -39,6 +39,8 @@ pub enum Authority {
     Reference,
     /// Neither: experience with files.
     Practice,
+    /// The letter of the specification, which hardly any file keeps: asked for only by the profile of the specification, or by name.
+    Letter,
 }
 
 impl Authority {
@@ -48,6 +50,7 @@ impl Authority {
             Self::Both => "The specification and llama.cpp agree on this.",
             Self::Specification => "The specification demands it; llama.cpp lets it pass.",
             Self::Reference => "llama.cpp demands it; the specification allows otherwise or is silent.",
+            Self::Letter => "The letter of the specification has it, and hardly any file: only `--profile spec` and `--select` ask for it.",
             Self::Practice => "Neither the specification nor llama.cpp demands it: it is what experience teaches.",
         }
     }

@@ -23,6 +23,11 @@ impl Console {
         Self { color, quiet }
     }
 
+    /// For looking at a file without a word to anybody.
+    pub(crate) fn silent() -> Self {
+        Self { color: ColorChoice::Never, quiet: true }
+    }
+
     /// Standard output for text. Whoever writes there flushes at the end, or an error would be lost.
     pub(crate) fn text(self) -> BufWriter<AutoStream<StdoutLock<'static>>> {
         BufWriter::with_capacity(BUFFER, AutoStream::new(io::stdout().lock(), self.color_of_stdout()))

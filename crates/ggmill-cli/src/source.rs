@@ -11,7 +11,7 @@ use ggmill_io::{GgufFile, Model, RandomAccess};
 use crate::outcome::Failure;
 
 /// How much of a file is looked at to tell what it is.
-const SNIFFED: usize = 4096;
+pub(crate) const SNIFFED: usize = 4096;
 
 /// An open model.
 #[derive(Debug)]
@@ -119,7 +119,7 @@ fn beginning(path: &Path) -> Option<Vec<u8>> {
 }
 
 /// What the bytes are when they are not GGUF, and what to do about them when they are.
-fn hint_for_content(error: &ggmill_core::Error, beginning: &[u8], name: Option<&str>) -> Option<String> {
+pub(crate) fn hint_for_content(error: &ggmill_core::Error, beginning: &[u8], name: Option<&str>) -> Option<String> {
     match sniff(beginning, name) {
         None | Some(FileKind::Gguf) => match error.kind() {
             // Lengths that no file has, or counts that no length is known for, are not made good by more of the same.

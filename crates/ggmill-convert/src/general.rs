@@ -3,10 +3,9 @@
 //! The rules are those of the reference (`gguf` 0.19.0, `metadata.py` and `utility.py`), so that a file says the same whichever tool made it. A model card and
 //! `generation_config.json` are not read yet; `docs/exactness.md` lists what that leaves out.
 
-use std::borrow::Cow;
 use std::sync::LazyLock;
 
-use ggmill_core::{MetadataBuf, Shape, keys};
+use ggmill_core::{MetadataBuf, keys};
 use regex_lite::Regex;
 use serde_json::Value;
 
@@ -221,48 +220,6 @@ fn title(id: &str) -> String {
     id.replace('-', " ").split_whitespace().map(word).collect::<Vec<_>>().join(" ")
 }
 
-/// The size of a model in words, such as `260K`, `1.2B` or `8x7B`, from its tensors.
-pub(crate) fn size_label<'a>(tensors: impl Iterator<Item = (Cow<'a, str>, &'a Shape)>) -> (Option<String>, u64) {
-    let (mut total, mut shared, mut expert, mut experts, mut expert_tensors) = (0u64, 0u64, 0u64, 0u64, 0u64);
-    for (name, shape) in tensors {
-        let elements = shape.elements();
-        total = total.saturating_add(elements);
-        let dimensions = shape.dimensions();
-        let count = if name.contains(".bias") { dimensions.get(1) } else { dimensions.get(2) };
-        match count.filter(|&&count| name.contains("_exps.") && dimensions.len() >= 3 && count > 0) {
-            Some(count) => {
-                expert = expert.saturating_add(elements / count);
-                experts = experts.saturating_add(*count);
-                expert_tensors += 1;
-            }
-            None => shared = shared.saturating_add(elements),
-        }
-    }
-    let label = match experts.checked_div(expert_tensors) {
-        Some(count) if count > 0 => format!("{count}x{}", rounded(shared.saturating_add(expert))),
-        _ => rounded(total),
-    };
-    ((total > 0).then_some(label), total)
-}
-
-/// A count of parameters with at least two digits: `1.2B`, `15M`, `260K`.
-#[expect(clippy::cast_precision_loss, reason = "rounded to two digits")]
-fn rounded(parameters: u64) -> String {
-    let parameters = parameters as f64;
-    let (scaled, unit) = match parameters {
-        p if p > 1e12 => (p * 1e-12, 'T'),
-        p if p > 1e9 => (p * 1e-9, 'B'),
-        p if p > 1e6 => (p * 1e-6, 'M'),
-        p => (p * 1e-3, 'K'),
-    };
-    let digits = match scaled.round_ties_even() {
-        whole if whole < 1.0 => 0,
-        whole if whole < 10.0 => 1,
-        _ => 2,
-    };
-    format!("{scaled:.*}{unit}", 2 - digits)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -282,15 +239,5 @@ mod tests {
             seen += 1;
         }
         assert!(seen > 20, "{seen}");
-    }
-
-    #[test]
-    fn sizes_are_rounded_as_the_reference_rounds_them() {
-        // gguf.utility.model_weight_count_rounded_notation of the same numbers.
-        let reference =
-            [(260_032, "260K"), (1_235_814_400, "1.2B"), (7_241_732_096, "7.2B"), (999, "1.0K"), (400, "0.40K"), (46_702_792_704, "47B"), (9_950_000, "10M")];
-        for (parameters, label) in reference {
-            assert_eq!(rounded(parameters), label, "{parameters}");
-        }
     }
 }

@@ -335,7 +335,9 @@ impl ArrayWalk {
 
     /// Walks on to the end of the outermost array, or until `Stop`. `cursor` then stands behind the last whole element.
     pub(crate) fn advance(&mut self, cursor: &mut Cursor<'_>, string_limit: u64, element_limit: u64, depth_limit: u32) -> Result<(), Stop> {
-        while let Some((element, left)) = self.0.last_mut() {
+        loop {
+            let depth = self.0.len().saturating_add(1);
+            let Some((element, left)) = self.0.last_mut() else { return Ok(()) };
             if *left == 0 {
                 self.0.pop();
             } else if let Some(size) = element.fixed_size() {
@@ -349,17 +351,16 @@ impl ArrayWalk {
             } else {
                 let mut ahead = *cursor;
                 let (inner, count) = array_head(&mut ahead, element_limit)?;
-                *left = left.saturating_sub(1);
-                let depth = self.0.len().saturating_add(1);
+                // Nothing has moved before this: a walk that is asked again stops here again.
                 if depth > depth_limit as usize {
                     let limit = u64::from(depth_limit);
                     return Err(Error::new(ErrorKind::Limit, Detail::Limit { what: "array depth", found: depth as u64, limit }).at(cursor.position()).into());
                 }
+                *left = left.saturating_sub(1);
                 *cursor = ahead;
                 self.enter(inner, count);
             }
         }
-        Ok(())
     }
 }
 

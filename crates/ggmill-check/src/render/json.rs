@@ -46,6 +46,7 @@ fn finding(diagnostic: &Diagnostic) -> Value {
         "summary": diagnostic.rule.summary,
         "message": diagnostic.message,
         "help": diagnostic.help,
+        "fix": diagnostic.fix.as_ref().map(ToString::to_string),
     })
 }
 

@@ -2,13 +2,16 @@
 
 mod github;
 mod json;
+mod page;
 mod sarif;
 mod text;
+mod wrap;
 
 pub use github::github;
 pub use json::json;
+pub use page::page;
 pub use sarif::sarif;
-pub use text::{summary, text};
+pub use text::Text;
 
 use crate::Report;
 

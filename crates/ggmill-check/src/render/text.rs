@@ -4,10 +4,13 @@ use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
 use ggmill_core::RawStr;
+use unicode_width::UnicodeWidthStr as _;
 
+use super::wrap::wrap;
 use super::{Checked, counted};
-use crate::{Report, Severity};
+use crate::{Report, Rule, Severity};
 
+#[derive(Debug)]
 struct Styles {
     title: Style,
     faint: Style,
@@ -29,42 +32,87 @@ impl Styles {
     }
 }
 
-/// Writes what was found in one file: for each rule the places with what was found there, why it matters, who demands it, and what to do.
-pub fn text(out: &mut dyn Write, checked: &Checked<'_>, styled: bool) -> io::Result<()> {
-    let Styles { title, faint, key, severity: style_of } = Styles::new(styled);
-    let report = checked.report;
-    writeln!(out, "{title}{}{title:#} {faint}· {}{faint:#}", RawStr::from(checked.path), totals(report))?;
-    for &(rule, count) in report.counts() {
+/// Writes reports for people, one file after the other: why a rule matters and what to do is said the first time it is broken.
+#[derive(Debug)]
+pub struct Text {
+    styles: Styles,
+    width: Option<usize>,
+    explained: Vec<&'static str>,
+}
+
+impl Text {
+    /// A writer with or without colours, for lines of at most `width` columns where that is given.
+    pub fn new(styled: bool, width: Option<usize>) -> Self {
+        Self { styles: Styles::new(styled), width, explained: Vec::new() }
+    }
+
+    /// Writes what was found in one file: for each rule the places with what was found there, why it matters, who demands it, and what to do.
+    pub fn file(&mut self, out: &mut dyn Write, checked: &Checked<'_>) -> io::Result<()> {
+        let Styles { title, faint, .. } = self.styles;
+        let report = checked.report;
+        writeln!(out, "{title}{}{title:#} {faint}· {}{faint:#}", RawStr::from(checked.path), totals(report))?;
+        for &(rule, count) in report.counts() {
+            writeln!(out)?;
+            self.rule(out, report, rule, count)?;
+        }
+        Ok(())
+    }
+
+    fn rule(&mut self, out: &mut dyn Write, report: &Report, rule: &'static Rule, count: u64) -> io::Result<()> {
+        const LEFT: usize = 4;
+        let Styles { title, faint, key, severity: style_of } = self.styles;
         let style = style_of(rule.severity);
-        writeln!(out, "\n  {style}{}{style:#} {title}{}{title:#} {faint}· {}{faint:#}", rule.severity, rule.summary, rule.code)?;
-        let mut told = 0;
-        let mut help = "";
+        let severity = rule.severity.to_string();
+        let summary = wrap(rule.summary, self.width.map(|width| width.saturating_sub(" · GG0000".len())), 3 + severity.len(), LEFT);
+        writeln!(out, "  {style}{severity}{style:#} {title}{summary}{title:#} {faint}· {}{faint:#}", rule.code)?;
+        let (mut told, mut help) = (0, rule.remedy);
         for diagnostic in report.diagnostics().iter().filter(|diagnostic| diagnostic.rule.code == rule.code) {
             let subject = diagnostic.subject.to_string();
-            let place = diagnostic.offset.map(|offset| format!("{offset:#x}")).unwrap_or_default();
-            let space = if place.is_empty() { "" } else { " " };
-            writeln!(out, "    {faint}{place}{faint:#}{space}{key}{subject}{key:#}: {}", diagnostic.message)?;
+            let place = diagnostic.offset.map(|offset| format!("{offset:#x} ")).unwrap_or_default();
+            let used = LEFT + place.len() + subject.width() + 2;
+            let message = wrap(&diagnostic.message, self.width, used, LEFT + 2);
+            writeln!(out, "    {faint}{place}{faint:#}{key}{subject}{key:#}: {message}")?;
             told += 1;
             help = &diagnostic.help;
         }
         if count > told {
             writeln!(out, "    {faint}and {} more{faint:#}", count - told)?;
         }
-        writeln!(out, "    {faint}why:{faint:#} {} {}", rule.why, rule.authority.sentence())?;
-        writeln!(out, "    {faint}do:{faint:#}  {help}")?;
+        if self.explained.contains(&rule.code) {
+            return Ok(());
+        }
+        self.explained.push(rule.code);
+        let why = format!("{} {}", rule.why, rule.authority.sentence());
+        writeln!(out, "    {faint}why:{faint:#} {}", wrap(&why, self.width, LEFT + 5, LEFT + 5))?;
+        writeln!(out, "    {faint}do:{faint:#}  {}", wrap(help, self.width, LEFT + 5, LEFT + 5))
     }
-    Ok(())
+
+    /// Writes what sums several files up: the rules that are broken, in how many files, and how many files there are.
+    pub fn summary(&self, out: &mut dyn Write, reports: &[&Report]) -> io::Result<()> {
+        let Styles { title, faint, severity: style_of, .. } = self.styles;
+        let mut rules: Vec<(&'static Rule, u64, usize)> = Vec::new();
+        for &(rule, count) in reports.iter().flat_map(|report| report.counts()) {
+            match rules.iter_mut().find(|(known, ..)| known.code == rule.code) {
+                Some((_, all, files)) => (*all, *files) = (*all + count, *files + 1),
+                None => rules.push((rule, count, 1)),
+            }
+        }
+        rules.sort_by_key(|(rule, ..)| (rule.severity, rule.code));
+        writeln!(out)?;
+        for (rule, count, files) in rules {
+            let style = style_of(rule.severity);
+            let times = if count == files as u64 { String::new() } else { format!(", {count} times") };
+            writeln!(out, "{style}{}{style:#} {:<7} in {}{times} {faint}· {}{faint:#}", rule.code, rule.severity, counted(files as u64, "file"), rule.summary)?;
+        }
+        let clean = reports.iter().filter(|report| report.is_clean()).count();
+        let bad = reports.iter().filter(|report| report.has_errors()).count();
+        let all = counted(reports.len() as u64, "file");
+        writeln!(out, "{title}{all}{title:#}: {bad} with errors, {clean} without findings; `ggmill explain CODE` tells more")
+    }
 }
 
 fn totals(report: &Report) -> String {
     let count = |severity: Severity| Some(report.count(severity)).filter(|&count| count > 0).map(|count| counted(count, &severity.to_string()));
     let parts: Vec<String> = [Severity::Error, Severity::Warning, Severity::Note].into_iter().filter_map(count).collect();
     if parts.is_empty() { "nothing found".into() } else { parts.join(", ") }
-}
-
-/// Writes the line that sums several files up.
-pub fn summary(out: &mut dyn Write, reports: &[&Report]) -> io::Result<()> {
-    let clean = reports.iter().filter(|report| report.is_clean()).count();
-    let bad = reports.iter().filter(|report| report.has_errors()).count();
-    writeln!(out, "\n{}: {} with errors, {clean} without findings; `ggmill explain CODE` tells more", counted(reports.len() as u64, "file"), bad)
 }

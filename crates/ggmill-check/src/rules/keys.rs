@@ -2,17 +2,18 @@
 
 use ggmill_core::{Pair, RawStr};
 
-use super::metadata::known_general;
+use super::metadata::{is_known_general, known_general};
+use crate::distance::distance;
 use crate::report::{Findings, Place, shown};
 use crate::rule::rules;
-use crate::{Input, Options};
+use crate::{Fix, Input, Options};
 
 rules! { Keys;
     DUPLICATE = "GG1201" Error Reference {
         summary: "A key stands twice",
         clause: "llama.cpp: \"duplicate key\" is refused. The specification does not say which would count.",
         why: "llama.cpp refuses the file; other readers take the first or the last, so one file is two models.",
-        remedy: "Remove all but one of the pairs.",
+        remedy: "Remove all but one of the pairs; `ggmill check --fix` does so where they say the same.",
     }
     EMPTY = "GG1202" Error Both {
         summary: "A key is empty",
@@ -48,13 +49,19 @@ rules! { Keys;
         summary: "A key looks like a misspelt standard key",
         clause: "The specification lists the standard keys; the namespace `general.` is theirs.",
         why: "No program finds it under this name.",
-        remedy: "Rename the key to the standard spelling.",
+        remedy: "Rename the key to the standard spelling: `ggmill check --fix` does.",
     }
     NO_NAMESPACE = "GG1208" Note Specification {
         summary: "A key has no namespace",
         clause: "Specification: keys of a community \"should be namespaced with the relevant community name to avoid collisions\".",
         why: "Two communities can mean different things by it.",
         remedy: "Put the name of the community and a dot before it.",
+    }
+    UNKNOWN_GENERAL = "GG1209" Note Specification {
+        summary: "A key in the standard namespace that is no standard key",
+        clause: "Specification: a community's keys \"should be namespaced with the relevant community name\"; `general.` holds the standardised ones.",
+        why: "No program looks for it, and a later standard key of this name may mean something else.",
+        remedy: "Put it under the name of the community that has it, or leave it where one program needs it.",
     }
 }
 
@@ -71,9 +78,19 @@ fn duplicates(input: &Input<'_>, out: &mut Findings<'_>) {
     for same in pairs.chunk_by(|a, b| a.key() == b.key()) {
         if let [first, second, ..] = same {
             let at = first.offset();
-            out.add(&DUPLICATE, Place::key(second), || format!("stands {} times, first at offset {at:#x}", same.len()));
+            out.add_fixable(&DUPLICATE, Place::key(second), || (format!("stands {} times, first at offset {at:#x}", same.len()), one_of(same)));
         }
     }
+}
+
+/// Where all pairs say the same, and it is one value, one of them is as good as all.
+fn one_of(same: &[Pair<'_>]) -> Option<Fix> {
+    let first = same.first()?;
+    let agree = same.iter().all(|pair| pair.value_type() == first.value_type() && pair.value_bytes() == first.value_bytes());
+    let value = first.value().ok().filter(|_| agree)?;
+    let number = || i64::try_from(value.as_i128()?).ok().map(serde_json::Value::from);
+    let json = value.as_str().map(serde_json::Value::from).or_else(|| value.as_bool().map(serde_json::Value::from)).or_else(number)?;
+    Some(Fix::set(first.key().to_str().ok()?, first.value_type(), json))
 }
 
 fn spelling(input: &Input<'_>, pair: &Pair<'_>, out: &mut Findings<'_>) {
@@ -100,10 +117,13 @@ fn spelling(input: &Input<'_>, pair: &Pair<'_>, out: &mut Findings<'_>) {
     } else if !bytes.contains(&b'.') {
         out.add(&NO_NAMESPACE, Place::key(pair), || "has no dot".into());
     }
-    if let Some(meant) = key.to_str().ok().and_then(|key| key.strip_prefix("general.")).and_then(misspelt)
-        && input.metadata().get(format!("general.{meant}")).is_none()
-    {
-        out.add(&MISSPELT, Place::key(pair), || format!("is no standard key, general.{meant} is one"));
+    let Some(name) = key.to_str().ok().and_then(|key| key.strip_prefix("general.")) else { return };
+    if let Some(meant) = misspelt(name).map(|meant| format!("general.{meant}")).filter(|meant| input.metadata().get(meant).is_none()) {
+        out.add_fixable(&MISSPELT, Place::key(pair), || {
+            (format!("is no standard key, {meant} is one"), Some(Fix::Rename { from: format!("general.{name}"), to: meant }))
+        });
+    } else if !is_known_general(name) {
+        out.add(&UNKNOWN_GENERAL, Place::key(pair), || "is no standard key".into());
     }
 }
 
@@ -114,28 +134,11 @@ fn is_lower_snake_case(segment: &[u8]) -> bool {
 /// The standard key behind `general.` that this is one or two letters away from.
 fn misspelt(name: &str) -> Option<&'static str> {
     const LONGEST: usize = 32;
-    if name.len() > LONGEST || known_general().any(|known| known == name) {
+    if name.len() > LONGEST || is_known_general(name) {
         return None;
     }
     let allowed = |known: &str| if known.len() > 5 { 2 } else { 1 };
     known_general().find(|known| known.len() > 3 && distance(known.as_bytes(), name.as_bytes()) <= allowed(known))
-}
-
-/// Letters to change, add or drop to make one word of the other.
-fn distance(a: &[u8], b: &[u8]) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.iter().enumerate() {
-        let mut diagonal = i;
-        let mut left = i + 1;
-        let mut next = vec![left];
-        for (y, &above) in b.iter().zip(row.iter().skip(1)) {
-            left = (diagonal + usize::from(x != y)).min(above + 1).min(left + 1);
-            diagonal = above;
-            next.push(left);
-        }
-        row = next;
-    }
-    row.last().copied().unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -149,6 +152,5 @@ mod tests {
         assert_eq!(misspelt("license"), None);
         assert_eq!(misspelt("sampling.top_k"), None);
         assert_eq!(misspelt("url"), None);
-        assert_eq!(distance(b"kitten", b"sitting"), 3);
     }
 }

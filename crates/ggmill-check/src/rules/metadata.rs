@@ -4,7 +4,7 @@ use ggmill_core::{Array, Pair, RawStr, Value, ValueType, keys};
 
 use crate::report::{Findings, Place, shown};
 use crate::rule::rules;
-use crate::{Input, Options};
+use crate::{Fix, Input, Options};
 
 rules! { Metadata;
     NO_ARCHITECTURE = "GG1101" Error Both {
@@ -17,7 +17,7 @@ rules! { Metadata;
         summary: "A key that readers rely on has another type",
         clause: "Specification: each standard key is listed with its type; llama.cpp throws \"key has wrong type\" when it reads it as another.",
         why: "llama.cpp refuses the model; other readers take a default or refuse too.",
-        remedy: "Set the key again with the type it should have.",
+        remedy: "Set the key again with the type it should have; `ggmill check --fix` does so for numbers that fit.",
     }
     DESCRIPTIVE_TYPE = "GG1103" Warning Specification {
         summary: "A descriptive key has another type",
@@ -29,7 +29,7 @@ rules! { Metadata;
         summary: "A bool is neither 0 nor 1",
         clause: "Specification: \"1-byte value where 0 is false and 1 is true. Anything else is invalid\".",
         why: "llama.cpp takes it for true; readers that follow the specification refuse the file.",
-        remedy: "Set the key again as true or false.",
+        remedy: "Set the key again as true or false; `ggmill check --fix` sets it to true, as llama.cpp reads it.",
     }
     NOT_UTF8 = "GG1105" Warning Specification {
         summary: "A string is not UTF-8",
@@ -67,6 +67,24 @@ rules! { Metadata;
         why: "It turns every result that depends on it into NaN.",
         remedy: "Set the key to a number.",
     }
+    NO_ALIGNMENT = "GG1111" Note Letter {
+        summary: "The alignment is not said",
+        clause: "Specification: `general.alignment: uint32` is among the required keys; \"some writers may not write the alignment\", and then it is 32.",
+        why: "Every reader takes 32 then, so this is a matter of form.",
+        remedy: "Set general.alignment to 32 as u32, as `ggmill check --fix` does.",
+    }
+    SAMPLING = "GG1112" Warning Practice {
+        summary: "A sampling setting that no sampler has",
+        clause: "llama.cpp takes general.sampling.* as defaults: probabilities from 0 to 1, temperatures and penalties that are not negative, mirostat 0, 1 or 2.",
+        why: "Programs that take the setting from the file sample nonsense, or refuse it.",
+        remedy: "Set the key to what the model's generation_config.json has, or remove it.",
+    }
+    NOT_PARALLEL = "GG1113" Warning Practice {
+        summary: "Arrays that belong together differ in length",
+        clause: "general.tensor_extra.name and general.tensor_extra.prec_a4 are parallel: each name has the entry at its place.",
+        why: "Entries belong to other tensors than they were made for.",
+        remedy: "Make the file again; one of the arrays was edited.",
+    }
 }
 
 /// Keys whose type readers insist on.
@@ -81,6 +99,11 @@ pub(super) const RELIED_ON: &[(&str, ValueType)] = &[
     (keys::TOKENIZER_MODEL, ValueType::STRING),
     (keys::TOKENIZER_PRE, ValueType::STRING),
     (keys::TOKENIZER_CHAT_TEMPLATE, ValueType::STRING),
+    (keys::TOKENIZER_TOKENS, ValueType::ARRAY),
+    (keys::TOKENIZER_MERGES, ValueType::ARRAY),
+    ("tokenizer.ggml.precompiled_charsmap", ValueType::ARRAY),
+    ("tokenizer.huggingface.json", ValueType::STRING),
+    ("tokenizer.rwkv.world", ValueType::STRING),
     ("tokenizer.ggml.token_type_count", ValueType::U32),
     ("tokenizer.ggml.add_bos_token", ValueType::BOOL),
     ("tokenizer.ggml.add_eos_token", ValueType::BOOL),
@@ -108,18 +131,45 @@ pub(super) const STRINGS: &[&str] = &[
     "uuid",
     "repo_url",
 ];
-const STRING_ARRAYS: &[&str] = &["tags", "languages", "datasets"];
+const STRING_ARRAYS: &[&str] = &["tags", "languages", "datasets", "tensor_extra.name"];
+/// Defaults for samplers, behind `general.sampling.`: their type, and the least and most they can be.
+const SAMPLING_SETTINGS: &[(&str, ValueType, f64, f64)] = &[
+    ("sequence", ValueType::STRING, 0.0, 0.0),
+    ("top_k", ValueType::I32, -1.0, f64::MAX),
+    ("top_p", ValueType::F32, 0.0, 1.0),
+    ("min_p", ValueType::F32, 0.0, 1.0),
+    ("xtc_probability", ValueType::F32, 0.0, 1.0),
+    ("xtc_threshold", ValueType::F32, 0.0, 1.0),
+    ("temp", ValueType::F32, 0.0, f64::MAX),
+    ("penalty_last_n", ValueType::I32, -1.0, f64::MAX),
+    ("penalty_repeat", ValueType::F32, 0.0, f64::MAX),
+    ("mirostat", ValueType::I32, 0.0, 2.0),
+    ("mirostat_tau", ValueType::F32, 0.0, f64::MAX),
+    ("mirostat_eta", ValueType::F32, 0.0, f64::MAX),
+];
 const PARENT_STRINGS: &[&str] = &["name", "author", "version", "organization", "description", "url", "doi", "uuid", "repo_url"];
 
 /// Every key of `general.` that is known, but for those of parents.
-pub(super) fn known_general() -> impl Iterator<Item = &'static str> {
-    let counted = ["architecture", "quantization_version", "alignment", "file_type", "base_model.count", "dataset.count"];
+pub(crate) fn known_general() -> impl Iterator<Item = &'static str> {
+    let counted = ["architecture", "quantization_version", "alignment", "file_type", "base_model.count", "dataset.count", "tensor_extra.prec_a4"];
     STRINGS.iter().chain(STRING_ARRAYS).copied().chain(counted)
 }
 
+/// Whether a key of `general.` is standard, those of parents and samplers included.
+pub(super) fn is_known_general(name: &str) -> bool {
+    known_general().any(|known| known == name) || descriptive(&format!("general.{name}")).is_some()
+}
+
+/// The type that readers insist on.
+fn relied_on(key: &str) -> Option<ValueType> {
+    let listed = RELIED_ON.iter().find(|(known, _)| *known == key).map(|(_, expected)| *expected);
+    listed.or_else(|| (key.starts_with("tokenizer.ggml.") && key.ends_with("_token_id")).then_some(ValueType::U32))
+}
+
 /// The type a standard key should have, in words.
-pub(super) fn expected_type(key: &str) -> Option<String> {
-    if let Some((_, expected)) = RELIED_ON.iter().find(|(known, _)| *known == key) {
+#[cfg(test)]
+pub(crate) fn expected_type(key: &str) -> Option<String> {
+    if let Some(expected) = relied_on(key) {
         return Some(expected.to_string());
     }
     let (expected, element) = descriptive(key)?;
@@ -128,7 +178,13 @@ pub(super) fn expected_type(key: &str) -> Option<String> {
 
 /// The type a descriptive key should have: of the value, or of an array's elements.
 fn descriptive(key: &str) -> Option<(ValueType, Option<ValueType>)> {
+    if key == "tokenizer.ggml.added_tokens" || key == "tokenizer.chat_templates" {
+        return Some((ValueType::ARRAY, Some(ValueType::STRING)));
+    }
     let name = key.strip_prefix("general.")?;
+    if let Some(setting) = name.strip_prefix("sampling.") {
+        return SAMPLING_SETTINGS.iter().find(|(known, ..)| *known == setting).map(|&(_, expected, ..)| (expected, None));
+    }
     if STRINGS.contains(&name) {
         return Some((ValueType::STRING, None));
     }
@@ -154,8 +210,16 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
         types(&pair, out);
         if let Ok(value) = pair.value() {
             content(&pair, &value, out);
+            sampling(&pair, &value, out);
         }
     }
+    if input.is_whole() && input.metadata().get(keys::GENERAL_ALIGNMENT).is_none() {
+        let alignment = input.header.index().alignment().get();
+        out.add_fixable(&NO_ALIGNMENT, Place::missing(keys::GENERAL_ALIGNMENT), || {
+            ("there is no such key".into(), Some(Fix::set(keys::GENERAL_ALIGNMENT, ValueType::U32, alignment)))
+        });
+    }
+    parallel(input, out);
     if let (Some(pair), Some(name)) = (input.metadata().get(keys::GENERAL_ARCHITECTURE), input.architecture())
         && (name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()))
     {
@@ -168,12 +232,23 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     }
 }
 
+/// Names of tensors and what is said of each.
+fn parallel(input: &Input<'_>, out: &mut Findings<'_>) {
+    let len = |key: &str| input.value(key).and_then(|value| Some(value.as_array()?.len()));
+    let (names, entries) = ("general.tensor_extra.name", "general.tensor_extra.prec_a4");
+    if let (Some(pair), Some(left), Some(right)) = (input.metadata().get(entries), len(names), len(entries))
+        && left != right
+    {
+        out.add(&NOT_PARALLEL, Place::value(&pair), || format!("{right} elements, {names} has {left}"));
+    }
+}
+
 fn types(pair: &Pair<'_>, out: &mut Findings<'_>) {
     let (Ok(key), found) = (pair.key().to_str(), pair.value_type()) else { return };
-    if let Some(&(_, expected)) = RELIED_ON.iter().find(|(known, _)| *known == key) {
+    if let Some(expected) = relied_on(key) {
         // An alignment that is no integer is no alignment, which has a rule of its own.
         if found != expected && (key != keys::GENERAL_ALIGNMENT || found.is_integer()) {
-            out.add(&RELIED_TYPE, Place::value(pair), || format!("is {found}, expected {expected}"));
+            out.add_fixable(&RELIED_TYPE, Place::value(pair), || (format!("is {found}, expected {expected}"), retyped(pair, key, expected)));
         }
     } else if let Some((expected, element)) = descriptive(key) {
         let elements = pair.value().ok().and_then(|value| Some(value.as_array()?.element_type()));
@@ -184,6 +259,30 @@ fn types(pair: &Pair<'_>, out: &mut Findings<'_>) {
         {
             out.add(&DESCRIPTIVE_TYPE, Place::value(pair), || format!("is an array of {found}, expected one of {expected}"));
         }
+    }
+}
+
+/// The same number in the type it should have, where that holds it.
+fn retyped(pair: &Pair<'_>, key: &str, expected: ValueType) -> Option<Fix> {
+    let number = pair.value().ok()?.as_i128()?;
+    let most: i128 = match expected {
+        ValueType::U16 => u16::MAX.into(),
+        ValueType::I32 => i32::MAX.into(),
+        ValueType::U32 => u32::MAX.into(),
+        _ => return None,
+    };
+    (0..=most).contains(&number).then(|| Fix::set(key, expected, u64::try_from(number).unwrap_or_default()))
+}
+
+/// What programs take for samplers' defaults.
+fn sampling(pair: &Pair<'_>, value: &Value<'_>, out: &mut Findings<'_>) {
+    let setting = pair.key().to_str().ok().and_then(|key| key.strip_prefix("general.sampling."));
+    let Some(&(_, _, least, most)) = setting.and_then(|name| SAMPLING_SETTINGS.iter().find(|(known, ..)| *known == name)) else { return };
+    #[expect(clippy::cast_precision_loss, reason = "only the range counts")]
+    let number = value.as_f64().or_else(|| value.as_i128().map(|number| number as f64));
+    if let Some(number) = number.filter(|number| !(least..=most).contains(number)) {
+        let range = if most == f64::MAX { format!("{least} or more") } else { format!("{least} to {most}") };
+        out.add(&SAMPLING, Place::value(pair), || format!("is {number}, expected {range}"));
     }
 }
 
@@ -199,7 +298,8 @@ fn content(pair: &Pair<'_>, value: &Value<'_>, out: &mut Findings<'_>) {
         }
         Value::Bool(_) => {
             if let Some(&byte) = pair.value_bytes().first().filter(|&&byte| byte > 1) {
-                out.add(&BOOL_BYTE, Place::value(pair), || format!("the byte is {byte}"));
+                let fix = pair.key().to_str().ok().map(|key| Fix::set(key, ValueType::BOOL, true));
+                out.add_fixable(&BOOL_BYTE, Place::value(pair), || (format!("the byte is {byte}"), fix));
             }
         }
         Value::F32(number) if !number.is_finite() => out.add(&NOT_FINITE, Place::value(pair), || format!("is {number}")),

@@ -14,10 +14,10 @@ mod template;
 mod tensors;
 mod tokenizer;
 
-use std::fmt::Write as _;
-
 use ggmill_core::Error;
 
+#[cfg(test)]
+pub(crate) use metadata::{expected_type, known_general};
 pub use naming::name_fault;
 
 use crate::report::{Findings, Place};
@@ -52,7 +52,7 @@ pub fn rules() -> impl Iterator<Item = &'static Rule> {
 
 /// Holds a file to the rules.
 ///
-/// Time grows as n log n with the header (and with the tensor data, where those are asked for), memory with the header; findings are capped by rule.
+/// Time grows as n log n with the header, memory with the header; findings are capped by rule.
 pub fn check(input: &Input<'_>, options: &Options) -> Report {
     let mut findings = Findings::new(options);
     for part in PARTS {
@@ -61,17 +61,6 @@ pub fn check(input: &Input<'_>, options: &Options) -> Report {
         }
     }
     findings.into_report()
-}
-
-/// The page of a standard key, as Markdown.
-pub(crate) fn key_page(key: &str) -> Option<String> {
-    let expected = metadata::expected_type(key)?;
-    let mut page = format!("# {key}\n\nStandard metadata key of type {expected}.\n");
-    for rule in rules().filter(|rule| [rule.clause, rule.remedy, rule.summary].iter().any(|text| text.contains(key))) {
-        // Writing to a String cannot fail.
-        let _ = write!(page, "\n- {}: {}. {}\n", rule.code, rule.summary, rule.clause);
-    }
-    Some(page)
 }
 
 /// The report on bytes that are not GGUF at all.

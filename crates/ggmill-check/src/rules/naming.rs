@@ -4,7 +4,7 @@ use ggmill_core::{FileName, FileType, RawStr, keys};
 
 use crate::report::{Findings, Place, shown};
 use crate::rule::rules;
-use crate::{Input, Options};
+use crate::{Input, Options, Rule};
 
 rules! { Naming;
     CONVENTION = "GG1801" Note Specification {
@@ -18,6 +18,30 @@ rules! { Naming;
         clause: "Specification: the Encoding in a name \"indicates the weights encoding scheme that was applied to the model\".",
         why: "People fetch and run another model than they meant.",
         remedy: "Rename the file, or set general.file_type to what the tensors are.",
+    }
+    SIZE = "GG1803" Warning Specification {
+        summary: "The file's name says another size than the file",
+        clause: "Specification: the SizeLabel of a name \"can be derived from gguf metadata `general.size_label`\".",
+        why: "People fetch another model than they meant.",
+        remedy: "`ggmill name rename` gives the file the name its metadata make, or set general.size_label.",
+    }
+    KIND = "GG1804" Warning Specification {
+        summary: "The file's name says it is another kind of file",
+        clause: "Specification: the Type in a name is LoRA for an adapter and vocab for a vocabulary, and missing otherwise; projectors begin with mmproj-.",
+        why: "Programs that choose by the name load the wrong file.",
+        remedy: "`ggmill name rename` gives the file the name its metadata make.",
+    }
+    VERSION = "GG1805" Warning Specification {
+        summary: "The file's name says another version than the file",
+        clause: "Specification: the Version of a name \"can be derived from gguf metadata `general.version`\", and is v1.0 when the model has none.",
+        why: "People take one version for another.",
+        remedy: "`ggmill name rename` gives the file the name its metadata make, or set general.version.",
+    }
+    BASE = "GG1806" Note Specification {
+        summary: "The file's name says another model than the file",
+        clause: "Specification: the BaseName of a name can be derived from `general.basename` and the FineTune from `general.finetune`, \"substituting spaces for dashes\".",
+        why: "People cannot tell which of the two the model is.",
+        remedy: "`ggmill name rename` gives the file the name its metadata make, or set the keys.",
     }
 }
 
@@ -51,11 +75,63 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     if let Some(fault) = name_fault(text) {
         return out.add(&CONVENTION, Place::FILE, || format!("{}: {fault}", shown(RawStr::from(text))));
     }
-    let Some(encoding) = FileName::parse(text).and_then(|name| FileType::from_name(name.encoding?)) else { return };
-    if let Some(pair) = input.metadata().get(keys::GENERAL_FILE_TYPE)
+    let Some(name) = FileName::parse(text) else { return };
+    if let Some(encoding) = name.encoding.and_then(FileType::from_name)
+        && let Some(pair) = input.metadata().get(keys::GENERAL_FILE_TYPE)
         && let Some(number) = pair.value().ok().and_then(|value| value.as_u32())
         && FileType(number).without_guess() != encoding
     {
         out.add(&ENCODING, Place::value(&pair), || format!("the name says {encoding}, general.file_type {}", FileType(number)));
+    }
+    if input.is_whole() {
+        parts(input, &name, out);
+        kind(input, &name, out);
+    }
+}
+
+/// Letters and digits alone: spaces, hyphens and points are written in all ways.
+fn plain(text: &str) -> String {
+    text.chars().filter(|c| c.is_ascii_alphanumeric()).map(|c| c.to_ascii_lowercase()).collect()
+}
+
+/// The parts of a name that keys have too.
+fn parts(input: &Input<'_>, name: &FileName<'_>, out: &mut Findings<'_>) {
+    let mut compare = |rule: &'static Rule, key: &'static str, part: Option<&str>, same: fn(&str, &str) -> bool| {
+        if let (Some(part), Some(text), Some(pair)) = (part, input.text(key).filter(|text| !text.trim().is_empty()), input.metadata().get(key))
+            && !same(part, text)
+        {
+            out.add(rule, Place::value(&pair), || format!("the name says {}, {key} {}", shown(RawStr::from(part)), shown(RawStr::from(text))));
+        }
+    };
+    compare(&SIZE, keys::GENERAL_SIZE_LABEL, name.size_label, |part, text| plain(part) == plain(text));
+    compare(&VERSION, keys::GENERAL_VERSION, Some(name.version), |part, text| {
+        let version = |text: &str| text.trim().trim_start_matches('v').trim_end_matches(".0").to_owned();
+        version(part) == version(text)
+    });
+    compare(&BASE, keys::GENERAL_BASENAME, Some(name.base_name), |part, text| plain(part) == plain(text));
+    compare(&BASE, keys::GENERAL_FINETUNE, name.fine_tune, |part, text| plain(part) == plain(text));
+}
+
+/// What kind of file the name says it is, and what kind it is.
+fn kind(input: &Input<'_>, name: &FileName<'_>, out: &mut Findings<'_>) {
+    let says = match (name.sidecar, name.kind) {
+        (Some("mmproj"), _) => "mmproj",
+        // A sidecar for prediction is a model of its own kind, which no key tells.
+        (Some(_), _) => return,
+        (None, Some("LoRA")) => "adapter",
+        (None, Some("vocab")) => "vocab",
+        (None, _) => "model",
+    };
+    let is = match input.kind() {
+        // No tensors are a vocabulary, whatever the key says.
+        "model" | "vocab" if input.tensors().is_empty() => "vocab",
+        "model" | "vocab" => "model",
+        "mmproj" | "clip-vision" => "mmproj",
+        "adapter" => "adapter",
+        // The convention has no names for others; the first shard of a set may have no tensors.
+        _ => return,
+    };
+    if says != is && !(is == "vocab" && input.metadata().get(keys::SPLIT_COUNT).is_some()) {
+        out.add(&KIND, Place::FILE, || format!("the name is that of a file of kind {says}, the file is of kind {is}"));
     }
 }

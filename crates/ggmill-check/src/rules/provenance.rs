@@ -1,10 +1,10 @@
 //! Who made the model, from what, under which licence.
 
-use ggmill_core::{Pair, RawStr, keys};
+use ggmill_core::{Pair, RawStr, ValueType, keys};
 
 use crate::report::{Findings, Place, shown};
 use crate::rule::rules;
-use crate::{Input, Options};
+use crate::{Fix, Input, Options};
 
 rules! { Provenance;
     LICENSE = "GG2001" Warning Specification {
@@ -41,7 +41,7 @@ rules! { Provenance;
         summary: "Parents or datasets are not as many as is said",
         clause: "Specification: general.base_model.count is the \"number of parent models\", each under its number from 0.",
         why: "Programs that read as many as the count says miss some, or look for what is not there.",
-        remedy: "Set the count to the number of parents, and number them from 0.",
+        remedy: "Set the count to the number of parents, and number them from 0; `ggmill check --fix` sets the count where they are numbered so.",
     }
     SIZE_LABEL = "GG2007" Note Practice {
         summary: "The size label is far from the number of parameters",
@@ -54,6 +54,18 @@ rules! { Provenance;
         clause: "Specification: general.name \"should be a human-readable name that can be used to identify the model\".",
         why: "Converters take the name of a folder when nobody gives one, and it may tell where the file was made.",
         remedy: "Set general.name to the name of the model.",
+    }
+    RECOMMENDED = "GG2009" Note Letter {
+        summary: "A recommended key is missing",
+        clause: "Specification, of the standard keys: \"not all of these are required, but they are all recommended\".",
+        why: "Nobody can tell from the file what the model is called, who made it, or whether it may be used.",
+        remedy: "Set the key: `ggmill edit FILE --set KEY=VALUE`.",
+    }
+    NO_SIZE = "GG2010" Note Letter {
+        summary: "The size label is missing",
+        clause: "Specification: general.size_label is the \"size class of the model\", and standard keys \"are all recommended\"; in names it is \"calculated if missing\".",
+        why: "Sites that sort models by size have to look at every tensor.",
+        remedy: "Set general.size_label, such as 7B or 8x7B; `ggmill check --fix` sets what the tensors make.",
     }
 }
 
@@ -74,7 +86,36 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     languages(input, out);
     counts(input, "general.base_model", out);
     counts(input, "general.dataset", out);
+    recommended(input, out);
     size_label(input, out);
+}
+
+/// What people look for first.
+fn recommended(input: &Input<'_>, out: &mut Findings<'_>) {
+    let is_first = input.number(keys::SPLIT_NO).unwrap_or(0) == 0;
+    if input.kind() != "model" || !is_first || !input.is_whole() {
+        return;
+    }
+    for key in [
+        keys::GENERAL_NAME,
+        keys::GENERAL_AUTHOR,
+        keys::GENERAL_VERSION,
+        keys::GENERAL_BASENAME,
+        keys::GENERAL_DESCRIPTION,
+        keys::GENERAL_LICENSE,
+        keys::GENERAL_URL,
+    ] {
+        if input.metadata().get(key).is_none() {
+            out.add(&RECOMMENDED, Place::missing(key), || "there is no such key".into());
+        }
+    }
+    if input.metadata().get(keys::GENERAL_SIZE_LABEL).is_none() {
+        let label = || ggmill_core::size_label(input.tensors().iter().map(|tensor| (tensor.name(), tensor.shape())));
+        // A shard has only some of the parameters.
+        let label = label().filter(|_| input.metadata().get(keys::SPLIT_COUNT).is_none());
+        let fix = label.map(|label| Fix::set(keys::GENERAL_SIZE_LABEL, ValueType::STRING, label));
+        out.add_fixable(&NO_SIZE, Place::missing(keys::GENERAL_SIZE_LABEL), || ("there is no such key".into(), fix));
+    }
 }
 
 fn described(pair: &Pair<'_>, name: &str, last: &str, text: &str, out: &mut Findings<'_>) {
@@ -84,7 +125,7 @@ fn described(pair: &Pair<'_>, name: &str, last: &str, text: &str, out: &mut Find
         "url" | "repo_url" | "link" if !["https://", "http://"].iter().any(|start| text.starts_with(start)) => out.add(&URL, Place::value(pair), show),
         "doi" if !is_doi(text) => out.add(&DOI, Place::value(pair), show),
         "uuid" if !is_uuid(text) => out.add(&UUID, Place::value(pair), show),
-        "name" if name == "name" && is_junk(text) => out.add(&JUNK_NAME, Place::value(pair), show),
+        "name" | "basename" if name == last && is_junk(text) => out.add(&JUNK_NAME, Place::value(pair), show),
         _ => {}
     }
 }
@@ -131,7 +172,10 @@ fn counts(input: &Input<'_>, prefix: &str, out: &mut Findings<'_>) {
     if input.is_whole() && (count.unwrap_or(0) != numbers.len() as u64 || !consecutive) {
         let place = input.metadata().get(&key).map_or(Place::missing(&key), |pair| Place::value(&pair));
         let said = count.map_or("nothing".to_owned(), |count| count.to_string());
-        out.add(&COUNT, place, || format!("the count says {said}, {} are there{}", numbers.len(), if consecutive { "" } else { ", not numbered from 0" }));
+        let fix = consecutive.then(|| Fix::set(key.as_str(), ValueType::U32, numbers.len()));
+        out.add_fixable(&COUNT, place, || {
+            (format!("the count says {said}, {} are there{}", numbers.len(), if consecutive { "" } else { ", not numbered from 0" }), fix)
+        });
     }
 }
 

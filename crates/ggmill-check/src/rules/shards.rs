@@ -4,7 +4,7 @@ use ggmill_core::{ShardName, Split, keys};
 
 use crate::report::{Findings, Place};
 use crate::rule::rules;
-use crate::{Input, Options};
+use crate::{Fix, Input, Options};
 
 rules! { Shards;
     NUMBER = "GG1901" Error Reference {
@@ -29,13 +29,25 @@ rules! { Shards;
         summary: "A whole file with keys of a shard",
         clause: "The reference's merge leaves split.count at 0; a count of 0 or 1 means a whole model.",
         why: "Some programs take any file with the key for a shard.",
-        remedy: "Remove the split.* keys.",
+        remedy: "Remove the split.* keys: `ggmill check --fix` does.",
     }
     NAME_ALONE = "GG1905" Warning Practice {
         summary: "A shard's name on a file that is none",
         clause: "A shard has split.no and split.count; llama.cpp looks for the siblings that they promise.",
         why: "People and programs look for the other files of the set.",
         remedy: "Rename the file, or fetch the shard again if it should have the keys.",
+    }
+    KEYS = "GG1906" Error Reference {
+        summary: "A shard without all of its keys",
+        clause: "llama.cpp reads split.no of every shard, and gguf-split writes split.no, split.count and split.tensors.count into each.",
+        why: "llama.cpp takes the shard for the first, and refuses the set.",
+        remedy: "Split the model again.",
+    }
+    SET = "GG1907" Error Both {
+        summary: "The set of shards is not whole",
+        clause: "Specification: shards are numbered from 00001 to their total; llama.cpp opens each beside the first and refuses the model when one is missing or another's.",
+        why: "llama.cpp refuses the model.",
+        remedy: "Fetch the files that are missing or belong to another set, into the folder of the first.",
     }
 }
 
@@ -52,7 +64,20 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     };
     let place = metadata.get(keys::SPLIT_NO).or_else(|| metadata.get(keys::SPLIT_COUNT)).map_or(Place::FILE, |pair| Place::value(&pair));
     if !split.is_part() {
-        return out.add(&LEFTOVER, place, || format!("split.count is {}", split.count));
+        for key in [keys::SPLIT_COUNT, keys::SPLIT_NO, keys::SPLIT_TENSORS_COUNT] {
+            if let Some(pair) = metadata.get(key) {
+                out.add_fixable(&LEFTOVER, Place::key(&pair), || (format!("split.count is {}", split.count), Some(Fix::Unset { key: key.into() })));
+            }
+        }
+        return;
+    }
+    for key in [keys::SPLIT_NO, keys::SPLIT_TENSORS_COUNT] {
+        if metadata.get(key).is_none() && input.is_whole() {
+            out.add(&KEYS, Place::missing(key), || "there is no such key".into());
+        }
+    }
+    if let Some(fault) = input.set_fault {
+        out.add(&SET, place, || fault.to_owned());
     }
     if split.number >= split.count {
         return out.add(&NUMBER, place, || format!("number {} of {}, counted from 0", split.number, split.count));

@@ -5,7 +5,7 @@ use ggmill_core::{Endian, ErrorKind, Subject, keys};
 use crate::report::{Findings, Place};
 use crate::rule::rules;
 use crate::rules::message_of;
-use crate::{Input, Options, Rule};
+use crate::{Fix, Input, Options, Rule};
 
 rules! { Structure;
     NOT_GGUF = "GG1001" Error Both {
@@ -30,7 +30,7 @@ rules! { Structure;
         summary: "Version 1, which current readers refuse",
         clause: "llama.cpp: \"GGUFv1 is no longer supported\". The specification says v2 widened counts and lengths to 64 bits.",
         why: "llama.cpp has refused version 1 since late 2023.",
-        remedy: "Write the file anew as version 3, for example with `ggmill edit`.",
+        remedy: "Write the file anew as version 3: `ggmill check --fix` does.",
     }
     VERSION_2 = "GG1005" Note Specification {
         summary: "Version 2",
@@ -48,7 +48,7 @@ rules! { Structure;
         summary: "The magic is written backwards",
         clause: "Specification: the magic is `GGUF` \"at the byte level\", whatever the byte order.",
         why: "Readers that compare the four bytes, as llama.cpp does, do not recognise the file.",
-        remedy: "Replace the first four bytes, FUGG, by GGUF.",
+        remedy: "Replace the first four bytes, FUGG, by GGUF: `ggmill check --fix` writes the file anew with them.",
     }
     ALIGNMENT = "GG1008" Error Both {
         summary: "The alignment is none",
@@ -72,13 +72,13 @@ rules! { Structure;
         summary: "Padding that is not zero",
         clause: "Specification: \"the file is padded with `0x00` bytes to the next multiple of `general.alignment`\".",
         why: "Nobody reads padding, so it can carry things nobody sees, and two equal models get different hashes.",
-        remedy: "Write the file anew: padding is then zero.",
+        remedy: "Write the file anew, as `ggmill check --fix` does: padding is then zero.",
     }
     LAST_PADDING = "GG1012" Note Reference {
         summary: "The last tensor is not padded",
         clause: "llama.cpp pads behind the last tensor and reads that padding too when it loads all data at once. The specification says \"the space between tensors should be padded\".",
         why: "Programs that load the data in one read refuse the file; llama.cpp itself maps it and does not.",
-        remedy: "Write the file anew: the padding is then there.",
+        remedy: "Write the file anew, as `ggmill check --fix` does: the padding is then there.",
     }
 }
 
@@ -93,10 +93,10 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
         out.add(rule, Place { offset: fault.offset(), subject: fault.subject() }, || message_of(fault));
     }
     if index.has_swapped_magic() {
-        out.add(&SWAPPED_MAGIC, Place::at(0), || "begins with \"FUGG\", expected \"GGUF\"".into());
+        out.add_fixable(&SWAPPED_MAGIC, Place::at(0), || ("begins with \"FUGG\", expected \"GGUF\"".into(), anew(input)));
     }
     match index.version() {
-        1 => out.add(&VERSION_1, Place::at(4), || "version 1, expected 3".into()),
+        1 => out.add_fixable(&VERSION_1, Place::at(4), || ("version 1, expected 3".into(), anew(input))),
         2 => out.add(&VERSION_2, Place::at(4), || "version 2, the current one is 3".into()),
         _ => {}
     }
@@ -108,6 +108,11 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
         ends(input, out);
         padding(input, out);
     }
+}
+
+/// A file that opens can be written anew.
+pub(super) fn anew(input: &Input<'_>) -> Option<Fix> {
+    input.faults.is_empty().then_some(Fix::Anew)
 }
 
 fn alignment(input: &Input<'_>, out: &mut Findings<'_>) {
@@ -138,7 +143,7 @@ fn ends(input: &Input<'_>, out: &mut Findings<'_>) {
     if len > padded {
         out.add(&TRAILING_BYTES, Place::at(padded), || format!("{} bytes behind the end of the last tensor and its padding", len - padded));
     } else if len < padded && !ranges.is_empty() {
-        out.add(&LAST_PADDING, Place::at(len), || format!("the file ends at {len}, the padding of its last tensor at {padded}"));
+        out.add_fixable(&LAST_PADDING, Place::at(len), || (format!("the file ends at {len}, the padding of its last tensor at {padded}"), anew(input)));
     }
 }
 
@@ -165,7 +170,7 @@ fn padding(input: &Input<'_>, out: &mut Findings<'_>) {
         }
         if let Some(first) = buffer.iter().position(|&byte| byte != 0) {
             let odd = buffer.iter().filter(|&&byte| byte != 0).count();
-            out.add(&PADDING, Place::at(end + first as u64), || format!("{odd} of {count} bytes of padding are not zero"));
+            out.add_fixable(&PADDING, Place::at(end + first as u64), || (format!("{odd} of {count} bytes of padding are not zero"), anew(input)));
         }
     }
 }

@@ -5,6 +5,7 @@ use ggmill_core::{Error, ErrorKind, Subject, Tensor};
 use crate::report::{Findings, Place};
 use crate::rule::rules;
 use crate::rules::message_of;
+use crate::rules::structure::anew;
 use crate::{Input, Options};
 
 rules! { Tensors;
@@ -66,13 +67,13 @@ rules! { Tensors;
         summary: "A tensor's offset is not aligned",
         clause: "Specification: the offset \"must be a multiple of `ALIGNMENT`\"; llama.cpp refuses any other.",
         why: "llama.cpp refuses the file; where it is mapped, access to the data is slow or faults.",
-        remedy: "Write the file anew: offsets are then aligned.",
+        remedy: "Write the file anew, as `ggmill check --fix` does: offsets are then aligned.",
     }
     NOT_CONTIGUOUS = "GG1311" Error Reference {
         summary: "Tensor data have gaps or another order",
         clause: "llama.cpp: each offset must be exactly the sum of the padded sizes of the tensors before it. The specification asks for alignment only.",
         why: "llama.cpp refuses the file.",
-        remedy: "Write the file anew: data then follow each other in the order of the directory.",
+        remedy: "Write the file anew, as `ggmill check --fix` does: data then follow each other in the order of the directory.",
     }
     TOO_MANY_ELEMENTS = "GG1312" Error Reference {
         summary: "A tensor has more elements than a signed 64-bit number counts",
@@ -169,9 +170,9 @@ fn places(input: &Input<'_>, out: &mut Findings<'_>) {
     for tensor in input.tensors().iter() {
         let offset = tensor.offset() - data.min(tensor.offset());
         if !offset.is_multiple_of(alignment.get().into()) {
-            out.add(&NOT_ALIGNED, Place::info(&tensor), || format!("offset {offset}, expected a multiple of {alignment}"));
+            out.add_fixable(&NOT_ALIGNED, Place::info(&tensor), || (format!("offset {offset}, expected a multiple of {alignment}"), anew(input)));
         } else if let Some(expected) = expected.filter(|&expected| expected != tensor.offset()) {
-            out.add(&NOT_CONTIGUOUS, Place::info(&tensor), || format!("offset {offset}, expected {}", expected - data));
+            out.add_fixable(&NOT_CONTIGUOUS, Place::info(&tensor), || (format!("offset {offset}, expected {}", expected - data), anew(input)));
         }
         expected = tensor.size().and_then(|size| alignment.align(tensor.offset().checked_add(size)?));
     }

@@ -6,7 +6,7 @@ use ggmill_core::{Array, Pair, RawStr, ValueType, keys};
 
 use crate::report::{Findings, Place, shown};
 use crate::rule::rules;
-use crate::{Input, Options};
+use crate::{Fix, Input, Options};
 
 rules! { Tokenizer;
     NO_TOKENS = "GG1601" Error Both {
@@ -67,7 +67,7 @@ rules! { Tokenizer;
         summary: "The separator's key is spelt as the specification has it",
         clause: "llama.cpp reads and writes tokenizer.ggml.seperator_token_id; the specification says separator_token_id.",
         why: "llama.cpp does not find the key.",
-        remedy: "Add the key as llama.cpp spells it, tokenizer.ggml.seperator_token_id, with the same value.",
+        remedy: "Add the key as llama.cpp spells it, tokenizer.ggml.seperator_token_id, with the same value: `ggmill check --fix` does.",
     }
     DUPLICATE_TOKEN = "GG1611" Error Reference {
         summary: "A token stands twice",
@@ -97,7 +97,19 @@ rules! { Tokenizer;
         summary: "A key that was renamed",
         clause: "llama.cpp renamed prefix, suffix and middle_token_id to fim_pre, fim_suf and fim_mid_token_id.",
         why: "Programs that know the new names only do not find it.",
-        remedy: "Add the key under its new name.",
+        remedy: "Add the key under its new name: `ggmill check --fix` does.",
+    }
+    NOT_JSON = "GG1616" Warning Specification {
+        summary: "The Hugging Face tokenizer is no JSON",
+        clause: "Specification: tokenizer.huggingface.json is \"the entirety of the HF `tokenizer.json` for a given model\".",
+        why: "Programs that prefer it over the embedded vocabulary fail.",
+        remedy: "Set the key again from the model's tokenizer.json, or remove it.",
+    }
+    SEPARATORS_DIFFER = "GG1617" Warning Practice {
+        summary: "Two spellings of the separator's key disagree",
+        clause: "The specification has separator_token_id, llama.cpp seperator_token_id, for one and the same token.",
+        why: "Which token separates depends on the program.",
+        remedy: "Set both keys to the id that the tokenizer's configuration has.",
     }
 }
 
@@ -106,6 +118,7 @@ const MODELS: &[&str] = &["llama", "gpt2", "bert", "t5", "rwkv", "plamo2", "gemm
 /// The names of pre-tokenizers llama.cpp accepts.
 static PRE_TOKENIZERS: &str = include_str!("../../data/pre-tokenizers.txt");
 const SEPARATOR_CODE: &str = "tokenizer.ggml.seperator_token_id";
+const HUGGING_FACE: &str = "tokenizer.huggingface.json";
 const SEPARATOR_SPEC: &str = "tokenizer.ggml.separator_token_id";
 
 /// An array key with its pair.
@@ -122,18 +135,29 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
             out.add(&UNKNOWN_MODEL, Place::value(&pair), || format!("model {}", shown(RawStr::from(name))));
         }
         let needs = !matches!(name, "no_vocab" | "none") && input.is_whole();
-        if needs && tokens.is_none_or(|(_, tokens)| tokens.element_type() != ValueType::STRING) {
+        if needs && tokens.is_none_or(|(_, tokens)| tokens.element_type() != ValueType::STRING || tokens.is_empty()) {
             out.add(&NO_TOKENS, Place::missing(keys::TOKENIZER_TOKENS), || "there is no array of strings under this key".into());
         }
         if name == "gpt2" {
             byte_pairs(input, out);
         }
     }
+    if let (Some(pair), Some(text)) = (input.metadata().get(HUGGING_FACE), input.text(HUGGING_FACE))
+        && let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(text)
+    {
+        out.add(&NOT_JSON, Place::value(&pair), || format!("line {}, column {}: {}", error.line(), error.column(), reason(&error)));
+    }
     special(input, tokens.map(|(_, tokens)| tokens.len()), out);
     let Some((pair, tokens)) = tokens.filter(|(_, tokens)| tokens.element_type() == ValueType::STRING) else { return };
     parallel(input, tokens.len(), out);
     embedding(input, &pair, tokens.len(), out);
     vocabulary(input, &pair, &tokens, model, out);
+}
+
+/// What an error of JSON says before it says where.
+fn reason(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.split(" at line ").next().unwrap_or_default().to_owned()
 }
 
 fn byte_pairs(input: &Input<'_>, out: &mut Findings<'_>) {
@@ -154,7 +178,13 @@ fn special(input: &Input<'_>, tokens: Option<u64>, out: &mut Findings<'_>) {
     for pair in input.metadata().iter() {
         let Some(name) = pair.key().to_str().ok().and_then(|key| key.strip_prefix("tokenizer.ggml.")?.strip_suffix("_token_id")) else { continue };
         if matches!(name, "prefix" | "suffix" | "middle") {
-            out.add(&OLD_KEY, Place::key(&pair), || format!("{name}_token_id is an old name"));
+            let new = format!("tokenizer.ggml.fim_{}_token_id", name.get(..3).unwrap_or(name));
+            if input.metadata().get(&new).is_some() {
+                continue;
+            }
+            let id = pair.value().ok().and_then(|value| value.as_u64());
+            let fix = id.map(|id| Fix::set(new.as_str(), ValueType::U32, id));
+            out.add_fixable(&OLD_KEY, Place::key(&pair), || (format!("{name}_token_id is an old name, {new} the new one"), fix));
         }
         let Some(id) = pair.value().ok().and_then(|value| value.as_i128()) else { continue };
         // Of a shard that has no vocabulary nothing is known; 2^32 - 1 says "none".
@@ -166,10 +196,15 @@ fn special(input: &Input<'_>, tokens: Option<u64>, out: &mut Findings<'_>) {
             out.add(&SPECIAL_ID, Place::value(&pair), || format!("id {id}, there are {count} tokens"));
         }
     }
-    if let Some(pair) = input.metadata().get(SEPARATOR_SPEC)
-        && input.metadata().get(SEPARATOR_CODE).is_none()
-    {
-        out.add(&SEPARATOR, Place::key(&pair), || format!("llama.cpp looks for {SEPARATOR_CODE}"));
+    let Some(pair) = input.metadata().get(SEPARATOR_SPEC) else { return };
+    match (input.metadata().get(SEPARATOR_CODE), input.number(SEPARATOR_SPEC)) {
+        (None, id) => out.add_fixable(&SEPARATOR, Place::key(&pair), || {
+            (format!("llama.cpp looks for {SEPARATOR_CODE}"), id.map(|id| Fix::set(SEPARATOR_CODE, ValueType::U32, id)))
+        }),
+        (Some(_), id) if id != input.number(SEPARATOR_CODE) => {
+            out.add(&SEPARATORS_DIFFER, Place::value(&pair), || format!("is not what {SEPARATOR_CODE} is"));
+        }
+        _ => {}
     }
 }
 

@@ -5,5 +5,8 @@
 mod corpus;
 mod examples;
 mod examples_more;
+mod fixes;
+mod good;
 mod pages;
+mod real;
 mod support;

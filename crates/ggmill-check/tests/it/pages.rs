@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use ggmill_check::render::{Checked, github, json, sarif, text};
+use ggmill_check::render::{Checked, Text, github, json, sarif};
 use ggmill_check::{rule_page, rules, rules_index};
 
 use crate::support::{Model, report};
@@ -59,7 +59,7 @@ fn hostile_text_stays_in_its_line() {
     let found = report(&Model::llama().set("x.\n::error::\u{1b}[2J", "1").bytes());
     let checked = Checked { path: "model\n.gguf", report: &found };
     let mut out = Vec::new();
-    text(&mut out, &checked, false).unwrap();
+    Text::new(false, Some(60)).file(&mut out, &checked).unwrap();
     github(&mut out, &checked).unwrap();
     let out = String::from_utf8(out).unwrap();
     assert!(!out.contains('\u{1b}') && !out.lines().any(|line| line.starts_with("::error::")), "{out}");

@@ -1,8 +1,11 @@
 //! What the tests share.
 
-use ggmill_check::{Input, Options, Report, check};
+use ggmill_check::{DataFacts, Input, Options, Report, check, data_pieces};
 use ggmill_core::{Decoder, GgmlType, Limits};
 use ggmill_testdata::bytes::{FileBytes, Value};
+
+/// The name of a shard whose sibling is missing.
+pub(crate) const ALONE: &str = "Set-1K-v1.0-00001-of-00002.gguf";
 
 /// The report on a file of this name.
 pub(crate) fn report_named(name: &str, bytes: &[u8], options: &Options) -> Report {
@@ -11,14 +14,23 @@ pub(crate) fn report_named(name: &str, bytes: &[u8], options: &Options) -> Repor
     match decoder.salvage() {
         Ok((header, faults)) => {
             let bytes = bytes.to_vec();
-            check(&Input::new(&header, &faults).named(name).with_bytes(&bytes), options)
+            let mut data = DataFacts::default();
+            for piece in data_pieces(&header) {
+                let start = usize::try_from(piece.offset()).unwrap();
+                data.add(piece.examine(&bytes[start..start + piece.len()]));
+            }
+            let mut input = Input::new(&header, &faults).named(name).with_bytes(&bytes).with_data(&data);
+            if name == ALONE {
+                input = input.with_set_fault("Set-1K-v1.0-00002-of-00002.gguf: cannot open: no such file");
+            }
+            check(&input, options)
         }
         Err(error) => ggmill_check::unreadable(&error, options),
     }
 }
 
 pub(crate) fn report(bytes: &[u8]) -> Report {
-    report_named("Tiny-1K-v1.0.gguf", bytes, &Options { findings_per_rule: usize::MAX, data: true, ..Options::default() })
+    report_named("Tiny-1K-v1.0.gguf", bytes, &Options { findings_per_rule: usize::MAX, ..Options::default() })
 }
 
 pub(crate) fn codes(report: &Report) -> Vec<&'static str> {
@@ -166,7 +178,9 @@ impl Model {
         for ((_, shape, ggml_type), offset) in self.tensors.iter().zip(offsets) {
             let elements = usize::try_from(shape.iter().product::<u64>()).unwrap();
             let at = start + usize::try_from(*offset).unwrap();
-            if *ggml_type == GgmlType::F32 {
+            if *ggml_type == GgmlType::NVFP4 {
+                bytes[at..at + elements / 64 * 36].fill(0x38);
+            } else if *ggml_type == GgmlType::F32 {
                 for number in 0..elements {
                     if let Some(place) = bytes.get_mut(at + number * 4..at + number * 4 + 4) {
                         place.copy_from_slice(&1.0f32.to_le_bytes());

@@ -3,6 +3,7 @@
 use std::io::Write as _;
 
 use ggmill_arch::Catalogue;
+use ggmill_check::{explain, near, render, topics};
 use ggmill_core::RawStr;
 
 use crate::console::Console;
@@ -13,20 +14,29 @@ use crate::outcome::{Failure, Status};
 #[command(after_help = "\
 Examples:
   ggmill explain GG1302
+  ggmill explain tokenizer
   ggmill explain Q4_K
-  ggmill explain general.alignment")]
+  ggmill explain llama.context_length
+  ggmill explain                        # all there is")]
 pub(crate) struct Args {
-    /// The code of a rule, or the name of a type, key or architecture
-    topic: String,
+    /// The code of a rule or the name of a group, a type, a key or an architecture; all of them are listed without it
+    topic: Option<String>,
 }
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
-    let page = ggmill_check::explain(args.topic.trim(), &Catalogue::new()).ok_or_else(|| {
-        Failure::new(format_args!("nothing is known of {:?}", RawStr::from(args.topic.as_str())))
-            .with_hint(Some("rules have codes such as GG1302; docs/rules in the repository lists them all".to_owned()))
-    })?;
+    let catalogue = Catalogue::new();
+    let page = match args.topic.as_deref().map(str::trim) {
+        None => topics(&catalogue),
+        Some(topic) => explain(topic, &catalogue).ok_or_else(|| unknown(topic, &catalogue))?,
+    };
     let mut out = console.text();
-    out.write_all(page.as_bytes())?;
+    render::page(&mut out, &page, console.is_styled(), console.width())?;
     out.flush()?;
     Ok(Status::Fine)
+}
+
+fn unknown(topic: &str, catalogue: &Catalogue) -> Failure {
+    let near = near(topic, catalogue);
+    let hint = if near.is_empty() { "`ggmill explain` by itself lists all there is".to_owned() } else { format!("perhaps {}", near.join(" or ")) };
+    Failure::new(format_args!("nothing is known of {:?}", RawStr::from(topic))).with_hint(Some(hint))
 }

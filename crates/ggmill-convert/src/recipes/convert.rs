@@ -1,9 +1,9 @@
 use ggmill_arch::{Architecture, Assigned, Operation, Origin, Source, TensorSpec};
-use ggmill_core::{FileType, GgmlType, MetadataBuf, RawStr, Shape, keys};
+use ggmill_core::{FileType, GgmlType, MetadataBuf, RawStr, Shape, keys, size_label};
 
 use crate::checkpoint::{Checkpoint, Pretrained};
 use crate::error::{Error, ErrorKind, Result};
-use crate::general::{General, size_label};
+use crate::general::General;
 use crate::recipe::{Content, Form, Recipe, RecipeTensor};
 use crate::recipes::QUANTIZATION_VERSION;
 use crate::rows::Step;
@@ -56,7 +56,8 @@ pub fn convert(checkpoint: &dyn Pretrained, architecture: &Architecture, options
     }
     notes.extend(fallback_note(&tensors, target));
 
-    let (label, parameters) = size_label(tensors.iter().map(|tensor| (String::from_utf8_lossy(&tensor.name), &tensor.shape)));
+    let label = size_label(tensors.iter().map(|tensor| (RawStr::new(&tensor.name), &tensor.shape)));
+    let parameters = tensors.iter().fold(0u64, |sum, tensor| sum.saturating_add(tensor.shape.elements()));
     let mut general = General::of(checkpoint.config(), checkpoint.name(), parameters);
     general.size_label = general.size_label.or(label);
     general.name = options.name.clone().or(general.name);

@@ -154,3 +154,13 @@ fn an_unfinished_header_is_truncated() {
         assert!(error.needed_length().unwrap() > len as u64);
     }
 }
+
+#[test]
+fn what_is_refused_is_salvaged_with_a_fault() {
+    for case in corpus::broken() {
+        let mut decoder = Decoder::new(Some(case.bytes.len() as u64), &case.limits);
+        let _ = decoder.feed(&case.bytes);
+        let salvaged = decoder.salvage();
+        assert!(salvaged.is_err() || salvaged.is_ok_and(|(_, faults)| !faults.is_empty()), "{}: {}", case.name, case.why);
+    }
+}

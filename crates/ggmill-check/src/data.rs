@@ -1,0 +1,317 @@
+//! What tensor data hold: numbers that are none, nothing but zeros, and numbers beyond all reason.
+//!
+//! Whoever has the file reads it in [pieces](data_pieces), in any order and on as many threads as there are, hands the bytes to [`DataPiece::examine`], gathers
+//! the answers in [`DataFacts`], and gives those to [`Input::with_data`](crate::Input::with_data).
+
+use std::borrow::Cow;
+
+use ggmill_core::{Endian, GgmlType, Gguf};
+
+use crate::block::{Block, Scale, block};
+
+/// What half precision can hold: a weight beyond it is infinite as F16, and on many a graphics card.
+pub(crate) const LARGEST: f32 = 65_504.0;
+/// A scale of a block below this makes no weight beyond [`LARGEST`], in whatever type: none multiplies by more than 4096.
+const PLAIN_SCALE: u16 = 0x4800;
+/// The same for a power of two: 6 · 2^13 is below.
+const PLAIN_EXPONENT: u8 = 140;
+/// The longest piece, in bytes: it fits the cache of a core, so what was just read is still there.
+const LONGEST: u64 = 256 << 10;
+
+/// A stretch of one tensor's data, of whole blocks, to be read and examined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DataPiece {
+    tensor: usize,
+    offset: u64,
+    len: usize,
+    ggml_type: GgmlType,
+    endian: Endian,
+}
+
+/// What the data of one tensor hold, or a part of them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Facts {
+    /// Numbers or blocks that are not finite.
+    bad: u64,
+    /// Where the first of them lies in the file.
+    first: Option<u64>,
+    /// The largest magnitude, exact where it is beyond reason.
+    largest: f32,
+    is_zero: bool,
+}
+
+/// What was found in the data of every tensor.
+#[derive(Clone, Debug, Default)]
+pub struct DataFacts {
+    tensors: Vec<Option<Facts>>,
+}
+
+/// Something that was found in the data of a tensor.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Oddity {
+    /// So many numbers, or scales of blocks, are NaN or infinite; the first at this offset of the file.
+    NotFinite { count: u64, first: u64, in_blocks: bool },
+    /// The largest magnitude is beyond what half precision holds.
+    TooLarge(f32),
+    /// There is nothing but zeros.
+    Zero,
+}
+
+/// The data to be examined: those of types with anything to examine, as far as they lie within the file.
+///
+/// ```
+/// use ggmill_check::{DataFacts, Input, Options, check, data_pieces};
+/// # use ggmill_core::{Builder, Decoder, GgmlType, Limits, Shape};
+/// # let plan = Builder::new().tensor("w", GgmlType::F32, Shape::new(&[8])?).plan()?;
+/// # let file = [plan.header(), &[0xff; 32]].concat();
+/// # let mut decoder = Decoder::new(Some(file.len() as u64), &Limits::default());
+/// # decoder.feed(&file)?;
+/// let (header, faults) = decoder.salvage()?;
+/// let mut facts = DataFacts::default();
+/// for piece in data_pieces(&header) {
+///     let start = piece.offset() as usize;
+///     facts.add(piece.examine(&file[start..start + piece.len()]));
+/// }
+/// let report = check(&Input::new(&header, &faults).with_data(&facts), &Options::default());
+/// assert!(report.counts().iter().any(|(rule, _)| rule.code == "GG2101"));
+/// # Ok::<(), ggmill_core::Error>(())
+/// ```
+pub fn data_pieces(header: &Gguf<Vec<u8>>) -> impl Iterator<Item = DataPiece> + '_ {
+    let (end, endian) = (header.index().file_len().unwrap_or(u64::MAX), header.index().endian());
+    header.tensors().iter().enumerate().flat_map(move |(number, tensor)| {
+        let ggml_type = tensor.ggml_type();
+        let unit = ggml_type.layout().map_or(1, |layout| u64::from(layout.bytes));
+        let room = end.saturating_sub(tensor.offset());
+        let known = is_float(ggml_type) || block(ggml_type).is_some();
+        let size = tensor.size().filter(|&size| known && size <= room).unwrap_or(0);
+        let step = LONGEST / unit * unit;
+        (0..size.div_ceil(step)).map(move |count| {
+            let start = count * step;
+            let len = usize::try_from(step.min(size - start)).unwrap_or(0);
+            DataPiece { tensor: number, offset: tensor.offset() + start, len, ggml_type, endian }
+        })
+    })
+}
+
+fn is_float(ggml_type: GgmlType) -> bool {
+    matches!(ggml_type, GgmlType::F32 | GgmlType::F16 | GgmlType::BF16 | GgmlType::F64)
+}
+
+/// What one piece holds: for [`DataFacts::add`].
+#[derive(Clone, Copy, Debug)]
+pub struct PieceFacts {
+    tensor: usize,
+    facts: Option<Facts>,
+}
+
+#[expect(clippy::len_without_is_empty, reason = "there are no empty pieces")]
+impl DataPiece {
+    /// Where it begins in the file.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Its length in bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The number of its tensor, in the order of the file.
+    pub fn tensor(&self) -> usize {
+        self.tensor
+    }
+
+    /// Looks at the bytes of the piece.
+    pub fn examine(&self, bytes: &[u8]) -> PieceFacts {
+        let mut bytes = Cow::Borrowed(bytes);
+        if self.endian == Endian::Big && ggmill_quant::swap_bytes(self.ggml_type, bytes.to_mut()).is_err() {
+            return PieceFacts { tensor: self.tensor, facts: None };
+        }
+        let mut facts = match self.ggml_type {
+            GgmlType::F32 => floats(&bytes, peak_32, 0x7f80_0000, |bits| f32::from_bits(bits.cast_unsigned())),
+            GgmlType::F16 => floats(&bytes, peak_16, 0x7c00, |bits| half(bits.cast_unsigned())),
+            GgmlType::BF16 => floats(&bytes, peak_16, 0x7f80, |bits| f32::from_bits(u32::from(bits.cast_unsigned()) << 16)),
+            #[expect(clippy::cast_possible_truncation, reason = "only the magnitude counts")]
+            GgmlType::F64 => floats(&bytes, peak_64, 0x7ff0_0000_0000_0000, |bits| f64::from_bits(bits.cast_unsigned()) as f32),
+            other => match (block(other), other.layout()) {
+                (Some(block), Some(layout)) => blocks(&bytes, other, block, layout.bytes as usize),
+                _ => return PieceFacts { tensor: self.tensor, facts: None },
+            },
+        };
+        facts.first = facts.first.map(|place| self.offset + place);
+        PieceFacts { tensor: self.tensor, facts: Some(facts) }
+    }
+}
+
+impl DataFacts {
+    /// Adds what a piece holds; the order does not matter.
+    pub fn add(&mut self, piece: PieceFacts) {
+        let Some(new) = piece.facts else { return };
+        if self.tensors.len() <= piece.tensor {
+            self.tensors.resize(piece.tensor + 1, None);
+        }
+        if let Some(place) = self.tensors.get_mut(piece.tensor) {
+            *place = Some(place.map_or(new, |old| Facts {
+                bad: old.bad + new.bad,
+                first: old.first.into_iter().chain(new.first).min(),
+                largest: old.largest.max(new.largest),
+                is_zero: old.is_zero && new.is_zero,
+            }));
+        }
+    }
+
+    /// Adds what was gathered elsewhere, on another thread.
+    pub fn merge(&mut self, other: Self) {
+        for (tensor, facts) in other.tensors.into_iter().enumerate() {
+            self.add(PieceFacts { tensor, facts });
+        }
+    }
+
+    /// What is odd about the data of a tensor.
+    pub(crate) fn oddities(&self, tensor: usize, ggml_type: GgmlType) -> impl Iterator<Item = Oddity> {
+        let facts = self.tensors.get(tensor).copied().flatten();
+        let of = move |found: fn(Facts, bool) -> Option<Oddity>| facts.and_then(|facts| found(facts, !is_float(ggml_type)));
+        let not_finite = of(|facts, in_blocks| Some(Oddity::NotFinite { count: facts.bad, first: facts.first?, in_blocks }));
+        let large = of(|facts, _| (facts.largest > LARGEST).then_some(Oddity::TooLarge(facts.largest)));
+        let zero = of(|facts, _| facts.is_zero.then_some(Oddity::Zero));
+        [not_finite, large, zero].into_iter().flatten()
+    }
+}
+
+/// A half as a float.
+fn half(bits: u16) -> f32 {
+    let (sign, exponent, fraction) = (u32::from(bits >> 15) << 31, u32::from(bits >> 10 & 0x1f), u32::from(bits & 0x3ff));
+    match exponent {
+        // Subnormals are fractions of 2^-24.
+        0 => f32::from_bits(sign | (f32::from(bits & 0x3ff) * 2f32.powi(-24)).to_bits()),
+        0x1f => f32::from_bits(sign | 0x7f80_0000 | fraction << 13),
+        _ => f32::from_bits(sign | (exponent + 112) << 23 | fraction << 13),
+    }
+}
+
+/// The largest magnitude of many numbers as bits, which order as the magnitudes do, with infinity and NaN above all others. Signed, since that is what every
+/// processor compares many of at a time.
+fn peak_16(bytes: &[u8]) -> i16 {
+    bytes.as_chunks::<2>().0.iter().fold(0, |peak, number| peak.max(i16::from_le_bytes(*number) & i16::MAX))
+}
+
+fn peak_32(bytes: &[u8]) -> i32 {
+    bytes.as_chunks::<4>().0.iter().fold(0, |peak, number| peak.max(i32::from_le_bytes(*number) & i32::MAX))
+}
+
+fn peak_64(bytes: &[u8]) -> i64 {
+    bytes.as_chunks::<8>().0.iter().fold(0, |peak, number| peak.max(i64::from_le_bytes(*number) & i64::MAX))
+}
+
+/// One pass tells all there is to tell of good numbers; only where some are bad they are looked for.
+fn floats<N: Copy + Ord + Default>(bytes: &[u8], peak: fn(&[u8]) -> N, infinite: N, value: fn(N) -> f32) -> Facts {
+    let highest = peak(bytes);
+    let mut facts = Facts { bad: 0, first: None, largest: 0.0, is_zero: highest == N::default() };
+    if highest < infinite {
+        return Facts { largest: value(highest), ..facts };
+    }
+    let width = size_of::<N>();
+    for (number, place) in bytes.chunks_exact(width).zip((0u64..).step_by(width)) {
+        let bits = peak(number);
+        if bits < infinite {
+            facts.largest = facts.largest.max(value(bits));
+        } else {
+            facts.bad += 1;
+            facts.first = facts.first.or(Some(place));
+        }
+    }
+    facts
+}
+
+/// How odd a scale can be.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Standing {
+    Zero,
+    Plain,
+    Large,
+    NotFinite,
+}
+
+/// Half precision: the magnitude as bits.
+fn standing_of_half(bits: u16) -> Standing {
+    match bits & 0x7fff {
+        0 => Standing::Zero,
+        0x7c00.. => Standing::NotFinite,
+        PLAIN_SCALE.. => Standing::Large,
+        _ => Standing::Plain,
+    }
+}
+
+/// The standing of a scale and of the worst of several.
+fn standing(scale: Scale, block: &[u8]) -> Standing {
+    let half_at = |at: usize| block.get(at..at + 2).map_or(0, |bytes| u16::from_le_bytes([bytes[0], bytes[1]]));
+    match scale {
+        Scale::F16 => standing_of_half(half_at(0)),
+        Scale::Spread => standing_of_half(half_at(0) >> 12 | half_at(2) >> 8 & 0xf0 | half_at(4) >> 4 & 0xf00 | half_at(6) & 0xf000),
+        Scale::F32 => match peak_32(block) {
+            0 => Standing::Zero,
+            0x7f80_0000.. => Standing::NotFinite,
+            0x4100_0000.. => Standing::Large,
+            _ => Standing::Plain,
+        },
+        // Whatever the exponent is, the weights decide what is zero.
+        Scale::E8M0 => match block.first().copied().unwrap_or(0) {
+            255 => Standing::NotFinite,
+            PLAIN_EXPONENT.. => Standing::Large,
+            _ => Standing::Plain,
+        },
+        Scale::UE4M3 => block.iter().fold(Standing::Zero, |worst, byte| {
+            worst.max(match byte & 0x7f {
+                0 => Standing::Zero,
+                0x7f => Standing::NotFinite,
+                _ => Standing::Plain,
+            })
+        }),
+    }
+}
+
+/// The highest magnitude among the halves at one place of each block.
+fn peak_of_halves(bytes: &[u8], size: usize, at: usize) -> u16 {
+    bytes.chunks_exact(size).fold(0, |peak, block| {
+        let bits = block.get(at..at + 2).map_or(0, |half| u16::from_le_bytes([half[0], half[1]]));
+        peak.max(bits & 0x7fff)
+    })
+}
+
+fn blocks(bytes: &[u8], ggml_type: GgmlType, layout: Block, size: usize) -> Facts {
+    let scales = || layout.fields.iter().filter_map(|field| Some((field.start as usize, field.bytes as usize, field.scale?)));
+    let worst_of = |block: &[u8]| {
+        let worst = scales().filter_map(|(start, len, scale)| Some(standing(scale, block.get(start..start + len)?))).max();
+        worst.unwrap_or(Standing::Plain)
+    };
+    let highest = |(start, _, scale): (usize, usize, Scale)| match scale {
+        Scale::F16 => standing_of_half(peak_of_halves(bytes, size, start)),
+        _ => bytes.chunks_exact(size).map(worst_of).max().unwrap_or(Standing::Zero),
+    };
+    let worst = scales().map(highest).max().unwrap_or(Standing::Plain);
+    let exponents = scales().any(|(.., scale)| scale == Scale::E8M0);
+    // Two weights of four bits in a byte, whose sign bits do not count.
+    let no_weights = || bytes.chunks_exact(size).all(|block| block.iter().skip(1).all(|byte| byte & 0x77 == 0));
+    let mut facts = Facts { bad: 0, first: None, largest: 0.0, is_zero: worst == Standing::Zero || exponents && no_weights() };
+    if worst <= Standing::Plain {
+        return facts;
+    }
+    let mut weights = vec![0.0; ggml_type.layout().map_or(0, |layout| layout.elements as usize)];
+    for (block, place) in bytes.chunks_exact(size).zip((0u64..).step_by(size)) {
+        match worst_of(block) {
+            Standing::NotFinite => {
+                facts.bad += 1;
+                facts.first = facts.first.or(Some(place));
+            }
+            Standing::Large if ggmill_quant::dequantize(ggml_type, block, &mut weights).is_ok() => {
+                let largest = weights.iter().filter(|weight| weight.is_finite()).fold(0.0, |largest: f32, weight| largest.max(weight.abs()));
+                facts.largest = facts.largest.max(largest);
+            }
+            _ => {}
+        }
+    }
+    facts
+}
+
+#[cfg(test)]
+mod tests;

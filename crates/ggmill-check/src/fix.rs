@@ -1,0 +1,53 @@
+//! Changes that mend a finding and lose nothing.
+
+use std::fmt;
+
+use ggmill_core::{RawStr, ValueType};
+
+/// A change to a file that mends a finding, leaves every weight as it is, and takes away nothing that any reader could use.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Fix {
+    /// Gives a key a value: in its place, or at the end. Where the key stands more than once, one pair remains.
+    Set {
+        /// The key.
+        key: String,
+        /// The type of the value.
+        value_type: ValueType,
+        /// The value: a number, a string or a bool.
+        value: serde_json::Value,
+    },
+    /// Gives a key another name, in its place.
+    Rename {
+        /// The key as it is.
+        from: String,
+        /// The key as it shall be.
+        to: String,
+    },
+    /// Takes a key away.
+    Unset {
+        /// The key.
+        key: String,
+    },
+    /// Writes the file anew as version 3, with tensors in order, aligned, and padded with zeros.
+    Anew,
+}
+
+impl Fix {
+    pub(crate) fn set(key: impl Into<String>, value_type: ValueType, value: impl Into<serde_json::Value>) -> Self {
+        Self::Set { key: key.into(), value_type, value: value.into() }
+    }
+}
+
+impl fmt::Display for Fix {
+    /// In one line, without control characters.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = |key: &str| RawStr::from(key).to_string();
+        match self {
+            Self::Set { key, value_type, value } => write!(f, "set {} = {} ({value_type})", shown(key), RawStr::from(value.to_string().as_str())),
+            Self::Rename { from, to } => write!(f, "rename {} to {}", shown(from), shown(to)),
+            Self::Unset { key } => write!(f, "remove {}", shown(key)),
+            Self::Anew => f.write_str("write the file anew"),
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! `check --fix` and `--diff`: what can be mended is, through the same recipes as any edit.
+
+use std::io::{self, Write};
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use anstyle::{AnsiColor, Style};
+use ggmill_check::{Fix, Options};
+use ggmill_convert::{Edit, Editor, GgufCheckpoint, Given, KeyType, RepackOptions};
+use ggmill_core::{RawStr, Split, Value};
+use ggmill_io::{FileSink, Overwrite};
+
+use super::look::{Look, look};
+use crate::console::Console;
+use crate::making::{refuse_interrupted, shown};
+use crate::outcome::Failure;
+
+/// The findings in a file that can be mended.
+pub(super) struct Proposal {
+    fixes: Vec<(&'static str, Fix)>,
+    /// What the keys are now, for those that change.
+    before: Vec<Option<String>>,
+}
+
+impl Proposal {
+    pub(super) fn is_empty(&self) -> bool {
+        self.fixes.is_empty()
+    }
+
+    fn rewrites(&self) -> bool {
+        self.fixes.iter().any(|(_, fix)| *fix == Fix::Anew)
+    }
+
+    fn edits(&self) -> Result<Vec<Edit>, Failure> {
+        let edit = |fix: &Fix| {
+            Ok(Some(match fix {
+                Fix::Set { key, value_type, value } => {
+                    let key_type: KeyType = value_type.to_string().parse().map_err(Failure::new)?;
+                    Edit::Set { key: key.clone(), key_type: Some(key_type), value: Given::Json(value.clone()) }
+                }
+                Fix::Rename { from, to } => Edit::Rename { from: from.clone(), to: to.clone() },
+                // A key is no pattern.
+                Fix::Unset { key } => Edit::Unset(key.chars().map(|c| if "*?[]".contains(c) { format!("[{c}]") } else { c.to_string() }).collect()),
+                _ => return Ok(None),
+            }))
+        };
+        self.fixes.iter().filter_map(|(_, fix)| edit(fix).transpose()).collect()
+    }
+
+    /// Writes the changes as lines that go and lines that come.
+    pub(super) fn write(&self, out: &mut dyn Write, path: &Path, styled: bool) -> io::Result<()> {
+        let style = |color: AnsiColor| if styled { color.on_default() } else { Style::new() };
+        let (gone, come, title) = (style(AnsiColor::Red), style(AnsiColor::Green), if styled { Style::new().bold() } else { Style::new() });
+        writeln!(out, "{title}{}{title:#}", shown(path))?;
+        for ((code, fix), before) in self.fixes.iter().zip(&self.before) {
+            let mut minus = |key: &str| match before {
+                Some(before) => writeln!(out, "  {code} {gone}- {} = {before}{gone:#}", RawStr::from(key)),
+                None => Ok(()),
+            };
+            match fix {
+                Fix::Set { key, value_type, value } => {
+                    minus(key)?;
+                    let value = value.to_string();
+                    writeln!(out, "  {code} {come}+ {} = {} ({value_type}){come:#}", RawStr::from(key.as_str()), RawStr::from(value.as_str()))?;
+                }
+                Fix::Rename { from, to } => {
+                    minus(from)?;
+                    writeln!(out, "  {code} {come}+ {} = {}{come:#}", RawStr::from(to.as_str()), before.as_deref().unwrap_or_default())?;
+                }
+                Fix::Unset { key } => minus(key)?,
+                other => writeln!(out, "  {code} {come}~ {other}{come:#}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What can be mended in a file.
+pub(super) fn proposed(path: &Path, options: &Options) -> Result<Proposal, Failure> {
+    if path.as_os_str() == "-" {
+        return Err(Failure::new("standard input cannot be mended"));
+    }
+    refuse_interrupted([path])?;
+    let options = Options { findings_per_rule: usize::MAX, ..options.clone() };
+    let report = match look(path, &options, false, Console::silent())? {
+        Look::Report(report) => report,
+        Look::NotGguf { failure, .. } => return Err(failure),
+    };
+    let mut fixes: Vec<(&'static str, Fix)> = Vec::new();
+    for diagnostic in report.diagnostics() {
+        // One rewriting mends all that it mends, and one setting of a key.
+        if let Some(fix) = &diagnostic.fix
+            && !fixes.iter().any(|(_, known)| known == fix)
+        {
+            fixes.push((diagnostic.rule.code, fix.clone()));
+        }
+    }
+    let mut before = Vec::with_capacity(fixes.len());
+    if !fixes.is_empty() {
+        let file = ggmill_io::open(path).map_err(Failure::new)?;
+        // What lies behind the end would be lost, and one shard of a set is laid out with the others.
+        let alone = !Split::of(&file.metadata()).ok().flatten().is_some_and(|split| split.is_part());
+        let whole = !report.counts().iter().any(|(rule, _)| rule.code == TRAILING);
+        fixes.retain(|(_, fix)| *fix != Fix::Anew || alone && whole);
+        for (_, fix) in &fixes {
+            let key = match fix {
+                Fix::Set { key, .. } | Fix::Unset { key } | Fix::Rename { from: key, .. } => key,
+                _ => "",
+            };
+            before.push(file.metadata().get(key).and_then(|pair| pair.value().ok()).map(|value| brief(&value)));
+        }
+    }
+    Ok(Proposal { fixes, before })
+}
+
+/// The rule about bytes behind the end of a file.
+const TRAILING: &str = "GG1010";
+
+/// A value on one short line, with its type.
+fn brief(value: &Value<'_>) -> String {
+    const LONGEST: usize = 60;
+    match value {
+        Value::Str(text) => {
+            let shown = format!("{text:?}");
+            let short: String = shown.chars().take(LONGEST).collect();
+            if short.len() < shown.len() { format!("{short}…") } else { shown }
+        }
+        Value::Array(array) => format!("{}[{}]", array.element_type(), array.len()),
+        Value::Bool(value) => format!("{value} (bool)"),
+        Value::F32(value) => format!("{value} (f32)"),
+        Value::F64(value) => format!("{value} (f64)"),
+        other => other.as_i128().map_or_else(String::new, |number| format!("{number} ({})", other.value_type())),
+    }
+}
+
+/// Mends what can be mended, and says how many findings that were.
+pub(super) fn mend(path: &Path, options: &Options, console: Console) -> Result<usize, Failure> {
+    let proposal = match proposed(path, options) {
+        Ok(proposal) => proposal,
+        // What is no GGUF file at all is told by the report.
+        Err(_) if path.as_os_str() != "-" => return Ok(0),
+        Err(failure) => return Err(failure),
+    };
+    if proposal.is_empty() {
+        return Ok(0);
+    }
+    let edits = proposal.edits()?;
+    if !edits.is_empty() {
+        let (mut editor, _) = Editor::open(path).map_err(Failure::new)?;
+        let edited = editor.edit(&edits).map_err(Failure::new)?;
+        let plan = editor.plan(&edited).map_err(Failure::new)?;
+        editor.apply(plan, &edited, &mut |_| ControlFlow::Continue(())).map_err(Failure::new)?;
+        edited.notes().iter().for_each(|note| console.note(note));
+    }
+    if proposal.rewrites() {
+        anew(path)?;
+    }
+    Ok(proposal.fixes.len())
+}
+
+/// Lays the file out anew; the old one stays until the new one is whole.
+fn anew(path: &Path) -> Result<(), Failure> {
+    let checkpoint = GgufCheckpoint::open(path).map_err(Failure::new)?;
+    let mut options = RepackOptions::default();
+    options.version = Some(3);
+    let plan = ggmill_convert::repack(&checkpoint, &options).and_then(|recipe| recipe.plan(&checkpoint)).map_err(Failure::new)?;
+    let mut sink = FileSink::create(path, Overwrite::Replace).map_err(Failure::new)?;
+    sink.reserve(plan.layout().total_len()).map_err(Failure::new)?;
+    let sink = ggmill_convert::run(&plan, &checkpoint, sink, &mut |_| ControlFlow::Continue(())).map_err(Failure::new)?;
+    sink.commit().map_err(Failure::new)
+}

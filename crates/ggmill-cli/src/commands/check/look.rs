@@ -1,0 +1,175 @@
+//! Reading what is checked: the header of a file or of standard input, and the tensor data in parallel.
+
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::thread;
+
+use ggmill_check::{DataFacts, DataPiece, Input, Options, ReadAt, Report, check, data_pieces, unreadable};
+use ggmill_core::{Decoder, Error, Gguf, Limits, Progress, Split};
+use ggmill_io::RandomAccess;
+
+use crate::commands::edit::warn_of_journal;
+use crate::console::Console;
+use crate::outcome::Failure;
+use crate::progress::Bar;
+use crate::source::{SNIFFED, hint_for_content};
+
+/// The first piece of a header that is read.
+const FIRST_CHUNK: u64 = 64 << 10;
+/// The largest.
+const LARGEST_CHUNK: u64 = 256 << 10;
+
+/// What looking at a file gave.
+pub(super) enum Look {
+    /// It is GGUF, good or bad.
+    Report(Report),
+    /// It is not.
+    NotGguf {
+        /// That, as a finding.
+        report: Report,
+        /// That, as an error.
+        failure: Failure,
+    },
+}
+
+/// An open file as the rules read it.
+struct Bytes<'a>(&'a RandomAccess);
+
+impl ReadAt for Bytes<'_> {
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.0.read_at(offset, out).map_err(io::Error::other)
+    }
+}
+
+/// Checks a file; `-` is standard input.
+pub(super) fn look(path: &Path, options: &Options, data: bool, console: Console) -> Result<Look, Failure> {
+    if path.as_os_str() == "-" {
+        return look_at_input(&mut io::stdin().lock(), options, data);
+    }
+    warn_of_journal(path, console);
+    let file = RandomAccess::open(path).map_err(|error| Failure::new(&error))?;
+    let mut decoder = Decoder::new(Some(file.len()), &Limits::default());
+    read_header(&file, &mut decoder).map_err(|error| Failure::new(&error))?;
+    let (header, faults) = match decoder.salvage() {
+        Ok(salvaged) => salvaged,
+        Err(error) => {
+            let mut beginning = vec![0; usize::try_from(file.len()).unwrap_or(SNIFFED).min(SNIFFED)];
+            file.read_at(0, &mut beginning).map_err(|error| Failure::new(&error))?;
+            return Ok(not_gguf(&error, path, &beginning, options));
+        }
+    };
+    let facts = if data { examine(&file, &header, console)? } else { DataFacts::default() };
+    let bytes = Bytes(&file);
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+    let set = set_fault(path, &header, &faults);
+    let mut input = Input::new(&header, &faults).with_bytes(&bytes).with_data(&facts);
+    if let Some(name) = &name {
+        input = input.named(name);
+    }
+    if let Some(set) = &set {
+        input = input.with_set_fault(set);
+    }
+    Ok(Look::Report(check(&input, options)))
+}
+
+fn not_gguf(error: &Error, path: &Path, beginning: &[u8], options: &Options) -> Look {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let failure = Failure::new(format_args!("{}: not readable as GGUF: {error}", crate::making::shown(path)));
+    Look::NotGguf { report: unreadable(error, options), failure: failure.with_hint(hint_for_content(error, beginning, name)) }
+}
+
+/// What is wrong with the set of shards that a file is the first of.
+fn set_fault(path: &Path, header: &Gguf<Vec<u8>>, faults: &[Error]) -> Option<String> {
+    let split = Split::of(&header.metadata()).ok().flatten()?;
+    if !faults.is_empty() || !split.is_part() || split.number != 0 {
+        return None;
+    }
+    let error = ggmill_io::open_model(path).err()?;
+    let text = error.to_string();
+    let own = format!("{}: ", crate::making::shown(error.path()));
+    Some(text.strip_prefix(&own).map_or_else(|| text.clone(), |rest| format!("{}: {rest}", error.path().file_name().unwrap_or_default().to_string_lossy())))
+}
+
+/// Feeds a decoder with the header, as far as it goes; what is wrong with it the decoder knows.
+fn read_header(file: &RandomAccess, decoder: &mut Decoder) -> Result<(), ggmill_io::Error> {
+    let (mut chunk, mut needs) = (FIRST_CHUNK, 0);
+    let mut piece = Vec::new();
+    while decoder.position() < file.len() {
+        let wanted = chunk.max(u64::saturating_sub(needs, decoder.position())).min(LARGEST_CHUNK).min(file.len() - decoder.position());
+        piece.resize(usize::try_from(wanted).unwrap_or(usize::MAX), 0);
+        file.read_at(decoder.position(), &mut piece)?;
+        match decoder.feed(&piece) {
+            Ok(Progress::Needs(end)) if end <= file.len() => needs = end,
+            _ => break,
+        }
+        chunk = chunk.saturating_mul(2);
+    }
+    Ok(())
+}
+
+/// Checks what comes in by a pipe: the header is kept, the rest is counted, so that data beyond the end are found.
+fn look_at_input(input: &mut dyn Read, options: &Options, data: bool) -> Result<Look, Failure> {
+    if data {
+        return Err(Failure::new("standard input: its tensor data cannot be examined").with_hint(Some("--data takes files".to_owned())));
+    }
+    let failed = |error: io::Error| Failure::new(format_args!("standard input: {error}"));
+    let mut kept = Vec::new();
+    let mut decoder = Decoder::new(None, &Limits::default());
+    let mut buffer = vec![0; 64 << 10];
+    let (mut len, mut reading) = (0u64, true);
+    loop {
+        let read = match input.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(failed(error)),
+        };
+        len += read as u64;
+        let bytes = buffer.get(..read).unwrap_or_default();
+        if reading {
+            kept.extend_from_slice(bytes);
+            reading = matches!(decoder.feed(bytes), Ok(Progress::Needs(_)));
+        }
+    }
+    // Once more, with the length of the whole to hold counts and places against.
+    let mut decoder = Decoder::new(Some(len), &Limits::default());
+    let _ = decoder.feed(&kept);
+    match decoder.salvage() {
+        Ok((header, faults)) => Ok(Look::Report(check(&Input::new(&header, &faults), options))),
+        Err(error) => Ok(not_gguf(&error, Path::new("standard input"), kept.get(..SNIFFED).unwrap_or(&kept), options)),
+    }
+}
+
+/// Reads all tensor data once, on every processor there is.
+fn examine(file: &RandomAccess, header: &Gguf<Vec<u8>>, console: Console) -> Result<DataFacts, Failure> {
+    let pieces: Vec<DataPiece> = data_pieces(header).collect();
+    let total = pieces.iter().map(|piece| piece.len() as u64).sum();
+    let workers = thread::available_parallelism().map_or(1, usize::from).min(pieces.len().max(1));
+    let (next, done) = (AtomicUsize::new(0), AtomicU64::new(0));
+    let work = |mut bar: Option<Bar>| -> Result<DataFacts, ggmill_io::Error> {
+        let mut facts = DataFacts::default();
+        let mut buffer = Vec::new();
+        while let Some(piece) = pieces.get(next.fetch_add(1, Ordering::Relaxed)) {
+            buffer.resize(piece.len(), 0);
+            file.read_at(piece.offset(), &mut buffer)?;
+            facts.add(piece.examine(&buffer));
+            let so_far = done.fetch_add(piece.len() as u64, Ordering::Relaxed);
+            if let Some(bar) = &mut bar {
+                let name = header.tensors().nth(piece.tensor()).map(|tensor| tensor.name().to_string());
+                bar.update(so_far, total, &name.unwrap_or_default());
+            }
+        }
+        Ok(facts)
+    };
+    let gathered: Vec<_> = thread::scope(|scope| {
+        let others: Vec<_> = (1..workers).map(|_| scope.spawn(|| work(None))).collect();
+        let own = work(Some(Bar::new(console)));
+        others.into_iter().filter_map(|other| other.join().ok()).chain([own]).collect()
+    });
+    let mut all = DataFacts::default();
+    for facts in gathered {
+        all.merge(facts.map_err(|error| Failure::new(&error))?);
+    }
+    Ok(all)
+}

@@ -1,0 +1,227 @@
+//! `ggmill check`: what is wrong with files.
+
+mod fix;
+mod look;
+
+use std::ffi::OsStr;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use ggmill_check::{Options, Profile, Report, Selector, render};
+
+use crate::console::Console;
+use crate::making::shown;
+use crate::outcome::{Failure, Status};
+use look::{Look, look};
+
+/// Folders within folders that are looked into.
+const DEPTH: usize = 16;
+
+/// Say everything that is wrong with GGUF files, why it matters and what to do
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  ggmill check model.gguf
+  ggmill check model.gguf --data
+  ggmill check models/ --select structure,GG13 --format json
+  ggmill check model.gguf --profile ggml --format github
+  ggmill check model.gguf --diff && ggmill check model.gguf --fix
+
+--fix changes what can be mended without losing anything: missing and misspelt keys, keys
+of another integer type, pairs that stand twice, padding, order and alignment of tensors.
+What is left is reported. --diff shows the changes, and exits with 1 when there are any.
+
+Exit codes: 0 no error, 1 errors found, 2 not readable as GGUF.")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
+pub(crate) struct Args {
+    /// Files, or folders with .gguf files in them; - is standard input
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    /// Read the tensor data too: NaN, infinity, bad scales, nothing but zeros
+    #[arg(long)]
+    data: bool,
+    /// How findings are written
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+    /// Whose demands count: the specification's, llama.cpp's, or everybody's
+    #[arg(long, value_enum, default_value_t)]
+    profile: Demands,
+    /// Only these rules: codes, beginnings of codes, or groups
+    #[arg(long, value_name = "RULES", value_delimiter = ',')]
+    select: Vec<Selector>,
+    /// Not these rules
+    #[arg(long, value_name = "RULES", value_delimiter = ',')]
+    ignore: Vec<Selector>,
+    /// Findings of one rule that are told one by one; the rest are counted
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    most: usize,
+    /// Mend what can be mended safely, and report the rest
+    #[arg(long, conflicts_with = "diff")]
+    fix: bool,
+    /// Show what --fix would change, and change nothing
+    #[arg(long, conflicts_with = "format")]
+    diff: bool,
+    /// Exit with 0 though there are errors
+    #[arg(long)]
+    exit_zero: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum Format {
+    #[default]
+    Text,
+    Json,
+    Sarif,
+    Github,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum Demands {
+    Spec,
+    Ggml,
+    #[default]
+    All,
+}
+
+impl From<Demands> for Profile {
+    fn from(demands: Demands) -> Self {
+        match demands {
+            Demands::Spec => Self::Spec,
+            Demands::Ggml => Self::Ggml,
+            Demands::All => Self::All,
+        }
+    }
+}
+
+/// A file that was looked at.
+struct Looked {
+    path: String,
+    report: Report,
+    readable: bool,
+}
+
+pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
+    let options = Options { profile: args.profile.into(), select: args.select.clone(), ignore: args.ignore.clone(), findings_per_rule: args.most };
+    let mut failures = Vec::new();
+    let mut paths = Vec::new();
+    for path in &args.files {
+        let before = paths.len();
+        match gather(path, DEPTH, &mut paths) {
+            Ok(()) if paths.len() == before => failures.push(Failure::new(format_args!("{}: no .gguf files there", shown(path)))),
+            Ok(()) => {}
+            Err(failure) => failures.push(failure),
+        }
+    }
+    let status = if args.diff { diff(&paths, &options, &mut failures, console)? } else { report(args, &paths, &options, &mut failures, console)? };
+    match failures.pop() {
+        None => Ok(if args.exit_zero { Status::Fine } else { status }),
+        Some(last) => {
+            failures.iter().for_each(|failure| console.error(failure));
+            Err(last)
+        }
+    }
+}
+
+/// Shows what would be changed.
+fn diff(paths: &[PathBuf], options: &Options, failures: &mut Vec<Failure>, console: Console) -> Result<Status, Failure> {
+    let mut out = console.text();
+    let mut status = Status::Fine;
+    for path in paths {
+        match fix::proposed(path, options) {
+            Ok(proposal) if proposal.is_empty() => {}
+            Ok(proposal) => {
+                status = Status::Findings;
+                proposal.write(&mut out, path, console.is_styled())?;
+            }
+            Err(failure) => failures.push(failure),
+        }
+    }
+    out.flush()?;
+    Ok(status)
+}
+
+fn report(args: &Args, paths: &[PathBuf], options: &Options, failures: &mut Vec<Failure>, console: Console) -> Result<Status, Failure> {
+    let mut looked: Vec<Looked> = Vec::with_capacity(paths.len());
+    let mut out = console.text();
+    let mut text = render::Text::new(console.is_styled(), console.width());
+    let mut told = 0usize;
+    for path in paths {
+        if args.fix {
+            match fix::mend(path, options, console) {
+                Ok(0) => {}
+                Ok(count) => console.note(format_args!("{}: mended {count} finding{}", shown(path), if count == 1 { "" } else { "s" })),
+                Err(failure) => {
+                    failures.push(failure);
+                    continue;
+                }
+            }
+        }
+        let one = match look(path, options, args.data, console) {
+            Ok(Look::Report(report)) => Looked { path: path.to_string_lossy().into_owned(), report, readable: true },
+            Ok(Look::NotGguf { report, failure }) => {
+                failures.push(failure);
+                Looked { path: path.to_string_lossy().into_owned(), report, readable: false }
+            }
+            Err(failure) => {
+                failures.push(failure);
+                continue;
+            }
+        };
+        // Text goes out file by file: a thousand files take a while.
+        let checked = render::Checked { path: &one.path, report: &one.report };
+        match args.format {
+            // What is no such file is said once, as an error.
+            Format::Text if one.readable => {
+                if told > 0 {
+                    writeln!(out)?;
+                }
+                text.file(&mut out, &checked)?;
+                told += 1;
+            }
+            Format::Github => render::github(&mut out, &checked)?,
+            Format::Text | Format::Json | Format::Sarif => {}
+        }
+        looked.push(one);
+    }
+    finish(args.format, &looked, &text, &mut out)?;
+    Ok(if looked.iter().any(|one| one.report.has_errors()) { Status::Findings } else { Status::Fine })
+}
+
+/// Writes what is written when all files are known.
+fn finish(format: Format, looked: &[Looked], text: &render::Text, out: &mut dyn Write) -> io::Result<()> {
+    let all: Vec<_> = looked.iter().map(|one| render::Checked { path: &one.path, report: &one.report }).collect();
+    match format {
+        Format::Text => {
+            let readable: Vec<_> = looked.iter().filter(|one| one.readable).map(|one| &one.report).collect();
+            if readable.len() > 1 {
+                text.summary(out, &readable)?;
+            }
+        }
+        Format::Json => writeln!(out, "{:#}", render::json(&all))?,
+        Format::Sarif => writeln!(out, "{:#}", render::sarif(&all))?,
+        Format::Github => {}
+    }
+    out.flush()
+}
+
+/// The file, or the GGUF files of a folder and those in it, in order. A link to a folder is not followed: it could lead in a circle.
+fn gather(path: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
+    if path == OsStr::new("-") || !path.is_dir() {
+        files.push(path.to_owned());
+        return Ok(());
+    }
+    let failed = |error: io::Error| Failure::new(format_args!("{}: {error}", shown(path)));
+    let mut entries = std::fs::read_dir(path).and_then(Iterator::collect::<Result<Vec<_>, _>>).map_err(failed)?;
+    entries.sort_by_key(std::fs::DirEntry::file_name);
+    for entry in entries {
+        let path = entry.path();
+        let is_folder = entry.file_type().map_err(failed)?.is_dir();
+        if is_folder && depth > 0 {
+            gather(&path, depth - 1, files)?;
+        } else if !is_folder && path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gguf")) {
+            files.push(path);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,62 @@
+//! Any bytes are checked: with findings capped and told in one line each, in every form.
+
+use ggmill_check::render::{Checked, Text, github, json, sarif};
+use ggmill_check::{Authority, DataFacts, Input, Options, Profile, Report, Rule, Severity, check as hold_to_rules, data_pieces, unreadable};
+use ggmill_core::{Decoder, Gguf, Limits};
+
+/// Findings of a rule that are told.
+const TOLD: usize = 3;
+
+/// Checks the bytes as a file, and writes what was found in every form.
+pub fn check(data: &[u8]) {
+    let options = Options { findings_per_rule: TOLD, ..Options::default() };
+    let mut decoder = Decoder::new(Some(data.len() as u64), &Limits::default());
+    let _ = decoder.feed(data);
+    let report = match decoder.salvage() {
+        Ok((header, faults)) => {
+            let bytes = data.to_vec();
+            let mut facts = DataFacts::default();
+            for piece in data_pieces(&header) {
+                let start = usize::try_from(piece.offset()).expect("within the data");
+                facts.add(piece.examine(&data[start..start + piece.len()]));
+            }
+            let input = Input::new(&header, &faults).named("Tiny-1K-v1.0.gguf").with_bytes(&bytes).with_data(&facts);
+            let report = hold_to_rules(&input, &options);
+            assert_eq!(faults.is_empty(), Gguf::parse(data).is_ok(), "what is salvaged without a fault is what opens");
+            assert!(faults.is_empty() || report.has_errors(), "a file that does not open has an error: {faults:?}");
+            for profile in [Profile::Spec, Profile::Ggml] {
+                let part = hold_to_rules(&input, &Options { profile, ..options.clone() });
+                let of_all = |found: &&(&Rule, u64)| found.0.authority != Authority::Letter;
+                assert!(part.counts().iter().filter(of_all).all(|found| report.counts().contains(found)), "a profile finds what all find");
+            }
+            report
+        }
+        Err(error) => {
+            assert!(Gguf::parse(data).is_err(), "{error}: not readable, and opens");
+            unreadable(&error, &options)
+        }
+    };
+    told(&report);
+}
+
+fn told(report: &Report) {
+    let plain = |text: &str| !text.chars().any(char::is_control);
+    for diagnostic in report.diagnostics() {
+        assert!(!diagnostic.message.is_empty() && plain(&diagnostic.message), "{:?}", diagnostic.message);
+        assert!(plain(&diagnostic.subject.to_string()), "{}", diagnostic.subject);
+    }
+    for (rule, count) in report.counts() {
+        let told = report.diagnostics().iter().filter(|diagnostic| diagnostic.rule == *rule).count();
+        assert_eq!(told as u64, (*count).min(TOLD as u64), "{}", rule.code);
+    }
+    let by_severity: u64 = [Severity::Error, Severity::Warning, Severity::Note].map(|severity| report.count(severity)).iter().sum();
+    let by_rule: u64 = report.counts().iter().map(|(_, count)| count).sum();
+    assert_eq!(by_severity, by_rule);
+    let checked = Checked { path: "Tiny-1K-v1.0.gguf", report };
+    let mut lines = Vec::new();
+    github(&mut lines, &checked).expect("memory is written");
+    assert_eq!(lines.split_inclusive(|&byte| byte == b'\n').count(), report.diagnostics().len(), "a line for each finding");
+    Text::new(false, Some(60)).file(&mut lines, &checked).expect("memory is written");
+    assert!(String::from_utf8(lines).is_ok_and(|lines| lines.lines().all(plain)));
+    let _ = (json(&[checked]).to_string(), sarif(&[checked]).to_string());
+}
