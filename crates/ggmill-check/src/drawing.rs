@@ -35,13 +35,13 @@ pub(crate) fn draw(parts: &[Part<'_>]) -> String {
 
     let mut rows = [String::new(), String::from("┌"), String::from("│"), String::from("└")];
     for (number, ((part, &width), start)) in parts.iter().zip(&widths).zip(&starts).enumerate() {
-        let last = number + 1 == parts.len();
+        let is_end = number + 1 == parts.len();
         let line = "─".repeat(width);
         // Writing to a String cannot fail.
         let _ = write!(rows[0], "{start:<column$}", column = width + 1);
-        let _ = write!(rows[1], "{line}{}", if last { "┐" } else { "┬" });
+        let _ = write!(rows[1], "{line}{}", if is_end { "┐" } else { "┬" });
         let _ = write!(rows[2], " {:<rest$}│", part.name, rest = width - 1);
-        let _ = write!(rows[3], "{line}{}", if last { "┘" } else { "┴" });
+        let _ = write!(rows[3], "{line}{}", if is_end { "┘" } else { "┴" });
     }
     let _ = write!(rows[0], "{end}");
     rows.iter().fold(String::new(), |picture, row| picture + "    " + row + "\n")

@@ -25,10 +25,12 @@ pub fn explain(topic: &str, catalogue: &Catalogue) -> Option<String> {
     if let Some(rule) = rules().find(|rule| rule.code.eq_ignore_ascii_case(topic)) {
         return Some(rule_page(rule));
     }
-    if let Some(ggml_type) = GgmlType::from_name(topic) {
+    // I8 is a tensor type, i8 a metadata type.
+    let value_type = ValueType::from_name(topic);
+    if let Some(ggml_type) = GgmlType::from_name(topic).filter(|_| value_type.is_none()) {
         return Some(type_page(ggml_type));
     }
-    if let Some(value_type) = ValueType::from_name(&topic.to_ascii_lowercase()) {
+    if let Some(value_type) = value_type.or_else(|| ValueType::from_name(&topic.to_ascii_lowercase())) {
         return Some(value_type_page(value_type));
     }
     if let Some(architecture) = catalogue.by_name(topic) {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::Checked;
+use super::{Checked, unquoted};
 use crate::{Diagnostic, OwnedSubject, Severity};
 
 /// The report on some files as JSON.
@@ -48,9 +48,4 @@ fn finding(diagnostic: &Diagnostic) -> Value {
         "help": diagnostic.help,
         "fix": diagnostic.fix.as_ref().map(ToString::to_string),
     })
-}
-
-/// Messages quote names; a field of its own needs no quotes.
-fn unquoted(name: &str) -> &str {
-    name.strip_prefix('"').and_then(|name| name.strip_suffix('"')).unwrap_or(name)
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::Checked;
+use super::{Checked, unquoted};
 use crate::{Diagnostic, OwnedSubject, rules};
 
 /// The report on some files as a SARIF log of one run.
@@ -41,7 +41,7 @@ fn result(path: &str, diagnostic: &Diagnostic) -> Value {
     }
     let mut location = json!({ "physicalLocation": physical });
     if let OwnedSubject::Key(name) | OwnedSubject::Tensor(name) = &diagnostic.subject {
-        location["logicalLocations"] = json!([{ "name": name }]);
+        location["logicalLocations"] = json!([{ "name": unquoted(name) }]);
     }
     json!({
         "ruleId": diagnostic.rule.code,

@@ -281,7 +281,7 @@ fn sampling(pair: &Pair<'_>, value: &Value<'_>, out: &mut Findings<'_>) {
     #[expect(clippy::cast_precision_loss, reason = "only the range counts")]
     let number = value.as_f64().or_else(|| value.as_i128().map(|number| number as f64));
     if let Some(number) = number.filter(|number| !(least..=most).contains(number)) {
-        let range = if most == f64::MAX { format!("{least} or more") } else { format!("{least} to {most}") };
+        let range = if most >= f64::MAX { format!("{least} or more") } else { format!("{least} to {most}") };
         out.add(&SAMPLING, Place::value(pair), || format!("is {number}, expected {range}"));
     }
 }

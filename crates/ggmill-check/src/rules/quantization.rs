@@ -59,7 +59,7 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
         (None, _) if quantized > 0 && input.is_whole() => {
             out.add_fixable(&NO_VERSION, Place::missing(keys::GENERAL_QUANTIZATION_VERSION), || {
                 let fix = Fix::set(keys::GENERAL_QUANTIZATION_VERSION, ValueType::U32, 2);
-                (format!("{quantized} tensors are quantized and the key is missing"), Some(fix))
+                (format!("{quantized} of {} tensors quantized, and there is no such key", input.tensors().len()), Some(fix))
             });
         }
         (Some(pair), Some(version)) if version != 2 => out.add(&VERSION, Place::value(&pair), || format!("version {version}, expected 2")),

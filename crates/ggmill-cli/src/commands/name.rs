@@ -8,6 +8,7 @@ use ggmill_core::{FileName, FileType, Metadata, RawStr, Split, keys};
 use serde_json::json;
 
 use crate::console::Console;
+use crate::making::{refuse_interrupted, shown};
 use crate::outcome::{Failure, Status};
 
 /// Take file names apart, check them, or make them from metadata, by the naming convention
@@ -140,9 +141,9 @@ fn check(paths: &[PathBuf], console: Console) -> Result<Status, Failure> {
 /// The name that the metadata of a file give it.
 fn built(path: &Path) -> Result<String, Failure> {
     let file = ggmill_io::open(path).map_err(|error| Failure::new(&error))?;
-    let name = build(&file.metadata(), file.tensors().iter().map(|tensor| u128::from(tensor.shape().elements())).sum());
-    let text = name.map_err(|missing| {
-        Failure::new(format_args!("{}: {missing}", RawStr::new(path.as_os_str().as_encoded_bytes())))
+    let label = ggmill_core::size_label(file.tensors().iter().map(|tensor| (tensor.name(), tensor.shape())));
+    let text = build(&file.metadata(), label).map_err(|missing| {
+        Failure::new(format_args!("{}: {missing}", shown(path)))
             .with_hint(Some("`ggmill edit` sets the keys: general.basename, general.size_label, general.finetune, general.version".to_owned()))
     })?;
     match FileName::parse(&text) {
@@ -152,20 +153,21 @@ fn built(path: &Path) -> Result<String, Failure> {
 }
 
 /// Base name, size label (from the parameters when missing), fine tune, version (v1.0 when missing), encoding, type, shard.
-fn build(metadata: &Metadata<'_>, parameters: u128) -> Result<String, &'static str> {
+fn build(metadata: &Metadata<'_>, label: Option<String>) -> Result<String, &'static str> {
+    let is_vocabulary = label.is_none();
     let text = |key: &str| metadata.str(key).ok().map(str::trim).filter(|text| !text.is_empty());
     // Text from a file becomes part of a name: nothing in it may lead to another folder.
     let plain = |text: &str| text.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' || c == '_' { c } else { '-' }).collect::<String>();
+    let words = |text: &str| text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-");
+    let base = [keys::GENERAL_BASENAME, keys::GENERAL_NAME, keys::GENERAL_ARCHITECTURE].into_iter().find_map(text);
     let mut name = String::new();
     let kind = text(keys::GENERAL_TYPE);
     if kind == Some("mmproj") {
         name.push_str("mmproj-");
     }
-    name.push_str(
-        &plain(text(keys::GENERAL_BASENAME).or_else(|| text(keys::GENERAL_NAME)).ok_or("neither general.basename nor general.name is there")?)
-            .replace(['.', '_'], "-"),
-    );
-    let size = text(keys::GENERAL_SIZE_LABEL).map(plain).or_else(|| (parameters > 0).then(|| size_label(parameters)));
+    let base = base.map(words).filter(|base| !base.is_empty());
+    name.push_str(&base.ok_or("neither general.basename, general.name nor general.architecture is there")?);
+    let size = text(keys::GENERAL_SIZE_LABEL).map(plain).or(label);
     let size = size.ok_or("general.size_label is missing, and there are no tensors to count")?;
     let mut push = |part: &str| {
         name.push('-');
@@ -173,16 +175,16 @@ fn build(metadata: &Metadata<'_>, parameters: u128) -> Result<String, &'static s
     };
     push(&size);
     if let Some(fine_tune) = text(keys::GENERAL_FINETUNE) {
-        push(&plain(fine_tune).replace(['.', '_'], "-"));
+        push(&words(fine_tune));
     }
     let version = text(keys::GENERAL_VERSION).map_or("v1.0".to_owned(), plain);
     push(&if version.starts_with('v') { version } else { format!("v{version}") });
-    if let Some(encoding) = metadata.u32(keys::GENERAL_FILE_TYPE).ok().and_then(|number| FileType(number).name()).filter(|_| parameters > 0) {
+    if let Some(encoding) = metadata.u32(keys::GENERAL_FILE_TYPE).ok().and_then(|number| FileType(number).name()).filter(|_| !is_vocabulary) {
         push(encoding);
     }
     match kind {
         Some("adapter") => push("LoRA"),
-        _ if parameters == 0 => push("vocab"),
+        _ if is_vocabulary => push("vocab"),
         _ => {}
     }
     if let Ok(Some(split)) = Split::of(metadata)
@@ -194,34 +196,42 @@ fn build(metadata: &Metadata<'_>, parameters: u128) -> Result<String, &'static s
     Ok(name)
 }
 
-/// Two digits and the letter of the thousand, as the convention counts: `1.1B`, `7B`, `260K`.
-fn size_label(parameters: u128) -> String {
-    let (mut unit, mut letter) = (1_000u128, 'K');
-    for (next, name) in [(1_000_000, 'M'), (1_000_000_000, 'B'), (1_000_000_000_000, 'T'), (1_000_000_000_000_000, 'Q')] {
-        if parameters >= next {
-            (unit, letter) = (next, name);
-        }
-    }
-    let tenths = (parameters * 10 + unit / 2) / unit;
-    if tenths < 100 && !tenths.is_multiple_of(10) { format!("{}.{}{letter}", tenths / 10, tenths % 10) } else { format!("{}{letter}", (tenths + 5) / 10) }
-}
-
+/// Works out every new name before any file gets its own, so that a file without one, or two of one name, leave all as they are.
 fn rename(paths: &[PathBuf], dry_run: bool, console: Console) -> Result<Status, Failure> {
-    let mut out = console.text();
+    let mut planned: Vec<(&PathBuf, PathBuf)> = Vec::with_capacity(paths.len());
     for path in paths {
+        refuse_interrupted(&[path])?;
         let target = path.with_file_name(built(path)?);
-        let shown = |path: &Path| RawStr::new(path.as_os_str().as_encoded_bytes()).to_string();
         if target == *path {
             continue;
         }
-        // A link is made first and fails when the name is taken, so that nothing is ever replaced.
+        if let Some((other, _)) = planned.iter().find(|(_, known)| *known == target) {
+            return Err(Failure::new(format_args!("{} and {} would both be {}", shown(other), shown(path), shown(&target))));
+        }
+        if target.symlink_metadata().is_ok() {
+            return Err(Failure::new(format_args!("{} would be {}, which is there already", shown(path), shown(&target))));
+        }
+        planned.push((path, target));
+    }
+    let mut out = console.text();
+    for (path, target) in planned {
+        // A link is made first and fails when the name is taken meanwhile, so that nothing is ever replaced.
         if !dry_run {
             let failed = |error: std::io::Error| Failure::new(format_args!("{} to {}: {error}", shown(path), shown(&target)));
-            std::fs::hard_link(path, &target).map_err(failed)?;
-            std::fs::remove_file(path).map_err(failed)?;
+            match std::fs::hard_link(path, &target) {
+                Ok(()) => std::fs::remove_file(path).map_err(failed)?,
+                // File systems without links.
+                Err(error) if error.kind() == std::io::ErrorKind::Unsupported || error.raw_os_error() == Some(EPERM) => {
+                    std::fs::rename(path, &target).map_err(failed)?;
+                }
+                Err(error) => return Err(failed(error)),
+            }
         }
         writeln!(out, "{} -> {}", shown(path), shown(&target))?;
     }
     out.flush()?;
     Ok(Status::Fine)
 }
+
+/// What Unix systems answer when a file system has no links.
+const EPERM: i32 = 1;

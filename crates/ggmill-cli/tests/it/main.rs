@@ -2,14 +2,17 @@
 
 #![allow(clippy::needless_for_each, clippy::unwrap_used, clippy::panic, reason = "a test stops where something is missing")]
 
+mod check;
 mod convert;
 mod diff;
 mod edit;
+mod explain;
 mod failures;
 mod graft;
 mod hash;
 mod inspect;
 mod killed;
+mod name;
 mod overwriting;
 mod program;
 mod quantize;

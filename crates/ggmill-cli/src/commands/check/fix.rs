@@ -7,7 +7,7 @@ use std::path::Path;
 use anstyle::{AnsiColor, Style};
 use ggmill_check::{Fix, Options};
 use ggmill_convert::{Edit, Editor, GgufCheckpoint, Given, KeyType, RepackOptions};
-use ggmill_core::{RawStr, Split, Value};
+use ggmill_core::{Pair, RawStr, Split, Value};
 use ggmill_io::{FileSink, Overwrite};
 
 use super::look::{Look, look};
@@ -80,7 +80,7 @@ pub(super) fn proposed(path: &Path, options: &Options) -> Result<Proposal, Failu
     if path.as_os_str() == "-" {
         return Err(Failure::new("standard input cannot be mended"));
     }
-    refuse_interrupted([path])?;
+    refuse_interrupted(&[path])?;
     let options = Options { findings_per_rule: usize::MAX, ..options.clone() };
     let report = match look(path, &options, false, Console::silent())? {
         Look::Report(report) => report,
@@ -88,11 +88,15 @@ pub(super) fn proposed(path: &Path, options: &Options) -> Result<Proposal, Failu
     };
     let mut fixes: Vec<(&'static str, Fix)> = Vec::new();
     for diagnostic in report.diagnostics() {
-        // One rewriting mends all that it mends, and one setting of a key.
-        if let Some(fix) = &diagnostic.fix
-            && !fixes.iter().any(|(_, known)| known == fix)
-        {
-            fixes.push((diagnostic.rule.code, fix.clone()));
+        let Some(fix) = &diagnostic.fix else { continue };
+        // One rewriting mends all that it mends, and of two values for a key the second knows of the first.
+        let same = |known: &Fix| match (known, fix) {
+            (Fix::Set { key: known, .. }, Fix::Set { key, .. }) => known == key,
+            _ => known == fix,
+        };
+        match fixes.iter_mut().find(|(_, known)| same(known)) {
+            Some(place) => *place = (diagnostic.rule.code, fix.clone()),
+            None => fixes.push((diagnostic.rule.code, fix.clone())),
         }
     }
     let mut before = Vec::with_capacity(fixes.len());
@@ -107,7 +111,7 @@ pub(super) fn proposed(path: &Path, options: &Options) -> Result<Proposal, Failu
                 Fix::Set { key, .. } | Fix::Unset { key } | Fix::Rename { from: key, .. } => key,
                 _ => "",
             };
-            before.push(file.metadata().get(key).and_then(|pair| pair.value().ok()).map(|value| brief(&value)));
+            before.push(file.metadata().get(key).map(|pair| brief(&pair)));
         }
     }
     Ok(Proposal { fixes, before })
@@ -117,9 +121,13 @@ pub(super) fn proposed(path: &Path, options: &Options) -> Result<Proposal, Failu
 const TRAILING: &str = "GG1010";
 
 /// A value on one short line, with its type.
-fn brief(value: &Value<'_>) -> String {
+fn brief(pair: &Pair<'_>) -> String {
     const LONGEST: usize = 60;
+    let Ok(value) = pair.value() else { return String::new() };
     match value {
+        Value::Bool(_) if pair.value_bytes().first().is_some_and(|&byte| byte > 1) => {
+            format!("byte {} (bool)", pair.value_bytes().first().copied().unwrap_or_default())
+        }
         Value::Str(text) => {
             let shown = format!("{text:?}");
             let short: String = shown.chars().take(LONGEST).collect();
@@ -150,7 +158,9 @@ pub(super) fn mend(path: &Path, options: &Options, console: Console) -> Result<u
         let edited = editor.edit(&edits).map_err(Failure::new)?;
         let plan = editor.plan(&edited).map_err(Failure::new)?;
         editor.apply(plan, &edited, &mut |_| ControlFlow::Continue(())).map_err(Failure::new)?;
-        edited.notes().iter().for_each(|note| console.note(note));
+        for note in edited.notes() {
+            console.note(note);
+        }
     }
     if proposal.rewrites() {
         anew(path)?;

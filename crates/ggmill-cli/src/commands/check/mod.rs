@@ -117,7 +117,9 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     match failures.pop() {
         None => Ok(if args.exit_zero { Status::Fine } else { status }),
         Some(last) => {
-            failures.iter().for_each(|failure| console.error(failure));
+            for failure in &failures {
+                console.error(failure);
+            }
             Err(last)
         }
     }

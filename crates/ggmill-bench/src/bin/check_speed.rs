@@ -1,0 +1,157 @@
+//! How fast `ggmill check` is, each figure beside its yardstick in one run, taking turns:
+//!
+//! - without `--data` on a vocabulary: beside opening the same file as `inspect` does;
+//! - with `--data` on files of one type each: beside a plain sum over as much memory, on as many threads;
+//! - a thousand small files in one call: files a second.
+//!
+//! `check_speed GGMILL VOCABULARY FOLDER`: the built program, the file, and a folder for the files it makes.
+
+#![expect(clippy::print_stdout, clippy::print_stderr, clippy::cast_precision_loss, reason = "it prints what it measured, to a few digits")]
+
+use std::fs;
+use std::hint::black_box;
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+use std::thread;
+use std::time::Instant;
+
+use ggmill_check::{Input, Options, check};
+use ggmill_core::{Builder, Decoder, GgmlType, Limits, MetadataBuf, Shape};
+
+/// Bytes of tensor data in each file.
+const SIZE: usize = 512 << 20;
+const ROUNDS: usize = 7;
+const FILES: usize = 1000;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [program, vocabulary, folder] = &arguments[..] else {
+        eprintln!("usage: check_speed GGMILL VOCABULARY FOLDER");
+        return ExitCode::from(2);
+    };
+    match measure(Path::new(program), Path::new(vocabulary), Path::new(folder)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+type Done<T = ()> = Result<T, Box<dyn std::error::Error>>;
+
+fn measure(program: &Path, vocabulary: &Path, folder: &Path) -> Done {
+    header(vocabulary)?;
+    for ggml_type in
+        [GgmlType::F32, GgmlType::F16, GgmlType::BF16, GgmlType::Q8_0, GgmlType::Q4_0, GgmlType::Q4_K, GgmlType::Q6_K, GgmlType::IQ1_M, GgmlType::MXFP4]
+    {
+        data(program, folder, ggml_type)?;
+    }
+    many(program, folder)
+}
+
+fn seconds(work: impl FnOnce() -> Done) -> Done<f64> {
+    let begin = Instant::now();
+    work()?;
+    Ok(begin.elapsed().as_secs_f64())
+}
+
+fn median(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 2]
+}
+
+fn header(path: &Path) -> Done {
+    let (mut opening, mut checking) = (Vec::new(), Vec::new());
+    for _ in 0..3 * ROUNDS {
+        opening.push(seconds(|| {
+            black_box(ggmill_io::open(path)?);
+            Ok(())
+        })?);
+        checking.push(seconds(|| {
+            let bytes = fs::read(path)?;
+            let mut decoder = Decoder::new(Some(bytes.len() as u64), &Limits::default());
+            decoder.feed(&bytes)?;
+            let (header, faults) = decoder.salvage()?;
+            black_box(check(&Input::new(&header, &faults).with_bytes(&bytes), &Options::default()));
+            Ok(())
+        })?);
+    }
+    let (opening, checking) = (median(opening), median(checking));
+    println!("| {} | open {:.2} ms | check {:.2} ms | {:.2}× |", path.display(), opening * 1e3, checking * 1e3, checking / opening);
+    Ok(())
+}
+
+/// A file of one tensor with good blocks of a type.
+fn write(path: &Path, ggml_type: GgmlType) -> Done<u64> {
+    let layout = ggml_type.layout().ok_or("no layout")?;
+    let (elements, bytes) = (layout.elements as usize, layout.bytes as usize);
+    let row = 1 << 12;
+    let rows = SIZE / (row / elements * bytes);
+    let values: Vec<f32> = (0..row).map(|number| (number as f32 * 0.7).sin() / 16.0).collect();
+    let mut blocks = vec![0; row / elements * bytes];
+    ggmill_quant::quantize(ggml_type, &values, row, Some(&vec![1.0; row]), &mut blocks)?;
+    let mut metadata = MetadataBuf::new();
+    metadata.set("general.architecture", "llama");
+    let plan = Builder::new().metadata(metadata).tensor("blk.0.ffn_up.weight", ggml_type, Shape::new(&[row as u64, rows as u64])?).plan()?;
+    let mut file = plan.header().to_vec();
+    for _ in 0..rows {
+        file.extend_from_slice(&blocks);
+    }
+    file.resize(usize::try_from(plan.total_len())?, 0);
+    fs::write(path, &file)?;
+    Ok((rows * blocks.len()) as u64)
+}
+
+/// Runs the program; what it found does not matter here.
+fn run(program: &Path, arguments: &[&str], target: &Path) -> Done {
+    let status = Command::new(program).arg("check").args(arguments).arg(target).stdout(Stdio::null()).stderr(Stdio::null()).status()?;
+    if status.code().is_none_or(|code| code > 1) { Err(format!("{}: {status}", target.display()).into()) } else { Ok(()) }
+}
+
+fn data(program: &Path, folder: &Path, ggml_type: GgmlType) -> Done {
+    let path = folder.join("data.gguf");
+    let size = write(&path, ggml_type)?;
+    let memory = vec![1u64; SIZE / 8];
+    let threads = thread::available_parallelism()?.get();
+    let (mut sums, mut checks) = (Vec::new(), Vec::new());
+    run(program, &["--data"], &path)?;
+    for _ in 0..ROUNDS {
+        sums.push(seconds(|| {
+            thread::scope(|scope| {
+                for part in memory.chunks(memory.len().div_ceil(threads)) {
+                    scope.spawn(|| black_box(part.iter().fold(0u64, |sum, number| sum.wrapping_add(*number))));
+                }
+            });
+            Ok(())
+        })?);
+        checks.push(seconds(|| run(program, &["--data"], &path))?);
+    }
+    let gigabytes = |bytes: u64, time: f64| bytes as f64 / time / 1e9;
+    let (sum, check) = (gigabytes(SIZE as u64, median(sums)), gigabytes(size, median(checks)));
+    println!("| {ggml_type} | memory sum {sum:.1} GB/s | check --data {check:.1} GB/s | {:.2} |", check / sum);
+    fs::remove_file(path)?;
+    Ok(())
+}
+
+fn many(program: &Path, folder: &Path) -> Done {
+    let folder = folder.join("many");
+    fs::create_dir_all(&folder)?;
+    for number in 0..FILES {
+        let mut metadata = MetadataBuf::new();
+        metadata.set("general.architecture", "llama");
+        metadata.set("general.name", format!("Model {number}").as_str());
+        metadata.set("tokenizer.chat_template", "{% for message in messages %}{{ message.content }}{% endfor %}");
+        let plan = Builder::new().metadata(metadata).tensor("token_embd.weight", GgmlType::F32, Shape::new(&[64, 32])?).plan()?;
+        let mut file = plan.header().to_vec();
+        file.resize(usize::try_from(plan.total_len())?, 0);
+        fs::write(folder.join(format!("{number}.gguf")), file)?;
+    }
+    let mut times = Vec::new();
+    for _ in 0..ROUNDS {
+        times.push(seconds(|| run(program, &[], &folder))?);
+    }
+    println!("| {FILES} small files | {:.0} files/s |", FILES as f64 / median(times));
+    fs::remove_dir_all(folder)?;
+    Ok(())
+}

@@ -1,0 +1,210 @@
+//! `ggmill check`.
+
+use std::io::Write as _;
+use std::process::Stdio;
+
+use ggmill_testdata::bytes::{FileBytes, Value};
+use serde_json::Value as Json;
+
+use crate::support::{Folder, command, ggmill, outcome, real, shard, tiny};
+
+/// A file with findings of every severity, and with everything that can be mended.
+fn faulty() -> Vec<u8> {
+    let mut file = FileBytes::v3(2, 8);
+    file.pair("general.architecture", &"llama".into());
+    file.pair("general.licence", &"mit".into());
+    file.pair("general.name", &"Faulty".into());
+    file.pair("general.name", &"Faulty".into());
+    file.pair("general.file_type", &Value::U64(0));
+    file.pair("llama.attention.causal", &Value::Bool(2));
+    file.pair("split.count", &Value::U16(0));
+    file.pair("llama.context_length", &Value::U32(16));
+    file.tensor("a.weight", &[32, 2], 8, 64).tensor("b.weight", &[8], 0, 0).pad(32);
+    file.raw(&[1; 32]).raw(&[7; 32]).raw(&[0; 96]);
+    file.into_bytes()
+}
+
+fn parsed(text: &str) -> Json {
+    serde_json::from_str(text).unwrap()
+}
+
+#[test]
+fn findings_for_people() {
+    let folder = Folder::new().with("faulty.gguf", faulty()).with("tiny.gguf", tiny());
+    let one = ggmill(folder.path(), &["check", "faulty.gguf"]);
+    assert_eq!(one.code, 1, "{}", one.stderr);
+    insta::assert_snapshot!("one_file", one.stdout);
+    let both = ggmill(folder.path(), &["check", "."]);
+    assert_eq!(both.code, 1, "{}", both.stderr);
+    insta::assert_snapshot!("a_folder", both.stdout);
+    // Why and what to do are said once.
+    assert_eq!(both.stdout.matches("llama.cpp refuses the model.").count(), 1);
+}
+
+#[test]
+fn exit_codes() {
+    let folder = Folder::new().with("faulty.gguf", faulty()).with("page.gguf", "<!DOCTYPE html>").with("empty.gguf", "").with("empty", "");
+    let vocabulary = real("ggml-vocab-phi-3.gguf");
+    let vocabulary = vocabulary.to_str().unwrap();
+    for (args, code) in [
+        (&[vocabulary][..], 0),
+        (&["faulty.gguf"], 1),
+        (&["faulty.gguf", "--exit-zero"], 0),
+        (&["faulty.gguf", "--select", "naming"], 0),
+        (&["faulty.gguf", "--ignore", "GG1,GG20"], 0),
+        (&["page.gguf"], 2),
+        (&["page.gguf", "--exit-zero"], 2),
+        (&["empty.gguf"], 2),
+        (&["absent.gguf"], 2),
+        (&["faulty.gguf", "--select", "GG99"], 2),
+        (&["faulty.gguf", "--format", "xml"], 2),
+        (&[], 2),
+    ] {
+        let found = ggmill(folder.path(), &[&["check"], args].concat());
+        assert_eq!(found.code, code, "{args:?}: {}", found.stderr);
+    }
+}
+
+#[test]
+fn what_is_no_gguf_file_is_one_error_and_keeps_nothing_from_being_checked() {
+    let folder = Folder::new().with("page.gguf", "<!DOCTYPE html>").with("tiny.gguf", tiny());
+    let found = ggmill(folder.path(), &["check", "page.gguf", "absent.gguf", "tiny.gguf"]);
+    assert_eq!(found.code, 2);
+    assert!(found.stdout.starts_with("tiny.gguf · "), "{}", found.stdout);
+    let errors: Vec<_> = found.stderr.lines().filter(|line| line.starts_with("error:")).collect();
+    let expected =
+        ["error: page.gguf: not readable as GGUF: offset 0x0: begins with \"<!DO\", expected \"GGUF\"", "error: absent.gguf: cannot open: no such file"];
+    assert_eq!(errors, expected, "{}", found.stderr);
+    // Programs get it as a finding too.
+    let json = parsed(&ggmill(folder.path(), &["check", "page.gguf", "--format", "json"]).stdout);
+    assert_eq!(json["files"][0]["findings"][0]["code"], "GG1001");
+}
+
+#[test]
+fn other_programs_are_served() {
+    let folder = Folder::new().with("faulty.gguf", faulty());
+    insta::assert_snapshot!("json", ggmill(folder.path(), &["check", "faulty.gguf", "--format", "json", "--select", "keys"]).stdout);
+    insta::assert_snapshot!("github", ggmill(folder.path(), &["check", "faulty.gguf", "--format", "github"]).stdout);
+    let sarif = ggmill(folder.path(), &["check", "faulty.gguf", "--format", "sarif", "--select", "keys"]).stdout.replace(env!("CARGO_PKG_VERSION"), "VERSION");
+    insta::assert_snapshot!("sarif", sarif);
+}
+
+#[test]
+fn findings_beyond_a_number_are_counted() {
+    let mut file = FileBytes::v3(0, 30);
+    file.pair("general.architecture", &"llama".into());
+    for number in 1..30 {
+        file.pair(format!("X{number}"), &Value::U8(0));
+    }
+    let folder = Folder::new().with("many.gguf", file.into_bytes());
+    let found = ggmill(folder.path(), &["check", "many.gguf", "--select", "keys", "--most", "2"]);
+    assert!(found.stdout.contains("· 29 warnings") && found.stdout.contains("and 27 more"), "{}", found.stdout);
+    let json = parsed(&ggmill(folder.path(), &["check", "many.gguf", "--select", "keys", "--most", "2", "--format", "json"]).stdout);
+    assert_eq!((&json["files"][0]["warnings"], &json["files"][0]["untold"][0]["count"]), (&29.into(), &27.into()));
+}
+
+#[test]
+fn standard_input_is_checked_like_a_file() {
+    let run = |bytes: &[u8], args: &[&str]| {
+        let mut child = command(std::path::Path::new("."))
+            .arg("check")
+            .arg("-")
+            .args(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut input = child.stdin.take().unwrap();
+        let _ = input.write_all(bytes);
+        drop(input);
+        let output = child.wait_with_output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let whole = std::fs::read(real("mobilenetv3_3class_v3_fp16.gguf")).unwrap();
+    assert_eq!(run(&whole, &[]).0, 0);
+    let (code, text, _) = run(&whole[..2_000_000], &[]);
+    assert!(code == 1 && text.contains("GG1302") && text.contains("the file ends at 2000000"), "{text}");
+    assert_eq!(run(b"PK\x03\x04", &[]).0, 2);
+    let (code, _, error) = run(&whole, &["--data"]);
+    assert!(code == 2 && error.contains("--data takes files"), "{error}");
+}
+
+#[test]
+fn weights_are_looked_at_when_asked() {
+    let mut bytes = tiny();
+    let at = bytes.len() - 160 + 8;
+    bytes[at..at + 4].copy_from_slice(&f32::NAN.to_le_bytes());
+    let folder = Folder::new().with("nan.gguf", &bytes);
+    let without = ggmill(folder.path(), &["check", "nan.gguf", "--select", "data"]);
+    assert_eq!((without.code, without.stdout.as_str()), (0, "nan.gguf · nothing found\n"));
+    let with = ggmill(folder.path(), &["check", "nan.gguf", "--select", "data", "--data"]);
+    assert_eq!(with.code, 1, "{}", with.stderr);
+    assert!(with.stdout.contains("token_embd.weight\": 1 of 32 numbers are no finite numbers"), "{}", with.stdout);
+}
+
+#[test]
+fn a_shard_is_told_when_the_set_is_not_whole() {
+    let folder = Folder::new().with("a-00001-of-00002.gguf", shard(0, 2));
+    let alone = ggmill(folder.path(), &["check", "a-00001-of-00002.gguf", "--select", "GG1907"]);
+    assert!(alone.code == 1 && alone.stdout.contains("a-00002-of-00002.gguf"), "{}", alone.stdout);
+    let folder = folder.with("a-00002-of-00002.gguf", shard(1, 2));
+    let whole = ggmill(folder.path(), &["check", ".", "--select", "GG1907"]);
+    assert_eq!(whole.code, 0, "{}", whole.stdout);
+}
+
+#[test]
+fn what_can_be_mended_is_shown_and_mended() {
+    let folder = Folder::new().with("faulty.gguf", faulty());
+    let shown = ggmill(folder.path(), &["check", "faulty.gguf", "--diff"]);
+    assert_eq!(shown.code, 1, "{}", shown.stderr);
+    insta::assert_snapshot!("diff", shown.stdout);
+    assert_eq!(std::fs::read(folder.path().join("faulty.gguf")).unwrap(), faulty(), "showing changes nothing");
+
+    let mended = ggmill(folder.path(), &["check", "faulty.gguf", "--fix", "--format", "json"]);
+    assert_eq!(mended.code, 1, "{}", mended.stderr);
+    assert!(mended.stderr.contains("note: faulty.gguf: mended 7 findings"), "{}", mended.stderr);
+    // What is left nobody can mend without knowing more.
+    let left = parsed(&mended.stdout);
+    let left = left["files"][0]["findings"].as_array().unwrap();
+    assert!(left.iter().all(|finding| finding["fix"].is_null()) && !left.is_empty(), "{left:?}");
+    let again = ggmill(folder.path(), &["check", "faulty.gguf", "--diff"]);
+    assert_eq!((again.code, again.stdout.as_str()), (0, ""));
+    // The weights are those of before.
+    let file = ggmill_io::open(folder.path().join("faulty.gguf")).unwrap();
+    assert_eq!(file.read_tensor(&file.tensor("a.weight").unwrap()).unwrap(), [&[0u8; 68][..]].concat());
+    assert_eq!(file.read_tensor(&file.tensor("b.weight").unwrap()).unwrap(), [1u8; 32]);
+}
+
+#[test]
+fn a_file_without_anything_to_mend_stays_as_it_is() {
+    let folder = Folder::new().with("page.gguf", "<!DOCTYPE html>");
+    std::fs::copy(real("ggml-vocab-phi-3.gguf"), folder.path().join("vocab.gguf")).unwrap();
+    let before = std::fs::metadata(folder.path().join("vocab.gguf")).unwrap().modified().unwrap();
+    assert_eq!(ggmill(folder.path(), &["check", "vocab.gguf", "--fix"]).code, 0);
+    assert_eq!(std::fs::metadata(folder.path().join("vocab.gguf")).unwrap().modified().unwrap(), before);
+    assert_eq!(ggmill(folder.path(), &["check", "page.gguf", "--fix"]).code, 2);
+    assert_eq!(ggmill(folder.path(), &["check", "-", "--fix"]).code, 2);
+    assert_eq!(std::fs::read(folder.path().join("page.gguf")).unwrap(), b"<!DOCTYPE html>");
+}
+
+#[test]
+fn bytes_behind_the_end_are_not_thrown_away() {
+    let mut bytes = faulty();
+    bytes.extend_from_slice(&[9; 100]);
+    let folder = Folder::new().with("longer.gguf", &bytes);
+    let mended = ggmill(folder.path(), &["check", "longer.gguf", "--fix"]);
+    assert!(mended.stdout.contains("GG1010"), "{}", mended.stdout);
+    assert!(std::fs::read(folder.path().join("longer.gguf")).unwrap().ends_with(&[9; 100]));
+}
+
+#[test]
+fn hostile_keys_stay_in_their_line() {
+    let mut file = FileBytes::v3(0, 1);
+    file.pair("x\n::error::\u{1b}[2J", &Value::U8(0));
+    let folder = Folder::new().with("hostile.gguf", file.into_bytes());
+    for format in ["text", "json", "sarif", "github"] {
+        let found = outcome(command(folder.path()).args(["check", "hostile.gguf", "--format", format]));
+        assert!(!found.stdout.contains('\u{1b}') && !found.stdout.lines().any(|line| line.starts_with("::error::")), "{}", found.stdout);
+    }
+}

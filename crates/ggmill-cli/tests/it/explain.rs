@@ -1,0 +1,46 @@
+//! `ggmill explain`.
+
+use ggmill_core::{GgmlType, ValueType};
+
+use crate::support::{Folder, ggmill};
+
+#[test]
+fn layouts_are_drawn() {
+    let folder = Folder::new();
+    let page = |topic: &str| {
+        let found = ggmill(folder.path(), &["explain", topic]);
+        assert_eq!(found.code, 0, "{topic}: {}", found.stderr);
+        found.stdout
+    };
+    insta::assert_snapshot!("q4_k", page("q4_k"));
+    insta::assert_snapshot!("iq1_m", page("IQ1_M"));
+    insta::assert_snapshot!("bf16", page("BF16"));
+    insta::assert_snapshot!("array", page("array"));
+    for topic in GgmlType::all().map(|ggml_type| ggml_type.to_string()).chain((0..13).map(|number| ValueType(number).to_string())) {
+        assert!(page(&topic).starts_with(&format!("# {topic}\n")), "{topic}");
+    }
+}
+
+#[test]
+fn rules_groups_keys_and_architectures_have_pages() {
+    let folder = Folder::new();
+    let page = |topic: &str| ggmill(folder.path(), &["explain", topic]).stdout;
+    insta::assert_snapshot!("rule", page("gg1302"));
+    insta::assert_snapshot!("group", page("shards"));
+    insta::assert_snapshot!("key", page("general.alignment"));
+    assert!(page("llama.context_length").contains("Tokens of context"));
+    assert!(page("llama").starts_with("# llama"));
+    assert!(page("general.base_model.3.url").contains("The home page of parent number n."));
+}
+
+#[test]
+fn what_is_unknown_is_refused_with_what_is_near() {
+    let folder = Folder::new();
+    let found = ggmill(folder.path(), &["explain", "general.licence"]);
+    assert_eq!((found.code, found.stdout.as_str()), (2, ""));
+    assert!(found.stderr.contains("hint: perhaps general.license"), "{}", found.stderr);
+    let found = ggmill(folder.path(), &["explain", "\u{1b}[2J"]);
+    assert!(found.code == 2 && !found.stderr.contains('\u{1b}'), "{}", found.stderr);
+    let all = ggmill(folder.path(), &["explain"]);
+    assert!(all.code == 0 && ["Q4_K", "tokenizer.ggml.tokens", "structure", "llama"].iter().all(|topic| all.stdout.contains(topic)));
+}
