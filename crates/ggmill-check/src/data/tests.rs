@@ -1,5 +1,10 @@
 use super::*;
 
+/// Numbers of all magnitudes up to the given one.
+fn waves(count: usize, magnitude: f32) -> Vec<f32> {
+    (0..count).map(|number| (f32::from(u16::try_from(number).unwrap()) * 0.7).sin() * magnitude).collect()
+}
+
 fn piece(ggml_type: GgmlType, len: usize) -> DataPiece {
     DataPiece { tensor: 0, offset: 0, len, ggml_type, endian: Endian::Little }
 }
@@ -12,7 +17,7 @@ fn facts(ggml_type: GgmlType, bytes: &[u8]) -> Facts {
 fn good(ggml_type: GgmlType, blocks: usize) -> Vec<u8> {
     let layout = ggml_type.layout().unwrap();
     let elements = layout.elements as usize * blocks;
-    let values: Vec<f32> = (0..elements).map(|number| (number as f32 * 0.7).sin() / 16.0).collect();
+    let values = waves(elements, 0.0625);
     let mut bytes = vec![0; layout.bytes as usize * blocks];
     let weights = vec![1.0; elements];
     ggmill_quant::quantize(ggml_type, &values, elements, Some(&weights), &mut bytes).unwrap();
@@ -100,7 +105,7 @@ fn weights_beyond_half_precision_are_found_and_none_below() {
     for ggml_type in block_types().filter(|&ggml_type| ggml_type != GgmlType::NVFP4) {
         let elements = ggml_type.layout().unwrap().elements as usize;
         for (magnitude, beyond) in [(1e3, false), (3e5, true)] {
-            let values: Vec<f32> = (0..elements).map(|number| (number as f32 * 0.7).sin() * magnitude).collect();
+            let values = waves(elements, magnitude);
             let mut bytes = vec![0; ggml_type.layout().unwrap().bytes as usize];
             ggmill_quant::quantize(ggml_type, &values, elements, Some(&vec![1.0; elements]), &mut bytes).unwrap();
             let truth = decoded(ggml_type, &bytes).into_iter().fold(0.0, |largest: f32, weight| largest.max(weight.abs()));
