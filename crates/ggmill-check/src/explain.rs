@@ -199,7 +199,7 @@ fn key_line(key: &str, catalogue: &Catalogue) -> Option<(&'static str, &'static 
 
 /// The page of a standard key, as Markdown.
 fn key_page(key: &str, catalogue: &Catalogue) -> Option<String> {
-    let (key_type, meaning) = key_line(key, catalogue)?;
+    let Some((key_type, meaning)) = key_line(key, catalogue) else { return own_key_page(key, catalogue) };
     let mut page = format!("# {key}\n\n{meaning}\n\nStandard metadata key of type {key_type}.\n");
     let mut about = rules().filter(|rule| [rule.clause, rule.remedy, rule.summary].iter().any(|text| mentions(text, key))).peekable();
     if about.peek().is_some() {
@@ -209,6 +209,15 @@ fn key_page(key: &str, catalogue: &Catalogue) -> Option<String> {
         let _ = writeln!(page, "- {}: {}.", rule.code, rule.summary);
     }
     Some(page)
+}
+
+/// The page of a key that only the description of its architecture knows.
+fn own_key_page(key: &str, catalogue: &Catalogue) -> Option<String> {
+    let (name, _) = key.split_once('.')?;
+    let (single, element) = catalogue.by_name(name)?.key_types(key)?;
+    let types = [single.map(|single| single.to_string()), element.map(|element| format!("array of {element}"))];
+    let types = types.into_iter().flatten().collect::<Vec<_>>().join(", or ");
+    Some(format!("# {key}\n\nMetadata key of the architecture {name}, of type {types}.\n"))
 }
 
 /// Whether a text names a key, and not one that begins with it.
@@ -240,6 +249,7 @@ mod tests {
                 assert_eq!(expected, key_type, "{key}");
             }
         }
+        assert!(key_page("llama.vocab_size", &Catalogue::new()).unwrap().contains("of the architecture llama, of type u32"));
         assert!(key_page("nobody.context_length", &Catalogue::new()).is_none());
         assert!(key_page("general.base_model.0.colour", &Catalogue::new()).is_none());
     }

@@ -56,7 +56,8 @@ fn files() -> Vec<(&'static str, Model)> {
     };
     let adapter = kind("adapter", "llama").set("adapter.type", "lora").set("adapter.lora.alpha", Value::F32(16.0));
     let split = |number: u16| letter().set("split.no", Value::U16(number)).set("split.count", Value::U16(2)).set("split.tensors.count", Value::I32(24));
-    let quantized = letter()
+    let quantized = kind("mmproj", "clip")
+        .set("clip.has_vision_encoder", Value::Bool(1))
         .set("general.quantization_version", Value::U32(2))
         .set("general.file_type", Value::U32(39))
         .tensor("x.weight", &[64], GgmlType::NVFP4)
@@ -65,7 +66,7 @@ fn files() -> Vec<(&'static str, Model)> {
         .tensor("y.scale", &[1], GgmlType::F32);
     vec![
         ("Tiny-0.48K-v1.0-F32.gguf", letter()),
-        ("Tiny-0.48K-v1.0-NVFP4.gguf", quantized),
+        ("mmproj-Tiny-0.48K-v1.0-NVFP4.gguf", quantized),
         ("Tiny-0.48K-v1.0-00001-of-00002.gguf", split(0)),
         ("Tiny-0.48K-v1.0-00002-of-00002.gguf", split(1)),
         ("Tiny-1K-v1.0-LoRA.gguf", pair(adapter, [".lora_a", ".lora_b"], [&[8, 2], &[2, 8]])),
