@@ -31,7 +31,7 @@ pub use recipes::Graft;
 pub use recipes::{ConvertOptions, convert};
 pub use recipes::{Edit, EditPlan, Edited, Editor, FILLER_KEY, Given, Ground, KeyChange, KeyType, KeyTypeError, Way, edit_metadata};
 pub use recipes::{
-    Fit, Goal, Importance, ImportanceFilter, Override, QuantizeOptions, Target, TensorType, TypePlan, fit, quantize, quantize_shards, weight_type,
+    Fit, Goal, Importance, ImportanceFilter, Override, QuantizeOptions, RoleRule, Target, TensorType, TypePlan, fit, quantize, quantize_shards, weight_type,
 };
 pub use recipes::{RepackOptions, ShardLimit, SplitOptions, merge, repack, split, verify};
 pub use run::{Progress, run};

@@ -4,6 +4,7 @@
 pub mod diff;
 mod human;
 pub mod json;
+pub mod loss;
 mod lossless;
 mod notice;
 mod sniff;

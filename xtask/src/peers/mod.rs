@@ -36,6 +36,13 @@ pub(crate) enum Peers {
     Vectors,
     /// Compare `ggmill quantize` with llama_model_quantize: bytes of whole files, or speed and memory
     Quantize(quantize::Args),
+    /// Compare types chosen for a size with the mixtures of that size, by what each loses
+    Fit {
+        /// A GGUF file of 16 or 32 bits, or the folder of a checkpoint [default: the bundled one]
+        model: Option<PathBuf>,
+        /// An importance matrix for it
+        imatrix: Option<PathBuf>,
+    },
     /// Compare `ggmill imatrix merge` and `convert` with what llama-imatrix does
     Imatrix,
     /// Hold split, merged and repacked files against gguf and libllama, and their speed against cp
@@ -57,6 +64,7 @@ impl Peers {
             Self::Expect => expect(),
             Self::Vectors => vectors(),
             Self::Quantize(args) => quantize::execute(args),
+            Self::Fit { model, imatrix } => quantize::fit(model.as_deref(), imatrix.as_deref()),
             Self::Imatrix => quantize::imatrix(),
             Self::Write(args) => write::execute(args),
             Self::Architectures(args) => architectures::execute(args),

@@ -1,11 +1,11 @@
 //! Whole files quantized by ggmill and by the reference.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ggmill_testdata::models;
 
 use super::{environment, ggmill};
-use crate::process::{Done, run, target};
+use crate::process::{Done, root, run, target};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -34,6 +34,14 @@ pub(super) fn execute(args: &Args) -> Done {
 /// Importance matrices merged and converted.
 pub(super) fn imatrix() -> Done {
     run(environment::script("imatrix.py")?.arg(ggmill()?).arg(models_folder()?))
+}
+
+/// Types chosen for a size against mixtures.
+pub(super) fn fit(model: Option<&Path>, imatrix: Option<&Path>) -> Done {
+    let bundled = root().join("crates/ggmill-testdata/real/stories260K");
+    let mut script = environment::script("fit.py")?;
+    script.arg(ggmill()?).arg(models_folder()?).arg(model.unwrap_or(&bundled)).args(imatrix);
+    run(&mut script)
 }
 
 /// A folder with every model and its importance matrices.

@@ -8,6 +8,7 @@ mod diff;
 mod edit;
 mod explain;
 mod failures;
+mod fit;
 mod graft;
 mod hash;
 mod inspect;

@@ -14,7 +14,7 @@ pub use graft::Graft;
 pub(crate) use merge::whole;
 pub use merge::{merge, verify};
 pub use quantize::{
-    Fit, Goal, Importance, ImportanceFilter, Override, QuantizeOptions, Target, TensorType, TypePlan, fit, quantize, quantize_shards, weight_type,
+    Fit, Goal, Importance, ImportanceFilter, Override, QuantizeOptions, RoleRule, Target, TensorType, TypePlan, fit, quantize, quantize_shards, weight_type,
 };
 pub use repack::{RepackOptions, repack};
 pub use split::{ShardLimit, SplitOptions, split};

@@ -7,7 +7,7 @@ use crate::{Selection, Summary, View};
 pub(crate) mod measure;
 mod metadata;
 pub(crate) mod style;
-mod summary;
+pub(crate) mod summary;
 mod tensors;
 pub(crate) mod value;
 

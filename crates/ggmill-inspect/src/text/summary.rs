@@ -112,7 +112,7 @@ fn share(part: u128, whole: u128) -> f64 {
 
 /// A bar of eighths of a column; never empty for a share above zero.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "a share of a few columns")]
-fn drawn(share: f64, columns: usize) -> String {
+pub(crate) fn drawn(share: f64, columns: usize) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let eighths = (share.clamp(0.0, 1.0) * columns as f64 * 8.0).round() as usize;
     let eighths = if share > 0.0 && columns > 0 { eighths.max(1) } else { eighths };

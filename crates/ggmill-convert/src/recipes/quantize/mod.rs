@@ -19,7 +19,8 @@ use self::hyper::Hyper;
 use self::layers::{Remaining, remaining};
 use self::mixture::{Mixture, Seen, Subject};
 pub use self::options::{Importance, ImportanceFilter, Override, QuantizeOptions, TensorType, weight_type};
-use self::role::{PER_LAYER_EMBEDDING, Role, may_be_quantized};
+pub use self::role::RoleRule;
+use self::role::{PER_LAYER_EMBEDDING, Role, Roles};
 pub use self::target::Target;
 pub use self::types::TypePlan;
 use crate::checkpoint::{Checkpoint as _, GgufCheckpoint, SourceTensor};
@@ -144,7 +145,7 @@ const NEED_IMPORTANCE: &[GgmlType] = &[GgmlType::IQ3_XXS, GgmlType::IQ2_XXS, Ggm
 /// The choice of types, tensor by tensor.
 struct Choice<'a> {
     options: &'a QuantizeOptions,
-    architecture: &'a str,
+    roles: Roles<'a>,
     mixture: Mixture<'a>,
     /// Names of tensors whose rows are no whole blocks of what was chosen first.
     ragged: Vec<String>,
@@ -152,7 +153,8 @@ struct Choice<'a> {
 
 impl<'a> Choice<'a> {
     fn new(options: &'a QuantizeOptions, hyper: &'a Hyper, tensors: &[Remaining], file_type: FileType) -> Self {
-        let of_role = |wanted: Role| tensors.iter().filter(|tensor| Role::of(&String::from_utf8_lossy(&tensor.name)) == wanted).count() as u64;
+        let roles = Roles { rules: &options.roles, architecture: &hyper.architecture };
+        let of_role = |wanted: Role| tensors.iter().filter(|tensor| roles.of(&String::from_utf8_lossy(&tensor.name)) == wanted).count() as u64;
         let mixture = Mixture {
             file_type,
             default_type: options.target.default_type().unwrap_or(GgmlType::F32),
@@ -163,7 +165,7 @@ impl<'a> Choice<'a> {
             attention_v: of_role(Role::AttentionV),
             seen: Seen::default(),
         };
-        Self { options, architecture: &hyper.architecture, mixture, ragged: Vec::new() }
+        Self { options, roles, mixture, ragged: Vec::new() }
     }
 
     /// The type a tensor gets.
@@ -179,7 +181,7 @@ impl<'a> Choice<'a> {
         let options = self.options;
         let name = String::from_utf8_lossy(&tensor.name);
         let Some(default) = options.target.default_type().filter(|_| self.is_for_quantizing(&name, source)) else { return source.ggml_type };
-        let role = Role::of(&name);
+        let role = self.roles.of(&name);
         let asked = self.asked_by_pattern(&name);
         if let Some(ggml_type) = self.asked_by_role(&name, role, asked) {
             return ggml_type;
@@ -216,7 +218,7 @@ impl<'a> Choice<'a> {
     fn is_for_quantizing(&self, name: &str, source: &SourceTensor) -> bool {
         let is_matrix = without_trailing_ones(&source.shape).dimensions().len() >= 2;
         let is_left = self.options.leave_output_tensor && name == "output.weight";
-        is_matrix && !is_left && !is_integer(source.ggml_type) && may_be_quantized(name, self.architecture)
+        is_matrix && !is_left && !is_integer(source.ggml_type) && self.roles.may_be_quantized(name)
     }
 
     /// How a tensor is to be encoded, once nothing speaks against it.
@@ -251,14 +253,14 @@ impl<'a> Choice<'a> {
             return Ok(to.is_quantized().then(|| weights.to_vec()));
         }
         // Embeddings are looked up, not multiplied: their entry, where there is one, belongs to an output matrix.
-        if Role::of(&source.name().to_string_lossy()) == Role::TokenEmbedding {
+        if self.roles.of(&source.name().to_string_lossy()) == Role::TokenEmbedding {
             return Ok(None);
         }
         Err(Error::new(ErrorKind::Importance, format!("{} importance weights, expected {} for shape {}", weights.len(), expected.unwrap_or(0), source.shape)))
     }
 
     fn needs_importance(&self, tensor: &Remaining, to: GgmlType) -> bool {
-        let exempt = matches!(Role::of(&String::from_utf8_lossy(&tensor.name)), Role::TokenEmbedding | Role::Output);
+        let exempt = matches!(self.roles.of(&String::from_utf8_lossy(&tensor.name)), Role::TokenEmbedding | Role::Output);
         !exempt && (NEED_IMPORTANCE.contains(&to) || (to == GgmlType::Q2_K && self.mixture.file_type == FileType::Q2_K_S))
     }
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ggmill_core::{GgmlType, MetadataBuf, RawStr};
 use regex_lite::Regex;
 
+use super::role::RoleRule;
 use super::target::Target;
 use super::types::TypePlan;
 use crate::error::{Error, ErrorKind, Result};
@@ -32,6 +33,8 @@ pub struct QuantizeOptions {
     pub tensor_types: Vec<TensorType>,
     /// Types for tensors by their whole names, before everything else. Where the target is a copy it names every tensor.
     pub types: Option<TypePlan>,
+    /// What tensors do whose names do not tell; the first rule whose pattern is found in a name decides, before names do.
+    pub roles: Vec<RoleRule>,
     /// Layers to leave out; the others are numbered anew.
     pub prune_layers: BTreeSet<u64>,
     /// Metadata to set.
@@ -54,6 +57,7 @@ impl QuantizeOptions {
             token_embedding_type: None,
             tensor_types: Vec::new(),
             types: None,
+            roles: Vec::new(),
             prune_layers: BTreeSet::new(),
             overrides: Vec::new(),
             importance: None,

@@ -1,4 +1,70 @@
-//! What a tensor does in its model, as far as its name tells. Names are those of GGUF files, whatever the architecture.
+//! What a tensor does in its model, as far as its name tells. Names are those of GGUF files, whatever the architecture; rules add others.
+
+use ggmill_arch::Role as Meant;
+use ggmill_core::RawStr;
+use regex_lite::Regex;
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// What tensors do whose names do not tell: a role for every tensor in whose name a pattern is found.
+#[derive(Clone, Debug)]
+pub struct RoleRule {
+    pattern: Regex,
+    /// `None` for what is never quantized.
+    role: Option<Role>,
+}
+
+impl RoleRule {
+    /// Reads `PATTERN=ROLE`. The pattern is a regular expression, as in [`TensorType::parse`](super::TensorType::parse); the role is one of
+    /// [`ggmill_arch::Role::ALL`], by name.
+    ///
+    /// ```
+    /// use ggmill_convert::RoleRule;
+    /// assert!(RoleRule::parse(r"\.mlp\.w2$=ffn.down").is_ok());
+    /// assert_eq!(RoleRule::parse("w2=down").unwrap_err().to_string(), r#""w2=down": "down" is no role"#);
+    /// ```
+    pub fn parse(text: &str) -> Result<Self> {
+        let wrong = |message: String| Error::new(ErrorKind::Misuse, format!("{:?}: {message}", RawStr::from(text)));
+        let parts = text.rsplit_once('=').filter(|(pattern, _)| !pattern.is_empty());
+        let (pattern, name) = parts.ok_or_else(|| wrong("expected PATTERN=ROLE".to_owned()))?;
+        let meant = Meant::from_name(name).ok_or_else(|| wrong(format!("{:?} is no role", RawStr::from(name))))?;
+        let pattern = Regex::new(pattern).map_err(|error| wrong(format!("the pattern is not one: {error}")))?;
+        Ok(Self { pattern, role: Role::meant(meant) })
+    }
+
+    /// Reads a list of them, separated by spaces or lines.
+    pub fn parse_list(text: &str) -> Result<Vec<Self>> {
+        text.split_whitespace().map(Self::parse).collect()
+    }
+}
+
+/// What tells roles: rules, the first that is found, and names.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Roles<'a> {
+    pub(super) rules: &'a [RoleRule],
+    pub(super) architecture: &'a str,
+}
+
+impl Roles<'_> {
+    pub(super) fn of(self, name: &str) -> Role {
+        match self.rule(name) {
+            Some(rule) => rule.role.unwrap_or(Role::Other),
+            None => Role::of(name),
+        }
+    }
+
+    /// Whether a tensor of this name may be quantized at all.
+    pub(super) fn may_be_quantized(self, name: &str) -> bool {
+        match self.rule(name) {
+            Some(rule) => rule.role.is_some(),
+            None => may_be_quantized(name, self.architecture),
+        }
+    }
+
+    fn rule(&self, name: &str) -> Option<&RoleRule> {
+        self.rules.iter().find(|rule| rule.pattern.is_match(name))
+    }
+}
 
 /// What a tensor does, as far as mixtures care.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -93,7 +159,33 @@ const KEPT_PARTS_OF: &[(&str, &[&str])] = &[(
 )];
 
 impl Role {
-    pub(super) fn of(name: &str) -> Self {
+    /// What a role of the catalogue is to mixtures; `None` where its tensors are kept: norms, routing, and what is small or sensitive.
+    fn meant(role: Meant) -> Option<Self> {
+        Some(match role {
+            Meant::TOKEN_EMBEDDING => Self::TokenEmbedding,
+            Meant::OUTPUT => Self::Output,
+            Meant::ATTENTION_Q => Self::AttentionQ,
+            Meant::ATTENTION_K => Self::AttentionK,
+            Meant::ATTENTION_V | Meant::ATTENTION_QKV | Meant::ATTENTION_KV_B => Self::AttentionV,
+            Meant::ATTENTION_OUTPUT => Self::AttentionOutput,
+            Meant::FFN_UP | Meant::FFN_UP_EXPERTS | Meant::FFN_UP_SHARED | Meant::FFN_GATE_UP | Meant::FFN_GATE_UP_EXPERTS => Self::FfnUp,
+            Meant::FFN_GATE | Meant::FFN_GATE_EXPERTS | Meant::FFN_GATE_SHARED => Self::FfnGate,
+            Meant::FFN_DOWN | Meant::FFN_DOWN_EXPERTS | Meant::FFN_DOWN_SHARED => Self::FfnDown,
+            Meant::POSITION_EMBEDDING
+            | Meant::TOKEN_TYPE_EMBEDDING
+            | Meant::NORM
+            | Meant::BIAS
+            | Meant::ROPE_FACTORS
+            | Meant::ATTENTION_SINKS
+            | Meant::FFN_ROUTER
+            | Meant::SSM_CONV
+            | Meant::SSM_A
+            | Meant::SSM_D => return None,
+            _ => Self::Other,
+        })
+    }
+
+    fn of(name: &str) -> Self {
         match name {
             "output.weight" => Self::Output,
             "token_embd.weight" | PER_LAYER_EMBEDDING => Self::TokenEmbedding,
@@ -109,8 +201,7 @@ impl Role {
 /// A second table of embeddings, one vector for each layer.
 pub(super) const PER_LAYER_EMBEDDING: &str = "per_layer_token_embd.weight";
 
-/// Whether a tensor of this name may be quantized at all.
-pub(super) fn may_be_quantized(name: &str, architecture: &str) -> bool {
+fn may_be_quantized(name: &str, architecture: &str) -> bool {
     let of_architecture = KEPT_PARTS_OF.iter().filter(|(of, _)| *of == architecture).flat_map(|(_, parts)| *parts);
     name.ends_with("weight") && !KEPT.contains(&name) && !KEPT_PARTS.iter().chain(of_architecture).any(|part| name.contains(part))
 }

@@ -8,7 +8,7 @@ mod whole_files;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use ggmill_convert::{Error, ErrorKind, GgufCheckpoint, Imatrix, Importance, ImportanceFilter, QuantizeOptions, Target, TensorType, quantize, run};
+use ggmill_convert::{Error, ErrorKind, GgufCheckpoint, Imatrix, Importance, ImportanceFilter, QuantizeOptions, RoleRule, Target, TensorType, quantize, run};
 use ggmill_core::{GgmlType, Gguf};
 use ggmill_testdata::models::{Model, models};
 
@@ -148,6 +148,30 @@ fn any_architecture_will_do() {
     // Nine layers by their names: the first and the last have more bits.
     let types = [0, 1, 8].map(|layer| model.tensor(&format!("blk.{layer}.attn_v.weight")).unwrap().ggml_type());
     assert_eq!(types, [GgmlType::Q6_K, GgmlType::Q4_K, GgmlType::Q6_K]);
+}
+
+/// Names of nobody's convention: rules say what they are, and without rules nothing is known of them but that they do not end in `weight`.
+#[test]
+fn rules_say_what_names_do_not() {
+    let fixture = Fixture::new("llama");
+    let mut file = fixture.model.file.clone();
+    for (name, other) in [(&b"ffn_down.weight"[..], &b"mlp.w2.kernel.."[..]), (b"attn_v.weight", b"self.v.kernel"), (b"attn_k.weight", b"self.k.kernel")] {
+        let places: Vec<usize> = file.windows(name.len()).enumerate().filter(|(_, window)| *window == name).map(|(at, _)| at).collect();
+        assert_eq!(places.len(), 9);
+        places.into_iter().for_each(|at| file[at..at + name.len()].copy_from_slice(other));
+    }
+    std::fs::write(fixture.path(), &file).unwrap();
+    let types = |rules: &str| {
+        let mut options = options("Q4_K_M");
+        options.roles = RoleRule::parse_list(rules).unwrap();
+        let file = quantized(&fixture.path(), &options).unwrap();
+        let model = Gguf::parse(&file).unwrap();
+        ["blk.0.mlp.w2.kernel..", "blk.1.self.v.kernel", "blk.2.self.v.kernel", "blk.1.self.k.kernel"].map(|name| model.tensor(name).unwrap().ggml_type())
+    };
+    assert_eq!(types(""), [GgmlType::F16; 4]);
+    let rules = "w2=ffn.down\nself\\.v=attention.v self\\.k=norm";
+    assert_eq!(types(rules), [GgmlType::Q6_K, GgmlType::Q4_K, GgmlType::Q4_K, GgmlType::F16]);
+    assert_eq!(types("kernel=other"), [GgmlType::Q4_K; 4]);
 }
 
 #[test]

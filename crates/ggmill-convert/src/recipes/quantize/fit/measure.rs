@@ -32,6 +32,11 @@ pub(super) struct Candidate {
 }
 
 impl Subject<'_> {
+    /// Bytes of its data in the source.
+    pub(super) fn size(&self) -> u64 {
+        self.source.ggml_type.layout().and_then(|layout| layout.bytes_for(self.source.shape.elements())).unwrap_or(0)
+    }
+
     /// What each type loses. A type that cannot hold the numbers is left out, unless there is no other.
     pub(super) fn measure(&self, checkpoint: &GgufCheckpoint) -> Result<Vec<Candidate>> {
         let elements = self.source.shape.elements();

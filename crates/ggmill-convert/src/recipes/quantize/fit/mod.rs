@@ -22,7 +22,7 @@ use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
 use self::knapsack::{Way, solve};
 use self::measure::{Candidate, Subject};
 use super::hyper::Hyper;
-use super::{Choice, NEED_IMPORTANCE, QuantizeOptions, Role, TypePlan, fallback, layers, quantize_shards, remaining};
+use super::{Choice, NEED_IMPORTANCE, QuantizeOptions, TypePlan, fallback, layers, quantize_shards, remaining};
 use crate::checkpoint::{Checkpoint as _, GgufCheckpoint, SourceTensor};
 use crate::error::{Error, ErrorKind, Result};
 use crate::recipe::Recipe;
@@ -82,20 +82,21 @@ const TYPES: &[GgmlType] = &[
 ///
 /// Of the options, those count that say which tensors there are and which types they have already: patterns, the types of embeddings and output, what is left
 /// alone, layers left out. Tensors that are quantized already keep their type unless they may be quantized again. [`QuantizeOptions::types`] takes the result.
-/// `progress` is told how many elements of the tensors have been measured, by samples. Fails when the goal is smaller than the smallest result, and says what
+/// `progress` is told how many bytes of the model have been measured, by samples. Fails when the goal is smaller than the smallest result, and says what
 /// that is; and as [`quantize`](super::quantize) does.
 pub fn fit(checkpoint: &GgufCheckpoint, options: &QuantizeOptions, goal: Goal, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>) -> Result<Fit> {
     let (tensors, alignment, headers) = outline(checkpoint, options)?;
     let mut ways: Vec<Vec<Candidate>> = Vec::with_capacity(tensors.len());
-    let (mut done, total) = (0, tensors.iter().map(|tensor| tensor.source.shape.elements()).fold(0, u64::saturating_add));
+    let total = tensors.iter().map(|tensor| tensor.source.shape.elements()).fold(0, u64::saturating_add);
+    let (mut done, all) = (0, tensors.iter().map(Subject::size).fold(0, u64::saturating_add));
     for window in tensors.chunks(2 * rayon::current_num_threads()) {
         let measured: Vec<Result<Vec<Candidate>>> = window.par_iter().map(|tensor| tensor.measure(checkpoint)).collect();
         for (tensor, measured) in window.iter().zip(measured) {
             ways.push(measured.map_err(|error| error.tensor(&tensor.name))?);
-            done += tensor.source.shape.elements();
+            done += tensor.size();
         }
         let name = window.last().map(|tensor| String::from_utf8_lossy(&tensor.name)).unwrap_or_default();
-        if progress(Progress { tensor: &name, written: done, total }).is_break() {
+        if progress(Progress { tensor: &name, written: done, total: all }).is_break() {
             return Err(Error::new(ErrorKind::Cancelled, "stopped on request"));
         }
     }
@@ -174,7 +175,7 @@ impl Choice<'_> {
             return Some(source.ggml_type);
         }
         let by_pattern = self.asked_by_pattern(name);
-        let by_role = self.asked_by_role(name, Role::of(name), by_pattern);
+        let by_role = self.asked_by_role(name, self.roles.of(name), by_pattern);
         by_role.or_else(|| by_pattern.map(|asked| fallback::fitting(asked, source.shape.row_len())))
     }
 }

@@ -1,23 +1,33 @@
 //! `ggmill quantize`: a model becomes a smaller one.
 
+mod report;
+mod words;
+
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use ggmill_convert::{
-    ErrorKind, GgufCheckpoint, Imatrix, Importance, ImportanceFilter, Override, QuantizeOptions, ShardLimit, SplitOptions, Target, TensorType, weight_type,
+    ErrorKind, GgufCheckpoint, Goal, Imatrix, Importance, ImportanceFilter, Override, QuantizeOptions, RoleRule, ShardLimit, SplitOptions, Target, TensorType,
+    TypePlan, weight_type,
 };
-use ggmill_core::{GgmlType, RawStr};
+use ggmill_core::GgmlType;
+
+use self::report::Report;
+use self::words::Words;
 
 use crate::commands::split;
 use crate::console::Console;
 use crate::making::{Making, inputs_of, shown};
 use crate::outcome::{Failure, Status};
+use crate::progress::Bar;
 use crate::shards::MakingShards;
 use crate::text_file::read_text;
 
 /// Bytes of a file of rules.
 const LONGEST_RULES: u64 = 16 << 20;
+/// Bytes of a plan: some hundreds for each tensor.
+const LONGEST_PLAN: u64 = 256 << 20;
 
 /// Turn a model into a smaller one: quantize its tensors
 #[derive(Debug, clap::Args)]
@@ -29,6 +39,9 @@ Examples:
   ggmill quantize model-F16.gguf Q4_K_M
   ggmill quantize model-F16.gguf small.gguf IQ2_XS --imatrix model.imatrix.gguf
   ggmill quantize model-F16.gguf out.gguf Q4_K_M --tensor-type 'ffn_down=q6_k' --dry-run
+  ggmill quantize model-F16.gguf out.gguf --target-size 4.2G --report lost.html
+  ggmill quantize model-F16.gguf --target-bpw 4.5 --dry-run --json > plan.json
+  ggmill quantize model-F16.gguf out.gguf --plan plan.json
 
 TYPE is a name or number as llama-quantize has them: Q1_0 Q2_0 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0
 Q2_K Q2_K_S Q3_K_S Q3_K_M Q3_K_L Q4_K_S Q4_K_M Q5_K_S Q5_K_M Q6_K IQ1_S IQ1_M IQ2_XXS
@@ -73,6 +86,21 @@ pub(crate) struct Args {
     /// A file of PATTERN=TYPE, separated by spaces or lines
     #[arg(long, value_name = "FILE")]
     tensor_type_file: Option<PathBuf>,
+    /// What tensors do whose names do not tell: a file of PATTERN=ROLE, such as w2=ffn.down
+    #[arg(long, value_name = "FILE")]
+    role_file: Option<PathBuf>,
+    /// Choose types that lose as little as can be in so many bytes, such as 4.2G or 4.2GiB
+    #[arg(long, value_name = "SIZE", value_parser = file_size, help_heading = "Types for a size", conflicts_with_all = ["target", "pure", "target_bpw", "plan"])]
+    target_size: Option<u64>,
+    /// Choose types that lose as little as can be in so many bits for each weight
+    #[arg(long, value_name = "BITS", help_heading = "Types for a size", conflicts_with_all = ["target", "pure", "plan"])]
+    target_bpw: Option<f64>,
+    /// Take the type of each tensor from a plan: what --json printed
+    #[arg(long, value_name = "FILE", help_heading = "Types for a size")]
+    plan: Option<PathBuf>,
+    /// Write what each tensor lost: a page where FILE ends in .html, JSON where in .json, else text; - is standard output
+    #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
+    report: Option<PathBuf>,
     /// Leave out layers, and number the others anew
     #[arg(long, value_name = "N,N,…", value_delimiter = ',')]
     prune_layers: Vec<u64>,
@@ -110,30 +138,71 @@ fn tensor_type(name: &str) -> Result<GgmlType, String> {
     weight_type(name).ok_or_else(|| "expected a tensor type such as Q6_K".to_owned())
 }
 
+/// A size such as `4.2G`: of 1000, or of 1024 with an `i`.
+fn file_size(text: &str) -> Result<u64, String> {
+    let expected = || "expected a number and K, M, G or T, such as 4.2G or 4.2GiB".to_owned();
+    let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at_checked(at).ok_or_else(expected)?;
+    let number: f64 = number.parse().map_err(|_| expected())?;
+    let unit = unit.trim_start().to_ascii_uppercase();
+    let powers = |base: f64, ends: [&str; 2]| {
+        ["K", "M", "G", "T"].iter().zip(1..).find(|(letter, _)| ends.iter().any(|end| unit == format!("{letter}{end}"))).map(|(_, power)| base.powi(power))
+    };
+    let factor = if unit.is_empty() || unit == "B" { Some(1.0) } else { powers(1000.0, ["", "B"]).or_else(|| powers(1024.0, ["I", "IB"])) };
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative; what is beyond the range is more than any file has")]
+    factor.map(|factor| (number * factor) as u64).ok_or_else(expected)
+}
+
 pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
-    let Words { input, output, target, threads } = Words::of(&args.words, args.target)?;
+    let goal = args.target_size.map(Goal::Size).or(args.target_bpw.map(Goal::BitsPerWeight));
+    let Words { input, output, target, threads } = Words::of(&args.words, args.target, goal.is_some() || args.plan.is_some())?;
+    if goal.is_some() && target.is_some() {
+        return Err(Failure::new("a type and a size were given, expected one of them"));
+    }
     if let Some(threads) = args.threads.or(threads) {
         rayon::ThreadPoolBuilder::new().num_threads(threads).build_global().map_err(Failure::new)?;
     }
     let checkpoint = GgufCheckpoint::open(&input).map_err(Failure::new)?;
     let mut inputs = inputs_of(&checkpoint)?;
-    inputs.extend([&args.imatrix, &args.tensor_type_file].into_iter().flatten().cloned());
-    let (force, dry_run, json) = (args.force, args.dry_run, args.json);
+    inputs.extend([&args.imatrix, &args.tensor_type_file, &args.role_file, &args.plan].into_iter().flatten().cloned());
+    let report = args.report.as_deref().map(|path| Report::start(path, &args, &output, &inputs)).transpose()?;
+    let (force, dry_run, json, keep_split) = (args.force, args.dry_run, args.json, args.keep_split);
     let limit = args.split_max_size.map(ShardLimit::Bytes).or(args.split_max_tensors.map(ShardLimit::Tensors));
-    let keep_split = args.keep_split;
-    let options = args.options(target)?;
-    if keep_split || limit.is_some() {
+    let mut options = args.options(target.unwrap_or(Target::copy()))?;
+    if let Some(goal) = goal {
+        options.types = Some(fit(&checkpoint, &options, goal, console)?);
+    }
+    let (status, made) = if keep_split || limit.is_some() {
         let recipes = match limit {
             Some(limit) => ggmill_convert::quantize(&checkpoint, &options).and_then(|recipe| recipe.split(&SplitOptions::new(limit))),
             None => ggmill_convert::quantize_shards(&checkpoint, &options),
         };
         // As the reference has it: what the names of the shards begin with, even where a file's name was given.
         let making = MakingShards { prefix: &without_ending(&output), inputs: &inputs, force, dry_run, json };
-        return making.run(recipes.map_err(refused)?, &checkpoint, console).map(|(status, _)| status);
+        making.run(recipes.map_err(refused)?, &checkpoint, console)?
+    } else {
+        let making = Making { output: &output, inputs: &inputs, force, dry_run, json };
+        let plan = ggmill_convert::quantize(&checkpoint, &options).and_then(|recipe| recipe.plan(&checkpoint)).map_err(refused)?;
+        (making.run(&plan, &checkpoint, console)?, vec![(output, plan)])
+    };
+    if let Some(report) = report {
+        report.write(&checkpoint, &made, options.importance.as_ref(), console)?;
     }
-    let making = Making { output: &output, inputs: &inputs, force, dry_run, json };
-    let plan = ggmill_convert::quantize(&checkpoint, &options).and_then(|recipe| recipe.plan(&checkpoint)).map_err(refused)?;
-    making.run(&plan, &checkpoint, console)
+    Ok(status)
+}
+
+/// Chooses types for a goal, and says what is to be expected of them.
+fn fit(checkpoint: &GgufCheckpoint, options: &QuantizeOptions, goal: Goal, console: Console) -> Result<TypePlan, Failure> {
+    let mut bar = Bar::new(console);
+    let fit = ggmill_convert::fit(checkpoint, options, goal, &mut |progress| {
+        bar.update(progress.written, progress.total, progress.tensor);
+        ControlFlow::Continue(())
+    });
+    drop(bar);
+    let fit = fit.map_err(refused)?;
+    let [loss, least] = [fit.loss, fit.least_loss].map(|loss| loss.sqrt() * 100.0);
+    console.note(format_args!("chose types of {:.3} bits per weight with an error of {loss:.3} %; no choice has less than {least:.3} %", fit.bits_per_weight));
+    Ok(fit.types)
 }
 
 /// A path without `.gguf` at its end.
@@ -166,6 +235,14 @@ impl Args {
         options.pure = self.pure;
         options.output_tensor_type = self.output_tensor_type;
         options.token_embedding_type = self.token_embedding_type;
+        if let Some(path) = &self.role_file {
+            let text = read_text(path, LONGEST_RULES)?;
+            options.roles = RoleRule::parse_list(&text).map_err(|error| Failure::new(format_args!("{}: {error}", shown(path))))?;
+        }
+        if let Some(path) = &self.plan {
+            let text = read_text(path, LONGEST_PLAN)?;
+            options.types = Some(TypePlan::parse(text.as_bytes()).map_err(|error| Failure::new(format_args!("{}: {error}", shown(path))))?);
+        }
         options.prune_layers = BTreeSet::from_iter(self.prune_layers);
         options.overrides = self.override_kv;
         options.dry_run = self.dry_run;
@@ -184,62 +261,16 @@ impl Args {
     }
 }
 
-/// The words that are no options, told apart.
-#[derive(Debug, PartialEq, Eq)]
-struct Words {
-    input: PathBuf,
-    output: PathBuf,
-    target: Target,
-    threads: Option<usize>,
-}
-
-impl Words {
-    fn of(words: &[PathBuf], asked: Option<Target>) -> Result<Self, Failure> {
-        let (input, rest) = words.split_first().ok_or_else(|| Failure::new("no input was given"))?;
-        let as_target = |word: &PathBuf| word.to_str().and_then(Target::parse);
-        // As in the reference, what reads like a type is one, and not a file of that name.
-        let (output, target, threads) = match (rest, asked) {
-            ([], Some(target)) => (None, target, None),
-            ([output], Some(target)) => (Some(output), target, None),
-            ([word], None) => (None, as_target(word).ok_or_else(|| no_type(word))?, None),
-            ([word, threads], None) if as_target(word).is_some() => (None, as_target(word).ok_or_else(|| no_type(word))?, Some(threads)),
-            ([output, word], None) => (Some(output), as_target(word).ok_or_else(|| no_type(word))?, None),
-            ([output, word, threads], None) => (Some(output), as_target(word).ok_or_else(|| no_type(word))?, Some(threads)),
-            _ => return Err(Failure::new("expected IN [OUT] TYPE [THREADS], or IN [OUT] with --type")),
-        };
-        let beside = || input.parent().unwrap_or(Path::new("")).join(format!("ggml-model-{}.gguf", target.name()));
-        let threads = threads.map(|word| word.to_str().and_then(|word| word.parse().ok()).ok_or_else(|| wrong(word, "no number of threads"))).transpose()?;
-        Ok(Self { input: input.clone(), output: output.map_or_else(beside, PathBuf::clone), target, threads })
-    }
-}
-
-fn no_type(word: &Path) -> Failure {
-    wrong(word, "no type to quantize to").with_hint(Some("--help lists the types; Q4_K_M is a common choice".to_owned()))
-}
-
-fn wrong(word: &Path, what: &str) -> Failure {
-    Failure::new(format_args!("{:?} is {what}", RawStr::new(OsStr::as_encoded_bytes(word.as_os_str()))))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn words(words: &[&str]) -> Option<(String, String, Option<usize>)> {
-        let paths: Vec<PathBuf> = words.iter().map(PathBuf::from).collect();
-        let words = Words::of(&paths, None).ok()?;
-        Some((words.output.to_str()?.to_owned(), words.target.name().to_owned(), words.threads))
-    }
-
     #[test]
-    fn words_are_told_apart_as_llama_quantize_does() {
-        let is = |output: &str, target: &str, threads| Some((output.to_owned(), target.to_owned(), threads));
-        assert_eq!(words(&["dir/in.gguf", "q4_k_m"]), is("dir/ggml-model-Q4_K_M.gguf", "Q4_K_M", None));
-        assert_eq!(words(&["in.gguf", "15", "3"]), is("ggml-model-Q4_K.gguf", "Q4_K", Some(3)));
-        assert_eq!(words(&["in.gguf", "out.gguf", "7"]), is("out.gguf", "Q8_0", None));
-        assert_eq!(words(&["in.gguf", "out.gguf", "copy", "2"]), is("out.gguf", "COPY", Some(2)));
-        for refused in [&["in.gguf", "out.gguf"][..], &["in.gguf"], &["in.gguf", "out.gguf", "Q9"], &["in.gguf", "Q8_0", "many"]] {
-            assert_eq!(words(refused), None, "{refused:?}");
+    fn sizes_as_people_write_them() {
+        let found = ["1234", "4.2G", "4.2GB", "4.2g", "4.5 GiB", "512Ki", "1.5T", "7B"].map(|text| file_size(text).ok());
+        assert_eq!(found, [1234, 4_200_000_000, 4_200_000_000, 4_200_000_000, 4_831_838_208, 524_288, 1_500_000_000_000, 7].map(Some));
+        for wrong in ["", "G", "4.2.1G", "-4G", "4X", "4GiG", "é", "4é"] {
+            assert!(file_size(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -1,0 +1,95 @@
+//! The report of what was lost: where it goes and in which form.
+
+use std::io::Write as _;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use ggmill_convert::{GgufCheckpoint, Importance, Plan, TensorLoss};
+use ggmill_core::{RawStr, Sink as _};
+use ggmill_inspect::loss::{LossReport, Row, html, json, text};
+use ggmill_io::FileSink;
+
+use super::Args;
+use crate::console::Console;
+use crate::making::{shown, start};
+use crate::outcome::Failure;
+use crate::progress::Bar;
+
+/// A report to be written when the work is done. Its file is begun before, so that nobody waits for what cannot be written.
+#[derive(Debug)]
+pub(super) struct Report {
+    /// `None` for standard output.
+    file: Option<FileSink>,
+    form: Form,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    Text,
+    Json,
+    Html,
+}
+
+impl Report {
+    pub(super) fn start(path: &Path, args: &Args, output: &Path, inputs: &[PathBuf]) -> Result<Self, Failure> {
+        if path.as_os_str() == "-" {
+            if args.json {
+                return Err(Failure::new("--json and --report - would both write to standard output"));
+            }
+            return Ok(Self { file: None, form: Form::Text });
+        }
+        if path == output {
+            return Err(Failure::new(format_args!("{}: is the output, and cannot be the report", shown(path))));
+        }
+        let form = match path.extension().and_then(|ending| ending.to_str()) {
+            Some("html" | "htm") => Form::Html,
+            Some("json") => Form::Json,
+            _ => Form::Text,
+        };
+        Ok(Self { file: Some(start(path, inputs, args.force, 0)?), form })
+    }
+
+    /// Measures what was lost by holding what was written against what it was made of, and writes it down.
+    pub(super) fn write(self, checkpoint: &GgufCheckpoint, made: &[(PathBuf, Plan)], importance: Option<&Importance>, console: Console) -> Result<(), Failure> {
+        let Some((first, _)) = made.first() else { return Ok(()) };
+        let written = GgufCheckpoint::open(first).map_err(Failure::new)?;
+        let plans: Vec<&Plan> = made.iter().map(|(_, plan)| plan).collect();
+        let mut bar = Bar::new(console);
+        let losses = ggmill_convert::loss(&plans, checkpoint, &written, importance, &mut |progress| {
+            bar.update(progress.written, progress.total, progress.tensor);
+            ControlFlow::Continue(())
+        });
+        drop(bar);
+        let losses = losses.map_err(Failure::new)?;
+        let name = first.file_name().unwrap_or_default().to_string_lossy();
+        let report = LossReport::new(&name, losses.iter().map(row).collect());
+        let Some(mut file) = self.file else {
+            let mut out = console.text();
+            text::write(
+                &mut out,
+                &report,
+                &ggmill_inspect::text::Options { width: console.width(), styled: console.is_styled(), full: false, tensor_rows: None },
+            )?;
+            return Ok(out.flush()?);
+        };
+        let mut bytes = Vec::new();
+        match self.form {
+            Form::Text => {
+                let plain = ggmill_inspect::text::Options { width: None, styled: false, full: false, tensor_rows: None };
+                text::write(&mut bytes, &report, &plain)?;
+            }
+            Form::Json => json::write(&mut bytes, &report)?,
+            Form::Html => html::write(&mut bytes, &report)?,
+        }
+        file.append(&bytes).map_err(Failure::new)?;
+        let path = file.path().to_owned();
+        file.commit().map_err(Failure::new)?;
+        console.note(format_args!("wrote {}", shown(&path)));
+        Ok(())
+    }
+}
+
+fn row(loss: &TensorLoss) -> Row<'_> {
+    let &TensorLoss { from, to, size, rmse, weighted_rmse, relative, .. } = loss;
+    Row { name: RawStr::new(&loss.name), from, to, shape: &loss.shape, size, rmse, weighted_rmse, relative }
+}

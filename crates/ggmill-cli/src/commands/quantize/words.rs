@@ -1,0 +1,84 @@
+//! The words of `ggmill quantize` that are no options: IN [OUT] TYPE [THREADS].
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use ggmill_convert::Target;
+use ggmill_core::RawStr;
+
+use crate::outcome::Failure;
+
+/// The words that are no options, told apart.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Words {
+    pub(super) input: PathBuf,
+    pub(super) output: PathBuf,
+    /// `None` only where types are chosen by other means.
+    pub(super) target: Option<Target>,
+    pub(super) threads: Option<usize>,
+}
+
+impl Words {
+    /// Tells them apart. `asked` is TYPE where an option gives it, and `is_optional` says whether there has to be one.
+    pub(super) fn of(words: &[PathBuf], asked: Option<Target>, is_optional: bool) -> Result<Self, Failure> {
+        let (input, rest) = words.split_first().ok_or_else(|| Failure::new("no input was given"))?;
+        let as_target = |word: &PathBuf| word.to_str().and_then(Target::parse);
+        // As in the reference, what reads like a type is one, and not a file of that name.
+        let (output, target, threads) = match (rest, asked) {
+            ([], asked) if asked.is_some() || is_optional => (None, asked, None),
+            ([output], Some(target)) => (Some(output), Some(target), None),
+            ([word], None) if as_target(word).is_some() => (None, as_target(word), None),
+            ([output], None) if is_optional => (Some(output), None, None),
+            ([word, threads], None) if as_target(word).is_some() => (None, as_target(word), Some(threads)),
+            ([output, word], None) if as_target(word).is_some() => (Some(output), as_target(word), None),
+            ([output, threads], None) if is_optional => (Some(output), None, Some(threads)),
+            ([output, word, threads], None) if as_target(word).is_some() => (Some(output), as_target(word), Some(threads)),
+            ([word] | [_, word] | [_, word, _], None) => return Err(no_type(word)),
+            _ => return Err(Failure::new("expected IN [OUT] TYPE [THREADS], or IN [OUT] with --type")),
+        };
+        let beside = || input.parent().unwrap_or(Path::new("")).join(format!("ggml-model-{}.gguf", target.map_or("CUSTOM", Target::name)));
+        let threads = threads.map(|word| word.to_str().and_then(|word| word.parse().ok()).ok_or_else(|| wrong(word, "no number of threads"))).transpose()?;
+        Ok(Self { input: input.clone(), output: output.map_or_else(beside, PathBuf::clone), target, threads })
+    }
+}
+
+fn no_type(word: &Path) -> Failure {
+    wrong(word, "no type to quantize to").with_hint(Some("--help lists the types; Q4_K_M is a common choice".to_owned()))
+}
+
+fn wrong(word: &Path, what: &str) -> Failure {
+    Failure::new(format_args!("{:?} is {what}", RawStr::new(OsStr::as_encoded_bytes(word.as_os_str()))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(words: &[&str], is_optional: bool) -> Option<(String, Option<&'static str>, Option<usize>)> {
+        let paths: Vec<PathBuf> = words.iter().map(PathBuf::from).collect();
+        let words = Words::of(&paths, None, is_optional).ok()?;
+        Some((words.output.to_str()?.to_owned(), words.target.map(Target::name), words.threads))
+    }
+
+    #[test]
+    fn words_are_told_apart_as_llama_quantize_does() {
+        let is = |output: &str, target, threads| Some((output.to_owned(), Some(target), threads));
+        assert_eq!(words(&["dir/in.gguf", "q4_k_m"], false), is("dir/ggml-model-Q4_K_M.gguf", "Q4_K_M", None));
+        assert_eq!(words(&["in.gguf", "15", "3"], false), is("ggml-model-Q4_K.gguf", "Q4_K", Some(3)));
+        assert_eq!(words(&["in.gguf", "out.gguf", "7"], false), is("out.gguf", "Q8_0", None));
+        assert_eq!(words(&["in.gguf", "out.gguf", "copy", "2"], false), is("out.gguf", "COPY", Some(2)));
+        for refused in [&["in.gguf", "out.gguf"][..], &["in.gguf"], &["in.gguf", "out.gguf", "Q9"], &["in.gguf", "Q8_0", "many"]] {
+            assert_eq!(words(refused, false), None, "{refused:?}");
+        }
+    }
+
+    #[test]
+    fn a_type_can_be_left_out_where_another_option_chooses() {
+        let is = |output: &str, target, threads| Some((output.to_owned(), target, threads));
+        assert_eq!(words(&["dir/in.gguf"], true), is("dir/ggml-model-CUSTOM.gguf", None, None));
+        assert_eq!(words(&["in.gguf", "out.gguf"], true), is("out.gguf", None, None));
+        assert_eq!(words(&["in.gguf", "out.gguf", "3"], true), is("out.gguf", Some("Q4_1"), None));
+        assert_eq!(words(&["in.gguf", "out.gguf", "Q8_0", "3"], true), is("out.gguf", Some("Q8_0"), Some(3)));
+        assert_eq!(words(&["in.gguf", "out.gguf", "Q9"], true), None);
+    }
+}
