@@ -31,6 +31,9 @@ NAMES = {
 TYPES = {kind.name.lower(): kind.value for kind in gguf.GGMLQuantizationType}
 INT, FLOAT, BOOL, STR = range(4)
 
+# The name of a file of rules, which is put into the folder of the models.
+RULES = "rules.txt"
+
 # Options of ours, and what they mean for the reference.
 OPTIONS = [
     ("llama", "Q4_K_M", ["--pure"], {"pure": True}),
@@ -48,6 +51,9 @@ OPTIONS = [
     ("llama", "Q4_0", ["--exclude-weights", "attn", "--imatrix"], {"exclude": "attn"}),
     ("llama", "Q4_0", ["--include-weights", "ffn_down", "--imatrix"], {"include": "ffn_down"}),
     ("falcon", "COPY", ["--prune-layers", "1"], {"prune_layers": [1]}),
+    ("llama-once", "Q4_K_M", ["--allow-requantize"], {"allow_requantize": True}),
+    ("llama-once", "Q8_0", [], {"allow_requantize": False}),
+    ("llama", "Q6_K", ["--tensor-type-file", RULES], {"tensor_types": [("attn_k", "q8_0"), ("ffn_down", "q5_1")]}),
 ]
 
 # Models cut into shards of 30 tensors, quantized shard by shard.
@@ -169,13 +175,15 @@ def compare_shards(ggmill, folder):
 def compare(ggmill, folder, expected):
     models = sorted(path.stem for path in folder.glob("*.gguf") if not path.stem.endswith(".imatrix") and "-" not in path.stem)
     theirs, mine = folder / "reference-out.gguf", folder / "ggmill-out.gguf"
+    ours(ggmill, folder / "llama.gguf", folder / "llama-once.gguf", "Q8_0")
+    (folder / RULES).write_text("attn_k=q8_0\nffn_down=q5_1 attn_k=f16\n")
     lines, bad, same, refused, alone = [], 0, 0, 0, 0
     cases = [(model, kind, [], {}) for model in models for kind in NAMES]
     cases += [(model, kind, ["--imatrix"], {}) for model in models for kind in NAMES]
     cases += OPTIONS
     for model, kind, options, meaning in cases:
         source, form = folder / f"{model}.gguf", "none"
-        options = list(options)
+        options = [str(folder / RULES) if option == RULES else option for option in options]
         matrix = folder / f"{model}.imatrix.gguf" if options[-1:] == ["--imatrix"] else None
         if matrix:
             options.append(str(matrix))
