@@ -152,6 +152,8 @@ fn goals_and_plans_that_cannot_be() {
         (&["llama.gguf", "odd.json", "--plan", "odd.json", "--force"], "error: "),
         (&["llama.gguf", "x.gguf", "Q8_0", "--role-file", "roles"], "roles: \"w2=down\": \"down\" is no role"),
         (&["llama.gguf", "x.gguf"], "\"x.gguf\" is no type"),
+        (&["llama.gguf", "x.gguf", "Q8_0", "999999999"], "\"999999999\" is no number of threads up to 512"),
+        (&["llama.gguf", "x.gguf", "Q8_0", "--threads", "999999999"], "expected a number up to 512"),
     ];
     for (args, words) in cases {
         refused(&folder, args, words);

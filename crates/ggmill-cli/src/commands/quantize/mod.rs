@@ -14,7 +14,7 @@ use ggmill_convert::{
 use ggmill_core::GgmlType;
 
 use self::report::Report;
-use self::words::Words;
+use self::words::{Words, number_of_threads};
 
 use crate::commands::split;
 use crate::console::Console;
@@ -33,7 +33,7 @@ const LONGEST_PLAN: u64 = 256 << 20;
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags as they are typed")]
 #[command(
-    override_usage = "ggmill quantize [OPTIONS] IN [OUT] TYPE [THREADS]",
+    override_usage = "ggmill quantize [OPTIONS] IN [OUT] TYPE [THREADS]\n       ggmill quantize [OPTIONS] IN [OUT] <--target-size SIZE|--target-bpw BITS|--plan FILE>",
     after_help = "\
 Examples:
   ggmill quantize model-F16.gguf Q4_K_M
@@ -57,7 +57,7 @@ pub(crate) struct Args {
     #[arg(long = "type", value_name = "TYPE", value_parser = target)]
     target: Option<Target>,
     /// How many threads to use; by default all
-    #[arg(short, long, value_name = "N")]
+    #[arg(short, long, value_name = "N", value_parser = number_of_threads)]
     threads: Option<usize>,
     /// How much each column matters: a file from llama-imatrix, of either form
     #[arg(long, value_name = "FILE")]

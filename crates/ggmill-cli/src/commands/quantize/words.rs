@@ -37,9 +37,16 @@ impl Words {
             _ => return Err(Failure::new("expected IN [OUT] TYPE [THREADS], or IN [OUT] with --type")),
         };
         let beside = || input.parent().unwrap_or(Path::new("")).join(format!("ggml-model-{}.gguf", target.map_or("CUSTOM", Target::name)));
-        let threads = threads.map(|word| word.to_str().and_then(|word| word.parse().ok()).ok_or_else(|| wrong(word, "no number of threads"))).transpose()?;
+        let number = |word: &PathBuf| word.to_str().and_then(|word| number_of_threads(word).ok());
+        let threads = threads.map(|word| number(word).ok_or_else(|| wrong(word, "no number of threads up to 512"))).transpose()?;
         Ok(Self { input: input.clone(), output: output.map_or_else(beside, PathBuf::clone), target, threads })
     }
+}
+
+/// How many threads to use; 0 is as many as the machine runs at once. Each takes memory for the chunks it works on, so there is an end.
+pub(super) fn number_of_threads(text: &str) -> Result<usize, String> {
+    const MOST: usize = 512;
+    text.parse().ok().filter(|&number| number <= MOST).ok_or_else(|| format!("expected a number up to {MOST}"))
 }
 
 fn no_type(word: &Path) -> Failure {
@@ -67,7 +74,9 @@ mod tests {
         assert_eq!(words(&["in.gguf", "15", "3"], false), is("ggml-model-Q4_K.gguf", "Q4_K", Some(3)));
         assert_eq!(words(&["in.gguf", "out.gguf", "7"], false), is("out.gguf", "Q8_0", None));
         assert_eq!(words(&["in.gguf", "out.gguf", "copy", "2"], false), is("out.gguf", "COPY", Some(2)));
-        for refused in [&["in.gguf", "out.gguf"][..], &["in.gguf"], &["in.gguf", "out.gguf", "Q9"], &["in.gguf", "Q8_0", "many"]] {
+        for refused in
+            [&["in.gguf", "out.gguf"][..], &["in.gguf"], &["in.gguf", "out.gguf", "Q9"], &["in.gguf", "Q8_0", "many"], &["in.gguf", "Q8_0", "999999999"]]
+        {
             assert_eq!(words(refused, false), None, "{refused:?}");
         }
     }
