@@ -13,6 +13,7 @@ mod hash;
 mod inspect;
 mod killed;
 mod name;
+mod legacy;
 mod overwriting;
 mod program;
 mod quantize;
