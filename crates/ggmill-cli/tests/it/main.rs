@@ -13,6 +13,7 @@ mod graft;
 mod hash;
 mod inspect;
 mod killed;
+mod legacy;
 mod name;
 mod overwriting;
 mod program;

@@ -4,6 +4,7 @@
 
 mod gguf;
 mod joined;
+mod legacy;
 mod numpy;
 mod safetensors;
 mod safetensors_file;
@@ -17,6 +18,7 @@ use crate::error::Result;
 
 pub use self::gguf::GgufCheckpoint;
 pub use self::joined::Joined;
+pub use self::legacy::{Legacy, LegacyContainer, LegacyFamily};
 pub use self::numpy::Numpy;
 pub use self::safetensors::Safetensors;
 pub use self::safetensors_file::SafetensorsFile;
@@ -34,6 +36,11 @@ pub trait Checkpoint: Debug + Sync {
     fn range(&self, number: usize) -> Option<FileRange<'_>> {
         let _ = number;
         None
+    }
+
+    /// The open files that the bytes come from. A run fails when something else wrote to one of them meanwhile.
+    fn sources(&self) -> Vec<&RandomAccess> {
+        Vec::new()
     }
 }
 
