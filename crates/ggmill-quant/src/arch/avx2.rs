@@ -1,12 +1,12 @@
 //! Eight lanes with AVX2.
 
 use core::arch::x86_64::{
-    __m256, _CMP_EQ_OQ, _CMP_GT_OQ, _CMP_LT_OQ, _CMP_NEQ_UQ, _MM_FROUND_NO_EXC, _MM_FROUND_TO_ZERO, _mm_packus_epi16, _mm_packus_epi32, _mm_storel_epi64,
-    _mm256_add_ps, _mm256_and_ps, _mm256_and_si256, _mm256_andnot_ps, _mm256_blendv_ps, _mm256_castps_si256, _mm256_castsi256_ps, _mm256_castsi256_si128,
-    _mm256_cmp_ps, _mm256_cvtepi32_ps, _mm256_cvttps_epi32, _mm256_div_ps, _mm256_extracti128_si256, _mm256_loadu_ps, _mm256_max_epi32, _mm256_max_ps,
-    _mm256_min_epi32, _mm256_min_ps, _mm256_movemask_ps, _mm256_mul_ps, _mm256_or_ps, _mm256_permute2f128_ps, _mm256_round_ps, _mm256_set1_epi32,
-    _mm256_set1_ps, _mm256_shuffle_ps, _mm256_sqrt_ps, _mm256_storeu_ps, _mm256_sub_epi32, _mm256_sub_ps, _mm256_unpackhi_ps, _mm256_unpacklo_ps,
-    _mm256_xor_ps,
+    __m256, _CMP_EQ_OQ, _CMP_GT_OQ, _CMP_LT_OQ, _CMP_NEQ_UQ, _MM_FROUND_NO_EXC, _MM_FROUND_TO_ZERO, _mm_loadl_epi64, _mm_packus_epi16, _mm_packus_epi32,
+    _mm_storel_epi64, _mm256_add_ps, _mm256_and_ps, _mm256_and_si256, _mm256_andnot_ps, _mm256_blendv_ps, _mm256_castps_si256, _mm256_castsi256_ps,
+    _mm256_castsi256_si128, _mm256_cmp_ps, _mm256_cvtepi8_epi32, _mm256_cvtepi32_ps, _mm256_cvtepu8_epi32, _mm256_cvttps_epi32, _mm256_div_ps,
+    _mm256_extracti128_si256, _mm256_loadu_ps, _mm256_max_epi32, _mm256_max_ps, _mm256_min_epi32, _mm256_min_ps, _mm256_movemask_ps, _mm256_mul_ps,
+    _mm256_or_ps, _mm256_permute2f128_ps, _mm256_permutevar8x32_ps, _mm256_round_ps, _mm256_set1_epi32, _mm256_set1_ps, _mm256_shuffle_ps, _mm256_slli_epi32,
+    _mm256_sqrt_ps, _mm256_storeu_ps, _mm256_sub_epi32, _mm256_sub_ps, _mm256_unpackhi_ps, _mm256_unpacklo_ps, _mm256_xor_ps,
 };
 use core::ops::{Add, Div, Mul, Neg, Sub};
 
@@ -63,6 +63,26 @@ impl Lanes for Avx2 {
         let values: &[f32] = &values[..8];
         // SAFETY: eight values are there; `self` exists, so the instructions do.
         F8(unsafe { _mm256_loadu_ps(values.as_ptr()) })
+    }
+
+    #[inline(always)]
+    fn load_signed(self, bytes: &[u8]) -> F8 {
+        let bytes = &bytes[..8];
+        // SAFETY: eight bytes are there; `self` exists, so the instructions do.
+        F8(unsafe { _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(bytes.as_ptr().cast()))) })
+    }
+
+    #[inline(always)]
+    fn look_up(self, table: &[f32; 16], indices: &[u8]) -> F8 {
+        let (low, high) = (self.load(&table[..8]).0, self.load(&table[8..]).0);
+        let indices = &indices[..8];
+        // SAFETY: eight indices are there; `self` exists, so the instructions do.
+        F8(unsafe {
+            let indices = _mm256_cvtepu8_epi32(_mm_loadl_epi64(indices.as_ptr().cast()));
+            // A permutation looks at three bits; the fourth, moved to the sign, chooses the half.
+            let upper = _mm256_castsi256_ps(_mm256_slli_epi32::<28>(indices));
+            _mm256_blendv_ps(_mm256_permutevar8x32_ps(low, indices), _mm256_permutevar8x32_ps(high, indices), upper)
+        })
     }
 
     #[inline(always)]

@@ -25,6 +25,16 @@ impl<L: Lanes> Lanes for Pair<L> {
     }
 
     #[inline(always)]
+    fn load_signed(self, bytes: &[u8]) -> Self::F {
+        Two(self.0.load_signed(bytes), self.0.load_signed(&bytes[L::WIDTH..]))
+    }
+
+    #[inline(always)]
+    fn look_up(self, table: &[f32; 16], indices: &[u8]) -> Self::F {
+        Two(self.0.look_up(table, indices), self.0.look_up(table, &indices[L::WIDTH..]))
+    }
+
+    #[inline(always)]
     fn transpose8(self, rows: [&[f32]; 8], out: &mut [[f32; MOST]; 8], place: usize) {
         self.0.transpose8(rows, out, place);
     }

@@ -42,6 +42,16 @@ impl Lanes for Portable {
     }
 
     #[inline(always)]
+    fn load_signed(self, bytes: &[u8]) -> Array {
+        Array(core::array::from_fn(|i| f32::from(bytes[i].cast_signed())))
+    }
+
+    #[inline(always)]
+    fn look_up(self, table: &[f32; 16], indices: &[u8]) -> Array {
+        Array(core::array::from_fn(|i| table[usize::from(indices[i] & 15)]))
+    }
+
+    #[inline(always)]
     fn transpose8(self, rows: [&[f32]; 8], out: &mut [[f32; MOST]; 8], place: usize) {
         for (i, out) in out.iter_mut().enumerate() {
             for (out, row) in out[place..].iter_mut().zip(rows) {

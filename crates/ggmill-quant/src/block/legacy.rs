@@ -291,6 +291,13 @@ impl Decode<32, 34> for Q8_0 {
             *out = f32::from(level.cast_signed()) * scale;
         }
     }
+
+    #[inline(always)]
+    fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 34]], out: &mut [[f32; 32]]) {
+        for (block, out) in blocks.iter().zip(out) {
+            lanes::decode_signed(lanes, &block[2..], read_f16(block, SCALE), out);
+        }
+    }
 }
 
 impl Encode<32, 34> for Q8_0 {
@@ -323,6 +330,13 @@ impl Decode<32, 36> for Q8_1 {
         let scale = read_f16(block, SCALE);
         for (out, level) in out.iter_mut().zip(&block[4..]) {
             *out = f32::from(level.cast_signed()) * scale;
+        }
+    }
+
+    #[inline(always)]
+    fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 36]], out: &mut [[f32; 32]]) {
+        for (block, out) in blocks.iter().zip(out) {
+            lanes::decode_signed(lanes, &block[4..], read_f16(block, SCALE), out);
         }
     }
 }

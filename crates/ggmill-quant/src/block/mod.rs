@@ -80,3 +80,14 @@ pub(crate) trait Encode<const N: usize, const B: usize>: Decode<N, B> {
         0.0
     }
 }
+
+/// A table of small whole numbers as floats.
+const fn floats(table: [i8; 16]) -> [f32; 16] {
+    let mut floats = [0.0; 16];
+    let mut i = 0;
+    while i < 16 {
+        floats[i] = table[i] as f32;
+        i += 1;
+    }
+    floats
+}

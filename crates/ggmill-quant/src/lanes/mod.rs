@@ -17,7 +17,7 @@ mod tile;
 
 use core::ops::{Add, Div, Mul, Neg, Sub};
 
-pub(crate) use blocks::{extremes, largest, least_and_most, offset_levels, round_to_bytes};
+pub(crate) use blocks::{decode_nibbles, decode_signed, extremes, greatest_magnitude, largest, least_and_most, offset_levels, round_to_bytes};
 pub(crate) use search::{AffineLanes, affine, positive, symmetric, symmetric_by_moves};
 pub(crate) use sums::{importance, sums_of_squares};
 pub(crate) use tile::{Room, columns, spread_out};
@@ -41,6 +41,12 @@ pub(crate) trait Lanes: Copy {
 
     /// The first values of a slice. There are at least [`WIDTH`](Self::WIDTH).
     fn load(self, values: &[f32]) -> Self::F;
+
+    /// The first bytes of a slice as signed numbers. There are at least [`WIDTH`](Self::WIDTH).
+    fn load_signed(self, bytes: &[u8]) -> Self::F;
+
+    /// What the first indices of a slice stand for. There are at least [`WIDTH`](Self::WIDTH); their low four bits count.
+    fn look_up(self, table: &[f32; 16], indices: &[u8]) -> Self::F;
 
     /// Value `i` of row `r` becomes value `place + r` of row `i`. The rows are eight long, and there is room for eight from the place on.
     fn transpose8(self, rows: [&[f32]; 8], out: &mut [[f32; MOST]; 8], place: usize);
