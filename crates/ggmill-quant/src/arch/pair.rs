@@ -14,6 +14,8 @@ pub(crate) struct Two<T>(T, T);
 impl<L: Lanes> Lanes for Pair<L> {
     type F = Two<L::F>;
 
+    type Words = Two<L::Words>;
+
     #[inline(always)]
     fn splat(self, value: f32) -> Self::F {
         Two(self.0.splat(value), self.0.splat(value))
@@ -32,6 +34,16 @@ impl<L: Lanes> Lanes for Pair<L> {
     #[inline(always)]
     fn look_up(self, table: &[f32; 16], indices: &[u8]) -> Self::F {
         Two(self.0.look_up(table, indices), self.0.look_up(table, &indices[L::WIDTH..]))
+    }
+
+    #[inline(always)]
+    fn words(self, words: &[u16]) -> Self::Words {
+        Two(self.0.words(words), self.0.words(&words[L::WIDTH..]))
+    }
+
+    #[inline(always)]
+    fn pick(self, table: Self::F, words: Self::Words, shift: u32) -> Self::F {
+        Two(self.0.pick(table.0, words.0, shift), self.0.pick(table.1, words.1, shift))
     }
 
     #[inline(always)]
@@ -55,6 +67,11 @@ impl<F: Floats> Floats for Two<F> {
     fn store_bytes(self, out: &mut [u8]) {
         self.0.store_bytes(out);
         self.1.store_bytes(&mut out[F::WIDTH..]);
+    }
+
+    #[inline(always)]
+    fn least(self) -> f32 {
+        self.0.lesser(self.1).least()
     }
 
     #[inline(always)]

@@ -31,6 +31,8 @@ impl Array {
 impl Lanes for Portable {
     type F = Array;
 
+    type Words = [u16; WIDTH];
+
     #[inline(always)]
     fn splat(self, value: f32) -> Array {
         Array([value; WIDTH])
@@ -49,6 +51,16 @@ impl Lanes for Portable {
     #[inline(always)]
     fn look_up(self, table: &[f32; 16], indices: &[u8]) -> Array {
         Array(core::array::from_fn(|i| table[usize::from(indices[i] & 15)]))
+    }
+
+    #[inline(always)]
+    fn words(self, words: &[u16]) -> [u16; WIDTH] {
+        core::array::from_fn(|i| words[i])
+    }
+
+    #[inline(always)]
+    fn pick(self, table: Array, words: [u16; WIDTH], shift: u32) -> Array {
+        Array(words.map(|word| table.0[usize::from(word >> shift & 7)]))
     }
 
     #[inline(always)]
@@ -74,6 +86,11 @@ impl Floats for Array {
     #[inline(always)]
     fn store_bytes(self, out: &mut [u8]) {
         out[..WIDTH].copy_from_slice(&self.0.map(|value| value as u8));
+    }
+
+    #[inline(always)]
+    fn least(self) -> f32 {
+        self.0.into_iter().fold(self.0[0], |least, value| if value < least { value } else { least })
     }
 
     #[inline(always)]

@@ -36,6 +36,9 @@ pub(crate) trait Lanes: Copy {
     /// A vector of `f32`.
     type F: Floats;
 
+    /// A vector of words of sixteen bits.
+    type Words: Copy;
+
     /// The same value in every lane.
     fn splat(self, value: f32) -> Self::F;
 
@@ -47,6 +50,12 @@ pub(crate) trait Lanes: Copy {
 
     /// What the first indices of a slice stand for. There are at least [`WIDTH`](Self::WIDTH); their low four bits count.
     fn look_up(self, table: &[f32; 16], indices: &[u8]) -> Self::F;
+
+    /// The first words of a slice. There are at least [`WIDTH`](Self::WIDTH).
+    fn words(self, words: &[u16]) -> Self::Words;
+
+    /// In each lane the entry of a table whose number the word's bits from `shift` on are. The table repeats itself every eight places, and three bits count.
+    fn pick(self, table: Self::F, words: Self::Words, shift: u32) -> Self::F;
 
     /// Value `i` of row `r` becomes value `place + r` of row `i`. The rows are eight long, and there is room for eight from the place on.
     fn transpose8(self, rows: [&[f32]; 8], out: &mut [[f32; MOST]; 8], place: usize);
@@ -64,6 +73,9 @@ pub(crate) trait Floats: Copy + Add<Output = Self> + Sub<Output = Self> + Mul<Ou
 
     /// Whole numbers from 0 to 255 into the first places of a slice, which has at least as many.
     fn store_bytes(self, out: &mut [u8]);
+
+    /// The least of all lanes, none of which is NaN.
+    fn least(self) -> f32;
 
     fn sqrt(self) -> Self;
 

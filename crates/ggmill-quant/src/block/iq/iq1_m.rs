@@ -2,9 +2,10 @@
 
 use ggmill_core::GgmlType;
 
+use super::search::Way;
 use super::shifted::{DOWN, Fit, Shift, UP, ascending, choose, shifted, split};
-use super::{SUPER, greatest, importance, scale_levels, spread};
-use crate::block::{Decode, Encode};
+use super::{SUPER, Write, counts, greatest, scale_levels, spread};
+use crate::block::Decode;
 use crate::float16::{read_f16, write_f16};
 use crate::numeric::largest;
 
@@ -35,59 +36,55 @@ impl Decode<SUPER, 56> for IQ1_M {
     }
 }
 
-impl Encode<SUPER, 56> for IQ1_M {
-    fn encode(values: &[f32; SUPER], block: &mut [u8; 56]) {
-        encode(values, |_, group| group.map(|value| value * value), block);
-    }
-
-    fn encode_weighted(values: &[f32; SUPER], weights: &[f32; SUPER], _: f32, block: &mut [u8; 56]) {
-        let spread = spread(values);
-        let (weights, _) = weights.as_chunks();
-        encode(values, |index, group| importance(group, &weights[index], spread), block);
-    }
-}
-
-fn encode(values: &[f32; SUPER], weights: impl Fn(usize, &[f32; 16]) -> [f32; 16], block: &mut [u8; 56]) {
-    block.fill(0);
-    let (values, _) = values.as_chunks::<16>();
-    let weights: [[f32; 16]; 16] = core::array::from_fn(|index| weights(index, &values[index]));
-    // A group without a scale of its own keeps points 0, which stand for the lowest level.
-    let found: [Found; 16] =
-        core::array::from_fn(|index| if largest(&values[index]) < SMALLEST { None } else { search(&values[index], &weights[index]) }.unwrap_or_default());
-    for (index, found) in found.iter().enumerate() {
-        for (place, point) in found.points.into_iter().enumerate() {
-            block[2 * index + place] = point as u8;
-            block[HIGH + index] |= ((point >> 8) as u8) << (4 * place);
+impl Write<56> for IQ1_M {
+    #[inline(always)]
+    fn write(way: impl Way, all: &[f32; SUPER], importance: Option<&[f32; SUPER]>, block: &mut [u8; 56]) {
+        block.fill(0);
+        let (values, _) = all.as_chunks::<16>();
+        let weights = counts(all, importance, spread(all), 0.0);
+        let (weights, _) = weights.as_chunks::<16>();
+        // A group without a scale of its own keeps points 0, which stand for the lowest level.
+        let mut found = [Found::default(); 16];
+        for ((found, values), weights) in found.iter_mut().zip(values).zip(weights) {
+            if largest(values) >= SMALLEST {
+                *found = search(way, values, weights).unwrap_or_default();
+            }
         }
-    }
-    let scales = found.map(|found| found.scale);
-    let greatest = greatest(&scales);
-    if greatest == 0.0 {
-        return;
-    }
-    let mut super_scale = greatest / 15.0;
-    let levels = scale_levels(scales, super_scale, 7);
-    // The super-scale of least error for all that is stored by now.
-    let mut fit = Fit::default();
-    let mut words = [0_u16; 4];
-    for (index, (found, level)) in found.iter().zip(levels).enumerate() {
-        words[index / 4] |= u16::from(level) << (index % 4 * 3);
-        let (values, _) = values[index].as_chunks::<8>();
-        let (weights, _) = weights[index].as_chunks::<8>();
-        for place in 0..2 {
-            block[HIGH + index] |= u8::from(found.down[place]) << (4 * place + 3);
-            fit.add(found.points[place], &values[place], &weights[place], shift(found.down[place]), f32::from(2 * level + 1));
+        for (index, found) in found.iter().enumerate() {
+            for (place, point) in found.points.into_iter().enumerate() {
+                block[2 * index + place] = point as u8;
+                block[HIGH + index] |= ((point >> 8) as u8) << (4 * place);
+            }
         }
-    }
-    if fit.qq > 0.0 {
-        super_scale = fit.qx / fit.qq;
-    }
-    // The reference's correction, found by trial.
-    let mut bytes = [0; 2];
-    write_f16(&mut bytes, 0, super_scale * 1.1125);
-    let bits = u16::from_le_bytes(bytes);
-    for (index, (stored, word)) in block[SCALES..].chunks_exact_mut(2).zip(words).enumerate() {
-        stored.copy_from_slice(&(word | (bits >> (4 * index) & 15) << 12).to_le_bytes());
+        let scales = found.map(|found| found.scale);
+        let greatest = greatest(&scales);
+        if greatest == 0.0 {
+            return;
+        }
+        let mut super_scale = greatest / 15.0;
+        let levels = scale_levels(scales, super_scale, 7);
+        // The super-scale of least error for all that is stored by now.
+        let mut fit = Fit::default();
+        let mut words = [0_u16; 4];
+        for (index, (found, level)) in found.iter().zip(levels).enumerate() {
+            words[index / 4] |= u16::from(level) << (index % 4 * 3);
+            let (values, _) = values[index].as_chunks::<8>();
+            let (weights, _) = weights[index].as_chunks::<8>();
+            for place in 0..2 {
+                block[HIGH + index] |= u8::from(found.down[place]) << (4 * place + 3);
+                fit.add(found.points[place], &values[place], &weights[place], shift(found.down[place]), f32::from(2 * level + 1));
+            }
+        }
+        if fit.qq > 0.0 {
+            super_scale = fit.qx / fit.qq;
+        }
+        // The reference's correction, found by trial.
+        let mut bytes = [0; 2];
+        write_f16(&mut bytes, 0, super_scale * 1.1125);
+        let bits = u16::from_le_bytes(bytes);
+        for (index, (stored, word)) in block[SCALES..].chunks_exact_mut(2).zip(words).enumerate() {
+            stored.copy_from_slice(&(word | (bits >> (4 * index) & 15) << 12).to_le_bytes());
+        }
     }
 }
 
@@ -123,7 +120,8 @@ fn falls(shift: &Shift) -> [f32; 2] {
 }
 
 /// Tries every way to split the sorted values into three levels, under all four pairs of shifts; the best one is then rounded to the grid.
-fn search(values: &[f32; 16], weights: &[f32; 16]) -> Option<Found> {
+#[inline(always)]
+fn search(way: impl Way, values: &[f32; 16], weights: &[f32; 16]) -> Option<Found> {
     let order = ascending(values);
     let Sums(sums_x) = Sums::new(&order, |column| weights[column] * values[column]);
     let Sums(sums_w) = Sums::new(&order, |column| weights[column]);
@@ -160,7 +158,7 @@ fn search(values: &[f32; 16], weights: &[f32; 16]) -> Option<Found> {
     let mut any_off = false;
     for (place, point) in points.iter_mut().enumerate() {
         let off;
-        (*point, off) = choose(levels[place], &values[place], &weights[place], scale, shift(down[place]));
+        (*point, off) = choose(way, levels[place], &values[place], &weights[place], scale, shift(down[place]));
         any_off |= off;
     }
     if any_off {

@@ -2,9 +2,10 @@
 
 use ggmill_core::GgmlType;
 
+use super::search::Way;
 use super::shifted::{DOWN, Fit, Shift, UP, ascending, choose, shifted, split};
-use super::{SUPER, greatest, importance, scale_levels, spread};
-use crate::block::{Decode, Encode};
+use super::{SUPER, Write, counts, greatest, scale_levels, spread};
+use crate::block::Decode;
 use crate::float16::{read_f16, write_f16};
 use crate::numeric::largest;
 
@@ -34,16 +35,13 @@ impl Decode<SUPER, 50> for IQ1_S {
     }
 }
 
-impl Encode<SUPER, 50> for IQ1_S {
+impl Write<50> for IQ1_S {
     const NEEDS_WEIGHTS: bool = true;
 
-    fn encode(values: &[f32; SUPER], block: &mut [u8; 50]) {
-        Self::encode_weighted(values, &[1.0; SUPER], 0.0, block);
-    }
-
-    fn encode_weighted(values: &[f32; SUPER], weights: &[f32; SUPER], _: f32, block: &mut [u8; 50]) {
+    #[inline(always)]
+    fn write(way: impl Way, values: &[f32; SUPER], importance: Option<&[f32; SUPER]>, block: &mut [u8; 50]) {
         block.fill(0);
-        let spread = spread(values);
+        let weights = counts(values, importance, spread(values), 0.0);
         let mut scales = [0.0; 8];
         let mut words = [0_u16; 8];
         let (values, _) = values.as_chunks::<32>();
@@ -53,7 +51,7 @@ impl Encode<SUPER, 50> for IQ1_S {
             if largest(values) < SMALLEST {
                 continue;
             }
-            let Some(found) = search(values, &importance(values, &weights[index], spread)) else { continue };
+            let Some(found) = search(way, values, &weights[index]) else { continue };
             scales[index] = found.scale;
             for (place, point) in found.points.into_iter().enumerate() {
                 block[LOW + 4 * index + place] = point as u8;
@@ -81,7 +79,8 @@ struct Found {
 }
 
 /// Tries every way to split the sorted values into three levels, under both shifts; the best one is then rounded to the grid.
-fn search(values: &[f32; 32], weights: &[f32; 32]) -> Option<Found> {
+#[inline(always)]
+fn search(way: impl Way, values: &[f32; 32], weights: &[f32; 32]) -> Option<Found> {
     let order = ascending(values);
     let (mut sums_x, mut sums_w) = ([0.0; 33], [0.0; 33]);
     for (rank, &column) in order.iter().enumerate() {
@@ -123,7 +122,7 @@ fn search(values: &[f32; 32], weights: &[f32; 32]) -> Option<Found> {
     let mut any_off = false;
     for (place, point) in points.iter_mut().enumerate() {
         let off;
-        (*point, off) = choose(levels[place], &values[place], &weights[place], scale, &shift);
+        (*point, off) = choose(way, levels[place], &values[place], &weights[place], scale, &shift);
         any_off |= off;
     }
     if any_off {

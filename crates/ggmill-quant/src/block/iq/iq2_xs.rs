@@ -4,9 +4,9 @@ use ggmill_core::GgmlType;
 
 use super::grid::{self, points};
 use super::group::{Group, eighth_sign, signed};
-use super::search::{Again, Search};
-use super::{SUPER, greatest, importance, scale_levels, sets};
-use crate::block::{Decode, Encode};
+use super::search::{Again, Search, Way};
+use super::{SUPER, Write, counts, greatest, scale_levels, sets};
+use crate::block::Decode;
 use crate::float16::{read_f16, write_f16};
 use crate::numeric::sum_of_squares;
 use crate::search::NOTHING;
@@ -36,27 +36,24 @@ impl Decode<SUPER, 74> for IQ2_XS {
     }
 }
 
-impl Encode<SUPER, 74> for IQ2_XS {
+impl Write<74> for IQ2_XS {
     const NEEDS_WEIGHTS: bool = true;
 
-    fn encode(values: &[f32; SUPER], block: &mut [u8; 74]) {
-        Self::encode_weighted(values, &[1.0; SUPER], 0.0, block);
-    }
-
-    fn encode_weighted(values: &[f32; SUPER], weights: &[f32; SUPER], _: f32, block: &mut [u8; 74]) {
+    #[inline(always)]
+    fn write(way: impl Way, values: &[f32; SUPER], importance: Option<&[f32; SUPER]>, block: &mut [u8; 74]) {
         block.fill(0);
-        let spread = sum_of_squares(values) / SUPER as f32;
+        let weights = counts(values, importance, sum_of_squares(values) / SUPER as f32, 0.0);
         let mut scales = [0.0; 16];
         let (values, _) = values.as_chunks::<16>();
         let (weights, _) = weights.as_chunks::<16>();
         for (index, stored) in block[POINTS..SCALES].chunks_exact_mut(4).enumerate() {
-            let weights = importance(&values[index], &weights[index], spread);
-            let mut group = Group::even_signs(&values[index], &weights);
+            let weights = &weights[index];
+            let mut group = Group::even_signs(&values[index], weights);
             let max = group.max();
             if max < NOTHING {
                 continue;
             }
-            let (scale, points) = SEARCH.run::<16, 2>(&mut group, &weights, max, max / 5.0);
+            let (scale, points) = way.run::<8, 16, 2>(&SEARCH, &mut group, weights, max, max / 5.0);
             scales[index] = scale;
             for ((stored, point), signs) in stored.chunks_exact_mut(2).zip(points).zip(group.signs) {
                 stored.copy_from_slice(&(point | u16::from(signs & 127) << 9).to_le_bytes());

@@ -1,6 +1,7 @@
 //! What the two IQ1 types share: three signed levels, all shifted up or down by an eighth, and a grid of 2048 points.
 
 use super::grid::{IQ1, Place};
+use super::search::Way;
 
 /// What the levels 0, 1 and 2 stand for.
 pub(super) type Shift = [f32; 3];
@@ -33,26 +34,12 @@ pub(super) fn split<const N: usize>(order: &[usize; N], first: usize, second: us
 }
 
 /// The index of the point for eight weights, and whether their levels missed the grid.
-pub(super) fn choose(levels: [u8; 8], values: &[f32; 8], weights: &[f32; 8], scale: f32, shift: &Shift) -> (u16, bool) {
-    let near = match IQ1.near().place(IQ1.number(&levels)) {
-        Place::On(index) => return (index, false),
-        Place::Off(near) => near,
-    };
-    // Where no error is a number below the greatest, the reference goes on to read beyond the row; the nearest levels are an answer too.
-    let mut found = near[0];
-    let mut least = f32::MAX;
-    for &index in near {
-        let mut error = 0.0;
-        for ((&level, value), weight) in IQ1.points[usize::from(index)].iter().zip(values).zip(weights) {
-            let diff = scale * shift[usize::from(level)] - value;
-            error += weight * diff * diff;
-        }
-        if error < least {
-            least = error;
-            found = index;
-        }
+#[inline(always)]
+pub(super) fn choose(way: impl Way, levels: [u8; 8], values: &[f32; 8], weights: &[f32; 8], scale: f32, shift: &Shift) -> (u16, bool) {
+    match IQ1.near().place(IQ1.number(&levels)) {
+        Place::On(index) => (index, false),
+        Place::Off(near) => (way.nearest_of(near, values, weights, scale, &[shift[0], shift[1], shift[2], 0.0, 0.0, 0.0, 0.0, 0.0]), true),
     }
-    (found, true)
 }
 
 /// The sums whose quotient is the best scale for given points: Σ w·q·x and Σ w·q².

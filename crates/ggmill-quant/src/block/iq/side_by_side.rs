@@ -1,0 +1,202 @@
+//! The searches of the IQ types in lanes: candidate scales side by side, or the points near one.
+//!
+//! The scalar code of [`search`](super::search) is the definition; each lane does what it does, in its order.
+
+use super::grid::{List, Place, bits};
+use super::group::Group;
+use super::search::{Best, Fit, ODD, Search, Way, piece};
+use crate::lanes::{Floats, Lanes, MOST, Mask};
+
+/// With the instructions at hand.
+#[derive(Clone, Copy)]
+pub(super) struct SideBySide<L>(pub(super) L);
+
+/// For each candidate in the lanes and each place of a point, what every level there adds to the error: row `place << bits | level`.
+struct Terms([[f32; MOST]; 32]);
+
+impl<L: Lanes> Way for SideBySide<L> {
+    #[inline(always)]
+    fn run<const D: usize, const N: usize, const P: usize>(
+        self,
+        search: &Search<D>,
+        group: &mut Group<N>,
+        weights: &[f32; N],
+        extent: f32,
+        scale: f32,
+    ) -> (f32, [u16; P]) {
+        let Self(lanes) = self;
+        let near = search.grid.near();
+        let mut roots = *weights;
+        for root in &mut roots {
+            *root = root.sqrt();
+        }
+        let count = (2 * search.reach + 1) as usize;
+        let mut numerators = [1.0; MOST];
+        for (numerator, step) in numerators[..count].iter_mut().zip(-search.reach..) {
+            *numerator = search.numerator(step);
+        }
+        let mut best: Best<P> = search.nothing(scale);
+        let mut terms = Terms([[0.0; MOST]; 32]);
+        for first in (0..count).step_by(L::WIDTH) {
+            let some = (count - first).min(L::WIDTH);
+            let inverse = lanes.load(&numerators[first..]) / lanes.splat(extent);
+            let scale = lanes.splat(1.0) / inverse;
+            let mut scaled = [scale; 8];
+            for (scaled, quant) in scaled.iter_mut().zip(ODD) {
+                *scaled = scale * lanes.splat(quant);
+            }
+            let (mut indices, mut off) = ([[0; P]; MOST], [[false; P]; MOST]);
+            let (mut xq, mut qq) = (lanes.splat(0.0), lanes.splat(0.0));
+            for point in 0..P {
+                let magnitudes: &[f32; D] = piece(&group.magnitudes, point);
+                let mut numbers = [0.0; MOST];
+                number(lanes, search, magnitudes, inverse).store(&mut numbers);
+                terms.fill(lanes, search.grid.levels, magnitudes, piece(&roots, point), &scaled);
+                let mut words = [0; MOST];
+                let mut step = 0;
+                while step < some {
+                    let begin = step;
+                    while step < some && numbers[step] == numbers[begin] {
+                        step += 1;
+                    }
+                    match near.place(numbers[begin] as usize) {
+                        Place::On(index) => {
+                            for step in begin..step {
+                                indices[step][point] = index;
+                                words[step] = near.points[usize::from(index)];
+                            }
+                        }
+                        Place::Off(list) => {
+                            let mut places = [0.0; MOST];
+                            terms.least::<L, D>(lanes, list).store(&mut places);
+                            for step in begin..step {
+                                let place = places[step] as usize;
+                                indices[step][point] = list.indices[place];
+                                words[step] = list.words[place];
+                                off[step][point] = true;
+                            }
+                        }
+                    }
+                }
+                let words = lanes.words(&words);
+                let quants = lanes.load(&TWICE);
+                for (place, (&magnitude, &weight)) in (0..).zip(magnitudes.iter().zip(piece::<N, D>(weights, point))) {
+                    let quant = if bits::<D>() == 2 { lanes.pick(lanes.load(&FOUR), words, 2 * place) } else { lanes.pick(quants, words, 3 * place) };
+                    xq = xq + lanes.splat(weight * magnitude) * quant;
+                    qq = qq + lanes.splat(weight) * quant * quant;
+                }
+            }
+            let mut fits = [[0.0; MOST]; 2];
+            xq.store(&mut fits[0]);
+            qq.store(&mut fits[1]);
+            for step in 0..some {
+                let fit = Fit { xq: fits[0][step], qq: fits[1][step] };
+                if best.beaten_by(fit) {
+                    best.replace(fit, indices[step], off[step]);
+                }
+            }
+        }
+        search.finish(self, group, weights, &roots, best)
+    }
+
+    #[inline(always)]
+    fn nearest_of<const D: usize>(self, near: List<'_>, values: &[f32; D], weights: &[f32; D], scale: f32, quants: &[f32; 8]) -> u16 {
+        let Self(lanes) = self;
+        let table = table::<D>(quants);
+        let scaled = lanes.splat(scale) * lanes.load(&table);
+        let mut terms = [scaled; D];
+        for (term, (&value, &weight)) in terms.iter_mut().zip(values.iter().zip(weights)) {
+            let diff = scaled - lanes.splat(value);
+            *term = lanes.splat(weight) * diff * diff;
+        }
+        let (zero, width, count) = (lanes.splat(0.0), lanes.splat(L::WIDTH as f32), lanes.splat(near.indices.len() as f32));
+        let mut place = lanes.load(&COUNT);
+        let (mut least, mut found) = (lanes.splat(f32::MAX), zero);
+        for first in (0..near.indices.len()).step_by(L::WIDTH) {
+            let words = lanes.words(&near.words[first..]);
+            let mut error = zero;
+            for (shift, &term) in (0..).zip(&terms) {
+                error = error + lanes.pick(term, words, shift * bits::<D>());
+            }
+            // What stands behind the list does not count.
+            let better = error.lt(least).and(place.lt(count));
+            least = error.or(better, least);
+            found = place.or(better, found);
+            place = place + width;
+        }
+        let first = found.or(least.eq(lanes.splat(least.least())), count).least();
+        near.indices[first as usize]
+    }
+}
+
+/// The numbers of the lanes.
+const COUNT: [f32; MOST] = {
+    let mut count = [0.0; MOST];
+    let mut lane = 0;
+    while lane < MOST {
+        count[lane] = lane as f32;
+        lane += 1;
+    }
+    count
+};
+
+/// [`ODD`], again and again, for levels of three bits and of two.
+const TWICE: [f32; MOST] = table::<4>(&ODD);
+const FOUR: [f32; MOST] = table::<8>(&ODD);
+
+/// What levels stand for, by a word's bits: those of the next level lie above them.
+const fn table<const D: usize>(quants: &[f32; 8]) -> [f32; MOST] {
+    let mut table = [0.0; MOST];
+    let mut place = 0;
+    while place < MOST {
+        table[place] = quants[place & ((1 << bits::<D>()) - 1)];
+        place += 1;
+    }
+    table
+}
+
+/// The number of the point that plain rounding gives, as [`Grid::number`](super::grid::Grid::number) says it.
+#[inline(always)]
+fn number<L: Lanes, const D: usize>(lanes: L, search: &Search<D>, magnitudes: &[f32; D], inverse: L::F) -> L::F {
+    let top = i32::from(search.grid.levels) - 1;
+    let (half, one, base) = (lanes.splat(0.5), lanes.splat(1.0), lanes.splat(f32::from(search.grid.levels)));
+    let mut number = lanes.splat(0.0);
+    for &magnitude in magnitudes.iter().rev() {
+        // Whole numbers below 2²⁴ are exact.
+        number = number * base + (half * (inverse * lanes.splat(magnitude) - one)).nearest(0, top);
+    }
+    number
+}
+
+impl Terms {
+    #[inline(always)]
+    fn fill<L: Lanes, const D: usize>(&mut self, lanes: L, levels: u8, magnitudes: &[f32; D], roots: &[f32; D], scaled: &[L::F; 8]) {
+        for ((rows, &magnitude), &root) in self.0.chunks_exact_mut(32 / D).zip(magnitudes).zip(roots) {
+            let (magnitude, root) = (lanes.splat(magnitude), lanes.splat(root));
+            for (row, &scaled) in rows.iter_mut().zip(&scaled[..usize::from(levels)]) {
+                let diff = scaled - magnitude;
+                (root * diff * diff).store(row);
+            }
+        }
+    }
+
+    /// For each candidate the place in a list of the point of the least error, the first of equals.
+    #[inline(always)]
+    fn least<L: Lanes, const D: usize>(&self, lanes: L, list: List<'_>) -> L::F {
+        let one = lanes.splat(1.0);
+        let (mut least, mut found, mut place) = (lanes.splat(f32::MAX), lanes.splat(0.0), lanes.splat(0.0));
+        for &word in &list.words[..list.indices.len()] {
+            let word = usize::from(word);
+            let mut error = lanes.load(&self.0[word & (32 / D - 1)]);
+            for place in 1..D {
+                let level = word >> (place as u32 * bits::<D>()) & (32 / D - 1);
+                error = error + lanes.load(&self.0[place * (32 / D) | level]);
+            }
+            let better = error.lt(least);
+            least = error.or(better, least);
+            found = place.or(better, found);
+            place = place + one;
+        }
+        found
+    }
+}
