@@ -204,6 +204,8 @@ impl Floats for F8 {
 }
 
 impl Mask for M8 {
+    const WIDTH: usize = 8;
+
     instructions! {
         and(other) -> M8: _mm256_and_ps;
         or(other) -> M8: _mm256_or_ps;
@@ -225,6 +227,12 @@ impl Mask for M8 {
     fn all(self) -> bool {
         // SAFETY: `self` came from comparing vectors of an `Avx2`.
         unsafe { _mm256_movemask_ps(self.0) == 0xff }
+    }
+
+    #[inline(always)]
+    fn bits(self) -> u32 {
+        // SAFETY: `self` came from comparing vectors of an `Avx2`.
+        unsafe { _mm256_movemask_ps(self.0).cast_unsigned() }
     }
 }
 

@@ -164,6 +164,8 @@ impl Floats for F16 {
 }
 
 impl Mask for M16 {
+    const WIDTH: usize = 16;
+
     #[inline(always)]
     fn and(self, other: Self) -> Self {
         Self(self.0 & other.0)
@@ -187,6 +189,11 @@ impl Mask for M16 {
     #[inline(always)]
     fn all(self) -> bool {
         self.0 == u16::MAX
+    }
+
+    #[inline(always)]
+    fn bits(self) -> u32 {
+        u32::from(self.0)
     }
 }
 

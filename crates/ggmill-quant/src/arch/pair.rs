@@ -131,6 +131,8 @@ impl<F: Floats> Floats for Two<F> {
 }
 
 impl<M: Mask> Mask for Two<M> {
+    const WIDTH: usize = 2 * M::WIDTH;
+
     #[inline(always)]
     fn and(self, other: Self) -> Self {
         Self(self.0.and(other.0), self.1.and(other.1))
@@ -154,6 +156,11 @@ impl<M: Mask> Mask for Two<M> {
     #[inline(always)]
     fn all(self) -> bool {
         self.0.all() & self.1.all()
+    }
+
+    #[inline(always)]
+    fn bits(self) -> u32 {
+        self.0.bits() | self.1.bits() << M::WIDTH
     }
 }
 

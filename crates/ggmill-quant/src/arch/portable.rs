@@ -150,6 +150,8 @@ impl Floats for Array {
 }
 
 impl Mask for Truths {
+    const WIDTH: usize = WIDTH;
+
     #[inline(always)]
     fn and(self, other: Self) -> Self {
         Self(core::array::from_fn(|i| self.0[i] & other.0[i]))
@@ -173,6 +175,11 @@ impl Mask for Truths {
     #[inline(always)]
     fn all(self) -> bool {
         !self.0.contains(&false)
+    }
+
+    #[inline(always)]
+    fn bits(self) -> u32 {
+        self.0.iter().rfold(0, |bits, &truth| bits << 1 | u32::from(truth))
     }
 }
 

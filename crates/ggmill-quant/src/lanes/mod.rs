@@ -108,6 +108,8 @@ pub(crate) trait Floats: Copy + Add<Output = Self> + Sub<Output = Self> + Mul<Ou
 
 /// A truth for each lane.
 pub(crate) trait Mask: Copy {
+    const WIDTH: usize;
+
     fn and(self, other: Self) -> Self;
 
     fn or(self, other: Self) -> Self;
@@ -117,6 +119,9 @@ pub(crate) trait Mask: Copy {
     fn any(self) -> bool;
 
     fn all(self) -> bool;
+
+    /// A bit for each lane, that of the first lowest.
+    fn bits(self) -> u32;
 }
 
 /// Something to do with whichever instruction set there is.

@@ -3,10 +3,11 @@
 use ggmill_core::GgmlType;
 
 use super::search::Way;
-use super::shifted::{DOWN, Fit, Shift, UP, ascending, choose, shifted, split};
+use super::shifted::{DOWN, Fit, Shift, Split, Splits, UP, choose, shifted, split};
 use super::{SUPER, Write, counts, greatest, scale_levels, spread};
 use crate::block::Decode;
 use crate::float16::{read_f16, write_f16};
+use crate::lanes::{Lanes, MOST};
 use crate::numeric::largest;
 
 pub(crate) struct IQ1_M;
@@ -99,22 +100,84 @@ fn shift(down: bool) -> &'static Shift {
     if down { &DOWN } else { &UP }
 }
 
-/// Sums over the first of a group's sorted values, apart for the two halves of the group, whose shifts may differ.
-struct Sums([[f32; 17]; 2]);
+/// Sums over the first of a group's sorted values, apart for the two halves of the group, whose shifts may differ; with room behind them to read a whole vector
+/// anywhere.
+struct Sums {
+    x: [[f32; RANKS + MOST]; 2],
+    w: [[f32; RANKS + MOST]; 2],
+    /// Whether no weight is negative.
+    positive: bool,
+}
+
+/// Where a border may lie.
+const RANKS: usize = 17;
 
 impl Sums {
-    fn new(order: &[usize; 16], term: impl Fn(usize) -> f32) -> Self {
-        let mut sums = [[0.0; 17]; 2];
-        for (rank, &column) in order.iter().enumerate() {
-            for (half, sums) in sums.iter_mut().enumerate() {
-                sums[rank + 1] = if column / 8 == half { sums[rank] + term(column) } else { sums[rank] };
+    #[inline(always)]
+    fn new(order: &[usize; 16], values: &[f32; 16], weights: &[f32; 16]) -> Self {
+        let mut sums = Self { x: [[0.0; RANKS + MOST]; 2], w: [[f32::NAN; RANKS + MOST]; 2], positive: true };
+        for half in 0..2 {
+            sums.w[half][0] = 0.0;
+            for (rank, &column) in order.iter().enumerate() {
+                let (x, w) = (sums.x[half][rank], sums.w[half][rank]);
+                let within = column / 8 == half;
+                sums.x[half][rank + 1] = if within { x + weights[column] * values[column] } else { x };
+                sums.w[half][rank + 1] = if within { w + weights[column] } else { w };
+                sums.positive &= weights[column] >= 0.0;
             }
         }
-        Self(sums)
+        sums
     }
 }
 
+impl Splits<RANKS, 4> for Sums {
+    #[inline(always)]
+    fn fits(&self, first: usize, second: usize) -> [Fit; 4] {
+        // All values on the top level, less one level for those below each split.
+        let fit = |half: usize, shift: &Shift| {
+            let (x, w, falls) = (&self.x[half], &self.w[half], falls(shift));
+            Fit { qx: x[RANKS - 1] * shift[2] - (x[first] + x[second]), qq: w[RANKS - 1] * shift[2] * shift[2] + w[first] * falls[0] + w[second] * falls[1] }
+        };
+        let fits = [0, 1].map(|half| [fit(half, &UP), fit(half, &DOWN)]);
+        DOWNS.map(|down| {
+            let [a, b] = [fits[0][usize::from(down[0])], fits[1][usize::from(down[1])]];
+            Fit { qx: a.qx + b.qx, qq: a.qq + b.qq }
+        })
+    }
+
+    #[inline(always)]
+    fn fits_from<L: Lanes>(&self, lanes: L, first: usize, second: usize) -> [[L::F; 2]; 4] {
+        let zero = lanes.splat(0.0);
+        let mut fits = [[[zero; 2]; 2]; 2];
+        for (half, fits) in fits.iter_mut().enumerate() {
+            let (x, w) = (&self.x[half], &self.w[half]);
+            let below = lanes.splat(x[first]) + lanes.load(&x[second..]);
+            let below_second = lanes.load(&w[second..]);
+            for (fit, shift) in fits.iter_mut().zip([&UP, &DOWN]) {
+                let falls = falls(shift);
+                fit[0] = lanes.splat(x[RANKS - 1] * shift[2]) - below;
+                fit[1] = lanes.splat(w[RANKS - 1] * shift[2] * shift[2] + w[first] * falls[0]) + below_second * lanes.splat(falls[1]);
+            }
+        }
+        let mut sums = [[zero; 2]; 4];
+        for (sum, down) in sums.iter_mut().zip(DOWNS) {
+            let (a, b) = (fits[0][usize::from(down[0])], fits[1][usize::from(down[1])]);
+            *sum = [a[0] + b[0], a[1] + b[1]];
+        }
+        sums
+    }
+
+    #[inline(always)]
+    fn weight(&self) -> Option<f32> {
+        self.positive.then_some(self.w[0][RANKS - 1] + self.w[1][RANKS - 1])
+    }
+}
+
+/// Which halves are shifted down, in the order in which that is tried.
+const DOWNS: [[bool; 2]; 4] = [[false, false], [false, true], [true, false], [true, true]];
+
 /// What each level's square exceeds the next one's by.
+#[inline(always)]
 fn falls(shift: &Shift) -> [f32; 2] {
     [shift[0] * shift[0] - shift[1] * shift[1], shift[1] * shift[1] - shift[2] * shift[2]]
 }
@@ -122,31 +185,9 @@ fn falls(shift: &Shift) -> [f32; 2] {
 /// Tries every way to split the sorted values into three levels, under all four pairs of shifts; the best one is then rounded to the grid.
 #[inline(always)]
 fn search(way: impl Way, values: &[f32; 16], weights: &[f32; 16]) -> Option<Found> {
-    let order = ascending(values);
-    let Sums(sums_x) = Sums::new(&order, |column| weights[column] * values[column]);
-    let Sums(sums_w) = Sums::new(&order, |column| weights[column]);
-    // All values on the top level, less one level for those below each split.
-    let fit = |half: usize, first: usize, second: usize, shift: &Shift| {
-        let (x, w, falls) = (&sums_x[half], &sums_w[half], falls(shift));
-        Fit { qx: x[16] * shift[2] - (x[first] + x[second]), qq: w[16] * shift[2] * shift[2] + w[first] * falls[0] + w[second] * falls[1] }
-    };
-    let mut best = f32::MIN;
-    let mut chosen = None;
-    for first in 0..=16 {
-        for second in first..=16 {
-            let fits = [0, 1].map(|half| [&UP, &DOWN].map(|shift| fit(half, first, second, shift)));
-            for down in [[false, false], [false, true], [true, false], [true, true]] {
-                let [a, b] = [fits[0][usize::from(down[0])], fits[1][usize::from(down[1])]];
-                let fit = Fit { qx: a.qx + b.qx, qq: a.qq + b.qq };
-                if fit.beats(best) {
-                    let scale = fit.qx / fit.qq;
-                    best = scale * fit.qx;
-                    chosen = Some((first, second, down, scale));
-                }
-            }
-        }
-    }
-    let (first, second, down, scale) = chosen?;
+    let order = way.ascending(values);
+    let Split { first, second, shifts, scale } = way.best_of(&Sums::new(&order, values, weights))?;
+    let down = DOWNS[shifts];
     let turned = scale < 0.0;
     let levels = split(&order, first, second, turned);
     let (down, mut scale) = (down.map(|down| down != turned), if turned { -scale } else { scale });

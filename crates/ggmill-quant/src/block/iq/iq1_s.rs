@@ -3,10 +3,11 @@
 use ggmill_core::GgmlType;
 
 use super::search::Way;
-use super::shifted::{DOWN, Fit, Shift, UP, ascending, choose, shifted, split};
+use super::shifted::{DOWN, Fit, Shift, Split, Splits, UP, choose, shifted, split};
 use super::{SUPER, Write, counts, greatest, scale_levels, spread};
 use crate::block::Decode;
 use crate::float16::{read_f16, write_f16};
+use crate::lanes::{Lanes, MOST};
 use crate::numeric::largest;
 
 pub(crate) struct IQ1_S;
@@ -78,38 +79,63 @@ struct Found {
     down: bool,
 }
 
+/// Sums over the first of a group's sorted values, with room behind them to read a whole vector anywhere.
+struct Sums {
+    x: [f32; RANKS + MOST],
+    w: [f32; RANKS + MOST],
+    /// Whether no weight is negative.
+    positive: bool,
+}
+
+/// Where a border may lie.
+const RANKS: usize = 33;
+
+const SHIFTS: [&Shift; 2] = [&UP, &DOWN];
+
+impl Splits<RANKS, 2> for Sums {
+    #[inline(always)]
+    fn fits(&self, first: usize, second: usize) -> [Fit; 2] {
+        let part = |sums: &[f32; RANKS + MOST]| [sums[first] - sums[0], sums[second] - sums[first], sums[RANKS - 1] - sums[second]];
+        let (x, w) = (part(&self.x), part(&self.w));
+        SHIFTS.map(|shift| Fit {
+            qx: x[0] * shift[0] + x[1] * shift[1] + x[2] * shift[2],
+            qq: w[0] * shift[0] * shift[0] + w[1] * shift[1] * shift[1] + w[2] * shift[2] * shift[2],
+        })
+    }
+
+    #[inline(always)]
+    fn fits_from<L: Lanes>(&self, lanes: L, first: usize, second: usize) -> [[L::F; 2]; 2] {
+        let (x, w) = (lanes.load(&self.x[second..]), lanes.load(&self.w[second..]));
+        let x = [lanes.splat(self.x[first] - self.x[0]), x - lanes.splat(self.x[first]), lanes.splat(self.x[RANKS - 1]) - x];
+        let w = [lanes.splat(self.w[first] - self.w[0]), w - lanes.splat(self.w[first]), lanes.splat(self.w[RANKS - 1]) - w];
+        let mut fits = [[x[0]; 2]; 2];
+        for (fit, shift) in fits.iter_mut().zip(SHIFTS) {
+            let shift = [lanes.splat(shift[0]), lanes.splat(shift[1]), lanes.splat(shift[2])];
+            fit[0] = x[0] * shift[0] + x[1] * shift[1] + x[2] * shift[2];
+            fit[1] = w[0] * shift[0] * shift[0] + w[1] * shift[1] * shift[1] + w[2] * shift[2] * shift[2];
+        }
+        fits
+    }
+
+    #[inline(always)]
+    fn weight(&self) -> Option<f32> {
+        self.positive.then_some(self.w[RANKS - 1])
+    }
+}
+
 /// Tries every way to split the sorted values into three levels, under both shifts; the best one is then rounded to the grid.
 #[inline(always)]
 fn search(way: impl Way, values: &[f32; 32], weights: &[f32; 32]) -> Option<Found> {
-    let order = ascending(values);
-    let (mut sums_x, mut sums_w) = ([0.0; 33], [0.0; 33]);
+    let order = way.ascending(values);
+    let mut sums = Sums { x: [0.0; RANKS + MOST], w: [f32::NAN; RANKS + MOST], positive: true };
+    sums.w[0] = 0.0;
     for (rank, &column) in order.iter().enumerate() {
-        sums_x[rank + 1] = sums_x[rank] + weights[column] * values[column];
-        sums_w[rank + 1] = sums_w[rank] + weights[column];
+        sums.x[rank + 1] = sums.x[rank] + weights[column] * values[column];
+        sums.w[rank + 1] = sums.w[rank] + weights[column];
+        sums.positive &= weights[column] >= 0.0;
     }
-    let fit = |first: usize, second: usize, shift: &Shift| {
-        let part = |sums: &[f32; 33]| [sums[first] - sums[0], sums[second] - sums[first], sums[32] - sums[second]];
-        let (x, w) = (part(&sums_x), part(&sums_w));
-        Fit {
-            qx: x[0] * shift[0] + x[1] * shift[1] + x[2] * shift[2],
-            qq: w[0] * shift[0] * shift[0] + w[1] * shift[1] * shift[1] + w[2] * shift[2] * shift[2],
-        }
-    };
-    let mut best = f32::MIN;
-    let mut chosen = None;
-    for first in 0..=32 {
-        for second in first..=32 {
-            for (down, shift) in [(false, &UP), (true, &DOWN)] {
-                let fit = fit(first, second, shift);
-                if fit.beats(best) {
-                    let scale = fit.qx / fit.qq;
-                    best = scale * fit.qx;
-                    chosen = Some((first, second, down, scale));
-                }
-            }
-        }
-    }
-    let (first, second, down, scale) = chosen?;
+    let Split { first, second, shifts, scale } = way.best_of(&sums)?;
+    let down = shifts == 1;
     let turned = scale < 0.0;
     let levels = split(&order, first, second, turned);
     let (down, mut scale) = (down != turned, if turned { -scale } else { scale });

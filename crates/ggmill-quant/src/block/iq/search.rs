@@ -5,6 +5,7 @@
 
 use super::grid::{Grid, List, Place, bits};
 use super::group::Group;
+use super::shifted::{Split, Splits, ascending};
 use crate::numeric::nearest;
 
 /// Which points of a group are chosen again for the best scale that the candidates gave.
@@ -35,6 +36,12 @@ pub(super) trait Way: Copy {
 
     /// The index of the point of the least weighted error, the first of equals. `quants` are what the levels stand for under the scale.
     fn nearest_of<const D: usize>(self, near: List<'_>, values: &[f32; D], weights: &[f32; D], scale: f32, quants: &[f32; 8]) -> u16;
+
+    /// As [`ascending`].
+    fn ascending<const N: usize>(self, values: &[f32; N]) -> [usize; N];
+
+    /// The best of the [`Splits`], the first of equals; none where none is any good.
+    fn best_of<const M: usize, const S: usize>(self, splits: &impl Splits<M, S>) -> Option<Split>;
 }
 
 /// One group, one candidate, one point after the other: the definition.
@@ -70,6 +77,27 @@ impl Way for OneByOne {
             }
         }
         found
+    }
+
+    fn ascending<const N: usize>(self, values: &[f32; N]) -> [usize; N] {
+        ascending(values)
+    }
+
+    fn best_of<const M: usize, const S: usize>(self, splits: &impl Splits<M, S>) -> Option<Split> {
+        let mut best = f32::MIN;
+        let mut chosen = None;
+        for first in 0..M {
+            for second in first..M {
+                for (shifts, fit) in splits.fits(first, second).into_iter().enumerate() {
+                    if fit.beats(best) {
+                        let scale = fit.qx / fit.qq;
+                        best = scale * fit.qx;
+                        chosen = Some(Split { first, second, shifts, scale });
+                    }
+                }
+            }
+        }
+        chosen
     }
 }
 

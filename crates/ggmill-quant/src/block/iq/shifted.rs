@@ -2,6 +2,7 @@
 
 use super::grid::{IQ1, Place};
 use super::search::Way;
+use crate::lanes::Lanes;
 
 /// What the levels 0, 1 and 2 stand for.
 pub(super) type Shift = [f32; 3];
@@ -21,6 +22,29 @@ pub(super) fn ascending<const N: usize>(values: &[f32; N]) -> [usize; N] {
     let mut order = core::array::from_fn(|column| column);
     order.sort_by(|&a: &usize, &b| values[a].partial_cmp(&values[b]).unwrap_or(core::cmp::Ordering::Equal));
     order
+}
+
+/// The ways to split sorted values into three levels: `M` ranks for either border, each with `S` combinations of shifts.
+pub(super) trait Splits<const M: usize, const S: usize> {
+    /// With the level 1 from the rank `first` on and the level 2 from the rank `second` on.
+    fn fits(&self, first: usize, second: usize) -> [Fit; S];
+
+    /// As [`fits`](Self::fits), for the ranks from `second` on: Σ w·q·x and Σ w·q² of each combination. Lanes beyond the last rank have a second sum that is not a
+    /// number.
+    fn fits_from<L: Lanes>(&self, lanes: L, first: usize, second: usize) -> [[L::F; 2]; S];
+
+    /// The sum of all weights, if none is negative.
+    fn weight(&self) -> Option<f32>;
+}
+
+/// The best way to split.
+#[derive(Clone, Copy)]
+pub(super) struct Split {
+    pub(super) first: usize,
+    pub(super) second: usize,
+    /// Which combination of shifts.
+    pub(super) shifts: usize,
+    pub(super) scale: f32,
 }
 
 /// Levels by rank: 0 for the first of the order, 1 from the rank `first` on, 2 from the rank `second` on. With `turned`, the other way round.

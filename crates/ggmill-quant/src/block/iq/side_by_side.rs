@@ -5,6 +5,7 @@
 use super::grid::{List, Place, bits};
 use super::group::Group;
 use super::search::{Best, Fit, ODD, Search, Way, piece};
+use super::shifted::{self, Split, Splits};
 use crate::lanes::{Floats, Lanes, MOST, Mask};
 
 /// With the instructions at hand.
@@ -127,6 +128,94 @@ impl<L: Lanes> Way for SideBySide<L> {
         let first = found.or(least.eq(lanes.splat(least.least())), count).least();
         near.indices[first as usize]
     }
+
+    #[inline(always)]
+    fn ascending<const N: usize>(self, values: &[f32; N]) -> [usize; N] {
+        let Self(lanes) = self;
+        let (zero, one) = (lanes.splat(0.0), lanes.splat(1.0));
+        let mut order = [0; N];
+        for start in (0..N).step_by(L::WIDTH) {
+            let (x, place) = (lanes.load(&values[start..]), lanes.load(&COUNT[start..]));
+            // The rank of a value is how many come before it.
+            let mut rank = zero;
+            for (&other, &other_place) in values.iter().zip(&COUNT) {
+                let other = lanes.splat(other);
+                let before = other.lt(x).or(other.eq(x).and(lanes.splat(other_place).lt(place)));
+                rank = rank + one.or(before, zero);
+            }
+            let mut ranks = [0; MOST];
+            rank.store_bytes(&mut ranks);
+            for (column, &rank) in (start..).zip(&ranks[..L::WIDTH]) {
+                order[usize::from(rank) % N] = column;
+            }
+        }
+        order
+    }
+
+    #[inline(always)]
+    fn best_of<const M: usize, const S: usize>(self, splits: &impl Splits<M, S>) -> Option<Split> {
+        let Self(lanes) = self;
+        let zero = lanes.splat(0.0);
+        let mut best = floor(lanes, splits);
+        let mut chosen = None;
+        for first in 0..M {
+            for start in (first..M).step_by(L::WIDTH) {
+                let fits = splits.fits_from(lanes, first, start);
+                let bound = lanes.splat(best);
+                let mut better = zero.ne(zero);
+                for [qx, qq] in fits {
+                    better = better.or(qq.gt(zero).and((qx * qx).gt(bound * qq)));
+                }
+                let mut better = better.bits();
+                if better == 0 {
+                    continue;
+                }
+                let mut sums = [[[0.0; MOST]; 2]; S];
+                for (sums, fits) in sums.iter_mut().zip(fits) {
+                    fits[0].store(&mut sums[0]);
+                    fits[1].store(&mut sums[1]);
+                }
+                while better != 0 {
+                    let lane = better.trailing_zeros() as usize % MOST;
+                    better &= better - 1;
+                    for (shifts, [qx, qq]) in sums.iter().enumerate() {
+                        let fit = shifted::Fit { qx: qx[lane], qq: qq[lane] };
+                        if fit.beats(best) {
+                            let scale = fit.qx / fit.qq;
+                            best = scale * fit.qx;
+                            chosen = Some(Split { first, second: start + lane, shifts, scale });
+                        }
+                    }
+                }
+            }
+        }
+        chosen
+    }
+}
+
+/// A bound that splits have to beat: a little below what a few likely ones reach.
+///
+/// Whatever a scan holds for the best when it comes to the best of those few, it holds that one afterwards, if it is not at something better already. Two scans that
+/// held different bests before, because the one did not look at what is below the bound, hold the same from there on: comparisons err by less than a millionth, and
+/// a thousand errors on the way up do not make a hundredth. That holds for numbers that neither vanish nor overflow; for others there is no bound.
+#[inline(always)]
+fn floor<L: Lanes, const M: usize, const S: usize>(lanes: L, splits: &impl Splits<M, S>) -> f32 {
+    const ORDINARY: core::ops::Range<f32> = 1e-15..1e15;
+    if !splits.weight().is_some_and(|weight| ORDINARY.contains(&weight)) {
+        return f32::MIN;
+    }
+    let zero = lanes.splat(0.0);
+    let mut most = zero;
+    for first in [M / 4, M / 4 + 1] {
+        for start in (M / 2..M).step_by(L::WIDTH) {
+            for [qx, qq] in splits.fits_from(lanes, first, start) {
+                // Not a number beyond the last rank.
+                most = (qx * qx / qq).greater(most);
+            }
+        }
+    }
+    let most = -(-most).least();
+    if ORDINARY.contains(&most) { 0.99 * most } else { f32::MIN }
 }
 
 /// The numbers of the lanes.
