@@ -59,6 +59,7 @@ impl<const D: usize> Grid<D> {
     }
 
     /// What lies near each point, on the grid or not. Computed once, by the first caller.
+    #[inline(always)]
     pub(super) fn near(&self) -> &Near {
         self.near.get_or_init(|| Near::new(self))
     }
@@ -75,6 +76,7 @@ impl<const D: usize> Grid<D> {
     }
 
     /// Every level of a point as a digit of one number, the first lowest.
+    #[inline(always)]
     pub(super) fn number(&self, point: &[u8; D]) -> usize {
         let base = usize::from(self.levels);
         point.iter().rfold(0, |number, &level| number * base + usize::from(level))
@@ -159,6 +161,7 @@ impl Near {
     }
 
     /// The place of a point, given as [`Grid::number`] gives it.
+    #[inline(always)]
     pub(super) fn place(&self, number: usize) -> Place<'_> {
         match self.index[number] {
             NOWHERE => {

@@ -116,14 +116,20 @@ impl Sums {
     #[inline(always)]
     fn new(order: &[usize; 16], values: &[f32; 16], weights: &[f32; 16]) -> Self {
         let mut sums = Self { x: [[0.0; RANKS + MOST]; 2], w: [[f32::NAN; RANKS + MOST]; 2], positive: true };
-        for half in 0..2 {
-            sums.w[half][0] = 0.0;
+        // Columns of the other half add 0, which leaves a sum as it is, and takes no branch.
+        let mut terms = [[[0.0; 2]; 16]; 2];
+        for (column, (&value, &weight)) in values.iter().zip(weights).enumerate() {
+            terms[column / 8][column] = [weight * value, weight];
+            sums.positive &= weight >= 0.0;
+        }
+        for (half, terms) in terms.iter().enumerate() {
+            let [mut x, mut w] = [0.0; 2];
+            sums.w[half][0] = w;
             for (rank, &column) in order.iter().enumerate() {
-                let (x, w) = (sums.x[half][rank], sums.w[half][rank]);
-                let within = column / 8 == half;
-                sums.x[half][rank + 1] = if within { x + weights[column] * values[column] } else { x };
-                sums.w[half][rank + 1] = if within { w + weights[column] } else { w };
-                sums.positive &= weights[column] >= 0.0;
+                x += terms[column][0];
+                w += terms[column][1];
+                sums.x[half][rank + 1] = x;
+                sums.w[half][rank + 1] = w;
             }
         }
         sums

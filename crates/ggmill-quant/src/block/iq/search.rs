@@ -160,7 +160,7 @@ impl<const D: usize> Search<D> {
                 best.replace(fit, trial, off);
             }
         }
-        self.finish(OneByOne, group, weights, &roots, best)
+        self.finish(OneByOne, group, weights, &roots, &best)
     }
 
     /// What there is before any candidate.
@@ -183,9 +183,9 @@ impl<const D: usize> Search<D> {
         group: &mut Group<N>,
         weights: &[f32; N],
         roots: &[f32; N],
-        best: Best<P>,
+        best: &Best<P>,
     ) -> (f32, [u16; P]) {
-        let Best { mut scale, mut indices, off, .. } = best;
+        let Best { mut scale, mut indices, off, .. } = *best;
         if scale > 0.0 && (self.again == Again::All || off.contains(&true)) {
             let inverse = 1.0 / scale;
             for point in 0..P {

@@ -48,6 +48,7 @@ pub(super) struct Split {
 }
 
 /// Levels by rank: 0 for the first of the order, 1 from the rank `first` on, 2 from the rank `second` on. With `turned`, the other way round.
+#[inline(always)]
 pub(super) fn split<const N: usize>(order: &[usize; N], first: usize, second: usize, turned: bool) -> [u8; N] {
     let mut levels = [0; N];
     for (rank, &column) in order.iter().enumerate() {
@@ -75,6 +76,7 @@ pub(super) struct Fit {
 
 impl Fit {
     /// Adds eight weights that are rounded to a point, its levels `factor` times what `shift` says.
+    #[inline(always)]
     pub(super) fn add(&mut self, index: u16, values: &[f32; 8], weights: &[f32; 8], shift: &Shift, factor: f32) {
         for ((&level, value), weight) in IQ1.points[usize::from(index)].iter().zip(values).zip(weights) {
             let quant = shift[usize::from(level)] * factor;
@@ -84,6 +86,7 @@ impl Fit {
     }
 
     /// Whether this is the better of two, the other given by its scale times its first sum.
+    #[inline(always)]
     pub(super) fn beats(self, best: f32) -> bool {
         self.qq > 0.0 && self.qx * self.qx > best * self.qq
     }

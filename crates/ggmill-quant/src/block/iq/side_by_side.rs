@@ -57,7 +57,7 @@ impl<L: Lanes> Way for SideBySide<L> {
                 let mut step = 0;
                 while step < some {
                     let begin = step;
-                    while step < some && numbers[step] == numbers[begin] {
+                    while step < some && numbers[step].to_bits() == numbers[begin].to_bits() {
                         step += 1;
                     }
                     match near.place(numbers[begin] as usize) {
@@ -97,7 +97,7 @@ impl<L: Lanes> Way for SideBySide<L> {
                 }
             }
         }
-        search.finish(self, group, weights, &roots, best)
+        search.finish(self, group, weights, &roots, &best)
     }
 
     #[inline(always)]
