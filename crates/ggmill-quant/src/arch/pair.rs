@@ -70,6 +70,12 @@ impl<F: Floats> Floats for Two<F> {
     }
 
     #[inline(always)]
+    fn store_words(self, out: &mut [u16]) {
+        self.0.store_words(out);
+        self.1.store_words(&mut out[F::WIDTH..]);
+    }
+
+    #[inline(always)]
     fn least(self) -> f32 {
         self.0.lesser(self.1).least()
     }

@@ -89,6 +89,11 @@ impl Floats for Array {
     }
 
     #[inline(always)]
+    fn store_words(self, out: &mut [u16]) {
+        out[..WIDTH].copy_from_slice(&self.0.map(|value| value as u16));
+    }
+
+    #[inline(always)]
     fn least(self) -> f32 {
         self.0.into_iter().fold(self.0[0], |least, value| if value < least { value } else { least })
     }

@@ -74,6 +74,15 @@ pub(crate) trait Encode<const N: usize, const B: usize>: Decode<N, B> {
         }
     }
 
+    /// Writes blocks with or without what each of their columns matters and the spread of their row. A format that goes one way about both compiles to half as much.
+    #[inline(always)]
+    fn encode_all<L: Lanes>(lanes: L, values: &[[f32; N]], weights: Option<(&[[f32; N]], f32)>, out: &mut [[u8; B]]) {
+        match weights {
+            None => Self::encode_many(lanes, values, out),
+            Some((weights, row_spread)) => Self::encode_many_weighted(lanes, values, weights, row_spread, out),
+        }
+    }
+
     /// What writing with importance needs to know of the whole row: for most formats nothing.
     fn row_spread(row: &[f32]) -> f32 {
         let _ = row;

@@ -74,6 +74,9 @@ pub(crate) trait Floats: Copy + Add<Output = Self> + Sub<Output = Self> + Mul<Ou
     /// Whole numbers from 0 to 255 into the first places of a slice, which has at least as many.
     fn store_bytes(self, out: &mut [u8]);
 
+    /// Whole numbers from 0 to 65535 into the first places of a slice, which has at least as many.
+    fn store_words(self, out: &mut [u16]);
+
     /// The least of all lanes, none of which is NaN.
     fn least(self) -> f32;
 

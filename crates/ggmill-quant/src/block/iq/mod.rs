@@ -54,16 +54,9 @@ impl<T: Write<B>, const B: usize> Encode<SUPER, B> for T {
     }
 
     #[inline(always)]
-    fn encode_many<L: Lanes>(lanes: L, values: &[[f32; SUPER]], out: &mut [[u8; B]]) {
-        for (values, block) in values.iter().zip(out) {
-            T::write(SideBySide(lanes), values, None, block);
-        }
-    }
-
-    #[inline(always)]
-    fn encode_many_weighted<L: Lanes>(lanes: L, values: &[[f32; SUPER]], weights: &[[f32; SUPER]], _: f32, out: &mut [[u8; B]]) {
-        for ((values, weights), block) in values.iter().zip(weights).zip(out) {
-            T::write(SideBySide(lanes), values, Some(weights), block);
+    fn encode_all<L: Lanes>(lanes: L, values: &[[f32; SUPER]], weights: Option<(&[[f32; SUPER]], f32)>, out: &mut [[u8; B]]) {
+        for (index, (values, block)) in values.iter().zip(out).enumerate() {
+            T::write(SideBySide(lanes), values, weights.and_then(|(weights, _)| weights.get(index)), block);
         }
     }
 }

@@ -26,63 +26,21 @@ impl<L: Lanes> Way for SideBySide<L> {
         scale: f32,
     ) -> (f32, [u16; P]) {
         let Self(lanes) = self;
-        let near = search.grid.near();
         let mut roots = *weights;
         for root in &mut roots {
             *root = root.sqrt();
         }
-        let count = (2 * search.reach + 1) as usize;
-        let mut numerators = [1.0; MOST];
-        for (numerator, step) in numerators[..count].iter_mut().zip(-search.reach..) {
-            *numerator = search.numerator(step);
-        }
+        let trials = Trials::<P>::new(lanes, search, extent);
+        let chosen = trials.choose(lanes, search, &group.magnitudes, &roots);
         let mut best: Best<P> = search.nothing(scale);
-        let mut terms = Terms([[0.0; MOST]; 32]);
-        for first in (0..count).step_by(L::WIDTH) {
-            let some = (count - first).min(L::WIDTH);
-            let inverse = lanes.load(&numerators[first..]) / lanes.splat(extent);
-            let scale = lanes.splat(1.0) / inverse;
-            let mut scaled = [scale; 8];
-            for (scaled, quant) in scaled.iter_mut().zip(ODD) {
-                *scaled = scale * lanes.splat(quant);
-            }
-            let (mut indices, mut off) = ([[0; P]; MOST], [[false; P]; MOST]);
+        for first in (0..trials.count).step_by(L::WIDTH) {
             let (mut xq, mut qq) = (lanes.splat(0.0), lanes.splat(0.0));
+            let quants = lanes.load(&const { table::<D>(&ODD) });
             for point in 0..P {
-                let magnitudes: &[f32; D] = piece(&group.magnitudes, point);
-                let mut numbers = [0.0; MOST];
-                number(lanes, search, magnitudes, inverse).store(&mut numbers);
-                terms.fill(lanes, search.grid.levels, magnitudes, piece(&roots, point), &scaled);
-                let mut words = [0; MOST];
-                let mut step = 0;
-                while step < some {
-                    let begin = step;
-                    while step < some && numbers[step].to_bits() == numbers[begin].to_bits() {
-                        step += 1;
-                    }
-                    match near.place(numbers[begin] as usize) {
-                        Place::On(index) => {
-                            for step in begin..step {
-                                indices[step][point] = index;
-                                words[step] = near.points[usize::from(index)];
-                            }
-                        }
-                        Place::Off(list) => {
-                            let mut places = [0.0; MOST];
-                            terms.least::<L, D>(lanes, list).store(&mut places);
-                            for step in begin..step {
-                                let place = places[step] as usize;
-                                indices[step][point] = list.indices[place];
-                                words[step] = list.words[place];
-                                off[step][point] = true;
-                            }
-                        }
-                    }
-                }
-                let words = lanes.words(&words);
-                let quants = lanes.load(&TWICE);
-                for (place, (&magnitude, &weight)) in (0..).zip(magnitudes.iter().zip(piece::<N, D>(weights, point))) {
-                    let quant = if bits::<D>() == 2 { lanes.pick(lanes.load(&FOUR), words, 2 * place) } else { lanes.pick(quants, words, 3 * place) };
+                let words = lanes.words(&chosen.words[point * trials.count + first..]);
+                let (magnitudes, weights): (&[f32; D], &[f32; D]) = (piece(&group.magnitudes, point), piece(weights, point));
+                for (place, (&magnitude, &weight)) in (0..).zip(magnitudes.iter().zip(weights)) {
+                    let quant = lanes.pick(quants, words, place * bits::<D>());
                     xq = xq + lanes.splat(weight * magnitude) * quant;
                     qq = qq + lanes.splat(weight) * quant * quant;
                 }
@@ -90,10 +48,11 @@ impl<L: Lanes> Way for SideBySide<L> {
             let mut fits = [[0.0; MOST]; 2];
             xq.store(&mut fits[0]);
             qq.store(&mut fits[1]);
-            for step in 0..some {
-                let fit = Fit { xq: fits[0][step], qq: fits[1][step] };
+            for step in first..trials.count.min(first + L::WIDTH) {
+                let fit = Fit { xq: fits[0][step - first], qq: fits[1][step - first] };
                 if best.beaten_by(fit) {
-                    best.replace(fit, indices[step], off[step]);
+                    let of = |point: usize| point * trials.count + step;
+                    best.replace(fit, core::array::from_fn(|point| chosen.indices[of(point)]), core::array::from_fn(|point| chosen.off[of(point)]));
                 }
             }
         }
@@ -229,10 +188,6 @@ const COUNT: [f32; MOST] = {
     count
 };
 
-/// [`ODD`], again and again, for levels of three bits and of two.
-const TWICE: [f32; MOST] = table::<4>(&ODD);
-const FOUR: [f32; MOST] = table::<8>(&ODD);
-
 /// What levels stand for, by a word's bits: those of the next level lie above them.
 const fn table<const D: usize>(quants: &[f32; 8]) -> [f32; MOST] {
     let mut table = [0.0; MOST];
@@ -244,24 +199,142 @@ const fn table<const D: usize>(quants: &[f32; 8]) -> [f32; MOST] {
     table
 }
 
+/// Room for a candidate of each point, and a vector more.
+const ROOM: usize = 8 * MOST + MOST;
+
+/// Every candidate scale for every point: all of the first point, then all of the second, without a gap, so that few lanes stand idle.
+struct Trials<const P: usize> {
+    /// Candidates of a point.
+    count: usize,
+    scales: [f32; ROOM],
+    inverses: [f32; ROOM],
+}
+
+/// What each of the trials chose.
+struct Chosen {
+    indices: [u16; ROOM],
+    words: [u16; ROOM],
+    off: [bool; ROOM],
+}
+
+/// To which of up to three points the lanes of a vector belong.
+#[derive(Clone, Copy)]
+struct Owners<M> {
+    points: [usize; 3],
+    /// The lanes of the first, and of the first two.
+    masks: [M; 2],
+}
+
+impl<const P: usize> Trials<P> {
+    #[inline(always)]
+    fn new<L: Lanes, const D: usize>(lanes: L, search: &Search<D>, extent: f32) -> Self {
+        let count = (2 * search.reach + 1) as usize;
+        let mut trials = Self { count, scales: [1.0; ROOM], inverses: [1.0; ROOM] };
+        let mut numerators = [1.0; MOST];
+        for (numerator, step) in numerators[..count].iter_mut().zip(-search.reach..) {
+            *numerator = search.numerator(step);
+        }
+        for first in (0..count).step_by(L::WIDTH) {
+            let inverse = lanes.load(&numerators[first..]) / lanes.splat(extent);
+            inverse.store(&mut trials.inverses[first..]);
+            (lanes.splat(1.0) / inverse).store(&mut trials.scales[first..]);
+        }
+        for point in 1..P {
+            for numbers in [&mut trials.inverses, &mut trials.scales] {
+                numbers.copy_within(..count, point * count);
+            }
+        }
+        trials
+    }
+
+    #[inline(always)]
+    fn choose<L: Lanes, const D: usize, const N: usize>(&self, lanes: L, search: &Search<D>, magnitudes: &[f32; N], roots: &[f32; N]) -> Chosen {
+        let near = search.grid.near();
+        let mut terms = Terms([[0.0; MOST]; 32]);
+        let mut chosen = Chosen { indices: [0; ROOM], words: [0; ROOM], off: [false; ROOM] };
+        let total = P * self.count;
+        for first in (0..total).step_by(L::WIDTH) {
+            let some = (total - first).min(L::WIDTH);
+            let (scale, inverse) = (lanes.load(&self.scales[first..]), lanes.load(&self.inverses[first..]));
+            let owners = self.owners(lanes, first);
+            let mut of_lanes = [[scale; 2]; D];
+            for (place, of_lanes) in of_lanes.iter_mut().enumerate() {
+                *of_lanes = [owners.spread(lanes, magnitudes, place, D), owners.spread(lanes, roots, place, D)];
+            }
+            let mut numbers = [0; MOST];
+            number(lanes, search, &of_lanes, inverse).store_words(&mut numbers);
+            terms.fill(lanes, search.grid.levels, &of_lanes, scale);
+            let mut lane = 0;
+            while lane < some {
+                let begin = lane;
+                while lane < some && numbers[lane] == numbers[begin] {
+                    lane += 1;
+                }
+                match near.place(usize::from(numbers[begin])) {
+                    Place::On(index) => {
+                        chosen.indices[first + begin..first + lane].fill(index);
+                        chosen.words[first + begin..first + lane].fill(near.points[usize::from(index)]);
+                    }
+                    Place::Off(list) => {
+                        let mut places = [0; MOST];
+                        terms.least::<L, D>(lanes, list).store_words(&mut places);
+                        for lane in begin..lane {
+                            let place = usize::from(places[lane]);
+                            chosen.indices[first + lane] = list.indices[place];
+                            chosen.words[first + lane] = list.words[place];
+                            chosen.off[first + lane] = true;
+                        }
+                    }
+                }
+            }
+        }
+        chosen
+    }
+
+    #[inline(always)]
+    fn owners<L: Lanes>(&self, lanes: L, first: usize) -> Owners<<L::F as Floats>::Mask> {
+        let point = first / self.count;
+        let end = (point + 1) * self.count - first;
+        let lane = lanes.load(&COUNT);
+        Owners {
+            points: [point, (point + 1).min(P - 1), (point + 2).min(P - 1)],
+            masks: [lane.lt(lanes.splat(end as f32)), lane.lt(lanes.splat((end + self.count) as f32))],
+        }
+    }
+}
+
+impl<M: Mask> Owners<M> {
+    /// The value at a place of each lane's point.
+    #[inline(always)]
+    fn spread<L: Lanes<F: Floats<Mask = M>>, const N: usize>(&self, lanes: L, values: &[f32; N], place: usize, width: usize) -> L::F {
+        let [a, b, c] = self.points;
+        let (a, b, c) = (lanes.splat(values[a * width + place]), lanes.splat(values[b * width + place]), lanes.splat(values[c * width + place]));
+        a.or(self.masks[0], b.or(self.masks[1], c))
+    }
+}
+
 /// The number of the point that plain rounding gives, as [`Grid::number`](super::grid::Grid::number) says it.
 #[inline(always)]
-fn number<L: Lanes, const D: usize>(lanes: L, search: &Search<D>, magnitudes: &[f32; D], inverse: L::F) -> L::F {
+fn number<L: Lanes, const D: usize>(lanes: L, search: &Search<D>, magnitudes: &[[L::F; 2]; D], inverse: L::F) -> L::F {
     let top = i32::from(search.grid.levels) - 1;
     let (half, one, base) = (lanes.splat(0.5), lanes.splat(1.0), lanes.splat(f32::from(search.grid.levels)));
     let mut number = lanes.splat(0.0);
-    for &magnitude in magnitudes.iter().rev() {
+    for &[magnitude, _] in magnitudes.iter().rev() {
         // Whole numbers below 2²⁴ are exact.
-        number = number * base + (half * (inverse * lanes.splat(magnitude) - one)).nearest(0, top);
+        number = number * base + (half * (inverse * magnitude - one)).nearest(0, top);
     }
     number
 }
 
 impl Terms {
+    /// From the magnitudes and the roots of their weights.
     #[inline(always)]
-    fn fill<L: Lanes, const D: usize>(&mut self, lanes: L, levels: u8, magnitudes: &[f32; D], roots: &[f32; D], scaled: &[L::F; 8]) {
-        for ((rows, &magnitude), &root) in self.0.chunks_exact_mut(32 / D).zip(magnitudes).zip(roots) {
-            let (magnitude, root) = (lanes.splat(magnitude), lanes.splat(root));
+    fn fill<L: Lanes, const D: usize>(&mut self, lanes: L, levels: u8, of_lanes: &[[L::F; 2]; D], scale: L::F) {
+        let mut scaled = [scale; 8];
+        for (scaled, quant) in scaled.iter_mut().zip(ODD) {
+            *scaled = scale * lanes.splat(quant);
+        }
+        for (rows, &[magnitude, root]) in self.0.chunks_exact_mut(32 / D).zip(of_lanes) {
             for (row, &scaled) in rows.iter_mut().zip(&scaled[..usize::from(levels)]) {
                 let diff = scaled - magnitude;
                 (root * diff * diff).store(row);
