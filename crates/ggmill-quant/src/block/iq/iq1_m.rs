@@ -7,7 +7,7 @@ use super::shifted::{DOWN, Fit, Shift, Split, Splits, UP, choose, shifted, split
 use super::{SUPER, Write, counts, greatest, scale_levels, spread};
 use crate::block::Decode;
 use crate::float16::{read_f16, write_f16};
-use crate::lanes::{Lanes, MOST};
+use crate::lanes::{Floats, Lanes, MOST};
 use crate::numeric::largest;
 
 pub(crate) struct IQ1_M;
@@ -134,6 +134,26 @@ impl Sums {
         }
         sums
     }
+
+    /// What one half adds to the sums, shifted up and shifted down.
+    #[inline(always)]
+    fn half<L: Lanes>(&self, lanes: L, half: usize, first: usize, second: usize) -> ([L::F; 2], [L::F; 2]) {
+        let (x, w) = (&self.x[half], &self.w[half]);
+        let below = lanes.splat(x[first]) + lanes.load(&x[second..]);
+        let below_second = lanes.load(&w[second..]);
+        let (up, down) = (falls(&UP), falls(&DOWN));
+        let up_w = lanes.splat(w[RANKS - 1] * UP[2] * UP[2] + w[first] * up[0]);
+        let down_w = lanes.splat(w[RANKS - 1] * DOWN[2] * DOWN[2] + w[first] * down[0]);
+        (
+            [lanes.splat(x[RANKS - 1] * UP[2]) - below, up_w + below_second * lanes.splat(up[1])],
+            [lanes.splat(x[RANKS - 1] * DOWN[2]) - below, down_w + below_second * lanes.splat(down[1])],
+        )
+    }
+}
+
+#[inline(always)]
+fn add<F: Floats>(a: [F; 2], b: [F; 2]) -> [F; 2] {
+    [a[0] + b[0], a[1] + b[1]]
 }
 
 impl Splits<RANKS, 4> for Sums {
@@ -153,24 +173,9 @@ impl Splits<RANKS, 4> for Sums {
 
     #[inline(always)]
     fn fits_from<L: Lanes>(&self, lanes: L, first: usize, second: usize) -> [[L::F; 2]; 4] {
-        let zero = lanes.splat(0.0);
-        let mut fits = [[[zero; 2]; 2]; 2];
-        for (half, fits) in fits.iter_mut().enumerate() {
-            let (x, w) = (&self.x[half], &self.w[half]);
-            let below = lanes.splat(x[first]) + lanes.load(&x[second..]);
-            let below_second = lanes.load(&w[second..]);
-            for (fit, shift) in fits.iter_mut().zip([&UP, &DOWN]) {
-                let falls = falls(shift);
-                fit[0] = lanes.splat(x[RANKS - 1] * shift[2]) - below;
-                fit[1] = lanes.splat(w[RANKS - 1] * shift[2] * shift[2] + w[first] * falls[0]) + below_second * lanes.splat(falls[1]);
-            }
-        }
-        let mut sums = [[zero; 2]; 4];
-        for (sum, down) in sums.iter_mut().zip(DOWNS) {
-            let (a, b) = (fits[0][usize::from(down[0])], fits[1][usize::from(down[1])]);
-            *sum = [a[0] + b[0], a[1] + b[1]];
-        }
-        sums
+        let [(a_up, a_down), (b_up, b_down)] = [self.half(lanes, 0, first, second), self.half(lanes, 1, first, second)];
+        // As in `DOWNS`.
+        [add(a_up, b_up), add(a_up, b_down), add(a_down, b_up), add(a_down, b_down)]
     }
 
     #[inline(always)]

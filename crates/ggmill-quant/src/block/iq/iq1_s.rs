@@ -108,19 +108,20 @@ impl Splits<RANKS, 2> for Sums {
         let (x, w) = (lanes.load(&self.x[second..]), lanes.load(&self.w[second..]));
         let x = [lanes.splat(self.x[first] - self.x[0]), x - lanes.splat(self.x[first]), lanes.splat(self.x[RANKS - 1]) - x];
         let w = [lanes.splat(self.w[first] - self.w[0]), w - lanes.splat(self.w[first]), lanes.splat(self.w[RANKS - 1]) - w];
-        let mut fits = [[x[0]; 2]; 2];
-        for (fit, shift) in fits.iter_mut().zip(SHIFTS) {
-            let shift = [lanes.splat(shift[0]), lanes.splat(shift[1]), lanes.splat(shift[2])];
-            fit[0] = x[0] * shift[0] + x[1] * shift[1] + x[2] * shift[2];
-            fit[1] = w[0] * shift[0] * shift[0] + w[1] * shift[1] * shift[1] + w[2] * shift[2] * shift[2];
-        }
-        fits
+        [under(lanes, &x, &w, &UP), under(lanes, &x, &w, &DOWN)]
     }
 
     #[inline(always)]
     fn weight(&self) -> Option<f32> {
         self.positive.then_some(self.w[RANKS - 1])
     }
+}
+
+/// The sums of one shift from those of the three levels.
+#[inline(always)]
+fn under<L: Lanes>(lanes: L, x: &[L::F; 3], w: &[L::F; 3], shift: &Shift) -> [L::F; 2] {
+    let [a, b, c] = [lanes.splat(shift[0]), lanes.splat(shift[1]), lanes.splat(shift[2])];
+    [x[0] * a + x[1] * b + x[2] * c, w[0] * a * a + w[1] * b * b + w[2] * c * c]
 }
 
 /// Tries every way to split the sorted values into three levels, under both shifts; the best one is then rounded to the grid.

@@ -5,7 +5,7 @@
 use super::grid::{List, Place, bits};
 use super::group::Group;
 use super::search::{Best, Fit, ODD, Search, Way, piece};
-use super::shifted::{self, Split, Splits};
+use super::shifted::{Split, Splits};
 use crate::lanes::{Floats, Lanes, MOST, Mask};
 
 /// With the instructions at hand.
@@ -121,28 +121,18 @@ impl<L: Lanes> Way for SideBySide<L> {
             for start in (first..M).step_by(L::WIDTH) {
                 let fits = splits.fits_from(lanes, first, start);
                 let bound = lanes.splat(best);
-                let mut better = zero.ne(zero);
+                let mut better = 0;
                 for [qx, qq] in fits {
-                    better = better.or(qq.gt(zero).and((qx * qx).gt(bound * qq)));
-                }
-                let mut better = better.bits();
-                if better == 0 {
-                    continue;
-                }
-                let mut sums = [[[0.0; MOST]; 2]; S];
-                for (sums, fits) in sums.iter_mut().zip(fits) {
-                    fits[0].store(&mut sums[0]);
-                    fits[1].store(&mut sums[1]);
+                    better |= qq.gt(zero).and((qx * qx).gt(bound * qq)).bits();
                 }
                 while better != 0 {
-                    let lane = better.trailing_zeros() as usize % MOST;
+                    let second = start + better.trailing_zeros() as usize;
                     better &= better - 1;
-                    for (shifts, [qx, qq]) in sums.iter().enumerate() {
-                        let fit = shifted::Fit { qx: qx[lane], qq: qq[lane] };
+                    for (shifts, fit) in splits.fits(first, second).into_iter().enumerate() {
                         if fit.beats(best) {
                             let scale = fit.qx / fit.qq;
                             best = scale * fit.qx;
-                            chosen = Some(Split { first, second: start + lane, shifts, scale });
+                            chosen = Some(Split { first, second, shifts, scale });
                         }
                     }
                 }
@@ -278,8 +268,8 @@ impl<const P: usize> Trials<P> {
                     Place::Off(list) => {
                         let mut places = [0; MOST];
                         terms.least::<L, D>(lanes, list).store_words(&mut places);
-                        for lane in begin..lane {
-                            let place = usize::from(places[lane]);
+                        for (lane, &place) in (begin..lane).zip(&places[begin..]) {
+                            let place = usize::from(place);
                             chosen.indices[first + lane] = list.indices[place];
                             chosen.words[first + lane] = list.words[place];
                             chosen.off[first + lane] = true;
