@@ -61,9 +61,8 @@ where
             let mut next = Made { number, chunks: Vec::with_capacity(window.len()) };
             // What was made before is written by this thread while the others make the next.
             rayon::in_place_scope(|scope| {
-                let make = |chunk: &Chunk| job.make(*chunk, checkpoint, plan.endian);
                 let chunks = &mut next.chunks;
-                scope.spawn(move |_| window.par_iter().map(make).collect_into_vec(chunks));
+                scope.spawn(move |_| window.par_iter().map(|chunk| job.make(*chunk, checkpoint, plan.endian)).collect_into_vec(chunks));
                 std::mem::take(&mut made).write(&mut writer, tensors, &mut meter)
             })?;
             made = next;

@@ -100,3 +100,18 @@ const fn floats(table: [i8; 16]) -> [f32; 16] {
     }
     floats
 }
+
+/// The bits of a byte, each in a byte of its own, the first lowest.
+const SPREAD: [u64; 256] = {
+    let mut spread = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let mut bit = 0;
+        while bit < 8 {
+            spread[byte] |= (byte as u64 >> bit & 1) << (8 * bit);
+            bit += 1;
+        }
+        byte += 1;
+    }
+    spread
+};

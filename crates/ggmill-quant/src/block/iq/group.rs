@@ -1,5 +1,7 @@
 //! Magnitudes and signs of a group, for the types that keep them apart.
 
+use crate::block::SPREAD;
+
 /// A group of weights to be rounded: magnitudes for the grid, a byte of signs for every eight.
 pub(super) struct Group<const N: usize> {
     /// What the grid is to approximate. With [`even_signs`](Group::even_signs), one in eight may be negative.
@@ -71,4 +73,18 @@ pub(super) fn signed<const D: usize>(scale: f32, magnitudes: &[u8; D], signs: u8
         let value = scale * f32::from(magnitude);
         *out = if signs >> place & 1 == 0 { value } else { -value };
     }
+}
+
+/// Eight magnitudes with their signs, as bytes. None is 0 or above 127.
+#[inline(always)]
+pub(super) fn signed_bytes(magnitudes: [u8; 8], signs: u8) -> [u8; 8] {
+    let ones = SPREAD[usize::from(signs)];
+    // The complement of each negative one, and 1: that carries into no other byte, since no magnitude is 0.
+    ((u64::from_le_bytes(magnitudes) ^ ones * 0xff) + ones).to_le_bytes()
+}
+
+/// Two points of four magnitudes, as one of eight.
+#[inline(always)]
+pub(super) fn joined([a, b, c, d]: [u8; 4], [e, f, g, h]: [u8; 4]) -> [u8; 8] {
+    [a, b, c, d, e, f, g, h]
 }

@@ -3,11 +3,12 @@
 use ggmill_core::GgmlType;
 
 use super::grid::{self, points};
-use super::group::{Group, signed};
+use super::group::{Group, signed, signed_bytes};
 use super::search::{Again, Search, Way};
 use super::{SUPER, Write, counts, greatest, scale_levels, sets, spread};
 use crate::block::Decode;
 use crate::float16::{read_f16, write_f16};
+use crate::lanes::{self, Lanes};
 
 pub(crate) struct IQ2_S;
 
@@ -35,6 +36,23 @@ impl Decode<SUPER, 82> for IQ2_S {
             let level = block[SCALES + place / 4] >> (place / 2 % 2 * 4) & 15;
             let scale = super_scale * (0.5 + f32::from(level)) * 0.25;
             signed(scale, &MAGNITUDES[index], block[SIGNS + place], out);
+        }
+    }
+
+    #[inline(always)]
+    fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 82]], out: &mut [[f32; SUPER]]) {
+        for (block, out) in blocks.iter().zip(out) {
+            let super_scale = read_f16(block, 0);
+            for (group, out) in out.chunks_exact_mut(16).enumerate() {
+                let mut bytes = [[0; 8]; 2];
+                for (place, bytes) in (2 * group..).zip(&mut bytes) {
+                    let high = block[HIGH + place / 4] >> (place % 4 * 2) & 3;
+                    let index = usize::from(block[LOW + place]) | usize::from(high) << 8;
+                    *bytes = signed_bytes(MAGNITUDES[index], block[SIGNS + place]);
+                }
+                let level = block[SCALES + group / 2] >> (group % 2 * 4) & 15;
+                lanes::decode_signed(lanes, bytes.as_flattened(), super_scale * (0.5 + f32::from(level)) * 0.25, out);
+            }
         }
     }
 }

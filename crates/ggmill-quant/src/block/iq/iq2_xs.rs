@@ -3,11 +3,12 @@
 use ggmill_core::GgmlType;
 
 use super::grid::{self, points};
-use super::group::{Group, eighth_sign, signed};
+use super::group::{Group, eighth_sign, signed, signed_bytes};
 use super::search::{Again, Search, Way};
 use super::{SUPER, Write, counts, greatest, scale_levels, sets};
 use crate::block::Decode;
 use crate::float16::{read_f16, write_f16};
+use crate::lanes::{self, Lanes};
 use crate::numeric::sum_of_squares;
 use crate::search::NOTHING;
 
@@ -32,6 +33,23 @@ impl Decode<SUPER, 74> for IQ2_XS {
             let level = block[SCALES + place / 4] >> (place / 2 % 2 * 4) & 15;
             let scale = super_scale * (0.5 + f32::from(level)) * 0.25;
             signed(scale, &MAGNITUDES[usize::from(point & 511)], eighth_sign((point >> 9) as u8), out);
+        }
+    }
+
+    #[inline(always)]
+    fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 74]], out: &mut [[f32; SUPER]]) {
+        for (block, out) in blocks.iter().zip(out) {
+            let super_scale = read_f16(block, 0);
+            let (points, _) = block[POINTS..SCALES].as_chunks::<2>();
+            for (place, (points, out)) in points.chunks_exact(2).zip(out.chunks_exact_mut(16)).enumerate() {
+                let mut bytes = [[0; 8]; 2];
+                for (point, bytes) in points.iter().zip(&mut bytes) {
+                    let point = u16::from_le_bytes(*point);
+                    *bytes = signed_bytes(MAGNITUDES[usize::from(point & 511)], eighth_sign((point >> 9) as u8));
+                }
+                let level = block[SCALES + place / 2] >> (place % 2 * 4) & 15;
+                lanes::decode_signed(lanes, bytes.as_flattened(), super_scale * (0.5 + f32::from(level)) * 0.25, out);
+            }
         }
     }
 }

@@ -3,11 +3,12 @@
 use ggmill_core::GgmlType;
 
 use super::grid::{self, points};
-use super::group::{Group, eighth_sign, signed};
+use super::group::{Group, eighth_sign, signed, signed_bytes};
 use super::search::{Again, Search, Way};
 use super::{SUPER, Write, counts, greatest, scale_levels, sets};
 use crate::block::Decode;
 use crate::float16::{read_f16, write_f16};
+use crate::lanes::{self, Lanes};
 use crate::numeric::sum_of_squares;
 use crate::search::{NOTHING, positive};
 
@@ -31,6 +32,22 @@ impl Decode<SUPER, 66> for IQ2_XXS {
             let scale = super_scale * (0.5 + (word >> 28) as f32) * 0.25;
             for (place, (index, out)) in [a, b, c, d].into_iter().zip(out.chunks_exact_mut(8)).enumerate() {
                 signed(scale, &MAGNITUDES[usize::from(index)], eighth_sign((word >> (7 * place)) as u8 & 127), out);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 66]], out: &mut [[f32; SUPER]]) {
+        for (block, out) in blocks.iter().zip(out) {
+            let super_scale = read_f16(block, 0);
+            let (groups, _) = block[GROUPS..].as_chunks::<8>();
+            for (&[a, b, c, d, ref word @ ..], out) in groups.iter().zip(out.chunks_exact_mut(32)) {
+                let word = u32::from_le_bytes(*word);
+                let mut bytes = [[0; 8]; 4];
+                for (place, (index, bytes)) in [a, b, c, d].into_iter().zip(&mut bytes).enumerate() {
+                    *bytes = signed_bytes(MAGNITUDES[usize::from(index)], eighth_sign((word >> (7 * place)) as u8 & 127));
+                }
+                lanes::decode_signed(lanes, bytes.as_flattened(), super_scale * (0.5 + (word >> 28) as f32) * 0.25, out);
             }
         }
     }

@@ -3,11 +3,12 @@
 use ggmill_core::GgmlType;
 
 use super::grid::{self, points};
-use super::group::{Group, signed};
+use super::group::{Group, joined, signed, signed_bytes};
 use super::search::{Again, Search, Way};
 use super::{SUPER, Write, counts, greatest, scale_levels, sets, spread};
 use crate::block::Decode;
 use crate::float16::{read_f16, write_f16};
+use crate::lanes::{self, Lanes};
 
 pub(crate) struct IQ3_S;
 
@@ -32,6 +33,24 @@ impl Decode<SUPER, 110> for IQ3_S {
             let level = block[SCALES + place / 16] >> (place / 8 % 2 * 4) & 15;
             let scale = super_scale * f32::from(1 + 2 * level);
             signed(scale, &MAGNITUDES[index], block[SIGNS + place / 2] >> (place % 2 * 4), out);
+        }
+    }
+
+    #[inline(always)]
+    fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 110]], out: &mut [[f32; SUPER]]) {
+        for (block, out) in blocks.iter().zip(out) {
+            let super_scale = read_f16(block, 0);
+            for (group, out) in out.chunks_exact_mut(32).enumerate() {
+                let high = block[HIGH + group];
+                let mut bytes = [[0; 8]; 4];
+                for (place, bytes) in bytes.iter_mut().enumerate() {
+                    let (low, high) = (&block[LOW + 8 * group + 2 * place..][..2], high >> (2 * place));
+                    let indices = [usize::from(low[0]) | usize::from(high & 1) << 8, usize::from(low[1]) | usize::from(high >> 1 & 1) << 8];
+                    *bytes = signed_bytes(joined(MAGNITUDES[indices[0]], MAGNITUDES[indices[1]]), block[SIGNS + 4 * group + place]);
+                }
+                let level = block[SCALES + group / 2] >> (group % 2 * 4) & 15;
+                lanes::decode_signed(lanes, bytes.as_flattened(), super_scale * f32::from(1 + 2 * level), out);
+            }
         }
     }
 }

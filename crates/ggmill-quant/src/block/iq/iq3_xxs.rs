@@ -3,11 +3,12 @@
 use ggmill_core::GgmlType;
 
 use super::grid::{self, points};
-use super::group::{Group, eighth_sign, signed};
+use super::group::{Group, eighth_sign, joined, signed, signed_bytes};
 use super::search::{Again, Search, Way};
 use super::{SUPER, Write, counts, greatest, scale_levels, sets, spread};
 use crate::block::Decode;
 use crate::float16::{read_f16, write_f16};
+use crate::lanes::{self, Lanes};
 
 pub(crate) struct IQ3_XXS;
 
@@ -34,6 +35,23 @@ impl Decode<SUPER, 98> for IQ3_XXS {
             for (place, (&point, out)) in points.iter().zip(out.chunks_exact_mut(4)).enumerate() {
                 let signs = eighth_sign((word >> (place / 2 * 7)) as u8 & 127);
                 signed(scale, &MAGNITUDES[usize::from(point)], signs >> (place % 2 * 4), out);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 98]], out: &mut [[f32; SUPER]]) {
+        for (block, out) in blocks.iter().zip(out) {
+            let super_scale = read_f16(block, 0);
+            let (words, _) = block[SIGNS..].as_chunks::<4>();
+            for ((word, points), out) in words.iter().zip(block[POINTS..].chunks_exact(8)).zip(out.chunks_exact_mut(32)) {
+                let word = u32::from_le_bytes(*word);
+                let mut bytes = [[0; 8]; 4];
+                for (place, (points, bytes)) in points.chunks_exact(2).zip(&mut bytes).enumerate() {
+                    let magnitudes = joined(MAGNITUDES[usize::from(points[0])], MAGNITUDES[usize::from(points[1])]);
+                    *bytes = signed_bytes(magnitudes, eighth_sign((word >> (7 * place)) as u8 & 127));
+                }
+                lanes::decode_signed(lanes, bytes.as_flattened(), super_scale * (0.5 + (word >> 28) as f32) * 0.5, out);
             }
         }
     }
