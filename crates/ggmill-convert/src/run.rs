@@ -45,8 +45,10 @@ where
     let mut meter = Meter { progress, written: 0, total: tensors.iter().map(PlannedTensor::size).sum() };
     let mut number = 0;
     let mut takes_ranges = true;
+    let mut made = Made::default();
     while let (Some(job), Some(tensor)) = (plan.jobs.get(number), tensors.get(number)) {
         if takes_ranges && let Some(span) = Untouched::from(plan, checkpoint, number) {
+            std::mem::take(&mut made).write(&mut writer, tensors, &mut meter)?;
             takes_ranges = move_span(&mut writer, number, &span, &tensors[number..span.end], &mut meter)?;
             if takes_ranges {
                 number = span.end;
@@ -56,19 +58,44 @@ where
         let about = |error: Error| error.tensor(tensor.name().as_bytes());
         let chunks = job.chunks().map_err(about)?;
         for window in chunks.chunks(2 * rayon::current_num_threads()) {
-            let mut made = Vec::with_capacity(window.len());
-            window.par_iter().map(|chunk| job.make(*chunk, checkpoint, plan.endian)).collect_into_vec(&mut made);
-            for bytes in made {
-                let bytes = bytes.map_err(about)?;
-                writer.write(number, &bytes).map_err(written)?;
-                meter.add(tensor, bytes.len() as u64)?;
-            }
+            let mut next = Made { number, chunks: Vec::with_capacity(window.len()) };
+            // What was made before is written by this thread while the others make the next.
+            rayon::in_place_scope(|scope| {
+                let chunks = &mut next.chunks;
+                scope.spawn(move |_| window.par_iter().map(|chunk| job.make(*chunk, checkpoint, plan.endian)).collect_into_vec(chunks));
+                std::mem::take(&mut made).write(&mut writer, tensors, &mut meter)
+            })?;
+            made = next;
         }
         number += 1;
     }
+    made.write(&mut writer, tensors, &mut meter)?;
     // What was read of a file that changed meanwhile may be half of each.
     checkpoint.sources().into_iter().try_for_each(ggmill_io::RandomAccess::refuse_changed)?;
     writer.finish().map_err(written)
+}
+
+/// Chunks of one tensor that wait to be written, or why there are none.
+#[derive(Default)]
+struct Made {
+    number: usize,
+    chunks: Vec<Result<Vec<u8>>>,
+}
+
+impl Made {
+    fn write<S>(self, writer: &mut Writer<'_, S>, tensors: &[PlannedTensor], meter: &mut Meter<'_>) -> Result<()>
+    where
+        S: RangeSink,
+        S::Error: std::error::Error + Send + Sync + 'static,
+    {
+        let Some(tensor) = tensors.get(self.number) else { return Ok(()) };
+        for bytes in self.chunks {
+            let bytes = bytes.map_err(|error| error.tensor(tensor.name().as_bytes()))?;
+            writer.write(self.number, &bytes).map_err(written)?;
+            meter.add(tensor, bytes.len() as u64)?;
+        }
+        Ok(())
+    }
 }
 
 /// Has the sink take a span by itself; `false` when it cannot.

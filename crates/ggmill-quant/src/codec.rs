@@ -144,10 +144,7 @@ struct Writing<'a, T, const N: usize, const B: usize> {
 impl<T: Encode<N, B>, const N: usize, const B: usize> Work for Writing<'_, T, N, B> {
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) {
-        match self.weights {
-            None => T::encode_many(lanes, self.values, self.out),
-            Some((weights, row_spread)) => T::encode_many_weighted(lanes, self.values, weights, row_spread, self.out),
-        }
+        T::encode_all(lanes, self.values, self.weights, self.out);
     }
 }
 

@@ -38,8 +38,8 @@ const fn words(ggml_type: GgmlType) -> Option<&'static [Words]> {
         GgmlType::Q4_0 | GgmlType::Q4_2 | GgmlType::Q8_0 | GgmlType::IQ4_NL | GgmlType::IQ2_S | GgmlType::IQ3_S | GgmlType::Q1_0 | GgmlType::Q2_0 => {
             const { &[row(0, 2, 1)] }
         }
-        // A scale and a minimum (or a sum) in front.
-        GgmlType::Q4_1 | GgmlType::Q4_3 | GgmlType::Q8_1 | GgmlType::Q4_K | GgmlType::Q5_K => const { &[row(0, 2, 2)] },
+        // A scale and a minimum (a sum, a half-word of scales) in front.
+        GgmlType::Q4_1 | GgmlType::Q4_3 | GgmlType::Q8_1 | GgmlType::Q4_K | GgmlType::Q5_K | GgmlType::IQ4_XS => const { &[row(0, 2, 2)] },
         // The fifth bits of 32 weights are one word.
         GgmlType::Q5_0 => const { &[row(0, 2, 1), row(2, 4, 1)] },
         GgmlType::Q5_1 => const { &[row(0, 2, 2), row(4, 4, 1)] },
@@ -60,7 +60,6 @@ const fn words(ggml_type: GgmlType) -> Option<&'static [Words]> {
         GgmlType::IQ1_S => const { &[row(0, 2, 1), row(34, 2, 8)] },
         // The scale of the whole is spread over the four half-words of scales.
         GgmlType::IQ1_M => const { &[row(48, 2, 4)] },
-        GgmlType::IQ4_XS => const { &[row(0, 2, 2)] },
         _ => return None,
     })
 }

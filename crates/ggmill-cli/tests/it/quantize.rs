@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use ggmill_core::{GgmlType, Gguf};
 use ggmill_testdata::models::{Model, models};
 use ggmill_testdata::sha256;
 use serde_json::Value;
@@ -21,6 +22,18 @@ fn files(folder: &Folder) -> Vec<String> {
     let mut names: Vec<String> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names
+}
+
+/// The model with one of its half floats replaced.
+fn with_bits(name: &str, row: usize, column: usize, bits: u16) -> Vec<u8> {
+    let mut file = model("llama").file;
+    let model = Gguf::parse(&file[..]).unwrap();
+    let tensor = model.tensors().get(name).unwrap();
+    assert_eq!(tensor.ggml_type(), GgmlType::F16);
+    let number = row * usize::try_from(tensor.shape().row_len()).unwrap() + column;
+    let start = tensor.data().unwrap().as_ptr().addr() - file.as_ptr().addr();
+    file[start + 2 * number..][..2].copy_from_slice(&bits.to_le_bytes());
+    file
 }
 
 /// What the reference makes of the same model, from `tests/quantize.sha256` of ggmill-convert.
@@ -60,7 +73,11 @@ fn a_dry_run_says_what_a_run_would_write() {
 
 #[test]
 fn what_is_refused_leaves_nothing_behind() {
-    let folder = folder().with("rules", "attn_q=q8_0\nffn=q9").with("out.gguf", "precious");
+    let folder = folder()
+        .with("rules", "attn_q=q8_0\nffn=q9")
+        .with("out.gguf", "precious")
+        .with("infinite.gguf", with_bits("blk.3.ffn_down.weight", 7, 300, 0x7c00))
+        .with("nan.gguf", with_bits("token_embd.weight", 2, 0, 0x7e00));
     let before = files(&folder);
     let cases: &[(&[&str], &str)] = &[
         (&["llama.gguf", "new.gguf", "Q9"], "\"Q9\" is no type to quantize to\nhint: --help lists the types"),
@@ -76,6 +93,10 @@ fn what_is_refused_leaves_nothing_behind() {
         (&["llama.gguf", "new.gguf", "Q8_0", "--keep-split", "--split-max-tensors", "9"], "cannot be used with"),
         (&["llama.gguf", "new.gguf", "Q8_0", "--split-max-size", "0"], "expected a number and K, M or G"),
         (&["missing.gguf", "new.gguf", "Q8_0"], "missing.gguf: "),
+        (&["infinite.gguf", "new.gguf", "Q4_K_M"], "\"blk.3.ffn_down.weight\": row 7, column 300 is inf"),
+        (&["infinite.gguf", "new.gguf", "IQ2_M", "--imatrix", "imatrix"], "\"blk.3.ffn_down.weight\": row 7, column 300 is inf"),
+        (&["infinite.gguf", "out.gguf", "Q8_0", "--force"], "\"blk.3.ffn_down.weight\": row 7, column 300 is inf"),
+        (&["nan.gguf", "new.gguf", "Q4_0", "--pure"], "\"token_embd.weight\": row 2, column 0 is NaN"),
     ];
     for (args, words) in cases {
         let Outcome { code, stdout, stderr } = ggmill(folder.path(), &[&["quantize"], *args].concat());

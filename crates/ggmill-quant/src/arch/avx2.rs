@@ -1,12 +1,14 @@
 //! Eight lanes with AVX2.
 
 use core::arch::x86_64::{
-    __m256, _CMP_EQ_OQ, _CMP_GT_OQ, _CMP_LT_OQ, _CMP_NEQ_UQ, _MM_FROUND_NO_EXC, _MM_FROUND_TO_ZERO, _mm_packus_epi16, _mm_packus_epi32, _mm_storel_epi64,
-    _mm256_add_ps, _mm256_and_ps, _mm256_and_si256, _mm256_andnot_ps, _mm256_blendv_ps, _mm256_castps_si256, _mm256_castsi256_ps, _mm256_castsi256_si128,
-    _mm256_cmp_ps, _mm256_cvtepi32_ps, _mm256_cvttps_epi32, _mm256_div_ps, _mm256_extracti128_si256, _mm256_loadu_ps, _mm256_max_epi32, _mm256_max_ps,
-    _mm256_min_epi32, _mm256_min_ps, _mm256_movemask_ps, _mm256_mul_ps, _mm256_or_ps, _mm256_permute2f128_ps, _mm256_round_ps, _mm256_set1_epi32,
-    _mm256_set1_ps, _mm256_shuffle_ps, _mm256_sqrt_ps, _mm256_storeu_ps, _mm256_sub_epi32, _mm256_sub_ps, _mm256_unpackhi_ps, _mm256_unpacklo_ps,
-    _mm256_xor_ps,
+    __m256, __m256i, _CMP_EQ_OQ, _CMP_GT_OQ, _CMP_LT_OQ, _CMP_NEQ_UQ, _MM_FROUND_NO_EXC, _MM_FROUND_TO_ZERO, _mm_cvtsi32_si128, _mm_cvtss_f32, _mm_loadl_epi64,
+    _mm_loadu_si128, _mm_min_ps, _mm_min_ss, _mm_movehdup_ps, _mm_movehl_ps, _mm_packus_epi16, _mm_packus_epi32, _mm_storel_epi64, _mm_storeu_si128,
+    _mm256_add_ps, _mm256_and_ps, _mm256_and_si256, _mm256_andnot_ps, _mm256_blendv_ps, _mm256_castps_si256, _mm256_castps256_ps128, _mm256_castsi256_ps,
+    _mm256_castsi256_si128, _mm256_cmp_ps, _mm256_cvtepi8_epi32, _mm256_cvtepi32_ps, _mm256_cvtepu8_epi32, _mm256_cvtepu16_epi32, _mm256_cvttps_epi32,
+    _mm256_div_ps, _mm256_extractf128_ps, _mm256_extracti128_si256, _mm256_loadu_ps, _mm256_max_epi32, _mm256_max_ps, _mm256_min_epi32, _mm256_min_ps,
+    _mm256_movemask_ps, _mm256_mul_ps, _mm256_or_ps, _mm256_permute2f128_ps, _mm256_permutevar8x32_ps, _mm256_rcp_ps, _mm256_round_ps, _mm256_set1_epi32,
+    _mm256_set1_ps, _mm256_shuffle_ps, _mm256_slli_epi32, _mm256_sqrt_ps, _mm256_srl_epi32, _mm256_storeu_ps, _mm256_sub_epi32, _mm256_sub_ps,
+    _mm256_unpackhi_ps, _mm256_unpacklo_ps, _mm256_xor_ps,
 };
 use core::ops::{Add, Div, Mul, Neg, Sub};
 
@@ -18,6 +20,10 @@ pub(crate) struct Avx2(());
 
 #[derive(Clone, Copy)]
 pub(crate) struct F8(__m256);
+
+/// Eight words, with room for as many bits again above each.
+#[derive(Clone, Copy)]
+pub(crate) struct I8(__m256i);
 
 #[derive(Clone, Copy)]
 pub(crate) struct M8(__m256);
@@ -52,6 +58,8 @@ macro_rules! instructions {
 impl Lanes for Avx2 {
     type F = F8;
 
+    type Words = I8;
+
     #[inline(always)]
     fn splat(self, value: f32) -> F8 {
         // SAFETY: `self` exists, so the instructions do.
@@ -63,6 +71,39 @@ impl Lanes for Avx2 {
         let values: &[f32] = &values[..8];
         // SAFETY: eight values are there; `self` exists, so the instructions do.
         F8(unsafe { _mm256_loadu_ps(values.as_ptr()) })
+    }
+
+    #[inline(always)]
+    fn load_signed(self, bytes: &[u8]) -> F8 {
+        let bytes = &bytes[..8];
+        // SAFETY: eight bytes are there; `self` exists, so the instructions do.
+        F8(unsafe { _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(bytes.as_ptr().cast()))) })
+    }
+
+    #[inline(always)]
+    fn look_up(self, table: &[f32; 16], indices: &[u8]) -> F8 {
+        let (low, high) = (self.load(&table[..8]).0, self.load(&table[8..]).0);
+        let indices = &indices[..8];
+        // SAFETY: eight indices are there; `self` exists, so the instructions do.
+        F8(unsafe {
+            let indices = _mm256_cvtepu8_epi32(_mm_loadl_epi64(indices.as_ptr().cast()));
+            // A permutation looks at three bits; the fourth, moved to the sign, chooses the half.
+            let upper = _mm256_castsi256_ps(_mm256_slli_epi32::<28>(indices));
+            _mm256_blendv_ps(_mm256_permutevar8x32_ps(low, indices), _mm256_permutevar8x32_ps(high, indices), upper)
+        })
+    }
+
+    #[inline(always)]
+    fn words(self, words: &[u16]) -> I8 {
+        let words = &words[..8];
+        // SAFETY: eight words are there; `self` exists, so the instructions do.
+        I8(unsafe { _mm256_cvtepu16_epi32(_mm_loadu_si128(words.as_ptr().cast())) })
+    }
+
+    #[inline(always)]
+    fn pick(self, table: F8, words: I8, shift: u32) -> F8 {
+        // SAFETY: `self` exists, so the instructions do.
+        F8(unsafe { _mm256_permutevar8x32_ps(table.0, _mm256_srl_epi32(words.0, _mm_cvtsi32_si128(shift.cast_signed()))) })
     }
 
     #[inline(always)]
@@ -102,6 +143,7 @@ impl Floats for F8 {
 
     instructions! {
         sqrt() -> F8: _mm256_sqrt_ps;
+        inverse_roughly() -> F8: _mm256_rcp_ps;
         trunc() -> F8: _mm256_round_ps::<{ _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC }>;
         lesser(other) -> F8: _mm256_min_ps;
         greater(other) -> F8: _mm256_max_ps;
@@ -130,6 +172,26 @@ impl Floats for F8 {
     }
 
     #[inline(always)]
+    fn store_words(self, out: &mut [u16]) {
+        let out = &mut out[..8];
+        // SAFETY: there is room for eight words; `self` came from an `Avx2`.
+        unsafe {
+            let whole = _mm256_cvttps_epi32(self.0);
+            _mm_storeu_si128(out.as_mut_ptr().cast(), _mm_packus_epi32(_mm256_castsi256_si128(whole), _mm256_extracti128_si256::<1>(whole)));
+        }
+    }
+
+    #[inline(always)]
+    fn least(self) -> f32 {
+        // SAFETY: `self` came from an `Avx2`.
+        unsafe {
+            let four = _mm_min_ps(_mm256_castps256_ps128(self.0), _mm256_extractf128_ps::<1>(self.0));
+            let two = _mm_min_ps(four, _mm_movehl_ps(four, four));
+            _mm_cvtss_f32(_mm_min_ss(two, _mm_movehdup_ps(two)))
+        }
+    }
+
+    #[inline(always)]
     fn abs(self) -> Self {
         // SAFETY: `self` came from an `Avx2`.
         Self(unsafe { _mm256_andnot_ps(_mm256_set1_ps(-0.0), self.0) })
@@ -153,6 +215,8 @@ impl Floats for F8 {
 }
 
 impl Mask for M8 {
+    const WIDTH: usize = 8;
+
     instructions! {
         and(other) -> M8: _mm256_and_ps;
         or(other) -> M8: _mm256_or_ps;
@@ -174,6 +238,12 @@ impl Mask for M8 {
     fn all(self) -> bool {
         // SAFETY: `self` came from comparing vectors of an `Avx2`.
         unsafe { _mm256_movemask_ps(self.0) == 0xff }
+    }
+
+    #[inline(always)]
+    fn bits(self) -> u32 {
+        // SAFETY: `self` came from comparing vectors of an `Avx2`.
+        unsafe { _mm256_movemask_ps(self.0).cast_unsigned() }
     }
 }
 

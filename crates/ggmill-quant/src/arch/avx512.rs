@@ -1,10 +1,12 @@
 //! Sixteen lanes with AVX-512.
 
 use core::arch::x86_64::{
-    __m512, __mmask16, _CMP_EQ_OQ, _CMP_GT_OQ, _CMP_LT_OQ, _CMP_NEQ_UQ, _MM_FROUND_NO_EXC, _MM_FROUND_TO_ZERO, _mm_storeu_si128, _mm512_abs_ps, _mm512_add_ps,
-    _mm512_and_si512, _mm512_castps_si512, _mm512_castsi512_ps, _mm512_cmp_ps_mask, _mm512_cvtepi32_epi8, _mm512_cvtepi32_ps, _mm512_cvttps_epi32,
-    _mm512_div_ps, _mm512_loadu_ps, _mm512_mask_blend_ps, _mm512_max_epi32, _mm512_max_ps, _mm512_min_epi32, _mm512_min_ps, _mm512_mul_ps,
-    _mm512_roundscale_ps, _mm512_set1_epi32, _mm512_set1_ps, _mm512_sqrt_ps, _mm512_storeu_ps, _mm512_sub_epi32, _mm512_sub_ps, _mm512_xor_si512,
+    __m512, __m512i, __mmask16, _CMP_EQ_OQ, _CMP_GT_OQ, _CMP_LT_OQ, _CMP_NEQ_UQ, _MM_FROUND_NO_EXC, _MM_FROUND_TO_ZERO, _mm_cvtsi32_si128, _mm_loadu_si128,
+    _mm_storeu_si128, _mm256_loadu_si256, _mm256_storeu_si256, _mm512_abs_ps, _mm512_add_ps, _mm512_and_si512, _mm512_castps_si512, _mm512_castsi512_ps,
+    _mm512_cmp_ps_mask, _mm512_cvtepi8_epi32, _mm512_cvtepi32_epi8, _mm512_cvtepi32_epi16, _mm512_cvtepi32_ps, _mm512_cvtepu8_epi32, _mm512_cvtepu16_epi32,
+    _mm512_cvttps_epi32, _mm512_div_ps, _mm512_loadu_ps, _mm512_mask_blend_ps, _mm512_max_epi32, _mm512_max_ps, _mm512_min_epi32, _mm512_min_ps, _mm512_mul_ps,
+    _mm512_permutexvar_ps, _mm512_rcp14_ps, _mm512_reduce_min_ps, _mm512_roundscale_ps, _mm512_set1_epi32, _mm512_set1_ps, _mm512_sqrt_ps, _mm512_srl_epi32,
+    _mm512_storeu_ps, _mm512_sub_epi32, _mm512_sub_ps, _mm512_xor_si512,
 };
 use core::ops::{Add, Div, Mul, Neg, Sub};
 
@@ -17,6 +19,10 @@ pub(crate) struct Avx512(Avx2);
 
 #[derive(Clone, Copy)]
 pub(crate) struct F16(__m512);
+
+/// Sixteen words, with room for as many bits again above each.
+#[derive(Clone, Copy)]
+pub(crate) struct I16(__m512i);
 
 #[derive(Clone, Copy)]
 pub(crate) struct M16(__mmask16);
@@ -55,6 +61,8 @@ macro_rules! instructions {
 impl Lanes for Avx512 {
     type F = F16;
 
+    type Words = I16;
+
     #[inline(always)]
     fn splat(self, value: f32) -> F16 {
         // SAFETY: `self` exists, so the instructions do.
@@ -66,6 +74,33 @@ impl Lanes for Avx512 {
         let values: &[f32] = &values[..16];
         // SAFETY: sixteen values are there; `self` exists, so the instructions do.
         F16(unsafe { _mm512_loadu_ps(values.as_ptr()) })
+    }
+
+    #[inline(always)]
+    fn load_signed(self, bytes: &[u8]) -> F16 {
+        let bytes = &bytes[..16];
+        // SAFETY: sixteen bytes are there; `self` exists, so the instructions do.
+        F16(unsafe { _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(bytes.as_ptr().cast()))) })
+    }
+
+    #[inline(always)]
+    fn look_up(self, table: &[f32; 16], indices: &[u8]) -> F16 {
+        let (table, indices) = (self.load(table).0, &indices[..16]);
+        // SAFETY: sixteen indices are there; `self` exists, so the instructions do.
+        F16(unsafe { _mm512_permutexvar_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(indices.as_ptr().cast())), table) })
+    }
+
+    #[inline(always)]
+    fn words(self, words: &[u16]) -> I16 {
+        let words = &words[..16];
+        // SAFETY: sixteen words are there; `self` exists, so the instructions do.
+        I16(unsafe { _mm512_cvtepu16_epi32(_mm256_loadu_si256(words.as_ptr().cast())) })
+    }
+
+    #[inline(always)]
+    fn pick(self, table: F16, words: I16, shift: u32) -> F16 {
+        // SAFETY: `self` exists, so the instructions do.
+        F16(unsafe { _mm512_permutexvar_ps(_mm512_srl_epi32(words.0, _mm_cvtsi32_si128(shift.cast_signed())), table.0) })
     }
 
     #[inline(always)]
@@ -81,6 +116,7 @@ impl Floats for F16 {
 
     instructions! {
         sqrt() -> F16: _mm512_sqrt_ps;
+        inverse_roughly() -> F16: _mm512_rcp14_ps;
         abs() -> F16: _mm512_abs_ps;
         trunc() -> F16: _mm512_roundscale_ps::<{ _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC }>;
         lesser(other) -> F16: _mm512_min_ps;
@@ -96,6 +132,19 @@ impl Floats for F16 {
         let out = &mut out[..16];
         // SAFETY: there is room for sixteen; `self` came from an `Avx512`.
         unsafe { _mm512_storeu_ps(out.as_mut_ptr(), self.0) }
+    }
+
+    #[inline(always)]
+    fn store_words(self, out: &mut [u16]) {
+        let out = &mut out[..16];
+        // SAFETY: there is room for sixteen words; `self` came from an `Avx512`.
+        unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), _mm512_cvtepi32_epi16(_mm512_cvttps_epi32(self.0))) }
+    }
+
+    #[inline(always)]
+    fn least(self) -> f32 {
+        // SAFETY: `self` came from an `Avx512`.
+        unsafe { _mm512_reduce_min_ps(self.0) }
     }
 
     #[inline(always)]
@@ -123,6 +172,8 @@ impl Floats for F16 {
 }
 
 impl Mask for M16 {
+    const WIDTH: usize = 16;
+
     #[inline(always)]
     fn and(self, other: Self) -> Self {
         Self(self.0 & other.0)
@@ -146,6 +197,11 @@ impl Mask for M16 {
     #[inline(always)]
     fn all(self) -> bool {
         self.0 == u16::MAX
+    }
+
+    #[inline(always)]
+    fn bits(self) -> u32 {
+        u32::from(self.0)
     }
 }
 

@@ -14,6 +14,8 @@ pub(crate) struct Two<T>(T, T);
 impl<L: Lanes> Lanes for Pair<L> {
     type F = Two<L::F>;
 
+    type Words = Two<L::Words>;
+
     #[inline(always)]
     fn splat(self, value: f32) -> Self::F {
         Two(self.0.splat(value), self.0.splat(value))
@@ -22,6 +24,26 @@ impl<L: Lanes> Lanes for Pair<L> {
     #[inline(always)]
     fn load(self, values: &[f32]) -> Self::F {
         Two(self.0.load(values), self.0.load(&values[L::WIDTH..]))
+    }
+
+    #[inline(always)]
+    fn load_signed(self, bytes: &[u8]) -> Self::F {
+        Two(self.0.load_signed(bytes), self.0.load_signed(&bytes[L::WIDTH..]))
+    }
+
+    #[inline(always)]
+    fn look_up(self, table: &[f32; 16], indices: &[u8]) -> Self::F {
+        Two(self.0.look_up(table, indices), self.0.look_up(table, &indices[L::WIDTH..]))
+    }
+
+    #[inline(always)]
+    fn words(self, words: &[u16]) -> Self::Words {
+        Two(self.0.words(words), self.0.words(&words[L::WIDTH..]))
+    }
+
+    #[inline(always)]
+    fn pick(self, table: Self::F, words: Self::Words, shift: u32) -> Self::F {
+        Two(self.0.pick(table.0, words.0, shift), self.0.pick(table.1, words.1, shift))
     }
 
     #[inline(always)]
@@ -48,8 +70,24 @@ impl<F: Floats> Floats for Two<F> {
     }
 
     #[inline(always)]
+    fn store_words(self, out: &mut [u16]) {
+        self.0.store_words(out);
+        self.1.store_words(&mut out[F::WIDTH..]);
+    }
+
+    #[inline(always)]
+    fn least(self) -> f32 {
+        self.0.lesser(self.1).least()
+    }
+
+    #[inline(always)]
     fn sqrt(self) -> Self {
         Self(self.0.sqrt(), self.1.sqrt())
+    }
+
+    #[inline(always)]
+    fn inverse_roughly(self) -> Self {
+        Self(self.0.inverse_roughly(), self.1.inverse_roughly())
     }
 
     #[inline(always)]
@@ -104,6 +142,8 @@ impl<F: Floats> Floats for Two<F> {
 }
 
 impl<M: Mask> Mask for Two<M> {
+    const WIDTH: usize = 2 * M::WIDTH;
+
     #[inline(always)]
     fn and(self, other: Self) -> Self {
         Self(self.0.and(other.0), self.1.and(other.1))
@@ -127,6 +167,11 @@ impl<M: Mask> Mask for Two<M> {
     #[inline(always)]
     fn all(self) -> bool {
         self.0.all() & self.1.all()
+    }
+
+    #[inline(always)]
+    fn bits(self) -> u32 {
+        self.0.bits() | self.1.bits() << M::WIDTH
     }
 }
 

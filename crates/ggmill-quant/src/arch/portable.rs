@@ -31,6 +31,8 @@ impl Array {
 impl Lanes for Portable {
     type F = Array;
 
+    type Words = [u16; WIDTH];
+
     #[inline(always)]
     fn splat(self, value: f32) -> Array {
         Array([value; WIDTH])
@@ -39,6 +41,26 @@ impl Lanes for Portable {
     #[inline(always)]
     fn load(self, values: &[f32]) -> Array {
         Array(core::array::from_fn(|i| values[i]))
+    }
+
+    #[inline(always)]
+    fn load_signed(self, bytes: &[u8]) -> Array {
+        Array(core::array::from_fn(|i| f32::from(bytes[i].cast_signed())))
+    }
+
+    #[inline(always)]
+    fn look_up(self, table: &[f32; 16], indices: &[u8]) -> Array {
+        Array(core::array::from_fn(|i| table[usize::from(indices[i] & 15)]))
+    }
+
+    #[inline(always)]
+    fn words(self, words: &[u16]) -> [u16; WIDTH] {
+        core::array::from_fn(|i| words[i])
+    }
+
+    #[inline(always)]
+    fn pick(self, table: Array, words: [u16; WIDTH], shift: u32) -> Array {
+        Array(words.map(|word| table.0[usize::from(word >> shift & 7)]))
     }
 
     #[inline(always)]
@@ -67,8 +89,23 @@ impl Floats for Array {
     }
 
     #[inline(always)]
+    fn store_words(self, out: &mut [u16]) {
+        out[..WIDTH].copy_from_slice(&self.0.map(|value| value as u16));
+    }
+
+    #[inline(always)]
+    fn least(self) -> f32 {
+        self.0.into_iter().fold(self.0[0], |least, value| if value < least { value } else { least })
+    }
+
+    #[inline(always)]
     fn sqrt(self) -> Self {
         Self(self.0.map(f32::sqrt))
+    }
+
+    #[inline(always)]
+    fn inverse_roughly(self) -> Self {
+        Self(self.0.map(|value| 1.0 / value))
     }
 
     #[inline(always)]
@@ -123,6 +160,8 @@ impl Floats for Array {
 }
 
 impl Mask for Truths {
+    const WIDTH: usize = WIDTH;
+
     #[inline(always)]
     fn and(self, other: Self) -> Self {
         Self(core::array::from_fn(|i| self.0[i] & other.0[i]))
@@ -146,6 +185,11 @@ impl Mask for Truths {
     #[inline(always)]
     fn all(self) -> bool {
         !self.0.contains(&false)
+    }
+
+    #[inline(always)]
+    fn bits(self) -> u32 {
+        self.0.iter().rfold(0, |bits, &truth| bits << 1 | u32::from(truth))
     }
 }
 

@@ -2,7 +2,8 @@
 
 use ggmill_core::GgmlType;
 
-use super::{Decode, Encode};
+use super::{Decode, Encode, floats};
+use crate::lanes::{self, Floats, Lanes};
 use crate::numeric::largest;
 
 /// 32 weights under a power of two.
@@ -13,12 +14,22 @@ pub(crate) struct NVFP4;
 /// The sixteen four-bit floats, doubled, so that they are whole numbers; scales are halved to match.
 const DOUBLED: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
 
+/// The same as floats.
+const FLOATS: [f32; 16] = floats(DOUBLED);
+
 impl Decode<32, 17> for MXFP4 {
     const TYPE: GgmlType = GgmlType::MXFP4;
 
     #[inline(always)]
     fn decode(&[exponent, ref nibbles @ ..]: &[u8; 17], out: &mut [f32; 32]) {
         decode_group(nibbles, half_power_of_two(exponent), out);
+    }
+
+    #[inline(always)]
+    fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 17]], out: &mut [[f32; 32]]) {
+        for ([exponent, nibbles @ ..], out) in blocks.iter().zip(out) {
+            lanes::decode_nibbles(lanes, nibbles, &FLOATS, half_power_of_two(*exponent), out);
+        }
     }
 }
 
@@ -28,6 +39,15 @@ impl Encode<32, 17> for MXFP4 {
         // The largest four-bit float is 6, whose exponent is 2. Below 2^-125 the exponent wraps around, as the reference's conversion to a byte does.
         *exponent = if largest > 0.0 { (floor_log2(largest) - 2 + 127) as u8 } else { 0 };
         encode_group(values, half_power_of_two(*exponent), nibbles);
+    }
+
+    #[inline(always)]
+    fn encode_many<L: Lanes>(lanes: L, values: &[[f32; 32]], out: &mut [[u8; 17]]) {
+        for (values, [exponent, nibbles @ ..]) in values.iter().zip(out) {
+            let largest = lanes::greatest_magnitude(lanes, values);
+            *exponent = if largest > 0.0 { (floor_log2(largest) - 2 + 127) as u8 } else { 0 };
+            write_group(lanes, values, half_power_of_two(*exponent), nibbles);
+        }
     }
 }
 
@@ -41,6 +61,16 @@ impl Decode<64, 36> for NVFP4 {
             decode_group(nibbles, half_e4m3(scale), out);
         }
     }
+
+    #[inline(always)]
+    fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 36]], out: &mut [[f32; 64]]) {
+        for (block, out) in blocks.iter().zip(out) {
+            let (scales, nibbles) = block.split_at(4);
+            for ((&scale, nibbles), out) in scales.iter().zip(nibbles.chunks_exact(8)).zip(out.as_chunks_mut::<16>().0) {
+                lanes::decode_nibbles(lanes, nibbles, &FLOATS, half_e4m3(scale), out);
+            }
+        }
+    }
 }
 
 impl Encode<64, 36> for NVFP4 {
@@ -49,6 +79,17 @@ impl Encode<64, 36> for NVFP4 {
         for ((scale, nibbles), values) in scales.iter_mut().zip(nibbles.chunks_exact_mut(8)).zip(values.chunks_exact(16)) {
             *scale = e4m3(largest(values) / 6.0);
             encode_group(values, half_e4m3(*scale), nibbles);
+        }
+    }
+
+    #[inline(always)]
+    fn encode_many<L: Lanes>(lanes: L, values: &[[f32; 64]], out: &mut [[u8; 36]]) {
+        for (values, block) in values.iter().zip(out) {
+            let (scales, nibbles) = block.split_at_mut(4);
+            for ((scale, nibbles), values) in scales.iter_mut().zip(nibbles.chunks_exact_mut(8)).zip(values.as_chunks::<16>().0) {
+                *scale = e4m3(lanes::greatest_magnitude(lanes, values) / 6.0);
+                write_group(lanes, values, half_e4m3(*scale), nibbles);
+            }
         }
     }
 }
@@ -67,6 +108,28 @@ fn encode_group(values: &[f32], scale: f32, nibbles: &mut [u8]) {
     let (low, high) = values.split_at(nibbles.len());
     for ((byte, &low), &high) in nibbles.iter_mut().zip(low).zip(high) {
         *byte = nearest_level(low, scale) | (nearest_level(high, scale) << 4);
+    }
+}
+
+/// As [`encode_group`].
+#[inline(always)]
+fn write_group<L: Lanes, const N: usize>(lanes: L, values: &[f32; N], scale: f32, nibbles: &mut [u8]) {
+    let mut levels = [0; N];
+    let scale = lanes.splat(scale);
+    for (values, levels) in values.chunks_exact(L::WIDTH).zip(levels.chunks_exact_mut(L::WIDTH)) {
+        let x = lanes.load(values);
+        let mut best = lanes.splat(0.0);
+        let mut least = (lanes.splat(FLOATS[0]) * scale - x).abs();
+        for (level, &float) in FLOATS.iter().enumerate().skip(1) {
+            let found = (lanes.splat(float) * scale - x).abs();
+            best = lanes.splat(level as f32).or(found.lt(least), best);
+            least = found.lesser(least);
+        }
+        best.store_bytes(levels);
+    }
+    let (low, high) = levels.split_at(N / 2);
+    for ((byte, low), high) in nibbles.iter_mut().zip(low).zip(high) {
+        *byte = low | high << 4;
     }
 }
 

@@ -2,7 +2,7 @@
 
 use ggmill_core::GgmlType;
 
-use super::{Decode, Encode};
+use super::{Decode, Encode, floats};
 use crate::arch::Pair;
 use crate::float16::{read_f16, write_f16};
 use crate::lanes::{self, Floats, Lanes, MOST, Mask, Room, columns, spread_out, sums_of_squares};
@@ -17,6 +17,9 @@ pub(crate) struct IQ4_XS;
 /// What the indices stand for, ascending.
 const VALUES: [i8; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
 
+/// The same as floats.
+const FLOATS: [f32; 16] = floats(VALUES);
+
 // IQ4_XS: the super-scale, two bits of every scale, four bits of every scale, the indices.
 const HIGH_SCALES: usize = 2;
 const LOW_SCALES: usize = 4;
@@ -28,6 +31,13 @@ impl Decode<32, 18> for IQ4_NL {
     #[inline(always)]
     fn decode(block: &[u8; 18], out: &mut [f32; 32]) {
         decode_group(&block[2..], read_f16(block, 0), out);
+    }
+
+    #[inline(always)]
+    fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 18]], out: &mut [[f32; 32]]) {
+        for (block, out) in blocks.iter().zip(out) {
+            lanes::decode_nibbles(lanes, &block[2..], &FLOATS, read_f16(block, 0), out);
+        }
     }
 }
 
@@ -69,13 +79,28 @@ impl Decode<256, 136> for IQ4_XS {
     #[inline(always)]
     fn decode(block: &[u8; 136], out: &mut [f32; 256]) {
         let super_scale = read_f16(block, 0);
-        let high = u16::from_le_bytes([block[HIGH_SCALES], block[HIGH_SCALES + 1]]);
         for (group, (indices, out)) in block[INDICES..].chunks_exact(16).zip(out.chunks_exact_mut(32)).enumerate() {
-            let low = block[LOW_SCALES + group / 2] >> (4 * (group % 2)) & 15;
-            let scale = i32::from(low) | i32::from(high >> (2 * group) & 3) << 4;
-            decode_group(indices, super_scale * (scale - 32) as f32, out);
+            decode_group(indices, super_scale * group_scale(block, group), out);
         }
     }
+
+    #[inline(always)]
+    fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 136]], out: &mut [[f32; 256]]) {
+        for (block, out) in blocks.iter().zip(out) {
+            let super_scale = read_f16(block, 0);
+            for (group, (indices, out)) in block[INDICES..].chunks_exact(16).zip(out.as_chunks_mut::<32>().0).enumerate() {
+                lanes::decode_nibbles(lanes, indices, &FLOATS, super_scale * group_scale(block, group), out);
+            }
+        }
+    }
+}
+
+/// The scale of a group as it counts, -32..32.
+#[inline(always)]
+fn group_scale(block: &[u8; 136], group: usize) -> f32 {
+    let high = u16::from_le_bytes([block[HIGH_SCALES], block[HIGH_SCALES + 1]]);
+    let low = block[LOW_SCALES + group / 2] >> (4 * (group % 2)) & 15;
+    ((i32::from(low) | i32::from(high >> (2 * group) & 3) << 4) - 32) as f32
 }
 
 impl Encode<256, 136> for IQ4_XS {

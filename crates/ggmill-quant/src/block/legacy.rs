@@ -2,7 +2,7 @@
 
 use ggmill_core::GgmlType;
 
-use super::{Decode, Encode};
+use super::{Decode, Encode, SPREAD};
 use crate::arch::Pair;
 use crate::float16::{read_f16, write_f16};
 use crate::lanes::{self, Floats, Lanes, MOST, Room, columns};
@@ -161,6 +161,14 @@ impl Decode<32, 22> for Q5_0 {
             *out = (i32::from(level) - 16) as f32 * scale;
         }
     }
+
+    #[inline(always)]
+    fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 22]], out: &mut [[f32; 32]]) {
+        for (block, out) in blocks.iter().zip(out) {
+            let levels = five_bits(&block[2..]).map(|level| level.wrapping_sub(16));
+            lanes::decode_signed(lanes, &levels, read_f16(block, SCALE), out);
+        }
+    }
 }
 
 impl Encode<32, 22> for Q5_0 {
@@ -219,6 +227,17 @@ impl Decode<32, 24> for Q5_1 {
         let (scale, min) = (read_f16(block, SCALE), read_f16(block, MIN));
         for (out, level) in out.iter_mut().zip(five_bits(&block[4..])) {
             *out = f32::from(level) * scale + min;
+        }
+    }
+
+    #[inline(always)]
+    fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 24]], out: &mut [[f32; 32]]) {
+        for (block, out) in blocks.iter().zip(out) {
+            let (scale, min) = (lanes.splat(read_f16(block, SCALE)), lanes.splat(read_f16(block, MIN)));
+            let levels = five_bits(&block[4..]);
+            for (levels, out) in levels.chunks_exact(L::WIDTH).zip(out.chunks_exact_mut(L::WIDTH)) {
+                (lanes.load_signed(levels) * scale + min).store(out);
+            }
         }
     }
 }
@@ -291,6 +310,13 @@ impl Decode<32, 34> for Q8_0 {
             *out = f32::from(level.cast_signed()) * scale;
         }
     }
+
+    #[inline(always)]
+    fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 34]], out: &mut [[f32; 32]]) {
+        for (block, out) in blocks.iter().zip(out) {
+            lanes::decode_signed(lanes, &block[2..], read_f16(block, SCALE), out);
+        }
+    }
 }
 
 impl Encode<32, 34> for Q8_0 {
@@ -323,6 +349,13 @@ impl Decode<32, 36> for Q8_1 {
         let scale = read_f16(block, SCALE);
         for (out, level) in out.iter_mut().zip(&block[4..]) {
             *out = f32::from(level.cast_signed()) * scale;
+        }
+    }
+
+    #[inline(always)]
+    fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 36]], out: &mut [[f32; 32]]) {
+        for (block, out) in blocks.iter().zip(out) {
+            lanes::decode_signed(lanes, &block[4..], read_f16(block, SCALE), out);
         }
     }
 }
@@ -458,9 +491,11 @@ fn pack_nibbles(levels: &[u8; 32], out: &mut [u8]) {
 /// Four bytes of fifth bits, then 16 bytes of nibbles.
 #[inline(always)]
 fn five_bits(bytes: &[u8]) -> [u8; 32] {
-    let fifth = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-    let low = nibbles(&bytes[4..20]);
-    core::array::from_fn(|i| low[i] | ((fifth >> i & 1) << 4) as u8)
+    let mut levels = nibbles(&bytes[4..20]);
+    for (levels, &fifth) in levels.as_chunks_mut::<8>().0.iter_mut().zip(bytes) {
+        *levels = (u64::from_le_bytes(*levels) | SPREAD[usize::from(fifth)] << 4).to_le_bytes();
+    }
+    levels
 }
 
 #[inline(always)]

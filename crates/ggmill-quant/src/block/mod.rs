@@ -74,9 +74,44 @@ pub(crate) trait Encode<const N: usize, const B: usize>: Decode<N, B> {
         }
     }
 
+    /// Writes blocks with or without what each of their columns matters and the spread of their row. A format that goes one way about both compiles to half as much.
+    #[inline(always)]
+    fn encode_all<L: Lanes>(lanes: L, values: &[[f32; N]], weights: Option<(&[[f32; N]], f32)>, out: &mut [[u8; B]]) {
+        match weights {
+            None => Self::encode_many(lanes, values, out),
+            Some((weights, row_spread)) => Self::encode_many_weighted(lanes, values, weights, row_spread, out),
+        }
+    }
+
     /// What writing with importance needs to know of the whole row: for most formats nothing.
     fn row_spread(row: &[f32]) -> f32 {
         let _ = row;
         0.0
     }
 }
+
+/// A table of small whole numbers as floats.
+const fn floats(table: [i8; 16]) -> [f32; 16] {
+    let mut floats = [0.0; 16];
+    let mut i = 0;
+    while i < 16 {
+        floats[i] = table[i] as f32;
+        i += 1;
+    }
+    floats
+}
+
+/// The bits of a byte, each in a byte of its own, the first lowest.
+const SPREAD: [u64; 256] = {
+    let mut spread = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let mut bit = 0;
+        while bit < 8 {
+            spread[byte] |= (byte as u64 >> bit & 1) << (8 * bit);
+            bit += 1;
+        }
+        byte += 1;
+    }
+    spread
+};

@@ -4,6 +4,7 @@ use ggmill_core::GgmlType;
 
 use super::{Decode, Encode};
 use crate::float16::{read_f16, write_f16};
+use crate::lanes::{self, Lanes};
 use crate::numeric::{inverse_or_zero, largest, round_long};
 
 /// Five trits to a byte.
@@ -44,6 +45,30 @@ impl Decode<256, 54> for TQ1_0 {
             }
         }
     }
+
+    #[inline(always)]
+    fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 54]], out: &mut [[f32; 256]]) {
+        for (block, out) in blocks.iter().zip(out) {
+            let mut levels = [0; 256];
+            read_trits::<32>(&block[..32], &mut levels[..160]);
+            read_trits::<16>(&block[32..48], &mut levels[160..240]);
+            read_trits::<4>(&block[48..52], &mut levels[240..]);
+            lanes::decode_signed(lanes, &levels, read_f16(block, TQ1_0_SCALE), out);
+        }
+    }
+}
+
+/// The trits of `B` bytes, less one: the first of all of them, then the second, and so on.
+#[inline(always)]
+fn read_trits<const B: usize>(bytes: &[u8], levels: &mut [u8]) {
+    let mut power: u8 = 1;
+    let (levels, _) = levels.as_chunks_mut::<B>();
+    for levels in levels {
+        for (level, &byte) in levels.iter_mut().zip(bytes) {
+            *level = ((u16::from(byte.wrapping_mul(power)) * 3 >> 8) as u8).wrapping_sub(1);
+        }
+        power = power.wrapping_mul(3);
+    }
 }
 
 impl Encode<256, 54> for TQ1_0 {
@@ -66,6 +91,22 @@ impl Encode<256, 54> for TQ1_0 {
                 // As a fraction of 256, rounded up, so that multiplying by three brings the trits out exactly.
                 *out = (u16::from(number) * 256).div_ceil(243) as u8;
             }
+        }
+    }
+
+    #[inline(always)]
+    fn encode_many<L: Lanes>(lanes: L, values: &[[f32; 256]], out: &mut [[u8; 54]]) {
+        for (values, block) in values.iter().zip(out) {
+            let scale = lanes::greatest_magnitude(lanes, values);
+            let inverse = inverse_or_zero(scale);
+            if !inverse.is_finite() {
+                Self::encode(values, block);
+                continue;
+            }
+            write_f16(block, TQ1_0_SCALE, scale);
+            // -1, 0 and 1 as bytes, then 0, 1 and 2.
+            let levels = lanes::round_to_bytes(lanes, values, inverse).map(|level| level.wrapping_add(1));
+            pack_five_trits(&levels, block);
         }
     }
 }
@@ -95,6 +136,52 @@ impl Encode<256, 66> for TQ2_0 {
             for (column, out) in bytes.iter_mut().enumerate() {
                 *out = (0..4).fold(0, |bits, place| bits | (level(values[column + 32 * place], inverse) as u8 & 3) << (2 * place));
             }
+        }
+    }
+
+    #[inline(always)]
+    fn encode_many<L: Lanes>(lanes: L, values: &[[f32; 256]], out: &mut [[u8; 66]]) {
+        for (values, block) in values.iter().zip(out) {
+            let scale = lanes::greatest_magnitude(lanes, values);
+            let inverse = inverse_or_zero(scale);
+            if !inverse.is_finite() {
+                Self::encode(values, block);
+                continue;
+            }
+            write_f16(block, TQ2_0_SCALE, scale);
+            // -1, 0 and 1 as bytes, then 0, 1 and 2.
+            let levels = lanes::round_to_bytes(lanes, values, inverse).map(|level| level.wrapping_add(1));
+            pack_two_bits(&levels, block);
+        }
+    }
+}
+
+/// As many trits to a byte as there are in its run.
+#[inline(always)]
+fn pack_five_trits(levels: &[u8; 256], block: &mut [u8; 54]) {
+    let mut rest = levels.as_slice();
+    for Run { start, bytes, trits } in RUNS {
+        let (run, after) = rest.split_at(bytes * trits);
+        rest = after;
+        let mut numbers = [0_u16; 32];
+        for place in 0..5 {
+            for (column, number) in numbers[..bytes].iter_mut().enumerate() {
+                *number = *number * 3 + if place < trits { u16::from(run[place * bytes + column]) } else { 0 };
+            }
+        }
+        // As a fraction of 256, rounded up: see above.
+        for (out, number) in block[start..start + bytes].iter_mut().zip(numbers) {
+            *out = (number * 256).div_ceil(243) as u8;
+        }
+    }
+}
+
+/// In each half, byte `b` holds weights `b`, `b + 32`, `b + 64` and `b + 96`, the first lowest.
+#[inline(always)]
+fn pack_two_bits(levels: &[u8; 256], block: &mut [u8; 66]) {
+    for (bytes, levels) in block[..64].chunks_exact_mut(32).zip(levels.chunks_exact(128)) {
+        for (column, out) in bytes.iter_mut().enumerate() {
+            *out = levels[column] | levels[column + 32] << 2 | levels[column + 64] << 4 | levels[column + 96] << 6;
         }
     }
 }

@@ -4,6 +4,7 @@ use ggmill_core::GgmlType;
 
 use super::{Decode, Encode};
 use crate::float16::{read_f16, write_f16};
+use crate::lanes::{self, Lanes};
 use crate::numeric::{inverse_or_zero, largest, round};
 
 /// 128 signs.
@@ -57,6 +58,24 @@ impl Encode<64, 18> for Q2_0 {
         for (values, byte) in values.chunks_exact(4).zip(&mut block[2..]) {
             let level = |value: f32| round(value * inverse).wrapping_add(1).clamp(0, 3) as u8;
             *byte = values.iter().rev().fold(0, |bits, &value| bits << 2 | level(value));
+        }
+    }
+
+    #[inline(always)]
+    fn encode_many<L: Lanes>(lanes: L, values: &[[f32; 64]], out: &mut [[u8; 18]]) {
+        for (values, block) in values.iter().zip(out) {
+            let scale = lanes::greatest_magnitude(lanes, values);
+            let inverse = inverse_or_zero(scale);
+            if !inverse.is_finite() {
+                Self::encode(values, block);
+                continue;
+            }
+            write_f16(block, 0, scale);
+            let levels = lanes::round_to_bytes(lanes, values, inverse);
+            for (levels, byte) in levels.as_chunks::<4>().0.iter().zip(&mut block[2..]) {
+                let [a, b, c, d] = levels.map(|level| level.wrapping_add(1));
+                *byte = a | b << 2 | c << 4 | d << 6;
+            }
         }
     }
 }

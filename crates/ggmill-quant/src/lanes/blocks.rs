@@ -82,3 +82,47 @@ pub(crate) fn round_to_bytes<L: Lanes, const N: usize>(lanes: L, values: &[f32; 
     }
     levels
 }
+
+/// The greatest magnitude of some values, as many as fill whole vectors.
+#[inline(always)]
+pub(crate) fn greatest_magnitude<L: Lanes>(lanes: L, values: &[f32]) -> f32 {
+    let mut largest = lanes.splat(0.0);
+    for values in values.chunks_exact(L::WIDTH) {
+        largest = largest.greater(lanes.load(values).abs());
+    }
+    let mut room = [0.0; MOST];
+    largest.store(&mut room);
+    // The greatest is the greatest in any order; half of the rest at a time goes faster than one after the other.
+    let mut width = L::WIDTH;
+    while width > 1 {
+        width /= 2;
+        for lane in 0..width {
+            room[lane] = if room[lane] > room[lane + width] { room[lane] } else { room[lane + width] };
+        }
+    }
+    room[0]
+}
+
+/// `N` values under one scale, whose indices lie in the low halves of `N / 2` bytes, then in the high ones.
+#[inline(always)]
+pub(crate) fn decode_nibbles<L: Lanes, const N: usize>(lanes: L, bytes: &[u8], table: &[f32; 16], scale: f32, out: &mut [f32; N]) {
+    let mut indices = [0; N];
+    let (low, high) = indices.split_at_mut(N / 2);
+    for ((byte, low), high) in bytes.iter().zip(low).zip(high) {
+        *low = byte & 15;
+        *high = byte >> 4;
+    }
+    let scale = lanes.splat(scale);
+    for (indices, out) in indices.chunks_exact(L::WIDTH).zip(out.chunks_exact_mut(L::WIDTH)) {
+        (lanes.look_up(table, indices) * scale).store(out);
+    }
+}
+
+/// Signed bytes times a scale, as many as fill whole vectors.
+#[inline(always)]
+pub(crate) fn decode_signed<L: Lanes>(lanes: L, bytes: &[u8], scale: f32, out: &mut [f32]) {
+    let scale = lanes.splat(scale);
+    for (bytes, out) in bytes.chunks_exact(L::WIDTH).zip(out.chunks_exact_mut(L::WIDTH)) {
+        (lanes.load_signed(bytes) * scale).store(out);
+    }
+}

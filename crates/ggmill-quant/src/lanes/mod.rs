@@ -17,7 +17,7 @@ mod tile;
 
 use core::ops::{Add, Div, Mul, Neg, Sub};
 
-pub(crate) use blocks::{extremes, largest, least_and_most, offset_levels, round_to_bytes};
+pub(crate) use blocks::{decode_nibbles, decode_signed, extremes, greatest_magnitude, largest, least_and_most, offset_levels, round_to_bytes};
 pub(crate) use search::{AffineLanes, affine, positive, symmetric, symmetric_by_moves};
 pub(crate) use sums::{importance, sums_of_squares};
 pub(crate) use tile::{Room, columns, spread_out};
@@ -36,11 +36,26 @@ pub(crate) trait Lanes: Copy {
     /// A vector of `f32`.
     type F: Floats;
 
+    /// A vector of words of sixteen bits.
+    type Words: Copy;
+
     /// The same value in every lane.
     fn splat(self, value: f32) -> Self::F;
 
     /// The first values of a slice. There are at least [`WIDTH`](Self::WIDTH).
     fn load(self, values: &[f32]) -> Self::F;
+
+    /// The first bytes of a slice as signed numbers. There are at least [`WIDTH`](Self::WIDTH).
+    fn load_signed(self, bytes: &[u8]) -> Self::F;
+
+    /// What the first indices of a slice stand for. There are at least [`WIDTH`](Self::WIDTH); their low four bits count.
+    fn look_up(self, table: &[f32; 16], indices: &[u8]) -> Self::F;
+
+    /// The first words of a slice. There are at least [`WIDTH`](Self::WIDTH).
+    fn words(self, words: &[u16]) -> Self::Words;
+
+    /// In each lane the entry of a table whose number the word's bits from `shift` on are. The table repeats itself every eight places, and three bits count.
+    fn pick(self, table: Self::F, words: Self::Words, shift: u32) -> Self::F;
 
     /// Value `i` of row `r` becomes value `place + r` of row `i`. The rows are eight long, and there is room for eight from the place on.
     fn transpose8(self, rows: [&[f32]; 8], out: &mut [[f32; MOST]; 8], place: usize);
@@ -59,7 +74,16 @@ pub(crate) trait Floats: Copy + Add<Output = Self> + Sub<Output = Self> + Mul<Ou
     /// Whole numbers from 0 to 255 into the first places of a slice, which has at least as many.
     fn store_bytes(self, out: &mut [u8]);
 
+    /// Whole numbers from 0 to 65535 into the first places of a slice, which has at least as many.
+    fn store_words(self, out: &mut [u16]);
+
+    /// The least of all lanes, none of which is NaN.
+    fn least(self) -> f32;
+
     fn sqrt(self) -> Self;
+
+    /// One over a number of ordinary size, wrong by less than a part in 2¹¹: the one operation that is not the same everywhere. For guesses that are checked.
+    fn inverse_roughly(self) -> Self;
 
     fn abs(self) -> Self;
 
@@ -90,6 +114,8 @@ pub(crate) trait Floats: Copy + Add<Output = Self> + Sub<Output = Self> + Mul<Ou
 
 /// A truth for each lane.
 pub(crate) trait Mask: Copy {
+    const WIDTH: usize;
+
     fn and(self, other: Self) -> Self;
 
     fn or(self, other: Self) -> Self;
@@ -99,6 +125,9 @@ pub(crate) trait Mask: Copy {
     fn any(self) -> bool;
 
     fn all(self) -> bool;
+
+    /// A bit for each lane, that of the first lowest.
+    fn bits(self) -> u32;
 }
 
 /// Something to do with whichever instruction set there is.

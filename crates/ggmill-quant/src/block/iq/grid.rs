@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 
 use super::sets;
+use crate::lanes::MOST;
 
 pub(super) static IQ1: Grid<8> = Grid::new(&IQ1_POINTS, 3, 3);
 pub(super) static IQ2_XXS: Grid<8> = Grid::new(&IQ2_XXS_POINTS, 3, 2);
@@ -58,6 +59,7 @@ impl<const D: usize> Grid<D> {
     }
 
     /// What lies near each point, on the grid or not. Computed once, by the first caller.
+    #[inline(always)]
     pub(super) fn near(&self) -> &Near {
         self.near.get_or_init(|| Near::new(self))
     }
@@ -74,6 +76,7 @@ impl<const D: usize> Grid<D> {
     }
 
     /// Every level of a point as a digit of one number, the first lowest.
+    #[inline(always)]
     pub(super) fn number(&self, point: &[u8; D]) -> usize {
         let base = usize::from(self.levels);
         point.iter().rfold(0, |number, &level| number * base + usize::from(level))
@@ -88,6 +91,10 @@ pub(super) struct Near {
     index: Vec<u16>,
     starts: Vec<u32>,
     lists: Vec<u16>,
+    /// The words of what is in the lists, and room behind them to read a whole vector anywhere.
+    words: Vec<u16>,
+    /// The words of the grid's points.
+    pub(super) points: Vec<u16>,
 }
 
 /// The place of a point with respect to a grid.
@@ -95,8 +102,27 @@ pub(super) struct Near {
 pub(super) enum Place<'a> {
     /// It is the grid point of this index.
     On(u16),
-    /// It is none; these are near. Never empty.
-    Off(&'a [u16]),
+    /// It is none; these are near.
+    Off(List<'a>),
+}
+
+/// Some points of a grid.
+#[derive(Clone, Copy)]
+pub(super) struct List<'a> {
+    /// Their indices. Never empty.
+    pub(super) indices: &'a [u16],
+    /// Their words, and at least [`MOST`] more.
+    pub(super) words: &'a [u16],
+}
+
+/// How many bits each level has in the word of a point.
+pub(super) const fn bits<const D: usize>() -> u32 {
+    if D == 8 { 2 } else { 3 }
+}
+
+/// All levels of a point in one word, the first lowest.
+fn word<const D: usize>(point: &[u8; D]) -> u16 {
+    point.iter().rfold(0, |word, &level| word << bits::<D>() | u16::from(level))
 }
 
 const NOWHERE: u16 = u16::MAX;
@@ -129,13 +155,19 @@ impl Near {
             lists[start..].sort_by_key(|&index| distances[usize::from(index)]);
         }
         starts.push(lists.len() as u32);
-        Self { index, starts, lists }
+        let points: Vec<u16> = grid.points.iter().map(word).collect();
+        let words = lists.iter().map(|&index| points[usize::from(index)]).chain([0; MOST]).collect();
+        Self { index, starts, lists, words, points }
     }
 
     /// The place of a point, given as [`Grid::number`] gives it.
+    #[inline(always)]
     pub(super) fn place(&self, number: usize) -> Place<'_> {
         match self.index[number] {
-            NOWHERE => Place::Off(&self.lists[self.starts[number] as usize..self.starts[number + 1] as usize]),
+            NOWHERE => {
+                let (start, end) = (self.starts[number] as usize, self.starts[number + 1] as usize);
+                Place::Off(List { indices: &self.lists[start..end], words: &self.words[start..end + MOST] })
+            }
             index => Place::On(index),
         }
     }
@@ -157,7 +189,9 @@ mod tests {
         for number in 0..grid.count() {
             match near.place(number) {
                 Place::On(index) => assert_eq!(grid.number(&grid.points[usize::from(index)]), number),
-                Place::Off(list) => {
+                Place::Off(List { indices: list, words }) => {
+                    assert!(list.iter().zip(words).all(|(&index, &found)| found == word(&grid.points[usize::from(index)])));
+                    assert_eq!(words.len(), list.len() + MOST);
                     let point = grid.point(number);
                     let distance = |index: &u16| squared_distance(&point, &grid.points[usize::from(*index)]);
                     assert!(list.is_sorted_by_key(|index| (distance(index), *index)));

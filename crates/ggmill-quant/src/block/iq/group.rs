@@ -1,5 +1,7 @@
 //! Magnitudes and signs of a group, for the types that keep them apart.
 
+use crate::block::SPREAD;
+
 /// A group of weights to be rounded: magnitudes for the grid, a byte of signs for every eight.
 pub(super) struct Group<const N: usize> {
     /// What the grid is to approximate. With [`even_signs`](Group::even_signs), one in eight may be negative.
@@ -10,20 +12,21 @@ pub(super) struct Group<const N: usize> {
 
 impl<const N: usize> Group<N> {
     /// Every sign as it is.
+    #[inline(always)]
     pub(super) fn any_signs(values: &[f32; N]) -> Self {
         let mut group = Self { magnitudes: *values, signs: [0; 4] };
         for (index, magnitude) in group.magnitudes.iter_mut().enumerate() {
-            // Not `abs`: a negative zero stays one, and is not a sign.
-            if *magnitude < 0.0 {
-                *magnitude = -*magnitude;
-                group.signs[index / 8] |= 1 << (index % 8);
-            }
+            // Not `abs`: a negative zero stays one, and is not a sign. No branch: signs are not to be foretold.
+            let negative = *magnitude < 0.0;
+            *magnitude = if negative { -*magnitude } else { *magnitude };
+            group.signs[index / 8] |= u8::from(negative) << (index % 8);
         }
         group
     }
 
     /// An even number of negative signs in every eight, so that seven of them say the eighth: where it would be odd, the weight whose error costs least has its
     /// sign turned.
+    #[inline(always)]
     pub(super) fn even_signs(values: &[f32; N], weights: &[f32; N]) -> Self {
         let mut group = Self::any_signs(values);
         for (byte, signs) in group.signs[..N / 8].iter_mut().enumerate() {
@@ -45,8 +48,17 @@ impl<const N: usize> Group<N> {
     }
 
     /// The greatest magnitude.
+    #[inline(always)]
     pub(super) fn max(&self) -> f32 {
-        self.magnitudes.iter().fold(self.magnitudes[0], |max, &value| if max > value { max } else { value })
+        // Eight at a time: the greatest is the greatest in any order.
+        let (eights, _) = self.magnitudes.as_chunks::<8>();
+        let mut most = eights[0];
+        for eight in eights {
+            for (most, &value) in most.iter_mut().zip(eight) {
+                *most = if *most > value { *most } else { value };
+            }
+        }
+        most.iter().fold(most[0], |max, &value| if max > value { max } else { value })
     }
 }
 
@@ -61,4 +73,18 @@ pub(super) fn signed<const D: usize>(scale: f32, magnitudes: &[u8; D], signs: u8
         let value = scale * f32::from(magnitude);
         *out = if signs >> place & 1 == 0 { value } else { -value };
     }
+}
+
+/// Eight magnitudes with their signs, as bytes. None is 0 or above 127.
+#[inline(always)]
+pub(super) fn signed_bytes(magnitudes: [u8; 8], signs: u8) -> [u8; 8] {
+    let ones = SPREAD[usize::from(signs)];
+    // The complement of each negative one, and 1: that carries into no other byte, since no magnitude is 0.
+    ((u64::from_le_bytes(magnitudes) ^ ones * 0xff) + ones).to_le_bytes()
+}
+
+/// Two points of four magnitudes, as one of eight.
+#[inline(always)]
+pub(super) fn joined([a, b, c, d]: [u8; 4], [e, f, g, h]: [u8; 4]) -> [u8; 8] {
+    [a, b, c, d, e, f, g, h]
 }

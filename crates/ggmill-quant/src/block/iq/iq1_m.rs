@@ -2,10 +2,12 @@
 
 use ggmill_core::GgmlType;
 
-use super::shifted::{DOWN, Fit, Shift, UP, ascending, choose, shifted, split};
-use super::{SUPER, greatest, importance, scale_levels, spread};
-use crate::block::{Decode, Encode};
+use super::search::Way;
+use super::shifted::{DOWN, Fit, Shift, Split, Splits, UP, choose, shifted, split};
+use super::{SUPER, Write, counts, greatest, scale_levels, spread};
+use crate::block::Decode;
 use crate::float16::{read_f16, write_f16};
+use crate::lanes::{Floats, Lanes, MOST};
 use crate::numeric::largest;
 
 pub(crate) struct IQ1_M;
@@ -35,59 +37,55 @@ impl Decode<SUPER, 56> for IQ1_M {
     }
 }
 
-impl Encode<SUPER, 56> for IQ1_M {
-    fn encode(values: &[f32; SUPER], block: &mut [u8; 56]) {
-        encode(values, |_, group| group.map(|value| value * value), block);
-    }
-
-    fn encode_weighted(values: &[f32; SUPER], weights: &[f32; SUPER], _: f32, block: &mut [u8; 56]) {
-        let spread = spread(values);
-        let (weights, _) = weights.as_chunks();
-        encode(values, |index, group| importance(group, &weights[index], spread), block);
-    }
-}
-
-fn encode(values: &[f32; SUPER], weights: impl Fn(usize, &[f32; 16]) -> [f32; 16], block: &mut [u8; 56]) {
-    block.fill(0);
-    let (values, _) = values.as_chunks::<16>();
-    let weights: [[f32; 16]; 16] = core::array::from_fn(|index| weights(index, &values[index]));
-    // A group without a scale of its own keeps points 0, which stand for the lowest level.
-    let found: [Found; 16] =
-        core::array::from_fn(|index| if largest(&values[index]) < SMALLEST { None } else { search(&values[index], &weights[index]) }.unwrap_or_default());
-    for (index, found) in found.iter().enumerate() {
-        for (place, point) in found.points.into_iter().enumerate() {
-            block[2 * index + place] = point as u8;
-            block[HIGH + index] |= ((point >> 8) as u8) << (4 * place);
+impl Write<56> for IQ1_M {
+    #[inline(always)]
+    fn write(way: impl Way, all: &[f32; SUPER], importance: Option<&[f32; SUPER]>, block: &mut [u8; 56]) {
+        block.fill(0);
+        let (values, _) = all.as_chunks::<16>();
+        let weights = counts(all, importance, spread(all), 0.0);
+        let (weights, _) = weights.as_chunks::<16>();
+        // A group without a scale of its own keeps points 0, which stand for the lowest level.
+        let mut found = [Found::default(); 16];
+        for ((found, values), weights) in found.iter_mut().zip(values).zip(weights) {
+            if largest(values) >= SMALLEST {
+                *found = search(way, values, weights).unwrap_or_default();
+            }
         }
-    }
-    let scales = found.map(|found| found.scale);
-    let greatest = greatest(&scales);
-    if greatest == 0.0 {
-        return;
-    }
-    let mut super_scale = greatest / 15.0;
-    let levels = scale_levels(scales, super_scale, 7);
-    // The super-scale of least error for all that is stored by now.
-    let mut fit = Fit::default();
-    let mut words = [0_u16; 4];
-    for (index, (found, level)) in found.iter().zip(levels).enumerate() {
-        words[index / 4] |= u16::from(level) << (index % 4 * 3);
-        let (values, _) = values[index].as_chunks::<8>();
-        let (weights, _) = weights[index].as_chunks::<8>();
-        for place in 0..2 {
-            block[HIGH + index] |= u8::from(found.down[place]) << (4 * place + 3);
-            fit.add(found.points[place], &values[place], &weights[place], shift(found.down[place]), f32::from(2 * level + 1));
+        for (index, found) in found.iter().enumerate() {
+            for (place, point) in found.points.into_iter().enumerate() {
+                block[2 * index + place] = point as u8;
+                block[HIGH + index] |= ((point >> 8) as u8) << (4 * place);
+            }
         }
-    }
-    if fit.qq > 0.0 {
-        super_scale = fit.qx / fit.qq;
-    }
-    // The reference's correction, found by trial.
-    let mut bytes = [0; 2];
-    write_f16(&mut bytes, 0, super_scale * 1.1125);
-    let bits = u16::from_le_bytes(bytes);
-    for (index, (stored, word)) in block[SCALES..].chunks_exact_mut(2).zip(words).enumerate() {
-        stored.copy_from_slice(&(word | (bits >> (4 * index) & 15) << 12).to_le_bytes());
+        let scales = found.map(|found| found.scale);
+        let greatest = greatest(&scales);
+        if greatest == 0.0 {
+            return;
+        }
+        let mut super_scale = greatest / 15.0;
+        let levels = scale_levels(scales, super_scale, 7);
+        // The super-scale of least error for all that is stored by now.
+        let mut fit = Fit::default();
+        let mut words = [0_u16; 4];
+        for (index, (found, level)) in found.iter().zip(levels).enumerate() {
+            words[index / 4] |= u16::from(level) << (index % 4 * 3);
+            let (values, _) = values[index].as_chunks::<8>();
+            let (weights, _) = weights[index].as_chunks::<8>();
+            for place in 0..2 {
+                block[HIGH + index] |= u8::from(found.down[place]) << (4 * place + 3);
+                fit.add(found.points[place], &values[place], &weights[place], shift(found.down[place]), f32::from(2 * level + 1));
+            }
+        }
+        if fit.qq > 0.0 {
+            super_scale = fit.qx / fit.qq;
+        }
+        // The reference's correction, found by trial.
+        let mut bytes = [0; 2];
+        write_f16(&mut bytes, 0, super_scale * 1.1125);
+        let bits = u16::from_le_bytes(bytes);
+        for (index, (stored, word)) in block[SCALES..].chunks_exact_mut(2).zip(words).enumerate() {
+            stored.copy_from_slice(&(word | (bits >> (4 * index) & 15) << 12).to_le_bytes());
+        }
     }
 }
 
@@ -102,53 +100,105 @@ fn shift(down: bool) -> &'static Shift {
     if down { &DOWN } else { &UP }
 }
 
-/// Sums over the first of a group's sorted values, apart for the two halves of the group, whose shifts may differ.
-struct Sums([[f32; 17]; 2]);
+/// Sums over the first of a group's sorted values, apart for the two halves of the group, whose shifts may differ; with room behind them to read a whole vector
+/// anywhere.
+struct Sums {
+    x: [[f32; RANKS + MOST]; 2],
+    w: [[f32; RANKS + MOST]; 2],
+    /// Whether no weight is negative.
+    positive: bool,
+}
+
+/// Where a border may lie.
+const RANKS: usize = 17;
 
 impl Sums {
-    fn new(order: &[usize; 16], term: impl Fn(usize) -> f32) -> Self {
-        let mut sums = [[0.0; 17]; 2];
-        for (rank, &column) in order.iter().enumerate() {
-            for (half, sums) in sums.iter_mut().enumerate() {
-                sums[rank + 1] = if column / 8 == half { sums[rank] + term(column) } else { sums[rank] };
+    #[inline(always)]
+    fn new(order: &[usize; 16], values: &[f32; 16], weights: &[f32; 16]) -> Self {
+        let mut sums = Self { x: [[0.0; RANKS + MOST]; 2], w: [[f32::NAN; RANKS + MOST]; 2], positive: true };
+        // Columns of the other half add 0, which leaves a sum as it is, and takes no branch.
+        let mut terms = [[[0.0; 2]; 16]; 2];
+        for (column, (&value, &weight)) in values.iter().zip(weights).enumerate() {
+            terms[column / 8][column] = [weight * value, weight];
+            sums.positive &= weight >= 0.0;
+        }
+        for (half, terms) in terms.iter().enumerate() {
+            let [mut x, mut w] = [0.0; 2];
+            sums.w[half][0] = w;
+            for (rank, &column) in order.iter().enumerate() {
+                x += terms[column][0];
+                w += terms[column][1];
+                sums.x[half][rank + 1] = x;
+                sums.w[half][rank + 1] = w;
             }
         }
-        Self(sums)
+        sums
+    }
+
+    /// What one half adds to the sums, shifted up and shifted down.
+    #[inline(always)]
+    fn half<L: Lanes>(&self, lanes: L, half: usize, first: usize, second: usize) -> ([L::F; 2], [L::F; 2]) {
+        let (x, w) = (&self.x[half], &self.w[half]);
+        let below = lanes.splat(x[first]) + lanes.load(&x[second..]);
+        let below_second = lanes.load(&w[second..]);
+        let (up, down) = (falls(&UP), falls(&DOWN));
+        let up_w = lanes.splat(w[RANKS - 1] * UP[2] * UP[2] + w[first] * up[0]);
+        let down_w = lanes.splat(w[RANKS - 1] * DOWN[2] * DOWN[2] + w[first] * down[0]);
+        (
+            [lanes.splat(x[RANKS - 1] * UP[2]) - below, up_w + below_second * lanes.splat(up[1])],
+            [lanes.splat(x[RANKS - 1] * DOWN[2]) - below, down_w + below_second * lanes.splat(down[1])],
+        )
     }
 }
 
+#[inline(always)]
+fn add<F: Floats>(a: [F; 2], b: [F; 2]) -> [F; 2] {
+    [a[0] + b[0], a[1] + b[1]]
+}
+
+impl Splits<RANKS, 4> for Sums {
+    #[inline(always)]
+    fn fits(&self, first: usize, second: usize) -> [Fit; 4] {
+        // All values on the top level, less one level for those below each split.
+        let fit = |half: usize, shift: &Shift| {
+            let (x, w, falls) = (&self.x[half], &self.w[half], falls(shift));
+            Fit { qx: x[RANKS - 1] * shift[2] - (x[first] + x[second]), qq: w[RANKS - 1] * shift[2] * shift[2] + w[first] * falls[0] + w[second] * falls[1] }
+        };
+        let fits = [0, 1].map(|half| [fit(half, &UP), fit(half, &DOWN)]);
+        DOWNS.map(|down| {
+            let [a, b] = [fits[0][usize::from(down[0])], fits[1][usize::from(down[1])]];
+            Fit { qx: a.qx + b.qx, qq: a.qq + b.qq }
+        })
+    }
+
+    #[inline(always)]
+    fn fits_from<L: Lanes>(&self, lanes: L, first: usize, second: usize) -> [[L::F; 2]; 4] {
+        let [(a_up, a_down), (b_up, b_down)] = [self.half(lanes, 0, first, second), self.half(lanes, 1, first, second)];
+        // As in `DOWNS`.
+        [add(a_up, b_up), add(a_up, b_down), add(a_down, b_up), add(a_down, b_down)]
+    }
+
+    #[inline(always)]
+    fn weight(&self) -> Option<f32> {
+        self.positive.then_some(self.w[0][RANKS - 1] + self.w[1][RANKS - 1])
+    }
+}
+
+/// Which halves are shifted down, in the order in which that is tried.
+const DOWNS: [[bool; 2]; 4] = [[false, false], [false, true], [true, false], [true, true]];
+
 /// What each level's square exceeds the next one's by.
+#[inline(always)]
 fn falls(shift: &Shift) -> [f32; 2] {
     [shift[0] * shift[0] - shift[1] * shift[1], shift[1] * shift[1] - shift[2] * shift[2]]
 }
 
 /// Tries every way to split the sorted values into three levels, under all four pairs of shifts; the best one is then rounded to the grid.
-fn search(values: &[f32; 16], weights: &[f32; 16]) -> Option<Found> {
-    let order = ascending(values);
-    let Sums(sums_x) = Sums::new(&order, |column| weights[column] * values[column]);
-    let Sums(sums_w) = Sums::new(&order, |column| weights[column]);
-    // All values on the top level, less one level for those below each split.
-    let fit = |half: usize, first: usize, second: usize, shift: &Shift| {
-        let (x, w, falls) = (&sums_x[half], &sums_w[half], falls(shift));
-        Fit { qx: x[16] * shift[2] - (x[first] + x[second]), qq: w[16] * shift[2] * shift[2] + w[first] * falls[0] + w[second] * falls[1] }
-    };
-    let mut best = f32::MIN;
-    let mut chosen = None;
-    for first in 0..=16 {
-        for second in first..=16 {
-            let fits = [0, 1].map(|half| [&UP, &DOWN].map(|shift| fit(half, first, second, shift)));
-            for down in [[false, false], [false, true], [true, false], [true, true]] {
-                let [a, b] = [fits[0][usize::from(down[0])], fits[1][usize::from(down[1])]];
-                let fit = Fit { qx: a.qx + b.qx, qq: a.qq + b.qq };
-                if fit.beats(best) {
-                    let scale = fit.qx / fit.qq;
-                    best = scale * fit.qx;
-                    chosen = Some((first, second, down, scale));
-                }
-            }
-        }
-    }
-    let (first, second, down, scale) = chosen?;
+#[inline(always)]
+fn search(way: impl Way, values: &[f32; 16], weights: &[f32; 16]) -> Option<Found> {
+    let order = way.ascending(values);
+    let Split { first, second, shifts, scale } = way.best_of(&Sums::new(&order, values, weights))?;
+    let down = DOWNS[shifts];
     let turned = scale < 0.0;
     let levels = split(&order, first, second, turned);
     let (down, mut scale) = (down.map(|down| down != turned), if turned { -scale } else { scale });
@@ -160,7 +210,7 @@ fn search(values: &[f32; 16], weights: &[f32; 16]) -> Option<Found> {
     let mut any_off = false;
     for (place, point) in points.iter_mut().enumerate() {
         let off;
-        (*point, off) = choose(levels[place], &values[place], &weights[place], scale, shift(down[place]));
+        (*point, off) = choose(way, levels[place], &values[place], &weights[place], scale, shift(down[place]));
         any_off |= off;
     }
     if any_off {

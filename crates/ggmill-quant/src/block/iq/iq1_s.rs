@@ -2,10 +2,12 @@
 
 use ggmill_core::GgmlType;
 
-use super::shifted::{DOWN, Fit, Shift, UP, ascending, choose, shifted, split};
-use super::{SUPER, greatest, importance, scale_levels, spread};
-use crate::block::{Decode, Encode};
+use super::search::Way;
+use super::shifted::{DOWN, Fit, Shift, Split, Splits, UP, choose, shifted, split};
+use super::{SUPER, Write, counts, greatest, scale_levels, spread};
+use crate::block::Decode;
 use crate::float16::{read_f16, write_f16};
+use crate::lanes::{Lanes, MOST};
 use crate::numeric::largest;
 
 pub(crate) struct IQ1_S;
@@ -34,16 +36,13 @@ impl Decode<SUPER, 50> for IQ1_S {
     }
 }
 
-impl Encode<SUPER, 50> for IQ1_S {
+impl Write<50> for IQ1_S {
     const NEEDS_WEIGHTS: bool = true;
 
-    fn encode(values: &[f32; SUPER], block: &mut [u8; 50]) {
-        Self::encode_weighted(values, &[1.0; SUPER], 0.0, block);
-    }
-
-    fn encode_weighted(values: &[f32; SUPER], weights: &[f32; SUPER], _: f32, block: &mut [u8; 50]) {
+    #[inline(always)]
+    fn write(way: impl Way, values: &[f32; SUPER], importance: Option<&[f32; SUPER]>, block: &mut [u8; 50]) {
         block.fill(0);
-        let spread = spread(values);
+        let weights = counts(values, importance, spread(values), 0.0);
         let mut scales = [0.0; 8];
         let mut words = [0_u16; 8];
         let (values, _) = values.as_chunks::<32>();
@@ -53,7 +52,7 @@ impl Encode<SUPER, 50> for IQ1_S {
             if largest(values) < SMALLEST {
                 continue;
             }
-            let Some(found) = search(values, &importance(values, &weights[index], spread)) else { continue };
+            let Some(found) = search(way, values, &weights[index]) else { continue };
             scales[index] = found.scale;
             for (place, point) in found.points.into_iter().enumerate() {
                 block[LOW + 4 * index + place] = point as u8;
@@ -80,37 +79,64 @@ struct Found {
     down: bool,
 }
 
-/// Tries every way to split the sorted values into three levels, under both shifts; the best one is then rounded to the grid.
-fn search(values: &[f32; 32], weights: &[f32; 32]) -> Option<Found> {
-    let order = ascending(values);
-    let (mut sums_x, mut sums_w) = ([0.0; 33], [0.0; 33]);
-    for (rank, &column) in order.iter().enumerate() {
-        sums_x[rank + 1] = sums_x[rank] + weights[column] * values[column];
-        sums_w[rank + 1] = sums_w[rank] + weights[column];
-    }
-    let fit = |first: usize, second: usize, shift: &Shift| {
-        let part = |sums: &[f32; 33]| [sums[first] - sums[0], sums[second] - sums[first], sums[32] - sums[second]];
-        let (x, w) = (part(&sums_x), part(&sums_w));
-        Fit {
+/// Sums over the first of a group's sorted values, with room behind them to read a whole vector anywhere.
+struct Sums {
+    x: [f32; RANKS + MOST],
+    w: [f32; RANKS + MOST],
+    /// Whether no weight is negative.
+    positive: bool,
+}
+
+/// Where a border may lie.
+const RANKS: usize = 33;
+
+const SHIFTS: [&Shift; 2] = [&UP, &DOWN];
+
+impl Splits<RANKS, 2> for Sums {
+    #[inline(always)]
+    fn fits(&self, first: usize, second: usize) -> [Fit; 2] {
+        let part = |sums: &[f32; RANKS + MOST]| [sums[first] - sums[0], sums[second] - sums[first], sums[RANKS - 1] - sums[second]];
+        let (x, w) = (part(&self.x), part(&self.w));
+        SHIFTS.map(|shift| Fit {
             qx: x[0] * shift[0] + x[1] * shift[1] + x[2] * shift[2],
             qq: w[0] * shift[0] * shift[0] + w[1] * shift[1] * shift[1] + w[2] * shift[2] * shift[2],
-        }
-    };
-    let mut best = f32::MIN;
-    let mut chosen = None;
-    for first in 0..=32 {
-        for second in first..=32 {
-            for (down, shift) in [(false, &UP), (true, &DOWN)] {
-                let fit = fit(first, second, shift);
-                if fit.beats(best) {
-                    let scale = fit.qx / fit.qq;
-                    best = scale * fit.qx;
-                    chosen = Some((first, second, down, scale));
-                }
-            }
-        }
+        })
     }
-    let (first, second, down, scale) = chosen?;
+
+    #[inline(always)]
+    fn fits_from<L: Lanes>(&self, lanes: L, first: usize, second: usize) -> [[L::F; 2]; 2] {
+        let (x, w) = (lanes.load(&self.x[second..]), lanes.load(&self.w[second..]));
+        let x = [lanes.splat(self.x[first] - self.x[0]), x - lanes.splat(self.x[first]), lanes.splat(self.x[RANKS - 1]) - x];
+        let w = [lanes.splat(self.w[first] - self.w[0]), w - lanes.splat(self.w[first]), lanes.splat(self.w[RANKS - 1]) - w];
+        [under(lanes, &x, &w, &UP), under(lanes, &x, &w, &DOWN)]
+    }
+
+    #[inline(always)]
+    fn weight(&self) -> Option<f32> {
+        self.positive.then_some(self.w[RANKS - 1])
+    }
+}
+
+/// The sums of one shift from those of the three levels.
+#[inline(always)]
+fn under<L: Lanes>(lanes: L, x: &[L::F; 3], w: &[L::F; 3], shift: &Shift) -> [L::F; 2] {
+    let [a, b, c] = [lanes.splat(shift[0]), lanes.splat(shift[1]), lanes.splat(shift[2])];
+    [x[0] * a + x[1] * b + x[2] * c, w[0] * a * a + w[1] * b * b + w[2] * c * c]
+}
+
+/// Tries every way to split the sorted values into three levels, under both shifts; the best one is then rounded to the grid.
+#[inline(always)]
+fn search(way: impl Way, values: &[f32; 32], weights: &[f32; 32]) -> Option<Found> {
+    let order = way.ascending(values);
+    let mut sums = Sums { x: [0.0; RANKS + MOST], w: [f32::NAN; RANKS + MOST], positive: true };
+    sums.w[0] = 0.0;
+    for (rank, &column) in order.iter().enumerate() {
+        sums.x[rank + 1] = sums.x[rank] + weights[column] * values[column];
+        sums.w[rank + 1] = sums.w[rank] + weights[column];
+        sums.positive &= weights[column] >= 0.0;
+    }
+    let Split { first, second, shifts, scale } = way.best_of(&sums)?;
+    let down = shifts == 1;
     let turned = scale < 0.0;
     let levels = split(&order, first, second, turned);
     let (down, mut scale) = (down != turned, if turned { -scale } else { scale });
@@ -123,7 +149,7 @@ fn search(values: &[f32; 32], weights: &[f32; 32]) -> Option<Found> {
     let mut any_off = false;
     for (place, point) in points.iter_mut().enumerate() {
         let off;
-        (*point, off) = choose(levels[place], &values[place], &weights[place], scale, &shift);
+        (*point, off) = choose(way, levels[place], &values[place], &weights[place], scale, &shift);
         any_off |= off;
     }
     if any_off {

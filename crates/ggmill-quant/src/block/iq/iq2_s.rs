@@ -3,11 +3,12 @@
 use ggmill_core::GgmlType;
 
 use super::grid::{self, points};
-use super::group::{Group, signed};
-use super::search::{Again, Search};
-use super::{SUPER, greatest, importance, scale_levels, sets, spread};
-use crate::block::{Decode, Encode};
+use super::group::{Group, signed, signed_bytes};
+use super::search::{Again, Search, Way};
+use super::{SUPER, Write, counts, greatest, scale_levels, sets, spread};
+use crate::block::Decode;
 use crate::float16::{read_f16, write_f16};
+use crate::lanes::{self, Lanes};
 
 pub(crate) struct IQ2_S;
 
@@ -37,47 +38,57 @@ impl Decode<SUPER, 82> for IQ2_S {
             signed(scale, &MAGNITUDES[index], block[SIGNS + place], out);
         }
     }
+
+    #[inline(always)]
+    fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 82]], out: &mut [[f32; SUPER]]) {
+        for (block, out) in blocks.iter().zip(out) {
+            let super_scale = read_f16(block, 0);
+            for (group, out) in out.chunks_exact_mut(16).enumerate() {
+                let mut bytes = [[0; 8]; 2];
+                for (place, bytes) in (2 * group..).zip(&mut bytes) {
+                    let high = block[HIGH + place / 4] >> (place % 4 * 2) & 3;
+                    let index = usize::from(block[LOW + place]) | usize::from(high) << 8;
+                    *bytes = signed_bytes(MAGNITUDES[index], block[SIGNS + place]);
+                }
+                let level = block[SCALES + group / 2] >> (group % 2 * 4) & 15;
+                lanes::decode_signed(lanes, bytes.as_flattened(), super_scale * (0.5 + f32::from(level)) * 0.25, out);
+            }
+        }
+    }
 }
 
-impl Encode<SUPER, 82> for IQ2_S {
-    fn encode(values: &[f32; SUPER], block: &mut [u8; 82]) {
-        let share = 0.25 * spread(values);
-        encode(values, |_, group| group.map(|value| share + value * value), block);
-    }
-
-    fn encode_weighted(values: &[f32; SUPER], weights: &[f32; SUPER], _: f32, block: &mut [u8; 82]) {
+impl Write<82> for IQ2_S {
+    #[inline(always)]
+    fn write(way: impl Way, values: &[f32; SUPER], importance: Option<&[f32; SUPER]>, block: &mut [u8; 82]) {
         let spread = spread(values);
-        let (weights, _) = weights.as_chunks();
-        encode(values, |index, group| importance(group, &weights[index], spread), block);
-    }
-}
-
-fn encode(values: &[f32; SUPER], weights: impl Fn(usize, &[f32; 16]) -> [f32; 16], block: &mut [u8; 82]) {
-    block.fill(0);
-    let mut scales = [0.0; 16];
-    let (values, _) = values.as_chunks::<16>();
-    for (index, values) in values.iter().enumerate() {
-        let mut group = Group::any_signs(values);
-        let max = group.max();
-        if max < SMALLEST {
-            continue;
+        let weights = counts(values, importance, spread, 0.25 * spread);
+        block.fill(0);
+        let mut scales = [0.0; 16];
+        let (values, _) = values.as_chunks::<16>();
+        let (weights, _) = weights.as_chunks::<16>();
+        for (index, (values, weights)) in values.iter().zip(weights).enumerate() {
+            let mut group = Group::any_signs(values);
+            let max = group.max();
+            if max < SMALLEST {
+                continue;
+            }
+            let (scale, points) = way.run::<8, 16, 2>(&SEARCH, &mut group, weights, max, max / 5.0);
+            scales[index] = scale;
+            for (place, (point, signs)) in (2 * index..).zip(points.into_iter().zip(group.signs)) {
+                block[LOW + place] = point as u8;
+                block[HIGH + place / 4] |= ((point >> 8) as u8) << (place % 4 * 2);
+                block[SIGNS + place] = signs;
+            }
         }
-        let (scale, points) = SEARCH.run::<16, 2>(&mut group, &weights(index, values), max, max / 5.0);
-        scales[index] = scale;
-        for (place, (point, signs)) in (2 * index..).zip(points.into_iter().zip(group.signs)) {
-            block[LOW + place] = point as u8;
-            block[HIGH + place / 4] |= ((point >> 8) as u8) << (place % 4 * 2);
-            block[SIGNS + place] = signs;
+        let greatest = greatest(&scales);
+        if greatest == 0.0 {
+            return;
         }
+        let super_scale = greatest / 31.0;
+        for (index, level) in scale_levels(scales, super_scale, 15).into_iter().enumerate() {
+            block[SCALES + index / 2] |= level << (index % 2 * 4);
+        }
+        // Rounding to the grid makes magnitudes too large on the average; so does the reference, and takes this off.
+        write_f16(block, 0, super_scale * 0.9875);
     }
-    let greatest = greatest(&scales);
-    if greatest == 0.0 {
-        return;
-    }
-    let super_scale = greatest / 31.0;
-    for (index, level) in scale_levels(scales, super_scale, 15).into_iter().enumerate() {
-        block[SCALES + index / 2] |= level << (index % 2 * 4);
-    }
-    // Rounding to the grid makes magnitudes too large on the average; so does the reference, and takes this off.
-    write_f16(block, 0, super_scale * 0.9875);
 }

@@ -3,11 +3,12 @@
 use ggmill_core::GgmlType;
 
 use super::grid::{self, points};
-use super::group::{Group, eighth_sign, signed};
-use super::search::{Again, Search};
-use super::{SUPER, greatest, importance, scale_levels, sets};
-use crate::block::{Decode, Encode};
+use super::group::{Group, eighth_sign, signed, signed_bytes};
+use super::search::{Again, Search, Way};
+use super::{SUPER, Write, counts, greatest, scale_levels, sets};
+use crate::block::Decode;
 use crate::float16::{read_f16, write_f16};
+use crate::lanes::{self, Lanes};
 use crate::numeric::sum_of_squares;
 use crate::search::NOTHING;
 
@@ -34,29 +35,43 @@ impl Decode<SUPER, 74> for IQ2_XS {
             signed(scale, &MAGNITUDES[usize::from(point & 511)], eighth_sign((point >> 9) as u8), out);
         }
     }
+
+    #[inline(always)]
+    fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 74]], out: &mut [[f32; SUPER]]) {
+        for (block, out) in blocks.iter().zip(out) {
+            let super_scale = read_f16(block, 0);
+            let (points, _) = block[POINTS..SCALES].as_chunks::<2>();
+            for (place, (points, out)) in points.chunks_exact(2).zip(out.chunks_exact_mut(16)).enumerate() {
+                let mut bytes = [[0; 8]; 2];
+                for (point, bytes) in points.iter().zip(&mut bytes) {
+                    let point = u16::from_le_bytes(*point);
+                    *bytes = signed_bytes(MAGNITUDES[usize::from(point & 511)], eighth_sign((point >> 9) as u8));
+                }
+                let level = block[SCALES + place / 2] >> (place % 2 * 4) & 15;
+                lanes::decode_signed(lanes, bytes.as_flattened(), super_scale * (0.5 + f32::from(level)) * 0.25, out);
+            }
+        }
+    }
 }
 
-impl Encode<SUPER, 74> for IQ2_XS {
+impl Write<74> for IQ2_XS {
     const NEEDS_WEIGHTS: bool = true;
 
-    fn encode(values: &[f32; SUPER], block: &mut [u8; 74]) {
-        Self::encode_weighted(values, &[1.0; SUPER], 0.0, block);
-    }
-
-    fn encode_weighted(values: &[f32; SUPER], weights: &[f32; SUPER], _: f32, block: &mut [u8; 74]) {
+    #[inline(always)]
+    fn write(way: impl Way, values: &[f32; SUPER], importance: Option<&[f32; SUPER]>, block: &mut [u8; 74]) {
         block.fill(0);
-        let spread = sum_of_squares(values) / SUPER as f32;
+        let weights = counts(values, importance, sum_of_squares(values) / SUPER as f32, 0.0);
         let mut scales = [0.0; 16];
         let (values, _) = values.as_chunks::<16>();
         let (weights, _) = weights.as_chunks::<16>();
         for (index, stored) in block[POINTS..SCALES].chunks_exact_mut(4).enumerate() {
-            let weights = importance(&values[index], &weights[index], spread);
-            let mut group = Group::even_signs(&values[index], &weights);
+            let weights = &weights[index];
+            let mut group = Group::even_signs(&values[index], weights);
             let max = group.max();
             if max < NOTHING {
                 continue;
             }
-            let (scale, points) = SEARCH.run::<16, 2>(&mut group, &weights, max, max / 5.0);
+            let (scale, points) = way.run::<8, 16, 2>(&SEARCH, &mut group, weights, max, max / 5.0);
             scales[index] = scale;
             for ((stored, point), signs) in stored.chunks_exact_mut(2).zip(points).zip(group.signs) {
                 stored.copy_from_slice(&(point | u16::from(signs & 127) << 9).to_le_bytes());

@@ -3,11 +3,12 @@
 use ggmill_core::GgmlType;
 
 use super::grid::{self, points};
-use super::group::{Group, signed};
-use super::search::{Again, Search};
-use super::{SUPER, greatest, importance, scale_levels, sets, spread};
-use crate::block::{Decode, Encode};
+use super::group::{Group, joined, signed, signed_bytes};
+use super::search::{Again, Search, Way};
+use super::{SUPER, Write, counts, greatest, scale_levels, sets, spread};
+use crate::block::Decode;
 use crate::float16::{read_f16, write_f16};
+use crate::lanes::{self, Lanes};
 
 pub(crate) struct IQ3_S;
 
@@ -34,50 +35,62 @@ impl Decode<SUPER, 110> for IQ3_S {
             signed(scale, &MAGNITUDES[index], block[SIGNS + place / 2] >> (place % 2 * 4), out);
         }
     }
+
+    #[inline(always)]
+    fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 110]], out: &mut [[f32; SUPER]]) {
+        for (block, out) in blocks.iter().zip(out) {
+            let super_scale = read_f16(block, 0);
+            for (group, out) in out.chunks_exact_mut(32).enumerate() {
+                let high = block[HIGH + group];
+                let mut bytes = [[0; 8]; 4];
+                for (place, bytes) in bytes.iter_mut().enumerate() {
+                    let (low, high) = (&block[LOW + 8 * group + 2 * place..][..2], high >> (2 * place));
+                    let indices = [usize::from(low[0]) | usize::from(high & 1) << 8, usize::from(low[1]) | usize::from(high >> 1 & 1) << 8];
+                    *bytes = signed_bytes(joined(MAGNITUDES[indices[0]], MAGNITUDES[indices[1]]), block[SIGNS + 4 * group + place]);
+                }
+                let level = block[SCALES + group / 2] >> (group % 2 * 4) & 15;
+                lanes::decode_signed(lanes, bytes.as_flattened(), super_scale * f32::from(1 + 2 * level), out);
+            }
+        }
+    }
 }
 
-impl Encode<SUPER, 110> for IQ3_S {
-    fn encode(values: &[f32; SUPER], block: &mut [u8; 110]) {
-        encode(values, |_, group| group.map(|value| value * value), block);
-    }
-
-    fn encode_weighted(values: &[f32; SUPER], weights: &[f32; SUPER], _: f32, block: &mut [u8; 110]) {
+impl Write<110> for IQ3_S {
+    #[inline(always)]
+    fn write(way: impl Way, values: &[f32; SUPER], importance: Option<&[f32; SUPER]>, block: &mut [u8; 110]) {
         let spread = spread(values);
-        let (weights, _) = weights.as_chunks();
-        encode(values, |index, group| importance(group, &weights[index], spread), block);
-    }
-}
-
-fn encode(values: &[f32; SUPER], weights: impl Fn(usize, &[f32; 32]) -> [f32; 32], block: &mut [u8; 110]) {
-    block.fill(0);
-    let mut scales = [0.0; 8];
-    // The reference does not step over a group of zeros: the indices and signs of the groups after it move up, while scales and ninth bits stay where they
-    // belong. Such a block reads back wrong. Its bytes are the reference's all the same.
-    let mut slot = 0;
-    let (values, _) = values.as_chunks::<32>();
-    for (index, values) in values.iter().enumerate() {
-        let mut group = Group::any_signs(values);
-        let max = group.max();
-        if max == 0.0 {
-            continue;
+        let weights = counts(values, importance, spread, 0.0);
+        block.fill(0);
+        let mut scales = [0.0; 8];
+        // The reference does not step over a group of zeros: the indices and signs of the groups after it move up, while scales and ninth bits stay where they
+        // belong. Such a block reads back wrong. Its bytes are the reference's all the same.
+        let mut slot = 0;
+        let (values, _) = values.as_chunks::<32>();
+        let (weights, _) = weights.as_chunks::<32>();
+        for (index, (values, weights)) in values.iter().zip(weights).enumerate() {
+            let mut group = Group::any_signs(values);
+            let max = group.max();
+            if max == 0.0 {
+                continue;
+            }
+            let (scale, points) = way.run::<4, 32, 8>(&SEARCH, &mut group, weights, max, max / 15.0);
+            scales[index] = scale;
+            for (place, point) in points.into_iter().enumerate() {
+                block[LOW + 8 * slot + place] = point as u8;
+                block[HIGH + index] |= ((point >> 8) as u8) << place;
+            }
+            block[SIGNS + 4 * slot..][..4].copy_from_slice(&group.signs);
+            slot += 1;
         }
-        let (scale, points) = SEARCH.run::<32, 8>(&mut group, &weights(index, values), max, max / 15.0);
-        scales[index] = scale;
-        for (place, point) in points.into_iter().enumerate() {
-            block[LOW + 8 * slot + place] = point as u8;
-            block[HIGH + index] |= ((point >> 8) as u8) << place;
+        let greatest = greatest(&scales);
+        if greatest == 0.0 {
+            return;
         }
-        block[SIGNS + 4 * slot..][..4].copy_from_slice(&group.signs);
-        slot += 1;
+        let super_scale = greatest / 31.0;
+        for (index, level) in scale_levels(scales, super_scale, 15).into_iter().enumerate() {
+            block[SCALES + index / 2] |= level << (index % 2 * 4);
+        }
+        // The reference's correction, found by trial.
+        write_f16(block, 0, super_scale * 1.033);
     }
-    let greatest = greatest(&scales);
-    if greatest == 0.0 {
-        return;
-    }
-    let super_scale = greatest / 31.0;
-    for (index, level) in scale_levels(scales, super_scale, 15).into_iter().enumerate() {
-        block[SCALES + index / 2] |= level << (index % 2 * 4);
-    }
-    // The reference's correction, found by trial.
-    write_f16(block, 0, super_scale * 1.033);
 }

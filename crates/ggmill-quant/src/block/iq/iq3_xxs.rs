@@ -3,11 +3,12 @@
 use ggmill_core::GgmlType;
 
 use super::grid::{self, points};
-use super::group::{Group, eighth_sign, signed};
-use super::search::{Again, Search};
-use super::{SUPER, greatest, importance, scale_levels, sets, spread};
-use crate::block::{Decode, Encode};
+use super::group::{Group, eighth_sign, joined, signed, signed_bytes};
+use super::search::{Again, Search, Way};
+use super::{SUPER, Write, counts, greatest, scale_levels, sets, spread};
+use crate::block::Decode;
 use crate::float16::{read_f16, write_f16};
+use crate::lanes::{self, Lanes};
 
 pub(crate) struct IQ3_XXS;
 
@@ -37,46 +38,56 @@ impl Decode<SUPER, 98> for IQ3_XXS {
             }
         }
     }
-}
 
-impl Encode<SUPER, 98> for IQ3_XXS {
-    fn encode(values: &[f32; SUPER], block: &mut [u8; 98]) {
-        encode(values, |_, group| group.map(|value| value * value), block);
-    }
-
-    fn encode_weighted(values: &[f32; SUPER], weights: &[f32; SUPER], _: f32, block: &mut [u8; 98]) {
-        let spread = spread(values);
-        let (weights, _) = weights.as_chunks();
-        encode(values, |index, group| importance(group, &weights[index], spread), block);
-    }
-}
-
-fn encode(values: &[f32; SUPER], weights: impl Fn(usize, &[f32; 32]) -> [f32; 32], block: &mut [u8; 98]) {
-    block.fill(0);
-    let mut scales = [0.0; 8];
-    let (values, _) = values.as_chunks::<32>();
-    for (index, values) in values.iter().enumerate() {
-        let weights = weights(index, values);
-        let mut group = Group::even_signs(values, &weights);
-        let max = group.max();
-        if max < SMALLEST {
-            continue;
+    #[inline(always)]
+    fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 98]], out: &mut [[f32; SUPER]]) {
+        for (block, out) in blocks.iter().zip(out) {
+            let super_scale = read_f16(block, 0);
+            let (words, _) = block[SIGNS..].as_chunks::<4>();
+            for ((word, points), out) in words.iter().zip(block[POINTS..].chunks_exact(8)).zip(out.chunks_exact_mut(32)) {
+                let word = u32::from_le_bytes(*word);
+                let mut bytes = [[0; 8]; 4];
+                for (place, (points, bytes)) in points.chunks_exact(2).zip(&mut bytes).enumerate() {
+                    let magnitudes = joined(MAGNITUDES[usize::from(points[0])], MAGNITUDES[usize::from(points[1])]);
+                    *bytes = signed_bytes(magnitudes, eighth_sign((word >> (7 * place)) as u8 & 127));
+                }
+                lanes::decode_signed(lanes, bytes.as_flattened(), super_scale * (0.5 + (word >> 28) as f32) * 0.5, out);
+            }
         }
-        let (scale, points) = SEARCH.run::<32, 8>(&mut group, &weights, max, max / 15.0);
-        scales[index] = scale;
-        let signs = group.signs.iter().rfold(0, |word, signs| word << 7 | u32::from(signs & 127));
-        block[POINTS + 8 * index..][..8].copy_from_slice(&points.map(|point| point as u8));
-        block[SIGNS + 4 * index..][..4].copy_from_slice(&signs.to_le_bytes());
     }
-    let greatest = greatest(&scales);
-    if greatest == 0.0 {
+}
+
+impl Write<98> for IQ3_XXS {
+    #[inline(always)]
+    fn write(way: impl Way, values: &[f32; SUPER], importance: Option<&[f32; SUPER]>, block: &mut [u8; 98]) {
+        let spread = spread(values);
+        let weights = counts(values, importance, spread, 0.0);
         block.fill(0);
-        return;
+        let mut scales = [0.0; 8];
+        let (values, _) = values.as_chunks::<32>();
+        let (weights, _) = weights.as_chunks::<32>();
+        for (index, (values, weights)) in values.iter().zip(weights).enumerate() {
+            let mut group = Group::even_signs(values, weights);
+            let max = group.max();
+            if max < SMALLEST {
+                continue;
+            }
+            let (scale, points) = way.run::<4, 32, 8>(&SEARCH, &mut group, weights, max, max / 15.0);
+            scales[index] = scale;
+            let signs = group.signs.iter().rfold(0, |word, signs| word << 7 | u32::from(signs & 127));
+            block[POINTS + 8 * index..][..8].copy_from_slice(&points.map(|point| point as u8));
+            block[SIGNS + 4 * index..][..4].copy_from_slice(&signs.to_le_bytes());
+        }
+        let greatest = greatest(&scales);
+        if greatest == 0.0 {
+            block.fill(0);
+            return;
+        }
+        let super_scale = greatest / 31.0;
+        for (index, level) in scale_levels(scales, super_scale, 15).into_iter().enumerate() {
+            block[SIGNS + 4 * index + 3] |= level << 4;
+        }
+        // The reference's correction, found by trial.
+        write_f16(block, 0, super_scale * 1.0125);
     }
-    let super_scale = greatest / 31.0;
-    for (index, level) in scale_levels(scales, super_scale, 15).into_iter().enumerate() {
-        block[SIGNS + 4 * index + 3] |= level << 4;
-    }
-    // The reference's correction, found by trial.
-    write_f16(block, 0, super_scale * 1.0125);
 }

@@ -14,6 +14,7 @@ mod iq3_xxs;
 mod search;
 mod sets;
 mod shifted;
+mod side_by_side;
 
 pub(crate) use iq1_m::IQ1_M;
 pub(crate) use iq1_s::IQ1_S;
@@ -23,14 +24,60 @@ pub(crate) use iq2_xxs::IQ2_XXS;
 pub(crate) use iq3_s::IQ3_S;
 pub(crate) use iq3_xxs::IQ3_XXS;
 
+use search::{OneByOne, Way};
+use side_by_side::SideBySide;
+
+use super::{Decode, Encode};
+use crate::lanes::Lanes;
 use crate::numeric::{nearest, sum_of_squares};
 
 /// Weights in a super-block.
 const SUPER: usize = 256;
 
-/// What each weight of a group counts: its column's importance, times a magnitude that small weights share with their super-block.
-fn importance<const N: usize>(values: &[f32; N], weights: &[f32; N], spread: f32) -> [f32; N] {
-    core::array::from_fn(|i| weights[i] * (spread + values[i] * values[i]).sqrt())
+/// How a super-block is written, whichever way its groups are searched.
+trait Write<const B: usize>: Decode<SUPER, B> {
+    const NEEDS_WEIGHTS: bool = false;
+
+    /// Without importance only where the format does without.
+    fn write(way: impl Way, values: &[f32; SUPER], importance: Option<&[f32; SUPER]>, block: &mut [u8; B]);
+}
+
+impl<T: Write<B>, const B: usize> Encode<SUPER, B> for T {
+    const NEEDS_WEIGHTS: bool = <T as Write<B>>::NEEDS_WEIGHTS;
+
+    fn encode(values: &[f32; SUPER], block: &mut [u8; B]) {
+        T::write(OneByOne, values, None, block);
+    }
+
+    fn encode_weighted(values: &[f32; SUPER], weights: &[f32; SUPER], _: f32, block: &mut [u8; B]) {
+        T::write(OneByOne, values, Some(weights), block);
+    }
+
+    #[inline(always)]
+    fn encode_all<L: Lanes>(lanes: L, values: &[[f32; SUPER]], weights: Option<(&[[f32; SUPER]], f32)>, out: &mut [[u8; B]]) {
+        for (index, (values, block)) in values.iter().zip(out).enumerate() {
+            T::write(SideBySide(lanes), values, weights.and_then(|(weights, _)| weights.get(index)), block);
+        }
+    }
+}
+
+/// What each weight counts: its column's importance, times a magnitude that small weights share with their super-block. Without importance, its square and a share.
+#[inline(always)]
+fn counts(values: &[f32; SUPER], importance: Option<&[f32; SUPER]>, spread: f32, share: f32) -> [f32; SUPER] {
+    let mut counts = *values;
+    match importance {
+        None => {
+            for count in &mut counts {
+                *count = share + *count * *count;
+            }
+        }
+        Some(importance) => {
+            for (count, importance) in counts.iter_mut().zip(importance) {
+                *count = importance * (spread + *count * *count).sqrt();
+            }
+        }
+    }
+    counts
 }
 
 /// Twice the mean square of a super-block.

@@ -7,7 +7,7 @@ use super::around_zero::{Weights, search};
 use super::side_by_side::at_once;
 use crate::block::{Decode, Encode};
 use crate::float16::{read_f16, write_f16};
-use crate::lanes::Lanes;
+use crate::lanes::{Lanes, decode_signed};
 use crate::numeric::{extreme, nearest};
 use crate::search::{NOTHING, symmetric};
 
@@ -24,19 +24,44 @@ impl Decode<SUPER, 210> for Q6_K {
     #[inline(always)]
     fn decode(block: &[u8; 210], out: &mut [f32; SUPER]) {
         let super_scale = read_f16(block, SCALE);
-        for (group, (out, scale)) in out.chunks_exact_mut(16).zip(&block[SCALES..SCALE]).enumerate() {
+        let levels = unpack(block);
+        for ((out, levels), scale) in out.chunks_exact_mut(16).zip(levels.chunks_exact(16)).zip(&block[SCALES..SCALE]) {
             let scale = super_scale * f32::from(scale.cast_signed());
-            // In each half super-block, rows of 32 weights: the low bits of rows 0 and 1 in the low, of rows 2 and 3 in the high halves of 64 bytes; the high
-            // bits of all four rows in the bit pairs of 32 bytes.
-            let (half, row, column) = (group / 8, group / 2 % 4, 16 * (group % 2));
-            let low = &block[64 * half + 32 * (row % 2) + column..];
-            let high = &block[HIGH + 32 * half + column..];
-            for (out, (low, high)) in out.iter_mut().zip(low.iter().zip(high)) {
-                let level = low >> (4 * (row / 2)) & 15 | (high >> (2 * row) & 3) << 4;
-                *out = scale * f32::from(level.cast_signed() - 32);
+            for (out, level) in out.iter_mut().zip(levels) {
+                *out = scale * f32::from(level.cast_signed());
             }
         }
     }
+
+    #[inline(always)]
+    fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 210]], out: &mut [[f32; SUPER]]) {
+        for (block, out) in blocks.iter().zip(out) {
+            let super_scale = read_f16(block, SCALE);
+            let levels = unpack(block);
+            for ((out, levels), scale) in out.chunks_exact_mut(16).zip(levels.chunks_exact(16)).zip(&block[SCALES..SCALE]) {
+                decode_signed(lanes, levels, super_scale * f32::from(scale.cast_signed()), out);
+            }
+        }
+    }
+}
+
+/// The levels as they count, -32..32, in a byte each.
+#[inline(always)]
+fn unpack(block: &[u8; 210]) -> [u8; SUPER] {
+    // In each half super-block, rows of 32 weights: the low bits of rows 0 and 1 in the low, of rows 2 and 3 in the high halves of 64 bytes; the high bits of
+    // all four rows in the bit pairs of 32 bytes.
+    let mut levels = [0; SUPER];
+    let halves = block[..HIGH].chunks_exact(64).zip(block[HIGH..SCALES].chunks_exact(32));
+    for (levels, (low, high)) in levels.chunks_exact_mut(128).zip(halves) {
+        for column in 0..32 {
+            let (first, second, high) = (low[column], low[column + 32], high[column]);
+            levels[column] = first & 15 | (high & 3) << 4;
+            levels[column + 32] = second & 15 | (high >> 2 & 3) << 4;
+            levels[column + 64] = first >> 4 | (high >> 4 & 3) << 4;
+            levels[column + 96] = second >> 4 | (high >> 6) << 4;
+        }
+    }
+    levels.map(|level| level.wrapping_sub(32))
 }
 
 impl Encode<SUPER, 210> for Q6_K {

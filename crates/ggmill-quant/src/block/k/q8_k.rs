@@ -4,6 +4,7 @@ use ggmill_core::GgmlType;
 
 use super::SUPER;
 use crate::block::{Decode, Encode};
+use crate::lanes::{Floats, Lanes, greatest_magnitude};
 use crate::numeric::{extreme, nearest};
 
 pub(crate) struct Q8_K;
@@ -37,9 +38,35 @@ impl Encode<SUPER, 292> for Q8_K {
         for (level, value) in levels.iter_mut().zip(values) {
             *level = nearest(inverse * value).min(127) as u8;
         }
-        for (levels, sum) in levels.chunks_exact(16).zip(sums.chunks_exact_mut(2)) {
-            let total: i16 = levels.iter().map(|level| i16::from(level.cast_signed())).sum();
-            sum.copy_from_slice(&total.to_le_bytes());
+        write_sums(levels, sums);
+    }
+
+    #[inline(always)]
+    fn encode_many<L: Lanes>(lanes: L, values: &[[f32; SUPER]], out: &mut [[u8; 292]]) {
+        for (values, block) in values.iter().zip(out) {
+            let largest = greatest_magnitude(lanes, values);
+            let extreme = values.iter().copied().find(|value| value.abs() >= largest).unwrap_or(0.0);
+            let inverse = -127.0 / extreme;
+            if !inverse.is_finite() {
+                Self::encode(values, block);
+                continue;
+            }
+            block[..LEVELS].copy_from_slice(&(1.0 / inverse).to_le_bytes());
+            let (levels, sums) = block[LEVELS..].split_at_mut(SUPER);
+            let (inverse, zero, wrap) = (lanes.splat(inverse), lanes.splat(0.0), lanes.splat(256.0));
+            for (level, values) in levels.chunks_exact_mut(L::WIDTH).zip(values.chunks_exact(L::WIDTH)) {
+                let nearest = (inverse * lanes.load(values)).nearest(-128, 127);
+                (nearest + wrap).or(nearest.lt(zero), nearest).store_bytes(level);
+            }
+            write_sums(levels, sums);
         }
+    }
+}
+
+#[inline(always)]
+fn write_sums(levels: &[u8], sums: &mut [u8]) {
+    for (levels, sum) in levels.chunks_exact(16).zip(sums.chunks_exact_mut(2)) {
+        let total: i16 = levels.iter().map(|level| i16::from(level.cast_signed())).sum();
+        sum.copy_from_slice(&total.to_le_bytes());
     }
 }

@@ -1,0 +1,354 @@
+//! The searches of the IQ types in lanes: candidate scales side by side, or the points near one.
+//!
+//! The scalar code of [`search`](super::search) is the definition; each lane does what it does, in its order.
+
+use super::grid::{List, Place, bits};
+use super::group::Group;
+use super::search::{Best, Fit, ODD, Search, Way, piece};
+use super::shifted::{Split, Splits};
+use crate::lanes::{Floats, Lanes, MOST, Mask};
+
+/// With the instructions at hand.
+#[derive(Clone, Copy)]
+pub(super) struct SideBySide<L>(pub(super) L);
+
+/// For each candidate in the lanes and each place of a point, what every level there adds to the error: row `place << bits | level`.
+struct Terms([[f32; MOST]; 32]);
+
+impl<L: Lanes> Way for SideBySide<L> {
+    #[inline(always)]
+    fn run<const D: usize, const N: usize, const P: usize>(
+        self,
+        search: &Search<D>,
+        group: &mut Group<N>,
+        weights: &[f32; N],
+        extent: f32,
+        scale: f32,
+    ) -> (f32, [u16; P]) {
+        let Self(lanes) = self;
+        let mut roots = *weights;
+        for root in &mut roots {
+            *root = root.sqrt();
+        }
+        let trials = Trials::<P>::new(lanes, search, extent);
+        let chosen = trials.choose(lanes, search, &group.magnitudes, &roots);
+        let mut best: Best<P> = search.nothing(scale);
+        for first in (0..trials.count).step_by(L::WIDTH) {
+            let (mut xq, mut qq) = (lanes.splat(0.0), lanes.splat(0.0));
+            let quants = lanes.load(&const { table::<D>(&ODD) });
+            for point in 0..P {
+                let words = lanes.words(&chosen.words[point * trials.count + first..]);
+                let (magnitudes, weights): (&[f32; D], &[f32; D]) = (piece(&group.magnitudes, point), piece(weights, point));
+                for (place, (&magnitude, &weight)) in (0..).zip(magnitudes.iter().zip(weights)) {
+                    let quant = lanes.pick(quants, words, place * bits::<D>());
+                    xq = xq + lanes.splat(weight * magnitude) * quant;
+                    qq = qq + lanes.splat(weight) * quant * quant;
+                }
+            }
+            let mut fits = [[0.0; MOST]; 2];
+            xq.store(&mut fits[0]);
+            qq.store(&mut fits[1]);
+            for step in first..trials.count.min(first + L::WIDTH) {
+                let fit = Fit { xq: fits[0][step - first], qq: fits[1][step - first] };
+                if best.beaten_by(fit) {
+                    let of = |point: usize| point * trials.count + step;
+                    best.replace(fit, core::array::from_fn(|point| chosen.indices[of(point)]), core::array::from_fn(|point| chosen.off[of(point)]));
+                }
+            }
+        }
+        search.finish(self, group, weights, &roots, &best)
+    }
+
+    #[inline(always)]
+    fn nearest_of<const D: usize>(self, near: List<'_>, values: &[f32; D], weights: &[f32; D], scale: f32, quants: &[f32; 8]) -> u16 {
+        let Self(lanes) = self;
+        let table = table::<D>(quants);
+        let scaled = lanes.splat(scale) * lanes.load(&table);
+        let mut terms = [scaled; D];
+        for (term, (&value, &weight)) in terms.iter_mut().zip(values.iter().zip(weights)) {
+            let diff = scaled - lanes.splat(value);
+            *term = lanes.splat(weight) * diff * diff;
+        }
+        let (zero, width, count) = (lanes.splat(0.0), lanes.splat(L::WIDTH as f32), lanes.splat(near.indices.len() as f32));
+        let mut place = lanes.load(&COUNT);
+        let (mut least, mut found) = (lanes.splat(f32::MAX), zero);
+        for first in (0..near.indices.len()).step_by(L::WIDTH) {
+            let words = lanes.words(&near.words[first..]);
+            let mut error = zero;
+            for (shift, &term) in (0..).zip(&terms) {
+                error = error + lanes.pick(term, words, shift * bits::<D>());
+            }
+            // What stands behind the list does not count.
+            let better = error.lt(least).and(place.lt(count));
+            least = error.or(better, least);
+            found = place.or(better, found);
+            place = place + width;
+        }
+        let first = found.or(least.eq(lanes.splat(least.least())), count).least();
+        near.indices[first as usize]
+    }
+
+    #[inline(always)]
+    fn ascending<const N: usize>(self, values: &[f32; N]) -> [usize; N] {
+        let Self(lanes) = self;
+        let (zero, one) = (lanes.splat(0.0), lanes.splat(1.0));
+        let mut order = [0; N];
+        for start in (0..N).step_by(L::WIDTH) {
+            let (x, place) = (lanes.load(&values[start..]), lanes.load(&COUNT[start..]));
+            // The rank of a value is how many come before it.
+            let mut rank = zero;
+            for (&other, &other_place) in values.iter().zip(&COUNT) {
+                let other = lanes.splat(other);
+                let before = other.lt(x).or(other.eq(x).and(lanes.splat(other_place).lt(place)));
+                rank = rank + one.or(before, zero);
+            }
+            let mut ranks = [0; MOST];
+            rank.store_bytes(&mut ranks);
+            for (column, &rank) in (start..).zip(&ranks[..L::WIDTH]) {
+                order[usize::from(rank) % N] = column;
+            }
+        }
+        order
+    }
+
+    #[inline(always)]
+    fn best_of<const M: usize, const S: usize>(self, splits: &impl Splits<M, S>) -> Option<Split> {
+        let Self(lanes) = self;
+        let zero = lanes.splat(0.0);
+        let mut best = floor(lanes, splits);
+        let mut chosen = None;
+        for first in 0..M {
+            for start in (first..M).step_by(L::WIDTH) {
+                let fits = splits.fits_from(lanes, first, start);
+                let bound = lanes.splat(best);
+                let mut better = 0;
+                for [qx, qq] in fits {
+                    better |= qq.gt(zero).and((qx * qx).gt(bound * qq)).bits();
+                }
+                while better != 0 {
+                    let second = start + better.trailing_zeros() as usize;
+                    better &= better - 1;
+                    for (shifts, fit) in splits.fits(first, second).into_iter().enumerate() {
+                        if fit.beats(best) {
+                            let scale = fit.qx / fit.qq;
+                            best = scale * fit.qx;
+                            chosen = Some(Split { first, second, shifts, scale });
+                        }
+                    }
+                }
+            }
+        }
+        chosen
+    }
+}
+
+/// A bound that splits have to beat: a little below what a few likely ones reach.
+///
+/// Whatever a scan holds for the best when it comes to the best of those few, it holds that one afterwards, if it is not at something better already. Two scans that
+/// held different bests before, because the one did not look at what is below the bound, hold the same from there on: comparisons err by less than a millionth, and
+/// a thousand errors on the way up do not make a hundredth. That holds for numbers that neither vanish nor overflow; for others there is no bound.
+#[inline(always)]
+fn floor<L: Lanes, const M: usize, const S: usize>(lanes: L, splits: &impl Splits<M, S>) -> f32 {
+    const ORDINARY: core::ops::Range<f32> = 1e-15..1e15;
+    if !splits.weight().is_some_and(|weight| ORDINARY.contains(&weight)) {
+        return f32::MIN;
+    }
+    let zero = lanes.splat(0.0);
+    let mut most = zero;
+    for first in [M / 4, M / 4 + 1] {
+        for start in (M / 2..M).step_by(L::WIDTH) {
+            for [qx, qq] in splits.fits_from(lanes, first, start) {
+                // Not a number beyond the last rank.
+                most = (qx * qx / qq).greater(most);
+            }
+        }
+    }
+    let most = -(-most).least();
+    if ORDINARY.contains(&most) { 0.99 * most } else { f32::MIN }
+}
+
+/// The numbers of the lanes.
+const COUNT: [f32; MOST] = {
+    let mut count = [0.0; MOST];
+    let mut lane = 0;
+    while lane < MOST {
+        count[lane] = lane as f32;
+        lane += 1;
+    }
+    count
+};
+
+/// What levels stand for, by a word's bits: those of the next level lie above them.
+const fn table<const D: usize>(quants: &[f32; 8]) -> [f32; MOST] {
+    let mut table = [0.0; MOST];
+    let mut place = 0;
+    while place < MOST {
+        table[place] = quants[place & ((1 << bits::<D>()) - 1)];
+        place += 1;
+    }
+    table
+}
+
+/// Room for a candidate of each point, and a vector more.
+const ROOM: usize = 8 * MOST + MOST;
+
+/// Every candidate scale for every point: all of the first point, then all of the second, without a gap, so that few lanes stand idle.
+struct Trials<const P: usize> {
+    /// Candidates of a point.
+    count: usize,
+    scales: [f32; ROOM],
+    inverses: [f32; ROOM],
+}
+
+/// What each of the trials chose.
+struct Chosen {
+    indices: [u16; ROOM],
+    words: [u16; ROOM],
+    off: [bool; ROOM],
+}
+
+/// To which of up to three points the lanes of a vector belong.
+#[derive(Clone, Copy)]
+struct Owners<M> {
+    points: [usize; 3],
+    /// The lanes of the first, and of the first two.
+    masks: [M; 2],
+}
+
+impl<const P: usize> Trials<P> {
+    #[inline(always)]
+    fn new<L: Lanes, const D: usize>(lanes: L, search: &Search<D>, extent: f32) -> Self {
+        let count = (2 * search.reach + 1) as usize;
+        let mut trials = Self { count, scales: [1.0; ROOM], inverses: [1.0; ROOM] };
+        let mut numerators = [1.0; MOST];
+        for (numerator, step) in numerators[..count].iter_mut().zip(-search.reach..) {
+            *numerator = search.numerator(step);
+        }
+        for first in (0..count).step_by(L::WIDTH) {
+            let inverse = lanes.load(&numerators[first..]) / lanes.splat(extent);
+            inverse.store(&mut trials.inverses[first..]);
+            (lanes.splat(1.0) / inverse).store(&mut trials.scales[first..]);
+        }
+        for point in 1..P {
+            for numbers in [&mut trials.inverses, &mut trials.scales] {
+                numbers.copy_within(..count, point * count);
+            }
+        }
+        trials
+    }
+
+    #[inline(always)]
+    fn choose<L: Lanes, const D: usize, const N: usize>(&self, lanes: L, search: &Search<D>, magnitudes: &[f32; N], roots: &[f32; N]) -> Chosen {
+        let near = search.grid.near();
+        let mut terms = Terms([[0.0; MOST]; 32]);
+        let mut chosen = Chosen { indices: [0; ROOM], words: [0; ROOM], off: [false; ROOM] };
+        let total = P * self.count;
+        for first in (0..total).step_by(L::WIDTH) {
+            let some = (total - first).min(L::WIDTH);
+            let (scale, inverse) = (lanes.load(&self.scales[first..]), lanes.load(&self.inverses[first..]));
+            let owners = self.owners(lanes, first);
+            let mut of_lanes = [[scale; 2]; D];
+            for (place, of_lanes) in of_lanes.iter_mut().enumerate() {
+                *of_lanes = [owners.spread(lanes, magnitudes, place, D), owners.spread(lanes, roots, place, D)];
+            }
+            let mut numbers = [0; MOST];
+            number(lanes, search, &of_lanes, inverse).store_words(&mut numbers);
+            terms.fill(lanes, search.grid.levels, &of_lanes, scale);
+            let mut lane = 0;
+            while lane < some {
+                let begin = lane;
+                while lane < some && numbers[lane] == numbers[begin] {
+                    lane += 1;
+                }
+                match near.place(usize::from(numbers[begin])) {
+                    Place::On(index) => {
+                        chosen.indices[first + begin..first + lane].fill(index);
+                        chosen.words[first + begin..first + lane].fill(near.points[usize::from(index)]);
+                    }
+                    Place::Off(list) => {
+                        let mut places = [0; MOST];
+                        terms.least::<L, D>(lanes, list).store_words(&mut places);
+                        for (lane, &place) in (begin..lane).zip(&places[begin..]) {
+                            let place = usize::from(place);
+                            chosen.indices[first + lane] = list.indices[place];
+                            chosen.words[first + lane] = list.words[place];
+                            chosen.off[first + lane] = true;
+                        }
+                    }
+                }
+            }
+        }
+        chosen
+    }
+
+    #[inline(always)]
+    fn owners<L: Lanes>(&self, lanes: L, first: usize) -> Owners<<L::F as Floats>::Mask> {
+        let point = first / self.count;
+        let end = (point + 1) * self.count - first;
+        let lane = lanes.load(&COUNT);
+        Owners {
+            points: [point, (point + 1).min(P - 1), (point + 2).min(P - 1)],
+            masks: [lane.lt(lanes.splat(end as f32)), lane.lt(lanes.splat((end + self.count) as f32))],
+        }
+    }
+}
+
+impl<M: Mask> Owners<M> {
+    /// The value at a place of each lane's point.
+    #[inline(always)]
+    fn spread<L: Lanes<F: Floats<Mask = M>>, const N: usize>(&self, lanes: L, values: &[f32; N], place: usize, width: usize) -> L::F {
+        let [a, b, c] = self.points;
+        let (a, b, c) = (lanes.splat(values[a * width + place]), lanes.splat(values[b * width + place]), lanes.splat(values[c * width + place]));
+        a.or(self.masks[0], b.or(self.masks[1], c))
+    }
+}
+
+/// The number of the point that plain rounding gives, as [`Grid::number`](super::grid::Grid::number) says it.
+#[inline(always)]
+fn number<L: Lanes, const D: usize>(lanes: L, search: &Search<D>, magnitudes: &[[L::F; 2]; D], inverse: L::F) -> L::F {
+    let top = i32::from(search.grid.levels) - 1;
+    let (half, one, base) = (lanes.splat(0.5), lanes.splat(1.0), lanes.splat(f32::from(search.grid.levels)));
+    let mut number = lanes.splat(0.0);
+    for &[magnitude, _] in magnitudes.iter().rev() {
+        // Whole numbers below 2²⁴ are exact.
+        number = number * base + (half * (inverse * magnitude - one)).nearest(0, top);
+    }
+    number
+}
+
+impl Terms {
+    /// From the magnitudes and the roots of their weights.
+    #[inline(always)]
+    fn fill<L: Lanes, const D: usize>(&mut self, lanes: L, levels: u8, of_lanes: &[[L::F; 2]; D], scale: L::F) {
+        let mut scaled = [scale; 8];
+        for (scaled, quant) in scaled.iter_mut().zip(ODD) {
+            *scaled = scale * lanes.splat(quant);
+        }
+        for (rows, &[magnitude, root]) in self.0.chunks_exact_mut(32 / D).zip(of_lanes) {
+            for (row, &scaled) in rows.iter_mut().zip(&scaled[..usize::from(levels)]) {
+                let diff = scaled - magnitude;
+                (root * diff * diff).store(row);
+            }
+        }
+    }
+
+    /// For each candidate the place in a list of the point of the least error, the first of equals.
+    #[inline(always)]
+    fn least<L: Lanes, const D: usize>(&self, lanes: L, list: List<'_>) -> L::F {
+        let one = lanes.splat(1.0);
+        let (mut least, mut found, mut place) = (lanes.splat(f32::MAX), lanes.splat(0.0), lanes.splat(0.0));
+        for &word in &list.words[..list.indices.len()] {
+            let word = usize::from(word);
+            let mut error = lanes.load(&self.0[word & (32 / D - 1)]);
+            for place in 1..D {
+                let level = word >> (place as u32 * bits::<D>()) & (32 / D - 1);
+                error = error + lanes.load(&self.0[place * (32 / D) | level]);
+            }
+            let better = error.lt(least);
+            least = error.or(better, least);
+            found = place.or(better, found);
+            place = place + one;
+        }
+        found
+    }
+}
