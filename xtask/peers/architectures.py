@@ -49,8 +49,8 @@ def names(out, others):
     print(f"{len(tensors)} architectures, {sum(map(len, tensors.values()))} names of tensors: {Path(out).name}")
 
 
-def verdict(llama_cpp, path, saved):
-    """What libllama makes of a file: in a process of its own, for it stops where numbers contradict each other."""
+def loads(llama_cpp, path, saved=None):
+    """Whether libllama loads a file and, if so wished, saves it again: in a process of its own, for it stops where numbers contradict each other."""
     sys.stdout.flush()
     child = os.fork()
     if child == 0:
@@ -63,7 +63,7 @@ def verdict(llama_cpp, path, saved):
             llama_cpp.llama_model_save_to_file(model, os.fsencode(saved))
         os._exit(0 if model else 1)
     _, status = os.waitpid(child, 0)
-    return "takes" if status == 0 else "refuses"
+    return status == 0
 
 
 def load(folder, out):
@@ -73,11 +73,17 @@ def load(folder, out):
     llama_cpp.llama_log_set(quiet, ctypes.c_void_p(0))
     folder = Path(folder)
     (folder / "saved").mkdir(exist_ok=True)
-    said, others, count = {}, [], 0
+    said, others, unsaved, count = {}, [], [], 0
     for line in (folder / "list.tsv").read_text(encoding="utf-8").splitlines():
         number, model, change, ours = line.split("\t")
         saved = folder / "saved" / f"{model.replace(' ', '-')}-{change}.gguf" if change in ("whole", "all") else None
-        theirs = verdict(llama_cpp, folder / f"{number}.gguf", saved)
+        theirs = "takes" if loads(llama_cpp, folder / f"{number}.gguf") else "refuses"
+        if saved and theirs == "takes":
+            if not loads(llama_cpp, folder / f"{number}.gguf", saved):
+                unsaved.append(f"{model}, {change}: libllama stops when it saves it")
+            elif not loads(llama_cpp, saved):
+                unsaved.append(f"{model}, {change}: libllama does not load what it saved itself")
+                saved.unlink()
         said.setdefault(model, {}).setdefault(theirs, []).append(change)
         count += 1
         if ours != theirs:
@@ -87,8 +93,9 @@ def load(folder, out):
         for model, verdicts in said.items():
             for theirs in sorted(verdicts, reverse=True):
                 print(f"{model}\t{theirs}\t" + " | ".join(verdicts[theirs]), file=file)
-    print(f"{len(said)} models, {count} samples, {len(others)} verdicts that differ")
-    print("\n".join(others))
+    saved = len(list((folder / "saved").iterdir()))
+    print(f"{len(said)} models, {count} samples, {len(others)} verdicts that differ; {saved} files saved by libllama")
+    print("\n".join(others + unsaved))
 
 
 if __name__ == "__main__":

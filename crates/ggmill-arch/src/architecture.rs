@@ -43,6 +43,9 @@ pub struct Architecture {
     pub(crate) keys: Vec<KeyTemplate>,
     pub(crate) groups: Vec<TensorGroup>,
     pub(crate) ignore: Vec<Glob>,
+    /// What no model can have, from wherever its numbers come.
+    pub(crate) contradictions: Vec<Remark>,
+    /// What cannot be converted.
     pub(crate) refuse: Vec<Remark>,
     pub(crate) warn: Vec<Remark>,
 }
@@ -108,6 +111,7 @@ impl Architecture {
         if let Some(tensor) = groups.iter().find_map(TensorGroup::without_origin).filter(|_| !raw.checkpoint.is_empty()) {
             return Err(Error::description("expected from or compute").about(SubjectKind::Tensor, tensor));
         }
+        let contradictions = raw.contradiction.iter().map(|remark| Remark::understand(remark, &known)).collect::<Result<_>>()?;
         let refuse = raw.refuse.iter().map(|remark| Remark::understand(remark, &known)).collect::<Result<_>>()?;
         let warn = raw.warn.iter().map(|remark| Remark::understand(remark, &known)).collect::<Result<_>>()?;
         read_back(&mut parameters, &keys);
@@ -119,6 +123,7 @@ impl Architecture {
             keys,
             groups,
             ignore: raw.ignore.iter().map(|pattern| Glob::new(pattern)).collect(),
+            contradictions,
             refuse,
             warn,
             parameters,

@@ -19,7 +19,8 @@ static PARTS: &[(&str, &str)] =
 impl RawArchitecture {
     /// Puts the parts it includes before what it says itself. What it names again, it says differently: that stands in the place of the part's.
     pub(crate) fn include_parts(&mut self) -> Result<()> {
-        let mut whole = RawPart { schema: SCHEMA.into(), parameters: Ordered::default(), keys: Ordered::default(), tensors: Vec::new(), refuse: Vec::new() };
+        let mut whole =
+            RawPart { schema: SCHEMA.into(), parameters: Ordered::default(), keys: Ordered::default(), tensors: Vec::new(), contradiction: Vec::new() };
         for name in core::mem::take(&mut self.include) {
             let text = PARTS.iter().find(|(part, _)| *part == name).map(|(_, text)| *text);
             let text = text.ok_or_else(|| {
@@ -33,10 +34,10 @@ impl RawArchitecture {
             parameters: core::mem::take(&mut self.parameters),
             keys: core::mem::take(&mut self.keys),
             tensors: core::mem::take(&mut self.tensors),
-            refuse: core::mem::take(&mut self.refuse),
+            contradiction: core::mem::take(&mut self.contradiction),
         };
         add(&mut whole, own);
-        RawPart { parameters: self.parameters, keys: self.keys, tensors: self.tensors, refuse: self.refuse, .. } = whole;
+        RawPart { parameters: self.parameters, keys: self.keys, tensors: self.tensors, contradiction: self.contradiction, .. } = whole;
         Ok(())
     }
 }
@@ -57,7 +58,7 @@ fn add(whole: &mut RawPart, more: RawPart) {
         }
     }
     whole.tensors.extend(more.tensors);
-    whole.refuse.extend(more.refuse);
+    whole.contradiction.extend(more.contradiction);
 }
 
 /// Entries of the same name take the place of what was there; others go behind.

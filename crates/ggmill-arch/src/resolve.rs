@@ -32,7 +32,7 @@ impl<'a> Resolved<'a> {
     pub const MOST_BYTES: u64 = 1 << 26;
 
     pub(crate) fn new(architecture: &'a Architecture, source: &dyn ParameterSource, kind: Option<&CheckpointKind>) -> Result<Self> {
-        let mut model = Self::of(architecture, source, kind, &architecture.keys)?;
+        let mut model = Self::of(architecture, source, kind, true)?;
         // What only finished files have, no checkpoint gives.
         model.tensors.retain(|tensor| !matches!(&tensor.origin, Origin::Checkpoint(alternatives) if alternatives.is_empty()));
         model.by_name = sorted_by_name(&model.tensors)?;
@@ -41,10 +41,10 @@ impl<'a> Resolved<'a> {
 
     /// The same of a finished file, which has its keys already.
     pub(crate) fn of_file(architecture: &'a Architecture, source: &dyn ParameterSource) -> Result<Self> {
-        Self::of(architecture, source, None, &[])
+        Self::of(architecture, source, None, false)
     }
 
-    fn of(architecture: &'a Architecture, source: &dyn ParameterSource, kind: Option<&CheckpointKind>, templates: &[KeyTemplate]) -> Result<Self> {
+    fn of(architecture: &'a Architecture, source: &dyn ParameterSource, kind: Option<&CheckpointKind>, convert: bool) -> Result<Self> {
         let fuel = Cell::new(Scope::FUEL);
         let defaults = kind.map_or(&[][..], |kind| &kind.defaults);
         let mut parameters: Vec<(Box<str>, ParameterValue)> = Vec::with_capacity(architecture.parameters.len());
@@ -55,10 +55,14 @@ impl<'a> Resolved<'a> {
             parameters.push((parameter.name.clone(), value));
         }
         let scope = Scope::new(&parameters, &fuel);
-        if let Some(because) = holding(&architecture.refuse, &scope)?.first() {
+        let (refuse, warn, templates) = if convert { (&*architecture.refuse, &*architecture.warn, &*architecture.keys) } else { (&[][..], &[][..], &[][..]) };
+        if let Some(because) = holding(refuse, &scope)?.first() {
             return Err(Error::new(ErrorKind::Unsupported, *because));
         }
-        let warnings = holding(&architecture.warn, &scope)?;
+        if let Some(because) = holding(&architecture.contradictions, &scope)?.first() {
+            return Err(Error::configuration(*because));
+        }
+        let warnings = holding(warn, &scope)?;
         let mut keys = Vec::with_capacity(templates.len());
         for template in templates {
             keys.extend(template.resolve(&scope).map_err(|error| error.about(SubjectKind::Key, &template.name))?);

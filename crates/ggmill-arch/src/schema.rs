@@ -30,6 +30,8 @@ pub(crate) struct RawArchitecture {
     #[serde(default)]
     pub(crate) tensors: Vec<RawGroup>,
     #[serde(default)]
+    pub(crate) contradiction: Vec<RawRemark>,
+    #[serde(default)]
     pub(crate) refuse: Vec<RawRemark>,
     #[serde(default)]
     pub(crate) warn: Vec<RawRemark>,
@@ -47,7 +49,7 @@ pub(crate) struct RawPart {
     #[serde(default)]
     pub(crate) tensors: Vec<RawGroup>,
     #[serde(default)]
-    pub(crate) refuse: Vec<RawRemark>,
+    pub(crate) contradiction: Vec<RawRemark>,
 }
 
 #[derive(Debug, Deserialize)]

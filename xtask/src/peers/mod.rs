@@ -47,7 +47,7 @@ pub(crate) enum Peers {
     Imatrix,
     /// Hold split, merged and repacked files against gguf and libllama, and their speed against cp
     Write(write::Args),
-    /// Import the names of architectures and of their tensors into crates/ggmill-arch/data/names.toml
+    /// Import the names of architectures and of their tensors from gguf, or hold the descriptions against llama.cpp's loader
     Architectures(architectures::Args),
     /// Make the Python environment and say where its interpreter is
     Environment,

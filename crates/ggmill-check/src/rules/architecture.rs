@@ -1,6 +1,6 @@
 //! What an architecture demands: keys, and numbers that fit each other.
 
-use ggmill_arch::{Architecture, Catalogue, Demand, Difference, TensorNames};
+use ggmill_arch::{Architecture, Catalogue, Demand, Difference, Resolved, TensorNames};
 use ggmill_core::{RawStr, Subject, ValueType, keys};
 
 use crate::report::{Findings, Place, shown};
@@ -128,9 +128,11 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     let is_set = input.number(keys::SPLIT_COUNT).unwrap_or(0) > 1;
     if !input.tensors().is_empty() {
         let complete = !is_first || required(input, name, described, out);
-        let blocks_fit = is_set || blocks(input, name, out);
-        match (described, names) {
-            (Some(architecture), _) if complete && blocks_fit && !is_set => tensors(input, architecture, out),
+        let model = described.filter(|_| complete && !is_set).map(|architecture| (architecture, architecture.resolve_file(input.metadata())));
+        let needed = |block| !matches!(&model, Some((_, Ok(model))) if !needs(model, block));
+        let blocks_fit = is_set || blocks(input, name, needed, out);
+        match (&model, names) {
+            (Some((architecture, model)), _) if blocks_fit => tensors(input, architecture, model.as_ref(), out),
             (None, Some(names)) => tensor_names(input, names, out),
             _ => {}
         }
@@ -153,7 +155,12 @@ fn required(input: &Input<'_>, name: &str, described: Option<&Architecture>, out
             for key in architecture.missing_keys(input.metadata()) {
                 let by_loader = key.demand == Some(Demand::Loader);
                 complete &= !by_loader;
-                missing(if by_loader { &REQUIRED } else { &REQUIRED_BY_SPEC }, key.name);
+                let rule = match architecture.loader() {
+                    Some(_) if by_loader => &REQUIRED,
+                    None if by_loader => &NOT_AS_DESCRIBED,
+                    _ => &REQUIRED_BY_SPEC,
+                };
+                missing(rule, key.name);
             }
         }
         None => {
@@ -193,10 +200,10 @@ fn types(input: &Input<'_>, architecture: &Architecture, out: &mut Findings<'_>)
 }
 
 /// The tensors against those that the description says a model with these numbers has.
-fn tensors(input: &Input<'_>, architecture: &Architecture, out: &mut Findings<'_>) {
+fn tensors(input: &Input<'_>, architecture: &Architecture, model: Result<&Resolved<'_>, &ggmill_arch::Error>, out: &mut Findings<'_>) {
     // What a loader does not hold files to is no error.
     let rule = |rule: &'static Rule| if architecture.loader().is_some() { rule } else { &NOT_AS_DESCRIBED };
-    let model = match architecture.resolve_file(input.metadata()) {
+    let model = match model {
         Ok(model) => model,
         Err(error) => {
             out.add(rule(&NUMBERS), Place::FILE, || error.to_string());
@@ -250,8 +257,14 @@ fn heads(input: &Input<'_>, name: &str, out: &mut Findings<'_>) {
     }
 }
 
+/// Whether the model is incomplete without anything in the block.
+fn needs(model: &Resolved<'_>, block: u64) -> bool {
+    let prefix = format!("blk.{block}.");
+    model.tensors().iter().any(|tensor| tensor.required && tensor.name.starts_with(&prefix))
+}
+
 /// Whether there are as many blocks as the metadata say.
-fn blocks(input: &Input<'_>, name: &str, out: &mut Findings<'_>) -> bool {
+fn blocks(input: &Input<'_>, name: &str, needed: impl Fn(u64) -> bool, out: &mut Findings<'_>) -> bool {
     let key = format!("{name}.block_count");
     let (Some(pair), Some(count)) = (input.metadata().get(&key), input.number(&key)) else { return true };
     let number = |tensor: ggmill_core::Tensor<'_>| -> Option<u64> { tensor.name().to_str().ok()?.strip_prefix("blk.")?.split_once('.')?.0.parse().ok() };
@@ -264,7 +277,13 @@ fn blocks(input: &Input<'_>, name: &str, out: &mut Findings<'_>) -> bool {
         out.add(&BLOCKS, Place::value(&pair), || format!("{count} blocks, there are tensors of block {last}"));
         return false;
     }
-    let gap = numbers.iter().zip(0..).find(|(number, place)| *number != place).map(|(_, place)| place).or((last + 1 < count).then_some(last + 1));
+    let gap = numbers
+        .iter()
+        .zip(0..)
+        .find(|(number, place)| *number != place)
+        .map(|(_, place)| place)
+        .or((last + 1 < count).then_some(last + 1))
+        .filter(|&gap| needed(gap));
     if let Some(gap) = gap {
         out.add(&BLOCKS, Place::value(&pair), || format!("{count} blocks, there is no tensor of block {gap}"));
     }

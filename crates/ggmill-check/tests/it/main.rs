@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test stops where something is missing")]
 
+mod architectures;
 mod corpus;
 mod examples;
 mod examples_more;
@@ -9,4 +10,5 @@ mod fixes;
 mod good;
 mod pages;
 mod real;
+mod samples;
 mod support;
