@@ -19,7 +19,7 @@ use ggmill_check::{Input, Options, check};
 use ggmill_core::{Builder, Decoder, GgmlType, Limits, MetadataBuf, Shape};
 
 /// Bytes of tensor data in each file.
-const SIZE: usize = 512 << 20;
+const SIZE: usize = 256 << 20;
 const ROUNDS: usize = 7;
 const FILES: usize = 1000;
 
