@@ -17,7 +17,9 @@ mod rows;
 mod run;
 mod untouched;
 
-pub use checkpoint::{Checkpoint, FileRange, GgufCheckpoint, Joined, Numpy, Pretrained, Safetensors, SafetensorsFile, SourceTensor};
+pub use checkpoint::{
+    Checkpoint, FileRange, GgufCheckpoint, Joined, Legacy, LegacyContainer, LegacyFamily, Numpy, Pretrained, Safetensors, SafetensorsFile, SourceTensor,
+};
 pub use compare::{Comparison, NumericError, ToCompare, compare};
 pub use error::{Error, ErrorKind, Result};
 pub use extract::{extract_metadata, extract_npy, extract_safetensors, subset};
@@ -33,5 +35,6 @@ pub use recipes::{Edit, EditPlan, Edited, Editor, FILLER_KEY, Given, Ground, Key
 pub use recipes::{
     Fit, Goal, Importance, ImportanceFilter, Override, QuantizeOptions, RoleRule, Target, TensorType, TypePlan, fit, quantize, quantize_shards, weight_type,
 };
+pub use recipes::{LegacyOptions, convert_legacy};
 pub use recipes::{RepackOptions, ShardLimit, SplitOptions, merge, repack, split, verify};
 pub use run::{Progress, run};

@@ -221,9 +221,8 @@ impl FileKind {
             Self::PytorchZip | Self::PytorchLegacy | Self::PytorchTar | Self::Pickle => {
                 "it must be converted to GGUF; loaded by Python it could run code, so beware of strangers' files".to_owned()
             }
-            Self::LegacyGgml { .. } | Self::Numpy | Self::NumpyZip | Self::Onnx | Self::Tflite | Self::Hdf5 => {
-                "find the model as GGUF, or convert its original checkpoint".to_owned()
-            }
+            Self::LegacyGgml { .. } => "`ggmill convert` makes GGUF of LLaMA's; look for others as GGUF".to_owned(),
+            Self::Numpy | Self::NumpyZip | Self::Onnx | Self::Tflite | Self::Hdf5 => "find the model as GGUF, or convert its original checkpoint".to_owned(),
             Self::Packed(tool) => format!("unpack it first: {tool}"),
             Self::Program => "this is not a model; be careful where it came from".to_owned(),
             Self::Html => "the address was that of a page about the file; fetch the file itself (on Hugging Face: `/resolve/` in place of `/blob/`)".to_owned(),

@@ -10,6 +10,7 @@
 pub mod bytes;
 pub mod corpus;
 mod files;
+pub mod legacy;
 pub mod models;
 
 pub use files::{REAL_GGUF, SHARED_GGUF, every_gguf, expected, real, sha256, shared};

@@ -151,7 +151,7 @@ fn build(name: &'static str, architecture: &str, hyper: &[(&str, u32)], tensors:
 }
 
 /// SplitMix64: outputs number `seed · 2^32 + 1` and on.
-fn random(seed: u64) -> impl Iterator<Item = u64> {
+pub(crate) fn random(seed: u64) -> impl Iterator<Item = u64> {
     const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
     let mut state = (seed << 32).wrapping_mul(STEP);
     std::iter::repeat_with(move || {

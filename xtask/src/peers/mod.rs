@@ -5,6 +5,7 @@
 mod architectures;
 mod environment;
 mod hash;
+mod legacy;
 mod open;
 mod quant;
 mod quantize;
@@ -30,6 +31,8 @@ pub(crate) enum Peers {
     Convert,
     /// Compare `ggmill hash` with hashlib, xxhash and blake3, or write what they find
     Hash(hash::Args),
+    /// Write what the reference makes of files from before GGUF into crates/ggmill-testdata/expected
+    Legacy(legacy::Args),
     /// Write what gguf finds in real files into crates/ggmill-testdata/expected
     Expect,
     /// Write the golden vectors of the codecs into crates/ggmill-quant/tests/vectors
@@ -61,6 +64,7 @@ impl Peers {
             Self::Inspect { paths } => inspect(paths),
             Self::Convert => convert(),
             Self::Hash(args) => hash::execute(args),
+            Self::Legacy(args) => legacy::execute(args),
             Self::Expect => expect(),
             Self::Vectors => vectors(),
             Self::Quantize(args) => quantize::execute(args),

@@ -7,6 +7,7 @@ use ggmill_convert::{ConvertOptions, Pretrained as _, Safetensors};
 use ggmill_core::FileType;
 use ggmill_inspect::FileKind;
 
+use crate::commands::convert_legacy;
 use crate::console::Console;
 use crate::making::{Making, shown};
 use crate::outcome::{Failure, Status};
@@ -22,34 +23,39 @@ Examples:
   ggmill convert my-model/ --type q8_0 --dry-run
 
 SRC is a folder with config.json and model.safetensors (or its shards), as Hugging Face
-has them. The architecture comes from config.json; --arch-file adds one of your own.")]
+has them. The architecture comes from config.json; --arch-file adds one of your own.
+
+SRC may also be a LLaMA file from before GGUF (GGML, GGMF, GGJT): `ggmill convert old.bin`.
+Its tensors keep their types; blocks that have changed since become those of today.")]
 pub(crate) struct Args {
-    /// The checkpoint: a folder, or a .safetensors file with config.json beside it
-    src: PathBuf,
+    /// The checkpoint: a folder, a .safetensors file with config.json beside it, or a file from before GGUF
+    pub(super) src: PathBuf,
     /// The file to write; by default SRC's name and the type, in the current folder
     #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
+    pub(super) output: Option<PathBuf>,
     /// What most tensors become: f32, f16, bf16 or q8_0
     #[arg(short = 't', long = "type", value_name = "TYPE", value_parser = file_type)]
-    file_type: FileType,
+    pub(super) file_type: Option<FileType>,
     /// The model's name in the metadata; by default from SRC
     #[arg(long, value_name = "TEXT")]
-    name: Option<String>,
+    pub(super) name: Option<String>,
     /// Leave out the vocabulary of a checkpoint that has a tokenizer
     #[arg(long)]
     no_vocab: bool,
     /// A description of an architecture (TOML) to use besides the built-in ones
     #[arg(long, value_name = "FILE")]
     arch_file: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(super) legacy: convert_legacy::Said,
     /// Replace the output if it exists
     #[arg(long)]
-    force: bool,
+    pub(super) force: bool,
     /// Print what would be written, to the byte, and write nothing
     #[arg(long)]
-    dry_run: bool,
+    pub(super) dry_run: bool,
     /// Write the plan as JSON instead of a summary
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
 }
 
 fn file_type(name: &str) -> Result<FileType, String> {
@@ -57,6 +63,10 @@ fn file_type(name: &str) -> Result<FileType, String> {
 }
 
 pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
+    if let Some(FileKind::LegacyGgml { .. }) = what_it_is(&args.src) {
+        return convert_legacy::run(args, console);
+    }
+    let file_type = args.file_type.ok_or_else(|| Failure::new("no --type: expected f32, f16, bf16 or q8_0"))?;
     let checkpoint = Safetensors::open(&args.src).map_err(|error| {
         let hint = what_instead(&args.src).or_else(|| what_instead(error.path()?));
         Failure::new(error).with_hint(hint)
@@ -65,7 +75,7 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
     let architecture = catalogue.for_checkpoint(checkpoint.config()).map_err(|error| {
         Failure::new(error).with_hint(Some("--arch-file adds a description of your own; docs/formats/architecture.md says how to write one".to_owned()))
     })?;
-    let mut options = ConvertOptions::new(args.file_type);
+    let mut options = ConvertOptions::new(file_type);
     options.name = args.name;
     options.no_vocab = args.no_vocab;
     let refused = |error: ggmill_convert::Error| {
@@ -74,7 +84,7 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
     };
     let plan = ggmill_convert::convert(&checkpoint, architecture, &options).and_then(|recipe| recipe.plan(&checkpoint)).map_err(refused)?;
 
-    let output = args.output.unwrap_or_else(|| default_output(checkpoint.name(), args.file_type));
+    let output = args.output.unwrap_or_else(|| default_output(checkpoint.name(), file_type));
     let inputs: Vec<PathBuf> = checkpoint.files().map(Path::to_owned).chain(args.arch_file).collect();
     Making { output: &output, inputs: &inputs, force: args.force, dry_run: args.dry_run, json: args.json }.run(&plan, &checkpoint, console)
 }

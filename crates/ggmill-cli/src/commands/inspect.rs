@@ -3,12 +3,13 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use ggmill_inspect::{Glob, Selection, View, json, notices, text};
+use ggmill_inspect::{FileKind, Glob, Selection, View, json, notices, text};
 
+use crate::commands::convert_legacy;
 use crate::commands::edit::warn_of_journal;
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
-use crate::source::Source;
+use crate::source::{Source, what_it_is};
 
 /// Tensors listed on a terminal by a command that did not ask for tensors.
 const TENSOR_ROWS: usize = 48;
@@ -80,6 +81,9 @@ impl From<Args> for Config {
 }
 
 pub(crate) fn run(config: &Config, console: Console) -> Result<Status, Failure> {
+    if let Some(FileKind::LegacyGgml { magic: "GGML" | "GGMF" | "GGJT", .. }) = what_it_is(&config.file) {
+        return convert_legacy::show(&config.file, matches!(config.format, Format::Json), console);
+    }
     warn_of_journal(&config.file, console);
     let source = Source::open(&config.file, config.alone)?;
     let view = source.view()?;

@@ -28,7 +28,6 @@ fn what_a_file_really_is() {
     insta::assert_snapshot!("empty", refused(folder.path(), &["empty.gguf"]));
     insta::assert_snapshot!("zeros", refused(folder.path(), &["zeros.gguf"]));
     insta::assert_snapshot!("message", refused(folder.path(), &["message.gguf"]));
-    insta::assert_snapshot!("ggjt", refused(&real(""), &["ggml-vocab.ggjt-v1.bin"]));
     insta::assert_snapshot!("ggml", refused(&real(""), &["whisper-for-tests-ggml-parakeet-tdt.bin"]));
     insta::assert_snapshot!("safetensors", refused(&real("stories260K"), &["model.safetensors"]));
 }

@@ -14,6 +14,7 @@ mod hash;
 mod inspect;
 mod killed;
 mod name;
+mod legacy;
 mod overwriting;
 mod program;
 mod quantize;

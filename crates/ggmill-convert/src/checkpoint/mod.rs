@@ -4,6 +4,7 @@
 
 mod gguf;
 mod joined;
+mod legacy;
 mod numpy;
 mod safetensors;
 mod safetensors_file;
@@ -17,6 +18,7 @@ use crate::error::Result;
 
 pub use self::gguf::GgufCheckpoint;
 pub use self::joined::Joined;
+pub use self::legacy::{Legacy, LegacyContainer, LegacyFamily};
 pub use self::numpy::Numpy;
 pub use self::safetensors::Safetensors;
 pub use self::safetensors_file::SafetensorsFile;

@@ -3,6 +3,7 @@
 mod convert;
 mod edit;
 mod graft;
+mod legacy;
 mod merge;
 mod quantize;
 mod repack;
@@ -11,6 +12,7 @@ mod split;
 pub use convert::{ConvertOptions, convert};
 pub use edit::{Edit, EditPlan, Edited, Editor, FILLER_KEY, Given, Ground, KeyChange, KeyType, KeyTypeError, Way, edit_metadata};
 pub use graft::Graft;
+pub use legacy::{LegacyOptions, convert_legacy};
 pub(crate) use merge::whole;
 pub use merge::{merge, verify};
 pub use quantize::{

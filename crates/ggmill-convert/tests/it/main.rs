@@ -16,6 +16,7 @@ mod compare;
 mod edit;
 mod graft;
 mod hash;
+mod legacy;
 mod quantize;
 mod reshape;
 mod rewrite;

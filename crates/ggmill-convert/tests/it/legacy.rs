@@ -1,0 +1,122 @@
+//! Files from before GGUF: the bytes of the reference's converter, the numbers of blocks that have changed since, and the refusals.
+
+use std::fs;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use ggmill_convert::{Checkpoint as _, ErrorKind, HashKind, Legacy, LegacyFamily, LegacyOptions, convert_legacy, hash};
+use ggmill_core::Gguf;
+use ggmill_testdata::legacy::{LegacyModel, legacy_models};
+use ggmill_testdata::{expected, real, sha256, shared};
+
+use crate::reshape::made;
+
+fn open(folder: &Path, model: &LegacyModel) -> Legacy {
+    let path = folder.join(model.name);
+    fs::write(&path, &model.file).unwrap();
+    Legacy::open(&path).unwrap()
+}
+
+fn converted(legacy: &Legacy) -> Vec<u8> {
+    made(convert_legacy(legacy, &LegacyOptions::default()).unwrap(), legacy)
+}
+
+#[test]
+fn the_bytes_are_those_of_the_reference() {
+    let folder = tempfile::tempdir().unwrap();
+    let expected: serde_json::Value = serde_json::from_str(&fs::read_to_string(expected("legacy.json")).unwrap()).unwrap();
+    let mut compared = 0;
+    for model in legacy_models() {
+        let reference = &expected[model.name];
+        assert_eq!(reference.is_object(), model.is_taken_by_reference, "{}", model.name);
+        if model.is_taken_by_reference {
+            assert_eq!(sha256(&model.file), reference["input"], "{}: made anew by `cargo xtask peers legacy`?", model.name);
+            assert_eq!(sha256(&converted(&open(folder.path(), &model))), reference["output"], "{}", model.name);
+            compared += 1;
+        }
+    }
+    assert_eq!(compared, 7);
+}
+
+/// The reference refuses these; each has the tensors of its time in the blocks of today, read from wherever.
+#[test]
+fn old_blocks_become_those_of_today() {
+    let folder = tempfile::tempdir().unwrap();
+    for model in legacy_models().into_iter().filter(|model| !model.is_taken_by_reference) {
+        let legacy = open(folder.path(), &model);
+        let recipe = convert_legacy(&legacy, &LegacyOptions::default()).unwrap();
+        let lossless = model.name.contains("q5");
+        assert!(recipe.notes().iter().any(|note| note.contains(if lossless { "nothing is lost" } else { "one part in 2048" })), "{:?}", recipe.notes());
+        let bytes = made(recipe, &legacy);
+        let gguf = Gguf::parse(&bytes).unwrap();
+        for (number, tensor) in gguf.tensors().iter().enumerate() {
+            let data = tensor.data().unwrap();
+            for (start, end) in [(0, data.len()), (7, data.len() - 1), (data.len() / 2, data.len() / 2 + 1)] {
+                let mut read = vec![0; end - start];
+                legacy.read(number, start as u64, &mut read).unwrap();
+                assert!(read == data[start..end], "{} {}", model.name, tensor.name());
+            }
+        }
+        // A second way to the same data.
+        let hashes = hash(&legacy, &[HashKind::Xxh64], false, &mut |_| ControlFlow::Continue(())).unwrap();
+        fs::write(folder.path().join("new.gguf"), &bytes).unwrap();
+        let new = ggmill_convert::GgufCheckpoint::open(folder.path().join("new.gguf")).unwrap();
+        assert_eq!(hashes, hash(&new, &[HashKind::Xxh64], false, &mut |_| ControlFlow::Continue(())).unwrap());
+    }
+}
+
+#[test]
+fn real_files_are_listed() {
+    let vocabulary = Legacy::open(real("ggml-vocab.ggjt-v1.bin")).unwrap();
+    assert_eq!((vocabulary.family(), vocabulary.vocabulary().len(), vocabulary.tensors().len()), (LegacyFamily::Llama, 32000, 0));
+    let recipe = convert_legacy(&vocabulary, &LegacyOptions::default()).unwrap();
+    assert!(recipe.notes().iter().any(|note| note.contains("a vocabulary alone")));
+    let bytes = made(recipe, &vocabulary);
+    assert_eq!(Gguf::parse(&bytes).unwrap().metadata().array("tokenizer.ggml.tokens").unwrap().len(), 32000);
+
+    for (name, family, tokens, tensors) in [
+        ("rwkv-tiny-rwkv-4v0-660K-FP16.bin", LegacyFamily::Rwkv, 0, 6 + 4 * 18),
+        ("rwkv-tiny-rwkv-4v0-660K-Q5_0.bin", LegacyFamily::Rwkv, 0, 6 + 4 * 18),
+        ("rwkv-tiny-rwkv-4v0-660K-Q5_1.bin", LegacyFamily::Rwkv, 0, 6 + 4 * 18),
+        ("whisper-for-tests-ggml-tiny.bin", LegacyFamily::Whisper, 50257, 0),
+        ("whisper-for-tests-ggml-tiny.en.bin", LegacyFamily::Whisper, 50256, 0),
+    ] {
+        let Some(path) = shared(&format!("legacy/{name}")) else { continue };
+        let legacy = Legacy::open(path).unwrap();
+        assert_eq!((legacy.family(), legacy.vocabulary().len(), legacy.tensors().len()), (family, tokens, tensors), "{name}");
+        assert_eq!(convert_legacy(&legacy, &LegacyOptions::default()).unwrap_err().kind(), ErrorKind::Unsupported);
+    }
+}
+
+/// Every beginning of a file, and every bit of its first bytes: an answer or an error, never a panic.
+#[test]
+fn damage_is_answered() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("damaged.bin");
+    let models = legacy_models();
+    let whole = &models.iter().find(|model| model.name == "ggjt1-q4_1.bin").unwrap().file;
+    let mut refused = 0;
+    for len in (0..whole.len()).step_by(971) {
+        fs::write(&path, &whole[..len]).unwrap();
+        refused += usize::from(Legacy::open(&path).is_err());
+    }
+    assert!(refused > whole.len() / 971 / 2);
+    for bit in (0..8 * 400).step_by(11) {
+        let mut damaged = whole.clone();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        fs::write(&path, &damaged).unwrap();
+        if let Ok(legacy) = Legacy::open(&path) {
+            let _ = convert_legacy(&legacy, &LegacyOptions::default()).and_then(|recipe| recipe.plan(&legacy));
+        }
+    }
+    for (bytes, expected) in [
+        (&b"GGUF\x03\0\0\0"[..], "is of none of the formats before GGUF"),
+        (b"tjgg\x04\0\0\0", "GGJT version 4 is not known"),
+        (b"fmgg\x63\0\0\0", "GGMF version 99 is not known"),
+        (b"tjgg\x03\0\0\0\xff\xff\xff\xff", "4 bytes are needed, 0 remain"),
+    ] {
+        fs::write(&path, bytes).unwrap();
+        let error = Legacy::open(&path).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}
