@@ -79,7 +79,7 @@ fn real_files_are_listed() {
         ("rwkv-tiny-rwkv-4v0-660K-Q5_0.bin", LegacyFamily::Rwkv, 0, 6 + 4 * 18),
         ("rwkv-tiny-rwkv-4v0-660K-Q5_1.bin", LegacyFamily::Rwkv, 0, 6 + 4 * 18),
         ("whisper-for-tests-ggml-tiny.bin", LegacyFamily::Whisper, 50257, 0),
-        ("whisper-for-tests-ggml-tiny.en.bin", LegacyFamily::Whisper, 50256, 0),
+        ("whisper-for-tests-ggml-tiny.en.bin", LegacyFamily::Whisper, 50257, 0),
     ] {
         let Some(path) = shared(&format!("legacy/{name}")) else { continue };
         let legacy = Legacy::open(path).unwrap();
