@@ -1,7 +1,9 @@
 """Files that are reshaped: whether others read them, and how long it takes beside copying.
 
     python write.py check GGMILL CHECKPOINT      shards, merged files and other forms of a small LLaMA model, read by gguf and loaded by libllama
-    python write.py time GGMILL FOLDER ROUNDS    split and merge of a generated file of 2 GB in FOLDER beside cp, in turns
+    python write.py time GGMILL FOLDER ROUNDS MB [LLAMA_CPP]
+                                                 split and merge of a generated file in FOLDER beside cp, edit beside gguf-new-metadata, change of byte order
+                                                 beside gguf-convert-endian, hash beside llama-gguf-hash of the sources of llama.cpp, all in turns
 
 GGMILL is the binary, CHECKPOINT the folder of the bundled LLaMA checkpoint. `check` also makes shards through the C library, call by call as llama-gguf-split
 does, and compares their headers byte by byte. `time` prints rows of a table in Markdown.
@@ -165,10 +167,15 @@ def convert_endian(model, folder, ggmill):
 # ---- time
 
 
-def generate(path):
+OLD = "A model of two gigabytes"
+
+
+def generate(path, megabytes):
+    """So many MB in 32 layers, with a vocabulary of 32,000 tokens."""
     writer = gguf.GGUFWriter(path, "llama")
+    writer.add_name(OLD)
     writer.add_token_list([f"token {number}" for number in range(32_000)])
-    layer = np.random.default_rng(1).integers(0, 255, size=64 << 20, dtype=np.uint8).view(np.float16).reshape(-1, 8192)
+    layer = np.random.default_rng(1).integers(0, 255, size=(megabytes << 20) // 32, dtype=np.uint8).view(np.float16).reshape(-1, 8192)
     for number in range(32):
         writer.add_tensor(f"blk.{number}.ffn_up.weight", layer)
         writer.add_tensor(f"blk.{number}.ffn_norm.weight", np.ones(1001, dtype=np.float32))
@@ -178,59 +185,149 @@ def generate(path):
     writer.close()
 
 
+# From a small program: the memory of the one that starts another counts as the other's.
+STARTER = """
+import os, resource, subprocess, sys, time
+begin = time.perf_counter()
+done = subprocess.run(sys.argv[1:], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+print(time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024)
+sys.stderr.buffer.write(done.stderr)
+sys.exit(done.returncode)
+"""
+
+
 def timed(command):
     """Seconds, and the most memory resident in MB."""
-    begin = time.perf_counter()
-    child = subprocess.Popen([str(word) for word in command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    _, status, usage = os.wait4(child.pid, 0)
-    seconds = time.perf_counter() - begin
-    if status != 0:
-        sys.exit(f"{command}: {child.stderr.read().decode()}")
-    return seconds, usage.ru_maxrss / 1024
+    done = subprocess.run([sys.executable, "-c", STARTER, *map(str, command)], capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{command}: {done.stderr}")
+    seconds, memory = map(float, done.stdout.split())
+    return seconds, memory
 
 
-def measure(ggmill, folder, rounds):
-    model, out = folder / "write.gguf", folder / "out"
-    generate(model)
+def reference_hash(sources, folder):
+    """llama-gguf-hash, built of llama.cpp's sources with the C library of llama-cpp-python."""
+    import llama_cpp
+
+    library = next((Path(llama_cpp.__file__).parent / "lib").glob("libggml-base.so"))
+    tool, objects = folder / "llama-gguf-hash", []
+    hashes = sources / "vendor/hash"
+    for source in ("xxhash/xxhash.c", "sha1/sha1.c", "sha256/sha256.c"):
+        objects.append(folder / (Path(source).stem + ".o"))
+        # This one has a namespace, against names that others have too.
+        language = ["-x", "c++"] if source.startswith("sha1") else []
+        run("cc", *language, "-O3", "-DNDEBUG", "-I", hashes, "-I", hashes / "rotate-bits", "-I", sources / "vendor", "-c", hashes / source, "-o", objects[-1])
+    include = ["-I", sources / "ggml/include", "-I", sources / "vendor", "-I", hashes]
+    run("c++", "-O3", "-DNDEBUG", "-std=c++17", *include, sources / "examples/gguf-hash/gguf-hash.cpp", *objects, library, f"-Wl,-rpath,{library.parent}", "-o", tool)
+    return tool
+
+
+def accepted(path, tensors):
+    """Whether gguf and the C library read the header of a large file."""
+    import llama_cpp
+
+    assert len(gguf.GGUFReader(path).tensors) == tensors, path
+    lib = ctypes.CDLL(str(next((Path(llama_cpp.__file__).parent / "lib").glob("libggml-base.so"))))
+
+    class Init(ctypes.Structure):
+        _fields_ = [("no_alloc", ctypes.c_bool), ("ctx", ctypes.c_void_p)]
+
+    lib.gguf_init_from_file.restype, lib.gguf_init_from_file.argtypes = ctypes.c_void_p, [ctypes.c_char_p, Init]
+    lib.gguf_free.argtypes = [ctypes.c_void_p]
+    found = lib.gguf_init_from_file(str(path).encode(), Init(True, None))
+    assert found, f"the C library refuses {path}"
+    lib.gguf_free(found)
+
+
+def measure(ggmill, folder, rounds, megabytes, sources):
+    model, out, edited, theirs = folder / "write.gguf", folder / "out", folder / "edited.gguf", folder / "theirs.gguf"
+    generate(model, megabytes)
+    shutil.copy(model, edited)
     out.mkdir(exist_ok=True)
-    run(ggmill, "split", model, folder / "shard", "--max-size", "500M")
+    limit = f"{megabytes // 4}M"
+    run(ggmill, "split", model, folder / "shard", "--max-size", limit, "--force")
     shards = sorted(folder.glob("shard-*.gguf"))
     copy = out / "copy.gguf"
+    names = ["a model of two gigabytes", OLD]
+    edit = lambda turn: [ggmill, "edit", edited, "--set", f"general.name={names[turn % 2]}"]
+    convert_endian = ["sh", "-c", f"echo YES | '{sys.executable}' -m gguf.scripts.gguf_convert_endian '{theirs}' big"]
+    new_metadata = [sys.executable, "-m", "gguf.scripts.gguf_new_metadata", model, out / "new.gguf", "--general-name", names[0], "--force"]
+    # What each is compared with, and how often: the slow ones do not need as many turns.
     sides = {
-        "cp": ["cp", model, copy],
-        "cp, then sync of the copy": ["sh", "-c", f"cp '{model}' '{copy}' && sync '{copy}'"],
-        "ggmill split --max-size 500M": [ggmill, "split", model, out / "part", "--max-size", "500M"],
-        "ggmill merge": [ggmill, "merge", shards[0], out / "merged.gguf"],
-        "ggmill repack --endian big": [ggmill, "repack", model, "-o", out / "big.gguf", "--endian", "big"],
+        "cp": (None, rounds, lambda _: ["cp", model, copy]),
+        "cp, then sync of the copy": (None, rounds, lambda _: ["sh", "-c", f"cp '{model}' '{copy}' && sync '{copy}'"]),
+        "ggmill split": ("cp, then sync of the copy", rounds, lambda _: [ggmill, "split", model, out / "part", "--max-size", limit]),
+        "ggmill merge": ("cp, then sync of the copy", rounds, lambda _: [ggmill, "merge", shards[0], out / "merged.gguf"]),
+        "ggmill edit, in place": ("gguf-new-metadata", rounds, edit),
+        "gguf-new-metadata": (None, 2, lambda _: new_metadata),
+        "ggmill repack --endian big": ("gguf-convert-endian", rounds, lambda _: [ggmill, "repack", model, "-o", out / "big.gguf", "--endian", "big"]),
+        "gguf-convert-endian": (None, 2, lambda _: convert_endian),
+        "ggmill hash --xxh64": ("llama-gguf-hash --xxh64" if sources else None, rounds, lambda _: [ggmill, "hash", model, "--xxh64"]),
     }
-    times = {name: [] for name in sides}
-    memory = dict.fromkeys(sides, 0.0)
+    if sources:
+        tool = reference_hash(sources, folder)
+        sides["llama-gguf-hash --xxh64"] = (None, min(rounds, 3), lambda _: [tool, "--xxh64", model])
+        assert hash_lines([ggmill, "hash", model, "--xxh64"]) == hash_lines([tool, "--xxh64", model]), "other hashes"
+    times, memory = {name: [] for name in sides}, dict.fromkeys(sides, 0.0)
     for turn in range(rounds):
-        names = list(sides)
-        for name in names[turn % len(names) :] + names[: turn % len(names)]:
+        order = list(sides)
+        for name in order[turn % len(order) :] + order[: turn % len(order)]:
+            _, most, command = sides[name]
+            if turn >= most:
+                continue
             shutil.rmtree(out)
             out.mkdir()
+            if name == "gguf-convert-endian":
+                shutil.copy(model, theirs)
             os.sync()
             # Into the page cache, which the turns before may have pushed it out of.
-            for path in [model, *shards]:
-                path.read_bytes()
-            seconds, resident = timed(sides[name])
+            for path in [model, edited, *shards]:
+                with open(path, "rb") as file:
+                    while file.read(1 << 24):
+                        pass
+            seconds, resident = timed(command(turn))
             times[name].append(seconds)
             memory[name] = max(memory[name], resident)
-    base, synced = (statistics.median(times[name]) for name in ("cp", "cp, then sync of the copy"))
-    size = model.stat().st_size
-    print(f"{size} bytes, {rounds} rounds\n")
-    print("| command | median s | fastest s | times cp | times cp and sync | MB resident |\n|---|--:|--:|--:|--:|--:|")
-    for name, taken in times.items():
-        median = statistics.median(taken)
-        print(f"| {name} | {median:.2f} | {min(taken):.2f} | {median / base:.2f} | {median / synced:.2f} | {memory[name]:.0f} |")
-    for path in [model, *shards]:
-        path.unlink()
+            hold(name, out, edited, model, shards)
+    report(model, sides, times, memory, rounds, shards)
+    for path in [model, edited, theirs, *shards]:
+        path.unlink(missing_ok=True)
     shutil.rmtree(out)
+
+
+def hash_lines(command):
+    return [line.split()[:2] for line in run(*command).stdout.splitlines() if line.startswith("xxh64")]
+
+
+def hold(name, out, edited, model, shards):
+    """What a command made is what others read."""
+    if name == "ggmill split":
+        for path in sorted(out.glob("part-*.gguf")):
+            accepted(path, len(gguf.GGUFReader(path).tensors))
+    elif name == "ggmill merge":
+        accepted(out / "merged.gguf", 64)
+        run("cmp", out / "merged.gguf", model)
+    elif name == "ggmill edit, in place":
+        accepted(edited, 64)
+    elif name == "ggmill repack --endian big":
+        assert len(gguf.GGUFReader(out / "big.gguf").tensors) == 64
+
+
+def report(model, sides, times, memory, rounds, shards):
+    header = gguf.GGUFReader(model).data_offset / 1e6
+    print(f"{model.stat().st_size} bytes, header of {header:.1f} MB, {len(shards)} shards, {rounds} rounds; load {os.getloadavg()[0]:.0f} at the end\n")
+    print("| command | turns | median s | fastest s | beside | ratio of medians | ratio of fastest | MB resident |\n|---|--:|--:|--:|---|--:|--:|--:|")
+    for name, taken in times.items():
+        beside, median = sides[name][0], statistics.median(taken)
+        ratios = "– | – | –"
+        if beside:
+            ratios = f"{beside} | {median / statistics.median(times[beside]):.4g} | {min(taken) / min(times[beside]):.4g}"
+        print(f"| {name} | {len(taken)} | {median:.3f} | {min(taken):.3f} | {ratios} | {memory[name]:.0f} |")
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "check":
         check(Path(sys.argv[2]), Path(sys.argv[3]))
     else:
-        measure(Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4]))
+        folder, rounds, megabytes = Path(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5])
+        measure(Path(sys.argv[2]), folder, rounds, megabytes, Path(sys.argv[6]) if len(sys.argv) > 6 else None)

@@ -4,6 +4,7 @@
 mod ci;
 mod fuzz;
 mod graph;
+mod kills;
 mod peers;
 mod process;
 
@@ -27,6 +28,8 @@ enum Chore {
     Ci(ci::Args),
     /// Check which crate depends on which, and which may touch files, threads or the terminal
     Graph,
+    /// Kill edits, splits, merges and conversions in bulk, and count
+    Kills(kills::Args),
     /// Write the seeds of every fuzz target into fuzz/corpus
     FuzzSeeds,
     /// Run every fuzz target for a short while
@@ -40,6 +43,7 @@ fn main() -> ExitCode {
     let done: Done = match Xtask::parse().chore {
         Chore::Ci(args) => ci::run(&args),
         Chore::Graph => graph::run(),
+        Chore::Kills(args) => kills::run(&args),
         Chore::FuzzSeeds => fuzz::seeds(),
         Chore::FuzzSmoke(args) => fuzz::smoke(&args),
         Chore::Peers(peers) => peers.run(),

@@ -11,7 +11,13 @@ pub(crate) struct Args {
     /// How many turns each side has
     #[arg(long, default_value_t = 5)]
     rounds: u32,
-    /// Where the generated file of 2 GB and what is made of it lie meanwhile; 6 GB are needed [default: a folder of the target directory]
+    /// MB of the generated file
+    #[arg(long, default_value_t = 2048)]
+    megabytes: u32,
+    /// The sources of llama.cpp, from which llama-gguf-hash is built to compare with
+    #[arg(long)]
+    llama_cpp: Option<PathBuf>,
+    /// Where the generated file of 2 GB and what is made of it lie meanwhile; 10 GB are needed [default: a folder of the target directory]
     #[arg(long)]
     folder: Option<PathBuf>,
     /// Only hold the files against gguf, libllama and the C library
@@ -30,5 +36,7 @@ pub(super) fn execute(args: &Args) -> Done {
         None => target()?.join("peers/write"),
     };
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    run(environment::script("write.py")?.arg("time").arg(&ggmill).arg(&folder).arg(args.rounds.to_string()))
+    let mut script = environment::script("write.py")?;
+    script.arg("time").arg(&ggmill).arg(&folder).args([args.rounds, args.megabytes].map(|number| number.to_string())).args(&args.llama_cpp);
+    run(&mut script)
 }

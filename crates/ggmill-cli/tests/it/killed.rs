@@ -1,6 +1,7 @@
 //! The built program, killed at any moment: an original is never lost, and no half file has its name.
 //!
-//! `GGMILL_KILLS` sets how many kills there are; by default enough to hit every step now and then.
+//! `GGMILL_KILLS` sets how many kills there are; by default enough to hit every step now and then. `cargo xtask kills` asks for many and counts those that
+//! came in time.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -83,7 +84,7 @@ fn edit() {
             assert!(found.is_none() || found == copy, "{args:?}: half a file");
         }
     }
-    println!("{hit} edits killed while running, {halfway} of them with a journal");
+    println!("kills: {hit} edits while running, {halfway} of them with a journal");
     assert!(hit > 0 || kills() < 5);
 }
 
@@ -108,7 +109,7 @@ fn convert() {
         let found = fs::read(&out).ok();
         assert!(found.as_deref() == before || found.as_ref() == Some(&new), "half a file");
     }
-    println!("{hit} conversions killed while running");
+    println!("kills: {hit} conversions while running");
 }
 
 /// Splitting and merging: each output is whole or not there, and the inputs are what they were.
@@ -141,5 +142,5 @@ fn split_and_merge() {
             fs::write(folder.path().join(name), bytes).unwrap();
         }
     }
-    println!("{hit} splits and merges killed while running");
+    println!("kills: {hit} splits and merges while running");
 }
