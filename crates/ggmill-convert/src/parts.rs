@@ -154,6 +154,7 @@ impl Parts {
                 }
             }
         }
+        self.files.iter().try_for_each(RandomAccess::refuse_changed)?;
         Ok(sink)
     }
 

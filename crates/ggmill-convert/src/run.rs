@@ -33,7 +33,7 @@ pub struct Progress<'a> {
 ///
 /// Tensors to which nothing is done are moved from file to file unread, where the checkpoint is files and the sink can do that. Everything else goes through
 /// memory, bounded by a few chunks for each thread, whatever the size of the model. The bytes do not depend on the number of threads: chunks are made in
-/// parallel and written in order. `progress` is told after each chunk and can end the run with [`ControlFlow::Break`]; the sink is then dropped, and
+/// parallel and written in order. Fails when something else writes to a source meanwhile. `progress` is told after each chunk and can end the run with [`ControlFlow::Break`]; the sink is then dropped, and
 /// `ggmill-io`'s leaves nothing behind.
 pub fn run<S>(plan: &Plan, checkpoint: &dyn Checkpoint, sink: S, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>) -> Result<S>
 where
@@ -66,6 +66,8 @@ where
         }
         number += 1;
     }
+    // What was read of a file that changed meanwhile may be half of each.
+    checkpoint.sources().into_iter().try_for_each(|source| source.refuse_changed())?;
     writer.finish().map_err(written)
 }
 

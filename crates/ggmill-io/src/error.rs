@@ -52,6 +52,7 @@ pub(crate) enum Detail {
     NotRegular { found: &'static str },
     NotPlain { name: Box<str> },
     Exists,
+    Changed,
     Format { source: ggmill_core::Error, missing: Option<Missing> },
     Outside { start: u64, end: u64, len: u64 },
     TooLarge { size: u64 },
@@ -123,7 +124,7 @@ impl Error {
     /// Which sort of error this is.
     pub fn kind(&self) -> ErrorKind {
         match &self.0.detail {
-            Detail::Io { .. } | Detail::NotRegular { .. } => ErrorKind::Io,
+            Detail::Io { .. } | Detail::NotRegular { .. } | Detail::Changed => ErrorKind::Io,
             Detail::NotPlain { .. } => ErrorKind::Format(ggmill_core::ErrorKind::Malformed),
             Detail::Exists => ErrorKind::Exists,
             Detail::Format { source, .. } => ErrorKind::Format(source.kind()),
@@ -279,6 +280,7 @@ impl fmt::Display for Error {
             Detail::NotRegular { found } => write!(f, "is {found}, expected a regular file"),
             Detail::NotPlain { name } => write!(f, "{:?} is not the plain name of a file in this folder", RawStr::from(&**name)),
             Detail::Exists => f.write_str("exists already"),
+            Detail::Changed => f.write_str("something else wrote to the file while it was read"),
             Detail::Format { source, missing } => {
                 write!(f, "{source}")?;
                 missing.as_ref().map_or(Ok(()), |missing| missing.fmt(f))

@@ -1,6 +1,7 @@
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use crate::error::{Detail, Error, Result};
 
@@ -23,6 +24,8 @@ pub struct RandomAccess {
     file: File,
     path: PathBuf,
     len: u64,
+    /// When it was last written to before it was opened, where the system knows.
+    modified: Option<SystemTime>,
 }
 
 impl RandomAccess {
@@ -44,7 +47,7 @@ impl RandomAccess {
         if !metadata.is_file() {
             return Err(not_regular(path, &metadata));
         }
-        Ok(Self { file, path: path.to_owned(), len: metadata.len() })
+        Ok(Self { file, path: path.to_owned(), len: metadata.len(), modified: metadata.modified().ok() })
     }
 
     /// The path it was opened by.
@@ -79,6 +82,14 @@ impl RandomAccess {
             }
         }
         Ok(())
+    }
+
+    /// Fails when something else has written to the file since it was opened: what was read from it may be half of each. A change within the same tick of the
+    /// file system's clock, a few milliseconds, is not seen.
+    pub fn refuse_changed(&self) -> Result<()> {
+        let metadata = self.file.metadata().map_err(|source| Error::io(&self.path, "cannot read its metadata", source))?;
+        let same = metadata.len() == self.len && metadata.modified().ok() == self.modified;
+        if same { Ok(()) } else { Err(Error::new(&self.path, Detail::Changed)) }
     }
 
     /// All of it, for a file that is small by its nature: a configuration, a list. Fails when it has more than `limit` bytes, before any are read.

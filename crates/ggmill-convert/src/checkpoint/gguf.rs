@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use ggmill_core::{Endian, GgmlType, Metadata, Tensor};
-use ggmill_io::{GgufFile, Model};
+use ggmill_io::{GgufFile, Model, RandomAccess};
 
 use crate::checkpoint::{Checkpoint, FileRange, SourceTensor};
 use crate::error::{Error, ErrorKind, Result};
@@ -72,6 +72,10 @@ impl Checkpoint for GgufCheckpoint {
             Endian::Little => Ok(file.read_at(start.saturating_add(offset), out)?),
             Endian::Big => read_swapped(file, self.tensors[number].ggml_type, start, offset, out).map_err(|error| error.tensor(&self.tensors[number].name)),
         }
+    }
+
+    fn sources(&self) -> Vec<&RandomAccess> {
+        self.model.shards().iter().map(GgufFile::file).collect()
     }
 
     fn range(&self, number: usize) -> Option<FileRange<'_>> {

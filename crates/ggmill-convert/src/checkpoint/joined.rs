@@ -1,3 +1,5 @@
+use ggmill_io::RandomAccess;
+
 use crate::checkpoint::{Checkpoint, FileRange, SourceTensor};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -39,6 +41,10 @@ impl Checkpoint for Joined<'_> {
     fn read(&self, number: usize, offset: u64, out: &mut [u8]) -> Result<()> {
         let (source, number) = self.place(number).ok_or_else(|| Error::new(ErrorKind::Misuse, "no tensor has this number"))?;
         source.read(number, offset, out)
+    }
+
+    fn sources(&self) -> Vec<&RandomAccess> {
+        self.sources.iter().flat_map(|source| source.sources()).collect()
     }
 
     fn range(&self, number: usize) -> Option<FileRange<'_>> {

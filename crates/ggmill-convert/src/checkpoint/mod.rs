@@ -37,6 +37,11 @@ pub trait Checkpoint: Debug + Sync {
         let _ = number;
         None
     }
+
+    /// The open files that the bytes come from. A run fails when something else wrote to one of them meanwhile.
+    fn sources(&self) -> Vec<&RandomAccess> {
+        Vec::new()
+    }
 }
 
 /// The data of one tensor as they lie in a file.

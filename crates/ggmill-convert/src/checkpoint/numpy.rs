@@ -60,6 +60,10 @@ impl Checkpoint for Numpy {
         Ok(self.file.read_at(self.start.saturating_add(offset), out)?)
     }
 
+    fn sources(&self) -> Vec<&RandomAccess> {
+        vec![&self.file]
+    }
+
     fn range(&self, number: usize) -> Option<FileRange<'_>> {
         (number == 0).then(|| FileRange::new(&self.file, self.start, Endian::Little))
     }

@@ -110,6 +110,10 @@ impl Checkpoint for Safetensors {
         Ok(self.files[file].read_at(start.saturating_add(offset), out)?)
     }
 
+    fn sources(&self) -> Vec<&RandomAccess> {
+        self.files.iter().collect()
+    }
+
     fn range(&self, number: usize) -> Option<FileRange<'_>> {
         let &(file, start) = self.places.get(number)?;
         Some(FileRange::new(self.files.get(file)?, start, Endian::Little))

@@ -60,6 +60,10 @@ impl Checkpoint for SafetensorsFile {
         Ok(self.file.read_at(start.saturating_add(offset), out)?)
     }
 
+    fn sources(&self) -> Vec<&RandomAccess> {
+        vec![&self.file]
+    }
+
     fn range(&self, number: usize) -> Option<FileRange<'_>> {
         self.places.get(number).map(|&(start, _)| FileRange::new(&self.file, start, Endian::Little))
     }

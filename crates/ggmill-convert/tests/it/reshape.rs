@@ -4,7 +4,9 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use ggmill_convert::{Checkpoint, ErrorKind, GgufCheckpoint, Parts, Recipe, RepackOptions, ShardLimit, SplitOptions, merge, repack, run, split, verify};
+use ggmill_convert::{
+    Checkpoint, ErrorKind, GgufCheckpoint, HashKind, Parts, Recipe, RepackOptions, ShardLimit, SplitOptions, hash, merge, repack, run, split, verify,
+};
 use ggmill_core::{Alignment, Builder, Endian, GgmlType, MetadataBuf, Shape, Writer, shard_file_name};
 use ggmill_io::{FileSink, Overwrite, commit_all};
 use ggmill_testdata::bytes::{FileBytes, Value};
@@ -363,4 +365,48 @@ fn files_cut_by_their_bytes() {
         assert_eq!(error.kind(), ErrorKind::Checkpoint, "{error}");
         assert!(error.to_string().contains(expected), "{error}");
     }
+}
+
+/// Something writes to a source while it is read, and leaves its length as it was: no output, whichever way the bytes go.
+#[cfg(unix)]
+#[test]
+fn a_source_that_changes_meanwhile() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.gguf");
+    fs::copy(real("mobilenetv3_3class_v3_fp16.gguf"), &path).unwrap();
+    let change = || {
+        // Later than the tick of the clock in which the file was made.
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        let file = fs::File::options().write(true).open(&path).unwrap();
+        std::os::unix::fs::FileExt::write_at(&file, b"x", file.metadata().unwrap().len() - 1).unwrap();
+    };
+    let checkpoint = GgufCheckpoint::open(&path).unwrap();
+    let plan = Recipe::copy_of(&checkpoint).unwrap().plan(&checkpoint).unwrap();
+    let sink = FileSink::create(folder.path().join("out.gguf"), Overwrite::Refuse).unwrap();
+    let mut calls = 0;
+    let result = run(&plan, &checkpoint, sink, &mut |_| {
+        if calls == 0 {
+            change();
+        }
+        calls += 1;
+        ControlFlow::Continue(())
+    });
+    let error = result.unwrap_err().to_string();
+    assert!(error.ends_with("model.gguf: something else wrote to the file while it was read"), "{error}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+
+    let checkpoint = GgufCheckpoint::open(&path).unwrap();
+    run(&plan, &checkpoint, Vec::new(), &mut |_| ControlFlow::Continue(())).unwrap();
+    change();
+    assert!(run(&plan, &checkpoint, Vec::new(), &mut |_| ControlFlow::Continue(())).is_err());
+    assert!(hash(&checkpoint, &[HashKind::Xxh64], false, &mut |_| ControlFlow::Continue(())).is_err());
+
+    fs::rename(&path, folder.path().join("model.gguf.part1of1")).unwrap();
+    let parts = Parts::open(&[folder.path().join("model.gguf.part1of1")]).unwrap();
+    let joined = parts.join(Vec::new(), &mut |_| {
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        fs::File::options().append(true).open(folder.path().join("model.gguf.part1of1")).unwrap().set_len(10).unwrap();
+        ControlFlow::Continue(())
+    });
+    assert!(joined.is_err());
 }

@@ -190,6 +190,10 @@ impl Checkpoint for Legacy {
         blocks.read(&self.file, *start, offset, out).map_err(|error| error.tensor(&tensor.name))
     }
 
+    fn sources(&self) -> Vec<&RandomAccess> {
+        vec![&self.file]
+    }
+
     fn range(&self, number: usize) -> Option<FileRange<'_>> {
         let (start, blocks) = self.places.get(number)?;
         blocks.note().is_none().then(|| FileRange::new(&self.file, *start, Endian::Little))

@@ -107,7 +107,9 @@ impl Editor {
             return run(&layout, &checkpoint, sink, progress);
         }
         sink.reserve(plan.new_len())?;
-        plan.copy_into(&self.file, sink, progress)
+        let sink = plan.copy_into(&self.file, sink, progress)?;
+        self.file.file().refuse_changed()?;
+        Ok(sink)
     }
 
     fn rewrite(&self, plan: &EditPlan) -> Result<(GgufCheckpoint, crate::Plan)> {
