@@ -67,7 +67,7 @@ where
         number += 1;
     }
     // What was read of a file that changed meanwhile may be half of each.
-    checkpoint.sources().into_iter().try_for_each(|source| source.refuse_changed())?;
+    checkpoint.sources().into_iter().try_for_each(ggmill_io::RandomAccess::refuse_changed)?;
     writer.finish().map_err(written)
 }
 

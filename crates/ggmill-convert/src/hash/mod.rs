@@ -72,7 +72,7 @@ pub fn hash(checkpoint: &dyn Checkpoint, kinds: &[HashKind], tensors: bool, prog
         }
         window = next?;
     }
-    checkpoint.sources().into_iter().try_for_each(|source| source.refuse_changed())?;
+    checkpoint.sources().into_iter().try_for_each(ggmill_io::RandomAccess::refuse_changed)?;
     Ok(Hashes { tensors: if tensors { bench.finished } else { Vec::new() }, model: bench.model.into_iter().map(State::finish).collect() })
 }
 
