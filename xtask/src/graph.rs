@@ -119,7 +119,7 @@ fn has_word(line: &str, word: &str) -> bool {
     line.match_indices(word).any(|(at, _)| !line[..at].ends_with(|before: char| before.is_alphanumeric() || before == '_'))
 }
 
-/// The Rust files of a folder and the folders in it, in order.
+/// The Rust files of a folder and the folders in it, in order, but those of unit tests.
 fn sources(folder: &Path) -> Done<Vec<PathBuf>> {
     let failed = |error| format!("{}: {error}", folder.display());
     let mut found = Vec::new();
@@ -128,7 +128,7 @@ fn sources(folder: &Path) -> Done<Vec<PathBuf>> {
     for path in entries.iter().map(fs::DirEntry::path) {
         if path.is_dir() {
             found.extend(sources(&path)?);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
+        } else if path.extension().is_some_and(|extension| extension == "rs") && path.file_name().is_some_and(|name| name != "tests.rs") {
             found.push(path);
         }
     }

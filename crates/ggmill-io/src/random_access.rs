@@ -1,7 +1,6 @@
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use crate::error::{Detail, Error, Result};
 
@@ -24,8 +23,8 @@ pub struct RandomAccess {
     file: File,
     path: PathBuf,
     len: u64,
-    /// When it was last written to before it was opened, where the system knows.
-    modified: Option<SystemTime>,
+    /// What the system knew of it when it was opened: when it was last written to.
+    metadata: Metadata,
 }
 
 impl RandomAccess {
@@ -47,7 +46,7 @@ impl RandomAccess {
         if !metadata.is_file() {
             return Err(not_regular(path, &metadata));
         }
-        Ok(Self { file, path: path.to_owned(), len: metadata.len(), modified: metadata.modified().ok() })
+        Ok(Self { file, path: path.to_owned(), len: metadata.len(), metadata })
     }
 
     /// The path it was opened by.
@@ -88,7 +87,7 @@ impl RandomAccess {
     /// file system's clock, a few milliseconds, is not seen.
     pub fn refuse_changed(&self) -> Result<()> {
         let metadata = self.file.metadata().map_err(|source| Error::io(&self.path, "cannot read its metadata", source))?;
-        let same = metadata.len() == self.len && metadata.modified().ok() == self.modified;
+        let same = metadata.len() == self.len && metadata.modified().ok() == self.metadata.modified().ok();
         if same { Ok(()) } else { Err(Error::new(&self.path, Detail::Changed)) }
     }
 
