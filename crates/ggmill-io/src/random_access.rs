@@ -24,7 +24,7 @@ pub struct RandomAccess {
     path: PathBuf,
     len: u64,
     /// What the system knew of it when it was opened: when it was last written to.
-    metadata: Metadata,
+    metadata: Box<Metadata>,
 }
 
 impl RandomAccess {
@@ -46,7 +46,7 @@ impl RandomAccess {
         if !metadata.is_file() {
             return Err(not_regular(path, &metadata));
         }
-        Ok(Self { file, path: path.to_owned(), len: metadata.len(), metadata })
+        Ok(Self { file, path: path.to_owned(), len: metadata.len(), metadata: Box::new(metadata) })
     }
 
     /// The path it was opened by.
