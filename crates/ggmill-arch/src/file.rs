@@ -1,6 +1,7 @@
 //! A finished file's metadata as a source of hyper-parameters, and what the description says of such a file.
 
 use core::cell::Cell;
+use core::fmt;
 
 use ggmill_core::{Array, Metadata, Value, ValueType};
 
@@ -43,6 +44,16 @@ pub struct KeySpec<'a> {
 pub(crate) fn whole_key(architecture: &str, key: &str) -> Box<str> {
     let whole = ["general.", "tokenizer."].iter().any(|space| key.starts_with(space));
     if whole { key.into() } else { format!("{architecture}.{key}").into() }
+}
+
+/// As a description writes it, with the whole key.
+impl fmt::Display for FilePlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Value(key) => f.write_str(key),
+            Self::Count(key) => write!(f, "len({key})"),
+        }
+    }
 }
 
 impl FilePlace {

@@ -59,7 +59,7 @@ pub use file::{Demand, KeySpec};
 pub use key::{Key, KeyValue};
 pub use names::TensorNames;
 pub use operation::Operation;
-pub use outline::TensorOutline;
+pub use outline::{ParameterOutline, TensorOutline};
 pub use resolve::Resolved;
 pub use role::Role;
 pub use tensor::{Origin, Source, TensorSpec};

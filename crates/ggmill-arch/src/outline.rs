@@ -1,6 +1,7 @@
 //! A description as it is written, for pages about it.
 
 use crate::architecture::Architecture;
+use crate::expression::Expression;
 use crate::role::Role;
 use crate::tensor::TensorGroup;
 
@@ -26,7 +27,28 @@ pub struct TensorOutline<'a> {
     pub unless: Option<&'a str>,
 }
 
+/// A hyper-parameter as a description writes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ParameterOutline<'a> {
+    /// The name that expressions have for it.
+    pub name: &'a str,
+    /// Where a finished file has it, best first; `len(KEY)` is the number of a key's elements.
+    pub keys: Vec<String>,
+    /// The expression that gives it where a finished file does not.
+    pub default: Option<&'a str>,
+}
+
 impl Architecture {
+    /// The hyper-parameters as the description writes them, for finished files, in its order.
+    pub fn outline_parameters(&self) -> impl Iterator<Item = ParameterOutline<'_>> {
+        self.parameters.iter().map(|parameter| ParameterOutline {
+            name: &parameter.name,
+            keys: parameter.keys.iter().map(ToString::to_string).collect(),
+            default: parameter.in_file.as_ref().or(parameter.default.as_ref()).map(Expression::text),
+        })
+    }
+
     /// The tensors as the description writes them, in its order.
     ///
     /// ```

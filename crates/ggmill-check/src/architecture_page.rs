@@ -26,6 +26,12 @@ pub(crate) fn described(architecture: &Architecture) -> String {
         };
         let _ = writeln!(page, "| `{}` | {} | {demand} |", key.name, key_type(&key));
     }
+    page.push_str("\n## Numbers\n\nWhat shapes and conditions are made of.\n\n| number | read from | or else |\n|---|---|---|\n");
+    // What neither a key nor a number gives, only a checkpoint has.
+    for number in architecture.outline_parameters().filter(|number| !number.keys.is_empty() || number.default.is_some()) {
+        let keys: Vec<_> = number.keys.iter().map(|key| format!("`{key}`")).collect();
+        let _ = writeln!(page, "| {} | {} | {} |", number.name, keys.join(", "), number.default.unwrap_or_default());
+    }
     page.push_str("\n## Tensors\n\nDimensions in stored order, the fastest first.\n");
     let mut repeat = None;
     for tensor in architecture.outline() {
