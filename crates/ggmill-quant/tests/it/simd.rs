@@ -67,6 +67,19 @@ fn quantizing_every_pattern() {
 }
 
 #[test]
+fn sums_that_overflow() {
+    for (ggml_type, ..) in types() {
+        let len = if one_by_one(ggml_type) { 256 } else { 256 * 37 };
+        for kind in WEIGHTS {
+            for exponent in [12, 15, 16, 17, 18, 19, 25, 37] {
+                let huge: Vec<f32> = values(PATTERNS[0], exponent, len).into_iter().map(|value| (value % 4.0) * 10_f32.powi(exponent as i32)).collect();
+                agree(ggml_type, &huge, len, weights(kind, 5, len).as_deref()).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
 fn dequantizing_any_bytes() {
     for (ggml_type, elements, bytes) in types() {
         for blocks in [1, 5, 67] {

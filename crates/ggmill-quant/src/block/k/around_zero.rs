@@ -104,11 +104,16 @@ pub(super) fn scale_of_scales<L: Lanes>(lanes: L, found: &Found, half: i32) -> (
     let (mut scales, mut inverses) = ([0.0; MOST], [0.0; MOST]);
     scale.store(&mut scales);
     inverse.store(&mut inverses);
-    let levels = core::array::from_fn(|block| {
-        let mut levels = [0; 16];
-        multiply(&found.scales[16 * block..][..16], inverses[block], half, &mut levels);
-        levels
-    });
+    let mut levels = [[0; 16]; MOST];
+    for (block, levels) in levels.iter_mut().enumerate() {
+        let (of_groups, sums) = (&found.scales[16 * block..][..16], &found.sums[16 * block..][..16]);
+        if of_groups.iter().all(|scale| scale.is_finite()) {
+            multiply(of_groups, inverses[block], half, levels);
+        } else {
+            // Sums have overflowed: what rounding makes of infinities is for the scalar code to say.
+            scales[block] = crate::search::symmetric(of_groups, half, Some(sums), levels);
+        }
+    }
     (scales, levels)
 }
 
