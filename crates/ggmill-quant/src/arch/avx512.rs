@@ -5,8 +5,8 @@ use core::arch::x86_64::{
     _mm_storeu_si128, _mm256_loadu_si256, _mm256_storeu_si256, _mm512_abs_ps, _mm512_add_ps, _mm512_and_si512, _mm512_castps_si512, _mm512_castsi512_ps,
     _mm512_cmp_ps_mask, _mm512_cvtepi8_epi32, _mm512_cvtepi32_epi8, _mm512_cvtepi32_epi16, _mm512_cvtepi32_ps, _mm512_cvtepu8_epi32, _mm512_cvtepu16_epi32,
     _mm512_cvttps_epi32, _mm512_div_ps, _mm512_loadu_ps, _mm512_mask_blend_ps, _mm512_max_epi32, _mm512_max_ps, _mm512_min_epi32, _mm512_min_ps, _mm512_mul_ps,
-    _mm512_permutexvar_ps, _mm512_rcp14_ps, _mm512_reduce_min_ps, _mm512_roundscale_ps, _mm512_set1_epi32, _mm512_set1_ps, _mm512_sqrt_ps, _mm512_srl_epi32,
-    _mm512_storeu_ps, _mm512_sub_epi32, _mm512_sub_ps, _mm512_xor_si512,
+    _mm512_permutexvar_ps, _mm512_reduce_min_ps, _mm512_roundscale_ps, _mm512_set1_epi32, _mm512_set1_ps, _mm512_sqrt_ps, _mm512_srl_epi32, _mm512_storeu_ps,
+    _mm512_sub_epi32, _mm512_sub_ps, _mm512_xor_si512,
 };
 use core::ops::{Add, Div, Mul, Neg, Sub};
 
@@ -116,7 +116,6 @@ impl Floats for F16 {
 
     instructions! {
         sqrt() -> F16: _mm512_sqrt_ps;
-        inverse_roughly() -> F16: _mm512_rcp14_ps;
         abs() -> F16: _mm512_abs_ps;
         trunc() -> F16: _mm512_roundscale_ps::<{ _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC }>;
         lesser(other) -> F16: _mm512_min_ps;

@@ -86,11 +86,6 @@ impl<F: Floats> Floats for Two<F> {
     }
 
     #[inline(always)]
-    fn inverse_roughly(self) -> Self {
-        Self(self.0.inverse_roughly(), self.1.inverse_roughly())
-    }
-
-    #[inline(always)]
     fn abs(self) -> Self {
         Self(self.0.abs(), self.1.abs())
     }

@@ -104,11 +104,6 @@ impl Floats for Array {
     }
 
     #[inline(always)]
-    fn inverse_roughly(self) -> Self {
-        Self(self.0.map(|value| 1.0 / value))
-    }
-
-    #[inline(always)]
     fn abs(self) -> Self {
         Self(self.0.map(f32::abs))
     }

@@ -45,30 +45,6 @@ impl Decode<256, 54> for TQ1_0 {
             }
         }
     }
-
-    #[inline(always)]
-    fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 54]], out: &mut [[f32; 256]]) {
-        for (block, out) in blocks.iter().zip(out) {
-            let mut levels = [0; 256];
-            read_trits::<32>(&block[..32], &mut levels[..160]);
-            read_trits::<16>(&block[32..48], &mut levels[160..240]);
-            read_trits::<4>(&block[48..52], &mut levels[240..]);
-            lanes::decode_signed(lanes, &levels, read_f16(block, TQ1_0_SCALE), out);
-        }
-    }
-}
-
-/// The trits of `B` bytes, less one: the first of all of them, then the second, and so on.
-#[inline(always)]
-fn read_trits<const B: usize>(bytes: &[u8], levels: &mut [u8]) {
-    let mut power: u8 = 1;
-    let (levels, _) = levels.as_chunks_mut::<B>();
-    for levels in levels {
-        for (level, &byte) in levels.iter_mut().zip(bytes) {
-            *level = ((u16::from(byte.wrapping_mul(power)) * 3 >> 8) as u8).wrapping_sub(1);
-        }
-        power = power.wrapping_mul(3);
-    }
 }
 
 impl Encode<256, 54> for TQ1_0 {

@@ -82,9 +82,6 @@ pub(crate) trait Floats: Copy + Add<Output = Self> + Sub<Output = Self> + Mul<Ou
 
     fn sqrt(self) -> Self;
 
-    /// One over a number of ordinary size, wrong by less than a part in 2¹¹: the one operation that is not the same everywhere. For guesses that are checked.
-    fn inverse_roughly(self) -> Self;
-
     fn abs(self) -> Self;
 
     /// Towards zero.

@@ -144,7 +144,7 @@ pub(crate) fn symmetric_by_moves<L: Lanes, const N: usize>(lanes: L, x: &[L::F; 
         for (&x, level) in x.iter().zip(&mut levels) {
             let w = x * x;
             let (other_xl, other_ll) = (xl - w * x * *level, ll - w * *level * *level);
-            let better = quotient(lanes, &rounding, x * other_ll, other_xl, half);
+            let better = (x * other_ll / other_xl).nearest(-half, half - 1);
             let changed = other_xl.gt(zero).and(live).and(better.ne(*level));
             if changed.any() {
                 let (other_xl, other_ll) = (other_xl + w * x * better, other_ll + w * better * better);
@@ -226,24 +226,6 @@ pub(crate) fn positive<L: Lanes, const N: usize>(lanes: L, x: &[L::F; N], top: i
         *level = level.or(live, zero);
     }
     Some((scale, levels))
-}
-
-/// The nearest level to a quotient, -`half`..`half`, where the divisor is positive; anything elsewhere.
-///
-/// Division is slow, and a guess is nearly always far enough from where the level changes.
-#[inline(always)]
-fn quotient<L: Lanes>(lanes: L, rounding: &Rounding<L::F>, dividend: L::F, divisor: L::F, half: i32) -> L::F {
-    let beyond = (half + 1) as f32;
-    let guess = dividend * divisor.inverse_roughly();
-    let whole = guess + rounding.magic - rounding.magic;
-    // Beyond the levels it does not matter how far off the guess is; its error is a part of it.
-    let clear = (guess - whole).abs().lt(lanes.splat(0.5 - beyond / 2048.0)).or(guess.abs().gt(lanes.splat(beyond)));
-    // Where the inverse does not vanish, and rounding is rounding.
-    let ordinary = divisor.gt(lanes.splat(1e-30)).and(divisor.lt(lanes.splat(1e30))).and(guess.abs().lt(lanes.splat(1e6)));
-    if clear.and(ordinary).or(divisor.gt(lanes.splat(0.0)).not()).all() {
-        return rounding.nearest(guess);
-    }
-    (dividend / divisor).nearest(-half, half - 1)
 }
 
 /// Σ w·x·l and Σ w·l² for the levels that a scale gives.
