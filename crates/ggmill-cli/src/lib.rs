@@ -28,6 +28,9 @@ use console::Console;
 /// let status = ggmill_cli::run(["ggmill", "inspect", "model.gguf"].map(Into::into));
 /// ```
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    // With this a write beyond the limit on the size of files is an error like any other, and not the end of the process. Without it, so be it.
+    #[cfg(unix)]
+    let _ = signal_hook::flag::register(signal_hook::consts::signal::SIGXFSZ, std::sync::Arc::default());
     let cli = match args::Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(error) => {

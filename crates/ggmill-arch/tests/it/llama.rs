@@ -167,11 +167,21 @@ fn what_is_missing_or_wrong_is_named() {
             ErrorKind::Unsupported,
             "config.json asks for another activation (hidden_act) than SiLU, which is the only one this architecture has",
         ),
-        (with(mistral(), "rms_norm_eps", json!(0)), ErrorKind::Unsupported, "config.json has an rms_norm_eps that is not positive"),
+        (
+            with(mistral(), "rms_norm_eps", json!(0)),
+            ErrorKind::Unsupported,
+            "config.json has an rms_norm_eps that is not positive, or too small to be one in a file",
+        ),
+        (
+            with(mistral(), "rms_norm_eps", json!(1e-60)),
+            ErrorKind::Unsupported,
+            "config.json has an rms_norm_eps that is not positive, or too small to be one in a file",
+        ),
+        (with(mistral(), "rope_theta", json!(-1)), ErrorKind::Unsupported, "config.json has a rope_theta that is not positive"),
         (
             with(mistral(), "max_position_embeddings", json!(0)),
             ErrorKind::Unsupported,
-            "config.json has max_position_embeddings 0: there is no context to work with",
+            "config.json has no positive max_position_embeddings: there is no context to work with",
         ),
     ] {
         let error = llama().resolve(&config).unwrap_err();
@@ -191,7 +201,7 @@ fn text_from_a_configuration_is_escaped() {
 #[test]
 fn an_unknown_way_of_scaling_is_a_warning() {
     let model = |rope_type: &str| llama().resolve(&with(mistral(), "rope_scaling", json!({ "rope_type": rope_type }))).unwrap().warnings().len();
-    assert_eq!((model("default"), model("mystery"), model("linear")), (0, 1, 1));
+    assert_eq!((model("default"), model("mystery"), model("linear"), model("longrope")), (0, 1, 1, 1));
 }
 
 #[test]

@@ -15,7 +15,7 @@ use crate::outcome::{Failure, Status};
 use crate::progress::Bar;
 
 /// A manifest is text about tensors; one of a million tensors and four hashes stays below this.
-const LONGEST_MANIFEST: u64 = 1 << 30;
+const LONGEST_MANIFEST: u64 = 64 << 20;
 
 /// Hash the weights of a model, tensor by tensor and whole, or check them against a manifest
 #[derive(Debug, clap::Args)]

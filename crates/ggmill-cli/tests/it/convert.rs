@@ -112,6 +112,19 @@ fn a_description_without_end_is_refused() {
     }
 }
 
+/// A limit on the size of files is met like a full disk.
+#[test]
+#[cfg(unix)]
+fn a_limit_on_files_is_an_error() {
+    let folder = Folder::new();
+    let mut shell = std::process::Command::new("sh");
+    shell.current_dir(folder.path()).args(["-c", "ulimit -f 100; exec \"$0\" \"$@\""]).arg(env!("CARGO_BIN_EXE_ggmill"));
+    let Outcome { code, stderr, .. } = crate::support::outcome(shell.arg("convert").arg(real("stories260K")).args(["--type", "f32"]));
+    assert_eq!(code, 2, "{stderr}");
+    assert!(stderr.starts_with("error: stories260K-F32.gguf: "), "{stderr}");
+    assert_eq!(files(&folder), Vec::<String>::new());
+}
+
 /// A weight that the type cannot hold, found in the middle of the run.
 #[test]
 fn a_number_that_does_not_fit_leaves_no_file() {
