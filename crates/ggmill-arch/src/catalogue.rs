@@ -3,7 +3,7 @@
 use serde_json::Value as Json;
 
 use crate::architecture::Architecture;
-use crate::config::Config;
+use crate::config::{Config, json_type};
 use crate::error::{Error, ErrorKind, Result, quoted};
 
 /// The built-in descriptions and those a user adds. A user's goes before a built-in one for the same checkpoint or name.
@@ -45,6 +45,9 @@ impl Catalogue {
 
     /// The description for a checkpoint, from its `config.json`: by the first class in `architectures`, or by `model_type` when no class is named.
     pub fn for_checkpoint(&self, config: &Json) -> Result<&Architecture> {
+        if !config.is_object() {
+            return Err(Error::new(ErrorKind::Configuration, format!("config.json is {}, expected an object", json_type(config))));
+        }
         let config = Config::new(config);
         let found = self.architectures().find(|architecture| architecture.checkpoint_kind(&config).is_some());
         found.ok_or_else(|| {

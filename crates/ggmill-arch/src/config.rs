@@ -29,6 +29,17 @@ impl<'a> Config<'a> {
         self.section.and_then(|section| at(section, path)).or_else(|| at(self.root, path))
     }
 
+    /// Fails where a path leads through something that is not an object: what it says there would be passed over.
+    fn refuse_values_on_the_way(&self, path: &str) -> Result<()> {
+        for (end, _) in path.match_indices('.') {
+            let through = path.get(..end).unwrap_or_default();
+            if let Some(found) = self.find(through).filter(|found| !found.is_object()) {
+                return Err(Error::configuration(format!("{through} is {}, expected an object", json_type(found))));
+            }
+        }
+        Ok(())
+    }
+
     /// The class of the model: the first of `architectures`.
     pub(crate) fn class(&self) -> Option<&'a str> {
         self.find("architectures")?.get(0)?.as_str()
@@ -45,6 +56,7 @@ fn at<'a>(json: &'a Json, path: &str) -> Option<&'a Json> {
 
 impl ParameterSource for Config<'_> {
     fn lookup(&self, parameter: &Parameter) -> Result<Option<(ParameterValue, String)>> {
+        parameter.from.iter().try_for_each(|path| self.refuse_values_on_the_way(path))?;
         let Some((path, json)) = parameter.from.iter().find_map(|path| Some((path, self.find(path)?))) else { return Ok(None) };
         match scalar(json).or_else(|| list(json)) {
             Some(value) => Ok(Some((value, path.to_string()))),
@@ -72,13 +84,16 @@ fn list(json: &Json) -> Option<ParameterValue> {
     Some(ParameterValue::List(elements.iter().map(scalar).collect::<Option<Vec<_>>>()?.into()))
 }
 
-fn json_type(json: &Json) -> &'static str {
+pub(crate) fn json_type(json: &Json) -> &'static str {
     match json {
         Json::Null => "null",
         Json::Bool(_) => "a bool",
         Json::Number(_) => "a number",
-        Json::String(_) => "a string that is too long",
-        Json::Array(_) => "a list that is too long or holds lists, objects or null",
+        Json::String(text) if text.len() > LONGEST => "a string that is too long",
+        Json::String(_) => "a string",
+        Json::Array(elements) if elements.len() > LONGEST => "a list that is too long",
+        Json::Array(_) if list(json).is_none() => "a list that holds lists, objects or null",
+        Json::Array(_) => "a list",
         Json::Object(_) => "an object",
     }
 }

@@ -46,6 +46,7 @@ mod pattern;
 mod resolve;
 mod role;
 mod schema;
+mod standard;
 mod tensor;
 mod value;
 
@@ -62,5 +63,6 @@ pub use operation::Operation;
 pub use outline::{ParameterOutline, TensorOutline};
 pub use resolve::Resolved;
 pub use role::Role;
+pub use standard::StandardKey;
 pub use tensor::{Origin, Source, TensorSpec};
 pub use value::ParameterValue;

@@ -2,15 +2,12 @@
 
 use std::fmt::Write as _;
 
-use ggmill_arch::{Catalogue, TensorNames};
+use ggmill_arch::{Catalogue, StandardKey, TensorNames};
 use ggmill_core::{GgmlType, ValueType};
 
 use crate::block::block;
 use crate::drawing::{Part, draw};
 use crate::{Group, Rule, architecture_page, rules};
-
-/// The standard keys: name, type and meaning in each line. `{n}` stands for a number or a name, `{arch}` for the name of an architecture.
-static KEYS: &str = include_str!("../data/keys.txt");
 
 /// The page of a rule (by code), a group of rules, a tensor type, a metadata type, a standard key, or an architecture of the catalogue, as Markdown; `None` for
 /// anything else.
@@ -55,7 +52,7 @@ pub fn near(topic: &str, catalogue: &Catalogue) -> Vec<String> {
     }
     let wanted = topic.to_ascii_lowercase();
     let types = GgmlType::all().map(|ggml_type| ggml_type.to_string());
-    let keys = KEYS.lines().filter_map(|line| Some(line.split_once('|')?.0.to_owned()));
+    let keys = StandardKey::all().map(|key| key.pattern.to_owned());
     let names = catalogue.architectures().map(|architecture| architecture.name().to_owned());
     let codes = rules().map(|rule| rule.code.to_owned()).chain(Group::ALL.iter().map(|group| group.name().to_owned()));
     let mut found: Vec<(usize, String)> = types
@@ -111,7 +108,7 @@ pub fn topics(catalogue: &Catalogue) -> String {
         list(GgmlType::all().map(|ggml_type| ggml_type.to_string()).collect()),
         list((0..13).map(|number| ValueType(number).to_string()).collect()),
         list(names),
-        list(KEYS.lines().filter_map(|line| Some(line.split_once('|')?.0.to_owned())).collect()),
+        list(StandardKey::all().map(|key| key.pattern.to_owned()).collect()),
     )
 }
 
@@ -180,27 +177,17 @@ fn value_type_page(value_type: ValueType) -> String {
     format!("# {value_type}\n\nMetadata value type number {}.\n\nIn the file: {size}.{width}\n{gap}{picture}", value_type.0)
 }
 
-/// The line about a key: one of the list, or one that its placeholders stand for.
-fn key_line(key: &str, catalogue: &Catalogue) -> Option<(&'static str, &'static str)> {
-    let (first, own) = key.split_once('.')?;
-    let is_architecture = catalogue.by_name(first).is_some() || TensorNames::of(first).is_some() || matches!(first, "{arch}" | "[llm]");
-    KEYS.lines().find_map(|line| {
-        let (pattern, rest) = line.split_once('|')?;
-        let fits = match (pattern.strip_prefix("{arch}."), pattern.split_once("{n}")) {
-            (Some(pattern), _) => is_architecture && pattern == own,
-            (None, Some((before, after))) => {
-                key.strip_prefix(before).and_then(|rest| rest.strip_suffix(after)).is_some_and(|number| !number.is_empty() && !number.contains('.'))
-            }
-            (None, None) => pattern == key,
-        };
-        if fits { rest.split_once('|') } else { None }
-    })
+/// The standard key that this is, of an architecture that somebody knows.
+fn standard_key(key: &str, catalogue: &Catalogue) -> Option<StandardKey> {
+    let (first, _) = key.split_once('.')?;
+    let is_architecture = || catalogue.by_name(first).is_some() || TensorNames::of(first).is_some() || matches!(first, "{arch}" | "[llm]");
+    StandardKey::of(key).filter(|standard| !standard.is_of_architecture() || is_architecture())
 }
 
 /// The page of a standard key, as Markdown.
 fn key_page(key: &str, catalogue: &Catalogue) -> Option<String> {
-    let Some((key_type, meaning)) = key_line(key, catalogue) else { return own_key_page(key, catalogue) };
-    let mut page = format!("# {key}\n\n{meaning}\n\nStandard metadata key of type {key_type}.\n");
+    let Some(StandardKey { type_name, meaning, .. }) = standard_key(key, catalogue) else { return own_key_page(key, catalogue) };
+    let mut page = format!("# {key}\n\n{meaning}\n\nStandard metadata key of type {type_name}.\n");
     let mut about = rules().filter(|rule| [rule.clause, rule.remedy, rule.summary].iter().any(|text| mentions(text, key))).peekable();
     if about.peek().is_some() {
         page.push_str("\n## Rules about it\n\n");
@@ -239,17 +226,16 @@ mod tests {
 
     #[test]
     fn every_standard_key_has_a_page_and_the_type_that_the_rules_hold_it_to() {
-        for line in KEYS.lines() {
-            let [key, key_type, meaning] = line.split('|').collect::<Vec<_>>()[..] else { panic!("{line}") };
-            assert!(meaning.ends_with('.'), "{key}");
-            let key = key.replace("{n}", "0").replace("{arch}", "llama");
+        for StandardKey { pattern, type_name, meaning, .. } in StandardKey::all() {
+            assert!(meaning.ends_with('.') && !meaning.contains('|'), "{pattern}");
+            let key = pattern.replace("{n}", "0").replace("{arch}", "llama");
             let page = key_page(&key, &Catalogue::new()).unwrap();
             assert!(page.contains(meaning), "{key}");
             if let Some(expected) = crate::rules::expected_type(&key).filter(|expected| expected != "array") {
-                assert_eq!(expected, key_type, "{key}");
+                assert_eq!(expected, type_name, "{key}");
             }
         }
-        assert!(key_page("llama.vocab_size", &Catalogue::new()).unwrap().contains("of the architecture llama, of type u32"));
+        assert!(key_page("rwkv7.wkv.head_size", &Catalogue::new()).unwrap().contains("of the architecture rwkv7, of type u32"));
         assert!(key_page("nobody.context_length", &Catalogue::new()).is_none());
         assert!(key_page("general.base_model.0.colour", &Catalogue::new()).is_none());
     }
@@ -258,7 +244,7 @@ mod tests {
     fn every_known_general_key_is_listed() {
         for name in crate::rules::known_general() {
             let key = format!("general.{name}");
-            assert!(key_line(&key, &Catalogue::new()).is_some() || name.starts_with("tensor_extra."), "{key}");
+            assert!(standard_key(&key, &Catalogue::new()).is_some() || name.starts_with("tensor_extra."), "{key}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! What a file is made of: the step between a checkpoint and a plan.
 
-use ggmill_core::{Builder, Endian, GgmlType, MetadataBuf, Shape};
+use ggmill_core::{Builder, Endian, GgmlType, Limits, MetadataBuf, Shape};
 use ggmill_io::Model;
 
 use crate::checkpoint::{Checkpoint, GgufCheckpoint, SourceTensor};
@@ -111,7 +111,12 @@ impl Recipe {
             builder = builder.pad_header();
         }
         let mut jobs = Vec::with_capacity(self.tensors.len());
+        let most = Limits::default().dimensions as usize;
         for tensor in self.tensors {
+            if tensor.shape.dimensions().len() > most {
+                let message = format!("has {} dimensions, expected at most {most}", tensor.shape.dimensions().len());
+                return Err(Error::new(ErrorKind::Unsupported, message).tensor(&tensor.name));
+            }
             builder = builder.tensor(&tensor.name, tensor.ggml_type, tensor.shape);
             let name = tensor.name.clone();
             jobs.push(job(tensor, checkpoint.tensors()).map_err(|error| error.tensor(&name))?);

@@ -45,6 +45,8 @@ pub enum FileKind {
     Packed(&'static str),
     /// An executable program or library.
     Program,
+    /// Something for people to look at, with what it is.
+    Media(&'static str),
     /// A web page.
     Html,
     /// JSON.
@@ -91,7 +93,7 @@ fn legacy_ggml(bytes: &[u8]) -> Option<FileKind> {
 }
 
 fn by_magic(bytes: &[u8]) -> Option<FileKind> {
-    let kinds: [(&[u8], FileKind); 18] = [
+    let kinds: [(&[u8], FileKind); 24] = [
         (b"GGUF", FileKind::Gguf),
         (b"FUGG", FileKind::Gguf),
         (b"PK\x03\x04", zip(bytes)),
@@ -110,6 +112,12 @@ fn by_magic(bytes: &[u8]) -> Option<FileKind> {
         (b"\xfd7zXZ\0", FileKind::Packed("unxz")),
         (b"BZh", FileKind::Packed("bunzip2")),
         (b"7z\xbc\xaf\x27\x1c", FileKind::Packed("7z x")),
+        (b"Rar!\x1a\x07", FileKind::Packed("unrar x")),
+        (b"\x04\x22\x4d\x18", FileKind::Packed("unlz4")),
+        (b"%PDF-", FileKind::Media("a PDF document")),
+        (b"\x89PNG\r\n\x1a\n", FileKind::Media("a PNG picture")),
+        (b"\xff\xd8\xff", FileKind::Media("a JPEG picture")),
+        (b"GIF8", FileKind::Media("a GIF picture")),
     ];
     let found = kinds.into_iter().find(|(magic, _)| bytes.starts_with(magic)).map(|(_, kind)| kind);
     found.or_else(|| match bytes.get(257..262) {
@@ -169,6 +177,10 @@ fn text(bytes: &[u8]) -> Option<FileKind> {
     if (text.starts_with('{') || text.starts_with('[')) && !text.contains('\0') {
         return Some(FileKind::Json);
     }
+    // Too little to say what it is, and perhaps the beginning of a magic number.
+    if bytes.len() < 4 {
+        return None;
+    }
     let printable = !text.is_empty() && text.chars().all(|c| !c.is_control() || matches!(c, '\n' | '\r' | '\t'));
     let first_line: String = text.lines().next().unwrap_or_default().chars().take(60).collect();
     printable.then_some(FileKind::Text(first_line))
@@ -182,6 +194,7 @@ impl fmt::Display for FileKind {
             Self::LfsPointer { size: Some(size) } => {
                 return write!(f, "a Git LFS pointer to a file of {}, not that file", crate::human::bytes(u128::from(*size)));
             }
+            Self::Media(kind) => return f.write_str(kind),
             Self::Text(line) => return write!(f, "a text file that begins {:?}", RawStr::from(line.as_str())),
             _ => {}
         }
@@ -205,7 +218,7 @@ impl fmt::Display for FileKind {
             Self::Json => "a JSON file",
             Self::Xml => "an XML document",
             Self::LfsPointer { .. } => "a Git LFS pointer, not the file itself",
-            Self::LegacyGgml { .. } | Self::Text(_) => "",
+            Self::LegacyGgml { .. } | Self::Media(_) | Self::Text(_) => "",
         })
     }
 }
@@ -225,6 +238,7 @@ impl FileKind {
             Self::Numpy | Self::NumpyZip | Self::Onnx | Self::Tflite | Self::Hdf5 => "find the model as GGUF, or convert its original checkpoint".to_owned(),
             Self::Packed(tool) => format!("unpack it first: {tool}"),
             Self::Program => "this is not a model; be careful where it came from".to_owned(),
+            Self::Media(_) => "this is not a model; is it the file that was meant?".to_owned(),
             Self::Html => "the address was that of a page about the file; fetch the file itself (on Hugging Face: `/resolve/` in place of `/blob/`)".to_owned(),
             Self::Json | Self::Xml | Self::Text(_) => "perhaps a server's message in place of the file; look into it, then fetch the file again".to_owned(),
             Self::LfsPointer { .. } => "fetch the file itself: git lfs pull".to_owned(),
@@ -254,6 +268,9 @@ mod tests {
         assert_eq!(shown(b"\x08\x07\x12\x07pytorch", "a.onnx"), "an ONNX model");
         assert_eq!(shown(b"\x08\x07\x12\x07pytorch", "a.gguf"), "unknown");
         assert_eq!(shown(b"abc\x1b", "a"), "unknown");
+        assert_eq!(shown(b"GG", "a"), "unknown");
+        assert_eq!(shown(b"%PDF-1.7\n", "a"), "a PDF document");
+        assert_eq!(shown(b"Rar!\x1a\x07\x01\0", "a"), "a compressed file or an archive");
     }
 
     #[test]

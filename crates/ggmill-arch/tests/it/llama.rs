@@ -219,12 +219,20 @@ fn checkpoints_are_known_by_class_then_by_model_type() {
         ),
         (json!({ "model_type": "\u{7}" }), "no description is for checkpoints of model type \"\\u{7}\"; "),
         (json!({}), "config.json names neither architectures nor model_type; "),
-        (json!([]), "config.json names neither architectures nor model_type; "),
     ] {
         let error = catalogue.for_checkpoint(&config).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unknown);
         assert!(error.to_string().starts_with(message), "{error}");
     }
+    let error = catalogue.for_checkpoint(&json!([])).unwrap_err();
+    assert_eq!((error.kind(), error.to_string()), (ErrorKind::Configuration, "config.json is a list, expected an object".to_owned()));
+}
+
+#[test]
+fn a_value_is_not_passed_over_where_an_object_is_expected() {
+    let error = llama().resolve(&with(mistral(), "rope_scaling", json!(5))).unwrap_err();
+    assert_eq!(error.to_string(), "architecture \"llama\", hyper-parameter \"rope_type\": rope_scaling is a number, expected an object");
+    llama().resolve(&with(mistral(), "rope_scaling", json!(null))).unwrap();
 }
 
 #[test]

@@ -68,7 +68,9 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
     }
     let file_type = args.file_type.ok_or_else(|| Failure::new("no --type: expected f32, f16, bf16 or q8_0"))?;
     let checkpoint = Safetensors::open(&args.src).map_err(|error| {
-        let hint = what_instead(&args.src).or_else(|| what_instead(error.path()?));
+        let given_config = what_it_is(&args.src) == Some(FileKind::Json);
+        let hint = given_config.then(|| "this is a JSON file; give the folder it lies in, or the file with the weights".to_owned());
+        let hint = hint.or_else(|| what_instead(&args.src)).or_else(|| what_instead(error.path()?));
         Failure::new(error).with_hint(hint)
     })?;
     let catalogue = catalogue(&args.arch_file)?;

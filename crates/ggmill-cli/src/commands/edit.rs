@@ -286,10 +286,11 @@ fn tell_of_shards(file: &GgufFile, console: Console) -> Result<(), Failure> {
         return Ok(());
     }
     let name = file.path().file_name().and_then(|name| name.to_str());
-    let first = name.and_then(ShardName::parse).map(|name| name.sibling(1));
-    let hint = first.map(|first| format!("{} has the model's metadata", RawStr::from(first.as_str())));
+    // Under another name it belongs to no set, whatever it says.
+    let Some(name) = name.and_then(ShardName::parse) else { return Ok(()) };
+    let hint = format!("{} has the model's metadata", RawStr::from(name.sibling(1).as_str()));
     Err(Failure::new(format_args!("{}: is shard {} of {}, expected the first", shown(file.path()), split.number.saturating_add(1), split.count))
-        .with_hint(hint))
+        .with_hint(Some(hint)))
 }
 
 fn refused(error: ggmill_convert::Error) -> Failure {

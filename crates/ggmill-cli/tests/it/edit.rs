@@ -114,6 +114,7 @@ fn what_is_refused_changes_nothing() {
         .with("page.gguf", "<!DOCTYPE html>");
     let before = names(&folder);
     for (args, words) in [
+        (&["a-00001-of-00002.gguf", "--unset", "split.*"][..], "the set would no longer open"),
         (&["tiny.gguf"][..], "error: no edits\nhint: --set"),
         (&["tiny.gguf", "--set", "x"], "--set x: expected key=value"),
         (&["tiny.gguf", "--set", "x:u33=1"], "\"u33\" is no type, expected one such as u32"),

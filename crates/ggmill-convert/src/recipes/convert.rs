@@ -47,7 +47,8 @@ pub fn convert(checkpoint: &dyn Pretrained, architecture: &Architecture, options
     let names: Vec<_> = checkpoint.tensors().iter().map(|tensor| String::from_utf8_lossy(&tensor.name)).collect();
     let assignment = resolved.assign(&names).map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?;
     if let Some(&unknown) = assignment.unknown.first() {
-        let message = format!("the description of {} has no tensor that comes from this name", architecture.name());
+        let blocks = resolved.parameter("block_count").map(|count| format!(" with {count} blocks")).unwrap_or_default();
+        let message = format!("the description of {}{blocks} has no tensor that comes from this name", architecture.name());
         return Err(Error::new(ErrorKind::Architecture, message).tensor(&*names[unknown]));
     }
     let mut tensors = Vec::new();

@@ -186,10 +186,42 @@ fn edits_that_cannot_be_are_refused() {
         assert!(error.to_string().contains(words), "{error}\n{words}");
     }
     assert!(bench.bytes() == before);
+}
+
+/// A file that says it is a shard and is not called one opens in no set: it has to be mended by taking all of that away.
+#[test]
+fn the_keys_of_a_set_are_not_set_and_go_together() {
+    let lone = Bench::new(&model(small(), Endian::Little));
+    for edit in [set("split.count=2"), set("split.no:u16=0"), rename("general.name", "split.count")] {
+        let error = lone.plan(&[edit]).unwrap_err();
+        assert!(error.to_string().contains("says which shard of which set a file is; `ggmill split` makes sets"), "{error}");
+    }
     let mut part = small();
+    part.set("split.no", 1u16);
     part.set("split.count", 2u16);
-    let error = Bench::new(&model(part, Endian::Little)).plan(&[unset("split.*")]).unwrap_err();
-    assert!(error.to_string().starts_with("key \"split.count\": says which shard"), "{error}");
+    let part = Bench::new(&model(part, Endian::Little));
+    let error = part.plan(&[unset("split.no")]).unwrap_err();
+    assert!(error.to_string().starts_with("key \"split.no\": says which shard"), "{error}");
+    part.plan(&[unset("split.*")]).unwrap();
+}
+
+/// Whole numbers are floats where every architecture has floats, whether or not this one is described.
+#[test]
+fn keys_that_every_architecture_has_get_their_standard_type() {
+    let mut metadata = MetadataBuf::new();
+    metadata.set("general.architecture", "nobody");
+    for (typed, expected) in [
+        ("nobody.rope.freq_base=10000", "F32(10000.0)"),
+        ("bert.rope.freq_base=10000", "F32(10000.0)"),
+        ("nobody.use_parallel_residual=1", "Bool(true)"),
+        ("nobody.context_length=4096", "U32(4096)"),
+        ("nobody.feed_forward_length=[1, 2]", "Array("),
+        ("nobody.something=1", "U32(1)"),
+    ] {
+        let edited = ggmill_convert::edit_metadata(&metadata, &[set(typed)], None).unwrap();
+        let value = edited.metadata().get(typed.split_once('=').unwrap().0).unwrap();
+        assert!(format!("{value:?}").starts_with(expected), "{typed}: {value:?}");
+    }
 }
 
 /// Shorter, longer, much longer, back again: each way keeps every byte behind the header.

@@ -188,6 +188,14 @@ fn replace_tokens(metadata: &mut MetadataBuf, tokens: &[String], embedding_rows:
     Ok(())
 }
 
+/// Why the keys of a shard stay.
+pub(super) const OF_A_SET: &str = "says which shard of which set this is, and the set would no longer open";
+
+/// Whether metadata say that they are those of a shard of several.
+pub(super) fn is_shard(metadata: &MetadataBuf) -> bool {
+    metadata.get(keys::SPLIT_COUNT).and_then(|value| value.as_u64()).is_some_and(|count| count > 1)
+}
+
 /// Whether two values of metadata that are kept alike have the same type and bytes.
 fn is_same(a: &Value<'_>, b: &Value<'_>) -> bool {
     match (a.as_array(), b.as_array()) {
@@ -227,9 +235,14 @@ fn check(before: &MetadataBuf, after: &MetadataBuf, changes: &[KeyChange], embed
     {
         check_alignment(&value, notes).map_err(|error| error.key(keys::GENERAL_ALIGNMENT))?;
     }
-    let is_part = before.get(keys::SPLIT_COUNT).and_then(|value| value.as_u64()).is_some_and(|count| count > 1);
-    if let Some(change) = changes.iter().find(|change| is_part && change.key.starts_with(b"split.")) {
-        return Err(refused("says which shard of which set this is, and the set would no longer open").key(&change.key));
+    // What says that a file is a shard can be taken from it, though only as a whole.
+    let left = || after.iter().any(|(key, _)| key.as_bytes().starts_with(b"split."));
+    let of_set = changes.iter().filter(|change| change.key.starts_with(b"split."));
+    if let Some(change) = of_set.max_by_key(|change| change.after)
+        && (change.after || is_shard(before) && left())
+    {
+        let why = if is_shard(before) { OF_A_SET } else { "says which shard of which set a file is; `ggmill split` makes sets" };
+        return Err(refused(why).key(&change.key));
     }
     check_vocabulary(before, after, changes, embedding_rows)?;
     for (role, key) in SPECIAL_TOKENS {

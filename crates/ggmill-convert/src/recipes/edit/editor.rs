@@ -3,11 +3,11 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use ggmill_core::{MetadataBuf, Split};
+use ggmill_core::{MetadataBuf, ShardName, Split, keys};
 use ggmill_io::{Applied, FileSink, GgufFile, InPlace, Overwrite, Recovery};
 
 use super::Edit;
-use super::apply::{Edited, edit_metadata};
+use super::apply::{Edited, OF_A_SET, edit_metadata, is_shard};
 use super::layout::{EditPlan, Ground, Way};
 use crate::checkpoint::GgufCheckpoint;
 use crate::error::{Error, ErrorKind, Result};
@@ -64,7 +64,11 @@ impl Editor {
         let metadata = MetadataBuf::copy_of(&self.file.metadata()).map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?;
         let embedding = self.file.tensors().get("token_embd.weight");
         let rows = embedding.and_then(|tensor| tensor.shape().dimensions().get(1).copied());
-        edit_metadata(&metadata, edits, rows)
+        let edited = edit_metadata(&metadata, edits, rows)?;
+        if is_shard(&metadata) && !is_shard(&edited.metadata) && is_shard_by_name(self.file.path()) {
+            return Err(Error::new(ErrorKind::Edit, OF_A_SET).key(keys::SPLIT_COUNT));
+        }
+        Ok(edited)
     }
 
     /// Lays an edit out: in place where that can be, when the file was opened for it. Writes nothing but a file without a name, to see whether the file system
@@ -136,4 +140,9 @@ impl Editor {
         }
         Ok(())
     }
+}
+
+/// Whether a file is called as shards of several are.
+fn is_shard_by_name(path: &Path) -> bool {
+    path.file_name().and_then(|name| name.to_str()).and_then(ShardName::parse).is_some_and(|name| name.count() > 1)
 }
