@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 mod args;
+mod byte_size;
 mod commands;
 mod console;
 mod making;

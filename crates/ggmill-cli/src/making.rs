@@ -29,6 +29,17 @@ pub(crate) struct Making<'a> {
 
 impl Making<'_> {
     pub(crate) fn run(self, plan: &Plan, checkpoint: &dyn Checkpoint, console: Console) -> Result<Status, Failure> {
+        self.run_then(plan, checkpoint, console, || Ok(()))
+    }
+
+    /// The same, with something to do between the file's being there and the words about it, to which nobody need listen to the end.
+    pub(crate) fn run_then(
+        self,
+        plan: &Plan,
+        checkpoint: &dyn Checkpoint,
+        console: Console,
+        then: impl FnOnce() -> Result<(), Failure>,
+    ) -> Result<Status, Failure> {
         let Self { output, inputs, force, dry_run, json } = self;
         refuse_inputs(output, inputs)?;
         if dry_run {
@@ -53,6 +64,7 @@ impl Making<'_> {
         .map_err(Failure::new)?;
         sink.commit().map_err(Failure::new)?;
         drop(bar);
+        then()?;
 
         if json {
             let mut out = console.bytes();

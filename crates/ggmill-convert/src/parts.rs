@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use ggmill_core::{Decoder, Limits, Progress as Decoding, RawStr};
+use ggmill_core::{Decoder, Gguf, Limits, Progress as Decoding, RawStr};
 use ggmill_io::{Folder, RandomAccess, RangeSink};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -22,6 +22,7 @@ const MOST_PARTS: u32 = 10_000;
 #[derive(Debug)]
 pub struct Parts {
     files: Vec<RandomAccess>,
+    surplus: u64,
 }
 
 /// The name of a piece taken apart.
@@ -113,8 +114,9 @@ impl Parts {
             [one] => beside(one.as_ref())?,
             several => ordered(several)?,
         };
-        let parts = Self { files: files.iter().map(RandomAccess::open).collect::<Result<_, _>>()? };
-        parts.check()?;
+        let mut parts = Self { files: files.iter().map(RandomAccess::open).collect::<Result<_, _>>()?, surplus: 0 };
+        let end = parts.read_header()?.tensors().end();
+        parts.surplus = end.map_or(0, |end| parts.total_len().saturating_sub(end));
         Ok(parts)
     }
 
@@ -126,6 +128,12 @@ impl Parts {
     /// Bytes of all together.
     pub fn total_len(&self) -> u64 {
         self.files.iter().map(RandomAccess::len).fold(0, u64::saturating_add)
+    }
+
+    /// Bytes they have beyond what the header asks for. One of the pieces is too long then, and whatever comes behind it lies in the wrong place, unless it is the
+    /// last.
+    pub fn surplus(&self) -> u64 {
+        self.surplus
     }
 
     /// Writes them one behind the other. No byte is looked at.
@@ -181,7 +189,7 @@ impl Parts {
     }
 
     /// Reads the header, as far into the pieces as it goes. It is held against the length of all together, so a missing end is found.
-    fn check(&self) -> Result<()> {
+    fn read_header(&self) -> Result<Gguf<Vec<u8>>> {
         let about = |error| match self.files.first() {
             Some(first) => Error::caused(ErrorKind::Checkpoint, error).file(first.path()),
             None => Error::caused(ErrorKind::Checkpoint, error),
@@ -197,7 +205,7 @@ impl Parts {
                 }
             }
         }
-        decoder.finish().map(drop).map_err(about)
+        decoder.finish().map_err(about)
     }
 }
 

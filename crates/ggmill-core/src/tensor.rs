@@ -26,6 +26,14 @@ impl<'a> Tensors<'a> {
         self.index.tensors.is_empty()
     }
 
+    /// Where a file with these tensors ends: behind the last of their data with its padding, or behind the header. `None` when the size of one is not known, and
+    /// beyond 64 bits.
+    pub fn end(&self) -> Option<u64> {
+        let mut ends = self.iter().map(|tensor| tensor.offset().checked_add(tensor.size()?));
+        let end = ends.try_fold(self.index.header_len(), |last, end| Some(last.max(end?)))?;
+        self.index.alignment().align(end)
+    }
+
     /// The tensors in the order of the file.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Tensor<'a>> + DoubleEndedIterator + Clone + use<'a> {
         let bytes = self.bytes;

@@ -158,10 +158,6 @@ fn scattered<'a>(part: &Part<'a>) -> Option<Notice<'a>> {
 }
 
 fn trailing_bytes<'a>(part: &Part<'_>) -> Option<Notice<'a>> {
-    let index = part.index();
-    // Behind data of unknown size there is no telling where the file should end.
-    let ends: Option<Vec<u64>> = part.tensors().iter().map(|tensor| tensor.offset().checked_add(tensor.size()?)).collect();
-    let end = ends?.into_iter().max().unwrap_or(index.header_len());
-    let bytes = part.file_len()?.checked_sub(index.alignment().align(end)?).filter(|&bytes| bytes > 0)?;
+    let bytes = part.file_len()?.checked_sub(part.tensors().end()?).filter(|&bytes| bytes > 0)?;
     Some(Notice::TrailingBytes { file: part.name().map(str::to_owned), bytes })
 }

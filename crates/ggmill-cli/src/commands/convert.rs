@@ -45,8 +45,6 @@ pub(crate) struct Args {
     /// A description of an architecture (TOML) to use besides the built-in ones
     #[arg(long, value_name = "FILE")]
     arch_file: Vec<PathBuf>,
-    #[command(flatten)]
-    pub(super) legacy: convert_legacy::Said,
     /// Replace the output if it exists
     #[arg(long)]
     pub(super) force: bool,
@@ -56,6 +54,8 @@ pub(crate) struct Args {
     /// Write the plan as JSON instead of a summary
     #[arg(long)]
     pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) legacy: convert_legacy::Said,
 }
 
 fn file_type(name: &str) -> Result<FileType, String> {
@@ -63,16 +63,21 @@ fn file_type(name: &str) -> Result<FileType, String> {
 }
 
 pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
-    if let Some(FileKind::LegacyGgml { .. }) = what_it_is(&args.src) {
-        return convert_legacy::run(args, console);
+    match what_it_is(&args.src) {
+        Some(FileKind::LegacyGgml { .. }) => return convert_legacy::run(args, console),
+        Some(FileKind::Gguf) => {
+            let hint = "`ggmill quantize` changes the types of its tensors, `ggmill edit` its metadata, `ggmill repack` its form";
+            return Err(Failure::new(format_args!("{}: is a GGUF file already", shown(&args.src))).with_hint(Some(hint.to_owned())));
+        }
+        _ => {}
     }
-    let file_type = args.file_type.ok_or_else(|| Failure::new("no --type: expected f32, f16, bf16 or q8_0"))?;
     let checkpoint = Safetensors::open(&args.src).map_err(|error| {
         let given_config = what_it_is(&args.src) == Some(FileKind::Json);
         let hint = given_config.then(|| "this is a JSON file; give the folder it lies in, or the file with the weights".to_owned());
         let hint = hint.or_else(|| what_instead(&args.src)).or_else(|| what_instead(error.path()?));
         Failure::new(error).with_hint(hint)
     })?;
+    let file_type = args.file_type.ok_or_else(|| Failure::new("no --type: expected f32, f16, bf16 or q8_0"))?;
     let catalogue = catalogue(&args.arch_file)?;
     let architecture = catalogue.for_checkpoint(checkpoint.config()).map_err(|error| {
         Failure::new(error).with_hint(Some("--arch-file adds a description of your own; docs/formats/architecture.md says how to write one".to_owned()))
@@ -96,7 +101,6 @@ fn what_instead(path: &Path) -> Option<String> {
     match what_it_is(path)? {
         FileKind::Safetensors => None,
         FileKind::Json if path.extension().is_some_and(|extension| extension == "json") => None,
-        FileKind::Gguf => Some("this is a GGUF file already; `ggmill quantize` and `ggmill edit` change one".to_owned()),
         found => Some(format!("this is {found}{}", found.hint().map(|advice| format!("; {advice}")).unwrap_or_default())),
     }
 }

@@ -4,11 +4,12 @@ use std::io::Write as _;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use ggmill_convert::{Comparison, GgufCheckpoint, ToCompare};
+use ggmill_convert::{Checkpoint as _, Comparison, GgufCheckpoint, SourceTensor, ToCompare};
 use ggmill_inspect::diff::{DataDiff, Diff, NumericDiff, json, text};
 use ggmill_inspect::{Glob, Part, Selection, View, json as inspect_json, text as inspect_text};
 use ggmill_io::Model;
 
+use crate::commands::extract::fits_any;
 use crate::console::Console;
 use crate::making::{refuse_interrupted, shown};
 use crate::outcome::{Failure, Status};
@@ -66,8 +67,11 @@ impl Args {
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let (a, b) = (open(&args.a)?, open(&args.b)?);
     let selection = args.selection();
+    let files = || a.shards().iter().chain(b.shards());
+    fits_any("key", &selection.keys, || files().flat_map(|file| file.metadata().iter()).map(|pair| pair.key()))?;
     if selection.tensors {
         let (a, b) = (GgufCheckpoint::new(a).map_err(Failure::new)?, GgufCheckpoint::new(b).map_err(Failure::new)?);
+        fits_any("tensor", &selection.names, || a.tensors().iter().chain(b.tensors()).map(SourceTensor::name))?;
         let mut diff = Diff::of(&view(a.model())?, &view(b.model())?, &selection).map_err(Failure::new)?;
         compare(&mut diff, &a, &b, args.data, console)?;
         return show(&diff, args, console);

@@ -275,6 +275,9 @@ fn copy(args: &Args, output: &Path, edits: &[Edit], console: Console) -> Result<
         });
         sink.map_err(refused)?.commit().map_err(|error| refused_by_io(&error))?;
     }
+    if args.dry_run && !args.force && output.exists() {
+        console.note(format_args!("{}: exists already, so a run would be refused without --force", shown(output)));
+    }
     Report { file: &args.file, output, done: !args.dry_run, way: plan.way(), plan: &plan, new_len, before: &before, edited: &edited }.write(args.json, console)
 }
 

@@ -26,7 +26,8 @@ Examples:
   ggmill hash model.gguf --check model.manifest
 
 Only tensor data are hashed, so an edit of the metadata changes nothing, and neither does
-splitting a model into shards. Lines are those of llama-gguf-hash, which can check what is
+splitting a model into shards or another name, as long as the manifest is about one model.
+Lines are those of llama-gguf-hash, which can check what is
 written here and the other way round. Without a choice the hash is xxh64, or, for a check,
 the strongest that the manifest has for the model. Lines that contradict each other hold
 for nothing, and neither does a line that an earlier check found wrong.")]
@@ -83,7 +84,14 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         checkpoint.model().shards().iter().filter_map(|shard| Some(RawStr::new(shard.path().file_name()?.as_encoded_bytes()).to_string())).collect();
     let files: Vec<&str> = files.iter().map(String::as_str).collect();
     let manifest = args.check.as_deref().map(|path| read_manifest(path).map(|manifest| (path, manifest))).transpose()?;
-    let claims = manifest.as_ref().map(|(_, manifest)| manifest.about(&file, &files));
+    let claims = manifest.as_ref().map(|(_, manifest)| match (manifest.about(&file, &files), manifest.only_model()) {
+        // The model has another name now, or lies in shards.
+        (claims, Some(other)) if claims.kinds().is_empty() => {
+            console.note(format_args!("the manifest is about {other:?} and nothing else, so that is what the model is held to"));
+            manifest.about(other, &[])
+        }
+        (claims, _) => claims,
+    });
     let mut kinds = args.kinds();
     if kinds.is_empty() {
         let strongest = claims.as_ref().and_then(|claims| claims.kinds().first().copied());

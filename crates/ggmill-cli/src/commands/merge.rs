@@ -51,6 +51,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let (shards, output) = shards_and_output(args)?;
+    let shards = &*expanded(shards)?;
     if shards.iter().any(Parts::is_name_of_one) {
         return join_parts(args, shards, output, console);
     }
@@ -68,13 +69,33 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
 
     let plan = ggmill_convert::merge(&checkpoint).and_then(|recipe| recipe.plan(&checkpoint)).map_err(Failure::new)?;
     let making = Making { output, inputs: &inputs, force: args.force, dry_run: args.dry_run, json: args.json };
-    let status = making.run(&plan, &checkpoint, console)?;
-    if args.delete_parts {
-        let written = GgufCheckpoint::open(output).map_err(Failure::new)?;
-        ggmill_convert::verify(&written, &plan, &checkpoint).map_err(kept)?;
-        delete(&inputs, console)?;
+    making.run_then(&plan, &checkpoint, console, || {
+        if args.delete_parts {
+            let written = GgufCheckpoint::open(output).map_err(Failure::new)?;
+            ggmill_convert::verify(&written, &plan, &checkpoint).map_err(kept)?;
+            delete(&inputs, console)?;
+        }
+        Ok(())
+    })
+}
+
+/// The shards with patterns such as `model-*.gguf` replaced by the files that fit, where the shell has not done it.
+fn expanded(shards: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+    let mut paths = Vec::new();
+    for shard in shards {
+        let pattern = shard.to_str().filter(|text| text.contains(['*', '?', '[']) && !shard.exists());
+        let Some(pattern) = pattern else {
+            paths.push(shard.clone());
+            continue;
+        };
+        let refused = |why: &dyn std::fmt::Display| Failure::new(format_args!("{}: {why}", shown(shard)));
+        let found: Vec<PathBuf> = glob::glob(pattern).map_err(|error| refused(&error.msg))?.filter_map(Result::ok).collect();
+        if found.is_empty() {
+            return Err(refused(&"no file fits"));
+        }
+        paths.extend(found);
     }
-    Ok(status)
+    Ok(paths)
 }
 
 /// What to do when the shell took the output for a shard, or a shard for the output.
@@ -109,6 +130,10 @@ fn join_parts(args: &Args, paths: &[PathBuf], output: &Path, console: Console) -
     let parts = Parts::open(paths).map_err(Failure::new)?;
     let inputs: Vec<PathBuf> = parts.files().iter().map(|file| file.path().to_owned()).collect();
     refuse_inputs(output, &inputs)?;
+    if args.delete_parts && parts.surplus() > 0 {
+        let message = format!("the parts have {} bytes more than the model they are of: one of them is too long, and none is deleted", parts.surplus());
+        return Err(Failure::new(message).with_hint(Some("without --delete-parts they are put together all the same".to_owned())));
+    }
     let write_json = |written: bool| -> Result<(), Failure> {
         let paths: Vec<_> = inputs.iter().map(|path| path.to_string_lossy()).collect();
         let result = serde_json::json!({
@@ -137,18 +162,16 @@ fn join_parts(args: &Args, paths: &[PathBuf], output: &Path, console: Console) -
     });
     sink.map_err(Failure::new)?.commit().map_err(Failure::new)?;
     drop(bar);
-    let status = if args.json {
-        write_json(true)?;
-        Status::Fine
-    } else {
-        console.note(format_args!("wrote {}", shown(output)));
-        inspect::summarize(output, console)?
-    };
     if args.delete_parts {
         parts.verify(&RandomAccess::open(output).map_err(Failure::new)?).map_err(kept)?;
         delete(&inputs, console)?;
     }
-    Ok(status)
+    if args.json {
+        write_json(true)?;
+        return Ok(Status::Fine);
+    }
+    console.note(format_args!("wrote {}", shown(output)));
+    inspect::summarize(output, console)
 }
 
 fn kept(error: ggmill_convert::Error) -> Failure {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use ggmill_convert::{GgufCheckpoint, ShardLimit, SplitOptions};
 
+use crate::byte_size::byte_size;
 use crate::console::Console;
 use crate::making::inputs_of;
 use crate::outcome::{Failure, Status};
@@ -27,8 +28,8 @@ pub(crate) struct Args {
     /// So many tensors in a shard
     #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "max_size")]
     max_tensors: u64,
-    /// So many bytes of data in a shard: a number and K, M or G (of 1000)
-    #[arg(long, value_name = "N(K|M|G)", value_parser = size)]
+    /// So many bytes of data in a shard: a number and K, M or G (of 1000; KiB, MiB and GiB are of 1024)
+    #[arg(long, value_name = "N(K|M|G)", value_parser = byte_size)]
     max_size: Option<u64>,
     /// Leave the tensors out of the first shard, so that it is small
     #[arg(long)]
@@ -42,19 +43,6 @@ pub(crate) struct Args {
     /// Write the result as JSON
     #[arg(long)]
     json: bool,
-}
-
-/// A size such as `500M`.
-pub(crate) fn size(text: &str) -> Result<u64, String> {
-    let expected = || "expected a number and K, M or G, such as 500M".to_owned();
-    let (digits, factor) = match text.char_indices().next_back() {
-        Some((at, 'K' | 'k')) => (text.get(..at), 1000),
-        Some((at, 'M' | 'm')) => (text.get(..at), 1_000_000),
-        Some((at, 'G' | 'g')) => (text.get(..at), 1_000_000_000),
-        _ => (Some(text), 1),
-    };
-    let number = digits.and_then(|digits| digits.parse::<u64>().ok()).filter(|&number| number > 0).ok_or_else(expected)?;
-    number.checked_mul(factor).ok_or_else(expected)
 }
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {

@@ -90,7 +90,7 @@ fn what_is_no_checkpoint_is_named() {
     fs::copy(real("stories260K/config.json"), folder.path().join("pointers/config.json")).unwrap();
     fs::write(folder.path().join("pointers/model.safetensors"), "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1000\n").unwrap();
     for (source, hint) in [
-        ("model.gguf", "this is a GGUF file already; `ggmill quantize` and `ggmill edit` change one"),
+        ("model.gguf", "`ggmill quantize` changes the types of its tensors"),
         ("page.safetensors", "this is a web page; "),
         ("pointers", "this is a Git LFS pointer to a file of 1000 B, not that file; fetch the file itself: git lfs pull"),
     ] {

@@ -46,6 +46,12 @@ fn what_differs() {
     assert!(keys.contains("general.author") && !keys.contains("general.url") && !keys.contains("Tensors"), "{keys}");
     assert_eq!(diff(&["--key", "general.architecture"]).code, 0);
     assert_eq!(diff(&["--tensors=a"]).code, 0);
+    // What is misspelt is not the same in both.
+    for typo in ["--tensors=zzz", "--key=nothing*"] {
+        let found = diff(&[typo]);
+        assert_eq!((found.code, found.stdout.as_str()), (2, ""), "{typo}");
+        assert!(found.stderr.contains(" fits \""), "{}", found.stderr);
+    }
     assert_eq!(diff(&["--tensors=b", "--json"]).code, 1);
 }
 

@@ -45,6 +45,19 @@ fn what_is_taken_out_goes_back_in() {
     assert_eq!((keys["metadata"].as_array().unwrap().len(), keys["tensors"].as_array().unwrap().len()), (1, 0));
 }
 
+/// No reader opens a tensor of five dimensions, so none is written, and least of all over a good file.
+#[test]
+fn more_dimensions_than_are_read_are_not_written() {
+    let mut header = "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 1, 1, 1, 2)}".to_owned();
+    header.push_str(&" ".repeat(118 - 1 - header.len()));
+    header.push('\n');
+    let array = [b"\x93NUMPY\x01\0", &118u16.to_le_bytes()[..], header.as_bytes(), &[0; 8]].concat();
+    let good = fs::read(real(MODEL)).unwrap();
+    let folder = Folder::new().with("model.gguf", &good).with("good.gguf", &good).with("d5.npy", array);
+    refused(&folder, &["graft", "model.gguf", "--from", "d5.npy", "-o", "good.gguf", "--force"], "tensor \"d5\": has 5 dimensions, expected at most 4");
+    assert!(fs::read(folder.path().join("good.gguf")).unwrap() == good);
+}
+
 #[test]
 fn tensors_are_dropped_renamed_and_put_in_order() {
     let folder = Folder::new().with("model.gguf", fs::read(real(MODEL)).unwrap());

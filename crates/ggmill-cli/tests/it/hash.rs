@@ -36,6 +36,12 @@ fn a_manifest_holds_the_model_to_it() {
     assert_eq!(bad.code, 1, "{}", bad.stderr);
     insta::assert_snapshot!("bad", bad.stdout);
     insta::assert_snapshot!("bad_json", ggmill(folder.path(), &["hash", "changed.gguf", "-c", "renamed.manifest", "--xxh64", "--json"]).stdout);
+    // Under another name it is the same model, since the manifest is about no other.
+    let renamed = ggmill(folder.path(), &["hash", "changed.gguf", "--check", "good.manifest"]);
+    assert_eq!(renamed.code, 1, "{}", renamed.stderr);
+    assert!(renamed.stderr.contains("the manifest is about \"tiny.gguf\" and nothing else") && renamed.stdout.contains("  -  Ok"), "{}", renamed.stderr);
+    let folder = folder.with("same.gguf", tiny());
+    assert_eq!(ggmill(folder.path(), &["hash", "same.gguf", "--check", "good.manifest"]).code, 0);
     // A tensor that the manifest leaves out although it has others, and one that only it has.
     for manifest in ["short.manifest", "more.manifest"] {
         let found = ggmill(folder.path(), &["hash", "tiny.gguf", "-c", manifest]);

@@ -56,7 +56,7 @@ fn what_is_no_llama_is_refused() {
         (&["old.bin", "-o", "old.bin", "--force"], "is read from, and cannot be the output"),
         (&["cut.bin"], "bytes are needed,"),
         (&["odd.bin"], "tensor \"layers.0.attention.wz.weight\": LLaMA has no such tensor"),
-        (&["early.bin"], "is a GGML file, though none of LLaMA or Whisper"),
+        (&["early.bin"], "is a GGML file of another model than LLaMA or Whisper"),
         (&["rwkv.bin"], "a GGMF version 100 file of RWKV, of which only LLaMA's are converted"),
     ] {
         let found = ggmill(folder.path(), &[&["convert"], args].concat());

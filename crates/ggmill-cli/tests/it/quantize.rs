@@ -91,7 +91,7 @@ fn what_is_refused_leaves_nothing_behind() {
         (&["llama.gguf", "new.gguf", "Q8_0", "--override-kv", "a=int:x"], "the value is no integer"),
         (&["llama.gguf", "new.gguf", "Q8_0", "--imatrix", "llama.gguf"], "has no tensors NAME.in_sum2"),
         (&["llama.gguf", "new.gguf", "Q8_0", "--keep-split", "--split-max-tensors", "9"], "cannot be used with"),
-        (&["llama.gguf", "new.gguf", "Q8_0", "--split-max-size", "0"], "expected a number and K, M or G"),
+        (&["llama.gguf", "new.gguf", "Q8_0", "--split-max-size", "0"], "expected a number and K, M, G or T"),
         (&["missing.gguf", "new.gguf", "Q8_0"], "missing.gguf: "),
         (&["infinite.gguf", "new.gguf", "Q4_K_M"], "\"blk.3.ffn_down.weight\": row 7, column 300 is inf"),
         (&["infinite.gguf", "new.gguf", "IQ2_M", "--imatrix", "imatrix"], "\"blk.3.ffn_down.weight\": row 7, column 300 is inf"),

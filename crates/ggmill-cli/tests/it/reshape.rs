@@ -98,7 +98,7 @@ fn what_is_missing_or_there_already_is_said() {
 #[test]
 fn bad_arguments() {
     let folder = Folder::new().with("model.gguf", tiny()).with("one-00001-of-00001.gguf", tiny());
-    for size in ["0", "K", "1T", "99999999999999G", "1.5G", "é"] {
+    for size in ["0", "K", "1X", "1.5.1G", "é"] {
         refused(&folder, &["split", "model.gguf", "x", "--max-size", size], "--max-size");
     }
     refused(&folder, &["split", "model.gguf", "x", "--max-tensors", "0"], "--max-tensors");
@@ -162,6 +162,15 @@ fn other_forms_and_back() {
 }
 
 #[test]
+fn shards_are_found_by_a_pattern_that_the_shell_left_alone() {
+    let folder = shards();
+    let found = ggmill(folder.path(), &["merge", "part-*-of-00003.gguf", "merged.gguf"]);
+    assert_eq!(found.code, 0, "{}", found.stderr);
+    assert!(fs::read(folder.path().join("merged.gguf")).unwrap() == model());
+    refused(&folder, &["merge", "nothing-*.gguf", "other.gguf"], "nothing-*.gguf: no file fits");
+}
+
+#[test]
 fn pieces_cut_by_their_bytes() {
     let model = model();
     let (first, second) = model.split_at(1_000_000);
@@ -169,6 +178,12 @@ fn pieces_cut_by_their_bytes() {
     refused(&folder, &["merge", "m.gguf.part1of2", "m.gguf.part2of2"], "m.gguf.part2of2: has the name of a shard, and would be written");
     refused(&folder, &["merge", "l.gguf-split-b", "out.gguf"], "part 1 is missing: \"l.gguf-split-a\"");
     refused(&folder, &["merge", "m.gguf.part1of2", "m.gguf.part1of2", "-o", "out.gguf"], "part 1 stands twice");
+    let long = folder.with("n.gguf.part1of2", [first, b"x"].concat()).with("n.gguf.part2of2", second);
+    refused(&long, &["merge", "n.gguf.part1of2", "n.gguf", "--delete-parts"], "the parts have 1 bytes more than the model they are of");
+    for part in ["n.gguf.part1of2", "n.gguf.part2of2"] {
+        fs::remove_file(long.path().join(part)).unwrap();
+    }
+    let folder = long;
     let found = ggmill(folder.path(), &["merge", "m.gguf.part2of2", "m.gguf", "--delete-parts", "--json"]);
     assert_eq!(found.code, 0, "{}", found.stderr);
     assert_eq!(names(&folder), ["l.gguf-split-b", "m.gguf"]);

@@ -4,13 +4,15 @@ use ggmill_core::{MetadataBuf, RawStr, Value, ValueType};
 use serde_json::{Number, Value as Json, json};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::recipes::KeyType;
+use crate::recipes::{FILLER_KEY, KeyType};
 
 /// Arrays within arrays, as the reader allows by default.
 const DEEPEST: usize = 8;
 
 /// The metadata whose keys `has_key` admits as a JSON object with a line for each: `"key:type": value`, the form that [`Edit::set_all`](crate::Edit::set_all)
 /// reads. Set again they are what they were, to the last bit.
+///
+/// What says how the file lies stays behind, since no edit sets it: the room that edits leave, and which shard of which set it is.
 ///
 /// Fails for what JSON cannot say: text that is not UTF-8, numbers that are not finite, arrays of arrays of different types, a key that stands twice.
 ///
@@ -26,7 +28,7 @@ const DEEPEST: usize = 8;
 pub fn extract_metadata(metadata: &MetadataBuf, mut has_key: impl FnMut(RawStr<'_>) -> bool) -> Result<String> {
     let mut names = std::collections::BTreeSet::new();
     let mut text = "{".to_owned();
-    for (key, value) in metadata.iter().filter(|(key, _)| has_key(*key)) {
+    for (key, value) in metadata.iter().filter(|(key, _)| has_key(*key) && !is_of_the_file(*key)) {
         let refused = |why: &str| Error::new(ErrorKind::Unsupported, why).key(key.as_bytes());
         let name = key.to_str().map_err(|_| refused("is not UTF-8, as JSON would have it"))?;
         if !names.insert(key.as_bytes()) {
@@ -40,6 +42,10 @@ pub fn extract_metadata(metadata: &MetadataBuf, mut has_key: impl FnMut(RawStr<'
     }
     text.push_str("\n}\n");
     Ok(text)
+}
+
+fn is_of_the_file(key: RawStr<'_>) -> bool {
+    key.as_bytes() == FILLER_KEY.as_bytes() || key.as_bytes().starts_with(b"split.")
 }
 
 /// The type with those of all arrays within; `None` when two of them differ.

@@ -55,6 +55,19 @@ impl Manifest {
         if exactly.0.is_empty() { self.claims(|line| file_names.iter().find_map(|file| about_file(&line.name, file))) } else { exactly }
     }
 
+    /// The name of the one model that all lines are about, by its own line and those of its tensors; `None` when they are about several, or only about tensors.
+    ///
+    /// ```
+    /// use ggmill_convert::Manifest;
+    /// let manifest = Manifest::parse("xxh64  f66e9cd66a4396a0  a.gguf:output.weight\nxxh64  5a54d3aad816f302  a.gguf\n");
+    /// assert_eq!(manifest.only_model(), Some("a.gguf"));
+    /// ```
+    pub fn only_model(&self) -> Option<&str> {
+        let shortest = self.lines.iter().map(|line| line.name.as_str()).min_by_key(|name| name.len())?;
+        let is_about = |line: &Line| line.name.strip_prefix(shortest).is_some_and(|rest| rest.is_empty() || rest.starts_with(':'));
+        self.lines.iter().all(is_about).then_some(shortest)
+    }
+
     /// The claims of lines about the model, of which `subject` tells the tensor.
     fn claims<'a>(&'a self, subject: impl Fn(&'a Line) -> Option<Option<&'a str>>) -> Claims {
         let mut claims = Claims::default();

@@ -16,7 +16,7 @@ use ggmill_core::GgmlType;
 use self::report::Report;
 use self::words::{Words, number_of_threads};
 
-use crate::commands::split;
+use crate::byte_size::byte_size;
 use crate::console::Console;
 use crate::making::{Making, inputs_of, shown};
 use crate::outcome::{Failure, Status};
@@ -90,7 +90,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     role_file: Option<PathBuf>,
     /// Choose types that lose as little as can be in so many bytes, such as 4.2G or 4.2GiB
-    #[arg(long, value_name = "SIZE", value_parser = file_size, help_heading = "Types for a size", conflicts_with_all = ["target", "pure", "target_bpw", "plan"])]
+    #[arg(long, value_name = "SIZE", value_parser = byte_size, help_heading = "Types for a size", conflicts_with_all = ["target", "pure", "target_bpw", "plan"])]
     target_size: Option<u64>,
     /// Choose types that lose as little as can be in so many bits for each weight
     #[arg(long, value_name = "BITS", help_heading = "Types for a size", conflicts_with_all = ["target", "pure", "plan"])]
@@ -114,7 +114,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with_all = ["split_max_size", "split_max_tensors"])]
     keep_split: bool,
     /// Write shards of so many bytes of data
-    #[arg(long, value_name = "N(K|M|G)", value_parser = split::size, conflicts_with = "split_max_tensors")]
+    #[arg(long, value_name = "N(K|M|G)", value_parser = byte_size, conflicts_with = "split_max_tensors")]
     split_max_size: Option<u64>,
     /// Write shards of so many tensors
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -136,21 +136,6 @@ fn target(text: &str) -> Result<Target, String> {
 
 fn tensor_type(name: &str) -> Result<GgmlType, String> {
     weight_type(name).ok_or_else(|| "expected a tensor type such as Q6_K".to_owned())
-}
-
-/// A size such as `4.2G`: of 1000, or of 1024 with an `i`.
-fn file_size(text: &str) -> Result<u64, String> {
-    let expected = || "expected a number and K, M, G or T, such as 4.2G or 4.2GiB".to_owned();
-    let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at_checked(at).ok_or_else(expected)?;
-    let number: f64 = number.parse().map_err(|_| expected())?;
-    let unit = unit.trim_start().to_ascii_uppercase();
-    let powers = |base: f64, ends: [&str; 2]| {
-        ["K", "M", "G", "T"].iter().zip(1..).find(|(letter, _)| ends.iter().any(|end| unit == format!("{letter}{end}"))).map(|(_, power)| base.powi(power))
-    };
-    let factor = if unit.is_empty() || unit == "B" { Some(1.0) } else { powers(1000.0, ["", "B"]).or_else(|| powers(1024.0, ["I", "IB"])) };
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative; what is beyond the range is more than any file has")]
-    factor.map(|factor| (number * factor) as u64).ok_or_else(expected)
 }
 
 pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
@@ -258,19 +243,5 @@ impl Args {
             (parts, _) => ImportanceFilter::Include(parts.to_vec()),
         };
         Ok(Importance::new(&imatrix, &path.to_string_lossy(), &filter))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_as_people_write_them() {
-        let found = ["1234", "4.2G", "4.2GB", "4.2g", "4.5 GiB", "512Ki", "1.5T", "7B"].map(|text| file_size(text).ok());
-        assert_eq!(found, [1234, 4_200_000_000, 4_200_000_000, 4_200_000_000, 4_831_838_208, 524_288, 1_500_000_000_000, 7].map(Some));
-        for wrong in ["", "G", "4.2.1G", "-4G", "4X", "4GiG", "é", "4é"] {
-            assert!(file_size(wrong).is_err(), "{wrong}");
-        }
     }
 }

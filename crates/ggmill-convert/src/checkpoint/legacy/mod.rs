@@ -123,8 +123,9 @@ impl Legacy {
         let mut parts = Parts { container, family, parameters: Vec::new(), vocabulary: Vec::new(), tensors: Vec::new(), places: Vec::new() };
         parts.read(&mut reader).map_err(|error| match container {
             // Many programs used this magic number, and nothing in the file says which.
-            LegacyContainer::Ggml => {
-                Error::new(ErrorKind::Checkpoint, format!("is a GGML file, though none of LLaMA or Whisper, or it is damaged: {error}")).file(file.path())
+            LegacyContainer::Ggml if error.kind() != ErrorKind::Unsupported => {
+                let message = format!("is a GGML file of another model than LLaMA or Whisper, or a damaged one: read as one of theirs, {error}");
+                Error::new(ErrorKind::Checkpoint, message).file(file.path())
             }
             _ => error.file(file.path()),
         })?;

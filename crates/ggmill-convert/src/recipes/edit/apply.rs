@@ -116,9 +116,9 @@ fn typed(metadata: &MetadataBuf, key: &str, declared: Option<KeyType>, present: 
     }
     let architecture = metadata.get(keys::GENERAL_ARCHITECTURE);
     let own = given.own_type();
-    let list = !own.is_string() && own.to_string().starts_with('[');
-    let standard = standard_type(key, architecture.and_then(|value| value.as_str()), list);
-    given.as_type(standard.unwrap_or(own)).map_err(|why| format!("{why}; key:type=value gives it another type"))
+    let standard = standard_type(key, architecture.and_then(|value| value.as_str()), given.is_list());
+    let key_type = standard.or(own).ok_or("does not say its type by itself; key:type=value says it, as in key:[string]=[]")?;
+    given.as_type(key_type).map_err(|why| format!("{why}; key:type=value gives it another type"))
 }
 
 /// Keys that are made here keep to what every reader takes.

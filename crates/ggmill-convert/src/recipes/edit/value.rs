@@ -172,15 +172,24 @@ impl Given {
     }
 
     /// The type that the value itself suggests: `true` and `false` are bools, whole numbers the first of u32, i32, u64 and i64 that holds them, other numbers
-    /// f32, anything else a string. In arrays, one type for all.
-    pub(crate) fn own_type(&self) -> KeyType {
+    /// f32, anything else a string. In arrays, one type for all; `None` for an array that is empty or has several, and for null.
+    pub(crate) fn own_type(&self) -> Option<KeyType> {
         match self {
-            Self::Content(_) => KeyType::single(ValueType::STRING),
+            Self::Content(_) => Some(KeyType::single(ValueType::STRING)),
             Self::Text(text) => match serde_json::from_str(text) {
-                Ok(json @ Json::Array(_)) => type_of_json(&json).unwrap_or(KeyType::single(ValueType::STRING)),
-                _ => KeyType::single(type_of_text(text.trim())),
+                Ok(json @ Json::Array(_)) => type_of_json(&json),
+                _ => Some(KeyType::single(type_of_text(text.trim()))),
             },
-            Self::Json(json) => type_of_json(json).unwrap_or(KeyType::single(ValueType::STRING)),
+            Self::Json(json) => type_of_json(json),
+        }
+    }
+
+    /// Whether it is an array by its form.
+    pub(crate) fn is_list(&self) -> bool {
+        match self {
+            Self::Content(_) => false,
+            Self::Text(text) => matches!(serde_json::from_str(text), Ok(Json::Array(_))),
+            Self::Json(json) => json.is_array(),
         }
     }
 }
@@ -261,10 +270,11 @@ fn from_json(json: &Json, key_type: KeyType) -> Result<OwnedValue, String> {
             (Json::Number(number), element) if element != ValueType::STRING && element != ValueType::BOOL => from_text(&number.to_string(), element),
             // 0 and 1 for bools, as many tools write them.
             (Json::Number(number), ValueType::BOOL) => from_text(&number.to_string(), ValueType::BOOL),
-            (other, element) => Err(format!("{} is no {element}", quoted(&other.to_string()))),
+            (Json::Null, element) => Err(format!("null is no value, expected {element}")),
+            (other, element) => Err(format!("{} is no {element}", shown_json(other))),
         };
     }
-    let Json::Array(elements) = json else { return Err(format!("{} is no array, expected {key_type}", quoted(&json.to_string()))) };
+    let Json::Array(elements) = json else { return Err(format!("{} is no array, expected {key_type}", shown_json(json))) };
     let inner = key_type.inner();
     let mut bytes = Vec::new();
     for (place, element) in elements.iter().enumerate() {
@@ -308,6 +318,17 @@ fn from_text(text: &str, value_type: ValueType) -> Result<OwnedValue, String> {
         },
         other => return Err(format!("{} cannot be written as {other}", quoted(text))),
     })
+}
+
+/// JSON as it is written, not too long.
+fn shown_json(json: &Json) -> String {
+    if let Json::String(text) = json {
+        return quoted(text);
+    }
+    let whole = json.to_string();
+    let short: String = whole.chars().take(SHOWN).collect();
+    let more = if short.len() < whole.len() { " …" } else { "" };
+    format!("{}{more}", RawStr::from(short.as_str()))
 }
 
 /// Text from somewhere else, escaped and not too long.
@@ -376,7 +397,7 @@ mod tests {
             ("1", "[u32]", "is no JSON array, expected [u32]"),
             ("[1, 256]", "[u8]", "element 1: 256 is out of range"),
             ("[\"a\"]", "[u8]", "element 0: "),
-            ("[1]", "[[u8]]", "element 0: \"1\" is no array, expected [u8]"),
+            ("[1]", "[[u8]]", "element 0: 1 is no array, expected [u8]"),
         ] {
             let why = shown(&text(given), key_type).unwrap_err();
             assert!(why.contains(words), "{given} as {key_type}: {why}");
@@ -404,10 +425,12 @@ mod tests {
             ("[1, 2.5]", "[f32]"),
             ("[\"a\"]", "[string]"),
             ("[[1], [2]]", "[[u32]]"),
-            ("[1, \"a\"]", "string"),
             ("[PAD]", "string"),
         ] {
-            assert_eq!(text(given).own_type().to_string(), expected, "{given}");
+            assert_eq!(text(given).own_type().unwrap().to_string(), expected, "{given}");
+        }
+        for given in ["[]", "[1, \"a\"]", "[1, true]", "[[]]"] {
+            assert_eq!(text(given).own_type(), None, "{given}");
         }
     }
 
