@@ -223,7 +223,9 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
 
 #[cfg(unix)]
 fn keep_permissions(file: &File, existing: &std::fs::Metadata) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown};
+    // Root gives the file to whose it was. Nobody else can, or may have lost the group, and then the file is theirs as any file they make.
+    let _ = fchown(file, Some(existing.uid()), Some(existing.gid()));
     // Who may read and write is kept; what makes a program run as somebody else is not a property of a model.
     file.set_permissions(std::fs::Permissions::from_mode(existing.permissions().mode() & 0o777))
 }

@@ -362,3 +362,22 @@ fn the_same_file_by_other_paths() {
         assert!(same_file(&link, &hard).unwrap());
     }
 }
+
+/// Root edits a file that is somebody else's: it stays theirs.
+#[cfg(unix)]
+#[test]
+fn a_replaced_file_keeps_its_owner() {
+    use std::os::unix::fs::{MetadataExt as _, chown};
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.gguf");
+    std::fs::write(&path, "old").unwrap();
+    if chown(&path, Some(1234), Some(2345)).is_err() {
+        println!("skipped: this user may give files to nobody");
+        return;
+    }
+    let mut sink = FileSink::create(&path, Overwrite::Replace).unwrap();
+    sink.append(b"new").unwrap();
+    sink.commit().unwrap();
+    let metadata = std::fs::metadata(&path).unwrap();
+    assert_eq!((metadata.uid(), metadata.gid(), std::fs::read(&path).unwrap()), (1234, 2345, b"new".to_vec()));
+}
