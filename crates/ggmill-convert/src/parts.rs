@@ -113,7 +113,14 @@ impl Parts {
             [one] => beside(one.as_ref())?,
             several => ordered(several)?,
         };
-        let parts = Self { files: files.iter().map(RandomAccess::open).collect::<Result<_, _>>()? };
+        let mut parts = Self { files: Vec::with_capacity(files.len()) };
+        for path in &files {
+            let mut file = RandomAccess::open(path)?;
+            if parts.files.len() >= ggmill_io::MOST_OPEN {
+                file.put_aside();
+            }
+            parts.files.push(file);
+        }
         parts.check()?;
         Ok(parts)
     }
