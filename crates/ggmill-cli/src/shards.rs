@@ -58,20 +58,27 @@ impl MakingShards<'_> {
     fn write(&self, plans: &[Plan], outputs: &[PathBuf], checkpoint: &GgufCheckpoint, console: Console) -> Result<(), Failure> {
         let mut sinks = Vec::with_capacity(plans.len());
         for (plan, output) in plans.iter().zip(outputs) {
-            sinks.push(start(output, self.inputs, self.force, plan.layout().total_len())?);
+            let mut sink = start(output, self.inputs, self.force, plan.layout().total_len())?;
+            if sinks.len() >= ggmill_io::MOST_OPEN {
+                sink.put_aside().map_err(Failure::new)?;
+            }
+            sinks.push(sink);
         }
         let total = plans.iter().flat_map(|plan| plan.layout().tensors()).map(ggmill_core::PlannedTensor::size).sum();
         let mut bar = Bar::new(console);
         let mut done = 0;
-        for (sink, plan) in sinks.iter_mut().zip(plans) {
+        for (number, (sink, plan)) in sinks.iter_mut().zip(plans).enumerate() {
             let mut within = 0;
-            ggmill_convert::run(plan, checkpoint, sink, &mut |progress| {
+            ggmill_convert::run(plan, checkpoint, &mut *sink, &mut |progress| {
                 within = progress.written;
                 bar.update(done + within, total, progress.tensor);
                 ControlFlow::Continue(())
             })
             .map_err(Failure::new)?;
             done += within;
+            if number >= ggmill_io::MOST_OPEN {
+                sink.put_aside().map_err(Failure::new)?;
+            }
         }
         ggmill_io::commit_all(sinks).map_err(Failure::new)
     }

@@ -4,6 +4,7 @@ use std::error::Error as _;
 use std::io::{self, Read};
 use std::path::Path;
 
+use ggmill_convert::GgufCheckpoint;
 use ggmill_core::{Decoder, ErrorKind, Gguf, Limits, Progress, RawStr};
 use ggmill_inspect::{FileKind, Part, View, sniff};
 use ggmill_io::{GgufFile, Model, RandomAccess};
@@ -90,6 +91,16 @@ fn read_input(input: &mut dyn Read, len: Option<u64>) -> Result<Gguf<Vec<u8>>, F
         }
     };
     result.map_err(|error| Failure::new(format_args!("standard input: {error}")).with_hint(hint_for_content(&error, &beginning, None)))
+}
+
+/// Opens a model to take its tensors: a file, or any shard of a set. Says what the file is when it is none.
+pub(crate) fn open_checkpoint(path: &Path) -> Result<GgufCheckpoint, Failure> {
+    let model = ggmill_io::open_model(path).map_err(|error| {
+        // What is said of standard input and of single shards is for commands that only look.
+        let is_about_content = path.is_dir() || matches!(error.kind(), ggmill_io::ErrorKind::Format(_));
+        Failure::new(&error).with_hint(is_about_content.then(|| hint(&error)).flatten())
+    })?;
+    GgufCheckpoint::new(model).map_err(Failure::new)
 }
 
 /// What to do about a file that could not be opened.

@@ -15,6 +15,7 @@ mod recipe;
 mod recipes;
 mod rows;
 mod run;
+mod spare;
 mod untouched;
 
 pub use checkpoint::{
@@ -22,7 +23,7 @@ pub use checkpoint::{
 };
 pub use compare::{Comparison, NumericError, ToCompare, compare};
 pub use error::{Error, ErrorKind, Result};
-pub use extract::{extract_metadata, extract_npy, extract_safetensors, subset};
+pub use extract::{extract_metadata, extract_npy, extract_safetensors, npy_len, safetensors_len, subset};
 pub use hash::{Claims, Digest, HashKind, Hashes, Manifest, UnknownHash, hash};
 pub use imatrix::{Imatrix, ImatrixEntry, ImatrixForm};
 pub use loss::{TensorLoss, loss};

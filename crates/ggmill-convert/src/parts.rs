@@ -114,7 +114,14 @@ impl Parts {
             [one] => beside(one.as_ref())?,
             several => ordered(several)?,
         };
-        let mut parts = Self { files: files.iter().map(RandomAccess::open).collect::<Result<_, _>>()?, surplus: 0 };
+        let mut parts = Self { files: Vec::with_capacity(files.len()), surplus: 0 };
+        for path in &files {
+            let mut file = RandomAccess::open(path)?;
+            if parts.files.len() >= ggmill_io::MOST_OPEN {
+                file.put_aside();
+            }
+            parts.files.push(file);
+        }
         let end = parts.read_header()?.tensors().end();
         parts.surplus = end.map_or(0, |end| parts.total_len().saturating_sub(end));
         Ok(parts)

@@ -12,6 +12,9 @@ use crate::temporary::Temporary;
 /// Bytes collected before they are written. Larger pieces go out as they are.
 const BUFFER: usize = 1 << 20;
 
+/// Bytes appended after which the disk is set to work on them, so that at the end of a large file little is left to wait for.
+const WRITE_BACK: u64 = 32 << 20;
+
 /// What to do about an output that exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[expect(clippy::exhaustive_enums, reason = "there is no third")]
@@ -55,6 +58,10 @@ pub struct FileSink {
     temporary: Temporary,
     buffer: Vec<u8>,
     written: u64,
+    /// Up to where the disk has been set to work.
+    written_back: u64,
+    /// How much there was when last everything was made sure to be on the disk.
+    synced: Option<u64>,
 }
 
 impl FileSink {
@@ -78,12 +85,13 @@ impl FileSink {
         if target.file_name().is_none() {
             return Err(Error::io(&target, "cannot create", io::ErrorKind::InvalidInput.into()));
         }
-        let temporary = Temporary::create_in(folder).map_err(|source| Error::io(folder, "cannot write into this folder", source))?;
+        let mut temporary = Temporary::create_in(folder).map_err(|source| Error::io(folder, "cannot write into this folder", source))?;
         if let Some(metadata) = existing {
             // Before the first byte is written, so that a private file is never a public one.
-            keep_permissions(temporary.file(), &metadata).map_err(|source| Error::io(&target, "cannot set its permissions", source))?;
+            let keep = |file: &File| keep_permissions(file, &metadata);
+            temporary.file().and_then(keep).map_err(|source| Error::io(&target, "cannot set its permissions", source))?;
         }
-        Ok(Self { target, overwrite, temporary, buffer: Vec::new(), written: 0 })
+        Ok(Self { target, overwrite, temporary, buffer: Vec::new(), written: 0, written_back: 0, synced: None })
     }
 
     /// The path the file will have.
@@ -99,56 +107,101 @@ impl FileSink {
     /// Sets space aside for a file of `len` bytes, so that a disk too small says so now and not after an hour. Where the system has no way to do that, nothing
     /// happens.
     pub fn reserve(&mut self, len: u64) -> Result<()> {
-        reserve(self.temporary.file(), len).map_err(|source| Error::io(&self.target, "cannot reserve space", source))
+        self.temporary.file().and_then(|file| reserve(file, len)).map_err(|source| Error::io(&self.target, "cannot reserve space", source))
     }
 
     /// Makes sure that all that was appended is on the disk. Of several files that belong together each is synced before the first gets its name.
     pub fn sync(&mut self) -> Result<()> {
         self.flush()?;
         self.buffer = Vec::new();
-        self.temporary.file().sync_all().map_err(|source| Error::io(&self.target, "cannot write", source))
+        if self.synced == Some(self.written) {
+            return Ok(());
+        }
+        let cannot_write = |source| Error::io(&self.target, "cannot write", source);
+        let file = self.temporary.file().map_err(cannot_write)?;
+        // An append that failed has lost bytes, and whoever overlooked that shall not get a file.
+        if file.metadata().map_err(cannot_write)?.len() != self.written {
+            return Err(cannot_write(io::Error::new(io::ErrorKind::WriteZero, "an earlier write failed")));
+        }
+        file.sync_all().map_err(cannot_write)?;
+        self.synced = Some(self.written);
+        Ok(())
+    }
+
+    /// Closes the file until it is used again, with everything that was appended on the disk. A set may have more files than a process may have open
+    /// ([`MOST_OPEN`](crate::MOST_OPEN)).
+    ///
+    /// From here on the file has a temporary name, `.ggmill-` and more, under which a killed process leaves it behind.
+    pub fn put_aside(&mut self) -> Result<()> {
+        if self.written > 0 {
+            self.sync()?;
+        }
+        self.temporary.close(folder_of(&self.target)).map_err(|source| Error::io(&self.target, "cannot put the unfinished file aside", source))
     }
 
     fn flush(&mut self) -> Result<()> {
-        let result = self.temporary.file().write_all(&self.buffer);
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
+        let result = self.temporary.file().and_then(|mut file| file.write_all(&self.buffer));
         self.buffer.clear();
-        result.map_err(|source| Error::io(&self.target, "cannot write", source))
+        result.map_err(|source| Error::io(&self.target, "cannot write", source))?;
+        self.write_back();
+        Ok(())
+    }
+
+    /// Sets the disk to work on what has been written, when it is enough to be worth it. Nothing is waited for, and what goes wrong there the sync reports.
+    fn write_back(&mut self) {
+        let end = self.written.saturating_sub(self.buffer.len() as u64);
+        let len = end.saturating_sub(self.written_back);
+        if len >= WRITE_BACK
+            && let Ok(file) = self.temporary.file()
+        {
+            write_back(file, self.written_back, len);
+            self.written_back = end;
+        }
     }
 
     /// Puts the file in its place: everything reaches the disk, then the file gets its name, then the folder reaches the disk.
     ///
     /// Fails with [`ErrorKind::Exists`](crate::ErrorKind::Exists) when it may not replace a file and there is one now.
     pub fn commit(mut self) -> Result<()> {
-        self.flush()?;
-        let Self { target, overwrite, temporary, written, .. } = self;
-        let cannot_write = |source| Error::io(&target, "cannot write", source);
-        // An append that failed has lost bytes, and whoever overlooked that shall not get a file.
-        if temporary.file().metadata().map_err(cannot_write)?.len() != written {
-            return Err(cannot_write(io::Error::new(io::ErrorKind::WriteZero, "an earlier write failed")));
-        }
-        temporary.file().sync_all().map_err(cannot_write)?;
-        let folder = folder_of(&target);
-        temporary.persist(&target, folder, overwrite == Overwrite::Replace).map_err(|source| match source.kind() {
+        self.sync()?;
+        let folder = folder_of(&self.target).to_owned();
+        self.name()?;
+        sync_folder(&folder).map_err(|source| cannot_write_folder(&folder, source))
+    }
+
+    /// Gives a file that is on the disk its name, which is there when the folder is synced.
+    fn name(self) -> Result<()> {
+        let Self { target, overwrite, temporary, .. } = self;
+        temporary.persist(&target, folder_of(&target), overwrite == Overwrite::Replace).map_err(|source| match source.kind() {
             io::ErrorKind::AlreadyExists => Error::new(&target, Detail::Exists),
             _ => Error::io(&target, "cannot put the finished file in its place", source),
-        })?;
-        sync_folder(folder).map_err(|source| Error::io(folder, "cannot write the folder", source))
+        })
     }
+}
+
+fn cannot_write_folder(folder: &Path, source: io::Error) -> Error {
+    Error::io(folder, "cannot write the folder", source)
 }
 
 impl Sink for FileSink {
     type Error = Error;
 
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.synced = None;
         if self.buffer.len().saturating_add(bytes.len()) > BUFFER {
             self.flush()?;
         }
         if bytes.len() >= BUFFER {
-            self.temporary.file().write_all(bytes).map_err(|source| Error::io(&self.target, "cannot write", source))?;
+            let result = self.temporary.file().and_then(|mut file| file.write_all(bytes));
+            result.map_err(|source| Error::io(&self.target, "cannot write", source))?;
         } else {
             self.buffer.extend_from_slice(bytes);
         }
         self.written = self.written.saturating_add(bytes.len() as u64);
+        self.write_back();
         Ok(())
     }
 }
@@ -159,14 +212,19 @@ impl RangeSink for FileSink {
         if end > file.len() {
             return Err(file.outside(offset, end, file.len()));
         }
+        self.synced = None;
         self.flush()?;
         let mut position = offset;
         while position < end {
             let cannot_copy = |source| Error::io(&self.target, "cannot write", source);
-            let left = end - position;
-            match system::copy(file.file(), &mut position, self.temporary.file(), left).map_err(cannot_copy)? {
+            let left = (end - position).min(WRITE_BACK);
+            let to = self.temporary.file().map_err(cannot_copy)?;
+            match system::copy(&*file.file()?, &mut position, to, left).map_err(cannot_copy)? {
                 Some(0) => return Err(file.outside(offset, end, position)),
-                Some(copied) => self.written = self.written.saturating_add(copied),
+                Some(copied) => {
+                    self.written = self.written.saturating_add(copied);
+                    self.write_back();
+                }
                 None => {
                     self.append_read(file, position, end)?;
                     position = end;
@@ -201,19 +259,25 @@ pub fn commit_all(mut sinks: Vec<FileSink>) -> Result<()> {
     for sink in &mut sinks {
         sink.sync()?;
     }
+    let mut folders: Vec<PathBuf> = sinks.iter().map(|sink| folder_of(&sink.target).to_owned()).collect();
+    folders.sort_unstable();
+    folders.dedup();
     let mut named = Vec::new();
-    for sink in sinks {
+    let name = |sink: FileSink| {
         let path = (sink.overwrite == Overwrite::Refuse).then(|| sink.target.clone());
-        if let Err(error) = sink.commit() {
-            for path in &named {
-                // What cannot be taken away stays; the error that matters is the first.
-                let _ = std::fs::remove_file(path);
-            }
-            return Err(error);
-        }
+        sink.name()?;
         named.extend(path);
+        Ok(())
+    };
+    let done = sinks.into_iter().try_for_each(name);
+    let done = done.and_then(|()| folders.iter().try_for_each(|folder| sync_folder(folder).map_err(|source| cannot_write_folder(folder, source))));
+    if done.is_err() {
+        for path in &named {
+            // What cannot be taken away stays; the error that matters is the first.
+            let _ = std::fs::remove_file(path);
+        }
     }
-    Ok(())
+    done
 }
 
 /// The folder a file is in. That of a bare name is `.`, which has no name.
@@ -258,6 +322,16 @@ fn reserve(file: &File, len: u64) -> io::Result<()> {
 fn reserve(_: &File, _: u64) -> io::Result<()> {
     Ok(())
 }
+
+/// Has the system begin to write a range to the disk, which it would else do when it is told to sync. Saying that the range will not be read again soon does
+/// that, waits for nothing, and takes no error away from the sync; what is not on the disk yet stays in memory.
+#[cfg(target_os = "linux")]
+fn write_back(file: &File, offset: u64, len: u64) {
+    let _ = rustix::fs::fadvise(file, offset, std::num::NonZero::new(len), rustix::fs::Advice::DontNeed);
+}
+
+#[cfg(not(target_os = "linux"))]
+fn write_back(_: &File, _: u64, _: u64) {}
 
 /// A new name is safe only when the folder that holds it is. A folder that cannot be opened or synced on this system is none of the caller's concern.
 #[cfg(unix)]

@@ -102,6 +102,11 @@ impl GgufFile {
         &self.file
     }
 
+    /// Closes the file, to be opened for each read; see [`RandomAccess::put_aside`].
+    pub(crate) fn put_aside(&mut self) {
+        self.file.put_aside();
+    }
+
     /// Fills `out` with the bytes of the file from `offset` on. Fails when the file ends before they do.
     pub fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         self.file.read_at(offset, out)

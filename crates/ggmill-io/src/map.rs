@@ -84,8 +84,9 @@ unsafe fn map_open(file: &RandomAccess) -> Result<Mapping> {
         return Ok(Mapping { map: None });
     }
     let len = usize::try_from(file.len()).map_err(|_| Error::new(file.path(), Detail::TooLarge { size: file.len() }))?;
+    let opened = file.file()?;
     // SAFETY: the map is read-only, of a regular file, and as long as the file was a moment ago; the caller promises that the file stays as it is.
-    let map = unsafe { MmapOptions::new().len(len).map(file.file()) };
+    let map = unsafe { MmapOptions::new().len(len).map(&*opened) };
     let map = map.map_err(|source| Error::io(file.path(), "cannot map", source))?;
     Ok(Mapping { map: Some(map) })
 }

@@ -1,5 +1,6 @@
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Detail, Error, Result};
@@ -20,10 +21,11 @@ use crate::error::{Detail, Error, Result};
 /// ```
 #[derive(Debug)]
 pub struct RandomAccess {
-    file: File,
+    /// `None` for a file that is opened for each read.
+    file: Option<File>,
     path: PathBuf,
     len: u64,
-    /// What the system knew of it when it was opened: when it was last written to.
+    /// What the system knew of it when it was opened: which file it is, and when it was last written to.
     metadata: Box<Metadata>,
 }
 
@@ -31,22 +33,32 @@ impl RandomAccess {
     /// Opens a file. Fails when it cannot be opened, and at once when it is a folder, a pipe, a socket or a device.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        let mut options = OpenOptions::new();
-        options.read(true);
-        // Without this, opening a named pipe waits for somebody to write to it. It means nothing for regular files.
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
-        let cannot_open = |source| match std::fs::metadata(path) {
-            // Windows and sockets: what the path leads to says more than the refusal to open it.
-            Ok(metadata) if !metadata.is_file() => not_regular(path, &metadata),
-            _ => Error::io(path, "cannot open", source),
-        };
-        let file = options.open(path).map_err(cannot_open)?;
+        let file = open(path)?;
         let metadata = file.metadata().map_err(|source| Error::io(path, "cannot read its metadata", source))?;
         if !metadata.is_file() {
             return Err(not_regular(path, &metadata));
         }
-        Ok(Self { file, path: path.to_owned(), len: metadata.len(), metadata: Box::new(metadata) })
+        Ok(Self { file: Some(file), path: path.to_owned(), len: metadata.len(), metadata: Box::new(metadata) })
+    }
+
+    /// Closes the file. Each read opens it again for itself, and fails when the path does not lead to the same file, unchanged. For one of so many that a
+    /// process may not have them all open ([`MOST_OPEN`](crate::MOST_OPEN)).
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("weights.bin");
+    /// # std::fs::write(&path, b"0123456789")?;
+    /// let mut file = ggmill_io::RandomAccess::open(&path)?;
+    /// file.put_aside();
+    /// let mut middle = [0; 4];
+    /// file.read_at(3, &mut middle)?;
+    /// assert_eq!(&middle, b"3456");
+    /// std::fs::remove_file(&path)?;
+    /// assert!(file.read_at(3, &mut middle).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn put_aside(&mut self) {
+        self.file = None;
     }
 
     /// The path it was opened by.
@@ -70,10 +82,11 @@ impl RandomAccess {
         if end > self.len {
             return Err(Error::new(&self.path, Detail::Outside { start: offset, end, len: self.len }));
         }
+        let file = self.file()?;
         let mut filled = 0;
         while let Some(rest) = out.get_mut(filled..).filter(|rest| !rest.is_empty()) {
             let position = offset.saturating_add(filled as u64);
-            match read_once(&self.file, position, rest) {
+            match read_once(&file, position, rest) {
                 Ok(0) => return Err(Error::new(&self.path, Detail::Outside { start: offset, end, len: position })),
                 Ok(read) => filled = filled.saturating_add(read),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -86,8 +99,12 @@ impl RandomAccess {
     /// Fails when something else has written to the file since it was opened: what was read from it may be half of each. A change within the same tick of the
     /// file system's clock, a few milliseconds, is not seen.
     pub fn refuse_changed(&self) -> Result<()> {
-        let metadata = self.file.metadata().map_err(|source| Error::io(&self.path, "cannot read its metadata", source))?;
-        let same = metadata.len() == self.len && metadata.modified().ok() == self.metadata.modified().ok();
+        self.check(&*self.file()?)
+    }
+
+    fn check(&self, file: &File) -> Result<()> {
+        let metadata = file.metadata().map_err(|source| Error::io(&self.path, "cannot read its metadata", source))?;
+        let same = metadata.len() == self.len && metadata.modified().ok() == self.metadata.modified().ok() && is_one_file(&metadata, &self.metadata);
         if same { Ok(()) } else { Err(Error::new(&self.path, Detail::Changed)) }
     }
 
@@ -130,9 +147,58 @@ impl RandomAccess {
         Error::new(&self.path, Detail::Outside { start, end, len })
     }
 
-    pub(crate) fn file(&self) -> &File {
-        &self.file
+    /// The file, opened again if it was put aside.
+    pub(crate) fn file(&self) -> Result<Opened<'_>> {
+        if let Some(file) = &self.file {
+            return Ok(Opened::Held(file));
+        }
+        let file = open(&self.path)?;
+        self.check(&file)?;
+        Ok(Opened::Again(file))
     }
+}
+
+/// A file that is open anyway, or for as long as this is used.
+#[derive(Debug)]
+pub(crate) enum Opened<'a> {
+    Held(&'a File),
+    Again(File),
+}
+
+impl Deref for Opened<'_> {
+    type Target = File;
+
+    fn deref(&self) -> &File {
+        match self {
+            Self::Held(file) => file,
+            Self::Again(file) => file,
+        }
+    }
+}
+
+fn open(path: &Path) -> Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    // Without this, opening a named pipe waits for somebody to write to it. It means nothing for regular files.
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
+    options.open(path).map_err(|source| match std::fs::metadata(path) {
+        // Windows and sockets: what the path leads to says more than the refusal to open it.
+        Ok(metadata) if !metadata.is_file() => not_regular(path, &metadata),
+        _ => Error::io(path, "cannot open", source),
+    })
+}
+
+#[cfg(unix)]
+fn is_one_file(a: &Metadata, b: &Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    (a.dev(), a.ino()) == (b.dev(), b.ino())
+}
+
+/// Length and time have to do.
+#[cfg(not(unix))]
+fn is_one_file(_: &Metadata, _: &Metadata) -> bool {
+    true
 }
 
 #[cfg(unix)]

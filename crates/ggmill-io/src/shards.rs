@@ -6,6 +6,9 @@ use ggmill_core::{Limits, Metadata, Optional as _, ShardName, Split, Tensor, key
 use crate::error::{Detail, Error, Result, ShardFault};
 use crate::file::{GgufFile, open_with};
 
+/// How many files of one set are open at a time; the rest is put aside. Systems let a process have as few as 256 open, and it may read one set and write another.
+pub const MOST_OPEN: usize = 100;
+
 /// A model on disk: one GGUF file, or the files of a set of shards seen as one.
 ///
 /// ```
@@ -62,8 +65,11 @@ pub fn open_model_with(path: impl AsRef<Path>, limits: &Limits) -> Result<Model>
 pub fn open_shards(paths: &[impl AsRef<Path>]) -> Result<Model> {
     let mut shards = Vec::with_capacity(paths.len());
     for path in paths {
-        let file = open_with(path, &Limits::default())?;
+        let mut file = open_with(path, &Limits::default())?;
         let Some(split) = split_of(&file)? else { return Err(Error::shards(file.path(), ShardFault::NoShard)) };
+        if shards.len() >= MOST_OPEN {
+            file.put_aside();
+        }
         shards.push((split, file));
     }
     shards.sort_by_key(|(split, _)| split.number);
@@ -152,11 +158,14 @@ fn open_set(opened: GgufFile, name: &ShardName<'_>, limits: &Limits) -> Result<M
     let mut opened = Some(opened);
     let mut shards = Vec::new();
     for number in 1..=name.count() {
-        let shard = match opened.take_if(|_| number == name.number()) {
+        let mut shard = match opened.take_if(|_| number == name.number()) {
             Some(shard) => shard,
             None => open_with(sibling(number), limits)?,
         };
         check_keys(&shard, name, number)?;
+        if shards.len() >= MOST_OPEN {
+            shard.put_aside();
+        }
         shards.push(shard);
     }
     check_agreement(&shards)?;

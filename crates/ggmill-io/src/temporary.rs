@@ -1,7 +1,7 @@
 //! A new file that nobody sees until it is complete.
 
-use std::fs::File;
-use std::io;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek as _};
 use std::path::Path;
 
 use tempfile::TempPath;
@@ -14,7 +14,8 @@ const PREFIX: &str = ".ggmill-";
 /// On Linux it has no name at all where the file system can do that, so that even a killed process leaves nothing behind.
 #[derive(Debug)]
 pub(crate) struct Temporary {
-    file: File,
+    /// `None` for a file that was closed. It has a path then.
+    file: Option<File>,
     /// `None` for a file without a name.
     path: Option<TempPath>,
 }
@@ -23,7 +24,7 @@ impl Temporary {
     /// A new file in `folder` with the permissions any new file gets.
     pub(crate) fn create_in(folder: &Path) -> io::Result<Self> {
         match nameless::create_in(folder) {
-            Some(file) => Ok(Self { file, path: None }),
+            Some(file) => Ok(Self { file: Some(file), path: None }),
             None => Self::named_in(folder),
         }
     }
@@ -35,26 +36,50 @@ impl Temporary {
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
         let (file, path) = builder.tempfile_in(folder)?.into_parts();
-        Ok(Self { file, path: Some(path) })
+        Ok(Self { file: Some(file), path: Some(path) })
     }
 
-    pub(crate) fn file(&self) -> &File {
-        &self.file
+    /// The file, where it was left: one that was closed is opened again and stands at its end.
+    pub(crate) fn file(&mut self) -> io::Result<&File> {
+        match (&mut self.file, &self.path) {
+            (Some(file), _) => Ok(file),
+            (file @ None, Some(path)) => {
+                let mut opened = OpenOptions::new().read(true).write(true).open(path)?;
+                opened.seek(io::SeekFrom::End(0))?;
+                Ok(file.insert(opened))
+            }
+            (None, None) => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    /// Closes the file, which gets a name of its own in `folder` if it has none, to be found by again.
+    pub(crate) fn close(&mut self, folder: &Path) -> io::Result<()> {
+        if let (Some(file), None) = (&self.file, &self.path) {
+            self.path = Some(named(file, folder)?);
+        }
+        self.file = None;
+        Ok(())
     }
 
     /// Gives the file its name. Without `replace` it fails with [`io::ErrorKind::AlreadyExists`] when there is one of that name, without a moment between
     /// looking and acting.
     pub(crate) fn persist(self, target: &Path, folder: &Path, replace: bool) -> io::Result<()> {
         let Self { file, path } = self;
-        let path = match path {
-            Some(path) => path,
-            None if !replace => return nameless::link(&file, target),
+        let path = match (path, &file) {
+            (Some(path), _) => path,
+            (None, Some(file)) if !replace => return nameless::link(file, target),
             // A link cannot replace a file, a rename can: so it takes a name of its own in between.
-            None => tempfile::Builder::new().prefix(PREFIX).make_in(folder, |path| nameless::link(&file, path))?.into_temp_path(),
+            (None, Some(file)) => named(file, folder)?,
+            (None, None) => return Err(io::ErrorKind::NotFound.into()),
         };
         let persisted = if replace { path.persist(target) } else { path.persist_noclobber(target) };
         persisted.map_err(|error| error.error)
     }
+}
+
+/// Gives a file without a name one that no other has.
+fn named(file: &File, folder: &Path) -> io::Result<TempPath> {
+    Ok(tempfile::Builder::new().prefix(PREFIX).make_in(folder, |path| nameless::link(file, path))?.into_temp_path())
 }
 
 /// Systems without such files.
@@ -107,15 +132,24 @@ mod tests {
 
     use super::Temporary;
 
-    /// Both kinds of temporary file end alike, also on systems where the other one is used.
+    /// Both kinds of temporary file end alike, also on systems where the other one is used, and whether they were closed meanwhile or not.
     #[test]
     fn named_and_nameless_files_agree() {
-        for create in [Temporary::create_in, Temporary::named_in] {
+        let kinds = [Temporary::create_in, Temporary::named_in];
+        for (create, is_closed) in kinds.into_iter().flat_map(|create| [(create, false), (create, true)]) {
             let folder = tempfile::tempdir().unwrap();
             let target = folder.path().join("target");
             let temporary = |text: &[u8]| {
-                let temporary = create(folder.path()).unwrap();
-                temporary.file().write_all(text).unwrap();
+                let mut temporary = create(folder.path()).unwrap();
+                let (begin, end) = text.split_at(2);
+                temporary.file().unwrap().write_all(begin).unwrap();
+                if is_closed {
+                    temporary.close(folder.path()).unwrap();
+                }
+                temporary.file().unwrap().write_all(end).unwrap();
+                if is_closed {
+                    temporary.close(folder.path()).unwrap();
+                }
                 temporary
             };
             drop(temporary(b"dropped"));

@@ -16,12 +16,25 @@ pub(crate) struct Args {
 
 /// Writes what the reference makes of generated files into crates/ggmill-testdata/expected/legacy.json.
 pub(super) fn execute(args: &Args) -> Done {
-    let folder = target()?.join("peers/legacy");
+    generate()?;
+    run(environment::script("legacy.py")?.arg(&args.script).arg(folder()?).arg(root().join("crates/ggmill-testdata/expected/legacy.json")))
+}
+
+fn folder() -> Done<PathBuf> {
+    Ok(target()?.join("peers/legacy"))
+}
+
+/// Writes the generated files into a folder of their own, and says where they are.
+pub(super) fn generate() -> Done<Vec<PathBuf>> {
+    let folder = folder()?;
     let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
     drop(fs::remove_dir_all(&folder));
     fs::create_dir_all(&folder).map_err(failed)?;
+    let mut paths = Vec::new();
     for model in legacy_models() {
-        fs::write(folder.join(model.name), model.file).map_err(failed)?;
+        let path = folder.join(model.name);
+        fs::write(&path, model.file).map_err(failed)?;
+        paths.push(path);
     }
-    run(environment::script("legacy.py")?.arg(&args.script).arg(&folder).arg(root().join("crates/ggmill-testdata/expected/legacy.json")))
+    Ok(paths)
 }

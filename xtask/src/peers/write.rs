@@ -14,7 +14,7 @@ pub(crate) struct Args {
     /// MB of the generated file
     #[arg(long, default_value_t = 2048)]
     megabytes: u32,
-    /// The sources of llama.cpp, from which llama-gguf-hash is built to compare with
+    /// The sources of llama.cpp, from which llama-gguf-hash and llama-gguf-split are built to compare with
     #[arg(long)]
     llama_cpp: Option<PathBuf>,
     /// Where the generated file of 2 GB and what is made of it lie meanwhile; 10 GB are needed [default: a folder of the target directory]
@@ -27,7 +27,10 @@ pub(crate) struct Args {
 
 pub(super) fn execute(args: &Args) -> Done {
     let ggmill = ggmill()?;
-    run(environment::script("write.py")?.arg("check").arg(&ggmill).arg(root().join("crates/ggmill-testdata/real/stories260K")))?;
+    let real = root().join("crates/ggmill-testdata/real");
+    let mut legacy = super::legacy::generate()?;
+    legacy.push(real.join("ggml-vocab.ggjt-v1.bin"));
+    run(environment::script("write.py")?.arg(&ggmill).arg(real.join("stories260K")).args(legacy))?;
     if args.no_time {
         return Ok(());
     }
@@ -36,7 +39,7 @@ pub(super) fn execute(args: &Args) -> Done {
         None => target()?.join("peers/write"),
     };
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let mut script = environment::script("write.py")?;
-    script.arg("time").arg(&ggmill).arg(&folder).args([args.rounds, args.megabytes].map(|number| number.to_string())).args(&args.llama_cpp);
+    let mut script = environment::script("write_speed.py")?;
+    script.arg(&ggmill).arg(&folder).args([args.rounds, args.megabytes].map(|number| number.to_string())).args(&args.llama_cpp);
     run(&mut script)
 }

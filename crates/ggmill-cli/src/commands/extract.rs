@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use ggmill_convert::{Checkpoint as _, GgufCheckpoint, SourceTensor, extract_metadata, extract_npy, extract_safetensors, subset};
+use ggmill_convert::{Checkpoint as _, GgufCheckpoint, SourceTensor, extract_metadata, extract_npy, extract_safetensors, npy_len, safetensors_len, subset};
 use ggmill_core::{MetadataBuf, RawStr};
 use ggmill_inspect::Glob;
 
@@ -15,6 +15,7 @@ use crate::console::Console;
 use crate::making::{Making, inputs_of, refuse_inputs, shown, start};
 use crate::outcome::{Failure, Status};
 use crate::progress::Bar;
+use crate::source::open_checkpoint;
 
 /// Take tensors or metadata out of a model
 #[derive(Debug, clap::Args)]
@@ -50,6 +51,9 @@ pub(crate) struct Args {
     /// Replace files that exist
     #[arg(long)]
     force: bool,
+    /// Print what would be written, to the byte, and write nothing
+    #[arg(long)]
+    dry_run: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -107,7 +111,7 @@ pub(crate) fn fits_any<'a, I: Iterator<Item = RawStr<'a>>>(what: &str, globs: &[
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let format = args.format()?;
-    let checkpoint = GgufCheckpoint::open(&args.file).map_err(Failure::new)?;
+    let checkpoint = open_checkpoint(&args.file)?;
     let inputs = inputs_of(&checkpoint)?;
     let numbers = args.numbers(checkpoint.tensors())?;
     fits_any("key", &args.keys, || checkpoint.metadata().iter().map(|pair| pair.key()))?;
@@ -119,7 +123,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         Format::Json => return taking.json(),
         Format::Gguf => {
             let plan = subset(&checkpoint, &numbers, |key| args.has_key(key)).and_then(|recipe| recipe.plan(&checkpoint)).map_err(Failure::new)?;
-            let making = Making { output: &args.output, inputs: &inputs, force: args.force, dry_run: false, json: false };
+            let making = Making { output: &args.output, inputs: &inputs, force: args.force, dry_run: args.dry_run, json: false };
             return making.run(&plan, &checkpoint, console);
         }
         Format::Safetensors => taking.safetensors(&numbers)?,
@@ -132,10 +136,16 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
             taking.npy(one, &args.output)?;
         }
     }
+    if args.dry_run {
+        console.note(NOTHING);
+        return Ok(Status::Fine);
+    }
     let of = if numbers.len() == 1 { "1 tensor".to_owned() } else { format!("{} tensors", numbers.len()) };
     console.note(format_args!("wrote {}: {of}", shown(&args.output)));
     Ok(Status::Fine)
 }
+
+const NOTHING: &str = "nothing was written";
 
 /// What is taken, and where to.
 #[derive(Clone, Copy)]
@@ -157,6 +167,11 @@ impl Taking<'_> {
         let metadata = MetadataBuf::copy_of(&checkpoint.metadata()).map_err(Failure::new)?;
         let text = extract_metadata(&metadata, |key| args.has_key(key))
             .map_err(|error| Failure::new(error).with_hint(Some("--key leaves out others; `ggmill inspect --json --full` shows everything".to_owned())))?;
+        if args.dry_run {
+            self.announce(&args.output, text.len() as u64)?;
+            console.note(NOTHING);
+            return Ok(Status::Fine);
+        }
         if args.output.as_os_str() == "-" {
             let mut out = console.bytes();
             out.write_all(text.as_bytes())?;
@@ -170,8 +185,22 @@ impl Taking<'_> {
         Ok(Status::Fine)
     }
 
+    /// What a dry run says of a file.
+    fn announce(self, output: &Path, len: u64) -> Result<(), Failure> {
+        if output.as_os_str() != "-" {
+            refuse_inputs(output, self.inputs)?;
+        }
+        let mut out = self.console.text();
+        writeln!(out, "{}  {len} bytes", shown(output))?;
+        Ok(out.flush()?)
+    }
+
     fn safetensors(self, numbers: &[usize]) -> Result<(), Failure> {
-        let sink = start(&self.args.output, self.inputs, self.args.force, 0)?;
+        let len = safetensors_len(self.checkpoint, numbers, self.args.raw).map_err(Failure::new)?;
+        if self.args.dry_run {
+            return self.announce(&self.args.output, len);
+        }
+        let sink = start(&self.args.output, self.inputs, self.args.force, len)?;
         let mut bar = Bar::new(self.console);
         let sink = extract_safetensors(self.checkpoint, numbers, self.args.raw, sink, &mut |progress| {
             bar.update(progress.written, progress.total, progress.tensor);
@@ -181,7 +210,11 @@ impl Taking<'_> {
     }
 
     fn npy(self, number: usize, output: &Path) -> Result<(), Failure> {
-        let sink = start(output, self.inputs, self.args.force, 0)?;
+        let len = npy_len(self.checkpoint, number, self.args.raw).map_err(Failure::new)?;
+        if self.args.dry_run {
+            return self.announce(output, len);
+        }
+        let sink = start(output, self.inputs, self.args.force, len)?;
         let mut bar = Bar::new(self.console);
         let sink = extract_npy(self.checkpoint, number, self.args.raw, sink, &mut |progress| {
             bar.update(progress.written, progress.total, progress.tensor);
@@ -198,7 +231,7 @@ impl Taking<'_> {
         for output in &outputs {
             refuse_inputs(output, self.inputs)?;
         }
-        let is_new = !folder.exists();
+        let is_new = !folder.exists() && !self.args.dry_run;
         if is_new {
             fs::create_dir(folder).map_err(|error| Failure::new(format_args!("{}: cannot create: {error}", shown(folder))))?;
         }
@@ -215,7 +248,7 @@ impl Taking<'_> {
                 }
                 return Err(failure);
             }
-            if !replaces {
+            if !replaces && !self.args.dry_run {
                 made.push(output);
             }
         }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ggmill_convert::{Checkpoint, Edit, GgufCheckpoint, Graft, Numpy, SafetensorsFile};
 use ggmill_core::RawStr;
-use ggmill_inspect::Glob;
+use ggmill_inspect::{FileKind, Glob};
 
 use crate::commands::edit;
 use crate::commands::extract::{fits_any, tensor_name};
@@ -12,6 +12,7 @@ use crate::commands::repack::{Form, warn_of_alignment};
 use crate::console::Console;
 use crate::making::{Making, inputs_of};
 use crate::outcome::{Failure, Status};
+use crate::source::{open_checkpoint, what_it_is};
 
 /// Put tensors and metadata into a model; drop, rename or reorder its own
 #[derive(Debug, clap::Args)]
@@ -102,12 +103,27 @@ enum Donor {
 
 impl Donor {
     fn open(path: &Path, base: &Graft<'_>) -> Result<Self, Failure> {
-        Ok(match path.extension().and_then(|ending| ending.to_str()) {
-            Some("safetensors") => Self::Tensors(Box::new(SafetensorsFile::open(path).map_err(Failure::new)?)),
-            Some("npy") => Self::Tensors(Box::new(Numpy::open(path, tensor_name(path), |name| base.tensor(name)).map_err(Failure::new)?)),
-            Some("json") => Self::Metadata(edit::set_from(path)?),
-            _ => Self::Gguf(Box::new(GgufCheckpoint::open(path).map_err(Failure::new)?)),
-        })
+        let found = what_it_is(path);
+        // By its name, which may say what its bytes do not; where that says nothing, by what it is.
+        let kind = match path.extension().and_then(|ending| ending.to_str()) {
+            Some("safetensors") => Some(FileKind::Safetensors),
+            Some("npy") => Some(FileKind::Numpy),
+            Some("json") => Some(FileKind::Json),
+            Some("gguf") => Some(FileKind::Gguf),
+            _ => found.clone(),
+        };
+        let donor = match kind {
+            Some(FileKind::Safetensors) => SafetensorsFile::open(path).map(|file| Self::Tensors(Box::new(file))).map_err(Failure::new),
+            Some(FileKind::Numpy) => {
+                Numpy::open(path, tensor_name(path), |name| base.tensor(name)).map(|file| Self::Tensors(Box::new(file))).map_err(Failure::new)
+            }
+            Some(FileKind::Json) => edit::set_from(path).map(Self::Metadata),
+            _ => GgufCheckpoint::open(path).map(|model| Self::Gguf(Box::new(model))).map_err(Failure::new),
+        };
+        let is_other =
+            |found: &FileKind| Some(found) != kind.as_ref() || !matches!(found, FileKind::Safetensors | FileKind::Numpy | FileKind::Json | FileKind::Gguf);
+        let hint = found.filter(is_other).map(|found| format!("this is {found}; a donor is .gguf, .safetensors, .npy or .json, as its ending says"));
+        donor.map_err(|failure| failure.with_hint(hint))
     }
 
     fn tensors(&self) -> Option<&dyn Checkpoint> {
@@ -120,7 +136,7 @@ impl Donor {
 }
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
-    let base = GgufCheckpoint::open(&args.file).map_err(Failure::new)?;
+    let base = open_checkpoint(&args.file)?;
     let mut inputs = inputs_of(&base)?;
     let mut graft = Graft::new(&base).map_err(Failure::new)?;
     let donors: Vec<Donor> = args.donors.iter().map(|path| Donor::open(path, &graft)).collect::<Result<_, _>>()?;

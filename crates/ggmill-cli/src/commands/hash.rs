@@ -4,7 +4,7 @@ use std::io::{self, Read as _, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use ggmill_convert::{Checkpoint as _, Claims, Digest, GgufCheckpoint, HashKind, Hashes, Manifest};
+use ggmill_convert::{Checkpoint as _, Claims, Digest, HashKind, Hashes, Manifest};
 use ggmill_core::RawStr;
 use ggmill_inspect::LosslessStr;
 use serde_json::json;
@@ -13,6 +13,7 @@ use crate::console::Console;
 use crate::making::{inputs_of, shown};
 use crate::outcome::{Failure, Status};
 use crate::progress::Bar;
+use crate::source::open_checkpoint;
 
 /// A manifest is text about tensors; one of a million tensors and four hashes stays below this.
 const LONGEST_MANIFEST: u64 = 64 << 20;
@@ -77,7 +78,7 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
-    let checkpoint = GgufCheckpoint::open(&args.file).map_err(Failure::new)?;
+    let checkpoint = open_checkpoint(&args.file)?;
     inputs_of(&checkpoint)?;
     let file = shown(&args.file).to_string();
     let files: Vec<String> =

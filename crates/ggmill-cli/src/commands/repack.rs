@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use ggmill_convert::{GgufCheckpoint, Plan, RepackOptions};
+use ggmill_convert::{Plan, RepackOptions};
 use ggmill_core::{Alignment, Endian};
 
 use crate::console::Console;
 use crate::making::{Making, inputs_of};
 use crate::outcome::{Failure, Status};
+use crate::source::open_checkpoint;
 
 /// Write a model anew in another alignment, byte order or version of the format
 #[derive(Debug, clap::Args)]
@@ -88,7 +89,7 @@ fn alignment(text: &str) -> Result<Alignment, String> {
 const MOST_ALIGNMENT: u64 = 1 << 24;
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
-    let checkpoint = GgufCheckpoint::open(&args.file).map_err(Failure::new)?;
+    let checkpoint = open_checkpoint(&args.file)?;
     let inputs = inputs_of(&checkpoint)?;
     let plan = ggmill_convert::repack(&checkpoint, &args.form.into()).and_then(|recipe| recipe.plan(&checkpoint)).map_err(Failure::new)?;
     warn_of_alignment(&plan, console);

@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
-use ggmill_convert::{GgufCheckpoint, ShardLimit, SplitOptions};
+use ggmill_convert::{ShardLimit, SplitOptions};
 
 use crate::byte_size::byte_size;
 use crate::console::Console;
 use crate::making::inputs_of;
 use crate::outcome::{Failure, Status};
 use crate::shards::MakingShards;
+use crate::source::open_checkpoint;
 
 /// Split a model into shards
 #[derive(Debug, clap::Args)]
@@ -46,7 +47,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
-    let checkpoint = GgufCheckpoint::open(&args.file).map_err(Failure::new)?;
+    let checkpoint = open_checkpoint(&args.file)?;
     let inputs = inputs_of(&checkpoint)?;
     let mut options = SplitOptions::new(args.max_size.map_or(ShardLimit::Tensors(args.max_tensors), ShardLimit::Bytes));
     options.no_tensor_first = args.no_tensor_first_split;

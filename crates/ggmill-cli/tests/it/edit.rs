@@ -6,7 +6,7 @@ use std::path::Path;
 use ggmill_core::Gguf;
 use serde_json::Value;
 
-use crate::support::{Folder, Outcome, command, ggmill, outcome, real, shard, tiny};
+use crate::support::{Folder, Outcome, command, ggmill, outcome, shard, tiny};
 
 fn edit(folder: &Folder, args: &[&str]) -> Outcome {
     outcome(command(folder.path()).arg("edit").args(args))
@@ -162,24 +162,6 @@ fn read_only_files_and_links_are_left_alone() {
     assert!(bytes(&folder, "tiny.gguf") == tiny());
     let copy = edit(&folder, &["link.gguf", "--set", "x=1", "-o", "copy.gguf"]);
     assert_eq!(copy.code, 0, "{}", copy.stderr);
-}
-
-/// A disk that takes no more, as a limit on the size of files: the file stays, and nothing is left beside it.
-#[cfg(target_os = "linux")]
-#[test]
-fn a_full_disk_leaves_everything_as_it_was() {
-    let folder = Folder::new();
-    fs::copy(real("mobilenetv3_3class_v3_fp16.gguf"), folder.path().join("model.gguf")).unwrap();
-    let before = bytes(&folder, "model.gguf");
-    let program = env!("CARGO_BIN_EXE_ggmill");
-    for (kilobytes, args) in [(1000, "--set general.alignment=64"), (8, "--set general.name=long-enough-to-need-room"), (1000, "--set a.b=1 -o copy.gguf")] {
-        let script = format!("trap '' XFSZ; ulimit -f {}; exec {program} edit model.gguf {args}", kilobytes * 2);
-        let found = outcome(std::process::Command::new("sh").current_dir(folder.path()).args(["-c", &script]));
-        assert_eq!(found.code, 2, "{args}: {}{}", found.stdout, found.stderr);
-        assert!(found.stderr.starts_with("error: "), "{}", found.stderr);
-        assert_eq!(names(&folder), ["model.gguf"], "{args}");
-        assert!(bytes(&folder, "model.gguf") == before, "{args}");
-    }
 }
 
 /// A journal that an edit has left: every command tells, and the next edit or `--recover` goes on.

@@ -106,6 +106,69 @@ fn what_makes_no_sense_is_refused() {
     }
 }
 
+/// A dry run writes nothing and knows every size.
+#[test]
+fn what_would_be_taken_out() {
+    let folder = Folder::new().with("model.gguf", fs::read(real(MODEL)).unwrap());
+    let names = || fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect::<std::collections::BTreeSet<_>>();
+    for args in [
+        &["model.gguf", "classifier.*", "-o", "some.safetensors"][..],
+        &["model.gguf", "classifier.0.weight", "-o", "one.npy"],
+        &["model.gguf", "classifier.*", "-o", "folder/"],
+        &["model.gguf", "--key", "*", "-o", "keys.json"],
+        &["model.gguf", "classifier.*", "-o", "some.gguf"],
+    ] {
+        let args = [&["extract"], args].concat();
+        let before = names();
+        let told = run(&folder, &[&args[..], &["--dry-run"]].concat());
+        assert_eq!(names(), before, "{args:?}");
+        run(&folder, &args);
+        if args.contains(&"some.gguf") {
+            let size = fs::metadata(folder.path().join("some.gguf")).unwrap().len();
+            assert!(told.contains(&format!("{size} bytes in all; nothing was written")), "{told}");
+            continue;
+        }
+        assert!(!told.is_empty(), "{args:?}");
+        for line in told.lines() {
+            let (path, size) = line.split_once("  ").unwrap();
+            assert_eq!(size, format!("{} bytes", fs::metadata(folder.path().join(path)).unwrap().len()), "{path}");
+        }
+    }
+    assert_eq!(fs::read_dir(folder.path().join("folder")).unwrap().count(), 4);
+}
+
+/// What a donor is its ending says; where that says nothing its content does, and where they disagree the error says what it really is.
+#[test]
+fn donors_under_other_names() {
+    let folder = Folder::new().with("model.gguf", fs::read(real(MODEL)).unwrap());
+    for (ending, other) in [("gguf", "a.bin"), ("safetensors", "b.bin"), ("json", "c")] {
+        let taken = format!("taken.{ending}");
+        let keys: &[&str] = if ending == "json" { &["--key", "*"] } else { &[] };
+        run(&folder, &[&["extract", "model.gguf", "-o", &taken], keys].concat());
+        fs::rename(folder.path().join(taken), folder.path().join(other)).unwrap();
+        run(&folder, &["graft", "model.gguf", "--from", other, "-o", "out.gguf"]);
+        assert!(fs::read(folder.path().join("out.gguf")).unwrap() == fs::read(real(MODEL)).unwrap(), "{other}");
+        fs::remove_file(folder.path().join("out.gguf")).unwrap();
+    }
+    for (from, to) in [("b.bin", "d.gguf"), ("a.bin", "e.npy"), ("a.bin", "f.safetensors"), ("b.bin", "g.json")] {
+        fs::copy(folder.path().join(from), folder.path().join(to)).unwrap();
+    }
+    let folder = folder.with("page.gguf", "<!DOCTYPE html><html></html>");
+    for (donor, words) in [
+        ("d.gguf", "hint: this is a safetensors file; a donor is .gguf, .safetensors, .npy or .json, as its ending says"),
+        ("e.npy", "hint: this is a GGUF file; a donor is"),
+        ("f.safetensors", "hint: this is a GGUF file; a donor is"),
+        ("g.json", "hint: this is a safetensors file; a donor is"),
+        ("page.gguf", "hint: this is a web page; a donor is"),
+    ] {
+        refused(&folder, &["graft", "model.gguf", "--from", donor, "-o", "out.gguf"], words);
+    }
+    // The model itself, of any command that takes its tensors.
+    for command in [&["graft", "d.gguf", "-o", "x.gguf"][..], &["extract", "d.gguf", "-o", "x.gguf"], &["split", "d.gguf", "x"], &["hash", "d.gguf"]] {
+        refused(&folder, command, "hint: this is a safetensors file; `ggmill convert` makes GGUF of the folder");
+    }
+}
+
 /// A folder of arrays is whole or not there.
 #[test]
 fn no_half_folder() {

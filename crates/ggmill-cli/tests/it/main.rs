@@ -9,6 +9,8 @@ mod edit;
 mod explain;
 mod failures;
 mod fit;
+#[cfg(target_os = "linux")]
+mod full_disk;
 mod graft;
 mod hash;
 mod inspect;

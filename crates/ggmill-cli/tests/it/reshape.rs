@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-#[cfg(target_os = "linux")]
-use std::path::Path;
+#[cfg(unix)]
+use std::process::Command;
 
 use serde_json::Value;
 
+#[cfg(unix)]
+use crate::support::outcome;
 use crate::support::{Folder, Outcome, ggmill, real, tiny};
 
 /// Every file of a folder with its bytes.
@@ -207,35 +209,24 @@ fn a_read_only_folder() {
     refused(&folder, &["split", "model.gguf", "closed/x"], "closed: cannot write into this folder: permission denied");
 }
 
-/// A disk that is full: nothing remains of what was begun. Mounting one takes root.
-#[cfg(target_os = "linux")]
+/// More shards than the process may have files open, made, read and put together.
+#[cfg(unix)]
 #[test]
-fn a_full_disk() {
-    let folder = shards();
-    let small = folder.path().join("small");
-    fs::create_dir(&small).unwrap();
-    let mounted = std::process::Command::new("mount").args(["-t", "tmpfs", "-o", "size=2M", "tmpfs"]).arg(&small).output();
-    if !mounted.is_ok_and(|output| output.status.success()) {
-        println!("skipped: no small disk can be mounted");
-        return;
+fn a_set_of_more_files_than_may_be_open() {
+    let folder = Folder::new().with("model.gguf", model());
+    let program = env!("CARGO_BIN_EXE_ggmill");
+    for args in ["split model.gguf part --max-tensors 1", "hash part-00001-of-00244.gguf", "merge part-00001-of-00244.gguf out.gguf", "split out.gguf other"] {
+        let script = format!("ulimit -n 130; exec {program} {args}");
+        let found = outcome(Command::new("sh").current_dir(folder.path()).args(["-c", &script]));
+        assert_eq!(found.code, 0, "{args}: {}", found.stderr);
     }
-    let tries = std::panic::catch_unwind(|| {
-        for args in [
-            &["merge", SHARDS[0], "small/out.gguf"][..],
-            &["split", "model.gguf", "small/x", "--max-size", "1200K"],
-            &["repack", "model.gguf", "-o", "small/big.gguf", "--endian", "big"],
-        ] {
-            let stderr = refused(&folder, args, "no space left on the device");
-            assert!(stderr.contains("small/"), "{stderr}");
-            assert!(is_empty(&small), "{args:?}");
-        }
-    });
-    let unmounted = std::process::Command::new("umount").arg(&small).status();
-    tries.unwrap();
-    assert!(unmounted.unwrap().success());
-}
+    let shards = names(&folder).iter().filter(|name| name.starts_with("part-")).count();
+    assert!(shards > 130, "{shards}");
+    assert!(fs::read(folder.path().join("out.gguf")).unwrap() == model());
+    assert!(names(&folder).iter().all(|name| !name.starts_with('.')), "what was put aside is left");
 
-#[cfg(target_os = "linux")]
-fn is_empty(folder: &Path) -> bool {
-    fs::read_dir(folder).unwrap().next().is_none()
+    // One that cannot have its name takes all the others with it.
+    let folder = Folder::new().with("model.gguf", model());
+    fs::create_dir(folder.path().join("part-00244-of-00244.gguf")).unwrap();
+    refused(&folder, &["split", "model.gguf", "part", "--max-tensors", "1"], "part-00244-of-00244.gguf: is a folder");
 }

@@ -62,7 +62,10 @@ impl Safetensors {
     }
 
     fn add_part(&mut self, file: RandomAccess) -> Result<()> {
-        let SafetensorsFile { file, tensors, places } = SafetensorsFile::new(file)?;
+        let SafetensorsFile { mut file, tensors, places } = SafetensorsFile::new(file)?;
+        if self.files.len() >= ggmill_io::MOST_OPEN {
+            file.put_aside();
+        }
         self.places.extend(places.into_iter().map(|(start, _)| (self.files.len(), start)));
         self.tensors.extend(tensors);
         self.files.push(file);

@@ -12,9 +12,9 @@ use ggmill_quant as quant;
 use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
 
 pub use self::json::extract_metadata;
-pub use self::npy::extract_npy;
-pub use self::safetensors::extract_safetensors;
+pub use self::npy::{extract_npy, npy_len};
 pub(crate) use self::safetensors::{RAW_KEY, raw_tensors};
+pub use self::safetensors::{extract_safetensors, safetensors_len};
 use crate::checkpoint::{Checkpoint, GgufCheckpoint, SourceTensor};
 use crate::error::{Error, ErrorKind, Result};
 use crate::recipe::{Content, Recipe};

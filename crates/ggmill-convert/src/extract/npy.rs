@@ -23,10 +23,20 @@ where
     S: Sink,
     S::Error: std::error::Error + Send + Sync + 'static,
 {
-    let column = Column::new(checkpoint, number, raw, |element| element != Element::BF16)?;
+    let column = column(checkpoint, number, raw)?;
     append(&mut sink, &header(column.element, &column.shape))?;
     stream(checkpoint, &[column], &mut sink, progress)?;
     Ok(sink)
+}
+
+/// Bytes of the file that [`extract_npy`] makes of a tensor. Fails where it would fail before it writes.
+pub fn npy_len(checkpoint: &dyn Checkpoint, number: usize, raw: bool) -> Result<u64> {
+    let column = column(checkpoint, number, raw)?;
+    Ok(column.size.saturating_add(header(column.element, &column.shape).len() as u64))
+}
+
+fn column(checkpoint: &dyn Checkpoint, number: usize, raw: bool) -> Result<Column<'_>> {
+    Column::new(checkpoint, number, raw, |element| element != Element::BF16)
 }
 
 fn header(element: Element, shape: &[u64]) -> Vec<u8> {

@@ -28,12 +28,25 @@ where
     S: Sink,
     S::Error: std::error::Error + Send + Sync + 'static,
 {
-    let mut columns = numbers.iter().map(|&number| Column::new(checkpoint, number, raw, |_| true)).collect::<Result<Vec<_>>>()?;
-    // So every tensor begins at a multiple of the size of its elements.
-    columns.sort_by_key(|column| std::cmp::Reverse(column.element.bytes()));
+    let columns = columns(checkpoint, numbers, raw)?;
     append(&mut sink, &header(&columns)?)?;
     stream(checkpoint, &columns, &mut sink, progress)?;
     Ok(sink)
+}
+
+/// Bytes of the file that [`extract_safetensors`] makes of tensors. Fails where it would fail before it writes.
+pub fn safetensors_len(checkpoint: &dyn Checkpoint, numbers: &[usize], raw: bool) -> Result<u64> {
+    let columns = columns(checkpoint, numbers, raw)?;
+    let header = header(&columns)?.len() as u64;
+    Ok(columns.iter().map(|column| column.size).fold(header, u64::saturating_add))
+}
+
+/// The tensors in the order they have in the file.
+fn columns<'a>(checkpoint: &'a dyn Checkpoint, numbers: &[usize], raw: bool) -> Result<Vec<Column<'a>>> {
+    let mut columns = numbers.iter().map(|&number| Column::new(checkpoint, number, raw, |_| true)).collect::<Result<Vec<_>>>()?;
+    // So every tensor begins at a multiple of the size of its elements.
+    columns.sort_by_key(|column| std::cmp::Reverse(column.element.bytes()));
+    Ok(columns)
 }
 
 fn header(columns: &[Column<'_>]) -> Result<Vec<u8>> {

@@ -8,7 +8,7 @@ mod manifest;
 
 use std::ops::{ControlFlow, Range};
 
-use rayon::iter::{IndexedParallelIterator as _, IntoParallelIterator as _, IntoParallelRefIterator as _, ParallelIterator as _};
+use rayon::iter::{IndexedParallelIterator as _, IntoParallelIterator as _, ParallelIterator as _};
 
 use self::kind::State;
 pub use self::kind::{Digest, HashKind, UnknownHash};
@@ -18,9 +18,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::run::Progress;
 
 /// Bytes read at once, at most.
-const PIECE: u64 = 1 << 20;
+const PIECE: usize = 1 << 20;
 /// Bytes hashed at once. While they are, as many are being read.
-const WINDOW: u64 = 16 << 20;
+const WINDOW: usize = 16 << 20;
 /// Pieces in a window, at most: a file can have a million tensors without data.
 const MOST_PIECES: usize = 4096;
 
@@ -60,17 +60,18 @@ pub fn hash(checkpoint: &dyn Checkpoint, kinds: &[HashKind], tensors: bool, prog
 
     let mut bench = Bench { of_tensors, model: kinds.into_iter().map(HashKind::start).collect(), open: None, finished: Vec::new() };
     let mut pieces = Pieces { sizes: &sizes, tensor: 0, offset: 0 };
-    let mut window = read(checkpoint, pieces.window())?;
+    let (mut window, mut next) = (Window::default(), Window::default());
+    window.fill(checkpoint, &mut pieces)?;
     let mut written = 0;
-    while let Some(last) = window.last() {
-        let next = pieces.window();
-        let (next, ()) = rayon::join(|| read(checkpoint, next), || bench.hash(&window, &sizes));
-        written += window.iter().map(|piece| piece.bytes.len() as u64).sum::<u64>();
+    while let Some(last) = window.pieces.last() {
+        let (filled, ()) = rayon::join(|| next.fill(checkpoint, &mut pieces), || bench.hash(&window, &sizes));
+        written += window.bytes.len() as u64;
         let name = checkpoint.tensors().get(last.tensor).map(|tensor| tensor.name().to_string_lossy()).unwrap_or_default();
         if progress(Progress { tensor: &name, written, total }).is_break() {
             return Err(Error::new(ErrorKind::Cancelled, "stopped on request"));
         }
-        window = next?;
+        filled?;
+        std::mem::swap(&mut window, &mut next);
     }
     checkpoint.sources().into_iter().try_for_each(ggmill_io::RandomAccess::refuse_changed)?;
     Ok(Hashes { tensors: if tensors { bench.finished } else { Vec::new() }, model: bench.model.into_iter().map(State::finish).collect() })
@@ -87,20 +88,21 @@ pub(crate) fn sizes(checkpoint: &dyn Checkpoint) -> Result<Vec<u64>> {
     checkpoint.tensors().iter().map(size).collect()
 }
 
-/// A stretch of a tensor's data, to be read.
+/// A stretch of a tensor's data.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     tensor: usize,
+    /// Where in the tensor's data it is.
     offset: u64,
-    len: u64,
+    len: usize,
+    /// Where in the window it is.
+    start: usize,
 }
 
-/// The same, read.
-struct Read {
-    tensor: usize,
-    /// Where in the tensor's data it ends.
-    end: u64,
-    bytes: Vec<u8>,
+impl Piece {
+    fn of<'a>(&self, window: &'a [u8]) -> &'a [u8] {
+        window.get(self.start..self.start + self.len).unwrap_or_default()
+    }
 }
 
 /// Cuts all tensor data into pieces; a tensor without data is a piece too.
@@ -110,30 +112,51 @@ struct Pieces<'a> {
     offset: u64,
 }
 
-impl Pieces<'_> {
-    fn window(&mut self) -> Vec<Piece> {
-        let (mut pieces, mut bytes) = (Vec::new(), 0);
-        while let Some(size) = self.sizes.get(self.tensor).filter(|_| bytes < WINDOW && pieces.len() < MOST_PIECES) {
-            let len = (size - self.offset).min(PIECE);
-            pieces.push(Piece { tensor: self.tensor, offset: self.offset, len });
-            bytes += len;
-            self.offset += len;
-            if self.offset == *size {
-                (self.tensor, self.offset) = (self.tensor + 1, 0);
-            }
+impl Iterator for Pieces<'_> {
+    type Item = Piece;
+
+    fn next(&mut self) -> Option<Piece> {
+        let size = *self.sizes.get(self.tensor)?;
+        let (tensor, offset) = (self.tensor, self.offset);
+        let len = (size - offset).min(PIECE as u64);
+        self.offset += len;
+        if self.offset == size {
+            (self.tensor, self.offset) = (self.tensor + 1, 0);
         }
-        pieces
+        // No larger than PIECE.
+        Some(Piece { tensor, offset, len: usize::try_from(len).unwrap_or(PIECE), start: 0 })
     }
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "the pieces end here")]
-fn read(checkpoint: &dyn Checkpoint, pieces: Vec<Piece>) -> Result<Vec<Read>> {
-    let read = |piece: &Piece| {
-        let mut bytes = vec![0; usize::try_from(piece.len).unwrap_or(0)];
-        checkpoint.read(piece.tensor, piece.offset, &mut bytes)?;
-        Ok(Read { tensor: piece.tensor, end: piece.offset + piece.len, bytes })
-    };
-    pieces.par_iter().map(read).collect()
+/// Pieces that follow each other, and what they hold. Its memory serves the next ones.
+#[derive(Default)]
+struct Window {
+    pieces: Vec<Piece>,
+    bytes: Vec<u8>,
+}
+
+impl Window {
+    /// Reads the next pieces; none at the end.
+    fn fill(&mut self, checkpoint: &dyn Checkpoint, pieces: &mut Pieces<'_>) -> Result<()> {
+        self.pieces.clear();
+        let mut len = 0;
+        while len < WINDOW
+            && self.pieces.len() < MOST_PIECES
+            && let Some(piece) = pieces.next()
+        {
+            self.pieces.push(Piece { start: len, ..piece });
+            len += piece.len;
+        }
+        self.bytes.resize(len, 0);
+        let mut rest = &mut *self.bytes;
+        let mut reads = Vec::with_capacity(self.pieces.len());
+        for piece in &self.pieces {
+            let (these, behind) = rest.split_at_mut(piece.len);
+            reads.push((piece, these));
+            rest = behind;
+        }
+        reads.into_par_iter().try_for_each(|(piece, bytes)| checkpoint.read(piece.tensor, piece.offset, bytes))
+    }
 }
 
 /// The hash functions at work.
@@ -146,7 +169,8 @@ struct Bench {
 }
 
 impl Bench {
-    fn hash(&mut self, window: &[Read], sizes: &[u64]) {
+    fn hash(&mut self, window: &Window, sizes: &[u64]) {
+        let Window { pieces: window, bytes } = window;
         let mut tensors: Vec<(Range<usize>, Vec<State>)> = Vec::new();
         let mut start = 0;
         for same in window.chunk_by(|a, b| a.tensor == b.tensor) {
@@ -158,16 +182,16 @@ impl Bench {
             start += same.len();
         }
         // The longest work first: all of the window for each hash of the model.
-        let mut work: Vec<(&mut State, &[Read])> = self.model.iter_mut().map(|state| (state, window)).collect();
+        let mut work: Vec<(&mut State, &[Piece])> = self.model.iter_mut().map(|state| (state, &**window)).collect();
         for (pieces, states) in &mut tensors {
             let pieces = window.get(pieces.clone()).unwrap_or_default();
             work.extend(states.iter_mut().map(|state| (state, pieces)));
         }
-        work.into_par_iter().with_max_len(1).for_each(|(state, pieces)| pieces.iter().for_each(|piece| state.update(&piece.bytes)));
+        work.into_par_iter().with_max_len(1).for_each(|(state, pieces)| pieces.iter().for_each(|piece| state.update(piece.of(bytes))));
 
         for (pieces, states) in tensors {
             let Some(last) = window.get(pieces.end - 1) else { continue };
-            if sizes.get(last.tensor) == Some(&last.end) {
+            if sizes.get(last.tensor) == Some(&(last.offset + last.len as u64)) {
                 self.finished.push(states.into_iter().map(State::finish).collect());
             } else {
                 self.open = Some((last.tensor, states));

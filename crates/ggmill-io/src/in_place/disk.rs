@@ -65,11 +65,12 @@ impl Disk {
     pub(super) fn insert_block(&self) -> Option<u64> {
         let block = rustix::fs::fstatfs(&self.file).ok()?.f_bsize;
         let block = u64::try_from(block).ok().filter(|block| block.is_power_of_two() && (512..=1 << 20).contains(block))?;
-        let trial = crate::temporary::Temporary::create_in(folder_of(&self.path)).ok()?;
+        let mut trial = crate::temporary::Temporary::create_in(folder_of(&self.path)).ok()?;
+        let trial = trial.file().ok()?;
         let twice = usize::try_from(block.checked_mul(2)?).ok()?;
-        std::os::unix::fs::FileExt::write_all_at(trial.file(), &vec![1; twice], 0).ok()?;
-        shift(trial.file(), rustix::fs::FallocateFlags::INSERT_RANGE, block).ok()?;
-        shift(trial.file(), rustix::fs::FallocateFlags::COLLAPSE_RANGE, block).ok()?;
+        std::os::unix::fs::FileExt::write_all_at(trial, &vec![1; twice], 0).ok()?;
+        shift(trial, rustix::fs::FallocateFlags::INSERT_RANGE, block).ok()?;
+        shift(trial, rustix::fs::FallocateFlags::COLLAPSE_RANGE, block).ok()?;
         Some(block)
     }
 }

@@ -137,6 +137,78 @@ fn several_files_or_none() {
     assert_eq!(fs::read(&paths[1]).unwrap(), b"new");
 }
 
+/// Files that were put aside are gone on with where they were left, and end as others do.
+#[test]
+fn put_aside_and_taken_up_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let paths: Vec<_> = ["a", "b", "c"].iter().map(|name| folder.path().join(name)).collect();
+    let source = folder.path().join("source");
+    fs::write(&source, [7; 5000]).unwrap();
+    let mut file = RandomAccess::open(&source).unwrap();
+    file.put_aside();
+    let sinks = || -> Vec<FileSink> {
+        let mut sinks: Vec<FileSink> = paths.iter().map(|path| FileSink::create(path, Overwrite::Refuse).unwrap()).collect();
+        for sink in &mut sinks {
+            sink.reserve(10_000).unwrap();
+            sink.put_aside().unwrap();
+        }
+        for sink in &mut sinks {
+            sink.append(b"GGUF").unwrap();
+            sink.put_aside().unwrap();
+            sink.put_aside().unwrap();
+            assert!(sink.append_range(&file, 1000, 4000).unwrap());
+            sink.append(b"end").unwrap();
+            sink.put_aside().unwrap();
+        }
+        sinks
+    };
+    drop(sinks());
+    assert_eq!(names_in(folder.path()), ["source"]);
+    commit_all(sinks()).unwrap();
+    assert_eq!(names_in(folder.path()), ["a", "b", "c", "source"]);
+    for path in &paths {
+        assert!(fs::read(path).unwrap() == [&b"GGUF"[..], &[7; 4000], b"end"].concat());
+        fs::remove_file(path).unwrap();
+    }
+    // Somebody tidies up meanwhile: an error, not a file without its beginning.
+    let late = sinks();
+    for entry in fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap()) {
+        if entry.file_name() != "source" {
+            fs::remove_file(entry.path()).unwrap();
+        }
+    }
+    assert_eq!(commit_all(late).unwrap_err().kind(), ErrorKind::Io);
+    assert_eq!(names_in(folder.path()), ["source"]);
+}
+
+/// What is read from a file that was put aside is what was there when it was opened, or nothing.
+#[test]
+fn a_source_put_aside_is_another_file_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("source");
+    fs::write(&path, b"0123456789").unwrap();
+    let mut file = RandomAccess::open(&path).unwrap();
+    file.put_aside();
+    let mut piece = [0; 4];
+    file.read_at(3, &mut piece).unwrap();
+    assert_eq!(&piece, b"3456");
+    file.refuse_changed().unwrap();
+    // The same length and the same time.
+    let time = fs::metadata(&path).unwrap().modified().unwrap();
+    let other = folder.path().join("other");
+    fs::write(&other, b"abcdefghij").unwrap();
+    fs::File::options().write(true).open(&other).unwrap().set_modified(time).unwrap();
+    fs::rename(&other, &path).unwrap();
+    #[cfg(unix)]
+    {
+        let error = file.read_at(3, &mut piece).unwrap_err();
+        assert_eq!(error.to_string(), file.refuse_changed().unwrap_err().to_string());
+        assert!(error.to_string().contains("something else wrote to the file while it was read"), "{error}");
+    }
+    fs::remove_file(&path).unwrap();
+    assert_eq!(file.read_at(3, &mut piece).unwrap_err().kind(), ErrorKind::Io);
+}
+
 /// Reserved space that is not used is not in the file.
 #[test]
 fn reserving_too_much() {

@@ -22,6 +22,7 @@ use crate::making::{Making, inputs_of, shown};
 use crate::outcome::{Failure, Status};
 use crate::progress::Bar;
 use crate::shards::MakingShards;
+use crate::source::open_checkpoint;
 use crate::text_file::read_text;
 
 /// Bytes of a file of rules.
@@ -147,7 +148,7 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
     if let Some(threads) = args.threads.or(threads) {
         rayon::ThreadPoolBuilder::new().num_threads(threads).build_global().map_err(Failure::new)?;
     }
-    let checkpoint = GgufCheckpoint::open(&input).map_err(Failure::new)?;
+    let checkpoint = open_checkpoint(&input)?;
     let mut inputs = inputs_of(&checkpoint)?;
     inputs.extend([&args.imatrix, &args.tensor_type_file, &args.role_file, &args.plan].into_iter().flatten().cloned());
     let report = args.report.as_deref().map(|path| Report::start(path, &args, &output, &inputs)).transpose()?;
