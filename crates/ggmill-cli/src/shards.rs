@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use ggmill_convert::{GgufCheckpoint, Plan, Recipe};
-use ggmill_core::shard_file_name;
+use ggmill_core::{ShardName, shard_file_name};
 
 use crate::console::Console;
 use crate::making::{plan_as_json, refuse_inputs, shown, start, tell};
@@ -50,6 +50,8 @@ impl MakingShards<'_> {
         }
         if self.dry_run {
             console.note("nothing was written");
+        } else if let Some(stale) = stale(self.prefix, outputs.len()) {
+            console.note(format_args!("{stale} and others of its set still lie beside these shards"));
         }
         Ok((Status::Fine, outputs.into_iter().zip(plans).collect()))
     }
@@ -92,6 +94,15 @@ fn names(prefix: &Path, count: usize) -> Result<Vec<PathBuf>, Failure> {
     let name = prefix.file_name().and_then(|name| name.to_str()).filter(|_| ends_in_name).ok_or_else(bad)?;
     let count = u32::try_from(count).map_err(|_| bad())?;
     Ok((1..=count).map(|number| prefix.with_file_name(shard_file_name(name, number, count))).collect())
+}
+
+/// A shard of another set with the same prefix, from when there were more shards or fewer: the first by name.
+fn stale(prefix: &Path, count: usize) -> Option<String> {
+    let name = prefix.file_name()?.to_str()?;
+    let folder = prefix.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let is_stale = |file: &String| ShardName::parse(file).is_some_and(|shard| shard.prefix() == name && u64::from(shard.count()) != count as u64);
+    let files = std::fs::read_dir(folder).ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    files.filter(is_stale).min().map(|file| shown(&prefix.with_file_name(file)).to_string())
 }
 
 fn print_table(out: &mut dyn Write, plans: &[Plan], outputs: &[PathBuf]) -> io::Result<()> {

@@ -35,6 +35,7 @@ pub use recipes::{ConvertOptions, convert};
 pub use recipes::{Edit, EditPlan, Edited, Editor, FILLER_KEY, Given, Ground, KeyChange, KeyType, KeyTypeError, Way, edit_metadata};
 pub use recipes::{
     Fit, Goal, Importance, ImportanceFilter, Override, QuantizeOptions, RoleRule, Target, TensorType, TypePlan, fit, quantize, quantize_shards, weight_type,
+    weight_types,
 };
 pub use recipes::{LegacyOptions, convert_legacy};
 pub use recipes::{RepackOptions, ShardLimit, SplitOptions, merge, repack, split, verify};

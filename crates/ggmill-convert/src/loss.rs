@@ -1,5 +1,6 @@
 //! What was lost: the distance between the tensors of a model and what they became.
 
+use std::borrow::Cow;
 use std::ops::ControlFlow;
 
 use ggmill_core::{GgmlType, Shape};
@@ -34,7 +35,7 @@ pub struct TensorLoss {
     pub size: u64,
     /// The root of the mean square of the distances between what its numbers were and what they are.
     pub rmse: f64,
-    /// The same with each column's distances weighted by its importance; `None` without importance weights.
+    /// The same with each column's distances weighted by its importance; `None` without importance weights, and where all of them are 0.
     pub weighted_rmse: Option<f64>,
     /// The squared distances over the squared numbers, both weighted by importance where there is some: noise to signal. 0 for a tensor of zeros.
     pub relative: f64,
@@ -81,7 +82,7 @@ struct Pair<'a> {
     name: Vec<u8>,
     shape: Shape,
     size: u64,
-    weights: Option<&'a [f32]>,
+    weights: Option<Cow<'a, [f32]>>,
 }
 
 fn pairs<'a>(plans: &[&Plan], checkpoint: &'a dyn Checkpoint, written: &'a dyn Checkpoint, importance: Option<&'a Importance>) -> Result<Vec<Pair<'a>>> {
@@ -101,7 +102,7 @@ fn pairs<'a>(plans: &[&Plan], checkpoint: &'a dyn Checkpoint, written: &'a dyn C
         }
         let wanted = matrices(&job.shape).checked_mul(job.shape.row_len());
         let weights = importance.zip(checkpoint.tensors().get(source)).and_then(|(importance, source)| importance.weights(&source.name));
-        let weights = weights.filter(|weights| wanted == Some(weights.len() as u64));
+        let weights = weights.filter(|weights| wanted == Some(weights.len() as u64)).and_then(|weights| for_measuring(weights, &job.shape));
         let sides = [(checkpoint, source, *from), (written, number, job.to)];
         pairs.push(Pair { sides, name, shape: job.shape, size: tensor.size(), weights });
     }
@@ -128,7 +129,7 @@ impl Pair<'_> {
         let mut sums = Sums::default();
         let row_len = usize::try_from(self.shape.row_len()).unwrap_or(0).max(1);
         for ((before, after), row) in before.chunks(row_len).zip(after.chunks(row_len)).zip(start / row_len as u64..) {
-            sums.add_row(before, after, weights_of_row(self.weights, &self.shape, row));
+            sums.add_row(before, after, weights_of_row(self.weights.as_deref(), &self.shape, row));
         }
         Ok(sums)
     }
@@ -140,6 +141,26 @@ impl Pair<'_> {
         let rmse = (sums.squares / self.shape.elements().max(1) as f64).sqrt();
         TensorLoss { name: self.name, from, to, shape: self.shape, size: self.size, rmse, weighted_rmse, relative: sums.relative() }
     }
+}
+
+/// Importance as errors are weighted with it; `None` where it says nothing, being zero everywhere.
+///
+/// A matrix of a stack whose importance is zero everywhere would be lost for nothing, so it counts as much as the others do, evenly. What is below zero would
+/// make errors gains, and counts as zero.
+pub(crate) fn for_measuring<'a>(weights: &'a [f32], shape: &Shape) -> Option<Cow<'a, [f32]>> {
+    let width = usize::try_from(shape.row_len()).unwrap_or(0).max(1);
+    let is_blank = |weights: &[f32]| weights.iter().all(|&weight| weight <= 0.0);
+    if is_blank(weights) {
+        return None;
+    }
+    if weights.iter().all(|&weight| weight >= 0.0) && !weights.chunks(width).any(is_blank) {
+        return Some(Cow::Borrowed(weights));
+    }
+    let told: Vec<f64> = weights.chunks(width).filter(|matrix| !is_blank(matrix)).flatten().map(|&weight| f64::from(weight.max(0.0))).collect();
+    #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "a mean of f32")]
+    let mean = (told.iter().sum::<f64>() / told.len().max(1) as f64) as f32;
+    let counted = |matrix: &[f32]| if is_blank(matrix) { vec![mean; matrix.len()] } else { matrix.iter().map(|&weight| weight.max(0.0)).collect() };
+    Some(Cow::Owned(weights.chunks(width).flat_map(counted).collect()))
 }
 
 /// The weights of the matrix that a row belongs to.
@@ -202,5 +223,20 @@ impl Sums {
     /// Noise to signal; 0 where nothing that matters is not zero.
     pub(crate) fn relative(&self) -> f64 {
         if self.signal > 0.0 { self.weighted / self.signal } else { 0.0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn importance_that_says_nothing_is_none() {
+        let shape = Shape::new(&[2, 3, 3]).unwrap();
+        let measured = |weights: &[f32]| for_measuring(weights, &shape).map(Cow::into_owned);
+        assert_eq!(measured(&[0.0; 6]), None);
+        assert_eq!(measured(&[0.0, -0.0, -1.0, 0.0, 0.0, 0.0]), None);
+        assert_eq!(measured(&[0.0, 1.0, 2.0, 0.0, 3.0, 4.0]), Some(vec![0.0, 1.0, 2.0, 0.0, 3.0, 4.0]));
+        assert_eq!(measured(&[3.0, 1.0, 0.0, 0.0, 4.0, -8.0]), Some(vec![3.0, 1.0, 2.0, 2.0, 4.0, 0.0]));
     }
 }

@@ -122,7 +122,11 @@ fn run_merge(files: &[PathBuf], output: &Path, writing: &Writing, console: Conso
     if form == ImatrixForm::Legacy && merged.datasets().len() > 1 {
         console.warn("the legacy form has room for the name of one text, the last");
     }
-    console.note(format_args!("wrote {}: {} entries, {} chunks", shown(output), merged.entries().len(), merged.chunk_count()));
+    let named = match form {
+        ImatrixForm::Legacy => "the legacy form",
+        _ => "GGUF",
+    };
+    console.note(format_args!("wrote {}: {named}, {} entries, {} chunks", shown(output), merged.entries().len(), merged.chunk_count()));
     Ok(Status::Fine)
 }
 

@@ -27,10 +27,10 @@ pub(crate) struct Args {
     /// What the names of the shards begin with, folder included
     prefix: PathBuf,
     /// So many tensors in a shard
-    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "max_size")]
+    #[arg(long, alias = "split-max-tensors", value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "max_size")]
     max_tensors: u64,
     /// So many bytes of data in a shard: a number and K, M or G (of 1000; KiB, MiB and GiB are of 1024)
-    #[arg(long, value_name = "N(K|M|G)", value_parser = byte_size)]
+    #[arg(long, alias = "split-max-size", value_name = "N(K|M|G)", value_parser = byte_size)]
     max_size: Option<u64>,
     /// Leave the tensors out of the first shard, so that it is small
     #[arg(long)]

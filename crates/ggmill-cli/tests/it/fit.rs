@@ -46,7 +46,7 @@ fn json(text: &str) -> Value {
 fn a_size_is_met_and_its_plan_gives_the_same_bytes() {
     let folder = folder();
     let dry = fine(&folder, &["llama.gguf", "--target-bpw", "5", "--imatrix", "imatrix", "--dry-run", "--json"]);
-    assert!(dry.stderr.starts_with("note: chose types of ") && dry.stderr.contains("; no choice has less than "), "{}", dry.stderr);
+    assert!(dry.stderr.starts_with("note: chose types of ") && dry.stderr.contains("; no choice as small loses less than "), "{}", dry.stderr);
     assert_eq!(json(&dry.stdout)["output"], "ggml-model-CUSTOM.gguf");
     fs::write(folder.path().join("plan.json"), &dry.stdout).unwrap();
 
@@ -63,6 +63,13 @@ fn a_size_is_met_and_its_plan_gives_the_same_bytes() {
     let found = quantize(&folder, &["llama.gguf", "x.gguf", "--target-size", "10K"]);
     assert_eq!((found.code, &*found.stdout), (2, ""));
     assert!(found.stderr.starts_with("error: 10000 bytes are too few: the smallest this model can be is "), "{}", found.stderr);
+    assert!(found.stderr.ends_with("hint: with importance weights (--imatrix FILE) there are smaller types\n"), "{}", found.stderr);
+    fine(&folder, &["llama.gguf", "once.gguf", "Q8_0"]);
+    let found = quantize(&folder, &["once.gguf", "x.gguf", "--target-bpw", "4", "--imatrix", "imatrix"]);
+    assert!(found.code == 2 && found.stderr.ends_with("hint: --allow-requantize lets tensors that are quantized already become smaller, at a loss\n"));
+    // A plan that is whole leaves nothing to other options.
+    let told = fine(&folder, &["llama.gguf", "--plan", "plan.json", "--imatrix", "imatrix", "--tensor-type", "attn=q8_0", "--dry-run"]);
+    assert!(told.stderr.starts_with("note: a plan names the type of every tensor, so other options for types are without effect\n"), "{}", told.stderr);
 
     // Shards of a plan, and a plan of shards.
     let shards = fine(&folder, &["llama.gguf", "cut", "--plan", "plan.json", "--imatrix", "imatrix", "--split-max-tensors", "50", "--json"]);
@@ -150,7 +157,7 @@ fn goals_and_plans_that_cannot_be() {
         (&["llama.gguf", "x.gguf", "--plan", "odd.json"], "tensor \"nobody\": is in the plan, and not in the model"),
         (&["llama.gguf", "x.gguf", "--plan", "roles"], "roles: is no JSON"),
         (&["llama.gguf", "odd.json", "--plan", "odd.json", "--force"], "error: "),
-        (&["llama.gguf", "x.gguf", "Q8_0", "--role-file", "roles"], "roles: \"w2=down\": \"down\" is no role"),
+        (&["llama.gguf", "x.gguf", "Q8_0", "--role-file", "roles"], "roles: line 1: \"w2=down\": \"down\" is no role, expected one of token_embedding"),
         (&["llama.gguf", "x.gguf"], "\"x.gguf\" is no type"),
         (&["llama.gguf", "x.gguf", "Q8_0", "999999999"], "\"999999999\" is no number of threads up to 512"),
         (&["llama.gguf", "x.gguf", "Q8_0", "--threads", "999999999"], "expected a number up to 512"),

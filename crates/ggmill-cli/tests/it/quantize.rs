@@ -82,11 +82,20 @@ fn what_is_refused_leaves_nothing_behind() {
     let cases: &[(&[&str], &str)] = &[
         (&["llama.gguf", "new.gguf", "Q9"], "\"Q9\" is no type to quantize to\nhint: --help lists the types"),
         (&["llama.gguf", "new.gguf"], "\"new.gguf\" is no type"),
+        (&["llama.gguf", "new.gguf", "q4km"], "\"q4km\" is no type to quantize to\nhint: --help lists the types; perhaps Q4_K_M"),
+        (&["llama.gguf", "--type", "MXFP4"], "--help lists them; perhaps MXFP4_MOE"),
+        (&["llama.gguf", "new.gguf", "Q8_0", "--output-tensor-type", "q9"], "expected a tensor type for weights: F32, F16, "),
+        (&["llama.gguf", "new.gguf", "Q8_0", "--tensor-type", "ffn_down(?!x)=q8_0"], "look-around is not supported"),
+        (&["llama.gguf", "new.gguf", "Q8_0", "--prune-layers", "1,a"], "expected numbers of layers, such as 3,4,10"),
+        (&["llama.gguf", "new.gguf", "Q8_0", "--override-kv", "split.count=int:3"], "says which shard a file is"),
         (&["llama.gguf", "new.gguf", "IQ1_S"], "IQ1_S needs importance weights, and there are none\nhint: --imatrix FILE"),
         (&["llama.gguf", "out.gguf", "Q8_0"], "out.gguf: exists already\nhint: --force replaces it"),
         (&["llama.gguf", "llama.gguf", "Q8_0", "--force"], "llama.gguf: is read from, and cannot be the output"),
         (&["llama.gguf", "new.gguf", "Q8_0", "--tensor-type", "ffn=q9"], "\"q9\" is no tensor type"),
-        (&["llama.gguf", "new.gguf", "Q8_0", "--tensor-type-file", "rules"], "rules: \"ffn=q9\": \"q9\" is no tensor type"),
+        (
+            &["llama.gguf", "new.gguf", "Q8_0", "--tensor-type-file", "rules"],
+            "rules: line 2: \"ffn=q9\": \"q9\" is no tensor type for weights, expected one of F32",
+        ),
         (&["llama.gguf", "new.gguf", "Q8_0", "--tensor-type", "(=q8_0"], "the pattern is not one"),
         (&["llama.gguf", "new.gguf", "Q8_0", "--override-kv", "a=int:x"], "the value is no integer"),
         (&["llama.gguf", "new.gguf", "Q8_0", "--imatrix", "llama.gguf"], "has no tensors NAME.in_sum2"),
@@ -133,9 +142,38 @@ fn shards_stay_shards_where_that_is_asked() {
 
     let cut = ggmill(folder.path(), &["quantize", "llama.gguf", "cut", "Q4_K_M", "--split-max-size", "40K"]);
     assert_eq!((cut.code, cut.stdout.lines().count()), (0, 4), "{}{}", cut.stdout, cut.stderr);
+    let fewer = ggmill(folder.path(), &["quantize", "llama.gguf", "cut", "Q4_K_M", "--max-tensors", "60", "--force"]);
+    assert!(fewer.stderr.contains("note: cut-00001-of-00004.gguf and others of its set still lie beside these shards\n"), "{}", fewer.stderr);
+    assert!(!cut.stderr.contains("still lie"), "{}", cut.stderr);
     let merged = ggmill(folder.path(), &["merge", "cut-00001-of-00004.gguf", "merged.gguf"]);
     assert_eq!(merged.code, 0, "{}", merged.stderr);
     assert_eq!(sha256(&fs::read(folder.path().join("merged.gguf")).unwrap()), expected("llama Q4_K_M none"));
+}
+
+/// Options that do nothing say so, and those that do something do not.
+#[test]
+fn what_meets_nothing_is_told_of() {
+    let folder = folder().with("roles", "zzz=ffn.down\nffn_up=ffn.up").with("empty", "\n");
+    let said = |args: &[&str], words: &str| {
+        let found = ggmill(folder.path(), &[&["quantize", "llama.gguf", "--dry-run"], args].concat());
+        assert_eq!(found.code, 0, "{args:?}: {}", found.stderr);
+        assert_eq!(found.stderr.matches(words).count(), 1, "{args:?}: {words}: {}", found.stderr);
+    };
+    said(&["Q8_0", "--role-file", "roles"], "note: roles: the pattern \"zzz\" is found in no tensor's name; upper and lower case differ\n");
+    said(&["Q8_0", "--role-file", "roles"], "the pattern");
+    said(&["Q8_0", "--tensor-type-file", "empty"], "note: empty: has no PATTERN=TYPE\n");
+    said(&["Q8_0", "--imatrix", "imatrix", "--include-weights", "zzz", "--include-weights", "ffn"], "note: imatrix: no entry has \"zzz\" in its name\n");
+    said(&["Q8_0", "--imatrix", "imatrix", "--include-weights", "zzz"], "no entry is left to be used, so there is no importance\n");
+    said(&["Q8_0", "--prune-layers", " 1, 2"], "rows are no whole blocks");
+    said(&["Q8_0", "--split-max-size", "1K"], "alone has");
+    said(&["IQ2_XS"], "a run would be refused");
+}
+
+#[test]
+fn help_lists_every_role() {
+    let help = ggmill(folder().path(), &["quantize", "--help"]).stdout;
+    let listed = help.split("Roles for --role-file: ").nth(1).unwrap().split_whitespace();
+    assert!(listed.eq(ggmill_arch::Role::ALL.iter().map(|(role, _)| role.name())), "{help}");
 }
 
 #[test]
@@ -143,7 +181,7 @@ fn importance_matrices_are_merged_and_converted() {
     let folder = folder().with("other", model("falcon").imatrix());
     let merged = ggmill(folder.path(), &["imatrix", "merge", "imatrix", "old.dat", "-o", "both.gguf"]);
     assert_eq!((merged.code, &*merged.stdout), (0, ""), "{}", merged.stderr);
-    assert_eq!(merged.stderr, "note: wrote both.gguf: 72 entries, 5 chunks\n");
+    assert_eq!(merged.stderr, "note: wrote both.gguf: GGUF, 72 entries, 5 chunks\n");
     let shown = ggmill(folder.path(), &["imatrix", "show", "both.gguf"]).stdout;
     assert!(shown.starts_with("GGUF importance matrix, 72 entries\nmeasured on  one.txt\nmeasured on  two.txt\nmeasured on  one.txt\n"), "{shown}");
     let converted = ggmill(folder.path(), &["imatrix", "convert", "both.gguf", "both.dat"]);

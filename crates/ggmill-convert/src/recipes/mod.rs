@@ -17,6 +17,7 @@ pub(crate) use merge::whole;
 pub use merge::{merge, verify};
 pub use quantize::{
     Fit, Goal, Importance, ImportanceFilter, Override, QuantizeOptions, RoleRule, Target, TensorType, TypePlan, fit, quantize, quantize_shards, weight_type,
+    weight_types,
 };
 pub use repack::{RepackOptions, repack};
 pub use split::{ShardLimit, SplitOptions, split};

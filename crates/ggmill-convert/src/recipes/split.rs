@@ -45,10 +45,10 @@ pub fn split(checkpoint: &GgufCheckpoint, options: &SplitOptions) -> Result<Vec<
 impl Recipe {
     /// The recipes of a set of shards instead of that of one file; as [`split`](crate::split) does it.
     pub fn split(self, options: &SplitOptions) -> Result<Vec<Self>> {
-        let (groups, notes) = groups(&self, options, alignment(&self.metadata)?)?;
+        let (groups, note) = groups(&self, options, alignment(&self.metadata)?)?;
         let mut shards = self.into_shards(&groups, [keys::SPLIT_NO, keys::SPLIT_TENSORS_COUNT, keys::SPLIT_COUNT])?;
-        for (shard, note) in shards.iter_mut().zip(notes) {
-            shard.notes.extend(note);
+        if let Some(first) = shards.first_mut() {
+            first.notes.extend(note);
         }
         Ok(shards)
     }
@@ -98,13 +98,13 @@ fn aligned(alignment: Alignment) -> MetadataBuf {
     metadata
 }
 
-/// How many tensors each shard has, and what is to be said of it.
-fn groups(recipe: &Recipe, options: &SplitOptions, alignment: Alignment) -> Result<(Vec<usize>, Vec<Option<String>>)> {
+/// How many tensors each shard has, and what is to be said of that.
+fn groups(recipe: &Recipe, options: &SplitOptions, alignment: Alignment) -> Result<(Vec<usize>, Option<String>)> {
     if matches!(options.limit, ShardLimit::Tensors(0) | ShardLimit::Bytes(0)) {
         return Err(Error::new(ErrorKind::Misuse, "shards of size 0, expected at least 1"));
     }
     let mut groups = if options.no_tensor_first { vec![0, 0] } else { vec![0] };
-    let mut notes = vec![None; groups.len()];
+    let (mut too_large, mut others) = (None, 0u64);
     let mut bytes = 0u64;
     for tensor in &recipe.tensors {
         let size = tensor.size().and_then(|size| alignment.align(size)).unwrap_or(u64::MAX);
@@ -115,22 +115,22 @@ fn groups(recipe: &Recipe, options: &SplitOptions, alignment: Alignment) -> Resu
         };
         if full {
             groups.push(0);
-            notes.push(None);
             bytes = 0;
         }
         bytes = bytes.saturating_add(size);
-        let (Some(group), Some(note)) = (groups.last_mut(), notes.last_mut()) else { continue };
+        let Some(group) = groups.last_mut() else { continue };
         *group += 1;
         if let ShardLimit::Bytes(most) = options.limit
             && size > most
         {
-            *note = Some(format!("tensor {:?} alone has {size} bytes, more than {most}", RawStr::new(&tensor.name)));
+            others += u64::from(too_large.is_some());
+            too_large.get_or_insert_with(|| format!("tensor {:?} alone has {size} bytes, more than {most}", RawStr::new(&tensor.name)));
         }
     }
     // Metadata alone need no shard for the tensors that are not there.
     if groups.len() > 1 && groups.last() == Some(&0) {
         groups.pop();
-        notes.pop();
     }
-    Ok((groups, notes))
+    let note = too_large.map(|note| if others > 0 { format!("{note}; so have {others} others") } else { note });
+    Ok((groups, note))
 }

@@ -8,13 +8,13 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use ggmill_convert::{
-    ErrorKind, GgufCheckpoint, Goal, Imatrix, Importance, ImportanceFilter, Override, QuantizeOptions, RoleRule, ShardLimit, SplitOptions, Target, TensorType,
-    TypePlan, weight_type,
+    Checkpoint as _, ErrorKind, GgufCheckpoint, Goal, Imatrix, Importance, ImportanceFilter, Override, QuantizeOptions, RoleRule, ShardLimit, SplitOptions,
+    Target, TensorType, TypePlan, weight_type, weight_types,
 };
-use ggmill_core::GgmlType;
+use ggmill_core::{GgmlType, RawStr};
 
 use self::report::Report;
-use self::words::{Words, number_of_threads};
+use self::words::{Words, near, number_of_threads};
 
 use crate::byte_size::byte_size;
 use crate::console::Console;
@@ -34,7 +34,7 @@ const LONGEST_PLAN: u64 = 256 << 20;
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags as they are typed")]
 #[command(
-    override_usage = "ggmill quantize [OPTIONS] IN [OUT] TYPE [THREADS]\n       ggmill quantize [OPTIONS] IN [OUT] <--target-size SIZE|--target-bpw BITS|--plan FILE>",
+    override_usage = "ggmill quantize [OPTIONS] IN [OUT] TYPE [THREADS]\n       ggmill quantize [OPTIONS] IN [OUT] <--target-size SIZE|--target-bpw BITS>\n       ggmill quantize [OPTIONS] IN [OUT] [TYPE] --plan FILE",
     after_help = "\
 Examples:
   ggmill quantize model-F16.gguf Q4_K_M
@@ -47,8 +47,15 @@ Examples:
 TYPE is a name or number as llama-quantize has them: Q1_0 Q2_0 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0
 Q2_K Q2_K_S Q3_K_S Q3_K_M Q3_K_L Q4_K_S Q4_K_M Q5_K_S Q5_K_M Q6_K IQ1_S IQ1_M IQ2_XXS
 IQ2_XS IQ2_S IQ2_M IQ3_XXS IQ3_XS IQ3_S IQ3_M IQ4_NL IQ4_XS TQ1_0 TQ2_0 MXFP4_MOE NVFP4
-BF16 F16 F32; Q3_K, Q4_K and Q5_K mean their _M; COPY changes no tensor. Any architecture
-will do. IN may be any shard of a set; OUT is one file unless shards are asked for."
+BF16 F16 F32; Q3_K, Q4_K and Q5_K mean their _M; COPY changes no type. Any architecture
+will do. IN may be any shard of a set; OUT is one file unless shards are asked for.
+
+Roles for --role-file: token_embedding position_embedding token_type_embedding output norm
+bias rope_factors attention.q attention.k attention.v attention.qkv attention.output
+attention.q_a attention.q_b attention.kv_a attention.kv_b attention.gate attention.sinks
+ffn.gate ffn.up ffn.down ffn.gate_up ffn.router ffn.gate_experts ffn.up_experts
+ffn.down_experts ffn.gate_up_experts ffn.gate_shared ffn.up_shared ffn.down_shared ssm.in
+ssm.out ssm.conv ssm.x ssm.dt ssm.a ssm.d time_mix channel_mix classifier other"
 )]
 pub(crate) struct Args {
     /// The model, what to write (by default ggml-model-TYPE.gguf beside it), its type, and how many threads to use
@@ -87,7 +94,7 @@ pub(crate) struct Args {
     /// A file of PATTERN=TYPE, separated by spaces or lines
     #[arg(long, value_name = "FILE")]
     tensor_type_file: Option<PathBuf>,
-    /// What tensors do whose names do not tell: a file of PATTERN=ROLE, such as w2=ffn.down
+    /// What tensors do whose names do not tell: a file of PATTERN=ROLE, such as w2=ffn.down; the roles stand below
     #[arg(long, value_name = "FILE")]
     role_file: Option<PathBuf>,
     /// Choose types that lose as little as can be in so many bytes, such as 4.2G or 4.2GiB
@@ -96,14 +103,14 @@ pub(crate) struct Args {
     /// Choose types that lose as little as can be in so many bits for each weight
     #[arg(long, value_name = "BITS", help_heading = "Types for a size", conflicts_with_all = ["target", "pure", "plan"])]
     target_bpw: Option<f64>,
-    /// Take the type of each tensor from a plan: what --json printed
+    /// Take the type of each tensor from a plan: what --json printed; beside a TYPE, of those it names
     #[arg(long, value_name = "FILE", help_heading = "Types for a size")]
     plan: Option<PathBuf>,
     /// Write what each tensor lost: a page where FILE ends in .html, JSON where in .json, else text; - is standard output
     #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
     report: Option<PathBuf>,
     /// Leave out layers, and number the others anew
-    #[arg(long, value_name = "N,N,…", value_delimiter = ',')]
+    #[arg(long, value_name = "N,N,…", value_delimiter = ',', value_parser = layer)]
     prune_layers: Vec<u64>,
     /// Set metadata; TYPE is int, float, bool or str
     #[arg(long, value_name = "KEY=TYPE:VALUE", value_parser = Override::parse)]
@@ -115,10 +122,10 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with_all = ["split_max_size", "split_max_tensors"])]
     keep_split: bool,
     /// Write shards of so many bytes of data
-    #[arg(long, value_name = "N(K|M|G)", value_parser = byte_size, conflicts_with = "split_max_tensors")]
+    #[arg(long, alias = "max-size", value_name = "N(K|M|G)", value_parser = byte_size, conflicts_with = "split_max_tensors")]
     split_max_size: Option<u64>,
     /// Write shards of so many tensors
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, alias = "max-tensors", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     split_max_tensors: Option<u64>,
     /// Replace OUT if it exists
     #[arg(long)]
@@ -132,11 +139,17 @@ pub(crate) struct Args {
 }
 
 fn target(text: &str) -> Result<Target, String> {
-    Target::parse(text).ok_or_else(|| "expected a type such as Q4_K_M; --help lists them".to_owned())
+    let hint = || near(text).map(|hint| format!("; {hint}")).unwrap_or_default();
+    Target::parse(text).ok_or_else(|| format!("expected a type such as Q4_K_M; --help lists them{}", hint()))
 }
 
 fn tensor_type(name: &str) -> Result<GgmlType, String> {
-    weight_type(name).ok_or_else(|| "expected a tensor type such as Q6_K".to_owned())
+    let all = || weight_types().map(|ggml_type| ggml_type.to_string()).collect::<Vec<_>>().join(", ");
+    weight_type(name).ok_or_else(|| format!("expected a tensor type for weights: {}", all()))
+}
+
+fn layer(number: &str) -> Result<u64, String> {
+    number.trim().parse().map_err(|_| "expected numbers of layers, such as 3,4,10".to_owned())
 }
 
 pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
@@ -154,7 +167,7 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
     let report = args.report.as_deref().map(|path| Report::start(path, &args, &output, &inputs)).transpose()?;
     let (force, dry_run, json, keep_split) = (args.force, args.dry_run, args.json, args.keep_split);
     let limit = args.split_max_size.map(ShardLimit::Bytes).or(args.split_max_tensors.map(ShardLimit::Tensors));
-    let mut options = args.options(target.unwrap_or(Target::copy()))?;
+    let mut options = args.options(target.unwrap_or(Target::copy()), &checkpoint, console)?;
     if let Some(goal) = goal {
         options.types = Some(fit(&checkpoint, &options, goal, console)?);
     }
@@ -185,10 +198,25 @@ fn fit(checkpoint: &GgufCheckpoint, options: &QuantizeOptions, goal: Goal, conso
         ControlFlow::Continue(())
     });
     drop(bar);
-    let fit = fit.map_err(refused)?;
+    let fit = fit.map_err(|error| {
+        let hint = (error.kind() == ErrorKind::Budget).then(|| smaller(checkpoint, options)).flatten();
+        refused(error).with_hint(hint)
+    })?;
     let [loss, least] = [fit.loss, fit.least_loss].map(|loss| loss.sqrt() * 100.0);
-    console.note(format_args!("chose types of {:.3} bits per weight with an error of {loss:.3} %; no choice has less than {least:.3} %", fit.bits_per_weight));
+    console.note(format_args!(
+        "chose types of {:.3} bits per weight, which lose {loss:.3} %; no choice as small loses less than {least:.3} %",
+        fit.bits_per_weight
+    ));
     Ok(fit.types)
+}
+
+/// What would make a smaller result possible.
+fn smaller(checkpoint: &GgufCheckpoint, options: &QuantizeOptions) -> Option<String> {
+    let keeps = !options.allow_requantize && checkpoint.tensors().iter().any(|tensor| tensor.ggml_type.is_quantized());
+    let keeps = keeps.then_some("--allow-requantize lets tensors that are quantized already become smaller, at a loss");
+    let lacks = options.importance.is_none().then_some("with importance weights (--imatrix FILE) there are smaller types");
+    let hints: Vec<&str> = keeps.into_iter().chain(lacks).collect();
+    (!hints.is_empty()).then(|| hints.join("; "))
 }
 
 /// A path without `.gguf` at its end.
@@ -207,14 +235,22 @@ fn refused(error: ggmill_convert::Error) -> Failure {
 }
 
 impl Args {
-    fn options(self, target: Target) -> Result<QuantizeOptions, Failure> {
+    fn options(self, target: Target, checkpoint: &GgufCheckpoint, console: Console) -> Result<QuantizeOptions, Failure> {
         let mut options = QuantizeOptions::new(target);
-        options.importance = self.importance()?;
+        options.importance = self.importance(console)?;
+        let by_pattern = !self.tensor_type.is_empty() || self.tensor_type_file.is_some();
+        if self.plan.is_some() && target.is_copy() && (by_pattern || self.output_tensor_type.is_some() || self.token_embedding_type.is_some()) {
+            console.note("a plan names the type of every tensor, so other options for types are without effect");
+        }
         options.tensor_types = self.tensor_type;
         if let Some(path) = &self.tensor_type_file {
             let failed = |error: &dyn std::fmt::Display| Failure::new(format_args!("{}: {error}", shown(path)));
             let text = read_text(path, LONGEST_RULES)?;
-            options.tensor_types.extend(TensorType::parse_list(&text).map_err(|error| failed(&error))?);
+            let listed = TensorType::parse_list(&text).map_err(|error| failed(&error))?;
+            if listed.is_empty() {
+                console.note(format_args!("{}: has no PATTERN=TYPE", shown(path)));
+            }
+            options.tensor_types.extend(listed);
         }
         options.allow_requantize = self.allow_requantize;
         options.leave_output_tensor = self.leave_output_tensor;
@@ -224,6 +260,14 @@ impl Args {
         if let Some(path) = &self.role_file {
             let text = read_text(path, LONGEST_RULES)?;
             options.roles = RoleRule::parse_list(&text).map_err(|error| Failure::new(format_args!("{}: {error}", shown(path))))?;
+            let is_used = |rule: &&RoleRule| checkpoint.tensors().iter().any(|tensor| rule.is_for(&tensor.name().to_string_lossy()));
+            for rule in options.roles.iter().filter(|rule| !is_used(rule)) {
+                console.note(format_args!(
+                    "{}: the pattern {:?} is found in no tensor's name; upper and lower case differ",
+                    shown(path),
+                    RawStr::from(rule.pattern())
+                ));
+            }
         }
         if let Some(path) = &self.plan {
             let text = read_text(path, LONGEST_PLAN)?;
@@ -235,14 +279,23 @@ impl Args {
         Ok(options)
     }
 
-    fn importance(&self) -> Result<Option<Importance>, Failure> {
+    fn importance(&self, console: Console) -> Result<Option<Importance>, Failure> {
         let Some(path) = &self.imatrix else { return Ok(None) };
         let imatrix = Imatrix::open(path).map_err(Failure::new)?;
+        for part in self.include_weights.iter().chain(&self.exclude_weights) {
+            if !imatrix.entries().any(|(name, _)| name.to_string_lossy().contains(part)) {
+                console.note(format_args!("{}: no entry has {:?} in its name", shown(path), RawStr::from(&**part)));
+            }
+        }
         let filter = match (&*self.include_weights, &*self.exclude_weights) {
             ([], []) => ImportanceFilter::All,
             ([], parts) => ImportanceFilter::Exclude(parts.to_vec()),
             (parts, _) => ImportanceFilter::Include(parts.to_vec()),
         };
-        Ok(Importance::new(&imatrix, &path.to_string_lossy(), &filter))
+        let importance = Importance::new(&imatrix, &path.to_string_lossy(), &filter);
+        if importance.is_none() {
+            console.note(format_args!("{}: no entry is left to be used, so there is no importance", shown(path)));
+        }
+        Ok(importance)
     }
 }

@@ -50,7 +50,23 @@ pub(super) fn number_of_threads(text: &str) -> Result<usize, String> {
 }
 
 fn no_type(word: &Path) -> Failure {
-    wrong(word, "no type to quantize to").with_hint(Some("--help lists the types; Q4_K_M is a common choice".to_owned()))
+    let hint = word.to_str().and_then(near).unwrap_or_else(|| "Q4_K_M is a common choice".to_owned());
+    wrong(word, "no type to quantize to").with_hint(Some(format!("--help lists the types; {hint}")))
+}
+
+/// What somebody may have meant who wrote no type's name.
+pub(super) fn near(word: &str) -> Option<String> {
+    const REMOVED: [&str; 3] = ["Q4044", "Q4048", "Q4088"];
+    let plain = |word: &str| word.chars().filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_uppercase()).collect::<String>();
+    let word = plain(word);
+    if REMOVED.contains(&&*word) {
+        return Some("it was removed: programs rearrange Q4_0 themselves when they load it".to_owned());
+    }
+    let known: Vec<(&str, String)> = Target::all().map(|target| (target.name(), plain(target.name()))).collect();
+    let same = known.iter().find(|(_, known)| *known == word);
+    let longer = || known.iter().find(|(_, known)| word.len() >= 3 && known.starts_with(&word));
+    let shorter = || known.iter().filter(|(_, known)| known.len() >= 3 && word.starts_with(known)).max_by_key(|(_, known)| known.len());
+    same.or_else(longer).or_else(shorter).map(|(name, _)| format!("perhaps {name}"))
 }
 
 fn wrong(word: &Path, what: &str) -> Failure {
@@ -79,6 +95,14 @@ mod tests {
         {
             assert_eq!(words(refused, false), None, "{refused:?}");
         }
+    }
+
+    #[test]
+    fn names_that_are_nearly_right() {
+        let found = ["q4km", "MXFP4", "Q4_K_XL", "iq2", "Q4_0_4_4", "out.gguf", ""].map(near);
+        let found = found.each_ref().map(|found| found.as_deref().unwrap_or_default());
+        let removed = "it was removed: programs rearrange Q4_0 themselves when they load it";
+        assert_eq!(found, ["perhaps Q4_K_M", "perhaps MXFP4_MOE", "perhaps Q4_K", "perhaps IQ2_XXS", removed, "", ""]);
     }
 
     #[test]

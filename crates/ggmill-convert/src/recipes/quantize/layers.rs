@@ -20,6 +20,13 @@ pub(super) fn by_layer(tensors: &[SourceTensor]) -> Vec<usize> {
     numbers
 }
 
+/// The same, but with tensors of one layer in the order of the file.
+pub(super) fn by_layer_alone(tensors: &[SourceTensor]) -> Vec<usize> {
+    let mut numbers: Vec<usize> = (0..tensors.len()).collect();
+    numbers.sort_by_key(|&number| layer(&tensors[number].name));
+    numbers
+}
+
 /// Of the tensors with these numbers those that remain, and how many layers they have when some were left out.
 pub(super) fn remaining(tensors: &[SourceTensor], numbers: Vec<usize>, pruned: &BTreeSet<u64>) -> (Vec<Remaining>, u64) {
     let layers: BTreeSet<u64> =

@@ -6,19 +6,22 @@ mod hyper;
 mod layers;
 mod mixture;
 mod options;
+mod remarks;
 mod role;
 mod target;
 mod types;
 
 use std::collections::BTreeMap;
 
+use ggmill_arch::TensorNames;
 use ggmill_core::{FileType, GgmlType, MetadataBuf, RawStr, Shape, keys};
 
 pub use self::fit::{Fit, Goal, fit};
 use self::hyper::Hyper;
 use self::layers::{Remaining, remaining};
 use self::mixture::{Mixture, Seen, Subject};
-pub use self::options::{Importance, ImportanceFilter, Override, QuantizeOptions, TensorType, weight_type};
+pub use self::options::{Importance, ImportanceFilter, Override, QuantizeOptions, TensorType, weight_type, weight_types};
+use self::remarks::{Kept, Remarks, without_effect};
 pub use self::role::RoleRule;
 use self::role::{PER_LAYER_EMBEDDING, Role, Roles};
 pub use self::target::Target;
@@ -32,10 +35,25 @@ use crate::recipes::QUANTIZATION_VERSION;
 /// A model becomes one whose tensors have smaller types: which ones is decided by the target's mixture, from names, places and hyper-parameters.
 ///
 /// Any architecture will do, and a set of shards becomes one file. Metadata, order and types are those of `llama-quantize`; `docs/exactness.md` lists what
-/// differs. Fails when a type needs importance weights that are not there, when weights do not fit their tensor, and when a tensor is quantized already.
+/// differs. A model whose architecture that does not know keeps the order and the shapes of its tensors. Fails when a type needs importance weights that are not there, when weights do not fit their tensor, and when a tensor is quantized already.
 pub fn quantize(checkpoint: &GgufCheckpoint, options: &QuantizeOptions) -> Result<Recipe> {
-    let numbers = layers::by_layer(checkpoint.tensors());
-    Ok(recipe(checkpoint, options, numbers)?.0)
+    let sources = checkpoint.tensors();
+    if is_known(checkpoint, options) {
+        return Ok(recipe(checkpoint, options, layers::by_layer(sources), true)?.0);
+    }
+    let (mut recipe, tensors) = recipe(checkpoint, options, layers::by_layer_alone(sources), false)?;
+    // Places count by layer, and the file stays in its order.
+    let mut numbered: Vec<_> = tensors.iter().map(|tensor| tensor.number).zip(recipe.tensors).collect();
+    numbered.sort_by_key(|&(number, _)| number);
+    recipe.tensors = numbered.into_iter().map(|(_, tensor)| tensor).collect();
+    Ok(recipe)
+}
+
+/// Whether the reference loads models of this architecture, so that there is something to be equal to.
+fn is_known(checkpoint: &GgufCheckpoint, options: &QuantizeOptions) -> bool {
+    let asked = options.overrides.iter().rev().find_map(|pair| pair.text_for(keys::GENERAL_ARCHITECTURE));
+    let stated = || checkpoint.metadata().str(keys::GENERAL_ARCHITECTURE).ok();
+    asked.or_else(stated).is_some_and(|architecture| TensorNames::of(architecture).is_some())
 }
 
 /// The same with the shards of the model: one recipe for each, with the tensors it has, in its order. A model in one file gives one recipe, of no shard.
@@ -45,7 +63,7 @@ pub fn quantize(checkpoint: &GgufCheckpoint, options: &QuantizeOptions) -> Resul
 pub fn quantize_shards(checkpoint: &GgufCheckpoint, options: &QuantizeOptions) -> Result<Vec<Recipe>> {
     let mut numbers: Vec<usize> = (0..checkpoint.tensors().len()).collect();
     numbers.sort_by_key(|&number| checkpoint.place(number));
-    let (recipe, tensors) = recipe(checkpoint, options, numbers)?;
+    let (recipe, tensors) = recipe(checkpoint, options, numbers, is_known(checkpoint, options))?;
     let mut groups = vec![0; 1];
     for tensor in &tensors {
         let shard = checkpoint.place(tensor.number).map_or(0, |(shard, _)| shard);
@@ -58,8 +76,8 @@ pub fn quantize_shards(checkpoint: &GgufCheckpoint, options: &QuantizeOptions) -
     recipe.into_shards(&groups, [keys::SPLIT_NO, keys::SPLIT_COUNT, keys::SPLIT_TENSORS_COUNT])
 }
 
-/// The recipe for one file of the tensors with these numbers, in this order, and which of them remain.
-fn recipe(checkpoint: &GgufCheckpoint, options: &QuantizeOptions, numbers: Vec<usize>) -> Result<(Recipe, Vec<Remaining>)> {
+/// The recipe for one file of the tensors with these numbers, in this order, and which of them remain. `is_known` says whether the reference makes such a file.
+fn recipe(checkpoint: &GgufCheckpoint, options: &QuantizeOptions, numbers: Vec<usize>, is_known: bool) -> Result<(Recipe, Vec<Remaining>)> {
     let sources = checkpoint.tensors();
     let mut notes = Vec::new();
     let (tensors, layers) = remaining(sources, numbers, &options.prune_layers);
@@ -83,25 +101,29 @@ fn recipe(checkpoint: &GgufCheckpoint, options: &QuantizeOptions, numbers: Vec<u
     set_last(&mut metadata, keys::GENERAL_FILE_TYPE, file_type.0);
     let origin = options.importance.iter().flat_map(Importance::origin);
     for pair in options.overrides.iter().chain(origin) {
-        pair.apply(&mut metadata);
+        notes.extend(pair.apply(&mut metadata));
     }
     let hyper = Hyper::of(&metadata, sources.iter().map(|tensor| &*tensor.name));
     if !options.prune_layers.is_empty() {
         let key = format!("{}.block_count", hyper.architecture);
         set_last(&mut metadata, &key, u32::try_from(layers).unwrap_or(u32::MAX));
+        if layers == 0 {
+            notes.push("no layer is left".to_owned());
+        }
     }
 
-    let mut choice = Choice::new(options, &hyper, &tensors, file_type);
+    let mut choice = Choice::new(options, &hyper, &tensors, file_type, is_known);
     let mut made = Vec::with_capacity(tensors.len());
     for tensor in &tensors {
         let source = &sources[tensor.number];
         let to = choice.type_of(tensor, source).map_err(|error| error.tensor(&tensor.name))?;
-        let encoding = choice.encoding(tensor, source, to, &mut notes).map_err(|error| error.tensor(&tensor.name))?;
+        let encoding = choice.encoding(tensor, source, to).map_err(|error| error.tensor(&tensor.name))?;
         let content = Content::Gathered { sources: vec![tensor.number], steps: Vec::new() };
-        let shape = without_trailing_ones(&source.shape);
+        let shape = if is_known { without_trailing_ones(&source.shape) } else { source.shape };
         made.push(RecipeTensor { encoding, ..RecipeTensor::new(&*tensor.name, to, shape, content) });
     }
-    notes.extend(choice.fallback_note());
+    notes.extend(choice.remarks.notes());
+    notes.extend(without_effect(&choice, options, &tensors, sources));
     Ok((Recipe { metadata, tensors: made, notes, ..Recipe::default() }, tensors))
 }
 
@@ -147,13 +169,12 @@ struct Choice<'a> {
     options: &'a QuantizeOptions,
     roles: Roles<'a>,
     mixture: Mixture<'a>,
-    /// Names of tensors whose rows are no whole blocks of what was chosen first.
-    ragged: Vec<String>,
+    remarks: Remarks,
 }
 
 impl<'a> Choice<'a> {
-    fn new(options: &'a QuantizeOptions, hyper: &'a Hyper, tensors: &[Remaining], file_type: FileType) -> Self {
-        let roles = Roles { rules: &options.roles, architecture: &hyper.architecture };
+    fn new(options: &'a QuantizeOptions, hyper: &'a Hyper, tensors: &[Remaining], file_type: FileType, is_known: bool) -> Self {
+        let roles = Roles { rules: &options.roles, architecture: &hyper.architecture, is_known };
         let of_role = |wanted: Role| tensors.iter().filter(|tensor| roles.of(&String::from_utf8_lossy(&tensor.name)) == wanted).count() as u64;
         let mixture = Mixture {
             file_type,
@@ -165,25 +186,34 @@ impl<'a> Choice<'a> {
             attention_v: of_role(Role::AttentionV),
             seen: Seen::default(),
         };
-        Self { options, roles, mixture, ragged: Vec::new() }
+        Self { options, roles, mixture, remarks: Remarks::default() }
     }
 
     /// The type a tensor gets.
     fn type_of(&mut self, tensor: &Remaining, source: &SourceTensor) -> Result<GgmlType> {
-        match self.options.types.as_ref().and_then(|types| types.get(&tensor.name)) {
-            Some(planned) => types::check_type(planned, source).map(|()| planned),
-            None => Ok(self.chosen(tensor, source)),
+        let name = String::from_utf8_lossy(&tensor.name);
+        let kept = self.kept(&name, source);
+        if let Some(planned) = self.options.types.as_ref().and_then(|types| types.get(&tensor.name)) {
+            types::check_type(planned, source)?;
+            if kept.is_some_and(|kept| kept != Kept::Left) && planned.is_quantized() && planned != source.ggml_type {
+                self.remarks.unusual.add(&tensor.name);
+            }
+            return Ok(planned);
         }
+        let Some(default) = self.options.target.default_type() else { return Ok(source.ggml_type) };
+        let chosen = if kept.is_some() { source.ggml_type } else { self.chosen(tensor, &name, source, default) };
+        if default.is_quantized() {
+            self.remarks.count(source, chosen, kept);
+        }
+        Ok(chosen)
     }
 
     /// The type a tensor gets by the mixture, and by what was asked for.
-    fn chosen(&mut self, tensor: &Remaining, source: &SourceTensor) -> GgmlType {
+    fn chosen(&mut self, tensor: &Remaining, name: &str, source: &SourceTensor, default: GgmlType) -> GgmlType {
         let options = self.options;
-        let name = String::from_utf8_lossy(&tensor.name);
-        let Some(default) = options.target.default_type().filter(|_| self.is_for_quantizing(&name, source)) else { return source.ggml_type };
-        let role = self.roles.of(&name);
-        let asked = self.asked_by_pattern(&name);
-        if let Some(ggml_type) = self.asked_by_role(&name, role, asked) {
+        let role = self.roles.of(name);
+        let asked = self.asked_by_pattern(name);
+        if let Some(ggml_type) = self.asked_by_role(name, role, asked) {
             return ggml_type;
         }
         if !default.is_quantized() {
@@ -193,11 +223,11 @@ impl<'a> Choice<'a> {
         let wanted = match asked {
             Some(ggml_type) => ggml_type,
             None if options.pure => default,
-            None => self.mixture.choose(&Subject { name: &name, role, row_len, is_stacked: matrices(&source.shape) > 1 }),
+            None => self.mixture.choose(&Subject { name, role, row_len, is_stacked: matrices(&source.shape) > 1 }),
         };
         let fitting = fallback::fitting(wanted, row_len);
         if fitting != wanted {
-            self.ragged.push(format!("{} ({wanted} → {fitting})", RawStr::new(&tensor.name)));
+            self.remarks.ragged.add_as(|| format!("{} ({wanted} → {fitting})", RawStr::new(&tensor.name)));
         }
         fitting
     }
@@ -215,20 +245,34 @@ impl<'a> Choice<'a> {
         }
     }
 
-    fn is_for_quantizing(&self, name: &str, source: &SourceTensor) -> bool {
+    /// Why a tensor keeps its type, or `None` where it is one to be quantized.
+    fn kept(&self, name: &str, source: &SourceTensor) -> Option<Kept> {
         let is_matrix = without_trailing_ones(&source.shape).dimensions().len() >= 2;
-        let is_left = self.options.leave_output_tensor && name == "output.weight";
-        is_matrix && !is_left && !is_integer(source.ggml_type) && self.roles.may_be_quantized(name)
+        // Where there is nothing to be equal to, what was asked for by name is stronger than what names look like.
+        let is_asked = || !self.roles.is_known && !self.roles.has_rule(name) && self.asked_by_pattern(name).is_some();
+        if !is_matrix {
+            Some(Kept::NoMatrix)
+        } else if self.options.leave_output_tensor && name == "output.weight" {
+            Some(Kept::Left)
+        } else if is_integer(source.ggml_type) {
+            Some(Kept::Integers)
+        } else {
+            (!self.roles.may_be_quantized(name, &source.shape) && !is_asked()).then_some(Kept::Name)
+        }
     }
 
     /// How a tensor is to be encoded, once nothing speaks against it.
-    fn encoding(&self, tensor: &Remaining, source: &SourceTensor, to: GgmlType, notes: &mut Vec<String>) -> Result<Encoding> {
+    fn encoding(&mut self, tensor: &Remaining, source: &SourceTensor, to: GgmlType) -> Result<Encoding> {
         // Retired types are copied unseen.
         let finite = ggmill_quant::codec(source.ggml_type).is_ok();
         if to == source.ggml_type {
             return Ok(Encoding { importance: None, finite });
         }
         let importance = self.importance(source, to)?;
+        if let Some(given) = self.options.importance.as_ref().filter(|_| to.is_quantized()) {
+            let role = self.roles.of(&String::from_utf8_lossy(&tensor.name));
+            self.remarks.weigh(&tensor.name, source, role, importance.as_deref(), given.leaves_out(&source.name));
+        }
         let refusal = if importance.is_none() && self.needs_importance(tensor, to) {
             let none = if self.options.importance.is_some() { "the matrix has none for it" } else { "there are none" };
             Some(Error::new(ErrorKind::Importance, format!("{to} needs importance weights, and {none}")))
@@ -238,7 +282,7 @@ impl<'a> Choice<'a> {
             None
         };
         match refusal {
-            Some(error) if self.options.dry_run => notes.push(format!("a run would be refused: {}", error.tensor(&tensor.name))),
+            Some(error) if self.options.dry_run => self.remarks.refuse(&tensor.name, error.to_string()),
             Some(error) => return Err(error),
             None => {}
         }
@@ -261,17 +305,8 @@ impl<'a> Choice<'a> {
 
     fn needs_importance(&self, tensor: &Remaining, to: GgmlType) -> bool {
         let exempt = matches!(self.roles.of(&String::from_utf8_lossy(&tensor.name)), Role::TokenEmbedding | Role::Output);
-        !exempt && (NEED_IMPORTANCE.contains(&to) || (to == GgmlType::Q2_K && self.mixture.file_type == FileType::Q2_K_S))
-    }
-
-    /// Says which tensors could not have the type chosen for them.
-    fn fallback_note(&self) -> Option<String> {
-        const NAMED: usize = 3;
-        let named = self.ragged.get(..NAMED).unwrap_or(&self.ragged);
-        let more = match self.ragged.len() - named.len() {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        (!named.is_empty()).then(|| format!("rows are no whole blocks of the type chosen: {}{more}", named.join(", ")))
+        // Some cannot be written without, whatever the tensor.
+        let always = ggmill_quant::codec(to).is_ok_and(ggmill_quant::BlockCodec::needs_weights);
+        always || (!exempt && (NEED_IMPORTANCE.contains(&to) || (to == GgmlType::Q2_K && self.mixture.file_type == FileType::Q2_K_S)))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ggmill_core::{GgmlType, MetadataBuf, RawStr};
+use ggmill_core::{GgmlType, MetadataBuf, RawStr, Value, ValueType, keys};
 use regex_lite::Regex;
 
 use super::role::RoleRule;
@@ -66,9 +66,30 @@ impl QuantizeOptions {
     }
 }
 
-/// The tensor type with this name, upper and lower case alike, if weights can be written as it: not the integers, which hold no weights.
+/// The tensor type with this name, upper and lower case alike, if it is one of [`weight_types`].
 pub fn weight_type(name: &str) -> Option<GgmlType> {
-    GgmlType::from_name(name).filter(|&ggml_type| !is_integer(ggml_type) && ggmill_quant::codec(ggml_type).is_ok())
+    GgmlType::from_name(name).filter(|&ggml_type| is_for_weights(ggml_type))
+}
+
+/// The tensor types that weights can be written as: not the integers, which hold none, and not `Q8_1` and `Q8_K`, in which programs hold what they multiply
+/// weights with.
+pub fn weight_types() -> impl Iterator<Item = GgmlType> {
+    GgmlType::all().filter(|&ggml_type| is_for_weights(ggml_type))
+}
+
+pub(super) fn is_for_weights(ggml_type: GgmlType) -> bool {
+    !is_integer(ggml_type) && !matches!(ggml_type, GgmlType::Q8_1 | GgmlType::Q8_K) && ggmill_quant::codec(ggml_type).is_ok()
+}
+
+/// Reads rules that are separated by spaces or lines. An error says which line it is in.
+pub(super) fn words<T>(text: &str, parse: impl Fn(&str) -> Result<T>) -> Result<Vec<T>> {
+    let mut found = Vec::new();
+    for (line, number) in text.lines().zip(1u64..) {
+        for word in line.split_whitespace() {
+            found.push(parse(word).map_err(|error| error.about(format!("line {number}")))?);
+        }
+    }
+    Ok(found)
 }
 
 /// A type for every tensor whose name a pattern is found in.
@@ -85,7 +106,7 @@ impl TensorType {
     /// use ggmill_convert::TensorType;
     /// assert!(TensorType::parse(r"blk\.[0-3]\.ffn_down=q6_k").is_ok());
     /// let error = TensorType::parse("ffn_down=q9").err().ok_or("an error")?;
-    /// assert_eq!(error.to_string(), r#""ffn_down=q9": "q9" is no tensor type"#);
+    /// assert!(error.to_string().starts_with(r#""ffn_down=q9": "q9" is no tensor type for weights, expected one of F32, F16, "#));
     /// # Ok::<(), &str>(())
     /// ```
     pub fn parse(text: &str) -> Result<Self> {
@@ -94,14 +115,19 @@ impl TensorType {
         if pattern.is_empty() {
             return Err(wrong("has no pattern".to_owned()));
         }
-        let ggml_type = weight_type(name).ok_or_else(|| wrong(format!("{:?} is no tensor type", RawStr::from(name))))?;
+        let all = || weight_types().map(|ggml_type| ggml_type.to_string()).collect::<Vec<_>>().join(", ");
+        let ggml_type = weight_type(name).ok_or_else(|| wrong(format!("{:?} is no tensor type for weights, expected one of {}", RawStr::from(name), all())))?;
         let pattern = Regex::new(pattern).map_err(|error| wrong(format!("the pattern is not one: {error}")))?;
         Ok(Self { pattern, ggml_type })
     }
 
-    /// Reads a list of them, separated by spaces or lines.
+    /// Reads a list of them, separated by spaces or lines. An error says which line it is in.
     pub fn parse_list(text: &str) -> Result<Vec<Self>> {
-        text.split_whitespace().map(Self::parse).collect()
+        words(text, Self::parse)
+    }
+
+    pub(super) fn pattern(&self) -> &str {
+        self.pattern.as_str()
     }
 
     pub(super) fn is_for(&self, name: &str) -> bool {
@@ -129,7 +155,8 @@ enum OverrideValue {
 }
 
 impl Override {
-    /// Reads `KEY=TYPE:VALUE` with one of the types `int`, `float`, `bool` and `str`.
+    /// Reads `KEY=TYPE:VALUE` with one of the types `int`, `float`, `bool` and `str`. Floats are of 32 bits. The keys that say which shard a file is are set by
+    /// what is written, and refused.
     ///
     /// ```
     /// use ggmill_convert::Override;
@@ -141,9 +168,16 @@ impl Override {
         let wrong = |message: &str| Error::new(ErrorKind::Misuse, format!("{:?}: {message}", RawStr::from(text)));
         let parts = text.split_once('=').and_then(|(key, rest)| Some((key, rest.split_once(':')?)));
         let (key, (kind, value)) = parts.filter(|(key, _)| !key.is_empty()).ok_or_else(|| wrong("expected KEY=TYPE:VALUE"))?;
+        if [keys::SPLIT_NO, keys::SPLIT_COUNT, keys::SPLIT_TENSORS_COUNT].contains(&key) {
+            return Err(wrong("says which shard a file is, and is set by what is written"));
+        }
         let value = match kind {
             "int" => value.parse().map(OverrideValue::Integer).map_err(|_| wrong("the value is no integer"))?,
-            "float" => value.parse().map(OverrideValue::Float).map_err(|_| wrong("the value is no number"))?,
+            "float" => match value.parse::<f64>() {
+                Err(_) => return Err(wrong("the value is no number")),
+                Ok(value) if value.abs() <= f64::from(f32::MAX) => OverrideValue::Float(value),
+                Ok(_) => return Err(wrong("the value is no finite number of 32 bits")),
+            },
             "bool" => value.parse().map(OverrideValue::Bool).map_err(|_| wrong("expected true or false"))?,
             "str" => OverrideValue::Text(value.as_bytes().to_vec()),
             _ => return Err(wrong("expected one of the types int, float, bool, str")),
@@ -155,8 +189,21 @@ impl Override {
         Self { key: key.to_owned(), value }
     }
 
-    /// Sets the pair at the end of the metadata, where the reference puts what it sets. Integers are written as u32 where they fit.
-    pub(super) fn apply(&self, metadata: &mut MetadataBuf) {
+    /// The text it sets a key to, where this is the key.
+    pub(super) fn text_for(&self, key: &str) -> Option<&str> {
+        match &self.value {
+            OverrideValue::Text(text) if self.key == key => std::str::from_utf8(text).ok(),
+            _ => None,
+        }
+    }
+
+    /// Sets the pair at the end of the metadata, where the reference puts what it sets. Integers are written as u32 where they fit. Says so where a value of
+    /// another sort was there, which programs may ask for.
+    pub(super) fn apply(&self, metadata: &mut MetadataBuf) -> Option<String> {
+        let before = metadata.get(&self.key).filter(|value| !self.value.is_like(value)).map(|value| match value.as_array() {
+            Some(array) => format!("an array of {} {}", array.len(), array.element_type()),
+            None => format!("of type {}", value.value_type()),
+        });
         metadata.remove(&self.key);
         #[expect(clippy::cast_possible_truncation, reason = "the reference writes floats of 32 bits")]
         match &self.value {
@@ -168,6 +215,28 @@ impl Override {
             OverrideValue::Bool(value) => metadata.set(&self.key, *value),
             OverrideValue::Text(value) => metadata.set(&self.key, RawStr::new(value)),
         }
+        before.map(|before| format!("key {:?} was {before} and is now {}; programs may refuse that", RawStr::from(&*self.key), self.value.sort()))
+    }
+}
+
+impl OverrideValue {
+    fn sort(&self) -> &'static str {
+        match self {
+            Self::Integer(_) => "an integer",
+            Self::Float(_) => "a float",
+            Self::Bool(_) => "a bool",
+            Self::Text(_) => "a string",
+        }
+    }
+
+    /// Whether a value is of the same sort.
+    fn is_like(&self, value: &Value<'_>) -> bool {
+        match self {
+            Self::Integer(_) => value.as_i128().is_some(),
+            Self::Float(_) => matches!(value.value_type(), ValueType::F32 | ValueType::F64),
+            Self::Bool(_) => value.as_bool().is_some(),
+            Self::Text(_) => value.as_raw_str().is_some(),
+        }
     }
 }
 
@@ -175,6 +244,8 @@ impl Override {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Importance {
     weights: BTreeMap<Vec<u8>, Vec<f32>>,
+    /// Entries that the filter did not take.
+    left_out: BTreeSet<Vec<u8>>,
     origin: Vec<Override>,
 }
 
@@ -205,8 +276,9 @@ impl ImportanceFilter {
 impl Importance {
     /// The weights of a matrix, or `None` when the filter leaves none. `file` is what the metadata will say it was read from.
     pub fn new(imatrix: &Imatrix, file: &str, filter: &ImportanceFilter) -> Option<Self> {
-        let taken = imatrix.entries().filter(|(name, _)| filter.takes(name.as_bytes()));
-        let weights: BTreeMap<_, _> = taken.map(|(name, entry)| (name.as_bytes().to_vec(), entry.weights())).collect();
+        let (taken, others): (Vec<_>, Vec<_>) = imatrix.entries().partition(|(name, _)| filter.takes(name.as_bytes()));
+        let weights: BTreeMap<_, _> = taken.into_iter().map(|(name, entry)| (name.as_bytes().to_vec(), entry.weights())).collect();
+        let left_out = others.into_iter().map(|(name, _)| name.as_bytes().to_vec()).collect();
         if weights.is_empty() {
             return None;
         }
@@ -219,11 +291,21 @@ impl Importance {
         if imatrix.chunk_count() > 0 {
             origin.push(Override::new("quantize.imatrix.chunks_count", OverrideValue::Integer(imatrix.chunk_count().into())));
         }
-        Some(Self { weights, origin })
+        Some(Self { weights, left_out, origin })
     }
 
     pub(crate) fn weights(&self, name: &[u8]) -> Option<&[f32]> {
         self.weights.get(name).map(Vec::as_slice)
+    }
+
+    /// The tensors that there are weights for, by name.
+    pub(super) fn names(&self) -> impl Iterator<Item = &[u8]> {
+        self.weights.keys().map(Vec::as_slice)
+    }
+
+    /// Whether there are weights for a tensor that the filter did not take.
+    pub(super) fn leaves_out(&self, name: &[u8]) -> bool {
+        self.left_out.contains(name)
     }
 
     pub(super) fn origin(&self) -> &[Override] {

@@ -1,9 +1,10 @@
 //! What a tensor does in its model, as far as its name tells. Names are those of GGUF files, whatever the architecture; rules add others.
 
 use ggmill_arch::Role as Meant;
-use ggmill_core::RawStr;
+use ggmill_core::{RawStr, Shape};
 use regex_lite::Regex;
 
+use super::options::words;
 use crate::error::{Error, ErrorKind, Result};
 
 /// What tensors do whose names do not tell: a role for every tensor in whose name a pattern is found.
@@ -21,21 +22,36 @@ impl RoleRule {
     /// ```
     /// use ggmill_convert::RoleRule;
     /// assert!(RoleRule::parse(r"\.mlp\.w2$=ffn.down").is_ok());
-    /// assert_eq!(RoleRule::parse("w2=down").unwrap_err().to_string(), r#""w2=down": "down" is no role"#);
+    /// assert!(RoleRule::parse("w2=down").unwrap_err().to_string().starts_with(r#""w2=down": "down" is no role, expected one of token_embedding, "#));
     /// ```
     pub fn parse(text: &str) -> Result<Self> {
         let wrong = |message: String| Error::new(ErrorKind::Misuse, format!("{:?}: {message}", RawStr::from(text)));
         let parts = text.rsplit_once('=').filter(|(pattern, _)| !pattern.is_empty());
         let (pattern, name) = parts.ok_or_else(|| wrong("expected PATTERN=ROLE".to_owned()))?;
-        let meant = Meant::from_name(name).ok_or_else(|| wrong(format!("{:?} is no role", RawStr::from(name))))?;
+        let meant = Meant::from_name(name).ok_or_else(|| wrong(format!("{:?} is no role, expected one of {}", RawStr::from(name), all_roles())))?;
         let pattern = Regex::new(pattern).map_err(|error| wrong(format!("the pattern is not one: {error}")))?;
         Ok(Self { pattern, role: Role::meant(meant) })
     }
 
-    /// Reads a list of them, separated by spaces or lines.
+    /// Reads a list of them, separated by spaces or lines. An error says which line it is in.
     pub fn parse_list(text: &str) -> Result<Vec<Self>> {
-        text.split_whitespace().map(Self::parse).collect()
+        words(text, Self::parse)
     }
+
+    /// Whether its pattern is found in the name of a tensor.
+    pub fn is_for(&self, name: &str) -> bool {
+        self.pattern.is_match(name)
+    }
+
+    /// The regular expression.
+    pub fn pattern(&self) -> &str {
+        self.pattern.as_str()
+    }
+}
+
+/// The names of all roles.
+fn all_roles() -> String {
+    Meant::ALL.iter().map(|(role, _)| role.name()).collect::<Vec<_>>().join(", ")
 }
 
 /// What tells roles: rules, the first that is found, and names.
@@ -43,6 +59,8 @@ impl RoleRule {
 pub(super) struct Roles<'a> {
     pub(super) rules: &'a [RoleRule],
     pub(super) architecture: &'a str,
+    /// Whether the reference knows the architecture.
+    pub(super) is_known: bool,
 }
 
 impl Roles<'_> {
@@ -53,16 +71,20 @@ impl Roles<'_> {
         }
     }
 
-    /// Whether a tensor of this name may be quantized at all.
-    pub(super) fn may_be_quantized(self, name: &str) -> bool {
+    /// Whether a matrix of this name may be quantized at all.
+    pub(super) fn may_be_quantized(self, name: &str, shape: &Shape) -> bool {
         match self.rule(name) {
             Some(rule) => rule.role.is_some(),
-            None => may_be_quantized(name, self.architecture),
+            None => may_be_quantized(name, self.architecture) || (!self.is_known && looks_like_weights(name, shape)),
         }
     }
 
+    pub(super) fn has_rule(self, name: &str) -> bool {
+        self.rule(name).is_some()
+    }
+
     fn rule(&self, name: &str) -> Option<&RoleRule> {
-        self.rules.iter().find(|rule| rule.pattern.is_match(name))
+        self.rules.iter().find(|rule| rule.is_for(name))
     }
 }
 
@@ -204,6 +226,18 @@ pub(super) const PER_LAYER_EMBEDDING: &str = "per_layer_token_embd.weight";
 fn may_be_quantized(name: &str, architecture: &str) -> bool {
     let of_architecture = KEPT_PARTS_OF.iter().filter(|(of, _)| *of == architecture).flat_map(|(_, parts)| *parts);
     name.ends_with("weight") && !KEPT.contains(&name) && !KEPT_PARTS.iter().chain(of_architecture).any(|part| name.contains(part))
+}
+
+/// Parts of names that are no weights in anybody's convention.
+const NO_WEIGHTS: &[&str] = &["norm", "bias", "pos_emb", "position", "rope", "freqs", "running_", "num_batches"];
+
+/// Whether a matrix of an architecture that nobody knows holds weights though its name does not end so: names of GGUF files would, others need not. Its rows
+/// are whole blocks of 32, the least there is.
+fn looks_like_weights(name: &str, shape: &Shape) -> bool {
+    const BLOCK: u64 = 32;
+    let lower = name.to_ascii_lowercase();
+    let is_conventional = layer(name.as_bytes()).is_some() || name.ends_with(".weight");
+    !is_conventional && shape.row_len().is_multiple_of(BLOCK) && !NO_WEIGHTS.iter().chain(KEPT_PARTS).any(|part| lower.contains(part))
 }
 
 /// The number of the layer a tensor belongs to: `blk.N.` at the beginning of its name.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ggmill_core::{FileType, GgmlType};
 use serde_json::Value;
 
+use super::options::is_for_weights;
 use crate::checkpoint::SourceTensor;
 use crate::error::{Error, ErrorKind, Result};
 use crate::loss::is_integer;
@@ -80,7 +81,7 @@ pub(super) fn check_type(planned: GgmlType, source: &SourceTensor) -> Result<()>
         return Ok(());
     }
     let wrong = |message: String| Err(Error::new(ErrorKind::Types, message));
-    if is_integer(planned) || is_integer(source.ggml_type) || ggmill_quant::codec(planned).is_err() || ggmill_quant::codec(source.ggml_type).is_err() {
+    if !is_for_weights(planned) || is_integer(source.ggml_type) || ggmill_quant::codec(source.ggml_type).is_err() {
         return wrong(format!("is {}, and cannot become {planned}", source.ggml_type));
     }
     let row_len = source.shape.row_len();

@@ -4,12 +4,13 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use ggmill_convert::{
-    ErrorKind, Fit, GgufCheckpoint, Goal, ImportanceFilter, QuantizeOptions, Target, TensorLoss, TensorType, TypePlan, fit, loss, quantize, run,
+    ErrorKind, Fit, GgufCheckpoint, Goal, Imatrix, Importance, ImportanceFilter, QuantizeOptions, Target, TensorLoss, TensorType, TypePlan, fit, loss,
+    quantize, run,
 };
 use ggmill_core::{FileType, GgmlType, Gguf};
 use ggmill_testdata::real;
 
-use super::{Fixture, options, quantized};
+use super::{Fixture, legacy_imatrix, options, quantized};
 use crate::support::converted;
 
 fn go_on(_: ggmill_convert::Progress<'_>) -> ControlFlow<()> {
@@ -83,6 +84,32 @@ fn importance_weighs_what_is_lost() {
         let (fitted_size, fitted_lost) = made(&fixture.path(), &with(&mixture, fit.types));
         assert!(fitted_size <= size && mean(&fitted_lost) < mean(&lost), "{target}: {:.4e} and {:.4e}", mean(&lost), mean(&fitted_lost));
         assert!(fitted_lost.iter().any(|tensor| tensor.weighted_rmse.is_some()));
+    }
+}
+
+/// Importance that is zero everywhere says nothing: neither is a tensor given away for it, nor is the loss of one hidden.
+#[test]
+fn importance_of_zeros_gives_nothing_away() {
+    let fixture = Fixture::new("llama");
+    let measured = Imatrix::parse(&fixture.model.imatrix()).unwrap();
+    let with_zeros_for = |name: &str| {
+        let entry = |(entry, measured): (ggmill_core::RawStr<'_>, &ggmill_convert::ImatrixEntry)| {
+            let weights = measured.weights();
+            let is_blank = entry.to_string().contains(name);
+            (entry.to_string(), if is_blank { vec![0.0; weights.len()] } else { weights })
+        };
+        Importance::new(&legacy_imatrix(&measured.entries().map(entry).collect::<Vec<_>>()), "x", &ImportanceFilter::All).unwrap()
+    };
+    for name in ["", "blk.1.ffn_gate"] {
+        let mut mixture = options("COPY");
+        mixture.importance = Some(with_zeros_for(name));
+        let fit = fitted(&fixture.path(), &mixture, Goal::BitsPerWeight(6.0));
+        let gate = fit.types.get(b"blk.1.ffn_gate.weight").unwrap();
+        assert!(gate != GgmlType::IQ1_S && fit.loss > 1e-4, "{name:?}: {gate}, {}", fit.loss);
+        let (_, losses) = made(&fixture.path(), &with(&mixture, fit.types.clone()));
+        assert!((fit.loss - mean(&losses)).abs() <= fit.loss * 1e-6, "{name:?}: {} foreseen, {}", fit.loss, mean(&losses));
+        let gate = losses.iter().find(|tensor| tensor.name == b"blk.1.ffn_gate.weight").unwrap();
+        assert!(gate.relative > 0.0 && gate.relative < 0.2 && gate.weighted_rmse.is_none(), "{name:?}: {gate:?}");
     }
 }
 

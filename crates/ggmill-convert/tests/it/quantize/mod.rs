@@ -3,6 +3,8 @@
 mod fit;
 mod imatrix;
 mod mixtures;
+mod remarks;
+mod unknown;
 mod whole_files;
 
 use std::ops::ControlFlow;
@@ -38,6 +40,19 @@ impl Fixture {
     fn importance(&self, filter: &ImportanceFilter) -> Importance {
         Importance::new(&Imatrix::parse(&self.model.imatrix()).unwrap(), "imatrix", filter).unwrap()
     }
+}
+
+/// An importance matrix of the legacy form with these entries, measured once.
+fn legacy_imatrix(entries: &[(String, Vec<f32>)]) -> Imatrix {
+    let number = |number: usize| i32::try_from(number).unwrap().to_le_bytes();
+    let mut file = number(entries.len()).to_vec();
+    for (name, weights) in entries {
+        file.extend(number(name.len()));
+        file.extend(name.as_bytes());
+        file.extend([1, weights.len()].into_iter().flat_map(number));
+        file.extend(weights.iter().flat_map(|weight| weight.to_le_bytes()));
+    }
+    Imatrix::parse(&file).unwrap()
 }
 
 fn options(target: &str) -> QuantizeOptions {

@@ -18,7 +18,10 @@ pub(super) struct Subject<'a> {
     /// Its name in the output.
     pub(super) name: Vec<u8>,
     pub(super) source: &'a SourceTensor,
+    /// What a run encodes with.
     pub(super) importance: Option<Vec<f32>>,
+    /// What errors are weighted with.
+    pub(super) measure: Option<Vec<f32>>,
     pub(super) types: Vec<GgmlType>,
 }
 
@@ -94,7 +97,7 @@ impl Subject<'_> {
             let for_encoding = weights.filter(|_| ggml_type.is_quantized());
             quant::quantize(ggml_type, values, values.len(), for_encoding, &mut blocks).map_err(unsupported)?;
             quant::dequantize(ggml_type, &blocks, &mut back).map_err(unsupported)?;
-            sums.add_row(values, &back, weights);
+            sums.add_row(values, &back, weights_of_row(self.measure.as_deref(), &self.source.shape, *row));
         }
         Ok(sums.relative())
     }

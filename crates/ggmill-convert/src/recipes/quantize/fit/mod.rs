@@ -14,6 +14,7 @@
 mod knapsack;
 mod measure;
 
+use std::borrow::Cow;
 use std::ops::ControlFlow;
 
 use ggmill_core::{Alignment, FileType, GgmlType};
@@ -25,6 +26,7 @@ use super::hyper::Hyper;
 use super::{Choice, NEED_IMPORTANCE, QuantizeOptions, TypePlan, fallback, layers, quantize_shards, remaining};
 use crate::checkpoint::{Checkpoint as _, GgufCheckpoint, SourceTensor};
 use crate::error::{Error, ErrorKind, Result};
+use crate::loss::for_measuring;
 use crate::recipe::Recipe;
 use crate::run::Progress;
 
@@ -154,15 +156,16 @@ fn outline<'a>(checkpoint: &'a GgufCheckpoint, options: &'a QuantizeOptions) -> 
     let sources = checkpoint.tensors();
     let (tensors, _) = remaining(sources, layers::by_layer(sources), &options.prune_layers);
     let hyper = Hyper::of(&metadata.unwrap_or_default(), sources.iter().map(|tensor| &*tensor.name));
-    let choice = Choice::new(options, &hyper, &tensors, FileType::F32);
+    let choice = Choice::new(options, &hyper, &tensors, FileType::F32, super::is_known(checkpoint, options));
     let subject = |tensor: &layers::Remaining| {
         let source = &sources[tensor.number];
         let about = |error: Error| error.tensor(&tensor.name);
         // Weights are known for any type that has a use for them, and measured with for all.
         let importance = choice.importance(source, GgmlType::Q8_0).map_err(about)?;
         let pinned = choice.pinned(&String::from_utf8_lossy(&tensor.name), source);
-        let types = pinned.map_or_else(|| candidates(source, importance.is_some()), |pinned| vec![pinned]);
-        Ok(Subject { number: tensor.number, name: tensor.name.clone(), source, importance, types })
+        let measure = importance.as_deref().and_then(|weights| for_measuring(weights, &source.shape)).map(Cow::into_owned);
+        let types = pinned.map_or_else(|| candidates(source, measure.is_some()), |pinned| vec![pinned]);
+        Ok(Subject { number: tensor.number, name: tensor.name.clone(), source, importance, measure, types })
     };
     Ok((tensors.iter().map(subject).collect::<Result<_>>()?, alignment, headers))
 }
@@ -170,7 +173,7 @@ fn outline<'a>(checkpoint: &'a GgufCheckpoint, options: &'a QuantizeOptions) -> 
 impl Choice<'_> {
     /// The one type a tensor can have, or `None` where there is a choice.
     fn pinned(&self, name: &str, source: &SourceTensor) -> Option<GgmlType> {
-        let is_free = self.is_for_quantizing(name, source) && (!source.ggml_type.is_quantized() || self.options.allow_requantize);
+        let is_free = self.kept(name, source).is_none() && (!source.ggml_type.is_quantized() || self.options.allow_requantize);
         if !is_free || ggmill_quant::codec(source.ggml_type).is_err() {
             return Some(source.ggml_type);
         }
