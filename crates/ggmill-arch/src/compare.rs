@@ -1,6 +1,6 @@
 //! The tensors of a file against those its architecture has.
 
-use ggmill_core::{RawStr, Shape, Tensors};
+use ggmill_core::{Shape, Tensor};
 
 use crate::resolve::Resolved;
 use crate::tensor::TensorSpec;
@@ -11,40 +11,52 @@ use crate::tensor::TensorSpec;
 pub enum Difference<'a> {
     /// The model is incomplete without it.
     Missing(&'a TensorSpec),
-    /// The architecture has no such tensor, or not with these numbers.
-    Unexpected(RawStr<'a>),
+    /// The architecture has no tensor like the one with this place in what was compared, or not with these numbers.
+    Unexpected(usize),
     /// The file has one of two tensors that exclude each other, and has both: this one is too many.
-    Excluded(&'a TensorSpec),
+    Excluded {
+        /// What the tensor is.
+        spec: &'a TensorSpec,
+        /// Its place in what was compared.
+        place: usize,
+    },
     /// The shape is not what the hyper-parameters say.
     Shape {
         /// What the tensor should be.
         expected: &'a TensorSpec,
-        /// The shape in the file.
-        found: &'a Shape,
+        /// Its place in what was compared.
+        place: usize,
     },
 }
 
 impl Resolved<'_> {
-    /// Every difference between the tensors of a file and those of this model: of the description's tensors in its order, then those it does not have.
+    /// Every difference between some tensors, of one file or of all shards of a set, and those of this model: of the description's tensors in its order, then
+    /// those it does not have.
     ///
     /// Dimensions of 1 at the end of a shape are no difference. Time grows with the number of tensors and its logarithm.
-    pub fn compare<'a>(&'a self, tensors: Tensors<'a>) -> Vec<Difference<'a>> {
-        let has = |name: &Option<String>| name.as_ref().is_some_and(|name| tensors.get(name).is_some());
+    pub fn compare<'a>(&'a self, tensors: &[Tensor<'_>]) -> Vec<Difference<'a>> {
+        let mut by_name: Vec<(&[u8], usize)> = tensors.iter().enumerate().map(|(place, tensor)| (tensor.name().as_bytes(), place)).collect();
+        by_name.sort_unstable();
+        let find = |name: &str| {
+            let at = by_name.partition_point(|(known, _)| *known < name.as_bytes());
+            let &(found, place) = by_name.get(at)?;
+            (found == name.as_bytes()).then_some(place)
+        };
+        let has = |name: &Option<String>| name.as_ref().is_some_and(|name| find(name).is_some());
+        let differs = |place: usize, spec: &TensorSpec| tensors.get(place).is_some_and(|tensor| significant(tensor.shape()) != significant(&spec.shape));
         let mut differences = Vec::new();
         for spec in self.tensors() {
-            match tensors.get(&spec.name) {
-                Some(_) if has(&spec.unless) => differences.push(Difference::Excluded(spec)),
-                Some(tensor) if significant(tensor.shape()) != significant(&spec.shape) => {
-                    differences.push(Difference::Shape { expected: spec, found: tensor.shape() });
-                }
+            match find(&spec.name) {
+                Some(place) if has(&spec.unless) => differences.push(Difference::Excluded { spec, place }),
+                Some(place) if differs(place, spec) => differences.push(Difference::Shape { expected: spec, place }),
                 None if spec.required && !has(&spec.unless) && !has(&spec.tied) => differences.push(Difference::Missing(spec)),
                 _ => {}
             }
         }
-        for tensor in tensors {
+        for (place, tensor) in tensors.iter().enumerate() {
             let known = tensor.name().to_str().is_ok_and(|name| self.tensor(name).is_some() || self.scales(name));
             if !known {
-                differences.push(Difference::Unexpected(tensor.name()));
+                differences.push(Difference::Unexpected(place));
             }
         }
         differences

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 
 use ggmill_arch::Catalogue;
-use ggmill_core::{Error, Gguf, Metadata, Tensors, Value};
+use ggmill_core::{Error, Gguf, Metadata, Tensor, Tensors, Value};
 
 use crate::DataFacts;
 
@@ -38,6 +38,10 @@ pub struct Input<'a> {
     pub(crate) catalogue: Option<&'a Catalogue>,
     pub(crate) data: Option<&'a DataFacts>,
     pub(crate) set_fault: Option<&'a str>,
+    /// The shards of the set, in order, where all are at hand; none otherwise.
+    shards: &'a [Input<'a>],
+    /// The place of this one among them.
+    shard: usize,
 }
 
 impl fmt::Debug for Input<'_> {
@@ -49,7 +53,7 @@ impl fmt::Debug for Input<'_> {
 impl<'a> Input<'a> {
     /// A header and its faults, as [`Decoder::salvage`](ggmill_core::Decoder::salvage) gives them.
     pub fn new(header: &'a Gguf<Vec<u8>>, faults: &'a [Error]) -> Self {
-        Self { header, faults, name: None, bytes: None, catalogue: None, data: None, set_fault: None }
+        Self { header, faults, name: None, bytes: None, catalogue: None, data: None, set_fault: None, shards: &[], shard: 0 }
     }
 
     /// The name of the file, without folders: for the rules about names.
@@ -87,6 +91,42 @@ impl<'a> Input<'a> {
         self
     }
 
+    /// One of all shards of a set.
+    pub(crate) fn among(mut self, shards: &'a [Self], shard: usize) -> Self {
+        (self.shards, self.shard) = (shards, shard);
+        self
+    }
+
+    /// Whether the file says that it is one shard of several.
+    pub(crate) fn is_shard(&self) -> bool {
+        self.number(ggmill_core::keys::SPLIT_COUNT).is_some_and(|count| count > 1)
+    }
+
+    /// Whether the file is the one that has the metadata: a whole model, or the first shard of one.
+    pub(crate) fn is_first(&self) -> bool {
+        !self.is_shard() || self.number(ggmill_core::keys::SPLIT_NO).unwrap_or(0) == 0
+    }
+
+    /// Whether all tensors of the model are at hand.
+    pub(crate) fn is_complete(&self) -> bool {
+        !self.is_shard() || !self.shards.is_empty()
+    }
+
+    /// The tensors of all shards at hand, each with the place of its shard.
+    pub(crate) fn model_tensors(&self) -> impl Iterator<Item = (usize, Tensor<'a>)> + Clone {
+        let alone = self.shards.is_empty().then_some((self.shard, self.tensors()));
+        let shards = self.shards.iter().enumerate().map(|(shard, input)| (shard, input.tensors()));
+        alone.into_iter().chain(shards).flat_map(|(shard, tensors)| tensors.iter().map(move |tensor| (shard, tensor)))
+    }
+
+    /// The tensor with this name in any shard at hand, with the place of its shard.
+    pub(crate) fn model_tensor(&self, name: &[u8]) -> Option<(usize, Tensor<'a>)> {
+        match self.shards {
+            [] => Some((self.shard, self.tensors().get(name)?)),
+            shards => shards.iter().enumerate().find_map(|(shard, input)| Some((shard, input.tensors().get(name)?))),
+        }
+    }
+
     pub(crate) fn metadata(&self) -> Metadata<'a> {
         self.header.metadata()
     }
@@ -96,7 +136,7 @@ impl<'a> Input<'a> {
     }
 
     /// Whether the whole header was read: when not, what is missing is no finding.
-    pub(crate) fn is_whole(&self) -> bool {
+    pub fn is_whole(&self) -> bool {
         self.header_fault().is_none()
     }
 
@@ -122,17 +162,18 @@ impl<'a> Input<'a> {
         self.value(key)?.as_u64()
     }
 
+    /// The architecture, which the first shard of a set names for all.
     pub(crate) fn architecture(&self) -> Option<&'a str> {
-        self.text(ggmill_core::keys::GENERAL_ARCHITECTURE)
+        self.shards.first().unwrap_or(self).text(ggmill_core::keys::GENERAL_ARCHITECTURE)
     }
 
-    /// What kind of file it is: `general.type`, and `model` for the files from before that key.
+    /// What kind of file it is: `general.type`, and `model` for the files from before that key. The first shard of a set says it for all.
     pub(crate) fn kind(&self) -> &'a str {
-        match (self.text(ggmill_core::keys::GENERAL_TYPE), self.architecture()) {
+        match (self.shards.first().unwrap_or(self).text(ggmill_core::keys::GENERAL_TYPE), self.architecture()) {
             (Some(kind), _) => kind,
             (None, Some("controlvector")) => "controlvector",
             (None, Some("clip")) => "mmproj",
-            _ if self.tensors().is_empty() => "vocab",
+            _ if self.model_tensors().next().is_none() && self.is_complete() => "vocab",
             _ => "model",
         }
     }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use ggmill_core::{Pair, RawStr, Subject, Tensor};
+use ggmill_core::{Error, Pair, RawStr, Subject, Tensor};
 
 use crate::{Fix, Options, Rule, Severity};
 
@@ -93,30 +93,47 @@ impl Report {
 pub(crate) struct Place<'a> {
     pub(crate) offset: Option<u64>,
     pub(crate) subject: Option<Subject<'a>>,
+    /// The place of another shard of the set, where it does not lie in the file that is looked at.
+    pub(crate) shard: Option<usize>,
 }
 
 impl<'a> Place<'a> {
-    pub(crate) const FILE: Place<'static> = Place { offset: None, subject: None };
+    pub(crate) const FILE: Place<'static> = Place { offset: None, subject: None, shard: None };
 
     pub(crate) fn at(offset: u64) -> Self {
-        Self { offset: Some(offset), subject: None }
+        Self { offset: Some(offset), ..Self::FILE }
     }
 
     pub(crate) fn key(pair: &Pair<'a>) -> Self {
-        Self { offset: Some(pair.offset()), subject: Some(Subject::Key(pair.key())) }
+        Self { offset: Some(pair.offset()), subject: Some(Subject::Key(pair.key())), shard: None }
     }
 
     pub(crate) fn value(pair: &Pair<'a>) -> Self {
-        Self { offset: Some(pair.value_offset()), subject: Some(Subject::Key(pair.key())) }
+        Self { offset: Some(pair.value_offset()), subject: Some(Subject::Key(pair.key())), shard: None }
     }
 
     /// A key that is not there.
     pub(crate) fn missing(key: &'a str) -> Self {
-        Self { offset: None, subject: Some(Subject::Key(RawStr::from(key))) }
+        Self { subject: Some(Subject::Key(RawStr::from(key))), ..Self::FILE }
+    }
+
+    /// A tensor that is not there.
+    pub(crate) fn absent(name: &'a str) -> Self {
+        Self { subject: Some(Subject::Tensor(RawStr::from(name))), ..Self::FILE }
+    }
+
+    /// Where a reader met a fault.
+    pub(crate) fn fault(fault: &'a Error) -> Self {
+        Self { offset: fault.offset(), subject: fault.subject(), shard: None }
     }
 
     pub(crate) fn info(tensor: &Tensor<'a>) -> Self {
-        Self { offset: Some(tensor.info_offset()), subject: Some(Subject::Tensor(tensor.name())) }
+        Self { offset: Some(tensor.info_offset()), subject: Some(Subject::Tensor(tensor.name())), shard: None }
+    }
+
+    /// The same in this shard of the set.
+    pub(crate) fn in_shard(self, shard: usize) -> Self {
+        Self { shard: Some(shard), ..self }
     }
 }
 
@@ -134,13 +151,20 @@ pub(crate) fn shown(text: RawStr<'_>) -> String {
 #[derive(Debug)]
 pub(crate) struct Findings<'a> {
     options: &'a Options,
-    found: Vec<Diagnostic>,
-    counts: Vec<(&'static Rule, u64)>,
+    /// One for each shard of the set; one for a file by itself.
+    reports: Vec<Report>,
+    /// The place of the shard that is looked at.
+    shard: usize,
 }
 
 impl<'a> Findings<'a> {
-    pub(crate) fn new(options: &'a Options) -> Self {
-        Self { options, found: Vec::new(), counts: Vec::new() }
+    pub(crate) fn new(options: &'a Options, shards: usize) -> Self {
+        Self { options, reports: vec![Report::default(); shards], shard: 0 }
+    }
+
+    /// From here on this shard is looked at.
+    pub(crate) fn turn_to(&mut self, shard: usize) {
+        self.shard = shard;
     }
 
     /// Whether anybody wants to hear of the rule: asked before work that only serves it.
@@ -154,16 +178,17 @@ impl<'a> Findings<'a> {
 
     /// Adds a finding with what mends it.
     pub(crate) fn add_fixable(&mut self, rule: &'static Rule, place: Place<'_>, message: impl FnOnce() -> (String, Option<Fix>)) {
-        let position = self.counts.iter().position(|(known, _)| known.code == rule.code);
+        let Some(Report { diagnostics, counts }) = self.reports.get_mut(place.shard.unwrap_or(self.shard)) else { return };
+        let position = counts.iter().position(|(known, _)| known.code == rule.code);
         let Some(position) = position.or_else(|| {
             self.options.applies(rule).then(|| {
-                self.counts.push((rule, 0));
-                self.counts.len() - 1
+                counts.push((rule, 0));
+                counts.len() - 1
             })
         }) else {
             return;
         };
-        let Some((_, count)) = self.counts.get_mut(position) else { return };
+        let Some((_, count)) = counts.get_mut(position) else { return };
         *count += 1;
         if *count > self.options.findings_per_rule as u64 {
             return;
@@ -174,12 +199,14 @@ impl<'a> Findings<'a> {
             _ => OwnedSubject::File,
         };
         let (message, fix) = message();
-        self.found.push(Diagnostic { rule, offset: place.offset, subject, message, help: Cow::Borrowed(rule.remedy), fix });
+        diagnostics.push(Diagnostic { rule, offset: place.offset, subject, message, help: Cow::Borrowed(rule.remedy), fix });
     }
 
-    pub(crate) fn into_report(mut self) -> Report {
-        self.found.sort_by_key(|diagnostic| (diagnostic.rule.severity, diagnostic.rule.code));
-        self.counts.sort_by_key(|(rule, _)| (rule.severity, rule.code));
-        Report { diagnostics: self.found, counts: self.counts }
+    pub(crate) fn into_reports(mut self) -> Vec<Report> {
+        for report in &mut self.reports {
+            report.diagnostics.sort_by_key(|diagnostic| (diagnostic.rule.severity, diagnostic.rule.code));
+            report.counts.sort_by_key(|(rule, _)| (rule.severity, rule.code));
+        }
+        self.reports
     }
 }

@@ -68,14 +68,15 @@ fn differences(tensors: &[(&str, &[u64])]) -> Vec<String> {
     let file = header(&metadata(), tensors);
     let file = Gguf::parse(&file).unwrap();
     let model = architecture.resolve_file(file.metadata()).unwrap();
+    let tensors: Vec<_> = file.tensors().iter().collect();
     let shown = |difference: &Difference<'_>| match difference {
         Difference::Missing(spec) => format!("missing {}", spec.name),
-        Difference::Unexpected(name) => format!("unexpected {name}"),
-        Difference::Excluded(spec) => format!("excluded {}", spec.name),
-        Difference::Shape { expected, found } => format!("{} is {found}, expected {}", expected.name, expected.shape),
+        Difference::Unexpected(place) => format!("unexpected {}", tensors[*place].name()),
+        Difference::Excluded { spec, place } => format!("excluded {} at {place}", spec.name),
+        Difference::Shape { expected, place } => format!("{} is {}, expected {}", expected.name, tensors[*place].shape(), expected.shape),
         _ => panic!(),
     };
-    model.compare(file.tensors()).iter().map(shown).collect()
+    model.compare(&tensors).iter().map(shown).collect()
 }
 
 #[test]
@@ -87,8 +88,12 @@ fn each_block_has_numbers_of_its_own() {
     tensors.push(("blk.1.attn_q.weight", &[8, 8]));
     tensors.push(("blk.0.ffn_up.scale", &[1]));
     tensors.remove(3);
-    let expected =
-        ["blk.0.ffn_up.weight is 8 × 20, expected 8 × 12", "missing blk.0.attn_q.weight", "excluded blk.1.ffn_gate.weight", "unexpected blk.1.attn_q.weight"];
+    let expected = [
+        "blk.0.ffn_up.weight is 8 × 20, expected 8 × 12",
+        "missing blk.0.attn_q.weight",
+        "excluded blk.1.ffn_gate.weight at 6",
+        "unexpected blk.1.attn_q.weight",
+    ];
     assert_eq!(differences(&tensors), expected);
 }
 

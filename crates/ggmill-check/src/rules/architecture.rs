@@ -1,7 +1,7 @@
 //! What an architecture demands: keys, and numbers that fit each other.
 
 use ggmill_arch::{Architecture, Catalogue, Demand, Difference, Resolved, TensorNames};
-use ggmill_core::{RawStr, Subject, ValueType, keys};
+use ggmill_core::{RawStr, Tensor, ValueType, keys};
 
 use crate::report::{Findings, Place, shown};
 use crate::rule::rules;
@@ -110,7 +110,8 @@ rules! { Architecture;
 const ALWAYS: [&str; 3] = ["context_length", "embedding_length", "block_count"];
 
 pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
-    let Some(name) = input.architecture().filter(|_| input.is_whole()) else { return };
+    // What a model is its first file says, for the tensors of all.
+    let Some(name) = input.architecture().filter(|_| input.is_whole() && input.is_first()) else { return };
     if !matches!(input.kind(), "model" | "vocab") {
         return;
     }
@@ -123,20 +124,18 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
         }
         return;
     }
-    // Only the first shard of a set has the keys, and a vocabulary need not have them.
-    let is_first = input.number(keys::SPLIT_NO).unwrap_or(0) == 0;
-    let is_set = input.number(keys::SPLIT_COUNT).unwrap_or(0) > 1;
-    if !input.tensors().is_empty() {
-        let complete = !is_first || required(input, name, described, out);
-        let model = described.filter(|_| complete && !is_set).map(|architecture| (architecture, architecture.resolve_file(input.metadata())));
+    // A vocabulary need not have the keys of a model.
+    if input.model_tensors().next().is_some() {
+        let keys_fit = required(input, name, described, out);
+        let model = described.filter(|_| keys_fit && input.is_complete()).map(|architecture| (architecture, architecture.resolve_file(input.metadata())));
         let needed = |block| !matches!(&model, Some((_, Ok(model))) if !needs(model, block));
-        let blocks_fit = is_set || blocks(input, name, needed, out);
+        let blocks_fit = !input.is_complete() || blocks(input, name, needed, out);
         match (&model, names) {
             (Some((architecture, model)), _) if blocks_fit => tensors(input, architecture, model.as_ref(), out),
             (None, Some(names)) => tensor_names(input, names, out),
             _ => {}
         }
-    } else if is_first && input.text(keys::GENERAL_TYPE) == Some("model") && !is_set {
+    } else if input.text(keys::GENERAL_TYPE) == Some("model") && input.is_complete() {
         out.add(&NO_TENSORS, Place::FILE, || "there are no tensors".into());
     }
     if let Some(architecture) = described.filter(|architecture| architecture.loader().is_some()) {
@@ -210,32 +209,34 @@ fn tensors(input: &Input<'_>, architecture: &Architecture, model: Result<&Resolv
             return;
         }
     };
-    let place = |name: RawStr<'_>| input.tensors().get(name.as_bytes()).map_or(Place::FILE, |tensor| Place::info(&tensor));
-    for difference in model.compare(input.tensors()) {
+    let (shards, all): (Vec<usize>, Vec<Tensor<'_>>) = input.model_tensors().unzip();
+    let place = |number: usize| {
+        let found = all.get(number).zip(shards.get(number));
+        found.map_or(Place::FILE, |(tensor, &shard)| Place::info(tensor).in_shard(shard))
+    };
+    for difference in model.compare(&all) {
         match difference {
-            Difference::Missing(spec) => out.add(rule(&MISSING_TENSOR), absent(&spec.name), || format!("there is no such tensor, of shape {}", spec.shape)),
-            Difference::Unexpected(name) => out.add(rule(&UNEXPECTED_TENSOR), place(name), || format!("is not a tensor of {}", architecture.title())),
-            Difference::Excluded(spec) => out.add(rule(&UNEXPECTED_TENSOR), place(RawStr::from(&*spec.name)), || {
-                format!("cannot be beside {}", spec.unless.as_deref().unwrap_or("another"))
-            }),
-            Difference::Shape { expected, found } => {
-                out.add(rule(&TENSOR_SHAPE), place(RawStr::from(&*expected.name)), || format!("shape {found}, expected {}", expected.shape));
+            Difference::Missing(spec) => {
+                out.add(rule(&MISSING_TENSOR), Place::absent(&spec.name), || format!("there is no such tensor, of shape {}", spec.shape));
             }
+            Difference::Unexpected(number) => out.add(rule(&UNEXPECTED_TENSOR), place(number), || format!("is not a tensor of {}", architecture.title())),
+            Difference::Excluded { spec, place: number } => {
+                out.add(rule(&UNEXPECTED_TENSOR), place(number), || format!("cannot be beside {}", spec.unless.as_deref().unwrap_or("another")));
+            }
+            Difference::Shape { expected, place: number } => out.add(rule(&TENSOR_SHAPE), place(number), || {
+                let found = all.get(number).map(|tensor| tensor.shape().to_string()).unwrap_or_default();
+                format!("shape {found}, expected {}", expected.shape)
+            }),
             _ => {}
         }
     }
 }
 
-/// The place of a tensor that is not there.
-fn absent(name: &str) -> Place<'_> {
-    Place { offset: None, subject: Some(Subject::Tensor(RawStr::from(name))) }
-}
-
 /// The names of the tensors of an architecture that is known by name alone.
 fn tensor_names(input: &Input<'_>, names: &TensorNames, out: &mut Findings<'_>) {
-    for tensor in input.tensors() {
+    for (shard, tensor) in input.model_tensors() {
         if !tensor.name().to_str().is_ok_and(|name| names.contains(name)) {
-            out.add(&TENSOR_NAME, Place::info(&tensor), || "is not among the names of this architecture's tensors".into());
+            out.add(&TENSOR_NAME, Place::info(&tensor).in_shard(shard), || "is not among the names of this architecture's tensors".into());
         }
     }
 }
@@ -268,7 +269,7 @@ fn blocks(input: &Input<'_>, name: &str, needed: impl Fn(u64) -> bool, out: &mut
     let key = format!("{name}.block_count");
     let (Some(pair), Some(count)) = (input.metadata().get(&key), input.number(&key)) else { return true };
     let number = |tensor: ggmill_core::Tensor<'_>| -> Option<u64> { tensor.name().to_str().ok()?.strip_prefix("blk.")?.split_once('.')?.0.parse().ok() };
-    let mut numbers: Vec<u64> = input.tensors().iter().filter_map(number).collect();
+    let mut numbers: Vec<u64> = input.model_tensors().filter_map(|(_, tensor)| number(tensor)).collect();
     numbers.sort_unstable();
     numbers.dedup();
     // Architectures with an encoder name its blocks otherwise.

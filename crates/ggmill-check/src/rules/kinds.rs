@@ -46,7 +46,7 @@ rules! { Architecture;
 }
 
 pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
-    if !input.is_whole() {
+    if !input.is_whole() || !input.is_first() {
         return;
     }
     match input.kind() {
@@ -72,23 +72,24 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
 }
 
 fn halves(input: &Input<'_>, ends: [&str; 2], rule: &'static crate::Rule, out: &mut Findings<'_>) {
-    for tensor in input.tensors().iter() {
+    for (shard, tensor) in input.model_tensors() {
         for (end, other) in [(ends[0], ends[1]), (ends[1], ends[0])] {
             if let Some(stem) = tensor.name().as_bytes().strip_suffix(end.as_bytes())
-                && input.tensors().get([stem, other.as_bytes()].concat()).is_none()
+                && input.is_complete()
+                && input.model_tensor(&[stem, other.as_bytes()].concat()).is_none()
             {
-                out.add(rule, Place::info(&tensor), || format!("there is no tensor {other} to this one"));
+                out.add(rule, Place::info(&tensor).in_shard(shard), || format!("there is no tensor {other} to this one"));
             }
         }
     }
 }
 
 fn directions(input: &Input<'_>, out: &mut Findings<'_>) {
-    for tensor in input.tensors().iter() {
+    for (shard, tensor) in input.model_tensors() {
         let number = tensor.name().to_str().ok().and_then(|name| name.strip_prefix("direction.")?.parse::<u32>().ok());
         let fits = tensor.ggml_type() == ggmill_core::GgmlType::F32 && tensor.shape().dimensions().len() == 1;
         if number.is_none_or(|number| number == 0) || !fits {
-            out.add(&DIRECTION, Place::info(&tensor), || format!("is {} of dimensions {}", tensor.ggml_type(), tensor.shape()));
+            out.add(&DIRECTION, Place::info(&tensor).in_shard(shard), || format!("is {} of dimensions {}", tensor.ggml_type(), tensor.shape()));
         }
     }
 }

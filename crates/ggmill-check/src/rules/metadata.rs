@@ -203,7 +203,7 @@ fn descriptive(key: &str) -> Option<(ValueType, Option<ValueType>)> {
 }
 
 pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
-    if input.is_whole() && input.metadata().get(keys::GENERAL_ARCHITECTURE).is_none() && input.kind() != "imatrix" {
+    if input.is_whole() && input.is_first() && input.metadata().get(keys::GENERAL_ARCHITECTURE).is_none() && input.kind() != "imatrix" {
         out.add(&NO_ARCHITECTURE, Place::missing(keys::GENERAL_ARCHITECTURE), || "there is no such key".into());
     }
     for pair in input.metadata().iter() {
@@ -213,7 +213,7 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
             sampling(&pair, &value, out);
         }
     }
-    if input.is_whole() && input.metadata().get(keys::GENERAL_ALIGNMENT).is_none() {
+    if input.is_whole() && input.is_first() && input.metadata().get(keys::GENERAL_ALIGNMENT).is_none() {
         let alignment = input.header.index().alignment().get();
         out.add_fixable(&NO_ALIGNMENT, Place::missing(keys::GENERAL_ALIGNMENT), || {
             ("there is no such key".into(), Some(Fix::set(keys::GENERAL_ALIGNMENT, ValueType::U32, alignment)))

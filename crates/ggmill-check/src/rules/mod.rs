@@ -54,21 +54,37 @@ pub fn rules() -> impl Iterator<Item = &'static Rule> {
 ///
 /// Time grows as n log n with the header, memory with the header; findings are capped by rule.
 pub fn check(input: &Input<'_>, options: &Options) -> Report {
-    let mut findings = Findings::new(options);
+    let mut findings = Findings::new(options, 1);
+    walk(input, options, &mut findings);
+    findings.into_reports().pop().unwrap_or_default()
+}
+
+/// Holds all shards of a set, in order and each with its whole header, to the rules as the one model they are: a report for each file.
+///
+/// What concerns the model as a whole is found once, with the metadata of the first shard and the tensors of all, and told of the file it lies in.
+pub fn check_set(shards: &[Input<'_>], options: &Options) -> Vec<Report> {
+    let mut findings = Findings::new(options, shards.len());
+    for (shard, input) in shards.iter().enumerate() {
+        findings.turn_to(shard);
+        walk(&input.among(shards, shard), options, &mut findings);
+    }
+    findings.into_reports()
+}
+
+fn walk(input: &Input<'_>, options: &Options, findings: &mut Findings<'_>) {
     for part in PARTS {
         if part.rules.iter().any(|rule| options.applies(rule)) {
-            (part.check)(input, options, &mut findings);
+            (part.check)(input, options, findings);
         }
     }
-    findings.into_report()
 }
 
 /// The report on bytes that are not GGUF at all.
 pub fn unreadable(error: &Error, options: &Options) -> Report {
-    let mut findings = Findings::new(options);
+    let mut findings = Findings::new(options, 1);
     let place = error.offset().map_or(Place::FILE, Place::at);
     findings.add(structure::not_gguf(), place, || message_of(error));
-    findings.into_report()
+    findings.into_reports().pop().unwrap_or_default()
 }
 
 /// The message of an error without its place, which a finding has by itself.

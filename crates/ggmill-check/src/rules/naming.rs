@@ -124,14 +124,14 @@ fn kind(input: &Input<'_>, name: &FileName<'_>, out: &mut Findings<'_>) {
     };
     let is = match input.kind() {
         // No tensors are a vocabulary, whatever the key says.
-        "model" | "vocab" if input.tensors().is_empty() => "vocab",
+        "model" | "vocab" if input.model_tensors().next().is_none() => "vocab",
         "model" | "vocab" => "model",
         "mmproj" | "clip-vision" => "mmproj",
         "adapter" => "adapter",
         // The convention has no names for others; the first shard of a set may have no tensors.
         _ => return,
     };
-    if says != is && !(is == "vocab" && input.metadata().get(keys::SPLIT_COUNT).is_some()) {
+    if says != is && (is != "vocab" || input.is_complete()) {
         out.add(&KIND, Place::FILE, || format!("the name is that of a file of kind {says}, the file is of kind {is}"));
     }
 }

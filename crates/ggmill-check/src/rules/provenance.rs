@@ -92,8 +92,7 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
 
 /// What people look for first.
 fn recommended(input: &Input<'_>, out: &mut Findings<'_>) {
-    let is_first = input.number(keys::SPLIT_NO).unwrap_or(0) == 0;
-    if input.kind() != "model" || !is_first || !input.is_whole() {
+    if input.kind() != "model" || !input.is_first() || !input.is_whole() {
         return;
     }
     for key in [
@@ -110,9 +109,9 @@ fn recommended(input: &Input<'_>, out: &mut Findings<'_>) {
         }
     }
     if input.metadata().get(keys::GENERAL_SIZE_LABEL).is_none() {
-        let label = || ggmill_core::size_label(input.tensors().iter().map(|tensor| (tensor.name(), tensor.shape())));
-        // A shard has only some of the parameters.
-        let label = label().filter(|_| input.metadata().get(keys::SPLIT_COUNT).is_none());
+        let label = || ggmill_core::size_label(input.model_tensors().map(|(_, tensor)| (tensor.name(), tensor.shape())));
+        // One shard has only some of the parameters.
+        let label = label().filter(|_| input.is_complete());
         let fix = label.map(|label| Fix::set(keys::GENERAL_SIZE_LABEL, ValueType::STRING, label));
         out.add_fixable(&NO_SIZE, Place::missing(keys::GENERAL_SIZE_LABEL), || ("there is no such key".into(), fix));
     }
@@ -181,8 +180,8 @@ fn counts(input: &Input<'_>, prefix: &str, out: &mut Findings<'_>) {
 
 fn size_label(input: &Input<'_>, out: &mut Findings<'_>) {
     let (Some(pair), Some(label)) = (input.metadata().get(keys::GENERAL_SIZE_LABEL), input.text(keys::GENERAL_SIZE_LABEL)) else { return };
-    // A shard has only some of the parameters, an adapter those of its own, and experts share what is not theirs.
-    if input.kind() != "model" || input.metadata().get(keys::SPLIT_COUNT).is_some() || !input.is_whole() || label.contains(['x', '-']) {
+    // One shard has only some of the parameters, an adapter those of its own, and experts share what is not theirs.
+    if input.kind() != "model" || !input.is_complete() || !input.is_whole() || label.contains(['x', '-']) {
         return;
     }
     let scale = |letter: char| {
@@ -197,7 +196,7 @@ fn size_label(input: &Input<'_>, out: &mut Findings<'_>) {
     };
     let Some(said) = label.char_indices().last().and_then(|(at, letter)| Some(label.get(..at)?.parse::<f64>().ok()? * scale(letter)?)) else { return };
     #[expect(clippy::cast_precision_loss, reason = "only the magnitude counts")]
-    let found = input.tensors().iter().map(|tensor| tensor.shape().elements() as f64).sum::<f64>();
+    let found = input.model_tensors().map(|(_, tensor)| tensor.shape().elements() as f64).sum::<f64>();
     if !(0.5..=2.0).contains(&(found / said)) {
         out.add(&SIZE_LABEL, Place::value(&pair), || format!("{}, and there are {found:.0} parameters", shown(RawStr::from(label))));
     }

@@ -54,12 +54,13 @@ rules! { Quantization;
 }
 
 pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
-    let quantized = input.tensors().iter().filter(|tensor| tensor.ggml_type().is_quantized()).count();
+    // The first shard of a set says it for all.
+    let quantized = input.model_tensors().filter(|(_, tensor)| input.is_first() && tensor.ggml_type().is_quantized()).count();
     match (input.metadata().get(keys::GENERAL_QUANTIZATION_VERSION), input.number(keys::GENERAL_QUANTIZATION_VERSION)) {
         (None, _) if quantized > 0 && input.is_whole() => {
             out.add_fixable(&NO_VERSION, Place::missing(keys::GENERAL_QUANTIZATION_VERSION), || {
                 let fix = Fix::set(keys::GENERAL_QUANTIZATION_VERSION, ValueType::U32, 2);
-                (format!("{quantized} of {} tensors quantized, and there is no such key", input.tensors().len()), Some(fix))
+                (format!("{quantized} of {} tensors quantized, and there is no such key", input.model_tensors().count()), Some(fix))
             });
         }
         (Some(pair), Some(version)) if version != 2 => out.add(&VERSION, Place::value(&pair), || format!("version {version}, expected 2")),
@@ -74,12 +75,12 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
 
 fn companions(input: &Input<'_>, out: &mut Findings<'_>) {
     // Another shard may have it.
-    if input.metadata().get(keys::SPLIT_COUNT).is_some() {
+    if !input.is_complete() {
         return;
     }
     for tensor in input.tensors().iter().filter(|tensor| tensor.ggml_type() == GgmlType::NVFP4) {
         if let Some(stem) = tensor.name().as_bytes().strip_suffix(b".weight")
-            && input.tensors().get([stem, b".scale"].concat()).is_none()
+            && input.model_tensor(&[stem, b".scale"].concat()).is_none()
         {
             out.add(&NO_COMPANION, Place::info(&tensor), || "there is no tensor .scale to this one".into());
         }
@@ -89,7 +90,7 @@ fn companions(input: &Input<'_>, out: &mut Findings<'_>) {
 /// What `general.file_type` should say: the type with the most elements in matrices, where one number stands for it.
 fn majority(input: &Input<'_>) -> Option<Fix> {
     let mut elements: BTreeMap<GgmlType, u64> = BTreeMap::new();
-    for tensor in input.tensors().iter().filter(|tensor| tensor.shape().dimensions().len() > 1) {
+    for (_, tensor) in input.model_tensors().filter(|(_, tensor)| tensor.shape().dimensions().len() > 1) {
         let sum = elements.entry(tensor.ggml_type()).or_default();
         *sum = sum.saturating_add(tensor.shape().elements());
     }
@@ -103,7 +104,7 @@ fn majority(input: &Input<'_>) -> Option<Fix> {
 
 fn file_type(input: &Input<'_>, out: &mut Findings<'_>) {
     let Some(pair) = input.metadata().get(keys::GENERAL_FILE_TYPE) else {
-        if input.is_whole() && !input.tensors().is_empty() && input.kind() == "model" {
+        if input.is_whole() && input.is_first() && input.model_tensors().next().is_some() && input.kind() == "model" {
             out.add_fixable(&NO_FILE_TYPE, Place::missing(keys::GENERAL_FILE_TYPE), || ("there is no such key".into(), majority(input)));
         }
         return;
@@ -120,9 +121,12 @@ fn file_type(input: &Input<'_>, out: &mut Findings<'_>) {
     let Some(base) = base_type(name) else { return };
     let block = base.layout().map_or(1, |layout| u64::from(layout.elements));
     // Matrices that could have the type: where rows are no whole blocks the reference falls back to another one.
-    let mut matrices =
-        input.tensors().iter().filter(|tensor| tensor.shape().dimensions().len() > 1 && tensor.shape().row_len().is_multiple_of(block)).peekable();
-    if input.is_whole() && matrices.peek().is_some() && !matrices.any(|tensor| tensor.ggml_type() == base) {
+    let mut matrices = input
+        .model_tensors()
+        .map(|(_, tensor)| tensor)
+        .filter(|tensor| tensor.shape().dimensions().len() > 1 && tensor.shape().row_len().is_multiple_of(block))
+        .peekable();
+    if input.is_whole() && input.is_complete() && matrices.peek().is_some() && !matrices.any(|tensor| tensor.ggml_type() == base) {
         out.add_fixable(&FILE_TYPE_DIFFERS, Place::value(&pair), || (format!("{name} means mostly {base}, and no matrix is {base}"), majority(input)));
     }
 }

@@ -90,7 +90,7 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     let index = input.header.index();
     if let Some(fault) = input.header_fault() {
         let rule = if fault.kind() == ErrorKind::Truncated { &HEADER_CUT } else { &HEADER_BROKEN };
-        out.add(rule, Place { offset: fault.offset(), subject: fault.subject() }, || message_of(fault));
+        out.add(rule, Place::fault(fault), || message_of(fault));
     }
     if index.has_swapped_magic() {
         out.add_fixable(&SWAPPED_MAGIC, Place::at(0), || ("begins with \"FUGG\", expected \"GGUF\"".into(), anew(input)));
@@ -118,7 +118,7 @@ pub(super) fn anew(input: &Input<'_>) -> Option<Fix> {
 fn alignment(input: &Input<'_>, out: &mut Findings<'_>) {
     let is_alignment = |subject: Option<Subject<'_>>| matches!(subject, Some(Subject::Key(key)) if key == keys::GENERAL_ALIGNMENT);
     if let Some(fault) = input.faults.iter().find(|fault| is_alignment(fault.subject()) && input.is_whole()) {
-        out.add(&ALIGNMENT, Place { offset: fault.offset(), subject: fault.subject() }, || message_of(fault));
+        out.add(&ALIGNMENT, Place::fault(fault), || message_of(fault));
     } else if let Some(pair) = input.metadata().get(keys::GENERAL_ALIGNMENT) {
         let alignment = input.header.index().alignment();
         if input.is_whole() && !alignment.is_power_of_two() {

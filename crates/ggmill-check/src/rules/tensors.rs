@@ -158,7 +158,7 @@ fn faults(input: &Input<'_>, out: &mut Findings<'_>) {
         if fault.kind() == ErrorKind::Malformed && input.tensors().get(name.as_bytes()).is_some_and(block_fault) {
             continue;
         }
-        out.add(rule, Place { offset: fault.offset(), subject: fault.subject() }, || message_of(fault));
+        out.add(rule, Place::fault(fault), || message_of(fault));
     }
 }
 

@@ -233,7 +233,7 @@ fn parallel(input: &Input<'_>, count: u64, out: &mut Findings<'_>) {
 }
 
 fn embedding(input: &Input<'_>, pair: &Pair<'_>, count: u64, out: &mut Findings<'_>) {
-    if let Some(tensor) = input.tensors().get("token_embd.weight") {
+    if let Some((_, tensor)) = input.model_tensor(b"token_embd.weight") {
         let rows = tensor.shape().rows();
         if rows != count {
             out.add(&VOCABULARY_SIZE, Place::value(pair), || format!("{count} tokens, token_embd.weight has {rows} rows"));

@@ -11,4 +11,5 @@ mod good;
 mod pages;
 mod real;
 mod samples;
+mod sets;
 mod support;

@@ -154,6 +154,38 @@ fn a_shard_is_told_when_the_set_is_not_whole() {
 }
 
 #[test]
+fn a_set_is_checked_as_one_model_through_any_of_its_shards() {
+    let folder = Folder::new().with("tiny.gguf", tiny());
+    std::fs::create_dir(folder.path().join("set")).unwrap();
+    assert_eq!(ggmill(folder.path(), &["split", "tiny.gguf", "set/tiny", "--max-tensors", "1"]).code, 0);
+    let names: Vec<String> = std::fs::read_dir(folder.path().join("set")).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let count = names.len();
+    assert!(count > 1, "{names:?}");
+    let whole = parsed(&ggmill(folder.path(), &["check", "tiny.gguf", "--format", "json", "--ignore", "naming"]).stdout);
+    let codes = |json: &Json| {
+        let found = json["files"].as_array().unwrap().iter().flat_map(|file| file["findings"].as_array().unwrap());
+        found.map(|finding| finding["code"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    for given in ["set".to_owned(), format!("set/tiny-00002-of-{count:05}.gguf")] {
+        let set = parsed(&ggmill(folder.path(), &["check", &given, "--format", "json", "--ignore", "naming"]).stdout);
+        assert_eq!(set["files"].as_array().unwrap().len(), count, "{given}");
+        assert_eq!(codes(&set), codes(&whole), "{given}");
+    }
+    // The data of the last shard, though the first is named.
+    let last = folder.path().join(format!("set/tiny-{count:05}-of-{count:05}.gguf"));
+    let mut bytes = std::fs::read(&last).unwrap();
+    let at = ggmill_io::open(&last).unwrap().tensors().nth(0).unwrap().offset();
+    bytes[usize::try_from(at).unwrap()..][..4].copy_from_slice(&f32::NAN.to_le_bytes());
+    std::fs::write(&last, bytes).unwrap();
+    let found = ggmill(folder.path(), &["check", &format!("set/tiny-00001-of-{count:05}.gguf"), "--data"]);
+    assert!(found.code == 1 && found.stdout.contains("GG2101"), "{}", found.stdout);
+    // Without the first, the others are what they are.
+    std::fs::remove_file(folder.path().join(format!("set/tiny-00001-of-{count:05}.gguf"))).unwrap();
+    let rest = parsed(&ggmill(folder.path(), &["check", "set", "--format", "json", "--ignore", "naming"]).stdout);
+    assert_eq!(codes(&rest), ["GG1907"]);
+}
+
+#[test]
 fn what_can_be_mended_is_shown_and_mended() {
     let folder = Folder::new().with("faulty.gguf", faulty());
     let shown = ggmill(folder.path(), &["check", "faulty.gguf", "--diff"]);

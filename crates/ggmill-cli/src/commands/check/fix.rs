@@ -2,10 +2,10 @@
 
 use std::io::{self, Write};
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anstyle::{AnsiColor, Style};
-use ggmill_check::{Fix, Options};
+use ggmill_check::{Fix, Options, Report};
 use ggmill_convert::{Edit, Editor, GgufCheckpoint, Given, KeyType, RepackOptions};
 use ggmill_core::{Pair, RawStr, Split, Value};
 use ggmill_io::{FileSink, Overwrite};
@@ -75,17 +75,24 @@ impl Proposal {
     }
 }
 
-/// What can be mended in a file.
-pub(super) fn proposed(path: &Path, options: &Options) -> Result<Proposal, Failure> {
-    if path.as_os_str() == "-" {
-        return Err(Failure::new("standard input cannot be mended"));
+/// What can be mended in each of a model's files.
+pub(super) fn proposed(files: &[PathBuf], options: &Options) -> Vec<Result<Proposal, Failure>> {
+    if files.iter().any(|path| path.as_os_str() == "-") {
+        return vec![Err(Failure::new("standard input cannot be mended"))];
     }
-    refuse_interrupted(&[path])?;
     let options = Options { findings_per_rule: usize::MAX, ..options.clone() };
-    let report = match look(path, &options, false, Console::silent())? {
-        Look::Report(report) => report,
-        Look::NotGguf { failure, .. } => return Err(failure),
+    let looks = look(files, &options, false, Console::silent());
+    let propose = |(path, look): (&PathBuf, Result<Look, Failure>)| {
+        refuse_interrupted(&[path])?;
+        match look? {
+            Look::Report(report) => proposal(path, &report),
+            Look::NotGguf { failure, .. } => Err(failure),
+        }
     };
+    files.iter().zip(looks).map(propose).collect()
+}
+
+fn proposal(path: &Path, report: &Report) -> Result<Proposal, Failure> {
     let mut fixes: Vec<(&'static str, Fix)> = Vec::new();
     for diagnostic in report.diagnostics() {
         let Some(fix) = &diagnostic.fix else { continue };
@@ -141,17 +148,19 @@ fn brief(pair: &Pair<'_>) -> String {
     }
 }
 
-/// Mends what can be mended, and says how many findings that were.
-pub(super) fn mend(path: &Path, options: &Options, console: Console) -> Result<usize, Failure> {
-    let proposal = match proposed(path, options) {
-        Ok(proposal) => proposal,
+/// Mends what can be mended in each of a model's files, and says how many findings that were.
+pub(super) fn mend(files: &[PathBuf], options: &Options, console: Console) -> Vec<Result<usize, Failure>> {
+    let mend = |(path, proposal): (&PathBuf, Result<Proposal, Failure>)| match proposal {
+        Ok(proposal) if proposal.is_empty() => Ok(0),
+        Ok(proposal) => apply(path, &proposal, console),
         // What is no GGUF file at all is told by the report.
-        Err(_) if path.as_os_str() != "-" => return Ok(0),
-        Err(failure) => return Err(failure),
+        Err(_) if path.as_os_str() != "-" => Ok(0),
+        Err(failure) => Err(failure),
     };
-    if proposal.is_empty() {
-        return Ok(0);
-    }
+    files.iter().zip(proposed(files, options)).map(mend).collect()
+}
+
+fn apply(path: &Path, proposal: &Proposal, console: Console) -> Result<usize, Failure> {
     let edits = proposal.edits()?;
     if !edits.is_empty() {
         let (mut editor, _) = Editor::open(path).map_err(Failure::new)?;

@@ -1,11 +1,11 @@
 //! Reading what is checked: the header of a file or of standard input, and the tensor data in parallel.
 
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 
-use ggmill_check::{DataFacts, DataPiece, Input, Options, ReadAt, Report, check, data_pieces, unreadable};
+use ggmill_check::{DataFacts, DataPiece, Input, Options, ReadAt, Report, check, check_set, data_pieces, unreadable};
 use ggmill_core::{Decoder, Error, Gguf, Limits, Progress, Split};
 use ggmill_io::RandomAccess;
 
@@ -42,11 +42,46 @@ impl ReadAt for Bytes<'_> {
     }
 }
 
-/// Checks a file; `-` is standard input.
-pub(super) fn look(path: &Path, options: &Options, data: bool, console: Console) -> Result<Look, Failure> {
-    if path.as_os_str() == "-" {
-        return look_at_input(&mut io::stdin().lock(), options, data);
+/// An open file with its header, its faults, and what its tensor data hold.
+struct Opened {
+    path: PathBuf,
+    name: String,
+    file: RandomAccess,
+    header: Gguf<Vec<u8>>,
+    faults: Vec<Error>,
+    facts: DataFacts,
+}
+
+impl Opened {
+    fn input<'a>(&'a self, bytes: &'a Bytes<'a>) -> Input<'a> {
+        Input::new(&self.header, &self.faults).with_bytes(bytes).with_data(&self.facts).named(&self.name)
     }
+}
+
+/// Checks the files of a model, in order; `-` is standard input.
+pub(super) fn look(files: &[PathBuf], options: &Options, data: bool, console: Console) -> Vec<Result<Look, Failure>> {
+    if let [path] = files
+        && path.as_os_str() == "-"
+    {
+        return vec![look_at_input(&mut io::stdin().lock(), options, data)];
+    }
+    // What is no such file keeps none of the others from being looked at.
+    let (mut opened, mut looks) = (Vec::with_capacity(files.len()), Vec::with_capacity(files.len()));
+    for path in files {
+        match open(path, options, data, console) {
+            Ok(Ok(file)) => {
+                opened.push(file);
+                looks.push(None);
+            }
+            Ok(Err(look)) => looks.push(Some(Ok(look))),
+            Err(failure) => looks.push(Some(Err(failure))),
+        }
+    }
+    let mut reports = examined(&opened, options).into_iter();
+    looks.into_iter().filter_map(|look| look.or_else(|| reports.next().map(|report| Ok(Look::Report(report))))).collect()
+}
+
+fn open(path: &Path, options: &Options, data: bool, console: Console) -> Result<Result<Opened, Look>, Failure> {
     warn_of_journal(path, console);
     let file = RandomAccess::open(path).map_err(|error| Failure::new(&error))?;
     let mut decoder = Decoder::new(Some(file.len()), &Limits::default());
@@ -56,21 +91,28 @@ pub(super) fn look(path: &Path, options: &Options, data: bool, console: Console)
         Err(error) => {
             let mut beginning = vec![0; usize::try_from(file.len()).unwrap_or(SNIFFED).min(SNIFFED)];
             file.read_at(0, &mut beginning).map_err(|error| Failure::new(&error))?;
-            return Ok(not_gguf(&error, path, &beginning, options));
+            return Ok(Err(not_gguf(&error, path, &beginning, options)));
         }
     };
     let facts = if data { examine(&file, &header, console)? } else { DataFacts::default() };
-    let bytes = Bytes(&file);
-    let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-    let set = set_fault(path, &header, &faults);
-    let mut input = Input::new(&header, &faults).with_bytes(&bytes).with_data(&facts);
-    if let Some(name) = &name {
-        input = input.named(name);
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    Ok(Ok(Opened { path: path.to_owned(), name, file, header, faults, facts }))
+}
+
+/// Holds files to the rules: as one model where they are all shards of a set, each by itself otherwise.
+fn examined(files: &[Opened], options: &Options) -> Vec<Report> {
+    let bytes: Vec<_> = files.iter().map(|opened| Bytes(&opened.file)).collect();
+    let mut inputs: Vec<Input<'_>> = files.iter().zip(&bytes).map(|(opened, bytes)| opened.input(bytes)).collect();
+    let fault = set_fault(files);
+    let is_set = files.len() > 1 && fault.is_none() && inputs.iter().all(Input::is_whole);
+    if is_set {
+        return check_set(&inputs, options);
     }
-    if let Some(set) = &set {
-        input = input.with_set_fault(set);
+    // What is wrong with a set is told of the first of its shards that is there.
+    if let (Some(fault), Some(first)) = (&fault, inputs.first_mut()) {
+        *first = first.with_set_fault(fault);
     }
-    Ok(Look::Report(check(&input, options)))
+    inputs.iter().map(|input| check(input, options)).collect()
 }
 
 fn not_gguf(error: &Error, path: &Path, beginning: &[u8], options: &Options) -> Look {
@@ -79,13 +121,20 @@ fn not_gguf(error: &Error, path: &Path, beginning: &[u8], options: &Options) -> 
     Look::NotGguf { report: unreadable(error, options), failure: failure.with_hint(hint_for_content(error, beginning, name)) }
 }
 
-/// What is wrong with the set of shards that a file is the first of.
-fn set_fault(path: &Path, header: &Gguf<Vec<u8>>, faults: &[Error]) -> Option<String> {
-    let split = Split::of(&header.metadata()).ok().flatten()?;
-    if !faults.is_empty() || !split.is_part() || split.number != 0 {
+/// What is wrong with the set of shards that some files are all of, or all that is there of it.
+fn set_fault(files: &[Opened]) -> Option<String> {
+    let first = files.first()?;
+    let splits: Vec<_> = files.iter().map(|opened| Split::of(&opened.header.metadata()).ok().flatten().filter(Split::is_part)).collect();
+    // A file without the keys of a shard has a rule of its own.
+    if splits.iter().all(Option::is_none) || first.faults.iter().any(|fault| fault.offset().is_none_or(|offset| offset >= first.header.index().header_len())) {
         return None;
     }
-    let error = ggmill_io::open_model(path).err()?;
+    let error = ggmill_io::open_model(&first.path).err()?;
+    let in_order = splits.iter().enumerate().all(|(place, split)| split.is_some_and(|split| (split.number, split.count) == (place as u64, files.len() as u64)));
+    // What is wrong within one of the files is told of that file, and keeps nobody from seeing the whole.
+    if in_order && matches!(error.kind(), ggmill_io::ErrorKind::Format(_)) {
+        return None;
+    }
     let text = error.to_string();
     let own = format!("{}: ", crate::making::shown(error.path()));
     Some(text.strip_prefix(&own).map_or_else(|| text.clone(), |rest| format!("{}: {rest}", error.path().file_name().unwrap_or_default().to_string_lossy())))

@@ -1,11 +1,11 @@
 //! `ggmill check`: what is wrong with files.
 
 mod fix;
+mod gather;
 mod look;
 
-use std::ffi::OsStr;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::ValueEnum;
 use ggmill_check::{Options, Profile, Report, Selector, render};
@@ -13,10 +13,8 @@ use ggmill_check::{Options, Profile, Report, Selector, render};
 use crate::console::Console;
 use crate::making::shown;
 use crate::outcome::{Failure, Status};
+use gather::{Files, gather};
 use look::{Look, look};
-
-/// Folders within folders that are looked into.
-const DEPTH: usize = 16;
 
 /// Say everything that is wrong with GGUF files, why it matters and what to do
 #[derive(Debug, clap::Args)]
@@ -104,16 +102,8 @@ struct Looked {
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let options = Options { profile: args.profile.into(), select: args.select.clone(), ignore: args.ignore.clone(), findings_per_rule: args.most };
     let mut failures = Vec::new();
-    let mut paths = Vec::new();
-    for path in &args.files {
-        let before = paths.len();
-        match gather(path, DEPTH, &mut paths) {
-            Ok(()) if paths.len() == before => failures.push(Failure::new(format_args!("{}: no .gguf files there", shown(path)))),
-            Ok(()) => {}
-            Err(failure) => failures.push(failure),
-        }
-    }
-    let status = if args.diff { diff(&paths, &options, &mut failures, console)? } else { report(args, &paths, &options, &mut failures, console)? };
+    let models = gather(&args.files, &mut failures);
+    let status = if args.diff { diff(&models, &options, &mut failures, console)? } else { report(args, &models, &options, &mut failures, console)? };
     match failures.pop() {
         None => Ok(if args.exit_zero { Status::Fine } else { status }),
         Some(last) => {
@@ -126,11 +116,11 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
 }
 
 /// Shows what would be changed.
-fn diff(paths: &[PathBuf], options: &Options, failures: &mut Vec<Failure>, console: Console) -> Result<Status, Failure> {
+fn diff(models: &[Files], options: &Options, failures: &mut Vec<Failure>, console: Console) -> Result<Status, Failure> {
     let mut out = console.text();
     let mut status = Status::Fine;
-    for path in paths {
-        match fix::proposed(path, options) {
+    for (path, proposal) in models.iter().flat_map(|files| files.iter().zip(fix::proposed(files, options))) {
+        match proposal {
             Ok(proposal) if proposal.is_empty() => {}
             Ok(proposal) => {
                 status = Status::Findings;
@@ -143,51 +133,59 @@ fn diff(paths: &[PathBuf], options: &Options, failures: &mut Vec<Failure>, conso
     Ok(status)
 }
 
-fn report(args: &Args, paths: &[PathBuf], options: &Options, failures: &mut Vec<Failure>, console: Console) -> Result<Status, Failure> {
-    let mut looked: Vec<Looked> = Vec::with_capacity(paths.len());
+fn report(args: &Args, models: &[Files], options: &Options, failures: &mut Vec<Failure>, console: Console) -> Result<Status, Failure> {
+    let mut looked: Vec<Looked> = Vec::with_capacity(models.len());
     let mut out = console.text();
     let mut text = render::Text::new(console.is_styled(), console.width());
     let mut told = 0usize;
-    for path in paths {
-        if args.fix {
-            match fix::mend(path, options, console) {
-                Ok(0) => {}
-                Ok(count) => console.note(format_args!("{}: mended {count} finding{}", shown(path), if count == 1 { "" } else { "s" })),
+    for files in models {
+        if args.fix && !mend(files, options, failures, console) {
+            continue;
+        }
+        for (path, look) in files.iter().zip(look(files, options, args.data, console)) {
+            let one = match look {
+                Ok(Look::Report(report)) => Looked { path: path.to_string_lossy().into_owned(), report, readable: true },
+                Ok(Look::NotGguf { report, failure }) => {
+                    failures.push(failure);
+                    Looked { path: path.to_string_lossy().into_owned(), report, readable: false }
+                }
                 Err(failure) => {
                     failures.push(failure);
                     continue;
                 }
-            }
-        }
-        let one = match look(path, options, args.data, console) {
-            Ok(Look::Report(report)) => Looked { path: path.to_string_lossy().into_owned(), report, readable: true },
-            Ok(Look::NotGguf { report, failure }) => {
-                failures.push(failure);
-                Looked { path: path.to_string_lossy().into_owned(), report, readable: false }
-            }
-            Err(failure) => {
-                failures.push(failure);
-                continue;
-            }
-        };
-        // Text goes out file by file: a thousand files take a while.
-        let checked = render::Checked { path: &one.path, report: &one.report };
-        match args.format {
-            // What is no such file is said once, as an error.
-            Format::Text if one.readable => {
-                if told > 0 {
-                    writeln!(out)?;
+            };
+            // Text goes out file by file: a thousand files take a while.
+            let checked = render::Checked { path: &one.path, report: &one.report };
+            match args.format {
+                // What is no such file is said once, as an error.
+                Format::Text if one.readable => {
+                    if told > 0 {
+                        writeln!(out)?;
+                    }
+                    text.file(&mut out, &checked)?;
+                    told += 1;
                 }
-                text.file(&mut out, &checked)?;
-                told += 1;
+                Format::Github => render::github(&mut out, &checked)?,
+                Format::Text | Format::Json | Format::Sarif => {}
             }
-            Format::Github => render::github(&mut out, &checked)?,
-            Format::Text | Format::Json | Format::Sarif => {}
+            looked.push(one);
         }
-        looked.push(one);
     }
     finish(args.format, &looked, &text, &mut out)?;
     Ok(if looked.iter().any(|one| one.report.has_errors()) { Status::Findings } else { Status::Fine })
+}
+
+/// Mends what can be mended in a model's files, and says whether nothing went wrong.
+fn mend(files: &Files, options: &Options, failures: &mut Vec<Failure>, console: Console) -> bool {
+    let before = failures.len();
+    for (path, mended) in files.iter().zip(fix::mend(files, options, console)) {
+        match mended {
+            Ok(0) => {}
+            Ok(count) => console.note(format_args!("{}: mended {count} finding{}", shown(path), if count == 1 { "" } else { "s" })),
+            Err(failure) => failures.push(failure),
+        }
+    }
+    failures.len() == before
 }
 
 /// Writes what is written when all files are known.
@@ -205,25 +203,4 @@ fn finish(format: Format, looked: &[Looked], text: &render::Text, out: &mut dyn 
         Format::Github => {}
     }
     out.flush()
-}
-
-/// The file, or the GGUF files of a folder and those in it, in order. A link to a folder is not followed: it could lead in a circle.
-fn gather(path: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
-    if path == OsStr::new("-") || !path.is_dir() {
-        files.push(path.to_owned());
-        return Ok(());
-    }
-    let failed = |error: io::Error| Failure::new(format_args!("{}: {error}", shown(path)));
-    let mut entries = std::fs::read_dir(path).and_then(Iterator::collect::<Result<Vec<_>, _>>).map_err(failed)?;
-    entries.sort_by_key(std::fs::DirEntry::file_name);
-    for entry in entries {
-        let path = entry.path();
-        let is_folder = entry.file_type().map_err(failed)?.is_dir();
-        if is_folder && depth > 0 {
-            gather(&path, depth - 1, files)?;
-        } else if !is_folder && path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gguf")) {
-            files.push(path);
-        }
-    }
-    Ok(())
 }
