@@ -250,8 +250,13 @@ impl Job {
         let mut back = vec![0.0; values.len()];
         quant::dequantize(self.to, blocks, &mut back).map_err(|error| Error::caused(ErrorKind::Unsupported, error))?;
         let Some((index, _)) = first_where(&back, |value| !value.is_finite()) else { return Ok(()) };
-        let ((row, column), value) = (self.place(chunk, index), values[index]);
-        Err(Error::new(ErrorKind::NonFinite, format!("row {row}, column {column} is {value} or has such a neighbour, {} cannot hold it", self.to)))
+        let ((row, column), value, to) = (self.place(chunk, index), values[index], self.to);
+        let message = if to.layout().is_some_and(|layout| layout.elements > 1) {
+            format!("row {row}, column {column} is in a block with numbers too large for {to}; it is {value:e}")
+        } else {
+            format!("row {row}, column {column} is {value:e}, which is too large for {to}")
+        };
+        Err(Error::new(ErrorKind::NonFinite, message))
     }
 
     /// The row and column of an element of a chunk.

@@ -122,6 +122,12 @@ fn run_merge(files: &[PathBuf], output: &Path, writing: &Writing, console: Conso
     if form == ImatrixForm::Legacy && merged.datasets().len() > 1 {
         console.warn("the legacy form has room for the name of one text, the last");
     }
+    if merged.chunk_count() == 0 && matrices.iter().any(|matrix| matrix.chunk_count() > 0) {
+        let tokens = merged.chunk_size();
+        console.note(format_args!(
+            "no tensor was counted for a whole chunk of {tokens} tokens, so there are 0 chunks, whatever was said before; --chunk-size changes it"
+        ));
+    }
     let named = match form {
         ImatrixForm::Legacy => "the legacy form",
         _ => "GGUF",

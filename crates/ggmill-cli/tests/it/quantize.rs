@@ -188,6 +188,12 @@ fn importance_matrices_are_merged_and_converted() {
     assert_eq!(converted.code, 0, "{}", converted.stderr);
     assert!(converted.stderr.starts_with("warning: the legacy form has room for the name of one text, the last\n"), "{}", converted.stderr);
     assert!(ggmill(folder.path(), &["imatrix", "show", "both.dat"]).stdout.starts_with("legacy importance matrix, 72 entries"));
+    // Counts of 96 are no chunk of 512, whatever the file says.
+    let few = ggmill(folder.path(), &["imatrix", "convert", "imatrix", "few.bin"]);
+    assert!(few.stderr.starts_with("note: no tensor was counted for a whole chunk of 512 tokens, so there are 0 chunks"), "{}", few.stderr);
+    assert!(few.stderr.ends_with("note: wrote few.bin: GGUF, 72 entries, 0 chunks\n"), "{}", few.stderr);
+    let fewer = ggmill(folder.path(), &["imatrix", "convert", "imatrix", "fewer.gguf", "--chunk-size", "32"]);
+    assert_eq!(fewer.stderr, "note: wrote fewer.gguf: GGUF, 72 entries, 3 chunks\n");
     // What was merged is fit to quantize with.
     assert_eq!(ggmill(folder.path(), &["quantize", "llama.gguf", "small.gguf", "IQ2_XS", "--imatrix", "both.dat"]).code, 0);
 

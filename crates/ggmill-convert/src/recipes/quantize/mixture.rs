@@ -158,6 +158,8 @@ pub(super) struct Mixture<'a> {
     pub(super) file_type: FileType,
     pub(super) default_type: GgmlType,
     pub(super) hyper: &'a Hyper,
+    /// How many layers places are counted in.
+    pub(super) layers: u64,
     pub(super) has_importance: bool,
     /// Whether the embedding serves as the output matrix.
     pub(super) is_tied: bool,
@@ -224,9 +226,9 @@ impl Mixture<'_> {
     fn next_place(&mut self, tensor: &Subject<'_>) -> Place {
         let (seen, of) = match tensor.role {
             Role::AttentionV => (&mut self.seen.attention_v, self.attention_v),
-            Role::FfnUp => (&mut self.seen.ffn_up, self.hyper.layers),
-            Role::FfnGate => (&mut self.seen.ffn_gate, self.hyper.layers),
-            Role::FfnDown => (&mut self.seen.ffn_down, self.hyper.layers),
+            Role::FfnUp => (&mut self.seen.ffn_up, self.layers),
+            Role::FfnGate => (&mut self.seen.ffn_gate, self.layers),
+            Role::FfnDown => (&mut self.seen.ffn_down, self.layers),
             _ => return Place::NONE,
         };
         let counted = *seen;

@@ -176,7 +176,10 @@ impl<'a> Choice<'a> {
     fn new(options: &'a QuantizeOptions, hyper: &'a Hyper, tensors: &[Remaining], file_type: FileType, is_known: bool) -> Self {
         let roles = Roles { rules: &options.roles, architecture: &hyper.architecture, is_known };
         let of_role = |wanted: Role| tensors.iter().filter(|tensor| roles.of(&String::from_utf8_lossy(&tensor.name)) == wanted).count() as u64;
+        // Neither metadata nor names say how deep the model is: each layer has one of these.
+        let counted = || [Role::FfnUp, Role::FfnGate, Role::FfnDown].map(of_role).into_iter().max().unwrap_or(0);
         let mixture = Mixture {
+            layers: if hyper.layers > 0 { hyper.layers } else { counted() },
             file_type,
             default_type: options.target.default_type().unwrap_or(GgmlType::F32),
             hyper,

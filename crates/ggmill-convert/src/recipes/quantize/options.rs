@@ -201,7 +201,7 @@ impl Override {
     /// another sort was there, which programs may ask for.
     pub(super) fn apply(&self, metadata: &mut MetadataBuf) -> Option<String> {
         let before = metadata.get(&self.key).filter(|value| !self.value.is_like(value)).map(|value| match value.as_array() {
-            Some(array) => format!("an array of {} {}", array.len(), array.element_type()),
+            Some(array) => format!("an array ({} × {})", array.len(), array.element_type()),
             None => format!("of type {}", value.value_type()),
         });
         metadata.remove(&self.key);

@@ -98,8 +98,11 @@ pub(super) fn mostly(tensors: impl Iterator<Item = (GgmlType, u64)>) -> FileType
         let sum = elements.entry(ggml_type).or_default();
         *sum = sum.saturating_add(more);
     }
-    let most = elements.into_iter().max_by_key(|&(_, elements)| elements);
-    most.map_or(FileType::F32, |(ggml_type, _)| file_type_of(ggml_type))
+    match elements.into_iter().max_by_key(|&(_, elements)| elements) {
+        // Not for experts alone, but the only file type that is of these blocks. The reference has none for its guesses.
+        Some((GgmlType::MXFP4, _)) => FileType::MXFP4_MOE,
+        most => most.map_or(FileType::F32, |(ggml_type, _)| file_type_of(ggml_type)),
+    }
 }
 
 /// The type of a file whose tensors mostly are of this one.
@@ -109,5 +112,19 @@ pub(super) fn file_type_of(ggml_type: GgmlType) -> FileType {
         GgmlType::Q4_K => FileType::Q4_K_M,
         GgmlType::Q5_K => FileType::Q5_K_M,
         other => other.name().and_then(FileType::from_name).unwrap_or(FileType::F32),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_has_the_type_of_most_of_its_weights() {
+        let of = |tensors: &[(GgmlType, u64)]| mostly(tensors.iter().copied());
+        assert_eq!(of(&[]), FileType::F32);
+        assert_eq!(of(&[(GgmlType::Q4_K, 5), (GgmlType::Q6_K, 3), (GgmlType::Q6_K, 4)]), FileType::Q6_K);
+        assert_eq!(of(&[(GgmlType::MXFP4, 5), (GgmlType::F32, 4)]), FileType::MXFP4_MOE);
+        assert_eq!(of(&[(GgmlType::Q5_K, 5)]), FileType::Q5_K_M);
     }
 }

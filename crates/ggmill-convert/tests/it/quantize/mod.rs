@@ -91,11 +91,19 @@ fn a_number_that_becomes_infinite_is_refused() {
     file[place..place + 4].copy_from_slice(&70_000.0f32.to_le_bytes());
     std::fs::write(fixture.path(), &file).unwrap();
     let (kind, message) = refusal(&fixture.path(), &options("F16"));
-    let expected = r#"tensor "blk.1.ssm_in.weight": row 1, column 3 is 70000 or has such a neighbour, F16 cannot hold it"#;
+    let expected = r#"tensor "blk.1.ssm_in.weight": row 1, column 3 is 7e4, which is too large for F16"#;
     assert_eq!((kind, &*message), (ErrorKind::NonFinite, expected));
     assert!(quantized(&fixture.path(), &options("BF16")).is_ok());
     // A scale is the largest number over eight here, and fits.
     assert!(quantized(&fixture.path(), &options("Q4_0")).is_ok());
+    file[place..place + 4].copy_from_slice(&2e30f32.to_le_bytes());
+    std::fs::write(fixture.path(), &file).unwrap();
+    let (kind, message) = refusal(&fixture.path(), &options("Q4_0"));
+    let expected = r#"tensor "blk.1.ssm_in.weight": row 1, column "#;
+    assert!(
+        kind == ErrorKind::NonFinite && message.starts_with(expected) && message.contains(" is in a block with numbers too large for Q4_0; it is "),
+        "{message}"
+    );
 }
 
 #[test]

@@ -122,7 +122,7 @@ fn what_is_set_is_what_programs_can_read() {
     set.overrides = texts.iter().map(|text| Override::parse(text).unwrap()).collect();
     let found = notes(&fixture, &set);
     let has_tokens = Gguf::parse(&fixture.model.file).unwrap().metadata().get("tokenizer.ggml.tokens").is_some();
-    assert_eq!(found.iter().any(|note| note.starts_with(r#"key "tokenizer.ggml.tokens" was an array of "#)), has_tokens, "{found:?}");
+    assert_eq!(found.iter().any(|note| note.starts_with(r#"key "tokenizer.ggml.tokens" was an array ("#)), has_tokens, "{found:?}");
     assert!(found.contains(&r#"key "llama.block_count" was of type u32 and is now a string; programs may refuse that"#.to_owned()), "{found:?}");
     assert_eq!(found.iter().filter(|note| note.starts_with("key ")).count(), 1 + usize::from(has_tokens), "{found:?}");
 }

@@ -85,6 +85,20 @@ fn matrices_are_weights_whatever_their_names_end_in() {
     assert!(known.iter().all(|(_, _, ggml_type)| !ggml_type.is_quantized()), "{known:?}");
 }
 
+/// Where neither metadata nor names say how many layers there are, tensors of a role are counted.
+#[test]
+fn places_are_counted_where_nothing_says_the_depth() {
+    let names: Vec<String> = (0..8).map(|layer| format!("layers.{layer}.w2")).collect();
+    let layers: Vec<(&str, &[u64])> = names.iter().map(|name| (&**name, &[256, 1, 2][..])).collect();
+    let mut mixture = options("Q4_K_M");
+    mixture.roles = RoleRule::parse_list("w2=ffn.down").unwrap();
+    let found = tensors(&model("mynet", &layers), &mixture);
+    // The first eighth, the last, and every third between.
+    let more: Vec<usize> = (0..8).filter(|&layer| found[layer].2 == GgmlType::Q6_K).collect();
+    assert_eq!(more, [0, 3, 6, 7], "{found:?}");
+    assert_eq!(found[1].2, GgmlType::Q4_K);
+}
+
 #[test]
 fn little_that_was_quantized_is_told_of() {
     let folder = tempfile::tempdir().unwrap();
