@@ -11,11 +11,12 @@ use ggmill_convert::{
     ErrorKind, GgufCheckpoint, Goal, Imatrix, Importance, ImportanceFilter, Override, QuantizeOptions, RoleRule, ShardLimit, SplitOptions, Target, TensorType,
     TypePlan, weight_type,
 };
-use ggmill_core::GgmlType;
+use ggmill_core::{GgmlType, RawStr, keys};
 
 use self::report::Report;
 use self::words::{Words, number_of_threads};
 
+use crate::arch_file::described;
 use crate::commands::split;
 use crate::console::Console;
 use crate::making::{Making, inputs_of, shown};
@@ -89,6 +90,9 @@ pub(crate) struct Args {
     /// What tensors do whose names do not tell: a file of PATTERN=ROLE, such as w2=ffn.down
     #[arg(long, value_name = "FILE")]
     role_file: Option<PathBuf>,
+    /// A description of the model's architecture (TOML), which says what its tensors do
+    #[arg(long, value_name = "FILE")]
+    arch_file: Vec<PathBuf>,
     /// Choose types that lose as little as can be in so many bytes, such as 4.2G or 4.2GiB
     #[arg(long, value_name = "SIZE", value_parser = file_size, help_heading = "Types for a size", conflicts_with_all = ["target", "pure", "target_bpw", "plan"])]
     target_size: Option<u64>,
@@ -164,17 +168,18 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
     }
     let checkpoint = GgufCheckpoint::open(&input).map_err(Failure::new)?;
     let mut inputs = inputs_of(&checkpoint)?;
-    inputs.extend([&args.imatrix, &args.tensor_type_file, &args.role_file, &args.plan].into_iter().flatten().cloned());
+    inputs.extend([&args.imatrix, &args.tensor_type_file, &args.role_file, &args.plan].into_iter().flatten().chain(&args.arch_file).cloned());
     let report = args.report.as_deref().map(|path| Report::start(path, &args, &output, &inputs)).transpose()?;
     let (force, dry_run, json, keep_split) = (args.force, args.dry_run, args.json, args.keep_split);
     let limit = args.split_max_size.map(ShardLimit::Bytes).or(args.split_max_tensors.map(ShardLimit::Tensors));
-    let mut options = args.options(target.unwrap_or(Target::copy()))?;
+    let cut = limit.map(SplitOptions::new);
+    let mut options = args.options(target.unwrap_or(Target::copy()), &checkpoint)?;
     if let Some(goal) = goal {
-        options.types = Some(fit(&checkpoint, &options, goal, console)?);
+        options.types = Some(fit(&checkpoint, &options, cut.as_ref(), goal, console)?);
     }
-    let (status, made) = if keep_split || limit.is_some() {
-        let recipes = match limit {
-            Some(limit) => ggmill_convert::quantize(&checkpoint, &options).and_then(|recipe| recipe.split(&SplitOptions::new(limit))),
+    let (status, made) = if keep_split || cut.is_some() {
+        let recipes = match cut {
+            Some(cut) => ggmill_convert::quantize(&checkpoint, &options).and_then(|recipe| recipe.split(&cut)),
             None => ggmill_convert::quantize_shards(&checkpoint, &options),
         };
         // As the reference has it: what the names of the shards begin with, even where a file's name was given.
@@ -192,9 +197,9 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
 }
 
 /// Chooses types for a goal, and says what is to be expected of them.
-fn fit(checkpoint: &GgufCheckpoint, options: &QuantizeOptions, goal: Goal, console: Console) -> Result<TypePlan, Failure> {
+fn fit(checkpoint: &GgufCheckpoint, options: &QuantizeOptions, cut: Option<&SplitOptions>, goal: Goal, console: Console) -> Result<TypePlan, Failure> {
     let mut bar = Bar::new(console);
-    let fit = ggmill_convert::fit(checkpoint, options, goal, &mut |progress| {
+    let fit = ggmill_convert::fit(checkpoint, options, cut, goal, &mut |progress| {
         bar.update(progress.written, progress.total, progress.tensor);
         ControlFlow::Continue(())
     });
@@ -221,9 +226,10 @@ fn refused(error: ggmill_convert::Error) -> Failure {
 }
 
 impl Args {
-    fn options(self, target: Target) -> Result<QuantizeOptions, Failure> {
+    fn options(self, target: Target, checkpoint: &GgufCheckpoint) -> Result<QuantizeOptions, Failure> {
         let mut options = QuantizeOptions::new(target);
         options.importance = self.importance()?;
+        let described = self.described_roles(checkpoint)?;
         options.tensor_types = self.tensor_type;
         if let Some(path) = &self.tensor_type_file {
             let failed = |error: &dyn std::fmt::Display| Failure::new(format_args!("{}: {error}", shown(path)));
@@ -239,6 +245,7 @@ impl Args {
             let text = read_text(path, LONGEST_RULES)?;
             options.roles = RoleRule::parse_list(&text).map_err(|error| Failure::new(format_args!("{}: {error}", shown(path))))?;
         }
+        options.roles.extend(described);
         if let Some(path) = &self.plan {
             let text = read_text(path, LONGEST_PLAN)?;
             options.types = Some(TypePlan::parse(text.as_bytes()).map_err(|error| Failure::new(format_args!("{}: {error}", shown(path))))?);
@@ -247,6 +254,21 @@ impl Args {
         options.overrides = self.override_kv;
         options.dry_run = self.dry_run;
         Ok(options)
+    }
+
+    /// The roles that a description of the model's architecture gives.
+    fn described_roles(&self, checkpoint: &GgufCheckpoint) -> Result<Vec<RoleRule>, Failure> {
+        if self.arch_file.is_empty() {
+            return Ok(Vec::new());
+        }
+        let catalogue = described(&self.arch_file)?;
+        let metadata = checkpoint.metadata();
+        let name = metadata.str(keys::GENERAL_ARCHITECTURE).unwrap_or_default();
+        let architecture = catalogue.iter().rev().find(|architecture| architecture.name() == name).ok_or_else(|| {
+            let names: Vec<_> = catalogue.iter().map(|architecture| format!("{:?}", RawStr::from(architecture.name()))).collect();
+            Failure::new(format_args!("the model is of architecture {:?}, and --arch-file describes {}", RawStr::from(name), names.join(", ")))
+        })?;
+        RoleRule::of(architecture).map_err(Failure::new)
     }
 
     fn importance(&self) -> Result<Option<Importance>, Failure> {
