@@ -12,6 +12,7 @@ sides, with importance and without, and some models with options. What the refer
 import argparse
 import ctypes
 import hashlib
+import json
 import os
 import pathlib
 import subprocess
@@ -21,6 +22,8 @@ import time
 import gguf
 import llama_cpp
 import numpy as np
+
+from quant_vectors import Reference
 
 NAMES = {
     "Q1_0": 40, "Q2_0": 41, "Q4_0": 2, "Q4_1": 3, "MXFP4_MOE": 38, "Q5_0": 8, "Q5_1": 9, "IQ2_XXS": 19, "IQ2_XS": 20, "IQ2_S": 28, "IQ2_M": 29, "IQ1_S": 24,
@@ -172,6 +175,34 @@ def compare_shards(ggmill, folder):
     return lines, bad, same
 
 
+def compare_nvfp4(ggmill, folder, models):
+    """What libllama has no type of file for: whether gguf reads the file, its blocks are libggml-base's, and what that makes of them is what ggmill reads."""
+    base, bad, same = Reference(), 0, 0
+    for model in models:
+        source, output = folder / f"{model}.gguf", folder / "ggmill-nvfp4.gguf"
+        ok, message = ours(ggmill, source, output, "NVFP4")
+        if not ok:
+            raise SystemExit(f"{model} NVFP4: {message}")
+        said = subprocess.run([ggmill, "--quiet", "diff", source, output, "--data", "--tensors", "--json"], capture_output=True, text=True)
+        read = {tensor["name"]: tensor["data"] for tensor in json.loads(said.stdout)["tensors"] if tensor.get("data")}
+        before = {tensor.name: tensor for tensor in gguf.GGUFReader(source).tensors}
+        for tensor in gguf.GGUFReader(output).tensors:
+            if tensor.tensor_type != gguf.GGMLQuantizationType.NVFP4:
+                continue
+            plain = gguf.dequantize(before[tensor.name].data, before[tensor.name].tensor_type)
+            rows = np.ascontiguousarray(plain.astype(np.float32).reshape(-1, int(tensor.shape[0])))
+            blocks = tensor.data.tobytes()
+            back = np.frombuffer(base.dequantize("NVFP4", blocks), np.float32)
+            rmse = np.sqrt(np.mean((back.astype(np.float64) - rows.reshape(-1)) ** 2))
+            right = blocks == base.quantize("NVFP4", rows, None) and abs(rmse - read[tensor.name]["rmse"]) <= 1e-9 * rmse
+            same, bad = same + right, bad + (not right)
+            if not right:
+                print(f"{model} NVFP4 {tensor.name}: not what libggml-base makes of it")
+        output.unlink()
+    print(f"{same} tensors of NVFP4 are libggml-base's, read by gguf, {bad} differ")
+    return same > 0 and bad == 0
+
+
 def compare(ggmill, folder, expected):
     models = sorted(path.stem for path in folder.glob("*.gguf") if not path.stem.endswith(".imatrix") and "-" not in path.stem)
     theirs, mine = folder / "reference-out.gguf", folder / "ggmill-out.gguf"
@@ -214,7 +245,7 @@ def compare(ggmill, folder, expected):
     expected.write_text("# What llama_model_quantize (llama-cpp-python 0.3.36) makes of the models of ggmill-testdata: model, type, importance, SHA-256.\n"
                         "# Written by `cargo xtask peers quantize`.\n" + "".join(lines))
     print(f"{same} files equal byte for byte, {refused} refused by both, {alone} made by ggmill alone, {bad} differ")
-    return bad == 0
+    return compare_nvfp4(ggmill, folder, models) and bad == 0
 
 
 def large(path, millions):

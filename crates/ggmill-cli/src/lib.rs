@@ -10,6 +10,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
+mod arch_file;
 mod args;
 mod byte_size;
 mod commands;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use ggmill_convert::{Checkpoint, GgufCheckpoint, Plan};
 use ggmill_core::{PlannedTensor, RawStr, Sink as _};
+use ggmill_inspect::LosslessStr;
 use ggmill_io::{FileSink, Overwrite};
 
 use crate::commands::inspect;
@@ -161,7 +162,7 @@ pub(crate) fn plan_as_json(plan: &Plan, output: &Path, written: bool) -> serde_j
     let layout = plan.layout();
     let tensor = |tensor: &PlannedTensor| {
         serde_json::json!({
-            "name": tensor.name().to_string_lossy(),
+            "name": LosslessStr(tensor.name()),
             "type": tensor.ggml_type().to_string(),
             "shape": tensor.shape().dimensions(),
             "offset": tensor.offset(),
@@ -170,7 +171,7 @@ pub(crate) fn plan_as_json(plan: &Plan, output: &Path, written: bool) -> serde_j
     };
     serde_json::json!({
         "schema": "ggmill.plan/1",
-        "output": output.to_string_lossy(),
+        "output": LosslessStr(shown(output)),
         "written": written,
         "file_size": layout.total_len(),
         "data_offset": layout.data_offset(),

@@ -7,10 +7,11 @@ use core::marker::PhantomData;
 
 use ggmill_core::GgmlType;
 
+use crate::arch::Pair;
 use crate::block::{Decode, Encode, float, fp4, integer, iq, iq4, k, legacy, ternary, tiny};
 use crate::error::{Detail, Error, Result};
 use crate::isa::{Isa, Kind};
-use crate::lanes::{Lanes, Work};
+use crate::lanes::{Floats, Lanes, Mask, Work};
 
 /// Turns blocks of one type into values and back. Obtained from [`codec`].
 pub trait BlockCodec: Sync + Debug {
@@ -182,7 +183,7 @@ impl<T: Encode<N, B>, const N: usize, const B: usize> BlockCodec for Both<T, N, 
             return Err(Error::new(Detail::NeedsWeights { ggml_type: T::TYPE }));
         }
         if N > 1 {
-            check_finite(values, row_len, weights)?;
+            check_finite(self.0, values, row_len, weights)?;
         }
         let (out, _) = out.as_chunks_mut::<B>();
         let Some(weights) = weights else {
@@ -270,8 +271,33 @@ fn check_lengths<const N: usize, const B: usize>(ggml_type: GgmlType, values: &[
     Ok(())
 }
 
-fn check_finite(values: &[f32], row_len: usize, weights: Option<&[f32]>) -> Result<()> {
-    if let Some((place, value)) = first_non_finite(values) {
+/// Whether all of some values are finite.
+struct Finite<'a> {
+    values: &'a [f32],
+    all: &'a mut bool,
+}
+
+impl Work for Finite<'_> {
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) {
+        let lanes = Pair(lanes);
+        let (zero, infinity) = (lanes.splat(0.0), lanes.splat(f32::INFINITY));
+        let mut all = zero.lt(infinity);
+        let chunks = self.values.chunks_exact(2 * L::WIDTH);
+        let rest = chunks.remainder();
+        for values in chunks {
+            all = all.and(lanes.load(values).abs().lt(infinity));
+        }
+        *self.all = all.all() && rest.iter().all(|value| value.is_finite());
+    }
+}
+
+fn check_finite(isa: Kind, values: &[f32], row_len: usize, weights: Option<&[f32]>) -> Result<()> {
+    let mut all = false;
+    let unknown = isa.run(Finite { values, all: &mut all }).is_err();
+    if (unknown || !all)
+        && let Some((place, value)) = first_non_finite(values)
+    {
         return Err(Error::new(Detail::NonFinite { row: place / row_len, column: place % row_len, value }));
     }
     if let Some((column, value)) = weights.and_then(first_non_finite) {

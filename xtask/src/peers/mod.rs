@@ -22,6 +22,8 @@ pub(crate) enum Peers {
     Open(open::Args),
     /// Compare the speed and the bytes of the codecs with the reference's
     Quant(quant::Args),
+    /// Count the instructions of the codecs and of the reference's, one by one
+    QuantCount(quant::CountArgs),
     /// Compare `ggmill inspect --json --full` with gguf, value by value
     Inspect {
         /// Files, or folders to look for them in [default: the bundled files, and ../shared/data]
@@ -61,6 +63,7 @@ impl Peers {
         match self {
             Self::Open(args) => open::run(args),
             Self::Quant(args) => quant::run(args),
+            Self::QuantCount(args) => quant::count(args),
             Self::Inspect { paths } => inspect(paths),
             Self::Convert => convert(),
             Self::Hash(args) => hash::execute(args),

@@ -11,7 +11,22 @@ pub(crate) struct Args {
     rest: Vec<String>,
 }
 
+#[derive(clap::Args, Debug)]
+pub(crate) struct CountArgs {
+    /// What `xtask/peers/quant_count.py` takes: --type, --work, --isa
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    rest: Vec<String>,
+}
+
 pub(super) fn run(args: &Args) -> Done {
+    script("quant.py", &args.rest)
+}
+
+pub(super) fn count(args: &CountArgs) -> Done {
+    script("quant_count.py", &args.rest)
+}
+
+fn script(name: &str, rest: &[String]) -> Done {
     run_command(&mut cargo(&["build", "--quiet", "--release", "--package=ggmill-bench", "--bin=quant_worker"]))?;
-    run_command(environment::script("quant.py")?.arg(target()?.join("release/quant_worker")).args(&args.rest))
+    run_command(environment::script(name)?.arg(target()?.join("release/quant_worker")).args(rest))
 }

@@ -1,8 +1,10 @@
 //! One side of `cargo xtask peers quant`: quantizes or dequantizes when told to, and says how long that took.
 //!
 //! Each line of standard input is: `quantize` or `dequantize`, a type, an instruction set (or `best`), a file of values or blocks, values in a row, a file of
-//! importance weights (or `-`), how often, and a file for the result (or `-`), with tabs between them. The answer is a line of nanoseconds, one number for each
+//! importance weights (or `-`), how often (or `marked`), and a file for the result (or `-`), with tabs between them. The answer is a line of nanoseconds, one number for each
 //! time: time of this thread on a processor, which does not count what other programs take.
+//!
+//! What is `marked` is done twice, and the second time the process stops itself (SIGSTOP) before and after it, so that somebody may count what it does between.
 //!
 //! The line `isas` is answered with the instruction sets there are, the best last.
 
@@ -13,6 +15,7 @@ use std::{fs, mem};
 
 use ggmill_core::GgmlType;
 use ggmill_quant::{BlockCodec, Isa, codec_with};
+use rustix::process::{Signal, getpid, kill_process};
 use rustix::time::{ClockId, clock_gettime};
 
 type Done<T> = Result<T, Box<dyn Error>>;
@@ -39,7 +42,7 @@ fn answer(line: &str) -> Done<String> {
     let codec = codec_with(ggml_type, isa)?;
     let input = fs::read(input)?;
     let weights = if weights == "-" { None } else { Some(floats(&fs::read(weights)?)) };
-    let times = times.parse()?;
+    let times = if times == "marked" { Times::Marked } else { Times::Timed(times.parse()?) };
     let (output, taken) = match work {
         "quantize" => quantize(codec, &floats(&input), row_len.parse()?, weights.as_deref(), times)?,
         "dequantize" => dequantize(codec, &input, times)?,
@@ -51,36 +54,56 @@ fn answer(line: &str) -> Done<String> {
     Ok(taken.iter().map(u64::to_string).collect::<Vec<_>>().join("\t"))
 }
 
-fn quantize(codec: &dyn BlockCodec, values: &[f32], row_len: usize, weights: Option<&[f32]>, times: usize) -> Done<(Vec<u8>, Vec<u64>)> {
+fn quantize(codec: &dyn BlockCodec, values: &[f32], row_len: usize, weights: Option<&[f32]>, times: Times) -> Done<(Vec<u8>, Vec<u64>)> {
     let layout = codec.ggml_type().layout().ok_or("a type without a layout")?;
     let length = layout.bytes_for(values.len() as u64).ok_or("not whole blocks")?;
     let mut out = vec![0; usize::try_from(length)?];
-    let taken = (0..times)
-        .map(|_| {
-            let begin = now();
-            codec.quantize(black_box(values), row_len, weights, &mut out)?;
-            Ok(now() - begin)
-        })
-        .collect::<Done<_>>()?;
+    let taken = times.run(|| Ok(codec.quantize(black_box(values), row_len, weights, &mut out)?))?;
     Ok((out, taken))
 }
 
-fn dequantize(codec: &dyn BlockCodec, blocks: &[u8], times: usize) -> Done<(Vec<u8>, Vec<u64>)> {
+fn dequantize(codec: &dyn BlockCodec, blocks: &[u8], times: Times) -> Done<(Vec<u8>, Vec<u64>)> {
     let layout = codec.ggml_type().layout().ok_or("a type without a layout")?;
     let length = blocks.len() as u64 / u64::from(layout.bytes) * u64::from(layout.elements);
     let mut out = vec![0.0; usize::try_from(length)?];
-    let taken = (0..times)
-        .map(|_| {
-            let begin = now();
-            codec.dequantize(black_box(blocks), &mut out)?;
-            Ok(now() - begin)
-        })
-        .collect::<Done<_>>()?;
+    let taken = times.run(|| Ok(codec.dequantize(black_box(blocks), &mut out)?))?;
     Ok((out.iter().flat_map(|value: &f32| value.to_le_bytes()).collect(), taken))
 }
 
 fn floats(bytes: &[u8]) -> Vec<f32> {
     bytes.as_chunks::<{ mem::size_of::<f32>() }>().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect()
+}
+
+/// How often something is done, and how it is measured.
+#[derive(Clone, Copy)]
+enum Times {
+    Timed(usize),
+    Marked,
+}
+
+impl Times {
+    /// Does it, and says how many nanoseconds each time took; none where somebody else is measuring.
+    fn run(self, mut work: impl FnMut() -> Done<()>) -> Done<Vec<u64>> {
+        let Self::Timed(times) = self else {
+            work()?;
+            stop()?;
+            work()?;
+            stop()?;
+            return Ok(Vec::new());
+        };
+        (0..times)
+            .map(|_| {
+                let begin = now();
+                work()?;
+                Ok(now() - begin)
+            })
+            .collect()
+    }
+}
+
+/// Stops this process until somebody lets it go on.
+fn stop() -> Done<()> {
+    Ok(kill_process(getpid(), Signal::STOP)?)
 }
 
 /// Nanoseconds this thread has run.

@@ -2,17 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
-use ggmill_arch::{Architecture, Catalogue};
-use ggmill_convert::{ConvertOptions, Pretrained as _, Safetensors};
+use ggmill_arch::Catalogue;
+use ggmill_convert::{ConvertOptions, Pretrained as _, Safetensors, Target};
 use ggmill_core::FileType;
 use ggmill_inspect::FileKind;
 
+use crate::arch_file::described;
 use crate::commands::convert_legacy;
 use crate::console::Console;
-use crate::making::{Making, shown};
+use crate::making::Making;
 use crate::outcome::{Failure, Status};
 use crate::source::what_it_is;
-use crate::text_file::read_text;
 
 /// Turn a model checkpoint into a GGUF file
 #[derive(Debug, clap::Args)]
@@ -59,7 +59,15 @@ pub(crate) struct Args {
 }
 
 fn file_type(name: &str) -> Result<FileType, String> {
-    FileType::from_name(name).ok_or_else(|| "expected f32, f16, bf16 or q8_0".to_owned())
+    const PLAIN: [FileType; 4] = [FileType::F32, FileType::F16, FileType::BF16, FileType::Q8_0];
+    if let Some(found) = FileType::from_name(name).filter(|found| PLAIN.contains(found)) {
+        return Ok(found);
+    }
+    let expected = "expected f32, f16, bf16 or q8_0";
+    Err(match Target::parse(name) {
+        Some(target) => format!("{expected}; from a file of one of these `ggmill quantize` makes {}", target.name()),
+        None => expected.to_owned(),
+    })
 }
 
 pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
@@ -78,7 +86,7 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
         Failure::new(error).with_hint(hint)
     })?;
     let file_type = args.file_type.ok_or_else(|| Failure::new("no --type: expected f32, f16, bf16 or q8_0"))?;
-    let catalogue = catalogue(&args.arch_file)?;
+    let catalogue = described(&args.arch_file)?.into_iter().fold(Catalogue::new(), Catalogue::with);
     let architecture = catalogue.for_checkpoint(checkpoint.config()).map_err(|error| {
         Failure::new(error).with_hint(Some("--arch-file adds a description of your own; docs/formats/architecture.md says how to write one".to_owned()))
     })?;
@@ -103,15 +111,6 @@ fn what_instead(path: &Path) -> Option<String> {
         FileKind::Json if path.extension().is_some_and(|extension| extension == "json") => None,
         found => Some(format!("this is {found}{}", found.hint().map(|advice| format!("; {advice}")).unwrap_or_default())),
     }
-}
-
-fn catalogue(files: &[PathBuf]) -> Result<Catalogue, Failure> {
-    files.iter().try_fold(Catalogue::new(), |catalogue, path| {
-        let shown = shown(path);
-        let text = read_text(path, Architecture::LONGEST as u64)?;
-        let architecture = Architecture::parse(&text).map_err(|error| Failure::new(format_args!("{shown}: {error}")))?;
-        Ok(catalogue.with(architecture))
-    })
 }
 
 fn default_output(name: Option<&str>, file_type: FileType) -> PathBuf {

@@ -68,7 +68,8 @@ fn what_fails_leaves_nothing_behind() {
     let folder = Folder::new();
     for (args, words) in [
         (&["--type", "q9"][..], "expected f32, f16, bf16 or q8_0"),
-        (&["--type", "q4_k_m"], "conversion to Q4_K_M is not there yet, expected F32, F16, BF16 or Q8_0"),
+        (&["--type", "q4_k"], "expected f32, f16, bf16 or q8_0; from a file of one of these `ggmill quantize` makes Q4_K"),
+        (&["--type", "iq2_xs"], "expected f32, f16, bf16 or q8_0; from a file of one of these `ggmill quantize` makes IQ2_XS"),
         (&["--type", "f32", "-o", "no/such/folder/x.gguf"], "no/such/folder: cannot write into this folder"),
         (&["--type", "f32", "--arch-file", "none.toml"], "none.toml: "),
     ] {

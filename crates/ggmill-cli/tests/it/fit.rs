@@ -140,8 +140,117 @@ fn a_page_is_only_a_page() {
         let tag = tag.trim_start_matches('/').split(|c: char| !c.is_ascii_alphanumeric() && c != '!').next().unwrap();
         assert!(ours.contains(&tag), "<{tag}");
     }
+    // Every one is closed where it belongs; the end of a cell is its row's or the next cell.
+    let mut open = Vec::new();
+    for tag in page.split('<').skip(1).map(|rest| rest.split_once('>').unwrap().0) {
+        let name = tag.trim_start_matches('/').split(' ').next().unwrap();
+        let is_cell = ["td", "th"].contains(&name);
+        if ["!doctype", "meta"].contains(&name) || tag.ends_with('/') {
+            continue;
+        }
+        if open.last().is_some_and(|last| ["td", "th"].contains(last)) && (is_cell || tag.starts_with("/tr")) {
+            open.pop();
+        }
+        if tag.starts_with('/') {
+            assert_eq!(open.pop(), Some(name));
+        } else {
+            open.push(name);
+        }
+    }
+    assert!(open.is_empty(), "{open:?}");
     let shown = fine(&folder, &["<img src=x>.gguf", "x.gguf", "Q8_0", "--report", "-"]);
     assert!(!shown.stdout.contains('\u{1b}'), "{}", shown.stdout);
+}
+
+/// Headers of shards count as well: of a set to be cut, all files together are within the size.
+#[test]
+fn shards_are_within_a_size() {
+    let folder = folder();
+    let ask = |size: u64, cut: &[&str]| {
+        let size = size.to_string();
+        quantize(&folder, &[&["llama.gguf", "x", "--target-size", &size, "--dry-run", "--json"], cut].concat())
+    };
+    let least = |found: &Outcome| -> u64 { found.stderr.split(" is ").nth(1).and_then(|text| text.split(' ').next()?.parse().ok()).unwrap() };
+    let whole = least(&ask(1000, &[]));
+    for cut in [["--split-max-tensors", "7"], ["--split-max-size", "20K"]] {
+        let sum = |found: &Outcome| json(&found.stdout)["plans"].as_array().unwrap().iter().map(|plan| plan["file_size"].as_u64().unwrap()).sum::<u64>();
+        for size in [whole + 8000, whole * 5 / 4, whole * 3 / 2] {
+            let found = ask(size, &cut);
+            assert_eq!(found.code, 0, "{}", found.stderr);
+            assert!(sum(&found) <= size, "{cut:?}: {} of {size}", sum(&found));
+        }
+        // What one file could be is too little for many, and the least is told: it can be had, and one byte less cannot.
+        let refused = ask(whole, &cut);
+        assert_eq!(refused.code, 2, "{}", refused.stdout);
+        let least = least(&refused);
+        assert!(least > whole && sum(&ask(least, &cut)) <= least);
+        assert_eq!(ask(least - 1, &cut).code, 2);
+    }
+}
+
+/// A name that is no text stays what it is in a plan, and leads back to its tensor.
+#[test]
+fn a_plan_keeps_names_that_are_no_text() {
+    let mut file = FileBytes::v3(2, 1);
+    file.pair("general.architecture", &"none".into());
+    file.tensor(b"\xff\x00.weight", &[32, 2], 0, 0).tensor("plain.weight", &[32, 2], 0, 256).pad(32);
+    for number in 0..128u8 {
+        file.f32(f32::from(number) - 60.5);
+    }
+    let folder = Folder::new().with("odd.gguf", file.into_bytes());
+    let dry = fine(&folder, &["odd.gguf", "x.gguf", "Q4_0", "--tensor-type", "plain=q8_0", "--dry-run", "--json"]);
+    let named: Vec<Value> = json(&dry.stdout)["tensors"].as_array().unwrap().iter().map(|tensor| tensor["name"].clone()).collect();
+    assert!(named.contains(&serde_json::json!({ "bytes_hex": "ff002e776569676874" })) && named.contains(&"plain.weight".into()), "{named:?}");
+    fs::write(folder.path().join("plan.json"), &dry.stdout).unwrap();
+    fine(&folder, &["odd.gguf", "direct.gguf", "Q4_0", "--tensor-type", "plain=q8_0"]);
+    let planned = json(&fine(&folder, &["odd.gguf", "planned.gguf", "--plan", "plan.json", "--json"]).stdout);
+    assert_eq!(planned["tensors"], json(&dry.stdout)["tensors"]);
+    fs::write(folder.path().join("half.json"), dry.stdout.replace("ff002e", "ff02e")).unwrap();
+    refused(&folder, &["odd.gguf", "y.gguf", "--plan", "half.json"], "half.json: has a tensor without a name or a type");
+    fs::write(folder.path().join("other.json"), dry.stdout.replace("ff002e", "ff012e")).unwrap();
+    refused(&folder, &["odd.gguf", "y.gguf", "--plan", "other.json"], "is in the plan, and not in the model");
+}
+
+/// What tensors do is said by a description of their architecture, by a file of rules before that.
+#[test]
+fn roles_come_from_a_description() {
+    let mut file = FileBytes::v3(3, 1);
+    file.pair("general.architecture", &"mine".into());
+    let names = ["blk.0.w2.weight", "blk.0.w3.weight", "blk.0.mix.weight"];
+    for (name, place) in names.iter().zip(0..) {
+        file.tensor(name, &[256, 4], 0, place * 4096);
+    }
+    file.pad(32);
+    for number in 0..3 * 1024_u16 {
+        file.f32(f32::from(number % 97) - 48.0);
+    }
+    let mine = r#"
+        schema = "ggmill.architecture/1"
+        name = "mine"
+        title = "Mine"
+        [[tensors]]
+        for = "bid in 0..1"
+        [tensors.tensor]
+        "blk.{bid}.w2.weight" = { shape = [256, 4], role = "ffn.down", required = false }
+        "blk.{bid}.mix.weight" = { shape = [256, 4], role = "norm", required = false }
+    "#;
+    let folder = Folder::new()
+        .with("mine.gguf", file.into_bytes())
+        .with("mine.toml", mine)
+        .with("other.toml", mine.replacen("\"mine\"", "\"other\"", 1))
+        .with("rules", "w2=attention.k\nw3=norm");
+    let types = |args: &[&str]| {
+        let found = fine(&folder, &[&["mine.gguf", "x.gguf", "Q4_K_M", "--dry-run", "--json"], args].concat());
+        let plan = json(&found.stdout);
+        names.map(|name| plan["tensors"].as_array().unwrap().iter().find(|tensor| tensor["name"] == name).unwrap()["type"].as_str().unwrap().to_owned())
+    };
+    assert_eq!(types(&[]), ["Q4_K", "Q4_K", "Q4_K"]);
+    assert_eq!(types(&["--arch-file", "mine.toml"]), ["Q6_K", "Q4_K", "F32"]);
+    assert_eq!(types(&["--arch-file", "mine.toml", "--role-file", "rules"]), ["Q4_K", "F32", "F32"]);
+    let other = ["mine.gguf", "x.gguf", "Q4_K_M", "--arch-file", "other.toml"];
+    refused(&folder, &other, "the model is of architecture \"mine\", and --arch-file describes \"other\"");
+    refused(&folder, &["mine.gguf", "x.gguf", "Q4_K_M", "--arch-file", "rules"], "rules: ");
+    refused(&folder, &["mine.gguf", "mine.toml", "Q4_K_M", "--arch-file", "mine.toml", "--force"], "mine.toml: is read from, and cannot be the output");
 }
 
 /// Bad goals and plans.
@@ -181,6 +290,16 @@ fn broken_input_leaves_no_output() {
     refused(&folder, &["llama.gguf", "x.gguf", "Q4_K_M", "--imatrix", "other"], "tensor \"blk.0.ffn_down.weight\": 256 importance weights, expected 512");
     let exclude = ["llama.gguf", "x.gguf", "IQ2_XS", "--imatrix", "imatrix", "--exclude-weights", "blk.3.ffn_up"];
     refused(&folder, &exclude, "tensor \"blk.3.ffn_up.weight\": IQ2_XS needs importance weights, and the matrix has none for it");
+    let mut matrix = fs::read(folder.path().join("imatrix")).unwrap();
+    let sums = ggmill_core::Gguf::parse(&matrix[..]).unwrap();
+    let sums = sums.tensors().get("blk.3.ffn_down.weight.in_sum2").unwrap();
+    let start = sums.data().unwrap().as_ptr().addr() - matrix.as_ptr().addr() + 7 * 4;
+    matrix[start..start + 4].copy_from_slice(&f32::INFINITY.to_le_bytes());
+    let folder = folder.with("infinite", matrix);
+    for types in [&["Q4_K_M"][..], &["--target-bpw", "5"]] {
+        let args = [&["llama.gguf", "x.gguf", "--imatrix", "infinite"], types].concat();
+        refused(&folder, &args, "infinite: entry \"blk.3.ffn_down.weight\": weight 7 is not finite");
+    }
     // A number that is none is found in the middle of the work.
     let mut nan = llama.clone();
     let end = nan.len();

@@ -99,6 +99,7 @@ fn what_is_refused_leaves_nothing_behind() {
         (&["llama.gguf", "new.gguf", "Q8_0", "--tensor-type", "(=q8_0"], "the pattern is not one"),
         (&["llama.gguf", "new.gguf", "Q8_0", "--override-kv", "a=int:x"], "the value is no integer"),
         (&["llama.gguf", "new.gguf", "Q8_0", "--imatrix", "llama.gguf"], "has no tensors NAME.in_sum2"),
+        (&["llama.gguf", "new.gguf", "Q8_0", "--prune-layers", "1,99"], "there is no layer 99 to leave out, the model has 0 to 8"),
         (&["llama.gguf", "new.gguf", "Q8_0", "--keep-split", "--split-max-tensors", "9"], "cannot be used with"),
         (&["llama.gguf", "new.gguf", "Q8_0", "--split-max-size", "0"], "expected a number and K, M, G or T"),
         (&["missing.gguf", "new.gguf", "Q8_0"], "missing.gguf: "),

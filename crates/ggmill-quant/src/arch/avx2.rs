@@ -4,11 +4,12 @@ use core::arch::x86_64::{
     __m256, __m256i, _CMP_EQ_OQ, _CMP_GT_OQ, _CMP_LT_OQ, _CMP_NEQ_UQ, _MM_FROUND_NO_EXC, _MM_FROUND_TO_ZERO, _mm_cvtsi32_si128, _mm_cvtss_f32, _mm_loadl_epi64,
     _mm_loadu_si128, _mm_min_ps, _mm_min_ss, _mm_movehdup_ps, _mm_movehl_ps, _mm_packus_epi16, _mm_packus_epi32, _mm_storel_epi64, _mm_storeu_si128,
     _mm256_add_ps, _mm256_and_ps, _mm256_and_si256, _mm256_andnot_ps, _mm256_blendv_ps, _mm256_castps_si256, _mm256_castps256_ps128, _mm256_castsi256_ps,
-    _mm256_castsi256_si128, _mm256_cmp_ps, _mm256_cvtepi8_epi32, _mm256_cvtepi32_ps, _mm256_cvtepu8_epi32, _mm256_cvtepu16_epi32, _mm256_cvttps_epi32,
-    _mm256_div_ps, _mm256_extractf128_ps, _mm256_extracti128_si256, _mm256_loadu_ps, _mm256_max_epi32, _mm256_max_ps, _mm256_min_epi32, _mm256_min_ps,
-    _mm256_movemask_ps, _mm256_mul_ps, _mm256_or_ps, _mm256_permute2f128_ps, _mm256_permutevar8x32_ps, _mm256_round_ps, _mm256_set1_epi32, _mm256_set1_ps,
-    _mm256_shuffle_ps, _mm256_slli_epi32, _mm256_sqrt_ps, _mm256_srl_epi32, _mm256_storeu_ps, _mm256_sub_epi32, _mm256_sub_ps, _mm256_unpackhi_ps,
-    _mm256_unpacklo_ps, _mm256_xor_ps,
+    _mm256_castsi256_si128, _mm256_cmp_ps, _mm256_cmpeq_epi8, _mm256_cvtepi8_epi32, _mm256_cvtepi32_ps, _mm256_cvtepu8_epi32, _mm256_cvtepu16_epi32,
+    _mm256_cvtph_ps, _mm256_cvttps_epi32, _mm256_div_ps, _mm256_extractf128_ps, _mm256_extracti128_si256, _mm256_i32gather_epi32, _mm256_loadu_ps,
+    _mm256_max_epi32, _mm256_max_ps, _mm256_min_epi32, _mm256_min_ps, _mm256_movemask_ps, _mm256_mul_ps, _mm256_or_ps, _mm256_permute2f128_ps,
+    _mm256_permutevar8x32_ps, _mm256_round_ps, _mm256_set_epi32, _mm256_set_epi64x, _mm256_set1_epi32, _mm256_set1_epi64x, _mm256_set1_ps, _mm256_shuffle_epi8,
+    _mm256_shuffle_ps, _mm256_slli_epi32, _mm256_sqrt_ps, _mm256_srl_epi32, _mm256_srlv_epi32, _mm256_storeu_ps, _mm256_storeu_si256, _mm256_sub_epi8,
+    _mm256_sub_epi32, _mm256_sub_ps, _mm256_unpackhi_ps, _mm256_unpacklo_ps, _mm256_xor_ps, _mm256_xor_si256,
 };
 use core::ops::{Add, Div, Mul, Neg, Sub};
 
@@ -41,6 +42,18 @@ impl Avx2 {
         }
         // SAFETY: `self` exists, so the features are there.
         unsafe { inside(self, work) }
+    }
+}
+
+/// Four bytes of a table for each index.
+#[inline(always)]
+pub(super) fn points<const N: usize>(_: Avx2, table: &[[u8; 4]; N], indices: &[u16; 8]) -> __m256i {
+    const { assert!(N.is_power_of_two() && N <= 1 << 16) };
+    // SAFETY: the indices are within the table, by their last bits; where there is an `Avx2`, there are the instructions.
+    unsafe {
+        let indices = _mm256_cvtepu16_epi32(_mm_loadu_si128(indices.as_ptr().cast()));
+        let indices = _mm256_and_si256(indices, _mm256_set1_epi32(const { (N as u32 - 1).cast_signed() }));
+        _mm256_i32gather_epi32::<4>(table.as_ptr().cast(), indices)
     }
 }
 
@@ -81,6 +94,13 @@ impl Lanes for Avx2 {
     }
 
     #[inline(always)]
+    fn load_halves(self, halves: &[[u8; 2]]) -> F8 {
+        let halves = &halves[..8];
+        // SAFETY: eight halves are there; `self` exists, so the instructions do.
+        F8(unsafe { _mm256_cvtph_ps(_mm_loadu_si128(halves.as_ptr().cast())) })
+    }
+
+    #[inline(always)]
     fn look_up(self, table: &[f32; 16], indices: &[u8]) -> F8 {
         let (low, high) = (self.load(&table[..8]).0, self.load(&table[8..]).0);
         let indices = &indices[..8];
@@ -104,6 +124,31 @@ impl Lanes for Avx2 {
     fn pick(self, table: F8, words: I8, shift: u32) -> F8 {
         // SAFETY: `self` exists, so the instructions do.
         F8(unsafe { _mm256_permutevar8x32_ps(table.0, _mm256_srl_epi32(words.0, _mm_cvtsi32_si128(shift.cast_signed()))) })
+    }
+
+    #[inline(always)]
+    fn pick_digits(self, table: F8, words: &[u32]) -> F8 {
+        // SAFETY: `self` exists, so the instructions do.
+        F8(unsafe {
+            let places = _mm256_set_epi32(28, 24, 20, 16, 12, 8, 4, 0);
+            _mm256_permutevar8x32_ps(table.0, _mm256_srlv_epi32(_mm256_set1_epi32(words[0].cast_signed()), places))
+        })
+    }
+
+    #[inline(always)]
+    fn signed_points<const N: usize>(self, table: &[[u8; 4]; N], indices: &[u16; 8], signs: u32) -> [u8; 32] {
+        let points = points(self, table, indices);
+        let mut out = [0; 32];
+        // SAFETY: there is room for 32 bytes; `self` exists, so the instructions do.
+        unsafe {
+            // A byte of signs for each byte of the points, then its bit alone: all ones where it is set.
+            let owners = _mm256_set_epi64x(0x0303_0303_0303_0303, 0x0202_0202_0202_0202, 0x0101_0101_0101_0101, 0);
+            let bits = _mm256_set1_epi64x(0x8040_2010_0804_0201_u64.cast_signed());
+            let spread = _mm256_and_si256(_mm256_shuffle_epi8(_mm256_set1_epi32(signs.cast_signed()), owners), bits);
+            let negative = _mm256_cmpeq_epi8(spread, bits);
+            _mm256_storeu_si256(out.as_mut_ptr().cast(), _mm256_sub_epi8(_mm256_xor_si256(points, negative), negative));
+        }
+        out
     }
 
     #[inline(always)]

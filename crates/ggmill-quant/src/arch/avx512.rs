@@ -1,16 +1,17 @@
 //! Sixteen lanes with AVX-512.
 
 use core::arch::x86_64::{
-    __m512, __m512i, __mmask16, _CMP_EQ_OQ, _CMP_GT_OQ, _CMP_LT_OQ, _CMP_NEQ_UQ, _MM_FROUND_NO_EXC, _MM_FROUND_TO_ZERO, _mm_cvtsi32_si128, _mm_loadu_si128,
-    _mm_storeu_si128, _mm256_loadu_si256, _mm256_storeu_si256, _mm512_abs_ps, _mm512_add_ps, _mm512_and_si512, _mm512_castps_si512, _mm512_castsi512_ps,
-    _mm512_cmp_ps_mask, _mm512_cvtepi8_epi32, _mm512_cvtepi32_epi8, _mm512_cvtepi32_epi16, _mm512_cvtepi32_ps, _mm512_cvtepu8_epi32, _mm512_cvtepu16_epi32,
-    _mm512_cvttps_epi32, _mm512_div_ps, _mm512_loadu_ps, _mm512_mask_blend_ps, _mm512_max_epi32, _mm512_max_ps, _mm512_min_epi32, _mm512_min_ps, _mm512_mul_ps,
-    _mm512_permutexvar_ps, _mm512_reduce_min_ps, _mm512_roundscale_ps, _mm512_set1_epi32, _mm512_set1_ps, _mm512_sqrt_ps, _mm512_srl_epi32, _mm512_storeu_ps,
-    _mm512_sub_epi32, _mm512_sub_ps, _mm512_xor_si512,
+    __m512, __m512i, __mmask16, _CMP_EQ_OQ, _CMP_GT_OQ, _CMP_LT_OQ, _CMP_NEQ_UQ, _MM_FROUND_NO_EXC, _MM_FROUND_TO_ZERO, _mm_cvtsi32_si128, _mm_loadl_epi64,
+    _mm_loadu_si128, _mm_storeu_si128, _mm256_loadu_si256, _mm256_mask_sub_epi8, _mm256_setzero_si256, _mm256_storeu_si256, _mm512_abs_ps, _mm512_add_ps,
+    _mm512_and_si512, _mm512_castps_si512, _mm512_castsi128_si512, _mm512_castsi512_ps, _mm512_cmp_ps_mask, _mm512_cvtepi8_epi32, _mm512_cvtepi32_epi8,
+    _mm512_cvtepi32_epi16, _mm512_cvtepi32_ps, _mm512_cvtepu8_epi32, _mm512_cvtepu16_epi32, _mm512_cvtph_ps, _mm512_cvttps_epi32, _mm512_div_ps,
+    _mm512_loadu_ps, _mm512_mask_blend_ps, _mm512_max_epi32, _mm512_max_ps, _mm512_min_epi32, _mm512_min_ps, _mm512_mul_ps, _mm512_permutexvar_epi32,
+    _mm512_permutexvar_ps, _mm512_reduce_min_ps, _mm512_roundscale_ps, _mm512_set_epi32, _mm512_set1_epi32, _mm512_set1_ps, _mm512_sqrt_ps, _mm512_srl_epi32,
+    _mm512_srlv_epi32, _mm512_storeu_ps, _mm512_sub_epi32, _mm512_sub_ps, _mm512_xor_si512,
 };
 use core::ops::{Add, Div, Mul, Neg, Sub};
 
-use super::avx2::Avx2;
+use super::avx2::{Avx2, points};
 use crate::lanes::{Floats, Lanes, MAGIC, MOST, Mask, Work};
 
 /// Exists only where [`Avx512::detect`] found the instructions. Vectors come from it alone, so that where there is a vector, there are the instructions.
@@ -84,6 +85,13 @@ impl Lanes for Avx512 {
     }
 
     #[inline(always)]
+    fn load_halves(self, halves: &[[u8; 2]]) -> F16 {
+        let halves = &halves[..16];
+        // SAFETY: sixteen halves are there; `self` exists, so the instructions do.
+        F16(unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(halves.as_ptr().cast())) })
+    }
+
+    #[inline(always)]
     fn look_up(self, table: &[f32; 16], indices: &[u8]) -> F16 {
         let (table, indices) = (self.load(table).0, &indices[..16]);
         // SAFETY: sixteen indices are there; `self` exists, so the instructions do.
@@ -101,6 +109,27 @@ impl Lanes for Avx512 {
     fn pick(self, table: F16, words: I16, shift: u32) -> F16 {
         // SAFETY: `self` exists, so the instructions do.
         F16(unsafe { _mm512_permutexvar_ps(_mm512_srl_epi32(words.0, _mm_cvtsi32_si128(shift.cast_signed())), table.0) })
+    }
+
+    #[inline(always)]
+    fn pick_digits(self, table: F16, words: &[u32]) -> F16 {
+        let words = &words[..2];
+        // SAFETY: two words are there; `self` exists, so the instructions do.
+        F16(unsafe {
+            let owners = _mm512_set_epi32(1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0);
+            let places = _mm512_set_epi32(28, 24, 20, 16, 12, 8, 4, 0, 28, 24, 20, 16, 12, 8, 4, 0);
+            let words = _mm512_permutexvar_epi32(owners, _mm512_castsi128_si512(_mm_loadl_epi64(words.as_ptr().cast())));
+            _mm512_permutexvar_ps(_mm512_srlv_epi32(words, places), table.0)
+        })
+    }
+
+    #[inline(always)]
+    fn signed_points<const N: usize>(self, table: &[[u8; 4]; N], indices: &[u16; 8], signs: u32) -> [u8; 32] {
+        let points = points(self.0, table, indices);
+        let mut out = [0; 32];
+        // SAFETY: there is room for 32 bytes; `self` exists, so the instructions do.
+        unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), _mm256_mask_sub_epi8(points, signs, _mm256_setzero_si256(), points)) }
+        out
     }
 
     #[inline(always)]

@@ -32,6 +32,11 @@ impl<L: Lanes> Lanes for Pair<L> {
     }
 
     #[inline(always)]
+    fn load_halves(self, halves: &[[u8; 2]]) -> Self::F {
+        Two(self.0.load_halves(halves), self.0.load_halves(&halves[L::WIDTH..]))
+    }
+
+    #[inline(always)]
     fn look_up(self, table: &[f32; 16], indices: &[u8]) -> Self::F {
         Two(self.0.look_up(table, indices), self.0.look_up(table, &indices[L::WIDTH..]))
     }
@@ -44,6 +49,16 @@ impl<L: Lanes> Lanes for Pair<L> {
     #[inline(always)]
     fn pick(self, table: Self::F, words: Self::Words, shift: u32) -> Self::F {
         Two(self.0.pick(table.0, words.0, shift), self.0.pick(table.1, words.1, shift))
+    }
+
+    #[inline(always)]
+    fn pick_digits(self, table: Self::F, words: &[u32]) -> Self::F {
+        Two(self.0.pick_digits(table.0, words), self.0.pick_digits(table.1, &words[L::WIDTH / 8..]))
+    }
+
+    #[inline(always)]
+    fn signed_points<const N: usize>(self, table: &[[u8; 4]; N], indices: &[u16; 8], signs: u32) -> [u8; 32] {
+        self.0.signed_points(table, indices, signs)
     }
 
     #[inline(always)]

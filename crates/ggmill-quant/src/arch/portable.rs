@@ -2,6 +2,7 @@
 
 use core::ops::{Add, Div, Mul, Neg, Sub};
 
+use crate::float16::f16_to_f32;
 use crate::lanes::{Floats, Lanes, MOST, Mask};
 use crate::numeric;
 
@@ -49,6 +50,11 @@ impl Lanes for Portable {
     }
 
     #[inline(always)]
+    fn load_halves(self, halves: &[[u8; 2]]) -> Array {
+        Array(core::array::from_fn(|i| f16_to_f32(u16::from_le_bytes(halves[i]))))
+    }
+
+    #[inline(always)]
     fn look_up(self, table: &[f32; 16], indices: &[u8]) -> Array {
         Array(core::array::from_fn(|i| table[usize::from(indices[i] & 15)]))
     }
@@ -61,6 +67,20 @@ impl Lanes for Portable {
     #[inline(always)]
     fn pick(self, table: Array, words: [u16; WIDTH], shift: u32) -> Array {
         Array(words.map(|word| table.0[usize::from(word >> shift & 7)]))
+    }
+
+    #[inline(always)]
+    fn pick_digits(self, table: Array, words: &[u32]) -> Array {
+        Array(core::array::from_fn(|i| table.0[(words[0] >> (4 * i) & 7) as usize]))
+    }
+
+    #[inline(always)]
+    fn signed_points<const N: usize>(self, table: &[[u8; 4]; N], indices: &[u16; 8], signs: u32) -> [u8; 32] {
+        const { assert!(N.is_power_of_two()) };
+        core::array::from_fn(|i| {
+            let byte = table[usize::from(indices[i / 4]) % N][i % 4];
+            if signs >> i & 1 == 0 { byte } else { byte.wrapping_neg() }
+        })
     }
 
     #[inline(always)]

@@ -4,6 +4,7 @@ use ggmill_core::GgmlType;
 
 use super::{Decode, Encode};
 use crate::float16;
+use crate::lanes::{Floats, Lanes};
 
 pub(crate) struct F32;
 pub(crate) struct F16;
@@ -31,6 +32,18 @@ impl Decode<1, 2> for F16 {
     #[inline(always)]
     fn decode(block: &[u8; 2], out: &mut [f32; 1]) {
         *out = [float16::f16_to_f32(u16::from_le_bytes(*block))];
+    }
+
+    #[inline(always)]
+    fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 2]], out: &mut [[f32; 1]]) {
+        let whole = blocks.len() - blocks.len() % L::WIDTH;
+        let ((blocks, rest), (out, rest_out)) = (blocks.split_at(whole), out.split_at_mut(whole));
+        for (blocks, out) in blocks.chunks_exact(L::WIDTH).zip(out.as_flattened_mut().chunks_exact_mut(L::WIDTH)) {
+            lanes.load_halves(blocks).store(out);
+        }
+        for (block, out) in rest.iter().zip(rest_out) {
+            Self::decode(block, out);
+        }
     }
 }
 

@@ -126,3 +126,12 @@ pub(crate) fn decode_signed<L: Lanes>(lanes: L, bytes: &[u8], scale: f32, out: &
         (lanes.load_signed(bytes) * scale).store(out);
     }
 }
+
+/// Bytes up to 127 times a scale, less a minimum, as many as fill whole vectors.
+#[inline(always)]
+pub(crate) fn decode_affine<L: Lanes>(lanes: L, bytes: &[u8], scale: f32, min: f32, out: &mut [f32]) {
+    let (scale, min) = (lanes.splat(scale), lanes.splat(min));
+    for (bytes, out) in bytes.chunks_exact(L::WIDTH).zip(out.chunks_exact_mut(L::WIDTH)) {
+        (lanes.load_signed(bytes) * scale - min).store(out);
+    }
+}

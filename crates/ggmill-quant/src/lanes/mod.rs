@@ -17,7 +17,7 @@ mod tile;
 
 use core::ops::{Add, Div, Mul, Neg, Sub};
 
-pub(crate) use blocks::{decode_nibbles, decode_signed, extremes, greatest_magnitude, largest, least_and_most, offset_levels, round_to_bytes};
+pub(crate) use blocks::{decode_affine, decode_nibbles, decode_signed, extremes, greatest_magnitude, largest, least_and_most, offset_levels, round_to_bytes};
 pub(crate) use search::{AffineLanes, affine, positive, symmetric, symmetric_by_moves};
 pub(crate) use sums::{importance, sums_of_squares};
 pub(crate) use tile::{Room, columns, spread_out};
@@ -48,6 +48,9 @@ pub(crate) trait Lanes: Copy {
     /// The first bytes of a slice as signed numbers. There are at least [`WIDTH`](Self::WIDTH).
     fn load_signed(self, bytes: &[u8]) -> Self::F;
 
+    /// The first half-precision numbers of a slice. There are at least [`WIDTH`](Self::WIDTH).
+    fn load_halves(self, halves: &[[u8; 2]]) -> Self::F;
+
     /// What the first indices of a slice stand for. There are at least [`WIDTH`](Self::WIDTH); their low four bits count.
     fn look_up(self, table: &[f32; 16], indices: &[u8]) -> Self::F;
 
@@ -56,6 +59,13 @@ pub(crate) trait Lanes: Copy {
 
     /// In each lane the entry of a table whose number the word's bits from `shift` on are. The table repeats itself every eight places, and three bits count.
     fn pick(self, table: Self::F, words: Self::Words, shift: u32) -> Self::F;
+
+    /// In eight lanes the entries of a table whose numbers are the four-bit digits of a word, the lowest first; in the next eight, those of the next word. The table
+    /// repeats itself every eight places, and three bits count. There is a word for every eight lanes.
+    fn pick_digits(self, table: Self::F, words: &[u32]) -> Self::F;
+
+    /// Four bytes of a table for each index, one after the other, those negated whose bit is set. Indices are taken modulo the table's length, a power of two.
+    fn signed_points<const N: usize>(self, table: &[[u8; 4]; N], indices: &[u16; 8], signs: u32) -> [u8; 32];
 
     /// Value `i` of row `r` becomes value `place + r` of row `i`. The rows are eight long, and there is room for eight from the place on.
     fn transpose8(self, rows: [&[f32]; 8], out: &mut [[f32; MOST]; 8], place: usize);

@@ -123,48 +123,73 @@ pub(crate) fn symmetric<L: Lanes, const N: usize>(lanes: L, x: &[L::F; N], half:
     (scale.or(live, zero), inverse.or(live, zero))
 }
 
-/// As [`search::symmetric_by_moves`](crate::search::symmetric_by_moves). Returns scales and the levels as they are stored.
+/// What [`symmetric_by_moves`] found.
+#[derive(Clone, Copy)]
+pub(crate) struct Moved<F: Floats, const N: usize> {
+    pub(crate) scale: F,
+    /// As they are stored.
+    pub(crate) levels: [F; N],
+    /// Where the last round moved a level, so that another round might.
+    pub(crate) restless: F::Mask,
+}
+
+/// As [`search::symmetric_by_moves`](crate::search::symmetric_by_moves), with a number of rounds, for several vectors of groups: a move waits for the one before,
+/// and what other vectors do fills the time.
 #[inline(always)]
-pub(crate) fn symmetric_by_moves<L: Lanes, const N: usize>(lanes: L, x: &[L::F; N], half: i32) -> (L::F, [L::F; N]) {
+pub(crate) fn symmetric_by_moves<L: Lanes, const N: usize, const K: usize>(lanes: L, x: &[[L::F; N]; K], half: i32, rounds: usize) -> [Moved<L::F, N>; K] {
     let zero = lanes.splat(0.0);
     let rounding = Rounding::new(lanes, -half, half - 1);
-    let (extreme, live) = extreme(lanes, x);
-    let inverse = lanes.splat(-(half as f32)) / extreme;
-    let (mut xl, mut ll) = (zero, zero);
-    let mut levels = [zero; N];
-    for (&x, level) in x.iter().zip(&mut levels) {
-        *level = rounding.nearest(inverse * x);
-        let w = x * x;
-        xl = xl + w * x * *level;
-        ll = ll + w * *level * *level;
-    }
-    for _ in 0..5 {
-        // A group in which nothing moves stays as it is in later rounds, so that all may go on until none moves.
-        let mut moved = false;
-        for (&x, level) in x.iter().zip(&mut levels) {
+    let (mut xl, mut ll) = ([zero; K], [zero; K]);
+    let mut levels = [[zero; N]; K];
+    let mut live = [zero.ne(zero); K];
+    let mut restless = live;
+    for (k, x) in x.iter().enumerate() {
+        let (extreme, alive) = extreme(lanes, x);
+        live[k] = alive;
+        let inverse = lanes.splat(-(half as f32)) / extreme;
+        for (&x, level) in x.iter().zip(&mut levels[k]) {
+            *level = rounding.nearest(inverse * x);
             let w = x * x;
-            let (other_xl, other_ll) = (xl - w * x * *level, ll - w * *level * *level);
-            let better = (x * other_ll / other_xl).nearest(-half, half - 1);
-            let changed = other_xl.gt(zero).and(live).and(better.ne(*level));
-            if changed.any() {
+            xl[k] = xl[k] + w * x * *level;
+            ll[k] = ll[k] + w * *level * *level;
+        }
+    }
+    for _ in 0..rounds {
+        // A group in which nothing moves stays as it is in later rounds, so that all may go on until none moves.
+        restless = [zero.ne(zero); K];
+        for i in 0..N {
+            for k in 0..K {
+                let (x, level) = (x[k][i], levels[k][i]);
+                let w = x * x;
+                let (other_xl, other_ll) = (xl[k] - w * x * level, ll[k] - w * level * level);
+                let better = (x * other_ll / other_xl).nearest(-half, half - 1);
+                let changed = other_xl.gt(zero).and(live[k]).and(better.ne(level));
                 let (other_xl, other_ll) = (other_xl + w * x * better, other_ll + w * better * better);
-                let accepted = changed.and(other_ll.gt(zero)).and((other_xl * other_xl * ll).gt(xl * xl * other_ll));
-                moved |= accepted.any();
-                *level = better.or(accepted, *level);
-                xl = other_xl.or(accepted, xl);
-                ll = other_ll.or(accepted, ll);
+                let accepted = changed.and(other_ll.gt(zero)).and((other_xl * other_xl * ll[k]).gt(xl[k] * xl[k] * other_ll));
+                restless[k] = restless[k].or(accepted);
+                levels[k][i] = better.or(accepted, level);
+                xl[k] = other_xl.or(accepted, xl[k]);
+                ll[k] = other_ll.or(accepted, ll[k]);
             }
         }
-        if !moved {
+        let mut moved = restless[0];
+        for restless in restless {
+            moved = moved.or(restless);
+        }
+        if !moved.any() {
             break;
         }
     }
-    let scale = (xl / ll).or(ll.gt(zero).and(live), zero);
+    let mut out = [Moved { scale: zero, levels: [zero; N], restless: live[0] }; K];
     let half = lanes.splat(half as f32);
-    for level in &mut levels {
-        *level = (*level + half).or(live, zero);
+    for (k, out) in out.iter_mut().enumerate() {
+        out.scale = (xl[k] / ll[k]).or(ll[k].gt(zero).and(live[k]), zero);
+        out.restless = restless[k];
+        for (stored, &level) in out.levels.iter_mut().zip(&levels[k]) {
+            *stored = (level + half).or(live[k], zero);
+        }
     }
-    (scale, levels)
+    out
 }
 
 /// As [`search::positive`](crate::search::positive). Returns scales and levels.

@@ -80,6 +80,23 @@ fn sums_that_overflow() {
 }
 
 #[test]
+fn what_is_not_finite_is_found_wherever_it_is() {
+    let codec = |isa| codec_with(GgmlType::Q8_0, isa).unwrap();
+    for place in 0..160 {
+        for wrong in [f32::NAN, -f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+            let mut values = [1.0; 160];
+            values[place] = wrong;
+            values[159.min(place + 3)] = wrong;
+            let found = |isa| codec(isa).quantize(&values, 160, None, &mut [0; 170]).unwrap_err().to_string();
+            assert!(found(Isa::SCALAR).contains(&format!("column {place}: ")), "{}", found(Isa::SCALAR));
+            for isa in others() {
+                assert_eq!(found(isa), found(Isa::SCALAR), "{isa}");
+            }
+        }
+    }
+}
+
+#[test]
 fn dequantizing_any_bytes() {
     for (ggml_type, elements, bytes) in types() {
         for blocks in [1, 5, 67] {

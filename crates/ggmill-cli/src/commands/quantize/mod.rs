@@ -11,11 +11,12 @@ use ggmill_convert::{
     Checkpoint as _, ErrorKind, GgufCheckpoint, Goal, Imatrix, Importance, ImportanceFilter, Override, QuantizeOptions, RoleRule, ShardLimit, SplitOptions,
     Target, TensorType, TypePlan, weight_type, weight_types,
 };
-use ggmill_core::{GgmlType, RawStr};
+use ggmill_core::{GgmlType, RawStr, keys};
 
 use self::report::Report;
 use self::words::{Words, near, number_of_threads};
 
+use crate::arch_file::described;
 use crate::byte_size::byte_size;
 use crate::console::Console;
 use crate::making::{Making, inputs_of, shown};
@@ -97,6 +98,9 @@ pub(crate) struct Args {
     /// What tensors do whose names do not tell: a file of PATTERN=ROLE, such as w2=ffn.down; the roles stand below
     #[arg(long, value_name = "FILE")]
     role_file: Option<PathBuf>,
+    /// A description of the model's architecture (TOML), which says what its tensors do
+    #[arg(long, value_name = "FILE")]
+    arch_file: Vec<PathBuf>,
     /// Choose types that lose as little as can be in so many bytes, such as 4.2G or 4.2GiB
     #[arg(long, value_name = "SIZE", value_parser = byte_size, help_heading = "Types for a size", conflicts_with_all = ["target", "pure", "target_bpw", "plan"])]
     target_size: Option<u64>,
@@ -163,17 +167,18 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
     }
     let checkpoint = open_checkpoint(&input)?;
     let mut inputs = inputs_of(&checkpoint)?;
-    inputs.extend([&args.imatrix, &args.tensor_type_file, &args.role_file, &args.plan].into_iter().flatten().cloned());
+    inputs.extend([&args.imatrix, &args.tensor_type_file, &args.role_file, &args.plan].into_iter().flatten().chain(&args.arch_file).cloned());
     let report = args.report.as_deref().map(|path| Report::start(path, &args, &output, &inputs)).transpose()?;
     let (force, dry_run, json, keep_split) = (args.force, args.dry_run, args.json, args.keep_split);
     let limit = args.split_max_size.map(ShardLimit::Bytes).or(args.split_max_tensors.map(ShardLimit::Tensors));
+    let cut = limit.map(SplitOptions::new);
     let mut options = args.options(target.unwrap_or(Target::copy()), &checkpoint, console)?;
     if let Some(goal) = goal {
-        options.types = Some(fit(&checkpoint, &options, goal, console)?);
+        options.types = Some(fit(&checkpoint, &options, cut.as_ref(), goal, console)?);
     }
-    let (status, made) = if keep_split || limit.is_some() {
-        let recipes = match limit {
-            Some(limit) => ggmill_convert::quantize(&checkpoint, &options).and_then(|recipe| recipe.split(&SplitOptions::new(limit))),
+    let (status, made) = if keep_split || cut.is_some() {
+        let recipes = match cut {
+            Some(cut) => ggmill_convert::quantize(&checkpoint, &options).and_then(|recipe| recipe.split(&cut)),
             None => ggmill_convert::quantize_shards(&checkpoint, &options),
         };
         // As the reference has it: what the names of the shards begin with, even where a file's name was given.
@@ -191,9 +196,9 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
 }
 
 /// Chooses types for a goal, and says what is to be expected of them.
-fn fit(checkpoint: &GgufCheckpoint, options: &QuantizeOptions, goal: Goal, console: Console) -> Result<TypePlan, Failure> {
+fn fit(checkpoint: &GgufCheckpoint, options: &QuantizeOptions, cut: Option<&SplitOptions>, goal: Goal, console: Console) -> Result<TypePlan, Failure> {
     let mut bar = Bar::new(console);
-    let fit = ggmill_convert::fit(checkpoint, options, goal, &mut |progress| {
+    let fit = ggmill_convert::fit(checkpoint, options, cut, goal, &mut |progress| {
         bar.update(progress.written, progress.total, progress.tensor);
         ControlFlow::Continue(())
     });
@@ -238,6 +243,7 @@ impl Args {
     fn options(self, target: Target, checkpoint: &GgufCheckpoint, console: Console) -> Result<QuantizeOptions, Failure> {
         let mut options = QuantizeOptions::new(target);
         options.importance = self.importance(console)?;
+        let described = self.described_roles(checkpoint)?;
         let by_pattern = !self.tensor_type.is_empty() || self.tensor_type_file.is_some();
         if self.plan.is_some() && target.is_copy() && (by_pattern || self.output_tensor_type.is_some() || self.token_embedding_type.is_some()) {
             console.note("a plan names the type of every tensor, so other options for types are without effect");
@@ -269,6 +275,7 @@ impl Args {
                 ));
             }
         }
+        options.roles.extend(described);
         if let Some(path) = &self.plan {
             let text = read_text(path, LONGEST_PLAN)?;
             options.types = Some(TypePlan::parse(text.as_bytes()).map_err(|error| Failure::new(format_args!("{}: {error}", shown(path))))?);
@@ -277,6 +284,21 @@ impl Args {
         options.overrides = self.override_kv;
         options.dry_run = self.dry_run;
         Ok(options)
+    }
+
+    /// The roles that a description of the model's architecture gives.
+    fn described_roles(&self, checkpoint: &GgufCheckpoint) -> Result<Vec<RoleRule>, Failure> {
+        if self.arch_file.is_empty() {
+            return Ok(Vec::new());
+        }
+        let catalogue = described(&self.arch_file)?;
+        let metadata = checkpoint.metadata();
+        let name = metadata.str(keys::GENERAL_ARCHITECTURE).unwrap_or_default();
+        let architecture = catalogue.iter().rev().find(|architecture| architecture.name() == name).ok_or_else(|| {
+            let names: Vec<_> = catalogue.iter().map(|architecture| format!("{:?}", RawStr::from(architecture.name()))).collect();
+            Failure::new(format_args!("the model is of architecture {:?}, and --arch-file describes {}", RawStr::from(name), names.join(", ")))
+        })?;
+        RoleRule::of(architecture).map_err(Failure::new)
     }
 
     fn importance(&self, console: Console) -> Result<Option<Importance>, Failure> {

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use super::role::layer;
 use crate::checkpoint::SourceTensor;
+use crate::error::{Error, ErrorKind, Result};
 
 /// A tensor that remains: its number in the source, and its name in the output.
 #[derive(Debug)]
@@ -25,6 +26,27 @@ pub(super) fn by_layer_alone(tensors: &[SourceTensor]) -> Vec<usize> {
     let mut numbers: Vec<usize> = (0..tensors.len()).collect();
     numbers.sort_by_key(|&number| layer(&tensors[number].name));
     numbers
+}
+
+/// Refuses to leave out a layer that is not there.
+pub(super) fn check(tensors: &[SourceTensor], pruned: &BTreeSet<u64>) -> Result<()> {
+    if pruned.is_empty() {
+        return Ok(());
+    }
+    let layers: BTreeSet<u64> = tensors.iter().filter_map(|tensor| block(&tensor.name)).map(|block| block.layer).collect();
+    let Some(missing) = pruned.difference(&layers).next() else { return Ok(()) };
+    Err(Error::new(ErrorKind::Misuse, format!("there is no layer {missing} to leave out, {}", there(&layers))))
+}
+
+/// Which layers there are.
+fn there(layers: &BTreeSet<u64>) -> String {
+    const NAMED: usize = 32;
+    let (Some(first), Some(last)) = (layers.first(), layers.last()) else { return "the model has no layers".to_owned() };
+    if last - first == layers.len() as u64 - 1 {
+        return format!("the model has {first} to {last}");
+    }
+    let named: Vec<String> = layers.iter().take(NAMED).map(u64::to_string).collect();
+    format!("the model has {}{}", named.join(", "), if layers.len() > NAMED { ", …" } else { "" })
 }
 
 /// Of the tensors with these numbers those that remain, and how many layers they have when some were left out.
@@ -86,9 +108,23 @@ mod tests {
     }
 
     #[test]
+    fn a_layer_that_is_not_there_is_not_left_out() {
+        let check = |names: &[&str], pruned: &[u64]| {
+            let tensor = |name: &&str| SourceTensor::new(*name, GgmlType::F32, Shape::new(&[1]).unwrap());
+            check(&names.iter().map(tensor).collect::<Vec<_>>(), &pruned.iter().copied().collect()).map_err(|error| error.to_string())
+        };
+        assert_eq!(check(&["blk.0.a", "blk.1.a", "output.weight"], &[1]), Ok(()));
+        assert_eq!(check(&["output.weight"], &[]), Ok(()));
+        let wrong = |message: &str| Err(message.to_owned());
+        assert_eq!(check(&["blk.0.a", "blk.1.a"], &[1, 99]), wrong("there is no layer 99 to leave out, the model has 0 to 1"));
+        assert_eq!(check(&["blk.0.a", "blk.3.a"], &[2]), wrong("there is no layer 2 to leave out, the model has 0, 3"));
+        assert_eq!(check(&["output.weight"], &[0]), wrong("there is no layer 0 to leave out, the model has no layers"));
+    }
+
+    #[test]
     fn layers_that_remain_are_numbered_anew() {
         let all = ["blk.0.a", "blk.1.a", "blk.2.a", "blk.3.a", "blk.4.a", "output.weight"];
         assert_eq!(names(&all, &[1, 3]), (vec!["output.weight".into(), "blk.0.a".into(), "blk.1.a".into(), "blk.2.a".into()], 3));
-        assert_eq!(names(&all, &[0, 7]), (vec!["output.weight".into(), "blk.0.a".into(), "blk.1.a".into(), "blk.2.a".into(), "blk.3.a".into()], 4));
+        assert_eq!(names(&all, &[0]), (vec!["output.weight".into(), "blk.0.a".into(), "blk.1.a".into(), "blk.2.a".into(), "blk.3.a".into()], 4));
     }
 }

@@ -80,6 +80,7 @@ pub fn quantize_shards(checkpoint: &GgufCheckpoint, options: &QuantizeOptions) -
 fn recipe(checkpoint: &GgufCheckpoint, options: &QuantizeOptions, numbers: Vec<usize>, is_known: bool) -> Result<(Recipe, Vec<Remaining>)> {
     let sources = checkpoint.tensors();
     let mut notes = Vec::new();
+    layers::check(sources, &options.prune_layers)?;
     let (tensors, layers) = remaining(sources, numbers, &options.prune_layers);
 
     let mut metadata = MetadataBuf::copy_of(&checkpoint.metadata()).map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?;

@@ -1,6 +1,6 @@
 //! What a tensor does in its model, as far as its name tells. Names are those of GGUF files, whatever the architecture; rules add others.
 
-use ggmill_arch::Role as Meant;
+use ggmill_arch::{Architecture, Role as Meant};
 use ggmill_core::{RawStr, Shape};
 use regex_lite::Regex;
 
@@ -31,6 +31,32 @@ impl RoleRule {
         let meant = Meant::from_name(name).ok_or_else(|| wrong(format!("{:?} is no role, expected one of {}", RawStr::from(name), all_roles())))?;
         let pattern = Regex::new(pattern).map_err(|error| wrong(format!("the pattern is not one: {error}")))?;
         Ok(Self { pattern, role: Role::meant(meant) })
+    }
+
+    /// A rule for every tensor an architecture describes, by its whole name.
+    ///
+    /// ```
+    /// use ggmill_arch::Architecture;
+    /// use ggmill_convert::RoleRule;
+    /// let llama = Architecture::builtin("llama").ok_or("built in")?;
+    /// assert_eq!(RoleRule::of(llama)?.len(), llama.outline().count());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn of(architecture: &Architecture) -> Result<Vec<Self>> {
+        architecture.outline().map(|tensor| Self::of_template(tensor.name, tensor.role)).collect()
+    }
+
+    /// A rule for names that have a number for every `{variable}` of a template.
+    fn of_template(template: &str, role: Meant) -> Result<Self> {
+        let mut pattern = String::from("^");
+        for (place, piece) in template.split('{').enumerate() {
+            let (number, text) = if place == 0 { ("", piece) } else { ("[0-9]+", piece.split_once('}').map_or("", |(_, text)| text)) };
+            pattern += number;
+            pattern += &regex_lite::escape(text);
+        }
+        pattern.push('$');
+        let wrong = |error| Error::new(ErrorKind::Misuse, format!("{:?}: {error}", RawStr::from(template)));
+        Ok(Self { pattern: Regex::new(&pattern).map_err(wrong)?, role: Role::meant(role) })
     }
 
     /// Reads a list of them, separated by spaces or lines. An error says which line it is in.

@@ -37,15 +37,16 @@ impl TypePlan {
         };
         let mut types = BTreeMap::new();
         for tensor in plans.iter().filter_map(|plan| plan.get("tensors")?.as_array()).flatten() {
-            let text = |key: &str| tensor.get(key).and_then(Value::as_str);
-            let (Some(name), Some(ggml_type)) = (text("name"), text("type")) else {
+            let (name, ggml_type) = (tensor.get("name").and_then(name_of), tensor.get("type").and_then(Value::as_str));
+            let (Some(name), Some(ggml_type)) = (name, ggml_type) else {
                 return Err(wrong("has a tensor without a name or a type".to_owned()));
             };
-            let about = |message: &str| wrong(message.to_owned()).tensor(name);
+            let about = |message: &str| wrong(message.to_owned()).tensor(&name);
             let ggml_type = GgmlType::from_name(ggml_type).ok_or_else(|| about(&format!("{ggml_type:?} is no type")))?;
-            if types.insert(name.as_bytes().to_vec(), ggml_type).is_some() {
+            if types.contains_key(&name) {
                 return Err(about("stands in the plan twice"));
             }
+            types.insert(name, ggml_type);
         }
         if types.is_empty() { Err(wrong("names no tensors".to_owned())) } else { Ok(Self(types)) }
     }
@@ -67,6 +68,16 @@ impl TypePlan {
             None => Ok(()),
         }
     }
+}
+
+/// The bytes of a name: a string, or `{"bytes_hex": "…"}` where it is not UTF-8.
+fn name_of(name: &Value) -> Option<Vec<u8>> {
+    if let Some(text) = name.as_str() {
+        return Some(text.as_bytes().to_vec());
+    }
+    let digits: Option<Vec<u8>> = name.get("bytes_hex")?.as_str()?.chars().map(|digit| u8::try_from(digit.to_digit(16)?).ok()).collect();
+    let (pairs, []) = digits.as_deref()?.as_chunks::<2>() else { return None };
+    Some(pairs.iter().map(|[high, low]| high << 4 | low).collect())
 }
 
 impl FromIterator<(Vec<u8>, GgmlType)> for TypePlan {

@@ -43,7 +43,7 @@ fn made(path: &Path, options: &QuantizeOptions) -> (u64, Vec<TensorLoss>) {
 }
 
 fn fitted(path: &Path, options: &QuantizeOptions, goal: Goal) -> Fit {
-    fit(&GgufCheckpoint::open(path).unwrap(), options, goal, &mut go_on).unwrap()
+    fit(&GgufCheckpoint::open(path).unwrap(), options, None, goal, &mut go_on).unwrap()
 }
 
 /// The same options with no mixture, but the types chosen.
@@ -137,7 +137,7 @@ fn what_cannot_be_says_what_can() {
     let fixture = Fixture::new("llama");
     let checkpoint = GgufCheckpoint::open(fixture.path()).unwrap();
     let refused = |goal| {
-        let error = fit(&checkpoint, &options("COPY"), goal, &mut go_on).unwrap_err();
+        let error = fit(&checkpoint, &options("COPY"), None, goal, &mut go_on).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Budget);
         error.to_string()
     };
@@ -175,8 +175,9 @@ fn what_is_asked_for_is_no_choice() {
     // What is quantized already keeps its type unless that may change.
     let once = fixture.folder.path().join("once.gguf");
     std::fs::write(&once, quantized(&fixture.path(), &options("Q4_0")).unwrap()).unwrap();
-    let kind =
-        |options: &QuantizeOptions| fit(&GgufCheckpoint::open(&once).unwrap(), options, Goal::BitsPerWeight(4.0), &mut go_on).map_err(|error| error.kind());
+    let kind = |options: &QuantizeOptions| {
+        fit(&GgufCheckpoint::open(&once).unwrap(), options, None, Goal::BitsPerWeight(4.0), &mut go_on).map_err(|error| error.kind())
+    };
     assert_eq!(kind(&options("COPY")).unwrap_err(), ErrorKind::Budget);
     let mut again = options("COPY");
     again.allow_requantize = true;

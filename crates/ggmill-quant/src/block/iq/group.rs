@@ -67,6 +67,16 @@ pub(super) const fn eighth_sign(seven: u8) -> u8 {
     seven | (seven.count_ones() as u8 & 1) << 7
 }
 
+/// As [`eighth_sign`], of four times seven signs, the first lowest.
+#[inline(always)]
+pub(super) fn eighth_signs(sevens: u32) -> u32 {
+    let spread = sevens & 0x7f | (sevens & 0x3f80) << 1 | (sevens & 0x001f_c000) << 2 | (sevens & 0x0fe0_0000) << 3;
+    let parity = spread ^ spread >> 4;
+    let parity = parity ^ parity >> 2;
+    let parity = parity ^ parity >> 1;
+    spread | (parity & 0x0101_0101) << 7
+}
+
 /// Eight values, or four, under a scale, with their signs.
 pub(super) fn signed<const D: usize>(scale: f32, magnitudes: &[u8; D], signs: u8, out: &mut [f32]) {
     for (place, (out, &magnitude)) in out.iter_mut().zip(magnitudes).enumerate() {
@@ -81,10 +91,4 @@ pub(super) fn signed_bytes(magnitudes: [u8; 8], signs: u8) -> [u8; 8] {
     let ones = SPREAD[usize::from(signs)];
     // The complement of each negative one, and 1: that carries into no other byte, since no magnitude is 0.
     ((u64::from_le_bytes(magnitudes) ^ ones * 0xff) + ones).to_le_bytes()
-}
-
-/// Two points of four magnitudes, as one of eight.
-#[inline(always)]
-pub(super) fn joined([a, b, c, d]: [u8; 4], [e, f, g, h]: [u8; 4]) -> [u8; 8] {
-    [a, b, c, d, e, f, g, h]
 }

@@ -3,7 +3,7 @@
 use ggmill_core::GgmlType;
 
 use super::search::Way;
-use super::shifted::{DOWN, Fit, Shift, Split, Splits, UP, choose, shifted, split};
+use super::shifted::{DOWN, Fit, Shift, Split, Splits, UP, choose, digits, shifted, shifted_many, split};
 use super::{SUPER, Write, counts, greatest, scale_levels, spread};
 use crate::block::Decode;
 use crate::float16::{read_f16, write_f16};
@@ -33,6 +33,22 @@ impl Decode<SUPER, 56> for IQ1_M {
             let high = block[HIGH + group] >> (place % 2 * 4);
             let index = usize::from(block[place]) | usize::from(high & 7) << 8;
             shifted(scale, index, if high & 8 == 0 { &UP } else { &DOWN }, out);
+        }
+    }
+
+    #[inline(always)]
+    fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 56]], out: &mut [[f32; SUPER]]) {
+        for (block, out) in blocks.iter().zip(out) {
+            let bits = u64::from_le_bytes(core::array::from_fn(|i| block[SCALES + i]));
+            let super_scale = [12, 28, 44, 60].into_iter().rfold(0, |scale, place| scale << 4 | (bits >> place) as u16 & 15);
+            let super_scale = read_f16(&super_scale.to_le_bytes(), 0);
+            let (lows, _) = block[..HIGH].as_chunks::<2>();
+            for (group, ((low, &high), out)) in lows.iter().zip(&block[HIGH..SCALES]).zip(out.chunks_exact_mut(16)).enumerate() {
+                let high = usize::from(high);
+                let points = [digits(usize::from(low[0]) | (high & 7) << 8, high & 8 != 0), digits(usize::from(low[1]) | (high & 0x70) << 4, high & 0x80 != 0)];
+                let level = bits >> (16 * (group / 4) + group % 4 * 3) & 7;
+                shifted_many(lanes, super_scale * (2 * level + 1) as f32, &points, out);
+            }
         }
     }
 }
@@ -104,9 +120,14 @@ fn shift(down: bool) -> &'static Shift {
 /// anywhere.
 struct Sums {
     x: [[f32; RANKS + MOST]; 2],
-    w: [[f32; RANKS + MOST]; 2],
-    /// Whether no weight is negative.
-    positive: bool,
+    /// What all values on the top level come to, for either shift: Σ w·q·x.
+    top: [[f32; 2]; 2],
+    /// The same of Σ w·q², less what those below the first border make of it.
+    first: [[[f32; RANKS]; 2]; 2],
+    /// What those below the second border make of it.
+    second: [[[f32; RANKS + MOST]; 2]; 2],
+    /// The sum of all weights, if none is negative.
+    weight: Option<f32>,
 }
 
 /// Where a border may lie.
@@ -115,38 +136,49 @@ const RANKS: usize = 17;
 impl Sums {
     #[inline(always)]
     fn new(order: &[usize; 16], values: &[f32; 16], weights: &[f32; 16]) -> Self {
-        let mut sums = Self { x: [[0.0; RANKS + MOST]; 2], w: [[f32::NAN; RANKS + MOST]; 2], positive: true };
+        let mut sums =
+            Self { x: [[0.0; RANKS + MOST]; 2], top: [[0.0; 2]; 2], first: [[[0.0; RANKS]; 2]; 2], second: [[[f32::NAN; RANKS + MOST]; 2]; 2], weight: None };
         // Columns of the other half add 0, which leaves a sum as it is, and takes no branch.
         let mut terms = [[[0.0; 2]; 16]; 2];
+        let mut positive = true;
         for (column, (&value, &weight)) in values.iter().zip(weights).enumerate() {
             terms[column / 8][column] = [weight * value, weight];
-            sums.positive &= weight >= 0.0;
+            positive &= weight >= 0.0;
         }
+        let mut total = 0.0;
         for (half, terms) in terms.iter().enumerate() {
             let [mut x, mut w] = [0.0; 2];
-            sums.w[half][0] = w;
+            let mut below = [0.0; RANKS];
             for (rank, &column) in order.iter().enumerate() {
                 x += terms[column][0];
                 w += terms[column][1];
                 sums.x[half][rank + 1] = x;
-                sums.w[half][rank + 1] = w;
+                below[rank + 1] = w;
+            }
+            total += w;
+            for (place, shift) in [UP, DOWN].iter().enumerate() {
+                // All values on the top level, less one level for those below each border.
+                let falls = [shift[0] * shift[0] - shift[1] * shift[1], shift[1] * shift[1] - shift[2] * shift[2]];
+                sums.top[half][place] = x * shift[2];
+                let top = w * shift[2] * shift[2];
+                for ((first, second), &below) in sums.first[half][place].iter_mut().zip(&mut sums.second[half][place]).zip(&below) {
+                    *first = top + below * falls[0];
+                    *second = below * falls[1];
+                }
             }
         }
+        sums.weight = positive.then_some(total);
         sums
     }
 
     /// What one half adds to the sums, shifted up and shifted down.
     #[inline(always)]
     fn half<L: Lanes>(&self, lanes: L, half: usize, first: usize, second: usize) -> ([L::F; 2], [L::F; 2]) {
-        let (x, w) = (&self.x[half], &self.w[half]);
+        let (x, top, [up, down], [to_up, to_down]) = (&self.x[half], self.top[half], &self.second[half], &self.first[half]);
         let below = lanes.splat(x[first]) + lanes.load(&x[second..]);
-        let below_second = lanes.load(&w[second..]);
-        let (up, down) = (falls(&UP), falls(&DOWN));
-        let up_w = lanes.splat(w[RANKS - 1] * UP[2] * UP[2] + w[first] * up[0]);
-        let down_w = lanes.splat(w[RANKS - 1] * DOWN[2] * DOWN[2] + w[first] * down[0]);
         (
-            [lanes.splat(x[RANKS - 1] * UP[2]) - below, up_w + below_second * lanes.splat(up[1])],
-            [lanes.splat(x[RANKS - 1] * DOWN[2]) - below, down_w + below_second * lanes.splat(down[1])],
+            [lanes.splat(top[0]) - below, lanes.splat(to_up[first]) + lanes.load(&up[second..])],
+            [lanes.splat(top[1]) - below, lanes.splat(to_down[first]) + lanes.load(&down[second..])],
         )
     }
 }
@@ -159,12 +191,11 @@ fn add<F: Floats>(a: [F; 2], b: [F; 2]) -> [F; 2] {
 impl Splits<RANKS, 4> for Sums {
     #[inline(always)]
     fn fits(&self, first: usize, second: usize) -> [Fit; 4] {
-        // All values on the top level, less one level for those below each split.
-        let fit = |half: usize, shift: &Shift| {
-            let (x, w, falls) = (&self.x[half], &self.w[half], falls(shift));
-            Fit { qx: x[RANKS - 1] * shift[2] - (x[first] + x[second]), qq: w[RANKS - 1] * shift[2] * shift[2] + w[first] * falls[0] + w[second] * falls[1] }
+        let fit = |half: usize, shift: usize| Fit {
+            qx: self.top[half][shift] - (self.x[half][first] + self.x[half][second]),
+            qq: self.first[half][shift][first] + self.second[half][shift][second],
         };
-        let fits = [0, 1].map(|half| [fit(half, &UP), fit(half, &DOWN)]);
+        let fits = [0, 1].map(|half| [fit(half, 0), fit(half, 1)]);
         DOWNS.map(|down| {
             let [a, b] = [fits[0][usize::from(down[0])], fits[1][usize::from(down[1])]];
             Fit { qx: a.qx + b.qx, qq: a.qq + b.qq }
@@ -180,18 +211,12 @@ impl Splits<RANKS, 4> for Sums {
 
     #[inline(always)]
     fn weight(&self) -> Option<f32> {
-        self.positive.then_some(self.w[0][RANKS - 1] + self.w[1][RANKS - 1])
+        self.weight
     }
 }
 
 /// Which halves are shifted down, in the order in which that is tried.
 const DOWNS: [[bool; 2]; 4] = [[false, false], [false, true], [true, false], [true, true]];
-
-/// What each level's square exceeds the next one's by.
-#[inline(always)]
-fn falls(shift: &Shift) -> [f32; 2] {
-    [shift[0] * shift[0] - shift[1] * shift[1], shift[1] * shift[1] - shift[2] * shift[2]]
-}
 
 /// Tries every way to split the sorted values into three levels, under all four pairs of shifts; the best one is then rounded to the grid.
 #[inline(always)]

@@ -3,7 +3,7 @@
 use ggmill_core::GgmlType;
 
 use super::search::Way;
-use super::shifted::{DOWN, Fit, Shift, Split, Splits, UP, choose, shifted, split};
+use super::shifted::{DOWN, Fit, Shift, Split, Splits, UP, choose, digits, shifted, shifted_many, split};
 use super::{SUPER, Write, counts, greatest, scale_levels, spread};
 use crate::block::Decode;
 use crate::float16::{read_f16, write_f16};
@@ -31,6 +31,23 @@ impl Decode<SUPER, 50> for IQ1_S {
             let shift = if word >> 15 == 0 { UP } else { DOWN };
             for (place, (&low, out)) in low.iter().zip(out.chunks_exact_mut(8)).enumerate() {
                 shifted(scale, usize::from(low) | usize::from(word >> (3 * place) & 7) << 8, &shift, out);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 50]], out: &mut [[f32; SUPER]]) {
+        for (block, out) in blocks.iter().zip(out) {
+            let super_scale = read_f16(block, 0);
+            let (words, _) = block[WORDS..].as_chunks::<2>();
+            let (lows, _) = block[LOW..WORDS].as_chunks::<4>();
+            for ((word, low), out) in words.iter().zip(lows).zip(out.chunks_exact_mut(32)) {
+                let word = u16::from_le_bytes(*word);
+                let mut points = [0; 4];
+                for (place, (point, &low)) in points.iter_mut().zip(low).enumerate() {
+                    *point = digits(usize::from(low) | usize::from(word >> (3 * place) & 7) << 8, word >> 15 != 0);
+                }
+                shifted_many(lanes, super_scale * f32::from(2 * (word >> 12 & 7) + 1), &points, out);
             }
         }
     }

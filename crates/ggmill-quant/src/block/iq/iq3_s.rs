@@ -3,7 +3,7 @@
 use ggmill_core::GgmlType;
 
 use super::grid::{self, points};
-use super::group::{Group, joined, signed, signed_bytes};
+use super::group::{Group, signed};
 use super::search::{Again, Search, Way};
 use super::{SUPER, Write, counts, greatest, scale_levels, sets, spread};
 use crate::block::Decode;
@@ -42,14 +42,14 @@ impl Decode<SUPER, 110> for IQ3_S {
             let super_scale = read_f16(block, 0);
             for (group, out) in out.chunks_exact_mut(32).enumerate() {
                 let high = block[HIGH + group];
-                let mut bytes = [[0; 8]; 4];
-                for (place, bytes) in bytes.iter_mut().enumerate() {
-                    let (low, high) = (&block[LOW + 8 * group + 2 * place..][..2], high >> (2 * place));
-                    let indices = [usize::from(low[0]) | usize::from(high & 1) << 8, usize::from(low[1]) | usize::from(high >> 1 & 1) << 8];
-                    *bytes = signed_bytes(joined(MAGNITUDES[indices[0]], MAGNITUDES[indices[1]]), block[SIGNS + 4 * group + place]);
+                let mut indices = [0; 8];
+                for (place, (index, &low)) in indices.iter_mut().zip(&block[LOW + 8 * group..]).enumerate() {
+                    *index = u16::from(low) | u16::from(high) << (8 - place) & 0x100;
                 }
+                let signs = u32::from_le_bytes(core::array::from_fn(|i| block[SIGNS + 4 * group + i]));
                 let level = block[SCALES + group / 2] >> (group % 2 * 4) & 15;
-                lanes::decode_signed(lanes, bytes.as_flattened(), super_scale * f32::from(1 + 2 * level), out);
+                let bytes = lanes.signed_points(&MAGNITUDES, &indices, signs);
+                lanes::decode_signed(lanes, &bytes, super_scale * f32::from(1 + 2 * level), out);
             }
         }
     }

@@ -3,7 +3,7 @@
 use ggmill_core::GgmlType;
 
 use super::grid::{self, points};
-use super::group::{Group, eighth_sign, joined, signed, signed_bytes};
+use super::group::{Group, eighth_sign, eighth_signs, signed};
 use super::search::{Again, Search, Way};
 use super::{SUPER, Write, counts, greatest, scale_levels, sets, spread};
 use crate::block::Decode;
@@ -46,12 +46,9 @@ impl Decode<SUPER, 98> for IQ3_XXS {
             let (words, _) = block[SIGNS..].as_chunks::<4>();
             for ((word, points), out) in words.iter().zip(block[POINTS..].chunks_exact(8)).zip(out.chunks_exact_mut(32)) {
                 let word = u32::from_le_bytes(*word);
-                let mut bytes = [[0; 8]; 4];
-                for (place, (points, bytes)) in points.chunks_exact(2).zip(&mut bytes).enumerate() {
-                    let magnitudes = joined(MAGNITUDES[usize::from(points[0])], MAGNITUDES[usize::from(points[1])]);
-                    *bytes = signed_bytes(magnitudes, eighth_sign((word >> (7 * place)) as u8 & 127));
-                }
-                lanes::decode_signed(lanes, bytes.as_flattened(), super_scale * (0.5 + (word >> 28) as f32) * 0.5, out);
+                let indices = core::array::from_fn(|i| u16::from(points[i]));
+                let bytes = lanes.signed_points(&MAGNITUDES, &indices, eighth_signs(word));
+                lanes::decode_signed(lanes, &bytes, super_scale * (0.5 + (word >> 28) as f32) * 0.5, out);
             }
         }
     }

@@ -1,8 +1,9 @@
 //! What the two IQ1 types share: three signed levels, all shifted up or down by an eighth, and a grid of 2048 points.
 
-use super::grid::{IQ1, Place};
+use super::grid::{IQ1, Place, points};
 use super::search::Way;
-use crate::lanes::Lanes;
+use super::sets;
+use crate::lanes::{Floats, Lanes, MOST};
 
 /// What the levels 0, 1 and 2 stand for.
 pub(super) type Shift = [f32; 3];
@@ -14,6 +15,50 @@ pub(super) const DOWN: Shift = [-1.125, -0.125, 0.875];
 pub(super) fn shifted(scale: f32, index: usize, shift: &Shift, out: &mut [f32]) {
     for (out, &level) in out.iter_mut().zip(&IQ1.points[index]) {
         *out = scale * shift[usize::from(level)];
+    }
+}
+
+/// The levels of each point, four bits to a level, the first lowest.
+static DIGITS: [u32; 2048] = {
+    let points: [[u8; 8]; 2048] = points(&sets::IQ1_S, &[0, 1, 2]);
+    let mut digits = [0; 2048];
+    let mut index = 0;
+    while index < digits.len() {
+        let mut place = 0;
+        while place < 8 {
+            digits[index] |= (points[index][place] as u32) << (4 * place);
+            place += 1;
+        }
+        index += 1;
+    }
+    digits
+};
+
+/// What the digits of [`digits`] stand for, as often as a vector may need it.
+const OF_DIGITS: [f32; MOST] = {
+    let mut of_digits = [0.0; MOST];
+    let mut place = 0;
+    while place < MOST {
+        if place % 4 < 3 {
+            of_digits[place] = if place & 4 == 0 { UP[place % 4] } else { DOWN[place % 4] };
+        }
+        place += 1;
+    }
+    of_digits
+};
+
+/// The levels of a point as digits for [`shifted_many`].
+#[inline(always)]
+pub(super) fn digits(index: usize, down: bool) -> u32 {
+    DIGITS[index % DIGITS.len()] | u32::from(down) * 0x4444_4444
+}
+
+/// As many points under a scale as fill whole vectors.
+#[inline(always)]
+pub(super) fn shifted_many<L: Lanes>(lanes: L, scale: f32, digits: &[u32], out: &mut [f32]) {
+    let table = lanes.splat(scale) * lanes.load(&OF_DIGITS);
+    for (digits, out) in digits.chunks_exact(L::WIDTH / 8).zip(out.chunks_exact_mut(L::WIDTH)) {
+        lanes.pick_digits(table, digits).store(out);
     }
 }
 

@@ -114,16 +114,16 @@ impl<L: Lanes> Way for SideBySide<L> {
     #[inline(always)]
     fn best_of<const M: usize, const S: usize>(self, splits: &impl Splits<M, S>) -> Option<Split> {
         let Self(lanes) = self;
-        let zero = lanes.splat(0.0);
         let mut best = floor(lanes, splits);
         let mut chosen = None;
         for first in 0..M {
             for start in (first..M).step_by(L::WIDTH) {
                 let fits = splits.fits_from(lanes, first, start);
                 let bound = lanes.splat(best);
+                // Among those that may be better are all that are.
                 let mut better = 0;
                 for [qx, qq] in fits {
-                    better |= qq.gt(zero).and((qx * qx).gt(bound * qq)).bits();
+                    better |= (qx * qx).gt(bound * qq).bits();
                 }
                 while better != 0 {
                     let second = start + better.trailing_zeros() as usize;
@@ -146,7 +146,7 @@ impl<L: Lanes> Way for SideBySide<L> {
 ///
 /// Whatever a scan holds for the best when it comes to the best of those few, it holds that one afterwards, if it is not at something better already. Two scans that
 /// held different bests before, because the one did not look at what is below the bound, hold the same from there on: comparisons err by less than a millionth, and
-/// a thousand errors on the way up do not make a hundredth. That holds for numbers that neither vanish nor overflow; for others there is no bound.
+/// a thousand errors on the way up do not make two thousandths. That holds for numbers that neither vanish nor overflow; for others there is no bound.
 #[inline(always)]
 fn floor<L: Lanes, const M: usize, const S: usize>(lanes: L, splits: &impl Splits<M, S>) -> f32 {
     const ORDINARY: core::ops::Range<f32> = 1e-15..1e15;
@@ -164,7 +164,7 @@ fn floor<L: Lanes, const M: usize, const S: usize>(lanes: L, splits: &impl Split
         }
     }
     let most = -(-most).least();
-    if ORDINARY.contains(&most) { 0.99 * most } else { f32::MIN }
+    if ORDINARY.contains(&most) { 0.998 * most } else { f32::MIN }
 }
 
 /// The numbers of the lanes.
@@ -344,9 +344,8 @@ impl Terms {
                 let level = word >> (place as u32 * bits::<D>()) & (32 / D - 1);
                 error = error + lanes.load(&self.0[place * (32 / D) | level]);
             }
-            let better = error.lt(least);
-            least = error.or(better, least);
-            found = place.or(better, found);
+            found = place.or(error.lt(least), found);
+            least = error.lesser(least);
             place = place + one;
         }
         found

@@ -2,8 +2,11 @@
 
 use super::SUPER;
 use crate::arch::Pair;
-use crate::lanes::{Floats, Lanes, MOST, Room, columns, importance, spread_out, sums_of_squares, symmetric, symmetric_by_moves};
+use crate::lanes::{Floats, Lanes, MOST, Mask, Room, columns, importance, spread_out, sums_of_squares, symmetric, symmetric_by_moves};
 use crate::numeric::nearest;
+
+/// How often every level may move.
+const ROUNDS: usize = 5;
 
 /// What was found for each group of 16 of up to [`MOST`] super-blocks, group after group.
 pub(super) struct Found {
@@ -24,8 +27,6 @@ enum Levels {
 /// How values are weighed.
 #[derive(Clone, Copy)]
 pub(super) enum Weights<'a> {
-    /// By their squares, with moves of single levels.
-    Moves,
     /// By their squares.
     Square,
     /// By the importance of their columns.
@@ -38,11 +39,8 @@ pub(super) enum Weights<'a> {
 #[inline(always)]
 pub(super) fn search<L: Lanes>(lanes: L, values: &[[f32; SUPER]], weights: Weights<'_>, half: i32) -> Found {
     let lanes = Pair(lanes);
-    let levels = match weights {
-        Weights::Moves => Levels::Stored([[0; 16 * MOST]; 16]),
-        _ => Levels::Inverses([0.0; 16 * MOST]),
-    };
-    let mut found = Found { scales: [0.0; 16 * MOST], sums: [0.0; 16 * MOST], levels };
+    let mut found = Found { scales: [0.0; 16 * MOST], sums: [0.0; 16 * MOST], levels: Levels::Inverses([0.0; 16 * MOST]) };
+    let Levels::Inverses(inverses) = &mut found.levels else { return found };
     let mut room = Room::<16>::new();
     let (groups, _) = values.as_flattened().as_chunks::<16>();
     let spreads = match weights {
@@ -52,7 +50,7 @@ pub(super) fn search<L: Lanes>(lanes: L, values: &[[f32; SUPER]], weights: Weigh
     for first in (0..groups.len()).step_by(2 * L::WIDTH) {
         let x = columns(lanes, groups, first, &mut room);
         let w = match weights {
-            Weights::Moves | Weights::Square => squares(&x),
+            Weights::Square => squares(&x),
             Weights::Column(weights) | Weights::Importance(weights) => columns(lanes, weights.as_flattened().as_chunks::<16>().0, first, &mut room),
         };
         let w = if let Weights::Importance(_) = weights {
@@ -67,22 +65,63 @@ pub(super) fn search<L: Lanes>(lanes: L, values: &[[f32; SUPER]], weights: Weigh
         } else {
             w
         };
-        match &mut found.levels {
-            Levels::Stored(stored) => {
-                let (scale, levels) = symmetric_by_moves(lanes, &x, half);
-                scale.store(&mut found.scales[first..]);
-                for (level, stored) in levels.into_iter().zip(stored) {
+        let (scale, inverse) = symmetric(lanes, &x, half, &w);
+        scale.store(&mut found.scales[first..]);
+        inverse.store(&mut inverses[first..]);
+    }
+    found
+}
+
+/// As [`search`], by moves of single levels; values are weighed by their squares.
+#[inline(always)]
+pub(super) fn search_by_moves<L: Lanes>(lanes: L, values: &[[f32; SUPER]], half: i32) -> Found {
+    let (groups, _) = values.as_flattened().as_chunks::<16>();
+    // Four groups in five are at rest after one round. The others start again among themselves: side by side with the rest, one of them would keep all.
+    let mut all = Moves::of(lanes, groups, half, 1);
+    let restless = |place: &usize| all.restless[place / L::WIDTH] >> (place % L::WIDTH) & 1 != 0;
+    let places: Vec<usize> = (0..groups.len()).filter(restless).collect();
+    let again: Vec<_> = places.iter().map(|&place| groups[place]).collect();
+    let rest = Moves::of(lanes, &again, half, ROUNDS);
+    for (from, &place) in places.iter().enumerate() {
+        all.scales[place] = rest.scales[from];
+        for (level, rest) in all.levels.iter_mut().zip(&rest.levels) {
+            level[place] = rest[from];
+        }
+    }
+    Found { scales: all.scales, sums: [0.0; 16 * MOST], levels: Levels::Stored(all.levels) }
+}
+
+/// Scales and levels after some rounds of moves.
+struct Moves {
+    scales: [f32; 16 * MOST],
+    levels: [[u8; 16 * MOST]; 16],
+    /// A bit for each lane of each vector: whether the last round moved a level.
+    restless: [u32; 16 * MOST / 8],
+}
+
+impl Moves {
+    #[inline(always)]
+    fn of<L: Lanes>(lanes: L, groups: &[[f32; 16]], half: i32, rounds: usize) -> Self {
+        /// Vectors of groups at a time.
+        const AT_ONCE: usize = 4;
+        let mut moves = Self { scales: [0.0; 16 * MOST], levels: [[0; 16 * MOST]; 16], restless: [0; 16 * MOST / 8] };
+        let mut room = Room::<16>::new();
+        for start in (0..groups.len()).step_by(AT_ONCE * L::WIDTH) {
+            let mut x = [[lanes.splat(0.0); 16]; AT_ONCE];
+            for (place, x) in x.iter_mut().enumerate() {
+                *x = columns(lanes, groups, start + place * L::WIDTH, &mut room);
+            }
+            for (place, moved) in symmetric_by_moves(lanes, &x, half, rounds).into_iter().enumerate() {
+                let first = start + place * L::WIDTH;
+                moved.scale.store(&mut moves.scales[first..]);
+                moves.restless[first / L::WIDTH] = moved.restless.bits();
+                for (level, stored) in moved.levels.into_iter().zip(&mut moves.levels) {
                     level.store_bytes(&mut stored[first..]);
                 }
             }
-            Levels::Inverses(inverses) => {
-                let (scale, inverse) = symmetric(lanes, &x, half, &w);
-                scale.store(&mut found.scales[first..]);
-                inverse.store(&mut inverses[first..]);
-            }
         }
+        moves
     }
-    found
 }
 
 #[inline(always)]
@@ -91,6 +130,19 @@ fn squares<F: Floats, const N: usize>(x: &[F; N]) -> [F; N] {
     for x in &mut out {
         *x = *x * *x;
     }
+    out
+}
+
+/// The first of the greatest magnitude among the sixteen scales of each super-block.
+#[inline(always)]
+pub(super) fn extreme_scales<L: Lanes>(lanes: L, found: &Found) -> [f32; MOST] {
+    let lanes = Pair(lanes);
+    let mut extreme = lanes.splat(0.0);
+    for x in columns(lanes, found.scales.as_chunks::<16>().0, 0, &mut Room::new()) {
+        extreme = x.or(x.abs().gt(extreme.abs()), extreme);
+    }
+    let mut out = [0.0; MOST];
+    extreme.store(&mut out);
     out
 }
 

@@ -6,7 +6,7 @@ use super::side_by_side::{Weights, assign, at_once, scales_of_scales, search};
 use super::{SUPER, importance, pack_two_bits, sum};
 use crate::block::{Decode, Encode};
 use crate::float16::{read_f16, write_f16};
-use crate::lanes::Lanes;
+use crate::lanes::{Lanes, decode_affine};
 use crate::numeric::{nearest, sum_of_squares};
 use crate::search::{Affine, Steps, affine, positive};
 
@@ -40,6 +40,33 @@ impl Decode<SUPER, 84> for Q2_K {
             }
         }
     }
+
+    #[inline(always)]
+    fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 84]], out: &mut [[f32; SUPER]]) {
+        for (block, out) in blocks.iter().zip(out) {
+            let (scale, min) = (read_f16(block, SCALE), read_f16(block, MIN));
+            let levels = unpack(block);
+            for ((out, levels), bits) in out.chunks_exact_mut(16).zip(levels.chunks_exact(16)).zip(&block[..LEVELS]) {
+                decode_affine(lanes, levels, scale * f32::from(bits & 15), min * f32::from(bits >> 4), out);
+            }
+        }
+    }
+}
+
+/// The levels, in a byte each.
+#[inline(always)]
+fn unpack(block: &[u8; 84]) -> [u8; SUPER] {
+    let mut levels = [0; SUPER];
+    for (levels, bytes) in levels.chunks_exact_mut(128).zip(block[LEVELS..SCALE].chunks_exact(32)) {
+        for column in 0..32 {
+            let byte = bytes[column];
+            levels[column] = byte & 3;
+            levels[column + 32] = byte >> 2 & 3;
+            levels[column + 64] = byte >> 4 & 3;
+            levels[column + 96] = byte >> 6;
+        }
+    }
+    levels
 }
 
 impl Encode<SUPER, 84> for Q2_K {

@@ -2,12 +2,12 @@
 
 use ggmill_core::GgmlType;
 
-use super::around_zero::{Found, Weights, scale_of_scales, search};
+use super::around_zero::{Found, Weights, extreme_scales, scale_of_scales, search, search_by_moves};
 use super::side_by_side::at_once;
 use super::{SUPER, importance, pack_two_bits, sum};
 use crate::block::{Decode, Encode};
 use crate::float16::{read_f16, write_f16};
-use crate::lanes::Lanes;
+use crate::lanes::{Lanes, decode_signed};
 use crate::numeric::{extreme, nearest, sum_of_squares};
 use crate::search::{symmetric, symmetric_by_moves};
 
@@ -36,6 +36,35 @@ impl Decode<SUPER, 110> for Q3_K {
             }
         }
     }
+
+    #[inline(always)]
+    fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 110]], out: &mut [[f32; SUPER]]) {
+        for (block, out) in blocks.iter().zip(out) {
+            let super_scale = read_f16(block, SCALE);
+            let scales = read_scales(&block[SCALES..SCALE]);
+            let levels = unpack(block);
+            for ((out, levels), scale) in out.chunks_exact_mut(16).zip(levels.chunks_exact(16)).zip(scales) {
+                decode_signed(lanes, levels, super_scale * f32::from(scale), out);
+            }
+        }
+    }
+}
+
+/// The levels as they count, -4..4, in a byte each.
+#[inline(always)]
+fn unpack(block: &[u8; 110]) -> [u8; SUPER] {
+    let mut levels = [0; SUPER];
+    for (half, (levels, bytes)) in levels.chunks_exact_mut(128).zip(block[LEVELS..SCALES].chunks_exact(32)).enumerate() {
+        for column in 0..32 {
+            let (low, high) = (bytes[column], block[column] >> (4 * half));
+            // Where the third bit is not set, 4 is taken off.
+            levels[column] = (low & 3 | high << 2 & 4).wrapping_sub(4);
+            levels[column + 32] = (low >> 2 & 3 | high << 1 & 4).wrapping_sub(4);
+            levels[column + 64] = (low >> 4 & 3 | high & 4).wrapping_sub(4);
+            levels[column + 96] = (low >> 6 | high >> 1 & 4).wrapping_sub(4);
+        }
+    }
+    levels
 }
 
 impl Encode<SUPER, 110> for Q3_K {
@@ -45,7 +74,7 @@ impl Encode<SUPER, 110> for Q3_K {
         for ((values, levels), scale) in values.chunks_exact(16).zip(levels.chunks_exact_mut(16)).zip(&mut scales) {
             *scale = symmetric_by_moves(values, 4, levels);
         }
-        let (super_scale, stored) = levels_of_scales(&scales);
+        let (super_scale, stored) = levels_of_scales(&scales, extreme(&scales));
         write_scales(stored, &mut block[SCALES..SCALE]);
         finish(values, super_scale, &mut levels, block);
     }
@@ -70,10 +99,11 @@ impl Encode<SUPER, 110> for Q3_K {
     #[inline(always)]
     fn encode_many<L: Lanes>(lanes: L, values: &[[f32; SUPER]], out: &mut [[u8; 110]]) {
         for (values, out) in values.chunks(at_once::<L>()).zip(out.chunks_mut(at_once::<L>())) {
-            let found = search(lanes, values, Weights::Moves, 4);
+            let found = search_by_moves(lanes, values, 4);
             let (scales, _) = found.scales.as_chunks::<16>();
+            let extremes = extreme_scales(lanes, &found);
             for (index, (values, block)) in values.iter().zip(out).enumerate() {
-                let (super_scale, stored) = levels_of_scales(&scales[index]);
+                let (super_scale, stored) = levels_of_scales(&scales[index], extremes[index]);
                 write(lanes, &found, index, values, super_scale, stored, block);
             }
         }
@@ -92,8 +122,8 @@ impl Encode<SUPER, 110> for Q3_K {
 }
 
 /// Scales as 32nds of the extreme one: the super-scale and what is stored.
-fn levels_of_scales(scales: &[f32; 16]) -> (f32, [u8; 16]) {
-    let extreme = extreme(scales);
+#[inline(always)]
+fn levels_of_scales(scales: &[f32; 16], extreme: f32) -> (f32, [u8; 16]) {
     if extreme == 0.0 {
         return (0.0, [0; 16]);
     }

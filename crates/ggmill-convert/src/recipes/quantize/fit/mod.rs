@@ -23,18 +23,19 @@ use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
 use self::knapsack::{Way, solve};
 use self::measure::{Candidate, Subject};
 use super::hyper::Hyper;
-use super::{Choice, NEED_IMPORTANCE, QuantizeOptions, TypePlan, fallback, layers, quantize_shards, remaining};
+use super::{Choice, NEED_IMPORTANCE, QuantizeOptions, TypePlan, fallback, layers, quantize, quantize_shards, remaining};
 use crate::checkpoint::{Checkpoint as _, GgufCheckpoint, SourceTensor};
 use crate::error::{Error, ErrorKind, Result};
 use crate::loss::for_measuring;
 use crate::recipe::Recipe;
+use crate::recipes::SplitOptions;
 use crate::run::Progress;
 
 /// How large the result may be.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Goal {
-    /// So many bytes at most, headers and padding included. Of a set of shards all together.
+    /// So many bytes at most, headers and padding included. Of a set of shards all together, with the headers of as many shards as there are at most.
     Size(u64),
     /// So many bits for each weight at most, over all tensors and without padding.
     BitsPerWeight(f64),
@@ -85,9 +86,18 @@ const TYPES: &[GgmlType] = &[
 /// Of the options, those count that say which tensors there are and which types they have already: patterns, the types of embeddings and output, what is left
 /// alone, layers left out. Tensors that are quantized already keep their type unless they may be quantized again. [`QuantizeOptions::types`] takes the result.
 /// `progress` is told how many bytes of the model have been measured, by samples. Fails when the goal is smaller than the smallest result, and says what
-/// that is; and as [`quantize`](super::quantize) does.
-pub fn fit(checkpoint: &GgufCheckpoint, options: &QuantizeOptions, goal: Goal, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>) -> Result<Fit> {
-    let (tensors, alignment, headers) = outline(checkpoint, options)?;
+/// that is; and as [`quantize`](super::quantize) does. `cut` says how the result is going to be [cut](Recipe::split), if it is.
+pub fn fit(
+    checkpoint: &GgufCheckpoint,
+    options: &QuantizeOptions,
+    cut: Option<&SplitOptions>,
+    goal: Goal,
+    progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
+) -> Result<Fit> {
+    let (tensors, alignment, mut headers) = outline(checkpoint, options)?;
+    if let Some(cut) = cut {
+        headers = headers_of_shards(checkpoint, options, &tensors, cut)?;
+    }
     let mut ways: Vec<Vec<Candidate>> = Vec::with_capacity(tensors.len());
     let total = tensors.iter().map(|tensor| tensor.source.shape.elements()).fold(0, u64::saturating_add);
     let (mut done, all) = (0, tensors.iter().map(Subject::size).fold(0, u64::saturating_add));
@@ -170,6 +180,24 @@ fn outline<'a>(checkpoint: &'a GgufCheckpoint, options: &'a QuantizeOptions) -> 
     Ok((tensors.iter().map(subject).collect::<Result<_>>()?, alignment, headers))
 }
 
+/// How many bytes the headers of a set of shards take, when every tensor has the largest type it may become: then there are the most shards.
+fn headers_of_shards(checkpoint: &GgufCheckpoint, options: &QuantizeOptions, tensors: &[Subject<'_>], cut: &SplitOptions) -> Result<u64> {
+    let mut largest = options.clone();
+    let of = |tensor: &Subject<'_>| tensor.types.iter().copied().max_by_key(|&ggml_type| size(tensor.source, ggml_type)).unwrap_or(tensor.source.ggml_type);
+    largest.types = Some(tensors.iter().map(|tensor| (tensor.name.clone(), of(tensor))).collect());
+    (largest.target, largest.dry_run) = (super::Target::copy(), true);
+    let mut headers = 0;
+    for shard in quantize(checkpoint, &largest)?.split(cut)? {
+        headers += shard.plan(checkpoint)?.layout().data_offset();
+    }
+    Ok(headers)
+}
+
+/// The bytes of a tensor that has become this type.
+fn size(source: &SourceTensor, ggml_type: GgmlType) -> u64 {
+    ggml_type.layout().and_then(|layout| layout.bytes_for(source.shape.elements())).unwrap_or(u64::MAX)
+}
+
 impl Choice<'_> {
     /// The one type a tensor can have, or `None` where there is a choice.
     fn pinned(&self, name: &str, source: &SourceTensor) -> Option<GgmlType> {
@@ -185,10 +213,10 @@ impl Choice<'_> {
 
 /// The types a tensor may become: that it has, and smaller ones that hold its rows.
 fn candidates(source: &SourceTensor, has_importance: bool) -> Vec<GgmlType> {
-    let (elements, row_len) = (source.shape.elements(), source.shape.row_len());
-    let size = |ggml_type: GgmlType| ggml_type.layout().and_then(|layout| layout.bytes_for(elements)).unwrap_or(u64::MAX);
+    let row_len = source.shape.row_len();
     let fits = |ggml_type: GgmlType| ggml_type.layout().is_some_and(|layout| row_len.is_multiple_of(u64::from(layout.elements)));
-    let is_candidate =
-        |ggml_type: GgmlType| fits(ggml_type) && size(ggml_type) < size(source.ggml_type) && (has_importance || !NEED_IMPORTANCE.contains(&ggml_type));
+    let is_candidate = |ggml_type: GgmlType| {
+        fits(ggml_type) && size(source, ggml_type) < size(source, source.ggml_type) && (has_importance || !NEED_IMPORTANCE.contains(&ggml_type))
+    };
     std::iter::once(source.ggml_type).chain(TYPES.iter().copied().filter(|&ggml_type| is_candidate(ggml_type))).collect()
 }

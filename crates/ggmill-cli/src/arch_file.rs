@@ -1,0 +1,18 @@
+//! Descriptions of architectures that a user gives.
+
+use std::path::PathBuf;
+
+use ggmill_arch::Architecture;
+
+use crate::making::shown;
+use crate::outcome::Failure;
+use crate::text_file::read_text;
+
+/// What files of `--arch-file` describe, in their order.
+pub(crate) fn described(files: &[PathBuf]) -> Result<Vec<Architecture>, Failure> {
+    let read = |path: &PathBuf| {
+        let text = read_text(path, Architecture::LONGEST as u64)?;
+        Architecture::parse(&text).map_err(|error| Failure::new(format_args!("{}: {error}", shown(path))))
+    };
+    files.iter().map(read).collect()
+}
