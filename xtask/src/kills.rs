@@ -14,7 +14,7 @@ pub(crate) struct Args {
 
 /// Runs the tests that kill, and adds up what they say.
 pub(crate) fn run(args: &Args) -> Done {
-    let io = output(cargo(&["test", "--quiet", "--package=ggmill-io", "--lib", "in_place", "--", "--nocapture"]).env_remove("GGMILL_KILLS"))?;
+    let io = output(cargo(&["test", "--quiet", "--package=ggmill-io", "--lib", "--", "in_place", "commit", "--nocapture"]).env_remove("GGMILL_KILLS"))?;
     let mut real = cargo(&["test", "--quiet", "--package=ggmill-cli", "--test=it", "killed", "--", "--nocapture", "--test-threads=1"]);
     let real = output(real.env("GGMILL_KILLS", args.kills.to_string()))?;
     let simulated = told(&io);

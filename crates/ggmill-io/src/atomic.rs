@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ggmill_core::Sink;
 
+use crate::commit::{Complete, Folders, Replaced, commit};
 use crate::error::{Detail, Error, Result};
 use crate::random_access::{RandomAccess, not_regular};
 use crate::ranges::{RangeSink, system};
@@ -165,25 +166,42 @@ impl FileSink {
     /// Puts the file in its place: everything reaches the disk, then the file gets its name, then the folder reaches the disk.
     ///
     /// Fails with [`ErrorKind::Exists`](crate::ErrorKind::Exists) when it may not replace a file and there is one now.
-    pub fn commit(mut self) -> Result<()> {
-        self.sync()?;
-        let folder = folder_of(&self.target).to_owned();
-        self.name()?;
-        sync_folder(&folder).map_err(|source| cannot_write_folder(&folder, source))
+    pub fn commit(self) -> Result<()> {
+        commit_all(vec![self])
+    }
+}
+
+impl Complete for FileSink {
+    fn sync(&mut self) -> Result<()> {
+        self.sync()
     }
 
-    /// Gives a file that is on the disk its name, which is there when the folder is synced.
-    fn name(self) -> Result<()> {
+    fn target(&self) -> &Path {
+        &self.target
+    }
+
+    fn name(self) -> Result<Replaced> {
         let Self { target, overwrite, temporary, .. } = self;
         temporary.persist(&target, folder_of(&target), overwrite == Overwrite::Replace).map_err(|source| match source.kind() {
             io::ErrorKind::AlreadyExists => Error::new(&target, Detail::Exists),
             _ => Error::io(&target, "cannot put the finished file in its place", source),
-        })
+        })?;
+        Ok(if overwrite == Overwrite::Replace { Replaced::Perhaps } else { Replaced::Nothing })
     }
 }
 
-fn cannot_write_folder(folder: &Path, source: io::Error) -> Error {
-    Error::io(folder, "cannot write the folder", source)
+/// Those of the file system.
+struct RealFolders;
+
+impl Folders for RealFolders {
+    fn sync(&mut self, target: &Path) -> Result<()> {
+        let folder = folder_of(target);
+        sync_folder(folder).map_err(|source| Error::io(folder, "cannot write the folder", source))
+    }
+
+    fn remove(&mut self, target: &Path) {
+        let _ = std::fs::remove_file(target);
+    }
 }
 
 impl Sink for FileSink {
@@ -255,29 +273,8 @@ impl FileSink {
 /// there before nobody are taken away again, so that no part of a whole remains.
 ///
 /// Fails as [`FileSink::commit`] does. Files that were replaced cannot be brought back.
-pub fn commit_all(mut sinks: Vec<FileSink>) -> Result<()> {
-    for sink in &mut sinks {
-        sink.sync()?;
-    }
-    let mut folders: Vec<PathBuf> = sinks.iter().map(|sink| folder_of(&sink.target).to_owned()).collect();
-    folders.sort_unstable();
-    folders.dedup();
-    let mut named = Vec::new();
-    let name = |sink: FileSink| {
-        let path = (sink.overwrite == Overwrite::Refuse).then(|| sink.target.clone());
-        sink.name()?;
-        named.extend(path);
-        Ok(())
-    };
-    let done = sinks.into_iter().try_for_each(name);
-    let done = done.and_then(|()| folders.iter().try_for_each(|folder| sync_folder(folder).map_err(|source| cannot_write_folder(folder, source))));
-    if done.is_err() {
-        for path in &named {
-            // What cannot be taken away stays; the error that matters is the first.
-            let _ = std::fs::remove_file(path);
-        }
-    }
-    done
+pub fn commit_all(sinks: Vec<FileSink>) -> Result<()> {
+    commit(sinks, &mut RealFolders)
 }
 
 /// The folder a file is in. That of a bare name is `.`, which has no name.
@@ -324,7 +321,7 @@ fn reserve(_: &File, _: u64) -> io::Result<()> {
 }
 
 /// Has the system begin to write a range to the disk, which it would else do when it is told to sync. Saying that the range will not be read again soon does
-/// that, waits for nothing, and takes no error away from the sync; what is not on the disk yet stays in memory.
+/// that and takes no error away from the sync. Pages that are on the disk before the call is over may leave memory, a few in a hundred; the others stay.
 #[cfg(target_os = "linux")]
 fn write_back(file: &File, offset: u64, len: u64) {
     let _ = rustix::fs::fadvise(file, offset, std::num::NonZero::new(len), rustix::fs::Advice::DontNeed);

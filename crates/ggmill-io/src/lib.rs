@@ -14,6 +14,7 @@
 //! Every [`Error`] names the file. A path that leads to a folder, a pipe or a device is refused, not waited for.
 
 mod atomic;
+mod commit;
 mod error;
 mod file;
 mod folder;
