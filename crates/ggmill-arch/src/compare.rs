@@ -25,14 +25,16 @@ pub enum Difference<'a> {
 }
 
 impl Resolved<'_> {
-    /// Every difference between the tensors of a file and those of this model: of the description's tensors in its order, then those it does not have.
+    /// Every difference between the tensors of a file, or of all files of a set of shards, and those of this model: of the description's tensors in its order,
+    /// then those it does not have.
     ///
-    /// Dimensions of 1 at the end of a shape are no difference. Time grows with the number of tensors and its logarithm.
-    pub fn compare<'a>(&'a self, tensors: Tensors<'a>) -> Vec<Difference<'a>> {
-        let has = |name: &Option<String>| name.as_ref().is_some_and(|name| tensors.get(name).is_some());
+    /// Dimensions of 1 at the end of a shape are no difference. Time grows with the number of tensors and its logarithm, and with the number of files.
+    pub fn compare<'a>(&'a self, files: &[Tensors<'a>]) -> Vec<Difference<'a>> {
+        let find = |name: &str| files.iter().find_map(|tensors| tensors.get(name));
+        let has = |name: &Option<String>| name.as_ref().is_some_and(|name| find(name).is_some());
         let mut differences = Vec::new();
         for spec in self.tensors() {
-            match tensors.get(&spec.name) {
+            match find(&spec.name) {
                 Some(_) if has(&spec.unless) => differences.push(Difference::Excluded(spec)),
                 Some(tensor) if significant(tensor.shape()) != significant(&spec.shape) => {
                     differences.push(Difference::Shape { expected: spec, found: tensor.shape() });
@@ -41,7 +43,7 @@ impl Resolved<'_> {
                 _ => {}
             }
         }
-        for tensor in tensors {
+        for tensor in files.iter().flat_map(Tensors::iter) {
             let known = tensor.name().to_str().is_ok_and(|name| self.tensor(name).is_some() || self.scales(name));
             if !known {
                 differences.push(Difference::Unexpected(tensor.name()));

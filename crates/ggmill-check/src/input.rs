@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 
 use ggmill_arch::Catalogue;
-use ggmill_core::{Error, Gguf, Metadata, Tensors, Value};
+use ggmill_core::{Error, Gguf, Metadata, Tensor, Tensors, Value};
 
 use crate::DataFacts;
 
@@ -38,6 +38,7 @@ pub struct Input<'a> {
     pub(crate) catalogue: Option<&'a Catalogue>,
     pub(crate) data: Option<&'a DataFacts>,
     pub(crate) set_fault: Option<&'a str>,
+    pub(crate) shards: &'a [Tensors<'a>],
 }
 
 impl fmt::Debug for Input<'_> {
@@ -49,7 +50,7 @@ impl fmt::Debug for Input<'_> {
 impl<'a> Input<'a> {
     /// A header and its faults, as [`Decoder::salvage`](ggmill_core::Decoder::salvage) gives them.
     pub fn new(header: &'a Gguf<Vec<u8>>, faults: &'a [Error]) -> Self {
-        Self { header, faults, name: None, bytes: None, catalogue: None, data: None, set_fault: None }
+        Self { header, faults, name: None, bytes: None, catalogue: None, data: None, set_fault: None, shards: &[] }
     }
 
     /// The name of the file, without folders: for the rules about names.
@@ -80,6 +81,13 @@ impl<'a> Input<'a> {
         self
     }
 
+    /// The tensors of the other shards, where the file is the first of a set that is whole: the architecture demands things of the model, not of each file.
+    #[must_use]
+    pub fn with_shards(mut self, shards: &'a [Tensors<'a>]) -> Self {
+        self.shards = shards;
+        self
+    }
+
     /// The architectures to know; those that are built in otherwise.
     #[must_use]
     pub fn with_catalogue(mut self, catalogue: &'a Catalogue) -> Self {
@@ -93,6 +101,16 @@ impl<'a> Input<'a> {
 
     pub(crate) fn tensors(&self) -> Tensors<'a> {
         self.header.tensors()
+    }
+
+    /// The tensor directories of the model: the file's own, then those of the other shards.
+    pub(crate) fn model(&self) -> Vec<Tensors<'a>> {
+        std::iter::once(self.tensors()).chain(self.shards.iter().copied()).collect()
+    }
+
+    /// The tensors of the model, those of the other shards included.
+    pub(crate) fn model_tensors(&self) -> impl Iterator<Item = Tensor<'a>> + use<'a> {
+        self.tensors().iter().chain(self.shards.iter().flat_map(Tensors::iter))
     }
 
     /// Whether the whole header was read: when not, what is missing is no finding.

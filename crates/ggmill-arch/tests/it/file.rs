@@ -75,7 +75,7 @@ fn differences(tensors: &[(&str, &[u64])]) -> Vec<String> {
         Difference::Shape { expected, found } => format!("{} is {found}, expected {}", expected.name, expected.shape),
         _ => panic!(),
     };
-    model.compare(file.tensors()).iter().map(shown).collect()
+    model.compare(&[file.tensors()]).iter().map(shown).collect()
 }
 
 #[test]

@@ -125,18 +125,19 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     }
     // Only the first shard of a set has the keys, and a vocabulary need not have them.
     let is_first = input.number(keys::SPLIT_NO).unwrap_or(0) == 0;
-    let is_set = input.number(keys::SPLIT_COUNT).unwrap_or(0) > 1;
-    if !input.tensors().is_empty() {
+    // Of one shard alone it is not known which tensors the others have.
+    let is_part = input.number(keys::SPLIT_COUNT).unwrap_or(0) > 1 && input.shards.is_empty();
+    if input.model_tensors().next().is_some() {
         let complete = !is_first || required(input, name, described, out);
-        let model = described.filter(|_| complete && !is_set).map(|architecture| (architecture, architecture.resolve_file(input.metadata())));
+        let model = described.filter(|_| complete && !is_part).map(|architecture| (architecture, architecture.resolve_file(input.metadata())));
         let needed = |block| !matches!(&model, Some((_, Ok(model))) if !needs(model, block));
-        let blocks_fit = is_set || blocks(input, name, needed, out);
+        let blocks_fit = is_part || blocks(input, name, needed, out);
         match (&model, names) {
             (Some((architecture, model)), _) if blocks_fit => tensors(input, architecture, model.as_ref(), out),
             (None, Some(names)) => tensor_names(input, names, out),
             _ => {}
         }
-    } else if is_first && input.text(keys::GENERAL_TYPE) == Some("model") && !is_set {
+    } else if is_first && input.text(keys::GENERAL_TYPE) == Some("model") && !is_part {
         out.add(&NO_TENSORS, Place::FILE, || "there are no tensors".into());
     }
     if let Some(architecture) = described.filter(|architecture| architecture.loader().is_some()) {
@@ -210,16 +211,15 @@ fn tensors(input: &Input<'_>, architecture: &Architecture, model: Result<&Resolv
             return;
         }
     };
-    let place = |name: RawStr<'_>| input.tensors().get(name.as_bytes()).map_or(Place::FILE, |tensor| Place::info(&tensor));
-    for difference in model.compare(input.tensors()) {
+    for difference in model.compare(&input.model()) {
         match difference {
             Difference::Missing(spec) => out.add(rule(&MISSING_TENSOR), absent(&spec.name), || format!("there is no such tensor, of shape {}", spec.shape)),
-            Difference::Unexpected(name) => out.add(rule(&UNEXPECTED_TENSOR), place(name), || format!("is not a tensor of {}", architecture.title())),
-            Difference::Excluded(spec) => out.add(rule(&UNEXPECTED_TENSOR), place(RawStr::from(&*spec.name)), || {
+            Difference::Unexpected(name) => out.add(rule(&UNEXPECTED_TENSOR), present(input, name), || format!("is not a tensor of {}", architecture.title())),
+            Difference::Excluded(spec) => out.add(rule(&UNEXPECTED_TENSOR), present(input, RawStr::from(&*spec.name)), || {
                 format!("cannot be beside {}", spec.unless.as_deref().unwrap_or("another"))
             }),
             Difference::Shape { expected, found } => {
-                out.add(rule(&TENSOR_SHAPE), place(RawStr::from(&*expected.name)), || format!("shape {found}, expected {}", expected.shape));
+                out.add(rule(&TENSOR_SHAPE), present(input, RawStr::from(&*expected.name)), || format!("shape {found}, expected {}", expected.shape));
             }
             _ => {}
         }
@@ -231,11 +231,16 @@ fn absent(name: &str) -> Place<'_> {
     Place { offset: None, subject: Some(Subject::Tensor(RawStr::from(name))) }
 }
 
+/// The place of a tensor of the model: of one in another shard the name alone, for an offset would be taken for one of this file.
+fn present<'a>(input: &Input<'a>, name: RawStr<'a>) -> Place<'a> {
+    input.tensors().get(name.as_bytes()).map_or(Place { offset: None, subject: Some(Subject::Tensor(name)) }, |tensor| Place::info(&tensor))
+}
+
 /// The names of the tensors of an architecture that is known by name alone.
 fn tensor_names(input: &Input<'_>, names: &TensorNames, out: &mut Findings<'_>) {
-    for tensor in input.tensors() {
+    for tensor in input.model_tensors() {
         if !tensor.name().to_str().is_ok_and(|name| names.contains(name)) {
-            out.add(&TENSOR_NAME, Place::info(&tensor), || "is not among the names of this architecture's tensors".into());
+            out.add(&TENSOR_NAME, present(input, tensor.name()), || "is not among the names of this architecture's tensors".into());
         }
     }
 }
@@ -268,7 +273,7 @@ fn blocks(input: &Input<'_>, name: &str, needed: impl Fn(u64) -> bool, out: &mut
     let key = format!("{name}.block_count");
     let (Some(pair), Some(count)) = (input.metadata().get(&key), input.number(&key)) else { return true };
     let number = |tensor: ggmill_core::Tensor<'_>| -> Option<u64> { tensor.name().to_str().ok()?.strip_prefix("blk.")?.split_once('.')?.0.parse().ok() };
-    let mut numbers: Vec<u64> = input.tensors().iter().filter_map(number).collect();
+    let mut numbers: Vec<u64> = input.model_tensors().filter_map(number).collect();
     numbers.sort_unstable();
     numbers.dedup();
     // Architectures with an encoder name its blocks otherwise.

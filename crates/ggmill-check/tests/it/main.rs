@@ -12,3 +12,4 @@ mod pages;
 mod real;
 mod samples;
 mod support;
+mod texts;
