@@ -99,7 +99,8 @@ fn what_instead(path: &Path) -> Option<String> {
     }
 }
 
-fn catalogue(files: &[PathBuf]) -> Result<Catalogue, Failure> {
+/// The architectures to know: the built-in ones, and those of files a user gives.
+pub(crate) fn catalogue(files: &[PathBuf]) -> Result<Catalogue, Failure> {
     files.iter().try_fold(Catalogue::new(), |catalogue, path| {
         let shown = shown(path);
         let text = read_text(path, Architecture::LONGEST as u64)?;

@@ -10,7 +10,7 @@ use ggmill_convert::{Edit, Editor, GgufCheckpoint, Given, KeyType, RepackOptions
 use ggmill_core::{Pair, RawStr, Split, Value};
 use ggmill_io::{FileSink, Overwrite};
 
-use super::look::{Look, look};
+use super::look::{Look, Standard, look};
 use crate::console::Console;
 use crate::making::{refuse_interrupted, shown};
 use crate::outcome::Failure;
@@ -76,13 +76,13 @@ impl Proposal {
 }
 
 /// What can be mended in a file.
-pub(super) fn proposed(path: &Path, options: &Options) -> Result<Proposal, Failure> {
+pub(super) fn proposed(path: &Path, standard: &Standard<'_>) -> Result<Proposal, Failure> {
     if path.as_os_str() == "-" {
         return Err(Failure::new("standard input cannot be mended"));
     }
     refuse_interrupted(&[path])?;
-    let options = Options { findings_per_rule: usize::MAX, ..options.clone() };
-    let report = match look(path, &options, false, Console::silent())? {
+    let every = Standard { options: Options { findings_per_rule: usize::MAX, ..standard.options.clone() }, ..*standard };
+    let report = match look(path, &every, false, Console::silent())? {
         Look::Report(report) => report,
         Look::NotGguf { failure, .. } => return Err(failure),
     };
@@ -142,8 +142,8 @@ fn brief(pair: &Pair<'_>) -> String {
 }
 
 /// Mends what can be mended, and says how many findings that were.
-pub(super) fn mend(path: &Path, options: &Options, console: Console) -> Result<usize, Failure> {
-    let proposal = match proposed(path, options) {
+pub(super) fn mend(path: &Path, standard: &Standard<'_>, console: Console) -> Result<usize, Failure> {
+    let proposal = match proposed(path, standard) {
         Ok(proposal) => proposal,
         // What is no GGUF file at all is told by the report.
         Err(_) if path.as_os_str() != "-" => return Ok(0),

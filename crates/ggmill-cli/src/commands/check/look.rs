@@ -1,24 +1,27 @@
 //! Reading what is checked: the header of a file or of standard input, and the tensor data in parallel.
 
+use std::error::Error as _;
 use std::io::{self, Read};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 
+use ggmill_arch::Catalogue;
 use ggmill_check::{DataFacts, DataPiece, Input, Options, ReadAt, Report, check, data_pieces, unreadable};
 use ggmill_core::{Decoder, Error, Gguf, Limits, Progress, Split};
-use ggmill_io::RandomAccess;
+use ggmill_io::{GgufFile, Model, RandomAccess};
 
 use crate::commands::edit::warn_of_journal;
 use crate::console::Console;
 use crate::outcome::Failure;
 use crate::progress::Bar;
-use crate::source::{SNIFFED, hint_for_content};
+use crate::source::{SNIFFED, beginning, hint_for_content};
 
-/// The first piece of a header that is read.
-const FIRST_CHUNK: u64 = 64 << 10;
-/// The largest.
-const LARGEST_CHUNK: u64 = 256 << 10;
+/// What files are held to.
+pub(super) struct Standard<'a> {
+    pub(super) options: Options,
+    pub(super) catalogue: &'a Catalogue,
+}
 
 /// What looking at a file gave.
 pub(super) enum Look {
@@ -43,34 +46,32 @@ impl ReadAt for Bytes<'_> {
 }
 
 /// Checks a file; `-` is standard input.
-pub(super) fn look(path: &Path, options: &Options, data: bool, console: Console) -> Result<Look, Failure> {
+pub(super) fn look(path: &Path, standard: &Standard<'_>, data: bool, console: Console) -> Result<Look, Failure> {
     if path.as_os_str() == "-" {
-        return look_at_input(&mut io::stdin().lock(), options, data);
+        return look_at_input(&mut io::stdin().lock(), standard, data);
     }
     warn_of_journal(path, console);
-    let file = RandomAccess::open(path).map_err(|error| Failure::new(&error))?;
-    let mut decoder = Decoder::new(Some(file.len()), &Limits::default());
-    read_header(&file, &mut decoder).map_err(|error| Failure::new(&error))?;
-    let (header, faults) = match decoder.salvage() {
+    let (file, faults) = match ggmill_io::salvage(path) {
         Ok(salvaged) => salvaged,
         Err(error) => {
-            let mut beginning = vec![0; usize::try_from(file.len()).unwrap_or(SNIFFED).min(SNIFFED)];
-            file.read_at(0, &mut beginning).map_err(|error| Failure::new(&error))?;
-            return Ok(not_gguf(&error, path, &beginning, options));
+            let Some(format) = error.source().and_then(|source| source.downcast_ref::<Error>()) else { return Err(Failure::new(&error)) };
+            return Ok(not_gguf(format, path, &beginning(path).unwrap_or_default(), &standard.options));
         }
     };
-    let facts = if data { examine(&file, &header, console)? } else { DataFacts::default() };
-    let bytes = Bytes(&file);
+    let (header, file) = (file.header(), file.file());
+    let facts = if data { examine(file, header, console)? } else { DataFacts::default() };
+    let bytes = Bytes(file);
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-    let set = set_fault(path, &header, &faults);
-    let mut input = Input::new(&header, &faults).with_bytes(&bytes).with_data(&facts);
+    let set = set_of(path, header, &faults);
+    let shards: Vec<_> = set.iter().flatten().flat_map(Model::shards).skip(1).map(GgufFile::tensors).collect();
+    let mut input = Input::new(header, &faults).with_bytes(&bytes).with_data(&facts).with_catalogue(standard.catalogue).with_shards(&shards);
     if let Some(name) = &name {
         input = input.named(name);
     }
-    if let Some(set) = &set {
-        input = input.with_set_fault(set);
+    if let Err(fault) = &set {
+        input = input.with_set_fault(fault);
     }
-    Ok(Look::Report(check(&input, options)))
+    Ok(Look::Report(check(&input, &standard.options)))
 }
 
 fn not_gguf(error: &Error, path: &Path, beginning: &[u8], options: &Options) -> Look {
@@ -79,37 +80,21 @@ fn not_gguf(error: &Error, path: &Path, beginning: &[u8], options: &Options) -> 
     Look::NotGguf { report: unreadable(error, options), failure: failure.with_hint(hint_for_content(error, beginning, name)) }
 }
 
-/// What is wrong with the set of shards that a file is the first of.
-fn set_fault(path: &Path, header: &Gguf<Vec<u8>>, faults: &[Error]) -> Option<String> {
-    let split = Split::of(&header.metadata()).ok().flatten()?;
-    if !faults.is_empty() || !split.is_part() || split.number != 0 {
-        return None;
+/// The set of shards that a file is the first of, or what is wrong with it.
+fn set_of(path: &Path, header: &Gguf<Vec<u8>>, faults: &[Error]) -> Result<Option<Model>, String> {
+    let split = Split::of(&header.metadata()).ok().flatten();
+    if !faults.is_empty() || !split.is_some_and(|split| split.is_part() && split.number == 0) {
+        return Ok(None);
     }
-    let error = ggmill_io::open_model(path).err()?;
-    let text = error.to_string();
-    let own = format!("{}: ", crate::making::shown(error.path()));
-    Some(text.strip_prefix(&own).map_or_else(|| text.clone(), |rest| format!("{}: {rest}", error.path().file_name().unwrap_or_default().to_string_lossy())))
-}
-
-/// Feeds a decoder with the header, as far as it goes; what is wrong with it the decoder knows.
-fn read_header(file: &RandomAccess, decoder: &mut Decoder) -> Result<(), ggmill_io::Error> {
-    let (mut chunk, mut needs) = (FIRST_CHUNK, 0);
-    let mut piece = Vec::new();
-    while decoder.position() < file.len() {
-        let wanted = chunk.max(u64::saturating_sub(needs, decoder.position())).min(LARGEST_CHUNK).min(file.len() - decoder.position());
-        piece.resize(usize::try_from(wanted).unwrap_or(usize::MAX), 0);
-        file.read_at(decoder.position(), &mut piece)?;
-        match decoder.feed(&piece) {
-            Ok(Progress::Needs(end)) if end <= file.len() => needs = end,
-            _ => break,
-        }
-        chunk = chunk.saturating_mul(2);
-    }
-    Ok(())
+    ggmill_io::open_model(path).map(Some).map_err(|error| {
+        let text = error.to_string();
+        let own = format!("{}: ", crate::making::shown(error.path()));
+        text.strip_prefix(&own).map_or_else(|| text.clone(), |rest| format!("{}: {rest}", error.path().file_name().unwrap_or_default().to_string_lossy()))
+    })
 }
 
 /// Checks what comes in by a pipe: the header is kept, the rest is counted, so that data beyond the end are found.
-fn look_at_input(input: &mut dyn Read, options: &Options, data: bool) -> Result<Look, Failure> {
+fn look_at_input(input: &mut dyn Read, standard: &Standard<'_>, data: bool) -> Result<Look, Failure> {
     if data {
         return Err(Failure::new("standard input: its tensor data cannot be examined").with_hint(Some("--data takes files".to_owned())));
     }
@@ -136,8 +121,8 @@ fn look_at_input(input: &mut dyn Read, options: &Options, data: bool) -> Result<
     let mut decoder = Decoder::new(Some(len), &Limits::default());
     let _ = decoder.feed(&kept);
     match decoder.salvage() {
-        Ok((header, faults)) => Ok(Look::Report(check(&Input::new(&header, &faults), options))),
-        Err(error) => Ok(not_gguf(&error, Path::new("standard input"), kept.get(..SNIFFED).unwrap_or(&kept), options)),
+        Ok((header, faults)) => Ok(Look::Report(check(&Input::new(&header, &faults).with_catalogue(standard.catalogue), &standard.options))),
+        Err(error) => Ok(not_gguf(&error, Path::new("standard input"), kept.get(..SNIFFED).unwrap_or(&kept), &standard.options)),
     }
 }
 

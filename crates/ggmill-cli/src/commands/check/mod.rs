@@ -10,10 +10,11 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use ggmill_check::{Options, Profile, Report, Selector, render};
 
+use crate::commands::convert;
 use crate::console::Console;
 use crate::making::shown;
 use crate::outcome::{Failure, Status};
-use look::{Look, look};
+use look::{Look, Standard, look};
 
 /// Folders within folders that are looked into.
 const DEPTH: usize = 16;
@@ -25,6 +26,7 @@ Examples:
   ggmill check model.gguf
   ggmill check model.gguf --data
   ggmill check models/ --select structure,GG13 --format json
+  ggmill check model.gguf --arch-file mine.toml
   ggmill check model.gguf --profile ggml --format github
   ggmill check model.gguf --diff && ggmill check model.gguf --fix
 
@@ -53,6 +55,9 @@ pub(crate) struct Args {
     /// Not these rules
     #[arg(long, value_name = "RULES", value_delimiter = ',')]
     ignore: Vec<Selector>,
+    /// A description of an architecture (TOML) to hold files to, besides the built-in ones
+    #[arg(long, value_name = "FILE")]
+    arch_file: Vec<PathBuf>,
     /// Findings of one rule that are told one by one; the rest are counted
     #[arg(long, value_name = "N", default_value_t = 20)]
     most: usize,
@@ -103,6 +108,7 @@ struct Looked {
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let options = Options { profile: args.profile.into(), select: args.select.clone(), ignore: args.ignore.clone(), findings_per_rule: args.most };
+    let standard = Standard { options, catalogue: &convert::catalogue(&args.arch_file)? };
     let mut failures = Vec::new();
     let mut paths = Vec::new();
     for path in &args.files {
@@ -113,7 +119,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
             Err(failure) => failures.push(failure),
         }
     }
-    let status = if args.diff { diff(&paths, &options, &mut failures, console)? } else { report(args, &paths, &options, &mut failures, console)? };
+    let status = if args.diff { diff(&paths, &standard, &mut failures, console)? } else { report(args, &paths, &standard, &mut failures, console)? };
     match failures.pop() {
         None => Ok(if args.exit_zero { Status::Fine } else { status }),
         Some(last) => {
@@ -126,11 +132,11 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
 }
 
 /// Shows what would be changed.
-fn diff(paths: &[PathBuf], options: &Options, failures: &mut Vec<Failure>, console: Console) -> Result<Status, Failure> {
+fn diff(paths: &[PathBuf], standard: &Standard<'_>, failures: &mut Vec<Failure>, console: Console) -> Result<Status, Failure> {
     let mut out = console.text();
     let mut status = Status::Fine;
     for path in paths {
-        match fix::proposed(path, options) {
+        match fix::proposed(path, standard) {
             Ok(proposal) if proposal.is_empty() => {}
             Ok(proposal) => {
                 status = Status::Findings;
@@ -143,14 +149,14 @@ fn diff(paths: &[PathBuf], options: &Options, failures: &mut Vec<Failure>, conso
     Ok(status)
 }
 
-fn report(args: &Args, paths: &[PathBuf], options: &Options, failures: &mut Vec<Failure>, console: Console) -> Result<Status, Failure> {
+fn report(args: &Args, paths: &[PathBuf], standard: &Standard<'_>, failures: &mut Vec<Failure>, console: Console) -> Result<Status, Failure> {
     let mut looked: Vec<Looked> = Vec::with_capacity(paths.len());
     let mut out = console.text();
     let mut text = render::Text::new(console.is_styled(), console.width());
     let mut told = 0usize;
     for path in paths {
         if args.fix {
-            match fix::mend(path, options, console) {
+            match fix::mend(path, standard, console) {
                 Ok(0) => {}
                 Ok(count) => console.note(format_args!("{}: mended {count} finding{}", shown(path), if count == 1 { "" } else { "s" })),
                 Err(failure) => {
@@ -159,7 +165,7 @@ fn report(args: &Args, paths: &[PathBuf], options: &Options, failures: &mut Vec<
                 }
             }
         }
-        let one = match look(path, options, args.data, console) {
+        let one = match look(path, standard, args.data, console) {
             Ok(Look::Report(report)) => Looked { path: path.to_string_lossy().into_owned(), report, readable: true },
             Ok(Look::NotGguf { report, failure }) => {
                 failures.push(failure);
