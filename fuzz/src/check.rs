@@ -7,8 +7,12 @@ use ggmill_core::{Decoder, Gguf, Limits};
 /// Findings of a rule that are told.
 const TOLD: usize = 3;
 
-/// Checks the bytes as a file, and writes what was found in every form.
+/// Checks the bytes as a file, and writes what was found in one of the forms.
+///
+/// Which form, and beside which profile, the sum of the bytes decides: any change to an input asks for another, and all of them for each input would take
+/// most of the time, for they allocate and the fuzzer follows every allocation.
 pub fn check(data: &[u8]) {
+    let chosen = data.iter().fold(0u8, |sum, byte| sum.wrapping_add(*byte));
     let options = Options { findings_per_rule: TOLD, ..Options::default() };
     let mut decoder = Decoder::new(Some(data.len() as u64), &Limits::default());
     let _ = decoder.feed(data);
@@ -24,11 +28,10 @@ pub fn check(data: &[u8]) {
             let report = hold_to_rules(&input, &options);
             assert_eq!(faults.is_empty(), Gguf::parse(data).is_ok(), "what is salvaged without a fault is what opens");
             assert!(faults.is_empty() || report.has_errors(), "a file that does not open has an error: {faults:?}");
-            for profile in [Profile::Spec, Profile::Ggml] {
-                let part = hold_to_rules(&input, &Options { profile, ..options.clone() });
-                let of_all = |found: &&(&Rule, u64)| found.0.authority != Authority::Letter;
-                assert!(part.counts().iter().filter(of_all).all(|found| report.counts().contains(found)), "a profile finds what all find");
-            }
+            let profile = if chosen & 4 == 0 { Profile::Spec } else { Profile::Ggml };
+            let part = hold_to_rules(&input, &Options { profile, ..options.clone() });
+            let of_all = |found: &&(&Rule, u64)| found.0.authority != Authority::Letter;
+            assert!(part.counts().iter().filter(of_all).all(|found| report.counts().contains(found)), "a profile finds what all find");
             report
         }
         Err(error) => {
@@ -36,10 +39,10 @@ pub fn check(data: &[u8]) {
             unreadable(&error, &options)
         }
     };
-    told(&report);
+    told(&report, chosen);
 }
 
-fn told(report: &Report) {
+fn told(report: &Report, chosen: u8) {
     let plain = |text: &str| !text.chars().any(char::is_control);
     for diagnostic in report.diagnostics() {
         assert!(!diagnostic.message.is_empty() && plain(&diagnostic.message), "{:?}", diagnostic.message);
@@ -54,9 +57,14 @@ fn told(report: &Report) {
     assert_eq!(by_severity, by_rule);
     let checked = Checked { path: "Tiny-1K-v1.0.gguf", report };
     let mut lines = Vec::new();
-    github(&mut lines, &checked).expect("memory is written");
-    assert_eq!(lines.split_inclusive(|&byte| byte == b'\n').count(), report.diagnostics().len(), "a line for each finding");
-    Text::new(false, Some(60)).file(&mut lines, &checked).expect("memory is written");
+    match chosen % 4 {
+        0 => {
+            github(&mut lines, &checked).expect("memory is written");
+            assert_eq!(lines.split_inclusive(|&byte| byte == b'\n').count(), report.diagnostics().len(), "a line for each finding");
+        }
+        1 => Text::new(false, Some(60)).file(&mut lines, &checked).expect("memory is written"),
+        2 => drop(json(&[checked]).to_string()),
+        _ => drop(sarif(&[checked]).to_string()),
+    }
     assert!(String::from_utf8(lines).is_ok_and(|lines| lines.lines().all(plain)));
-    let _ = (json(&[checked]).to_string(), sarif(&[checked]).to_string());
 }

@@ -7,10 +7,13 @@ import ctypes
 import importlib.metadata
 import importlib.util
 import os
+import signal
 import sys
 from pathlib import Path
 
 BLOCK = "blk.{bid}."
+# Seconds that libllama may take over one tiny file. A whole run has some 3,000 of them and takes minutes.
+LONGEST = 60
 
 
 def module(path):
@@ -54,6 +57,8 @@ def loads(llama_cpp, path, saved=None):
     sys.stdout.flush()
     child = os.fork()
     if child == 0:
+        # Numbers that contradict each other can keep it busy for ever; the signal ends the process, whatever that is doing.
+        signal.alarm(LONGEST)
         quiet = os.open(os.devnull, os.O_WRONLY)
         os.dup2(quiet, 1), os.dup2(quiet, 2)
         parameters = llama_cpp.llama_model_default_params()
@@ -63,6 +68,8 @@ def loads(llama_cpp, path, saved=None):
             llama_cpp.llama_model_save_to_file(model, os.fsencode(saved))
         os._exit(0 if model else 1)
     _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGALRM:
+        sys.exit(f"{path}: libllama has not answered after {LONGEST} seconds")
     return status == 0
 
 

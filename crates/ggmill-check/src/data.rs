@@ -232,63 +232,56 @@ enum Standing {
     NotFinite,
 }
 
-/// Half precision: the magnitude as bits.
-fn standing_of_half(bits: u16) -> Standing {
-    match bits & 0x7fff {
-        0 => Standing::Zero,
-        0x7c00.. => Standing::NotFinite,
-        PLAIN_SCALE.. => Standing::Large,
+/// How odd a scale of this magnitude is.
+fn standing(scale: Scale, magnitude: u32) -> Standing {
+    // The least that is no number, and the least that makes weights large.
+    let (not_finite, large) = match scale {
+        Scale::F16 | Scale::Spread => (0x7c00, PLAIN_SCALE.into()),
+        Scale::F32 => (0x7f80_0000, 0x4100_0000),
+        Scale::E8M0 => (0xff, PLAIN_EXPONENT.into()),
+        // None is large.
+        Scale::UE4M3 => (0x7f, 0x7f),
+    };
+    match magnitude {
+        _ if magnitude >= not_finite => Standing::NotFinite,
+        _ if magnitude >= large => Standing::Large,
+        // Whatever a power of two is, the weights decide what is zero.
+        0 if scale != Scale::E8M0 => Standing::Zero,
         _ => Standing::Plain,
     }
 }
 
-/// The standing of a scale and of the worst of several.
-fn standing(scale: Scale, block: &[u8]) -> Standing {
-    let half_at = |at: usize| block.get(at..at + 2).map_or(0, |bytes| u16::from_le_bytes([bytes[0], bytes[1]]));
+/// The highest magnitude, as bits, among the scales at one place of each block. A loop for each kind: this is all that is done with most blocks.
+fn peak(scale: Scale, bytes: &[u8], size: usize, at: usize) -> u32 {
     match scale {
-        Scale::F16 => standing_of_half(half_at(0)),
-        Scale::Spread => standing_of_half(half_at(0) >> 12 | half_at(2) >> 8 & 0xf0 | half_at(4) >> 4 & 0xf00 | half_at(6) & 0xf000),
-        Scale::F32 => match peak_32(block) {
-            0 => Standing::Zero,
-            0x7f80_0000.. => Standing::NotFinite,
-            0x4100_0000.. => Standing::Large,
-            _ => Standing::Plain,
-        },
-        // Whatever the exponent is, the weights decide what is zero.
-        Scale::E8M0 => match block.first().copied().unwrap_or(0) {
-            255 => Standing::NotFinite,
-            PLAIN_EXPONENT.. => Standing::Large,
-            _ => Standing::Plain,
-        },
-        Scale::UE4M3 => block.iter().fold(Standing::Zero, |worst, byte| {
-            worst.max(match byte & 0x7f {
-                0 => Standing::Zero,
-                0x7f => Standing::NotFinite,
-                _ => Standing::Plain,
-            })
+        Scale::F16 => peak_of(bytes, size, at, |half| u32::from(u16::from_le_bytes(half) & 0x7fff)),
+        Scale::Spread => peak_of(bytes, size, at, |quarters: [u8; 8]| {
+            let words = u64::from_le_bytes(quarters);
+            let bits = words >> 12 & 0xf | words >> 24 & 0xf0 | words >> 36 & 0xf00 | words >> 48 & 0x7000;
+            // Fifteen bits.
+            u32::try_from(bits).unwrap_or(u32::MAX)
         }),
+        Scale::F32 => peak_of(bytes, size, at, |number| u32::from_le_bytes(number) & 0x7fff_ffff),
+        Scale::E8M0 => peak_of(bytes, size, at, |[exponent]| u32::from(exponent)),
+        Scale::UE4M3 => peak_of(bytes, size, at, |scales: [u8; 4]| scales.iter().fold(0, |peak, byte| peak.max(u32::from(byte & 0x7f)))),
     }
 }
 
-/// The highest magnitude among the halves at one place of each block.
-fn peak_of_halves(bytes: &[u8], size: usize, at: usize) -> u16 {
+fn peak_of<const N: usize>(bytes: &[u8], size: usize, at: usize, magnitude: impl Fn([u8; N]) -> u32) -> u32 {
     bytes.chunks_exact(size).fold(0, |peak, block| {
-        let bits = block.get(at..at + 2).map_or(0, |half| u16::from_le_bytes([half[0], half[1]]));
-        peak.max(bits & 0x7fff)
+        let field = block.get(at..).and_then(|field| field.first_chunk::<N>());
+        peak.max(field.map_or(0, |field| magnitude(*field)))
     })
 }
 
 fn blocks(bytes: &[u8], ggml_type: GgmlType, layout: Block, size: usize) -> Facts {
-    let scales = || layout.fields.iter().filter_map(|field| Some((field.start as usize, field.bytes as usize, field.scale?)));
-    let worst_of = |block: &[u8]| {
-        let worst = scales().filter_map(|(start, len, scale)| Some(standing(scale, block.get(start..start + len)?))).max();
+    let scales = || layout.fields.iter().filter_map(|field| Some((field.start as usize, field.scale?)));
+    // Magnitudes order as the standings do, so the highest of all blocks has the worst of them.
+    let worst_of = |blocks: &[u8]| {
+        let worst = scales().map(|(start, scale)| standing(scale, peak(scale, blocks, size, start))).max();
         worst.unwrap_or(Standing::Plain)
     };
-    let highest = |(start, _, scale): (usize, usize, Scale)| match scale {
-        Scale::F16 => standing_of_half(peak_of_halves(bytes, size, start)),
-        _ => bytes.chunks_exact(size).map(worst_of).max().unwrap_or(Standing::Zero),
-    };
-    let worst = scales().map(highest).max().unwrap_or(Standing::Plain);
+    let worst = worst_of(bytes);
     let exponents = scales().any(|(.., scale)| scale == Scale::E8M0);
     // Two weights of four bits in a byte, whose sign bits do not count.
     let no_weights = || bytes.chunks_exact(size).all(|block| block.iter().skip(1).all(|byte| byte & 0x77 == 0));

@@ -2,11 +2,16 @@
 
 use std::path::PathBuf;
 
-use ggmill_arch::Architecture;
+use ggmill_arch::{Architecture, Catalogue};
 
 use crate::making::shown;
 use crate::outcome::Failure;
 use crate::text_file::read_text;
+
+/// The architectures to know: the built-in ones, and those of files a user gives.
+pub(crate) fn catalogue(files: &[PathBuf]) -> Result<Catalogue, Failure> {
+    Ok(described(files)?.into_iter().fold(Catalogue::new(), Catalogue::with))
+}
 
 /// What files of `--arch-file` describe, in their order.
 pub(crate) fn described(files: &[PathBuf]) -> Result<Vec<Architecture>, Failure> {

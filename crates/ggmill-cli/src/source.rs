@@ -122,7 +122,8 @@ pub(crate) fn what_it_is(path: &Path) -> Option<FileKind> {
     sniff(&beginning(path)?, path.file_name().and_then(|name| name.to_str()))
 }
 
-fn beginning(path: &Path) -> Option<Vec<u8>> {
+/// The first bytes of a regular file, as many as tell what it is.
+pub(crate) fn beginning(path: &Path) -> Option<Vec<u8>> {
     let file = RandomAccess::open(path).ok()?;
     let mut bytes = vec![0; SNIFFED.min(usize::try_from(file.len()).unwrap_or(SNIFFED))];
     file.read_at(0, &mut bytes).ok()?;

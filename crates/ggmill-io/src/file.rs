@@ -48,6 +48,33 @@ pub fn open_with(path: impl AsRef<Path>, limits: &Limits) -> Result<GgufFile> {
     Ok(GgufFile { file, header })
 }
 
+/// Opens what can be known of a file that may be broken, with everything that [`open`] would refuse it for:
+/// [`Decoder::salvage`](ggmill_core::Decoder::salvage) on a file.
+///
+/// Fails when the file cannot be read, and when it is not GGUF at all. With faults, tensors can lie outside the file or in each other.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("cut.gguf");
+/// # let header = ggmill_core::Builder::new().tensor("w", ggmill_core::GgmlType::F32, ggmill_core::Shape::new(&[64])?).plan()?.header().to_vec();
+/// # std::fs::write(&path, &header)?;
+/// let (model, faults) = ggmill_io::salvage(&path)?;
+/// assert_eq!((model.tensors().len(), faults.len()), (1, 1));
+/// assert!(ggmill_io::open(&path).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn salvage(path: impl AsRef<Path>) -> Result<(GgufFile, Vec<ggmill_core::Error>)> {
+    let file = RandomAccess::open(path)?;
+    let mut decoder = Decoder::new(Some(file.len()), &Limits::default());
+    match feed(&file, &mut decoder) {
+        // What is wrong with the header the decoder says again.
+        Ok(()) | Err(Failure::Refused(_)) => {}
+        Err(Failure::Read(error)) => return Err(error),
+    }
+    let (header, faults) = decoder.salvage().map_err(|error| Error::format(file.path(), error))?;
+    Ok((GgufFile { file, header }, faults))
+}
+
 impl GgufFile {
     /// The path it was opened by.
     pub fn path(&self) -> &Path {
@@ -103,7 +130,7 @@ impl GgufFile {
     }
 
     /// Closes the file, to be opened for each read; see [`RandomAccess::put_aside`].
-    pub(crate) fn put_aside(&mut self) {
+    pub fn put_aside(&mut self) {
         self.file.put_aside();
     }
 
@@ -141,8 +168,13 @@ impl From<ggmill_core::Error> for Failure {
     }
 }
 
-/// Feeds a decoder from the file in growing pieces, never more than the file has. Memory grows as bytes arrive, not as lengths in them promise.
 fn read_header(file: &RandomAccess, mut decoder: Decoder) -> Result<Gguf<Vec<u8>>, Failure> {
+    feed(file, &mut decoder)?;
+    Ok(decoder.finish()?)
+}
+
+/// Feeds a decoder from the file in growing pieces, never more than the file has. Memory grows as bytes arrive, not as lengths in them promise.
+fn feed(file: &RandomAccess, decoder: &mut Decoder) -> Result<(), Failure> {
     let mut chunk = FIRST_CHUNK;
     let mut needs = 0;
     let mut piece = Vec::new();
@@ -157,7 +189,7 @@ fn read_header(file: &RandomAccess, mut decoder: Decoder) -> Result<Gguf<Vec<u8>
         }
         chunk = chunk.saturating_mul(2);
     }
-    Ok(decoder.finish()?)
+    Ok(())
 }
 
 /// The error for a file whose content was refused. Of one that ends too early it says how long the file should be: the header, where it is whole, knows.

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | open a file or any shard of a set | [`open_model`] | [`Model`] |
 //! | open one file by reading its header | [`open`] | [`GgufFile`] |
+//! | see what is left of a broken file, and what is wrong with it | [`salvage`] | [`GgufFile`] and its faults |
 //! | open one file by mapping it: fastest, `unsafe` | [`map`] | [`Gguf`](ggmill_core::Gguf) over a [`Mapping`] |
 //! | read a file of another format | [`RandomAccess`], [`map_file`] | bytes |
 //! | open the files of a checkpoint by name | [`Folder`] | [`RandomAccess`] |
@@ -31,7 +32,7 @@ mod temporary;
 pub use self::same_file::same_file;
 pub use atomic::{FileSink, Overwrite, commit_all};
 pub use error::{Error, ErrorKind, Result};
-pub use file::{GgufFile, open, open_with};
+pub use file::{GgufFile, open, open_with, salvage};
 pub use folder::Folder;
 pub use in_place::{Applied, HeaderChange, InPlace, Recovery, pending_journal};
 pub use journal::journal_path;

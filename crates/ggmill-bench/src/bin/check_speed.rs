@@ -1,6 +1,6 @@
 //! How fast `ggmill check` is, each figure beside its yardstick in one run, taking turns:
 //!
-//! - without `--data` on a vocabulary: beside opening the same file as `inspect` does;
+//! - without `--data` on a vocabulary: beside opening the same file as `inspect` does, which reads it, and beside the whole program `inspect`;
 //! - with `--data` on files of one type each: beside a plain sum over as much memory, on as many threads;
 //! - a thousand small files in one call: files a second.
 //!
@@ -10,13 +10,15 @@
 
 use std::fs;
 use std::hint::black_box;
+use std::io;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::thread;
 use std::time::Instant;
 
-use ggmill_check::{Input, Options, check};
-use ggmill_core::{Builder, Decoder, GgmlType, Limits, MetadataBuf, Shape};
+use ggmill_check::{Input, Options, ReadAt, check};
+use ggmill_core::{Builder, GgmlType, MetadataBuf, Shape};
+use ggmill_io::RandomAccess;
 
 /// Bytes of tensor data in each file.
 const SIZE: usize = 256 << 20;
@@ -41,7 +43,7 @@ fn main() -> ExitCode {
 type Done<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
 fn measure(program: &Path, vocabulary: &Path, folder: &Path) -> Done {
-    header(vocabulary)?;
+    header(program, vocabulary)?;
     for ggml_type in
         [GgmlType::F32, GgmlType::F16, GgmlType::BF16, GgmlType::Q8_0, GgmlType::Q4_0, GgmlType::Q4_K, GgmlType::Q6_K, GgmlType::IQ1_M, GgmlType::MXFP4]
     {
@@ -61,24 +63,43 @@ fn median(mut times: Vec<f64>) -> f64 {
     times[times.len() / 2]
 }
 
-fn header(path: &Path) -> Done {
-    let (mut opening, mut checking) = (Vec::new(), Vec::new());
-    for _ in 0..3 * ROUNDS {
+/// An open file as the rules read it.
+struct Bytes<'a>(&'a RandomAccess);
+
+impl ReadAt for Bytes<'_> {
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.0.read_at(offset, out).map_err(io::Error::other)
+    }
+}
+
+/// Inside one process, where both open the file as the commands do, and as whole programs.
+fn header(program: &Path, path: &Path) -> Done {
+    let (mut opening, mut salvaging, mut checking) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut inspect, mut check_it) = (Vec::new(), Vec::new());
+    for _ in 0..5 * ROUNDS {
         opening.push(seconds(|| {
             black_box(ggmill_io::open(path)?);
             Ok(())
         })?);
-        checking.push(seconds(|| {
-            let bytes = fs::read(path)?;
-            let mut decoder = Decoder::new(Some(bytes.len() as u64), &Limits::default());
-            decoder.feed(&bytes)?;
-            let (header, faults) = decoder.salvage()?;
-            black_box(check(&Input::new(&header, &faults).with_bytes(&bytes), &Options::default()));
+        salvaging.push(seconds(|| {
+            black_box(ggmill_io::salvage(path)?);
             Ok(())
         })?);
+        checking.push(seconds(|| {
+            let (file, faults) = ggmill_io::salvage(path)?;
+            black_box(check(&Input::new(file.header(), &faults).with_bytes(&Bytes(file.file())), &Options::default()));
+            Ok(())
+        })?);
+        inspect.push(seconds(|| run(program, &["inspect"], path))?);
+        check_it.push(seconds(|| run(program, &["check"], path))?);
     }
     let (opening, checking) = (median(opening), median(checking));
-    println!("| {} | open {:.2} ms | check {:.2} ms | {:.2}× |", path.display(), opening * 1e3, checking * 1e3, checking / opening);
+    println!("| {}, opened by reading | {:.2} ms |", path.display(), opening * 1e3);
+    println!("| opened as `check` does | {:.2} ms |", median(salvaging) * 1e3);
+    println!("| opened and checked | {:.2} ms | {:.2}× |", checking * 1e3, checking / opening);
+    let (inspect, check_it) = (median(inspect), median(check_it));
+    println!("| `inspect`, the whole program | {:.2} ms |", inspect * 1e3);
+    println!("| `check`, the whole program | {:.2} ms | {:.2}× |", check_it * 1e3, check_it / inspect);
     Ok(())
 }
 
@@ -100,12 +121,14 @@ fn write(path: &Path, ggml_type: GgmlType) -> Done<u64> {
     }
     file.resize(usize::try_from(plan.total_len())?, 0);
     fs::write(path, &file)?;
+    // What is still on its way to the disk would be written while the clock runs.
+    fs::File::open(path)?.sync_all()?;
     Ok((rows * blocks.len()) as u64)
 }
 
 /// Runs the program; what it found does not matter here.
 fn run(program: &Path, arguments: &[&str], target: &Path) -> Done {
-    let status = Command::new(program).arg("check").args(arguments).arg(target).stdout(Stdio::null()).stderr(Stdio::null()).status()?;
+    let status = Command::new(program).args(arguments).arg(target).stdout(Stdio::null()).stderr(Stdio::null()).status()?;
     if status.code().is_none_or(|code| code > 1) { Err(format!("{}: {status}", target.display()).into()) } else { Ok(()) }
 }
 
@@ -115,7 +138,7 @@ fn data(program: &Path, folder: &Path, ggml_type: GgmlType) -> Done {
     let memory = vec![1u64; SIZE / 8];
     let threads = thread::available_parallelism()?.get();
     let (mut sums, mut checks) = (Vec::new(), Vec::new());
-    run(program, &["--data"], &path)?;
+    run(program, &["check", "--data"], &path)?;
     for _ in 0..ROUNDS {
         sums.push(seconds(|| {
             thread::scope(|scope| {
@@ -125,7 +148,7 @@ fn data(program: &Path, folder: &Path, ggml_type: GgmlType) -> Done {
             });
             Ok(())
         })?);
-        checks.push(seconds(|| run(program, &["--data"], &path))?);
+        checks.push(seconds(|| run(program, &["check", "--data"], &path))?);
     }
     let gigabytes = |bytes: u64, time: f64| bytes as f64 / time / 1e9;
     let (sum, check) = (gigabytes(SIZE as u64, median(sums)), gigabytes(size, median(checks)));
@@ -147,9 +170,10 @@ fn many(program: &Path, folder: &Path) -> Done {
         file.resize(usize::try_from(plan.total_len())?, 0);
         fs::write(folder.join(format!("{number}.gguf")), file)?;
     }
+    run(program, &["check"], &folder)?;
     let mut times = Vec::new();
     for _ in 0..ROUNDS {
-        times.push(seconds(|| run(program, &[], &folder))?);
+        times.push(seconds(|| run(program, &["check"], &folder))?);
     }
     println!("| {FILES} small files | {:.0} files/s |", FILES as f64 / median(times));
     fs::remove_dir_all(folder)?;

@@ -4,6 +4,7 @@ use ggmill_core::{Array, Pair, RawStr, Value, ValueType, keys};
 
 use crate::report::{Findings, Place, shown};
 use crate::rule::rules;
+use crate::rules::texts;
 use crate::{Fix, Input, Options};
 
 rules! { Metadata;
@@ -318,10 +319,9 @@ fn elements(pair: &Pair<'_>, array: &Array<'_>, out: &mut Findings<'_>) {
                 out.add(&BOOL_BYTE, Place::value(pair), || format!("the byte of element {at} is {byte}"));
             }
         }
-        ValueType::STRING => {
+        ValueType::STRING if !are_utf8(array) => {
             // One finding for a whole array: the vocabulary of a damaged file would fill the report.
-            let broken = |text: &RawStr<'_>| !text.as_bytes().is_ascii() && text.to_str().is_err();
-            let mut odd = array.strings().into_iter().flatten().flatten().enumerate().filter(|(_, text)| broken(text));
+            let mut odd = texts(array).enumerate().filter(|(_, text)| text.to_str().is_err());
             if let Some((at, text)) = odd.next() {
                 let more = odd.count();
                 let others = if more > 0 { format!(", and so are {more} more") } else { String::new() };
@@ -330,4 +330,30 @@ fn elements(pair: &Pair<'_>, array: &Array<'_>, out: &mut Findings<'_>) {
         }
         _ => {}
     }
+}
+
+/// Whether every string of an array is UTF-8.
+///
+/// Many short strings are looked at in one go, their lengths with them: the bytes of a length below 128 are ASCII, so a character that one string breaks off
+/// cannot go on in the next.
+fn are_utf8(array: &Array<'_>) -> bool {
+    const LONG: usize = 128;
+    // What was just walked is still in the processor's cache.
+    const STRETCH: usize = 64 << 10;
+    let bytes = array.as_bytes();
+    let valid = |from: usize, to: usize| bytes.get(from..to).is_some_and(|stretch| simdutf8::basic::from_utf8(stretch).is_ok());
+    let (mut from, mut end) = (0, 0);
+    for text in texts(array) {
+        let text = text.as_bytes();
+        let start = text.as_ptr().addr() - bytes.as_ptr().addr();
+        if text.len() >= LONG || end - from >= STRETCH {
+            if !valid(from, end) {
+                return false;
+            }
+            // Of a long string the length is left out.
+            from = if text.len() >= LONG { start } else { end };
+        }
+        end = start + text.len();
+    }
+    valid(from, end)
 }

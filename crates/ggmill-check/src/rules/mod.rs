@@ -14,7 +14,7 @@ mod template;
 mod tensors;
 mod tokenizer;
 
-use ggmill_core::Error;
+use ggmill_core::{Array, Error, RawStr};
 
 #[cfg(test)]
 pub(crate) use metadata::{expected_type, known_general};
@@ -85,6 +85,13 @@ pub fn unreadable(error: &Error, options: &Options) -> Report {
     let place = error.offset().map_or(Place::FILE, Place::at);
     findings.add(structure::not_gguf(), place, || message_of(error));
     findings.into_reports().pop().unwrap_or_default()
+}
+
+/// The strings of an array; none of one of something else.
+fn texts<'a>(array: &Array<'a>) -> impl Iterator<Item = RawStr<'a>> {
+    // Not flattened, which costs several times the walk itself.
+    let mut strings = array.strings();
+    std::iter::from_fn(move || strings.as_mut()?.next()?.ok())
 }
 
 /// The message of an error without its place, which a finding has by itself.

@@ -4,6 +4,7 @@ use ggmill_core::{Pair, RawStr, ValueType, keys};
 
 use crate::report::{Findings, Place, shown};
 use crate::rule::rules;
+use crate::rules::texts;
 use crate::{Fix, Input, Options};
 
 rules! { Provenance;
@@ -149,7 +150,7 @@ fn languages(input: &Input<'_>, out: &mut Findings<'_>) {
     const KEY: &str = "general.languages";
     let Some(pair) = input.metadata().get(KEY) else { return };
     let Some(array) = pair.value().ok().and_then(|value| value.as_array()) else { return };
-    for language in array.strings().into_iter().flatten().flatten() {
+    for language in texts(&array) {
         if !LANGUAGES.split_whitespace().any(|known| language == known) {
             out.add(&LANGUAGE, Place::value(&pair), || shown(language));
         }

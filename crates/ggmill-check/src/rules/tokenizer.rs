@@ -1,11 +1,14 @@
 //! The vocabulary and what belongs to it.
 
-use std::collections::HashSet;
+use std::hash::BuildHasher as _;
 
+use foldhash::fast::RandomState;
+use foldhash::{HashSet, HashSetExt as _};
 use ggmill_core::{Array, Pair, RawStr, ValueType, keys};
 
 use crate::report::{Findings, Place, shown};
 use crate::rule::rules;
+use crate::rules::texts;
 use crate::{Fix, Input, Options};
 
 rules! { Tokenizer;
@@ -111,6 +114,12 @@ rules! { Tokenizer;
         why: "Which token separates depends on the program.",
         remedy: "Set both keys to the id that the tokenizer's configuration has.",
     }
+    BYTE_TOKENS = "GG1618" Warning Reference {
+        summary: "Some of the byte tokens are missing",
+        clause: "llama.cpp makes tokens <0x00> to <0xFF> of the bytes of text that no token covers, and throws an exception when the vocabulary has neither that token nor, but for PLaMo-2, the byte itself.",
+        why: "Text with such a byte ends the program, and which text that is depends on who writes it.",
+        remedy: "Convert the model again with all of its tokenizer's files; a tokenizer that was cut needs its 256 byte tokens all the same.",
+    }
 }
 
 /// The tokenizers llama.cpp has; those of the specification that it has not are the older replit.
@@ -151,6 +160,10 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     let Some((pair, tokens)) = tokens.filter(|(_, tokens)| tokens.element_type() == ValueType::STRING) else { return };
     parallel(input, tokens.len(), out);
     embedding(input, &pair, tokens.len(), out);
+    // The tokenizers that cannot do without.
+    if matches!(model, Some("llama" | "plamo2")) && out.wants(&BYTE_TOKENS) {
+        bytes(&pair, &tokens, model == Some("llama"), out);
+    }
     vocabulary(input, &pair, &tokens, model, out);
 }
 
@@ -241,24 +254,68 @@ fn embedding(input: &Input<'_>, pair: &Pair<'_>, count: u64, out: &mut Findings<
     }
 }
 
-/// Tokens that stand twice, and merges that make none. Both ask a set of all tokens, so each costs one look per string.
-fn vocabulary(input: &Input<'_>, pair: &Pair<'_>, tokens: &Array<'_>, model: Option<&str>, out: &mut Findings<'_>) {
-    if !out.wants(&DUPLICATE_TOKEN) && !out.wants(&MERGE_TOKENS) && !out.wants(&MERGE) {
+/// The tokens that stand for single bytes: all 256 of them, when there is any. Some tokenizers take a token of the byte itself for one.
+fn bytes(pair: &Pair<'_>, tokens: &Array<'_>, or_itself: bool, out: &mut Findings<'_>) {
+    let mut known = [false; 256];
+    let mut left = known.len();
+    for token in texts(tokens) {
+        let Some(place) = byte_of(token.as_bytes()).and_then(|byte| known.get_mut(usize::from(byte))) else { continue };
+        left -= usize::from(!*place);
+        *place = true;
+        if left == 0 {
+            return;
+        }
+    }
+    if left == known.len() {
         return;
     }
-    let texts = || tokens.strings().into_iter().flatten().flatten();
+    for token in texts(tokens).filter(|_| or_itself) {
+        if let [byte] = token.as_bytes()
+            && let Some(place) = known.get_mut(usize::from(*byte))
+        {
+            *place = true;
+        }
+    }
+    let mut missing = known.iter().zip(0..=u8::MAX).filter(|(known, _)| !**known).map(|(_, byte)| byte);
+    if let Some(first) = missing.next() {
+        let more = missing.count();
+        let others = if more > 0 { format!(", and {more} more") } else { String::new() };
+        out.add(&BYTE_TOKENS, Place::value(pair), || format!("there is no <0x{first:02X}>{others}"));
+    }
+}
+
+/// The byte that a token such as `<0x0A>` stands for. llama.cpp looks for upper-case digits only.
+fn byte_of(token: &[u8]) -> Option<u8> {
+    let digits = token.strip_prefix(b"<0x")?.strip_suffix(b">")?;
+    let digit = |byte: u8| char::from(byte).to_digit(16).filter(|_| !byte.is_ascii_lowercase());
+    match digits {
+        [high, low] => u8::try_from(digit(*high)? << 4 | digit(*low)?).ok(),
+        _ => None,
+    }
+}
+
+/// Tokens that stand twice, and merges that make none.
+fn vocabulary(input: &Input<'_>, pair: &Pair<'_>, tokens: &Array<'_>, model: Option<&str>, out: &mut Findings<'_>) {
+    let merges_matter = out.wants(&MERGE_TOKENS) || out.wants(&MERGE);
+    if !out.wants(&DUPLICATE_TOKEN) && !merges_matter {
+        return;
+    }
+    // The merges of other models are made differently, and not every tokenizer that has them is a plain BPE.
+    let merges = array(input, keys::TOKENIZER_MERGES).filter(|_| model == Some("gpt2") && merges_matter);
+    if merges.is_none() && all_differ(tokens) {
+        return;
+    }
     // Capacity by what is there: a count in the file is held against its bytes when the header is read.
     let mut known: HashSet<&[u8]> = HashSet::with_capacity(usize::try_from(tokens.len()).unwrap_or(0));
-    for (id, token) in texts().enumerate() {
+    for (id, token) in texts(tokens).enumerate() {
         // llama.cpp gives empty tokens names of their own.
         if !known.insert(token.as_bytes()) && !token.is_empty() {
             out.add(&DUPLICATE_TOKEN, Place::value(pair), || format!("token {id} is {}, as one before it", shown(token)));
         }
     }
-    // The merges of other models are made differently, and not every tokenizer that has them is a plain BPE.
-    let Some((pair, merges)) = array(input, keys::TOKENIZER_MERGES).filter(|_| model == Some("gpt2")) else { return };
+    let Some((pair, merges)) = merges else { return };
     let mut joined = Vec::new();
-    for (number, merge) in merges.strings().into_iter().flatten().flatten().enumerate() {
+    for (number, merge) in texts(&merges).enumerate() {
         let bytes = merge.as_bytes();
         let space = bytes.iter().skip(1).position(|&byte| byte == b' ').map(|at| at + 1);
         let Some((left, right)) = space.and_then(|at| Some((bytes.get(..at)?, bytes.get(at + 1..)?))).filter(|(_, right)| !right.is_empty()) else {
@@ -272,4 +329,12 @@ fn vocabulary(input: &Input<'_>, pair: &Pair<'_>, tokens: &Array<'_>, model: Opt
             out.add(&MERGE_TOKENS, Place::value(&pair), || format!("merge {number} is {}, the tokens have no {}", shown(merge), shown(RawStr::new(&joined))));
         }
     }
+}
+
+/// Whether no token stands twice, by a hash of each: the table is half as large as one of the tokens, and memory is what it costs. Tokens whose hashes are equal
+/// may differ all the same.
+fn all_differ(tokens: &Array<'_>) -> bool {
+    let hasher = RandomState::default();
+    let mut known: HashSet<u64> = HashSet::with_capacity(usize::try_from(tokens.len()).unwrap_or(0));
+    texts(tokens).filter(|token| !token.is_empty()).all(|token| known.insert(hasher.hash_one(token.as_bytes())))
 }

@@ -88,6 +88,7 @@ pub(crate) fn example(code: &str) -> Option<(&'static str, Vec<u8>)> {
         "GG1407" => model(llama().unset("general.file_type")),
         "GG1616" => model(llama().set("tokenizer.huggingface.json", "{")),
         "GG1617" => model(llama().set("tokenizer.ggml.separator_token_id", Value::U32(1)).set("tokenizer.ggml.seperator_token_id", Value::U32(2))),
+        "GG1618" => model(llama().set("tokenizer.ggml.model", "llama").set("tokenizer.ggml.tokens", strings(&["<s>", "a", "b", "ab", "<0x0A>"]))),
         "GG1803" => model(llama().set("general.size_label", "2K")),
         "GG1804" => Some(("Tiny-1K-v1.0-vocab.gguf", llama().bytes())),
         "GG1805" => model(llama().set("general.version", "v2.0")),

@@ -14,6 +14,10 @@ fn i32s(values: &[i32]) -> Value {
     Value::Array(5, values.iter().map(|&value| Value::I32(value)).collect())
 }
 
+fn byte_token(byte: u8) -> String {
+    if byte.is_ascii_digit() { char::from(byte).to_string() } else { format!("<0x{byte:02X}>") }
+}
+
 /// A model that keeps to the letter too, and uses every key there are rules about.
 fn letter() -> Model {
     let texts = [
@@ -84,6 +88,13 @@ fn files() -> Vec<(&'static str, Model)> {
                 .set("tokenizer.ggml.token_type", i32s(&[3, 1, 1, 1, 6]))
                 .unset("tokenizer.ggml.merges")
                 .unset("tokenizer.ggml.pre"),
+        ),
+        (
+            "Tiny-1K-v1.0-vocab.gguf",
+            kind("vocab", "llama")
+                .set("tokenizer.ggml.model", "llama")
+                // Of the digits the bytes themselves, of all others tokens that stand for them.
+                .set("tokenizer.ggml.tokens", strings(&(0..=255u8).map(byte_token).collect::<Vec<_>>().iter().map(String::as_str).collect::<Vec<_>>())),
         ),
     ]
 }

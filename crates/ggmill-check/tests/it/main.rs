@@ -13,3 +13,4 @@ mod real;
 mod samples;
 mod sets;
 mod support;
+mod texts;

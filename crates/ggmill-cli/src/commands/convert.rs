@@ -2,15 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use ggmill_arch::Catalogue;
 use ggmill_convert::{ConvertOptions, Pretrained as _, Safetensors, Target};
 use ggmill_core::FileType;
 use ggmill_inspect::FileKind;
 
-use crate::arch_file::described;
+use crate::arch_file::catalogue;
 use crate::commands::convert_legacy;
 use crate::console::Console;
-use crate::making::Making;
+use crate::making::{Making, shown};
 use crate::outcome::{Failure, Status};
 use crate::source::what_it_is;
 
@@ -86,7 +85,7 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
         Failure::new(error).with_hint(hint)
     })?;
     let file_type = args.file_type.ok_or_else(|| Failure::new("no --type: expected f32, f16, bf16 or q8_0"))?;
-    let catalogue = described(&args.arch_file)?.into_iter().fold(Catalogue::new(), Catalogue::with);
+    let catalogue = catalogue(&args.arch_file)?;
     let architecture = catalogue.for_checkpoint(checkpoint.config()).map_err(|error| {
         Failure::new(error).with_hint(Some("--arch-file adds a description of your own; docs/formats/architecture.md says how to write one".to_owned()))
     })?;

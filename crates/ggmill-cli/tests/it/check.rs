@@ -153,6 +153,69 @@ fn a_shard_is_told_when_the_set_is_not_whole() {
     assert_eq!(whole.code, 0, "{}", whole.stdout);
 }
 
+/// A model of the bundled checkpoint under an architecture that nobody knows, with the description of it.
+fn of_ones_own() -> Folder {
+    let mine = include_str!("../../../ggmill-arch/data/llama.toml").replacen("\"llama\"", "\"mine\"", 1);
+    let folder = Folder::new().with("mine.toml", mine);
+    let source = real("stories260K");
+    let source = source.to_str().unwrap();
+    let made = ggmill(folder.path(), &["convert", source, "--type", "f16", "-o", "mine.gguf", "--arch-file", "mine.toml"]);
+    assert_eq!(made.code, 0, "{}", made.stderr);
+    folder
+}
+
+#[test]
+fn a_file_is_held_to_a_description_of_ones_own() {
+    let folder = of_ones_own();
+    let codes = |args: &[&str]| {
+        let found = ggmill(folder.path(), &[&["check", "mine.gguf", "--select", "architecture", "--format", "json"], args].concat());
+        let json = parsed(&found.stdout);
+        let findings = json["files"][0]["findings"].as_array().unwrap();
+        findings.iter().map(|finding| (finding["code"].as_str().unwrap().to_owned(), finding["message"].to_string())).collect::<Vec<_>>()
+    };
+    // Without it nothing is known of the architecture.
+    assert_eq!(codes(&[]).iter().map(|(code, _)| code.as_str()).collect::<Vec<_>>(), ["GG1503"]);
+    assert_eq!(codes(&["--arch-file", "mine.toml"]), []);
+    // A norm that the description calls otherwise is missing, and the one that is there is one too many.
+    let other = std::fs::read_to_string(folder.path().join("mine.toml")).unwrap().replace("output_norm.weight", "last_norm.weight");
+    std::fs::write(folder.path().join("other.toml"), other).unwrap();
+    let found = codes(&["--arch-file", "other.toml"]);
+    assert_eq!(found.len(), 2, "{found:?}");
+    // A broken description is one error, before any file is looked at.
+    std::fs::write(folder.path().join("broken.toml"), "schema = 1").unwrap();
+    let broken = ggmill(folder.path(), &["check", "mine.gguf", "--arch-file", "broken.toml"]);
+    assert!(broken.code == 2 && broken.stdout.is_empty() && broken.stderr.contains("broken.toml: "), "{}", broken.stderr);
+}
+
+#[test]
+fn a_set_of_shards_is_held_to_its_architecture_as_one_model() {
+    let folder = Folder::new();
+    let source = real("stories260K");
+    let run = |args: &[&str]| {
+        let done = ggmill(folder.path(), args);
+        assert_eq!(done.code, 0, "{args:?}: {}", done.stderr);
+    };
+    run(&["convert", source.to_str().unwrap(), "--type", "f16", "-o", "whole.gguf"]);
+    run(&["split", "whole.gguf", "set", "--max-tensors", "20"]);
+    let check = || ggmill(folder.path(), &["check", ".", "--select", "GG15,shards"]);
+    let whole = check();
+    assert_eq!(whole.code, 0, "{}", whole.stdout);
+    assert!(!whole.stdout.contains("GG15"), "{}", whole.stdout);
+    // Of the last shard a tensor goes by another name of the same length: the model lacks one, and has one that it should not have.
+    let mut names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    names.sort();
+    let last = names.iter().rfind(|path| path.to_string_lossy().contains("-of-")).unwrap();
+    let mut bytes = std::fs::read(last).unwrap();
+    let at = bytes.windows(14).position(|window| window == b"blk.4.ffn_norm").expect("in the last shard");
+    bytes[at..at + 14].copy_from_slice(b"blk.4.ffn_oddm");
+    std::fs::write(last, bytes).unwrap();
+    let broken = check();
+    assert_eq!(broken.code, 1, "{}", broken.stdout);
+    for words in ["GG1512", "blk.4.ffn_norm.weight", "GG1513", "blk.4.ffn_oddm.weight"] {
+        assert!(broken.stdout.contains(words), "{words}: {}", broken.stdout);
+    }
+}
+
 #[test]
 fn a_set_is_checked_as_one_model_through_any_of_its_shards() {
     let folder = Folder::new().with("tiny.gguf", tiny());

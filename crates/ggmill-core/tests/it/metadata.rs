@@ -173,6 +173,16 @@ fn elements_are_the_same_walked_and_picked() {
                 count += 1;
             }
             assert_eq!(count, array.len());
+            // The typed walks, which are other loops, see the same.
+            if let Some(strings) = array.strings() {
+                assert!(strings.map(Result::unwrap).eq(array.iter().map(|value| value.unwrap().as_raw_str().unwrap())), "{name}");
+            }
+            if let Some(integers) = array.integers() {
+                assert!(integers.eq(array.iter().map(|value| value.unwrap().as_i128().unwrap())), "{name}");
+            }
+            if let Some(floats) = array.floats() {
+                assert!(floats.map(f64::to_bits).eq(array.iter().map(|value| value.unwrap().as_f64().unwrap().to_bits())), "{name}");
+            }
             assert!(array.get(count).is_none() && array.get(u64::MAX).is_none());
         }
     }

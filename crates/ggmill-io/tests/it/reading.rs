@@ -30,6 +30,28 @@ fn real_files_open_as_they_map() {
     }
 }
 
+/// What is left of a broken file on disk is what is left of its bytes in memory, with the same faults; and whatever opens has none.
+#[test]
+fn corpus_files_are_salvaged_as_in_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    for case in corpus::all() {
+        let path = folder.path().join(format!("{}.gguf", case.name));
+        fs::write(&path, &case.bytes).unwrap();
+        let mut decoder = Decoder::new(Some(case.bytes.len() as u64), &Limits::default());
+        let _ = decoder.feed(&case.bytes);
+        match (ggmill_io::salvage(&path), decoder.salvage()) {
+            (Ok((file, faults)), Ok((header, expected))) => {
+                assert_eq!(file.index(), header.index(), "{}", case.name);
+                let told = |faults: &[ggmill_core::Error]| faults.iter().map(ToString::to_string).collect::<Vec<_>>();
+                assert_eq!(told(&faults), told(&expected), "{}", case.name);
+                assert_eq!(faults.is_empty(), ggmill_io::open(&path).is_ok(), "{}", case.name);
+            }
+            (Err(error), Err(expected)) => assert!(error.to_string().ends_with(&expected.to_string()), "{}: {error}", case.name),
+            (found, expected) => panic!("{}: {found:?}, in memory {expected:?}", case.name),
+        }
+    }
+}
+
 /// The header is in memory, and no more than it.
 #[test]
 fn only_the_header_is_kept() {

@@ -10,7 +10,7 @@ use ggmill_convert::{Edit, Editor, GgufCheckpoint, Given, KeyType, RepackOptions
 use ggmill_core::{Pair, RawStr, Split, Value};
 use ggmill_io::{FileSink, Overwrite};
 
-use super::look::{Look, look};
+use super::look::{Look, Standard, look};
 use crate::console::Console;
 use crate::making::{refuse_interrupted, shown};
 use crate::outcome::Failure;
@@ -76,12 +76,12 @@ impl Proposal {
 }
 
 /// What can be mended in each of a model's files.
-pub(super) fn proposed(files: &[PathBuf], options: &Options) -> Vec<Result<Proposal, Failure>> {
+pub(super) fn proposed(files: &[PathBuf], standard: &Standard<'_>) -> Vec<Result<Proposal, Failure>> {
     if files.iter().any(|path| path.as_os_str() == "-") {
         return vec![Err(Failure::new("standard input cannot be mended"))];
     }
-    let options = Options { findings_per_rule: usize::MAX, ..options.clone() };
-    let looks = look(files, &options, false, Console::silent());
+    let every = Standard { options: Options { findings_per_rule: usize::MAX, ..standard.options.clone() }, ..*standard };
+    let looks = look(files, &every, false, Console::silent());
     let propose = |(path, look): (&PathBuf, Result<Look, Failure>)| {
         refuse_interrupted(&[path])?;
         match look? {
@@ -149,7 +149,7 @@ fn brief(pair: &Pair<'_>) -> String {
 }
 
 /// Mends what can be mended in each of a model's files, and says how many findings that were.
-pub(super) fn mend(files: &[PathBuf], options: &Options, console: Console) -> Vec<Result<usize, Failure>> {
+pub(super) fn mend(files: &[PathBuf], standard: &Standard<'_>, console: Console) -> Vec<Result<usize, Failure>> {
     let mend = |(path, proposal): (&PathBuf, Result<Proposal, Failure>)| match proposal {
         Ok(proposal) if proposal.is_empty() => Ok(0),
         Ok(proposal) => apply(path, &proposal, console),
@@ -157,7 +157,7 @@ pub(super) fn mend(files: &[PathBuf], options: &Options, console: Console) -> Ve
         Err(_) if path.as_os_str() != "-" => Ok(0),
         Err(failure) => Err(failure),
     };
-    files.iter().zip(proposed(files, options)).map(mend).collect()
+    files.iter().zip(proposed(files, standard)).map(mend).collect()
 }
 
 fn apply(path: &Path, proposal: &Proposal, console: Console) -> Result<usize, Failure> {

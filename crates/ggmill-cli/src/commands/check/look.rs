@@ -1,24 +1,27 @@
 //! Reading what is checked: the header of a file or of standard input, and the tensor data in parallel.
 
+use std::error::Error as _;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 
+use ggmill_arch::Catalogue;
 use ggmill_check::{DataFacts, DataPiece, Input, Options, ReadAt, Report, check, check_set, data_pieces, unreadable};
 use ggmill_core::{Decoder, Error, Gguf, Limits, Progress, Split};
-use ggmill_io::RandomAccess;
+use ggmill_io::{GgufFile, RandomAccess};
 
 use crate::commands::edit::warn_of_journal;
 use crate::console::Console;
 use crate::outcome::Failure;
 use crate::progress::Bar;
-use crate::source::{SNIFFED, hint_for_content};
+use crate::source::{SNIFFED, beginning, hint_for_content};
 
-/// The first piece of a header that is read.
-const FIRST_CHUNK: u64 = 64 << 10;
-/// The largest.
-const LARGEST_CHUNK: u64 = 256 << 10;
+/// What files are held to.
+pub(super) struct Standard<'a> {
+    pub(super) options: Options,
+    pub(super) catalogue: &'a Catalogue,
+}
 
 /// What looking at a file gave.
 pub(super) enum Look {
@@ -42,34 +45,36 @@ impl ReadAt for Bytes<'_> {
     }
 }
 
-/// An open file with its header, its faults, and what its tensor data hold.
+/// An open file with its faults and what its tensor data hold.
 struct Opened {
     path: PathBuf,
     name: String,
-    file: RandomAccess,
-    header: Gguf<Vec<u8>>,
+    file: GgufFile,
     faults: Vec<Error>,
     facts: DataFacts,
 }
 
 impl Opened {
-    fn input<'a>(&'a self, bytes: &'a Bytes<'a>) -> Input<'a> {
-        Input::new(&self.header, &self.faults).with_bytes(bytes).with_data(&self.facts).named(&self.name)
+    fn input<'a>(&'a self, bytes: &'a Bytes<'a>, standard: &Standard<'a>) -> Input<'a> {
+        Input::new(self.file.header(), &self.faults).with_bytes(bytes).with_data(&self.facts).named(&self.name).with_catalogue(standard.catalogue)
     }
 }
 
 /// Checks the files of a model, in order; `-` is standard input.
-pub(super) fn look(files: &[PathBuf], options: &Options, data: bool, console: Console) -> Vec<Result<Look, Failure>> {
+pub(super) fn look(files: &[PathBuf], standard: &Standard<'_>, data: bool, console: Console) -> Vec<Result<Look, Failure>> {
     if let [path] = files
         && path.as_os_str() == "-"
     {
-        return vec![look_at_input(&mut io::stdin().lock(), options, data)];
+        return vec![look_at_input(&mut io::stdin().lock(), standard, data)];
     }
     // What is no such file keeps none of the others from being looked at.
     let (mut opened, mut looks) = (Vec::with_capacity(files.len()), Vec::with_capacity(files.len()));
     for path in files {
-        match open(path, options, data, console) {
-            Ok(Ok(file)) => {
+        match open(path, &standard.options, data, console) {
+            Ok(Ok(mut file)) => {
+                if opened.len() >= ggmill_io::MOST_OPEN {
+                    file.file.put_aside();
+                }
                 opened.push(file);
                 looks.push(None);
             }
@@ -77,42 +82,38 @@ pub(super) fn look(files: &[PathBuf], options: &Options, data: bool, console: Co
             Err(failure) => looks.push(Some(Err(failure))),
         }
     }
-    let mut reports = examined(&opened, options).into_iter();
+    let mut reports = examined(&opened, standard).into_iter();
     looks.into_iter().filter_map(|look| look.or_else(|| reports.next().map(|report| Ok(Look::Report(report))))).collect()
 }
 
 fn open(path: &Path, options: &Options, data: bool, console: Console) -> Result<Result<Opened, Look>, Failure> {
     warn_of_journal(path, console);
-    let file = RandomAccess::open(path).map_err(|error| Failure::new(&error))?;
-    let mut decoder = Decoder::new(Some(file.len()), &Limits::default());
-    read_header(&file, &mut decoder).map_err(|error| Failure::new(&error))?;
-    let (header, faults) = match decoder.salvage() {
+    let (file, faults) = match ggmill_io::salvage(path) {
         Ok(salvaged) => salvaged,
         Err(error) => {
-            let mut beginning = vec![0; usize::try_from(file.len()).unwrap_or(SNIFFED).min(SNIFFED)];
-            file.read_at(0, &mut beginning).map_err(|error| Failure::new(&error))?;
-            return Ok(Err(not_gguf(&error, path, &beginning, options)));
+            let Some(format) = error.source().and_then(|source| source.downcast_ref::<Error>()) else { return Err(Failure::new(&error)) };
+            return Ok(Err(not_gguf(format, path, &beginning(path).unwrap_or_default(), options)));
         }
     };
-    let facts = if data { examine(&file, &header, console)? } else { DataFacts::default() };
+    let facts = if data { examine(file.file(), file.header(), console)? } else { DataFacts::default() };
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    Ok(Ok(Opened { path: path.to_owned(), name, file, header, faults, facts }))
+    Ok(Ok(Opened { path: path.to_owned(), name, file, faults, facts }))
 }
 
 /// Holds files to the rules: as one model where they are all shards of a set, each by itself otherwise.
-fn examined(files: &[Opened], options: &Options) -> Vec<Report> {
-    let bytes: Vec<_> = files.iter().map(|opened| Bytes(&opened.file)).collect();
-    let mut inputs: Vec<Input<'_>> = files.iter().zip(&bytes).map(|(opened, bytes)| opened.input(bytes)).collect();
+fn examined(files: &[Opened], standard: &Standard<'_>) -> Vec<Report> {
+    let bytes: Vec<_> = files.iter().map(|opened| Bytes(opened.file.file())).collect();
+    let mut inputs: Vec<Input<'_>> = files.iter().zip(&bytes).map(|(opened, bytes)| opened.input(bytes, standard)).collect();
     let fault = set_fault(files);
     let is_set = files.len() > 1 && fault.is_none() && inputs.iter().all(Input::is_whole);
     if is_set {
-        return check_set(&inputs, options);
+        return check_set(&inputs, &standard.options);
     }
     // What is wrong with a set is told of the first of its shards that is there.
     if let (Some(fault), Some(first)) = (&fault, inputs.first_mut()) {
         *first = first.with_set_fault(fault);
     }
-    inputs.iter().map(|input| check(input, options)).collect()
+    inputs.iter().map(|input| check(input, &standard.options)).collect()
 }
 
 fn not_gguf(error: &Error, path: &Path, beginning: &[u8], options: &Options) -> Look {
@@ -124,9 +125,9 @@ fn not_gguf(error: &Error, path: &Path, beginning: &[u8], options: &Options) -> 
 /// What is wrong with the set of shards that some files are all of, or all that is there of it.
 fn set_fault(files: &[Opened]) -> Option<String> {
     let first = files.first()?;
-    let splits: Vec<_> = files.iter().map(|opened| Split::of(&opened.header.metadata()).ok().flatten().filter(Split::is_part)).collect();
+    let splits: Vec<_> = files.iter().map(|opened| Split::of(&opened.file.metadata()).ok().flatten().filter(Split::is_part)).collect();
     // A file without the keys of a shard has a rule of its own.
-    if splits.iter().all(Option::is_none) || first.faults.iter().any(|fault| fault.offset().is_none_or(|offset| offset >= first.header.index().header_len())) {
+    if splits.iter().all(Option::is_none) || first.faults.iter().any(|fault| fault.offset().is_none_or(|offset| offset >= first.file.index().header_len())) {
         return None;
     }
     let error = ggmill_io::open_model(&first.path).err()?;
@@ -140,25 +141,8 @@ fn set_fault(files: &[Opened]) -> Option<String> {
     Some(text.strip_prefix(&own).map_or_else(|| text.clone(), |rest| format!("{}: {rest}", error.path().file_name().unwrap_or_default().to_string_lossy())))
 }
 
-/// Feeds a decoder with the header, as far as it goes; what is wrong with it the decoder knows.
-fn read_header(file: &RandomAccess, decoder: &mut Decoder) -> Result<(), ggmill_io::Error> {
-    let (mut chunk, mut needs) = (FIRST_CHUNK, 0);
-    let mut piece = Vec::new();
-    while decoder.position() < file.len() {
-        let wanted = chunk.max(u64::saturating_sub(needs, decoder.position())).min(LARGEST_CHUNK).min(file.len() - decoder.position());
-        piece.resize(usize::try_from(wanted).unwrap_or(usize::MAX), 0);
-        file.read_at(decoder.position(), &mut piece)?;
-        match decoder.feed(&piece) {
-            Ok(Progress::Needs(end)) if end <= file.len() => needs = end,
-            _ => break,
-        }
-        chunk = chunk.saturating_mul(2);
-    }
-    Ok(())
-}
-
 /// Checks what comes in by a pipe: the header is kept, the rest is counted, so that data beyond the end are found.
-fn look_at_input(input: &mut dyn Read, options: &Options, data: bool) -> Result<Look, Failure> {
+fn look_at_input(input: &mut dyn Read, standard: &Standard<'_>, data: bool) -> Result<Look, Failure> {
     if data {
         return Err(Failure::new("standard input: its tensor data cannot be examined").with_hint(Some("--data takes files".to_owned())));
     }
@@ -185,8 +169,8 @@ fn look_at_input(input: &mut dyn Read, options: &Options, data: bool) -> Result<
     let mut decoder = Decoder::new(Some(len), &Limits::default());
     let _ = decoder.feed(&kept);
     match decoder.salvage() {
-        Ok((header, faults)) => Ok(Look::Report(check(&Input::new(&header, &faults), options))),
-        Err(error) => Ok(not_gguf(&error, Path::new("standard input"), kept.get(..SNIFFED).unwrap_or(&kept), options)),
+        Ok((header, faults)) => Ok(Look::Report(check(&Input::new(&header, &faults).with_catalogue(standard.catalogue), &standard.options))),
+        Err(error) => Ok(not_gguf(&error, Path::new("standard input"), kept.get(..SNIFFED).unwrap_or(&kept), &standard.options)),
     }
 }
 

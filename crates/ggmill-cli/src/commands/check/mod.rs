@@ -10,11 +10,12 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use ggmill_check::{Options, Profile, Report, Selector, render};
 
+use crate::arch_file::catalogue;
 use crate::console::Console;
 use crate::making::shown;
 use crate::outcome::{Failure, Status};
 use gather::{Files, gather};
-use look::{Look, look};
+use look::{Look, Standard, look};
 
 /// Say everything that is wrong with GGUF files, why it matters and what to do
 #[derive(Debug, clap::Args)]
@@ -23,6 +24,7 @@ Examples:
   ggmill check model.gguf
   ggmill check model.gguf --data
   ggmill check models/ --select structure,GG13 --format json
+  ggmill check model.gguf --arch-file mine.toml
   ggmill check model.gguf --profile ggml --format github
   ggmill check model.gguf --diff && ggmill check model.gguf --fix
 
@@ -51,6 +53,9 @@ pub(crate) struct Args {
     /// Not these rules
     #[arg(long, value_name = "RULES", value_delimiter = ',')]
     ignore: Vec<Selector>,
+    /// A description of an architecture (TOML) to hold files to, besides the built-in ones
+    #[arg(long, value_name = "FILE")]
+    arch_file: Vec<PathBuf>,
     /// Findings of one rule that are told one by one; the rest are counted
     #[arg(long, value_name = "N", default_value_t = 20)]
     most: usize,
@@ -101,9 +106,11 @@ struct Looked {
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let options = Options { profile: args.profile.into(), select: args.select.clone(), ignore: args.ignore.clone(), findings_per_rule: args.most };
+    let catalogue = catalogue(&args.arch_file)?;
+    let standard = Standard { options, catalogue: &catalogue };
     let mut failures = Vec::new();
     let models = gather(&args.files, &mut failures);
-    let status = if args.diff { diff(&models, &options, &mut failures, console)? } else { report(args, &models, &options, &mut failures, console)? };
+    let status = if args.diff { diff(&models, &standard, &mut failures, console)? } else { report(args, &models, &standard, &mut failures, console)? };
     match failures.pop() {
         None => Ok(if args.exit_zero { Status::Fine } else { status }),
         Some(last) => {
@@ -116,10 +123,10 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
 }
 
 /// Shows what would be changed.
-fn diff(models: &[Files], options: &Options, failures: &mut Vec<Failure>, console: Console) -> Result<Status, Failure> {
+fn diff(models: &[Files], standard: &Standard<'_>, failures: &mut Vec<Failure>, console: Console) -> Result<Status, Failure> {
     let mut out = console.text();
     let mut status = Status::Fine;
-    for (path, proposal) in models.iter().flat_map(|files| files.iter().zip(fix::proposed(files, options))) {
+    for (path, proposal) in models.iter().flat_map(|files| files.iter().zip(fix::proposed(files, standard))) {
         match proposal {
             Ok(proposal) if proposal.is_empty() => {}
             Ok(proposal) => {
@@ -133,16 +140,16 @@ fn diff(models: &[Files], options: &Options, failures: &mut Vec<Failure>, consol
     Ok(status)
 }
 
-fn report(args: &Args, models: &[Files], options: &Options, failures: &mut Vec<Failure>, console: Console) -> Result<Status, Failure> {
+fn report(args: &Args, models: &[Files], standard: &Standard<'_>, failures: &mut Vec<Failure>, console: Console) -> Result<Status, Failure> {
     let mut looked: Vec<Looked> = Vec::with_capacity(models.len());
     let mut out = console.text();
     let mut text = render::Text::new(console.is_styled(), console.width());
     let mut told = 0usize;
     for files in models {
-        if args.fix && !mend(files, options, failures, console) {
+        if args.fix && !mend(files, standard, failures, console) {
             continue;
         }
-        for (path, look) in files.iter().zip(look(files, options, args.data, console)) {
+        for (path, look) in files.iter().zip(look(files, standard, args.data, console)) {
             let one = match look {
                 Ok(Look::Report(report)) => Looked { path: path.to_string_lossy().into_owned(), report, readable: true },
                 Ok(Look::NotGguf { report, failure }) => {
@@ -176,9 +183,9 @@ fn report(args: &Args, models: &[Files], options: &Options, failures: &mut Vec<F
 }
 
 /// Mends what can be mended in a model's files, and says whether nothing went wrong.
-fn mend(files: &Files, options: &Options, failures: &mut Vec<Failure>, console: Console) -> bool {
+fn mend(files: &Files, standard: &Standard<'_>, failures: &mut Vec<Failure>, console: Console) -> bool {
     let before = failures.len();
-    for (path, mended) in files.iter().zip(fix::mend(files, options, console)) {
+    for (path, mended) in files.iter().zip(fix::mend(files, standard, console)) {
         match mended {
             Ok(0) => {}
             Ok(count) => console.note(format_args!("{}: mended {count} finding{}", shown(path), if count == 1 { "" } else { "s" })),
