@@ -1,11 +1,12 @@
 """How long it takes to reshape a large file, beside copying it and beside the reference's tools.
 
-    python write_speed.py GGMILL FOLDER ROUNDS MB [LLAMA_CPP]
+    python write_speed.py GGMILL FOLDER ROUNDS MB SECONDS [LLAMA_CPP]
 
 A file of so many MB is generated in FOLDER. Splitting and merging stand beside cp, beside cp and a sync of the copy, and beside llama-gguf-split; an edit beside
 gguf-new-metadata; a change of byte order beside a copy that gguf-convert-endian changes in place and that is synced then; a hash beside llama-gguf-hash. The
 tools in C++ are built of LLAMA_CPP, the sources of llama.cpp. All take turns in one run; what each makes is held against the original or read by gguf and the
-C library. Prints tables in Markdown. Fails when a command of ours needs more memory than promised.
+C library. After so many SECONDS nobody has another turn. Prints each turn as it ends on standard error, and tables in Markdown. Fails when a command of ours
+needs more memory than promised.
 """
 
 import ctypes
@@ -111,8 +112,8 @@ def accepted(path, tensors):
 class Bench:
     """The files, and who takes turns over them."""
 
-    def __init__(self, ggmill, folder, rounds, megabytes, sources):
-        self.ggmill, self.folder, self.rounds = ggmill, folder, rounds
+    def __init__(self, ggmill, folder, rounds, megabytes, seconds, sources):
+        self.ggmill, self.folder, self.rounds, self.seconds = ggmill, folder, rounds, seconds
         self.model, self.out, self.edited = folder / "write.gguf", folder / "out", folder / "edited.gguf"
         generate(self.model, megabytes)
         shutil.copy(self.model, self.edited)
@@ -127,7 +128,7 @@ class Bench:
 
     def sides(self):
         """Each with how many turns it takes, what it reads, and its command in a turn: the slow ones do not need as many."""
-        model, out, ggmill, few = self.model, self.out, self.ggmill, min(self.rounds, 3)
+        model, out, ggmill, few = self.model, self.out, self.ggmill, min(self.rounds, 2)
         names = ["a model of two gigabytes", OLD]
         theirs, python = out / "theirs.gguf", sys.executable
         convert_endian = f"cp '{model}' '{theirs}' && echo YES | '{python}' -m gguf.scripts.gguf_convert_endian '{theirs}' big && sync '{theirs}'"
@@ -138,26 +139,27 @@ class Bench:
             "ggmill split": (self.rounds, [model], lambda _: [ggmill, "split", model, out / "part", "--max-size", self.limit]),
             "ggmill merge": (self.rounds, self.shards, lambda _: [ggmill, "merge", self.shards[0], out / "merged.gguf"]),
             "ggmill edit, in place": (self.rounds, [], lambda turn: [ggmill, "edit", self.edited, "--set", f"general.name={names[turn % 2]}"]),
-            "gguf-new-metadata": (2, [model], lambda _: new_metadata),
+            "gguf-new-metadata": (1, [model], lambda _: new_metadata),
             "ggmill repack --endian big": (few, [model], lambda _: [ggmill, "repack", model, "-o", out / "big.gguf", "--endian", "big"]),
-            "cp, gguf-convert-endian, sync": (2, [model], lambda _: ["sh", "-c", convert_endian]),
+            "cp, gguf-convert-endian, sync": (1, [model], lambda _: ["sh", "-c", convert_endian]),
             "ggmill hash --xxh64": (few, [model], lambda _: [ggmill, "hash", model, "--xxh64"]),
         }
         if self.split_tool:
-            sides["llama-gguf-split --split"] = (few, [model], lambda _: [self.split_tool, "--split", "--split-max-size", self.limit, model, out / "part"])
-            sides["llama-gguf-split --merge"] = (few, self.shards, lambda _: [self.split_tool, "--merge", self.shards[0], out / "merged.gguf"])
-            sides["llama-gguf-hash --xxh64"] = (2, [model], lambda _: [self.hash_tool, "--xxh64", model])
+            sides["llama-gguf-split --split"] = (1, [model], lambda _: [self.split_tool, "--split", "--split-max-size", self.limit, model, out / "part"])
+            sides["llama-gguf-split --merge"] = (1, self.shards, lambda _: [self.split_tool, "--merge", self.shards[0], out / "merged.gguf"])
+            sides["llama-gguf-hash --xxh64"] = (1, [model], lambda _: [self.hash_tool, "--xxh64", model])
         return sides
 
     def measure(self):
         sides = self.sides()
+        begin = time.perf_counter()
         self.times, self.memory = {name: [] for name in sides}, dict.fromkeys(sides, 0.0)
-        touch = [sys.executable, "-c", TOUCH.format(bytes=2 * self.model.stat().st_size)]
+        touch = [sys.executable, "-c", TOUCH.format(bytes=self.model.stat().st_size * 5 // 4)]
         for turn in range(self.rounds):
             order = list(sides)
             for name in order[turn % len(order) :] + order[: turn % len(order)]:
                 turns, reads, command = sides[name]
-                if turn >= turns:
+                if turn >= turns or turn > 0 and time.perf_counter() - begin > self.seconds:
                     continue
                 shutil.rmtree(self.out)
                 self.out.mkdir()
@@ -171,6 +173,7 @@ class Bench:
                 seconds, resident = timed(command(turn))
                 self.times[name].append(seconds)
                 self.memory[name] = max(self.memory[name], resident)
+                print(f"{time.perf_counter() - begin:6.1f} s: {name}: {seconds:.3f} s, {resident:.0f} MB", file=sys.stderr, flush=True)
                 self.hold(name)
 
     def hold(self, name):
@@ -226,12 +229,10 @@ def ratio(ours, theirs):
 
 
 def main():
-    ggmill, folder, rounds, megabytes, *sources = sys.argv[1:]
-    bench = Bench(Path(ggmill), Path(folder), int(rounds), int(megabytes), Path(sources[0]) if sources else None)
-    begin = time.perf_counter()
+    ggmill, folder, rounds, megabytes, seconds, *sources = sys.argv[1:]
+    bench = Bench(Path(ggmill), Path(folder), int(rounds), int(megabytes), int(seconds), Path(sources[0]) if sources else None)
     bench.measure()
     fault = bench.report()
-    print(f"\nmeasured for {time.perf_counter() - begin:.0f} s")
     bench.clean()
     sys.exit(fault)
 

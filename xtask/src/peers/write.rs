@@ -20,6 +20,9 @@ pub(crate) struct Args {
     /// Where the generated file of 2 GB and what is made of it lie meanwhile; 10 GB are needed [default: a folder of the target directory]
     #[arg(long)]
     folder: Option<PathBuf>,
+    /// After so many seconds no side has another turn
+    #[arg(long, default_value_t = 240)]
+    seconds: u32,
     /// Only hold the files against gguf, libllama and the C library
     #[arg(long)]
     no_time: bool,
@@ -40,6 +43,6 @@ pub(super) fn execute(args: &Args) -> Done {
     };
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let mut script = environment::script("write_speed.py")?;
-    script.arg(&ggmill).arg(&folder).args([args.rounds, args.megabytes].map(|number| number.to_string())).args(&args.llama_cpp);
+    script.arg(&ggmill).arg(&folder).args([args.rounds, args.megabytes, args.seconds].map(|number| number.to_string())).args(&args.llama_cpp);
     run(&mut script)
 }
