@@ -92,7 +92,7 @@ fn a_header_that_no_file_can_have_is_no_download_cut_off() {
     let found = codes(&report(&bytes));
     assert!(found.contains(&"GG1003") && !found.contains(&"GG1002"), "{found:?}");
     let mut file = ggmill_testdata::bytes::FileBytes::v3(1, 0);
-    file.u64(1 << 61).u64(0);
+    file.u64(1 << 61).raw(&[0; 64]);
     assert!(codes(&report(&file.into_bytes())).contains(&"GG1003"));
     assert!(codes(&report(&Model::llama().bytes()[..300])).contains(&"GG1002"));
 }

@@ -66,7 +66,9 @@ fn is_near(known: &str, key: &str) -> bool {
         let differing: Vec<usize> = known.bytes().zip(key.bytes()).enumerate().filter(|(_, (a, b))| a != b).map(|(place, _)| place).collect();
         known.len() == key.len() && matches!(differing[..], [first, second] if second == first + 1) && sorted(known) == sorted(key)
     };
-    digits(known) == digits(key) && (same_letters() || distance(known.as_bytes(), key.as_bytes()) == 1)
+    // Where a segment ends is no slip: whisper has decoder.block_count, others decoder_block_count.
+    let dots = |text: &str| text.bytes().filter(|&byte| byte == b'.').count();
+    digits(known) == digits(key) && dots(known) == dots(key) && (same_letters() || distance(known.as_bytes(), key.as_bytes()) == 1)
 }
 
 /// A key without what is easily forgotten or put in: `ggml.`, `_token`, underscores.
