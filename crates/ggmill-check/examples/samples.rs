@@ -50,7 +50,7 @@ fn check(folder: &Path) -> Result<()> {
     let mut faulty = 0;
     for file in &files {
         let report = support::report(&fs::read(file)?);
-        let errors: Vec<_> = report.diagnostics().iter().filter(|diagnostic| diagnostic.severity() == Severity::Error).collect();
+        let errors: Vec<_> = report.diagnostics().iter().filter(|diagnostic| diagnostic.severity == Severity::Error).collect();
         for error in &errors {
             println!("{}: {} {}: {}", file.display(), error.rule.code, error.subject, error.message);
         }

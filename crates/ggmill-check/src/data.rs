@@ -132,7 +132,7 @@ impl DataPiece {
             GgmlType::F16 => floats(&bytes, peak_16, 0x7c00, |bits| half(bits.cast_unsigned())),
             GgmlType::BF16 => floats(&bytes, peak_16, 0x7f80, |bits| f32::from_bits(u32::from(bits.cast_unsigned()) << 16)),
             #[expect(clippy::cast_possible_truncation, reason = "only the magnitude counts")]
-            GgmlType::F64 => floats(&bytes, peak_64, 0x7ff0_0000_0000_0000, |bits| f64::from_bits(bits.cast_unsigned()) as f32),
+            GgmlType::F64 => floats(&bytes, peak_64, 0x7ff0_0000_0000_0000, |bits| (f64::from_bits(bits.cast_unsigned()) as f32).min(f32::MAX)),
             other => match (block(other), other.layout()) {
                 (Some(block), Some(layout)) => blocks(&bytes, other, block, layout.bytes as usize),
                 _ => return PieceFacts { tensor: self.tensor, facts: None },

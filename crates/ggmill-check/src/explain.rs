@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use ggmill_arch::{Catalogue, StandardKey, TensorNames};
-use ggmill_core::{GgmlType, ValueType};
+use ggmill_core::{FileType, GgmlType, ValueType};
 
 use crate::block::block;
 use crate::drawing::{Part, draw};
@@ -23,7 +23,7 @@ pub fn explain(topic: &str, catalogue: &Catalogue) -> Option<String> {
         return Some(rule_page(rule));
     }
     // I8 is a tensor type, i8 a metadata type.
-    let value_type = ValueType::from_name(topic);
+    let value_type = ValueType::from_name(topic).or_else(|| specified_type(topic));
     if let Some(ggml_type) = GgmlType::from_name(topic).filter(|_| value_type.is_none()) {
         return Some(type_page(ggml_type));
     }
@@ -36,12 +36,38 @@ pub fn explain(topic: &str, catalogue: &Catalogue) -> Option<String> {
     if let Some(names) = TensorNames::of(topic) {
         return Some(architecture_page::named(topic, names));
     }
-    if let Some(group) = Group::ALL.into_iter().find(|group| group.name().eq_ignore_ascii_case(topic)) {
+    if let Some(group) =
+        Group::ALL.into_iter().find(|group| group.name().eq_ignore_ascii_case(topic) || format!("GG{}", *group as u8).eq_ignore_ascii_case(topic))
+    {
         let mut page = format!("# Rules about {}\n", group.name());
         group_table(group, &mut page, false);
         return Some(page);
     }
+    if let Some(file_type) = FileType::from_name(&topic.to_ascii_uppercase()) {
+        return Some(file_type_page(file_type));
+    }
+    // A model that has another's architecture: mistral is the llama of files.
+    let class = format!("{}forcausallm", topic.to_ascii_lowercase());
+    if let Some(architecture) =
+        catalogue.architectures().find(|architecture| architecture.checkpoint_classes().any(|known| known.to_ascii_lowercase() == class))
+    {
+        return Some(architecture_page::described(architecture));
+    }
     key_page(topic, catalogue)
+}
+
+/// A metadata type by the name that the specification gives it.
+fn specified_type(name: &str) -> Option<ValueType> {
+    let name = name.to_ascii_lowercase();
+    let start = [("uint", "u"), ("int", "i"), ("float", "f")].into_iter().find_map(|(long, short)| Some((short, name.strip_prefix(long)?)));
+    start.and_then(|(short, bits)| ValueType::from_name(&format!("{short}{bits}")))
+}
+
+fn file_type_page(file_type: FileType) -> String {
+    format!(
+        "# {file_type}\n\nFile type number {}: what general.file_type says of a file that was made as {file_type}, and what `ggmill quantize` takes as a type. It is a mixture: which type each tensor has, `ggmill quantize --dry-run` shows.\n",
+        file_type.0
+    )
 }
 
 /// What [`explain`] knows that is spelt much like this: at most three topics, the nearest first.
@@ -102,12 +128,14 @@ pub fn topics(catalogue: &Catalogue) -> String {
     let list = |names: Vec<String>| names.join(", ");
     let groups = Group::ALL.map(|group| format!("{} (GG{}…)", group.name(), group as u8));
     let names = catalogue.architectures().map(|architecture| architecture.name().to_owned()).collect();
+    let by_name = TensorNames::all().map(|(name, _)| name).filter(|name| catalogue.by_name(name).is_none()).map(str::to_owned).collect();
     format!(
-        "# What `ggmill explain` knows\n\n## Groups of rules, and each rule by its code\n\n{}\n\n## Tensor types\n\n{}\n\n## Metadata types\n\n{}\n\n## Architectures\n\n{}\n\n## Standard keys\n\n{}\n",
+        "# What `ggmill explain` knows\n\n## Groups of rules, and each rule by its code\n\n{}\n\n## Tensor types\n\n{}\n\n## Metadata types\n\n{}\n\n## Architectures\n\n{}\n\n## Architectures of which the names of tensors are known\n\n{}\n\n## Standard keys\n\n{}\n",
         list(groups.to_vec()),
         list(GgmlType::all().map(|ggml_type| ggml_type.to_string()).collect()),
         list((0..13).map(|number| ValueType(number).to_string()).collect()),
         list(names),
+        list(by_name),
         list(StandardKey::all().map(|key| key.pattern.to_owned()).collect()),
     )
 }
@@ -246,6 +274,26 @@ mod tests {
             let key = format!("general.{name}");
             assert!(standard_key(&key, &Catalogue::new()).is_some() || name.starts_with("tensor_extra."), "{key}");
         }
+    }
+
+    #[test]
+    fn what_other_pages_call_things_is_known() {
+        let page = |topic: &str| explain(topic, &Catalogue::new()).unwrap_or_default();
+        for (topic, expected) in [
+            ("GG13", "# Rules about tensors"),
+            ("uint32", "# u32"),
+            ("float32", "# f32"),
+            ("Q4_K_M", "# Q4_K_M"),
+            ("mistral", "# llama:"),
+            ("mixtral", "# llama:"),
+            ("adapter.type", "# adapter.type"),
+            ("clip.has_vision_encoder", "# clip.has_vision_encoder"),
+            ("imatrix.datasets", "# imatrix.datasets"),
+            ("mpt.attention.alibi_bias_max", "# mpt.attention.alibi_bias_max"),
+        ] {
+            assert!(page(topic).starts_with(expected), "{topic}: {}", page(topic));
+        }
+        assert!(topics(&Catalogue::new()).contains("plamo"));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::{Authority, Group, Rule};
+use crate::{Authority, Group, Rule, Severity};
 
 /// Whose demands a file is held to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -93,12 +93,17 @@ impl Default for Options {
 }
 
 impl Options {
+    /// How bad it is to break the rule, for whoever asks by this profile.
+    pub fn severity(&self, rule: &Rule) -> Severity {
+        if self.profile == Profile::Spec && rule.authority == Authority::Must { Severity::Error } else { rule.severity }
+    }
+
     /// Whether the rule applies.
     pub fn applies(&self, rule: &Rule) -> bool {
         let among = |selectors: &[Selector]| selectors.iter().any(|selector| selector.selects(rule));
         let demanded = match self.profile {
             Profile::All => rule.authority != Authority::Letter || among(&self.select),
-            Profile::Spec => matches!(rule.authority, Authority::Both | Authority::Specification | Authority::Letter),
+            Profile::Spec => matches!(rule.authority, Authority::Both | Authority::Specification | Authority::Must | Authority::Letter),
             Profile::Ggml => matches!(rule.authority, Authority::Both | Authority::Reference),
         };
         demanded && (self.select.is_empty() || among(&self.select)) && !among(&self.ignore)

@@ -5,7 +5,7 @@ use std::fmt;
 
 use ggmill_core::{Error, Pair, RawStr, Subject, Tensor};
 
-use crate::{Fix, Options, Rule, Severity};
+use crate::{Authority, Fix, Options, Profile, Rule, Severity};
 
 /// What a finding is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +35,8 @@ impl fmt::Display for OwnedSubject {
 pub struct Diagnostic {
     /// The rule that is broken.
     pub rule: &'static Rule,
+    /// How bad it is.
+    pub severity: Severity,
     /// Where in the file, in bytes from its start.
     pub offset: Option<u64>,
     /// What it is about.
@@ -47,21 +49,21 @@ pub struct Diagnostic {
     pub fix: Option<Fix>,
 }
 
-impl Diagnostic {
-    /// How bad it is.
-    pub fn severity(&self) -> Severity {
-        self.rule.severity
-    }
-}
-
 /// Everything that was found in one file: at most so many findings of a rule, and how many more there were.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     diagnostics: Vec<Diagnostic>,
     counts: Vec<(&'static Rule, u64)>,
+    /// Whether what the specification says must be is an error.
+    strict: bool,
 }
 
 impl Report {
+    /// How bad it is to break the rule, in the profile that the report was made by.
+    pub fn severity(&self, rule: &Rule) -> Severity {
+        if self.strict && rule.authority == Authority::Must { Severity::Error } else { rule.severity }
+    }
+
     /// The findings, worst first, then in the order of the rules.
     pub fn diagnostics(&self) -> &[Diagnostic] {
         &self.diagnostics
@@ -74,7 +76,7 @@ impl Report {
 
     /// How many findings have this severity.
     pub fn count(&self, severity: Severity) -> u64 {
-        self.counts.iter().filter(|(rule, _)| rule.severity == severity).map(|(_, count)| count).sum()
+        self.counts.iter().filter(|(rule, _)| self.severity(rule) == severity).map(|(_, count)| count).sum()
     }
 
     /// Whether any finding is an error.
@@ -159,7 +161,8 @@ pub(crate) struct Findings<'a> {
 
 impl<'a> Findings<'a> {
     pub(crate) fn new(options: &'a Options, shards: usize) -> Self {
-        Self { options, reports: vec![Report::default(); shards], shard: 0 }
+        let report = Report { strict: options.profile == Profile::Spec, ..Report::default() };
+        Self { options, reports: vec![report; shards], shard: 0 }
     }
 
     /// From here on this shard is looked at.
@@ -178,7 +181,7 @@ impl<'a> Findings<'a> {
 
     /// Adds a finding with what mends it.
     pub(crate) fn add_fixable(&mut self, rule: &'static Rule, place: Place<'_>, message: impl FnOnce() -> (String, Option<Fix>)) {
-        let Some(Report { diagnostics, counts }) = self.reports.get_mut(place.shard.unwrap_or(self.shard)) else { return };
+        let Some(Report { diagnostics, counts, .. }) = self.reports.get_mut(place.shard.unwrap_or(self.shard)) else { return };
         let position = counts.iter().position(|(known, _)| known.code == rule.code);
         let Some(position) = position.or_else(|| {
             self.options.applies(rule).then(|| {
@@ -199,13 +202,29 @@ impl<'a> Findings<'a> {
             _ => OwnedSubject::File,
         };
         let (message, fix) = message();
-        diagnostics.push(Diagnostic { rule, offset: place.offset, subject, message, help: Cow::Borrowed(rule.remedy), fix });
+        let severity = self.options.severity(rule);
+        diagnostics.push(Diagnostic { rule, severity, offset: place.offset, subject, message, help: Cow::Borrowed(rule.remedy), fix });
+    }
+
+    /// Whether anything in the shard that is looked at would be mended by writing it anew.
+    pub(crate) fn has_anew(&self) -> bool {
+        self.reports.get(self.shard).is_some_and(|report| report.diagnostics.iter().any(|diagnostic| diagnostic.fix == Some(Fix::Anew)))
+    }
+
+    /// Takes that back.
+    pub(crate) fn without_anew(&mut self) {
+        let Some(report) = self.reports.get_mut(self.shard) else { return };
+        for diagnostic in report.diagnostics.iter_mut().filter(|diagnostic| diagnostic.fix == Some(Fix::Anew)) {
+            diagnostic.fix = None;
+        }
     }
 
     pub(crate) fn into_reports(mut self) -> Vec<Report> {
         for report in &mut self.reports {
-            report.diagnostics.sort_by_key(|diagnostic| (diagnostic.rule.severity, diagnostic.rule.code));
-            report.counts.sort_by_key(|(rule, _)| (rule.severity, rule.code));
+            report.diagnostics.sort_by_key(|diagnostic| (diagnostic.severity, diagnostic.rule.code));
+            let mut counts = std::mem::take(&mut report.counts);
+            counts.sort_by_key(|(rule, _)| (report.severity(rule), rule.code));
+            report.counts = counts;
         }
         self.reports
     }

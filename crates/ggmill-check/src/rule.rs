@@ -35,6 +35,8 @@ pub enum Authority {
     Both,
     /// The specification; llama.cpp lets it pass.
     Specification,
+    /// The specification, which says "must" or calls anything else invalid: an error for whoever asks for the specification. llama.cpp lets it pass.
+    Must,
     /// llama.cpp; the specification allows it or says nothing.
     Reference,
     /// Neither: experience with files.
@@ -44,12 +46,24 @@ pub enum Authority {
 }
 
 impl Authority {
+    /// One word or two for programs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Both => "both",
+            Self::Specification | Self::Must => "specification",
+            Self::Reference => "llama.cpp",
+            Self::Letter => "letter of the specification",
+            Self::Practice => "practice",
+        }
+    }
+
     /// A sentence for people.
     pub fn sentence(self) -> &'static str {
         match self {
             Self::Both => "The specification and llama.cpp agree on this.",
-            Self::Specification => "The specification demands it; llama.cpp lets it pass.",
-            Self::Reference => "llama.cpp demands it; the specification allows otherwise or is silent.",
+            Self::Specification => "The specification asks for it; llama.cpp lets it pass.",
+            Self::Must => "The specification demands it, so `--profile spec` makes it an error; llama.cpp lets it pass.",
+            Self::Reference => "The specification allows otherwise or is silent.",
             Self::Letter => "The letter of the specification has it, and hardly any file: only `--profile spec` and `--select` ask for it.",
             Self::Practice => "Neither the specification nor llama.cpp demands it: it is what experience teaches.",
         }

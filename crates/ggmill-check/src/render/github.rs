@@ -8,7 +8,7 @@ use crate::Severity;
 /// Writes a line for each finding.
 pub fn github(out: &mut dyn Write, checked: &Checked<'_>) -> io::Result<()> {
     for diagnostic in checked.report.diagnostics() {
-        let level = match diagnostic.severity() {
+        let level = match diagnostic.severity {
             Severity::Error => "error",
             Severity::Warning => "warning",
             Severity::Note => "notice",

@@ -40,11 +40,13 @@ fn finding(diagnostic: &Diagnostic) -> Value {
     json!({
         "code": diagnostic.rule.code,
         "group": diagnostic.rule.group.name(),
-        "severity": diagnostic.severity(),
+        "severity": diagnostic.severity,
         "offset": diagnostic.offset,
         "subject": { "kind": kind, "name": name },
         "summary": diagnostic.rule.summary,
         "message": diagnostic.message,
+        "why": diagnostic.rule.why,
+        "demanded_by": diagnostic.rule.authority.name(),
         "help": diagnostic.help,
         "fix": diagnostic.fix.as_ref().map(ToString::to_string),
     })

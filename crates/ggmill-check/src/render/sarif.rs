@@ -45,7 +45,7 @@ fn result(path: &str, diagnostic: &Diagnostic) -> Value {
     }
     json!({
         "ruleId": diagnostic.rule.code,
-        "level": diagnostic.severity(),
+        "level": diagnostic.severity,
         "message": { "text": format!("{}: {}", diagnostic.subject, diagnostic.message) },
         "locations": [location],
     })

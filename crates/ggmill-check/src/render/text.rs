@@ -61,8 +61,8 @@ impl Text {
     fn rule(&mut self, out: &mut dyn Write, report: &Report, rule: &'static Rule, count: u64) -> io::Result<()> {
         const LEFT: usize = 4;
         let Styles { title, faint, key, severity: style_of } = self.styles;
-        let style = style_of(rule.severity);
-        let severity = rule.severity.to_string();
+        let style = style_of(report.severity(rule));
+        let severity = report.severity(rule).to_string();
         let summary = wrap(rule.summary, self.width.map(|width| width.saturating_sub(" · GG0000".len())), 3 + severity.len(), LEFT);
         writeln!(out, "  {style}{severity}{style:#} {title}{summary}{title:#} {faint}· {}{faint:#}", rule.code)?;
         let (mut told, mut help) = (0, rule.remedy);
@@ -87,27 +87,30 @@ impl Text {
         writeln!(out, "    {faint}do:{faint:#}  {}", wrap(help, self.width, LEFT + 5, LEFT + 5))
     }
 
-    /// Writes what sums several files up: the rules that are broken, in how many files, and how many files there are.
-    pub fn summary(&self, out: &mut dyn Write, reports: &[&Report]) -> io::Result<()> {
+    /// Writes what sums several files up: the rules that are broken, in how many files, and how many files there are, those that could not be read too.
+    pub fn summary(&self, out: &mut dyn Write, reports: &[&Report], unreadable: usize) -> io::Result<()> {
         let Styles { title, faint, severity: style_of, .. } = self.styles;
-        let mut rules: Vec<(&'static Rule, u64, usize)> = Vec::new();
-        for &(rule, count) in reports.iter().flat_map(|report| report.counts()) {
-            match rules.iter_mut().find(|(known, ..)| known.code == rule.code) {
-                Some((_, all, files)) => (*all, *files) = (*all + count, *files + 1),
-                None => rules.push((rule, count, 1)),
+        let mut rules: Vec<(Severity, &'static Rule, u64, usize)> = Vec::new();
+        for report in reports {
+            for &(rule, count) in report.counts() {
+                match rules.iter_mut().find(|(_, known, ..)| known.code == rule.code) {
+                    Some((.., all, files)) => (*all, *files) = (*all + count, *files + 1),
+                    None => rules.push((report.severity(rule), rule, count, 1)),
+                }
             }
         }
-        rules.sort_by_key(|(rule, ..)| (rule.severity, rule.code));
+        rules.sort_by_key(|(severity, rule, ..)| (*severity, rule.code));
         writeln!(out)?;
-        for (rule, count, files) in rules {
-            let style = style_of(rule.severity);
+        for (severity, rule, count, files) in rules {
+            let style = style_of(severity);
             let times = if count == files as u64 { String::new() } else { format!(", {count} times") };
-            writeln!(out, "{style}{}{style:#} {:<7} in {}{times} {faint}· {}{faint:#}", rule.code, rule.severity, counted(files as u64, "file"), rule.summary)?;
+            writeln!(out, "{style}{}{style:#} {:<7} in {}{times} {faint}· {}{faint:#}", rule.code, severity, counted(files as u64, "file"), rule.summary)?;
         }
         let clean = reports.iter().filter(|report| report.is_clean()).count();
         let bad = reports.iter().filter(|report| report.has_errors()).count();
-        let all = counted(reports.len() as u64, "file");
-        writeln!(out, "{title}{all}{title:#}: {bad} with errors, {clean} without findings; `ggmill explain CODE` tells more")
+        let all = counted((reports.len() + unreadable) as u64, "file");
+        let unread = if unreadable > 0 { format!(", {unreadable} not readable") } else { String::new() };
+        writeln!(out, "{title}{all}{title:#}: {bad} with errors, {clean} without findings{unread}; `ggmill explain CODE` tells more")
     }
 }
 

@@ -1,11 +1,18 @@
 //! What an architecture demands: keys, and numbers that fit each other.
 
+mod names;
+mod numbers;
+
 use ggmill_arch::{Architecture, Catalogue, Demand, Difference, Resolved, TensorNames};
-use ggmill_core::{RawStr, Tensor, ValueType, keys};
+use ggmill_core::{Pair, RawStr, Tensor, ValueType, keys};
 
 use crate::report::{Findings, Place, shown};
 use crate::rule::rules;
 use crate::{Input, Options, Rule};
+use names::{aliens, unknown};
+use numbers::numbers;
+
+use super::metadata::retyped;
 
 rules! { Architecture;
     REQUIRED = "GG1501" Error Both {
@@ -14,10 +21,10 @@ rules! { Architecture;
         why: "llama.cpp refuses the model.",
         remedy: "Convert the model again, or set the key from its config.json.",
     }
-    REQUIRED_BY_SPEC = "GG1502" Warning Specification {
-        summary: "A hyper-parameter that has a default is missing",
-        clause: "Specification, of the keys of an architecture: \"each key specified _must_ be present\". llama.cpp takes a default.",
-        why: "Another program may take another default, or refuse the model.",
+    REQUIRED_BY_SPEC = "GG1502" Warning Must {
+        summary: "A hyper-parameter that the specification demands is missing",
+        clause: "Specification, of the keys of an architecture: \"each key specified _must_ be present\". llama.cpp takes a default, or has no such model.",
+        why: "A program without a default refuses the model, and two defaults make two models of one file.",
         remedy: "Set the key from the model's config.json.",
     }
     UNKNOWN = "GG1503" Note Reference {
@@ -30,7 +37,7 @@ rules! { Architecture;
         summary: "A hyper-parameter has another type",
         clause: "llama.cpp: \"key has wrong type\"; the reference's converter writes each key with the type that is read.",
         why: "llama.cpp refuses the model.",
-        remedy: "Set the key again with the type it should have.",
+        remedy: "Set the key again with the type it should have; `ggmill check --fix` does so for whole numbers that fit.",
     }
     HEADS = "GG1505" Warning Practice {
         summary: "Numbers of heads do not fit",
@@ -92,6 +99,12 @@ rules! { Architecture;
         why: "llama.cpp refuses the model.",
         remedy: "Set the hyper-parameters from the model's config.json, or convert it again.",
     }
+    MISNAMED = "GG1517" Error Reference {
+        summary: "An architecture that llama.cpp does not know",
+        clause: "llama.cpp: \"unknown model architecture\", for any name that is not, letter for letter, one of its own.",
+        why: "llama.cpp refuses the model.",
+        remedy: "Set general.architecture to the name that the keys of the file begin with, or use the program that the file is made for.",
+    }
     NOT_AS_DESCRIBED = "GG1515" Warning Practice {
         summary: "Not as the description of the architecture says",
         clause: "The catalogue's or the user's description of an architecture that no loader at hand holds files to.",
@@ -109,7 +122,7 @@ rules! { Architecture;
 /// What llama.cpp reads of every language model, without a default.
 const ALWAYS: [&str; 3] = ["context_length", "embedding_length", "block_count"];
 
-pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
+pub(super) fn check(input: &Input<'_>, options: &Options, out: &mut Findings<'_>) {
     // What a model is its first file says, for the tensors of all.
     let Some(name) = input.architecture().filter(|_| input.is_whole() && input.is_first()) else { return };
     if !matches!(input.kind(), "model" | "vocab") {
@@ -119,27 +132,40 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     let described = input.catalogue.unwrap_or(&built_in).by_name(name);
     let names = if described.is_some() { None } else { TensorNames::of(name) };
     if described.is_none() && names.is_none() {
-        if let Some(pair) = input.metadata().get(keys::GENERAL_ARCHITECTURE) {
-            out.add(&UNKNOWN, Place::value(&pair), || format!("architecture {}", shown(RawStr::from(name))));
-        }
-        return;
+        return unknown(input, options, name, out);
     }
     // A vocabulary need not have the keys of a model.
     if input.model_tensors().next().is_some() {
-        let keys_fit = required(input, name, described, out);
+        let types_fit = described.is_none_or(|architecture| architecture.loader().is_none() || types(input, architecture, out));
+        let by_loader = described.is_none_or(|architecture| architecture.loader().is_some());
+        // What is no number was told of its key.
+        let own = format!("{name}.");
+        let finite = |pair: Pair<'_>| {
+            !pair.key().as_bytes().starts_with(own.as_bytes()) || pair.value().ok().and_then(|value| value.as_f64()).is_none_or(f64::is_finite)
+        };
+        let keys_fit = required(input, name, described, out) & types_fit && input.metadata().iter().all(finite) && numbers(input, name, by_loader, out);
         let model = described.filter(|_| keys_fit && input.is_complete()).map(|architecture| (architecture, architecture.resolve_file(input.metadata())));
         let needed = |block| !matches!(&model, Some((_, Ok(model))) if !needs(model, block));
         let blocks_fit = !input.is_complete() || blocks(input, name, needed, out);
         match (&model, names) {
-            (Some((architecture, model)), _) if blocks_fit => tensors(input, architecture, model.as_ref(), out),
             (None, Some(names)) => tensor_names(input, names, out),
-            _ => {}
+            (Some((architecture, Ok(model))), _) if blocks_fit => tensors(input, architecture, model, out),
+            (model, _) => {
+                if let Some((_, Err(error))) = model {
+                    out.add(if by_loader { &NUMBERS } else { &NOT_AS_DESCRIBED }, Place::FILE, || error.to_string());
+                }
+                if let Some(names) = TensorNames::of(name) {
+                    aliens(input, names, by_loader, out);
+                }
+            }
         }
-    } else if input.text(keys::GENERAL_TYPE) == Some("model") && input.is_complete() {
-        out.add(&NO_TENSORS, Place::FILE, || "there are no tensors".into());
-    }
-    if let Some(architecture) = described.filter(|architecture| architecture.loader().is_some()) {
-        types(input, architecture, out);
+    } else {
+        if input.text(keys::GENERAL_TYPE) == Some("model") && input.is_complete() {
+            out.add(&NO_TENSORS, Place::FILE, || "there are no tensors".into());
+        }
+        if let Some(architecture) = described.filter(|architecture| architecture.loader().is_some()) {
+            types(input, architecture, out);
+        }
     }
     heads(input, name, out);
     rope(input, name, out);
@@ -172,8 +198,9 @@ fn required(input: &Input<'_>, name: &str, described: Option<&Architecture>, out
     complete
 }
 
-/// The types that the catalogue's description gives the keys. What it lacks is not judged.
-fn types(input: &Input<'_>, architecture: &Architecture, out: &mut Findings<'_>) {
+/// Whether keys have the types that the catalogue's description gives them. What it lacks is not judged.
+fn types(input: &Input<'_>, architecture: &Architecture, out: &mut Findings<'_>) -> bool {
+    let mut fit = true;
     for pair in input.metadata().iter() {
         let Some((single, element)) = pair.key().to_str().ok().and_then(|key| architecture.key_types(key)) else { continue };
         // Keys of the format itself have a rule of their own.
@@ -189,26 +216,24 @@ fn types(input: &Input<'_>, architecture: &Architecture, out: &mut Findings<'_>)
             if !element.is_some_and(fits) {
                 let expected = element.map_or_else(|| single.unwrap_or(ValueType::ARRAY).to_string(), |element| format!("an array of {element}"));
                 let found = elements.map_or_else(|| "an array".to_owned(), |found| format!("an array of {found}"));
+                fit = false;
                 out.add(&KEY_TYPE, Place::value(&pair), || format!("is {found}, expected {expected}"));
             }
         } else if single != Some(found) {
             let expected = single.map_or_else(|| "an array".to_owned(), |single| single.to_string());
-            out.add(&KEY_TYPE, Place::value(&pair), || format!("is {found}, expected {expected}"));
+            let fix = single.zip(pair.key().to_str().ok()).and_then(|(single, key)| retyped(&pair, key, single));
+            // Another type of integer says the same number.
+            fit &= fix.is_some();
+            out.add_fixable(&KEY_TYPE, Place::value(&pair), || (format!("is {found}, expected {expected}"), fix));
         }
     }
+    fit
 }
 
 /// The tensors against those that the description says a model with these numbers has.
-fn tensors(input: &Input<'_>, architecture: &Architecture, model: Result<&Resolved<'_>, &ggmill_arch::Error>, out: &mut Findings<'_>) {
+fn tensors(input: &Input<'_>, architecture: &Architecture, model: &Resolved<'_>, out: &mut Findings<'_>) {
     // What a loader does not hold files to is no error.
     let rule = |rule: &'static Rule| if architecture.loader().is_some() { rule } else { &NOT_AS_DESCRIBED };
-    let model = match model {
-        Ok(model) => model,
-        Err(error) => {
-            out.add(rule(&NUMBERS), Place::FILE, || error.to_string());
-            return;
-        }
-    };
     let (shards, all): (Vec<usize>, Vec<Tensor<'_>>) = input.model_tensors().unzip();
     let place = |number: usize| {
         let found = all.get(number).zip(shards.get(number));

@@ -1,9 +1,10 @@
 //! The keys of metadata.
 
+mod standard;
+
 use ggmill_core::{Pair, RawStr};
 
-use super::metadata::{is_known_general, known_general};
-use crate::distance::distance;
+use super::metadata::is_known_general;
 use crate::report::{Findings, Place, shown};
 use crate::rule::rules;
 use crate::{Fix, Input, Options};
@@ -21,19 +22,19 @@ rules! { Keys;
         why: "llama.cpp refuses the file.",
         remedy: "Remove the pair.",
     }
-    NOT_ASCII = "GG1203" Warning Specification {
+    NOT_ASCII = "GG1203" Warning Must {
         summary: "A key is not ASCII",
         clause: "Specification: a key \"must be a valid ASCII string\".",
         why: "It may look like another key and be none; programs that follow the specification refuse the file.",
         remedy: "Rename the key.",
     }
-    GRAMMAR = "GG1204" Warning Specification {
+    GRAMMAR = "GG1204" Warning Must {
         summary: "A key is not lower_snake_case between dots",
         clause: "Specification: \"each segment is `lower_snake_case` and separated by a `.`\"; \"any keys that do not follow these rules are invalid\".",
         why: "Programs look for the standard spelling and do not find this one.",
         remedy: "Rename the key to lower_snake_case segments.",
     }
-    TOO_LONG = "GG1205" Warning Specification {
+    TOO_LONG = "GG1205" Warning Must {
         summary: "A key is longer than 65,535 bytes",
         clause: "Specification: a key \"must be at most 2^16-1/65535 bytes long\".",
         why: "Readers that keep its length in 16 bits cut it or refuse the file.",
@@ -47,7 +48,7 @@ rules! { Keys;
     }
     MISSPELT = "GG1207" Warning Practice {
         summary: "A key looks like a misspelt standard key",
-        clause: "The specification lists the standard keys; the namespace `general.` is theirs.",
+        clause: "The specification and llama.cpp have lists of keys, and programs look for no others.",
         why: "No program finds it under this name.",
         remedy: "Rename the key to the standard spelling: `ggmill check --fix` does.",
     }
@@ -62,6 +63,12 @@ rules! { Keys;
         clause: "Specification: a community's keys \"should be namespaced with the relevant community name\"; `general.` holds the standardised ones.",
         why: "No program looks for it, and a later standard key of this name may mean something else.",
         remedy: "Put it under the name of the community that has it, or leave it where one program needs it.",
+    }
+    FOREIGN = "GG1210" Note Practice {
+        summary: "A key of another architecture",
+        clause: "llama.cpp reads the keys that begin with the name in general.architecture, and no others.",
+        why: "What the key says has no effect on the model.",
+        remedy: "Rename the key to begin with general.architecture, or remove it.",
     }
 }
 
@@ -117,40 +124,16 @@ fn spelling(input: &Input<'_>, pair: &Pair<'_>, out: &mut Findings<'_>) {
     } else if !bytes.contains(&b'.') {
         out.add(&NO_NAMESPACE, Place::key(pair), || "has no dot".into());
     }
-    let Some(name) = key.to_str().ok().and_then(|key| key.strip_prefix("general.")) else { return };
-    if let Some(meant) = misspelt(name).map(|meant| format!("general.{meant}")).filter(|meant| input.metadata().get(meant).is_none()) {
-        out.add_fixable(&MISSPELT, Place::key(pair), || {
-            (format!("is no standard key, {meant} is one"), Some(Fix::Rename { from: format!("general.{name}"), to: meant }))
-        });
-    } else if !is_known_general(name) {
+    let Ok(key) = key.to_str() else { return };
+    if let Some(meant) = standard::meant(key, input.architecture()).filter(|meant| input.metadata().get(meant).is_none()) {
+        out.add_fixable(&MISSPELT, Place::key(pair), || (format!("is no standard key, {meant} is one"), Some(Fix::Rename { from: key.to_owned(), to: meant })));
+    } else if key.strip_prefix("general.").is_some_and(|name| !is_known_general(name)) {
         out.add(&UNKNOWN_GENERAL, Place::key(pair), || "is no standard key".into());
+    } else if let Some(other) = input.architecture().and_then(|architecture| standard::foreign(key, architecture)) {
+        out.add(&FOREIGN, Place::key(pair), || format!("is a key of {other}"));
     }
 }
 
 fn is_lower_snake_case(segment: &[u8]) -> bool {
     !segment.is_empty() && segment.iter().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'_')
-}
-
-/// The standard key behind `general.` that this is one or two letters away from.
-fn misspelt(name: &str) -> Option<&'static str> {
-    const LONGEST: usize = 32;
-    if name.len() > LONGEST || is_known_general(name) {
-        return None;
-    }
-    let allowed = |known: &str| if known.len() > 5 { 2 } else { 1 };
-    known_general().find(|known| known.len() > 3 && distance(known.as_bytes(), name.as_bytes()) <= allowed(known))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_letter_is_enough_to_be_lost() {
-        assert_eq!(misspelt("licence"), Some("license"));
-        assert_eq!(misspelt("architecure"), Some("architecture"));
-        assert_eq!(misspelt("license"), None);
-        assert_eq!(misspelt("sampling.top_k"), None);
-        assert_eq!(misspelt("url"), None);
-    }
 }

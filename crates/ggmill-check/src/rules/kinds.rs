@@ -25,6 +25,18 @@ rules! { Architecture;
         why: "llama.cpp refuses the adapter.",
         remedy: "Convert the adapter again.",
     }
+    ADAPTER_RANK = "GG1526" Error Reference {
+        summary: "The halves of a LoRA pair do not fit",
+        clause: "llama.cpp multiplies lora_a, of the input's width and the rank, by lora_b, of the rank and the output's width; of token_embd.weight both are turned.",
+        why: "llama.cpp refuses the adapter.",
+        remedy: "Convert the adapter again from its checkpoint.",
+    }
+    ADAPTER_TENSOR = "GG1527" Error Reference {
+        summary: "A LoRA adapter has a tensor that is no half of a pair",
+        clause: "llama.cpp: \"unexpected suffix\" for what does not end in .lora_a, .lora_b or _norm.weight.",
+        why: "llama.cpp refuses the adapter.",
+        remedy: "Convert the adapter again, without the weights that were trained whole.",
+    }
     MATRIX_PAIR = "GG1523" Error Reference {
         summary: "Half of an importance pair is missing",
         clause: "llama-quantize: entries come as `<name>.in_sum2` and `<name>.counts`; one without the other is \"mismatched sums and counts\".",
@@ -57,6 +69,7 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
                 out.add(&ADAPTER_ALPHA, Place::missing("adapter.lora.alpha"), || "there is no such f32".into());
             }
             halves(input, [".lora_a", ".lora_b"], &ADAPTER_PAIR, out);
+            ranks(input, out);
         }
         "imatrix" => halves(input, [".in_sum2", ".counts"], &MATRIX_PAIR, out),
         "controlvector" => directions(input, out),
@@ -84,12 +97,44 @@ fn halves(input: &Input<'_>, ends: [&str; 2], rule: &'static crate::Rule, out: &
     }
 }
 
+/// The rank of a pair, which both halves have, and tensors that are of no pair.
+fn ranks(input: &Input<'_>, out: &mut Findings<'_>) {
+    for (shard, tensor) in input.model_tensors() {
+        let name = tensor.name().as_bytes();
+        if ![b".lora_a".as_slice(), b".lora_b", b"_norm.weight"].iter().any(|end| name.ends_with(end)) {
+            out.add(&ADAPTER_TENSOR, Place::info(&tensor).in_shard(shard), || "ends neither in .lora_a, .lora_b nor _norm.weight".into());
+        }
+        let Some(stem) = name.strip_suffix(b".lora_a") else { continue };
+        let Some((_, other)) = input.model_tensor(&[stem, b".lora_b"].concat()) else { continue };
+        let dimension = |tensor: &ggmill_core::Tensor<'_>, number: usize| tensor.shape().dimensions().get(number).copied().unwrap_or(1);
+        let (rank, place) = (dimension(&other, 0), usize::from(!stem.ends_with(b"token_embd.weight")));
+        if dimension(&tensor, place) != rank {
+            let (own, others) = (tensor.shape(), other.shape());
+            out.add(&ADAPTER_RANK, Place::info(&tensor).in_shard(shard), || {
+                format!("is {own}, its .lora_b {others}: a rank of {} and one of {rank}", dimension(&tensor, place))
+            });
+        }
+    }
+}
+
+/// Why a tensor is no direction of a control vector.
+fn direction_fault(tensor: &ggmill_core::Tensor<'_>) -> Option<String> {
+    let Some(number) = tensor.name().to_str().ok().and_then(|name| name.strip_prefix("direction.")) else {
+        return Some("is not named direction.N".into());
+    };
+    match number.parse::<u32>() {
+        Err(_) => return Some("is not named direction.N, N a number".into()),
+        Ok(0) => return Some("is direction 0, and layers are numbered from 1".into()),
+        Ok(_) => {}
+    }
+    let fits = tensor.ggml_type() == ggmill_core::GgmlType::F32 && tensor.shape().dimensions().len() == 1;
+    (!fits).then(|| format!("is {} of dimensions {}, expected F32 of one dimension", tensor.ggml_type(), tensor.shape()))
+}
+
 fn directions(input: &Input<'_>, out: &mut Findings<'_>) {
     for (shard, tensor) in input.model_tensors() {
-        let number = tensor.name().to_str().ok().and_then(|name| name.strip_prefix("direction.")?.parse::<u32>().ok());
-        let fits = tensor.ggml_type() == ggmill_core::GgmlType::F32 && tensor.shape().dimensions().len() == 1;
-        if number.is_none_or(|number| number == 0) || !fits {
-            out.add(&DIRECTION, Place::info(&tensor).in_shard(shard), || format!("is {} of dimensions {}", tensor.ggml_type(), tensor.shape()));
+        if let Some(fault) = direction_fault(&tensor) {
+            out.add(&DIRECTION, Place::info(&tensor).in_shard(shard), || fault);
         }
     }
 }

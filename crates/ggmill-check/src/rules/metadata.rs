@@ -26,13 +26,13 @@ rules! { Metadata;
         why: "Sites and programs that show it ignore it or fail.",
         remedy: "Set the key again with the type it should have.",
     }
-    BOOL_BYTE = "GG1104" Warning Specification {
+    BOOL_BYTE = "GG1104" Warning Must {
         summary: "A bool is neither 0 nor 1",
         clause: "Specification: \"1-byte value where 0 is false and 1 is true. Anything else is invalid\".",
         why: "llama.cpp takes it for true; readers that follow the specification refuse the file.",
         remedy: "Set the key again as true or false; `ggmill check --fix` sets it to true, as llama.cpp reads it.",
     }
-    NOT_UTF8 = "GG1105" Warning Specification {
+    NOT_UTF8 = "GG1105" Warning Must {
         summary: "A string is not UTF-8",
         clause: "Specification: a string is \"a UTF-8 non-null-terminated string, with length prepended\".",
         why: "Readers in languages whose strings are Unicode replace the bytes, or fail.",
@@ -51,7 +51,7 @@ rules! { Metadata;
         remedy: "Write the value as one flat array, or as several keys.",
     }
     ARCHITECTURE_NAME = "GG1108" Note Specification {
-        summary: "The architecture's name has more than letters and digits",
+        summary: "The architecture's name is not made of lower-case letters and digits",
         clause: "Specification: general.architecture is \"all lowercase ASCII, with only `[a-z0-9]+` characters allowed\".",
         why: "The reference itself has names such as command-r and nemotron_h, so readers accept them; programs that follow the text do not.",
         remedy: "Leave a name that llama.cpp knows; choose letters and digits for a new one.",
@@ -224,7 +224,9 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     if let (Some(pair), Some(name)) = (input.metadata().get(keys::GENERAL_ARCHITECTURE), input.architecture())
         && (name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()))
     {
-        out.add(&ARCHITECTURE_NAME, Place::value(&pair), || format!("architecture {}", shown(RawStr::from(name))));
+        out.add(&ARCHITECTURE_NAME, Place::value(&pair), || {
+            if name.is_empty() { "the name is empty".into() } else { format!("architecture {}", shown(RawStr::from(name))) }
+        });
     }
     if let (Some(pair), Some(kind)) = (input.metadata().get(keys::GENERAL_TYPE), input.text(keys::GENERAL_TYPE))
         && !["model", "adapter", "imatrix", "mmproj", "vocab", "controlvector", "clip-vision"].contains(&kind)
@@ -264,7 +266,7 @@ fn types(pair: &Pair<'_>, out: &mut Findings<'_>) {
 }
 
 /// The same number in the type it should have, where that holds it.
-fn retyped(pair: &Pair<'_>, key: &str, expected: ValueType) -> Option<Fix> {
+pub(super) fn retyped(pair: &Pair<'_>, key: &str, expected: ValueType) -> Option<Fix> {
     let number = pair.value().ok()?.as_i128()?;
     let most: i128 = match expected {
         ValueType::U16 => u16::MAX.into(),
@@ -312,6 +314,14 @@ fn content(pair: &Pair<'_>, value: &Value<'_>, out: &mut Findings<'_>) {
 
 fn elements(pair: &Pair<'_>, array: &Array<'_>, out: &mut Findings<'_>) {
     match array.element_type() {
+        ValueType::F32 | ValueType::F64 => {
+            let mut odd = array.floats().into_iter().flatten().enumerate().filter(|(_, number)| !number.is_finite());
+            if let Some((at, number)) = odd.next() {
+                let more = odd.count();
+                let others = if more > 0 { format!(", and {more} more are like it") } else { String::new() };
+                out.add(&NOT_FINITE, Place::value(pair), || format!("element {at} is {number}{others}"));
+            }
+        }
         ValueType::ARRAY => out.add(&NESTED_ARRAY, Place::value(pair), || "is an array of arrays".into()),
         ValueType::BOOL => {
             if let Some(at) = array.as_bytes().iter().position(|&byte| byte > 1) {

@@ -77,6 +77,10 @@ fn walk(input: &Input<'_>, options: &Options, findings: &mut Findings<'_>) {
             (part.check)(input, options, findings);
         }
     }
+    // One shard of a set is laid out with the others, and nothing may be lost.
+    if findings.has_anew() && (input.is_shard() || !structure::is_all_known(input)) {
+        findings.without_anew();
+    }
 }
 
 /// The report on bytes that are not GGUF at all.

@@ -11,7 +11,7 @@ rules! { Naming;
         summary: "The file's name does not follow the naming convention",
         clause: "Specification: \"at a minimum all model files should have at least BaseName, SizeLabel, Version\"; it gives a regular expression to validate names by.",
         why: "Programs and people cannot tell model, size and quantization from the name.",
-        remedy: "`ggmill name build` makes the name from the metadata.",
+        remedy: "`ggmill name build` makes the name from the metadata, or says which key it lacks.",
     }
     ENCODING = "GG1802" Warning Practice {
         summary: "The file's name says another quantization than the file",
@@ -52,8 +52,14 @@ rules! { Naming;
 /// assert_eq!(ggmill_check::name_fault("Hermes-2-Pro-Llama-3-8B-F16.gguf"), Some("there is no version such as v1.0 behind the size"));
 /// ```
 pub fn name_fault(name: &str) -> Option<&'static str> {
-    if FileName::parse(name).is_some() {
-        return None;
+    if let Some(parsed) = FileName::parse(name) {
+        let numbers = parsed.shard.and_then(|shard| shard.split_once("-of-"));
+        let (number, count) = numbers.and_then(|(number, count)| Some((number.parse::<u32>().ok()?, count.parse().ok()?)))?;
+        return match number {
+            0 => Some("shards are numbered from 00001"),
+            _ if number > count => Some("the shard's number is beyond their count"),
+            _ => None,
+        };
     }
     let Some(stem) = name.strip_suffix(".gguf") else { return Some("the name does not end in .gguf") };
     let decimal = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');

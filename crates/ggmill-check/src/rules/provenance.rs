@@ -12,7 +12,7 @@ rules! { Provenance;
         summary: "The licence is no SPDX expression",
         clause: "Specification: general.license is \"a SPDX license expression\"; \"do not include any other information\".",
         why: "Nobody can tell by program whether the model may be used.",
-        remedy: "Set an SPDX expression such as apache-2.0; for a licence SPDX does not know, LicenseRef- and a name, with general.license.link.",
+        remedy: "Set an SPDX expression such as Apache-2.0 or MIT, in letters of either case; for a licence SPDX does not know, LicenseRef- and a name, with general.license.link.",
     }
     LANGUAGE = "GG2002" Note Specification {
         summary: "A language is no ISO 639 code of two letters",
@@ -27,13 +27,13 @@ rules! { Provenance;
         remedy: "Set the address with https:// before it.",
     }
     DOI = "GG2004" Note Specification {
-        summary: "A DOI is none",
+        summary: "A key for a DOI holds something else",
         clause: "Specification: the doi keys hold a Digital Object Identifier, which begins with 10. and has a slash.",
         why: "It leads nowhere.",
         remedy: "Set the DOI as 10.NNNN/name.",
     }
     UUID = "GG2005" Note Specification {
-        summary: "A UUID is none",
+        summary: "A key for a UUID holds something else",
         clause: "Specification: the uuid keys hold a universally unique identifier: 32 hexadecimal digits in groups of 8-4-4-4-12.",
         why: "Programs that look models up by it fail.",
         remedy: "Set it again, or remove the key.",
@@ -121,13 +121,31 @@ fn recommended(input: &Input<'_>, out: &mut Findings<'_>) {
 fn described(pair: &Pair<'_>, name: &str, last: &str, text: &str, out: &mut Findings<'_>) {
     let show = || shown(RawStr::from(text));
     match last {
-        "license" if name == "license" && spdx::Expression::parse_mode(text, spdx::ParseMode::LAX).is_err() => out.add(&LICENSE, Place::value(pair), show),
+        "license" if name == "license" && !is_licence(text) => out.add(&LICENSE, Place::value(pair), show),
         "url" | "repo_url" | "link" if !["https://", "http://"].iter().any(|start| text.starts_with(start)) => out.add(&URL, Place::value(pair), show),
         "doi" if !is_doi(text) => out.add(&DOI, Place::value(pair), show),
         "uuid" if !is_uuid(text) => out.add(&UUID, Place::value(pair), show),
         "name" | "basename" if name == last && is_junk(text) => out.add(&JUNK_NAME, Place::value(pair), show),
         _ => {}
     }
+}
+
+/// Whether a text is an expression of SPDX, whose identifiers are the same in letters of either case.
+fn is_licence(text: &str) -> bool {
+    const LONGEST: usize = 4096;
+    let known = || spdx::identifiers::LICENSES.iter().map(|license| license.name).chain(spdx::identifiers::EXCEPTIONS.iter().map(|exception| exception.name));
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
+    let mut canonical = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next().filter(|_| text.len() <= LONGEST) {
+        let end = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
+        let (word, after) = rest.split_at(if end == 0 { c.len_utf8() } else { end });
+        canonical.push_str(known().find(|name| name.eq_ignore_ascii_case(word)).unwrap_or(word));
+        rest = after;
+    }
+    // GPL-3.0 and the like are known, though better ones have taken their place.
+    let mode = spdx::ParseMode { allow_deprecated: true, ..spdx::ParseMode::STRICT };
+    spdx::Expression::parse_mode(&canonical, mode).is_ok()
 }
 
 fn is_doi(text: &str) -> bool {
@@ -174,7 +192,7 @@ fn counts(input: &Input<'_>, prefix: &str, out: &mut Findings<'_>) {
         let said = count.map_or("nothing".to_owned(), |count| count.to_string());
         let fix = consecutive.then(|| Fix::set(key.as_str(), ValueType::U32, numbers.len()));
         out.add_fixable(&COUNT, place, || {
-            (format!("the count says {said}, {} are there{}", numbers.len(), if consecutive { "" } else { ", not numbered from 0" }), fix)
+            (format!("the count says {said}, the file has {}{}", numbers.len(), if consecutive { "" } else { ", not numbered from 0" }), fix)
         });
     }
 }

@@ -9,7 +9,7 @@ use crate::rule::rules;
 use crate::{Fix, Input, Options};
 
 rules! { Quantization;
-    NO_VERSION = "GG1401" Warning Specification {
+    NO_VERSION = "GG1401" Warning Must {
         summary: "Quantized tensors without general.quantization_version",
         clause: "Specification: \"if any tensors are quantized, this _must_ be present\".",
         why: "Should the layout of a type change once more, no reader could tell which layout this file has.",

@@ -51,16 +51,16 @@ rules! { Structure;
         remedy: "Replace the first four bytes, FUGG, by GGUF: `ggmill check --fix` writes the file anew with them.",
     }
     ALIGNMENT = "GG1008" Error Both {
-        summary: "The alignment is none",
+        summary: "The alignment is not one that data can have",
         clause: "Specification: `general.alignment` is a uint32 that \"must be a multiple of 8\"; llama.cpp refuses 0 and what is no power of two.",
         why: "Nobody can tell where the tensor data begin.",
-        remedy: "Set general.alignment to 32 as u32 and write the file anew.",
+        remedy: "Make the file again with an alignment of 32; where the data of this one begin nobody can tell.",
     }
     ALIGNMENT_POWER = "GG1009" Error Reference {
         summary: "The alignment is no power of two",
         clause: "llama.cpp: the alignment must be a power of two. The specification allows every multiple of 8.",
         why: "llama.cpp refuses the file.",
-        remedy: "Write the file anew with an alignment of 32.",
+        remedy: "Write the file anew with an alignment of 32: `ggmill edit FILE --set general.alignment=32` does.",
     }
     TRAILING_BYTES = "GG1010" Warning Practice {
         summary: "Bytes behind the end",
@@ -80,6 +80,12 @@ rules! { Structure;
         why: "Programs that load the data in one read refuse the file; llama.cpp itself maps it and does not.",
         remedy: "Write the file anew, as `ggmill check --fix` does: the padding is then there.",
     }
+    GAP = "GG1013" Warning Practice {
+        summary: "Bytes between tensors that belong to none",
+        clause: "Nothing in the specification leads to bytes between tensors but the zeros of their padding; llama.cpp takes no gaps at all.",
+        why: "Something was hidden there, or the tensor directory gives a tensor fewer bytes than it has.",
+        remedy: "Find out what the bytes are; a copy written anew does not have them.",
+    }
 }
 
 pub(super) fn not_gguf() -> &'static Rule {
@@ -89,7 +95,9 @@ pub(super) fn not_gguf() -> &'static Rule {
 pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     let index = input.header.index();
     if let Some(fault) = input.header_fault() {
-        let rule = if fault.kind() == ErrorKind::Truncated { &HEADER_CUT } else { &HEADER_BROKEN };
+        // Lengths that no file has are not made good by more of it.
+        let absurd = fault.needed_length().is_some_and(|length| length > LONGEST_FILE) || counts_are_absurd(input);
+        let rule = if fault.kind() == ErrorKind::Truncated && !absurd { &HEADER_CUT } else { &HEADER_BROKEN };
         out.add(rule, Place::fault(fault), || message_of(fault));
     }
     if index.has_swapped_magic() {
@@ -107,12 +115,77 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     if input.faults.is_empty() {
         ends(input, out);
         padding(input, out);
+        gaps(input, out);
     }
 }
 
-/// A file that opens can be written anew.
+/// Bytes that no file has.
+const LONGEST_FILE: u64 = 1 << 50;
+
+/// Whether the header promises more pairs or tensors than any file has.
+fn counts_are_absurd(input: &Input<'_>) -> bool {
+    const MOST: u64 = 1 << 40;
+    let mut counts = [0; 16];
+    let read = input.bytes.is_some_and(|bytes| bytes.read_at(8, &mut counts).is_ok());
+    let little = input.header.index().endian() == Endian::Little;
+    let count = |bytes: &[u8; 8]| if little { u64::from_le_bytes(*bytes) } else { u64::from_be_bytes(*bytes) };
+    read && input.header.index().version() > 1 && counts.as_chunks::<8>().0.iter().map(count).any(|count| count > MOST)
+}
+
+/// A file that opens can be written anew, where nothing in it is lost by that: see [`is_all_known`].
 pub(super) fn anew(input: &Input<'_>) -> Option<Fix> {
     input.faults.is_empty().then_some(Fix::Anew)
+}
+
+/// Whether all bytes of the file are those of its header and its tensors, or padding: what else there is, a file written anew would not have.
+pub(super) fn is_all_known(input: &Input<'_>) -> bool {
+    let index = input.header.index();
+    let (Some(len), Some(ranges)) = (index.file_len(), data_ranges(input)) else { return false };
+    let end = ranges.last().map_or(index.header_len(), |&(_, end)| end);
+    let ends_there = index.alignment().align(end).is_some_and(|padded| len <= padded);
+    ends_there
+        && gap_ranges(input).is_some_and(|gaps| {
+            gaps.iter().map(|(start, end)| end - start).sum::<u64>() <= MOST_GAPS
+                && gaps.iter().all(|&(start, end)| looked_at(input, start, end).is_some_and(|(whole, odd)| whole && odd.is_none()))
+        })
+}
+
+/// Bytes of gaps that are looked at.
+const MOST_GAPS: u64 = 64 << 20;
+
+/// What lies between tensors and is more than their padding.
+fn gap_ranges(input: &Input<'_>) -> Option<Vec<(u64, u64)>> {
+    let index = input.header.index();
+    let ranges = data_ranges(input)?;
+    let ends = std::iter::once(index.data_offset()).chain(ranges.iter().map(|&(_, end)| end));
+    let gaps = ends.zip(ranges.iter().map(|&(start, _)| start)).map(|(end, start)| Some((index.alignment().align(end)?, start)));
+    gaps.filter(|gap| gap.is_none_or(|(end, start)| end < start)).collect()
+}
+
+/// Looks at the beginning of a gap: whether that is all of it, and where the first byte is that is not zero. `None` where the file cannot be read.
+fn looked_at(input: &Input<'_>, start: u64, end: u64) -> Option<(bool, Option<u64>)> {
+    const LONGEST: u64 = 1 << 20;
+    let len = (end - start).min(LONGEST);
+    let mut buffer = vec![0; usize::try_from(len).ok()?];
+    input.bytes?.read_at(start, &mut buffer).ok()?;
+    let odd = buffer.iter().position(|&byte| byte != 0);
+    Some((len == end - start, odd.map(|at| start + at as u64)))
+}
+
+fn gaps(input: &Input<'_>, out: &mut Findings<'_>) {
+    if !out.wants(&GAP) {
+        return;
+    }
+    let mut seen = 0;
+    for (start, end) in gap_ranges(input).into_iter().flatten() {
+        seen += end - start;
+        if seen > MOST_GAPS {
+            return;
+        }
+        if let Some((_, Some(first))) = looked_at(input, start, end) {
+            out.add(&GAP, Place::at(first), || format!("{} bytes between tensors, and not all of them are zero", end - start));
+        }
+    }
 }
 
 fn alignment(input: &Input<'_>, out: &mut Findings<'_>) {

@@ -1,7 +1,12 @@
 //! Chat templates: parsed, never run.
 
+mod fold;
+mod reach;
+
 use ggmill_core::{Pair, RawStr};
-use minijinja::Environment;
+use minijinja::machinery::{WhitespaceConfig, parse};
+use minijinja::syntax::SyntaxConfig;
+use reach::Reach;
 
 use crate::report::{Findings, Place, shown};
 use crate::rule::rules;
@@ -32,41 +37,34 @@ rules! { Template;
         why: "The model is asked nothing.",
         remedy: "Set the template, or remove the key.",
     }
-    TOO_LONG = "GG1705" Note Practice {
+    TOO_LONG = "GG1705" Warning Practice {
         summary: "A chat template is too long to be examined",
-        clause: "The longest template known has less than 100 KiB; this program examines up to 1 MiB.",
+        clause: "The longest template known has less than 100 KiB, its longest expression less than 200 words; this program examines up to 1 MiB and 1,000 words.",
         why: "What it does is not known.",
         remedy: "Look at the template before the file is used.",
+    }
+    COMPUTED = "GG1706" Note Practice {
+        summary: "A chat template computes the name of an attribute",
+        clause: "Chat formats name what they read of a message; names put together from pieces get by whoever looks for `__class__`.",
+        why: "What the template reaches for cannot be told without running it.",
+        remedy: "Look at the template before the file is used outside of a sandbox.",
+    }
+    OTHER = "GG1707" Error Practice {
+        summary: "A chat template reads another template",
+        clause: "llama.cpp: \"Unknown statement\" for include, import and extends; transformers' templates have no loader.",
+        why: "The template cannot be rendered, or, by a program that has a loader, with whatever file it names.",
+        remedy: "Set the template again as one whole.",
+    }
+    ENDLESS = "GG1708" Warning Practice {
+        summary: "A chat template counts beyond all reason",
+        clause: "Jinja's sandbox refuses a range of more than 100,000 numbers; chats have a few hundred messages.",
+        why: "Whoever renders the template waits or runs out of memory, before the model is asked anything.",
+        remedy: "Set the template again from the model's tokenizer_config.json or chat_template.jinja.",
     }
 }
 
 /// The longest template that is examined.
 const LONGEST: usize = 1 << 20;
-/// What leads from a value to the interpreter that holds it.
-const ESCAPES: &[&str] = &[
-    "__class__",
-    "__globals__",
-    "__subclasses__",
-    "__mro__",
-    "__base__",
-    "__bases__",
-    "__builtins__",
-    "__import__",
-    "__init__",
-    "__getattribute__",
-    "__dict__",
-    "__code__",
-    "__closure__",
-    "__reduce__",
-    "f_globals",
-    "f_builtins",
-    "gi_frame",
-    "cr_frame",
-    "os.system",
-    "os.popen",
-    "_TemplateReference",
-];
-
 pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     for pair in input.metadata().iter() {
         let key = pair.key();
@@ -90,23 +88,38 @@ fn template(pair: &Pair<'_>, text: RawStr<'_>, out: &mut Findings<'_>) {
     if text.len() > LONGEST {
         return out.add(&TOO_LONG, Place::value(pair), || format!("{} bytes", text.len()));
     }
-    if let Some(escape) = ESCAPES.iter().find(|escape| text.contains(**escape)) {
-        out.add(&ESCAPE, Place::value(pair), || format!("mentions {escape}"));
-    }
-    // A zero-width joiner or a byte-order mark may be part of a marker the model was trained on.
-    let hidden =
-        |c: &char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{e0000}'..='\u{e007f}') || (c.is_control() && !c.is_whitespace());
-    if let Some(c) = text.chars().find(hidden) {
+    if let Some(c) = text.chars().find(|&c| is_hidden(c)) {
         out.add(&HIDDEN, Place::value(pair), || format!("has {}", c.escape_unicode()));
     }
-    if out.wants(&SYNTAX)
-        && let Err(error) = Environment::empty().template_from_str(&without_generation(text))
-    {
-        out.add(&SYNTAX, Place::value(pair), || {
-            let line = error.line().map(|line| format!("line {line}: ")).unwrap_or_default();
-            format!("{line}{}", shown(RawStr::from(error.detail().unwrap_or("not a template"))))
-        });
+    let plain = without_generation(text);
+    if !reach::is_simple(&plain) {
+        return out.add(&TOO_LONG, Place::value(pair), || "an expression or a chain of conditions has hundreds of parts".into());
     }
+    let found = match parse(&plain, "template", SyntaxConfig, WhitespaceConfig::default()) {
+        Ok(tree) => reach::examine(&tree),
+        Err(error) => {
+            out.add(&SYNTAX, Place::value(pair), || {
+                let line = error.line().map(|line| format!("line {line}: ")).unwrap_or_default();
+                format!("{line}{}", shown(RawStr::from(error.detail().unwrap_or("not a template"))))
+            });
+            reach::names_in(&plain)
+        }
+    };
+    for reach in found {
+        match reach {
+            Reach::Inside(name) => out.add(&ESCAPE, Place::value(pair), || format!("reaches for {}", shown(RawStr::from(&*name)))),
+            Reach::Other(tag) => out.add(&OTHER, Place::value(pair), || format!("has the tag {tag}")),
+            Reach::Computed => out.add(&COMPUTED, Place::value(pair), || "the name of an attribute is put together while it runs".into()),
+            Reach::Endless(what) => out.add(&ENDLESS, Place::value(pair), || format!("has {what}")),
+        }
+    }
+}
+
+/// Whether a character shows nothing, or moves what is shown. Joiners are none: scripts and markers have them.
+fn is_hidden(c: char) -> bool {
+    let moves = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let shows_nothing = matches!(c, '\u{ad}' | '\u{200b}' | '\u{2060}'..='\u{2064}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}');
+    moves || shows_nothing || (c.is_control() && !c.is_whitespace())
 }
 
 /// The template without the tags that transformers adds to Jinja to mark what the model says: they format nothing.

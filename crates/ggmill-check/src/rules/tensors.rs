@@ -25,7 +25,7 @@ rules! { Tensors;
         summary: "Rows are not whole blocks",
         clause: "llama.cpp: the first dimension must be a multiple of the block size of the type; the specification defines no partial blocks.",
         why: "The size of the data is not defined, and every reader refuses the file.",
-        remedy: "Quantize the tensor to a type whose block divides its rows, such as Q8_0 or F16.",
+        remedy: "Quantize the tensor to a type whose block divides its rows; F16 has no blocks and fits all.",
     }
     BAD_PLACE = "GG1304" Error Both {
         summary: "Tensor data overlap, or end beyond 64 bits",
@@ -96,6 +96,9 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     }
     duplicates(input, out);
     faults(input, out);
+    if input.is_whole() {
+        aligned(input, out);
+    }
     if input.faults.is_empty() {
         places(input, out);
     }
@@ -162,16 +165,31 @@ fn faults(input: &Input<'_>, out: &mut Findings<'_>) {
     }
 }
 
+/// Where the tensor's data begin, counted as the file counts.
+fn own_offset(input: &Input<'_>, tensor: &Tensor<'_>) -> u64 {
+    tensor.offset().saturating_sub(input.header.index().data_offset())
+}
+
+/// Asked though data overlap: an offset that is not aligned may be why.
+fn aligned(input: &Input<'_>, out: &mut Findings<'_>) {
+    let alignment = input.header.index().alignment();
+    for tensor in input.tensors().iter() {
+        let offset = own_offset(input, &tensor);
+        if !offset.is_multiple_of(alignment.get().into()) {
+            out.add_fixable(&NOT_ALIGNED, Place::info(&tensor), || (format!("offset {offset}, expected a multiple of {alignment}"), anew(input)));
+        }
+    }
+}
+
 fn places(input: &Input<'_>, out: &mut Findings<'_>) {
     let index = input.header.index();
     let (alignment, data) = (index.alignment(), index.data_offset());
     // Where the next tensor should begin; unknown behind a tensor of unknown size.
     let mut expected = Some(data);
     for tensor in input.tensors().iter() {
-        let offset = tensor.offset() - data.min(tensor.offset());
-        if !offset.is_multiple_of(alignment.get().into()) {
-            out.add_fixable(&NOT_ALIGNED, Place::info(&tensor), || (format!("offset {offset}, expected a multiple of {alignment}"), anew(input)));
-        } else if let Some(expected) = expected.filter(|&expected| expected != tensor.offset()) {
+        let offset = own_offset(input, &tensor);
+        let is_aligned = offset.is_multiple_of(alignment.get().into());
+        if let Some(expected) = expected.filter(|&expected| is_aligned && expected != tensor.offset()) {
             out.add_fixable(&NOT_CONTIGUOUS, Place::info(&tensor), || (format!("offset {offset}, expected {}", expected - data), anew(input)));
         }
         expected = tensor.size().and_then(|size| alignment.align(tensor.offset().checked_add(size)?));

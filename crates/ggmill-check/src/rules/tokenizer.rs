@@ -36,9 +36,9 @@ rules! { Tokenizer;
         why: "Readers treat the token as one of no type: it is never made from text.",
         remedy: "Set the type of the token to one of the six.",
     }
-    SPECIAL_ID = "GG1605" Error Both {
+    SPECIAL_ID = "GG1605" Warning Both {
         summary: "A special token is no token",
-        clause: "llama.cpp: \"bad special token\" for an id beyond the vocabulary. The specification has the ids as indices of tokens.",
+        clause: "llama.cpp: \"bad special token\", a warning, for an id beyond the vocabulary. The specification has the ids as indices of tokens.",
         why: "Readers ignore the key and take a default, so text begins or ends with the wrong token.",
         remedy: "Set the key to the id the tokenizer's configuration has, or remove it.",
     }
@@ -240,7 +240,8 @@ fn parallel(input: &Input<'_>, count: u64, out: &mut Findings<'_>) {
         let mut odd = types.integers().into_iter().flatten().enumerate().filter(|(_, number)| !(1..=6).contains(number));
         if let Some((id, number)) = odd.next() {
             let more = odd.count();
-            out.add(&TOKEN_TYPE, Place::value(&pair), || format!("token {id} has type {number}; {more} more are as odd"));
+            let others = if more > 0 { format!(", and {more} more have unknown types") } else { String::new() };
+            out.add(&TOKEN_TYPE, Place::value(&pair), || format!("token {id} has type {number}{others}"));
         }
     }
 }

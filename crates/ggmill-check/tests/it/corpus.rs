@@ -21,7 +21,7 @@ fn what_the_reader_refuses_has_an_error() {
 fn what_the_reader_takes_has_no_error_but_those_of_llama_cpp() {
     for case in corpus::all().into_iter().filter(|case| !case.is_broken() && case.limits == ggmill_core::Limits::default()) {
         let found = report(&case.bytes);
-        for diagnostic in found.diagnostics().iter().filter(|diagnostic| diagnostic.severity() == Severity::Error) {
+        for diagnostic in found.diagnostics().iter().filter(|diagnostic| diagnostic.severity == Severity::Error) {
             assert!(RIGHT.contains(&diagnostic.rule.code), "{}: {}: {}", case.name, diagnostic.rule.code, diagnostic.message);
         }
     }
@@ -32,7 +32,7 @@ fn real_files_have_no_error_but_their_version() {
     for path in every_gguf() {
         let name = path.file_name().unwrap().to_str().unwrap();
         let found = report_named(name, &std::fs::read(&path).unwrap(), &Options::default());
-        for diagnostic in found.diagnostics().iter().filter(|diagnostic| diagnostic.severity() == Severity::Error) {
+        for diagnostic in found.diagnostics().iter().filter(|diagnostic| diagnostic.severity == Severity::Error) {
             // This file is of version 1, which llama.cpp refuses.
             let right = name == "ggml-vocab-llama.v1.gguf" && diagnostic.rule.code == "GG1004";
             assert!(right, "{name}: {}: {}: {}", diagnostic.rule.code, diagnostic.subject, diagnostic.message);

@@ -37,6 +37,12 @@ pub(crate) fn example(code: &str) -> Option<(&'static str, Vec<u8>)> {
             bytes[last] = 1;
             raw(bytes)
         }
+        "GG1013" => {
+            let mut bytes = Model::empty().tensor("a.b", &[8], GgmlType::F32).tensor("a.c", &[8], GgmlType::F32).bytes_at(&[0, 64], 96);
+            let at = bytes.len() - 64;
+            bytes[at] = b'S';
+            raw(bytes)
+        }
         "GG1012" => {
             let bytes = Model::empty().tensor("a.b", &[1], GgmlType::F32).bytes();
             raw(bytes[..bytes.len() - 28].to_vec())
@@ -58,6 +64,7 @@ pub(crate) fn example(code: &str) -> Option<(&'static str, Vec<u8>)> {
         "GG1205" => model(llama().set(format!("x.{}", "y".repeat(65_534)), Value::U8(0))),
         "GG1206" => model(llama().set("x.\0", Value::U8(0))),
         "GG1207" => model(llama().set("general.autor", "Someone")),
+        "GG1210" => model(llama().set("qwen2.block_count", Value::U32(1))),
         "GG1208" => model(llama().set("answer", Value::U8(42))),
         "GG1301" => model(llama().tensor("output.weight", &[8], GgmlType::F32)),
         "GG1302" => {
@@ -98,7 +105,9 @@ fn broken(name: &str, bytes: &[u8]) -> Vec<&'static str> {
     let profile = |profile| codes(&report_named(name, bytes, &Options { profile, ..Options::default() }));
     // The letter of the specification is asked for by its own profile only.
     let letter = |code: &&str| rules().any(|rule| rule.code == *code && rule.authority == Authority::Letter);
-    profile(Profile::All).into_iter().chain(profile(Profile::Spec).into_iter().filter(letter)).collect()
+    // And what only llama.cpp minds is no error for everybody.
+    let all = [Profile::All, Profile::Ggml].into_iter().flat_map(profile);
+    all.chain(profile(Profile::Spec).into_iter().filter(letter)).collect()
 }
 
 #[test]
@@ -115,6 +124,19 @@ fn findings_are_capped_and_counted() {
     }
     let found = report_named("Tiny-1K-v1.0.gguf", &model.bytes(), &Options { findings_per_rule: 3, ..Options::default() });
     assert_eq!((found.diagnostics().len(), found.count(Severity::Warning)), (3, 50));
+}
+
+/// What the specification says must be is an error for whoever asks for the specification.
+#[test]
+fn musts_are_errors_by_the_profile_of_the_specification() {
+    for code in ["GG1104", "GG1105", "GG1203", "GG1204", "GG1205", "GG1401", "GG1502"] {
+        let (name, bytes) = example(code).unwrap();
+        let severity = |profile| {
+            let found = report_named(name, &bytes, &Options { profile, select: vec![code.parse().unwrap()], ..Options::default() });
+            (found.diagnostics()[0].severity, found.has_errors())
+        };
+        assert_eq!((severity(Profile::All), severity(Profile::Spec)), ((Severity::Warning, false), (Severity::Error, true)), "{code}");
+    }
 }
 
 #[test]

@@ -8,7 +8,6 @@ use crate::support::{ALONE, Model, strings};
 pub(crate) fn example(code: &str) -> Option<(&'static str, Vec<u8>)> {
     let llama = Model::llama;
     let model = |model: Model| Some(("Tiny-1K-v1.0.gguf", model.bytes()));
-    let kind = |kind: &str| Model::empty().set("general.architecture", "llama").set("general.type", kind);
     let template = |text: &str| Model::llama().set("tokenizer.chat_template", text);
     let split = |number: u16, count: u16, all: i32| {
         llama().set("split.no", Value::U16(number)).set("split.count", Value::U16(count)).set("split.tensors.count", Value::I32(all))
@@ -21,28 +20,6 @@ pub(crate) fn example(code: &str) -> Option<(&'static str, Vec<u8>)> {
         Some(("Tiny-1K-v1.0.gguf", bytes))
     };
     match code {
-        "GG1501" => model(llama().unset("llama.context_length")),
-        "GG1502" => model(llama().unset("llama.rope.dimension_count")),
-        "GG1503" => model(llama().set("general.architecture", "mobilenet")),
-        "GG1504" => model(llama().set("llama.context_length", Value::U64(16))),
-        "GG1505" => model(llama().set("llama.attention.head_count", Value::U32(3))),
-        "GG1506" => model(llama().set("llama.block_count", Value::U32(2))),
-        "GG1507" => model(llama().set("llama.rope.scaling.type", "sideways")),
-        "GG1508" => model(llama().set("llama.rope.scaling.type", "yarn")),
-        "GG1509" => model(llama().set("llama.rope.scale_linear", Value::F32(2.0))),
-        "GG1510" => model(Model { tensors: Vec::new(), ..llama() }),
-        "GG1511" => model(llama().set("llama.rope.dimension_count", Value::U32(2))),
-        "GG1512" => model(llama().retensor("blk.0.ffn_up.weight", None)),
-        "GG1513" => model(llama().tensor("blk.0.ffn_side.weight", &[8], GgmlType::F32)),
-        "GG1514" => model(llama().retensor("blk.0.ffn_up.weight", Some((&[8, 16], GgmlType::F32)))),
-        "GG1515" => model(llama().set("general.architecture", "gptj")),
-        "GG1516" => model(llama().set("general.architecture", "plamo").tensor("blk.0.ffn_side.weight", &[8], GgmlType::F32)),
-        "GG1520" => model(kind("adapter")),
-        "GG1521" => model(kind("adapter").set("adapter.type", "lora")),
-        "GG1522" => model(kind("adapter").tensor("blk.0.attn_q.weight.lora_a", &[1], GgmlType::F32)),
-        "GG1523" => model(kind("imatrix").tensor("blk.0.attn_q.weight.counts", &[1], GgmlType::F32)),
-        "GG1524" => model(Model::empty().set("general.architecture", "controlvector").tensor("direction.0", &[1], GgmlType::F32)),
-        "GG1525" => model(Model::empty().set("general.architecture", "clip")),
         "GG1601" => model(llama().unset("tokenizer.ggml.tokens")),
         "GG1602" => model(llama().set("tokenizer.ggml.scores", Value::Array(6, vec![Value::F32(0.0)]))),
         "GG1603" => model(llama().set("tokenizer.ggml.token_type", Value::Array(5, vec![Value::I32(1)]))),
@@ -63,6 +40,9 @@ pub(crate) fn example(code: &str) -> Option<(&'static str, Vec<u8>)> {
         "GG1703" => model(template("{# \u{202e} #}")),
         "GG1704" => model(template(" ")),
         "GG1705" => model(template(&"x".repeat((1 << 20) + 1))),
+        "GG1706" => model(template("{{ ''|attr(name) }}")),
+        "GG1707" => model(template("{% include '/etc/passwd' %}")),
+        "GG1708" => model(template("{% for i in range(10**9) %}{% endfor %}")),
         "GG1801" => Some(("model.gguf", llama().bytes())),
         "GG1802" => Some(("Tiny-1K-v1.0-Q4_0.gguf", llama().bytes())),
         "GG1901" => model(split(2, 2, 12)),
@@ -105,6 +85,6 @@ pub(crate) fn example(code: &str) -> Option<(&'static str, Vec<u8>)> {
         }
         "GG2103" => model(Model::empty().tensor("x.weight", &[8, 2], GgmlType::F16)),
         "GG2104" => raw(&|bytes, data| bytes[data..data + 4].copy_from_slice(&1e6f32.to_le_bytes())),
-        _ => None,
+        _ => crate::examples_models::example(code),
     }
 }

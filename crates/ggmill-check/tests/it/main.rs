@@ -5,6 +5,7 @@
 mod architectures;
 mod corpus;
 mod examples;
+mod examples_models;
 mod examples_more;
 mod fixes;
 mod good;
@@ -12,5 +13,7 @@ mod pages;
 mod real;
 mod samples;
 mod sets;
+mod slips;
 mod support;
+mod templates;
 mod texts;

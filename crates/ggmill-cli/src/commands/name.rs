@@ -141,8 +141,18 @@ fn check(paths: &[PathBuf], console: Console) -> Result<Status, Failure> {
 /// The name that the metadata of a file give it.
 fn built(path: &Path) -> Result<String, Failure> {
     let file = ggmill_io::open(path).map_err(|error| Failure::new(&error))?;
-    let label = ggmill_core::size_label(file.tensors().iter().map(|tensor| (tensor.name(), tensor.shape())));
-    let text = build(&file.metadata(), label).map_err(|missing| {
+    let split = Split::of(&file.metadata()).ok().flatten().filter(Split::is_part);
+    // A shard has the name of its model, which the first of them knows; one with metadata of its own needs no other.
+    let set = match split.map(|_| ggmill_io::open_model(path)).transpose() {
+        Err(error) if file.metadata().get(keys::GENERAL_ARCHITECTURE).is_none() => return Err(Failure::new(&error)),
+        set => set.ok().flatten(),
+    };
+    let label = match &set {
+        Some(model) => ggmill_core::size_label(model.tensors().map(|(_, tensor)| (tensor.name(), tensor.shape()))),
+        None => ggmill_core::size_label(file.tensors().iter().map(|tensor| (tensor.name(), tensor.shape()))),
+    };
+    let metadata = set.as_ref().map_or_else(|| file.metadata(), ggmill_io::Model::metadata);
+    let text = build(&metadata, label, split).map_err(|missing| {
         Failure::new(format_args!("{}: {missing}", shown(path)))
             .with_hint(Some("`ggmill edit` sets the keys: general.basename, general.size_label, general.finetune, general.version".to_owned()))
     })?;
@@ -153,7 +163,7 @@ fn built(path: &Path) -> Result<String, Failure> {
 }
 
 /// Base name, size label (from the parameters when missing), fine tune, version (v1.0 when missing), encoding, type, shard.
-fn build(metadata: &Metadata<'_>, label: Option<String>) -> Result<String, &'static str> {
+fn build(metadata: &Metadata<'_>, label: Option<String>, split: Option<Split>) -> Result<String, &'static str> {
     let is_vocabulary = label.is_none();
     let text = |key: &str| metadata.str(key).ok().map(str::trim).filter(|text| !text.is_empty());
     // Text from a file becomes part of a name: nothing in it may lead to another folder.
@@ -187,9 +197,7 @@ fn build(metadata: &Metadata<'_>, label: Option<String>) -> Result<String, &'sta
         _ if is_vocabulary => push("vocab"),
         _ => {}
     }
-    if let Ok(Some(split)) = Split::of(metadata)
-        && split.is_part()
-    {
+    if let Some(split) = split {
         push(&format!("{:05}-of-{:05}", split.number.saturating_add(1), split.count));
     }
     name.push_str(".gguf");

@@ -10,6 +10,11 @@ use crate::support::{Folder, command, ggmill, outcome, real, shard, tiny};
 
 /// A file with findings of every severity, and with everything that can be mended.
 fn faulty() -> Vec<u8> {
+    with_gap([0; 32])
+}
+
+/// The same with these bytes between its tensors, which belong to none.
+fn with_gap(gap: [u8; 32]) -> Vec<u8> {
     let mut file = FileBytes::v3(2, 8);
     file.pair("general.architecture", &"llama".into());
     file.pair("general.licence", &"mit".into());
@@ -20,7 +25,7 @@ fn faulty() -> Vec<u8> {
     file.pair("split.count", &Value::U16(0));
     file.pair("llama.context_length", &Value::U32(16));
     file.tensor("a.weight", &[32, 2], 8, 64).tensor("b.weight", &[8], 0, 0).pad(32);
-    file.raw(&[1; 32]).raw(&[7; 32]).raw(&[0; 96]);
+    file.raw(&[1; 32]).raw(&gap).raw(&[0; 96]);
     file.into_bytes()
 }
 
@@ -38,7 +43,7 @@ fn findings_for_people() {
     assert_eq!(both.code, 1, "{}", both.stderr);
     insta::assert_snapshot!("a_folder", both.stdout);
     // Why and what to do are said once.
-    assert_eq!(both.stdout.matches("llama.cpp refuses the model.").count(), 1);
+    assert_eq!(both.stdout.matches("A program without a default refuses the model").count(), 1);
 }
 
 #[test]
@@ -140,7 +145,7 @@ fn weights_are_looked_at_when_asked() {
     assert_eq!((without.code, without.stdout.as_str()), (0, "nan.gguf · nothing found\n"));
     let with = ggmill(folder.path(), &["check", "nan.gguf", "--select", "data", "--data"]);
     assert_eq!(with.code, 1, "{}", with.stderr);
-    assert!(with.stdout.contains("token_embd.weight\": 1 of 32 numbers are no finite numbers"), "{}", with.stdout);
+    assert!(with.stdout.contains("token_embd.weight\": 1 of 32 numbers are NaN or infinite"), "{}", with.stdout);
 }
 
 #[test]
@@ -234,6 +239,10 @@ fn a_set_is_checked_as_one_model_through_any_of_its_shards() {
         assert_eq!(set["files"].as_array().unwrap().len(), count, "{given}");
         assert_eq!(codes(&set), codes(&whole), "{given}");
     }
+    // A shard has the name of its model.
+    let built = |number: usize| ggmill(folder.path(), &["name", "build", &format!("set/tiny-{number:05}-of-{count:05}.gguf")]).stdout;
+    assert!(built(1).ends_with(&format!("-00001-of-{count:05}.gguf\n")), "{}", built(1));
+    assert_eq!(built(2), built(1).replace("-00001-of-", "-00002-of-"));
     // The data of the last shard, though the first is named.
     let last = folder.path().join(format!("set/tiny-{count:05}-of-{count:05}.gguf"));
     let mut bytes = std::fs::read(&last).unwrap();
@@ -258,7 +267,7 @@ fn what_can_be_mended_is_shown_and_mended() {
 
     let mended = ggmill(folder.path(), &["check", "faulty.gguf", "--fix", "--format", "json"]);
     assert_eq!(mended.code, 1, "{}", mended.stderr);
-    assert!(mended.stderr.contains("note: faulty.gguf: mended 7 findings"), "{}", mended.stderr);
+    assert!(mended.stderr.contains("note: faulty.gguf: mended ") && mended.stderr.contains("GG1201, GG1207"), "{}", mended.stderr);
     // What is left nobody can mend without knowing more.
     let left = parsed(&mended.stdout);
     let left = left["files"][0]["findings"].as_array().unwrap();
@@ -291,6 +300,28 @@ fn bytes_behind_the_end_are_not_thrown_away() {
     let mended = ggmill(folder.path(), &["check", "longer.gguf", "--fix"]);
     assert!(mended.stdout.contains("GG1010"), "{}", mended.stdout);
     assert!(std::fs::read(folder.path().join("longer.gguf")).unwrap().ends_with(&[9; 100]));
+}
+
+#[test]
+fn bytes_between_tensors_are_not_thrown_away() {
+    let folder = Folder::new().with("gap.gguf", with_gap([b'S'; 32]));
+    // Nor when nobody asks about them.
+    for select in ["GG1311", "all"] {
+        let mended = ggmill(folder.path(), &["check", "gap.gguf", "--fix", "--select", select]);
+        assert_eq!(mended.code, 1, "{}", mended.stderr);
+        let bytes = std::fs::read(folder.path().join("gap.gguf")).unwrap();
+        assert!(bytes.windows(32).any(|window| window == [b'S'; 32]), "{select}");
+    }
+    assert!(ggmill(folder.path(), &["check", "gap.gguf"]).stdout.contains("GG1013"));
+    let zeros = Folder::new().with("gap.gguf", faulty());
+    assert!(ggmill(zeros.path(), &["check", "gap.gguf", "--diff"]).stdout.contains("write the file anew"));
+}
+
+#[test]
+fn a_file_that_cannot_be_opened_is_counted() {
+    let folder = Folder::new().with("tiny.gguf", tiny());
+    let found = ggmill(folder.path(), &["check", "tiny.gguf", "absent.gguf"]);
+    assert!(found.stdout.contains("2 files: ") && found.stdout.contains(", 1 not readable"), "{}", found.stdout);
 }
 
 #[test]

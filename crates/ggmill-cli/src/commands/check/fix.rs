@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anstyle::{AnsiColor, Style};
 use ggmill_check::{Fix, Options, Report};
 use ggmill_convert::{Edit, Editor, GgufCheckpoint, Given, KeyType, RepackOptions};
-use ggmill_core::{Pair, RawStr, Split, Value};
+use ggmill_core::{Pair, RawStr, Value};
 use ggmill_io::{FileSink, Overwrite};
 
 use super::look::{Look, Standard, look};
@@ -17,7 +17,8 @@ use crate::outcome::Failure;
 
 /// The findings in a file that can be mended.
 pub(super) struct Proposal {
-    fixes: Vec<(&'static str, Fix)>,
+    /// The rules whose findings are mended, as often as they are broken, with what mends them.
+    fixes: Vec<(Vec<&'static str>, Fix)>,
     /// What the keys are now, for those that change.
     before: Vec<Option<String>>,
 }
@@ -52,12 +53,18 @@ impl Proposal {
         let style = |color: AnsiColor| if styled { color.on_default() } else { Style::new() };
         let (gone, come, title) = (style(AnsiColor::Red), style(AnsiColor::Green), if styled { Style::new().bold() } else { Style::new() });
         writeln!(out, "{title}{}{title:#}", shown(path))?;
-        for ((code, fix), before) in self.fixes.iter().zip(&self.before) {
+        for ((codes, fix), before) in self.fixes.iter().zip(&self.before) {
+            let code = distinct(codes).join(", ");
             let mut minus = |key: &str| match before {
                 Some(before) => writeln!(out, "  {code} {gone}- {} = {before}{gone:#}", RawStr::from(key)),
                 None => Ok(()),
             };
             match fix {
+                // Of pairs that say the same one stays.
+                Fix::Set { key, .. } if codes.iter().all(|code| *code == DUPLICATE) => {
+                    let before = before.as_deref().unwrap_or_default();
+                    writeln!(out, "  {code} {gone}- {} = {before}, all but one{gone:#}", RawStr::from(key.as_str()))?;
+                }
                 Fix::Set { key, value_type, value } => {
                     minus(key)?;
                     let value = value.to_string();
@@ -93,7 +100,7 @@ pub(super) fn proposed(files: &[PathBuf], standard: &Standard<'_>) -> Vec<Result
 }
 
 fn proposal(path: &Path, report: &Report) -> Result<Proposal, Failure> {
-    let mut fixes: Vec<(&'static str, Fix)> = Vec::new();
+    let mut fixes: Vec<(Vec<&'static str>, Fix)> = Vec::new();
     for diagnostic in report.diagnostics() {
         let Some(fix) = &diagnostic.fix else { continue };
         // One rewriting mends all that it mends, and of two values for a key the second knows of the first.
@@ -102,17 +109,16 @@ fn proposal(path: &Path, report: &Report) -> Result<Proposal, Failure> {
             _ => known == fix,
         };
         match fixes.iter_mut().find(|(_, known)| same(known)) {
-            Some(place) => *place = (diagnostic.rule.code, fix.clone()),
-            None => fixes.push((diagnostic.rule.code, fix.clone())),
+            Some((codes, known)) => {
+                codes.push(diagnostic.rule.code);
+                *known = fix.clone();
+            }
+            None => fixes.push((vec![diagnostic.rule.code], fix.clone())),
         }
     }
     let mut before = Vec::with_capacity(fixes.len());
     if !fixes.is_empty() {
         let file = ggmill_io::open(path).map_err(Failure::new)?;
-        // What lies behind the end would be lost, and one shard of a set is laid out with the others.
-        let alone = !Split::of(&file.metadata()).ok().flatten().is_some_and(|split| split.is_part());
-        let whole = !report.counts().iter().any(|(rule, _)| rule.code == TRAILING);
-        fixes.retain(|(_, fix)| *fix != Fix::Anew || alone && whole);
         for (_, fix) in &fixes {
             let key = match fix {
                 Fix::Set { key, .. } | Fix::Unset { key } | Fix::Rename { from: key, .. } => key,
@@ -124,8 +130,8 @@ fn proposal(path: &Path, report: &Report) -> Result<Proposal, Failure> {
     Ok(Proposal { fixes, before })
 }
 
-/// The rule about bytes behind the end of a file.
-const TRAILING: &str = "GG1010";
+/// The rule about keys that stand twice.
+const DUPLICATE: &str = "GG1201";
 
 /// A value on one short line, with its type.
 fn brief(pair: &Pair<'_>) -> String {
@@ -148,19 +154,36 @@ fn brief(pair: &Pair<'_>) -> String {
     }
 }
 
-/// Mends what can be mended in each of a model's files, and says how many findings that were.
-pub(super) fn mend(files: &[PathBuf], standard: &Standard<'_>, console: Console) -> Vec<Result<usize, Failure>> {
+/// Each code once, in order.
+fn distinct(codes: &[&'static str]) -> Vec<&'static str> {
+    let mut codes = codes.to_vec();
+    codes.sort_unstable();
+    codes.dedup();
+    codes
+}
+
+/// What was mended in a file.
+#[derive(Debug, Default)]
+pub(super) struct Mended {
+    /// How many findings.
+    pub(super) count: usize,
+    /// Of which rules.
+    pub(super) codes: Vec<&'static str>,
+}
+
+/// Mends what can be mended in each of a model's files.
+pub(super) fn mend(files: &[PathBuf], standard: &Standard<'_>, console: Console) -> Vec<Result<Mended, Failure>> {
     let mend = |(path, proposal): (&PathBuf, Result<Proposal, Failure>)| match proposal {
-        Ok(proposal) if proposal.is_empty() => Ok(0),
+        Ok(proposal) if proposal.is_empty() => Ok(Mended::default()),
         Ok(proposal) => apply(path, &proposal, console),
         // What is no GGUF file at all is told by the report.
-        Err(_) if path.as_os_str() != "-" => Ok(0),
+        Err(_) if path.as_os_str() != "-" => Ok(Mended::default()),
         Err(failure) => Err(failure),
     };
     files.iter().zip(proposed(files, standard)).map(mend).collect()
 }
 
-fn apply(path: &Path, proposal: &Proposal, console: Console) -> Result<usize, Failure> {
+fn apply(path: &Path, proposal: &Proposal, console: Console) -> Result<Mended, Failure> {
     let edits = proposal.edits()?;
     if !edits.is_empty() {
         let (mut editor, _) = Editor::open(path).map_err(Failure::new)?;
@@ -174,7 +197,8 @@ fn apply(path: &Path, proposal: &Proposal, console: Console) -> Result<usize, Fa
     if proposal.rewrites() {
         anew(path)?;
     }
-    Ok(proposal.fixes.len())
+    let codes: Vec<_> = proposal.fixes.iter().flat_map(|(codes, _)| codes.iter().copied()).collect();
+    Ok(Mended { count: codes.len(), codes: distinct(&codes) })
 }
 
 /// Lays the file out anew; the old one stays until the new one is whole.

@@ -14,6 +14,7 @@ use crate::arch_file::catalogue;
 use crate::console::Console;
 use crate::making::shown;
 use crate::outcome::{Failure, Status};
+use fix::Mended;
 use gather::{Files, gather};
 use look::{Look, Standard, look};
 
@@ -26,11 +27,15 @@ Examples:
   ggmill check models/ --select structure,GG13 --format json
   ggmill check model.gguf --arch-file mine.toml
   ggmill check model.gguf --profile ggml --format github
-  ggmill check model.gguf --diff && ggmill check model.gguf --fix
+  ggmill check model.gguf --diff
+  ggmill check model.gguf --fix
 
 --fix changes what can be mended without losing anything: missing and misspelt keys, keys
 of another integer type, pairs that stand twice, padding, order and alignment of tensors.
-What is left is reported. --diff shows the changes, and exits with 1 when there are any.
+A file with bytes that no tensor has is not laid out anew. Keys that are only recommended
+(file type, size label, alignment) are added with --profile spec or --select. The first
+added key leaves room in the file for later ones (ggmill.padding). What is left is
+reported. --diff shows the changes, and exits with 1 when there are any.
 
 Exit codes: 0 no error, 1 errors found, 2 not readable as GGUF.")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
@@ -178,7 +183,8 @@ fn report(args: &Args, models: &[Files], standard: &Standard<'_>, failures: &mut
             looked.push(one);
         }
     }
-    finish(args.format, &looked, &text, &mut out)?;
+    let unreadable = failures.len();
+    finish(args.format, &looked, unreadable, &text, &mut out)?;
     Ok(if looked.iter().any(|one| one.report.has_errors()) { Status::Findings } else { Status::Fine })
 }
 
@@ -187,8 +193,10 @@ fn mend(files: &Files, standard: &Standard<'_>, failures: &mut Vec<Failure>, con
     let before = failures.len();
     for (path, mended) in files.iter().zip(fix::mend(files, standard, console)) {
         match mended {
-            Ok(0) => {}
-            Ok(count) => console.note(format_args!("{}: mended {count} finding{}", shown(path), if count == 1 { "" } else { "s" })),
+            Ok(mended) if mended.count == 0 => {}
+            Ok(Mended { count, codes }) => {
+                console.note(format_args!("{}: mended {count} finding{} ({})", shown(path), if count == 1 { "" } else { "s" }, codes.join(", ")));
+            }
             Err(failure) => failures.push(failure),
         }
     }
@@ -196,13 +204,13 @@ fn mend(files: &Files, standard: &Standard<'_>, failures: &mut Vec<Failure>, con
 }
 
 /// Writes what is written when all files are known.
-fn finish(format: Format, looked: &[Looked], text: &render::Text, out: &mut dyn Write) -> io::Result<()> {
+fn finish(format: Format, looked: &[Looked], unreadable: usize, text: &render::Text, out: &mut dyn Write) -> io::Result<()> {
     let all: Vec<_> = looked.iter().map(|one| render::Checked { path: &one.path, report: &one.report }).collect();
     match format {
         Format::Text => {
             let readable: Vec<_> = looked.iter().filter(|one| one.readable).map(|one| &one.report).collect();
-            if readable.len() > 1 {
-                text.summary(out, &readable)?;
+            if readable.len() + unreadable > 1 && !readable.is_empty() {
+                text.summary(out, &readable, unreadable)?;
             }
         }
         Format::Json => writeln!(out, "{:#}", render::json(&all))?,

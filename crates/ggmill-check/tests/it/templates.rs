@@ -1,0 +1,105 @@
+//! Chat templates that hide what they do, and those that only look so.
+
+use ggmill_check::Options;
+
+use crate::support::{Model, codes, report_named};
+
+fn found(template: &str) -> Vec<&'static str> {
+    let options = Options { select: vec!["template".parse().unwrap()], ..Options::default() };
+    codes(&report_named("Tiny-1K-v1.0.gguf", &Model::llama().set("tokenizer.chat_template", template).bytes(), &options))
+}
+
+#[test]
+fn what_leads_out_of_a_template_is_found_however_it_is_spelt() {
+    for template in [
+        "{{ ''.__class__ }}",
+        "{{ ''|attr('__cl'~'ass__') }}",
+        r"{{ ''['\x5f\x5fclass\x5f\x5f'] }}",
+        "{%set x='__glob'+'als__'%}{{cycler[x]}}",
+        "{% set x %}__globals__{% endset %}{{ cycler[x] }}",
+        "{% set n = namespace(a='__globals__') %}{{ cycler[n.a] }}",
+        "{% set n = {'a': '__globals__'} %}{{ cycler[n.a] }}",
+        "{% set a, b = '__glob', 'als__' %}{{ cycler[a ~ b] }}",
+        "{% for a in ['__class__', '__mro__'] %}{{ ''[a] }}{% endfor %}",
+        "{% macro f(x) %}{{ ''[x] }}{% endmacro %}{{ f('__class__') }}",
+        "{% with x = '__class__' %}{{ ''[x] }}{% endwith %}",
+        "{{ ''[['__','class','__']|join] }}",
+        "{{ ''['__ssalc__'[::-1]] }}",
+        "{{ ''['__ssalc__'|reverse] }}",
+        "{{ ''['__%s__' % 'class'] }}",
+        "{{ ''['__{}__'.format('class')] }}",
+        "{{ ''['__xlass__'|replace('x', 'c')] }}",
+        "{{ ''['__CLASS__'.lower()] }}",
+        "{{ ''['_'.join(['', '_class_', ''])] }}",
+        "{{ ''['_' * 2 ~ 'class' ~ '_' * 2] }}",
+        "{{ ''['__class__' if x else 'y'] }}",
+        "{{ ''.mro() }}",
+        "{{ x.__len__() }}",
+        "{{ messages|map(attribute='__class__')|list }}",
+        "{{ messages|selectattr('content.__class__') }}",
+        "{{ '{0.__class__}'.format(messages) }}",
+        "{{ namespace.os.system('id') }}",
+        "{{ x['os'].popen('id') }}",
+        "{{ self._TemplateReference__context }}",
+        "{{ raise_exception.func_globals }}",
+        "{{ __import__('os') }}",
+        // What this parser does not read another may.
+        "{% trans %}{{ ''.__class__ }}{% endtrans %}",
+        "{% trans %}{{ ''['__cl' 'ass__'] }}{% endtrans %}",
+    ] {
+        assert!(found(template).contains(&"GG1702"), "{template}: {:?}", found(template));
+    }
+    for template in ["{% import 'os' as os %}", "{% from 'x' import y %}", "{% extends 'x' %}", "{% include x %}"] {
+        assert_eq!(found(template), ["GG1707"], "{template}");
+    }
+    for template in
+        ["{% for i in range(10**4) %}{% for j in range(10**4) %}x{% endfor %}{% endfor %}", "{% set n = 9999999 %}{{ range(n)|list }}", "{{ 'a' * 10**9 }}"]
+    {
+        assert_eq!(found(template), ["GG1708"], "{template}");
+    }
+    for template in ["a\u{200b}b", "\u{feff}{{ messages }}"] {
+        assert_eq!(found(template), ["GG1703"], "{template}");
+    }
+    assert_eq!(found("{{ lipsum['__' ~ name] }}"), ["GG1706"]);
+}
+
+#[test]
+fn what_only_looks_so_is_not() {
+    for template in [
+        "Python: def __init__(self)",
+        "{# ''.__class__ is bad #}{{ messages }}",
+        "{{ '__init__' in messages[0].content }}",
+        "{{ messages[0].content == '__class__' }}",
+        "{% raw %}{{ ''.__class__ }}{% endraw %}",
+        "{{ '__class__' }}",
+        "{% for message in messages[1:] %}{{ message['role'] ~ message[key] }}{% endfor %}",
+        "{% set ns = namespace(found=false) %}{% for i in range(messages|length) %}{% set ns.found = true %}{% endfor %}",
+        "{{ messages|selectattr('role', 'equalto', 'user')|map(attribute='content')|join('\n') }}",
+        "{% generation %}{{ tools|tojson(indent=4) }}{% endgeneration %}",
+        "{{ messages[(loop.index0 ~ '')|int] }}",
+        "<\u{200d}a\u{200c}>",
+    ] {
+        assert_eq!(found(template), Vec::<&str>::new(), "{template}");
+    }
+}
+
+/// Parsers call themselves for each part of an expression: what is deep must not be given to one.
+#[test]
+fn an_expression_without_end_is_not_followed() {
+    let long = |start: &str, part: &str, end: &str| format!("{start}{}{end}", part.repeat(50_000));
+    for template in [
+        long("{{ x", "~x", " }}"),
+        long("{{ x", ".a", " }}"),
+        long("{{ x", "|e", " }}"),
+        long("{{ 1", " if 1 else 1", " }}"),
+        long("{{ ", "not ", "1 }}"),
+        long("{{ ", "- ", "1 }}"),
+        long("{% if x %}", "{% elif x %}", "{% endif %}"),
+    ] {
+        assert_eq!(found(&template), ["GG1705"], "{}", &template[..20]);
+    }
+    // The longest that is followed is, too.
+    let longest = format!("{{{{ x{} }}}}", "~x".repeat(450));
+    assert_eq!(found(&longest), Vec::<&str>::new());
+    assert_eq!(found(&format!("{{{{ {}1 }}}}", "not ".repeat(900))), Vec::<&str>::new());
+}
