@@ -54,28 +54,28 @@ impl Proposal {
         let (gone, come, title) = (style(AnsiColor::Red), style(AnsiColor::Green), if styled { Style::new().bold() } else { Style::new() });
         writeln!(out, "{title}{}{title:#}", shown(path))?;
         for ((codes, fix), before) in self.fixes.iter().zip(&self.before) {
-            let code = distinct(codes).join(", ");
+            let rules = distinct(codes).join(", ");
             let mut minus = |key: &str| match before {
-                Some(before) => writeln!(out, "  {code} {gone}- {} = {before}{gone:#}", RawStr::from(key)),
+                Some(before) => writeln!(out, "  {rules} {gone}- {} = {before}{gone:#}", RawStr::from(key)),
                 None => Ok(()),
             };
             match fix {
                 // Of pairs that say the same one stays.
                 Fix::Set { key, .. } if codes.iter().all(|code| *code == DUPLICATE) => {
                     let before = before.as_deref().unwrap_or_default();
-                    writeln!(out, "  {code} {gone}- {} = {before}, all but one{gone:#}", RawStr::from(key.as_str()))?;
+                    writeln!(out, "  {rules} {gone}- {} = {before}, all but one{gone:#}", RawStr::from(key.as_str()))?;
                 }
                 Fix::Set { key, value_type, value } => {
                     minus(key)?;
                     let value = value.to_string();
-                    writeln!(out, "  {code} {come}+ {} = {} ({value_type}){come:#}", RawStr::from(key.as_str()), RawStr::from(value.as_str()))?;
+                    writeln!(out, "  {rules} {come}+ {} = {} ({value_type}){come:#}", RawStr::from(key.as_str()), RawStr::from(value.as_str()))?;
                 }
                 Fix::Rename { from, to } => {
                     minus(from)?;
-                    writeln!(out, "  {code} {come}+ {} = {}{come:#}", RawStr::from(to.as_str()), before.as_deref().unwrap_or_default())?;
+                    writeln!(out, "  {rules} {come}+ {} = {}{come:#}", RawStr::from(to.as_str()), before.as_deref().unwrap_or_default())?;
                 }
                 Fix::Unset { key } => minus(key)?,
-                other => writeln!(out, "  {code} {come}~ {other}{come:#}")?,
+                other => writeln!(out, "  {rules} {come}~ {other}{come:#}")?,
             }
         }
         Ok(())
