@@ -261,7 +261,13 @@ impl<'a> Array<'a> {
 
     /// The elements as floats, or `None` when they are neither `f32` nor `f64`.
     pub fn floats(&self) -> Option<impl Iterator<Item = f64> + use<'a>> {
-        matches!(self.element, ValueType::F32 | ValueType::F64).then(|| self.fixed().filter_map(|value| value.as_f64()))
+        let (size, endian) = (usize::try_from(self.element.fixed_size()?).ok()?, self.encoding.endian);
+        // Without a `Value` in between: vocabularies have a score for every token.
+        let float = move |bytes: &[u8]| match bytes.first_chunk() {
+            Some(bytes) => endian.f64(*bytes),
+            None => bytes.first_chunk().map_or(f64::NAN, |bytes| f64::from(endian.f32(*bytes))),
+        };
+        matches!(self.element, ValueType::F32 | ValueType::F64).then(|| self.bytes.chunks_exact(size).map(float))
     }
 
     /// The elements as integers, or `None` when they are something else.
