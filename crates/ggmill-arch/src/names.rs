@@ -69,7 +69,7 @@ impl TensorNames {
 }
 
 /// Whether a tensor's name is the pattern, with at most one more part behind it: `weight`, `bias`, `scale`.
-fn begins(tensor: &str, pattern: &str) -> bool {
+pub(crate) fn begins(tensor: &str, pattern: &str) -> bool {
     let mut parts = tensor.split('.');
     let matches = pattern.split('.').all(|expected| parts.next().is_some_and(|part| part == expected || (expected.starts_with('{') && is_number(part))));
     matches && parts.count() <= 1

@@ -2,6 +2,7 @@
 
 use crate::architecture::Architecture;
 use crate::expression::Expression;
+use crate::names::begins;
 use crate::role::Role;
 use crate::tensor::TensorGroup;
 
@@ -61,5 +62,17 @@ impl Architecture {
     /// ```
     pub fn outline(&self) -> impl Iterator<Item = TensorOutline<'_>> {
         self.groups.iter().flat_map(TensorGroup::outline)
+    }
+
+    /// Whether a model of this architecture can have a tensor of this name, whatever its numbers are.
+    ///
+    /// ```
+    /// use ggmill_arch::Architecture;
+    /// let gemma = Architecture::builtin("gemma").ok_or("built in")?;
+    /// assert!(gemma.can_have("blk.12.ffn_up.weight") && !gemma.can_have("blk.12.ssm_in.weight"));
+    /// # Ok::<(), &str>(())
+    /// ```
+    pub fn can_have(&self, tensor: &str) -> bool {
+        self.outline().any(|described| begins(tensor, described.name))
     }
 }

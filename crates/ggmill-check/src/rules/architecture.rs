@@ -138,11 +138,9 @@ pub(super) fn check(input: &Input<'_>, options: &Options, out: &mut Findings<'_>
     if input.model_tensors().next().is_some() {
         let types_fit = described.is_none_or(|architecture| architecture.loader().is_none() || types(input, architecture, out));
         let by_loader = described.is_none_or(|architecture| architecture.loader().is_some());
-        // What is no number was told of its key.
-        let own = format!("{name}.");
-        let finite = |pair: Pair<'_>| {
-            !pair.key().as_bytes().starts_with(own.as_bytes()) || pair.value().ok().and_then(|value| value.as_f64()).is_none_or(f64::is_finite)
-        };
+        // What is no number was told of its key. llama.cpp saves some infinite ones that the architecture does not use.
+        let is_used = |pair: &Pair<'_>| pair.key().to_str().is_ok_and(|key| described.is_some_and(|architecture| architecture.key_types(key).is_some()));
+        let finite = |pair: Pair<'_>| pair.value().ok().and_then(|value| value.as_f64()).is_none_or(f64::is_finite) || !is_used(&pair);
         let keys_fit = required(input, name, described, out) & types_fit && input.metadata().iter().all(finite) && numbers(input, name, by_loader, out);
         let model = described.filter(|_| keys_fit && input.is_complete()).map(|architecture| (architecture, architecture.resolve_file(input.metadata())));
         let needed = |block| !matches!(&model, Some((_, Ok(model))) if !needs(model, block));
@@ -155,7 +153,7 @@ pub(super) fn check(input: &Input<'_>, options: &Options, out: &mut Findings<'_>
                     out.add(if by_loader { &NUMBERS } else { &NOT_AS_DESCRIBED }, Place::FILE, || error.to_string());
                 }
                 if let Some(names) = TensorNames::of(name) {
-                    aliens(input, names, by_loader, out);
+                    aliens(input, names, described, by_loader, out);
                 }
             }
         }

@@ -104,3 +104,18 @@ fn shards_are_numbered_up_to_their_count() {
     assert_eq!(name_fault("Grok-100B-v1.0-Q4_0-00004-of-00003.gguf"), Some("the shard's number is beyond their count"));
     assert_eq!(name_fault("Grok-100B-v1.0-Q4_0-00000-of-00003.gguf"), Some("shards are numbered from 00001"));
 }
+
+/// As libllama saves it in every model: infinite, and used by one architecture alone.
+#[test]
+fn an_infinite_number_that_is_not_used_hides_nothing() {
+    let model = || Model::llama().set("llama.kda.gate_lower_bound", Value::F32(f32::NEG_INFINITY));
+    let errors = |model: Model| {
+        let found = report(&model.bytes());
+        found.diagnostics().iter().filter(|one| one.severity == Severity::Error).map(|one| one.rule.code).collect::<Vec<_>>()
+    };
+    assert_eq!(errors(model()), [""; 0]);
+    assert_eq!(errors(model().tensor("blk.0.ssm_in.weight", &[32, 32], GgmlType::F32)), ["GG1513"]);
+    // Under numbers that do not fit, names alone are judged, those of the description among them.
+    let experts = model().set("llama.expert_count", Value::U32(2)).set("llama.expert_used_count", Value::U32(4));
+    assert_eq!(errors(experts), ["GG1511"]);
+}

@@ -1,6 +1,6 @@
 //! Architectures that nobody is known to have, and tensors that another one has.
 
-use ggmill_arch::TensorNames;
+use ggmill_arch::{Architecture, TensorNames};
 use ggmill_core::{RawStr, keys};
 
 use super::{MISNAMED, NOT_AS_DESCRIBED, UNEXPECTED_TENSOR, UNKNOWN};
@@ -34,10 +34,12 @@ fn meant(input: &Input<'_>, name: &str) -> Option<&'static str> {
 }
 
 /// Tensors of another architecture, in a model whose own are not known to the last: the names tell it without the numbers.
-pub(super) fn aliens(input: &Input<'_>, names: &TensorNames, by_loader: bool, out: &mut Findings<'_>) {
+pub(super) fn aliens(input: &Input<'_>, names: &TensorNames, described: Option<&Architecture>, by_loader: bool, out: &mut Findings<'_>) {
+    // The list of names is Python's, which lacks some that a description has.
+    let is_known = |name: &str| names.contains(name) || described.is_some_and(|architecture| architecture.can_have(name));
     let rule = if by_loader { &UNEXPECTED_TENSOR } else { &NOT_AS_DESCRIBED };
     for (shard, tensor) in input.model_tensors() {
-        if !tensor.name().to_str().is_ok_and(|name| names.contains(name)) {
+        if !tensor.name().to_str().is_ok_and(is_known) {
             out.add(rule, Place::info(&tensor).in_shard(shard), || "is not among the names of this architecture's tensors".into());
         }
     }
