@@ -305,6 +305,8 @@ fn content(pair: &Pair<'_>, value: &Value<'_>, out: &mut Findings<'_>) {
                 out.add_fixable(&BOOL_BYTE, Place::value(pair), || (format!("the byte is {byte}"), fix));
             }
         }
+        // What llama.cpp saves for "no bound".
+        Value::F32(f32::NEG_INFINITY) if pair.key().as_bytes().ends_with(b"_lower_bound") => {}
         Value::F32(number) if !number.is_finite() => out.add(&NOT_FINITE, Place::value(pair), || format!("is {number}")),
         Value::F64(number) if !number.is_finite() => out.add(&NOT_FINITE, Place::value(pair), || format!("is {number}")),
         Value::Array(array) => elements(pair, array, out),

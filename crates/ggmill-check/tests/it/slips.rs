@@ -114,6 +114,7 @@ fn an_infinite_number_that_is_not_used_hides_nothing() {
         found.diagnostics().iter().filter(|one| one.severity == Severity::Error).map(|one| one.rule.code).collect::<Vec<_>>()
     };
     assert_eq!(errors(model()), [""; 0]);
+    assert!(!codes(&report(&model().bytes())).contains(&"GG1110"));
     assert_eq!(errors(model().tensor("blk.0.ssm_in.weight", &[32, 32], GgmlType::F32)), ["GG1513"]);
     // Under numbers that do not fit, names alone are judged, those of the description among them.
     let experts = model().set("llama.expert_count", Value::U32(2)).set("llama.expert_used_count", Value::U32(4));
