@@ -31,7 +31,10 @@ pub fn check(data: &[u8]) {
             let profile = if chosen & 4 == 0 { Profile::Spec } else { Profile::Ggml };
             let part = hold_to_rules(&input, &Options { profile, ..options.clone() });
             let of_all = |found: &&(&Rule, u64)| found.0.authority != Authority::Letter;
-            assert!(part.counts().iter().filter(of_all).all(|found| report.counts().contains(found)), "a profile finds what all find");
+            // What nobody knows is a note to all and an error to llama.cpp, which is another rule.
+            let unknown = report.counts().iter().any(|(rule, _)| rule.code == "GG1503");
+            let is_found = |found: &(&Rule, u64)| report.counts().contains(found) || unknown && found.0.code == "GG1517";
+            assert!(part.counts().iter().filter(of_all).all(is_found), "a profile finds what all find");
             report
         }
         Err(error) => {
