@@ -110,6 +110,17 @@ def machine():
     return f"{model}; load at the end {loads.read_text().split()[0] if loads.exists() else 'unknown'}"
 
 
+def cases(reference, works, types):
+    """What both sides can do, of these kinds of work with these types."""
+    for work in works:
+        for name in types:
+            if name == "F32" or work == "importance" and not TYPES[name][3] or work == "dequantize" and name in NO_DEQUANTIZE:
+                continue
+            if work == "quantize" and reference.requires_importance(TYPES[name][0]):
+                continue
+            yield work, name
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("worker")
@@ -128,15 +139,10 @@ def main():
     print(f"| type | work | reference | {' | '.join(isas)} |")
     print(f"|---|---|--:|{'--:|' * len(isas)}")
     with tempfile.TemporaryDirectory() as folder:
-        for work in arguments.work or NAMES:
-            for name in arguments.types or TYPES:
-                if name == "F32" or work == "importance" and not TYPES[name][3] or work == "dequantize" and name in NO_DEQUANTIZE:
-                    continue
-                if work == "quantize" and reference.requires_importance(TYPES[name][0]):
-                    continue
-                theirs, mine = measure(ours, reference, pathlib.Path(folder), name, work, isas, arguments.rounds)
-                cells = " | ".join(f"{speed:.4g} ({speed / theirs:.2f}×)" for speed in mine.values())
-                print(f"| {name} | {NAMES[work]} | {theirs:.4g} | {cells} |", flush=True)
+        for work, name in cases(reference, arguments.work or NAMES, arguments.types or TYPES):
+            theirs, mine = measure(ours, reference, pathlib.Path(folder), name, work, isas, arguments.rounds)
+            cells = " | ".join(f"{speed:.4g} ({speed / theirs:.2f}×)" for speed in mine.values())
+            print(f"| {name} | {NAMES[work]} | {theirs:.4g} | {cells} |", flush=True)
     versions = [f"{package} {importlib.metadata.version(package)}" for package in ("llama-cpp-python", "numpy")]
     print(f"\n{datetime.datetime.now(datetime.timezone.utc):%F}; {machine()}; {'; '.join(versions)}; rows of {ROW}, {arguments.rounds} rounds")
 

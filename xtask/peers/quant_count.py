@@ -17,8 +17,8 @@ import tempfile
 
 import numpy as np
 
-from quant import NAMES, reference_call
-from quant_vectors import NO_DEQUANTIZE, TYPES, Reference, bell, weights
+from quant import NAMES, cases, reference_call
+from quant_vectors import TYPES, Reference, bell, weights
 
 TRACE_ME, CONTINUE, STEP = 0, 7, 9
 
@@ -123,15 +123,10 @@ def main():
     print(f"| type | work | reference | {' | '.join(isas)} |")
     print(f"|---|---|--:|{'--:|' * len(isas)}")
     with tempfile.TemporaryDirectory() as folder:
-        for work in arguments.work or NAMES:
-            for name in arguments.types or TYPES:
-                if name == "F32" or work == "importance" and not TYPES[name][3] or work == "dequantize" and name in NO_DEQUANTIZE:
-                    continue
-                if work == "quantize" and reference.requires_importance(TYPES[name][0]):
-                    continue
-                theirs, *ours = count(arguments.worker, reference, pathlib.Path(folder), name, work, isas)
-                cells = " | ".join(f"{number:.4g} ({theirs / number:.1f}×)" for number in ours)
-                print(f"| {name} | {NAMES[work]} | {theirs:.4g} | {cells} |", flush=True)
+        for work, name in cases(reference, arguments.work or NAMES, arguments.types or TYPES):
+            theirs, *ours = count(arguments.worker, reference, pathlib.Path(folder), name, work, isas)
+            cells = " | ".join(f"{number:.4g} ({theirs / number:.1f}×)" for number in ours)
+            print(f"| {name} | {NAMES[work]} | {theirs:.4g} | {cells} |", flush=True)
 
 
 if __name__ == "__main__":

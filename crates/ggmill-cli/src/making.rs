@@ -51,9 +51,7 @@ impl Making<'_> {
                 print_table(&mut out, plan, output)?;
             }
             out.flush()?;
-            if !force && output.exists() {
-                console.note(format_args!("{}: exists already, so a run would be refused without --force", shown(output)));
-            }
+            tell_of_existing(output, force, console);
             return Ok(tell(plan, console));
         }
         let sink = start(output, inputs, force, plan.layout().total_len())?;
@@ -76,6 +74,13 @@ impl Making<'_> {
         console.note(format_args!("wrote {}", shown(output)));
         tell(plan, console);
         inspect::summarize(output, console)
+    }
+}
+
+/// What a dry run says of an output that is there.
+pub(crate) fn tell_of_existing(output: &Path, force: bool, console: Console) {
+    if !force && output.exists() {
+        console.note(format_args!("{}: exists already, so a run would be refused without --force", shown(output)));
     }
 }
 

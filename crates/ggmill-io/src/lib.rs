@@ -39,4 +39,4 @@ pub use journal::journal_path;
 pub use map::{Mapping, map, map_file, map_with};
 pub use random_access::RandomAccess;
 pub use ranges::RangeSink;
-pub use shards::{MOST_OPEN, Model, open_model, open_model_with, open_shards};
+pub use shards::{MOST_OPEN, Model, open_model, open_model_with, open_shards, shard_name};

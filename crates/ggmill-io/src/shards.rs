@@ -44,12 +44,23 @@ pub fn open_model(path: impl AsRef<Path>) -> Result<Model> {
     open_model_with(path, &Limits::default())
 }
 
+/// The name of a file taken apart, where it says that the file is one shard of several.
+///
+/// ```
+/// let name = ggmill_io::shard_name("models/tiny-00002-of-00003.gguf".as_ref()).ok_or("a shard's")?;
+/// assert_eq!((name.number(), name.count()), (2, 3));
+/// assert!(ggmill_io::shard_name("tiny.gguf".as_ref()).is_none());
+/// # Ok::<(), &str>(())
+/// ```
+pub fn shard_name(path: &Path) -> Option<ShardName<'_>> {
+    path.file_name().and_then(|name| name.to_str()).and_then(ShardName::parse).filter(|name| name.count() > 1)
+}
+
 /// [`open_model`] with limits of one's own; they hold for each shard.
 pub fn open_model_with(path: impl AsRef<Path>, limits: &Limits) -> Result<Model> {
     let path = path.as_ref();
     let opened = open_with(path, limits)?;
-    let name = path.file_name().and_then(|name| name.to_str()).and_then(ShardName::parse).filter(|name| name.count() > 1);
-    if let Some(name) = name {
+    if let Some(name) = shard_name(path) {
         check_keys(&opened, &name, name.number())?;
         return open_set(opened, &name, limits);
     }

@@ -12,7 +12,7 @@ use ggmill_io::{GgufFile, InPlace, Recovery, pending_journal};
 use serde_json::json;
 
 use crate::console::Console;
-use crate::making::{refuse_inputs, refuse_interrupted, shown, start};
+use crate::making::{refuse_inputs, refuse_interrupted, shown, start, tell_of_existing};
 use crate::outcome::{Failure, Status};
 use crate::progress::Bar;
 use crate::text_file::read_text;
@@ -275,8 +275,8 @@ fn copy(args: &Args, output: &Path, edits: &[Edit], console: Console) -> Result<
         });
         sink.map_err(refused)?.commit().map_err(|error| refused_by_io(&error))?;
     }
-    if args.dry_run && !args.force && output.exists() {
-        console.note(format_args!("{}: exists already, so a run would be refused without --force", shown(output)));
+    if args.dry_run {
+        tell_of_existing(output, args.force, console);
     }
     Report { file: &args.file, output, done: !args.dry_run, way: plan.way(), plan: &plan, new_len, before: &before, edited: &edited }.write(args.json, console)
 }

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use ggmill_convert::{GgufCheckpoint, Parts};
-use ggmill_core::{RawStr, ShardName};
+use ggmill_core::RawStr;
 use ggmill_io::{GgufFile, RandomAccess};
 
 use crate::commands::inspect;
@@ -108,8 +108,7 @@ fn shards_and_output(args: &Args) -> Result<(&[PathBuf], &Path), Failure> {
         (None, Some((output, shards))) if !shards.is_empty() => (shards, &**output),
         _ => return Err(Failure::new("no file to write").with_hint(Some(NAME_IT.to_owned()))),
     };
-    let is_shard = output.file_name().and_then(|name| name.to_str()).and_then(ShardName::parse).is_some_and(|name| name.count() > 1);
-    if is_shard || Parts::is_name_of_one(output) {
+    if ggmill_io::shard_name(output).is_some() || Parts::is_name_of_one(output) {
         let message = format!("{}: has the name of a shard, and would be written", shown(output));
         return Err(Failure::new(message).with_hint(Some(NAME_IT.to_owned())));
     }

@@ -1,12 +1,21 @@
 //! The keys that programs look for, and what was meant by one that is nearly one of them.
 
-use ggmill_arch::TensorNames;
+use std::sync::LazyLock;
+
+use ggmill_arch::{StandardKey, TensorNames};
 
 use super::super::metadata::{is_known_general, known_general};
 use crate::distance::distance;
 
-/// The keys of tokenizers and of architectures that llama.cpp reads or gguf writes, in alphabetical order; `{arch}` stands for the architecture's name.
-static KNOWN: &str = include_str!("../../../data/known-keys.txt");
+/// The keys of tokenizers and of architectures that llama.cpp reads or gguf writes, in alphabetical order; `{arch}` stands for the architecture's name. Those that
+/// are no standard keys have no page, and stand in a list of names.
+static KNOWN: LazyLock<Vec<&str>> = LazyLock::new(|| {
+    let standard = StandardKey::all().map(|key| key.pattern).filter(|key| !key.contains("{n}"));
+    let of_programs = standard.filter(|key| key.starts_with("{arch}.") || key.starts_with("tokenizer."));
+    let mut known: Vec<&str> = of_programs.chain(include_str!("../../../data/known-keys.txt").lines()).collect();
+    known.sort_unstable();
+    known
+});
 /// Keys longer than this are compared with none.
 const LONGEST: usize = 64;
 
@@ -25,11 +34,11 @@ pub(super) fn meant(key: &str, architecture: Option<&str>) -> Option<String> {
         None => return None,
     };
     // Templates have names of their own, and so have the special tokens of a tokenizer that is new.
-    if pattern.starts_with("tokenizer.chat_template.") || KNOWN.lines().any(|known| known == pattern) {
+    if pattern.starts_with("tokenizer.chat_template.") || KNOWN.iter().any(|known| *known == pattern) {
         return None;
     }
     let own = |known: &&str| known.starts_with("{arch}.") == pattern.starts_with("{arch}.");
-    let known = || KNOWN.lines().filter(own);
+    let known = || KNOWN.iter().copied().filter(own);
     let near = known().find(|known| is_near(known, &pattern)).or_else(|| known().find(|known| plain(known) == plain(&pattern)));
     near.map(|meant| meant.replacen("{arch}", name, 1))
 }
@@ -37,7 +46,7 @@ pub(super) fn meant(key: &str, architecture: Option<&str>) -> Option<String> {
 /// A key of an architecture that the file is not of: which one.
 pub(super) fn foreign<'a>(key: &'a str, architecture: &str) -> Option<&'a str> {
     let (space, rest) = key.split_once('.')?;
-    let known = || KNOWN.lines().filter_map(|known| known.strip_prefix("{arch}."));
+    let known = || KNOWN.iter().filter_map(|known| known.strip_prefix("{arch}."));
     (space != architecture && TensorNames::of(space).is_some() && known().any(|known| known == rest)).then_some(space)
 }
 
@@ -121,7 +130,7 @@ mod tests {
 
     #[test]
     fn no_known_key_is_taken_for_another() {
-        for known in KNOWN.lines() {
+        for known in KNOWN.iter() {
             assert_eq!(meant(&known.replace("{arch}", "llama"), Some("llama")), None, "{known}");
         }
     }

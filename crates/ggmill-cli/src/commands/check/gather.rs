@@ -4,8 +4,6 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use ggmill_core::ShardName;
-
 use crate::making::shown;
 use crate::outcome::Failure;
 
@@ -41,8 +39,7 @@ pub(super) fn gather(paths: &[PathBuf], failures: &mut Vec<Failure>) -> Vec<File
 
 /// A file with those beside it whose names say that they are shards of the same set.
 fn with_siblings(path: &Path) -> Files {
-    let name = path.file_name().and_then(OsStr::to_str).and_then(ShardName::parse).filter(|name| name.count() > 1);
-    let Some(name) = name else { return vec![path.to_owned()] };
+    let Some(name) = ggmill_io::shard_name(path) else { return vec![path.to_owned()] };
     let there = |number| Some(path.with_file_name(name.sibling(number))).filter(|sibling| number == name.number() || sibling.is_file());
     (1..=name.count()).filter_map(there).collect()
 }

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use ggmill_core::{MetadataBuf, ShardName, Split, keys};
+use ggmill_core::{MetadataBuf, Split, keys};
 use ggmill_io::{Applied, FileSink, GgufFile, InPlace, Overwrite, Recovery};
 
 use super::Edit;
@@ -65,7 +65,7 @@ impl Editor {
         let embedding = self.file.tensors().get("token_embd.weight");
         let rows = embedding.and_then(|tensor| tensor.shape().dimensions().get(1).copied());
         let edited = edit_metadata(&metadata, edits, rows)?;
-        if is_shard(&metadata) && !is_shard(&edited.metadata) && is_shard_by_name(self.file.path()) {
+        if is_shard(&metadata) && !is_shard(&edited.metadata) && ggmill_io::shard_name(self.file.path()).is_some() {
             return Err(Error::new(ErrorKind::Edit, OF_A_SET).key(keys::SPLIT_COUNT));
         }
         Ok(edited)
@@ -140,9 +140,4 @@ impl Editor {
         }
         Ok(())
     }
-}
-
-/// Whether a file is called as shards of several are.
-fn is_shard_by_name(path: &Path) -> bool {
-    path.file_name().and_then(|name| name.to_str()).and_then(ShardName::parse).is_some_and(|name| name.count() > 1)
 }
