@@ -64,3 +64,6 @@ pub fn dequantize(ggml_type: GgmlType, blocks: &[u8], out: &mut [f32]) -> Result
 pub fn quantize(ggml_type: GgmlType, values: &[f32], row_len: usize, weights: Option<&[f32]>, out: &mut [u8]) -> Result<()> {
     codec(ggml_type)?.quantize(values, row_len, weights, out)
 }
+
+/// The version of the quantization formats that this crate and the reference write (`GGML_QNT_VERSION`).
+pub const QUANTIZATION_VERSION: u32 = 2;

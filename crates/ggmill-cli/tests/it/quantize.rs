@@ -38,7 +38,7 @@ fn with_bits(name: &str, row: usize, column: usize, bits: u16) -> Vec<u8> {
 
 /// What the reference makes of the same model, from `tests/quantize.sha256` of ggmill-convert.
 fn expected(row: &str) -> &'static str {
-    let rows = include_str!("../../../ggmill-convert/tests/quantize.sha256");
+    let rows = include_str!("../../../ggmill-quantize/tests/quantize.sha256");
     rows.lines().find_map(|line| line.strip_prefix(row)?.strip_prefix(' ')).unwrap()
 }
 
