@@ -117,7 +117,7 @@ impl Part {
 
     /// Fails when the bytes are not those that were opened, or when an edit of the file was interrupted: [`ReadAt::verify`].
     pub fn verify(&self) -> Result<()> {
-        self.source.as_ref().map_or(Ok(()), |source| source.verify())
+        self.source.as_ref().map_or(Ok(()), ReadAt::verify)
     }
 
     /// Fills `out` with the bytes of the file from `offset` on.
