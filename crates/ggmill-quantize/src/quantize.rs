@@ -150,7 +150,7 @@ fn without_trailing_ones(shape: &Shape) -> Shape {
 }
 
 /// Types that are no good without importance weights, and refused without them but for embeddings and the output.
-pub(crate) const NEED_IMPORTANCE: &[GgmlType] = &[GgmlType::IQ3_S, GgmlType::IQ2_S, GgmlType::IQ2_XS, GgmlType::IQ2_S, GgmlType::IQ1_M, GgmlType::IQ1_S];
+pub(crate) const NEED_IMPORTANCE: &[GgmlType] = &[GgmlType::IQ3_XXS, GgmlType::IQ2_XXS, GgmlType::IQ2_XS, GgmlType::IQ2_S, GgmlType::IQ1_M, GgmlType::IQ1_S];
 
 /// The choice of types, tensor by tensor.
 pub(crate) struct Choice<'a> {
