@@ -70,7 +70,7 @@ fn floats(tensor: &Tensor<'_>) -> Result<Vec<f32>> {
         return Err(invalid(format!("tensor {:?} is {}, expected F32", tensor.name(), tensor.ggml_type())));
     }
     let data = tensor.data().map_err(|error| invalid(error.to_string()))?;
-    super::values(data).map_err(|error| error.tensor(tensor.name().as_bytes()))
+    super::values(&data).map_err(|error| error.tensor(tensor.name().as_bytes()))
 }
 
 /// A count is stored as a float.
