@@ -17,6 +17,7 @@ mod inspect;
 mod json_safety;
 mod killed;
 mod legacy;
+mod memory;
 mod name;
 mod overwriting;
 mod program;
