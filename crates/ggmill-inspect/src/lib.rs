@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod diff;
+pub mod explain;
 mod human;
 pub mod json;
 pub mod loss;
