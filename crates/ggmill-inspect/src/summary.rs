@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ggmill_arch::ModelView;
-use ggmill_core::{FileType, GgmlType, RawStr, keys};
+use ggmill_core::{FileType, GgmlType, keys};
 use serde::Serialize;
 use serde::ser::{SerializeMap as _, SerializeStruct as _, Serializer};
 
