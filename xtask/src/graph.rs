@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::names;
 use crate::process::{Done, metadata, root};
 use crate::sources::{code, sources};
+use crate::structure;
 
 /// Every crate and the crates of this workspace it may depend on. What is not here is refused, so a new crate begins with a line.
 const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
@@ -93,8 +94,9 @@ pub(crate) fn run() -> Done {
         }
     }
     findings.extend(names::findings()?);
+    findings.extend(structure::findings()?);
     if findings.is_empty() {
-        println!("{} crates keep to the table, and no code names an architecture", packages.len());
+        println!("{} crates keep to the table, no code names an architecture, no files go in a circle", packages.len());
         return Ok(());
     }
     Err(format!("{} findings\n  {}", findings.len(), findings.join("\n  ")))

@@ -9,6 +9,7 @@ mod names;
 mod peers;
 mod process;
 mod sources;
+mod structure;
 
 use std::process::ExitCode;
 

@@ -90,7 +90,11 @@ pub(super) fn npy() -> Vec<(String, Vec<u8>)> {
         let mut file = file();
         file.raw(b"\x93NUMPY").u8(version).u8(0);
         let len = u16::try_from(text.len()).expect("short");
-        if version == 1 { file.u16(len) } else { file.u32(len.into()) };
+        if version == 1 {
+            file.u16(len)
+        } else {
+            file.u32(len.into())
+        };
         file.raw(text.as_bytes()).raw(&vec![1; data]);
         file.into_bytes()
     };
@@ -103,7 +107,8 @@ pub(super) fn npy() -> Vec<(String, Vec<u8>)> {
 
 pub(super) fn safetensors() -> Vec<(String, Vec<u8>)> {
     let with = |header: &str, data: usize| [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &vec![1; data]].concat();
-    let two = r#"{"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"BF16","shape":[3,1],"data_offsets":[8,14]}}"#;
+    let two =
+        r#"{"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"BF16","shape":[3,1],"data_offsets":[8,14]}}"#;
     let raw = r#"{"__metadata__":{"ggmill.raw":"{\"a\":{\"type\":\"Q8_0\",\"shape\":[32]}}"},"a":{"dtype":"U8","shape":[34],"data_offsets":[0,34]}}"#;
     vec![("two".to_owned(), with(two, 14)), ("raw".to_owned(), with(raw, 34))]
 }
