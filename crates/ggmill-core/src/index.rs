@@ -1,7 +1,8 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use crate::bytes::{Encoding, Endian};
+use crate::bytes::Encoding;
+use crate::endian::Endian;
 use crate::{Alignment, GgmlType, Shape, ValueType};
 
 /// A range of the header that the parser has checked against the bytes it saw.

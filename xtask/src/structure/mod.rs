@@ -11,7 +11,6 @@ use crate::process::Done;
 const KNOWN: &[&str] = &[
     "crates/ggmill-cli/src/making.rs",
     "crates/ggmill-cli/src/args.rs",
-    "crates/ggmill-core/src/bytes.rs",
     "crates/ggmill-edit/src/edit/apply.rs",
     "crates/ggmill-pipeline/src/plan.rs",
     "crates/ggmill-quantize/src/remarks.rs",
