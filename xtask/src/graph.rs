@@ -15,7 +15,12 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("ggmill-arch", &["ggmill-core"]),
     ("ggmill-check", &["ggmill-core", "ggmill-arch", "ggmill-quant"]),
     ("ggmill-tokenizer", &["ggmill-core"]),
-    ("ggmill-convert", &["ggmill-core", "ggmill-quant", "ggmill-io", "ggmill-arch", "ggmill-tokenizer"]),
+    ("ggmill-pipeline", &["ggmill-core", "ggmill-quant", "ggmill-io"]),
+    ("ggmill-formats", &["ggmill-core", "ggmill-quant", "ggmill-io", "ggmill-pipeline"]),
+    ("ggmill-convert", &["ggmill-core", "ggmill-quant", "ggmill-io", "ggmill-arch", "ggmill-tokenizer", "ggmill-pipeline", "ggmill-formats"]),
+    ("ggmill-quantize", &["ggmill-core", "ggmill-quant", "ggmill-io", "ggmill-arch", "ggmill-pipeline"]),
+    ("ggmill-edit", &["ggmill-core", "ggmill-quant", "ggmill-io", "ggmill-arch", "ggmill-pipeline", "ggmill-formats"]),
+    ("ggmill-hash", &["ggmill-core", "ggmill-quant", "ggmill-io", "ggmill-pipeline"]),
     ("ggmill-inspect", &["ggmill-core", "ggmill-quant", "ggmill-arch"]),
     ("ggmill", LIBRARIES),
     ("ggmill-cli", LIBRARIES),
@@ -25,8 +30,22 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
 ];
 
 /// The libraries that are published.
-const LIBRARIES: &[&str] =
-    &["ggmill-core", "ggmill-quant", "ggmill-io", "ggmill-arch", "ggmill-check", "ggmill-tokenizer", "ggmill-convert", "ggmill-inspect", "ggmill"];
+const LIBRARIES: &[&str] = &[
+    "ggmill-core",
+    "ggmill-quant",
+    "ggmill-io",
+    "ggmill-arch",
+    "ggmill-check",
+    "ggmill-tokenizer",
+    "ggmill-pipeline",
+    "ggmill-formats",
+    "ggmill-convert",
+    "ggmill-quantize",
+    "ggmill-edit",
+    "ggmill-hash",
+    "ggmill-inspect",
+    "ggmill",
+];
 
 /// Crates without any dependency, of whoever.
 const NO_DEPENDENCIES: &[&str] = &["ggmill-core"];
@@ -40,7 +59,11 @@ struct Effect {
 
 const EFFECTS: &[Effect] = &[
     Effect { name: "files", words: &["std::fs", "File::open", "OpenOptions", "memmap2", "tempfile::", "rustix::"], may: &["ggmill-io"] },
-    Effect { name: "threads", words: &["std::thread", "thread::spawn", "thread::scope", "rayon"], may: &["ggmill-convert"] },
+    Effect {
+        name: "threads",
+        words: &["std::thread", "thread::spawn", "thread::scope", "rayon"],
+        may: &["ggmill-pipeline", "ggmill-formats", "ggmill-quantize", "ggmill-hash"],
+    },
     Effect { name: "printing", words: &["println!", "eprintln!", "print!(", "eprint!(", "dbg!", "stdout()", "stderr()", "stdin()"], may: &[] },
     Effect { name: "the environment", words: &["std::env", "env::var", "env::args"], may: &[] },
     Effect { name: "processes and exit", words: &["std::process", "process::exit", "process::abort"], may: &[] },

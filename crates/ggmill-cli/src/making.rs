@@ -4,10 +4,10 @@ use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use ggmill_convert::{Checkpoint, GgufCheckpoint, Plan};
 use ggmill_core::{PlannedTensor, RawStr, Sink as _};
 use ggmill_inspect::LosslessStr;
 use ggmill_io::{FileSink, Overwrite};
+use ggmill_pipeline::{Checkpoint, GgufCheckpoint, Plan};
 
 use crate::commands::inspect;
 use crate::console::Console;
@@ -56,7 +56,7 @@ impl Making<'_> {
         }
         let sink = start(output, inputs, force, plan.layout().total_len())?;
         let mut bar = Bar::new(console);
-        let sink = ggmill_convert::run(plan, checkpoint, sink, &mut |progress| {
+        let sink = ggmill_pipeline::run(plan, checkpoint, sink, &mut |progress| {
             bar.update(progress.written, progress.total, progress.tensor);
             ControlFlow::Continue(())
         })

@@ -4,10 +4,10 @@ use std::error::Error as _;
 use std::io::{self, Read};
 use std::path::Path;
 
-use ggmill_convert::GgufCheckpoint;
 use ggmill_core::{Decoder, ErrorKind, Gguf, Limits, Progress, RawStr};
 use ggmill_inspect::{FileKind, Part, View, sniff};
 use ggmill_io::{GgufFile, Model, RandomAccess};
+use ggmill_pipeline::GgufCheckpoint;
 
 use crate::outcome::Failure;
 

@@ -6,8 +6,9 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ggmill_arch::Architecture;
-use ggmill_convert::{Checkpoint, ConvertOptions, Pretrained, Result, SourceTensor, convert, run};
+use ggmill_convert::{ConvertOptions, convert};
 use ggmill_core::{FileType, GgmlType, Shape, Sink};
+use ggmill_pipeline::{Checkpoint, Pretrained, Result, SourceTensor, run};
 use serde_json::{Value, json};
 
 /// Counts what is allocated by every thread of this test program.

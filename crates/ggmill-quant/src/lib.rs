@@ -71,3 +71,6 @@ pub fn quantize(ggml_type: GgmlType, values: &[f32], row_len: usize, weights: Op
 pub fn check_range(ggml_type: GgmlType, values: &[f32], row_len: usize, blocks: &[u8]) -> Result<()> {
     codec(ggml_type)?.check_range(values, row_len, blocks)
 }
+
+/// The version of the quantization formats that this crate and the reference write (`GGML_QNT_VERSION`).
+pub const QUANTIZATION_VERSION: u32 = 2;

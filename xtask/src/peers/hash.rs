@@ -12,7 +12,7 @@ const BUNDLED: [&str; 2] = ["mobilenetv3_3class_v3_fp16.gguf", "ggml-vocab-phi-3
 pub(crate) struct Args {
     /// Files to compare [default: the bundled files, and ../shared/data]
     files: Vec<PathBuf>,
-    /// Write the manifests of bundled files into crates/ggmill-convert/tests/hashes instead
+    /// Write the manifests of bundled files into crates/ggmill-hash/tests/hashes instead
     #[arg(long, conflicts_with = "files")]
     write: bool,
 }
@@ -21,7 +21,7 @@ pub(super) fn execute(args: &Args) -> Done {
     let mut script = environment::script("hash.py")?;
     if args.write {
         let real = root().join("crates/ggmill-testdata/real");
-        return run(script.args(["--write", "crates/ggmill-convert/tests/hashes"]).args(BUNDLED.map(|name| real.join(name))));
+        return run(script.args(["--write", "crates/ggmill-hash/tests/hashes"]).args(BUNDLED.map(|name| real.join(name))));
     }
     let mut files = args.files.clone();
     if files.is_empty() {

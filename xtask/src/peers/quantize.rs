@@ -26,7 +26,7 @@ pub(super) fn execute(args: &Args) -> Done {
     script.arg(ggmill()?).arg(folder);
     match &args.speed {
         Some(kind) => script.args(["--speed", kind, "--weights", &args.weights.to_string(), "--threads", &args.threads.to_string()]),
-        None => script.arg("crates/ggmill-convert/tests/quantize.sha256"),
+        None => script.arg("crates/ggmill-quantize/tests/quantize.sha256"),
     };
     run(&mut script)
 }

@@ -2,9 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use ggmill_convert::{ConvertOptions, Pretrained as _, Safetensors, Target};
+use ggmill_convert::ConvertOptions;
 use ggmill_core::FileType;
+use ggmill_formats::Safetensors;
 use ggmill_inspect::FileKind;
+use ggmill_pipeline::Pretrained as _;
+use ggmill_quantize::Target;
 
 use crate::arch_file::catalogue;
 use crate::commands::convert_legacy;
@@ -92,7 +95,7 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
     let mut options = ConvertOptions::new(file_type);
     options.name = args.name;
     options.no_vocab = args.no_vocab;
-    let refused = |error: ggmill_convert::Error| {
+    let refused = |error: ggmill_pipeline::Error| {
         let hint = (checkpoint.has_tokenizer() && !options.no_vocab).then(|| "--no-vocab converts the weights alone".to_owned());
         Failure::new(error).with_hint(hint)
     };

@@ -3,8 +3,10 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use ggmill_convert::{Checkpoint as _, Legacy, LegacyOptions};
+use ggmill_convert::LegacyOptions;
 use ggmill_core::RawStr;
+use ggmill_formats::Legacy;
+use ggmill_pipeline::Checkpoint as _;
 use serde_json::json;
 
 use crate::commands::convert;

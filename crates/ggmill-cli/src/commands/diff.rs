@@ -4,10 +4,11 @@ use std::io::Write as _;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use ggmill_convert::{Checkpoint as _, Comparison, GgufCheckpoint, SourceTensor, ToCompare};
+use ggmill_hash::{Comparison, ToCompare};
 use ggmill_inspect::diff::{DataDiff, Diff, NumericDiff, json, text};
 use ggmill_inspect::{Glob, Part, Selection, View, json as inspect_json, text as inspect_text};
 use ggmill_io::Model;
+use ggmill_pipeline::{Checkpoint as _, GgufCheckpoint, SourceTensor};
 
 use crate::commands::extract::fits_any;
 use crate::console::Console;
@@ -101,7 +102,7 @@ fn compare(diff: &mut Diff<'_>, a: &GgufCheckpoint, b: &GgufCheckpoint, numeric:
     });
     let (numbers, pairs): (Vec<usize>, Vec<ToCompare>) = both.unzip();
     let mut bar = Bar::new(console);
-    let found = ggmill_convert::compare(a, b, &pairs, numeric, &mut |progress| {
+    let found = ggmill_hash::compare(a, b, &pairs, numeric, &mut |progress| {
         bar.update(progress.written, progress.total, progress.tensor);
         ControlFlow::Continue(())
     })

@@ -6,8 +6,8 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgAction, ArgMatches, FromArgMatches};
-use ggmill_convert::{Edit, EditPlan, Edited, Editor, Given, KeyChange, Way};
 use ggmill_core::{MetadataBuf, RawStr, ShardName, Split, Value};
+use ggmill_edit::{Edit, EditPlan, Edited, Editor, Given, KeyChange, Way};
 use ggmill_io::{GgufFile, InPlace, Recovery, pending_journal};
 use serde_json::json;
 
@@ -296,7 +296,7 @@ fn tell_of_shards(file: &GgufFile, console: Console) -> Result<(), Failure> {
         .with_hint(Some(hint)))
 }
 
-fn refused(error: ggmill_convert::Error) -> Failure {
+fn refused(error: ggmill_pipeline::Error) -> Failure {
     match error.source().and_then(|source| source.downcast_ref::<ggmill_io::Error>()) {
         Some(source) => refused_by_io(source),
         None => Failure::new(error),

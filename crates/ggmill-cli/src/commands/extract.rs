@@ -7,9 +7,11 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use ggmill_convert::{Checkpoint as _, GgufCheckpoint, SourceTensor, extract_metadata, extract_npy, extract_safetensors, npy_len, safetensors_len, subset};
 use ggmill_core::{MetadataBuf, RawStr};
+use ggmill_edit::{extract_metadata, subset};
+use ggmill_formats::{extract_npy, extract_safetensors, npy_len, safetensors_len};
 use ggmill_inspect::Glob;
+use ggmill_pipeline::{Checkpoint as _, GgufCheckpoint, SourceTensor};
 
 use crate::console::Console;
 use crate::making::{Making, inputs_of, refuse_inputs, shown, start};

@@ -2,9 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use ggmill_convert::{Checkpoint, Edit, GgufCheckpoint, Graft, Numpy, SafetensorsFile};
 use ggmill_core::RawStr;
+use ggmill_edit::{Edit, Graft};
+use ggmill_formats::{Numpy, SafetensorsFile};
 use ggmill_inspect::{FileKind, Glob};
+use ggmill_pipeline::{Checkpoint, GgufCheckpoint};
 
 use crate::commands::edit;
 use crate::commands::extract::{fits_any, tensor_name};
@@ -167,7 +169,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
 
 /// Takes what was asked for from the donors, in their order. Every pattern has to fit something of one of them.
 fn take<'a>(args: &Args, donors: &'a [Donor], graft: &mut Graft<'a>) -> Result<(), Failure> {
-    let tensors = || donors.iter().filter_map(Donor::tensors).flat_map(Checkpoint::tensors).map(ggmill_convert::SourceTensor::name);
+    let tensors = || donors.iter().filter_map(Donor::tensors).flat_map(Checkpoint::tensors).map(ggmill_pipeline::SourceTensor::name);
     fits_any("tensor of a donor", &args.take, tensors)?;
     let models = || donors.iter().filter_map(|donor| if let Donor::Gguf(model) = donor { Some(model) } else { None });
     fits_any("key of a donor", &args.take_key, || models().flat_map(|model| model.metadata().iter()).map(|pair| pair.key()))?;

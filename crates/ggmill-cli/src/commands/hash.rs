@@ -4,9 +4,10 @@ use std::io::{self, Read as _, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use ggmill_convert::{Checkpoint as _, Claims, Digest, HashKind, Hashes, Manifest};
 use ggmill_core::RawStr;
+use ggmill_hash::{Claims, Digest, HashKind, Hashes, Manifest};
 use ggmill_inspect::LosslessStr;
+use ggmill_pipeline::Checkpoint as _;
 use serde_json::json;
 
 use crate::console::Console;
@@ -100,14 +101,14 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     }
 
     let mut bar = Bar::new(console);
-    let hashes = ggmill_convert::hash(&checkpoint, &kinds, !args.no_layer, &mut |progress| {
+    let hashes = ggmill_hash::hash(&checkpoint, &kinds, !args.no_layer, &mut |progress| {
         bar.update(progress.written, progress.total, progress.tensor);
         ControlFlow::Continue(())
     })
     .map_err(Failure::new)?;
     drop(bar);
 
-    let names: Vec<RawStr<'_>> = checkpoint.tensors().iter().map(ggmill_convert::SourceTensor::name).collect();
+    let names: Vec<RawStr<'_>> = checkpoint.tensors().iter().map(ggmill_pipeline::SourceTensor::name).collect();
     let mut lines = lines(&hashes, &names);
     let (Some((path, manifest)), Some(claims)) = (manifest, claims) else {
         print(&mut lines, &file, None, args.json, console)?;

@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use ggmill_convert::{Imatrix, ImatrixEntry, ImatrixForm};
 use ggmill_core::RawStr;
+use ggmill_quantize::{Imatrix, ImatrixEntry, ImatrixForm};
 
 use crate::console::Console;
 use crate::making::{shown, write_file};

@@ -4,9 +4,10 @@ use std::io::Write as _;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use ggmill_convert::{GgufCheckpoint, Parts};
 use ggmill_core::RawStr;
+use ggmill_edit::Parts;
 use ggmill_io::{GgufFile, RandomAccess};
+use ggmill_pipeline::GgufCheckpoint;
 
 use crate::commands::inspect;
 use crate::console::Console;
@@ -67,12 +68,12 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let checkpoint = GgufCheckpoint::new(model.map_err(incomplete)?).map_err(Failure::new)?;
     let inputs = inputs_of(&checkpoint)?;
 
-    let plan = ggmill_convert::merge(&checkpoint).and_then(|recipe| recipe.plan(&checkpoint)).map_err(Failure::new)?;
+    let plan = ggmill_edit::merge(&checkpoint).and_then(|recipe| recipe.plan(&checkpoint)).map_err(Failure::new)?;
     let making = Making { output, inputs: &inputs, force: args.force, dry_run: args.dry_run, json: args.json };
     making.run_then(&plan, &checkpoint, console, || {
         if args.delete_parts {
             let written = GgufCheckpoint::open(output).map_err(Failure::new)?;
-            ggmill_convert::verify(&written, &plan, &checkpoint).map_err(kept)?;
+            ggmill_edit::verify(&written, &plan, &checkpoint).map_err(kept)?;
             delete(&inputs, console)?;
         }
         Ok(())
@@ -173,7 +174,7 @@ fn join_parts(args: &Args, paths: &[PathBuf], output: &Path, console: Console) -
     inspect::summarize(output, console)
 }
 
-fn kept(error: ggmill_convert::Error) -> Failure {
+fn kept(error: ggmill_pipeline::Error) -> Failure {
     Failure::new(error).with_hint(Some("no shard was deleted".to_owned()))
 }
 

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use ggmill_convert::{Plan, RepackOptions};
 use ggmill_core::{Alignment, Endian};
+use ggmill_edit::RepackOptions;
+use ggmill_pipeline::Plan;
 
 use crate::console::Console;
 use crate::making::{Making, inputs_of};
@@ -91,7 +92,7 @@ const MOST_ALIGNMENT: u64 = 1 << 24;
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let checkpoint = open_checkpoint(&args.file)?;
     let inputs = inputs_of(&checkpoint)?;
-    let plan = ggmill_convert::repack(&checkpoint, &args.form.into()).and_then(|recipe| recipe.plan(&checkpoint)).map_err(Failure::new)?;
+    let plan = ggmill_edit::repack(&checkpoint, &args.form.into()).and_then(|recipe| recipe.plan(&checkpoint)).map_err(Failure::new)?;
     warn_of_alignment(&plan, console);
     if checkpoint.model().shards().len() > 1 {
         console.note(format_args!("{} shards become one file", checkpoint.model().shards().len()));

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use ggmill_convert::{ShardLimit, SplitOptions};
+use ggmill_pipeline::{ShardLimit, SplitOptions};
 
 use crate::byte_size::byte_size;
 use crate::console::Console;
@@ -51,7 +51,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let inputs = inputs_of(&checkpoint)?;
     let mut options = SplitOptions::new(args.max_size.map_or(ShardLimit::Tensors(args.max_tensors), ShardLimit::Bytes));
     options.no_tensor_first = args.no_tensor_first_split;
-    let recipes = ggmill_convert::split(&checkpoint, &options).map_err(Failure::new)?;
+    let recipes = ggmill_pipeline::split(&checkpoint, &options).map_err(Failure::new)?;
     let making = MakingShards { prefix: &args.prefix, inputs: &inputs, force: args.force, dry_run: args.dry_run, json: args.json };
     making.run(recipes, &checkpoint, console).map(|(status, _)| status)
 }

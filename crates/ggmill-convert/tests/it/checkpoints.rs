@@ -3,8 +3,8 @@
 use std::fs;
 use std::ops::ControlFlow;
 
-use ggmill_convert::{ErrorKind, run};
 use ggmill_core::{FileType, Gguf};
+use ggmill_pipeline::{ErrorKind, run};
 use ggmill_testdata::real;
 use serde_json::json;
 

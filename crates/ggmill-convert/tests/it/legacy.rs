@@ -4,12 +4,15 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use ggmill_convert::{Checkpoint as _, ErrorKind, HashKind, Legacy, LegacyFamily, LegacyOptions, convert_legacy, hash};
+use ggmill_convert::{LegacyOptions, convert_legacy};
 use ggmill_core::Gguf;
+use ggmill_formats::{Legacy, LegacyFamily};
+use ggmill_hash::{HashKind, hash};
+use ggmill_pipeline::{Checkpoint as _, ErrorKind};
 use ggmill_testdata::legacy::{LegacyModel, legacy_models};
 use ggmill_testdata::{expected, real, sha256, shared};
 
-use crate::reshape::made;
+use crate::support::made;
 
 fn open(folder: &Path, model: &LegacyModel) -> Legacy {
     let path = folder.join(model.name);
@@ -60,7 +63,7 @@ fn old_blocks_become_those_of_today() {
         // A second way to the same data.
         let hashes = hash(&legacy, &[HashKind::Xxh64], false, &mut |_| ControlFlow::Continue(())).unwrap();
         fs::write(folder.path().join("new.gguf"), &bytes).unwrap();
-        let new = ggmill_convert::GgufCheckpoint::open(folder.path().join("new.gguf")).unwrap();
+        let new = ggmill_pipeline::GgufCheckpoint::open(folder.path().join("new.gguf")).unwrap();
         assert_eq!(hashes, hash(&new, &[HashKind::Xxh64], false, &mut |_| ControlFlow::Continue(())).unwrap());
     }
 }

@@ -12,13 +12,6 @@
 )]
 
 mod checkpoints;
-mod compare;
-mod edit;
-mod graft;
-mod hash;
 mod legacy;
-mod quantize;
-mod reshape;
-mod rewrite;
 mod stories;
 mod support;

@@ -2,8 +2,11 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use ggmill_arch::Catalogue;
-use ggmill_convert::{ConvertOptions, Error, Plan, Pretrained as _, Safetensors, convert, run};
+use ggmill_convert::{ConvertOptions, convert};
 use ggmill_core::FileType;
+use ggmill_formats::Safetensors;
+use ggmill_io::{FileSink, Overwrite};
+use ggmill_pipeline::{Checkpoint, Error, Plan, Pretrained as _, Recipe, run};
 use serde_json::{Value, json};
 
 pub(crate) fn plan(folder: &Path, file_type: FileType) -> Result<(Safetensors, Plan), Error> {
@@ -55,4 +58,16 @@ pub(crate) fn folder(weights: &[u8]) -> tempfile::TempDir {
     std::fs::copy(ggmill_testdata::real("stories260K/config.json"), folder.path().join("config.json")).unwrap();
     std::fs::write(folder.path().join("model.safetensors"), weights).unwrap();
     folder
+}
+
+/// What a recipe makes, in memory and as a file: the same, though only one of them takes ranges of files.
+pub(crate) fn made(recipe: Recipe, checkpoint: &dyn Checkpoint) -> Vec<u8> {
+    let plan = recipe.plan(checkpoint).unwrap();
+    let in_memory = run(&plan, checkpoint, Vec::new(), &mut |_| ControlFlow::Continue(())).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("made.gguf");
+    let sink = FileSink::create(&path, Overwrite::Refuse).unwrap();
+    run(&plan, checkpoint, sink, &mut |_| ControlFlow::Continue(())).unwrap().commit().unwrap();
+    assert!(std::fs::read(&path).unwrap() == in_memory);
+    in_memory
 }

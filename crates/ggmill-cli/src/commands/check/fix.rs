@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 
 use anstyle::{AnsiColor, Style};
 use ggmill_check::{Fix, Options, Report};
-use ggmill_convert::{Edit, Editor, GgufCheckpoint, Given, KeyType, RepackOptions};
 use ggmill_core::{Pair, RawStr, Value};
+use ggmill_edit::{Edit, Editor, Given, KeyType, RepackOptions};
 use ggmill_io::{FileSink, Overwrite};
+use ggmill_pipeline::GgufCheckpoint;
 
 use super::look::{Look, Standard, look};
 use crate::console::Console;
@@ -206,9 +207,9 @@ fn anew(path: &Path) -> Result<(), Failure> {
     let checkpoint = GgufCheckpoint::open(path).map_err(Failure::new)?;
     let mut options = RepackOptions::default();
     options.version = Some(3);
-    let plan = ggmill_convert::repack(&checkpoint, &options).and_then(|recipe| recipe.plan(&checkpoint)).map_err(Failure::new)?;
+    let plan = ggmill_edit::repack(&checkpoint, &options).and_then(|recipe| recipe.plan(&checkpoint)).map_err(Failure::new)?;
     let mut sink = FileSink::create(path, Overwrite::Replace).map_err(Failure::new)?;
     sink.reserve(plan.layout().total_len()).map_err(Failure::new)?;
-    let sink = ggmill_convert::run(&plan, &checkpoint, sink, &mut |_| ControlFlow::Continue(())).map_err(Failure::new)?;
+    let sink = ggmill_pipeline::run(&plan, &checkpoint, sink, &mut |_| ControlFlow::Continue(())).map_err(Failure::new)?;
     sink.commit().map_err(Failure::new)
 }

@@ -7,11 +7,11 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use ggmill_convert::{
-    Checkpoint as _, ErrorKind, GgufCheckpoint, Goal, Imatrix, Importance, ImportanceFilter, Override, QuantizeOptions, RoleRule, ShardLimit, SplitOptions,
-    Target, TensorType, TypePlan, weight_type, weight_types,
-};
 use ggmill_core::{GgmlType, RawStr, keys};
+use ggmill_pipeline::{Checkpoint as _, ErrorKind, GgufCheckpoint, ShardLimit, SplitOptions};
+use ggmill_quantize::{
+    Goal, Imatrix, Importance, ImportanceFilter, Override, QuantizeOptions, RoleRule, Target, TensorType, TypePlan, weight_type, weight_types,
+};
 
 use self::report::Report;
 use self::words::{Words, near, number_of_threads};
@@ -178,15 +178,15 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
     }
     let (status, made) = if keep_split || cut.is_some() {
         let recipes = match cut {
-            Some(cut) => ggmill_convert::quantize(&checkpoint, &options).and_then(|recipe| recipe.split(&cut)),
-            None => ggmill_convert::quantize_shards(&checkpoint, &options),
+            Some(cut) => ggmill_quantize::quantize(&checkpoint, &options).and_then(|recipe| recipe.split(&cut)),
+            None => ggmill_quantize::quantize_shards(&checkpoint, &options),
         };
         // As the reference has it: what the names of the shards begin with, even where a file's name was given.
         let making = MakingShards { prefix: &without_ending(&output), inputs: &inputs, force, dry_run, json };
         making.run(recipes.map_err(refused)?, &checkpoint, console)?
     } else {
         let making = Making { output: &output, inputs: &inputs, force, dry_run, json };
-        let plan = ggmill_convert::quantize(&checkpoint, &options).and_then(|recipe| recipe.plan(&checkpoint)).map_err(refused)?;
+        let plan = ggmill_quantize::quantize(&checkpoint, &options).and_then(|recipe| recipe.plan(&checkpoint)).map_err(refused)?;
         (making.run(&plan, &checkpoint, console)?, vec![(output, plan)])
     };
     if let Some(report) = report {
@@ -198,7 +198,7 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
 /// Chooses types for a goal, and says what is to be expected of them.
 fn fit(checkpoint: &GgufCheckpoint, options: &QuantizeOptions, cut: Option<&SplitOptions>, goal: Goal, console: Console) -> Result<TypePlan, Failure> {
     let mut bar = Bar::new(console);
-    let fit = ggmill_convert::fit(checkpoint, options, cut, goal, &mut |progress| {
+    let fit = ggmill_quantize::fit(checkpoint, options, cut, goal, &mut |progress| {
         bar.update(progress.written, progress.total, progress.tensor);
         ControlFlow::Continue(())
     });
@@ -230,7 +230,7 @@ fn without_ending(path: &Path) -> PathBuf {
 }
 
 /// What to do about a refusal.
-fn refused(error: ggmill_convert::Error) -> Failure {
+fn refused(error: ggmill_pipeline::Error) -> Failure {
     let hint = match error.kind() {
         ErrorKind::Importance => Some("--imatrix FILE gives importance weights; llama-imatrix measures them"),
         ErrorKind::Quantized => Some("--allow-requantize does it all the same; from a file of 16 or 32 bits less is lost"),

@@ -4,10 +4,11 @@ use std::io::Write as _;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use ggmill_convert::{GgufCheckpoint, Importance, Plan, TensorLoss};
 use ggmill_core::{RawStr, Sink as _};
 use ggmill_inspect::loss::{LossReport, Row, html, json, text};
 use ggmill_io::FileSink;
+use ggmill_pipeline::{GgufCheckpoint, Plan};
+use ggmill_quantize::{Importance, TensorLoss};
 
 use super::Args;
 use crate::console::Console;
@@ -55,7 +56,7 @@ impl Report {
         let written = GgufCheckpoint::open(first).map_err(Failure::new)?;
         let plans: Vec<&Plan> = made.iter().map(|(_, plan)| plan).collect();
         let mut bar = Bar::new(console);
-        let losses = ggmill_convert::loss(&plans, checkpoint, &written, importance, &mut |progress| {
+        let losses = ggmill_quantize::loss(&plans, checkpoint, &written, importance, &mut |progress| {
             bar.update(progress.written, progress.total, progress.tensor);
             ControlFlow::Continue(())
         });

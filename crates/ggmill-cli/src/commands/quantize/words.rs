@@ -3,8 +3,8 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use ggmill_convert::Target;
 use ggmill_core::RawStr;
+use ggmill_quantize::Target;
 
 use crate::outcome::Failure;
 

@@ -1,0 +1,186 @@
+use ggmill_core::{GgmlType, MetadataBuf, RawStr, keys};
+
+use ggmill_formats::{Legacy, LegacyContainer, LegacyFamily};
+use ggmill_pipeline::{Checkpoint as _, SourceTensor};
+use ggmill_pipeline::{Content, Form, Recipe, RecipeTensor};
+use ggmill_pipeline::{Error, ErrorKind, Result};
+
+/// What files from before GGUF do not say of a LLaMA model.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct LegacyOptions {
+    /// The model's name; the name of the file when not given.
+    pub name: Option<String>,
+    /// Tokens of context: 2048 for LLaMA, 4096 for LLaMA 2.
+    pub context_length: u32,
+    /// The epsilon of the norms: 5e-6 unless said otherwise, as in the reference; 1e-6 for LLaMA, 1e-5 for LLaMA 2.
+    pub rms_norm_epsilon: f32,
+    /// Heads of keys and values; as many as of queries when not given. LLaMA 2 of 70 B has 8.
+    pub head_count_kv: Option<u32>,
+}
+
+impl Default for LegacyOptions {
+    /// As the reference has them.
+    fn default() -> Self {
+        Self { name: None, context_length: 2048, rms_norm_epsilon: 5e-6, head_count_kv: None }
+    }
+}
+
+/// The names of file types, as the reference's description of a file has them.
+const FILE_TYPES: [(u32, &str); 17] = [
+    (0, "ALL_F32"),
+    (1, "MOSTLY_F16"),
+    (2, "MOSTLY_Q4_0"),
+    (3, "MOSTLY_Q4_1"),
+    (4, "MOSTLY_Q4_1_SOME_F16"),
+    (7, "MOSTLY_Q8_0"),
+    (8, "MOSTLY_Q5_0"),
+    (9, "MOSTLY_Q5_1"),
+    (10, "MOSTLY_Q2_K"),
+    (11, "MOSTLY_Q3_K_S"),
+    (12, "MOSTLY_Q3_K_M"),
+    (13, "MOSTLY_Q3_K_L"),
+    (14, "MOSTLY_Q4_K_S"),
+    (15, "MOSTLY_Q4_K_M"),
+    (16, "MOSTLY_Q5_K_S"),
+    (17, "MOSTLY_Q5_K_M"),
+    (18, "MOSTLY_Q6_K"),
+];
+
+/// The parts of a layer: their names then and now.
+const LAYER: [(&str, &str); 9] = [
+    ("attention.wq", "attn_q"),
+    ("attention.wk", "attn_k"),
+    ("attention.wv", "attn_v"),
+    ("attention.wo", "attn_output"),
+    ("attention_norm", "attn_norm"),
+    ("ffn_norm", "ffn_norm"),
+    ("feed_forward.w1", "ffn_gate"),
+    ("feed_forward.w2", "ffn_down"),
+    ("feed_forward.w3", "ffn_up"),
+];
+const WHOLE: [(&str, &str); 3] = [("tok_embeddings", "token_embd"), ("norm", "output_norm"), ("output", "output")];
+
+/// A LLaMA model from before GGUF becomes one of today: its hyper-parameters, its vocabulary, its tensors in their order, under today's names and types.
+///
+/// Metadata, names and order are those of the reference's `convert_llama_ggml_to_gguf.py`. Fails for files of other models, for tensors that LLaMA does not have,
+/// and for one of several parts of a model.
+pub fn convert_legacy(legacy: &Legacy, options: &LegacyOptions) -> Result<Recipe> {
+    if legacy.family() != LegacyFamily::Llama {
+        return Err(Error::new(ErrorKind::Unsupported, format!("a {} file of {}, of which only LLaMA's are converted", legacy.container(), legacy.family())));
+    }
+    let mut notes = Vec::new();
+    let mut tensors = Vec::new();
+    let layers = legacy.parameter("n_layer");
+    for (number, tensor) in legacy.tensors().iter().enumerate() {
+        let name = name_of(tensor.name(), layers).ok_or_else(|| Error::new(ErrorKind::Checkpoint, "LLaMA has no such tensor").tensor(&tensor.name))?;
+        tensors.push(RecipeTensor::new(name, tensor.ggml_type, tensor.shape, Content::Gathered { sources: vec![number], steps: Vec::new() }));
+    }
+    let [columns, rows] = ["n_embd", "n_vocab"].map(|name| u64::from(legacy.parameter(name)));
+    if let Some(embedding) = shape_of(legacy, "tok_embeddings.weight").filter(|embedding| embedding.shape.dimensions() != [columns, rows]) {
+        let message = format!("shape {}, and the file says {columns} × {rows}: one of several parts of a model?", embedding.shape);
+        return Err(Error::new(ErrorKind::Checkpoint, message).tensor(&embedding.name));
+    }
+    notes.extend(block_notes(legacy));
+    if legacy.container() == LegacyContainer::Ggml {
+        notes.push("the file has no scores for its tokens; they are 0".to_owned());
+    }
+    let metadata = metadata(legacy, options, &mut notes)?;
+    Ok(Recipe { metadata, tensors, notes, form: Form::default() })
+}
+
+fn shape_of<'a>(legacy: &'a Legacy, name: &str) -> Option<&'a SourceTensor> {
+    legacy.tensors().iter().find(|tensor| tensor.name == name.as_bytes())
+}
+
+/// Today's name.
+fn name_of(name: RawStr<'_>, layers: u32) -> Option<String> {
+    let name = name.to_str().ok()?;
+    let (stem, suffix) = [".weight", ".bias"].into_iter().find_map(|suffix| Some((name.strip_suffix(suffix)?, suffix))).unwrap_or((name, ""));
+    if let Some((_, now)) = WHOLE.iter().find(|(then, _)| *then == stem) {
+        return Some(format!("{now}{suffix}"));
+    }
+    let (layer, part) = stem.strip_prefix("layers.")?.split_once('.')?;
+    let layer: u32 = layer.parse().ok().filter(|layer| *layer < layers)?;
+    let (_, now) = LAYER.iter().find(|(then, _)| *then == part)?;
+    Some(format!("blk.{layer}.{now}{suffix}"))
+}
+
+/// What becomes of blocks that have changed since, once for each type.
+fn block_notes(legacy: &Legacy) -> Vec<String> {
+    let mut seen: Vec<GgmlType> = Vec::new();
+    let mut notes = Vec::new();
+    for (number, tensor) in legacy.tensors().iter().enumerate() {
+        let Some(note) = legacy.block_note(number).filter(|_| !seen.contains(&tensor.ggml_type)) else { continue };
+        seen.push(tensor.ggml_type);
+        let loss = if note.contains("f32") { "; scales become F16, each off by up to one part in 2048" } else { "; nothing is lost" };
+        notes.push(format!("{} of {} had {note}{loss}", tensor.ggml_type, legacy.container()));
+    }
+    notes
+}
+
+fn metadata(legacy: &Legacy, options: &LegacyOptions, notes: &mut Vec<String>) -> Result<MetadataBuf> {
+    let [embedding, heads, layers, file_type] = ["n_embd", "n_head", "n_layer", "ftype"].map(|name| legacy.parameter(name));
+    if heads == 0 {
+        return Err(Error::new(ErrorKind::Checkpoint, "n_head is 0"));
+    }
+    let type_name = FILE_TYPES.iter().find(|(number, _)| *number == file_type).map(|(_, name)| *name);
+    let type_name = type_name.ok_or_else(|| Error::new(ErrorKind::Checkpoint, format!("ftype is {file_type}, which is none")))?;
+    let (magic, version) = (legacy.container().magic(), legacy.container().version());
+    let mut metadata = MetadataBuf::new();
+    metadata.set(keys::GENERAL_ARCHITECTURE, "llama");
+    let file_name = || legacy.path().file_name().map(|name| name.to_string_lossy().into_owned());
+    if let Some(name) = options.name.clone().or_else(file_name) {
+        metadata.set(keys::GENERAL_NAME, name.as_str());
+    }
+    metadata.set(keys::GENERAL_DESCRIPTION, format!("converted from legacy {magic}v{version} {type_name} format").as_str());
+    metadata.set(keys::GENERAL_FILE_TYPE, file_type);
+    metadata.set("llama.context_length", options.context_length);
+    metadata.set("llama.embedding_length", embedding);
+    metadata.set("llama.block_count", layers);
+    match shape_of(legacy, "layers.0.feed_forward.w1.weight").and_then(|tensor| tensor.shape.dimensions().get(1).copied()) {
+        Some(length) => metadata.set("llama.feed_forward_length", u32::try_from(length).unwrap_or(u32::MAX)),
+        None => notes.push("there are no layers, so nothing says how long the feed-forward rows are: a vocabulary alone".to_owned()),
+    }
+    metadata.set("llama.rope.dimension_count", embedding / heads);
+    metadata.set("llama.attention.head_count", heads);
+    metadata.set("llama.attention.head_count_kv", options.head_count_kv.unwrap_or(heads));
+    metadata.set("llama.attention.layer_norm_rms_epsilon", options.rms_norm_epsilon);
+    vocabulary(legacy, &mut metadata)?;
+    Ok(metadata)
+}
+
+/// The tokens as SentencePiece has them: spaces marked, bytes written out, the first three known by their place.
+fn vocabulary(legacy: &Legacy, metadata: &mut MetadataBuf) -> Result<()> {
+    const NORMAL: i32 = 1;
+    const UNKNOWN: i32 = 2;
+    const CONTROL: i32 = 3;
+    const BYTE: i32 = 6;
+    let count = legacy.vocabulary().len();
+    if count < 3 {
+        return Err(Error::new(ErrorKind::Checkpoint, format!("{count} tokens, expected a vocabulary")));
+    }
+    let (mut tokens, mut scores, mut types) = (Vec::with_capacity(count), Vec::with_capacity(count), Vec::with_capacity(count));
+    for (number, (token, score)) in legacy.vocabulary().enumerate() {
+        let (token, token_type) = match (number, token) {
+            (0, _) => (b"<unk>".to_vec(), UNKNOWN),
+            (1, _) => (b"<s>".to_vec(), CONTROL),
+            (2, _) => (b"</s>".to_vec(), CONTROL),
+            (_, []) => (Vec::new(), CONTROL),
+            (3..=258, [byte]) => (format!("<0x{byte:02X}>").into_bytes(), BYTE),
+            (_, text) => (text.split(|&byte| byte == b' ').collect::<Vec<_>>().join("\u{2581}".as_bytes()), NORMAL),
+        };
+        tokens.push(token);
+        scores.push(score);
+        types.push(token_type);
+    }
+    metadata.set(keys::TOKENIZER_MODEL, "llama");
+    metadata.set(keys::TOKENIZER_PRE, "default");
+    metadata.set(keys::TOKENIZER_TOKENS, tokens.iter().map(|token| RawStr::new(token)).collect::<Vec<_>>());
+    metadata.set(keys::TOKENIZER_SCORES, scores);
+    metadata.set(keys::TOKENIZER_TOKEN_TYPE, types);
+    metadata.set("tokenizer.ggml.unknown_token_id", 0u32);
+    metadata.set("tokenizer.ggml.bos_token_id", 1u32);
+    metadata.set("tokenizer.ggml.eos_token_id", 2u32);
+    Ok(())
+}

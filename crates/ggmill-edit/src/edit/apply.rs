@@ -1,0 +1,290 @@
+//! Edits applied to metadata, and the result held against what a file must be.
+
+use ggmill_core::{Alignment, Limits, MetadataBuf, RawStr, Value, ValueType, keys};
+
+use super::Edit;
+use super::layout::FILLER_KEY;
+use super::standard::{SPECIAL_TOKENS, standard_type};
+use super::value::{Given, KeyType, OwnedValue};
+use ggmill_pipeline::{Error, ErrorKind, Result};
+
+/// The longest key, in bytes (specification).
+const LONGEST_KEY: usize = 65_535;
+
+/// Metadata after edits, and how they differ from before.
+#[derive(Clone, Debug)]
+pub struct Edited {
+    pub(crate) metadata: MetadataBuf,
+    /// Whether an edit removed the filler by its name: then no new one is wanted.
+    pub(crate) compact: bool,
+    changes: Vec<KeyChange>,
+    notes: Vec<String>,
+}
+
+/// A key that an edit added, removed or changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KeyChange {
+    /// The key.
+    pub key: Vec<u8>,
+    /// Whether it was there before.
+    pub before: bool,
+    /// Whether it is there afterwards.
+    pub after: bool,
+}
+
+impl Edited {
+    /// The metadata as they will be, without the filler.
+    pub fn metadata(&self) -> &MetadataBuf {
+        &self.metadata
+    }
+
+    /// What is different: removed and changed keys in the order they had, then new ones.
+    pub fn changes(&self) -> &[KeyChange] {
+        &self.changes
+    }
+
+    /// What a person should know of it.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+}
+
+/// Applies edits in their order. `embedding_rows` is the number of rows of the token embedding, where the file has one.
+///
+/// Fails, and says which key it is about, when a value does not fit its type, when a key that is to go or to be renamed is not there, and when the result would
+/// be a broken file: no architecture, an alignment that is none, vocabulary arrays of different lengths.
+///
+/// ```
+/// use ggmill_edit::{Edit, edit_metadata};
+/// use ggmill_core::MetadataBuf;
+/// let mut metadata = MetadataBuf::new();
+/// metadata.set("general.architecture", "llama");
+/// metadata.set("llama.context_length", 2048u32);
+/// let edits = [Edit::parse_set("llama.context_length=4096")?, Edit::parse_set("general.name=Tiny")?];
+/// let edited = edit_metadata(&metadata, &edits, None)?;
+/// assert_eq!(edited.metadata().get("llama.context_length").and_then(|value| value.as_u32()), Some(4096));
+/// assert_eq!(edited.changes().len(), 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn edit_metadata(metadata: &MetadataBuf, edits: &[Edit], embedding_rows: Option<u64>) -> Result<Edited> {
+    let mut before = metadata.clone();
+    before.remove(FILLER_KEY);
+    let mut after = before.clone();
+    let mut compact = false;
+    for edit in edits {
+        apply(edit, &mut after, embedding_rows, &mut compact)?;
+    }
+    let changes = changes(&before, &after);
+    let mut notes = Vec::new();
+    check(&before, &after, &changes, embedding_rows, &mut notes)?;
+    Ok(Edited { metadata: after, compact, changes, notes })
+}
+
+fn refused(why: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Edit, why)
+}
+
+fn apply(edit: &Edit, metadata: &mut MetadataBuf, embedding_rows: Option<u64>, compact: &mut bool) -> Result<()> {
+    match edit {
+        Edit::Set { key, key_type, value } => set(metadata, key, *key_type, value).map_err(|error| error.key(key)),
+        Edit::Unset(pattern) => unset(metadata, pattern, compact),
+        Edit::Rename { from, to } => rename(metadata, from, to).map_err(|error| error.key(from)),
+        Edit::SpecialToken { role, token } => special_token(metadata, role, token),
+        Edit::Tokens(tokens) => replace_tokens(metadata, tokens, embedding_rows).map_err(|error| error.key(keys::TOKENIZER_TOKENS)),
+    }
+}
+
+fn set(metadata: &mut MetadataBuf, key: &str, declared: Option<KeyType>, given: &Given) -> Result<()> {
+    let present = metadata.get(key);
+    if present.is_none() {
+        check_new_key(key)?;
+    }
+    let value = typed(metadata, key, declared, present.as_ref(), given).map_err(refused)?;
+    metadata.set(key, value);
+    Ok(())
+}
+
+/// The value in the type it should have.
+fn typed(metadata: &MetadataBuf, key: &str, declared: Option<KeyType>, present: Option<&Value<'_>>, given: &Given) -> Result<OwnedValue, String> {
+    if let Some(declared) = declared {
+        return given.as_type(declared);
+    }
+    if let Some(present) = present {
+        let key_type = KeyType::of(present).ok_or("is an array of arrays: say its type, as in key:[[f32]]=…")?;
+        return given.as_type(key_type).map_err(|why| format!("{why}; the key is {key_type} now, and key:type=value gives it another type"));
+    }
+    let architecture = metadata.get(keys::GENERAL_ARCHITECTURE);
+    let own = given.own_type();
+    let standard = standard_type(key, architecture.and_then(|value| value.as_str()), given.is_list());
+    let key_type = standard.or(own).ok_or("does not say its type by itself; key:type=value says it, as in key:[string]=[]")?;
+    given.as_type(key_type).map_err(|why| format!("{why}; key:type=value gives it another type"))
+}
+
+/// Keys that are made here keep to what every reader takes.
+fn check_new_key(key: &str) -> Result<()> {
+    if key == FILLER_KEY {
+        return Err(refused("is the room that edits leave and use themselves; --unset takes it away"));
+    }
+    if key.is_empty() || key.len() > LONGEST_KEY {
+        return Err(refused(format!("a key of {} bytes, expected 1 to {LONGEST_KEY}", key.len())));
+    }
+    match key.chars().find(|c| !c.is_ascii_graphic()) {
+        Some(other) => Err(refused(format!("{other:?} in a key, expected letters, digits, dots and the like"))),
+        None => Ok(()),
+    }
+}
+
+fn unset(metadata: &mut MetadataBuf, pattern: &str, compact: &mut bool) -> Result<()> {
+    let glob = glob::Pattern::new(pattern).map_err(|error| refused(format!("pattern {:?}, character {}: {}", RawStr::from(pattern), error.pos, error.msg)))?;
+    let fits = |key: RawStr<'_>| key.to_str().map_or_else(|_| glob.matches(&key.to_string()), |key| glob.matches(key));
+    let found: Vec<Vec<u8>> = metadata.iter().filter(|(key, _)| fits(*key)).map(|(key, _)| key.as_bytes().to_vec()).collect();
+    let filler = pattern.starts_with("ggmill.") && glob.matches(FILLER_KEY);
+    *compact |= filler;
+    if found.is_empty() && !filler {
+        return Err(refused(format!("no key fits {:?}", RawStr::from(pattern))));
+    }
+    for key in found {
+        metadata.remove(key);
+    }
+    Ok(())
+}
+
+fn rename(metadata: &mut MetadataBuf, from: &str, to: &str) -> Result<()> {
+    check_new_key(to)?;
+    if metadata.get(to).is_some() {
+        return Err(refused(format!("cannot be renamed to {:?}, which is there already", RawStr::from(to))));
+    }
+    if metadata.rename(from, to) { Ok(()) } else { Err(refused("no such key")) }
+}
+
+fn special_token(metadata: &mut MetadataBuf, role: &str, token: &str) -> Result<()> {
+    let Some((_, key)) = SPECIAL_TOKENS.iter().find(|(name, _)| *name == role) else {
+        let names: Vec<&str> = SPECIAL_TOKENS.iter().map(|(name, _)| *name).collect();
+        return Err(refused(format!("{:?} is no special token, expected one of {}", RawStr::from(role), names.join(", "))));
+    };
+    let tokens = metadata.get(keys::TOKENIZER_TOKENS).and_then(|value| value.as_array());
+    let tokens = tokens.and_then(|tokens| tokens.strings()).ok_or_else(|| refused("the file has no vocabulary to look the token up in").key(key))?;
+    let mut found = tokens.zip(0u32..).filter_map(|(text, id)| (text.ok()?.as_bytes() == token.as_bytes()).then_some(id));
+    let shown = RawStr::from(token);
+    let id = found.next().ok_or_else(|| refused(format!("no token is {shown:?}; --set {key}=ID takes a number")).key(key))?;
+    if let Some(other) = found.next() {
+        return Err(refused(format!("{shown:?} is token {id} and token {other}; --set {key}=ID takes a number")).key(key));
+    }
+    drop(found);
+    metadata.set(key, id);
+    Ok(())
+}
+
+fn replace_tokens(metadata: &mut MetadataBuf, tokens: &[String], embedding_rows: Option<u64>) -> Result<()> {
+    let present = metadata.get(keys::TOKENIZER_TOKENS).and_then(|value| value.as_array()).map(|tokens| tokens.len());
+    let count = tokens.len() as u64;
+    if Some(count) != embedding_rows.or(present) && Some(count) != present {
+        let now = present.map_or_else(|| "no vocabulary".to_owned(), |present| format!("{present} tokens"));
+        let rows = embedding_rows.map(|rows| format!(" and an embedding for {rows}")).unwrap_or_default();
+        return Err(refused(format!("{count} tokens, the file has {now}{rows}")));
+    }
+    metadata.set(keys::TOKENIZER_TOKENS, tokens.to_vec());
+    Ok(())
+}
+
+/// Why the keys of a shard stay.
+pub(super) const OF_A_SET: &str = "says which shard of which set this is, and the set would no longer open";
+
+/// Whether metadata say that they are those of a shard of several.
+pub(super) fn is_shard(metadata: &MetadataBuf) -> bool {
+    metadata.get(keys::SPLIT_COUNT).and_then(|value| value.as_u64()).is_some_and(|count| count > 1)
+}
+
+/// Whether two values of metadata that are kept alike have the same type and bytes.
+fn is_same(a: &Value<'_>, b: &Value<'_>) -> bool {
+    match (a.as_array(), b.as_array()) {
+        // A vocabulary need not be walked for it.
+        (Some(a), Some(b)) => a.element_type() == b.element_type() && a.len() == b.len() && a.as_bytes() == b.as_bytes(),
+        _ => OwnedValue::new(a) == OwnedValue::new(b),
+    }
+}
+
+fn changes(before: &MetadataBuf, after: &MetadataBuf) -> Vec<KeyChange> {
+    let mut changes = Vec::new();
+    for (key, value) in before.iter() {
+        let now = after.get(key.as_bytes());
+        let same = now.is_some_and(|now| is_same(&now, &value));
+        if !same && !changes.iter().any(|change: &KeyChange| change.key == key.as_bytes()) {
+            changes.push(KeyChange { key: key.as_bytes().to_vec(), before: true, after: now.is_some() });
+        }
+    }
+    let new = after.iter().filter(|(key, _)| before.get(key.as_bytes()).is_none());
+    changes.extend(new.map(|(key, _)| KeyChange { key: key.as_bytes().to_vec(), before: false, after: true }));
+    changes
+}
+
+/// Holds what the edits changed against what readers need. What was wrong before and was not touched stays as it is.
+fn check(before: &MetadataBuf, after: &MetadataBuf, changes: &[KeyChange], embedding_rows: Option<u64>, notes: &mut Vec<String>) -> Result<()> {
+    let change_of = |key: &str| changes.iter().find(|change| change.key == key.as_bytes());
+    if let Some(change) = change_of(keys::GENERAL_ARCHITECTURE) {
+        match after.get(keys::GENERAL_ARCHITECTURE) {
+            None => return Err(refused("no reader opens a file without it").key(keys::GENERAL_ARCHITECTURE)),
+            Some(value) if value.as_raw_str().is_none() => return Err(refused("must be a string").key(keys::GENERAL_ARCHITECTURE)),
+            Some(_) if change.before => notes.push("the keys of the old architecture keep their names".to_owned()),
+            Some(_) => {}
+        }
+    }
+    if change_of(keys::GENERAL_ALIGNMENT).is_some()
+        && let Some(value) = after.get(keys::GENERAL_ALIGNMENT)
+    {
+        check_alignment(&value, notes).map_err(|error| error.key(keys::GENERAL_ALIGNMENT))?;
+    }
+    // What says that a file is a shard can be taken from it, though only as a whole.
+    let left = || after.iter().any(|(key, _)| key.as_bytes().starts_with(b"split."));
+    let of_set = changes.iter().filter(|change| change.key.starts_with(b"split."));
+    if let Some(change) = of_set.max_by_key(|change| change.after)
+        && (change.after || is_shard(before) && left())
+    {
+        let why = if is_shard(before) { OF_A_SET } else { "says which shard of which set a file is; `ggmill split` makes sets" };
+        return Err(refused(why).key(&change.key));
+    }
+    check_vocabulary(before, after, changes, embedding_rows)?;
+    for (role, key) in SPECIAL_TOKENS {
+        let count = after.get(keys::TOKENIZER_TOKENS).and_then(|value| value.as_array()).map(|tokens| tokens.len());
+        if let (Some(_), Some(value), Some(count)) = (change_of(key), after.get(key), count)
+            && value.as_u64().is_none_or(|id| id >= count)
+        {
+            return Err(refused(format!("is no token of the vocabulary, which has {count}; {role} must be one")).key(key));
+        }
+    }
+    Ok(())
+}
+
+fn check_alignment(value: &Value<'_>, notes: &mut Vec<String>) -> Result<()> {
+    if value.value_type() != ValueType::U32 {
+        return Err(refused(format!("is {}, expected u32", value.value_type())));
+    }
+    let alignment = Alignment::new(value.as_u64().unwrap_or(0)).map_err(|error| refused(error.to_string()))?;
+    if alignment.get() > Limits::default().alignment {
+        return Err(refused(format!("alignment {alignment}, the limit is {}", Limits::default().alignment)));
+    }
+    if !alignment.is_power_of_two() {
+        notes.push(format!("llama.cpp refuses alignment {alignment}: it is no power of two"));
+    }
+    Ok(())
+}
+
+/// The arrays of the vocabulary go by token, so they are as long as each other and as the embedding.
+fn check_vocabulary(before: &MetadataBuf, after: &MetadataBuf, changes: &[KeyChange], embedding_rows: Option<u64>) -> Result<()> {
+    const BY_TOKEN: [&str; 3] = [keys::TOKENIZER_TOKENS, keys::TOKENIZER_SCORES, keys::TOKENIZER_TOKEN_TYPE];
+    if !changes.iter().any(|change| BY_TOKEN.iter().any(|key| change.key == key.as_bytes())) {
+        return Ok(());
+    }
+    let len = |metadata: &MetadataBuf, key: &str| metadata.get(key).and_then(|value| value.as_array()).map(|array| array.len());
+    let Some(tokens) = len(after, keys::TOKENIZER_TOKENS) else { return Ok(()) };
+    for key in [keys::TOKENIZER_SCORES, keys::TOKENIZER_TOKEN_TYPE] {
+        if let Some(found) = len(after, key).filter(|&found| found != tokens) {
+            return Err(refused(format!("has {found} elements, the vocabulary {tokens} tokens")).key(key));
+        }
+    }
+    if let Some(rows) = embedding_rows.filter(|&rows| rows != tokens && len(before, keys::TOKENIZER_TOKENS) != Some(tokens)) {
+        return Err(refused(format!("{tokens} tokens, the embedding has {rows}")).key(keys::TOKENIZER_TOKENS));
+    }
+    Ok(())
+}

@@ -1,0 +1,452 @@
+//! Values as people write them: typed, parsed, checked against their range.
+
+use std::fmt;
+use std::str::FromStr;
+
+use ggmill_core::{RawStr, ToValue, Value, ValueType};
+use serde_json::Value as Json;
+
+/// The longest text shown in a message.
+const SHOWN: usize = 40;
+/// Arrays within arrays, as the reader allows by default.
+const DEEPEST: usize = 8;
+
+/// A metadata type as people write it: `u32`, `string`, `[f32]`, `[[i32]]`.
+///
+/// ```
+/// use ggmill_edit::KeyType;
+/// let tokens: KeyType = "[string]".parse()?;
+/// assert_eq!(tokens.to_string(), "[string]");
+/// assert!("[strong]".parse::<KeyType>().is_err());
+/// # Ok::<(), ggmill_edit::KeyTypeError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyType {
+    /// The type within all arrays. Never an array.
+    element: ValueType,
+    /// How many arrays are around it.
+    depth: usize,
+}
+
+impl KeyType {
+    /// A single value of this type.
+    pub(crate) const fn single(element: ValueType) -> Self {
+        Self { element, depth: 0 }
+    }
+
+    /// An array of such values.
+    pub(crate) const fn array(element: ValueType) -> Self {
+        Self { element, depth: 1 }
+    }
+
+    /// An array of what this is; `None` for more arrays within arrays than are read.
+    pub(crate) fn within(self) -> Option<Self> {
+        (self.depth < DEEPEST).then(|| Self { depth: self.depth + 1, ..self })
+    }
+
+    pub(crate) fn is_string(self) -> bool {
+        self == Self::single(ValueType::STRING)
+    }
+
+    /// The type of a value that is there, or `None` when it is an array of arrays, whose innermost type nobody need agree on.
+    pub(crate) fn of(value: &Value<'_>) -> Option<Self> {
+        match value.as_array() {
+            None => Some(Self::single(value.value_type())),
+            Some(array) if array.element_type() == ValueType::ARRAY => None,
+            Some(array) => Some(Self::array(array.element_type())),
+        }
+    }
+
+    /// The value type this is written with.
+    fn value_type(self) -> ValueType {
+        if self.depth == 0 { self.element } else { ValueType::ARRAY }
+    }
+
+    fn inner(self) -> Self {
+        Self { depth: self.depth.saturating_sub(1), ..self }
+    }
+}
+
+impl fmt::Display for KeyType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}{}", "[".repeat(self.depth), self.element, "]".repeat(self.depth))
+    }
+}
+
+impl FromStr for KeyType {
+    type Err = KeyTypeError;
+
+    fn from_str(text: &str) -> Result<Self, KeyTypeError> {
+        let mut depth = 0usize;
+        let mut name = text;
+        while let Some(inner) = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
+            name = inner;
+            depth = depth.saturating_add(1);
+        }
+        // The names of the specification and of the Python package, besides the short ones.
+        let short = match name {
+            "uint8" => "u8",
+            "int8" => "i8",
+            "uint16" => "u16",
+            "int16" => "i16",
+            "uint32" => "u32",
+            "int32" => "i32",
+            "uint64" => "u64",
+            "int64" => "i64",
+            "float32" => "f32",
+            "float64" => "f64",
+            "str" => "string",
+            name => name,
+        };
+        let element = ValueType::from_name(short).filter(|element| *element != ValueType::ARRAY && depth <= DEEPEST);
+        element.map(|element| Self { element, depth }).ok_or_else(|| KeyTypeError(text.to_owned()))
+    }
+}
+
+/// Text that is no [`KeyType`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyTypeError(String);
+
+impl fmt::Display for KeyTypeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is no type, expected one such as u32, f32, bool, string or [string]", quoted(&self.0))
+    }
+}
+
+impl std::error::Error for KeyTypeError {}
+
+/// A value as it was given.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Given {
+    /// Typed on a command line: one value, or an array in JSON.
+    Text(String),
+    /// The content of a file: one value, an array in JSON, or the elements of an array with a line each.
+    Content(String),
+    /// A value in JSON.
+    Json(Json),
+}
+
+/// A value with its type, as [`ToValue::encode`] writes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OwnedValue {
+    value_type: ValueType,
+    bytes: Vec<u8>,
+}
+
+impl ToValue for OwnedValue {
+    fn value_type(&self) -> ValueType {
+        self.value_type
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.bytes);
+    }
+}
+
+impl OwnedValue {
+    pub(crate) fn new(value: &impl ToValue) -> Self {
+        let mut bytes = Vec::new();
+        value.encode(&mut bytes);
+        Self { value_type: value.value_type(), bytes }
+    }
+}
+
+impl Given {
+    /// The value as this type, or why it is none.
+    pub(crate) fn as_type(&self, key_type: KeyType) -> Result<OwnedValue, String> {
+        match self {
+            Self::Json(json) => from_json(json, key_type),
+            Self::Text(text) | Self::Content(text) if key_type.is_string() => Ok(OwnedValue::new(&text.as_str())),
+            Self::Text(text) | Self::Content(text) if key_type.depth == 0 => from_text(text.trim(), key_type.element),
+            Self::Text(text) => match serde_json::from_str(text) {
+                Ok(json @ Json::Array(_)) => from_json(&json, key_type),
+                _ => Err(format!("{} is no JSON array, expected {key_type}", quoted(text))),
+            },
+            Self::Content(text) => match serde_json::from_str(text) {
+                Ok(json @ Json::Array(_)) => from_json(&json, key_type),
+                _ if key_type.depth == 1 => from_lines(text, key_type),
+                _ => Err(format!("the file holds no JSON array, expected {key_type}")),
+            },
+        }
+    }
+
+    /// The type that the value itself suggests: `true` and `false` are bools, whole numbers the first of u32, i32, u64 and i64 that holds them, other numbers
+    /// f32, anything else a string. In arrays, one type for all; `None` for an array that is empty or has several, and for null.
+    pub(crate) fn own_type(&self) -> Option<KeyType> {
+        match self {
+            Self::Content(_) => Some(KeyType::single(ValueType::STRING)),
+            Self::Text(text) => match serde_json::from_str(text) {
+                Ok(json @ Json::Array(_)) => type_of_json(&json),
+                _ => Some(KeyType::single(type_of_text(text.trim()))),
+            },
+            Self::Json(json) => type_of_json(json),
+        }
+    }
+
+    /// Whether it is an array by its form.
+    pub(crate) fn is_list(&self) -> bool {
+        match self {
+            Self::Content(_) => false,
+            Self::Text(text) => matches!(serde_json::from_str(text), Ok(Json::Array(_))),
+            Self::Json(json) => json.is_array(),
+        }
+    }
+}
+
+fn type_of_text(text: &str) -> ValueType {
+    if matches!(text, "true" | "false") {
+        return ValueType::BOOL;
+    }
+    if let Ok(number) = text.parse::<i128>() {
+        return integer_type(number, number).unwrap_or(ValueType::STRING);
+    }
+    let numeric = text.bytes().next().is_some_and(|byte| byte.is_ascii_digit() || b"+-.".contains(&byte)) && text.parse::<f64>().is_ok();
+    if numeric { ValueType::F32 } else { ValueType::STRING }
+}
+
+/// The first of the usual types that holds all numbers between these.
+fn integer_type(least: i128, most: i128) -> Option<ValueType> {
+    let ranges = [
+        (ValueType::U32, 0, i128::from(u32::MAX)),
+        (ValueType::I32, i32::MIN.into(), i32::MAX.into()),
+        (ValueType::U64, 0, u64::MAX.into()),
+        (ValueType::I64, i64::MIN.into(), i64::MAX.into()),
+    ];
+    ranges.into_iter().find(|(_, from, to)| least >= *from && most <= *to).map(|range| range.0)
+}
+
+fn type_of_json(json: &Json) -> Option<KeyType> {
+    Some(match json {
+        Json::Bool(_) => KeyType::single(ValueType::BOOL),
+        Json::String(_) => KeyType::single(ValueType::STRING),
+        Json::Number(_) => KeyType::single(integer_of(json).map_or(Some(ValueType::F32), |number| integer_type(number, number))?),
+        Json::Array(elements) => {
+            let types: Vec<KeyType> = elements.iter().map(type_of_json).collect::<Option<_>>()?;
+            let first = *types.first()?;
+            let integers: Option<Vec<i128>> = elements.iter().map(integer_of).collect();
+            let element = match integers {
+                Some(numbers) => KeyType::single(integer_type(*numbers.iter().min()?, *numbers.iter().max()?)?),
+                None if elements.iter().all(Json::is_number) => KeyType::single(ValueType::F32),
+                None if types.iter().all(|other| *other == first) => first,
+                None => return None,
+            };
+            KeyType { depth: element.depth.saturating_add(1), ..element }
+        }
+        Json::Null | Json::Object(_) => return None,
+    })
+}
+
+fn integer_of(json: &Json) -> Option<i128> {
+    json.as_u64().map(i128::from).or_else(|| json.as_i64().map(i128::from))
+}
+
+fn from_lines(text: &str, key_type: KeyType) -> Result<OwnedValue, String> {
+    let element = key_type.element;
+    let mut elements = Vec::new();
+    let mut count = 0u64;
+    for (line, number) in text.lines().zip(1u64..) {
+        let value = if element == ValueType::STRING {
+            OwnedValue::new(&line)
+        } else {
+            from_text(line.trim(), element).map_err(|why| format!("line {number}: {why}"))?
+        };
+        elements.extend_from_slice(&value.bytes);
+        count = number;
+    }
+    Ok(array_of(element, count, &elements))
+}
+
+fn array_of(element: ValueType, count: u64, elements: &[u8]) -> OwnedValue {
+    let bytes = [&element.0.to_le_bytes()[..], &count.to_le_bytes(), elements].concat();
+    OwnedValue { value_type: ValueType::ARRAY, bytes }
+}
+
+fn from_json(json: &Json, key_type: KeyType) -> Result<OwnedValue, String> {
+    if key_type.depth == 0 {
+        return match (json, key_type.element) {
+            (Json::String(text), ValueType::STRING) => Ok(OwnedValue::new(&text.as_str())),
+            (Json::Bool(value), ValueType::BOOL) => Ok(OwnedValue::new(value)),
+            (Json::Number(number), element) if element != ValueType::STRING && element != ValueType::BOOL => from_text(&number.to_string(), element),
+            // 0 and 1 for bools, as many tools write them.
+            (Json::Number(number), ValueType::BOOL) => from_text(&number.to_string(), ValueType::BOOL),
+            (Json::Null, element) => Err(format!("null is no value, expected {element}")),
+            (other, element) => Err(format!("{} is no {element}", shown_json(other))),
+        };
+    }
+    let Json::Array(elements) = json else { return Err(format!("{} is no array, expected {key_type}", shown_json(json))) };
+    let inner = key_type.inner();
+    let mut bytes = Vec::new();
+    for (place, element) in elements.iter().enumerate() {
+        let value = from_json(element, inner).map_err(|why| format!("element {place}: {why}"))?;
+        bytes.extend_from_slice(&value.bytes);
+    }
+    Ok(array_of(inner.value_type(), elements.len() as u64, &bytes))
+}
+
+/// One number or bool.
+fn from_text(text: &str, value_type: ValueType) -> Result<OwnedValue, String> {
+    let integer = || text.parse::<i128>().map_err(|_| format!("{} is no whole number, expected {value_type}", quoted(text)));
+    macro_rules! fitted {
+        ($rust:ty) => {
+            OwnedValue::new(&<$rust>::try_from(integer()?).map_err(|_| format!("{text} is out of range, expected {} to {}", <$rust>::MIN, <$rust>::MAX))?)
+        };
+    }
+    let float = || text.parse::<f64>().map_err(|_| format!("{} is no number, expected {value_type}", quoted(text)));
+    Ok(match value_type {
+        ValueType::U8 => fitted!(u8),
+        ValueType::I8 => fitted!(i8),
+        ValueType::U16 => fitted!(u16),
+        ValueType::I16 => fitted!(i16),
+        ValueType::U32 => fitted!(u32),
+        ValueType::I32 => fitted!(i32),
+        ValueType::U64 => fitted!(u64),
+        ValueType::I64 => fitted!(i64),
+        ValueType::F32 => {
+            // Read as f32 at once: through f64 it would be rounded twice.
+            let value: f32 = text.parse().map_err(|_| format!("{} is no number, expected f32", quoted(text)))?;
+            if value.is_infinite() && float()?.is_finite() {
+                return Err(format!("{text} is out of range for f32"));
+            }
+            OwnedValue::new(&value)
+        }
+        ValueType::F64 => OwnedValue::new(&float()?),
+        ValueType::BOOL => match text {
+            "true" | "1" => OwnedValue::new(&true),
+            "false" | "0" => OwnedValue::new(&false),
+            _ => return Err(format!("{} is no bool, expected true or false", quoted(text))),
+        },
+        other => return Err(format!("{} cannot be written as {other}", quoted(text))),
+    })
+}
+
+/// JSON as it is written, not too long.
+fn shown_json(json: &Json) -> String {
+    if let Json::String(text) = json {
+        return quoted(text);
+    }
+    let whole = json.to_string();
+    let short: String = whole.chars().take(SHOWN).collect();
+    let more = if short.len() < whole.len() { " …" } else { "" };
+    format!("{}{more}", RawStr::from(short.as_str()))
+}
+
+/// Text from somewhere else, escaped and not too long.
+fn quoted(text: &str) -> String {
+    let short: String = text.chars().take(SHOWN).collect();
+    let more = if short.len() < text.len() { " …" } else { "" };
+    format!("{:?}{more}", RawStr::from(short.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use ggmill_core::MetadataBuf;
+
+    use super::*;
+
+    fn shown(given: &Given, key_type: &str) -> Result<String, String> {
+        let mut metadata = MetadataBuf::new();
+        metadata.set("k", given.as_type(key_type.parse().unwrap())?);
+        let value = metadata.get("k").unwrap();
+        Ok(match value.as_array() {
+            None => format!("{value:?}"),
+            Some(array) => format!("{:?}", array.iter().map(Result::unwrap).collect::<Vec<_>>()),
+        })
+    }
+
+    fn text(text: &str) -> Given {
+        Given::Text(text.into())
+    }
+
+    #[test]
+    fn values_of_every_type() {
+        for (given, key_type, expected) in [
+            ("255", "u8", "U8(255)"),
+            ("-128", "i8", "I8(-128)"),
+            ("65535", "u16", "U16(65535)"),
+            ("-1", "i16", "I16(-1)"),
+            ("7", "uint32", "U32(7)"),
+            ("-7", "i32", "I32(-7)"),
+            ("18446744073709551615", "u64", "U64(18446744073709551615)"),
+            ("-9223372036854775808", "i64", "I64(-9223372036854775808)"),
+            ("0.1", "f32", "F32(0.1)"),
+            ("1e300", "f64", "F64(1e300)"),
+            ("inf", "f32", "F32(inf)"),
+            ("true", "bool", "Bool(true)"),
+            ("0", "bool", "Bool(false)"),
+            ("[1, 2]", "[u16]", "[U16(1), U16(2)]"),
+            ("[0.5, 1]", "[f32]", "[F32(0.5), F32(1.0)]"),
+            ("[]", "[string]", "[]"),
+        ] {
+            assert_eq!(shown(&text(given), key_type).as_deref(), Ok(expected), "{given} as {key_type}");
+        }
+        assert!(shown(&text(r#"["a", "\u00e9"]"#), "[string]").unwrap().contains('é'));
+        assert_eq!(shown(&text("[[1],[]]"), "[[u8]]").unwrap().matches("Array(").count(), 2);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_told() {
+        for (given, key_type, words) in [
+            ("256", "u8", "256 is out of range, expected 0 to 255"),
+            ("-1", "u64", "out of range, expected 0 to 18446744073709551615"),
+            ("18446744073709551616", "u64", "out of range"),
+            ("1.5", "u32", "\"1.5\" is no whole number, expected u32"),
+            ("1e39", "f32", "1e39 is out of range for f32"),
+            ("x", "f64", "\"x\" is no number"),
+            ("yes", "bool", "is no bool, expected true or false"),
+            ("1", "[u32]", "is no JSON array, expected [u32]"),
+            ("[1, 256]", "[u8]", "element 1: 256 is out of range"),
+            ("[\"a\"]", "[u8]", "element 0: "),
+            ("[1]", "[[u8]]", "element 0: 1 is no array, expected [u8]"),
+        ] {
+            let why = shown(&text(given), key_type).unwrap_err();
+            assert!(why.contains(words), "{given} as {key_type}: {why}");
+        }
+    }
+
+    #[test]
+    fn types_are_guessed_from_the_text() {
+        for (given, expected) in [
+            ("true", "bool"),
+            ("0", "u32"),
+            ("4294967295", "u32"),
+            ("-1", "i32"),
+            ("4294967296", "u64"),
+            ("-4294967296", "i64"),
+            ("18446744073709551616", "string"),
+            ("1.5", "f32"),
+            ("-1e-5", "f32"),
+            ("nan", "string"),
+            ("infinity", "string"),
+            ("v1", "string"),
+            ("", "string"),
+            ("[1, 2]", "[u32]"),
+            ("[1, -2]", "[i32]"),
+            ("[1, 2.5]", "[f32]"),
+            ("[\"a\"]", "[string]"),
+            ("[[1], [2]]", "[[u32]]"),
+            ("[PAD]", "string"),
+        ] {
+            assert_eq!(text(given).own_type().unwrap().to_string(), expected, "{given}");
+        }
+        for given in ["[]", "[1, \"a\"]", "[1, true]", "[[]]"] {
+            assert_eq!(text(given).own_type(), None, "{given}");
+        }
+    }
+
+    #[test]
+    fn files_have_a_line_for_each_element() {
+        let lines = Given::Content("[PAD]\r\nb c\n\n".into());
+        assert_eq!(shown(&lines, "[string]").unwrap().matches("Str").count(), 3);
+        assert_eq!(shown(&Given::Content("1\n2\n".into()), "[i32]").unwrap(), "[I32(1), I32(2)]");
+        assert_eq!(shown(&Given::Content("[1, 2]\n".into()), "[i32]").unwrap(), "[I32(1), I32(2)]");
+        assert!(shown(&Given::Content("1\nx\n".into()), "[i32]").unwrap_err().starts_with("line 2: "));
+    }
+
+    #[test]
+    fn types_that_do_not_exist() {
+        for name in ["", "u33", "array", "[array]", "[u8", "u8]", "[[[[[[[[[u8]]]]]]]]]"] {
+            assert!(name.parse::<KeyType>().is_err(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! Files cut into pieces by their bytes, with no regard to what they hold: `model.gguf.part1of3`, `model.gguf-split-a`.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use ggmill_core::{Decoder, Gguf, Limits, Progress as Decoding, RawStr};
+use ggmill_io::{Folder, RandomAccess, RangeSink};
+
+use ggmill_pipeline::Progress;
+use ggmill_pipeline::{Error, ErrorKind, Result};
+
+/// Bytes that are moved at once.
+const PIECE: u64 = 64 << 20;
+
+/// Bytes of a header that are read at once, and of a file that are compared.
+const SMALL_PIECE: usize = 256 << 10;
+
+/// More parts than anybody makes.
+const MOST_PARTS: u32 = 10_000;
+
+/// The pieces of one GGUF file, in order: together they begin with its header and have room for all its tensors.
+#[derive(Debug)]
+pub struct Parts {
+    files: Vec<RandomAccess>,
+    surplus: u64,
+}
+
+/// The name of a piece taken apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct PartName {
+    prefix: String,
+    place: Place,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Place {
+    /// `.part2of3`: the number from 1, and the count.
+    Of { number: u32, count: u32 },
+    /// `.split-b` or `-split-b`: the number from 0 as letters, and how many.
+    Letters { separator: char, number: u32, letters: usize },
+}
+
+impl PartName {
+    fn parse(name: &str) -> Option<Self> {
+        if let Some((prefix, place)) = name.rsplit_once(".part")
+            && let Some((number, count)) = place.split_once("of")
+        {
+            let parse = |digits: &str| digits.bytes().all(|digit| digit.is_ascii_digit()).then(|| digits.parse::<u32>().ok()).flatten();
+            let (number, count) = (parse(number)?, parse(count)?);
+            return (1..=count).contains(&number).then(|| Self { prefix: prefix.to_owned(), place: Place::Of { number, count } });
+        }
+        let (before, letters) = name.rsplit_once("split-")?;
+        let separator = before.chars().next_back().filter(|separator| ".-".contains(*separator))?;
+        if !(1..=3).contains(&letters.len()) || !letters.bytes().all(|letter| letter.is_ascii_lowercase()) {
+            return None;
+        }
+        let number = letters.bytes().fold(0, |number, letter| number * 26 + u32::from(letter - b'a'));
+        let place = Place::Letters { separator, number, letters: letters.len() };
+        Some(Self { prefix: before.trim_end_matches(separator).to_owned(), place })
+    }
+
+    /// The place in the order, from 0.
+    fn number(&self) -> u32 {
+        match self.place {
+            Place::Of { number, .. } => number - 1,
+            Place::Letters { number, .. } => number,
+        }
+    }
+
+    /// How many there are, where the name says.
+    fn count(&self) -> Option<u32> {
+        match self.place {
+            Place::Of { count, .. } => Some(count),
+            Place::Letters { .. } => None,
+        }
+    }
+
+    /// The names piece `number` of the same file may have, from 0; none behind the last that can have one.
+    fn siblings(&self, number: u32) -> Vec<String> {
+        let prefix = &self.prefix;
+        match self.place {
+            Place::Of { count, .. } if number >= count => Vec::new(),
+            // Numbers are written as they are, or all as wide as the count.
+            Place::Of { count, .. } => {
+                let width = count.to_string().len();
+                vec![format!("{prefix}.part{}of{count}", number + 1), format!("{prefix}.part{:0width$}of{count}", number + 1)]
+            }
+            Place::Letters { separator, letters, .. } => {
+                let mut rest = number;
+                let mut name = vec![b'a'; letters];
+                for letter in name.iter_mut().rev() {
+                    *letter = b'a' + u8::try_from(rest % 26).unwrap_or(0);
+                    rest /= 26;
+                }
+                let name = String::from_utf8_lossy(&name);
+                if rest == 0 { vec![format!("{prefix}{separator}split-{name}")] } else { Vec::new() }
+            }
+        }
+    }
+}
+
+impl Parts {
+    /// Whether the path has the name of such a piece.
+    pub fn is_name_of_one(path: impl AsRef<Path>) -> bool {
+        name_of(path.as_ref()).is_some()
+    }
+
+    /// Opens all pieces: those given, in any order, or, when it is one, those beside it whose names follow from its name.
+    ///
+    /// Fails when a name is not that of a piece, when a piece is missing, stands twice or belongs to another file, and when together they are no GGUF file or
+    /// only the beginning of one.
+    pub fn open(paths: &[impl AsRef<Path>]) -> Result<Self> {
+        let files = match paths {
+            [one] => beside(one.as_ref())?,
+            several => ordered(several)?,
+        };
+        let mut parts = Self { files: Vec::with_capacity(files.len()), surplus: 0 };
+        for path in &files {
+            let mut file = RandomAccess::open(path)?;
+            if parts.files.len() >= ggmill_io::MOST_OPEN {
+                file.put_aside();
+            }
+            parts.files.push(file);
+        }
+        let end = parts.read_header()?.tensors().end();
+        parts.surplus = end.map_or(0, |end| parts.total_len().saturating_sub(end));
+        Ok(parts)
+    }
+
+    /// The pieces, in order.
+    pub fn files(&self) -> &[RandomAccess] {
+        &self.files
+    }
+
+    /// Bytes of all together.
+    pub fn total_len(&self) -> u64 {
+        self.files.iter().map(RandomAccess::len).fold(0, u64::saturating_add)
+    }
+
+    /// Bytes they have beyond what the header asks for. One of the pieces is too long then, and whatever comes behind it lies in the wrong place, unless it is the
+    /// last.
+    pub fn surplus(&self) -> u64 {
+        self.surplus
+    }
+
+    /// Writes them one behind the other. No byte is looked at.
+    pub fn join<S>(&self, mut sink: S, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>) -> Result<S>
+    where
+        S: RangeSink,
+        S::Error: std::error::Error + Send + Sync + 'static,
+    {
+        let failed = |error| Error::caused(ErrorKind::Io, error);
+        let (mut written, total) = (0, self.total_len());
+        for file in &self.files {
+            let name = file.path().file_name().unwrap_or_default().to_string_lossy();
+            let mut offset = 0;
+            while offset < file.len() {
+                let mut len = PIECE.min(file.len() - offset);
+                if !sink.append_range(file, offset, len).map_err(failed)? {
+                    len = len.min(SMALL_PIECE as u64);
+                    let mut piece = vec![0; usize::try_from(len).unwrap_or(SMALL_PIECE)];
+                    file.read_at(offset, &mut piece)?;
+                    sink.append(&piece).map_err(failed)?;
+                }
+                offset += len;
+                written += len;
+                if progress(Progress::new(&name, written, total)).is_break() {
+                    return Err(Error::new(ErrorKind::Cancelled, "stopped on request"));
+                }
+            }
+        }
+        self.files.iter().try_for_each(RandomAccess::refuse_changed)?;
+        Ok(sink)
+    }
+
+    /// Holds a file against the pieces, byte for byte. Fails when it is not what they are.
+    pub fn verify(&self, written: &RandomAccess) -> Result<()> {
+        let differs = || Error::new(ErrorKind::Io, "what was written is not what was read").file(written.path());
+        if written.len() != self.total_len() {
+            return Err(differs());
+        }
+        let (mut ours, mut theirs) = (vec![0; SMALL_PIECE], vec![0; SMALL_PIECE]);
+        let mut start = 0;
+        for file in &self.files {
+            for offset in (0..file.len()).step_by(SMALL_PIECE) {
+                let len = usize::try_from(file.len() - offset).unwrap_or(SMALL_PIECE).min(SMALL_PIECE);
+                file.read_at(offset, &mut theirs[..len])?;
+                written.read_at(start + offset, &mut ours[..len])?;
+                if ours[..len] != theirs[..len] {
+                    return Err(differs());
+                }
+            }
+            start += file.len();
+        }
+        Ok(())
+    }
+
+    /// Reads the header, as far into the pieces as it goes. It is held against the length of all together, so a missing end is found.
+    fn read_header(&self) -> Result<Gguf<Vec<u8>>> {
+        let about = |error| match self.files.first() {
+            Some(first) => Error::caused(ErrorKind::Checkpoint, error).file(first.path()),
+            None => Error::caused(ErrorKind::Checkpoint, error),
+        };
+        let mut decoder = Decoder::new(Some(self.total_len()), &Limits::default());
+        'pieces: for file in &self.files {
+            for offset in (0..file.len()).step_by(SMALL_PIECE) {
+                let len = usize::try_from(file.len() - offset).unwrap_or(SMALL_PIECE).min(SMALL_PIECE);
+                let mut piece = vec![0; len];
+                file.read_at(offset, &mut piece)?;
+                if decoder.feed(&piece).map_err(about)? == Decoding::Complete {
+                    break 'pieces;
+                }
+            }
+        }
+        decoder.finish().map_err(about)
+    }
+}
+
+fn name_of(path: &Path) -> Option<PartName> {
+    PartName::parse(path.file_name()?.to_str()?)
+}
+
+fn no_part(path: &Path) -> Error {
+    Error::new(ErrorKind::Checkpoint, "expected a name that ends like .part1of3 or .split-a").file(path)
+}
+
+fn missing(number: u32, name: &str) -> Error {
+    Error::new(ErrorKind::Checkpoint, format!("part {} is missing: {:?}", number.saturating_add(1), RawStr::from(name)))
+}
+
+/// This piece and those beside it.
+fn beside(path: &Path) -> Result<Vec<PathBuf>> {
+    let name = name_of(path).ok_or_else(|| no_part(path))?;
+    let (folder, _) = Folder::open_either(path)?;
+    let mut found = Vec::new();
+    for number in 0..MOST_PARTS {
+        let siblings = name.siblings(number);
+        let Some(sibling) = siblings.iter().find(|sibling| folder.has(sibling)) else {
+            // Names with letters do not say where they end.
+            if let Some(first) = siblings.first().filter(|_| name.count().is_some() || number <= name.number()) {
+                return Err(missing(number, first));
+            }
+            break;
+        };
+        found.push(path.with_file_name(sibling));
+    }
+    Ok(found)
+}
+
+/// These pieces in their order.
+fn ordered(paths: &[impl AsRef<Path>]) -> Result<Vec<PathBuf>> {
+    let mut named = Vec::with_capacity(paths.len());
+    for path in paths.iter().map(AsRef::as_ref) {
+        named.push((name_of(path).ok_or_else(|| no_part(path))?, path));
+    }
+    named.sort_by_key(|(name, _)| name.number());
+    let Some((first, _)) = named.first().cloned() else { return Err(Error::new(ErrorKind::Misuse, "no parts")) };
+    for (number, (name, path)) in (0u32..).zip(&named) {
+        if name.prefix != first.prefix || name.count() != first.count() {
+            return Err(Error::new(ErrorKind::Checkpoint, format!("is no part of what {:?} is part of", RawStr::from(&*first.prefix))).file(path));
+        }
+        match name.number() {
+            found if found < number => return Err(Error::new(ErrorKind::Checkpoint, format!("part {} stands twice", found + 1)).file(path)),
+            found if found > number => return Err(missing(number, first.siblings(number).first().map_or("", String::as_str))),
+            _ => {}
+        }
+    }
+    let count = u32::try_from(named.len()).unwrap_or(u32::MAX);
+    if first.count().is_some_and(|expected| expected > count) {
+        return Err(missing(count, first.siblings(count).first().map_or("", String::as_str)));
+    }
+    Ok(named.into_iter().map(|(_, path)| path.to_owned()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lead_to_their_siblings() {
+        let parse = |name| PartName::parse(name).unwrap();
+        assert_eq!(parse("a.gguf.part2of12").siblings(0), ["a.gguf.part1of12", "a.gguf.part01of12"]);
+        assert_eq!(parse("a.gguf.part2of12").siblings(12), [""; 0]);
+        assert_eq!(parse("a.gguf-split-b").siblings(0), ["a.gguf-split-a"]);
+        assert_eq!(parse("a.split-z").siblings(26), [""; 0]);
+        assert_eq!(parse("a.split-az").siblings(26), ["a.split-ba"]);
+        assert_eq!((parse("a.part007of9").number(), parse("a.part007of9").count()), (6, Some(9)));
+        for name in [
+            "a.gguf",
+            "a.part0of3",
+            "a.part4of3",
+            "a.partof3",
+            "a.part1of",
+            "a.split-",
+            "a.split-A",
+            "asplit-a",
+            "a.split-abcd",
+            "split-a",
+            "a.part1of9999999999",
+        ] {
+            assert_eq!(PartName::parse(name), None, "{name}");
+        }
+    }
+}

@@ -1,0 +1,11 @@
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+mod column;
+mod legacy;
+mod npy;
+mod safetensors;
+
+pub use legacy::{Legacy, LegacyContainer, LegacyFamily};
+pub use npy::{Numpy, extract_npy, npy_len};
+pub use safetensors::{Safetensors, SafetensorsFile, extract_safetensors, safetensors_len};

@@ -1,0 +1,103 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+
+use ggmill_core::{GgmlType, Shape, Sink};
+use serde_json::{Map, Value, json};
+
+use crate::column::{Column, Element, append, stream};
+use ggmill_pipeline::Checkpoint;
+use ggmill_pipeline::Progress;
+use ggmill_pipeline::{Error, ErrorKind, Result};
+
+/// The entry of a file's metadata that says what bytes of blocks are: JSON, an object of `{"type", "shape"}` by tensor name, the shape in stored order.
+pub(crate) const RAW_KEY: &str = "ggmill.raw";
+
+/// Streams tensors into a file of safetensors and gives the sink back.
+///
+/// Floats and integers are stored as they are, quantized types as f32 or, when `raw`, as their bytes: `U8`, one row of bytes for each row of the tensor, with
+/// type and shape noted in the metadata, so that [`Safetensors`](crate::Safetensors) reads them as what they were. Fails for names that the format cannot hold:
+/// those that are not UTF-8, stand twice, or are `__metadata__`.
+pub fn extract_safetensors<S>(
+    checkpoint: &dyn Checkpoint,
+    numbers: &[usize],
+    raw: bool,
+    mut sink: S,
+    progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
+) -> Result<S>
+where
+    S: Sink,
+    S::Error: std::error::Error + Send + Sync + 'static,
+{
+    let columns = columns(checkpoint, numbers, raw)?;
+    append(&mut sink, &header(&columns)?)?;
+    stream(checkpoint, &columns, &mut sink, progress)?;
+    Ok(sink)
+}
+
+/// Bytes of the file that [`extract_safetensors`] makes of tensors. Fails where it would fail before it writes.
+pub fn safetensors_len(checkpoint: &dyn Checkpoint, numbers: &[usize], raw: bool) -> Result<u64> {
+    let columns = columns(checkpoint, numbers, raw)?;
+    let header = header(&columns)?.len() as u64;
+    Ok(columns.iter().map(|column| column.size).fold(header, u64::saturating_add))
+}
+
+/// The tensors in the order they have in the file.
+fn columns<'a>(checkpoint: &'a dyn Checkpoint, numbers: &[usize], raw: bool) -> Result<Vec<Column<'a>>> {
+    let mut columns = numbers.iter().map(|&number| Column::new(checkpoint, number, raw, |_| true)).collect::<Result<Vec<_>>>()?;
+    // So every tensor begins at a multiple of the size of its elements.
+    columns.sort_by_key(|column| std::cmp::Reverse(column.element.bytes()));
+    Ok(columns)
+}
+
+fn header(columns: &[Column<'_>]) -> Result<Vec<u8>> {
+    let mut names = BTreeSet::new();
+    let mut tensors = Map::new();
+    let mut raw = Map::new();
+    let mut offset: u64 = 0;
+    for column in columns {
+        let refused = |message: &str| Error::new(ErrorKind::Unsupported, message).tensor(&column.tensor.name);
+        let name = column.tensor.name().to_str().map_err(|_| refused("safetensors has no names that are not UTF-8"))?;
+        if name == "__metadata__" || !names.insert(name) {
+            return Err(refused("safetensors cannot hold a tensor of this name, or two"));
+        }
+        if column.element == Element::U8 {
+            raw.insert(name.to_owned(), json!({ "type": column.tensor.ggml_type.to_string(), "shape": column.tensor.shape.dimensions() }));
+        }
+        let end = offset.checked_add(column.size).ok_or_else(|| refused("too much for one file"))?;
+        tensors.insert(name.to_owned(), json!({ "dtype": dtype(column.element), "shape": column.shape, "data_offsets": [offset, end] }));
+        offset = end;
+    }
+    let mut metadata = json!({ "format": "pt" });
+    if let (false, Some(metadata)) = (raw.is_empty(), metadata.as_object_mut()) {
+        metadata.insert(RAW_KEY.to_owned(), Value::Object(raw).to_string().into());
+    }
+    tensors.insert("__metadata__".to_owned(), metadata);
+    let mut text = Value::Object(tensors).to_string().into_bytes();
+    text.resize(text.len().next_multiple_of(8), b' ');
+    Ok([&(text.len() as u64).to_le_bytes(), &*text].concat())
+}
+
+fn dtype(element: Element) -> &'static str {
+    match element {
+        Element::F64 => "F64",
+        Element::F32 => "F32",
+        Element::F16 => "F16",
+        Element::BF16 => "BF16",
+        Element::I64 => "I64",
+        Element::I32 => "I32",
+        Element::I16 => "I16",
+        Element::I8 => "I8",
+        Element::U8 => "U8",
+    }
+}
+
+/// What the metadata of a file say its raw tensors are. What they say wrong is left out, and the tensor stays bytes.
+pub(crate) fn raw_tensors(noted: Option<&str>) -> BTreeMap<String, (GgmlType, Shape)> {
+    let noted: Option<Map<String, Value>> = noted.and_then(|text| serde_json::from_str(text).ok());
+    let tensor = |(name, tensor): (String, Value)| {
+        let ggml_type = GgmlType::from_name(tensor.get("type")?.as_str()?)?;
+        let dimensions = tensor.get("shape")?.as_array()?.iter().map(Value::as_u64).collect::<Option<Vec<u64>>>()?;
+        Some((name, (ggml_type, Shape::new(&dimensions).ok()?)))
+    };
+    noted.into_iter().flatten().filter_map(tensor).collect()
+}

@@ -1,0 +1,132 @@
+//! What can go wrong between a checkpoint and a file.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use ggmill_core::RawStr;
+
+/// A result with this crate's [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a conversion failed, sorted by blame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// A file of the checkpoint could not be opened, read or written.
+    Io,
+    /// The checkpoint contradicts itself or is incomplete.
+    Checkpoint,
+    /// No architecture description fits the checkpoint, or the one that does asks for something the checkpoint lacks.
+    Architecture,
+    /// Well formed, but this version does not convert it.
+    Unsupported,
+    /// A tensor holds numbers that the type asked for cannot (NaN, infinity, too large or too small).
+    NonFinite,
+    /// Importance weights are missing where a type needs them, do not fit, or cannot be read.
+    Importance,
+    /// A tensor is quantized already, and quantizing it again was not asked for.
+    Quantized,
+    /// A size was asked for that no choice of types reaches.
+    Budget,
+    /// A list of types does not belong to the model.
+    Types,
+    /// The caller asked for the run to stop.
+    Cancelled,
+    /// An edit asks for what the file does not have, for a value that its type cannot hold, or for what would break the file.
+    Edit,
+    /// The caller broke a rule of the interface.
+    Misuse,
+}
+
+/// An error with its kind, what it is about (a file, a tensor) and what was found. The size of a pointer.
+pub struct Error(Box<Inner>);
+
+struct Inner {
+    kind: ErrorKind,
+    subject: String,
+    path: Option<PathBuf>,
+    message: String,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl Error {
+    #[cold]
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self(Box::new(Inner { kind, subject: String::new(), path: None, message: message.into(), source: None }))
+    }
+
+    /// An error that another one caused, whose message is the message.
+    #[cold]
+    pub fn caused(kind: ErrorKind, source: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Self(Box::new(Inner { kind, subject: String::new(), path: None, message: source.to_string(), source: Some(Box::new(source)) }))
+    }
+
+    #[must_use]
+    pub fn about(mut self, subject: impl Into<String>) -> Self {
+        if self.0.subject.is_empty() {
+            self.0.subject = subject.into();
+        }
+        self
+    }
+
+    #[must_use]
+    pub fn tensor(self, name: impl AsRef<[u8]>) -> Self {
+        self.about(format!("tensor {:?}", RawStr::new(name.as_ref())))
+    }
+
+    #[must_use]
+    pub fn key(self, key: impl AsRef<[u8]>) -> Self {
+        self.about(format!("key {:?}", RawStr::new(key.as_ref())))
+    }
+
+    #[must_use]
+    pub fn file(mut self, path: &Path) -> Self {
+        self.0.path.get_or_insert_with(|| path.to_owned());
+        self.about(RawStr::new(path.as_os_str().as_encoded_bytes()).to_string())
+    }
+
+    /// Which sort of error this is.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// The file the error is about, where it is about one.
+    pub fn path(&self) -> Option<&Path> {
+        self.0.path.as_deref()
+    }
+
+    /// The file or tensor the error is about; empty when it is about the whole.
+    pub fn subject(&self) -> &str {
+        &self.0.subject
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.0.subject.is_empty() {
+            write!(f, "{}: ", self.0.subject)?;
+        }
+        f.write_str(&self.0.message)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {self}", self.0.kind)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_deref().map(|source| source as _)
+    }
+}
+
+impl From<ggmill_io::Error> for Error {
+    fn from(error: ggmill_io::Error) -> Self {
+        let path = error.path().to_owned();
+        let mut this = Self::caused(ErrorKind::Io, error);
+        this.0.path = Some(path);
+        this
+    }
+}

@@ -1,0 +1,92 @@
+//! Where weights come from: anything that lists tensors and hands out their bytes.
+//!
+//! Each kind of source is a file of this folder. What they have in common is the [`Checkpoint`] trait; a plan and a run know nothing else of them.
+
+mod gguf;
+mod joined;
+
+use std::fmt::Debug;
+
+use ggmill_core::{Endian, GgmlType, RawStr, Shape};
+use ggmill_io::RandomAccess;
+
+use crate::error::Result;
+
+pub use self::gguf::GgufCheckpoint;
+pub use self::joined::Joined;
+
+/// A set of tensors with their bytes.
+pub trait Checkpoint: Debug + Sync {
+    /// The tensors, in the order in which they are written.
+    fn tensors(&self) -> &[SourceTensor];
+
+    /// Fills `out` with the bytes of tensor `number` from byte `offset` of its data on, in little-endian order. May be called from several threads at once.
+    fn read(&self, number: usize, offset: u64, out: &mut [u8]) -> Result<()>;
+
+    /// Where the bytes of tensor `number` lie in an open file, when they lie there as they are: a tensor that nothing is done to is then moved by the operating
+    /// system, unread.
+    fn range(&self, number: usize) -> Option<FileRange<'_>> {
+        let _ = number;
+        None
+    }
+
+    /// The open files that the bytes come from. A run fails when something else wrote to one of them meanwhile.
+    fn sources(&self) -> Vec<&RandomAccess> {
+        Vec::new()
+    }
+}
+
+/// The data of one tensor as they lie in a file.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct FileRange<'a> {
+    /// The file.
+    pub file: &'a RandomAccess,
+    /// Where in it the data begin.
+    pub offset: u64,
+    /// Their byte order there. What [`Checkpoint::read`] gives is always little-endian.
+    pub endian: Endian,
+}
+
+impl<'a> FileRange<'a> {
+    /// Data that begin here, in this byte order.
+    pub fn new(file: &'a RandomAccess, offset: u64, endian: Endian) -> Self {
+        Self { file, offset, endian }
+    }
+}
+
+/// A checkpoint as a training framework leaves it: weights beside a configuration.
+pub trait Pretrained: Checkpoint {
+    /// The hyper-parameters: the content of `config.json`.
+    fn config(&self) -> &serde_json::Value;
+
+    /// The name people know the checkpoint by, where it has one: that of its folder.
+    fn name(&self) -> Option<&str>;
+
+    /// Whether files of a tokenizer lie beside the weights.
+    fn has_tokenizer(&self) -> bool;
+}
+
+/// A tensor of a [`Checkpoint`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SourceTensor {
+    /// The name the checkpoint gives it: bytes, as a GGUF file may have any.
+    pub name: Vec<u8>,
+    /// The type of its elements.
+    pub ggml_type: GgmlType,
+    /// Its dimensions in stored order, fastest first: the reverse of what PyTorch prints.
+    pub shape: Shape,
+}
+
+impl SourceTensor {
+    /// A tensor with this name, element type and shape.
+    pub fn new(name: impl Into<Vec<u8>>, ggml_type: GgmlType, shape: Shape) -> Self {
+        Self { name: name.into(), ggml_type, shape }
+    }
+
+    /// The name, fit to be shown.
+    pub fn name(&self) -> RawStr<'_> {
+        RawStr::new(&self.name)
+    }
+}

@@ -1,0 +1,25 @@
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+mod fallback;
+mod fit;
+mod hyper;
+mod imatrix;
+mod layers;
+mod loss;
+mod mixture;
+mod options;
+mod quantize;
+mod remarks;
+mod role;
+mod target;
+mod types;
+
+pub use fit::{Fit, Goal, fit};
+pub use imatrix::{Imatrix, ImatrixEntry, ImatrixForm};
+pub use loss::{TensorLoss, loss};
+pub use options::{Importance, ImportanceFilter, Override, QuantizeOptions, TensorType, weight_type, weight_types};
+pub use quantize::{quantize, quantize_shards};
+pub use role::RoleRule;
+pub use target::Target;
+pub use types::TypePlan;

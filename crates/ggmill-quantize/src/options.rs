@@ -1,0 +1,314 @@
+//! What a user can ask of a quantization.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ggmill_core::{GgmlType, MetadataBuf, RawStr, Value, ValueType, keys};
+use regex_lite::Regex;
+
+use crate::imatrix::Imatrix;
+use crate::loss::is_integer;
+use crate::role::RoleRule;
+use crate::target::Target;
+use crate::types::TypePlan;
+use ggmill_pipeline::{Error, ErrorKind, Result};
+
+/// What a quantization is to give.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+#[expect(clippy::struct_excessive_bools, reason = "independent choices, each off by default")]
+pub struct QuantizeOptions {
+    /// What the file is to become.
+    pub target: Target,
+    /// Lets tensors that are quantized already be quantized again, at a loss.
+    pub allow_requantize: bool,
+    /// Keeps `output.weight` as it is.
+    pub leave_output_tensor: bool,
+    /// Gives every tensor the same type instead of a mixture.
+    pub pure: bool,
+    /// The type of `output.weight`, and of an embedding that serves as it.
+    pub output_tensor_type: Option<GgmlType>,
+    /// The type of the token embeddings.
+    pub token_embedding_type: Option<GgmlType>,
+    /// Types for tensors by their names; the first pattern that is found in a name decides.
+    pub tensor_types: Vec<TensorType>,
+    /// Types for tensors by their whole names, before everything else. Where the target is a copy it names every tensor.
+    pub types: Option<TypePlan>,
+    /// What tensors do whose names do not tell; the first rule whose pattern is found in a name decides, before names do.
+    pub roles: Vec<RoleRule>,
+    /// Layers to leave out; the others are numbered anew.
+    pub prune_layers: BTreeSet<u64>,
+    /// Metadata to set.
+    pub overrides: Vec<Override>,
+    /// How much each column of each tensor matters.
+    pub importance: Option<Importance>,
+    /// Only asks what the file would be: what a run would refuse becomes a note.
+    pub dry_run: bool,
+}
+
+impl QuantizeOptions {
+    /// A plain quantization, without importance and with the usual mixture.
+    pub fn new(target: Target) -> Self {
+        Self {
+            target,
+            allow_requantize: false,
+            leave_output_tensor: false,
+            pure: false,
+            output_tensor_type: None,
+            token_embedding_type: None,
+            tensor_types: Vec::new(),
+            types: None,
+            roles: Vec::new(),
+            prune_layers: BTreeSet::new(),
+            overrides: Vec::new(),
+            importance: None,
+            dry_run: false,
+        }
+    }
+}
+
+/// The tensor type with this name, upper and lower case alike, if it is one of [`weight_types`].
+pub fn weight_type(name: &str) -> Option<GgmlType> {
+    GgmlType::from_name(name).filter(|&ggml_type| is_for_weights(ggml_type))
+}
+
+/// The tensor types that weights can be written as: not the integers, which hold none, and not `Q8_1` and `Q8_K`, in which programs hold what they multiply
+/// weights with.
+pub fn weight_types() -> impl Iterator<Item = GgmlType> {
+    GgmlType::all().filter(|&ggml_type| is_for_weights(ggml_type))
+}
+
+pub(crate) fn is_for_weights(ggml_type: GgmlType) -> bool {
+    !is_integer(ggml_type) && !matches!(ggml_type, GgmlType::Q8_1 | GgmlType::Q8_K) && ggmill_quant::codec(ggml_type).is_ok()
+}
+
+/// Reads rules that are separated by spaces or lines. An error says which line it is in.
+pub(crate) fn words<T>(text: &str, parse: impl Fn(&str) -> Result<T>) -> Result<Vec<T>> {
+    let mut found = Vec::new();
+    for (line, number) in text.lines().zip(1u64..) {
+        for word in line.split_whitespace() {
+            found.push(parse(word).map_err(|error| error.about(format!("line {number}")))?);
+        }
+    }
+    Ok(found)
+}
+
+/// A type for every tensor whose name a pattern is found in.
+#[derive(Clone, Debug)]
+pub struct TensorType {
+    pattern: Regex,
+    ggml_type: GgmlType,
+}
+
+impl TensorType {
+    /// Reads `PATTERN=TYPE`. The pattern is a regular expression in its usual syntax, without look-around and back-references; its case matters.
+    ///
+    /// ```
+    /// use ggmill_quantize::TensorType;
+    /// assert!(TensorType::parse(r"blk\.[0-3]\.ffn_down=q6_k").is_ok());
+    /// let error = TensorType::parse("ffn_down=q9").err().ok_or("an error")?;
+    /// assert!(error.to_string().starts_with(r#""ffn_down=q9": "q9" is no tensor type for weights, expected one of F32, F16, "#));
+    /// # Ok::<(), &str>(())
+    /// ```
+    pub fn parse(text: &str) -> Result<Self> {
+        let wrong = |message: String| Error::new(ErrorKind::Misuse, format!("{:?}: {message}", RawStr::from(text)));
+        let (pattern, name) = text.split_once('=').ok_or_else(|| wrong("expected PATTERN=TYPE".to_owned()))?;
+        if pattern.is_empty() {
+            return Err(wrong("has no pattern".to_owned()));
+        }
+        let all = || weight_types().map(|ggml_type| ggml_type.to_string()).collect::<Vec<_>>().join(", ");
+        let ggml_type = weight_type(name).ok_or_else(|| wrong(format!("{:?} is no tensor type for weights, expected one of {}", RawStr::from(name), all())))?;
+        let pattern = Regex::new(pattern).map_err(|error| wrong(format!("the pattern is not one: {error}")))?;
+        Ok(Self { pattern, ggml_type })
+    }
+
+    /// Reads a list of them, separated by spaces or lines. An error says which line it is in.
+    pub fn parse_list(text: &str) -> Result<Vec<Self>> {
+        words(text, Self::parse)
+    }
+
+    pub(crate) fn pattern(&self) -> &str {
+        self.pattern.as_str()
+    }
+
+    pub(crate) fn is_for(&self, name: &str) -> bool {
+        self.pattern.is_match(name)
+    }
+
+    pub(crate) fn ggml_type(&self) -> GgmlType {
+        self.ggml_type
+    }
+}
+
+/// A metadata pair to set.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Override {
+    key: String,
+    value: OverrideValue,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum OverrideValue {
+    Integer(i64),
+    Float(f64),
+    Bool(bool),
+    Text(Vec<u8>),
+}
+
+impl Override {
+    /// Reads `KEY=TYPE:VALUE` with one of the types `int`, `float`, `bool` and `str`. Floats are of 32 bits. The keys that say which shard a file is are set by
+    /// what is written, and refused.
+    ///
+    /// ```
+    /// use ggmill_quantize::Override;
+    /// assert!(Override::parse("llama.expert_used_count=int:3").is_ok());
+    /// assert!(Override::parse("general.name=str:a=b:c").is_ok());
+    /// assert!(Override::parse("tokenizer.ggml.add_bos_token=bool:yes").is_err());
+    /// ```
+    pub fn parse(text: &str) -> Result<Self> {
+        let wrong = |message: &str| Error::new(ErrorKind::Misuse, format!("{:?}: {message}", RawStr::from(text)));
+        let parts = text.split_once('=').and_then(|(key, rest)| Some((key, rest.split_once(':')?)));
+        let (key, (kind, value)) = parts.filter(|(key, _)| !key.is_empty()).ok_or_else(|| wrong("expected KEY=TYPE:VALUE"))?;
+        if [keys::SPLIT_NO, keys::SPLIT_COUNT, keys::SPLIT_TENSORS_COUNT].contains(&key) {
+            return Err(wrong("says which shard a file is, and is set by what is written"));
+        }
+        let value = match kind {
+            "int" => value.parse().map(OverrideValue::Integer).map_err(|_| wrong("the value is no integer"))?,
+            "float" => match value.parse::<f64>() {
+                Err(_) => return Err(wrong("the value is no number")),
+                Ok(value) if value.abs() <= f64::from(f32::MAX) => OverrideValue::Float(value),
+                Ok(_) => return Err(wrong("the value is no finite number of 32 bits")),
+            },
+            "bool" => value.parse().map(OverrideValue::Bool).map_err(|_| wrong("expected true or false"))?,
+            "str" => OverrideValue::Text(value.as_bytes().to_vec()),
+            _ => return Err(wrong("expected one of the types int, float, bool, str")),
+        };
+        Ok(Self { key: key.to_owned(), value })
+    }
+
+    fn new(key: &str, value: OverrideValue) -> Self {
+        Self { key: key.to_owned(), value }
+    }
+
+    /// The text it sets a key to, where this is the key.
+    pub(crate) fn text_for(&self, key: &str) -> Option<&str> {
+        match &self.value {
+            OverrideValue::Text(text) if self.key == key => std::str::from_utf8(text).ok(),
+            _ => None,
+        }
+    }
+
+    /// Sets the pair at the end of the metadata, where the reference puts what it sets. Integers are written as u32 where they fit. Says so where a value of
+    /// another sort was there, which programs may ask for.
+    pub(crate) fn apply(&self, metadata: &mut MetadataBuf) -> Option<String> {
+        let before = metadata.get(&self.key).filter(|value| !self.value.is_like(value)).map(|value| match value.as_array() {
+            Some(array) => format!("an array ({} × {})", array.len(), array.element_type()),
+            None => format!("of type {}", value.value_type()),
+        });
+        metadata.remove(&self.key);
+        #[expect(clippy::cast_possible_truncation, reason = "the reference writes floats of 32 bits")]
+        match &self.value {
+            OverrideValue::Integer(value) => match u32::try_from(*value) {
+                Ok(value) => metadata.set(&self.key, value),
+                Err(_) => metadata.set(&self.key, *value),
+            },
+            OverrideValue::Float(value) => metadata.set(&self.key, *value as f32),
+            OverrideValue::Bool(value) => metadata.set(&self.key, *value),
+            OverrideValue::Text(value) => metadata.set(&self.key, RawStr::new(value)),
+        }
+        before.map(|before| format!("key {:?} was {before} and is now {}; programs may refuse that", RawStr::from(&*self.key), self.value.sort()))
+    }
+}
+
+impl OverrideValue {
+    fn sort(&self) -> &'static str {
+        match self {
+            Self::Integer(_) => "an integer",
+            Self::Float(_) => "a float",
+            Self::Bool(_) => "a bool",
+            Self::Text(_) => "a string",
+        }
+    }
+
+    /// Whether a value is of the same sort.
+    fn is_like(&self, value: &Value<'_>) -> bool {
+        match self {
+            Self::Integer(_) => value.as_i128().is_some(),
+            Self::Float(_) => matches!(value.value_type(), ValueType::F32 | ValueType::F64),
+            Self::Bool(_) => value.as_bool().is_some(),
+            Self::Text(_) => value.as_raw_str().is_some(),
+        }
+    }
+}
+
+/// Importance weights made ready for a quantization: by tensor, with the metadata that say where they come from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Importance {
+    weights: BTreeMap<Vec<u8>, Vec<f32>>,
+    /// Entries that the filter did not take.
+    left_out: BTreeSet<Vec<u8>>,
+    origin: Vec<Override>,
+}
+
+/// Which entries of an importance matrix are used, by parts of the names of their tensors.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ImportanceFilter {
+    /// All of them.
+    #[default]
+    All,
+    /// Those with one of these parts.
+    Include(Vec<String>),
+    /// Those with none of these parts.
+    Exclude(Vec<String>),
+}
+
+impl ImportanceFilter {
+    fn takes(&self, name: &[u8]) -> bool {
+        let has = |part: &String| part.is_empty() || name.windows(part.len()).any(|window| window == part.as_bytes());
+        match self {
+            Self::All => true,
+            Self::Include(parts) => parts.iter().any(has),
+            Self::Exclude(parts) => !parts.iter().any(has),
+        }
+    }
+}
+
+impl Importance {
+    /// The weights of a matrix, or `None` when the filter leaves none. `file` is what the metadata will say it was read from.
+    pub fn new(imatrix: &Imatrix, file: &str, filter: &ImportanceFilter) -> Option<Self> {
+        let (taken, others): (Vec<_>, Vec<_>) = imatrix.entries().partition(|(name, _)| filter.takes(name.as_bytes()));
+        let weights: BTreeMap<_, _> = taken.into_iter().map(|(name, entry)| (name.as_bytes().to_vec(), entry.weights())).collect();
+        let left_out = others.into_iter().map(|(name, _)| name.as_bytes().to_vec()).collect();
+        if weights.is_empty() {
+            return None;
+        }
+        let mut origin = vec![Override::new("quantize.imatrix.file", OverrideValue::Text(file.as_bytes().to_vec()))];
+        if let Some(name) = imatrix.datasets().next() {
+            origin.push(Override::new("quantize.imatrix.dataset", OverrideValue::Text(name.as_bytes().to_vec())));
+        }
+        let entries = i64::try_from(weights.len()).unwrap_or(i64::MAX);
+        origin.push(Override::new("quantize.imatrix.entries_count", OverrideValue::Integer(entries)));
+        if imatrix.chunk_count() > 0 {
+            origin.push(Override::new("quantize.imatrix.chunks_count", OverrideValue::Integer(imatrix.chunk_count().into())));
+        }
+        Some(Self { weights, left_out, origin })
+    }
+
+    pub(crate) fn weights(&self, name: &[u8]) -> Option<&[f32]> {
+        self.weights.get(name).map(Vec::as_slice)
+    }
+
+    /// The tensors that there are weights for, by name.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &[u8]> {
+        self.weights.keys().map(Vec::as_slice)
+    }
+
+    /// Whether there are weights for a tensor that the filter did not take.
+    pub(crate) fn leaves_out(&self, name: &[u8]) -> bool {
+        self.left_out.contains(name)
+    }
+
+    pub(crate) fn origin(&self) -> &[Override] {
+        &self.origin
+    }
+}

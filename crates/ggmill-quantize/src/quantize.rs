@@ -1,0 +1,303 @@
+//! Quantization: a model becomes one with smaller tensors.
+
+use std::collections::BTreeMap;
+
+use ggmill_arch::TensorNames;
+use ggmill_core::{FileType, GgmlType, MetadataBuf, RawStr, Shape, keys};
+
+use crate::fallback;
+use crate::hyper::Hyper;
+use crate::layers::{self, Remaining, remaining};
+use crate::loss::is_integer;
+use crate::mixture::{Mixture, Seen, Subject};
+use crate::options::{Importance, QuantizeOptions, TensorType};
+use crate::remarks::{Kept, Remarks, without_effect};
+use crate::role::{PER_LAYER_EMBEDDING, Role, Roles};
+use crate::types;
+use ggmill_pipeline::{Checkpoint as _, GgufCheckpoint, SourceTensor};
+use ggmill_pipeline::{Content, Encoding, Recipe, RecipeTensor, matrices};
+use ggmill_pipeline::{Error, ErrorKind, Result};
+use ggmill_quant::QUANTIZATION_VERSION;
+
+/// A model becomes one whose tensors have smaller types: which ones is decided by the target's mixture, from names, places and hyper-parameters.
+///
+/// Any architecture will do, and a set of shards becomes one file. Metadata, order and types are those of `llama-quantize`; `docs/exactness.md` lists what
+/// differs. A model whose architecture that does not know keeps the order and the shapes of its tensors. Fails when a type needs importance weights that are not there, when weights do not fit their tensor, and when a tensor is quantized already.
+pub fn quantize(checkpoint: &GgufCheckpoint, options: &QuantizeOptions) -> Result<Recipe> {
+    let sources = checkpoint.tensors();
+    if is_known(checkpoint, options) {
+        return Ok(recipe(checkpoint, options, layers::by_layer(sources), true)?.0);
+    }
+    let (mut recipe, tensors) = recipe(checkpoint, options, layers::by_layer_alone(sources), false)?;
+    // Places count by layer, and the file stays in its order.
+    let mut numbered: Vec<_> = tensors.iter().map(|tensor| tensor.number).zip(recipe.tensors).collect();
+    numbered.sort_by_key(|&(number, _)| number);
+    recipe.tensors = numbered.into_iter().map(|(_, tensor)| tensor).collect();
+    Ok(recipe)
+}
+
+/// Whether the reference loads models of this architecture, so that there is something to be equal to.
+pub(crate) fn is_known(checkpoint: &GgufCheckpoint, options: &QuantizeOptions) -> bool {
+    let asked = options.overrides.iter().rev().find_map(|pair| pair.text_for(keys::GENERAL_ARCHITECTURE));
+    let stated = || checkpoint.metadata().str(keys::GENERAL_ARCHITECTURE).ok();
+    asked.or_else(stated).is_some_and(|architecture| TensorNames::of(architecture).is_some())
+}
+
+/// The same with the shards of the model: one recipe for each, with the tensors it has, in its order. A model in one file gives one recipe, of no shard.
+///
+/// Mixtures count the tensors of a role in this order, as those of the reference do, so a type can be another than in one file. Shards behind the last that
+/// has a tensor left are left out.
+pub fn quantize_shards(checkpoint: &GgufCheckpoint, options: &QuantizeOptions) -> Result<Vec<Recipe>> {
+    let mut numbers: Vec<usize> = (0..checkpoint.tensors().len()).collect();
+    numbers.sort_by_key(|&number| checkpoint.place(number));
+    let (recipe, tensors) = recipe(checkpoint, options, numbers, is_known(checkpoint, options))?;
+    let mut groups = vec![0; 1];
+    for tensor in &tensors {
+        let shard = checkpoint.place(tensor.number).map_or(0, |(shard, _)| shard);
+        groups.resize(groups.len().max(shard + 1), 0);
+        groups[shard] += 1;
+    }
+    if groups.len() == 1 {
+        return Ok(vec![recipe]);
+    }
+    recipe.into_shards(&groups, [keys::SPLIT_NO, keys::SPLIT_COUNT, keys::SPLIT_TENSORS_COUNT])
+}
+
+/// The recipe for one file of the tensors with these numbers, in this order, and which of them remain. `is_known` says whether the reference makes such a file.
+fn recipe(checkpoint: &GgufCheckpoint, options: &QuantizeOptions, numbers: Vec<usize>, is_known: bool) -> Result<(Recipe, Vec<Remaining>)> {
+    let sources = checkpoint.tensors();
+    let mut notes = Vec::new();
+    layers::check(sources, &options.prune_layers)?;
+    let (tensors, layers) = remaining(sources, numbers, &options.prune_layers);
+
+    let mut metadata = MetadataBuf::copy_of(&checkpoint.metadata()).map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?;
+    for key in [keys::SPLIT_NO, keys::SPLIT_COUNT, keys::SPLIT_TENSORS_COUNT] {
+        metadata.remove(key);
+    }
+    if let Some(types) = &options.types {
+        types.check(tensors.iter().map(|tensor| &*tensor.name), options.target.is_copy())?;
+    }
+    let file_type = match (&options.types, options.target.is_copy()) {
+        (Some(types), true) => types::mostly(tensors.iter().map(|tensor| {
+            let source = &sources[tensor.number];
+            (types.get(&tensor.name).unwrap_or(source.ggml_type), source.shape.elements())
+        })),
+        (None, true) => type_of_file(&metadata, sources, &tensors),
+        (_, false) => options.target.file_type(),
+    };
+    set_last(&mut metadata, keys::GENERAL_QUANTIZATION_VERSION, QUANTIZATION_VERSION);
+    set_last(&mut metadata, keys::GENERAL_FILE_TYPE, file_type.0);
+    let origin = options.importance.iter().flat_map(Importance::origin);
+    for pair in options.overrides.iter().chain(origin) {
+        notes.extend(pair.apply(&mut metadata));
+    }
+    let hyper = Hyper::of(&metadata, sources.iter().map(|tensor| &*tensor.name));
+    if !options.prune_layers.is_empty() {
+        let key = format!("{}.block_count", hyper.architecture);
+        set_last(&mut metadata, &key, u32::try_from(layers).unwrap_or(u32::MAX));
+        if layers == 0 {
+            notes.push("no layer is left".to_owned());
+        }
+    }
+
+    let mut choice = Choice::new(options, &hyper, &tensors, file_type, is_known);
+    let mut made = Vec::with_capacity(tensors.len());
+    for tensor in &tensors {
+        let source = &sources[tensor.number];
+        let to = choice.type_of(tensor, source).map_err(|error| error.tensor(&tensor.name))?;
+        let encoding = choice.encoding(tensor, source, to).map_err(|error| error.tensor(&tensor.name))?;
+        let content = Content::Gathered { sources: vec![tensor.number], steps: Vec::new() };
+        let shape = if is_known { without_trailing_ones(&source.shape) } else { source.shape };
+        made.push(RecipeTensor { encoding, ..RecipeTensor::new(&*tensor.name, to, shape, content) });
+    }
+    notes.extend(choice.remarks.notes());
+    notes.extend(without_effect(&choice, options, &tensors, sources));
+    Ok((Recipe { metadata, tensors: made, notes, ..Recipe::default() }, tensors))
+}
+
+/// Sets a pair behind all others, as the reference does also for keys that are there.
+fn set_last(metadata: &mut MetadataBuf, key: &str, value: u32) {
+    metadata.remove(key);
+    metadata.set(key, value);
+}
+
+/// What the file says its type is, else what most of its tensors are, marked as a guess.
+fn type_of_file(metadata: &MetadataBuf, sources: &[SourceTensor], tensors: &[Remaining]) -> FileType {
+    let stated = metadata.get(keys::GENERAL_FILE_TYPE).and_then(|value| value.as_u32());
+    stated.map_or_else(|| guess(tensors.iter().map(|tensor| sources[tensor.number].ggml_type)), FileType)
+}
+
+fn guess(types: impl Iterator<Item = GgmlType>) -> FileType {
+    // Of those that are equally many, the one that was complete first.
+    let mut counts = BTreeMap::new();
+    let mut most = (0u64, GgmlType::F32);
+    for ggml_type in types {
+        let count = counts.entry(ggml_type).or_insert(0);
+        *count += 1;
+        if *count > most.0 {
+            most = (*count, ggml_type);
+        }
+    }
+    FileType(types::file_type_of(most.1).0 | FileType::GUESSED)
+}
+
+/// Dimensions of one at the end say nothing, and the reference drops them.
+fn without_trailing_ones(shape: &Shape) -> Shape {
+    let dimensions = shape.dimensions();
+    let kept = dimensions.iter().rposition(|&dimension| dimension != 1).map_or(1, |last| last + 1);
+    // A part of a shape is a shape; a scalar is a row of one.
+    dimensions.get(..kept).map_or_else(|| Shape::new(&[1]), Shape::new).unwrap_or(*shape)
+}
+
+/// Types that are no good without importance weights, and refused without them but for embeddings and the output.
+pub(crate) const NEED_IMPORTANCE: &[GgmlType] = &[GgmlType::IQ3_S, GgmlType::IQ2_S, GgmlType::IQ2_XS, GgmlType::IQ2_S, GgmlType::IQ1_M, GgmlType::IQ1_S];
+
+/// The choice of types, tensor by tensor.
+pub(crate) struct Choice<'a> {
+    pub(crate) options: &'a QuantizeOptions,
+    pub(crate) roles: Roles<'a>,
+    mixture: Mixture<'a>,
+    remarks: Remarks,
+}
+
+impl<'a> Choice<'a> {
+    pub(crate) fn new(options: &'a QuantizeOptions, hyper: &'a Hyper, tensors: &[Remaining], file_type: FileType, is_known: bool) -> Self {
+        let roles = Roles { rules: &options.roles, architecture: &hyper.architecture, is_known };
+        let of_role = |wanted: Role| tensors.iter().filter(|tensor| roles.of(&String::from_utf8_lossy(&tensor.name)) == wanted).count() as u64;
+        // Neither metadata nor names say how deep the model is: each layer has one of these.
+        let counted = || [Role::FfnUp, Role::FfnGate, Role::FfnDown].map(of_role).into_iter().max().unwrap_or(0);
+        let mixture = Mixture {
+            layers: if hyper.layers > 0 { hyper.layers } else { counted() },
+            file_type,
+            default_type: options.target.default_type().unwrap_or(GgmlType::F32),
+            hyper,
+            has_importance: options.importance.is_some(),
+            is_tied: of_role(Role::Output) == 0,
+            output_type: options.output_tensor_type,
+            attention_v: of_role(Role::AttentionV),
+            seen: Seen::default(),
+        };
+        Self { options, roles, mixture, remarks: Remarks::default() }
+    }
+
+    /// The type a tensor gets.
+    fn type_of(&mut self, tensor: &Remaining, source: &SourceTensor) -> Result<GgmlType> {
+        let name = String::from_utf8_lossy(&tensor.name);
+        let kept = self.kept(&name, source);
+        if let Some(planned) = self.options.types.as_ref().and_then(|types| types.get(&tensor.name)) {
+            types::check_type(planned, source)?;
+            if kept.is_some_and(|kept| kept != Kept::Left) && planned.is_quantized() && planned != source.ggml_type {
+                self.remarks.unusual.add(&tensor.name);
+            }
+            return Ok(planned);
+        }
+        let Some(default) = self.options.target.default_type() else { return Ok(source.ggml_type) };
+        let chosen = if kept.is_some() { source.ggml_type } else { self.chosen(tensor, &name, source, default) };
+        if default.is_quantized() {
+            self.remarks.count(source, chosen, kept);
+        }
+        Ok(chosen)
+    }
+
+    /// The type a tensor gets by the mixture, and by what was asked for.
+    fn chosen(&mut self, tensor: &Remaining, name: &str, source: &SourceTensor, default: GgmlType) -> GgmlType {
+        let options = self.options;
+        let role = self.roles.of(name);
+        let asked = self.asked_by_pattern(name);
+        if let Some(ggml_type) = self.asked_by_role(name, role, asked) {
+            return ggml_type;
+        }
+        if !default.is_quantized() {
+            return default;
+        }
+        let row_len = source.shape.row_len();
+        let wanted = match asked {
+            Some(ggml_type) => ggml_type,
+            None if options.pure => default,
+            None => self.mixture.choose(&Subject { name, role, row_len, is_stacked: matrices(&source.shape) > 1 }),
+        };
+        let fitting = fallback::fitting(wanted, row_len);
+        if fitting != wanted {
+            self.remarks.ragged.add_as(|| format!("{} ({wanted} → {fitting})", RawStr::new(&tensor.name)));
+        }
+        fitting
+    }
+
+    pub(crate) fn asked_by_pattern(&self, name: &str) -> Option<GgmlType> {
+        self.options.tensor_types.iter().find(|asked| asked.is_for(name)).map(TensorType::ggml_type)
+    }
+
+    /// The type asked for what has this role. A pattern is stronger for embeddings that are not those of tokens.
+    pub(crate) fn asked_by_role(&self, name: &str, role: Role, by_pattern: Option<GgmlType>) -> Option<GgmlType> {
+        match role {
+            Role::TokenEmbedding if name != PER_LAYER_EMBEDDING || by_pattern.is_none() => self.options.token_embedding_type,
+            Role::Output => self.options.output_tensor_type,
+            _ => None,
+        }
+    }
+
+    /// Why a tensor keeps its type, or `None` where it is one to be quantized.
+    pub(crate) fn kept(&self, name: &str, source: &SourceTensor) -> Option<Kept> {
+        let is_matrix = without_trailing_ones(&source.shape).dimensions().len() >= 2;
+        // Where there is nothing to be equal to, what was asked for by name is stronger than what names look like.
+        let is_asked = || !self.roles.is_known && !self.roles.has_rule(name) && self.asked_by_pattern(name).is_some();
+        if !is_matrix {
+            Some(Kept::NoMatrix)
+        } else if self.options.leave_output_tensor && name == "output.weight" {
+            Some(Kept::Left)
+        } else if is_integer(source.ggml_type) {
+            Some(Kept::Integers)
+        } else {
+            (!self.roles.may_be_quantized(name, &source.shape) && !is_asked()).then_some(Kept::Name)
+        }
+    }
+
+    /// How a tensor is to be encoded, once nothing speaks against it.
+    fn encoding(&mut self, tensor: &Remaining, source: &SourceTensor, to: GgmlType) -> Result<Encoding> {
+        // Retired types are copied unseen.
+        let finite = ggmill_quant::codec(source.ggml_type).is_ok();
+        if to == source.ggml_type {
+            return Ok(Encoding { importance: None, finite });
+        }
+        let importance = self.importance(source, to)?;
+        if let Some(given) = self.options.importance.as_ref().filter(|_| to.is_quantized()) {
+            let role = self.roles.of(&String::from_utf8_lossy(&tensor.name));
+            self.remarks.weigh(&tensor.name, source, role, importance.as_deref(), given.leaves_out(&source.name));
+        }
+        let refusal = if importance.is_none() && self.needs_importance(tensor, to) {
+            let none = if self.options.importance.is_some() { "the matrix has none for it" } else { "there are none" };
+            Some(Error::new(ErrorKind::Importance, format!("{to} needs importance weights, and {none}")))
+        } else if source.ggml_type.is_quantized() && !self.options.allow_requantize {
+            Some(Error::new(ErrorKind::Quantized, format!("is {} already, quantizing it again to {to} loses more", source.ggml_type)))
+        } else {
+            None
+        };
+        match refusal {
+            Some(error) if self.options.dry_run => self.remarks.refuse(&tensor.name, error.to_string()),
+            Some(error) => return Err(error),
+            None => {}
+        }
+        Ok(Encoding { importance, finite })
+    }
+
+    /// The weights for a tensor, by the name it has in the source.
+    pub(crate) fn importance(&self, source: &SourceTensor, to: GgmlType) -> Result<Option<Vec<f32>>> {
+        let Some(weights) = self.options.importance.as_ref().and_then(|importance| importance.weights(&source.name)) else { return Ok(None) };
+        let expected = matrices(&source.shape).checked_mul(source.shape.row_len());
+        if expected == Some(weights.len() as u64) {
+            return Ok(to.is_quantized().then(|| weights.to_vec()));
+        }
+        // Embeddings are looked up, not multiplied: their entry, where there is one, belongs to an output matrix.
+        if self.roles.of(&source.name().to_string_lossy()) == Role::TokenEmbedding {
+            return Ok(None);
+        }
+        Err(Error::new(ErrorKind::Importance, format!("{} importance weights, expected {} for shape {}", weights.len(), expected.unwrap_or(0), source.shape)))
+    }
+
+    fn needs_importance(&self, tensor: &Remaining, to: GgmlType) -> bool {
+        let exempt = matches!(self.roles.of(&String::from_utf8_lossy(&tensor.name)), Role::TokenEmbedding | Role::Output);
+        // Some cannot be written without, whatever the tensor.
+        let always = ggmill_quant::codec(to).is_ok_and(ggmill_quant::BlockCodec::needs_weights);
+        always || (!exempt && (NEED_IMPORTANCE.contains(&to) || (to == GgmlType::Q2_K && self.mixture.file_type == FileType::Q2_K_S)))
+    }
+}

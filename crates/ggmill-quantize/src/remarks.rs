@@ -1,0 +1,218 @@
+//! What a person should know of a quantization: gathered tensor by tensor, and said once for all of them.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use ggmill_core::{GgmlType, RawStr};
+
+use crate::layers::Remaining;
+use crate::options::QuantizeOptions;
+use crate::quantize::Choice;
+use crate::role::Role;
+use ggmill_pipeline::SourceTensor;
+use ggmill_pipeline::matrices;
+
+/// Names of which the first few are shown.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Named {
+    shown: Vec<String>,
+    count: usize,
+}
+
+impl Named {
+    const SHOWN: usize = 3;
+
+    pub(crate) fn add(&mut self, name: &[u8]) {
+        self.add_as(|| format!("{:?}", RawStr::new(name)));
+    }
+
+    pub(crate) fn add_as(&mut self, name: impl FnOnce() -> String) {
+        if self.count < Self::SHOWN {
+            self.shown.push(name());
+        }
+        self.count += 1;
+    }
+
+    /// The names under a heading, or `None` where there are none.
+    fn note(&self, heading: &str) -> Option<String> {
+        (self.count > 0).then(|| format!("{heading}: {self}"))
+    }
+}
+
+impl fmt::Display for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.shown.join(", "))?;
+        match self.count - self.shown.len() {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
+    }
+}
+
+/// Why a tensor keeps its type whatever the target is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// A vector or a scalar.
+    NoMatrix,
+    /// Numbers that are no weights.
+    Integers,
+    /// The output, where that was asked for.
+    Left,
+    /// What its name or its role tells.
+    Name,
+}
+
+impl Kept {
+    const ALL: [(Self, &'static str); 4] = [
+        (Self::NoMatrix, "are no matrices"),
+        (Self::Integers, "hold integers"),
+        (Self::Left, "were to be left"),
+        (Self::Name, "are kept for their names or roles"),
+    ];
+}
+
+/// What was met on the way through the tensors.
+#[derive(Debug, Default)]
+pub(crate) struct Remarks {
+    /// What a run would be refused for, and the tensors it would be refused for.
+    refused: Vec<(String, Named)>,
+    /// Rows that are no whole blocks of the type chosen first.
+    pub(crate) ragged: Named,
+    /// Quantized by a plan, though tensors like them are not.
+    pub(crate) unusual: Named,
+    unmeasured: Named,
+    blank: Named,
+    negative: Named,
+    tensors: u64,
+    weights: u64,
+    quantized: u64,
+    quantized_weights: u64,
+    kept: Vec<Kept>,
+}
+
+impl Remarks {
+    pub(crate) fn refuse(&mut self, tensor: &[u8], why: String) {
+        if let Some((_, names)) = self.refused.iter_mut().find(|(other, _)| *other == why) {
+            names.add(tensor);
+        } else {
+            let mut names = Named::default();
+            names.add(tensor);
+            self.refused.push((why, names));
+        }
+    }
+
+    /// Looks at the importance that a tensor is quantized with. Embeddings are looked up and not multiplied, and the output is seldom measured: they are not
+    /// missed.
+    pub(crate) fn weigh(&mut self, tensor: &[u8], source: &SourceTensor, role: Role, weights: Option<&[f32]>, is_left_out: bool) {
+        let Some(weights) = weights else {
+            if !is_left_out && !matches!(role, Role::TokenEmbedding | Role::Output) {
+                self.unmeasured.add(tensor);
+            }
+            return;
+        };
+        if weights.iter().any(|&weight| weight < 0.0) {
+            self.negative.add(tensor);
+        }
+        let width = weights.len().checked_div(usize::try_from(matrices(&source.shape)).unwrap_or(0)).unwrap_or(0).max(1);
+        if weights.chunks(width).any(|matrix| matrix.iter().all(|&weight| weight == 0.0)) {
+            self.blank.add(tensor);
+        }
+    }
+
+    /// Counts a tensor, of the type it gets, and why it is kept where it is.
+    pub(crate) fn count(&mut self, source: &SourceTensor, to: GgmlType, kept: Option<Kept>) {
+        let weights = source.shape.elements();
+        self.tensors += 1;
+        self.weights = self.weights.saturating_add(weights);
+        if to.is_quantized() {
+            self.quantized += 1;
+            self.quantized_weights = self.quantized_weights.saturating_add(weights);
+        } else {
+            self.kept.extend(kept);
+        }
+    }
+
+    /// Everything met, as notes.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let refused = self.refused.iter().map(|(why, names)| {
+            let tensors = if names.count > 1 { "tensors" } else { "tensor" };
+            Some(format!("a run would be refused: {tensors} {names}: {why}"))
+        });
+        let named = [
+            self.ragged.note("rows are no whole blocks of the type chosen"),
+            self.unusual.note("quantized as the plan says, though tensors like these are kept as a rule, and programs may refuse them"),
+            self.unmeasured.note("quantized without importance, since the matrix has none for them"),
+            self.blank.note("importance of nothing but zeros says nothing, and is quantized with all the same"),
+            self.negative.note("importance below zero makes no sense, and is quantized with all the same"),
+            self.coverage(),
+        ];
+        refused.chain(named).flatten().collect()
+    }
+
+    /// How little was quantized, where it is less than half of the weights.
+    fn coverage(&self) -> Option<String> {
+        if self.tensors == 0 || self.quantized_weights >= self.weights.div_ceil(2) {
+            return None;
+        }
+        #[expect(clippy::cast_precision_loss, reason = "a percentage to read")]
+        let percent = self.quantized_weights as f64 * 100.0 / self.weights.max(1) as f64;
+        let of = |wanted: Kept| self.kept.iter().filter(|&&kept| kept == wanted).count();
+        let why: Vec<String> = Kept::ALL.iter().filter(|(kept, _)| of(*kept) > 0).map(|(kept, words)| format!("{} {words}", of(*kept))).collect();
+        let why = if why.is_empty() { String::new() } else { format!("; of the others {}", why.join(", ")) };
+        Some(format!("{} of {} tensors are quantized, with {percent:.1} % of the weights{why}", self.quantized, self.tensors))
+    }
+}
+
+/// What was asked for and met nothing.
+pub(crate) fn without_effect(choice: &Choice<'_>, options: &QuantizeOptions, tensors: &[Remaining], sources: &[SourceTensor]) -> Vec<String> {
+    let mut notes = Vec::new();
+    let names: Vec<_> = tensors.iter().map(|tensor| String::from_utf8_lossy(&tensor.name)).collect();
+    let open: BTreeSet<&str> =
+        tensors.iter().zip(&names).filter(|(tensor, name)| choice.kept(name, &sources[tensor.number]).is_none()).map(|(_, name)| &**name).collect();
+    let has = |role: Role| open.iter().any(|name| choice.roles.of(name) == role);
+
+    if options.types.is_none() && !options.target.default_type().is_some_and(GgmlType::is_quantized) && !options.tensor_types.is_empty() {
+        notes.push(format!("{} gives every tensor one type or its own, so patterns of types are not looked at", options.target.name()));
+    } else {
+        for asked in &options.tensor_types {
+            if !names.iter().any(|name| asked.is_for(name)) {
+                notes.push(format!("the pattern {:?} of a type is found in no tensor's name; upper and lower case differ", RawStr::from(asked.pattern())));
+            } else if !open.iter().any(|name| asked.is_for(name)) {
+                notes.push(format!("the pattern {:?} of a type is found only in names of tensors that are not quantized", RawStr::from(asked.pattern())));
+            }
+        }
+    }
+    let is_copy = options.target.is_copy() && options.types.is_none();
+    let serves_as_output = options.token_embedding_type.is_none() && !has(Role::Output) && has(Role::TokenEmbedding);
+    if options.output_tensor_type.is_some() && (is_copy || !(has(Role::Output) || serves_as_output)) {
+        notes.push("no tensor is output.weight or has its role, so the type for it is without effect".to_owned());
+    }
+    if options.token_embedding_type.is_some() && (is_copy || !has(Role::TokenEmbedding)) {
+        notes.push("no tensor is token_embd.weight or has its role, so the type for it is without effect".to_owned());
+    }
+    if options.leave_output_tensor && !names.iter().any(|name| name == "output.weight") {
+        notes.push("no tensor is output.weight, so there is none to leave as it is".to_owned());
+    }
+    if let Some(importance) = &options.importance {
+        let known: BTreeSet<&[u8]> = sources.iter().map(|source| &*source.name).collect();
+        let mut strangers = Named::default();
+        importance.names().filter(|name| !known.contains(name)).for_each(|name| strangers.add(name));
+        notes.extend(strangers.note("importance of tensors that the model does not have"));
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_few_names_are_shown_and_the_others_counted() {
+        let mut names = Named::default();
+        assert_eq!(names.note("x"), None);
+        for name in ["a", "b\u{1b}", "c", "d", "e"] {
+            names.add(name.as_bytes());
+        }
+        assert_eq!(names.note("x").unwrap(), r#"x: "a", "b\u{1b}", "c" and 2 more"#);
+    }
+}

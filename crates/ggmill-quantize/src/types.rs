@@ -1,0 +1,141 @@
+//! A type for every tensor by its name: what a plan printed as JSON says, read again.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ggmill_core::{FileType, GgmlType};
+use serde_json::Value;
+
+use crate::loss::is_integer;
+use crate::options::is_for_weights;
+use ggmill_pipeline::SourceTensor;
+use ggmill_pipeline::{Error, ErrorKind, Result};
+
+/// Which type each tensor of a file gets: a choice that can be kept and made again.
+///
+/// ```
+/// use ggmill_quantize::TypePlan;
+/// use ggmill_core::GgmlType;
+/// let plan = TypePlan::parse(br#"{"schema": "ggmill.plan/1", "tensors": [{"name": "output.weight", "type": "Q6_K"}]}"#)?;
+/// assert_eq!(plan.get(b"output.weight"), Some(GgmlType::Q6_K));
+/// # Ok::<(), ggmill_pipeline::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TypePlan(BTreeMap<Vec<u8>, GgmlType>);
+
+impl TypePlan {
+    /// Reads what `ggmill quantize --json` prints: `ggmill.plan/1`, or `ggmill.plans/1` for a set of shards. Only names and types are looked at.
+    ///
+    /// Fails when it is no such thing, when a type is none, and when a tensor stands there twice.
+    pub fn parse(json: &[u8]) -> Result<Self> {
+        let wrong = |message: String| Error::new(ErrorKind::Types, message);
+        let document: Value = serde_json::from_slice(json).map_err(|error| wrong(format!("is no JSON: {error}")))?;
+        let single = std::slice::from_ref(&document);
+        let plans = match document.get("schema").and_then(Value::as_str) {
+            Some("ggmill.plan/1") => single,
+            Some("ggmill.plans/1") => document.get("plans").and_then(Value::as_array).map_or(&[][..], Vec::as_slice),
+            _ => return Err(wrong("is no plan, expected what `ggmill quantize --json` prints".to_owned())),
+        };
+        let mut types = BTreeMap::new();
+        for tensor in plans.iter().filter_map(|plan| plan.get("tensors")?.as_array()).flatten() {
+            let (name, ggml_type) = (tensor.get("name").and_then(name_of), tensor.get("type").and_then(Value::as_str));
+            let (Some(name), Some(ggml_type)) = (name, ggml_type) else {
+                return Err(wrong("has a tensor without a name or a type".to_owned()));
+            };
+            let about = |message: &str| wrong(message.to_owned()).tensor(&name);
+            let ggml_type = GgmlType::from_name(ggml_type).ok_or_else(|| about(&format!("{ggml_type:?} is no type")))?;
+            if types.contains_key(&name) {
+                return Err(about("stands in the plan twice"));
+            }
+            types.insert(name, ggml_type);
+        }
+        if types.is_empty() { Err(wrong("names no tensors".to_owned())) } else { Ok(Self(types)) }
+    }
+
+    /// The type for a tensor, by the name it has in the output.
+    pub fn get(&self, name: &[u8]) -> Option<GgmlType> {
+        self.0.get(name).copied()
+    }
+
+    /// Whether it is for a model with these tensors: it names no others and, where it is to be `complete`, all of them.
+    pub(crate) fn check<'a>(&self, names: impl Iterator<Item = &'a [u8]>, complete: bool) -> Result<()> {
+        let names: BTreeSet<&[u8]> = names.collect();
+        let wrong = |name: &[u8], message: &str| Err(Error::new(ErrorKind::Types, message).tensor(name));
+        if let Some(name) = self.0.keys().find(|name| !names.contains(name.as_slice())) {
+            return wrong(name, "is in the plan, and not in the model");
+        }
+        match names.iter().find(|name| complete && !self.0.contains_key(**name)) {
+            Some(name) => wrong(name, "is in the model, and not in the plan"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The bytes of a name: a string, or `{"bytes_hex": "…"}` where it is not UTF-8.
+fn name_of(name: &Value) -> Option<Vec<u8>> {
+    if let Some(text) = name.as_str() {
+        return Some(text.as_bytes().to_vec());
+    }
+    let digits: Option<Vec<u8>> = name.get("bytes_hex")?.as_str()?.chars().map(|digit| u8::try_from(digit.to_digit(16)?).ok()).collect();
+    let (pairs, []) = digits.as_deref()?.as_chunks::<2>() else { return None };
+    Some(pairs.iter().map(|[high, low]| high << 4 | low).collect())
+}
+
+impl FromIterator<(Vec<u8>, GgmlType)> for TypePlan {
+    fn from_iter<T: IntoIterator<Item = (Vec<u8>, GgmlType)>>(types: T) -> Self {
+        Self(types.into_iter().collect())
+    }
+}
+
+/// Refuses a type that a tensor cannot have.
+pub(crate) fn check_type(planned: GgmlType, source: &SourceTensor) -> Result<()> {
+    if planned == source.ggml_type {
+        return Ok(());
+    }
+    let wrong = |message: String| Err(Error::new(ErrorKind::Types, message));
+    if !is_for_weights(planned) || is_integer(source.ggml_type) || ggmill_quant::codec(source.ggml_type).is_err() {
+        return wrong(format!("is {}, and cannot become {planned}", source.ggml_type));
+    }
+    let row_len = source.shape.row_len();
+    match planned.layout() {
+        Some(layout) if row_len.is_multiple_of(u64::from(layout.elements)) => Ok(()),
+        _ => wrong(format!("has rows of {row_len}, which are no whole blocks of {planned}")),
+    }
+}
+
+/// The type of a file most of whose weights have the type they have.
+pub(crate) fn mostly(tensors: impl Iterator<Item = (GgmlType, u64)>) -> FileType {
+    let mut elements: BTreeMap<GgmlType, u64> = BTreeMap::new();
+    for (ggml_type, more) in tensors {
+        let sum = elements.entry(ggml_type).or_default();
+        *sum = sum.saturating_add(more);
+    }
+    match elements.into_iter().max_by_key(|&(_, elements)| elements) {
+        // Not for experts alone, but the only file type that is of these blocks. The reference has none for its guesses.
+        Some((GgmlType::MXFP4, _)) => FileType::MXFP4_MOE,
+        most => most.map_or(FileType::F32, |(ggml_type, _)| file_type_of(ggml_type)),
+    }
+}
+
+/// The type of a file whose tensors mostly are of this one.
+pub(crate) fn file_type_of(ggml_type: GgmlType) -> FileType {
+    match ggml_type {
+        GgmlType::Q3_K => FileType::Q3_K_M,
+        GgmlType::Q4_K => FileType::Q4_K_M,
+        GgmlType::Q5_K => FileType::Q5_K_M,
+        other => other.name().and_then(FileType::from_name).unwrap_or(FileType::F32),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_has_the_type_of_most_of_its_weights() {
+        let of = |tensors: &[(GgmlType, u64)]| mostly(tensors.iter().copied());
+        assert_eq!(of(&[]), FileType::F32);
+        assert_eq!(of(&[(GgmlType::Q4_K, 5), (GgmlType::Q6_K, 3), (GgmlType::Q6_K, 4)]), FileType::Q6_K);
+        assert_eq!(of(&[(GgmlType::MXFP4, 5), (GgmlType::F32, 4)]), FileType::MXFP4_MOE);
+        assert_eq!(of(&[(GgmlType::Q5_K, 5)]), FileType::Q5_K_M);
+    }
+}

@@ -1,0 +1,223 @@
+//! Types chosen for a size, and what is lost by it.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use ggmill_core::{FileType, GgmlType, Gguf};
+use ggmill_pipeline::{ErrorKind, GgufCheckpoint, run};
+use ggmill_quantize::{Fit, Goal, Imatrix, Importance, ImportanceFilter, QuantizeOptions, Target, TensorLoss, TensorType, TypePlan, fit, loss, quantize};
+use ggmill_testdata::real;
+
+use super::{Fixture, legacy_imatrix, options, quantized};
+use crate::support::converted;
+
+fn go_on(_: ggmill_pipeline::Progress<'_>) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
+/// The bundled trained model as a GGUF file of 16 bits.
+fn stories(folder: &Path) -> PathBuf {
+    let path = folder.join("stories.gguf");
+    std::fs::write(&path, converted(&real("stories260K"), FileType::F16).unwrap()).unwrap();
+    path
+}
+
+/// The mean noise to signal over all weights.
+fn mean(losses: &[TensorLoss]) -> f64 {
+    let weights: f64 = losses.iter().map(|tensor| tensor.shape.elements() as f64).sum();
+    losses.iter().map(|tensor| tensor.relative * tensor.shape.elements() as f64).sum::<f64>() / weights
+}
+
+/// What a quantization gives: its size, and what it lost by a pass over all of it.
+fn made(path: &Path, options: &QuantizeOptions) -> (u64, Vec<TensorLoss>) {
+    let checkpoint = GgufCheckpoint::open(path).unwrap();
+    let plan = quantize(&checkpoint, options).unwrap().plan(&checkpoint).unwrap();
+    let file = run(&plan, &checkpoint, Vec::new(), &mut go_on).unwrap();
+    let output = path.with_file_name("made.gguf");
+    std::fs::write(&output, &file).unwrap();
+    let written = GgufCheckpoint::open(&output).unwrap();
+    let losses = loss(&[&plan], &checkpoint, &written, options.importance.as_ref(), &mut go_on).unwrap();
+    (file.len() as u64, losses)
+}
+
+fn fitted(path: &Path, options: &QuantizeOptions, goal: Goal) -> Fit {
+    fit(&GgufCheckpoint::open(path).unwrap(), options, None, goal, &mut go_on).unwrap()
+}
+
+/// The same options with no mixture, but the types chosen.
+fn with(options: &QuantizeOptions, types: TypePlan) -> QuantizeOptions {
+    let mut chosen = options.clone();
+    (chosen.target, chosen.types) = (Target::copy(), Some(types));
+    chosen
+}
+
+/// The size of each mixture is met with less loss than the mixture has; on a trained model.
+#[test]
+fn less_is_lost_than_by_mixtures_of_the_same_size() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = stories(folder.path());
+    for target in ["Q3_K_M", "Q4_0", "Q4_K_S", "Q4_K_M", "IQ4_NL", "Q5_K_M"] {
+        let mixture = options(target);
+        let (size, lost) = made(&path, &mixture);
+        let fit = fitted(&path, &mixture, Goal::Size(size));
+        let (fitted_size, fitted_lost) = made(&path, &with(&mixture, fit.types.clone()));
+        println!("{target}: {size} bytes lose {:.4e}, {fitted_size} bytes of fitted types {:.4e}", mean(&lost), mean(&fitted_lost));
+        assert!(fitted_size <= size, "{target}");
+        assert!(mean(&fitted_lost) < mean(&lost), "{target}");
+        // Every row was in the sample, so what was foreseen is what came.
+        assert!((fit.loss - mean(&fitted_lost)).abs() <= fit.loss * 1e-6, "{target}: {} foreseen", fit.loss);
+        assert!(fit.least_loss <= fit.loss);
+    }
+}
+
+/// With importance, by errors weighted with it.
+#[test]
+fn importance_weighs_what_is_lost() {
+    let fixture = Fixture::new("llama");
+    for target in ["IQ2_XS", "Q2_K", "IQ3_XXS", "Q4_K_M"] {
+        let mut mixture = options(target);
+        mixture.importance = Some(fixture.importance(&ImportanceFilter::All));
+        let (size, lost) = made(&fixture.path(), &mixture);
+        let fit = fitted(&fixture.path(), &mixture, Goal::Size(size));
+        let (fitted_size, fitted_lost) = made(&fixture.path(), &with(&mixture, fit.types));
+        assert!(fitted_size <= size && mean(&fitted_lost) < mean(&lost), "{target}: {:.4e} and {:.4e}", mean(&lost), mean(&fitted_lost));
+        assert!(fitted_lost.iter().any(|tensor| tensor.weighted_rmse.is_some()));
+    }
+}
+
+/// Importance that is zero everywhere says nothing: neither is a tensor given away for it, nor is the loss of one hidden.
+#[test]
+fn importance_of_zeros_gives_nothing_away() {
+    let fixture = Fixture::new("llama");
+    let measured = Imatrix::parse(&fixture.model.imatrix()).unwrap();
+    let with_zeros_for = |name: &str| {
+        let entry = |(entry, measured): (ggmill_core::RawStr<'_>, &ggmill_quantize::ImatrixEntry)| {
+            let weights = measured.weights();
+            let is_blank = entry.to_string().contains(name);
+            (entry.to_string(), if is_blank { vec![0.0; weights.len()] } else { weights })
+        };
+        Importance::new(&legacy_imatrix(&measured.entries().map(entry).collect::<Vec<_>>()), "x", &ImportanceFilter::All).unwrap()
+    };
+    for name in ["", "blk.1.ffn_gate"] {
+        let mut mixture = options("COPY");
+        mixture.importance = Some(with_zeros_for(name));
+        let fit = fitted(&fixture.path(), &mixture, Goal::BitsPerWeight(6.0));
+        let gate = fit.types.get(b"blk.1.ffn_gate.weight").unwrap();
+        assert!(gate != GgmlType::IQ1_S && fit.loss > 1e-4, "{name:?}: {gate}, {}", fit.loss);
+        let (_, losses) = made(&fixture.path(), &with(&mixture, fit.types.clone()));
+        assert!((fit.loss - mean(&losses)).abs() <= fit.loss * 1e-6, "{name:?}: {} foreseen, {}", fit.loss, mean(&losses));
+        let gate = losses.iter().find(|tensor| tensor.name == b"blk.1.ffn_gate.weight").unwrap();
+        assert!(gate.relative > 0.0 && gate.relative < 0.2 && gate.weighted_rmse.is_none(), "{name:?}: {gate:?}");
+    }
+}
+
+#[test]
+fn a_goal_is_met_and_hardly_missed() {
+    let fixture = Fixture::new("mixtral");
+    let weights: u64 = GgufCheckpoint::open(fixture.path()).map(|model| count(&model)).unwrap();
+    for bits in [5.5, 7.0, 9.0, 40.0] {
+        let fit = fitted(&fixture.path(), &options("COPY"), Goal::BitsPerWeight(bits));
+        let file = quantized(&fixture.path(), &with(&options("COPY"), fit.types)).unwrap();
+        let bytes: u64 = Gguf::parse(&file).unwrap().tensors().iter().map(|tensor| tensor.size().unwrap()).sum();
+        let found = bytes as f64 * 8.0 / weights as f64;
+        assert!(found <= bits && (found - fit.bits_per_weight).abs() < 1e-9, "{found}, expected {bits}");
+        // With room for everything, everything stays as it is.
+        assert!(if bits > 17.0 { fit.loss == 0.0 } else { found > bits - 0.05 }, "{found}, expected {bits}");
+    }
+}
+
+fn count(model: &GgufCheckpoint) -> u64 {
+    ggmill_pipeline::Checkpoint::tensors(model).iter().map(|tensor| tensor.shape.elements()).sum()
+}
+
+#[test]
+fn what_cannot_be_says_what_can() {
+    let fixture = Fixture::new("llama");
+    let checkpoint = GgufCheckpoint::open(fixture.path()).unwrap();
+    let refused = |goal| {
+        let error = fit(&checkpoint, &options("COPY"), None, goal, &mut go_on).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Budget);
+        error.to_string()
+    };
+    let message = refused(Goal::Size(1000));
+    assert!(message.starts_with("1000 bytes are too few: the smallest this model can be is "), "{message}");
+    let least: u64 = message.split(' ').rev().nth(1).unwrap().parse().unwrap();
+    let smallest = fitted(&fixture.path(), &options("COPY"), Goal::Size(least));
+    assert_eq!(quantized(&fixture.path(), &with(&options("COPY"), smallest.types)).unwrap().len() as u64, least);
+    refused(Goal::Size(least - 1));
+
+    let message = refused(Goal::BitsPerWeight(1.5));
+    let least: f64 = message.split(' ').rev().nth(3).unwrap().parse().unwrap();
+    fitted(&fixture.path(), &options("COPY"), Goal::BitsPerWeight(least));
+    refused(Goal::BitsPerWeight(least - 0.001));
+    assert_eq!(refused(Goal::BitsPerWeight(f64::NAN)), "NaN bits per weight, expected more than 0");
+    refused(Goal::BitsPerWeight(-1.0));
+}
+
+/// What is asked for by name or role is given, and only the rest is chosen.
+#[test]
+fn what_is_asked_for_is_no_choice() {
+    let fixture = Fixture::new("llama");
+    let mut asked = options("COPY");
+    asked.tensor_types = vec![TensorType::parse(r"attn_v=q8_0").unwrap()];
+    asked.output_tensor_type = Some(GgmlType::Q5_1);
+    asked.prune_layers = [0].into();
+    let types = fitted(&fixture.path(), &asked, Goal::BitsPerWeight(5.0)).types;
+    assert_eq!(
+        ["blk.3.attn_v.weight", "output.weight", "output_norm.weight"].map(|name| types.get(name.as_bytes())),
+        [Some(GgmlType::Q8_0), Some(GgmlType::Q5_1), Some(GgmlType::F32)]
+    );
+    assert_eq!((types.get(b"blk.7.attn_v.weight"), types.get(b"blk.8.attn_v.weight")), (Some(GgmlType::Q8_0), None));
+    quantized(&fixture.path(), &with(&asked, types)).unwrap();
+
+    // What is quantized already keeps its type unless that may change.
+    let once = fixture.folder.path().join("once.gguf");
+    std::fs::write(&once, quantized(&fixture.path(), &options("Q4_0")).unwrap()).unwrap();
+    let kind = |options: &QuantizeOptions| {
+        fit(&GgufCheckpoint::open(&once).unwrap(), options, None, Goal::BitsPerWeight(4.0), &mut go_on).map_err(|error| error.kind())
+    };
+    assert_eq!(kind(&options("COPY")).unwrap_err(), ErrorKind::Budget);
+    let mut again = options("COPY");
+    again.allow_requantize = true;
+    assert!(kind(&again).is_ok());
+}
+
+#[test]
+fn a_plan_is_for_its_model() {
+    let fixture = Fixture::new("falcon");
+    let types = fitted(&fixture.path(), &options("COPY"), Goal::BitsPerWeight(5.0)).types;
+    let other = Fixture::new("llama");
+    let refusal = |fixture: &Fixture, options: &QuantizeOptions| {
+        let error = quantized(&fixture.path(), options).unwrap_err();
+        (error.kind(), error.to_string())
+    };
+    let (kind, message) = refusal(&other, &with(&options("COPY"), types));
+    assert_eq!((kind, &*message), (ErrorKind::Types, r#"tensor "blk.0.attn_qkv.weight": is in the plan, and not in the model"#));
+    let plan = |tensors: &str| TypePlan::parse(format!(r#"{{"schema":"ggmill.plan/1","tensors":[{tensors}]}}"#).as_bytes());
+    let one = plan(r#"{"name":"blk.0.ffn_up.weight","type":"Q4_0"}"#).unwrap();
+    assert_eq!(refusal(&fixture, &with(&options("COPY"), one.clone())).1, r#"tensor "blk.0.attn_norm.weight": is in the model, and not in the plan"#);
+    // Beside a mixture it names what it wants.
+    let mut mixed = options("Q8_0");
+    mixed.types = Some(one);
+    let file = quantized(&fixture.path(), &mixed).unwrap();
+    let types = ["blk.0.ffn_up.weight", "blk.1.ffn_up.weight"].map(|name| Gguf::parse(&file).unwrap().tensor(name).unwrap().ggml_type());
+    assert_eq!(types, [GgmlType::Q4_0, GgmlType::Q8_0]);
+    let cases = [
+        (r#"{"name":"output_norm.weight","type":"Q4_0"},{"name":"output_norm.weight","type":"Q4_0"}"#, "stands in the plan twice"),
+        (r#"{"name":"output_norm.weight","type":"Q9"}"#, "\"Q9\" is no type"),
+        (r#"{"name":"output_norm.weight"}"#, "has a tensor without a name or a type"),
+        ("", "names no tensors"),
+        ("]", "is no JSON"),
+    ];
+    for (tensors, words) in cases {
+        let error = plan(tensors).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}, expected {words}");
+    }
+    assert!(TypePlan::parse(b"{}").unwrap_err().to_string().starts_with("is no plan"));
+    let mut odd = options("Q8_0");
+    odd.types = Some(plan(r#"{"name":"blk.0.attn_norm.weight","type":"I32"}"#).unwrap());
+    assert_eq!(refusal(&fixture, &odd).1, r#"tensor "blk.0.attn_norm.weight": is F32, and cannot become I32"#);
+    let llama = Fixture::new("llama");
+    odd.types = Some(plan(r#"{"name":"blk.0.adapter.weight","type":"Q4_K"}"#).unwrap());
+    assert_eq!(refusal(&llama, &odd).1, r#"tensor "blk.0.adapter.weight": has rows of 80, which are no whole blocks of Q4_K"#);
+}
