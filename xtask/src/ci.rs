@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use crate::process::{Done, cargo, run as run_command};
-use crate::{fuzz, graph, targets};
+use crate::{fuzz, graph};
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
@@ -16,13 +16,12 @@ type Step = (&'static str, fn() -> Done);
 
 /// Runs every step, also after one has failed: whoever waits for it learns everything at once.
 pub(crate) fn run(args: &Args) -> Done {
-    let steps: [Step; 7] = [
+    let steps: [Step; 6] = [
         ("tests", tests),
         ("format", format),
         ("lints", lints),
         ("documentation", documentation),
         ("crate graph", graph::run),
-        ("other targets", || targets::run(&targets::Args::default())),
         ("fuzz smoke", || fuzz::smoke(&fuzz::Args::default())),
     ];
     let mut failed = Vec::new();
