@@ -52,8 +52,8 @@ pub(crate) fn findings() -> Done<Vec<String>> {
             let source = fs::read_to_string(&path).map_err(|error| format!("{place}: {error}"))?;
             let excepted: Vec<_> = EXCEPTIONS.iter().filter(|exception| exception.file == place).flat_map(|exception| exception.names).collect();
             let is_excepted = |literal: &str| excepted.iter().any(|known| literal.split('.').next() == Some(**known));
-            let named = named(&source, &names).into_iter().filter(|(_, literal)| !is_excepted(literal));
-            findings.extend(named.map(|(line, name)| format!("{place}:{line}: {name:?} names an architecture: what is special about it is data")));
+            let literals = named(&source, &names).into_iter().filter(|(_, literal)| !is_excepted(literal));
+            findings.extend(literals.map(|(line, name)| format!("{place}:{line}: {name:?} names an architecture: what is special about it is data")));
         }
     }
     findings.sort();

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use ggmill_arch::ModelView;
-use ggmill_core::{FileType, GgmlType, RawStr, keys};
+use ggmill_core::{FileType, GgmlType, keys};
 use serde::Serialize;
 use serde::ser::{SerializeMap as _, SerializeStruct as _, Serializer};
 
-use crate::{LosslessStr, View};
+use crate::View;
+use ggmill_text::LosslessStr;
 
 /// What a model is, in a few facts. A fact the file does not tell, or tells in another type than it should have, is `None`: JSON has `null`.
 ///
@@ -218,12 +219,5 @@ impl std::fmt::Display for PerBlock {
             Self::Same(number) => write!(f, "{}", crate::human::grouped(*number)),
             Self::Varying { min, max } => write!(f, "{} to {}", crate::human::grouped(*min), crate::human::grouped(*max)),
         }
-    }
-}
-
-impl std::fmt::Display for LosslessStr<'_> {
-    /// As [`RawStr`] shows it: escaped.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        RawStr::fmt(&self.0, f)
     }
 }
