@@ -12,7 +12,7 @@ use crate::plan::{Job, Plan, Work};
 use crate::recipe::matrices;
 use crate::rows::{RowMap, Run};
 use crate::source::Checkpoint;
-use crate::spare::Spare;
+use crate::buffers::BufferPool;
 use crate::untouched::Untouched;
 
 /// Elements of a chunk, unless a single row is longer: 4 MiB as f32.
@@ -55,10 +55,10 @@ where
     let mut takes_ranges = true;
     let mut made = Made::default();
     // One window is made while another is written.
-    let spare = Spare::new(4 * rayon::current_num_threads());
+    let buffers = BufferPool::new(4 * rayon::current_num_threads());
     while let (Some(job), Some(tensor)) = (plan.jobs.get(number), tensors.get(number)) {
         if takes_ranges && let Some(span) = Untouched::from(plan, checkpoint, number) {
-            std::mem::take(&mut made).write(&mut writer, tensors, &spare, &mut meter)?;
+            std::mem::take(&mut made).write(&mut writer, tensors, &buffers, &mut meter)?;
             takes_ranges = move_span(&mut writer, number, &span, &tensors[number..span.end], &mut meter)?;
             if takes_ranges {
                 number = span.end;
@@ -71,15 +71,15 @@ where
             let mut next = Made { number, chunks: Vec::with_capacity(window.len()) };
             // What was made before is written by this thread while the others make the next.
             rayon::in_place_scope(|scope| {
-                let (chunks, spare) = (&mut next.chunks, &spare);
-                scope.spawn(move |_| window.par_iter().map(|chunk| job.make(*chunk, checkpoint, plan.endian, spare)).collect_into_vec(chunks));
-                std::mem::take(&mut made).write(&mut writer, tensors, spare, &mut meter)
+                let (chunks, buffers) = (&mut next.chunks, &buffers);
+                scope.spawn(move |_| window.par_iter().map(|chunk| job.make(*chunk, checkpoint, plan.endian, buffers)).collect_into_vec(chunks));
+                std::mem::take(&mut made).write(&mut writer, tensors, buffers, &mut meter)
             })?;
             made = next;
         }
         number += 1;
     }
-    made.write(&mut writer, tensors, &spare, &mut meter)?;
+    made.write(&mut writer, tensors, &buffers, &mut meter)?;
     // What was read of a file that changed meanwhile may be half of each.
     checkpoint.sources().into_iter().try_for_each(ggmill_io::RandomAccess::refuse_changed)?;
     writer.finish().map_err(written)
@@ -93,7 +93,7 @@ struct Made {
 }
 
 impl Made {
-    fn write<S>(self, writer: &mut Writer<'_, S>, tensors: &[PlannedTensor], spare: &Spare, meter: &mut Meter<'_>) -> Result<()>
+    fn write<S>(self, writer: &mut Writer<'_, S>, tensors: &[PlannedTensor], buffers: &BufferPool, meter: &mut Meter<'_>) -> Result<()>
     where
         S: RangeSink,
         S::Error: std::error::Error + Send + Sync + 'static,
@@ -103,7 +103,7 @@ impl Made {
             let bytes = bytes.map_err(|error| error.tensor(tensor.name().as_bytes()))?;
             writer.write(self.number, &bytes).map_err(written)?;
             meter.add(tensor, bytes.len() as u64)?;
-            spare.give(bytes);
+            buffers.give(bytes);
         }
         Ok(())
     }
@@ -174,19 +174,19 @@ impl Job {
     }
 
     /// The bytes of one chunk of output, in its byte order.
-    fn make(&self, chunk: Chunk, checkpoint: &dyn Checkpoint, endian: Endian, spare: &Spare) -> Result<Vec<u8>> {
-        let mut bytes = self.make_little(chunk, checkpoint, spare)?;
+    fn make(&self, chunk: Chunk, checkpoint: &dyn Checkpoint, endian: Endian, buffers: &BufferPool) -> Result<Vec<u8>> {
+        let mut bytes = self.make_little(chunk, checkpoint, buffers)?;
         if endian == Endian::Big {
             quant::swap_bytes(self.to, &mut bytes).map_err(|error| Error::caused(ErrorKind::Unsupported, error))?;
         }
         Ok(bytes)
     }
 
-    fn make_little(&self, chunk: Chunk, checkpoint: &dyn Checkpoint, spare: &Spare) -> Result<Vec<u8>> {
+    fn make_little(&self, chunk: Chunk, checkpoint: &dyn Checkpoint, buffers: &BufferPool) -> Result<Vec<u8>> {
         match &self.work {
             Work::Values(values) => self.encode(&values[usize_of(chunk.start)?..usize_of(chunk.end)?], chunk),
             Work::Gather { from, sources, map } => {
-                let bytes = Gather { from: *from, sources, map, checkpoint }.bytes(chunk, spare)?;
+                let bytes = Gather { from: *from, sources, map, checkpoint }.bytes(chunk, buffers)?;
                 if *from == self.to && !self.encoding.finite {
                     return Ok(bytes);
                 }
@@ -194,7 +194,7 @@ impl Job {
                 if *from == self.to {
                     return Ok(bytes);
                 }
-                spare.give(bytes);
+                buffers.give(bytes);
                 self.encode(&values, chunk)
             }
         }
@@ -294,10 +294,10 @@ struct Gather<'a> {
 
 impl Gather<'_> {
     /// The source bytes that a chunk of output is made of, in the output's order.
-    fn bytes(&self, chunk: Chunk, spare: &Spare) -> Result<Vec<u8>> {
+    fn bytes(&self, chunk: Chunk, buffers: &BufferPool) -> Result<Vec<u8>> {
         let runs = self.map.runs(chunk.start, chunk.end);
         // All of it is written: the runs are as long as the chunk.
-        let mut out = spare.take(usize_of(bytes_of(self.from, chunk.end - chunk.start)?)?);
+        let mut out = buffers.take(usize_of(bytes_of(self.from, chunk.end - chunk.start)?)?);
         let span = Span::worth_reading_whole(&runs);
         let whole = span.as_ref().map(|span| self.read_whole(span)).transpose()?;
         let mut rest = &mut out[..];
