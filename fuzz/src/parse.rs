@@ -97,17 +97,17 @@ fn tensors(model: &Gguf<&[u8]>) {
         let _ = (tensor.ggml_type().to_string(), shape.to_string(), tensor.name().to_string());
 
         let Some(size) = tensor.size() else {
-            assert_eq!(tensor.data().unwrap_err().kind(), ErrorKind::Unsupported);
+            assert_eq!(tensor.raw_data().unwrap_err().kind(), ErrorKind::Unsupported);
             ranges.push((tensor.offset(), 1));
             continue;
         };
-        let data = tensor.data().expect("checked data are there");
+        let data = tensor.raw_data().expect("checked data are there");
         assert_eq!(data.len() as u64, size);
         if size > 0 {
             ranges.push((tensor.offset(), size));
             let rows = shape.rows();
-            assert_eq!(tensor.row(0).unwrap().len() as u64 * rows, size);
-            assert!(tensor.row(rows - 1).is_ok() && tensor.row(rows).is_err());
+            assert_eq!(tensor.raw_row(0).unwrap().len() as u64 * rows, size);
+            assert!(tensor.raw_row(rows - 1).is_ok() && tensor.raw_row(rows).is_err());
         }
     }
     ranges.sort_unstable();

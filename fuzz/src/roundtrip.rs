@@ -29,7 +29,7 @@ fn write(model: &Gguf<&[u8]>) -> Result<Option<Vec<u8>>, Error> {
     }
     let mut writer = Writer::start(&plan, Vec::new()).expect("a Vec takes all");
     for (number, tensor) in model.tensors().iter().enumerate() {
-        writer.write(number, tensor.data().expect("planned, so of a known type")).expect("as planned");
+        writer.write(number, tensor.raw_data().expect("planned, so of a known type")).expect("as planned");
     }
     let file = writer.finish().expect("every tensor was written");
     assert_eq!(file.len() as u64, plan.total_len(), "the plan knows the length");
@@ -45,7 +45,7 @@ fn same(one: &Gguf<&[u8]>, other: &Gguf<&[u8]>) {
     assert_eq!(one.tensors().len(), other.tensors().len());
     for (a, b) in one.tensors().iter().zip(other.tensors().iter()) {
         assert_eq!((a.name(), a.ggml_type(), a.shape()), (b.name(), b.ggml_type(), b.shape()));
-        assert_eq!(a.data().unwrap(), b.data().unwrap(), "tensor {}", a.name());
+        assert_eq!(a.raw_data().unwrap(), b.raw_data().unwrap(), "tensor {}", a.name());
     }
 }
 

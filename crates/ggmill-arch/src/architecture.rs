@@ -1,19 +1,21 @@
 //! A description, understood and checked.
 
+use std::collections::BTreeMap;
+
 use ggmill_core::ValueType;
 use ggmill_core::keys::GENERAL_FILE_TYPE;
-use serde_json::Value as Json;
 
-use crate::config::Config;
 use crate::error::{Error, ErrorKind, Result, SubjectKind, quoted};
 use crate::expression::{Expression, is_name};
-use crate::file::whole_key;
-use crate::key::KeyType;
+use crate::include::Parts;
+use crate::key::{KeyType, whole_key};
+use crate::limits::{MAX_ENTRIES, MAX_KEYS, MAX_PARAMETERS, MAX_PLACES, MAX_TEMPLATES};
+use crate::outline::{ParameterOutline, TensorOutline};
 use crate::parameter::{FilePlace, Parameter, ParameterType};
-use crate::pattern::Glob;
-use crate::resolve::Resolved;
-use crate::schema::{Ordered, RawArchitecture, RawCheckpoint, RawExpression, RawKey, RawParameter, RawRemark, RawRequired, SCHEMA};
+use crate::pattern::{Glob, begins};
+use crate::schema::{Ordered, RawArchitecture, RawCheckpoint, RawKey, RawParameter, RawRemark, RawRequired, SCHEMA};
 use crate::tensor::TensorGroup;
+use crate::terms::{condition, expression};
 
 /// The description of an architecture: which checkpoints it is for, its hyper-parameters, its metadata keys and its tensors.
 ///
@@ -78,34 +80,30 @@ pub(crate) struct Remark {
 
 impl Architecture {
     /// The longest description, in bytes.
-    pub const LONGEST: usize = 1 << 20;
+    pub const MAX_LEN: usize = 1 << 20;
 
-    /// Reads a description. Everything that does not depend on a checkpoint is checked: the schema, the expressions and the names in them, roles, types.
-    ///
-    /// ```
-    /// use ggmill_arch::Architecture;
-    /// let error = Architecture::parse("schema = \"ggmill.architecture/1\"\nname = \"mine\"\ntitel = \"Mine\"").unwrap_err();
-    /// assert!(error.to_string().starts_with("line 3, column 1: unknown field `titel`"), "{error}");
-    /// ```
-    pub fn parse(toml: &str) -> Result<Self> {
-        if toml.len() > Self::LONGEST {
-            return Err(Error::new(ErrorKind::Limit, format!("a description of {} bytes, the limit is {}", toml.len(), Self::LONGEST)));
+    /// Reads a description that may include these parts.
+    pub(crate) fn read(toml: &str, parts: Parts<'_>) -> Result<Self> {
+        if toml.len() > Self::MAX_LEN {
+            return Err(Error::new(ErrorKind::Limit, format!("a description of {} bytes, the limit is {}", toml.len(), Self::MAX_LEN)));
         }
         let mut raw: RawArchitecture = toml::from_str(toml).map_err(|error| syntax(toml, &error))?;
         let name = raw.name.clone();
-        Self::understand(&mut raw).map_err(|error| error.within(&name))
+        Self::understand(&mut raw, parts).map_err(|error| error.within(&name))
     }
 
-    fn understand(raw: &mut RawArchitecture) -> Result<Self> {
+    fn understand(raw: &mut RawArchitecture, parts: Parts<'_>) -> Result<Self> {
         if raw.schema != SCHEMA {
             return Err(Error::description(format!("schema {}, expected {SCHEMA:?}", quoted(&raw.schema))));
         }
         if raw.name.is_empty() || !raw.name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'_') {
             return Err(Error::description("expected a name of lower-case letters, digits, - and _"));
         }
-        raw.include_parts()?;
-        let mut parameters = parameters(&raw.name, &raw.parameters)?;
-        let known = |name: &str| parameters.iter().any(|parameter| &*parameter.name == name);
+        raw.include_parts(parts)?;
+        raw.check_counts()?;
+        let places = Declared::of(&raw.parameters);
+        let mut parameters = parameters(&raw.name, &raw.parameters, &places)?;
+        let known = |name: &str| places.place(name).is_some();
         let keys: Vec<_> = raw.keys.0.iter().map(|(name, key)| KeyTemplate::understand(&raw.name, name, key, &known)).collect::<Result<_>>()?;
         let groups: Vec<_> = raw.tensors.iter().map(|group| TensorGroup::understand(group, &known)).collect::<Result<_>>()?;
         if let Some(tensor) = groups.iter().find_map(TensorGroup::without_origin).filter(|_| !raw.checkpoint.is_empty()) {
@@ -119,7 +117,7 @@ impl Architecture {
             name: raw.name.as_str().into(),
             title: raw.title.as_str().into(),
             loader: raw.loader.as_deref().map(Into::into),
-            checkpoints: raw.checkpoint.iter().map(|checkpoint| CheckpointKind::understand(checkpoint, &parameters)).collect::<Result<_>>()?,
+            checkpoints: raw.checkpoint.iter().map(|checkpoint| CheckpointKind::understand(checkpoint, &places)).collect::<Result<_>>()?,
             keys,
             groups,
             ignore: raw.ignore.iter().map(|pattern| Glob::new(pattern)).collect(),
@@ -169,23 +167,39 @@ impl Architecture {
         self.ignore.iter().any(|glob| glob.matches(checkpoint_name))
     }
 
-    /// Applies the description to a checkpoint's `config.json`: every hyper-parameter, key and tensor with its numbers.
-    ///
-    /// Fails when a hyper-parameter is missing or of the wrong type (the error says where it was looked for), when sizes contradict each other, when the
-    /// description refuses the checkpoint, or when the model would have more than [`Resolved::MOST_TENSORS`] tensors.
-    pub fn resolve(&self, config: &Json) -> Result<Resolved<'_>> {
-        let config = Config::new(config);
-        Resolved::new(self, &config, self.checkpoint_kind(&config)).map_err(|error| error.within(&self.name))
+    /// The hyper-parameters as the description writes them, for finished files, in its order.
+    pub fn outline_parameters(&self) -> impl Iterator<Item = ParameterOutline<'_>> {
+        self.parameters.iter().map(|parameter| ParameterOutline {
+            name: &parameter.name,
+            keys: parameter.keys.iter().map(ToString::to_string).collect(),
+            default: parameter.in_file.as_ref().or(parameter.default.as_ref()).map(Expression::text),
+        })
     }
 
-    /// The kind of checkpoint a configuration belongs to: by its class, or by its model type when it names no class.
-    pub(crate) fn checkpoint_kind(&self, config: &Config<'_>) -> Option<&CheckpointKind> {
-        let names = |names: &[Box<str>], name: &str| names.iter().any(|known| **known == *name);
-        match (config.class(), config.model_type()) {
-            (Some(class), _) => self.checkpoints.iter().find(|checkpoint| names(&checkpoint.classes, class)),
-            (None, Some(model_type)) => self.checkpoints.iter().find(|checkpoint| names(&checkpoint.model_types, model_type)),
-            (None, None) => None,
-        }
+    /// The tensors as the description writes them, in its order.
+    ///
+    /// ```
+    /// use ggmill_arch::Architecture;
+    /// let gemma = Architecture::builtin("gemma").ok_or("built in")?;
+    /// let up = gemma.outline().find(|tensor| tensor.name == "blk.{bid}.ffn_up.weight").ok_or("there")?;
+    /// assert_eq!(up.shape, ["embedding_length", "feed_forward"]);
+    /// assert_eq!(up.repeat.as_deref(), Some("bid in 0..block_count"));
+    /// # Ok::<(), &str>(())
+    /// ```
+    pub fn outline(&self) -> impl Iterator<Item = TensorOutline<'_>> {
+        self.groups.iter().flat_map(TensorGroup::outline)
+    }
+
+    /// Whether a model of this architecture can have a tensor of this name, whatever its numbers are.
+    ///
+    /// ```
+    /// use ggmill_arch::Architecture;
+    /// let gemma = Architecture::builtin("gemma").ok_or("built in")?;
+    /// assert!(gemma.can_have("blk.12.ffn_up.weight") && !gemma.can_have("blk.12.ssm_in.weight"));
+    /// # Ok::<(), &str>(())
+    /// ```
+    pub fn can_have(&self, tensor: &str) -> bool {
+        self.outline().any(|described| begins(tensor, described.name))
     }
 }
 
@@ -198,57 +212,88 @@ fn syntax(toml: &str, error: &toml::de::Error) -> Error {
     Error::description(format!("line {line}, column {column}: {message}"))
 }
 
-/// Parses an expression and holds its names against the known ones.
-pub(crate) fn expression(raw: &RawExpression, known: &dyn Fn(&str) -> bool) -> Result<Expression> {
-    let expression = Expression::parse(&raw.text())?;
-    expression.check_names(known)?;
-    Ok(expression)
+impl RawArchitecture {
+    /// Refuses more than [`limits`](crate::limits) allow.
+    fn check_counts(&self) -> Result<()> {
+        let templates: usize = self.tensors.iter().map(|group| group.tensor.0.len()).sum();
+        let counts = [
+            ("hyper-parameters", self.parameters.0.len(), MAX_PARAMETERS),
+            ("keys", self.keys.0.len(), MAX_KEYS),
+            ("groups of tensors", self.tensors.len(), MAX_TEMPLATES),
+            ("tensors", templates, MAX_TEMPLATES),
+            ("kinds of checkpoints", self.checkpoint.len(), MAX_ENTRIES),
+            ("patterns of tensors to ignore", self.ignore.len(), MAX_ENTRIES),
+            ("contradictions", self.contradiction.len(), MAX_ENTRIES),
+            ("refusals", self.refuse.len(), MAX_ENTRIES),
+            ("warnings", self.warn.len(), MAX_ENTRIES),
+        ];
+        match counts.into_iter().find(|(_, count, limit)| count > limit) {
+            Some((what, count, limit)) => Err(Error::new(ErrorKind::Limit, format!("{count} {what}, the limit is {limit}"))),
+            None => Ok(()),
+        }
+    }
 }
 
-/// A condition; one that is not written always holds.
-pub(crate) fn condition(raw: Option<&RawExpression>, known: &dyn Fn(&str) -> bool) -> Result<Expression> {
-    raw.map_or_else(|| Ok(Expression::bool(true)), |raw| expression(raw, known).map_err(|error| error.at("when")))
+/// The places of hyper-parameters in the order of their declaration, by name.
+struct Declared<'a>(BTreeMap<&'a str, usize>);
+
+impl<'a> Declared<'a> {
+    fn of(raw: &'a Ordered<RawParameter>) -> Self {
+        Self(raw.0.iter().enumerate().map(|(place, (name, _))| (&**name, place)).collect())
+    }
+
+    fn place(&self, name: &str) -> Option<usize> {
+        self.0.get(name).copied()
+    }
+
+    /// Whether a name is declared before this place.
+    fn is_before(&self, name: &str, place: usize) -> bool {
+        self.place(name).is_some_and(|declared| declared < place)
+    }
 }
 
 /// The hyper-parameters in order; a default may use those before it.
-fn parameters(architecture: &str, raw: &Ordered<RawParameter>) -> Result<Vec<Parameter>> {
-    let mut parameters: Vec<Parameter> = Vec::with_capacity(raw.0.len());
-    for (name, raw) in &raw.0 {
+fn parameters(architecture: &str, raw: &Ordered<RawParameter>, declared: &Declared<'_>) -> Result<Vec<Parameter>> {
+    let understand = |(place, (name, raw)): (usize, &(String, RawParameter))| {
         let understood = || {
             if !is_name(name) {
                 return Err(Error::description("expected a name of letters, digits and _"));
             }
-            let known = |name: &str| parameters.iter().any(|parameter| &*parameter.name == name);
+            if let Some(count) = [raw.from.len(), raw.keys.len()].into_iter().find(|&count| count > MAX_PLACES) {
+                return Err(Error::new(ErrorKind::Limit, format!("{count} places, the limit is {MAX_PLACES}")));
+            }
+            let known = |name: &str| declared.is_before(name, place);
             let default = raw.default.as_ref().map(|default| expression(default, &known)).transpose().map_err(|error| error.at("default"))?;
             let in_file = raw.in_file.as_ref().map(|in_file| expression(in_file, &known)).transpose().map_err(|error| error.at("in_file"))?;
             let keys = raw.keys.iter().map(|place| FilePlace::parse(architecture, place)).collect();
             let from = raw.from.iter().map(|path| path.as_str().into()).collect();
             Ok(Parameter { name: name.as_str().into(), kind: ParameterType::parse(&raw.r#type)?, from, keys, default, in_file, optional: raw.optional })
         };
-        let parameter = understood().map_err(|error| error.about(SubjectKind::Parameter, name))?;
-        parameters.push(parameter);
-    }
-    Ok(parameters)
+        understood().map_err(|error| error.about(SubjectKind::Parameter, name))
+    };
+    raw.0.iter().enumerate().map(understand).collect()
 }
 
 /// A hyper-parameter that names no keys is read from those whose value it is.
 fn read_back(parameters: &mut [Parameter], keys: &[KeyTemplate]) {
+    let mut written: BTreeMap<&str, Vec<FilePlace>> = BTreeMap::new();
+    for key in keys {
+        if let Some(parameter) = key.value.as_ref().and_then(Expression::as_name) {
+            written.entry(parameter).or_default().push(FilePlace::Value(key.name.clone()));
+        }
+    }
     for parameter in parameters.iter_mut().filter(|parameter| parameter.keys.is_empty()) {
-        let written = |key: &&KeyTemplate| key.value.as_ref().and_then(Expression::as_name) == Some(&parameter.name);
-        parameter.keys = keys.iter().filter(written).map(|key| FilePlace::Value(key.name.clone())).collect();
+        parameter.keys = written.remove(&*parameter.name).unwrap_or_default();
     }
 }
 
 impl CheckpointKind {
-    fn understand(raw: &RawCheckpoint, parameters: &[Parameter]) -> Result<Self> {
+    fn understand(raw: &RawCheckpoint, declared: &Declared<'_>) -> Result<Self> {
         let mut defaults = Vec::with_capacity(raw.defaults.0.len());
         for (name, default) in &raw.defaults.0 {
-            let place = parameters.iter().position(|parameter| &*parameter.name == name.as_str());
             let understood = || {
-                let before = place
-                    .and_then(|place| parameters.get(..place))
-                    .ok_or_else(|| Error::description("a default for a hyper-parameter that is not declared"))?;
-                expression(default, &|name| before.iter().any(|parameter| &*parameter.name == name)).map_err(|error| error.at("default"))
+                let place = declared.place(name).ok_or_else(|| Error::description("a default for a hyper-parameter that is not declared"))?;
+                expression(default, &|name| declared.is_before(name, place)).map_err(|error| error.at("default"))
             };
             defaults.push((name.as_str().into(), understood().map_err(|error: Error| error.about(SubjectKind::Parameter, name))?));
         }

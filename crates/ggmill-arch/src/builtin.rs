@@ -1,73 +1,55 @@
-//! The descriptions compiled in, each read when it is first asked for.
+//! The descriptions compiled in, each read when it is first asked for. The build script lists them.
 
 use std::sync::OnceLock;
 
 use crate::architecture::Architecture;
+use crate::error::Result;
 
 /// A description with its text.
 struct Builtin {
     name: &'static str,
     text: &'static str,
-    parsed: OnceLock<Option<Architecture>>,
+    parsed: OnceLock<Architecture>,
 }
-
-macro_rules! builtin {
-    ($($name:literal),* $(,)?) => {
-        [$(Builtin { name: $name, text: include_str!(concat!("../data/", $name, ".toml")), parsed: OnceLock::new() }),*]
-    };
-}
-
-/// A new architecture is a file and a word here.
-static BUILTIN: [Builtin; 32] = builtin![
-    "bert",
-    "bloom",
-    "command-r",
-    "deepseek2",
-    "falcon",
-    "gemma",
-    "gemma2",
-    "gemma3",
-    "gpt-oss",
-    "gpt2",
-    "gptj",
-    "gptneox",
-    "granite",
-    "llama",
-    "mamba",
-    "mamba2",
-    "mpt",
-    "nomic-bert",
-    "olmo2",
-    "phi2",
-    "phi3",
-    "qwen2",
-    "qwen2moe",
-    "qwen3",
-    "qwen3moe",
-    "rwkv",
-    "rwkv6",
-    "rwkv7",
-    "stablelm",
-    "starcoder2",
-    "t5",
-    "whisper"
-];
 
 impl Builtin {
-    fn get(&'static self) -> Option<&'static Architecture> {
-        self.parsed.get_or_init(|| Architecture::parse(self.text).ok()).as_ref()
+    const fn new(name: &'static str, text: &'static str) -> Self {
+        Self { name, text, parsed: OnceLock::new() }
+    }
+}
+
+// `BUILTIN` and `PARTS`: a line for each file of data/architectures and data/parts.
+include!(concat!(env!("OUT_DIR"), "/builtin.rs"));
+
+impl Builtin {
+    // The build script has read the same text with the same code.
+    fn get(&'static self) -> &'static Architecture {
+        self.parsed.get_or_init(|| Architecture::parse(self.text).expect("read when it was built"))
     }
 }
 
 impl Architecture {
+    /// Reads a description. Everything that does not depend on a checkpoint is checked: the schema, the expressions and the names in them, roles, types.
+    ///
+    /// Time grows with the length of the description and its logarithm.
+    ///
+    /// ```
+    /// use ggmill_arch::Architecture;
+    /// let error = Architecture::parse("schema = \"ggmill.architecture/1\"\nname = \"mine\"\ntitel = \"Mine\"").unwrap_err();
+    /// assert!(error.to_string().starts_with("line 3, column 1: unknown field `titel`"), "{error}");
+    /// ```
+    pub fn parse(toml: &str) -> Result<Self> {
+        Self::read(toml, PARTS)
+    }
+
     /// The descriptions that come with this library. All of them are read; one by name is read alone.
     pub fn builtins() -> impl Iterator<Item = &'static Self> {
-        BUILTIN.iter().filter_map(Builtin::get)
+        BUILTIN.iter().map(Builtin::get)
     }
 
     /// The built-in description of the architecture with this name.
     pub fn builtin(name: &str) -> Option<&'static Self> {
-        BUILTIN.iter().find(|builtin| builtin.name == name)?.get()
+        BUILTIN.iter().find(|builtin| builtin.name == name).map(Builtin::get)
     }
 
     /// The names of the built-in descriptions.
@@ -78,15 +60,17 @@ impl Architecture {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::path::Path;
+
     use super::*;
 
     #[test]
-    fn every_built_in_description_parses_and_has_the_name_of_its_file() {
-        for builtin in &BUILTIN {
-            match Architecture::parse(builtin.text) {
-                Ok(architecture) => assert_eq!(architecture.name(), builtin.name),
-                Err(error) => panic!("{error}"),
-            }
-        }
+    fn every_description_beside_the_source_is_built_in() {
+        let files = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("data/architectures")).unwrap();
+        let mut names: Vec<_> = files.map(|file| file.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned()).collect();
+        names.sort();
+        assert_eq!(Architecture::builtin_names().collect::<Vec<_>>(), names);
+        assert_eq!(Architecture::builtins().map(Architecture::name).collect::<Vec<_>>(), names);
     }
 }

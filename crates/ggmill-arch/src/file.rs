@@ -1,7 +1,6 @@
 //! A finished file's metadata as a source of hyper-parameters, and what the description says of such a file.
 
 use core::cell::Cell;
-use core::fmt;
 
 use ggmill_core::{Array, Metadata, Value, ValueType};
 
@@ -40,37 +39,7 @@ pub struct KeySpec<'a> {
     pub demand: Option<Demand>,
 }
 
-/// A key as a file has it: those of the format itself are written whole in descriptions, the architecture's own without its name.
-pub(crate) fn whole_key(architecture: &str, key: &str) -> Box<str> {
-    let whole = ["general.", "tokenizer."].iter().any(|space| key.starts_with(space));
-    if whole { key.into() } else { format!("{architecture}.{key}").into() }
-}
-
-/// As a description writes it, with the whole key.
-impl fmt::Display for FilePlace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Value(key) => f.write_str(key),
-            Self::Count(key) => write!(f, "len({key})"),
-        }
-    }
-}
-
 impl FilePlace {
-    /// A place as a description writes it: a key without the architecture's name, a whole one of the format's own, `len(KEY)` for the number of its elements.
-    pub(crate) fn parse(architecture: &str, text: &str) -> Self {
-        let counted = text.strip_prefix("len(").and_then(|text| text.strip_suffix(')'));
-        let key = counted.unwrap_or(text);
-        let key = whole_key(architecture, key);
-        if counted.is_some() { Self::Count(key) } else { Self::Value(key) }
-    }
-
-    fn key(&self) -> &str {
-        match self {
-            Self::Value(key) | Self::Count(key) => key,
-        }
-    }
-
     fn read(&self, metadata: Metadata<'_>) -> Result<Option<ParameterValue>> {
         let Some(pair) = metadata.get(self.key()) else { return Ok(None) };
         let wrong = |what: &str| Error::configuration(format!("{} is {what}", self.key()));

@@ -80,6 +80,12 @@ impl<T: ToValue> Settable for T {
     }
 }
 
+/// A key as a file has it: those of the format itself are written whole in descriptions, the architecture's own without its name.
+pub(crate) fn whole_key(architecture: &str, key: &str) -> Box<str> {
+    let whole = ["general.", "tokenizer."].iter().any(|space| key.starts_with(space));
+    if whole { key.into() } else { format!("{architecture}.{key}").into() }
+}
+
 /// The type a key is written with: one for a single value, one for a list, or both where checkpoints have either.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct KeyType {

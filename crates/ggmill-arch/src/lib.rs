@@ -38,6 +38,7 @@ mod expression;
 mod file;
 mod include;
 mod key;
+mod limits;
 mod names;
 mod operation;
 mod outline;
@@ -48,6 +49,7 @@ mod role;
 mod schema;
 mod standard;
 mod tensor;
+mod terms;
 mod value;
 
 pub use architecture::Architecture;

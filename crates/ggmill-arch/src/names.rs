@@ -5,13 +5,16 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
+use crate::error::{Error, Result, quoted};
+use crate::pattern::{begins, is_number};
+
 /// The file that `cargo xtask peers architectures` writes.
 const NAMES: &str = include_str!("../data/names.toml");
 const SCHEMA: &str = "ggmill.architecture-names/1";
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+pub(crate) struct File {
     schema: String,
     sources: Vec<String>,
     architectures: BTreeMap<String, TensorNames>,
@@ -35,7 +38,16 @@ pub struct TensorNames {
     block: Vec<String>,
 }
 
-static PARSED: LazyLock<File> = LazyLock::new(|| toml::from_str(NAMES).ok().filter(|file: &File| file.schema == SCHEMA).unwrap_or_default());
+// The build script has read the same text with the same code.
+static PARSED: LazyLock<File> = LazyLock::new(|| File::read().expect("read when it was built"));
+
+impl File {
+    /// What the file says.
+    pub(crate) fn read() -> Result<Self> {
+        let file: Self = toml::from_str(NAMES).map_err(|error| Error::description(error.message()))?;
+        if file.schema == SCHEMA { Ok(file) } else { Err(Error::description(format!("schema {}, expected {SCHEMA:?}", quoted(&file.schema)))) }
+    }
+}
 
 impl TensorNames {
     /// The names of the architecture called this; `None` when no program is known that has it.
@@ -68,25 +80,13 @@ impl TensorNames {
     }
 }
 
-/// Whether a tensor's name is the pattern, with at most one more part behind it: `weight`, `bias`, `scale`.
-pub(crate) fn begins(tensor: &str, pattern: &str) -> bool {
-    let mut parts = tensor.split('.');
-    let matches = pattern.split('.').all(|expected| parts.next().is_some_and(|part| part == expected || (expected.starts_with('{') && is_number(part))));
-    matches && parts.count() <= 1
-}
-
-fn is_number(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_names_parse_and_are_tensor_names() {
-        let file: File = toml::from_str(NAMES).unwrap();
-        assert_eq!(file.schema, SCHEMA);
+        let file = File::read().unwrap();
         assert!(!file.sources.is_empty());
         for (architecture, names) in &file.architectures {
             assert!(!names.model.is_empty() || !names.block.is_empty(), "{architecture}");

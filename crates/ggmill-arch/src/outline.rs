@@ -1,10 +1,6 @@
 //! A description as it is written, for pages about it.
 
-use crate::architecture::Architecture;
-use crate::expression::Expression;
-use crate::names::begins;
 use crate::role::Role;
-use crate::tensor::TensorGroup;
 
 /// A tensor as a description writes it, with expressions in place of numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,41 +34,4 @@ pub struct ParameterOutline<'a> {
     pub keys: Vec<String>,
     /// The expression that gives it where a finished file does not.
     pub default: Option<&'a str>,
-}
-
-impl Architecture {
-    /// The hyper-parameters as the description writes them, for finished files, in its order.
-    pub fn outline_parameters(&self) -> impl Iterator<Item = ParameterOutline<'_>> {
-        self.parameters.iter().map(|parameter| ParameterOutline {
-            name: &parameter.name,
-            keys: parameter.keys.iter().map(ToString::to_string).collect(),
-            default: parameter.in_file.as_ref().or(parameter.default.as_ref()).map(Expression::text),
-        })
-    }
-
-    /// The tensors as the description writes them, in its order.
-    ///
-    /// ```
-    /// use ggmill_arch::Architecture;
-    /// let gemma = Architecture::builtin("gemma").ok_or("built in")?;
-    /// let up = gemma.outline().find(|tensor| tensor.name == "blk.{bid}.ffn_up.weight").ok_or("there")?;
-    /// assert_eq!(up.shape, ["embedding_length", "feed_forward"]);
-    /// assert_eq!(up.repeat.as_deref(), Some("bid in 0..block_count"));
-    /// # Ok::<(), &str>(())
-    /// ```
-    pub fn outline(&self) -> impl Iterator<Item = TensorOutline<'_>> {
-        self.groups.iter().flat_map(TensorGroup::outline)
-    }
-
-    /// Whether a model of this architecture can have a tensor of this name, whatever its numbers are.
-    ///
-    /// ```
-    /// use ggmill_arch::Architecture;
-    /// let gemma = Architecture::builtin("gemma").ok_or("built in")?;
-    /// assert!(gemma.can_have("blk.12.ffn_up.weight") && !gemma.can_have("blk.12.ssm_in.weight"));
-    /// # Ok::<(), &str>(())
-    /// ```
-    pub fn can_have(&self, tensor: &str) -> bool {
-        self.outline().any(|described| begins(tensor, described.name))
-    }
 }

@@ -1,7 +1,10 @@
 //! Hyper-parameters: where they come from and what they may be.
 
+use core::fmt;
+
 use crate::error::{Error, Result, quoted};
 use crate::expression::{Expression, Scope};
+use crate::key::whole_key;
 use crate::value::ParameterValue;
 
 /// A hyper-parameter as a description declares it.
@@ -26,6 +29,32 @@ pub(crate) enum FilePlace {
     Value(Box<str>),
     /// How many elements it has.
     Count(Box<str>),
+}
+
+/// As a description writes it, with the whole key.
+impl fmt::Display for FilePlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Value(key) => f.write_str(key),
+            Self::Count(key) => write!(f, "len({key})"),
+        }
+    }
+}
+
+impl FilePlace {
+    /// A place as a description writes it: a key without the architecture's name, a whole one of the format's own, `len(KEY)` for the number of its elements.
+    pub(crate) fn parse(architecture: &str, text: &str) -> Self {
+        let counted = text.strip_prefix("len(").and_then(|text| text.strip_suffix(')'));
+        let key = counted.unwrap_or(text);
+        let key = whole_key(architecture, key);
+        if counted.is_some() { Self::Count(key) } else { Self::Value(key) }
+    }
+
+    pub(crate) fn key(&self) -> &str {
+        match self {
+            Self::Value(key) | Self::Count(key) => key,
+        }
+    }
 }
 
 /// What a hyper-parameter may be: one value, a list of them, or either.

@@ -128,6 +128,17 @@ impl Glob {
     }
 }
 
+/// Whether a tensor's name is the pattern, with at most one more part behind it: `weight`, `bias`, `scale`.
+pub(crate) fn begins(tensor: &str, pattern: &str) -> bool {
+    let mut parts = tensor.split('.');
+    let matches = pattern.split('.').all(|expected| parts.next().is_some_and(|part| part == expected || (expected.starts_with('{') && is_number(part))));
+    matches && parts.count() <= 1
+}
+
+pub(crate) fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,11 +4,14 @@ use core::cell::Cell;
 use core::fmt;
 
 use ggmill_core::{FileType, MetadataBuf};
+use serde_json::Value as Json;
 
 use crate::architecture::{Architecture, CheckpointKind, KeyTemplate, Remark};
+use crate::config::Config;
 use crate::error::{Error, ErrorKind, Result, SubjectKind};
 use crate::expression::Scope;
 use crate::key::{Key, KeyValue};
+use crate::limits::{MAX_TENSOR_BYTES, MAX_TENSORS};
 use crate::parameter::ParameterSource;
 use crate::tensor::{Budget, Origin, TensorSpec};
 use crate::value::ParameterValue;
@@ -27,9 +30,9 @@ pub struct Resolved<'a> {
 
 impl<'a> Resolved<'a> {
     /// The most tensors of one model.
-    pub const MOST_TENSORS: u64 = 1 << 16;
+    pub const MAX_TENSORS: u64 = MAX_TENSORS;
     /// The most bytes of memory, about, that the tensors of one model may take with all the names they may have in a checkpoint.
-    pub const MOST_BYTES: u64 = 1 << 26;
+    pub const MAX_BYTES: u64 = MAX_TENSOR_BYTES;
 
     pub(crate) fn new(architecture: &'a Architecture, source: &dyn ParameterSource, kind: Option<&CheckpointKind>) -> Result<Self> {
         let mut model = Self::of(architecture, source, kind, true)?;
@@ -67,7 +70,7 @@ impl<'a> Resolved<'a> {
         for template in templates {
             keys.extend(template.resolve(&scope).map_err(|error| error.about(SubjectKind::Key, &template.name))?);
         }
-        let mut budget = Budget { tensors: Self::MOST_TENSORS, bytes: Self::MOST_BYTES };
+        let mut budget = Budget { tensors: MAX_TENSORS, bytes: MAX_TENSOR_BYTES };
         let mut tensors = Vec::new();
         for group in &architecture.groups {
             group.resolve(&scope, &mut budget, &mut tensors)?;
@@ -134,6 +137,27 @@ impl<'a> Resolved<'a> {
     /// What a person should know about converting this model, as the description says it.
     pub fn warnings(&self) -> &[&'a str] {
         &self.warnings
+    }
+}
+
+impl Architecture {
+    /// Applies the description to a checkpoint's `config.json`: every hyper-parameter, key and tensor with its numbers.
+    ///
+    /// Fails when a hyper-parameter is missing or of the wrong type (the error says where it was looked for), when sizes contradict each other, when the
+    /// description refuses the checkpoint, or when the model would have more than [`Resolved::MAX_TENSORS`] tensors.
+    pub fn resolve(&self, config: &Json) -> Result<Resolved<'_>> {
+        let config = Config::new(config);
+        Resolved::new(self, &config, self.checkpoint_kind(&config)).map_err(|error| error.within(&self.name))
+    }
+
+    /// The kind of checkpoint a configuration belongs to: by its class, or by its model type when it names no class.
+    pub(crate) fn checkpoint_kind(&self, config: &Config<'_>) -> Option<&CheckpointKind> {
+        let names = |names: &[Box<str>], name: &str| names.iter().any(|known| **known == *name);
+        match (config.class(), config.model_type()) {
+            (Some(class), _) => self.checkpoints.iter().find(|checkpoint| names(&checkpoint.classes, class)),
+            (None, Some(model_type)) => self.checkpoints.iter().find(|checkpoint| names(&checkpoint.model_types, model_type)),
+            (None, None) => None,
+        }
     }
 }
 

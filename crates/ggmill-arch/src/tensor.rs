@@ -2,16 +2,16 @@
 
 use ggmill_core::Shape;
 
-use crate::architecture::{condition, expression};
 use crate::computation::{Computation, ComputationTemplate};
 use crate::error::{Error, ErrorKind, Result, SubjectKind, quoted};
 use crate::expression::{Expression, Loop, Scope};
+use crate::limits::{MAX_PIECES, MAX_TENSOR_BYTES, MAX_TENSORS};
 use crate::operation::{Operation, OperationTemplate, resolve_shape};
 use crate::outline::TensorOutline;
 use crate::pattern::Template;
-use crate::resolve::Resolved;
 use crate::role::Role;
 use crate::schema::{RawGroup, RawSource, RawTensor};
+use crate::terms::{condition, expression};
 
 /// A tensor of a model: name, shape, role, and where its data come from.
 #[derive(Clone, Debug, PartialEq)]
@@ -130,9 +130,6 @@ struct SourceTemplate {
     operations: Vec<OperationTemplate>,
 }
 
-/// Alternatives of one tensor, names of one alternative without its loop, operations of one alternative: at most so many each.
-const MOST_PARTS: usize = 32;
-
 /// How much of the limits is left while tensors are made.
 #[derive(Debug)]
 pub(crate) struct Budget {
@@ -144,7 +141,7 @@ pub(crate) struct Budget {
 impl Budget {
     fn tensor(&mut self) -> Result<()> {
         self.take(size_of::<TensorSpec>())?;
-        self.tensors = self.tensors.checked_sub(1).ok_or_else(|| Error::new(ErrorKind::Limit, format!("more than {} tensors", Resolved::MOST_TENSORS)))?;
+        self.tensors = self.tensors.checked_sub(1).ok_or_else(|| Error::new(ErrorKind::Limit, format!("more than {MAX_TENSORS} tensors")))?;
         Ok(())
     }
 
@@ -157,7 +154,7 @@ impl Budget {
 
     fn take(&mut self, bytes: usize) -> Result<()> {
         let left = u64::try_from(bytes).ok().and_then(|bytes| self.bytes.checked_sub(bytes));
-        self.bytes = left.ok_or_else(|| Error::new(ErrorKind::Limit, format!("tensors and their names take more than {} bytes", Resolved::MOST_BYTES)))?;
+        self.bytes = left.ok_or_else(|| Error::new(ErrorKind::Limit, format!("tensors and their names take more than {MAX_TENSOR_BYTES} bytes")))?;
         Ok(())
     }
 }
@@ -201,7 +198,7 @@ impl TensorGroup {
 
     pub(crate) fn resolve(&self, scope: &Scope<'_>, budget: &mut Budget, tensors: &mut Vec<TensorSpec>) -> Result<()> {
         let Some(repeat) = &self.repeat else { return self.resolve_once(scope, budget, tensors) };
-        for value in repeat.range(scope, Resolved::MOST_TENSORS)? {
+        for value in repeat.range(scope, MAX_TENSORS)? {
             let variables = [(&*repeat.variable, value)];
             self.resolve_once(&scope.with(&variables), budget, tensors)?;
         }
@@ -248,7 +245,7 @@ impl TensorTemplate {
                 computation.check_names(known)?;
                 OriginTemplate::Computed(computation)
             }
-            None if raw.from.len() > MOST_PARTS => return Err(Error::description(format!("more than {MOST_PARTS} alternatives"))),
+            None if raw.from.len() > MAX_PIECES => return Err(Error::description(format!("more than {MAX_PIECES} alternatives"))),
             None => {
                 let sources = raw.from.iter().map(|source| SourceTemplate::understand(source, &raw.operations, variable, known));
                 OriginTemplate::Checkpoint(sources.collect::<Result<_>>().map_err(|error| error.at("from"))?)
@@ -327,8 +324,8 @@ impl SourceTemplate {
         if templates.is_empty() || several != operations.first().is_some_and(OperationTemplate::joins) {
             return Err(Error::description("expected one name, or several and stack or concat as the first operation"));
         }
-        if operations.len() > MOST_PARTS || templates.len() > MOST_PARTS {
-            return Err(Error::description(format!("more than {MOST_PARTS} names or operations")));
+        if operations.len() > MAX_PIECES || templates.len() > MAX_PIECES {
+            return Err(Error::description(format!("more than {MAX_PIECES} names or operations")));
         }
         if operations.iter().skip(1).any(OperationTemplate::joins) {
             return Err(Error::description("only the first operation can join tensors"));
@@ -339,7 +336,7 @@ impl SourceTemplate {
     /// Appends one source for each choice of optional pieces.
     fn resolve(&self, scope: &Scope<'_>, budget: &mut Budget, sources: &mut Vec<Source>) -> Result<()> {
         let operations = self.operations.iter().map(|operation| operation.resolve(scope)).collect::<Result<Vec<_>>>()?;
-        let range = self.repeat.as_ref().map(|repeat| repeat.range(scope, Resolved::MOST_TENSORS)).transpose()?;
+        let range = self.repeat.as_ref().map(|repeat| repeat.range(scope, MAX_TENSORS)).transpose()?;
         for choice in 0..self.names.iter().map(Template::choices).max().unwrap_or(1) {
             budget.take(size_of::<Source>().saturating_add(size_of_val(&*operations)))?;
             let mut names = Vec::new();

@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 use core::fmt;
 
+use crate::shard_fault::ShardFault;
 use crate::{GgmlType, RawStr, ValueType};
 
 /// A result with this crate's [`Error`].
@@ -30,6 +31,12 @@ pub enum ErrorKind {
     WrongType,
     /// The caller broke a rule of the interface; never caused by what a file says.
     Misuse,
+    /// The source of the bytes could not be read. [`Error::cause`] says more.
+    Io,
+    /// The bytes are not those that were opened, or an edit of them was interrupted halfway.
+    Changed,
+    /// The files do not make up a whole model: a shard is missing, is there more than once, or belongs to another set.
+    Shards,
 }
 
 /// What an error is about.
@@ -96,6 +103,12 @@ pub(crate) enum Detail {
     Changed,
     NotLoaded { start: u64, end: u64, loaded: u64 },
     Row { row: u64, rows: u64 },
+    Place { end: u64, size: u64 },
+    NoPart { part: usize, parts: usize },
+    ByteOrder { ggml_type: GgmlType },
+    NotBlocks { ggml_type: GgmlType, found: u64, block: u32 },
+    Shards { shard: Option<usize>, name: Box<[u8]>, fault: ShardFault },
+    Caused(Box<dyn core::error::Error + Send + Sync>),
     Other(&'static str),
     Written { expected: u64, found: u64 },
 }
@@ -104,6 +117,28 @@ impl Error {
     #[cold]
     pub(crate) fn new(kind: ErrorKind, detail: Detail) -> Self {
         Self(Box::new(Inner { kind, offset: None, subject: OwnedSubject::None, detail }))
+    }
+
+    /// The error of a source of bytes, with the kind that tells its readers most: [`ErrorKind::Io`] where nothing else does.
+    ///
+    /// The message is that of the cause, and [`source`](core::error::Error::source) is the cause's own source, so that a program that prints the whole chain says
+    /// everything once. [`Error::cause`] has the cause itself.
+    ///
+    /// ```
+    /// use ggmill_core::{Error, ErrorKind};
+    /// let error = Error::caused(ErrorKind::Io, std::io::Error::other("the cable is cut"));
+    /// assert_eq!((error.kind(), error.to_string()), (ErrorKind::Io, "the cable is cut".to_owned()));
+    /// assert!(error.cause().is_some_and(|cause| cause.is::<std::io::Error>()));
+    /// ```
+    #[cold]
+    pub fn caused(kind: ErrorKind, cause: impl Into<Box<dyn core::error::Error + Send + Sync>>) -> Self {
+        Self::new(kind, Detail::Caused(cause.into()))
+    }
+
+    #[cold]
+    pub(crate) fn shards(shard: Option<usize>, name: Option<RawStr<'_>>, fault: ShardFault) -> Self {
+        let name = name.unwrap_or_default().as_bytes().into();
+        Self::new(ErrorKind::Shards, Detail::Shards { shard, name, fault })
     }
 
     #[must_use]
@@ -141,9 +176,28 @@ impl Error {
     /// The key or tensor the error is about, where there is one.
     pub fn subject(&self) -> Option<Subject<'_>> {
         match &self.0.subject {
-            OwnedSubject::None => None,
+            OwnedSubject::None => match &self.0.detail {
+                Detail::Shards { fault: ShardFault::DuplicateTensor { name, .. }, .. } => Some(Subject::Tensor(RawStr::new(name))),
+                _ => None,
+            },
             OwnedSubject::Key(key) => Some(Subject::Key(RawStr::new(key))),
             OwnedSubject::Tensor(name) => Some(Subject::Tensor(RawStr::new(name))),
+        }
+    }
+
+    /// Of files that do not make up a model, the place of the one the error is about among those that were given.
+    pub fn shard(&self) -> Option<usize> {
+        match self.0.detail {
+            Detail::Shards { shard, .. } => shard,
+            _ => None,
+        }
+    }
+
+    /// What the source of the bytes said, where it failed.
+    pub fn cause(&self) -> Option<&(dyn core::error::Error + Send + Sync + 'static)> {
+        match &self.0.detail {
+            Detail::Caused(cause) => Some(&**cause),
+            _ => None,
         }
     }
 
@@ -201,6 +255,13 @@ impl fmt::Display for Detail {
             Self::Changed => write!(f, "the bytes are not those that were opened: something changed the file meanwhile"),
             Self::NotLoaded { start, end, loaded } => write!(f, "data from {start} to {end}, {loaded} bytes of the file are in memory"),
             Self::Row { row, rows } => write!(f, "row {row}, the tensor has {rows}"),
+            Self::Place { end, size } => write!(f, "bytes up to {end} of the data, which have {size}"),
+            Self::NoPart { part, parts } => write!(f, "file {part} counted from 0, the model has {parts}"),
+            Self::ByteOrder { ggml_type } => write!(f, "the byte order within blocks of {ggml_type} is not known"),
+            Self::NotBlocks { ggml_type, found, block } => write!(f, "{found} bytes, expected a multiple of {block} for the blocks of {ggml_type}"),
+            Self::Shards { name, fault, .. } if name.is_empty() => fault.fmt(f),
+            Self::Shards { name, fault, .. } => write!(f, "{}: {fault}", RawStr::new(name)),
+            Self::Caused(cause) => cause.fmt(f),
             Self::Other(text) => f.write_str(text),
             Self::Written { expected, found } => write!(f, "{found} bytes of data, the plan has {expected}"),
         }
@@ -214,7 +275,8 @@ impl fmt::Display for Error {
             write!(f, "offset {offset:#x}")?;
             place = true;
         }
-        if let Some(subject) = self.subject() {
+        let subject = self.subject().filter(|_| !matches!(self.0.detail, Detail::Shards { .. }));
+        if let Some(subject) = subject {
             f.write_str(if place { ", " } else { "" })?;
             match subject {
                 Subject::Key(key) => write!(f, "key {key:?}")?,
@@ -233,7 +295,11 @@ impl fmt::Debug for Error {
     }
 }
 
-impl core::error::Error for Error {}
+impl core::error::Error for Error {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        self.cause()?.source()
+    }
+}
 
 /// Turns "there is no such key or tensor" into `None`, for values that may be absent.
 ///

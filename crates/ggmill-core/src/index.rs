@@ -120,6 +120,14 @@ impl Index {
 
     /// The tensors, read from `bytes`: those the index was parsed from. The first [`Index::header_len`] are enough for everything but their data.
     pub fn tensors<'a>(&'a self, bytes: &'a [u8]) -> Tensors<'a> {
-        Tensors::new(self, bytes)
+        Tensors::new(self, bytes, 0)
+    }
+
+    /// Where a file with these tensors ends: behind the last of their data with its padding, or behind the header. `None` when the size of one is not known, and
+    /// beyond 64 bits.
+    pub fn data_end(&self) -> Option<u64> {
+        let mut ends = self.tensors.iter().map(|tensor| tensor.start.checked_add(tensor.size?));
+        let end = ends.try_fold(self.header_len, |last, end| Some(last.max(end?)))?;
+        self.alignment.align(end)
     }
 }

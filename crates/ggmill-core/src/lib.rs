@@ -3,12 +3,12 @@
 //! # Reading
 //!
 //! ```
-//! # use ggmill_core::{Builder, Gguf, MetadataBuf};
+//! # use ggmill_core::{Builder, MetadataBuf, Model};
 //! # let mut metadata = MetadataBuf::new();
 //! # metadata.set("general.architecture", "llama");
 //! # metadata.set("tokenizer.ggml.tokens", ["<s>", "</s>"].as_slice());
 //! # let file = Builder::new().metadata(metadata).plan()?.header().to_vec();
-//! let model = Gguf::parse(file)?;
+//! let model = Model::open(file)?;
 //! println!("{}", model.metadata().str("general.architecture")?);
 //! for token in model.metadata().array("tokenizer.ggml.tokens")?.strings().into_iter().flatten() {
 //!     println!("{}", token?);
@@ -16,7 +16,8 @@
 //! # Ok::<(), ggmill_core::Error>(())
 //! ```
 //!
-//! [`Gguf::parse`] takes anything that is bytes. Those who fetch the bytes themselves feed a [`Decoder`]. Either way [`Limits`] and the length of the file bound
+//! [`Model::open`] takes any source of bytes, a [`ReadAt`]; [`Gguf::parse`] takes borrowed bytes that are in memory; those who get the bytes one after the other
+//! feed a [`Decoder`]. Either way [`Limits`] and the length of the file bound
 //! what is believed, and an [`Error`] says what is wrong, where, and about which key or tensor.
 //!
 //! # Writing
@@ -38,9 +39,12 @@ pub mod keys;
 mod limits;
 mod memory;
 mod metadata;
+mod model;
 mod read;
+mod read_at;
 mod shape;
 mod shard;
+mod shard_fault;
 mod size_label;
 mod tensor;
 mod text;
@@ -56,12 +60,14 @@ pub use gguf::Gguf;
 pub use index::Index;
 pub use limits::Limits;
 pub use metadata::{Metadata, Pair};
+pub use model::{Model, Part};
 pub use read::{Decoder, Progress};
+pub use read_at::ReadAt;
 pub use shape::Shape;
 pub use shard::{ShardName, Split, shard_file_name};
 pub use size_label::size_label;
 pub use tensor::{Tensor, Tensors};
 pub use text::RawStr;
-pub use types::{BlockLayout, FileType, GgmlType, ValueType};
+pub use types::{BlockLayout, FileType, GgmlType, ValueType, swap_bytes};
 pub use value::{Array, Elements, Value};
 pub use write::{Builder, MetadataBuf, Plan, PlannedTensor, Sink, ToValue, WriteError, Writer};

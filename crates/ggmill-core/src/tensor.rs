@@ -1,58 +1,117 @@
 //! The tensors of a file, in the order of its directory.
 
+use alloc::borrow::Cow;
+use core::fmt;
+use core::ops::Range;
+
 use crate::error::{Detail, Error, ErrorKind, Result};
 use crate::index::{Index, TensorEntry};
-use crate::{GgmlType, RawStr, Shape};
+use crate::types::swap_bytes;
+use crate::{Endian, GgmlType, RawStr, Shape};
 
-/// The tensor directory of a file, in the order the file has it.
+/// The tensors of several files, one file behind the other.
+pub(crate) trait Directory: fmt::Debug + Sync {
+    /// For each file how many tensors are in those before it; never none.
+    fn starts(&self) -> &[usize];
+
+    /// How many tensors there are.
+    fn count(&self) -> usize;
+
+    /// The tensors of one file.
+    fn part(&self, part: usize) -> Option<Tensors<'_>>;
+}
+
+/// The tensor directory of a file, or of all files of a model, in the order of the files.
 #[derive(Clone, Copy, Debug)]
-pub struct Tensors<'a> {
-    index: &'a Index,
-    bytes: &'a [u8],
+pub struct Tensors<'a>(Held<'a>);
+
+#[derive(Clone, Copy, Debug)]
+enum Held<'a> {
+    File { index: &'a Index, bytes: &'a [u8], part: usize },
+    Files(&'a dyn Directory),
 }
 
 impl<'a> Tensors<'a> {
-    pub(crate) fn new(index: &'a Index, bytes: &'a [u8]) -> Self {
-        Self { index, bytes }
+    pub(crate) fn new(index: &'a Index, bytes: &'a [u8], part: usize) -> Self {
+        Self(Held::File { index, bytes, part })
+    }
+
+    pub(crate) fn of_files(files: &'a dyn Directory) -> Self {
+        Self(Held::Files(files))
     }
 
     /// Number of tensors.
     pub fn len(&self) -> usize {
-        self.index.tensors.len()
+        match self.0 {
+            Held::File { index, .. } => index.tensors.len(),
+            Held::Files(files) => files.count(),
+        }
     }
 
     /// Whether there are no tensors, as in a file of vocabulary only.
     pub fn is_empty(&self) -> bool {
-        self.index.tensors.is_empty()
-    }
-
-    /// Where a file with these tensors ends: behind the last of their data with its padding, or behind the header. `None` when the size of one is not known, and
-    /// beyond 64 bits.
-    pub fn end(&self) -> Option<u64> {
-        let mut ends = self.iter().map(|tensor| tensor.offset().checked_add(tensor.size()?));
-        let end = ends.try_fold(self.index.header_len(), |last, end| Some(last.max(end?)))?;
-        self.index.alignment().align(end)
+        self.len() == 0
     }
 
     /// The tensors in the order of the file.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Tensor<'a>> + DoubleEndedIterator + Clone + use<'a> {
-        let bytes = self.bytes;
-        self.index.tensors.iter().map(move |entry| Tensor { entry, bytes })
+        Iter { tensors: *self, range: 0..self.len() }
     }
 
     /// Tensor number `index` in the order of the file.
     pub fn nth(&self, index: usize) -> Option<Tensor<'a>> {
-        self.index.tensors.get(index).map(|entry| Tensor { entry, bytes: self.bytes })
+        match self.0 {
+            Held::File { index: file, bytes, part } => file.tensors.get(index).map(|entry| Tensor { entry, bytes, endian: file.endian(), part }),
+            Held::Files(files) => {
+                let starts = files.starts();
+                // Files without tensors start where the next one does.
+                let part = starts.partition_point(|&start| start <= index).checked_sub(1)?;
+                files.part(part)?.nth(index.checked_sub(*starts.get(part)?)?)
+            }
+        }
     }
 
-    /// The tensor with this name: found by bisection. Where a name stands twice, the first in the file.
+    /// The tensor with this name: found by bisection. Of several with the name, the first in the file.
     pub fn get(&self, name: impl AsRef<[u8]>) -> Option<Tensor<'a>> {
-        let by_name = &self.index.tensors_by_name;
-        let tensor = |number: u32| self.nth(usize::try_from(number).ok()?);
-        let at = by_name.partition_point(|&number| tensor(number).is_some_and(|tensor| tensor.name().as_bytes() < name.as_ref()));
-        by_name.get(at).and_then(|&number| tensor(number)).filter(|tensor| tensor.name().as_bytes() == name.as_ref())
+        let name = name.as_ref();
+        match self.0 {
+            Held::File { index, .. } => {
+                let by_name = &index.tensors_by_name;
+                let tensor = |number: u32| self.nth(usize::try_from(number).ok()?);
+                let at = by_name.partition_point(|&number| tensor(number).is_some_and(|tensor| tensor.name().as_bytes() < name));
+                by_name.get(at).and_then(|&number| tensor(number)).filter(|tensor| tensor.name().as_bytes() == name)
+            }
+            Held::Files(files) => (0..files.starts().len()).find_map(|part| files.part(part)?.get(name)),
+        }
     }
 }
+
+/// The numbers of tensors that are still to come.
+#[derive(Clone)]
+struct Iter<'a> {
+    tensors: Tensors<'a>,
+    range: Range<usize>,
+}
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = Tensor<'a>;
+
+    fn next(&mut self) -> Option<Tensor<'a>> {
+        self.tensors.nth(self.range.next()?)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.range.size_hint()
+    }
+}
+
+impl DoubleEndedIterator for Iter<'_> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.tensors.nth(self.range.next_back()?)
+    }
+}
+
+impl ExactSizeIterator for Iter<'_> {}
 
 impl<'a> IntoIterator for Tensors<'a> {
     type Item = Tensor<'a>;
@@ -67,6 +126,8 @@ impl<'a> IntoIterator for Tensors<'a> {
 pub struct Tensor<'a> {
     entry: &'a TensorEntry,
     bytes: &'a [u8],
+    endian: Endian,
+    part: usize,
 }
 
 impl<'a> Tensor<'a> {
@@ -100,15 +161,51 @@ impl<'a> Tensor<'a> {
         self.entry.size
     }
 
-    fn fail(&self, kind: ErrorKind, detail: Detail) -> Error {
+    /// Which file of its model it is in, counted from 0: a place in [`Model::parts`](crate::Model::parts).
+    pub fn part(&self) -> usize {
+        self.part
+    }
+
+    /// The byte order of the data where they lie.
+    pub fn endian(&self) -> Endian {
+        self.endian
+    }
+
+    pub(crate) fn fail(&self, kind: ErrorKind, detail: Detail) -> Error {
         Error::new(kind, detail).at(self.entry.start).tensor(self.name().as_bytes())
     }
 
-    /// The data, as they lie in the bytes the file was opened from. Fails for an unknown type, and when those bytes hold the header only.
-    pub fn data(&self) -> Result<&'a [u8]> {
-        let Some(size) = self.entry.size else {
-            return Err(self.fail(ErrorKind::Unsupported, Detail::UnknownTensorType { found: self.entry.ggml_type }));
-        };
+    /// Bytes of the data. Fails for a type nobody has published.
+    pub(crate) fn known_size(&self) -> Result<u64> {
+        self.entry.size.ok_or_else(|| self.fail(ErrorKind::Unsupported, Detail::UnknownTensorType { found: self.entry.ggml_type }))
+    }
+
+    /// The data in canonical form: blocks in little-endian order, whatever the byte order of the file.
+    ///
+    /// They are borrowed where the file is little-endian. Fails for an unknown type, for a retired one whose blocks cannot be turned, and when the bytes that were
+    /// opened hold the header only; [`Model::read_tensor`](crate::Model::read_tensor) reads what is not in memory.
+    pub fn data(&self) -> Result<Cow<'a, [u8]>> {
+        self.canonical(self.raw_data()?)
+    }
+
+    /// The data of row number `row`, `ne[0]` elements, in canonical form as [`data`](Self::data) has them.
+    pub fn row(&self, row: u64) -> Result<Cow<'a, [u8]>> {
+        self.canonical(self.raw_row(row)?)
+    }
+
+    fn canonical(&self, raw: &'a [u8]) -> Result<Cow<'a, [u8]>> {
+        if self.endian == Endian::Little {
+            return Ok(Cow::Borrowed(raw));
+        }
+        let mut blocks = raw.to_vec();
+        swap_bytes(self.entry.ggml_type, &mut blocks).map_err(|error| error.at(self.entry.start).tensor(self.name().as_bytes()))?;
+        Ok(Cow::Owned(blocks))
+    }
+
+    /// The data as they lie in the bytes the file was opened from, in the byte order of the file. Fails for an unknown type, and when those bytes hold the
+    /// header only.
+    pub fn raw_data(&self) -> Result<&'a [u8]> {
+        let size = self.known_size()?;
         let found = || self.bytes.get(usize::try_from(self.entry.start).ok()?..)?.get(..usize::try_from(size).ok()?);
         if size == 0 {
             return Ok(&[]);
@@ -119,9 +216,9 @@ impl<'a> Tensor<'a> {
         })
     }
 
-    /// The data of row number `row`: `ne[0]` elements.
-    pub fn row(&self, row: u64) -> Result<&'a [u8]> {
-        let data = self.data()?;
+    /// The data of row number `row`, `ne[0]` elements, in the byte order of the file.
+    pub fn raw_row(&self, row: u64) -> Result<&'a [u8]> {
+        let data = self.raw_data()?;
         let rows = self.entry.shape.rows();
         let found = || {
             let size = usize::try_from((data.len() as u64).checked_div(rows)?).ok()?;

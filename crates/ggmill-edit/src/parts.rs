@@ -122,7 +122,7 @@ impl Parts {
             }
             parts.files.push(file);
         }
-        let end = parts.read_header()?.tensors().end();
+        let end = parts.read_header()?.index().data_end();
         parts.surplus = end.map_or(0, |end| parts.total_len().saturating_sub(end));
         Ok(parts)
     }

@@ -158,6 +158,6 @@ fn scattered<'a>(part: &Part<'a>) -> Option<Notice<'a>> {
 }
 
 fn trailing_bytes<'a>(part: &Part<'_>) -> Option<Notice<'a>> {
-    let bytes = part.file_len()?.checked_sub(part.tensors().end()?).filter(|&bytes| bytes > 0)?;
+    let bytes = part.file_len()?.checked_sub(part.index().data_end()?).filter(|&bytes| bytes > 0)?;
     Some(Notice::TrailingBytes { file: part.name().map(str::to_owned), bytes })
 }

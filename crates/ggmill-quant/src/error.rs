@@ -13,6 +13,8 @@ pub type Result<T, E = Error> = core::result::Result<T, E>;
 pub enum ErrorKind {
     /// No codec reads (or, for the integers, writes) this type.
     Unsupported,
+    /// The tensor could not be read; sorted as `ggmill-core` sorts it.
+    Read(ggmill_core::ErrorKind),
     /// The caller's slices do not fit each other; never caused by what they contain.
     Misuse,
     /// A value is infinite or not a number, and the type has no way to say so.
@@ -46,7 +48,8 @@ pub(crate) enum Detail {
     Retired { ggml_type: GgmlType },
     Unknown { ggml_type: GgmlType },
     ReadOnly { ggml_type: GgmlType },
-    Order { ggml_type: GgmlType },
+    Read(ggmill_core::Error),
+    Memory { elements: u64 },
     NotBlocks { ggml_type: GgmlType, what: &'static str, found: usize, unit: usize },
     Length { what: &'static str, found: usize, expected: usize },
     NotRows { found: usize, row_len: usize },
@@ -64,7 +67,9 @@ impl Error {
     /// Which sort of error this is.
     pub fn kind(&self) -> ErrorKind {
         match *self.0 {
-            Detail::Retired { .. } | Detail::Unknown { .. } | Detail::ReadOnly { .. } | Detail::Order { .. } => ErrorKind::Unsupported,
+            Detail::Retired { .. } | Detail::Unknown { .. } | Detail::ReadOnly { .. } => ErrorKind::Unsupported,
+            Detail::Read(ref error) => ErrorKind::Read(error.kind()),
+            Detail::Memory { .. } => ErrorKind::Read(ggmill_core::ErrorKind::Limit),
             Detail::NotBlocks { .. } | Detail::Length { .. } | Detail::NotRows { .. } => ErrorKind::Misuse,
             Detail::NeedsWeights { .. } => ErrorKind::NeedsWeights,
             Detail::NonFinite { row, column, .. } => ErrorKind::NonFinite { row, column },
@@ -80,7 +85,8 @@ impl fmt::Display for Error {
             Detail::Unknown { ggml_type } if ggml_type.name().is_some() => write!(f, "no codec for type {ggml_type}"),
             Detail::Unknown { ggml_type } => write!(f, "no codec for {ggml_type}: it is not known"),
             Detail::ReadOnly { ggml_type } => write!(f, "{ggml_type} is an integer type: values are read from it, never rounded to it"),
-            Detail::Order { ggml_type } => write!(f, "the byte order within blocks of {ggml_type} is not known"),
+            Detail::Read(ref error) => error.fmt(f),
+            Detail::Memory { elements } => write!(f, "{elements} values do not fit into memory"),
             Detail::NotBlocks { ggml_type, what, found, unit } => {
                 write!(f, "{found} {what}, expected a multiple of {unit} for the blocks of {ggml_type}")
             }
@@ -99,4 +105,18 @@ impl fmt::Debug for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for Error {
+    /// The message of a read that failed is this error's own, so what comes next is what that one came from.
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &*self.0 {
+            Detail::Read(error) => error.source(),
+            _ => None,
+        }
+    }
+}
+
+impl From<ggmill_core::Error> for Error {
+    fn from(error: ggmill_core::Error) -> Self {
+        Self::new(Detail::Read(error))
+    }
+}

@@ -46,14 +46,15 @@ mod float16;
 mod isa;
 mod lanes;
 mod numeric;
+mod read;
 mod search;
-mod swap;
 
 pub use codec::{BlockCodec, codec, codec_with};
 pub use error::{Error, ErrorKind, Result};
 use ggmill_core::GgmlType;
+pub use ggmill_core::swap_bytes;
 pub use isa::Isa;
-pub use swap::swap_bytes;
+pub use read::read_f32;
 
 /// Turns whole blocks of a type into values; fails as [`codec`] and [`BlockCodec::dequantize`] do.
 pub fn dequantize(ggml_type: GgmlType, blocks: &[u8], out: &mut [f32]) -> Result<()> {

@@ -84,7 +84,7 @@ fn what_is_no_description_says_where() {
     }
     let error = refused(&description("", "", "").replace("[parameters]", "include = [\"heads\"]\n[parameters]"));
     assert!(error.to_string().starts_with("architecture \"small\": include \"heads\": there is no such part; there are attention, "), "{error}");
-    assert_eq!(refused(&" ".repeat(Architecture::LONGEST + 1)).kind(), ErrorKind::Limit);
+    assert_eq!(refused(&" ".repeat(Architecture::MAX_LEN + 1)).kind(), ErrorKind::Limit);
     for deep in ["[", "{a="] {
         refused(&format!("a = {}", deep.repeat(100_000)));
     }
@@ -132,7 +132,7 @@ impl Numbers {
 fn a_damaged_description_gives_an_answer() {
     const PIECES: [&str; 20] =
         ["{", "}", "[", "]", "(", ")", "\"", "'", "..", "0", "9223372036854775807", " in ", "none", "bid", "/", "-", "*", "min(", "block_count", "\n"];
-    let whole = include_str!("../../data/llama.toml");
+    let whole = include_str!("../../data/architectures/llama.toml");
     let config = json!({
         "architectures": ["MixtralForCausalLM"], "hidden_size": 64, "intermediate_size": 172, "num_attention_heads": 8, "num_hidden_layers": 3,
         "vocab_size": 512, "rope_scaling": { "rope_type": "yarn", "factor": 2, "original_max_position_embeddings": 7 },
@@ -157,4 +157,41 @@ fn a_damaged_description_gives_an_answer() {
     }
     // Damage in a comment or in a name changes little.
     assert!(accepted > 100, "{accepted}");
+}
+
+/// A description with so much of one thing.
+fn with(count: usize, before: &str, entry: impl Fn(usize) -> String, after: &str) -> String {
+    let entries: String = (0..count).map(entry).collect();
+    description("", "", "").replace("[parameters]", &format!("{before}{entries}{after}\n[parameters]"))
+}
+
+#[test]
+fn what_a_description_has_many_times_is_bounded() {
+    let remark = |kind: &'static str| move |_| format!("[[{kind}]]\nwhen = 'true'\nbecause = 'b'\n");
+    let parameter = |n: usize| format!("p{n} = {{ type = 'int', default = 1 }}\n");
+    let key = |n: usize| format!("k{n} = {{ type = 'u32', optional = true }}\n");
+    let tensor = |n: usize| format!("t{n} = {{ shape = [1], role = 'norm', from = ['a{n}'] }}\n");
+    let many = |of: usize, entry: &dyn Fn(usize) -> String| (0..of).map(entry).collect::<String>();
+    for toml in [
+        // 50,000 parts were read one by one, and that took 13 seconds.
+        with(50_000, "include = [", |_| "'model',".to_owned(), "]"),
+        with(65, "include = [", |_| "'model',".to_owned(), "]"),
+        with(2000, "ignore = [", |n| format!("'{n}',"), "]"),
+        description(&many(1025, &parameter), "", ""),
+        description(&many(20_000, &parameter), "", ""),
+        description("", &many(4097, &key), ""),
+        description("", "", &format!("[[tensors]]\n[tensors.tensor]\n{}", many(4097, &tensor))),
+        description("", "", &many(4097, &|_| "[[tensors]]\ntensor = {}\n".to_owned())),
+        description("", "", &many(1025, &remark("contradiction"))),
+        description("", "", &many(1025, &remark("refuse"))),
+        description("", "", &many(1025, &remark("warn"))),
+        description(&format!("p = {{ type = 'int', from = [{}] }}\n", many(33, &|n| format!("'f{n}',"))), "", ""),
+    ] {
+        let error = refused(&toml);
+        assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
+        assert!(error.to_string().contains("the limit is"), "{error}");
+    }
+    // Up to the limits a description is read.
+    let whole = description(&many(1000, &parameter), &many(4000, &key), &format!("[[tensors]]\n[tensors.tensor]\n{}", many(4000, &tensor)));
+    assert_eq!(Architecture::parse(&whole).unwrap().outline().count(), 4000);
 }

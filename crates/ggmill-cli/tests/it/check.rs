@@ -160,7 +160,7 @@ fn a_shard_is_told_when_the_set_is_not_whole() {
 
 /// A model of the bundled checkpoint under an architecture that nobody knows, with the description of it.
 fn of_ones_own() -> Folder {
-    let mine = include_str!("../../../ggmill-arch/data/llama.toml").replacen("\"llama\"", "\"mine\"", 1);
+    let mine = include_str!("../../../ggmill-arch/data/architectures/llama.toml").replacen("\"llama\"", "\"mine\"", 1);
     let folder = Folder::new().with("mine.toml", mine);
     let source = real("stories260K");
     let source = source.to_str().unwrap();

@@ -145,7 +145,7 @@ fn a_number_that_does_not_fit_leaves_no_file() {
 /// Someone supports a model by writing a file.
 #[test]
 fn a_description_of_ones_own_is_used() {
-    let folder = Folder::new().with("mine.toml", include_str!("../../../ggmill-arch/data/llama.toml").replacen("\"llama\"", "\"mine\"", 1));
+    let folder = Folder::new().with("mine.toml", include_str!("../../../ggmill-arch/data/architectures/llama.toml").replacen("\"llama\"", "\"mine\"", 1));
     let Outcome { code, stderr, .. } = convert(&folder, &["--type", "f32", "-o", "mine.gguf", "--arch-file", "mine.toml"]);
     assert_eq!(code, 0, "{stderr}");
     let model = ggmill_core::Gguf::parse(fs::read(folder.path().join("mine.gguf")).unwrap()).unwrap();

@@ -3,7 +3,14 @@ use alloc::vec::Vec;
 use crate::bytes::Stop;
 use crate::error::{Detail, Error, ErrorKind, Result};
 use crate::read::{parser::Parser, truncated};
+use crate::read_at::ReadAt;
 use crate::{Gguf, Limits, memory};
+
+/// The first piece of a header that is read. Most headers without a vocabulary fit.
+const FIRST_CHUNK: u64 = 64 << 10;
+
+/// The largest piece of a header that is read at once: it stays in the processor's cache on its way to the decoder, and touches few pages.
+const LARGEST_CHUNK: u64 = 256 << 10;
 
 /// The header parser for those who do the reading themselves: positioned reads, a browser's `Blob`, HTTP ranges.
 ///
@@ -84,6 +91,43 @@ impl Decoder {
                 Err(error)
             }
         }
+    }
+
+    /// Feeds the header from a source, in growing pieces that it reads by position and never more than it has. Memory grows as bytes arrive, not as lengths in
+    /// them promise. Fails as [`feed`](Self::feed) does, and when the source cannot be read.
+    ///
+    /// ```
+    /// use ggmill_core::{Decoder, Limits, ReadAt as _};
+    /// let file = b"GGUF\x03\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0".to_vec();
+    /// let mut decoder = Decoder::new(Some(file.len() as u64), &Limits::default());
+    /// decoder.feed_from(&file)?;
+    /// assert_eq!(decoder.finish()?.index().version(), 3);
+    /// # Ok::<(), ggmill_core::Error>(())
+    /// ```
+    pub fn feed_from(&mut self, source: &dyn ReadAt) -> Result<()> {
+        let (mut chunk, mut needs) = (FIRST_CHUNK, 0);
+        let mut piece = Vec::new();
+        while self.position() < source.len() {
+            let rest = source.len().saturating_sub(self.position());
+            let wanted = chunk.max(u64::saturating_sub(needs, self.position())).min(LARGEST_CHUNK).min(rest);
+            let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
+            let more = wanted.saturating_sub(piece.len());
+            memory::reserve(&mut piece, more)?;
+            piece.resize(wanted, 0);
+            source.read_at(self.position(), &mut piece)?;
+            match self.feed(&piece)? {
+                Progress::Needs(end) if end <= source.len() => needs = end,
+                // Either it has all it needs, or what it needs is not there and `finish` says so.
+                _ => break,
+            }
+            chunk = chunk.saturating_mul(2);
+        }
+        Ok(())
+    }
+
+    /// Whether it has refused what it was fed, rather than not been fed all of it.
+    pub(crate) fn has_refused(&self) -> bool {
+        self.state == State::Failed
     }
 
     /// Bytes of the file taken so far: the next piece to feed begins there.

@@ -3,10 +3,12 @@
 //! The outside world extends these lists faster than anyone releases readers, so an unknown number survives reading and writing: it lists, copies and
 //! compares like any other, and only an attempt to *interpret* it is refused.
 
+mod byte_order;
 mod file_type;
 mod ggml_type;
 mod value_type;
 
+pub use byte_order::swap_bytes;
 pub use file_type::FileType;
 pub use ggml_type::{BlockLayout, GgmlType};
 pub use value_type::ValueType;

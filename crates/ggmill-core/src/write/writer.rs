@@ -74,7 +74,7 @@ impl<E> From<Error> for WriteError<E> {
 /// writer.write(0, &[1, 2]).unwrap();
 /// writer.write(0, &[3]).unwrap();
 /// let file = writer.finish().unwrap();
-/// assert_eq!(Gguf::parse(&file)?.tensor("a")?.data()?, [1, 2, 3]);
+/// assert_eq!(Gguf::parse(&file)?.tensor("a")?.data()?.as_ref(), [1, 2, 3]);
 /// # Ok::<(), ggmill_core::Error>(())
 /// ```
 #[derive(Debug)]
@@ -128,7 +128,7 @@ impl<'p, S: Sink> Writer<'p, S> {
     /// let elsewhere = [&[1u8, 2, 3][..], &[0; 29], &[4, 5, 6]].concat();
     /// writer.write_with(0, 35, |sink: &mut Vec<u8>| Sink::append(sink, &elsewhere).map(|()| true)).unwrap();
     /// let file = writer.finish().unwrap();
-    /// assert_eq!(Gguf::parse(&file)?.tensor("b")?.data()?, [4, 5, 6]);
+    /// assert_eq!(Gguf::parse(&file)?.tensor("b")?.data()?.as_ref(), [4, 5, 6]);
     /// # Ok::<(), ggmill_core::Error>(())
     /// ```
     pub fn write_with(&mut self, number: usize, len: u64, put: impl FnOnce(&mut S) -> Result<bool, S::Error>) -> Result<bool, WriteError<S::Error>> {

@@ -42,7 +42,7 @@ fn data_that_cannot_be_had() {
     let error = told(&model.tensor("absent").unwrap_err());
     assert_eq!(error, (ErrorKind::Missing, r#"tensor "absent": no such tensor"#.to_owned()));
     let tensor = model.tensor("unknown").unwrap();
-    for error in [tensor.data().unwrap_err(), tensor.row(0).unwrap_err()] {
+    for error in [tensor.data().unwrap_err(), tensor.raw_row(0).unwrap_err()] {
         assert_eq!(told(&error), (ErrorKind::Unsupported, r#"offset 0xe0, tensor "unknown": type 99 is not known, its data cannot be read"#.to_owned()));
     }
     let error = told(&model.tensor("known").unwrap().row(3).unwrap_err());

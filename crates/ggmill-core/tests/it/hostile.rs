@@ -32,11 +32,11 @@ fn walk<B: AsRef<[u8]>>(model: &Gguf<B>) {
     }
     for tensor in model.tensors().iter() {
         let _ = (tensor.name().to_string(), tensor.ggml_type().to_string(), tensor.shape().to_string());
-        if let (Ok(data), Some(size)) = (tensor.data(), tensor.size()) {
+        if let (Ok(data), Some(size)) = (tensor.raw_data(), tensor.size()) {
             assert_eq!(data.len() as u64, size);
         }
         for row in [0, 1, tensor.shape().rows().wrapping_sub(1), u64::MAX] {
-            let _ = tensor.row(row);
+            let _ = (tensor.row(row), tensor.raw_row(row), tensor.data());
         }
         let _ = model.tensors().get(tensor.name().as_bytes());
     }

@@ -8,5 +8,6 @@ mod errors;
 mod expected;
 mod hostile;
 mod metadata;
+mod model;
 mod roundtrip;
 mod support;

@@ -22,7 +22,7 @@ fn rewritten<B: AsRef<[u8]>>(model: &Gguf<B>, version: u32, endian: Endian) -> O
     let mut writer = Writer::start(&plan, Vec::new()).unwrap();
     for (number, tensor) in model.tensors().iter().enumerate() {
         // In two pieces, because nothing may hang on how it comes.
-        let (head, tail) = tensor.data().unwrap().split_at(tensor.data().unwrap().len() / 3);
+        let (head, tail) = tensor.raw_data().unwrap().split_at(tensor.raw_data().unwrap().len() / 3);
         writer.write(number, head).unwrap();
         writer.write(number, tail).unwrap();
     }
@@ -44,7 +44,7 @@ fn content<B: AsRef<[u8]>>(model: &Gguf<B>) -> Content {
     let tensors = model
         .tensors()
         .iter()
-        .map(|tensor| (tensor.name().as_bytes().to_vec(), tensor.ggml_type(), *tensor.shape(), tensor.data().unwrap_or_default().to_vec()));
+        .map(|tensor| (tensor.name().as_bytes().to_vec(), tensor.ggml_type(), *tensor.shape(), tensor.raw_data().unwrap_or_default().to_vec()));
     (pairs.collect(), tensors.collect())
 }
 

@@ -347,7 +347,7 @@ fn a_replaced_file_lives_on_for_its_readers() {
     let mapped = crate::map_with(&path, &ggmill_core::Limits::default()).unwrap();
     start(&path, Overwrite::Replace, b"GGUF").commit().unwrap();
     assert_eq!(opened.read_tensor(&opened.tensor("a").unwrap()).unwrap(), [1; 32]);
-    assert_eq!(Gguf::parse(mapped.bytes()).unwrap().tensor("a").unwrap().data().unwrap(), [1; 32]);
+    assert_eq!(Gguf::parse(mapped.bytes()).unwrap().tensor("a").unwrap().raw_data().unwrap(), [1; 32]);
 }
 
 #[test]

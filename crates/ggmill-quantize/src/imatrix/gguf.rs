@@ -66,7 +66,8 @@ fn floats(tensor: &Tensor<'_>) -> Result<Vec<f32>> {
     if tensor.ggml_type() != GgmlType::F32 {
         return Err(invalid(format!("tensor {:?} is {}, expected F32", tensor.name(), tensor.ggml_type())));
     }
-    let (values, _) = tensor.data().map_err(|error| invalid(error.to_string()))?.as_chunks::<4>();
+    let data = tensor.data().map_err(|error| invalid(error.to_string()))?;
+    let (values, _) = data.as_chunks::<4>();
     Ok(values.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect())
 }
 

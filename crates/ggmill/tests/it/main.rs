@@ -32,3 +32,34 @@ fn from_a_checkpoint_to_a_row_of_numbers() {
     assert_eq!(values.len(), 64);
     assert!(values.iter().all(|value| (0.5..20.0).contains(value)), "{values:?}");
 }
+
+/// The values of a tensor are those that were written, whatever the byte order of the file.
+#[test]
+fn values_do_not_depend_on_the_byte_order() {
+    use ggmill::{Builder, Endian, MetadataBuf, Model, Shape};
+
+    let values: Vec<f32> = (0u8..64).map(|number| f32::from(number) - 31.5).collect();
+    let models = [Endian::Little, Endian::Big].map(|endian| {
+        let types = [GgmlType::F32, GgmlType::F16, GgmlType::Q8_0, GgmlType::Q5_1];
+        let builder = Builder::new().endian(endian).metadata(MetadataBuf::new());
+        let shape = Shape::new(&[64]).unwrap();
+        let plan = types.iter().fold(builder, |builder, ggml_type| builder.tensor(ggml_type.to_string(), *ggml_type, shape)).plan().unwrap();
+        let mut writer = ggmill::Writer::start(&plan, Vec::new()).unwrap();
+        for (number, ggml_type) in types.into_iter().enumerate() {
+            let mut blocks = vec![0; usize::try_from(plan.tensors()[number].size()).unwrap()];
+            ggmill::quant::quantize(ggml_type, &values, 64, None, &mut blocks).unwrap();
+            if endian == Endian::Big {
+                ggmill::swap_bytes(ggml_type, &mut blocks).unwrap();
+            }
+            writer.write(number, &blocks).unwrap();
+        }
+        Model::open(writer.finish().unwrap()).unwrap()
+    });
+    assert_eq!(models[1].endian(), Endian::Big);
+    for tensor in models[0].tensors() {
+        let little = ggmill::quant::read_f32(&models[0], &tensor).unwrap();
+        let turned = models[1].tensor(tensor.name().as_bytes()).unwrap();
+        assert_eq!(ggmill::quant::read_f32(&models[1], &turned).unwrap(), little);
+        assert!(little.iter().zip(&values).all(|(read, written)| (read - written).abs() < 2.1), "{}: {little:?}", tensor.name());
+    }
+}

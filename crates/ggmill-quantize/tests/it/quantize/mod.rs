@@ -214,7 +214,7 @@ fn shards_become_one_file() {
         let plan = builder.plan().unwrap();
         let mut writer = ggmill_core::Writer::start(&plan, Vec::new()).unwrap();
         for (place, tensor) in part.iter().enumerate() {
-            writer.write(place, tensor.data().unwrap()).unwrap();
+            writer.write(place, tensor.raw_data().unwrap()).unwrap();
         }
         let name = ggmill_core::shard_file_name("shards", u32::try_from(number).unwrap() + 1, 3);
         std::fs::write(fixture.folder.path().join(name), writer.finish().unwrap()).unwrap();

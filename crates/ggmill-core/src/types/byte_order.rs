@@ -1,11 +1,11 @@
 //! The byte order within blocks.
 //!
-//! A block is scales and packed bits. What a program on a big-endian machine reads as one number (a half, a float, a word of packed bits) stands in that
-//! machine's order in a big-endian file; what it reads byte by byte stands as everywhere. The table says which is which, as the reference's decoders read it.
+//! A block is scales and packed bits. What a program on a big-endian machine reads as one number (a half, a float, a word of packed bits) is stored in that
+//! machine's order in a big-endian file; what it reads byte by byte is stored alike everywhere. The table says which is which, as the reference's decoders read
+//! it.
 
-use ggmill_core::GgmlType;
-
-use crate::error::{Detail, Error, Result};
+use super::GgmlType;
+use crate::error::{Detail, Error, ErrorKind, Result};
 
 /// Numbers of one width within a block: the first at `start`, each `stride` bytes behind the one before it.
 #[derive(Clone, Copy)]
@@ -66,21 +66,24 @@ const fn words(ggml_type: GgmlType) -> Option<&'static [Words]> {
 
 /// Turns blocks of a type from little-endian to big-endian or back: the same in both directions.
 ///
-/// Fails for retired types of which the order within a block is not known, and when the bytes are no whole blocks.
+/// Turns blocks of a type from little-endian to big-endian or back: the same in both directions.
+///
+/// Fails with [`ErrorKind::Unsupported`] for retired types of which the order within a block is not known, and with [`ErrorKind::Misuse`] when the bytes are not
+/// whole blocks.
 ///
 /// ```
-/// use ggmill_core::GgmlType;
+/// use ggmill_core::{GgmlType, swap_bytes};
 /// let mut block = *b"sS................................";
-/// ggmill_quant::swap_bytes(GgmlType::Q8_0, &mut block)?;
+/// swap_bytes(GgmlType::Q8_0, &mut block)?;
 /// assert_eq!(&block, b"Ss................................");
-/// # Ok::<(), ggmill_quant::Error>(())
+/// # Ok::<(), ggmill_core::Error>(())
 /// ```
 pub fn swap_bytes(ggml_type: GgmlType, blocks: &mut [u8]) -> Result<()> {
-    let unknown = || Error::new(Detail::Order { ggml_type });
+    let unknown = || Error::new(ErrorKind::Unsupported, Detail::ByteOrder { ggml_type });
     let (words, layout) = (words(ggml_type).ok_or_else(unknown)?, ggml_type.layout().ok_or_else(unknown)?);
     let size = layout.bytes as usize;
     if !blocks.len().is_multiple_of(size) {
-        return Err(Error::new(Detail::NotBlocks { ggml_type, what: "bytes", found: blocks.len(), unit: size }));
+        return Err(Error::new(ErrorKind::Misuse, Detail::NotBlocks { ggml_type, found: blocks.len() as u64, block: layout.bytes }));
     }
     match words {
         [] => {}
@@ -88,35 +91,41 @@ pub fn swap_bytes(ggml_type: GgmlType, blocks: &mut [u8]) -> Result<()> {
         [Words { width: 2, .. }] if size == 2 => blocks.as_chunks_mut::<2>().0.iter_mut().for_each(|word| word.reverse()),
         [Words { width: 4, .. }] if size == 4 => blocks.as_chunks_mut::<4>().0.iter_mut().for_each(|word| word.reverse()),
         [Words { width: 8, .. }] if size == 8 => blocks.as_chunks_mut::<8>().0.iter_mut().for_each(|word| word.reverse()),
-        words => {
-            for block in blocks.chunks_exact_mut(size) {
-                for word in words {
-                    for number in 0..word.count {
-                        let start = word.start + number * word.stride;
-                        block[start..start + word.width].reverse();
-                    }
-                }
-            }
-        }
+        words => blocks.chunks_exact_mut(size).for_each(|block| words.iter().for_each(|word| word.swap(block))),
     }
     Ok(())
 }
 
+impl Words {
+    fn swap(&self, block: &mut [u8]) {
+        let rest = block.get_mut(self.start..).unwrap_or_default();
+        for word in rest.chunks_mut(self.stride).take(self.count) {
+            if let Some(word) = word.get_mut(..self.width) {
+                word.reverse();
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use alloc::string::{String, ToString as _};
+    use alloc::vec;
+    use alloc::vec::Vec;
+
     use super::*;
 
     #[test]
     fn twice_is_not_at_all() {
         for ggml_type in GgmlType::all() {
             let size = ggml_type.layout().unwrap().bytes as usize;
-            let before: Vec<u8> = (0..3 * size).map(|byte| (byte * 7 % 251) as u8).collect();
+            let before: Vec<u8> = (0..3 * size).map(|byte| u8::try_from(byte * 7 % 251).unwrap()).collect();
             let mut blocks = before.clone();
             let Ok(()) = swap_bytes(ggml_type, &mut blocks) else { continue };
             assert_eq!(words(ggml_type).unwrap().is_empty(), blocks == before, "{ggml_type}");
             swap_bytes(ggml_type, &mut blocks).unwrap();
             assert_eq!(blocks, before, "{ggml_type}");
-            assert!(swap_bytes(ggml_type, &mut blocks[1..]).is_err() || size == 1, "{ggml_type}");
+            assert!(swap_bytes(ggml_type, blocks.get_mut(1..).unwrap()).is_err() || size == 1, "{ggml_type}");
         }
     }
 
@@ -128,7 +137,7 @@ mod tests {
             let mut seen = vec![false; ggml_type.layout().unwrap().bytes as usize];
             for word in words {
                 for at in (0..word.count).flat_map(|number| (0..word.width).map(move |byte| word.start + number * word.stride + byte)) {
-                    assert!(!std::mem::replace(&mut seen[at], true), "{ggml_type}: byte {at}");
+                    assert!(!core::mem::replace(seen.get_mut(at).unwrap(), true), "{ggml_type}: byte {at}");
                 }
             }
         }

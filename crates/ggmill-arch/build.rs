@@ -1,0 +1,100 @@
+//! Lists the descriptions in `data/` for the library, and reads each with the library's own loader: one that is wrong fails the build.
+#![allow(clippy::print_stdout, reason = "how a build script speaks to cargo")]
+#![allow(dead_code, unreachable_pub, unfulfilled_lint_expectations, reason = "the loader is compiled here for reading alone")]
+
+use std::error::Error;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::{env, fs};
+
+#[path = "src/architecture.rs"]
+mod architecture;
+#[path = "src/computation.rs"]
+mod computation;
+#[path = "src/error.rs"]
+mod error;
+#[path = "src/expression/mod.rs"]
+mod expression;
+#[path = "src/include.rs"]
+mod include;
+#[path = "src/key.rs"]
+mod key;
+#[path = "src/limits.rs"]
+mod limits;
+#[path = "src/names.rs"]
+mod names;
+#[path = "src/operation.rs"]
+mod operation;
+#[path = "src/outline.rs"]
+mod outline;
+#[path = "src/parameter.rs"]
+mod parameter;
+#[path = "src/pattern.rs"]
+mod pattern;
+#[path = "src/role.rs"]
+mod role;
+#[path = "src/schema.rs"]
+mod schema;
+#[path = "src/tensor.rs"]
+mod tensor;
+#[path = "src/terms.rs"]
+mod terms;
+#[path = "src/value.rs"]
+mod value;
+
+use architecture::Architecture;
+use error::ErrorKind;
+use schema::RawPart;
+
+/// A file of `data/`: its name without the ending, where it is, and what it says.
+struct File {
+    name: String,
+    path: String,
+    text: String,
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    println!("cargo::rerun-if-changed=data");
+    println!("cargo::rerun-if-changed=src");
+    let data = Path::new(&env::var("CARGO_MANIFEST_DIR")?).join("data");
+    names::File::read().map_err(|error| format!("data/names.toml: {error}"))?;
+    let parts = files(&data.join("parts"))?;
+    for part in &parts {
+        RawPart::parse(&part.name, &part.text).map_err(|error| format!("{}: {error}", part.path))?;
+    }
+    let texts: Vec<(&str, &str)> = parts.iter().map(|part| (&*part.name, &*part.text)).collect();
+    let descriptions = files(&data.join("architectures"))?;
+    for file in &descriptions {
+        let architecture = Architecture::read(&file.text, &texts).map_err(|error| format!("{}: {error}", file.path))?;
+        if architecture.name() != file.name {
+            return Err(format!("{}: describes {:?}, expected the name of the file", file.path, architecture.name()).into());
+        }
+    }
+    let mut code = String::new();
+    writeln!(code, "static BUILTIN: [Builtin; {}] = [", descriptions.len())?;
+    for File { name, path, .. } in &descriptions {
+        writeln!(code, "    Builtin::new({name:?}, include_str!({path:?})),")?;
+    }
+    writeln!(code, "];\n\nstatic PARTS: crate::include::Parts<'static> = &[")?;
+    for File { name, path, .. } in &parts {
+        writeln!(code, "    ({name:?}, include_str!({path:?})),")?;
+    }
+    writeln!(code, "];")?;
+    fs::write(Path::new(&env::var("OUT_DIR")?).join("builtin.rs"), code)?;
+    Ok(())
+}
+
+/// The descriptions in a directory, by name.
+fn files(directory: &Path) -> Result<Vec<File>, Box<dyn Error>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        let name = path.file_stem().and_then(|name| name.to_str()).filter(|_| path.extension().is_some_and(|ending| ending == "toml"));
+        let name = name.ok_or_else(|| format!("{}: expected a TOML file", path.display()))?.to_owned();
+        let text = fs::read_to_string(&path)?;
+        let path = path.to_str().ok_or_else(|| format!("{}: expected a path in UTF-8", path.display()))?.to_owned();
+        files.push(File { name, path, text });
+    }
+    files.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(files)
+}

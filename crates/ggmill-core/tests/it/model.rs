@@ -1,0 +1,269 @@
+//! One model over any source of bytes: what is read does not depend on how, nor on the byte order of the file.
+
+use std::error::Error as _;
+use std::fmt;
+
+use ggmill_core::{Endian, Error, ErrorKind, GgmlType, Gguf, Limits, Model, RawStr, ReadAt, Result, swap_bytes};
+use ggmill_testdata::bytes::{FileBytes, Value};
+use proptest::prelude::*;
+
+use crate::support::{Told, cases, files};
+
+/// Bytes that are read by position only, as those of a file.
+#[derive(Debug)]
+struct Positioned {
+    bytes: Vec<u8>,
+    name: String,
+}
+
+impl Positioned {
+    fn new(bytes: &[u8]) -> Self {
+        Self { bytes: bytes.to_vec(), name: "folder/a file".to_owned() }
+    }
+}
+
+impl ReadAt for Positioned {
+    fn len(&self) -> u64 {
+        ReadAt::len(&self.bytes)
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        self.bytes.read_at(offset, out)
+    }
+
+    fn name(&self) -> Option<RawStr<'_>> {
+        Some(RawStr::from(&*self.name))
+    }
+}
+
+#[test]
+fn every_source_gives_the_same_model() {
+    for (name, bytes, limits) in files() {
+        let expected = Gguf::parse_with(&bytes, &limits);
+        let in_memory = Model::open_with(bytes.clone(), &limits);
+        let positioned = Model::open_with(Positioned::new(&bytes), &limits);
+        match expected {
+            Err(error) => {
+                let told = Told::from(error);
+                assert_eq!(Told::from(in_memory.unwrap_err()), told, "{name}");
+                assert_eq!(Told::from(positioned.unwrap_err()), told, "{name}");
+            }
+            Ok(expected) => {
+                for model in [in_memory.unwrap(), positioned.unwrap()] {
+                    assert_eq!((model.index(), model.parts().len()), (expected.index(), 1), "{name}");
+                    assert_eq!(model.metadata().iter().count(), expected.metadata().len(), "{name}");
+                    assert_eq!(model.file_len(), Some(bytes.len() as u64), "{name}");
+                    model.verify().unwrap();
+                    for (tensor, expected) in model.tensors().iter().zip(expected.tensors()) {
+                        assert_eq!((tensor.name(), tensor.part()), (expected.name(), 0), "{name}");
+                        let read = model.read_tensor(&tensor).map_err(Told::from);
+                        assert!(read == expected.data().map(std::borrow::Cow::into_owned).map_err(Told::from), "{name}: {}", tensor.name());
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A file of one tensor of three blocks, in this byte order.
+fn of_blocks(ggml_type: GgmlType, little: &[u8], endian: Endian) -> Vec<u8> {
+    let layout = ggml_type.layout().unwrap();
+    let mut data = little.to_vec();
+    if endian == Endian::Big {
+        swap_bytes(ggml_type, &mut data).unwrap();
+    }
+    let mut file = FileBytes::new(3, endian);
+    file.head(1, 0).tensor("w", &[u64::from(layout.elements) * 3], ggml_type.0, 0).pad(32).raw(&data);
+    file.into_bytes()
+}
+
+proptest! {
+    #![proptest_config(cases(16))]
+
+    /// Data are canonical by whatever way and in whatever pieces they are read; the raw bytes are those of the file.
+    #[test]
+    fn data_are_canonical_in_both_byte_orders(seed: u8, from in 0usize..=1000, to in 0usize..=1000) {
+        for ggml_type in GgmlType::all().filter(|&ggml_type| swap_bytes(ggml_type, &mut []).is_ok()) {
+            let size = ggml_type.layout().unwrap().bytes as usize * 3;
+            let little: Vec<u8> = (0..size).map(|place| u8::try_from((place * 31 + usize::from(seed)) % 251).unwrap()).collect();
+            let place = |share: usize| share * size / 1000;
+            let (start, end) = (place(from.min(to)), place(from.max(to)));
+            for endian in [Endian::Little, Endian::Big] {
+                let file = of_blocks(ggml_type, &little, endian);
+                let raw = file[file.len() - size..].to_vec();
+                for model in [Model::open(file.clone()).unwrap(), Model::open(Positioned::new(&file)).unwrap()] {
+                    prop_assert_eq!(model.endian(), endian);
+                    let tensor = model.tensor("w").unwrap();
+                    prop_assert!(model.read_tensor(&tensor).unwrap() == little, "{}", ggml_type);
+                    let mut piece = vec![0; end - start];
+                    model.read(&tensor, start as u64, &mut piece).unwrap();
+                    prop_assert!(piece == little[start..end], "{} {}..{}", ggml_type, start, end);
+                    model.read_raw(&tensor, start as u64, &mut piece).unwrap();
+                    prop_assert!(piece == raw[start..end], "{} {}..{}", ggml_type, start, end);
+                }
+                let loaded = Gguf::parse(&file).unwrap();
+                prop_assert!(loaded.tensor("w").unwrap().data().unwrap().as_ref() == little, "{}", ggml_type);
+                prop_assert!(loaded.tensor("w").unwrap().raw_data().unwrap() == raw, "{}", ggml_type);
+            }
+        }
+    }
+}
+
+#[test]
+fn reads_that_cannot_be() {
+    let file = of_blocks(GgmlType::F32, &[7; 12], Endian::Big);
+    let model = Model::open(Positioned::new(&file)).unwrap();
+    let tensor = model.tensor("w").unwrap();
+    for offset in [1, 12, u64::MAX] {
+        assert_eq!(model.read(&tensor, offset, &mut [0; 12]).unwrap_err().kind(), ErrorKind::Misuse);
+        assert_eq!(model.read_raw(&tensor, offset, &mut [0; 12]).unwrap_err().kind(), ErrorKind::Misuse);
+    }
+    model.read(&tensor, 12, &mut []).unwrap();
+    assert_eq!(model.tensor("v").unwrap_err().kind(), ErrorKind::Missing);
+    // A header alone has no data to read, and says that.
+    let (index, bytes) = Gguf::parse(file.clone()).unwrap().into_parts();
+    let header = bytes[..usize::try_from(index.header_len()).unwrap()].to_vec();
+    let alone = Model::from_header(Gguf::from_parts(index, header), Vec::new());
+    assert_eq!(alone.read_tensor(&alone.tensor("w").unwrap()).unwrap_err().kind(), ErrorKind::Misuse);
+    // The source loses its end between opening and reading.
+    let (index, _) = Gguf::parse(file.clone()).unwrap().into_parts();
+    let cut = Model::from_header(Gguf::from_parts(index, file[..file.len() - 1].to_vec()), Vec::new());
+    assert!(cut.read_tensor(&cut.tensor("w").unwrap()).is_err());
+}
+
+#[test]
+fn a_file_cut_short_is_salvaged_at_every_length() {
+    let file = of_blocks(GgmlType::F16, &[7; 6], Endian::Little);
+    assert_eq!(Model::salvage(file.clone()).unwrap().faults().count(), 0);
+    for len in 0..file.len() {
+        let cut = &file[..len];
+        let (in_memory, positioned) = (Model::salvage(cut.to_vec()), Model::salvage(Positioned::new(cut)));
+        let Ok(model) = in_memory else {
+            assert!(len < 24 && positioned.is_err(), "{len}");
+            continue;
+        };
+        for model in [&model, &positioned.unwrap()] {
+            let part = &model.parts()[0];
+            let kinds: Vec<_> = model.faults().map(Error::kind).collect();
+            assert_eq!(kinds, [ErrorKind::Truncated], "{len}");
+            let needed = part.needed_len();
+            assert!(needed.is_none_or(|needed| needed > len as u64 && needed <= file.len() as u64), "{len}: {needed:?}");
+            // Behind the header all is known.
+            if part.header_fault().is_none() {
+                assert_eq!((needed, model.tensors().len()), (Some(file.len() as u64), 1));
+                let error = model.read_tensor(&model.tensor("w").unwrap()).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Truncated);
+            }
+        }
+    }
+}
+
+fn shard(number: u16, count: u16, tensors: &[&str]) -> Vec<u8> {
+    let mut file = FileBytes::v3(tensors.len() as u64, 2);
+    file.pair("split.no", &Value::U16(number)).pair("split.count", &Value::U16(count));
+    for (place, name) in tensors.iter().enumerate() {
+        file.tensor(name, &[8], 0, place as u64 * 32);
+    }
+    file.pad(32);
+    for name in tensors {
+        file.raw(&[name.as_bytes()[0]; 32]);
+    }
+    file.into_bytes()
+}
+
+fn set(shards: &[Vec<u8>]) -> Result<Model> {
+    let open = |(place, bytes): (usize, &Vec<u8>)| Model::open(Positioned { bytes: bytes.clone(), name: format!("folder/{place}.gguf") });
+    Model::from_shards(shards.iter().enumerate().map(open).collect::<Result<_>>()?)
+}
+
+#[test]
+fn shards_are_one_model() {
+    // The second has no tensors: its number is in nobody's way.
+    let shards = [shard(2, 3, &["d"]), shard(0, 3, &["c", "a"]), shard(1, 3, &[])];
+    let model = set(&shards).unwrap();
+    let found: Vec<_> = model.tensors().iter().map(|tensor| (tensor.name().to_string(), tensor.part())).collect();
+    assert_eq!(found, [("c".to_owned(), 0), ("a".to_owned(), 0), ("d".to_owned(), 2)]);
+    let backwards: Vec<_> = model.tensors().iter().rev().map(|tensor| tensor.name().to_string()).collect();
+    assert_eq!(backwards, ["d", "a", "c"]);
+    assert!(model.tensors().nth(3).is_none() && model.tensors().len() == 3);
+    for tensor in model.tensors() {
+        assert_eq!(model.read_tensor(&tensor).unwrap(), [tensor.name().as_bytes()[0]; 32]);
+        assert_eq!(model.tensor(tensor.name().as_bytes()).unwrap().part(), tensor.part());
+    }
+    assert_eq!(model.file_len(), Some(shards.iter().map(|shard| shard.len() as u64).sum()));
+    // A tensor of a larger model is refused, not read from elsewhere.
+    let (small, tensor) = (Model::open(shards[1].clone()).unwrap(), model.tensor("d").unwrap());
+    assert_eq!(small.read_tensor(&tensor).unwrap_err().kind(), ErrorKind::Misuse);
+}
+
+#[test]
+fn files_that_are_no_set() {
+    let told = |shards: &[Vec<u8>]| {
+        let error = set(shards).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Shards);
+        (error.shard(), error.to_string())
+    };
+    let whole = of_blocks(GgmlType::I8, &[0; 3], Endian::Little);
+    assert_eq!(told(&[whole]), (Some(0), r#"folder/0.gguf: is no shard: it has no key "split.count""#.to_owned()));
+    assert_eq!(told(&[shard(1, 2, &[]), shard(1, 2, &[])]), (Some(1), "folder/1.gguf: is shard 2, and so is folder/0.gguf".to_owned()));
+    assert_eq!(told(&[shard(1, 3, &[])]), (Some(0), "folder/0.gguf: shards 1, 3 of 3 not given".to_owned()));
+    let twice = told(&[shard(1, 2, &["a"]), shard(0, 2, &["a"])]);
+    assert_eq!(twice, (Some(0), "folder/0.gguf: tensor \"a\" stands in 1.gguf too".to_owned()));
+    assert_eq!(set(&[]).unwrap_err().kind(), ErrorKind::Shards);
+    let error = Model::open(shard(1, 3, &[])).unwrap().expect_shard(1, 3).unwrap_err();
+    assert_eq!(error.to_string(), "split.no 1, expected 0 for shard 1 of 3; this is shard 2 under another name");
+}
+
+/// A source that cannot be read, for a reason that has one of its own.
+#[derive(Debug)]
+struct Broken;
+
+#[derive(Debug)]
+struct Because(Option<Box<Because>>, &'static str);
+
+impl fmt::Display for Because {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.1)
+    }
+}
+
+impl std::error::Error for Because {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.as_deref().map(|source| source as _)
+    }
+}
+
+impl ReadAt for Broken {
+    fn len(&self) -> u64 {
+        1000
+    }
+
+    fn read_at(&self, _: u64, _: &mut [u8]) -> Result<()> {
+        let cause = Because(Some(Box::new(Because(None, "somebody dug there"))), "the cable is cut");
+        Err(Error::caused(ErrorKind::Io, cause))
+    }
+}
+
+/// Whoever prints an error and all that it comes from says each thing once.
+#[test]
+fn the_chain_of_causes_says_everything_once() {
+    for error in [Model::open(Broken).unwrap_err(), Model::salvage(Broken).unwrap_err()] {
+        assert_eq!(error.kind(), ErrorKind::Io);
+        let mut chain = vec![error.to_string()];
+        let mut next = error.source();
+        while let Some(error) = next {
+            chain.push(error.to_string());
+            next = error.source();
+        }
+        assert_eq!(chain, ["the cable is cut", "somebody dug there"]);
+        assert!(error.cause().unwrap().is::<Because>());
+    }
+}
+
+#[test]
+fn limits_hold_for_every_source() {
+    let file = of_blocks(GgmlType::F32, &[0; 12], Endian::Little);
+    let limits = Limits { tensors: 0, ..Limits::default() };
+    assert_eq!(Model::open_with(file.clone(), &limits).unwrap_err().kind(), ErrorKind::Limit);
+    assert_eq!(Model::open_with(Positioned::new(&file), &limits).unwrap_err().kind(), ErrorKind::Limit);
+}
