@@ -2,7 +2,7 @@ use ggmill_core::{GgmlType, MetadataBuf, RawStr, keys};
 
 use ggmill_formats::{Legacy, LegacyContainer, LegacyFamily};
 use ggmill_pipeline::{Checkpoint as _, SourceTensor};
-use ggmill_pipeline::{Content, Form, Recipe, RecipeTensor};
+use ggmill_pipeline::{Expression, Recipe, RecipeTensor};
 use ggmill_pipeline::{Error, ErrorKind, Result};
 
 /// What files from before GGUF do not say of a LLaMA model.
@@ -74,7 +74,7 @@ pub fn convert_legacy(legacy: &Legacy, options: &LegacyOptions) -> Result<Recipe
     let layers = legacy.parameter("n_layer");
     for (number, tensor) in legacy.tensors().iter().enumerate() {
         let name = name_of(tensor.name(), layers).ok_or_else(|| Error::new(ErrorKind::Checkpoint, "LLaMA has no such tensor").tensor(&tensor.name))?;
-        tensors.push(RecipeTensor::new(name, tensor.ggml_type, tensor.shape, Content::Gathered { sources: vec![number], steps: Vec::new() }));
+        tensors.push(RecipeTensor::new(name, Expression::tensor(legacy, number)?));
     }
     let [columns, rows] = ["n_embd", "n_vocab"].map(|name| u64::from(legacy.parameter(name)));
     if let Some(embedding) = shape_of(legacy, "tok_embeddings.weight").filter(|embedding| embedding.shape.dimensions() != [columns, rows]) {
@@ -86,7 +86,9 @@ pub fn convert_legacy(legacy: &Legacy, options: &LegacyOptions) -> Result<Recipe
         notes.push("the file has no scores for its tokens; they are 0".to_owned());
     }
     let metadata = metadata(legacy, options, &mut notes)?;
-    Ok(Recipe { metadata, tensors, notes, form: Form::default() })
+    let mut recipe = Recipe::new(metadata, tensors);
+    recipe.notes = notes;
+    Ok(recipe)
 }
 
 fn shape_of<'a>(legacy: &'a Legacy, name: &str) -> Option<&'a SourceTensor> {

@@ -15,7 +15,7 @@ use crate::remarks::{Kept, Remarks, without_effect};
 use crate::role::{PER_LAYER_EMBEDDING, Role, Roles};
 use crate::types;
 use ggmill_pipeline::{Checkpoint as _, GgufCheckpoint, SourceTensor};
-use ggmill_pipeline::{Content, Encoding, Recipe, RecipeTensor, matrices};
+use ggmill_pipeline::{Encoding, Expression, Recipe, RecipeTensor, matrices};
 use ggmill_pipeline::{Error, ErrorKind, Result};
 use ggmill_quant::QUANTIZATION_VERSION;
 
@@ -106,13 +106,15 @@ fn recipe(checkpoint: &GgufCheckpoint, options: &QuantizeOptions, numbers: Vec<u
         let source = &sources[tensor.number];
         let to = choice.type_of(tensor, source).map_err(|error| error.tensor(&tensor.name))?;
         let encoding = choice.encoding(tensor, source, to).map_err(|error| error.tensor(&tensor.name))?;
-        let content = Content::Gathered { sources: vec![tensor.number], steps: Vec::new() };
         let shape = if is_known { without_trailing_ones(&source.shape) } else { source.shape };
-        made.push(RecipeTensor { encoding, ..RecipeTensor::new(&*tensor.name, to, shape, content) });
+        let expression = Expression::tensor(checkpoint, tensor.number).and_then(|before| before.reshape(shape)?.encode(to, encoding));
+        made.push(RecipeTensor::new(&*tensor.name, expression.map_err(|error| error.tensor(&tensor.name))?));
     }
     notes.extend(choice.remarks.notes());
     notes.extend(without_effect(&choice, options, &tensors, sources));
-    Ok((Recipe { metadata, tensors: made, notes, ..Recipe::default() }, tensors))
+    let mut recipe = Recipe::new(metadata, made);
+    recipe.notes = notes;
+    Ok((recipe, tensors))
 }
 
 /// Sets a pair behind all others, as the reference does also for keys that are there.
@@ -257,7 +259,7 @@ impl<'a> Choice<'a> {
         // Retired types are copied unseen.
         let finite = ggmill_quant::codec(source.ggml_type).is_ok();
         if to == source.ggml_type {
-            return Ok(Encoding { importance: None, finite });
+            return Ok(Encoding::new(None, finite));
         }
         let importance = self.importance(source, to)?;
         if let Some(given) = self.options.importance.as_ref().filter(|_| to.is_quantized()) {
@@ -277,7 +279,7 @@ impl<'a> Choice<'a> {
             Some(error) => return Err(error),
             None => {}
         }
-        Ok(Encoding { importance, finite })
+        Ok(Encoding::new(importance, finite))
     }
 
     /// The weights for a tensor, by the name it has in the source.

@@ -20,14 +20,6 @@ pub(super) enum Out<'a> {
 }
 
 impl Out<'_> {
-    /// The same output, for as long as it is lent.
-    pub(super) fn lend(&mut self) -> Out<'_> {
-        match self {
-            Self::Bytes { bytes, atom } => Out::Bytes { bytes, atom: *atom },
-            Self::Floats(floats) => Out::Floats(floats),
-        }
-    }
-
     /// Copies atoms from bytes. Into numbers, the atoms are f32.
     pub(super) fn put_bytes(&mut self, strides: &[Stride], from: &[u8], to: usize) {
         match self {

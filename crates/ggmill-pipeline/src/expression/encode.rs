@@ -27,10 +27,9 @@ impl Encoding {
         Self { importance: None, finite: true }
     }
 
-    /// The same with importance weights.
-    #[must_use]
-    pub fn with_importance(self, importance: Option<impl Into<Arc<[f32]>>>) -> Self {
-        Self { importance: importance.map(Into::into), ..self }
+    /// One with importance weights, where there are any.
+    pub fn new(importance: Option<Vec<f32>>, finite: bool) -> Self {
+        Self { importance: importance.map(Into::into), finite }
     }
 }
 

@@ -26,9 +26,10 @@ use std::sync::Arc;
 use ggmill_core::{GgmlType, Shape};
 
 use self::arithmetic::{Map, Pair};
+pub(crate) use self::copies::Piece;
 pub use self::decode::{Decode, Inputs};
-pub use self::encode::Encoding;
-pub(crate) use self::evaluate::Evaluator;
+pub use self::encode::{Encoding, matrices};
+pub(crate) use self::evaluate::{CHUNK, Evaluator};
 pub use self::fp8::Fp8Blocks;
 pub use self::mxfp4::Mxfp4;
 use self::reduce::Reduction;
@@ -165,6 +166,23 @@ impl Expression {
         match &self.0.kind {
             Kind::Tensor { number, .. } => visit(*number),
             kind => kind.children().iter().for_each(|child| child.tensors(visit)),
+        }
+    }
+
+    /// What is known of the numbers as they are encoded, where that is the last step.
+    pub fn encoding(&self) -> Option<&Encoding> {
+        match &self.0.kind {
+            Kind::Encoded { encoding, .. } => Some(encoding),
+            _ => None,
+        }
+    }
+
+    /// Fails when a tensor that is read is not what it was when the expression was built.
+    pub(crate) fn check(&self, tensors: &[SourceTensor]) -> Result<()> {
+        let Kind::Tensor { number, name } = &self.0.kind else { return self.0.kind.children().iter().try_for_each(|child| child.check(tensors)) };
+        match tensors.get(*number) {
+            Some(tensor) if (tensor.ggml_type, tensor.shape) == (self.ggml_type(), *self.shape()) => Ok(()),
+            _ => Err(Error::new(ErrorKind::Misuse, format!("tensor {number} of the source is not {:?}", ggmill_core::RawStr::new(name)))),
         }
     }
 

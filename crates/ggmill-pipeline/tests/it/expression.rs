@@ -23,7 +23,8 @@ fn rows_are_permuted_in_the_shape_they_have() {
     assert_eq!(numbers(&permuted), [0.0, 1.0, 4.0, 5.0, 2.0, 3.0, 6.0, 7.0]);
     // Two matrices of one row: what is permuted is the stack.
     let parts = [0.0, 2.0].map(|by| counting(&[2]).add(by).unwrap());
-    let stacked = Expression::stack(&[&parts[..], &parts.map(|part| part.add(4.0).unwrap())].concat()).unwrap().permute(1).unwrap();
+    let more = parts.clone().map(|part| part.add(4.0).unwrap());
+    let stacked = Expression::stack(&[parts, more].concat()).unwrap().permute(1).unwrap();
     assert_eq!(numbers(&stacked), [0.0, 1.0, 4.0, 5.0, 2.0, 3.0, 6.0, 7.0]);
 }
 
@@ -41,7 +42,7 @@ fn errors_say_which_step_of_what() {
     fails(a.matmul(&a), r#"matmul of tensor "a" (4 × 6): the other is tensor "a" (4 × 6): 6 and 4 should be equal"#);
     fails(a.resize(1, -4, -3), r#"resize(1, -4, -3) of tensor "a" (4 × 6): dimension 1 has 6"#);
     fails(Expression::named(&source, "b"), r#"tensor "b": is not in the source"#);
-    assert_eq!(source.add("c", GgmlType::Q8_0, shape(&[16, 2]), vec![0; 34]).unwrap_err().to_string(), r#"tensor "c": 34 bytes, which are not 16 × 2 of Q8_0"#);
+    assert_eq!(source.add("c", GgmlType::Q8_0, shape(&[32, 2]), vec![0; 67]).unwrap_err().to_string(), r#"tensor "c": 67 bytes, which are not 32 × 2 of Q8_0"#);
 }
 
 #[test]
