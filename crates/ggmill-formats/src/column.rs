@@ -1,12 +1,11 @@
 //! A tensor as a file of another format stores it, and the stream of several.
 
-use std::ops::ControlFlow;
 
 use ggmill_core::{GgmlType, Sink};
 use ggmill_quant as quant;
 use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
 
-use ggmill_pipeline::Progress;
+use ggmill_pipeline::{Progress, Report};
 use ggmill_pipeline::{Checkpoint, SourceTensor};
 use ggmill_pipeline::{Error, ErrorKind, Result};
 
@@ -116,7 +115,7 @@ pub(crate) fn stream<S>(
     checkpoint: &dyn Checkpoint,
     columns: &[Column<'_>],
     sink: &mut S,
-    progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
+    progress: &mut Report<'_>,
 ) -> Result<()>
 where
     S: Sink,

@@ -1,13 +1,12 @@
 //! Two tensors number by number.
 
-use std::ops::ControlFlow;
 
 use ggmill_core::GgmlType;
 use ggmill_quant as quant;
 use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
 
 use ggmill_pipeline::Checkpoint;
-use ggmill_pipeline::Progress;
+use ggmill_pipeline::{Progress, Report};
 use ggmill_pipeline::{Error, ErrorKind, Result};
 
 /// Elements compared at once. Every block divides it, and what is added up does not depend on the number of threads, since this does not.
@@ -64,7 +63,7 @@ pub fn compare(
     b: &dyn Checkpoint,
     pairs: &[ToCompare],
     numeric: bool,
-    progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
+    progress: &mut Report<'_>,
 ) -> Result<Vec<Comparison>> {
     let pairs: Vec<Pair<'_>> = pairs.iter().map(|pair| Pair::new([a, b], *pair, numeric)).collect::<Result<_>>()?;
     let total = pairs.iter().map(|pair| pair.elements).fold(0, u64::saturating_add);

@@ -1,7 +1,6 @@
 //! What was lost: the distance between the tensors of a model and what they became.
 
 use std::borrow::Cow;
-use std::ops::ControlFlow;
 
 use ggmill_core::{GgmlType, Shape};
 use ggmill_quant as quant;
@@ -10,7 +9,7 @@ use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
 use crate::options::Importance;
 use crate::weight_types::is_integer;
 use ggmill_pipeline::Checkpoint;
-use ggmill_pipeline::Progress;
+use ggmill_pipeline::{Progress, Report};
 use ggmill_pipeline::matrices;
 use ggmill_pipeline::{Error, ErrorKind, Result};
 use ggmill_pipeline::Plan;
@@ -51,7 +50,7 @@ pub fn loss(
     checkpoint: &dyn Checkpoint,
     written: &dyn Checkpoint,
     importance: Option<&Importance>,
-    progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
+    progress: &mut Report<'_>,
 ) -> Result<Vec<TensorLoss>> {
     let pairs = pairs(plans, checkpoint, written, importance)?;
     let total = pairs.iter().map(|pair| pair.size).sum();

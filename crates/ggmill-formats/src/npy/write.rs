@@ -1,11 +1,10 @@
 use std::fmt::Write as _;
-use std::ops::ControlFlow;
 
 use ggmill_core::Sink;
 
 use crate::column::{Column, Element, append, stream};
 use ggmill_pipeline::Checkpoint;
-use ggmill_pipeline::Progress;
+use ggmill_pipeline::Report;
 use ggmill_pipeline::Result;
 
 /// Streams one tensor into a file of NumPy (`.npy`, version 1.0), in C order, and gives the sink back.
@@ -17,7 +16,7 @@ pub fn extract_npy<S>(
     number: usize,
     raw: bool,
     mut sink: S,
-    progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
+    progress: &mut Report<'_>,
 ) -> Result<S>
 where
     S: Sink,

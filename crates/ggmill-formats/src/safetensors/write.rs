@@ -1,12 +1,11 @@
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::ControlFlow;
 
 use ggmill_core::{GgmlType, Shape, Sink};
 use serde_json::{Map, Value, json};
 
 use crate::column::{Column, Element, append, stream};
 use ggmill_pipeline::Checkpoint;
-use ggmill_pipeline::Progress;
+use ggmill_pipeline::Report;
 use ggmill_pipeline::{Error, ErrorKind, Result};
 
 /// The entry of a file's metadata that says what bytes of blocks are: JSON, an object of `{"type", "shape"}` by tensor name, the shape in stored order.
@@ -22,7 +21,7 @@ pub fn extract_safetensors<S>(
     numbers: &[usize],
     raw: bool,
     mut sink: S,
-    progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
+    progress: &mut Report<'_>,
 ) -> Result<S>
 where
     S: Sink,

@@ -15,7 +15,6 @@ mod knapsack;
 mod measure;
 
 use std::borrow::Cow;
-use std::ops::ControlFlow;
 
 use ggmill_arch::ModelView;
 use ggmill_core::{Alignment, FileType, GgmlType};
@@ -30,7 +29,7 @@ use crate::loss::for_measuring;
 use crate::options::QuantizeOptions;
 use crate::quantize::{Choice, NEED_IMPORTANCE, is_known, quantize, quantize_shards};
 use crate::types::TypePlan;
-use ggmill_pipeline::Progress;
+use ggmill_pipeline::{Progress, Report};
 use ggmill_pipeline::Recipe;
 use ggmill_pipeline::SplitOptions;
 use ggmill_pipeline::{Checkpoint as _, GgufCheckpoint, SourceTensor};
@@ -97,7 +96,7 @@ pub fn fit(
     options: &QuantizeOptions,
     cut: Option<&SplitOptions>,
     goal: Goal,
-    progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
+    progress: &mut Report<'_>,
 ) -> Result<Fit> {
     let (tensors, alignment, mut headers) = outline(checkpoint, options)?;
     if let Some(cut) = cut {
