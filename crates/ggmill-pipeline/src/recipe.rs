@@ -15,7 +15,7 @@ use crate::source::{Checkpoint, GgufCheckpoint, SourceTensor};
 ///
 /// ```
 /// use ggmill_core::{GgmlType, Gguf, MetadataBuf, Shape};
-/// use ggmill_pipeline::{Encoding, Expression, MemorySource, Recipe, RecipeTensor, run};
+/// use ggmill_pipeline::{Encoding, Expression, MemorySource, Recipe, RecipeTensor, RunOptions, run};
 /// let mut source = MemorySource::new();
 /// source.add("w", GgmlType::I8, Shape::new(&[2, 2])?, vec![1, 2, 3, 4])?;
 /// let turned = Expression::named(&source, "w")?.transpose()?.encode(GgmlType::F16, Encoding::finite())?;
@@ -23,7 +23,7 @@ use crate::source::{Checkpoint, GgufCheckpoint, SourceTensor};
 /// metadata.set("general.architecture", "none");
 /// let recipe = Recipe::new(metadata, vec![RecipeTensor::new("w.turned", turned)]);
 /// let plan = recipe.plan(&source)?;
-/// let file = run(&plan, &source, Vec::new(), &mut |_| std::ops::ControlFlow::Continue(()))?;
+/// let file = run(&plan, &source, Vec::new(), &RunOptions::default(), &mut |_| std::ops::ControlFlow::Continue(()))?;
 /// assert_eq!(Gguf::parse(&file)?.tensor("w.turned")?.ggml_type(), GgmlType::F16);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

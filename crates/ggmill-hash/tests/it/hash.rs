@@ -81,7 +81,7 @@ fn the_form_of_a_model_is_not_in_its_hashes() {
         let shards = split(&checkpoint, &SplitOptions::new(ShardLimit::Tensors(7))).unwrap();
         let count = u32::try_from(shards.len()).unwrap();
         for (number, shard) in (1..).zip(shards) {
-            let bytes = run(&shard.plan(&checkpoint).unwrap(), &checkpoint, Vec::new(), &mut |_| ControlFlow::Continue(())).unwrap();
+            let bytes = run(&shard.plan(&checkpoint).unwrap(), &checkpoint, Vec::new(), &RunOptions::default(), &mut |_| ControlFlow::Continue(())).unwrap();
             std::fs::write(folder.path().join(shard_file_name("set", number, count)), bytes).unwrap();
         }
         assert_eq!(hashes(&folder.path().join(shard_file_name("set", 2, count))), expected, "{}: shards", model.name);

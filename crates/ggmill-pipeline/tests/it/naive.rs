@@ -156,10 +156,6 @@ impl Array {
         if self.ggml_type == GgmlType::F16 { GgmlType::F16 } else { GgmlType::F32 }
     }
 
-    pub(crate) fn to_f32(&self) -> Self {
-        self.map(GgmlType::F32, |value| rounded(GgmlType::F32, value))
-    }
-
     /// Calculates in f32 and rounds.
     fn calculate(&self, change: impl Fn(f32) -> f32) -> Self {
         let ggml_type = self.arithmetic();
