@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use ggmill_arch::Architecture;
 use ggmill_convert::{ConvertOptions, convert};
 use ggmill_core::{FileType, GgmlType, Shape, Sink};
-use ggmill_pipeline::{Checkpoint, Pretrained, Result, SourceTensor, RunOptions, run};
+use ggmill_pipeline::{Checkpoint, Pretrained, Result, RunOptions, SourceTensor, run};
 use serde_json::{Value, json};
 
 /// Counts what is allocated by every thread of this test program.

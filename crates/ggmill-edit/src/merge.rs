@@ -3,10 +3,10 @@ use std::collections::BTreeSet;
 use ggmill_core::{RawStr, keys};
 
 use ggmill_pipeline::Plan;
+use ggmill_pipeline::Recipe;
 use ggmill_pipeline::SPLIT_KEYS;
 use ggmill_pipeline::{Checkpoint, GgufCheckpoint};
 use ggmill_pipeline::{Error, ErrorKind, Result};
-use ggmill_pipeline::Recipe;
 
 /// Bytes that are compared at once.
 const PIECE: usize = 1 << 20;

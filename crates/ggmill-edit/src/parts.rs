@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use ggmill_core::{Decoder, Gguf, Limits, Progress as Decoding, RawStr};
 use ggmill_io::{Folder, RandomAccess, RangeSink};
 
-use ggmill_pipeline::{Progress, Report};
 use ggmill_pipeline::{Error, ErrorKind, Result};
+use ggmill_pipeline::{Progress, Report};
 
 /// Bytes that are moved at once.
 const PIECE: u64 = 64 << 20;

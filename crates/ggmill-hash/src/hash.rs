@@ -9,8 +9,8 @@ use rayon::iter::{IndexedParallelIterator as _, IntoParallelIterator as _, Paral
 
 use crate::kind::{Digest, HashKind, State};
 use ggmill_pipeline::Checkpoint;
-use ggmill_pipeline::{Progress, Report};
 use ggmill_pipeline::{Error, ErrorKind, Result};
+use ggmill_pipeline::{Progress, Report};
 
 /// Bytes read at once, at most.
 const PIECE: usize = 1 << 20;

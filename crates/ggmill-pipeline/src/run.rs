@@ -138,13 +138,7 @@ impl Made {
 }
 
 /// Has the sink take spans by itself; `false` when it cannot.
-fn move_spans<S>(
-    writer: &mut Writer<'_, S>,
-    number: usize,
-    spans: &[CopySpan<'_>],
-    tensors: &[PlannedTensor],
-    meter: &mut Meter<'_>,
-) -> Result<bool>
+fn move_spans<S>(writer: &mut Writer<'_, S>, number: usize, spans: &[CopySpan<'_>], tensors: &[PlannedTensor], meter: &mut Meter<'_>) -> Result<bool>
 where
     S: RangeSink,
     S::Error: std::error::Error + Send + Sync + 'static,

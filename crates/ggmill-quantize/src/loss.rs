@@ -9,10 +9,10 @@ use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
 use crate::options::Importance;
 use crate::weight_types::is_integer;
 use ggmill_pipeline::Checkpoint;
-use ggmill_pipeline::{Progress, Report};
+use ggmill_pipeline::Plan;
 use ggmill_pipeline::matrices;
 use ggmill_pipeline::{Error, ErrorKind, Result};
-use ggmill_pipeline::Plan;
+use ggmill_pipeline::{Progress, Report};
 
 /// Elements looked at at once, unless a single row has more. What is added up does not depend on the number of threads, since this does not.
 const CHUNK: u64 = 1 << 18;

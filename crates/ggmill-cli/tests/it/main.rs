@@ -16,6 +16,7 @@ mod hash;
 mod inspect;
 mod killed;
 mod legacy;
+mod memory;
 mod name;
 mod overwriting;
 mod program;

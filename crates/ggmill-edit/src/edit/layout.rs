@@ -1,12 +1,11 @@
 //! Where an edited header goes: in place when that is safe, in a copy when not.
 
-
 use ggmill_core::{Alignment, Builder, Decoder, Limits, MetadataBuf, Sink as _, keys};
 use ggmill_io::{FileSink, GgufFile, HeaderChange, RangeSink as _};
 
 use super::apply::Edited;
-use ggmill_pipeline::{Progress, Report};
 use ggmill_pipeline::{Error, ErrorKind, Result};
+use ggmill_pipeline::{Progress, Report};
 
 /// The key whose value is room: zeros that take up what a header has less than the space before the tensor data. Edits use it and leave it; everybody else
 /// ignores it.

@@ -8,7 +8,7 @@ use ggmill_core::{Alignment, Builder, Endian, GgmlType, MetadataBuf, Shape, Writ
 use ggmill_edit::{Parts, RepackOptions, merge, repack, verify};
 use ggmill_hash::{HashKind, hash};
 use ggmill_io::{FileSink, Overwrite, commit_all};
-use ggmill_pipeline::{Checkpoint, ErrorKind, GgufCheckpoint, Recipe, ShardLimit, SplitOptions, RunOptions, run, split};
+use ggmill_pipeline::{Checkpoint, ErrorKind, GgufCheckpoint, Recipe, RunOptions, ShardLimit, SplitOptions, run, split};
 use ggmill_testdata::bytes::{FileBytes, Value};
 use ggmill_testdata::real;
 use proptest::prelude::*;
@@ -250,7 +250,10 @@ fn real_files_split_and_merged() {
         let set = GgufCheckpoint::open(&paths[0]).unwrap();
         let plan = merge(&set).unwrap().plan(&set).unwrap();
         let path = folder.path().join("merged.gguf");
-        run(&plan, &set, FileSink::create(&path, Overwrite::Refuse).unwrap(), &RunOptions::default(), &mut |_| ControlFlow::Continue(())).unwrap().commit().unwrap();
+        run(&plan, &set, FileSink::create(&path, Overwrite::Refuse).unwrap(), &RunOptions::default(), &mut |_| ControlFlow::Continue(()))
+            .unwrap()
+            .commit()
+            .unwrap();
         assert!(fs::read(&path).unwrap() == fs::read(real(name)).unwrap(), "{name}");
 
         verify(&GgufCheckpoint::open(&path).unwrap(), &plan, &set).unwrap();

@@ -11,13 +11,7 @@ use ggmill_pipeline::Result;
 ///
 /// Floats and integers are stored as they are, BF16 (which NumPy does not have) and quantized types as f32. When `raw`, those are stored as their bytes instead,
 /// `uint8`, one row of bytes for each row of the tensor.
-pub fn extract_npy<S>(
-    checkpoint: &dyn Checkpoint,
-    number: usize,
-    raw: bool,
-    mut sink: S,
-    progress: &mut Report<'_>,
-) -> Result<S>
+pub fn extract_npy<S>(checkpoint: &dyn Checkpoint, number: usize, raw: bool, mut sink: S, progress: &mut Report<'_>) -> Result<S>
 where
     S: Sink,
     S::Error: std::error::Error + Send + Sync + 'static,

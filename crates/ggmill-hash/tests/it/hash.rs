@@ -6,7 +6,7 @@ use std::path::Path;
 use ggmill_core::{Builder, Endian, GgmlType, Shape, Writer, shard_file_name};
 use ggmill_edit::{RepackOptions, repack};
 use ggmill_hash::{HashKind, Manifest, hash};
-use ggmill_pipeline::{Checkpoint as _, ErrorKind, GgufCheckpoint, ShardLimit, SplitOptions, RunOptions, run, split};
+use ggmill_pipeline::{Checkpoint as _, ErrorKind, GgufCheckpoint, RunOptions, ShardLimit, SplitOptions, run, split};
 use ggmill_testdata::real;
 
 fn hashes(path: &Path) -> ggmill_hash::Hashes {

@@ -198,7 +198,11 @@ impl<'a> Evaluator<'a> {
         let atoms = pack(&mut whole.loops, blocks);
         let mut strides: Vec<Stride> = from_packed(&whole.loops, &region.loops.iter().filter(|this| this.dimension != 0).copied().collect::<Vec<_>>());
         strides.iter_mut().for_each(|this| this.from *= size(block));
-        strides.extend(region.loops.iter().filter(|this| this.dimension == 0).map(|this| Stride { count: size(this.count), from: size(this.step), to: size(this.to) }));
+        strides.extend(region.loops.iter().filter(|this| this.dimension == 0).map(|this| Stride {
+            count: size(this.count),
+            from: size(this.step),
+            to: size(this.to),
+        }));
         if blocks > 1 {
             whole.loops.insert(0, Loop { count: blocks, dimension: 0, step: 1, to: 1 });
         }
@@ -252,7 +256,11 @@ impl<'a> Evaluator<'a> {
         let mut packed = others.clone();
         pack(&mut packed, width as u64);
         let mut strides = from_packed(&packed, &others);
-        strides.extend(region.loops.iter().filter(|this| this.dimension == 0).map(|this| Stride { count: size(this.count), from: size(this.step), to: size(this.to) }));
+        strides.extend(region.loops.iter().filter(|this| this.dimension == 0).map(|this| Stride {
+            count: size(this.count),
+            from: size(this.step),
+            to: size(this.to),
+        }));
         Out::Floats(out).put_floats(&strides, &sums, size(region.to));
         Ok(())
     }
@@ -270,13 +278,18 @@ impl<'a> Evaluator<'a> {
         let others = whole.loops.clone();
         let atoms = pack(&mut whole.loops, extent);
         let mut strides = from_packed(&whole.loops, &others);
-        strides.extend(region.loops.iter().filter(|this| this.dimension == 0).map(|this| Stride { count: size(this.count), from: size(this.step), to: size(this.to) }));
+        strides.extend(region.loops.iter().filter(|this| this.dimension == 0).map(|this| Stride {
+            count: size(this.count),
+            from: size(this.step),
+            to: size(this.to),
+        }));
         let rows = row_numbers(&whole, &this.0.extents);
         pack(&mut whole.loops, width);
         if width > 1 {
             whole.loops.insert(0, Loop { count: width, dimension: 0, step: 1, to: 1 });
         }
-        let is_whole = region.atoms() == atoms && region.is_packed() && (extent == 1 || matches!(region.loops.first(), Some(Loop { dimension: 0, step: 1, .. })));
+        let is_whole =
+            region.atoms() == atoms && region.is_packed() && (extent == 1 || matches!(region.loops.first(), Some(Loop { dimension: 0, step: 1, .. })));
         match out {
             Out::Bytes { bytes, .. } if is_whole && region.loops.iter().filter(|this| this.dimension == 0).count() <= 1 => {
                 make(&rows, whole, &mut bytes[size(region.to) * atom..][..size(atoms) * atom])

@@ -78,7 +78,9 @@ mod tests {
     #[test]
     fn values_are_those_of_the_format() {
         // From the table of OCP's specification of 8-bit floating point (E4M3).
-        for (byte, value) in [(0x00, 0.0), (0x01, 0.001_953_125), (0x07, 0.013_671_875), (0x08, 0.015_625), (0x38, 1.0), (0x7e, 448.0), (0xfe, -448.0), (0xb8, -1.0)] {
+        for (byte, value) in
+            [(0x00, 0.0), (0x01, 0.001_953_125), (0x07, 0.013_671_875), (0x08, 0.015_625), (0x38, 1.0), (0x7e, 448.0), (0xfe, -448.0), (0xb8, -1.0)]
+        {
             assert_eq!(Fp8Blocks::value(byte).to_bits(), f32::to_bits(value), "{byte:#x}");
         }
         assert!(Fp8Blocks::value(0x7f).is_nan() && Fp8Blocks::value(0xff).is_nan());

@@ -75,33 +75,72 @@ struct Node {
 
 enum Kind {
     /// A tensor of the source, by number.
-    Tensor { number: usize, name: Vec<u8> },
+    Tensor {
+        number: usize,
+        name: Vec<u8>,
+    },
     /// Numbers that no source has.
     Values(Values),
     /// Zeros.
     Zeros,
     /// Dimension `i` is dimension `order[i]` of the child.
-    Axes { child: Expression, order: Vec<usize> },
+    Axes {
+        child: Expression,
+        order: Vec<usize>,
+    },
     /// The same elements in the same order.
-    Reshape { child: Expression },
+    Reshape {
+        child: Expression,
+    },
     /// Index `i` is index `start + i·step` of the child.
-    Slice { child: Expression, dimension: usize, start: u64, step: u64 },
+    Slice {
+        child: Expression,
+        dimension: usize,
+        start: u64,
+        step: u64,
+    },
     /// One behind the other along a dimension, each up to its end.
-    Join { parts: Vec<Expression>, dimension: usize, ends: Vec<u64> },
+    Join {
+        parts: Vec<Expression>,
+        dimension: usize,
+        ends: Vec<u64>,
+    },
     /// The same for every index of a dimension, which is 1 in the child.
-    Broadcast { child: Expression, dimension: usize },
+    Broadcast {
+        child: Expression,
+        dimension: usize,
+    },
     /// The elements as `f32`.
-    Float { child: Expression },
-    Map { child: Expression, map: Map },
-    Pair { operands: [Expression; 2], pair: Pair },
+    Float {
+        child: Expression,
+    },
+    Map {
+        child: Expression,
+        map: Map,
+    },
+    Pair {
+        operands: [Expression; 2],
+        pair: Pair,
+    },
     /// Numbers that take a pass over all of the child.
-    Reduce { child: Expression, reduction: Reduction },
+    Reduce {
+        child: Expression,
+        reduction: Reduction,
+    },
     /// Element `(i, j)` is the sum over `k` of element `(i, k)` of the first times element `(k, j)` of the second.
-    MatrixProduct { factors: [Expression; 2] },
+    MatrixProduct {
+        factors: [Expression; 2],
+    },
     /// Whole rows from a decoder.
-    Decoded { inputs: Vec<Expression>, decoder: Arc<dyn Decode> },
+    Decoded {
+        inputs: Vec<Expression>,
+        decoder: Arc<dyn Decode>,
+    },
     /// In the type of the node; only looked at where the child has it already.
-    Encoded { child: Expression, encoding: Encoding },
+    Encoded {
+        child: Expression,
+        encoding: Encoding,
+    },
 }
 
 /// Steps on top of one another: evaluation calls itself for each.

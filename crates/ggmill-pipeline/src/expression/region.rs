@@ -262,7 +262,11 @@ mod tests {
                 let loops: Vec<Linear> = loops.into_iter().map(|(count, step, to)| Linear { count, step, to }).collect();
                 let len = usize::try_from(loops.iter().map(|this| this.count).product::<u64>()).unwrap();
                 let mut expected = vec![None; len];
-                let whole = Region { at: [start, 0, 0, 0, 0, 0, 0, 0], loops: loops.iter().map(|&Linear { count, step, to }| Loop { count, dimension: 0, step, to }).collect(), to: 0 };
+                let whole = Region {
+                    at: [start, 0, 0, 0, 0, 0, 0, 0],
+                    loops: loops.iter().map(|&Linear { count, step, to }| Loop { count, dimension: 0, step, to }).collect(),
+                    to: 0,
+                };
                 wanted(&whole, &[25], &mut expected);
                 let mut out = vec![None; len];
                 unflatten(extents, start, 0, loops, &mut |region| {

@@ -74,7 +74,8 @@ fn packed(source: &mut MemorySource) -> Vec<(Expression, Array)> {
     let bytes = |count: u32| (0..count).map(|i| u8::try_from(i.wrapping_mul(2_654_435_761) >> 24).unwrap() & 0x77).collect::<Vec<_>>();
     let mut add = |name: &str, ggml_type, dimensions: &[u64], bytes: Vec<u8>| source.add(name, ggml_type, shape(dimensions), bytes).unwrap();
     let (weights, scales) = (bytes(11 * 9), [0.5f32, 2.0, 3.0, 0.1, 7.0, 0.25, 1.5, 9.0, 1.0]);
-    let fp8 = [add("w", GgmlType::I8, &[11, 9], weights.clone()), add("s", GgmlType::F32, &[3, 3], scales.iter().flat_map(|scale| scale.to_le_bytes()).collect())];
+    let fp8 =
+        [add("w", GgmlType::I8, &[11, 9], weights.clone()), add("s", GgmlType::F32, &[3, 3], scales.iter().flat_map(|scale| scale.to_le_bytes()).collect())];
     let (blocks, exponents) = (bytes(16 * 2 * 3), (120..126).collect::<Vec<u8>>());
     let mxfp4 = [add("b", GgmlType::I8, &[16, 2, 3], blocks.clone()), add("e", GgmlType::I8, &[2, 3], exponents.clone())];
 
@@ -181,7 +182,11 @@ fn step(source: &MemorySource, arrays: &[Array], packed: &[Both], stack: &[Both]
         }
         14 => {
             let changed = (top.add(number).unwrap(), array.add(number));
-            let (parts, arrays) = if a % 2 == 0 && !top.ggml_type().name().unwrap().starts_with('I') { ([top.clone(), changed.0], [array.clone(), changed.1]) } else { ([top.clone(), top.clone()], [array.clone(), array.clone()]) };
+            let (parts, arrays) = if a % 2 == 0 && !top.ggml_type().name().unwrap().starts_with('I') {
+                ([top.clone(), changed.0], [array.clone(), changed.1])
+            } else {
+                ([top.clone(), top.clone()], [array.clone(), array.clone()])
+            };
             both(Expression::stack(&parts), Array::stack(&arrays))
         }
         15 | 16 => {
@@ -195,7 +200,9 @@ fn step(source: &MemorySource, arrays: &[Array], packed: &[Both], stack: &[Both]
         21 => both(top.neg_exp(), Some(array.neg_exp())),
         22 | 23 => {
             let (other, other_array) = match stack.get(stack.len().wrapping_sub(2)) {
-                Some((other, array_of_other)) if other.shape().elements() == array.len() => (other.reshape(*top.shape()).unwrap(), array_of_other.reshape(dimensions.clone()).unwrap()),
+                Some((other, array_of_other)) if other.shape().elements() == array.len() => {
+                    (other.reshape(*top.shape()).unwrap(), array_of_other.reshape(dimensions.clone()).unwrap())
+                }
                 _ => (top.mul(number).unwrap(), array.mul(number)),
             };
             if kind == 22 { both(top.product(&other), array.product(&other_array)) } else { both(top.sum(&other), array.sum(&other_array)) }

@@ -38,7 +38,10 @@ fn errors_say_which_step_of_what() {
     fails(a.axes(&[0, 0]), r#"axes(0, 0) of tensor "a" (4 × 6): expected each of its 2 dimensions once"#);
     fails(a.reshape(shape(&[5])), r#"reshape(5) of tensor "a" (4 × 6): 24 elements, expected 5"#);
     fails(a.permute(2), r#"permute(2) of tensor "a" (4 × 6): 6 rows do not split into 2 heads of an even number of rows"#);
-    fails(Expression::concat(1, &[a.clone(), a.transpose().unwrap()]), r#"concat(1), part 1, of axes(1, 0) of tensor "a" (4 × 6): its shape does not fit 4 × 6"#);
+    fails(
+        Expression::concat(1, &[a.clone(), a.transpose().unwrap()]),
+        r#"concat(1), part 1, of axes(1, 0) of tensor "a" (4 × 6): its shape does not fit 4 × 6"#,
+    );
     fails(a.matmul(&a), r#"matmul of tensor "a" (4 × 6): the other is tensor "a" (4 × 6): 6 and 4 should be equal"#);
     fails(a.resize(1, -4, -3), r#"resize(1, -4, -3) of tensor "a" (4 × 6): dimension 1 has 6"#);
     fails(Expression::named(&source, "b"), r#"tensor "b": is not in the source"#);

@@ -43,7 +43,14 @@ impl Array {
     fn of(dimensions: Vec<u64>, ggml_type: GgmlType, element: impl Fn(&[u64]) -> f64) -> Self {
         let places = 0..dimensions.iter().product();
         let at = |mut place: u64| {
-            dimensions.iter().map(|extent| { let at = place % extent; place /= extent; at }).collect::<Vec<_>>()
+            dimensions
+                .iter()
+                .map(|extent| {
+                    let at = place % extent;
+                    place /= extent;
+                    at
+                })
+                .collect::<Vec<_>>()
         };
         let elements = places.map(|place| element(&at(place))).collect();
         Self { dimensions, ggml_type, elements }
@@ -80,7 +87,11 @@ impl Array {
 
     pub(crate) fn concat(dimension: usize, parts: &[Self]) -> Option<Self> {
         let first = &parts[0];
-        let others = |array: &Self| { let mut dimensions = array.dimensions.clone(); dimensions.remove(dimension); dimensions };
+        let others = |array: &Self| {
+            let mut dimensions = array.dimensions.clone();
+            dimensions.remove(dimension);
+            dimensions
+        };
         if parts.iter().any(|part| part.dimensions.len() != first.dimensions.len() || others(part) != others(first)) {
             return None;
         }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use ggmill_pipeline::{GgufCheckpoint, Recipe, ShardLimit, SplitOptions, RunOptions, run, split};
+use ggmill_pipeline::{GgufCheckpoint, Recipe, RunOptions, ShardLimit, SplitOptions, run, split};
 use ggmill_quantize::{ImportanceFilter, quantize, quantize_shards};
 use ggmill_testdata::sha256;
 
@@ -102,7 +102,9 @@ fn shards_are_put_together_and_cut_anew() {
     let cut = split(&again, &limit).unwrap();
     assert!(made.len() > 3 && made.len() == cut.len());
     for (made, cut) in made.into_iter().zip(cut) {
-        let bytes = |recipe: Recipe, checkpoint| run(&recipe.plan(checkpoint).unwrap(), checkpoint, Vec::new(), &RunOptions::default(), &mut |_| ControlFlow::Continue(())).unwrap();
+        let bytes = |recipe: Recipe, checkpoint| {
+            run(&recipe.plan(checkpoint).unwrap(), checkpoint, Vec::new(), &RunOptions::default(), &mut |_| ControlFlow::Continue(())).unwrap()
+        };
         assert!(bytes(made, &checkpoint) == bytes(cut, &again));
     }
 }
