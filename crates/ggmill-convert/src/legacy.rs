@@ -5,8 +5,8 @@ use ggmill_core::{Builder, GgmlType, Gguf, MetadataBuf, RawStr, keys};
 
 use ggmill_formats::{Legacy, LegacyContainer, LegacyFamily};
 use ggmill_pipeline::{Checkpoint as _, SourceTensor};
-use ggmill_pipeline::{Expression, Recipe, RecipeTensor};
 use ggmill_pipeline::{Error, ErrorKind, Result};
+use ggmill_pipeline::{Expression, Recipe, RecipeTensor};
 
 /// What files from before GGUF do not say of a LLaMA model.
 #[derive(Clone, Debug)]
@@ -93,17 +93,13 @@ pub fn convert_legacy(legacy: &Legacy, options: &LegacyOptions) -> Result<Recipe
         notes.push("the file has no scores for its tokens; they are 0".to_owned());
     }
     let metadata = metadata(legacy, options, &mut notes)?;
-<<<<<<< HEAD
-    let mut recipe = Recipe::new(metadata, tensors);
-    recipe.notes = notes;
-    Ok(recipe)
-=======
     if !tensors.is_empty() {
         refuse_missing_blocks(&tensors, layers)?;
         refuse_contradictions(&tensors, &metadata)?;
     }
-    Ok(Recipe { metadata, tensors, notes, form: Form::default() })
->>>>>>> main
+    let mut recipe = Recipe::new(metadata, tensors);
+    recipe.notes = notes;
+    Ok(recipe)
 }
 
 /// As many blocks as the file says: counted before anything is made of their number.
@@ -133,8 +129,8 @@ fn refuse_contradictions(tensors: &[RecipeTensor], metadata: &MetadataBuf) -> Re
     }
     for tensor in tensors {
         let expected = std::str::from_utf8(&tensor.name).ok().and_then(|name| expected.tensor(name));
-        if let Some(expected) = expected.filter(|expected| expected.shape != tensor.shape) {
-            let message = format!("shape {}, and a model with these hyper-parameters has {}", tensor.shape, expected.shape);
+        if let Some(expected) = expected.filter(|expected| expected.shape != *tensor.shape()) {
+            let message = format!("shape {}, and a model with these hyper-parameters has {}", tensor.shape(), expected.shape);
             return Err(Error::new(ErrorKind::Checkpoint, message).tensor(&tensor.name));
         }
     }

@@ -94,8 +94,8 @@ where
             // What was made before is written by this thread while the others make the next.
             pool.in_place_scope(|scope| {
                 let (chunks, evaluator) = (&mut next.chunks, &evaluator);
-                let make = move |chunk: &Range<u64>| make(expression, chunk.clone(), evaluator, plan.endian);
-                scope.spawn(move |_| window.par_iter().map(make).collect_into_vec(chunks));
+                let turn = move |chunk: &Range<u64>| make(expression, chunk.clone(), evaluator, plan.endian);
+                scope.spawn(move |_| window.par_iter().map(turn).collect_into_vec(chunks));
                 std::mem::take(&mut made).write(&mut writer, tensors, buffers, &mut meter)
             })?;
             made = next;

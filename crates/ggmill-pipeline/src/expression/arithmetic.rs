@@ -108,13 +108,11 @@ impl Expression {
     }
 
     /// Adds a number to every element.
-    #[expect(clippy::should_implement_trait, reason = "it may fail, and the operations of a description are called so")]
     pub fn add(&self, number: f64) -> Result<Self> {
         self.map(Map::Add(single(number)))
     }
 
     /// Multiplies every element by a number.
-    #[expect(clippy::should_implement_trait, reason = "it may fail, and the operations of a description are called so")]
     pub fn mul(&self, number: f64) -> Result<Self> {
         self.map(Map::Multiply(single(number)))
     }

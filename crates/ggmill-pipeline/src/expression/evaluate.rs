@@ -122,7 +122,7 @@ impl<'a> Evaluator<'a> {
             }
             Kind::Values(_) | Kind::Float { .. } | Kind::Map { .. } | Kind::Pair { .. } | Kind::Reduce { .. } | Kind::MatrixProduct { .. } => {
                 if this.ggml_type() == GgmlType::F32 {
-                    return self.through_floats(&mut region, out, &mut |region, out| self.numbers(this, region, out));
+                    return Self::through_floats(&mut region, out, &mut |region, out| self.numbers(this, region, out));
                 }
                 self.through_bytes(&mut region, out, this.0.block.1, &mut |region, out| {
                     let mut values = vec![0.0; size(region.atoms())];
@@ -178,7 +178,7 @@ impl<'a> Evaluator<'a> {
         }
         let unsupported = |error| Error::caused(ErrorKind::Unsupported, error);
         if block == 1 {
-            return self.through_floats(&mut region, &mut Out::Floats(out), &mut |region, out| {
+            return Self::through_floats(&mut region, &mut Out::Floats(out), &mut |region, out| {
                 let mut bytes = self.buffers.take(out.len() * atom);
                 self.fill(this, region.clone(), &mut Out::Bytes { bytes: &mut bytes, atom })?;
                 quant::dequantize(this.ggml_type(), &bytes, out).map_err(unsupported)?;
@@ -197,7 +197,9 @@ impl<'a> Evaluator<'a> {
         whole.loops.retain(|this| this.dimension != 0);
         let atoms = pack(&mut whole.loops, blocks);
         let mut strides: Vec<Stride> = from_packed(&whole.loops, &region.loops.iter().filter(|this| this.dimension != 0).copied().collect::<Vec<_>>());
-        strides.iter_mut().for_each(|this| this.from *= size(block));
+        for this in &mut strides {
+            this.from *= size(block);
+        }
         strides.extend(region.loops.iter().filter(|this| this.dimension == 0).map(|this| Stride {
             count: size(this.count),
             from: size(this.step),
@@ -305,7 +307,7 @@ impl<'a> Evaluator<'a> {
     }
 
     /// Has numbers made for a packed region, and puts them where they go: at once where that is one behind the other too.
-    fn through_floats(&self, region: &mut Region, out: &mut Out<'_>, make: &mut dyn FnMut(&Region, &mut [f32]) -> Result<()>) -> Result<()> {
+    fn through_floats(region: &mut Region, out: &mut Out<'_>, make: &mut dyn FnMut(&Region, &mut [f32]) -> Result<()>) -> Result<()> {
         let packed = region.pack();
         let count = size(packed.atoms());
         match out {

@@ -182,7 +182,7 @@ fn place(extents: &[u64], start: u64, to: u64, mut loops: Vec<Linear>, each: &mu
         let (extent, stride) = (extents[dimension], strides[dimension]);
         let along = step / stride;
         let room = extent - 1 - at[dimension] - reach[dimension];
-        let inside = if along == 0 { count } else { (room / along + 1).min(count) };
+        let inside = room.checked_div(along).map_or(count, |steps| (steps + 1).min(count));
         if inside == count {
             reach[dimension] += (count - 1) * along;
             region.loops.push(Loop { count, dimension, step: along, to });
