@@ -270,8 +270,8 @@ mod tests {
                 wanted(&whole, &[25], &mut expected);
                 let mut out = vec![None; len];
                 unflatten(extents, start, 0, loops, &mut |region| {
-                    for dimension in 0..extents.len() {
-                        assert!(region.range(dimension).1 <= extents[dimension]);
+                    for (dimension, &extent) in extents.iter().enumerate() {
+                        assert!(region.range(dimension).1 <= extent);
                     }
                     wanted(&region, extents, &mut out);
                     Ok(())

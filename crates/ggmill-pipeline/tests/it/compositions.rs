@@ -83,8 +83,8 @@ fn packed(source: &mut MemorySource) -> Vec<(Expression, Array)> {
         let (exponent, mantissa) = (i32::from(byte >> 3 & 15), f64::from(byte & 7) / 8.0);
         if exponent == 0 { mantissa * 2f64.powi(-6) } else { (1.0 + mantissa) * 2f64.powi(exponent - 7) }
     };
-    let scaled = |place: usize| f64::from(value(weights[place]) as f32 * scales[place / 11 / 4 * 3 + place % 11 / 4]);
-    let fp8_array = Array { dimensions: vec![11, 9], ggml_type: GgmlType::F32, elements: (0..99).map(scaled).collect() };
+    let weight = |place: usize| f64::from(value(weights[place]) as f32 * scales[place / 11 / 4 * 3 + place % 11 / 4]);
+    let fp8_array = Array { dimensions: vec![11, 9], ggml_type: GgmlType::F32, elements: (0..99).map(weight).collect() };
     let element = |place: usize| {
         let magnitude = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0][usize::from(blocks[place / 2] >> (place % 2 * 4) & 7)];
         magnitude * 2f64.powi(i32::from(exponents[place / 32]) - 127)
