@@ -10,6 +10,7 @@
 //! | open the files of a checkpoint by name | [`Folder`] | [`RandomAccess`] |
 //! | change the header of a file where it lies, safe against crashes | [`InPlace`] | an edited file |
 //! | write a file whole or not at all | [`FileSink`] | a [`Sink`](ggmill_core::Sink) |
+//! | give a file another name, never that of another | [`rename_no_replace`] | |
 //! | move bytes from file to file without reading them | [`RangeSink`] | |
 //!
 //! Every [`Error`] names the file. A path that leads to a folder, a pipe or a device is refused, not waited for.
@@ -25,6 +26,7 @@ mod journal;
 mod map;
 mod random_access;
 mod ranges;
+mod rename;
 mod same_file;
 mod shards;
 mod temporary;
@@ -39,4 +41,5 @@ pub use journal::journal_path;
 pub use map::{Mapping, map, map_file, map_with};
 pub use random_access::RandomAccess;
 pub use ranges::RangeSink;
+pub use rename::rename_no_replace;
 pub use shards::{MOST_OPEN, Model, open_model, open_model_with, open_shards, shard_name};

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 
 use ggmill_hash::{Comparison, ToCompare};
 use ggmill_inspect::diff::{DataDiff, Diff, NumericDiff, json, text};
-use ggmill_inspect::{Glob, Part, Selection, View, json as inspect_json, text as inspect_text};
+use ggmill_inspect::{Part, Selection, View, json as inspect_json, text as inspect_text};
 use ggmill_io::Model;
 use ggmill_pipeline::{Checkpoint as _, GgufCheckpoint, SourceTensor};
+use ggmill_text::Glob;
 
 use crate::commands::extract::fits_any;
 use crate::console::Console;

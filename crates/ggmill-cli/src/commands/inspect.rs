@@ -3,7 +3,8 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use ggmill_inspect::{FileKind, Glob, Selection, View, json, notices, text};
+use ggmill_inspect::{FileKind, Selection, View, json, notices, text};
+use ggmill_text::Glob;
 
 use crate::commands::convert_legacy;
 use crate::commands::edit::warn_of_journal;

@@ -14,6 +14,7 @@ mod full_disk;
 mod graft;
 mod hash;
 mod inspect;
+mod json_safety;
 mod killed;
 mod legacy;
 mod memory;

@@ -6,7 +6,8 @@ use super::Page;
 use super::measure::{Padded, cut, shown_beginning, width};
 use super::style::Styles;
 use crate::human::{self, counted, grouped};
-use crate::{LosslessStr, PerBlock, Summary, TypeUse};
+use crate::{PerBlock, Summary, TypeUse};
+use ggmill_text::LosslessStr;
 
 /// Columns of the labels.
 const LABEL: usize = 13;
