@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use ggmill_core::{GgmlType, Gguf};
-use ggmill_pipeline::{Error, ErrorKind, GgufCheckpoint, run};
+use ggmill_pipeline::{Error, ErrorKind, GgufCheckpoint, RunOptions, run};
 use ggmill_quantize::{Imatrix, Importance, ImportanceFilter, QuantizeOptions, RoleRule, Target, TensorType, quantize};
 use ggmill_testdata::models::{Model, models};
 
@@ -63,7 +63,7 @@ fn options(target: &str) -> QuantizeOptions {
 fn quantized(path: &Path, options: &QuantizeOptions) -> Result<Vec<u8>, Error> {
     let checkpoint = GgufCheckpoint::open(path)?;
     let plan = quantize(&checkpoint, options)?.plan(&checkpoint)?;
-    run(&plan, &checkpoint, Vec::new(), &mut |_| ControlFlow::Continue(()))
+    run(&plan, &checkpoint, Vec::new(), &RunOptions::default(), &mut |_| ControlFlow::Continue(()))
 }
 
 fn refusal(path: &Path, options: &QuantizeOptions) -> (ErrorKind, String) {
