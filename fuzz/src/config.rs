@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use ggmill_arch::{Catalogue, Origin};
 use ggmill_convert::{ConvertOptions, convert};
 use ggmill_core::{FileType, GgmlType, Gguf};
-use ggmill_pipeline::{Checkpoint, Pretrained, Result, SourceTensor, run};
+use ggmill_pipeline::{Checkpoint, Pretrained, Result, RunOptions, SourceTensor, run};
 use serde_json::Value;
 
 /// Elements of all tensors of a checkpoint that is converted.
@@ -33,7 +33,7 @@ pub fn config(data: &[u8]) {
     let checkpoint = Memory { config, tensors: tensors.into_values().collect() };
     let Ok(recipe) = convert(&checkpoint, architecture, &ConvertOptions::new(FileType::F16)) else { return };
     let plan = recipe.plan(&checkpoint).expect("a recipe that was made is planned");
-    let made = run(&plan, &checkpoint, Vec::new(), &mut |_| ControlFlow::Continue(())).expect("zeros fit every type");
+    let made = run(&plan, &checkpoint, Vec::new(), &RunOptions::default(), &mut |_| ControlFlow::Continue(())).expect("zeros fit every type");
     let file = Gguf::parse(made).expect("what is written is read");
     for tensor in file.tensors() {
         let name = tensor.name().to_string();

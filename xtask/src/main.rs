@@ -2,6 +2,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a chore says what it does")]
 
 mod ci;
+mod features;
 mod fuzz;
 mod graph;
 mod kills;
@@ -10,6 +11,7 @@ mod peers;
 mod process;
 mod sources;
 mod structure;
+mod targets;
 
 use std::process::ExitCode;
 
@@ -37,6 +39,8 @@ enum Chore {
     FuzzSeeds,
     /// Run every fuzz target for a short while
     FuzzSmoke(fuzz::Args),
+    /// Build and test for other machines, as far as there are toolchains and emulators for them
+    Targets(targets::Args),
     /// Compare with other implementations, in a Python environment of their own
     #[command(subcommand)]
     Peers(peers::Peers),
@@ -49,6 +53,7 @@ fn main() -> ExitCode {
         Chore::Kills(args) => kills::run(&args),
         Chore::FuzzSeeds => fuzz::seeds(),
         Chore::FuzzSmoke(args) => fuzz::smoke(&args),
+        Chore::Targets(args) => targets::run(&args),
         Chore::Peers(peers) => peers.run(),
     };
     match done {
