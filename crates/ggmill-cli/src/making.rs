@@ -4,10 +4,9 @@ use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use ggmill_core::{PlannedTensor, RawStr, Sink as _};
+use ggmill_core::{RawStr, Sink as _};
 use ggmill_io::{FileSink, Overwrite};
-use ggmill_pipeline::{Checkpoint, GgufCheckpoint, Plan};
-use ggmill_text::LosslessStr;
+use ggmill_pipeline::{Checkpoint, GgufCheckpoint, Plan, plan_document};
 
 use crate::commands::inspect;
 use crate::console::Console;
@@ -159,30 +158,7 @@ fn print_table(out: &mut dyn Write, plan: &Plan, output: &Path) -> io::Result<()
 
 /// The plan as JSON (`docs/formats/plan.md`).
 fn print_json(out: &mut dyn Write, plan: &Plan, output: &Path, written: bool) -> io::Result<()> {
-    ggmill_text::json::write_pretty(out, &plan_as_json(plan, output, written))
-}
-
-pub(crate) fn plan_as_json(plan: &Plan, output: &Path, written: bool) -> serde_json::Value {
-    let layout = plan.layout();
-    let tensor = |tensor: &PlannedTensor| {
-        serde_json::json!({
-            "name": LosslessStr(tensor.name()),
-            "type": tensor.ggml_type().to_string(),
-            "shape": tensor.shape().dimensions(),
-            "offset": tensor.offset(),
-            "size": tensor.size(),
-        })
-    };
-    serde_json::json!({
-        "schema": "ggmill.plan/1",
-        "output": LosslessStr(shown(output)),
-        "written": written,
-        "file_size": layout.total_len(),
-        "data_offset": layout.data_offset(),
-        "alignment": layout.alignment().get(),
-        "notes": plan.notes(),
-        "tensors": layout.tensors().iter().map(tensor).collect::<Vec<_>>(),
-    })
+    ggmill_text::json::write_pretty(out, &plan_document(plan, shown(output), written))
 }
 
 /// A path fit to be shown.

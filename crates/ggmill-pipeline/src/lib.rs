@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+mod document;
 mod error;
 mod plan;
 mod recipe;
@@ -11,6 +12,7 @@ mod spare;
 mod split;
 mod untouched;
 
+pub use document::{PlanDocumentError, plan_document, planned_types, plans_document};
 pub use error::{Error, ErrorKind, Result};
 pub use plan::{Job, Plan, Work};
 pub use recipe::{Content, Encoding, Form, Recipe, RecipeTensor, matrices};

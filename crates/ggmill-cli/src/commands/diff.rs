@@ -137,7 +137,7 @@ fn show(diff: &Diff<'_>, args: &Args, console: Console) -> Result<Status, Failur
         out.flush()?;
         return Ok(status);
     }
-    let options = inspect_text::Options { width: console.width(), styled: console.is_styled(), full: args.full, tensor_rows: None };
+    let options = inspect_text::Options { width: console.width(), styled: console.is_styled(), full: args.full, ..inspect_text::Options::default() };
     let mut out = console.text();
     text::write(&mut out, diff, names, &options)?;
     out.flush()?;

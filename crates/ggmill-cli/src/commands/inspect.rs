@@ -99,7 +99,7 @@ pub(crate) fn run(config: &Config, console: Console) -> Result<Status, Failure> 
         Format::Text => {
             let width = console.width();
             let tensor_rows = (width.is_some() && config.shorten_tensors).then_some(TENSOR_ROWS);
-            let options = text::Options { width, styled: console.is_styled(), full: config.full, tensor_rows };
+            let options = text::Options { width, styled: console.is_styled(), full: config.full, tensor_rows, rest_hint: Some("--tensors lists all") };
             let mut out = console.text();
             text::write(&mut out, &view, &config.selection, &options)?;
             out.flush()?;

@@ -69,14 +69,14 @@ impl Report {
             text::write(
                 &mut out,
                 &report,
-                &ggmill_inspect::text::Options { width: console.width(), styled: console.is_styled(), full: false, tensor_rows: None },
+                &ggmill_inspect::text::Options { width: console.width(), styled: console.is_styled(), ..ggmill_inspect::text::Options::default() },
             )?;
             return Ok(out.flush()?);
         };
         let mut bytes = Vec::new();
         match self.form {
             Form::Text => {
-                let plain = ggmill_inspect::text::Options { width: None, styled: false, full: false, tensor_rows: None };
+                let plain = ggmill_inspect::text::Options { width: None, styled: false, ..ggmill_inspect::text::Options::default() };
                 text::write(&mut bytes, &report, &plain)?;
             }
             Form::Json => json::write(&mut bytes, &report)?,
