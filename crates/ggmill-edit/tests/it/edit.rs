@@ -539,6 +539,8 @@ fn an_edit_and_its_inverse_cancel() {
 #[test]
 fn hostile_text_is_shown_harmless() {
     let bench = Bench::new(&model(small(), Endian::Little));
-    let error = bench.plan(&[unset("\u{1b}[2J")]).unwrap_err().to_string();
+    let unfit = bench.plan(&[unset("\u{1b}2J")]).unwrap_err().to_string();
+    assert!(unfit.contains(r"\u{1b}2J") && !unfit.contains('\u{1b}'), "{unfit}");
+    let error = Edit::parse_unset("\u{1b}[2J").unwrap_err().to_string();
     assert!(error.contains(r"\u{1b}[2J") && !error.contains('\u{1b}'), "{error}");
 }
