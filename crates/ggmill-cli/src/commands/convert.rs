@@ -62,13 +62,13 @@ pub(crate) struct Args {
 
 fn file_type(name: &str) -> Result<FileType, String> {
     const PLAIN: [FileType; 4] = [FileType::F32, FileType::F16, FileType::BF16, FileType::Q8_0];
-    if let Some(found) = FileType::from_name(name).filter(|found| PLAIN.contains(found)) {
+    if let Some(found) = name.parse::<FileType>().ok().filter(|found| PLAIN.contains(found)) {
         return Ok(found);
     }
     let expected = "expected f32, f16, bf16 or q8_0";
-    Err(match Target::parse(name) {
-        Some(target) => format!("{expected}; from a file of one of these `ggmill quantize` makes {}", target.name()),
-        None => expected.to_owned(),
+    Err(match name.parse::<Target>() {
+        Ok(target) => format!("{expected}; from a file of one of these `ggmill quantize` makes {}", target.name()),
+        Err(_) => expected.to_owned(),
     })
 }
 

@@ -90,7 +90,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TYPE", value_parser = tensor_type)]
     token_embedding_type: Option<GgmlType>,
     /// A type for tensors in whose names a regular expression is found; the first that is decides
-    #[arg(long, value_name = "PATTERN=TYPE", value_parser = TensorType::parse)]
+    #[arg(long, value_name = "PATTERN=TYPE")]
     tensor_type: Vec<TensorType>,
     /// A file of PATTERN=TYPE, separated by spaces or lines
     #[arg(long, value_name = "FILE")]
@@ -117,7 +117,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N,N,…", value_delimiter = ',', value_parser = layer)]
     prune_layers: Vec<u64>,
     /// Set metadata; TYPE is int, float, bool or str
-    #[arg(long, value_name = "KEY=TYPE:VALUE", value_parser = Override::parse)]
+    #[arg(long, value_name = "KEY=TYPE:VALUE")]
     override_kv: Vec<Override>,
     /// Quantize what is quantized already, at a loss
     #[arg(long)]
@@ -144,7 +144,7 @@ pub(crate) struct Args {
 
 fn target(text: &str) -> Result<Target, String> {
     let hint = || near(text).map(|hint| format!("; {hint}")).unwrap_or_default();
-    Target::parse(text).ok_or_else(|| format!("expected a type such as Q4_K_M; --help lists them{}", hint()))
+    text.parse::<Target>().map_err(|_| format!("expected a type such as Q4_K_M; --help lists them{}", hint()))
 }
 
 fn tensor_type(name: &str) -> Result<GgmlType, String> {

@@ -22,7 +22,7 @@ impl Words {
     /// Tells them apart. `asked` is TYPE where an option gives it, and `is_optional` says whether there has to be one.
     pub(super) fn of(words: &[PathBuf], asked: Option<Target>, is_optional: bool) -> Result<Self, Failure> {
         let (input, rest) = words.split_first().ok_or_else(|| Failure::new("no input was given"))?;
-        let as_target = |word: &PathBuf| word.to_str().and_then(Target::parse);
+        let as_target = |word: &PathBuf| word.to_str().and_then(|word| word.parse().ok());
         // As in the reference, what reads like a type is one, and not a file of that name.
         let (output, target, threads) = match (rest, asked) {
             ([], asked) if asked.is_some() || is_optional => (None, asked, None),
