@@ -1,7 +1,7 @@
 //! `ggmill quantize`: a model becomes a smaller one.
 
+mod positionals;
 mod report;
-mod words;
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -13,14 +13,16 @@ use ggmill_quantize::{
     Goal, Imatrix, Importance, ImportanceFilter, Override, QuantizeOptions, RoleRule, Target, TensorType, TypePlan, weight_type, weight_types,
 };
 
+use self::positionals::{Positionals, near, number_of_threads};
 use self::report::Report;
-use self::words::{Words, near, number_of_threads};
 
 use crate::arch_file::described;
 use crate::byte_size::byte_size;
 use crate::console::Console;
-use crate::making::{Making, inputs_of, shown};
+use crate::making::Making;
 use crate::outcome::{Failure, Status};
+use crate::outputs::inputs_of;
+use crate::paths::shown;
 use crate::progress::Bar;
 use crate::shards::MakingShards;
 use crate::source::open_checkpoint;
@@ -158,7 +160,7 @@ fn layer(number: &str) -> Result<u64, String> {
 
 pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
     let goal = args.target_size.map(Goal::Size).or(args.target_bpw.map(Goal::BitsPerWeight));
-    let Words { input, output, target, threads } = Words::of(&args.words, args.target, goal.is_some() || args.plan.is_some())?;
+    let Positionals { input, output, target, threads } = Positionals::of(&args.words, args.target, goal.is_some() || args.plan.is_some())?;
     if goal.is_some() && target.is_some() {
         return Err(Failure::new("a type and a size were given, expected one of them"));
     }
