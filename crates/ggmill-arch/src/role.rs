@@ -1,6 +1,7 @@
 //! What a tensor does in a model.
 
 use core::fmt;
+use core::str::FromStr;
 
 /// What a tensor does in a model: what quantization, estimates and reports go by instead of names.
 ///
