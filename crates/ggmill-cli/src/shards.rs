@@ -7,8 +7,10 @@ use std::path::{Path, PathBuf};
 use ggmill_pipeline::{GgufCheckpoint, Plan, Recipe, plans_document};
 
 use crate::console::Console;
-use crate::making::{refuse_inputs, shown, start, tell};
+use crate::making::tell;
 use crate::outcome::{Failure, Status};
+use crate::outputs::{refuse_inputs, start};
+use crate::paths::shown;
 use crate::progress::Bar;
 
 /// What is to become of the recipes of a set.

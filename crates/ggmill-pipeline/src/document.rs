@@ -100,9 +100,9 @@ pub fn planned_types(json: &[u8]) -> Result<Vec<(Vec<u8>, GgmlType)>, PlanDocume
     for tensor in plans.iter().filter_map(|plan| plan.get("tensors")?.as_array()).flatten() {
         let (name, ggml_type) = (tensor.get("name").and_then(name_of), tensor.get("type").and_then(Value::as_str));
         let (Some(name), Some(ggml_type)) = (name, ggml_type) else { return Err(PlanDocumentError::Incomplete) };
-        match GgmlType::from_name(ggml_type) {
-            Some(ggml_type) => types.push((name, ggml_type)),
-            None => return Err(PlanDocumentError::Type { tensor: name, found: ggml_type.to_owned() }),
+        match ggml_type.parse::<GgmlType>() {
+            Ok(ggml_type) => types.push((name, ggml_type)),
+            Err(_) => return Err(PlanDocumentError::Type { tensor: name, found: ggml_type.to_owned() }),
         }
     }
     Ok(types)

@@ -103,7 +103,7 @@ pub(crate) fn file_type_of(ggml_type: GgmlType) -> FileType {
         GgmlType::Q3_K => FileType::Q3_K_M,
         GgmlType::Q4_K => FileType::Q4_K_M,
         GgmlType::Q5_K => FileType::Q5_K_M,
-        other => other.name().and_then(FileType::from_name).unwrap_or(FileType::F32),
+        other => other.name().and_then(|name| name.parse().ok()).unwrap_or(FileType::F32),
     }
 }
 

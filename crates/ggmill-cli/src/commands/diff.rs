@@ -13,8 +13,9 @@ use ggmill_text::Glob;
 
 use crate::commands::extract::fits_any;
 use crate::console::Console;
-use crate::making::{refuse_interrupted, shown};
 use crate::outcome::{Failure, Status};
+use crate::outputs::refuse_interrupted;
+use crate::paths::shown;
 use crate::progress::Bar;
 
 /// Compare two models: metadata, tensors, and the numbers in them

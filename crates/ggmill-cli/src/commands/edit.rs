@@ -8,17 +8,17 @@ use std::path::{Path, PathBuf};
 use clap::{Arg, ArgAction, ArgMatches, FromArgMatches};
 use ggmill_core::{MetadataBuf, RawStr, ShardName, Split, Value};
 use ggmill_edit::{Edit, EditError, EditMethod, EditPlan, EditValue, Edited, Editor, FILLER_KEY, KeyChange};
-use ggmill_io::{GgufFile, InPlace, Recovery, pending_journal};
+use ggmill_io::{GgufFile, InPlace, Recovery};
 use serde_json::json;
 
 use crate::console::Console;
-use crate::making::{refuse_inputs, refuse_interrupted, shown, start, tell_of_existing};
+use crate::edit_file::{MAX_INPUT, set_from};
 use crate::outcome::{Failure, Status};
+use crate::outputs::{refuse_inputs, refuse_interrupted, start, tell_of_existing};
+use crate::paths::shown;
 use crate::progress::Bar;
 use crate::text_file::read_text;
 
-/// The longest file that is read whole to become a value.
-const LONGEST_INPUT: u64 = 1 << 30;
 /// Characters of a value shown.
 const SHOWN: usize = 60;
 
@@ -141,7 +141,7 @@ fn set(text: &str) -> Result<Vec<Edit>, Failure> {
         && let EditValue::Text(text) = &value
         && let Some(rest) = text.strip_prefix('@')
     {
-        *value = if rest.starts_with('@') { EditValue::Text(rest.to_owned()) } else { EditValue::Content(read_text(Path::new(rest), LONGEST_INPUT)?) };
+        *value = if rest.starts_with('@') { EditValue::Text(rest.to_owned()) } else { EditValue::Content(read_text(Path::new(rest), MAX_INPUT)?) };
     }
     Ok(vec![edit])
 }
@@ -160,7 +160,7 @@ fn chat_template(file: &str) -> Result<Vec<Edit>, Failure> {
     Ok(vec![Edit::Set {
         key: ggmill_core::keys::TOKENIZER_CHAT_TEMPLATE.to_owned(),
         key_type,
-        value: EditValue::Content(read_text(Path::new(file), LONGEST_INPUT)?),
+        value: EditValue::Content(read_text(Path::new(file), MAX_INPUT)?),
     }])
 }
 
@@ -169,16 +169,8 @@ fn special_token(text: &str) -> Result<Vec<Edit>, Failure> {
     Ok(vec![Edit::SpecialToken { role: role.to_owned(), token: token.to_owned() }])
 }
 
-/// The edits that a file of keys and values in JSON or TOML stands for.
-pub(crate) fn set_from(path: &Path) -> Result<Vec<Edit>, Failure> {
-    let text = read_text(path, LONGEST_INPUT)?;
-    let is_toml = path.extension().is_some_and(|extension| extension == "toml");
-    let edits = if is_toml { Edit::from_toml(&text) } else { Edit::from_json(&text) };
-    edits.map_err(|error| Failure::new(format_args!("{}: {error}", shown(path))))
-}
-
 fn tokens_from(file: &str) -> Result<Vec<Edit>, Failure> {
-    let text = read_text(Path::new(file), LONGEST_INPUT)?;
+    let text = read_text(Path::new(file), MAX_INPUT)?;
     Ok(vec![Edit::tokens_from(&text)])
 }
 
@@ -445,12 +437,5 @@ fn json_of(value: &Value<'_>) -> serde_json::Value {
         Value::F64(v) => json!({ "type": value_type, "value": v }),
         Value::U64(v) => json!({ "type": value_type, "value": v }),
         ref other => json!({ "type": value_type, "value": other.as_i64() }),
-    }
-}
-
-/// Says that an edit of this file was interrupted, when one was: what is read from it may be half of each.
-pub(crate) fn warn_of_journal(file: &Path, console: Console) {
-    if pending_journal(file).is_some() {
-        console.warn(format_args!("an edit of this file was interrupted; `ggmill edit --recover {}` finishes or undoes it", shown(file)));
     }
 }

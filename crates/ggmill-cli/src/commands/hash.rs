@@ -11,8 +11,9 @@ use ggmill_text::LosslessStr;
 use serde_json::json;
 
 use crate::console::Console;
-use crate::making::{inputs_of, shown};
 use crate::outcome::{Failure, Status};
+use crate::outputs::inputs_of;
+use crate::paths::shown;
 use crate::progress::Bar;
 use crate::source::open_checkpoint;
 

@@ -97,7 +97,7 @@ impl FromStr for KeyType {
             "str" => "string",
             name => name,
         };
-        let element = ValueType::from_name(short).filter(|element| *element != ValueType::ARRAY && depth <= MAX_DEPTH);
+        let element = short.parse::<ValueType>().ok().filter(|element| *element != ValueType::ARRAY && depth <= MAX_DEPTH);
         element.map(|element| Self { element, depth }).ok_or_else(|| KeyTypeError(text.to_owned()))
     }
 }

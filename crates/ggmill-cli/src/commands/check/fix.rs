@@ -11,8 +11,9 @@ use ggmill_edit::apply_fixes;
 
 use super::look::{Look, Standard, look};
 use crate::console::Console;
-use crate::making::{refuse_interrupted, shown};
 use crate::outcome::Failure;
+use crate::outputs::refuse_interrupted;
+use crate::paths::shown;
 
 /// The findings in a file that can be mended.
 pub(super) struct Proposal {

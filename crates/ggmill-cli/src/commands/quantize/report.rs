@@ -12,8 +12,9 @@ use ggmill_quantize::{Importance, TensorLoss};
 
 use super::Args;
 use crate::console::Console;
-use crate::making::{shown, start};
 use crate::outcome::Failure;
+use crate::outputs::start;
+use crate::paths::shown;
 use crate::progress::Bar;
 
 /// A report to be written when the work is done. Its file is begun before, so that nobody waits for what cannot be written.
