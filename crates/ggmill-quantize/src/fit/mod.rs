@@ -23,12 +23,13 @@ use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
 
 use self::knapsack::{Way, solve};
 use self::measure::{Candidate, Subject};
+use crate::choice::{Choice, NEED_IMPORTANCE};
 use crate::fallback;
 use crate::hyper::Hyper;
 use crate::layers::{self, remaining};
 use crate::loss::for_measuring;
 use crate::options::QuantizeOptions;
-use crate::quantize::{Choice, NEED_IMPORTANCE, is_known, quantize, quantize_shards};
+use crate::quantize::{is_known, quantize, quantize_shards};
 use crate::types::TypePlan;
 use ggmill_pipeline::Progress;
 use ggmill_pipeline::Recipe;
