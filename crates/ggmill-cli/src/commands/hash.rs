@@ -195,7 +195,7 @@ fn print_json(out: &mut dyn Write, lines: &[HashLine<'_>], file: &str, checked: 
         if let (Some(verdict), Some(object)) = (line.verdict, object.as_object_mut()) {
             object.insert("verdict".to_owned(), json!(verdict.name().to_lowercase()));
         }
-        write!(out, "{}\n", if number == 0 { "" } else { "," })?;
+        writeln!(out, "{}", if number == 0 { "" } else { "," })?;
         ggmill_text::json::write(out, &object)?;
     }
     writeln!(out, "\n]}}")
