@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use ggmill_pipeline::{Checkpoint, Plan, plan_document};
+use ggmill_pipeline::{Checkpoint, Plan, RunOptions, plan_document};
 
 use crate::commands::inspect;
 use crate::console::Console;
@@ -55,7 +55,7 @@ impl Making<'_> {
         }
         let sink = start(output, inputs, force, plan.layout().total_len())?;
         let mut bar = Bar::new(console);
-        let sink = ggmill_pipeline::run(plan, checkpoint, sink, &mut |progress| {
+        let sink = ggmill_pipeline::run(plan, checkpoint, sink, &RunOptions::default(), &mut |progress| {
             bar.update(progress.written, progress.total, progress.tensor);
             ControlFlow::Continue(())
         })

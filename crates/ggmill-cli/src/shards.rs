@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use ggmill_pipeline::{GgufCheckpoint, Plan, Recipe, plans_document};
+use ggmill_pipeline::{GgufCheckpoint, Plan, Recipe, RunOptions, plans_document};
 
 use crate::console::Console;
 use crate::making::tell;
@@ -73,7 +73,7 @@ impl MakingShards<'_> {
         let mut done = 0;
         for (number, (sink, plan)) in sinks.iter_mut().zip(plans).enumerate() {
             let mut within = 0;
-            ggmill_pipeline::run(plan, checkpoint, &mut *sink, &mut |progress| {
+            ggmill_pipeline::run(plan, checkpoint, &mut *sink, &RunOptions::default(), &mut |progress| {
                 within = progress.written;
                 bar.update(done + within, total, progress.tensor);
                 ControlFlow::Continue(())

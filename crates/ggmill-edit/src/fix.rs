@@ -1,11 +1,10 @@
 //! The fixes that checking proposes, applied: as edits of the metadata, and as one rewrite of the file.
 
-use std::ops::ControlFlow;
 use std::path::Path;
 
 use ggmill_check::Fix;
 use ggmill_io::{FileSink, Overwrite};
-use ggmill_pipeline::{Error, ErrorKind, GgufCheckpoint, Progress, Result, run};
+use ggmill_pipeline::{Error, ErrorKind, GgufCheckpoint, Report, Result, RunOptions, run};
 use ggmill_text::Glob;
 
 use crate::{Edit, EditValue, Editor, KeyType, RepackOptions, repack};
@@ -41,11 +40,7 @@ impl Edit {
 /// old file stays until the new one is whole. Gives what a person should know of the edits.
 ///
 /// Fails as [`Editor::apply`] does, and when `progress` stops it; what was done until then is a whole file.
-pub fn apply_fixes<'a>(
-    path: &Path,
-    fixes: impl IntoIterator<Item = &'a Fix>,
-    progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
-) -> Result<Vec<String>> {
+pub fn apply_fixes<'a>(path: &Path, fixes: impl IntoIterator<Item = &'a Fix>, progress: &mut Report<'_>) -> Result<Vec<String>> {
     let (mut edits, mut rewrites) = (Vec::new(), false);
     for fix in fixes {
         rewrites |= *fix == Fix::Rewrite;
@@ -66,12 +61,12 @@ pub fn apply_fixes<'a>(
 }
 
 /// Lays the file out again as version 3.
-fn rewrite(path: &Path, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>) -> Result<()> {
+fn rewrite(path: &Path, progress: &mut Report<'_>) -> Result<()> {
     let checkpoint = GgufCheckpoint::open(path)?;
     let options = RepackOptions { version: Some(3), ..RepackOptions::default() };
     let plan = repack(&checkpoint, &options)?.plan(&checkpoint)?;
     let mut sink = FileSink::create(path, Overwrite::Replace)?;
     sink.reserve(plan.layout().total_len())?;
-    run(&plan, &checkpoint, sink, progress)?.commit()?;
+    run(&plan, &checkpoint, sink, &RunOptions::default(), progress)?.commit()?;
     Ok(())
 }

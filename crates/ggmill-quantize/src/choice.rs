@@ -138,7 +138,7 @@ impl<'a> Choice<'a> {
         // Retired types are copied unseen.
         let finite = ggmill_quant::codec(source.ggml_type).is_ok();
         if to == source.ggml_type {
-            return Ok(Encoding { importance: None, finite });
+            return Ok(Encoding::new(None, finite));
         }
         let importance = self.importance(source, to)?;
         if let Some(given) = self.options.importance.as_ref().filter(|_| to.is_quantized()) {
@@ -158,7 +158,7 @@ impl<'a> Choice<'a> {
             Some(error) => return Err(error),
             None => {}
         }
-        Ok(Encoding { importance, finite })
+        Ok(Encoding::new(importance, finite))
     }
 
     /// The weights for a tensor, by the name it has in the source.

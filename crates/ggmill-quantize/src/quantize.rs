@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ggmill_arch::{ModelView, TensorNames};
 use ggmill_core::{FileType, GgmlType, MetadataBuf, keys};
-use ggmill_pipeline::{Checkpoint as _, Content, Error, ErrorKind, GgufCheckpoint, Recipe, RecipeTensor, Result, SourceTensor};
+use ggmill_pipeline::{Checkpoint as _, Error, ErrorKind, Expression, GgufCheckpoint, Recipe, RecipeTensor, Result, SourceTensor};
 use ggmill_quant::QUANTIZATION_VERSION;
 
 use crate::choice::{Choice, without_trailing_ones};
@@ -103,13 +103,15 @@ fn recipe(checkpoint: &GgufCheckpoint, options: &QuantizeOptions, numbers: Vec<u
         let source = &sources[tensor.number];
         let to = choice.type_of(tensor, source).map_err(|error| error.tensor(&tensor.name))?;
         let encoding = choice.encoding(tensor, source, to).map_err(|error| error.tensor(&tensor.name))?;
-        let content = Content::Gathered { sources: vec![tensor.number], steps: Vec::new() };
         let shape = if is_known { without_trailing_ones(&source.shape) } else { source.shape };
-        made.push(RecipeTensor { encoding, ..RecipeTensor::new(&*tensor.name, to, shape, content) });
+        let expression = Expression::tensor(checkpoint, tensor.number).and_then(|before| before.reshape(shape)?.encode(to, encoding));
+        made.push(RecipeTensor::new(&*tensor.name, expression.map_err(|error| error.tensor(&tensor.name))?));
     }
     notes.extend(choice.remarks.notes());
     notes.extend(without_effect(&choice, options, &tensors, sources));
-    Ok((Recipe { metadata, tensors: made, notes, ..Recipe::default() }, tensors))
+    let mut recipe = Recipe::new(metadata, made);
+    recipe.notes = notes;
+    Ok((recipe, tensors))
 }
 
 /// Sets a pair behind all others, as the reference does also for keys that are there.

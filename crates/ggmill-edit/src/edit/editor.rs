@@ -1,6 +1,5 @@
 //! A file opened to be edited, and the way there and back.
 
-use std::ops::ControlFlow;
 use std::path::Path;
 
 use ggmill_core::{MetadataBuf, Split, keys};
@@ -12,7 +11,7 @@ use super::layout::{Destination, EditMethod, EditPlan};
 use ggmill_pipeline::GgufCheckpoint;
 use ggmill_pipeline::Recipe;
 use ggmill_pipeline::{Error, ErrorKind, Result};
-use ggmill_pipeline::{Progress, run};
+use ggmill_pipeline::{Report, RunOptions, run};
 
 /// A GGUF file being edited: where it is, or into a copy.
 ///
@@ -84,7 +83,7 @@ impl Editor {
     }
 
     /// Does what the plan says to the file itself, and gives the method it used: when the file system will not insert bytes after all, that is a copy.
-    pub fn apply(&mut self, plan: EditPlan, edited: &Edited, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>) -> Result<EditMethod> {
+    pub fn apply(&mut self, plan: EditPlan, edited: &Edited, progress: &mut Report<'_>) -> Result<EditMethod> {
         let place = self.place.as_mut().ok_or_else(|| Error::new(ErrorKind::Misuse, "the file was opened as a source"))?;
         let names = place.names();
         let plan = match plan.method() {
@@ -105,11 +104,11 @@ impl Editor {
     }
 
     /// Writes the edited file into a sink that becomes another file, and gives the sink back.
-    pub fn write(&self, plan: &EditPlan, mut sink: FileSink, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>) -> Result<FileSink> {
+    pub fn write(&self, plan: &EditPlan, mut sink: FileSink, progress: &mut Report<'_>) -> Result<FileSink> {
         if let EditMethod::Rewrite(_) = plan.method() {
             let (checkpoint, layout) = self.rewrite(plan)?;
             sink.reserve(layout.layout().total_len())?;
-            return run(&layout, &checkpoint, sink, progress);
+            return run(&layout, &checkpoint, sink, &RunOptions::default(), progress);
         }
         sink.reserve(plan.new_len())?;
         let sink = plan.copy_into(&self.file, sink, progress)?;

@@ -1,13 +1,11 @@
 //! Where an edited header goes: in place when that is safe, in a copy when not.
 
-use std::ops::ControlFlow;
-
 use ggmill_core::{Alignment, Builder, Decoder, Limits, MetadataBuf, Sink as _, keys};
 use ggmill_io::{FileSink, GgufFile, HeaderChange, RangeSink as _};
 
 use super::apply::Edited;
-use ggmill_pipeline::Progress;
 use ggmill_pipeline::{Error, ErrorKind, Result};
+use ggmill_pipeline::{Progress, Report};
 
 /// The key whose value is room: zeros that take up what a header has less than the space before the tensor data. Edits use it and leave it; everybody else
 /// ignores it.
@@ -156,7 +154,7 @@ impl EditPlan {
     }
 
     /// Writes the edited file into a sink: the new header, and everything behind the old one, which the system copies without showing it to anybody.
-    pub(crate) fn copy_into(&self, file: &GgufFile, mut sink: FileSink, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>) -> Result<FileSink> {
+    pub(crate) fn copy_into(&self, file: &GgufFile, mut sink: FileSink, progress: &mut Report<'_>) -> Result<FileSink> {
         sink.append(&self.header)?;
         let total = self.old_len.saturating_sub(self.kept_from);
         let mut written = 0u64;
