@@ -5,10 +5,13 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::names;
 use crate::process::{Done, metadata, root};
 use crate::sources::{code, sources};
+<<<<<<< HEAD
 use crate::structure;
+=======
+use crate::{flags, names};
+>>>>>>> main
 
 /// Every crate and the crates of this workspace it may depend on. What is not here is refused, so a new crate begins with a line.
 const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
@@ -19,11 +22,11 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("ggmill-text", &["ggmill-core"]),
     ("ggmill-check", &["ggmill-core", "ggmill-arch", "ggmill-quant"]),
     ("ggmill-tokenizer", &["ggmill-core"]),
-    ("ggmill-pipeline", &["ggmill-core", "ggmill-quant", "ggmill-io"]),
+    ("ggmill-pipeline", &["ggmill-core", "ggmill-quant", "ggmill-io", "ggmill-text"]),
     ("ggmill-formats", &["ggmill-core", "ggmill-quant", "ggmill-io", "ggmill-pipeline"]),
     ("ggmill-convert", &["ggmill-core", "ggmill-quant", "ggmill-io", "ggmill-arch", "ggmill-tokenizer", "ggmill-pipeline", "ggmill-formats"]),
     ("ggmill-quantize", &["ggmill-core", "ggmill-quant", "ggmill-io", "ggmill-arch", "ggmill-pipeline"]),
-    ("ggmill-edit", &["ggmill-core", "ggmill-quant", "ggmill-io", "ggmill-arch", "ggmill-text", "ggmill-pipeline", "ggmill-formats"]),
+    ("ggmill-edit", &["ggmill-core", "ggmill-quant", "ggmill-io", "ggmill-arch", "ggmill-text", "ggmill-check", "ggmill-pipeline", "ggmill-formats"]),
     ("ggmill-hash", &["ggmill-core", "ggmill-quant", "ggmill-io", "ggmill-pipeline"]),
     ("ggmill-inspect", &["ggmill-core", "ggmill-quant", "ggmill-arch", "ggmill-text"]),
     ("ggmill", LIBRARIES),
@@ -94,9 +97,15 @@ pub(crate) fn run() -> Done {
         }
     }
     findings.extend(names::findings()?);
+<<<<<<< HEAD
     findings.extend(structure::findings()?);
     if findings.is_empty() {
         println!("{} crates keep to the table, no code names an architecture, no files go in a circle", packages.len());
+=======
+    findings.extend(flags::findings()?);
+    if findings.is_empty() {
+        println!("{} crates keep to the table, no code names an architecture, and no library a flag", packages.len());
+>>>>>>> main
         return Ok(());
     }
     Err(format!("{} findings\n  {}", findings.len(), findings.join("\n  ")))

@@ -3,6 +3,7 @@
 
 mod ci;
 mod features;
+mod flags;
 mod fuzz;
 mod graph;
 mod kills;
