@@ -7,11 +7,7 @@ use serde_json::Value;
 
 use crate::process::{Done, metadata, root};
 use crate::sources::{code, sources};
-<<<<<<< HEAD
-use crate::structure;
-=======
-use crate::{flags, names};
->>>>>>> main
+use crate::{flags, names, structure};
 
 /// Every crate and the crates of this workspace it may depend on. What is not here is refused, so a new crate begins with a line.
 const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
@@ -97,15 +93,10 @@ pub(crate) fn run() -> Done {
         }
     }
     findings.extend(names::findings()?);
-<<<<<<< HEAD
+    findings.extend(flags::findings()?);
     findings.extend(structure::findings()?);
     if findings.is_empty() {
-        println!("{} crates keep to the table, no code names an architecture, no files go in a circle", packages.len());
-=======
-    findings.extend(flags::findings()?);
-    if findings.is_empty() {
-        println!("{} crates keep to the table, no code names an architecture, and no library a flag", packages.len());
->>>>>>> main
+        println!("{} crates keep to the table, no code names an architecture, no library a flag, and no files go in a circle", packages.len());
         return Ok(());
     }
     Err(format!("{} findings\n  {}", findings.len(), findings.join("\n  ")))
