@@ -100,7 +100,9 @@ pub(crate) fn run(args: &Args) -> Done {
             }
         }
     }
-    missing.iter().for_each(|line| println!("not run on {line}"));
+    for line in &missing {
+        println!("not run on {line}");
+    }
     match (failed.is_empty(), missing.is_empty() || !args.all) {
         (true, true) => Ok(()),
         (true, false) => Err(missing.join("; ")),
