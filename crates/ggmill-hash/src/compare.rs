@@ -66,6 +66,7 @@ pub fn compare(
     numeric: bool,
     progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
 ) -> Result<Vec<Comparison>> {
+    [a, b].into_iter().try_for_each(Checkpoint::verify)?;
     let pairs: Vec<Pair<'_>> = pairs.iter().map(|pair| Pair::new([a, b], *pair, numeric)).collect::<Result<_>>()?;
     let total = pairs.iter().map(|pair| pair.elements).fold(0, u64::saturating_add);
     let mut sums: Vec<Sums> = vec![Sums::default(); pairs.len()];
@@ -87,6 +88,8 @@ pub fn compare(
             return Err(Error::new(ErrorKind::Cancelled, "stopped on request"));
         }
     }
+    // What was read of a file that changed meanwhile may be half of each.
+    [a, b].into_iter().try_for_each(Checkpoint::verify)?;
     Ok(pairs.iter().zip(sums).map(|(pair, sums)| sums.comparison(pair.numeric)).collect())
 }
 

@@ -16,4 +16,4 @@ pub use lossless::LosslessStr;
 pub use notice::{Notice, notices};
 pub use sniff::{FileKind, sniff};
 pub use summary::{PerBlock, Summary, TypeUse};
-pub use view::{Glob, GlobError, Part, Selection, View};
+pub use view::{Glob, GlobError, Selection};

@@ -2,23 +2,22 @@
 
 use std::collections::BTreeMap;
 
-use ggmill_core::{FileType, GgmlType, Metadata, RawStr, keys};
+use ggmill_core::{FileType, GgmlType, Metadata, Model, RawStr, keys};
 use serde::Serialize;
 use serde::ser::{SerializeMap as _, SerializeStruct as _, Serializer};
 
-use crate::{LosslessStr, View};
+use crate::LosslessStr;
 
 /// What a model is, in a few facts. A fact the file does not tell, or tells in another type than it should have, is `None`: JSON has `null`.
 ///
 /// ```
-/// use ggmill_core::{Builder, Gguf, MetadataBuf};
-/// use ggmill_inspect::{Part, PerBlock, Summary, View};
+/// use ggmill_core::{Builder, MetadataBuf, Model};
+/// use ggmill_inspect::{PerBlock, Summary};
 /// let mut metadata = MetadataBuf::new();
 /// metadata.set("general.architecture", "llama");
 /// metadata.set("llama.attention.head_count", 32u32);
-/// let file = Gguf::parse(Builder::new().metadata(metadata).plan()?.header().to_vec())?;
-/// let view = View::new(Part::new(&file));
-/// assert_eq!(Summary::of(&view).head_count, Some(PerBlock::Same(32)));
+/// let model = Model::open(Builder::new().metadata(metadata).plan()?.header().to_vec())?;
+/// assert_eq!(Summary::of(&model).head_count, Some(PerBlock::Same(32)));
 /// # Ok::<(), ggmill_core::Error>(())
 /// ```
 #[derive(Clone, Debug, Serialize)]
@@ -111,9 +110,9 @@ pub struct TypeUse {
 
 impl<'a> Summary<'a> {
     /// Reads the facts from the metadata and adds up the tensors.
-    pub fn of(view: &View<'a>) -> Self {
-        let facts = Facts::of(view.metadata());
-        let types = types(view);
+    pub fn of(model: &'a Model) -> Self {
+        let facts = Facts::of(model.metadata());
+        let types = types(model);
         let parameters = types.iter().map(|used| used.elements).sum();
         let tensor_bytes = types.iter().filter_map(|used| used.bytes).sum();
         let weights: u128 = types.iter().filter(|used| used.bytes.is_some()).map(|used| used.elements).sum();
@@ -126,7 +125,7 @@ impl<'a> Summary<'a> {
             kind: facts.text(keys::GENERAL_TYPE),
             license: facts.text(keys::GENERAL_LICENSE),
             parameters,
-            tensors: view.tensor_count() as u64,
+            tensors: model.tensors().len() as u64,
             tensor_bytes,
             bits_per_weight,
             file_type: facts.metadata.u32(keys::GENERAL_FILE_TYPE).ok().map(FileType),
@@ -144,7 +143,7 @@ impl<'a> Summary<'a> {
             has_tokens: tokens.is_some(),
             vocabulary_size: tokens.map(|tokens| tokens.len()).or_else(|| facts.own_number("vocab_size")),
             chat_template_bytes: facts.text(keys::TOKENIZER_CHAT_TEMPLATE).map(|template| template.0.len() as u64),
-            shards: view.parts().len() as u64,
+            shards: model.parts().len() as u64,
             types,
         }
     }
@@ -193,9 +192,9 @@ impl<'a> Facts<'a> {
     }
 }
 
-fn types(view: &View<'_>) -> Vec<TypeUse> {
+fn types(model: &Model) -> Vec<TypeUse> {
     let mut types: BTreeMap<GgmlType, TypeUse> = BTreeMap::new();
-    for (_, tensor) in view.tensors() {
+    for tensor in model.tensors() {
         let ggml_type = tensor.ggml_type();
         let used = types.entry(ggml_type).or_insert_with(|| TypeUse { ggml_type, tensors: 0, elements: 0, bytes: ggml_type.layout().map(|_| 0) });
         used.tensors += 1;

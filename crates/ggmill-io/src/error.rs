@@ -147,6 +147,11 @@ impl Error {
         }
     }
 
+    /// Whether the error is that an edit was interrupted and nothing has been done about it yet: [`InPlace::recover`](crate::InPlace::recover) does.
+    pub fn is_pending(&self) -> bool {
+        matches!(self.0.detail, Detail::Edit(EditFault::Pending { .. }))
+    }
+
     /// What the operating system said, where it was asked.
     pub fn io_error(&self) -> Option<&io::Error> {
         match &self.0.detail {

@@ -38,7 +38,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use folder::Folder;
 pub use in_place::{Applied, HeaderChange, InPlace, Recovery};
 pub use journal::{journal_path, pending_journal};
-pub use map::{Mapping, map, map_file, map_with};
+pub use map::{Mapping, map, map_alone_with, map_file, map_with};
 pub use open::{MAX_OPEN_FILES, close_idle, file_of, files, open, open_alone, open_alone_with, open_shards, open_with, salvage, shard_name};
 pub use random_access::RandomAccess;
 pub use ranges::RangeSink;

@@ -90,9 +90,19 @@ pub unsafe fn map(path: impl AsRef<Path>) -> Result<Model> {
 pub unsafe fn map_with(path: impl AsRef<Path>, limits: &Limits) -> Result<Model> {
     open_set(path.as_ref(), &|path| {
         // SAFETY: the caller upholds the same contract.
-        let mapping = Arc::new(unsafe { map_file(path)? });
-        parse(&mapping.file, Arc::clone(&mapping), limits)
+        unsafe { map_alone_with(path, limits) }
     })
+}
+
+/// Maps one file by itself, whatever set it belongs to.
+///
+/// # Safety
+///
+/// That of [`map`].
+pub unsafe fn map_alone_with(path: impl AsRef<Path>, limits: &Limits) -> Result<Model> {
+    // SAFETY: the caller upholds the same contract.
+    let mapping = Arc::new(unsafe { map_file(path)? });
+    parse(&mapping.file, Arc::clone(&mapping), limits)
 }
 
 /// Maps a file of any format, a checkpoint of safetensors say. An empty file gives no bytes.

@@ -52,6 +52,8 @@ where
     let mut writer = Writer::start(&plan.layout, sink).map_err(written)?;
     let mut meter = Meter { progress, written: 0, total: tensors.iter().map(PlannedTensor::size).sum() };
     let mut number = 0;
+    // Hours of work on half an edit would end there.
+    checkpoint.verify()?;
     let mut takes_ranges = true;
     let mut made = Made::default();
     // One window is made while another is written.
@@ -81,7 +83,7 @@ where
     }
     made.write(&mut writer, tensors, &spare, &mut meter)?;
     // What was read of a file that changed meanwhile may be half of each.
-    checkpoint.sources().into_iter().try_for_each(ggmill_io::RandomAccess::refuse_changed)?;
+    checkpoint.verify()?;
     writer.finish().map_err(written)
 }
 
@@ -177,7 +179,7 @@ impl Job {
     fn make(&self, chunk: Chunk, checkpoint: &dyn Checkpoint, endian: Endian, spare: &Spare) -> Result<Vec<u8>> {
         let mut bytes = self.make_little(chunk, checkpoint, spare)?;
         if endian == Endian::Big {
-            quant::swap_bytes(self.to, &mut bytes).map_err(|error| Error::caused(ErrorKind::Unsupported, error))?;
+            ggmill_core::swap_bytes(self.to, &mut bytes).map_err(|error| Error::caused(ErrorKind::Unsupported, error))?;
         }
         Ok(bytes)
     }

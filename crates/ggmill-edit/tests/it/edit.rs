@@ -33,13 +33,13 @@ impl Bench {
     }
 
     fn plan(&self, edits: &[Edit]) -> Result<EditPlan, Error> {
-        let (editor, _) = Editor::open(self.path())?;
+        let editor = Editor::open(self.path())?;
         editor.plan(&editor.edit(edits)?)
     }
 
     /// Edits the file and holds the result against what was planned.
     fn edit(&self, edits: &[Edit]) -> Result<Way, Error> {
-        let (mut editor, _) = Editor::open(self.path())?;
+        let mut editor = Editor::open(self.path())?;
         let edited = editor.edit(edits)?;
         let plan = editor.plan(&edited)?;
         let len = editor.planned_len(&plan)?;
@@ -351,7 +351,7 @@ fn a_file_that_changes_meanwhile_is_left_alone() {
     let original = model(small(), Endian::Little);
     for edit in [set("general.name=Five5"), set(&format!("general.name={}", "x".repeat(1000))), set("general.alignment=64")] {
         let bench = Bench::new(&original);
-        let (mut editor, _) = Editor::open(bench.path()).unwrap();
+        let mut editor = Editor::open(bench.path()).unwrap();
         let edited = editor.edit(std::slice::from_ref(&edit)).unwrap();
         let plan = editor.plan(&edited).unwrap();
         fs::OpenOptions::new().append(true).open(bench.path()).unwrap().write_all(b"more").unwrap();
@@ -383,7 +383,7 @@ fn names_and_links() {
     assert!(error.contains("is a symbolic link to ") && error.ends_with("model.gguf, expected the file itself"), "{error}");
     fs::hard_link(bench.path(), &other).unwrap();
     let before = fs::read(&other).unwrap();
-    let (mut editor, _) = Editor::open(bench.path()).unwrap();
+    let mut editor = Editor::open(bench.path()).unwrap();
     let edited = editor.edit(&[set("general.name=Five")]).unwrap();
     let plan = editor.plan(&edited).unwrap();
     assert!(matches!(plan.way(), Way::Copy(why) if why.contains("hard links")));

@@ -145,10 +145,11 @@ impl Medium for Disk {
 
     fn journal(&self) -> io::Result<Option<Vec<u8>>> {
         match std::fs::symlink_metadata(&self.journal) {
+            // Longer than any that was ever written: as much as none of its bytes.
+            Ok(metadata) if metadata.is_file() && metadata.len() > MAX_JOURNAL => Ok(Some(Vec::new())),
             Ok(metadata) if metadata.is_file() => {
                 let mut bytes = Vec::new();
-                // One byte more than any journal has, so that a longer one is none.
-                File::open(&self.journal)?.take(MAX_JOURNAL + 1).read_to_end(&mut bytes)?;
+                File::open(&self.journal)?.take(MAX_JOURNAL).read_to_end(&mut bytes)?;
                 Ok(Some(bytes))
             }
             Ok(_) => Err(io::Error::new(io::ErrorKind::InvalidInput, "no regular file has its name")),

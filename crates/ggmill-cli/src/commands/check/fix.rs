@@ -119,7 +119,7 @@ fn proposal(path: &Path, report: &Report) -> Result<Proposal, Failure> {
     }
     let mut before = Vec::with_capacity(fixes.len());
     if !fixes.is_empty() {
-        let file = ggmill_io::open(path).map_err(Failure::new)?;
+        let file = ggmill_io::open_alone(path).map_err(Failure::new)?;
         for (_, fix) in &fixes {
             let key = match fix {
                 Fix::Set { key, .. } | Fix::Unset { key } | Fix::Rename { from: key, .. } => key,
@@ -187,7 +187,7 @@ pub(super) fn mend(files: &[PathBuf], standard: &Standard<'_>, console: Console)
 fn apply(path: &Path, proposal: &Proposal, console: Console) -> Result<Mended, Failure> {
     let edits = proposal.edits()?;
     if !edits.is_empty() {
-        let (mut editor, _) = Editor::open(path).map_err(Failure::new)?;
+        let mut editor = Editor::open(path).map_err(Failure::new)?;
         let edited = editor.edit(&edits).map_err(Failure::new)?;
         let plan = editor.plan(&edited).map_err(Failure::new)?;
         editor.apply(plan, &edited, &mut |_| ControlFlow::Continue(())).map_err(Failure::new)?;
