@@ -11,6 +11,8 @@ use std::{env, fs};
 mod architecture;
 #[path = "src/computation.rs"]
 mod computation;
+#[path = "src/data.rs"]
+mod data;
 #[path = "src/error.rs"]
 mod error;
 #[path = "src/expression/mod.rs"]
@@ -19,6 +21,8 @@ mod expression;
 mod include;
 #[path = "src/key.rs"]
 mod key;
+#[path = "src/kinds.rs"]
+mod kinds;
 #[path = "src/limits.rs"]
 mod limits;
 #[path = "src/names.rs"]
@@ -31,10 +35,14 @@ mod outline;
 mod parameter;
 #[path = "src/pattern.rs"]
 mod pattern;
+#[path = "src/quantization.rs"]
+mod quantization;
 #[path = "src/role.rs"]
 mod role;
 #[path = "src/schema.rs"]
 mod schema;
+#[path = "src/standard_role.rs"]
+mod standard_role;
 #[path = "src/tensor.rs"]
 mod tensor;
 #[path = "src/terms.rs"]
@@ -43,6 +51,7 @@ mod terms;
 mod value;
 
 use architecture::Architecture;
+use data::Table as _;
 use error::ErrorKind;
 use schema::RawPart;
 
@@ -57,7 +66,17 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=data");
     println!("cargo::rerun-if-changed=src");
     let data = Path::new(&env::var("CARGO_MANIFEST_DIR")?).join("data");
-    names::File::read().map_err(|error| format!("data/names.toml: {error}"))?;
+    let tables = [
+        ("kinds.toml", kinds::Kinds::read().err()),
+        ("names.toml", names::File::read().err()),
+        ("quantization.toml", quantization::Quantization::read().err()),
+        ("roles.toml", standard_role::StandardRoles::read().err()),
+    ];
+    for (name, error) in tables {
+        if let Some(error) = error {
+            return Err(format!("{}: {error}", data.join(name).display()).into());
+        }
+    }
     let parts = files(&data.join("parts"))?;
     for part in &parts {
         RawPart::parse(&part.name, &part.text).map_err(|error| format!("{}: {error}", part.path))?;

@@ -13,6 +13,7 @@ use crate::limits::{MAX_ENTRIES, MAX_KEYS, MAX_PARAMETERS, MAX_PLACES, MAX_TEMPL
 use crate::outline::{ParameterOutline, TensorOutline};
 use crate::parameter::{FilePlace, Parameter, ParameterType};
 use crate::pattern::{Glob, begins};
+use crate::role::Role;
 use crate::schema::{Ordered, RawArchitecture, RawCheckpoint, RawKey, RawParameter, RawRemark, RawRequired, SCHEMA};
 use crate::tensor::TensorGroup;
 use crate::terms::{condition, expression};
@@ -188,6 +189,11 @@ impl Architecture {
     /// ```
     pub fn outline(&self) -> impl Iterator<Item = TensorOutline<'_>> {
         self.groups.iter().flat_map(TensorGroup::outline)
+    }
+
+    /// What the tensor with this name does, whatever the numbers of a model are; `None` for a name the description lacks.
+    pub fn role_of(&self, tensor: &str) -> Option<Role> {
+        self.groups.iter().find_map(|group| group.role_of(tensor))
     }
 
     /// Whether a model of this architecture can have a tensor of this name, whatever its numbers are.

@@ -1,19 +1,17 @@
-//! A finished file's metadata as a source of hyper-parameters, and what the description says of such a file.
+//! What a description says of a finished file.
 
 use core::cell::Cell;
 
-use ggmill_core::{Array, Metadata, Value, ValueType};
+use ggmill_core::{Metadata, ValueType};
 
 use crate::architecture::{Architecture, KeyTemplate};
-use crate::error::{Error, Result};
-use crate::expression::{Expression, Scope};
-use crate::parameter::{FilePlace, Parameter, ParameterSource};
+use crate::entries::Entries;
+use crate::error::Result;
+use crate::expression::Scope;
+use crate::parameter::ParameterSource;
 use crate::resolve::Resolved;
 use crate::schema::RawRequired;
 use crate::value::ParameterValue;
-
-/// The longest list and the longest string a hyper-parameter can be.
-const LONGEST: u64 = 1 << 16;
 
 /// Who demands that a file has a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -37,60 +35,6 @@ pub struct KeySpec<'a> {
     pub element: Option<ValueType>,
     /// Whether a file must have it, and who says so. A condition may lift that for some models.
     pub demand: Option<Demand>,
-}
-
-impl FilePlace {
-    fn read(&self, metadata: Metadata<'_>) -> Result<Option<ParameterValue>> {
-        let Some(pair) = metadata.get(self.key()) else { return Ok(None) };
-        let wrong = |what: &str| Error::configuration(format!("{} is {what}", self.key()));
-        let value = pair.value().map_err(|error| wrong(&error.to_string()))?;
-        let found = match self {
-            Self::Value(_) => read(&value),
-            Self::Count(_) => value.as_array().and_then(|array| i64::try_from(array.len()).ok()).map(ParameterValue::Int),
-        };
-        found.map(Some).ok_or_else(|| wrong("too long, too large or of a type that no hyper-parameter has"))
-    }
-}
-
-fn read(value: &Value<'_>) -> Option<ParameterValue> {
-    if let Some(array) = value.as_array() {
-        return list(&array);
-    }
-    let integer = || value.as_i64().map(ParameterValue::Int);
-    let number = || value.as_f64().filter(|number| number.is_finite()).map(ParameterValue::Float);
-    let text = || value.as_str().filter(|text| u64::try_from(text.len()).is_ok_and(|len| len <= LONGEST)).map(|text| ParameterValue::Str(text.into()));
-    integer().or_else(number).or_else(|| value.as_bool().map(ParameterValue::Bool)).or_else(text)
-}
-
-fn list(array: &Array<'_>) -> Option<ParameterValue> {
-    if array.len() > LONGEST || array.element_type() == ValueType::ARRAY {
-        return None;
-    }
-    let elements: Option<Vec<_>> = array.iter().map(|element| read(&element.ok()?)).collect();
-    Some(ParameterValue::List(elements?.into()))
-}
-
-/// The metadata of a finished file.
-pub(crate) struct FileSource<'a>(pub(crate) Metadata<'a>);
-
-impl ParameterSource for FileSource<'_> {
-    fn lookup(&self, parameter: &Parameter) -> Result<Option<(ParameterValue, String)>> {
-        for place in &parameter.keys {
-            if let Some(value) = place.read(self.0)? {
-                return Ok(Some((value, place.key().to_owned())));
-            }
-        }
-        Ok(None)
-    }
-
-    fn places(&self, parameter: &Parameter) -> Option<String> {
-        let keys: Vec<_> = parameter.keys.iter().map(FilePlace::key).collect();
-        (!keys.is_empty()).then(|| format!("{} in the metadata", keys.join(", ")))
-    }
-
-    fn default<'p>(&self, parameter: &'p Parameter) -> Option<&'p Expression> {
-        parameter.in_file.as_ref().or(parameter.default.as_ref())
-    }
 }
 
 impl KeyTemplate {
@@ -129,18 +73,29 @@ impl Architecture {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn resolve_file(&self, metadata: Metadata<'_>) -> Result<Resolved<'_>> {
-        Resolved::of_file(self, &FileSource(metadata)).map_err(|error| error.within(self.name()))
+        self.resolve_entries(&Entries::Read(metadata))
+    }
+
+    /// The same of metadata from wherever.
+    pub(crate) fn resolve_entries(&self, entries: &Entries<'_>) -> Result<Resolved<'_>> {
+        Resolved::of_file(self, entries).map_err(|error| error.within(self.name()))
+    }
+
+    /// The hyper-parameters as far as the metadata give them: what is missing or cannot be is nothing.
+    pub(crate) fn parameters_of(&self, source: &dyn ParameterSource) -> Vec<(Box<str>, ParameterValue)> {
+        let fuel = Cell::new(Scope::FUEL);
+        let mut parameters: Vec<(Box<str>, ParameterValue)> = Vec::with_capacity(self.parameters.len());
+        for parameter in &self.parameters {
+            let value = parameter.resolve(source, None, &Scope::new(&parameters, &fuel)).unwrap_or(ParameterValue::None);
+            parameters.push((parameter.name.clone(), value));
+        }
+        parameters
     }
 
     /// The keys that a file with this metadata must have and has not. Conditions on hyper-parameters that are missing too are taken as met.
     pub fn missing_keys(&self, metadata: Metadata<'_>) -> Vec<KeySpec<'_>> {
+        let parameters = self.parameters_of(&Entries::Read(metadata));
         let fuel = Cell::new(Scope::FUEL);
-        let source = FileSource(metadata);
-        let mut parameters: Vec<(Box<str>, ParameterValue)> = Vec::with_capacity(self.parameters.len());
-        for parameter in &self.parameters {
-            let value = parameter.resolve(&source, None, &Scope::new(&parameters, &fuel)).unwrap_or(ParameterValue::None);
-            parameters.push((parameter.name.clone(), value));
-        }
         let scope = Scope::new(&parameters, &fuel);
         let missing = |template: &&KeyTemplate| {
             template.required.is_some() && metadata.get(&*template.name).is_none() && template.when.evaluate_bool(&scope).unwrap_or(true)

@@ -5,13 +5,10 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use crate::error::{Error, Result, quoted};
+use crate::data::Table;
 use crate::pattern::{begins, is_number};
 
 /// The file that `cargo xtask peers architectures` writes.
-const NAMES: &str = include_str!("../data/names.toml");
-const SCHEMA: &str = "ggmill.architecture-names/1";
-
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct File {
@@ -41,11 +38,12 @@ pub struct TensorNames {
 // The build script has read the same text with the same code.
 static PARSED: LazyLock<File> = LazyLock::new(|| File::read().expect("read when it was built"));
 
-impl File {
-    /// What the file says.
-    pub(crate) fn read() -> Result<Self> {
-        let file: Self = toml::from_str(NAMES).map_err(|error| Error::description(error.message()))?;
-        if file.schema == SCHEMA { Ok(file) } else { Err(Error::description(format!("schema {}, expected {SCHEMA:?}", quoted(&file.schema)))) }
+impl Table for File {
+    const TEXT: &'static str = include_str!("../data/names.toml");
+    const SCHEMA: &'static str = "ggmill.architecture-names/1";
+
+    fn schema(&self) -> &str {
+        &self.schema
     }
 }
 

@@ -78,6 +78,20 @@ impl Template {
         Ok(())
     }
 
+    /// Whether a name is one that comes out when numbers are filled in, with every optional piece there.
+    pub(crate) fn fits(&self, name: &str) -> bool {
+        let mut rest = name;
+        for piece in &self.pieces {
+            let after = match piece {
+                Piece::Text(text) | Piece::Optional(text) => rest.strip_prefix(&**text),
+                Piece::Variable(_) => Some(rest.trim_start_matches(|c: char| c.is_ascii_digit())).filter(|after| after.len() < rest.len()),
+            };
+            let Some(after) = after else { return false };
+            rest = after;
+        }
+        rest.is_empty()
+    }
+
     /// The name with its variables filled in. Choice 0 has every optional piece; bit *n* of a choice leaves out the *n*-th.
     pub(crate) fn fill(&self, variables: &[(&str, u64)], choice: u32) -> String {
         use core::fmt::Write as _;
@@ -149,6 +163,15 @@ mod tests {
         assert_eq!(template.choices(), 4);
         let names: Vec<_> = (0..4).map(|choice| template.fill(&[("bid", 7)], choice)).collect();
         assert_eq!(names, ["model.layers.7.x.y", "layers.7.x.y", "model.layers.7.x", "layers.7.x"]);
+    }
+
+    #[test]
+    fn a_template_fits_the_names_it_gives() {
+        let template = Template::parse("blk.{bid}.x.{eid}.weight").unwrap();
+        assert!(template.fits("blk.7.x.12.weight") && template.fits(&template.fill(&[("bid", 7), ("eid", 0)], 0)));
+        for other in ["blk.7.x..weight", "blk.7.x.1.weight.y", "blk.x.12.weight", "a.blk.7.x.12.weight", ""] {
+            assert!(!template.fits(other), "{other}");
+        }
     }
 
     #[test]

@@ -191,6 +191,11 @@ impl TensorGroup {
         })
     }
 
+    /// The role of the tensor with this name, when it is one of these whatever the numbers are.
+    pub(crate) fn role_of(&self, name: &str) -> Option<Role> {
+        self.tensors.iter().find(|tensor| tensor.name.fits(name)).map(|tensor| tensor.role)
+    }
+
     /// The first tensor that a checkpoint has to give, with no word about where.
     pub(crate) fn without_origin(&self) -> Option<&str> {
         self.tensors.iter().find(|tensor| tensor.lacks_origin()).map(|tensor| tensor.name.text())

@@ -3,7 +3,6 @@
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
-use crate::role::layer;
 use ggmill_pipeline::SourceTensor;
 use ggmill_pipeline::{Error, ErrorKind, Result};
 
@@ -86,6 +85,13 @@ fn block(name: &[u8]) -> Option<Block> {
         let layer = std::str::from_utf8(&name[start..end]).ok()?.parse().ok()?;
         (name.get(end) == Some(&b'.')).then_some(Block { layer, start, end })
     })
+}
+
+/// The number of the layer a tensor belongs to: `blk.N.` at the beginning of its name.
+pub(crate) fn layer(name: &[u8]) -> Option<u64> {
+    let rest = name.strip_prefix(b"blk.")?;
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    std::str::from_utf8(&rest[..digits]).ok()?.parse().ok()
 }
 
 #[cfg(test)]

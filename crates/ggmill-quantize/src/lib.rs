@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod fallback;
+mod family;
 mod fit;
 mod hyper;
 mod imatrix;
@@ -12,14 +13,17 @@ mod options;
 mod quantize;
 mod remarks;
 mod role;
+mod rule_list;
 mod target;
 mod types;
+mod weight_types;
 
 pub use fit::{Fit, Goal, fit};
 pub use imatrix::{Imatrix, ImatrixEntry, ImatrixForm};
 pub use loss::{TensorLoss, loss};
-pub use options::{Importance, ImportanceFilter, Override, QuantizeOptions, TensorType, weight_type, weight_types};
+pub use options::{Importance, ImportanceFilter, Override, QuantizeOptions, TensorType};
 pub use quantize::{quantize, quantize_shards};
 pub use role::RoleRule;
 pub use target::Target;
 pub use types::TypePlan;
+pub use weight_types::{weight_type, weight_types};

@@ -8,6 +8,7 @@ use ggmill_quant as quant;
 use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
 
 use crate::options::Importance;
+use crate::weight_types::is_integer;
 use ggmill_pipeline::Checkpoint;
 use ggmill_pipeline::Progress;
 use ggmill_pipeline::matrices;
@@ -109,11 +110,6 @@ fn pairs<'a>(plans: &[&Plan], checkpoint: &'a dyn Checkpoint, written: &'a dyn C
         pairs.push(Pair { sides, name, shape: job.shape, size: tensor.size(), weights });
     }
     Ok(pairs)
-}
-
-/// Whether a type holds whole numbers, and no weights.
-pub(crate) fn is_integer(ggml_type: GgmlType) -> bool {
-    matches!(ggml_type, GgmlType::I8 | GgmlType::I16 | GgmlType::I32 | GgmlType::I64)
 }
 
 impl Pair<'_> {

@@ -2,8 +2,9 @@
 
 use ggmill_core::{FileType, GgmlType};
 
+use crate::family::Family;
 use crate::hyper::Hyper;
-use crate::role::{Role, layer};
+use crate::layers::layer;
 
 /// In files of these types, a tensor of which all this holds becomes that.
 struct Rule(&'static [FileType], &'static [When], GgmlType);
@@ -16,8 +17,9 @@ enum When {
     Experts(u64),
     NotExperts(u64),
     ManyExperts(u64),
-    Falcon,
-    NotFalcon,
+    /// The architecture leaves fewer bits than usual to what leads out of its layers.
+    Lean,
+    NotLean,
     WithImportance,
     WithoutImportance,
     /// Among the first of its role: one of so many.
@@ -32,7 +34,8 @@ enum When {
     Stacked,
     /// One of the feed-forward network.
     Ffn,
-    NotArchitecture(&'static str),
+    /// Only matrices of experts are stacked in this architecture.
+    StacksExperts,
     /// Its rows are no whole blocks of the type most tensors get.
     Ragged,
 }
@@ -40,7 +43,7 @@ enum When {
 use FileType as F;
 use GgmlType as G;
 use When::{
-    Below, Experts, Falcon, Ffn, FirstOneIn, ManyExperts, Middle, MoreBits, NotArchitecture, NotExperts, NotFalcon, Ragged, SharedBy, Stacked, WithImportance,
+    Below, Experts, Ffn, FirstOneIn, Lean, ManyExperts, Middle, MoreBits, NotExperts, NotLean, Ragged, SharedBy, Stacked, StacksExperts, WithImportance,
     WithoutImportance,
 };
 
@@ -53,7 +56,7 @@ const LOWEST: &[FileType] = &[F::IQ2_XXS, F::IQ2_XS, F::IQ1_S, F::IQ2_S, F::IQ2_
 /// What the output matrix becomes, and an embedding that serves as one.
 const OUTPUT: &[Rule] = &[
     Rule(&[F::MXFP4_MOE], &[], G::Q8_0),
-    Rule(ANY, &[Falcon], G::Q8_0),
+    Rule(ANY, &[Lean], G::Q8_0),
     Rule(ANY, &[Ragged], G::Q8_0),
     Rule(&[F::IQ2_XXS, F::IQ2_XS, F::IQ3_XXS, F::IQ1_S, F::IQ2_S, F::IQ2_M, F::IQ1_M], &[], G::Q5_K),
     Rule(&[F::Q8_0], &[], G::Q8_0),
@@ -61,12 +64,8 @@ const OUTPUT: &[Rule] = &[
 ];
 
 /// What any other tensor becomes where the role does not matter.
-const EVERY: &[Rule] = &[
-    // Other matrices of bailingmoe3 are stacked, too.
-    Rule(&[F::MXFP4_MOE], &[Stacked, NotArchitecture("bailingmoe3")], G::MXFP4),
-    Rule(&[F::MXFP4_MOE], &[Stacked, Ffn], G::MXFP4),
-    Rule(&[F::MXFP4_MOE], &[], G::Q8_0),
-];
+const EVERY: &[Rule] =
+    &[Rule(&[F::MXFP4_MOE], &[Stacked, StacksExperts], G::MXFP4), Rule(&[F::MXFP4_MOE], &[Stacked, Ffn], G::MXFP4), Rule(&[F::MXFP4_MOE], &[], G::Q8_0)];
 
 const TOKEN_EMBEDDING: &[Rule] = &[
     Rule(&[F::IQ2_XXS, F::IQ2_XS, F::IQ1_S, F::IQ1_M], &[], G::Q2_K),
@@ -101,16 +100,16 @@ const ATTENTION_OUTPUT: &[Rule] = &[
     Rule(LOWEST, &[Experts(8)], G::Q5_K),
     Rule(&[F::IQ1_S, F::IQ1_M], &[], G::IQ2_XXS),
     Rule(&[F::IQ2_S, F::IQ2_M], &[], G::IQ3_S),
-    Rule(&[F::Q3_K_L], &[Falcon], G::Q4_K),
+    Rule(&[F::Q3_K_L], &[Lean], G::Q4_K),
     Rule(
         &[F::Q2_K, F::IQ3_XS, F::IQ3_XXS, F::Q3_K_S, F::Q3_K_M, F::IQ4_NL, F::Q4_K_S, F::Q4_K_M, F::IQ3_S, F::IQ3_M, F::IQ4_XS],
-        &[NotFalcon, Experts(8)],
+        &[NotLean, Experts(8)],
         G::Q5_K,
     ),
-    Rule(&[F::Q2_K], &[NotFalcon, NotExperts(8)], G::Q3_K),
-    Rule(&[F::IQ3_XXS], &[NotFalcon, NotExperts(8)], G::IQ3_S),
-    Rule(&[F::Q3_K_M, F::IQ3_M], &[NotFalcon, NotExperts(8)], G::Q4_K),
-    Rule(&[F::Q3_K_L], &[NotFalcon, NotExperts(8)], G::Q5_K),
+    Rule(&[F::Q2_K], &[NotLean, NotExperts(8)], G::Q3_K),
+    Rule(&[F::IQ3_XXS], &[NotLean, NotExperts(8)], G::IQ3_S),
+    Rule(&[F::Q3_K_M, F::IQ3_M], &[NotLean, NotExperts(8)], G::Q4_K),
+    Rule(&[F::Q3_K_L], &[NotLean, NotExperts(8)], G::Q5_K),
 ];
 
 const FFN_DOWN: &[Rule] = &[
@@ -121,18 +120,18 @@ const FFN_DOWN: &[Rule] = &[
     Rule(&[F::IQ3_XXS], &[WithoutImportance, FirstOneIn(8)], G::Q4_K),
     Rule(&[F::IQ3_XXS], &[WithoutImportance], G::Q3_K),
     Rule(&[F::Q3_K_M], &[FirstOneIn(16)], G::Q5_K),
-    Rule(&[F::Q3_K_M], &[NotFalcon], G::Q4_K),
+    Rule(&[F::Q3_K_M], &[NotLean], G::Q4_K),
     Rule(&[F::Q3_K_M], &[MoreBits], G::Q4_K),
     Rule(&[F::IQ3_M], &[FirstOneIn(8)], G::Q4_K),
     Rule(&[F::IQ3_M], &[Experts(8), MoreBits], G::Q4_K),
-    Rule(&[F::Q3_K_L], &[Falcon], G::Q4_K),
+    Rule(&[F::Q3_K_L], &[Lean], G::Q4_K),
     Rule(&[F::Q3_K_L], &[], G::Q5_K),
-    Rule(&[F::Q4_K_M], &[Falcon, FirstOneIn(16)], G::Q6_K),
-    Rule(&[F::Q4_K_M], &[Falcon, MoreBits], G::Q5_K),
-    Rule(&[F::Q4_K_M], &[NotFalcon, MoreBits], G::Q6_K),
+    Rule(&[F::Q4_K_M], &[Lean, FirstOneIn(16)], G::Q6_K),
+    Rule(&[F::Q4_K_M], &[Lean, MoreBits], G::Q5_K),
+    Rule(&[F::Q4_K_M], &[NotLean, MoreBits], G::Q6_K),
     Rule(&[F::IQ4_NL, F::IQ4_XS], &[WithoutImportance, FirstOneIn(8)], G::Q5_K),
     Rule(&[F::Q5_K_M], &[MoreBits], G::Q6_K),
-    Rule(&[F::Q4_K_S], &[NotFalcon, FirstOneIn(8)], G::Q5_K),
+    Rule(&[F::Q4_K_S], &[NotLean, FirstOneIn(8)], G::Q5_K),
     // With importance, the first of these can go wrong without an offset.
     Rule(&[F::Q4_0], &[WithImportance, FirstOneIn(8)], G::Q4_1),
     Rule(&[F::Q5_0], &[WithImportance, FirstOneIn(8)], G::Q5_1),
@@ -140,14 +139,11 @@ const FFN_DOWN: &[Rule] = &[
 
 const FFN_GATE_OR_UP: &[Rule] = &[Rule(&[F::IQ3_XS], &[Middle], G::IQ3_XXS)];
 
-/// What is left at eight bits in one architecture, by parts of names.
-const EIGHT_BITS_OF: &[(&str, &[&str])] = &[("glm5-next", &["attn_q_a", "attn_q_b", "nextn.eh_proj"])];
-
 /// A tensor as the rules see it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Subject<'a> {
     pub(crate) name: &'a str,
-    pub(crate) role: Role,
+    pub(crate) role: Family,
     pub(crate) row_len: u64,
     pub(crate) is_stacked: bool,
 }
@@ -189,11 +185,10 @@ struct Place {
 impl Mixture<'_> {
     /// The type of the next tensor.
     pub(crate) fn choose(&mut self, tensor: &Subject<'_>) -> GgmlType {
-        let stays_at_eight = EIGHT_BITS_OF.iter().any(|(of, parts)| *of == self.hyper.architecture && parts.iter().any(|part| tensor.name.contains(part)));
-        if stays_at_eight {
+        if self.hyper.traits.stays_at_eight_bits(tensor.name) {
             return GgmlType::Q8_0;
         }
-        if tensor.role == Role::Output || (tensor.role == Role::TokenEmbedding && self.is_tied) {
+        if tensor.role == Family::Output || (tensor.role == Family::TokenEmbedding && self.is_tied) {
             return self.output_type.or_else(|| self.first(OUTPUT, tensor, Place::NONE)).unwrap_or(self.default_type);
         }
         if let Some(found) = self.first(EVERY, tensor, Place::NONE) {
@@ -201,19 +196,19 @@ impl Mixture<'_> {
         }
         let place = self.next_place(tensor);
         let rules = match tensor.role {
-            Role::TokenEmbedding => TOKEN_EMBEDDING,
-            Role::AttentionQ => ATTENTION_Q,
-            Role::AttentionK => ATTENTION_K,
-            Role::AttentionV => ATTENTION_V,
-            Role::AttentionOutput => ATTENTION_OUTPUT,
-            Role::FfnUp | Role::FfnGate => FFN_GATE_OR_UP,
-            Role::FfnDown => FFN_DOWN,
-            Role::Output | Role::Other => &[],
+            Family::TokenEmbedding => TOKEN_EMBEDDING,
+            Family::AttentionQ => ATTENTION_Q,
+            Family::AttentionK => ATTENTION_K,
+            Family::AttentionV => ATTENTION_V,
+            Family::AttentionOutput => ATTENTION_OUTPUT,
+            Family::FfnUp | Family::FfnGate => FFN_GATE_OR_UP,
+            Family::FfnDown => FFN_DOWN,
+            Family::Output | Family::Other => &[],
         };
         let chosen = self.first(rules, tensor, place).unwrap_or(self.default_type);
         match chosen {
             // Eight heads share the values of a 70B model: more bits for them cost next to nothing.
-            GgmlType::Q3_K | GgmlType::Q4_K if tensor.role == Role::AttentionV && self.hyper.is_70b && !self.is_lowest() => GgmlType::Q5_K,
+            GgmlType::Q3_K | GgmlType::Q4_K if tensor.role == Family::AttentionV && self.hyper.is_70b && !self.is_lowest() => GgmlType::Q5_K,
             _ => chosen,
         }
     }
@@ -225,10 +220,10 @@ impl Mixture<'_> {
     /// Counts the tensor among those of its role.
     fn next_place(&mut self, tensor: &Subject<'_>) -> Place {
         let (seen, of) = match tensor.role {
-            Role::AttentionV => (&mut self.seen.attention_v, self.attention_v),
-            Role::FfnUp => (&mut self.seen.ffn_up, self.layers),
-            Role::FfnGate => (&mut self.seen.ffn_gate, self.layers),
-            Role::FfnDown => (&mut self.seen.ffn_down, self.layers),
+            Family::AttentionV => (&mut self.seen.attention_v, self.attention_v),
+            Family::FfnUp => (&mut self.seen.ffn_up, self.layers),
+            Family::FfnGate => (&mut self.seen.ffn_gate, self.layers),
+            Family::FfnDown => (&mut self.seen.ffn_down, self.layers),
             _ => return Place::NONE,
         };
         let counted = *seen;
@@ -252,8 +247,8 @@ impl Mixture<'_> {
             Experts(count) => hyper.experts == count,
             NotExperts(count) => hyper.experts != count,
             ManyExperts(count) => hyper.experts >= count,
-            Falcon => hyper.architecture == "falcon",
-            NotFalcon => hyper.architecture != "falcon",
+            Lean => hyper.traits.is_lean(),
+            NotLean => !hyper.traits.is_lean(),
             WithImportance => self.has_importance,
             WithoutImportance => !self.has_importance,
             FirstOneIn(parts) => index < of / parts,
@@ -262,7 +257,7 @@ impl Mixture<'_> {
             MoreBits => index < of / 8 || index >= last_eighth(of) || (index - of / 8) % 3 == 2,
             Stacked => tensor.is_stacked,
             Ffn => tensor.role.is_ffn(),
-            NotArchitecture(name) => hyper.architecture != name,
+            StacksExperts => !hyper.traits.stacks_others(),
             Ragged => !self.default_type.layout().is_some_and(|layout| tensor.row_len.is_multiple_of(u64::from(layout.elements))),
         }
     }

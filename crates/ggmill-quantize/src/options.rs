@@ -6,10 +6,11 @@ use ggmill_core::{GgmlType, MetadataBuf, RawStr, Value, ValueType, keys};
 use regex_lite::Regex;
 
 use crate::imatrix::Imatrix;
-use crate::loss::is_integer;
 use crate::role::RoleRule;
+use crate::rule_list::rules_in;
 use crate::target::Target;
 use crate::types::TypePlan;
+use crate::weight_types::{weight_type, weight_types};
 use ggmill_pipeline::{Error, ErrorKind, Result};
 
 /// What a quantization is to give.
@@ -66,32 +67,6 @@ impl QuantizeOptions {
     }
 }
 
-/// The tensor type with this name, upper and lower case alike, if it is one of [`weight_types`].
-pub fn weight_type(name: &str) -> Option<GgmlType> {
-    GgmlType::from_name(name).filter(|&ggml_type| is_for_weights(ggml_type))
-}
-
-/// The tensor types that weights can be written as: not the integers, which hold none, and not `Q8_1` and `Q8_K`, in which programs hold what they multiply
-/// weights with.
-pub fn weight_types() -> impl Iterator<Item = GgmlType> {
-    GgmlType::all().filter(|&ggml_type| is_for_weights(ggml_type))
-}
-
-pub(crate) fn is_for_weights(ggml_type: GgmlType) -> bool {
-    !is_integer(ggml_type) && !matches!(ggml_type, GgmlType::Q8_1 | GgmlType::Q8_K) && ggmill_quant::codec(ggml_type).is_ok()
-}
-
-/// Reads rules that are separated by spaces or lines. An error says which line it is in.
-pub(crate) fn words<T>(text: &str, parse: impl Fn(&str) -> Result<T>) -> Result<Vec<T>> {
-    let mut found = Vec::new();
-    for (line, number) in text.lines().zip(1u64..) {
-        for word in line.split_whitespace() {
-            found.push(parse(word).map_err(|error| error.about(format!("line {number}")))?);
-        }
-    }
-    Ok(found)
-}
-
 /// A type for every tensor whose name a pattern is found in.
 #[derive(Clone, Debug)]
 pub struct TensorType {
@@ -123,7 +98,7 @@ impl TensorType {
 
     /// Reads a list of them, separated by spaces or lines. An error says which line it is in.
     pub fn parse_list(text: &str) -> Result<Vec<Self>> {
-        words(text, Self::parse)
+        rules_in(text, Self::parse)
     }
 
     pub(crate) fn pattern(&self) -> &str {

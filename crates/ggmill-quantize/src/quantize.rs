@@ -2,18 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use ggmill_arch::TensorNames;
+use ggmill_arch::{ModelView, TensorNames};
 use ggmill_core::{FileType, GgmlType, MetadataBuf, RawStr, Shape, keys};
 
 use crate::fallback;
+use crate::family::Family;
 use crate::hyper::Hyper;
 use crate::layers::{self, Remaining, remaining};
-use crate::loss::is_integer;
 use crate::mixture::{Mixture, Seen, Subject};
 use crate::options::{Importance, QuantizeOptions, TensorType};
 use crate::remarks::{Kept, Remarks, without_effect};
-use crate::role::{PER_LAYER_EMBEDDING, Role, Roles};
+use crate::role::{PER_LAYER_EMBEDDING, Roles};
+
 use crate::types;
+use crate::weight_types::is_integer;
 use ggmill_pipeline::{Checkpoint as _, GgufCheckpoint, SourceTensor};
 use ggmill_pipeline::{Content, Encoding, Recipe, RecipeTensor, matrices};
 use ggmill_pipeline::{Error, ErrorKind, Result};
@@ -91,16 +93,18 @@ fn recipe(checkpoint: &GgufCheckpoint, options: &QuantizeOptions, numbers: Vec<u
     for pair in options.overrides.iter().chain(origin) {
         notes.extend(pair.apply(&mut metadata));
     }
-    let hyper = Hyper::of(&metadata, sources.iter().map(|tensor| &*tensor.name));
+    let model = ModelView::of_metadata_to_write(&metadata);
+    let block_count = model.key("block_count");
+    let hyper = Hyper::of(&model, sources.iter().map(|tensor| &*tensor.name));
     if !options.prune_layers.is_empty() {
-        let key = format!("{}.block_count", hyper.architecture);
-        set_last(&mut metadata, &key, u32::try_from(layers).unwrap_or(u32::MAX));
+        set_last(&mut metadata, &block_count, u32::try_from(layers).unwrap_or(u32::MAX));
         if layers == 0 {
             notes.push("no layer is left".to_owned());
         }
     }
 
-    let mut choice = Choice::new(options, &hyper, &tensors, file_type, is_known);
+    let model = ModelView::of_metadata_to_write(&metadata);
+    let mut choice = Choice::new(options, &model, &hyper, &tensors, file_type, is_known);
     let mut made = Vec::with_capacity(tensors.len());
     for tensor in &tensors {
         let source = &sources[tensor.number];
@@ -150,7 +154,7 @@ fn without_trailing_ones(shape: &Shape) -> Shape {
 }
 
 /// Types that are no good without importance weights, and refused without them but for embeddings and the output.
-pub(crate) const NEED_IMPORTANCE: &[GgmlType] = &[GgmlType::IQ3_S, GgmlType::IQ2_S, GgmlType::IQ2_XS, GgmlType::IQ2_S, GgmlType::IQ1_M, GgmlType::IQ1_S];
+pub(crate) const NEED_IMPORTANCE: &[GgmlType] = &[GgmlType::IQ3_XXS, GgmlType::IQ2_XXS, GgmlType::IQ2_XS, GgmlType::IQ2_S, GgmlType::IQ1_M, GgmlType::IQ1_S];
 
 /// The choice of types, tensor by tensor.
 pub(crate) struct Choice<'a> {
@@ -161,20 +165,27 @@ pub(crate) struct Choice<'a> {
 }
 
 impl<'a> Choice<'a> {
-    pub(crate) fn new(options: &'a QuantizeOptions, hyper: &'a Hyper, tensors: &[Remaining], file_type: FileType, is_known: bool) -> Self {
-        let roles = Roles { rules: &options.roles, architecture: &hyper.architecture, is_known };
-        let of_role = |wanted: Role| tensors.iter().filter(|tensor| roles.of(&String::from_utf8_lossy(&tensor.name)) == wanted).count() as u64;
+    pub(crate) fn new(
+        options: &'a QuantizeOptions,
+        model: &'a ModelView<'a>,
+        hyper: &'a Hyper,
+        tensors: &[Remaining],
+        file_type: FileType,
+        is_known: bool,
+    ) -> Self {
+        let roles = Roles { rules: &options.roles, model, traits: hyper.traits, is_known };
+        let of_role = |wanted: Family| tensors.iter().filter(|tensor| roles.of(&String::from_utf8_lossy(&tensor.name)) == wanted).count() as u64;
         // Neither metadata nor names say how deep the model is: each layer has one of these.
-        let counted = || [Role::FfnUp, Role::FfnGate, Role::FfnDown].map(of_role).into_iter().max().unwrap_or(0);
+        let counted = || [Family::FfnUp, Family::FfnGate, Family::FfnDown].map(of_role).into_iter().max().unwrap_or(0);
         let mixture = Mixture {
             layers: if hyper.layers > 0 { hyper.layers } else { counted() },
             file_type,
             default_type: options.target.default_type().unwrap_or(GgmlType::F32),
             hyper,
             has_importance: options.importance.is_some(),
-            is_tied: of_role(Role::Output) == 0,
+            is_tied: of_role(Family::Output) == 0,
             output_type: options.output_tensor_type,
-            attention_v: of_role(Role::AttentionV),
+            attention_v: of_role(Family::AttentionV),
             seen: Seen::default(),
         };
         Self { options, roles, mixture, remarks: Remarks::default() }
@@ -228,10 +239,10 @@ impl<'a> Choice<'a> {
     }
 
     /// The type asked for what has this role. A pattern is stronger for embeddings that are not those of tokens.
-    pub(crate) fn asked_by_role(&self, name: &str, role: Role, by_pattern: Option<GgmlType>) -> Option<GgmlType> {
+    pub(crate) fn asked_by_role(&self, name: &str, role: Family, by_pattern: Option<GgmlType>) -> Option<GgmlType> {
         match role {
-            Role::TokenEmbedding if name != PER_LAYER_EMBEDDING || by_pattern.is_none() => self.options.token_embedding_type,
-            Role::Output => self.options.output_tensor_type,
+            Family::TokenEmbedding if name != PER_LAYER_EMBEDDING || by_pattern.is_none() => self.options.token_embedding_type,
+            Family::Output => self.options.output_tensor_type,
             _ => None,
         }
     }
@@ -288,14 +299,14 @@ impl<'a> Choice<'a> {
             return Ok(to.is_quantized().then(|| weights.to_vec()));
         }
         // Embeddings are looked up, not multiplied: their entry, where there is one, belongs to an output matrix.
-        if self.roles.of(&source.name().to_string_lossy()) == Role::TokenEmbedding {
+        if self.roles.of(&source.name().to_string_lossy()) == Family::TokenEmbedding {
             return Ok(None);
         }
         Err(Error::new(ErrorKind::Importance, format!("{} importance weights, expected {} for shape {}", weights.len(), expected.unwrap_or(0), source.shape)))
     }
 
     fn needs_importance(&self, tensor: &Remaining, to: GgmlType) -> bool {
-        let exempt = matches!(self.roles.of(&String::from_utf8_lossy(&tensor.name)), Role::TokenEmbedding | Role::Output);
+        let exempt = matches!(self.roles.of(&String::from_utf8_lossy(&tensor.name)), Family::TokenEmbedding | Family::Output);
         // Some cannot be written without, whatever the tensor.
         let always = ggmill_quant::codec(to).is_ok_and(ggmill_quant::BlockCodec::needs_weights);
         always || (!exempt && (NEED_IMPORTANCE.contains(&to) || (to == GgmlType::Q2_K && self.mixture.file_type == FileType::Q2_K_S)))

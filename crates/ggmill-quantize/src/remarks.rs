@@ -5,10 +5,10 @@ use std::fmt;
 
 use ggmill_core::{GgmlType, RawStr};
 
+use crate::family::Family;
 use crate::layers::Remaining;
 use crate::options::QuantizeOptions;
 use crate::quantize::Choice;
-use crate::role::Role;
 use ggmill_pipeline::SourceTensor;
 use ggmill_pipeline::matrices;
 
@@ -103,9 +103,9 @@ impl Remarks {
 
     /// Looks at the importance that a tensor is quantized with. Embeddings are looked up and not multiplied, and the output is seldom measured: they are not
     /// missed.
-    pub(crate) fn weigh(&mut self, tensor: &[u8], source: &SourceTensor, role: Role, weights: Option<&[f32]>, is_left_out: bool) {
+    pub(crate) fn weigh(&mut self, tensor: &[u8], source: &SourceTensor, role: Family, weights: Option<&[f32]>, is_left_out: bool) {
         let Some(weights) = weights else {
-            if !is_left_out && !matches!(role, Role::TokenEmbedding | Role::Output) {
+            if !is_left_out && !matches!(role, Family::TokenEmbedding | Family::Output) {
                 self.unmeasured.add(tensor);
             }
             return;
@@ -169,7 +169,7 @@ pub(crate) fn without_effect(choice: &Choice<'_>, options: &QuantizeOptions, ten
     let names: Vec<_> = tensors.iter().map(|tensor| String::from_utf8_lossy(&tensor.name)).collect();
     let open: BTreeSet<&str> =
         tensors.iter().zip(&names).filter(|(tensor, name)| choice.kept(name, &sources[tensor.number]).is_none()).map(|(_, name)| &**name).collect();
-    let has = |role: Role| open.iter().any(|name| choice.roles.of(name) == role);
+    let has = |role: Family| open.iter().any(|name| choice.roles.of(name) == role);
 
     if options.types.is_none() && !options.target.default_type().is_some_and(GgmlType::is_quantized) && !options.tensor_types.is_empty() {
         notes.push(format!("{} gives every tensor one type or its own, so patterns of types are not looked at", options.target.name()));
@@ -183,11 +183,11 @@ pub(crate) fn without_effect(choice: &Choice<'_>, options: &QuantizeOptions, ten
         }
     }
     let is_copy = options.target.is_copy() && options.types.is_none();
-    let serves_as_output = options.token_embedding_type.is_none() && !has(Role::Output) && has(Role::TokenEmbedding);
-    if options.output_tensor_type.is_some() && (is_copy || !(has(Role::Output) || serves_as_output)) {
+    let serves_as_output = options.token_embedding_type.is_none() && !has(Family::Output) && has(Family::TokenEmbedding);
+    if options.output_tensor_type.is_some() && (is_copy || !(has(Family::Output) || serves_as_output)) {
         notes.push("no tensor is output.weight or has its role, so the type for it is without effect".to_owned());
     }
-    if options.token_embedding_type.is_some() && (is_copy || !has(Role::TokenEmbedding)) {
+    if options.token_embedding_type.is_some() && (is_copy || !has(Family::TokenEmbedding)) {
         notes.push("no tensor is token_embd.weight or has its role, so the type for it is without effect".to_owned());
     }
     if options.leave_output_tensor && !names.iter().any(|name| name == "output.weight") {

@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ggmill_core::{FileType, GgmlType};
 use serde_json::Value;
 
-use crate::loss::is_integer;
-use crate::options::is_for_weights;
+use crate::weight_types::{is_for_weights, is_integer};
 use ggmill_pipeline::SourceTensor;
 use ggmill_pipeline::{Error, ErrorKind, Result};
 

@@ -17,6 +17,7 @@ mod measure;
 use std::borrow::Cow;
 use std::ops::ControlFlow;
 
+use ggmill_arch::ModelView;
 use ggmill_core::{Alignment, FileType, GgmlType};
 use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
 
@@ -169,8 +170,10 @@ fn outline<'a>(checkpoint: &'a GgufCheckpoint, options: &'a QuantizeOptions) -> 
     }
     let sources = checkpoint.tensors();
     let (tensors, _) = remaining(sources, layers::by_layer(sources), &options.prune_layers);
-    let hyper = Hyper::of(&metadata.unwrap_or_default(), sources.iter().map(|tensor| &*tensor.name));
-    let choice = Choice::new(options, &hyper, &tensors, FileType::F32, is_known(checkpoint, options));
+    let metadata = metadata.unwrap_or_default();
+    let model = ModelView::of_metadata_to_write(&metadata);
+    let hyper = Hyper::of(&model, sources.iter().map(|tensor| &*tensor.name));
+    let choice = Choice::new(options, &model, &hyper, &tensors, FileType::F32, is_known(checkpoint, options));
     let subject = |tensor: &layers::Remaining| {
         let source = &sources[tensor.number];
         let about = |error: Error| error.tensor(&tensor.name);
