@@ -157,7 +157,7 @@ fn faults(input: &Input<'_>, out: &mut Findings<'_>) {
         out.add(&OUTSIDE, Place::fault(first), || {
             let (tensors, percent) = (input.tensors().len(), u128::from(len) * 100 / u128::from(needed.max(1)));
             format!(
-                "the file has {len} of at least {needed} bytes ({percent} %): data of {} of {tensors} tensors are missing, of this one first",
+                "the file ends at {len} of at least {needed} bytes ({percent} %): data of {} of {tensors} tensors are missing, of this one first",
                 missing.len()
             )
         });
