@@ -1,11 +1,13 @@
 //! Who may depend on whom, and who may touch the world: the table of `docs/ARCHITECTURE.md` as data, held against the manifests and the sources.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::Value;
 
+use crate::names;
 use crate::process::{Done, metadata, root};
+use crate::sources::{code, sources};
 
 /// Every crate and the crates of this workspace it may depend on. What is not here is refused, so a new crate begins with a line.
 const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
@@ -13,15 +15,16 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("ggmill-quant", &["ggmill-core"]),
     ("ggmill-io", &["ggmill-core"]),
     ("ggmill-arch", &["ggmill-core"]),
+    ("ggmill-text", &["ggmill-core"]),
     ("ggmill-check", &["ggmill-core", "ggmill-arch", "ggmill-quant"]),
     ("ggmill-tokenizer", &["ggmill-core"]),
     ("ggmill-pipeline", &["ggmill-core", "ggmill-quant", "ggmill-io"]),
     ("ggmill-formats", &["ggmill-core", "ggmill-quant", "ggmill-io", "ggmill-pipeline"]),
     ("ggmill-convert", &["ggmill-core", "ggmill-quant", "ggmill-io", "ggmill-arch", "ggmill-tokenizer", "ggmill-pipeline", "ggmill-formats"]),
     ("ggmill-quantize", &["ggmill-core", "ggmill-quant", "ggmill-io", "ggmill-arch", "ggmill-pipeline"]),
-    ("ggmill-edit", &["ggmill-core", "ggmill-quant", "ggmill-io", "ggmill-arch", "ggmill-pipeline", "ggmill-formats"]),
+    ("ggmill-edit", &["ggmill-core", "ggmill-quant", "ggmill-io", "ggmill-arch", "ggmill-text", "ggmill-pipeline", "ggmill-formats"]),
     ("ggmill-hash", &["ggmill-core", "ggmill-quant", "ggmill-io", "ggmill-pipeline"]),
-    ("ggmill-inspect", &["ggmill-core", "ggmill-quant", "ggmill-arch"]),
+    ("ggmill-inspect", &["ggmill-core", "ggmill-quant", "ggmill-arch", "ggmill-text"]),
     ("ggmill", LIBRARIES),
     ("ggmill-cli", LIBRARIES),
     ("ggmill-testdata", &["ggmill-core"]),
@@ -35,6 +38,7 @@ const LIBRARIES: &[&str] = &[
     "ggmill-quant",
     "ggmill-io",
     "ggmill-arch",
+    "ggmill-text",
     "ggmill-check",
     "ggmill-tokenizer",
     "ggmill-pipeline",
@@ -88,8 +92,9 @@ pub(crate) fn run() -> Done {
             findings.extend(effects(name, &folder)?);
         }
     }
+    findings.extend(names::findings()?);
     if findings.is_empty() {
-        println!("{} crates keep to the table", packages.len());
+        println!("{} crates keep to the table, and no code names an architecture", packages.len());
         return Ok(());
     }
     Err(format!("{} findings\n  {}", findings.len(), findings.join("\n  ")))
@@ -117,19 +122,15 @@ fn dependencies(package: &Value, allowed: &[&str]) -> Vec<String> {
 }
 
 /// The places where a library touches the world without leave.
-///
-/// This reads the sources line by line and knows no Rust: comments (documentation examples among them) are passed over, and so is everything from `#[cfg(test)]` to the
-/// end of a file, where the unit tests are. It stops the honest mistake, not someone who means to.
 fn effects(name: &str, folder: &Path) -> Done<Vec<String>> {
     let mut findings = Vec::new();
     for path in sources(folder)? {
         let source = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        let code = source.lines().enumerate().take_while(|(_, line)| line.trim() != "#[cfg(test)]").filter(|(_, line)| !line.trim_start().starts_with("//"));
-        for (number, line) in code {
+        for (number, line) in code(&source) {
             for effect in EFFECTS.iter().filter(|effect| !effect.may.contains(&name)) {
                 if let Some(word) = effect.words.iter().find(|word| has_word(line, word)) {
                     let place = path.strip_prefix(root()).unwrap_or(&path).display();
-                    findings.push(format!("{place}:{}: {word}: {name} has no business with {}", number + 1, effect.name));
+                    findings.push(format!("{place}:{number}: {word}: {name} has no business with {}", effect.name));
                 }
             }
         }
@@ -140,22 +141,6 @@ fn effects(name: &str, folder: &Path) -> Done<Vec<String>> {
 /// Whether the line has the word, and not as the end of a longer one: `log::` is not in `catalog::`.
 fn has_word(line: &str, word: &str) -> bool {
     line.match_indices(word).any(|(at, _)| !line[..at].ends_with(|before: char| before.is_alphanumeric() || before == '_'))
-}
-
-/// The Rust files of a folder and the folders in it, in order, but those of unit tests.
-fn sources(folder: &Path) -> Done<Vec<PathBuf>> {
-    let failed = |error| format!("{}: {error}", folder.display());
-    let mut found = Vec::new();
-    let mut entries = fs::read_dir(folder).map_err(failed)?.collect::<Result<Vec<_>, _>>().map_err(failed)?;
-    entries.sort_by_key(fs::DirEntry::file_name);
-    for path in entries.iter().map(fs::DirEntry::path) {
-        if path.is_dir() {
-            found.extend(sources(&path)?);
-        } else if path.extension().is_some_and(|extension| extension == "rs") && path.file_name().is_some_and(|name| name != "tests.rs") {
-            found.push(path);
-        }
-    }
-    Ok(found)
 }
 
 #[cfg(test)]

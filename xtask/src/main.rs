@@ -5,8 +5,10 @@ mod ci;
 mod fuzz;
 mod graph;
 mod kills;
+mod names;
 mod peers;
 mod process;
+mod sources;
 
 use std::process::ExitCode;
 
@@ -26,7 +28,7 @@ struct Xtask {
 enum Chore {
     /// Run the whole gate: tests, format, lints, documentation, crate graph, fuzz smoke
     Ci(ci::Args),
-    /// Check which crate depends on which, and which may touch files, threads or the terminal
+    /// Check which crate depends on which, which may touch files, threads or the terminal, and that no code names an architecture
     Graph,
     /// Kill edits, splits, merges and conversions in bulk, and count
     Kills(kills::Args),

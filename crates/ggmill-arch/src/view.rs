@@ -1,5 +1,7 @@
 //! One model as everything that is not the format asks about it: its numbers, and what its tensors do.
 
+use std::sync::OnceLock;
+
 use ggmill_core::{FileType, Metadata, MetadataBuf, Value, keys};
 
 use crate::architecture::Architecture;
@@ -31,8 +33,8 @@ pub struct ModelView<'a> {
     architecture: String,
     entries: Entries<'a>,
     description: Option<&'a Architecture>,
-    /// Of the description, as far as there are values.
-    parameters: Vec<(Box<str>, ParameterValue)>,
+    /// Of the description, as far as there are values; read when the first is asked for.
+    parameters: OnceLock<Vec<(Box<str>, ParameterValue)>>,
 }
 
 impl<'a> ModelView<'a> {
@@ -58,21 +60,20 @@ impl<'a> ModelView<'a> {
         model.write_keys(FileType::F32, &mut metadata);
         // The one who writes the file says it.
         metadata.remove(keys::GENERAL_FILE_TYPE);
-        let parameters = model.parameters().map(|(name, value)| (name.into(), value.clone())).collect();
-        Self { description: Some(model.architecture()), parameters, ..Self::of(Entries::Made(metadata)) }
+        let parameters: Vec<_> = model.parameters().map(|(name, value)| (name.into(), value.clone())).collect();
+        Self { description: Some(model.architecture()), parameters: parameters.into(), ..Self::of(Entries::Made(metadata)) }
     }
 
     fn of(entries: Entries<'a>) -> Self {
         let text = |value: Value<'_>| value.as_str().filter(|name| name.len() <= Self::MAX_NAME).map(str::to_owned);
         let architecture = entries.get(keys::GENERAL_ARCHITECTURE).and_then(Result::ok).and_then(text).unwrap_or_default();
-        Self { architecture, entries, description: None, parameters: Vec::new() }
+        Self { architecture, entries, description: None, parameters: OnceLock::new() }
     }
 
     /// The same model by a description of its architecture, where there is one.
     #[must_use]
     pub fn described_by(mut self, description: Option<&'a Architecture>) -> Self {
-        self.parameters = description.map(|description| description.parameters_of(&self.entries)).unwrap_or_default();
-        self.description = description;
+        (self.description, self.parameters) = (description, OnceLock::new());
         self
     }
 
@@ -138,7 +139,8 @@ impl<'a> ModelView<'a> {
 
     /// The value of a hyper-parameter of the description; `None` without a description, and where it has no value.
     pub fn parameter(&self, name: &str) -> Option<&ParameterValue> {
-        self.parameters.iter().find(|(known, value)| &**known == name && value.is_some()).map(|(_, value)| value)
+        let parameters = self.parameters.get_or_init(|| self.description.map(|description| description.parameters_of(&self.entries)).unwrap_or_default());
+        parameters.iter().find(|(known, value)| &**known == name && value.is_some()).map(|(_, value)| value)
     }
 
     /// A size, or that of the first block: by the description's hyper-parameter, else by the key that every architecture has for it.

@@ -6,8 +6,7 @@
 use std::borrow::Cow;
 
 use ggmill_core::{Endian, GgmlType, Part};
-
-use crate::block::{Block, Scale, block};
+use ggmill_quant::{BlockDescription, ScaleFormat};
 
 /// What half precision can hold: a weight beyond it is infinite as F16, and on many a graphics card.
 pub(crate) const LARGEST: f32 = 65_504.0;
@@ -82,7 +81,7 @@ pub fn data_pieces(part: &Part) -> impl Iterator<Item = DataPiece> + '_ {
         let ggml_type = tensor.ggml_type();
         let unit = ggml_type.layout().map_or(1, |layout| u64::from(layout.bytes));
         let room = end.saturating_sub(tensor.offset());
-        let known = is_float(ggml_type) || block(ggml_type).is_some();
+        let known = is_float(ggml_type) || BlockDescription::of(ggml_type).is_some();
         let size = tensor.size().filter(|&size| known && size <= room).unwrap_or(0);
         let step = LONGEST / unit * unit;
         (0..size.div_ceil(step)).map(move |count| {
@@ -133,7 +132,7 @@ impl DataPiece {
             GgmlType::BF16 => floats(&bytes, peak_16, 0x7f80, |bits| f32::from_bits(u32::from(bits.cast_unsigned()) << 16)),
             #[expect(clippy::cast_possible_truncation, reason = "only the magnitude counts")]
             GgmlType::F64 => floats(&bytes, peak_64, 0x7ff0_0000_0000_0000, |bits| (f64::from_bits(bits.cast_unsigned()) as f32).min(f32::MAX)),
-            other => match (block(other), other.layout()) {
+            other => match (BlockDescription::of(other), other.layout()) {
                 (Some(block), Some(layout)) => blocks(&bytes, other, block, layout.bytes as usize),
                 _ => return PieceFacts { tensor: self.tensor, facts: None },
             },
@@ -233,37 +232,37 @@ enum Standing {
 }
 
 /// How odd a scale of this magnitude is.
-fn standing(scale: Scale, magnitude: u32) -> Standing {
+fn standing(scale: ScaleFormat, magnitude: u32) -> Standing {
     // The least that is no number, and the least that makes weights large.
     let (not_finite, large) = match scale {
-        Scale::F16 | Scale::Spread => (0x7c00, PLAIN_SCALE.into()),
-        Scale::F32 => (0x7f80_0000, 0x4100_0000),
-        Scale::E8M0 => (0xff, PLAIN_EXPONENT.into()),
+        ScaleFormat::F16 | ScaleFormat::Spread => (0x7c00, PLAIN_SCALE.into()),
+        ScaleFormat::F32 => (0x7f80_0000, 0x4100_0000),
+        ScaleFormat::E8M0 => (0xff, PLAIN_EXPONENT.into()),
         // None is large.
-        Scale::UE4M3 => (0x7f, 0x7f),
+        ScaleFormat::UE4M3 => (0x7f, 0x7f),
     };
     match magnitude {
         _ if magnitude >= not_finite => Standing::NotFinite,
         _ if magnitude >= large => Standing::Large,
         // Whatever a power of two is, the weights decide what is zero.
-        0 if scale != Scale::E8M0 => Standing::Zero,
+        0 if scale != ScaleFormat::E8M0 => Standing::Zero,
         _ => Standing::Plain,
     }
 }
 
 /// The highest magnitude, as bits, among the scales at one place of each block. A loop for each kind: this is all that is done with most blocks.
-fn peak(scale: Scale, bytes: &[u8], size: usize, at: usize) -> u32 {
+fn peak(scale: ScaleFormat, bytes: &[u8], size: usize, at: usize) -> u32 {
     match scale {
-        Scale::F16 => peak_of(bytes, size, at, |half| u32::from(u16::from_le_bytes(half) & 0x7fff)),
-        Scale::Spread => peak_of(bytes, size, at, |quarters: [u8; 8]| {
+        ScaleFormat::F16 => peak_of(bytes, size, at, |half| u32::from(u16::from_le_bytes(half) & 0x7fff)),
+        ScaleFormat::Spread => peak_of(bytes, size, at, |quarters: [u8; 8]| {
             let words = u64::from_le_bytes(quarters);
             let bits = words >> 12 & 0xf | words >> 24 & 0xf0 | words >> 36 & 0xf00 | words >> 48 & 0x7000;
             // Fifteen bits.
             u32::try_from(bits).unwrap_or(u32::MAX)
         }),
-        Scale::F32 => peak_of(bytes, size, at, |number| u32::from_le_bytes(number) & 0x7fff_ffff),
-        Scale::E8M0 => peak_of(bytes, size, at, |[exponent]| u32::from(exponent)),
-        Scale::UE4M3 => peak_of(bytes, size, at, |scales: [u8; 4]| scales.iter().fold(0, |peak, byte| peak.max(u32::from(byte & 0x7f)))),
+        ScaleFormat::F32 => peak_of(bytes, size, at, |number| u32::from_le_bytes(number) & 0x7fff_ffff),
+        ScaleFormat::E8M0 => peak_of(bytes, size, at, |[exponent]| u32::from(exponent)),
+        ScaleFormat::UE4M3 => peak_of(bytes, size, at, |scales: [u8; 4]| scales.iter().fold(0, |peak, byte| peak.max(u32::from(byte & 0x7f)))),
     }
 }
 
@@ -274,7 +273,7 @@ fn peak_of<const N: usize>(bytes: &[u8], size: usize, at: usize, magnitude: impl
     })
 }
 
-fn blocks(bytes: &[u8], ggml_type: GgmlType, layout: Block, size: usize) -> Facts {
+fn blocks(bytes: &[u8], ggml_type: GgmlType, layout: BlockDescription, size: usize) -> Facts {
     let scales = || layout.fields.iter().filter_map(|field| Some((field.start as usize, field.scale?)));
     // Magnitudes order as the standings do, so the highest of all blocks has the worst of them.
     let worst_of = |blocks: &[u8]| {
@@ -282,7 +281,7 @@ fn blocks(bytes: &[u8], ggml_type: GgmlType, layout: Block, size: usize) -> Fact
         worst.unwrap_or(Standing::Plain)
     };
     let worst = worst_of(bytes);
-    let exponents = scales().any(|(.., scale)| scale == Scale::E8M0);
+    let exponents = scales().any(|(.., scale)| scale == ScaleFormat::E8M0);
     // Two weights of four bits in a byte, whose sign bits do not count.
     let no_weights = || bytes.chunks_exact(size).all(|block| block.iter().skip(1).all(|byte| byte & 0x77 == 0));
     let mut facts = Facts { bad: 0, first: None, largest: 0.0, is_zero: worst == Standing::Zero || exponents && no_weights() };

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ggmill_arch::Catalogue;
+use ggmill_arch::{Catalogue, ModelView, kind_of_architecture};
 use ggmill_core::{Error, Index, Metadata, Part, ReadAt, Tensor, Tensors, Value};
 
 use crate::DataFacts;
@@ -143,6 +143,11 @@ impl<'a> Input<'a> {
         self.value(key)?.as_u64()
     }
 
+    /// The numbers of the model and what its tensors do, as the metadata of this file say them.
+    pub(crate) fn model(&self) -> ModelView<'a> {
+        ModelView::of_metadata(self.metadata())
+    }
+
     /// The architecture, which the first shard of a set names for all.
     pub(crate) fn architecture(&self) -> Option<&'a str> {
         self.shards.first().unwrap_or(self).text(ggmill_core::keys::GENERAL_ARCHITECTURE)
@@ -150,12 +155,9 @@ impl<'a> Input<'a> {
 
     /// What kind of file it is: `general.type`, and `model` for the files from before that key. The first shard of a set says it for all.
     pub(crate) fn kind(&self) -> &'a str {
-        match (self.shards.first().unwrap_or(self).text(ggmill_core::keys::GENERAL_TYPE), self.architecture()) {
-            (Some(kind), _) => kind,
-            (None, Some("controlvector")) => "controlvector",
-            (None, Some("clip")) => "mmproj",
-            _ if self.model_tensors().next().is_none() && self.is_complete() => "vocab",
-            _ => "model",
-        }
+        let stated = self.shards.first().unwrap_or(self).text(ggmill_core::keys::GENERAL_TYPE);
+        let meant = || self.architecture().and_then(kind_of_architecture);
+        let is_empty = || self.model_tensors().next().is_none() && self.is_complete();
+        stated.or_else(meant).unwrap_or_else(|| if is_empty() { "vocab" } else { "model" })
     }
 }

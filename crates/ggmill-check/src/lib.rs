@@ -1,11 +1,8 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
-mod architecture_page;
-mod block;
 mod data;
 mod distance;
-mod drawing;
 mod explain;
 mod fix;
 mod input;
@@ -16,7 +13,7 @@ mod rule;
 mod rules;
 
 pub use data::{DataFacts, DataPiece, PieceFacts, data_pieces};
-pub use explain::{explain, near, rule_page, rules_index, topics};
+pub use explain::{explain, near, rule_page, rules_about, rules_index, topics};
 pub use fix::Fix;
 pub use input::Input;
 pub use options::{Options, Profile, Selector, SelectorError};

@@ -5,9 +5,9 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use ggmill_core::{PlannedTensor, RawStr, Sink as _};
-use ggmill_inspect::LosslessStr;
 use ggmill_io::{FileSink, Overwrite};
 use ggmill_pipeline::{Checkpoint, GgufCheckpoint, Plan};
+use ggmill_text::LosslessStr;
 
 use crate::commands::inspect;
 use crate::console::Console;
@@ -159,8 +159,7 @@ fn print_table(out: &mut dyn Write, plan: &Plan, output: &Path) -> io::Result<()
 
 /// The plan as JSON (`docs/formats/plan.md`).
 fn print_json(out: &mut dyn Write, plan: &Plan, output: &Path, written: bool) -> io::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, &plan_as_json(plan, output, written))?;
-    writeln!(out)
+    ggmill_text::json::write_pretty(out, &plan_as_json(plan, output, written))
 }
 
 pub(crate) fn plan_as_json(plan: &Plan, output: &Path, written: bool) -> serde_json::Value {

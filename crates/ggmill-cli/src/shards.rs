@@ -120,6 +120,5 @@ fn print_table(out: &mut dyn Write, plans: &[Plan], outputs: &[PathBuf]) -> io::
 /// The plans as JSON (`docs/formats/plan.md`).
 fn print_json(out: &mut dyn Write, plans: &[Plan], outputs: &[PathBuf], written: bool) -> io::Result<()> {
     let plans: Vec<_> = plans.iter().zip(outputs).map(|(plan, output)| plan_as_json(plan, output, written)).collect();
-    serde_json::to_writer_pretty(&mut *out, &serde_json::json!({ "schema": "ggmill.plans/1", "plans": plans }))?;
-    writeln!(out)
+    ggmill_text::json::write_pretty(out, &serde_json::json!({ "schema": "ggmill.plans/1", "plans": plans }))
 }

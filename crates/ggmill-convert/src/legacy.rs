@@ -1,4 +1,7 @@
-use ggmill_core::{GgmlType, MetadataBuf, RawStr, keys};
+use std::collections::BTreeSet;
+
+use ggmill_arch::Architecture;
+use ggmill_core::{Builder, GgmlType, Gguf, MetadataBuf, RawStr, keys};
 
 use ggmill_formats::{Legacy, LegacyContainer, LegacyFamily};
 use ggmill_pipeline::{Checkpoint as _, SourceTensor};
@@ -25,6 +28,9 @@ impl Default for LegacyOptions {
         Self { name: None, context_length: 2048, rms_norm_epsilon: 5e-6, head_count_kv: None }
     }
 }
+
+/// The one architecture whose files are converted.
+const ARCHITECTURE: &str = "llama";
 
 /// The names of file types, as the reference's description of a file has them.
 const FILE_TYPES: [(u32, &str); 17] = [
@@ -64,7 +70,8 @@ const WHOLE: [(&str, &str); 3] = [("tok_embeddings", "token_embd"), ("norm", "ou
 /// A LLaMA model from before GGUF becomes one of today: its hyper-parameters, its vocabulary, its tensors in their order, under today's names and types.
 ///
 /// Metadata, names and order are those of the reference's `convert_llama_ggml_to_gguf.py`. Fails for files of other models, for tensors that LLaMA does not have,
-/// and for one of several parts of a model.
+/// for one of several parts of a model, and where tensors and hyper-parameters contradict each other: blocks, tensors or shapes that are not those of a LLaMA
+/// model with these numbers. A file without any tensors is a vocabulary.
 pub fn convert_legacy(legacy: &Legacy, options: &LegacyOptions) -> Result<Recipe> {
     if legacy.family() != LegacyFamily::Llama {
         return Err(Error::new(ErrorKind::Unsupported, format!("a {} file of {}, of which only LLaMA's are converted", legacy.container(), legacy.family())));
@@ -86,7 +93,46 @@ pub fn convert_legacy(legacy: &Legacy, options: &LegacyOptions) -> Result<Recipe
         notes.push("the file has no scores for its tokens; they are 0".to_owned());
     }
     let metadata = metadata(legacy, options, &mut notes)?;
+    if !tensors.is_empty() {
+        refuse_missing_blocks(&tensors, layers)?;
+        refuse_contradictions(&tensors, &metadata)?;
+    }
     Ok(Recipe { metadata, tensors, notes, form: Form::default() })
+}
+
+/// As many blocks as the file says: counted before anything is made of their number.
+fn refuse_missing_blocks(tensors: &[RecipeTensor], expected: u32) -> Result<()> {
+    let block = |tensor: &RecipeTensor| Some(tensor.name.strip_prefix(b"blk.")?.split(|&byte| byte == b'.').next()?.to_vec());
+    let found = tensors.iter().filter_map(block).collect::<BTreeSet<_>>().len();
+    if u32::try_from(found) == Ok(expected) {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::Checkpoint, format!("n_layer is {expected}, and there are tensors of {found} blocks")))
+}
+
+/// The tensors that a model with these numbers has, with their shapes, by its description.
+fn refuse_contradictions(tensors: &[RecipeTensor], metadata: &MetadataBuf) -> Result<()> {
+    let broken = |error: ggmill_core::Error| Error::caused(ErrorKind::Checkpoint, error);
+    let refused = |error: ggmill_arch::Error| Error::caused(ErrorKind::Checkpoint, error);
+    let Some(llama) = Architecture::builtin(ARCHITECTURE) else { return Err(Error::new(ErrorKind::Architecture, "there is no description of LLaMA")) };
+    let plan = Builder::new().metadata(metadata.clone()).plan().map_err(broken)?;
+    let file = Gguf::parse(plan.header()).map_err(broken)?;
+    let expected = llama.resolve_file(file.metadata()).map_err(refused)?;
+    let names: BTreeSet<&[u8]> = tensors.iter().map(|tensor| &*tensor.name).collect();
+    for tensor in expected.tensors() {
+        let name = tensor.name.as_bytes();
+        if tensor.required && !names.contains(name) {
+            return Err(Error::new(ErrorKind::Checkpoint, "is missing").tensor(name));
+        }
+    }
+    for tensor in tensors {
+        let expected = std::str::from_utf8(&tensor.name).ok().and_then(|name| expected.tensor(name));
+        if let Some(expected) = expected.filter(|expected| expected.shape != tensor.shape) {
+            let message = format!("shape {}, and a model with these hyper-parameters has {}", tensor.shape, expected.shape);
+            return Err(Error::new(ErrorKind::Checkpoint, message).tensor(&tensor.name));
+        }
+    }
+    Ok(())
 }
 
 fn shape_of<'a>(legacy: &'a Legacy, name: &str) -> Option<&'a SourceTensor> {
@@ -128,7 +174,7 @@ fn metadata(legacy: &Legacy, options: &LegacyOptions, notes: &mut Vec<String>) -
     let type_name = type_name.ok_or_else(|| Error::new(ErrorKind::Checkpoint, format!("ftype is {file_type}, which is none")))?;
     let (magic, version) = (legacy.container().magic(), legacy.container().version());
     let mut metadata = MetadataBuf::new();
-    metadata.set(keys::GENERAL_ARCHITECTURE, "llama");
+    metadata.set(keys::GENERAL_ARCHITECTURE, ARCHITECTURE);
     let file_name = || legacy.path().file_name().map(|name| name.to_string_lossy().into_owned());
     if let Some(name) = options.name.clone().or_else(file_name) {
         metadata.set(keys::GENERAL_NAME, name.as_str());

@@ -210,6 +210,17 @@ impl Error {
         }
     }
 
+    /// What is wrong, without the offset and the subject: for those who show these apart.
+    ///
+    /// ```
+    /// let error = ggmill_core::Gguf::parse(&b"<!DOCTYPE html>........."[..]).unwrap_err();
+    /// assert_eq!(error.to_string(), r#"offset 0x0: begins with "<!DO", expected "GGUF""#);
+    /// assert_eq!(error.message().to_string(), r#"begins with "<!DO", expected "GGUF""#);
+    /// ```
+    pub fn message(&self) -> impl fmt::Display + '_ {
+        &self.0.detail
+    }
+
     /// For a file that ends too early: the least length in bytes it would need, as far as is known.
     pub fn needed_length(&self) -> Option<u64> {
         match self.0.detail {

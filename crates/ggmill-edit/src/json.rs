@@ -1,5 +1,3 @@
-use std::fmt::Write as _;
-
 use ggmill_core::{MetadataBuf, RawStr, Value, ValueType};
 use serde_json::{Number, Value as Json, json};
 
@@ -37,8 +35,10 @@ pub fn extract_metadata(metadata: &MetadataBuf, mut has_key: impl FnMut(RawStr<'
         let key_type = type_of(&value, DEEPEST).ok_or_else(|| refused("is made of arrays of different types, for which there is no JSON"))?;
         let value = json(&value).map_err(refused)?;
         text.push_str(if names.len() > 1 { ",\n" } else { "\n" });
-        // Writing to a String cannot fail.
-        let _ = write!(text, "{}: {value}", Json::from(format!("{name}:{key_type}")));
+        let escaped = |value: &Json| ggmill_text::json::to_string(value).map_err(|error| Error::caused(ErrorKind::Unsupported, error));
+        text.push_str(&escaped(&Json::from(format!("{name}:{key_type}")))?);
+        text.push_str(": ");
+        text.push_str(&escaped(&value)?);
     }
     text.push_str("\n}\n");
     Ok(text)

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod column;
+mod json;
 mod legacy;
 mod npy;
 mod safetensors;

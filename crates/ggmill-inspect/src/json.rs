@@ -2,12 +2,13 @@
 
 use std::io::{self, Write};
 
-use crate::view::file_name;
-use ggmill_core::{Model, Pair, RawStr, Tensor};
+use ggmill_core::{Model, Pair, Tensor};
+use ggmill_text::LosslessStr;
 use serde::Serialize;
 use serde::ser::{Error as _, SerializeMap as _, SerializeSeq as _, Serializer};
 
-use crate::lossless::{ElementLimit, LosslessStr, LosslessValue, serialize_array_entries};
+use crate::lossless::{ElementLimit, LosslessValue, serialize_array_entries};
+use crate::view::file_name;
 use crate::{Selection, Summary};
 
 /// The name of the schema; its number changes when a reader of the old one would go wrong.
@@ -219,16 +220,7 @@ impl serde_json::ser::Formatter for Lines {
         self.next(out, 1, first)
     }
 
-    /// JSON itself escapes only the first 32 control characters.
     fn write_string_fragment<W: ?Sized + Write>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
-        let mut written = 0;
-        if fragment.bytes().any(|byte| byte >= 0x7f) {
-            for (at, c) in fragment.char_indices().filter(|(_, c)| !RawStr::is_plain(*c)) {
-                out.write_all(fragment.as_bytes().get(written..at).unwrap_or_default())?;
-                c.encode_utf16(&mut [0; 2]).iter().try_for_each(|unit| write!(out, "\\u{unit:04x}"))?;
-                written = at + c.len_utf8();
-            }
-        }
-        out.write_all(fragment.as_bytes().get(written..).unwrap_or_default())
+        ggmill_text::json::write_string_fragment(out, fragment)
     }
 }

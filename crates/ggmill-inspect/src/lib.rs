@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod diff;
+pub mod explain;
 mod human;
 pub mod json;
 pub mod loss;
@@ -12,8 +13,7 @@ mod summary;
 pub mod text;
 mod view;
 
-pub use lossless::LosslessStr;
 pub use notice::{Notice, notices};
 pub use sniff::{FileKind, sniff};
 pub use summary::{PerBlock, Summary, TypeUse};
-pub use view::{Glob, GlobError, Selection};
+pub use view::Selection;

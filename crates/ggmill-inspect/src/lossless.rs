@@ -1,40 +1,9 @@
-//! Strings and numbers in JSON without losing a bit: what JSON cannot say becomes an object that can.
+//! Values in JSON without losing a bit: what JSON cannot say becomes an object that can.
 
-use ggmill_core::{Array, RawStr, Value};
+use ggmill_core::{Array, Value};
+use ggmill_text::LosslessStr;
 use serde::Serialize;
 use serde::ser::{Error as _, SerializeMap as _, SerializeSeq as _, Serializer};
-
-/// A string from a file, for JSON: text as a string, bytes that are not UTF-8 as `{"bytes_hex":"…"}`.
-///
-/// ```
-/// use ggmill_core::RawStr;
-/// use ggmill_inspect::LosslessStr;
-/// assert_eq!(serde_json::to_string(&LosslessStr(RawStr::from("llama")))?, r#""llama""#);
-/// assert_eq!(serde_json::to_string(&LosslessStr(RawStr::new(b"\xffa")))?, r#"{"bytes_hex":"ff61"}"#);
-/// # Ok::<(), serde_json::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "a string and nothing else")]
-pub struct LosslessStr<'a>(pub RawStr<'a>);
-
-impl Serialize for LosslessStr<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if let Ok(text) = self.0.to_str() {
-            return serializer.serialize_str(text);
-        }
-        let mut object = serializer.serialize_map(Some(1))?;
-        object.serialize_entry("bytes_hex", &format_args!("{}", Hex(self.0.as_bytes())))?;
-        object.end()
-    }
-}
-
-struct Hex<'a>(&'a [u8]);
-
-impl std::fmt::Display for Hex<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
 
 /// How many elements of an array are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

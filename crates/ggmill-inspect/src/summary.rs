@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use ggmill_core::{FileType, GgmlType, Metadata, Model, RawStr, keys};
+use ggmill_arch::ModelView;
+use ggmill_core::{FileType, GgmlType, Model, keys};
+use ggmill_text::LosslessStr;
 use serde::Serialize;
 use serde::ser::{SerializeMap as _, SerializeStruct as _, Serializer};
-
-use crate::LosslessStr;
 
 /// What a model is, in a few facts. A fact the file does not tell, or tells in another type than it should have, is `None`: JSON has `null`.
 ///
@@ -111,84 +111,51 @@ pub struct TypeUse {
 impl<'a> Summary<'a> {
     /// Reads the facts from the metadata and adds up the tensors.
     pub fn of(model: &'a Model) -> Self {
-        let facts = Facts::of(model.metadata());
+        let metadata = model.metadata();
+        let view = ModelView::of_metadata(metadata);
+        let text = |key: &str| metadata.raw_str(key).ok().map(LosslessStr);
         let types = types(model);
         let parameters = types.iter().map(|used| used.elements).sum();
         let tensor_bytes = types.iter().filter_map(|used| used.bytes).sum();
         let weights: u128 = types.iter().filter(|used| used.bytes.is_some()).map(|used| used.elements).sum();
         #[expect(clippy::cast_precision_loss, reason = "a mean; 53 bits are plenty")]
         let bits_per_weight = (weights > 0).then(|| tensor_bytes as f64 * 8.0 / weights as f64);
-        let tokens = facts.metadata.array(keys::TOKENIZER_TOKENS).ok();
+        let tokens = metadata.array(keys::TOKENIZER_TOKENS).ok();
         Self {
-            architecture: facts.text(keys::GENERAL_ARCHITECTURE),
-            name: facts.text(keys::GENERAL_NAME),
-            kind: facts.text(keys::GENERAL_TYPE),
-            license: facts.text(keys::GENERAL_LICENSE),
+            architecture: text(keys::GENERAL_ARCHITECTURE),
+            name: text(keys::GENERAL_NAME),
+            kind: text(keys::GENERAL_TYPE),
+            license: text(keys::GENERAL_LICENSE),
             parameters,
             tensors: model.tensors().len() as u64,
             tensor_bytes,
             bits_per_weight,
-            file_type: facts.metadata.u32(keys::GENERAL_FILE_TYPE).ok().map(FileType),
-            quantization_version: facts.metadata.u64(keys::GENERAL_QUANTIZATION_VERSION).ok(),
-            context_length: facts.own_number("context_length"),
-            embedding_length: facts.own_number("embedding_length"),
-            block_count: facts.own_number("block_count"),
-            feed_forward_length: facts.own_per_block("feed_forward_length"),
-            head_count: facts.own_per_block("attention.head_count"),
-            head_count_kv: facts.own_per_block("attention.head_count_kv"),
-            expert_count: facts.own_number("expert_count"),
-            expert_used_count: facts.own_number("expert_used_count"),
-            tokenizer_model: facts.text(keys::TOKENIZER_MODEL),
-            tokenizer_pre: facts.text(keys::TOKENIZER_PRE),
+            file_type: metadata.u32(keys::GENERAL_FILE_TYPE).ok().map(FileType),
+            quantization_version: metadata.u64(keys::GENERAL_QUANTIZATION_VERSION).ok(),
+            context_length: view.integer("context_length"),
+            embedding_length: view.integer("embedding_length"),
+            block_count: view.integer("block_count"),
+            feed_forward_length: PerBlock::of(&view, "feed_forward_length"),
+            head_count: PerBlock::of(&view, "attention.head_count"),
+            head_count_kv: PerBlock::of(&view, "attention.head_count_kv"),
+            expert_count: view.integer("expert_count"),
+            expert_used_count: view.integer("expert_used_count"),
+            tokenizer_model: text(keys::TOKENIZER_MODEL),
+            tokenizer_pre: text(keys::TOKENIZER_PRE),
             has_tokens: tokens.is_some(),
-            vocabulary_size: tokens.map(|tokens| tokens.len()).or_else(|| facts.own_number("vocab_size")),
-            chat_template_bytes: facts.text(keys::TOKENIZER_CHAT_TEMPLATE).map(|template| template.0.len() as u64),
+            vocabulary_size: tokens.map(|tokens| tokens.len()).or_else(|| view.integer("vocab_size")),
+            chat_template_bytes: text(keys::TOKENIZER_CHAT_TEMPLATE).map(|template| template.0.len() as u64),
             shards: model.parts().len() as u64,
             types,
         }
     }
 }
 
-/// Metadata asked leniently.
-struct Facts<'a> {
-    metadata: Metadata<'a>,
-    architecture: &'a str,
-}
-
-impl<'a> Facts<'a> {
-    /// Bytes of the longest architecture name that keys are made of.
-    const LONGEST_NAME: usize = 256;
-    /// Elements of the longest array that is taken for one of values per block.
-    const MOST_BLOCKS: u64 = 1 << 16;
-
-    fn of(metadata: Metadata<'a>) -> Self {
-        let architecture = metadata.str(keys::GENERAL_ARCHITECTURE).ok().filter(|name| name.len() <= Self::LONGEST_NAME);
-        Self { metadata, architecture: architecture.unwrap_or_default() }
-    }
-
-    fn text(&self, key: &str) -> Option<LosslessStr<'a>> {
-        self.metadata.raw_str(key).ok().map(LosslessStr)
-    }
-
-    /// A key that belongs to the architecture.
-    fn own_key(&self, rest: &str) -> String {
-        format!("{}.{rest}", self.architecture)
-    }
-
-    fn own_number(&self, rest: &str) -> Option<u64> {
-        self.metadata.u64(&self.own_key(rest)).ok()
-    }
-
-    fn own_per_block(&self, rest: &str) -> Option<PerBlock> {
-        if let Some(number) = self.own_number(rest) {
-            return Some(PerBlock::Same(number));
-        }
-        let array = self.metadata.array(&self.own_key(rest)).ok().filter(|array| array.len() <= Self::MOST_BLOCKS)?;
-        // One that cannot be a size makes the others worth nothing.
-        let numbers: Option<Vec<u64>> = array.integers()?.map(|number| u64::try_from(number).ok()).collect();
-        let numbers = numbers?;
+impl PerBlock {
+    fn of(model: &ModelView<'_>, name: &str) -> Option<Self> {
+        let numbers = model.integers(name)?;
         let (min, max) = (*numbers.iter().min()?, *numbers.iter().max()?);
-        Some(if min == max { PerBlock::Same(min) } else { PerBlock::Varying { min, max } })
+        Some(if min == max { Self::Same(min) } else { Self::Varying { min, max } })
     }
 }
 
@@ -249,12 +216,5 @@ impl std::fmt::Display for PerBlock {
             Self::Same(number) => write!(f, "{}", crate::human::grouped(*number)),
             Self::Varying { min, max } => write!(f, "{} to {}", crate::human::grouped(*min), crate::human::grouped(*max)),
         }
-    }
-}
-
-impl std::fmt::Display for LosslessStr<'_> {
-    /// As [`RawStr`] shows it: escaped.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        RawStr::fmt(&self.0, f)
     }
 }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use ggmill_core::{Part, RawStr};
+use ggmill_text::Glob;
 
 /// The name to show for a file: the last part of the path or address of its source.
 pub(crate) fn file_name(part: &Part) -> Option<Cow<'_, str>> {
@@ -10,57 +11,6 @@ pub(crate) fn file_name(part: &Part) -> Option<Cow<'_, str>> {
     let name = part.name()?.as_bytes();
     Some(RawStr::new(name.rsplit(separates).next().unwrap_or(name)).to_string_lossy())
 }
-
-/// A pattern for keys and names: `*` is any run of characters, `?` any one, `[a-z]` one of several.
-///
-/// Text that is not UTF-8 is matched as it is shown.
-///
-/// ```
-/// use ggmill_core::RawStr;
-/// use ggmill_inspect::Glob;
-/// let glob: Glob = "blk.*.attn_?.weight".parse()?;
-/// assert!(glob.matches(RawStr::from("blk.11.attn_q.weight")));
-/// assert!(!glob.matches(RawStr::from("output.weight")));
-/// # Ok::<(), ggmill_inspect::GlobError>(())
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Glob(glob::Pattern);
-
-impl Glob {
-    /// Whether the whole text fits the pattern.
-    pub fn matches(&self, text: RawStr<'_>) -> bool {
-        match text.to_str() {
-            Ok(text) => self.0.matches(text),
-            Err(_) => self.0.matches(&text.to_string()),
-        }
-    }
-}
-
-impl std::str::FromStr for Glob {
-    type Err = GlobError;
-
-    fn from_str(pattern: &str) -> Result<Self, GlobError> {
-        glob::Pattern::new(pattern).map(Self).map_err(GlobError)
-    }
-}
-
-impl std::fmt::Display for Glob {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(self.0.as_str())
-    }
-}
-
-/// Why a [`Glob`] could not be made.
-#[derive(Debug)]
-pub struct GlobError(glob::PatternError);
-
-impl std::fmt::Display for GlobError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "character {}: {}", self.0.pos, self.0.msg)
-    }
-}
-
-impl std::error::Error for GlobError {}
 
 /// Which parts of a model to show.
 ///
@@ -70,7 +20,7 @@ impl std::error::Error for GlobError {}
 /// let tokenizer = Selection { summary: false, tensors: false, keys: vec!["tokenizer.*".parse()?], ..Selection::default() };
 /// assert!(tokenizer.has_key(RawStr::from("tokenizer.ggml.model")));
 /// assert!(!tokenizer.has_key(RawStr::from("general.name")));
-/// # Ok::<(), ggmill_inspect::GlobError>(())
+/// # Ok::<(), ggmill_text::GlobError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "built with `..Selection::default()`")]

@@ -12,6 +12,7 @@
 //! | open the files of a checkpoint by name | [`Folder`] | [`RandomAccess`] |
 //! | change the header of a file where it lies, safe against crashes | [`InPlace`] | an edited file |
 //! | write a file whole or not at all | [`FileSink`] | a [`Sink`](ggmill_core::Sink) |
+//! | give a file another name, never that of another | [`rename_no_replace`] | |
 //! | move bytes from file to file without reading them | [`RangeSink`] | |
 //!
 //! Every [`Error`] names the file. A path that leads to a folder, a pipe or a device is refused, not waited for.
@@ -28,6 +29,7 @@ mod open;
 mod positioned;
 mod random_access;
 mod ranges;
+mod rename;
 mod same_file;
 mod stream;
 mod temporary;
@@ -42,4 +44,5 @@ pub use map::{Mapping, map, map_alone_with, map_file, map_with};
 pub use open::{MAX_OPEN_FILES, close_idle, file_of, files, open, open_alone, open_alone_with, open_shards, open_with, salvage, shard_name};
 pub use random_access::RandomAccess;
 pub use ranges::RangeSink;
+pub use rename::rename_no_replace;
 pub use stream::{Streamed, open_stream, salvage_stream};

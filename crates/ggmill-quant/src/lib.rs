@@ -41,6 +41,7 @@
 mod arch;
 mod block;
 mod codec;
+mod description;
 mod error;
 mod float16;
 mod isa;
@@ -50,6 +51,7 @@ mod read;
 mod search;
 
 pub use codec::{BlockCodec, codec, codec_with};
+pub use description::{BlockDescription, BlockField, ScaleFormat};
 pub use error::{Error, ErrorKind, Result};
 use ggmill_core::GgmlType;
 pub use ggmill_core::swap_bytes;

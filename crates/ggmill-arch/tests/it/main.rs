@@ -7,6 +7,7 @@ mod hostile;
 mod llama;
 mod reference;
 mod user_file;
+mod view;
 
 use ggmill_arch::Architecture;
 

@@ -32,17 +32,17 @@ fn decoded(ggml_type: GgmlType, bytes: &[u8]) -> Vec<f32> {
 }
 
 fn block_types() -> impl Iterator<Item = GgmlType> {
-    GgmlType::all().filter(|&ggml_type| block(ggml_type).is_some())
+    GgmlType::all().filter(|&ggml_type| BlockDescription::of(ggml_type).is_some())
 }
 
 /// A scale that is NaN and one that is infinite, as bytes of the field.
-fn bad_scales(scale: Scale) -> Vec<Vec<u8>> {
+fn bad_scales(scale: ScaleFormat) -> Vec<Vec<u8>> {
     match scale {
-        Scale::F16 => vec![vec![0, 0x7e], vec![0, 0x7c], vec![0, 0xfc]],
-        Scale::F32 => vec![f32::NAN.to_le_bytes().to_vec(), f32::NEG_INFINITY.to_le_bytes().to_vec()],
-        Scale::E8M0 => vec![vec![255]],
-        Scale::UE4M3 => vec![vec![0x38, 0x7f, 0x38, 0x38]],
-        Scale::Spread => vec![vec![0, 0, 0, 0, 0, 0xe0, 0, 0x70]],
+        ScaleFormat::F16 => vec![vec![0, 0x7e], vec![0, 0x7c], vec![0, 0xfc]],
+        ScaleFormat::F32 => vec![f32::NAN.to_le_bytes().to_vec(), f32::NEG_INFINITY.to_le_bytes().to_vec()],
+        ScaleFormat::E8M0 => vec![vec![255]],
+        ScaleFormat::UE4M3 => vec![vec![0x38, 0x7f, 0x38, 0x38]],
+        ScaleFormat::Spread => vec![vec![0, 0, 0, 0, 0, 0xe0, 0, 0x70]],
     }
 }
 
@@ -59,7 +59,7 @@ fn good_blocks_of_every_type_are_good() {
 fn a_bad_scale_of_every_type_is_found_where_it_is() {
     for ggml_type in block_types() {
         let size = ggml_type.layout().unwrap().bytes as usize;
-        for field in block(ggml_type).unwrap().fields {
+        for field in BlockDescription::of(ggml_type).unwrap().fields {
             for bad in field.scale.map(bad_scales).unwrap_or_default() {
                 let mut bytes = good(ggml_type, 5);
                 let at = 3 * size + field.start as usize;
@@ -67,7 +67,7 @@ fn a_bad_scale_of_every_type_is_found_where_it_is() {
                 let found = facts(ggml_type, &bytes);
                 assert_eq!((found.bad, found.first), (1, Some(3 * size as u64)), "{ggml_type}: {}", field.name);
                 // The sum that Q8_1 has of its weights makes none of them; the reference takes the two others for numbers.
-                let silent = field.name == "s" || matches!(field.scale, Some(Scale::E8M0 | Scale::UE4M3));
+                let silent = field.name == "s" || matches!(field.scale, Some(ScaleFormat::E8M0 | ScaleFormat::UE4M3));
                 assert!(silent || decoded(ggml_type, &bytes).iter().any(|weight| !weight.is_finite()), "{ggml_type}: {}", field.name);
             }
         }
@@ -80,11 +80,11 @@ fn nothing_but_zeros_is_seen_in_every_type() {
         let mut bytes = good(ggml_type, 5);
         let size = ggml_type.layout().unwrap().bytes as usize;
         for block_of in bytes.chunks_exact_mut(size) {
-            for field in block(ggml_type).unwrap().fields {
+            for field in BlockDescription::of(ggml_type).unwrap().fields {
                 let scale_bytes = &mut block_of[field.start as usize..(field.start + field.bytes) as usize];
                 match field.scale {
-                    Some(Scale::Spread) => scale_bytes.iter_mut().skip(1).step_by(2).for_each(|byte| *byte &= 0x0f),
-                    Some(Scale::E8M0) => {}
+                    Some(ScaleFormat::Spread) => scale_bytes.iter_mut().skip(1).step_by(2).for_each(|byte| *byte &= 0x0f),
+                    Some(ScaleFormat::E8M0) => {}
                     Some(_) => scale_bytes.fill(0),
                     None if ggml_type == GgmlType::MXFP4 => scale_bytes.fill(0x80),
                     None => {}

@@ -2,6 +2,8 @@
 
 use std::io::{self, Write};
 
+use ggmill_core::RawStr;
+
 use super::Checked;
 use crate::Severity;
 
@@ -20,8 +22,19 @@ pub fn github(out: &mut dyn Write, checked: &Checked<'_>) -> io::Result<()> {
     Ok(())
 }
 
+/// Text as the runner decodes it. A character that could act on a terminal, which the runner has no escape for, is shown by its number.
 fn data(text: &str) -> String {
-    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '%' => escaped.push_str("%25"),
+            '\r' => escaped.push_str("%0D"),
+            '\n' => escaped.push_str("%0A"),
+            c if RawStr::is_plain(c) => escaped.push(c),
+            c => escaped.extend(c.escape_unicode()),
+        }
+    }
+    escaped
 }
 
 fn property(text: &str) -> String {

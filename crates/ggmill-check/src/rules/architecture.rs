@@ -3,7 +3,7 @@
 mod names;
 mod numbers;
 
-use ggmill_arch::{Architecture, Catalogue, Demand, Difference, Resolved, TensorNames};
+use ggmill_arch::{Architecture, Catalogue, Demand, Difference, ModelView, Resolved, TensorNames};
 use ggmill_core::{Pair, RawStr, Tensor, ValueType, keys};
 
 use crate::report::{Findings, Place, shown};
@@ -134,6 +134,7 @@ pub(super) fn check(input: &Input<'_>, options: &Options, out: &mut Findings<'_>
     if described.is_none() && names.is_none() {
         return unknown(input, options, name, out);
     }
+    let model = input.model().described_by(described);
     // A vocabulary need not have the keys of a model.
     if input.model_tensors().next().is_some() {
         let types_fit = described.is_none_or(|architecture| architecture.loader().is_none() || types(input, architecture, out));
@@ -141,15 +142,15 @@ pub(super) fn check(input: &Input<'_>, options: &Options, out: &mut Findings<'_>
         // What is no number was told of its key. llama.cpp saves some infinite ones that the architecture does not use.
         let is_used = |pair: &Pair<'_>| pair.key().to_str().is_ok_and(|key| described.is_some_and(|architecture| architecture.key_types(key).is_some()));
         let finite = |pair: Pair<'_>| pair.value().ok().and_then(|value| value.as_f64()).is_none_or(f64::is_finite) || !is_used(&pair);
-        let keys_fit = required(input, name, described, out) & types_fit && input.metadata().iter().all(finite) && numbers(input, name, by_loader, out);
-        let model = described.filter(|_| keys_fit && input.is_complete()).map(|architecture| (architecture, architecture.resolve_file(input.metadata())));
-        let needed = |block| !matches!(&model, Some((_, Ok(model))) if !needs(model, block));
-        let blocks_fit = !input.is_complete() || blocks(input, name, needed, out);
-        match (&model, names) {
+        let keys_fit = required(input, &model, out) & types_fit && input.metadata().iter().all(finite) && numbers(input, &model, by_loader, out);
+        let resolved = described.filter(|_| keys_fit && input.is_complete()).and_then(|architecture| Some((architecture, model.resolve()?)));
+        let needed = |block| !matches!(&resolved, Some((_, Ok(resolved))) if !needs(resolved, block));
+        let blocks_fit = !input.is_complete() || blocks(input, &model, needed, out);
+        match (&resolved, names) {
             (None, Some(names)) => tensor_names(input, names, out),
-            (Some((architecture, Ok(model))), _) if blocks_fit => tensors(input, architecture, model, out),
-            (model, _) => {
-                if let Some((_, Err(error))) = model {
+            (Some((architecture, Ok(resolved))), _) if blocks_fit => tensors(input, architecture, resolved, out),
+            (resolved, _) => {
+                if let Some((_, Err(error))) = resolved {
                     out.add(if by_loader { &NUMBERS } else { &NOT_AS_DESCRIBED }, Place::FILE, || error.to_string());
                 }
                 if let Some(names) = TensorNames::of(name) {
@@ -165,15 +166,15 @@ pub(super) fn check(input: &Input<'_>, options: &Options, out: &mut Findings<'_>
             types(input, architecture, out);
         }
     }
-    heads(input, name, out);
-    rope(input, name, out);
+    heads(input, &model, out);
+    rope(input, &model, out);
 }
 
 /// Whether every key is there without which there is no set of tensors.
-fn required(input: &Input<'_>, name: &str, described: Option<&Architecture>, out: &mut Findings<'_>) -> bool {
+fn required(input: &Input<'_>, model: &ModelView<'_>, out: &mut Findings<'_>) -> bool {
     let mut complete = true;
     let mut missing = |rule, key: &str| out.add(rule, Place::missing(key), || "there is no such key".into());
-    match described {
+    match model.description() {
         Some(architecture) => {
             for key in architecture.missing_keys(input.metadata()) {
                 let by_loader = key.demand == Some(Demand::Loader);
@@ -187,7 +188,7 @@ fn required(input: &Input<'_>, name: &str, described: Option<&Architecture>, out
             }
         }
         None => {
-            for key in ALWAYS.map(|key| format!("{name}.{key}")).iter().filter(|key| input.metadata().get(key).is_none()) {
+            for key in ALWAYS.map(|key| model.key(key)).iter().filter(|key| input.metadata().get(key).is_none()) {
                 complete = false;
                 missing(&REQUIRED, key);
             }
@@ -264,10 +265,9 @@ fn tensor_names(input: &Input<'_>, names: &TensorNames, out: &mut Findings<'_>) 
     }
 }
 
-fn heads(input: &Input<'_>, name: &str, out: &mut Findings<'_>) {
-    let number = |key: &str| input.number(&format!("{name}.{key}"));
-    let key = format!("{name}.attention.head_count");
-    let (Some(pair), Some(heads)) = (input.metadata().get(&key), number("attention.head_count")) else { return };
+fn heads(input: &Input<'_>, model: &ModelView<'_>, out: &mut Findings<'_>) {
+    let number = |key: &str| model.integer(key);
+    let (Some(pair), Some(heads)) = (input.metadata().get(model.key("attention.head_count")), number("attention.head_count")) else { return };
     let embedding = number("embedding_length").filter(|_| number("attention.key_length").is_none());
     if heads == 0 {
         // Models without attention say 0.
@@ -288,9 +288,8 @@ fn needs(model: &Resolved<'_>, block: u64) -> bool {
 }
 
 /// Whether there are as many blocks as the metadata say.
-fn blocks(input: &Input<'_>, name: &str, needed: impl Fn(u64) -> bool, out: &mut Findings<'_>) -> bool {
-    let key = format!("{name}.block_count");
-    let (Some(pair), Some(count)) = (input.metadata().get(&key), input.number(&key)) else { return true };
+fn blocks(input: &Input<'_>, model: &ModelView<'_>, needed: impl Fn(u64) -> bool, out: &mut Findings<'_>) -> bool {
+    let (Some(pair), Some(count)) = (input.metadata().get(model.key("block_count")), model.integer("block_count")) else { return true };
     let number = |tensor: ggmill_core::Tensor<'_>| -> Option<u64> { tensor.name().to_str().ok()?.strip_prefix("blk.")?.split_once('.')?.0.parse().ok() };
     let mut numbers: Vec<u64> = input.model_tensors().filter_map(|(_, tensor)| number(tensor)).collect();
     numbers.sort_unstable();
@@ -314,17 +313,16 @@ fn blocks(input: &Input<'_>, name: &str, needed: impl Fn(u64) -> bool, out: &mut
     gap.is_none()
 }
 
-fn rope(input: &Input<'_>, name: &str, out: &mut Findings<'_>) {
-    let key = format!("{name}.rope.scaling.type");
-    if let (Some(pair), Some(method)) = (input.metadata().get(&key), input.text(&key)) {
-        let factor = format!("{name}.rope.scaling.factor");
+fn rope(input: &Input<'_>, model: &ModelView<'_>, out: &mut Findings<'_>) {
+    let method = model.value("rope.scaling.type");
+    if let (Some(pair), Some(method)) = (input.metadata().get(model.key("rope.scaling.type")), method.and_then(|method| method.as_str())) {
         if !["none", "linear", "yarn", "longrope"].contains(&method) {
             out.add(&ROPE_TYPE, Place::value(&pair), || format!("method {}", shown(RawStr::from(method))));
-        } else if matches!(method, "linear" | "yarn") && input.metadata().get(&factor).is_none() {
-            out.add(&ROPE_FACTOR, Place::missing(&factor), || format!("the method is {method} and there is no factor"));
+        } else if matches!(method, "linear" | "yarn") && !model.has("rope.scaling.factor") {
+            out.add(&ROPE_FACTOR, Place::missing(&model.key("rope.scaling.factor")), || format!("the method is {method} and there is no factor"));
         }
     }
-    if let Some(pair) = input.metadata().get(format!("{name}.rope.scale_linear")) {
+    if let Some(pair) = input.metadata().get(model.key("rope.scale_linear")) {
         out.add(&ROPE_OLD, Place::key(&pair), || "is the older key".into());
     }
 }

@@ -1,5 +1,6 @@
 //! Files that are no models: adapters, control vectors, importance matrices, projectors.
 
+use ggmill_arch::kind_of_architecture;
 use ggmill_core::ValueType;
 
 use crate::report::{Findings, Place};
@@ -75,7 +76,8 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
         "controlvector" => directions(input, out),
         "mmproj" => {
             let has = |key: &str| input.value(key).and_then(|value| value.as_bool()).unwrap_or(false);
-            if !["clip.has_vision_encoder", "clip.has_audio_encoder", "clip.has_gen_audio_encoder"].into_iter().any(has) && input.architecture() == Some("clip")
+            if !["clip.has_vision_encoder", "clip.has_audio_encoder", "clip.has_gen_audio_encoder"].into_iter().any(has)
+                && input.architecture().and_then(kind_of_architecture) == Some("mmproj")
             {
                 out.add(&ENCODER, Place::missing("clip.has_vision_encoder"), || "neither a vision nor an audio encoder is said to be there".into());
             }

@@ -4,7 +4,6 @@ use ggmill_core::{Endian, ErrorKind, Subject, keys};
 
 use crate::report::{Findings, Place};
 use crate::rule::rules;
-use crate::rules::message_of;
 use crate::{Fix, Input, Options, Rule};
 
 rules! { Structure;
@@ -98,7 +97,7 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
         // Lengths that no file has are not made good by more of it.
         let absurd = fault.needed_length().is_some_and(|length| length > LONGEST_FILE) || counts_are_absurd(input);
         let rule = if fault.kind() == ErrorKind::Truncated && !absurd { &HEADER_CUT } else { &HEADER_BROKEN };
-        out.add(rule, Place::fault(fault), || message_of(fault));
+        out.add(rule, Place::fault(fault), || fault.message().to_string());
     }
     if index.has_swapped_magic() {
         out.add_fixable(&SWAPPED_MAGIC, Place::at(0), || ("begins with \"FUGG\", expected \"GGUF\"".into(), anew(input)));
@@ -191,7 +190,7 @@ fn gaps(input: &Input<'_>, out: &mut Findings<'_>) {
 fn alignment(input: &Input<'_>, out: &mut Findings<'_>) {
     let is_alignment = |subject: Option<Subject<'_>>| matches!(subject, Some(Subject::Key(key)) if key == keys::GENERAL_ALIGNMENT);
     if let Some(fault) = input.faults().iter().find(|fault| is_alignment(fault.subject()) && input.is_whole()) {
-        out.add(&ALIGNMENT, Place::fault(fault), || message_of(fault));
+        out.add(&ALIGNMENT, Place::fault(fault), || fault.message().to_string());
     } else if let Some(pair) = input.metadata().get(keys::GENERAL_ALIGNMENT) {
         let alignment = input.index().alignment();
         if input.is_whole() && !alignment.is_power_of_two() {

@@ -4,7 +4,6 @@ use ggmill_core::{Error, ErrorKind, Subject, Tensor};
 
 use crate::report::{Findings, Place};
 use crate::rule::rules;
-use crate::rules::message_of;
 use crate::rules::structure::anew;
 use crate::{Input, Options};
 
@@ -173,7 +172,7 @@ fn faults(input: &Input<'_>, out: &mut Findings<'_>) {
         if fault.kind() == ErrorKind::Malformed && input.tensors().get(name.as_bytes()).is_some_and(block_fault) {
             continue;
         }
-        out.add(rule, Place::fault(fault), || message_of(fault));
+        out.add(rule, Place::fault(fault), || fault.message().to_string());
     }
 }
 

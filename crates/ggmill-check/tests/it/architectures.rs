@@ -54,25 +54,3 @@ fn what_no_loader_holds_files_to_is_no_error() {
         assert!(warned > 20, "{model}: {warned}");
     }
 }
-
-/// Every name that a shape or condition uses is explained on the page, and no table is broken.
-#[test]
-fn every_architecture_has_a_page() {
-    let catalogue = ggmill_arch::Catalogue::new();
-    for (name, _) in ggmill_arch::TensorNames::all() {
-        let page = ggmill_check::explain(name, &catalogue).unwrap();
-        assert!(page.starts_with(&format!("# {name}")) && page.contains("\n## Tensors\n"), "{name}");
-    }
-    for architecture in ggmill_arch::Architecture::builtins() {
-        let page = ggmill_check::explain(architecture.name(), &catalogue).unwrap();
-        for tensor in architecture.outline() {
-            assert!(page.contains(&format!("| `{}` |", tensor.name)), "{page}");
-            for dimension in tensor.shape.iter().filter(|dimension| dimension.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')) {
-                assert!(page.contains(&format!("\n| {dimension} |")), "{}: {dimension}", architecture.name());
-            }
-        }
-        for row in page.lines().filter(|line| line.starts_with('|')) {
-            assert!((4..=5).contains(&row.matches('|').count()), "{row}");
-        }
-    }
-}

@@ -64,8 +64,7 @@ pub(super) fn show(path: &Path, as_json: bool, console: Console) -> Result<Statu
             "parameters": parameters, "vocabulary": legacy.vocabulary().len(), "tensors": tensors,
         });
         let mut out = console.bytes();
-        serde_json::to_writer_pretty(&mut out, &document).map_err(std::io::Error::from)?;
-        writeln!(out)?;
+        ggmill_text::json::write_pretty(&mut out, &document)?;
         out.flush()?;
         return Ok(Status::Fine);
     }

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use ggmill_core::Model;
 use ggmill_hash::{Comparison, ToCompare};
 use ggmill_inspect::diff::{DataDiff, Diff, NumericDiff, json, text};
-use ggmill_inspect::{Glob, Selection, json as inspect_json, text as inspect_text};
+use ggmill_inspect::{Selection, json as inspect_json, text as inspect_text};
 use ggmill_io::RandomAccess;
 use ggmill_pipeline::{Checkpoint as _, GgufCheckpoint, SourceTensor};
+use ggmill_text::Glob;
 
 use crate::commands::extract::fits_any;
 use crate::console::Console;

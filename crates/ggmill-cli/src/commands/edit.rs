@@ -331,8 +331,7 @@ impl Report<'_> {
         }
         if json {
             let mut out = console.bytes();
-            serde_json::to_writer_pretty(&mut out, &self.json()).map_err(io::Error::from)?;
-            writeln!(out)?;
+            ggmill_text::json::write_pretty(&mut out, &self.json())?;
             out.flush()?;
         } else {
             let mut out = console.text();

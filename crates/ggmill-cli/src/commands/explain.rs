@@ -3,8 +3,9 @@
 use std::io::Write as _;
 
 use ggmill_arch::Catalogue;
-use ggmill_check::{explain, near, render, topics};
+use ggmill_check::{near, render, rules_about};
 use ggmill_core::RawStr;
+use ggmill_inspect::explain::{self, key_page};
 
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
@@ -26,8 +27,8 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let catalogue = Catalogue::new();
     let page = match args.topic.as_deref().map(str::trim) {
-        None => topics(&catalogue),
-        Some(topic) => explain(topic, &catalogue).ok_or_else(|| unknown(topic, &catalogue))?,
+        None => format!("# What `ggmill explain` knows\n\n{}\n{}", ggmill_check::topics(), explain::topics(&catalogue)),
+        Some(topic) => page(topic, &catalogue).ok_or_else(|| unknown(topic, &catalogue))?,
     };
     let mut out = console.text();
     render::page(&mut out, &page, console.is_styled(), console.width())?;
@@ -35,8 +36,14 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     Ok(Status::Fine)
 }
 
+/// The page of a rule or a group of rules, else of a type or an architecture, else of a key.
+fn page(topic: &str, catalogue: &Catalogue) -> Option<String> {
+    let of_key = || key_page(topic, catalogue).map(|page| page + &rules_about(topic));
+    ggmill_check::explain(topic).or_else(|| explain::page(topic, catalogue)).or_else(of_key)
+}
+
 fn unknown(topic: &str, catalogue: &Catalogue) -> Failure {
-    let near = near(topic, catalogue);
+    let near = near(topic, explain::names(catalogue));
     let hint = if near.is_empty() { "`ggmill explain` by itself lists all there is".to_owned() } else { format!("perhaps {}", near.join(" or ")) };
     Failure::new(format_args!("nothing is known of {:?}", RawStr::from(topic))).with_hint(Some(hint))
 }

@@ -10,8 +10,8 @@ use clap::ValueEnum;
 use ggmill_core::{MetadataBuf, RawStr};
 use ggmill_edit::{extract_metadata, subset};
 use ggmill_formats::{extract_npy, extract_safetensors, npy_len, safetensors_len};
-use ggmill_inspect::Glob;
 use ggmill_pipeline::{Checkpoint as _, GgufCheckpoint, SourceTensor};
+use ggmill_text::Glob;
 
 use crate::console::Console;
 use crate::making::{Making, inputs_of, refuse_inputs, shown, start};

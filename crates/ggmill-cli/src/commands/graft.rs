@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use ggmill_core::RawStr;
 use ggmill_edit::{Edit, Graft};
 use ggmill_formats::{Numpy, SafetensorsFile};
-use ggmill_inspect::{FileKind, Glob};
+use ggmill_inspect::FileKind;
 use ggmill_pipeline::{Checkpoint, GgufCheckpoint};
+use ggmill_text::Glob;
 
 use crate::commands::edit;
 use crate::commands::extract::{fits_any, tensor_name};

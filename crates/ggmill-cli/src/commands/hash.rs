@@ -5,9 +5,9 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use ggmill_core::RawStr;
-use ggmill_hash::{Claims, Digest, HashKind, Hashes, Manifest};
-use ggmill_inspect::LosslessStr;
+use ggmill_hash::{Conclusion, HashKind, HashLine, HashSubject, Manifest};
 use ggmill_pipeline::Checkpoint as _;
+use ggmill_text::LosslessStr;
 use serde_json::json;
 
 use crate::console::Console;
@@ -109,13 +109,13 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     drop(bar);
 
     let names: Vec<RawStr<'_>> = checkpoint.tensors().iter().map(ggmill_pipeline::SourceTensor::name).collect();
-    let mut lines = lines(&hashes, &names);
+    let mut lines = hashes.lines(&names);
     let (Some((path, manifest)), Some(claims)) = (manifest, claims) else {
-        print(&mut lines, &file, None, args.json, console)?;
+        print(&lines, &file, None, args.json, console)?;
         return Ok(Status::Fine);
     };
-    let conclusion = check(&mut lines, claims, &kinds, args.no_layer);
-    print(&mut lines, &file, Some((path, &manifest, conclusion)), args.json, console)?;
+    let conclusion = claims.verify(&mut lines, &kinds, !args.no_layer);
+    print(&lines, &file, Some((path, &manifest, conclusion)), args.json, console)?;
     Ok(if conclusion == Conclusion::Success { Status::Fine } else { Status::Findings })
 }
 
@@ -135,96 +135,9 @@ fn read_manifest(path: &Path) -> Result<Manifest, Failure> {
     Ok(manifest)
 }
 
-/// One hash, as it is printed.
-struct Line<'a> {
-    kind: HashKind,
-    digest: String,
-    /// `None` for the model.
-    tensor: Option<RawStr<'a>>,
-    /// A tensor that only the manifest knows, by its name as shown.
-    unknown: Option<String>,
-    verdict: Option<Verdict>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
-    Ok,
-    Mismatch,
-    /// In the model, and not in the manifest.
-    NotFound,
-    /// In the manifest, and not in the model.
-    Missing,
-}
-
-impl Verdict {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Ok => "Ok",
-            Self::Mismatch => "Mismatch",
-            Self::NotFound => "Not Found",
-            Self::Missing => "Missing",
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Conclusion {
-    Success,
-    Failure,
-    /// The manifest is about something else.
-    MissingEntry,
-}
-
-impl Conclusion {
-    /// As llama-gguf-hash says it.
-    fn name(self) -> &'static str {
-        match self {
-            Self::Success => "Success",
-            Self::Failure => "Failure",
-            Self::MissingEntry => "Manifest Missing Entry",
-        }
-    }
-}
-
-fn lines<'a>(hashes: &Hashes, names: &[RawStr<'a>]) -> Vec<Line<'a>> {
-    let line = |digest: &Digest, tensor| Line { kind: digest.kind(), digest: digest.to_string(), tensor, unknown: None, verdict: None };
-    let tensors = hashes.tensors.iter().zip(names).flat_map(|(digests, name)| digests.iter().map(move |digest| line(digest, Some(*name))));
-    tensors.chain(hashes.model.iter().map(|digest| line(digest, None))).collect()
-}
-
-/// Holds each line to what the manifest claims, and adds those of which only the manifest knows.
-fn check(lines: &mut Vec<Line<'_>>, mut claims: Claims, kinds: &[HashKind], no_layer: bool) -> Conclusion {
-    let about_model: Vec<HashKind> = kinds.iter().copied().filter(|kind| claims.has(*kind, false)).collect();
-    let about_tensors: Vec<HashKind> = kinds.iter().copied().filter(|kind| !no_layer && claims.has(*kind, true)).collect();
-    if about_model.is_empty() && about_tensors.is_empty() {
-        for line in lines {
-            line.verdict = Some(Verdict::NotFound);
-        }
-        return Conclusion::MissingEntry;
-    }
-    let mut good = true;
-    for line in &mut *lines {
-        let verdict = match claims.settle(line.kind, line.tensor.map(|name| name.to_string()).as_deref(), &line.digest) {
-            Some(true) => Verdict::Ok,
-            Some(false) => Verdict::Mismatch,
-            None => Verdict::NotFound,
-        };
-        // A manifest may be about the model alone or its tensors alone, but not about some of the tensors.
-        let claimed = if line.tensor.is_some() { about_tensors.contains(&line.kind) } else { !about_tensors.contains(&line.kind) };
-        good &= verdict == Verdict::Ok || (verdict == Verdict::NotFound && !claimed);
-        line.verdict = Some(verdict);
-    }
-    for (kind, tensor, digest) in claims.left().filter(|(kind, tensor, _)| kinds.contains(kind) && (tensor.is_none() || !no_layer)) {
-        good = false;
-        let verdict = Some(Verdict::Missing);
-        lines.push(Line { kind, digest: RawStr::from(digest).to_string(), tensor: None, unknown: tensor.map(str::to_owned), verdict });
-    }
-    if good { Conclusion::Success } else { Conclusion::Failure }
-}
-
 type Checked<'a> = (&'a Path, &'a Manifest, Conclusion);
 
-fn print(lines: &mut [Line<'_>], file: &str, checked: Option<Checked<'_>>, json: bool, console: Console) -> Result<(), Failure> {
+fn print(lines: &[HashLine<'_>], file: &str, checked: Option<Checked<'_>>, json: bool, console: Console) -> Result<(), Failure> {
     let mut out = console.bytes();
     if json {
         print_json(&mut out, lines, file, checked)?;
@@ -234,7 +147,7 @@ fn print(lines: &mut [Line<'_>], file: &str, checked: Option<Checked<'_>>, json:
     Ok(out.flush()?)
 }
 
-fn print_text(out: &mut dyn Write, lines: &[Line<'_>], file: &str, checked: Option<Checked<'_>>) -> io::Result<()> {
+fn print_text(out: &mut dyn Write, lines: &[HashLine<'_>], file: &str, checked: Option<Checked<'_>>) -> io::Result<()> {
     if let Some((path, manifest, _)) = checked {
         write!(out, "manifest  {}", shown(path))?;
         manifest.kinds().iter().try_for_each(|kind| write!(out, "  {kind}"))?;
@@ -242,11 +155,11 @@ fn print_text(out: &mut dyn Write, lines: &[Line<'_>], file: &str, checked: Opti
     }
     for line in lines {
         write!(out, "{:<8}  {}  {file}", line.kind, line.digest)?;
-        if let Some(tensor) = line.tensor {
-            write!(out, ":{tensor}")?;
-        } else if let Some(tensor) = &line.unknown {
+        match &line.subject {
+            HashSubject::Tensor(tensor) => write!(out, ":{tensor}")?,
             // It comes from the manifest, where it was shown once already.
-            write!(out, ":{}", tensor.escape_debug())?;
+            HashSubject::Unknown(tensor) => write!(out, ":{}", tensor.escape_debug())?,
+            _ => {}
         }
         match line.verdict {
             Some(verdict) => writeln!(out, "  -  {}", verdict.name())?,
@@ -260,27 +173,29 @@ fn print_text(out: &mut dyn Write, lines: &[Line<'_>], file: &str, checked: Opti
 }
 
 /// The schema of `docs/formats/hash.md`.
-fn print_json(out: &mut dyn Write, lines: &[Line<'_>], file: &str, checked: Option<Checked<'_>>) -> io::Result<()> {
-    write!(out, "{{\"schema\":\"ggmill.hash/1\",\n\"file\":{},\n", json!(file))?;
+fn print_json(out: &mut dyn Write, lines: &[HashLine<'_>], file: &str, checked: Option<Checked<'_>>) -> io::Result<()> {
+    write!(out, "{{\"schema\":\"ggmill.hash/1\",\n\"file\":{},\n", ggmill_text::json::to_string(file)?)?;
     if let Some((path, _, conclusion)) = checked {
         let result = match conclusion {
             Conclusion::Success => "ok",
-            Conclusion::Failure => "failed",
             Conclusion::MissingEntry => "missing",
+            _ => "failed",
         };
-        write!(out, "\"manifest\":{},\n\"result\":\"{result}\",\n", json!(shown(path).to_string()))?;
+        write!(out, "\"manifest\":{},\n\"result\":\"{result}\",\n", ggmill_text::json::to_string(&shown(path).to_string())?)?;
     }
     write!(out, "\"hashes\":[")?;
     for (number, line) in lines.iter().enumerate() {
-        let tensor = match (line.tensor, &line.unknown) {
-            (Some(name), _) => json!(LosslessStr(name)),
-            (None, unknown) => json!(unknown),
+        let tensor = match &line.subject {
+            HashSubject::Tensor(name) => json!(LosslessStr(*name)),
+            HashSubject::Unknown(name) => json!(name),
+            _ => serde_json::Value::Null,
         };
         let mut object = json!({ "hash": line.kind.name(), "digest": line.digest, "tensor": tensor });
         if let (Some(verdict), Some(object)) = (line.verdict, object.as_object_mut()) {
             object.insert("verdict".to_owned(), json!(verdict.name().to_lowercase()));
         }
-        write!(out, "{}\n{object}", if number == 0 { "" } else { "," })?;
+        write!(out, "{}\n", if number == 0 { "" } else { "," })?;
+        ggmill_text::json::write(out, &object)?;
     }
     writeln!(out, "\n]}}")
 }

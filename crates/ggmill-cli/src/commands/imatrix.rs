@@ -207,6 +207,5 @@ fn json(out: &mut dyn Write, imatrix: &Imatrix) -> io::Result<()> {
         "chunk_size": imatrix.chunk_size(),
         "entries": imatrix.entries().map(entry).collect::<Vec<_>>(),
     });
-    serde_json::to_writer_pretty(&mut *out, &shown)?;
-    writeln!(out)
+    ggmill_text::json::write_pretty(out, &shown)
 }

@@ -4,7 +4,8 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use ggmill_core::Model;
-use ggmill_inspect::{FileKind, Glob, Selection, json, notices, text};
+use ggmill_inspect::{FileKind, Selection, json, notices, text};
+use ggmill_text::Glob;
 
 use crate::commands::convert_legacy;
 use crate::commands::edit::warn_of_journal;

@@ -141,8 +141,7 @@ fn join_parts(args: &Args, paths: &[PathBuf], output: &Path, console: Console) -
             "schema": "ggmill.join/1", "output": output.to_string_lossy(), "written": written, "file_size": parts.total_len(), "parts": paths,
         });
         let mut out = console.bytes();
-        serde_json::to_writer_pretty(&mut out, &result).map_err(std::io::Error::from)?;
-        writeln!(out)?;
+        ggmill_text::json::write_pretty(&mut out, &result)?;
         Ok(out.flush()?)
     };
     if args.dry_run {

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
-use ggmill_core::{FileName, FileType, Metadata, RawStr, Split, keys};
+use ggmill_core::{FileName, NamingError, RawStr, Split, keys, suggested_file_name};
 use serde_json::json;
 
 use crate::console::Console;
@@ -118,7 +118,7 @@ fn parse(paths: &[PathBuf], as_json: bool, console: Console) -> Result<Status, F
         }
     }
     if as_json {
-        writeln!(out, "{:#}", json!({ "schema": "ggmill.name/1", "names": all }))?;
+        ggmill_text::json::write_pretty(&mut out, &json!({ "schema": "ggmill.name/1", "names": all }))?;
     }
     out.flush()?;
     Ok(status)
@@ -152,56 +152,11 @@ fn built(path: &Path) -> Result<String, Failure> {
         None => ggmill_core::size_label(file.tensors().iter().map(|tensor| (tensor.name(), tensor.shape()))),
     };
     let metadata = set.as_ref().map_or_else(|| file.metadata(), ggmill_core::Model::metadata);
-    let text = build(&metadata, label, split).map_err(|missing| {
-        Failure::new(format_args!("{}: {missing}", shown(path)))
-            .with_hint(Some("`ggmill edit` sets the keys: general.basename, general.size_label, general.finetune, general.version".to_owned()))
-    })?;
-    match FileName::parse(&text) {
-        Some(_) => Ok(text),
-        None => Err(Failure::new(format_args!("the metadata make {:?}, which does not follow the convention", RawStr::from(text.as_str())))),
-    }
-}
-
-/// Base name, size label (from the parameters when missing), fine tune, version (v1.0 when missing), encoding, type, shard.
-fn build(metadata: &Metadata<'_>, label: Option<String>, split: Option<Split>) -> Result<String, &'static str> {
-    let is_vocabulary = label.is_none();
-    let text = |key: &str| metadata.str(key).ok().map(str::trim).filter(|text| !text.is_empty());
-    // Text from a file becomes part of a name: nothing in it may lead to another folder.
-    let plain = |text: &str| text.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' || c == '_' { c } else { '-' }).collect::<String>();
-    let words = |text: &str| text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-");
-    let base = [keys::GENERAL_BASENAME, keys::GENERAL_NAME, keys::GENERAL_ARCHITECTURE].into_iter().find_map(text);
-    let mut name = String::new();
-    let kind = text(keys::GENERAL_TYPE);
-    if kind == Some("mmproj") {
-        name.push_str("mmproj-");
-    }
-    let base = base.map(words).filter(|base| !base.is_empty());
-    name.push_str(&base.ok_or("neither general.basename, general.name nor general.architecture is there")?);
-    let size = text(keys::GENERAL_SIZE_LABEL).map(plain).or(label);
-    let size = size.ok_or("general.size_label is missing, and there are no tensors to count")?;
-    let mut push = |part: &str| {
-        name.push('-');
-        name.push_str(part);
-    };
-    push(&size);
-    if let Some(fine_tune) = text(keys::GENERAL_FINETUNE) {
-        push(&words(fine_tune));
-    }
-    let version = text(keys::GENERAL_VERSION).map_or("v1.0".to_owned(), plain);
-    push(&if version.starts_with('v') { version } else { format!("v{version}") });
-    if let Some(encoding) = metadata.u32(keys::GENERAL_FILE_TYPE).ok().and_then(|number| FileType(number).name()).filter(|_| !is_vocabulary) {
-        push(encoding);
-    }
-    match kind {
-        Some("adapter") => push("LoRA"),
-        _ if is_vocabulary => push("vocab"),
-        _ => {}
-    }
-    if let Some(split) = split {
-        push(&format!("{:05}-of-{:05}", split.number.saturating_add(1), split.count));
-    }
-    name.push_str(".gguf");
-    Ok(name)
+    suggested_file_name(&metadata, label, split).map_err(|error| match error {
+        NamingError::Unconventional(_) => Failure::new(error),
+        missing => Failure::new(format_args!("{}: {missing}", shown(path)))
+            .with_hint(Some("`ggmill edit` sets the keys: general.basename, general.size_label, general.finetune, general.version".to_owned())),
+    })
 }
 
 /// Works out every new name before any file gets its own, so that a file without one, or two of one name, leave all as they are.
@@ -223,23 +178,11 @@ fn rename(paths: &[PathBuf], dry_run: bool, console: Console) -> Result<Status, 
     }
     let mut out = console.text();
     for (path, target) in planned {
-        // A link is made first and fails when the name is taken meanwhile, so that nothing is ever replaced.
         if !dry_run {
-            let failed = |error: std::io::Error| Failure::new(format_args!("{} to {}: {error}", shown(path), shown(&target)));
-            match std::fs::hard_link(path, &target) {
-                Ok(()) => std::fs::remove_file(path).map_err(failed)?,
-                // File systems without links.
-                Err(error) if error.kind() == std::io::ErrorKind::Unsupported || error.raw_os_error() == Some(EPERM) => {
-                    std::fs::rename(path, &target).map_err(failed)?;
-                }
-                Err(error) => return Err(failed(error)),
-            }
+            ggmill_io::rename_no_replace(path, &target).map_err(Failure::new)?;
         }
         writeln!(out, "{} -> {}", shown(path), shown(&target))?;
     }
     out.flush()?;
     Ok(Status::Fine)
 }
-
-/// What Unix systems answer when a file system has no links.
-const EPERM: i32 = 1;

@@ -130,6 +130,41 @@ fn broken_safetensors_are_refused_with_words() {
     }
 }
 
+/// Most readers take the last of two entries with one name; which one is meant, no file says.
+#[test]
+fn names_that_stand_for_two_things_are_refused() {
+    let file = |header: &str, data: usize| [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &vec![0; data]].concat();
+    let tensor = |from: usize| format!(r#"{{"dtype":"F32","shape":[1],"data_offsets":[{from},{}]}}"#, from + 4);
+    let twice = format!(r#"{{"a":{},"b":{},"\u0061":{}}}"#, tensor(0), tensor(4), tensor(8));
+    let (kind, message) = failure(&file(&twice, 12), FileType::F32);
+    assert_eq!(kind, ErrorKind::Checkpoint);
+    assert_eq!(message, "tensor \"a\": is a duplicate: the header of DIR/model.safetensors has two entries of this name");
+    for (metadata, words) in
+        [(r#""__metadata__":{"k":"1","k":"2"}"#, "key \"k\" has two values"), (r#""__metadata__":{"k":"1"},"__metadata__":{}"#, "two entries __metadata__")]
+    {
+        let (_, message) = failure(&file(&format!(r#"{{{metadata},"a":{}}}"#, tensor(0)), 4), FileType::F32);
+        assert!(message.starts_with("DIR/model.safetensors: the header is not one of safetensors: ") && message.contains(words), "{message}");
+    }
+
+    let stories = folder(&fs::read(real("stories260K/model.safetensors")).unwrap());
+    let config = fs::read_to_string(real("stories260K/config.json")).unwrap();
+    let with = |entry: &str| {
+        fs::write(stories.path().join("config.json"), config.trim_end().trim_end_matches('}').to_owned() + "," + entry + "}").unwrap();
+        converted(stories.path(), FileType::F32).map_err(|error| error.to_string())
+    };
+    let hidden: serde_json::Value = serde_json::from_str(&config).unwrap();
+    let hidden = &hidden["hidden_size"];
+    assert!(with(&format!(r#""hidden_size": {hidden}"#)).is_ok(), "the same value again");
+    let error = with(r#""hidden_size": 65"#).unwrap_err();
+    assert!(error.contains("config.json: is not as expected: key \"hidden_size\" has two values"), "{error}");
+
+    let index = stories.path().join("model.safetensors.index.json");
+    fs::write(stories.path().join("config.json"), &config).unwrap();
+    fs::write(&index, r#"{"weight_map": {"a": "model.safetensors", "a": "other.safetensors"}}"#).unwrap();
+    let error = converted(stories.path(), FileType::F32).unwrap_err().to_string();
+    assert!(error.contains("index.json: is not as expected: key \"a\" has two values"), "{error}");
+}
+
 /// A header that would take a gigabyte once parsed.
 fn many_strings() -> Vec<u8> {
     let entries: String = (0..2_000_000).map(|_| r#""":"","#).collect();

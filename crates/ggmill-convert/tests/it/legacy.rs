@@ -91,6 +91,42 @@ fn real_files_are_listed() {
     }
 }
 
+/// A file whose numbers and tensors contradict each other gives no model: the reference and earlier versions wrote one that says so many blocks and has two.
+#[test]
+fn contradictions_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.bin");
+    let models = legacy_models();
+    let whole = &models.iter().find(|model| model.name == "ggjt3-q8_0.bin").unwrap().file;
+    let convert = |file: &[u8], options: &LegacyOptions| {
+        fs::write(&path, file).unwrap();
+        let error = convert_legacy(&Legacy::open(&path).unwrap(), options).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Checkpoint, "{error}");
+        error.to_string()
+    };
+    let with = |parameter: usize, value: u32| {
+        let mut file = whole.clone();
+        file[8 + 4 * parameter..][..4].copy_from_slice(&value.to_le_bytes());
+        convert(&file, &LegacyOptions::default())
+    };
+    let (embedding, heads, layers) = (1, 3, 4);
+    assert_eq!(with(layers, 4_194_304), "n_layer is 4194304, and there are tensors of 2 blocks");
+    assert_eq!(with(layers, 3), "n_layer is 3, and there are tensors of 2 blocks");
+    assert_eq!(with(layers, 1), "tensor \"layers.1.attention.wq.weight\": LLaMA has no such tensor");
+    assert!(with(embedding, 128).contains("one of several parts of a model?"));
+    assert!(with(heads, 3).contains("llama"), "{}", with(heads, 3));
+
+    let mut options = LegacyOptions::default();
+    options.head_count_kv = Some(2);
+    assert_eq!(convert(whole, &options), "tensor \"blk.0.attn_k.weight\": shape 64 × 64, and a model with these hyper-parameters has 64 × 32");
+
+    let name = b"layers.1.ffn_norm.weight";
+    let at = whole.windows(name.len()).position(|window| window == name).unwrap();
+    // Before the name two numbers about it, the type and one dimension.
+    let cut = &whole[..at - 16];
+    assert_eq!(convert(cut, &LegacyOptions::default()), "tensor \"blk.1.ffn_norm.weight\": is missing");
+}
+
 /// Every beginning of a file, and every bit of its first bytes: an answer or an error, never a panic.
 #[test]
 fn damage_is_answered() {

@@ -7,6 +7,7 @@ use super::layout::FILLER_KEY;
 use super::standard::{SPECIAL_TOKENS, standard_type};
 use super::value::{Given, KeyType, OwnedValue};
 use ggmill_pipeline::{Error, ErrorKind, Result};
+use ggmill_text::{Glob, GlobError};
 
 /// The longest key, in bytes (specification).
 const LONGEST_KEY: usize = 65_535;
@@ -136,10 +137,9 @@ fn check_new_key(key: &str) -> Result<()> {
 }
 
 fn unset(metadata: &mut MetadataBuf, pattern: &str, compact: &mut bool) -> Result<()> {
-    let glob = glob::Pattern::new(pattern).map_err(|error| refused(format!("pattern {:?}, character {}: {}", RawStr::from(pattern), error.pos, error.msg)))?;
-    let fits = |key: RawStr<'_>| key.to_str().map_or_else(|_| glob.matches(&key.to_string()), |key| glob.matches(key));
-    let found: Vec<Vec<u8>> = metadata.iter().filter(|(key, _)| fits(*key)).map(|(key, _)| key.as_bytes().to_vec()).collect();
-    let filler = pattern.starts_with("ggmill.") && glob.matches(FILLER_KEY);
+    let glob: Glob = pattern.parse().map_err(|error: GlobError| refused(format!("pattern {:?}, {error}", RawStr::from(pattern))))?;
+    let found: Vec<Vec<u8>> = metadata.iter().filter(|(key, _)| glob.matches(*key)).map(|(key, _)| key.as_bytes().to_vec()).collect();
+    let filler = pattern.starts_with("ggmill.") && glob.matches(RawStr::from(FILLER_KEY));
     *compact |= filler;
     if found.is_empty() && !filler {
         return Err(refused(format!("no key fits {:?}", RawStr::from(pattern))));

@@ -5,7 +5,9 @@ use ggmill_core::{Endian, RawStr};
 use ggmill_io::{Folder, RandomAccess};
 use serde_json::Value;
 
-use super::file::{MAX_HEADER, SafetensorsFile};
+use super::file::SafetensorsFile;
+use super::header::MAX_HEADER;
+use crate::json::{Unambiguous, unique};
 use ggmill_pipeline::{Checkpoint, FileRange, Pretrained, SourceTensor};
 use ggmill_pipeline::{Error, ErrorKind, Result};
 
@@ -40,7 +42,7 @@ impl Safetensors {
             None => Parts::of(&folder)?,
         };
         let config_file = folder.file("config.json")?;
-        let config = read_json(&config_file, MAX_CONFIG)?;
+        let Unambiguous(config) = read_json(&config_file, MAX_CONFIG)?;
         let mut descriptions = vec![config_file.path().to_owned()];
         descriptions.extend(parts.index.is_some().then(|| folder.path().join(INDEX)));
         let has_tokenizer = ["tokenizer.json", "tokenizer.model", "tekken.json", "vocab.json"].iter().any(|file| folder.has(file));
@@ -165,6 +167,7 @@ impl Parts {
         /// What else stands in an index is passed over without taking memory.
         #[derive(serde::Deserialize)]
         struct Listing {
+            #[serde(deserialize_with = "unique")]
             weight_map: BTreeMap<String, String>,
         }
         let Listing { weight_map: index } = read_json(index_file, MAX_HEADER)?;

@@ -1,18 +1,13 @@
 use std::path::Path;
 
-use ggmill_core::{Endian, GgmlType, RawStr, Shape};
+use ggmill_core::{Endian, GgmlType, Shape};
 use ggmill_io::RandomAccess;
-use safetensors::tensor::{Dtype, Metadata, TensorInfo};
+use safetensors::tensor::{Dtype, TensorInfo};
 
+use super::header::header;
 use super::write::{RAW_KEY, raw_tensors};
 use ggmill_pipeline::{Checkpoint, FileRange, SourceTensor};
 use ggmill_pipeline::{Error, ErrorKind, Result};
-
-/// The largest header the format allows (safetensors, `MAX_HEADER_SIZE`).
-pub(super) const MAX_HEADER: u64 = 100_000_000;
-
-/// Strings in a header: names, types, keys. Parsed, each takes many times the few bytes it may have in the file, and no checkpoint has a tenth of these.
-const MAX_STRINGS: usize = 1 << 21;
 
 /// One `.safetensors` file by itself: its tensors in the order of their names. Bytes of blocks that [`extract_safetensors`](crate::extract_safetensors) wrote
 /// are what they were.
@@ -67,40 +62,6 @@ impl Checkpoint for SafetensorsFile {
     fn range(&self, number: usize) -> Option<FileRange<'_>> {
         self.places.get(number).map(|&(start, _)| FileRange::new(&self.file, start, Endian::Little))
     }
-}
-
-/// The header, and where the data begin.
-fn header(file: &RandomAccess) -> Result<(Metadata, u64)> {
-    let bad = |message: String| Error::new(ErrorKind::Checkpoint, message).file(file.path());
-    let mut length = [0; 8];
-    if file.len() < 8 {
-        return Err(bad(format!("{} bytes, expected a safetensors file", file.len())));
-    }
-    file.read_at(0, &mut length)?;
-    let header_len = u64::from_le_bytes(length);
-    if header_len > MAX_HEADER || header_len > file.len() - 8 {
-        return Err(bad(format!("the header says it has {header_len} bytes, {} remain in the file", file.len() - 8)));
-    }
-    let mut header = vec![0; usize::try_from(header_len).map_err(|_| bad("the header does not fit into memory".into()))?];
-    file.read_at(8, &mut header)?;
-    #[expect(clippy::naive_bytecount, reason = "once per file")]
-    let strings = header.iter().filter(|&&byte| byte == b'"').count() / 2;
-    if strings > MAX_STRINGS {
-        return Err(bad(format!("the header has {strings} strings, the limit is {MAX_STRINGS}")));
-    }
-    let metadata: Metadata =
-        serde_json::from_slice(&header).map_err(|error| bad(format!("the header is not one of safetensors: {}", RawStr::from(&*error.to_string()))))?;
-
-    let data_start = 8 + header_len;
-    let needed = data_start.saturating_add(metadata.data_len() as u64);
-    if needed > file.len() {
-        let percent = file.len() * 100 / needed;
-        return Err(bad(format!("{} of {needed} bytes are there ({percent} %): an incomplete download?", file.len())));
-    }
-    if needed < file.len() {
-        return Err(bad(format!("{} bytes follow the data of the last tensor: two files in one, or no safetensors file", file.len() - needed)));
-    }
-    Ok((metadata, data_start))
 }
 
 /// What a tensor is: of its own type, or, when its bytes are noted to be blocks and are as many as these have, of that.

@@ -2,6 +2,7 @@
 
 mod checkpoint;
 mod file;
+mod header;
 mod write;
 
 pub use checkpoint::Safetensors;

@@ -5,6 +5,7 @@ use ggmill_core::{GgmlType, Shape, Sink};
 use serde_json::{Map, Value, json};
 
 use crate::column::{Column, Element, append, stream};
+use crate::json::Unambiguous;
 use ggmill_pipeline::Checkpoint;
 use ggmill_pipeline::Progress;
 use ggmill_pipeline::{Error, ErrorKind, Result};
@@ -93,11 +94,14 @@ fn dtype(element: Element) -> &'static str {
 
 /// What the metadata of a file say its raw tensors are. What they say wrong is left out, and the tensor stays bytes.
 pub(crate) fn raw_tensors(noted: Option<&str>) -> BTreeMap<String, (GgmlType, Shape)> {
-    let noted: Option<Map<String, Value>> = noted.and_then(|text| serde_json::from_str(text).ok());
+    let noted = noted.and_then(|text| serde_json::from_str(text).ok()).map(|Unambiguous(noted)| noted);
     let tensor = |(name, tensor): (String, Value)| {
         let ggml_type = GgmlType::from_name(tensor.get("type")?.as_str()?)?;
         let dimensions = tensor.get("shape")?.as_array()?.iter().map(Value::as_u64).collect::<Option<Vec<u64>>>()?;
         Some((name, (ggml_type, Shape::new(&dimensions).ok()?)))
     };
-    noted.into_iter().flatten().filter_map(tensor).collect()
+    match noted {
+        Some(Value::Object(noted)) => noted.into_iter().filter_map(tensor).collect(),
+        _ => BTreeMap::new(),
+    }
 }

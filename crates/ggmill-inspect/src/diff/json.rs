@@ -8,7 +8,8 @@ use serde::ser::{SerializeMap as _, SerializeSeq as _, Serializer};
 
 use super::{DataDiff, Diff, Form, KeyDiff, NumericDiff, Placed, TensorPair};
 use crate::json::Arrays;
-use crate::lossless::{LosslessStr, LosslessValue};
+use crate::lossless::LosslessValue;
+use ggmill_text::LosslessStr;
 
 /// The name of the schema; its number changes when a reader of the old one would go wrong.
 pub const SCHEMA: &str = "ggmill.diff/1";

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde::ser::{SerializeMap as _, Serializer};
 
 use super::{LossReport, Row};
-use crate::lossless::LosslessStr;
+use ggmill_text::LosslessStr;
 
 /// The name of the schema; its number changes when a reader of the old one would go wrong.
 pub const SCHEMA: &str = "ggmill.loss/1";

@@ -7,8 +7,9 @@ use super::measure::{Padded, cut, shown_beginning, width};
 use super::style::Styles;
 use crate::human::{self, counted, grouped};
 use crate::view::file_name;
-use crate::{LosslessStr, PerBlock, Summary, TypeUse};
+use crate::{PerBlock, Summary, TypeUse};
 use ggmill_core::RawStr;
+use ggmill_text::LosslessStr;
 
 /// Columns of the labels.
 const LABEL: usize = 13;

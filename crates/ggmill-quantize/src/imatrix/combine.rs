@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use ggmill_core::RawStr;
 
+use super::memory::collected;
 use super::{Imatrix, ImatrixEntry, ImatrixForm, as_f32, invalid};
 use ggmill_pipeline::Result;
 
@@ -26,7 +27,7 @@ impl Imatrix {
                 let about = |message: String| invalid(format!("entry {:?}: {message}", RawStr::new(name)));
                 let sum = match entries.get_mut(name) {
                     Some(sum) => sum,
-                    None => entries.entry(name.clone()).or_insert_with(|| entry.nothing()),
+                    None => entries.entry(name.clone()).or_insert(entry.empty()?),
                 };
                 sum.add(entry, chunk_size).map_err(about)?;
                 if let Some(column) = sum.sums.iter().position(|sum| !sum.is_finite()) {
@@ -43,8 +44,10 @@ impl Imatrix {
 
 impl ImatrixEntry {
     /// An entry of this shape in which nothing is counted yet.
-    fn nothing(&self) -> Self {
-        Self { form: ImatrixForm::Gguf, sums: vec![0.0; self.sums.len()], counts: vec![0; self.counts.len()] }
+    fn empty(&self) -> Result<Self> {
+        let sums = collected(self.sums.iter().map(|_| 0.0))?;
+        let counts = collected(self.counts.iter().map(|_| 0))?;
+        Ok(Self { form: ImatrixForm::Gguf, sums, counts })
     }
 
     /// Adds what was measured elsewhere. In the order of operations, and in single precision, as the reference does it.

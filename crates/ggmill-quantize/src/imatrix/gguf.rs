@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ggmill_core::{Endian, GgmlType, Gguf, Optional as _, RawStr, Tensor};
 
-use super::{Imatrix, ImatrixEntry, ImatrixForm, invalid};
+use super::{Imatrix, ImatrixEntry, ImatrixForm, MAX_ENTRIES, invalid};
 use ggmill_pipeline::Result;
 
 pub(super) fn parse(bytes: &[u8]) -> Result<Imatrix> {
@@ -24,6 +24,9 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Imatrix> {
     }
     if pairs.is_empty() {
         return Err(invalid("has no tensors NAME.in_sum2, expected an importance matrix"));
+    }
+    if pairs.len() > MAX_ENTRIES {
+        return Err(invalid(format!("{} entries, the limit is {MAX_ENTRIES}", pairs.len())));
     }
     let entries = pairs.into_iter().map(|(name, pair)| Ok((name.to_vec(), pair.entry(name)?))).collect::<Result<_>>()?;
     let metadata = file.metadata();
@@ -67,8 +70,7 @@ fn floats(tensor: &Tensor<'_>) -> Result<Vec<f32>> {
         return Err(invalid(format!("tensor {:?} is {}, expected F32", tensor.name(), tensor.ggml_type())));
     }
     let data = tensor.data().map_err(|error| invalid(error.to_string()))?;
-    let (values, _) = data.as_chunks::<4>();
-    Ok(values.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect())
+    super::values(&data).map_err(|error| error.tensor(tensor.name().as_bytes()))
 }
 
 /// A count is stored as a float.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ggmill_core::RawStr;
 
-use super::{Imatrix, ImatrixEntry, ImatrixForm, invalid};
+use super::{Imatrix, ImatrixEntry, ImatrixForm, MAX_ENTRIES, invalid};
 use ggmill_pipeline::Result;
 
 pub(super) fn parse(bytes: &[u8]) -> Result<Imatrix> {
@@ -13,9 +13,15 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Imatrix> {
     if count == 0 {
         return Err(invalid("has no entries"));
     }
+    if count > MAX_ENTRIES {
+        return Err(invalid(format!("{count} entries, the limit is {MAX_ENTRIES}")));
+    }
     let mut entries = BTreeMap::new();
     for _ in 0..count {
         let (name, entry) = reader.entry()?;
+        if entries.contains_key(&name) {
+            return Err(invalid(format!("entry {:?} is a duplicate", RawStr::new(&name))));
+        }
         entries.insert(name, entry);
     }
     let mut imatrix = Imatrix { form: ImatrixForm::Legacy, entries, datasets: Vec::new(), chunk_count: 0, chunk_size: 0 };
@@ -81,8 +87,7 @@ impl<'a> Reader<'a> {
         if values == 0 {
             return Err(invalid(format!("entry {:?} has no values", RawStr::new(&name))));
         }
-        let (values, _) = self.take(values * 4, "the values")?.as_chunks::<4>();
-        let sums = values.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect();
+        let sums = super::values(self.take(values * 4, "the values")?)?;
         Ok((name, ImatrixEntry { form: ImatrixForm::Legacy, sums, counts: vec![i64::from(calls)] }))
     }
 }

@@ -5,6 +5,7 @@
 mod combine;
 mod gguf;
 mod legacy;
+mod memory;
 mod write;
 
 use std::collections::BTreeMap;
@@ -13,7 +14,17 @@ use std::path::Path;
 use ggmill_core::RawStr;
 use ggmill_io::RandomAccess;
 
+use self::memory::collected;
 use ggmill_pipeline::{Error, ErrorKind, Result};
+
+/// Bytes of the longest file that is read. The largest models there are have matrices of one and a half gigabytes.
+const MAX_LEN: u64 = 4 << 30;
+
+/// Values of the largest entry: a stack of 384 experts with 7168 columns has a twentieth of these.
+const MAX_VALUES: usize = 1 << 26;
+
+/// Entries of the largest matrix; no model has as many tensors.
+const MAX_ENTRIES: usize = 1 << 16;
 
 /// The content of an importance matrix file.
 ///
@@ -60,22 +71,19 @@ pub struct ImatrixEntry {
 }
 
 impl Imatrix {
-    /// Reads a file of either form.
+    /// Reads a file of either form. Fails as [`parse`](Self::parse) does, and for a file of more than 4 GiB before any of it is read.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        let file = RandomAccess::open(path)?;
-        let length = usize::try_from(file.len()).map_err(|_| invalid("does not fit into memory").file(path))?;
-        let mut bytes = vec![0; length];
-        file.read_at(0, &mut bytes)?;
+        let bytes = RandomAccess::open(path)?.read_whole(MAX_LEN)?;
         Self::parse(&bytes).map_err(|error| error.file(path))
     }
 
-    /// Reads the bytes of a file of either form. Fails when a count exceeds the bytes that are there, when sums and counts do not belong together, and when
-    /// a number is not finite.
+    /// Reads the bytes of a file of either form. Fails when a count exceeds the bytes that are there, when sums and counts do not belong together, when two
+    /// entries have one name, when a number is not finite, and when memory is short.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         let imatrix = if bytes.starts_with(b"GGUF") { gguf::parse(bytes)? } else { legacy::parse(bytes)? };
         for (name, entry) in &imatrix.entries {
-            if let Some(place) = entry.weights().iter().position(|weight| !weight.is_finite()) {
+            if let Some(place) = entry.means().position(|weight| !weight.is_finite()) {
                 return Err(invalid(format!("entry {:?}: weight {place} is not finite", RawStr::new(name))));
             }
         }
@@ -116,18 +124,19 @@ impl Imatrix {
 impl ImatrixEntry {
     /// The importance of each column, one row for each matrix of a stack: mean squared activations. A matrix that was never used has 1 everywhere.
     pub fn weights(&self) -> Vec<f32> {
-        match self.form {
-            // The single count of a legacy entry is divided by as it is, and left alone where it is none.
-            ImatrixForm::Legacy => {
-                let calls = self.counts.first().copied().unwrap_or(0);
-                self.sums.iter().map(|&sum| if calls > 0 { sum / as_f32(calls) } else { sum }).collect()
-            }
-            ImatrixForm::Gguf => {
-                let width = self.width().max(1);
-                let mean = |sums: &[f32], count: i64| sums.iter().map(|&sum| if count > 0 { sum / as_f32(count) } else { 1.0 }).collect::<Vec<_>>();
-                self.sums.chunks(width).zip(&self.counts).flat_map(|(sums, &count)| mean(sums, count)).collect()
-            }
-        }
+        self.means().collect()
+    }
+
+    /// The weights, one after the other.
+    fn means(&self) -> impl Iterator<Item = f32> {
+        let mean = move |sum: f32, count: i64| match self.form {
+            _ if count > 0 => sum / as_f32(count),
+            // The single count of a legacy entry is left alone where it is none.
+            ImatrixForm::Legacy => sum,
+            ImatrixForm::Gguf => 1.0,
+        };
+        let rows = self.sums.chunks(self.width().max(1)).zip(&self.counts);
+        rows.flat_map(move |(sums, &count)| sums.iter().map(move |&sum| mean(sum, count)))
     }
 
     /// How many values the entry has, over all matrices of a stack.
@@ -154,6 +163,15 @@ impl ImatrixEntry {
 #[expect(clippy::cast_precision_loss, reason = "the reference divides by the count as a float, too")]
 fn as_f32(count: i64) -> f32 {
     count as f32
+}
+
+/// The values of an entry, of which there may be so many.
+fn values(bytes: &[u8]) -> Result<Vec<f32>> {
+    let (values, _) = bytes.as_chunks::<4>();
+    if values.len() > MAX_VALUES {
+        return Err(invalid(format!("{} values, the limit is {MAX_VALUES}", values.len())));
+    }
+    collected(values.iter().map(|&bytes| f32::from_le_bytes(bytes)))
 }
 
 fn invalid(message: impl Into<String>) -> Error {

@@ -3,14 +3,18 @@
 use ggmill_core::{Builder, GgmlType, MetadataBuf, RawStr, Shape, Writer};
 
 use super::combine::USUAL_CHUNK;
+use super::memory::room;
 use super::{Imatrix, ImatrixEntry, ImatrixForm, as_f32, invalid};
 use ggmill_pipeline::{Error, ErrorKind, Result};
+
+/// Values that are turned into bytes at once.
+const AT_ONCE: usize = 4096;
 
 impl Imatrix {
     /// The bytes of a file in this form.
     ///
     /// The legacy form has no place for a tensor that was never used, which is left out, nor for the counts of single matrices of a stack, nor for more than the
-    /// last text. Fails when no entry is left, and when a name or a number does not fit the form.
+    /// last text. Fails when no entry is left, when a name or a number does not fit the form, and when memory is short.
     pub fn to_bytes(&self, form: ImatrixForm) -> Result<Vec<u8>> {
         match (self.form, form) {
             // Counts are what either form is written from.
@@ -40,12 +44,15 @@ impl Imatrix {
         }
         let plan = builder.plan().map_err(failed)?;
         let broken = |error: ggmill_core::WriteError<_>| Error::new(ErrorKind::Misuse, error.to_string());
-        let mut writer = Writer::start(&plan, Vec::new()).map_err(broken)?;
+        let out = room(usize::try_from(plan.total_len()).unwrap_or(usize::MAX))?;
+        let mut writer = Writer::start(&plan, out).map_err(broken)?;
         for (number, entry) in self.entries.values().enumerate() {
             let counts: Vec<f32> = entry.counts.iter().map(|&count| as_f32(count)).collect();
             for (place, values) in [&entry.sums, &counts].into_iter().enumerate() {
-                let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-                writer.write(2 * number + place, &bytes).map_err(broken)?;
+                for values in values.chunks(AT_ONCE) {
+                    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+                    writer.write(2 * number + place, &bytes).map_err(broken)?;
+                }
             }
         }
         writer.finish().map_err(broken)
@@ -57,7 +64,9 @@ impl Imatrix {
         if used.is_empty() {
             return Err(invalid("no entry has been measured, so there is nothing to write in the legacy form"));
         }
-        let mut out = Vec::new();
+        // Per entry the lengths of its name and its values, and its calls; at the end two counts and the data set.
+        let len = used.iter().map(|(name, entry)| 12 + name.len() + 4 * entry.sums.len()).sum::<usize>();
+        let mut out = room(len + 12 + self.datasets.last().map_or(0, Vec::len))?;
         put_count(&mut out, used.len())?;
         for (name, entry) in used {
             put_count(&mut out, name.len())?;

@@ -1,5 +1,6 @@
 //! Numbers that contradict each other in any architecture: experts, and arrays with a number for each block.
 
+use ggmill_arch::ModelView;
 use ggmill_core::Value;
 
 use super::{NOT_AS_DESCRIBED, NUMBERS};
@@ -12,13 +13,12 @@ const MOST_EXPERTS: u64 = 1024;
 const BY_BLOCK: [&str; 5] = ["feed_forward_length", "attention.head_count", "attention.head_count_kv", "expert_used_count", "expert_feed_forward_length"];
 
 /// Whether the numbers of experts and the lengths of arrays fit.
-pub(super) fn numbers(input: &Input<'_>, name: &str, by_loader: bool, out: &mut Findings<'_>) -> bool {
+pub(super) fn numbers(input: &Input<'_>, model: &ModelView<'_>, by_loader: bool, out: &mut Findings<'_>) -> bool {
     let rule = if by_loader { &NUMBERS } else { &NOT_AS_DESCRIBED };
-    let value = |key: &str| input.value(&format!("{name}.{key}"));
-    let mut faults = wrong_lengths(value);
-    faults.extend(wrong_experts(value));
+    let mut faults = wrong_lengths(model);
+    faults.extend(wrong_experts(model));
     for (key, message) in &faults {
-        let key = format!("{name}.{key}");
+        let key = model.key(key);
         let place = input.metadata().get(&key).map_or(Place::missing(&key), |pair| Place::value(&pair));
         out.add(rule, place, || message.clone());
     }
@@ -27,19 +27,19 @@ pub(super) fn numbers(input: &Input<'_>, name: &str, by_loader: bool, out: &mut 
 
 type Faults = Vec<(&'static str, String)>;
 
-fn wrong_lengths<'a>(value: impl Fn(&str) -> Option<Value<'a>>) -> Faults {
-    let Some(blocks) = value("block_count").and_then(|value| value.as_u64()) else { return Faults::new() };
+fn wrong_lengths(model: &ModelView<'_>) -> Faults {
+    let Some(blocks) = model.integer("block_count") else { return Faults::new() };
     let wrong = |key: &'static str| {
-        let len = value(key)?.as_array()?.len();
+        let len = model.len_of(key)?;
         (len != blocks).then(|| (key, format!("an array of {len}, expected one number for each of {blocks} blocks")))
     };
     BY_BLOCK.into_iter().filter_map(wrong).collect()
 }
 
-fn wrong_experts<'a>(value: impl Fn(&str) -> Option<Value<'a>>) -> Faults {
-    let number = |key: &str| value(key).and_then(|value| value.as_u64()).unwrap_or(0);
+fn wrong_experts(model: &ModelView<'_>) -> Faults {
+    let number = |key: &str| model.integer(key).unwrap_or(0);
     let (experts, groups, groups_used) = (number("expert_count"), number("expert_group_count"), number("expert_group_used_count"));
-    let used = match value("expert_used_count") {
+    let used = match model.value("expert_used_count") {
         Some(Value::Array(array)) => array.integers().into_iter().flatten().max(),
         value => value.and_then(|value| value.as_i128()),
     };

@@ -213,8 +213,8 @@ fn finish(format: Format, looked: &[Looked], unreadable: usize, text: &render::T
                 text.summary(out, &readable, unreadable)?;
             }
         }
-        Format::Json => writeln!(out, "{:#}", render::json(&all))?,
-        Format::Sarif => writeln!(out, "{:#}", render::sarif(&all))?,
+        Format::Json => ggmill_text::json::write_pretty(out, &render::json(&all))?,
+        Format::Sarif => ggmill_text::json::write_pretty(out, &render::sarif(&all))?,
         Format::Github => {}
     }
     out.flush()

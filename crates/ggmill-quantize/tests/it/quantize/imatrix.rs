@@ -68,12 +68,43 @@ fn counts_beyond_the_file_are_refused_before_anything_is_allocated() {
         (with(&[1, 0, 1, i32::MAX, 0]), "2147483647 values in the 4 bytes"),
         (with(&[1, 0, 1, 0, 0]), "has no values"),
         (with(&[1, 0, 1, 1, 0x7fc0_0000]), "weight 0 is not finite"),
+        (with(&[2, 0, 1, 1, 0, 0, 1, 1, 0]), "entry \"\" is a duplicate"),
+        (with(&[[70_000].as_slice(), &[0; 4 * 70_000]].concat()), "70000 entries, the limit is 65536"),
         (b"GGUF".to_vec(), "offset 0x4"),
         (vec![], "takes 4 bytes, 0 remain"),
     ] {
         let error = Imatrix::parse(&file).unwrap_err();
         assert!(error.kind() == ErrorKind::Importance && error.to_string().contains(words), "{error}, expected {words}");
     }
+}
+
+/// Files without content, whose size is that of a whole disk: what does not fit is refused before memory is asked for.
+#[test]
+fn sizes_are_bounded_before_anything_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.imatrix");
+    let open = |head: &[u8], len: u64| {
+        std::fs::write(&path, head).unwrap();
+        std::fs::File::options().write(true).open(&path).unwrap().set_len(len).unwrap();
+        Imatrix::open(&path).unwrap_err().to_string()
+    };
+    let gguf = {
+        let (name, suffix) = (b"a", [".in_sum2", ".counts"]);
+        let shape = |len| ggmill_core::Shape::new(&[len]).unwrap();
+        let mut builder = ggmill_core::Builder::new();
+        for (suffix, len) in suffix.iter().zip([1 << 31, 1]) {
+            builder = builder.tensor([name, suffix.as_bytes()].concat(), ggmill_core::GgmlType::F32, shape(len));
+        }
+        builder.plan().unwrap().header().to_vec()
+    };
+    for head in [&gguf[..], &1i32.to_le_bytes(), b""] {
+        let error = open(head, 8 << 30);
+        assert!(error.contains("8589934592 bytes") && error.contains("4294967296"), "{error}");
+    }
+    // One entry of 2^26 + 1 values, in as many bytes as it takes.
+    let entry: Vec<u8> = [1, 0, 1, (1 << 26) + 1].into_iter().flat_map(i32::to_le_bytes).collect();
+    let error = open(&entry, 16 + (4 << 26) + 4);
+    assert!(error.contains("67108865 values, the limit is 67108864"), "{error}");
 }
 
 /// Written again, a file is what it was: as the reference writes it, so byte for byte.

@@ -1,68 +1,90 @@
-//! What stands where in a block of each tensor type: drawn by the pages, and read for its scales by the examination of data.
+//! What is where in a block of each tensor type: for pages about types, and for what reads scales without decoding.
 
 use ggmill_core::GgmlType;
 
 /// How a scale is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Scale {
+#[expect(clippy::exhaustive_enums, reason = "what reads scales has to know every format")]
+pub enum ScaleFormat {
     /// IEEE half precision.
     F16,
     /// IEEE single precision.
     F32,
-    /// A power of two: the exponent alone, of which 255 is no number.
+    /// A power of two: the exponent alone, of which 255 is not a number.
     E8M0,
-    /// Each byte four bits of exponent and three of fraction, of which 127 is no number.
+    /// Each byte four bits of exponent and three of fraction, of which 127 is not a number.
     UE4M3,
     /// Half precision, of which each of four half-words has a quarter in its upper four bits.
     Spread,
 }
 
 /// Bytes of a block that belong together.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Field {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BlockField {
     /// The name in the reference.
-    pub(crate) name: &'static str,
-    pub(crate) start: u32,
-    pub(crate) bytes: u32,
+    pub name: &'static str,
+    /// The first of its bytes within the block.
+    pub start: u32,
+    /// How many bytes it has.
+    pub bytes: u32,
     /// What it holds, in words.
-    pub(crate) what: &'static str,
-    /// How it is read, when it is a scale of the whole block (or a minimum or sum with such a scale).
-    pub(crate) scale: Option<Scale>,
+    pub what: &'static str,
+    /// How it is written, when it is a scale of the whole block (or a minimum or sum with such a scale).
+    pub scale: Option<ScaleFormat>,
 }
 
 /// The block of a type: its parts in the order of the bytes, and how a weight comes from them.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Block {
-    pub(crate) fields: &'static [Field],
-    pub(crate) formula: &'static str,
+///
+/// ```
+/// use ggmill_core::GgmlType;
+/// use ggmill_quant::BlockDescription;
+/// let block = BlockDescription::of(GgmlType::Q8_0).ok_or("has blocks")?;
+/// assert_eq!((block.fields[0].name, block.fields[1].bytes, block.formula), ("d", 32, "d · q"));
+/// # Ok::<(), &str>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BlockDescription {
+    /// Its parts in the order of the bytes.
+    pub fields: &'static [BlockField],
+    /// How a weight comes from them, with their names.
+    pub formula: &'static str,
 }
 
-const fn field(name: &'static str, start: u32, bytes: u32, what: &'static str) -> Field {
-    Field { name, start, bytes, what, scale: None }
+impl BlockDescription {
+    /// The block of a type, or `None` for plain numbers and for types that were removed.
+    pub fn of(ggml_type: GgmlType) -> Option<Self> {
+        block(ggml_type)
+    }
 }
 
-const fn scale(name: &'static str, start: u32, bytes: u32, scale: Scale, what: &'static str) -> Field {
-    Field { name, start, bytes, what, scale: Some(scale) }
+const fn field(name: &'static str, start: u32, bytes: u32, what: &'static str) -> BlockField {
+    BlockField { name, start, bytes, what, scale: None }
+}
+
+const fn scale(name: &'static str, start: u32, bytes: u32, scale: ScaleFormat, what: &'static str) -> BlockField {
+    BlockField { name, start, bytes, what, scale: Some(scale) }
 }
 
 /// A half-precision scale.
-const fn d(start: u32) -> Field {
-    scale("d", start, 2, Scale::F16, "f16 scale")
+const fn d(start: u32) -> BlockField {
+    scale("d", start, 2, ScaleFormat::F16, "f16 scale")
 }
 
-const fn m(start: u32) -> Field {
-    scale("m", start, 2, Scale::F16, "f16 minimum")
+const fn m(start: u32) -> BlockField {
+    scale("m", start, 2, ScaleFormat::F16, "f16 minimum")
 }
 
-const fn dmin(start: u32) -> Field {
-    scale("dmin", start, 2, Scale::F16, "f16 scale of the minimums")
+const fn dmin(start: u32) -> BlockField {
+    scale("dmin", start, 2, ScaleFormat::F16, "f16 scale of the minimums")
 }
 
 /// The block of a type, or `None` for plain numbers and for types that were removed.
 #[expect(clippy::too_many_lines, reason = "a table")]
-pub(crate) fn block(ggml_type: GgmlType) -> Option<Block> {
+fn block(ggml_type: GgmlType) -> Option<BlockDescription> {
     const NIBBLES: &str = "32 weights of 4 bits: i below, i + 16 above";
-    let (fields, formula): (&'static [Field], _) = match ggml_type {
+    let (fields, formula): (&'static [BlockField], _) = match ggml_type {
         GgmlType::Q4_0 => (const { &[d(0), field("qs", 2, 16, NIBBLES)] }, "d · (q - 8)"),
         GgmlType::Q4_1 => (const { &[d(0), m(2), field("qs", 4, 16, NIBBLES)] }, "d · q + m"),
         GgmlType::Q5_0 => {
@@ -73,7 +95,7 @@ pub(crate) fn block(ggml_type: GgmlType) -> Option<Block> {
         }
         GgmlType::Q8_0 => (const { &[d(0), field("qs", 2, 32, "32 weights of 8 bits, signed")] }, "d · q"),
         GgmlType::Q8_1 => (
-            const { &[d(0), scale("s", 2, 2, Scale::F16, "f16, d times the sum of the weights"), field("qs", 4, 32, "32 weights of 8 bits, signed")] },
+            const { &[d(0), scale("s", 2, 2, ScaleFormat::F16, "f16, d times the sum of the weights"), field("qs", 4, 32, "32 weights of 8 bits, signed")] },
             "d · q",
         ),
         GgmlType::Q2_K => (
@@ -130,7 +152,7 @@ pub(crate) fn block(ggml_type: GgmlType) -> Option<Block> {
         GgmlType::Q8_K => (
             const {
                 &[
-                    scale("d", 0, 4, Scale::F32, "f32 scale"),
+                    scale("d", 0, 4, ScaleFormat::F32, "f32 scale"),
                     field("qs", 4, 256, "256 weights of 8 bits, signed"),
                     field("bsums", 260, 32, "sums of 16 weights each, i16"),
                 ]
@@ -200,7 +222,7 @@ pub(crate) fn block(ggml_type: GgmlType) -> Option<Block> {
                 &[
                     field("qs", 0, 32, "lower 8 bits of 32 grid points, of 8 weights each"),
                     field("qh", 32, 16, "of each grid point: 3 bits of it, 1 for the shift"),
-                    scale("scales", 48, 8, Scale::Spread, "4 × (4 scales of 3 bits, then 4 bits of the f16 scale d)"),
+                    scale("scales", 48, 8, ScaleFormat::Spread, "4 × (4 scales of 3 bits, then 4 bits of the f16 scale d)"),
                 ]
             },
             "d · (2 · scale + 1) · (grid ± ⅛)",
@@ -221,11 +243,13 @@ pub(crate) fn block(ggml_type: GgmlType) -> Option<Block> {
             (const { &[field("qs", 0, 48, "5 weights in a byte, in base 3"), field("qh", 48, 4, "4 weights in a byte, in base 3"), d(52)] }, "d · (q - 1)")
         }
         GgmlType::TQ2_0 => (const { &[field("qs", 0, 64, "256 weights of 2 bits"), d(64)] }, "d · (q - 1)"),
-        GgmlType::MXFP4 => (const { &[scale("e", 0, 1, Scale::E8M0, "E8M0 scale: an exponent"), field("qs", 1, 16, NIBBLES)] }, "2^(e - 127) · E2M1 number q"),
+        GgmlType::MXFP4 => {
+            (const { &[scale("e", 0, 1, ScaleFormat::E8M0, "E8M0 scale: an exponent"), field("qs", 1, 16, NIBBLES)] }, "2^(e - 127) · E2M1 number q")
+        }
         GgmlType::NVFP4 => (
             const {
                 &[
-                    scale("d", 0, 4, Scale::UE4M3, "4 UE4M3 scales, of 16 weights each"),
+                    scale("d", 0, 4, ScaleFormat::UE4M3, "4 UE4M3 scales, of 16 weights each"),
                     field("qs", 4, 32, "64 weights of 4 bits: of each 16, i below, i + 8 above"),
                 ]
             },
@@ -235,7 +259,7 @@ pub(crate) fn block(ggml_type: GgmlType) -> Option<Block> {
         GgmlType::Q2_0 => (const { &[d(0), field("qs", 2, 16, "64 weights of 2 bits")] }, "d · (q - 1)"),
         _ => return None,
     };
-    Some(Block { fields, formula })
+    Some(BlockDescription { fields, formula })
 }
 
 #[cfg(test)]

@@ -7,9 +7,9 @@ const WIDTH: usize = 68;
 
 /// A part of a picture: what stands in it, and its size in the unit of the picture.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Part<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) size: u32,
+pub(super) struct Part<'a> {
+    pub(super) name: &'a str,
+    pub(super) size: u32,
 }
 
 /// Draws parts side by side, each as wide as its share of the whole and at least as wide as its name, with the place where each begins above:
@@ -20,7 +20,7 @@ pub(crate) struct Part<'a> {
 ///     │ d  │ qs                          │
 ///     └────┴─────────────────────────────┘
 /// ```
-pub(crate) fn draw(parts: &[Part<'_>]) -> String {
+pub(super) fn draw(parts: &[Part<'_>]) -> String {
     let total: u32 = parts.iter().map(|part| part.size).sum();
     let mut starts = Vec::with_capacity(parts.len());
     let end = parts.iter().fold(0, |at, part| {

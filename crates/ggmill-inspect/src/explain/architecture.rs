@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use ggmill_arch::{Architecture, Demand, KeySpec, TensorNames, TensorOutline};
 
 /// The page of an architecture that is described.
-pub(crate) fn described(architecture: &Architecture) -> String {
+pub(super) fn described(architecture: &Architecture) -> String {
     let (name, title) = (architecture.name(), architecture.title());
     let mut page = format!("# {name}: {title}\n\nFiles of it say `general.architecture = {name}`; keys of its own begin with `{name}.`.");
     // Writing to a String cannot fail.
@@ -46,7 +46,7 @@ pub(crate) fn described(architecture: &Architecture) -> String {
 }
 
 /// The page of an architecture that is known by name alone.
-pub(crate) fn named(name: &str, names: &TensorNames) -> String {
+pub(super) fn named(name: &str, names: &TensorNames) -> String {
     let mut page = format!(
         "# {name}\n\nFiles of it say `general.architecture = {name}`; keys of its own begin with `{name}.`. It is known by name, as {} has it: what its tensors are called.\n\n## Tensors\n\n",
         TensorNames::sources().join(" and ")

@@ -1,0 +1,47 @@
+//! Files that claim to be large, read by a process that may have little memory: an error with a name, never an abort.
+
+use std::fs::File;
+use std::process::{Command, Stdio};
+
+use crate::support::{Folder, Outcome, outcome, tiny};
+
+/// Kilobytes of address space: enough for the program and its threads, less than the files.
+const LIMIT: &str = "1000000";
+
+/// The program under that limit, where a shell can set it.
+fn limited(folder: &Folder, args: &[&str]) -> Outcome {
+    let mut command = Command::new("sh");
+    command.args(["-c", r#"ulimit -v "$0" && exec "$@""#, LIMIT, env!("CARGO_BIN_EXE_ggmill")]).args(args);
+    outcome(command.current_dir(folder.path()).stdin(Stdio::null()).env("RAYON_NUM_THREADS", "2"))
+}
+
+/// A file of so many bytes, of which only the first are on the disk.
+fn sparse(folder: &Folder, name: &str, head: &[u8], len: u64) {
+    let path = folder.path().join(name);
+    std::fs::write(&path, head).unwrap();
+    File::options().write(true).open(path).unwrap().set_len(len).unwrap();
+}
+
+fn i32s(numbers: &[i32]) -> Vec<u8> {
+    numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn an_importance_matrix_as_large_as_a_disk() {
+    let folder = Folder::new().with("tiny.gguf", tiny());
+    sparse(&folder, "zeros.dat", b"", 8 << 30);
+    sparse(&folder, "gguf.imatrix", b"GGUF\x03\0\0\0", 8 << 30);
+    sparse(&folder, "entry.dat", &i32s(&[1, 0, 1, i32::MAX / 4]), 2 << 30);
+    for (name, words) in [("zeros.dat", "8589934592 bytes"), ("gguf.imatrix", "8589934592 bytes"), ("entry.dat", "2147483648 bytes")] {
+        for args in [
+            &["imatrix", "show", name][..],
+            &["imatrix", "merge", name, "-o", "merged.gguf"],
+            &["quantize", "tiny.gguf", "out.gguf", "Q8_0", "--imatrix", name],
+        ] {
+            let found = limited(&folder, args);
+            assert_eq!((found.code, found.stdout.as_str()), (2, ""), "{args:?}: {}", found.stderr);
+            assert!(found.stderr.contains(name) && found.stderr.contains(words), "{args:?}: {}", found.stderr);
+        }
+    }
+}

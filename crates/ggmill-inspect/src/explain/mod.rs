@@ -1,0 +1,110 @@
+//! Pages about types, keys and architectures, as Markdown.
+
+mod architecture;
+mod drawing;
+mod keys;
+mod types;
+
+use ggmill_arch::{Architecture, Catalogue, StandardKey, TensorNames};
+use ggmill_core::{GgmlType, ValueType};
+
+/// The page of a tensor type, a metadata type, an architecture of the catalogue or known by name, or a file type; `None` for anything else.
+///
+/// ```
+/// use ggmill_arch::Catalogue;
+/// let page = ggmill_inspect::explain::page("q4_k", &Catalogue::new()).ok_or("known")?;
+/// assert!(page.contains("256 elements in 144 bytes"));
+/// # Ok::<(), &str>(())
+/// ```
+pub fn page(topic: &str, catalogue: &Catalogue) -> Option<String> {
+    let described = || catalogue.by_name(topic).map(architecture::described);
+    let named = || TensorNames::of(topic).map(|names| architecture::named(topic, names));
+    // A model that has another's architecture: mistral is the llama of files.
+    let class = || of_class(topic, catalogue).map(architecture::described);
+    types::page(topic).or_else(described).or_else(named).or_else(|| types::file_type_page(topic)).or_else(class)
+}
+
+/// The page of a standard metadata key, or of a key that the description of its architecture knows; `None` for anything else.
+///
+/// ```
+/// use ggmill_arch::Catalogue;
+/// let page = ggmill_inspect::explain::key_page("llama.context_length", &Catalogue::new()).ok_or("known")?;
+/// assert!(page.contains("Standard metadata key of type"));
+/// # Ok::<(), &str>(())
+/// ```
+pub fn key_page(key: &str, catalogue: &Catalogue) -> Option<String> {
+    keys::page(key, catalogue)
+}
+
+fn of_class<'a>(topic: &str, catalogue: &'a Catalogue) -> Option<&'a Architecture> {
+    let class = format!("{}forcausallm", topic.to_ascii_lowercase());
+    catalogue.architectures().find(|architecture| architecture.checkpoint_classes().any(|known| known.to_ascii_lowercase() == class))
+}
+
+/// The names of what there are pages of, but for architectures that are known by name alone: types, standard keys, and the architectures of the catalogue.
+pub fn names(catalogue: &Catalogue) -> impl Iterator<Item = String> {
+    let types = GgmlType::all().map(|ggml_type| ggml_type.to_string());
+    let keys = StandardKey::all().map(|key| key.pattern.to_owned());
+    types.chain(keys).chain(catalogue.architectures().map(|architecture| architecture.name().to_owned()))
+}
+
+/// What there are pages of, as sections of a page.
+pub fn topics(catalogue: &Catalogue) -> String {
+    let list = |names: Vec<String>| names.join(", ");
+    let names = catalogue.architectures().map(|architecture| architecture.name().to_owned()).collect();
+    let by_name = TensorNames::all().map(|(name, _)| name).filter(|name| catalogue.by_name(name).is_none()).map(str::to_owned).collect();
+    format!(
+        "## Tensor types\n\n{}\n\n## Metadata types\n\n{}\n\n## Architectures\n\n{}\n\n## Architectures of which the names of tensors are known\n\n{}\n\n## Standard keys\n\n{}\n",
+        list(GgmlType::all().map(|ggml_type| ggml_type.to_string()).collect()),
+        list((0..13).map(|number| ValueType(number).to_string()).collect()),
+        list(names),
+        list(by_name),
+        list(StandardKey::all().map(|key| key.pattern.to_owned()).collect()),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_other_pages_call_things_is_known() {
+        let page = |topic: &str| page(topic, &Catalogue::new()).or_else(|| key_page(topic, &Catalogue::new())).unwrap_or_default();
+        for (topic, expected) in [
+            ("uint32", "# u32"),
+            ("float32", "# f32"),
+            ("Q4_K_M", "# Q4_K_M"),
+            ("mistral", "# llama:"),
+            ("mixtral", "# llama:"),
+            ("adapter.type", "# adapter.type"),
+            ("clip.has_vision_encoder", "# clip.has_vision_encoder"),
+            ("imatrix.datasets", "# imatrix.datasets"),
+            ("mpt.attention.alibi_bias_max", "# mpt.attention.alibi_bias_max"),
+        ] {
+            assert!(page(topic).starts_with(expected), "{topic}: {}", page(topic));
+        }
+        assert!(topics(&Catalogue::new()).contains("plamo"));
+    }
+
+    /// Every name that a shape or condition uses is explained on the page, and no table is broken.
+    #[test]
+    fn every_architecture_has_a_page() {
+        let catalogue = Catalogue::new();
+        for (name, _) in TensorNames::all() {
+            let page = page(name, &catalogue).unwrap();
+            assert!(page.starts_with(&format!("# {name}")) && page.contains("\n## Tensors\n"), "{name}");
+        }
+        for architecture in Architecture::builtins() {
+            let page = page(architecture.name(), &catalogue).unwrap();
+            for tensor in architecture.outline() {
+                assert!(page.contains(&format!("| `{}` |", tensor.name)), "{page}");
+                for dimension in tensor.shape.iter().filter(|dimension| dimension.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')) {
+                    assert!(page.contains(&format!("\n| {dimension} |")), "{}: {dimension}", architecture.name());
+                }
+            }
+            for row in page.lines().filter(|line| line.starts_with('|')) {
+                assert!((4..=5).contains(&row.matches('|').count()), "{row}");
+            }
+        }
+    }
+}

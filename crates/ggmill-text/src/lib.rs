@@ -1,0 +1,9 @@
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+mod glob;
+pub mod json;
+mod lossless;
+
+pub use glob::{Glob, GlobError};
+pub use lossless::LosslessStr;

@@ -1,0 +1,96 @@
+//! No code names an architecture: what is special about one is data. The sources are held to that.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use crate::process::{Done, root};
+use crate::sources::{code, sources};
+
+/// Crates that are not published: what they build for tests and measurements has to be of some architecture.
+const UNPUBLISHED: &[&str] = &["ggmill-testdata", "ggmill-bench"];
+
+/// A file that may have these literals, and why.
+struct Exception {
+    file: &'static str,
+    literals: &'static [&'static str],
+    #[expect(dead_code, reason = "for those who read the table")]
+    because: &'static str,
+}
+
+const EXCEPTIONS: &[Exception] = &[
+    Exception {
+        file: "crates/ggmill-check/src/rules/tokenizer.rs",
+        literals: &["bert", "gemma4", "gpt2", "llama", "plamo2", "rwkv", "t5"],
+        because: "tokenizer.ggml.model has names of vocabularies, some of which are called like an architecture",
+    },
+    Exception {
+        file: "crates/ggmill-convert/src/legacy.rs",
+        literals: &["llama"],
+        because: "the formats before GGUF do not say an architecture: what is converted of them is this one, and its vocabulary",
+    },
+];
+
+/// The places where the code of a library or of the command has the name of an architecture as a literal.
+pub(crate) fn findings() -> Done<Vec<String>> {
+    let names = architectures(&root().join("crates/ggmill-arch/data"))?;
+    let mut findings = Vec::new();
+    let crates = root().join("crates");
+    let failed = |error| format!("{}: {error}", crates.display());
+    for entry in fs::read_dir(&crates).map_err(failed)? {
+        let folder = entry.map_err(failed)?.path();
+        if UNPUBLISHED.iter().any(|name| folder.ends_with(name)) {
+            continue;
+        }
+        for path in sources(&folder.join("src"))? {
+            let place = path.strip_prefix(root()).unwrap_or(&path).to_string_lossy().replace('\\', "/");
+            let source = fs::read_to_string(&path).map_err(|error| format!("{place}: {error}"))?;
+            let excepted: Vec<_> = EXCEPTIONS.iter().filter(|exception| exception.file == place).flat_map(|exception| exception.literals).collect();
+            let named = named(&source, &names).into_iter().filter(|(_, name)| !excepted.iter().any(|literal| *literal == name));
+            findings.extend(named.map(|(line, name)| format!("{place}:{line}: names the architecture {name:?}: what is special about it is data")));
+        }
+    }
+    findings.sort();
+    Ok(findings)
+}
+
+/// The names of all architectures that are described or known by name.
+fn architectures(data: &Path) -> Done<BTreeSet<String>> {
+    let failed = |error: std::io::Error| format!("{}: {error}", data.display());
+    let known = fs::read_to_string(data.join("names.toml")).map_err(failed)?;
+    let rows = known.lines().skip_while(|line| *line != "[architectures]").skip(1);
+    let mut names: BTreeSet<String> = rows.filter_map(|row| Some(row.split_once(" = {")?.0.trim_matches('"').to_owned())).collect();
+    for entry in fs::read_dir(data.join("architectures")).map_err(failed)? {
+        names.extend(entry.map_err(failed)?.path().file_stem().map(|name| name.to_string_lossy().into_owned()));
+    }
+    Ok(names)
+}
+
+/// The lines with a string literal that is one of these names, counted from 1, with the name.
+fn named(source: &str, names: &BTreeSet<String>) -> Vec<(usize, String)> {
+    let literals = |(line, text): (usize, &str)| text.split('"').skip(1).step_by(2).map(|literal| (line, literal.to_owned())).collect::<Vec<_>>();
+    code(source).flat_map(literals).filter(|(_, literal)| names.contains(literal)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_code_names_an_architecture() {
+        assert_eq!(findings().unwrap(), [""; 0]);
+    }
+
+    #[test]
+    fn a_name_is_found_where_it_is_a_literal_of_the_code() {
+        let names = BTreeSet::from(["llama".to_owned(), "gpt-oss".to_owned()]);
+        let source = "let name = \"llama\";\n// \"llama\"\nif a == \"x\" && b == \"gpt-oss\" {}\nlet key = \"llama.block_count\";\n#[cfg(test)]\nmod tests { \"llama\" }\n";
+        assert_eq!(named(source, &names), [(1, "llama".to_owned()), (3, "gpt-oss".to_owned())]);
+    }
+
+    #[test]
+    fn the_architectures_are_those_of_the_data() {
+        let names = architectures(&root().join("crates/ggmill-arch/data")).unwrap();
+        assert!(names.len() > 150 && names.contains("llama") && names.contains("whisper") && names.contains("gpt-oss"), "{names:?}");
+    }
+}
