@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use ggmill_core::{PlannedTensor, RawStr, Sink as _};
 use ggmill_io::{FileSink, Overwrite};
-use ggmill_pipeline::{Checkpoint, GgufCheckpoint, Plan};
+use ggmill_pipeline::{Checkpoint, GgufCheckpoint, Plan, RunOptions};
 use ggmill_text::LosslessStr;
 
 use crate::commands::inspect;
@@ -56,7 +56,7 @@ impl Making<'_> {
         }
         let sink = start(output, inputs, force, plan.layout().total_len())?;
         let mut bar = Bar::new(console);
-        let sink = ggmill_pipeline::run(plan, checkpoint, sink, &mut |progress| {
+        let sink = ggmill_pipeline::run(plan, checkpoint, sink, &RunOptions::default(), &mut |progress| {
             bar.update(progress.written, progress.total, progress.tensor);
             ControlFlow::Continue(())
         })

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use ggmill_core::{ShardName, shard_file_name};
-use ggmill_pipeline::{GgufCheckpoint, Plan, Recipe};
+use ggmill_pipeline::{GgufCheckpoint, Plan, Recipe, RunOptions};
 
 use crate::console::Console;
 use crate::making::{plan_as_json, refuse_inputs, shown, start, tell};
@@ -71,7 +71,7 @@ impl MakingShards<'_> {
         let mut done = 0;
         for (number, (sink, plan)) in sinks.iter_mut().zip(plans).enumerate() {
             let mut within = 0;
-            ggmill_pipeline::run(plan, checkpoint, &mut *sink, &mut |progress| {
+            ggmill_pipeline::run(plan, checkpoint, &mut *sink, &RunOptions::default(), &mut |progress| {
                 within = progress.written;
                 bar.update(done + within, total, progress.tensor);
                 ControlFlow::Continue(())

@@ -1,10 +1,10 @@
-use ggmill_arch::{Architecture, Assigned, Operation, Origin, Source, TensorSpec};
+use ggmill_arch::{Architecture, Assigned, Origin, Source, TensorSpec};
 use ggmill_core::{FileType, GgmlType, MetadataBuf, RawStr, Shape, keys, size_label};
 
 use crate::general::General;
-use ggmill_pipeline::Step;
+use crate::operations::apply;
 use ggmill_pipeline::{Checkpoint, Pretrained};
-use ggmill_pipeline::{Content, Form, Recipe, RecipeTensor};
+use ggmill_pipeline::{Encoding, Expression, Recipe, RecipeTensor};
 use ggmill_pipeline::{Error, ErrorKind, Result};
 use ggmill_quant::QUANTIZATION_VERSION;
 
@@ -57,8 +57,8 @@ pub fn convert(checkpoint: &dyn Pretrained, architecture: &Architecture, options
     }
     notes.extend(fallback_note(&tensors, target));
 
-    let label = size_label(tensors.iter().map(|tensor| (RawStr::new(&tensor.name), &tensor.shape)));
-    let parameters = tensors.iter().fold(0u64, |sum, tensor| sum.saturating_add(tensor.shape.elements()));
+    let label = size_label(tensors.iter().map(|tensor| (RawStr::new(&tensor.name), tensor.shape())));
+    let parameters = tensors.iter().fold(0u64, |sum, tensor| sum.saturating_add(tensor.shape().elements()));
     let mut general = General::of(checkpoint.config(), checkpoint.name(), parameters);
     general.size_label = general.size_label.or(label);
     general.name = options.name.clone().or(general.name);
@@ -72,7 +72,9 @@ pub fn convert(checkpoint: &dyn Pretrained, architecture: &Architecture, options
     metadata.set(keys::TOKENIZER_MODEL, "none");
     let why = if checkpoint.has_tokenizer() { "as asked" } else { "the checkpoint has no tokenizer" };
     notes.push(format!("no vocabulary was written: {why}"));
-    Ok(Recipe { metadata, tensors, notes, form: Form::default() })
+    let mut recipe = Recipe::new(metadata, tensors);
+    recipe.notes = notes;
+    Ok(recipe)
 }
 
 /// Weights that something has packed already: their tensors are not those the architecture's description is about.
@@ -97,12 +99,12 @@ fn target_type(file_type: FileType) -> Result<GgmlType> {
     })
 }
 
-/// One tensor of the recipe: its shape held against its sources, its type, and its operations as steps.
+/// One tensor of the recipe: its shape held against its sources, its operations, its type.
 fn tensor(assigned: &Assigned<'_>, checkpoint: &dyn Checkpoint, target: GgmlType) -> Result<RecipeTensor> {
     let spec = assigned.spec;
-    let content = match (&spec.origin, assigned.source) {
-        (Origin::Computed(computation), _) => Content::Values(computation.values()),
-        (_, Some(source)) => gathered(spec, source, &assigned.positions, checkpoint)?,
+    let expression = match (&spec.origin, assigned.source) {
+        (Origin::Computed(computation), _) => Expression::floats(spec.shape, computation.values())?,
+        (_, Some(source)) => operated(spec, source, &assigned.positions, checkpoint)?,
         (_, None) => return Err(Error::new(ErrorKind::Checkpoint, "has no source")),
     };
     let ggml_type = match target {
@@ -110,13 +112,12 @@ fn tensor(assigned: &Assigned<'_>, checkpoint: &dyn Checkpoint, target: GgmlType
         target if fits(target, &spec.shape) => target,
         _ => FALLBACK,
     };
-    let mut tensor = RecipeTensor::new(&*spec.name, ggml_type, spec.shape, content);
-    // What is copied is copied; numbers that are encoded anew must fit, or the file would be quietly another model.
-    tensor.encoding.finite = assigned.positions.iter().any(|&number| checkpoint.tensors()[number].ggml_type != ggml_type);
-    Ok(tensor)
+    // What is copied is copied; numbers that are encoded again must fit, or the file would be quietly another model.
+    let finite = assigned.positions.iter().any(|&number| checkpoint.tensors()[number].ggml_type != ggml_type);
+    Ok(RecipeTensor::new(&*spec.name, expression.encode(ggml_type, Encoding::new(None, finite))?))
 }
 
-fn gathered(spec: &TensorSpec, source: &Source, positions: &[usize], checkpoint: &dyn Checkpoint) -> Result<Content> {
+fn operated(spec: &TensorSpec, source: &Source, positions: &[usize], checkpoint: &dyn Checkpoint) -> Result<Expression> {
     for source in positions.iter().map(|&number| &checkpoint.tensors()[number]) {
         if !matches!(source.ggml_type, GgmlType::F64 | GgmlType::F32 | GgmlType::F16 | GgmlType::BF16) {
             let message = format!("{:?} has elements of type {}, expected floating-point weights", source.name(), source.ggml_type);
@@ -129,22 +130,14 @@ fn gathered(spec: &TensorSpec, source: &Source, positions: &[usize], checkpoint:
         let message = format!("{:?} gives shape {shape}, the configuration asks for {}", source.names[0], spec.shape);
         return Err(Error::new(ErrorKind::Checkpoint, message));
     }
-    let mut steps = Vec::new();
-    for operation in &source.operations {
-        match *operation {
-            Operation::Permute { heads } => steps.push(Step::Permute { heads }),
-            // Sources follow one another as they do in memory, and a new shape moves nothing.
-            Operation::Stack | Operation::Reshape(_) => {}
-            _ => return Err(Error::new(ErrorKind::Unsupported, format!("the operation {} is not there yet", operation.name()))),
-        }
-    }
-    Ok(Content::Gathered { sources: positions.to_vec(), steps })
+    let inputs = positions.iter().map(|&number| Expression::tensor(checkpoint, number)).collect::<Result<_>>()?;
+    apply(&source.operations, inputs)
 }
 
 /// Says which tensors could not have the type asked for.
 fn fallback_note(tensors: &[RecipeTensor], target: GgmlType) -> Option<String> {
     const NAMED: usize = 3;
-    let is_fallback = |tensor: &&RecipeTensor| !fits(target, &tensor.shape) && tensor.ggml_type == FALLBACK;
+    let is_fallback = |tensor: &&RecipeTensor| !fits(target, tensor.shape()) && tensor.ggml_type() == FALLBACK;
     let names: Vec<String> = tensors.iter().filter(is_fallback).map(|tensor| RawStr::new(&tensor.name).to_string()).collect();
     let more = names.len().checked_sub(NAMED).filter(|&more| more > 0).map(|more| format!(" and {more} more")).unwrap_or_default();
     let first = names.get(..NAMED).unwrap_or(&names).join(", ");

@@ -5,8 +5,8 @@ use ggmill_core::{Builder, GgmlType, Gguf, MetadataBuf, RawStr, keys};
 
 use ggmill_formats::{Legacy, LegacyContainer, LegacyFamily};
 use ggmill_pipeline::{Checkpoint as _, SourceTensor};
-use ggmill_pipeline::{Content, Form, Recipe, RecipeTensor};
 use ggmill_pipeline::{Error, ErrorKind, Result};
+use ggmill_pipeline::{Expression, Recipe, RecipeTensor};
 
 /// What files from before GGUF do not say of a LLaMA model.
 #[derive(Clone, Debug)]
@@ -81,7 +81,7 @@ pub fn convert_legacy(legacy: &Legacy, options: &LegacyOptions) -> Result<Recipe
     let layers = legacy.parameter("n_layer");
     for (number, tensor) in legacy.tensors().iter().enumerate() {
         let name = name_of(tensor.name(), layers).ok_or_else(|| Error::new(ErrorKind::Checkpoint, "LLaMA has no such tensor").tensor(&tensor.name))?;
-        tensors.push(RecipeTensor::new(name, tensor.ggml_type, tensor.shape, Content::Gathered { sources: vec![number], steps: Vec::new() }));
+        tensors.push(RecipeTensor::new(name, Expression::tensor(legacy, number)?));
     }
     let [columns, rows] = ["n_embd", "n_vocab"].map(|name| u64::from(legacy.parameter(name)));
     if let Some(embedding) = shape_of(legacy, "tok_embeddings.weight").filter(|embedding| embedding.shape.dimensions() != [columns, rows]) {
@@ -97,7 +97,9 @@ pub fn convert_legacy(legacy: &Legacy, options: &LegacyOptions) -> Result<Recipe
         refuse_missing_blocks(&tensors, layers)?;
         refuse_contradictions(&tensors, &metadata)?;
     }
-    Ok(Recipe { metadata, tensors, notes, form: Form::default() })
+    let mut recipe = Recipe::new(metadata, tensors);
+    recipe.notes = notes;
+    Ok(recipe)
 }
 
 /// As many blocks as the file says: counted before anything is made of their number.
@@ -127,8 +129,8 @@ fn refuse_contradictions(tensors: &[RecipeTensor], metadata: &MetadataBuf) -> Re
     }
     for tensor in tensors {
         let expected = std::str::from_utf8(&tensor.name).ok().and_then(|name| expected.tensor(name));
-        if let Some(expected) = expected.filter(|expected| expected.shape != tensor.shape) {
-            let message = format!("shape {}, and a model with these hyper-parameters has {}", tensor.shape, expected.shape);
+        if let Some(expected) = expected.filter(|expected| expected.shape != *tensor.shape()) {
+            let message = format!("shape {}, and a model with these hyper-parameters has {}", tensor.shape(), expected.shape);
             return Err(Error::new(ErrorKind::Checkpoint, message).tensor(&tensor.name));
         }
     }

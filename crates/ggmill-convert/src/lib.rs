@@ -4,6 +4,7 @@
 mod convert;
 mod general;
 mod legacy;
+mod operations;
 
 pub use convert::{ConvertOptions, convert};
 pub use legacy::{LegacyOptions, convert_legacy};

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use ggmill_arch::Architecture;
 use ggmill_convert::{ConvertOptions, convert};
 use ggmill_core::{FileType, GgmlType, Shape, Sink};
-use ggmill_pipeline::{Checkpoint, Pretrained, Result, SourceTensor, run};
+use ggmill_pipeline::{Checkpoint, Pretrained, Result, RunOptions, SourceTensor, run};
 use serde_json::{Value, json};
 
 /// Counts what is allocated by every thread of this test program.
@@ -88,9 +88,8 @@ fn a_large_tensor_takes_little_memory() {
     let llama = Architecture::builtin("llama").unwrap();
     let plan = convert(&checkpoint, llama, &ConvertOptions::new(FileType::F16)).unwrap().plan(&checkpoint).unwrap();
 
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
     let before = NOW.load(Ordering::Relaxed);
-    let written = pool.install(|| run(&plan, &checkpoint, Count(0), &mut |_| ControlFlow::Continue(()))).unwrap().0;
+    let written = run(&plan, &checkpoint, Count(0), &RunOptions::on(2), &mut |_| ControlFlow::Continue(())).unwrap().0;
     let peak = PEAK.load(Ordering::Relaxed).saturating_sub(before);
     assert_eq!(written, plan.layout().total_len());
     // 256 MiB of weights went through. A program of its own, so that nothing else is counted.

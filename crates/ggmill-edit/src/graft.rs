@@ -8,7 +8,7 @@ use crate::edit::{Edit, edit_metadata};
 use crate::merge::whole;
 use crate::repack::RepackOptions;
 use ggmill_pipeline::{Checkpoint, GgufCheckpoint, Joined};
-use ggmill_pipeline::{Content, Recipe, RecipeTensor};
+use ggmill_pipeline::{Encoding, Expression, Recipe, RecipeTensor};
 use ggmill_pipeline::{Error, ErrorKind, Result};
 
 /// A copy of a model that takes tensors from others, drops, renames or reorders its own.
@@ -44,8 +44,9 @@ impl<'a> Graft<'a> {
     }
 
     /// Takes tensors from a donor, under the names that `rename` gives them; those it gives none are left. A tensor of a name that is there already takes its
-    /// place, and when `keep_types` its type, in which it is encoded; others come behind the last. Says how many were taken.
-    pub fn take(&mut self, donor: &'a dyn Checkpoint, keep_types: bool, mut rename: impl FnMut(RawStr<'_>) -> Option<Vec<u8>>) -> usize {
+    /// place, and when `keep_types` its type, in which it is encoded; others come behind the last. Says how many were taken. Fails when
+    /// rows are no whole blocks of a type that is kept.
+    pub fn take(&mut self, donor: &'a dyn Checkpoint, keep_types: bool, mut rename: impl FnMut(RawStr<'_>) -> Option<Vec<u8>>) -> Result<usize> {
         let first = self.sources.add(donor);
         let mut places: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
         for (place, tensor) in self.recipe.tensors.iter().enumerate() {
@@ -54,15 +55,14 @@ impl<'a> Graft<'a> {
         let mut taken = 0;
         for (number, tensor) in donor.tensors().iter().enumerate() {
             let Some(name) = rename(tensor.name()) else { continue };
-            let content = Content::Gathered { sources: vec![first + number], steps: Vec::new() };
-            let mut new = RecipeTensor::new(name.clone(), tensor.ggml_type, tensor.shape, content);
+            let mut new = RecipeTensor::new(name.clone(), Expression::tensor(&self.sources, first + number)?);
             if let Some(old) = places.get(&name).and_then(|&place| self.recipe.tensors.get_mut(place)) {
-                if old.shape != new.shape {
-                    let note = format!("tensor {:?} had shape {}, and has {} now", RawStr::new(&name), old.shape, new.shape);
+                if old.shape() != new.shape() {
+                    let note = format!("tensor {:?} had shape {}, and has {} now", RawStr::new(&name), old.shape(), new.shape());
                     self.recipe.notes.push(note);
                 }
                 if keep_types {
-                    new.ggml_type = old.ggml_type;
+                    new.expression = new.expression.encode(old.ggml_type(), Encoding::default()).map_err(|error| error.tensor(&name))?;
                 }
                 *old = new;
             } else {
@@ -71,7 +71,7 @@ impl<'a> Graft<'a> {
             }
             taken += 1;
         }
-        taken
+        Ok(taken)
     }
 
     /// Keeps the tensors of which `keeps` says so, and says how many are gone.
@@ -100,7 +100,7 @@ impl<'a> Graft<'a> {
 
     /// What the tensor of this name is, where there is one.
     pub fn tensor(&self, name: &[u8]) -> Option<(GgmlType, Shape)> {
-        self.recipe.tensors.iter().find(|tensor| tensor.name == name).map(|tensor| (tensor.ggml_type, tensor.shape))
+        self.recipe.tensors.iter().find(|tensor| tensor.name == name).map(|tensor| (tensor.ggml_type(), *tensor.shape()))
     }
 
     /// The names of the tensors, in order.

@@ -3,10 +3,10 @@ use std::collections::BTreeSet;
 use ggmill_core::{RawStr, keys};
 
 use ggmill_pipeline::Plan;
+use ggmill_pipeline::Recipe;
 use ggmill_pipeline::SPLIT_KEYS;
 use ggmill_pipeline::{Checkpoint, GgufCheckpoint};
 use ggmill_pipeline::{Error, ErrorKind, Result};
-use ggmill_pipeline::{Form, Recipe};
 
 /// Bytes that are compared at once.
 const PIECE: usize = 1 << 20;
@@ -19,7 +19,7 @@ pub fn merge(checkpoint: &GgufCheckpoint) -> Result<Recipe> {
     for key in SPLIT_KEYS {
         recipe.metadata.remove(key);
     }
-    recipe.form = Form { pad_header: false, ..recipe.form };
+    recipe.form.pad_header = false;
     recipe.notes.extend(lost_keys(checkpoint));
     Ok(recipe)
 }

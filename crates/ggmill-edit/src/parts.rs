@@ -1,13 +1,12 @@
 //! Files cut into pieces by their bytes, with no regard to what they hold: `model.gguf.part1of3`, `model.gguf-split-a`.
 
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use ggmill_core::{Decoder, Gguf, Limits, Progress as Decoding, RawStr};
 use ggmill_io::{Folder, RandomAccess, RangeSink};
 
-use ggmill_pipeline::Progress;
 use ggmill_pipeline::{Error, ErrorKind, Result};
+use ggmill_pipeline::{Progress, Report};
 
 /// Bytes that are moved at once.
 const PIECE: u64 = 64 << 20;
@@ -144,7 +143,7 @@ impl Parts {
     }
 
     /// Writes them one behind the other. No byte is looked at.
-    pub fn join<S>(&self, mut sink: S, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>) -> Result<S>
+    pub fn join<S>(&self, mut sink: S, progress: &mut Report<'_>) -> Result<S>
     where
         S: RangeSink,
         S::Error: std::error::Error + Send + Sync + 'static,

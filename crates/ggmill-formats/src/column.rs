@@ -1,14 +1,12 @@
 //! A tensor as a file of another format stores it, and the stream of several.
 
-use std::ops::ControlFlow;
-
 use ggmill_core::{GgmlType, Sink};
 use ggmill_quant as quant;
 use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
 
-use ggmill_pipeline::Progress;
 use ggmill_pipeline::{Checkpoint, SourceTensor};
 use ggmill_pipeline::{Error, ErrorKind, Result};
+use ggmill_pipeline::{Progress, Report};
 
 /// Elements decoded at once. Every block divides it.
 const CHUNK: u64 = 1 << 18;
@@ -112,12 +110,7 @@ impl<'a> Column<'a> {
 }
 
 /// Appends the data of tensors, one behind the other.
-pub(crate) fn stream<S>(
-    checkpoint: &dyn Checkpoint,
-    columns: &[Column<'_>],
-    sink: &mut S,
-    progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
-) -> Result<()>
+pub(crate) fn stream<S>(checkpoint: &dyn Checkpoint, columns: &[Column<'_>], sink: &mut S, progress: &mut Report<'_>) -> Result<()>
 where
     S: Sink,
     S::Error: std::error::Error + Send + Sync + 'static,

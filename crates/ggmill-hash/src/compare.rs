@@ -1,14 +1,12 @@
 //! Two tensors number by number.
 
-use std::ops::ControlFlow;
-
 use ggmill_core::GgmlType;
 use ggmill_quant as quant;
 use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
 
 use ggmill_pipeline::Checkpoint;
-use ggmill_pipeline::Progress;
 use ggmill_pipeline::{Error, ErrorKind, Result};
+use ggmill_pipeline::{Progress, Report};
 
 /// Elements compared at once. Every block divides it, and what is added up does not depend on the number of threads, since this does not.
 const CHUNK: u64 = 1 << 18;
@@ -59,13 +57,7 @@ pub struct ToCompare {
 ///
 /// Reads in parallel and in bounded memory. Tensors of two types, or of one that nobody can decode, are compared as far as that is possible. Fails when two
 /// shapes differ, and as reading does.
-pub fn compare(
-    a: &dyn Checkpoint,
-    b: &dyn Checkpoint,
-    pairs: &[ToCompare],
-    numeric: bool,
-    progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
-) -> Result<Vec<Comparison>> {
+pub fn compare(a: &dyn Checkpoint, b: &dyn Checkpoint, pairs: &[ToCompare], numeric: bool, progress: &mut Report<'_>) -> Result<Vec<Comparison>> {
     [a, b].into_iter().try_for_each(Checkpoint::verify)?;
     let pairs: Vec<Pair<'_>> = pairs.iter().map(|pair| Pair::new([a, b], *pair, numeric)).collect::<Result<_>>()?;
     let total = pairs.iter().map(|pair| pair.elements).fold(0, u64::saturating_add);

@@ -3,14 +3,14 @@
 //! What is hashed is the data of the tensors as they lie in a little-endian file, in the order of the file and without the padding between them. So a model has
 //! the same hashes in one file and in shards, after any edit of its metadata, and in either byte order.
 
-use std::ops::{ControlFlow, Range};
+use std::ops::Range;
 
 use rayon::iter::{IndexedParallelIterator as _, IntoParallelIterator as _, ParallelIterator as _};
 
 use crate::kind::{Digest, HashKind, State};
 use ggmill_pipeline::Checkpoint;
-use ggmill_pipeline::Progress;
 use ggmill_pipeline::{Error, ErrorKind, Result};
+use ggmill_pipeline::{Progress, Report};
 
 /// Bytes read at once, at most.
 const PIECE: usize = 1 << 20;
@@ -48,7 +48,7 @@ pub struct Hashes {
 /// assert_eq!(hashes.model[0].to_string(), "ef46db3751d8e999");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn hash(checkpoint: &dyn Checkpoint, kinds: &[HashKind], tensors: bool, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>) -> Result<Hashes> {
+pub fn hash(checkpoint: &dyn Checkpoint, kinds: &[HashKind], tensors: bool, progress: &mut Report<'_>) -> Result<Hashes> {
     let kinds: Vec<HashKind> = HashKind::ALL.into_iter().filter(|kind| kinds.contains(kind)).collect();
     let of_tensors: Vec<HashKind> = kinds.iter().copied().filter(|kind| tensors && kind.is_of_tensors()).collect();
     let sizes = sizes(checkpoint)?;

@@ -24,7 +24,7 @@ pub enum ErrorKind {
     Architecture,
     /// Well formed, but this version does not convert it.
     Unsupported,
-    /// A tensor holds numbers that the type asked for cannot (NaN, infinity).
+    /// A tensor holds numbers that the type asked for cannot (NaN, infinity, too large or too small).
     NonFinite,
     /// Importance weights are missing where a type needs them, do not fit, or cannot be read.
     Importance,
@@ -54,6 +54,7 @@ struct Inner {
 }
 
 impl Error {
+    /// An error of this kind with this message.
     #[cold]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self(Box::new(Inner { kind, subject: String::new(), path: None, message: message.into(), source: None }))
@@ -65,6 +66,7 @@ impl Error {
         Self(Box::new(Inner { kind, subject: String::new(), path: None, message: source.to_string(), source: Some(Box::new(source)) }))
     }
 
+    /// What the error is about, unless that is known already.
     #[must_use]
     pub fn about(mut self, subject: impl Into<String>) -> Self {
         if self.0.subject.is_empty() {
@@ -73,16 +75,19 @@ impl Error {
         self
     }
 
+    /// The same for a tensor.
     #[must_use]
     pub fn tensor(self, name: impl AsRef<[u8]>) -> Self {
         self.about(format!("tensor {:?}", RawStr::new(name.as_ref())))
     }
 
+    /// The same for a metadata key.
     #[must_use]
     pub fn key(self, key: impl AsRef<[u8]>) -> Self {
         self.about(format!("key {:?}", RawStr::new(key.as_ref())))
     }
 
+    /// The same for a file, whose path is kept.
     #[must_use]
     pub fn file(mut self, path: &Path) -> Self {
         self.0.path.get_or_insert_with(|| path.to_owned());

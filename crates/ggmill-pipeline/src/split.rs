@@ -107,7 +107,7 @@ fn groups(recipe: &Recipe, options: &SplitOptions, alignment: Alignment) -> Resu
     let (mut too_large, mut others) = (None, 0u64);
     let mut bytes = 0u64;
     for tensor in &recipe.tensors {
-        let size = tensor.size().and_then(|size| alignment.align(size)).unwrap_or(u64::MAX);
+        let size = alignment.align(tensor.expression.size()).unwrap_or(u64::MAX);
         let last = groups.last().copied().unwrap_or(0);
         let full = match options.limit {
             ShardLimit::Tensors(most) => last as u64 >= most,

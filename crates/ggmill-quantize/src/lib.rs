@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+mod choice;
 mod fallback;
 mod family;
 mod fit;
@@ -17,6 +18,7 @@ mod rule_list;
 mod target;
 mod types;
 mod weight_types;
+mod without_effect;
 
 pub use fit::{Fit, Goal, fit};
 pub use imatrix::{Imatrix, ImatrixEntry, ImatrixForm};

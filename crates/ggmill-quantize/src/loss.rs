@@ -1,7 +1,6 @@
 //! What was lost: the distance between the tensors of a model and what they became.
 
 use std::borrow::Cow;
-use std::ops::ControlFlow;
 
 use ggmill_core::{GgmlType, Shape};
 use ggmill_quant as quant;
@@ -10,10 +9,10 @@ use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
 use crate::options::Importance;
 use crate::weight_types::is_integer;
 use ggmill_pipeline::Checkpoint;
-use ggmill_pipeline::Progress;
+use ggmill_pipeline::Plan;
 use ggmill_pipeline::matrices;
 use ggmill_pipeline::{Error, ErrorKind, Result};
-use ggmill_pipeline::{Plan, Work};
+use ggmill_pipeline::{Progress, Report};
 
 /// Elements looked at at once, unless a single row has more. What is added up does not depend on the number of threads, since this does not.
 const CHUNK: u64 = 1 << 18;
@@ -51,7 +50,7 @@ pub fn loss(
     checkpoint: &dyn Checkpoint,
     written: &dyn Checkpoint,
     importance: Option<&Importance>,
-    progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
+    progress: &mut Report<'_>,
 ) -> Result<Vec<TensorLoss>> {
     [checkpoint, written].into_iter().try_for_each(Checkpoint::verify)?;
     let pairs = pairs(plans, checkpoint, written, importance)?;
@@ -89,25 +88,26 @@ struct Pair<'a> {
 }
 
 fn pairs<'a>(plans: &[&Plan], checkpoint: &'a dyn Checkpoint, written: &'a dyn Checkpoint, importance: Option<&'a Importance>) -> Result<Vec<Pair<'a>>> {
-    let planned = plans.iter().flat_map(|plan| plan.jobs.iter().zip(plan.layout.tensors()));
+    let planned = plans.iter().flat_map(|plan| plan.expressions().iter().zip(plan.layout().tensors()));
     let mut pairs = Vec::new();
-    for (number, (job, tensor)) in planned.enumerate() {
+    for (number, (expression, tensor)) in planned.enumerate() {
         let name = tensor.name().as_bytes().to_vec();
         let about = |error: Error| error.tensor(&name);
         let found = written.tensors().get(number);
-        if found.is_none_or(|found| found.name != name || found.ggml_type != job.to) {
+        if found.is_none_or(|found| found.name != name || found.ggml_type != expression.ggml_type()) {
             return Err(about(Error::new(ErrorKind::Misuse, "is not what was planned")));
         }
-        let Work::Gather { from, sources, map } = &job.work else { continue };
-        let (&[source], true) = (&sources[..], map.is_plain()) else { continue };
-        if is_integer(*from) || quant::codec(*from).is_err() || quant::codec(job.to).is_err() {
+        let (to, shape) = (expression.ggml_type(), expression.shape());
+        let Some((source, before)) = expression.origin().and_then(|number| Some((number, checkpoint.tensors().get(number)?))) else { continue };
+        let from = before.ggml_type;
+        if is_integer(from) || quant::codec(from).is_err() || quant::codec(to).is_err() {
             continue;
         }
-        let wanted = matrices(&job.shape).checked_mul(job.shape.row_len());
-        let weights = importance.zip(checkpoint.tensors().get(source)).and_then(|(importance, source)| importance.weights(&source.name));
-        let weights = weights.filter(|weights| wanted == Some(weights.len() as u64)).and_then(|weights| for_measuring(weights, &job.shape));
-        let sides = [(checkpoint, source, *from), (written, number, job.to)];
-        pairs.push(Pair { sides, name, shape: job.shape, size: tensor.size(), weights });
+        let wanted = matrices(shape).checked_mul(shape.row_len());
+        let weights = importance.and_then(|importance| importance.weights(&before.name));
+        let weights = weights.filter(|weights| wanted == Some(weights.len() as u64)).and_then(|weights| for_measuring(weights, shape));
+        let sides = [(checkpoint, source, from), (written, number, to)];
+        pairs.push(Pair { sides, name, shape: *shape, size: tensor.size(), weights });
     }
     Ok(pairs)
 }

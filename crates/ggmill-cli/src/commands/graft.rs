@@ -177,7 +177,7 @@ fn take<'a>(args: &Args, donors: &'a [Donor], graft: &mut Graft<'a>) -> Result<(
     for donor in donors {
         if let Some(tensors) = donor.tensors() {
             let is_taken = |name: RawStr<'_>| args.take.is_empty() || args.take.iter().any(|glob| glob.matches(name));
-            graft.take(tensors, args.keep_types, |name| is_taken(name).then(|| name.as_bytes().to_vec()));
+            graft.take(tensors, args.keep_types, |name| is_taken(name).then(|| name.as_bytes().to_vec())).map_err(Failure::new)?;
         }
         match donor {
             Donor::Gguf(model) => drop(graft.take_keys(model, |key| args.take_key.iter().any(|glob| glob.matches(key))).map_err(Failure::new)?),

@@ -4,7 +4,7 @@ use std::fs;
 use std::ops::ControlFlow;
 
 use ggmill_core::{FileType, Gguf};
-use ggmill_pipeline::{ErrorKind, run};
+use ggmill_pipeline::{ErrorKind, RunOptions, run};
 use ggmill_testdata::real;
 use serde_json::json;
 
@@ -219,7 +219,7 @@ fn a_tokenizer_is_not_left_out_unasked() {
 fn a_run_can_be_stopped() {
     let (checkpoint, plan) = plan(&real("stories260K"), FileType::F32).unwrap();
     let mut told = 0;
-    let error = run(&plan, &checkpoint, Vec::new(), &mut |progress| {
+    let error = run(&plan, &checkpoint, Vec::new(), &RunOptions::default(), &mut |progress| {
         assert!(progress.written <= progress.total);
         told += 1;
         if told == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

@@ -6,7 +6,7 @@ use ggmill_convert::{ConvertOptions, convert};
 use ggmill_core::FileType;
 use ggmill_formats::Safetensors;
 use ggmill_io::{FileSink, Overwrite};
-use ggmill_pipeline::{Checkpoint, Error, Plan, Pretrained as _, Recipe, run};
+use ggmill_pipeline::{Checkpoint, Error, Plan, Pretrained as _, Recipe, RunOptions, run};
 use serde_json::{Value, json};
 
 pub(crate) fn plan(folder: &Path, file_type: FileType) -> Result<(Safetensors, Plan), Error> {
@@ -19,7 +19,7 @@ pub(crate) fn plan(folder: &Path, file_type: FileType) -> Result<(Safetensors, P
 
 pub(crate) fn converted(folder: &Path, file_type: FileType) -> Result<Vec<u8>, Error> {
     let (checkpoint, plan) = plan(folder, file_type)?;
-    run(&plan, &checkpoint, Vec::new(), &mut |_| ControlFlow::Continue(()))
+    run(&plan, &checkpoint, Vec::new(), &RunOptions::default(), &mut |_| ControlFlow::Continue(()))
 }
 
 /// A safetensors file composed from its parts: name, dtype, shape, bytes.
@@ -63,11 +63,11 @@ pub(crate) fn folder(weights: &[u8]) -> tempfile::TempDir {
 /// What a recipe makes, in memory and as a file: the same, though only one of them takes ranges of files.
 pub(crate) fn made(recipe: Recipe, checkpoint: &dyn Checkpoint) -> Vec<u8> {
     let plan = recipe.plan(checkpoint).unwrap();
-    let in_memory = run(&plan, checkpoint, Vec::new(), &mut |_| ControlFlow::Continue(())).unwrap();
+    let in_memory = run(&plan, checkpoint, Vec::new(), &RunOptions::default(), &mut |_| ControlFlow::Continue(())).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("made.gguf");
     let sink = FileSink::create(&path, Overwrite::Refuse).unwrap();
-    run(&plan, checkpoint, sink, &mut |_| ControlFlow::Continue(())).unwrap().commit().unwrap();
+    run(&plan, checkpoint, sink, &RunOptions::default(), &mut |_| ControlFlow::Continue(())).unwrap().commit().unwrap();
     assert!(std::fs::read(&path).unwrap() == in_memory);
     in_memory
 }

@@ -1,6 +1,5 @@
 //! A file opened to be edited, and the way there and back.
 
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use ggmill_core::{MetadataBuf, Model, Split, keys};
@@ -12,7 +11,7 @@ use super::layout::{EditPlan, Ground, Way};
 use ggmill_pipeline::GgufCheckpoint;
 use ggmill_pipeline::Recipe;
 use ggmill_pipeline::{Error, ErrorKind, Result};
-use ggmill_pipeline::{Progress, run};
+use ggmill_pipeline::{Report, RunOptions, run};
 
 /// A GGUF file being edited: where it is, or into a copy.
 ///
@@ -89,7 +88,7 @@ impl Editor {
     }
 
     /// Does what the plan says to the file itself, and gives the way it went: when the file system will not insert bytes after all, that is a copy.
-    pub fn apply(&mut self, plan: EditPlan, edited: &Edited, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>) -> Result<Way> {
+    pub fn apply(&mut self, plan: EditPlan, edited: &Edited, progress: &mut Report<'_>) -> Result<Way> {
         let place = self.place.as_mut().ok_or_else(|| Error::new(ErrorKind::Misuse, "the file was opened as a source"))?;
         let names = place.names();
         let plan = match plan.way() {
@@ -110,11 +109,11 @@ impl Editor {
     }
 
     /// Writes the edited file into a sink that becomes another file, and gives the sink back.
-    pub fn write(&self, plan: &EditPlan, mut sink: FileSink, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>) -> Result<FileSink> {
+    pub fn write(&self, plan: &EditPlan, mut sink: FileSink, progress: &mut Report<'_>) -> Result<FileSink> {
         if let Way::Rewrite(_) = plan.way() {
             let (checkpoint, layout) = self.rewrite(plan)?;
             sink.reserve(layout.layout().total_len())?;
-            return run(&layout, &checkpoint, sink, progress);
+            return run(&layout, &checkpoint, sink, &RunOptions::default(), progress);
         }
         sink.reserve(plan.new_len())?;
         let sink = plan.copy_into(&self.model, sink, progress)?;

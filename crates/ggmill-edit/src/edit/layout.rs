@@ -1,13 +1,11 @@
 //! Where an edited header goes: in place when that is safe, in a copy when not.
 
-use std::ops::ControlFlow;
-
 use ggmill_core::{Alignment, Builder, Decoder, Limits, MetadataBuf, Model, Part, Sink as _, keys};
 use ggmill_io::{FileSink, HeaderChange, RandomAccess, RangeSink as _};
 
 use super::apply::Edited;
-use ggmill_pipeline::Progress;
 use ggmill_pipeline::{Error, ErrorKind, Result};
+use ggmill_pipeline::{Progress, Report};
 
 /// The key whose value is room: zeros that take up what a header has less than the space before the tensor data. Edits use it and leave it; everybody else
 /// ignores it.
@@ -157,7 +155,7 @@ impl EditPlan {
     }
 
     /// Writes the edited file into a sink: the new header, and everything behind the old one, which the system copies without showing it to anybody.
-    pub(crate) fn copy_into(&self, model: &Model, mut sink: FileSink, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>) -> Result<FileSink> {
+    pub(crate) fn copy_into(&self, model: &Model, mut sink: FileSink, progress: &mut Report<'_>) -> Result<FileSink> {
         let (_, file) = only_file(model)?;
         sink.append(&self.header)?;
         let total = self.old_len.saturating_sub(self.kept_from);

@@ -20,7 +20,7 @@ fn go(_: Progress<'_>) -> ControlFlow<()> {
 /// A model with tensors of a donor in place of its own.
 fn grafted(base: &GgufCheckpoint, donor: &dyn Checkpoint, keep_types: bool) -> Vec<u8> {
     let mut graft = Graft::new(base).unwrap();
-    assert_eq!(graft.take(donor, keep_types, |name| Some(name.as_bytes().to_vec())), donor.tensors().len());
+    assert_eq!(graft.take(donor, keep_types, |name| Some(name.as_bytes().to_vec())).unwrap(), donor.tensors().len());
     let (recipe, sources) = graft.finish();
     made(recipe, &sources)
 }
@@ -72,7 +72,7 @@ proptest! {
         let rest = written(&folder.path().join("rest.gguf"), &made(recipe, &sources));
         let mut graft = Graft::new(&rest).unwrap();
         graft.rename(|name| name.as_bytes().strip_prefix(b"old.").map(<[u8]>::to_vec));
-        graft.take(&base, false, |name| picks[place(name)].then(|| name.as_bytes().to_vec()));
+        graft.take(&base, false, |name| picks[place(name)].then(|| name.as_bytes().to_vec())).unwrap();
         graft.order(place);
         let (recipe, sources) = graft.finish();
         prop_assert!(made(recipe, &sources) == bytes);

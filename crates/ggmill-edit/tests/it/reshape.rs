@@ -8,7 +8,7 @@ use ggmill_core::{Alignment, Builder, Endian, GgmlType, MetadataBuf, Shape, Writ
 use ggmill_edit::{Parts, RepackOptions, merge, repack, verify};
 use ggmill_hash::{HashKind, hash};
 use ggmill_io::{FileSink, Overwrite, commit_all};
-use ggmill_pipeline::{Checkpoint, ErrorKind, GgufCheckpoint, Recipe, ShardLimit, SplitOptions, run, split};
+use ggmill_pipeline::{Checkpoint, ErrorKind, GgufCheckpoint, Recipe, RunOptions, ShardLimit, SplitOptions, run, split};
 use ggmill_testdata::bytes::{FileBytes, Value};
 use ggmill_testdata::real;
 use proptest::prelude::*;
@@ -83,12 +83,12 @@ pub(crate) fn written(path: &Path, bytes: &[u8]) -> GgufCheckpoint {
 /// What a recipe makes, in memory and as a file: the same, though only one of them takes ranges of files.
 pub(crate) fn made(recipe: Recipe, checkpoint: &dyn Checkpoint) -> Vec<u8> {
     let plan = recipe.plan(checkpoint).unwrap();
-    let in_memory = run(&plan, checkpoint, Vec::new(), &mut |_| ControlFlow::Continue(())).unwrap();
+    let in_memory = run(&plan, checkpoint, Vec::new(), &RunOptions::default(), &mut |_| ControlFlow::Continue(())).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("made.gguf");
     let sink = FileSink::create(&path, Overwrite::Refuse).unwrap();
     let mut progress = 0;
-    let sink = run(&plan, checkpoint, sink, &mut |now| {
+    let sink = run(&plan, checkpoint, sink, &RunOptions::default(), &mut |now| {
         assert!(now.written > progress && now.written <= now.total);
         progress = now.written;
         ControlFlow::Continue(())
@@ -110,7 +110,7 @@ fn shards(checkpoint: &GgufCheckpoint, options: &SplitOptions, folder: &Path) ->
         let plan = recipe.plan(checkpoint).unwrap();
         paths.push(folder.join(shard_file_name("shard", number, count)));
         let sink = FileSink::create(paths.last().unwrap(), Overwrite::Refuse).unwrap();
-        sinks.push(run(&plan, checkpoint, sink, &mut |_| ControlFlow::Continue(())).unwrap());
+        sinks.push(run(&plan, checkpoint, sink, &RunOptions::default(), &mut |_| ControlFlow::Continue(())).unwrap());
     }
     commit_all(sinks).unwrap();
     paths
@@ -250,7 +250,10 @@ fn real_files_split_and_merged() {
         let set = GgufCheckpoint::open(&paths[0]).unwrap();
         let plan = merge(&set).unwrap().plan(&set).unwrap();
         let path = folder.path().join("merged.gguf");
-        run(&plan, &set, FileSink::create(&path, Overwrite::Refuse).unwrap(), &mut |_| ControlFlow::Continue(())).unwrap().commit().unwrap();
+        run(&plan, &set, FileSink::create(&path, Overwrite::Refuse).unwrap(), &RunOptions::default(), &mut |_| ControlFlow::Continue(()))
+            .unwrap()
+            .commit()
+            .unwrap();
         assert!(fs::read(&path).unwrap() == fs::read(real(name)).unwrap(), "{name}");
 
         verify(&GgufCheckpoint::open(&path).unwrap(), &plan, &set).unwrap();
@@ -293,7 +296,7 @@ fn what_cannot_be_turned_is_refused() {
     let mut options = RepackOptions::default();
     options.endian = Some(Endian::Big);
     let plan = repack(&checkpoint, &options).unwrap().plan(&checkpoint).unwrap();
-    let error = run(&plan, &checkpoint, Vec::new(), &mut |_| ControlFlow::Continue(())).unwrap_err();
+    let error = run(&plan, &checkpoint, Vec::new(), &RunOptions::default(), &mut |_| ControlFlow::Continue(())).unwrap_err();
     assert_eq!(error.to_string(), "tensor \"old\": the byte order within blocks of Q4_0_4_4 is not known");
 }
 
@@ -384,7 +387,7 @@ fn a_source_that_changes_meanwhile() {
     let plan = Recipe::copy_of(&checkpoint).unwrap().plan(&checkpoint).unwrap();
     let sink = FileSink::create(folder.path().join("out.gguf"), Overwrite::Refuse).unwrap();
     let mut calls = 0;
-    let result = run(&plan, &checkpoint, sink, &mut |_| {
+    let result = run(&plan, &checkpoint, sink, &RunOptions::default(), &mut |_| {
         if calls == 0 {
             change();
         }
@@ -396,9 +399,9 @@ fn a_source_that_changes_meanwhile() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 
     let checkpoint = GgufCheckpoint::open(&path).unwrap();
-    run(&plan, &checkpoint, Vec::new(), &mut |_| ControlFlow::Continue(())).unwrap();
+    run(&plan, &checkpoint, Vec::new(), &RunOptions::default(), &mut |_| ControlFlow::Continue(())).unwrap();
     change();
-    assert!(run(&plan, &checkpoint, Vec::new(), &mut |_| ControlFlow::Continue(())).is_err());
+    assert!(run(&plan, &checkpoint, Vec::new(), &RunOptions::default(), &mut |_| ControlFlow::Continue(())).is_err());
     assert!(hash(&checkpoint, &[HashKind::Xxh64], false, &mut |_| ControlFlow::Continue(())).is_err());
 
     fs::rename(&path, folder.path().join("model.gguf.part1of1")).unwrap();

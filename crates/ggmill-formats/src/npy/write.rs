@@ -1,24 +1,17 @@
 use std::fmt::Write as _;
-use std::ops::ControlFlow;
 
 use ggmill_core::Sink;
 
 use crate::column::{Column, Element, append, stream};
 use ggmill_pipeline::Checkpoint;
-use ggmill_pipeline::Progress;
+use ggmill_pipeline::Report;
 use ggmill_pipeline::Result;
 
 /// Streams one tensor into a file of NumPy (`.npy`, version 1.0), in C order, and gives the sink back.
 ///
 /// Floats and integers are stored as they are, BF16 (which NumPy does not have) and quantized types as f32. When `raw`, those are stored as their bytes instead,
 /// `uint8`, one row of bytes for each row of the tensor.
-pub fn extract_npy<S>(
-    checkpoint: &dyn Checkpoint,
-    number: usize,
-    raw: bool,
-    mut sink: S,
-    progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
-) -> Result<S>
+pub fn extract_npy<S>(checkpoint: &dyn Checkpoint, number: usize, raw: bool, mut sink: S, progress: &mut Report<'_>) -> Result<S>
 where
     S: Sink,
     S::Error: std::error::Error + Send + Sync + 'static,

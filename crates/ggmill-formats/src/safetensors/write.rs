@@ -1,5 +1,4 @@
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::ControlFlow;
 
 use ggmill_core::{GgmlType, Shape, Sink};
 use serde_json::{Map, Value, json};
@@ -7,7 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::column::{Column, Element, append, stream};
 use crate::json::Unambiguous;
 use ggmill_pipeline::Checkpoint;
-use ggmill_pipeline::Progress;
+use ggmill_pipeline::Report;
 use ggmill_pipeline::{Error, ErrorKind, Result};
 
 /// The entry of a file's metadata that says what bytes of blocks are: JSON, an object of `{"type", "shape"}` by tensor name, the shape in stored order.
@@ -18,13 +17,7 @@ pub(crate) const RAW_KEY: &str = "ggmill.raw";
 /// Floats and integers are stored as they are, quantized types as f32 or, when `raw`, as their bytes: `U8`, one row of bytes for each row of the tensor, with
 /// type and shape noted in the metadata, so that [`Safetensors`](crate::Safetensors) reads them as what they were. Fails for names that the format cannot hold:
 /// those that are not UTF-8, stand twice, or are `__metadata__`.
-pub fn extract_safetensors<S>(
-    checkpoint: &dyn Checkpoint,
-    numbers: &[usize],
-    raw: bool,
-    mut sink: S,
-    progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
-) -> Result<S>
+pub fn extract_safetensors<S>(checkpoint: &dyn Checkpoint, numbers: &[usize], raw: bool, mut sink: S, progress: &mut Report<'_>) -> Result<S>
 where
     S: Sink,
     S::Error: std::error::Error + Send + Sync + 'static,

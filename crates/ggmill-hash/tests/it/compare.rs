@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use ggmill_hash::{NumericError, ToCompare, compare};
-use ggmill_pipeline::{Checkpoint as _, ErrorKind, GgufCheckpoint, run};
+use ggmill_pipeline::{Checkpoint as _, ErrorKind, GgufCheckpoint, RunOptions, run};
 use ggmill_quantize::{QuantizeOptions, Target, quantize};
 use ggmill_testdata::models::models;
 
@@ -25,7 +25,7 @@ fn errors_are_those_of_the_numbers() {
     std::fs::write(&before, &models()[0].file).unwrap();
     let a = GgufCheckpoint::open(&before).unwrap();
     let plan = quantize(&a, &QuantizeOptions::new(Target::parse("Q4_K_M").unwrap())).unwrap().plan(&a).unwrap();
-    std::fs::write(&after, run(&plan, &a, Vec::new(), &mut |_| ControlFlow::Continue(())).unwrap()).unwrap();
+    std::fs::write(&after, run(&plan, &a, Vec::new(), &RunOptions::default(), &mut |_| ControlFlow::Continue(())).unwrap()).unwrap();
     let b = GgufCheckpoint::open(&after).unwrap();
     let place = |name: &[u8]| b.tensors().iter().position(|tensor| tensor.name == name).unwrap();
     let pairs: Vec<ToCompare> = a.tensors().iter().enumerate().map(|(number, tensor)| ToCompare { a: number, b: place(&tensor.name) }).collect();

@@ -6,7 +6,7 @@ use std::path::Path;
 use ggmill_core::{Builder, Endian, GgmlType, Shape, Writer, shard_file_name};
 use ggmill_edit::{RepackOptions, repack};
 use ggmill_hash::{HashKind, Manifest, hash};
-use ggmill_pipeline::{Checkpoint as _, ErrorKind, GgufCheckpoint, ShardLimit, SplitOptions, run, split};
+use ggmill_pipeline::{Checkpoint as _, ErrorKind, GgufCheckpoint, RunOptions, ShardLimit, SplitOptions, run, split};
 use ggmill_testdata::real;
 
 fn hashes(path: &Path) -> ggmill_hash::Hashes {
@@ -81,7 +81,7 @@ fn the_form_of_a_model_is_not_in_its_hashes() {
         let shards = split(&checkpoint, &SplitOptions::new(ShardLimit::Tensors(7))).unwrap();
         let count = u32::try_from(shards.len()).unwrap();
         for (number, shard) in (1..).zip(shards) {
-            let bytes = run(&shard.plan(&checkpoint).unwrap(), &checkpoint, Vec::new(), &mut |_| ControlFlow::Continue(())).unwrap();
+            let bytes = run(&shard.plan(&checkpoint).unwrap(), &checkpoint, Vec::new(), &RunOptions::default(), &mut |_| ControlFlow::Continue(())).unwrap();
             std::fs::write(folder.path().join(shard_file_name("set", number, count)), bytes).unwrap();
         }
         assert_eq!(hashes(&folder.path().join(shard_file_name("set", 2, count))), expected, "{}: shards", model.name);
@@ -89,7 +89,7 @@ fn the_form_of_a_model_is_not_in_its_hashes() {
         let mut options = RepackOptions::default();
         options.endian = Some(Endian::Big);
         let plan = repack(&checkpoint, &options).unwrap().plan(&checkpoint).unwrap();
-        let bytes = run(&plan, &checkpoint, Vec::new(), &mut |_| ControlFlow::Continue(())).unwrap();
+        let bytes = run(&plan, &checkpoint, Vec::new(), &RunOptions::default(), &mut |_| ControlFlow::Continue(())).unwrap();
         std::fs::write(folder.path().join("big.gguf"), bytes).unwrap();
         assert_eq!(hashes(&folder.path().join("big.gguf")), expected, "{}: big-endian", model.name);
     }

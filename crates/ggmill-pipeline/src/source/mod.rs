@@ -4,6 +4,7 @@
 
 mod gguf;
 mod joined;
+mod memory;
 
 use std::fmt::Debug;
 
@@ -14,6 +15,7 @@ use crate::error::Result;
 
 pub use self::gguf::GgufCheckpoint;
 pub use self::joined::Joined;
+pub use self::memory::MemorySource;
 
 /// A set of tensors with their bytes.
 pub trait Checkpoint: Debug + Sync {

@@ -11,4 +11,7 @@
     reason = "a test that cannot go on has failed, and what it compares is exact"
 )]
 
+mod compositions;
+mod expression;
+mod naive;
 mod rewrite;

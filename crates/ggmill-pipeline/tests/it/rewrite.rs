@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use ggmill_pipeline::{GgufCheckpoint, Recipe, run};
+use ggmill_pipeline::{GgufCheckpoint, Recipe, RunOptions, run};
 use ggmill_testdata::real;
 
 /// A recipe that changes nothing changes no byte of a canonical file.
@@ -12,7 +12,7 @@ fn a_copy_is_the_file() {
         let path = real(name);
         let checkpoint = GgufCheckpoint::open(&path).unwrap();
         let plan = Recipe::copy_of(&checkpoint).unwrap().plan(&checkpoint).unwrap();
-        let copy = run(&plan, &checkpoint, Vec::new(), &mut |_| ControlFlow::Continue(())).unwrap();
+        let copy = run(&plan, &checkpoint, Vec::new(), &RunOptions::default(), &mut |_| ControlFlow::Continue(())).unwrap();
         assert!(copy == std::fs::read(&path).unwrap(), "{name}");
     }
 }

@@ -15,7 +15,6 @@ mod knapsack;
 mod measure;
 
 use std::borrow::Cow;
-use std::ops::ControlFlow;
 
 use ggmill_arch::ModelView;
 use ggmill_core::{Alignment, FileType, GgmlType};
@@ -23,18 +22,19 @@ use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
 
 use self::knapsack::{Way, solve};
 use self::measure::{Candidate, Subject};
+use crate::choice::{Choice, NEED_IMPORTANCE};
 use crate::fallback;
 use crate::hyper::Hyper;
 use crate::layers::{self, remaining};
 use crate::loss::for_measuring;
 use crate::options::QuantizeOptions;
-use crate::quantize::{Choice, NEED_IMPORTANCE, is_known, quantize, quantize_shards};
+use crate::quantize::{is_known, quantize, quantize_shards};
 use crate::types::TypePlan;
-use ggmill_pipeline::Progress;
 use ggmill_pipeline::Recipe;
 use ggmill_pipeline::SplitOptions;
 use ggmill_pipeline::{Checkpoint as _, GgufCheckpoint, SourceTensor};
 use ggmill_pipeline::{Error, ErrorKind, Result};
+use ggmill_pipeline::{Progress, Report};
 
 /// How large the result may be.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -92,13 +92,7 @@ const TYPES: &[GgmlType] = &[
 /// alone, layers left out. Tensors that are quantized already keep their type unless they may be quantized again. [`QuantizeOptions::types`] takes the result.
 /// `progress` is told how many bytes of the model have been measured, by samples. Fails when the goal is smaller than the smallest result, and says what
 /// that is; and as [`quantize`](super::quantize) does. `cut` says how the result is going to be [cut](Recipe::split), if it is.
-pub fn fit(
-    checkpoint: &GgufCheckpoint,
-    options: &QuantizeOptions,
-    cut: Option<&SplitOptions>,
-    goal: Goal,
-    progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
-) -> Result<Fit> {
+pub fn fit(checkpoint: &GgufCheckpoint, options: &QuantizeOptions, cut: Option<&SplitOptions>, goal: Goal, progress: &mut Report<'_>) -> Result<Fit> {
     let (tensors, alignment, mut headers) = outline(checkpoint, options)?;
     if let Some(cut) = cut {
         headers = headers_of_shards(checkpoint, options, &tensors, cut)?;

@@ -6,16 +6,14 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use ggmill::io::ErrorKind as IoKind;
-use ggmill::pipeline::{Checkpoint as _, ErrorKind, GgufCheckpoint, Progress, Recipe, Result};
+use ggmill::pipeline::{Checkpoint as _, ErrorKind, GgufCheckpoint, Recipe, Report, Result, RunOptions};
 use ggmill::{Builder, GgmlType, Model, Shape};
 
-type OnProgress<'a> = &'a mut dyn FnMut(Progress<'_>) -> ControlFlow<()>;
-
 /// Everything that reads all data of a model, by its name.
-const READERS: [(&str, fn(&GgufCheckpoint, OnProgress<'_>) -> Result<()>); 6] = [
+const READERS: [(&str, fn(&GgufCheckpoint, &mut Report<'_>) -> Result<()>); 6] = [
     ("run", |model, progress| {
         let plan = Recipe::copy_of(model)?.plan(model)?;
-        ggmill::pipeline::run(&plan, model, Vec::new(), progress).map(drop)
+        ggmill::pipeline::run(&plan, model, Vec::new(), &RunOptions::default(), progress).map(drop)
     }),
     ("hash", |model, progress| ggmill::hash::hash(model, &[ggmill::hash::HashKind::Xxh64], true, progress).map(drop)),
     ("compare", |model, progress| ggmill::hash::compare(model, model, &[ggmill::hash::ToCompare { a: 0, b: 0 }], true, progress).map(drop)),

@@ -21,7 +21,7 @@ fn from_a_checkpoint_to_a_row_of_numbers() {
     let recipe = ggmill::convert::convert(&checkpoint, architecture, &ConvertOptions::new(FileType::Q8_0)).unwrap();
     let plan = recipe.plan(&checkpoint).unwrap();
     let sink = FileSink::create(&path, Overwrite::Refuse).unwrap();
-    ggmill::pipeline::run(&plan, &checkpoint, sink, &mut |_| ControlFlow::Continue(())).unwrap().commit().unwrap();
+    ggmill::pipeline::run(&plan, &checkpoint, sink, &ggmill::pipeline::RunOptions::default(), &mut |_| ControlFlow::Continue(())).unwrap().commit().unwrap();
     assert_eq!(std::fs::metadata(&path).unwrap().len(), plan.layout().total_len());
 
     let model = ggmill::io::open(&path).unwrap();

@@ -210,6 +210,7 @@ fn anew(path: &Path) -> Result<(), Failure> {
     let plan = ggmill_edit::repack(&checkpoint, &options).and_then(|recipe| recipe.plan(&checkpoint)).map_err(Failure::new)?;
     let mut sink = FileSink::create(path, Overwrite::Replace).map_err(Failure::new)?;
     sink.reserve(plan.layout().total_len()).map_err(Failure::new)?;
-    let sink = ggmill_pipeline::run(&plan, &checkpoint, sink, &mut |_| ControlFlow::Continue(())).map_err(Failure::new)?;
+    let sink =
+        ggmill_pipeline::run(&plan, &checkpoint, sink, &ggmill_pipeline::RunOptions::default(), &mut |_| ControlFlow::Continue(())).map_err(Failure::new)?;
     sink.commit().map_err(Failure::new)
 }

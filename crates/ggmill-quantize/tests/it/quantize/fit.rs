@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use ggmill_core::{FileType, GgmlType, Gguf};
-use ggmill_pipeline::{ErrorKind, GgufCheckpoint, run};
+use ggmill_pipeline::{ErrorKind, GgufCheckpoint, RunOptions, run};
 use ggmill_quantize::{Fit, Goal, Imatrix, Importance, ImportanceFilter, QuantizeOptions, Target, TensorLoss, TensorType, TypePlan, fit, loss, quantize};
 use ggmill_testdata::real;
 
@@ -32,7 +32,7 @@ fn mean(losses: &[TensorLoss]) -> f64 {
 fn made(path: &Path, options: &QuantizeOptions) -> (u64, Vec<TensorLoss>) {
     let checkpoint = GgufCheckpoint::open(path).unwrap();
     let plan = quantize(&checkpoint, options).unwrap().plan(&checkpoint).unwrap();
-    let file = run(&plan, &checkpoint, Vec::new(), &mut go_on).unwrap();
+    let file = run(&plan, &checkpoint, Vec::new(), &RunOptions::default(), &mut go_on).unwrap();
     let output = path.with_file_name("made.gguf");
     std::fs::write(&output, &file).unwrap();
     let written = GgufCheckpoint::open(&output).unwrap();

@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use ggmill_core::{GgmlType, Gguf};
-use ggmill_pipeline::{Error, ErrorKind, GgufCheckpoint, run};
+use ggmill_pipeline::{Error, ErrorKind, GgufCheckpoint, RunOptions, run};
 use ggmill_quantize::{Imatrix, Importance, ImportanceFilter, QuantizeOptions, RoleRule, Target, TensorType, quantize};
 use ggmill_testdata::models::{Model, models};
 
@@ -63,7 +63,7 @@ fn options(target: &str) -> QuantizeOptions {
 fn quantized(path: &Path, options: &QuantizeOptions) -> Result<Vec<u8>, Error> {
     let checkpoint = GgufCheckpoint::open(path)?;
     let plan = quantize(&checkpoint, options)?.plan(&checkpoint)?;
-    run(&plan, &checkpoint, Vec::new(), &mut |_| ControlFlow::Continue(()))
+    run(&plan, &checkpoint, Vec::new(), &RunOptions::default(), &mut |_| ControlFlow::Continue(()))
 }
 
 fn refusal(path: &Path, options: &QuantizeOptions) -> (ErrorKind, String) {
@@ -105,6 +105,24 @@ fn a_number_that_becomes_infinite_is_refused() {
         kind == ErrorKind::NonFinite && message.starts_with(expected) && message.contains(" is in a block with numbers too large for Q4_0; it is "),
         "{message}"
     );
+}
+
+#[test]
+fn a_number_beyond_what_a_type_holds_is_refused() {
+    let fixture = Fixture::new("mamba");
+    let mut file = fixture.model.file.clone();
+    let place = fixture.data("blk.1.ssm_in.weight") + 4 * (256 + 3);
+    for value in [2689.0, 1e6, -1e38f32] {
+        file[place..place + 4].copy_from_slice(&value.to_le_bytes());
+        std::fs::write(fixture.path(), &file).unwrap();
+        let (kind, message) = refusal(&fixture.path(), &options("NVFP4"));
+        let expected = format!(r#"tensor "blk.1.ssm_in.weight": row 1, column 3 is in a block with numbers too large for NVFP4; it is {value:e}"#);
+        assert_eq!((kind, message), (ErrorKind::NonFinite, expected));
+    }
+    // Its squares overflow, and the scale that comes of them is zero.
+    let (kind, message) = refusal(&fixture.path(), &options("Q3_K"));
+    let expected = r#"tensor "blk.1.ssm_in.weight": row 1, column 3 is in a block with numbers too large for Q"#;
+    assert!(kind == ErrorKind::NonFinite && message.starts_with(expected), "{message}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use ggmill_pipeline::{GgufCheckpoint, Recipe, ShardLimit, SplitOptions, run, split};
+use ggmill_pipeline::{GgufCheckpoint, Recipe, RunOptions, ShardLimit, SplitOptions, run, split};
 use ggmill_quantize::{ImportanceFilter, quantize, quantize_shards};
 use ggmill_testdata::sha256;
 
@@ -79,7 +79,7 @@ fn shards_are_the_references() {
         assert_eq!(recipes.len(), shards.len());
         for (number, recipe) in (1..).zip(recipes) {
             let plan = recipe.plan(&checkpoint).unwrap();
-            let file = run(&plan, &checkpoint, Vec::new(), &mut |_| ControlFlow::Continue(())).unwrap();
+            let file = run(&plan, &checkpoint, Vec::new(), &RunOptions::default(), &mut |_| ControlFlow::Continue(())).unwrap();
             assert_eq!(sha256(&file), expected[&(name, target, &*format!("{form}-shard-{number}"))], "{name} {target} {form} {number}");
         }
     }
@@ -102,7 +102,9 @@ fn shards_are_put_together_and_cut_anew() {
     let cut = split(&again, &limit).unwrap();
     assert!(made.len() > 3 && made.len() == cut.len());
     for (made, cut) in made.into_iter().zip(cut) {
-        let bytes = |recipe: Recipe, checkpoint| run(&recipe.plan(checkpoint).unwrap(), checkpoint, Vec::new(), &mut |_| ControlFlow::Continue(())).unwrap();
+        let bytes = |recipe: Recipe, checkpoint| {
+            run(&recipe.plan(checkpoint).unwrap(), checkpoint, Vec::new(), &RunOptions::default(), &mut |_| ControlFlow::Continue(())).unwrap()
+        };
         assert!(bytes(made, &checkpoint) == bytes(cut, &again));
     }
 }
@@ -115,7 +117,7 @@ fn cut(fixture: &Fixture, options: &SplitOptions) -> Vec<PathBuf> {
     let write = |(number, recipe): (u32, Recipe)| {
         let path = fixture.folder.path().join(ggmill_core::shard_file_name("cut", number, count));
         let plan = recipe.plan(&checkpoint).unwrap();
-        std::fs::write(&path, run(&plan, &checkpoint, Vec::new(), &mut |_| ControlFlow::Continue(())).unwrap()).unwrap();
+        std::fs::write(&path, run(&plan, &checkpoint, Vec::new(), &RunOptions::default(), &mut |_| ControlFlow::Continue(())).unwrap()).unwrap();
         path
     };
     (1..).zip(recipes).map(write).collect()

@@ -2,14 +2,14 @@
 
 use std::sync::{Mutex, PoisonError};
 
-/// Buffers that nobody uses at the moment.
+/// Buffers that are not in use.
 #[derive(Debug)]
-pub(crate) struct Spare {
+pub(crate) struct BufferPool {
     buffers: Mutex<Vec<Vec<u8>>>,
     most: usize,
 }
 
-impl Spare {
+impl BufferPool {
     /// Keeps up to so many.
     pub(crate) fn new(most: usize) -> Self {
         Self { buffers: Mutex::new(Vec::with_capacity(most)), most }
@@ -37,15 +37,15 @@ mod tests {
 
     #[test]
     fn what_was_given_is_taken_again() {
-        let spare = Spare::new(1);
+        let buffers = BufferPool::new(1);
         let place = |buffer: &Vec<u8>| buffer.as_ptr();
-        let (first, second) = (spare.take(100), spare.take(100));
+        let (first, second) = (buffers.take(100), buffers.take(100));
         let places = (place(&first), place(&second));
-        spare.give(first);
+        buffers.give(first);
         // One too many.
-        spare.give(second);
-        let again = spare.take(50);
+        buffers.give(second);
+        let again = buffers.take(50);
         assert_eq!((place(&again), again.len()), (places.0, 50));
-        assert!(spare.take(100).iter().all(|&byte| byte == 0));
+        assert!(buffers.take(100).iter().all(|&byte| byte == 0));
     }
 }

@@ -1,20 +1,21 @@
 //! Data that go from file to file as they are: which of them lie there as they will lie here.
 
-use ggmill_core::PlannedTensor;
 use ggmill_io::RandomAccess;
 
-use crate::plan::{Job, Plan, Work};
+use crate::error::Result;
+use crate::expression::Piece;
+use crate::plan::Plan;
 use crate::source::{Checkpoint, FileRange};
 
 /// Bytes that are moved at once, unless a single tensor has more: often enough to show progress, seldom enough not to matter.
 const PIECE: u64 = 64 << 20;
 
 /// The most padding that is looked at for joining tensors. Each byte of it has to be a zero.
-const MOST_PADDING: usize = 4096;
+const MAX_PADDING: usize = 4096;
 
 /// Neighbouring tensors that are neighbours in a file too, with the same padding between them.
 #[derive(Debug)]
-pub(crate) struct Untouched<'a> {
+pub(crate) struct CopySpan<'a> {
     pub(crate) file: &'a RandomAccess,
     /// Where the first of them begins in that file.
     pub(crate) offset: u64,
@@ -24,18 +25,19 @@ pub(crate) struct Untouched<'a> {
     pub(crate) end: usize,
 }
 
-impl<'a> Untouched<'a> {
-    /// The span that begins with this tensor, or `None` when the run has to look at its data.
-    pub(crate) fn from(plan: &Plan, checkpoint: &'a dyn Checkpoint, number: usize) -> Option<Self> {
+impl<'a> CopySpan<'a> {
+    /// The spans that begin with this tensor, one behind the other: one that may go on over tensors behind it, or as many as the tensor is made of. `None` when
+    /// the run has to look at its data.
+    pub(crate) fn from(plan: &Plan, source: &'a dyn Checkpoint, number: usize) -> Option<Vec<Self>> {
         let planned = plan.layout.tensors();
         let first = planned.get(number).filter(|tensor| tensor.size() > 0)?;
-        let range = range_of(plan, checkpoint, number)?;
-        let mut span = Self { file: range.file, offset: range.offset, len: first.size(), end: number + 1 };
+        let mut spans = ranges_of(plan, source, number)?;
+        let [span] = &mut spans[..] else { return Some(spans) };
         while let Some(next) = planned.get(span.end).filter(|_| span.len < PIECE) {
             let gap = next.offset().saturating_sub(first.offset()).saturating_sub(span.len);
             // Several tensors are one piece.
             let joined = span.len.saturating_add(gap).saturating_add(next.size());
-            if joined >= 2 * PIECE || next.size() > 0 && !span.reaches(&range_of(plan, checkpoint, span.end), gap) {
+            if joined >= 2 * PIECE || next.size() > 0 && !span.reaches(ranges_of(plan, source, span.end).as_deref(), gap) {
                 break;
             }
             if next.size() > 0 {
@@ -43,14 +45,26 @@ impl<'a> Untouched<'a> {
             }
             span.end += 1;
         }
-        Some(span)
+        Some(spans)
     }
 
-    /// Whether the range begins where this span ends, with only so many zeros in between.
-    #[expect(clippy::ref_option, reason = "held as it is by the one who asks")]
-    fn reaches(&self, range: &Option<FileRange<'_>>, gap: u64) -> bool {
+    /// Calls `each` with the bytes of a piece, a little at a time.
+    pub(crate) fn read(&self, mut offset: u64, mut len: u64, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        let mut buffer = vec![0; usize::try_from(len).unwrap_or(usize::MAX).min(1 << 20)];
+        while len > 0 {
+            let bytes = &mut buffer[..usize::try_from(len).unwrap_or(usize::MAX).min(1 << 20)];
+            self.file.read_at(offset, bytes)?;
+            each(bytes)?;
+            (offset, len) = (offset + bytes.len() as u64, len - bytes.len() as u64);
+        }
+        Ok(())
+    }
+
+    /// Whether this is one range that begins where this span ends, with only so many zeros in between.
+    fn reaches(&self, ranges: Option<&[CopySpan<'_>]>, gap: u64) -> bool {
         let end = self.offset.saturating_add(self.len);
-        range.is_some_and(|range| std::ptr::eq(range.file, self.file) && range.offset.checked_sub(gap) == Some(end)) && zeros(self.file, end, gap)
+        let Some([range]) = ranges else { return false };
+        std::ptr::eq(range.file, self.file) && range.offset.checked_sub(gap) == Some(end) && zeros(self.file, end, gap)
     }
 
     /// The span in pieces: offsets in the file and lengths. More than one tensor is always one piece, so that none ends within padding.
@@ -62,15 +76,18 @@ impl<'a> Untouched<'a> {
 }
 
 /// Where a tensor's data lie when nothing is done to them.
-fn range_of<'a>(plan: &Plan, checkpoint: &'a dyn Checkpoint, number: usize) -> Option<FileRange<'a>> {
-    let Job { work: Work::Gather { from, sources, map }, to, encoding, .. } = plan.jobs.get(number)? else { return None };
-    let (&[source], true, true, false) = (&sources[..], from == to, map.is_plain(), encoding.finite) else { return None };
-    let end = |range: &FileRange<'_>| range.offset.checked_add(plan.layout.tensors().get(number).map_or(0, PlannedTensor::size));
-    checkpoint.range(source).filter(|range| range.endian == plan.endian && end(range).is_some())
+fn ranges_of<'a>(plan: &Plan, source: &'a dyn Checkpoint, number: usize) -> Option<Vec<CopySpan<'a>>> {
+    let pieces = plan.expressions.get(number)?.copies()?;
+    let span = |piece: Piece| {
+        let FileRange { file, offset, endian } = source.range(piece.tensor)?;
+        let offset = offset.checked_add(piece.offset).filter(|offset| endian == plan.endian && offset.checked_add(piece.len).is_some())?;
+        Some(CopySpan { file, offset, len: piece.len, end: number + 1 })
+    };
+    pieces.into_iter().map(span).collect()
 }
 
 fn zeros(file: &RandomAccess, offset: u64, len: u64) -> bool {
-    let mut bytes = [0; MOST_PADDING];
+    let mut bytes = [0; MAX_PADDING];
     match usize::try_from(len).ok().and_then(|len| bytes.get_mut(..len)) {
         Some([]) => true,
         Some(bytes) => file.read_at(offset, bytes).is_ok() && bytes.iter().all(|&byte| byte == 0),

@@ -1,0 +1,67 @@
+//! Decoders of packed sources: each is a file of its own.
+
+use std::fmt::Debug;
+use std::ops::Range;
+use std::sync::Arc;
+
+use ggmill_core::{GgmlType, Shape};
+
+use super::evaluate::Evaluator;
+use super::{Expression, Kind};
+use crate::error::Result;
+
+/// Turns tensors in which something has packed weights (scales in blocks, several weights in a byte) into one of an ordinary type.
+pub trait Decode: Debug + Send + Sync {
+    /// What the packing is called, for errors.
+    fn name(&self) -> &'static str;
+
+    /// The type and shape of what inputs of these types and shapes hold. Fails when they do not fit together.
+    fn output(&self, inputs: &[(GgmlType, Shape)]) -> Result<(GgmlType, Shape)>;
+
+    /// Decodes rows of the output, counted over all its dimensions but the first, into `out`: whole, one behind the other, little-endian. It may be called for
+    /// any rows in any order, from several threads at once.
+    fn decode(&self, rows: Range<u64>, inputs: &Inputs<'_>, out: &mut [u8]) -> Result<()>;
+}
+
+/// What a decoder decodes.
+#[derive(Clone, Copy)]
+pub struct Inputs<'a> {
+    pub(super) evaluator: &'a Evaluator<'a>,
+    pub(super) inputs: &'a [Expression],
+}
+
+impl Inputs<'_> {
+    /// The shape of an input. Panics when there are not so many.
+    pub fn shape(&self, number: usize) -> &Shape {
+        self.inputs[number].shape()
+    }
+
+    /// Bytes of a range of elements of an input, in stored order, little-endian.
+    pub fn bytes(&self, number: usize, elements: Range<u64>) -> Result<Vec<u8>> {
+        self.evaluator.bytes(&self.inputs[number], elements.start, elements.end)
+    }
+
+    /// A range of elements of an input as numbers.
+    pub fn floats(&self, number: usize, elements: Range<u64>) -> Result<Vec<f32>> {
+        self.evaluator.values(&self.inputs[number], elements.start, elements.end)
+    }
+}
+
+impl std::fmt::Debug for Inputs<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.inputs).finish()
+    }
+}
+
+impl Expression {
+    /// What packed tensors hold. Fails when the decoder cannot take them.
+    pub fn decode(decoder: impl Decode + 'static, inputs: &[Self]) -> Result<Self> {
+        let types: Vec<_> = inputs.iter().map(|input| (input.ggml_type(), *input.shape())).collect();
+        let about = |error: crate::error::Error| match inputs.first() {
+            Some(first) => first.fault(decoder.name(), error),
+            None => error,
+        };
+        let (ggml_type, shape) = decoder.output(&types).map_err(about)?;
+        Self::new(shape, ggml_type, Kind::Decoded { inputs: inputs.to_vec(), decoder: Arc::new(decoder) })
+    }
+}

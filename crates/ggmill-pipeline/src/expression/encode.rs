@@ -1,0 +1,167 @@
+//! Encoding: numbers in the type a file has them in.
+
+use std::sync::Arc;
+
+use ggmill_core::{GgmlType, Shape};
+use ggmill_quant as quant;
+
+use super::copy::{Out, size};
+use super::evaluate::Evaluator;
+use super::region::Region;
+use super::{Expression, Kind};
+use crate::error::{Error, ErrorKind, Result};
+
+/// What is known of the numbers when they are turned into another type.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Encoding {
+    /// How much each column matters, one row of weights for each matrix of a stack. Types without blocks have no use for it.
+    pub importance: Option<Arc<[f32]>>,
+    /// Whether every number has to be finite, before and after: also those of a tensor that keeps its type.
+    pub finite: bool,
+}
+
+impl Encoding {
+    /// One that refuses numbers that are not finite, or are not once they are encoded.
+    pub fn finite() -> Self {
+        Self { importance: None, finite: true }
+    }
+
+    /// One with importance weights, where there are any.
+    pub fn new(importance: Option<Vec<f32>>, finite: bool) -> Self {
+        Self { importance: importance.map(Into::into), finite }
+    }
+}
+
+impl Expression {
+    /// The elements in another type. What has the type already stays as it is, to the byte, whatever it holds; with `finite` it is looked at. Fails when rows
+    /// are no whole blocks of the type, and when importance weights do not fit the shape.
+    pub fn encode(&self, ggml_type: GgmlType, encoding: Encoding) -> Result<Self> {
+        let shape = *self.shape();
+        if let Some(weights) = &encoding.importance
+            && matrices(&shape).checked_mul(shape.row_len()) != Some(weights.len() as u64)
+        {
+            return Err(Error::new(ErrorKind::Misuse, format!("{} importance weights do not fit shape {shape}", weights.len())));
+        }
+        if ggml_type == self.ggml_type() && !encoding.finite {
+            return Ok(self.clone());
+        }
+        Self::new(shape, ggml_type, Kind::Encoded { child: self.clone(), encoding })
+    }
+}
+
+/// How many matrices are stacked in a tensor: its third dimension.
+pub fn matrices(shape: &Shape) -> u64 {
+    shape.dimensions().get(2).copied().unwrap_or(1)
+}
+
+impl Evaluator<'_> {
+    pub(super) fn encode(&self, this: &Expression, child: &Expression, encoding: &Encoding, mut region: Region, out: &mut Out<'_>) -> Result<()> {
+        let (to, (block, atom)) = (this.ggml_type(), this.0.block);
+        let shape = this.shape();
+        if child.ggml_type() == to {
+            return self.through_bytes(&mut region, out, atom, &mut |region, out| {
+                self.fill(child, region.clone(), &mut Out::Bytes { bytes: out, atom })?;
+                let mut values = vec![0.0; out.len() / atom * size(block)];
+                quant::dequantize(to, out, &mut values).map_err(|error| Error::caused(ErrorKind::Unsupported, error))?;
+                let element = |index: usize| element(region, &this.0.extents, index as u64 / block) * block + index as u64 % block;
+                refuse_non_finite(&values, |index| place(shape, element(index)))
+            });
+        }
+        if block == 1 {
+            return self.through_bytes(&mut region, out, atom, &mut |region, out| {
+                let mut values = vec![0.0; size(region.atoms())];
+                self.floats(child, region.clone(), &mut values)?;
+                let place = |index: usize| place(shape, element(region, &this.0.extents, index as u64));
+                if encoding.finite {
+                    refuse_non_finite(&values, place)?;
+                }
+                quant::quantize(to, &values, values.len(), None, out).map_err(|error| placed(&error, to, values.len(), &place))?;
+                if encoding.finite { refuse_out_of_range(to, &values, out, place) } else { Ok(()) }
+            });
+        }
+        let (width, row_bytes) = (size(shape.row_len()), size(this.0.extents[0]) * atom);
+        let rows_of_matrix = shape.dimensions().get(1).copied().unwrap_or(1).max(1);
+        self.rows(this, region, out, shape.row_len(), &mut |rows, region, out| {
+            let mut values = vec![0.0; width * rows.len()];
+            self.floats(child, region, &mut values)?;
+            let place = |index: usize| (rows[index / width], (index % width) as u64);
+            if encoding.finite {
+                refuse_non_finite(&values, place)?;
+            }
+            let matrix = |row: u64| size(row / rows_of_matrix % matrices(shape).max(1));
+            let mut done = 0;
+            while let Some(&first) = rows.get(done) {
+                // Each matrix of a stack has its own weights.
+                let count = match encoding.importance {
+                    Some(_) => rows[done..].iter().take_while(|&&row| matrix(row) == matrix(first)).count(),
+                    None => rows.len(),
+                };
+                let weights = encoding.importance.as_deref().map(|weights| &weights[matrix(first) * width..][..width]);
+                let (values, blocks) = (&values[done * width..][..count * width], &mut out[done * row_bytes..][..count * row_bytes]);
+                quant::quantize(to, values, width, weights, blocks).map_err(|error| placed(&error, to, width, &|index| place(done * width + index)))?;
+                done += count;
+            }
+            if encoding.finite { refuse_out_of_range(to, &values, out, place) } else { Ok(()) }
+        })
+    }
+}
+
+/// Which element of the array is number `index` of a packed region.
+fn element(region: &Region, extents: &[u64], mut index: u64) -> u64 {
+    let (start, loops) = region.flatten(extents);
+    loops.iter().fold(start, |element, this| {
+        let i = index % this.count;
+        index /= this.count;
+        element + i * this.step
+    })
+}
+
+/// The row and column of an element.
+fn place(shape: &Shape, element: u64) -> (u64, u64) {
+    let row_len = shape.row_len().max(1);
+    (element / row_len, element % row_len)
+}
+
+fn refuse_non_finite(values: &[f32], place: impl Fn(usize) -> (u64, u64)) -> Result<()> {
+    let Some((index, value)) = first_where(values, |value| !value.is_finite()) else { return Ok(()) };
+    let (row, column) = place(index);
+    Err(Error::new(ErrorKind::NonFinite, format!("row {row}, column {column} is {value}, expected a finite number")))
+}
+
+/// Fails when the type cannot hold a number that was encoded.
+fn refuse_out_of_range(to: GgmlType, values: &[f32], blocks: &[u8], place: impl Fn(usize) -> (u64, u64)) -> Result<()> {
+    let Err(error) = quant::check_range(to, values, values.len(), blocks) else { return Ok(()) };
+    let quant::ErrorKind::OutOfRange { column: index, .. } = error.kind() else { return Err(Error::caused(ErrorKind::Unsupported, error)) };
+    let ((row, column), value) = (place(index), values[index]);
+    let size = if value.abs() < 1.0 { "small" } else { "large" };
+    let message = if to.is_quantized() {
+        format!("row {row}, column {column} is in a block with numbers too {size} for {to}; it is {value:e}")
+    } else {
+        format!("row {row}, column {column} is {value:e}, which is too {size} for {to}")
+    };
+    Err(Error::new(ErrorKind::NonFinite, message))
+}
+
+/// Names the place of a number the type cannot hold, which the codec has in rows of this length.
+fn placed(error: &quant::Error, to: GgmlType, row_len: usize, place: &dyn Fn(usize) -> (u64, u64)) -> Error {
+    match error.kind() {
+        quant::ErrorKind::NonFinite { row, column } => {
+            let (row, column) = place(row * row_len + column);
+            Error::new(ErrorKind::NonFinite, format!("row {row}, column {column} is not finite, {to} cannot hold it"))
+        }
+        _ => Error::new(ErrorKind::Misuse, error.to_string()),
+    }
+}
+
+/// The first value that is so, and its index. A test without a branch for each value is several times faster, so it is asked of many at once.
+fn first_where(values: &[f32], is_so: impl Fn(f32) -> bool) -> Option<(usize, f32)> {
+    const STRIDE: usize = 256;
+    for (number, some) in values.chunks(STRIDE).enumerate() {
+        if some.iter().fold(false, |any, &value| any | is_so(value)) {
+            let within = some.iter().position(|&value| is_so(value))?;
+            return Some((number * STRIDE + within, some[within]));
+        }
+    }
+    None
+}

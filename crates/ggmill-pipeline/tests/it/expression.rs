@@ -1,0 +1,66 @@
+//! Single steps, and the words of errors.
+
+use ggmill_core::{GgmlType, Shape};
+use ggmill_pipeline::{Expression, MemorySource, Result};
+
+fn shape(dimensions: &[u64]) -> Shape {
+    Shape::new(dimensions).unwrap()
+}
+
+fn counting(dimensions: &[u64]) -> Expression {
+    Expression::computed(shape(dimensions), |place| place as f32).unwrap()
+}
+
+fn numbers(expression: &Expression) -> Vec<f32> {
+    let bytes = expression.evaluate(&MemorySource::new(), 0..expression.shape().elements()).unwrap();
+    bytes.as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect()
+}
+
+#[test]
+fn rows_are_permuted_in_the_shape_they_have() {
+    // PyTorch: (4, 2) of 0..8, one head of four rows of two.
+    let permuted = counting(&[8]).reshape(shape(&[2, 4])).unwrap().permute(1).unwrap();
+    assert_eq!(numbers(&permuted), [0.0, 1.0, 4.0, 5.0, 2.0, 3.0, 6.0, 7.0]);
+    // Two matrices of one row: what is permuted is the stack.
+    let parts = [0.0, 2.0].map(|by| counting(&[2]).add(by).unwrap());
+    let more = parts.clone().map(|part| part.add(4.0).unwrap());
+    let stacked = Expression::stack(&[parts, more].concat()).unwrap().permute(1).unwrap();
+    assert_eq!(numbers(&stacked), [0.0, 1.0, 4.0, 5.0, 2.0, 3.0, 6.0, 7.0]);
+}
+
+#[test]
+fn errors_say_which_step_of_what() {
+    let mut source = MemorySource::new();
+    source.add("a", GgmlType::F32, shape(&[4, 6]), vec![0; 96]).unwrap();
+    let a = Expression::named(&source, "a").unwrap();
+    let fails = |made: Result<Expression>, expected: &str| assert_eq!(made.unwrap_err().to_string(), expected);
+    fails(a.transpose().unwrap().slice(0, 3, 4, 1), r#"slice(0, 3, 4, 1) of axes(1, 0) of tensor "a" (4 × 6): dimension 0 has 6"#);
+    fails(a.axes(&[0, 0]), r#"axes(0, 0) of tensor "a" (4 × 6): expected each of its 2 dimensions once"#);
+    fails(a.reshape(shape(&[5])), r#"reshape(5) of tensor "a" (4 × 6): 24 elements, expected 5"#);
+    fails(a.permute(2), r#"permute(2) of tensor "a" (4 × 6): 6 rows do not split into 2 heads of an even number of rows"#);
+    fails(
+        Expression::concat(1, &[a.clone(), a.transpose().unwrap()]),
+        r#"concat(1), part 1, of axes(1, 0) of tensor "a" (4 × 6): its shape does not fit 4 × 6"#,
+    );
+    fails(a.matmul(&a), r#"matmul of tensor "a" (4 × 6): the other is tensor "a" (4 × 6): 6 and 4 should be equal"#);
+    fails(a.resize(1, -4, -3), r#"resize(1, -4, -3) of tensor "a" (4 × 6): dimension 1 has 6"#);
+    fails(Expression::named(&source, "b"), r#"tensor "b": is not in the source"#);
+    assert_eq!(source.add("c", GgmlType::Q8_0, shape(&[32, 2]), vec![0; 67]).unwrap_err().to_string(), r#"tensor "c": 67 bytes, which are not 32 × 2 of Q8_0"#);
+}
+
+#[test]
+fn expressions_are_no_deeper_than_can_be_evaluated() {
+    let mut deep = counting(&[4]);
+    for _ in 0..128 {
+        deep = deep.add(1.0).unwrap();
+    }
+    assert!(deep.add(1.0).is_err());
+    assert_eq!(numbers(&deep), [128.0, 129.0, 130.0, 131.0]);
+}
+
+#[test]
+fn ranges_outside_are_refused() {
+    let four = counting(&[4]);
+    assert!(four.evaluate(&MemorySource::new(), 2..5).is_err());
+    assert!(four.evaluate(&MemorySource::new(), 4..4).unwrap().is_empty());
+}
