@@ -31,6 +31,7 @@ mod random_access;
 mod ranges;
 mod rename;
 mod same_file;
+mod shard_names;
 mod stream;
 mod temporary;
 
@@ -45,4 +46,5 @@ pub use open::{MAX_OPEN_FILES, close_idle, file_of, files, open, open_alone, ope
 pub use random_access::RandomAccess;
 pub use ranges::RangeSink;
 pub use rename::rename_no_replace;
+pub use shard_names::{shard_paths, stale_shard};
 pub use stream::{Streamed, open_stream, salvage_stream};
