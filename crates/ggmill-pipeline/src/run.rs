@@ -88,6 +88,8 @@ where
     let mut writer = Writer::start(&plan.layout, sink).map_err(written)?;
     let mut meter = Meter { progress, written: 0, total: tensors.iter().map(PlannedTensor::size).sum() };
     let mut number = 0;
+    // Hours of work on half an edit would end there.
+    source.verify()?;
     let mut takes_ranges = true;
     let mut made = Made::default();
     // One window is made while another is written.
@@ -118,13 +120,8 @@ where
     }
     made.write(&mut writer, tensors, buffers, &mut meter)?;
     // What was read of a file that changed meanwhile may be half of each.
-    refuse_changed(source)?;
+    source.verify()?;
     writer.finish().map_err(written)
-}
-
-/// Fails when something else has written to a file of the source.
-pub(crate) fn refuse_changed(source: &dyn Checkpoint) -> Result<()> {
-    Ok(source.sources().into_iter().try_for_each(ggmill_io::RandomAccess::refuse_changed)?)
 }
 
 /// Chunks of one tensor that wait to be written, or why there are none.
