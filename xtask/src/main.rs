@@ -2,6 +2,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a chore says what it does")]
 
 mod ci;
+mod flags;
 mod fuzz;
 mod graph;
 mod kills;

@@ -11,8 +11,9 @@ use ggmill_text::LosslessStr;
 use serde_json::json;
 
 use crate::console::Console;
-use crate::making::{inputs_of, shown};
 use crate::outcome::{Failure, Status};
+use crate::outputs::inputs_of;
+use crate::paths::shown;
 use crate::progress::Bar;
 use crate::source::open_checkpoint;
 
@@ -83,7 +84,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     inputs_of(&checkpoint)?;
     let file = shown(&args.file).to_string();
     let files: Vec<String> =
-        checkpoint.model().shards().iter().filter_map(|shard| Some(RawStr::new(shard.path().file_name()?.as_encoded_bytes()).to_string())).collect();
+        ggmill_io::files(checkpoint.model()).filter_map(|shard| Some(RawStr::new(shard.path().file_name()?.as_encoded_bytes()).to_string())).collect();
     let files: Vec<&str> = files.iter().map(String::as_str).collect();
     let manifest = args.check.as_deref().map(|path| read_manifest(path).map(|manifest| (path, manifest))).transpose()?;
     let claims = manifest.as_ref().map(|(_, manifest)| match (manifest.about(&file, &files), manifest.only_model()) {
@@ -194,7 +195,7 @@ fn print_json(out: &mut dyn Write, lines: &[HashLine<'_>], file: &str, checked: 
         if let (Some(verdict), Some(object)) = (line.verdict, object.as_object_mut()) {
             object.insert("verdict".to_owned(), json!(verdict.name().to_lowercase()));
         }
-        write!(out, "{}\n", if number == 0 { "" } else { "," })?;
+        writeln!(out, "{}", if number == 0 { "" } else { "," })?;
         ggmill_text::json::write(out, &object)?;
     }
     writeln!(out, "\n]}}")

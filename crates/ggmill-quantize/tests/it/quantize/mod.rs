@@ -57,7 +57,7 @@ fn legacy_imatrix(entries: &[(String, Vec<f32>)]) -> Imatrix {
 }
 
 fn options(target: &str) -> QuantizeOptions {
-    QuantizeOptions::new(Target::parse(target).unwrap())
+    QuantizeOptions::new(target.parse::<Target>().unwrap())
 }
 
 fn quantized(path: &Path, options: &QuantizeOptions) -> Result<Vec<u8>, Error> {
@@ -171,7 +171,7 @@ fn what_is_quantized_already_is_left_alone_unless_asked() {
 fn patterns_tell_upper_and_lower_case() {
     let fixture = Fixture::new("llama");
     let mut options = options("Q8_0");
-    options.tensor_types = vec![TensorType::parse("ATTN_Q=f16").unwrap(), TensorType::parse(r"\.attn_[kv]\.=q4_1").unwrap()];
+    options.tensor_types = vec!["ATTN_Q=f16".parse::<TensorType>().unwrap(), r"\.attn_[kv]\.=q4_1".parse::<TensorType>().unwrap()];
     let file = quantized(&fixture.path(), &options).unwrap();
     let types = |name: &str| Gguf::parse(&file).unwrap().tensor(name).unwrap().ggml_type();
     assert_eq!(["blk.0.attn_q.weight", "blk.0.attn_k.weight"].map(types), [GgmlType::Q8_0, GgmlType::Q4_1]);
