@@ -19,7 +19,8 @@ use crate::source::Checkpoint;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct RunOptions {
-    /// How many threads make chunks; as many as the machine runs at once when not given. Each takes memory for a few chunks.
+    /// How many threads make chunks. When not given, as many as the caller's pool has, which by default is as many as the machine runs at once. Each takes
+    /// memory for a few chunks.
     pub threads: Option<usize>,
 }
 
@@ -29,8 +30,21 @@ impl RunOptions {
         Self { threads: Some(threads) }
     }
 
+    /// Does work that is spread over threads, such as hashing or comparing models, on so many.
+    ///
+    /// ```
+    /// use ggmill_pipeline::RunOptions;
+    /// assert_eq!(RunOptions::on(2).install(|| 6 * 7)?, 42);
+    /// # Ok::<(), ggmill_pipeline::Error>(())
+    /// ```
+    ///
+    /// Fails when the threads cannot be started.
+    pub fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> Result<R> {
+        Ok(self.pool()?.install(work))
+    }
+
     pub(crate) fn pool(&self) -> Result<ThreadPool> {
-        let threads = rayon::ThreadPoolBuilder::new().num_threads(self.threads.unwrap_or(0));
+        let threads = rayon::ThreadPoolBuilder::new().num_threads(self.threads.unwrap_or_else(rayon::current_num_threads));
         threads.build().map_err(|error| Error::caused(ErrorKind::Io, error))
     }
 }
@@ -201,4 +215,17 @@ pub(crate) fn make(this: &Expression, chunk: Range<u64>, evaluator: &Evaluator<'
         quant::swap_bytes(this.ggml_type(), &mut bytes).map_err(|error| Error::caused(ErrorKind::Unsupported, error))?;
     }
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::RunOptions;
+
+    /// A limit on the threads of a program is one on those of its runs.
+    #[test]
+    fn a_run_has_the_threads_of_its_caller() {
+        let threads = |options: &RunOptions| options.pool().map(|pool| pool.current_num_threads()).ok();
+        let within = RunOptions::on(3).install(|| (threads(&RunOptions::default()), threads(&RunOptions::on(2))));
+        assert_eq!(within.ok(), Some((Some(3), Some(2))));
+    }
 }
