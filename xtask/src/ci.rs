@@ -48,10 +48,11 @@ fn tests() -> Done {
     run_command(&mut cargo(&["test", "--workspace"]))
 }
 
-/// The workspace, and the two that are kept out of it.
+/// The workspace, and what is kept out of it.
 fn format() -> Done {
     run_command(&mut cargo(&["fmt", "--all", "--check"]))?;
     run_command(&mut cargo(&["fmt", "--check", "--manifest-path=fuzz/Cargo.toml"]))?;
+    run_command(&mut cargo(&["fmt", "--check", "--manifest-path=xtask/targets/wasm/Cargo.toml"]))?;
     run_command(&mut cargo(&["fmt", "--check", "--manifest-path=xtask/peers/candle/Cargo.toml"]))
 }
 

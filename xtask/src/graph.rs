@@ -5,9 +5,9 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::names;
 use crate::process::{Done, metadata, root};
 use crate::sources::{code, sources};
+use crate::{flags, names};
 
 /// Every crate and the crates of this workspace it may depend on. What is not here is refused, so a new crate begins with a line.
 const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
@@ -18,11 +18,11 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("ggmill-text", &["ggmill-core"]),
     ("ggmill-check", &["ggmill-core", "ggmill-arch", "ggmill-quant"]),
     ("ggmill-tokenizer", &["ggmill-core"]),
-    ("ggmill-pipeline", &["ggmill-core", "ggmill-quant", "ggmill-io"]),
+    ("ggmill-pipeline", &["ggmill-core", "ggmill-quant", "ggmill-io", "ggmill-text"]),
     ("ggmill-formats", &["ggmill-core", "ggmill-quant", "ggmill-io", "ggmill-pipeline"]),
     ("ggmill-convert", &["ggmill-core", "ggmill-quant", "ggmill-io", "ggmill-arch", "ggmill-tokenizer", "ggmill-pipeline", "ggmill-formats"]),
     ("ggmill-quantize", &["ggmill-core", "ggmill-quant", "ggmill-io", "ggmill-arch", "ggmill-pipeline"]),
-    ("ggmill-edit", &["ggmill-core", "ggmill-quant", "ggmill-io", "ggmill-arch", "ggmill-text", "ggmill-pipeline", "ggmill-formats"]),
+    ("ggmill-edit", &["ggmill-core", "ggmill-quant", "ggmill-io", "ggmill-arch", "ggmill-text", "ggmill-check", "ggmill-pipeline", "ggmill-formats"]),
     ("ggmill-hash", &["ggmill-core", "ggmill-quant", "ggmill-io", "ggmill-pipeline"]),
     ("ggmill-inspect", &["ggmill-core", "ggmill-quant", "ggmill-arch", "ggmill-text"]),
     ("ggmill", LIBRARIES),
@@ -93,8 +93,9 @@ pub(crate) fn run() -> Done {
         }
     }
     findings.extend(names::findings()?);
+    findings.extend(flags::findings()?);
     if findings.is_empty() {
-        println!("{} crates keep to the table, and no code names an architecture", packages.len());
+        println!("{} crates keep to the table, no code names an architecture, and no library a flag", packages.len());
         return Ok(());
     }
     Err(format!("{} findings\n  {}", findings.len(), findings.join("\n  ")))

@@ -2,6 +2,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a chore says what it does")]
 
 mod ci;
+mod flags;
 mod fuzz;
 mod graph;
 mod kills;
@@ -9,6 +10,7 @@ mod names;
 mod peers;
 mod process;
 mod sources;
+mod targets;
 
 use std::process::ExitCode;
 
@@ -36,6 +38,8 @@ enum Chore {
     FuzzSeeds,
     /// Run every fuzz target for a short while
     FuzzSmoke(fuzz::Args),
+    /// Build and test for other machines, as far as there are toolchains and emulators for them
+    Targets(targets::Args),
     /// Compare with other implementations, in a Python environment of their own
     #[command(subcommand)]
     Peers(peers::Peers),
@@ -48,6 +52,7 @@ fn main() -> ExitCode {
         Chore::Kills(args) => kills::run(&args),
         Chore::FuzzSeeds => fuzz::seeds(),
         Chore::FuzzSmoke(args) => fuzz::smoke(&args),
+        Chore::Targets(args) => targets::run(&args),
         Chore::Peers(peers) => peers.run(),
     };
     match done {

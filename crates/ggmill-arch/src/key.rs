@@ -101,7 +101,7 @@ impl KeyType {
         for part in text.split('|') {
             let part = part.trim();
             let element = part.strip_prefix('[').and_then(|part| part.strip_suffix(']'));
-            let value_type = ValueType::from_name(element.unwrap_or(part)).filter(|value_type| *value_type != ValueType::ARRAY).ok_or_else(fault)?;
+            let value_type = element.unwrap_or(part).parse().ok().filter(|value_type| *value_type != ValueType::ARRAY).ok_or_else(fault)?;
             let place = if element.is_some() { &mut key_type.element } else { &mut key_type.single };
             if place.replace(value_type).is_some() {
                 return Err(fault());

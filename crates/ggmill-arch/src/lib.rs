@@ -72,7 +72,7 @@ pub use operation::Operation;
 pub use outline::{ParameterOutline, TensorOutline};
 pub use quantization::MixtureTraits;
 pub use resolve::Resolved;
-pub use role::Role;
+pub use role::{Role, UnknownRole};
 pub use standard::StandardKey;
 pub use tensor::{Origin, Part, Source, TensorSpec};
 pub use value::ParameterValue;

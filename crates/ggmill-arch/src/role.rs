@@ -1,6 +1,7 @@
 //! What a tensor does in a model.
 
 use core::fmt;
+use core::str::FromStr;
 
 /// What a tensor does in a model: what quantization, estimates and reports go by instead of names.
 ///
@@ -8,9 +9,9 @@ use core::fmt;
 ///
 /// ```
 /// use ggmill_arch::Role;
-/// assert_eq!(Role::from_name("attention.q"), Some(Role::ATTENTION_Q));
+/// assert_eq!("attention.q".parse::<Role>().ok(), Some(Role::ATTENTION_Q));
 /// assert_eq!(Role::FFN_DOWN.to_string(), "ffn.down");
-/// assert_eq!(Role::from_name("atention.q"), None);
+/// assert_eq!("atention.q".parse::<Role>().ok(), None);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Role(&'static str);
@@ -75,10 +76,26 @@ impl Role {
     pub const fn name(self) -> &'static str {
         self.0
     }
+}
+
+/// Why text is no [`Role`]: none has this name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnknownRole(());
+
+impl fmt::Display for UnknownRole {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no role has this name")
+    }
+}
+
+impl std::error::Error for UnknownRole {}
+
+impl FromStr for Role {
+    type Err = UnknownRole;
 
     /// The role with this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.iter().map(|(role, _)| *role).find(|role| role.0 == name)
+    fn from_str(name: &str) -> Result<Self, UnknownRole> {
+        Self::ALL.iter().map(|(role, _)| *role).find(|role| role.0 == name).ok_or(UnknownRole(()))
     }
 }
 

@@ -47,7 +47,7 @@ impl StandardKey {
 
     /// The type it has, alone or as the elements of an array: in files, which have u32 for most of what the specification calls u64.
     pub fn types(&self) -> (Option<ValueType>, Option<ValueType>) {
-        let in_files = |name: &str| ValueType::from_name(if name == "u64" { "u32" } else { name });
+        let in_files = |name: &str| (if name == "u64" { "u32" } else { name }).parse::<ValueType>().ok();
         match self.type_name.strip_prefix("array of ") {
             Some(element) => (None, in_files(element)),
             None => (in_files(self.type_name), None),

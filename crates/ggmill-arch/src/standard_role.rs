@@ -39,7 +39,7 @@ impl StandardRoles {
     /// Reads the table.
     pub(crate) fn read() -> Result<Self> {
         fn roles<T: FromIterator<(String, Role)>>(rows: impl IntoIterator<Item = (String, String)>) -> Result<T> {
-            let role = |(name, role): (String, String)| match Role::from_name(&role) {
+            let role = |(name, role): (String, String)| match role.parse::<Role>().ok() {
                 Some(role) => Ok((name, role)),
                 None => Err(Error::description(format!("there is no role {}", quoted(&role)))),
             };

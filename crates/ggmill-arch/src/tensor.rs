@@ -268,7 +268,7 @@ impl TensorTemplate {
                 Err(Error::description(format!("name {}: only names in the checkpoint have optional pieces", quoted(text))))
             }
         };
-        let role = Role::from_name(&raw.role).ok_or_else(|| Error::description(format!("there is no role {}", quoted(&raw.role))))?;
+        let role = raw.role.parse::<Role>().map_err(|_| Error::description(format!("there is no role {}", quoted(&raw.role))))?;
         if raw.shape.len() > 4 {
             return Err(Error::description(format!("a shape of {} dimensions, the limit is 4", raw.shape.len())));
         }

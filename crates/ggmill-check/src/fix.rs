@@ -29,14 +29,24 @@ pub enum Fix {
         /// The key.
         key: String,
     },
-    /// Writes the file anew as version 3, with tensors in order, aligned, and padded with zeros.
-    Anew,
+    /// Writes the file again as version 3, with tensors in order, aligned, and padded with zeros.
+    Rewrite,
 }
 
 impl Fix {
     pub(crate) fn set(key: impl Into<String>, value_type: ValueType, value: impl Into<serde_json::Value>) -> Self {
         Self::Set { key: key.into(), value_type, value: value.into() }
     }
+}
+
+/// A fix, with the findings that it mends.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct ProposedFix {
+    /// The codes of the rules whose findings are mended, as often as the rules are broken.
+    pub codes: Vec<&'static str>,
+    /// What mends them.
+    pub fix: Fix,
 }
 
 impl fmt::Display for Fix {
@@ -47,7 +57,7 @@ impl fmt::Display for Fix {
             Self::Set { key, value_type, value } => write!(f, "set {} = {} ({value_type})", shown(key), RawStr::from(value.to_string().as_str())),
             Self::Rename { from, to } => write!(f, "rename {} to {}", shown(from), shown(to)),
             Self::Unset { key } => write!(f, "remove {}", shown(key)),
-            Self::Anew => f.write_str("write the file anew"),
+            Self::Rewrite => f.write_str("write the file anew"),
         }
     }
 }

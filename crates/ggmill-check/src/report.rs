@@ -5,6 +5,7 @@ use std::fmt;
 
 use ggmill_core::{Error, Pair, RawStr, Subject, Tensor};
 
+use crate::fix::ProposedFix;
 use crate::{Authority, Fix, Options, Profile, Rule, Severity};
 
 /// What a finding is about.
@@ -67,6 +68,26 @@ impl Report {
     /// The findings, worst first, then in the order of the rules.
     pub fn diagnostics(&self) -> &[Diagnostic] {
         &self.diagnostics
+    }
+
+    /// The fixes of the findings, each once: a rewrite mends all that it mends, and of two values for a key the later one counts.
+    pub fn fixes(&self) -> Vec<ProposedFix> {
+        let mut fixes: Vec<ProposedFix> = Vec::new();
+        for diagnostic in &self.diagnostics {
+            let Some(fix) = &diagnostic.fix else { continue };
+            let same = |known: &Fix| match (known, fix) {
+                (Fix::Set { key: known, .. }, Fix::Set { key, .. }) => known == key,
+                _ => known == fix,
+            };
+            match fixes.iter_mut().find(|known| same(&known.fix)) {
+                Some(known) => {
+                    known.codes.push(diagnostic.rule.code);
+                    known.fix = fix.clone();
+                }
+                None => fixes.push(ProposedFix { codes: vec![diagnostic.rule.code], fix: fix.clone() }),
+            }
+        }
+        fixes
     }
 
     /// Every broken rule with how often it is broken, those that are not told one by one counted too; in the order of the findings.
@@ -208,13 +229,13 @@ impl<'a> Findings<'a> {
 
     /// Whether anything in the shard that is looked at would be mended by writing it anew.
     pub(crate) fn has_anew(&self) -> bool {
-        self.reports.get(self.shard).is_some_and(|report| report.diagnostics.iter().any(|diagnostic| diagnostic.fix == Some(Fix::Anew)))
+        self.reports.get(self.shard).is_some_and(|report| report.diagnostics.iter().any(|diagnostic| diagnostic.fix == Some(Fix::Rewrite)))
     }
 
     /// Takes that back.
     pub(crate) fn without_anew(&mut self) {
         let Some(report) = self.reports.get_mut(self.shard) else { return };
-        for diagnostic in report.diagnostics.iter_mut().filter(|diagnostic| diagnostic.fix == Some(Fix::Anew)) {
+        for diagnostic in report.diagnostics.iter_mut().filter(|diagnostic| diagnostic.fix == Some(Fix::Rewrite)) {
             diagnostic.fix = None;
         }
     }

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use ggmill_arch::{Architecture, Catalogue};
 
-use crate::making::shown;
 use crate::outcome::Failure;
+use crate::paths::shown;
 use crate::text_file::read_text;
 
 /// The architectures to know: the built-in ones, and those of files a user gives.

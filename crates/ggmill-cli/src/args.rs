@@ -1,6 +1,6 @@
 //! The arguments as they are typed.
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{check, completions, convert, diff, edit, explain, extract, graft, hash, imatrix, inspect, man, merge, name, quantize, repack, split};
 use crate::console::Console;
@@ -78,8 +78,8 @@ impl Command {
             Self::Graft(args) => graft::run(&args, console),
             Self::Diff(args) => diff::run(&args, console),
             Self::Hash(args) => hash::run(&args, console),
-            Self::Completions(args) => completions::run(&args, console),
-            Self::Man(args) => man::run(&args, console),
+            Self::Completions(args) => completions::run(&args, Cli::command(), console),
+            Self::Man(args) => man::run(&args, Cli::command(), console),
         }
     }
 }

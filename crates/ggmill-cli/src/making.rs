@@ -4,14 +4,13 @@ use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use ggmill_core::{PlannedTensor, RawStr, Sink as _};
-use ggmill_io::{FileSink, Overwrite};
-use ggmill_pipeline::{Checkpoint, GgufCheckpoint, Plan, RunOptions};
-use ggmill_text::LosslessStr;
+use ggmill_pipeline::{Checkpoint, Plan, RunOptions, plan_document};
 
 use crate::commands::inspect;
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
+use crate::outputs::{refuse_inputs, start, tell_of_existing};
+use crate::paths::shown;
 use crate::progress::Bar;
 
 /// What is to become of a plan.
@@ -77,64 +76,6 @@ impl Making<'_> {
     }
 }
 
-/// What a dry run says of an output that is there.
-pub(crate) fn tell_of_existing(output: &Path, force: bool, console: Console) {
-    if !force && output.exists() {
-        console.note(format_args!("{}: exists already, so a run would be refused without --force", shown(output)));
-    }
-}
-
-/// Starts an output of so many bytes. It is the one way to a new file, and never leads over an input.
-pub(crate) fn start(output: &Path, inputs: &[PathBuf], force: bool, len: u64) -> Result<FileSink, Failure> {
-    refuse_inputs(output, inputs)?;
-    let overwrite = if force { Overwrite::Replace } else { Overwrite::Refuse };
-    let mut sink = FileSink::create(output, overwrite).map_err(|error| {
-        let exists = error.kind() == ggmill_io::ErrorKind::Exists;
-        Failure::new(error).with_hint(exists.then(|| "--force replaces it".to_owned()))
-    })?;
-    sink.reserve(len).map_err(Failure::new)?;
-    Ok(sink)
-}
-
-/// Writes a file that is whole in memory.
-pub(crate) fn write_file(output: &Path, inputs: &[PathBuf], force: bool, bytes: &[u8]) -> Result<(), Failure> {
-    let mut sink = start(output, inputs, force, bytes.len() as u64)?;
-    sink.append(bytes).map_err(Failure::new)?;
-    sink.commit().map_err(Failure::new)
-}
-
-/// Refuses an output that is one of the files it is made of, under whatever name, and one that is no file.
-pub(crate) fn refuse_inputs(output: &Path, inputs: &[PathBuf]) -> Result<(), Failure> {
-    if output.as_os_str() == "-" {
-        let hint = Some("./- is a file of this name".to_owned());
-        return Err(Failure::new("-: a model is written to a file, not to standard output").with_hint(hint));
-    }
-    for input in inputs {
-        if ggmill_io::same_file(input, output).map_err(Failure::new)? {
-            return Err(Failure::new(format_args!("{}: is read from, and cannot be the output", shown(output))));
-        }
-    }
-    Ok(())
-}
-
-/// The files of a model, none of which may be left halfway by an edit.
-pub(crate) fn inputs_of(checkpoint: &GgufCheckpoint) -> Result<Vec<PathBuf>, Failure> {
-    let inputs: Vec<PathBuf> = checkpoint.model().shards().iter().map(|file| file.path().to_owned()).collect();
-    refuse_interrupted(&inputs)?;
-    Ok(inputs)
-}
-
-/// Refuses files that an interrupted edit has left halfway.
-pub(crate) fn refuse_interrupted(inputs: &[impl AsRef<Path>]) -> Result<(), Failure> {
-    for input in inputs.iter().map(AsRef::as_ref) {
-        if ggmill_io::pending_journal(input).is_some() {
-            let hint = Some("`ggmill edit --recover FILE` finishes or undoes it".to_owned());
-            return Err(Failure::new(format_args!("{}: an edit of it was interrupted", shown(input))).with_hint(hint));
-        }
-    }
-    Ok(())
-}
-
 /// What a person should know of the choices made.
 pub(crate) fn tell(plan: &Plan, console: Console) -> Status {
     for note in plan.notes() {
@@ -159,33 +100,5 @@ fn print_table(out: &mut dyn Write, plan: &Plan, output: &Path) -> io::Result<()
 
 /// The plan as JSON (`docs/formats/plan.md`).
 fn print_json(out: &mut dyn Write, plan: &Plan, output: &Path, written: bool) -> io::Result<()> {
-    ggmill_text::json::write_pretty(out, &plan_as_json(plan, output, written))
-}
-
-pub(crate) fn plan_as_json(plan: &Plan, output: &Path, written: bool) -> serde_json::Value {
-    let layout = plan.layout();
-    let tensor = |tensor: &PlannedTensor| {
-        serde_json::json!({
-            "name": LosslessStr(tensor.name()),
-            "type": tensor.ggml_type().to_string(),
-            "shape": tensor.shape().dimensions(),
-            "offset": tensor.offset(),
-            "size": tensor.size(),
-        })
-    };
-    serde_json::json!({
-        "schema": "ggmill.plan/1",
-        "output": LosslessStr(shown(output)),
-        "written": written,
-        "file_size": layout.total_len(),
-        "data_offset": layout.data_offset(),
-        "alignment": layout.alignment().get(),
-        "notes": plan.notes(),
-        "tensors": layout.tensors().iter().map(tensor).collect::<Vec<_>>(),
-    })
-}
-
-/// A path fit to be shown.
-pub(crate) fn shown(path: &Path) -> RawStr<'_> {
-    RawStr::new(path.as_os_str().as_encoded_bytes())
+    ggmill_text::json::write_pretty(out, &plan_document(plan, shown(output), written))
 }

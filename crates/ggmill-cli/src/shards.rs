@@ -4,12 +4,13 @@ use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use ggmill_core::{ShardName, shard_file_name};
-use ggmill_pipeline::{GgufCheckpoint, Plan, Recipe, RunOptions};
+use ggmill_pipeline::{GgufCheckpoint, Plan, Recipe, RunOptions, plans_document};
 
 use crate::console::Console;
-use crate::making::{plan_as_json, refuse_inputs, shown, start, tell};
+use crate::making::tell;
 use crate::outcome::{Failure, Status};
+use crate::outputs::{refuse_inputs, start};
+use crate::paths::shown;
 use crate::progress::Bar;
 
 /// What is to become of the recipes of a set.
@@ -31,7 +32,8 @@ impl MakingShards<'_> {
     /// Makes the shards, and says where they are, with their plans.
     pub(crate) fn run(self, recipes: Vec<Recipe>, checkpoint: &GgufCheckpoint, console: Console) -> Result<(Status, Vec<(PathBuf, Plan)>), Failure> {
         let plans: Vec<Plan> = recipes.into_iter().map(|recipe| recipe.plan(checkpoint)).collect::<Result<_, _>>().map_err(Failure::new)?;
-        let outputs = names(self.prefix, plans.len())?;
+        let expected = || Failure::new(format_args!("{}: expected what the names of the shards begin with", shown(self.prefix)));
+        let outputs = ggmill_io::shard_paths(self.prefix, plans.len()).ok_or_else(expected)?;
         for output in &outputs {
             refuse_inputs(output, self.inputs)?;
         }
@@ -50,8 +52,8 @@ impl MakingShards<'_> {
         }
         if self.dry_run {
             console.note("nothing was written");
-        } else if let Some(stale) = stale(self.prefix, outputs.len()) {
-            console.note(format_args!("{stale} and others of its set still lie beside these shards"));
+        } else if let Some(stale) = ggmill_io::stale_shard(self.prefix, outputs.len()) {
+            console.note(format_args!("{} and others of its set still lie beside these shards", shown(&stale)));
         }
         Ok((Status::Fine, outputs.into_iter().zip(plans).collect()))
     }
@@ -86,25 +88,6 @@ impl MakingShards<'_> {
     }
 }
 
-/// The paths of so many shards.
-fn names(prefix: &Path, count: usize) -> Result<Vec<PathBuf>, Failure> {
-    let bad = || Failure::new(format_args!("{}: expected what the names of the shards begin with", shown(prefix)));
-    // `folder/` has a last part too, and it is not the beginning of a name.
-    let ends_in_name = !prefix.as_os_str().as_encoded_bytes().last().is_some_and(|&last| std::path::is_separator(last.into()));
-    let name = prefix.file_name().and_then(|name| name.to_str()).filter(|_| ends_in_name).ok_or_else(bad)?;
-    let count = u32::try_from(count).map_err(|_| bad())?;
-    Ok((1..=count).map(|number| prefix.with_file_name(shard_file_name(name, number, count))).collect())
-}
-
-/// A shard of another set with the same prefix, from when there were more shards or fewer: the first by name.
-fn stale(prefix: &Path, count: usize) -> Option<String> {
-    let name = prefix.file_name()?.to_str()?;
-    let folder = prefix.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let is_stale = |file: &String| ShardName::parse(file).is_some_and(|shard| shard.prefix() == name && u64::from(shard.count()) != count as u64);
-    let files = std::fs::read_dir(folder).ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    files.filter(is_stale).min().map(|file| shown(&prefix.with_file_name(file)).to_string())
-}
-
 fn print_table(out: &mut dyn Write, plans: &[Plan], outputs: &[PathBuf]) -> io::Result<()> {
     for (plan, output) in plans.iter().zip(outputs) {
         let layout = plan.layout();
@@ -119,6 +102,6 @@ fn print_table(out: &mut dyn Write, plans: &[Plan], outputs: &[PathBuf]) -> io::
 
 /// The plans as JSON (`docs/formats/plan.md`).
 fn print_json(out: &mut dyn Write, plans: &[Plan], outputs: &[PathBuf], written: bool) -> io::Result<()> {
-    let plans: Vec<_> = plans.iter().zip(outputs).map(|(plan, output)| plan_as_json(plan, output, written)).collect();
-    ggmill_text::json::write_pretty(out, &serde_json::json!({ "schema": "ggmill.plans/1", "plans": plans }))
+    let plans = plans.iter().zip(outputs).map(|(plan, output)| (plan, shown(output)));
+    ggmill_text::json::write_pretty(out, &plans_document(plans, written))
 }

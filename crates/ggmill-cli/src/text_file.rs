@@ -4,8 +4,8 @@ use std::path::Path;
 
 use ggmill_io::RandomAccess;
 
-use crate::making::shown;
 use crate::outcome::Failure;
+use crate::paths::shown;
 
 /// The text of a file of at most `limit` bytes, without the byte order mark that some editors put first.
 pub(crate) fn read_text(path: &Path, limit: u64) -> Result<String, Failure> {

@@ -70,6 +70,6 @@ pub use shard::{ShardName, Split, shard_file_name};
 pub use size_label::size_label;
 pub use tensor::{Tensor, Tensors};
 pub use text::RawStr;
-pub use types::{BlockLayout, FileType, GgmlType, ValueType, swap_bytes};
+pub use types::{BlockLayout, FileType, GgmlType, UnknownName, ValueType, swap_bytes};
 pub use value::{Array, Elements, Value};
 pub use write::{Builder, MetadataBuf, Plan, PlannedTensor, Sink, ToValue, WriteError, Writer};

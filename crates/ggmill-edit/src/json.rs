@@ -7,7 +7,7 @@ use ggmill_pipeline::{Error, ErrorKind, Result};
 /// Arrays within arrays, as the reader allows by default.
 const DEEPEST: usize = 8;
 
-/// The metadata whose keys `has_key` admits as a JSON object with a line for each: `"key:type": value`, the form that [`Edit::set_all`](crate::Edit::set_all)
+/// The metadata whose keys `has_key` admits as a JSON object with a line for each: `"key:type": value`, the form that [`Edit::from_json`](crate::Edit::from_json)
 /// reads. Set again they are what they were, to the last bit.
 ///
 /// What says how the file lies stays behind, since no edit sets it: the room that edits leave, and which shard of which set it is.

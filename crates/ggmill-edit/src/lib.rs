@@ -2,6 +2,8 @@
 #![forbid(unsafe_code)]
 
 mod edit;
+#[cfg(feature = "fix")]
+mod fix;
 mod graft;
 mod json;
 mod merge;
@@ -9,7 +11,12 @@ mod parts;
 mod repack;
 mod subset;
 
-pub use edit::{Edit, EditPlan, Edited, Editor, FILLER_KEY, Given, Ground, KeyChange, KeyType, KeyTypeError, Way, edit_metadata};
+pub use edit::{
+    Destination, Edit, EditError, EditMethod, EditPlan, EditSyntaxError, EditValue, Edited, Editor, FILLER_KEY, KeyChange, KeyType, KeyTypeError, TypedValue,
+    ValueError, edit_metadata,
+};
+#[cfg(feature = "fix")]
+pub use fix::apply_fixes;
 pub use graft::Graft;
 pub use json::extract_metadata;
 pub use merge::{merge, verify};

@@ -28,6 +28,7 @@ mod random_access;
 mod ranges;
 mod rename;
 mod same_file;
+mod shard_names;
 mod shards;
 mod temporary;
 
@@ -42,4 +43,5 @@ pub use map::{Mapping, map, map_file, map_with};
 pub use random_access::RandomAccess;
 pub use ranges::RangeSink;
 pub use rename::rename_no_replace;
+pub use shard_names::{shard_paths, stale_shard};
 pub use shards::{MOST_OPEN, Model, open_model, open_model_with, open_shards, shard_name};

@@ -20,7 +20,7 @@ pub enum ErrorKind {
     Architecture,
     /// Well formed, but this version does not convert it.
     Unsupported,
-    /// A tensor holds numbers that the type asked for cannot (NaN, infinity).
+    /// A tensor holds numbers that the type asked for cannot (NaN, infinity, too large or too small).
     NonFinite,
     /// Importance weights are missing where a type needs them, do not fit, or cannot be read.
     Importance,

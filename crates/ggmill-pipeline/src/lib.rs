@@ -3,6 +3,7 @@
 
 mod buffers;
 mod copy_span;
+mod document;
 mod error;
 mod expression;
 mod plan;
@@ -11,6 +12,7 @@ mod run;
 mod source;
 mod split;
 
+pub use document::{PlanDocumentError, plan_document, planned_types, plans_document};
 pub use error::{Error, ErrorKind, Result};
 pub use expression::{Decode, Encoding, Expression, Fp8Blocks, Inputs, Mxfp4, matrices};
 pub use plan::Plan;

@@ -32,6 +32,26 @@ pub trait BlockCodec: Sync + Debug {
     /// Fails before anything is written: when the slices do not fit each other, when the type is an integer type, when it [needs
     /// weights](Self::needs_weights) and there are none, or, for every type but the plain floats, when a value or a weight is infinite or not a number.
     fn quantize(&self, values: &[f32], row_len: usize, weights: Option<&[f32]>, out: &mut [u8]) -> Result<()>;
+
+    /// Whether blocks hold the values that [`quantize`](Self::quantize) made them of.
+    ///
+    /// Every finite value has its bytes, the reference's; where a block cannot hold it, they mean something else. This fails with
+    /// [`OutOfRange`](crate::ErrorKind::OutOfRange) and the place of the first such value: one that reads back infinite or as NaN (half precision, which
+    /// most scales have, ends at 65504), so large that sums overflow on the way to a scale and zeros are stored, beyond 2688 in NVFP4, or in a block of MXFP4
+    /// whose magnitudes are all below 2⁻¹²⁵, where the exponent wraps around. Other values so small that they become zeros are held. Fails also when the lengths do not fit and when the type is an integer type.
+    ///
+    /// ```
+    /// use ggmill_core::GgmlType;
+    /// use ggmill_quant::{ErrorKind, codec};
+    /// let codec = codec(GgmlType::NVFP4)?;
+    /// let (mut values, mut block) = ([0.5; 64], [0; 36]);
+    /// values[7] = 1e6;
+    /// codec.quantize(&values, 64, None, &mut block)?;
+    /// let error = codec.check_range(&values, 64, &block).unwrap_err();
+    /// assert_eq!(error.kind(), ErrorKind::OutOfRange { row: 0, column: 7 });
+    /// # Ok::<(), ggmill_quant::Error>(())
+    /// ```
+    fn check_range(&self, values: &[f32], row_len: usize, blocks: &[u8]) -> Result<()>;
 }
 
 /// The codec of a type, or an error of kind [`Unsupported`](crate::ErrorKind::Unsupported) for a type that is retired or unknown.
@@ -98,9 +118,9 @@ macro_rules! with_isa {
         match $isa {
             Kind::Scalar => &$codec::<T, N, B>(Kind::Scalar, PhantomData),
             Kind::Portable => &$codec::<T, N, B>(Kind::Portable, PhantomData),
-            #[cfg(target_arch = "x86_64")]
+            Kind::Simd128 => &$codec::<T, N, B>(Kind::Simd128, PhantomData),
+            Kind::Neon => &$codec::<T, N, B>(Kind::Neon, PhantomData),
             Kind::Avx2 => &$codec::<T, N, B>(Kind::Avx2, PhantomData),
-            #[cfg(target_arch = "x86_64")]
             Kind::Avx512 => &$codec::<T, N, B>(Kind::Avx512, PhantomData),
         }
     };
@@ -202,6 +222,13 @@ impl<T: Encode<N, B>, const N: usize, const B: usize> BlockCodec for Both<T, N, 
         }
         Ok(())
     }
+
+    fn check_range(&self, values: &[f32], row_len: usize, blocks: &[u8]) -> Result<()> {
+        check_lengths::<N, B>(T::TYPE, values, row_len, None, blocks)?;
+        let ((groups, _), (blocks, _)) = (values.as_chunks::<N>(), blocks.as_chunks::<B>());
+        let Some(place) = T::first_out_of_range(groups, blocks) else { return Ok(()) };
+        Err(Error::new(Detail::OutOfRange { ggml_type: T::TYPE, row: place / row_len, column: place % row_len, value: values[place] }))
+    }
 }
 
 impl<T: Decode<N, B>, const N: usize, const B: usize> BlockCodec for ReadOnly<T, N, B> {
@@ -218,6 +245,10 @@ impl<T: Decode<N, B>, const N: usize, const B: usize> BlockCodec for ReadOnly<T,
     }
 
     fn quantize(&self, _: &[f32], _: usize, _: Option<&[f32]>, _: &mut [u8]) -> Result<()> {
+        Err(Error::new(Detail::ReadOnly { ggml_type: T::TYPE }))
+    }
+
+    fn check_range(&self, _: &[f32], _: usize, _: &[u8]) -> Result<()> {
         Err(Error::new(Detail::ReadOnly { ggml_type: T::TYPE }))
     }
 }

@@ -24,6 +24,13 @@ pub enum ErrorKind {
         /// Its place in the row.
         column: usize,
     },
+    /// A value is finite, and beyond what the type can hold.
+    OutOfRange {
+        /// The row it is in, counted from the first one given.
+        row: usize,
+        /// Its place in the row.
+        column: usize,
+    },
     /// The type is written with importance weights only, and there are none.
     NeedsWeights,
     /// An importance weight is infinite or not a number.
@@ -55,6 +62,7 @@ pub(crate) enum Detail {
     NotRows { found: usize, row_len: usize },
     NeedsWeights { ggml_type: GgmlType },
     NonFinite { row: usize, column: usize, value: f32 },
+    OutOfRange { ggml_type: GgmlType, row: usize, column: usize, value: f32 },
     NonFiniteWeight { column: usize, value: f32 },
 }
 
@@ -73,6 +81,7 @@ impl Error {
             Detail::NotBlocks { .. } | Detail::Length { .. } | Detail::NotRows { .. } => ErrorKind::Misuse,
             Detail::NeedsWeights { .. } => ErrorKind::NeedsWeights,
             Detail::NonFinite { row, column, .. } => ErrorKind::NonFinite { row, column },
+            Detail::OutOfRange { row, column, .. } => ErrorKind::OutOfRange { row, column },
             Detail::NonFiniteWeight { column, .. } => ErrorKind::NonFiniteWeight { column },
         }
     }
@@ -94,6 +103,14 @@ impl fmt::Display for Error {
             Detail::NotRows { found, row_len } => write!(f, "{found} values, expected whole rows of {row_len}"),
             Detail::NeedsWeights { ggml_type } => write!(f, "{ggml_type} needs importance weights, and there are none"),
             Detail::NonFinite { row, column, value } => write!(f, "row {row}, column {column}: {value}, expected a finite value"),
+            Detail::OutOfRange { ggml_type, row, column, value } => {
+                let size = if value.abs() < 1.0 { "small" } else { "large" };
+                if ggml_type.layout().is_some_and(|layout| layout.elements > 1) {
+                    write!(f, "row {row}, column {column} is in a block with numbers too {size} for {ggml_type}; it is {value:e}")
+                } else {
+                    write!(f, "row {row}, column {column} is {value:e}, which is too {size} for {ggml_type}")
+                }
+            }
             Detail::NonFiniteWeight { column, value } => write!(f, "importance weight {column}: {value}, expected a finite value"),
         }
     }

@@ -3,7 +3,11 @@
 use std::fmt;
 use std::sync::OnceLock;
 
+#[cfg(all(target_arch = "aarch64", target_feature = "neon", target_endian = "little"))]
+use crate::arch::NEON;
 use crate::arch::Portable;
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+use crate::arch::SIMD128;
 #[cfg(target_arch = "x86_64")]
 use crate::arch::{avx2::Avx2, avx512::Avx512};
 use crate::lanes::Work;
@@ -26,14 +30,14 @@ use crate::lanes::Work;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Isa(Kind);
 
-/// The private part: an [`Isa`] comes from detection alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// The private part: an [`Isa`] comes from detection alone. The better is the greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Kind {
     Scalar,
     Portable,
-    #[cfg(target_arch = "x86_64")]
+    Simd128,
+    Neon,
     Avx2,
-    #[cfg(target_arch = "x86_64")]
     Avx512,
 }
 
@@ -43,23 +47,13 @@ impl Isa {
 
     /// All there are here, the best last.
     pub fn available() -> impl Iterator<Item = Self> {
-        [
-            Some(Kind::Portable),
-            Some(Kind::Scalar),
-            #[cfg(target_arch = "x86_64")]
-            Avx2::detect().map(|_| Kind::Avx2),
-            #[cfg(target_arch = "x86_64")]
-            Avx512::detect().map(|_| Kind::Avx512),
-        ]
-        .into_iter()
-        .flatten()
-        .map(Self)
+        Kind::ALL.into_iter().filter(|kind| kind.is_here()).map(Self)
     }
 
     /// The one [`codec`](crate::codec) uses.
     pub fn best() -> Self {
         static BEST: OnceLock<Isa> = OnceLock::new();
-        *BEST.get_or_init(|| Self::available().last().unwrap_or(Self::SCALAR))
+        *BEST.get_or_init(|| Self(best_of(Kind::ALL.into_iter().filter(|kind| kind.is_here()))))
     }
 
     pub(crate) fn kind(self) -> Kind {
@@ -72,22 +66,46 @@ impl fmt::Display for Isa {
         f.write_str(match self.0 {
             Kind::Scalar => "scalar",
             Kind::Portable => "portable",
-            #[cfg(target_arch = "x86_64")]
+            Kind::Simd128 => "SIMD128",
+            Kind::Neon => "NEON",
             Kind::Avx2 => "AVX2",
-            #[cfg(target_arch = "x86_64")]
             Kind::Avx512 => "AVX-512",
         })
     }
 }
 
+/// The best of some, in whatever order they come.
+fn best_of(available: impl Iterator<Item = Kind>) -> Kind {
+    available.max().unwrap_or(Kind::Scalar)
+}
+
 impl Kind {
-    /// Does the work with these instructions, or says that they are the scalar ones.
-    #[cfg_attr(not(target_arch = "x86_64"), expect(clippy::unnecessary_wraps, reason = "other machines have more instances"))]
+    const ALL: [Self; 6] = [Self::Scalar, Self::Portable, Self::Simd128, Self::Neon, Self::Avx2, Self::Avx512];
+
+    /// Whether this machine has the instructions, and this program code for them.
+    fn is_here(self) -> bool {
+        match self {
+            Self::Scalar | Self::Portable => true,
+            Self::Simd128 => cfg!(all(target_arch = "wasm32", target_feature = "simd128")),
+            Self::Neon => cfg!(all(target_arch = "aarch64", target_feature = "neon", target_endian = "little")),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => Avx2::detect().is_some(),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 => Avx512::detect().is_some(),
+            #[cfg(not(target_arch = "x86_64"))]
+            Self::Avx2 | Self::Avx512 => false,
+        }
+    }
+
+    /// Does the work with these instructions, or gives it back where the scalar code is to do it.
     pub(crate) fn run<W: Work>(self, work: W) -> Result<(), W> {
         match self {
-            Self::Scalar => return Err(work),
             Self::Portable => work.run(Portable),
-            // Detection is a look at a cached word; without the instructions, which no `Isa` asks for, the scalar code does the work.
+            #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+            Self::Simd128 => work.run(SIMD128),
+            #[cfg(all(target_arch = "aarch64", target_feature = "neon", target_endian = "little"))]
+            Self::Neon => work.run(NEON),
+            // Detection is a look at a cached word.
             #[cfg(target_arch = "x86_64")]
             Self::Avx2 => match Avx2::detect() {
                 Some(lanes) => lanes.run(work),
@@ -98,7 +116,40 @@ impl Kind {
                 Some(lanes) => lanes.run(work),
                 None => return Err(work),
             },
+            // Also without the instructions, which no `Isa` asks for.
+            _ => return Err(work),
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_best_is_the_one_of_the_machine() {
+        use Kind::{Avx2, Avx512, Neon, Portable, Scalar, Simd128};
+        for (available, best) in [
+            (&[Scalar, Portable][..], Portable),
+            (&[Portable, Scalar], Portable),
+            (&[Scalar, Portable, Neon], Neon),
+            (&[Neon, Scalar, Portable], Neon),
+            (&[Scalar, Simd128, Portable], Simd128),
+            (&[Scalar, Portable, Avx2], Avx2),
+            (&[Avx512, Scalar, Avx2, Portable], Avx512),
+            (&[Scalar], Scalar),
+            (&[], Scalar),
+        ] {
+            assert_eq!(best_of(available.iter().copied()), best, "{available:?}");
+        }
+    }
+
+    #[test]
+    fn the_best_is_available_and_last() {
+        assert_eq!(Isa::available().last(), Some(Isa::best()));
+        assert!(Kind::ALL.is_sorted());
+        assert_ne!(Isa::best(), Isa::SCALAR);
+        assert_eq!(Isa::available().any(|isa| isa.0 == Kind::Neon), cfg!(target_arch = "aarch64"));
     }
 }

@@ -18,6 +18,8 @@
 //! Two inputs are refused where the reference carries on: values that are infinite or not a number, which would spoil the scale of every weight beside them,
 //! and importance weights that are. Plain floats (F16, BF16, F64, F32) carry such values as they are.
 //!
+//! Finite values that a type cannot hold have the reference's bytes, which then mean something else: [`check_range`] finds them.
+//!
 //! Three types (IQ1_S, IQ2_XXS, IQ2_XS) are refused without importance weights, as by the reference. Where it ends its process over finite values, because the
 //! sums of its search overflow or vanish, there is an answer here, and it is the same everywhere.
 
@@ -66,6 +68,11 @@ pub fn dequantize(ggml_type: GgmlType, blocks: &[u8], out: &mut [f32]) -> Result
 /// Turns whole rows of `row_len` values into blocks of a type; fails as [`codec`] and [`BlockCodec::quantize`] do.
 pub fn quantize(ggml_type: GgmlType, values: &[f32], row_len: usize, weights: Option<&[f32]>, out: &mut [u8]) -> Result<()> {
     codec(ggml_type)?.quantize(values, row_len, weights, out)
+}
+
+/// Whether blocks hold the values they were made of; fails as [`codec`] and [`BlockCodec::check_range`] do.
+pub fn check_range(ggml_type: GgmlType, values: &[f32], row_len: usize, blocks: &[u8]) -> Result<()> {
+    codec(ggml_type)?.check_range(values, row_len, blocks)
 }
 
 /// The version of the quantization formats that this crate and the reference write (`GGML_QNT_VERSION`).

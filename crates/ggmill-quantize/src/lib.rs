@@ -26,6 +26,6 @@ pub use loss::{TensorLoss, loss};
 pub use options::{Importance, ImportanceFilter, Override, QuantizeOptions, TensorType};
 pub use quantize::{quantize, quantize_recipe, quantize_shards};
 pub use role::RoleRule;
-pub use target::Target;
+pub use target::{Target, UnknownTarget};
 pub use types::TypePlan;
 pub use weight_types::{weight_type, weight_types};

@@ -1,6 +1,7 @@
 //! What a user can ask of a quantization.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::str::FromStr;
 
 use ggmill_core::{GgmlType, MetadataBuf, RawStr, Value, ValueType, keys};
 use regex_lite::Regex;
@@ -74,17 +75,19 @@ pub struct TensorType {
     ggml_type: GgmlType,
 }
 
-impl TensorType {
+impl FromStr for TensorType {
+    type Err = Error;
+
     /// Reads `PATTERN=TYPE`. The pattern is a regular expression in its usual syntax, without look-around and back-references; its case matters.
     ///
     /// ```
     /// use ggmill_quantize::TensorType;
-    /// assert!(TensorType::parse(r"blk\.[0-3]\.ffn_down=q6_k").is_ok());
-    /// let error = TensorType::parse("ffn_down=q9").err().ok_or("an error")?;
+    /// assert!(r"blk\.[0-3]\.ffn_down=q6_k".parse::<TensorType>().is_ok());
+    /// let error = "ffn_down=q9".parse::<TensorType>().err().ok_or("an error")?;
     /// assert!(error.to_string().starts_with(r#""ffn_down=q9": "q9" is no tensor type for weights, expected one of F32, F16, "#));
     /// # Ok::<(), &str>(())
     /// ```
-    pub fn parse(text: &str) -> Result<Self> {
+    fn from_str(text: &str) -> Result<Self> {
         let wrong = |message: String| Error::new(ErrorKind::Misuse, format!("{:?}: {message}", RawStr::from(text)));
         let (pattern, name) = text.split_once('=').ok_or_else(|| wrong("expected PATTERN=TYPE".to_owned()))?;
         if pattern.is_empty() {
@@ -95,10 +98,12 @@ impl TensorType {
         let pattern = Regex::new(pattern).map_err(|error| wrong(format!("the pattern is not one: {error}")))?;
         Ok(Self { pattern, ggml_type })
     }
+}
 
+impl TensorType {
     /// Reads a list of them, separated by spaces or lines. An error says which line it is in.
     pub fn parse_list(text: &str) -> Result<Vec<Self>> {
-        rules_in(text, Self::parse)
+        rules_in(text, str::parse)
     }
 
     pub(crate) fn pattern(&self) -> &str {
@@ -129,17 +134,19 @@ enum OverrideValue {
     Text(Vec<u8>),
 }
 
-impl Override {
+impl FromStr for Override {
+    type Err = Error;
+
     /// Reads `KEY=TYPE:VALUE` with one of the types `int`, `float`, `bool` and `str`. Floats are of 32 bits. The keys that say which shard a file is are set by
     /// what is written, and refused.
     ///
     /// ```
     /// use ggmill_quantize::Override;
-    /// assert!(Override::parse("llama.expert_used_count=int:3").is_ok());
-    /// assert!(Override::parse("general.name=str:a=b:c").is_ok());
-    /// assert!(Override::parse("tokenizer.ggml.add_bos_token=bool:yes").is_err());
+    /// assert!("llama.expert_used_count=int:3".parse::<Override>().is_ok());
+    /// assert!("general.name=str:a=b:c".parse::<Override>().is_ok());
+    /// assert!("tokenizer.ggml.add_bos_token=bool:yes".parse::<Override>().is_err());
     /// ```
-    pub fn parse(text: &str) -> Result<Self> {
+    fn from_str(text: &str) -> Result<Self> {
         let wrong = |message: &str| Error::new(ErrorKind::Misuse, format!("{:?}: {message}", RawStr::from(text)));
         let parts = text.split_once('=').and_then(|(key, rest)| Some((key, rest.split_once(':')?)));
         let (key, (kind, value)) = parts.filter(|(key, _)| !key.is_empty()).ok_or_else(|| wrong("expected KEY=TYPE:VALUE"))?;
@@ -159,7 +166,9 @@ impl Override {
         };
         Ok(Self { key: key.to_owned(), value })
     }
+}
 
+impl Override {
     fn new(key: &str, value: OverrideValue) -> Self {
         Self { key: key.to_owned(), value }
     }

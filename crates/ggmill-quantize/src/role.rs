@@ -1,5 +1,7 @@
 //! What tensors do: as the model says, unless a rule says otherwise.
 
+use std::str::FromStr;
+
 use ggmill_arch::{Architecture, MixtureTraits, ModelView, Role};
 use ggmill_core::{RawStr, Shape};
 use regex_lite::Regex;
@@ -16,24 +18,28 @@ pub struct RoleRule {
     role: Role,
 }
 
-impl RoleRule {
-    /// Reads `PATTERN=ROLE`. The pattern is a regular expression, as in [`TensorType::parse`](super::TensorType::parse); the role is one of
+impl FromStr for RoleRule {
+    type Err = Error;
+
+    /// Reads `PATTERN=ROLE`. The pattern is a regular expression, as of a [`TensorType`](super::TensorType); the role is one of
     /// [`ggmill_arch::Role::ALL`], by name.
     ///
     /// ```
     /// use ggmill_quantize::RoleRule;
-    /// assert!(RoleRule::parse(r"\.mlp\.w2$=ffn.down").is_ok());
-    /// assert!(RoleRule::parse("w2=down").unwrap_err().to_string().starts_with(r#""w2=down": "down" is no role, expected one of token_embedding, "#));
+    /// assert!(r"\.mlp\.w2$=ffn.down".parse::<RoleRule>().is_ok());
+    /// assert!("w2=down".parse::<RoleRule>().unwrap_err().to_string().starts_with(r#""w2=down": "down" is no role, expected one of token_embedding, "#));
     /// ```
-    pub fn parse(text: &str) -> Result<Self> {
+    fn from_str(text: &str) -> Result<Self> {
         let wrong = |message: String| Error::new(ErrorKind::Misuse, format!("{:?}: {message}", RawStr::from(text)));
         let parts = text.rsplit_once('=').filter(|(pattern, _)| !pattern.is_empty());
         let (pattern, name) = parts.ok_or_else(|| wrong("expected PATTERN=ROLE".to_owned()))?;
-        let role = Role::from_name(name).ok_or_else(|| wrong(format!("{:?} is no role, expected one of {}", RawStr::from(name), all_roles())))?;
+        let role = name.parse::<Role>().map_err(|_| wrong(format!("{:?} is no role, expected one of {}", RawStr::from(name), all_roles())))?;
         let pattern = Regex::new(pattern).map_err(|error| wrong(format!("the pattern is not one: {error}")))?;
         Ok(Self { pattern, role })
     }
+}
 
+impl RoleRule {
     /// A rule for every tensor an architecture describes, by its whole name.
     ///
     /// ```
@@ -62,7 +68,7 @@ impl RoleRule {
 
     /// Reads a list of them, separated by spaces or lines. An error says which line it is in.
     pub fn parse_list(text: &str) -> Result<Vec<Self>> {
-        rules_in(text, Self::parse)
+        rules_in(text, str::parse)
     }
 
     /// Whether its pattern is found in the name of a tensor.

@@ -1,5 +1,8 @@
 //! What a whole file is to become: the names and numbers people give, and the type most tensors then have.
 
+use std::fmt;
+use std::str::FromStr;
+
 use ggmill_core::{FileType, GgmlType};
 
 /// What a file is to become, by one of the names that `llama-quantize` has for it.
@@ -7,10 +10,10 @@ use ggmill_core::{FileType, GgmlType};
 /// ```
 /// use ggmill_quantize::Target;
 /// use ggmill_core::FileType;
-/// let target = Target::parse("q4_k_m").ok_or("known")?;
+/// let target = "q4_k_m".parse::<Target>().map_err(|_| "known")?;
 /// assert_eq!((target.name(), target.file_type()), ("Q4_K_M", FileType::Q4_K_M));
-/// assert_eq!(Target::parse("18").map(|target| target.name()), Some("Q6_K"));
-/// assert_eq!(Target::parse("Q9_Z"), None);
+/// assert_eq!("18".parse::<Target>().ok().map(|target| target.name()), Some("Q6_K"));
+/// assert_eq!("Q9_Z".parse::<Target>().ok(), None);
 /// # Ok::<(), &str>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,16 +82,6 @@ static TARGETS: &[Row] = targets! {
 };
 
 impl Target {
-    /// The target with this name, upper and lower case alike, or with this number.
-    pub fn parse(text: &str) -> Option<Self> {
-        let by_name = TARGETS.iter().find(|row| row.0.eq_ignore_ascii_case(text));
-        let by_number = || {
-            let number = text.parse().ok()?;
-            TARGETS.iter().find(|row| row.1 == FileType(number))
-        };
-        by_name.or_else(by_number).map(Self)
-    }
-
     /// Every target, names that mean the same included.
     pub fn all() -> impl ExactSizeIterator<Item = Self> {
         TARGETS.iter().map(Self)
@@ -120,5 +113,31 @@ impl Target {
     /// Whether tensors stay what they are.
     pub fn is_copy(self) -> bool {
         self.default_type().is_none()
+    }
+}
+
+/// Why text is no [`Target`]: none has this name or number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnknownTarget(());
+
+impl fmt::Display for UnknownTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("expected a type such as Q4_K_M")
+    }
+}
+
+impl std::error::Error for UnknownTarget {}
+
+impl FromStr for Target {
+    type Err = UnknownTarget;
+
+    /// The target with this name, upper and lower case alike, or with this number.
+    fn from_str(text: &str) -> Result<Self, UnknownTarget> {
+        let by_name = TARGETS.iter().find(|row| row.0.eq_ignore_ascii_case(text));
+        let by_number = || {
+            let number = text.parse().ok()?;
+            TARGETS.iter().find(|row| row.1 == FileType(number))
+        };
+        by_name.or_else(by_number).map(Self).ok_or(UnknownTarget(()))
     }
 }

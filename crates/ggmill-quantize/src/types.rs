@@ -3,11 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ggmill_core::{FileType, GgmlType};
-use serde_json::Value;
 
 use crate::weight_types::{is_for_weights, is_integer};
-use ggmill_pipeline::SourceTensor;
 use ggmill_pipeline::{Error, ErrorKind, Result};
+use ggmill_pipeline::{PlanDocumentError, SourceTensor, planned_types};
 
 /// Which type each tensor of a file gets: a choice that can be kept and made again.
 ///
@@ -26,28 +25,21 @@ impl TypePlan {
     ///
     /// Fails when it is no such thing, when a type is none, and when a tensor stands there twice.
     pub fn parse(json: &[u8]) -> Result<Self> {
-        let wrong = |message: String| Error::new(ErrorKind::Types, message);
-        let document: Value = serde_json::from_slice(json).map_err(|error| wrong(format!("is no JSON: {error}")))?;
-        let single = std::slice::from_ref(&document);
-        let plans = match document.get("schema").and_then(Value::as_str) {
-            Some("ggmill.plan/1") => single,
-            Some("ggmill.plans/1") => document.get("plans").and_then(Value::as_array).map_or(&[][..], Vec::as_slice),
-            _ => return Err(wrong("is no plan, expected what `ggmill quantize --json` prints".to_owned())),
+        let wrong = |error: PlanDocumentError| match &error {
+            PlanDocumentError::Type { tensor, .. } => {
+                let tensor = tensor.clone();
+                Error::caused(ErrorKind::Types, error).tensor(tensor)
+            }
+            _ => Error::caused(ErrorKind::Types, error),
         };
         let mut types = BTreeMap::new();
-        for tensor in plans.iter().filter_map(|plan| plan.get("tensors")?.as_array()).flatten() {
-            let (name, ggml_type) = (tensor.get("name").and_then(name_of), tensor.get("type").and_then(Value::as_str));
-            let (Some(name), Some(ggml_type)) = (name, ggml_type) else {
-                return Err(wrong("has a tensor without a name or a type".to_owned()));
-            };
-            let about = |message: &str| wrong(message.to_owned()).tensor(&name);
-            let ggml_type = GgmlType::from_name(ggml_type).ok_or_else(|| about(&format!("{ggml_type:?} is no type")))?;
+        for (name, ggml_type) in planned_types(json).map_err(wrong)? {
             if types.contains_key(&name) {
-                return Err(about("stands in the plan twice"));
+                return Err(Error::new(ErrorKind::Types, "stands in the plan twice").tensor(&name));
             }
             types.insert(name, ggml_type);
         }
-        if types.is_empty() { Err(wrong("names no tensors".to_owned())) } else { Ok(Self(types)) }
+        if types.is_empty() { Err(Error::new(ErrorKind::Types, "names no tensors")) } else { Ok(Self(types)) }
     }
 
     /// The type for a tensor, by the name it has in the output.
@@ -67,16 +59,6 @@ impl TypePlan {
             None => Ok(()),
         }
     }
-}
-
-/// The bytes of a name: a string, or `{"bytes_hex": "…"}` where it is not UTF-8.
-fn name_of(name: &Value) -> Option<Vec<u8>> {
-    if let Some(text) = name.as_str() {
-        return Some(text.as_bytes().to_vec());
-    }
-    let digits: Option<Vec<u8>> = name.get("bytes_hex")?.as_str()?.chars().map(|digit| u8::try_from(digit.to_digit(16)?).ok()).collect();
-    let (pairs, []) = digits.as_deref()?.as_chunks::<2>() else { return None };
-    Some(pairs.iter().map(|[high, low]| high << 4 | low).collect())
 }
 
 impl FromIterator<(Vec<u8>, GgmlType)> for TypePlan {
@@ -121,7 +103,7 @@ pub(crate) fn file_type_of(ggml_type: GgmlType) -> FileType {
         GgmlType::Q3_K => FileType::Q3_K_M,
         GgmlType::Q4_K => FileType::Q4_K_M,
         GgmlType::Q5_K => FileType::Q5_K_M,
-        other => other.name().and_then(FileType::from_name).unwrap_or(FileType::F32),
+        other => other.name().and_then(|name| name.parse().ok()).unwrap_or(FileType::F32),
     }
 }
 

@@ -4,7 +4,7 @@ use ggmill_core::GgmlType;
 
 /// The tensor type with this name, upper and lower case alike, if it is one of [`weight_types`].
 pub fn weight_type(name: &str) -> Option<GgmlType> {
-    GgmlType::from_name(name).filter(|&ggml_type| is_for_weights(ggml_type))
+    name.parse::<GgmlType>().ok().filter(|&ggml_type| is_for_weights(ggml_type))
 }
 
 /// The tensor types that weights can be written as: not the integers, which hold none, and not `Q8_1` and `Q8_K`, in which programs hold what they multiply

@@ -37,7 +37,7 @@ fn answer(line: &str) -> Done<String> {
         return Ok(Isa::available().map(|isa| isa.to_string()).collect::<Vec<_>>().join("\t"));
     }
     let [work, name, isa, input, row_len, weights, times, result] = line.split('\t').collect::<Vec<_>>()[..] else { return Err("expected eight words".into()) };
-    let ggml_type = GgmlType::from_name(name).ok_or("no such type")?;
+    let ggml_type = name.parse::<GgmlType>().map_err(|_| "no such type")?;
     let isa = if isa == "best" { Isa::best() } else { Isa::available().find(|known| known.to_string() == isa).ok_or("no such instruction set")? };
     let codec = codec_with(ggml_type, isa)?;
     let input = fs::read(input)?;

@@ -82,7 +82,7 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
         return out.add(&CONVENTION, Place::FILE, || format!("{}: {fault}", shown(RawStr::from(text))));
     }
     let Some(name) = FileName::parse(text) else { return };
-    if let Some(encoding) = name.encoding.and_then(FileType::from_name)
+    if let Some(encoding) = name.encoding.and_then(|name| name.parse().ok())
         && let Some(pair) = input.metadata().get(keys::GENERAL_FILE_TYPE)
         && let Some(number) = pair.value().ok().and_then(|value| value.as_u32())
         && FileType(number).without_guess() != encoding

@@ -95,7 +95,7 @@ fn majority(input: &Input<'_>) -> Option<Fix> {
         *sum = sum.saturating_add(tensor.shape().elements());
     }
     let (most, _) = elements.into_iter().max_by_key(|(_, count)| *count)?;
-    let file_type = FileType::from_name(most.name()?).filter(|_| !most.is_retired())?;
+    let file_type = most.name()?.parse::<FileType>().ok().filter(|_| !most.is_retired())?;
     let named_so = base_type(file_type.name()?) == Some(most);
     // Q2_K and the like are mixtures with other types.
     let plain = !most.name()?.contains("_K") || most == GgmlType::Q6_K;
@@ -140,5 +140,5 @@ fn base_type(name: &str) -> Option<GgmlType> {
         "MXFP4_MOE" => return Some(GgmlType::MXFP4),
         _ => {}
     }
-    (1..=name.len()).rev().find_map(|end| GgmlType::from_name(name.get(..end)?))
+    (1..=name.len()).rev().find_map(|end| name.get(..end)?.parse::<GgmlType>().ok())
 }

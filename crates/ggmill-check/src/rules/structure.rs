@@ -133,7 +133,7 @@ fn counts_are_absurd(input: &Input<'_>) -> bool {
 
 /// A file that opens can be written anew, where nothing in it is lost by that: see [`is_all_known`].
 pub(super) fn anew(input: &Input<'_>) -> Option<Fix> {
-    input.faults.is_empty().then_some(Fix::Anew)
+    input.faults.is_empty().then_some(Fix::Rewrite)
 }
 
 /// Whether all bytes of the file are those of its header and its tensors, or padding: what else there is, a file written anew would not have.

@@ -40,7 +40,7 @@ fn fixes_say_what_they_do() {
     assert_eq!(said("GG1904"), "remove split.count");
     assert_eq!(said("GG2010"), "set general.size_label = \"0.6K\" (string)");
     // What a file written anew would not have stays where it is.
-    assert_eq!(fix_of("GG1311"), Some(Fix::Anew));
+    assert_eq!(fix_of("GG1311"), Some(Fix::Rewrite));
     let mut bytes = example("GG1013").unwrap().1;
     let found = report_named("Tiny-1K-v1.0.gguf", &bytes, &Options::default());
     assert!(found.diagnostics().iter().any(|diagnostic| diagnostic.rule.code == "GG1311") && found.diagnostics().iter().all(|one| one.fix.is_none()));

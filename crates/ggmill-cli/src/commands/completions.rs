@@ -2,9 +2,6 @@
 
 use std::io::Write as _;
 
-use clap::CommandFactory as _;
-
-use crate::args::Cli;
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
 
@@ -19,10 +16,10 @@ pub(crate) struct Args {
     shell: clap_complete::Shell,
 }
 
-pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
+pub(crate) fn run(args: &Args, mut program: clap::Command, console: Console) -> Result<Status, Failure> {
     // The generator panics where it cannot write; memory takes everything.
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "ggmill", &mut script);
+    clap_complete::generate(args.shell, &mut program, "ggmill", &mut script);
     let mut out = console.bytes();
     out.write_all(&script)?;
     out.flush()?;

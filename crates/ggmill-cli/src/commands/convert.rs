@@ -12,8 +12,9 @@ use ggmill_quantize::Target;
 use crate::arch_file::catalogue;
 use crate::commands::convert_legacy;
 use crate::console::Console;
-use crate::making::{Making, shown};
+use crate::making::Making;
 use crate::outcome::{Failure, Status};
+use crate::paths::shown;
 use crate::source::what_it_is;
 
 /// Turn a model checkpoint into a GGUF file
@@ -31,16 +32,16 @@ SRC may also be a LLaMA file from before GGUF (GGML, GGMF, GGJT): `ggmill conver
 Its tensors keep their types; blocks that have changed since become those of today.")]
 pub(crate) struct Args {
     /// The checkpoint: a folder, a .safetensors file with config.json beside it, or a file from before GGUF
-    pub(super) src: PathBuf,
+    src: PathBuf,
     /// The file to write; by default SRC's name and the type, in the current folder
     #[arg(short, long, value_name = "FILE")]
-    pub(super) output: Option<PathBuf>,
+    output: Option<PathBuf>,
     /// What most tensors become: f32, f16, bf16 or q8_0
     #[arg(short = 't', long = "type", value_name = "TYPE", value_parser = file_type)]
-    pub(super) file_type: Option<FileType>,
+    file_type: Option<FileType>,
     /// The model's name in the metadata; by default from SRC
     #[arg(long, value_name = "TEXT")]
-    pub(super) name: Option<String>,
+    name: Option<String>,
     /// Leave out the vocabulary of a checkpoint that has a tokenizer
     #[arg(long)]
     no_vocab: bool,
@@ -49,32 +50,36 @@ pub(crate) struct Args {
     arch_file: Vec<PathBuf>,
     /// Replace the output if it exists
     #[arg(long)]
-    pub(super) force: bool,
+    force: bool,
     /// Print what would be written, to the byte, and write nothing
     #[arg(long)]
-    pub(super) dry_run: bool,
+    dry_run: bool,
     /// Write the plan as JSON instead of a summary
     #[arg(long)]
-    pub(super) json: bool,
+    json: bool,
     #[command(flatten)]
-    pub(super) legacy: convert_legacy::Said,
+    legacy: convert_legacy::LegacyArgs,
 }
 
 fn file_type(name: &str) -> Result<FileType, String> {
     const PLAIN: [FileType; 4] = [FileType::F32, FileType::F16, FileType::BF16, FileType::Q8_0];
-    if let Some(found) = FileType::from_name(name).filter(|found| PLAIN.contains(found)) {
+    if let Some(found) = name.parse::<FileType>().ok().filter(|found| PLAIN.contains(found)) {
         return Ok(found);
     }
     let expected = "expected f32, f16, bf16 or q8_0";
-    Err(match Target::parse(name) {
-        Some(target) => format!("{expected}; from a file of one of these `ggmill quantize` makes {}", target.name()),
-        None => expected.to_owned(),
+    Err(match name.parse::<Target>() {
+        Ok(target) => format!("{expected}; from a file of one of these `ggmill quantize` makes {}", target.name()),
+        Err(_) => expected.to_owned(),
     })
 }
 
 pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
     match what_it_is(&args.src) {
-        Some(FileKind::LegacyGgml { .. }) => return convert_legacy::run(args, console),
+        Some(FileKind::LegacyGgml { .. }) => {
+            let Args { src, output, file_type, name, force, dry_run, json, legacy, .. } = args;
+            let request = convert_legacy::Request { src, output, has_type: file_type.is_some(), name, legacy, force, dry_run, json };
+            return convert_legacy::run(request, console);
+        }
         Some(FileKind::Gguf) => {
             let hint = "`ggmill quantize` changes the types of its tensors, `ggmill edit` its metadata, `ggmill repack` its form";
             return Err(Failure::new(format_args!("{}: is a GGUF file already", shown(&args.src))).with_hint(Some(hint.to_owned())));

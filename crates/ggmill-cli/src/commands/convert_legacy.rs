@@ -1,23 +1,19 @@
-//! `ggmill convert` of files from before GGUF, and what `ggmill inspect` shows of them.
+//! `ggmill convert` of files from before GGUF.
 
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use ggmill_convert::LegacyOptions;
-use ggmill_core::RawStr;
 use ggmill_formats::Legacy;
-use ggmill_pipeline::Checkpoint as _;
-use serde_json::json;
 
-use crate::commands::convert;
 use crate::console::Console;
-use crate::making::{Making, shown};
+use crate::making::Making;
 use crate::outcome::{Failure, Status};
+use crate::paths::shown;
 
 /// What these files do not say themselves.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "For files from before GGUF, which do not say it")]
-pub(crate) struct Said {
+pub(crate) struct LegacyArgs {
     /// Tokens of context: 2048 for LLaMA, 4096 for LLaMA 2
     #[arg(long, value_name = "N", default_value_t = 2048)]
     context_length: u32,
@@ -29,8 +25,22 @@ pub(crate) struct Said {
     kv_heads: Option<u32>,
 }
 
-pub(super) fn run(args: convert::Args, console: Console) -> Result<Status, Failure> {
-    if args.file_type.is_some() {
+/// A conversion as it is asked for.
+#[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "flags as they are typed")]
+pub(super) struct Request {
+    pub(super) src: PathBuf,
+    pub(super) output: Option<PathBuf>,
+    pub(super) has_type: bool,
+    pub(super) name: Option<String>,
+    pub(super) legacy: LegacyArgs,
+    pub(super) force: bool,
+    pub(super) dry_run: bool,
+    pub(super) json: bool,
+}
+
+pub(super) fn run(args: Request, console: Console) -> Result<Status, Failure> {
+    if args.has_type {
         let hint = Some("without --type its tensors keep their types; `ggmill quantize` changes them afterwards".to_owned());
         return Err(Failure::new(format_args!("{}: a file from before GGUF is not converted to another type", shown(&args.src))).with_hint(hint));
     }
@@ -43,53 +53,4 @@ pub(super) fn run(args: convert::Args, console: Console) -> Result<Status, Failu
     let plan = ggmill_convert::convert_legacy(&legacy, &options).and_then(|recipe| recipe.plan(&legacy)).map_err(Failure::new)?;
     let output = args.output.unwrap_or_else(|| PathBuf::from(args.src.file_name().unwrap_or_default()).with_extension("gguf"));
     Making { output: &output, inputs: &[args.src], force: args.force, dry_run: args.dry_run, json: args.json }.run(&plan, &legacy, console)
-}
-
-/// What is in such a file.
-pub(super) fn show(path: &Path, as_json: bool, console: Console) -> Result<Status, Failure> {
-    let legacy = Legacy::open(path).map_err(Failure::new)?;
-    let tensors = || legacy.tensors().iter().enumerate().map(|(number, tensor)| (tensor, legacy.place(number).unwrap_or_default(), legacy.block_note(number)));
-    if as_json {
-        let tensors: Vec<_> = tensors()
-            .map(|(tensor, (offset, size), note)| {
-                json!({
-                    "name": tensor.name().to_string_lossy(), "type": tensor.ggml_type.to_string(), "shape": tensor.shape.dimensions(),
-                    "offset": offset, "size": size, "blocks": note,
-                })
-            })
-            .collect();
-        let parameters: serde_json::Map<_, _> = legacy.parameters().iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
-        let document = json!({
-            "schema": "ggmill.legacy/1", "container": legacy.container().to_string(), "family": legacy.family().to_string(),
-            "parameters": parameters, "vocabulary": legacy.vocabulary().len(), "tensors": tensors,
-        });
-        let mut out = console.bytes();
-        ggmill_text::json::write_pretty(&mut out, &document)?;
-        out.flush()?;
-        return Ok(Status::Fine);
-    }
-    let mut out = console.text();
-    writeln!(out, "{}\n  {} of {}, from before GGUF", shown(path), legacy.container(), legacy.family())?;
-    for (name, value) in legacy.parameters() {
-        writeln!(out, "  {name:<14} {value}")?;
-    }
-    if legacy.vocabulary().len() > 0 {
-        let some: Vec<String> = legacy.vocabulary().skip(259).take(5).map(|(token, _)| format!("{:?}", RawStr::new(token))).collect();
-        let some = if some.is_empty() { String::new() } else { format!(": … {} …", some.join(" ")) };
-        writeln!(out, "  {:<14} {} tokens{some}", "vocabulary", legacy.vocabulary().len())?;
-    }
-    writeln!(out, "\nTensors · {}", legacy.tensors().len())?;
-    let width = legacy.tensors().iter().map(|tensor| tensor.name().to_string().chars().count()).max().unwrap_or(0);
-    for (tensor, (offset, size), note) in tensors() {
-        let note = note.map(|note| format!("  ({note})")).unwrap_or_default();
-        writeln!(
-            out,
-            "  {:<width$}  {:<14} {:<5} {size:>12} bytes at {offset:#x}{note}",
-            tensor.name().to_string(),
-            tensor.shape.to_string(),
-            tensor.ggml_type
-        )?;
-    }
-    out.flush()?;
-    Ok(Status::Fine)
 }

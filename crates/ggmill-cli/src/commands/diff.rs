@@ -13,8 +13,9 @@ use ggmill_text::Glob;
 
 use crate::commands::extract::fits_any;
 use crate::console::Console;
-use crate::making::{refuse_interrupted, shown};
 use crate::outcome::{Failure, Status};
+use crate::outputs::refuse_interrupted;
+use crate::paths::shown;
 use crate::progress::Bar;
 
 /// Compare two models: metadata, tensors, and the numbers in them
@@ -137,7 +138,7 @@ fn show(diff: &Diff<'_>, args: &Args, console: Console) -> Result<Status, Failur
         out.flush()?;
         return Ok(status);
     }
-    let options = inspect_text::Options { width: console.width(), styled: console.is_styled(), full: args.full, tensor_rows: None };
+    let options = inspect_text::Options { width: console.width(), styled: console.is_styled(), full: args.full, ..inspect_text::Options::default() };
     let mut out = console.text();
     text::write(&mut out, diff, names, &options)?;
     out.flush()?;

@@ -7,18 +7,18 @@ use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgAction, ArgMatches, FromArgMatches};
 use ggmill_core::{MetadataBuf, RawStr, ShardName, Split, Value};
-use ggmill_edit::{Edit, EditPlan, Edited, Editor, Given, KeyChange, Way};
-use ggmill_io::{GgufFile, InPlace, Recovery, pending_journal};
+use ggmill_edit::{Edit, EditError, EditMethod, EditPlan, EditValue, Edited, Editor, FILLER_KEY, KeyChange};
+use ggmill_io::{GgufFile, InPlace, Recovery};
 use serde_json::json;
 
 use crate::console::Console;
-use crate::making::{refuse_inputs, refuse_interrupted, shown, start, tell_of_existing};
+use crate::edit_file::{MAX_INPUT, set_from};
 use crate::outcome::{Failure, Status};
+use crate::outputs::{refuse_inputs, refuse_interrupted, start, tell_of_existing};
+use crate::paths::shown;
 use crate::progress::Bar;
 use crate::text_file::read_text;
 
-/// The longest file that is read whole to become a value.
-const LONGEST_INPUT: u64 = 1 << 30;
 /// Characters of a value shown.
 const SHOWN: usize = 60;
 
@@ -138,17 +138,16 @@ fn misuse(option: &str, value: &str, why: impl std::fmt::Display) -> Failure {
 fn set(text: &str) -> Result<Vec<Edit>, Failure> {
     let mut edit = Edit::parse_set(text).map_err(|why| misuse("set", text, why))?;
     if let Edit::Set { value, .. } = &mut edit
-        && let Given::Text(text) = &value
+        && let EditValue::Text(text) = &value
         && let Some(rest) = text.strip_prefix('@')
     {
-        *value = if rest.starts_with('@') { Given::Text(rest.to_owned()) } else { Given::Content(read_text(Path::new(rest), LONGEST_INPUT)?) };
+        *value = if rest.starts_with('@') { EditValue::Text(rest.to_owned()) } else { EditValue::Content(read_text(Path::new(rest), MAX_INPUT)?) };
     }
     Ok(vec![edit])
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "as its siblings")]
 fn unset(glob: &str) -> Result<Vec<Edit>, Failure> {
-    Ok(vec![Edit::Unset(glob.to_owned())])
+    Ok(vec![Edit::parse_unset(glob).map_err(Failure::new)?])
 }
 
 fn rename(text: &str) -> Result<Vec<Edit>, Failure> {
@@ -161,7 +160,7 @@ fn chat_template(file: &str) -> Result<Vec<Edit>, Failure> {
     Ok(vec![Edit::Set {
         key: ggmill_core::keys::TOKENIZER_CHAT_TEMPLATE.to_owned(),
         key_type,
-        value: Given::Content(read_text(Path::new(file), LONGEST_INPUT)?),
+        value: EditValue::Content(read_text(Path::new(file), MAX_INPUT)?),
     }])
 }
 
@@ -170,28 +169,9 @@ fn special_token(text: &str) -> Result<Vec<Edit>, Failure> {
     Ok(vec![Edit::SpecialToken { role: role.to_owned(), token: token.to_owned() }])
 }
 
-/// The edits that a file of keys and values in JSON or TOML stands for.
-pub(crate) fn set_from(path: &Path) -> Result<Vec<Edit>, Failure> {
-    let text = read_text(path, LONGEST_INPUT)?;
-    let failed = |why: &dyn std::fmt::Display| Failure::new(format_args!("{}: {why}", shown(path)));
-    let document: serde_json::Value = if path.extension().is_some_and(|extension| extension == "toml") {
-        // A date is no type of this format, and no text either.
-        let table: toml::Table = toml::from_str(&text).map_err(|error| failed(&error.message()))?;
-        let value = serde_json::to_value(table).map_err(|error| failed(&error))?;
-        if value.to_string().contains("\"$__toml_private_datetime\"") {
-            return Err(failed(&"has a date or a time, expected text in quotes"));
-        }
-        value
-    } else {
-        serde_json::from_str(&text).map_err(|error| failed(&error))?
-    };
-    Edit::set_all(&document).map_err(|why| failed(&why))
-}
-
 fn tokens_from(file: &str) -> Result<Vec<Edit>, Failure> {
-    let text = read_text(Path::new(file), LONGEST_INPUT)?;
-    let tokens = serde_json::from_str(&text).unwrap_or_else(|_| text.lines().map(str::to_owned).collect());
-    Ok(vec![Edit::Tokens(tokens)])
+    let text = read_text(Path::new(file), MAX_INPUT)?;
+    Ok(vec![Edit::tokens_from(&text)])
 }
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
@@ -238,8 +218,8 @@ fn in_place(args: &Args, edits: &[Edit], console: Console) -> Result<Status, Fai
     let plan = editor.plan(&edited).map_err(refused)?;
     let new_len = editor.planned_len(&plan).map_err(refused)?;
     let before = MetadataBuf::copy_of(&editor.file().metadata()).map_err(Failure::new)?;
-    let way = if args.dry_run {
-        plan.way().clone()
+    let method = if args.dry_run {
+        plan.method().clone()
     } else {
         let mut bar = Bar::new(console);
         editor
@@ -249,7 +229,7 @@ fn in_place(args: &Args, edits: &[Edit], console: Console) -> Result<Status, Fai
             })
             .map_err(refused)?
     };
-    Report { file: &args.file, output: &args.file, done: !args.dry_run, way: &way, plan: &plan, new_len, before: &before, edited: &edited }
+    Report { file: &args.file, output: &args.file, done: !args.dry_run, method: &method, plan: &plan, new_len, before: &before, edited: &edited }
         .write(args.json, console)
 }
 
@@ -278,7 +258,8 @@ fn copy(args: &Args, output: &Path, edits: &[Edit], console: Console) -> Result<
     if args.dry_run {
         tell_of_existing(output, args.force, console);
     }
-    Report { file: &args.file, output, done: !args.dry_run, way: plan.way(), plan: &plan, new_len, before: &before, edited: &edited }.write(args.json, console)
+    Report { file: &args.file, output, done: !args.dry_run, method: plan.method(), plan: &plan, new_len, before: &before, edited: &edited }
+        .write(args.json, console)
 }
 
 /// The metadata of a set are those of its first shard.
@@ -297,10 +278,15 @@ fn tell_of_shards(file: &GgufFile, console: Console) -> Result<(), Failure> {
 }
 
 fn refused(error: ggmill_pipeline::Error) -> Failure {
-    match error.source().and_then(|source| source.downcast_ref::<ggmill_io::Error>()) {
-        Some(source) => refused_by_io(source),
-        None => Failure::new(error),
+    if let Some(source) = error.source().and_then(|source| source.downcast_ref::<ggmill_io::Error>()) {
+        return refused_by_io(source);
     }
+    let hint = match error.source().and_then(|source| source.downcast_ref::<EditError>()) {
+        Some(EditError::Filler) => Some(format!("--unset {FILLER_KEY} takes it away")),
+        Some(EditError::NoSuchToken { key, .. } | EditError::AmbiguousToken { key, .. }) => Some(format!("--set {key}=ID takes a number")),
+        _ => None,
+    };
+    Failure::new(error).with_hint(hint)
 }
 
 fn refused_by_io(error: &ggmill_io::Error) -> Failure {
@@ -321,7 +307,7 @@ struct Report<'a> {
     file: &'a Path,
     output: &'a Path,
     done: bool,
-    way: &'a Way,
+    method: &'a EditMethod,
     plan: &'a EditPlan,
     new_len: u64,
     before: &'a MetadataBuf,
@@ -359,21 +345,21 @@ impl Report<'_> {
         let (file, output) = (shown(self.file), shown(self.output));
         let (old_len, new_len, written) = (self.plan.old_len(), self.new_len, self.plan.written());
         let room = self.plan.filler().map(|filler| format!(", with room for {filler} bytes more")).unwrap_or_default();
-        match self.way {
-            Way::Nothing => writeln!(out, "{file}: nothing to change")?,
-            Way::InPlace => {
+        match self.method {
+            EditMethod::Unchanged => writeln!(out, "{file}: nothing to change")?,
+            EditMethod::InPlace => {
                 let journal = self.plan.journal_len();
                 writeln!(out, "{file}: in place{room}; {written} bytes written after a journal of {journal}, the size stays {old_len}")?;
             }
-            Way::Insert(inserted) => {
+            EditMethod::Insert(inserted) => {
                 let journal = self.plan.journal_len();
                 writeln!(
                     out,
                     "{file}: in place after inserting {inserted} bytes{room}; {written} bytes written after a journal of {journal}, size {old_len} → {new_len}"
                 )?;
             }
-            Way::Rewrite(why) => writeln!(out, "{output}: every tensor placed anew, since {why}; {new_len} bytes written, size {old_len} → {new_len}")?,
-            Way::Copy(why) => writeln!(out, "{output}: one copy{room}, since {why}; {new_len} bytes written, size {old_len} → {new_len}")?,
+            EditMethod::Rewrite(why) => writeln!(out, "{output}: every tensor placed anew, since {why}; {new_len} bytes written, size {old_len} → {new_len}")?,
+            EditMethod::Copy(why) => writeln!(out, "{output}: one copy{room}, since {why}; {new_len} bytes written, size {old_len} → {new_len}")?,
             _ => writeln!(out, "{output}: size {old_len} → {new_len}")?,
         }
         if self.done { Ok(()) } else { writeln!(out, "nothing was written") }
@@ -381,15 +367,15 @@ impl Report<'_> {
 
     /// `docs/formats/edit.md`.
     fn json(&self) -> serde_json::Value {
-        let (way, inserted) = match self.way {
-            Way::Nothing => ("nothing", None),
-            Way::InPlace => ("in-place", None),
-            Way::Insert(inserted) => ("insert", Some(*inserted)),
-            Way::Rewrite(_) => ("rewrite", None),
+        let (way, inserted) = match self.method {
+            EditMethod::Unchanged => ("nothing", None),
+            EditMethod::InPlace => ("in-place", None),
+            EditMethod::Insert(inserted) => ("insert", Some(*inserted)),
+            EditMethod::Rewrite(_) => ("rewrite", None),
             _ => ("copy", None),
         };
-        let in_place = matches!(self.way, Way::InPlace | Way::Insert(_));
-        let bytes_written = if in_place || *self.way == Way::Nothing { self.plan.written() } else { self.new_len };
+        let in_place = matches!(self.method, EditMethod::InPlace | EditMethod::Insert(_));
+        let bytes_written = if in_place || *self.method == EditMethod::Unchanged { self.plan.written() } else { self.new_len };
         let change = |change: &KeyChange| {
             let (before, after) = self.values(change);
             json!({ "key": RawStr::new(&change.key).to_string_lossy(), "before": before.map(|value| json_of(&value)), "after": after.map(|value| json_of(&value)) })
@@ -451,12 +437,5 @@ fn json_of(value: &Value<'_>) -> serde_json::Value {
         Value::F64(v) => json!({ "type": value_type, "value": v }),
         Value::U64(v) => json!({ "type": value_type, "value": v }),
         ref other => json!({ "type": value_type, "value": other.as_i64() }),
-    }
-}
-
-/// Says that an edit of this file was interrupted, when one was: what is read from it may be half of each.
-pub(crate) fn warn_of_journal(file: &Path, console: Console) {
-    if pending_journal(file).is_some() {
-        console.warn(format_args!("an edit of this file was interrupted; `ggmill edit --recover {}` finishes or undoes it", shown(file)));
     }
 }

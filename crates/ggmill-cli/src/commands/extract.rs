@@ -14,8 +14,10 @@ use ggmill_pipeline::{Checkpoint as _, GgufCheckpoint, SourceTensor};
 use ggmill_text::Glob;
 
 use crate::console::Console;
-use crate::making::{Making, inputs_of, refuse_inputs, shown, start};
+use crate::making::Making;
 use crate::outcome::{Failure, Status};
+use crate::outputs::{inputs_of, refuse_inputs, start};
+use crate::paths::shown;
 use crate::progress::Bar;
 use crate::source::open_checkpoint;
 

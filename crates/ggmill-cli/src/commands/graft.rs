@@ -9,12 +9,13 @@ use ggmill_inspect::FileKind;
 use ggmill_pipeline::{Checkpoint, GgufCheckpoint};
 use ggmill_text::Glob;
 
-use crate::commands::edit;
 use crate::commands::extract::{fits_any, tensor_name};
 use crate::commands::repack::{Form, warn_of_alignment};
 use crate::console::Console;
-use crate::making::{Making, inputs_of};
+use crate::edit_file::set_from;
+use crate::making::Making;
 use crate::outcome::{Failure, Status};
+use crate::outputs::inputs_of;
 use crate::source::{open_checkpoint, what_it_is};
 
 /// Put tensors and metadata into a model; drop, rename or reorder its own
@@ -120,7 +121,7 @@ impl Donor {
             Some(FileKind::Numpy) => {
                 Numpy::open(path, tensor_name(path), |name| base.tensor(name)).map(|file| Self::Tensors(Box::new(file))).map_err(Failure::new)
             }
-            Some(FileKind::Json) => edit::set_from(path).map(Self::Metadata),
+            Some(FileKind::Json) => set_from(path).map(Self::Metadata),
             _ => GgufCheckpoint::open(path).map(|model| Self::Gguf(Box::new(model))).map_err(Failure::new),
         };
         let is_other =

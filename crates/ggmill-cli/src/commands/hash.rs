@@ -11,8 +11,9 @@ use ggmill_text::LosslessStr;
 use serde_json::json;
 
 use crate::console::Console;
-use crate::making::{inputs_of, shown};
 use crate::outcome::{Failure, Status};
+use crate::outputs::inputs_of;
+use crate::paths::shown;
 use crate::progress::Bar;
 use crate::source::open_checkpoint;
 
@@ -194,7 +195,7 @@ fn print_json(out: &mut dyn Write, lines: &[HashLine<'_>], file: &str, checked: 
         if let (Some(verdict), Some(object)) = (line.verdict, object.as_object_mut()) {
             object.insert("verdict".to_owned(), json!(verdict.name().to_lowercase()));
         }
-        write!(out, "{}\n", if number == 0 { "" } else { "," })?;
+        writeln!(out, "{}", if number == 0 { "" } else { "," })?;
         ggmill_text::json::write(out, &object)?;
     }
     writeln!(out, "\n]}}")

@@ -7,8 +7,9 @@ use ggmill_core::RawStr;
 use ggmill_quantize::{Imatrix, ImatrixEntry, ImatrixForm};
 
 use crate::console::Console;
-use crate::making::{shown, write_file};
 use crate::outcome::{Failure, Status};
+use crate::outputs::write_file;
+use crate::paths::shown;
 
 /// Look into importance matrices, merge and convert them
 #[derive(Debug, clap::Args)]

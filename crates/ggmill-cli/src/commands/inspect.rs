@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use ggmill_inspect::{FileKind, Selection, View, json, notices, text};
 use ggmill_text::Glob;
 
-use crate::commands::convert_legacy;
-use crate::commands::edit::warn_of_journal;
+use crate::commands::legacy_listing;
 use crate::console::Console;
+use crate::journal::warn_of_journal;
 use crate::outcome::{Failure, Status};
 use crate::source::{Source, what_it_is};
 
@@ -83,7 +83,7 @@ impl From<Args> for Config {
 
 pub(crate) fn run(config: &Config, console: Console) -> Result<Status, Failure> {
     if let Some(FileKind::LegacyGgml { magic: "GGML" | "GGMF" | "GGJT", .. }) = what_it_is(&config.file) {
-        return convert_legacy::show(&config.file, matches!(config.format, Format::Json), console);
+        return legacy_listing::show(&config.file, matches!(config.format, Format::Json), console);
     }
     warn_of_journal(&config.file, console);
     let source = Source::open(&config.file, config.alone)?;
@@ -99,7 +99,7 @@ pub(crate) fn run(config: &Config, console: Console) -> Result<Status, Failure> 
         Format::Text => {
             let width = console.width();
             let tensor_rows = (width.is_some() && config.shorten_tensors).then_some(TENSOR_ROWS);
-            let options = text::Options { width, styled: console.is_styled(), full: config.full, tensor_rows };
+            let options = text::Options { width, styled: console.is_styled(), full: config.full, tensor_rows, rest_hint: Some("--tensors lists all") };
             let mut out = console.text();
             text::write(&mut out, &view, &config.selection, &options)?;
             out.flush()?;

@@ -2,9 +2,6 @@
 
 use std::io::Write as _;
 
-use clap::CommandFactory as _;
-
-use crate::args::Cli;
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
 
@@ -19,8 +16,7 @@ pub(crate) struct Args {
     command: Option<String>,
 }
 
-pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
-    let mut program = Cli::command();
+pub(crate) fn run(args: &Args, mut program: clap::Command, console: Console) -> Result<Status, Failure> {
     program.build();
     let command = match &args.command {
         None => program,

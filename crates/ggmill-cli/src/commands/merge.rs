@@ -11,8 +11,10 @@ use ggmill_pipeline::GgufCheckpoint;
 
 use crate::commands::inspect;
 use crate::console::Console;
-use crate::making::{Making, inputs_of, refuse_inputs, shown, start};
+use crate::making::Making;
 use crate::outcome::{Failure, Status};
+use crate::outputs::{inputs_of, refuse_inputs, start};
+use crate::paths::shown;
 use crate::progress::Bar;
 
 /// Merge the shards of a model into one file

@@ -12,6 +12,7 @@ pub(crate) mod graft;
 pub(crate) mod hash;
 pub(crate) mod imatrix;
 pub(crate) mod inspect;
+pub(crate) mod legacy_listing;
 pub(crate) mod man;
 pub(crate) mod merge;
 pub(crate) mod name;

@@ -8,8 +8,9 @@ use ggmill_core::{FileName, NamingError, RawStr, Split, keys, suggested_file_nam
 use serde_json::json;
 
 use crate::console::Console;
-use crate::making::{refuse_interrupted, shown};
 use crate::outcome::{Failure, Status};
+use crate::outputs::refuse_interrupted;
+use crate::paths::shown;
 
 /// Take file names apart, check them, or make them from metadata, by the naming convention
 #[derive(Debug, clap::Args)]

@@ -8,8 +8,9 @@ use ggmill_edit::RepackOptions;
 use ggmill_pipeline::Plan;
 
 use crate::console::Console;
-use crate::making::{Making, inputs_of};
+use crate::making::Making;
 use crate::outcome::{Failure, Status};
+use crate::outputs::inputs_of;
 use crate::source::open_checkpoint;
 
 /// Write a model anew in another alignment, byte order or version of the format

@@ -6,8 +6,8 @@ use ggmill_pipeline::{ShardLimit, SplitOptions};
 
 use crate::byte_size::byte_size;
 use crate::console::Console;
-use crate::making::inputs_of;
 use crate::outcome::{Failure, Status};
+use crate::outputs::inputs_of;
 use crate::shards::MakingShards;
 use crate::source::open_checkpoint;
 

@@ -36,6 +36,18 @@ fn with_bits(name: &str, row: usize, column: usize, bits: u16) -> Vec<u8> {
     file
 }
 
+/// The mamba model with numbers written over the beginning of a row of `blk.1.ssm_in.weight`.
+fn with_row(row: usize, numbers: &[f32]) -> Vec<u8> {
+    let mut file = model("mamba").file;
+    let model = Gguf::parse(&file[..]).unwrap();
+    let tensor = model.tensors().get("blk.1.ssm_in.weight").unwrap();
+    assert_eq!(tensor.ggml_type(), GgmlType::F32);
+    let start = tensor.data().unwrap().as_ptr().addr() - file.as_ptr().addr() + 4 * row * usize::try_from(tensor.shape().row_len()).unwrap();
+    let bytes = numbers.iter().flat_map(|number| number.to_le_bytes());
+    file[start..].iter_mut().zip(bytes).for_each(|(place, byte)| *place = byte);
+    file
+}
+
 /// What the reference makes of the same model, from `tests/quantize.sha256` of ggmill-convert.
 fn expected(row: &str) -> &'static str {
     let rows = include_str!("../../../ggmill-quantize/tests/quantize.sha256");
@@ -77,7 +89,9 @@ fn what_is_refused_leaves_nothing_behind() {
         .with("rules", "attn_q=q8_0\nffn=q9")
         .with("out.gguf", "precious")
         .with("infinite.gguf", with_bits("blk.3.ffn_down.weight", 7, 300, 0x7c00))
-        .with("nan.gguf", with_bits("token_embd.weight", 2, 0, 0x7e00));
+        .with("nan.gguf", with_bits("token_embd.weight", 2, 0, 0x7e00))
+        .with("huge.gguf", with_row(2, &[0.5, 1e38]))
+        .with("denormal.gguf", with_row(1, &[-1e-40; 32]));
     let before = files(&folder);
     let cases: &[(&[&str], &str)] = &[
         (&["llama.gguf", "new.gguf", "Q9"], "\"Q9\" is no type to quantize to\nhint: --help lists the types"),
@@ -107,6 +121,11 @@ fn what_is_refused_leaves_nothing_behind() {
         (&["infinite.gguf", "new.gguf", "IQ2_M", "--imatrix", "imatrix"], "\"blk.3.ffn_down.weight\": row 7, column 300 is inf"),
         (&["infinite.gguf", "out.gguf", "Q8_0", "--force"], "\"blk.3.ffn_down.weight\": row 7, column 300 is inf"),
         (&["nan.gguf", "new.gguf", "Q4_0", "--pure"], "\"token_embd.weight\": row 2, column 0 is NaN"),
+        (&["huge.gguf", "new.gguf", "NVFP4"], "\"blk.1.ssm_in.weight\": row 2, column 1 is in a block with numbers too large for NVFP4; it is 1e38"),
+        (
+            &["denormal.gguf", "new.gguf", "Q8_0", "--tensor-type", "ssm_in=mxfp4"],
+            "\"blk.1.ssm_in.weight\": row 1, column 0 is in a block with numbers too small for MXFP4; it is -1e-40",
+        ),
     ];
     for (args, words) in cases {
         let Outcome { code, stdout, stderr } = ggmill(folder.path(), &[&["quantize"], *args].concat());

@@ -1,4 +1,7 @@
 use core::fmt;
+use core::str::FromStr;
+
+use super::UnknownName;
 
 /// What most of a file's tensors are (`general.file_type`; `llama_ftype` in llama.cpp).
 ///
@@ -7,7 +10,7 @@ use core::fmt;
 /// ```
 /// use ggmill_core::FileType;
 /// assert_eq!(FileType::Q4_K_M.name(), Some("Q4_K_M"));
-/// assert_eq!(FileType::from_name("q8_0"), Some(FileType(7)));
+/// assert_eq!("q8_0".parse::<FileType>().ok(), Some(FileType(7)));
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(clippy::exhaustive_structs, reason = "an open code: the number is the whole of it")]
@@ -85,10 +88,14 @@ impl FileType {
         let number = self.without_guess().0;
         KNOWN.iter().find(|known| known.0 == number).map(|known| known.1)
     }
+}
+
+impl FromStr for FileType {
+    type Err = UnknownName;
 
     /// The file type with this name, upper and lower case alike.
-    pub fn from_name(name: &str) -> Option<Self> {
-        KNOWN.iter().find(|known| known.1.eq_ignore_ascii_case(name)).map(|known| Self(known.0))
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
+        KNOWN.iter().find(|known| known.1.eq_ignore_ascii_case(name)).map(|known| Self(known.0)).ok_or(UnknownName(()))
     }
 }
 

@@ -1,4 +1,7 @@
 use core::fmt;
+use core::str::FromStr;
+
+use super::UnknownName;
 
 /// How a tensor type packs its elements: `elements` of them in `bytes` bytes, block after block along the first dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -129,11 +132,6 @@ impl GgmlType {
         self.known().map(|known| known.1)
     }
 
-    /// The type with this name, upper and lower case alike.
-    pub fn from_name(name: &str) -> Option<Self> {
-        KNOWN.iter().find(|known| known.1.eq_ignore_ascii_case(name)).map(|known| Self(known.0))
-    }
-
     /// The block layout, or `None` for a number upstream has never assigned.
     pub fn layout(self) -> Option<BlockLayout> {
         self.known().map(|known| BlockLayout { elements: known.2, bytes: known.3 })
@@ -147,6 +145,15 @@ impl GgmlType {
     /// Whether elements are packed in blocks with shared scales (everything but plain integers and floats).
     pub fn is_quantized(self) -> bool {
         self.layout().is_some_and(|layout| layout.elements > 1)
+    }
+}
+
+impl FromStr for GgmlType {
+    type Err = UnknownName;
+
+    /// The type with this name, upper and lower case alike.
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
+        KNOWN.iter().find(|known| known.1.eq_ignore_ascii_case(name)).map(|known| Self(known.0)).ok_or(UnknownName(()))
     }
 }
 
@@ -180,10 +187,10 @@ mod tests {
     #[test]
     fn names_lead_back() {
         for ggml_type in GgmlType::all() {
-            assert_eq!(GgmlType::from_name(ggml_type.name().unwrap()), Some(ggml_type));
+            assert_eq!(ggml_type.name().unwrap().parse::<GgmlType>().ok(), Some(ggml_type));
         }
-        assert_eq!(GgmlType::from_name("q4_k"), Some(GgmlType::Q4_K));
-        assert_eq!(GgmlType::from_name("Q4K"), None);
+        assert_eq!("q4_k".parse::<GgmlType>().ok(), Some(GgmlType::Q4_K));
+        assert_eq!("Q4K".parse::<GgmlType>().ok(), None);
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! The outside world extends these lists faster than anyone releases readers, so an unknown number survives reading and writing: it lists, copies and
 //! compares like any other, and only an attempt to *interpret* it is refused.
 
+use core::fmt;
+
 mod byte_order;
 mod file_type;
 mod ggml_type;
@@ -12,3 +14,15 @@ pub use byte_order::swap_bytes;
 pub use file_type::FileType;
 pub use ggml_type::{BlockLayout, GgmlType};
 pub use value_type::ValueType;
+
+/// Why text is no type: none has this name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnknownName(());
+
+impl fmt::Display for UnknownName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no type has this name")
+    }
+}
+
+impl core::error::Error for UnknownName {}

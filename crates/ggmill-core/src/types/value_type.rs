@@ -1,4 +1,7 @@
 use core::fmt;
+use core::str::FromStr;
+
+use super::UnknownName;
 
 /// The type of a metadata value (specification: `gguf_metadata_value_type`).
 ///
@@ -6,7 +9,7 @@ use core::fmt;
 /// use ggmill_core::ValueType;
 /// assert_eq!(ValueType::U32.name(), Some("u32"));
 /// assert_eq!(ValueType::U32.fixed_size(), Some(4));
-/// assert_eq!(ValueType::from_name("string"), Some(ValueType::STRING));
+/// assert_eq!("string".parse::<ValueType>().ok(), Some(ValueType::STRING));
 /// assert_eq!(ValueType(77).to_string(), "value type 77");
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -65,11 +68,6 @@ impl ValueType {
         })
     }
 
-    /// The type with this short name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|value_type| value_type.name() == Some(name))
-    }
-
     /// Bytes of one value, or `None` when the length is written beside the value (strings, arrays) or the type is unknown.
     pub const fn fixed_size(self) -> Option<u64> {
         Some(match self {
@@ -84,6 +82,15 @@ impl ValueType {
     /// Whether the type is one of the eight integers.
     pub const fn is_integer(self) -> bool {
         matches!(self, Self::U8 | Self::I8 | Self::U16 | Self::I16 | Self::U32 | Self::I32 | Self::U64 | Self::I64)
+    }
+}
+
+impl FromStr for ValueType {
+    type Err = UnknownName;
+
+    /// The type with this short name.
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
+        Self::ALL.into_iter().find(|value_type| value_type.name() == Some(name)).ok_or(UnknownName(()))
     }
 }
 

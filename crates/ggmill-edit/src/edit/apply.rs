@@ -1,16 +1,18 @@
 //! Edits applied to metadata, and the result held against what a file must be.
 
 use ggmill_core::{Alignment, Limits, MetadataBuf, RawStr, Value, ValueType, keys};
+use ggmill_pipeline::{Error, Result};
+use ggmill_text::Glob;
 
 use super::Edit;
+use super::error::EditError;
+use super::key_type::KeyType;
 use super::layout::FILLER_KEY;
 use super::standard::{SPECIAL_TOKENS, standard_type};
-use super::value::{Given, KeyType, OwnedValue};
-use ggmill_pipeline::{Error, ErrorKind, Result};
-use ggmill_text::{Glob, GlobError};
+use super::value::{EditValue, TypedValue};
 
 /// The longest key, in bytes (specification).
-const LONGEST_KEY: usize = 65_535;
+pub(super) const MAX_KEY_LEN: usize = 65_535;
 
 /// Metadata after edits, and how they differ from before.
 #[derive(Clone, Debug)]
@@ -82,67 +84,70 @@ pub fn edit_metadata(metadata: &MetadataBuf, edits: &[Edit], embedding_rows: Opt
     Ok(Edited { metadata: after, compact, changes, notes })
 }
 
-fn refused(why: impl Into<String>) -> Error {
-    Error::new(ErrorKind::Edit, why)
+/// A result that readers would refuse.
+fn broken(why: impl Into<String>) -> Error {
+    EditError::Broken(why.into()).refused()
 }
 
 fn apply(edit: &Edit, metadata: &mut MetadataBuf, embedding_rows: Option<u64>, compact: &mut bool) -> Result<()> {
     match edit {
         Edit::Set { key, key_type, value } => set(metadata, key, *key_type, value).map_err(|error| error.key(key)),
-        Edit::Unset(pattern) => unset(metadata, pattern, compact),
+        Edit::Unset(glob) => unset(metadata, glob, compact),
         Edit::Rename { from, to } => rename(metadata, from, to).map_err(|error| error.key(from)),
         Edit::SpecialToken { role, token } => special_token(metadata, role, token),
         Edit::Tokens(tokens) => replace_tokens(metadata, tokens, embedding_rows).map_err(|error| error.key(keys::TOKENIZER_TOKENS)),
     }
 }
 
-fn set(metadata: &mut MetadataBuf, key: &str, declared: Option<KeyType>, given: &Given) -> Result<()> {
+fn set(metadata: &mut MetadataBuf, key: &str, declared: Option<KeyType>, given: &EditValue) -> Result<()> {
     let present = metadata.get(key);
     if present.is_none() {
         check_new_key(key)?;
     }
-    let value = typed(metadata, key, declared, present.as_ref(), given).map_err(refused)?;
+    let value = typed(metadata, key, declared, present.as_ref(), given).map_err(EditError::refused)?;
     metadata.set(key, value);
     Ok(())
 }
 
 /// The value in the type it should have.
-fn typed(metadata: &MetadataBuf, key: &str, declared: Option<KeyType>, present: Option<&Value<'_>>, given: &Given) -> Result<OwnedValue, String> {
+fn typed(metadata: &MetadataBuf, key: &str, declared: Option<KeyType>, present: Option<&Value<'_>>, given: &EditValue) -> Result<TypedValue, EditError> {
     if let Some(declared) = declared {
-        return given.as_type(declared);
+        return given.as_type(declared).map_err(EditError::Value);
+    }
+    if let EditValue::Typed(value) = given {
+        return Ok(value.clone());
     }
     if let Some(present) = present {
-        let key_type = KeyType::of(present).ok_or("is an array of arrays: say its type, as in key:[[f32]]=…")?;
-        return given.as_type(key_type).map_err(|why| format!("{why}; the key is {key_type} now, and key:type=value gives it another type"));
+        let key_type = KeyType::of(present).ok_or(EditError::NestedArray)?;
+        return given.as_type(key_type).map_err(|cause| EditError::PresentType { cause, present: key_type });
     }
     let architecture = metadata.get(keys::GENERAL_ARCHITECTURE);
     let own = given.own_type();
     let standard = standard_type(key, architecture.and_then(|value| value.as_str()), given.is_list());
-    let key_type = standard.or(own).ok_or("does not say its type by itself; key:type=value says it, as in key:[string]=[]")?;
-    given.as_type(key_type).map_err(|why| format!("{why}; key:type=value gives it another type"))
+    let key_type = standard.or(own).ok_or(EditError::Untyped)?;
+    given.as_type(key_type).map_err(EditError::StandardType)
 }
 
 /// Keys that are made here keep to what every reader takes.
 fn check_new_key(key: &str) -> Result<()> {
     if key == FILLER_KEY {
-        return Err(refused("is the room that edits leave and use themselves; --unset takes it away"));
+        return Err(EditError::Filler.refused());
     }
-    if key.is_empty() || key.len() > LONGEST_KEY {
-        return Err(refused(format!("a key of {} bytes, expected 1 to {LONGEST_KEY}", key.len())));
+    if key.is_empty() || key.len() > MAX_KEY_LEN {
+        return Err(EditError::KeyLength(key.len()).refused());
     }
     match key.chars().find(|c| !c.is_ascii_graphic()) {
-        Some(other) => Err(refused(format!("{other:?} in a key, expected letters, digits, dots and the like"))),
+        Some(other) => Err(EditError::KeyCharacter(other).refused()),
         None => Ok(()),
     }
 }
 
-fn unset(metadata: &mut MetadataBuf, pattern: &str, compact: &mut bool) -> Result<()> {
-    let glob: Glob = pattern.parse().map_err(|error: GlobError| refused(format!("pattern {:?}, {error}", RawStr::from(pattern))))?;
+fn unset(metadata: &mut MetadataBuf, glob: &Glob, compact: &mut bool) -> Result<()> {
     let found: Vec<Vec<u8>> = metadata.iter().filter(|(key, _)| glob.matches(*key)).map(|(key, _)| key.as_bytes().to_vec()).collect();
-    let filler = pattern.starts_with("ggmill.") && glob.matches(RawStr::from(FILLER_KEY));
+    let filler = glob.as_str().starts_with("ggmill.") && glob.matches(RawStr::from(FILLER_KEY));
     *compact |= filler;
     if found.is_empty() && !filler {
-        return Err(refused(format!("no key fits {:?}", RawStr::from(pattern))));
+        return Err(EditError::NoMatch(glob.as_str().to_owned()).refused());
     }
     for key in found {
         metadata.remove(key);
@@ -153,23 +158,21 @@ fn unset(metadata: &mut MetadataBuf, pattern: &str, compact: &mut bool) -> Resul
 fn rename(metadata: &mut MetadataBuf, from: &str, to: &str) -> Result<()> {
     check_new_key(to)?;
     if metadata.get(to).is_some() {
-        return Err(refused(format!("cannot be renamed to {:?}, which is there already", RawStr::from(to))));
+        return Err(EditError::NameTaken(to.to_owned()).refused());
     }
-    if metadata.rename(from, to) { Ok(()) } else { Err(refused("no such key")) }
+    if metadata.rename(from, to) { Ok(()) } else { Err(EditError::NoSuchKey.refused()) }
 }
 
 fn special_token(metadata: &mut MetadataBuf, role: &str, token: &str) -> Result<()> {
     let Some((_, key)) = SPECIAL_TOKENS.iter().find(|(name, _)| *name == role) else {
-        let names: Vec<&str> = SPECIAL_TOKENS.iter().map(|(name, _)| *name).collect();
-        return Err(refused(format!("{:?} is no special token, expected one of {}", RawStr::from(role), names.join(", "))));
+        return Err(EditError::NoSuchRole(role.to_owned()).refused());
     };
     let tokens = metadata.get(keys::TOKENIZER_TOKENS).and_then(|value| value.as_array());
-    let tokens = tokens.and_then(|tokens| tokens.strings()).ok_or_else(|| refused("the file has no vocabulary to look the token up in").key(key))?;
+    let tokens = tokens.and_then(|tokens| tokens.strings()).ok_or_else(|| EditError::NoVocabulary.refused().key(key))?;
     let mut found = tokens.zip(0u32..).filter_map(|(text, id)| (text.ok()?.as_bytes() == token.as_bytes()).then_some(id));
-    let shown = RawStr::from(token);
-    let id = found.next().ok_or_else(|| refused(format!("no token is {shown:?}; --set {key}=ID takes a number")).key(key))?;
+    let id = found.next().ok_or_else(|| EditError::NoSuchToken { key, token: token.to_owned() }.refused().key(key))?;
     if let Some(other) = found.next() {
-        return Err(refused(format!("{shown:?} is token {id} and token {other}; --set {key}=ID takes a number")).key(key));
+        return Err(EditError::AmbiguousToken { key, token: token.to_owned(), ids: [id, other] }.refused().key(key));
     }
     drop(found);
     metadata.set(key, id);
@@ -180,9 +183,7 @@ fn replace_tokens(metadata: &mut MetadataBuf, tokens: &[String], embedding_rows:
     let present = metadata.get(keys::TOKENIZER_TOKENS).and_then(|value| value.as_array()).map(|tokens| tokens.len());
     let count = tokens.len() as u64;
     if Some(count) != embedding_rows.or(present) && Some(count) != present {
-        let now = present.map_or_else(|| "no vocabulary".to_owned(), |present| format!("{present} tokens"));
-        let rows = embedding_rows.map(|rows| format!(" and an embedding for {rows}")).unwrap_or_default();
-        return Err(refused(format!("{count} tokens, the file has {now}{rows}")));
+        return Err(EditError::TokenCount { count, present, embedding_rows }.refused());
     }
     metadata.set(keys::TOKENIZER_TOKENS, tokens.to_vec());
     Ok(())
@@ -201,7 +202,7 @@ fn is_same(a: &Value<'_>, b: &Value<'_>) -> bool {
     match (a.as_array(), b.as_array()) {
         // A vocabulary need not be walked for it.
         (Some(a), Some(b)) => a.element_type() == b.element_type() && a.len() == b.len() && a.as_bytes() == b.as_bytes(),
-        _ => OwnedValue::new(a) == OwnedValue::new(b),
+        _ => TypedValue::new(a) == TypedValue::new(b),
     }
 }
 
@@ -224,8 +225,8 @@ fn check(before: &MetadataBuf, after: &MetadataBuf, changes: &[KeyChange], embed
     let change_of = |key: &str| changes.iter().find(|change| change.key == key.as_bytes());
     if let Some(change) = change_of(keys::GENERAL_ARCHITECTURE) {
         match after.get(keys::GENERAL_ARCHITECTURE) {
-            None => return Err(refused("no reader opens a file without it").key(keys::GENERAL_ARCHITECTURE)),
-            Some(value) if value.as_raw_str().is_none() => return Err(refused("must be a string").key(keys::GENERAL_ARCHITECTURE)),
+            None => return Err(broken("no reader opens a file without it").key(keys::GENERAL_ARCHITECTURE)),
+            Some(value) if value.as_raw_str().is_none() => return Err(broken("must be a string").key(keys::GENERAL_ARCHITECTURE)),
             Some(_) if change.before => notes.push("the keys of the old architecture keep their names".to_owned()),
             Some(_) => {}
         }
@@ -242,7 +243,7 @@ fn check(before: &MetadataBuf, after: &MetadataBuf, changes: &[KeyChange], embed
         && (change.after || is_shard(before) && left())
     {
         let why = if is_shard(before) { OF_A_SET } else { "says which shard of which set a file is; `ggmill split` makes sets" };
-        return Err(refused(why).key(&change.key));
+        return Err(broken(why).key(&change.key));
     }
     check_vocabulary(before, after, changes, embedding_rows)?;
     for (role, key) in SPECIAL_TOKENS {
@@ -250,7 +251,7 @@ fn check(before: &MetadataBuf, after: &MetadataBuf, changes: &[KeyChange], embed
         if let (Some(_), Some(value), Some(count)) = (change_of(key), after.get(key), count)
             && value.as_u64().is_none_or(|id| id >= count)
         {
-            return Err(refused(format!("is no token of the vocabulary, which has {count}; {role} must be one")).key(key));
+            return Err(broken(format!("is no token of the vocabulary, which has {count}; {role} must be one")).key(key));
         }
     }
     Ok(())
@@ -258,11 +259,11 @@ fn check(before: &MetadataBuf, after: &MetadataBuf, changes: &[KeyChange], embed
 
 fn check_alignment(value: &Value<'_>, notes: &mut Vec<String>) -> Result<()> {
     if value.value_type() != ValueType::U32 {
-        return Err(refused(format!("is {}, expected u32", value.value_type())));
+        return Err(broken(format!("is {}, expected u32", value.value_type())));
     }
-    let alignment = Alignment::new(value.as_u64().unwrap_or(0)).map_err(|error| refused(error.to_string()))?;
+    let alignment = Alignment::new(value.as_u64().unwrap_or(0)).map_err(|error| broken(error.to_string()))?;
     if alignment.get() > Limits::default().alignment {
-        return Err(refused(format!("alignment {alignment}, the limit is {}", Limits::default().alignment)));
+        return Err(broken(format!("alignment {alignment}, the limit is {}", Limits::default().alignment)));
     }
     if !alignment.is_power_of_two() {
         notes.push(format!("llama.cpp refuses alignment {alignment}: it is no power of two"));
@@ -280,11 +281,11 @@ fn check_vocabulary(before: &MetadataBuf, after: &MetadataBuf, changes: &[KeyCha
     let Some(tokens) = len(after, keys::TOKENIZER_TOKENS) else { return Ok(()) };
     for key in [keys::TOKENIZER_SCORES, keys::TOKENIZER_TOKEN_TYPE] {
         if let Some(found) = len(after, key).filter(|&found| found != tokens) {
-            return Err(refused(format!("has {found} elements, the vocabulary {tokens} tokens")).key(key));
+            return Err(broken(format!("has {found} elements, the vocabulary {tokens} tokens")).key(key));
         }
     }
     if let Some(rows) = embedding_rows.filter(|&rows| rows != tokens && len(before, keys::TOKENIZER_TOKENS) != Some(tokens)) {
-        return Err(refused(format!("{tokens} tokens, the embedding has {rows}")).key(keys::TOKENIZER_TOKENS));
+        return Err(broken(format!("{tokens} tokens, the embedding has {rows}")).key(keys::TOKENIZER_TOKENS));
     }
     Ok(())
 }

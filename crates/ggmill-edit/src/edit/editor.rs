@@ -7,7 +7,7 @@ use ggmill_io::{Applied, FileSink, GgufFile, InPlace, Overwrite, Recovery};
 
 use super::Edit;
 use super::apply::{Edited, OF_A_SET, edit_metadata, is_shard};
-use super::layout::{EditPlan, Ground, Way};
+use super::layout::{Destination, EditMethod, EditPlan};
 use ggmill_pipeline::GgufCheckpoint;
 use ggmill_pipeline::Recipe;
 use ggmill_pipeline::{Error, ErrorKind, Result};
@@ -27,7 +27,7 @@ use ggmill_pipeline::{Report, RunOptions, run};
 /// let (mut editor, _) = Editor::open(&path)?;
 /// let edited = editor.edit(&[Edit::parse_set("general.name=Tidy")?])?;
 /// let plan = editor.plan(&edited)?;
-/// println!("{:?}: {} bytes are written", plan.way(), plan.written());
+/// println!("{:?}: {} bytes are written", plan.method(), plan.written());
 /// editor.apply(plan, &edited, &mut |_| ControlFlow::Continue(()))?;
 /// assert_eq!(ggmill_io::open(&path)?.metadata().str("general.name")?, "Tidy");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -73,23 +73,24 @@ impl Editor {
     /// Lays an edit out: in place where that can be, when the file was opened for it. Writes nothing but a file without a name, to see whether the file system
     /// inserts bytes.
     pub fn plan(&self, edited: &Edited) -> Result<EditPlan> {
-        let ground = self.place.as_ref().map_or(Ground::New, |place| Ground::Same { insert_block: place.insert_block(), names: place.names() });
-        let plan = EditPlan::new(&self.file, edited, ground)?;
-        match plan.way() {
-            Way::Rewrite(_) => self.check_rewritable().map(|()| plan),
+        let destination =
+            self.place.as_ref().map_or(Destination::NewFile, |place| Destination::SameFile { insert_block: place.insert_block(), names: place.names() });
+        let plan = EditPlan::new(&self.file, edited, destination)?;
+        match plan.method() {
+            EditMethod::Rewrite(_) => self.check_rewritable().map(|()| plan),
             _ => Ok(plan),
         }
     }
 
-    /// Does what the plan says to the file itself, and gives the way it went: when the file system will not insert bytes after all, that is a copy.
-    pub fn apply(&mut self, plan: EditPlan, edited: &Edited, progress: &mut Report<'_>) -> Result<Way> {
+    /// Does what the plan says to the file itself, and gives the method it used: when the file system will not insert bytes after all, that is a copy.
+    pub fn apply(&mut self, plan: EditPlan, edited: &Edited, progress: &mut Report<'_>) -> Result<EditMethod> {
         let place = self.place.as_mut().ok_or_else(|| Error::new(ErrorKind::Misuse, "the file was opened as a source"))?;
         let names = place.names();
-        let plan = match plan.way() {
-            Way::Nothing => return Ok(Way::Nothing),
-            Way::InPlace | Way::Insert(_) => match place.apply(plan.change())? {
-                Applied::Done => return Ok(plan.way().clone()),
-                Applied::CannotGrow => EditPlan::new(&self.file, edited, Ground::Same { insert_block: None, names })?,
+        let plan = match plan.method() {
+            EditMethod::Unchanged => return Ok(EditMethod::Unchanged),
+            EditMethod::InPlace | EditMethod::Insert(_) => match place.apply(plan.change())? {
+                Applied::Done => return Ok(plan.method().clone()),
+                Applied::CannotGrow => EditPlan::new(&self.file, edited, Destination::SameFile { insert_block: None, names })?,
             },
             _ => plan,
         };
@@ -99,12 +100,12 @@ impl Editor {
             place.check_unchanged()?;
         }
         sink.commit()?;
-        Ok(plan.way().clone())
+        Ok(plan.method().clone())
     }
 
     /// Writes the edited file into a sink that becomes another file, and gives the sink back.
     pub fn write(&self, plan: &EditPlan, mut sink: FileSink, progress: &mut Report<'_>) -> Result<FileSink> {
-        if let Way::Rewrite(_) = plan.way() {
+        if let EditMethod::Rewrite(_) = plan.method() {
             let (checkpoint, layout) = self.rewrite(plan)?;
             sink.reserve(layout.layout().total_len())?;
             return run(&layout, &checkpoint, sink, &RunOptions::default(), progress);
@@ -125,8 +126,8 @@ impl Editor {
 
     /// The exact length of the file that a plan leads to.
     pub fn planned_len(&self, plan: &EditPlan) -> Result<u64> {
-        match plan.way() {
-            Way::Rewrite(_) => Ok(self.rewrite(plan)?.1.layout().total_len()),
+        match plan.method() {
+            EditMethod::Rewrite(_) => Ok(self.rewrite(plan)?.1.layout().total_len()),
             _ => Ok(plan.new_len()),
         }
     }
@@ -135,7 +136,7 @@ impl Editor {
     fn check_rewritable(&self) -> Result<()> {
         let split = Split::of(&self.file.metadata()).ok().flatten();
         if split.is_some_and(|split| split.is_part()) {
-            return Err(Error::new(ErrorKind::Unsupported, "one shard of a set cannot be laid out anew; merge the set first"));
+            return Err(Error::new(ErrorKind::Unsupported, "one shard of a set cannot be laid out again; merge the set first"));
         }
         Ok(())
     }

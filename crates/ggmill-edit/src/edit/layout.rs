@@ -29,24 +29,24 @@ const PIECE: u64 = 64 << 20;
 /// Where the edited file is to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "here or there")]
-pub enum Ground {
+pub enum Destination {
     /// Where the file is.
-    Same {
+    SameFile {
         /// The unit in which the file system inserts bytes, where it does ([`InPlace::insert_block`](ggmill_io::InPlace::insert_block)).
         insert_block: Option<u64>,
         /// How many names the file has. One with several is not edited in place, since the others would change unasked.
         names: u64,
     },
     /// In a new file.
-    New,
+    NewFile,
 }
 
 /// How an edit gets done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Way {
+pub enum EditMethod {
     /// The metadata are what they were.
-    Nothing,
+    Unchanged,
     /// The header fits where it is.
     InPlace,
     /// So many bytes are inserted before the data, and the header written.
@@ -57,10 +57,10 @@ pub enum Way {
     Rewrite(&'static str),
 }
 
-/// An edit laid out: the header to the byte, the way it gets into the file, the cost.
+/// An edit laid out: the header to the byte, how it gets into the file, the cost.
 #[derive(Clone, Debug)]
 pub struct EditPlan {
-    way: Way,
+    method: EditMethod,
     /// The bytes that `header` takes the place of, padding included.
     old_header: Vec<u8>,
     header: Vec<u8>,
@@ -75,12 +75,12 @@ pub struct EditPlan {
 
 impl EditPlan {
     /// Lays an edit out. Fails when the header would break the limits of readers.
-    pub fn new(file: &GgufFile, edited: &Edited, ground: Ground) -> Result<Self> {
+    pub fn new(file: &GgufFile, edited: &Edited, destination: Destination) -> Result<Self> {
         let old = OldHeader::of(file);
         let mut before = MetadataBuf::copy_of(&file.metadata()).map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?;
         let had_filler = before.remove(FILLER_KEY);
         let mut plan = Self {
-            way: Way::Nothing,
+            method: EditMethod::Unchanged,
             old_header: Vec::new(),
             header: Vec::new(),
             filler: None,
@@ -92,18 +92,18 @@ impl EditPlan {
             journal: 0,
         };
         let unchanged = before == edited.metadata && !(edited.compact && had_filler);
-        if unchanged && ground != Ground::New {
+        if unchanged && destination != Destination::NewFile {
             return Ok(plan);
         }
         if let Some(why) = old.needs_rewrite(&edited.metadata)? {
-            plan.way = Way::Rewrite(why);
+            plan.method = EditMethod::Rewrite(why);
             return Ok(plan);
         }
-        let (way, header, filler) = old.lay_out(&edited.metadata, edited.compact, ground)?;
-        (plan.way, plan.header, plan.filler) = (way, header, filler);
+        let (method, header, filler) = old.lay_out(&edited.metadata, edited.compact, destination)?;
+        (plan.method, plan.header, plan.filler) = (method, header, filler);
         plan.new_len = plan.old_len.saturating_sub(plan.kept_from).saturating_add(plan.header.len() as u64);
-        (plan.written, plan.journal) = match plan.way {
-            Way::InPlace | Way::Insert(_) => {
+        (plan.written, plan.journal) = match plan.method {
+            EditMethod::InPlace | EditMethod::Insert(_) => {
                 plan.old_header = old.whole()?;
                 let change = plan.change();
                 (change.range().end.saturating_sub(change.range().start), change.journal_len())
@@ -115,8 +115,8 @@ impl EditPlan {
     }
 
     /// How it gets done.
-    pub fn way(&self) -> &Way {
-        &self.way
+    pub fn method(&self) -> &EditMethod {
+        &self.method
     }
 
     /// Bytes of zeros the filler holds, or `None` when the file has none afterwards.
@@ -217,15 +217,15 @@ impl<'a> OldHeader<'a> {
         Ok(moved.then_some("the alignment changes"))
     }
 
-    fn lay_out(&self, metadata: &MetadataBuf, compact: bool, ground: Ground) -> Result<(Way, Vec<u8>, Option<u64>)> {
+    fn lay_out(&self, metadata: &MetadataBuf, compact: bool, destination: Destination) -> Result<(EditMethod, Vec<u8>, Option<u64>)> {
         let len = self.compose(metadata)?.len() as u64;
-        let Ground::Same { insert_block, names } = ground else { return self.copy(metadata, len, 0, "a new file is wanted") };
+        let Destination::SameFile { insert_block, names } = destination else { return self.copy(metadata, len, 0, "a new file is wanted") };
         let fits = |header: Option<(Vec<u8>, Option<u64>)>| header.filter(|(_, filler)| !compact || filler.is_none());
         if names > 1 {
             return self.copy(metadata, len, if compact { 0 } else { ROOM }, "the file has other names (hard links) that keep what they show");
         }
         if let Some((header, filler)) = fits(self.fill(metadata, len, self.kept_from)?) {
-            return Ok((Way::InPlace, header, filler));
+            return Ok((EditMethod::InPlace, header, filler));
         }
         let has_tensors = !self.file.tensors().is_empty();
         if let Some(unit) = insert_block.and_then(|block| least_common_multiple(block, self.unit)).filter(|_| has_tensors && !compact)
@@ -233,7 +233,7 @@ impl<'a> OldHeader<'a> {
             && grow > 0
             && let Some((header, filler)) = self.fill(metadata, len, self.kept_from.saturating_add(grow))?
         {
-            return Ok((Way::Insert(grow), header, filler));
+            return Ok((EditMethod::Insert(grow), header, filler));
         }
         let why = match (compact, has_tensors) {
             (true, _) => "no room is to be left",
@@ -244,7 +244,7 @@ impl<'a> OldHeader<'a> {
     }
 
     /// The header of a copy, with room for so much more.
-    fn copy(&self, metadata: &MetadataBuf, len: u64, room: u64, why: &'static str) -> Result<(Way, Vec<u8>, Option<u64>)> {
+    fn copy(&self, metadata: &MetadataBuf, len: u64, room: u64, why: &'static str) -> Result<(EditMethod, Vec<u8>, Option<u64>)> {
         let too_large = || Error::new(ErrorKind::Edit, "the header would exceed 64 bits");
         let target = if room == 0 {
             len.checked_next_multiple_of(self.unit)
@@ -253,7 +253,7 @@ impl<'a> OldHeader<'a> {
             len.checked_add(FILLER_ARRAY + room).and_then(|end| end.checked_next_multiple_of(unit))
         };
         let (header, filler) = self.fill(metadata, len, target.ok_or_else(too_large)?)?.ok_or_else(too_large)?;
-        Ok((Way::Copy(why), header, filler))
+        Ok((EditMethod::Copy(why), header, filler))
     }
 
     /// The header with exactly `target` bytes, by padding or with the filler; `None` when it is longer, or shorter by too little for the filler.

@@ -1,17 +1,25 @@
 //! Changing what a file says about a model, without touching its tensors.
 //!
-//! [`Edit`]s are applied to the metadata one after another ([`edit_metadata`]); [`EditPlan`] says which way the header gets into the file; [`Editor`] goes it.
+//! [`Edit`]s are applied to the metadata one after another ([`edit_metadata`]); [`EditPlan`] says how the header gets into the file; [`Editor`] does it.
 
 mod apply;
+mod document;
 mod editor;
+mod error;
+mod key_type;
 mod layout;
 mod standard;
 mod value;
 
+use ggmill_core::ToValue;
+use ggmill_text::Glob;
+
 pub use apply::{Edited, KeyChange, edit_metadata};
 pub use editor::Editor;
-pub use layout::{EditPlan, FILLER_KEY, Ground, Way};
-pub use value::{Given, KeyType, KeyTypeError};
+pub use error::{EditError, EditSyntaxError, ValueError};
+pub use key_type::{KeyType, KeyTypeError};
+pub use layout::{Destination, EditMethod, EditPlan, FILLER_KEY};
+pub use value::{EditValue, TypedValue};
 
 /// One change to the metadata of a file.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,17 +27,18 @@ pub use value::{Given, KeyType, KeyTypeError};
 pub enum Edit {
     /// Gives a key a value, in its place when it is there, at the end when it is not.
     ///
-    /// Without a type the value gets that of the present value, else the one the key has by the specification or the architecture, else the one it looks like.
+    /// A typed value keeps its type. Text and JSON without a type get that of the present value, else the one the key has by the specification or the
+    /// architecture, else the one they look like.
     Set {
         /// The key.
         key: String,
-        /// The type, where somebody said it.
+        /// The type, where it was given.
         key_type: Option<KeyType>,
         /// The value.
-        value: Given,
+        value: EditValue,
     },
-    /// Removes every key that fits a glob pattern. There must be one.
-    Unset(String),
+    /// Removes every key that fits a pattern. There must be one.
+    Unset(Glob),
     /// Gives a key another name, in its place. There must be none of that name.
     Rename {
         /// The key as it is.
@@ -49,57 +58,47 @@ pub enum Edit {
 }
 
 impl Edit {
-    /// An edit as it is typed: `key=value` or `key:type=value`.
+    /// Gives a key a value of a Rust type, or a slice of them for an array: a `u32` is set as `u32`, whatever the type of the present value.
     ///
     /// ```
-    /// use ggmill_edit::{Edit, Given};
+    /// use ggmill_core::MetadataBuf;
+    /// use ggmill_edit::{Edit, edit_metadata};
+    /// let mut metadata = MetadataBuf::new();
+    /// metadata.set("general.architecture", "llama");
+    /// metadata.set("general.version", 1u32);
+    /// let edits = [Edit::set("general.version", &"1.1"), Edit::set("general.tags", &["text", "tiny"].as_slice())];
+    /// let edited = edit_metadata(&metadata, &edits, None)?;
+    /// assert_eq!(edited.metadata().get("general.version").and_then(|value| value.as_str()), Some("1.1"));
+    /// # Ok::<(), ggmill_pipeline::Error>(())
+    /// ```
+    pub fn set(key: impl Into<String>, value: &impl ToValue) -> Self {
+        Self::Set { key: key.into(), key_type: None, value: EditValue::Typed(TypedValue::new(value)) }
+    }
+
+    /// An edit in text: `key=value` or `key:type=value`.
+    ///
+    /// ```
+    /// use ggmill_edit::{Edit, EditValue};
     /// let edit = Edit::parse_set("llama.rope.freq_base:f32=10000")?;
     /// let expected = Edit::Set {
     ///     key: "llama.rope.freq_base".into(),
-    ///     key_type: Some("f32".parse().map_err(|_| "a type")?),
-    ///     value: Given::Text("10000".into()),
+    ///     key_type: Some("f32".parse()?),
+    ///     value: EditValue::Text("10000".into()),
     /// };
     /// assert_eq!(edit, expected);
-    /// # Ok::<(), String>(())
+    /// # Ok::<(), ggmill_edit::EditSyntaxError>(())
     /// ```
-    pub fn parse_set(text: &str) -> Result<Self, String> {
-        let (left, value) = text.split_once('=').ok_or("expected key=value or key:type=value")?;
+    pub fn parse_set(text: &str) -> Result<Self, EditSyntaxError> {
+        let (left, value) = text.split_once('=').ok_or(EditSyntaxError::NoValue)?;
         let (key, key_type) = match left.rsplit_once(':') {
-            Some((key, name)) => (key, Some(name.trim().parse().map_err(|error: KeyTypeError| error.to_string())?)),
+            Some((key, name)) => (key, Some(name.trim().parse()?)),
             None => (left, None),
         };
-        Ok(Self::Set { key: key.trim().to_owned(), key_type, value: Given::Text(value.to_owned()) })
+        Ok(Self::Set { key: key.trim().to_owned(), key_type, value: EditValue::Text(value.to_owned()) })
     }
 
-    /// Edits for every entry of a document in JSON or TOML, in its order. Tables in tables stand for keys with dots; a key may have its type behind a colon.
-    ///
-    /// ```
-    /// use ggmill_edit::Edit;
-    /// let document = serde_json::json!({ "general": { "name": "Tiny", "license": "MIT" }, "llama.context_length:u32": 4096 });
-    /// assert_eq!(Edit::set_all(&document)?.len(), 3);
-    /// # Ok::<(), String>(())
-    /// ```
-    pub fn set_all(document: &serde_json::Value) -> Result<Vec<Self>, String> {
-        let serde_json::Value::Object(_) = document else { return Err("expected a table of keys and values".to_owned()) };
-        let mut edits = Vec::new();
-        collect(document, "", &mut edits)?;
-        Ok(edits)
+    /// Removes the keys that fit a pattern, such as `general.base_model.*`.
+    pub fn parse_unset(pattern: &str) -> Result<Self, EditSyntaxError> {
+        pattern.parse().map(Self::Unset).map_err(|cause| EditSyntaxError::Glob { pattern: pattern.to_owned(), cause })
     }
-}
-
-/// Depth is bounded by what the parsers of JSON and TOML allow.
-fn collect(value: &serde_json::Value, path: &str, edits: &mut Vec<Edit>) -> Result<(), String> {
-    if let serde_json::Value::Object(table) = value {
-        for (name, value) in table {
-            let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-            collect(value, &path, edits)?;
-        }
-        return Ok(());
-    }
-    let (key, key_type) = match path.rsplit_once(':') {
-        Some((key, name)) => (key, Some(name.parse().map_err(|error: KeyTypeError| error.to_string())?)),
-        None => (path, None),
-    };
-    edits.push(Edit::Set { key: key.to_owned(), key_type, value: Given::Json(value.clone()) });
-    Ok(())
 }

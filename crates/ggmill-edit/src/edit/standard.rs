@@ -3,7 +3,7 @@
 use ggmill_arch::{Architecture, StandardKey};
 use ggmill_core::ValueType;
 
-use super::value::KeyType;
+use super::key_type::KeyType;
 
 /// The type a key has in files that keep to the specification, for a model of this architecture: as its description has it, else as every architecture has it.
 /// A list stands for a key that may be either when `list` says so.

@@ -1,124 +1,17 @@
 //! Values as people write them: typed, parsed, checked against their range.
 
-use std::fmt;
-use std::str::FromStr;
-
-use ggmill_core::{RawStr, ToValue, Value, ValueType};
+use ggmill_core::{ToValue, ValueType};
 use serde_json::Value as Json;
 
-/// The longest text shown in a message.
-const SHOWN: usize = 40;
-/// Arrays within arrays, as the reader allows by default.
-const DEEPEST: usize = 8;
+use super::error::{ValueError, quoted, shown_json};
+use super::key_type::KeyType;
 
-/// A metadata type as people write it: `u32`, `string`, `[f32]`, `[[i32]]`.
-///
-/// ```
-/// use ggmill_edit::KeyType;
-/// let tokens: KeyType = "[string]".parse()?;
-/// assert_eq!(tokens.to_string(), "[string]");
-/// assert!("[strong]".parse::<KeyType>().is_err());
-/// # Ok::<(), ggmill_edit::KeyTypeError>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeyType {
-    /// The type within all arrays. Never an array.
-    element: ValueType,
-    /// How many arrays are around it.
-    depth: usize,
-}
-
-impl KeyType {
-    /// A single value of this type.
-    pub(crate) const fn single(element: ValueType) -> Self {
-        Self { element, depth: 0 }
-    }
-
-    /// An array of such values.
-    pub(crate) const fn array(element: ValueType) -> Self {
-        Self { element, depth: 1 }
-    }
-
-    /// An array of what this is; `None` for more arrays within arrays than are read.
-    pub(crate) fn within(self) -> Option<Self> {
-        (self.depth < DEEPEST).then(|| Self { depth: self.depth + 1, ..self })
-    }
-
-    pub(crate) fn is_string(self) -> bool {
-        self == Self::single(ValueType::STRING)
-    }
-
-    /// The type of a value that is there, or `None` when it is an array of arrays, whose innermost type nobody need agree on.
-    pub(crate) fn of(value: &Value<'_>) -> Option<Self> {
-        match value.as_array() {
-            None => Some(Self::single(value.value_type())),
-            Some(array) if array.element_type() == ValueType::ARRAY => None,
-            Some(array) => Some(Self::array(array.element_type())),
-        }
-    }
-
-    /// The value type this is written with.
-    fn value_type(self) -> ValueType {
-        if self.depth == 0 { self.element } else { ValueType::ARRAY }
-    }
-
-    fn inner(self) -> Self {
-        Self { depth: self.depth.saturating_sub(1), ..self }
-    }
-}
-
-impl fmt::Display for KeyType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}{}", "[".repeat(self.depth), self.element, "]".repeat(self.depth))
-    }
-}
-
-impl FromStr for KeyType {
-    type Err = KeyTypeError;
-
-    fn from_str(text: &str) -> Result<Self, KeyTypeError> {
-        let mut depth = 0usize;
-        let mut name = text;
-        while let Some(inner) = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
-            name = inner;
-            depth = depth.saturating_add(1);
-        }
-        // The names of the specification and of the Python package, besides the short ones.
-        let short = match name {
-            "uint8" => "u8",
-            "int8" => "i8",
-            "uint16" => "u16",
-            "int16" => "i16",
-            "uint32" => "u32",
-            "int32" => "i32",
-            "uint64" => "u64",
-            "int64" => "i64",
-            "float32" => "f32",
-            "float64" => "f64",
-            "str" => "string",
-            name => name,
-        };
-        let element = ValueType::from_name(short).filter(|element| *element != ValueType::ARRAY && depth <= DEEPEST);
-        element.map(|element| Self { element, depth }).ok_or_else(|| KeyTypeError(text.to_owned()))
-    }
-}
-
-/// Text that is no [`KeyType`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyTypeError(String);
-
-impl fmt::Display for KeyTypeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} is no type, expected one such as u32, f32, bool, string or [string]", quoted(&self.0))
-    }
-}
-
-impl std::error::Error for KeyTypeError {}
-
-/// A value as it was given.
+/// A value to set, typed or still in the form in which it was given.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Given {
+pub enum EditValue {
+    /// A value with its type.
+    Typed(TypedValue),
     /// Typed on a command line: one value, or an array in JSON.
     Text(String),
     /// The content of a file: one value, an array in JSON, or the elements of an array with a line each.
@@ -128,13 +21,20 @@ pub enum Given {
 }
 
 /// A value with its type, as [`ToValue::encode`] writes it.
+///
+/// ```
+/// use ggmill_core::{ToValue, ValueType};
+/// use ggmill_edit::TypedValue;
+/// assert_eq!(TypedValue::new(&4096u32).value_type(), ValueType::U32);
+/// assert_eq!(TypedValue::new(&["a", "b"].as_slice()).value_type(), ValueType::ARRAY);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct OwnedValue {
+pub struct TypedValue {
     value_type: ValueType,
     bytes: Vec<u8>,
 }
 
-impl ToValue for OwnedValue {
+impl ToValue for TypedValue {
     fn value_type(&self) -> ValueType {
         self.value_type
     }
@@ -144,29 +44,52 @@ impl ToValue for OwnedValue {
     }
 }
 
-impl OwnedValue {
-    pub(crate) fn new(value: &impl ToValue) -> Self {
+impl TypedValue {
+    /// The value with the type it is written with.
+    pub fn new(value: &impl ToValue) -> Self {
         let mut bytes = Vec::new();
         value.encode(&mut bytes);
         Self { value_type: value.value_type(), bytes }
     }
+
+    /// The type of the elements, where it is an array.
+    fn element_type(&self) -> Option<ValueType> {
+        let code = self.bytes.get(..4).filter(|_| self.value_type == ValueType::ARRAY)?;
+        Some(ValueType(u32::from_le_bytes(code.try_into().ok()?)))
+    }
+
+    /// Its type; `None` when it is an array of arrays.
+    fn key_type(&self) -> Option<KeyType> {
+        match self.element_type() {
+            None => Some(KeyType::single(self.value_type)),
+            Some(ValueType::ARRAY) => None,
+            Some(element) => Some(KeyType::array(element)),
+        }
+    }
+
+    /// Whether it is of this type, as far as it says.
+    fn is(&self, key_type: KeyType) -> bool {
+        self.key_type().map_or(key_type.depth > 1, |own| own == key_type)
+    }
 }
 
-impl Given {
+impl EditValue {
     /// The value as this type, or why it is none.
-    pub(crate) fn as_type(&self, key_type: KeyType) -> Result<OwnedValue, String> {
+    pub(crate) fn as_type(&self, key_type: KeyType) -> Result<TypedValue, ValueError> {
         match self {
+            Self::Typed(value) if value.is(key_type) => Ok(value.clone()),
+            Self::Typed(value) => Err(ValueError::OtherType { found: value.value_type, expected: key_type }),
             Self::Json(json) => from_json(json, key_type),
-            Self::Text(text) | Self::Content(text) if key_type.is_string() => Ok(OwnedValue::new(&text.as_str())),
+            Self::Text(text) | Self::Content(text) if key_type.is_string() => Ok(TypedValue::new(&text.as_str())),
             Self::Text(text) | Self::Content(text) if key_type.depth == 0 => from_text(text.trim(), key_type.element),
             Self::Text(text) => match serde_json::from_str(text) {
                 Ok(json @ Json::Array(_)) => from_json(&json, key_type),
-                _ => Err(format!("{} is no JSON array, expected {key_type}", quoted(text))),
+                _ => Err(ValueError::NotJsonArray { found: Some(quoted(text)), expected: key_type }),
             },
             Self::Content(text) => match serde_json::from_str(text) {
                 Ok(json @ Json::Array(_)) => from_json(&json, key_type),
                 _ if key_type.depth == 1 => from_lines(text, key_type),
-                _ => Err(format!("the file holds no JSON array, expected {key_type}")),
+                _ => Err(ValueError::NotJsonArray { found: None, expected: key_type }),
             },
         }
     }
@@ -175,6 +98,7 @@ impl Given {
     /// f32, anything else a string. In arrays, one type for all; `None` for an array that is empty or has several, and for null.
     pub(crate) fn own_type(&self) -> Option<KeyType> {
         match self {
+            Self::Typed(value) => value.key_type(),
             Self::Content(_) => Some(KeyType::single(ValueType::STRING)),
             Self::Text(text) => match serde_json::from_str(text) {
                 Ok(json @ Json::Array(_)) => type_of_json(&json),
@@ -187,6 +111,7 @@ impl Given {
     /// Whether it is an array by its form.
     pub(crate) fn is_list(&self) -> bool {
         match self {
+            Self::Typed(value) => value.value_type == ValueType::ARRAY,
             Self::Content(_) => false,
             Self::Text(text) => matches!(serde_json::from_str(text), Ok(Json::Array(_))),
             Self::Json(json) => json.is_array(),
@@ -241,15 +166,15 @@ fn integer_of(json: &Json) -> Option<i128> {
     json.as_u64().map(i128::from).or_else(|| json.as_i64().map(i128::from))
 }
 
-fn from_lines(text: &str, key_type: KeyType) -> Result<OwnedValue, String> {
+fn from_lines(text: &str, key_type: KeyType) -> Result<TypedValue, ValueError> {
     let element = key_type.element;
     let mut elements = Vec::new();
     let mut count = 0u64;
     for (line, number) in text.lines().zip(1u64..) {
         let value = if element == ValueType::STRING {
-            OwnedValue::new(&line)
+            TypedValue::new(&line)
         } else {
-            from_text(line.trim(), element).map_err(|why| format!("line {number}: {why}"))?
+            from_text(line.trim(), element).map_err(|cause| ValueError::Line { number, cause: Box::new(cause) })?
         };
         elements.extend_from_slice(&value.bytes);
         count = number;
@@ -257,42 +182,46 @@ fn from_lines(text: &str, key_type: KeyType) -> Result<OwnedValue, String> {
     Ok(array_of(element, count, &elements))
 }
 
-fn array_of(element: ValueType, count: u64, elements: &[u8]) -> OwnedValue {
+fn array_of(element: ValueType, count: u64, elements: &[u8]) -> TypedValue {
     let bytes = [&element.0.to_le_bytes()[..], &count.to_le_bytes(), elements].concat();
-    OwnedValue { value_type: ValueType::ARRAY, bytes }
+    TypedValue { value_type: ValueType::ARRAY, bytes }
 }
 
-fn from_json(json: &Json, key_type: KeyType) -> Result<OwnedValue, String> {
+fn from_json(json: &Json, key_type: KeyType) -> Result<TypedValue, ValueError> {
     if key_type.depth == 0 {
         return match (json, key_type.element) {
-            (Json::String(text), ValueType::STRING) => Ok(OwnedValue::new(&text.as_str())),
-            (Json::Bool(value), ValueType::BOOL) => Ok(OwnedValue::new(value)),
+            (Json::String(text), ValueType::STRING) => Ok(TypedValue::new(&text.as_str())),
+            (Json::Bool(value), ValueType::BOOL) => Ok(TypedValue::new(value)),
             (Json::Number(number), element) if element != ValueType::STRING && element != ValueType::BOOL => from_text(&number.to_string(), element),
             // 0 and 1 for bools, as many tools write them.
             (Json::Number(number), ValueType::BOOL) => from_text(&number.to_string(), ValueType::BOOL),
-            (Json::Null, element) => Err(format!("null is no value, expected {element}")),
-            (other, element) => Err(format!("{} is no {element}", shown_json(other))),
+            (Json::Null, expected) => Err(ValueError::Null { expected }),
+            (other, expected) => Err(ValueError::Mismatch { found: shown_json(other), expected }),
         };
     }
-    let Json::Array(elements) = json else { return Err(format!("{} is no array, expected {key_type}", shown_json(json))) };
+    let Json::Array(elements) = json else { return Err(ValueError::NotArray { found: shown_json(json), expected: key_type }) };
     let inner = key_type.inner();
     let mut bytes = Vec::new();
     for (place, element) in elements.iter().enumerate() {
-        let value = from_json(element, inner).map_err(|why| format!("element {place}: {why}"))?;
+        let value = from_json(element, inner).map_err(|cause| ValueError::Element { place, cause: Box::new(cause) })?;
         bytes.extend_from_slice(&value.bytes);
     }
     Ok(array_of(inner.value_type(), elements.len() as u64, &bytes))
 }
 
 /// One number or bool.
-fn from_text(text: &str, value_type: ValueType) -> Result<OwnedValue, String> {
-    let integer = || text.parse::<i128>().map_err(|_| format!("{} is no whole number, expected {value_type}", quoted(text)));
+fn from_text(text: &str, value_type: ValueType) -> Result<TypedValue, ValueError> {
+    let integer = || text.parse::<i128>().map_err(|_| ValueError::NotInteger { found: quoted(text), expected: value_type });
     macro_rules! fitted {
         ($rust:ty) => {
-            OwnedValue::new(&<$rust>::try_from(integer()?).map_err(|_| format!("{text} is out of range, expected {} to {}", <$rust>::MIN, <$rust>::MAX))?)
+            TypedValue::new(&<$rust>::try_from(integer()?).map_err(|_| ValueError::OutOfRange {
+                found: text.to_owned(),
+                least: <$rust>::MIN.into(),
+                greatest: <$rust>::MAX.into(),
+            })?)
         };
     }
-    let float = || text.parse::<f64>().map_err(|_| format!("{} is no number, expected {value_type}", quoted(text)));
+    let float = || text.parse::<f64>().map_err(|_| ValueError::NotNumber { found: quoted(text), expected: value_type });
     Ok(match value_type {
         ValueType::U8 => fitted!(u8),
         ValueType::I8 => fitted!(i8),
@@ -304,38 +233,20 @@ fn from_text(text: &str, value_type: ValueType) -> Result<OwnedValue, String> {
         ValueType::I64 => fitted!(i64),
         ValueType::F32 => {
             // Read as f32 at once: through f64 it would be rounded twice.
-            let value: f32 = text.parse().map_err(|_| format!("{} is no number, expected f32", quoted(text)))?;
+            let value: f32 = text.parse().map_err(|_| ValueError::NotNumber { found: quoted(text), expected: value_type })?;
             if value.is_infinite() && float()?.is_finite() {
-                return Err(format!("{text} is out of range for f32"));
+                return Err(ValueError::TooLargeForF32 { found: text.to_owned() });
             }
-            OwnedValue::new(&value)
+            TypedValue::new(&value)
         }
-        ValueType::F64 => OwnedValue::new(&float()?),
+        ValueType::F64 => TypedValue::new(&float()?),
         ValueType::BOOL => match text {
-            "true" | "1" => OwnedValue::new(&true),
-            "false" | "0" => OwnedValue::new(&false),
-            _ => return Err(format!("{} is no bool, expected true or false", quoted(text))),
+            "true" | "1" => TypedValue::new(&true),
+            "false" | "0" => TypedValue::new(&false),
+            _ => return Err(ValueError::NotBool { found: quoted(text) }),
         },
-        other => return Err(format!("{} cannot be written as {other}", quoted(text))),
+        other => return Err(ValueError::NotWritable { found: quoted(text), expected: other }),
     })
-}
-
-/// JSON as it is written, not too long.
-fn shown_json(json: &Json) -> String {
-    if let Json::String(text) = json {
-        return quoted(text);
-    }
-    let whole = json.to_string();
-    let short: String = whole.chars().take(SHOWN).collect();
-    let more = if short.len() < whole.len() { " …" } else { "" };
-    format!("{}{more}", RawStr::from(short.as_str()))
-}
-
-/// Text from somewhere else, escaped and not too long.
-fn quoted(text: &str) -> String {
-    let short: String = text.chars().take(SHOWN).collect();
-    let more = if short.len() < text.len() { " …" } else { "" };
-    format!("{:?}{more}", RawStr::from(short.as_str()))
 }
 
 #[cfg(test)]
@@ -344,7 +255,7 @@ mod tests {
 
     use super::*;
 
-    fn shown(given: &Given, key_type: &str) -> Result<String, String> {
+    fn shown(given: &EditValue, key_type: &str) -> Result<String, ValueError> {
         let mut metadata = MetadataBuf::new();
         metadata.set("k", given.as_type(key_type.parse().unwrap())?);
         let value = metadata.get("k").unwrap();
@@ -354,8 +265,8 @@ mod tests {
         })
     }
 
-    fn text(text: &str) -> Given {
-        Given::Text(text.into())
+    fn text(text: &str) -> EditValue {
+        EditValue::Text(text.into())
     }
 
     #[test]
@@ -399,7 +310,7 @@ mod tests {
             ("[\"a\"]", "[u8]", "element 0: "),
             ("[1]", "[[u8]]", "element 0: 1 is no array, expected [u8]"),
         ] {
-            let why = shown(&text(given), key_type).unwrap_err();
+            let why = shown(&text(given), key_type).unwrap_err().to_string();
             assert!(why.contains(words), "{given} as {key_type}: {why}");
         }
     }
@@ -436,11 +347,11 @@ mod tests {
 
     #[test]
     fn files_have_a_line_for_each_element() {
-        let lines = Given::Content("[PAD]\r\nb c\n\n".into());
+        let lines = EditValue::Content("[PAD]\r\nb c\n\n".into());
         assert_eq!(shown(&lines, "[string]").unwrap().matches("Str").count(), 3);
-        assert_eq!(shown(&Given::Content("1\n2\n".into()), "[i32]").unwrap(), "[I32(1), I32(2)]");
-        assert_eq!(shown(&Given::Content("[1, 2]\n".into()), "[i32]").unwrap(), "[I32(1), I32(2)]");
-        assert!(shown(&Given::Content("1\nx\n".into()), "[i32]").unwrap_err().starts_with("line 2: "));
+        assert_eq!(shown(&EditValue::Content("1\n2\n".into()), "[i32]").unwrap(), "[I32(1), I32(2)]");
+        assert_eq!(shown(&EditValue::Content("[1, 2]\n".into()), "[i32]").unwrap(), "[I32(1), I32(2)]");
+        assert!(shown(&EditValue::Content("1\nx\n".into()), "[i32]").unwrap_err().to_string().starts_with("line 2: "));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use ggmill_core::{Builder, Endian, GgmlType, Gguf, MetadataBuf, Shape, ToValue, Value};
-use ggmill_edit::{Edit, EditPlan, Editor, FILLER_KEY, Given, Way};
+use ggmill_edit::{Edit, EditError, EditMethod, EditPlan, EditValue, Editor, FILLER_KEY};
 use ggmill_pipeline::{Error, ErrorKind};
 use ggmill_testdata::{every_gguf, real};
 use proptest::prelude::*;
@@ -38,7 +38,7 @@ impl Bench {
     }
 
     /// Edits the file and holds the result against what was planned.
-    fn edit(&self, edits: &[Edit]) -> Result<Way, Error> {
+    fn edit(&self, edits: &[Edit]) -> Result<EditMethod, Error> {
         let (mut editor, _) = Editor::open(self.path())?;
         let edited = editor.edit(edits)?;
         let plan = editor.plan(&edited)?;
@@ -55,7 +55,7 @@ fn set(text: &str) -> Edit {
 }
 
 fn unset(glob: &str) -> Edit {
-    Edit::Unset(glob.into())
+    Edit::parse_unset(glob).unwrap()
 }
 
 fn rename(from: &str, to: &str) -> Edit {
@@ -173,11 +173,10 @@ fn edits_that_cannot_be_are_refused() {
         (set("tokenizer.ggml.bos_token_id=4"), "is no token of the vocabulary, which has 4"),
         (unset("nope.*"), "no key fits \"nope.*\""),
         (unset("general.arch*"), "no reader opens a file without it"),
-        (unset("["), "pattern \"[\", character "),
         (rename("nope", "other"), "key \"nope\": no such key"),
         (rename("general.name", "x.small"), "is there already"),
         (rename("general.architecture", "general.kind"), "no reader opens a file without it"),
-        (token("bos", "zzz"), "no token is \"zzz\"; --set tokenizer.ggml.bos_token_id=ID takes a number"),
+        (token("bos", "zzz"), "tokenizer.ggml.bos_token_id\": no token is \"zzz\""),
         (token("bos", "a"), "\"a\" is token 2 and token 3"),
         (token("zzz", "a"), "\"zzz\" is no special token, expected one of bos, eos"),
         (Edit::Tokens(vec!["a".into()]), "1 tokens, the file has 4 tokens"),
@@ -187,6 +186,25 @@ fn edits_that_cannot_be_are_refused() {
         assert!(error.to_string().contains(words), "{error}\n{words}");
     }
     assert!(bench.bytes() == before);
+    assert!(Edit::parse_unset("[").unwrap_err().to_string().starts_with("pattern \"[\", character "));
+    // A program learns which it was without reading the text.
+    let error = bench.plan(&[token("bos", "a")]).unwrap_err();
+    let cause = std::error::Error::source(&error).and_then(|source| source.downcast_ref::<EditError>());
+    assert_eq!(cause, Some(&EditError::AmbiguousToken { key: "tokenizer.ggml.bos_token_id", token: "a".into(), ids: [2, 3] }));
+}
+
+#[test]
+fn typed_values_keep_their_types() {
+    for endian in [Endian::Little, Endian::Big] {
+        let bench = Bench::new(&model(small(), endian));
+        bench.edit(&[Edit::set("my.number", &7i64), Edit::set("my.floats", &[0.5f32, 1.0].as_slice()), Edit::set("general.name", &"Other")]).unwrap();
+        // Whatever the type was before.
+        bench.edit(&[Edit::set("my.number", &true)]).unwrap();
+        let (metadata, _) = content(&bench.bytes());
+        assert_eq!(metadata.get("my.number"), Some(Value::Bool(true)));
+        assert_eq!(metadata.get("my.floats").unwrap().as_array().unwrap().floats().unwrap().collect::<Vec<_>>(), [0.5, 1.0]);
+        assert_eq!(metadata.get("general.name").unwrap().as_str(), Some("Other"));
+    }
 }
 
 /// A file that says it is a shard and is not called one opens in no set: it has to be mended by taking all of that away.
@@ -233,22 +251,22 @@ fn each_way_keeps_the_data() {
         let original = bench.bytes();
         let (_, data) = content(&original);
         let name = |len: usize| set(&format!("general.name={}", "x".repeat(len)));
-        assert_eq!(bench.edit(&[name(4)]).unwrap(), Way::InPlace);
+        assert_eq!(bench.edit(&[name(4)]).unwrap(), EditMethod::InPlace);
         assert!(bench.bytes() != original && filler(&bench.bytes()).is_none());
-        assert_eq!(bench.edit(&[name(4)]).unwrap(), Way::Nothing);
+        assert_eq!(bench.edit(&[name(4)]).unwrap(), EditMethod::Unchanged);
 
         let way = bench.edit(&[name(1000)]).unwrap();
-        if !matches!(way, Way::Insert(4096)) {
+        if !matches!(way, EditMethod::Insert(4096)) {
             println!("this file system inserts nothing: {way:?}");
-            assert!(matches!(way, Way::Copy(_)));
+            assert!(matches!(way, EditMethod::Copy(_)));
         }
         assert!(filler(&bench.bytes()).unwrap() > 1000, "the rest is room");
-        assert_eq!(bench.edit(&[name(1500)]).unwrap(), Way::InPlace);
-        assert_eq!(bench.edit(&[set("general.name=Tiny")]).unwrap(), Way::InPlace);
+        assert_eq!(bench.edit(&[name(1500)]).unwrap(), EditMethod::InPlace);
+        assert_eq!(bench.edit(&[set("general.name=Tiny")]).unwrap(), EditMethod::InPlace);
         assert!(content(&bench.bytes()).1 == data);
 
         // The room can be given back.
-        assert!(matches!(bench.edit(&[unset(FILLER_KEY)]).unwrap(), Way::Copy("no room is to be left")));
+        assert!(matches!(bench.edit(&[unset(FILLER_KEY)]).unwrap(), EditMethod::Copy("no room is to be left")));
         assert!(bench.bytes() == original);
     }
 }
@@ -268,7 +286,7 @@ fn every_length_fits() {
         let mut in_place = 0;
         for len in 0..=200 {
             let text = "y".repeat(len);
-            in_place += usize::from(bench.edit(&[set(&format!("general.name={text}"))]).unwrap() == Way::InPlace);
+            in_place += usize::from(bench.edit(&[set(&format!("general.name={text}"))]).unwrap() == EditMethod::InPlace);
             let (metadata, tensors) = content(&bench.bytes());
             assert!(tensors == data && metadata.get("general.name").unwrap().as_str() == Some(&text));
             if len == 0 {
@@ -284,13 +302,13 @@ fn another_alignment_moves_every_tensor() {
     for endian in [Endian::Little, Endian::Big] {
         let bench = Bench::new(&model(small(), endian));
         let before = content(&bench.bytes());
-        assert!(matches!(bench.edit(&[set("general.alignment=4096")]).unwrap(), Way::Rewrite(_)));
+        assert!(matches!(bench.edit(&[set("general.alignment=4096")]).unwrap(), EditMethod::Rewrite(_)));
         let bytes = bench.bytes();
         let model = Gguf::parse(&bytes).unwrap();
         assert!(model.index().endian() == endian && model.tensors().iter().all(|tensor| tensor.offset().is_multiple_of(4096)));
         let (metadata, tensors) = content(&bytes);
         assert!(tensors == before.1 && metadata.len() == before.0.len() + 1);
-        assert!(matches!(bench.edit(&[unset("general.alignment")]).unwrap(), Way::Rewrite(_)));
+        assert!(matches!(bench.edit(&[unset("general.alignment")]).unwrap(), EditMethod::Rewrite(_)));
         assert!(content(&bench.bytes()) == before);
     }
 }
@@ -386,7 +404,7 @@ fn names_and_links() {
     let (mut editor, _) = Editor::open(bench.path()).unwrap();
     let edited = editor.edit(&[set("general.name=Five")]).unwrap();
     let plan = editor.plan(&edited).unwrap();
-    assert!(matches!(plan.way(), Way::Copy(why) if why.contains("hard links")));
+    assert!(matches!(plan.method(), EditMethod::Copy(why) if why.contains("hard links")));
     editor.apply(plan, &edited, &mut |_| ControlFlow::Continue(())).unwrap();
     assert!(fs::read(&other).unwrap() == before && bench.bytes() != before);
 }
@@ -396,7 +414,7 @@ fn documents_become_edits() {
     let document = serde_json::json!({
         "general": { "name": "Tiny", "tags": ["a"], "base_model": { "count": 1 } }, "my.flag": true, "my.number:i64": -1, "my.floats": [1, 2.5],
     });
-    let edits = Edit::set_all(&document).unwrap();
+    let edits = Edit::from_json(&document.to_string()).unwrap();
     let bench = Bench::new(&model(small(), Endian::Little));
     bench.edit(&edits).unwrap();
     let (metadata, _) = content(&bench.bytes());
@@ -404,7 +422,7 @@ fn documents_become_edits() {
     assert_eq!(metadata.get("my.flag"), Some(Value::Bool(true)));
     assert_eq!(metadata.get("my.number"), Some(Value::I64(-1)));
     assert_eq!(metadata.get("my.floats").unwrap().as_array().unwrap().floats().unwrap().collect::<Vec<_>>(), [1.0, 2.5]);
-    assert!(Edit::set_all(&serde_json::json!([1])).is_err() && Edit::set_all(&serde_json::json!({ "a:nope": 1 })).is_err());
+    assert!(Edit::from_json("[1]").is_err() && Edit::from_json("{ \"a:nope\": 1 }").is_err() && Edit::from_toml("a = [2024-01-01]").is_err());
 }
 
 /// A value as text that a typed `--set` reads back.
@@ -460,7 +478,7 @@ fn step(metadata: &MetadataBuf, kind: u8, place: usize, value: &Random, number: 
     let keys: Vec<String> = metadata.iter().map(|(key, _)| key.to_string()).filter(|key| key.starts_with("k.")).collect();
     let set_to = |key: &str, value: &Value<'_>| {
         let (key_type, json) = as_json(value);
-        Edit::Set { key: key.into(), key_type: Some(key_type.parse().unwrap()), value: Given::Json(json) }
+        Edit::Set { key: key.into(), key_type: Some(key_type.parse().unwrap()), value: EditValue::Json(json) }
     };
     let mut one = MetadataBuf::new();
     value.put(&mut one, "v");
@@ -521,6 +539,8 @@ fn an_edit_and_its_inverse_cancel() {
 #[test]
 fn hostile_text_is_shown_harmless() {
     let bench = Bench::new(&model(small(), Endian::Little));
-    let error = bench.plan(&[unset("\u{1b}[2J")]).unwrap_err().to_string();
+    let unfit = bench.plan(&[unset("\u{1b}2J")]).unwrap_err().to_string();
+    assert!(unfit.contains(r"\u{1b}2J") && !unfit.contains('\u{1b}'), "{unfit}");
+    let error = Edit::parse_unset("\u{1b}[2J").unwrap_err().to_string();
     assert!(error.contains(r"\u{1b}[2J") && !error.contains('\u{1b}'), "{error}");
 }

@@ -93,7 +93,7 @@ proptest! {
         metadata.set("some.truth", [true, false].as_slice());
         metadata.set("some.empty", Vec::<u16>::new());
         let json = extract_metadata(&metadata, |_| true).unwrap();
-        let edits = Edit::set_all(&serde_json::from_str(&json).unwrap()).unwrap();
+        let edits = Edit::from_json(&json).unwrap();
         prop_assert_eq!(edits.len(), metadata.len());
         // In their places, and from nothing.
         let edited = ggmill_edit::edit_metadata(&metadata, &edits, None).unwrap();

@@ -89,7 +89,7 @@ fn dtype(element: Element) -> &'static str {
 pub(crate) fn raw_tensors(noted: Option<&str>) -> BTreeMap<String, (GgmlType, Shape)> {
     let noted = noted.and_then(|text| serde_json::from_str(text).ok()).map(|Unambiguous(noted)| noted);
     let tensor = |(name, tensor): (String, Value)| {
-        let ggml_type = GgmlType::from_name(tensor.get("type")?.as_str()?)?;
+        let ggml_type = tensor.get("type")?.as_str()?.parse::<GgmlType>().ok()?;
         let dimensions = tensor.get("shape")?.as_array()?.iter().map(Value::as_u64).collect::<Option<Vec<u64>>>()?;
         Some((name, (ggml_type, Shape::new(&dimensions).ok()?)))
     };

@@ -24,7 +24,7 @@ fn errors_are_those_of_the_numbers() {
     let (before, after) = (folder.path().join("before.gguf"), folder.path().join("after.gguf"));
     std::fs::write(&before, &models()[0].file).unwrap();
     let a = GgufCheckpoint::open(&before).unwrap();
-    let plan = quantize(&a, &QuantizeOptions::new(Target::parse("Q4_K_M").unwrap())).unwrap().plan(&a).unwrap();
+    let plan = quantize(&a, &QuantizeOptions::new("Q4_K_M".parse::<Target>().unwrap())).unwrap().plan(&a).unwrap();
     std::fs::write(&after, run(&plan, &a, Vec::new(), &RunOptions::default(), &mut |_| ControlFlow::Continue(())).unwrap()).unwrap();
     let b = GgufCheckpoint::open(&after).unwrap();
     let place = |name: &[u8]| b.tensors().iter().position(|tensor| tensor.name == name).unwrap();

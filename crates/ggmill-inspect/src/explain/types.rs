@@ -10,23 +10,23 @@ use super::drawing::{Part, draw};
 /// The page of a tensor type or a metadata type.
 pub(super) fn page(topic: &str) -> Option<String> {
     // I8 is a tensor type, i8 a metadata type.
-    let value_type = ValueType::from_name(topic).or_else(|| specified_type(topic));
-    if let Some(ggml_type) = GgmlType::from_name(topic).filter(|_| value_type.is_none()) {
+    let value_type = topic.parse::<ValueType>().ok().or_else(|| specified_type(topic));
+    if let Some(ggml_type) = topic.parse::<GgmlType>().ok().filter(|_| value_type.is_none()) {
         return Some(type_page(ggml_type));
     }
-    value_type.or_else(|| ValueType::from_name(&topic.to_ascii_lowercase())).map(value_type_page)
+    value_type.or_else(|| topic.to_ascii_lowercase().parse::<ValueType>().ok()).map(value_type_page)
 }
 
 /// A metadata type by the name that the specification gives it.
 fn specified_type(name: &str) -> Option<ValueType> {
     let name = name.to_ascii_lowercase();
     let start = [("uint", "u"), ("int", "i"), ("float", "f")].into_iter().find_map(|(long, short)| Some((short, name.strip_prefix(long)?)));
-    start.and_then(|(short, bits)| ValueType::from_name(&format!("{short}{bits}")))
+    start.and_then(|(short, bits)| format!("{short}{bits}").parse::<ValueType>().ok())
 }
 
 /// The page of a file type.
 pub(super) fn file_type_page(topic: &str) -> Option<String> {
-    let file_type = FileType::from_name(&topic.to_ascii_uppercase())?;
+    let file_type = topic.to_ascii_uppercase().parse::<FileType>().ok()?;
     Some(format!(
         "# {file_type}\n\nFile type number {}: what general.file_type says of a file that was made as {file_type}, and what `ggmill quantize` takes as a type. It is a mixture: which type each tensor has, `ggmill quantize --dry-run` shows.\n",
         file_type.0

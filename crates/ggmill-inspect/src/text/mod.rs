@@ -31,6 +31,8 @@ pub struct Options {
     pub full: bool,
     /// The most tensors that are listed, with a line for those left out.
     pub tensor_rows: Option<usize>,
+    /// What that line ends with, such as how all of them are listed.
+    pub rest_hint: Option<&'static str>,
 }
 
 /// Writes the sections that are selected. Fails when `out` does, and when the bytes of the file changed meanwhile.

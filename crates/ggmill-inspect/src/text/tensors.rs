@@ -43,7 +43,8 @@ impl Page<'_> {
         }
         if let Some(rest) = shown.checked_sub(listed).filter(|&rest| rest > 0) {
             let Styles { faint, .. } = self.styles;
-            writeln!(out, "{:indent$}{faint}… and {} more: --tensors lists all{faint:#}", "", human::counted(rest as u64, "tensor"))?;
+            let hint = self.options.rest_hint.map(|hint| format!(": {hint}")).unwrap_or_default();
+            writeln!(out, "{:indent$}{faint}… and {} more{hint}{faint:#}", "", human::counted(rest as u64, "tensor"))?;
         }
         Ok(())
     }

@@ -34,7 +34,7 @@ fn a_real_vocabulary() {
 #[test]
 fn a_real_model_of_an_unknown_architecture() {
     let name = "mobilenetv3_3class_v3_fp16.gguf";
-    insta::assert_snapshot!(shown(&open(&real(name)), name, Options { tensor_rows: Some(12), ..at(100) }));
+    insta::assert_snapshot!(shown(&open(&real(name)), name, Options { tensor_rows: Some(12), rest_hint: Some("--tensors lists all"), ..at(100) }));
 }
 
 /// Nothing wraps on a terminal of ordinary width.

@@ -77,7 +77,7 @@ impl Evaluator<'_> {
                     refuse_non_finite(&values, place)?;
                 }
                 quant::quantize(to, &values, values.len(), None, out).map_err(|error| placed(&error, to, values.len(), &place))?;
-                if encoding.finite { refuse_overflow(to, &values, out, place) } else { Ok(()) }
+                if encoding.finite { refuse_out_of_range(to, &values, out, place) } else { Ok(()) }
             });
         }
         let (width, row_bytes) = (size(shape.row_len()), size(this.0.extents[0]) * atom);
@@ -102,7 +102,7 @@ impl Evaluator<'_> {
                 quant::quantize(to, values, width, weights, blocks).map_err(|error| placed(&error, to, width, &|index| place(done * width + index)))?;
                 done += count;
             }
-            if encoding.finite { refuse_overflow(to, &values, out, place) } else { Ok(()) }
+            if encoding.finite { refuse_out_of_range(to, &values, out, place) } else { Ok(()) }
         })
     }
 }
@@ -129,21 +129,16 @@ fn refuse_non_finite(values: &[f32], place: impl Fn(usize) -> (u64, u64)) -> Res
     Err(Error::new(ErrorKind::NonFinite, format!("row {row}, column {column} is {value}, expected a finite number")))
 }
 
-/// Fails when a number, or the scale of a block it is in, has become infinite. Half floats end at 65,504, and so does every scale that is one.
-fn refuse_overflow(to: GgmlType, values: &[f32], blocks: &[u8], place: impl Fn(usize) -> (u64, u64)) -> Result<()> {
-    /// No scale search goes beyond the largest number of its block by as much as a factor of two.
-    const SAFE: f32 = 32_768.0;
-    if first_where(values, |value| value.abs() >= SAFE).is_none() {
-        return Ok(());
-    }
-    let mut back = vec![0.0; values.len()];
-    quant::dequantize(to, blocks, &mut back).map_err(|error| Error::caused(ErrorKind::Unsupported, error))?;
-    let Some((index, _)) = first_where(&back, |value| !value.is_finite()) else { return Ok(()) };
+/// Fails when the type cannot hold a number that was encoded.
+fn refuse_out_of_range(to: GgmlType, values: &[f32], blocks: &[u8], place: impl Fn(usize) -> (u64, u64)) -> Result<()> {
+    let Err(error) = quant::check_range(to, values, values.len(), blocks) else { return Ok(()) };
+    let quant::ErrorKind::OutOfRange { column: index, .. } = error.kind() else { return Err(Error::caused(ErrorKind::Unsupported, error)) };
     let ((row, column), value) = (place(index), values[index]);
+    let size = if value.abs() < 1.0 { "small" } else { "large" };
     let message = if to.is_quantized() {
-        format!("row {row}, column {column} is in a block with numbers too large for {to}; it is {value:e}")
+        format!("row {row}, column {column} is in a block with numbers too {size} for {to}; it is {value:e}")
     } else {
-        format!("row {row}, column {column} is {value:e}, which is too large for {to}")
+        format!("row {row}, column {column} is {value:e}, which is too {size} for {to}")
     };
     Err(Error::new(ErrorKind::NonFinite, message))
 }

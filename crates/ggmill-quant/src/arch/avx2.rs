@@ -2,14 +2,14 @@
 
 use core::arch::x86_64::{
     __m256, __m256i, _CMP_EQ_OQ, _CMP_GT_OQ, _CMP_LT_OQ, _CMP_NEQ_UQ, _MM_FROUND_NO_EXC, _MM_FROUND_TO_ZERO, _mm_cvtsi32_si128, _mm_cvtss_f32, _mm_loadl_epi64,
-    _mm_loadu_si128, _mm_min_ps, _mm_min_ss, _mm_movehdup_ps, _mm_movehl_ps, _mm_packus_epi16, _mm_packus_epi32, _mm_storel_epi64, _mm_storeu_si128,
-    _mm256_add_ps, _mm256_and_ps, _mm256_and_si256, _mm256_andnot_ps, _mm256_blendv_ps, _mm256_castps_si256, _mm256_castps256_ps128, _mm256_castsi256_ps,
-    _mm256_castsi256_si128, _mm256_cmp_ps, _mm256_cmpeq_epi8, _mm256_cvtepi8_epi32, _mm256_cvtepi32_ps, _mm256_cvtepu8_epi32, _mm256_cvtepu16_epi32,
+    _mm_loadu_si128, _mm_min_ps, _mm_min_ss, _mm_movehdup_ps, _mm_movehl_ps, _mm_packus_epi16, _mm_packus_epi32, _mm_shuffle_epi8, _mm_storel_epi64,
+    _mm_storeu_si128, _mm256_add_ps, _mm256_and_ps, _mm256_and_si256, _mm256_andnot_ps, _mm256_blendv_ps, _mm256_castps_si256, _mm256_castps256_ps128,
+    _mm256_castsi256_ps, _mm256_castsi256_si128, _mm256_cmp_ps, _mm256_cmpeq_epi8, _mm256_cvtepi8_epi32, _mm256_cvtepi32_ps, _mm256_cvtepu16_epi32,
     _mm256_cvtph_ps, _mm256_cvttps_epi32, _mm256_div_ps, _mm256_extractf128_ps, _mm256_extracti128_si256, _mm256_i32gather_epi32, _mm256_loadu_ps,
     _mm256_max_epi32, _mm256_max_ps, _mm256_min_epi32, _mm256_min_ps, _mm256_movemask_ps, _mm256_mul_ps, _mm256_or_ps, _mm256_permute2f128_ps,
     _mm256_permutevar8x32_ps, _mm256_round_ps, _mm256_set_epi32, _mm256_set_epi64x, _mm256_set1_epi32, _mm256_set1_epi64x, _mm256_set1_ps, _mm256_shuffle_epi8,
-    _mm256_shuffle_ps, _mm256_slli_epi32, _mm256_sqrt_ps, _mm256_srl_epi32, _mm256_srlv_epi32, _mm256_storeu_ps, _mm256_storeu_si256, _mm256_sub_epi8,
-    _mm256_sub_epi32, _mm256_sub_ps, _mm256_unpackhi_ps, _mm256_unpacklo_ps, _mm256_xor_ps, _mm256_xor_si256,
+    _mm256_shuffle_ps, _mm256_sqrt_ps, _mm256_srl_epi32, _mm256_srlv_epi32, _mm256_storeu_ps, _mm256_storeu_si256, _mm256_sub_epi8, _mm256_sub_epi32,
+    _mm256_sub_ps, _mm256_unpackhi_ps, _mm256_unpacklo_ps, _mm256_xor_ps, _mm256_xor_si256,
 };
 use core::ops::{Add, Div, Mul, Neg, Sub};
 
@@ -101,15 +101,12 @@ impl Lanes for Avx2 {
     }
 
     #[inline(always)]
-    fn look_up(self, table: &[f32; 16], indices: &[u8]) -> F8 {
-        let (low, high) = (self.load(&table[..8]).0, self.load(&table[8..]).0);
+    fn look_up(self, table: &[i8; 16], indices: &[u8]) -> F8 {
         let indices = &indices[..8];
-        // SAFETY: eight indices are there; `self` exists, so the instructions do.
+        // SAFETY: sixteen entries and eight indices are there; `self` exists, so the instructions do.
         F8(unsafe {
-            let indices = _mm256_cvtepu8_epi32(_mm_loadl_epi64(indices.as_ptr().cast()));
-            // A permutation looks at three bits; the fourth, moved to the sign, chooses the half.
-            let upper = _mm256_castsi256_ps(_mm256_slli_epi32::<28>(indices));
-            _mm256_blendv_ps(_mm256_permutevar8x32_ps(low, indices), _mm256_permutevar8x32_ps(high, indices), upper)
+            let entries = _mm_shuffle_epi8(_mm_loadu_si128(table.as_ptr().cast()), _mm_loadl_epi64(indices.as_ptr().cast()));
+            _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(entries))
         })
     }
 

@@ -2,9 +2,9 @@
 
 use core::arch::x86_64::{
     __m512, __m512i, __mmask16, _CMP_EQ_OQ, _CMP_GT_OQ, _CMP_LT_OQ, _CMP_NEQ_UQ, _MM_FROUND_NO_EXC, _MM_FROUND_TO_ZERO, _mm_cvtsi32_si128, _mm_loadl_epi64,
-    _mm_loadu_si128, _mm_storeu_si128, _mm256_loadu_si256, _mm256_mask_sub_epi8, _mm256_setzero_si256, _mm256_storeu_si256, _mm512_abs_ps, _mm512_add_ps,
-    _mm512_and_si512, _mm512_castps_si512, _mm512_castsi128_si512, _mm512_castsi512_ps, _mm512_cmp_ps_mask, _mm512_cvtepi8_epi32, _mm512_cvtepi32_epi8,
-    _mm512_cvtepi32_epi16, _mm512_cvtepi32_ps, _mm512_cvtepu8_epi32, _mm512_cvtepu16_epi32, _mm512_cvtph_ps, _mm512_cvttps_epi32, _mm512_div_ps,
+    _mm_loadu_si128, _mm_shuffle_epi8, _mm_storeu_si128, _mm256_loadu_si256, _mm256_mask_sub_epi8, _mm256_setzero_si256, _mm256_storeu_si256, _mm512_abs_ps,
+    _mm512_add_ps, _mm512_and_si512, _mm512_castps_si512, _mm512_castsi128_si512, _mm512_castsi512_ps, _mm512_cmp_ps_mask, _mm512_cvtepi8_epi32,
+    _mm512_cvtepi32_epi8, _mm512_cvtepi32_epi16, _mm512_cvtepi32_ps, _mm512_cvtepu16_epi32, _mm512_cvtph_ps, _mm512_cvttps_epi32, _mm512_div_ps,
     _mm512_loadu_ps, _mm512_mask_blend_ps, _mm512_max_epi32, _mm512_max_ps, _mm512_min_epi32, _mm512_min_ps, _mm512_mul_ps, _mm512_permutexvar_epi32,
     _mm512_permutexvar_ps, _mm512_reduce_min_ps, _mm512_roundscale_ps, _mm512_set_epi32, _mm512_set1_epi32, _mm512_set1_ps, _mm512_sqrt_ps, _mm512_srl_epi32,
     _mm512_srlv_epi32, _mm512_storeu_ps, _mm512_sub_epi32, _mm512_sub_ps, _mm512_xor_si512,
@@ -92,10 +92,13 @@ impl Lanes for Avx512 {
     }
 
     #[inline(always)]
-    fn look_up(self, table: &[f32; 16], indices: &[u8]) -> F16 {
-        let (table, indices) = (self.load(table).0, &indices[..16]);
-        // SAFETY: sixteen indices are there; `self` exists, so the instructions do.
-        F16(unsafe { _mm512_permutexvar_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(indices.as_ptr().cast())), table) })
+    fn look_up(self, table: &[i8; 16], indices: &[u8]) -> F16 {
+        let indices = &indices[..16];
+        // SAFETY: sixteen entries and indices are there; `self` exists, so the instructions do.
+        F16(unsafe {
+            let entries = _mm_shuffle_epi8(_mm_loadu_si128(table.as_ptr().cast()), _mm_loadu_si128(indices.as_ptr().cast()));
+            _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(entries))
+        })
     }
 
     #[inline(always)]

@@ -37,7 +37,7 @@ impl<L: Lanes> Lanes for Pair<L> {
     }
 
     #[inline(always)]
-    fn look_up(self, table: &[f32; 16], indices: &[u8]) -> Self::F {
+    fn look_up(self, table: &[i8; 16], indices: &[u8]) -> Self::F {
         Two(self.0.look_up(table, indices), self.0.look_up(table, &indices[L::WIDTH..]))
     }
 

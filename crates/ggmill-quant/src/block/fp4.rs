@@ -2,9 +2,9 @@
 
 use ggmill_core::GgmlType;
 
-use super::{Decode, Encode, floats};
+use super::{Decode, Encode};
 use crate::lanes::{self, Floats, Lanes};
-use crate::numeric::largest;
+use crate::numeric::{extreme, largest};
 
 /// 32 weights under a power of two.
 pub(crate) struct MXFP4;
@@ -15,7 +15,15 @@ pub(crate) struct NVFP4;
 const DOUBLED: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
 
 /// The same as floats.
-const FLOATS: [f32; 16] = floats(DOUBLED);
+const FLOATS: [f32; 16] = {
+    let mut floats = [0.0; 16];
+    let mut level = 0;
+    while level < 16 {
+        floats[level] = DOUBLED[level] as f32;
+        level += 1;
+    }
+    floats
+};
 
 impl Decode<32, 17> for MXFP4 {
     const TYPE: GgmlType = GgmlType::MXFP4;
@@ -28,12 +36,14 @@ impl Decode<32, 17> for MXFP4 {
     #[inline(always)]
     fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 17]], out: &mut [[f32; 32]]) {
         for ([exponent, nibbles @ ..], out) in blocks.iter().zip(out) {
-            lanes::decode_nibbles(lanes, nibbles, &FLOATS, half_power_of_two(*exponent), out);
+            lanes::decode_nibbles(lanes, nibbles, &DOUBLED, half_power_of_two(*exponent), out);
         }
     }
 }
 
 impl Encode<32, 17> for MXFP4 {
+    const GREATEST: f32 = f32::INFINITY;
+
     fn encode(values: &[f32; 32], [exponent, nibbles @ ..]: &mut [u8; 17]) {
         let largest = largest(values);
         // The largest four-bit float is 6, whose exponent is 2. Below 2^-125 the exponent wraps around, as the reference's conversion to a byte does.
@@ -48,6 +58,15 @@ impl Encode<32, 17> for MXFP4 {
             *exponent = if largest > 0.0 { (floor_log2(largest) - 2 + 127) as u8 } else { 0 };
             write_group(lanes, values, half_power_of_two(*exponent), nibbles);
         }
+    }
+
+    fn first_out_of_range(values: &[[f32; 32]], blocks: &[[u8; 17]]) -> Option<usize> {
+        // An exponent that has wrapped around is at least that of 2^-149, the least of all floats; an honest one this large belongs to large numbers.
+        const WRAPPED: u8 = (-149 - 2 + 127_i32) as u8;
+        values.iter().zip(blocks).enumerate().find_map(|(index, (values, &[exponent, ..]))| {
+            let wrapped = exponent >= WRAPPED && largest(values) < 1.0;
+            wrapped.then(|| index * 32 + values.iter().position(|value| value.to_bits() == extreme(values).to_bits()).unwrap_or(0))
+        })
     }
 }
 
@@ -67,13 +86,16 @@ impl Decode<64, 36> for NVFP4 {
         for (block, out) in blocks.iter().zip(out) {
             let (scales, nibbles) = block.split_at(4);
             for ((&scale, nibbles), out) in scales.iter().zip(nibbles.chunks_exact(8)).zip(out.as_chunks_mut::<16>().0) {
-                lanes::decode_nibbles(lanes, nibbles, &FLOATS, half_e4m3(scale), out);
+                lanes::decode_nibbles(lanes, nibbles, &DOUBLED, half_e4m3(scale), out);
             }
         }
     }
 }
 
 impl Encode<64, 36> for NVFP4 {
+    /// The greatest four-bit float under the greatest E4M3 scale.
+    const GREATEST: f32 = 6.0 * 448.0;
+
     fn encode(values: &[f32; 64], block: &mut [u8; 36]) {
         let (scales, nibbles) = block.split_at_mut(4);
         for ((scale, nibbles), values) in scales.iter_mut().zip(nibbles.chunks_exact_mut(8)).zip(values.chunks_exact(16)) {

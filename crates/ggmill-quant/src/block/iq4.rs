@@ -2,7 +2,7 @@
 
 use ggmill_core::GgmlType;
 
-use super::{Decode, Encode, floats};
+use super::{Decode, Encode};
 use crate::arch::Pair;
 use crate::float16::{read_f16, write_f16};
 use crate::lanes::{self, Floats, Lanes, MOST, Mask, Room, columns, spread_out, sums_of_squares};
@@ -16,9 +16,6 @@ pub(crate) struct IQ4_XS;
 
 /// What the indices stand for, ascending.
 const VALUES: [i8; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
-
-/// The same as floats.
-const FLOATS: [f32; 16] = floats(VALUES);
 
 // IQ4_XS: the super-scale, two bits of every scale, four bits of every scale, the indices.
 const HIGH_SCALES: usize = 2;
@@ -36,7 +33,7 @@ impl Decode<32, 18> for IQ4_NL {
     #[inline(always)]
     fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 18]], out: &mut [[f32; 32]]) {
         for (block, out) in blocks.iter().zip(out) {
-            lanes::decode_nibbles(lanes, &block[2..], &FLOATS, read_f16(block, 0), out);
+            lanes::decode_nibbles(lanes, &block[2..], &VALUES, read_f16(block, 0), out);
         }
     }
 }
@@ -89,7 +86,7 @@ impl Decode<256, 136> for IQ4_XS {
         for (block, out) in blocks.iter().zip(out) {
             let super_scale = read_f16(block, 0);
             for (group, (indices, out)) in block[INDICES..].chunks_exact(16).zip(out.as_chunks_mut::<32>().0).enumerate() {
-                lanes::decode_nibbles(lanes, indices, &FLOATS, super_scale * group_scale(block, group), out);
+                lanes::decode_nibbles(lanes, indices, &VALUES, super_scale * group_scale(block, group), out);
             }
         }
     }

@@ -45,6 +45,10 @@ pub(crate) trait Encode<const N: usize, const B: usize>: Decode<N, B> {
     /// Whether the format is refused without importance: the codec then never calls [`encode`](Self::encode).
     const NEEDS_WEIGHTS: bool = false;
 
+    /// A bound of the magnitudes that blocks can hold. Scales in half precision times the levels of any format stay below 2³⁰; beyond it sums overflow on the way
+    /// to a scale, and what is stored for them may read back as zeros. Numbers without a scale end where they read back infinite.
+    const GREATEST: f32 = if N == 1 { f32::INFINITY } else { 1_073_741_824.0 };
+
     /// Writes one block. The values are finite unless `N` is 1.
     fn encode(values: &[f32; N], block: &mut [u8; B]);
 
@@ -83,22 +87,28 @@ pub(crate) trait Encode<const N: usize, const B: usize>: Decode<N, B> {
         }
     }
 
+    /// The first of some values that the blocks made of them do not hold, counted over all: one beyond [`GREATEST`](Self::GREATEST), or one that reads back
+    /// infinite or as NaN, because the scale it is under is stored in half precision.
+    fn first_out_of_range(values: &[[f32; N]], blocks: &[[u8; B]]) -> Option<usize> {
+        /// No scale search goes beyond the largest number of its block by as much as a factor of two, and half precision ends at 65504.
+        const SAFE: f32 = 32_768.0;
+        let safe = SAFE.min(Self::GREATEST);
+        if !values.as_flattened().iter().fold(false, |any, value| any | (value.abs() > safe)) {
+            return None;
+        }
+        let mut back = [0.0; N];
+        values.iter().zip(blocks).enumerate().find_map(|(index, (values, block))| {
+            Self::decode(block, &mut back);
+            let beyond = values.iter().position(|value| value.abs() > Self::GREATEST);
+            Some(index * N + beyond.or_else(|| back.iter().position(|value| !value.is_finite()))?)
+        })
+    }
+
     /// What writing with importance needs to know of the whole row: for most formats nothing.
     fn row_spread(row: &[f32]) -> f32 {
         let _ = row;
         0.0
     }
-}
-
-/// A table of small whole numbers as floats.
-const fn floats(table: [i8; 16]) -> [f32; 16] {
-    let mut floats = [0.0; 16];
-    let mut i = 0;
-    while i < 16 {
-        floats[i] = table[i] as f32;
-        i += 1;
-    }
-    floats
 }
 
 /// The bits of a byte, each in a byte of its own, the first lowest.

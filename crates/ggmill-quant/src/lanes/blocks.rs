@@ -105,7 +105,7 @@ pub(crate) fn greatest_magnitude<L: Lanes>(lanes: L, values: &[f32]) -> f32 {
 
 /// `N` values under one scale, whose indices lie in the low halves of `N / 2` bytes, then in the high ones.
 #[inline(always)]
-pub(crate) fn decode_nibbles<L: Lanes, const N: usize>(lanes: L, bytes: &[u8], table: &[f32; 16], scale: f32, out: &mut [f32; N]) {
+pub(crate) fn decode_nibbles<L: Lanes, const N: usize>(lanes: L, bytes: &[u8], table: &[i8; 16], scale: f32, out: &mut [f32; N]) {
     let mut indices = [0; N];
     let (low, high) = indices.split_at_mut(N / 2);
     for ((byte, low), high) in bytes.iter().zip(low).zip(high) {

@@ -51,8 +51,8 @@ pub(crate) trait Lanes: Copy {
     /// The first half-precision numbers of a slice. There are at least [`WIDTH`](Self::WIDTH).
     fn load_halves(self, halves: &[[u8; 2]]) -> Self::F;
 
-    /// What the first indices of a slice stand for. There are at least [`WIDTH`](Self::WIDTH); their low four bits count.
-    fn look_up(self, table: &[f32; 16], indices: &[u8]) -> Self::F;
+    /// What the first indices of a slice stand for. There are at least [`WIDTH`](Self::WIDTH), each below 16.
+    fn look_up(self, table: &[i8; 16], indices: &[u8]) -> Self::F;
 
     /// The first words of a slice. There are at least [`WIDTH`](Self::WIDTH).
     fn words(self, words: &[u16]) -> Self::Words;
@@ -64,7 +64,8 @@ pub(crate) trait Lanes: Copy {
     /// repeats itself every eight places, and three bits count. There is a word for every eight lanes.
     fn pick_digits(self, table: Self::F, words: &[u32]) -> Self::F;
 
-    /// Four bytes of a table for each index, one after the other, those negated whose bit is set. Indices are taken modulo the table's length, a power of two.
+    /// Four bytes of a table for each index, one after the other, those negated whose bit is set. Indices are taken modulo the table's length, a power of two; no
+    /// byte of the table is 0.
     fn signed_points<const N: usize>(self, table: &[[u8; 4]; N], indices: &[u16; 8], signs: u32) -> [u8; 32];
 
     /// Value `i` of row `r` becomes value `place + r` of row `i`. The rows are eight long, and there is room for eight from the place on.

@@ -66,7 +66,7 @@ fn no_vectors_lie_unused() {
         let path = entry.unwrap().path();
         if path.extension().is_some_and(|extension| extension == "txt") {
             let name = path.file_stem().unwrap().to_str().unwrap();
-            let ggml_type = GgmlType::from_name(name).unwrap();
+            let ggml_type = name.parse::<GgmlType>().unwrap();
             assert!(CHECKED.contains(&ggml_type), "{name}");
         }
     }

@@ -12,4 +12,5 @@ mod contract;
 mod golden;
 mod grids;
 mod inputs;
+mod range;
 mod simd;

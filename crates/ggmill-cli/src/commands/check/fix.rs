@@ -5,21 +5,19 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use anstyle::{AnsiColor, Style};
-use ggmill_check::{Fix, Options, Report};
+use ggmill_check::{Fix, Options, ProposedFix, Report};
 use ggmill_core::{Pair, RawStr, Value};
-use ggmill_edit::{Edit, Editor, Given, KeyType, RepackOptions};
-use ggmill_io::{FileSink, Overwrite};
-use ggmill_pipeline::GgufCheckpoint;
+use ggmill_edit::apply_fixes;
 
 use super::look::{Look, Standard, look};
 use crate::console::Console;
-use crate::making::{refuse_interrupted, shown};
 use crate::outcome::Failure;
+use crate::outputs::refuse_interrupted;
+use crate::paths::shown;
 
 /// The findings in a file that can be mended.
 pub(super) struct Proposal {
-    /// The rules whose findings are mended, as often as they are broken, with what mends them.
-    fixes: Vec<(Vec<&'static str>, Fix)>,
+    fixes: Vec<ProposedFix>,
     /// What the keys are now, for those that change.
     before: Vec<Option<String>>,
 }
@@ -29,32 +27,12 @@ impl Proposal {
         self.fixes.is_empty()
     }
 
-    fn rewrites(&self) -> bool {
-        self.fixes.iter().any(|(_, fix)| *fix == Fix::Anew)
-    }
-
-    fn edits(&self) -> Result<Vec<Edit>, Failure> {
-        let edit = |fix: &Fix| {
-            Ok(Some(match fix {
-                Fix::Set { key, value_type, value } => {
-                    let key_type: KeyType = value_type.to_string().parse().map_err(Failure::new)?;
-                    Edit::Set { key: key.clone(), key_type: Some(key_type), value: Given::Json(value.clone()) }
-                }
-                Fix::Rename { from, to } => Edit::Rename { from: from.clone(), to: to.clone() },
-                // A key is no pattern.
-                Fix::Unset { key } => Edit::Unset(key.chars().map(|c| if "*?[]".contains(c) { format!("[{c}]") } else { c.to_string() }).collect()),
-                _ => return Ok(None),
-            }))
-        };
-        self.fixes.iter().filter_map(|(_, fix)| edit(fix).transpose()).collect()
-    }
-
     /// Writes the changes as lines that go and lines that come.
     pub(super) fn write(&self, out: &mut dyn Write, path: &Path, styled: bool) -> io::Result<()> {
         let style = |color: AnsiColor| if styled { color.on_default() } else { Style::new() };
         let (gone, come, title) = (style(AnsiColor::Red), style(AnsiColor::Green), if styled { Style::new().bold() } else { Style::new() });
         writeln!(out, "{title}{}{title:#}", shown(path))?;
-        for ((codes, fix), before) in self.fixes.iter().zip(&self.before) {
+        for (ProposedFix { codes, fix, .. }, before) in self.fixes.iter().zip(&self.before) {
             let rules = distinct(codes).join(", ");
             let mut minus = |key: &str| match before {
                 Some(before) => writeln!(out, "  {rules} {gone}- {} = {before}{gone:#}", RawStr::from(key)),
@@ -101,26 +79,11 @@ pub(super) fn proposed(files: &[PathBuf], standard: &Standard<'_>) -> Vec<Result
 }
 
 fn proposal(path: &Path, report: &Report) -> Result<Proposal, Failure> {
-    let mut fixes: Vec<(Vec<&'static str>, Fix)> = Vec::new();
-    for diagnostic in report.diagnostics() {
-        let Some(fix) = &diagnostic.fix else { continue };
-        // One rewriting mends all that it mends, and of two values for a key the second knows of the first.
-        let same = |known: &Fix| match (known, fix) {
-            (Fix::Set { key: known, .. }, Fix::Set { key, .. }) => known == key,
-            _ => known == fix,
-        };
-        match fixes.iter_mut().find(|(_, known)| same(known)) {
-            Some((codes, known)) => {
-                codes.push(diagnostic.rule.code);
-                *known = fix.clone();
-            }
-            None => fixes.push((vec![diagnostic.rule.code], fix.clone())),
-        }
-    }
+    let fixes = report.fixes();
     let mut before = Vec::with_capacity(fixes.len());
     if !fixes.is_empty() {
         let file = ggmill_io::open(path).map_err(Failure::new)?;
-        for (_, fix) in &fixes {
+        for ProposedFix { fix, .. } in &fixes {
             let key = match fix {
                 Fix::Set { key, .. } | Fix::Unset { key } | Fix::Rename { from: key, .. } => key,
                 _ => "",
@@ -185,32 +148,10 @@ pub(super) fn mend(files: &[PathBuf], standard: &Standard<'_>, console: Console)
 }
 
 fn apply(path: &Path, proposal: &Proposal, console: Console) -> Result<Mended, Failure> {
-    let edits = proposal.edits()?;
-    if !edits.is_empty() {
-        let (mut editor, _) = Editor::open(path).map_err(Failure::new)?;
-        let edited = editor.edit(&edits).map_err(Failure::new)?;
-        let plan = editor.plan(&edited).map_err(Failure::new)?;
-        editor.apply(plan, &edited, &mut |_| ControlFlow::Continue(())).map_err(Failure::new)?;
-        for note in edited.notes() {
-            console.note(note);
-        }
+    let fixes = proposal.fixes.iter().map(|proposed| &proposed.fix);
+    for note in apply_fixes(path, fixes, &mut |_| ControlFlow::Continue(())).map_err(Failure::new)? {
+        console.note(note);
     }
-    if proposal.rewrites() {
-        anew(path)?;
-    }
-    let codes: Vec<_> = proposal.fixes.iter().flat_map(|(codes, _)| codes.iter().copied()).collect();
+    let codes: Vec<_> = proposal.fixes.iter().flat_map(|proposed| proposed.codes.iter().copied()).collect();
     Ok(Mended { count: codes.len(), codes: distinct(&codes) })
-}
-
-/// Lays the file out anew; the old one stays until the new one is whole.
-fn anew(path: &Path) -> Result<(), Failure> {
-    let checkpoint = GgufCheckpoint::open(path).map_err(Failure::new)?;
-    let mut options = RepackOptions::default();
-    options.version = Some(3);
-    let plan = ggmill_edit::repack(&checkpoint, &options).and_then(|recipe| recipe.plan(&checkpoint)).map_err(Failure::new)?;
-    let mut sink = FileSink::create(path, Overwrite::Replace).map_err(Failure::new)?;
-    sink.reserve(plan.layout().total_len()).map_err(Failure::new)?;
-    let sink =
-        ggmill_pipeline::run(&plan, &checkpoint, sink, &ggmill_pipeline::RunOptions::default(), &mut |_| ControlFlow::Continue(())).map_err(Failure::new)?;
-    sink.commit().map_err(Failure::new)
 }

@@ -4,8 +4,8 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::making::shown;
 use crate::outcome::Failure;
+use crate::paths::shown;
 
 /// Folders within folders that are looked into.
 const DEPTH: usize = 16;

@@ -11,8 +11,8 @@ use ggmill_check::{DataFacts, DataPiece, Input, Options, ReadAt, Report, check, 
 use ggmill_core::{Decoder, Error, Gguf, Limits, Progress, Split};
 use ggmill_io::{GgufFile, RandomAccess};
 
-use crate::commands::edit::warn_of_journal;
 use crate::console::Console;
+use crate::journal::warn_of_journal;
 use crate::outcome::Failure;
 use crate::progress::Bar;
 use crate::source::{SNIFFED, beginning, hint_for_content};
@@ -118,7 +118,7 @@ fn examined(files: &[Opened], standard: &Standard<'_>) -> Vec<Report> {
 
 fn not_gguf(error: &Error, path: &Path, beginning: &[u8], options: &Options) -> Look {
     let name = path.file_name().and_then(|name| name.to_str());
-    let failure = Failure::new(format_args!("{}: not readable as GGUF: {error}", crate::making::shown(path)));
+    let failure = Failure::new(format_args!("{}: not readable as GGUF: {error}", crate::paths::shown(path)));
     Look::NotGguf { report: unreadable(error, options), failure: failure.with_hint(hint_for_content(error, beginning, name)) }
 }
 
@@ -137,7 +137,7 @@ fn set_fault(files: &[Opened]) -> Option<String> {
         return None;
     }
     let text = error.to_string();
-    let own = format!("{}: ", crate::making::shown(error.path()));
+    let own = format!("{}: ", crate::paths::shown(error.path()));
     Some(text.strip_prefix(&own).map_or_else(|| text.clone(), |rest| format!("{}: {rest}", error.path().file_name().unwrap_or_default().to_string_lossy())))
 }
 

@@ -12,8 +12,8 @@ use ggmill_check::{Options, Profile, Report, Selector, render};
 
 use crate::arch_file::catalogue;
 use crate::console::Console;
-use crate::making::shown;
 use crate::outcome::{Failure, Status};
+use crate::paths::shown;
 use fix::Mended;
 use gather::{Files, gather};
 use look::{Look, Standard, look};
@@ -102,8 +102,8 @@ impl From<Demands> for Profile {
     }
 }
 
-/// A file that was looked at.
-struct Looked {
+/// A file that was checked.
+struct CheckedFile {
     path: String,
     report: Report,
     readable: bool,
@@ -146,7 +146,7 @@ fn diff(models: &[Files], standard: &Standard<'_>, failures: &mut Vec<Failure>, 
 }
 
 fn report(args: &Args, models: &[Files], standard: &Standard<'_>, failures: &mut Vec<Failure>, console: Console) -> Result<Status, Failure> {
-    let mut looked: Vec<Looked> = Vec::with_capacity(models.len());
+    let mut looked: Vec<CheckedFile> = Vec::with_capacity(models.len());
     let mut out = console.text();
     let mut text = render::Text::new(console.is_styled(), console.width());
     let mut told = 0usize;
@@ -156,10 +156,10 @@ fn report(args: &Args, models: &[Files], standard: &Standard<'_>, failures: &mut
         }
         for (path, look) in files.iter().zip(look(files, standard, args.data, console)) {
             let one = match look {
-                Ok(Look::Report(report)) => Looked { path: path.to_string_lossy().into_owned(), report, readable: true },
+                Ok(Look::Report(report)) => CheckedFile { path: path.to_string_lossy().into_owned(), report, readable: true },
                 Ok(Look::NotGguf { report, failure }) => {
                     failures.push(failure);
-                    Looked { path: path.to_string_lossy().into_owned(), report, readable: false }
+                    CheckedFile { path: path.to_string_lossy().into_owned(), report, readable: false }
                 }
                 Err(failure) => {
                     failures.push(failure);
@@ -204,7 +204,7 @@ fn mend(files: &Files, standard: &Standard<'_>, failures: &mut Vec<Failure>, con
 }
 
 /// Writes what is written when all files are known.
-fn finish(format: Format, looked: &[Looked], unreadable: usize, text: &render::Text, out: &mut dyn Write) -> io::Result<()> {
+fn finish(format: Format, looked: &[CheckedFile], unreadable: usize, text: &render::Text, out: &mut dyn Write) -> io::Result<()> {
     let all: Vec<_> = looked.iter().map(|one| render::Checked { path: &one.path, report: &one.report }).collect();
     match format {
         Format::Text => {

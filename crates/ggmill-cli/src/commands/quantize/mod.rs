@@ -1,7 +1,7 @@
 //! `ggmill quantize`: a model becomes a smaller one.
 
+mod positionals;
 mod report;
-mod words;
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -13,14 +13,16 @@ use ggmill_quantize::{
     Goal, Imatrix, Importance, ImportanceFilter, Override, QuantizeOptions, RoleRule, Target, TensorType, TypePlan, weight_type, weight_types,
 };
 
+use self::positionals::{Positionals, near, number_of_threads};
 use self::report::Report;
-use self::words::{Words, near, number_of_threads};
 
 use crate::arch_file::described;
 use crate::byte_size::byte_size;
 use crate::console::Console;
-use crate::making::{Making, inputs_of, shown};
+use crate::making::Making;
 use crate::outcome::{Failure, Status};
+use crate::outputs::inputs_of;
+use crate::paths::shown;
 use crate::progress::Bar;
 use crate::shards::MakingShards;
 use crate::source::open_checkpoint;
@@ -90,7 +92,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TYPE", value_parser = tensor_type)]
     token_embedding_type: Option<GgmlType>,
     /// A type for tensors in whose names a regular expression is found; the first that is decides
-    #[arg(long, value_name = "PATTERN=TYPE", value_parser = TensorType::parse)]
+    #[arg(long, value_name = "PATTERN=TYPE")]
     tensor_type: Vec<TensorType>,
     /// A file of PATTERN=TYPE, separated by spaces or lines
     #[arg(long, value_name = "FILE")]
@@ -117,7 +119,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N,N,…", value_delimiter = ',', value_parser = layer)]
     prune_layers: Vec<u64>,
     /// Set metadata; TYPE is int, float, bool or str
-    #[arg(long, value_name = "KEY=TYPE:VALUE", value_parser = Override::parse)]
+    #[arg(long, value_name = "KEY=TYPE:VALUE")]
     override_kv: Vec<Override>,
     /// Quantize what is quantized already, at a loss
     #[arg(long)]
@@ -144,7 +146,7 @@ pub(crate) struct Args {
 
 fn target(text: &str) -> Result<Target, String> {
     let hint = || near(text).map(|hint| format!("; {hint}")).unwrap_or_default();
-    Target::parse(text).ok_or_else(|| format!("expected a type such as Q4_K_M; --help lists them{}", hint()))
+    text.parse::<Target>().map_err(|_| format!("expected a type such as Q4_K_M; --help lists them{}", hint()))
 }
 
 fn tensor_type(name: &str) -> Result<GgmlType, String> {
@@ -158,7 +160,7 @@ fn layer(number: &str) -> Result<u64, String> {
 
 pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
     let goal = args.target_size.map(Goal::Size).or(args.target_bpw.map(Goal::BitsPerWeight));
-    let Words { input, output, target, threads } = Words::of(&args.words, args.target, goal.is_some() || args.plan.is_some())?;
+    let Positionals { input, output, target, threads } = Positionals::of(&args.words, args.target, goal.is_some() || args.plan.is_some())?;
     if goal.is_some() && target.is_some() {
         return Err(Failure::new("a type and a size were given, expected one of them"));
     }

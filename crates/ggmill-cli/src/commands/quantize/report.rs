@@ -12,8 +12,9 @@ use ggmill_quantize::{Importance, TensorLoss};
 
 use super::Args;
 use crate::console::Console;
-use crate::making::{shown, start};
 use crate::outcome::Failure;
+use crate::outputs::start;
+use crate::paths::shown;
 use crate::progress::Bar;
 
 /// A report to be written when the work is done. Its file is begun before, so that nobody waits for what cannot be written.
@@ -69,14 +70,14 @@ impl Report {
             text::write(
                 &mut out,
                 &report,
-                &ggmill_inspect::text::Options { width: console.width(), styled: console.is_styled(), full: false, tensor_rows: None },
+                &ggmill_inspect::text::Options { width: console.width(), styled: console.is_styled(), ..ggmill_inspect::text::Options::default() },
             )?;
             return Ok(out.flush()?);
         };
         let mut bytes = Vec::new();
         match self.form {
             Form::Text => {
-                let plain = ggmill_inspect::text::Options { width: None, styled: false, full: false, tensor_rows: None };
+                let plain = ggmill_inspect::text::Options { width: None, styled: false, ..ggmill_inspect::text::Options::default() };
                 text::write(&mut bytes, &report, &plain)?;
             }
             Form::Json => json::write(&mut bytes, &report)?,

@@ -72,52 +72,70 @@ pub(super) fn search<L: Lanes>(lanes: L, values: &[[f32; SUPER]], weights: Weigh
     found
 }
 
-/// As [`search`], by moves of single levels; values are weighed by their squares.
+/// As [`search`], by moves of single levels; values are weighed by their squares. What is found replaces what [`Found::room`] held.
 #[inline(always)]
-pub(super) fn search_by_moves<L: Lanes>(lanes: L, values: &[[f32; SUPER]], half: i32) -> Found {
+pub(super) fn search_by_moves<L: Lanes>(lanes: L, values: &[[f32; SUPER]], half: i32, found: &mut Found) {
     let (groups, _) = values.as_flattened().as_chunks::<16>();
+    let Levels::Stored(levels) = &mut found.levels else { return };
     // Four groups in five are at rest after one round. The others start again among themselves: side by side with the rest, one of them would keep all.
-    let mut all = Moves::of(lanes, groups, half, 1);
-    let restless = |place: &usize| all.restless[place / L::WIDTH] >> (place % L::WIDTH) & 1 != 0;
-    let places: Vec<usize> = (0..groups.len()).filter(restless).collect();
-    let again: Vec<_> = places.iter().map(|&place| groups[place]).collect();
-    let rest = Moves::of(lanes, &again, half, ROUNDS);
-    for (from, &place) in places.iter().enumerate() {
-        all.scales[place] = rest.scales[from];
-        for (level, rest) in all.levels.iter_mut().zip(&rest.levels) {
-            level[place] = rest[from];
+    let mut again = Vec::with_capacity(groups.len());
+    let mut places = Vec::with_capacity(groups.len());
+    for start in (0..groups.len()).step_by(AT_ONCE * L::WIDTH) {
+        let moves = Moves::of(lanes, groups, start, half, 1);
+        let count = (groups.len() - start).min(AT_ONCE * L::WIDTH);
+        found.scales[start..start + count].copy_from_slice(&moves.scales[..count]);
+        for (levels, found) in levels.iter_mut().zip(&moves.levels) {
+            levels[start..start + count].copy_from_slice(&found[..count]);
+        }
+        for (vector, mut restless) in moves.restless.into_iter().enumerate() {
+            while restless != 0 {
+                let place = start + vector * L::WIDTH + restless.trailing_zeros() as usize;
+                restless &= restless - 1;
+                if place < groups.len() {
+                    again.push(groups[place]);
+                    places.push(place);
+                }
+            }
         }
     }
-    Found { scales: all.scales, sums: [0.0; 16 * MOST], levels: Levels::Stored(all.levels) }
+    for start in (0..again.len()).step_by(AT_ONCE * L::WIDTH) {
+        let moves = Moves::of(lanes, &again, start, half, ROUNDS);
+        for (from, &place) in places[start..].iter().take(AT_ONCE * L::WIDTH).enumerate() {
+            found.scales[place] = moves.scales[from];
+            for (level, found) in levels.iter_mut().zip(&moves.levels) {
+                level[place] = found[from];
+            }
+        }
+    }
 }
+
+/// Vectors of groups whose levels are moved at a time.
+const AT_ONCE: usize = 4;
 
 /// Scales and levels after some rounds of moves.
 struct Moves {
-    scales: [f32; 16 * MOST],
-    levels: [[u8; 16 * MOST]; 16],
+    scales: [f32; AT_ONCE * MOST],
+    levels: [[u8; AT_ONCE * MOST]; 16],
     /// A bit for each lane of each vector: whether the last round moved a level.
-    restless: [u32; 16 * MOST / 8],
+    restless: [u32; AT_ONCE],
 }
 
 impl Moves {
+    /// Of the groups from `start` on, as many as fill the vectors.
     #[inline(always)]
-    fn of<L: Lanes>(lanes: L, groups: &[[f32; 16]], half: i32, rounds: usize) -> Self {
-        /// Vectors of groups at a time.
-        const AT_ONCE: usize = 4;
-        let mut moves = Self { scales: [0.0; 16 * MOST], levels: [[0; 16 * MOST]; 16], restless: [0; 16 * MOST / 8] };
+    fn of<L: Lanes>(lanes: L, groups: &[[f32; 16]], start: usize, half: i32, rounds: usize) -> Self {
+        let mut moves = Self { scales: [0.0; AT_ONCE * MOST], levels: [[0; AT_ONCE * MOST]; 16], restless: [0; AT_ONCE] };
         let mut room = Room::<16>::new();
-        for start in (0..groups.len()).step_by(AT_ONCE * L::WIDTH) {
-            let mut x = [[lanes.splat(0.0); 16]; AT_ONCE];
-            for (place, x) in x.iter_mut().enumerate() {
-                *x = columns(lanes, groups, start + place * L::WIDTH, &mut room);
-            }
-            for (place, moved) in symmetric_by_moves(lanes, &x, half, rounds).into_iter().enumerate() {
-                let first = start + place * L::WIDTH;
-                moved.scale.store(&mut moves.scales[first..]);
-                moves.restless[first / L::WIDTH] = moved.restless.bits();
-                for (level, stored) in moved.levels.into_iter().zip(&mut moves.levels) {
-                    level.store_bytes(&mut stored[first..]);
-                }
+        let mut x = [[lanes.splat(0.0); 16]; AT_ONCE];
+        for (vector, x) in x.iter_mut().enumerate() {
+            *x = columns(lanes, groups, start + vector * L::WIDTH, &mut room);
+        }
+        for (vector, moved) in symmetric_by_moves(lanes, &x, half, rounds).into_iter().enumerate() {
+            let first = vector * L::WIDTH;
+            moved.scale.store(&mut moves.scales[first..]);
+            moves.restless[vector] = moved.restless.bits();
+            for (level, stored) in moved.levels.into_iter().zip(&mut moves.levels) {
+                level.store_bytes(&mut stored[first..]);
             }
         }
         moves
@@ -170,6 +188,11 @@ pub(super) fn scale_of_scales<L: Lanes>(lanes: L, found: &Found, half: i32) -> (
 }
 
 impl Found {
+    /// Room for what [`search_by_moves`] finds. It is large: whoever searches again uses it again.
+    pub(super) const fn room() -> Self {
+        Self { scales: [0.0; 16 * MOST], sums: [0.0; 16 * MOST], levels: Levels::Stored([[0; 16 * MOST]; 16]) }
+    }
+
     /// The levels the search had given a group, for the case that its scale is stored as 0.
     fn levels(&self, group: usize, values: &[f32], half: i32, levels: &mut [u8]) {
         match &self.levels {
@@ -183,14 +206,16 @@ impl Found {
     pub(super) fn assign<L: Lanes>(&self, lanes: L, index: usize, values: &[f32; SUPER], scales: [f32; 16], half: i32) -> [u8; SUPER] {
         let mut levels = [0; SUPER];
         let add = lanes.splat(half as f32);
-        for (group, (values, levels)) in values.chunks_exact(16).zip(levels.chunks_exact_mut(16)).enumerate() {
+        let ((values, _), (groups, _)) = (values.as_chunks::<16>(), levels.as_chunks_mut::<16>());
+        for group in 0..16 {
+            let (values, levels) = (&values[group], &mut groups[group]);
             if scales[group] == 0.0 {
                 self.levels(16 * index + group, values, half, levels);
                 continue;
             }
             let scale = lanes.splat(scales[group]);
-            for (values, levels) in values.chunks_exact(L::WIDTH).zip(levels.chunks_exact_mut(L::WIDTH)) {
-                ((lanes.load(values) / scale).nearest(-half, half - 1) + add).store_bytes(levels);
+            for start in (0..16).step_by(L::WIDTH) {
+                ((lanes.load(&values[start..]) / scale).nearest(-half, half - 1) + add).store_bytes(&mut levels[start..]);
             }
         }
         levels

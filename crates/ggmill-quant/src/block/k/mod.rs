@@ -28,10 +28,12 @@ fn sum(values: &[f32]) -> f32 {
 }
 
 /// Packs two-bit levels: in each half of the super-block, byte `b` holds weights `b`, `b + 32`, `b + 64` and `b + 96`, the first lowest.
+#[inline(always)]
 fn pack_two_bits(levels: &[u8; SUPER], out: &mut [u8]) {
-    for (levels, out) in levels.chunks_exact(128).zip(out.chunks_exact_mut(32)) {
-        for (column, out) in out.iter_mut().enumerate() {
-            *out = (0..4).fold(0, |bits, place| bits | levels[column + 32 * place] << (2 * place));
+    let ((halves, _), (out, _)) = (levels.as_chunks::<128>(), out.as_chunks_mut::<32>());
+    for (levels, out) in halves.iter().zip(out) {
+        for column in 0..32 {
+            out[column] = levels[column] | levels[column + 32] << 2 | levels[column + 64] << 4 | levels[column + 96] << 6;
         }
     }
 }

@@ -98,8 +98,9 @@ impl Encode<SUPER, 110> for Q3_K {
 
     #[inline(always)]
     fn encode_many<L: Lanes>(lanes: L, values: &[[f32; SUPER]], out: &mut [[u8; 110]]) {
+        let mut found = Found::room();
         for (values, out) in values.chunks(at_once::<L>()).zip(out.chunks_mut(at_once::<L>())) {
-            let found = search_by_moves(lanes, values, 4);
+            search_by_moves(lanes, values, 4, &mut found);
             let (scales, _) = found.scales.as_chunks::<16>();
             let extremes = extreme_scales(lanes, &found);
             for (index, (values, block)) in values.iter().zip(out).enumerate() {
@@ -141,12 +142,16 @@ fn write<L: Lanes>(lanes: L, found: &Found, index: usize, values: &[f32; SUPER],
 }
 
 /// Sixteen six-bit scales in twelve bytes: the low four bits of the first eight, with those of the last eight above them; then the high two bits of every fourth.
+#[inline(always)]
 fn write_scales(scales: [u8; 16], out: &mut [u8]) {
-    out.fill(0);
-    for (index, scale) in scales.into_iter().enumerate() {
-        out[index % 8] |= (scale & 15) << (4 * (index / 8));
-        out[8 + index % 4] |= (scale >> 4) << (2 * (index / 4));
+    let mut bytes = [0; 12];
+    for index in 0..8 {
+        bytes[index] = scales[index] & 15 | (scales[index + 8] & 15) << 4;
     }
+    for index in 0..4 {
+        bytes[index + 8] = scales[index] >> 4 | scales[index + 4] >> 4 << 2 | scales[index + 8] >> 4 << 4 | scales[index + 12] >> 4 << 6;
+    }
+    out.copy_from_slice(&bytes);
 }
 
 /// The scales as they count, -32..32.
@@ -177,9 +182,14 @@ fn finish(values: &[f32; SUPER], super_scale: f32, levels: &mut [u8; SUPER], blo
 /// The third bits of the 32 weights in a column of the super-block to a byte; then the others.
 #[inline(always)]
 fn pack(mut levels: [u8; SUPER], block: &mut [u8; 110]) {
-    for (column, bits) in block[..LEVELS].iter_mut().enumerate() {
-        *bits = (0..8).fold(0, |bits, row| bits | (levels[column + 32 * row] >> 2) << row);
+    let mut third = [0; LEVELS];
+    let (rows, _) = levels.as_chunks::<32>();
+    for (row, levels) in (0..).zip(rows) {
+        for (bits, level) in third.iter_mut().zip(levels) {
+            *bits |= (level >> 2) << row;
+        }
     }
+    block[..LEVELS].copy_from_slice(&third);
     for level in &mut levels {
         *level &= 3;
     }

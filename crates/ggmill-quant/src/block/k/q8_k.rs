@@ -26,6 +26,9 @@ impl Decode<SUPER, 292> for Q8_K {
 }
 
 impl Encode<SUPER, 292> for Q8_K {
+    /// The scale is an `f32`.
+    const GREATEST: f32 = f32::INFINITY;
+
     fn encode(values: &[f32; SUPER], block: &mut [u8; 292]) {
         block.fill(0);
         let extreme = extreme(values);

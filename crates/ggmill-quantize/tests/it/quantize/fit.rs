@@ -159,7 +159,7 @@ fn what_cannot_be_says_what_can() {
 fn what_is_asked_for_is_no_choice() {
     let fixture = Fixture::new("llama");
     let mut asked = options("COPY");
-    asked.tensor_types = vec![TensorType::parse(r"attn_v=q8_0").unwrap()];
+    asked.tensor_types = vec![r"attn_v=q8_0".parse::<TensorType>().unwrap()];
     asked.output_tensor_type = Some(GgmlType::Q5_1);
     asked.prune_layers = [0].into();
     let types = fitted(&fixture.path(), &asked, Goal::BitsPerWeight(5.0)).types;

@@ -58,10 +58,10 @@ fn read(path: &Path) -> Expectations {
             }
             [header, default] if header.starts_with('[') => {
                 let file_type = header.trim_matches(['[', ']']).to_owned();
-                read.sections.push((file_type, GgmlType::from_name(default).unwrap(), BTreeMap::new()));
+                read.sections.push((file_type, default.parse::<GgmlType>().unwrap(), BTreeMap::new()));
             }
             [ggml_type, ending, layers] => {
-                let ggml_type = GgmlType::from_name(ggml_type).unwrap();
+                let ggml_type = ggml_type.parse::<GgmlType>().unwrap();
                 let (_, _, others) = read.sections.last_mut().unwrap();
                 others.extend(names(ending, layers).into_iter().map(|name| (name, ggml_type)));
             }

@@ -57,7 +57,7 @@ fn legacy_imatrix(entries: &[(String, Vec<f32>)]) -> Imatrix {
 }
 
 fn options(target: &str) -> QuantizeOptions {
-    QuantizeOptions::new(Target::parse(target).unwrap())
+    QuantizeOptions::new(target.parse::<Target>().unwrap())
 }
 
 fn quantized(path: &Path, options: &QuantizeOptions) -> Result<Vec<u8>, Error> {
@@ -108,6 +108,24 @@ fn a_number_that_becomes_infinite_is_refused() {
 }
 
 #[test]
+fn a_number_beyond_what_a_type_holds_is_refused() {
+    let fixture = Fixture::new("mamba");
+    let mut file = fixture.model.file.clone();
+    let place = fixture.data("blk.1.ssm_in.weight") + 4 * (256 + 3);
+    for value in [2689.0, 1e6, -1e38f32] {
+        file[place..place + 4].copy_from_slice(&value.to_le_bytes());
+        std::fs::write(fixture.path(), &file).unwrap();
+        let (kind, message) = refusal(&fixture.path(), &options("NVFP4"));
+        let expected = format!(r#"tensor "blk.1.ssm_in.weight": row 1, column 3 is in a block with numbers too large for NVFP4; it is {value:e}"#);
+        assert_eq!((kind, message), (ErrorKind::NonFinite, expected));
+    }
+    // Its squares overflow, and the scale that comes of them is zero.
+    let (kind, message) = refusal(&fixture.path(), &options("Q3_K"));
+    let expected = r#"tensor "blk.1.ssm_in.weight": row 1, column 3 is in a block with numbers too large for Q"#;
+    assert!(kind == ErrorKind::NonFinite && message.starts_with(expected), "{message}");
+}
+
+#[test]
 fn importance_is_asked_for_by_name() {
     let fixture = Fixture::new("llama");
     let (kind, message) = refusal(&fixture.path(), &options("IQ2_XS"));
@@ -153,7 +171,7 @@ fn what_is_quantized_already_is_left_alone_unless_asked() {
 fn patterns_tell_upper_and_lower_case() {
     let fixture = Fixture::new("llama");
     let mut options = options("Q8_0");
-    options.tensor_types = vec![TensorType::parse("ATTN_Q=f16").unwrap(), TensorType::parse(r"\.attn_[kv]\.=q4_1").unwrap()];
+    options.tensor_types = vec!["ATTN_Q=f16".parse::<TensorType>().unwrap(), r"\.attn_[kv]\.=q4_1".parse::<TensorType>().unwrap()];
     let file = quantized(&fixture.path(), &options).unwrap();
     let types = |name: &str| Gguf::parse(&file).unwrap().tensor(name).unwrap().ggml_type();
     assert_eq!(["blk.0.attn_q.weight", "blk.0.attn_k.weight"].map(types), [GgmlType::Q8_0, GgmlType::Q4_1]);

@@ -115,12 +115,12 @@ fn what_is_set_is_what_programs_can_read() {
         ("a=float:nan", "the value is no finite number"),
         ("a=float:x", "the value is no number"),
     ] {
-        let error = Override::parse(text).unwrap_err().to_string();
+        let error = text.parse::<Override>().unwrap_err().to_string();
         assert!(error.starts_with(&format!("{text:?}: ")) && error.contains(words), "{error}");
     }
     let mut set = options("Q8_0");
     let texts = ["tokenizer.ggml.tokens=str:x", "llama.block_count=str:9", "general.name=str:other", "llama.context_length=int:77", "a=float:3.4e38"];
-    set.overrides = texts.iter().map(|text| Override::parse(text).unwrap()).collect();
+    set.overrides = texts.iter().map(|text| text.parse::<Override>().unwrap()).collect();
     let found = notes(&fixture, &set);
     let has_tokens = Gguf::parse(&fixture.model.file).unwrap().metadata().get("tokenizer.ggml.tokens").is_some();
     assert_eq!(found.iter().any(|note| note.starts_with(r#"key "tokenizer.ggml.tokens" was an array ("#)), has_tokens, "{found:?}");
@@ -132,7 +132,7 @@ fn what_is_set_is_what_programs_can_read() {
 fn types_that_are_for_computing_are_no_types_for_files() {
     let fixture = Fixture::new("llama");
     for name in ["q8_1", "Q8_K", "i8"] {
-        let error = TensorType::parse(&format!("ffn_down={name}")).unwrap_err().to_string();
+        let error = format!("ffn_down={name}").parse::<TensorType>().unwrap_err().to_string();
         assert!(error.contains("is no tensor type for weights, expected one of F32, F16, ") && !error.ends_with("Q8_K"), "{error}");
     }
     let plan = |name: &str, ggml_type: &str| {

@@ -1,4 +1,4 @@
-//! The words of `ggmill quantize` that are no options: IN [OUT] TYPE [THREADS].
+//! The positional arguments of `ggmill quantize`: IN [OUT] TYPE [THREADS].
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -8,9 +8,9 @@ use ggmill_quantize::Target;
 
 use crate::outcome::Failure;
 
-/// The words that are no options, told apart.
+/// The positional arguments, told apart.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Words {
+pub(super) struct Positionals {
     pub(super) input: PathBuf,
     pub(super) output: PathBuf,
     /// `None` only where types are chosen by other means.
@@ -18,11 +18,11 @@ pub(super) struct Words {
     pub(super) threads: Option<usize>,
 }
 
-impl Words {
+impl Positionals {
     /// Tells them apart. `asked` is TYPE where an option gives it, and `is_optional` says whether there has to be one.
     pub(super) fn of(words: &[PathBuf], asked: Option<Target>, is_optional: bool) -> Result<Self, Failure> {
         let (input, rest) = words.split_first().ok_or_else(|| Failure::new("no input was given"))?;
-        let as_target = |word: &PathBuf| word.to_str().and_then(Target::parse);
+        let as_target = |word: &PathBuf| word.to_str().and_then(|word| word.parse().ok());
         // As in the reference, what reads like a type is one, and not a file of that name.
         let (output, target, threads) = match (rest, asked) {
             ([], asked) if asked.is_some() || is_optional => (None, asked, None),
@@ -79,7 +79,7 @@ mod tests {
 
     fn words(words: &[&str], is_optional: bool) -> Option<(String, Option<&'static str>, Option<usize>)> {
         let paths: Vec<PathBuf> = words.iter().map(PathBuf::from).collect();
-        let words = Words::of(&paths, None, is_optional).ok()?;
+        let words = Positionals::of(&paths, None, is_optional).ok()?;
         Some((words.output.to_str()?.to_owned(), words.target.map(Target::name), words.threads))
     }
 

@@ -1,0 +1,20 @@
+//! Files whose content becomes edits.
+
+use std::path::Path;
+
+use ggmill_edit::Edit;
+
+use crate::outcome::Failure;
+use crate::paths::shown;
+use crate::text_file::read_text;
+
+/// The longest file that is read whole to become a value.
+pub(crate) const MAX_INPUT: u64 = 1 << 30;
+
+/// The edits that a file of keys and values in JSON or TOML stands for.
+pub(crate) fn set_from(path: &Path) -> Result<Vec<Edit>, Failure> {
+    let text = read_text(path, MAX_INPUT)?;
+    let is_toml = path.extension().is_some_and(|extension| extension == "toml");
+    let edits = if is_toml { Edit::from_toml(&text) } else { Edit::from_json(&text) };
+    edits.map_err(|error| Failure::new(format_args!("{}: {error}", shown(path))))
+}

@@ -1,0 +1,86 @@
+//! Documents that stand for edits: tables of keys and values, and lists of tokens.
+
+use serde_json::Value as Json;
+
+use super::error::EditSyntaxError;
+use super::{Edit, EditValue};
+
+impl Edit {
+    /// Edits for every entry of a JSON object, in its order. Objects in objects stand for keys with dots; a key may have its type behind a colon.
+    ///
+    /// ```
+    /// use ggmill_edit::Edit;
+    /// let edits = Edit::from_json(r#"{ "general": { "name": "Tiny", "license": "MIT" }, "llama.context_length:u32": 4096 }"#)?;
+    /// assert_eq!(edits.len(), 3);
+    /// # Ok::<(), ggmill_edit::EditSyntaxError>(())
+    /// ```
+    pub fn from_json(text: &str) -> Result<Vec<Self>, EditSyntaxError> {
+        match serde_json::from_str(text).map_err(EditSyntaxError::Json)? {
+            Json::Object(table) => table_of_edits(table),
+            _ => Err(EditSyntaxError::NotTable),
+        }
+    }
+
+    /// Edits for every entry of a TOML document, as [`from_json`](Self::from_json) does it. A date is no type of this format, and refused.
+    ///
+    /// ```
+    /// use ggmill_edit::{Edit, EditSyntaxError};
+    /// assert_eq!(Edit::from_toml("general.name = \"Tiny\"\n[llama]\ncontext_length = 4096\n")?.len(), 2);
+    /// assert!(matches!(Edit::from_toml("general.date = 2024-01-01"), Err(EditSyntaxError::Date)));
+    /// # Ok::<(), EditSyntaxError>(())
+    /// ```
+    pub fn from_toml(text: &str) -> Result<Vec<Self>, EditSyntaxError> {
+        let table: toml::Table = toml::from_str(text).map_err(|error| EditSyntaxError::Toml(Box::new(error)))?;
+        table_of_edits(json_table(table)?)
+    }
+
+    /// A new vocabulary: a JSON array of strings, or a token a line.
+    ///
+    /// ```
+    /// use ggmill_edit::Edit;
+    /// assert_eq!(Edit::tokens_from("<s>\n</s>\n"), Edit::tokens_from(r#"["<s>", "</s>"]"#));
+    /// ```
+    pub fn tokens_from(text: &str) -> Self {
+        Self::Tokens(serde_json::from_str(text).unwrap_or_else(|_| text.lines().map(str::to_owned).collect()))
+    }
+}
+
+fn table_of_edits(table: serde_json::Map<String, Json>) -> Result<Vec<Edit>, EditSyntaxError> {
+    let mut edits = Vec::new();
+    collect(Json::Object(table), String::new(), &mut edits)?;
+    Ok(edits)
+}
+
+/// Depth is bounded by what the parsers of JSON and TOML allow.
+fn collect(value: Json, path: String, edits: &mut Vec<Edit>) -> Result<(), EditSyntaxError> {
+    if let Json::Object(table) = value {
+        for (name, value) in table {
+            let path = if path.is_empty() { name } else { format!("{path}.{name}") };
+            collect(value, path, edits)?;
+        }
+        return Ok(());
+    }
+    let (key, key_type) = match path.rsplit_once(':') {
+        Some((key, name)) => (key.to_owned(), Some(name.parse()?)),
+        None => (path, None),
+    };
+    edits.push(Edit::Set { key, key_type, value: EditValue::Json(value) });
+    Ok(())
+}
+
+fn json_table(table: toml::Table) -> Result<serde_json::Map<String, Json>, EditSyntaxError> {
+    table.into_iter().map(|(key, value)| Ok((key, json_of(value)?))).collect()
+}
+
+fn json_of(value: toml::Value) -> Result<Json, EditSyntaxError> {
+    Ok(match value {
+        toml::Value::String(text) => Json::String(text),
+        toml::Value::Integer(number) => Json::from(number),
+        // What is not finite has no JSON, and becomes null, which is refused where it is set.
+        toml::Value::Float(number) => Json::from(number),
+        toml::Value::Boolean(value) => Json::Bool(value),
+        toml::Value::Datetime(_) => return Err(EditSyntaxError::Date),
+        toml::Value::Array(elements) => Json::Array(elements.into_iter().map(json_of).collect::<Result<_, _>>()?),
+        toml::Value::Table(table) => Json::Object(json_table(table)?),
+    })
+}

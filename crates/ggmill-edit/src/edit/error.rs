@@ -1,0 +1,298 @@
+//! Why an edit is refused, and why a value does not fit its type.
+
+use std::fmt;
+
+use ggmill_core::{RawStr, ValueType};
+use ggmill_pipeline::{Error, ErrorKind};
+use ggmill_text::GlobError;
+
+use super::key_type::{KeyType, KeyTypeError};
+
+/// The longest text of a value shown in a message, in characters.
+const MAX_SHOWN: usize = 40;
+
+/// Why text is no edit.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum EditSyntaxError {
+    /// There is no `=` between key and value.
+    NoValue,
+    /// What is behind the colon is no type.
+    KeyType(KeyTypeError),
+    /// What selects keys is no pattern.
+    Glob {
+        /// The text.
+        pattern: String,
+        /// What is wrong with it.
+        cause: GlobError,
+    },
+    /// A document is not JSON.
+    Json(serde_json::Error),
+    /// A document is not TOML.
+    Toml(Box<toml::de::Error>),
+    /// A document is no table of keys and values.
+    NotTable,
+    /// A TOML document has a date or a time, which is no type of this format.
+    Date,
+}
+
+impl fmt::Display for EditSyntaxError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoValue => f.write_str("expected key=value or key:type=value"),
+            Self::KeyType(error) => error.fmt(f),
+            Self::Glob { pattern, cause } => write!(f, "pattern {:?}, {cause}", RawStr::from(pattern.as_str())),
+            Self::Json(error) => error.fmt(f),
+            Self::Toml(error) => f.write_str(error.message()),
+            Self::NotTable => f.write_str("expected a table of keys and values"),
+            Self::Date => f.write_str("has a date or a time, expected text in quotes"),
+        }
+    }
+}
+
+impl std::error::Error for EditSyntaxError {}
+
+impl From<KeyTypeError> for EditSyntaxError {
+    fn from(error: KeyTypeError) -> Self {
+        Self::KeyType(error)
+    }
+}
+
+/// Why an edit was refused: the [source](std::error::Error::source) of an [`Error`] of kind [`ErrorKind::Edit`], for programs that can say what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EditError {
+    /// The value does not fit the type that was said, or that it has by itself.
+    Value(ValueError),
+    /// The value does not fit the type that the key has now.
+    PresentType {
+        /// What is wrong with the value.
+        cause: ValueError,
+        /// The type of the present value.
+        present: KeyType,
+    },
+    /// The value does not fit the type that the key should have.
+    StandardType(ValueError),
+    /// The present value is an array of arrays, which does not say its innermost type.
+    NestedArray,
+    /// The value does not say its type: an empty array, or one of several types.
+    Untyped,
+    /// The key is the filler, which edits leave and use themselves. It can be removed.
+    Filler,
+    /// The key has this many bytes: none, or too many.
+    KeyLength(usize),
+    /// The key has a character that not every reader takes.
+    KeyCharacter(char),
+    /// No key fits the pattern.
+    NoMatch(String),
+    /// There is a key of the new name already.
+    NameTaken(String),
+    /// There is no such key.
+    NoSuchKey,
+    /// No special token has this short name.
+    NoSuchRole(String),
+    /// There is no vocabulary to look a token up in.
+    NoVocabulary,
+    /// No token of the vocabulary has this text. The key takes a number too.
+    NoSuchToken {
+        /// The key that was to be set.
+        key: &'static str,
+        /// The text.
+        token: String,
+    },
+    /// Several tokens of the vocabulary have this text. The key takes a number too.
+    AmbiguousToken {
+        /// The key that was to be set.
+        key: &'static str,
+        /// The text.
+        token: String,
+        /// The first two tokens that have it.
+        ids: [u32; 2],
+    },
+    /// A new vocabulary has neither as many tokens as the old one, nor as many as the embedding has rows.
+    TokenCount {
+        /// Its tokens.
+        count: u64,
+        /// Those of the old one.
+        present: Option<u64>,
+        /// Rows of the embedding.
+        embedding_rows: Option<u64>,
+    },
+    /// The result would be a file that readers refuse, or that is no part of its set any more.
+    Broken(String),
+}
+
+impl fmt::Display for EditError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let raw = |text: &str| format!("{:?}", RawStr::from(text));
+        match self {
+            Self::Value(cause) => cause.fmt(f),
+            Self::PresentType { cause, present } => write!(f, "{cause}; the key is {present} now, and key:type=value gives it another type"),
+            Self::StandardType(cause) => write!(f, "{cause}; key:type=value gives it another type"),
+            Self::NestedArray => f.write_str("is an array of arrays: say its type, as in key:[[f32]]=…"),
+            Self::Untyped => f.write_str("does not say its type by itself; key:type=value says it, as in key:[string]=[]"),
+            Self::Filler => f.write_str("is the room that edits leave and use themselves"),
+            Self::KeyLength(len) => write!(f, "a key of {len} bytes, expected 1 to {}", super::apply::MAX_KEY_LEN),
+            Self::KeyCharacter(c) => write!(f, "{c:?} in a key, expected letters, digits, dots and the like"),
+            Self::NoMatch(pattern) => write!(f, "no key fits {}", raw(pattern)),
+            Self::NameTaken(name) => write!(f, "cannot be renamed to {}, which is there already", raw(name)),
+            Self::NoSuchKey => f.write_str("no such key"),
+            Self::NoSuchRole(role) => {
+                let names: Vec<&str> = super::standard::SPECIAL_TOKENS.iter().map(|(name, _)| *name).collect();
+                write!(f, "{} is no special token, expected one of {}", raw(role), names.join(", "))
+            }
+            Self::NoVocabulary => f.write_str("the file has no vocabulary to look the token up in"),
+            Self::NoSuchToken { token, .. } => write!(f, "no token is {}", raw(token)),
+            Self::AmbiguousToken { token, ids: [one, other], .. } => write!(f, "{} is token {one} and token {other}", raw(token)),
+            Self::TokenCount { count, present, embedding_rows } => {
+                let now = present.map_or_else(|| "no vocabulary".to_owned(), |present| format!("{present} tokens"));
+                let rows = embedding_rows.map(|rows| format!(" and an embedding for {rows}")).unwrap_or_default();
+                write!(f, "{count} tokens, the file has {now}{rows}")
+            }
+            Self::Broken(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for EditError {}
+
+impl EditError {
+    /// As the error of an operation. Its message is this one's.
+    pub(crate) fn refused(self) -> Error {
+        Error::caused(ErrorKind::Edit, self)
+    }
+}
+
+/// Why a value is not one of a type. Texts are shortened and escaped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ValueError {
+    /// Text that is no whole number.
+    NotInteger {
+        /// The text.
+        found: String,
+        /// The type.
+        expected: ValueType,
+    },
+    /// Text that is no number.
+    NotNumber {
+        /// The text.
+        found: String,
+        /// The type.
+        expected: ValueType,
+    },
+    /// A whole number that the type does not hold.
+    OutOfRange {
+        /// The number.
+        found: String,
+        /// The least that it holds.
+        least: i128,
+        /// The greatest that it holds.
+        greatest: i128,
+    },
+    /// A finite number that would be infinite as f32.
+    TooLargeForF32 {
+        /// The number.
+        found: String,
+    },
+    /// Text that is neither true nor false.
+    NotBool {
+        /// The text.
+        found: String,
+    },
+    /// A type that nothing is written as.
+    NotWritable {
+        /// The text.
+        found: String,
+        /// The type.
+        expected: ValueType,
+    },
+    /// A value of JSON of another type.
+    Mismatch {
+        /// The value.
+        found: String,
+        /// The type.
+        expected: ValueType,
+    },
+    /// JSON has null where a value is expected.
+    Null {
+        /// The type.
+        expected: ValueType,
+    },
+    /// A value of JSON where an array is expected.
+    NotArray {
+        /// The value.
+        found: String,
+        /// The type.
+        expected: KeyType,
+    },
+    /// Text that is no JSON array.
+    NotJsonArray {
+        /// The text, or `None` where it is the content of a file.
+        found: Option<String>,
+        /// The type.
+        expected: KeyType,
+    },
+    /// A typed value of another type than the edit says.
+    OtherType {
+        /// The type of the value.
+        found: ValueType,
+        /// The type the edit says.
+        expected: KeyType,
+    },
+    /// An element of an array, from 0.
+    Element {
+        /// Its place.
+        place: usize,
+        /// What is wrong with it.
+        cause: Box<ValueError>,
+    },
+    /// A line of a file, from 1.
+    Line {
+        /// Its number.
+        number: u64,
+        /// What is wrong with it.
+        cause: Box<ValueError>,
+    },
+}
+
+impl fmt::Display for ValueError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotInteger { found, expected } => write!(f, "{found} is no whole number, expected {expected}"),
+            Self::NotNumber { found, expected } => write!(f, "{found} is no number, expected {expected}"),
+            Self::OutOfRange { found, least, greatest } => write!(f, "{found} is out of range, expected {least} to {greatest}"),
+            Self::TooLargeForF32 { found } => write!(f, "{found} is out of range for f32"),
+            Self::NotBool { found } => write!(f, "{found} is no bool, expected true or false"),
+            Self::NotWritable { found, expected } => write!(f, "{found} cannot be written as {expected}"),
+            Self::Mismatch { found, expected } => write!(f, "{found} is no {expected}"),
+            Self::Null { expected } => write!(f, "null is no value, expected {expected}"),
+            Self::NotArray { found, expected } => write!(f, "{found} is no array, expected {expected}"),
+            Self::NotJsonArray { found: Some(found), expected } => write!(f, "{found} is no JSON array, expected {expected}"),
+            Self::NotJsonArray { found: None, expected } => write!(f, "the file holds no JSON array, expected {expected}"),
+            Self::OtherType { found, expected } => write!(f, "the value is {found}, expected {expected}"),
+            Self::Element { place, cause } => write!(f, "element {place}: {cause}"),
+            Self::Line { number, cause } => write!(f, "line {number}: {cause}"),
+        }
+    }
+}
+
+impl std::error::Error for ValueError {}
+
+/// Text from somewhere else, escaped and not too long.
+pub(crate) fn quoted(text: &str) -> String {
+    let short: String = text.chars().take(MAX_SHOWN).collect();
+    let more = if short.len() < text.len() { " …" } else { "" };
+    format!("{:?}{more}", RawStr::from(short.as_str()))
+}
+
+/// JSON as it is written, not too long.
+pub(crate) fn shown_json(json: &serde_json::Value) -> String {
+    if let serde_json::Value::String(text) = json {
+        return quoted(text);
+    }
+    let whole = json.to_string();
+    let short: String = whole.chars().take(MAX_SHOWN).collect();
+    let more = if short.len() < whole.len() { " …" } else { "" };
+    format!("{}{more}", RawStr::from(short.as_str()))
+}

@@ -1,0 +1,364 @@
+//! Eight lanes made of two vectors of four, for instruction sets whose vectors have 128 bits: NEON and WebAssembly.
+//!
+//! An instruction set gives the operations of [`Quad`]; what eight lanes do is written here once.
+
+use core::marker::PhantomData;
+use core::ops::{Add, Div, Mul, Neg, Sub};
+
+use crate::lanes::{Floats, Lanes, MOST, Mask};
+
+/// A vector of 128 bits: four `f32`, four truths (all bits of a lane or none), or sixteen bytes. The operations on numbers are those of [`Floats`], the conversions
+/// those of [`Lanes`], for a pair of vectors where they concern eight lanes.
+pub(crate) trait Quad: Copy + 'static {
+    /// Eight words of sixteen bits.
+    type Words: Copy;
+
+    fn splat(value: f32) -> Self;
+
+    fn load(values: &[f32; 4]) -> Self;
+
+    fn store(self, out: &mut [f32; 4]);
+
+    fn add(self, other: Self) -> Self;
+
+    fn sub(self, other: Self) -> Self;
+
+    fn mul(self, other: Self) -> Self;
+
+    fn div(self, other: Self) -> Self;
+
+    fn neg(self) -> Self;
+
+    fn sqrt(self) -> Self;
+
+    fn abs(self) -> Self;
+
+    fn trunc(self) -> Self;
+
+    fn lesser(self, other: Self) -> Self;
+
+    fn greater(self, other: Self) -> Self;
+
+    fn lt(self, other: Self) -> Self;
+
+    fn eq(self, other: Self) -> Self;
+
+    fn and(self, other: Self) -> Self;
+
+    fn or(self, other: Self) -> Self;
+
+    fn not(self) -> Self;
+
+    /// The bits of one vector where the mask has them, those of the other elsewhere.
+    fn select(mask: Self, this: Self, other: Self) -> Self;
+
+    fn nearest(self, low: i32, high: i32) -> Self;
+
+    fn least(self) -> f32;
+
+    fn any(self) -> bool;
+
+    fn all(self) -> bool;
+
+    /// A bit for each lane, that of the first lowest.
+    fn bits(self) -> u32;
+
+    fn from_signed(bytes: &[u8; 8]) -> [Self; 2];
+
+    fn from_halves(halves: &[[u8; 2]; 8]) -> [Self; 2];
+
+    fn look_up(table: &[i8; 16], indices: &[u8; 8]) -> [Self; 2];
+
+    fn words(words: &[u16; 8]) -> Self::Words;
+
+    fn pick(table: [Self; 2], words: Self::Words, shift: u32) -> [Self; 2];
+
+    fn pick_digits(table: [Self; 2], word: u32) -> [Self; 2];
+
+    /// Bytes, those negated whose bit is set.
+    fn negate(bytes: [u8; 16], signs: u16) -> [u8; 16];
+
+    fn to_bytes(pair: [Self; 2]) -> [u8; 8];
+
+    fn to_words(pair: [Self; 2]) -> [u16; 8];
+
+    /// Value `i` of row `r` becomes value `r` of row `i`.
+    fn transpose(rows: [Self; 4]) -> [Self; 4];
+}
+
+/// Eight lanes. It has no condition to prove: instances of [`Quad`] exist only in programs that are compiled for their instructions.
+pub(crate) struct Eight<Q>(PhantomData<Q>);
+
+impl<Q> Eight<Q> {
+    pub(crate) const NEW: Self = Self(PhantomData);
+}
+
+impl<Q> Clone for Eight<Q> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<Q> Copy for Eight<Q> {}
+
+/// Eight numbers.
+#[derive(Clone, Copy)]
+pub(crate) struct F8<Q>([Q; 2]);
+
+/// Eight truths.
+#[derive(Clone, Copy)]
+pub(crate) struct M8<Q>([Q; 2]);
+
+/// The first `N` of a slice that has at least as many.
+#[inline(always)]
+fn first<T: Copy, const N: usize>(slice: &[T]) -> &[T; N] {
+    let (chunks, _) = slice.as_chunks();
+    &chunks[0]
+}
+
+/// The room for the first `N`.
+#[inline(always)]
+fn room<T: Copy, const N: usize>(slice: &mut [T]) -> &mut [T; N] {
+    let (chunks, _) = slice.as_chunks_mut();
+    &mut chunks[0]
+}
+
+impl<Q: Quad> Lanes for Eight<Q> {
+    type F = F8<Q>;
+
+    type Words = Q::Words;
+
+    #[inline(always)]
+    fn splat(self, value: f32) -> F8<Q> {
+        F8([Q::splat(value); 2])
+    }
+
+    #[inline(always)]
+    fn load(self, values: &[f32]) -> F8<Q> {
+        let values: &[f32; 8] = first(values);
+        F8([Q::load(first(values)), Q::load(first(&values[4..]))])
+    }
+
+    #[inline(always)]
+    fn load_signed(self, bytes: &[u8]) -> F8<Q> {
+        F8(Q::from_signed(first(bytes)))
+    }
+
+    #[inline(always)]
+    fn load_halves(self, halves: &[[u8; 2]]) -> F8<Q> {
+        F8(Q::from_halves(first(halves)))
+    }
+
+    #[inline(always)]
+    fn look_up(self, table: &[i8; 16], indices: &[u8]) -> F8<Q> {
+        F8(Q::look_up(table, first(indices)))
+    }
+
+    #[inline(always)]
+    fn words(self, words: &[u16]) -> Q::Words {
+        Q::words(first(words))
+    }
+
+    #[inline(always)]
+    fn pick(self, table: F8<Q>, words: Q::Words, shift: u32) -> F8<Q> {
+        F8(Q::pick(table.0, words, shift))
+    }
+
+    #[inline(always)]
+    fn pick_digits(self, table: F8<Q>, words: &[u32]) -> F8<Q> {
+        F8(Q::pick_digits(table.0, words[0]))
+    }
+
+    #[inline(always)]
+    fn signed_points<const N: usize>(self, table: &[[u8; 4]; N], indices: &[u16; 8], signs: u32) -> [u8; 32] {
+        const { assert!(N.is_power_of_two()) };
+        let mut points = [0; 32];
+        for (point, &index) in points.as_chunks_mut().0.iter_mut().zip(indices) {
+            *point = table[usize::from(index) % N];
+        }
+        let [low, high] = [*first(&points), *first(&points[16..])];
+        points[..16].copy_from_slice(&Q::negate(low, signs as u16));
+        points[16..].copy_from_slice(&Q::negate(high, (signs >> 16) as u16));
+        points
+    }
+
+    #[inline(always)]
+    fn transpose8(self, rows: [&[f32]; 8], out: &mut [[f32; MOST]; 8], place: usize) {
+        let rows = rows.map(first::<f32, 8>);
+        for (across, rows) in [first::<_, 4>(&rows), first(&rows[4..])].into_iter().enumerate() {
+            for (half, out) in out.chunks_exact_mut(4).enumerate() {
+                let columns = Q::transpose(rows.map(|row| Q::load(first(&row[4 * half..]))));
+                for (out, column) in out.iter_mut().zip(columns) {
+                    column.store(room(&mut out[place + 4 * across..]));
+                }
+            }
+        }
+    }
+}
+
+impl<Q: Quad> F8<Q> {
+    #[inline(always)]
+    fn each(self, f: impl Fn(Q) -> Q) -> Self {
+        Self(self.0.map(f))
+    }
+
+    #[inline(always)]
+    fn both(self, other: Self, f: impl Fn(Q, Q) -> Q) -> [Q; 2] {
+        let (Self([a, b]), Self([c, d])) = (self, other);
+        [f(a, c), f(b, d)]
+    }
+}
+
+impl<Q: Quad> Floats for F8<Q> {
+    const WIDTH: usize = 8;
+
+    type Mask = M8<Q>;
+
+    #[inline(always)]
+    fn store(self, out: &mut [f32]) {
+        let out: &mut [f32; 8] = room(out);
+        let (low, high) = out.split_at_mut(4);
+        self.0[0].store(room(low));
+        self.0[1].store(room(high));
+    }
+
+    #[inline(always)]
+    fn store_bytes(self, out: &mut [u8]) {
+        *room(out) = Q::to_bytes(self.0);
+    }
+
+    #[inline(always)]
+    fn store_words(self, out: &mut [u16]) {
+        *room(out) = Q::to_words(self.0);
+    }
+
+    #[inline(always)]
+    fn least(self) -> f32 {
+        let [a, b] = self.0;
+        a.lesser(b).least()
+    }
+
+    #[inline(always)]
+    fn sqrt(self) -> Self {
+        self.each(Q::sqrt)
+    }
+
+    #[inline(always)]
+    fn abs(self) -> Self {
+        self.each(Q::abs)
+    }
+
+    #[inline(always)]
+    fn trunc(self) -> Self {
+        self.each(Q::trunc)
+    }
+
+    #[inline(always)]
+    fn lesser(self, other: Self) -> Self {
+        Self(self.both(other, Q::lesser))
+    }
+
+    #[inline(always)]
+    fn greater(self, other: Self) -> Self {
+        Self(self.both(other, Q::greater))
+    }
+
+    #[inline(always)]
+    fn lt(self, other: Self) -> M8<Q> {
+        M8(self.both(other, Q::lt))
+    }
+
+    #[inline(always)]
+    fn gt(self, other: Self) -> M8<Q> {
+        other.lt(self)
+    }
+
+    #[inline(always)]
+    fn eq(self, other: Self) -> M8<Q> {
+        M8(self.both(other, Q::eq))
+    }
+
+    #[inline(always)]
+    fn ne(self, other: Self) -> M8<Q> {
+        self.eq(other).not()
+    }
+
+    #[inline(always)]
+    fn or(self, mask: M8<Q>, other: Self) -> Self {
+        let (Self([a, b]), Self([c, d])) = (self, other);
+        Self([Q::select(mask.0[0], a, c), Q::select(mask.0[1], b, d)])
+    }
+
+    #[inline(always)]
+    fn nearest(self, low: i32, high: i32) -> Self {
+        let [a, b] = self.0;
+        Self([a.nearest(low, high), b.nearest(low, high)])
+    }
+}
+
+impl<Q: Quad> Mask for M8<Q> {
+    const WIDTH: usize = 8;
+
+    #[inline(always)]
+    fn and(self, other: Self) -> Self {
+        Self([self.0[0].and(other.0[0]), self.0[1].and(other.0[1])])
+    }
+
+    #[inline(always)]
+    fn or(self, other: Self) -> Self {
+        Self([self.0[0].or(other.0[0]), self.0[1].or(other.0[1])])
+    }
+
+    #[inline(always)]
+    fn not(self) -> Self {
+        Self(self.0.map(Q::not))
+    }
+
+    #[inline(always)]
+    fn any(self) -> bool {
+        let [a, b] = self.0;
+        a.or(b).any()
+    }
+
+    #[inline(always)]
+    fn all(self) -> bool {
+        let [a, b] = self.0;
+        a.and(b).all()
+    }
+
+    #[inline(always)]
+    fn bits(self) -> u32 {
+        let [a, b] = self.0;
+        a.bits() | b.bits() << 4
+    }
+}
+
+/// The four operations.
+macro_rules! operators {
+    ($($operator:ident $method:ident;)*) => {$(
+        impl<Q: Quad> $operator for F8<Q> {
+            type Output = Self;
+
+            #[inline(always)]
+            fn $method(self, other: Self) -> Self {
+                Self(self.both(other, Q::$method))
+            }
+        }
+    )*};
+}
+
+operators! {
+    Add add;
+    Sub sub;
+    Mul mul;
+    Div div;
+}
+
+impl<Q: Quad> Neg for F8<Q> {
+    type Output = Self;
+
+    #[inline(always)]
+    fn neg(self) -> Self {
+        self.each(Q::neg)
+    }
+}

@@ -1,0 +1,7 @@
+// Runs a program of WebAssembly that imports nothing. It can say no more than a number: 0 is good.
+import { readFile } from "node:fs/promises";
+
+const { instance } = await WebAssembly.instantiate(await readFile(process.argv[2]), {});
+const failed = instance.exports.main(0, 0);
+console.log(failed === 0 ? "every codec is the same in lanes" : `type ${failed - 1} differs`);
+process.exit(failed === 0 ? 0 : 1);
