@@ -336,9 +336,7 @@ impl OperationTemplate {
                 let step = step.first().map_or(Ok(1), count)?;
                 Operation::Slice { dimension: Some(dimension(along)?), start: count(start)?, count: count(len)?, step }
             }
-            (Kind::Resize, [along, before, after]) => {
-                Operation::Resize { dimension: dimension(along)?, before: signed(before)?, after: signed(after)? }
-            }
+            (Kind::Resize, [along, before, after]) => Operation::Resize { dimension: dimension(along)?, before: signed(before)?, after: signed(after)? },
             (Kind::Repeat, [along, times]) => Operation::Repeat { dimension: dimension(along)?, times: count(times)? },
             (Kind::Add | Kind::Multiply, [value]) => change(number(value)?),
             (Kind::Add | Kind::Multiply, [value, along, start, len]) => {

@@ -44,14 +44,61 @@ fn one(operation: &Operation, tensors: &[Expression]) -> Result<Expression> {
         Operation::Repeat { dimension, times } => first.repeat(*dimension, *times),
         Operation::Add(number) => first.add(*number),
         Operation::Multiply(number) => first.mul(*number),
-        Operation::Within { dimension, start, count, change } => {
-            first.within(*dimension, *start, *count, |part| one(change, std::slice::from_ref(part)))
-        }
+        Operation::Within { dimension, start, count, change } => first.within(*dimension, *start, *count, |part| one(change, std::slice::from_ref(part))),
         Operation::Exp => first.exp(),
         Operation::NegExp => first.neg_exp(),
         Operation::Center => first.center(),
         Operation::NormalizeColumns => first.normalize_columns(),
         Operation::Ternarize => first.ternarize(),
         _ => Err(Error::new(ErrorKind::Unsupported, format!("the operation {} is not carried out", operation.name()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use ggmill_core::Shape;
+
+    use super::*;
+
+    /// Whatever a description may name is carried out, and gives the shape that the description is checked with.
+    #[test]
+    fn every_operation_is_carried_out() {
+        let shape = |dimensions: &[u64]| Shape::new(dimensions).unwrap();
+        let samples = [
+            Operation::Permute { heads: 2 },
+            Operation::Stack,
+            Operation::Concat { dimension: None },
+            Operation::Concat { dimension: Some(0) },
+            Operation::Product,
+            Operation::Sum,
+            Operation::Axes(vec![2, 0, 1]),
+            Operation::Transpose,
+            Operation::Reshape(shape(&[24, 4])),
+            Operation::Slice { dimension: None, start: 1, count: 2, step: 2 },
+            Operation::Slice { dimension: Some(0), start: 1, count: 2, step: 1 },
+            Operation::Resize { dimension: 1, before: 2, after: -1 },
+            Operation::Repeat { dimension: 1, times: 3 },
+            Operation::Add(1.0),
+            Operation::Multiply(0.5),
+            Operation::Within { dimension: 2, start: 1, count: 2, change: Box::new(Operation::Multiply(2.0)) },
+            Operation::Exp,
+            Operation::NegExp,
+            Operation::Center,
+            Operation::NormalizeColumns,
+            Operation::Ternarize,
+        ];
+        let tensor = Expression::computed(shape(&[6, 4, 4]), |place| f32::from(u8::try_from(place).unwrap())).unwrap();
+        for operation in &samples {
+            let tensors = vec![tensor.clone(); if operation.joins() { 2 } else { 1 }];
+            let shapes: Vec<Shape> = tensors.iter().map(|tensor| *tensor.shape()).collect();
+            let made = all(std::slice::from_ref(operation), tensors).unwrap();
+            assert_eq!(*made.shape(), operation.shape(&shapes).unwrap(), "{operation:?}");
+            let size = made.evaluate(&ggmill_pipeline::MemorySource::new(), 0..made.shape().elements()).unwrap().len();
+            assert_eq!(size as u64, made.size(), "{operation:?}");
+        }
+        let tried: BTreeSet<&str> = samples.iter().map(Operation::name).collect();
+        assert_eq!(tried, Operation::names().collect());
     }
 }

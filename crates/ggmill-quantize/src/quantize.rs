@@ -39,7 +39,7 @@ pub fn quantize_recipe(before: &Recipe, options: &QuantizeOptions) -> Result<Rec
 /// Whether the reference loads models of this architecture, so that there is something to be equal to.
 pub(crate) fn is_known(metadata: &MetadataBuf, options: &QuantizeOptions) -> bool {
     let asked = options.overrides.iter().rev().find_map(|pair| pair.text_for(keys::GENERAL_ARCHITECTURE));
-    let stated = || metadata.get(keys::GENERAL_ARCHITECTURE).and_then(|value| value.as_str()?.to_str().ok());
+    let stated = || metadata.get(keys::GENERAL_ARCHITECTURE).and_then(|value| value.as_str());
     asked.or_else(stated).is_some_and(|architecture| TensorNames::of(architecture).is_some())
 }
 
@@ -65,13 +65,7 @@ pub fn quantize_shards(checkpoint: &GgufCheckpoint, options: &QuantizeOptions) -
 }
 
 /// The recipe for one file of the tensors with these numbers, in this order, and which of them remain. `is_known` says whether the reference makes such a file.
-fn recipe(
-    before: &Recipe,
-    sources: &[SourceTensor],
-    options: &QuantizeOptions,
-    numbers: Vec<usize>,
-    is_known: bool,
-) -> Result<(Recipe, Vec<Remaining>)> {
+fn recipe(before: &Recipe, sources: &[SourceTensor], options: &QuantizeOptions, numbers: Vec<usize>, is_known: bool) -> Result<(Recipe, Vec<Remaining>)> {
     let mut notes = Vec::new();
     layers::check(sources, &options.prune_layers)?;
     let (tensors, layers) = remaining(sources, numbers, &options.prune_layers);
