@@ -376,7 +376,7 @@ impl SourceTemplate {
         let several = templates.len() > 1 || parts.len() > 1 || repeat.is_some();
         let is_one_sort = templates.is_empty() != parts.is_empty() && (parts.is_empty() || repeat.is_none());
         if !is_one_sort || several != operations.first().is_some_and(OperationTemplate::joins) {
-            return Err(Error::description("expected one name, or several names or parts and an operation that joins them as the first"));
+            return Err(Error::description("expected one name, or several and stack or concat, or another operation that joins, as the first"));
         }
         if operations.iter().skip(1).any(OperationTemplate::joins) {
             return Err(Error::description("only the first operation can join tensors"));
