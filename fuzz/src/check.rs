@@ -2,7 +2,7 @@
 
 use ggmill_check::render::{Checked, Text, github, json, sarif};
 use ggmill_check::{Authority, DataFacts, Input, Options, Profile, Report, Rule, Severity, check as hold_to_rules, data_pieces, unreadable};
-use ggmill_core::{Decoder, Gguf, Limits};
+use ggmill_core::{Gguf, Model};
 
 /// Findings of a rule that are told.
 const TOLD: usize = 3;
@@ -14,17 +14,15 @@ const TOLD: usize = 3;
 pub fn check(data: &[u8]) {
     let chosen = data.iter().fold(0u8, |sum, byte| sum.wrapping_add(*byte));
     let options = Options { findings_per_rule: TOLD, ..Options::default() };
-    let mut decoder = Decoder::new(Some(data.len() as u64), &Limits::default());
-    let _ = decoder.feed(data);
-    let report = match decoder.salvage() {
-        Ok((header, faults)) => {
-            let bytes = data.to_vec();
+    let report = match Model::salvage(data.to_vec()) {
+        Ok(model) => {
+            let (part, faults) = (&model.parts()[0], model.parts()[0].faults());
             let mut facts = DataFacts::default();
-            for piece in data_pieces(&header) {
+            for piece in data_pieces(part) {
                 let start = usize::try_from(piece.offset()).expect("within the data");
                 facts.add(piece.examine(&data[start..start + piece.len()]));
             }
-            let input = Input::new(&header, &faults).named("Tiny-1K-v1.0.gguf").with_bytes(&bytes).with_data(&facts);
+            let input = Input::new(part).named("Tiny-1K-v1.0.gguf").with_data(&facts);
             let report = hold_to_rules(&input, &options);
             assert_eq!(faults.is_empty(), Gguf::parse(data).is_ok(), "what is salvaged without a fault is what opens");
             assert!(faults.is_empty() || report.has_errors(), "a file that does not open has an error: {faults:?}");

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use ggmill_core::{Endian, GgmlType, Gguf};
+use ggmill_core::{Endian, GgmlType, Part};
 use ggmill_quant::{BlockDescription, ScaleFormat};
 
 /// What half precision can hold: a weight beyond it is infinite as F16, and on many a graphics card.
@@ -60,24 +60,24 @@ pub(crate) enum Oddity {
 ///
 /// ```
 /// use ggmill_check::{DataFacts, Input, Options, check, data_pieces};
-/// # use ggmill_core::{Builder, Decoder, GgmlType, Limits, Shape};
+/// # use ggmill_core::{Builder, GgmlType, Model, Shape};
 /// # let plan = Builder::new().tensor("w", GgmlType::F32, Shape::new(&[8])?).plan()?;
 /// # let file = [plan.header(), &[0xff; 32]].concat();
-/// # let mut decoder = Decoder::new(Some(file.len() as u64), &Limits::default());
-/// # decoder.feed(&file)?;
-/// let (header, faults) = decoder.salvage()?;
+/// let model = Model::salvage(file)?;
+/// let part = &model.parts()[0];
 /// let mut facts = DataFacts::default();
-/// for piece in data_pieces(&header) {
-///     let start = piece.offset() as usize;
-///     facts.add(piece.examine(&file[start..start + piece.len()]));
+/// for piece in data_pieces(part) {
+///     let mut bytes = vec![0; piece.len()];
+///     part.read_at(piece.offset(), &mut bytes)?;
+///     facts.add(piece.examine(&bytes));
 /// }
-/// let report = check(&Input::new(&header, &faults).with_data(&facts), &Options::default());
+/// let report = check(&Input::new(part).with_data(&facts), &Options::default());
 /// assert!(report.counts().iter().any(|(rule, _)| rule.code == "GG2101"));
 /// # Ok::<(), ggmill_core::Error>(())
 /// ```
-pub fn data_pieces(header: &Gguf<Vec<u8>>) -> impl Iterator<Item = DataPiece> + '_ {
-    let (end, endian) = (header.index().file_len().unwrap_or(u64::MAX), header.index().endian());
-    header.tensors().iter().enumerate().flat_map(move |(number, tensor)| {
+pub fn data_pieces(part: &Part) -> impl Iterator<Item = DataPiece> + '_ {
+    let (end, endian) = (part.file_len().unwrap_or(u64::MAX), part.endian());
+    part.tensors().iter().enumerate().flat_map(move |(number, tensor)| {
         let ggml_type = tensor.ggml_type();
         let unit = ggml_type.layout().map_or(1, |layout| u64::from(layout.bytes));
         let room = end.saturating_sub(tensor.offset());
@@ -123,7 +123,7 @@ impl DataPiece {
     /// Looks at the bytes of the piece.
     pub fn examine(&self, bytes: &[u8]) -> PieceFacts {
         let mut bytes = Cow::Borrowed(bytes);
-        if self.endian == Endian::Big && ggmill_quant::swap_bytes(self.ggml_type, bytes.to_mut()).is_err() {
+        if self.endian == Endian::Big && ggmill_core::swap_bytes(self.ggml_type, bytes.to_mut()).is_err() {
             return PieceFacts { tensor: self.tensor, facts: None };
         }
         let mut facts = match self.ggml_type {

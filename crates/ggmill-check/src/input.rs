@@ -1,40 +1,17 @@
 //! What is checked.
 
 use std::fmt;
-use std::io;
 
 use ggmill_arch::{Catalogue, ModelView, kind_of_architecture};
-use ggmill_core::{Error, Gguf, Metadata, Tensor, Tensors, Value};
+use ggmill_core::{Error, Index, Metadata, Part, ReadAt, Tensor, Tensors, Value};
 
 use crate::DataFacts;
 
-/// The bytes of the file behind its header, read where they are needed: the padding.
-pub trait ReadAt {
-    /// Fills `out` from `offset` on, counted from the start of the file.
-    fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()>;
-}
-
-impl ReadAt for [u8] {
-    fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        let found = usize::try_from(offset).ok().and_then(|start| self.get(start..)?.get(..out.len()));
-        out.copy_from_slice(found.ok_or(io::ErrorKind::UnexpectedEof)?);
-        Ok(())
-    }
-}
-
-impl ReadAt for Vec<u8> {
-    fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.as_slice().read_at(offset, out)
-    }
-}
-
-/// A file to check: its header, the faults met when that was read, and what else is at hand.
+/// A file to check: one file of a model, with the faults met when it was opened, and what else is at hand.
 #[derive(Clone, Copy)]
 pub struct Input<'a> {
-    pub(crate) header: &'a Gguf<Vec<u8>>,
-    pub(crate) faults: &'a [Error],
+    pub(crate) part: &'a Part,
     pub(crate) name: Option<&'a str>,
-    pub(crate) bytes: Option<&'a dyn ReadAt>,
     pub(crate) catalogue: Option<&'a Catalogue>,
     pub(crate) data: Option<&'a DataFacts>,
     pub(crate) set_fault: Option<&'a str>,
@@ -46,27 +23,33 @@ pub struct Input<'a> {
 
 impl fmt::Debug for Input<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Input").field("name", &self.name).field("faults", &self.faults).finish_non_exhaustive()
+        f.debug_struct("Input").field("name", &self.name).field("faults", &self.part.faults()).finish_non_exhaustive()
     }
 }
 
 impl<'a> Input<'a> {
-    /// A header and its faults, as [`Decoder::salvage`](ggmill_core::Decoder::salvage) gives them.
-    pub fn new(header: &'a Gguf<Vec<u8>>, faults: &'a [Error]) -> Self {
-        Self { header, faults, name: None, bytes: None, catalogue: None, data: None, set_fault: None, shards: &[], shard: 0 }
+    /// A file, as [`Model::salvage`](ggmill_core::Model::salvage) opens it. What is between the tensors is looked at where the file has a source to read from.
+    pub fn new(part: &'a Part) -> Self {
+        Self { part, name: None, catalogue: None, data: None, set_fault: None, shards: &[], shard: 0 }
+    }
+
+    pub(crate) fn index(&self) -> &'a Index {
+        self.part.index()
+    }
+
+    pub(crate) fn faults(&self) -> &'a [Error] {
+        self.part.faults()
+    }
+
+    /// The bytes of the file behind its header, where they can be read.
+    pub(crate) fn bytes(&self) -> Option<&'a dyn ReadAt> {
+        self.part.source().map(|source| &**source)
     }
 
     /// The name of the file, without folders: for the rules about names.
     #[must_use]
     pub fn named(mut self, name: &'a str) -> Self {
         self.name = Some(name);
-        self
-    }
-
-    /// The file itself: for the rules about what stands between the tensors.
-    #[must_use]
-    pub fn with_bytes(mut self, bytes: &'a dyn ReadAt) -> Self {
-        self.bytes = Some(bytes);
         self
     }
 
@@ -128,11 +111,11 @@ impl<'a> Input<'a> {
     }
 
     pub(crate) fn metadata(&self) -> Metadata<'a> {
-        self.header.metadata()
+        self.part.metadata()
     }
 
     pub(crate) fn tensors(&self) -> Tensors<'a> {
-        self.header.tensors()
+        self.part.tensors()
     }
 
     /// Whether the whole header was read: when not, what is missing is no finding.
@@ -142,9 +125,7 @@ impl<'a> Input<'a> {
 
     /// The fault at which reading the header stopped.
     pub(crate) fn header_fault(&self) -> Option<&'a Error> {
-        // A header that was read whole has faults of alignment and layout only, and those lie before its end.
-        let end = self.header.index().header_len();
-        self.faults.first().filter(|fault| fault.offset().is_none_or(|offset| offset >= end))
+        self.part.header_fault()
     }
 
     /// The value of a key, when it is there.

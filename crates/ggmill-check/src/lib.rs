@@ -15,7 +15,7 @@ mod rules;
 pub use data::{DataFacts, DataPiece, PieceFacts, data_pieces};
 pub use explain::{explain, near, rule_page, rules_about, rules_index, topics};
 pub use fix::{Fix, ProposedFix};
-pub use input::{Input, ReadAt};
+pub use input::Input;
 pub use options::{Options, Profile, Selector, SelectorError};
 pub use report::{Diagnostic, OwnedSubject, Report};
 pub use rule::{Authority, Group, Rule, Severity};

@@ -52,7 +52,7 @@ pub(crate) fn refuse_inputs(output: &Path, inputs: &[PathBuf]) -> Result<(), Fai
 
 /// The files of a model, none of which may be left halfway by an edit.
 pub(crate) fn inputs_of(checkpoint: &GgufCheckpoint) -> Result<Vec<PathBuf>, Failure> {
-    let inputs: Vec<PathBuf> = checkpoint.model().shards().iter().map(|file| file.path().to_owned()).collect();
+    let inputs: Vec<PathBuf> = ggmill_io::files(checkpoint.model()).map(|file| file.path().to_owned()).collect();
     refuse_interrupted(&inputs)?;
     Ok(inputs)
 }

@@ -63,8 +63,8 @@ impl MakingShards<'_> {
         let mut sinks = Vec::with_capacity(plans.len());
         for (plan, output) in plans.iter().zip(outputs) {
             let mut sink = start(output, self.inputs, self.force, plan.layout().total_len())?;
-            if sinks.len() >= ggmill_io::MOST_OPEN {
-                sink.put_aside().map_err(Failure::new)?;
+            if sinks.len() >= ggmill_io::MAX_OPEN_FILES {
+                sink.close_idle().map_err(Failure::new)?;
             }
             sinks.push(sink);
         }
@@ -80,8 +80,8 @@ impl MakingShards<'_> {
             })
             .map_err(Failure::new)?;
             done += within;
-            if number >= ggmill_io::MOST_OPEN {
-                sink.put_aside().map_err(Failure::new)?;
+            if number >= ggmill_io::MAX_OPEN_FILES {
+                sink.close_idle().map_err(Failure::new)?;
             }
         }
         ggmill_io::commit_all(sinks).map_err(Failure::new)

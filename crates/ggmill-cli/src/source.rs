@@ -1,12 +1,11 @@
 //! Opening what the user named, and saying what it is when it is no GGUF file.
 
-use std::error::Error as _;
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
 
-use ggmill_core::{Decoder, ErrorKind, Gguf, Limits, Progress, RawStr};
-use ggmill_inspect::{FileKind, Part, View, sniff};
-use ggmill_io::{GgufFile, Model, RandomAccess};
+use ggmill_core::{ErrorKind, Model, RawStr};
+use ggmill_inspect::{FileKind, sniff};
+use ggmill_io::RandomAccess;
 use ggmill_pipeline::GgufCheckpoint;
 
 use crate::outcome::Failure;
@@ -14,46 +13,29 @@ use crate::outcome::Failure;
 /// How much of a file is looked at to tell what it is.
 pub(crate) const SNIFFED: usize = 4096;
 
-/// An open model.
-#[derive(Debug)]
-pub(crate) enum Source {
-    /// A file, or all shards of a set.
-    Model(Model),
-    /// One file, whatever set it belongs to.
-    Alone(GgufFile),
-    /// The header of what comes in by standard input.
-    Input(Gguf<Vec<u8>>),
+/// Opens a path; `-` is standard input, of which just the header is read. A set of shards is opened whole unless it is to be `alone`.
+pub(crate) fn open(path: &Path, alone: bool) -> Result<Model, Failure> {
+    if path.as_os_str() == "-" {
+        return read_input();
+    }
+    let opened = if alone { ggmill_io::open_alone(path) } else { ggmill_io::open(path) };
+    opened.map_err(|error| Failure::new(&error).with_hint(hint(&error)))
 }
 
-impl Source {
-    /// Opens a path; `-` is standard input. A set of shards is opened whole unless it is to be `alone`.
-    pub(crate) fn open(path: &Path, alone: bool) -> Result<Self, Failure> {
-        if path.as_os_str() == "-" {
-            return read_input(&mut io::stdin().lock(), input_len()).map(Self::Input);
+/// Opens a path as [`open`] does. A file that ends too early is opened with what is there, and comes with what is wrong with it.
+pub(crate) fn open_what_is_there(path: &Path, alone: bool) -> Result<(Model, Option<Failure>), Failure> {
+    if path.as_os_str() == "-" {
+        return open(path, alone).map(|model| (model, None));
+    }
+    let opened = if alone { ggmill_io::open_alone(path) } else { ggmill_io::open(path) };
+    opened.map(|model| (model, None)).or_else(|error| {
+        let failure = Failure::new(&error).with_hint(hint(&error));
+        let is_cut = error.kind() == ggmill_io::ErrorKind::Format(ErrorKind::Truncated) && error.path() == path;
+        match ggmill_io::salvage(path) {
+            Ok(model) if is_cut => Ok((model, Some(failure))),
+            _ => Err(failure),
         }
-        let opened = if alone { ggmill_io::open(path).map(Self::Alone) } else { ggmill_io::open_model(path).map(Self::Model) };
-        opened.map_err(|error| Failure::new(&error).with_hint(hint(&error)))
-    }
-
-    pub(crate) fn view(&self) -> Result<View<'_>, Failure> {
-        Ok(match self {
-            Self::Alone(file) => View::new(part(file)),
-            Self::Input(header) => View::new(Part::new(header)),
-            Self::Model(model) => {
-                let mut shards = model.shards().iter().map(part);
-                let first = shards.next().ok_or_else(|| Failure::new("a model without files"))?;
-                shards.fold(View::new(first), View::with_shard)
-            }
-        })
-    }
-}
-
-fn part(file: &GgufFile) -> Part<'_> {
-    let part = Part::new(file.header());
-    match file.path().file_name() {
-        Some(name) => part.named(name.to_string_lossy()),
-        None => part,
-    }
+    })
 }
 
 /// The bytes that standard input has from here on, where it is a file: `ggmill inspect - < model.gguf`.
@@ -71,31 +53,15 @@ fn input_len() -> Option<u64> {
 }
 
 /// Reads just the header.
-fn read_input(input: &mut dyn Read, len: Option<u64>) -> Result<Gguf<Vec<u8>>, Failure> {
-    let mut decoder = Decoder::new(len, &Limits::default());
-    let mut beginning = Vec::new();
-    let mut buffer = vec![0; 64 << 10];
-    let result = loop {
-        let read = match input.read(&mut buffer) {
-            Ok(0) => break decoder.finish(),
-            Ok(read) => read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(Failure::new(format_args!("standard input: {error}"))),
-        };
-        let bytes = buffer.get(..read).unwrap_or_default();
-        beginning.extend(bytes.iter().take(SNIFFED.saturating_sub(beginning.len())));
-        match decoder.feed(bytes) {
-            Ok(Progress::Needs(_)) => {}
-            Ok(Progress::Complete) => break decoder.finish(),
-            Err(error) => break Err(error),
-        }
-    };
-    result.map_err(|error| Failure::new(format_args!("standard input: {error}")).with_hint(hint_for_content(&error, &beginning, None)))
+fn read_input() -> Result<Model, Failure> {
+    let failed = |error: &dyn std::fmt::Display| Failure::new(format_args!("standard input: {error}"));
+    let read = ggmill_io::open_stream(io::stdin().lock(), input_len()).map_err(|error| failed(&error))?;
+    read.model.map_err(|error| failed(&error).with_hint(hint_for_content(&error, &read.beginning, None)))
 }
 
 /// Opens a model to take its tensors: a file, or any shard of a set. Says what the file is when it is none.
 pub(crate) fn open_checkpoint(path: &Path) -> Result<GgufCheckpoint, Failure> {
-    let model = ggmill_io::open_model(path).map_err(|error| {
+    let model = ggmill_io::open(path).map_err(|error| {
         // What is said of standard input and of single shards is for commands that only look.
         let is_about_content = path.is_dir() || matches!(error.kind(), ggmill_io::ErrorKind::Format(_));
         Failure::new(&error).with_hint(is_about_content.then(|| hint(&error)).flatten())
@@ -110,9 +76,7 @@ fn hint(error: &ggmill_io::Error) -> Option<String> {
         ggmill_io::ErrorKind::Io if path.is_dir() => hint_for_folder(path),
         ggmill_io::ErrorKind::Io if path.exists() && !path.is_file() => Some("what is no regular file can be read as standard input: -".to_owned()),
         ggmill_io::ErrorKind::Shards => Some("--alone looks at one file by itself".to_owned()),
-        ggmill_io::ErrorKind::Format(_) => {
-            hint_for_content(error.source()?.downcast_ref()?, &beginning(path)?, path.file_name().and_then(|name| name.to_str()))
-        }
+        ggmill_io::ErrorKind::Format(_) => hint_for_content(error.format_error()?, &beginning(path)?, path.file_name().and_then(|name| name.to_str())),
         _ => None,
     }
 }

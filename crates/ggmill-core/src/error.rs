@@ -201,6 +201,15 @@ impl Error {
         }
     }
 
+    /// What the source of the bytes said, to be taken out; the error itself where no source did.
+    pub fn into_cause(self) -> Result<Box<dyn core::error::Error + Send + Sync>, Self> {
+        let inner = *self.0;
+        match inner.detail {
+            Detail::Caused(cause) => Ok(cause),
+            detail => Err(Self(Box::new(Inner { detail, ..inner }))),
+        }
+    }
+
     /// What is wrong, without the offset and the subject: for those who show these apart.
     ///
     /// ```

@@ -31,17 +31,22 @@ pub struct Limits {
     pub header_bytes: u64,
 }
 
+impl Limits {
+    /// Those of [`Default`].
+    pub const DEFAULT: Self = Self {
+        pairs: 1 << 20,
+        tensors: 1 << 20,
+        string_bytes: 1 << 30,
+        array_elements: 1 << 30,
+        array_depth: 8,
+        dimensions: 4,
+        alignment: 1 << 24,
+        header_bytes: 256 << 20,
+    };
+}
+
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            pairs: 1 << 20,
-            tensors: 1 << 20,
-            string_bytes: 1 << 30,
-            array_elements: 1 << 30,
-            array_depth: 8,
-            dimensions: 4,
-            alignment: 1 << 24,
-            header_bytes: 256 << 20,
-        }
+        Self::DEFAULT
     }
 }

@@ -48,7 +48,7 @@ pub fn apply_fixes<'a>(path: &Path, fixes: impl IntoIterator<Item = &'a Fix>, pr
     }
     let mut notes = Vec::new();
     if !edits.is_empty() {
-        let (mut editor, _) = Editor::open(path)?;
+        let mut editor = Editor::open(path)?;
         let edited = editor.edit(&edits)?;
         let plan = editor.plan(&edited)?;
         editor.apply(plan, &edited, progress)?;

@@ -26,13 +26,13 @@ pub fn merge(checkpoint: &GgufCheckpoint) -> Result<Recipe> {
 
 /// A model as one file, be it one already or a set of shards: where recipes begin that make one file of whatever there is.
 pub(crate) fn whole(checkpoint: &GgufCheckpoint) -> Result<Recipe> {
-    if checkpoint.model().shards().len() > 1 { merge(checkpoint) } else { Recipe::copy_of(checkpoint) }
+    if checkpoint.model().parts().len() > 1 { merge(checkpoint) } else { Recipe::copy_of(checkpoint) }
 }
 
 /// Says which keys are in a later shard and not in the first.
 fn lost_keys(checkpoint: &GgufCheckpoint) -> Option<String> {
     const NAMED: usize = 3;
-    let shards = checkpoint.model().shards();
+    let shards = checkpoint.model().parts();
     let first: BTreeSet<&[u8]> = shards.first()?.metadata().iter().map(|pair| pair.key().as_bytes()).collect();
     let known = |key: &[u8]| first.contains(key) || key == keys::GENERAL_ALIGNMENT.as_bytes() || SPLIT_KEYS.iter().any(|split| split.as_bytes() == key);
     let later = shards.iter().skip(1).flat_map(|file| file.metadata().iter().map(|pair| pair.key().as_bytes()));
@@ -47,9 +47,9 @@ fn lost_keys(checkpoint: &GgufCheckpoint) -> Option<String> {
 /// For plans that change no numbers; whoever deletes the sources asks this first.
 pub fn verify(written: &GgufCheckpoint, plan: &Plan, checkpoint: &dyn Checkpoint) -> Result<()> {
     let differs = |message: &str| Error::new(ErrorKind::Io, format!("what was written is not what was read: {message}"));
-    let [file] = written.model().shards() else { return Err(differs("several files")) };
+    let [file] = written.model().parts() else { return Err(differs("several files")) };
     let header = plan.layout().header();
-    if file.len() != plan.layout().total_len() {
+    if file.file_len() != Some(plan.layout().total_len()) {
         return Err(differs("another length"));
     }
     let mut start = 0;

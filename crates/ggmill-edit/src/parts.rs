@@ -115,9 +115,9 @@ impl Parts {
         };
         let mut parts = Self { files: Vec::with_capacity(files.len()), surplus: 0 };
         for path in &files {
-            let mut file = RandomAccess::open(path)?;
-            if parts.files.len() >= ggmill_io::MOST_OPEN {
-                file.put_aside();
+            let file = RandomAccess::open(path)?;
+            if parts.files.len() >= ggmill_io::MAX_OPEN_FILES {
+                file.close_idle();
             }
             parts.files.push(file);
         }
@@ -168,7 +168,7 @@ impl Parts {
                 }
             }
         }
-        self.files.iter().try_for_each(RandomAccess::refuse_changed)?;
+        self.files.iter().try_for_each(RandomAccess::verify)?;
         Ok(sink)
     }
 

@@ -115,6 +115,8 @@ where
     S: Sink,
     S::Error: std::error::Error + Send + Sync + 'static,
 {
+    // Half an edit is no tensor; and what was read while somebody wrote may be half of each.
+    checkpoint.verify()?;
     let total = columns.iter().map(|column| column.size).fold(0, u64::saturating_add);
     let mut written = 0;
     for column in columns {
@@ -136,7 +138,7 @@ where
             }
         }
     }
-    Ok(())
+    checkpoint.verify()
 }
 
 pub(crate) fn append<S>(sink: &mut S, bytes: &[u8]) -> Result<()>

@@ -58,6 +58,7 @@ pub struct ToCompare {
 /// Reads in parallel and in bounded memory. Tensors of two types, or of one that nobody can decode, are compared as far as that is possible. Fails when two
 /// shapes differ, and as reading does.
 pub fn compare(a: &dyn Checkpoint, b: &dyn Checkpoint, pairs: &[ToCompare], numeric: bool, progress: &mut Report<'_>) -> Result<Vec<Comparison>> {
+    [a, b].into_iter().try_for_each(Checkpoint::verify)?;
     let pairs: Vec<Pair<'_>> = pairs.iter().map(|pair| Pair::new([a, b], *pair, numeric)).collect::<Result<_>>()?;
     let total = pairs.iter().map(|pair| pair.elements).fold(0, u64::saturating_add);
     let mut sums: Vec<Sums> = vec![Sums::default(); pairs.len()];
@@ -79,6 +80,8 @@ pub fn compare(a: &dyn Checkpoint, b: &dyn Checkpoint, pairs: &[ToCompare], nume
             return Err(Error::new(ErrorKind::Cancelled, "stopped on request"));
         }
     }
+    // What was read of a file that changed meanwhile may be half of each.
+    [a, b].into_iter().try_for_each(Checkpoint::verify)?;
     Ok(pairs.iter().zip(sums).map(|(pair, sums)| sums.comparison(pair.numeric)).collect())
 }
 

@@ -59,6 +59,7 @@ pub fn hash(checkpoint: &dyn Checkpoint, kinds: &[HashKind], tensors: bool, prog
     let (mut window, mut next) = (Window::default(), Window::default());
     window.fill(checkpoint, &mut pieces)?;
     let mut written = 0;
+    checkpoint.verify()?;
     while let Some(last) = window.pieces.last() {
         let (filled, ()) = rayon::join(|| next.fill(checkpoint, &mut pieces), || bench.hash(&window, &sizes));
         written += window.bytes.len() as u64;
@@ -69,7 +70,7 @@ pub fn hash(checkpoint: &dyn Checkpoint, kinds: &[HashKind], tensors: bool, prog
         filled?;
         std::mem::swap(&mut window, &mut next);
     }
-    checkpoint.sources().into_iter().try_for_each(ggmill_io::RandomAccess::refuse_changed)?;
+    checkpoint.verify()?;
     Ok(Hashes { tensors: if tensors { bench.finished } else { Vec::new() }, model: bench.model.into_iter().map(State::finish).collect() })
 }
 

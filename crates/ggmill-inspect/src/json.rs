@@ -2,13 +2,14 @@
 
 use std::io::{self, Write};
 
-use ggmill_core::{Pair, Tensor};
+use ggmill_core::{Model, Pair, Tensor};
 use ggmill_text::LosslessStr;
 use serde::Serialize;
 use serde::ser::{Error as _, SerializeMap as _, SerializeSeq as _, Serializer};
 
 use crate::lossless::{ElementLimit, LosslessValue, serialize_array_entries};
-use crate::{Selection, Summary, View};
+use crate::view::file_name;
+use crate::{Selection, Summary};
 
 /// The name of the schema; its number changes when a reader of the old one would go wrong.
 pub const SCHEMA: &str = "ggmill.inspect/1";
@@ -35,36 +36,36 @@ impl Arrays {
 /// Writes the report: one JSON object with each metadata pair and each tensor on a line of its own, and a line break at the end.
 ///
 /// Nothing is gathered first: arrays of any length are decoded as they are written. Fails when `out` does, and when the bytes of the file changed meanwhile.
-pub fn write(out: &mut dyn Write, view: &View<'_>, selection: &Selection, arrays: Arrays) -> io::Result<()> {
-    let document = Document { view, selection, limit: arrays.limit() };
+pub fn write(out: &mut dyn Write, model: &Model, selection: &Selection, arrays: Arrays) -> io::Result<()> {
+    let document = Document { model, selection, limit: arrays.limit() };
     document.serialize(&mut serde_json::Serializer::with_formatter(&mut *out, Lines::new()))?;
     out.write_all(b"\n")
 }
 
 struct Document<'a> {
-    view: &'a View<'a>,
+    model: &'a Model,
     selection: &'a Selection,
     limit: ElementLimit,
 }
 
 impl Serialize for Document<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let index = self.view.index();
+        let index = self.model.index();
         let mut object = serializer.serialize_map(None)?;
         object.serialize_entry("schema", SCHEMA)?;
         object.serialize_entry("version", &index.version())?;
         object.serialize_entry("endian", &format_args!("{}", index.endian()))?;
         object.serialize_entry("alignment", &index.alignment().get())?;
         object.serialize_entry("data_offset", &index.data_offset())?;
-        object.serialize_entry("file_size", &self.view.file_size())?;
-        object.serialize_entry("summary", &Summary::of(self.view))?;
+        object.serialize_entry("file_size", &self.model.file_len())?;
+        object.serialize_entry("summary", &Summary::of(self.model))?;
         if self.selection.metadata {
             object.serialize_entry("metadata", &Pairs(self))?;
         }
         if self.selection.tensors {
             object.serialize_entry("tensors", &Directory(self))?;
         }
-        object.serialize_entry("shards", &Shards(self.view))?;
+        object.serialize_entry("shards", &Shards(self.model))?;
         object.end()
     }
 }
@@ -73,9 +74,9 @@ struct Pairs<'a>(&'a Document<'a>);
 
 impl Serialize for Pairs<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Document { view, selection, limit } = self.0;
+        let Document { model, selection, limit } = self.0;
         let mut sequence = serializer.serialize_seq(None)?;
-        for pair in view.metadata().iter().filter(|pair| selection.has_key(pair.key())) {
+        for pair in model.metadata().iter().filter(|pair| selection.has_key(pair.key())) {
             sequence.serialize_element(&PairObject(pair, *limit))?;
         }
         sequence.end()
@@ -104,20 +105,20 @@ struct Directory<'a>(&'a Document<'a>);
 
 impl Serialize for Directory<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Document { view, selection, .. } = self.0;
+        let Document { model, selection, .. } = self.0;
         let mut sequence = serializer.serialize_seq(None)?;
-        for (shard, tensor) in view.tensors().filter(|(_, tensor)| selection.has_name(tensor.name())) {
-            sequence.serialize_element(&TensorObject(shard, tensor))?;
+        for tensor in model.tensors().iter().filter(|tensor| selection.has_name(tensor.name())) {
+            sequence.serialize_element(&TensorObject(tensor))?;
         }
         sequence.end()
     }
 }
 
-struct TensorObject<'a>(usize, Tensor<'a>);
+struct TensorObject<'a>(Tensor<'a>);
 
 impl Serialize for TensorObject<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self(shard, tensor) = self;
+        let Self(tensor) = self;
         let ggml_type = tensor.ggml_type();
         let mut object = serializer.serialize_map(None)?;
         object.serialize_entry("name", &LosslessStr(tensor.name()))?;
@@ -128,19 +129,19 @@ impl Serialize for TensorObject<'_> {
         object.serialize_entry("shape", tensor.shape().dimensions())?;
         object.serialize_entry("offset", &tensor.offset())?;
         object.serialize_entry("size", &tensor.size())?;
-        object.serialize_entry("shard", shard)?;
+        object.serialize_entry("shard", &tensor.part())?;
         object.end()
     }
 }
 
-struct Shards<'a>(&'a View<'a>);
+struct Shards<'a>(&'a Model);
 
 impl Serialize for Shards<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut sequence = serializer.serialize_seq(None)?;
         for part in self.0.parts() {
             sequence.serialize_element(&Shard {
-                file: part.name(),
+                file: file_name(part).as_deref(),
                 file_size: part.file_len(),
                 data_offset: part.index().data_offset(),
                 tensors: part.tensors().len(),

@@ -16,4 +16,4 @@ mod view;
 pub use notice::{Notice, notices};
 pub use sniff::{FileKind, sniff};
 pub use summary::{PerBlock, Summary, TypeUse};
-pub use view::{Part, Selection, View};
+pub use view::Selection;

@@ -1,11 +1,12 @@
 //! What is odd about a file that opens all the same.
 
+use std::borrow::Cow;
 use std::fmt;
 
-use ggmill_core::{GgmlType, RawStr};
+use ggmill_core::{GgmlType, Model, Part, RawStr};
 
 use crate::human::{self, counted};
-use crate::{Part, View};
+use crate::view::file_name;
 
 /// Something odd that does not keep a file from being opened. Its text is one line, in lower case and without a full stop.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,14 +102,14 @@ impl fmt::Display for Notice<'_> {
 }
 
 /// Looks for everything a [`Notice`] can say.
-pub fn notices<'a>(view: &View<'a>) -> Vec<Notice<'a>> {
+pub fn notices<'a>(model: &'a Model) -> Vec<Notice<'a>> {
     let mut notices = Vec::new();
-    if view.file_size().is_none() {
+    if model.file_len().is_none() {
         notices.push(Notice::LengthUnknown);
     }
-    notices.extend(repeated(view.metadata().iter().map(|pair| pair.key())).into_iter().map(|(key, pairs)| Notice::DuplicateKey { key, pairs }));
-    notices.extend(repeated(view.tensors().map(|(_, tensor)| tensor.name())).into_iter().map(|(name, tensors)| Notice::DuplicateTensor { name, tensors }));
-    for used in crate::Summary::of(view).types {
+    notices.extend(repeated(model.metadata().iter().map(|pair| pair.key())).into_iter().map(|(key, pairs)| Notice::DuplicateKey { key, pairs }));
+    notices.extend(repeated(model.tensors().iter().map(|tensor| tensor.name())).into_iter().map(|(name, tensors)| Notice::DuplicateTensor { name, tensors }));
+    for used in crate::Summary::of(model).types {
         let (ggml_type, tensors) = (used.ggml_type, used.tensors);
         if ggml_type.name().is_none() {
             notices.push(Notice::UnknownType { ggml_type, tensors });
@@ -116,18 +117,20 @@ pub fn notices<'a>(view: &View<'a>) -> Vec<Notice<'a>> {
             notices.push(Notice::RetiredType { ggml_type, tensors });
         }
     }
-    notices.extend(view.parts().iter().filter_map(scattered));
+    notices.extend(model.parts().iter().filter_map(scattered));
     notices.extend(
-        counted_from(view.tensors().map(|(_, tensor)| tensor.name()).filter(|name| name.len() >= 64)).map(|(name, tensors)| Notice::LongName { name, tensors }),
+        counted_from(model.tensors().iter().map(|tensor| tensor.name()).filter(|name| name.len() >= 64))
+            .map(|(name, tensors)| Notice::LongName { name, tensors }),
     );
     notices.extend(
-        view.parts()
+        model
+            .parts()
             .iter()
             .map(|part| part.index().alignment().get())
             .find(|alignment| !alignment.is_power_of_two())
             .map(|alignment| Notice::OddAlignment { alignment }),
     );
-    notices.extend(view.parts().iter().filter_map(trailing_bytes));
+    notices.extend(model.parts().iter().filter_map(trailing_bytes));
     notices
 }
 
@@ -145,7 +148,7 @@ fn counted_from<'a>(mut names: impl Iterator<Item = RawStr<'a>>) -> Option<(RawS
 }
 
 /// Holds every tensor against the place where the reference's reader expects it. Behind a type nobody knows that place is not known.
-fn scattered<'a>(part: &Part<'a>) -> Option<Notice<'a>> {
+fn scattered<'a>(part: &'a Part) -> Option<Notice<'a>> {
     let index = part.index();
     let mut expected = Some(index.data_offset());
     let misplaced = part.tensors().iter().filter(|tensor| {
@@ -157,7 +160,7 @@ fn scattered<'a>(part: &Part<'a>) -> Option<Notice<'a>> {
     counted_from(names.into_iter()).map(|(name, tensors)| Notice::Scattered { name, tensors })
 }
 
-fn trailing_bytes<'a>(part: &Part<'_>) -> Option<Notice<'a>> {
+fn trailing_bytes<'a>(part: &Part) -> Option<Notice<'a>> {
     let bytes = part.file_len()?.checked_sub(part.index().data_end()?).filter(|&bytes| bytes > 0)?;
-    Some(Notice::TrailingBytes { file: part.name().map(str::to_owned), bytes })
+    Some(Notice::TrailingBytes { file: file_name(part).map(Cow::into_owned), bytes })
 }

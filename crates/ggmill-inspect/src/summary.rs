@@ -3,24 +3,21 @@
 use std::collections::BTreeMap;
 
 use ggmill_arch::ModelView;
-use ggmill_core::{FileType, GgmlType, keys};
+use ggmill_core::{FileType, GgmlType, Model, keys};
+use ggmill_text::LosslessStr;
 use serde::Serialize;
 use serde::ser::{SerializeMap as _, SerializeStruct as _, Serializer};
-
-use crate::View;
-use ggmill_text::LosslessStr;
 
 /// What a model is, in a few facts. A fact the file does not tell, or tells in another type than it should have, is `None`: JSON has `null`.
 ///
 /// ```
-/// use ggmill_core::{Builder, Gguf, MetadataBuf};
-/// use ggmill_inspect::{Part, PerBlock, Summary, View};
+/// use ggmill_core::{Builder, MetadataBuf, Model};
+/// use ggmill_inspect::{PerBlock, Summary};
 /// let mut metadata = MetadataBuf::new();
 /// metadata.set("general.architecture", "llama");
 /// metadata.set("llama.attention.head_count", 32u32);
-/// let file = Gguf::parse(Builder::new().metadata(metadata).plan()?.header().to_vec())?;
-/// let view = View::new(Part::new(&file));
-/// assert_eq!(Summary::of(&view).head_count, Some(PerBlock::Same(32)));
+/// let model = Model::open(Builder::new().metadata(metadata).plan()?.header().to_vec())?;
+/// assert_eq!(Summary::of(&model).head_count, Some(PerBlock::Same(32)));
 /// # Ok::<(), ggmill_core::Error>(())
 /// ```
 #[derive(Clone, Debug, Serialize)]
@@ -113,11 +110,11 @@ pub struct TypeUse {
 
 impl<'a> Summary<'a> {
     /// Reads the facts from the metadata and adds up the tensors.
-    pub fn of(view: &View<'a>) -> Self {
-        let metadata = view.metadata();
-        let model = ModelView::of_metadata(metadata);
+    pub fn of(model: &'a Model) -> Self {
+        let metadata = model.metadata();
+        let view = ModelView::of_metadata(metadata);
         let text = |key: &str| metadata.raw_str(key).ok().map(LosslessStr);
-        let types = types(view);
+        let types = types(model);
         let parameters = types.iter().map(|used| used.elements).sum();
         let tensor_bytes = types.iter().filter_map(|used| used.bytes).sum();
         let weights: u128 = types.iter().filter(|used| used.bytes.is_some()).map(|used| used.elements).sum();
@@ -130,25 +127,25 @@ impl<'a> Summary<'a> {
             kind: text(keys::GENERAL_TYPE),
             license: text(keys::GENERAL_LICENSE),
             parameters,
-            tensors: view.tensor_count() as u64,
+            tensors: model.tensors().len() as u64,
             tensor_bytes,
             bits_per_weight,
             file_type: metadata.u32(keys::GENERAL_FILE_TYPE).ok().map(FileType),
             quantization_version: metadata.u64(keys::GENERAL_QUANTIZATION_VERSION).ok(),
-            context_length: model.integer("context_length"),
-            embedding_length: model.integer("embedding_length"),
-            block_count: model.integer("block_count"),
-            feed_forward_length: PerBlock::of(&model, "feed_forward_length"),
-            head_count: PerBlock::of(&model, "attention.head_count"),
-            head_count_kv: PerBlock::of(&model, "attention.head_count_kv"),
-            expert_count: model.integer("expert_count"),
-            expert_used_count: model.integer("expert_used_count"),
+            context_length: view.integer("context_length"),
+            embedding_length: view.integer("embedding_length"),
+            block_count: view.integer("block_count"),
+            feed_forward_length: PerBlock::of(&view, "feed_forward_length"),
+            head_count: PerBlock::of(&view, "attention.head_count"),
+            head_count_kv: PerBlock::of(&view, "attention.head_count_kv"),
+            expert_count: view.integer("expert_count"),
+            expert_used_count: view.integer("expert_used_count"),
             tokenizer_model: text(keys::TOKENIZER_MODEL),
             tokenizer_pre: text(keys::TOKENIZER_PRE),
             has_tokens: tokens.is_some(),
-            vocabulary_size: tokens.map(|tokens| tokens.len()).or_else(|| model.integer("vocab_size")),
+            vocabulary_size: tokens.map(|tokens| tokens.len()).or_else(|| view.integer("vocab_size")),
             chat_template_bytes: text(keys::TOKENIZER_CHAT_TEMPLATE).map(|template| template.0.len() as u64),
-            shards: view.parts().len() as u64,
+            shards: model.parts().len() as u64,
             types,
         }
     }
@@ -162,9 +159,9 @@ impl PerBlock {
     }
 }
 
-fn types(view: &View<'_>) -> Vec<TypeUse> {
+fn types(model: &Model) -> Vec<TypeUse> {
     let mut types: BTreeMap<GgmlType, TypeUse> = BTreeMap::new();
-    for (_, tensor) in view.tensors() {
+    for tensor in model.tensors() {
         let ggml_type = tensor.ggml_type();
         let used = types.entry(ggml_type).or_insert_with(|| TypeUse { ggml_type, tensors: 0, elements: 0, bytes: ggml_type.layout().map(|_| 0) });
         used.tensors += 1;

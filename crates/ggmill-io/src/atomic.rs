@@ -130,10 +130,10 @@ impl FileSink {
     }
 
     /// Closes the file until it is used again, with everything that was appended on the disk. A set may have more files than a process may have open
-    /// ([`MOST_OPEN`](crate::MOST_OPEN)).
+    /// ([`MAX_OPEN_FILES`](crate::MAX_OPEN_FILES)).
     ///
     /// From here on the file has a temporary name, `.ggmill-` and more, under which a killed process leaves it behind.
-    pub fn put_aside(&mut self) -> Result<()> {
+    pub fn close_idle(&mut self) -> Result<()> {
         if self.written > 0 {
             self.sync()?;
         }

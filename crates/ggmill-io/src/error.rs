@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use ggmill_core::{Endian, RawStr, Subject, shard_file_name};
+use ggmill_core::{RawStr, Subject, shard_file_name};
 
 /// A result with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -15,13 +15,15 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum ErrorKind {
     /// The operating system refused, or the path leads to something that is no regular file. [`Error::io_error`] says more.
     Io,
+    /// Something else wrote to the file after it was opened: what was read from it may be half of each.
+    Changed,
     /// The output exists, and nobody said that it may be replaced.
     Exists,
     /// The file cannot be edited where it lies: it is read-only, a symbolic link, or something else works on it.
     NotEditable,
-    /// An edit was interrupted: a journal lies beside the file, or has just been left there. Opening the file as [`InPlace`](crate::InPlace) goes on with it.
+    /// An edit was interrupted: a journal lies beside the file, or has just been left there. [`InPlace::recover`](crate::InPlace::recover) goes on with it.
     Journal,
-    /// The files do not make up a whole model: a shard is missing, stands twice, or belongs to another set.
+    /// The files do not make up a whole model: a shard is missing, is there more than once, or belongs to another set.
     Shards,
     /// What the file holds, sorted as `ggmill-core` sorts it. A file that lost its end while it was open is
     /// [`Truncated`](ggmill_core::ErrorKind::Truncated) too.
@@ -30,7 +32,8 @@ pub enum ErrorKind {
 
 /// An error with its kind and the path of the file it is about. The size of a pointer.
 ///
-/// The message begins with that path, escaped, and holds that of the cause; [`source`](std::error::Error::source) has the cause itself.
+/// The message begins with that path, escaped, and holds that of the cause; [`Error::io_error`] and [`Error::format_error`] have the cause itself.
+/// [`source`](std::error::Error::source) is what the cause came from, so that a program that prints the whole chain says everything once.
 ///
 /// ```
 /// let error = ggmill_io::open("no-such-model.gguf").err().ok_or("an error")?;
@@ -57,8 +60,8 @@ pub(crate) enum Detail {
     Outside { start: u64, end: u64, len: u64 },
     TooLarge { size: u64 },
     Long { len: u64, limit: u64 },
-    NoShard { number: usize, count: usize },
-    Shards(ShardFault),
+    NotAShardName { number: u64, count: u64 },
+    Shards(ggmill_core::Error),
     Edit(EditFault),
 }
 
@@ -70,6 +73,7 @@ pub(crate) enum EditFault {
     Busy,
     Changed,
     Halfway { source: io::Error },
+    Pending { journal: PathBuf },
     Damaged { journal: PathBuf },
     NotIts { journal: PathBuf },
 }
@@ -79,25 +83,6 @@ pub(crate) enum EditFault {
 pub(crate) struct Missing {
     pub(crate) len: u64,
     pub(crate) needed: u64,
-}
-
-/// Why files are not one set of shards. Numbers are from 1, as names have them.
-#[derive(Debug)]
-pub(crate) enum ShardFault {
-    Missing { numbers: Vec<u32>, count: u32 },
-    NotGiven { numbers: Vec<u32>, count: u32 },
-    NoShard,
-    OtherCount { found: u64, expected: u64, other: PathBuf },
-    Twice { number: u64, other: PathBuf },
-    Beyond { number: u64, count: u64 },
-    NotAShardName { number: u64, count: u64 },
-    NoKeys { number: u32, count: u32 },
-    Count { found: u64, named: u32 },
-    Number { found: u64, named: u32, count: u32 },
-    Architecture { found: Box<[u8]>, expected: Box<[u8]>, other: PathBuf },
-    Endian { found: Endian, other: PathBuf },
-    DuplicateTensor { name: Box<[u8]>, other: PathBuf },
-    Tensors { found: u64, expected: u64 },
 }
 
 impl Error {
@@ -117,21 +102,24 @@ impl Error {
     }
 
     #[cold]
-    pub(crate) fn shards(path: &Path, fault: ShardFault) -> Self {
-        Self::new(path, Detail::Shards(fault))
+    pub(crate) fn shards(path: &Path, source: ggmill_core::Error) -> Self {
+        match source.kind() {
+            ggmill_core::ErrorKind::Shards => Self::new(path, Detail::Shards(source)),
+            _ => Self::format(path, source),
+        }
     }
 
     /// Which sort of error this is.
     pub fn kind(&self) -> ErrorKind {
         match &self.0.detail {
-            Detail::Io { .. } | Detail::NotRegular { .. } | Detail::Changed => ErrorKind::Io,
+            Detail::Io { .. } | Detail::NotRegular { .. } => ErrorKind::Io,
+            Detail::Changed => ErrorKind::Changed,
             Detail::NotPlain { .. } => ErrorKind::Format(ggmill_core::ErrorKind::Malformed),
             Detail::Exists => ErrorKind::Exists,
             Detail::Format { source, .. } => ErrorKind::Format(source.kind()),
             Detail::Outside { .. } => ErrorKind::Format(ggmill_core::ErrorKind::Truncated),
             Detail::TooLarge { .. } | Detail::Long { .. } => ErrorKind::Format(ggmill_core::ErrorKind::Limit),
-            Detail::NoShard { .. } => ErrorKind::Format(ggmill_core::ErrorKind::Misuse),
-            Detail::Shards(_) => ErrorKind::Shards,
+            Detail::NotAShardName { .. } | Detail::Shards(_) => ErrorKind::Shards,
             Detail::Edit(EditFault::ReadOnly | EditFault::Link { .. } | EditFault::Busy | EditFault::Changed) => ErrorKind::NotEditable,
             Detail::Edit(_) => ErrorKind::Journal,
         }
@@ -154,10 +142,14 @@ impl Error {
     /// The key or tensor the error is about, where there is one.
     pub fn subject(&self) -> Option<Subject<'_>> {
         match &self.0.detail {
-            Detail::Format { source, .. } => source.subject(),
-            Detail::Shards(ShardFault::DuplicateTensor { name, .. }) => Some(Subject::Tensor(RawStr::new(name))),
+            Detail::Format { source, .. } | Detail::Shards(source) => source.subject(),
             _ => None,
         }
+    }
+
+    /// Whether the error is that an edit was interrupted and nothing has been done about it yet: [`InPlace::recover`](crate::InPlace::recover) does.
+    pub fn is_pending(&self) -> bool {
+        matches!(self.0.detail, Detail::Edit(EditFault::Pending { .. }))
     }
 
     /// What the operating system said, where it was asked.
@@ -166,6 +158,29 @@ impl Error {
             Detail::Io { source, .. } | Detail::Edit(EditFault::Halfway { source }) => Some(source),
             _ => None,
         }
+    }
+}
+
+impl Error {
+    /// What was wrong with the content of the file, or of the files of a set.
+    pub fn format_error(&self) -> Option<&ggmill_core::Error> {
+        match &self.0.detail {
+            Detail::Format { source, .. } | Detail::Shards(source) => Some(source),
+            _ => None,
+        }
+    }
+}
+
+impl From<Error> for ggmill_core::Error {
+    /// As the error of a source of bytes: it keeps its kind, and [`cause`](ggmill_core::Error::cause) is this error.
+    fn from(error: Error) -> Self {
+        let kind = match error.kind() {
+            ErrorKind::Format(kind) => kind,
+            ErrorKind::Changed | ErrorKind::Journal => ggmill_core::ErrorKind::Changed,
+            ErrorKind::Shards => ggmill_core::ErrorKind::Shards,
+            _ => ggmill_core::ErrorKind::Io,
+        };
+        Self::caused(kind, error)
     }
 }
 
@@ -203,56 +218,6 @@ impl fmt::Display for Missing {
     }
 }
 
-/// `shard 2 of 3`, `shards 2, 4 of 9`, or the first few of more.
-fn write_numbers(f: &mut fmt::Formatter<'_>, numbers: &[u32], count: u32) -> fmt::Result {
-    const SHOWN: usize = 8;
-    f.write_str(if numbers.len() == 1 { "shard " } else { "shards " })?;
-    for (place, number) in numbers.iter().take(SHOWN).enumerate() {
-        write!(f, "{}{number}", if place == 0 { "" } else { ", " })?;
-    }
-    match numbers.len() {
-        0..=SHOWN => write!(f, " of {count}"),
-        more => write!(f, ", … ({more} in all) of {count}"),
-    }
-}
-
-impl fmt::Display for ShardFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Missing { numbers, count } => {
-                f.write_str("missing: ")?;
-                write_numbers(f, numbers, *count)
-            }
-            Self::NotGiven { numbers, count } => {
-                write_numbers(f, numbers, *count)?;
-                f.write_str(" not given")
-            }
-            Self::NoShard => f.write_str("is no shard: it has no key \"split.count\""),
-            Self::OtherCount { found, expected, other } => write!(f, "split.count {found}, expected {expected} as in {}", file_name(other)),
-            Self::Twice { number, other } => write!(f, "is shard {number}, and so is {}", shown(other)),
-            Self::Beyond { number, count } => write!(f, "is shard {number} of {count}"),
-            Self::NotAShardName { number, count } => {
-                write!(f, "holds shard {number} of {count}, expected a name of the form {:?} beside the other shards", example(*number, *count))
-            }
-            Self::NoKeys { number, count } => write!(f, "named shard {number} of {count}, and has no key \"split.count\""),
-            Self::Count { found, named } => write!(f, "split.count {found}, expected {named} as the name says"),
-            Self::Number { found, named, count } => {
-                write!(f, "split.no {found}, expected {} for shard {named} of {count}", named.saturating_sub(1))?;
-                match found.checked_add(1).filter(|number| number <= &u64::from(*count)) {
-                    Some(number) => write!(f, "; this is shard {number} under another name"),
-                    None => Ok(()),
-                }
-            }
-            Self::Architecture { found, expected, other } => {
-                write!(f, "architecture {:?}, expected {:?} as in {}", RawStr::new(found), RawStr::new(expected), file_name(other))
-            }
-            Self::Endian { found, other } => write!(f, "{found}-endian, and {} is not", file_name(other)),
-            Self::DuplicateTensor { name, other } => write!(f, "tensor {:?} stands in {} too", RawStr::new(name), file_name(other)),
-            Self::Tensors { found, expected } => write!(f, "split.tensors.count {expected}, the shards have {found} together"),
-        }
-    }
-}
-
 fn example(number: u64, count: u64) -> String {
     let narrow = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
     shard_file_name("NAME", narrow(number), narrow(count))
@@ -266,6 +231,7 @@ impl fmt::Display for EditFault {
             Self::Busy => f.write_str("another program is editing it"),
             Self::Changed => f.write_str("something changed the file meanwhile, so it was left alone"),
             Self::Halfway { source } => write!(f, "the edit was interrupted: {}; its journal is beside the file", Cause(source)),
+            Self::Pending { journal } => write!(f, "an edit of this file was interrupted: its journal {} is beside it", file_name(journal)),
             Self::Damaged { journal } => write!(f, "an edit was interrupted, and its journal {} is damaged", file_name(journal)),
             Self::NotIts { journal } => write!(f, "the journal {} belongs to another file, or to another state of this one", file_name(journal)),
         }
@@ -274,6 +240,9 @@ impl fmt::Display for EditFault {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Detail::Shards(source) = &self.0.detail {
+            return source.fmt(f);
+        }
         write!(f, "{}: ", shown(&self.0.path))?;
         match &self.0.detail {
             Detail::Io { action, source } => write!(f, "{action}: {}", Cause(source)),
@@ -288,8 +257,11 @@ impl fmt::Display for Error {
             Detail::Outside { start, end, len } => write!(f, "offset {start:#x}: bytes up to {end} are needed, the file ends at {len}"),
             Detail::TooLarge { size } => write!(f, "{size} bytes do not fit into memory"),
             Detail::Long { len, limit } => write!(f, "{len} bytes, the limit is {limit}"),
-            Detail::NoShard { number, count } => write!(f, "shard {number} counted from 0, the model has {count}"),
-            Detail::Shards(fault) => fault.fmt(f),
+            Detail::NotAShardName { number, count } => {
+                write!(f, "holds shard {number} of {count}, expected a name of the form {:?} beside the other shards", example(*number, *count))
+            }
+            // Already told, with the path that it begins with.
+            Detail::Shards(_) => Ok(()),
             Detail::Edit(fault) => fault.fmt(f),
         }
     }
@@ -304,8 +276,8 @@ impl fmt::Debug for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.0.detail {
-            Detail::Io { source, .. } | Detail::Edit(EditFault::Halfway { source }) => Some(source),
-            Detail::Format { source, .. } => Some(source),
+            Detail::Io { source, .. } | Detail::Edit(EditFault::Halfway { source }) => source.source(),
+            Detail::Format { source, .. } | Detail::Shards(source) => source.source(),
             _ => None,
         }
     }

@@ -2,11 +2,13 @@
 //!
 //! | to | use | gives |
 //! |---|---|---|
-//! | open a file or any shard of a set | [`open_model`] | [`Model`] |
-//! | open one file by reading its header | [`open`] | [`GgufFile`] |
-//! | see what is left of a broken file, and what is wrong with it | [`salvage`] | [`GgufFile`] and its faults |
-//! | open one file by mapping it: fastest, `unsafe` | [`map`] | [`Gguf`](ggmill_core::Gguf) over a [`Mapping`] |
-//! | read a file of another format | [`RandomAccess`], [`map_file`] | bytes |
+//! | open a file or any shard of a set | [`open`] | a [`Model`](ggmill_core::Model) |
+//! | open one shard by itself | [`open_alone`] | a model |
+//! | see what is left of a broken file, and what is wrong with it | [`salvage`] | a model with faults |
+//! | open by mapping: fastest, `unsafe` | [`map`] | a model over a [`Mapping`] |
+//! | read the header from a pipe | [`open_stream`] | a model without data |
+//! | know the files of a model | [`files`], [`file_of`] | [`RandomAccess`] |
+//! | read a file of another format | [`RandomAccess`], [`map_file`] | a [`ReadAt`](ggmill_core::ReadAt) |
 //! | open the files of a checkpoint by name | [`Folder`] | [`RandomAccess`] |
 //! | change the header of a file where it lies, safe against crashes | [`InPlace`] | an edited file |
 //! | write a file whole or not at all | [`FileSink`] | a [`Sink`](ggmill_core::Sink) |
@@ -18,30 +20,31 @@
 mod atomic;
 mod commit;
 mod error;
-mod file;
 mod folder;
 mod in_place;
 mod journal;
 #[expect(unsafe_code, reason = "a mapped file can change under its readers; the contract is in the documentation of `map`")]
 mod map;
+mod open;
+mod positioned;
 mod random_access;
 mod ranges;
 mod rename;
 mod same_file;
 mod shard_names;
-mod shards;
+mod stream;
 mod temporary;
 
 pub use self::same_file::same_file;
 pub use atomic::{FileSink, Overwrite, commit_all};
 pub use error::{Error, ErrorKind, Result};
-pub use file::{GgufFile, open, open_with, salvage};
 pub use folder::Folder;
-pub use in_place::{Applied, HeaderChange, InPlace, Recovery, pending_journal};
-pub use journal::journal_path;
-pub use map::{Mapping, map, map_file, map_with};
+pub use in_place::{Applied, HeaderChange, InPlace, Recovery};
+pub use journal::{journal_path, pending_journal};
+pub use map::{Mapping, map, map_alone_with, map_file, map_with};
+pub use open::{MAX_OPEN_FILES, close_idle, file_of, files, open, open_alone, open_alone_with, open_shards, open_with, salvage, shard_name};
 pub use random_access::RandomAccess;
 pub use ranges::RangeSink;
 pub use rename::rename_no_replace;
 pub use shard_names::{shard_paths, stale_shard};
-pub use shards::{MOST_OPEN, Model, open_model, open_model_with, open_shards, shard_name};
+pub use stream::{Streamed, open_stream, salvage_stream};

@@ -1,19 +1,48 @@
 //! Memory maps: the one place of this crate with `unsafe`.
 
+use std::any::Any;
 use std::fmt;
 use std::path::Path;
+use std::sync::Arc;
 
-use ggmill_core::{Gguf, Limits};
+use ggmill_core::{Limits, Model, RawStr, ReadAt};
 use memmap2::{Mmap, MmapOptions};
 
 use crate::error::{Detail, Error, Result};
-use crate::file::with_missing;
+use crate::open::{open_set, parse};
 use crate::random_access::RandomAccess;
 
 /// A whole file as bytes, paged in by the operating system as they are touched.
 pub struct Mapping {
     /// `None` for an empty file, of which there is nothing to map.
     map: Option<Mmap>,
+    pub(crate) file: RandomAccess,
+}
+
+impl ReadAt for Mapping {
+    fn len(&self) -> u64 {
+        self.as_ref().len() as u64
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> ggmill_core::Result<()> {
+        self.as_ref().read_at(offset, out)
+    }
+
+    fn as_slice(&self) -> Option<&[u8]> {
+        Some(self.as_ref())
+    }
+
+    fn verify(&self) -> ggmill_core::Result<()> {
+        Ok(self.file.verify()?)
+    }
+
+    fn name(&self) -> Option<RawStr<'_>> {
+        self.file.name()
+    }
+
+    fn as_any(&self) -> Option<&dyn Any> {
+        Some(self)
+    }
 }
 
 impl AsRef<[u8]> for Mapping {
@@ -28,7 +57,7 @@ impl fmt::Debug for Mapping {
     }
 }
 
-/// Maps a GGUF file and parses it: the fastest way to open one, and tensor data without a copy.
+/// Maps a GGUF file, or all shards of a set by any of them, and parses it: the fastest way to open one, and tensor data without a copy.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -48,21 +77,32 @@ impl fmt::Debug for Mapping {
 /// do not change, and touching a page behind a file's new end kills the process (`SIGBUS`). Replacing the file by renaming another over it is harmless, and it
 /// is how this crate writes. Where the promise cannot be kept, as on a network share or with files still being downloaded, use [`open`](crate::open), which
 /// reads.
-pub unsafe fn map(path: impl AsRef<Path>) -> Result<Gguf<Mapping>> {
+pub unsafe fn map(path: impl AsRef<Path>) -> Result<Model> {
     // SAFETY: the caller upholds the same contract.
     unsafe { map_with(path, &Limits::default()) }
 }
 
-/// [`map`] with limits of one's own.
+/// [`map`] with limits of one's own; they hold for each shard.
 ///
 /// # Safety
 ///
 /// That of [`map`].
-pub unsafe fn map_with(path: impl AsRef<Path>, limits: &Limits) -> Result<Gguf<Mapping>> {
-    let file = RandomAccess::open(path)?;
+pub unsafe fn map_with(path: impl AsRef<Path>, limits: &Limits) -> Result<Model> {
+    open_set(path.as_ref(), &|path| {
+        // SAFETY: the caller upholds the same contract.
+        unsafe { map_alone_with(path, limits) }
+    })
+}
+
+/// Maps one file by itself, whatever set it belongs to.
+///
+/// # Safety
+///
+/// That of [`map`].
+pub unsafe fn map_alone_with(path: impl AsRef<Path>, limits: &Limits) -> Result<Model> {
     // SAFETY: the caller upholds the same contract.
-    let mapping = unsafe { map_open(&file)? };
-    Gguf::parse_with(mapping, limits).map_err(|error| with_missing(&file, error, limits))
+    let mapping = Arc::new(unsafe { map_file(path)? });
+    parse(&mapping.file, Arc::clone(&mapping), limits)
 }
 
 /// Maps a file of any format, a checkpoint of safetensors say. An empty file gives no bytes.
@@ -72,21 +112,13 @@ pub unsafe fn map_with(path: impl AsRef<Path>, limits: &Limits) -> Result<Gguf<M
 /// That of [`map`].
 pub unsafe fn map_file(path: impl AsRef<Path>) -> Result<Mapping> {
     let file = RandomAccess::open(path)?;
-    // SAFETY: the caller upholds the same contract.
-    unsafe { map_open(&file) }
-}
-
-/// # Safety
-///
-/// That of [`map`].
-unsafe fn map_open(file: &RandomAccess) -> Result<Mapping> {
     if file.is_empty() {
-        return Ok(Mapping { map: None });
+        return Ok(Mapping { map: None, file });
     }
     let len = usize::try_from(file.len()).map_err(|_| Error::new(file.path(), Detail::TooLarge { size: file.len() }))?;
     let opened = file.file()?;
     // SAFETY: the map is read-only, of a regular file, and as long as the file was a moment ago; the caller promises that the file stays as it is.
     let map = unsafe { MmapOptions::new().len(len).map(&*opened) };
     let map = map.map_err(|source| Error::io(file.path(), "cannot map", source))?;
-    Ok(Mapping { map: Some(map) })
+    Ok(Mapping { map: Some(map), file })
 }

@@ -1,13 +1,18 @@
+use std::any::Any;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
-use std::ops::Deref;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
 
-use crate::error::{Detail, Error, Result};
+use ggmill_core::{RawStr, ReadAt};
+
+use crate::error::{Detail, EditFault, Error, Result, shown};
+use crate::journal::pending_journal;
+use crate::positioned;
 
 /// A regular file read by position: no cursor, so several threads may share it.
 ///
-/// This is for files of other formats; GGUF files are opened with [`open`](crate::open).
+/// GGUF files are opened with [`open`](crate::open), whose model reads from one of these; files of other formats by this itself.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -22,7 +27,7 @@ use crate::error::{Detail, Error, Result};
 #[derive(Debug)]
 pub struct RandomAccess {
     /// `None` for a file that is opened for each read.
-    file: Option<File>,
+    file: RwLock<Option<Arc<File>>>,
     path: PathBuf,
     len: u64,
     /// What the system knew of it when it was opened: which file it is, and when it was last written to.
@@ -38,18 +43,18 @@ impl RandomAccess {
         if !metadata.is_file() {
             return Err(not_regular(path, &metadata));
         }
-        Ok(Self { file: Some(file), path: path.to_owned(), len: metadata.len(), metadata: Box::new(metadata) })
+        Ok(Self { file: RwLock::new(Some(Arc::new(file))), path: path.to_owned(), len: metadata.len(), metadata: Box::new(metadata) })
     }
 
     /// Closes the file. Each read opens it again for itself, and fails when the path does not lead to the same file, unchanged. For one of so many that a
-    /// process may not have them all open ([`MOST_OPEN`](crate::MOST_OPEN)).
+    /// process may not have them all open ([`MAX_OPEN_FILES`](crate::MAX_OPEN_FILES)).
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
     /// # let path = folder.path().join("weights.bin");
     /// # std::fs::write(&path, b"0123456789")?;
-    /// let mut file = ggmill_io::RandomAccess::open(&path)?;
-    /// file.put_aside();
+    /// let file = ggmill_io::RandomAccess::open(&path)?;
+    /// file.close_idle();
     /// let mut middle = [0; 4];
     /// file.read_at(3, &mut middle)?;
     /// assert_eq!(&middle, b"3456");
@@ -57,8 +62,8 @@ impl RandomAccess {
     /// assert!(file.read_at(3, &mut middle).is_err());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn put_aside(&mut self) {
-        self.file = None;
+    pub fn close_idle(&self) {
+        *self.file.write().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// The path it was opened by.
@@ -86,7 +91,7 @@ impl RandomAccess {
         let mut filled = 0;
         while let Some(rest) = out.get_mut(filled..).filter(|rest| !rest.is_empty()) {
             let position = offset.saturating_add(filled as u64);
-            match read_once(&file, position, rest) {
+            match positioned::read_once(&file, position, rest) {
                 Ok(0) => return Err(Error::new(&self.path, Detail::Outside { start: offset, end, len: position })),
                 Ok(read) => filled = filled.saturating_add(read),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -98,8 +103,14 @@ impl RandomAccess {
 
     /// Fails when something else has written to the file since it was opened: what was read from it may be half of each. A change within the same tick of the
     /// file system's clock, a few milliseconds, is not seen.
-    pub fn refuse_changed(&self) -> Result<()> {
-        self.check(&*self.file()?)
+    ///
+    /// Fails too when an edit of the file was interrupted ([`ErrorKind::Journal`](crate::ErrorKind::Journal)): what it holds is neither the old file nor the new one.
+    pub fn verify(&self) -> Result<()> {
+        self.check(&*self.file()?)?;
+        match pending_journal(&self.path) {
+            Some(journal) => Err(Error::new(&self.path, Detail::Edit(EditFault::Pending { journal }))),
+            None => Ok(()),
+        }
     }
 
     fn check(&self, file: &File) -> Result<()> {
@@ -147,32 +158,37 @@ impl RandomAccess {
         Error::new(&self.path, Detail::Outside { start, end, len })
     }
 
-    /// The file, opened again if it was put aside.
-    pub(crate) fn file(&self) -> Result<Opened<'_>> {
-        if let Some(file) = &self.file {
-            return Ok(Opened::Held(file));
+    /// The file, opened again if it was closed.
+    pub(crate) fn file(&self) -> Result<Arc<File>> {
+        let held = self.file.read().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(file) = held {
+            return Ok(file);
         }
         let file = open(&self.path)?;
         self.check(&file)?;
-        Ok(Opened::Again(file))
+        Ok(Arc::new(file))
     }
 }
 
-/// A file that is open anyway, or for as long as this is used.
-#[derive(Debug)]
-pub(crate) enum Opened<'a> {
-    Held(&'a File),
-    Again(File),
-}
+impl ReadAt for RandomAccess {
+    fn len(&self) -> u64 {
+        self.len
+    }
 
-impl Deref for Opened<'_> {
-    type Target = File;
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> ggmill_core::Result<()> {
+        Ok(self.read_at(offset, out)?)
+    }
 
-    fn deref(&self) -> &File {
-        match self {
-            Self::Held(file) => file,
-            Self::Again(file) => file,
-        }
+    fn verify(&self) -> ggmill_core::Result<()> {
+        Ok(self.verify()?)
+    }
+
+    fn name(&self) -> Option<RawStr<'_>> {
+        Some(shown(&self.path))
+    }
+
+    fn as_any(&self) -> Option<&dyn Any> {
+        Some(self)
     }
 }
 
@@ -199,16 +215,6 @@ fn is_one_file(a: &Metadata, b: &Metadata) -> bool {
 #[cfg(not(unix))]
 fn is_one_file(_: &Metadata, _: &Metadata) -> bool {
     true
-}
-
-#[cfg(unix)]
-fn read_once(file: &File, offset: u64, out: &mut [u8]) -> io::Result<usize> {
-    std::os::unix::fs::FileExt::read_at(file, out, offset)
-}
-
-#[cfg(windows)]
-fn read_once(file: &File, offset: u64, out: &mut [u8]) -> io::Result<usize> {
-    std::os::windows::fs::FileExt::seek_read(file, out, offset)
 }
 
 /// The error for a path that leads to something else than a regular file.

@@ -14,6 +14,10 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum ErrorKind {
     /// A file of the checkpoint could not be opened, read or written.
     Io,
+    /// A file of the checkpoint ends before it should: an incomplete download or copy.
+    Truncated,
+    /// Something else wrote to a file of the checkpoint after it was opened, or an edit of it was interrupted: what was read may be half of each.
+    Changed,
     /// The checkpoint contradicts itself or is incomplete.
     Checkpoint,
     /// No architecture description fits the checkpoint, or the one that does asks for something the checkpoint lacks.
@@ -90,6 +94,11 @@ impl Error {
         self.about(RawStr::new(path.as_os_str().as_encoded_bytes()).to_string())
     }
 
+    /// What caused the error, where another error did. The message is that of the cause.
+    pub fn cause(&self) -> Option<&(dyn std::error::Error + Send + Sync + 'static)> {
+        self.0.source.as_deref()
+    }
+
     /// Which sort of error this is.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
@@ -123,15 +132,45 @@ impl fmt::Debug for Error {
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.0.source.as_deref().map(|source| source as _)
+        // The message is that of the cause, so what comes next is what the cause came from.
+        self.cause()?.source()
     }
 }
 
 impl From<ggmill_io::Error> for Error {
     fn from(error: ggmill_io::Error) -> Self {
+        let kind = match error.kind() {
+            ggmill_io::ErrorKind::Format(kind) => kind_of(kind),
+            ggmill_io::ErrorKind::Changed | ggmill_io::ErrorKind::Journal => ErrorKind::Changed,
+            ggmill_io::ErrorKind::Shards => ErrorKind::Checkpoint,
+            _ => ErrorKind::Io,
+        };
         let path = error.path().to_owned();
-        let mut this = Self::caused(ErrorKind::Io, error);
+        let mut this = Self::caused(kind, error);
         this.0.path = Some(path);
         this
+    }
+}
+
+impl From<ggmill_core::Error> for Error {
+    fn from(error: ggmill_core::Error) -> Self {
+        let kind = kind_of(error.kind());
+        match error.into_cause().map(|cause| cause.downcast::<ggmill_io::Error>()) {
+            Ok(Ok(error)) => Self::from(*error),
+            Ok(Err(cause)) => Self(Box::new(Inner { kind, subject: String::new(), path: None, message: cause.to_string(), source: Some(cause) })),
+            Err(error) => Self::caused(kind, error),
+        }
+    }
+}
+
+/// What a reader's error is to those who use what it reads.
+fn kind_of(kind: ggmill_core::ErrorKind) -> ErrorKind {
+    match kind {
+        ggmill_core::ErrorKind::Truncated => ErrorKind::Truncated,
+        ggmill_core::ErrorKind::Changed => ErrorKind::Changed,
+        ggmill_core::ErrorKind::Unsupported => ErrorKind::Unsupported,
+        ggmill_core::ErrorKind::Misuse => ErrorKind::Misuse,
+        ggmill_core::ErrorKind::Io => ErrorKind::Io,
+        _ => ErrorKind::Checkpoint,
     }
 }

@@ -8,7 +8,7 @@ use rayon::iter::{IndexedParallelIterator as _, IntoParallelRefIterator as _, Pa
 use crate::error::{Error, ErrorKind, Result};
 use crate::expression::{Evaluator, Expression};
 use crate::plan::Plan;
-use crate::run::{Report, RunOptions, chunks, make, refuse_changed, report};
+use crate::run::{Report, RunOptions, chunks, make, report};
 use crate::source::Checkpoint;
 
 /// Appends bytes `range` of the file to a sink: what [`run`](crate::run) would write there, whatever the range cuts. Ranges that together are the file, made by
@@ -24,7 +24,7 @@ where
         let message = format!("bytes {} to {} of a file of {}", range.start, range.end, plan.layout.total_len());
         return Err(Error::new(ErrorKind::Misuse, message));
     }
-    refuse_changed(source)?;
+    source.verify()?;
     let pool = options.pool()?;
     let window = 2 * pool.current_num_threads();
     let evaluator = Evaluator::new(source, 2 * window);
@@ -56,7 +56,7 @@ where
         }
     }
     zeros(range.end, &mut at, &mut |at, bytes| put(&mut sink, at, bytes, None))?;
-    refuse_changed(source)?;
+    source.verify()?;
     Ok(sink)
 }
 

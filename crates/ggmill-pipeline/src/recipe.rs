@@ -1,7 +1,6 @@
 //! What a file is made of: the step between a checkpoint and a plan.
 
-use ggmill_core::{Builder, Endian, GgmlType, Limits, MetadataBuf, Shape};
-use ggmill_io::Model;
+use ggmill_core::{Builder, Endian, GgmlType, Limits, MetadataBuf, Model, Shape};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::expression::Expression;
@@ -82,9 +81,10 @@ pub struct Form {
 impl Form {
     /// That of a file or set. Version 1 is not written any more.
     fn of(model: &Model) -> Self {
-        let Some(first) = model.shards().first() else { return Self::default() };
+        let Some(first) = model.parts().first() else { return Self::default() };
         let index = first.index();
-        let padded = first.tensors().is_empty() && first.len() > index.header_len() && first.len() == index.data_offset();
+        let is_padded = |len: u64| len > index.header_len() && len == index.data_offset();
+        let padded = first.tensors().is_empty() && first.file_len().is_some_and(is_padded);
         Self { version_2: index.version() == 2, endian: index.endian(), pad_header: padded }
     }
 }

@@ -19,7 +19,8 @@ use crate::source::Checkpoint;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct RunOptions {
-    /// How many threads make chunks; as many as the machine runs at once when not given. Each takes memory for a few chunks.
+    /// How many threads make chunks. When not given, as many as the caller's pool has, which by default is as many as the machine runs at once. Each takes
+    /// memory for a few chunks.
     pub threads: Option<usize>,
 }
 
@@ -29,8 +30,21 @@ impl RunOptions {
         Self { threads: Some(threads) }
     }
 
+    /// Does work that is spread over threads, such as hashing or comparing models, on so many.
+    ///
+    /// ```
+    /// use ggmill_pipeline::RunOptions;
+    /// assert_eq!(RunOptions::on(2).install(|| 6 * 7)?, 42);
+    /// # Ok::<(), ggmill_pipeline::Error>(())
+    /// ```
+    ///
+    /// Fails when the threads cannot be started.
+    pub fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> Result<R> {
+        Ok(self.pool()?.install(work))
+    }
+
     pub(crate) fn pool(&self) -> Result<ThreadPool> {
-        let threads = rayon::ThreadPoolBuilder::new().num_threads(self.threads.unwrap_or(0));
+        let threads = rayon::ThreadPoolBuilder::new().num_threads(self.threads.unwrap_or_else(rayon::current_num_threads));
         threads.build().map_err(|error| Error::caused(ErrorKind::Io, error))
     }
 }
@@ -68,13 +82,14 @@ where
     S: RangeSink,
     S::Error: std::error::Error + Send + Sync + 'static,
 {
-    refuse_changed(source)?;
     let pool = options.pool()?;
     let window = 2 * pool.current_num_threads();
     let tensors = plan.layout.tensors();
     let mut writer = Writer::start(&plan.layout, sink).map_err(written)?;
     let mut meter = Meter { progress, written: 0, total: tensors.iter().map(PlannedTensor::size).sum() };
     let mut number = 0;
+    // Hours of work on half an edit would end there.
+    source.verify()?;
     let mut takes_ranges = true;
     let mut made = Made::default();
     // One window is made while another is written.
@@ -105,13 +120,8 @@ where
     }
     made.write(&mut writer, tensors, buffers, &mut meter)?;
     // What was read of a file that changed meanwhile may be half of each.
-    refuse_changed(source)?;
+    source.verify()?;
     writer.finish().map_err(written)
-}
-
-/// Fails when something else has written to a file of the source.
-pub(crate) fn refuse_changed(source: &dyn Checkpoint) -> Result<()> {
-    Ok(source.sources().into_iter().try_for_each(ggmill_io::RandomAccess::refuse_changed)?)
 }
 
 /// Chunks of one tensor that wait to be written, or why there are none.
@@ -209,4 +219,17 @@ pub(crate) fn make(this: &Expression, chunk: Range<u64>, evaluator: &Evaluator<'
         quant::swap_bytes(this.ggml_type(), &mut bytes).map_err(|error| Error::caused(ErrorKind::Unsupported, error))?;
     }
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::RunOptions;
+
+    /// A limit on the threads of a program is one on those of its runs.
+    #[test]
+    fn a_run_has_the_threads_of_its_caller() {
+        let threads = |options: &RunOptions| options.pool().map(|pool| pool.current_num_threads()).ok();
+        let within = RunOptions::on(3).install(|| (threads(&RunOptions::default()), threads(&RunOptions::on(2))));
+        assert_eq!(within.ok(), Some((Some(3), Some(2))));
+    }
 }

@@ -52,6 +52,7 @@ pub fn loss(
     importance: Option<&Importance>,
     progress: &mut Report<'_>,
 ) -> Result<Vec<TensorLoss>> {
+    [checkpoint, written].into_iter().try_for_each(Checkpoint::verify)?;
     let pairs = pairs(plans, checkpoint, written, importance)?;
     let total = pairs.iter().map(|pair| pair.size).sum();
     let mut sums = vec![Sums::default(); pairs.len()];
@@ -73,6 +74,7 @@ pub fn loss(
             return Err(Error::new(ErrorKind::Cancelled, "stopped on request"));
         }
     }
+    [checkpoint, written].into_iter().try_for_each(Checkpoint::verify)?;
     Ok(pairs.into_iter().zip(sums).map(|(pair, sums)| pair.loss(&sums)).collect())
 }
 

@@ -10,15 +10,13 @@
 
 use std::fs;
 use std::hint::black_box;
-use std::io;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::thread;
 use std::time::Instant;
 
-use ggmill_check::{Input, Options, ReadAt, check};
+use ggmill_check::{Input, Options, check};
 use ggmill_core::{Builder, GgmlType, MetadataBuf, Shape};
-use ggmill_io::RandomAccess;
 
 /// Bytes of tensor data in each file.
 const SIZE: usize = 256 << 20;
@@ -63,22 +61,13 @@ fn median(mut times: Vec<f64>) -> f64 {
     times[times.len() / 2]
 }
 
-/// An open file as the rules read it.
-struct Bytes<'a>(&'a RandomAccess);
-
-impl ReadAt for Bytes<'_> {
-    fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.0.read_at(offset, out).map_err(io::Error::other)
-    }
-}
-
 /// Inside one process, where both open the file as the commands do, and as whole programs.
 fn header(program: &Path, path: &Path) -> Done {
     let (mut opening, mut salvaging, mut checking) = (Vec::new(), Vec::new(), Vec::new());
     let (mut inspect, mut check_it) = (Vec::new(), Vec::new());
     for _ in 0..5 * ROUNDS {
         opening.push(seconds(|| {
-            black_box(ggmill_io::open(path)?);
+            black_box(ggmill_io::open_alone(path)?);
             Ok(())
         })?);
         salvaging.push(seconds(|| {
@@ -86,8 +75,8 @@ fn header(program: &Path, path: &Path) -> Done {
             Ok(())
         })?);
         checking.push(seconds(|| {
-            let (file, faults) = ggmill_io::salvage(path)?;
-            black_box(check(&Input::new(file.header(), &faults).with_bytes(&Bytes(file.file())), &Options::default()));
+            let model = ggmill_io::salvage(path)?;
+            black_box(check(&Input::new(&model.parts()[0]), &Options::default()));
             Ok(())
         })?);
         inspect.push(seconds(|| run(program, &["inspect"], path))?);

@@ -215,7 +215,7 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
         }
     }
     if input.is_whole() && input.is_first() && input.metadata().get(keys::GENERAL_ALIGNMENT).is_none() {
-        let alignment = input.header.index().alignment().get();
+        let alignment = input.index().alignment().get();
         out.add_fixable(&NO_ALIGNMENT, Place::missing(keys::GENERAL_ALIGNMENT), || {
             ("there is no such key".into(), Some(Fix::set(keys::GENERAL_ALIGNMENT, ValueType::U32, alignment)))
         });

@@ -92,7 +92,7 @@ pub(super) fn not_gguf() -> &'static Rule {
 }
 
 pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
-    let index = input.header.index();
+    let index = input.index();
     if let Some(fault) = input.header_fault() {
         // Lengths that no file has are not made good by more of it.
         let absurd = fault.needed_length().is_some_and(|length| length > LONGEST_FILE) || counts_are_absurd(input);
@@ -111,7 +111,7 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
         out.add(&BIG_ENDIAN, Place::at(4), || "numbers are big-endian".into());
     }
     alignment(input, out);
-    if input.faults.is_empty() {
+    if input.faults().is_empty() {
         ends(input, out);
         padding(input, out);
         gaps(input, out);
@@ -125,20 +125,20 @@ const LONGEST_FILE: u64 = 1 << 50;
 fn counts_are_absurd(input: &Input<'_>) -> bool {
     const MOST: u64 = 1 << 40;
     let mut counts = [0; 16];
-    let read = input.bytes.is_some_and(|bytes| bytes.read_at(8, &mut counts).is_ok());
-    let little = input.header.index().endian() == Endian::Little;
+    let read = input.bytes().is_some_and(|bytes| bytes.read_at(8, &mut counts).is_ok());
+    let little = input.index().endian() == Endian::Little;
     let count = |bytes: &[u8; 8]| if little { u64::from_le_bytes(*bytes) } else { u64::from_be_bytes(*bytes) };
-    read && input.header.index().version() > 1 && counts.as_chunks::<8>().0.iter().map(count).any(|count| count > MOST)
+    read && input.index().version() > 1 && counts.as_chunks::<8>().0.iter().map(count).any(|count| count > MOST)
 }
 
 /// A file that opens can be written anew, where nothing in it is lost by that: see [`is_all_known`].
 pub(super) fn anew(input: &Input<'_>) -> Option<Fix> {
-    input.faults.is_empty().then_some(Fix::Rewrite)
+    input.faults().is_empty().then_some(Fix::Rewrite)
 }
 
 /// Whether all bytes of the file are those of its header and its tensors, or padding: what else there is, a file written anew would not have.
 pub(super) fn is_all_known(input: &Input<'_>) -> bool {
-    let index = input.header.index();
+    let index = input.index();
     let (Some(len), Some(ranges)) = (index.file_len(), data_ranges(input)) else { return false };
     let end = ranges.last().map_or(index.header_len(), |&(_, end)| end);
     let ends_there = index.alignment().align(end).is_some_and(|padded| len <= padded);
@@ -154,7 +154,7 @@ const MOST_GAPS: u64 = 64 << 20;
 
 /// What lies between tensors and is more than their padding.
 fn gap_ranges(input: &Input<'_>) -> Option<Vec<(u64, u64)>> {
-    let index = input.header.index();
+    let index = input.index();
     let ranges = data_ranges(input)?;
     let ends = std::iter::once(index.data_offset()).chain(ranges.iter().map(|&(_, end)| end));
     let gaps = ends.zip(ranges.iter().map(|&(start, _)| start)).map(|(end, start)| Some((index.alignment().align(end)?, start)));
@@ -166,7 +166,7 @@ fn looked_at(input: &Input<'_>, start: u64, end: u64) -> Option<(bool, Option<u6
     const LONGEST: u64 = 1 << 20;
     let len = (end - start).min(LONGEST);
     let mut buffer = vec![0; usize::try_from(len).ok()?];
-    input.bytes?.read_at(start, &mut buffer).ok()?;
+    input.bytes()?.read_at(start, &mut buffer).ok()?;
     let odd = buffer.iter().position(|&byte| byte != 0);
     Some((len == end - start, odd.map(|at| start + at as u64)))
 }
@@ -189,10 +189,10 @@ fn gaps(input: &Input<'_>, out: &mut Findings<'_>) {
 
 fn alignment(input: &Input<'_>, out: &mut Findings<'_>) {
     let is_alignment = |subject: Option<Subject<'_>>| matches!(subject, Some(Subject::Key(key)) if key == keys::GENERAL_ALIGNMENT);
-    if let Some(fault) = input.faults.iter().find(|fault| is_alignment(fault.subject()) && input.is_whole()) {
+    if let Some(fault) = input.faults().iter().find(|fault| is_alignment(fault.subject()) && input.is_whole()) {
         out.add(&ALIGNMENT, Place::fault(fault), || fault.message().to_string());
     } else if let Some(pair) = input.metadata().get(keys::GENERAL_ALIGNMENT) {
-        let alignment = input.header.index().alignment();
+        let alignment = input.index().alignment();
         if input.is_whole() && !alignment.is_power_of_two() {
             out.add(&ALIGNMENT_POWER, Place::value(&pair), || format!("alignment {alignment}, a multiple of 8 and no power of two"));
         }
@@ -208,7 +208,7 @@ fn data_ranges(input: &Input<'_>) -> Option<Vec<(u64, u64)>> {
 }
 
 fn ends(input: &Input<'_>, out: &mut Findings<'_>) {
-    let index = input.header.index();
+    let index = input.index();
     let (Some(len), Some(ranges)) = (index.file_len(), data_ranges(input)) else { return };
     let end = ranges.last().map_or(index.header_len(), |&(_, end)| end);
     let Some(padded) = index.alignment().align(end) else { return };
@@ -222,8 +222,8 @@ fn ends(input: &Input<'_>, out: &mut Findings<'_>) {
 /// Looks at the padding behind the header and between tensors: less than the alignment each. Gaps beyond that are for another rule to tell.
 fn padding(input: &Input<'_>, out: &mut Findings<'_>) {
     const LONGEST: u64 = 1 << 16;
-    let index = input.header.index();
-    let (Some(bytes), Some(len), Some(ranges)) = (input.bytes, index.file_len(), data_ranges(input)) else { return };
+    let index = input.index();
+    let (Some(bytes), Some(len), Some(ranges)) = (input.bytes(), index.file_len(), data_ranges(input)) else { return };
     if ranges.is_empty() || !out.wants(&PADDING) {
         return;
     }

@@ -98,7 +98,7 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     if input.is_whole() {
         aligned(input, out);
     }
-    if input.faults.is_empty() {
+    if input.faults().is_empty() {
         places(input, out);
     }
 }
@@ -150,7 +150,19 @@ fn duplicates(input: &Input<'_>, out: &mut Findings<'_>) {
 /// What the reader refused: data outside the file, overlaps, sizes beyond 64 bits.
 fn faults(input: &Input<'_>, out: &mut Findings<'_>) {
     let of_tensor = |fault: &&Error| input.is_whole() && matches!(fault.subject(), Some(Subject::Tensor(_)));
-    for fault in input.faults.iter().filter(of_tensor) {
+    let missing: Vec<&Error> = input.faults().iter().filter(of_tensor).filter(|fault| fault.kind() == ErrorKind::Truncated).collect();
+    // However many tensors a file that was cut short lacks, that is one thing.
+    if let ([first, _, ..], Some(len), Some(needed)) = (&*missing, input.index().file_len(), input.part.needed_len()) {
+        out.add(&OUTSIDE, Place::fault(first), || {
+            let (tensors, percent) = (input.tensors().len(), u128::from(len) * 100 / u128::from(needed.max(1)));
+            format!(
+                "the file ends at {len} of at least {needed} bytes ({percent} %): data of {} of {tensors} tensors are missing, of this one first",
+                missing.len()
+            )
+        });
+    }
+    let is_told = |fault: &&Error| missing.len() > 1 && fault.kind() == ErrorKind::Truncated;
+    for fault in input.faults().iter().filter(of_tensor).filter(|fault| !is_told(fault)) {
         let rule = if fault.kind() == ErrorKind::Truncated { &OUTSIDE } else { &BAD_PLACE };
         // Rows that are no whole blocks were told above.
         let Some(Subject::Tensor(name)) = fault.subject() else { continue };
@@ -166,12 +178,12 @@ fn faults(input: &Input<'_>, out: &mut Findings<'_>) {
 
 /// Where the tensor's data begin, counted as the file counts.
 fn own_offset(input: &Input<'_>, tensor: &Tensor<'_>) -> u64 {
-    tensor.offset().saturating_sub(input.header.index().data_offset())
+    tensor.offset().saturating_sub(input.index().data_offset())
 }
 
 /// Asked though data overlap: an offset that is not aligned may be why.
 fn aligned(input: &Input<'_>, out: &mut Findings<'_>) {
-    let alignment = input.header.index().alignment();
+    let alignment = input.index().alignment();
     for tensor in input.tensors().iter() {
         let offset = own_offset(input, &tensor);
         if !offset.is_multiple_of(alignment.get().into()) {
@@ -181,7 +193,7 @@ fn aligned(input: &Input<'_>, out: &mut Findings<'_>) {
 }
 
 fn places(input: &Input<'_>, out: &mut Findings<'_>) {
-    let index = input.header.index();
+    let index = input.index();
     let (alignment, data) = (index.alignment(), index.data_offset());
     // Where the next tensor should begin; unknown behind a tensor of unknown size.
     let mut expected = Some(data);

@@ -1,7 +1,7 @@
 //! Shards are one model: what concerns it as a whole is found once, and told of the file it lies in.
 
 use ggmill_check::{Input, Options, Profile, Report, check_set};
-use ggmill_core::{Decoder, GgmlType, Limits};
+use ggmill_core::GgmlType;
 use ggmill_testdata::bytes::Value;
 
 use crate::support::{Model, codes, report_named};
@@ -21,14 +21,8 @@ fn split(model: &Model, most: usize) -> Vec<Model> {
 }
 
 fn reports(shards: &[Model], profile: Profile) -> Vec<Report> {
-    let headers = shards.iter().map(|shard| {
-        let bytes = shard.bytes();
-        let mut decoder = Decoder::new(Some(bytes.len() as u64), &Limits::default());
-        let _ = decoder.feed(&bytes);
-        decoder.salvage().unwrap()
-    });
-    let headers: Vec<_> = headers.collect();
-    let inputs: Vec<_> = headers.iter().map(|(header, faults)| Input::new(header, faults)).collect();
+    let files: Vec<_> = shards.iter().map(|shard| ggmill_core::Model::salvage(shard.bytes()).unwrap()).collect();
+    let inputs: Vec<_> = files.iter().map(|file| Input::new(&file.parts()[0])).collect();
     check_set(&inputs, &Options { profile, ..Options::default() })
 }
 

@@ -1,7 +1,7 @@
 //! What the tests share.
 
 use ggmill_check::{DataFacts, Input, Options, Report, check, data_pieces};
-use ggmill_core::{Decoder, GgmlType, Limits};
+use ggmill_core::GgmlType;
 use ggmill_testdata::bytes::{FileBytes, Value};
 
 /// The name of a shard whose sibling is missing.
@@ -9,17 +9,15 @@ pub(crate) const ALONE: &str = "Set-1K-v1.0-00001-of-00002.gguf";
 
 /// The report on a file of this name.
 pub(crate) fn report_named(name: &str, bytes: &[u8], options: &Options) -> Report {
-    let mut decoder = Decoder::new(Some(bytes.len() as u64), &Limits::default());
-    let _ = decoder.feed(bytes);
-    match decoder.salvage() {
-        Ok((header, faults)) => {
-            let bytes = bytes.to_vec();
+    match ggmill_core::Model::salvage(bytes.to_vec()) {
+        Ok(model) => {
+            let part = &model.parts()[0];
             let mut data = DataFacts::default();
-            for piece in data_pieces(&header) {
+            for piece in data_pieces(part) {
                 let start = usize::try_from(piece.offset()).unwrap();
                 data.add(piece.examine(&bytes[start..start + piece.len()]));
             }
-            let mut input = Input::new(&header, &faults).named(name).with_bytes(&bytes).with_data(&data);
+            let mut input = Input::new(part).named(name).with_data(&data);
             if name == ALONE {
                 input = input.with_set_fault("Set-1K-v1.0-00002-of-00002.gguf: cannot open: no such file");
             }

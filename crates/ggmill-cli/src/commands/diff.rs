@@ -4,10 +4,11 @@ use std::io::Write as _;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use ggmill_core::Model;
 use ggmill_hash::{Comparison, ToCompare};
 use ggmill_inspect::diff::{DataDiff, Diff, NumericDiff, json, text};
-use ggmill_inspect::{Part, Selection, View, json as inspect_json, text as inspect_text};
-use ggmill_io::Model;
+use ggmill_inspect::{Selection, json as inspect_json, text as inspect_text};
+use ggmill_io::RandomAccess;
 use ggmill_pipeline::{Checkpoint as _, GgufCheckpoint, SourceTensor};
 use ggmill_text::Glob;
 
@@ -70,29 +71,23 @@ impl Args {
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let (a, b) = (open(&args.a)?, open(&args.b)?);
     let selection = args.selection();
-    let files = || a.shards().iter().chain(b.shards());
+    let files = || a.parts().iter().chain(b.parts());
     fits_any("key", &selection.keys, || files().flat_map(|file| file.metadata().iter()).map(|pair| pair.key()))?;
     if selection.tensors {
         let (a, b) = (GgufCheckpoint::new(a).map_err(Failure::new)?, GgufCheckpoint::new(b).map_err(Failure::new)?);
         fits_any("tensor", &selection.names, || a.tensors().iter().chain(b.tensors()).map(SourceTensor::name))?;
-        let mut diff = Diff::of(&view(a.model())?, &view(b.model())?, &selection).map_err(Failure::new)?;
+        let mut diff = Diff::of(a.model(), b.model(), &selection).map_err(Failure::new)?;
         compare(&mut diff, &a, &b, args.data, console)?;
         return show(&diff, args, console);
     }
-    let diff = Diff::of(&view(&a)?, &view(&b)?, &selection).map_err(Failure::new)?;
+    let diff = Diff::of(&a, &b, &selection).map_err(Failure::new)?;
     show(&diff, args, console)
 }
 
 fn open(path: &Path) -> Result<Model, Failure> {
-    let model = ggmill_io::open_model(path).map_err(Failure::new)?;
-    refuse_interrupted(&model.shards().iter().map(ggmill_io::GgufFile::path).collect::<Vec<_>>())?;
+    let model = ggmill_io::open(path).map_err(Failure::new)?;
+    refuse_interrupted(&ggmill_io::files(&model).map(RandomAccess::path).collect::<Vec<_>>())?;
     Ok(model)
-}
-
-fn view(model: &Model) -> Result<View<'_>, Failure> {
-    let mut parts = model.shards().iter().map(|file| Part::new(file.header()));
-    let first = parts.next().ok_or_else(|| Failure::new("a model without files"))?;
-    Ok(parts.fold(View::new(first), View::with_shard))
 }
 
 /// Compares the data of tensors that both have, in one shape.

@@ -1,14 +1,13 @@
 //! `ggmill edit`: change what a file says, in place where that is safe.
 
-use std::error::Error as _;
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgAction, ArgMatches, FromArgMatches};
-use ggmill_core::{MetadataBuf, RawStr, ShardName, Split, Value};
+use ggmill_core::{MetadataBuf, Model, RawStr, ShardName, Split, Value};
 use ggmill_edit::{Edit, EditError, EditMethod, EditPlan, EditValue, Edited, Editor, FILLER_KEY, KeyChange};
-use ggmill_io::{GgufFile, InPlace, Recovery};
+use ggmill_io::{InPlace, Recovery};
 use serde_json::json;
 
 use crate::console::Console;
@@ -189,7 +188,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
 }
 
 fn recover(file: &Path, console: Console) -> Result<Status, Failure> {
-    let (_, found) = InPlace::open(file).map_err(|error| refused_by_io(&error))?;
+    let found = InPlace::recover(file).map_err(|error| refused_by_io(&error))?;
     let mut out = console.text();
     writeln!(out, "{}: {}", shown(file), recovered(found))?;
     out.flush()?;
@@ -209,15 +208,12 @@ fn in_place(args: &Args, edits: &[Edit], console: Console) -> Result<Status, Fai
     if args.dry_run {
         refuse_interrupted(&[&args.file])?;
     }
-    let (mut editor, found) = Editor::open(&args.file).map_err(refused)?;
-    if found != Recovery::Nothing {
-        console.note(format_args!("{}: {}", shown(&args.file), recovered(found)));
-    }
-    tell_of_shards(editor.file(), console)?;
+    let mut editor = Editor::open(&args.file).map_err(refused)?;
+    tell_of_shards(editor.model(), editor.path(), console)?;
     let edited = editor.edit(edits).map_err(refused)?;
     let plan = editor.plan(&edited).map_err(refused)?;
     let new_len = editor.planned_len(&plan).map_err(refused)?;
-    let before = MetadataBuf::copy_of(&editor.file().metadata()).map_err(Failure::new)?;
+    let before = MetadataBuf::copy_of(&editor.model().metadata()).map_err(Failure::new)?;
     let method = if args.dry_run {
         plan.method().clone()
     } else {
@@ -241,11 +237,11 @@ fn copy(args: &Args, output: &Path, edits: &[Edit], console: Console) -> Result<
     let inputs: Vec<PathBuf> = std::iter::once(args.file.clone()).chain(args.edits.files()).collect();
     refuse_inputs(output, &inputs)?;
     let editor = Editor::open_source(&args.file).map_err(refused)?;
-    tell_of_shards(editor.file(), console)?;
+    tell_of_shards(editor.model(), editor.path(), console)?;
     let edited = editor.edit(edits).map_err(refused)?;
     let plan = editor.plan(&edited).map_err(refused)?;
     let new_len = editor.planned_len(&plan).map_err(refused)?;
-    let before = MetadataBuf::copy_of(&editor.file().metadata()).map_err(Failure::new)?;
+    let before = MetadataBuf::copy_of(&editor.model().metadata()).map_err(Failure::new)?;
     if !args.dry_run {
         let sink = start(output, &inputs, args.force, new_len)?;
         let mut bar = Bar::new(console);
@@ -263,25 +259,24 @@ fn copy(args: &Args, output: &Path, edits: &[Edit], console: Console) -> Result<
 }
 
 /// The metadata of a set are those of its first shard.
-fn tell_of_shards(file: &GgufFile, console: Console) -> Result<(), Failure> {
-    let Some(split) = Split::of(&file.metadata()).ok().flatten().filter(Split::is_part) else { return Ok(()) };
+fn tell_of_shards(model: &Model, path: &Path, console: Console) -> Result<(), Failure> {
+    let Some(split) = Split::of(&model.metadata()).ok().flatten().filter(Split::is_part) else { return Ok(()) };
     if split.number == 0 {
         console.note(format_args!("this is the first of {} shards, and the one that readers take the metadata from", split.count));
         return Ok(());
     }
-    let name = file.path().file_name().and_then(|name| name.to_str());
+    let name = path.file_name().and_then(|name| name.to_str());
     // Under another name it belongs to no set, whatever it says.
     let Some(name) = name.and_then(ShardName::parse) else { return Ok(()) };
     let hint = format!("{} has the model's metadata", RawStr::from(name.sibling(1).as_str()));
-    Err(Failure::new(format_args!("{}: is shard {} of {}, expected the first", shown(file.path()), split.number.saturating_add(1), split.count))
-        .with_hint(Some(hint)))
+    Err(Failure::new(format_args!("{}: is shard {} of {}, expected the first", shown(path), split.number.saturating_add(1), split.count)).with_hint(Some(hint)))
 }
 
 fn refused(error: ggmill_pipeline::Error) -> Failure {
-    if let Some(source) = error.source().and_then(|source| source.downcast_ref::<ggmill_io::Error>()) {
+    if let Some(source) = error.cause().and_then(|cause| cause.downcast_ref::<ggmill_io::Error>()) {
         return refused_by_io(source);
     }
-    let hint = match error.source().and_then(|source| source.downcast_ref::<EditError>()) {
+    let hint = match error.cause().and_then(|cause| cause.downcast_ref::<EditError>()) {
         Some(EditError::Filler) => Some(format!("--unset {FILLER_KEY} takes it away")),
         Some(EditError::NoSuchToken { key, .. } | EditError::AmbiguousToken { key, .. }) => Some(format!("--set {key}=ID takes a number")),
         _ => None,
@@ -296,6 +291,7 @@ fn refused_by_io(error: &ggmill_io::Error) -> Failure {
         ggmill_io::ErrorKind::NotEditable if is_link() => Some("edit that file, if nothing else relies on it; -o writes a copy".to_owned()),
         ggmill_io::ErrorKind::NotEditable => Some("-o writes an edited copy".to_owned()),
         ggmill_io::ErrorKind::Journal if error.io_error().is_some() => Some(format!("`ggmill edit --recover {}` goes on once the cause is gone", shown(path))),
+        ggmill_io::ErrorKind::Journal if error.is_pending() => Some(format!("`ggmill edit --recover {}` finishes or undoes it", shown(path))),
         ggmill_io::ErrorKind::Journal => Some("when the file is as it should be, delete the journal".to_owned()),
         _ => None,
     };

@@ -84,7 +84,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     inputs_of(&checkpoint)?;
     let file = shown(&args.file).to_string();
     let files: Vec<String> =
-        checkpoint.model().shards().iter().filter_map(|shard| Some(RawStr::new(shard.path().file_name()?.as_encoded_bytes()).to_string())).collect();
+        ggmill_io::files(checkpoint.model()).filter_map(|shard| Some(RawStr::new(shard.path().file_name()?.as_encoded_bytes()).to_string())).collect();
     let files: Vec<&str> = files.iter().map(String::as_str).collect();
     let manifest = args.check.as_deref().map(|path| read_manifest(path).map(|manifest| (path, manifest))).transpose()?;
     let claims = manifest.as_ref().map(|(_, manifest)| match (manifest.about(&file, &files), manifest.only_model()) {

@@ -3,14 +3,15 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use ggmill_inspect::{FileKind, Selection, View, json, notices, text};
+use ggmill_core::Model;
+use ggmill_inspect::{FileKind, Selection, json, notices, text};
 use ggmill_text::Glob;
 
 use crate::commands::legacy_listing;
 use crate::console::Console;
 use crate::journal::warn_of_journal;
 use crate::outcome::{Failure, Status};
-use crate::source::{Source, what_it_is};
+use crate::source::{open_what_is_there, what_it_is};
 
 /// Tensors listed on a terminal by a command that did not ask for tensors.
 const TENSOR_ROWS: usize = 48;
@@ -86,14 +87,16 @@ pub(crate) fn run(config: &Config, console: Console) -> Result<Status, Failure> 
         return legacy_listing::show(&config.file, matches!(config.format, Format::Json), console);
     }
     warn_of_journal(&config.file, console);
-    let source = Source::open(&config.file, config.alone)?;
-    let view = source.view()?;
-    warn(&view, console);
+    let (model, broken) = open_what_is_there(&config.file, config.alone)?;
+    let model = &model;
+    if broken.is_none() {
+        warn(model, console);
+    }
     match config.format {
         Format::Json => {
             let arrays = if config.full { json::Arrays::Full } else { json::Arrays::Shortened };
             let mut out = console.bytes();
-            json::write(&mut out, &view, &config.selection, arrays)?;
+            json::write(&mut out, model, &config.selection, arrays)?;
             out.flush()?;
         }
         Format::Text => {
@@ -101,11 +104,12 @@ pub(crate) fn run(config: &Config, console: Console) -> Result<Status, Failure> 
             let tensor_rows = (width.is_some() && config.shorten_tensors).then_some(TENSOR_ROWS);
             let options = text::Options { width, styled: console.is_styled(), full: config.full, tensor_rows, rest_hint: Some("--tensors lists all") };
             let mut out = console.text();
-            text::write(&mut out, &view, &config.selection, &options)?;
+            text::write(&mut out, model, &config.selection, &options)?;
             out.flush()?;
         }
     }
-    Ok(unmatched(&view, &config.selection, console))
+    let status = unmatched(model, &config.selection, console);
+    broken.map_or(Ok(status), Err)
 }
 
 /// The summary of a file that was just written.
@@ -114,8 +118,8 @@ pub(crate) fn summarize(file: &Path, console: Console) -> Result<Status, Failure
     run(&Config { file: file.to_owned(), alone: true, selection, full: false, format: Format::Text, shorten_tensors: true }, console)
 }
 
-fn warn(view: &View<'_>, console: Console) {
-    let notices = notices(view);
+fn warn(model: &Model, console: Console) {
+    let notices = notices(model);
     for notice in notices.iter().take(MOST_WARNINGS) {
         console.warn(notice);
     }
@@ -125,9 +129,9 @@ fn warn(view: &View<'_>, console: Console) {
 }
 
 /// Says which patterns fit nothing. It is a finding when none fits anything.
-fn unmatched(view: &View<'_>, selection: &Selection, console: Console) -> Status {
-    let key = |glob: &&Glob| view.metadata().iter().any(|pair| glob.matches(pair.key()));
-    let name = |glob: &&Glob| view.tensors().any(|(_, tensor)| glob.matches(tensor.name()));
+fn unmatched(model: &Model, selection: &Selection, console: Console) -> Status {
+    let key = |glob: &&Glob| model.metadata().iter().any(|pair| glob.matches(pair.key()));
+    let name = |glob: &&Glob| model.tensors().iter().any(|tensor| glob.matches(tensor.name()));
     let (mut found, mut missed) = (0, 0);
     for (what, globs, fits) in [("key", &selection.keys, &key as &dyn Fn(&&Glob) -> bool), ("tensor", &selection.names, &name)] {
         for glob in globs {

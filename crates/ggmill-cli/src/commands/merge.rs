@@ -4,9 +4,10 @@ use std::io::Write as _;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use ggmill_core::Model;
 use ggmill_core::RawStr;
 use ggmill_edit::Parts;
-use ggmill_io::{GgufFile, RandomAccess};
+use ggmill_io::RandomAccess;
 use ggmill_pipeline::GgufCheckpoint;
 
 use crate::commands::inspect;
@@ -59,7 +60,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         return join_parts(args, shards, output, console);
     }
     let model = match shards {
-        [one] => ggmill_io::open_model(one),
+        [one] => ggmill_io::open(one),
         several => ggmill_io::open_shards(several),
     };
     let several = shards.len() > 1;
@@ -116,14 +117,14 @@ fn shards_and_output(args: &Args) -> Result<(&[PathBuf], &Path), Failure> {
         return Err(Failure::new(message).with_hint(Some(NAME_IT.to_owned())));
     }
     // A shard under another name.
-    if args.output.is_none() && ggmill_io::open(output).is_ok_and(|file| is_part(&file)) {
+    if args.output.is_none() && ggmill_io::open_alone(output).is_ok_and(|file| is_part(&file)) {
         let message = format!("{}: is a shard, and would be written", shown(output));
         return Err(Failure::new(message).with_hint(Some(NAME_IT.to_owned())));
     }
     Ok((shards, output))
 }
 
-fn is_part(file: &GgufFile) -> bool {
+fn is_part(file: &Model) -> bool {
     ggmill_core::Split::of(&file.metadata()).ok().flatten().is_some_and(|split| split.is_part())
 }
 

@@ -141,18 +141,18 @@ fn check(paths: &[PathBuf], console: Console) -> Result<Status, Failure> {
 
 /// The name that the metadata of a file give it.
 fn built(path: &Path) -> Result<String, Failure> {
-    let file = ggmill_io::open(path).map_err(|error| Failure::new(&error))?;
+    let file = ggmill_io::open_alone(path).map_err(|error| Failure::new(&error))?;
     let split = Split::of(&file.metadata()).ok().flatten().filter(Split::is_part);
     // A shard has the name of its model, which the first of them knows; one with metadata of its own needs no other.
-    let set = match split.map(|_| ggmill_io::open_model(path)).transpose() {
+    let set = match split.map(|_| ggmill_io::open(path)).transpose() {
         Err(error) if file.metadata().get(keys::GENERAL_ARCHITECTURE).is_none() => return Err(Failure::new(&error)),
         set => set.ok().flatten(),
     };
     let label = match &set {
-        Some(model) => ggmill_core::size_label(model.tensors().map(|(_, tensor)| (tensor.name(), tensor.shape()))),
+        Some(model) => ggmill_core::size_label(model.tensors().iter().map(|tensor| (tensor.name(), tensor.shape()))),
         None => ggmill_core::size_label(file.tensors().iter().map(|tensor| (tensor.name(), tensor.shape()))),
     };
-    let metadata = set.as_ref().map_or_else(|| file.metadata(), ggmill_io::Model::metadata);
+    let metadata = set.as_ref().map_or_else(|| file.metadata(), ggmill_core::Model::metadata);
     suggested_file_name(&metadata, label, split).map_err(|error| match error {
         NamingError::Unconventional(_) => Failure::new(error),
         missing => Failure::new(format_args!("{}: {missing}", shown(path)))

@@ -95,8 +95,8 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let inputs = inputs_of(&checkpoint)?;
     let plan = ggmill_edit::repack(&checkpoint, &args.form.into()).and_then(|recipe| recipe.plan(&checkpoint)).map_err(Failure::new)?;
     warn_of_alignment(&plan, console);
-    if checkpoint.model().shards().len() > 1 {
-        console.note(format_args!("{} shards become one file", checkpoint.model().shards().len()));
+    if checkpoint.model().parts().len() > 1 {
+        console.note(format_args!("{} shards become one file", checkpoint.model().parts().len()));
     }
     Making { output: &args.output, inputs: &inputs, force: args.force, dry_run: args.dry_run, json: args.json }.run(&plan, &checkpoint, console)
 }

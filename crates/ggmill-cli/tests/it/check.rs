@@ -246,7 +246,7 @@ fn a_set_is_checked_as_one_model_through_any_of_its_shards() {
     // The data of the last shard, though the first is named.
     let last = folder.path().join(format!("set/tiny-{count:05}-of-{count:05}.gguf"));
     let mut bytes = std::fs::read(&last).unwrap();
-    let at = ggmill_io::open(&last).unwrap().tensors().nth(0).unwrap().offset();
+    let at = ggmill_io::open_alone(&last).unwrap().tensors().nth(0).unwrap().offset();
     bytes[usize::try_from(at).unwrap()..][..4].copy_from_slice(&f32::NAN.to_le_bytes());
     std::fs::write(&last, bytes).unwrap();
     let found = ggmill(folder.path(), &["check", &format!("set/tiny-00001-of-{count:05}.gguf"), "--data"]);
@@ -275,7 +275,7 @@ fn what_can_be_mended_is_shown_and_mended() {
     let again = ggmill(folder.path(), &["check", "faulty.gguf", "--diff"]);
     assert_eq!((again.code, again.stdout.as_str()), (0, ""));
     // The weights are those of before.
-    let file = ggmill_io::open(folder.path().join("faulty.gguf")).unwrap();
+    let file = ggmill_io::open_alone(folder.path().join("faulty.gguf")).unwrap();
     assert_eq!(file.read_tensor(&file.tensor("a.weight").unwrap()).unwrap(), [&[0u8; 68][..]].concat());
     assert_eq!(file.read_tensor(&file.tensor("b.weight").unwrap()).unwrap(), [1u8; 32]);
 }

@@ -164,7 +164,7 @@ fn read_only_files_and_links_are_left_alone() {
     assert_eq!(copy.code, 0, "{}", copy.stderr);
 }
 
-/// A journal that an edit has left: every command tells, and the next edit or `--recover` goes on.
+/// A journal that an edit has left: every command tells, and only `--recover` goes on.
 #[test]
 fn an_interrupted_edit_is_told_and_finished() {
     let folder = Folder::new().with("tiny.gguf", tiny());
@@ -189,11 +189,14 @@ fn an_interrupted_edit_is_told_and_finished() {
     assert_eq!(edit(&folder, &["tiny.gguf", "--recover"]).stdout, "tiny.gguf: the interrupted edit is finished\n");
     assert!(bytes(&folder, "tiny.gguf") == new && !journal.exists());
 
-    // The next edit does the same by itself.
+    // The next edit does nothing of that by itself.
     fs::write(&journal, journal_of(&old, &new)).unwrap();
     fs::write(&path, &torn).unwrap();
     let next = edit(&folder, &["tiny.gguf", "--set", "llama.context_length=1"]);
-    assert_eq!((next.code, next.stderr.as_str()), (0, "note: tiny.gguf: the interrupted edit is finished\n"));
+    assert!(next.code == 2 && next.stderr.contains("`ggmill edit --recover tiny.gguf` finishes or undoes it"), "{}", next.stderr);
+    assert!(bytes(&folder, "tiny.gguf") == torn && journal.exists());
+    assert_eq!(edit(&folder, &["tiny.gguf", "--recover"]).code, 0);
+    assert_eq!(edit(&folder, &["tiny.gguf", "--set", "llama.context_length=1"]).code, 0);
     assert_eq!(text(&folder, "tiny.gguf", "general.name"), "Tidy");
 
     // One that is not this file's, and one that is damaged, are left for somebody to look at.
@@ -204,6 +207,33 @@ fn an_interrupted_edit_is_told_and_finished() {
         assert!(found.code == 2 && found.stderr.contains(words) && found.stderr.contains("delete the journal"), "{}", found.stderr);
         assert!(journal.exists() && self::bytes(&folder, "tiny.gguf") == content);
     }
+
+    // One whose every checksum is right and that would make of the file what it never was: no GGUF file, or one whose tensors are elsewhere.
+    let start = usize::try_from(ggmill_core::Gguf::parse(&content[..]).unwrap().index().data_offset()).unwrap();
+    let mut garbage = content.clone();
+    garbage[..start].fill(0);
+    let mut moved = content.clone();
+    moved[start - 40..start].fill(0xff);
+    for forged in [garbage, moved] {
+        fs::write(&journal, journal_of(&content, &forged)).unwrap();
+        let found = edit(&folder, &["tiny.gguf", "--set", "x=1"]);
+        assert!(found.code == 2 && found.stderr.contains("--recover"), "{}", found.stderr);
+        let found = edit(&folder, &["tiny.gguf", "--recover"]);
+        assert!(found.code == 2 && found.stderr.contains("belongs to another file"), "{}", found.stderr);
+        assert!(journal.exists() && self::bytes(&folder, "tiny.gguf") == content);
+    }
+}
+
+/// One so long that it can be nobody's is not read into memory.
+#[test]
+fn a_journal_of_gigabytes_is_damaged() {
+    let folder = Folder::new().with("tiny.gguf", tiny());
+    let journal = fs::File::create(folder.path().join("tiny.gguf.ggmill-journal")).unwrap();
+    // Sparse: it takes no room.
+    journal.set_len(1 << 40).unwrap();
+    let found = edit(&folder, &["tiny.gguf", "--recover"]);
+    assert!(found.code == 2 && found.stderr.contains("is damaged"), "{}", found.stderr);
+    assert!(bytes(&folder, "tiny.gguf") == tiny());
 }
 
 /// A journal as `docs/formats/journal.md` describes it, for an edit within the first 64 bytes and the next ones up to where the data begin.

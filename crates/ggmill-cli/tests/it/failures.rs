@@ -36,8 +36,35 @@ fn what_a_file_really_is() {
 fn a_truncated_download() {
     let tiny = tiny();
     let folder = Folder::new().with("data.gguf", &tiny[..tiny.len() - 100]).with("header.gguf", &tiny[..100]);
-    insta::assert_snapshot!("truncated_data", refused(folder.path(), &["data.gguf"]));
-    insta::assert_snapshot!("truncated_header", refused(folder.path(), &["header.gguf"]));
+    // What is there is shown all the same.
+    let cut = |args: &[&str]| {
+        let found = ggmill(folder.path(), &[&["inspect"], args].concat());
+        assert_eq!(found.code, 2, "{}", found.stderr);
+        assert!(found.stdout.contains("llama"), "{}", found.stdout);
+        found
+    };
+    let data = cut(&["data.gguf"]);
+    insta::assert_snapshot!("truncated_data", data.stderr);
+    assert!(data.stdout.contains("Tiny") && data.stdout.contains("token_embd.weight"), "{}", data.stdout);
+    insta::assert_snapshot!("truncated_header", cut(&["header.gguf"]).stderr);
+    let json: serde_json::Value = serde_json::from_str(&cut(&["data.gguf", "--json"]).stdout).unwrap();
+    assert_eq!((&json["file_size"], &json["tensors"][0]["name"]), (&(tiny.len() - 100).into(), &"token_embd.weight".into()));
+}
+
+/// However many tensors a file lacks, `check` says so once, and before everything else.
+#[test]
+fn a_truncated_download_is_one_finding() {
+    let whole = std::fs::read(real("mobilenetv3_3class_v3_fp16.gguf")).unwrap();
+    let folder = Folder::new().with("cut.gguf", &whole[..whole.len() / 2]);
+    let found = ggmill(folder.path(), &["check", "cut.gguf", "--format", "json"]);
+    assert_eq!(found.code, 1, "{}", found.stderr);
+    let report: serde_json::Value = serde_json::from_str(&found.stdout).unwrap();
+    let findings = report["files"][0]["findings"].as_array().unwrap();
+    let outside: Vec<_> = findings.iter().filter(|finding| finding["code"] == "GG1302").collect();
+    assert_eq!(outside.len(), 1, "{findings:#?}");
+    let message = outside[0]["message"].as_str().unwrap();
+    assert!(message.contains(&format!("the file ends at {} of at least", whole.len() / 2)) && message.contains("(50 %)"), "{message}");
+    assert_eq!(findings[0]["code"], "GG1302", "{findings:#?}");
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! A file opened to be edited, and the way there and back.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use ggmill_core::{MetadataBuf, Split, keys};
-use ggmill_io::{Applied, FileSink, GgufFile, InPlace, Overwrite, Recovery};
+use ggmill_core::{MetadataBuf, Model, Split, keys};
+use ggmill_io::{Applied, FileSink, InPlace, Overwrite};
 
 use super::Edit;
 use super::apply::{Edited, OF_A_SET, edit_metadata, is_shard};
@@ -24,47 +24,53 @@ use ggmill_pipeline::{Report, RunOptions, run};
 /// # std::fs::write(&path, ggmill_core::Builder::new().metadata(metadata).plan()?.header())?;
 /// use std::ops::ControlFlow;
 /// use ggmill_edit::{Edit, Editor};
-/// let (mut editor, _) = Editor::open(&path)?;
+/// let mut editor = Editor::open(&path)?;
 /// let edited = editor.edit(&[Edit::parse_set("general.name=Tidy")?])?;
 /// let plan = editor.plan(&edited)?;
 /// println!("{:?}: {} bytes are written", plan.method(), plan.written());
 /// editor.apply(plan, &edited, &mut |_| ControlFlow::Continue(()))?;
-/// assert_eq!(ggmill_io::open(&path)?.metadata().str("general.name")?, "Tidy");
+/// assert_eq!(ggmill_io::open_alone(&path)?.metadata().str("general.name")?, "Tidy");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
 pub struct Editor {
-    file: GgufFile,
+    path: PathBuf,
+    model: Model,
     /// `None` when the file is only read.
     place: Option<InPlace>,
 }
 
 impl Editor {
-    /// Opens a file to edit it where it is, and locks it. An edit that was interrupted is finished or undone first, and told.
-    pub fn open(path: impl AsRef<Path>) -> Result<(Self, Recovery)> {
+    /// Opens a file to edit it where it is, and locks it. Fails when an edit of it was interrupted: [`InPlace::recover`] goes on with that.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        let (place, found) = InPlace::open(path)?;
-        let file = ggmill_io::open(path)?;
-        Ok((Self { file, place: Some(place) }, found))
+        let place = InPlace::open(path)?;
+        Ok(Self { path: path.to_owned(), model: ggmill_io::open_alone(path)?, place: Some(place) })
     }
 
     /// Opens a file to write an edited copy of it.
     pub fn open_source(path: impl AsRef<Path>) -> Result<Self> {
-        Ok(Self { file: ggmill_io::open(path)?, place: None })
+        let path = path.as_ref();
+        Ok(Self { path: path.to_owned(), model: ggmill_io::open_alone(path)?, place: None })
     }
 
     /// The file as it is.
-    pub fn file(&self) -> &GgufFile {
-        &self.file
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// The path it was opened by.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Applies edits to the metadata. Writes nothing.
     pub fn edit(&self, edits: &[Edit]) -> Result<Edited> {
-        let metadata = MetadataBuf::copy_of(&self.file.metadata()).map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?;
-        let embedding = self.file.tensors().get("token_embd.weight");
+        let metadata = MetadataBuf::copy_of(&self.model.metadata()).map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?;
+        let embedding = self.model.tensors().get("token_embd.weight");
         let rows = embedding.and_then(|tensor| tensor.shape().dimensions().get(1).copied());
         let edited = edit_metadata(&metadata, edits, rows)?;
-        if is_shard(&metadata) && !is_shard(&edited.metadata) && ggmill_io::shard_name(self.file.path()).is_some() {
+        if is_shard(&metadata) && !is_shard(&edited.metadata) && ggmill_io::shard_name(&self.path).is_some() {
             return Err(Error::new(ErrorKind::Edit, OF_A_SET).key(keys::SPLIT_COUNT));
         }
         Ok(edited)
@@ -75,7 +81,7 @@ impl Editor {
     pub fn plan(&self, edited: &Edited) -> Result<EditPlan> {
         let destination =
             self.place.as_ref().map_or(Destination::NewFile, |place| Destination::SameFile { insert_block: place.insert_block(), names: place.names() });
-        let plan = EditPlan::new(&self.file, edited, destination)?;
+        let plan = EditPlan::new(&self.model, edited, destination)?;
         match plan.method() {
             EditMethod::Rewrite(_) => self.check_rewritable().map(|()| plan),
             _ => Ok(plan),
@@ -90,11 +96,11 @@ impl Editor {
             EditMethod::Unchanged => return Ok(EditMethod::Unchanged),
             EditMethod::InPlace | EditMethod::Insert(_) => match place.apply(plan.change())? {
                 Applied::Done => return Ok(plan.method().clone()),
-                Applied::CannotGrow => EditPlan::new(&self.file, edited, Destination::SameFile { insert_block: None, names })?,
+                Applied::CannotGrow => EditPlan::new(&self.model, edited, Destination::SameFile { insert_block: None, names })?,
             },
             _ => plan,
         };
-        let sink = FileSink::create(self.file.path(), Overwrite::Replace)?;
+        let sink = FileSink::create(&self.path, Overwrite::Replace)?;
         let sink = self.write(&plan, sink, progress)?;
         if let Some(place) = &self.place {
             place.check_unchanged()?;
@@ -111,13 +117,13 @@ impl Editor {
             return run(&layout, &checkpoint, sink, &RunOptions::default(), progress);
         }
         sink.reserve(plan.new_len())?;
-        let sink = plan.copy_into(&self.file, sink, progress)?;
-        self.file.file().refuse_changed()?;
+        let sink = plan.copy_into(&self.model, sink, progress)?;
+        self.model.verify()?;
         Ok(sink)
     }
 
     fn rewrite(&self, plan: &EditPlan) -> Result<(GgufCheckpoint, ggmill_pipeline::Plan)> {
-        let checkpoint = GgufCheckpoint::open(self.file.path())?;
+        let checkpoint = GgufCheckpoint::open(&self.path)?;
         let mut recipe = Recipe::copy_of(&checkpoint)?;
         recipe.metadata = plan.metadata().clone();
         let layout = recipe.plan(&checkpoint)?;
@@ -134,7 +140,7 @@ impl Editor {
 
     /// A rewrite goes through the pipeline, which opens whole sets.
     fn check_rewritable(&self) -> Result<()> {
-        let split = Split::of(&self.file.metadata()).ok().flatten();
+        let split = Split::of(&self.model.metadata()).ok().flatten();
         if split.is_some_and(|split| split.is_part()) {
             return Err(Error::new(ErrorKind::Unsupported, "one shard of a set cannot be laid out again; merge the set first"));
         }

@@ -1,7 +1,7 @@
 //! Where an edited header goes: in place when that is safe, in a copy when not.
 
-use ggmill_core::{Alignment, Builder, Decoder, Limits, MetadataBuf, Sink as _, keys};
-use ggmill_io::{FileSink, GgufFile, HeaderChange, RangeSink as _};
+use ggmill_core::{Alignment, Builder, Decoder, Limits, MetadataBuf, Model, Part, Sink as _, keys};
+use ggmill_io::{FileSink, HeaderChange, RandomAccess, RangeSink as _};
 
 use super::apply::Edited;
 use ggmill_pipeline::{Error, ErrorKind, Result};
@@ -75,7 +75,8 @@ pub struct EditPlan {
 
 impl EditPlan {
     /// Lays an edit out. Fails when the header would break the limits of readers.
-    pub fn new(file: &GgufFile, edited: &Edited, destination: Destination) -> Result<Self> {
+    pub fn new(model: &Model, edited: &Edited, destination: Destination) -> Result<Self> {
+        let (file, source) = only_file(model)?;
         let old = OldHeader::of(file);
         let mut before = MetadataBuf::copy_of(&file.metadata()).map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?;
         let had_filler = before.remove(FILLER_KEY);
@@ -86,8 +87,8 @@ impl EditPlan {
             filler: None,
             metadata: edited.metadata.clone(),
             kept_from: old.kept_from,
-            old_len: file.len(),
-            new_len: file.len(),
+            old_len: source.len(),
+            new_len: source.len(),
             written: 0,
             journal: 0,
         };
@@ -154,13 +155,14 @@ impl EditPlan {
     }
 
     /// Writes the edited file into a sink: the new header, and everything behind the old one, which the system copies without showing it to anybody.
-    pub(crate) fn copy_into(&self, file: &GgufFile, mut sink: FileSink, progress: &mut Report<'_>) -> Result<FileSink> {
+    pub(crate) fn copy_into(&self, model: &Model, mut sink: FileSink, progress: &mut Report<'_>) -> Result<FileSink> {
+        let (_, file) = only_file(model)?;
         sink.append(&self.header)?;
         let total = self.old_len.saturating_sub(self.kept_from);
         let mut written = 0u64;
         while written < total {
             let len = PIECE.min(total - written);
-            sink.append_range(file.file(), self.kept_from.saturating_add(written), len)?;
+            sink.append_range(file, self.kept_from.saturating_add(written), len)?;
             written = written.saturating_add(len);
             if progress(Progress::new("", written, total)).is_break() {
                 return Err(Error::new(ErrorKind::Cancelled, "stopped on request"));
@@ -170,9 +172,15 @@ impl EditPlan {
     }
 }
 
+/// The one file of a model that is edited.
+fn only_file(model: &Model) -> Result<(&Part, &RandomAccess)> {
+    let one = || model.parts().first().filter(|_| model.parts().len() == 1).and_then(|part| Some((part, ggmill_io::file_of(part)?)));
+    one().ok_or_else(|| Error::new(ErrorKind::Misuse, "only a model that is one file can be edited"))
+}
+
 /// The parts of a header that an edit keeps.
 struct OldHeader<'a> {
-    file: &'a GgufFile,
+    file: &'a Part,
     bytes: &'a [u8],
     /// Where the tensor infos begin, byte for byte kept.
     infos: usize,
@@ -183,14 +191,14 @@ struct OldHeader<'a> {
 }
 
 impl<'a> OldHeader<'a> {
-    fn of(file: &'a GgufFile) -> Self {
+    fn of(file: &'a Part) -> Self {
         let index = file.index();
         let header_len = usize::try_from(index.header_len()).unwrap_or(usize::MAX);
-        let bytes = file.header().bytes();
+        let bytes = file.bytes();
         let wide = if index.version() == 1 { 16 } else { 24 };
         let infos = file.metadata().iter().next_back().map_or(wide, |pair| pair.value_offset().saturating_add(pair.value_bytes().len() as u64));
         // A file without tensors needs no padding, and often has none.
-        let padded = !file.tensors().is_empty() || file.len() >= index.data_offset();
+        let padded = !file.tensors().is_empty() || file.file_len().is_some_and(|len| len >= index.data_offset());
         let (kept_from, unit) = if padded { (index.data_offset(), u64::from(index.alignment().get())) } else { (index.header_len(), 1) };
         Self { file, bytes: bytes.get(..header_len).unwrap_or(bytes), infos: usize::try_from(infos).unwrap_or(usize::MAX), kept_from, unit }
     }

@@ -33,13 +33,13 @@ impl Bench {
     }
 
     fn plan(&self, edits: &[Edit]) -> Result<EditPlan, Error> {
-        let (editor, _) = Editor::open(self.path())?;
+        let editor = Editor::open(self.path())?;
         editor.plan(&editor.edit(edits)?)
     }
 
     /// Edits the file and holds the result against what was planned.
     fn edit(&self, edits: &[Edit]) -> Result<EditMethod, Error> {
-        let (mut editor, _) = Editor::open(self.path())?;
+        let mut editor = Editor::open(self.path())?;
         let edited = editor.edit(edits)?;
         let plan = editor.plan(&edited)?;
         let len = editor.planned_len(&plan)?;
@@ -189,7 +189,7 @@ fn edits_that_cannot_be_are_refused() {
     assert!(Edit::parse_unset("[").unwrap_err().to_string().starts_with("pattern \"[\", character "));
     // A program learns which it was without reading the text.
     let error = bench.plan(&[token("bos", "a")]).unwrap_err();
-    let cause = std::error::Error::source(&error).and_then(|source| source.downcast_ref::<EditError>());
+    let cause = error.cause().and_then(|cause| cause.downcast_ref::<EditError>());
     assert_eq!(cause, Some(&EditError::AmbiguousToken { key: "tokenizer.ggml.bos_token_id", token: "a".into(), ids: [2, 3] }));
 }
 
@@ -369,7 +369,7 @@ fn a_file_that_changes_meanwhile_is_left_alone() {
     let original = model(small(), Endian::Little);
     for edit in [set("general.name=Five5"), set(&format!("general.name={}", "x".repeat(1000))), set("general.alignment=64")] {
         let bench = Bench::new(&original);
-        let (mut editor, _) = Editor::open(bench.path()).unwrap();
+        let mut editor = Editor::open(bench.path()).unwrap();
         let edited = editor.edit(std::slice::from_ref(&edit)).unwrap();
         let plan = editor.plan(&edited).unwrap();
         fs::OpenOptions::new().append(true).open(bench.path()).unwrap().write_all(b"more").unwrap();
@@ -401,7 +401,7 @@ fn names_and_links() {
     assert!(error.contains("is a symbolic link to ") && error.ends_with("model.gguf, expected the file itself"), "{error}");
     fs::hard_link(bench.path(), &other).unwrap();
     let before = fs::read(&other).unwrap();
-    let (mut editor, _) = Editor::open(bench.path()).unwrap();
+    let mut editor = Editor::open(bench.path()).unwrap();
     let edited = editor.edit(&[set("general.name=Five")]).unwrap();
     let plan = editor.plan(&edited).unwrap();
     assert!(matches!(plan.method(), EditMethod::Copy(why) if why.contains("hard links")));

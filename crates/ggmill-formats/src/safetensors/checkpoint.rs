@@ -64,9 +64,9 @@ impl Safetensors {
     }
 
     fn add_part(&mut self, file: RandomAccess) -> Result<()> {
-        let SafetensorsFile { mut file, tensors, places } = SafetensorsFile::new(file)?;
-        if self.files.len() >= ggmill_io::MOST_OPEN {
-            file.put_aside();
+        let SafetensorsFile { file, tensors, places } = SafetensorsFile::new(file)?;
+        if self.files.len() >= ggmill_io::MAX_OPEN_FILES {
+            file.close_idle();
         }
         self.places.extend(places.into_iter().map(|(start, _)| (self.files.len(), start)));
         self.tensors.extend(tensors);

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use ggmill_core::{Array, Pair, Result, Value};
+use ggmill_core::{Array, Model, Pair, Result, Value};
 
 use super::{Diff, KeyDiff, first_moved};
-use crate::{Selection, View};
+use crate::Selection;
 
 impl<'a> Diff<'a> {
-    pub(super) fn compare_metadata(&mut self, a: &View<'a>, b: &View<'a>, selection: &Selection) -> Result<()> {
+    pub(super) fn compare_metadata(&mut self, a: &'a Model, b: &'a Model, selection: &Selection) -> Result<()> {
         let (a, b) = (pairs(a, selection), pairs(b, selection));
         let mut in_b: BTreeMap<&[u8], Vec<usize>> = BTreeMap::new();
         for (number, pair) in b.iter().enumerate().rev() {
@@ -45,10 +45,10 @@ impl<'a> Diff<'a> {
 }
 
 /// The pairs of a model; those that say how it is divided into shards are not about it.
-fn pairs<'a>(view: &View<'a>, selection: &Selection) -> Vec<Pair<'a>> {
-    let is_set = view.parts().len() > 1;
+fn pairs<'a>(model: &'a Model, selection: &Selection) -> Vec<Pair<'a>> {
+    let is_set = model.parts().len() > 1;
     let admitted = |pair: &Pair<'_>| selection.has_key(pair.key()) && !(is_set && pair.key().as_bytes().starts_with(b"split."));
-    view.metadata().iter().filter(admitted).collect()
+    model.metadata().iter().filter(admitted).collect()
 }
 
 /// Whether two values are of the same type and equal, floats bit for bit.

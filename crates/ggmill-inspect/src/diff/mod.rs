@@ -8,25 +8,25 @@ mod metadata;
 mod tensors;
 pub mod text;
 
-use ggmill_core::{Endian, RawStr, Result, Value};
+use ggmill_core::{Endian, Model, RawStr, Result, Value};
 
 pub use self::tensors::{DataDiff, NumericDiff, Placed, TensorPair};
-use crate::{Selection, View};
+use crate::Selection;
 
 /// What two models, A and B, do not have in common.
 ///
 /// ```
-/// use ggmill_core::{Builder, Gguf, MetadataBuf};
+/// use ggmill_core::{Builder, MetadataBuf, Model};
 /// use ggmill_inspect::diff::Diff;
-/// use ggmill_inspect::{Part, Selection, View};
+/// use ggmill_inspect::Selection;
 /// let file = |name: &str| {
 ///     let mut metadata = MetadataBuf::new();
 ///     metadata.set("general.architecture", "llama");
 ///     metadata.set("general.name", name);
-///     Gguf::parse(Builder::new().metadata(metadata).plan()?.header().to_vec())
+///     Model::open(Builder::new().metadata(metadata).plan()?.header().to_vec())
 /// };
 /// let (a, b) = (file("Old")?, file("New")?);
-/// let diff = Diff::of(&View::new(Part::new(&a)), &View::new(Part::new(&b)), &Selection::default())?;
+/// let diff = Diff::of(&a, &b, &Selection::default())?;
 /// assert!(!diff.is_same());
 /// assert_eq!(diff.metadata().unwrap()[0].key(), "general.name");
 /// # Ok::<(), ggmill_core::Error>(())
@@ -90,7 +90,7 @@ impl<'a> Diff<'a> {
     /// Compares what the headers say, as far as it is selected. Whether the data of tensors are the same is not known before [`Diff::set_data`].
     ///
     /// Where a key or a name stands several times, the first is held to the first and so on. Fails when the bytes of a file changed meanwhile.
-    pub fn of(a: &View<'a>, b: &View<'a>, selection: &Selection) -> Result<Self> {
+    pub fn of(a: &'a Model, b: &'a Model, selection: &Selection) -> Result<Self> {
         let mut this = Self { forms: [form(a), form(b)], metadata: None, same_keys: 0, moved_key: None, tensors: None, moved_tensor: None };
         if selection.metadata {
             this.compare_metadata(a, b, selection)?;
@@ -148,9 +148,9 @@ impl<'a> Diff<'a> {
     }
 }
 
-fn form(view: &View<'_>) -> Form {
-    let index = view.index();
-    Form { version: index.version(), endian: index.endian(), alignment: index.alignment().get(), shards: view.parts().len() }
+fn form(model: &Model) -> Form {
+    let index = model.index();
+    Form { version: index.version(), endian: index.endian(), alignment: index.alignment().get(), shards: model.parts().len() }
 }
 
 /// The first that does not come later than the one before it in B, walking along A.

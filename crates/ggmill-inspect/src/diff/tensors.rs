@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use ggmill_core::{RawStr, Tensor};
+use ggmill_core::{Model, RawStr, Tensor};
 
 use super::{Diff, first_moved};
-use crate::{Selection, View};
+use crate::Selection;
 
 /// A tensor of A, of B or, by its name, of both.
 #[derive(Clone, Debug)]
@@ -98,7 +98,7 @@ impl<'a> TensorPair<'a> {
 }
 
 impl<'a> Diff<'a> {
-    pub(super) fn compare_tensors(&mut self, a: &View<'a>, b: &View<'a>, selection: &Selection) {
+    pub(super) fn compare_tensors(&mut self, a: &'a Model, b: &'a Model, selection: &Selection) {
         let (a, b) = (placed(a, selection), placed(b, selection));
         let mut in_b: BTreeMap<&[u8], Vec<usize>> = BTreeMap::new();
         for (place, found) in b.iter().enumerate().rev() {
@@ -120,7 +120,7 @@ impl<'a> Diff<'a> {
     }
 }
 
-fn placed<'a>(view: &View<'a>, selection: &Selection) -> Vec<Placed<'a>> {
-    let all = view.tensors().enumerate().map(|(number, (_, tensor))| Placed { number, tensor });
+fn placed<'a>(model: &'a Model, selection: &Selection) -> Vec<Placed<'a>> {
+    let all = model.tensors().iter().enumerate().map(|(number, tensor)| Placed { number, tensor });
     all.filter(|found| selection.has_name(found.tensor.name())).collect()
 }

@@ -18,7 +18,7 @@ const NARROW: usize = 72;
 
 impl Page<'_> {
     pub(super) fn metadata(&self, out: &mut dyn Write, titled: bool) -> io::Result<()> {
-        let metadata = self.view.metadata();
+        let metadata = self.model.metadata();
         let pairs = || metadata.iter().filter(|pair| self.selection.has_key(pair.key()));
         if titled {
             let (shown, all) = (pairs().count(), metadata.len());

@@ -2,7 +2,9 @@
 
 use std::io::{self, Write};
 
-use crate::{Selection, Summary, View};
+use ggmill_core::Model;
+
+use crate::{Selection, Summary};
 
 pub(crate) mod measure;
 mod metadata;
@@ -36,11 +38,11 @@ pub struct Options {
 }
 
 /// Writes the sections that are selected. Fails when `out` does, and when the bytes of the file changed meanwhile.
-pub fn write(out: &mut dyn Write, view: &View<'_>, selection: &Selection, options: &Options) -> io::Result<()> {
-    let page = Page { view, selection, options, styles: Styles::new(options.styled) };
+pub fn write(out: &mut dyn Write, model: &Model, selection: &Selection, options: &Options) -> io::Result<()> {
+    let page = Page { model, selection, options, styles: Styles::new(options.styled) };
     let titled = [selection.summary, selection.metadata, selection.tensors].into_iter().filter(|&selected| selected).count() > 1;
     if selection.summary {
-        page.summary(out, &Summary::of(view))?;
+        page.summary(out, &Summary::of(model))?;
     }
     if selection.metadata {
         if selection.summary {
@@ -48,7 +50,7 @@ pub fn write(out: &mut dyn Write, view: &View<'_>, selection: &Selection, option
         }
         page.metadata(out, titled)?;
     }
-    if selection.tensors && !(titled && view.tensor_count() == 0) {
+    if selection.tensors && !(titled && model.tensors().len() == 0) {
         if titled {
             writeln!(out)?;
         }
@@ -59,7 +61,7 @@ pub fn write(out: &mut dyn Write, view: &View<'_>, selection: &Selection, option
 
 /// What every section needs.
 struct Page<'a> {
-    view: &'a View<'a>,
+    model: &'a Model,
     selection: &'a Selection,
     options: &'a Options,
     styles: Styles,

@@ -6,7 +6,9 @@ use super::Page;
 use super::measure::{Padded, cut, shown_beginning, width};
 use super::style::Styles;
 use crate::human::{self, counted, grouped};
+use crate::view::file_name;
 use crate::{PerBlock, Summary, TypeUse};
+use ggmill_core::RawStr;
 use ggmill_text::LosslessStr;
 
 /// Columns of the labels.
@@ -19,10 +21,10 @@ impl Page<'_> {
         let Styles { title, .. } = self.styles;
         let name = match summary.name {
             Some(name) if !name.0.is_empty() => short(name),
-            _ => self.view.parts().first().and_then(|part| part.name()).map_or_else(|| "(no name)".to_owned(), |file| short(LosslessStr(file.into()))),
+            _ => self.model.parts().first().and_then(file_name).map_or_else(|| "(no name)".to_owned(), |file| short(LosslessStr(RawStr::from(&*file)))),
         };
         writeln!(out, "{title}{}{title:#}", cut(name, self.options.width.unwrap_or(usize::MAX)))?;
-        for (label, pieces) in rows(summary, self.view.file_size()) {
+        for (label, pieces) in rows(summary, self.model.file_len()) {
             self.labelled(out, label, &pieces)?;
         }
         self.labelled(out, "format", &self.format())?;
@@ -57,14 +59,14 @@ impl Page<'_> {
 
     /// Version and layout of the file.
     fn format(&self) -> Vec<String> {
-        let index = self.view.index();
+        let index = self.model.index();
         let mut pieces = vec![format!("GGUF v{}", index.version()), format!("{}-endian", index.endian())];
         if index.has_swapped_magic() {
             pieces.push("magic swapped".to_owned());
         }
         pieces.push(format!("alignment {}", index.alignment()));
-        pieces.push(counted(self.view.metadata().len() as u64, "pair"));
-        if let Some(size) = self.view.file_size() {
+        pieces.push(counted(self.model.metadata().len() as u64, "pair"));
+        if let Some(size) = self.model.file_len() {
             pieces.push(format!("{} bytes", grouped(size)));
         }
         pieces
@@ -125,7 +127,7 @@ fn short(text: LosslessStr<'_>) -> String {
     shown_beginning(text.0, 200).0
 }
 
-fn rows(summary: &Summary<'_>, file_size: Option<u128>) -> Vec<(&'static str, Vec<String>)> {
+fn rows(summary: &Summary<'_>, file_size: Option<u64>) -> Vec<(&'static str, Vec<String>)> {
     vec![
         ("architecture", architecture(summary)),
         ("parameters", parameters(summary)),
@@ -156,8 +158,8 @@ fn parameters(summary: &Summary<'_>) -> Vec<String> {
     [count, counted(summary.tensors, "tensor")].into_iter().chain(shards).collect()
 }
 
-fn size(summary: &Summary<'_>, file_size: Option<u128>) -> Vec<String> {
-    let file = file_size.map(human::bytes);
+fn size(summary: &Summary<'_>, file_size: Option<u64>) -> Vec<String> {
+    let file = file_size.map(|size| human::bytes(size.into()));
     if summary.tensors == 0 {
         return file.into_iter().collect();
     }

@@ -15,11 +15,11 @@ const LONGEST_ALIGNED: usize = 96;
 
 impl Page<'_> {
     pub(super) fn tensors(&self, out: &mut dyn Write, titled: bool) -> io::Result<()> {
-        let all = self.view.tensor_count();
+        let all = self.model.tensors().len();
         let rows = || {
-            self.view.tensors().enumerate().filter(|(_, (_, tensor))| self.selection.has_name(tensor.name())).map(|(number, (shard, tensor))| Row {
+            self.model.tensors().iter().enumerate().filter(|(_, tensor)| self.selection.has_name(tensor.name())).map(|(number, tensor)| Row {
                 number,
-                shard,
+                shard: tensor.part(),
                 tensor,
             })
         };
@@ -34,7 +34,7 @@ impl Page<'_> {
         let listed = self.options.tensor_rows.unwrap_or(usize::MAX);
         let indent = if titled { 2 } else { 0 };
         let room = self.options.width.map(|width| width.saturating_sub(indent));
-        let columns = Columns::of(rows().take(listed), room, self.view.parts().len() > 1);
+        let columns = Columns::of(rows().take(listed), room, self.model.parts().len() > 1);
         write!(out, "{:indent$}", "")?;
         self.header(out, &columns)?;
         for row in rows().take(listed) {

@@ -2,11 +2,11 @@
 
 use ggmill_core::{Gguf, RawStr};
 use ggmill_inspect::json::Arrays;
-use ggmill_inspect::{Part, View, notices, text::Options};
+use ggmill_inspect::{notices, text::Options};
 use ggmill_testdata::bytes::{FileBytes, Value};
 use ggmill_testdata::corpus;
 
-use crate::support::{json_text, shown, strings};
+use crate::support::{json_text, named, shown, strings};
 
 const ESCAPES: &str =
     "\u{1b}[2J\u{1b}]0;owned\u{7}\u{9b}31m\r\n\t\u{8}\u{7f}\u{202e}\u{2066}\u{200b}\u{feff}\u{e0041}\u{2601}\u{fe0f}\u{1f468}\u{200d}\u{1f469}";
@@ -36,7 +36,7 @@ fn every_output(file: &Gguf<Vec<u8>>) -> Vec<String> {
             outputs.push(shown(file, ESCAPES, Options { width, full, ..Options::default() }));
         }
     }
-    let view = View::new(Part::new(file).named(ESCAPES));
+    let view = named(file, ESCAPES);
     outputs.extend(notices(&view).iter().map(ToString::to_string));
     outputs
 }

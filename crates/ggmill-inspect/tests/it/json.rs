@@ -1,13 +1,13 @@
 //! The schema, and that nothing is lost.
 
-use ggmill_core::Gguf;
+use ggmill_core::{Gguf, Model};
 use ggmill_inspect::json::Arrays;
-use ggmill_inspect::{Part, Selection, View, json as report};
+use ggmill_inspect::{Selection, json as report};
 use ggmill_testdata::bytes::Value;
 use ggmill_testdata::{corpus, every_gguf};
 use serde_json::{Value as Json, json};
 
-use crate::support::{json, json_text, of_pairs, open, small_model, strings};
+use crate::support::{json, json_text, named, of_pairs, open, small_model, small_model_with, strings};
 
 fn schema() -> jsonschema::Validator {
     let schema: Json = serde_json::from_str(include_str!("../../../../docs/formats/inspect.schema.json")).unwrap();
@@ -133,7 +133,7 @@ fn both_of_a_key_that_stands_twice() {
 #[test]
 fn sections_and_patterns_choose() {
     let file = small_model();
-    let view = View::new(Part::new(&file));
+    let view = named(&file, "small.gguf");
     let write = |selection: &Selection| -> Json {
         let mut out = Vec::new();
         report::write(&mut out, &view, selection, Arrays::Shortened).unwrap();
@@ -150,8 +150,9 @@ fn sections_and_patterns_choose() {
 
 #[test]
 fn shards_are_one_model() {
-    let (first, second) = (small_model(), of_pairs(&[(b"split.no", Value::U16(1))]));
-    let view = View::new(Part::new(&second).named("a")).with_shard(Part::new(&first).named("b"));
+    let first = small_model_with(&[("split.no", Value::U16(1)), ("split.count", Value::U16(2))]);
+    let second = of_pairs(&[(b"split.no", Value::U16(0)), (b"split.count", Value::U16(2))]);
+    let view = Model::from_shards(vec![named(&first, "folder/b"), named(&second, "folder/a")]).unwrap();
     let mut out = Vec::new();
     report::write(&mut out, &view, &Selection::default(), Arrays::Shortened).unwrap();
     let found: Json = serde_json::from_slice(&out).unwrap();

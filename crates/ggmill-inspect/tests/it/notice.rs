@@ -1,14 +1,14 @@
 //! Oddities are told, and nothing else is.
 
 use ggmill_core::{Decoder, Gguf, Limits};
-use ggmill_inspect::{Part, View, notices};
+use ggmill_inspect::notices;
 use ggmill_testdata::bytes::{FileBytes, Value};
 use ggmill_testdata::every_gguf;
 
-use crate::support::{open, small_model};
+use crate::support::{named, open, small_model};
 
 fn told<B: AsRef<[u8]>>(file: &Gguf<B>) -> Vec<String> {
-    notices(&View::new(Part::new(file).named("a.gguf"))).iter().map(ToString::to_string).collect()
+    notices(&named(file, "a.gguf")).iter().map(ToString::to_string).collect()
 }
 
 #[test]

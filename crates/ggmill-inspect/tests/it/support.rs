@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use ggmill_core::{Endian, GgmlType, Gguf};
-use ggmill_inspect::{Part, Selection, View, json, text};
+use ggmill_core::{Endian, GgmlType, Gguf, Limits, Model, RawStr, ReadAt, Result};
+use ggmill_inspect::{Selection, json, text};
 use ggmill_testdata::bytes::{FileBytes, Value};
 use serde_json::Value as Json;
 
@@ -11,10 +11,37 @@ pub(crate) fn open(path: &Path) -> Gguf<Vec<u8>> {
     Gguf::parse(std::fs::read(path).unwrap()).unwrap()
 }
 
+/// Bytes with a name, as those of a file have.
+#[derive(Debug)]
+struct Named(Vec<u8>, String);
+
+impl ReadAt for Named {
+    fn len(&self) -> u64 {
+        ReadAt::len(&self.0)
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        self.0.read_at(offset, out)
+    }
+
+    fn name(&self) -> Option<RawStr<'_>> {
+        Some(RawStr::from(&*self.1))
+    }
+}
+
+/// A file as a model of this name; without one, where the length of the file is not known.
+pub(crate) fn named<B: AsRef<[u8]>>(file: &Gguf<B>, name: &str) -> Model {
+    let limits = Limits { dimensions: 8, alignment: u32::MAX, array_depth: 64, ..Limits::default() };
+    match file.index().file_len() {
+        Some(_) => Model::open_with(Named(file.bytes().to_vec(), name.to_owned()), &limits).unwrap(),
+        None => Model::from_header(Gguf::from_parts(file.index().clone(), file.bytes().to_vec()), Vec::new()),
+    }
+}
+
 /// The report on one file as JSON text.
 pub(crate) fn json_text<B: AsRef<[u8]>>(file: &Gguf<B>, arrays: json::Arrays) -> String {
     let mut out = Vec::new();
-    json::write(&mut out, &View::new(Part::new(file).named("model.gguf")), &Selection::default(), arrays).unwrap();
+    json::write(&mut out, &named(file, "model.gguf"), &Selection::default(), arrays).unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -25,7 +52,7 @@ pub(crate) fn json<B: AsRef<[u8]>>(file: &Gguf<B>, arrays: json::Arrays) -> Json
 /// The report on one file as text.
 pub(crate) fn shown<B: AsRef<[u8]>>(file: &Gguf<B>, name: &str, options: text::Options) -> String {
     let mut out = Vec::new();
-    text::write(&mut out, &View::new(Part::new(file).named(name)), &Selection::default(), &options).unwrap();
+    text::write(&mut out, &named(file, name), &Selection::default(), &options).unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -44,9 +71,14 @@ pub(crate) fn strings(texts: &[&str]) -> Value {
 
 /// A model of two blocks with everything a summary can show.
 pub(crate) fn small_model() -> Gguf<Vec<u8>> {
+    small_model_with(&[])
+}
+
+/// That model with more pairs.
+pub(crate) fn small_model_with(more: &[(&str, Value)]) -> Gguf<Vec<u8>> {
     let tokens: Vec<String> = (0..300).map(|id| format!("token{id}")).collect();
     let tokens: Vec<&str> = tokens.iter().map(String::as_str).collect();
-    let pairs: Vec<(&str, Value)> = vec![
+    let mut pairs: Vec<(&str, Value)> = vec![
         ("general.architecture", "llama".into()),
         ("general.name", "Small Model".into()),
         ("general.license", "apache-2.0".into()),
@@ -68,6 +100,7 @@ pub(crate) fn small_model() -> Gguf<Vec<u8>> {
         ("tokenizer.ggml.add_bos_token", Value::Bool(1)),
         ("tokenizer.chat_template", "{% for message in messages %}\n{{ message.content }}{% endfor %}".repeat(20).as_str().into()),
     ];
+    pairs.extend_from_slice(more);
     let tensors = [
         ("token_embd.weight", &[256, 300][..], GgmlType::Q4_K),
         ("blk.0.attn_q.weight", &[256, 256], GgmlType::Q4_K),

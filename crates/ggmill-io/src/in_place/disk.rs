@@ -1,7 +1,7 @@
 //! The medium that is a file on a disk.
 
 use std::fs::{File, Metadata, OpenOptions, TryLockError};
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use ggmill_core::Sink as _;
@@ -12,7 +12,8 @@ use super::same_identity;
 use crate::atomic::folder_of;
 use crate::atomic::{FileSink, Overwrite};
 use crate::error::{Error, ErrorKind, Result};
-use crate::journal::journal_path;
+use crate::journal::{MAX_JOURNAL, journal_path};
+use crate::positioned;
 
 #[derive(Debug)]
 pub(super) struct Disk {
@@ -68,7 +69,7 @@ impl Disk {
         let mut trial = crate::temporary::Temporary::create_in(folder_of(&self.path)).ok()?;
         let trial = trial.file().ok()?;
         let twice = usize::try_from(block.checked_mul(2)?).ok()?;
-        std::os::unix::fs::FileExt::write_all_at(trial, &vec![1; twice], 0).ok()?;
+        positioned::write_all(trial, 0, &vec![1; twice]).ok()?;
         shift(trial, rustix::fs::FallocateFlags::INSERT_RANGE, block).ok()?;
         shift(trial, rustix::fs::FallocateFlags::COLLAPSE_RANGE, block).ok()?;
         Some(block)
@@ -91,45 +92,11 @@ impl Medium for Disk {
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        #[cfg(unix)]
-        return std::os::unix::fs::FileExt::read_exact_at(&self.file, out, offset);
-        #[cfg(windows)]
-        {
-            let (mut rest, mut offset) = (out, offset);
-            while !rest.is_empty() {
-                match std::os::windows::fs::FileExt::seek_read(&self.file, rest, offset) {
-                    Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                    Ok(read) => {
-                        rest = rest.get_mut(read..).unwrap_or_default();
-                        offset = offset.saturating_add(read as u64);
-                    }
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    Err(error) => return Err(error),
-                }
-            }
-            Ok(())
-        }
+        positioned::read_exact(&self.file, offset, out)
     }
 
     fn write(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        #[cfg(unix)]
-        return std::os::unix::fs::FileExt::write_all_at(&self.file, bytes, offset);
-        #[cfg(windows)]
-        {
-            let (mut rest, mut offset) = (bytes, offset);
-            while !rest.is_empty() {
-                match std::os::windows::fs::FileExt::seek_write(&self.file, rest, offset) {
-                    Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                    Ok(written) => {
-                        rest = rest.get(written..).unwrap_or_default();
-                        offset = offset.saturating_add(written as u64);
-                    }
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    Err(error) => return Err(error),
-                }
-            }
-            Ok(())
-        }
+        positioned::write_all(&self.file, offset, bytes)
     }
 
     #[cfg(target_os = "linux")]
@@ -178,7 +145,13 @@ impl Medium for Disk {
 
     fn journal(&self) -> io::Result<Option<Vec<u8>>> {
         match std::fs::symlink_metadata(&self.journal) {
-            Ok(metadata) if metadata.is_file() => std::fs::read(&self.journal).map(Some),
+            // Longer than any that was ever written: as much as none of its bytes.
+            Ok(metadata) if metadata.is_file() && metadata.len() > MAX_JOURNAL => Ok(Some(Vec::new())),
+            Ok(metadata) if metadata.is_file() => {
+                let mut bytes = Vec::new();
+                File::open(&self.journal)?.take(MAX_JOURNAL).read_to_end(&mut bytes)?;
+                Ok(Some(bytes))
+            }
             Ok(_) => Err(io::Error::new(io::ErrorKind::InvalidInput, "no regular file has its name")),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),

@@ -6,10 +6,12 @@ mod protocol;
 mod tests;
 
 use std::fs::{File, Metadata, TryLockError};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use ggmill_core::{Decoder, Limits};
 
 use crate::error::{Detail, EditFault, Error, Result};
-use crate::journal::journal_path;
+use crate::journal::{journal_path, pending_journal};
 use crate::random_access::not_regular;
 use disk::Disk;
 use protocol::Fault;
@@ -19,15 +21,14 @@ pub use protocol::{Applied, HeaderChange, Recovery};
 /// A file opened to be edited where it lies, and locked against other editors until this is dropped.
 ///
 /// [`InPlace::apply`] writes a journal beside the file ([`journal_path`]) before it touches anything. Whatever happens then, the next [`InPlace::open`]
-/// finishes the edit or undoes it.
+/// says so and [`InPlace::recover`] finishes the edit or undoes it.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
 /// # let path = folder.path().join("model.gguf");
 /// # std::fs::write(&path, b"GGUF and more")?;
-/// use ggmill_io::{Applied, HeaderChange, InPlace, Recovery};
-/// let (mut file, found) = InPlace::open(&path)?;
-/// assert_eq!(found, Recovery::Nothing);
+/// use ggmill_io::{Applied, HeaderChange, InPlace};
+/// let mut file = InPlace::open(&path)?;
 /// assert_eq!(file.apply(HeaderChange::new(b"GGUF and", b"GGUF but"))?, Applied::Done);
 /// assert_eq!(std::fs::read(&path)?, b"GGUF but more");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -35,17 +36,36 @@ pub use protocol::{Applied, HeaderChange, Recovery};
 #[derive(Debug)]
 pub struct InPlace {
     disk: Disk,
-    /// As it was when it was opened, recovery included.
+    /// As it was when it was opened.
     metadata: Metadata,
 }
 
 impl InPlace {
-    /// Opens a file to edit it. Before anything else, an edit that was interrupted is finished or undone, and told.
+    /// Opens a file to edit it.
     ///
     /// Fails for a symbolic link (the error names what it leads to), for a file that is read-only or no regular file, when another program holds the lock, and
-    /// when there is a journal that is damaged or not this file's.
-    pub fn open(path: impl AsRef<Path>) -> Result<(Self, Recovery)> {
+    /// with [`ErrorKind::Journal`](crate::ErrorKind::Journal) when there is a journal beside it: whoever put it there, nothing is written because of it before
+    /// [`InPlace::recover`] is asked to.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
+        let this = Self::lock(path)?;
+        match pending_journal(path) {
+            Some(journal) => Err(Error::new(path, Detail::Edit(EditFault::Pending { journal }))),
+            None => Ok(this),
+        }
+    }
+
+    /// Finishes or undoes an edit that was interrupted, and says which.
+    ///
+    /// Fails as [`InPlace::open`] does, and when the journal is damaged or not this file's: the file must be the one its checksums say, and what it would become
+    /// must be a GGUF file whose tensors lie in the data that the edit left alone.
+    pub fn recover(path: impl AsRef<Path>) -> Result<Recovery> {
+        let path = path.as_ref();
+        let mut this = Self::lock(path)?;
+        protocol::recover(&mut this.disk, &is_gguf).map_err(|fault| explain(path, fault))
+    }
+
+    fn lock(path: &Path) -> Result<Self> {
         refuse_link(path)?;
         let disk = Disk::open(path)?;
         let metadata = disk.metadata()?;
@@ -59,12 +79,7 @@ impl InPlace {
         if let Err(TryLockError::WouldBlock) = disk.lock() {
             return Err(Error::new(path, Detail::Edit(EditFault::Busy)));
         }
-        let mut this = Self { disk, metadata };
-        let found = protocol::recover(&mut this.disk).map_err(|fault| explain(path, fault))?;
-        if found != Recovery::Nothing {
-            this.metadata = this.disk.metadata()?;
-        }
-        Ok((this, found))
+        Ok(Self { disk, metadata })
     }
 
     /// The size of the blocks in which the file system inserts bytes into a file, or `None` where it does not. Tried on a file without a name beside this one.
@@ -81,7 +96,7 @@ impl InPlace {
     }
 
     /// Changes the header and makes sure that it is on the disk. Fails with the file as it was, unless the error's kind is
-    /// [`Journal`](crate::ErrorKind::Journal): then a later [`InPlace::open`] goes on.
+    /// [`Journal`](crate::ErrorKind::Journal): then [`InPlace::recover`] goes on.
     ///
     /// When the header grows, bytes are inserted at the beginning of the file, by a multiple of [`InPlace::insert_block`].
     pub fn apply(&mut self, change: HeaderChange<'_>) -> Result<Applied> {
@@ -102,11 +117,13 @@ impl InPlace {
     }
 }
 
-/// The journal that an interrupted edit has left beside a file, where there is one.
-pub fn pending_journal(file: impl AsRef<Path>) -> Option<PathBuf> {
-    let file = std::fs::canonicalize(file).ok()?;
-    let path = journal_path(file);
-    std::fs::symlink_metadata(&path).ok()?.is_file().then_some(path)
+/// Whether these are the bytes of a file of this length before its tensor data, which begin right behind them.
+fn is_gguf(header: &[u8], file_len: u64) -> bool {
+    let mut decoder = Decoder::new(Some(file_len), &Limits::default());
+    let Ok(parsed) = decoder.feed(header).and_then(|_| decoder.finish()) else { return false };
+    let len = header.len() as u64;
+    // Of a file without tensors nothing has to be behind the header.
+    parsed.index().data_offset() == len || parsed.tensors().is_empty() && parsed.index().header_len() <= len
 }
 
 fn refuse_link(path: &Path) -> Result<()> {

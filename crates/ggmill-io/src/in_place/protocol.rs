@@ -9,7 +9,7 @@ use std::io;
 
 use xxhash_rust::xxh64::Xxh64;
 
-use crate::journal::{Journal, checksum, journal_len};
+use crate::journal::{Journal, MAX_JOURNAL, checksum, journal_len};
 
 /// What is read or written at once.
 const PIECE: usize = 1 << 20;
@@ -132,6 +132,9 @@ pub(crate) fn apply(medium: &mut impl Medium, change: HeaderChange<'_>) -> Resul
     if bytes.is_empty() {
         return Ok(Applied::Done);
     }
+    if change.journal_len() > MAX_JOURNAL {
+        return Err(Fault::Io("cannot write the journal", io::ErrorKind::FileTooLarge.into()));
+    }
     let grow = change.grow();
     let journal = Journal {
         old_len,
@@ -177,7 +180,8 @@ fn undo(medium: &mut impl Medium, change: HeaderChange<'_>) -> io::Result<()> {
     medium.remove_journal()
 }
 
-pub(crate) fn recover(medium: &mut impl Medium) -> Result<Recovery, Fault> {
+/// Goes on with an edit that was interrupted. `is_good` says of a header, with its padding, and of the length of the file whether the file may become that.
+pub(crate) fn recover(medium: &mut impl Medium, is_good: &dyn Fn(&[u8], u64) -> bool) -> Result<Recovery, Fault> {
     let cannot_read = |error| Fault::Io("cannot read", error);
     let Some(bytes) = medium.journal().map_err(|error| Fault::Io("cannot read the journal", error))? else { return Ok(Recovery::Nothing) };
     let journal = Journal::decode(&bytes).ok_or(Fault::Damaged)?;
@@ -195,7 +199,7 @@ pub(crate) fn recover(medium: &mut impl Medium) -> Result<Recovery, Fault> {
     let is_its = len == journal.old_len.saturating_add(journal.grow)
         && kept_sum(medium, header_len, len).map_err(cannot_read)? == journal.kept
         && sum_with(medium, header_len, journal.start, &journal.bytes).map_err(cannot_read)? == journal.after;
-    if !is_its {
+    if !is_its || !is_good(&header_with(medium, header_len, &journal).map_err(cannot_read)?, len) {
         return Err(Fault::NotIts);
     }
     write(medium, journal.start, &journal.bytes).and_then(|()| medium.sync()).map_err(Fault::Halfway)?;
@@ -234,6 +238,25 @@ fn sum_with(medium: &impl Medium, len: u64, start: u64, bytes: &[u8]) -> io::Res
     sum.update(bytes);
     sum_range(medium, end, len, &mut sum)?;
     Ok(sum.digest())
+}
+
+/// The first `len` bytes of the file, as they would be with those of the journal written. The sum of them was right, so that the file has them.
+fn header_with(medium: &impl Medium, len: u64, journal: &Journal) -> io::Result<Vec<u8>> {
+    // What is behind the largest journal is no header of anybody's.
+    let len = usize::try_from(len.min(MAX_JOURNAL)).map_err(|_| io::ErrorKind::OutOfMemory)?;
+    let mut header = Vec::new();
+    header.try_reserve_exact(len).map_err(|_| io::ErrorKind::OutOfMemory)?;
+    header.resize(len, 0);
+    let mut offset = 0u64;
+    for piece in header.chunks_mut(PIECE) {
+        medium.read(offset, piece)?;
+        offset = offset.saturating_add(piece.len() as u64);
+    }
+    let place = usize::try_from(journal.start).unwrap_or(usize::MAX);
+    if let Some(written) = header.get_mut(place..).and_then(|rest| rest.get_mut(..journal.bytes.len())) {
+        written.copy_from_slice(&journal.bytes);
+    }
+    Ok(header)
 }
 
 /// The checksum of the beginning and the end of what stays: enough to tell whether it is where it should be, and whose it is.

@@ -5,6 +5,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use ggmill_core::Limits;
 use xxhash_rust::xxh64::xxh64;
 
 const MAGIC: &[u8; 8] = b"GGMILLJ1";
@@ -23,6 +24,19 @@ pub fn journal_path(file: impl AsRef<Path>) -> PathBuf {
     path.push(".ggmill-journal");
     path.into()
 }
+
+/// The journal that an interrupted edit has left beside a file, where there is one.
+pub fn pending_journal(file: impl AsRef<Path>) -> Option<PathBuf> {
+    let file = std::fs::canonicalize(file).ok()?;
+    let path = journal_path(file);
+    std::fs::symlink_metadata(&path).ok()?.is_file().then_some(path)
+}
+
+/// Bytes of the largest journal: those of the longest header that readers take, padded, and of what is around them.
+pub(crate) const MAX_JOURNAL: u64 = {
+    let limits = Limits::DEFAULT;
+    limits.header_bytes + 2 * limits.alignment as u64 + (HEAD + TAIL) as u64
+};
 
 /// What an edit in place does to a file. Numbers are bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,14 +9,13 @@ mod writing;
 
 use std::path::Path;
 
-use ggmill_core::{Builder, GgmlType, Gguf, Index, Limits, MetadataBuf, Plan, Shape, Writer};
-use ggmill_io::Mapping;
+use ggmill_core::{Builder, GgmlType, Index, Limits, MetadataBuf, Model, Plan, Shape, Writer};
 
 /// Maps a file that nothing touches meanwhile.
 #[expect(unsafe_code, reason = "every test that maps comes through here")]
-fn map_with(path: &Path, limits: &Limits) -> ggmill_io::Result<Gguf<Mapping>> {
+fn map_with(path: &Path, limits: &Limits) -> ggmill_io::Result<Model> {
     // SAFETY: the files of these tests are bundled ones, which nobody writes to, or lie in a folder that only this test knows.
-    unsafe { ggmill_io::map_with(path, limits) }
+    unsafe { ggmill_io::map_alone_with(path, limits) }
 }
 
 /// A file of one F32 tensor of `len` elements for each name, of which every byte is the number of the tensor, counted from 1.

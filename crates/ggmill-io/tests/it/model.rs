@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use ggmill_core::{Builder, Endian, GgmlType, MetadataBuf, RawStr, Shape, ToValue};
-use ggmill_io::{ErrorKind, open_model, open_shards};
+use ggmill_io::{ErrorKind, RandomAccess, files, open, open_shards};
 use ggmill_testdata::every_gguf;
 use tempfile::TempDir;
 
@@ -51,7 +51,7 @@ fn set_with(number: u16, metadata: MetadataBuf, tensors: &[&str]) -> TempDir {
 
 /// The message of opening the set by shard `by`, which must be about shard `about`, less the folder.
 fn fault(folder: &TempDir, by: u16, about: u16) -> String {
-    let error = open_model(path(folder, by)).unwrap_err();
+    let error = open(path(folder, by)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Shards, "{error}");
     assert_eq!(error.path(), path(folder, about), "{error}");
     error.to_string().strip_prefix(&format!("{}: ", path(folder, about).display())).unwrap().to_owned()
@@ -62,24 +62,40 @@ fn fault(folder: &TempDir, by: u16, about: u16) -> String {
 fn any_shard_opens_the_set() {
     let folder = set();
     for by in 0..3 {
-        let model = open_model(path(&folder, by)).unwrap();
-        let paths: Vec<&Path> = model.shards().iter().map(ggmill_io::GgufFile::path).collect();
+        let model = open(path(&folder, by)).unwrap();
+        let paths: Vec<&Path> = files(&model).map(RandomAccess::path).collect();
         assert_eq!(paths, [path(&folder, 0), path(&folder, 1), path(&folder, 2)]);
         assert_eq!(model.metadata().str("general.name").unwrap(), "Tiny");
-        let tensors: Vec<(usize, String)> = model.tensors().map(|(shard, tensor)| (shard, tensor.name().to_string())).collect();
+        let tensors: Vec<(usize, String)> = model.tensors().iter().map(|tensor| (tensor.part(), tensor.name().to_string())).collect();
         assert_eq!(tensors, [(0, "token_embd".to_owned()), (0, "blk.0".to_owned()), (1, "blk.1".to_owned()), (2, "output".to_owned())]);
-        for (shard, tensor) in model.tensors() {
-            let (found, again) = model.tensor(tensor.name().to_str().unwrap()).unwrap();
-            assert_eq!((found, again.offset()), (shard, tensor.offset()));
+        for tensor in model.tensors() {
+            let again = model.tensor(tensor.name().to_str().unwrap()).unwrap();
+            assert_eq!((again.part(), again.offset()), (tensor.part(), tensor.offset()));
             let number = if tensor.name() == "blk.0" { 2 } else { 1 };
-            assert_eq!(model.read_tensor(shard, &tensor).unwrap(), [number; 32]);
+            assert_eq!(model.read_tensor(&tensor).unwrap(), [number; 32]);
         }
-        assert_eq!(model.total_len(), (0..3).map(|number| fs::metadata(path(&folder, number)).unwrap().len()).sum::<u64>());
+        assert_eq!(model.file_len(), Some((0..3).map(|number| fs::metadata(path(&folder, number)).unwrap().len()).sum::<u64>()));
         let error = model.tensor("absent").unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Format(ggmill_core::ErrorKind::Missing));
-        let error = model.read_tensor(3, &model.tensor("output").unwrap().1).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Format(ggmill_core::ErrorKind::Misuse));
+        assert_eq!(error.kind(), ggmill_core::ErrorKind::Missing);
+        let error = ggmill_io::open_alone(path(&folder, 0)).unwrap().read_tensor(&model.tensor("output").unwrap()).unwrap_err();
+        assert_eq!(error.kind(), ggmill_core::ErrorKind::Misuse);
     }
+}
+
+/// Mapped, a set is what it is when it is read.
+#[expect(unsafe_code, reason = "the test is about it")]
+#[test]
+fn a_set_is_mapped_whole() {
+    let folder = set();
+    // SAFETY: only this test knows the files.
+    let mapped = unsafe { ggmill_io::map(path(&folder, 1)) }.unwrap();
+    let opened = open(path(&folder, 1)).unwrap();
+    assert_eq!(files(&mapped).map(RandomAccess::path).collect::<Vec<_>>(), files(&opened).map(RandomAccess::path).collect::<Vec<_>>());
+    for (ours, theirs) in mapped.tensors().iter().zip(opened.tensors()) {
+        assert_eq!((ours.name(), ours.part()), (theirs.name(), theirs.part()));
+        assert_eq!(ours.data().unwrap(), opened.read_tensor(&theirs).unwrap());
+    }
+    mapped.verify().unwrap();
 }
 
 /// Keys of any integer type; a first shard without tensors; shards that repeat the architecture; none that counts tensors.
@@ -101,8 +117,8 @@ fn sets_in_other_words() {
         folder
     }
     for folder in [set_of(|n| n), set_of(u32::from), set_of(i32::from), set_of(u64::from), set_of(i64::from), set_of(|n| u8::try_from(n).unwrap())] {
-        let model = open_model(path(&folder, 1)).unwrap();
-        assert_eq!(model.tensors().map(|(shard, _)| shard).collect::<Vec<_>>(), [1, 2]);
+        let model = open(path(&folder, 1)).unwrap();
+        assert_eq!(model.tensors().iter().map(|tensor| tensor.part()).collect::<Vec<_>>(), [1, 2]);
     }
 }
 
@@ -110,12 +126,12 @@ fn sets_in_other_words() {
 #[test]
 fn single_files() {
     for path in every_gguf() {
-        let model = open_model(&path).unwrap();
-        assert_eq!(model.shards().len(), 1);
-        assert_eq!(model.shards()[0].path(), path);
-        assert_eq!(model.shards()[0].index(), ggmill_io::open(&path).unwrap().index());
-        assert_eq!(model.tensors().count(), model.shards()[0].tensors().len());
-        assert_eq!(model.total_len(), fs::metadata(&path).unwrap().len());
+        let model = open(&path).unwrap();
+        assert_eq!(model.parts().len(), 1);
+        assert_eq!(files(&model).map(RandomAccess::path).collect::<Vec<_>>(), [&*path]);
+        assert_eq!(model.index(), ggmill_io::open_alone(&path).unwrap().index());
+        assert_eq!(model.tensors().iter().count(), model.parts()[0].tensors().len());
+        assert_eq!(model.file_len(), Some(fs::metadata(&path).unwrap().len()));
     }
     let folder = tempfile::tempdir().unwrap();
     for (count, name) in [(0u16, "merged.gguf"), (1, "merged.gguf"), (0, "merged-00001-of-00001.gguf"), (1, "merged-00001-of-00001.gguf")] {
@@ -124,7 +140,7 @@ fn single_files() {
         metadata.set("split.count", count);
         metadata.set("split.tensors.count", 7i32);
         fs::write(folder.path().join(name), file_of(metadata, &["a"], 8)).unwrap();
-        assert_eq!(open_model(folder.path().join(name)).unwrap().shards().len(), 1);
+        assert_eq!(open(folder.path().join(name)).unwrap().parts().len(), 1);
     }
 }
 
@@ -147,7 +163,7 @@ fn most_shards_missing() {
     metadata.set("split.count", 99_999u32);
     let path = folder.path().join("huge-00005-of-99999.gguf");
     fs::write(&path, file_of(metadata, &[], 0)).unwrap();
-    let error = open_model(&path).unwrap_err();
+    let error = open(&path).unwrap_err();
     assert_eq!(error.path(), folder.path().join("huge-00001-of-99999.gguf"));
     assert!(error.to_string().ends_with(": missing: shards 1, 2, 3, 4, 6, 7, 8, 9, … (99998 in all) of 99999"), "{error}");
 }
@@ -204,7 +220,7 @@ fn a_shard_of_another_byte_order() {
 fn a_tensor_in_two_shards() {
     let folder = set_with(2, metadata(2), &["blk.0"]);
     assert_eq!(fault(&folder, 1, 2), r#"tensor "blk.0" stands in tiny-00001-of-00003.gguf too"#);
-    let error = open_model(path(&folder, 0)).unwrap_err();
+    let error = open(path(&folder, 0)).unwrap_err();
     assert_eq!(error.subject(), Some(ggmill_core::Subject::Tensor(RawStr::from("blk.0"))));
 }
 
@@ -220,12 +236,12 @@ fn a_renamed_shard() {
     let folder = set();
     let renamed = folder.path().join("model.gguf");
     fs::rename(path(&folder, 1), &renamed).unwrap();
-    let error = open_model(&renamed).unwrap_err();
+    let error = open(&renamed).unwrap_err();
     assert_eq!((error.kind(), error.path()), (ErrorKind::Shards, &*renamed));
     let expected = r#": holds shard 2 of 3, expected a name of the form "NAME-00002-of-00003.gguf" beside the other shards"#;
     assert!(error.to_string().ends_with(expected), "{error}");
     // One file by itself can still be looked at.
-    assert_eq!(ggmill_io::open(&renamed).unwrap().tensors().len(), 1);
+    assert_eq!(ggmill_io::open_alone(&renamed).unwrap().tensors().len(), 1);
 }
 
 /// A broken shard is named, and so is one with nonsense in its keys.
@@ -234,14 +250,14 @@ fn broken_shards() {
     let folder = set();
     let bytes = fs::read(path(&folder, 2)).unwrap();
     fs::write(path(&folder, 2), &bytes[..bytes.len() - 8]).unwrap();
-    let error = open_model(path(&folder, 0)).unwrap_err();
+    let error = open(path(&folder, 0)).unwrap_err();
     assert_eq!((error.kind(), error.path()), (ErrorKind::Format(ggmill_core::ErrorKind::Truncated), &*path(&folder, 2)));
 
     for (key, value) in [("split.count", -3i16), ("split.no", -1), ("split.tensors.count", -4)] {
         let mut negative = metadata(1);
         negative.set(key, value);
         let folder = set_with(1, negative, TENSORS[1]);
-        let error = open_model(path(&folder, 0)).unwrap_err();
+        let error = open(path(&folder, 0)).unwrap_err();
         assert_eq!((error.kind(), error.path()), (ErrorKind::Format(ggmill_core::ErrorKind::WrongType), &*path(&folder, 1)));
     }
 }
@@ -252,7 +268,7 @@ fn a_folder_as_a_shard() {
     let folder = set();
     fs::remove_file(path(&folder, 1)).unwrap();
     fs::create_dir(path(&folder, 1)).unwrap();
-    let error = open_model(path(&folder, 0)).unwrap_err();
+    let error = open(path(&folder, 0)).unwrap_err();
     assert_eq!((error.kind(), error.path()), (ErrorKind::Io, &*path(&folder, 1)));
 }
 
@@ -265,8 +281,8 @@ fn a_set_given_file_by_file() {
     for (to, number) in moved.iter().zip([2, 0, 1]) {
         fs::copy(path(&folder, number), to).unwrap();
     }
-    let by_name = open_model(path(&folder, 1)).unwrap();
-    let names = |model: &ggmill_io::Model| model.tensors().map(|(shard, tensor)| (shard, tensor.name().to_string())).collect::<Vec<_>>();
+    let by_name = open(path(&folder, 1)).unwrap();
+    let names = |model: &ggmill_core::Model| model.tensors().iter().map(|tensor| (tensor.part(), tensor.name().to_string())).collect::<Vec<_>>();
     assert_eq!(names(&open_shards(&moved).unwrap()), names(&by_name));
 
     let plain = elsewhere.path().join("plain.gguf");

@@ -52,7 +52,7 @@ fn what_is_forbidden() {
         println!("skipped: this user may read everything");
         return;
     }
-    let error = ggmill_io::open(&path).unwrap_err();
+    let error = ggmill_io::open_alone(&path).unwrap_err();
     assert_eq!((error.kind(), error.to_string()), (ErrorKind::Io, format!("{}: cannot open: permission denied", path.display())));
     fs::set_permissions(folder.path(), Permissions::from_mode(0o500)).unwrap();
     let error = FileSink::create(folder.path().join("new.gguf"), Overwrite::Refuse).unwrap_err();

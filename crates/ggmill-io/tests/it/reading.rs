@@ -14,15 +14,18 @@ fn real_files_open_as_they_map() {
     for path in every_gguf() {
         let bytes = fs::read(&path).unwrap();
         let whole = Gguf::parse(&*bytes).unwrap();
-        let opened = ggmill_io::open(&path).unwrap();
+        let opened = ggmill_io::open_alone(&path).unwrap();
         let mapped = map_with(&path, &Limits::default()).unwrap();
 
         assert_eq!(opened.index(), whole.index(), "{}", path.display());
         assert_eq!(mapped.index(), whole.index(), "{}", path.display());
-        assert_eq!(mapped.bytes(), bytes);
-        assert_eq!(opened.len(), bytes.len() as u64);
-        assert_eq!(opened.path(), path);
-        assert_eq!(opened.header().bytes(), &bytes[..opened.header().bytes().len()]);
+        assert_eq!(mapped.parts()[0].bytes(), bytes);
+        assert_eq!(opened.file_len(), Some(bytes.len() as u64));
+        for model in [&opened, &mapped] {
+            assert_eq!(ggmill_io::files(model).map(RandomAccess::path).collect::<Vec<_>>(), [&*path]);
+            model.verify().unwrap();
+        }
+        assert_eq!(opened.parts()[0].bytes(), &bytes[..opened.parts()[0].bytes().len()]);
         for (tensor, expected) in opened.tensors().iter().zip(whole.tensors()) {
             assert_eq!(tensor.name(), expected.name());
             assert!(opened.read_tensor(&tensor).unwrap() == expected.raw_data().unwrap(), "{}: {}", path.display(), tensor.name());
@@ -40,11 +43,12 @@ fn corpus_files_are_salvaged_as_in_memory() {
         let mut decoder = Decoder::new(Some(case.bytes.len() as u64), &Limits::default());
         let _ = decoder.feed(&case.bytes);
         match (ggmill_io::salvage(&path), decoder.salvage()) {
-            (Ok((file, faults)), Ok((header, expected))) => {
+            (Ok(file), Ok((header, expected))) => {
                 assert_eq!(file.index(), header.index(), "{}", case.name);
                 let told = |faults: &[ggmill_core::Error]| faults.iter().map(ToString::to_string).collect::<Vec<_>>();
-                assert_eq!(told(&faults), told(&expected), "{}", case.name);
-                assert_eq!(faults.is_empty(), ggmill_io::open(&path).is_ok(), "{}", case.name);
+                let faults = file.parts()[0].faults();
+                assert_eq!(told(faults), told(&expected), "{}", case.name);
+                assert_eq!(faults.is_empty(), ggmill_io::open_alone(&path).is_ok(), "{}", case.name);
             }
             (Err(error), Err(expected)) => assert!(error.to_string().ends_with(&expected.to_string()), "{}: {error}", case.name),
             (found, expected) => panic!("{}: {found:?}, in memory {expected:?}", case.name),
@@ -55,9 +59,9 @@ fn corpus_files_are_salvaged_as_in_memory() {
 /// The header is in memory, and no more than it.
 #[test]
 fn only_the_header_is_kept() {
-    let opened = ggmill_io::open(real("mobilenetv3_3class_v3_fp16.gguf")).unwrap();
-    assert_eq!(opened.header().bytes().len() as u64, opened.index().header_len());
-    assert!(opened.index().header_len() < opened.len() / 2);
+    let opened = ggmill_io::open_alone(real("mobilenetv3_3class_v3_fp16.gguf")).unwrap();
+    assert_eq!(opened.parts()[0].bytes().len() as u64, opened.index().header_len());
+    assert!(opened.index().header_len() < opened.file_len().unwrap() / 2);
 }
 
 /// Every small file there is, broken or not, gets one answer from both ways, and the path of the file in front of it.
@@ -68,7 +72,7 @@ fn corpus_files_open_as_they_map() {
         let path = folder.path().join(format!("{}.gguf", case.name));
         fs::write(&path, &case.bytes).unwrap();
         let whole = Gguf::parse_with(&*case.bytes, &case.limits);
-        let opened = ggmill_io::open_with(&path, &case.limits);
+        let opened = ggmill_io::open_alone_with(&path, &case.limits);
         let mapped = map_with(&path, &case.limits);
         match whole {
             Ok(whole) => {
@@ -98,7 +102,7 @@ fn headers_larger_than_the_pieces_they_are_read_in() {
     metadata.set("long", &*long);
     metadata.set("tokenizer.ggml.tokens", vec!["token"; 100_000].as_slice());
     fs::write(&path, file_of(metadata, &["a"], 8)).unwrap();
-    let opened = ggmill_io::open(&path).unwrap();
+    let opened = ggmill_io::open_alone(&path).unwrap();
     assert_eq!(opened.metadata().str("long").unwrap(), long);
     assert_eq!(opened.metadata().array("tokenizer.ggml.tokens").unwrap().len(), 100_000);
     assert_eq!(opened.read_tensor(&opened.tensor("a").unwrap()).unwrap(), [1; 32]);
@@ -117,7 +121,7 @@ fn files_cut_anywhere() {
     let end = data_end(whole.index(), &bytes);
     for len in 0..bytes.len() {
         fs::write(&path, &bytes[..len]).unwrap();
-        let (opened, mapped) = (ggmill_io::open(&path), map_with(&path, &Limits::default()));
+        let (opened, mapped) = (ggmill_io::open_alone(&path), map_with(&path, &Limits::default()));
         if len as u64 >= end {
             // Only padding is missing.
             assert_eq!(opened.unwrap().index(), mapped.unwrap().index());
@@ -142,7 +146,7 @@ fn an_incomplete_download_says_how_much_is_there() {
     let bytes = fs::read(real("mobilenetv3_3class_v3_fp16.gguf")).unwrap();
     let end = data_end(Gguf::parse(&*bytes).unwrap().index(), &bytes);
     fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
-    let message = ggmill_io::open(&path).unwrap_err().to_string();
+    let message = ggmill_io::open_alone(&path).unwrap_err().to_string();
     assert!(message.contains(&format!("; the file has {} of at least {end} bytes (50 %)", bytes.len() / 2)), "{message}");
 }
 
@@ -158,7 +162,7 @@ fn a_length_beyond_the_file_is_refused_at_once() {
     fs::write(&path, head).unwrap();
     // Sparse: a terabyte that takes no room, which nobody may walk through either.
     file.set_len(1 << 40).unwrap();
-    let error = ggmill_io::open(&path).unwrap_err();
+    let error = ggmill_io::open_alone(&path).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Format(Kind::Truncated), "{error}");
 }
 
@@ -168,17 +172,19 @@ fn a_file_shortened_while_open() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.gguf");
     fs::write(&path, file_of(MetadataBuf::new(), &["a", "b"], 8)).unwrap();
-    let opened = ggmill_io::open(&path).unwrap();
+    let opened = ggmill_io::open_alone(&path).unwrap();
     let (a, b) = (opened.tensor("a").unwrap(), opened.tensor("b").unwrap());
     OpenOptions::new().write(true).open(&path).unwrap().set_len(b.offset() + 3).unwrap();
 
     assert_eq!(opened.read_tensor(&a).unwrap(), [1; 32]);
     let error = opened.read_tensor(&b).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Format(Kind::Truncated));
+    assert_eq!(error.kind(), Kind::Truncated);
     let expected = format!("offset {:#x}: bytes up to {} are needed, the file ends at {}", b.offset(), b.offset() + 32, b.offset() + 3);
     assert!(error.to_string().ends_with(&expected), "{error}");
-    assert!(opened.read_at(b.offset(), &mut [0; 4]).is_err());
-    opened.read_at(b.offset(), &mut [0; 3]).unwrap();
+    let file = &opened.parts()[0];
+    assert!(file.read_at(b.offset(), &mut [0; 4]).is_err());
+    file.read_at(b.offset(), &mut [0; 3]).unwrap();
+    assert_eq!(opened.verify().unwrap_err().kind(), Kind::Changed);
 }
 
 /// A read behind the end, at any offset there is, is an error.
@@ -201,7 +207,7 @@ fn threads_share_a_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.gguf");
     fs::write(&path, file_of(MetadataBuf::new(), &["a", "b", "c", "d"], 10_000)).unwrap();
-    let opened = &ggmill_io::open(&path).unwrap();
+    let opened = &ggmill_io::open_alone(&path).unwrap();
     std::thread::scope(|scope| {
         for (number, tensor) in (1u8..).zip(opened.tensors()) {
             scope.spawn(move || {
@@ -224,7 +230,7 @@ fn an_empty_file() {
     let mapping = unsafe { ggmill_io::map_file(&path) }.unwrap();
     assert_eq!(mapping.as_ref(), b"");
     assert_eq!(map_with(&path, &Limits::default()).unwrap_err().kind(), ErrorKind::Format(Kind::Truncated));
-    assert_eq!(ggmill_io::open(&path).unwrap_err().kind(), ErrorKind::Format(Kind::Truncated));
+    assert_eq!(ggmill_io::open_alone(&path).unwrap_err().kind(), ErrorKind::Format(Kind::Truncated));
     assert!(RandomAccess::open(&path).unwrap().is_empty());
 }
 
@@ -250,8 +256,8 @@ fn data_of_an_unknown_type_is_refused() {
     let at = usize::try_from(decoder.position()).unwrap() - 12;
     bytes[at..at + 4].copy_from_slice(&999u32.to_le_bytes());
     fs::write(&path, bytes).unwrap();
-    let opened = ggmill_io::open(&path).unwrap();
+    let opened = ggmill_io::open_alone(&path).unwrap();
     let error = opened.read_tensor(&opened.tensor("a").unwrap()).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Format(Kind::Unsupported));
-    assert!(error.to_string().starts_with(&path.display().to_string()), "{error}");
+    assert_eq!(error.kind(), Kind::Unsupported);
+    assert!(error.to_string().contains("tensor \"a\""), "{error}");
 }

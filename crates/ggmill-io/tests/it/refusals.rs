@@ -3,16 +3,16 @@
 use std::path::Path;
 
 use ggmill_core::Limits;
-use ggmill_io::{Error, ErrorKind, RandomAccess, open_model};
+use ggmill_io::{Error, ErrorKind, RandomAccess};
 
 use crate::map_with;
 
 /// What every way of opening says of a path; they must agree.
 fn refusal(path: &Path) -> String {
     let all: Vec<Error> = vec![
-        ggmill_io::open(path).unwrap_err(),
+        ggmill_io::open_alone(path).unwrap_err(),
         map_with(path, &Limits::default()).unwrap_err(),
-        open_model(path).unwrap_err(),
+        ggmill_io::open(path).unwrap_err(),
         RandomAccess::open(path).unwrap_err(),
     ];
     for error in &all {
@@ -26,9 +26,8 @@ fn refusal(path: &Path) -> String {
 #[test]
 fn a_missing_file() {
     assert_eq!(refusal(Path::new("no/such/model.gguf")), "no/such/model.gguf: cannot open: no such file");
-    let error = ggmill_io::open("no/such/model.gguf").unwrap_err();
+    let error = ggmill_io::open_alone("no/such/model.gguf").unwrap_err();
     assert_eq!(error.io_error().unwrap().kind(), std::io::ErrorKind::NotFound);
-    assert!(std::error::Error::source(&error).is_some());
 }
 
 #[test]
@@ -41,6 +40,31 @@ fn a_folder() {
 #[test]
 fn control_characters_in_a_path() {
     assert_eq!(refusal(Path::new("\u{1b}[2Jmodel.gguf")), r"\u{1b}[2Jmodel.gguf: cannot open: no such file");
+}
+
+/// Whoever prints an error and all that it comes from says each thing once.
+#[test]
+fn the_chain_of_causes_says_everything_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("cut.gguf");
+    std::fs::write(&path, b"GGUF\x03\0\0\0").unwrap();
+    let errors: [Box<dyn std::error::Error>; 3] = [
+        Box::new(ggmill_io::open("no/such/model.gguf").unwrap_err()),
+        Box::new(ggmill_io::open(&path).unwrap_err()),
+        Box::new(ggmill_core::Error::from(ggmill_io::open("no/such/model.gguf").unwrap_err())),
+    ];
+    for error in &errors {
+        let mut chain = vec![error.to_string()];
+        let mut next = error.source();
+        while let Some(error) = next {
+            chain.push(error.to_string());
+            next = error.source();
+        }
+        let whole = chain.join("\n");
+        for sentence in chain.iter().flat_map(|text| text.split(": ")) {
+            assert_eq!(whole.matches(sentence).count(), 1, "{sentence:?} in {whole}");
+        }
+    }
 }
 
 /// The error is as large as a pointer, and can cross threads.

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Barrier;
 
-use ggmill_core::{Gguf, Sink as _, Writer};
+use ggmill_core::{Sink as _, Writer};
 use ggmill_io::{ErrorKind, FileSink, Overwrite, RandomAccess, RangeSink as _, commit_all, same_file};
 use ggmill_testdata::real;
 
@@ -144,21 +144,21 @@ fn put_aside_and_taken_up_again() {
     let paths: Vec<_> = ["a", "b", "c"].iter().map(|name| folder.path().join(name)).collect();
     let source = folder.path().join("source");
     fs::write(&source, [7; 5000]).unwrap();
-    let mut file = RandomAccess::open(&source).unwrap();
-    file.put_aside();
+    let file = RandomAccess::open(&source).unwrap();
+    file.close_idle();
     let sinks = || -> Vec<FileSink> {
         let mut sinks: Vec<FileSink> = paths.iter().map(|path| FileSink::create(path, Overwrite::Refuse).unwrap()).collect();
         for sink in &mut sinks {
             sink.reserve(10_000).unwrap();
-            sink.put_aside().unwrap();
+            sink.close_idle().unwrap();
         }
         for sink in &mut sinks {
             sink.append(b"GGUF").unwrap();
-            sink.put_aside().unwrap();
-            sink.put_aside().unwrap();
+            sink.close_idle().unwrap();
+            sink.close_idle().unwrap();
             assert!(sink.append_range(&file, 1000, 4000).unwrap());
             sink.append(b"end").unwrap();
-            sink.put_aside().unwrap();
+            sink.close_idle().unwrap();
         }
         sinks
     };
@@ -187,12 +187,12 @@ fn a_source_put_aside_is_another_file_later() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("source");
     fs::write(&path, b"0123456789").unwrap();
-    let mut file = RandomAccess::open(&path).unwrap();
-    file.put_aside();
+    let file = RandomAccess::open(&path).unwrap();
+    file.close_idle();
     let mut piece = [0; 4];
     file.read_at(3, &mut piece).unwrap();
     assert_eq!(&piece, b"3456");
-    file.refuse_changed().unwrap();
+    file.verify().unwrap();
     // The same length and the same time.
     let time = fs::metadata(&path).unwrap().modified().unwrap();
     let other = folder.path().join("other");
@@ -202,7 +202,7 @@ fn a_source_put_aside_is_another_file_later() {
     #[cfg(unix)]
     {
         let error = file.read_at(3, &mut piece).unwrap_err();
-        assert_eq!(error.to_string(), file.refuse_changed().unwrap_err().to_string());
+        assert_eq!(error.to_string(), file.verify().unwrap_err().to_string());
         assert!(error.to_string().contains("something else wrote to the file while it was read"), "{error}");
     }
     fs::remove_file(&path).unwrap();
@@ -343,11 +343,11 @@ fn a_replaced_file_lives_on_for_its_readers() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.gguf");
     fs::write(&path, file_of(ggmill_core::MetadataBuf::new(), &["a"], 8)).unwrap();
-    let opened = ggmill_io::open(&path).unwrap();
+    let opened = ggmill_io::open_alone(&path).unwrap();
     let mapped = crate::map_with(&path, &ggmill_core::Limits::default()).unwrap();
     start(&path, Overwrite::Replace, b"GGUF").commit().unwrap();
     assert_eq!(opened.read_tensor(&opened.tensor("a").unwrap()).unwrap(), [1; 32]);
-    assert_eq!(Gguf::parse(mapped.bytes()).unwrap().tensor("a").unwrap().raw_data().unwrap(), [1; 32]);
+    assert_eq!(mapped.tensor("a").unwrap().raw_data().unwrap(), [1; 32]);
 }
 
 #[test]

@@ -47,6 +47,10 @@ impl Checkpoint for Joined<'_> {
         self.sources.iter().flat_map(|source| source.sources()).collect()
     }
 
+    fn verify(&self) -> Result<()> {
+        self.sources.iter().try_for_each(|source| source.verify())
+    }
+
     fn range(&self, number: usize) -> Option<FileRange<'_>> {
         let (source, number) = self.place(number)?;
         source.range(number)

@@ -32,9 +32,15 @@ pub trait Checkpoint: Debug + Sync {
         None
     }
 
-    /// The open files that the bytes come from. A run fails when something else wrote to one of them meanwhile.
+    /// The open files that the bytes come from.
     fn sources(&self) -> Vec<&RandomAccess> {
         Vec::new()
+    }
+
+    /// Fails when the bytes are no longer those that were opened, or when an edit of a file was interrupted halfway. Whoever reads much asks this before and after:
+    /// what was read meanwhile may be half of each.
+    fn verify(&self) -> Result<()> {
+        Ok(self.sources().into_iter().try_for_each(RandomAccess::verify)?)
     }
 }
 

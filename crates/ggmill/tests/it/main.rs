@@ -1,5 +1,6 @@
 //! The facade: a program like that of the README, run on the file the README's command makes.
 
+mod guard;
 mod one_pass;
 
 use std::ops::ControlFlow;
@@ -27,8 +28,7 @@ fn from_a_checkpoint_to_a_row_of_numbers() {
     let model = ggmill::io::open(&path).unwrap();
     assert_eq!(model.metadata().str("general.architecture").unwrap(), "llama");
     let norm = model.tensor("output_norm.weight").unwrap();
-    let mut values = vec![0.0; usize::try_from(norm.shape().elements()).unwrap()];
-    ggmill::quant::dequantize(norm.ggml_type(), &model.read_tensor(&norm).unwrap(), &mut values).unwrap();
+    let values = ggmill::quant::read_f32(&model, &norm).unwrap();
     assert_eq!(norm.ggml_type(), GgmlType::F32);
     // The trained norm of the last layer: close to one, and no number left out.
     assert_eq!(values.len(), 64);

@@ -82,7 +82,7 @@ fn proposal(path: &Path, report: &Report) -> Result<Proposal, Failure> {
     let fixes = report.fixes();
     let mut before = Vec::with_capacity(fixes.len());
     if !fixes.is_empty() {
-        let file = ggmill_io::open(path).map_err(Failure::new)?;
+        let file = ggmill_io::open_alone(path).map_err(Failure::new)?;
         for ProposedFix { fix, .. } in &fixes {
             let key = match fix {
                 Fix::Set { key, .. } | Fix::Unset { key } | Fix::Rename { from: key, .. } => key,

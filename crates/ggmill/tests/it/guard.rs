@@ -1,0 +1,89 @@
+//! What reads a model whole notices when the model is not one whole: half an edit, or another file halfway.
+
+use std::fs;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use ggmill::io::ErrorKind as IoKind;
+use ggmill::pipeline::{Checkpoint as _, ErrorKind, GgufCheckpoint, Recipe, Report, Result, RunOptions};
+use ggmill::{Builder, GgmlType, Model, Shape};
+
+/// Everything that reads all data of a model, by its name.
+const READERS: [(&str, fn(&GgufCheckpoint, &mut Report<'_>) -> Result<()>); 6] = [
+    ("run", |model, progress| {
+        let plan = Recipe::copy_of(model)?.plan(model)?;
+        ggmill::pipeline::run(&plan, model, Vec::new(), &RunOptions::default(), progress).map(drop)
+    }),
+    ("hash", |model, progress| ggmill::hash::hash(model, &[ggmill::hash::HashKind::Xxh64], true, progress).map(drop)),
+    ("compare", |model, progress| ggmill::hash::compare(model, model, &[ggmill::hash::ToCompare { a: 0, b: 0 }], true, progress).map(drop)),
+    ("extract to npy", |model, progress| ggmill::formats::extract_npy(model, 0, false, Vec::new(), progress).map(drop)),
+    ("extract to safetensors", |model, progress| ggmill::formats::extract_safetensors(model, &[0, 1], false, Vec::new(), progress).map(drop)),
+    ("loss", |model, progress| {
+        let plan = Recipe::copy_of(model)?.plan(model)?;
+        ggmill::quantize::loss(&[&plan], model, model, None, progress).map(drop)
+    }),
+];
+
+fn write(path: &Path) {
+    let builder = ["a", "b"].iter().fold(Builder::new(), |builder, name| builder.tensor(*name, GgmlType::F32, Shape::new(&[64]).unwrap()));
+    let plan = builder.plan().unwrap();
+    let mut bytes = plan.header().to_vec();
+    bytes.resize(usize::try_from(plan.total_len()).unwrap(), 1);
+    fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn a_source_that_changes_meanwhile_is_an_error() {
+    for (name, read) in READERS {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("model.gguf");
+        write(&path);
+        let model = GgufCheckpoint::open(&path).unwrap();
+        read(&model, &mut |_| ControlFlow::Continue(())).unwrap();
+        let error = read(&model, &mut |_| {
+            // As long as before, and written a second later.
+            let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
+            file.set_modified(SystemTime::now() + Duration::from_secs(1)).unwrap();
+            ControlFlow::Continue(())
+        });
+        let error = error.err().unwrap_or_else(|| panic!("{name} overlooks it"));
+        assert_eq!(error.kind(), ErrorKind::Changed, "{name}: {error}");
+        assert_eq!(error.path(), Some(&*path), "{name}");
+        assert!(model.model().verify().is_err());
+    }
+}
+
+#[test]
+fn half_an_edit_is_not_read() {
+    for (name, read) in READERS {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("model.gguf");
+        write(&path);
+        fs::write(ggmill::io::journal_path(&path), b"GGMILLJ1").unwrap();
+        let model = GgufCheckpoint::open(&path).unwrap();
+        assert_eq!(model.tensors().len(), 2);
+        let error = read(&model, &mut |_| panic!("{name} reads it")).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Changed, "{name}: {error}");
+        assert!(error.to_string().contains("an edit of this file was interrupted"), "{name}: {error}");
+        let cause = error.cause().and_then(|cause| cause.downcast_ref::<ggmill::io::Error>()).unwrap();
+        assert_eq!(cause.kind(), IoKind::Journal);
+    }
+}
+
+/// What the reader knows of an error is not lost on the way to those who use what it reads.
+#[test]
+fn a_source_that_ends_too_early_is_told_apart() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("model.gguf");
+    write(&path);
+    let model = GgufCheckpoint::open(&path).unwrap();
+    fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(300).unwrap();
+    assert_eq!(GgufCheckpoint::open(&path).unwrap_err().kind(), ErrorKind::Truncated);
+    let error = model.read(1, 0, &mut [0; 256]).unwrap_err();
+    assert_eq!((error.kind(), error.path()), (ErrorKind::Truncated, Some(&*path)));
+    assert_eq!(GgufCheckpoint::open(directory.path().join("absent.gguf")).unwrap_err().kind(), ErrorKind::Io);
+    // In memory nothing is named, and nothing else is different.
+    let bytes = fs::read(&path).unwrap();
+    assert_eq!(Model::open(bytes).unwrap_err().kind(), ggmill::ErrorKind::Truncated);
+}
