@@ -3,24 +3,64 @@
 //! `cargo xtask fuzz-seeds` writes the seeds; `cargo +nightly fuzz run parse` searches guided by coverage; the `harness` binary mutates the seeds without any
 //! guidance on a stable toolchain, for machines that have nothing else. `cargo xtask fuzz-smoke` runs whichever is there.
 
+mod allocations;
+mod architecture;
 mod check;
+mod config;
 mod decoder_chunks;
 mod dequantize;
+mod file_name;
+mod imatrix;
+mod journal;
+mod legacy;
+mod manifest;
+mod npy;
 mod parse;
 mod quantize;
 mod roundtrip;
+mod safetensors;
+mod scratch;
 pub mod seeds;
+mod tensors;
+mod type_plan;
 
+pub use architecture::architecture;
 pub use check::check;
+pub use config::config;
 pub use decoder_chunks::decoder_chunks;
 pub use dequantize::dequantize;
+pub use file_name::file_name;
+pub use imatrix::imatrix;
+pub use journal::journal;
+pub use legacy::legacy;
+pub use manifest::manifest;
+pub use npy::npy;
 pub use parse::parse;
 pub use quantize::quantize;
 pub use roundtrip::roundtrip;
+pub use safetensors::{safetensors, safetensors_index};
+pub use type_plan::type_plan;
 
 /// A target: what panics when the bytes break a promise.
 pub type Target = fn(&[u8]);
 
-/// Every target by the name of its binary.
-pub const TARGETS: [(&str, Target); 6] =
-    [("parse", parse), ("decoder_chunks", decoder_chunks), ("roundtrip", roundtrip), ("check", check), ("dequantize", dequantize), ("quantize", quantize)];
+/// Every target by the name of its binary: a parser of foreign bytes each, or a codec.
+pub const TARGETS: [(&str, Target); 17] = [
+    ("parse", parse),
+    ("decoder_chunks", decoder_chunks),
+    ("roundtrip", roundtrip),
+    ("check", check),
+    ("dequantize", dequantize),
+    ("quantize", quantize),
+    ("architecture", architecture),
+    ("config", config),
+    ("file_name", file_name),
+    ("imatrix", imatrix),
+    ("journal", journal),
+    ("legacy", legacy),
+    ("manifest", manifest),
+    ("npy", npy),
+    ("safetensors", safetensors),
+    ("safetensors_index", safetensors_index),
+    ("type_plan", type_plan),
+];

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use crate::process::{Done, cargo, run as run_command};
-use crate::{fuzz, graph};
+use crate::{features, fuzz, graph};
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
@@ -16,12 +16,13 @@ type Step = (&'static str, fn() -> Done);
 
 /// Runs every step, also after one has failed: whoever waits for it learns everything at once.
 pub(crate) fn run(args: &Args) -> Done {
-    let steps: [Step; 6] = [
+    let steps: [Step; 7] = [
         ("tests", tests),
         ("format", format),
         ("lints", lints),
         ("documentation", documentation),
         ("crate graph", graph::run),
+        ("features", features::run),
         ("fuzz smoke", || fuzz::smoke(&fuzz::Args::default())),
     ];
     let mut failed = Vec::new();

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::process::{Done, metadata, root};
 use crate::sources::{code, sources};
-use crate::{flags, names};
+use crate::{flags, names, structure};
 
 /// Every crate and the crates of this workspace it may depend on. What is not here is refused, so a new crate begins with a line.
 const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
@@ -94,8 +94,9 @@ pub(crate) fn run() -> Done {
     }
     findings.extend(names::findings()?);
     findings.extend(flags::findings()?);
+    findings.extend(structure::findings()?);
     if findings.is_empty() {
-        println!("{} crates keep to the table, no code names an architecture, and no library a flag", packages.len());
+        println!("{} crates keep to the table, no code names an architecture, no library a flag, and no files go in a circle", packages.len());
         return Ok(());
     }
     Err(format!("{} findings\n  {}", findings.len(), findings.join("\n  ")))

@@ -2,6 +2,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a chore says what it does")]
 
 mod ci;
+mod features;
 mod flags;
 mod fuzz;
 mod graph;
@@ -10,6 +11,7 @@ mod names;
 mod peers;
 mod process;
 mod sources;
+mod structure;
 mod targets;
 
 use std::process::ExitCode;

@@ -1,27 +1,8 @@
 //! The only place where bytes become integers: checked, aware of byte order and of where it stands.
 
+use crate::endian::Endian;
 use crate::error::{Detail, Error, ErrorKind};
 use crate::{RawStr, ValueType};
-
-/// The order of the bytes within each number of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
-#[expect(clippy::exhaustive_enums, reason = "there is no third")]
-pub enum Endian {
-    /// Least significant byte first: nearly every file.
-    #[default]
-    Little,
-    /// Most significant byte first: for machines such as s390x.
-    Big,
-}
-
-impl core::fmt::Display for Endian {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.pad(match self {
-            Self::Little => "little",
-            Self::Big => "big",
-        })
-    }
-}
 
 /// How numbers are written in one file: byte order, and whether counts and lengths have 64 bits (versions 2 and 3) or 32 (version 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

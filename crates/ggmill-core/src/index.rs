@@ -1,8 +1,9 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use crate::bytes::{Encoding, Endian};
-use crate::{Alignment, GgmlType, Metadata, Shape, Tensors, ValueType};
+use crate::bytes::Encoding;
+use crate::endian::Endian;
+use crate::{Alignment, GgmlType, Shape, ValueType};
 
 /// A range of the header that the parser has checked against the bytes it saw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,16 +112,6 @@ impl Index {
     /// The length of the file, where it was known.
     pub fn file_len(&self) -> Option<u64> {
         self.file_len
-    }
-
-    /// The metadata, read from `bytes`: those the index was parsed from, of which the first [`Index::header_len`] are enough.
-    pub fn metadata<'a>(&'a self, bytes: &'a [u8]) -> Metadata<'a> {
-        Metadata::indexed(self, bytes)
-    }
-
-    /// The tensors, read from `bytes`: those the index was parsed from. The first [`Index::header_len`] are enough for everything but their data.
-    pub fn tensors<'a>(&'a self, bytes: &'a [u8]) -> Tensors<'a> {
-        Tensors::new(self, bytes, 0)
     }
 
     /// Where a file with these tensors ends: behind the last of their data with its padding, or behind the header. `None` when the size of one is not known, and

@@ -31,6 +31,7 @@ extern crate alloc;
 
 mod align;
 mod bytes;
+mod endian;
 mod error;
 mod file_name;
 mod gguf;
@@ -54,7 +55,7 @@ mod value;
 mod write;
 
 pub use align::Alignment;
-pub use bytes::Endian;
+pub use endian::Endian;
 pub use error::{Error, ErrorKind, Optional, Result, Subject};
 pub use file_name::FileName;
 pub use gguf::Gguf;

@@ -30,6 +30,13 @@ pub struct Metadata<'a> {
     bytes: &'a [u8],
 }
 
+impl Index {
+    /// The metadata, read from `bytes`: those the index was parsed from, of which the first [`Index::header_len`] are enough.
+    pub fn metadata<'a>(&'a self, bytes: &'a [u8]) -> Metadata<'a> {
+        Metadata::indexed(self, bytes)
+    }
+}
+
 impl<'a> Metadata<'a> {
     pub(crate) fn indexed(index: &'a Index, bytes: &'a [u8]) -> Self {
         Self { index, bytes }

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::RawStr;
-use crate::bytes::Endian;
+use crate::endian::Endian;
 
 /// What is wrong with a set. Shard numbers are from 1, as names have them; `other` is the name of another file.
 #[derive(Debug)]

@@ -31,6 +31,13 @@ enum Held<'a> {
     Files(&'a dyn Directory),
 }
 
+impl Index {
+    /// The tensors, read from `bytes`: those the index was parsed from. The first [`Index::header_len`] are enough for everything but their data.
+    pub fn tensors<'a>(&'a self, bytes: &'a [u8]) -> Tensors<'a> {
+        Tensors::new(self, bytes, 0)
+    }
+}
+
 impl<'a> Tensors<'a> {
     pub(crate) fn new(index: &'a Index, bytes: &'a [u8], part: usize) -> Self {
         Self(Held::File { index, bytes, part })

@@ -1,6 +1,7 @@
 //! Metadata values as views: nothing is copied, arrays are decoded as they are walked.
 
-use crate::bytes::{Cursor, Encoding, Endian, Stop};
+use crate::bytes::{Cursor, Encoding, Stop};
+use crate::endian::Endian;
 use crate::error::{Detail, Error, ErrorKind, Result};
 use crate::{RawStr, ValueType};
 

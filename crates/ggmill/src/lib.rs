@@ -2,32 +2,48 @@
 //!
 //! # The crates behind this one
 //!
-//! This crate holds no logic. The types of the format stand at its root; everything else is a module, each a crate of its own:
+//! This crate holds no logic. The types of the format are at its root; everything else is a module, each a crate of its own, and each a feature:
 //!
-//! | module | what lives there |
-//! |---|---|
-//! | root | the format: [`Gguf`], [`Metadata`], [`Tensor`], [`Builder`] (`ggmill-core`) |
-//! | [`io`] | files: maps, positioned reads, shard sets, atomic writes |
-//! | [`quant`] | block codecs: `dequantize`, `quantize` |
-//! | [`arch`] | architectures as data |
-//! | [`pipeline`] | sources, recipes, plans and the run that writes a model |
-//! | [`formats`] | safetensors, npy, and the formats before GGUF |
-//! | [`convert`] | checkpoints into GGUF |
-//! | [`quantize`] | models of smaller types; importance matrices; losses |
-//! | [`edit`] | metadata edits; shards; tensors in and out |
-//! | [`hash`] | hashes, manifests, comparisons |
-//! | [`inspect`] | what is in a file, as text and JSON |
+//! | module and feature | default | what lives there |
+//! |---|---|---|
+//! | root | always | the format: [`Gguf`], [`Metadata`], [`Tensor`], [`Model`], [`Builder`] (`ggmill-core`) |
+//! | `io` | yes | files: maps, positioned reads, shard sets, atomic writes |
+//! | `quant` | yes | block codecs: values of tensors, and tensors of values |
+//! | `arch` | | architectures as data |
+//! | `check` | | coded rules about files, their findings and fixes |
+//! | `convert` | | checkpoints into GGUF |
+//! | `edit` | | metadata edits; shards; tensors in and out |
+//! | `formats` | | safetensors, npy, and the formats before GGUF |
+//! | `hash` | | hashes, manifests, comparisons |
+//! | `inspect` | | what is in a file, as text and JSON |
+//! | `pipeline` | | sources, recipes, plans and the run that writes a model |
+//! | `quantize` | | models of smaller types; importance matrices; losses |
+//!
+//! The feature `full` is all of them. The default reads, lists and decodes, on the thread it is called on and without a dependency beyond this family's and those
+//! for files. Without any feature what is left is `ggmill-core`.
 #![forbid(unsafe_code)]
 
 pub use ggmill_core::*;
 
+#[cfg(feature = "arch")]
 pub use ggmill_arch as arch;
+#[cfg(feature = "check")]
+pub use ggmill_check as check;
+#[cfg(feature = "convert")]
 pub use ggmill_convert as convert;
+#[cfg(feature = "edit")]
 pub use ggmill_edit as edit;
+#[cfg(feature = "formats")]
 pub use ggmill_formats as formats;
+#[cfg(feature = "hash")]
 pub use ggmill_hash as hash;
+#[cfg(feature = "inspect")]
 pub use ggmill_inspect as inspect;
+#[cfg(feature = "io")]
 pub use ggmill_io as io;
+#[cfg(feature = "pipeline")]
 pub use ggmill_pipeline as pipeline;
+#[cfg(feature = "quant")]
 pub use ggmill_quant as quant;
+#[cfg(feature = "quantize")]
 pub use ggmill_quantize as quantize;

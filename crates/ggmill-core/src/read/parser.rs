@@ -1,6 +1,7 @@
 use alloc::vec::Vec;
 
-use crate::bytes::{Cursor, Encoding, Endian, Stop};
+use crate::bytes::{Cursor, Encoding, Stop};
+use crate::endian::Endian;
 use crate::error::{Detail, Error, ErrorKind, Result};
 use crate::index::{Index, PairEntry, Span, TensorEntry};
 use crate::memory;

@@ -1,6 +1,7 @@
 use alloc::vec::Vec;
 
-use crate::bytes::{Encoding, Endian};
+use crate::bytes::Encoding;
+use crate::endian::Endian;
 use crate::error::{Detail, Error, ErrorKind, Result};
 use crate::write::encode::{put_length, put_string};
 use crate::write::{MetadataBuf, Plan, PlannedTensor};

@@ -1,7 +1,8 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::bytes::{Encoding, Endian};
+use crate::bytes::Encoding;
+use crate::endian::Endian;
 use crate::value::Elements;
 use crate::{Array, RawStr, Value, ValueType};
 

@@ -3,7 +3,8 @@
 use ggmill_core::GgmlType;
 
 use super::search::Way;
-use super::shifted::{DOWN, Fit, Shift, Split, Splits, UP, choose, digits, shifted, shifted_many, split};
+use super::shifted::{DOWN, UP, choose, digits, shifted, shifted_many};
+use super::split::{Fit, Shift, Split, Splits, split};
 use super::{SUPER, Write, counts, greatest, scale_levels, spread};
 use crate::block::Decode;
 use crate::float16::{read_f16, write_f16};

@@ -15,6 +15,7 @@ mod search;
 mod sets;
 mod shifted;
 mod side_by_side;
+mod split;
 
 pub(crate) use iq1_m::IQ1_M;
 pub(crate) use iq1_s::IQ1_S;

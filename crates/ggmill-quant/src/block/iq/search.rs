@@ -5,7 +5,7 @@
 
 use super::grid::{Grid, List, Place, bits};
 use super::group::Group;
-use super::shifted::{Split, Splits, ascending};
+use super::split::{Split, Splits, ascending};
 use crate::numeric::nearest;
 
 /// Which points of a group are chosen again for the best scale that the candidates gave.

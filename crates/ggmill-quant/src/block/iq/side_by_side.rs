@@ -5,7 +5,7 @@
 use super::grid::{List, Place, bits};
 use super::group::Group;
 use super::search::{Best, Fit, ODD, Search, Way, piece};
-use super::shifted::{Split, Splits};
+use super::split::{Split, Splits};
 use crate::lanes::{Floats, Lanes, MOST, Mask};
 
 /// With the instructions at hand.

@@ -1,5 +1,8 @@
 //! Where a search begins: the corpus of built files, and the heads of real ones.
 
+mod formats;
+mod texts;
+
 use std::fs;
 
 use ggmill_core::GgmlType;
@@ -14,8 +17,20 @@ const PIECES: [&[u8]; 4] = [&[1, 0], &[0x21, 1], &[0x33, 3, 0, 200], &[0]];
 /// The seeds of a target, each with a name for its file.
 #[must_use]
 pub fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
-    if let "dequantize" | "quantize" = target {
-        return blocks();
+    match target {
+        "dequantize" | "quantize" => return blocks(),
+        "architecture" => return texts::descriptions(),
+        "config" => return texts::configurations(),
+        "file_name" => return texts::file_names(),
+        "manifest" => return texts::manifests(),
+        "safetensors_index" => return texts::indexes(),
+        "type_plan" => return texts::type_plans(),
+        "imatrix" => return formats::imatrices(),
+        "journal" => return formats::journals(),
+        "legacy" => return formats::legacy(),
+        "npy" => return formats::npy(),
+        "safetensors" => return formats::safetensors(),
+        _ => {}
     }
     let built = corpus::all().into_iter().map(|case| (case.name.to_owned(), case.bytes));
     let heads = REAL_GGUF.iter().filter_map(|name| {

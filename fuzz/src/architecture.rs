@@ -1,0 +1,35 @@
+//! Any description of an architecture, and any configuration it is applied to: the text of the one, a zero byte, the JSON of the other.
+
+use std::collections::BTreeSet;
+
+use ggmill_arch::{Architecture, Resolved};
+use ggmill_core::{Builder, FileType, Gguf, MetadataBuf};
+use serde_json::Value;
+
+use crate::allocations::bounded;
+
+/// Loads the description, applies it to the configuration, and to the metadata that come out of that.
+pub fn architecture(data: &[u8]) {
+    let mut halves = data.splitn(2, |&byte| byte == 0);
+    let Some(Ok(description)) = halves.next().map(str::from_utf8) else { return };
+    // Parts that are included, and every name of a tensor with its numbers filled in, up to the limit of the library.
+    let Ok(architecture) = bounded(description.len(), 8 << 20, 2000, || Architecture::parse(description)) else { return };
+    let outline: Vec<_> = architecture.outline().collect();
+    assert!(outline.len() <= description.len() + (1 << 12), "{} tensors", outline.len());
+    let Some(config) = halves.next().and_then(|json| serde_json::from_slice::<Value>(json).ok()) else { return };
+    let Ok(resolved) = bounded(data.len(), 3 * i64::try_from(Resolved::MAX_BYTES).expect("small"), 2000, || architecture.resolve(&config)) else { return };
+    let names: BTreeSet<&str> = resolved.tensors().iter().map(|tensor| tensor.name.as_str()).collect();
+    assert_eq!(names.len(), resolved.tensors().len(), "names are unique");
+    for tensor in resolved.tensors() {
+        assert_eq!(resolved.tensor(&tensor.name).map(|found| &found.name), Some(&tensor.name));
+        assert!(architecture.can_have(&tensor.name), "{}", tensor.name);
+    }
+    let again = architecture.resolve(&config).expect("as before");
+    assert!(again.tensors() == resolved.tensors(), "the same from the same");
+    let mut metadata = MetadataBuf::new();
+    resolved.write_keys(FileType::F16, &mut metadata);
+    let Ok(plan) = Builder::new().metadata(metadata).plan() else { return };
+    let file = Gguf::parse(plan.header()).expect("what is written is read");
+    let _ = architecture.resolve_file(file.metadata());
+    let _ = architecture.missing_keys(file.metadata());
+}

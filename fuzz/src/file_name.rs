@@ -1,0 +1,14 @@
+//! Any text as a file name by the convention.
+
+use ggmill_core::FileName;
+
+use crate::allocations::bounded;
+
+/// Takes the name apart; what comes apart is put together again.
+pub fn file_name(data: &[u8]) {
+    let Ok(text) = str::from_utf8(data) else { return };
+    if let Some(name) = bounded(data.len(), 1 << 10, 64, || FileName::parse(text)) {
+        assert_eq!(name.to_string(), text);
+        assert_eq!(FileName::parse(&name.to_string()), Some(name));
+    }
+}

@@ -1,0 +1,95 @@
+//! Seeds of the targets that read text.
+
+use std::fs;
+use std::path::Path;
+
+/// Bytes of the longest description that is a seed: the smoke run cuts inputs at twice as many.
+const LONGEST: usize = 3000;
+
+const CONFIG: &str = r#"{"architectures": ["LlamaForCausalLM"], "vocab_size": 8, "num_hidden_layers": 1, "hidden_size": 8, "intermediate_size": 12, "num_attention_heads": 2,
+"num_key_value_heads": 1, "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "max_position_embeddings": 64, "tie_word_embeddings": false}"#;
+
+const MIXTRAL: &str = r#"{"architectures": ["MixtralForCausalLM"], "vocab_size": 8, "num_hidden_layers": 1, "hidden_size": 8, "intermediate_size": 4, "num_attention_heads": 2,
+"num_key_value_heads": 2, "num_local_experts": 2, "num_experts_per_tok": 1, "rms_norm_eps": 1e-5}"#;
+
+const ROPE: &str = r#"{"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 8, "num_hidden_layers": 1, "hidden_size": 16, "intermediate_size": 4,
+"num_attention_heads": 2, "rms_norm_eps": 1e-5, "rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+"original_max_position_embeddings": 8192}}"#;
+
+const SMALL: &str = r#"schema = "ggmill.architecture/1"
+name = "small"
+title = "Small"
+[[checkpoint]]
+classes = ["SmallForCausalLM"]
+[parameters]
+n = { type = "int", from = ["n"] }
+width = { type = "int", from = ["width"], default = "max(2 * n, 16) + min(n, 3) - n % 2" }
+list = { type = "[int]", from = ["list"], default = "[n, 2, 3]" }
+flag = { type = "bool", default = "n > 2 and not (width == 8 or width != 9)" }
+[keys]
+"block_count" = { type = "u32", value = "n" }
+"feed_forward_length" = { type = "[i32]", value = "list", when = "flag" }
+"general.file_type" = { type = "u32" }
+[[tensors]]
+for = "bid in 0..n"
+[tensors.tensor]
+"blk.{bid}.ssm_a" = { shape = ["width", 2], role = "ssm.a", keep_f32 = true, from = ["layers.{bid}.A_log"], operations = ["neg_exp"] }
+"blk.{bid}.attn_qkv.weight" = { shape = ["n", "3 * n"], role = "attention.qkv", from = [{ names = ["h.{bid}.q", "h.{bid}.k", "h.{bid}.v"], operations = ["concat"] }] }
+"blk.{bid}.attn_k.weight" = { shape = ["width", "n"], role = "attention.k", from = ["h.{bid}.kk"], operations = ["permute(2)", "reshape(width, n)"] }
+"#;
+
+/// The built-in descriptions that are short, and one with a bit of everything, each with a configuration.
+pub(super) fn descriptions() -> Vec<(String, Vec<u8>)> {
+    let with = |text: &str, config: &str| [text.as_bytes(), b"\0", config.as_bytes()].concat();
+    let mut seeds = vec![("small".to_owned(), with(SMALL, r#"{"n": 3, "width": 8, "list": [1, 2, 3]}"#))];
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/ggmill-arch/data/architectures");
+    for path in fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path()) {
+        let name = path.file_stem().and_then(|name| name.to_str()).map(str::to_owned);
+        if let Some((name, text)) = name.zip(fs::read_to_string(&path).ok().filter(|text| text.len() <= LONGEST)) {
+            seeds.push((name, with(&text, CONFIG)));
+        }
+    }
+    seeds.sort();
+    seeds
+}
+
+pub(super) fn configurations() -> Vec<(String, Vec<u8>)> {
+    named(&[("llama", CONFIG), ("mixtral", MIXTRAL), ("rope", ROPE)])
+}
+
+pub(super) fn file_names() -> Vec<(String, Vec<u8>)> {
+    named(&[
+        ("experts", "Mixtral-8x7B-v0.1-KQ2.gguf"),
+        ("shard", "Grok-100B-v1.0-Q4_0-00003-of-00009.gguf"),
+        ("attributes", "Phi-3-mini-3.8B-ContextLength4k-instruct-v1.0.gguf"),
+        ("sidecar", "mmproj-Tiny-1K-tuned-v1.0-F16-LoRA.gguf"),
+        ("none", "not-a-known-arrangement.gguf"),
+    ])
+}
+
+pub(super) fn manifests() -> Vec<(String, Vec<u8>)> {
+    named(&[
+        ("both", "xxh64     f66e9cd66a4396a0  models/test.gguf:output.weight\nxxh64     5a54d3aad816f302  models/test.gguf\n"),
+        ("sha", "sha256    ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad  a.gguf  -  Ok\nsha1  00  a.gguf  -  Mismatch\n"),
+        ("twice", "xxh64 00 a.gguf:b\nxxh64 01 a.gguf:b\nuuid x a.gguf\n"),
+    ])
+}
+
+pub(super) fn indexes() -> Vec<(String, Vec<u8>)> {
+    named(&[
+        ("right", r#"{"metadata": {"total_size": 8}, "weight_map": {"a": "1.safetensors", "b": "2.safetensors"}}"#),
+        ("elsewhere", r#"{"weight_map": {"a": "../1.safetensors", "b": "2.safetensors"}}"#),
+        ("missing", r#"{"weight_map": {"a": "1.safetensors", "c": "3.safetensors"}}"#),
+    ])
+}
+
+pub(super) fn type_plans() -> Vec<(String, Vec<u8>)> {
+    named(&[
+        ("one", r#"{"schema": "ggmill.plan/1", "tensors": [{"name": "output.weight", "type": "Q6_K"}, {"name": {"bytes_hex": "ff00"}, "type": "F32"}]}"#),
+        ("set", r#"{"schema": "ggmill.plans/1", "plans": [{"tensors": [{"name": "a", "type": "Q4_K"}]}, {"tensors": [{"name": "b", "type": "Q8_0"}]}]}"#),
+    ])
+}
+
+fn named(seeds: &[(&str, &str)]) -> Vec<(String, Vec<u8>)> {
+    seeds.iter().map(|(name, text)| ((*name).to_owned(), text.as_bytes().to_vec())).collect()
+}

@@ -1,0 +1,151 @@
+//! The paths of a file: those it uses, and those it writes out.
+
+use super::tokens::Token;
+
+/// Something that a `use` brings into a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Use {
+    /// Where it is, as written.
+    pub(super) path: Vec<String>,
+    /// What it is called here; `*` for everything there is.
+    pub(super) name: String,
+    /// Whether it is handed on, to whomever: then it is no need of this file's own.
+    pub(super) is_public: bool,
+}
+
+/// What a file says of others.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Paths {
+    pub(super) uses: Vec<Use>,
+    /// Paths of at least two segments in the code.
+    pub(super) inline: Vec<Vec<String>>,
+    /// Names of items that are defined here.
+    pub(super) defined: Vec<String>,
+}
+
+/// Words after which the name of an item stands.
+const ITEMS: [&str; 10] = ["fn", "struct", "enum", "union", "trait", "type", "const", "static", "mod", "macro_rules"];
+
+pub(super) fn paths(tokens: &[Token]) -> Paths {
+    let mut paths = Paths::default();
+    let mut place = 0;
+    while place < tokens.len() {
+        let Some(word) = tokens[place].word() else {
+            place += 1;
+            continue;
+        };
+        if word == "use" && !matches!(place.checked_sub(1).and_then(|before| tokens.get(before)), Some(Token::Path)) {
+            let is_public = is_public(&tokens[..place]);
+            let end = tokens[place..].iter().position(|token| token.is(';')).map_or(tokens.len(), |end| place + end);
+            tree(&tokens[place + 1..end], &[], is_public, &mut paths.uses);
+            place = end;
+        } else if matches!(tokens.get(place + 1), Some(Token::Path)) {
+            let (path, end) = path(tokens, place);
+            paths.inline.push(path);
+            place = end;
+        } else {
+            if ITEMS.contains(&word) {
+                // `macro_rules! name`, `const fn name`, `static mut NAME`.
+                let name = tokens[place + 1..].iter().find_map(Token::word).filter(|name| !["fn", "unsafe", "mut"].contains(name));
+                paths.defined.extend(name.map(str::to_owned));
+            }
+            place += 1;
+        }
+    }
+    paths
+}
+
+/// Whether `pub`, perhaps for some only, stands last.
+fn is_public(before: &[Token]) -> bool {
+    match before {
+        [.., last] if last.word() == Some("pub") => true,
+        [.., keyword, open, _, close] => keyword.word() == Some("pub") && open.is('(') && close.is(')'),
+        _ => false,
+    }
+}
+
+/// The words of a path, joined by `::`, and where it ends.
+fn path(tokens: &[Token], start: usize) -> (Vec<String>, usize) {
+    let mut path = Vec::new();
+    let mut place = start;
+    while let Some(word) = tokens.get(place).and_then(Token::word) {
+        path.push(word.to_owned());
+        if !matches!(tokens.get(place + 1), Some(Token::Path)) {
+            return (path, place + 1);
+        }
+        place += 2;
+    }
+    (path, place)
+}
+
+/// Everything that a tree of a `use` brings in.
+fn tree(tokens: &[Token], before: &[String], is_public: bool, uses: &mut Vec<Use>) {
+    // A leading `::` is another crate's.
+    let mut path = before.to_vec();
+    let mut place = 0;
+    while let Some(token) = tokens.get(place) {
+        match token {
+            Token::Word(word) if word == "as" => break,
+            Token::Word(word) => path.push(word.clone()),
+            Token::Path => {}
+            Token::Sign('*') => {
+                uses.push(Use { path, name: "*".to_owned(), is_public });
+                return;
+            }
+            Token::Sign('{') => {
+                for part in parts(&tokens[place + 1..]) {
+                    tree(part, &path, is_public, uses);
+                }
+                return;
+            }
+            Token::Sign(_) => return,
+        }
+        place += 1;
+    }
+    if path.len() == before.len() {
+        return;
+    }
+    // `self` in braces is the module before them.
+    if path.len() > 1 && path.last().is_some_and(|last| last == "self") {
+        path.pop();
+    }
+    let name = tokens.get(place + 1).and_then(Token::word).or(path.last().map(String::as_str)).unwrap_or_default().to_owned();
+    uses.push(Use { path, name, is_public });
+}
+
+/// What stands between braces, cut at its own commas.
+fn parts(tokens: &[Token]) -> Vec<&[Token]> {
+    let (mut parts, mut start, mut depth) = (Vec::new(), 0, 0usize);
+    for (place, token) in tokens.iter().enumerate() {
+        match token {
+            Token::Sign('{') => depth += 1,
+            Token::Sign('}') if depth == 0 => {
+                parts.push(&tokens[start..place]);
+                break;
+            }
+            Token::Sign('}') => depth -= 1,
+            Token::Sign(',') if depth == 0 => {
+                parts.push(&tokens[start..place]);
+                start = place + 1;
+            }
+            _ => {}
+        }
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tokens::tokens;
+    use super::*;
+
+    #[test]
+    fn trees_come_apart() {
+        let found = paths(&tokens("pub(crate) use crate::a::{self, b::{C as D, E}, f::*};\nuse super::g;\nfn h() { i::j::<u8>(); pub_use; k::<L>() }"));
+        let uses: Vec<_> = found.uses.iter().map(|found| (found.path.join("::"), found.name.as_str(), found.is_public)).collect();
+        let expected =
+            [("crate::a", "a", true), ("crate::a::b::C", "D", true), ("crate::a::b::E", "E", true), ("crate::a::f", "*", true), ("super::g", "g", false)];
+        assert_eq!(uses, expected.map(|(path, name, is_public)| (path.to_owned(), name, is_public)));
+        assert_eq!((found.inline.len(), found.inline[0].join("::"), found.defined), (2, "i::j".to_owned(), vec!["h".to_owned()]));
+    }
+}
