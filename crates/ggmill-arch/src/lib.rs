@@ -74,6 +74,6 @@ pub use quantization::MixtureTraits;
 pub use resolve::Resolved;
 pub use role::{Role, UnknownRole};
 pub use standard::StandardKey;
-pub use tensor::{Origin, Source, TensorSpec};
+pub use tensor::{Origin, Part, Source, TensorSpec};
 pub use value::ParameterValue;
 pub use view::ModelView;

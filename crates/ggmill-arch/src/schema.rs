@@ -153,6 +153,8 @@ pub(crate) struct RawSourceTable {
     pub(crate) r#for: Option<String>,
     #[serde(default)]
     pub(crate) operations: Option<Vec<String>>,
+    #[serde(default)]
+    pub(crate) parts: Vec<RawSource>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -56,19 +56,47 @@ pub struct Source {
     pub names: Vec<String>,
     /// What happens to them, first operation first. The first takes all tensors; when it does not join, there is one.
     pub operations: Vec<Operation>,
+    /// What happens before that to some of the names each, in their order; empty where nothing does.
+    pub parts: Vec<Part>,
+}
+
+/// Some of the names of a [`Source`], with operations of their own.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Part {
+    /// How many names it has.
+    pub names: usize,
+    /// What happens to their tensors, which makes one of them.
+    pub operations: Vec<Operation>,
 }
 
 impl Source {
     /// The shape that comes out when tensors of these shapes, in the order of [`names`](Self::names), go in.
     pub fn shape(&self, inputs: &[Shape]) -> Result<Shape> {
-        let mut shapes = inputs.to_vec();
-        for operation in &self.operations {
-            shapes = vec![operation.shape(&shapes)?];
+        if self.parts.is_empty() {
+            return shape_after(&self.operations, inputs);
         }
-        match *shapes {
-            [shape] => Ok(shape),
-            _ => Err(Error::configuration(format!("expected one tensor, found {}", shapes.len()))),
+        let mut inputs = inputs;
+        let mut shapes = Vec::with_capacity(self.parts.len());
+        for part in &self.parts {
+            let missing = || Error::configuration(format!("{} tensors, expected {} names", inputs.len(), part.names));
+            let (these, rest) = inputs.split_at_checked(part.names).ok_or_else(missing)?;
+            shapes.push(shape_after(&part.operations, these)?);
+            inputs = rest;
         }
+        shape_after(&self.operations, &shapes)
+    }
+}
+
+/// The shape after operations on tensors of these shapes.
+fn shape_after(operations: &[Operation], inputs: &[Shape]) -> Result<Shape> {
+    let mut shapes = inputs.to_vec();
+    for operation in operations {
+        shapes = vec![operation.shape(&shapes)?];
+    }
+    match *shapes {
+        [shape] => Ok(shape),
+        _ => Err(Error::configuration(format!("expected one tensor, found {}", shapes.len()))),
     }
 }
 
@@ -128,6 +156,8 @@ struct SourceTemplate {
     names: Vec<Template>,
     repeat: Option<Loop>,
     operations: Vec<OperationTemplate>,
+    /// In place of names: tensors with operations of their own.
+    parts: Vec<SourceTemplate>,
 }
 
 /// How much of the limits is left while tensors are made.
@@ -304,18 +334,29 @@ impl TensorTemplate {
 
 impl SourceTemplate {
     fn understand(raw: &RawSource, operations: &[String], variable: Option<&str>, known: &dyn Fn(&str) -> bool) -> Result<Self> {
-        let (names, repeat, operations) = match raw {
-            RawSource::Name(name) => (vec![name], None, operations),
-            RawSource::Table(table) => {
-                let names: Vec<_> = table.name.iter().chain(&table.names).collect();
-                (names, table.r#for.as_deref().map(Loop::parse).transpose()?, table.operations.as_deref().unwrap_or(operations))
-            }
+        let table = match raw {
+            RawSource::Name(name) => return Self::of([name].into_iter(), None, &[], operations, variable, known),
+            RawSource::Table(table) => table,
         };
+        let operations = table.operations.as_deref().unwrap_or(operations);
+        let names = table.name.iter().chain(&table.names);
+        Self::of(names, table.r#for.as_deref(), &table.parts, operations, variable, known)
+    }
+
+    fn of<'n>(
+        names: impl Iterator<Item = &'n String>,
+        repeat: Option<&str>,
+        parts: &[RawSource],
+        operations: &[String],
+        variable: Option<&str>,
+        known: &dyn Fn(&str) -> bool,
+    ) -> Result<Self> {
+        let repeat = repeat.map(Loop::parse).transpose()?;
         if let Some(repeat) = &repeat {
             repeat.check_names(known)?;
         }
         let inner = repeat.as_ref().map(|repeat| &*repeat.variable);
-        let mut templates = Vec::with_capacity(names.len());
+        let mut templates = Vec::new();
         for name in names {
             let template = Template::parse(name)?;
             template.check_variables(&|name| variable == Some(name) || inner == Some(name))?;
@@ -325,36 +366,59 @@ impl SourceTemplate {
         for operation in &operations {
             operation.check_names(known)?;
         }
-        let several = templates.len() > 1 || repeat.is_some();
-        if templates.is_empty() || several != operations.first().is_some_and(OperationTemplate::joins) {
-            return Err(Error::description("expected one name, or several and stack or concat as the first operation"));
-        }
-        if operations.len() > MAX_PIECES || templates.len() > MAX_PIECES {
+        if operations.len() > MAX_PIECES || templates.len() > MAX_PIECES || parts.len() > MAX_PIECES {
             return Err(Error::description(format!("more than {MAX_PIECES} names or operations")));
+        }
+        let parts: Vec<Self> = parts.iter().map(|part| Self::understand(part, &[], variable, known)).collect::<Result<_>>()?;
+        if parts.iter().any(|part| !part.parts.is_empty()) {
+            return Err(Error::description("parts have no parts of their own"));
+        }
+        let several = templates.len() > 1 || parts.len() > 1 || repeat.is_some();
+        let is_one_sort = templates.is_empty() != parts.is_empty() && (parts.is_empty() || repeat.is_none());
+        if !is_one_sort || several != operations.first().is_some_and(OperationTemplate::joins) {
+            return Err(Error::description("expected one name, or several and stack or concat, or another operation that joins, as the first"));
         }
         if operations.iter().skip(1).any(OperationTemplate::joins) {
             return Err(Error::description("only the first operation can join tensors"));
         }
-        Ok(Self { names: templates, repeat, operations })
+        Ok(Self { names: templates, repeat, operations, parts })
     }
 
     /// Appends one source for each choice of optional pieces.
     fn resolve(&self, scope: &Scope<'_>, budget: &mut Budget, sources: &mut Vec<Source>) -> Result<()> {
-        let operations = self.operations.iter().map(|operation| operation.resolve(scope)).collect::<Result<Vec<_>>>()?;
-        let range = self.repeat.as_ref().map(|repeat| repeat.range(scope, MAX_TENSORS)).transpose()?;
-        for choice in 0..self.names.iter().map(Template::choices).max().unwrap_or(1) {
-            budget.take(size_of::<Source>().saturating_add(size_of_val(&*operations)))?;
+        let operations = operations(&self.operations, scope)?;
+        let mut parts = Vec::with_capacity(self.parts.len());
+        for part in &self.parts {
+            parts.push(Part { names: 0, operations: self::operations(&part.operations, scope)? });
+        }
+        for choice in 0..self.choices() {
+            let own = size_of::<Source>().saturating_add(size_of_val(&*operations));
+            let of_parts = parts.iter().map(|part| size_of::<Part>().saturating_add(size_of_val(&*part.operations)));
+            budget.take(of_parts.fold(own, usize::saturating_add))?;
             let mut names = Vec::new();
-            match (&self.repeat, &range) {
-                (Some(repeat), Some(range)) => {
-                    for value in range.clone() {
-                        let variables: Vec<_> = scope.variables().iter().copied().chain([(&*repeat.variable, value)]).collect();
-                        self.fill(&variables, choice, budget, &mut names)?;
-                    }
-                }
-                _ => self.fill(scope.variables(), choice, budget, &mut names)?,
+            self.add_names(scope, choice, budget, &mut names)?;
+            let mut parts = parts.clone();
+            for (part, template) in parts.iter_mut().zip(&self.parts) {
+                let before = names.len();
+                template.add_names(scope, choice, budget, &mut names)?;
+                part.names = names.len().saturating_sub(before);
             }
-            sources.push(Source { names, operations: operations.clone() });
+            sources.push(Source { names, operations: operations.clone(), parts });
+        }
+        Ok(())
+    }
+
+    /// How many ways there are to choose optional pieces.
+    fn choices(&self) -> u32 {
+        let own = self.names.iter().map(Template::choices);
+        own.chain(self.parts.iter().map(Self::choices)).max().unwrap_or(1)
+    }
+
+    fn add_names(&self, scope: &Scope<'_>, choice: u32, budget: &mut Budget, names: &mut Vec<String>) -> Result<()> {
+        let Some(repeat) = &self.repeat else { return self.fill(scope.variables(), choice, budget, names) };
+        for value in repeat.range(scope, MAX_TENSORS)? {
+            let variables: Vec<_> = scope.variables().iter().copied().chain([(&*repeat.variable, value)]).collect();
+            self.fill(&variables, choice, budget, names)?;
         }
         Ok(())
     }
@@ -365,4 +429,8 @@ impl SourceTemplate {
         }
         Ok(())
     }
+}
+
+fn operations(templates: &[OperationTemplate], scope: &Scope<'_>) -> Result<Vec<Operation>> {
+    templates.iter().map(|operation| operation.resolve(scope)).collect()
 }

@@ -131,7 +131,7 @@ fn operated(spec: &TensorSpec, source: &Source, positions: &[usize], checkpoint:
         return Err(Error::new(ErrorKind::Checkpoint, message));
     }
     let inputs = positions.iter().map(|&number| Expression::tensor(checkpoint, number)).collect::<Result<_>>()?;
-    apply(&source.operations, inputs)
+    apply(source, inputs)
 }
 
 /// Says which tensors could not have the type asked for.

@@ -28,7 +28,7 @@ pub fn repack(checkpoint: &GgufCheckpoint, options: &RepackOptions) -> Result<Re
 
 impl RepackOptions {
     /// Gives a recipe the form.
-    pub(super) fn apply(&self, recipe: &mut Recipe) -> Result<()> {
+    pub fn apply(&self, recipe: &mut Recipe) -> Result<()> {
         if let Some(alignment) = self.alignment {
             // What is usual goes without saying, unless it was said before.
             if alignment != Alignment::DEFAULT || recipe.metadata.get(keys::GENERAL_ALIGNMENT).is_some() {

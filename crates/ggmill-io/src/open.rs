@@ -136,7 +136,9 @@ pub fn close_idle(model: &Model) {
 /// A model over a source that is this file. What it is refused for names the file, and says of one that ends too early how long it should be.
 pub(crate) fn parse(file: &RandomAccess, source: Arc<impl ReadAt + 'static>, limits: &Limits) -> Result<Model> {
     Model::open_with(Arc::clone(&source), limits).map_err(|error| {
-        let needed = || Model::salvage(source).ok()?.parts().first()?.needed_len();
+        // By the last tensor, where there is one, rather than by the first that is missing.
+        let whole = || Model::salvage(source).ok()?.parts().first()?.needed_len();
+        let needed = || whole().max(error.needed_length()).filter(|&needed| needed > file.len());
         let missing = (error.kind() == ErrorKind::Truncated).then(needed).flatten().map(|needed| Missing { len: file.len(), needed });
         match error.into_cause().map(|cause| cause.downcast()) {
             Ok(Ok(error)) => *error,

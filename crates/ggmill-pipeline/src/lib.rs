@@ -7,6 +7,7 @@ mod document;
 mod error;
 mod expression;
 mod plan;
+mod range;
 mod recipe;
 mod run;
 mod source;
@@ -16,6 +17,7 @@ pub use document::{PlanDocumentError, plan_document, planned_types, plans_docume
 pub use error::{Error, ErrorKind, Result};
 pub use expression::{Decode, Encoding, Expression, Fp8Blocks, Inputs, Mxfp4, matrices};
 pub use plan::Plan;
+pub use range::run_range;
 pub use recipe::{Form, Recipe, RecipeTensor};
 pub use run::{Progress, Report, RunOptions, run};
 pub use source::{Checkpoint, FileRange, GgufCheckpoint, Joined, MemorySource, Pretrained, SourceTensor};

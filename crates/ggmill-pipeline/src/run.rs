@@ -184,11 +184,15 @@ struct Meter<'a> {
 impl Meter<'_> {
     fn add(&mut self, tensor: &PlannedTensor, len: u64) -> Result<()> {
         self.written += len;
-        let name = tensor.name().to_string_lossy();
-        match (self.progress)(Progress { tensor: &name, written: self.written, total: self.total }) {
-            ControlFlow::Continue(()) => Ok(()),
-            ControlFlow::Break(()) => Err(Error::new(ErrorKind::Cancelled, "stopped on request")),
-        }
+        report(self.progress, tensor, self.written, self.total)
+    }
+}
+
+/// Says how far a run has come, and fails when it is to stop.
+pub(crate) fn report(progress: &mut Report<'_>, tensor: &PlannedTensor, written: u64, total: u64) -> Result<()> {
+    match progress(Progress { tensor: &tensor.name().to_string_lossy(), written, total }) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(()) => Err(Error::new(ErrorKind::Cancelled, "stopped on request")),
     }
 }
 
@@ -200,7 +204,7 @@ fn written<E: std::error::Error + Send + Sync + 'static>(error: WriteError<E>) -
 }
 
 /// Cuts a tensor into ranges of elements: whole rows where its type packs rows into blocks.
-fn chunks(this: &Expression) -> Vec<Range<u64>> {
+pub(crate) fn chunks(this: &Expression) -> Vec<Range<u64>> {
     let elements = this.shape().elements();
     let row_len = this.shape().row_len().max(1);
     let step = if this.ggml_type().is_quantized() { (CHUNK / row_len).max(1).saturating_mul(row_len) } else { CHUNK };

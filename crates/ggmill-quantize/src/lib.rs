@@ -24,7 +24,7 @@ pub use fit::{Fit, Goal, fit};
 pub use imatrix::{Imatrix, ImatrixEntry, ImatrixForm};
 pub use loss::{TensorLoss, loss};
 pub use options::{Importance, ImportanceFilter, Override, QuantizeOptions, TensorType};
-pub use quantize::{quantize, quantize_shards};
+pub use quantize::{quantize, quantize_recipe, quantize_shards};
 pub use role::RoleRule;
 pub use target::{Target, UnknownTarget};
 pub use types::TypePlan;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ggmill_arch::{ModelView, TensorNames};
 use ggmill_core::{FileType, GgmlType, MetadataBuf, keys};
-use ggmill_pipeline::{Checkpoint as _, Error, ErrorKind, Expression, GgufCheckpoint, Recipe, RecipeTensor, Result, SourceTensor};
+use ggmill_pipeline::{Checkpoint as _, GgufCheckpoint, Recipe, RecipeTensor, Result, SourceTensor};
 use ggmill_quant::QUANTIZATION_VERSION;
 
 use crate::choice::{Choice, without_trailing_ones};
@@ -19,11 +19,16 @@ use crate::without_effect::without_effect;
 /// Any architecture will do, and a set of shards becomes one file. Metadata, order and types are those of `llama-quantize`; `docs/exactness.md` lists what
 /// differs. A model whose architecture that does not know keeps the order and the shapes of its tensors. Fails when a type needs importance weights that are not there, when weights do not fit their tensor, and when a tensor is quantized already.
 pub fn quantize(checkpoint: &GgufCheckpoint, options: &QuantizeOptions) -> Result<Recipe> {
-    let sources = checkpoint.tensors();
-    if is_known(checkpoint, options) {
-        return Ok(recipe(checkpoint, options, layers::by_layer(sources), true)?.0);
+    quantize_recipe(&Recipe::copy_of(checkpoint)?, options)
+}
+
+/// The same for a model that is a recipe yet, so that making it and quantizing it are one pass: what comes out is what quantizing the finished file would give.
+pub fn quantize_recipe(before: &Recipe, options: &QuantizeOptions) -> Result<Recipe> {
+    let sources = tensors_of(before);
+    if is_known(&before.metadata, options) {
+        return Ok(recipe(before, &sources, options, layers::by_layer(&sources), true)?.0);
     }
-    let (mut recipe, tensors) = recipe(checkpoint, options, layers::by_layer_alone(sources), false)?;
+    let (mut recipe, tensors) = recipe(before, &sources, options, layers::by_layer_alone(&sources), false)?;
     // Places count by layer, and the file stays in its order.
     let mut numbered: Vec<_> = tensors.iter().map(|tensor| tensor.number).zip(recipe.tensors).collect();
     numbered.sort_by_key(|&(number, _)| number);
@@ -32,9 +37,9 @@ pub fn quantize(checkpoint: &GgufCheckpoint, options: &QuantizeOptions) -> Resul
 }
 
 /// Whether the reference loads models of this architecture, so that there is something to be equal to.
-pub(crate) fn is_known(checkpoint: &GgufCheckpoint, options: &QuantizeOptions) -> bool {
+pub(crate) fn is_known(metadata: &MetadataBuf, options: &QuantizeOptions) -> bool {
     let asked = options.overrides.iter().rev().find_map(|pair| pair.text_for(keys::GENERAL_ARCHITECTURE));
-    let stated = || checkpoint.metadata().str(keys::GENERAL_ARCHITECTURE).ok();
+    let stated = || metadata.get(keys::GENERAL_ARCHITECTURE).and_then(|value| value.as_str());
     asked.or_else(stated).is_some_and(|architecture| TensorNames::of(architecture).is_some())
 }
 
@@ -45,7 +50,8 @@ pub(crate) fn is_known(checkpoint: &GgufCheckpoint, options: &QuantizeOptions) -
 pub fn quantize_shards(checkpoint: &GgufCheckpoint, options: &QuantizeOptions) -> Result<Vec<Recipe>> {
     let mut numbers: Vec<usize> = (0..checkpoint.tensors().len()).collect();
     numbers.sort_by_key(|&number| checkpoint.place(number));
-    let (recipe, tensors) = recipe(checkpoint, options, numbers, is_known(checkpoint, options))?;
+    let before = Recipe::copy_of(checkpoint)?;
+    let (recipe, tensors) = recipe(&before, checkpoint.tensors(), options, numbers, is_known(&before.metadata, options))?;
     let mut groups = vec![0; 1];
     for tensor in &tensors {
         let shard = checkpoint.place(tensor.number).map_or(0, |(shard, _)| shard);
@@ -59,13 +65,12 @@ pub fn quantize_shards(checkpoint: &GgufCheckpoint, options: &QuantizeOptions) -
 }
 
 /// The recipe for one file of the tensors with these numbers, in this order, and which of them remain. `is_known` says whether the reference makes such a file.
-fn recipe(checkpoint: &GgufCheckpoint, options: &QuantizeOptions, numbers: Vec<usize>, is_known: bool) -> Result<(Recipe, Vec<Remaining>)> {
-    let sources = checkpoint.tensors();
+fn recipe(before: &Recipe, sources: &[SourceTensor], options: &QuantizeOptions, numbers: Vec<usize>, is_known: bool) -> Result<(Recipe, Vec<Remaining>)> {
     let mut notes = Vec::new();
     layers::check(sources, &options.prune_layers)?;
     let (tensors, layers) = remaining(sources, numbers, &options.prune_layers);
 
-    let mut metadata = MetadataBuf::copy_of(&checkpoint.metadata()).map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?;
+    let mut metadata = before.metadata.clone();
     for key in [keys::SPLIT_NO, keys::SPLIT_COUNT, keys::SPLIT_TENSORS_COUNT] {
         metadata.remove(key);
     }
@@ -104,14 +109,19 @@ fn recipe(checkpoint: &GgufCheckpoint, options: &QuantizeOptions, numbers: Vec<u
         let to = choice.type_of(tensor, source).map_err(|error| error.tensor(&tensor.name))?;
         let encoding = choice.encoding(tensor, source, to).map_err(|error| error.tensor(&tensor.name))?;
         let shape = if is_known { without_trailing_ones(&source.shape) } else { source.shape };
-        let expression = Expression::tensor(checkpoint, tensor.number).and_then(|before| before.reshape(shape)?.encode(to, encoding));
+        let expression = before.tensors[tensor.number].expression.reshape(shape).and_then(|reshaped| reshaped.encode(to, encoding));
         made.push(RecipeTensor::new(&*tensor.name, expression.map_err(|error| error.tensor(&tensor.name))?));
     }
     notes.extend(choice.remarks.notes());
     notes.extend(without_effect(&choice, options, &tensors, sources));
     let mut recipe = Recipe::new(metadata, made);
-    recipe.notes = notes;
+    recipe.notes = before.notes.iter().cloned().chain(notes).collect();
     Ok((recipe, tensors))
+}
+
+/// The tensors of a recipe, as they will be.
+fn tensors_of(recipe: &Recipe) -> Vec<SourceTensor> {
+    recipe.tensors.iter().map(|tensor| SourceTensor::new(&*tensor.name, tensor.ggml_type(), *tensor.shape())).collect()
 }
 
 /// Sets a pair behind all others, as the reference does also for keys that are there.

@@ -85,7 +85,7 @@ fn blocks_may_differ() {
     assert!(model.tensor("blk.1.ffn_gate.weight").is_none());
     let gate = model.tensor("blk.2.ffn_gate.weight").unwrap();
     let source = gate.source(|_| true).unwrap().unwrap();
-    assert_eq!(source.operations, [Operation::Slice { start: 0, len: 32 }]);
+    assert_eq!(source.operations, [Operation::Slice { dimension: None, start: 0, count: 32, step: 1 }]);
     assert_eq!(source.shape(&[Shape::new(&[8, 64]).unwrap()]).unwrap(), gate.shape);
     let qkv = model.tensor("blk.0.attn_qkv.weight").unwrap().source(|_| true).unwrap().unwrap();
     assert_eq!((qkv.names.len(), qkv.shape(&[Shape::new(&[8, 8]).unwrap(); 3]).unwrap().dimensions()), (3, &[8, 24][..]));

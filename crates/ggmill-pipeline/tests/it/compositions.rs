@@ -233,8 +233,10 @@ fn step(source: &MemorySource, arrays: &[Array], packed: &[Both], stack: &[Both]
             let ggml_type = [GgmlType::F16, GgmlType::BF16, GgmlType::F32, GgmlType::Q8_0, GgmlType::Q5_0, GgmlType::IQ4_NL][usize::from(numbers[1]) % 6];
             let is_finite = array.elements.iter().all(|value| (*value as f32).abs() < 1e3);
             let fits = dimensions[0].is_multiple_of(u64::from(ggml_type.layout().unwrap().elements));
+            // What has the type already keeps its blocks, which the interpreter does not know of.
+            let encoded = if top.ggml_type() == ggml_type || !fits || !is_finite && ggml_type.is_quantized() { array.clone() } else { array.encode(ggml_type) };
             let encoding = if is_finite && a % 2 == 0 { Encoding::finite() } else { Encoding::default() };
-            (fits && (is_finite || !ggml_type.is_quantized())).then(|| both(top.encode(ggml_type, encoding), Some(array.encode(ggml_type))))?
+            (fits && (is_finite || !ggml_type.is_quantized())).then(|| both(top.encode(ggml_type, encoding), Some(encoded)))?
         }
         _ if a % 2 == 0 => Some(packed[usize::from(numbers[1]) % packed.len()].clone()),
         _ => {

@@ -14,4 +14,5 @@
 mod compositions;
 mod expression;
 mod naive;
+mod ranges;
 mod rewrite;

@@ -208,7 +208,7 @@ impl Array {
     }
 
     pub(crate) fn center(&self) -> Self {
-        let mean = rounded(self.arithmetic(), f64::from((self.singles().map(f64::from).sum::<f64>() / self.len() as f64) as f32));
+        let mean = rounded(self.arithmetic(), f64::from((self.singles().fold(0.0, |sum, value| sum + f64::from(value)) / self.len() as f64) as f32));
         self.calculate(|value| value - mean as f32)
     }
 
@@ -221,7 +221,7 @@ impl Array {
     }
 
     pub(crate) fn ternarize(&self) -> Self {
-        let mean = (self.singles().map(|value| f64::from(value.abs())).sum::<f64>() / self.len() as f64) as f32;
+        let mean = (self.singles().fold(0.0, |sum, value| sum + f64::from(value.abs())) / self.len() as f64) as f32;
         let inverse = 1.0 / mean.max(1e-5);
         self.calculate(|value| (value * inverse).round_ties_even().clamp(-1.0, 1.0) / inverse)
     }

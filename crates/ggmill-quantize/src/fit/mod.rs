@@ -167,7 +167,7 @@ fn outline<'a>(checkpoint: &'a GgufCheckpoint, options: &'a QuantizeOptions) -> 
     let metadata = metadata.unwrap_or_default();
     let model = ModelView::of_metadata_to_write(&metadata);
     let hyper = Hyper::of(&model, sources.iter().map(|tensor| &*tensor.name));
-    let choice = Choice::new(options, &model, &hyper, &tensors, FileType::F32, is_known(checkpoint, options));
+    let choice = Choice::new(options, &model, &hyper, &tensors, FileType::F32, is_known(&metadata, options));
     let subject = |tensor: &layers::Remaining| {
         let source = &sources[tensor.number];
         let about = |error: Error| error.tensor(&tensor.name);

@@ -1,6 +1,7 @@
 //! The facade: a program like that of the README, run on the file the README's command makes.
 
 mod guard;
+mod one_pass;
 
 use std::ops::ControlFlow;
 
