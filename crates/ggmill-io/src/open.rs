@@ -7,7 +7,6 @@ use std::sync::Arc;
 use ggmill_core::{ErrorKind, Limits, Model, Part, ReadAt, ShardName, Split};
 
 use crate::error::{Detail, Error, Missing, Result, shown};
-use crate::map::Mapping;
 use crate::random_access::RandomAccess;
 
 /// How many files of one set are open at a time; the rest is opened for each read. Systems let a process have as few as 256 open, and it may read one set and
@@ -119,8 +118,7 @@ pub fn shard_name(path: &Path) -> Option<ShardName<'_>> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn file_of(part: &Part) -> Option<&RandomAccess> {
-    let any = part.source()?.as_any()?;
-    any.downcast_ref().or_else(|| any.downcast_ref::<Mapping>().map(|mapping| &mapping.file))
+    part.source()?.as_any()?.downcast_ref()
 }
 
 /// The files a model is read from, in order.

@@ -2,6 +2,8 @@
 
 mod guard;
 
+mod examples;
+
 use std::ops::ControlFlow;
 
 use ggmill::convert::ConvertOptions;
