@@ -136,7 +136,7 @@ pub(crate) fn parse(file: &RandomAccess, source: Arc<impl ReadAt + 'static>, lim
     Model::open_with(Arc::clone(&source), limits).map_err(|error| {
         let needed = || Model::salvage(source).ok()?.parts().first()?.needed_len();
         let missing = (error.kind() == ErrorKind::Truncated).then(needed).flatten().map(|needed| Missing { len: file.len(), needed });
-        match error.into_cause().map(|cause| cause.downcast()) {
+        match error.into_cause().map(<dyn std::error::Error + Send + Sync>::downcast) {
             Ok(Ok(error)) => *error,
             Ok(Err(cause)) => Error::format(file.path(), ggmill_core::Error::caused(ErrorKind::Io, cause)),
             Err(source) => Error::new(file.path(), Detail::Format { source, missing }),
@@ -147,7 +147,7 @@ pub(crate) fn parse(file: &RandomAccess, source: Arc<impl ReadAt + 'static>, lim
 /// The error of a file, which may be one of this crate already.
 fn of_file(path: &Path, error: ggmill_core::Error) -> Error {
     let kind = error.kind();
-    match error.into_cause().map(|cause| cause.downcast()) {
+    match error.into_cause().map(<dyn std::error::Error + Send + Sync>::downcast) {
         Ok(Ok(error)) => *error,
         Ok(Err(cause)) => Error::format(path, ggmill_core::Error::caused(kind, cause)),
         Err(error) => Error::format(path, error),
