@@ -102,7 +102,7 @@ impl fmt::Display for Notice<'_> {
 }
 
 /// Looks for everything a [`Notice`] can say.
-pub fn notices<'a>(model: &'a Model) -> Vec<Notice<'a>> {
+pub fn notices(model: &Model) -> Vec<Notice<'_>> {
     let mut notices = Vec::new();
     if model.file_len().is_none() {
         notices.push(Notice::LengthUnknown);

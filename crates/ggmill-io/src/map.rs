@@ -40,8 +40,9 @@ impl ReadAt for Mapping {
         self.file.name()
     }
 
+    /// The file that is mapped.
     fn as_any(&self) -> Option<&dyn Any> {
-        Some(self)
+        self.file.as_any()
     }
 }
 

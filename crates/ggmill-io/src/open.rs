@@ -7,7 +7,6 @@ use std::sync::Arc;
 use ggmill_core::{ErrorKind, Limits, Model, Part, ReadAt, ShardName, Split};
 
 use crate::error::{Detail, Error, Missing, Result, shown};
-use crate::map::Mapping;
 use crate::random_access::RandomAccess;
 
 /// How many files of one set are open at a time; the rest is opened for each read. Systems let a process have as few as 256 open, and it may read one set and
@@ -119,8 +118,7 @@ pub fn shard_name(path: &Path) -> Option<ShardName<'_>> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn file_of(part: &Part) -> Option<&RandomAccess> {
-    let any = part.source()?.as_any()?;
-    any.downcast_ref().or_else(|| any.downcast_ref::<Mapping>().map(|mapping| &mapping.file))
+    part.source()?.as_any()?.downcast_ref()
 }
 
 /// The files a model is read from, in order.
@@ -140,7 +138,7 @@ pub(crate) fn parse(file: &RandomAccess, source: Arc<impl ReadAt + 'static>, lim
         let whole = || Model::salvage(source).ok()?.parts().first()?.needed_len();
         let needed = || whole().max(error.needed_length()).filter(|&needed| needed > file.len());
         let missing = (error.kind() == ErrorKind::Truncated).then(needed).flatten().map(|needed| Missing { len: file.len(), needed });
-        match error.into_cause().map(|cause| cause.downcast()) {
+        match error.into_cause().map(<dyn std::error::Error + Send + Sync>::downcast) {
             Ok(Ok(error)) => *error,
             Ok(Err(cause)) => Error::format(file.path(), ggmill_core::Error::caused(ErrorKind::Io, cause)),
             Err(source) => Error::new(file.path(), Detail::Format { source, missing }),
@@ -151,7 +149,7 @@ pub(crate) fn parse(file: &RandomAccess, source: Arc<impl ReadAt + 'static>, lim
 /// The error of a file, which may be one of this crate already.
 fn of_file(path: &Path, error: ggmill_core::Error) -> Error {
     let kind = error.kind();
-    match error.into_cause().map(|cause| cause.downcast()) {
+    match error.into_cause().map(<dyn std::error::Error + Send + Sync>::downcast) {
         Ok(Ok(error)) => *error,
         Ok(Err(cause)) => Error::format(path, ggmill_core::Error::caused(kind, cause)),
         Err(error) => Error::format(path, error),

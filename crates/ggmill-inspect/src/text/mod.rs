@@ -50,7 +50,7 @@ pub fn write(out: &mut dyn Write, model: &Model, selection: &Selection, options:
         }
         page.metadata(out, titled)?;
     }
-    if selection.tensors && !(titled && model.tensors().len() == 0) {
+    if selection.tensors && !(titled && model.tensors().is_empty()) {
         if titled {
             writeln!(out)?;
         }

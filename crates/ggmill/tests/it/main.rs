@@ -3,6 +3,8 @@
 mod guard;
 mod one_pass;
 
+mod examples;
+
 use std::ops::ControlFlow;
 
 use ggmill::convert::ConvertOptions;

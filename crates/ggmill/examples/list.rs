@@ -1,0 +1,13 @@
+//! Lists the tensors of a model and decodes one: `cargo run -p ggmill --example list MODEL TENSOR`
+#![expect(clippy::print_stdout, reason = "a program")]
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [path, name] = &arguments[..] else { return Err("usage: list MODEL TENSOR".into()) };
+    let model = ggmill::io::open(path)?;
+    for tensor in model.tensors() {
+        println!("{:<40} {:<6} {}", tensor.name(), tensor.ggml_type(), tensor.shape());
+    }
+    println!("{:?}", ggmill::quant::read_f32(&model, &model.tensor(name)?)?);
+    Ok(())
+}
