@@ -113,7 +113,7 @@ fn tensor(assigned: &Assigned<'_>, checkpoint: &dyn Checkpoint, target: GgmlType
         _ => FALLBACK,
     };
     // What is copied is copied; numbers that are encoded again must fit, or the file would be quietly another model.
-    let finite = assigned.positions.iter().any(|&number| checkpoint.tensors()[number].ggml_type != ggml_type);
+    let finite = expression.computes() || assigned.positions.iter().any(|&number| checkpoint.tensors()[number].ggml_type != ggml_type);
     Ok(RecipeTensor::new(&*spec.name, expression.encode(ggml_type, Encoding::new(None, finite))?))
 }
 

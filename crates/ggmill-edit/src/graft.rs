@@ -62,7 +62,9 @@ impl<'a> Graft<'a> {
                     self.recipe.notes.push(note);
                 }
                 if keep_types {
-                    new.expression = new.expression.encode(old.ggml_type(), Encoding::default()).map_err(|error| error.tensor(&name))?;
+                    // Numbers of another type must fit, or the model would be quietly another one.
+                    let finite = new.expression.ggml_type() != old.ggml_type();
+                    new.expression = new.expression.encode(old.ggml_type(), Encoding::new(None, finite)).map_err(|error| error.tensor(&name))?;
                 }
                 *old = new;
             } else {

@@ -1,8 +1,10 @@
 //! The work laid out: offsets and sizes from the core, and for each tensor where its elements come from.
 
-use ggmill_core::Endian;
+use ggmill_core::{Endian, PlannedTensor};
 
+use crate::error::Result;
 use crate::expression::Expression;
+use crate::source::Checkpoint;
 
 /// A file laid out to the byte, before any tensor data are read.
 #[derive(Clone, Debug)]
@@ -23,6 +25,13 @@ impl Plan {
     /// Where the elements of each tensor come from, in the order of the layout.
     pub fn expressions(&self) -> &[Expression] {
         &self.expressions
+    }
+
+    /// Fails when a tensor that is read is another one in this source than in the one the plan was made for.
+    pub(crate) fn check(&self, source: &dyn Checkpoint) -> Result<()> {
+        let check =
+            |(tensor, expression): (&PlannedTensor, &Expression)| expression.check(source.tensors()).map_err(|error| error.tensor(tensor.name().as_bytes()));
+        self.layout.tensors().iter().zip(&self.expressions).try_for_each(check)
     }
 
     /// What a person should know of the choices made.

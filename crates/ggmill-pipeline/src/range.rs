@@ -25,6 +25,7 @@ where
         return Err(Error::new(ErrorKind::Misuse, message));
     }
     source.verify()?;
+    plan.check(source)?;
     let pool = options.pool()?;
     let window = 2 * pool.current_num_threads();
     let evaluator = Evaluator::new(source, 2 * window);

@@ -90,6 +90,7 @@ where
     let mut number = 0;
     // Hours of work on half an edit would end there.
     source.verify()?;
+    plan.check(source)?;
     let mut takes_ranges = true;
     let mut made = Made::default();
     // One window is made while another is written.

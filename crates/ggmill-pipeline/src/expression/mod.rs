@@ -70,6 +70,8 @@ struct Node {
     extents: Box<[u64]>,
     /// Steps below.
     depth: u16,
+    /// How many nodes a walk over all of it visits: those that several steps share count each time.
+    nodes: u32,
     kind: Kind,
 }
 
@@ -146,6 +148,9 @@ enum Kind {
 /// Steps on top of one another: evaluation calls itself for each.
 const MAX_DEPTH: u16 = 128;
 
+/// Steps that share what lies below are walked each for itself, so a few of them could take forever. Stacks of a thousand experts need some thousands.
+const MAX_NODES: u32 = 1 << 16;
+
 impl Expression {
     /// Tensor `number` of a source, as it is. Fails for a number the source does not have, and for a type whose size is not known.
     pub fn tensor(source: &(impl Checkpoint + ?Sized), number: usize) -> Result<Self> {
@@ -200,6 +205,14 @@ impl Expression {
         }
     }
 
+    /// Whether there is arithmetic on the way: then a number can become one that the source does not have, an infinite one too.
+    pub fn computes(&self) -> bool {
+        match &self.0.kind {
+            Kind::Map { .. } | Kind::Pair { .. } | Kind::Reduce { .. } | Kind::MatrixProduct { .. } | Kind::Decoded { .. } => true,
+            kind => kind.children().iter().any(Self::computes),
+        }
+    }
+
     /// Calls `visit` with the number of every tensor of the source that is read; some more than once.
     pub fn tensors(&self, visit: &mut dyn FnMut(usize)) {
         match &self.0.kind {
@@ -220,7 +233,7 @@ impl Expression {
     pub(crate) fn check(&self, tensors: &[SourceTensor]) -> Result<()> {
         let Kind::Tensor { number, name } = &self.0.kind else { return self.0.kind.children().iter().try_for_each(|child| child.check(tensors)) };
         match tensors.get(*number) {
-            Some(tensor) if (tensor.ggml_type, tensor.shape) == (self.ggml_type(), *self.shape()) => Ok(()),
+            Some(tensor) if (&tensor.name, tensor.ggml_type, tensor.shape) == (name, self.ggml_type(), *self.shape()) => Ok(()),
             _ => Err(Error::new(ErrorKind::Misuse, format!("tensor {number} of the source is not {:?}", ggmill_core::RawStr::new(name)))),
         }
     }
@@ -235,6 +248,10 @@ impl Expression {
         if depth > MAX_DEPTH {
             return Err(Error::new(ErrorKind::Unsupported, format!("an expression of more than {MAX_DEPTH} steps")));
         }
+        let nodes = kind.children().iter().fold(1u32, |sum, child| sum.saturating_add(child.0.nodes));
+        if nodes > MAX_NODES {
+            return Err(Error::new(ErrorKind::Unsupported, format!("an expression of {nodes} nodes, expected at most {MAX_NODES}")));
+        }
         let block = (u64::from(layout.elements), layout.bytes as usize);
         let mut extents: Box<[u64]> = if shape.dimensions().is_empty() { Box::new([1]) } else { shape.dimensions().into() };
         if !extents[0].is_multiple_of(block.0) {
@@ -242,7 +259,7 @@ impl Expression {
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         extents[0] /= block.0;
-        Ok(Self(Arc::new(Node { shape, ggml_type, block, extents, depth, kind })))
+        Ok(Self(Arc::new(Node { shape, ggml_type, block, extents, depth, nodes, kind })))
     }
 
     /// An error about a step taken from here.

@@ -142,6 +142,7 @@ fn other_dimensions(dimensions: &[u64], [a, b, c, _]: [u16; 4]) -> Vec<u64> {
     dimensions
 }
 
+#[expect(clippy::too_many_lines, reason = "one arm for each step")]
 fn step(source: &MemorySource, arrays: &[Array], packed: &[Both], stack: &[Both], Step(kind, numbers): Step) -> Option<Both> {
     let [a, b, c, d] = numbers.map(u64::from);
     let tensor = || {

@@ -13,6 +13,7 @@
 
 mod compositions;
 mod expression;
+mod guards;
 mod naive;
 mod ranges;
 mod rewrite;

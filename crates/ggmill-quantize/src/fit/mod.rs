@@ -93,6 +93,7 @@ const TYPES: &[GgmlType] = &[
 /// `progress` is told how many bytes of the model have been measured, by samples. Fails when the goal is smaller than the smallest result, and says what
 /// that is; and as [`quantize`](super::quantize) does. `cut` says how the result is going to be [cut](Recipe::split), if it is.
 pub fn fit(checkpoint: &GgufCheckpoint, options: &QuantizeOptions, cut: Option<&SplitOptions>, goal: Goal, progress: &mut Report<'_>) -> Result<Fit> {
+    checkpoint.verify()?;
     let (tensors, alignment, mut headers) = outline(checkpoint, options)?;
     if let Some(cut) = cut {
         headers = headers_of_shards(checkpoint, options, &tensors, cut)?;
@@ -112,6 +113,7 @@ pub fn fit(checkpoint: &GgufCheckpoint, options: &QuantizeOptions, cut: Option<&
         }
     }
 
+    checkpoint.verify()?;
     let padded = |bytes: u64| if matches!(goal, Goal::Size(_)) { alignment.align(bytes).unwrap_or(u64::MAX) } else { bytes };
     let as_way = |candidate: &Candidate| Way { bytes: padded(candidate.bytes), loss: candidate.loss };
     let knapsack: Vec<Vec<Way>> = ways.iter().map(|ways| ways.iter().map(as_way).collect()).collect();

@@ -1,5 +1,13 @@
 //! The facade: a program like that of the README, run on the file the README's command makes.
 
+#![allow(
+    clippy::cast_precision_loss,
+    clippy::float_cmp,
+    clippy::type_complexity,
+    clippy::unwrap_used,
+    reason = "a test that cannot go on has failed, and what it compares is exact"
+)]
+
 mod guard;
 mod one_pass;
 

@@ -144,8 +144,8 @@ fn look_at_input(standard: &Standard<'_>, data: bool) -> Result<Look, Failure> {
     let read = ggmill_io::salvage_stream(io::stdin().lock()).map_err(|error| Failure::new(format_args!("standard input: {error}")))?;
     match &read.model {
         Ok(model) => {
-            let reports = model.parts().iter().map(|part| check(&Input::new(part).with_catalogue(standard.catalogue), &standard.options));
-            reports.last().map(Look::Report).ok_or_else(|| Failure::new("a model without files"))
+            let part = model.parts().first().ok_or_else(|| Failure::new("a model without files"))?;
+            Ok(Look::Report(check(&Input::new(part).with_catalogue(standard.catalogue), &standard.options)))
         }
         Err(error) => Ok(not_gguf(error, Path::new("standard input"), &read.beginning, &standard.options)),
     }
@@ -181,5 +181,7 @@ fn examine(part: &Part, console: Console) -> Result<DataFacts, Failure> {
     for facts in gathered {
         all.merge(facts.map_err(|error| Failure::new(&error))?);
     }
+    // What was read of a file that changed meanwhile may be half of each.
+    part.verify().map_err(|error| Failure::new(&error))?;
     Ok(all)
 }

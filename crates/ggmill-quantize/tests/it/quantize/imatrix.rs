@@ -69,7 +69,7 @@ fn counts_beyond_the_file_are_refused_before_anything_is_allocated() {
         (with(&[1, 0, 1, 0, 0]), "has no values"),
         (with(&[1, 0, 1, 1, 0x7fc0_0000]), "weight 0 is not finite"),
         (with(&[2, 0, 1, 1, 0, 0, 1, 1, 0]), "entry \"\" is a duplicate"),
-        (with(&[[70_000].as_slice(), &[0; 4 * 70_000]].concat()), "70000 entries, the limit is 65536"),
+        (with(&[vec![70_000], vec![0; 4 * 70_000]].concat()), "70000 entries, the limit is 65536"),
         (b"GGUF".to_vec(), "offset 0x4"),
         (vec![], "takes 4 bytes, 0 remain"),
     ] {
