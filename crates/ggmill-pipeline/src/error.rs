@@ -155,7 +155,7 @@ impl From<ggmill_io::Error> for Error {
 impl From<ggmill_core::Error> for Error {
     fn from(error: ggmill_core::Error) -> Self {
         let kind = kind_of(error.kind());
-        match error.into_cause().map(|cause| cause.downcast::<ggmill_io::Error>()) {
+        match error.into_cause().map(<dyn std::error::Error + Send + Sync>::downcast::<ggmill_io::Error>) {
             Ok(Ok(error)) => Self::from(*error),
             Ok(Err(cause)) => Self(Box::new(Inner { kind, subject: String::new(), path: None, message: cause.to_string(), source: Some(cause) })),
             Err(error) => Self::caused(kind, error),
