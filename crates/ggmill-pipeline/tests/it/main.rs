@@ -7,6 +7,7 @@
     clippy::format_push_string,
     clippy::needless_for_each,
     clippy::panic,
+    clippy::too_many_lines,
     clippy::unwrap_used,
     reason = "a test that cannot go on has failed, and what it compares is exact"
 )]

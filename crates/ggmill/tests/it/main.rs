@@ -8,10 +8,9 @@
     reason = "a test that cannot go on has failed, and what it compares is exact"
 )]
 
+mod examples;
 mod guard;
 mod one_pass;
-
-mod examples;
 
 use std::ops::ControlFlow;
 
