@@ -46,7 +46,7 @@ pub trait ReadAt: Debug + Send + Sync {
         let _ = ranges;
     }
 
-    /// Fails when the bytes are no longer those that were opened, or when an edit of them was interrupted halfway. Whoever has read much asks this last: what was
+    /// Fails when the bytes are no longer those that were opened, or when an edit of them was interrupted halfway. Code that has read much calls this last: what was
     /// read before may be half of each.
     fn verify(&self) -> Result<()> {
         Ok(())

@@ -169,7 +169,7 @@ pub(crate) fn open_set(path: &Path, open: &dyn Fn(&Path) -> Result<Model>) -> Re
     check(&opened, name.number(), path)?;
     let sibling = |number| path.with_file_name(name.sibling(number));
 
-    // All of them, before any is opened: whoever has to fetch them wants to know which.
+    // All of them, before any is opened: the caller who has to fetch them wants to know which.
     let is_missing = |number: &u32| matches!(std::fs::metadata(sibling(*number)), Err(error) if error.kind() == io::ErrorKind::NotFound);
     let numbers: Vec<u32> = (1..=name.count()).filter(|&number| number != name.number()).filter(is_missing).collect();
     if let Some(&first) = numbers.first() {

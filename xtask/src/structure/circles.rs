@@ -1,4 +1,4 @@
-//! No circle between files: whoever reads one file need not have read another that needs this one.
+//! No circle between files: to read one file, none is needed that needs this one.
 //!
 //! A file needs another when it takes a name that is defined there, by whatever way the name is handed on. Handing on (`pub use`) is no need. The files under a
 //! directory and the `mod.rs` of that directory are one module divided, so what the files take from their own `mod.rs` does not count.

@@ -141,8 +141,8 @@ impl Model {
         self.parts.iter().flat_map(Part::faults)
     }
 
-    /// Fails when the bytes of a file are no longer those that were opened, or when an edit of one was interrupted: [`ReadAt::verify`]. Whoever has read much of a
-    /// model asks this last, and before it puts trust in what it read.
+    /// Fails when the bytes of a file are no longer those that were opened, or when an edit of one was interrupted: [`ReadAt::verify`]. Code that has read much of a
+    /// model calls this last, and before it trusts in what it read.
     pub fn verify(&self) -> Result<()> {
         self.parts.iter().try_for_each(Part::verify)
     }

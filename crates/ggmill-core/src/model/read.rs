@@ -9,7 +9,7 @@ use crate::{Endian, Tensor, memory, swap_bytes};
 impl Model {
     /// The data of a tensor of this model in canonical form: blocks in little-endian order.
     ///
-    /// Fails for a type nobody has published, for a retired one of a big-endian file whose blocks cannot be turned, and when the data cannot be read.
+    /// Fails for an unknown type, for a retired one of a big-endian file whose blocks cannot be turned, and when the data cannot be read.
     pub fn read_tensor(&self, tensor: &Tensor<'_>) -> Result<Vec<u8>> {
         let size = tensor.known_size()?;
         if let Some(len) = self.parts().get(tensor.part()).and_then(super::Part::file_len)

@@ -1,6 +1,7 @@
 //! Where weights come from: anything that lists tensors and hands out their bytes.
 //!
-//! Each kind of source is a file of this folder. What they have in common is the [`Checkpoint`] trait; a plan and a run know nothing else of them.
+//! GGUF files, joined sources and sources in memory are files of this directory; sources of other formats are in `ggmill-formats`. What they have in common is the
+//! [`Checkpoint`] trait; a plan and a run know nothing else of them.
 
 mod gguf;
 mod joined;
@@ -68,7 +69,7 @@ pub trait Pretrained: Checkpoint {
     /// The hyper-parameters: the content of `config.json`.
     fn config(&self) -> &serde_json::Value;
 
-    /// The name people know the checkpoint by, where it has one: that of its folder.
+    /// The name people know the checkpoint by, where it has one: that of its directory.
     fn name(&self) -> Option<&str>;
 
     /// Whether files of a tokenizer lie beside the weights.
