@@ -21,7 +21,7 @@ use crate::terms::{condition, expression};
 /// The description of an architecture: which checkpoints it is for, its hyper-parameters, its metadata keys and its tensors.
 ///
 /// Descriptions are TOML files; `docs/formats/architecture.md` in the repository is their reference. A few are built in, and anybody's file can be parsed. One
-/// applied to a checkpoint's `config.json` is a [`Resolved`].
+/// applied to a checkpoint's `config.json` is a [`Resolved`](crate::Resolved).
 ///
 /// ```
 /// use ggmill_arch::Architecture;

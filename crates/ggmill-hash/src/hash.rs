@@ -32,7 +32,7 @@ pub struct Hashes {
 /// Hashes the data of all tensors together and, unless `tensors` is false, of each by itself.
 ///
 /// Every byte is read once, however many hashes there are. The hashes of different tensors and of different kinds are computed in parallel, and memory is
-/// bounded whatever the size of the model. `progress` is told of bytes read and can end it with [`ControlFlow::Break`]. Kinds come out in the order of
+/// bounded whatever the size of the model. `progress` is told of bytes read and can end it with [`ControlFlow::Break`](std::ops::ControlFlow::Break). Kinds come out in the order of
 /// [`HashKind::ALL`].
 ///
 /// ```

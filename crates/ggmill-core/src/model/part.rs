@@ -5,7 +5,7 @@ use crate::error::{Detail, Error, ErrorKind, Result};
 use crate::read_at::ReadAt;
 use crate::{Decoder, Endian, Gguf, Index, Limits, Metadata, RawStr, Split, Tensors};
 
-/// One file of a [`Model`]: its header, where its bytes are read from, and what is wrong with it.
+/// One file of a [`Model`](crate::Model): its header, where its bytes are read from, and what is wrong with it.
 #[derive(Debug)]
 pub struct Part {
     index: Index,
