@@ -7,7 +7,7 @@ use crate::process::{Done, cargo, command, output, run, succeeds};
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// How long each target runs
-    #[arg(long, value_name = "SECONDS", default_value_t = 20)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 8)]
     seconds: u32,
     /// Do without a nightly toolchain and cargo-fuzz even where they are installed
     #[arg(long)]
@@ -16,7 +16,7 @@ pub(crate) struct Args {
 
 impl Default for Args {
     fn default() -> Self {
-        Self { seconds: 20, stable: false }
+        Self { seconds: 8, stable: false }
     }
 }
 

@@ -7,12 +7,9 @@ use ggmill_text::Glob;
 use super::Edit;
 use super::error::EditError;
 use super::key_type::KeyType;
-use super::layout::FILLER_KEY;
+use super::limits::{FILLER_KEY, MAX_KEY_LEN};
 use super::standard::{SPECIAL_TOKENS, standard_type};
 use super::value::{EditValue, TypedValue};
-
-/// The longest key, in bytes (specification).
-pub(super) const MAX_KEY_LEN: usize = 65_535;
 
 /// Metadata after edits, and how they differ from before.
 #[derive(Clone, Debug)]

@@ -8,9 +8,6 @@ use ggmill_text::GlobError;
 
 use super::key_type::{KeyType, KeyTypeError};
 
-/// The longest text of a value shown in a message, in characters.
-const MAX_SHOWN: usize = 40;
-
 /// Why text is no edit.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -132,7 +129,7 @@ impl fmt::Display for EditError {
             Self::NestedArray => f.write_str("is an array of arrays: say its type, as in key:[[f32]]=…"),
             Self::Untyped => f.write_str("does not say its type by itself; key:type=value says it, as in key:[string]=[]"),
             Self::Filler => f.write_str("is the room that edits leave and use themselves"),
-            Self::KeyLength(len) => write!(f, "a key of {len} bytes, expected 1 to {}", super::apply::MAX_KEY_LEN),
+            Self::KeyLength(len) => write!(f, "a key of {len} bytes, expected 1 to {}", super::limits::MAX_KEY_LEN),
             Self::KeyCharacter(c) => write!(f, "{c:?} in a key, expected letters, digits, dots and the like"),
             Self::NoMatch(pattern) => write!(f, "no key fits {}", raw(pattern)),
             Self::NameTaken(name) => write!(f, "cannot be renamed to {}, which is there already", raw(name)),
@@ -278,21 +275,3 @@ impl fmt::Display for ValueError {
 }
 
 impl std::error::Error for ValueError {}
-
-/// Text from somewhere else, escaped and not too long.
-pub(crate) fn quoted(text: &str) -> String {
-    let short: String = text.chars().take(MAX_SHOWN).collect();
-    let more = if short.len() < text.len() { " …" } else { "" };
-    format!("{:?}{more}", RawStr::from(short.as_str()))
-}
-
-/// JSON as it is written, not too long.
-pub(crate) fn shown_json(json: &serde_json::Value) -> String {
-    if let serde_json::Value::String(text) = json {
-        return quoted(text);
-    }
-    let whole = json.to_string();
-    let short: String = whole.chars().take(MAX_SHOWN).collect();
-    let more = if short.len() < whole.len() { " …" } else { "" };
-    format!("{}{more}", RawStr::from(short.as_str()))
-}

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use ggmill_core::{Value, ValueType};
 
-use super::error::quoted;
+use super::shown::quoted;
 
 /// Arrays within arrays, as the reader allows by default.
 pub(crate) const MAX_DEPTH: usize = 8;

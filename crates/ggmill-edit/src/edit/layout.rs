@@ -4,12 +4,9 @@ use ggmill_core::{Alignment, Builder, Decoder, Limits, MetadataBuf, Model, Part,
 use ggmill_io::{FileSink, HeaderChange, RandomAccess, RangeSink as _};
 
 use super::apply::Edited;
+use super::limits::FILLER_KEY;
 use ggmill_pipeline::{Error, ErrorKind, Result};
 use ggmill_pipeline::{Progress, Report};
-
-/// The key whose value is room: zeros that take up what a header has less than the space before the tensor data. Edits use it and leave it; everybody else
-/// ignores it.
-pub const FILLER_KEY: &str = "ggmill.padding";
 
 /// Bytes of a pair besides its value: the lengths of the key and the type.
 const PAIR: u64 = 8 + FILLER_KEY.len() as u64 + 4;

@@ -8,6 +8,8 @@ mod editor;
 mod error;
 mod key_type;
 mod layout;
+mod limits;
+mod shown;
 mod standard;
 mod value;
 
@@ -18,7 +20,8 @@ pub use apply::{Edited, KeyChange, edit_metadata};
 pub use editor::Editor;
 pub use error::{EditError, EditSyntaxError, ValueError};
 pub use key_type::{KeyType, KeyTypeError};
-pub use layout::{Destination, EditMethod, EditPlan, FILLER_KEY};
+pub use layout::{Destination, EditMethod, EditPlan};
+pub use limits::FILLER_KEY;
 pub use value::{EditValue, TypedValue};
 
 /// One change to the metadata of a file.

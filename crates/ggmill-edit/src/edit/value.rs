@@ -3,8 +3,9 @@
 use ggmill_core::{ToValue, ValueType};
 use serde_json::Value as Json;
 
-use super::error::{ValueError, quoted, shown_json};
+use super::error::ValueError;
 use super::key_type::KeyType;
+use super::shown::{quoted, shown_json};
 
 /// A value to set, typed or still in the form in which it was given.
 #[derive(Clone, Debug, PartialEq)]

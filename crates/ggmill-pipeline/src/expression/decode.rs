@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use ggmill_core::{GgmlType, Shape};
 
-use super::evaluate::Evaluator;
 use super::{Expression, Kind};
 use crate::error::Result;
 
@@ -23,10 +22,19 @@ pub trait Decode: Debug + Send + Sync {
     fn decode(&self, rows: Range<u64>, inputs: &Inputs<'_>, out: &mut [u8]) -> Result<()>;
 }
 
+/// Who knows the elements of expressions.
+pub(super) trait Elements {
+    /// Bytes of a range of elements, in stored order, little-endian.
+    fn bytes_of(&self, this: &Expression, elements: Range<u64>) -> Result<Vec<u8>>;
+
+    /// A range of elements as numbers.
+    fn floats_of(&self, this: &Expression, elements: Range<u64>) -> Result<Vec<f32>>;
+}
+
 /// What a decoder decodes.
 #[derive(Clone, Copy)]
 pub struct Inputs<'a> {
-    pub(super) evaluator: &'a Evaluator<'a>,
+    pub(super) elements: &'a dyn Elements,
     pub(super) inputs: &'a [Expression],
 }
 
@@ -38,12 +46,12 @@ impl Inputs<'_> {
 
     /// Bytes of a range of elements of an input, in stored order, little-endian.
     pub fn bytes(&self, number: usize, elements: Range<u64>) -> Result<Vec<u8>> {
-        self.evaluator.bytes(&self.inputs[number], elements.start, elements.end)
+        self.elements.bytes_of(&self.inputs[number], elements)
     }
 
     /// A range of elements of an input as numbers.
     pub fn floats(&self, number: usize, elements: Range<u64>) -> Result<Vec<f32>> {
-        self.evaluator.values(&self.inputs[number], elements.start, elements.end)
+        self.elements.floats_of(&self.inputs[number], elements)
     }
 }
 

@@ -8,17 +8,14 @@ use ggmill_core::GgmlType;
 use ggmill_quant as quant;
 
 use super::copy::{Out, Stride, from_packed, of_linear, size};
-use super::decode::Inputs;
+use super::decode::{Elements, Inputs};
 use super::read::Reading;
 use super::region::{Linear, Loop, Region, pack, strides, unflatten};
 use super::values::Values;
-use super::{Expression, Kind};
+use super::{CHUNK, Expression, Kind};
 use crate::buffers::BufferPool;
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::Checkpoint;
-
-/// Elements of a chunk, unless a single row is longer: 4 MiB as f32.
-pub(crate) const CHUNK: u64 = 1 << 20;
 
 /// Expressions evaluated over one source, and what is remembered of them.
 pub(crate) struct Evaluator<'a> {
@@ -29,6 +26,16 @@ pub(crate) struct Evaluator<'a> {
 }
 
 type Slot = Arc<Mutex<Option<Arc<[f32]>>>>;
+
+impl Elements for Evaluator<'_> {
+    fn bytes_of(&self, this: &Expression, elements: Range<u64>) -> Result<Vec<u8>> {
+        self.bytes(this, elements.start, elements.end)
+    }
+
+    fn floats_of(&self, this: &Expression, elements: Range<u64>) -> Result<Vec<f32>> {
+        self.values(this, elements.start, elements.end)
+    }
+}
 
 impl<'a> Evaluator<'a> {
     /// For the tensors of this source, keeping so many buffers.
@@ -64,7 +71,7 @@ impl<'a> Evaluator<'a> {
             Kind::Tensor { number, .. } => {
                 let (start, loops) = region.flatten(&this.0.extents);
                 let mut reading = Reading { number: *number, atom: this.0.block.1, out, buffer: self.buffers.take(0) };
-                self.read(&mut reading, start, loops, region.to)?;
+                reading.read(self.source, start, loops, region.to)?;
                 self.buffers.give(reading.buffer);
                 Ok(())
             }
@@ -109,7 +116,7 @@ impl<'a> Evaluator<'a> {
             Kind::Decoded { inputs, decoder } => {
                 let width = this.0.extents[0];
                 self.rows(this, region, out, width, &mut |rows, _, out| {
-                    let inputs = Inputs { evaluator: self, inputs };
+                    let inputs = Inputs { elements: self, inputs };
                     let row = size(width) * this.0.block.1;
                     let mut done = 0;
                     while let Some(&first) = rows.get(done) {

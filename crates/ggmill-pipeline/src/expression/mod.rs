@@ -29,7 +29,7 @@ use self::arithmetic::{Map, Pair};
 pub(crate) use self::copies::Piece;
 pub use self::decode::{Decode, Inputs};
 pub use self::encode::{Encoding, matrices};
-pub(crate) use self::evaluate::{CHUNK, Evaluator};
+pub(crate) use self::evaluate::Evaluator;
 pub use self::fp8::Fp8Blocks;
 pub use self::mxfp4::Mxfp4;
 use self::reduce::Reduction;
@@ -37,6 +37,9 @@ use self::region::RANK;
 use self::values::Values;
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::{Checkpoint, SourceTensor};
+
+/// Elements of a chunk, unless a single row is longer: 4 MiB as f32.
+pub(crate) const CHUNK: u64 = 1 << 20;
 
 /// An array and where its elements come from: the tensors of a source, views of them, arithmetic on them.
 ///

@@ -1,9 +1,10 @@
 //! Reading the source: the elements that are wanted of one tensor, in as few pieces as makes sense.
 
+use super::CHUNK;
 use super::copy::{Out, of_linear, size};
-use super::evaluate::{CHUNK, Evaluator};
 use super::region::{Linear, join};
 use crate::error::Result;
+use crate::source::Checkpoint;
 
 /// Bytes between two pieces that are read along rather than passed over: passing over takes a call of the system.
 const GAP: u64 = 2048;
@@ -21,57 +22,57 @@ pub(super) struct Reading<'a, 'o> {
     pub(super) buffer: Vec<u8>,
 }
 
-impl Evaluator<'_> {
+impl Reading<'_, '_> {
     /// Reads the atoms from `start` on along the loops.
-    pub(super) fn read(&self, reading: &mut Reading<'_, '_>, start: u64, mut loops: Vec<Linear>, to: u64) -> Result<()> {
+    pub(super) fn read(&mut self, source: &dyn Checkpoint, start: u64, mut loops: Vec<Linear>, to: u64) -> Result<()> {
         join(&mut loops);
-        let atom = reading.atom as u64;
+        let atom = self.atom as u64;
         let run = match *loops {
             [] => Some(1),
             [Linear { count, step: 1, to: 1 }] => Some(count),
             _ => None,
         };
         if let Some(count) = run {
-            return self.read_run(reading, start, count, to);
+            return self.read_run(source, start, count, to);
         }
         let wanted: u64 = loops.iter().filter(|this| this.step > 0).map(|this| this.count).product();
         let span: u64 = loops.iter().map(|this| (this.count - 1) * this.step).sum::<u64>() + 1;
         let Some(last) = loops.last().copied() else { return Ok(()) };
         let is_dense = (span.saturating_sub(wanted)).saturating_mul(atom) <= wanted.saturating_mul(atom).max(GAP.saturating_mul(last.count));
         if is_dense && span <= 2 * CHUNK || last.step <= 1 {
-            reading.buffer.resize(size(span * atom), 0);
-            self.source.read(reading.number, start * atom, &mut reading.buffer)?;
-            reading.out.put_bytes(&of_linear(&loops), &reading.buffer, size(to));
+            self.buffer.resize(size(span * atom), 0);
+            source.read(self.number, start * atom, &mut self.buffer)?;
+            self.out.put_bytes(&of_linear(&loops), &self.buffer, size(to));
             return Ok(());
         }
         loops.pop();
         if is_dense && last.count > 2 {
             for (first, count) in [(0, last.count / 2), (last.count / 2, last.count - last.count / 2)] {
                 let half = loops.iter().copied().chain([Linear { count, ..last }]).collect();
-                self.read(reading, start + first * last.step, half, to + first * last.to)?;
+                self.read(source, start + first * last.step, half, to + first * last.to)?;
             }
             return Ok(());
         }
         for i in 0..last.count {
-            self.read(reading, start + i * last.step, loops.clone(), to + i * last.to)?;
+            self.read(source, start + i * last.step, loops.clone(), to + i * last.to)?;
         }
         Ok(())
     }
 
     /// Reads neighbours that stay neighbours.
-    fn read_run(&self, reading: &mut Reading<'_, '_>, start: u64, count: u64, to: u64) -> Result<()> {
-        let (count, to, atom) = (size(count), size(to), reading.atom);
-        match &mut *reading.out {
-            Out::Bytes { bytes, .. } => self.source.read(reading.number, start * atom as u64, &mut bytes[to * atom..][..count * atom]),
+    fn read_run(&mut self, source: &dyn Checkpoint, start: u64, count: u64, to: u64) -> Result<()> {
+        let (count, to, atom) = (size(count), size(to), self.atom);
+        match &mut *self.out {
+            Out::Bytes { bytes, .. } => source.read(self.number, start * atom as u64, &mut bytes[to * atom..][..count * atom]),
             Out::Floats(floats) => {
                 let mut at = start * 4;
                 for floats in floats[to..][..count].chunks_mut(NEAR / 4) {
-                    reading.buffer.resize(4 * floats.len(), 0);
-                    self.source.read(reading.number, at, &mut reading.buffer)?;
-                    for (float, &bytes) in floats.iter_mut().zip(reading.buffer.as_chunks::<4>().0) {
+                    self.buffer.resize(4 * floats.len(), 0);
+                    source.read(self.number, at, &mut self.buffer)?;
+                    for (float, &bytes) in floats.iter_mut().zip(self.buffer.as_chunks::<4>().0) {
                         *float = f32::from_le_bytes(bytes);
                     }
-                    at += reading.buffer.len() as u64;
+                    at += self.buffer.len() as u64;
                 }
                 Ok(())
             }

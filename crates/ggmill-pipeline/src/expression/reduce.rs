@@ -3,7 +3,8 @@
 use std::fmt;
 use std::sync::{Arc, PoisonError};
 
-use super::evaluate::{CHUNK, Evaluator};
+use super::CHUNK;
+use super::evaluate::Evaluator;
 use super::region::Region;
 use super::{Expression, Kind, shape_of};
 use crate::error::Result;
