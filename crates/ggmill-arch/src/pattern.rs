@@ -145,8 +145,17 @@ impl Glob {
 /// Whether a tensor's name is the pattern, with at most one more part behind it: `weight`, `bias`, `scale`.
 pub(crate) fn begins(tensor: &str, pattern: &str) -> bool {
     let mut parts = tensor.split('.');
-    let matches = pattern.split('.').all(|expected| parts.next().is_some_and(|part| part == expected || (expected.starts_with('{') && is_number(part))));
+    let matches = pattern.split('.').all(|expected| parts.next().is_some_and(|part| fits(part, expected)));
     matches && parts.count() <= 1
+}
+
+/// Whether a part of a name is as expected, with a number for each variable in braces.
+fn fits(part: &str, expected: &str) -> bool {
+    let Some((before, rest)) = expected.split_once('{') else { return part == expected };
+    let (_, behind) = rest.split_once('}').unwrap_or((rest, ""));
+    let Some(numbered) = part.strip_prefix(before) else { return false };
+    let digits = numbered.bytes().take_while(u8::is_ascii_digit).count();
+    (1..=digits).any(|end| numbered.get(end..).is_some_and(|part| fits(part, behind)))
 }
 
 pub(crate) fn is_number(text: &str) -> bool {
@@ -156,6 +165,16 @@ pub(crate) fn is_number(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn variables_are_numbers_wherever_they_stand_in_a_part() {
+        for (tensor, pattern) in [("blk.12.a", "blk.{bid}.a"), ("blkn0.a.weight", "blkn{bid}.a"), ("x12y3z", "x{a}y{b}z"), ("123", "{a}{b}")] {
+            assert!(begins(tensor, pattern), "{tensor} {pattern}");
+        }
+        for (tensor, pattern) in [("blk.x.a", "blk.{bid}.a"), ("blkn.a", "blkn{bid}.a"), ("1", "{a}{b}"), ("x1y", "x{a}"), ("a.b.c", "a")] {
+            assert!(!begins(tensor, pattern), "{tensor} {pattern}");
+        }
+    }
 
     #[test]
     fn optional_pieces_are_left_out_by_choice() {
