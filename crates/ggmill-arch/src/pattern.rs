@@ -149,13 +149,33 @@ pub(crate) fn begins(tensor: &str, pattern: &str) -> bool {
     matches && parts.count() <= 1
 }
 
-/// Whether a part of a name is as expected, with a number for each variable in braces.
+/// Whether a part of a name is as expected, with a number for each variable in braces. Takes time as the product of both lengths at most, whatever they are:
+/// descriptions may come from strangers.
 fn fits(part: &str, expected: &str) -> bool {
-    let Some((before, rest)) = expected.split_once('{') else { return part == expected };
-    let (_, behind) = rest.split_once('}').unwrap_or((rest, ""));
-    let Some(numbered) = part.strip_prefix(before) else { return false };
-    let digits = numbered.bytes().take_while(u8::is_ascii_digit).count();
-    (1..=digits).any(|end| numbered.get(end..).is_some_and(|part| fits(part, behind)))
+    let part = part.as_bytes();
+    // Where in the part what has been looked at of the expectation can end.
+    let mut ends = vec![0usize];
+    let mut rest = expected;
+    loop {
+        let (before, behind) = rest.split_once('{').map_or((rest, None), |(before, behind)| (before, Some(behind)));
+        ends.retain_mut(|end| {
+            let found = part.get(*end..).is_some_and(|part| part.starts_with(before.as_bytes()));
+            *end = end.saturating_add(before.len());
+            found
+        });
+        let Some(behind) = behind else { return ends.contains(&part.len()) };
+        rest = behind.split_once('}').map_or("", |(_, behind)| behind);
+        let mut numbered: Vec<usize> = Vec::new();
+        for &end in &ends {
+            // Ends are in order, so what an earlier one has reached needs no second look.
+            let known = numbered.last().copied().unwrap_or(0).max(end);
+            let is_digit = |at: &usize| part.get(*at).is_some_and(u8::is_ascii_digit);
+            if (end..known).all(|at| is_digit(&at)) {
+                numbered.extend((known..part.len()).take_while(is_digit).map(|at| at.saturating_add(1)));
+            }
+        }
+        ends = numbered;
+    }
 }
 
 pub(crate) fn is_number(text: &str) -> bool {
