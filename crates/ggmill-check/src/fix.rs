@@ -39,13 +39,13 @@ impl Fix {
     }
 }
 
-/// A fix, with the findings that it mends.
+/// A fix, with the findings that it fixes.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ProposedFix {
     /// The codes of the rules whose findings are mended, as often as the rules are broken.
     pub codes: Vec<&'static str>,
-    /// What mends them.
+    /// What fixes them.
     pub fix: Fix,
 }
 

@@ -70,7 +70,7 @@ impl Report {
         &self.diagnostics
     }
 
-    /// The fixes of the findings, each once: a rewrite mends all that it mends, and of two values for a key the later one counts.
+    /// The fixes of the findings, each once: one rewrite fixes all that a rewrite can fix, and of two values for a key the later one counts.
     pub fn fixes(&self) -> Vec<ProposedFix> {
         let mut fixes: Vec<ProposedFix> = Vec::new();
         for diagnostic in &self.diagnostics {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 
-use ggmill_core::{GgmlType, MetadataBuf, RawStr, Value, ValueType, keys};
+use ggmill_core::{GgmlType, MetadataBuf, RawStr, Value, ValueType};
 use regex_lite::Regex;
 
 use crate::imatrix::Imatrix;
@@ -12,7 +12,7 @@ use crate::rule_list::rules_in;
 use crate::target::Target;
 use crate::types::TypePlan;
 use crate::weight_types::{weight_type, weight_types};
-use ggmill_pipeline::{Error, ErrorKind, Result};
+use ggmill_pipeline::{Error, ErrorKind, Result, SPLIT_KEYS};
 
 /// What a quantization is to give.
 #[derive(Clone, Debug)]
@@ -150,7 +150,7 @@ impl FromStr for Override {
         let wrong = |message: &str| Error::new(ErrorKind::Misuse, format!("{:?}: {message}", RawStr::from(text)));
         let parts = text.split_once('=').and_then(|(key, rest)| Some((key, rest.split_once(':')?)));
         let (key, (kind, value)) = parts.filter(|(key, _)| !key.is_empty()).ok_or_else(|| wrong("expected KEY=TYPE:VALUE"))?;
-        if [keys::SPLIT_NO, keys::SPLIT_COUNT, keys::SPLIT_TENSORS_COUNT].contains(&key) {
+        if SPLIT_KEYS.contains(&key) {
             return Err(wrong("says which shard a file is, and is set by what is written"));
         }
         let value = match kind {

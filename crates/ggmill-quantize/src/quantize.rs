@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ggmill_arch::{ModelView, TensorNames};
 use ggmill_core::{FileType, GgmlType, MetadataBuf, keys};
-use ggmill_pipeline::{Checkpoint as _, GgufCheckpoint, Recipe, RecipeTensor, Result, SourceTensor};
+use ggmill_pipeline::{Checkpoint as _, GgufCheckpoint, Recipe, RecipeTensor, Result, SPLIT_KEYS, SourceTensor};
 use ggmill_quant::QUANTIZATION_VERSION;
 
 use crate::choice::{Choice, without_trailing_ones};
@@ -71,7 +71,7 @@ fn recipe(before: &Recipe, sources: &[SourceTensor], options: &QuantizeOptions, 
     let (tensors, layers) = remaining(sources, numbers, &options.prune_layers);
 
     let mut metadata = before.metadata.clone();
-    for key in [keys::SPLIT_NO, keys::SPLIT_COUNT, keys::SPLIT_TENSORS_COUNT] {
+    for key in SPLIT_KEYS {
         metadata.remove(key);
     }
     if let Some(types) = &options.types {
