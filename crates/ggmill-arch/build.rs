@@ -1,6 +1,12 @@
-//! Lists the descriptions in `data/` for the library, and reads each with the library's own loader: one that is wrong fails the build.
+//! Lists the descriptions in `data/` for the library, and reads each with the library's own loader:
+//! one that is wrong fails the build.
 #![allow(clippy::print_stdout, reason = "how a build script speaks to cargo")]
-#![allow(dead_code, unreachable_pub, unfulfilled_lint_expectations, reason = "the loader is compiled here for reading alone")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    unfulfilled_lint_expectations,
+    reason = "the loader is compiled here for reading alone"
+)]
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -79,14 +85,21 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let parts = files(&data.join("parts"))?;
     for part in &parts {
-        RawPart::parse(&part.name, &part.text).map_err(|error| format!("{}: {error}", part.path))?;
+        RawPart::parse(&part.name, &part.text)
+            .map_err(|error| format!("{}: {error}", part.path))?;
     }
     let texts: Vec<(&str, &str)> = parts.iter().map(|part| (&*part.name, &*part.text)).collect();
     let descriptions = files(&data.join("architectures"))?;
     for file in &descriptions {
-        let architecture = Architecture::read(&file.text, &texts).map_err(|error| format!("{}: {error}", file.path))?;
+        let architecture = Architecture::read(&file.text, &texts)
+            .map_err(|error| format!("{}: {error}", file.path))?;
         if architecture.name() != file.name {
-            return Err(format!("{}: describes {:?}, expected the name of the file", file.path, architecture.name()).into());
+            return Err(format!(
+                "{}: describes {:?}, expected the name of the file",
+                file.path,
+                architecture.name()
+            )
+            .into());
         }
     }
     let mut code = String::new();
@@ -108,10 +121,17 @@ fn files(directory: &Path) -> Result<Vec<File>, Box<dyn Error>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
-        let name = path.file_stem().and_then(|name| name.to_str()).filter(|_| path.extension().is_some_and(|ending| ending == "toml"));
-        let name = name.ok_or_else(|| format!("{}: expected a TOML file", path.display()))?.to_owned();
+        let name = path
+            .file_stem()
+            .and_then(|name| name.to_str())
+            .filter(|_| path.extension().is_some_and(|ending| ending == "toml"));
+        let name =
+            name.ok_or_else(|| format!("{}: expected a TOML file", path.display()))?.to_owned();
         let text = fs::read_to_string(&path)?;
-        let path = path.to_str().ok_or_else(|| format!("{}: expected a path in UTF-8", path.display()))?.to_owned();
+        let path = path
+            .to_str()
+            .ok_or_else(|| format!("{}: expected a path in UTF-8", path.display()))?
+            .to_owned();
         files.push(File { name, path, text });
     }
     files.sort_by(|a, b| a.name.cmp(&b.name));

@@ -1,4 +1,5 @@
-//! How much memory a target takes: no more than a constant and a multiple of its input, whatever numbers the input has in it.
+//! How much memory a target takes: no more than a constant and a multiple of its input, whatever
+//! numbers the input has in it.
 #![expect(unsafe_code, reason = "the one way to count allocations is to be the allocator")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -24,7 +25,8 @@ fn signed(size: usize) -> i64 {
     i64::try_from(size).unwrap_or(i64::MAX)
 }
 
-// SAFETY: every call is handed to the system's allocator as it came; counting touches no memory of the caller.
+// SAFETY: every call is handed to the system's allocator as it came; counting touches no memory of
+// the caller.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         note(signed(layout.size()));
@@ -54,7 +56,8 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Runs `work`, which may hold `constant` bytes and `factor` for each of so many bytes of input at once, on this thread.
+/// Runs `work`, which may hold `constant` bytes and `factor` for each of so many bytes of input at
+/// once, on this thread.
 pub(crate) fn bounded<T>(input: usize, constant: i64, factor: i64, work: impl FnOnce() -> T) -> T {
     let before = COUNT.with(|count| {
         let (held, _) = count.get();
@@ -64,6 +67,9 @@ pub(crate) fn bounded<T>(input: usize, constant: i64, factor: i64, work: impl Fn
     let made = work();
     let (_, peak) = COUNT.with(Cell::get);
     let (took, most) = (peak - before, constant + factor * signed(input));
-    assert!(took <= most, "{took} bytes of memory for an input of {input}, at most {most} expected");
+    assert!(
+        took <= most,
+        "{took} bytes of memory for an input of {input}, at most {most} expected"
+    );
     made
 }

@@ -1,4 +1,5 @@
-//! Any description of an architecture, and any configuration it is applied to: the text of the one, a zero byte, the JSON of the other.
+//! Any description of an architecture, and any configuration it is applied to: the text of the one,
+//! a zero byte, the JSON of the other.
 
 use std::collections::BTreeSet;
 
@@ -8,17 +9,33 @@ use serde_json::Value;
 
 use crate::allocations::bounded;
 
-/// Loads the description, applies it to the configuration, and to the metadata that come out of that.
+/// Loads the description, applies it to the configuration, and to the metadata that come out of
+/// that.
 pub fn architecture(data: &[u8]) {
     let mut halves = data.splitn(2, |&byte| byte == 0);
     let Some(Ok(description)) = halves.next().map(str::from_utf8) else { return };
-    // Parts that are included, and every name of a tensor with its numbers filled in, up to the limit of the library.
-    let Ok(architecture) = bounded(description.len(), 8 << 20, 2000, || Architecture::parse(description)) else { return };
+    // Parts that are included, and every name of a tensor with its numbers filled in, up to the
+    // limit of the library.
+    let Ok(architecture) =
+        bounded(description.len(), 8 << 20, 2000, || Architecture::parse(description))
+    else {
+        return;
+    };
     let outline: Vec<_> = architecture.outline().collect();
     assert!(outline.len() <= description.len() + (1 << 12), "{} tensors", outline.len());
-    let Some(config) = halves.next().and_then(|json| serde_json::from_slice::<Value>(json).ok()) else { return };
-    let Ok(resolved) = bounded(data.len(), 3 * i64::try_from(Resolved::MAX_BYTES).expect("small"), 2000, || architecture.resolve(&config)) else { return };
-    let names: BTreeSet<&str> = resolved.tensors().iter().map(|tensor| tensor.name.as_str()).collect();
+    let Some(config) = halves.next().and_then(|json| serde_json::from_slice::<Value>(json).ok())
+    else {
+        return;
+    };
+    let Ok(resolved) =
+        bounded(data.len(), 3 * i64::try_from(Resolved::MAX_BYTES).expect("small"), 2000, || {
+            architecture.resolve(&config)
+        })
+    else {
+        return;
+    };
+    let names: BTreeSet<&str> =
+        resolved.tensors().iter().map(|tensor| tensor.name.as_str()).collect();
     assert_eq!(names.len(), resolved.tensors().len(), "names are unique");
     for tensor in resolved.tensors() {
         assert_eq!(resolved.tensor(&tensor.name).map(|found| &found.name), Some(&tensor.name));

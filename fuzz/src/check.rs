@@ -1,7 +1,10 @@
 //! Any bytes are checked: with findings capped and told in one line each, in every form.
 
 use ggmill_check::render::{Checked, Text, github, json, sarif};
-use ggmill_check::{Authority, DataFacts, Input, Options, Profile, Report, Rule, Severity, check as hold_to_rules, data_pieces, unreadable};
+use ggmill_check::{
+    Authority, DataFacts, Input, Options, Profile, Report, Rule, Severity, check as hold_to_rules,
+    data_pieces, unreadable,
+};
 use ggmill_core::{Gguf, Model};
 
 /// Findings of a rule that are told.
@@ -9,8 +12,9 @@ const TOLD: usize = 3;
 
 /// Checks the bytes as a file, and writes what was found in one of the forms.
 ///
-/// Which form, and beside which profile, the sum of the bytes decides: any change to an input asks for another, and all of them for each input would take
-/// most of the time, for they allocate and the fuzzer follows every allocation.
+/// Which form, and beside which profile, the sum of the bytes decides: any change to an input asks
+/// for another, and all of them for each input would take most of the time, for they allocate and
+/// the fuzzer follows every allocation.
 pub fn check(data: &[u8]) {
     let chosen = data.iter().fold(0u8, |sum, byte| sum.wrapping_add(*byte));
     let options = Options { findings_per_rule: TOLD, ..Options::default() };
@@ -24,15 +28,27 @@ pub fn check(data: &[u8]) {
             }
             let input = Input::new(part).named("Tiny-1K-v1.0.gguf").with_data(&facts);
             let report = hold_to_rules(&input, &options);
-            assert_eq!(faults.is_empty(), Gguf::parse(data).is_ok(), "what is salvaged without a fault is what opens");
-            assert!(faults.is_empty() || report.has_errors(), "a file that does not open has an error: {faults:?}");
+            assert_eq!(
+                faults.is_empty(),
+                Gguf::parse(data).is_ok(),
+                "what is salvaged without a fault is what opens"
+            );
+            assert!(
+                faults.is_empty() || report.has_errors(),
+                "a file that does not open has an error: {faults:?}"
+            );
             let profile = if chosen & 4 == 0 { Profile::Spec } else { Profile::Ggml };
             let part = hold_to_rules(&input, &Options { profile, ..options.clone() });
             let of_all = |found: &&(&Rule, u64)| found.0.authority != Authority::Letter;
             // What nobody knows is a note to all and an error to llama.cpp, which is another rule.
             let unknown = report.counts().iter().any(|(rule, _)| rule.code == "GG1503");
-            let is_found = |found: &(&Rule, u64)| report.counts().contains(found) || unknown && found.0.code == "GG1517";
-            assert!(part.counts().iter().filter(of_all).all(is_found), "a profile finds what all find");
+            let is_found = |found: &(&Rule, u64)| {
+                report.counts().contains(found) || unknown && found.0.code == "GG1517"
+            };
+            assert!(
+                part.counts().iter().filter(of_all).all(is_found),
+                "a profile finds what all find"
+            );
             report
         }
         Err(error) => {
@@ -46,14 +62,22 @@ pub fn check(data: &[u8]) {
 fn told(report: &Report, chosen: u8) {
     let plain = |text: &str| !text.chars().any(char::is_control);
     for diagnostic in report.diagnostics() {
-        assert!(!diagnostic.message.is_empty() && plain(&diagnostic.message), "{:?}", diagnostic.message);
+        assert!(
+            !diagnostic.message.is_empty() && plain(&diagnostic.message),
+            "{:?}",
+            diagnostic.message
+        );
         assert!(plain(&diagnostic.subject.to_string()), "{}", diagnostic.subject);
     }
     for (rule, count) in report.counts() {
-        let told = report.diagnostics().iter().filter(|diagnostic| diagnostic.rule == *rule).count();
+        let told =
+            report.diagnostics().iter().filter(|diagnostic| diagnostic.rule == *rule).count();
         assert_eq!(told as u64, (*count).min(TOLD as u64), "{}", rule.code);
     }
-    let by_severity: u64 = [Severity::Error, Severity::Warning, Severity::Note].map(|severity| report.count(severity)).iter().sum();
+    let by_severity: u64 = [Severity::Error, Severity::Warning, Severity::Note]
+        .map(|severity| report.count(severity))
+        .iter()
+        .sum();
     let by_rule: u64 = report.counts().iter().map(|(_, count)| count).sum();
     assert_eq!(by_severity, by_rule);
     let checked = Checked { path: "Tiny-1K-v1.0.gguf", report };
@@ -61,7 +85,11 @@ fn told(report: &Report, chosen: u8) {
     match chosen % 4 {
         0 => {
             github(&mut lines, &checked).expect("memory is written");
-            assert_eq!(lines.split_inclusive(|&byte| byte == b'\n').count(), report.diagnostics().len(), "a line for each finding");
+            assert_eq!(
+                lines.split_inclusive(|&byte| byte == b'\n').count(),
+                report.diagnostics().len(),
+                "a line for each finding"
+            );
         }
         1 => Text::new(false, Some(60)).file(&mut lines, &checked).expect("memory is written"),
         2 => drop(json(&[checked]).to_string()),

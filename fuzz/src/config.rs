@@ -12,7 +12,8 @@ use serde_json::Value;
 /// Elements of all tensors of a checkpoint that is converted.
 const MOST_ELEMENTS: u64 = 1 << 14;
 
-/// Converts a checkpoint with this configuration, where it is one of an architecture that is known and of few enough weights.
+/// Converts a checkpoint with this configuration, where it is one of an architecture that is known
+/// and of few enough weights.
 pub fn config(data: &[u8]) {
     let Ok(config) = serde_json::from_slice::<Value>(data) else { return };
     let catalogue = Catalogue::new();
@@ -24,16 +25,24 @@ pub fn config(data: &[u8]) {
         let Origin::Checkpoint(sources) = &tensor.origin else { continue };
         for name in sources.first().iter().flat_map(|source| &source.names) {
             elements = elements.saturating_add(tensor.shape.elements());
-            tensors.insert(name.clone(), SourceTensor::new(name.as_bytes(), GgmlType::F32, tensor.shape));
+            tensors.insert(
+                name.clone(),
+                SourceTensor::new(name.as_bytes(), GgmlType::F32, tensor.shape),
+            );
         }
     }
     if elements > MOST_ELEMENTS {
         return;
     }
     let checkpoint = Memory { config, tensors: tensors.into_values().collect() };
-    let Ok(recipe) = convert(&checkpoint, architecture, &ConvertOptions::new(FileType::F16)) else { return };
+    let Ok(recipe) = convert(&checkpoint, architecture, &ConvertOptions::new(FileType::F16)) else {
+        return;
+    };
     let plan = recipe.plan(&checkpoint).expect("a recipe that was made is planned");
-    let made = run(&plan, &checkpoint, Vec::new(), &RunOptions::default(), &mut |_| ControlFlow::Continue(())).expect("zeros fit every type");
+    let made = run(&plan, &checkpoint, Vec::new(), &RunOptions::default(), &mut |_| {
+        ControlFlow::Continue(())
+    })
+    .expect("zeros fit every type");
     let file = Gguf::parse(made).expect("what is written is read");
     for tensor in file.tensors() {
         let name = tensor.name().to_string();

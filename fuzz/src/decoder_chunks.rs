@@ -1,4 +1,5 @@
-//! The decoder and the reader of whole files are one parser: however the bytes come, the answer is the same.
+//! The decoder and the reader of whole files are one parser: however the bytes come, the answer is
+//! the same.
 
 use ggmill_core::{Decoder, Error, ErrorKind, Index, Limits, Progress, Subject};
 
@@ -7,8 +8,9 @@ const MOST_SIZES: usize = 16;
 
 /// Feeds a decoder in pieces and compares with the reader of the whole.
 ///
-/// The first byte says which limits hold and how many of the next bytes are sizes of pieces, repeated to the end of the file: 0 is "what the decoder asks for",
-/// 255 "all there is", others are bytes. The file follows.
+/// The first byte says which limits hold and how many of the next bytes are sizes of pieces,
+/// repeated to the end of the file: 0 is "what the decoder asks for", 255 "all there is", others
+/// are bytes. The file follows.
 pub fn decoder_chunks(data: &[u8]) {
     let Some((&control, rest)) = data.split_first() else { return };
     let count = (usize::from(control) % MOST_SIZES).min(rest.len());
@@ -18,11 +20,15 @@ pub fn decoder_chunks(data: &[u8]) {
     let whole = Index::parse(file, &limits).map_err(|error| told(&error));
     assert_eq!(in_pieces(file, Some(file.len() as u64), &limits, sizes), whole);
 
-    // Without a length less can be refused, never more: of a file that opens the header is the same.
+    // Without a length less can be refused, never more: of a file that opens the header is the
+    // same.
     let unknown = in_pieces(file, None, &limits, sizes);
     match (whole, unknown) {
         (Ok(whole), Ok(unknown)) => {
-            assert_eq!((whole.header_len(), whole.data_offset()), (unknown.header_len(), unknown.data_offset()));
+            assert_eq!(
+                (whole.header_len(), whole.data_offset()),
+                (unknown.header_len(), unknown.data_offset())
+            );
         }
         (Ok(_), Err(told)) => panic!("refused without its length only: {told:?}"),
         (Err(_), _) => {}
@@ -33,7 +39,16 @@ fn limits(control: u8) -> Limits {
     match control / 16 % 4 {
         0 | 1 => Limits::default(),
         2 => Limits { dimensions: 8, array_depth: 64, ..Limits::default() },
-        _ => Limits { pairs: 4, tensors: 3, string_bytes: 12, array_elements: 5, array_depth: 1, dimensions: 2, alignment: 64, header_bytes: 200 },
+        _ => Limits {
+            pairs: 4,
+            tensors: 3,
+            string_bytes: 12,
+            array_elements: 5,
+            array_depth: 1,
+            dimensions: 2,
+            alignment: 64,
+            header_bytes: 200,
+        },
     }
 }
 
@@ -50,7 +65,12 @@ fn told(error: &Error) -> Told {
     (error.kind(), error.offset(), subject, error.to_string())
 }
 
-fn in_pieces(file: &[u8], file_len: Option<u64>, limits: &Limits, sizes: &[u8]) -> Result<Index, Told> {
+fn in_pieces(
+    file: &[u8],
+    file_len: Option<u64>,
+    limits: &Limits,
+    sizes: &[u8],
+) -> Result<Index, Told> {
     let mut decoder = Decoder::new(file_len, limits);
     let mut rest = file;
     let mut asked = 0;
@@ -67,7 +87,10 @@ fn in_pieces(file: &[u8], file_len: Option<u64>, limits: &Limits, sizes: &[u8]) 
             Progress::Complete => break,
             Progress::Needs(end) => {
                 assert!(end > decoder.position(), "asks for what it has");
-                assert!(file_len.is_none_or(|len| end <= len), "asks for byte {end} of {file_len:?}");
+                assert!(
+                    file_len.is_none_or(|len| end <= len),
+                    "asks for byte {end} of {file_len:?}"
+                );
                 assert!(end <= limits.header_bytes, "asks for more than the limit");
                 if rest.is_empty() {
                     break;

@@ -19,8 +19,13 @@ pub fn dequantize(data: &[u8]) {
     codec.dequantize(data, &mut expected).expect("whole blocks");
     for isa in Isa::available() {
         let mut found = vec![1.0; blocks * elements];
-        codec_with(ggml_type, isa).expect("a type that one has").dequantize(data, &mut found).expect("whole blocks");
-        let same = found.iter().zip(&expected).all(|(found, expected)| found.to_bits() == expected.to_bits() || found.is_nan() && expected.is_nan());
+        codec_with(ggml_type, isa)
+            .expect("a type that one has")
+            .dequantize(data, &mut found)
+            .expect("whole blocks");
+        let same = found.iter().zip(&expected).all(|(found, expected)| {
+            found.to_bits() == expected.to_bits() || found.is_nan() && expected.is_nan()
+        });
         assert!(same, "{ggml_type} {isa}");
     }
 }

@@ -4,7 +4,8 @@ use ggmill_quantize::{Imatrix, ImatrixForm};
 
 use crate::allocations::bounded;
 
-/// Reads the bytes; what is read is the same when it is written in the form that keeps everything, and read again.
+/// Reads the bytes; what is read is the same when it is written in the form that keeps everything,
+/// and read again.
 pub fn imatrix(data: &[u8]) {
     let Ok(imatrix) = bounded(data.len(), 1 << 16, 64, || Imatrix::parse(data)) else { return };
     for (_, entry) in imatrix.entries() {
@@ -15,9 +16,13 @@ pub fn imatrix(data: &[u8]) {
     if imatrix.form() == ImatrixForm::Gguf
         && let Ok(written) = imatrix.to_bytes(ImatrixForm::Gguf)
     {
-        // Not equality of numbers: a sum that is not finite has a weight that is, where its matrix was not used.
+        // Not equality of numbers: a sum that is not finite has a weight that is, where its matrix
+        // was not used.
         let again = Imatrix::parse(&written).expect("what is written is read");
-        assert!(again.to_bytes(ImatrixForm::Gguf).expect("as before") == written, "the same matrix");
+        assert!(
+            again.to_bytes(ImatrixForm::Gguf).expect("as before") == written,
+            "the same matrix"
+        );
     }
     if let Ok(merged) = Imatrix::merge(std::slice::from_ref(&imatrix), 0) {
         assert_eq!(merged.entries().len(), imatrix.entries().len());

@@ -1,4 +1,5 @@
-//! Any journal beside any file: the length of the file in two bytes, the file, the journal. Checksums that the input could not guess are put in.
+//! Any journal beside any file: the length of the file in two bytes, the file, the journal.
+//! Checksums that the input could not guess are put in.
 
 use ggmill_core::Gguf;
 use ggmill_io::{InPlace, journal_path, pending_journal};
@@ -15,7 +16,9 @@ pub fn journal(data: &[u8]) {
     let Some((len, rest)) = data.split_first_chunk() else { return };
     let (file, journal) = rest.split_at(usize::from(u16::from_le_bytes(*len)).min(rest.len()));
     let mut journal = journal.to_vec();
-    let kept_from = journal.get(KEPT_FROM..KEPT_FROM + 8).and_then(|bytes| usize::try_from(u64::from_le_bytes(bytes.try_into().ok()?)).ok());
+    let kept_from = journal
+        .get(KEPT_FROM..KEPT_FROM + 8)
+        .and_then(|bytes| usize::try_from(u64::from_le_bytes(bytes.try_into().ok()?)).ok());
     if let Some(header) = kept_from.and_then(|end| file.get(..end))
         && let Some(place) = journal.get_mut(BEFORE..BEFORE + 8)
         && place == [0; 8]
@@ -33,7 +36,10 @@ pub fn journal(data: &[u8]) {
         Ok(recovery) => {
             assert!(pending_journal(&path).is_none(), "{recovery:?}: the journal is done with");
             let recovered = now();
-            assert!(recovered == file || Gguf::parse(recovered.as_slice()).is_ok(), "{recovery:?}: what is made is a model file");
+            assert!(
+                recovered == file || Gguf::parse(recovered.as_slice()).is_ok(),
+                "{recovery:?}: what is made is a model file"
+            );
             drop(InPlace::open(&path).expect("as before"));
             assert!(now() == recovered, "{recovery:?}: once is enough");
         }

@@ -23,7 +23,11 @@ pub fn legacy(data: &[u8]) {
     read_all(&file);
     let Ok(recipe) = convert_legacy(&file, &LegacyOptions::default()) else { return };
     let Ok(plan) = recipe.plan(&file) else { return };
-    let Ok(made) = run(&plan, &file, Vec::new(), &RunOptions::default(), &mut |_| ControlFlow::Continue(())) else { return };
+    let Ok(made) =
+        run(&plan, &file, Vec::new(), &RunOptions::default(), &mut |_| ControlFlow::Continue(()))
+    else {
+        return;
+    };
     let made = Gguf::parse(made).expect("what is written is read");
     let blocks = made.metadata().u32("llama.block_count").expect("a number of blocks");
     let has = |block: u32| made.tensor(&format!("blk.{block}.attn_q.weight")).is_ok();

@@ -13,14 +13,26 @@ pub fn manifest(data: &[u8]) {
     if let Some(name) = manifest.only_model() {
         let claims = manifest.about(name, &[name]);
         assert!(claims == twice.about(name, &[name]), "the same claims");
-        let all: Vec<_> = claims.left().map(|(kind, tensor, digest)| (kind, tensor.map(str::to_owned), digest.to_owned())).collect();
+        let all: Vec<_> = claims
+            .left()
+            .map(|(kind, tensor, digest)| (kind, tensor.map(str::to_owned), digest.to_owned()))
+            .collect();
         assert!(!all.is_empty(), "a model with a line has a claim");
         for (kind, tensor, digest) in &all {
             assert!(manifest.kinds().contains(kind));
             let mut claims = claims.clone();
-            let alone = all.iter().filter(|(other, of, _)| (other, of) == (kind, tensor)).count() == 1;
-            assert_eq!(claims.settle(*kind, tensor.as_deref(), digest), Some(alone), "one digest holds, two contradict each other");
-            assert_eq!(claims.settle(*kind, tensor.as_deref(), digest), None, "what is settled is settled");
+            let alone =
+                all.iter().filter(|(other, of, _)| (other, of) == (kind, tensor)).count() == 1;
+            assert_eq!(
+                claims.settle(*kind, tensor.as_deref(), digest),
+                Some(alone),
+                "one digest holds, two contradict each other"
+            );
+            assert_eq!(
+                claims.settle(*kind, tensor.as_deref(), digest),
+                None,
+                "what is settled is settled"
+            );
         }
     }
 }

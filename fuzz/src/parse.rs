@@ -1,4 +1,5 @@
-//! Any bytes open or are refused with a message, and whatever opens can be read to the last element.
+//! Any bytes open or are refused with a message, and whatever opens can be read to the last
+//! element.
 
 use ggmill_core::{Array, ErrorKind, Gguf, Limits, Value};
 
@@ -12,8 +13,15 @@ pub fn parse(data: &[u8]) {
         }
         Err(error) => {
             assert!(!error.to_string().is_empty());
-            assert!(error.offset().is_none_or(|offset| offset <= data.len() as u64), "{error}: outside a file of {}", data.len());
-            assert!(!matches!(error.kind(), ErrorKind::Misuse | ErrorKind::Missing), "{error}: blames the caller");
+            assert!(
+                error.offset().is_none_or(|offset| offset <= data.len() as u64),
+                "{error}: outside a file of {}",
+                data.len()
+            );
+            assert!(
+                !matches!(error.kind(), ErrorKind::Misuse | ErrorKind::Missing),
+                "{error}: blames the caller"
+            );
         }
     }
 }
@@ -34,7 +42,10 @@ fn metadata(model: &Gguf<&[u8]>) {
     for pair in metadata.iter() {
         let first = metadata.get(pair.key().as_bytes()).expect("a key that is there is found");
         assert!(first.offset() <= pair.offset(), "the first pair answers");
-        assert!(metadata.all(pair.key().as_bytes()).any(|other| other.offset() == pair.offset()), "every pair is found by its key");
+        assert!(
+            metadata.all(pair.key().as_bytes()).any(|other| other.offset() == pair.offset()),
+            "every pair is found by its key"
+        );
 
         assert!(pair.offset() >= end, "pairs follow each other");
         end = pair.value_offset() + pair.value_bytes().len() as u64;
@@ -55,7 +66,9 @@ fn walk(value: &Value<'_>) {
     match value {
         Value::Str(text) => assert!(text.is_empty() || !text.to_string().is_empty()),
         Value::Array(array) => walk_array(array),
-        scalar => assert!(scalar.as_i128().is_some() || scalar.as_f64().is_some() || scalar.as_bool().is_some()),
+        scalar => assert!(
+            scalar.as_i128().is_some() || scalar.as_f64().is_some() || scalar.as_bool().is_some()
+        ),
     }
 }
 
@@ -89,11 +102,15 @@ fn tensors(model: &Gguf<&[u8]>) {
     let len = model.bytes().len() as u64;
     let mut ranges = Vec::new();
     for tensor in model.tensors() {
-        let found = model.tensors().get(tensor.name().as_bytes()).expect("a tensor that is there is found");
+        let found =
+            model.tensors().get(tensor.name().as_bytes()).expect("a tensor that is there is found");
         assert_eq!(found.name(), tensor.name());
         let shape = tensor.shape();
         assert!(shape.dimensions().len() <= Limits::default().dimensions as usize);
-        assert_eq!(shape.elements(), shape.rows() * if shape.elements() == 0 { 0 } else { shape.row_len() });
+        assert_eq!(
+            shape.elements(),
+            shape.rows() * if shape.elements() == 0 { 0 } else { shape.row_len() }
+        );
         let _ = (tensor.ggml_type().to_string(), shape.to_string(), tensor.name().to_string());
 
         let Some(size) = tensor.size() else {
@@ -113,8 +130,14 @@ fn tensors(model: &Gguf<&[u8]>) {
     ranges.sort_unstable();
     let mut end = index.data_offset();
     for (start, size) in ranges {
-        assert!(start >= end, "data at {start} within the header or another tensor, which end at {end}");
+        assert!(
+            start >= end,
+            "data at {start} within the header or another tensor, which end at {end}"
+        );
         end = start + size;
     }
-    assert!(model.tensors().is_empty() || end <= len.max(index.data_offset()), "data outside the file");
+    assert!(
+        model.tensors().is_empty() || end <= len.max(index.data_offset()),
+        "data outside the file"
+    );
 }

@@ -1,4 +1,5 @@
-//! Any floats are quantized to any type or refused: every instruction set writes the same bytes, and those can be read.
+//! Any floats are quantized to any type or refused: every instruction set writes the same bytes,
+//! and those can be read.
 
 use ggmill_core::GgmlType;
 use ggmill_quant::{Isa, codec_with};
@@ -6,14 +7,19 @@ use ggmill_quant::{Isa, codec_with};
 /// More than this is left out: the reference's searches are slow, and so is the definition of ours.
 const MOST: usize = 512;
 
-/// The first byte chooses the type, the second whether the rest is values alone or values and importance weights.
+/// The first byte chooses the type, the second whether the rest is values alone or values and
+/// importance weights.
 pub fn quantize(data: &[u8]) {
     let [chosen, weighted, numbers @ ..] = data else { return };
     let ggml_type = GgmlType(u32::from(*chosen));
     let Ok(codec) = codec_with(ggml_type, Isa::SCALAR) else { return };
     let layout = ggml_type.layout().expect("a type with a codec has a layout");
     let (elements, bytes) = (layout.elements as usize, layout.bytes as usize);
-    let mut values: Vec<f32> = numbers.chunks_exact(4).map(|number| f32::from_le_bytes([number[0], number[1], number[2], number[3]])).take(MOST).collect();
+    let mut values: Vec<f32> = numbers
+        .chunks_exact(4)
+        .map(|number| f32::from_le_bytes([number[0], number[1], number[2], number[3]]))
+        .take(MOST)
+        .collect();
     // Short inputs are repeated, so that a fuzzer need not find the length of a block.
     let given = values.len().max(1);
     values.resize(values.len().next_multiple_of(elements).max(elements), 0.5);
@@ -22,7 +28,8 @@ pub fn quantize(data: &[u8]) {
     }
     let row_len = values.len();
     // The sign says nothing about importance.
-    let weights: Option<Vec<f32>> = (weighted % 2 == 1).then(|| values.iter().rev().map(|value| value.abs()).collect());
+    let weights: Option<Vec<f32>> =
+        (weighted % 2 == 1).then(|| values.iter().rev().map(|value| value.abs()).collect());
     let mut expected = vec![0; row_len / elements * bytes];
     let result = codec.quantize(&values, row_len, weights.as_deref(), &mut expected);
     let plain = elements == 1;
@@ -33,7 +40,12 @@ pub fn quantize(data: &[u8]) {
     }
     for isa in Isa::available() {
         let mut found = vec![0; expected.len()];
-        let again = codec_with(ggml_type, isa).expect("a type that one has").quantize(&values, row_len, weights.as_deref(), &mut found);
+        let again = codec_with(ggml_type, isa).expect("a type that one has").quantize(
+            &values,
+            row_len,
+            weights.as_deref(),
+            &mut found,
+        );
         assert_eq!(again.is_ok(), result.is_ok(), "{ggml_type} {isa}");
         assert_eq!(found, expected, "{ggml_type} {isa}");
     }

@@ -1,4 +1,5 @@
-//! What was read can be written, and what was written reads the same; writing it again changes no byte.
+//! What was read can be written, and what was written reads the same; writing it again changes no
+//! byte.
 
 use ggmill_core::{Array, Builder, Error, Gguf, MetadataBuf, Value, Writer};
 
@@ -15,8 +16,8 @@ pub fn roundtrip(data: &[u8]) {
     assert_eq!(written, twice, "writing is not stable");
 }
 
-/// The file written anew in its byte order, as version 3; `None` when it is large. Fails for what is readable but not writable: unknown types, say, or two tensors
-/// of one name.
+/// The file written anew in its byte order, as version 3; `None` when it is large. Fails for what
+/// is readable but not writable: unknown types, say, or two tensors of one name.
 fn write(model: &Gguf<&[u8]>) -> Result<Option<Vec<u8>>, Error> {
     let metadata = MetadataBuf::copy_of(&model.metadata()).expect("checked values decode");
     let mut builder = Builder::new().endian(model.index().endian()).metadata(metadata);
@@ -29,7 +30,9 @@ fn write(model: &Gguf<&[u8]>) -> Result<Option<Vec<u8>>, Error> {
     }
     let mut writer = Writer::start(&plan, Vec::new()).expect("a Vec takes all");
     for (number, tensor) in model.tensors().iter().enumerate() {
-        writer.write(number, tensor.raw_data().expect("planned, so of a known type")).expect("as planned");
+        writer
+            .write(number, tensor.raw_data().expect("planned, so of a known type"))
+            .expect("as planned");
     }
     let file = writer.finish().expect("every tensor was written");
     assert_eq!(file.len() as u64, plan.total_len(), "the plan knows the length");
@@ -60,6 +63,7 @@ fn same_value(a: &Value<'_>, b: &Value<'_>) -> bool {
 }
 
 fn same_array(a: &Array<'_>, b: &Array<'_>) -> bool {
-    let elements = || a.iter().zip(b.iter()).all(|pair| matches!(pair, (Ok(a), Ok(b)) if same_value(&a, &b)));
+    let elements =
+        || a.iter().zip(b.iter()).all(|pair| matches!(pair, (Ok(a), Ok(b)) if same_value(&a, &b)));
     a.element_type() == b.element_type() && a.len() == b.len() && elements()
 }

@@ -12,13 +12,20 @@ use crate::tensors::{read_all, same};
 /// Opens the bytes; what opens is read whole, and is the same when it is written and read again.
 pub fn safetensors(data: &[u8]) {
     let path = scratch("input.safetensors", data);
-    let Ok(file) = bounded(data.len(), 1 << 20, 200, || SafetensorsFile::open(&path)) else { return };
+    let Ok(file) = bounded(data.len(), 1 << 20, 200, || SafetensorsFile::open(&path)) else {
+        return;
+    };
     read_all(&file);
     let names: Vec<&[u8]> = file.tensors().iter().map(|tensor| &*tensor.name).collect();
     assert!(names.is_sorted_by(|a, b| a < b), "names are unique and in order");
     let numbers: Vec<usize> = (0..names.len()).collect();
-    let Ok(written) = extract_safetensors(&file, &numbers, true, Vec::new(), &mut |_| ControlFlow::Continue(())) else { return };
-    let again = SafetensorsFile::open(scratch("again.safetensors", &written)).expect("what is written is read");
+    let Ok(written) =
+        extract_safetensors(&file, &numbers, true, Vec::new(), &mut |_| ControlFlow::Continue(()))
+    else {
+        return;
+    };
+    let again = SafetensorsFile::open(scratch("again.safetensors", &written))
+        .expect("what is written is read");
     assert!(same(&file, &again), "the same tensors");
 }
 
@@ -32,10 +39,22 @@ pub fn safetensors_index(data: &[u8]) {
     scratch("1.safetensors", &shard("a"));
     scratch("2.safetensors", &shard("b"));
     let index = scratch("model.safetensors.index.json", data);
-    let opened = bounded(data.len(), 1 << 20, 200, || Safetensors::open(index.parent().expect("a directory")));
+    let opened = bounded(data.len(), 1 << 20, 200, || {
+        Safetensors::open(index.parent().expect("a directory"))
+    });
     if let Ok(checkpoint) = opened {
         read_all(&checkpoint);
-        let files: Vec<_> = checkpoint.files().filter_map(|path| path.file_name()?.to_str()).collect();
-        assert!(files.iter().all(|name| ["config.json", "model.safetensors.index.json", "1.safetensors", "2.safetensors"].contains(name)), "{files:?}");
+        let files: Vec<_> =
+            checkpoint.files().filter_map(|path| path.file_name()?.to_str()).collect();
+        assert!(
+            files.iter().all(|name| [
+                "config.json",
+                "model.safetensors.index.json",
+                "1.safetensors",
+                "2.safetensors"
+            ]
+            .contains(name)),
+            "{files:?}"
+        );
     }
 }

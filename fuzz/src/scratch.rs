@@ -1,4 +1,5 @@
-//! Files for the targets whose parsers read files: one directory a thread, in memory where the system has a file system there.
+//! Files for the targets whose parsers read files: one directory a thread, in memory where the
+//! system has a file system there.
 
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};

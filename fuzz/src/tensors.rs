@@ -5,11 +5,14 @@ use ggmill_pipeline::Checkpoint;
 /// Tensors of more bytes are read in part.
 const READ: u64 = 1 << 16;
 
-/// Reads every tensor: each byte that the type and the shape promise is there, and none beyond. What can be read is the same in pieces.
+/// Reads every tensor: each byte that the type and the shape promise is there, and none beyond.
+/// What can be read is the same in pieces.
 pub(crate) fn read_all(checkpoint: &dyn Checkpoint) {
     for (number, tensor) in checkpoint.tensors().iter().enumerate() {
-        let size = tensor.ggml_type.layout().and_then(|layout| layout.bytes_for(tensor.shape.elements()));
-        let size = size.unwrap_or_else(|| panic!("{}: whole blocks of a known type", tensor.name()));
+        let size =
+            tensor.ggml_type.layout().and_then(|layout| layout.bytes_for(tensor.shape.elements()));
+        let size =
+            size.unwrap_or_else(|| panic!("{}: whole blocks of a known type", tensor.name()));
         let len = usize::try_from(size.min(READ)).expect("small");
         let mut whole = vec![0; len];
         let Ok(()) = checkpoint.read(number, 0, &mut whole) else { continue };
@@ -17,7 +20,11 @@ pub(crate) fn read_all(checkpoint: &dyn Checkpoint) {
         checkpoint.read(number, 0, &mut front).expect("the front of what was read");
         checkpoint.read(number, front.len() as u64, &mut back).expect("the back of what was read");
         assert!([front, back].concat() == whole, "{}: the same in pieces", tensor.name());
-        assert!(checkpoint.read(number, size, &mut [0]).is_err(), "{}: nothing beyond the end", tensor.name());
+        assert!(
+            checkpoint.read(number, size, &mut [0]).is_err(),
+            "{}: nothing beyond the end",
+            tensor.name()
+        );
     }
     assert!(checkpoint.read(checkpoint.tensors().len(), 0, &mut []).is_err(), "no such tensor");
 }
@@ -26,10 +33,15 @@ pub(crate) fn read_all(checkpoint: &dyn Checkpoint) {
 pub(crate) fn same(a: &dyn Checkpoint, b: &dyn Checkpoint) -> bool {
     let bytes = |checkpoint: &dyn Checkpoint, number: usize| {
         let tensor = &checkpoint.tensors()[number];
-        let size = tensor.ggml_type.layout().and_then(|layout| layout.bytes_for(tensor.shape.elements()))?;
+        let size = tensor
+            .ggml_type
+            .layout()
+            .and_then(|layout| layout.bytes_for(tensor.shape.elements()))?;
         let mut bytes = vec![0; usize::try_from(size).ok()?];
         checkpoint.read(number, 0, &mut bytes).ok()?;
         Some(bytes)
     };
-    a.tensors() == b.tensors() && (0..a.tensors().len()).all(|number| bytes(a, number).is_some_and(|found| Some(found) == bytes(b, number)))
+    a.tensors() == b.tensors()
+        && (0..a.tensors().len())
+            .all(|number| bytes(a, number).is_some_and(|found| Some(found) == bytes(b, number)))
 }

@@ -58,10 +58,27 @@ fn format() -> Done {
 }
 
 fn lints() -> Done {
-    run_command(&mut cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-Dwarnings"]))?;
-    run_command(&mut cargo(&["clippy", "--manifest-path=fuzz/Cargo.toml", "--no-default-features", "--all-targets", "--locked", "--", "-Dwarnings"]))
+    run_command(&mut cargo(&[
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--locked",
+        "--",
+        "-Dwarnings",
+    ]))?;
+    run_command(&mut cargo(&[
+        "clippy",
+        "--manifest-path=fuzz/Cargo.toml",
+        "--no-default-features",
+        "--all-targets",
+        "--locked",
+        "--",
+        "-Dwarnings",
+    ]))
 }
 
 fn documentation() -> Done {
-    run_command(cargo(&["doc", "--workspace", "--no-deps", "--locked"]).env("RUSTDOCFLAGS", "-Dwarnings"))
+    run_command(
+        cargo(&["doc", "--workspace", "--no-deps", "--locked"]).env("RUSTDOCFLAGS", "-Dwarnings"),
+    )
 }

@@ -11,11 +11,17 @@ const FACADE: &str = "ggmill";
 const HEAVY: [&str; 3] = ["rayon", "rayon-core", "toml"];
 
 pub(crate) fn run() -> Done {
-    let heavy: Vec<String> = tree("default")?.into_iter().filter(|name| HEAVY.contains(&name.as_str())).collect();
+    let heavy: Vec<String> =
+        tree("default")?.into_iter().filter(|name| HEAVY.contains(&name.as_str())).collect();
     if !heavy.is_empty() {
         return Err(format!("the default features depend on {}", heavy.join(", ")));
     }
-    let check = |features: &[&str]| run_command(cargo(&["check", "--quiet", "--locked", "-p", FACADE, "--no-default-features"]).args(features));
+    let check = |features: &[&str]| {
+        run_command(
+            cargo(&["check", "--quiet", "--locked", "-p", FACADE, "--no-default-features"])
+                .args(features),
+        )
+    };
     check(&[])?;
     for feature in features()? {
         check(&["--features", &feature])?;
@@ -26,14 +32,35 @@ pub(crate) fn run() -> Done {
 /// Every feature by its name.
 fn features() -> Done<Vec<String>> {
     let metadata = metadata()?;
-    let packages = metadata.get("packages").and_then(Value::as_array).ok_or("cargo metadata names no packages")?;
-    let facade = packages.iter().find(|package| package.get("name").and_then(Value::as_str) == Some(FACADE));
-    let features = facade.and_then(|facade| facade.get("features")?.as_object()).ok_or("the facade has no features")?;
+    let packages = metadata
+        .get("packages")
+        .and_then(Value::as_array)
+        .ok_or("cargo metadata names no packages")?;
+    let facade =
+        packages.iter().find(|package| package.get("name").and_then(Value::as_str) == Some(FACADE));
+    let features = facade
+        .and_then(|facade| facade.get("features")?.as_object())
+        .ok_or("the facade has no features")?;
     Ok(features.keys().filter(|name| *name != "default").cloned().collect())
 }
 
 /// The packages that the facade depends on with these features, as a user gets them.
 fn tree(features: &str) -> Done<Vec<String>> {
-    let arguments = ["tree", "--locked", "-p", FACADE, "-e", "normal", "--prefix", "none", "--no-default-features", "--features", features];
-    Ok(output(&mut cargo(&arguments))?.lines().filter_map(|line| Some(line.split(' ').next()?.to_owned())).collect())
+    let arguments = [
+        "tree",
+        "--locked",
+        "-p",
+        FACADE,
+        "-e",
+        "normal",
+        "--prefix",
+        "none",
+        "--no-default-features",
+        "--features",
+        features,
+    ];
+    Ok(output(&mut cargo(&arguments))?
+        .lines()
+        .filter_map(|line| Some(line.split(' ').next()?.to_owned()))
+        .collect())
 }

@@ -1,4 +1,5 @@
-//! No text of a library names a flag of the command: hints are values, which the command turns into flags. The sources are held to that.
+//! No text of a library names a flag of the command: hints are values, which the command turns into
+//! flags. The sources are held to that.
 
 use std::fs;
 
@@ -9,7 +10,11 @@ use crate::sources::{code, sources};
 const PROGRAMS: &[&str] = &["ggmill-cli", "ggmill-bench", "ggmill-testdata"];
 
 /// Where the pages that `ggmill explain` shows are written: they document the command.
-const PAGES: &[&str] = &["crates/ggmill-check/src/rule.rs", "crates/ggmill-check/src/rules/", "crates/ggmill-inspect/src/explain/"];
+const PAGES: &[&str] = &[
+    "crates/ggmill-check/src/rule.rs",
+    "crates/ggmill-check/src/rules/",
+    "crates/ggmill-inspect/src/explain/",
+];
 
 /// The places where the code of a library has a flag in a literal.
 pub(crate) fn findings() -> Done<Vec<String>> {
@@ -22,25 +27,32 @@ pub(crate) fn findings() -> Done<Vec<String>> {
             continue;
         }
         for path in sources(&directory.join("src"))? {
-            let place = path.strip_prefix(root()).unwrap_or(&path).to_string_lossy().replace('\\', "/");
+            let place =
+                path.strip_prefix(root()).unwrap_or(&path).to_string_lossy().replace('\\', "/");
             if PAGES.iter().any(|page| place.starts_with(page)) {
                 continue;
             }
             let source = fs::read_to_string(&path).map_err(|error| format!("{place}: {error}"))?;
             let flags = code(&source).filter_map(|(number, line)| Some((number, flag(line)?)));
-            findings.extend(flags.map(|(number, flag)| format!("{place}:{number}: {flag}: a library does not know the flags of the command")));
+            findings.extend(flags.map(|(number, flag)| {
+                format!(
+                    "{place}:{number}: {flag}: a library does not know the flags of the command"
+                )
+            }));
         }
     }
     findings.sort();
     Ok(findings)
 }
 
-/// The first flag in a line: two hyphens behind a quote, a space or a parenthesis, and a letter behind them.
+/// The first flag in a line: two hyphens behind a quote, a space or a parenthesis, and a letter
+/// behind them.
 fn flag(line: &str) -> Option<&str> {
     line.match_indices("--").find_map(|(at, _)| {
         let (before, after) = line.split_at(at);
         let name = after.trim_start_matches("--");
-        let begins = before.ends_with(['"', '`', '\'', ' ', '(']) && name.starts_with(|c: char| c.is_ascii_lowercase());
+        let begins = before.ends_with(['"', '`', '\'', ' ', '('])
+            && name.starts_with(|c: char| c.is_ascii_lowercase());
         let len = name.find(|c: char| !c.is_ascii_lowercase() && c != '-').unwrap_or(name.len());
         after.get(..len + 2).filter(|_| begins)
     })

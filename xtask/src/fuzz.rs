@@ -20,12 +20,14 @@ impl Default for Args {
     }
 }
 
-/// Writes the seeds of every target into `fuzz/corpus`, which is not committed: the code that builds them is.
+/// Writes the seeds of every target into `fuzz/corpus`, which is not committed: the code that
+/// builds them is.
 pub(crate) fn seeds() -> Done {
     run(&mut harness(&["seeds", "fuzz/corpus"]))
 }
 
-/// Runs every target for a short while: guided by coverage where cargo-fuzz can be built, over mutated seeds where not.
+/// Runs every target for a short while: guided by coverage where cargo-fuzz can be built, over
+/// mutated seeds where not.
 pub(crate) fn smoke(args: &Args) -> Done {
     seeds()?;
     let guided = !args.stable && succeeds(&mut cargo_fuzz(&["--version"])) && builds();
@@ -36,10 +38,22 @@ pub(crate) fn smoke(args: &Args) -> Done {
         if guided {
             let corpus = format!("fuzz/corpus/{target}");
             let time = format!("-max_total_time={}", args.seconds);
-            let limits = ["-rss_limit_mb=2048", "-malloc_limit_mb=64", "-max_len=4096", "-timeout=10", "-verbosity=0", "-print_final_stats=1"];
+            let limits = [
+                "-rss_limit_mb=2048",
+                "-malloc_limit_mb=64",
+                "-max_len=4096",
+                "-timeout=10",
+                "-verbosity=0",
+                "-print_final_stats=1",
+            ];
             run(cargo_fuzz(&["run", &target, &corpus, "--", &time]).args(limits))?;
         } else {
-            run(&mut harness(&["run", &target, &args.seconds.to_string(), &format!("fuzz/corpus/{target}")]))?;
+            run(&mut harness(&[
+                "run",
+                &target,
+                &args.seconds.to_string(),
+                &format!("fuzz/corpus/{target}"),
+            ]))?;
         }
     }
     Ok(())
@@ -62,7 +76,16 @@ fn cargo_fuzz(arguments: &[&str]) -> Command {
 }
 
 fn harness(arguments: &[&str]) -> Command {
-    let mut command = cargo(&["run", "--quiet", "--release", "--locked", "--manifest-path=fuzz/Cargo.toml", "--no-default-features", "--bin=harness", "--"]);
+    let mut command = cargo(&[
+        "run",
+        "--quiet",
+        "--release",
+        "--locked",
+        "--manifest-path=fuzz/Cargo.toml",
+        "--no-default-features",
+        "--bin=harness",
+        "--",
+    ]);
     command.args(arguments);
     command
 }

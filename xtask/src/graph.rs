@@ -1,4 +1,5 @@
-//! Who may depend on whom, and who may touch the world: the table of `docs/ARCHITECTURE.md` as data, held against the manifests and the sources.
+//! Who may depend on whom, and who may touch the world: the table of `docs/ARCHITECTURE.md` as
+//! data, held against the manifests and the sources.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +10,8 @@ use crate::process::{Done, metadata, root};
 use crate::sources::{code, sources};
 use crate::{flags, names, structure};
 
-/// Every crate and the crates of this workspace it may depend on. What is not here is refused, so a new crate begins with a line.
+/// Every crate and the crates of this workspace it may depend on. What is not here is refused, so a
+/// new crate begins with a line.
 const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("ggmill-core", &[]),
     ("ggmill-quant", &["ggmill-core"]),
@@ -20,9 +22,35 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("ggmill-tokenizer", &["ggmill-core"]),
     ("ggmill-pipeline", &["ggmill-core", "ggmill-quant", "ggmill-io", "ggmill-text"]),
     ("ggmill-formats", &["ggmill-core", "ggmill-quant", "ggmill-io", "ggmill-pipeline"]),
-    ("ggmill-convert", &["ggmill-core", "ggmill-quant", "ggmill-io", "ggmill-arch", "ggmill-tokenizer", "ggmill-pipeline", "ggmill-formats"]),
-    ("ggmill-quantize", &["ggmill-core", "ggmill-quant", "ggmill-io", "ggmill-arch", "ggmill-pipeline"]),
-    ("ggmill-edit", &["ggmill-core", "ggmill-quant", "ggmill-io", "ggmill-arch", "ggmill-text", "ggmill-check", "ggmill-pipeline", "ggmill-formats"]),
+    (
+        "ggmill-convert",
+        &[
+            "ggmill-core",
+            "ggmill-quant",
+            "ggmill-io",
+            "ggmill-arch",
+            "ggmill-tokenizer",
+            "ggmill-pipeline",
+            "ggmill-formats",
+        ],
+    ),
+    (
+        "ggmill-quantize",
+        &["ggmill-core", "ggmill-quant", "ggmill-io", "ggmill-arch", "ggmill-pipeline"],
+    ),
+    (
+        "ggmill-edit",
+        &[
+            "ggmill-core",
+            "ggmill-quant",
+            "ggmill-io",
+            "ggmill-arch",
+            "ggmill-text",
+            "ggmill-check",
+            "ggmill-pipeline",
+            "ggmill-formats",
+        ],
+    ),
     ("ggmill-hash", &["ggmill-core", "ggmill-quant", "ggmill-io", "ggmill-pipeline"]),
     ("ggmill-inspect", &["ggmill-core", "ggmill-quant", "ggmill-arch", "ggmill-text"]),
     ("ggmill", LIBRARIES),
@@ -54,7 +82,8 @@ const LIBRARIES: &[&str] = &[
 /// Crates without any dependency, of whoever.
 const NO_DEPENDENCIES: &[&str] = &["ggmill-core"];
 
-/// An effect on the world, the words in source code that betray it, and the libraries that may have it. Programs and unpublished crates may have them all.
+/// An effect on the world, the words in source code that betray it, and the libraries that may have
+/// it. Programs and unpublished crates may have them all.
 struct Effect {
     name: &'static str,
     words: &'static [&'static str],
@@ -62,15 +91,36 @@ struct Effect {
 }
 
 const EFFECTS: &[Effect] = &[
-    Effect { name: "files", words: &["std::fs", "File::open", "OpenOptions", "memmap2", "tempfile::", "rustix::"], may: &["ggmill-io"] },
+    Effect {
+        name: "files",
+        words: &["std::fs", "File::open", "OpenOptions", "memmap2", "tempfile::", "rustix::"],
+        may: &["ggmill-io"],
+    },
     Effect {
         name: "threads",
         words: &["std::thread", "thread::spawn", "thread::scope", "rayon"],
         may: &["ggmill-pipeline", "ggmill-formats", "ggmill-quantize", "ggmill-hash"],
     },
-    Effect { name: "printing", words: &["println!", "eprintln!", "print!(", "eprint!(", "dbg!", "stdout()", "stderr()", "stdin()"], may: &[] },
+    Effect {
+        name: "printing",
+        words: &[
+            "println!",
+            "eprintln!",
+            "print!(",
+            "eprint!(",
+            "dbg!",
+            "stdout()",
+            "stderr()",
+            "stdin()",
+        ],
+        may: &[],
+    },
     Effect { name: "the environment", words: &["std::env", "env::var", "env::args"], may: &[] },
-    Effect { name: "processes and exit", words: &["std::process", "process::exit", "process::abort"], may: &[] },
+    Effect {
+        name: "processes and exit",
+        words: &["std::process", "process::exit", "process::abort"],
+        may: &[],
+    },
     Effect { name: "the clock", words: &["std::time", "Instant::now", "SystemTime"], may: &[] },
     Effect { name: "the network", words: &["std::net", "TcpStream", "UdpSocket"], may: &[] },
     Effect { name: "logging", words: &["log::", "tracing::"], may: &[] },
@@ -78,7 +128,10 @@ const EFFECTS: &[Effect] = &[
 
 pub(crate) fn run() -> Done {
     let metadata = metadata()?;
-    let packages = metadata.get("packages").and_then(Value::as_array).ok_or("cargo metadata names no packages")?;
+    let packages = metadata
+        .get("packages")
+        .and_then(Value::as_array)
+        .ok_or("cargo metadata names no packages")?;
     let mut findings = Vec::new();
     for package in packages {
         let name = text(package, "name");
@@ -96,7 +149,11 @@ pub(crate) fn run() -> Done {
     findings.extend(flags::findings()?);
     findings.extend(structure::findings()?);
     if findings.is_empty() {
-        println!("{} crates keep to the table, no code names an architecture, no library a flag, and no files go in a circle", packages.len());
+        println!(
+            "{} crates keep to the table, no code names an architecture, no library a flag, and \
+             no files go in a circle",
+            packages.len()
+        );
         return Ok(());
     }
     Err(format!("{} findings\n  {}", findings.len(), findings.join("\n  ")))
@@ -106,10 +163,15 @@ fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The dependencies that the table does not allow. Those of tests and benchmarks are free: nobody who uses the crate gets them.
+/// The dependencies that the table does not allow. Those of tests and benchmarks are free: nobody
+/// who uses the crate gets them.
 fn dependencies(package: &Value, allowed: &[&str]) -> Vec<String> {
     let name = text(package, "name");
-    let all = package.get("dependencies").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let all = package
+        .get("dependencies")
+        .and_then(Value::as_array)
+        .map(Vec::as_slice)
+        .unwrap_or_default();
     let mut findings = Vec::new();
     for dependency in all.iter().filter(|dependency| text(dependency, "kind") != "dev") {
         let on = text(dependency, "name");
@@ -127,12 +189,16 @@ fn dependencies(package: &Value, allowed: &[&str]) -> Vec<String> {
 fn effects(name: &str, folder: &Path) -> Done<Vec<String>> {
     let mut findings = Vec::new();
     for path in sources(folder)? {
-        let source = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let source =
+            fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
         for (number, line) in code(&source) {
             for effect in EFFECTS.iter().filter(|effect| !effect.may.contains(&name)) {
                 if let Some(word) = effect.words.iter().find(|word| has_word(line, word)) {
                     let place = path.strip_prefix(root()).unwrap_or(&path).display();
-                    findings.push(format!("{place}:{number}: {word}: {name} has no business with {}", effect.name));
+                    findings.push(format!(
+                        "{place}:{number}: {word}: {name} has no business with {}",
+                        effect.name
+                    ));
                 }
             }
         }
@@ -140,9 +206,12 @@ fn effects(name: &str, folder: &Path) -> Done<Vec<String>> {
     Ok(findings)
 }
 
-/// Whether the line has the word, and not as the end of a longer one: `log::` is not in `catalog::`.
+/// Whether the line has the word, and not as the end of a longer one: `log::` is not in
+/// `catalog::`.
 fn has_word(line: &str, word: &str) -> bool {
-    line.match_indices(word).any(|(at, _)| !line[..at].ends_with(|before: char| before.is_alphanumeric() || before == '_'))
+    line.match_indices(word).any(|(at, _)| {
+        !line[..at].ends_with(|before: char| before.is_alphanumeric() || before == '_')
+    })
 }
 
 #[cfg(test)]
@@ -161,20 +230,33 @@ mod tests {
         let package = json!({"name": "ggmill-quant", "dependencies": [
             {"name": "ggmill-core", "kind": null}, {"name": "ggmill-io", "kind": null}, {"name": "ggmill-testdata", "kind": "dev"}, {"name": "half", "kind": null},
         ]});
-        assert_eq!(dependencies(&package, &["ggmill-core"]), ["ggmill-quant -> ggmill-io: not an arrow of the table"]);
+        assert_eq!(
+            dependencies(&package, &["ggmill-core"]),
+            ["ggmill-quant -> ggmill-io: not an arrow of the table"]
+        );
         let core = json!({"name": "ggmill-core", "dependencies": [{"name": "half", "kind": null}, {"name": "proptest", "kind": "dev"}]});
-        assert_eq!(dependencies(&core, &[]), ["ggmill-core -> half: ggmill-core has no dependencies"]);
+        assert_eq!(
+            dependencies(&core, &[]),
+            ["ggmill-core -> half: ggmill-core has no dependencies"]
+        );
     }
 
     #[test]
     fn an_effect_is_found_where_it_is_code() {
         let folder = std::env::temp_dir().join(format!("ggmill-xtask-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        std::fs::write(folder.join("lib.rs"), "/// std::fs::read\nuse std::fs;\n#[cfg(test)]\nuse std::env;\n").unwrap();
+        std::fs::write(
+            folder.join("lib.rs"),
+            "/// std::fs::read\nuse std::fs;\n#[cfg(test)]\nuse std::env;\n",
+        )
+        .unwrap();
         let found = effects("ggmill-core", &folder).unwrap();
         let allowed = effects("ggmill-io", &folder).unwrap();
         std::fs::remove_dir_all(&folder).unwrap();
-        assert!(matches!(&found[..], [one] if one.ends_with("lib.rs:2: std::fs: ggmill-core has no business with files")), "{found:?}");
+        assert!(
+            matches!(&found[..], [one] if one.ends_with("lib.rs:2: std::fs: ggmill-core has no business with files")),
+            "{found:?}"
+        );
         assert!(allowed.is_empty());
     }
 

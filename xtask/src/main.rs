@@ -32,7 +32,8 @@ struct Xtask {
 enum Chore {
     /// Run the whole gate: tests, format, lints, documentation, crate graph, fuzz smoke
     Ci(ci::Args),
-    /// Check which crate depends on which, which may touch files, threads or the terminal, and that no code names an architecture
+    /// Check which crate depends on which, which may touch files, threads or the terminal, and that
+    /// no code names an architecture
     Graph,
     /// Kill edits, splits, merges and conversions in bulk, and count
     Kills(kills::Args),

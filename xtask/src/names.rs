@@ -7,7 +7,8 @@ use std::path::Path;
 use crate::process::{Done, root};
 use crate::sources::{code, sources};
 
-/// Crates that are not published: what they build for tests and measurements has to be of some architecture.
+/// Crates that are not published: what they build for tests and measurements has to be of some
+/// architecture.
 const UNPUBLISHED: &[&str] = &["ggmill-testdata", "ggmill-bench"];
 
 /// A file that may name these, and why.
@@ -22,21 +23,25 @@ const EXCEPTIONS: &[Exception] = &[
     Exception {
         file: "crates/ggmill-check/src/rules/tokenizer.rs",
         names: &["bert", "gemma4", "gpt2", "llama", "plamo2", "rwkv", "t5"],
-        because: "tokenizer.ggml.model has names of vocabularies, some of which are called like an architecture",
+        because: "tokenizer.ggml.model has names of vocabularies, some of which are called like \
+                  an architecture",
     },
     Exception {
         file: "crates/ggmill-check/src/rules/kinds.rs",
         names: &["clip"],
-        because: "the keys of encoders for images and sound begin with the word, which the specification lists as it does those of adapters",
+        because: "the keys of encoders for images and sound begin with the word, which the \
+                  specification lists as it does those of adapters",
     },
     Exception {
         file: "crates/ggmill-convert/src/legacy.rs",
         names: &["llama"],
-        because: "the formats before GGUF do not say an architecture: what is converted of them is this one, and its vocabulary",
+        because: "the formats before GGUF do not say an architecture: what is converted of them \
+                  is this one, and its vocabulary",
     },
 ];
 
-/// The places where the code of a library or of the command has the name of an architecture as a literal.
+/// The places where the code of a library or of the command has the name of an architecture as a
+/// literal.
 pub(crate) fn findings() -> Done<Vec<String>> {
     let names = architectures(&root().join("crates/ggmill-arch/data"))?;
     let mut findings = Vec::new();
@@ -48,12 +53,25 @@ pub(crate) fn findings() -> Done<Vec<String>> {
             continue;
         }
         for path in sources(&folder.join("src"))? {
-            let place = path.strip_prefix(root()).unwrap_or(&path).to_string_lossy().replace('\\', "/");
+            let place =
+                path.strip_prefix(root()).unwrap_or(&path).to_string_lossy().replace('\\', "/");
             let source = fs::read_to_string(&path).map_err(|error| format!("{place}: {error}"))?;
-            let excepted: Vec<_> = EXCEPTIONS.iter().filter(|exception| exception.file == place).flat_map(|exception| exception.names).collect();
-            let is_excepted = |literal: &str| excepted.iter().any(|known| literal.split('.').next() == Some(**known));
-            let literals = named(&source, &names).into_iter().filter(|(_, literal)| !is_excepted(literal));
-            findings.extend(literals.map(|(line, name)| format!("{place}:{line}: {name:?} names an architecture: what is special about it is data")));
+            let excepted: Vec<_> = EXCEPTIONS
+                .iter()
+                .filter(|exception| exception.file == place)
+                .flat_map(|exception| exception.names)
+                .collect();
+            let is_excepted = |literal: &str| {
+                excepted.iter().any(|known| literal.split('.').next() == Some(**known))
+            };
+            let literals =
+                named(&source, &names).into_iter().filter(|(_, literal)| !is_excepted(literal));
+            findings.extend(literals.map(|(line, name)| {
+                format!(
+                    "{place}:{line}: {name:?} names an architecture: what is special about it is \
+                     data"
+                )
+            }));
         }
     }
     findings.sort();
@@ -65,19 +83,38 @@ fn architectures(data: &Path) -> Done<BTreeSet<String>> {
     let failed = |error: std::io::Error| format!("{}: {error}", data.display());
     let known = fs::read_to_string(data.join("names.toml")).map_err(failed)?;
     let rows = known.lines().skip_while(|line| *line != "[architectures]").skip(1);
-    let mut names: BTreeSet<String> = rows.filter_map(|row| Some(row.split_once(" = {")?.0.trim_matches('"').to_owned())).collect();
+    let mut names: BTreeSet<String> = rows
+        .filter_map(|row| Some(row.split_once(" = {")?.0.trim_matches('"').to_owned()))
+        .collect();
     for entry in fs::read_dir(data.join("architectures")).map_err(failed)? {
-        names.extend(entry.map_err(failed)?.path().file_stem().map(|name| name.to_string_lossy().into_owned()));
+        names.extend(
+            entry
+                .map_err(failed)?
+                .path()
+                .file_stem()
+                .map(|name| name.to_string_lossy().into_owned()),
+        );
     }
     Ok(names)
 }
 
-/// The lines with a string literal that is one of these names or a key of one, counted from 1, with the literal.
+/// The lines with a string literal that is one of these names or a key of one, counted from 1, with
+/// the literal.
 fn named(source: &str, names: &BTreeSet<String>) -> Vec<(usize, String)> {
     // A program, and not a key.
     const PROGRAM: &str = "llama.cpp";
-    let literals = |(line, text): (usize, &str)| text.split('"').skip(1).step_by(2).map(|literal| (line, literal.to_owned())).collect::<Vec<_>>();
-    let names_one = |literal: &str| literal.split('.').next().is_some_and(|first| names.contains(first)) && !literal.contains(' ') && literal != PROGRAM;
+    let literals = |(line, text): (usize, &str)| {
+        text.split('"')
+            .skip(1)
+            .step_by(2)
+            .map(|literal| (line, literal.to_owned()))
+            .collect::<Vec<_>>()
+    };
+    let names_one = |literal: &str| {
+        literal.split('.').next().is_some_and(|first| names.contains(first))
+            && !literal.contains(' ')
+            && literal != PROGRAM
+    };
     code(source).flat_map(literals).filter(|(_, literal)| names_one(literal)).collect()
 }
 
@@ -93,13 +130,28 @@ mod tests {
     #[test]
     fn a_name_is_found_where_it_is_a_literal_of_the_code() {
         let names = BTreeSet::from(["llama".to_owned(), "gpt-oss".to_owned()]);
-        let source = "let name = \"llama\";\n// \"llama\"\nif a == \"x\" && b == \"gpt-oss\" {}\nlet key = \"llama.block_count\";\n#[cfg(test)]\nmod tests { \"llama\" }\n";
-        assert_eq!(named(source, &names), [(1, "llama".to_owned()), (3, "gpt-oss".to_owned()), (4, "llama.block_count".to_owned())]);
+        let source = "let name = \"llama\";\n// \"llama\"\nif a == \"x\" && b == \"gpt-oss\" \
+                      {}\nlet key = \"llama.block_count\";\n#[cfg(test)]\nmod tests { \"llama\" \
+                      }\n";
+        assert_eq!(
+            named(source, &names),
+            [
+                (1, "llama".to_owned()),
+                (3, "gpt-oss".to_owned()),
+                (4, "llama.block_count".to_owned())
+            ]
+        );
     }
 
     #[test]
     fn the_architectures_are_those_of_the_data() {
         let names = architectures(&root().join("crates/ggmill-arch/data")).unwrap();
-        assert!(names.len() > 150 && names.contains("llama") && names.contains("whisper") && names.contains("gpt-oss"), "{names:?}");
+        assert!(
+            names.len() > 150
+                && names.contains("llama")
+                && names.contains("whisper")
+                && names.contains("gpt-oss"),
+            "{names:?}"
+        );
     }
 }

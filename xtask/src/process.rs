@@ -20,7 +20,8 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
-/// A program at the root of the repository. It has no standard input: a chore never waits for somebody to type.
+/// A program at the root of the repository. It has no standard input: a chore never waits for
+/// somebody to type.
 pub(crate) fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new(program);
     command.current_dir(root()).stdin(Stdio::null());
@@ -35,16 +36,24 @@ pub(crate) fn run(command: &mut Command) -> Done {
 
 /// Runs a command to its end and takes what it prints.
 pub(crate) fn output(command: &mut Command) -> Done<String> {
-    let output = command.stderr(Stdio::inherit()).output().map_err(|error| format!("{}: {error}", shown(command)))?;
+    let output = command
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| format!("{}: {error}", shown(command)))?;
     if !output.status.success() {
         return Err(format!("{}: {}", shown(command), output.status));
     }
-    String::from_utf8(output.stdout).map_err(|_| format!("{}: printed what is not text", shown(command)))
+    String::from_utf8(output.stdout)
+        .map_err(|_| format!("{}: printed what is not text", shown(command)))
 }
 
 /// Whether a command runs and succeeds, quietly.
 pub(crate) fn succeeds(command: &mut Command) -> bool {
-    command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+    command
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
 }
 
 /// A command as somebody would type it.

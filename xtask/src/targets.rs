@@ -1,7 +1,9 @@
-//! Builds and tests for machines that this is not: other instruction sets, 32 bits, the other byte order, WebAssembly, no operating system.
+//! Builds and tests for machines that this is not: other instruction sets, 32 bits, the other byte
+//! order, WebAssembly, no operating system.
 //!
-//! Cargo builds the standard library from its source for them, so all it takes is a Rust toolchain with that source (`rust-src`), and for what is run a cross
-//! linker and an emulator. Whatever of that is missing is named, and what needs it is passed over.
+//! Cargo builds the standard library from its source for them, so all it takes is a Rust toolchain
+//! with that source (`rust-src`), and for what is run a cross linker and an emulator. Whatever of
+//! that is missing is named, and what needs it is passed over.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -40,7 +42,8 @@ struct Emulated {
 }
 
 /// The crates that do without files and threads.
-const PURE: &[&str] = &["ggmill-core", "ggmill-quant", "ggmill-arch", "ggmill-check", "ggmill-inspect"];
+const PURE: &[&str] =
+    &["ggmill-core", "ggmill-quant", "ggmill-arch", "ggmill-check", "ggmill-inspect"];
 
 const TARGETS: [Target; 5] = [
     // NEON.
@@ -51,13 +54,19 @@ const TARGETS: [Target; 5] = [
     linux("s390x-unknown-linux-gnu", "s390x-linux-gnu-gcc", "qemu-s390x"),
     Target { triple: WASM, emulated: None, builds: PURE, library: "-Zbuild-std=std,panic_abort" },
     // No operating system, no standard library.
-    Target { triple: "x86_64-unknown-none", emulated: None, builds: &["ggmill-core"], library: "-Zbuild-std=core,alloc" },
+    Target {
+        triple: "x86_64-unknown-none",
+        emulated: None,
+        builds: &["ggmill-core"],
+        library: "-Zbuild-std=core,alloc",
+    },
 ];
 
 const WASM: &str = "wasm32-unknown-unknown";
 
-/// What the emulated machines test: all golden vectors and random blocks. What takes minutes under emulation is left to the machine at hand: every pattern in
-/// every shape, compositions by chance, and lists of whole numbers.
+/// What the emulated machines test: all golden vectors and random blocks. What takes minutes under
+/// emulation is left to the machine at hand: every pattern in every shape, compositions by chance,
+/// and lists of whole numbers.
 const TESTS: [&[&str]; 2] = [
     &["--package=ggmill-core", "--tests"],
     &[
@@ -73,26 +82,42 @@ const TESTS: [&[&str]; 2] = [
 ];
 
 const fn linux(triple: &'static str, linker: &'static str, emulator: &'static str) -> Target {
-    Target { triple, emulated: Some(Emulated { linker, emulator }), builds: &[], library: "-Zbuild-std" }
+    Target {
+        triple,
+        emulated: Some(Emulated { linker, emulator }),
+        builds: &[],
+        library: "-Zbuild-std",
+    }
 }
 
 /// Builds and tests what can be built and tested here. Goes on after a failure.
 pub(crate) fn run(args: &Args) -> Done {
-    let unknown = args.triples.iter().find(|triple| TARGETS.iter().all(|target| target.triple != **triple));
+    let unknown =
+        args.triples.iter().find(|triple| TARGETS.iter().all(|target| target.triple != **triple));
     if let Some(unknown) = unknown {
-        return Err(format!("{unknown} is no target here: {}", TARGETS.map(|target| target.triple).join(", ")));
+        return Err(format!(
+            "{unknown} is no target here: {}",
+            TARGETS.map(|target| target.triple).join(", ")
+        ));
     }
     let Some(toolchain) = Toolchain::find() else {
-        println!("no Rust toolchain with the source of the standard library (rust-src): nothing is built for other targets");
+        println!(
+            "no Rust toolchain with the source of the standard library (rust-src): nothing is \
+             built for other targets"
+        );
         return if args.all { Err("no rust-src".to_owned()) } else { Ok(()) };
     };
     let (mut failed, mut missing) = (Vec::new(), Vec::new());
-    for target in TARGETS.iter().filter(|target| args.triples.is_empty() || args.triples.iter().any(|triple| triple == target.triple)) {
+    for target in TARGETS.iter().filter(|target| {
+        args.triples.is_empty() || args.triples.iter().any(|triple| triple == target.triple)
+    }) {
         let begin = Instant::now();
         match target.run(&toolchain) {
             Ok(lacks) => {
                 println!("-- {}: done in {} s", target.triple, begin.elapsed().as_secs());
-                missing.extend(lacks.into_iter().map(|lack| format!("{}: {lack} is missing", target.triple)));
+                missing.extend(
+                    lacks.into_iter().map(|lack| format!("{}: {lack} is missing", target.triple)),
+                );
             }
             Err(message) => {
                 println!("-- {}: FAILED: {message}", target.triple);
@@ -116,7 +141,11 @@ impl Target {
         if !self.builds.is_empty() {
             // What is run below is compiled to its end; the rest is held to the compiler's checks.
             let packages = self.builds.iter().map(|package| format!("--package={package}"));
-            run_command(toolchain.cargo(self, if self.triple == WASM { "check" } else { "build" }).args(packages))?;
+            run_command(
+                toolchain
+                    .cargo(self, if self.triple == WASM { "check" } else { "build" })
+                    .args(packages),
+            )?;
         }
         if let Some(emulated) = &self.emulated {
             return emulated.test(self, toolchain);
@@ -132,18 +161,27 @@ impl Target {
 
 impl Emulated {
     fn test(&self, target: &Target, toolchain: &Toolchain) -> Done<Option<String>> {
-        if let Some(missing) = [self.linker, self.emulator].into_iter().find(|program| in_path(&[program]).is_none()) {
+        if let Some(missing) =
+            [self.linker, self.emulator].into_iter().find(|program| in_path(&[program]).is_none())
+        {
             return Ok(Some(missing.to_owned()));
         }
         // The emulated machine's libraries lie where its compiler finds them.
         let libc = output(command(self.linker).arg("-print-file-name=libc.so.6"))?;
-        let Some(libraries) = Path::new(libc.trim()).canonicalize().ok().and_then(|libc| Some(libc.parent()?.parent()?.to_owned())) else {
+        let Some(libraries) = Path::new(libc.trim())
+            .canonicalize()
+            .ok()
+            .and_then(|libc| Some(libc.parent()?.parent()?.to_owned()))
+        else {
             return Ok(Some(format!("{libc} of {}", self.linker)));
         };
         for tests in TESTS {
             let mut cargo = toolchain.cargo(target, "test");
             cargo.env(target.variable("LINKER"), self.linker).env("RUST_BACKTRACE", "0");
-            cargo.env(target.variable("RUNNER"), format!("{} -L {}", self.emulator, libraries.display()));
+            cargo.env(
+                target.variable("RUNNER"),
+                format!("{} -L {}", self.emulator, libraries.display()),
+            );
             run_command(cargo.args(tests))?;
         }
         Ok(None)
@@ -158,7 +196,10 @@ fn wasm(target: &Target, toolchain: &Toolchain) -> Done<Option<String>> {
     }
     let mut cargo = toolchain.cargo(target, "run");
     cargo.args(["--release", "--locked", "--manifest-path=xtask/targets/wasm/Cargo.toml"]);
-    cargo.env(target.variable("LINKER"), linker).env(target.variable("RUNNER"), format!("node {}", root().join("xtask/targets/wasm/run.mjs").display()));
+    cargo.env(target.variable("LINKER"), linker).env(
+        target.variable("RUNNER"),
+        format!("node {}", root().join("xtask/targets/wasm/run.mjs").display()),
+    );
     cargo.env("RUSTFLAGS", "-Ctarget-feature=+simd128 -Cpanic=abort");
     run_command(&mut cargo)?;
     Ok(None)
@@ -166,7 +207,8 @@ fn wasm(target: &Target, toolchain: &Toolchain) -> Done<Option<String>> {
 
 /// The linker of LLVM, under whichever name it is installed.
 fn wasm_linker(toolchain: &Toolchain) -> Option<PathBuf> {
-    let versioned: Vec<String> = (15..40).rev().map(|version| format!("wasm-ld-{version}")).collect();
+    let versioned: Vec<String> =
+        (15..40).rev().map(|version| format!("wasm-ld-{version}")).collect();
     let mut names = vec!["wasm-ld"];
     names.extend(versioned.iter().map(String::as_str));
     let own = toolchain.sysroot.join("lib/rustlib/x86_64-unknown-linux-gnu/bin/gcc-ld/wasm-ld");
@@ -183,16 +225,24 @@ struct Toolchain {
 impl Toolchain {
     /// The compiler that runs this, or another one in the path.
     fn find() -> Option<Self> {
-        let own = env::var_os("CARGO").map(PathBuf::from).and_then(|cargo| Some(cargo.parent()?.to_owned()));
+        let own = env::var_os("CARGO")
+            .map(PathBuf::from)
+            .and_then(|cargo| Some(cargo.parent()?.to_owned()));
         let path = env::var_os("PATH").unwrap_or_default();
         own.into_iter().chain(env::split_paths(&path)).find_map(|folder| {
             let (rustc, cargo) = (folder.join("rustc"), folder.join("cargo"));
             if !rustc.is_file() || !cargo.is_file() {
                 return None;
             }
-            let sysroot = output(command(&rustc).args(["--print", "sysroot"]).env_remove("RUSTUP_TOOLCHAIN")).ok()?;
+            let sysroot =
+                output(command(&rustc).args(["--print", "sysroot"]).env_remove("RUSTUP_TOOLCHAIN"))
+                    .ok()?;
             let sysroot = PathBuf::from(sysroot.trim());
-            sysroot.join("lib/rustlib/src/rust/library/Cargo.lock").is_file().then_some(Self { rustc, cargo, sysroot })
+            sysroot.join("lib/rustlib/src/rust/library/Cargo.lock").is_file().then_some(Self {
+                rustc,
+                cargo,
+                sysroot,
+            })
         })
     }
 
@@ -203,7 +253,10 @@ impl Toolchain {
             cargo.env_remove(variable);
         }
         cargo.env("RUSTC", &self.rustc).env("RUSTC_BOOTSTRAP", "1");
-        cargo.env("CARGO_TARGET_DIR", target().unwrap_or_else(|_| root().join("target")).join("targets"));
+        cargo.env(
+            "CARGO_TARGET_DIR",
+            target().unwrap_or_else(|_| root().join("target")).join("targets"),
+        );
         cargo.args([subcommand, &format!("--target={}", built_for.triple), built_for.library]);
         cargo
     }
@@ -212,5 +265,7 @@ impl Toolchain {
 /// Where the first of some programs is that is in the path.
 fn in_path(names: &[&str]) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
-    names.iter().find_map(|name| env::split_paths(&path).map(|folder| folder.join(name)).find(|program| program.is_file()))
+    names.iter().find_map(|name| {
+        env::split_paths(&path).map(|folder| folder.join(name)).find(|program| program.is_file())
+    })
 }

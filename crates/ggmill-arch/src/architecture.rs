@@ -14,14 +14,18 @@ use crate::outline::{ParameterOutline, TensorOutline};
 use crate::parameter::{FilePlace, Parameter, ParameterType};
 use crate::pattern::{Glob, begins};
 use crate::role::Role;
-use crate::schema::{Ordered, RawArchitecture, RawCheckpoint, RawKey, RawParameter, RawRemark, RawRequired, SCHEMA};
+use crate::schema::{
+    Ordered, RawArchitecture, RawCheckpoint, RawKey, RawParameter, RawRemark, RawRequired, SCHEMA,
+};
 use crate::tensor::TensorGroup;
 use crate::terms::{condition, expression};
 
-/// The description of an architecture: which checkpoints it is for, its hyper-parameters, its metadata keys and its tensors.
+/// The description of an architecture: which checkpoints it is for, its hyper-parameters, its
+/// metadata keys and its tensors.
 ///
-/// Descriptions are TOML files; `docs/formats/architecture.md` in the repository is their reference. A few are built in, and anybody's file can be parsed. One
-/// applied to a checkpoint's `config.json` is a [`Resolved`](crate::Resolved).
+/// Descriptions are TOML files; `docs/formats/architecture.md` in the repository is their
+/// reference. A few are built in, and anybody's file can be parsed. One applied to a checkpoint's
+/// `config.json` is a [`Resolved`](crate::Resolved).
 ///
 /// ```
 /// use ggmill_arch::Architecture;
@@ -86,39 +90,83 @@ impl Architecture {
     /// Reads a description that may include these parts.
     pub(crate) fn read(toml: &str, parts: Parts<'_>) -> Result<Self> {
         if toml.len() > Self::MAX_LEN {
-            return Err(Error::new(ErrorKind::Limit, format!("a description of {} bytes, the limit is {}", toml.len(), Self::MAX_LEN)));
+            return Err(Error::new(
+                ErrorKind::Limit,
+                format!("a description of {} bytes, the limit is {}", toml.len(), Self::MAX_LEN),
+            ));
         }
-        let mut raw: RawArchitecture = toml::from_str(toml).map_err(|error| syntax(toml, &error))?;
+        let mut raw: RawArchitecture =
+            toml::from_str(toml).map_err(|error| syntax(toml, &error))?;
         let name = raw.name.clone();
         Self::understand(&mut raw, parts).map_err(|error| error.within(&name))
     }
 
     fn understand(raw: &mut RawArchitecture, parts: Parts<'_>) -> Result<Self> {
         if raw.schema != SCHEMA {
-            return Err(Error::description(format!("schema {}, expected {SCHEMA:?}", quoted(&raw.schema))));
+            return Err(Error::description(format!(
+                "schema {}, expected {SCHEMA:?}",
+                quoted(&raw.schema)
+            )));
         }
-        if raw.name.is_empty() || !raw.name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'_') {
-            return Err(Error::description("expected a name of lower-case letters, digits, - and _"));
+        if raw.name.is_empty()
+            || !raw.name.bytes().all(|byte| {
+                byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'_'
+            })
+        {
+            return Err(Error::description(
+                "expected a name of lower-case letters, digits, - and _",
+            ));
         }
         raw.include_parts(parts)?;
         raw.check_counts()?;
         let places = Declared::of(&raw.parameters);
         let mut parameters = parameters(&raw.name, &raw.parameters, &places)?;
         let known = |name: &str| places.place(name).is_some();
-        let keys: Vec<_> = raw.keys.0.iter().map(|(name, key)| KeyTemplate::understand(&raw.name, name, key, &known)).collect::<Result<_>>()?;
-        let groups: Vec<_> = raw.tensors.iter().map(|group| TensorGroup::understand(group, &known)).collect::<Result<_>>()?;
-        if let Some(tensor) = groups.iter().find_map(TensorGroup::without_origin).filter(|_| !raw.checkpoint.is_empty()) {
-            return Err(Error::description("expected from or compute").about(SubjectKind::Tensor, tensor));
+        let keys: Vec<_> = raw
+            .keys
+            .0
+            .iter()
+            .map(|(name, key)| KeyTemplate::understand(&raw.name, name, key, &known))
+            .collect::<Result<_>>()?;
+        let groups: Vec<_> = raw
+            .tensors
+            .iter()
+            .map(|group| TensorGroup::understand(group, &known))
+            .collect::<Result<_>>()?;
+        if let Some(tensor) = groups
+            .iter()
+            .find_map(TensorGroup::without_origin)
+            .filter(|_| !raw.checkpoint.is_empty())
+        {
+            return Err(
+                Error::description("expected from or compute").about(SubjectKind::Tensor, tensor)
+            );
         }
-        let contradictions = raw.contradiction.iter().map(|remark| Remark::understand(remark, &known)).collect::<Result<_>>()?;
-        let refuse = raw.refuse.iter().map(|remark| Remark::understand(remark, &known)).collect::<Result<_>>()?;
-        let warn = raw.warn.iter().map(|remark| Remark::understand(remark, &known)).collect::<Result<_>>()?;
+        let contradictions = raw
+            .contradiction
+            .iter()
+            .map(|remark| Remark::understand(remark, &known))
+            .collect::<Result<_>>()?;
+        let refuse = raw
+            .refuse
+            .iter()
+            .map(|remark| Remark::understand(remark, &known))
+            .collect::<Result<_>>()?;
+        let warn = raw
+            .warn
+            .iter()
+            .map(|remark| Remark::understand(remark, &known))
+            .collect::<Result<_>>()?;
         read_back(&mut parameters, &keys);
         Ok(Self {
             name: raw.name.as_str().into(),
             title: raw.title.as_str().into(),
             loader: raw.loader.as_deref().map(Into::into),
-            checkpoints: raw.checkpoint.iter().map(|checkpoint| CheckpointKind::understand(checkpoint, &places)).collect::<Result<_>>()?,
+            checkpoints: raw
+                .checkpoint
+                .iter()
+                .map(|checkpoint| CheckpointKind::understand(checkpoint, &places))
+                .collect::<Result<_>>()?,
             keys,
             groups,
             ignore: raw.ignore.iter().map(|pattern| Glob::new(pattern)).collect(),
@@ -144,7 +192,8 @@ impl Architecture {
         self.loader.as_deref()
     }
 
-    /// The types a metadata key of this architecture is written with: alone, as the elements of a list, or either. `None` for a key the description lacks.
+    /// The types a metadata key of this architecture is written with: alone, as the elements of a
+    /// list, or either. `None` for a key the description lacks.
     ///
     /// ```
     /// use ggmill_arch::Architecture;
@@ -173,7 +222,11 @@ impl Architecture {
         self.parameters.iter().map(|parameter| ParameterOutline {
             name: &parameter.name,
             keys: parameter.keys.iter().map(ToString::to_string).collect(),
-            default: parameter.in_file.as_ref().or(parameter.default.as_ref()).map(Expression::text),
+            default: parameter
+                .in_file
+                .as_ref()
+                .or(parameter.default.as_ref())
+                .map(Expression::text),
         })
     }
 
@@ -191,12 +244,14 @@ impl Architecture {
         self.groups.iter().flat_map(TensorGroup::outline)
     }
 
-    /// What the tensor with this name does, whatever the numbers of a model are; `None` for a name the description lacks.
+    /// What the tensor with this name does, whatever the numbers of a model are; `None` for a name
+    /// the description lacks.
     pub fn role_of(&self, tensor: &str) -> Option<Role> {
         self.groups.iter().find_map(|group| group.role_of(tensor))
     }
 
-    /// Whether a model of this architecture can have a tensor of this name, whatever its numbers are.
+    /// Whether a model of this architecture can have a tensor of this name, whatever its numbers
+    /// are.
     ///
     /// ```
     /// use ggmill_arch::Architecture;
@@ -234,7 +289,9 @@ impl RawArchitecture {
             ("warnings", self.warn.len(), MAX_ENTRIES),
         ];
         match counts.into_iter().find(|(_, count, limit)| count > limit) {
-            Some((what, count, limit)) => Err(Error::new(ErrorKind::Limit, format!("{count} {what}, the limit is {limit}"))),
+            Some((what, count, limit)) => {
+                Err(Error::new(ErrorKind::Limit, format!("{count} {what}, the limit is {limit}")))
+            }
             None => Ok(()),
         }
     }
@@ -259,21 +316,48 @@ impl<'a> Declared<'a> {
 }
 
 /// The hyper-parameters in order; a default may use those before it.
-fn parameters(architecture: &str, raw: &Ordered<RawParameter>, declared: &Declared<'_>) -> Result<Vec<Parameter>> {
+fn parameters(
+    architecture: &str,
+    raw: &Ordered<RawParameter>,
+    declared: &Declared<'_>,
+) -> Result<Vec<Parameter>> {
     let understand = |(place, (name, raw)): (usize, &(String, RawParameter))| {
         let understood = || {
             if !is_name(name) {
                 return Err(Error::description("expected a name of letters, digits and _"));
             }
-            if let Some(count) = [raw.from.len(), raw.keys.len()].into_iter().find(|&count| count > MAX_PLACES) {
-                return Err(Error::new(ErrorKind::Limit, format!("{count} places, the limit is {MAX_PLACES}")));
+            if let Some(count) =
+                [raw.from.len(), raw.keys.len()].into_iter().find(|&count| count > MAX_PLACES)
+            {
+                return Err(Error::new(
+                    ErrorKind::Limit,
+                    format!("{count} places, the limit is {MAX_PLACES}"),
+                ));
             }
             let known = |name: &str| declared.is_before(name, place);
-            let default = raw.default.as_ref().map(|default| expression(default, &known)).transpose().map_err(|error| error.at("default"))?;
-            let in_file = raw.in_file.as_ref().map(|in_file| expression(in_file, &known)).transpose().map_err(|error| error.at("in_file"))?;
+            let default = raw
+                .default
+                .as_ref()
+                .map(|default| expression(default, &known))
+                .transpose()
+                .map_err(|error| error.at("default"))?;
+            let in_file = raw
+                .in_file
+                .as_ref()
+                .map(|in_file| expression(in_file, &known))
+                .transpose()
+                .map_err(|error| error.at("in_file"))?;
             let keys = raw.keys.iter().map(|place| FilePlace::parse(architecture, place)).collect();
             let from = raw.from.iter().map(|path| path.as_str().into()).collect();
-            Ok(Parameter { name: name.as_str().into(), kind: ParameterType::parse(&raw.r#type)?, from, keys, default, in_file, optional: raw.optional })
+            Ok(Parameter {
+                name: name.as_str().into(),
+                kind: ParameterType::parse(&raw.r#type)?,
+                from,
+                keys,
+                default,
+                in_file,
+                optional: raw.optional,
+            })
         };
         understood().map_err(|error| error.about(SubjectKind::Parameter, name))
     };
@@ -298,10 +382,16 @@ impl CheckpointKind {
         let mut defaults = Vec::with_capacity(raw.defaults.0.len());
         for (name, default) in &raw.defaults.0 {
             let understood = || {
-                let place = declared.place(name).ok_or_else(|| Error::description("a default for a hyper-parameter that is not declared"))?;
-                expression(default, &|name| declared.is_before(name, place)).map_err(|error| error.at("default"))
+                let place = declared.place(name).ok_or_else(|| {
+                    Error::description("a default for a hyper-parameter that is not declared")
+                })?;
+                expression(default, &|name| declared.is_before(name, place))
+                    .map_err(|error| error.at("default"))
             };
-            defaults.push((name.as_str().into(), understood().map_err(|error: Error| error.about(SubjectKind::Parameter, name))?));
+            defaults.push((
+                name.as_str().into(),
+                understood().map_err(|error: Error| error.about(SubjectKind::Parameter, name))?,
+            ));
         }
         let owned = |names: &[String]| names.iter().map(|name| name.as_str().into()).collect();
         Ok(Self { classes: owned(&raw.classes), model_types: owned(&raw.model_types), defaults })
@@ -309,11 +399,24 @@ impl CheckpointKind {
 }
 
 impl KeyTemplate {
-    fn understand(architecture: &str, name: &str, raw: &RawKey, known: &dyn Fn(&str) -> bool) -> Result<Self> {
+    fn understand(
+        architecture: &str,
+        name: &str,
+        raw: &RawKey,
+        known: &dyn Fn(&str) -> bool,
+    ) -> Result<Self> {
         let understood = || {
-            let value = raw.value.as_ref().map(|value| expression(value, known)).transpose().map_err(|error| error.at("value"))?;
+            let value = raw
+                .value
+                .as_ref()
+                .map(|value| expression(value, known))
+                .transpose()
+                .map_err(|error| error.at("value"))?;
             if value.is_none() && !raw.optional && name != GENERAL_FILE_TYPE {
-                return Err(Error::description(format!("no value: only {GENERAL_FILE_TYPE} is left to the writer, and optional ones to other writers")));
+                return Err(Error::description(format!(
+                    "no value: only {GENERAL_FILE_TYPE} is left to the writer, and optional ones \
+                     to other writers"
+                )));
             }
             let key_type = KeyType::parse(&raw.r#type)?;
             Ok(Self {

@@ -1,4 +1,5 @@
-//! Which tensor of the file each tensor of a checkpoint goes into, and in what order the file has them.
+//! Which tensor of the file each tensor of a checkpoint goes into, and in what order the file has
+//! them.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +11,11 @@ use crate::tensor::{Origin, Source, TensorSpec};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Assignment<'r> {
-    /// The tensors of the file in their order: computed ones first, then each at the place of the last of its sources in the checkpoint.
+    /// The tensors of the file in their order: computed ones first, then each at the place of the
+    /// last of its sources in the checkpoint.
     pub tensors: Vec<Assigned<'r>>,
-    /// Positions of checkpoint tensors that no tensor of the file comes from and that the description does not ignore either.
+    /// Positions of checkpoint tensors that no tensor of the file comes from and that the
+    /// description does not ignore either.
     pub unknown: Vec<usize>,
 }
 
@@ -29,22 +32,31 @@ pub struct Assigned<'r> {
 }
 
 impl Resolved<'_> {
-    /// Says which tensors the file has when the checkpoint has tensors of these names, and in what order.
+    /// Says which tensors the file has when the checkpoint has tensors of these names, and in what
+    /// order.
     ///
-    /// The order of the file is that of the reference when `names` are in its order: shards by file name, the names within each sorted. Fails when a required
-    /// tensor is missing, or some of the parts of one.
+    /// The order of the file is that of the reference when `names` are in its order: shards by file
+    /// name, the names within each sorted. Fails when a required tensor is missing, or some of
+    /// the parts of one.
     pub fn assign<'r>(&'r self, names: &[impl AsRef<str>]) -> Result<Assignment<'r>> {
-        let positions: BTreeMap<&str, usize> = names.iter().enumerate().map(|(position, name)| (name.as_ref(), position)).collect();
+        let positions: BTreeMap<&str, usize> =
+            names.iter().enumerate().map(|(position, name)| (name.as_ref(), position)).collect();
         let mut used = vec![false; names.len()];
         let mut assigned = Vec::with_capacity(self.tensors().len());
         // The place of every group that is written together.
         let mut places: BTreeMap<&str, usize> = BTreeMap::new();
         for spec in self.tensors() {
-            let source = spec.source(|name| positions.contains_key(name)).map_err(|error| error.within(self.architecture().name()))?;
+            let source = spec
+                .source(|name| positions.contains_key(name))
+                .map_err(|error| error.within(self.architecture().name()))?;
             if source.is_none() && !matches!(spec.origin, Origin::Computed(_)) {
                 continue;
             }
-            let positions: Vec<usize> = source.iter().flat_map(|source| &source.names).filter_map(|name| positions.get(&**name).copied()).collect();
+            let positions: Vec<usize> = source
+                .iter()
+                .flat_map(|source| &source.names)
+                .filter_map(|name| positions.get(&**name).copied())
+                .collect();
             for &position in &positions {
                 if let Some(used) = used.get_mut(position) {
                     *used = true;
@@ -56,13 +68,21 @@ impl Resolved<'_> {
             }
             assigned.push(Assigned { spec, source, positions });
         }
-        // A stable sort: tensors of one place stay in the order of the description, and `None`, a computed tensor, goes before all.
+        // A stable sort: tensors of one place stay in the order of the description, and `None`, a
+        // computed tensor, goes before all.
         assigned.sort_by_key(|tensor| {
-            let together = tensor.spec.together.as_deref().and_then(|group| places.get(group).copied());
+            let together =
+                tensor.spec.together.as_deref().and_then(|group| places.get(group).copied());
             together.or_else(|| tensor.positions.iter().max().copied())
         });
-        let known = |(position, name): (usize, &str)| used.get(position) == Some(&true) || self.architecture().ignores(name);
-        let unknown = (0..names.len()).filter(|&position| names.get(position).is_some_and(|name| !known((position, name.as_ref())))).collect();
+        let known = |(position, name): (usize, &str)| {
+            used.get(position) == Some(&true) || self.architecture().ignores(name)
+        };
+        let unknown = (0..names.len())
+            .filter(|&position| {
+                names.get(position).is_some_and(|name| !known((position, name.as_ref())))
+            })
+            .collect();
         Ok(Assignment { tensors: assigned, unknown })
     }
 }

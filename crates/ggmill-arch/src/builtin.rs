@@ -29,7 +29,8 @@ impl Builtin {
 }
 
 impl Architecture {
-    /// Reads a description. Everything that does not depend on a checkpoint is checked: the schema, the expressions and the names in them, roles, types.
+    /// Reads a description. Everything that does not depend on a checkpoint is checked: the schema,
+    /// the expressions and the names in them, roles, types.
     ///
     /// Time grows with the length of the description and its logarithm.
     ///
@@ -42,7 +43,8 @@ impl Architecture {
         Self::read(toml, PARTS)
     }
 
-    /// The descriptions that come with this library. All of them are read; one by name is read alone.
+    /// The descriptions that come with this library. All of them are read; one by name is read
+    /// alone.
     pub fn builtins() -> impl Iterator<Item = &'static Self> {
         BUILTIN.iter().map(Builtin::get)
     }
@@ -67,8 +69,11 @@ mod tests {
 
     #[test]
     fn every_description_beside_the_source_is_built_in() {
-        let files = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("data/architectures")).unwrap();
-        let mut names: Vec<_> = files.map(|file| file.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned()).collect();
+        let files =
+            fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("data/architectures")).unwrap();
+        let mut names: Vec<_> = files
+            .map(|file| file.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned())
+            .collect();
         names.sort();
         assert_eq!(Architecture::builtin_names().collect::<Vec<_>>(), names);
         assert_eq!(Architecture::builtins().map(Architecture::name).collect::<Vec<_>>(), names);

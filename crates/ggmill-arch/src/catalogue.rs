@@ -6,7 +6,8 @@ use crate::architecture::Architecture;
 use crate::config::{Config, json_type};
 use crate::error::{Error, ErrorKind, Result, quoted};
 
-/// The built-in descriptions and those a user adds. A user's goes before a built-in one for the same checkpoint or name.
+/// The built-in descriptions and those a user adds. A user's goes before a built-in one for the
+/// same checkpoint or name.
 ///
 /// ```
 /// use ggmill_arch::Catalogue;
@@ -35,29 +36,51 @@ impl Catalogue {
 
     /// Every description, the one added last first.
     pub fn architectures(&self) -> impl Iterator<Item = &Architecture> {
-        self.added.iter().rev().chain(Architecture::builtins().map(|builtin| -> &Architecture { builtin }))
+        self.added
+            .iter()
+            .rev()
+            .chain(Architecture::builtins().map(|builtin| -> &Architecture { builtin }))
     }
 
     /// The description of the architecture with this name.
     pub fn by_name(&self, name: &str) -> Option<&Architecture> {
-        self.added.iter().rev().find(|architecture| architecture.name() == name).or_else(|| Architecture::builtin(name))
+        self.added
+            .iter()
+            .rev()
+            .find(|architecture| architecture.name() == name)
+            .or_else(|| Architecture::builtin(name))
     }
 
-    /// The description for a checkpoint, from its `config.json`: by the first class in `architectures`, or by `model_type` when no class is named.
+    /// The description for a checkpoint, from its `config.json`: by the first class in
+    /// `architectures`, or by `model_type` when no class is named.
     pub fn for_checkpoint(&self, config: &Json) -> Result<&Architecture> {
         if !config.is_object() {
-            return Err(Error::new(ErrorKind::Configuration, format!("config.json is {}, expected an object", json_type(config))));
+            return Err(Error::new(
+                ErrorKind::Configuration,
+                format!("config.json is {}, expected an object", json_type(config)),
+            ));
         }
         let config = Config::new(config);
-        let found = self.architectures().find(|architecture| architecture.checkpoint_kind(&config).is_some());
+        let found = self
+            .architectures()
+            .find(|architecture| architecture.checkpoint_kind(&config).is_some());
         found.ok_or_else(|| {
             let named = match (config.class(), config.model_type()) {
-                (Some(class), _) => format!("no description is for checkpoints of class {}", quoted(class)),
-                (None, Some(model_type)) => format!("no description is for checkpoints of model type {}", quoted(model_type)),
+                (Some(class), _) => {
+                    format!("no description is for checkpoints of class {}", quoted(class))
+                }
+                (None, Some(model_type)) => format!(
+                    "no description is for checkpoints of model type {}",
+                    quoted(model_type)
+                ),
                 (None, None) => "config.json names neither architectures nor model_type".into(),
             };
-            let known: Vec<_> = self.architectures().flat_map(Architecture::checkpoint_classes).collect();
-            Error::new(ErrorKind::Unknown, format!("{named}; there are descriptions for {}", known.join(", ")))
+            let known: Vec<_> =
+                self.architectures().flat_map(Architecture::checkpoint_classes).collect();
+            Error::new(
+                ErrorKind::Unknown,
+                format!("{named}; there are descriptions for {}", known.join(", ")),
+            )
         })
     }
 }

@@ -11,7 +11,8 @@ use crate::tensor::TensorSpec;
 pub enum Difference<'a> {
     /// The model is incomplete without it.
     Missing(&'a TensorSpec),
-    /// The architecture has no tensor like the one with this place in what was compared, or not with these numbers.
+    /// The architecture has no tensor like the one with this place in what was compared, or not
+    /// with these numbers.
     Unexpected(usize),
     /// The file has one of two tensors that exclude each other, and has both: this one is too many.
     Excluded {
@@ -30,12 +31,17 @@ pub enum Difference<'a> {
 }
 
 impl Resolved<'_> {
-    /// Every difference between some tensors, of one file or of all shards of a set, and those of this model: of the description's tensors in its order, then
-    /// those it does not have.
+    /// Every difference between some tensors, of one file or of all shards of a set, and those of
+    /// this model: of the description's tensors in its order, then those it does not have.
     ///
-    /// Dimensions of 1 at the end of a shape are no difference. Time grows with the number of tensors and its logarithm.
+    /// Dimensions of 1 at the end of a shape are no difference. Time grows with the number of
+    /// tensors and its logarithm.
     pub fn compare<'a>(&'a self, tensors: &[Tensor<'_>]) -> Vec<Difference<'a>> {
-        let mut by_name: Vec<(&[u8], usize)> = tensors.iter().enumerate().map(|(place, tensor)| (tensor.name().as_bytes(), place)).collect();
+        let mut by_name: Vec<(&[u8], usize)> = tensors
+            .iter()
+            .enumerate()
+            .map(|(place, tensor)| (tensor.name().as_bytes(), place))
+            .collect();
         by_name.sort_unstable();
         let find = |name: &str| {
             let at = by_name.partition_point(|(known, _)| *known < name.as_bytes());
@@ -43,18 +49,31 @@ impl Resolved<'_> {
             (found == name.as_bytes()).then_some(place)
         };
         let has = |name: &Option<String>| name.as_ref().is_some_and(|name| find(name).is_some());
-        let differs = |place: usize, spec: &TensorSpec| tensors.get(place).is_some_and(|tensor| significant(tensor.shape()) != significant(&spec.shape));
+        let differs = |place: usize, spec: &TensorSpec| {
+            tensors
+                .get(place)
+                .is_some_and(|tensor| significant(tensor.shape()) != significant(&spec.shape))
+        };
         let mut differences = Vec::new();
         for spec in self.tensors() {
             match find(&spec.name) {
-                Some(place) if has(&spec.unless) => differences.push(Difference::Excluded { spec, place }),
-                Some(place) if differs(place, spec) => differences.push(Difference::Shape { expected: spec, place }),
-                None if spec.required && !has(&spec.unless) && !has(&spec.tied) => differences.push(Difference::Missing(spec)),
+                Some(place) if has(&spec.unless) => {
+                    differences.push(Difference::Excluded { spec, place })
+                }
+                Some(place) if differs(place, spec) => {
+                    differences.push(Difference::Shape { expected: spec, place })
+                }
+                None if spec.required && !has(&spec.unless) && !has(&spec.tied) => {
+                    differences.push(Difference::Missing(spec))
+                }
                 _ => {}
             }
         }
         for (place, tensor) in tensors.iter().enumerate() {
-            let known = tensor.name().to_str().is_ok_and(|name| self.tensor(name).is_some() || self.scales(name));
+            let known = tensor
+                .name()
+                .to_str()
+                .is_ok_and(|name| self.tensor(name).is_some() || self.scales(name));
             if !known {
                 differences.push(Difference::Unexpected(place));
             }
@@ -62,7 +81,8 @@ impl Resolved<'_> {
         differences
     }
 
-    /// Whether a tensor is the scale of a weight, which the types with scales of their own beside the blocks have: not part of any description.
+    /// Whether a tensor is the scale of a weight, which the types with scales of their own beside
+    /// the blocks have: not part of any description.
     fn scales(&self, name: &str) -> bool {
         let weight = [".input_scale", ".scale"].iter().find_map(|suffix| name.strip_suffix(suffix));
         weight.is_some_and(|weight| self.tensor(&format!("{weight}.weight")).is_some())
@@ -72,6 +92,9 @@ impl Resolved<'_> {
 /// The dimensions up to the last that is not 1.
 fn significant(shape: &Shape) -> &[u64] {
     let dimensions = shape.dimensions();
-    let len = dimensions.iter().rposition(|&dimension| dimension != 1).map_or(0, |last| last.saturating_add(1));
+    let len = dimensions
+        .iter()
+        .rposition(|&dimension| dimension != 1)
+        .map_or(0, |last| last.saturating_add(1));
     dimensions.get(..len).unwrap_or(dimensions)
 }

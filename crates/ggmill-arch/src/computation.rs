@@ -7,8 +7,9 @@ use crate::expression::{Expression, Invocation, Scope};
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Computation {
-    /// `llama3_rope_factors`: one factor per pair of rotary dimensions, 1 where the wavelength is short against the context the model was trained with first,
-    /// `factor` where it is long, and a smooth way between.
+    /// `llama3_rope_factors`: one factor per pair of rotary dimensions, 1 where the wavelength is
+    /// short against the context the model was trained with first, `factor` where it is long,
+    /// and a smooth way between.
     Llama3RopeFactors {
         /// Rotary dimensions of a head.
         dimensions: u64,
@@ -35,15 +36,29 @@ impl Computation {
 
     /// The elements of the tensor, in stored order.
     ///
-    /// The arithmetic is that of the reference, in single precision and in its order; powers, which it leaves to the machine, are rounded correctly here.
+    /// The arithmetic is that of the reference, in single precision and in its order; powers, which
+    /// it leaves to the machine, are rounded correctly here.
     pub fn values(&self) -> Vec<f32> {
         match *self {
-            Self::Llama3RopeFactors { dimensions, base, factor, low_frequency_factor, high_frequency_factor, original_context } => {
+            Self::Llama3RopeFactors {
+                dimensions,
+                base,
+                factor,
+                low_frequency_factor,
+                high_frequency_factor,
+                original_context,
+            } => {
                 let longest_kept = single(original_context / high_frequency_factor);
                 let shortest_stretched = single(original_context / low_frequency_factor);
-                let (low, width) = (single(low_frequency_factor), single(high_frequency_factor - low_frequency_factor));
+                let (low, width) = (
+                    single(low_frequency_factor),
+                    single(high_frequency_factor - low_frequency_factor),
+                );
                 let one = |pair: u64| {
-                    #[expect(clippy::cast_precision_loss, reason = "at most MOST_DIMENSIONS, which is exact")]
+                    #[expect(
+                        clippy::cast_precision_loss,
+                        reason = "at most MOST_DIMENSIONS, which is exact"
+                    )]
                     let exponent = pair.saturating_mul(2) as f32 / dimensions as f32;
                     let frequency = 1.0 / single(base.powf(f64::from(exponent)));
                     let wavelength = (1.0 / frequency) * single(2.0 * core::f64::consts::PI);
@@ -81,7 +96,9 @@ impl ComputationTemplate {
         let Invocation { name, arguments } = Invocation::parse(text)?;
         match (&*name, arguments.len()) {
             (LLAMA3_ROPE_FACTORS, 6) => Ok(Self(arguments)),
-            (LLAMA3_ROPE_FACTORS, count) => Err(Error::description(format!("{LLAMA3_ROPE_FACTORS} takes 6 arguments, found {count}"))),
+            (LLAMA3_ROPE_FACTORS, count) => Err(Error::description(format!(
+                "{LLAMA3_ROPE_FACTORS} takes 6 arguments, found {count}"
+            ))),
             _ => Err(Error::description(format!("there is no computation {}", quoted(&name)))),
         }
     }
@@ -97,7 +114,10 @@ impl ComputationTemplate {
         };
         match &*self.0 {
             [dimensions, ..] if dimensions.evaluate_u64(scope)? > MOST_DIMENSIONS => {
-                Err(Error::new(ErrorKind::Limit, format!("{} is more than {MOST_DIMENSIONS}", dimensions.text())))
+                Err(Error::new(
+                    ErrorKind::Limit,
+                    format!("{} is more than {MOST_DIMENSIONS}", dimensions.text()),
+                ))
             }
             [dimensions, base, factor, low, high, original] => Ok(Computation::Llama3RopeFactors {
                 dimensions: dimensions.evaluate_u64(scope)?,
@@ -120,7 +140,9 @@ mod tests {
     /// What the reference computed, on its author's arithmetic: PyTorch 2.11.0.
     #[test]
     fn rope_factors_equal_the_reference() {
-        let cases: serde_json::Value = serde_json::from_str(include_str!("../tests/fixtures/llama3-rope-factors.json")).unwrap();
+        let cases: serde_json::Value =
+            serde_json::from_str(include_str!("../tests/fixtures/llama3-rope-factors.json"))
+                .unwrap();
         for case in cases.as_array().unwrap() {
             let number = |name: &str| case[name].as_f64().unwrap();
             let computation = Computation::Llama3RopeFactors {
@@ -131,7 +153,12 @@ mod tests {
                 high_frequency_factor: number("high"),
                 original_context: number("original"),
             };
-            let expected: Vec<f32> = case["factors"].as_array().unwrap().iter().map(|factor| single(factor.as_f64().unwrap())).collect();
+            let expected: Vec<f32> = case["factors"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|factor| single(factor.as_f64().unwrap()))
+                .collect();
             assert_eq!(computation.values(), expected, "{computation:?}");
         }
     }

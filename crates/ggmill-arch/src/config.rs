@@ -6,8 +6,10 @@ use crate::error::{Error, Result};
 use crate::parameter::{Parameter, ParameterSource};
 use crate::value::ParameterValue;
 
-/// Where the configuration of a model with several parts keeps the language model. What stands there goes before what stands outside.
-const SECTIONS: [&str; 5] = ["text_config", "llm_config", "lm_config", "language_config", "thinker_config.text_config"];
+/// Where the configuration of a model with several parts keeps the language model. What stands
+/// there goes before what stands outside.
+const SECTIONS: [&str; 5] =
+    ["text_config", "llm_config", "lm_config", "language_config", "thinker_config.text_config"];
 
 /// The longest list and the longest string a hyper-parameter can be.
 const LONGEST: usize = 1 << 16;
@@ -21,7 +23,12 @@ pub(crate) struct Config<'a> {
 
 impl<'a> Config<'a> {
     pub(crate) fn new(root: &'a Json) -> Self {
-        Self { root, section: SECTIONS.iter().find_map(|path| at(root, path).filter(|section| section.is_object())) }
+        Self {
+            root,
+            section: SECTIONS
+                .iter()
+                .find_map(|path| at(root, path).filter(|section| section.is_object())),
+        }
     }
 
     /// The value at a path of names between dots; `null` is nothing.
@@ -29,12 +36,16 @@ impl<'a> Config<'a> {
         self.section.and_then(|section| at(section, path)).or_else(|| at(self.root, path))
     }
 
-    /// Fails where a path leads through something that is not an object: what it says there would be passed over.
+    /// Fails where a path leads through something that is not an object: what it says there would
+    /// be passed over.
     fn refuse_values_on_the_way(&self, path: &str) -> Result<()> {
         for (end, _) in path.match_indices('.') {
             let through = path.get(..end).unwrap_or_default();
             if let Some(found) = self.find(through).filter(|found| !found.is_object()) {
-                return Err(Error::configuration(format!("{through} is {}, expected an object", json_type(found))));
+                return Err(Error::configuration(format!(
+                    "{through} is {}, expected an object",
+                    json_type(found)
+                )));
             }
         }
         Ok(())
@@ -57,23 +68,37 @@ fn at<'a>(json: &'a Json, path: &str) -> Option<&'a Json> {
 impl ParameterSource for Config<'_> {
     fn lookup(&self, parameter: &Parameter) -> Result<Option<(ParameterValue, String)>> {
         parameter.from.iter().try_for_each(|path| self.refuse_values_on_the_way(path))?;
-        let Some((path, json)) = parameter.from.iter().find_map(|path| Some((path, self.find(path)?))) else { return Ok(None) };
+        let Some((path, json)) =
+            parameter.from.iter().find_map(|path| Some((path, self.find(path)?)))
+        else {
+            return Ok(None);
+        };
         match scalar(json).or_else(|| list(json)) {
             Some(value) => Ok(Some((value, path.to_string()))),
-            None => Err(Error::configuration(format!("{path} is {}, expected a value or a list of values", json_type(json)))),
+            None => Err(Error::configuration(format!(
+                "{path} is {}, expected a value or a list of values",
+                json_type(json)
+            ))),
         }
     }
 
     fn places(&self, parameter: &Parameter) -> Option<String> {
         let nowhere = parameter.from.is_empty();
-        Some(if nowhere { "nothing: it has no place in config.json".into() } else { format!("{} in config.json", parameter.from.join(", ")) })
+        Some(if nowhere {
+            "nothing: it has no place in config.json".into()
+        } else {
+            format!("{} in config.json", parameter.from.join(", "))
+        })
     }
 }
 
 fn scalar(json: &Json) -> Option<ParameterValue> {
     Some(match json {
         Json::Bool(value) => ParameterValue::Bool(*value),
-        Json::Number(number) => number.as_i64().map(ParameterValue::Int).or_else(|| number.as_f64().map(ParameterValue::Float))?,
+        Json::Number(number) => number
+            .as_i64()
+            .map(ParameterValue::Int)
+            .or_else(|| number.as_f64().map(ParameterValue::Float))?,
         Json::String(text) if text.len() <= LONGEST => ParameterValue::Str(text.as_str().into()),
         _ => return None,
     })

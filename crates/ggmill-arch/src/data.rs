@@ -1,4 +1,5 @@
-//! Tables of facts that are compiled in. The build script reads each with the same code, so that one that is wrong fails the build.
+//! Tables of facts that are compiled in. The build script reads each with the same code, so that
+//! one that is wrong fails the build.
 
 use serde::de::DeserializeOwned;
 
@@ -16,11 +17,16 @@ pub(crate) trait Table: DeserializeOwned {
 
     /// Reads it.
     fn read() -> Result<Self> {
-        let table: Self = toml::from_str(Self::TEXT).map_err(|error| Error::description(error.message()))?;
+        let table: Self =
+            toml::from_str(Self::TEXT).map_err(|error| Error::description(error.message()))?;
         if table.schema() == Self::SCHEMA {
             Ok(table)
         } else {
-            Err(Error::description(format!("schema {}, expected {:?}", quoted(table.schema()), Self::SCHEMA)))
+            Err(Error::description(format!(
+                "schema {}, expected {:?}",
+                quoted(table.schema()),
+                Self::SCHEMA
+            )))
         }
     }
 }

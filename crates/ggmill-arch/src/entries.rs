@@ -1,4 +1,5 @@
-//! Metadata as a source of hyper-parameters: those of a finished file, or those that are to be written.
+//! Metadata as a source of hyper-parameters: those of a finished file, or those that are to be
+//! written.
 
 use ggmill_core::{Array, Metadata, MetadataBuf, Value, ValueType};
 
@@ -37,9 +38,14 @@ impl Entries<'_> {
         let value = value.map_err(|error| wrong(&error.to_string()))?;
         let found = match place {
             FilePlace::Value(_) => read(&value),
-            FilePlace::Count(_) => value.as_array().and_then(|array| i64::try_from(array.len()).ok()).map(ParameterValue::Int),
+            FilePlace::Count(_) => value
+                .as_array()
+                .and_then(|array| i64::try_from(array.len()).ok())
+                .map(ParameterValue::Int),
         };
-        found.map(Some).ok_or_else(|| wrong("too long, too large or of a type that no hyper-parameter has"))
+        found
+            .map(Some)
+            .ok_or_else(|| wrong("too long, too large or of a type that no hyper-parameter has"))
     }
 }
 
@@ -49,7 +55,12 @@ fn read(value: &Value<'_>) -> Option<ParameterValue> {
     }
     let integer = || value.as_i64().map(ParameterValue::Int);
     let number = || value.as_f64().filter(|number| number.is_finite()).map(ParameterValue::Float);
-    let text = || value.as_str().filter(|text| u64::try_from(text.len()).is_ok_and(|len| len <= MAX_LEN)).map(|text| ParameterValue::Str(text.into()));
+    let text = || {
+        value
+            .as_str()
+            .filter(|text| u64::try_from(text.len()).is_ok_and(|len| len <= MAX_LEN))
+            .map(|text| ParameterValue::Str(text.into()))
+    };
     integer().or_else(number).or_else(|| value.as_bool().map(ParameterValue::Bool)).or_else(text)
 }
 

@@ -35,7 +35,8 @@ pub enum Subject<'a> {
     Tensor(RawStr<'a>),
 }
 
-/// An error with its kind, the architecture and the hyper-parameter, key or tensor it is about. The size of a pointer.
+/// An error with its kind, the architecture and the hyper-parameter, key or tensor it is about. The
+/// size of a pointer.
 ///
 /// ```
 /// use ggmill_arch::{Architecture, ErrorKind};
@@ -121,7 +122,8 @@ impl Error {
 /// A name is kept for a message, not for reference: a long one is cut.
 pub(crate) fn shortened(name: &str) -> Box<str> {
     const LONGEST: usize = 256;
-    let end = (0..=LONGEST.min(name.len())).rev().find(|&end| name.is_char_boundary(end)).unwrap_or(0);
+    let end =
+        (0..=LONGEST.min(name.len())).rev().find(|&end| name.is_char_boundary(end)).unwrap_or(0);
     name.get(..end).unwrap_or_default().into()
 }
 

@@ -43,7 +43,12 @@ impl KeyTemplate {
             RawRequired::Specification => Demand::Specification,
             RawRequired::Loader => Demand::Loader,
         });
-        KeySpec { name: &self.name, single: self.key_type.single, element: self.key_type.element, demand }
+        KeySpec {
+            name: &self.name,
+            single: self.key_type.single,
+            element: self.key_type.element,
+            demand,
+        }
     }
 }
 
@@ -53,9 +58,11 @@ impl Architecture {
         self.keys.iter().map(KeyTemplate::spec)
     }
 
-    /// Applies the description to a finished file's metadata: every hyper-parameter and every tensor with its numbers.
+    /// Applies the description to a finished file's metadata: every hyper-parameter and every
+    /// tensor with its numbers.
     ///
-    /// Fails as [`resolve`](Self::resolve) does. The keys are the file's own and not derived again: [`Resolved::keys`] is empty.
+    /// Fails as [`resolve`](Self::resolve) does. The keys are the file's own and not derived again:
+    /// [`Resolved::keys`] is empty.
     ///
     /// ```
     /// use ggmill_arch::Architecture;
@@ -81,24 +88,34 @@ impl Architecture {
         Resolved::of_file(self, entries).map_err(|error| error.within(self.name()))
     }
 
-    /// The hyper-parameters as far as the metadata give them: what is missing or cannot be is nothing.
-    pub(crate) fn parameters_of(&self, source: &dyn ParameterSource) -> Vec<(Box<str>, ParameterValue)> {
+    /// The hyper-parameters as far as the metadata give them: what is missing or cannot be is
+    /// nothing.
+    pub(crate) fn parameters_of(
+        &self,
+        source: &dyn ParameterSource,
+    ) -> Vec<(Box<str>, ParameterValue)> {
         let fuel = Cell::new(Scope::FUEL);
-        let mut parameters: Vec<(Box<str>, ParameterValue)> = Vec::with_capacity(self.parameters.len());
+        let mut parameters: Vec<(Box<str>, ParameterValue)> =
+            Vec::with_capacity(self.parameters.len());
         for parameter in &self.parameters {
-            let value = parameter.resolve(source, None, &Scope::new(&parameters, &fuel)).unwrap_or(ParameterValue::None);
+            let value = parameter
+                .resolve(source, None, &Scope::new(&parameters, &fuel))
+                .unwrap_or(ParameterValue::None);
             parameters.push((parameter.name.clone(), value));
         }
         parameters
     }
 
-    /// The keys that a file with this metadata must have and has not. Conditions on hyper-parameters that are missing too are taken as met.
+    /// The keys that a file with this metadata must have and has not. Conditions on
+    /// hyper-parameters that are missing too are taken as met.
     pub fn missing_keys(&self, metadata: Metadata<'_>) -> Vec<KeySpec<'_>> {
         let parameters = self.parameters_of(&Entries::Read(metadata));
         let fuel = Cell::new(Scope::FUEL);
         let scope = Scope::new(&parameters, &fuel);
         let missing = |template: &&KeyTemplate| {
-            template.required.is_some() && metadata.get(&*template.name).is_none() && template.when.evaluate_bool(&scope).unwrap_or(true)
+            template.required.is_some()
+                && metadata.get(&*template.name).is_none()
+                && template.when.evaluate_bool(&scope).unwrap_or(true)
         };
         self.keys.iter().filter(missing).map(KeyTemplate::spec).collect()
     }

@@ -38,7 +38,8 @@ pub enum KeyValue {
     F32Array(Vec<f32>),
     BoolArray(Vec<bool>),
     StrArray(Vec<String>),
-    /// The place of `general.file_type`, which only the one who chose the types of the tensors knows.
+    /// The place of `general.file_type`, which only the one who chose the types of the tensors
+    /// knows.
     FileType,
 }
 
@@ -80,13 +81,15 @@ impl<T: ToValue> Settable for T {
     }
 }
 
-/// A key as a file has it: those of the format itself are written whole in descriptions, the architecture's own without its name.
+/// A key as a file has it: those of the format itself are written whole in descriptions, the
+/// architecture's own without its name.
 pub(crate) fn whole_key(architecture: &str, key: &str) -> Box<str> {
     let whole = ["general.", "tokenizer."].iter().any(|space| key.starts_with(space));
     if whole { key.into() } else { format!("{architecture}.{key}").into() }
 }
 
-/// The type a key is written with: one for a single value, one for a list, or both where checkpoints have either.
+/// The type a key is written with: one for a single value, one for a list, or both where
+/// checkpoints have either.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct KeyType {
     pub(crate) single: Option<ValueType>,
@@ -96,18 +99,30 @@ pub(crate) struct KeyType {
 impl KeyType {
     /// `u32`, `[i32]`, `u32 | [i32]`.
     pub(crate) fn parse(text: &str) -> Result<Self> {
-        let fault = || Error::description(format!("type {}: expected one such as u32, [f32] or \"u32 | [i32]\"", crate::error::quoted(text)));
+        let fault = || {
+            Error::description(format!(
+                "type {}: expected one such as u32, [f32] or \"u32 | [i32]\"",
+                crate::error::quoted(text)
+            ))
+        };
         let mut key_type = Self { single: None, element: None };
         for part in text.split('|') {
             let part = part.trim();
             let element = part.strip_prefix('[').and_then(|part| part.strip_suffix(']'));
-            let value_type = element.unwrap_or(part).parse().ok().filter(|value_type| *value_type != ValueType::ARRAY).ok_or_else(fault)?;
-            let place = if element.is_some() { &mut key_type.element } else { &mut key_type.single };
+            let value_type = element
+                .unwrap_or(part)
+                .parse()
+                .ok()
+                .filter(|value_type| *value_type != ValueType::ARRAY)
+                .ok_or_else(fault)?;
+            let place =
+                if element.is_some() { &mut key_type.element } else { &mut key_type.single };
             if place.replace(value_type).is_some() {
                 return Err(fault());
             }
         }
-        let elements = [ValueType::U32, ValueType::I32, ValueType::F32, ValueType::BOOL, ValueType::STRING];
+        let elements =
+            [ValueType::U32, ValueType::I32, ValueType::F32, ValueType::BOOL, ValueType::STRING];
         if key_type.element.is_some_and(|element| !elements.contains(&element)) {
             return Err(fault());
         }
@@ -115,11 +130,17 @@ impl KeyType {
     }
 
     /// The value as this type, when it fits.
-    pub(crate) fn convert(self, expression: &Expression, value: &ParameterValue) -> Result<KeyValue> {
+    pub(crate) fn convert(
+        self,
+        expression: &Expression,
+        value: &ParameterValue,
+    ) -> Result<KeyValue> {
         let wrong = || {
             let name = |value_type: ValueType| value_type.name().unwrap_or("a value");
             let expected = match (self.single, self.element, value.as_list()) {
-                (_, Some(element), Some(_)) | (None, Some(element), None) => format!("a list of {}", name(element)),
+                (_, Some(element), Some(_)) | (None, Some(element), None) => {
+                    format!("a list of {}", name(element))
+                }
                 (Some(single), ..) => name(single).to_owned(),
                 (None, None, _) => "nothing".to_owned(),
             };
@@ -167,7 +188,10 @@ fn single(value_type: ValueType, value: &ParameterValue) -> Option<KeyValue> {
 }
 
 fn list(element: ValueType, elements: &[ParameterValue]) -> Option<KeyValue> {
-    fn all<T>(elements: &[ParameterValue], convert: fn(&ParameterValue) -> Option<T>) -> Option<Vec<T>> {
+    fn all<T>(
+        elements: &[ParameterValue],
+        convert: fn(&ParameterValue) -> Option<T>,
+    ) -> Option<Vec<T>> {
         elements.iter().map(convert).collect()
     }
     Some(match element {
@@ -199,14 +223,18 @@ mod tests {
         assert_eq!(convert("f32", &Float(1e-5)), Some(KeyValue::F32(1e-5)));
         assert_eq!(convert("f32", &Float(1e39)), None);
         assert_eq!(convert("u32 | [i32]", &Int(7)), Some(KeyValue::U32(7)));
-        assert_eq!(convert("u32 | [i32]", &List(vec![Int(1), Int(2)].into())), Some(KeyValue::I32Array(vec![1, 2])));
+        assert_eq!(
+            convert("u32 | [i32]", &List(vec![Int(1), Int(2)].into())),
+            Some(KeyValue::I32Array(vec![1, 2]))
+        );
         assert_eq!(convert("u32", &List(vec![Int(1)].into())), None);
         assert_eq!(convert("bool", &ParameterValue::None), None);
     }
 
     #[test]
     fn types_that_do_not_exist_are_refused() {
-        for text in ["", "u33", "array", "[array]", "[[u32]]", "u32 | i32", "[u32] | [i32]", "[u8]"] {
+        for text in ["", "u33", "array", "[array]", "[[u32]]", "u32 | i32", "[u32] | [i32]", "[u8]"]
+        {
             assert!(KeyType::parse(text).is_err(), "{text:?}");
         }
     }

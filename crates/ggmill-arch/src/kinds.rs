@@ -26,7 +26,8 @@ impl Table for Kinds {
 // The build script has read the same text.
 static KINDS: LazyLock<Kinds> = LazyLock::new(|| Kinds::read().expect("read when it was built"));
 
-/// The `general.type` that a file of this architecture has, whether it says so or not; `None` for an architecture of models.
+/// The `general.type` that a file of this architecture has, whether it says so or not; `None` for
+/// an architecture of models.
 ///
 /// ```
 /// assert_eq!(ggmill_arch::kind_of_architecture("controlvector"), Some("controlvector"));

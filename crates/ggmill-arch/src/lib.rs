@@ -1,8 +1,10 @@
 //! Model architectures as data: keys, tensors, shapes, roles and where each comes from.
 //!
-//! An [`Architecture`] is a description in a TOML file: which checkpoints it is for, which hyper-parameters it reads from their `config.json`, which metadata
-//! keys a file of it has, and which tensors: name, shape, role, the names they have in a checkpoint and the [`Operation`]s on the way. This library reads
-//! descriptions and applies them; it knows no architecture by name. A [`Catalogue`] holds the built-in descriptions and those a user adds, and finds the one
+//! An [`Architecture`] is a description in a TOML file: which checkpoints it is for, which
+//! hyper-parameters it reads from their `config.json`, which metadata keys a file of it has, and
+//! which tensors: name, shape, role, the names they have in a checkpoint and the [`Operation`]s on
+//! the way. This library reads descriptions and applies them; it knows no architecture by name. A
+//! [`Catalogue`] holds the built-in descriptions and those a user adds, and finds the one
 //! for a checkpoint:
 //!
 //! ```
@@ -21,8 +23,9 @@
 //! # Ok::<(), ggmill_arch::Error>(())
 //! ```
 //!
-//! Descriptions and configurations may come from strangers: both are bounded in every count and depth, arithmetic is checked, and what is wrong is an [`Error`]
-//! that names the hyper-parameter, key or tensor.
+//! Descriptions and configurations may come from strangers: both are bounded in every count and
+//! depth, arithmetic is checked, and what is wrong is an [`Error`] that names the hyper-parameter,
+//! key or tensor.
 #![forbid(unsafe_code)]
 #![warn(clippy::indexing_slicing, clippy::arithmetic_side_effects, clippy::string_slice)]
 

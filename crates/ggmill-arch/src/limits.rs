@@ -1,6 +1,7 @@
 //! How much one description may say, and how much one model may ask for.
 //!
-//! Each bound leaves room for many times what real descriptions have; together they keep the time to read one proportional to its length.
+//! Each bound leaves room for many times what real descriptions have; together they keep the time
+//! to read one proportional to its length.
 
 /// Parts that a description includes, counting repetitions.
 pub(crate) const MAX_INCLUDES: usize = 64;
@@ -10,14 +11,17 @@ pub(crate) const MAX_PARAMETERS: usize = 1 << 10;
 pub(crate) const MAX_KEYS: usize = 1 << 12;
 /// Tensors that a description writes, before loops repeat them.
 pub(crate) const MAX_TEMPLATES: usize = 1 << 12;
-/// Kinds of checkpoints, patterns of ignored tensors, contradictions, refusals and warnings: of each.
+/// Kinds of checkpoints, patterns of ignored tensors, contradictions, refusals and warnings: of
+/// each.
 pub(crate) const MAX_ENTRIES: usize = 1 << 10;
 /// Places where one hyper-parameter is looked for, in a configuration and in metadata: in each.
 pub(crate) const MAX_PLACES: usize = 32;
-/// Alternatives of one tensor, names of one alternative without its loop, operations of one alternative: at most so many each.
+/// Alternatives of one tensor, names of one alternative without its loop, operations of one
+/// alternative: at most so many each.
 pub(crate) const MAX_PIECES: usize = 32;
 
 /// Tensors of one model.
 pub(crate) const MAX_TENSORS: u64 = 1 << 16;
-/// Bytes of memory, about, that the tensors of one model may take with all the names they may have in a checkpoint.
+/// Bytes of memory, about, that the tensors of one model may take with all the names they may have
+/// in a checkpoint.
 pub(crate) const MAX_TENSOR_BYTES: u64 = 1 << 26;

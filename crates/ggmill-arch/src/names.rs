@@ -1,4 +1,5 @@
-//! Architectures that are known by name: which there are, and what their tensors are called. Facts imported from gguf.
+//! Architectures that are known by name: which there are, and what their tensors are called. Facts
+//! imported from gguf.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -17,7 +18,8 @@ pub(crate) struct File {
     architectures: BTreeMap<String, TensorNames>,
 }
 
-/// What the tensors of an architecture are called, without their numbers of blocks and without `.weight` or `.bias`.
+/// What the tensors of an architecture are called, without their numbers of blocks and without
+/// `.weight` or `.bias`.
 ///
 /// ```
 /// use ggmill_arch::TensorNames;
@@ -53,7 +55,8 @@ impl TensorNames {
         PARSED.architectures.get(architecture)
     }
 
-    /// Every architecture that is known by name, in alphabetical order, with the names of its tensors.
+    /// Every architecture that is known by name, in alphabetical order, with the names of its
+    /// tensors.
     pub fn all() -> impl ExactSizeIterator<Item = (&'static str, &'static Self)> {
         PARSED.architectures.iter().map(|(name, names)| (&**name, names))
     }
@@ -65,7 +68,10 @@ impl TensorNames {
 
     /// Whether a tensor of the architecture can have this name.
     pub fn contains(&self, tensor: &str) -> bool {
-        let in_block = tensor.strip_prefix("blk.").and_then(|rest| rest.split_once('.')).filter(|(number, _)| is_number(number));
+        let in_block = tensor
+            .strip_prefix("blk.")
+            .and_then(|rest| rest.split_once('.'))
+            .filter(|(number, _)| is_number(number));
         match in_block {
             Some((_, rest)) => self.block.iter().any(|name| begins(rest, name)),
             None => self.model.iter().any(|name| begins(tensor, name)),
@@ -74,7 +80,10 @@ impl TensorNames {
 
     /// The names as patterns, those of the whole model first.
     pub fn patterns(&self) -> impl Iterator<Item = String> {
-        self.model.iter().cloned().chain(self.block.iter().map(|name| format!("blk.{{bid}}.{name}")))
+        self.model
+            .iter()
+            .cloned()
+            .chain(self.block.iter().map(|name| format!("blk.{{bid}}.{name}")))
     }
 }
 
@@ -92,7 +101,12 @@ mod tests {
                 // The longest name the format allows, with room for a number and a suffix.
                 assert!(pattern.len() <= 64 && pattern.is_ascii(), "{architecture}: {pattern}");
                 let name = pattern.replace("{bid}", "17").replace("{xid}", "3");
-                assert!(!name.contains('{') && names.contains(&name) && names.contains(&format!("{name}.weight")), "{architecture}: {pattern}");
+                assert!(
+                    !name.contains('{')
+                        && names.contains(&name)
+                        && names.contains(&format!("{name}.weight")),
+                    "{architecture}: {pattern}"
+                );
             }
         }
     }
@@ -100,7 +114,12 @@ mod tests {
     #[test]
     fn a_name_is_no_prefix_of_another() {
         let llama = TensorNames::of("llama").unwrap();
-        for name in ["blk.0.attn_q.weight", "blk.10.attn_k.bias", "token_embd.weight", "blk.0.ffn_down.scale"] {
+        for name in [
+            "blk.0.attn_q.weight",
+            "blk.10.attn_k.bias",
+            "token_embd.weight",
+            "blk.0.ffn_down.scale",
+        ] {
             assert!(llama.contains(name), "{name}");
         }
         for name in [

@@ -7,13 +7,15 @@ use crate::expression::{Expression, Invocation, Scope};
 
 /// One step from a checkpoint tensor to the tensor of the file, with its numbers resolved.
 ///
-/// Dimensions are in stored order, as everywhere: number 0 is `ne[0]`, the *fastest*, the last one PyTorch lists; the *slowest* is the first one PyTorch lists.
-/// Where a dimension is `None`, it is the slowest.
+/// Dimensions are in stored order, as everywhere: number 0 is `ne[0]`, the *fastest*, the last one
+/// PyTorch lists; the *slowest* is the first one PyTorch lists. Where a dimension is `None`, it is
+/// the slowest.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Operation {
-    /// Undoes the order in which Hugging Face stores the rows of rotary heads. In each of `heads` equal runs of `n` rows, row `2 i + j` of the result is row
-    /// `j n / 2 + i` of the source (`j` is 0 or 1): the halves of the source become neighbours.
+    /// Undoes the order in which Hugging Face stores the rows of rotary heads. In each of `heads`
+    /// equal runs of `n` rows, row `2 i + j` of the result is row `j n / 2 + i` of the source
+    /// (`j` is 0 or 1): the halves of the source become neighbours.
     Permute {
         /// Number of runs: attention heads, or key-value heads.
         heads: u64,
@@ -46,7 +48,8 @@ pub enum Operation {
         /// From one that is kept to the next.
         step: u64,
     },
-    /// Adds zeros before and behind a dimension, or cuts as many indices off where a number is negative.
+    /// Adds zeros before and behind a dimension, or cuts as many indices off where a number is
+    /// negative.
     Resize {
         /// Which dimension.
         dimension: usize,
@@ -81,7 +84,8 @@ pub enum Operation {
     Exp,
     /// Subtracts the mean of all elements.
     Center,
-    /// Divides each column, the elements with one index in the fastest dimension, by its Euclidean length.
+    /// Divides each column, the elements with one index in the fastest dimension, by its Euclidean
+    /// length.
     NormalizeColumns,
     /// Makes every element minus the mean magnitude, 0, or the mean magnitude.
     Ternarize,
@@ -120,7 +124,8 @@ impl Operation {
         matches!(self, Self::Stack | Self::Concat { .. } | Self::Product | Self::Sum)
     }
 
-    /// The shape that comes out when tensors of these shapes go in. Fails when the operation cannot take them.
+    /// The shape that comes out when tensors of these shapes go in. Fails when the operation cannot
+    /// take them.
     ///
     /// ```
     /// use ggmill_arch::Operation;
@@ -131,7 +136,8 @@ impl Operation {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn shape(&self, inputs: &[Shape]) -> Result<Shape> {
-        self.shape_or_fault(inputs).map_err(|fault| Error::configuration(format!("{}: {fault}", self.name())))
+        self.shape_or_fault(inputs)
+            .map_err(|fault| Error::configuration(format!("{}: {fault}", self.name())))
     }
 
     fn shape_or_fault(&self, inputs: &[Shape]) -> Result<Shape, String> {
@@ -153,9 +159,18 @@ impl Operation {
         let slowest_number = dimensions.len().checked_sub(1).ok_or("a scalar has no dimensions");
         match *self {
             Self::Permute { heads } => {
-                let pairs = heads.checked_mul(2).filter(|&pairs| pairs > 0).ok_or("needs at least one head")?;
+                let pairs = heads
+                    .checked_mul(2)
+                    .filter(|&pairs| pairs > 0)
+                    .ok_or("needs at least one head")?;
                 let rows = slowest.ok_or("a scalar has no rows")?;
-                if rows.is_multiple_of(pairs) { Ok(*first) } else { Err(format!("{rows} rows do not split into {heads} heads of an even number of rows")) }
+                if rows.is_multiple_of(pairs) {
+                    Ok(*first)
+                } else {
+                    Err(format!(
+                        "{rows} rows do not split into {heads} heads of an even number of rows"
+                    ))
+                }
             }
             Self::Stack => match rest.iter().find(|shape| *shape != first) {
                 Some(other) => Err(format!("shapes differ: {first} and {other}")),
@@ -167,9 +182,13 @@ impl Operation {
                 let mut total = 0u64;
                 for shape in inputs {
                     let differs = || format!("shapes differ: {first} and {shape}");
-                    let is_same = |(number, (one, other)): (usize, (&u64, &u64))| number == dimension || one == other;
-                    let fits = shape.dimensions().len() == dimensions.len() && dimensions.iter().zip(shape.dimensions()).enumerate().all(is_same);
-                    let rows = shape.dimensions().get(dimension).filter(|_| fits).ok_or_else(differs)?;
+                    let is_same = |(number, (one, other)): (usize, (&u64, &u64))| {
+                        number == dimension || one == other
+                    };
+                    let fits = shape.dimensions().len() == dimensions.len()
+                        && dimensions.iter().zip(shape.dimensions()).enumerate().all(is_same);
+                    let rows =
+                        shape.dimensions().get(dimension).filter(|_| fits).ok_or_else(differs)?;
                     total = total.checked_add(*rows).ok_or("too many rows")?;
                 }
                 with(dimension, total)
@@ -185,7 +204,10 @@ impl Operation {
                 if !sorted.into_iter().eq(0..dimensions.len()) {
                     return Err(format!("expected each of {} dimensions once", dimensions.len()));
                 }
-                let turned = order.iter().map(|&dimension| extent(dimension)).collect::<Result<Vec<_>, _>>()?;
+                let turned = order
+                    .iter()
+                    .map(|&dimension| extent(dimension))
+                    .collect::<Result<Vec<_>, _>>()?;
                 new(&turned)
             }
             Self::Transpose => match dimensions {
@@ -193,26 +215,44 @@ impl Operation {
                 _ => Err(format!("needs two dimensions, found {first}")),
             },
             Self::Reshape(shape) if shape.elements() == first.elements() => Ok(shape),
-            Self::Reshape(shape) => Err(format!("{first} has {} elements, {shape} has {}", first.elements(), shape.elements())),
+            Self::Reshape(shape) => Err(format!(
+                "{first} has {} elements, {shape} has {}",
+                first.elements(),
+                shape.elements()
+            )),
             Self::Slice { dimension, start, count, step } => {
                 let dimension = dimension.map_or(slowest_number, Ok)?;
                 let extent = extent(dimension)?;
-                let last = count.saturating_sub(1).checked_mul(step).and_then(|reach| reach.checked_add(start));
-                let fits = if count == 0 { start <= extent } else { last.is_some_and(|last| last < extent) };
+                let last = count
+                    .saturating_sub(1)
+                    .checked_mul(step)
+                    .and_then(|reach| reach.checked_add(start));
+                let fits = if count == 0 {
+                    start <= extent
+                } else {
+                    last.is_some_and(|last| last < extent)
+                };
                 if !fits || step == 0 {
-                    return Err(format!("{count} from {start} on in steps of {step}, there are {extent}"));
+                    return Err(format!(
+                        "{count} from {start} on in steps of {step}, there are {extent}"
+                    ));
                 }
                 with(dimension, count)
             }
             Self::Resize { dimension, before, after } => {
                 let extent = extent(dimension)?;
                 let cut = |by: i64| if by < 0 { by.unsigned_abs() } else { 0 };
-                let kept = extent.checked_sub(cut(before)).and_then(|left| left.checked_sub(cut(after)));
+                let kept =
+                    extent.checked_sub(cut(before)).and_then(|left| left.checked_sub(cut(after)));
                 let added = |by: i64| u64::try_from(by).unwrap_or(0);
-                let resized = kept.and_then(|kept| kept.checked_add(added(before))).and_then(|size| size.checked_add(added(after)));
+                let resized = kept
+                    .and_then(|kept| kept.checked_add(added(before)))
+                    .and_then(|size| size.checked_add(added(after)));
                 with(dimension, resized.ok_or_else(|| format!("{before} and {after} of {extent}"))?)
             }
-            Self::Repeat { dimension, times } => with(dimension, extent(dimension)?.checked_mul(times).ok_or("too many elements")?),
+            Self::Repeat { dimension, times } => {
+                with(dimension, extent(dimension)?.checked_mul(times).ok_or("too many elements")?)
+            }
             Self::Within { dimension, start, count, .. } => {
                 let extent = extent(dimension)?;
                 if start.checked_add(count).is_none_or(|end| end > extent) {
@@ -220,7 +260,13 @@ impl Operation {
                 }
                 Ok(*first)
             }
-            Self::Add(_) | Self::Multiply(_) | Self::Exp | Self::NegExp | Self::Center | Self::NormalizeColumns | Self::Ternarize => Ok(*first),
+            Self::Add(_)
+            | Self::Multiply(_)
+            | Self::Exp
+            | Self::NegExp
+            | Self::Center
+            | Self::NormalizeColumns
+            | Self::Ternarize => Ok(*first),
         }
     }
 }
@@ -287,11 +333,19 @@ impl OperationTemplate {
     pub(crate) fn parse(text: &str) -> Result<Self> {
         let Invocation { name, arguments } = Invocation::parse(text)?;
         let known = OPERATIONS.iter().find(|operation| operation.0 == &*name);
-        let &(_, kind, least, most) = known.ok_or_else(|| Error::description(format!("there is no operation {}", quoted(&name))))?;
+        let &(_, kind, least, most) = known.ok_or_else(|| {
+            Error::description(format!("there is no operation {}", quoted(&name)))
+        })?;
         // A range of a dimension takes all of its numbers.
-        let is_part = matches!(kind, Kind::Add | Kind::Multiply) && matches!(arguments.len(), 2 | 3);
+        let is_part =
+            matches!(kind, Kind::Add | Kind::Multiply) && matches!(arguments.len(), 2 | 3);
         if arguments.len() < least || arguments.len() > most || is_part {
-            return Err(Error::description(format!("operation {}: {name} takes {}, found {}", quoted(text), arguments_of(least, most), arguments.len())));
+            return Err(Error::description(format!(
+                "operation {}: {name} takes {}, found {}",
+                quoted(text),
+                arguments_of(least, most),
+                arguments.len()
+            )));
         }
         Ok(Self { kind, arguments })
     }
@@ -317,10 +371,14 @@ impl OperationTemplate {
         let count = |argument: &Expression| argument.evaluate_u64(scope);
         let dimension = |argument: &Expression| {
             let number = count(argument)?;
-            let number = usize::try_from(number).ok().filter(|&number| number < Shape::MAX_DIMENSIONS);
-            number.ok_or_else(|| Error::configuration(format!("{} is no dimension", argument.text())))
+            let number =
+                usize::try_from(number).ok().filter(|&number| number < Shape::MAX_DIMENSIONS);
+            number
+                .ok_or_else(|| Error::configuration(format!("{} is no dimension", argument.text())))
         };
-        let change = |value: f64| if self.kind == Kind::Add { Operation::Add(value) } else { Operation::Multiply(value) };
+        let change = |value: f64| {
+            if self.kind == Kind::Add { Operation::Add(value) } else { Operation::Multiply(value) }
+        };
         Ok(match (self.kind, &*self.arguments) {
             (Kind::Permute, [heads]) => Operation::Permute { heads: count(heads)? },
             (Kind::Stack, _) => Operation::Stack,
@@ -328,20 +386,43 @@ impl OperationTemplate {
             (Kind::Concat, [along]) => Operation::Concat { dimension: Some(dimension(along)?) },
             (Kind::Product, _) => Operation::Product,
             (Kind::Sum, _) => Operation::Sum,
-            (Kind::Axes, order) => Operation::Axes(order.iter().map(dimension).collect::<Result<_>>()?),
+            (Kind::Axes, order) => {
+                Operation::Axes(order.iter().map(dimension).collect::<Result<_>>()?)
+            }
             (Kind::Transpose, _) => Operation::Transpose,
             (Kind::Reshape, dimensions) => Operation::Reshape(resolve_shape(dimensions, scope)?),
-            (Kind::Slice, [start, len]) => Operation::Slice { dimension: None, start: count(start)?, count: count(len)?, step: 1 },
+            (Kind::Slice, [start, len]) => Operation::Slice {
+                dimension: None,
+                start: count(start)?,
+                count: count(len)?,
+                step: 1,
+            },
             (Kind::Slice, [along, start, len, step @ ..]) => {
                 let step = step.first().map_or(Ok(1), count)?;
-                Operation::Slice { dimension: Some(dimension(along)?), start: count(start)?, count: count(len)?, step }
+                Operation::Slice {
+                    dimension: Some(dimension(along)?),
+                    start: count(start)?,
+                    count: count(len)?,
+                    step,
+                }
             }
-            (Kind::Resize, [along, before, after]) => Operation::Resize { dimension: dimension(along)?, before: signed(before)?, after: signed(after)? },
-            (Kind::Repeat, [along, times]) => Operation::Repeat { dimension: dimension(along)?, times: count(times)? },
+            (Kind::Resize, [along, before, after]) => Operation::Resize {
+                dimension: dimension(along)?,
+                before: signed(before)?,
+                after: signed(after)?,
+            },
+            (Kind::Repeat, [along, times]) => {
+                Operation::Repeat { dimension: dimension(along)?, times: count(times)? }
+            }
             (Kind::Add | Kind::Multiply, [value]) => change(number(value)?),
             (Kind::Add | Kind::Multiply, [value, along, start, len]) => {
                 let change = Box::new(change(number(value)?));
-                Operation::Within { dimension: dimension(along)?, start: count(start)?, count: count(len)?, change }
+                Operation::Within {
+                    dimension: dimension(along)?,
+                    start: count(start)?,
+                    count: count(len)?,
+                    change,
+                }
             }
             (Kind::Exp, _) => Operation::Exp,
             (Kind::NegExp, _) => Operation::NegExp,
@@ -356,7 +437,11 @@ impl OperationTemplate {
 
 /// How many arguments an operation takes, in words.
 fn arguments_of(least: usize, most: usize) -> String {
-    if least == most { format!("{least} arguments") } else { format!("{least} to {most} arguments") }
+    if least == most {
+        format!("{least} arguments")
+    } else {
+        format!("{least} to {most} arguments")
+    }
 }
 
 /// A shape from expressions in stored order. Every dimension must be at least 1.
@@ -365,7 +450,10 @@ pub(crate) fn resolve_shape(dimensions: &[Expression], scope: &Scope<'_>) -> Res
     for dimension in dimensions {
         let size = dimension.evaluate_u64(scope)?;
         if size == 0 {
-            return Err(Error::configuration(format!("{} is 0, expected at least 1", dimension.text())));
+            return Err(Error::configuration(format!(
+                "{} is 0, expected at least 1",
+                dimension.text()
+            )));
         }
         sizes.push(size);
     }
@@ -392,30 +480,79 @@ mod tests {
             (Operation::Stack, vec![matrix, matrix], Some(shape(&[64, 32, 2]))),
             (Operation::Stack, vec![matrix, shape(&[64, 31])], None),
             (Operation::Stack, vec![], None),
-            (Operation::Concat { dimension: None }, vec![matrix, shape(&[64, 3])], Some(shape(&[64, 35]))),
+            (
+                Operation::Concat { dimension: None },
+                vec![matrix, shape(&[64, 3])],
+                Some(shape(&[64, 35])),
+            ),
             (Operation::Concat { dimension: None }, vec![matrix, shape(&[63, 3])], None),
             (Operation::Transpose, vec![shape(&[2, 3, 4])], Some(shape(&[3, 2, 4]))),
             (Operation::Transpose, vec![shape(&[2])], None),
             (Operation::Reshape(shape(&[2048])), vec![matrix], Some(shape(&[2048]))),
             (Operation::Reshape(shape(&[2047])), vec![matrix], None),
-            (Operation::Slice { dimension: None, start: 30, count: 2, step: 1 }, vec![matrix], Some(shape(&[64, 2]))),
-            (Operation::Slice { dimension: None, start: 30, count: 3, step: 1 }, vec![matrix], None),
-            (Operation::Slice { dimension: None, start: u64::MAX, count: 1, step: 1 }, vec![matrix], None),
-            (Operation::Concat { dimension: Some(0) }, vec![matrix, shape(&[4, 32])], Some(shape(&[68, 32]))),
+            (
+                Operation::Slice { dimension: None, start: 30, count: 2, step: 1 },
+                vec![matrix],
+                Some(shape(&[64, 2])),
+            ),
+            (
+                Operation::Slice { dimension: None, start: 30, count: 3, step: 1 },
+                vec![matrix],
+                None,
+            ),
+            (
+                Operation::Slice { dimension: None, start: u64::MAX, count: 1, step: 1 },
+                vec![matrix],
+                None,
+            ),
+            (
+                Operation::Concat { dimension: Some(0) },
+                vec![matrix, shape(&[4, 32])],
+                Some(shape(&[68, 32])),
+            ),
             (Operation::Concat { dimension: Some(2) }, vec![matrix, matrix], None),
             (Operation::Axes(vec![1, 2, 0]), vec![shape(&[2, 3, 4])], Some(shape(&[3, 4, 2]))),
             (Operation::Axes(vec![1, 1]), vec![matrix], None),
-            (Operation::Slice { dimension: Some(0), start: 1, count: 32, step: 2 }, vec![matrix], Some(shape(&[32, 32]))),
-            (Operation::Slice { dimension: Some(0), start: 2, count: 32, step: 2 }, vec![matrix], None),
-            (Operation::Slice { dimension: None, start: 0, count: u64::MAX, step: u64::MAX }, vec![matrix], None),
-            (Operation::Resize { dimension: 1, before: 3, after: -5 }, vec![matrix], Some(shape(&[64, 30]))),
+            (
+                Operation::Slice { dimension: Some(0), start: 1, count: 32, step: 2 },
+                vec![matrix],
+                Some(shape(&[32, 32])),
+            ),
+            (
+                Operation::Slice { dimension: Some(0), start: 2, count: 32, step: 2 },
+                vec![matrix],
+                None,
+            ),
+            (
+                Operation::Slice { dimension: None, start: 0, count: u64::MAX, step: u64::MAX },
+                vec![matrix],
+                None,
+            ),
+            (
+                Operation::Resize { dimension: 1, before: 3, after: -5 },
+                vec![matrix],
+                Some(shape(&[64, 30])),
+            ),
             (Operation::Resize { dimension: 1, before: -3, after: -30 }, vec![matrix], None),
-            (Operation::Resize { dimension: 1, before: i64::MIN, after: i64::MAX }, vec![matrix], None),
+            (
+                Operation::Resize { dimension: 1, before: i64::MIN, after: i64::MAX },
+                vec![matrix],
+                None,
+            ),
             (Operation::Repeat { dimension: 0, times: 3 }, vec![matrix], Some(shape(&[192, 32]))),
             (Operation::Repeat { dimension: 0, times: u64::MAX }, vec![matrix], None),
             (Operation::Product, vec![matrix, matrix], Some(matrix)),
             (Operation::Product, vec![matrix], None),
-            (Operation::Within { dimension: 1, start: 30, count: 3, change: Box::new(Operation::Add(1.0)) }, vec![matrix], None),
+            (
+                Operation::Within {
+                    dimension: 1,
+                    start: 30,
+                    count: 3,
+                    change: Box::new(Operation::Add(1.0)),
+                },
+                vec![matrix],
+                None,
+            ),
             (Operation::NegExp, vec![matrix, matrix], None),
             (Operation::Add(1.0), vec![matrix], Some(matrix)),
         ] {

@@ -42,7 +42,8 @@ impl fmt::Display for FilePlace {
 }
 
 impl FilePlace {
-    /// A place as a description writes it: a key without the architecture's name, a whole one of the format's own, `len(KEY)` for the number of its elements.
+    /// A place as a description writes it: a key without the architecture's name, a whole one of
+    /// the format's own, `len(KEY)` for the number of its elements.
     pub(crate) fn parse(architecture: &str, text: &str) -> Self {
         let counted = text.strip_prefix("len(").and_then(|text| text.strip_suffix(')'));
         let key = counted.unwrap_or(text);
@@ -73,12 +74,14 @@ enum ScalarType {
     Str,
 }
 
-/// Where hyper-parameters come from. A checkpoint's configuration is one source; the metadata of a file can be another.
+/// Where hyper-parameters come from. A checkpoint's configuration is one source; the metadata of a
+/// file can be another.
 pub(crate) trait ParameterSource {
     /// The value with the place it was found at, or nothing.
     fn lookup(&self, parameter: &Parameter) -> Result<Option<(ParameterValue, String)>>;
 
-    /// The places that were looked at, for the message that there is nothing; `None` when such a source has no place for it, so that nothing is missing.
+    /// The places that were looked at, for the message that there is nothing; `None` when such a
+    /// source has no place for it, so that nothing is missing.
     fn places(&self, parameter: &Parameter) -> Option<String>;
 
     /// What stands in where the source has nothing.
@@ -88,8 +91,14 @@ pub(crate) trait ParameterSource {
 }
 
 impl Parameter {
-    /// The value: from the source, else from the default of the checkpoint's kind, else from its own.
-    pub(crate) fn resolve(&self, source: &dyn ParameterSource, kind_default: Option<&Expression>, scope: &Scope<'_>) -> Result<ParameterValue> {
+    /// The value: from the source, else from the default of the checkpoint's kind, else from its
+    /// own.
+    pub(crate) fn resolve(
+        &self,
+        source: &dyn ParameterSource,
+        kind_default: Option<&Expression>,
+        scope: &Scope<'_>,
+    ) -> Result<ParameterValue> {
         if let Some((value, place)) = source.lookup(self)? {
             return self.kind.accept(&value).ok_or_else(|| {
                 let message = format!("{place} is {value}, expected {}", self.kind.name());
@@ -99,11 +108,16 @@ impl Parameter {
         if let Some(default) = kind_default.or(source.default(self)) {
             let value = default.evaluate(scope)?;
             if value.is_some() {
-                return self.kind.accept(&value).ok_or_else(|| default.wrong(&value, self.kind.name()));
+                return self
+                    .kind
+                    .accept(&value)
+                    .ok_or_else(|| default.wrong(&value, self.kind.name()));
             }
         }
         match source.places(self) {
-            Some(places) if !self.optional => Err(Error::configuration(format!("missing, looked for {places}"))),
+            Some(places) if !self.optional => {
+                Err(Error::configuration(format!("missing, looked for {places}")))
+            }
             _ => Ok(ParameterValue::None),
         }
     }
@@ -113,7 +127,12 @@ impl ParameterType {
     /// `int`, `[int]`, `int | [int]`, and so for `float`, `bool`, `string`.
     pub(crate) fn parse(text: &str) -> Result<Self> {
         let (single, list, scalar) = match text.split_once('|') {
-            Some((single, list)) if list.trim().strip_prefix('[').and_then(|list| list.strip_suffix(']')) == Some(single.trim()) => (true, true, single.trim()),
+            Some((single, list))
+                if list.trim().strip_prefix('[').and_then(|list| list.strip_suffix(']'))
+                    == Some(single.trim()) =>
+            {
+                (true, true, single.trim())
+            }
             Some(_) => (false, false, ""),
             None => match text.strip_prefix('[').and_then(|list| list.strip_suffix(']')) {
                 Some(scalar) => (false, true, scalar),
@@ -127,7 +146,8 @@ impl ParameterType {
             "string" => ScalarType::Str,
             _ => {
                 return Err(Error::description(format!(
-                    "type {}: expected int, float, bool or string, in brackets for a list, or \"int | [int]\"",
+                    "type {}: expected int, float, bool or string, in brackets for a list, or \
+                     \"int | [int]\"",
                     quoted(text)
                 )));
             }
@@ -152,7 +172,8 @@ impl ParameterType {
     fn accept(self, value: &ParameterValue) -> Option<ParameterValue> {
         match value {
             ParameterValue::List(elements) if self.list => {
-                let elements: Option<Vec<_>> = elements.iter().map(|element| self.scalar.accept(element)).collect();
+                let elements: Option<Vec<_>> =
+                    elements.iter().map(|element| self.scalar.accept(element)).collect();
                 Some(ParameterValue::List(elements?.into()))
             }
             ParameterValue::List(_) => None,
@@ -167,9 +188,18 @@ impl ScalarType {
         /// Up to here every whole number has a double of its own.
         const EXACT: f64 = 9_007_199_254_740_992.0;
         Some(match (self, value) {
-            (Self::Int, ParameterValue::Int(_)) | (Self::Bool, ParameterValue::Bool(_)) | (Self::Str, ParameterValue::Str(_)) => value.clone(),
-            #[expect(clippy::cast_possible_truncation, reason = "whole and within the range of exact doubles")]
-            (Self::Int, &ParameterValue::Float(number)) if number.fract() == 0.0 && number.abs() <= EXACT => ParameterValue::Int(number as i64),
+            (Self::Int, ParameterValue::Int(_))
+            | (Self::Bool, ParameterValue::Bool(_))
+            | (Self::Str, ParameterValue::Str(_)) => value.clone(),
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "whole and within the range of exact doubles"
+            )]
+            (Self::Int, &ParameterValue::Float(number))
+                if number.fract() == 0.0 && number.abs() <= EXACT =>
+            {
+                ParameterValue::Int(number as i64)
+            }
             (Self::Float, value) => ParameterValue::Float(value.as_f64()?),
             _ => return None,
         })

@@ -34,13 +34,21 @@ impl Template {
             if !plain.is_empty() {
                 pieces.push(Piece::Text(plain.into()));
             }
-            let (close, optional) = if bracketed.starts_with('{') { ('}', false) } else { (']', true) };
-            let inner = bracketed.strip_prefix(['{', '[']).and_then(|inner| inner.split_once(close));
-            let (inside, after) = inner.filter(|(inside, _)| !inside.contains(['{', '}', '[', ']'])).ok_or_else(|| fault("a bracket without its partner"))?;
+            let (close, optional) =
+                if bracketed.starts_with('{') { ('}', false) } else { (']', true) };
+            let inner =
+                bracketed.strip_prefix(['{', '[']).and_then(|inner| inner.split_once(close));
+            let (inside, after) = inner
+                .filter(|(inside, _)| !inside.contains(['{', '}', '[', ']']))
+                .ok_or_else(|| fault("a bracket without its partner"))?;
             if !optional && !crate::expression::is_name(inside) {
                 return Err(fault("expected the name of a loop variable between { and }"));
             }
-            pieces.push(if optional { Piece::Optional(inside.into()) } else { Piece::Variable(inside.into()) });
+            pieces.push(if optional {
+                Piece::Optional(inside.into())
+            } else {
+                Piece::Variable(inside.into())
+            });
             rest = after;
         }
         if !rest.is_empty() {
@@ -72,19 +80,24 @@ impl Template {
             if let Piece::Variable(name) = piece
                 && !known(name)
             {
-                return Err(Error::description(format!("name {}: there is no loop over {name}", quoted(&self.text))));
+                return Err(Error::description(format!(
+                    "name {}: there is no loop over {name}",
+                    quoted(&self.text)
+                )));
             }
         }
         Ok(())
     }
 
-    /// Whether a name is one that comes out when numbers are filled in, with every optional piece there.
+    /// Whether a name is one that comes out when numbers are filled in, with every optional piece
+    /// there.
     pub(crate) fn fits(&self, name: &str) -> bool {
         let mut rest = name;
         for piece in &self.pieces {
             let after = match piece {
                 Piece::Text(text) | Piece::Optional(text) => rest.strip_prefix(&**text),
-                Piece::Variable(_) => Some(rest.trim_start_matches(|c: char| c.is_ascii_digit())).filter(|after| after.len() < rest.len()),
+                Piece::Variable(_) => Some(rest.trim_start_matches(|c: char| c.is_ascii_digit()))
+                    .filter(|after| after.len() < rest.len()),
             };
             let Some(after) = after else { return false };
             rest = after;
@@ -92,7 +105,8 @@ impl Template {
         rest.is_empty()
     }
 
-    /// The name with its variables filled in. Choice 0 has every optional piece; bit *n* of a choice leaves out the *n*-th.
+    /// The name with its variables filled in. Choice 0 has every optional piece; bit *n* of a
+    /// choice leaves out the *n*-th.
     pub(crate) fn fill(&self, variables: &[(&str, u64)], choice: u32) -> String {
         use core::fmt::Write as _;
         let mut name = String::with_capacity(self.text.len());
@@ -101,7 +115,9 @@ impl Template {
             match piece {
                 Piece::Text(text) => name.push_str(text),
                 Piece::Variable(variable) => {
-                    if let Some((_, value)) = variables.iter().rev().find(|(known, _)| *known == &**variable) {
+                    if let Some((_, value)) =
+                        variables.iter().rev().find(|(known, _)| *known == &**variable)
+                    {
                         // Writing to a String cannot fail.
                         let _ = write!(name, "{value}");
                     }
@@ -127,7 +143,8 @@ impl Glob {
         Self(pattern.into())
     }
 
-    /// Whether the whole name matches. Each piece takes its first place, so the time is at most that of one search per piece.
+    /// Whether the whole name matches. Each piece takes its first place, so the time is at most
+    /// that of one search per piece.
     pub(crate) fn matches(&self, name: &str) -> bool {
         let Some((first, rest)) = self.0.split_once('*') else { return *name == *self.0 };
         let Some(mut name) = name.strip_prefix(first) else { return false };
@@ -142,22 +159,25 @@ impl Glob {
     }
 }
 
-/// Whether a tensor's name is the pattern, with at most one more part behind it: `weight`, `bias`, `scale`.
+/// Whether a tensor's name is the pattern, with at most one more part behind it: `weight`, `bias`,
+/// `scale`.
 pub(crate) fn begins(tensor: &str, pattern: &str) -> bool {
     let mut parts = tensor.split('.');
-    let matches = pattern.split('.').all(|expected| parts.next().is_some_and(|part| fits(part, expected)));
+    let matches =
+        pattern.split('.').all(|expected| parts.next().is_some_and(|part| fits(part, expected)));
     matches && parts.count() <= 1
 }
 
-/// Whether a part of a name is as expected, with a number for each variable in braces. Takes time as the product of both lengths at most, whatever they are:
-/// descriptions may come from strangers.
+/// Whether a part of a name is as expected, with a number for each variable in braces. Takes time
+/// as the product of both lengths at most, whatever they are: descriptions may come from strangers.
 fn fits(part: &str, expected: &str) -> bool {
     let part = part.as_bytes();
     // Where in the part what has been looked at of the expectation can end.
     let mut ends = vec![0usize];
     let mut rest = expected;
     loop {
-        let (before, behind) = rest.split_once('{').map_or((rest, None), |(before, behind)| (before, Some(behind)));
+        let (before, behind) =
+            rest.split_once('{').map_or((rest, None), |(before, behind)| (before, Some(behind)));
         ends.retain_mut(|end| {
             let found = part.get(*end..).is_some_and(|part| part.starts_with(before.as_bytes()));
             *end = end.saturating_add(before.len());
@@ -171,7 +191,9 @@ fn fits(part: &str, expected: &str) -> bool {
             let known = numbered.last().copied().unwrap_or(0).max(end);
             let is_digit = |at: &usize| part.get(*at).is_some_and(u8::is_ascii_digit);
             if (end..known).all(|at| is_digit(&at)) {
-                numbered.extend((known..part.len()).take_while(is_digit).map(|at| at.saturating_add(1)));
+                numbered.extend(
+                    (known..part.len()).take_while(is_digit).map(|at| at.saturating_add(1)),
+                );
             }
         }
         ends = numbered;
@@ -188,10 +210,21 @@ mod tests {
 
     #[test]
     fn variables_are_numbers_wherever_they_stand_in_a_part() {
-        for (tensor, pattern) in [("blk.12.a", "blk.{bid}.a"), ("blkn0.a.weight", "blkn{bid}.a"), ("x12y3z", "x{a}y{b}z"), ("123", "{a}{b}")] {
+        for (tensor, pattern) in [
+            ("blk.12.a", "blk.{bid}.a"),
+            ("blkn0.a.weight", "blkn{bid}.a"),
+            ("x12y3z", "x{a}y{b}z"),
+            ("123", "{a}{b}"),
+        ] {
             assert!(begins(tensor, pattern), "{tensor} {pattern}");
         }
-        for (tensor, pattern) in [("blk.x.a", "blk.{bid}.a"), ("blkn.a", "blkn{bid}.a"), ("1", "{a}{b}"), ("x1y", "x{a}"), ("a.b.c", "a")] {
+        for (tensor, pattern) in [
+            ("blk.x.a", "blk.{bid}.a"),
+            ("blkn.a", "blkn{bid}.a"),
+            ("1", "{a}{b}"),
+            ("x1y", "x{a}"),
+            ("a.b.c", "a"),
+        ] {
             assert!(!begins(tensor, pattern), "{tensor} {pattern}");
         }
     }
@@ -207,8 +240,13 @@ mod tests {
     #[test]
     fn a_template_fits_the_names_it_gives() {
         let template = Template::parse("blk.{bid}.x.{eid}.weight").unwrap();
-        assert!(template.fits("blk.7.x.12.weight") && template.fits(&template.fill(&[("bid", 7), ("eid", 0)], 0)));
-        for other in ["blk.7.x..weight", "blk.7.x.1.weight.y", "blk.x.12.weight", "a.blk.7.x.12.weight", ""] {
+        assert!(
+            template.fits("blk.7.x.12.weight")
+                && template.fits(&template.fill(&[("bid", 7), ("eid", 0)], 0))
+        );
+        for other in
+            ["blk.7.x..weight", "blk.7.x.1.weight.y", "blk.x.12.weight", "a.blk.7.x.12.weight", ""]
+        {
             assert!(!template.fits(other), "{other}");
         }
     }

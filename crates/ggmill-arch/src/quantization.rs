@@ -1,4 +1,5 @@
-//! What the reference's mixtures go by beside roles and numbers: facts about names, of tensors and of single architectures.
+//! What the reference's mixtures go by beside roles and numbers: facts about names, of tensors and
+//! of single architectures.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -28,10 +29,18 @@ impl Table for Quantization {
 }
 
 // The build script has read the same text.
-static TABLE: LazyLock<Quantization> = LazyLock::new(|| Quantization::read().expect("read when it was built"));
-static USUAL: MixtureTraits = MixtureTraits { large: None, is_lean: false, stacks_others: false, eight_bit_parts: Vec::new(), keep_parts: Vec::new() };
+static TABLE: LazyLock<Quantization> =
+    LazyLock::new(|| Quantization::read().expect("read when it was built"));
+static USUAL: MixtureTraits = MixtureTraits {
+    large: None,
+    is_lean: false,
+    stacks_others: false,
+    eight_bit_parts: Vec::new(),
+    keep_parts: Vec::new(),
+};
 
-/// What the mixtures of the reference go by in one architecture, beside the numbers of the model and the roles of its tensors.
+/// What the mixtures of the reference go by in one architecture, beside the numbers of the model
+/// and the roles of its tensors.
 ///
 /// ```
 /// use ggmill_arch::MixtureTraits;
@@ -70,7 +79,8 @@ impl MixtureTraits {
         TABLE.architectures.get(architecture).unwrap_or(&USUAL)
     }
 
-    /// Whether what leads out of attention and feed-forward layers gets fewer bits than usual, and the output eight.
+    /// Whether what leads out of attention and feed-forward layers gets fewer bits than usual, and
+    /// the output eight.
     pub fn is_lean(&self) -> bool {
         self.is_lean
     }
@@ -80,9 +90,14 @@ impl MixtureTraits {
         self.stacks_others
     }
 
-    /// Whether a model of this depth, whose heads share keys and values or do not, with so many experts, has the shape that is called 70B.
+    /// Whether a model of this depth, whose heads share keys and values or do not, with so many
+    /// experts, has the shape that is called 70B.
     pub fn is_large(&self, depth: u64, shares_heads: bool, experts: u64) -> bool {
-        let has_shape = |large: &Large| depth == large.depth && (shares_heads || !large.shared_heads) && large.not_experts != Some(experts);
+        let has_shape = |large: &Large| {
+            depth == large.depth
+                && (shares_heads || !large.shared_heads)
+                && large.not_experts != Some(experts)
+        };
         self.large.as_ref().is_some_and(has_shape)
     }
 
@@ -91,13 +106,17 @@ impl MixtureTraits {
         self.eight_bit_parts.iter().any(|part| tensor.contains(part.as_str()))
     }
 
-    /// Whether a matrix of this name may be quantized: not what is small, or sensitive, or not named as weights are.
+    /// Whether a matrix of this name may be quantized: not what is small, or sensitive, or not
+    /// named as weights are.
     pub fn may_quantize(&self, tensor: &str) -> bool {
         let keeps = |part: &String| tensor.contains(part.as_str());
-        tensor.ends_with("weight") && !TABLE.keep.iter().any(|name| name == tensor) && !TABLE.keep_parts.iter().chain(&self.keep_parts).any(keeps)
+        tensor.ends_with("weight")
+            && !TABLE.keep.iter().any(|name| name == tensor)
+            && !TABLE.keep_parts.iter().chain(&self.keep_parts).any(keeps)
     }
 
-    /// Whether a name of no convention has a part that says that it is not a matrix of weights; upper and lower case count alike.
+    /// Whether a name of no convention has a part that says that it is not a matrix of weights;
+    /// upper and lower case count alike.
     pub fn names_other_than_weights(tensor: &str) -> bool {
         let tensor = tensor.to_ascii_lowercase();
         TABLE.not_weights.iter().chain(&TABLE.keep_parts).any(|part| tensor.contains(part.as_str()))

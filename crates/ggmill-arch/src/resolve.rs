@@ -31,10 +31,15 @@ pub struct Resolved<'a> {
 impl<'a> Resolved<'a> {
     /// The most tensors of one model.
     pub const MAX_TENSORS: u64 = MAX_TENSORS;
-    /// The most bytes of memory, about, that the tensors of one model may take with all the names they may have in a checkpoint.
+    /// The most bytes of memory, about, that the tensors of one model may take with all the names
+    /// they may have in a checkpoint.
     pub const MAX_BYTES: u64 = MAX_TENSOR_BYTES;
 
-    pub(crate) fn new(architecture: &'a Architecture, source: &dyn ParameterSource, kind: Option<&CheckpointKind>) -> Result<Self> {
+    pub(crate) fn new(
+        architecture: &'a Architecture,
+        source: &dyn ParameterSource,
+        kind: Option<&CheckpointKind>,
+    ) -> Result<Self> {
         let mut model = Self::of(architecture, source, kind, true)?;
         // What only finished files have, no checkpoint gives.
         model.tensors.retain(|tensor| !matches!(&tensor.origin, Origin::Checkpoint(alternatives) if alternatives.is_empty()));
@@ -43,22 +48,39 @@ impl<'a> Resolved<'a> {
     }
 
     /// The same of a finished file, which has its keys already.
-    pub(crate) fn of_file(architecture: &'a Architecture, source: &dyn ParameterSource) -> Result<Self> {
+    pub(crate) fn of_file(
+        architecture: &'a Architecture,
+        source: &dyn ParameterSource,
+    ) -> Result<Self> {
         Self::of(architecture, source, None, false)
     }
 
-    fn of(architecture: &'a Architecture, source: &dyn ParameterSource, kind: Option<&CheckpointKind>, convert: bool) -> Result<Self> {
+    fn of(
+        architecture: &'a Architecture,
+        source: &dyn ParameterSource,
+        kind: Option<&CheckpointKind>,
+        convert: bool,
+    ) -> Result<Self> {
         let fuel = Cell::new(Scope::FUEL);
         let defaults = kind.map_or(&[][..], |kind| &kind.defaults);
-        let mut parameters: Vec<(Box<str>, ParameterValue)> = Vec::with_capacity(architecture.parameters.len());
+        let mut parameters: Vec<(Box<str>, ParameterValue)> =
+            Vec::with_capacity(architecture.parameters.len());
         for parameter in &architecture.parameters {
-            let default = defaults.iter().find(|(name, _)| *name == parameter.name).map(|(_, default)| default);
-            let value =
-                parameter.resolve(source, default, &Scope::new(&parameters, &fuel)).map_err(|error| error.about(SubjectKind::Parameter, &parameter.name))?;
+            let default = defaults
+                .iter()
+                .find(|(name, _)| *name == parameter.name)
+                .map(|(_, default)| default);
+            let value = parameter
+                .resolve(source, default, &Scope::new(&parameters, &fuel))
+                .map_err(|error| error.about(SubjectKind::Parameter, &parameter.name))?;
             parameters.push((parameter.name.clone(), value));
         }
         let scope = Scope::new(&parameters, &fuel);
-        let (refuse, warn, templates) = if convert { (&*architecture.refuse, &*architecture.warn, &*architecture.keys) } else { (&[][..], &[][..], &[][..]) };
+        let (refuse, warn, templates) = if convert {
+            (&*architecture.refuse, &*architecture.warn, &*architecture.keys)
+        } else {
+            (&[][..], &[][..], &[][..])
+        };
         if let Some(because) = holding(refuse, &scope)?.first() {
             return Err(Error::new(ErrorKind::Unsupported, *because));
         }
@@ -68,7 +90,11 @@ impl<'a> Resolved<'a> {
         let warnings = holding(warn, &scope)?;
         let mut keys = Vec::with_capacity(templates.len());
         for template in templates {
-            keys.extend(template.resolve(&scope).map_err(|error| error.about(SubjectKind::Key, &template.name))?);
+            keys.extend(
+                template
+                    .resolve(&scope)
+                    .map_err(|error| error.about(SubjectKind::Key, &template.name))?,
+            );
         }
         let mut budget = Budget { tensors: MAX_TENSORS, bytes: MAX_TENSOR_BYTES };
         let mut tensors = Vec::new();
@@ -84,7 +110,8 @@ impl<'a> Resolved<'a> {
         self.architecture
     }
 
-    /// The value of a hyper-parameter; [`ParameterValue::None`] when it is optional and absent, `None` when the description has no such name.
+    /// The value of a hyper-parameter; [`ParameterValue::None`] when it is optional and absent,
+    /// `None` when the description has no such name.
     pub fn parameter(&self, name: &str) -> Option<&ParameterValue> {
         self.parameters.iter().find(|(parameter, _)| &**parameter == name).map(|(_, value)| value)
     }
@@ -94,7 +121,8 @@ impl<'a> Resolved<'a> {
         self.parameters.iter().map(|(name, value)| (&**name, value))
     }
 
-    /// The metadata keys in the order they are written, with the place of `general.file_type` among them. None where the model is a finished file's.
+    /// The metadata keys in the order they are written, with the place of `general.file_type` among
+    /// them. None where the model is a finished file's.
     pub fn keys(&self) -> &[Key] {
         &self.keys
     }
@@ -129,8 +157,13 @@ impl<'a> Resolved<'a> {
 
     /// The tensor with this name in the file.
     pub fn tensor(&self, name: &str) -> Option<&TensorSpec> {
-        let of = |&position: &u32| usize::try_from(position).ok().and_then(|position| self.tensors.get(position));
-        let found = self.by_name.binary_search_by(|position| of(position).map_or("", |tensor| &tensor.name).cmp(name)).ok()?;
+        let of = |&position: &u32| {
+            usize::try_from(position).ok().and_then(|position| self.tensors.get(position))
+        };
+        let found = self
+            .by_name
+            .binary_search_by(|position| of(position).map_or("", |tensor| &tensor.name).cmp(name))
+            .ok()?;
         self.by_name.get(found).and_then(of)
     }
 
@@ -141,21 +174,30 @@ impl<'a> Resolved<'a> {
 }
 
 impl Architecture {
-    /// Applies the description to a checkpoint's `config.json`: every hyper-parameter, key and tensor with its numbers.
+    /// Applies the description to a checkpoint's `config.json`: every hyper-parameter, key and
+    /// tensor with its numbers.
     ///
-    /// Fails when a hyper-parameter is missing or of the wrong type (the error says where it was looked for), when sizes contradict each other, when the
-    /// description refuses the checkpoint, or when the model would have more than [`Resolved::MAX_TENSORS`] tensors.
+    /// Fails when a hyper-parameter is missing or of the wrong type (the error says where it was
+    /// looked for), when sizes contradict each other, when the description refuses the
+    /// checkpoint, or when the model would have more than [`Resolved::MAX_TENSORS`] tensors.
     pub fn resolve(&self, config: &Json) -> Result<Resolved<'_>> {
         let config = Config::new(config);
-        Resolved::new(self, &config, self.checkpoint_kind(&config)).map_err(|error| error.within(&self.name))
+        Resolved::new(self, &config, self.checkpoint_kind(&config))
+            .map_err(|error| error.within(&self.name))
     }
 
-    /// The kind of checkpoint a configuration belongs to: by its class, or by its model type when it names no class.
+    /// The kind of checkpoint a configuration belongs to: by its class, or by its model type when
+    /// it names no class.
     pub(crate) fn checkpoint_kind(&self, config: &Config<'_>) -> Option<&CheckpointKind> {
         let names = |names: &[Box<str>], name: &str| names.iter().any(|known| **known == *name);
         match (config.class(), config.model_type()) {
-            (Some(class), _) => self.checkpoints.iter().find(|checkpoint| names(&checkpoint.classes, class)),
-            (None, Some(model_type)) => self.checkpoints.iter().find(|checkpoint| names(&checkpoint.model_types, model_type)),
+            (Some(class), _) => {
+                self.checkpoints.iter().find(|checkpoint| names(&checkpoint.classes, class))
+            }
+            (None, Some(model_type)) => self
+                .checkpoints
+                .iter()
+                .find(|checkpoint| names(&checkpoint.model_types, model_type)),
             (None, None) => None,
         }
     }
@@ -165,7 +207,11 @@ impl Architecture {
 impl fmt::Debug for Resolved<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (name, keys, tensors) = (self.architecture.name(), self.keys.len(), self.tensors.len());
-        f.debug_struct("Resolved").field("architecture", &name).field("keys", &keys).field("tensors", &tensors).finish_non_exhaustive()
+        f.debug_struct("Resolved")
+            .field("architecture", &name)
+            .field("keys", &keys)
+            .field("tensors", &tensors)
+            .finish_non_exhaustive()
     }
 }
 
@@ -181,13 +227,16 @@ fn holding<'a>(remarks: &'a [Remark], scope: &Scope<'_>) -> Result<Vec<&'a str>>
 }
 
 impl KeyTemplate {
-    /// The key with its value, or nothing when its condition does not hold or it is optional and has none.
+    /// The key with its value, or nothing when its condition does not hold or it is optional and
+    /// has none.
     fn resolve(&self, scope: &Scope<'_>) -> Result<Option<Key>> {
         if !self.when.evaluate_bool(scope)? {
             return Ok(None);
         }
         let name = self.name.to_string();
-        let Some(expression) = &self.value else { return Ok((!self.optional).then_some(Key { name, value: KeyValue::FileType })) };
+        let Some(expression) = &self.value else {
+            return Ok((!self.optional).then_some(Key { name, value: KeyValue::FileType }));
+        };
         let value = expression.evaluate(scope)?;
         if self.optional && !value.is_some() {
             return Ok(None);
@@ -198,7 +247,12 @@ impl KeyTemplate {
 
 /// Positions by name. Fails when two tensors have the same.
 fn sorted_by_name(tensors: &[TensorSpec]) -> Result<Vec<u32>> {
-    let name = |position: &u32| usize::try_from(*position).ok().and_then(|position| tensors.get(position)).map_or("", |tensor| &tensor.name);
+    let name = |position: &u32| {
+        usize::try_from(*position)
+            .ok()
+            .and_then(|position| tensors.get(position))
+            .map_or("", |tensor| &tensor.name)
+    };
     // The budget keeps the number of tensors far below 32 bits.
     let mut by_name: Vec<u32> = (0u32..).take(tensors.len()).collect();
     by_name.sort_unstable_by(|a, b| name(a).cmp(name(b)));
@@ -206,7 +260,10 @@ fn sorted_by_name(tensors: &[TensorSpec]) -> Result<Vec<u32>> {
         [a, b] if name(a) == name(b) => Some(a),
         _ => None,
     }) {
-        Some(twice) => Err(Error::description("stands twice in the model").about(SubjectKind::Tensor, name(twice))),
+        Some(twice) => {
+            Err(Error::description("stands twice in the model")
+                .about(SubjectKind::Tensor, name(twice)))
+        }
         None => Ok(by_name),
     }
 }

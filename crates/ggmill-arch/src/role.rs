@@ -5,7 +5,8 @@ use core::str::FromStr;
 
 /// What a tensor does in a model: what quantization, estimates and reports go by instead of names.
 ///
-/// The list is closed, because a role is a promise that code acts on; an architecture that needs another one adds it here first.
+/// The list is closed, because a role is a promise that code acts on; an architecture that needs
+/// another one adds it here first.
 ///
 /// ```
 /// use ggmill_arch::Role;

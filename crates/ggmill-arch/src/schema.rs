@@ -136,7 +136,11 @@ pub(crate) enum RawRequired {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(untagged, expecting = "expected a name, or a table with name or names and, where needed, for and operations")]
+#[serde(
+    untagged,
+    expecting = "expected a name, or a table with name or names and, where needed, for and \
+                 operations"
+)]
 pub(crate) enum RawSource {
     Name(String),
     Table(RawSourceTable),

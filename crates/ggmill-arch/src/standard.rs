@@ -1,17 +1,21 @@
-//! The keys that mean the same in every file: what the specification lists, and what readers take for any architecture.
+//! The keys that mean the same in every file: what the specification lists, and what readers take
+//! for any architecture.
 
 use ggmill_core::ValueType;
 
-/// Name, type and meaning in each line. `{n}` stands for a number or a name, `{arch}` for the name of an architecture.
+/// Name, type and meaning in each line. `{n}` stands for a number or a name, `{arch}` for the name
+/// of an architecture.
 static KEYS: &str = include_str!("../data/keys.txt");
 
 /// A metadata key with a meaning that does not depend on the architecture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StandardKey {
-    /// Its name, with `{n}` for a number or a name and `{arch}.` in front of what each architecture has.
+    /// Its name, with `{n}` for a number or a name and `{arch}.` in front of what each
+    /// architecture has.
     pub pattern: &'static str,
-    /// Its type in words: `u32`, or `array of string`. `u64` where the specification has that and most files have u32.
+    /// Its type in words: `u32`, or `array of string`. `u64` where the specification has that and
+    /// most files have u32.
     pub type_name: &'static str,
     /// What it says, in sentences.
     pub meaning: &'static str,
@@ -27,7 +31,8 @@ impl StandardKey {
         })
     }
 
-    /// The one that a key is; the first part of the key may be any name where it stands for an architecture.
+    /// The one that a key is; the first part of the key may be any name where it stands for an
+    /// architecture.
     ///
     /// ```
     /// use ggmill_arch::StandardKey;
@@ -45,9 +50,11 @@ impl StandardKey {
         self.pattern.starts_with("{arch}.")
     }
 
-    /// The type it has, alone or as the elements of an array: in files, which have u32 for most of what the specification calls u64.
+    /// The type it has, alone or as the elements of an array: in files, which have u32 for most of
+    /// what the specification calls u64.
     pub fn types(&self) -> (Option<ValueType>, Option<ValueType>) {
-        let in_files = |name: &str| (if name == "u64" { "u32" } else { name }).parse::<ValueType>().ok();
+        let in_files =
+            |name: &str| (if name == "u64" { "u32" } else { name }).parse::<ValueType>().ok();
         match self.type_name.strip_prefix("array of ") {
             Some(element) => (None, in_files(element)),
             None => (in_files(self.type_name), None),

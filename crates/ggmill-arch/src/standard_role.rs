@@ -38,7 +38,9 @@ pub(crate) struct StandardRoles {
 impl StandardRoles {
     /// Reads the table.
     pub(crate) fn read() -> Result<Self> {
-        fn roles<T: FromIterator<(String, Role)>>(rows: impl IntoIterator<Item = (String, String)>) -> Result<T> {
+        fn roles<T: FromIterator<(String, Role)>>(
+            rows: impl IntoIterator<Item = (String, String)>,
+        ) -> Result<T> {
             let role = |(name, role): (String, String)| match role.parse::<Role>().ok() {
                 Some(role) => Ok((name, role)),
                 None => Err(Error::description(format!("there is no role {}", quoted(&role)))),
@@ -46,22 +48,35 @@ impl StandardRoles {
             rows.into_iter().map(role).collect()
         }
         let file = File::read()?;
-        Ok(Self { names: roles(file.names)?, endings: roles(file.endings)?, parts: roles(file.parts)? })
+        Ok(Self {
+            names: roles(file.names)?,
+            endings: roles(file.endings)?,
+            parts: roles(file.parts)?,
+        })
     }
 
     fn of(&self, name: &str) -> Option<Role> {
         let whole = self.names.get(name).copied();
-        let ending = || self.endings.iter().find(|(ending, _)| name.ends_with(ending.as_str())).map(|&(_, role)| role);
-        let part = || self.parts.iter().find(|(part, _)| name.contains(part.as_str())).map(|&(_, role)| role);
+        let ending = || {
+            self.endings
+                .iter()
+                .find(|(ending, _)| name.ends_with(ending.as_str()))
+                .map(|&(_, role)| role)
+        };
+        let part = || {
+            self.parts.iter().find(|(part, _)| name.contains(part.as_str())).map(|&(_, role)| role)
+        };
         whole.or_else(ending).or_else(part)
     }
 }
 
 // The build script has read the same text with the same code.
-static ROLES: LazyLock<StandardRoles> = LazyLock::new(|| StandardRoles::read().expect("read when it was built"));
+static ROLES: LazyLock<StandardRoles> =
+    LazyLock::new(|| StandardRoles::read().expect("read when it was built"));
 
 impl Role {
-    /// What a tensor of this name does, in any architecture, by the names that GGUF files have; [`Role::OTHER`] where the name does not tell.
+    /// What a tensor of this name does, in any architecture, by the names that GGUF files have;
+    /// [`Role::OTHER`] where the name does not tell.
     ///
     /// ```
     /// use ggmill_arch::Role;

@@ -27,14 +27,15 @@ pub struct TensorSpec {
     pub required: bool,
     /// Where its data come from.
     pub origin: Origin,
-    /// Whether it stays F32 whatever type the file has. True of every tensor of at most one dimension.
+    /// Whether it stays F32 whatever type the file has. True of every tensor of at most one
+    /// dimension.
     pub keep_f32: bool,
     /// The tensor that stands in for it when it is absent.
     pub tied: Option<String>,
     /// The tensor beside which it cannot stand: a file has one or the other.
     pub unless: Option<String>,
-    /// Tensors of the same group are written one after the other, in the order of the description, at the place where the last of all their sources stands in
-    /// the checkpoint.
+    /// Tensors of the same group are written one after the other, in the order of the description,
+    /// at the place where the last of all their sources stands in the checkpoint.
     pub together: Option<String>,
 }
 
@@ -42,7 +43,8 @@ pub struct TensorSpec {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Origin {
-    /// From the checkpoint: the first of these alternatives that is there. Without any, only a finished file can have the tensor.
+    /// From the checkpoint: the first of these alternatives that is there. Without any, only a
+    /// finished file can have the tensor.
     Checkpoint(Vec<Source>),
     /// From hyper-parameters alone.
     Computed(Computation),
@@ -54,9 +56,11 @@ pub enum Origin {
 pub struct Source {
     /// Names in the checkpoint: one, or as many as the first operation joins, in their order.
     pub names: Vec<String>,
-    /// What happens to them, first operation first. The first takes all tensors; when it does not join, there is one.
+    /// What happens to them, first operation first. The first takes all tensors; when it does not
+    /// join, there is one.
     pub operations: Vec<Operation>,
-    /// What happens before that to some of the names each, in their order; empty where nothing does.
+    /// What happens before that to some of the names each, in their order; empty where nothing
+    /// does.
     pub parts: Vec<Part>,
 }
 
@@ -71,7 +75,8 @@ pub struct Part {
 }
 
 impl Source {
-    /// The shape that comes out when tensors of these shapes, in the order of [`names`](Self::names), go in.
+    /// The shape that comes out when tensors of these shapes, in the order of
+    /// [`names`](Self::names), go in.
     pub fn shape(&self, inputs: &[Shape]) -> Result<Shape> {
         if self.parts.is_empty() {
             return shape_after(&self.operations, inputs);
@@ -79,7 +84,13 @@ impl Source {
         let mut inputs = inputs;
         let mut shapes = Vec::with_capacity(self.parts.len());
         for part in &self.parts {
-            let missing = || Error::configuration(format!("{} tensors, expected {} names", inputs.len(), part.names));
+            let missing = || {
+                Error::configuration(format!(
+                    "{} tensors, expected {} names",
+                    inputs.len(),
+                    part.names
+                ))
+            };
             let (these, rest) = inputs.split_at_checked(part.names).ok_or_else(missing)?;
             shapes.push(shape_after(&part.operations, these)?);
             inputs = rest;
@@ -103,22 +114,32 @@ fn shape_after(operations: &[Operation], inputs: &[Shape]) -> Result<Shape> {
 impl TensorSpec {
     /// The alternative that a checkpoint has, given which names it has, or nothing.
     ///
-    /// Fails when an alternative is there in part (the error says what is missing), and when the tensor is required and no alternative is there. A computed
-    /// tensor has no alternatives.
+    /// Fails when an alternative is there in part (the error says what is missing), and when the
+    /// tensor is required and no alternative is there. A computed tensor has no alternatives.
     pub fn source(&self, present: impl Fn(&str) -> bool) -> Result<Option<&Source>> {
         let Origin::Checkpoint(sources) = &self.origin else { return Ok(None) };
-        let fault = |message: String| Err(Error::configuration(message).about(SubjectKind::Tensor, &self.name));
+        let fault = |message: String| {
+            Err(Error::configuration(message).about(SubjectKind::Tensor, &self.name))
+        };
         for source in sources {
             let Some(there) = source.names.iter().find(|name| present(name)) else { continue };
             return match source.names.iter().find(|name| !present(name)) {
-                Some(missing) => fault(format!("the checkpoint has {} but not {}", quoted(there), quoted(missing))),
+                Some(missing) => fault(format!(
+                    "the checkpoint has {} but not {}",
+                    quoted(there),
+                    quoted(missing)
+                )),
                 None => Ok(Some(source)),
             };
         }
         if !self.required {
             return Ok(None);
         }
-        let names: Vec<_> = sources.iter().filter_map(|source| source.names.first()).map(|name| quoted(name)).collect();
+        let names: Vec<_> = sources
+            .iter()
+            .filter_map(|source| source.names.first())
+            .map(|name| quoted(name))
+            .collect();
         fault(format!("not in the checkpoint, looked for {}", names.join(", ")))
     }
 }
@@ -171,12 +192,19 @@ pub(crate) struct Budget {
 impl Budget {
     fn tensor(&mut self) -> Result<()> {
         self.take(size_of::<TensorSpec>())?;
-        self.tensors = self.tensors.checked_sub(1).ok_or_else(|| Error::new(ErrorKind::Limit, format!("more than {MAX_TENSORS} tensors")))?;
+        self.tensors = self.tensors.checked_sub(1).ok_or_else(|| {
+            Error::new(ErrorKind::Limit, format!("more than {MAX_TENSORS} tensors"))
+        })?;
         Ok(())
     }
 
     /// A template filled in.
-    fn name(&mut self, template: &Template, variables: &[(&str, u64)], choice: u32) -> Result<String> {
+    fn name(
+        &mut self,
+        template: &Template,
+        variables: &[(&str, u64)],
+        choice: u32,
+    ) -> Result<String> {
         let name = template.fill(variables, choice);
         self.take(name.len().saturating_add(size_of::<String>()))?;
         Ok(name)
@@ -184,7 +212,12 @@ impl Budget {
 
     fn take(&mut self, bytes: usize) -> Result<()> {
         let left = u64::try_from(bytes).ok().and_then(|bytes| self.bytes.checked_sub(bytes));
-        self.bytes = left.ok_or_else(|| Error::new(ErrorKind::Limit, format!("tensors and their names take more than {MAX_TENSOR_BYTES} bytes")))?;
+        self.bytes = left.ok_or_else(|| {
+            Error::new(
+                ErrorKind::Limit,
+                format!("tensors and their names take more than {MAX_TENSOR_BYTES} bytes"),
+            )
+        })?;
         Ok(())
     }
 }
@@ -207,14 +240,20 @@ impl TensorGroup {
     }
 
     pub(crate) fn outline(&self) -> impl Iterator<Item = TensorOutline<'_>> {
-        let repeat = self.repeat.as_ref().map(|repeat| format!("{} in {}..{}", repeat.variable, repeat.start.text(), repeat.end.text()));
+        let repeat = self.repeat.as_ref().map(|repeat| {
+            format!("{} in {}..{}", repeat.variable, repeat.start.text(), repeat.end.text())
+        });
         let always = Expression::bool(true);
         self.tensors.iter().map(move |tensor| TensorOutline {
             name: tensor.name.text(),
             shape: tensor.shape.iter().map(Expression::text).collect(),
             role: tensor.role,
             repeat: repeat.clone(),
-            conditions: [&self.when, &tensor.when].into_iter().filter(|when| **when != always).map(Expression::text).collect(),
+            conditions: [&self.when, &tensor.when]
+                .into_iter()
+                .filter(|when| **when != always)
+                .map(Expression::text)
+                .collect(),
             required: tensor.required.text(),
             tied: tensor.tied.as_ref().map(Template::text),
             unless: tensor.unless.as_ref().map(Template::text),
@@ -231,7 +270,12 @@ impl TensorGroup {
         self.tensors.iter().find(|tensor| tensor.lacks_origin()).map(|tensor| tensor.name.text())
     }
 
-    pub(crate) fn resolve(&self, scope: &Scope<'_>, budget: &mut Budget, tensors: &mut Vec<TensorSpec>) -> Result<()> {
+    pub(crate) fn resolve(
+        &self,
+        scope: &Scope<'_>,
+        budget: &mut Budget,
+        tensors: &mut Vec<TensorSpec>,
+    ) -> Result<()> {
         let Some(repeat) = &self.repeat else { return self.resolve_once(scope, budget, tensors) };
         for value in repeat.range(scope, MAX_TENSORS)? {
             let variables = [(&*repeat.variable, value)];
@@ -240,12 +284,19 @@ impl TensorGroup {
         Ok(())
     }
 
-    fn resolve_once(&self, scope: &Scope<'_>, budget: &mut Budget, tensors: &mut Vec<TensorSpec>) -> Result<()> {
+    fn resolve_once(
+        &self,
+        scope: &Scope<'_>,
+        budget: &mut Budget,
+        tensors: &mut Vec<TensorSpec>,
+    ) -> Result<()> {
         if !self.when.evaluate_bool(scope)? {
             return Ok(());
         }
         for template in &self.tensors {
-            let spec = template.resolve(scope, budget).map_err(|error| error.about(SubjectKind::Tensor, template.name.text()))?;
+            let spec = template
+                .resolve(scope, budget)
+                .map_err(|error| error.about(SubjectKind::Tensor, template.name.text()))?;
             tensors.extend(spec);
         }
         Ok(())
@@ -255,38 +306,71 @@ impl TensorGroup {
 impl TensorTemplate {
     /// Whether some tensor of a checkpoint must become it, and none is named.
     fn lacks_origin(&self) -> bool {
-        matches!(&self.origin, OriginTemplate::Checkpoint(sources) if sources.is_empty()) && self.required != Expression::bool(false)
+        matches!(&self.origin, OriginTemplate::Checkpoint(sources) if sources.is_empty())
+            && self.required != Expression::bool(false)
     }
 
-    fn understand(name: &str, raw: &RawTensor, variable: Option<&str>, known: &dyn Fn(&str) -> bool) -> Result<Self> {
+    fn understand(
+        name: &str,
+        raw: &RawTensor,
+        variable: Option<&str>,
+        known: &dyn Fn(&str) -> bool,
+    ) -> Result<Self> {
         let template = |text: &str| {
             let template = Template::parse(text)?;
             template.check_variables(&|name| variable == Some(name))?;
             if template.choices() == 1 {
                 Ok(template)
             } else {
-                Err(Error::description(format!("name {}: only names in the checkpoint have optional pieces", quoted(text))))
+                Err(Error::description(format!(
+                    "name {}: only names in the checkpoint have optional pieces",
+                    quoted(text)
+                )))
             }
         };
-        let role = raw.role.parse::<Role>().map_err(|_| Error::description(format!("there is no role {}", quoted(&raw.role))))?;
+        let role = raw
+            .role
+            .parse::<Role>()
+            .map_err(|_| Error::description(format!("there is no role {}", quoted(&raw.role))))?;
         if raw.shape.len() > 4 {
-            return Err(Error::description(format!("a shape of {} dimensions, the limit is 4", raw.shape.len())));
+            return Err(Error::description(format!(
+                "a shape of {} dimensions, the limit is 4",
+                raw.shape.len()
+            )));
         }
-        let shape = raw.shape.iter().map(|dimension| expression(dimension, known)).collect::<Result<_>>().map_err(|error| error.at("shape"))?;
+        let shape = raw
+            .shape
+            .iter()
+            .map(|dimension| expression(dimension, known))
+            .collect::<Result<_>>()
+            .map_err(|error| error.at("shape"))?;
         let origin = match &raw.compute {
-            Some(_) if !raw.from.is_empty() || !raw.operations.is_empty() => return Err(Error::description("expected either from or compute")),
+            Some(_) if !raw.from.is_empty() || !raw.operations.is_empty() => {
+                return Err(Error::description("expected either from or compute"));
+            }
             Some(text) => {
                 let computation = ComputationTemplate::parse(text)?;
                 computation.check_names(known)?;
                 OriginTemplate::Computed(computation)
             }
-            None if raw.from.len() > MAX_PIECES => return Err(Error::description(format!("more than {MAX_PIECES} alternatives"))),
+            None if raw.from.len() > MAX_PIECES => {
+                return Err(Error::description(format!("more than {MAX_PIECES} alternatives")));
+            }
             None => {
-                let sources = raw.from.iter().map(|source| SourceTemplate::understand(source, &raw.operations, variable, known));
-                OriginTemplate::Checkpoint(sources.collect::<Result<_>>().map_err(|error| error.at("from"))?)
+                let sources = raw.from.iter().map(|source| {
+                    SourceTemplate::understand(source, &raw.operations, variable, known)
+                });
+                OriginTemplate::Checkpoint(
+                    sources.collect::<Result<_>>().map_err(|error| error.at("from"))?,
+                )
             }
         };
-        let required = raw.required.as_ref().map(|required| expression(required, known)).transpose().map_err(|error| error.at("required"))?;
+        let required = raw
+            .required
+            .as_ref()
+            .map(|required| expression(required, known))
+            .transpose()
+            .map_err(|error| error.at("required"))?;
         Ok(Self {
             name: template(name)?,
             shape,
@@ -311,7 +395,9 @@ impl TensorTemplate {
             OriginTemplate::Checkpoint(sources) => {
                 let mut alternatives = Vec::with_capacity(sources.len());
                 for source in sources {
-                    source.resolve(scope, budget, &mut alternatives).map_err(|error| error.at("from"))?;
+                    source
+                        .resolve(scope, budget, &mut alternatives)
+                        .map_err(|error| error.at("from"))?;
                 }
                 Origin::Checkpoint(alternatives)
             }
@@ -333,9 +419,16 @@ impl TensorTemplate {
 }
 
 impl SourceTemplate {
-    fn understand(raw: &RawSource, operations: &[String], variable: Option<&str>, known: &dyn Fn(&str) -> bool) -> Result<Self> {
+    fn understand(
+        raw: &RawSource,
+        operations: &[String],
+        variable: Option<&str>,
+        known: &dyn Fn(&str) -> bool,
+    ) -> Result<Self> {
         let table = match raw {
-            RawSource::Name(name) => return Self::of([name].into_iter(), None, &[], operations, variable, known),
+            RawSource::Name(name) => {
+                return Self::of([name].into_iter(), None, &[], operations, variable, known);
+            }
             RawSource::Table(table) => table,
         };
         let operations = table.operations.as_deref().unwrap_or(operations);
@@ -362,21 +455,32 @@ impl SourceTemplate {
             template.check_variables(&|name| variable == Some(name) || inner == Some(name))?;
             templates.push(template);
         }
-        let operations: Vec<_> = operations.iter().map(|operation| OperationTemplate::parse(operation)).collect::<Result<_>>()?;
+        let operations: Vec<_> = operations
+            .iter()
+            .map(|operation| OperationTemplate::parse(operation))
+            .collect::<Result<_>>()?;
         for operation in &operations {
             operation.check_names(known)?;
         }
-        if operations.len() > MAX_PIECES || templates.len() > MAX_PIECES || parts.len() > MAX_PIECES {
+        if operations.len() > MAX_PIECES || templates.len() > MAX_PIECES || parts.len() > MAX_PIECES
+        {
             return Err(Error::description(format!("more than {MAX_PIECES} names or operations")));
         }
-        let parts: Vec<Self> = parts.iter().map(|part| Self::understand(part, &[], variable, known)).collect::<Result<_>>()?;
+        let parts: Vec<Self> = parts
+            .iter()
+            .map(|part| Self::understand(part, &[], variable, known))
+            .collect::<Result<_>>()?;
         if parts.iter().any(|part| !part.parts.is_empty()) {
             return Err(Error::description("parts have no parts of their own"));
         }
         let several = templates.len() > 1 || parts.len() > 1 || repeat.is_some();
-        let is_one_sort = templates.is_empty() != parts.is_empty() && (parts.is_empty() || repeat.is_none());
+        let is_one_sort =
+            templates.is_empty() != parts.is_empty() && (parts.is_empty() || repeat.is_none());
         if !is_one_sort || several != operations.first().is_some_and(OperationTemplate::joins) {
-            return Err(Error::description("expected one name, or several and stack or concat, or another operation that joins, as the first"));
+            return Err(Error::description(
+                "expected one name, or several and stack or concat, or another operation that \
+                 joins, as the first",
+            ));
         }
         if operations.iter().skip(1).any(OperationTemplate::joins) {
             return Err(Error::description("only the first operation can join tensors"));
@@ -385,7 +489,12 @@ impl SourceTemplate {
     }
 
     /// Appends one source for each choice of optional pieces.
-    fn resolve(&self, scope: &Scope<'_>, budget: &mut Budget, sources: &mut Vec<Source>) -> Result<()> {
+    fn resolve(
+        &self,
+        scope: &Scope<'_>,
+        budget: &mut Budget,
+        sources: &mut Vec<Source>,
+    ) -> Result<()> {
         let operations = operations(&self.operations, scope)?;
         let mut parts = Vec::with_capacity(self.parts.len());
         for part in &self.parts {
@@ -393,7 +502,9 @@ impl SourceTemplate {
         }
         for choice in 0..self.choices() {
             let own = size_of::<Source>().saturating_add(size_of_val(&*operations));
-            let of_parts = parts.iter().map(|part| size_of::<Part>().saturating_add(size_of_val(&*part.operations)));
+            let of_parts = parts
+                .iter()
+                .map(|part| size_of::<Part>().saturating_add(size_of_val(&*part.operations)));
             budget.take(of_parts.fold(own, usize::saturating_add))?;
             let mut names = Vec::new();
             self.add_names(scope, choice, budget, &mut names)?;
@@ -414,16 +525,31 @@ impl SourceTemplate {
         own.chain(self.parts.iter().map(Self::choices)).max().unwrap_or(1)
     }
 
-    fn add_names(&self, scope: &Scope<'_>, choice: u32, budget: &mut Budget, names: &mut Vec<String>) -> Result<()> {
-        let Some(repeat) = &self.repeat else { return self.fill(scope.variables(), choice, budget, names) };
+    fn add_names(
+        &self,
+        scope: &Scope<'_>,
+        choice: u32,
+        budget: &mut Budget,
+        names: &mut Vec<String>,
+    ) -> Result<()> {
+        let Some(repeat) = &self.repeat else {
+            return self.fill(scope.variables(), choice, budget, names);
+        };
         for value in repeat.range(scope, MAX_TENSORS)? {
-            let variables: Vec<_> = scope.variables().iter().copied().chain([(&*repeat.variable, value)]).collect();
+            let variables: Vec<_> =
+                scope.variables().iter().copied().chain([(&*repeat.variable, value)]).collect();
             self.fill(&variables, choice, budget, names)?;
         }
         Ok(())
     }
 
-    fn fill(&self, variables: &[(&str, u64)], choice: u32, budget: &mut Budget, names: &mut Vec<String>) -> Result<()> {
+    fn fill(
+        &self,
+        variables: &[(&str, u64)],
+        choice: u32,
+        budget: &mut Budget,
+        names: &mut Vec<String>,
+    ) -> Result<()> {
         for template in &self.names {
             names.push(budget.name(template, variables, choice)?);
         }

@@ -1,4 +1,5 @@
-//! Expressions as descriptions write them, parsed and held against the names that are known where they stand.
+//! Expressions as descriptions write them, parsed and held against the names that are known where
+//! they stand.
 
 use crate::error::Result;
 use crate::expression::Expression;
@@ -12,6 +13,12 @@ pub(crate) fn expression(raw: &RawExpression, known: &dyn Fn(&str) -> bool) -> R
 }
 
 /// A condition; one that is not written always holds.
-pub(crate) fn condition(raw: Option<&RawExpression>, known: &dyn Fn(&str) -> bool) -> Result<Expression> {
-    raw.map_or_else(|| Ok(Expression::bool(true)), |raw| expression(raw, known).map_err(|error| error.at("when")))
+pub(crate) fn condition(
+    raw: Option<&RawExpression>,
+    known: &dyn Fn(&str) -> bool,
+) -> Result<Expression> {
+    raw.map_or_else(
+        || Ok(Expression::bool(true)),
+        |raw| expression(raw, known).map_err(|error| error.at("when")),
+    )
 }

@@ -89,7 +89,8 @@ impl ParameterValue {
     }
 }
 
-/// As an expression would write it; text from a configuration is escaped, long text and lists are cut.
+/// As an expression would write it; text from a configuration is escaped, long text and lists are
+/// cut.
 impl fmt::Display for ParameterValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

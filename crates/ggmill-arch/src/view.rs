@@ -1,4 +1,5 @@
-//! One model as everything that is not the format asks about it: its numbers, and what its tensors do.
+//! One model as everything that is not the format asks about it: its numbers, and what its tensors
+//! do.
 
 use std::sync::OnceLock;
 
@@ -11,11 +12,14 @@ use crate::resolve::Resolved;
 use crate::role::Role;
 use crate::value::ParameterValue;
 
-/// The numbers of one model and the roles of its tensors, whether they come from a checkpoint's configuration or from metadata.
+/// The numbers of one model and the roles of its tensors, whether they come from a checkpoint's
+/// configuration or from metadata.
 ///
-/// Numbers are asked for by the names that keys have behind the architecture, such as `attention.head_count`. With a description of the architecture its
-/// hyper-parameters and roles come first; without one the keys that every architecture has, and the names that tensors have in GGUF files, are all there is to
-/// go by. Nothing here fails: what is missing, or not of a type that it can have, is absent. [`Resolved`] is the strict counterpart.
+/// Numbers are asked for by the names that keys have behind the architecture, such as
+/// `attention.head_count`. With a description of the architecture its hyper-parameters and roles
+/// come first; without one the keys that every architecture has, and the names that tensors have in
+/// GGUF files, are all there is to go by. Nothing here fails: what is missing, or not of a type
+/// that it can have, is absent. [`Resolved`] is the strict counterpart.
 ///
 /// ```
 /// use ggmill_arch::{ModelView, Role};
@@ -60,13 +64,24 @@ impl<'a> ModelView<'a> {
         model.write_keys(FileType::F32, &mut metadata);
         // The one who writes the file says it.
         metadata.remove(keys::GENERAL_FILE_TYPE);
-        let parameters: Vec<_> = model.parameters().map(|(name, value)| (name.into(), value.clone())).collect();
-        Self { description: Some(model.architecture()), parameters: parameters.into(), ..Self::of(Entries::Made(metadata)) }
+        let parameters: Vec<_> =
+            model.parameters().map(|(name, value)| (name.into(), value.clone())).collect();
+        Self {
+            description: Some(model.architecture()),
+            parameters: parameters.into(),
+            ..Self::of(Entries::Made(metadata))
+        }
     }
 
     fn of(entries: Entries<'a>) -> Self {
-        let text = |value: Value<'_>| value.as_str().filter(|name| name.len() <= Self::MAX_NAME).map(str::to_owned);
-        let architecture = entries.get(keys::GENERAL_ARCHITECTURE).and_then(Result::ok).and_then(text).unwrap_or_default();
+        let text = |value: Value<'_>| {
+            value.as_str().filter(|name| name.len() <= Self::MAX_NAME).map(str::to_owned)
+        };
+        let architecture = entries
+            .get(keys::GENERAL_ARCHITECTURE)
+            .and_then(Result::ok)
+            .and_then(text)
+            .unwrap_or_default();
         Self { architecture, entries, description: None, parameters: OnceLock::new() }
     }
 
@@ -87,7 +102,8 @@ impl<'a> ModelView<'a> {
         self.description
     }
 
-    /// Every number and tensor by the description, where there is one. Fails as [`Architecture::resolve_file`] does.
+    /// Every number and tensor by the description, where there is one. Fails as
+    /// [`Architecture::resolve_file`] does.
     pub fn resolve(&self) -> Option<Result<Resolved<'a>>> {
         self.description.map(|description| description.resolve_entries(&self.entries))
     }
@@ -116,7 +132,8 @@ impl<'a> ModelView<'a> {
         }
     }
 
-    /// The integers of an array with one for each block, or the single one; `None` where one is negative or the array is too long for a model.
+    /// The integers of an array with one for each block, or the single one; `None` where one is
+    /// negative or the array is too long for a model.
     pub fn integers(&self, name: &str) -> Option<Vec<u64>> {
         let value = self.value(name)?;
         match value.as_array() {
@@ -137,15 +154,26 @@ impl<'a> ModelView<'a> {
         self.entries.get(&self.key(name)).is_some()
     }
 
-    /// The value of a hyper-parameter of the description; `None` without a description, and where it has no value.
+    /// The value of a hyper-parameter of the description; `None` without a description, and where
+    /// it has no value.
     pub fn parameter(&self, name: &str) -> Option<&ParameterValue> {
-        let parameters = self.parameters.get_or_init(|| self.description.map(|description| description.parameters_of(&self.entries)).unwrap_or_default());
-        parameters.iter().find(|(known, value)| &**known == name && value.is_some()).map(|(_, value)| value)
+        let parameters = self.parameters.get_or_init(|| {
+            self.description
+                .map(|description| description.parameters_of(&self.entries))
+                .unwrap_or_default()
+        });
+        parameters
+            .iter()
+            .find(|(known, value)| &**known == name && value.is_some())
+            .map(|(_, value)| value)
     }
 
-    /// A size, or that of the first block: by the description's hyper-parameter, else by the key that every architecture has for it.
+    /// A size, or that of the first block: by the description's hyper-parameter, else by the key
+    /// that every architecture has for it.
     fn size(&self, parameter: &str, key: &str) -> Option<u64> {
-        let described = self.parameter(parameter).and_then(|value| value.as_list().map_or(Some(value), |list| list.first())?.as_u64());
+        let described = self
+            .parameter(parameter)
+            .and_then(|value| value.as_list().map_or(Some(value), |list| list.first())?.as_u64());
         described.or_else(|| self.first_integer(key))
     }
 
@@ -164,7 +192,8 @@ impl<'a> ModelView<'a> {
         self.size("head_count", "attention.head_count").unwrap_or(0)
     }
 
-    /// How many heads have keys and values, in the first block: as many as ask where it is not said.
+    /// How many heads have keys and values, in the first block: as many as ask where it is not
+    /// said.
     pub fn head_count_kv(&self) -> u64 {
         self.size("head_count_kv", "attention.head_count_kv").unwrap_or_else(|| self.head_count())
     }
@@ -176,6 +205,8 @@ impl<'a> ModelView<'a> {
 
     /// What a tensor does: by the description where it has the tensor, else by its name.
     pub fn role(&self, tensor: &str) -> Role {
-        self.description.and_then(|description| description.role_of(tensor)).unwrap_or_else(|| Role::of_standard_name(tensor))
+        self.description
+            .and_then(|description| description.role_of(tensor))
+            .unwrap_or_else(|| Role::of_standard_name(tensor))
     }
 }

@@ -17,7 +17,9 @@ fn read(name: &str) -> Vec<u8> {
 fn parse(bencher: Bencher<'_, '_>, name: &str) {
     let file = read(name);
     let header_len = Gguf::parse(file.as_slice()).expect("a good file").index().header_len();
-    bencher.counter(BytesCount::new(header_len)).bench(|| Gguf::parse(black_box(file.as_slice())).is_ok());
+    bencher
+        .counter(BytesCount::new(header_len))
+        .bench(|| Gguf::parse(black_box(file.as_slice())).is_ok());
 }
 
 /// The file in pieces of 64 KiB.
@@ -42,6 +44,11 @@ fn strings(bencher: Bencher<'_, '_>, name: &str) {
     let model = Gguf::parse(file.as_slice()).expect("a good file");
     bencher.bench(|| {
         let arrays = model.metadata().iter().filter_map(|pair| pair.value().ok()?.as_array());
-        arrays.filter_map(|array| array.strings()).flatten().flatten().map(|text| text.len() as u64).sum::<u64>()
+        arrays
+            .filter_map(|array| array.strings())
+            .flatten()
+            .flatten()
+            .map(|text| text.len() as u64)
+            .sum::<u64>()
     });
 }

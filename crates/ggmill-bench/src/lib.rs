@@ -1,10 +1,14 @@
 //! Benchmarks of ggmill and their recorded results.
 //!
-//! - `cargo xtask peers open` compares opening a file with other readers and with [`walk`], the least any reader can do; `RESULTS.md` has what it said.
+//! - `cargo xtask peers open` compares opening a file with other readers and with [`walk`], the
+//!   least any reader can do; `RESULTS.md` has what it said.
 //! - `check_speed` measures `ggmill check` beside its yardsticks.
 //! - `cargo bench -p ggmill-bench` measures the reader alone, to see what a change does.
 
-#[expect(unsafe_code, reason = "the yardstick checks nothing on purpose; its contract is in its documentation")]
+#[expect(
+    unsafe_code,
+    reason = "the yardstick checks nothing on purpose; its contract is in its documentation"
+)]
 mod walk;
 
 pub use walk::{Walked, walk};

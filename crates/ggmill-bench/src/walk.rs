@@ -12,15 +12,17 @@ pub struct Walked {
     pub header_len: u64,
 }
 
-/// Follows the structure of a header to its end and keeps nothing: the least work that finds where anything is.
+/// Follows the structure of a header to its end and keeps nothing: the least work that finds where
+/// anything is.
 ///
 /// # Safety
 ///
-/// The bytes must be a well-formed little-endian GGUF file of version 2 or 3, whose arrays hold no arrays. Nothing is checked: with any other bytes this reads outside
-/// them.
+/// The bytes must be a well-formed little-endian GGUF file of version 2 or 3, whose arrays hold no
+/// arrays. Nothing is checked: with any other bytes this reads outside them.
 #[expect(clippy::cast_possible_truncation, reason = "well-formed lengths are of bytes in memory")]
 pub unsafe fn walk(bytes: &[u8]) -> Walked {
-    // SAFETY: the caller vouches for every length in the bytes, and these are all the lengths there are.
+    // SAFETY: the caller vouches for every length in the bytes, and these are all the lengths there
+    // are.
     unsafe {
         let mut at = bytes.as_ptr().add(8);
         let tensors = take_u64(&mut at);
@@ -120,7 +122,10 @@ mod tests {
             // SAFETY: a real file that has just been parsed.
             let walked = unsafe { walk(&bytes) };
             assert_eq!(walked.header_len, model.index().header_len());
-            assert_eq!((walked.pairs, walked.tensors), (model.metadata().len() as u64, model.tensors().len() as u64));
+            assert_eq!(
+                (walked.pairs, walked.tensors),
+                (model.metadata().len() as u64, model.tensors().len() as u64)
+            );
         }
     }
 }

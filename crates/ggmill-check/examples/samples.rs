@@ -1,11 +1,17 @@
-//! Tiny models of every described architecture, whole and with one thing wrong, for another program to load.
+//! Tiny models of every described architecture, whole and with one thing wrong, for another program
+//! to load.
 //!
 //! ```text
 //! cargo run -p ggmill-check --example samples make FOLDER    writes the models, and a list of them with what `check` says
 //! cargo run -p ggmill-check --example samples check FOLDER   says which errors `check` finds in the files of a folder
 //! ```
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a chore stops where something is missing and says what it does")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a chore stops where something is missing and says what it does"
+)]
 #![allow(dead_code, reason = "the tests use more of what they share")]
 
 #[path = "../tests/it/samples.rs"]
@@ -32,7 +38,9 @@ fn make(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder)?;
     let mut list = fs::File::create(folder.join("list.tsv"))?;
     let mut number = 0;
-    for (model, architecture, keys) in samples::models().iter().filter(|(_, architecture, _)| architecture.loader().is_some()) {
+    for (model, architecture, keys) in
+        samples::models().iter().filter(|(_, architecture, _)| architecture.loader().is_some())
+    {
         for sample in samples::samples(model, architecture, keys) {
             let bytes = sample.file.bytes();
             let verdict = if support::report(&bytes).has_errors() { "refuses" } else { "takes" };
@@ -45,14 +53,26 @@ fn make(folder: &Path) -> Result<()> {
 }
 
 fn check(folder: &Path) -> Result<()> {
-    let mut files: Vec<_> = fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_>>()?;
+    let mut files: Vec<_> = fs::read_dir(folder)?
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect::<Result<_>>()?;
     files.sort();
     let mut faulty = 0;
     for file in &files {
         let report = support::report(&fs::read(file)?);
-        let errors: Vec<_> = report.diagnostics().iter().filter(|diagnostic| diagnostic.severity == Severity::Error).collect();
+        let errors: Vec<_> = report
+            .diagnostics()
+            .iter()
+            .filter(|diagnostic| diagnostic.severity == Severity::Error)
+            .collect();
         for error in &errors {
-            println!("{}: {} {}: {}", file.display(), error.rule.code, error.subject, error.message);
+            println!(
+                "{}: {} {}: {}",
+                file.display(),
+                error.rule.code,
+                error.subject,
+                error.message
+            );
         }
         faulty += u32::from(!errors.is_empty());
     }

@@ -1,16 +1,19 @@
 //! What tensor data hold: numbers that are none, nothing but zeros, and numbers beyond all reason.
 //!
-//! Whoever has the file reads it in [pieces](data_pieces), in any order and on as many threads as there are, hands the bytes to [`DataPiece::examine`], gathers
-//! the answers in [`DataFacts`], and gives those to [`Input::with_data`](crate::Input::with_data).
+//! Whoever has the file reads it in [pieces](data_pieces), in any order and on as many threads as
+//! there are, hands the bytes to [`DataPiece::examine`], gathers the answers in [`DataFacts`], and
+//! gives those to [`Input::with_data`](crate::Input::with_data).
 
 use std::borrow::Cow;
 
 use ggmill_core::{Endian, GgmlType, Part};
 use ggmill_quant::{BlockDescription, ScaleFormat};
 
-/// What half precision can hold: a weight beyond it is infinite as F16, and on many a graphics card.
+/// What half precision can hold: a weight beyond it is infinite as F16, and on many a graphics
+/// card.
 pub(crate) const LARGEST: f32 = 65_504.0;
-/// A scale of a block below this makes no weight beyond [`LARGEST`], in whatever type: none multiplies by more than 4096.
+/// A scale of a block below this makes no weight beyond [`LARGEST`], in whatever type: none
+/// multiplies by more than 4096.
 const PLAIN_SCALE: u16 = 0x4800;
 /// The same for a power of two: 6 · 2^13 is below.
 const PLAIN_EXPONENT: u8 = 140;
@@ -48,7 +51,8 @@ pub struct DataFacts {
 /// Something that was found in the data of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Oddity {
-    /// So many numbers, or scales of blocks, are NaN or infinite; the first at this offset of the file.
+    /// So many numbers, or scales of blocks, are NaN or infinite; the first at this offset of the
+    /// file.
     NotFinite { count: u64, first: u64, in_blocks: bool },
     /// The largest magnitude is beyond what half precision holds.
     TooLarge(f32),
@@ -56,7 +60,8 @@ pub(crate) enum Oddity {
     Zero,
 }
 
-/// The data to be examined: those of types with anything to examine, as far as they lie within the file.
+/// The data to be examined: those of types with anything to examine, as far as they lie within the
+/// file.
 ///
 /// ```
 /// use ggmill_check::{DataFacts, Input, Options, check, data_pieces};
@@ -123,15 +128,23 @@ impl DataPiece {
     /// Looks at the bytes of the piece.
     pub fn examine(&self, bytes: &[u8]) -> PieceFacts {
         let mut bytes = Cow::Borrowed(bytes);
-        if self.endian == Endian::Big && ggmill_core::swap_bytes(self.ggml_type, bytes.to_mut()).is_err() {
+        if self.endian == Endian::Big
+            && ggmill_core::swap_bytes(self.ggml_type, bytes.to_mut()).is_err()
+        {
             return PieceFacts { tensor: self.tensor, facts: None };
         }
         let mut facts = match self.ggml_type {
-            GgmlType::F32 => floats(&bytes, peak_32, 0x7f80_0000, |bits| f32::from_bits(bits.cast_unsigned())),
+            GgmlType::F32 => {
+                floats(&bytes, peak_32, 0x7f80_0000, |bits| f32::from_bits(bits.cast_unsigned()))
+            }
             GgmlType::F16 => floats(&bytes, peak_16, 0x7c00, |bits| half(bits.cast_unsigned())),
-            GgmlType::BF16 => floats(&bytes, peak_16, 0x7f80, |bits| f32::from_bits(u32::from(bits.cast_unsigned()) << 16)),
+            GgmlType::BF16 => floats(&bytes, peak_16, 0x7f80, |bits| {
+                f32::from_bits(u32::from(bits.cast_unsigned()) << 16)
+            }),
             #[expect(clippy::cast_possible_truncation, reason = "only the magnitude counts")]
-            GgmlType::F64 => floats(&bytes, peak_64, 0x7ff0_0000_0000_0000, |bits| (f64::from_bits(bits.cast_unsigned()) as f32).min(f32::MAX)),
+            GgmlType::F64 => floats(&bytes, peak_64, 0x7ff0_0000_0000_0000, |bits| {
+                (f64::from_bits(bits.cast_unsigned()) as f32).min(f32::MAX)
+            }),
             other => match (BlockDescription::of(other), other.layout()) {
                 (Some(block), Some(layout)) => blocks(&bytes, other, block, layout.bytes as usize),
                 _ => return PieceFacts { tensor: self.tensor, facts: None },
@@ -167,11 +180,20 @@ impl DataFacts {
     }
 
     /// What is odd about the data of a tensor.
-    pub(crate) fn oddities(&self, tensor: usize, ggml_type: GgmlType) -> impl Iterator<Item = Oddity> {
+    pub(crate) fn oddities(
+        &self,
+        tensor: usize,
+        ggml_type: GgmlType,
+    ) -> impl Iterator<Item = Oddity> {
         let facts = self.tensors.get(tensor).copied().flatten();
-        let of = move |found: fn(Facts, bool) -> Option<Oddity>| facts.and_then(|facts| found(facts, !is_float(ggml_type)));
-        let not_finite = of(|facts, in_blocks| Some(Oddity::NotFinite { count: facts.bad, first: facts.first?, in_blocks }));
-        let large = of(|facts, _| (facts.largest > LARGEST).then_some(Oddity::TooLarge(facts.largest)));
+        let of = move |found: fn(Facts, bool) -> Option<Oddity>| {
+            facts.and_then(|facts| found(facts, !is_float(ggml_type)))
+        };
+        let not_finite = of(|facts, in_blocks| {
+            Some(Oddity::NotFinite { count: facts.bad, first: facts.first?, in_blocks })
+        });
+        let large =
+            of(|facts, _| (facts.largest > LARGEST).then_some(Oddity::TooLarge(facts.largest)));
         let zero = of(|facts, _| facts.is_zero.then_some(Oddity::Zero));
         [not_finite, large, zero].into_iter().flatten()
     }
@@ -179,7 +201,8 @@ impl DataFacts {
 
 /// A half as a float.
 fn half(bits: u16) -> f32 {
-    let (sign, exponent, fraction) = (u32::from(bits >> 15) << 31, u32::from(bits >> 10 & 0x1f), u32::from(bits & 0x3ff));
+    let (sign, exponent, fraction) =
+        (u32::from(bits >> 15) << 31, u32::from(bits >> 10 & 0x1f), u32::from(bits & 0x3ff));
     match exponent {
         // Subnormals are fractions of 2^-24.
         0 => f32::from_bits(sign | (f32::from(bits & 0x3ff) * 2f32.powi(-24)).to_bits()),
@@ -188,22 +211,40 @@ fn half(bits: u16) -> f32 {
     }
 }
 
-/// The largest magnitude of many numbers as bits, which order as the magnitudes do, with infinity and NaN above all others. Signed, since that is what every
-/// processor compares many of at a time.
+/// The largest magnitude of many numbers as bits, which order as the magnitudes do, with infinity
+/// and NaN above all others. Signed, since that is what every processor compares many of at a time.
 fn peak_16(bytes: &[u8]) -> i16 {
-    bytes.as_chunks::<2>().0.iter().fold(0, |peak, number| peak.max(i16::from_le_bytes(*number) & i16::MAX))
+    bytes
+        .as_chunks::<2>()
+        .0
+        .iter()
+        .fold(0, |peak, number| peak.max(i16::from_le_bytes(*number) & i16::MAX))
 }
 
 fn peak_32(bytes: &[u8]) -> i32 {
-    bytes.as_chunks::<4>().0.iter().fold(0, |peak, number| peak.max(i32::from_le_bytes(*number) & i32::MAX))
+    bytes
+        .as_chunks::<4>()
+        .0
+        .iter()
+        .fold(0, |peak, number| peak.max(i32::from_le_bytes(*number) & i32::MAX))
 }
 
 fn peak_64(bytes: &[u8]) -> i64 {
-    bytes.as_chunks::<8>().0.iter().fold(0, |peak, number| peak.max(i64::from_le_bytes(*number) & i64::MAX))
+    bytes
+        .as_chunks::<8>()
+        .0
+        .iter()
+        .fold(0, |peak, number| peak.max(i64::from_le_bytes(*number) & i64::MAX))
 }
 
-/// One pass tells all there is to tell of good numbers; only where some are bad they are looked for.
-fn floats<N: Copy + Ord + Default>(bytes: &[u8], peak: fn(&[u8]) -> N, infinite: N, value: fn(N) -> f32) -> Facts {
+/// One pass tells all there is to tell of good numbers; only where some are bad they are looked
+/// for.
+fn floats<N: Copy + Ord + Default>(
+    bytes: &[u8],
+    peak: fn(&[u8]) -> N,
+    infinite: N,
+    value: fn(N) -> f32,
+) -> Facts {
     let highest = peak(bytes);
     let mut facts = Facts { bad: 0, first: None, largest: 0.0, is_zero: highest == N::default() };
     if highest < infinite {
@@ -250,23 +291,36 @@ fn standing(scale: ScaleFormat, magnitude: u32) -> Standing {
     }
 }
 
-/// The highest magnitude, as bits, among the scales at one place of each block. A loop for each kind: this is all that is done with most blocks.
+/// The highest magnitude, as bits, among the scales at one place of each block. A loop for each
+/// kind: this is all that is done with most blocks.
 fn peak(scale: ScaleFormat, bytes: &[u8], size: usize, at: usize) -> u32 {
     match scale {
-        ScaleFormat::F16 => peak_of(bytes, size, at, |half| u32::from(u16::from_le_bytes(half) & 0x7fff)),
+        ScaleFormat::F16 => {
+            peak_of(bytes, size, at, |half| u32::from(u16::from_le_bytes(half) & 0x7fff))
+        }
         ScaleFormat::Spread => peak_of(bytes, size, at, |quarters: [u8; 8]| {
             let words = u64::from_le_bytes(quarters);
-            let bits = words >> 12 & 0xf | words >> 24 & 0xf0 | words >> 36 & 0xf00 | words >> 48 & 0x7000;
+            let bits =
+                words >> 12 & 0xf | words >> 24 & 0xf0 | words >> 36 & 0xf00 | words >> 48 & 0x7000;
             // Fifteen bits.
             u32::try_from(bits).unwrap_or(u32::MAX)
         }),
-        ScaleFormat::F32 => peak_of(bytes, size, at, |number| u32::from_le_bytes(number) & 0x7fff_ffff),
+        ScaleFormat::F32 => {
+            peak_of(bytes, size, at, |number| u32::from_le_bytes(number) & 0x7fff_ffff)
+        }
         ScaleFormat::E8M0 => peak_of(bytes, size, at, |[exponent]| u32::from(exponent)),
-        ScaleFormat::UE4M3 => peak_of(bytes, size, at, |scales: [u8; 4]| scales.iter().fold(0, |peak, byte| peak.max(u32::from(byte & 0x7f)))),
+        ScaleFormat::UE4M3 => peak_of(bytes, size, at, |scales: [u8; 4]| {
+            scales.iter().fold(0, |peak, byte| peak.max(u32::from(byte & 0x7f)))
+        }),
     }
 }
 
-fn peak_of<const N: usize>(bytes: &[u8], size: usize, at: usize, magnitude: impl Fn([u8; N]) -> u32) -> u32 {
+fn peak_of<const N: usize>(
+    bytes: &[u8],
+    size: usize,
+    at: usize,
+    magnitude: impl Fn([u8; N]) -> u32,
+) -> u32 {
     bytes.chunks_exact(size).fold(0, |peak, block| {
         let field = block.get(at..).and_then(|field| field.first_chunk::<N>());
         peak.max(field.map_or(0, |field| magnitude(*field)))
@@ -274,17 +328,25 @@ fn peak_of<const N: usize>(bytes: &[u8], size: usize, at: usize, magnitude: impl
 }
 
 fn blocks(bytes: &[u8], ggml_type: GgmlType, layout: BlockDescription, size: usize) -> Facts {
-    let scales = || layout.fields.iter().filter_map(|field| Some((field.start as usize, field.scale?)));
+    let scales =
+        || layout.fields.iter().filter_map(|field| Some((field.start as usize, field.scale?)));
     // Magnitudes order as the standings do, so the highest of all blocks has the worst of them.
     let worst_of = |blocks: &[u8]| {
-        let worst = scales().map(|(start, scale)| standing(scale, peak(scale, blocks, size, start))).max();
+        let worst =
+            scales().map(|(start, scale)| standing(scale, peak(scale, blocks, size, start))).max();
         worst.unwrap_or(Standing::Plain)
     };
     let worst = worst_of(bytes);
     let exponents = scales().any(|(.., scale)| scale == ScaleFormat::E8M0);
     // Two weights of four bits in a byte, whose sign bits do not count.
-    let no_weights = || bytes.chunks_exact(size).all(|block| block.iter().skip(1).all(|byte| byte & 0x77 == 0));
-    let mut facts = Facts { bad: 0, first: None, largest: 0.0, is_zero: worst == Standing::Zero || exponents && no_weights() };
+    let no_weights =
+        || bytes.chunks_exact(size).all(|block| block.iter().skip(1).all(|byte| byte & 0x77 == 0));
+    let mut facts = Facts {
+        bad: 0,
+        first: None,
+        largest: 0.0,
+        is_zero: worst == Standing::Zero || exponents && no_weights(),
+    };
     if worst <= Standing::Plain {
         return facts;
     }
@@ -296,7 +358,10 @@ fn blocks(bytes: &[u8], ggml_type: GgmlType, layout: BlockDescription, size: usi
                 facts.first = facts.first.or(Some(place));
             }
             Standing::Large if ggmill_quant::dequantize(ggml_type, block, &mut weights).is_ok() => {
-                let largest = weights.iter().filter(|weight| weight.is_finite()).fold(0.0, |largest: f32, weight| largest.max(weight.abs()));
+                let largest = weights
+                    .iter()
+                    .filter(|weight| weight.is_finite())
+                    .fold(0.0, |largest: f32, weight| largest.max(weight.abs()));
                 facts.largest = facts.largest.max(largest);
             }
             _ => {}

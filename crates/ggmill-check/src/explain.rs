@@ -15,7 +15,10 @@ pub fn explain(topic: &str) -> Option<String> {
     if let Some(rule) = rules().find(|rule| rule.code.eq_ignore_ascii_case(topic)) {
         return Some(rule_page(rule));
     }
-    let is_meant = |group: &Group| group.name().eq_ignore_ascii_case(topic) || format!("GG{}", *group as u8).eq_ignore_ascii_case(topic);
+    let is_meant = |group: &Group| {
+        group.name().eq_ignore_ascii_case(topic)
+            || format!("GG{}", *group as u8).eq_ignore_ascii_case(topic)
+    };
     let group = Group::ALL.into_iter().find(is_meant)?;
     let mut page = format!("# Rules about {}\n", group.name());
     group_table(group, &mut page, false);
@@ -25,7 +28,9 @@ pub fn explain(topic: &str) -> Option<String> {
 /// The section about the rules that name a key, for the page of the key; empty where none does.
 pub fn rules_about(key: &str) -> String {
     let mut section = String::new();
-    for rule in rules().filter(|rule| [rule.clause, rule.remedy, rule.summary].iter().any(|text| mentions(text, key))) {
+    for rule in rules().filter(|rule| {
+        [rule.clause, rule.remedy, rule.summary].iter().any(|text| mentions(text, key))
+    }) {
         if section.is_empty() {
             section.push_str("\n## Rules about it\n\n");
         }
@@ -35,17 +40,25 @@ pub fn rules_about(key: &str) -> String {
     section
 }
 
-/// What of the rules, their groups and these other topics is spelt much like this: at most three, the nearest first.
+/// What of the rules, their groups and these other topics is spelt much like this: at most three,
+/// the nearest first.
 pub fn near(topic: &str, others: impl Iterator<Item = String>) -> Vec<String> {
     const MAX_LEN: usize = 64;
     if topic.len() > MAX_LEN {
         return Vec::new();
     }
     let wanted = topic.to_ascii_lowercase();
-    let codes = rules().map(|rule| rule.code.to_owned()).chain(Group::ALL.iter().map(|group| group.name().to_owned()));
+    let codes = rules()
+        .map(|rule| rule.code.to_owned())
+        .chain(Group::ALL.iter().map(|group| group.name().to_owned()));
     let mut found: Vec<(usize, String)> = others
         .chain(codes)
-        .map(|known| (crate::distance::distance(known.to_ascii_lowercase().as_bytes(), wanted.as_bytes()), known))
+        .map(|known| {
+            (
+                crate::distance::distance(known.to_ascii_lowercase().as_bytes(), wanted.as_bytes()),
+                known,
+            )
+        })
         .filter(|(distance, known)| *distance <= known.len() / 3)
         .collect();
     found.sort();
@@ -57,14 +70,18 @@ pub fn rule_page(rule: &Rule) -> String {
     let Rule { code, group, severity, authority, summary, clause, why, remedy } = rule;
     let authority = authority.sentence();
     format!(
-        "# {code}: {summary}\n\nGroup {}, severity {severity}. {authority}\n\n## What it enforces\n\n{clause}\n\n## Why it matters\n\n{why}\n\n## What to do\n\n{remedy}\n",
+        "# {code}: {summary}\n\nGroup {}, severity {severity}. {authority}\n\n## What it \
+         enforces\n\n{clause}\n\n## Why it matters\n\n{why}\n\n## What to do\n\n{remedy}\n",
         group.name()
     )
 }
 
 /// The list of all rules, as Markdown: for the folder of their pages.
 pub fn rules_index() -> String {
-    let mut page = String::from("# Rules of `ggmill check`\n\nGenerated from the rules themselves; `ggmill explain CODE` shows the same pages.\n");
+    let mut page = String::from(
+        "# Rules of `ggmill check`\n\nGenerated from the rules themselves; `ggmill explain CODE` \
+         shows the same pages.\n",
+    );
     for group in Group::ALL {
         if rules().any(|rule| rule.group == group) {
             // Writing to a String cannot fail.
@@ -112,7 +129,9 @@ mod tests {
     fn standard_keys_have_the_types_that_the_rules_hold_them_to() {
         for StandardKey { pattern, type_name, .. } in StandardKey::all() {
             let key = pattern.replace("{n}", "0").replace("{arch}", "llama");
-            if let Some(expected) = crate::rules::expected_type(&key).filter(|expected| expected != "array") {
+            if let Some(expected) =
+                crate::rules::expected_type(&key).filter(|expected| expected != "array")
+            {
                 assert_eq!(expected, type_name, "{key}");
             }
         }

@@ -4,11 +4,13 @@ use std::fmt;
 
 use ggmill_core::{RawStr, ValueType};
 
-/// A change to a file that mends a finding, leaves every weight as it is, and takes away nothing that any reader could use.
+/// A change to a file that mends a finding, leaves every weight as it is, and takes away nothing
+/// that any reader could use.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Fix {
-    /// Gives a key a value: in its place, or at the end. Where the key stands more than once, one pair remains.
+    /// Gives a key a value: in its place, or at the end. Where the key stands more than once, one
+    /// pair remains.
     Set {
         /// The key.
         key: String,
@@ -34,7 +36,11 @@ pub enum Fix {
 }
 
 impl Fix {
-    pub(crate) fn set(key: impl Into<String>, value_type: ValueType, value: impl Into<serde_json::Value>) -> Self {
+    pub(crate) fn set(
+        key: impl Into<String>,
+        value_type: ValueType,
+        value: impl Into<serde_json::Value>,
+    ) -> Self {
         Self::Set { key: key.into(), value_type, value: value.into() }
     }
 }
@@ -54,7 +60,12 @@ impl fmt::Display for Fix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = |key: &str| RawStr::from(key).to_string();
         match self {
-            Self::Set { key, value_type, value } => write!(f, "set {} = {} ({value_type})", shown(key), RawStr::from(value.to_string().as_str())),
+            Self::Set { key, value_type, value } => write!(
+                f,
+                "set {} = {} ({value_type})",
+                shown(key),
+                RawStr::from(value.to_string().as_str())
+            ),
             Self::Rename { from, to } => write!(f, "rename {} to {}", shown(from), shown(to)),
             Self::Unset { key } => write!(f, "remove {}", shown(key)),
             Self::Rewrite => f.write_str("write the file anew"),

@@ -7,7 +7,8 @@ use ggmill_core::{Error, Index, Metadata, Part, ReadAt, Tensor, Tensors, Value};
 
 use crate::DataFacts;
 
-/// A file to check: one file of a model, with the faults met when it was opened, and what else is at hand.
+/// A file to check: one file of a model, with the faults met when it was opened, and what else is
+/// at hand.
 #[derive(Clone, Copy)]
 pub struct Input<'a> {
     pub(crate) part: &'a Part,
@@ -23,14 +24,26 @@ pub struct Input<'a> {
 
 impl fmt::Debug for Input<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Input").field("name", &self.name).field("faults", &self.part.faults()).finish_non_exhaustive()
+        f.debug_struct("Input")
+            .field("name", &self.name)
+            .field("faults", &self.part.faults())
+            .finish_non_exhaustive()
     }
 }
 
 impl<'a> Input<'a> {
-    /// A file, as [`Model::salvage`](ggmill_core::Model::salvage) opens it. What is between the tensors is looked at where the file has a source to read from.
+    /// A file, as [`Model::salvage`](ggmill_core::Model::salvage) opens it. What is between the
+    /// tensors is looked at where the file has a source to read from.
     pub fn new(part: &'a Part) -> Self {
-        Self { part, name: None, catalogue: None, data: None, set_fault: None, shards: &[], shard: 0 }
+        Self {
+            part,
+            name: None,
+            catalogue: None,
+            data: None,
+            set_fault: None,
+            shards: &[],
+            shard: 0,
+        }
     }
 
     pub(crate) fn index(&self) -> &'a Index {
@@ -60,7 +73,8 @@ impl<'a> Input<'a> {
         self
     }
 
-    /// What is wrong with the set of shards that the file is one of, in one line without control characters.
+    /// What is wrong with the set of shards that the file is one of, in one line without control
+    /// characters.
     #[must_use]
     pub fn with_set_fault(mut self, fault: &'a str) -> Self {
         self.set_fault = Some(fault);
@@ -99,14 +113,20 @@ impl<'a> Input<'a> {
     pub(crate) fn model_tensors(&self) -> impl Iterator<Item = (usize, Tensor<'a>)> + Clone {
         let alone = self.shards.is_empty().then_some((self.shard, self.tensors()));
         let shards = self.shards.iter().enumerate().map(|(shard, input)| (shard, input.tensors()));
-        alone.into_iter().chain(shards).flat_map(|(shard, tensors)| tensors.iter().map(move |tensor| (shard, tensor)))
+        alone
+            .into_iter()
+            .chain(shards)
+            .flat_map(|(shard, tensors)| tensors.iter().map(move |tensor| (shard, tensor)))
     }
 
     /// The tensor with this name in any shard at hand, with the place of its shard.
     pub(crate) fn model_tensor(&self, name: &[u8]) -> Option<(usize, Tensor<'a>)> {
         match self.shards {
             [] => Some((self.shard, self.tensors().get(name)?)),
-            shards => shards.iter().enumerate().find_map(|(shard, input)| Some((shard, input.tensors().get(name)?))),
+            shards => shards
+                .iter()
+                .enumerate()
+                .find_map(|(shard, input)| Some((shard, input.tensors().get(name)?))),
         }
     }
 
@@ -153,7 +173,8 @@ impl<'a> Input<'a> {
         self.shards.first().unwrap_or(self).text(ggmill_core::keys::GENERAL_ARCHITECTURE)
     }
 
-    /// What kind of file it is: `general.type`, and `model` for the files from before that key. The first shard of a set says it for all.
+    /// What kind of file it is: `general.type`, and `model` for the files from before that key. The
+    /// first shard of a set says it for all.
     pub(crate) fn kind(&self) -> &'a str {
         let stated = self.shards.first().unwrap_or(self).text(ggmill_core::keys::GENERAL_TYPE);
         let meant = || self.architecture().and_then(kind_of_architecture);

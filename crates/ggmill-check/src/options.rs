@@ -44,9 +44,19 @@ impl FromStr for Selector {
     fn from_str(text: &str) -> Result<Self, SelectorError> {
         let text = text.trim();
         let name = text.to_ascii_lowercase();
-        let selector = if name == "all" || Group::ALL.iter().any(|group| group.name() == name) { Self(name) } else { Self(text.to_ascii_uppercase()) };
-        let some = selector.0.starts_with("GG") || !selector.0.is_ascii() || selector.0.chars().all(char::is_lowercase);
-        if some && !selector.0.is_empty() && crate::rules().any(|rule| selector.selects(rule)) { Ok(selector) } else { Err(SelectorError(())) }
+        let selector = if name == "all" || Group::ALL.iter().any(|group| group.name() == name) {
+            Self(name)
+        } else {
+            Self(text.to_ascii_uppercase())
+        };
+        let some = selector.0.starts_with("GG")
+            || !selector.0.is_ascii()
+            || selector.0.chars().all(char::is_lowercase);
+        if some && !selector.0.is_empty() && crate::rules().any(|rule| selector.selects(rule)) {
+            Ok(selector)
+        } else {
+            Err(SelectorError(()))
+        }
     }
 }
 
@@ -88,22 +98,35 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { profile: Profile::All, select: Vec::new(), ignore: Vec::new(), findings_per_rule: 20 }
+        Self {
+            profile: Profile::All,
+            select: Vec::new(),
+            ignore: Vec::new(),
+            findings_per_rule: 20,
+        }
     }
 }
 
 impl Options {
     /// How bad it is to break the rule, for whoever asks by this profile.
     pub fn severity(&self, rule: &Rule) -> Severity {
-        if self.profile == Profile::Spec && rule.authority == Authority::Must { Severity::Error } else { rule.severity }
+        if self.profile == Profile::Spec && rule.authority == Authority::Must {
+            Severity::Error
+        } else {
+            rule.severity
+        }
     }
 
     /// Whether the rule applies.
     pub fn applies(&self, rule: &Rule) -> bool {
-        let among = |selectors: &[Selector]| selectors.iter().any(|selector| selector.selects(rule));
+        let among =
+            |selectors: &[Selector]| selectors.iter().any(|selector| selector.selects(rule));
         let demanded = match self.profile {
             Profile::All => rule.authority != Authority::Letter || among(&self.select),
-            Profile::Spec => matches!(rule.authority, Authority::Both | Authority::Specification | Authority::Must | Authority::Letter),
+            Profile::Spec => matches!(
+                rule.authority,
+                Authority::Both | Authority::Specification | Authority::Must | Authority::Letter
+            ),
             Profile::Ggml => matches!(rule.authority, Authority::Both | Authority::Reference),
         };
         demanded && (self.select.is_empty() || among(&self.select)) && !among(&self.ignore)

@@ -50,7 +50,8 @@ pub struct Diagnostic {
     pub fix: Option<Fix>,
 }
 
-/// Everything that was found in one file: at most so many findings of a rule, and how many more there were.
+/// Everything that was found in one file: at most so many findings of a rule, and how many more
+/// there were.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     diagnostics: Vec<Diagnostic>,
@@ -62,7 +63,11 @@ pub struct Report {
 impl Report {
     /// How bad it is to break the rule, in the profile that the report was made by.
     pub fn severity(&self, rule: &Rule) -> Severity {
-        if self.strict && rule.authority == Authority::Must { Severity::Error } else { rule.severity }
+        if self.strict && rule.authority == Authority::Must {
+            Severity::Error
+        } else {
+            rule.severity
+        }
     }
 
     /// The findings, worst first, then in the order of the rules.
@@ -70,7 +75,8 @@ impl Report {
         &self.diagnostics
     }
 
-    /// The fixes of the findings, each once: one rewrite fixes all that a rewrite can fix, and of two values for a key the later one counts.
+    /// The fixes of the findings, each once: one rewrite fixes all that a rewrite can fix, and of
+    /// two values for a key the later one counts.
     pub fn fixes(&self) -> Vec<ProposedFix> {
         let mut fixes: Vec<ProposedFix> = Vec::new();
         for diagnostic in &self.diagnostics {
@@ -84,20 +90,27 @@ impl Report {
                     known.codes.push(diagnostic.rule.code);
                     known.fix = fix.clone();
                 }
-                None => fixes.push(ProposedFix { codes: vec![diagnostic.rule.code], fix: fix.clone() }),
+                None => {
+                    fixes.push(ProposedFix { codes: vec![diagnostic.rule.code], fix: fix.clone() })
+                }
             }
         }
         fixes
     }
 
-    /// Every broken rule with how often it is broken, those that are not told one by one counted too; in the order of the findings.
+    /// Every broken rule with how often it is broken, those that are not told one by one counted
+    /// too; in the order of the findings.
     pub fn counts(&self) -> &[(&'static Rule, u64)] {
         &self.counts
     }
 
     /// How many findings have this severity.
     pub fn count(&self, severity: Severity) -> u64 {
-        self.counts.iter().filter(|(rule, _)| self.severity(rule) == severity).map(|(_, count)| count).sum()
+        self.counts
+            .iter()
+            .filter(|(rule, _)| self.severity(rule) == severity)
+            .map(|(_, count)| count)
+            .sum()
     }
 
     /// Whether any finding is an error.
@@ -132,7 +145,11 @@ impl<'a> Place<'a> {
     }
 
     pub(crate) fn value(pair: &Pair<'a>) -> Self {
-        Self { offset: Some(pair.value_offset()), subject: Some(Subject::Key(pair.key())), shard: None }
+        Self {
+            offset: Some(pair.value_offset()),
+            subject: Some(Subject::Key(pair.key())),
+            shard: None,
+        }
     }
 
     /// A key that is not there.
@@ -151,7 +168,11 @@ impl<'a> Place<'a> {
     }
 
     pub(crate) fn info(tensor: &Tensor<'a>) -> Self {
-        Self { offset: Some(tensor.info_offset()), subject: Some(Subject::Tensor(tensor.name())), shard: None }
+        Self {
+            offset: Some(tensor.info_offset()),
+            subject: Some(Subject::Tensor(tensor.name())),
+            shard: None,
+        }
     }
 
     /// The same in this shard of the set.
@@ -165,12 +186,15 @@ pub(crate) fn shown(text: RawStr<'_>) -> String {
     const LONGEST: usize = 120;
     let bytes = text.as_bytes();
     match bytes.get(..LONGEST) {
-        Some(start) if bytes.len() > LONGEST => format!("{:?}… ({} bytes)", RawStr::new(start), bytes.len()),
+        Some(start) if bytes.len() > LONGEST => {
+            format!("{:?}… ({} bytes)", RawStr::new(start), bytes.len())
+        }
         _ => format!("{text:?}"),
     }
 }
 
-/// Gathers findings, most of which a hostile file repeats: what is beyond the cap is counted and not written.
+/// Gathers findings, most of which a hostile file repeats: what is beyond the cap is counted and
+/// not written.
 #[derive(Debug)]
 pub(crate) struct Findings<'a> {
     options: &'a Options,
@@ -196,13 +220,27 @@ impl<'a> Findings<'a> {
         self.options.applies(rule)
     }
 
-    pub(crate) fn add(&mut self, rule: &'static Rule, place: Place<'_>, message: impl FnOnce() -> String) {
+    pub(crate) fn add(
+        &mut self,
+        rule: &'static Rule,
+        place: Place<'_>,
+        message: impl FnOnce() -> String,
+    ) {
         self.add_fixable(rule, place, || (message(), None));
     }
 
     /// Adds a finding with what mends it.
-    pub(crate) fn add_fixable(&mut self, rule: &'static Rule, place: Place<'_>, message: impl FnOnce() -> (String, Option<Fix>)) {
-        let Some(Report { diagnostics, counts, .. }) = self.reports.get_mut(place.shard.unwrap_or(self.shard)) else { return };
+    pub(crate) fn add_fixable(
+        &mut self,
+        rule: &'static Rule,
+        place: Place<'_>,
+        message: impl FnOnce() -> (String, Option<Fix>),
+    ) {
+        let Some(Report { diagnostics, counts, .. }) =
+            self.reports.get_mut(place.shard.unwrap_or(self.shard))
+        else {
+            return;
+        };
         let position = counts.iter().position(|(known, _)| known.code == rule.code);
         let Some(position) = position.or_else(|| {
             self.options.applies(rule).then(|| {
@@ -224,25 +262,39 @@ impl<'a> Findings<'a> {
         };
         let (message, fix) = message();
         let severity = self.options.severity(rule);
-        diagnostics.push(Diagnostic { rule, severity, offset: place.offset, subject, message, help: Cow::Borrowed(rule.remedy), fix });
+        diagnostics.push(Diagnostic {
+            rule,
+            severity,
+            offset: place.offset,
+            subject,
+            message,
+            help: Cow::Borrowed(rule.remedy),
+            fix,
+        });
     }
 
     /// Whether anything in the shard that is looked at would be mended by writing it anew.
     pub(crate) fn has_anew(&self) -> bool {
-        self.reports.get(self.shard).is_some_and(|report| report.diagnostics.iter().any(|diagnostic| diagnostic.fix == Some(Fix::Rewrite)))
+        self.reports.get(self.shard).is_some_and(|report| {
+            report.diagnostics.iter().any(|diagnostic| diagnostic.fix == Some(Fix::Rewrite))
+        })
     }
 
     /// Takes that back.
     pub(crate) fn without_anew(&mut self) {
         let Some(report) = self.reports.get_mut(self.shard) else { return };
-        for diagnostic in report.diagnostics.iter_mut().filter(|diagnostic| diagnostic.fix == Some(Fix::Rewrite)) {
+        for diagnostic in
+            report.diagnostics.iter_mut().filter(|diagnostic| diagnostic.fix == Some(Fix::Rewrite))
+        {
             diagnostic.fix = None;
         }
     }
 
     pub(crate) fn into_reports(mut self) -> Vec<Report> {
         for report in &mut self.reports {
-            report.diagnostics.sort_by_key(|diagnostic| (diagnostic.severity, diagnostic.rule.code));
+            report
+                .diagnostics
+                .sort_by_key(|diagnostic| (diagnostic.severity, diagnostic.rule.code));
             let mut counts = std::mem::take(&mut report.counts);
             counts.sort_by_key(|(rule, _)| (report.severity(rule), rule.code));
             report.counts = counts;

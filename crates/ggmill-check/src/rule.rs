@@ -35,13 +35,15 @@ pub enum Authority {
     Both,
     /// The specification; llama.cpp lets it pass.
     Specification,
-    /// The specification, which says "must" or calls anything else invalid: an error for whoever asks for the specification. llama.cpp lets it pass.
+    /// The specification, which says "must" or calls anything else invalid: an error for whoever
+    /// asks for the specification. llama.cpp lets it pass.
     Must,
     /// llama.cpp; the specification allows it or says nothing.
     Reference,
     /// Neither: experience with files.
     Practice,
-    /// The letter of the specification, which hardly any file keeps: asked for only by the profile of the specification, or by name.
+    /// The letter of the specification, which hardly any file keeps: asked for only by the profile
+    /// of the specification, or by name.
     Letter,
 }
 
@@ -62,10 +64,18 @@ impl Authority {
         match self {
             Self::Both => "The specification and llama.cpp agree on this.",
             Self::Specification => "The specification asks for it; llama.cpp lets it pass.",
-            Self::Must => "The specification demands it, so `--profile spec` makes it an error; llama.cpp lets it pass.",
+            Self::Must => {
+                "The specification demands it, so `--profile spec` makes it an error; llama.cpp \
+                 lets it pass."
+            }
             Self::Reference => "The specification allows otherwise or is silent.",
-            Self::Letter => "The letter of the specification has it, and hardly any file: only `--profile spec` and `--select` ask for it.",
-            Self::Practice => "Neither the specification nor llama.cpp demands it: it is what experience teaches.",
+            Self::Letter => {
+                "The letter of the specification has it, and hardly any file: only `--profile \
+                 spec` and `--select` ask for it."
+            }
+            Self::Practice => {
+                "Neither the specification nor llama.cpp demands it: it is what experience teaches."
+            }
         }
     }
 }
@@ -129,7 +139,8 @@ impl Group {
 #[derive(Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Rule {
-    /// `GG` and four digits, the first two of which are those of the group. Never given to another rule.
+    /// `GG` and four digits, the first two of which are those of the group. Never given to another
+    /// rule.
     pub code: &'static str,
     /// What it is about.
     pub group: Group,

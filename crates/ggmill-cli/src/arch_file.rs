@@ -17,7 +17,8 @@ pub(crate) fn catalogue(files: &[PathBuf]) -> Result<Catalogue, Failure> {
 pub(crate) fn described(files: &[PathBuf]) -> Result<Vec<Architecture>, Failure> {
     let read = |path: &PathBuf| {
         let text = read_text(path, Architecture::MAX_LEN as u64)?;
-        Architecture::parse(&text).map_err(|error| Failure::new(format_args!("{}: {error}", shown(path))))
+        Architecture::parse(&text)
+            .map_err(|error| Failure::new(format_args!("{}: {error}", shown(path))))
     };
     files.iter().map(read).collect()
 }

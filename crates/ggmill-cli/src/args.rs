@@ -2,7 +2,10 @@
 
 use clap::{CommandFactory as _, Parser, Subcommand, ValueEnum};
 
-use crate::commands::{check, completions, convert, diff, edit, explain, extract, graft, hash, imatrix, inspect, man, merge, name, quantize, repack, split};
+use crate::commands::{
+    check, completions, convert, diff, edit, explain, extract, graft, hash, imatrix, inspect, man,
+    merge, name, quantize, repack, split,
+};
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
 
@@ -12,7 +15,15 @@ use crate::outcome::{Failure, Status};
 #[command(after_help = "Exit codes: 0 fine, 1 findings or differences, 2 refused or failed.")]
 pub(crate) struct Cli {
     /// When to use colours: auto is on a terminal, unless NO_COLOR is set
-    #[arg(long, value_name = "WHEN", value_enum, default_value_t, global = true, help_heading = "Everywhere", display_order = 100)]
+    #[arg(
+        long,
+        value_name = "WHEN",
+        value_enum,
+        default_value_t,
+        global = true,
+        help_heading = "Everywhere",
+        display_order = 100
+    )]
     pub(crate) color: Color,
     /// No warnings and no progress
     #[arg(long, short, global = true, help_heading = "Everywhere", display_order = 101)]

@@ -28,12 +28,17 @@ impl Console {
         Self { color: ColorChoice::Never, quiet: true }
     }
 
-    /// Standard output for text. Whoever writes there flushes at the end, or an error would be lost.
+    /// Standard output for text. Whoever writes there flushes at the end, or an error would be
+    /// lost.
     pub(crate) fn text(self) -> BufWriter<AutoStream<StdoutLock<'static>>> {
-        BufWriter::with_capacity(BUFFER, AutoStream::new(io::stdout().lock(), self.color_of_stdout()))
+        BufWriter::with_capacity(
+            BUFFER,
+            AutoStream::new(io::stdout().lock(), self.color_of_stdout()),
+        )
     }
 
-    /// Standard output for bytes that are no text for a terminal, such as JSON. Whoever writes there flushes at the end.
+    /// Standard output for bytes that are no text for a terminal, such as JSON. Whoever writes
+    /// there flushes at the end.
     #[expect(clippy::unused_self, reason = "results leave through the console")]
     pub(crate) fn bytes(self) -> BufWriter<StdoutLock<'static>> {
         BufWriter::with_capacity(BUFFER, io::stdout().lock())
@@ -94,6 +99,9 @@ impl Console {
             ColorChoice::Auto => AutoStream::choice(&io::stderr()),
             color => color,
         };
-        let _ = writeln!(AutoStream::new(io::stderr().lock(), choice), "{style}{label}:{style:#} {message}");
+        let _ = writeln!(
+            AutoStream::new(io::stderr().lock(), choice),
+            "{style}{label}:{style:#} {message}"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! What every command that makes a model does with its plan: print it, or write the file and say so.
+//! What every command that makes a model does with its plan: print it, or write the file and say
+//! so.
 
 use std::io::{self, Write};
 use std::ops::ControlFlow;
@@ -28,11 +29,17 @@ pub(crate) struct Making<'a> {
 }
 
 impl Making<'_> {
-    pub(crate) fn run(self, plan: &Plan, checkpoint: &dyn Checkpoint, console: Console) -> Result<Status, Failure> {
+    pub(crate) fn run(
+        self,
+        plan: &Plan,
+        checkpoint: &dyn Checkpoint,
+        console: Console,
+    ) -> Result<Status, Failure> {
         self.run_then(plan, checkpoint, console, || Ok(()))
     }
 
-    /// The same, with something to do between the file's being there and the words about it, to which nobody need listen to the end.
+    /// The same, with something to do between the file's being there and the words about it, to
+    /// which nobody need listen to the end.
     pub(crate) fn run_then(
         self,
         plan: &Plan,
@@ -55,11 +62,12 @@ impl Making<'_> {
         }
         let sink = start(output, inputs, force, plan.layout().total_len())?;
         let mut bar = Bar::new(console);
-        let sink = ggmill_pipeline::run(plan, checkpoint, sink, &RunOptions::default(), &mut |progress| {
-            bar.update(progress.written, progress.total, progress.tensor);
-            ControlFlow::Continue(())
-        })
-        .map_err(Failure::new)?;
+        let sink =
+            ggmill_pipeline::run(plan, checkpoint, sink, &RunOptions::default(), &mut |progress| {
+                bar.update(progress.written, progress.total, progress.tensor);
+                ControlFlow::Continue(())
+            })
+            .map_err(Failure::new)?;
         sink.commit().map_err(Failure::new)?;
         drop(bar);
         then()?;
@@ -87,15 +95,28 @@ pub(crate) fn tell(plan: &Plan, console: Console) -> Status {
 /// The plan as a table: what would stand where.
 fn print_table(out: &mut dyn Write, plan: &Plan, output: &Path) -> io::Result<()> {
     let layout = plan.layout();
-    let names: Vec<String> = layout.tensors().iter().map(|tensor| tensor.name().to_string()).collect();
-    let shapes: Vec<String> = layout.tensors().iter().map(|tensor| tensor.shape().to_string()).collect();
-    let widest = |column: &[String]| column.iter().map(|cell| cell.chars().count()).max().unwrap_or(0);
+    let names: Vec<String> =
+        layout.tensors().iter().map(|tensor| tensor.name().to_string()).collect();
+    let shapes: Vec<String> =
+        layout.tensors().iter().map(|tensor| tensor.shape().to_string()).collect();
+    let widest =
+        |column: &[String]| column.iter().map(|cell| cell.chars().count()).max().unwrap_or(0);
     let (name_width, shape_width) = (widest(&names), widest(&shapes));
     for ((tensor, name), shape) in layout.tensors().iter().zip(&names).zip(&shapes) {
-        writeln!(out, "{name:<name_width$}  {shape:<shape_width$}  {:<5}  {:>14} bytes at {:#x}", tensor.ggml_type(), tensor.size(), tensor.offset())?;
+        writeln!(
+            out,
+            "{name:<name_width$}  {shape:<shape_width$}  {:<5}  {:>14} bytes at {:#x}",
+            tensor.ggml_type(),
+            tensor.size(),
+            tensor.offset()
+        )?;
     }
     let (tensors, data, total) = (layout.tensors().len(), layout.data_offset(), layout.total_len());
-    writeln!(out, "{}: {tensors} tensors, data from {data:#x}, {total} bytes in all; nothing was written", shown(output))
+    writeln!(
+        out,
+        "{}: {tensors} tensors, data from {data:#x}, {total} bytes in all; nothing was written",
+        shown(output)
+    )
 }
 
 /// The plan as JSON (`docs/formats/plan.md`).

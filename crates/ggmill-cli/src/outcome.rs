@@ -46,7 +46,9 @@ impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Self::Closed,
-            _ if error.raw_os_error().is_some() => Self::new(format_args!("cannot write to standard output: {error}")),
+            _ if error.raw_os_error().is_some() => {
+                Self::new(format_args!("cannot write to standard output: {error}"))
+            }
             // Raised on the way by what was to be written.
             _ => Self::new(error),
         }

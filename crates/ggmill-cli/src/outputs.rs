@@ -13,12 +13,21 @@ use crate::paths::shown;
 /// What a dry run says of an output that is there.
 pub(crate) fn tell_of_existing(output: &Path, force: bool, console: Console) {
     if !force && output.exists() {
-        console.note(format_args!("{}: exists already, so a run would be refused without --force", shown(output)));
+        console.note(format_args!(
+            "{}: exists already, so a run would be refused without --force",
+            shown(output)
+        ));
     }
 }
 
-/// Starts an output of so many bytes. It is the one way to a new file, and never leads over an input.
-pub(crate) fn start(output: &Path, inputs: &[PathBuf], force: bool, len: u64) -> Result<FileSink, Failure> {
+/// Starts an output of so many bytes. It is the one way to a new file, and never leads over an
+/// input.
+pub(crate) fn start(
+    output: &Path,
+    inputs: &[PathBuf],
+    force: bool,
+    len: u64,
+) -> Result<FileSink, Failure> {
     refuse_inputs(output, inputs)?;
     let overwrite = if force { Overwrite::Replace } else { Overwrite::Refuse };
     let mut sink = FileSink::create(output, overwrite).map_err(|error| {
@@ -30,21 +39,32 @@ pub(crate) fn start(output: &Path, inputs: &[PathBuf], force: bool, len: u64) ->
 }
 
 /// Writes a file that is whole in memory.
-pub(crate) fn write_file(output: &Path, inputs: &[PathBuf], force: bool, bytes: &[u8]) -> Result<(), Failure> {
+pub(crate) fn write_file(
+    output: &Path,
+    inputs: &[PathBuf],
+    force: bool,
+    bytes: &[u8],
+) -> Result<(), Failure> {
     let mut sink = start(output, inputs, force, bytes.len() as u64)?;
     sink.append(bytes).map_err(Failure::new)?;
     sink.commit().map_err(Failure::new)
 }
 
-/// Refuses an output that is one of the files it is made of, under whatever name, and one that is no file.
+/// Refuses an output that is one of the files it is made of, under whatever name, and one that is
+/// no file.
 pub(crate) fn refuse_inputs(output: &Path, inputs: &[PathBuf]) -> Result<(), Failure> {
     if output.as_os_str() == "-" {
         let hint = Some("./- is a file of this name".to_owned());
-        return Err(Failure::new("-: a model is written to a file, not to standard output").with_hint(hint));
+        return Err(
+            Failure::new("-: a model is written to a file, not to standard output").with_hint(hint)
+        );
     }
     for input in inputs {
         if ggmill_io::same_file(input, output).map_err(Failure::new)? {
-            return Err(Failure::new(format_args!("{}: is read from, and cannot be the output", shown(output))));
+            return Err(Failure::new(format_args!(
+                "{}: is read from, and cannot be the output",
+                shown(output)
+            )));
         }
     }
     Ok(())
@@ -52,7 +72,8 @@ pub(crate) fn refuse_inputs(output: &Path, inputs: &[PathBuf]) -> Result<(), Fai
 
 /// The files of a model, none of which may be left halfway by an edit.
 pub(crate) fn inputs_of(checkpoint: &GgufCheckpoint) -> Result<Vec<PathBuf>, Failure> {
-    let inputs: Vec<PathBuf> = ggmill_io::files(checkpoint.model()).map(|file| file.path().to_owned()).collect();
+    let inputs: Vec<PathBuf> =
+        ggmill_io::files(checkpoint.model()).map(|file| file.path().to_owned()).collect();
     refuse_interrupted(&inputs)?;
     Ok(inputs)
 }
@@ -62,7 +83,11 @@ pub(crate) fn refuse_interrupted(inputs: &[impl AsRef<Path>]) -> Result<(), Fail
     for input in inputs.iter().map(AsRef::as_ref) {
         if ggmill_io::pending_journal(input).is_some() {
             let hint = Some("`ggmill edit --recover FILE` finishes or undoes it".to_owned());
-            return Err(Failure::new(format_args!("{}: an edit of it was interrupted", shown(input))).with_hint(hint));
+            return Err(Failure::new(format_args!(
+                "{}: an edit of it was interrupted",
+                shown(input)
+            ))
+            .with_hint(hint));
         }
     }
     Ok(())

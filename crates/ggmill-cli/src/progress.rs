@@ -4,14 +4,17 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use ggmill_core::RawStr;
-use indicatif::{HumanBytes, HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use indicatif::{
+    HumanBytes, HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle,
+};
 
 use crate::console::Console;
 
 /// What is over sooner needs no bar.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A bar on standard error, for work on bytes that takes longer than a second. It goes when it is dropped.
+/// A bar on standard error, for work on bytes that takes longer than a second. It goes when it is
+/// dropped.
 #[derive(Debug)]
 pub(crate) struct Bar {
     shown: Option<ProgressBar>,
@@ -30,15 +33,26 @@ impl Bar {
             return;
         }
         let bar = self.shown.get_or_insert_with(|| {
-            let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr()).with_elapsed(self.since.elapsed());
-            let columns = terminal_size::terminal_size_of(std::io::stderr()).map_or(80, |(width, _)| width.0);
-            let style = ProgressStyle::with_template(template(columns)).unwrap_or_else(|_| ProgressStyle::default_bar());
+            let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr())
+                .with_elapsed(self.since.elapsed());
+            let columns =
+                terminal_size::terminal_size_of(std::io::stderr()).map_or(80, |(width, _)| width.0);
+            let style = ProgressStyle::with_template(template(columns))
+                .unwrap_or_else(|_| ProgressStyle::default_bar());
             // Of the whole work: what was done before there was a bar was not done in an instant.
             let rate = |state: &ProgressState, out: &mut dyn fmt::Write| {
-                let _ = write!(out, "{}/s", HumanBytes(pace(state.pos(), total_of(state), state.elapsed()).0));
+                let _ = write!(
+                    out,
+                    "{}/s",
+                    HumanBytes(pace(state.pos(), total_of(state), state.elapsed()).0)
+                );
             };
             let left = |state: &ProgressState, out: &mut dyn fmt::Write| {
-                let _ = write!(out, "{:#}", HumanDuration(pace(state.pos(), total_of(state), state.elapsed()).1));
+                let _ = write!(
+                    out,
+                    "{:#}",
+                    HumanDuration(pace(state.pos(), total_of(state), state.elapsed()).1)
+                );
             };
             bar.with_style(style.with_key("rate", rate).with_key("left", left))
         });
@@ -50,7 +64,9 @@ impl Bar {
 /// What fits into a line of so many columns. The name at the end gets what is left of them.
 fn template(columns: u16) -> &'static str {
     match columns {
-        100.. => "{bar:24} {percent:>3}%  {bytes} of {total_bytes}  {rate}  {left} left  {wide_msg}",
+        100.. => {
+            "{bar:24} {percent:>3}%  {bytes} of {total_bytes}  {rate}  {left} left  {wide_msg}"
+        }
         70.. => "{percent:>3}%  {bytes} of {total_bytes}  {rate}  {left} left  {wide_msg}",
         _ => "{percent:>3}%  {left} left  {wide_msg}",
     }
@@ -64,7 +80,10 @@ fn total_of(state: &ProgressState) -> u64 {
 fn pace(done: u64, total: u64, elapsed: Duration) -> (u64, Duration) {
     let rate = u128::from(done).saturating_mul(1000) / elapsed.as_millis().max(1);
     let left = u128::from(total.saturating_sub(done)) / rate.max(1);
-    (u64::try_from(rate).unwrap_or(u64::MAX), Duration::from_secs(u64::try_from(left).unwrap_or(u64::MAX)))
+    (
+        u64::try_from(rate).unwrap_or(u64::MAX),
+        Duration::from_secs(u64::try_from(left).unwrap_or(u64::MAX)),
+    )
 }
 
 impl Drop for Bar {
@@ -81,7 +100,10 @@ mod tests {
 
     #[test]
     fn the_rate_is_that_of_the_whole_work() {
-        assert_eq!(pace(260 << 20, 1300 << 20, Duration::from_secs(2)), (130 << 20, Duration::from_secs(8)));
+        assert_eq!(
+            pace(260 << 20, 1300 << 20, Duration::from_secs(2)),
+            (130 << 20, Duration::from_secs(8))
+        );
         assert_eq!(pace(0, 100, Duration::ZERO), (0, Duration::from_secs(100)));
         assert_eq!(pace(100, 100, Duration::from_secs(1)), (100, Duration::ZERO));
     }
@@ -90,8 +112,18 @@ mod tests {
     #[test]
     fn a_line_fits_its_terminal() {
         for (least, columns) in [(100, 100), (100, 250), (70, 99), (70, 70), (30, 69), (30, 40)] {
-            let widest = [("{bar:24}", 24), ("{percent:>3}", 3), ("{bytes}", 11), ("{total_bytes}", 11), ("{rate}", 13), ("{left}", 4), ("{wide_msg}", 0)];
-            let text = widest.iter().fold(template(columns).to_owned(), |text, (key, width)| text.replace(key, &"x".repeat(*width)));
+            let widest = [
+                ("{bar:24}", 24),
+                ("{percent:>3}", 3),
+                ("{bytes}", 11),
+                ("{total_bytes}", 11),
+                ("{rate}", 13),
+                ("{left}", 4),
+                ("{wide_msg}", 0),
+            ];
+            let text = widest.iter().fold(template(columns).to_owned(), |text, (key, width)| {
+                text.replace(key, &"x".repeat(*width))
+            });
             assert!(text.len() < least && !text.contains('{'), "{columns}: {text}");
         }
     }

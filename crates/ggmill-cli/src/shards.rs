@@ -1,4 +1,5 @@
-//! What commands that make a set of shards do with their plans: print them, or write every shard and name them when the last is complete.
+//! What commands that make a set of shards do with their plans: print them, or write every shard
+//! and name them when the last is complete.
 
 use std::io::{self, Write};
 use std::ops::ControlFlow;
@@ -30,9 +31,23 @@ pub(crate) struct MakingShards<'a> {
 
 impl MakingShards<'_> {
     /// Makes the shards, and says where they are, with their plans.
-    pub(crate) fn run(self, recipes: Vec<Recipe>, checkpoint: &GgufCheckpoint, console: Console) -> Result<(Status, Vec<(PathBuf, Plan)>), Failure> {
-        let plans: Vec<Plan> = recipes.into_iter().map(|recipe| recipe.plan(checkpoint)).collect::<Result<_, _>>().map_err(Failure::new)?;
-        let expected = || Failure::new(format_args!("{}: expected what the names of the shards begin with", shown(self.prefix)));
+    pub(crate) fn run(
+        self,
+        recipes: Vec<Recipe>,
+        checkpoint: &GgufCheckpoint,
+        console: Console,
+    ) -> Result<(Status, Vec<(PathBuf, Plan)>), Failure> {
+        let plans: Vec<Plan> = recipes
+            .into_iter()
+            .map(|recipe| recipe.plan(checkpoint))
+            .collect::<Result<_, _>>()
+            .map_err(Failure::new)?;
+        let expected = || {
+            Failure::new(format_args!(
+                "{}: expected what the names of the shards begin with",
+                shown(self.prefix)
+            ))
+        };
         let outputs = ggmill_io::shard_paths(self.prefix, plans.len()).ok_or_else(expected)?;
         for output in &outputs {
             refuse_inputs(output, self.inputs)?;
@@ -53,13 +68,22 @@ impl MakingShards<'_> {
         if self.dry_run {
             console.note("nothing was written");
         } else if let Some(stale) = ggmill_io::stale_shard(self.prefix, outputs.len()) {
-            console.note(format_args!("{} and others of its set still lie beside these shards", shown(&stale)));
+            console.note(format_args!(
+                "{} and others of its set still lie beside these shards",
+                shown(&stale)
+            ));
         }
         Ok((Status::Fine, outputs.into_iter().zip(plans).collect()))
     }
 
     /// Writes all shards, and names them when the last is complete.
-    fn write(&self, plans: &[Plan], outputs: &[PathBuf], checkpoint: &GgufCheckpoint, console: Console) -> Result<(), Failure> {
+    fn write(
+        &self,
+        plans: &[Plan],
+        outputs: &[PathBuf],
+        checkpoint: &GgufCheckpoint,
+        console: Console,
+    ) -> Result<(), Failure> {
         let mut sinks = Vec::with_capacity(plans.len());
         for (plan, output) in plans.iter().zip(outputs) {
             let mut sink = start(output, self.inputs, self.force, plan.layout().total_len())?;
@@ -68,16 +92,26 @@ impl MakingShards<'_> {
             }
             sinks.push(sink);
         }
-        let total = plans.iter().flat_map(|plan| plan.layout().tensors()).map(ggmill_core::PlannedTensor::size).sum();
+        let total = plans
+            .iter()
+            .flat_map(|plan| plan.layout().tensors())
+            .map(ggmill_core::PlannedTensor::size)
+            .sum();
         let mut bar = Bar::new(console);
         let mut done = 0;
         for (number, (sink, plan)) in sinks.iter_mut().zip(plans).enumerate() {
             let mut within = 0;
-            ggmill_pipeline::run(plan, checkpoint, &mut *sink, &RunOptions::default(), &mut |progress| {
-                within = progress.written;
-                bar.update(done + within, total, progress.tensor);
-                ControlFlow::Continue(())
-            })
+            ggmill_pipeline::run(
+                plan,
+                checkpoint,
+                &mut *sink,
+                &RunOptions::default(),
+                &mut |progress| {
+                    within = progress.written;
+                    bar.update(done + within, total, progress.tensor);
+                    ControlFlow::Continue(())
+                },
+            )
             .map_err(Failure::new)?;
             done += within;
             if number >= ggmill_io::MAX_OPEN_FILES {
@@ -101,7 +135,12 @@ fn print_table(out: &mut dyn Write, plans: &[Plan], outputs: &[PathBuf]) -> io::
 }
 
 /// The plans as JSON (`docs/formats/plan.md`).
-fn print_json(out: &mut dyn Write, plans: &[Plan], outputs: &[PathBuf], written: bool) -> io::Result<()> {
+fn print_json(
+    out: &mut dyn Write,
+    plans: &[Plan],
+    outputs: &[PathBuf],
+    written: bool,
+) -> io::Result<()> {
     let plans = plans.iter().zip(outputs).map(|(plan, output)| (plan, shown(output)));
     ggmill_text::json::write_pretty(out, &plans_document(plans, written))
 }

@@ -13,7 +13,8 @@ use crate::outcome::Failure;
 /// How much of a file is looked at to tell what it is.
 pub(crate) const SNIFFED: usize = 4096;
 
-/// Opens a path; `-` is standard input, of which just the header is read. A set of shards is opened whole unless it is to be `alone`.
+/// Opens a path; `-` is standard input, of which just the header is read. A set of shards is opened
+/// whole unless it is to be `alone`.
 pub(crate) fn open(path: &Path, alone: bool) -> Result<Model, Failure> {
     if path.as_os_str() == "-" {
         return read_input();
@@ -22,15 +23,20 @@ pub(crate) fn open(path: &Path, alone: bool) -> Result<Model, Failure> {
     opened.map_err(|error| Failure::new(&error).with_hint(hint(&error)))
 }
 
-/// Opens a path as [`open`] does. A file that ends too early is opened with what is there, and comes with what is wrong with it.
-pub(crate) fn open_what_is_there(path: &Path, alone: bool) -> Result<(Model, Option<Failure>), Failure> {
+/// Opens a path as [`open`] does. A file that ends too early is opened with what is there, and
+/// comes with what is wrong with it.
+pub(crate) fn open_what_is_there(
+    path: &Path,
+    alone: bool,
+) -> Result<(Model, Option<Failure>), Failure> {
     if path.as_os_str() == "-" {
         return open(path, alone).map(|model| (model, None));
     }
     let opened = if alone { ggmill_io::open_alone(path) } else { ggmill_io::open(path) };
     opened.map(|model| (model, None)).or_else(|error| {
         let failure = Failure::new(&error).with_hint(hint(&error));
-        let is_cut = error.kind() == ggmill_io::ErrorKind::Format(ErrorKind::Truncated) && error.path() == path;
+        let is_cut = error.kind() == ggmill_io::ErrorKind::Format(ErrorKind::Truncated)
+            && error.path() == path;
         match ggmill_io::salvage(path) {
             Ok(model) if is_cut => Ok((model, Some(failure))),
             _ => Err(failure),
@@ -38,7 +44,8 @@ pub(crate) fn open_what_is_there(path: &Path, alone: bool) -> Result<(Model, Opt
     })
 }
 
-/// The bytes that standard input has from here on, where it is a file: `ggmill inspect - < model.gguf`.
+/// The bytes that standard input has from here on, where it is a file: `ggmill inspect - <
+/// model.gguf`.
 #[cfg(unix)]
 fn input_len() -> Option<u64> {
     use std::os::fd::AsFd as _;
@@ -54,16 +61,21 @@ fn input_len() -> Option<u64> {
 
 /// Reads just the header.
 fn read_input() -> Result<Model, Failure> {
-    let failed = |error: &dyn std::fmt::Display| Failure::new(format_args!("standard input: {error}"));
-    let read = ggmill_io::open_stream(io::stdin().lock(), input_len()).map_err(|error| failed(&error))?;
-    read.model.map_err(|error| failed(&error).with_hint(hint_for_content(&error, &read.beginning, None)))
+    let failed =
+        |error: &dyn std::fmt::Display| Failure::new(format_args!("standard input: {error}"));
+    let read =
+        ggmill_io::open_stream(io::stdin().lock(), input_len()).map_err(|error| failed(&error))?;
+    read.model
+        .map_err(|error| failed(&error).with_hint(hint_for_content(&error, &read.beginning, None)))
 }
 
-/// Opens a model to take its tensors: a file, or any shard of a set. Says what the file is when it is none.
+/// Opens a model to take its tensors: a file, or any shard of a set. Says what the file is when it
+/// is none.
 pub(crate) fn open_checkpoint(path: &Path) -> Result<GgufCheckpoint, Failure> {
     let model = ggmill_io::open(path).map_err(|error| {
         // What is said of standard input and of single shards is for commands that only look.
-        let is_about_content = path.is_dir() || matches!(error.kind(), ggmill_io::ErrorKind::Format(_));
+        let is_about_content =
+            path.is_dir() || matches!(error.kind(), ggmill_io::ErrorKind::Format(_));
         Failure::new(&error).with_hint(is_about_content.then(|| hint(&error)).flatten())
     })?;
     GgufCheckpoint::new(model).map_err(Failure::new)
@@ -74,9 +86,15 @@ fn hint(error: &ggmill_io::Error) -> Option<String> {
     let path = error.path();
     match error.kind() {
         ggmill_io::ErrorKind::Io if path.is_dir() => hint_for_folder(path),
-        ggmill_io::ErrorKind::Io if path.exists() && !path.is_file() => Some("what is no regular file can be read as standard input: -".to_owned()),
+        ggmill_io::ErrorKind::Io if path.exists() && !path.is_file() => {
+            Some("what is no regular file can be read as standard input: -".to_owned())
+        }
         ggmill_io::ErrorKind::Shards => Some("--alone looks at one file by itself".to_owned()),
-        ggmill_io::ErrorKind::Format(_) => hint_for_content(error.format_error()?, &beginning(path)?, path.file_name().and_then(|name| name.to_str())),
+        ggmill_io::ErrorKind::Format(_) => hint_for_content(
+            error.format_error()?,
+            &beginning(path)?,
+            path.file_name().and_then(|name| name.to_str()),
+        ),
         _ => None,
     }
 }
@@ -95,15 +113,26 @@ pub(crate) fn beginning(path: &Path) -> Option<Vec<u8>> {
 }
 
 /// What the bytes are when they are not GGUF, and what to do about them when they are.
-pub(crate) fn hint_for_content(error: &ggmill_core::Error, beginning: &[u8], name: Option<&str>) -> Option<String> {
+pub(crate) fn hint_for_content(
+    error: &ggmill_core::Error,
+    beginning: &[u8],
+    name: Option<&str>,
+) -> Option<String> {
     match sniff(beginning, name) {
         None | Some(FileKind::Gguf) => match error.kind() {
-            // Lengths that no file has, or counts that no length is known for, are not made good by more of the same.
-            ErrorKind::Truncated if error.needed_length().is_some_and(|length| length < 1 << 50) => {
+            // Lengths that no file has, or counts that no length is known for, are not made good by
+            // more of the same.
+            ErrorKind::Truncated
+                if error.needed_length().is_some_and(|length| length < 1 << 50) =>
+            {
                 Some("fetch the rest of the file, or all of it again".to_owned())
             }
-            ErrorKind::Truncated => Some("the file is damaged or cut short; fetch all of it again".to_owned()),
-            ErrorKind::Version => Some("the file is damaged, or newer than this program".to_owned()),
+            ErrorKind::Truncated => {
+                Some("the file is damaged or cut short; fetch all of it again".to_owned())
+            }
+            ErrorKind::Version => {
+                Some("the file is damaged, or newer than this program".to_owned())
+            }
             _ => None,
         },
         Some(found) => {
@@ -117,12 +146,20 @@ pub(crate) fn hint_for_content(error: &ggmill_core::Error, beginning: &[u8], nam
 fn hint_for_folder(folder: &Path) -> Option<String> {
     const SHOWN: usize = 4;
     if folder.join("config.json").is_file() {
-        return Some("this is a checkpoint's folder; `ggmill convert` makes a GGUF file of it".to_owned());
+        return Some(
+            "this is a checkpoint's folder; `ggmill convert` makes a GGUF file of it".to_owned(),
+        );
     }
     let files = std::fs::read_dir(folder).ok()?.filter_map(|entry| Some(entry.ok()?.file_name()));
-    let mut names: Vec<_> = files.filter(|name| Path::new(name).extension().is_some_and(|extension| extension == "gguf")).collect();
+    let mut names: Vec<_> = files
+        .filter(|name| Path::new(name).extension().is_some_and(|extension| extension == "gguf"))
+        .collect();
     names.sort_unstable();
-    let shown: Vec<String> = names.iter().take(SHOWN).map(|name| RawStr::new(name.as_encoded_bytes()).to_string()).collect();
+    let shown: Vec<String> = names
+        .iter()
+        .take(SHOWN)
+        .map(|name| RawStr::new(name.as_encoded_bytes()).to_string())
+        .collect();
     let more = if names.len() > SHOWN { ", …" } else { "" };
     (!shown.is_empty()).then(|| format!("GGUF files in it: {}{more}", shown.join(", ")))
 }

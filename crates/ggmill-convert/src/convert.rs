@@ -8,7 +8,8 @@ use ggmill_pipeline::{Encoding, Expression, Recipe, RecipeTensor};
 use ggmill_pipeline::{Error, ErrorKind, Result};
 use ggmill_quant::QUANTIZATION_VERSION;
 
-/// What a tensor becomes when its rows are no whole blocks of the type asked for, as in the reference.
+/// What a tensor becomes when its rows are no whole blocks of the type asked for, as in the
+/// reference.
 const FALLBACK: GgmlType = GgmlType::F16;
 
 /// What a conversion is to give.
@@ -32,33 +33,56 @@ impl ConvertOptions {
 
 /// A checkpoint becomes a model file of its architecture.
 ///
-/// Tensors keep the order of the checkpoint; one that is made of several stands where the last of them stood. Fails when a required tensor is missing, one is
-/// there that the architecture does not know, or a shape is not what the hyper-parameters say.
-pub fn convert(checkpoint: &dyn Pretrained, architecture: &Architecture, options: &ConvertOptions) -> Result<Recipe> {
+/// Tensors keep the order of the checkpoint; one that is made of several stands where the last of
+/// them stood. Fails when a required tensor is missing, one is there that the architecture does not
+/// know, or a shape is not what the hyper-parameters say.
+pub fn convert(
+    checkpoint: &dyn Pretrained,
+    architecture: &Architecture,
+    options: &ConvertOptions,
+) -> Result<Recipe> {
     if checkpoint.has_tokenizer() && !options.no_vocab {
-        return Err(Error::new(ErrorKind::Unsupported, "the checkpoint has a tokenizer, and vocabularies are not converted yet"));
+        return Err(Error::new(
+            ErrorKind::Unsupported,
+            "the checkpoint has a tokenizer, and vocabularies are not converted yet",
+        ));
     }
     refuse_quantized(checkpoint)?;
     let target = target_type(options.file_type)?;
-    let resolved = architecture.resolve(checkpoint.config()).map_err(|error| Error::caused(ErrorKind::Architecture, error))?;
+    let resolved = architecture
+        .resolve(checkpoint.config())
+        .map_err(|error| Error::caused(ErrorKind::Architecture, error))?;
     let mut notes: Vec<String> = resolved.warnings().iter().map(ToString::to_string).collect();
 
     // Names come from JSON here, so they are text.
-    let names: Vec<_> = checkpoint.tensors().iter().map(|tensor| String::from_utf8_lossy(&tensor.name)).collect();
-    let assignment = resolved.assign(&names).map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?;
+    let names: Vec<_> =
+        checkpoint.tensors().iter().map(|tensor| String::from_utf8_lossy(&tensor.name)).collect();
+    let assignment =
+        resolved.assign(&names).map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?;
     if let Some(&unknown) = assignment.unknown.first() {
-        let blocks = resolved.parameter("block_count").map(|count| format!(" with {count} blocks")).unwrap_or_default();
-        let message = format!("the description of {}{blocks} has no tensor that comes from this name", architecture.name());
+        let blocks = resolved
+            .parameter("block_count")
+            .map(|count| format!(" with {count} blocks"))
+            .unwrap_or_default();
+        let message = format!(
+            "the description of {}{blocks} has no tensor that comes from this name",
+            architecture.name()
+        );
         return Err(Error::new(ErrorKind::Architecture, message).tensor(&*names[unknown]));
     }
     let mut tensors = Vec::new();
     for assigned in &assignment.tensors {
-        tensors.push(tensor(assigned, checkpoint, target).map_err(|error| error.tensor(&assigned.spec.name))?);
+        tensors.push(
+            tensor(assigned, checkpoint, target)
+                .map_err(|error| error.tensor(&assigned.spec.name))?,
+        );
     }
     notes.extend(fallback_note(&tensors, target));
 
-    let label = size_label(tensors.iter().map(|tensor| (RawStr::new(&tensor.name), tensor.shape())));
-    let parameters = tensors.iter().fold(0u64, |sum, tensor| sum.saturating_add(tensor.shape().elements()));
+    let label =
+        size_label(tensors.iter().map(|tensor| (RawStr::new(&tensor.name), tensor.shape())));
+    let parameters =
+        tensors.iter().fold(0u64, |sum, tensor| sum.saturating_add(tensor.shape().elements()));
     let mut general = General::of(checkpoint.config(), checkpoint.name(), parameters);
     general.size_label = general.size_label.or(label);
     general.name = options.name.clone().or(general.name);
@@ -70,21 +94,31 @@ pub fn convert(checkpoint: &dyn Pretrained, architecture: &Architecture, options
     resolved.write_keys(options.file_type, &mut metadata);
     metadata.set(keys::GENERAL_QUANTIZATION_VERSION, QUANTIZATION_VERSION);
     metadata.set(keys::TOKENIZER_MODEL, "none");
-    let why = if checkpoint.has_tokenizer() { "as asked" } else { "the checkpoint has no tokenizer" };
+    let why =
+        if checkpoint.has_tokenizer() { "as asked" } else { "the checkpoint has no tokenizer" };
     notes.push(format!("no vocabulary was written: {why}"));
     let mut recipe = Recipe::new(metadata, tensors);
     recipe.notes = notes;
     Ok(recipe)
 }
 
-/// Weights that something has packed already: their tensors are not those the architecture's description is about.
+/// Weights that something has packed already: their tensors are not those the architecture's
+/// description is about.
 fn refuse_quantized(checkpoint: &dyn Pretrained) -> Result<()> {
     let config = checkpoint.config();
-    let found = ["quantization_config", "compression_config"].into_iter().find(|name| config.get(name).is_some_and(|value| !value.is_null()));
+    let found = ["quantization_config", "compression_config"]
+        .into_iter()
+        .find(|name| config.get(name).is_some_and(|value| !value.is_null()));
     let Some(name) = found else { return Ok(()) };
-    let method = config[name].get("quant_method").and_then(serde_json::Value::as_str).map(|method| format!(" ({})", RawStr::from(method)));
-    let message =
-        format!("config.json has {name}{}: the weights are quantized already; convert the checkpoint they were made from", method.unwrap_or_default());
+    let method = config[name]
+        .get("quant_method")
+        .and_then(serde_json::Value::as_str)
+        .map(|method| format!(" ({})", RawStr::from(method)));
+    let message = format!(
+        "config.json has {name}{}: the weights are quantized already; convert the checkpoint they \
+         were made from",
+        method.unwrap_or_default()
+    );
     Err(Error::new(ErrorKind::Unsupported, message))
 }
 
@@ -95,12 +129,21 @@ fn target_type(file_type: FileType) -> Result<GgmlType> {
         FileType::F16 => GgmlType::F16,
         FileType::BF16 => GgmlType::BF16,
         FileType::Q8_0 => GgmlType::Q8_0,
-        other => return Err(Error::new(ErrorKind::Unsupported, format!("conversion to {other} is not there yet, expected F32, F16, BF16 or Q8_0"))),
+        other => {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                format!("conversion to {other} is not there yet, expected F32, F16, BF16 or Q8_0"),
+            ));
+        }
     })
 }
 
 /// One tensor of the recipe: its shape held against its sources, its operations, its type.
-fn tensor(assigned: &Assigned<'_>, checkpoint: &dyn Checkpoint, target: GgmlType) -> Result<RecipeTensor> {
+fn tensor(
+    assigned: &Assigned<'_>,
+    checkpoint: &dyn Checkpoint,
+    target: GgmlType,
+) -> Result<RecipeTensor> {
     let spec = assigned.spec;
     let expression = match (&spec.origin, assigned.source) {
         (Origin::Computed(computation), _) => Expression::floats(spec.shape, computation.values())?,
@@ -112,38 +155,76 @@ fn tensor(assigned: &Assigned<'_>, checkpoint: &dyn Checkpoint, target: GgmlType
         target if fits(target, &spec.shape) => target,
         _ => FALLBACK,
     };
-    // What is copied is copied; numbers that are encoded again must fit, or the file would be quietly another model.
-    let finite = expression.computes() || assigned.positions.iter().any(|&number| checkpoint.tensors()[number].ggml_type != ggml_type);
+    // What is copied is copied; numbers that are encoded again must fit, or the file would be
+    // quietly another model.
+    let finite = expression.computes()
+        || assigned
+            .positions
+            .iter()
+            .any(|&number| checkpoint.tensors()[number].ggml_type != ggml_type);
     Ok(RecipeTensor::new(&*spec.name, expression.encode(ggml_type, Encoding::new(None, finite))?))
 }
 
-fn operated(spec: &TensorSpec, source: &Source, positions: &[usize], checkpoint: &dyn Checkpoint) -> Result<Expression> {
+fn operated(
+    spec: &TensorSpec,
+    source: &Source,
+    positions: &[usize],
+    checkpoint: &dyn Checkpoint,
+) -> Result<Expression> {
     for source in positions.iter().map(|&number| &checkpoint.tensors()[number]) {
-        if !matches!(source.ggml_type, GgmlType::F64 | GgmlType::F32 | GgmlType::F16 | GgmlType::BF16) {
-            let message = format!("{:?} has elements of type {}, expected floating-point weights", source.name(), source.ggml_type);
+        if !matches!(
+            source.ggml_type,
+            GgmlType::F64 | GgmlType::F32 | GgmlType::F16 | GgmlType::BF16
+        ) {
+            let message = format!(
+                "{:?} has elements of type {}, expected floating-point weights",
+                source.name(),
+                source.ggml_type
+            );
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
     }
-    let inputs: Vec<Shape> = positions.iter().map(|&number| checkpoint.tensors()[number].shape).collect();
-    let shape = source.shape(&inputs).map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?;
+    let inputs: Vec<Shape> =
+        positions.iter().map(|&number| checkpoint.tensors()[number].shape).collect();
+    let shape =
+        source.shape(&inputs).map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?;
     if shape != spec.shape {
-        let message = format!("{:?} gives shape {shape}, the configuration asks for {}", source.names[0], spec.shape);
+        let message = format!(
+            "{:?} gives shape {shape}, the configuration asks for {}",
+            source.names[0], spec.shape
+        );
         return Err(Error::new(ErrorKind::Checkpoint, message));
     }
-    let inputs = positions.iter().map(|&number| Expression::tensor(checkpoint, number)).collect::<Result<_>>()?;
+    let inputs = positions
+        .iter()
+        .map(|&number| Expression::tensor(checkpoint, number))
+        .collect::<Result<_>>()?;
     apply(source, inputs)
 }
 
 /// Says which tensors could not have the type asked for.
 fn fallback_note(tensors: &[RecipeTensor], target: GgmlType) -> Option<String> {
     const NAMED: usize = 3;
-    let is_fallback = |tensor: &&RecipeTensor| !fits(target, tensor.shape()) && tensor.ggml_type() == FALLBACK;
-    let names: Vec<String> = tensors.iter().filter(is_fallback).map(|tensor| RawStr::new(&tensor.name).to_string()).collect();
-    let more = names.len().checked_sub(NAMED).filter(|&more| more > 0).map(|more| format!(" and {more} more")).unwrap_or_default();
+    let is_fallback =
+        |tensor: &&RecipeTensor| !fits(target, tensor.shape()) && tensor.ggml_type() == FALLBACK;
+    let names: Vec<String> = tensors
+        .iter()
+        .filter(is_fallback)
+        .map(|tensor| RawStr::new(&tensor.name).to_string())
+        .collect();
+    let more = names
+        .len()
+        .checked_sub(NAMED)
+        .filter(|&more| more > 0)
+        .map(|more| format!(" and {more} more"))
+        .unwrap_or_default();
     let first = names.get(..NAMED).unwrap_or(&names).join(", ");
-    (!names.is_empty()).then(|| format!("{FALLBACK} where rows are no whole blocks of {target}: {first}{more}"))
+    (!names.is_empty())
+        .then(|| format!("{FALLBACK} where rows are no whole blocks of {target}: {first}{more}"))
 }
 
 fn fits(ggml_type: GgmlType, shape: &Shape) -> bool {
-    ggml_type.layout().is_some_and(|layout| shape.row_len().is_multiple_of(u64::from(layout.elements)))
+    ggml_type
+        .layout()
+        .is_some_and(|layout| shape.row_len().is_multiple_of(u64::from(layout.elements)))
 }

@@ -1,7 +1,8 @@
 //! The `general.*` keys a converter works out by itself: a name, what the name says, a size label.
 //!
-//! The rules are those of the reference (`gguf` 0.19.0, `metadata.py` and `utility.py`), so that a file says the same whichever tool made it. A model card and
-//! `generation_config.json` are not read yet; `docs/exactness.md` lists what that leaves out.
+//! The rules are those of the reference (`gguf` 0.19.0, `metadata.py` and `utility.py`), so that a
+//! file says the same whichever tool made it. A model card and `generation_config.json` are not
+//! read yet; `docs/exactness.md` lists what that leaves out.
 
 use std::sync::LazyLock;
 
@@ -21,9 +22,13 @@ pub(crate) struct General {
 }
 
 impl General {
-    /// Gathers what `config.json` (`_name_or_path`) and the name of the folder say; the first that speaks of a thing is heard.
+    /// Gathers what `config.json` (`_name_or_path`) and the name of the folder say; the first that
+    /// speaks of a thing is heard.
     pub(crate) fn of(config: &Value, folder: Option<&str>, parameters: u64) -> Self {
-        let from_config = config.get("_name_or_path").and_then(Value::as_str).filter(|path| !path.is_empty() && path.matches('/').count() <= 1);
+        let from_config = config
+            .get("_name_or_path")
+            .and_then(Value::as_str)
+            .filter(|path| !path.is_empty() && path.matches('/').count() <= 1);
         let mut general = Self::default();
         for id in from_config.into_iter().chain(folder) {
             general.add(Self::of_id(id, parameters));
@@ -47,22 +52,30 @@ impl General {
         }
     }
 
-    /// Takes a model's name such as `mistralai/Mixtral-8x7B-v0.1` apart. `parameters` tells a size from a context length.
+    /// Takes a model's name such as `mistralai/Mixtral-8x7B-v0.1` apart. `parameters` tells a size
+    /// from a context length.
     fn of_id(id: &str, parameters: u64) -> Self {
         if id.contains(' ') {
             return Self { name: Some(title(id)), ..Self::default() };
         }
         let (organization, full_name) = match id.split_once('/') {
-            Some((organization, name)) => (Some(organization).filter(|organization| !organization.starts_with('.')), name),
+            Some((organization, name)) => {
+                (Some(organization).filter(|organization| !organization.starts_with('.')), name)
+            }
             None => (None, id),
         };
-        let mut parts: Vec<Part> =
-            full_name.split('-').filter(|part| !part.is_empty()).enumerate().map(|(place, part)| Part::new(place, part, parameters)).collect();
+        let mut parts: Vec<Part> = full_name
+            .split('-')
+            .filter(|part| !part.is_empty())
+            .enumerate()
+            .map(|(place, part)| Part::new(place, part, parameters))
+            .collect();
         keep_numeric_sizes(&mut parts);
         mark_basename(&mut parts);
 
         let join = |wanted: &dyn Fn(&Part) -> bool| {
-            let text: Vec<&str> = parts.iter().filter(|part| wanted(part)).map(|part| &*part.text).collect();
+            let text: Vec<&str> =
+                parts.iter().filter(|part| wanted(part)).map(|part| &*part.text).collect();
             (!text.is_empty()).then(|| text.join("-"))
         };
         let mut sizes: Vec<&str> = Vec::new();
@@ -75,8 +88,16 @@ impl General {
         let finetune = join(&|part| part.finetune);
         let version = join(&|part| part.version && !part.basename);
         // A name in which nothing else is recognised says nothing of where its base ends.
-        let basename = join(&|part| part.basename).filter(|_| size_label.is_some() || finetune.is_some() || version.is_some());
-        Self { name: Some(title(full_name)), version, organization: organization.map(title), finetune, basename, size_label }
+        let basename = join(&|part| part.basename)
+            .filter(|_| size_label.is_some() || finetune.is_some() || version.is_some());
+        Self {
+            name: Some(title(full_name)),
+            version,
+            organization: organization.map(title),
+            finetune,
+            basename,
+            size_label,
+        }
     }
 
     /// Writes the keys in the reference's order.
@@ -109,10 +130,15 @@ struct Part {
     basename: bool,
 }
 
-static VERSION: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^(?i:(v|iter)?\d+([.]\d+)*)$").ok());
-static KIND: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^(?i:i?q\d(_\w)*|b?fp?(16|32))$").ok());
-static SIZE: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^(?i:((A|\d+x)?\d+([._]\d+)?[KMBT]\d?|small|mini|medium|large|x?xl))$").ok());
-static FINETUNE: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^(?i:chat|instruct|vision|lora)$").ok());
+static VERSION: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"^(?i:(v|iter)?\d+([.]\d+)*)$").ok());
+static KIND: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"^(?i:i?q\d(_\w)*|b?fp?(16|32))$").ok());
+static SIZE: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r"^(?i:((A|\d+x)?\d+([._]\d+)?[KMBT]\d?|small|mini|medium|large|x?xl))$").ok()
+});
+static FINETUNE: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"^(?i:chat|instruct|vision|lora)$").ok());
 
 fn matches(pattern: &LazyLock<Option<Regex>>, text: &str) -> bool {
     pattern.as_ref().is_some_and(|pattern| pattern.is_match(text))
@@ -134,14 +160,20 @@ impl Part {
         part
     }
 
-    /// A size label, unless it is so far from the number of parameters that it must be a context length.
+    /// A size label, unless it is so far from the number of parameters that it must be a context
+    /// length.
     fn mark_size(&mut self, parameters: u64) {
         let mut text = self.text.replace('_', ".");
         // BLOOM writes 7b1 for 7.1B.
         if let [head @ .., unit, digit] = text.as_bytes()
             && digit.is_ascii_digit()
         {
-            text = format!("{}.{}{}", String::from_utf8_lossy(head), char::from(*digit), char::from(*unit));
+            text = format!(
+                "{}.{}{}",
+                String::from_utf8_lossy(head),
+                char::from(*digit),
+                char::from(*unit)
+            );
         }
         if let [.., digit, unit] = text.as_bytes()
             && digit.is_ascii_digit()
@@ -155,7 +187,11 @@ impl Part {
         let number = text.strip_suffix(unit).and_then(|digits| digits.parse::<f64>().ok());
         let power = " KMBT".find(unit);
         if let (Some(number), Some(power), true) = (number, power, parameters > 0) {
-            #[expect(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "a power from 0 to 4")]
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_possible_wrap,
+                reason = "a power from 0 to 4"
+            )]
             let labelled = number * 1000f64.powi(power as i32);
             #[expect(clippy::cast_precision_loss, reason = "compared with a label of two digits")]
             if (labelled - parameters as f64).abs() > (parameters.saturating_mul(7) / 8) as f64 {
@@ -174,18 +210,22 @@ impl Part {
 
 /// `large` is a size only where no number says more.
 fn keep_numeric_sizes(parts: &mut [Part]) {
-    if parts.iter().any(|part| part.size_label && part.text.contains(|c: char| c.is_ascii_digit())) {
+    if parts.iter().any(|part| part.size_label && part.text.contains(|c: char| c.is_ascii_digit()))
+    {
         for part in parts {
             part.size_label &= !part.text.chars().all(char::is_alphabetic);
         }
     }
 }
 
-/// The base name is what the name begins with, versions within it included; the rest without a mark is the fine-tune.
+/// The base name is what the name begins with, versions within it included; the rest without a mark
+/// is the fine-tune.
 fn mark_basename(parts: &mut [Part]) {
     let mut at_start = true;
     for part in &mut *parts {
-        if at_start && (part.unmarked() && part.text.starts_with(char::is_alphabetic) || part.version) {
+        if at_start
+            && (part.unmarked() && part.text.starts_with(char::is_alphabetic) || part.version)
+        {
             part.basename = true;
         } else {
             at_start = false;
@@ -204,8 +244,10 @@ fn mark_basename(parts: &mut [Part]) {
 fn title(id: &str) -> String {
     let word = |word: &str| {
         let lower = word.chars().any(char::is_lowercase) && !word.chars().any(char::is_uppercase);
-        let version =
-            word.strip_prefix('v').is_some_and(|rest| rest.split('.').all(|part| !part.is_empty() && part.bytes().all(|digit| digit.is_ascii_digit())));
+        let version = word.strip_prefix('v').is_some_and(|rest| {
+            rest.split('.')
+                .all(|part| !part.is_empty() && part.bytes().all(|digit| digit.is_ascii_digit()))
+        });
         if !lower || version || word.starts_with(|c: char| c.is_ascii_digit()) {
             return word.to_owned();
         }
@@ -224,8 +266,9 @@ fn title(id: &str) -> String {
 mod tests {
     use super::*;
 
-    /// What `gguf` 0.19.0's `Metadata.apply_metadata_heuristic` gives for a folder of this name and so many parameters, printed by
-    /// `cargo xtask peers names`: id | parameters | name | version | organization | finetune | basename | size label.
+    /// What `gguf` 0.19.0's `Metadata.apply_metadata_heuristic` gives for a folder of this name and
+    /// so many parameters, printed by `cargo xtask peers names`: id | parameters | name |
+    /// version | organization | finetune | basename | size label.
     const REFERENCE: &str = include_str!("../tests/names.txt");
 
     #[test]
@@ -233,8 +276,16 @@ mod tests {
         let mut seen = 0;
         for line in REFERENCE.lines().filter(|line| !line.starts_with('#')) {
             let fields: Vec<&str> = line.split('|').collect();
-            let field = |place: usize| Some(fields[place].to_owned()).filter(|field| !field.is_empty());
-            let expected = General { name: field(2), version: field(3), organization: field(4), finetune: field(5), basename: field(6), size_label: field(7) };
+            let field =
+                |place: usize| Some(fields[place].to_owned()).filter(|field| !field.is_empty());
+            let expected = General {
+                name: field(2),
+                version: field(3),
+                organization: field(4),
+                finetune: field(5),
+                basename: field(6),
+                size_label: field(7),
+            };
             assert_eq!(General::of_id(fields[0], fields[1].parse().unwrap()), expected, "{line}");
             seen += 1;
         }

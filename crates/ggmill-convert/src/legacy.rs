@@ -16,7 +16,8 @@ pub struct LegacyOptions {
     pub name: Option<String>,
     /// Tokens of context: 2048 for LLaMA, 4096 for LLaMA 2.
     pub context_length: u32,
-    /// The epsilon of the norms: 5e-6 unless said otherwise, as in the reference; 1e-6 for LLaMA, 1e-5 for LLaMA 2.
+    /// The epsilon of the norms: 5e-6 unless said otherwise, as in the reference; 1e-6 for LLaMA,
+    /// 1e-5 for LLaMA 2.
     pub rms_norm_epsilon: f32,
     /// Heads of keys and values; as many as of queries when not given. LLaMA 2 of 70 B has 8.
     pub head_count_kv: Option<u32>,
@@ -65,27 +66,45 @@ const LAYER: [(&str, &str); 9] = [
     ("feed_forward.w2", "ffn_down"),
     ("feed_forward.w3", "ffn_up"),
 ];
-const WHOLE: [(&str, &str); 3] = [("tok_embeddings", "token_embd"), ("norm", "output_norm"), ("output", "output")];
+const WHOLE: [(&str, &str); 3] =
+    [("tok_embeddings", "token_embd"), ("norm", "output_norm"), ("output", "output")];
 
-/// A LLaMA model from before GGUF becomes one of today: its hyper-parameters, its vocabulary, its tensors in their order, under today's names and types.
+/// A LLaMA model from before GGUF becomes one of today: its hyper-parameters, its vocabulary, its
+/// tensors in their order, under today's names and types.
 ///
-/// Metadata, names and order are those of the reference's `convert_llama_ggml_to_gguf.py`. Fails for files of other models, for tensors that LLaMA does not have,
-/// for one of several parts of a model, and where tensors and hyper-parameters contradict each other: blocks, tensors or shapes that are not those of a LLaMA
-/// model with these numbers. A file without any tensors is a vocabulary.
+/// Metadata, names and order are those of the reference's `convert_llama_ggml_to_gguf.py`. Fails
+/// for files of other models, for tensors that LLaMA does not have, for one of several parts of a
+/// model, and where tensors and hyper-parameters contradict each other: blocks, tensors or shapes
+/// that are not those of a LLaMA model with these numbers. A file without any tensors is a
+/// vocabulary.
 pub fn convert_legacy(legacy: &Legacy, options: &LegacyOptions) -> Result<Recipe> {
     if legacy.family() != LegacyFamily::Llama {
-        return Err(Error::new(ErrorKind::Unsupported, format!("a {} file of {}, of which only LLaMA's are converted", legacy.container(), legacy.family())));
+        return Err(Error::new(
+            ErrorKind::Unsupported,
+            format!(
+                "a {} file of {}, of which only LLaMA's are converted",
+                legacy.container(),
+                legacy.family()
+            ),
+        ));
     }
     let mut notes = Vec::new();
     let mut tensors = Vec::new();
     let layers = legacy.parameter("n_layer");
     for (number, tensor) in legacy.tensors().iter().enumerate() {
-        let name = name_of(tensor.name(), layers).ok_or_else(|| Error::new(ErrorKind::Checkpoint, "LLaMA has no such tensor").tensor(&tensor.name))?;
+        let name = name_of(tensor.name(), layers).ok_or_else(|| {
+            Error::new(ErrorKind::Checkpoint, "LLaMA has no such tensor").tensor(&tensor.name)
+        })?;
         tensors.push(RecipeTensor::new(name, Expression::tensor(legacy, number)?));
     }
     let [columns, rows] = ["n_embd", "n_vocab"].map(|name| u64::from(legacy.parameter(name)));
-    if let Some(embedding) = shape_of(legacy, "tok_embeddings.weight").filter(|embedding| embedding.shape.dimensions() != [columns, rows]) {
-        let message = format!("shape {}, and the file says {columns} × {rows}: one of several parts of a model?", embedding.shape);
+    if let Some(embedding) = shape_of(legacy, "tok_embeddings.weight")
+        .filter(|embedding| embedding.shape.dimensions() != [columns, rows])
+    {
+        let message = format!(
+            "shape {}, and the file says {columns} × {rows}: one of several parts of a model?",
+            embedding.shape
+        );
         return Err(Error::new(ErrorKind::Checkpoint, message).tensor(&embedding.name));
     }
     notes.extend(block_notes(legacy));
@@ -104,19 +123,26 @@ pub fn convert_legacy(legacy: &Legacy, options: &LegacyOptions) -> Result<Recipe
 
 /// As many blocks as the file says: counted before anything is made of their number.
 fn refuse_missing_blocks(tensors: &[RecipeTensor], expected: u32) -> Result<()> {
-    let block = |tensor: &RecipeTensor| Some(tensor.name.strip_prefix(b"blk.")?.split(|&byte| byte == b'.').next()?.to_vec());
+    let block = |tensor: &RecipeTensor| {
+        Some(tensor.name.strip_prefix(b"blk.")?.split(|&byte| byte == b'.').next()?.to_vec())
+    };
     let found = tensors.iter().filter_map(block).collect::<BTreeSet<_>>().len();
     if u32::try_from(found) == Ok(expected) {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::Checkpoint, format!("n_layer is {expected}, and there are tensors of {found} blocks")))
+    Err(Error::new(
+        ErrorKind::Checkpoint,
+        format!("n_layer is {expected}, and there are tensors of {found} blocks"),
+    ))
 }
 
 /// The tensors that a model with these numbers has, with their shapes, by its description.
 fn refuse_contradictions(tensors: &[RecipeTensor], metadata: &MetadataBuf) -> Result<()> {
     let broken = |error: ggmill_core::Error| Error::caused(ErrorKind::Checkpoint, error);
     let refused = |error: ggmill_arch::Error| Error::caused(ErrorKind::Checkpoint, error);
-    let Some(llama) = Architecture::builtin(ARCHITECTURE) else { return Err(Error::new(ErrorKind::Architecture, "there is no description of LLaMA")) };
+    let Some(llama) = Architecture::builtin(ARCHITECTURE) else {
+        return Err(Error::new(ErrorKind::Architecture, "there is no description of LLaMA"));
+    };
     let plan = Builder::new().metadata(metadata.clone()).plan().map_err(broken)?;
     let file = Gguf::parse(plan.header()).map_err(broken)?;
     let expected = llama.resolve_file(file.metadata()).map_err(refused)?;
@@ -128,9 +154,14 @@ fn refuse_contradictions(tensors: &[RecipeTensor], metadata: &MetadataBuf) -> Re
         }
     }
     for tensor in tensors {
-        let expected = std::str::from_utf8(&tensor.name).ok().and_then(|name| expected.tensor(name));
+        let expected =
+            std::str::from_utf8(&tensor.name).ok().and_then(|name| expected.tensor(name));
         if let Some(expected) = expected.filter(|expected| expected.shape != *tensor.shape()) {
-            let message = format!("shape {}, and a model with these hyper-parameters has {}", tensor.shape(), expected.shape);
+            let message = format!(
+                "shape {}, and a model with these hyper-parameters has {}",
+                tensor.shape(),
+                expected.shape
+            );
             return Err(Error::new(ErrorKind::Checkpoint, message).tensor(&tensor.name));
         }
     }
@@ -144,7 +175,10 @@ fn shape_of<'a>(legacy: &'a Legacy, name: &str) -> Option<&'a SourceTensor> {
 /// Today's name.
 fn name_of(name: RawStr<'_>, layers: u32) -> Option<String> {
     let name = name.to_str().ok()?;
-    let (stem, suffix) = [".weight", ".bias"].into_iter().find_map(|suffix| Some((name.strip_suffix(suffix)?, suffix))).unwrap_or((name, ""));
+    let (stem, suffix) = [".weight", ".bias"]
+        .into_iter()
+        .find_map(|suffix| Some((name.strip_suffix(suffix)?, suffix)))
+        .unwrap_or((name, ""));
     if let Some((_, now)) = WHOLE.iter().find(|(then, _)| *then == stem) {
         return Some(format!("{now}{suffix}"));
     }
@@ -159,21 +193,36 @@ fn block_notes(legacy: &Legacy) -> Vec<String> {
     let mut seen: Vec<GgmlType> = Vec::new();
     let mut notes = Vec::new();
     for (number, tensor) in legacy.tensors().iter().enumerate() {
-        let Some(note) = legacy.block_note(number).filter(|_| !seen.contains(&tensor.ggml_type)) else { continue };
+        let Some(note) = legacy.block_note(number).filter(|_| !seen.contains(&tensor.ggml_type))
+        else {
+            continue;
+        };
         seen.push(tensor.ggml_type);
-        let loss = if note.contains("f32") { "; scales become F16, each off by up to one part in 2048" } else { "; nothing is lost" };
+        let loss = if note.contains("f32") {
+            "; scales become F16, each off by up to one part in 2048"
+        } else {
+            "; nothing is lost"
+        };
         notes.push(format!("{} of {} had {note}{loss}", tensor.ggml_type, legacy.container()));
     }
     notes
 }
 
-fn metadata(legacy: &Legacy, options: &LegacyOptions, notes: &mut Vec<String>) -> Result<MetadataBuf> {
-    let [embedding, heads, layers, file_type] = ["n_embd", "n_head", "n_layer", "ftype"].map(|name| legacy.parameter(name));
+fn metadata(
+    legacy: &Legacy,
+    options: &LegacyOptions,
+    notes: &mut Vec<String>,
+) -> Result<MetadataBuf> {
+    let [embedding, heads, layers, file_type] =
+        ["n_embd", "n_head", "n_layer", "ftype"].map(|name| legacy.parameter(name));
     if heads == 0 {
         return Err(Error::new(ErrorKind::Checkpoint, "n_head is 0"));
     }
-    let type_name = FILE_TYPES.iter().find(|(number, _)| *number == file_type).map(|(_, name)| *name);
-    let type_name = type_name.ok_or_else(|| Error::new(ErrorKind::Checkpoint, format!("ftype is {file_type}, which is none")))?;
+    let type_name =
+        FILE_TYPES.iter().find(|(number, _)| *number == file_type).map(|(_, name)| *name);
+    let type_name = type_name.ok_or_else(|| {
+        Error::new(ErrorKind::Checkpoint, format!("ftype is {file_type}, which is none"))
+    })?;
     let (magic, version) = (legacy.container().magic(), legacy.container().version());
     let mut metadata = MetadataBuf::new();
     metadata.set(keys::GENERAL_ARCHITECTURE, ARCHITECTURE);
@@ -181,14 +230,25 @@ fn metadata(legacy: &Legacy, options: &LegacyOptions, notes: &mut Vec<String>) -
     if let Some(name) = options.name.clone().or_else(file_name) {
         metadata.set(keys::GENERAL_NAME, name.as_str());
     }
-    metadata.set(keys::GENERAL_DESCRIPTION, format!("converted from legacy {magic}v{version} {type_name} format").as_str());
+    metadata.set(
+        keys::GENERAL_DESCRIPTION,
+        format!("converted from legacy {magic}v{version} {type_name} format").as_str(),
+    );
     metadata.set(keys::GENERAL_FILE_TYPE, file_type);
     metadata.set("llama.context_length", options.context_length);
     metadata.set("llama.embedding_length", embedding);
     metadata.set("llama.block_count", layers);
-    match shape_of(legacy, "layers.0.feed_forward.w1.weight").and_then(|tensor| tensor.shape.dimensions().get(1).copied()) {
-        Some(length) => metadata.set("llama.feed_forward_length", u32::try_from(length).unwrap_or(u32::MAX)),
-        None => notes.push("there are no layers, so nothing says how long the feed-forward rows are: a vocabulary alone".to_owned()),
+    match shape_of(legacy, "layers.0.feed_forward.w1.weight")
+        .and_then(|tensor| tensor.shape.dimensions().get(1).copied())
+    {
+        Some(length) => {
+            metadata.set("llama.feed_forward_length", u32::try_from(length).unwrap_or(u32::MAX))
+        }
+        None => notes.push(
+            "there are no layers, so nothing says how long the feed-forward rows are: a \
+             vocabulary alone"
+                .to_owned(),
+        ),
     }
     metadata.set("llama.rope.dimension_count", embedding / heads);
     metadata.set("llama.attention.head_count", heads);
@@ -198,7 +258,8 @@ fn metadata(legacy: &Legacy, options: &LegacyOptions, notes: &mut Vec<String>) -
     Ok(metadata)
 }
 
-/// The tokens as SentencePiece has them: spaces marked, bytes written out, the first three known by their place.
+/// The tokens as SentencePiece has them: spaces marked, bytes written out, the first three known by
+/// their place.
 fn vocabulary(legacy: &Legacy, metadata: &mut MetadataBuf) -> Result<()> {
     const NORMAL: i32 = 1;
     const UNKNOWN: i32 = 2;
@@ -206,9 +267,13 @@ fn vocabulary(legacy: &Legacy, metadata: &mut MetadataBuf) -> Result<()> {
     const BYTE: i32 = 6;
     let count = legacy.vocabulary().len();
     if count < 3 {
-        return Err(Error::new(ErrorKind::Checkpoint, format!("{count} tokens, expected a vocabulary")));
+        return Err(Error::new(
+            ErrorKind::Checkpoint,
+            format!("{count} tokens, expected a vocabulary"),
+        ));
     }
-    let (mut tokens, mut scores, mut types) = (Vec::with_capacity(count), Vec::with_capacity(count), Vec::with_capacity(count));
+    let (mut tokens, mut scores, mut types) =
+        (Vec::with_capacity(count), Vec::with_capacity(count), Vec::with_capacity(count));
     for (number, (token, score)) in legacy.vocabulary().enumerate() {
         let (token, token_type) = match (number, token) {
             (0, _) => (b"<unk>".to_vec(), UNKNOWN),
@@ -216,7 +281,10 @@ fn vocabulary(legacy: &Legacy, metadata: &mut MetadataBuf) -> Result<()> {
             (2, _) => (b"</s>".to_vec(), CONTROL),
             (_, []) => (Vec::new(), CONTROL),
             (3..=258, [byte]) => (format!("<0x{byte:02X}>").into_bytes(), BYTE),
-            (_, text) => (text.split(|&byte| byte == b' ').collect::<Vec<_>>().join("\u{2581}".as_bytes()), NORMAL),
+            (_, text) => (
+                text.split(|&byte| byte == b' ').collect::<Vec<_>>().join("\u{2581}".as_bytes()),
+                NORMAL,
+            ),
         };
         tokens.push(token);
         scores.push(score);
@@ -224,7 +292,10 @@ fn vocabulary(legacy: &Legacy, metadata: &mut MetadataBuf) -> Result<()> {
     }
     metadata.set(keys::TOKENIZER_MODEL, "llama");
     metadata.set(keys::TOKENIZER_PRE, "default");
-    metadata.set(keys::TOKENIZER_TOKENS, tokens.iter().map(|token| RawStr::new(token)).collect::<Vec<_>>());
+    metadata.set(
+        keys::TOKENIZER_TOKENS,
+        tokens.iter().map(|token| RawStr::new(token)).collect::<Vec<_>>(),
+    );
     metadata.set(keys::TOKENIZER_SCORES, scores);
     metadata.set(keys::TOKENIZER_TOKEN_TYPE, types);
     metadata.set("tokenizer.ggml.unknown_token_id", 0u32);

@@ -3,13 +3,16 @@
 use ggmill_arch::{Operation, Source};
 use ggmill_pipeline::{Error, ErrorKind, Expression, Result};
 
-/// The tensor of the file from those of an alternative, in the order of its names: what each part does first, then what all do.
+/// The tensor of the file from those of an alternative, in the order of its names: what each part
+/// does first, then what all do.
 pub(crate) fn apply(source: &Source, tensors: Vec<Expression>) -> Result<Expression> {
     if source.parts.is_empty() {
         return all(&source.operations, tensors);
     }
     let mut tensors = tensors.into_iter();
-    let part = |part: &ggmill_arch::Part| all(&part.operations, tensors.by_ref().take(part.names).collect());
+    let part = |part: &ggmill_arch::Part| {
+        all(&part.operations, tensors.by_ref().take(part.names).collect())
+    };
     let parts = source.parts.iter().map(part).collect::<Result<_>>()?;
     all(&source.operations, parts)
 }
@@ -21,36 +24,52 @@ fn all(operations: &[Operation], mut tensors: Vec<Expression>) -> Result<Express
     }
     match <[Expression; 1]>::try_from(tensors) {
         Ok([tensor]) => Ok(tensor),
-        Err(tensors) => Err(Error::new(ErrorKind::Misuse, format!("{} tensors, expected one", tensors.len()))),
+        Err(tensors) => {
+            Err(Error::new(ErrorKind::Misuse, format!("{} tensors, expected one", tensors.len())))
+        }
     }
 }
 
 fn one(operation: &Operation, tensors: &[Expression]) -> Result<Expression> {
-    let wrong_count = || Error::new(ErrorKind::Misuse, format!("{} of {} tensors", operation.name(), tensors.len()));
-    let first = tensors.first().filter(|_| operation.joins() || tensors.len() == 1).ok_or_else(wrong_count)?;
+    let wrong_count = || {
+        Error::new(ErrorKind::Misuse, format!("{} of {} tensors", operation.name(), tensors.len()))
+    };
+    let first = tensors
+        .first()
+        .filter(|_| operation.joins() || tensors.len() == 1)
+        .ok_or_else(wrong_count)?;
     let slowest = first.shape().dimensions().len().saturating_sub(1);
     let second = || tensors.get(1).filter(|_| tensors.len() == 2).ok_or_else(wrong_count);
     match operation {
         Operation::Stack => Expression::stack(tensors),
-        Operation::Concat { dimension } => Expression::concat(dimension.unwrap_or(slowest), tensors),
+        Operation::Concat { dimension } => {
+            Expression::concat(dimension.unwrap_or(slowest), tensors)
+        }
         Operation::Product => first.product(second()?),
         Operation::Sum => first.sum(second()?),
         Operation::Permute { heads } => first.permute(*heads),
         Operation::Axes(order) => first.axes(order),
         Operation::Transpose => first.transpose(),
         Operation::Reshape(shape) => first.reshape(*shape),
-        Operation::Slice { dimension, start, count, step } => first.slice(dimension.unwrap_or(slowest), *start, *count, *step),
+        Operation::Slice { dimension, start, count, step } => {
+            first.slice(dimension.unwrap_or(slowest), *start, *count, *step)
+        }
         Operation::Resize { dimension, before, after } => first.resize(*dimension, *before, *after),
         Operation::Repeat { dimension, times } => first.repeat(*dimension, *times),
         Operation::Add(number) => first.add(*number),
         Operation::Multiply(number) => first.mul(*number),
-        Operation::Within { dimension, start, count, change } => first.within(*dimension, *start, *count, |part| one(change, std::slice::from_ref(part))),
+        Operation::Within { dimension, start, count, change } => {
+            first.within(*dimension, *start, *count, |part| one(change, std::slice::from_ref(part)))
+        }
         Operation::Exp => first.exp(),
         Operation::NegExp => first.neg_exp(),
         Operation::Center => first.center(),
         Operation::NormalizeColumns => first.normalize_columns(),
         Operation::Ternarize => first.ternarize(),
-        _ => Err(Error::new(ErrorKind::Unsupported, format!("the operation {} is not carried out", operation.name()))),
+        _ => Err(Error::new(
+            ErrorKind::Unsupported,
+            format!("the operation {} is not carried out", operation.name()),
+        )),
     }
 }
 
@@ -62,7 +81,8 @@ mod tests {
 
     use super::*;
 
-    /// Whatever a description may name is carried out, and gives the shape that the description is checked with.
+    /// Whatever a description may name is carried out, and gives the shape that the description is
+    /// checked with.
     #[test]
     fn every_operation_is_carried_out() {
         let shape = |dimensions: &[u64]| Shape::new(dimensions).unwrap();
@@ -82,20 +102,31 @@ mod tests {
             Operation::Repeat { dimension: 1, times: 3 },
             Operation::Add(1.0),
             Operation::Multiply(0.5),
-            Operation::Within { dimension: 2, start: 1, count: 2, change: Box::new(Operation::Multiply(2.0)) },
+            Operation::Within {
+                dimension: 2,
+                start: 1,
+                count: 2,
+                change: Box::new(Operation::Multiply(2.0)),
+            },
             Operation::Exp,
             Operation::NegExp,
             Operation::Center,
             Operation::NormalizeColumns,
             Operation::Ternarize,
         ];
-        let tensor = Expression::computed(shape(&[6, 4, 4]), |place| f32::from(u8::try_from(place).unwrap())).unwrap();
+        let tensor = Expression::computed(shape(&[6, 4, 4]), |place| {
+            f32::from(u8::try_from(place).unwrap())
+        })
+        .unwrap();
         for operation in &samples {
             let tensors = vec![tensor.clone(); if operation.joins() { 2 } else { 1 }];
             let shapes: Vec<Shape> = tensors.iter().map(|tensor| *tensor.shape()).collect();
             let made = all(std::slice::from_ref(operation), tensors).unwrap();
             assert_eq!(*made.shape(), operation.shape(&shapes).unwrap(), "{operation:?}");
-            let size = made.evaluate(&ggmill_pipeline::MemorySource::new(), 0..made.shape().elements()).unwrap().len();
+            let size = made
+                .evaluate(&ggmill_pipeline::MemorySource::new(), 0..made.shape().elements())
+                .unwrap()
+                .len();
             assert_eq!(size as u64, made.size(), "{operation:?}");
         }
         let tried: BTreeSet<&str> = samples.iter().map(Operation::name).collect();

@@ -21,7 +21,10 @@ static PEAK: AtomicUsize = AtomicUsize::new(0);
 // SAFETY: every call is handed to the system's allocator as it is.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        PEAK.fetch_max(NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size(), Ordering::Relaxed);
+        PEAK.fetch_max(
+            NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size(),
+            Ordering::Relaxed,
+        );
         // SAFETY: the caller's promise is passed on.
         unsafe { System.alloc(layout) }
     }
@@ -82,14 +85,25 @@ fn a_large_tensor_takes_little_memory() {
         "architectures": ["LlamaForCausalLM"], "vocab_size": 65536, "num_hidden_layers": 0, "hidden_size": 1024, "intermediate_size": 32,
         "num_attention_heads": 8, "tie_word_embeddings": true,
     });
-    let tensor = |name: &str, shape: &[u64]| SourceTensor::new(name, GgmlType::F32, Shape::new(shape).unwrap());
-    let tensors = vec![tensor("model.embed_tokens.weight", &[1024, 65536]), tensor("model.norm.weight", &[1024])];
+    let tensor = |name: &str, shape: &[u64]| {
+        SourceTensor::new(name, GgmlType::F32, Shape::new(shape).unwrap())
+    };
+    let tensors = vec![
+        tensor("model.embed_tokens.weight", &[1024, 65536]),
+        tensor("model.norm.weight", &[1024]),
+    ];
     let checkpoint = Zeros { config, tensors };
     let llama = Architecture::builtin("llama").unwrap();
-    let plan = convert(&checkpoint, llama, &ConvertOptions::new(FileType::F16)).unwrap().plan(&checkpoint).unwrap();
+    let plan = convert(&checkpoint, llama, &ConvertOptions::new(FileType::F16))
+        .unwrap()
+        .plan(&checkpoint)
+        .unwrap();
 
     let before = NOW.load(Ordering::Relaxed);
-    let written = run(&plan, &checkpoint, Count(0), &RunOptions::on(2), &mut |_| ControlFlow::Continue(())).unwrap().0;
+    let written =
+        run(&plan, &checkpoint, Count(0), &RunOptions::on(2), &mut |_| ControlFlow::Continue(()))
+            .unwrap()
+            .0;
     let peak = PEAK.load(Ordering::Relaxed).saturating_sub(before);
     assert_eq!(written, plan.layout().total_len());
     // 256 MiB of weights went through. A program of its own, so that nothing else is counted.

@@ -2,7 +2,8 @@ use core::fmt;
 
 use crate::error::{Detail, Error, ErrorKind, Result};
 
-/// The alignment of tensor data: a positive multiple of 8 (specification, `general.alignment`), 32 when a file does not say.
+/// The alignment of tensor data: a positive multiple of 8 (specification, `general.alignment`), 32
+/// when a file does not say.
 ///
 /// The C reader accepts powers of two only; [`Alignment::is_power_of_two`] says whether it would.
 ///
@@ -25,7 +26,9 @@ impl Alignment {
     pub fn new(alignment: u64) -> Result<Self> {
         match u32::try_from(alignment) {
             Ok(small) if small > 0 && small.is_multiple_of(8) => Ok(Self(small)),
-            _ => Err(Error::new(ErrorKind::Malformed, Detail::Alignment { found: alignment.into() })),
+            _ => {
+                Err(Error::new(ErrorKind::Malformed, Detail::Alignment { found: alignment.into() }))
+            }
         }
     }
 

@@ -4,7 +4,8 @@ use crate::endian::Endian;
 use crate::error::{Detail, Error, ErrorKind};
 use crate::{RawStr, ValueType};
 
-/// How numbers are written in one file: byte order, and whether counts and lengths have 64 bits (versions 2 and 3) or 32 (version 1).
+/// How numbers are written in one file: byte order, and whether counts and lengths have 64 bits
+/// (versions 2 and 3) or 32 (version 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Encoding {
     pub(crate) endian: Endian,
@@ -12,7 +13,8 @@ pub(crate) struct Encoding {
 }
 
 impl Encoding {
-    /// Version 3, little-endian: the form in which [`MetadataBuf`](crate::MetadataBuf) keeps values.
+    /// Version 3, little-endian: the form in which [`MetadataBuf`](crate::MetadataBuf) keeps
+    /// values.
     pub(crate) const CANONICAL: Self = Self { endian: Endian::Little, wide: true };
 
     /// Bytes of a count or length.
@@ -58,7 +60,8 @@ decode! {
 /// Why reading stopped.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// The file goes on, the bytes at hand do not: this many are needed, counted from the start of the file.
+    /// The file goes on, the bytes at hand do not: this many are needed, counted from the start of
+    /// the file.
     Need(u64),
     /// The file is bad.
     Fail(Error),
@@ -86,7 +89,8 @@ impl<'a> Cursor<'a> {
         Self { bytes, position, file_len, header_limit: u64::MAX, encoding }
     }
 
-    /// This cursor, reading neither beyond so many bytes of the file nor beyond its length, even where more bytes are at hand.
+    /// This cursor, reading neither beyond so many bytes of the file nor beyond its length, even
+    /// where more bytes are at hand.
     pub(crate) fn within(mut self, header_limit: u64) -> Self {
         let end = usize::try_from(header_limit.min(self.file_len)).unwrap_or(usize::MAX);
         self.bytes = self.bytes.get(..end).unwrap_or(self.bytes);
@@ -110,7 +114,10 @@ impl<'a> Cursor<'a> {
 
     /// The bytes at hand from here on.
     fn rest(&self) -> &'a [u8] {
-        usize::try_from(self.position).ok().and_then(|position| self.bytes.get(position..)).unwrap_or_default()
+        usize::try_from(self.position)
+            .ok()
+            .and_then(|position| self.bytes.get(position..))
+            .unwrap_or_default()
     }
 
     #[cold]
@@ -119,9 +126,19 @@ impl<'a> Cursor<'a> {
             Some(end) if end <= self.file_len.min(self.header_limit) => Stop::Need(end),
             Some(end) if end <= self.file_len => {
                 let limit = self.header_limit;
-                Error::new(ErrorKind::Limit, Detail::Limit { what: "header bytes", found: end, limit }).at(self.position).into()
+                Error::new(
+                    ErrorKind::Limit,
+                    Detail::Limit { what: "header bytes", found: end, limit },
+                )
+                .at(self.position)
+                .into()
             }
-            _ => Error::new(ErrorKind::Truncated, Detail::Ends { what, needs: len, remain: self.remain() }).at(self.position).into(),
+            _ => Error::new(
+                ErrorKind::Truncated,
+                Detail::Ends { what, needs: len, remain: self.remain() },
+            )
+            .at(self.position)
+            .into(),
         }
     }
 
@@ -162,7 +179,12 @@ impl<'a> Cursor<'a> {
         let start = self.position;
         let len = self.length(what)?;
         if len > limit && len <= self.remain() {
-            return Err(Error::new(ErrorKind::Limit, Detail::Limit { what: "string bytes", found: len, limit }).at(start).into());
+            return Err(Error::new(
+                ErrorKind::Limit,
+                Detail::Limit { what: "string bytes", found: len, limit },
+            )
+            .at(start)
+            .into());
         }
         Ok(RawStr::new(self.take(len, what)?))
     }
@@ -172,30 +194,49 @@ impl<'a> Cursor<'a> {
         let found = ValueType(self.u32("value type")?);
         match found.name() {
             Some(_) => Ok(found),
-            None => Err(Error::new(ErrorKind::Malformed, Detail::UnknownValueType { found: found.0 }).at(start).into()),
+            None => {
+                Err(Error::new(ErrorKind::Malformed, Detail::UnknownValueType { found: found.0 })
+                    .at(start)
+                    .into())
+            }
         }
     }
 
-    /// Skips strings, at most `count`, and says how many are behind it now; fewer than `count` with the reason they stopped.
+    /// Skips strings, at most `count`, and says how many are behind it now; fewer than `count` with
+    /// the reason they stopped.
     ///
-    /// This is where opening a file with a large vocabulary spends its time: each length says where the next one lies, so the loop can be no faster than one
-    /// load after the other. It is written so that nothing else stands in that chain.
+    /// This is where opening a file with a large vocabulary spends its time: each length says where
+    /// the next one lies, so the loop can be no faster than one load after the other. It is
+    /// written so that nothing else stands in that chain.
     pub(crate) fn skip_strings(&mut self, count: u64, limit: u64) -> (u64, Result<(), Stop>) {
         match (self.encoding.wide, self.encoding.endian) {
             (true, Endian::Little) => self.skip_strings_by(count, limit, u64::from_le_bytes),
             (true, Endian::Big) => self.skip_strings_by(count, limit, u64::from_be_bytes),
-            (false, Endian::Little) => self.skip_strings_by(count, limit, |bytes: [u8; 4]| u64::from(u32::from_le_bytes(bytes))),
-            (false, Endian::Big) => self.skip_strings_by(count, limit, |bytes: [u8; 4]| u64::from(u32::from_be_bytes(bytes))),
+            (false, Endian::Little) => self.skip_strings_by(count, limit, |bytes: [u8; 4]| {
+                u64::from(u32::from_le_bytes(bytes))
+            }),
+            (false, Endian::Big) => self.skip_strings_by(count, limit, |bytes: [u8; 4]| {
+                u64::from(u32::from_be_bytes(bytes))
+            }),
         }
     }
 
     #[inline(always)]
-    #[expect(clippy::inline_always, reason = "four instances of one loop, each with its own length decoder")]
-    fn skip_strings_by<const N: usize>(&mut self, count: u64, limit: u64, length: impl Fn([u8; N]) -> u64) -> (u64, Result<(), Stop>) {
+    #[expect(
+        clippy::inline_always,
+        reason = "four instances of one loop, each with its own length decoder"
+    )]
+    fn skip_strings_by<const N: usize>(
+        &mut self,
+        count: u64,
+        limit: u64,
+        length: impl Fn([u8; N]) -> u64,
+    ) -> (u64, Result<(), Stop>) {
         let at_hand = self.rest();
         let mut rest = at_hand;
         let mut left = count;
-        // Carried from turn to turn is what lies behind a length, not where the length lies: the next length is then one addition away, not two. A fifth faster.
+        // Carried from turn to turn is what lies behind a length, not where the length lies: the
+        // next length is then one addition away, not two. A fifth faster.
         let mut ahead = rest.split_first_chunk::<N>();
         while left > 0 {
             let Some((prefix, tail)) = ahead else { break };

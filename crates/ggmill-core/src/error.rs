@@ -23,7 +23,8 @@ pub enum ErrorKind {
     Malformed,
     /// Within the format, beyond the [`Limits`](crate::Limits) in force or the memory there is.
     Limit,
-    /// Well formed, but this library does not interpret it (a tensor type nobody has published, say).
+    /// Well formed, but this library does not interpret it (a tensor type nobody has published,
+    /// say).
     Unsupported,
     /// A key or tensor that was asked for is not there.
     Missing,
@@ -35,7 +36,8 @@ pub enum ErrorKind {
     Io,
     /// The bytes are not those that were opened, or an edit of them was interrupted halfway.
     Changed,
-    /// The files do not make up a whole model: a shard is missing, is there more than once, or belongs to another set.
+    /// The files do not make up a whole model: a shard is missing, is there more than once, or
+    /// belongs to another set.
     Shards,
 }
 
@@ -49,7 +51,8 @@ pub enum Subject<'a> {
     Tensor(RawStr<'a>),
 }
 
-/// An error with its kind, the absolute byte offset it was found at, and the key or tensor it is about. The size of a pointer.
+/// An error with its kind, the absolute byte offset it was found at, and the key or tensor it is
+/// about. The size of a pointer.
 ///
 /// The message says what was found and what was expected, in lower case and without a full stop:
 ///
@@ -119,10 +122,12 @@ impl Error {
         Self(Box::new(Inner { kind, offset: None, subject: OwnedSubject::None, detail }))
     }
 
-    /// The error of a source of bytes, with the kind that tells its readers most: [`ErrorKind::Io`] where nothing else does.
+    /// The error of a source of bytes, with the kind that tells its readers most: [`ErrorKind::Io`]
+    /// where nothing else does.
     ///
-    /// The message is that of the cause, and [`source`](core::error::Error::source) is the cause's own source, so that a program that prints the whole chain says
-    /// everything once. [`Error::cause`] has the cause itself.
+    /// The message is that of the cause, and [`source`](core::error::Error::source) is the cause's
+    /// own source, so that a program that prints the whole chain says everything once.
+    /// [`Error::cause`] has the cause itself.
     ///
     /// ```
     /// use ggmill_core::{Error, ErrorKind};
@@ -131,12 +136,19 @@ impl Error {
     /// assert!(error.cause().is_some_and(|cause| cause.is::<std::io::Error>()));
     /// ```
     #[cold]
-    pub fn caused(kind: ErrorKind, cause: impl Into<Box<dyn core::error::Error + Send + Sync>>) -> Self {
+    pub fn caused(
+        kind: ErrorKind,
+        cause: impl Into<Box<dyn core::error::Error + Send + Sync>>,
+    ) -> Self {
         Self::new(kind, Detail::Caused(cause.into()))
     }
 
     #[cold]
-    pub(crate) fn shards(shard: Option<usize>, name: Option<RawStr<'_>>, fault: ShardFault) -> Self {
+    pub(crate) fn shards(
+        shard: Option<usize>,
+        name: Option<RawStr<'_>>,
+        fault: ShardFault,
+    ) -> Self {
         let name = name.unwrap_or_default().as_bytes().into();
         Self::new(ErrorKind::Shards, Detail::Shards { shard, name, fault })
     }
@@ -177,7 +189,9 @@ impl Error {
     pub fn subject(&self) -> Option<Subject<'_>> {
         match &self.0.subject {
             OwnedSubject::None => match &self.0.detail {
-                Detail::Shards { fault: ShardFault::DuplicateTensor { name, .. }, .. } => Some(Subject::Tensor(RawStr::new(name))),
+                Detail::Shards { fault: ShardFault::DuplicateTensor { name, .. }, .. } => {
+                    Some(Subject::Tensor(RawStr::new(name)))
+                }
                 _ => None,
             },
             OwnedSubject::Key(key) => Some(Subject::Key(RawStr::new(key))),
@@ -185,7 +199,8 @@ impl Error {
         }
     }
 
-    /// Of files that do not make up a model, the place of the one the error is about among those that were given.
+    /// Of files that do not make up a model, the place of the one the error is about among those
+    /// that were given.
     pub fn shard(&self) -> Option<usize> {
         match self.0.detail {
             Detail::Shards { shard, .. } => shard,
@@ -244,46 +259,94 @@ pub(crate) fn shortened_name(name: &[u8]) -> Box<[u8]> {
 impl fmt::Display for Detail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Magic { found } => write!(f, "begins with {:?}, expected \"GGUF\"", RawStr::new(found)),
+            Self::Magic { found } => {
+                write!(f, "begins with {:?}, expected \"GGUF\"", RawStr::new(found))
+            }
             Self::Version { found } => write!(f, "version {found}, expected 1, 2 or 3"),
-            Self::Ends { what, needs, remain } => write!(f, "{what} needs {needs} bytes, {remain} remain in the file"),
+            Self::Ends { what, needs, remain } => {
+                write!(f, "{what} needs {needs} bytes, {remain} remain in the file")
+            }
             Self::Count { what, count, least, remain } => {
-                write!(f, "{count} {what} need at least {least} bytes each, {remain} remain in the file")
+                write!(
+                    f,
+                    "{count} {what} need at least {least} bytes each, {remain} remain in the file"
+                )
             }
             Self::Limit { what, found, limit } => write!(f, "{what} {found}, the limit is {limit}"),
-            Self::Memory { bytes } => write!(f, "memory is short of the {bytes} bytes that the header takes here"),
+            Self::Memory { bytes } => {
+                write!(f, "memory is short of the {bytes} bytes that the header takes here")
+            }
             Self::UnknownValueType { found } => write!(f, "value type {found}, expected 0 to 12"),
-            Self::Alignment { found } => write!(f, "alignment {found}, expected a positive multiple of 8 below 2^32"),
+            Self::Alignment { found } => {
+                write!(f, "alignment {found}, expected a positive multiple of 8 below 2^32")
+            }
             Self::AlignmentType { found } => write!(f, "alignment has type {found}, expected u32"),
-            Self::AlignmentsDiffer { first, second } => write!(f, "alignment {second}, after another pair with this key said {first}"),
+            Self::AlignmentsDiffer { first, second } => {
+                write!(f, "alignment {second}, after another pair with this key said {first}")
+            }
             Self::Elements => write!(f, "the number of elements exceeds 64 bits"),
-            Self::Bytes { ggml_type } => write!(f, "the size in bytes as {ggml_type} exceeds 64 bits"),
+            Self::Bytes { ggml_type } => {
+                write!(f, "the size in bytes as {ggml_type} exceeds 64 bits")
+            }
             Self::RowNotBlocks { row, ggml_type, block } => {
-                write!(f, "rows of {row} elements, expected a multiple of {block}, the block of {ggml_type}")
+                write!(
+                    f,
+                    "rows of {row} elements, expected a multiple of {block}, the block of \
+                     {ggml_type}"
+                )
             }
-            Self::OffsetOverflow { offset } => write!(f, "data from offset {offset} end beyond 64 bits, counted from the start of the file"),
-            Self::DataOutside { start, end, file } => write!(f, "data from {start} to {end}, the file ends at {file}"),
+            Self::OffsetOverflow { offset } => write!(
+                f,
+                "data from offset {offset} end beyond 64 bits, counted from the start of the file"
+            ),
+            Self::DataOutside { start, end, file } => {
+                write!(f, "data from {start} to {end}, the file ends at {file}")
+            }
             Self::Overlap { start, other, other_end } => {
-                write!(f, "data from {start} overlaps tensor {:?}, whose data ends at {other_end}", RawStr::new(other))
+                write!(
+                    f,
+                    "data from {start} overlaps tensor {:?}, whose data ends at {other_end}",
+                    RawStr::new(other)
+                )
             }
-            Self::UnknownTensorType { found } => write!(f, "{found} is not known, its data cannot be read"),
+            Self::UnknownTensorType { found } => {
+                write!(f, "{found} is not known, its data cannot be read")
+            }
             Self::WrongType { found, expected } => write!(f, "is {found}, expected {expected}"),
             Self::DoesNotFit { expected } => write!(f, "the value does not fit {expected}"),
-            Self::NotUtf8 { valid_up_to } => write!(f, "not UTF-8 from byte {valid_up_to} of the string"),
+            Self::NotUtf8 { valid_up_to } => {
+                write!(f, "not UTF-8 from byte {valid_up_to} of the string")
+            }
             Self::KeyMissing => write!(f, "no such key"),
             Self::TensorMissing => write!(f, "no such tensor"),
-            Self::Changed => write!(f, "the bytes are not those that were opened: something changed the file meanwhile"),
-            Self::NotLoaded { start, end, loaded } => write!(f, "data from {start} to {end}, {loaded} bytes of the file are in memory"),
+            Self::Changed => write!(
+                f,
+                "the bytes are not those that were opened: something changed the file meanwhile"
+            ),
+            Self::NotLoaded { start, end, loaded } => {
+                write!(f, "data from {start} to {end}, {loaded} bytes of the file are in memory")
+            }
             Self::Row { row, rows } => write!(f, "row {row}, the tensor has {rows}"),
-            Self::Place { end, size } => write!(f, "bytes up to {end} of the data, which have {size}"),
-            Self::NoPart { part, parts } => write!(f, "file {part} counted from 0, the model has {parts}"),
-            Self::ByteOrder { ggml_type } => write!(f, "the byte order within blocks of {ggml_type} is not known"),
-            Self::NotBlocks { ggml_type, found, block } => write!(f, "{found} bytes, expected a multiple of {block} for the blocks of {ggml_type}"),
+            Self::Place { end, size } => {
+                write!(f, "bytes up to {end} of the data, which have {size}")
+            }
+            Self::NoPart { part, parts } => {
+                write!(f, "file {part} counted from 0, the model has {parts}")
+            }
+            Self::ByteOrder { ggml_type } => {
+                write!(f, "the byte order within blocks of {ggml_type} is not known")
+            }
+            Self::NotBlocks { ggml_type, found, block } => write!(
+                f,
+                "{found} bytes, expected a multiple of {block} for the blocks of {ggml_type}"
+            ),
             Self::Shards { name, fault, .. } if name.is_empty() => fault.fmt(f),
             Self::Shards { name, fault, .. } => write!(f, "{}: {fault}", RawStr::new(name)),
             Self::Caused(cause) => cause.fmt(f),
             Self::Other(text) => f.write_str(text),
-            Self::Written { expected, found } => write!(f, "{found} bytes of data, the plan has {expected}"),
+            Self::Written { expected, found } => {
+                write!(f, "{found} bytes of data, the plan has {expected}")
+            }
         }
     }
 }

@@ -1,7 +1,8 @@
 use crate::error::{Detail, Error, ErrorKind, Result};
 use crate::{Index, Limits, Metadata, Tensor, Tensors};
 
-/// A GGUF file in memory: an [`Index`] and the bytes it describes, which may be a slice, a `Vec<u8>` or a memory map.
+/// A GGUF file in memory: an [`Index`] and the bytes it describes, which may be a slice, a
+/// `Vec<u8>` or a memory map.
 ///
 /// ```
 /// # use ggmill_core::{Builder, Gguf, GgmlType, MetadataBuf, Shape};
@@ -36,7 +37,8 @@ impl<B: AsRef<[u8]>> Gguf<B> {
         Ok(Self { index, bytes })
     }
 
-    /// Joins an index to bytes it describes: a header that a [`Decoder`](crate::Decoder) has read, or a map of the file.
+    /// Joins an index to bytes it describes: a header that a [`Decoder`](crate::Decoder) has read,
+    /// or a map of the file.
     pub fn from_parts(index: Index, bytes: B) -> Self {
         Self { index, bytes }
     }
@@ -63,7 +65,9 @@ impl<B: AsRef<[u8]>> Gguf<B> {
 
     /// The tensor with this name.
     pub fn tensor(&self, name: &str) -> Result<Tensor<'_>> {
-        self.tensors().get(name).ok_or_else(|| Error::new(ErrorKind::Missing, Detail::TensorMissing).tensor(name.as_bytes()))
+        self.tensors().get(name).ok_or_else(|| {
+            Error::new(ErrorKind::Missing, Detail::TensorMissing).tensor(name.as_bytes())
+        })
     }
 
     /// The index and the bytes, apart.

@@ -19,7 +19,9 @@ impl Span {
 
     /// These bytes, or none of them when `bytes` are no longer the ones that were parsed.
     pub(crate) fn of(self, bytes: &[u8]) -> &[u8] {
-        let found = || bytes.get(usize::try_from(self.start).ok()?..)?.get(..usize::try_from(self.len).ok()?);
+        let found = || {
+            bytes.get(usize::try_from(self.start).ok()?..)?.get(..usize::try_from(self.len).ok()?)
+        };
         found().unwrap_or_default()
     }
 }
@@ -46,11 +48,13 @@ pub(crate) struct TensorEntry {
     pub(crate) size: Option<u64>,
 }
 
-/// Everything before the tensor data, parsed and checked: version, byte order, alignment, metadata pairs and the tensor directory.
+/// Everything before the tensor data, parsed and checked: version, byte order, alignment, metadata
+/// pairs and the tensor directory.
 ///
-/// It holds ranges into the bytes it was parsed from, not copies, so opening a file copies no strings. The views it gives ([`Index::metadata`],
-/// [`Index::tensors`]) take those bytes and check again what they read, because a mapped file can change; the worst a change can do is a wrong answer or an
-/// error, never an access outside the bytes.
+/// It holds ranges into the bytes it was parsed from, not copies, so opening a file copies no
+/// strings. The views it gives ([`Index::metadata`], [`Index::tensors`]) take those bytes and check
+/// again what they read, because a mapped file can change; the worst a change can do is a wrong
+/// answer or an error, never an access outside the bytes.
 ///
 /// Most programs use [`Gguf`](crate::Gguf), which keeps an index and its bytes together.
 ///
@@ -104,7 +108,8 @@ impl Index {
         self.header_len
     }
 
-    /// Where tensor data begin: the header, padded. A file without tensors has no such padding, so this may lie beyond its end.
+    /// Where tensor data begin: the header, padded. A file without tensors has no such padding, so
+    /// this may lie beyond its end.
     pub fn data_offset(&self) -> u64 {
         self.data_offset
     }
@@ -114,8 +119,8 @@ impl Index {
         self.file_len
     }
 
-    /// Where a file with these tensors ends: behind the last of their data with its padding, or behind the header. `None` when the size of one is not known, and
-    /// beyond 64 bits.
+    /// Where a file with these tensors ends: behind the last of their data with its padding, or
+    /// behind the header. `None` when the size of one is not known, and beyond 64 bits.
     pub fn data_end(&self) -> Option<u64> {
         let mut ends = self.tensors.iter().map(|tensor| tensor.start.checked_add(tensor.size?));
         let end = ends.try_fold(self.header_len, |last, end| Some(last.max(end?)))?;

@@ -1,6 +1,8 @@
-//! The standard metadata keys, by name (specification, "Standardized key-value pairs", and the keys llama.cpp has added since).
+//! The standard metadata keys, by name (specification, "Standardized key-value pairs", and the keys
+//! llama.cpp has added since).
 //!
-//! Keys that belong to an architecture (`llama.context_length`) are data of `ggmill-arch`; here are those every file may have.
+//! Keys that belong to an architecture (`llama.context_length`) are data of `ggmill-arch`; here are
+//! those every file may have.
 
 macro_rules! keys {
     ($($(#[$doc:meta])* $name:ident = $key:literal;)*) => {

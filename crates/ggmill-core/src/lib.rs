@@ -16,9 +16,10 @@
 //! # Ok::<(), ggmill_core::Error>(())
 //! ```
 //!
-//! [`Model::open`] takes any source of bytes, a [`ReadAt`]; [`Gguf::parse`] takes borrowed bytes that are in memory; those who get the bytes one after the other
-//! feed a [`Decoder`]. Either way [`Limits`] and the length of the file bound
-//! what is believed, and an [`Error`] says what is wrong, where, and about which key or tensor.
+//! [`Model::open`] takes any source of bytes, a [`ReadAt`]; [`Gguf::parse`] takes borrowed bytes
+//! that are in memory; those who get the bytes one after the other feed a [`Decoder`]. Either way
+//! [`Limits`] and the length of the file bound what is believed, and an [`Error`] says what is
+//! wrong, where, and about which key or tensor.
 //!
 //! # Writing
 //!

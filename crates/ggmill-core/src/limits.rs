@@ -1,7 +1,9 @@
-/// How much a header may ask for before it is refused with [`ErrorKind::Limit`](crate::ErrorKind::Limit).
+/// How much a header may ask for before it is refused with
+/// [`ErrorKind::Limit`](crate::ErrorKind::Limit).
 ///
-/// The defaults are on everywhere and far above any file seen in the world. They bound time and memory beyond what the length of the file already bounds;
-/// "too big for me" is its own error kind, so that it is never mistaken for "malformed".
+/// The defaults are on everywhere and far above any file seen in the world. They bound time and
+/// memory beyond what the length of the file already bounds; "too big for me" is its own error
+/// kind, so that it is never mistaken for "malformed".
 ///
 /// ```
 /// use ggmill_core::{Gguf, Limits};
@@ -11,13 +13,17 @@
 /// # Ok::<(), ggmill_core::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "built with `..Limits::default()`; a new limit is a minor release")]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "built with `..Limits::default()`; a new limit is a minor release"
+)]
 pub struct Limits {
     /// Metadata pairs in one file.
     pub pairs: u64,
     /// Tensors in one file.
     pub tensors: u64,
-    /// Bytes of one string: keys, names, values, array elements. The C reader's limit is the same 1 GiB.
+    /// Bytes of one string: keys, names, values, array elements. The C reader's limit is the same
+    /// 1 GiB.
     pub string_bytes: u64,
     /// Elements of one array. The C reader's limit is the same 2³⁰.
     pub array_elements: u64,
@@ -25,9 +31,11 @@ pub struct Limits {
     pub array_depth: u32,
     /// Dimensions of one tensor, at most [`Shape::MAX_DIMENSIONS`](crate::Shape::MAX_DIMENSIONS).
     pub dimensions: u32,
-    /// The alignment of tensor data: a file of a few bytes can ask for any, and whoever writes it anew pads to that.
+    /// The alignment of tensor data: a file of a few bytes can ask for any, and whoever writes it
+    /// anew pads to that.
     pub alignment: u32,
-    /// Bytes before the tensor data. The largest known vocabularies take under 20 MiB; a reader that is no memory map keeps so much in memory at most.
+    /// Bytes before the tensor data. The largest known vocabularies take under 20 MiB; a reader
+    /// that is no memory map keeps so much in memory at most.
     pub header_bytes: u64,
 }
 

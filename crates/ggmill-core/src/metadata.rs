@@ -7,8 +7,9 @@ use crate::{Array, RawStr, Value, ValueType};
 
 /// The metadata of a file: pairs in the order the file has them, duplicates included.
 ///
-/// The typed accessors ([`str`](Self::str), [`u64`](Self::u64), …) say what is wrong when a key is missing or holds something else; integers of any width answer
-/// any integer accessor they fit. Where a key stands twice the first pair answers and [`iter`](Self::iter) shows both.
+/// The typed accessors ([`str`](Self::str), [`u64`](Self::u64), …) say what is wrong when a key is
+/// missing or holds something else; integers of any width answer any integer accessor they fit.
+/// Where a key stands twice the first pair answers and [`iter`](Self::iter) shows both.
 ///
 /// ```
 /// # use ggmill_core::{Builder, Gguf, MetadataBuf};
@@ -31,7 +32,8 @@ pub struct Metadata<'a> {
 }
 
 impl Index {
-    /// The metadata, read from `bytes`: those the index was parsed from, of which the first [`Index::header_len`] are enough.
+    /// The metadata, read from `bytes`: those the index was parsed from, of which the first
+    /// [`Index::header_len`] are enough.
     pub fn metadata<'a>(&'a self, bytes: &'a [u8]) -> Metadata<'a> {
         Metadata::indexed(self, bytes)
     }
@@ -53,7 +55,9 @@ impl<'a> Metadata<'a> {
     }
 
     /// The pairs in the order of the file.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = Pair<'a>> + DoubleEndedIterator + Clone + use<'a> {
+    pub fn iter(
+        &self,
+    ) -> impl ExactSizeIterator<Item = Pair<'a>> + DoubleEndedIterator + Clone + use<'a> {
         let Self { index, bytes } = *self;
         index.pairs.iter().map(move |entry| Pair { entry, bytes, encoding: index.encoding })
     }
@@ -67,10 +71,17 @@ impl<'a> Metadata<'a> {
     pub fn all(&self, key: &[u8]) -> impl Iterator<Item = Pair<'a>> + use<'a> {
         let metadata = *self;
         let by_key = &self.index.pairs_by_key;
-        let key_of = |number: u32| metadata.pair(number).map_or(&[][..], |pair| pair.key().as_bytes());
+        let key_of =
+            |number: u32| metadata.pair(number).map_or(&[][..], |pair| pair.key().as_bytes());
         let from = by_key.partition_point(|&number| key_of(number) < key);
-        let len = by_key.get(from..).unwrap_or_default().partition_point(|&number| key_of(number) <= key);
-        by_key.get(from..).unwrap_or_default().iter().take(len).filter_map(move |&number| metadata.pair(number))
+        let len =
+            by_key.get(from..).unwrap_or_default().partition_point(|&number| key_of(number) <= key);
+        by_key
+            .get(from..)
+            .unwrap_or_default()
+            .iter()
+            .take(len)
+            .filter_map(move |&number| metadata.pair(number))
     }
 
     /// The first pair with this key.
@@ -79,17 +90,34 @@ impl<'a> Metadata<'a> {
     }
 
     /// The value of a key, with the reading of it checked by `read`.
-    fn typed<T>(&self, key: &str, expected: &'static str, read: impl FnOnce(&Value<'a>) -> Option<T>, fits: fn(&Value<'a>) -> bool) -> Result<T> {
-        let pair = self.get(key).ok_or_else(|| Error::new(ErrorKind::Missing, Detail::KeyMissing).key(key.as_bytes()))?;
+    fn typed<T>(
+        &self,
+        key: &str,
+        expected: &'static str,
+        read: impl FnOnce(&Value<'a>) -> Option<T>,
+        fits: fn(&Value<'a>) -> bool,
+    ) -> Result<T> {
+        let pair = self.get(key).ok_or_else(|| {
+            Error::new(ErrorKind::Missing, Detail::KeyMissing).key(key.as_bytes())
+        })?;
         let value = pair.value()?;
         read(&value).ok_or_else(|| {
             let found = pair.value_type();
-            let detail = if fits(&value) { Detail::DoesNotFit { expected } } else { Detail::WrongType { found, expected } };
+            let detail = if fits(&value) {
+                Detail::DoesNotFit { expected }
+            } else {
+                Detail::WrongType { found, expected }
+            };
             Error::new(ErrorKind::WrongType, detail).at(pair.value_offset()).key(key.as_bytes())
         })
     }
 
-    fn integer<T>(&self, key: &str, expected: &'static str, read: impl FnOnce(&Value<'a>) -> Option<T>) -> Result<T> {
+    fn integer<T>(
+        &self,
+        key: &str,
+        expected: &'static str,
+        read: impl FnOnce(&Value<'a>) -> Option<T>,
+    ) -> Result<T> {
         self.typed(key, expected, read, |value| value.as_i128().is_some())
     }
 
@@ -98,7 +126,9 @@ impl<'a> Metadata<'a> {
         let raw = self.raw_str(key)?;
         raw.to_str().map_err(|error| {
             let offset = self.get(key).map_or(0, |pair| pair.value_offset());
-            Error::new(ErrorKind::WrongType, Detail::NotUtf8 { valid_up_to: error.valid_up_to() }).at(offset).key(key.as_bytes())
+            Error::new(ErrorKind::WrongType, Detail::NotUtf8 { valid_up_to: error.valid_up_to() })
+                .at(offset)
+                .key(key.as_bytes())
         })
     }
 
@@ -160,7 +190,11 @@ impl<'a> Pair<'a> {
     /// The value, decoded. Fails only when the bytes changed since they were parsed.
     pub fn value(&self) -> Result<Value<'a>> {
         let bytes = self.value_bytes();
-        let changed = || Error::new(ErrorKind::Malformed, Detail::Changed).at(self.value_offset()).key(self.key().as_bytes());
+        let changed = || {
+            Error::new(ErrorKind::Malformed, Detail::Changed)
+                .at(self.value_offset())
+                .key(self.key().as_bytes())
+        };
         if self.entry.value_type == ValueType::ARRAY {
             return Array::over(bytes, self.encoding).map(Value::Array).map_err(|_| changed());
         }
@@ -171,14 +205,17 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// The bytes of the value as they stand in the file: for a string its length and bytes, for an array its element type, count and elements.
+    /// The bytes of the value as they stand in the file: for a string its length and bytes, for an
+    /// array its element type, count and elements.
     pub fn value_bytes(&self) -> &'a [u8] {
         self.entry.value.of(self.bytes)
     }
 
-    /// The bytes of the value, where they are those of the encoding in which values are kept; single bytes always are.
+    /// The bytes of the value, where they are those of the encoding in which values are kept;
+    /// single bytes always are.
     pub(crate) fn canonical_bytes(&self) -> Option<&'a [u8]> {
-        (self.encoding == Encoding::CANONICAL || self.value_type().fixed_size() == Some(1)).then(|| self.value_bytes())
+        (self.encoding == Encoding::CANONICAL || self.value_type().fixed_size() == Some(1))
+            .then(|| self.value_bytes())
     }
 
     /// Where the key's length stands in the file.

@@ -23,20 +23,30 @@ pub enum NamingError {
 impl fmt::Display for NamingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoBaseName => f.write_str("neither general.basename, general.name nor general.architecture is there"),
-            Self::NoSizeLabel => f.write_str("general.size_label is missing, and there are no tensors to count"),
-            Self::Unconventional(name) => write!(f, "the metadata make {:?}, which does not follow the convention", RawStr::from(name.as_str())),
+            Self::NoBaseName => f.write_str(
+                "neither general.basename, general.name nor general.architecture is there",
+            ),
+            Self::NoSizeLabel => {
+                f.write_str("general.size_label is missing, and there are no tensors to count")
+            }
+            Self::Unconventional(name) => write!(
+                f,
+                "the metadata make {:?}, which does not follow the convention",
+                RawStr::from(name.as_str())
+            ),
         }
     }
 }
 
 impl core::error::Error for NamingError {}
 
-/// The file name that metadata give a file: base name, size label, fine tune, version (`v1.0` when missing), encoding, type, shard.
+/// The file name that metadata give a file: base name, size label, fine tune, version (`v1.0` when
+/// missing), encoding, type, shard.
 ///
-/// `counted` is the size label made of the parameters ([`size_label`](crate::size_label)), which stands in for a missing key; without tensors there is
-/// none, and the file is a vocabulary. Text from the metadata is reduced to letters, digits, dots, underscores and hyphens, so that no name leads to
-/// another directory.
+/// `counted` is the size label made of the parameters ([`size_label`](crate::size_label)), which
+/// stands in for a missing key; without tensors there is none, and the file is a vocabulary. Text
+/// from the metadata is reduced to letters, digits, dots, underscores and hyphens, so that no name
+/// leads to another directory.
 ///
 /// ```
 /// use ggmill_core::{Builder, Gguf, MetadataBuf, suggested_file_name};
@@ -48,12 +58,27 @@ impl core::error::Error for NamingError {}
 /// assert_eq!(suggested_file_name(&file.metadata(), Some("8B".into()), None)?, "Tiny-Stories-8B-v1.0-Q8_0.gguf");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn suggested_file_name(metadata: &Metadata<'_>, counted: Option<String>, split: Option<Split>) -> Result<String, NamingError> {
+pub fn suggested_file_name(
+    metadata: &Metadata<'_>,
+    counted: Option<String>,
+    split: Option<Split>,
+) -> Result<String, NamingError> {
     let is_vocabulary = counted.is_none();
     let text = |key: &str| metadata.str(key).ok().map(str::trim).filter(|text| !text.is_empty());
-    let plain = |text: &str| text.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' || c == '_' { c } else { '-' }).collect::<String>();
-    let words = |text: &str| text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-");
-    let base = [keys::GENERAL_BASENAME, keys::GENERAL_NAME, keys::GENERAL_ARCHITECTURE].into_iter().find_map(text);
+    let plain = |text: &str| {
+        text.chars()
+            .map(|c| if c.is_ascii_alphanumeric() || c == '.' || c == '_' { c } else { '-' })
+            .collect::<String>()
+    };
+    let words = |text: &str| {
+        text.split(|c: char| !c.is_ascii_alphanumeric())
+            .filter(|word| !word.is_empty())
+            .collect::<Vec<_>>()
+            .join("-")
+    };
+    let base = [keys::GENERAL_BASENAME, keys::GENERAL_NAME, keys::GENERAL_ARCHITECTURE]
+        .into_iter()
+        .find_map(text);
     let mut name = String::new();
     let kind = text(keys::GENERAL_TYPE);
     if kind == Some("mmproj") {
@@ -73,7 +98,12 @@ pub fn suggested_file_name(metadata: &Metadata<'_>, counted: Option<String>, spl
     }
     let version = text(keys::GENERAL_VERSION).map_or_else(|| "v1.0".to_owned(), plain);
     push(&if version.starts_with('v') { version } else { format!("v{version}") });
-    if let Some(encoding) = metadata.u32(keys::GENERAL_FILE_TYPE).ok().and_then(|number| FileType(number).name()).filter(|_| !is_vocabulary) {
+    if let Some(encoding) = metadata
+        .u32(keys::GENERAL_FILE_TYPE)
+        .ok()
+        .and_then(|number| FileType(number).name())
+        .filter(|_| !is_vocabulary)
+    {
         push(encoding);
     }
     match kind {

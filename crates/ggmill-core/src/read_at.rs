@@ -10,10 +10,12 @@ use core::ops::Range;
 use crate::RawStr;
 use crate::error::{Detail, Error, ErrorKind, Result};
 
-/// Bytes that are read by position: a slice, a `Vec`, a memory map, a file, ranges of an HTTP resource, a browser's `Blob`.
+/// Bytes that are read by position: a slice, a `Vec`, a memory map, a file, ranges of an HTTP
+/// resource, a browser's `Blob`.
 ///
-/// There is no cursor, so several threads may read at once. Only [`len`](Self::len) and [`read_at`](Self::read_at) are required; everything else says what a
-/// source can do beyond that. Sources that can fail make their errors with [`Error::caused`].
+/// There is no cursor, so several threads may read at once. Only [`len`](Self::len) and
+/// [`read_at`](Self::read_at) are required; everything else says what a source can do beyond that.
+/// Sources that can fail make their errors with [`Error::caused`].
 ///
 /// ```
 /// use ggmill_core::ReadAt;
@@ -33,7 +35,8 @@ pub trait ReadAt: Debug + Send + Sync {
         self.len() == 0
     }
 
-    /// Fills `out` with the bytes from `offset` on. Fails with [`ErrorKind::Truncated`] when they end before that.
+    /// Fills `out` with the bytes from `offset` on. Fails with [`ErrorKind::Truncated`] when they
+    /// end before that.
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()>;
 
     /// All bytes, where they are in memory: then nothing needs to be copied.
@@ -46,8 +49,9 @@ pub trait ReadAt: Debug + Send + Sync {
         let _ = ranges;
     }
 
-    /// Fails when the bytes are no longer those that were opened, or when an edit of them was interrupted halfway. Code that has read much calls this last: what was
-    /// read before may be half of each.
+    /// Fails when the bytes are no longer those that were opened, or when an edit of them was
+    /// interrupted halfway. Code that has read much calls this last: what was read before may
+    /// be half of each.
     fn verify(&self) -> Result<()> {
         Ok(())
     }
@@ -57,7 +61,8 @@ pub trait ReadAt: Debug + Send + Sync {
         None
     }
 
-    /// The source as what it is, for those who know some kinds of source and can do better with them: share blocks between files, say.
+    /// The source as what it is, for those who know some kinds of source and can do better with
+    /// them: share blocks between files, say.
     fn as_any(&self) -> Option<&dyn Any> {
         None
     }
@@ -69,7 +74,8 @@ impl ReadAt for [u8] {
     }
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
-        let found = || usize::try_from(offset).ok().and_then(|start| self.get(start..)?.get(..out.len()));
+        let found =
+            || usize::try_from(offset).ok().and_then(|start| self.get(start..)?.get(..out.len()));
         out.copy_from_slice(found().ok_or_else(|| outside(offset, out.len(), ReadAt::len(self)))?);
         Ok(())
     }
@@ -81,7 +87,10 @@ impl ReadAt for [u8] {
 
 #[cold]
 fn outside(start: u64, len: usize, file: u64) -> Error {
-    Error::new(ErrorKind::Truncated, Detail::DataOutside { start, end: start.saturating_add(len as u64), file })
+    Error::new(
+        ErrorKind::Truncated,
+        Detail::DataOutside { start, end: start.saturating_add(len as u64), file },
+    )
 }
 
 /// What a pointer to a source forwards to it.

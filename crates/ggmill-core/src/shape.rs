@@ -2,10 +2,12 @@ use core::fmt;
 
 use crate::error::{Detail, Error, ErrorKind, Result};
 
-/// The dimensions of a tensor in stored order: `ne[0]`, the one whose elements lie side by side, comes first.
+/// The dimensions of a tensor in stored order: `ne[0]`, the one whose elements lie side by side,
+/// comes first.
 ///
-/// PyTorch and NumPy write the same tensor the other way round; [`Shape::row_major`] is the explicit flip. A shape without dimensions is a scalar, of one
-/// element. The number of elements always fits `u64`.
+/// PyTorch and NumPy write the same tensor the other way round; [`Shape::row_major`] is the
+/// explicit flip. A shape without dimensions is a scalar, of one element. The number of elements
+/// always fits `u64`.
 ///
 /// ```
 /// use ggmill_core::Shape;
@@ -25,7 +27,8 @@ impl Shape {
     /// The most dimensions a shape can hold. ggml has four; the format leaves room for more.
     pub const MAX_DIMENSIONS: usize = 8;
 
-    /// A shape with these dimensions in stored order. Fails when there are more than [`Shape::MAX_DIMENSIONS`] or their product exceeds `u64`.
+    /// A shape with these dimensions in stored order. Fails when there are more than
+    /// [`Shape::MAX_DIMENSIONS`] or their product exceeds `u64`.
     pub fn new(dimensions: &[u64]) -> Result<Self> {
         let mut own = [0; Self::MAX_DIMENSIONS];
         let too_many = || {
@@ -41,7 +44,8 @@ impl Shape {
         }
     }
 
-    /// The shape of a tensor whose dimensions are listed slowest first, as PyTorch, NumPy and safetensors do.
+    /// The shape of a tensor whose dimensions are listed slowest first, as PyTorch, NumPy and
+    /// safetensors do.
     pub fn from_row_major(dimensions: &[u64]) -> Result<Self> {
         let mut shape = Self::new(dimensions)?;
         if let Some(used) = shape.dimensions.get_mut(..dimensions.len()) {
@@ -80,7 +84,8 @@ impl Shape {
         self.dimensions().first().copied().unwrap_or(1)
     }
 
-    /// Rows that hold elements: the product of all dimensions but the first, and 0 for an empty tensor.
+    /// Rows that hold elements: the product of all dimensions but the first, and 0 for an empty
+    /// tensor.
     pub fn rows(&self) -> u64 {
         self.elements().checked_div(self.row_len()).unwrap_or(0)
     }

@@ -6,7 +6,8 @@ use alloc::string::String;
 use crate::error::{Optional as _, Result};
 use crate::{Metadata, keys};
 
-/// A shard's file name taken apart: `<prefix>-<number>-of-<count>.gguf`, both with five digits, the number from 1.
+/// A shard's file name taken apart: `<prefix>-<number>-of-<count>.gguf`, both with five digits, the
+/// number from 1.
 ///
 /// ```
 /// use ggmill_core::ShardName;
@@ -60,7 +61,8 @@ pub fn shard_file_name(prefix: &str, number: u32, count: u32) -> String {
 }
 
 fn five_digits(digits: &str) -> Option<u32> {
-    (digits.len() == 5 && digits.bytes().all(|digit| digit.is_ascii_digit())).then(|| digits.parse().ok())?
+    (digits.len() == 5 && digits.bytes().all(|digit| digit.is_ascii_digit()))
+        .then(|| digits.parse().ok())?
 }
 
 /// What a file says of the set it belongs to, from its `split.*` keys of any integer type.
@@ -76,7 +78,8 @@ pub struct Split {
 }
 
 impl Split {
-    /// The `split.*` keys of a file, or `None` when it has none. Fails when they are no integers, or negative.
+    /// The `split.*` keys of a file, or `None` when it has none. Fails when they are no integers,
+    /// or negative.
     pub fn of(metadata: &Metadata<'_>) -> Result<Option<Self>> {
         let Some(count) = metadata.u64(keys::SPLIT_COUNT).optional()? else { return Ok(None) };
         let number = metadata.u64(keys::SPLIT_NO).optional()?.unwrap_or(0);

@@ -7,7 +7,8 @@ use core::fmt;
 use crate::RawStr;
 use crate::endian::Endian;
 
-/// What is wrong with a set. Shard numbers are from 1, as names have them; `other` is the name of another file.
+/// What is wrong with a set. Shard numbers are from 1, as names have them; `other` is the name of
+/// another file.
 #[derive(Debug)]
 pub(crate) enum ShardFault {
     Missing { numbers: Vec<u32>, count: u32 },
@@ -56,24 +57,48 @@ impl fmt::Display for ShardFault {
                 f.write_str(" not given")
             }
             Self::NoShard => f.write_str("is no shard: it has no key \"split.count\""),
-            Self::OtherCount { found, expected, other } => write!(f, "split.count {found}, expected {expected} as in {}", short(other)),
-            Self::Duplicate { number, other } => write!(f, "is shard {number}, and so is {}", RawStr::new(other)),
+            Self::OtherCount { found, expected, other } => {
+                write!(f, "split.count {found}, expected {expected} as in {}", short(other))
+            }
+            Self::Duplicate { number, other } => {
+                write!(f, "is shard {number}, and so is {}", RawStr::new(other))
+            }
             Self::Beyond { number, count } => write!(f, "is shard {number} of {count}"),
-            Self::NoKeys { number, count } => write!(f, "named shard {number} of {count}, and has no key \"split.count\""),
-            Self::Count { found, named } => write!(f, "split.count {found}, expected {named} as the name says"),
+            Self::NoKeys { number, count } => {
+                write!(f, "named shard {number} of {count}, and has no key \"split.count\"")
+            }
+            Self::Count { found, named } => {
+                write!(f, "split.count {found}, expected {named} as the name says")
+            }
             Self::Number { found, named, count } => {
-                write!(f, "split.no {found}, expected {} for shard {named} of {count}", named.saturating_sub(1))?;
+                write!(
+                    f,
+                    "split.no {found}, expected {} for shard {named} of {count}",
+                    named.saturating_sub(1)
+                )?;
                 match found.checked_add(1).filter(|number| number <= &u64::from(*count)) {
                     Some(number) => write!(f, "; this is shard {number} under another name"),
                     None => Ok(()),
                 }
             }
             Self::Architecture { found, expected, other } => {
-                write!(f, "architecture {:?}, expected {:?} as in {}", RawStr::new(found), RawStr::new(expected), short(other))
+                write!(
+                    f,
+                    "architecture {:?}, expected {:?} as in {}",
+                    RawStr::new(found),
+                    RawStr::new(expected),
+                    short(other)
+                )
             }
-            Self::Endian { found, other } => write!(f, "{found}-endian, and {} is not", short(other)),
-            Self::DuplicateTensor { name, other } => write!(f, "tensor {:?} stands in {} too", RawStr::new(name), short(other)),
-            Self::Tensors { found, expected } => write!(f, "split.tensors.count {expected}, the shards have {found} together"),
+            Self::Endian { found, other } => {
+                write!(f, "{found}-endian, and {} is not", short(other))
+            }
+            Self::DuplicateTensor { name, other } => {
+                write!(f, "tensor {:?} stands in {} too", RawStr::new(name), short(other))
+            }
+            Self::Tensors { found, expected } => {
+                write!(f, "split.tensors.count {expected}, the shards have {found} together")
+            }
         }
     }
 }

@@ -5,10 +5,11 @@ use alloc::string::String;
 
 use crate::{RawStr, Shape};
 
-/// The size of a model in words, such as `260K`, `1.2B` or `8x7B`, from its tensors; `None` when they have no elements.
+/// The size of a model in words, such as `260K`, `1.2B` or `8x7B`, from its tensors; `None` when
+/// they have no elements.
 ///
-/// As the reference counts: experts are stacked in the last of three or more dimensions of tensors named `…_exps.…`, and the size is that of one expert with
-/// all that the experts share.
+/// As the reference counts: experts are stacked in the last of three or more dimensions of tensors
+/// named `…_exps.…`, and the size is that of one expert with all that the experts share.
 ///
 /// ```
 /// use ggmill_core::{RawStr, Shape, size_label};
@@ -17,10 +18,14 @@ use crate::{RawStr, Shape};
 /// assert_eq!(size_label(tensors).as_deref(), Some("8x190M"));
 /// # Ok::<(), ggmill_core::Error>(())
 /// ```
-pub fn size_label<'a>(tensors: impl IntoIterator<Item = (RawStr<'a>, &'a Shape)>) -> Option<String> {
-    let (mut total, mut shared, mut expert, mut experts, mut expert_tensors) = (0u64, 0u64, 0u64, 0u64, 0u64);
+pub fn size_label<'a>(
+    tensors: impl IntoIterator<Item = (RawStr<'a>, &'a Shape)>,
+) -> Option<String> {
+    let (mut total, mut shared, mut expert, mut experts, mut expert_tensors) =
+        (0u64, 0u64, 0u64, 0u64, 0u64);
     for (name, shape) in tensors {
-        let contains = |part: &[u8]| name.as_bytes().windows(part.len()).any(|window| window == part);
+        let contains =
+            |part: &[u8]| name.as_bytes().windows(part.len()).any(|window| window == part);
         let elements = shape.elements();
         total = total.saturating_add(elements);
         let dimensions = shape.dimensions();
@@ -67,8 +72,15 @@ mod tests {
     #[test]
     fn sizes_are_rounded_as_the_reference_rounds_them() {
         // gguf.utility.model_weight_count_rounded_notation of the same numbers.
-        let reference =
-            [(260_032, "260K"), (1_235_814_400, "1.2B"), (7_241_732_096, "7.2B"), (999, "1.0K"), (400, "0.40K"), (46_702_792_704, "47B"), (9_950_000, "10M")];
+        let reference = [
+            (260_032, "260K"),
+            (1_235_814_400, "1.2B"),
+            (7_241_732_096, "7.2B"),
+            (999, "1.0K"),
+            (400, "0.40K"),
+            (46_702_792_704, "47B"),
+            (9_950_000, "10M"),
+        ];
         for (parameters, label) in reference {
             assert_eq!(rounded(parameters), label, "{parameters}");
         }

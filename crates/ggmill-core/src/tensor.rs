@@ -32,7 +32,8 @@ enum Held<'a> {
 }
 
 impl Index {
-    /// The tensors, read from `bytes`: those the index was parsed from. The first [`Index::header_len`] are enough for everything but their data.
+    /// The tensors, read from `bytes`: those the index was parsed from. The first
+    /// [`Index::header_len`] are enough for everything but their data.
     pub fn tensors<'a>(&'a self, bytes: &'a [u8]) -> Tensors<'a> {
         Tensors::new(self, bytes, 0)
     }
@@ -61,14 +62,19 @@ impl<'a> Tensors<'a> {
     }
 
     /// The tensors in the order of the file.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = Tensor<'a>> + DoubleEndedIterator + Clone + use<'a> {
+    pub fn iter(
+        &self,
+    ) -> impl ExactSizeIterator<Item = Tensor<'a>> + DoubleEndedIterator + Clone + use<'a> {
         Iter { tensors: *self, range: 0..self.len() }
     }
 
     /// Tensor number `index` in the order of the file.
     pub fn nth(&self, index: usize) -> Option<Tensor<'a>> {
         match self.0 {
-            Held::File { index: file, bytes, part } => file.tensors.get(index).map(|entry| Tensor { entry, bytes, endian: file.endian(), part }),
+            Held::File { index: file, bytes, part } => file
+                .tensors
+                .get(index)
+                .map(|entry| Tensor { entry, bytes, endian: file.endian(), part }),
             Held::Files(files) => {
                 let starts = files.starts();
                 // Files without tensors start where the next one does.
@@ -78,17 +84,25 @@ impl<'a> Tensors<'a> {
         }
     }
 
-    /// The tensor with this name: found by bisection. Of several with the name, the first in the file.
+    /// The tensor with this name: found by bisection. Of several with the name, the first in the
+    /// file.
     pub fn get(&self, name: impl AsRef<[u8]>) -> Option<Tensor<'a>> {
         let name = name.as_ref();
         match self.0 {
             Held::File { index, .. } => {
                 let by_name = &index.tensors_by_name;
                 let tensor = |number: u32| self.nth(usize::try_from(number).ok()?);
-                let at = by_name.partition_point(|&number| tensor(number).is_some_and(|tensor| tensor.name().as_bytes() < name));
-                by_name.get(at).and_then(|&number| tensor(number)).filter(|tensor| tensor.name().as_bytes() == name)
+                let at = by_name.partition_point(|&number| {
+                    tensor(number).is_some_and(|tensor| tensor.name().as_bytes() < name)
+                });
+                by_name
+                    .get(at)
+                    .and_then(|&number| tensor(number))
+                    .filter(|tensor| tensor.name().as_bytes() == name)
             }
-            Held::Files(files) => (0..files.starts().len()).find_map(|part| files.part(part)?.get(name)),
+            Held::Files(files) => {
+                (0..files.starts().len()).find_map(|part| files.part(part)?.get(name))
+            }
         }
     }
 }
@@ -168,7 +182,8 @@ impl<'a> Tensor<'a> {
         self.entry.size
     }
 
-    /// Which file of its model it is in, counted from 0: a place in [`Model::parts`](crate::Model::parts).
+    /// Which file of its model it is in, counted from 0: a place in
+    /// [`Model::parts`](crate::Model::parts).
     pub fn part(&self) -> usize {
         self.part
     }
@@ -184,18 +199,26 @@ impl<'a> Tensor<'a> {
 
     /// Bytes of the data. Fails for a type nobody has published.
     pub(crate) fn known_size(&self) -> Result<u64> {
-        self.entry.size.ok_or_else(|| self.fail(ErrorKind::Unsupported, Detail::UnknownTensorType { found: self.entry.ggml_type }))
+        self.entry.size.ok_or_else(|| {
+            self.fail(
+                ErrorKind::Unsupported,
+                Detail::UnknownTensorType { found: self.entry.ggml_type },
+            )
+        })
     }
 
-    /// The data in canonical form: blocks in little-endian order, whatever the byte order of the file.
+    /// The data in canonical form: blocks in little-endian order, whatever the byte order of the
+    /// file.
     ///
-    /// They are borrowed where the file is little-endian. Fails for an unknown type, for a retired one whose blocks cannot be turned, and when the bytes that were
-    /// opened hold the header only; [`Model::read_tensor`](crate::Model::read_tensor) reads what is not in memory.
+    /// They are borrowed where the file is little-endian. Fails for an unknown type, for a retired
+    /// one whose blocks cannot be turned, and when the bytes that were opened hold the header
+    /// only; [`Model::read_tensor`](crate::Model::read_tensor) reads what is not in memory.
     pub fn data(&self) -> Result<Cow<'a, [u8]>> {
         self.canonical(self.raw_data()?)
     }
 
-    /// The data of row number `row`, `ne[0]` elements, in canonical form as [`data`](Self::data) has them.
+    /// The data of row number `row`, `ne[0]` elements, in canonical form as [`data`](Self::data)
+    /// has them.
     pub fn row(&self, row: u64) -> Result<Cow<'a, [u8]>> {
         self.canonical(self.raw_row(row)?)
     }
@@ -205,21 +228,29 @@ impl<'a> Tensor<'a> {
             return Ok(Cow::Borrowed(raw));
         }
         let mut blocks = raw.to_vec();
-        swap_bytes(self.entry.ggml_type, &mut blocks).map_err(|error| error.at(self.entry.start).tensor(self.name().as_bytes()))?;
+        swap_bytes(self.entry.ggml_type, &mut blocks)
+            .map_err(|error| error.at(self.entry.start).tensor(self.name().as_bytes()))?;
         Ok(Cow::Owned(blocks))
     }
 
-    /// The data as they lie in the bytes the file was opened from, in the byte order of the file. Fails for an unknown type, and when those bytes hold the
-    /// header only.
+    /// The data as they lie in the bytes the file was opened from, in the byte order of the file.
+    /// Fails for an unknown type, and when those bytes hold the header only.
     pub fn raw_data(&self) -> Result<&'a [u8]> {
         let size = self.known_size()?;
-        let found = || self.bytes.get(usize::try_from(self.entry.start).ok()?..)?.get(..usize::try_from(size).ok()?);
+        let found = || {
+            self.bytes
+                .get(usize::try_from(self.entry.start).ok()?..)?
+                .get(..usize::try_from(size).ok()?)
+        };
         if size == 0 {
             return Ok(&[]);
         }
         found().ok_or_else(|| {
             let (start, end) = (self.entry.start, self.entry.start.saturating_add(size));
-            self.fail(ErrorKind::Misuse, Detail::NotLoaded { start, end, loaded: self.bytes.len() as u64 })
+            self.fail(
+                ErrorKind::Misuse,
+                Detail::NotLoaded { start, end, loaded: self.bytes.len() as u64 },
+            )
         })
     }
 

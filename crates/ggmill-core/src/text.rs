@@ -6,9 +6,12 @@ use core::fmt::{self, Write as _};
 
 /// A string as the file has it: bytes first, text if they are UTF-8.
 ///
-/// Keys, names, tokens and values come from strangers. [`Display`](fmt::Display) therefore escapes everything that could act on a terminal or deceive a reader:
-/// control characters, line breaks, the Unicode characters that reorder text, and bytes that are not UTF-8 (as `\xNN`). A backslash shows as `\\`, so that
-/// what is shown leads back to the bytes. [`Debug`](fmt::Debug) adds quotes and escapes those within. [`RawStr::to_str`] and [`RawStr::as_bytes`] give the content untouched.
+/// Keys, names, tokens and values come from strangers. [`Display`](fmt::Display) therefore escapes
+/// everything that could act on a terminal or deceive a reader: control characters, line breaks,
+/// the Unicode characters that reorder text, and bytes that are not UTF-8 (as `\xNN`). A backslash
+/// shows as `\\`, so that what is shown leads back to the bytes. [`Debug`](fmt::Debug) adds quotes
+/// and escapes those within. [`RawStr::to_str`] and [`RawStr::as_bytes`] give the content
+/// untouched.
 ///
 /// ```
 /// use ggmill_core::RawStr;
@@ -50,7 +53,8 @@ impl<'a> RawStr<'a> {
         self.0.is_empty()
     }
 
-    /// Whether a character is shown as it is, unless it is a backslash: not a control character, not one that reorders or hides text.
+    /// Whether a character is shown as it is, unless it is a backslash: not a control character,
+    /// not one that reorders or hides text.
     pub fn is_plain(c: char) -> bool {
         !c.is_control()
             && !matches!(c,
@@ -113,7 +117,9 @@ impl fmt::Debug for RawStr<'_> {
         impl fmt::Write for Quoted<'_, '_> {
             fn write_str(&mut self, text: &str) -> fmt::Result {
                 text.split_inclusive('"').try_for_each(|piece| match piece.strip_suffix('"') {
-                    Some(before) => self.0.write_str(before).and_then(|()| self.0.write_str("\\\"")),
+                    Some(before) => {
+                        self.0.write_str(before).and_then(|()| self.0.write_str("\\\""))
+                    }
                     None => self.0.write_str(piece),
                 })
             }

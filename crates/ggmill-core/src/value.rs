@@ -126,7 +126,11 @@ impl<'a> Value<'a> {
     }
 
     /// Decodes one value of this type from the cursor, which moves behind it.
-    pub(crate) fn decode(value_type: ValueType, cursor: &mut Cursor<'a>, encoding: Encoding) -> Result<Self, Stop> {
+    pub(crate) fn decode(
+        value_type: ValueType,
+        cursor: &mut Cursor<'a>,
+        encoding: Encoding,
+    ) -> Result<Self, Stop> {
         if value_type == ValueType::STRING {
             return Ok(Self::Str(cursor.string(u64::MAX, "string")?));
         }
@@ -134,7 +138,11 @@ impl<'a> Value<'a> {
             return Ok(Self::Array(Array::decode(cursor, encoding)?));
         }
         let Some(size) = value_type.fixed_size() else {
-            return Err(Error::new(ErrorKind::Malformed, Detail::UnknownValueType { found: value_type.0 }).into());
+            return Err(Error::new(
+                ErrorKind::Malformed,
+                Detail::UnknownValueType { found: value_type.0 },
+            )
+            .into());
         };
         let bytes = cursor.take(size, "value")?;
         Self::from_bytes(value_type, bytes, encoding).ok_or_else(|| changed().into())
@@ -165,7 +173,8 @@ fn changed() -> Error {
     Error::new(ErrorKind::Malformed, Detail::Changed)
 }
 
-/// An array of metadata values of one type: a typed view over its bytes, decoded as it is walked. Never a `Vec` of values.
+/// An array of metadata values of one type: a typed view over its bytes, decoded as it is walked.
+/// Never a `Vec` of values.
 ///
 /// ```
 /// use ggmill_core::MetadataBuf;
@@ -188,7 +197,8 @@ pub struct Array<'a> {
 }
 
 impl<'a> Array<'a> {
-    /// Decodes the head of an array and takes its elements by walking them, nested arrays without recursion.
+    /// Decodes the head of an array and takes its elements by walking them, nested arrays without
+    /// recursion.
     fn decode(cursor: &mut Cursor<'a>, encoding: Encoding) -> Result<Self, Stop> {
         let element = cursor.value_type()?;
         let len = cursor.length("array length")?;
@@ -199,16 +209,24 @@ impl<'a> Array<'a> {
         Ok(Self { element, len, bytes, encoding })
     }
 
-    /// An array over exactly the bytes of its value (element type, length, elements), which the parser has walked. Elements are checked as they are read.
+    /// An array over exactly the bytes of its value (element type, length, elements), which the
+    /// parser has walked. Elements are checked as they are read.
     pub(crate) fn over(bytes: &'a [u8], encoding: Encoding) -> Result<Self> {
         let mut cursor = Cursor::new(bytes, 0, bytes.len() as u64, encoding);
-        let head = |cursor: &mut Cursor<'a>| Ok::<_, Stop>((cursor.value_type()?, cursor.length("array length")?));
+        let head = |cursor: &mut Cursor<'a>| {
+            Ok::<_, Stop>((cursor.value_type()?, cursor.length("array length")?))
+        };
         let (element, len) = head(&mut cursor).map_err(|_| changed())?;
-        let elements = usize::try_from(cursor.position()).ok().and_then(|start| bytes.get(start..)).unwrap_or_default();
+        let elements = usize::try_from(cursor.position())
+            .ok()
+            .and_then(|start| bytes.get(start..))
+            .unwrap_or_default();
         let fits = match element.fixed_size() {
             Some(size) => len.checked_mul(size) == Some(elements.len() as u64),
             // The least a string or an array takes; the rest shows while walking.
-            None => len.checked_mul(encoding.length_size()).is_some_and(|least| least <= elements.len() as u64),
+            None => len
+                .checked_mul(encoding.length_size())
+                .is_some_and(|least| least <= elements.len() as u64),
         };
         if fits { Ok(Self { element, len, bytes: elements, encoding }) } else { Err(changed()) }
     }
@@ -237,9 +255,15 @@ impl<'a> Array<'a> {
         self.encoding
     }
 
-    /// Walks the elements. An `Err` can appear only when the bytes changed since they were opened, and ends the walk.
+    /// Walks the elements. An `Err` can appear only when the bytes changed since they were opened,
+    /// and ends the walk.
     pub fn iter(&self) -> Elements<'a> {
-        Elements { cursor: Cursor::new(self.bytes, 0, self.bytes.len() as u64, self.encoding), element: self.element, left: self.len, encoding: self.encoding }
+        Elements {
+            cursor: Cursor::new(self.bytes, 0, self.bytes.len() as u64, self.encoding),
+            element: self.element,
+            left: self.len,
+            encoding: self.encoding,
+        }
     }
 
     /// Element number `index`: at once for numbers and bools, by walking for strings and arrays.
@@ -255,20 +279,27 @@ impl<'a> Array<'a> {
         self.iter().nth(usize::try_from(index).ok()?)
     }
 
-    /// The elements as strings, or `None` when they are something else. A tenth of the time that [`iter`](Self::iter) takes for them.
+    /// The elements as strings, or `None` when they are something else. A tenth of the time that
+    /// [`iter`](Self::iter) takes for them.
     pub fn strings(&self) -> Option<impl Iterator<Item = Result<RawStr<'a>>> + use<'a>> {
-        (self.element == ValueType::STRING).then_some(Strings { rest: self.bytes, left: self.len, encoding: self.encoding })
+        (self.element == ValueType::STRING).then_some(Strings {
+            rest: self.bytes,
+            left: self.len,
+            encoding: self.encoding,
+        })
     }
 
     /// The elements as floats, or `None` when they are neither `f32` nor `f64`.
     pub fn floats(&self) -> Option<impl Iterator<Item = f64> + use<'a>> {
-        let (size, endian) = (usize::try_from(self.element.fixed_size()?).ok()?, self.encoding.endian);
+        let (size, endian) =
+            (usize::try_from(self.element.fixed_size()?).ok()?, self.encoding.endian);
         // Without a `Value` in between: vocabularies have a score for every token.
         let float = move |bytes: &[u8]| match bytes.first_chunk() {
             Some(bytes) => endian.f64(*bytes),
             None => bytes.first_chunk().map_or(f64::NAN, |bytes| f64::from(endian.f32(*bytes))),
         };
-        matches!(self.element, ValueType::F32 | ValueType::F64).then(|| self.bytes.chunks_exact(size).map(float))
+        matches!(self.element, ValueType::F32 | ValueType::F64)
+            .then(|| self.bytes.chunks_exact(size).map(float))
     }
 
     /// The elements as integers, or `None` when they are something else.
@@ -276,18 +307,24 @@ impl<'a> Array<'a> {
         self.element.is_integer().then(|| self.fixed().filter_map(|value| value.as_i128()))
     }
 
-    /// The elements of an array whose elements have a fixed size: their places are known without a walk.
+    /// The elements of an array whose elements have a fixed size: their places are known without a
+    /// walk.
     fn fixed(&self) -> impl Iterator<Item = Value<'a>> + use<'a> {
         let (element, encoding) = (self.element, self.encoding);
         let size = element.fixed_size().and_then(|size| usize::try_from(size).ok()).unwrap_or(1);
-        self.bytes.chunks_exact(size).filter_map(move |bytes| Value::from_bytes(element, bytes, encoding))
+        self.bytes
+            .chunks_exact(size)
+            .filter_map(move |bytes| Value::from_bytes(element, bytes, encoding))
     }
 }
 
 impl PartialEq for Array<'_> {
-    /// Equal element types, lengths and elements, whatever the byte order. Floats compare as numbers: NaN differs from itself.
+    /// Equal element types, lengths and elements, whatever the byte order. Floats compare as
+    /// numbers: NaN differs from itself.
     fn eq(&self, other: &Self) -> bool {
-        self.element == other.element && self.len == other.len && self.iter().zip(other.iter()).all(|pair| matches!(pair, (Ok(a), Ok(b)) if a == b))
+        self.element == other.element
+            && self.len == other.len
+            && self.iter().zip(other.iter()).all(|pair| matches!(pair, (Ok(a), Ok(b)) if a == b))
     }
 }
 
@@ -325,7 +362,8 @@ impl<'a> Iterator for Elements<'a> {
     }
 }
 
-/// The walk over an array of strings, without the detour over values: all that one string waits for is the length of the one before it.
+/// The walk over an array of strings, without the detour over values: all that one string waits for
+/// is the length of the one before it.
 #[derive(Clone, Debug)]
 struct Strings<'a> {
     rest: &'a [u8],
@@ -342,8 +380,12 @@ impl<'a> Iterator for Strings<'a> {
         let found = match (self.encoding.wide, self.encoding.endian) {
             (true, Endian::Little) => split_string(self.rest, u64::from_le_bytes),
             (true, Endian::Big) => split_string(self.rest, u64::from_be_bytes),
-            (false, Endian::Little) => split_string(self.rest, |bytes: [u8; 4]| u64::from(u32::from_le_bytes(bytes))),
-            (false, Endian::Big) => split_string(self.rest, |bytes: [u8; 4]| u64::from(u32::from_be_bytes(bytes))),
+            (false, Endian::Little) => {
+                split_string(self.rest, |bytes: [u8; 4]| u64::from(u32::from_le_bytes(bytes)))
+            }
+            (false, Endian::Big) => {
+                split_string(self.rest, |bytes: [u8; 4]| u64::from(u32::from_be_bytes(bytes)))
+            }
         };
         let Some((text, rest)) = found else {
             self.left = 0;
@@ -360,7 +402,10 @@ impl<'a> Iterator for Strings<'a> {
 
 /// The string at the beginning of the bytes, and what lies behind it.
 #[inline]
-fn split_string<const N: usize>(bytes: &[u8], length: impl Fn([u8; N]) -> u64) -> Option<(&[u8], &[u8])> {
+fn split_string<const N: usize>(
+    bytes: &[u8],
+    length: impl Fn([u8; N]) -> u64,
+) -> Option<(&[u8], &[u8])> {
     let (prefix, tail) = bytes.split_first_chunk::<N>()?;
     tail.split_at_checked(usize::try_from(length(*prefix)).ok()?)
 }
@@ -372,7 +417,8 @@ fn skip_elements(cursor: &mut Cursor<'_>, element: ValueType, count: u64) -> Res
     walk.advance(cursor, u64::MAX, u64::MAX, u32::MAX)
 }
 
-/// The unfinished arrays a walk stands in, outermost first. Keeps its place when the bytes run out, so that feeding more goes on where it stopped.
+/// The unfinished arrays a walk stands in, outermost first. Keeps its place when the bytes run out,
+/// so that feeding more goes on where it stopped.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ArrayWalk(alloc::vec::Vec<(ValueType, u64)>);
 
@@ -381,8 +427,15 @@ impl ArrayWalk {
         self.0.push((element, count));
     }
 
-    /// Walks on to the end of the outermost array, or until `Stop`. `cursor` then stands behind the last whole element.
-    pub(crate) fn advance(&mut self, cursor: &mut Cursor<'_>, string_limit: u64, element_limit: u64, depth_limit: u32) -> Result<(), Stop> {
+    /// Walks on to the end of the outermost array, or until `Stop`. `cursor` then stands behind the
+    /// last whole element.
+    pub(crate) fn advance(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        string_limit: u64,
+        element_limit: u64,
+        depth_limit: u32,
+    ) -> Result<(), Stop> {
         loop {
             let depth = self.0.len().saturating_add(1);
             let Some((element, left)) = self.0.last_mut() else { return Ok(()) };
@@ -402,7 +455,12 @@ impl ArrayWalk {
                 // Nothing has moved before this: a walk that is asked again stops here again.
                 if depth > depth_limit as usize {
                     let limit = u64::from(depth_limit);
-                    return Err(Error::new(ErrorKind::Limit, Detail::Limit { what: "array depth", found: depth as u64, limit }).at(cursor.position()).into());
+                    return Err(Error::new(
+                        ErrorKind::Limit,
+                        Detail::Limit { what: "array depth", found: depth as u64, limit },
+                    )
+                    .at(cursor.position())
+                    .into());
                 }
                 *left = left.saturating_sub(1);
                 *cursor = ahead;
@@ -413,18 +471,28 @@ impl ArrayWalk {
 }
 
 /// The element type and count at the head of an array, held against the bytes that remain.
-pub(crate) fn array_head(cursor: &mut Cursor<'_>, element_limit: u64) -> Result<(ValueType, u64), Stop> {
+pub(crate) fn array_head(
+    cursor: &mut Cursor<'_>,
+    element_limit: u64,
+) -> Result<(ValueType, u64), Stop> {
     let start = cursor.position();
     let element = cursor.value_type()?;
     let count = cursor.length("array length")?;
-    // The least an element takes: its size, a string's length, or an array's type and length (the latter no less than a length).
+    // The least an element takes: its size, a string's length, or an array's type and length (the
+    // latter no less than a length).
     let least = element.fixed_size().unwrap_or(4);
     if count.checked_mul(least).is_none_or(|bytes| bytes > cursor.remain()) {
-        let detail = Detail::Count { what: "array elements", count, least, remain: cursor.remain() };
+        let detail =
+            Detail::Count { what: "array elements", count, least, remain: cursor.remain() };
         return Err(Error::new(ErrorKind::Truncated, detail).at(start).into());
     }
     if count > element_limit {
-        return Err(Error::new(ErrorKind::Limit, Detail::Limit { what: "array elements", found: count, limit: element_limit }).at(start).into());
+        return Err(Error::new(
+            ErrorKind::Limit,
+            Detail::Limit { what: "array elements", found: count, limit: element_limit },
+        )
+        .at(start)
+        .into());
     }
     Ok((element, count))
 }

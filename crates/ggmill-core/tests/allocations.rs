@@ -1,4 +1,5 @@
-//! What opening a file allocates, counted. A binary of its own, because the allocator is the whole process's.
+//! What opening a file allocates, counted. A binary of its own, because the allocator is the whole
+//! process's.
 
 #![allow(clippy::unwrap_used, reason = "a test stops where something is missing")]
 #![expect(unsafe_code, reason = "the one way to count allocations is to be the allocator")]
@@ -45,7 +46,8 @@ fn signed(size: usize) -> i64 {
     i64::try_from(size).unwrap_or(i64::MAX)
 }
 
-// SAFETY: every call is handed to the system's allocator as it came; counting touches no memory of the caller.
+// SAFETY: every call is handed to the system's allocator as it came; counting touches no memory of
+// the caller.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if too_large(layout.size()) {
@@ -58,7 +60,8 @@ unsafe impl GlobalAlloc for Counting {
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         note(0, -signed(layout.size()));
-        // SAFETY: the caller keeps the promises of `dealloc`, and `pointer` came from the system's allocator.
+        // SAFETY: the caller keeps the promises of `dealloc`, and `pointer` came from the system's
+        // allocator.
         unsafe { System.dealloc(pointer, layout) }
     }
 
@@ -69,7 +72,8 @@ unsafe impl GlobalAlloc for Counting {
         // Both blocks may exist for a moment: count the new one before the old one is gone.
         note(1, signed(new_size));
         note(0, -signed(layout.size()));
-        // SAFETY: the caller keeps the promises of `realloc`, and `pointer` came from the system's allocator.
+        // SAFETY: the caller keeps the promises of `realloc`, and `pointer` came from the system's
+        // allocator.
         unsafe { System.realloc(pointer, layout, new_size) }
     }
 }
@@ -83,18 +87,26 @@ fn counted<T>(work: impl FnOnce() -> T) -> (T, u64, u64) {
     COUNT.set(Count { peak: before.held, ..before });
     let result = work();
     let after = COUNT.get();
-    (result, after.allocations - before.allocations, u64::try_from(after.peak - before.held).unwrap_or(0))
+    (
+        result,
+        after.allocations - before.allocations,
+        u64::try_from(after.peak - before.held).unwrap_or(0),
+    )
 }
 
 /// A vocabulary of so many tokens with their scores and types, as large models have it.
 fn vocabulary(tokens: u32) -> Vec<u8> {
     let mut file = FileBytes::v3(0, 4);
     file.pair("general.architecture", &"llama".into());
-    file.string("tokenizer.ggml.tokens").u32(ValueType::ARRAY.0).array(ValueType::STRING.0, tokens.into());
+    file.string("tokenizer.ggml.tokens")
+        .u32(ValueType::ARRAY.0)
+        .array(ValueType::STRING.0, tokens.into());
     for number in 0..tokens {
         file.string(number.to_string());
     }
-    for (key, element) in [("tokenizer.ggml.scores", ValueType::F32), ("tokenizer.ggml.token_type", ValueType::I32)] {
+    for (key, element) in
+        [("tokenizer.ggml.scores", ValueType::F32), ("tokenizer.ggml.token_type", ValueType::I32)]
+    {
         file.string(key).u32(ValueType::ARRAY.0).array(element.0, tokens.into());
         for number in 0..tokens {
             file.u32(number);
@@ -112,9 +124,20 @@ fn opening_a_vocabulary_copies_nothing() {
 
     let (strings, allocations, peak) = counted(|| {
         let tokens = model.metadata().array("tokenizer.ggml.tokens").unwrap();
-        let strings = tokens.strings().unwrap().filter(|token| token.as_ref().is_ok_and(|token| token.to_str().is_ok())).count();
-        let scores = model.metadata().array("tokenizer.ggml.scores").unwrap().floats().unwrap().count();
-        let types = model.metadata().array("tokenizer.ggml.token_type").unwrap().integers().unwrap().count();
+        let strings = tokens
+            .strings()
+            .unwrap()
+            .filter(|token| token.as_ref().is_ok_and(|token| token.to_str().is_ok()))
+            .count();
+        let scores =
+            model.metadata().array("tokenizer.ggml.scores").unwrap().floats().unwrap().count();
+        let types = model
+            .metadata()
+            .array("tokenizer.ggml.token_type")
+            .unwrap()
+            .integers()
+            .unwrap()
+            .count();
         (strings, scores, types, tokens.get(499_999).unwrap().unwrap().as_str().map(str::len))
     });
     assert_eq!(strings, (500_000, 500_000, 500_000, Some(6)));
@@ -125,10 +148,15 @@ fn opening_a_vocabulary_copies_nothing() {
 fn opening_a_real_file_takes_less_than_a_mebibyte() {
     for path in every_gguf() {
         let bytes = fs::read(&path).unwrap();
-        let (index, allocations, peak) = counted(|| Index::parse(&bytes, &Limits::default()).unwrap());
+        let (index, allocations, peak) =
+            counted(|| Index::parse(&bytes, &Limits::default()).unwrap());
         let entries = index.metadata(&bytes).len() + index.tensors(&bytes).len();
         assert!(peak < 1 << 20, "{}: {peak} bytes", path.display());
-        assert!(allocations < 40, "{}: {allocations} allocations for {entries} entries", path.display());
+        assert!(
+            allocations < 40,
+            "{}: {allocations} allocations for {entries} entries",
+            path.display()
+        );
     }
 }
 
@@ -152,13 +180,16 @@ fn a_decoder_holds_the_header_once() {
 #[test]
 fn hostile_counts_allocate_no_more_than_the_file_bears_out() {
     for case in corpus::all() {
-        let (_, _, peak) = counted(|| Gguf::parse_with(case.bytes.as_slice(), &case.limits).map_err(|error| error.to_string()));
+        let (_, _, peak) = counted(|| {
+            Gguf::parse_with(case.bytes.as_slice(), &case.limits).map_err(|error| error.to_string())
+        });
         let most = 4096 + 32 * case.bytes.len() as u64;
         assert!(peak <= most, "{}: {peak} bytes for a file of {}", case.name, case.bytes.len());
     }
 }
 
-/// The densest directories there can be: what an entry costs in memory is a small multiple of what it costs in the file.
+/// The densest directories there can be: what an entry costs in memory is a small multiple of what
+/// it costs in the file.
 #[test]
 fn dense_directories_cost_a_small_multiple() {
     for version in [1, 3] {
@@ -172,10 +203,18 @@ fn dense_directories_cost_a_small_multiple() {
         }
         let pairs = pairs.into_bytes();
         let (opened, _, peak) = counted(|| Gguf::parse(pairs.as_slice()).map(|_| ()));
-        assert!(opened.is_ok() && peak < 32 * pairs.len() as u64, "version {version}: {peak} bytes for {}", pairs.len());
+        assert!(
+            opened.is_ok() && peak < 32 * pairs.len() as u64,
+            "version {version}: {peak} bytes for {}",
+            pairs.len()
+        );
         let tensors = tensors.into_bytes();
         let (opened, _, peak) = counted(|| Gguf::parse(tensors.as_slice()).map(|_| ()));
-        assert!(opened.is_err() && peak < 32 * tensors.len() as u64, "version {version}: {peak} bytes for {}", tensors.len());
+        assert!(
+            opened.is_err() && peak < 32 * tensors.len() as u64,
+            "version {version}: {peak} bytes for {}",
+            tensors.len()
+        );
     }
 }
 
@@ -219,7 +258,11 @@ fn short_memory_is_an_error() {
             }
             let answer = fed.and_then(|_| decoder.finish()).map(|_| ());
             LARGEST.set(usize::MAX);
-            assert_eq!(parsed.is_ok(), 1 << shift > least, "{parsed:?} with blocks of 2^{shift} bytes");
+            assert_eq!(
+                parsed.is_ok(),
+                1 << shift > least,
+                "{parsed:?} with blocks of 2^{shift} bytes"
+            );
             assert!(answer.is_ok() || shift < 24, "{answer:?} with blocks of 2^{shift} bytes");
             for error in [parsed.err(), answer.err()].into_iter().flatten() {
                 assert_eq!(error.kind(), ErrorKind::Limit, "{error}");

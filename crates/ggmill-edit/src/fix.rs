@@ -1,4 +1,5 @@
-//! The fixes that checking proposes, applied: as edits of the metadata, and as one rewrite of the file.
+//! The fixes that checking proposes, applied: as edits of the metadata, and as one rewrite of the
+//! file.
 
 use std::path::Path;
 
@@ -25,9 +26,14 @@ impl Edit {
     pub fn from_fix(fix: &Fix) -> Result<Option<Self>> {
         Ok(match fix {
             Fix::Set { key, value_type, value } => {
-                let key_type: KeyType =
-                    value_type.to_string().parse().map_err(|error| Error::caused(ErrorKind::Edit, crate::EditSyntaxError::KeyType(error)))?;
-                Some(Self::Set { key: key.clone(), key_type: Some(key_type), value: EditValue::Json(value.clone()) })
+                let key_type: KeyType = value_type.to_string().parse().map_err(|error| {
+                    Error::caused(ErrorKind::Edit, crate::EditSyntaxError::KeyType(error))
+                })?;
+                Some(Self::Set {
+                    key: key.clone(),
+                    key_type: Some(key_type),
+                    value: EditValue::Json(value.clone()),
+                })
             }
             Fix::Rename { from, to } => Some(Self::Rename { from: from.clone(), to: to.clone() }),
             Fix::Unset { key } => Some(Self::Unset(Glob::literal(key))),
@@ -36,11 +42,17 @@ impl Edit {
     }
 }
 
-/// Applies fixes to a file: its metadata are edited, in place where that is safe, and then the file is rewritten as version 3 where a fix asks for it. The
-/// old file stays until the new one is whole. Gives what a person should know of the edits.
+/// Applies fixes to a file: its metadata are edited, in place where that is safe, and then the file
+/// is rewritten as version 3 where a fix asks for it. The old file stays until the new one is
+/// whole. Gives what a person should know of the edits.
 ///
-/// Fails as [`Editor::apply`] does, and when `progress` stops it; what was done until then is a whole file.
-pub fn apply_fixes<'a>(path: &Path, fixes: impl IntoIterator<Item = &'a Fix>, progress: &mut Report<'_>) -> Result<Vec<String>> {
+/// Fails as [`Editor::apply`] does, and when `progress` stops it; what was done until then is a
+/// whole file.
+pub fn apply_fixes<'a>(
+    path: &Path,
+    fixes: impl IntoIterator<Item = &'a Fix>,
+    progress: &mut Report<'_>,
+) -> Result<Vec<String>> {
     let (mut edits, mut rewrites) = (Vec::new(), false);
     for fix in fixes {
         rewrites |= *fix == Fix::Rewrite;

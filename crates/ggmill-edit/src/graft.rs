@@ -43,10 +43,16 @@ impl<'a> Graft<'a> {
         Ok(Self { recipe, sources })
     }
 
-    /// Takes tensors from a donor, under the names that `rename` gives them; those it gives none are left. A tensor of a name that is there already takes its
-    /// place, and when `keep_types` its type, in which it is encoded; others come behind the last. Says how many were taken. Fails when
-    /// rows are no whole blocks of a type that is kept.
-    pub fn take(&mut self, donor: &'a dyn Checkpoint, keep_types: bool, mut rename: impl FnMut(RawStr<'_>) -> Option<Vec<u8>>) -> Result<usize> {
+    /// Takes tensors from a donor, under the names that `rename` gives them; those it gives none
+    /// are left. A tensor of a name that is there already takes its place, and when
+    /// `keep_types` its type, in which it is encoded; others come behind the last. Says how many
+    /// were taken. Fails when rows are no whole blocks of a type that is kept.
+    pub fn take(
+        &mut self,
+        donor: &'a dyn Checkpoint,
+        keep_types: bool,
+        mut rename: impl FnMut(RawStr<'_>) -> Option<Vec<u8>>,
+    ) -> Result<usize> {
         let first = self.sources.add(donor);
         let mut places: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
         for (place, tensor) in self.recipe.tensors.iter().enumerate() {
@@ -55,16 +61,27 @@ impl<'a> Graft<'a> {
         let mut taken = 0;
         for (number, tensor) in donor.tensors().iter().enumerate() {
             let Some(name) = rename(tensor.name()) else { continue };
-            let mut new = RecipeTensor::new(name.clone(), Expression::tensor(&self.sources, first + number)?);
-            if let Some(old) = places.get(&name).and_then(|&place| self.recipe.tensors.get_mut(place)) {
+            let mut new =
+                RecipeTensor::new(name.clone(), Expression::tensor(&self.sources, first + number)?);
+            if let Some(old) =
+                places.get(&name).and_then(|&place| self.recipe.tensors.get_mut(place))
+            {
                 if old.shape() != new.shape() {
-                    let note = format!("tensor {:?} had shape {}, and has {} now", RawStr::new(&name), old.shape(), new.shape());
+                    let note = format!(
+                        "tensor {:?} had shape {}, and has {} now",
+                        RawStr::new(&name),
+                        old.shape(),
+                        new.shape()
+                    );
                     self.recipe.notes.push(note);
                 }
                 if keep_types {
                     // Numbers of another type must fit, or the model would be quietly another one.
                     let finite = new.expression.ggml_type() != old.ggml_type();
-                    new.expression = new.expression.encode(old.ggml_type(), Encoding::new(None, finite)).map_err(|error| error.tensor(&name))?;
+                    new.expression = new
+                        .expression
+                        .encode(old.ggml_type(), Encoding::new(None, finite))
+                        .map_err(|error| error.tensor(&name))?;
                 }
                 *old = new;
             } else {
@@ -83,7 +100,8 @@ impl<'a> Graft<'a> {
         before - self.recipe.tensors.len()
     }
 
-    /// Gives tensors new names where `rename` has one, and says how many have. Two of one name are refused when the file is planned.
+    /// Gives tensors new names where `rename` has one, and says how many have. Two of one name are
+    /// refused when the file is planned.
     pub fn rename(&mut self, mut rename: impl FnMut(RawStr<'_>) -> Option<Vec<u8>>) -> usize {
         let mut renamed = 0;
         for tensor in &mut self.recipe.tensors {
@@ -102,7 +120,11 @@ impl<'a> Graft<'a> {
 
     /// What the tensor of this name is, where there is one.
     pub fn tensor(&self, name: &[u8]) -> Option<(GgmlType, Shape)> {
-        self.recipe.tensors.iter().find(|tensor| tensor.name == name).map(|tensor| (tensor.ggml_type(), *tensor.shape()))
+        self.recipe
+            .tensors
+            .iter()
+            .find(|tensor| tensor.name == name)
+            .map(|tensor| (tensor.ggml_type(), *tensor.shape()))
     }
 
     /// The names of the tensors, in order.
@@ -110,11 +132,17 @@ impl<'a> Graft<'a> {
         self.recipe.tensors.iter().map(|tensor| RawStr::new(&tensor.name))
     }
 
-    /// Takes the keys that `picks` admits from another model: each in its place, or behind the last. Says how many were taken.
-    pub fn take_keys(&mut self, donor: &GgufCheckpoint, mut picks: impl FnMut(RawStr<'_>) -> bool) -> Result<usize> {
+    /// Takes the keys that `picks` admits from another model: each in its place, or behind the
+    /// last. Says how many were taken.
+    pub fn take_keys(
+        &mut self,
+        donor: &GgufCheckpoint,
+        mut picks: impl FnMut(RawStr<'_>) -> bool,
+    ) -> Result<usize> {
         let mut taken = 0;
         for pair in donor.metadata().iter().filter(|pair| picks(pair.key())) {
-            let value = pair.value().map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?;
+            let value =
+                pair.value().map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?;
             self.recipe.metadata.set(pair.key().as_bytes(), value);
             taken += 1;
         }
@@ -123,7 +151,9 @@ impl<'a> Graft<'a> {
 
     /// Applies edits to the metadata. Fails as [`edit_metadata`](crate::edit_metadata) does.
     pub fn edit(&mut self, edits: &[Edit]) -> Result<()> {
-        let rows = self.tensor(b"token_embd.weight").and_then(|(_, shape)| shape.dimensions().get(1).copied());
+        let rows = self
+            .tensor(b"token_embd.weight")
+            .and_then(|(_, shape)| shape.dimensions().get(1).copied());
         let edited = edit_metadata(&self.recipe.metadata, edits, rows)?;
         // What was not changed stays where it is, room for later edits included.
         for change in edited.changes() {

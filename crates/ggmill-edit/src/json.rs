@@ -7,12 +7,15 @@ use ggmill_pipeline::{Error, ErrorKind, Result};
 /// Arrays within arrays, as the reader allows by default.
 const DEEPEST: usize = 8;
 
-/// The metadata whose keys `has_key` admits as a JSON object with a line for each: `"key:type": value`, the form that [`Edit::from_json`](crate::Edit::from_json)
-/// reads. Set again they are what they were, to the last bit.
+/// The metadata whose keys `has_key` admits as a JSON object with a line for each: `"key:type":
+/// value`, the form that [`Edit::from_json`](crate::Edit::from_json) reads. Set again they are what
+/// they were, to the last bit.
 ///
-/// What says how the file lies stays behind, since no edit sets it: the room that edits leave, and which shard of which set it is.
+/// What says how the file lies stays behind, since no edit sets it: the room that edits leave, and
+/// which shard of which set it is.
 ///
-/// Fails for what JSON cannot say: text that is not UTF-8, numbers that are not finite, arrays of arrays of different types, a key that stands twice.
+/// Fails for what JSON cannot say: text that is not UTF-8, numbers that are not finite, arrays of
+/// arrays of different types, a key that stands twice.
 ///
 /// ```
 /// use ggmill_core::MetadataBuf;
@@ -23,7 +26,10 @@ const DEEPEST: usize = 8;
 /// assert_eq!(text, "{\n\"llama.block_count:u32\": 2\n}\n");
 /// # Ok::<(), ggmill_pipeline::Error>(())
 /// ```
-pub fn extract_metadata(metadata: &MetadataBuf, mut has_key: impl FnMut(RawStr<'_>) -> bool) -> Result<String> {
+pub fn extract_metadata(
+    metadata: &MetadataBuf,
+    mut has_key: impl FnMut(RawStr<'_>) -> bool,
+) -> Result<String> {
     let mut names = std::collections::BTreeSet::new();
     let mut text = "{".to_owned();
     for (key, value) in metadata.iter().filter(|(key, _)| has_key(*key) && !is_of_the_file(*key)) {
@@ -32,10 +38,15 @@ pub fn extract_metadata(metadata: &MetadataBuf, mut has_key: impl FnMut(RawStr<'
         if !names.insert(key.as_bytes()) {
             return Err(refused("stands twice, which JSON cannot say"));
         }
-        let key_type = type_of(&value, DEEPEST).ok_or_else(|| refused("is made of arrays of different types, for which there is no JSON"))?;
+        let key_type = type_of(&value, DEEPEST).ok_or_else(|| {
+            refused("is made of arrays of different types, for which there is no JSON")
+        })?;
         let value = json(&value).map_err(refused)?;
         text.push_str(if names.len() > 1 { ",\n" } else { "\n" });
-        let escaped = |value: &Json| ggmill_text::json::to_string(value).map_err(|error| Error::caused(ErrorKind::Unsupported, error));
+        let escaped = |value: &Json| {
+            ggmill_text::json::to_string(value)
+                .map_err(|error| Error::caused(ErrorKind::Unsupported, error))
+        };
         text.push_str(&escaped(&Json::from(format!("{name}:{key_type}")))?);
         text.push_str(": ");
         text.push_str(&escaped(&value)?);
@@ -50,7 +61,10 @@ fn is_of_the_file(key: RawStr<'_>) -> bool {
 
 /// The type with those of all arrays within; `None` when two of them differ.
 fn type_of(value: &Value<'_>, depth: usize) -> Option<KeyType> {
-    let Some(array) = value.as_array().filter(|array| array.element_type() == ValueType::ARRAY) else { return KeyType::of(value) };
+    let Some(array) = value.as_array().filter(|array| array.element_type() == ValueType::ARRAY)
+    else {
+        return KeyType::of(value);
+    };
     let mut types = array.iter().map(|element| type_of(&element.ok()?, depth.checked_sub(1)?));
     let first = match types.next() {
         Some(first) => first?,
@@ -61,13 +75,24 @@ fn type_of(value: &Value<'_>, depth: usize) -> Option<KeyType> {
 }
 
 fn json(value: &Value<'_>) -> Result<Json, &'static str> {
-    let number = |number: f64| Number::from_f64(number).map(Json::Number).ok_or("has a number that is not finite, for which there is no JSON");
+    let number = |number: f64| {
+        Number::from_f64(number)
+            .map(Json::Number)
+            .ok_or("has a number that is not finite, for which there is no JSON")
+    };
     Ok(match *value {
-        Value::Str(text) => Json::from(text.to_str().map_err(|_| "has text that is not UTF-8, as JSON would have it")?),
+        Value::Str(text) => Json::from(
+            text.to_str().map_err(|_| "has text that is not UTF-8, as JSON would have it")?,
+        ),
         Value::Bool(value) => Json::from(value),
         Value::F32(value) => number(f64::from(value))?,
         Value::F64(value) => number(value)?,
-        Value::Array(array) => Json::Array(array.iter().map(|element| json(&element.map_err(|_| "cannot be read")?)).collect::<Result<_, _>>()?),
+        Value::Array(array) => Json::Array(
+            array
+                .iter()
+                .map(|element| json(&element.map_err(|_| "cannot be read")?))
+                .collect::<Result<_, _>>()?,
+        ),
         Value::U64(value) => json!(value),
         ref other => json!(other.as_i64()),
     })

@@ -12,8 +12,8 @@ mod repack;
 mod subset;
 
 pub use edit::{
-    Destination, Edit, EditError, EditMethod, EditPlan, EditSyntaxError, EditValue, Edited, Editor, FILLER_KEY, KeyChange, KeyType, KeyTypeError, TypedValue,
-    ValueError, edit_metadata,
+    Destination, Edit, EditError, EditMethod, EditPlan, EditSyntaxError, EditValue, Edited, Editor,
+    FILLER_KEY, KeyChange, KeyType, KeyTypeError, TypedValue, ValueError, edit_metadata,
 };
 #[cfg(feature = "fix")]
 pub use fix::apply_fixes;

@@ -13,7 +13,8 @@ const PIECE: usize = 1 << 20;
 
 /// A set of shards becomes one file, without the keys that say which shard it was.
 ///
-/// The metadata are those of the first shard. Keys that only another one has are left out; a note names them.
+/// The metadata are those of the first shard. Keys that only another one has are left out; a note
+/// names them.
 pub fn merge(checkpoint: &GgufCheckpoint) -> Result<Recipe> {
     let mut recipe = Recipe::copy_of(checkpoint)?;
     for key in SPLIT_KEYS {
@@ -24,29 +25,53 @@ pub fn merge(checkpoint: &GgufCheckpoint) -> Result<Recipe> {
     Ok(recipe)
 }
 
-/// A model as one file, be it one already or a set of shards: where recipes begin that make one file of whatever there is.
+/// A model as one file, be it one already or a set of shards: where recipes begin that make one
+/// file of whatever there is.
 pub(crate) fn whole(checkpoint: &GgufCheckpoint) -> Result<Recipe> {
-    if checkpoint.model().parts().len() > 1 { merge(checkpoint) } else { Recipe::copy_of(checkpoint) }
+    if checkpoint.model().parts().len() > 1 {
+        merge(checkpoint)
+    } else {
+        Recipe::copy_of(checkpoint)
+    }
 }
 
 /// Says which keys are in a later shard and not in the first.
 fn lost_keys(checkpoint: &GgufCheckpoint) -> Option<String> {
     const NAMED: usize = 3;
     let shards = checkpoint.model().parts();
-    let first: BTreeSet<&[u8]> = shards.first()?.metadata().iter().map(|pair| pair.key().as_bytes()).collect();
-    let known = |key: &[u8]| first.contains(key) || key == keys::GENERAL_ALIGNMENT.as_bytes() || SPLIT_KEYS.iter().any(|split| split.as_bytes() == key);
-    let later = shards.iter().skip(1).flat_map(|file| file.metadata().iter().map(|pair| pair.key().as_bytes()));
+    let first: BTreeSet<&[u8]> =
+        shards.first()?.metadata().iter().map(|pair| pair.key().as_bytes()).collect();
+    let known = |key: &[u8]| {
+        first.contains(key)
+            || key == keys::GENERAL_ALIGNMENT.as_bytes()
+            || SPLIT_KEYS.iter().any(|split| split.as_bytes() == key)
+    };
+    let later = shards
+        .iter()
+        .skip(1)
+        .flat_map(|file| file.metadata().iter().map(|pair| pair.key().as_bytes()));
     let lost: BTreeSet<&[u8]> = later.filter(|key| !known(key)).collect();
-    let names: Vec<String> = lost.iter().take(NAMED).map(|key| RawStr::new(key).to_string()).collect();
-    let more = lost.len().checked_sub(NAMED).filter(|&more| more > 0).map(|more| format!(" and {more} more")).unwrap_or_default();
-    (!lost.is_empty()).then(|| format!("keys that the first shard does not have were left out: {}{more}", names.join(", ")))
+    let names: Vec<String> =
+        lost.iter().take(NAMED).map(|key| RawStr::new(key).to_string()).collect();
+    let more = lost
+        .len()
+        .checked_sub(NAMED)
+        .filter(|&more| more > 0)
+        .map(|more| format!(" and {more} more"))
+        .unwrap_or_default();
+    (!lost.is_empty()).then(|| {
+        format!("keys that the first shard does not have were left out: {}{more}", names.join(", "))
+    })
 }
 
-/// Holds a file that was written against its plan and its sources: every key, every tensor, every byte of their data. Fails at the first difference.
+/// Holds a file that was written against its plan and its sources: every key, every tensor, every
+/// byte of their data. Fails at the first difference.
 ///
 /// For plans that change no numbers; whoever deletes the sources asks this first.
 pub fn verify(written: &GgufCheckpoint, plan: &Plan, checkpoint: &dyn Checkpoint) -> Result<()> {
-    let differs = |message: &str| Error::new(ErrorKind::Io, format!("what was written is not what was read: {message}"));
+    let differs = |message: &str| {
+        Error::new(ErrorKind::Io, format!("what was written is not what was read: {message}"))
+    };
     let [file] = written.model().parts() else { return Err(differs("several files")) };
     let header = plan.layout().header();
     if file.file_len() != Some(plan.layout().total_len()) {

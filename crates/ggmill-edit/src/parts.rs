@@ -1,4 +1,5 @@
-//! Files cut into pieces by their bytes, with no regard to what they hold: `model.gguf.part1of3`, `model.gguf-split-a`.
+//! Files cut into pieces by their bytes, with no regard to what they hold: `model.gguf.part1of3`,
+//! `model.gguf-split-a`.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +18,8 @@ const SMALL_PIECE: usize = 256 << 10;
 /// More parts than anybody makes.
 const MOST_PARTS: u32 = 10_000;
 
-/// The pieces of one GGUF file, in order: together they begin with its header and have room for all its tensors.
+/// The pieces of one GGUF file, in order: together they begin with its header and have room for all
+/// its tensors.
 #[derive(Debug)]
 pub struct Parts {
     files: Vec<RandomAccess>,
@@ -44,16 +46,27 @@ impl PartName {
         if let Some((prefix, place)) = name.rsplit_once(".part")
             && let Some((number, count)) = place.split_once("of")
         {
-            let parse = |digits: &str| digits.bytes().all(|digit| digit.is_ascii_digit()).then(|| digits.parse::<u32>().ok()).flatten();
+            let parse = |digits: &str| {
+                digits
+                    .bytes()
+                    .all(|digit| digit.is_ascii_digit())
+                    .then(|| digits.parse::<u32>().ok())
+                    .flatten()
+            };
             let (number, count) = (parse(number)?, parse(count)?);
-            return (1..=count).contains(&number).then(|| Self { prefix: prefix.to_owned(), place: Place::Of { number, count } });
+            return (1..=count)
+                .contains(&number)
+                .then(|| Self { prefix: prefix.to_owned(), place: Place::Of { number, count } });
         }
         let (before, letters) = name.rsplit_once("split-")?;
         let separator = before.chars().next_back().filter(|separator| ".-".contains(*separator))?;
-        if !(1..=3).contains(&letters.len()) || !letters.bytes().all(|letter| letter.is_ascii_lowercase()) {
+        if !(1..=3).contains(&letters.len())
+            || !letters.bytes().all(|letter| letter.is_ascii_lowercase())
+        {
             return None;
         }
-        let number = letters.bytes().fold(0, |number, letter| number * 26 + u32::from(letter - b'a'));
+        let number =
+            letters.bytes().fold(0, |number, letter| number * 26 + u32::from(letter - b'a'));
         let place = Place::Letters { separator, number, letters: letters.len() };
         Some(Self { prefix: before.trim_end_matches(separator).to_owned(), place })
     }
@@ -74,7 +87,8 @@ impl PartName {
         }
     }
 
-    /// The names piece `number` of the same file may have, from 0; none behind the last that can have one.
+    /// The names piece `number` of the same file may have, from 0; none behind the last that can
+    /// have one.
     fn siblings(&self, number: u32) -> Vec<String> {
         let prefix = &self.prefix;
         match self.place {
@@ -82,7 +96,10 @@ impl PartName {
             // Numbers are written as they are, or all as wide as the count.
             Place::Of { count, .. } => {
                 let width = count.to_string().len();
-                vec![format!("{prefix}.part{}of{count}", number + 1), format!("{prefix}.part{:0width$}of{count}", number + 1)]
+                vec![
+                    format!("{prefix}.part{}of{count}", number + 1),
+                    format!("{prefix}.part{:0width$}of{count}", number + 1),
+                ]
             }
             Place::Letters { separator, letters, .. } => {
                 let mut rest = number;
@@ -92,7 +109,11 @@ impl PartName {
                     rest /= 26;
                 }
                 let name = String::from_utf8_lossy(&name);
-                if rest == 0 { vec![format!("{prefix}{separator}split-{name}")] } else { Vec::new() }
+                if rest == 0 {
+                    vec![format!("{prefix}{separator}split-{name}")]
+                } else {
+                    Vec::new()
+                }
             }
         }
     }
@@ -104,10 +125,11 @@ impl Parts {
         name_of(path.as_ref()).is_some()
     }
 
-    /// Opens all pieces: those given, in any order, or, when it is one, those beside it whose names follow from its name.
+    /// Opens all pieces: those given, in any order, or, when it is one, those beside it whose names
+    /// follow from its name.
     ///
-    /// Fails when a name is not that of a piece, when a piece is missing, stands twice or belongs to another file, and when together they are no GGUF file or
-    /// only the beginning of one.
+    /// Fails when a name is not that of a piece, when a piece is missing, stands twice or belongs
+    /// to another file, and when together they are no GGUF file or only the beginning of one.
     pub fn open(paths: &[impl AsRef<Path>]) -> Result<Self> {
         let files = match paths {
             [one] => beside(one.as_ref())?,
@@ -136,8 +158,8 @@ impl Parts {
         self.files.iter().map(RandomAccess::len).fold(0, u64::saturating_add)
     }
 
-    /// Bytes they have beyond what the header asks for. One of the pieces is too long then, and whatever comes behind it lies in the wrong place, unless it is the
-    /// last.
+    /// Bytes they have beyond what the header asks for. One of the pieces is too long then, and
+    /// whatever comes behind it lies in the wrong place, unless it is the last.
     pub fn surplus(&self) -> u64 {
         self.surplus
     }
@@ -174,7 +196,9 @@ impl Parts {
 
     /// Holds a file against the pieces, byte for byte. Fails when it is not what they are.
     pub fn verify(&self, written: &RandomAccess) -> Result<()> {
-        let differs = || Error::new(ErrorKind::Io, "what was written is not what was read").file(written.path());
+        let differs = || {
+            Error::new(ErrorKind::Io, "what was written is not what was read").file(written.path())
+        };
         if written.len() != self.total_len() {
             return Err(differs());
         }
@@ -182,7 +206,8 @@ impl Parts {
         let mut start = 0;
         for file in &self.files {
             for offset in (0..file.len()).step_by(SMALL_PIECE) {
-                let len = usize::try_from(file.len() - offset).unwrap_or(SMALL_PIECE).min(SMALL_PIECE);
+                let len =
+                    usize::try_from(file.len() - offset).unwrap_or(SMALL_PIECE).min(SMALL_PIECE);
                 file.read_at(offset, &mut theirs[..len])?;
                 written.read_at(start + offset, &mut ours[..len])?;
                 if ours[..len] != theirs[..len] {
@@ -194,7 +219,8 @@ impl Parts {
         Ok(())
     }
 
-    /// Reads the header, as far into the pieces as it goes. It is held against the length of all together, so a missing end is found.
+    /// Reads the header, as far into the pieces as it goes. It is held against the length of all
+    /// together, so a missing end is found.
     fn read_header(&self) -> Result<Gguf<Vec<u8>>> {
         let about = |error| match self.files.first() {
             Some(first) => Error::caused(ErrorKind::Checkpoint, error).file(first.path()),
@@ -203,7 +229,8 @@ impl Parts {
         let mut decoder = Decoder::new(Some(self.total_len()), &Limits::default());
         'pieces: for file in &self.files {
             for offset in (0..file.len()).step_by(SMALL_PIECE) {
-                let len = usize::try_from(file.len() - offset).unwrap_or(SMALL_PIECE).min(SMALL_PIECE);
+                let len =
+                    usize::try_from(file.len() - offset).unwrap_or(SMALL_PIECE).min(SMALL_PIECE);
                 let mut piece = vec![0; len];
                 file.read_at(offset, &mut piece)?;
                 if decoder.feed(&piece).map_err(about)? == Decoding::Complete {
@@ -220,11 +247,15 @@ fn name_of(path: &Path) -> Option<PartName> {
 }
 
 fn no_part(path: &Path) -> Error {
-    Error::new(ErrorKind::Checkpoint, "expected a name that ends like .part1of3 or .split-a").file(path)
+    Error::new(ErrorKind::Checkpoint, "expected a name that ends like .part1of3 or .split-a")
+        .file(path)
 }
 
 fn missing(number: u32, name: &str) -> Error {
-    Error::new(ErrorKind::Checkpoint, format!("part {} is missing: {:?}", number.saturating_add(1), RawStr::from(name)))
+    Error::new(
+        ErrorKind::Checkpoint,
+        format!("part {} is missing: {:?}", number.saturating_add(1), RawStr::from(name)),
+    )
 }
 
 /// This piece and those beside it.
@@ -236,7 +267,9 @@ fn beside(path: &Path) -> Result<Vec<PathBuf>> {
         let siblings = name.siblings(number);
         let Some(sibling) = siblings.iter().find(|sibling| folder.has(sibling)) else {
             // Names with letters do not say where they end.
-            if let Some(first) = siblings.first().filter(|_| name.count().is_some() || number <= name.number()) {
+            if let Some(first) =
+                siblings.first().filter(|_| name.count().is_some() || number <= name.number())
+            {
                 return Err(missing(number, first));
             }
             break;
@@ -253,14 +286,31 @@ fn ordered(paths: &[impl AsRef<Path>]) -> Result<Vec<PathBuf>> {
         named.push((name_of(path).ok_or_else(|| no_part(path))?, path));
     }
     named.sort_by_key(|(name, _)| name.number());
-    let Some((first, _)) = named.first().cloned() else { return Err(Error::new(ErrorKind::Misuse, "no parts")) };
+    let Some((first, _)) = named.first().cloned() else {
+        return Err(Error::new(ErrorKind::Misuse, "no parts"));
+    };
     for (number, (name, path)) in (0u32..).zip(&named) {
         if name.prefix != first.prefix || name.count() != first.count() {
-            return Err(Error::new(ErrorKind::Checkpoint, format!("is no part of what {:?} is part of", RawStr::from(&*first.prefix))).file(path));
+            return Err(Error::new(
+                ErrorKind::Checkpoint,
+                format!("is no part of what {:?} is part of", RawStr::from(&*first.prefix)),
+            )
+            .file(path));
         }
         match name.number() {
-            found if found < number => return Err(Error::new(ErrorKind::Checkpoint, format!("part {} stands twice", found + 1)).file(path)),
-            found if found > number => return Err(missing(number, first.siblings(number).first().map_or("", String::as_str))),
+            found if found < number => {
+                return Err(Error::new(
+                    ErrorKind::Checkpoint,
+                    format!("part {} stands twice", found + 1),
+                )
+                .file(path));
+            }
+            found if found > number => {
+                return Err(missing(
+                    number,
+                    first.siblings(number).first().map_or("", String::as_str),
+                ));
+            }
             _ => {}
         }
     }
@@ -278,7 +328,10 @@ mod tests {
     #[test]
     fn names_lead_to_their_siblings() {
         let parse = |name| PartName::parse(name).unwrap();
-        assert_eq!(parse("a.gguf.part2of12").siblings(0), ["a.gguf.part1of12", "a.gguf.part01of12"]);
+        assert_eq!(
+            parse("a.gguf.part2of12").siblings(0),
+            ["a.gguf.part1of12", "a.gguf.part01of12"]
+        );
         assert_eq!(parse("a.gguf.part2of12").siblings(12), [""; 0]);
         assert_eq!(parse("a.gguf-split-b").siblings(0), ["a.gguf-split-a"]);
         assert_eq!(parse("a.split-z").siblings(26), [""; 0]);

@@ -17,9 +17,11 @@ pub struct RepackOptions {
     pub version: Option<u32>,
 }
 
-/// A model in another form: what it says stays, how it is laid out changes. A set of shards becomes one file.
+/// A model in another form: what it says stays, how it is laid out changes. A set of shards becomes
+/// one file.
 ///
-/// Fails for a version that is not written, and for a big-endian file of version 2, since big-endian files came with version 3.
+/// Fails for a version that is not written, and for a big-endian file of version 2, since
+/// big-endian files came with version 3.
 pub fn repack(checkpoint: &GgufCheckpoint, options: &RepackOptions) -> Result<Recipe> {
     let mut recipe = whole(checkpoint)?;
     options.apply(&mut recipe)?;
@@ -31,7 +33,9 @@ impl RepackOptions {
     pub fn apply(&self, recipe: &mut Recipe) -> Result<()> {
         if let Some(alignment) = self.alignment {
             // What is usual goes without saying, unless it was said before.
-            if alignment != Alignment::DEFAULT || recipe.metadata.get(keys::GENERAL_ALIGNMENT).is_some() {
+            if alignment != Alignment::DEFAULT
+                || recipe.metadata.get(keys::GENERAL_ALIGNMENT).is_some()
+            {
                 recipe.metadata.set(keys::GENERAL_ALIGNMENT, alignment.get());
             }
         }
@@ -40,10 +44,18 @@ impl RepackOptions {
             None => recipe.form.version_2,
             Some(2) => true,
             Some(3) => false,
-            Some(other) => return Err(Error::new(ErrorKind::Unsupported, format!("version {other} is not written, expected 2 or 3"))),
+            Some(other) => {
+                return Err(Error::new(
+                    ErrorKind::Unsupported,
+                    format!("version {other} is not written, expected 2 or 3"),
+                ));
+            }
         };
         if recipe.form.version_2 && recipe.form.endian == Endian::Big {
-            return Err(Error::new(ErrorKind::Unsupported, "version 2 has no big-endian files, expected version 3"));
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                "version 2 has no big-endian files, expected version 3",
+            ));
         }
         Ok(())
     }

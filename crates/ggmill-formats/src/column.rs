@@ -67,15 +67,38 @@ impl Element {
 }
 
 impl<'a> Column<'a> {
-    /// A tensor as it is where `knows` its type; otherwise as f32, or, when `raw`, as the bytes of its blocks, one row of them for each row.
-    pub(crate) fn new(checkpoint: &'a dyn Checkpoint, number: usize, raw: bool, knows: impl Fn(Element) -> bool) -> Result<Self> {
-        let tensor = checkpoint.tensors().get(number).ok_or_else(|| Error::new(ErrorKind::Misuse, "no tensor has this number"))?;
-        let bytes_for = |elements| tensor.ggml_type.layout().and_then(|layout| layout.bytes_for(elements));
+    /// A tensor as it is where `knows` its type; otherwise as f32, or, when `raw`, as the bytes of
+    /// its blocks, one row of them for each row.
+    pub(crate) fn new(
+        checkpoint: &'a dyn Checkpoint,
+        number: usize,
+        raw: bool,
+        knows: impl Fn(Element) -> bool,
+    ) -> Result<Self> {
+        let tensor = checkpoint
+            .tensors()
+            .get(number)
+            .ok_or_else(|| Error::new(ErrorKind::Misuse, "no tensor has this number"))?;
+        let bytes_for =
+            |elements| tensor.ggml_type.layout().and_then(|layout| layout.bytes_for(elements));
         let size = bytes_for(tensor.shape.elements());
-        let unsized_ = || Error::new(ErrorKind::Unsupported, format!("the size of {} is not known", tensor.ggml_type)).tensor(&tensor.name);
+        let unsized_ = || {
+            Error::new(
+                ErrorKind::Unsupported,
+                format!("the size of {} is not known", tensor.ggml_type),
+            )
+            .tensor(&tensor.name)
+        };
         let mut shape: Vec<u64> = tensor.shape.row_major().collect();
         if let Some(element) = Element::of(tensor.ggml_type).filter(|element| knows(*element)) {
-            return Ok(Self { number, tensor, decoded: false, element, shape, size: size.ok_or_else(unsized_)? });
+            return Ok(Self {
+                number,
+                tensor,
+                decoded: false,
+                element,
+                shape,
+                size: size.ok_or_else(unsized_)?,
+            });
         }
         if raw {
             let row = bytes_for(tensor.shape.row_len()).ok_or_else(unsized_)?;
@@ -83,19 +106,37 @@ impl<'a> Column<'a> {
                 Some(last) => *last = row,
                 None => shape.push(row),
             }
-            return Ok(Self { number, tensor, decoded: false, element: Element::U8, shape, size: size.ok_or_else(unsized_)? });
+            return Ok(Self {
+                number,
+                tensor,
+                decoded: false,
+                element: Element::U8,
+                shape,
+                size: size.ok_or_else(unsized_)?,
+            });
         }
-        quant::codec(tensor.ggml_type).map_err(|error| Error::caused(ErrorKind::Unsupported, error).tensor(&tensor.name))?;
+        quant::codec(tensor.ggml_type)
+            .map_err(|error| Error::caused(ErrorKind::Unsupported, error).tensor(&tensor.name))?;
         let size = tensor.shape.elements().checked_mul(4).ok_or_else(unsized_)?;
         Ok(Self { number, tensor, decoded: true, element: Element::F32, shape, size })
     }
 
     /// The bytes outside of elements `start..end`.
-    pub(crate) fn make(&self, checkpoint: &dyn Checkpoint, start: u64, end: u64) -> Result<Vec<u8>> {
+    pub(crate) fn make(
+        &self,
+        checkpoint: &dyn Checkpoint,
+        start: u64,
+        end: u64,
+    ) -> Result<Vec<u8>> {
         let ggml_type = self.tensor.ggml_type;
         let bytes_for = |elements| {
             let bytes = ggml_type.layout().and_then(|layout| layout.bytes_for(elements));
-            bytes.ok_or_else(|| Error::new(ErrorKind::Unsupported, format!("{elements} elements are no whole blocks of {ggml_type}")))
+            bytes.ok_or_else(|| {
+                Error::new(
+                    ErrorKind::Unsupported,
+                    format!("{elements} elements are no whole blocks of {ggml_type}"),
+                )
+            })
         };
         let (from, to) = (bytes_for(start)?, bytes_for(end)?);
         let mut bytes = vec![0; usize::try_from(to - from).unwrap_or(0)];
@@ -104,13 +145,19 @@ impl<'a> Column<'a> {
             return Ok(bytes);
         }
         let mut values = vec![0.0f32; usize::try_from(end - start).unwrap_or(0)];
-        quant::dequantize(ggml_type, &bytes, &mut values).map_err(|error| Error::caused(ErrorKind::Unsupported, error))?;
+        quant::dequantize(ggml_type, &bytes, &mut values)
+            .map_err(|error| Error::caused(ErrorKind::Unsupported, error))?;
         Ok(values.iter().flat_map(|value| value.to_le_bytes()).collect())
     }
 }
 
 /// Appends the data of tensors, one behind the other.
-pub(crate) fn stream<S>(checkpoint: &dyn Checkpoint, columns: &[Column<'_>], sink: &mut S, progress: &mut Report<'_>) -> Result<()>
+pub(crate) fn stream<S>(
+    checkpoint: &dyn Checkpoint,
+    columns: &[Column<'_>],
+    sink: &mut S,
+    progress: &mut Report<'_>,
+) -> Result<()>
 where
     S: Sink,
     S::Error: std::error::Error + Send + Sync + 'static,
@@ -123,17 +170,23 @@ where
         let elements = column.tensor.shape.elements();
         let mut starts = (0..elements).step_by(usize::try_from(CHUNK).unwrap_or(usize::MAX));
         loop {
-            let window: Vec<u64> = starts.by_ref().take(AHEAD * rayon::current_num_threads()).collect();
+            let window: Vec<u64> =
+                starts.by_ref().take(AHEAD * rayon::current_num_threads()).collect();
             if window.is_empty() {
                 break;
             }
-            let made: Vec<Result<Vec<u8>>> = window.par_iter().map(|&start| column.make(checkpoint, start, elements.min(start + CHUNK))).collect();
+            let made: Vec<Result<Vec<u8>>> = window
+                .par_iter()
+                .map(|&start| column.make(checkpoint, start, elements.min(start + CHUNK)))
+                .collect();
             for bytes in made {
                 let bytes = bytes.map_err(|error| error.tensor(&column.tensor.name))?;
                 append(sink, &bytes)?;
                 written += bytes.len() as u64;
             }
-            if progress(Progress::new(&column.tensor.name().to_string_lossy(), written, total)).is_break() {
+            if progress(Progress::new(&column.tensor.name().to_string_lossy(), written, total))
+                .is_break()
+            {
                 return Err(Error::new(ErrorKind::Cancelled, "stopped on request"));
             }
         }

@@ -1,4 +1,5 @@
-//! JSON in which a name stands for one thing: what most readers settle by taking the last value of a key is refused.
+//! JSON in which a name stands for one thing: what most readers settle by taking the last value of
+//! a key is refused.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -9,7 +10,8 @@ use ggmill_core::RawStr;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-/// A document without contradictions: a key that an object has more than once has the same value each time.
+/// A document without contradictions: a key that an object has more than once has the same value
+/// each time.
 pub(crate) struct Unambiguous(pub(crate) Value);
 
 impl<'de> Deserialize<'de> for Unambiguous {
@@ -94,7 +96,9 @@ where
             let mut object = BTreeMap::new();
             while let Some((key, value)) = entries.next_entry::<String, V>()? {
                 match object.entry(key) {
-                    Entry::Occupied(entry) if *entry.get() != value => return Err(two_values(entry.key())),
+                    Entry::Occupied(entry) if *entry.get() != value => {
+                        return Err(two_values(entry.key()));
+                    }
                     Entry::Occupied(_) => {}
                     Entry::Vacant(entry) => {
                         entry.insert(value);
@@ -118,11 +122,22 @@ mod tests {
 
     #[test]
     fn a_key_with_two_values_is_refused_wherever_it_is() {
-        let parse = |text: &str| serde_json::from_str::<Unambiguous>(text).map(|json| json.0).map_err(|error| error.to_string());
-        for text in ["null", r#"{"a": [1, -1, 0.5, "b", true, {"c": {}}], "d": 18446744073709551615}"#, "[[[]]]"] {
+        let parse = |text: &str| {
+            serde_json::from_str::<Unambiguous>(text)
+                .map(|json| json.0)
+                .map_err(|error| error.to_string())
+        };
+        for text in [
+            "null",
+            r#"{"a": [1, -1, 0.5, "b", true, {"c": {}}], "d": 18446744073709551615}"#,
+            "[[[]]]",
+        ] {
             assert_eq!(parse(text).unwrap(), serde_json::from_str::<Value>(text).unwrap());
         }
-        assert_eq!(parse(r#"{"a": {"b": 1}, "a": {"b": 1}}"#).unwrap(), serde_json::json!({"a": {"b": 1}}));
+        assert_eq!(
+            parse(r#"{"a": {"b": 1}, "a": {"b": 1}}"#).unwrap(),
+            serde_json::json!({"a": {"b": 1}})
+        );
         for text in [r#"{"a": 1, "a": 2}"#, r#"[{"b": {"a": 1, "\u0061": 1.0}}]"#] {
             let error = parse(text).unwrap_err();
             assert!(error.starts_with("key \"a\" has two values"), "{error}");

@@ -8,7 +8,8 @@ use ggmill_pipeline::Checkpoint;
 use ggmill_pipeline::{Error, ErrorKind, Result};
 use ggmill_pipeline::{Progress, Report};
 
-/// Elements compared at once. Every block divides it, and what is added up does not depend on the number of threads, since this does not.
+/// Elements compared at once. Every block divides it, and what is added up does not depend on the
+/// number of threads, since this does not.
 const CHUNK: u64 = 1 << 18;
 /// Chunks in flight for each thread.
 const AHEAD: usize = 4;
@@ -25,7 +26,8 @@ pub struct Comparison {
     pub numeric: Option<NumericError>,
 }
 
-/// How far the numbers of two tensors are apart. Pairs of which one is infinite or no number have no part in the errors.
+/// How far the numbers of two tensors are apart. Pairs of which one is infinite or no number have
+/// no part in the errors.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct NumericError {
@@ -35,7 +37,8 @@ pub struct NumericError {
     pub max_at: Option<u64>,
     /// The root of the mean square of the distances.
     pub rmse: f64,
-    /// That, divided by the root mean square of the first tensor's numbers; `None` when they are all 0.
+    /// That, divided by the root mean square of the first tensor's numbers; `None` when they are
+    /// all 0.
     pub relative: Option<f64>,
     /// The cosine of the angle between the two as vectors; `None` when all numbers of one are 0.
     pub cosine: Option<f64>,
@@ -53,13 +56,21 @@ pub struct ToCompare {
     pub b: usize,
 }
 
-/// Compares the data of pairs of tensors: bytes where both have one type and, when `numeric`, numbers.
+/// Compares the data of pairs of tensors: bytes where both have one type and, when `numeric`,
+/// numbers.
 ///
-/// Reads in parallel and in bounded memory. Tensors of two types, or of one that nobody can decode, are compared as far as that is possible. Fails when two
-/// shapes differ, and as reading does.
-pub fn compare(a: &dyn Checkpoint, b: &dyn Checkpoint, pairs: &[ToCompare], numeric: bool, progress: &mut Report<'_>) -> Result<Vec<Comparison>> {
+/// Reads in parallel and in bounded memory. Tensors of two types, or of one that nobody can decode,
+/// are compared as far as that is possible. Fails when two shapes differ, and as reading does.
+pub fn compare(
+    a: &dyn Checkpoint,
+    b: &dyn Checkpoint,
+    pairs: &[ToCompare],
+    numeric: bool,
+    progress: &mut Report<'_>,
+) -> Result<Vec<Comparison>> {
     [a, b].into_iter().try_for_each(Checkpoint::verify)?;
-    let pairs: Vec<Pair<'_>> = pairs.iter().map(|pair| Pair::new([a, b], *pair, numeric)).collect::<Result<_>>()?;
+    let pairs: Vec<Pair<'_>> =
+        pairs.iter().map(|pair| Pair::new([a, b], *pair, numeric)).collect::<Result<_>>()?;
     let total = pairs.iter().map(|pair| pair.elements).fold(0, u64::saturating_add);
     let mut sums: Vec<Sums> = vec![Sums::default(); pairs.len()];
     let mut chunks = pairs.iter().enumerate().flat_map(|(number, pair)| {
@@ -70,7 +81,10 @@ pub fn compare(a: &dyn Checkpoint, b: &dyn Checkpoint, pairs: &[ToCompare], nume
     loop {
         let window: Vec<_> = chunks.by_ref().take(AHEAD * rayon::current_num_threads()).collect();
         let Some(&(last, ..)) = window.last() else { break };
-        let found: Vec<Result<(usize, Sums)>> = window.par_iter().map(|&(number, start, end)| Ok((number, pairs[number].sums(start, end)?))).collect();
+        let found: Vec<Result<(usize, Sums)>> = window
+            .par_iter()
+            .map(|&(number, start, end)| Ok((number, pairs[number].sums(start, end)?)))
+            .collect();
         for found in found {
             let (number, more) = found?;
             sums[number] = sums[number].and(more);
@@ -107,12 +121,25 @@ impl<'a> Pair<'a> {
             return Err(Error::new(ErrorKind::Misuse, "no tensor has this number"));
         };
         if first.shape != second.shape {
-            return Err(Error::new(ErrorKind::Misuse, format!("{} is no shape to compare with {}", second.shape, first.shape)).tensor(&first.name));
+            return Err(Error::new(
+                ErrorKind::Misuse,
+                format!("{} is no shape to compare with {}", second.shape, first.shape),
+            )
+            .tensor(&first.name));
         }
-        let sides = [Side { checkpoint: a, number: pair.a, ggml_type: first.ggml_type }, Side { checkpoint: b, number: pair.b, ggml_type: second.ggml_type }];
+        let sides = [
+            Side { checkpoint: a, number: pair.a, ggml_type: first.ggml_type },
+            Side { checkpoint: b, number: pair.b, ggml_type: second.ggml_type },
+        ];
         let name = first.name().to_string_lossy().into_owned();
         let numeric = numeric && sides.iter().all(|side| quant::codec(side.ggml_type).is_ok());
-        Ok(Self { name, elements: first.shape.elements(), bytes: first.ggml_type == second.ggml_type, numeric, sides })
+        Ok(Self {
+            name,
+            elements: first.shape.elements(),
+            bytes: first.ggml_type == second.ggml_type,
+            numeric,
+            sides,
+        })
     }
 
     fn sums(&self, start: u64, end: u64) -> Result<Sums> {
@@ -121,18 +148,25 @@ impl<'a> Pair<'a> {
         }
         let about = |error: Error| error.tensor(&self.name);
         let [a, b] = &self.sides;
-        let (a_bytes, b_bytes) = (a.read(start, end).map_err(about)?, b.read(start, end).map_err(about)?);
+        let (a_bytes, b_bytes) =
+            (a.read(start, end).map_err(about)?, b.read(start, end).map_err(about)?);
         let mut sums = Sums::default();
         if self.bytes && a_bytes != b_bytes {
             let offset = a.bytes_for(start)?;
             let differ = a_bytes.iter().zip(&b_bytes).map(|(a, b)| a != b);
-            sums.first_byte = differ.clone().position(|differs| differs).map(|position| offset + position as u64);
+            sums.first_byte =
+                differ.clone().position(|differs| differs).map(|position| offset + position as u64);
             sums.different_bytes = differ.filter(|differs| *differs).count() as u64;
         }
         if self.numeric {
             let a = a.decode(&a_bytes, end - start).map_err(about)?;
-            // Of equal bytes the numbers are known to be equal, and what they add up to is still wanted.
-            let b = if self.bytes && sums.first_byte.is_none() { a.clone() } else { b.decode(&b_bytes, end - start).map_err(about)? };
+            // Of equal bytes the numbers are known to be equal, and what they add up to is still
+            // wanted.
+            let b = if self.bytes && sums.first_byte.is_none() {
+                a.clone()
+            } else {
+                b.decode(&b_bytes, end - start).map_err(about)?
+            };
             sums.add(&a, &b, start);
         }
         Ok(sums)
@@ -142,7 +176,12 @@ impl<'a> Pair<'a> {
 impl Side<'_> {
     fn bytes_for(&self, elements: u64) -> Result<u64> {
         let bytes = self.ggml_type.layout().and_then(|layout| layout.bytes_for(elements));
-        bytes.ok_or_else(|| Error::new(ErrorKind::Unsupported, format!("{elements} elements are no whole blocks of {}", self.ggml_type)))
+        bytes.ok_or_else(|| {
+            Error::new(
+                ErrorKind::Unsupported,
+                format!("{elements} elements are no whole blocks of {}", self.ggml_type),
+            )
+        })
     }
 
     fn read(&self, start: u64, end: u64) -> Result<Vec<u8>> {
@@ -154,7 +193,8 @@ impl Side<'_> {
 
     fn decode(&self, bytes: &[u8], elements: u64) -> Result<Vec<f32>> {
         let mut values = vec![0.0; usize::try_from(elements).unwrap_or(0)];
-        quant::dequantize(self.ggml_type, bytes, &mut values).map_err(|error| Error::caused(ErrorKind::Unsupported, error))?;
+        quant::dequantize(self.ggml_type, bytes, &mut values)
+            .map_err(|error| Error::caused(ErrorKind::Unsupported, error))?;
         Ok(values)
     }
 }
@@ -212,7 +252,10 @@ impl Sums {
     }
 
     fn comparison(self, numeric: bool) -> Comparison {
-        #[expect(clippy::cast_precision_loss, reason = "a mean over more elements than that is no less precise for it")]
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "a mean over more elements than that is no less precise for it"
+        )]
         let count = self.finite.max(1) as f64;
         let norms = self.a_squares.sqrt() * self.b_squares.sqrt();
         let numeric = numeric.then(|| NumericError {

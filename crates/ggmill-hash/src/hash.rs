@@ -1,7 +1,8 @@
 //! Hashes of a model's weights: of each tensor and of all of them, whatever the metadata say.
 //!
-//! What is hashed is the data of the tensors as they lie in a little-endian file, in the order of the file and without the padding between them. So a model has
-//! the same hashes in one file and in shards, after any edit of its metadata, and in either byte order.
+//! What is hashed is the data of the tensors as they lie in a little-endian file, in the order of
+//! the file and without the padding between them. So a model has the same hashes in one file and in
+//! shards, after any edit of its metadata, and in either byte order.
 
 use std::ops::Range;
 
@@ -23,7 +24,8 @@ const MOST_PIECES: usize = 4096;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Hashes {
-    /// Of each tensor, in the order of the checkpoint: a digest for each kind that tensors have. Empty when they were not asked for.
+    /// Of each tensor, in the order of the checkpoint: a digest for each kind that tensors have.
+    /// Empty when they were not asked for.
     pub tensors: Vec<Vec<Digest>>,
     /// Of all tensor data: a digest for each kind.
     pub model: Vec<Digest>,
@@ -31,8 +33,10 @@ pub struct Hashes {
 
 /// Hashes the data of all tensors together and, unless `tensors` is false, of each by itself.
 ///
-/// Every byte is read once, however many hashes there are. The hashes of different tensors and of different kinds are computed in parallel, and memory is
-/// bounded whatever the size of the model. `progress` is told of bytes read and can end it with [`ControlFlow::Break`](std::ops::ControlFlow::Break). Kinds come out in the order of
+/// Every byte is read once, however many hashes there are. The hashes of different tensors and of
+/// different kinds are computed in parallel, and memory is bounded whatever the size of the model.
+/// `progress` is told of bytes read and can end it with
+/// [`ControlFlow::Break`](std::ops::ControlFlow::Break). Kinds come out in the order of
 /// [`HashKind::ALL`].
 ///
 /// ```
@@ -48,22 +52,39 @@ pub struct Hashes {
 /// assert_eq!(hashes.model[0].to_string(), "ef46db3751d8e999");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn hash(checkpoint: &dyn Checkpoint, kinds: &[HashKind], tensors: bool, progress: &mut Report<'_>) -> Result<Hashes> {
-    let kinds: Vec<HashKind> = HashKind::ALL.into_iter().filter(|kind| kinds.contains(kind)).collect();
-    let of_tensors: Vec<HashKind> = kinds.iter().copied().filter(|kind| tensors && kind.is_of_tensors()).collect();
+pub fn hash(
+    checkpoint: &dyn Checkpoint,
+    kinds: &[HashKind],
+    tensors: bool,
+    progress: &mut Report<'_>,
+) -> Result<Hashes> {
+    let kinds: Vec<HashKind> =
+        HashKind::ALL.into_iter().filter(|kind| kinds.contains(kind)).collect();
+    let of_tensors: Vec<HashKind> =
+        kinds.iter().copied().filter(|kind| tensors && kind.is_of_tensors()).collect();
     let sizes = sizes(checkpoint)?;
     let total = sizes.iter().copied().fold(0, u64::saturating_add);
 
-    let mut bench = Bench { of_tensors, model: kinds.into_iter().map(HashKind::start).collect(), open: None, finished: Vec::new() };
+    let mut bench = Bench {
+        of_tensors,
+        model: kinds.into_iter().map(HashKind::start).collect(),
+        open: None,
+        finished: Vec::new(),
+    };
     let mut pieces = Pieces { sizes: &sizes, tensor: 0, offset: 0 };
     let (mut window, mut next) = (Window::default(), Window::default());
     window.fill(checkpoint, &mut pieces)?;
     let mut written = 0;
     checkpoint.verify()?;
     while let Some(last) = window.pieces.last() {
-        let (filled, ()) = rayon::join(|| next.fill(checkpoint, &mut pieces), || bench.hash(&window, &sizes));
+        let (filled, ()) =
+            rayon::join(|| next.fill(checkpoint, &mut pieces), || bench.hash(&window, &sizes));
         written += window.bytes.len() as u64;
-        let name = checkpoint.tensors().get(last.tensor).map(|tensor| tensor.name().to_string_lossy()).unwrap_or_default();
+        let name = checkpoint
+            .tensors()
+            .get(last.tensor)
+            .map(|tensor| tensor.name().to_string_lossy())
+            .unwrap_or_default();
         if progress(Progress::new(&name, written, total)).is_break() {
             return Err(Error::new(ErrorKind::Cancelled, "stopped on request"));
         }
@@ -71,15 +92,23 @@ pub fn hash(checkpoint: &dyn Checkpoint, kinds: &[HashKind], tensors: bool, prog
         std::mem::swap(&mut window, &mut next);
     }
     checkpoint.verify()?;
-    Ok(Hashes { tensors: if tensors { bench.finished } else { Vec::new() }, model: bench.model.into_iter().map(State::finish).collect() })
+    Ok(Hashes {
+        tensors: if tensors { bench.finished } else { Vec::new() },
+        model: bench.model.into_iter().map(State::finish).collect(),
+    })
 }
 
 /// Bytes of the data of each tensor.
 pub(crate) fn sizes(checkpoint: &dyn Checkpoint) -> Result<Vec<u64>> {
     let size = |tensor: &ggmill_pipeline::SourceTensor| {
-        let size = tensor.ggml_type.layout().and_then(|layout| layout.bytes_for(tensor.shape.elements()));
+        let size =
+            tensor.ggml_type.layout().and_then(|layout| layout.bytes_for(tensor.shape.elements()));
         size.ok_or_else(|| {
-            Error::new(ErrorKind::Unsupported, format!("the size of {} of {} is not known", tensor.shape, tensor.ggml_type)).tensor(&tensor.name)
+            Error::new(
+                ErrorKind::Unsupported,
+                format!("the size of {} of {} is not known", tensor.shape, tensor.ggml_type),
+            )
+            .tensor(&tensor.name)
         })
     };
     checkpoint.tensors().iter().map(size).collect()
@@ -152,7 +181,9 @@ impl Window {
             reads.push((piece, these));
             rest = behind;
         }
-        reads.into_par_iter().try_for_each(|(piece, bytes)| checkpoint.read(piece.tensor, piece.offset, bytes))
+        reads
+            .into_par_iter()
+            .try_for_each(|(piece, bytes)| checkpoint.read(piece.tensor, piece.offset, bytes))
     }
 }
 
@@ -172,19 +203,26 @@ impl Bench {
         let mut start = 0;
         for same in window.chunk_by(|a, b| a.tensor == b.tensor) {
             let states = match self.open.take() {
-                Some((tensor, states)) if same.first().is_some_and(|piece| piece.tensor == tensor) => states,
+                Some((tensor, states))
+                    if same.first().is_some_and(|piece| piece.tensor == tensor) =>
+                {
+                    states
+                }
                 _ => self.of_tensors.iter().map(|kind| kind.start()).collect(),
             };
             tensors.push((start..start + same.len(), states));
             start += same.len();
         }
         // The longest work first: all of the window for each hash of the model.
-        let mut work: Vec<(&mut State, &[Piece])> = self.model.iter_mut().map(|state| (state, &**window)).collect();
+        let mut work: Vec<(&mut State, &[Piece])> =
+            self.model.iter_mut().map(|state| (state, &**window)).collect();
         for (pieces, states) in &mut tensors {
             let pieces = window.get(pieces.clone()).unwrap_or_default();
             work.extend(states.iter_mut().map(|state| (state, pieces)));
         }
-        work.into_par_iter().with_max_len(1).for_each(|(state, pieces)| pieces.iter().for_each(|piece| state.update(piece.of(bytes))));
+        work.into_par_iter().with_max_len(1).for_each(|(state, pieces)| {
+            pieces.iter().for_each(|piece| state.update(piece.of(bytes)))
+        });
 
         for (pieces, states) in tensors {
             let Some(last) = window.get(pieces.end - 1) else { continue };

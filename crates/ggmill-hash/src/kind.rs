@@ -5,7 +5,8 @@ use sha1::Sha1;
 use sha2::{Digest as _, Sha256};
 use xxhash_rust::xxh64::Xxh64;
 
-/// `ef001206-dadc-5f6d-a15f-3359e577d4e5`, the namespace of llama.cpp's identifiers: a UUID of version 5 for `en.wikipedia.org/wiki/Llama.cpp`.
+/// `ef001206-dadc-5f6d-a15f-3359e577d4e5`, the namespace of llama.cpp's identifiers: a UUID of
+/// version 5 for `en.wikipedia.org/wiki/Llama.cpp`.
 const NAMESPACE: uuid::Uuid = uuid::Uuid::from_u128(0xef00_1206_dadc_5f6d_a15f_3359_e577_d4e5);
 
 /// A hash function, by the name it has in a manifest.
@@ -20,7 +21,8 @@ pub enum HashKind {
     Sha256,
     /// BLAKE3, 256 bits: against intent, and fast. Not known to llama-gguf-hash.
     Blake3,
-    /// A UUID of version 5 over all tensor data in the namespace of llama.cpp: an identifier of a whole model, never of a tensor.
+    /// A UUID of version 5 over all tensor data in the namespace of llama.cpp: an identifier of a
+    /// whole model, never of a tensor.
     Uuid,
 }
 
@@ -28,8 +30,10 @@ impl HashKind {
     /// Every kind, in the order in which a manifest has them.
     pub const ALL: [Self; 5] = [Self::Xxh64, Self::Sha1, Self::Sha256, Self::Blake3, Self::Uuid];
 
-    /// Every kind, the one that is hardest to deceive first: the order in which a manifest is believed.
-    pub const STRONGEST_FIRST: [Self; 5] = [Self::Sha256, Self::Blake3, Self::Sha1, Self::Xxh64, Self::Uuid];
+    /// Every kind, the one that is hardest to deceive first: the order in which a manifest is
+    /// believed.
+    pub const STRONGEST_FIRST: [Self; 5] =
+        [Self::Sha256, Self::Blake3, Self::Sha1, Self::Xxh64, Self::Uuid];
 
     /// The name in a manifest.
     pub fn name(self) -> &'static str {
@@ -84,7 +88,8 @@ impl fmt::Display for UnknownHash {
 
 impl std::error::Error for UnknownHash {}
 
-/// The result of a hash function. Shown as a manifest has it: hexadecimal in lower case, a UUID with its hyphens.
+/// The result of a hash function. Shown as a manifest has it: hexadecimal in lower case, a UUID
+/// with its hyphens.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Digest {
     kind: HashKind,
@@ -152,7 +157,10 @@ impl State {
             Self::Uuid(state) => {
                 let mut bytes = [0; 16];
                 bytes.iter_mut().zip(state.finalize()).for_each(|(byte, found)| *byte = found);
-                (HashKind::Uuid, uuid::Builder::from_sha1_bytes(bytes).into_uuid().into_bytes().to_vec())
+                (
+                    HashKind::Uuid,
+                    uuid::Builder::from_sha1_bytes(bytes).into_uuid().into_bytes().to_vec(),
+                )
             }
         };
         Digest { kind, bytes }

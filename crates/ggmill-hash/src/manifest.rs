@@ -5,11 +5,12 @@ use crate::kind::HashKind;
 /// What follows the name in a line of a check that held, so that a saved check is a manifest.
 const HELD: &str = "  -  Ok";
 
-/// What follows it in a line of one that did not. Such a line says what was found, which nobody claims.
+/// What follows it in a line of one that did not. Such a line says what was found, which nobody
+/// claims.
 const FAILED: [&str; 3] = ["  -  Mismatch", "  -  Not Found", "  -  Missing"];
 
-/// A list of hashes that a model is held to, as `ggmill hash` and `llama-gguf-hash` write it: the kind, the digest, the file and, for a tensor, a colon and its
-/// name.
+/// A list of hashes that a model is held to, as `ggmill hash` and `llama-gguf-hash` write it: the
+/// kind, the digest, the file and, for a tensor, a colon and its name.
 ///
 /// ```
 /// use ggmill_hash::{HashKind, Manifest};
@@ -35,27 +36,36 @@ struct Line {
 }
 
 impl Manifest {
-    /// Takes what it knows from a text. Lines of unknown kinds and lines that are no hashes are passed over, as llama-gguf-hash does.
+    /// Takes what it knows from a text. Lines of unknown kinds and lines that are no hashes are
+    /// passed over, as llama-gguf-hash does.
     pub fn parse(text: &str) -> Self {
         Self { lines: text.lines().filter_map(Line::parse).collect() }
     }
 
     /// The kinds of hashes in it, each once, the strongest first.
     pub fn kinds(&self) -> Vec<HashKind> {
-        HashKind::STRONGEST_FIRST.into_iter().filter(|kind| self.lines.iter().any(|line| line.kind == *kind)).collect()
+        HashKind::STRONGEST_FIRST
+            .into_iter()
+            .filter(|kind| self.lines.iter().any(|line| line.kind == *kind))
+            .collect()
     }
 
-    /// What it claims of one model: the lines with this name, or, where there is none, those with one of these file names in whatever folder. So a manifest
-    /// made elsewhere holds here.
+    /// What it claims of one model: the lines with this name, or, where there is none, those with
+    /// one of these file names in whatever folder. So a manifest made elsewhere holds here.
     pub fn about(&self, name: &str, file_names: &[&str]) -> Claims {
         let exactly = self.claims(|line| match line.name.strip_prefix(name)? {
             "" => Some(None),
             rest => rest.strip_prefix(':').map(Some),
         });
-        if exactly.0.is_empty() { self.claims(|line| file_names.iter().find_map(|file| about_file(&line.name, file))) } else { exactly }
+        if exactly.0.is_empty() {
+            self.claims(|line| file_names.iter().find_map(|file| about_file(&line.name, file)))
+        } else {
+            exactly
+        }
     }
 
-    /// The name of the one model that all lines are about, by its own line and those of its tensors; `None` when they are about several, or only about tensors.
+    /// The name of the one model that all lines are about, by its own line and those of its
+    /// tensors; `None` when they are about several, or only about tensors.
     ///
     /// ```
     /// use ggmill_hash::Manifest;
@@ -63,8 +73,13 @@ impl Manifest {
     /// assert_eq!(manifest.only_model(), Some("a.gguf"));
     /// ```
     pub fn only_model(&self) -> Option<&str> {
-        let shortest = self.lines.iter().map(|line| line.name.as_str()).min_by_key(|name| name.len())?;
-        let is_about = |line: &Line| line.name.strip_prefix(shortest).is_some_and(|rest| rest.is_empty() || rest.starts_with(':'));
+        let shortest =
+            self.lines.iter().map(|line| line.name.as_str()).min_by_key(|name| name.len())?;
+        let is_about = |line: &Line| {
+            line.name
+                .strip_prefix(shortest)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
+        };
         self.lines.iter().all(is_about).then_some(shortest)
     }
 
@@ -73,20 +88,26 @@ impl Manifest {
         let mut claims = Claims::default();
         for line in &self.lines {
             if let Some(tensor) = subject(line) {
-                claims.0.entry((line.kind, tensor.map(str::to_owned))).or_default().insert(line.digest.to_ascii_lowercase());
+                claims
+                    .0
+                    .entry((line.kind, tensor.map(str::to_owned)))
+                    .or_default()
+                    .insert(line.digest.to_ascii_lowercase());
             }
         }
         claims
     }
 }
 
-/// What a manifest claims of one model: for each hash the digests it is said to have. More than one is a contradiction, which nothing fulfils.
+/// What a manifest claims of one model: for each hash the digests it is said to have. More than one
+/// is a contradiction, which nothing fulfils.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Claims(BTreeMap<(HashKind, Option<String>), BTreeSet<String>>);
 
 impl Claims {
-    /// Whether what is claimed for a tensor, by its name as shown, or for the model is this digest and nothing else; `None` when nothing is claimed. What was
-    /// asked for is settled, and not [left](Self::left).
+    /// Whether what is claimed for a tensor, by its name as shown, or for the model is this digest
+    /// and nothing else; `None` when nothing is claimed. What was asked for is settled, and not
+    /// [left](Self::left).
     pub fn settle(&mut self, kind: HashKind, tensor: Option<&str>, digest: &str) -> Option<bool> {
         let claimed = self.0.remove(&(kind, tensor.map(str::to_owned)))?;
         Some(claimed.iter().all(|claimed| claimed.eq_ignore_ascii_case(digest)))
@@ -94,7 +115,10 @@ impl Claims {
 
     /// The kinds of hashes that it has, each once, the strongest first.
     pub fn kinds(&self) -> Vec<HashKind> {
-        HashKind::STRONGEST_FIRST.into_iter().filter(|kind| self.0.keys().any(|(found, _)| found == kind)).collect()
+        HashKind::STRONGEST_FIRST
+            .into_iter()
+            .filter(|kind| self.0.keys().any(|(found, _)| found == kind))
+            .collect()
     }
 
     /// Whether there is a claim of this kind about the model, or about any tensor.
@@ -104,7 +128,9 @@ impl Claims {
 
     /// The claims that nobody settled.
     pub fn left(&self) -> impl Iterator<Item = (HashKind, Option<&str>, &str)> {
-        self.0.iter().flat_map(|((kind, tensor), digests)| digests.iter().map(|digest| (*kind, tensor.as_deref(), digest.as_str())))
+        self.0.iter().flat_map(|((kind, tensor), digests)| {
+            digests.iter().map(|digest| (*kind, tensor.as_deref(), digest.as_str()))
+        })
     }
 }
 
@@ -149,7 +175,8 @@ mod tests {
 
     #[test]
     fn what_is_no_hash_is_passed_over() {
-        let text = "manifest  m.txt  sha256\n\nmd5 00 a.gguf\nsha256\nsha256 00\n  sha1\t01\ta b.gguf:x  y  -  Ok\nblake3 03 a b.gguf\n";
+        let text = "manifest  m.txt  sha256\n\nmd5 00 a.gguf\nsha256\nsha256 00\n  sha1\t01\ta \
+                    b.gguf:x  y  -  Ok\nblake3 03 a b.gguf\n";
         let manifest = Manifest::parse(text);
         assert_eq!(manifest.kinds(), [HashKind::Blake3, HashKind::Sha1]);
         let claims = manifest.about("a b.gguf", &[]);
@@ -160,25 +187,40 @@ mod tests {
     #[test]
     fn the_name_as_typed_before_the_same_file_name_elsewhere() {
         let manifest = Manifest::parse("xxh64 01 old/a.gguf\nxxh64 02 new/a.gguf\n");
-        assert_eq!(manifest.about("new/a.gguf", &["a.gguf"]).settle(HashKind::Xxh64, None, "02"), Some(true));
-        assert_eq!(manifest.about("old/a.gguf", &["a.gguf"]).settle(HashKind::Xxh64, None, "02"), Some(false));
+        assert_eq!(
+            manifest.about("new/a.gguf", &["a.gguf"]).settle(HashKind::Xxh64, None, "02"),
+            Some(true)
+        );
+        assert_eq!(
+            manifest.about("old/a.gguf", &["a.gguf"]).settle(HashKind::Xxh64, None, "02"),
+            Some(false)
+        );
         assert!(!manifest.about("b.gguf", &["b.gguf"]).has(HashKind::Xxh64, false));
     }
 
     #[test]
     fn a_contradiction_holds_for_nothing() {
         // The same file name in two folders, and nobody says which is meant.
-        let manifest = Manifest::parse("xxh64 01 old/a.gguf\nxxh64 02 new/a.gguf\nsha1 Ab old/a.gguf\nsha1 aB new/a.gguf\n");
+        let manifest = Manifest::parse(
+            "xxh64 01 old/a.gguf\nxxh64 02 new/a.gguf\nsha1 Ab old/a.gguf\nsha1 aB new/a.gguf\n",
+        );
         for digest in ["01", "02"] {
-            assert_eq!(manifest.about("/other/a.gguf", &["a.gguf"]).settle(HashKind::Xxh64, None, digest), Some(false));
+            assert_eq!(
+                manifest.about("/other/a.gguf", &["a.gguf"]).settle(HashKind::Xxh64, None, digest),
+                Some(false)
+            );
         }
-        assert_eq!(manifest.about("/other/a.gguf", &["a.gguf"]).settle(HashKind::Sha1, None, "ab"), Some(true));
+        assert_eq!(
+            manifest.about("/other/a.gguf", &["a.gguf"]).settle(HashKind::Sha1, None, "ab"),
+            Some(true)
+        );
         assert_eq!(manifest.about("/other/a.gguf", &["a.gguf"]).left().count(), 3);
     }
 
     #[test]
     fn what_a_failed_check_found_is_no_claim() {
-        let text = "xxh64 01 a.gguf:x  -  Mismatch\nxxh64 02 a.gguf:y  -  Not Found\nxxh64 03 a.gguf:z  -  Missing\nxxh64 04 a.gguf  -  Mismatch\n";
+        let text = "xxh64 01 a.gguf:x  -  Mismatch\nxxh64 02 a.gguf:y  -  Not Found\nxxh64 03 \
+                    a.gguf:z  -  Missing\nxxh64 04 a.gguf  -  Mismatch\n";
         assert_eq!(Manifest::parse(text), Manifest::default());
     }
 }

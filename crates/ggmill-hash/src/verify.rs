@@ -73,7 +73,8 @@ impl Conclusion {
 pub struct HashLine<'a> {
     /// The hash function.
     pub kind: HashKind,
-    /// The digest of the model or the tensor; for what only the manifest has, the digest claimed, fit to be shown.
+    /// The digest of the model or the tensor; for what only the manifest has, the digest claimed,
+    /// fit to be shown.
     pub digest: String,
     /// What the digest is of.
     pub subject: HashSubject<'a>,
@@ -82,20 +83,30 @@ pub struct HashLine<'a> {
 }
 
 impl Hashes {
-    /// The lines of a manifest: tensor by tensor, then the model. `names` are those of the tensors, in the order of the model.
+    /// The lines of a manifest: tensor by tensor, then the model. `names` are those of the tensors,
+    /// in the order of the model.
     pub fn lines<'a>(&self, names: &[RawStr<'a>]) -> Vec<HashLine<'a>> {
-        let line = |digest: &Digest, subject| HashLine { kind: digest.kind(), digest: digest.to_string(), subject, verdict: None };
+        let line = |digest: &Digest, subject| HashLine {
+            kind: digest.kind(),
+            digest: digest.to_string(),
+            subject,
+            verdict: None,
+        };
         let tensors = self.tensors.iter().zip(names);
-        let tensors = tensors.flat_map(|(digests, name)| digests.iter().map(move |digest| line(digest, HashSubject::Tensor(*name))));
+        let tensors = tensors.flat_map(|(digests, name)| {
+            digests.iter().map(move |digest| line(digest, HashSubject::Tensor(*name)))
+        });
         tensors.chain(self.model.iter().map(|digest| line(digest, HashSubject::Model))).collect()
     }
 }
 
 impl Claims {
-    /// Holds lines to the claims: gives each its verdict, and adds a line for each claim of these kinds that no line is about. `of_tensors` says
-    /// whether the lines have tensors, or the model alone.
+    /// Holds lines to the claims: gives each its verdict, and adds a line for each claim of these
+    /// kinds that no line is about. `of_tensors` says whether the lines have tensors, or the
+    /// model alone.
     ///
-    /// A manifest may be about the model alone or about its tensors alone, but not about some of the tensors.
+    /// A manifest may be about the model alone or about its tensors alone, but not about some of
+    /// the tensors.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -114,9 +125,17 @@ impl Claims {
     /// assert_eq!((conclusion, lines[0].verdict), (Conclusion::Failure, Some(Verdict::Mismatch)));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn verify(mut self, lines: &mut Vec<HashLine<'_>>, kinds: &[HashKind], of_tensors: bool) -> Conclusion {
-        let claimed = |tensors: bool| kinds.iter().copied().filter(|kind| self.has(*kind, tensors)).collect::<Vec<_>>();
-        let (about_model, about_tensors) = (claimed(false), if of_tensors { claimed(true) } else { Vec::new() });
+    pub fn verify(
+        mut self,
+        lines: &mut Vec<HashLine<'_>>,
+        kinds: &[HashKind],
+        of_tensors: bool,
+    ) -> Conclusion {
+        let claimed = |tensors: bool| {
+            kinds.iter().copied().filter(|kind| self.has(*kind, tensors)).collect::<Vec<_>>()
+        };
+        let (about_model, about_tensors) =
+            (claimed(false), if of_tensors { claimed(true) } else { Vec::new() });
         if about_model.is_empty() && about_tensors.is_empty() {
             for line in lines {
                 line.verdict = Some(Verdict::NotFound);
@@ -138,10 +157,19 @@ impl Claims {
             good &= verdict == Verdict::Ok || (verdict == Verdict::NotFound && !must_be_there);
             line.verdict = Some(verdict);
         }
-        for (kind, tensor, digest) in self.left().filter(|(kind, tensor, _)| kinds.contains(kind) && (tensor.is_none() || of_tensors)) {
+        for (kind, tensor, digest) in self
+            .left()
+            .filter(|(kind, tensor, _)| kinds.contains(kind) && (tensor.is_none() || of_tensors))
+        {
             good = false;
-            let subject = tensor.map_or(HashSubject::Model, |name| HashSubject::Unknown(name.to_owned()));
-            lines.push(HashLine { kind, digest: RawStr::from(digest).to_string(), subject, verdict: Some(Verdict::Missing) });
+            let subject =
+                tensor.map_or(HashSubject::Model, |name| HashSubject::Unknown(name.to_owned()));
+            lines.push(HashLine {
+                kind,
+                digest: RawStr::from(digest).to_string(),
+                subject,
+                verdict: Some(Verdict::Missing),
+            });
         }
         if good { Conclusion::Success } else { Conclusion::Failure }
     }

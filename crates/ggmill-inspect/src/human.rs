@@ -56,14 +56,21 @@ mod tests {
 
     #[test]
     fn three_digits() {
-        let shown: Vec<String> = [0, 1023, 1024, 10_230, 19_229_632, 1_048_575, u128::MAX].map(bytes).into();
+        let shown: Vec<String> =
+            [0, 1023, 1024, 10_230, 19_229_632, 1_048_575, u128::MAX].map(bytes).into();
         assert_eq!(shown[..6], ["0 B", "1023 B", "1.00 KiB", "9.99 KiB", "18.3 MiB", "1024 KiB"]);
-        assert_eq!([count(999), count(260_032), count(22_565_376), count(7_241_732_096)], ["999", "260 K", "22.6 M", "7.24 B"]);
+        assert_eq!(
+            [count(999), count(260_032), count(22_565_376), count(7_241_732_096)],
+            ["999", "260 K", "22.6 M", "7.24 B"]
+        );
     }
 
     #[test]
     fn groups_of_three() {
-        assert_eq!([grouped(0u8), grouped(999u32), grouped(1000u32), grouped(1_234_567u32)], ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!(
+            [grouped(0u8), grouped(999u32), grouped(1000u32), grouped(1_234_567u32)],
+            ["0", "999", "1,000", "1,234,567"]
+        );
         assert_eq!([counted(1u8, "shard"), counted(2u8, "shard")], ["1 shard", "2 shards"]);
     }
 }

@@ -33,10 +33,17 @@ impl Arrays {
     }
 }
 
-/// Writes the report: one JSON object with each metadata pair and each tensor on a line of its own, and a line break at the end.
+/// Writes the report: one JSON object with each metadata pair and each tensor on a line of its own,
+/// and a line break at the end.
 ///
-/// Nothing is gathered first: arrays of any length are decoded as they are written. Fails when `out` does, and when the bytes of the file changed meanwhile.
-pub fn write(out: &mut dyn Write, model: &Model, selection: &Selection, arrays: Arrays) -> io::Result<()> {
+/// Nothing is gathered first: arrays of any length are decoded as they are written. Fails when
+/// `out` does, and when the bytes of the file changed meanwhile.
+pub fn write(
+    out: &mut dyn Write,
+    model: &Model,
+    selection: &Selection,
+    arrays: Arrays,
+) -> io::Result<()> {
     let document = Document { model, selection, limit: arrays.limit() };
     document.serialize(&mut serde_json::Serializer::with_formatter(&mut *out, Lines::new()))?;
     out.write_all(b"\n")
@@ -159,7 +166,8 @@ struct Shard<'a> {
     tensors: usize,
 }
 
-/// Compact JSON with line breaks where a person, `grep` and `diff` want them, and nothing in its strings that could act on a terminal.
+/// Compact JSON with line breaks where a person, `grep` and `diff` want them, and nothing in its
+/// strings that could act on a terminal.
 pub(crate) struct Lines {
     depth: usize,
     /// Whether the innermost object or array has nothing in it yet.
@@ -177,7 +185,12 @@ impl Lines {
         out.write_all(bracket)
     }
 
-    fn close<W: ?Sized + Write>(&mut self, out: &mut W, breaks_at: usize, bracket: &[u8]) -> io::Result<()> {
+    fn close<W: ?Sized + Write>(
+        &mut self,
+        out: &mut W,
+        breaks_at: usize,
+        bracket: &[u8],
+    ) -> io::Result<()> {
         if self.depth == breaks_at && !self.empty {
             out.write_all(b"\n")?;
         }
@@ -186,7 +199,12 @@ impl Lines {
         out.write_all(bracket)
     }
 
-    fn next<W: ?Sized + Write>(&mut self, out: &mut W, breaks_at: usize, first: bool) -> io::Result<()> {
+    fn next<W: ?Sized + Write>(
+        &mut self,
+        out: &mut W,
+        breaks_at: usize,
+        first: bool,
+    ) -> io::Result<()> {
         self.empty = false;
         if !first {
             out.write_all(b",")?;
@@ -220,7 +238,11 @@ impl serde_json::ser::Formatter for Lines {
         self.next(out, 1, first)
     }
 
-    fn write_string_fragment<W: ?Sized + Write>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
+    fn write_string_fragment<W: ?Sized + Write>(
+        &mut self,
+        out: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
         ggmill_text::json::write_string_fragment(out, fragment)
     }
 }

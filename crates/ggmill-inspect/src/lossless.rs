@@ -9,7 +9,8 @@ use serde::ser::{Error as _, SerializeMap as _, SerializeSeq as _, Serializer};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ElementLimit(pub(crate) u64);
 
-/// A value for JSON. An array is the object of its parts, which a metadata pair flattens into itself.
+/// A value for JSON. An array is the object of its parts, which a metadata pair flattens into
+/// itself.
 pub(crate) struct LosslessValue<'a>(pub(crate) Value<'a>, pub(crate) ElementLimit);
 
 impl Serialize for LosslessValue<'_> {
@@ -24,9 +25,15 @@ impl Serialize for LosslessValue<'_> {
             Value::U64(v) => serializer.serialize_u64(v),
             Value::I64(v) => serializer.serialize_i64(v),
             Value::F32(v) if v.is_finite() => serializer.serialize_f32(v),
-            Value::F32(v) => serialize_non_finite(f64::from(v), &format_args!("{:#010x}", v.to_bits()), serializer),
+            Value::F32(v) => serialize_non_finite(
+                f64::from(v),
+                &format_args!("{:#010x}", v.to_bits()),
+                serializer,
+            ),
             Value::F64(v) if v.is_finite() => serializer.serialize_f64(v),
-            Value::F64(v) => serialize_non_finite(v, &format_args!("{:#018x}", v.to_bits()), serializer),
+            Value::F64(v) => {
+                serialize_non_finite(v, &format_args!("{:#018x}", v.to_bits()), serializer)
+            }
             Value::Bool(v) => serializer.serialize_bool(v),
             Value::Str(v) => LosslessStr(v).serialize(serializer),
             Value::Array(array) => {
@@ -39,7 +46,11 @@ impl Serialize for LosslessValue<'_> {
     }
 }
 
-fn serialize_non_finite<S: Serializer>(number: f64, bits: &std::fmt::Arguments<'_>, serializer: S) -> Result<S::Ok, S::Error> {
+fn serialize_non_finite<S: Serializer>(
+    number: f64,
+    bits: &std::fmt::Arguments<'_>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     let name = match number {
         f64::INFINITY => "Infinity",
         f64::NEG_INFINITY => "-Infinity",
@@ -51,8 +62,13 @@ fn serialize_non_finite<S: Serializer>(number: f64, bits: &std::fmt::Arguments<'
     object.end()
 }
 
-/// Writes `type`, `element`, `length`, `value` and, where elements are left out, `truncated` into an object.
-pub(crate) fn serialize_array_entries<S: Serializer>(object: &mut S::SerializeMap, array: Array<'_>, limit: ElementLimit) -> Result<(), S::Error> {
+/// Writes `type`, `element`, `length`, `value` and, where elements are left out, `truncated` into
+/// an object.
+pub(crate) fn serialize_array_entries<S: Serializer>(
+    object: &mut S::SerializeMap,
+    array: Array<'_>,
+    limit: ElementLimit,
+) -> Result<(), S::Error> {
     object.serialize_entry("type", "array")?;
     object.serialize_entry("element", array.element_type().name().unwrap_or("unknown"))?;
     object.serialize_entry("length", &array.len())?;
@@ -73,7 +89,8 @@ impl Serialize for LosslessElements<'_> {
         for element in &self.0 {
             let Some(less) = left.checked_sub(1) else { break };
             left = less;
-            sequence.serialize_element(&LosslessValue(element.map_err(S::Error::custom)?, self.1))?;
+            sequence
+                .serialize_element(&LosslessValue(element.map_err(S::Error::custom)?, self.1))?;
         }
         sequence.end()
     }

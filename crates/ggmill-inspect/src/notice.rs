@@ -8,7 +8,8 @@ use ggmill_core::{GgmlType, Model, Part, RawStr};
 use crate::human::{self, counted};
 use crate::view::file_name;
 
-/// Something odd that does not keep a file from being opened. Its text is one line, in lower case and without a full stop.
+/// Something odd that does not keep a file from being opened. Its text is one line, in lower case
+/// and without a full stop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Notice<'a> {
@@ -47,7 +48,8 @@ pub enum Notice<'a> {
         /// How many bytes.
         bytes: u64,
     },
-    /// Tensors that do not begin where the one before them ends, padded: in another order, with gaps, or not aligned. llama.cpp refuses such a file.
+    /// Tensors that do not begin where the one before them ends, padded: in another order, with
+    /// gaps, or not aligned. llama.cpp refuses such a file.
     Scattered {
         /// The first of them.
         name: RawStr<'a>,
@@ -66,25 +68,51 @@ pub enum Notice<'a> {
         /// The alignment in bytes.
         alignment: u32,
     },
-    /// The length of the file is not known, so it is not certain that the data of its tensors are there.
+    /// The length of the file is not known, so it is not certain that the data of its tensors are
+    /// there.
     LengthUnknown,
 }
 
 impl fmt::Display for Notice<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::DuplicateKey { key, pairs } => write!(f, "key {key:?} stands {pairs} times, the first one answers"),
-            Self::DuplicateTensor { name, tensors } => write!(f, "tensor {name:?} stands {tensors} times"),
-            Self::UnknownType { ggml_type, tensors } => {
-                write!(f, "{} of {ggml_type}, which is not known: the size is not known either", counted(*tensors, "tensor"))
+            Self::DuplicateKey { key, pairs } => {
+                write!(f, "key {key:?} stands {pairs} times, the first one answers")
             }
-            Self::RetiredType { ggml_type, tensors } => write!(f, "{} of {ggml_type}, a type that current readers refuse", counted(*tensors, "tensor")),
+            Self::DuplicateTensor { name, tensors } => {
+                write!(f, "tensor {name:?} stands {tensors} times")
+            }
+            Self::UnknownType { ggml_type, tensors } => {
+                write!(
+                    f,
+                    "{} of {ggml_type}, which is not known: the size is not known either",
+                    counted(*tensors, "tensor")
+                )
+            }
+            Self::RetiredType { ggml_type, tensors } => write!(
+                f,
+                "{} of {ggml_type}, a type that current readers refuse",
+                counted(*tensors, "tensor")
+            ),
             Self::TrailingBytes { file, bytes } => {
-                write!(f, "{} ({bytes} bytes) behind the last tensor belong to nothing", human::bytes(u128::from(*bytes)))?;
-                file.as_ref().map_or(Ok(()), |file| write!(f, ", in {}", RawStr::from(file.as_str())))
+                write!(
+                    f,
+                    "{} ({bytes} bytes) behind the last tensor belong to nothing",
+                    human::bytes(u128::from(*bytes))
+                )?;
+                file.as_ref()
+                    .map_or(Ok(()), |file| write!(f, ", in {}", RawStr::from(file.as_str())))
             }
             Self::Scattered { name, tensors } => {
-                write!(f, "{} not begin where the one before ends", if *tensors == 1 { "1 tensor does".to_owned() } else { format!("{tensors} tensors do") })?;
+                write!(
+                    f,
+                    "{} not begin where the one before ends",
+                    if *tensors == 1 {
+                        "1 tensor does".to_owned()
+                    } else {
+                        format!("{tensors} tensors do")
+                    }
+                )?;
                 write!(f, ", {name:?} first: llama.cpp refuses the file")
             }
             Self::LongName { name, tensors } => {
@@ -92,11 +120,20 @@ impl fmt::Display for Notice<'_> {
                 write!(
                     f,
                     "{} a name of 64 bytes or more, {shown:?}… first: llama.cpp refuses the file",
-                    if *tensors == 1 { "1 tensor has".to_owned() } else { format!("{tensors} tensors have") }
+                    if *tensors == 1 {
+                        "1 tensor has".to_owned()
+                    } else {
+                        format!("{tensors} tensors have")
+                    }
                 )
             }
-            Self::OddAlignment { alignment } => write!(f, "alignment {alignment} is no power of two: llama.cpp refuses the file"),
-            Self::LengthUnknown => f.write_str("the length of the file is not known: whether all tensor data are there was not checked"),
+            Self::OddAlignment { alignment } => {
+                write!(f, "alignment {alignment} is no power of two: llama.cpp refuses the file")
+            }
+            Self::LengthUnknown => f.write_str(
+                "the length of the file is not known: whether all tensor data are there was not \
+                 checked",
+            ),
         }
     }
 }
@@ -107,8 +144,16 @@ pub fn notices(model: &Model) -> Vec<Notice<'_>> {
     if model.file_len().is_none() {
         notices.push(Notice::LengthUnknown);
     }
-    notices.extend(repeated(model.metadata().iter().map(|pair| pair.key())).into_iter().map(|(key, pairs)| Notice::DuplicateKey { key, pairs }));
-    notices.extend(repeated(model.tensors().iter().map(|tensor| tensor.name())).into_iter().map(|(name, tensors)| Notice::DuplicateTensor { name, tensors }));
+    notices.extend(
+        repeated(model.metadata().iter().map(|pair| pair.key()))
+            .into_iter()
+            .map(|(key, pairs)| Notice::DuplicateKey { key, pairs }),
+    );
+    notices.extend(
+        repeated(model.tensors().iter().map(|tensor| tensor.name()))
+            .into_iter()
+            .map(|(name, tensors)| Notice::DuplicateTensor { name, tensors }),
+    );
     for used in crate::Summary::of(model).types {
         let (ggml_type, tensors) = (used.ggml_type, used.tensors);
         if ggml_type.name().is_none() {
@@ -119,8 +164,10 @@ pub fn notices(model: &Model) -> Vec<Notice<'_>> {
     }
     notices.extend(model.parts().iter().filter_map(scattered));
     notices.extend(
-        counted_from(model.tensors().iter().map(|tensor| tensor.name()).filter(|name| name.len() >= 64))
-            .map(|(name, tensors)| Notice::LongName { name, tensors }),
+        counted_from(
+            model.tensors().iter().map(|tensor| tensor.name()).filter(|name| name.len() >= 64),
+        )
+        .map(|(name, tensors)| Notice::LongName { name, tensors }),
     );
     notices.extend(
         model
@@ -138,7 +185,11 @@ pub fn notices(model: &Model) -> Vec<Notice<'_>> {
 fn repeated<'a>(names: impl Iterator<Item = RawStr<'a>>) -> Vec<(RawStr<'a>, usize)> {
     let mut names: Vec<RawStr<'a>> = names.collect();
     names.sort_unstable();
-    names.chunk_by(|a, b| a == b).filter(|same| same.len() > 1).filter_map(|same| Some((*same.first()?, same.len()))).collect()
+    names
+        .chunk_by(|a, b| a == b)
+        .filter(|same| same.len() > 1)
+        .filter_map(|same| Some((*same.first()?, same.len())))
+        .collect()
 }
 
 /// The first of some names, and how many there are.
@@ -147,13 +198,19 @@ fn counted_from<'a>(mut names: impl Iterator<Item = RawStr<'a>>) -> Option<(RawS
     Some((first, 1 + names.count()))
 }
 
-/// Holds every tensor against the place where the reference's reader expects it. Behind a type nobody knows that place is not known.
+/// Holds every tensor against the place where the reference's reader expects it. Behind a type
+/// nobody knows that place is not known.
 fn scattered<'a>(part: &'a Part) -> Option<Notice<'a>> {
     let index = part.index();
     let mut expected = Some(index.data_offset());
     let misplaced = part.tensors().iter().filter(|tensor| {
-        let here = expected.replace(tensor.offset()).is_some_and(|expected| expected != tensor.offset());
-        expected = tensor.offset().checked_add(tensor.size().unwrap_or(0)).and_then(|end| index.alignment().align(end)).filter(|_| tensor.size().is_some());
+        let here =
+            expected.replace(tensor.offset()).is_some_and(|expected| expected != tensor.offset());
+        expected = tensor
+            .offset()
+            .checked_add(tensor.size().unwrap_or(0))
+            .and_then(|end| index.alignment().align(end))
+            .filter(|_| tensor.size().is_some());
         here
     });
     let names: Vec<RawStr<'a>> = misplaced.map(|tensor| tensor.name()).collect();
@@ -161,6 +218,7 @@ fn scattered<'a>(part: &'a Part) -> Option<Notice<'a>> {
 }
 
 fn trailing_bytes<'a>(part: &Part) -> Option<Notice<'a>> {
-    let bytes = part.file_len()?.checked_sub(part.index().data_end()?).filter(|&bytes| bytes > 0)?;
+    let bytes =
+        part.file_len()?.checked_sub(part.index().data_end()?).filter(|&bytes| bytes > 0)?;
     Some(Notice::TrailingBytes { file: file_name(part).map(Cow::into_owned), bytes })
 }

@@ -62,7 +62,8 @@ pub enum FileKind {
     Text(String),
 }
 
-/// Looks at the first bytes of a file (4096 are enough) and, where they leave it open, at its name. `None` when neither tells.
+/// Looks at the first bytes of a file (4096 are enough) and, where they leave it open, at its name.
+/// `None` when neither tells.
 ///
 /// ```
 /// use ggmill_inspect::{FileKind, sniff};
@@ -77,7 +78,11 @@ pub fn sniff(bytes: &[u8], name: Option<&str>) -> Option<FileKind> {
     if bytes.iter().all(|&byte| byte == 0) {
         return Some(FileKind::Zeros);
     }
-    legacy_ggml(bytes).or_else(|| by_magic(bytes)).or_else(|| safetensors(bytes)).or_else(|| onnx(bytes, name)).or_else(|| text(bytes))
+    legacy_ggml(bytes)
+        .or_else(|| by_magic(bytes))
+        .or_else(|| safetensors(bytes))
+        .or_else(|| onnx(bytes, name))
+        .or_else(|| text(bytes))
 }
 
 fn legacy_ggml(bytes: &[u8]) -> Option<FileKind> {
@@ -88,7 +93,11 @@ fn legacy_ggml(bytes: &[u8]) -> Option<FileKind> {
         b"algg" => ("GGLA", true),
         _ => return None,
     };
-    let version = bytes.get(4..)?.first_chunk().map(|version| u32::from_le_bytes(*version)).filter(|_| versioned);
+    let version = bytes
+        .get(4..)?
+        .first_chunk()
+        .map(|version| u32::from_le_bytes(*version))
+        .filter(|_| versioned);
     Some(FileKind::LegacyGgml { magic, version })
 }
 
@@ -134,7 +143,13 @@ fn zip(bytes: &[u8]) -> FileKind {
         bytes.get(30..)?.get(..usize::from(len))
     };
     match entry() {
-        Some(name) if name.ends_with(b"/data.pkl") || name.ends_with(b"/version") || name.ends_with(b"/.format_version") => FileKind::PytorchZip,
+        Some(name)
+            if name.ends_with(b"/data.pkl")
+                || name.ends_with(b"/version")
+                || name.ends_with(b"/.format_version") =>
+        {
+            FileKind::PytorchZip
+        }
         Some(name) if name.ends_with(b".npy") => FileKind::NumpyZip,
         _ => FileKind::Packed("unzip"),
     }
@@ -147,9 +162,12 @@ fn safetensors(bytes: &[u8]) -> Option<FileKind> {
     ((2..1 << 30).contains(&len) && header.starts_with(b"{\"")).then_some(FileKind::Safetensors)
 }
 
-/// A protocol buffer whose first field is the version of the format and whose second is the producer's name. No magic, so the name of the file must agree.
+/// A protocol buffer whose first field is the version of the format and whose second is the
+/// producer's name. No magic, so the name of the file must agree.
 fn onnx(bytes: &[u8], name: Option<&str>) -> Option<FileKind> {
-    let named = name.is_some_and(|name| name.rsplit_once('.').is_some_and(|(_, extension)| extension.eq_ignore_ascii_case("onnx")));
+    let named = name.is_some_and(|name| {
+        name.rsplit_once('.').is_some_and(|(_, extension)| extension.eq_ignore_ascii_case("onnx"))
+    });
     (named && matches!(bytes, [0x08, 1..=32, ..])).then_some(FileKind::Onnx)
 }
 
@@ -159,7 +177,9 @@ fn text(bytes: &[u8]) -> Option<FileKind> {
     let text = match std::str::from_utf8(shown) {
         Ok(text) => text,
         // A character cut in two by the end of what was read.
-        Err(error) if error.error_len().is_none() => std::str::from_utf8(shown.get(..error.valid_up_to())?).ok()?,
+        Err(error) if error.error_len().is_none() => {
+            std::str::from_utf8(shown.get(..error.valid_up_to())?).ok()?
+        }
         Err(_) => return None,
     };
     let text = text.trim_start_matches('\u{feff}').trim_start();
@@ -167,7 +187,8 @@ fn text(bytes: &[u8]) -> Option<FileKind> {
         let size = text.lines().find_map(|line| line.strip_prefix("size ")?.trim().parse().ok());
         return Some(FileKind::LfsPointer { size });
     }
-    let begins = |with: &str| text.get(..with.len()).is_some_and(|start| start.eq_ignore_ascii_case(with));
+    let begins =
+        |with: &str| text.get(..with.len()).is_some_and(|start| start.eq_ignore_ascii_case(with));
     if begins("<!doctype html") || begins("<html") {
         return Some(FileKind::Html);
     }
@@ -181,7 +202,8 @@ fn text(bytes: &[u8]) -> Option<FileKind> {
     if bytes.len() < 4 {
         return None;
     }
-    let printable = !text.is_empty() && text.chars().all(|c| !c.is_control() || matches!(c, '\n' | '\r' | '\t'));
+    let printable = !text.is_empty()
+        && text.chars().all(|c| !c.is_control() || matches!(c, '\n' | '\r' | '\t'));
     let first_line: String = text.lines().next().unwrap_or_default().chars().take(60).collect();
     printable.then_some(FileKind::Text(first_line))
 }
@@ -189,13 +211,23 @@ fn text(bytes: &[u8]) -> Option<FileKind> {
 impl fmt::Display for FileKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::LegacyGgml { magic, version: Some(version) } => return write!(f, "a {magic} file of version {version}, from before GGUF"),
-            Self::LegacyGgml { magic, version: None } => return write!(f, "a {magic} file, from before GGUF"),
+            Self::LegacyGgml { magic, version: Some(version) } => {
+                return write!(f, "a {magic} file of version {version}, from before GGUF");
+            }
+            Self::LegacyGgml { magic, version: None } => {
+                return write!(f, "a {magic} file, from before GGUF");
+            }
             Self::LfsPointer { size: Some(size) } => {
-                return write!(f, "a Git LFS pointer to a file of {}, not that file", crate::human::bytes(u128::from(*size)));
+                return write!(
+                    f,
+                    "a Git LFS pointer to a file of {}, not that file",
+                    crate::human::bytes(u128::from(*size))
+                );
             }
             Self::Media(kind) => return f.write_str(kind),
-            Self::Text(line) => return write!(f, "a text file that begins {:?}", RawStr::from(line.as_str())),
+            Self::Text(line) => {
+                return write!(f, "a text file that begins {:?}", RawStr::from(line.as_str()));
+            }
             _ => {}
         }
         f.write_str(match self {
@@ -228,19 +260,36 @@ impl FileKind {
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::Gguf => return None,
-            Self::Empty | Self::Zeros => "the download or copy did not happen; fetch the file again".to_owned(),
-            Self::LegacyGgml { magic: "GGLA", .. } => "a LoRA adapter of 2023; convert the original adapter to GGUF instead".to_owned(),
-            Self::Safetensors => "`ggmill convert` makes GGUF of the folder with this file and its config.json".to_owned(),
-            Self::PytorchZip | Self::PytorchLegacy | Self::PytorchTar | Self::Pickle => {
-                "it must be converted to GGUF; loaded by Python it could run code, so beware of strangers' files".to_owned()
+            Self::Empty | Self::Zeros => {
+                "the download or copy did not happen; fetch the file again".to_owned()
             }
-            Self::LegacyGgml { .. } => "`ggmill convert` makes GGUF of LLaMA's; look for others as GGUF".to_owned(),
-            Self::Numpy | Self::NumpyZip | Self::Onnx | Self::Tflite | Self::Hdf5 => "find the model as GGUF, or convert its original checkpoint".to_owned(),
+            Self::LegacyGgml { magic: "GGLA", .. } => {
+                "a LoRA adapter of 2023; convert the original adapter to GGUF instead".to_owned()
+            }
+            Self::Safetensors => "`ggmill convert` makes GGUF of the folder with this file and \
+                                  its config.json"
+                .to_owned(),
+            Self::PytorchZip | Self::PytorchLegacy | Self::PytorchTar | Self::Pickle => {
+                "it must be converted to GGUF; loaded by Python it could run code, so beware of \
+                 strangers' files"
+                    .to_owned()
+            }
+            Self::LegacyGgml { .. } => {
+                "`ggmill convert` makes GGUF of LLaMA's; look for others as GGUF".to_owned()
+            }
+            Self::Numpy | Self::NumpyZip | Self::Onnx | Self::Tflite | Self::Hdf5 => {
+                "find the model as GGUF, or convert its original checkpoint".to_owned()
+            }
             Self::Packed(tool) => format!("unpack it first: {tool}"),
             Self::Program => "this is not a model; be careful where it came from".to_owned(),
             Self::Media(_) => "this is not a model; is it the file that was meant?".to_owned(),
-            Self::Html => "the address was that of a page about the file; fetch the file itself (on Hugging Face: `/resolve/` in place of `/blob/`)".to_owned(),
-            Self::Json | Self::Xml | Self::Text(_) => "perhaps a server's message in place of the file; look into it, then fetch the file again".to_owned(),
+            Self::Html => "the address was that of a page about the file; fetch the file itself \
+                           (on Hugging Face: `/resolve/` in place of `/blob/`)"
+                .to_owned(),
+            Self::Json | Self::Xml | Self::Text(_) => "perhaps a server's message in place of the \
+                                                       file; look into it, then fetch the file \
+                                                       again"
+                .to_owned(),
             Self::LfsPointer { .. } => "fetch the file itself: git lfs pull".to_owned(),
         })
     }
@@ -256,7 +305,8 @@ mod tests {
 
     #[test]
     fn first_bytes_tell() {
-        let pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 4368439584\n";
+        let pointer =
+            b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 4368439584\n";
         assert_eq!(shown(pointer, "a"), "a Git LFS pointer to a file of 4.07 GiB, not that file");
         assert_eq!(shown(b"", "a"), "an empty file");
         assert_eq!(shown(&[0; 64], "a"), "nothing but zeros");

@@ -8,7 +8,8 @@ use ggmill_text::LosslessStr;
 use serde::Serialize;
 use serde::ser::{SerializeMap as _, SerializeStruct as _, Serializer};
 
-/// What a model is, in a few facts. A fact the file does not tell, or tells in another type than it should have, is `None`: JSON has `null`.
+/// What a model is, in a few facts. A fact the file does not tell, or tells in another type than it
+/// should have, is `None`: JSON has `null`.
 ///
 /// ```
 /// use ggmill_core::{Builder, MetadataBuf, Model};
@@ -117,7 +118,8 @@ impl<'a> Summary<'a> {
         let types = types(model);
         let parameters = types.iter().map(|used| used.elements).sum();
         let tensor_bytes = types.iter().filter_map(|used| used.bytes).sum();
-        let weights: u128 = types.iter().filter(|used| used.bytes.is_some()).map(|used| used.elements).sum();
+        let weights: u128 =
+            types.iter().filter(|used| used.bytes.is_some()).map(|used| used.elements).sum();
         #[expect(clippy::cast_precision_loss, reason = "a mean; 53 bits are plenty")]
         let bits_per_weight = (weights > 0).then(|| tensor_bytes as f64 * 8.0 / weights as f64);
         let tokens = metadata.array(keys::TOKENIZER_TOKENS).ok();
@@ -143,8 +145,11 @@ impl<'a> Summary<'a> {
             tokenizer_model: text(keys::TOKENIZER_MODEL),
             tokenizer_pre: text(keys::TOKENIZER_PRE),
             has_tokens: tokens.is_some(),
-            vocabulary_size: tokens.map(|tokens| tokens.len()).or_else(|| view.integer("vocab_size")),
-            chat_template_bytes: text(keys::TOKENIZER_CHAT_TEMPLATE).map(|template| template.0.len() as u64),
+            vocabulary_size: tokens
+                .map(|tokens| tokens.len())
+                .or_else(|| view.integer("vocab_size")),
+            chat_template_bytes: text(keys::TOKENIZER_CHAT_TEMPLATE)
+                .map(|template| template.0.len() as u64),
             shards: model.parts().len() as u64,
             types,
         }
@@ -163,7 +168,12 @@ fn types(model: &Model) -> Vec<TypeUse> {
     let mut types: BTreeMap<GgmlType, TypeUse> = BTreeMap::new();
     for tensor in model.tensors() {
         let ggml_type = tensor.ggml_type();
-        let used = types.entry(ggml_type).or_insert_with(|| TypeUse { ggml_type, tensors: 0, elements: 0, bytes: ggml_type.layout().map(|_| 0) });
+        let used = types.entry(ggml_type).or_insert_with(|| TypeUse {
+            ggml_type,
+            tensors: 0,
+            elements: 0,
+            bytes: ggml_type.layout().map(|_| 0),
+        });
         used.tensors += 1;
         used.elements += u128::from(tensor.shape().elements());
         used.bytes = used.bytes.map(|bytes| bytes + u128::from(tensor.size().unwrap_or(0)));
@@ -203,7 +213,10 @@ fn serialize_types<S: Serializer>(types: &[TypeUse], serializer: S) -> Result<S:
 }
 
 #[expect(clippy::ref_option, clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
-fn serialize_file_type<S: Serializer>(file_type: &Option<FileType>, serializer: S) -> Result<S::Ok, S::Error> {
+fn serialize_file_type<S: Serializer>(
+    file_type: &Option<FileType>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     match file_type {
         Some(file_type) => serializer.collect_str(file_type),
         None => serializer.serialize_none(),
@@ -214,7 +227,9 @@ impl std::fmt::Display for PerBlock {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Same(number) => write!(f, "{}", crate::human::grouped(*number)),
-            Self::Varying { min, max } => write!(f, "{} to {}", crate::human::grouped(*min), crate::human::grouped(*max)),
+            Self::Varying { min, max } => {
+                write!(f, "{} to {}", crate::human::grouped(*min), crate::human::grouped(*max))
+            }
         }
     }
 }

@@ -13,25 +13,29 @@ use crate::temporary::Temporary;
 /// Bytes collected before they are written. Larger pieces go out as they are.
 const BUFFER: usize = 1 << 20;
 
-/// Bytes appended after which the disk is set to work on them, so that at the end of a large file little is left to wait for.
+/// Bytes appended after which the disk is set to work on them, so that at the end of a large file
+/// little is left to wait for.
 const WRITE_BACK: u64 = 32 << 20;
 
 /// What to do about an output that exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[expect(clippy::exhaustive_enums, reason = "there is no third")]
 pub enum Overwrite {
-    /// Fail with [`ErrorKind::Exists`](crate::ErrorKind::Exists), also when it appears while the output is being written.
+    /// Fail with [`ErrorKind::Exists`](crate::ErrorKind::Exists), also when it appears while the
+    /// output is being written.
     #[default]
     Refuse,
-    /// Put the finished output in its place. Whoever has the old file open or mapped keeps it whole.
+    /// Put the finished output in its place. Whoever has the old file open or mapped keeps it
+    /// whole.
     Replace,
 }
 
 /// Where a file is written: whole or not at all.
 ///
-/// The bytes go into a temporary file of the same folder. [`FileSink::commit`] makes sure that they are on the disk and only then gives the file its name; a
-/// sink that is dropped before leaves nothing behind. On Linux, where the file system can do that, a killed process does not either: the file has no name
-/// until then.
+/// The bytes go into a temporary file of the same folder. [`FileSink::commit`] makes sure that they
+/// are on the disk and only then gives the file its name; a sink that is dropped before leaves
+/// nothing behind. On Linux, where the file system can do that, a killed process does not either:
+/// the file has no name until then.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -50,8 +54,8 @@ pub enum Overwrite {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A new file has the permissions any new file gets, one that replaces another those of the other. A symbolic link at the path is replaced itself; what it
-/// leads to stays as it is.
+/// A new file has the permissions any new file gets, one that replaces another those of the other.
+/// A symbolic link at the path is replaced itself; what it leads to stays as it is.
 #[derive(Debug)]
 pub struct FileSink {
     target: PathBuf,
@@ -66,8 +70,9 @@ pub struct FileSink {
 }
 
 impl FileSink {
-    /// Starts a file that will be at `path`. Fails at once when it may not be there: the folder is missing or cannot be written to, the path leads to a folder
-    /// or a device, or there is a file and it is not to be replaced.
+    /// Starts a file that will be at `path`. Fails at once when it may not be there: the folder is
+    /// missing or cannot be written to, the path leads to a folder or a device, or there is a
+    /// file and it is not to be replaced.
     pub fn create(path: impl AsRef<Path>, overwrite: Overwrite) -> Result<Self> {
         let target = path.as_ref().to_owned();
         let existing = std::fs::metadata(&target).ok();
@@ -79,20 +84,37 @@ impl FileSink {
             return Err(Error::new(&target, Detail::Exists));
         }
         let folder = folder_of(&target);
-        let metadata = std::fs::metadata(folder).map_err(|source| Error::io(folder, "cannot write into this folder", source))?;
+        let metadata = std::fs::metadata(folder)
+            .map_err(|source| Error::io(folder, "cannot write into this folder", source))?;
         if !metadata.is_dir() {
-            return Err(Error::io(folder, "cannot write into this folder", io::ErrorKind::NotADirectory.into()));
+            return Err(Error::io(
+                folder,
+                "cannot write into this folder",
+                io::ErrorKind::NotADirectory.into(),
+            ));
         }
         if target.file_name().is_none() {
             return Err(Error::io(&target, "cannot create", io::ErrorKind::InvalidInput.into()));
         }
-        let mut temporary = Temporary::create_in(folder).map_err(|source| Error::io(folder, "cannot write into this folder", source))?;
+        let mut temporary = Temporary::create_in(folder)
+            .map_err(|source| Error::io(folder, "cannot write into this folder", source))?;
         if let Some(metadata) = existing {
             // Before the first byte is written, so that a private file is never a public one.
             let keep = |file: &File| keep_permissions(file, &metadata);
-            temporary.file().and_then(keep).map_err(|source| Error::io(&target, "cannot set its permissions", source))?;
+            temporary
+                .file()
+                .and_then(keep)
+                .map_err(|source| Error::io(&target, "cannot set its permissions", source))?;
         }
-        Ok(Self { target, overwrite, temporary, buffer: Vec::new(), written: 0, written_back: 0, synced: None })
+        Ok(Self {
+            target,
+            overwrite,
+            temporary,
+            buffer: Vec::new(),
+            written: 0,
+            written_back: 0,
+            synced: None,
+        })
     }
 
     /// The path the file will have.
@@ -105,13 +127,17 @@ impl FileSink {
         self.written
     }
 
-    /// Sets space aside for a file of `len` bytes, so that a disk too small says so now and not after an hour. Where the system has no way to do that, nothing
-    /// happens.
+    /// Sets space aside for a file of `len` bytes, so that a disk too small says so now and not
+    /// after an hour. Where the system has no way to do that, nothing happens.
     pub fn reserve(&mut self, len: u64) -> Result<()> {
-        self.temporary.file().and_then(|file| reserve(file, len)).map_err(|source| Error::io(&self.target, "cannot reserve space", source))
+        self.temporary
+            .file()
+            .and_then(|file| reserve(file, len))
+            .map_err(|source| Error::io(&self.target, "cannot reserve space", source))
     }
 
-    /// Makes sure that all that was appended is on the disk. Of several files that belong together each is synced before the first gets its name.
+    /// Makes sure that all that was appended is on the disk. Of several files that belong together
+    /// each is synced before the first gets its name.
     pub fn sync(&mut self) -> Result<()> {
         self.flush()?;
         self.buffer = Vec::new();
@@ -122,22 +148,29 @@ impl FileSink {
         let file = self.temporary.file().map_err(cannot_write)?;
         // An append that failed has lost bytes, and whoever overlooked that shall not get a file.
         if file.metadata().map_err(cannot_write)?.len() != self.written {
-            return Err(cannot_write(io::Error::new(io::ErrorKind::WriteZero, "an earlier write failed")));
+            return Err(cannot_write(io::Error::new(
+                io::ErrorKind::WriteZero,
+                "an earlier write failed",
+            )));
         }
         file.sync_all().map_err(cannot_write)?;
         self.synced = Some(self.written);
         Ok(())
     }
 
-    /// Closes the file until it is used again, with everything that was appended on the disk. A set may have more files than a process may have open
+    /// Closes the file until it is used again, with everything that was appended on the disk. A set
+    /// may have more files than a process may have open
     /// ([`MAX_OPEN_FILES`](crate::MAX_OPEN_FILES)).
     ///
-    /// From here on the file has a temporary name, `.ggmill-` and more, under which a killed process leaves it behind.
+    /// From here on the file has a temporary name, `.ggmill-` and more, under which a killed
+    /// process leaves it behind.
     pub fn close_idle(&mut self) -> Result<()> {
         if self.written > 0 {
             self.sync()?;
         }
-        self.temporary.close(folder_of(&self.target)).map_err(|source| Error::io(&self.target, "cannot put the unfinished file aside", source))
+        self.temporary.close(folder_of(&self.target)).map_err(|source| {
+            Error::io(&self.target, "cannot put the unfinished file aside", source)
+        })
     }
 
     fn flush(&mut self) -> Result<()> {
@@ -151,7 +184,8 @@ impl FileSink {
         Ok(())
     }
 
-    /// Sets the disk to work on what has been written, when it is enough to be worth it. Nothing is waited for, and what goes wrong there the sync reports.
+    /// Sets the disk to work on what has been written, when it is enough to be worth it. Nothing is
+    /// waited for, and what goes wrong there the sync reports.
     fn write_back(&mut self) {
         let end = self.written.saturating_sub(self.buffer.len() as u64);
         let len = end.saturating_sub(self.written_back);
@@ -163,9 +197,11 @@ impl FileSink {
         }
     }
 
-    /// Puts the file in its place: everything reaches the disk, then the file gets its name, then the folder reaches the disk.
+    /// Puts the file in its place: everything reaches the disk, then the file gets its name, then
+    /// the folder reaches the disk.
     ///
-    /// Fails with [`ErrorKind::Exists`](crate::ErrorKind::Exists) when it may not replace a file and there is one now.
+    /// Fails with [`ErrorKind::Exists`](crate::ErrorKind::Exists) when it may not replace a file
+    /// and there is one now.
     pub fn commit(self) -> Result<()> {
         commit_all(vec![self])
     }
@@ -182,10 +218,12 @@ impl Complete for FileSink {
 
     fn name(self) -> Result<Replaced> {
         let Self { target, overwrite, temporary, .. } = self;
-        temporary.persist(&target, folder_of(&target), overwrite == Overwrite::Replace).map_err(|source| match source.kind() {
-            io::ErrorKind::AlreadyExists => Error::new(&target, Detail::Exists),
-            _ => Error::io(&target, "cannot put the finished file in its place", source),
-        })?;
+        temporary.persist(&target, folder_of(&target), overwrite == Overwrite::Replace).map_err(
+            |source| match source.kind() {
+                io::ErrorKind::AlreadyExists => Error::new(&target, Detail::Exists),
+                _ => Error::io(&target, "cannot put the finished file in its place", source),
+            },
+        )?;
         Ok(if overwrite == Overwrite::Replace { Replaced::Perhaps } else { Replaced::Nothing })
     }
 }
@@ -269,8 +307,9 @@ impl FileSink {
     }
 }
 
-/// Gives several files that belong together their names: all of them are on the disk before the first has one. When one cannot have its name, those that were
-/// there before nobody are taken away again, so that no part of a whole remains.
+/// Gives several files that belong together their names: all of them are on the disk before the
+/// first has one. When one cannot have its name, those that were there before nobody are taken away
+/// again, so that no part of a whole remains.
 ///
 /// Fails as [`FileSink::commit`] does. Files that were replaced cannot be brought back.
 pub fn commit_all(sinks: Vec<FileSink>) -> Result<()> {
@@ -285,9 +324,11 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
 #[cfg(unix)]
 fn keep_permissions(file: &File, existing: &std::fs::Metadata) -> io::Result<()> {
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown};
-    // Root gives the file to whose it was. Nobody else can, or may have lost the group, and then the file is theirs as any file they make.
+    // Root gives the file to whose it was. Nobody else can, or may have lost the group, and then
+    // the file is theirs as any file they make.
     let _ = fchown(file, Some(existing.uid()), Some(existing.gid()));
-    // Who may read and write is kept; what makes a program run as somebody else is not a property of a model.
+    // Who may read and write is kept; what makes a program run as somebody else is not a property
+    // of a model.
     file.set_permissions(std::fs::Permissions::from_mode(existing.permissions().mode() & 0o777))
 }
 
@@ -320,22 +361,37 @@ fn reserve(_: &File, _: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Has the system begin to write a range to the disk, which it would else do when it is told to sync. Saying that the range will not be read again soon does
-/// that and takes no error away from the sync. Pages that are on the disk before the call is over may leave memory, a few in a hundred; the others stay.
+/// Has the system begin to write a range to the disk, which it would else do when it is told to
+/// sync. Saying that the range will not be read again soon does that and takes no error away from
+/// the sync. Pages that are on the disk before the call is over may leave memory, a few in a
+/// hundred; the others stay.
 #[cfg(target_os = "linux")]
 fn write_back(file: &File, offset: u64, len: u64) {
-    let _ = rustix::fs::fadvise(file, offset, std::num::NonZero::new(len), rustix::fs::Advice::DontNeed);
+    let _ = rustix::fs::fadvise(
+        file,
+        offset,
+        std::num::NonZero::new(len),
+        rustix::fs::Advice::DontNeed,
+    );
 }
 
 #[cfg(not(target_os = "linux"))]
 fn write_back(_: &File, _: u64, _: u64) {}
 
-/// A new name is safe only when the folder that holds it is. A folder that cannot be opened or synced on this system is none of the caller's concern.
+/// A new name is safe only when the folder that holds it is. A folder that cannot be opened or
+/// synced on this system is none of the caller's concern.
 #[cfg(unix)]
 pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
     let Ok(folder) = File::open(folder) else { return Ok(()) };
     match folder.sync_all() {
-        Err(error) if !matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => Err(error),
+        Err(error)
+            if !matches!(
+                error.kind(),
+                io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported
+            ) =>
+        {
+            Err(error)
+        }
         _ => Ok(()),
     }
 }

@@ -1,6 +1,8 @@
-//! The order in which files that belong together get their names, apart from the files it is done to.
+//! The order in which files that belong together get their names, apart from the files it is done
+//! to.
 //!
-//! 1. Each file is on the disk. None has a name: whatever happens now, it is as if they had never been.
+//! 1. Each file is on the disk. None has a name: whatever happens now, it is as if they had never
+//!    been.
 //! 2. Each gets its name. A name that is there leads to a whole file.
 //! 3. The folders are on the disk, and with them the names.
 
@@ -54,7 +56,8 @@ pub(crate) fn commit(mut files: Vec<impl Complete>, folders: &mut impl Folders) 
     let mut one_of_each: Vec<&Path> = targets.iter().map(PathBuf::as_path).collect();
     one_of_each.sort_unstable_by_key(|target| target.parent());
     one_of_each.dedup_by_key(|target| target.parent());
-    let done = done.and_then(|()| one_of_each.into_iter().try_for_each(|target| folders.sync(target)));
+    let done =
+        done.and_then(|()| one_of_each.into_iter().try_for_each(|target| folders.sync(target)));
     if done.is_err() {
         for target in new {
             folders.remove(target);
@@ -72,8 +75,8 @@ mod tests {
     use super::*;
     use crate::error::Error;
 
-    /// A disk whose power can fail, or one of whose steps. Of names that were given or taken away and not synced any may survive; of a file that was not synced,
-    /// nothing does.
+    /// A disk whose power can fail, or one of whose steps. Of names that were given or taken away
+    /// and not synced any may survive; of a file that was not synced, nothing does.
     #[derive(Clone, Debug, Default)]
     struct Flaky {
         /// Files that are on the disk.
@@ -93,13 +96,23 @@ mod tests {
         fn step(&mut self, path: &Path) -> Result<()> {
             let step = self.steps;
             self.steps += 1;
-            let (fails, dies) = (self.fails == Some(step), self.dies.is_some_and(|dies| step >= dies));
-            if fails || dies { Err(Error::io(path, "cannot", io::ErrorKind::Other.into())) } else { Ok(()) }
+            let (fails, dies) =
+                (self.fails == Some(step), self.dies.is_some_and(|dies| step >= dies));
+            if fails || dies {
+                Err(Error::io(path, "cannot", io::ErrorKind::Other.into()))
+            } else {
+                Ok(())
+            }
         }
 
         /// The names that can be there when the power comes back: each change survives or not.
         fn survivors(&self) -> Vec<BTreeMap<PathBuf, usize>> {
-            let paths: Vec<&PathBuf> = self.seen.keys().chain(self.durable.keys()).filter(|path| self.seen.get(*path) != self.durable.get(*path)).collect();
+            let paths: Vec<&PathBuf> = self
+                .seen
+                .keys()
+                .chain(self.durable.keys())
+                .filter(|path| self.seen.get(*path) != self.durable.get(*path))
+                .collect();
             let mut states = vec![self.durable.clone()];
             for path in paths {
                 for mut state in states.clone() {
@@ -151,7 +164,12 @@ mod tests {
             disk.step(target)?;
             let inside = |path: &Path| path.parent() == target.parent();
             disk.durable.retain(|path, _| !inside(path));
-            let names: Vec<(PathBuf, usize)> = disk.seen.iter().filter(|(path, _)| inside(path)).map(|(path, file)| (path.clone(), *file)).collect();
+            let names: Vec<(PathBuf, usize)> = disk
+                .seen
+                .iter()
+                .filter(|(path, _)| inside(path))
+                .map(|(path, file)| (path.clone(), *file))
+                .collect();
             disk.durable.extend(names);
             Ok(())
         }
@@ -171,8 +189,18 @@ mod tests {
     fn run(replaces: bool, flaky: &Flaky) -> (Result<()>, Flaky) {
         let before = BTreeMap::from([(PathBuf::from("a/1"), OLD)]);
         let names = if replaces { before } else { BTreeMap::new() };
-        let disk = RefCell::new(Flaky { synced: vec![OLD], durable: names.clone(), seen: names, ..flaky.clone() });
-        let file = |number, target: &str, replaces| File { disk: &disk, number, target: target.into(), replaces };
+        let disk = RefCell::new(Flaky {
+            synced: vec![OLD],
+            durable: names.clone(),
+            seen: names,
+            ..flaky.clone()
+        });
+        let file = |number, target: &str, replaces| File {
+            disk: &disk,
+            number,
+            target: target.into(),
+            replaces,
+        };
         let files = vec![file(0, "a/0", false), file(1, "a/1", replaces), file(2, "b/2", false)];
         let done = commit(files, &mut Names(&disk));
         (done, disk.into_inner())
@@ -200,7 +228,14 @@ mod tests {
             for dies in 0..8 {
                 let (done, disk) = run(replaces, &Flaky { dies: Some(dies), ..Flaky::default() });
                 assert!(done.is_err() && is_sound(&disk), "{dies}");
-                assert!(!replaces || disk.survivors().iter().all(|names| names.contains_key(Path::new("a/1"))), "an original is gone");
+                assert!(
+                    !replaces
+                        || disk
+                            .survivors()
+                            .iter()
+                            .all(|names| names.contains_key(Path::new("a/1"))),
+                    "an original is gone"
+                );
                 count += disk.survivors().len();
             }
         }
@@ -210,7 +245,9 @@ mod tests {
     /// The test above can fail: without the syncs, names lead nowhere.
     #[test]
     fn the_syncs_are_needed() {
-        assert!((0..8).any(|dies| !is_sound(&run(false, &Flaky { dies: Some(dies), lies: true, ..Flaky::default() }).1)));
+        assert!((0..8).any(|dies| !is_sound(
+            &run(false, &Flaky { dies: Some(dies), lies: true, ..Flaky::default() }).1
+        )));
     }
 
     #[test]

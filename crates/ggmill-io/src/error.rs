@@ -13,27 +13,33 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The operating system refused, or the path leads to something that is no regular file. [`Error::io_error`] says more.
+    /// The operating system refused, or the path leads to something that is no regular file.
+    /// [`Error::io_error`] says more.
     Io,
-    /// Something else wrote to the file after it was opened: what was read from it may be half of each.
+    /// Something else wrote to the file after it was opened: what was read from it may be half of
+    /// each.
     Changed,
     /// The output exists, and nobody said that it may be replaced.
     Exists,
-    /// The file cannot be edited where it lies: it is read-only, a symbolic link, or something else works on it.
+    /// The file cannot be edited where it lies: it is read-only, a symbolic link, or something else
+    /// works on it.
     NotEditable,
-    /// An edit was interrupted: a journal lies beside the file, or has just been left there. [`InPlace::recover`](crate::InPlace::recover) goes on with it.
+    /// An edit was interrupted: a journal lies beside the file, or has just been left there.
+    /// [`InPlace::recover`](crate::InPlace::recover) goes on with it.
     Journal,
-    /// The files do not make up a whole model: a shard is missing, is there more than once, or belongs to another set.
+    /// The files do not make up a whole model: a shard is missing, is there more than once, or
+    /// belongs to another set.
     Shards,
-    /// What the file holds, sorted as `ggmill-core` sorts it. A file that lost its end while it was open is
-    /// [`Truncated`](ggmill_core::ErrorKind::Truncated) too.
+    /// What the file holds, sorted as `ggmill-core` sorts it. A file that lost its end while it was
+    /// open is [`Truncated`](ggmill_core::ErrorKind::Truncated) too.
     Format(ggmill_core::ErrorKind),
 }
 
 /// An error with its kind and the path of the file it is about. The size of a pointer.
 ///
-/// The message begins with that path, escaped, and holds that of the cause; [`Error::io_error`] and [`Error::format_error`] have the cause itself.
-/// [`source`](std::error::Error::source) is what the cause came from, so that a program that prints the whole chain says everything once.
+/// The message begins with that path, escaped, and holds that of the cause; [`Error::io_error`] and
+/// [`Error::format_error`] have the cause itself. [`source`](std::error::Error::source) is what the
+/// cause came from, so that a program that prints the whole chain says everything once.
 ///
 /// ```
 /// let error = ggmill_io::open("no-such-model.gguf").err().ok_or("an error")?;
@@ -118,9 +124,13 @@ impl Error {
             Detail::Exists => ErrorKind::Exists,
             Detail::Format { source, .. } => ErrorKind::Format(source.kind()),
             Detail::Outside { .. } => ErrorKind::Format(ggmill_core::ErrorKind::Truncated),
-            Detail::TooLarge { .. } | Detail::Long { .. } => ErrorKind::Format(ggmill_core::ErrorKind::Limit),
+            Detail::TooLarge { .. } | Detail::Long { .. } => {
+                ErrorKind::Format(ggmill_core::ErrorKind::Limit)
+            }
             Detail::NotAShardName { .. } | Detail::Shards(_) => ErrorKind::Shards,
-            Detail::Edit(EditFault::ReadOnly | EditFault::Link { .. } | EditFault::Busy | EditFault::Changed) => ErrorKind::NotEditable,
+            Detail::Edit(
+                EditFault::ReadOnly | EditFault::Link { .. } | EditFault::Busy | EditFault::Changed,
+            ) => ErrorKind::NotEditable,
             Detail::Edit(_) => ErrorKind::Journal,
         }
     }
@@ -147,7 +157,8 @@ impl Error {
         }
     }
 
-    /// Whether the error is that an edit was interrupted and nothing has been done about it yet: [`InPlace::recover`](crate::InPlace::recover) does.
+    /// Whether the error is that an edit was interrupted and nothing has been done about it yet:
+    /// [`InPlace::recover`](crate::InPlace::recover) does.
     pub fn is_pending(&self) -> bool {
         matches!(self.0.detail, Detail::Edit(EditFault::Pending { .. }))
     }
@@ -172,7 +183,8 @@ impl Error {
 }
 
 impl From<Error> for ggmill_core::Error {
-    /// As the error of a source of bytes: it keeps its kind, and [`cause`](ggmill_core::Error::cause) is this error.
+    /// As the error of a source of bytes: it keeps its kind, and
+    /// [`cause`](ggmill_core::Error::cause) is this error.
     fn from(error: Error) -> Self {
         let kind = match error.kind() {
             ErrorKind::Format(kind) => kind,
@@ -214,7 +226,11 @@ impl fmt::Display for Missing {
         let Self { len, needed } = *self;
         // Rounded down, so that a file that lacks its last byte does not show as whole.
         let percent = u128::from(len) * 100 / u128::from(needed.max(1));
-        write!(f, "; the file has {len} of at least {needed} bytes ({percent} %), perhaps an incomplete download")
+        write!(
+            f,
+            "; the file has {len} of at least {needed} bytes ({percent} %), perhaps an incomplete \
+             download"
+        )
     }
 }
 
@@ -227,13 +243,33 @@ impl fmt::Display for EditFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ReadOnly => f.write_str("is read-only"),
-            Self::Link { target } => write!(f, "is a symbolic link to {}, expected the file itself", shown(target)),
+            Self::Link { target } => {
+                write!(f, "is a symbolic link to {}, expected the file itself", shown(target))
+            }
             Self::Busy => f.write_str("another program is editing it"),
-            Self::Changed => f.write_str("something changed the file meanwhile, so it was left alone"),
-            Self::Halfway { source } => write!(f, "the edit was interrupted: {}; its journal is beside the file", Cause(source)),
-            Self::Pending { journal } => write!(f, "an edit of this file was interrupted: its journal {} is beside it", file_name(journal)),
-            Self::Damaged { journal } => write!(f, "an edit was interrupted, and its journal {} is damaged", file_name(journal)),
-            Self::NotIts { journal } => write!(f, "the journal {} belongs to another file, or to another state of this one", file_name(journal)),
+            Self::Changed => {
+                f.write_str("something changed the file meanwhile, so it was left alone")
+            }
+            Self::Halfway { source } => write!(
+                f,
+                "the edit was interrupted: {}; its journal is beside the file",
+                Cause(source)
+            ),
+            Self::Pending { journal } => write!(
+                f,
+                "an edit of this file was interrupted: its journal {} is beside it",
+                file_name(journal)
+            ),
+            Self::Damaged { journal } => write!(
+                f,
+                "an edit was interrupted, and its journal {} is damaged",
+                file_name(journal)
+            ),
+            Self::NotIts { journal } => write!(
+                f,
+                "the journal {} belongs to another file, or to another state of this one",
+                file_name(journal)
+            ),
         }
     }
 }
@@ -247,18 +283,29 @@ impl fmt::Display for Error {
         match &self.0.detail {
             Detail::Io { action, source } => write!(f, "{action}: {}", Cause(source)),
             Detail::NotRegular { found } => write!(f, "is {found}, expected a regular file"),
-            Detail::NotPlain { name } => write!(f, "{:?} is not the plain name of a file in this folder", RawStr::from(&**name)),
+            Detail::NotPlain { name } => write!(
+                f,
+                "{:?} is not the plain name of a file in this folder",
+                RawStr::from(&**name)
+            ),
             Detail::Exists => f.write_str("exists already"),
             Detail::Changed => f.write_str("something else wrote to the file while it was read"),
             Detail::Format { source, missing } => {
                 write!(f, "{source}")?;
                 missing.as_ref().map_or(Ok(()), |missing| missing.fmt(f))
             }
-            Detail::Outside { start, end, len } => write!(f, "offset {start:#x}: bytes up to {end} are needed, the file ends at {len}"),
+            Detail::Outside { start, end, len } => {
+                write!(f, "offset {start:#x}: bytes up to {end} are needed, the file ends at {len}")
+            }
             Detail::TooLarge { size } => write!(f, "{size} bytes do not fit into memory"),
             Detail::Long { len, limit } => write!(f, "{len} bytes, the limit is {limit}"),
             Detail::NotAShardName { number, count } => {
-                write!(f, "holds shard {number} of {count}, expected a name of the form {:?} beside the other shards", example(*number, *count))
+                write!(
+                    f,
+                    "holds shard {number} of {count}, expected a name of the form {:?} beside the \
+                     other shards",
+                    example(*number, *count)
+                )
             }
             // Already told, with the path that it begins with.
             Detail::Shards(_) => Ok(()),
@@ -276,7 +323,9 @@ impl fmt::Debug for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.0.detail {
-            Detail::Io { source, .. } | Detail::Edit(EditFault::Halfway { source }) => source.source(),
+            Detail::Io { source, .. } | Detail::Edit(EditFault::Halfway { source }) => {
+                source.source()
+            }
             Detail::Format { source, .. } | Detail::Shards(source) => source.source(),
             _ => None,
         }

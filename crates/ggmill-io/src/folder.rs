@@ -5,7 +5,8 @@ use crate::random_access::RandomAccess;
 
 /// A folder of files that belong together, such as a checkpoint.
 ///
-/// Files are asked for by name. A name that comes from inside a file is never a path: one that leads elsewhere is refused before anything is opened.
+/// Files are asked for by name. A name that comes from inside a file is never a path: one that
+/// leads elsewhere is refused before anything is opened.
 ///
 /// ```
 /// # let temporary = tempfile::tempdir()?;
@@ -28,7 +29,9 @@ impl Folder {
         let path = path.as_ref();
         match std::fs::metadata(path) {
             Ok(metadata) if metadata.is_dir() => Ok(Self { path: path.to_owned() }),
-            Ok(_) => Err(Error::io(path, "expected a folder", std::io::ErrorKind::NotADirectory.into())),
+            Ok(_) => {
+                Err(Error::io(path, "expected a folder", std::io::ErrorKind::NotADirectory.into()))
+            }
             Err(source) => Err(Error::io(path, "cannot open", source)),
         }
     }
@@ -72,7 +75,12 @@ impl Folder {
     fn join(&self, name: &str) -> Result<PathBuf> {
         let mut components = Path::new(name).components();
         // What separates folders or drives on any system separates none here.
-        let plain = !name.contains(['/', '\\', ':', '\0']) && matches!((components.next(), components.next()), (Some(Component::Normal(_)), None));
-        if plain { Ok(self.path.join(name)) } else { Err(Error::new(&self.path, Detail::NotPlain { name: name.into() })) }
+        let plain = !name.contains(['/', '\\', ':', '\0'])
+            && matches!((components.next(), components.next()), (Some(Component::Normal(_)), None));
+        if plain {
+            Ok(self.path.join(name))
+        } else {
+            Err(Error::new(&self.path, Detail::NotPlain { name: name.into() }))
+        }
     }
 }

@@ -15,7 +15,8 @@
 //! | give a file another name, never that of another | [`rename_no_replace`] | |
 //! | move bytes from file to file without reading them | [`RangeSink`] | |
 //!
-//! Every [`Error`] names the file. A path that leads to a folder, a pipe or a device is refused, not waited for.
+//! Every [`Error`] names the file. A path that leads to a folder, a pipe or a device is refused,
+//! not waited for.
 
 mod atomic;
 mod commit;
@@ -23,7 +24,11 @@ mod error;
 mod folder;
 mod in_place;
 mod journal;
-#[expect(unsafe_code, reason = "a mapped file can change under its readers; the contract is in the documentation of `map`")]
+#[expect(
+    unsafe_code,
+    reason = "a mapped file can change under its readers; the contract is in the documentation of \
+              `map`"
+)]
 mod map;
 mod open;
 mod positioned;
@@ -42,7 +47,10 @@ pub use folder::Folder;
 pub use in_place::{Applied, HeaderChange, InPlace, Recovery};
 pub use journal::{journal_path, pending_journal};
 pub use map::{Mapping, map, map_alone_with, map_file, map_with};
-pub use open::{MAX_OPEN_FILES, close_idle, file_of, files, open, open_alone, open_alone_with, open_shards, open_with, salvage, shard_name};
+pub use open::{
+    MAX_OPEN_FILES, close_idle, file_of, files, open, open_alone, open_alone_with, open_shards,
+    open_with, salvage, shard_name,
+};
 pub use random_access::RandomAccess;
 pub use ranges::RangeSink;
 pub use rename::rename_no_replace;

@@ -58,7 +58,8 @@ impl fmt::Debug for Mapping {
     }
 }
 
-/// Maps a GGUF file, or all shards of a set by any of them, and parses it: the fastest way to open one, and tensor data without a copy.
+/// Maps a GGUF file, or all shards of a set by any of them, and parses it: the fastest way to open
+/// one, and tensor data without a copy.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -74,10 +75,11 @@ impl fmt::Debug for Mapping {
 ///
 /// # Safety
 ///
-/// While the mapping lives, nobody, this process or another, may shorten the file or write to it. The bytes are handed out as `&[u8]`, which promises that they
-/// do not change, and touching a page behind a file's new end kills the process (`SIGBUS`). Replacing the file by renaming another over it is harmless, and it
-/// is how this crate writes. Where the promise cannot be kept, as on a network share or with files still being downloaded, use [`open`](crate::open), which
-/// reads.
+/// While the mapping lives, nobody, this process or another, may shorten the file or write to it.
+/// The bytes are handed out as `&[u8]`, which promises that they do not change, and touching a page
+/// behind a file's new end kills the process (`SIGBUS`). Replacing the file by renaming another
+/// over it is harmless, and it is how this crate writes. Where the promise cannot be kept, as on a
+/// network share or with files still being downloaded, use [`open`](crate::open), which reads.
 pub unsafe fn map(path: impl AsRef<Path>) -> Result<Model> {
     // SAFETY: the caller upholds the same contract.
     unsafe { map_with(path, &Limits::default()) }
@@ -116,9 +118,11 @@ pub unsafe fn map_file(path: impl AsRef<Path>) -> Result<Mapping> {
     if file.is_empty() {
         return Ok(Mapping { map: None, file });
     }
-    let len = usize::try_from(file.len()).map_err(|_| Error::new(file.path(), Detail::TooLarge { size: file.len() }))?;
+    let len = usize::try_from(file.len())
+        .map_err(|_| Error::new(file.path(), Detail::TooLarge { size: file.len() }))?;
     let opened = file.file()?;
-    // SAFETY: the map is read-only, of a regular file, and as long as the file was a moment ago; the caller promises that the file stays as it is.
+    // SAFETY: the map is read-only, of a regular file, and as long as the file was a moment ago;
+    // the caller promises that the file stays as it is.
     let map = unsafe { MmapOptions::new().len(len).map(&*opened) };
     let map = map.map_err(|source| Error::io(file.path(), "cannot map", source))?;
     Ok(Mapping { map: Some(map), file })

@@ -9,18 +9,22 @@ use ggmill_core::{ErrorKind, Limits, Model, Part, ReadAt, ShardName, Split};
 use crate::error::{Detail, Error, Missing, Result, shown};
 use crate::random_access::RandomAccess;
 
-/// How many files of one set are open at a time; the rest is opened for each read. Systems let a process have as few as 256 open, and it may read one set and
-/// write another.
+/// How many files of one set are open at a time; the rest is opened for each read. Systems let a
+/// process have as few as 256 open, and it may read one set and write another.
 pub const MAX_OPEN_FILES: usize = 100;
 
-/// Opens a model by its file, or by any shard of a set: headers are read, tensor data by position when asked for. The safe twin of [`map`](crate::map).
+/// Opens a model by its file, or by any shard of a set: headers are read, tensor data by position
+/// when asked for. The safe twin of [`map`](crate::map).
 ///
-/// A set is recognized by `split.count` above 1 and by the name `<prefix>-00002-of-00003.gguf`; the two must agree. The other shards are looked for in the same
-/// directory under the names that follow from this one; nothing inside a file is ever taken for a path.
+/// A set is recognized by `split.count` above 1 and by the name `<prefix>-00002-of-00003.gguf`; the
+/// two must agree. The other shards are looked for in the same directory under the names that
+/// follow from this one; nothing inside a file is ever taken for a path.
 ///
-/// Nothing that happens to the files afterwards can do more than make a later read fail. Fails when a file cannot be opened or is no regular file, and when its
-/// content is refused; of a file that ends too early the error says how much of it is there. A shard that is missing, is there more than once or belongs to another
-/// set is an error of kind [`Shards`](crate::ErrorKind::Shards) that names the file.
+/// Nothing that happens to the files afterwards can do more than make a later read fail. Fails when
+/// a file cannot be opened or is no regular file, and when its content is refused; of a file that
+/// ends too early the error says how much of it is there. A shard that is missing, is there more
+/// than once or belongs to another set is an error of kind [`Shards`](crate::ErrorKind::Shards)
+/// that names the file.
 ///
 /// ```
 /// # use ggmill_core::{Builder, GgmlType, MetadataBuf, Shape};
@@ -59,9 +63,11 @@ pub fn open_alone_with(path: impl AsRef<Path>, limits: &Limits) -> Result<Model>
     parse(&file, Arc::clone(&file), limits)
 }
 
-/// Opens what can be known of one file that may be broken or cut short, with everything that [`open`] would refuse it for: [`Model::salvage`] on a file.
+/// Opens what can be known of one file that may be broken or cut short, with everything that
+/// [`open`] would refuse it for: [`Model::salvage`] on a file.
 ///
-/// Fails when the file cannot be read, and when it is not GGUF at all. With faults, tensors can lie outside the file or in each other.
+/// Fails when the file cannot be read, and when it is not GGUF at all. With faults, tensors can lie
+/// outside the file or in each other.
 ///
 /// ```
 /// # let directory = tempfile::tempdir()?;
@@ -78,9 +84,11 @@ pub fn salvage(path: impl AsRef<Path>) -> Result<Model> {
     Model::salvage(Arc::clone(&file)).map_err(|error| of_file(file.path(), error))
 }
 
-/// Opens a model by all of its shards, given in any order, whatever their names and directories are.
+/// Opens a model by all of its shards, given in any order, whatever their names and directories
+/// are.
 ///
-/// Which shard a file is, its `split.*` keys say. Fails as [`open`] does, and when a file is given that is no shard, or no shard of this set.
+/// Which shard a file is, its `split.*` keys say. Fails as [`open`] does, and when a file is given
+/// that is no shard, or no shard of this set.
 pub fn open_shards(paths: &[impl AsRef<Path>]) -> Result<Model> {
     let mut shards = Vec::with_capacity(paths.len());
     for path in paths {
@@ -104,10 +112,14 @@ pub fn open_shards(paths: &[impl AsRef<Path>]) -> Result<Model> {
 /// # Ok::<(), &str>(())
 /// ```
 pub fn shard_name(path: &Path) -> Option<ShardName<'_>> {
-    path.file_name().and_then(|name| name.to_str()).and_then(ShardName::parse).filter(|name| name.count() > 1)
+    path.file_name()
+        .and_then(|name| name.to_str())
+        .and_then(ShardName::parse)
+        .filter(|name| name.count() > 1)
 }
 
-/// The file that a part of a model is read from, where it is one: for those who need its path, or hand ranges of it on.
+/// The file that a part of a model is read from, where it is one: for those who need its path, or
+/// hand ranges of it on.
 ///
 /// ```
 /// # let directory = tempfile::tempdir()?;
@@ -126,21 +138,32 @@ pub fn files(model: &Model) -> impl Iterator<Item = &RandomAccess> {
     model.parts().iter().filter_map(file_of)
 }
 
-/// Closes the files of a model: each read opens one again for itself. See [`RandomAccess::close_idle`].
+/// Closes the files of a model: each read opens one again for itself. See
+/// [`RandomAccess::close_idle`].
 pub fn close_idle(model: &Model) {
     files(model).for_each(RandomAccess::close_idle);
 }
 
-/// A model over a source that is this file. What it is refused for names the file, and says of one that ends too early how long it should be.
-pub(crate) fn parse(file: &RandomAccess, source: Arc<impl ReadAt + 'static>, limits: &Limits) -> Result<Model> {
+/// A model over a source that is this file. What it is refused for names the file, and says of one
+/// that ends too early how long it should be.
+pub(crate) fn parse(
+    file: &RandomAccess,
+    source: Arc<impl ReadAt + 'static>,
+    limits: &Limits,
+) -> Result<Model> {
     Model::open_with(Arc::clone(&source), limits).map_err(|error| {
         // By the last tensor, where there is one, rather than by the first that is missing.
         let whole = || Model::salvage(source).ok()?.parts().first()?.needed_len();
         let needed = || whole().max(error.needed_length()).filter(|&needed| needed > file.len());
-        let missing = (error.kind() == ErrorKind::Truncated).then(needed).flatten().map(|needed| Missing { len: file.len(), needed });
+        let missing = (error.kind() == ErrorKind::Truncated)
+            .then(needed)
+            .flatten()
+            .map(|needed| Missing { len: file.len(), needed });
         match error.into_cause().map(<dyn std::error::Error + Send + Sync>::downcast) {
             Ok(Ok(error)) => *error,
-            Ok(Err(cause)) => Error::format(file.path(), ggmill_core::Error::caused(ErrorKind::Io, cause)),
+            Ok(Err(cause)) => {
+                Error::format(file.path(), ggmill_core::Error::caused(ErrorKind::Io, cause))
+            }
             Err(source) => Error::new(file.path(), Detail::Format { source, missing }),
         }
     })
@@ -161,20 +184,32 @@ pub(crate) fn open_set(path: &Path, open: &dyn Fn(&Path) -> Result<Model>) -> Re
     let opened = open(path)?;
     let Some(name) = shard_name(path) else {
         return match split_of(&opened, path)?.filter(Split::is_part) {
-            Some(split) => Err(Error::new(path, Detail::NotAShardName { number: split.number.saturating_add(1), count: split.count })),
+            Some(split) => Err(Error::new(
+                path,
+                Detail::NotAShardName {
+                    number: split.number.saturating_add(1),
+                    count: split.count,
+                },
+            )),
             None => Ok(opened),
         };
     };
-    let check = |model: &Model, number: u32, path: &Path| model.expect_shard(number, name.count()).map_err(|error| Error::shards(path, error));
+    let check = |model: &Model, number: u32, path: &Path| {
+        model.expect_shard(number, name.count()).map_err(|error| Error::shards(path, error))
+    };
     check(&opened, name.number(), path)?;
     let sibling = |number| path.with_file_name(name.sibling(number));
 
     // All of them, before any is opened: the caller who has to fetch them wants to know which.
     let is_missing = |number: &u32| matches!(std::fs::metadata(sibling(*number)), Err(error) if error.kind() == io::ErrorKind::NotFound);
-    let numbers: Vec<u32> = (1..=name.count()).filter(|&number| number != name.number()).filter(is_missing).collect();
+    let numbers: Vec<u32> =
+        (1..=name.count()).filter(|&number| number != name.number()).filter(is_missing).collect();
     if let Some(&first) = numbers.first() {
         let first = sibling(first);
-        return Err(Error::shards(&first, Model::missing_shards(shown(&first), numbers, name.count())));
+        return Err(Error::shards(
+            &first,
+            Model::missing_shards(shown(&first), numbers, name.count()),
+        ));
     }
 
     let mut opened = Some(opened);

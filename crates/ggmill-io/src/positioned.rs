@@ -70,7 +70,8 @@ mod system {
     }
 }
 
-/// Systems that know one place in a file only: it is moved there and used before another thread can move it.
+/// Systems that know one place in a file only: it is moved there and used before another thread can
+/// move it.
 #[cfg(not(any(unix, windows)))]
 mod system {
     use std::io::{Read as _, Seek as _, SeekFrom, Write as _};

@@ -12,7 +12,8 @@ use crate::positioned;
 
 /// A regular file read by position: no cursor, so several threads may share it.
 ///
-/// GGUF files are opened with [`open`](crate::open), whose model reads from one of these; files of other formats by this itself.
+/// GGUF files are opened with [`open`](crate::open), whose model reads from one of these; files of
+/// other formats by this itself.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -30,24 +31,34 @@ pub struct RandomAccess {
     file: RwLock<Option<Arc<File>>>,
     path: PathBuf,
     len: u64,
-    /// What the system knew of it when it was opened: which file it is, and when it was last written to.
+    /// What the system knew of it when it was opened: which file it is, and when it was last
+    /// written to.
     metadata: Box<Metadata>,
 }
 
 impl RandomAccess {
-    /// Opens a file. Fails when it cannot be opened, and at once when it is a folder, a pipe, a socket or a device.
+    /// Opens a file. Fails when it cannot be opened, and at once when it is a folder, a pipe, a
+    /// socket or a device.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let file = open(path)?;
-        let metadata = file.metadata().map_err(|source| Error::io(path, "cannot read its metadata", source))?;
+        let metadata = file
+            .metadata()
+            .map_err(|source| Error::io(path, "cannot read its metadata", source))?;
         if !metadata.is_file() {
             return Err(not_regular(path, &metadata));
         }
-        Ok(Self { file: RwLock::new(Some(Arc::new(file))), path: path.to_owned(), len: metadata.len(), metadata: Box::new(metadata) })
+        Ok(Self {
+            file: RwLock::new(Some(Arc::new(file))),
+            path: path.to_owned(),
+            len: metadata.len(),
+            metadata: Box::new(metadata),
+        })
     }
 
-    /// Closes the file. Each read opens it again for itself, and fails when the path does not lead to the same file, unchanged. For one of so many that a
-    /// process may not have them all open ([`MAX_OPEN_FILES`](crate::MAX_OPEN_FILES)).
+    /// Closes the file. Each read opens it again for itself, and fails when the path does not lead
+    /// to the same file, unchanged. For one of so many that a process may not have them all
+    /// open ([`MAX_OPEN_FILES`](crate::MAX_OPEN_FILES)).
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -81,18 +92,27 @@ impl RandomAccess {
         self.len == 0
     }
 
-    /// Fills `out` with the bytes from `offset` on. Fails when the file ends before they do, as it may when something shortened it meanwhile.
+    /// Fills `out` with the bytes from `offset` on. Fails when the file ends before they do, as it
+    /// may when something shortened it meanwhile.
     pub fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         let end = offset.saturating_add(out.len() as u64);
         if end > self.len {
-            return Err(Error::new(&self.path, Detail::Outside { start: offset, end, len: self.len }));
+            return Err(Error::new(
+                &self.path,
+                Detail::Outside { start: offset, end, len: self.len },
+            ));
         }
         let file = self.file()?;
         let mut filled = 0;
         while let Some(rest) = out.get_mut(filled..).filter(|rest| !rest.is_empty()) {
             let position = offset.saturating_add(filled as u64);
             match positioned::read_once(&file, position, rest) {
-                Ok(0) => return Err(Error::new(&self.path, Detail::Outside { start: offset, end, len: position })),
+                Ok(0) => {
+                    return Err(Error::new(
+                        &self.path,
+                        Detail::Outside { start: offset, end, len: position },
+                    ));
+                }
                 Ok(read) => filled = filled.saturating_add(read),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(source) => return Err(Error::io(&self.path, "cannot read", source)),
@@ -101,25 +121,35 @@ impl RandomAccess {
         Ok(())
     }
 
-    /// Fails when something else has written to the file since it was opened: what was read from it may be half of each. A change within the same tick of the
-    /// file system's clock, a few milliseconds, is not seen.
+    /// Fails when something else has written to the file since it was opened: what was read from it
+    /// may be half of each. A change within the same tick of the file system's clock, a few
+    /// milliseconds, is not seen.
     ///
-    /// Fails too when an edit of the file was interrupted ([`ErrorKind::Journal`](crate::ErrorKind::Journal)): what it holds is neither the old file nor the new one.
+    /// Fails too when an edit of the file was interrupted
+    /// ([`ErrorKind::Journal`](crate::ErrorKind::Journal)): what it holds is neither the old file
+    /// nor the new one.
     pub fn verify(&self) -> Result<()> {
         self.check(&*self.file()?)?;
         match pending_journal(&self.path) {
-            Some(journal) => Err(Error::new(&self.path, Detail::Edit(EditFault::Pending { journal }))),
+            Some(journal) => {
+                Err(Error::new(&self.path, Detail::Edit(EditFault::Pending { journal })))
+            }
             None => Ok(()),
         }
     }
 
     fn check(&self, file: &File) -> Result<()> {
-        let metadata = file.metadata().map_err(|source| Error::io(&self.path, "cannot read its metadata", source))?;
-        let same = metadata.len() == self.len && metadata.modified().ok() == self.metadata.modified().ok() && is_one_file(&metadata, &self.metadata);
+        let metadata = file
+            .metadata()
+            .map_err(|source| Error::io(&self.path, "cannot read its metadata", source))?;
+        let same = metadata.len() == self.len
+            && metadata.modified().ok() == self.metadata.modified().ok()
+            && is_one_file(&metadata, &self.metadata);
         if same { Ok(()) } else { Err(Error::new(&self.path, Detail::Changed)) }
     }
 
-    /// All of it, for a file that is small by its nature: a configuration, a list. Fails when it has more than `limit` bytes, before any are read.
+    /// All of it, for a file that is small by its nature: a configuration, a list. Fails when it
+    /// has more than `limit` bytes, before any are read.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -137,11 +167,15 @@ impl RandomAccess {
         self.read_vec(0, self.len)
     }
 
-    /// The bytes from `offset` on, as many as `size`, which is held against the length of the file before memory is taken.
+    /// The bytes from `offset` on, as many as `size`, which is held against the length of the file
+    /// before memory is taken.
     pub(crate) fn read_vec(&self, offset: u64, size: u64) -> Result<Vec<u8>> {
         let end = offset.saturating_add(size);
         if end > self.len {
-            return Err(Error::new(&self.path, Detail::Outside { start: offset, end, len: self.len }));
+            return Err(Error::new(
+                &self.path,
+                Detail::Outside { start: offset, end, len: self.len },
+            ));
         }
         let too_large = || Error::new(&self.path, Detail::TooLarge { size });
         let len = usize::try_from(size).map_err(|_| too_large())?;
@@ -195,9 +229,13 @@ impl ReadAt for RandomAccess {
 fn open(path: &Path) -> Result<File> {
     let mut options = OpenOptions::new();
     options.read(true);
-    // Without this, opening a named pipe waits for somebody to write to it. It means nothing for regular files.
+    // Without this, opening a named pipe waits for somebody to write to it. It means nothing for
+    // regular files.
     #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
+    std::os::unix::fs::OpenOptionsExt::custom_flags(
+        &mut options,
+        rustix::fs::OFlags::NONBLOCK.bits().cast_signed(),
+    );
     options.open(path).map_err(|source| match std::fs::metadata(path) {
         // Windows and sockets: what the path leads to says more than the refusal to open it.
         Ok(metadata) if !metadata.is_file() => not_regular(path, &metadata),

@@ -7,8 +7,9 @@ use crate::random_access::RandomAccess;
 
 /// A sink that may take bytes from an open file by itself.
 ///
-/// [`FileSink`](crate::FileSink) hands both files to the operating system, which shares the blocks or copies them without showing them to this program. Other
-/// sinks say that they cannot, and are given the bytes.
+/// [`FileSink`](crate::FileSink) hands both files to the operating system, which shares the blocks
+/// or copies them without showing them to this program. Other sinks say that they cannot, and are
+/// given the bytes.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -25,8 +26,14 @@ use crate::random_access::RandomAccess;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait RangeSink: Sink {
-    /// Appends `len` bytes of the file from `offset` on, all of them, and says so; or does nothing and says that.
-    fn append_range(&mut self, file: &RandomAccess, offset: u64, len: u64) -> Result<bool, Self::Error> {
+    /// Appends `len` bytes of the file from `offset` on, all of them, and says so; or does nothing
+    /// and says that.
+    fn append_range(
+        &mut self,
+        file: &RandomAccess,
+        offset: u64,
+        len: u64,
+    ) -> Result<bool, Self::Error> {
         let _ = (file, offset, len);
         Ok(false)
     }
@@ -35,7 +42,12 @@ pub trait RangeSink: Sink {
 impl RangeSink for Vec<u8> {}
 
 impl<S: RangeSink + ?Sized> RangeSink for &mut S {
-    fn append_range(&mut self, file: &RandomAccess, offset: u64, len: u64) -> Result<bool, S::Error> {
+    fn append_range(
+        &mut self,
+        file: &RandomAccess,
+        offset: u64,
+        len: u64,
+    ) -> Result<bool, S::Error> {
         (**self).append_range(file, offset, len)
     }
 }
@@ -52,15 +64,35 @@ pub(crate) mod system {
     /// The most that is asked for at once: the call cannot be interrupted while it shares blocks.
     const MOST: u64 = 1 << 30;
 
-    /// Copies up to `len` bytes from `offset` of one file to where the other stands. Blocks are shared where the file system can do that and both places are at
-    /// the start of one; where it cannot, they are copied within the kernel. `None` when it does not do either, which may turn out in the middle.
-    pub(crate) fn copy(from: &File, offset: &mut u64, to: &File, len: u64) -> io::Result<Option<u64>> {
+    /// Copies up to `len` bytes from `offset` of one file to where the other stands. Blocks are
+    /// shared where the file system can do that and both places are at the start of one; where
+    /// it cannot, they are copied within the kernel. `None` when it does not do either, which may
+    /// turn out in the middle.
+    pub(crate) fn copy(
+        from: &File,
+        offset: &mut u64,
+        to: &File,
+        len: u64,
+    ) -> io::Result<Option<u64>> {
         loop {
-            match copy_file_range(from, Some(offset), to, None, usize::try_from(len.min(MOST)).unwrap_or(usize::MAX)) {
+            match copy_file_range(
+                from,
+                Some(offset),
+                to,
+                None,
+                usize::try_from(len.min(MOST)).unwrap_or(usize::MAX),
+            ) {
                 Ok(copied) => return Ok(Some(copied as u64)),
                 Err(Errno::INTR) => {}
                 // Two file systems that do not know each other, or one that has no such thing.
-                Err(Errno::XDEV | Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::PERM | Errno::BADF) => return Ok(None),
+                Err(
+                    Errno::XDEV
+                    | Errno::INVAL
+                    | Errno::NOSYS
+                    | Errno::OPNOTSUPP
+                    | Errno::PERM
+                    | Errno::BADF,
+                ) => return Ok(None),
                 Err(error) => return Err(error.into()),
             }
         }

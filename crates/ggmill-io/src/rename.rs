@@ -8,11 +8,13 @@ use crate::error::{Detail, Error, Result};
 /// What Unix systems answer when a file system has no links.
 const EPERM: i32 = 1;
 
-/// Gives a file another name on the same file system. Fails with [`ErrorKind::Exists`](crate::ErrorKind::Exists) when there is a file of that name, and
+/// Gives a file another name on the same file system. Fails with
+/// [`ErrorKind::Exists`](crate::ErrorKind::Exists) when there is a file of that name, and
 /// leaves both as they are.
 ///
-/// The new name is made as a link, which fails when the name was taken meanwhile, and then the old one is removed: nothing is ever replaced. Where the file
-/// system has no links, the name is looked for first.
+/// The new name is made as a link, which fails when the name was taken meanwhile, and then the old
+/// one is removed: nothing is ever replaced. Where the file system has no links, the name is looked
+/// for first.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -28,9 +30,15 @@ const EPERM: i32 = 1;
 pub fn rename_no_replace(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<()> {
     let (from, to) = (from.as_ref(), to.as_ref());
     match std::fs::hard_link(from, to) {
-        Ok(()) => std::fs::remove_file(from).map_err(|error| Error::io(from, "cannot remove the old name", error)),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(Error::new(to, Detail::Exists)),
-        Err(error) if error.kind() == io::ErrorKind::Unsupported || error.raw_os_error() == Some(EPERM) => {
+        Ok(()) => std::fs::remove_file(from)
+            .map_err(|error| Error::io(from, "cannot remove the old name", error)),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            Err(Error::new(to, Detail::Exists))
+        }
+        Err(error)
+            if error.kind() == io::ErrorKind::Unsupported
+                || error.raw_os_error() == Some(EPERM) =>
+        {
             if to.symlink_metadata().is_ok() {
                 return Err(Error::new(to, Detail::Exists));
             }

@@ -3,9 +3,11 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 
-/// Whether two paths lead to one file, be it through symbolic links, hard links or different spellings. A path that leads nowhere is the same as none.
+/// Whether two paths lead to one file, be it through symbolic links, hard links or different
+/// spellings. A path that leads nowhere is the same as none.
 ///
-/// Whoever writes an output asks this about every input first: a model that replaces its own source is a loss nobody can undo.
+/// Whoever writes an output asks this about every input first: a model that replaces its own source
+/// is a loss nobody can undo.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;

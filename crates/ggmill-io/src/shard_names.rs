@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 
 use ggmill_core::{ShardName, shard_file_name};
 
-/// The paths of so many shards whose names begin with the last part of `prefix`: `models/big` gives `models/big-00001-of-00002.gguf` and so on. `None` when the
-/// prefix ends in no name that is text, or there are more shards than names can number.
+/// The paths of so many shards whose names begin with the last part of `prefix`: `models/big` gives
+/// `models/big-00001-of-00002.gguf` and so on. `None` when the prefix ends in no name that is text,
+/// or there are more shards than names can number.
 ///
 /// ```
 /// use std::path::{Path, PathBuf};
@@ -15,17 +16,34 @@ use ggmill_core::{ShardName, shard_file_name};
 /// ```
 pub fn shard_paths(prefix: &Path, count: usize) -> Option<Vec<PathBuf>> {
     // `directory/` has a last part too, and it is not the beginning of a name.
-    let ends_in_name = !prefix.as_os_str().as_encoded_bytes().last().is_some_and(|&last| std::path::is_separator(last.into()));
+    let ends_in_name = !prefix
+        .as_os_str()
+        .as_encoded_bytes()
+        .last()
+        .is_some_and(|&last| std::path::is_separator(last.into()));
     let name = prefix.file_name().and_then(|name| name.to_str()).filter(|_| ends_in_name)?;
     let count = u32::try_from(count).ok()?;
-    Some((1..=count).map(|number| prefix.with_file_name(shard_file_name(name, number, count))).collect())
+    Some(
+        (1..=count)
+            .map(|number| prefix.with_file_name(shard_file_name(name, number, count)))
+            .collect(),
+    )
 }
 
-/// A shard of another set with the same prefix, from when there were more shards or fewer: the first by name, where the directory can be listed.
+/// A shard of another set with the same prefix, from when there were more shards or fewer: the
+/// first by name, where the directory can be listed.
 pub fn stale_shard(prefix: &Path, count: usize) -> Option<PathBuf> {
     let name = prefix.file_name()?.to_str()?;
-    let directory = prefix.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let is_stale = |file: &String| ShardName::parse(file).is_some_and(|shard| shard.prefix() == name && u64::from(shard.count()) != count as u64);
-    let files = std::fs::read_dir(directory).ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let directory = prefix
+        .parent()
+        .filter(|directory| !directory.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    let is_stale = |file: &String| {
+        ShardName::parse(file)
+            .is_some_and(|shard| shard.prefix() == name && u64::from(shard.count()) != count as u64)
+    };
+    let files = std::fs::read_dir(directory)
+        .ok()?
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     files.filter(is_stale).min().map(|file| prefix.with_file_name(file))
 }

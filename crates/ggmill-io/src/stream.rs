@@ -17,7 +17,8 @@ pub struct Streamed {
     pub beginning: Vec<u8>,
 }
 
-/// Reads just the header. `len` is the length of the whole, where it is known. Fails when the stream cannot be read.
+/// Reads just the header. `len` is the length of the whole, where it is known. Fails when the
+/// stream cannot be read.
 ///
 /// ```
 /// let bytes = ggmill_core::Builder::new().plan()?.header().to_vec();
@@ -41,7 +42,8 @@ pub fn open_stream(mut input: impl Read, len: Option<u64>) -> io::Result<Streame
     Ok(Streamed { model: header.map(|header| Model::from_header(header, Vec::new())), beginning })
 }
 
-/// Reads the stream to its end, keeps the header and counts the rest, so that data beyond the end are found: [`salvage`](crate::salvage) for a stream.
+/// Reads the stream to its end, keeps the header and counts the rest, so that data beyond the end
+/// are found: [`salvage`](crate::salvage) for a stream.
 pub fn salvage_stream(mut input: impl Read) -> io::Result<Streamed> {
     let mut decoder = Decoder::new(None, &Limits::default());
     let mut buffer = vec![0; 64 << 10];

@@ -11,7 +11,8 @@ const PREFIX: &str = ".ggmill-";
 
 /// A file being written beside its target. Dropped without [`Temporary::persist`], it is gone.
 ///
-/// On Linux it has no name at all where the file system can do that, so that even a killed process leaves nothing behind.
+/// On Linux it has no name at all where the file system can do that, so that even a killed process
+/// leaves nothing behind.
 #[derive(Debug)]
 pub(crate) struct Temporary {
     /// `None` for a file that was closed. It has a path then.
@@ -52,7 +53,8 @@ impl Temporary {
         }
     }
 
-    /// Closes the file, which gets a name of its own in `folder` if it has none, to be found by again.
+    /// Closes the file, which gets a name of its own in `folder` if it has none, to be found by
+    /// again.
     pub(crate) fn close(&mut self, folder: &Path) -> io::Result<()> {
         if let (Some(file), None) = (&self.file, &self.path) {
             self.path = Some(named(file, folder)?);
@@ -61,8 +63,8 @@ impl Temporary {
         Ok(())
     }
 
-    /// Gives the file its name. Without `replace` it fails with [`io::ErrorKind::AlreadyExists`] when there is one of that name, without a moment between
-    /// looking and acting.
+    /// Gives the file its name. Without `replace` it fails with [`io::ErrorKind::AlreadyExists`]
+    /// when there is one of that name, without a moment between looking and acting.
     pub(crate) fn persist(self, target: &Path, folder: &Path, replace: bool) -> io::Result<()> {
         let Self { file, path } = self;
         let path = match (path, &file) {
@@ -79,7 +81,10 @@ impl Temporary {
 
 /// Gives a file without a name one that no other has.
 fn named(file: &File, folder: &Path) -> io::Result<TempPath> {
-    Ok(tempfile::Builder::new().prefix(PREFIX).make_in(folder, |path| nameless::link(file, path))?.into_temp_path())
+    Ok(tempfile::Builder::new()
+        .prefix(PREFIX)
+        .make_in(folder, |path| nameless::link(file, path))?
+        .into_temp_path())
 }
 
 /// Systems without such files.
@@ -109,9 +114,15 @@ mod nameless {
 
     use rustix::fs::{AtFlags, CWD, OFlags, linkat};
 
-    /// A file without a name in `folder`, or `None` where the file system has no such thing or it could not be given one later.
+    /// A file without a name in `folder`, or `None` where the file system has no such thing or it
+    /// could not be given one later.
     pub(super) fn create_in(folder: &Path) -> Option<File> {
-        let file = OpenOptions::new().read(true).write(true).custom_flags(OFlags::TMPFILE.bits().cast_signed()).open(folder).ok()?;
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(OFlags::TMPFILE.bits().cast_signed())
+            .open(folder)
+            .ok()?;
         std::fs::symlink_metadata(proc_path(&file)).is_ok().then_some(file)
     }
 
@@ -132,11 +143,14 @@ mod tests {
 
     use super::Temporary;
 
-    /// Both kinds of temporary file end alike, also on systems where the other one is used, and whether they were closed meanwhile or not.
+    /// Both kinds of temporary file end alike, also on systems where the other one is used, and
+    /// whether they were closed meanwhile or not.
     #[test]
     fn named_and_nameless_files_agree() {
         let kinds = [Temporary::create_in, Temporary::named_in];
-        for (create, is_closed) in kinds.into_iter().flat_map(|create| [(create, false), (create, true)]) {
+        for (create, is_closed) in
+            kinds.into_iter().flat_map(|create| [(create, false), (create, true)])
+        {
             let folder = tempfile::tempdir().unwrap();
             let target = folder.path().join("target");
             let temporary = |text: &[u8]| {
@@ -163,7 +177,10 @@ mod tests {
             {
                 let plain = folder.path().join("plain");
                 fs::write(&plain, b"").unwrap();
-                assert_eq!(fs::metadata(&target).unwrap().permissions(), fs::metadata(&plain).unwrap().permissions());
+                assert_eq!(
+                    fs::metadata(&target).unwrap().permissions(),
+                    fs::metadata(&plain).unwrap().permissions()
+                );
                 fs::remove_file(plain).unwrap();
             }
             assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);

@@ -1,4 +1,5 @@
-//! Memory that is used again: getting megabytes from the system and giving them back for every chunk costs as much as turning their bytes.
+//! Memory that is used again: getting megabytes from the system and giving them back for every
+//! chunk costs as much as turning their bytes.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -17,7 +18,8 @@ impl BufferPool {
 
     /// A buffer of this length with anything in it.
     pub(crate) fn take(&self, len: usize) -> Vec<u8> {
-        let mut buffer = self.buffers.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
+        let mut buffer =
+            self.buffers.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
         buffer.resize(len, 0);
         buffer
     }

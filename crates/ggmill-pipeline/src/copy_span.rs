@@ -7,7 +7,8 @@ use crate::expression::Piece;
 use crate::plan::Plan;
 use crate::source::{Checkpoint, FileRange};
 
-/// Bytes that are moved at once, unless a single tensor has more: often enough to show progress, seldom enough not to matter.
+/// Bytes that are moved at once, unless a single tensor has more: often enough to show progress,
+/// seldom enough not to matter.
 const PIECE: u64 = 64 << 20;
 
 /// The most padding that is looked at for joining tensors. Each byte of it has to be a zero.
@@ -26,9 +27,14 @@ pub(crate) struct CopySpan<'a> {
 }
 
 impl<'a> CopySpan<'a> {
-    /// The spans that begin with this tensor, one behind the other: one that may go on over tensors behind it, or as many as the tensor is made of. `None` when
-    /// the run has to look at its data.
-    pub(crate) fn from(plan: &Plan, source: &'a dyn Checkpoint, number: usize) -> Option<Vec<Self>> {
+    /// The spans that begin with this tensor, one behind the other: one that may go on over tensors
+    /// behind it, or as many as the tensor is made of. `None` when the run has to look at its
+    /// data.
+    pub(crate) fn from(
+        plan: &Plan,
+        source: &'a dyn Checkpoint,
+        number: usize,
+    ) -> Option<Vec<Self>> {
         let planned = plan.layout.tensors();
         let first = planned.get(number).filter(|tensor| tensor.size() > 0)?;
         let mut spans = ranges_of(plan, source, number)?;
@@ -37,7 +43,10 @@ impl<'a> CopySpan<'a> {
             let gap = next.offset().saturating_sub(first.offset()).saturating_sub(span.len);
             // Several tensors are one piece.
             let joined = span.len.saturating_add(gap).saturating_add(next.size());
-            if joined >= 2 * PIECE || next.size() > 0 && !span.reaches(ranges_of(plan, source, span.end).as_deref(), gap) {
+            if joined >= 2 * PIECE
+                || next.size() > 0
+                    && !span.reaches(ranges_of(plan, source, span.end).as_deref(), gap)
+            {
                 break;
             }
             if next.size() > 0 {
@@ -49,7 +58,12 @@ impl<'a> CopySpan<'a> {
     }
 
     /// Calls `each` with the bytes of a piece, a little at a time.
-    pub(crate) fn read(&self, mut offset: u64, mut len: u64, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    pub(crate) fn read(
+        &self,
+        mut offset: u64,
+        mut len: u64,
+        each: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
         let mut buffer = vec![0; usize::try_from(len).unwrap_or(usize::MAX).min(1 << 20)];
         while len > 0 {
             let bytes = &mut buffer[..usize::try_from(len).unwrap_or(usize::MAX).min(1 << 20)];
@@ -60,27 +74,38 @@ impl<'a> CopySpan<'a> {
         Ok(())
     }
 
-    /// Whether this is one range that begins where this span ends, with only so many zeros in between.
+    /// Whether this is one range that begins where this span ends, with only so many zeros in
+    /// between.
     fn reaches(&self, ranges: Option<&[CopySpan<'_>]>, gap: u64) -> bool {
         let end = self.offset.saturating_add(self.len);
         let Some([range]) = ranges else { return false };
-        std::ptr::eq(range.file, self.file) && range.offset.checked_sub(gap) == Some(end) && zeros(self.file, end, gap)
+        std::ptr::eq(range.file, self.file)
+            && range.offset.checked_sub(gap) == Some(end)
+            && zeros(self.file, end, gap)
     }
 
-    /// The span in pieces: offsets in the file and lengths. More than one tensor is always one piece, so that none ends within padding.
+    /// The span in pieces: offsets in the file and lengths. More than one tensor is always one
+    /// piece, so that none ends within padding.
     pub(crate) fn pieces(&self) -> impl Iterator<Item = (u64, u64)> + use<> {
         let Self { offset, len, .. } = *self;
         let step = if len < 2 * PIECE { len } else { PIECE };
-        (0..len.div_ceil(step.max(1))).map(move |piece| (offset + piece * step, step.min(len - piece * step)))
+        (0..len.div_ceil(step.max(1)))
+            .map(move |piece| (offset + piece * step, step.min(len - piece * step)))
     }
 }
 
 /// Where a tensor's data lie when nothing is done to them.
-fn ranges_of<'a>(plan: &Plan, source: &'a dyn Checkpoint, number: usize) -> Option<Vec<CopySpan<'a>>> {
+fn ranges_of<'a>(
+    plan: &Plan,
+    source: &'a dyn Checkpoint,
+    number: usize,
+) -> Option<Vec<CopySpan<'a>>> {
     let pieces = plan.expressions.get(number)?.copies()?;
     let span = |piece: Piece| {
         let FileRange { file, offset, endian } = source.range(piece.tensor)?;
-        let offset = offset.checked_add(piece.offset).filter(|offset| endian == plan.endian && offset.checked_add(piece.len).is_some())?;
+        let offset = offset
+            .checked_add(piece.offset)
+            .filter(|offset| endian == plan.endian && offset.checked_add(piece.len).is_some())?;
         Some(CopySpan { file, offset, len: piece.len, end: number + 1 })
     };
     pieces.into_iter().map(span).collect()

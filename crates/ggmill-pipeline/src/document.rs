@@ -20,8 +20,12 @@ pub fn plan_document(plan: &Plan, output: RawStr<'_>, written: bool) -> impl Ser
 }
 
 /// The document of the plans for a set of shards, each with its file.
-pub fn plans_document<'a>(plans: impl IntoIterator<Item = (&'a Plan, RawStr<'a>)>, written: bool) -> impl Serialize {
-    let plans: Vec<Value> = plans.into_iter().map(|(plan, output)| document(plan, output, written)).collect();
+pub fn plans_document<'a>(
+    plans: impl IntoIterator<Item = (&'a Plan, RawStr<'a>)>,
+    written: bool,
+) -> impl Serialize {
+    let plans: Vec<Value> =
+        plans.into_iter().map(|(plan, output)| document(plan, output, written)).collect();
     json!({ "schema": PLANS, "plans": plans })
 }
 
@@ -71,7 +75,9 @@ impl fmt::Display for PlanDocumentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Json(error) => write!(f, "is no JSON: {error}"),
-            Self::Schema => f.write_str("is no plan, expected a document of schema ggmill.plan/1 or ggmill.plans/1"),
+            Self::Schema => f.write_str(
+                "is no plan, expected a document of schema ggmill.plan/1 or ggmill.plans/1",
+            ),
             Self::Incomplete => f.write_str("has a tensor without a name or a type"),
             Self::Type { found, .. } => write!(f, "{found:?} is no type"),
         }
@@ -80,7 +86,8 @@ impl fmt::Display for PlanDocumentError {
 
 impl std::error::Error for PlanDocumentError {}
 
-/// Names and types of the tensors in a plan, or in the plans of a set of shards, in their order. Nothing else is looked at, so a plan can be written by hand.
+/// Names and types of the tensors in a plan, or in the plans of a set of shards, in their order.
+/// Nothing else is looked at, so a plan can be written by hand.
 ///
 /// ```
 /// use ggmill_core::GgmlType;
@@ -93,16 +100,23 @@ pub fn planned_types(json: &[u8]) -> Result<Vec<(Vec<u8>, GgmlType)>, PlanDocume
     let single = std::slice::from_ref(&document);
     let plans = match document.get("schema").and_then(Value::as_str) {
         Some(PLAN) => single,
-        Some(PLANS) => document.get("plans").and_then(Value::as_array).map_or(&[][..], Vec::as_slice),
+        Some(PLANS) => {
+            document.get("plans").and_then(Value::as_array).map_or(&[][..], Vec::as_slice)
+        }
         _ => return Err(PlanDocumentError::Schema),
     };
     let mut types = Vec::new();
     for tensor in plans.iter().filter_map(|plan| plan.get("tensors")?.as_array()).flatten() {
-        let (name, ggml_type) = (tensor.get("name").and_then(name_of), tensor.get("type").and_then(Value::as_str));
-        let (Some(name), Some(ggml_type)) = (name, ggml_type) else { return Err(PlanDocumentError::Incomplete) };
+        let (name, ggml_type) =
+            (tensor.get("name").and_then(name_of), tensor.get("type").and_then(Value::as_str));
+        let (Some(name), Some(ggml_type)) = (name, ggml_type) else {
+            return Err(PlanDocumentError::Incomplete);
+        };
         match ggml_type.parse::<GgmlType>() {
             Ok(ggml_type) => types.push((name, ggml_type)),
-            Err(_) => return Err(PlanDocumentError::Type { tensor: name, found: ggml_type.to_owned() }),
+            Err(_) => {
+                return Err(PlanDocumentError::Type { tensor: name, found: ggml_type.to_owned() });
+            }
         }
     }
     Ok(types)
@@ -113,7 +127,12 @@ fn name_of(name: &Value) -> Option<Vec<u8>> {
     if let Some(text) = name.as_str() {
         return Some(text.as_bytes().to_vec());
     }
-    let digits: Option<Vec<u8>> = name.get("bytes_hex")?.as_str()?.chars().map(|digit| u8::try_from(digit.to_digit(16)?).ok()).collect();
+    let digits: Option<Vec<u8>> = name
+        .get("bytes_hex")?
+        .as_str()?
+        .chars()
+        .map(|digit| u8::try_from(digit.to_digit(16)?).ok())
+        .collect();
     let (pairs, []) = digits.as_deref()?.as_chunks::<2>() else { return None };
     Some(pairs.iter().map(|[high, low]| high << 4 | low).collect())
 }

@@ -16,15 +16,18 @@ pub enum ErrorKind {
     Io,
     /// A file of the checkpoint ends before it should: an incomplete download or copy.
     Truncated,
-    /// Something else wrote to a file of the checkpoint after it was opened, or an edit of it was interrupted: what was read may be half of each.
+    /// Something else wrote to a file of the checkpoint after it was opened, or an edit of it was
+    /// interrupted: what was read may be half of each.
     Changed,
     /// The checkpoint contradicts itself or is incomplete.
     Checkpoint,
-    /// No architecture description fits the checkpoint, or the one that does asks for something the checkpoint lacks.
+    /// No architecture description fits the checkpoint, or the one that does asks for something the
+    /// checkpoint lacks.
     Architecture,
     /// Well formed, but this version does not convert it.
     Unsupported,
-    /// A tensor holds numbers that the type asked for cannot (NaN, infinity, too large or too small).
+    /// A tensor holds numbers that the type asked for cannot (NaN, infinity, too large or too
+    /// small).
     NonFinite,
     /// Importance weights are missing where a type needs them, do not fit, or cannot be read.
     Importance,
@@ -36,13 +39,15 @@ pub enum ErrorKind {
     Types,
     /// The caller asked for the run to stop.
     Cancelled,
-    /// An edit asks for what the file does not have, for a value that its type cannot hold, or for what would break the file.
+    /// An edit asks for what the file does not have, for a value that its type cannot hold, or for
+    /// what would break the file.
     Edit,
     /// The caller broke a rule of the interface.
     Misuse,
 }
 
-/// An error with its kind, what it is about (a file, a tensor) and what was found. The size of a pointer.
+/// An error with its kind, what it is about (a file, a tensor) and what was found. The size of a
+/// pointer.
 pub struct Error(Box<Inner>);
 
 struct Inner {
@@ -57,13 +62,25 @@ impl Error {
     /// An error of this kind with this message.
     #[cold]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self(Box::new(Inner { kind, subject: String::new(), path: None, message: message.into(), source: None }))
+        Self(Box::new(Inner {
+            kind,
+            subject: String::new(),
+            path: None,
+            message: message.into(),
+            source: None,
+        }))
     }
 
     /// An error that another one caused, whose message is the message.
     #[cold]
     pub fn caused(kind: ErrorKind, source: impl std::error::Error + Send + Sync + 'static) -> Self {
-        Self(Box::new(Inner { kind, subject: String::new(), path: None, message: source.to_string(), source: Some(Box::new(source)) }))
+        Self(Box::new(Inner {
+            kind,
+            subject: String::new(),
+            path: None,
+            message: source.to_string(),
+            source: Some(Box::new(source)),
+        }))
     }
 
     /// What the error is about, unless that is known already.
@@ -155,9 +172,18 @@ impl From<ggmill_io::Error> for Error {
 impl From<ggmill_core::Error> for Error {
     fn from(error: ggmill_core::Error) -> Self {
         let kind = kind_of(error.kind());
-        match error.into_cause().map(<dyn std::error::Error + Send + Sync>::downcast::<ggmill_io::Error>) {
+        match error
+            .into_cause()
+            .map(<dyn std::error::Error + Send + Sync>::downcast::<ggmill_io::Error>)
+        {
             Ok(Ok(error)) => Self::from(*error),
-            Ok(Err(cause)) => Self(Box::new(Inner { kind, subject: String::new(), path: None, message: cause.to_string(), source: Some(cause) })),
+            Ok(Err(cause)) => Self(Box::new(Inner {
+                kind,
+                subject: String::new(),
+                path: None,
+                message: cause.to_string(),
+                source: Some(cause),
+            })),
             Err(error) => Self::caused(kind, error),
         }
     }

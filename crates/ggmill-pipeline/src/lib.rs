@@ -20,5 +20,7 @@ pub use plan::Plan;
 pub use range::run_range;
 pub use recipe::{Form, Recipe, RecipeTensor};
 pub use run::{Progress, Report, RunOptions, run};
-pub use source::{Checkpoint, FileRange, GgufCheckpoint, Joined, MemorySource, Pretrained, SourceTensor};
+pub use source::{
+    Checkpoint, FileRange, GgufCheckpoint, Joined, MemorySource, Pretrained, SourceTensor,
+};
 pub use split::{SPLIT_KEYS, ShardLimit, SplitOptions, split};

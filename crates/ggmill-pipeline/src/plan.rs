@@ -1,4 +1,5 @@
-//! The work laid out: offsets and sizes from the core, and for each tensor where its elements come from.
+//! The work laid out: offsets and sizes from the core, and for each tensor where its elements come
+//! from.
 
 use ggmill_core::{Endian, PlannedTensor};
 
@@ -27,10 +28,14 @@ impl Plan {
         &self.expressions
     }
 
-    /// Fails when a tensor that is read is another one in this source than in the one the plan was made for.
+    /// Fails when a tensor that is read is another one in this source than in the one the plan was
+    /// made for.
     pub(crate) fn check(&self, source: &dyn Checkpoint) -> Result<()> {
-        let check =
-            |(tensor, expression): (&PlannedTensor, &Expression)| expression.check(source.tensors()).map_err(|error| error.tensor(tensor.name().as_bytes()));
+        let check = |(tensor, expression): (&PlannedTensor, &Expression)| {
+            expression
+                .check(source.tensors())
+                .map_err(|error| error.tensor(tensor.name().as_bytes()))
+        };
         self.layout.tensors().iter().zip(&self.expressions).try_for_each(check)
     }
 

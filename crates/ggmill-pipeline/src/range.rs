@@ -3,7 +3,9 @@
 use std::ops::Range;
 
 use ggmill_core::{PlannedTensor, Sink};
-use rayon::iter::{IndexedParallelIterator as _, IntoParallelRefIterator as _, ParallelIterator as _};
+use rayon::iter::{
+    IndexedParallelIterator as _, IntoParallelRefIterator as _, ParallelIterator as _,
+};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::expression::{Evaluator, Expression};
@@ -11,17 +13,31 @@ use crate::plan::Plan;
 use crate::run::{Report, RunOptions, chunks, make, report};
 use crate::source::Checkpoint;
 
-/// Appends bytes `range` of the file to a sink: what [`run`](crate::run) would write there, whatever the range cuts. Ranges that together are the file, made by
-/// whatever programs in whatever order, are the bytes of the file; a range can be made again.
+/// Appends bytes `range` of the file to a sink: what [`run`](crate::run) would write there,
+/// whatever the range cuts. Ranges that together are the file, made by whatever programs in
+/// whatever order, are the bytes of the file; a range can be made again.
 ///
-/// Nothing is remembered from one call to the next: a reduction takes its pass in each. Fails for a range that leaves the file, and otherwise as `run` does.
-pub fn run_range<S>(plan: &Plan, source: &dyn Checkpoint, range: Range<u64>, mut sink: S, options: &RunOptions, progress: &mut Report<'_>) -> Result<S>
+/// Nothing is remembered from one call to the next: a reduction takes its pass in each. Fails for a
+/// range that leaves the file, and otherwise as `run` does.
+pub fn run_range<S>(
+    plan: &Plan,
+    source: &dyn Checkpoint,
+    range: Range<u64>,
+    mut sink: S,
+    options: &RunOptions,
+    progress: &mut Report<'_>,
+) -> Result<S>
 where
     S: Sink,
     S::Error: std::error::Error + Send + Sync + 'static,
 {
     if range.start > range.end || range.end > plan.layout.total_len() {
-        let message = format!("bytes {} to {} of a file of {}", range.start, range.end, plan.layout.total_len());
+        let message = format!(
+            "bytes {} to {} of a file of {}",
+            range.start,
+            range.end,
+            plan.layout.total_len()
+        );
         return Err(Error::new(ErrorKind::Misuse, message));
     }
     source.verify()?;
@@ -48,7 +64,12 @@ where
         let pieces = pieces(expression, at - start, end.min(range.end) - start);
         for window in pieces.chunks(window) {
             let mut made = Vec::with_capacity(window.len());
-            pool.install(|| window.par_iter().map(|piece| make(expression, piece.elements.clone(), &evaluator, plan.endian)).collect_into_vec(&mut made));
+            pool.install(|| {
+                window
+                    .par_iter()
+                    .map(|piece| make(expression, piece.elements.clone(), &evaluator, plan.endian))
+                    .collect_into_vec(&mut made)
+            });
             for (piece, bytes) in window.iter().zip(made) {
                 let bytes = bytes.map_err(|error| error.tensor(tensor.name().as_bytes()))?;
                 put(&mut sink, &mut at, &bytes[piece.wanted.clone()], Some(tensor))?;
@@ -62,7 +83,11 @@ where
 }
 
 /// Padding up to here.
-fn zeros(until: u64, at: &mut u64, put: &mut dyn FnMut(&mut u64, &[u8]) -> Result<()>) -> Result<()> {
+fn zeros(
+    until: u64,
+    at: &mut u64,
+    put: &mut dyn FnMut(&mut u64, &[u8]) -> Result<()>,
+) -> Result<()> {
     while *at < until {
         let some = [0; 4096];
         let len = usize::try_from(until - *at).unwrap_or(usize::MAX).min(some.len());

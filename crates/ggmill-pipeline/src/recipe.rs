@@ -7,10 +7,12 @@ use crate::expression::Expression;
 use crate::plan::Plan;
 use crate::source::{Checkpoint, GgufCheckpoint, SourceTensor};
 
-/// A file to be: its metadata, and which tensors it has, each with the [`Expression`] its elements come from. Every command that writes a model makes one and
-/// hands it to the same [`Recipe::plan`] and [`run`](crate::run).
+/// A file to be: its metadata, and which tensors it has, each with the [`Expression`] its elements
+/// come from. Every command that writes a model makes one and hands it to the same [`Recipe::plan`]
+/// and [`run`](crate::run).
 ///
-/// A recipe is data: one step makes it, others change it, and what they make together is one plan and one pass over the sources.
+/// A recipe is data: one step makes it, others change it, and what they make together is one plan
+/// and one pass over the sources.
 ///
 /// ```
 /// use ggmill_core::{GgmlType, Gguf, MetadataBuf, Shape};
@@ -66,7 +68,8 @@ impl RecipeTensor {
     }
 }
 
-/// What a file is like besides what it says: version 3 and little-endian unless its recipe says otherwise.
+/// What a file is like besides what it says: version 3 and little-endian unless its recipe says
+/// otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Form {
@@ -95,11 +98,15 @@ impl Recipe {
         Self { metadata, tensors, ..Self::default() }
     }
 
-    /// A model as it is: every key and every tensor of the file or set, in order, in its byte order and version (3 for a file of version 1). Other recipes for
-    /// GGUF files begin here and change what they are about.
+    /// A model as it is: every key and every tensor of the file or set, in order, in its byte order
+    /// and version (3 for a file of version 1). Other recipes for GGUF files begin here and
+    /// change what they are about.
     pub fn copy_of(checkpoint: &GgufCheckpoint) -> Result<Self> {
-        let metadata = MetadataBuf::copy_of(&checkpoint.metadata()).map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?;
-        let tensor = |(number, tensor): (usize, &SourceTensor)| Ok(RecipeTensor::new(&*tensor.name, Expression::of_tensor(number, tensor)?));
+        let metadata = MetadataBuf::copy_of(&checkpoint.metadata())
+            .map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?;
+        let tensor = |(number, tensor): (usize, &SourceTensor)| {
+            Ok(RecipeTensor::new(&*tensor.name, Expression::of_tensor(number, tensor)?))
+        };
         let tensors = checkpoint.tensors().iter().enumerate().map(tensor).collect::<Result<_>>()?;
         Ok(Self { metadata, tensors, notes: Vec::new(), form: Form::of(checkpoint.model()) })
     }
@@ -114,7 +121,8 @@ impl Recipe {
         &self.notes
     }
 
-    /// Lays the file out to the byte and holds every tensor against its sources. Reads no tensor data.
+    /// Lays the file out to the byte and holds every tensor against its sources. Reads no tensor
+    /// data.
     pub fn plan(self, checkpoint: &dyn Checkpoint) -> Result<Plan> {
         let Form { version_2, endian, pad_header } = self.form;
         let mut builder = Builder::new().metadata(self.metadata).endian(endian);
@@ -128,10 +136,16 @@ impl Recipe {
         let most = Limits::default().dimensions as usize;
         for tensor in self.tensors {
             if tensor.shape().dimensions().len() > most {
-                let message = format!("has {} dimensions, expected at most {most}", tensor.shape().dimensions().len());
+                let message = format!(
+                    "has {} dimensions, expected at most {most}",
+                    tensor.shape().dimensions().len()
+                );
                 return Err(Error::new(ErrorKind::Unsupported, message).tensor(&tensor.name));
             }
-            tensor.expression.check(checkpoint.tensors()).map_err(|error| error.tensor(&tensor.name))?;
+            tensor
+                .expression
+                .check(checkpoint.tensors())
+                .map_err(|error| error.tensor(&tensor.name))?;
             builder = builder.tensor(&tensor.name, tensor.ggml_type(), *tensor.shape());
             expressions.push(tensor.expression);
         }

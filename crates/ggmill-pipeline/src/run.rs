@@ -6,7 +6,9 @@ use ggmill_core::{Endian, PlannedTensor, WriteError, Writer};
 use ggmill_io::RangeSink;
 use ggmill_quant as quant;
 use rayon::ThreadPool;
-use rayon::iter::{IndexedParallelIterator as _, IntoParallelRefIterator as _, ParallelIterator as _};
+use rayon::iter::{
+    IndexedParallelIterator as _, IntoParallelRefIterator as _, ParallelIterator as _,
+};
 
 use crate::buffers::BufferPool;
 use crate::copy_span::CopySpan;
@@ -19,8 +21,8 @@ use crate::source::Checkpoint;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct RunOptions {
-    /// How many threads make chunks. When not given, as many as the caller's pool has, which by default is as many as the machine runs at once. Each takes
-    /// memory for a few chunks.
+    /// How many threads make chunks. When not given, as many as the caller's pool has, which by
+    /// default is as many as the machine runs at once. Each takes memory for a few chunks.
     pub threads: Option<usize>,
 }
 
@@ -44,7 +46,8 @@ impl RunOptions {
     }
 
     pub(crate) fn pool(&self) -> Result<ThreadPool> {
-        let threads = rayon::ThreadPoolBuilder::new().num_threads(self.threads.unwrap_or_else(rayon::current_num_threads));
+        let threads = rayon::ThreadPoolBuilder::new()
+            .num_threads(self.threads.unwrap_or_else(rayon::current_num_threads));
         threads.build().map_err(|error| Error::caused(ErrorKind::Io, error))
     }
 }
@@ -68,16 +71,25 @@ impl<'a> Progress<'a> {
     }
 }
 
-/// What is told of a run's progress; it may come from any thread. [`ControlFlow::Break`] ends the run.
+/// What is told of a run's progress; it may come from any thread. [`ControlFlow::Break`] ends the
+/// run.
 pub type Report<'r> = dyn FnMut(Progress<'_>) -> ControlFlow<()> + Send + 'r;
 
 /// Streams a plan into a sink, and gives the sink back when every tensor is complete.
 ///
-/// Tensors to which nothing is done are moved from file to file unread, where the source is files and the sink can do that. Everything else goes through
-/// memory, bounded by a few chunks for each thread, whatever the size of the model. The bytes do not depend on the number of threads: chunks are made in
-/// parallel and written in order. Fails when something else writes to a source meanwhile. `progress` is told after each chunk and can end the run with
-/// [`ControlFlow::Break`]; the sink is then dropped, and `ggmill-io`'s leaves nothing behind.
-pub fn run<S>(plan: &Plan, source: &dyn Checkpoint, sink: S, options: &RunOptions, progress: &mut Report<'_>) -> Result<S>
+/// Tensors to which nothing is done are moved from file to file unread, where the source is files
+/// and the sink can do that. Everything else goes through memory, bounded by a few chunks for each
+/// thread, whatever the size of the model. The bytes do not depend on the number of threads: chunks
+/// are made in parallel and written in order. Fails when something else writes to a source
+/// meanwhile. `progress` is told after each chunk and can end the run with [`ControlFlow::Break`];
+/// the sink is then dropped, and `ggmill-io`'s leaves nothing behind.
+pub fn run<S>(
+    plan: &Plan,
+    source: &dyn Checkpoint,
+    sink: S,
+    options: &RunOptions,
+    progress: &mut Report<'_>,
+) -> Result<S>
 where
     S: RangeSink,
     S::Error: std::error::Error + Send + Sync + 'static,
@@ -86,7 +98,8 @@ where
     let window = 2 * pool.current_num_threads();
     let tensors = plan.layout.tensors();
     let mut writer = Writer::start(&plan.layout, sink).map_err(written)?;
-    let mut meter = Meter { progress, written: 0, total: tensors.iter().map(PlannedTensor::size).sum() };
+    let mut meter =
+        Meter { progress, written: 0, total: tensors.iter().map(PlannedTensor::size).sum() };
     let mut number = 0;
     // Hours of work on half an edit would end there.
     source.verify()?;
@@ -100,7 +113,8 @@ where
         if takes_ranges && let Some(spans) = CopySpan::from(plan, source, number) {
             std::mem::take(&mut made).write(&mut writer, tensors, buffers, &mut meter)?;
             let end = spans.last().map_or(number, |span| span.end);
-            takes_ranges = move_spans(&mut writer, number, &spans, &tensors[number..end], &mut meter)?;
+            takes_ranges =
+                move_spans(&mut writer, number, &spans, &tensors[number..end], &mut meter)?;
             if takes_ranges {
                 number = end;
                 continue;
@@ -111,7 +125,9 @@ where
             // What was made before is written by this thread while the others make the next.
             pool.in_place_scope(|scope| {
                 let (chunks, evaluator) = (&mut next.chunks, &evaluator);
-                let turn = move |chunk: &Range<u64>| make(expression, chunk.clone(), evaluator, plan.endian);
+                let turn = move |chunk: &Range<u64>| {
+                    make(expression, chunk.clone(), evaluator, plan.endian)
+                };
                 scope.spawn(move |_| window.par_iter().map(turn).collect_into_vec(chunks));
                 std::mem::take(&mut made).write(&mut writer, tensors, buffers, &mut meter)
             })?;
@@ -133,7 +149,13 @@ struct Made {
 }
 
 impl Made {
-    fn write<S>(self, writer: &mut Writer<'_, S>, tensors: &[PlannedTensor], buffers: &BufferPool, meter: &mut Meter<'_>) -> Result<()>
+    fn write<S>(
+        self,
+        writer: &mut Writer<'_, S>,
+        tensors: &[PlannedTensor],
+        buffers: &BufferPool,
+        meter: &mut Meter<'_>,
+    ) -> Result<()>
     where
         S: RangeSink,
         S::Error: std::error::Error + Send + Sync + 'static,
@@ -150,14 +172,25 @@ impl Made {
 }
 
 /// Has the sink take spans by itself; `false` when it cannot.
-fn move_spans<S>(writer: &mut Writer<'_, S>, number: usize, spans: &[CopySpan<'_>], tensors: &[PlannedTensor], meter: &mut Meter<'_>) -> Result<bool>
+fn move_spans<S>(
+    writer: &mut Writer<'_, S>,
+    number: usize,
+    spans: &[CopySpan<'_>],
+    tensors: &[PlannedTensor],
+    meter: &mut Meter<'_>,
+) -> Result<bool>
 where
     S: RangeSink,
     S::Error: std::error::Error + Send + Sync + 'static,
 {
     let mut has_moved = false;
-    for (span, (offset, len)) in spans.iter().flat_map(|span| span.pieces().map(move |piece| (span, piece))) {
-        if !writer.write_with(number, len, |sink| sink.append_range(span.file, offset, len)).map_err(written)? {
+    for (span, (offset, len)) in
+        spans.iter().flat_map(|span| span.pieces().map(move |piece| (span, piece)))
+    {
+        if !writer
+            .write_with(number, len, |sink| sink.append_range(span.file, offset, len))
+            .map_err(written)?
+        {
             if !has_moved {
                 return Ok(false);
             }
@@ -190,7 +223,12 @@ impl Meter<'_> {
 }
 
 /// Says how far a run has come, and fails when it is to stop.
-pub(crate) fn report(progress: &mut Report<'_>, tensor: &PlannedTensor, written: u64, total: u64) -> Result<()> {
+pub(crate) fn report(
+    progress: &mut Report<'_>,
+    tensor: &PlannedTensor,
+    written: u64,
+    total: u64,
+) -> Result<()> {
     match progress(Progress { tensor: &tensor.name().to_string_lossy(), written, total }) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(()) => Err(Error::new(ErrorKind::Cancelled, "stopped on request")),
@@ -208,16 +246,26 @@ fn written<E: std::error::Error + Send + Sync + 'static>(error: WriteError<E>) -
 pub(crate) fn chunks(this: &Expression) -> Vec<Range<u64>> {
     let elements = this.shape().elements();
     let row_len = this.shape().row_len().max(1);
-    let step = if this.ggml_type().is_quantized() { (CHUNK / row_len).max(1).saturating_mul(row_len) } else { CHUNK };
+    let step = if this.ggml_type().is_quantized() {
+        (CHUNK / row_len).max(1).saturating_mul(row_len)
+    } else {
+        CHUNK
+    };
     let starts = (0..elements).step_by(usize::try_from(step).unwrap_or(usize::MAX));
     starts.map(|start| start..elements.min(start.saturating_add(step))).collect()
 }
 
 /// The bytes of one chunk of output, in its byte order.
-pub(crate) fn make(this: &Expression, chunk: Range<u64>, evaluator: &Evaluator<'_>, endian: Endian) -> Result<Vec<u8>> {
+pub(crate) fn make(
+    this: &Expression,
+    chunk: Range<u64>,
+    evaluator: &Evaluator<'_>,
+    endian: Endian,
+) -> Result<Vec<u8>> {
     let mut bytes = evaluator.bytes(this, chunk.start, chunk.end)?;
     if endian == Endian::Big {
-        quant::swap_bytes(this.ggml_type(), &mut bytes).map_err(|error| Error::caused(ErrorKind::Unsupported, error))?;
+        quant::swap_bytes(this.ggml_type(), &mut bytes)
+            .map_err(|error| Error::caused(ErrorKind::Unsupported, error))?;
     }
     Ok(bytes)
 }
@@ -229,8 +277,10 @@ mod tests {
     /// A limit on the threads of a program is one on those of its runs.
     #[test]
     fn a_run_has_the_threads_of_its_caller() {
-        let threads = |options: &RunOptions| options.pool().map(|pool| pool.current_num_threads()).ok();
-        let within = RunOptions::on(3).install(|| (threads(&RunOptions::default()), threads(&RunOptions::on(2))));
+        let threads =
+            |options: &RunOptions| options.pool().map(|pool| pool.current_num_threads()).ok();
+        let within = RunOptions::on(3)
+            .install(|| (threads(&RunOptions::default()), threads(&RunOptions::on(2))));
         assert_eq!(within.ok(), Some((Some(3), Some(2))));
     }
 }

@@ -13,7 +13,8 @@ pub const SPLIT_KEYS: [&str; 3] = [keys::SPLIT_NO, keys::SPLIT_COUNT, keys::SPLI
 pub enum ShardLimit {
     /// When it has so many tensors.
     Tensors(u64),
-    /// When the next tensor would make its data, padding included, more bytes than this. A tensor that has more by itself gets a shard of its own.
+    /// When the next tensor would make its data, padding included, more bytes than this. A tensor
+    /// that has more by itself gets a shard of its own.
     Bytes(u64),
 }
 
@@ -36,27 +37,38 @@ impl SplitOptions {
 
 /// A model becomes a set of shards: one recipe for each, in order.
 ///
-/// All metadata are in the first, as `llama-gguf-split` has it; the others say which shard they are, and the alignment where it is not the usual one (the
-/// reference loses it and then writes files that nobody reads). Fails when a limit is 0, and when there are more shards or tensors than the keys can count.
+/// All metadata are in the first, as `llama-gguf-split` has it; the others say which shard they
+/// are, and the alignment where it is not the usual one (the reference loses it and then writes
+/// files that nobody reads). Fails when a limit is 0, and when there are more shards or tensors
+/// than the keys can count.
 pub fn split(checkpoint: &GgufCheckpoint, options: &SplitOptions) -> Result<Vec<Recipe>> {
     Recipe::copy_of(checkpoint)?.split(options)
 }
 
 impl Recipe {
-    /// The recipes of a set of shards instead of that of one file; as [`split`](crate::split) does it.
+    /// The recipes of a set of shards instead of that of one file; as [`split`](crate::split) does
+    /// it.
     pub fn split(self, options: &SplitOptions) -> Result<Vec<Self>> {
         let (groups, note) = groups(&self, options, alignment(&self.metadata)?)?;
-        let mut shards = self.into_shards(&groups, [keys::SPLIT_NO, keys::SPLIT_TENSORS_COUNT, keys::SPLIT_COUNT])?;
+        let mut shards = self
+            .into_shards(&groups, [keys::SPLIT_NO, keys::SPLIT_TENSORS_COUNT, keys::SPLIT_COUNT])?;
         if let Some(first) = shards.first_mut() {
             first.notes.extend(note);
         }
         Ok(shards)
     }
 
-    /// Shards of so many tensors each, with their keys in this order. The notes stay with the first.
+    /// Shards of so many tensors each, with their keys in this order. The notes stay with the
+    /// first.
     pub fn into_shards(self, groups: &[usize], order: [&str; 3]) -> Result<Vec<Self>> {
-        let too_many = |what: &str, most: u64| Error::new(ErrorKind::Misuse, format!("more than {most} {what}; larger shards would be fewer"));
-        let tensors = i32::try_from(self.tensors.len()).map_err(|_| too_many("tensors", i32::MAX.unsigned_abs().into()))?;
+        let too_many = |what: &str, most: u64| {
+            Error::new(
+                ErrorKind::Misuse,
+                format!("more than {most} {what}; larger shards would be fewer"),
+            )
+        };
+        let tensors = i32::try_from(self.tensors.len())
+            .map_err(|_| too_many("tensors", i32::MAX.unsigned_abs().into()))?;
         let count = u16::try_from(groups.len()).map_err(|_| too_many("shards", u16::MAX.into()))?;
         let alignment = alignment(&self.metadata)?;
         let form = Form { pad_header: true, ..self.form };
@@ -64,7 +76,8 @@ impl Recipe {
         let mut first = Some((self.metadata, self.notes));
         let mut shards = Vec::with_capacity(groups.len());
         for (number, &len) in (0u16..).zip(groups) {
-            let (mut metadata, notes) = first.take().unwrap_or_else(|| (aligned(alignment), Vec::new()));
+            let (mut metadata, notes) =
+                first.take().unwrap_or_else(|| (aligned(alignment), Vec::new()));
             for key in SPLIT_KEYS {
                 metadata.remove(key);
             }
@@ -86,7 +99,8 @@ impl Recipe {
 /// What the metadata say the alignment is. Fails where no file can have it.
 fn alignment(metadata: &MetadataBuf) -> Result<Alignment> {
     let Some(stated) = metadata.get(keys::GENERAL_ALIGNMENT) else { return Ok(Alignment::DEFAULT) };
-    Alignment::new(stated.as_u64().unwrap_or(0)).map_err(|error| Error::caused(ErrorKind::Misuse, error).key(keys::GENERAL_ALIGNMENT))
+    Alignment::new(stated.as_u64().unwrap_or(0))
+        .map_err(|error| Error::caused(ErrorKind::Misuse, error).key(keys::GENERAL_ALIGNMENT))
 }
 
 /// Metadata that say nothing but an unusual alignment.
@@ -99,7 +113,11 @@ fn aligned(alignment: Alignment) -> MetadataBuf {
 }
 
 /// How many tensors each shard has, and what is to be said of that.
-fn groups(recipe: &Recipe, options: &SplitOptions, alignment: Alignment) -> Result<(Vec<usize>, Option<String>)> {
+fn groups(
+    recipe: &Recipe,
+    options: &SplitOptions,
+    alignment: Alignment,
+) -> Result<(Vec<usize>, Option<String>)> {
     if matches!(options.limit, ShardLimit::Tensors(0) | ShardLimit::Bytes(0)) {
         return Err(Error::new(ErrorKind::Misuse, "shards of size 0, expected at least 1"));
     }
@@ -124,13 +142,19 @@ fn groups(recipe: &Recipe, options: &SplitOptions, alignment: Alignment) -> Resu
             && size > most
         {
             others += u64::from(too_large.is_some());
-            too_large.get_or_insert_with(|| format!("tensor {:?} alone has {size} bytes, more than {most}", RawStr::new(&tensor.name)));
+            too_large.get_or_insert_with(|| {
+                format!(
+                    "tensor {:?} alone has {size} bytes, more than {most}",
+                    RawStr::new(&tensor.name)
+                )
+            });
         }
     }
     // Metadata alone need no shard for the tensors that are not there.
     if groups.len() > 1 && groups.last() == Some(&0) {
         groups.pop();
     }
-    let note = too_large.map(|note| if others > 0 { format!("{note}; so have {others} others") } else { note });
+    let note = too_large
+        .map(|note| if others > 0 { format!("{note}; so have {others} others") } else { note });
     Ok((groups, note))
 }

@@ -1,6 +1,9 @@
 //! The codec of a type: lengths and values are checked here, once, so that the block code need not.
 
-#![allow(clippy::inline_always, reason = "work has to be inlined into the function that is compiled for its instructions")]
+#![allow(
+    clippy::inline_always,
+    reason = "work has to be inlined into the function that is compiled for its instructions"
+)]
 
 use core::fmt::{self, Debug};
 use core::marker::PhantomData;
@@ -28,17 +31,28 @@ pub trait BlockCodec: Sync + Debug {
 
     /// Turns whole rows of `row_len` values into blocks.
     ///
-    /// `weights` says how much each column matters (one row of them, applied to every row); types that have no use for it ignore it.
-    /// Fails before anything is written: when the slices do not fit each other, when the type is an integer type, when it [needs
-    /// weights](Self::needs_weights) and there are none, or, for every type but the plain floats, when a value or a weight is infinite or not a number.
-    fn quantize(&self, values: &[f32], row_len: usize, weights: Option<&[f32]>, out: &mut [u8]) -> Result<()>;
+    /// `weights` says how much each column matters (one row of them, applied to every row); types
+    /// that have no use for it ignore it. Fails before anything is written: when the slices do
+    /// not fit each other, when the type is an integer type, when it [needs
+    /// weights](Self::needs_weights) and there are none, or, for every type but the plain floats,
+    /// when a value or a weight is infinite or not a number.
+    fn quantize(
+        &self,
+        values: &[f32],
+        row_len: usize,
+        weights: Option<&[f32]>,
+        out: &mut [u8],
+    ) -> Result<()>;
 
     /// Whether blocks hold the values that [`quantize`](Self::quantize) made them of.
     ///
-    /// Every finite value has its bytes, the reference's; where a block cannot hold it, they mean something else. This fails with
-    /// [`OutOfRange`](crate::ErrorKind::OutOfRange) and the place of the first such value: one that reads back infinite or as NaN (half precision, which
-    /// most scales have, ends at 65504), so large that sums overflow on the way to a scale and zeros are stored, beyond 2688 in NVFP4, or in a block of MXFP4
-    /// whose magnitudes are all below 2⁻¹²⁵, where the exponent wraps around. Other values so small that they become zeros are held. Fails also when the lengths do not fit and when the type is an integer type.
+    /// Every finite value has its bytes, the reference's; where a block cannot hold it, they mean
+    /// something else. This fails with [`OutOfRange`](crate::ErrorKind::OutOfRange) and the
+    /// place of the first such value: one that reads back infinite or as NaN (half precision, which
+    /// most scales have, ends at 65504), so large that sums overflow on the way to a scale and
+    /// zeros are stored, beyond 2688 in NVFP4, or in a block of MXFP4 whose magnitudes are all
+    /// below 2⁻¹²⁵, where the exponent wraps around. Other values so small that they become zeros
+    /// are held. Fails also when the lengths do not fit and when the type is an integer type.
     ///
     /// ```
     /// use ggmill_core::GgmlType;
@@ -54,7 +68,8 @@ pub trait BlockCodec: Sync + Debug {
     fn check_range(&self, values: &[f32], row_len: usize, blocks: &[u8]) -> Result<()>;
 }
 
-/// The codec of a type, or an error of kind [`Unsupported`](crate::ErrorKind::Unsupported) for a type that is retired or unknown.
+/// The codec of a type, or an error of kind [`Unsupported`](crate::ErrorKind::Unsupported) for a
+/// type that is retired or unknown.
 ///
 /// ```
 /// use ggmill_core::GgmlType;
@@ -68,7 +83,8 @@ pub fn codec(ggml_type: GgmlType) -> Result<&'static dyn BlockCodec> {
     codec_with(ggml_type, Isa::best())
 }
 
-/// The codec of a type that uses certain instructions, and no others. It gives the same as [`codec`], at another speed; fails as that does.
+/// The codec of a type that uses certain instructions, and no others. It gives the same as
+/// [`codec`], at another speed; fails as that does.
 pub fn codec_with(ggml_type: GgmlType, isa: Isa) -> Result<&'static dyn BlockCodec> {
     let isa = isa.kind();
     Ok(match ggml_type {
@@ -112,7 +128,8 @@ pub fn codec_with(ggml_type: GgmlType, isa: Isa) -> Result<&'static dyn BlockCod
     })
 }
 
-/// One value for each instruction set, so that a codec is a reference to something that is always there.
+/// One value for each instruction set, so that a codec is a reference to something that is always
+/// there.
 macro_rules! with_isa {
     ($isa:ident, $codec:ident) => {
         match $isa {
@@ -130,7 +147,9 @@ fn both<T: Encode<N, B>, const N: usize, const B: usize>(isa: Kind) -> &'static 
     with_isa!(isa, Both)
 }
 
-fn read_only<T: Decode<N, B>, const N: usize, const B: usize>(isa: Kind) -> &'static dyn BlockCodec {
+fn read_only<T: Decode<N, B>, const N: usize, const B: usize>(
+    isa: Kind,
+) -> &'static dyn BlockCodec {
     with_isa!(isa, ReadOnly)
 }
 
@@ -197,7 +216,13 @@ impl<T: Encode<N, B>, const N: usize, const B: usize> BlockCodec for Both<T, N, 
         dequantize::<T, N, B>(self.0, blocks, out)
     }
 
-    fn quantize(&self, values: &[f32], row_len: usize, weights: Option<&[f32]>, out: &mut [u8]) -> Result<()> {
+    fn quantize(
+        &self,
+        values: &[f32],
+        row_len: usize,
+        weights: Option<&[f32]>,
+        out: &mut [u8],
+    ) -> Result<()> {
         check_lengths::<N, B>(T::TYPE, values, row_len, weights, out)?;
         if T::NEEDS_WEIGHTS && weights.is_none() {
             return Err(Error::new(Detail::NeedsWeights { ggml_type: T::TYPE }));
@@ -218,7 +243,13 @@ impl<T: Encode<N, B>, const N: usize, const B: usize> BlockCodec for Both<T, N, 
         for (row, out) in values.chunks_exact(row_len).zip(out.chunks_exact_mut(row_len / N)) {
             let spread = T::row_spread(row);
             let (values, _) = row.as_chunks::<N>();
-            Writing::<T, N, B> { values, weights: Some((weights, spread)), out, format: PhantomData }.with(self.0);
+            Writing::<T, N, B> {
+                values,
+                weights: Some((weights, spread)),
+                out,
+                format: PhantomData,
+            }
+            .with(self.0);
         }
         Ok(())
     }
@@ -227,7 +258,12 @@ impl<T: Encode<N, B>, const N: usize, const B: usize> BlockCodec for Both<T, N, 
         check_lengths::<N, B>(T::TYPE, values, row_len, None, blocks)?;
         let ((groups, _), (blocks, _)) = (values.as_chunks::<N>(), blocks.as_chunks::<B>());
         let Some(place) = T::first_out_of_range(groups, blocks) else { return Ok(()) };
-        Err(Error::new(Detail::OutOfRange { ggml_type: T::TYPE, row: place / row_len, column: place % row_len, value: values[place] }))
+        Err(Error::new(Detail::OutOfRange {
+            ggml_type: T::TYPE,
+            row: place / row_len,
+            column: place % row_len,
+            value: values[place],
+        }))
     }
 }
 
@@ -265,39 +301,74 @@ impl<T: Decode<N, B>, const N: usize, const B: usize> Debug for ReadOnly<T, N, B
     }
 }
 
-fn dequantize<T: Decode<N, B>, const N: usize, const B: usize>(isa: Kind, blocks: &[u8], out: &mut [f32]) -> Result<()> {
+fn dequantize<T: Decode<N, B>, const N: usize, const B: usize>(
+    isa: Kind,
+    blocks: &[u8],
+    out: &mut [f32],
+) -> Result<()> {
     let (blocks, rest) = blocks.as_chunks::<B>();
     if !rest.is_empty() {
         let found = blocks.len() * B + rest.len();
-        return Err(Error::new(Detail::NotBlocks { ggml_type: T::TYPE, what: "bytes", found, unit: B }));
+        return Err(Error::new(Detail::NotBlocks {
+            ggml_type: T::TYPE,
+            what: "bytes",
+            found,
+            unit: B,
+        }));
     }
     let found = out.len();
     let (out, rest) = out.as_chunks_mut::<N>();
     if !rest.is_empty() || out.len() != blocks.len() {
-        return Err(Error::new(Detail::Length { what: "elements of room", found, expected: blocks.len().saturating_mul(N) }));
+        return Err(Error::new(Detail::Length {
+            what: "elements of room",
+            found,
+            expected: blocks.len().saturating_mul(N),
+        }));
     }
-    if let Err(Reading { blocks, out, .. }) = isa.run(Reading::<T, N, B> { blocks, out, format: PhantomData }) {
+    if let Err(Reading { blocks, out, .. }) =
+        isa.run(Reading::<T, N, B> { blocks, out, format: PhantomData })
+    {
         blocks.iter().zip(out).for_each(|(block, out)| T::decode(block, out));
     }
     Ok(())
 }
 
-fn check_lengths<const N: usize, const B: usize>(ggml_type: GgmlType, values: &[f32], row_len: usize, weights: Option<&[f32]>, out: &[u8]) -> Result<()> {
+fn check_lengths<const N: usize, const B: usize>(
+    ggml_type: GgmlType,
+    values: &[f32],
+    row_len: usize,
+    weights: Option<&[f32]>,
+    out: &[u8],
+) -> Result<()> {
     if !row_len.is_multiple_of(N) {
-        return Err(Error::new(Detail::NotBlocks { ggml_type, what: "values in a row", found: row_len, unit: N }));
+        return Err(Error::new(Detail::NotBlocks {
+            ggml_type,
+            what: "values in a row",
+            found: row_len,
+            unit: N,
+        }));
     }
-    // `0.is_multiple_of(0)` holds: no rows of no values are fine, some values in rows of none are not.
+    // `0.is_multiple_of(0)` holds: no rows of no values are fine, some values in rows of none are
+    // not.
     if !values.len().is_multiple_of(row_len) {
         return Err(Error::new(Detail::NotRows { found: values.len(), row_len }));
     }
     if let Some(weights) = weights
         && weights.len() != row_len
     {
-        return Err(Error::new(Detail::Length { what: "importance weights", found: weights.len(), expected: row_len }));
+        return Err(Error::new(Detail::Length {
+            what: "importance weights",
+            found: weights.len(),
+            expected: row_len,
+        }));
     }
     let expected = (values.len() / N).saturating_mul(B);
     if out.len() != expected {
-        return Err(Error::new(Detail::Length { what: "bytes of room", found: out.len(), expected }));
+        return Err(Error::new(Detail::Length {
+            what: "bytes of room",
+            found: out.len(),
+            expected,
+        }));
     }
     Ok(())
 }
@@ -329,7 +400,11 @@ fn check_finite(isa: Kind, values: &[f32], row_len: usize, weights: Option<&[f32
     if (unknown || !all)
         && let Some((place, value)) = first_non_finite(values)
     {
-        return Err(Error::new(Detail::NonFinite { row: place / row_len, column: place % row_len, value }));
+        return Err(Error::new(Detail::NonFinite {
+            row: place / row_len,
+            column: place % row_len,
+            value,
+        }));
     }
     if let Some((column, value)) = weights.and_then(first_non_finite) {
         return Err(Error::new(Detail::NonFiniteWeight { column, value }));
@@ -339,7 +414,8 @@ fn check_finite(isa: Kind, values: &[f32], row_len: usize, weights: Option<&[f32
 
 fn first_non_finite(values: &[f32]) -> Option<(usize, f32)> {
     const STRIDE: usize = 256;
-    // A test without a branch per value is several times faster; which value it was is asked only once there is one.
+    // A test without a branch per value is several times faster; which value it was is asked only
+    // once there is one.
     for (index, chunk) in values.chunks(STRIDE).enumerate() {
         if !chunk.iter().fold(true, |all, value| all & value.is_finite()) {
             let within = chunk.iter().position(|value| !value.is_finite())?;

@@ -1,4 +1,5 @@
-//! What is where in a block of each tensor type: for pages about types, and for what reads scales without decoding.
+//! What is where in a block of each tensor type: for pages about types, and for what reads scales
+//! without decoding.
 
 use ggmill_core::GgmlType;
 
@@ -30,7 +31,8 @@ pub struct BlockField {
     pub bytes: u32,
     /// What it holds, in words.
     pub what: &'static str,
-    /// How it is written, when it is a scale of the whole block (or a minimum or sum with such a scale).
+    /// How it is written, when it is a scale of the whole block (or a minimum or sum with such a
+    /// scale).
     pub scale: Option<ScaleFormat>,
 }
 
@@ -63,7 +65,13 @@ const fn field(name: &'static str, start: u32, bytes: u32, what: &'static str) -
     BlockField { name, start, bytes, what, scale: None }
 }
 
-const fn scale(name: &'static str, start: u32, bytes: u32, scale: ScaleFormat, what: &'static str) -> BlockField {
+const fn scale(
+    name: &'static str,
+    start: u32,
+    bytes: u32,
+    scale: ScaleFormat,
+    what: &'static str,
+) -> BlockField {
     BlockField { name, start, bytes, what, scale: Some(scale) }
 }
 
@@ -87,21 +95,49 @@ fn block(ggml_type: GgmlType) -> Option<BlockDescription> {
     let (fields, formula): (&'static [BlockField], _) = match ggml_type {
         GgmlType::Q4_0 => (const { &[d(0), field("qs", 2, 16, NIBBLES)] }, "d · (q - 8)"),
         GgmlType::Q4_1 => (const { &[d(0), m(2), field("qs", 4, 16, NIBBLES)] }, "d · q + m"),
-        GgmlType::Q5_0 => {
-            (const { &[d(0), field("qh", 2, 4, "fifth bit of each weight"), field("qs", 6, 16, "lower 4 bits: i below, i + 16 above")] }, "d · (q - 16)")
+        GgmlType::Q5_0 => (
+            const {
+                &[
+                    d(0),
+                    field("qh", 2, 4, "fifth bit of each weight"),
+                    field("qs", 6, 16, "lower 4 bits: i below, i + 16 above"),
+                ]
+            },
+            "d · (q - 16)",
+        ),
+        GgmlType::Q5_1 => (
+            const {
+                &[
+                    d(0),
+                    m(2),
+                    field("qh", 4, 4, "fifth bit of each weight"),
+                    field("qs", 8, 16, "lower 4 bits: i below, i + 16 above"),
+                ]
+            },
+            "d · q + m",
+        ),
+        GgmlType::Q8_0 => {
+            (const { &[d(0), field("qs", 2, 32, "32 weights of 8 bits, signed")] }, "d · q")
         }
-        GgmlType::Q5_1 => {
-            (const { &[d(0), m(2), field("qh", 4, 4, "fifth bit of each weight"), field("qs", 8, 16, "lower 4 bits: i below, i + 16 above")] }, "d · q + m")
-        }
-        GgmlType::Q8_0 => (const { &[d(0), field("qs", 2, 32, "32 weights of 8 bits, signed")] }, "d · q"),
         GgmlType::Q8_1 => (
-            const { &[d(0), scale("s", 2, 2, ScaleFormat::F16, "f16, d times the sum of the weights"), field("qs", 4, 32, "32 weights of 8 bits, signed")] },
+            const {
+                &[
+                    d(0),
+                    scale("s", 2, 2, ScaleFormat::F16, "f16, d times the sum of the weights"),
+                    field("qs", 4, 32, "32 weights of 8 bits, signed"),
+                ]
+            },
             "d · q",
         ),
         GgmlType::Q2_K => (
             const {
                 &[
-                    field("scales", 0, 16, "of 16 weights each: 4 bits of scale below, 4 of minimum above"),
+                    field(
+                        "scales",
+                        0,
+                        16,
+                        "of 16 weights each: 4 bits of scale below, 4 of minimum above",
+                    ),
                     field("qs", 16, 64, "256 weights of 2 bits"),
                     d(80),
                     dmin(82),
@@ -122,7 +158,12 @@ fn block(ggml_type: GgmlType) -> Option<BlockDescription> {
         ),
         GgmlType::Q4_K => (
             const {
-                &[d(0), dmin(2), field("scales", 4, 12, "8 scales and 8 minimums of 6 bits, of 32 weights each"), field("qs", 16, 128, "256 weights of 4 bits")]
+                &[
+                    d(0),
+                    dmin(2),
+                    field("scales", 4, 12, "8 scales and 8 minimums of 6 bits, of 32 weights each"),
+                    field("qs", 16, 128, "256 weights of 4 bits"),
+                ]
             },
             "d · scale · q - dmin · minimum",
         ),
@@ -160,7 +201,18 @@ fn block(ggml_type: GgmlType) -> Option<BlockDescription> {
             "d · q",
         ),
         GgmlType::IQ2_XXS => (
-            const { &[d(0), field("qs", 2, 64, "of 32 weights each: 4 grid points of 8 bits, then 4 × 7 bits of signs and 4 of scale")] },
+            const {
+                &[
+                    d(0),
+                    field(
+                        "qs",
+                        2,
+                        64,
+                        "of 32 weights each: 4 grid points of 8 bits, then 4 × 7 bits of signs \
+                         and 4 of scale",
+                    ),
+                ]
+            },
             "d · (scale + ½) / 4 · ± grid",
         ),
         GgmlType::IQ2_XS => (
@@ -212,7 +264,13 @@ fn block(ggml_type: GgmlType) -> Option<BlockDescription> {
                 &[
                     d(0),
                     field("qs", 2, 32, "lower 8 bits of 32 grid points, of 8 weights each"),
-                    field("qh", 34, 16, "of 32 weights each: 4 × 3 bits of grid points, 3 of scale, 1 for the shift"),
+                    field(
+                        "qh",
+                        34,
+                        16,
+                        "of 32 weights each: 4 × 3 bits of grid points, 3 of scale, 1 for the \
+                         shift",
+                    ),
                 ]
             },
             "d · (2 · scale + 1) · (grid ± ⅛)",
@@ -222,7 +280,13 @@ fn block(ggml_type: GgmlType) -> Option<BlockDescription> {
                 &[
                     field("qs", 0, 32, "lower 8 bits of 32 grid points, of 8 weights each"),
                     field("qh", 32, 16, "of each grid point: 3 bits of it, 1 for the shift"),
-                    scale("scales", 48, 8, ScaleFormat::Spread, "4 × (4 scales of 3 bits, then 4 bits of the f16 scale d)"),
+                    scale(
+                        "scales",
+                        48,
+                        8,
+                        ScaleFormat::Spread,
+                        "4 × (4 scales of 3 bits, then 4 bits of the f16 scale d)",
+                    ),
                 ]
             },
             "d · (2 · scale + 1) · (grid ± ⅛)",
@@ -239,13 +303,28 @@ fn block(ggml_type: GgmlType) -> Option<BlockDescription> {
             },
             "d · (scale - 32) · table[q]",
         ),
-        GgmlType::TQ1_0 => {
-            (const { &[field("qs", 0, 48, "5 weights in a byte, in base 3"), field("qh", 48, 4, "4 weights in a byte, in base 3"), d(52)] }, "d · (q - 1)")
+        GgmlType::TQ1_0 => (
+            const {
+                &[
+                    field("qs", 0, 48, "5 weights in a byte, in base 3"),
+                    field("qh", 48, 4, "4 weights in a byte, in base 3"),
+                    d(52),
+                ]
+            },
+            "d · (q - 1)",
+        ),
+        GgmlType::TQ2_0 => {
+            (const { &[field("qs", 0, 64, "256 weights of 2 bits"), d(64)] }, "d · (q - 1)")
         }
-        GgmlType::TQ2_0 => (const { &[field("qs", 0, 64, "256 weights of 2 bits"), d(64)] }, "d · (q - 1)"),
-        GgmlType::MXFP4 => {
-            (const { &[scale("e", 0, 1, ScaleFormat::E8M0, "E8M0 scale: an exponent"), field("qs", 1, 16, NIBBLES)] }, "2^(e - 127) · E2M1 number q")
-        }
+        GgmlType::MXFP4 => (
+            const {
+                &[
+                    scale("e", 0, 1, ScaleFormat::E8M0, "E8M0 scale: an exponent"),
+                    field("qs", 1, 16, NIBBLES),
+                ]
+            },
+            "2^(e - 127) · E2M1 number q",
+        ),
         GgmlType::NVFP4 => (
             const {
                 &[
@@ -256,7 +335,9 @@ fn block(ggml_type: GgmlType) -> Option<BlockDescription> {
             "d · E2M1 number q",
         ),
         GgmlType::Q1_0 => (const { &[d(0), field("qs", 2, 16, "128 weights of 1 bit")] }, "± d"),
-        GgmlType::Q2_0 => (const { &[d(0), field("qs", 2, 16, "64 weights of 2 bits")] }, "d · (q - 1)"),
+        GgmlType::Q2_0 => {
+            (const { &[d(0), field("qs", 2, 16, "64 weights of 2 bits")] }, "d · (q - 1)")
+        }
         _ => return None,
     };
     Some(BlockDescription { fields, formula })
@@ -270,7 +351,10 @@ mod tests {
     fn fields_fill_the_block() {
         for ggml_type in GgmlType::all() {
             let Some(block) = block(ggml_type) else {
-                assert!(!ggml_type.is_quantized() || ggml_type.is_retired(), "{ggml_type}: no block");
+                assert!(
+                    !ggml_type.is_quantized() || ggml_type.is_retired(),
+                    "{ggml_type}: no block"
+                );
                 continue;
             };
             let end = block.fields.iter().fold(0, |end, field| {
@@ -278,7 +362,10 @@ mod tests {
                 field.start + field.bytes
             });
             assert_eq!(end, ggml_type.layout().unwrap().bytes, "{ggml_type}");
-            assert!(block.fields.iter().any(|field| field.scale.is_some()), "{ggml_type}: no scale");
+            assert!(
+                block.fields.iter().any(|field| field.scale.is_some()),
+                "{ggml_type}: no scale"
+            );
         }
     }
 }

@@ -75,10 +75,14 @@ impl Error {
     /// Which sort of error this is.
     pub fn kind(&self) -> ErrorKind {
         match *self.0 {
-            Detail::Retired { .. } | Detail::Unknown { .. } | Detail::ReadOnly { .. } => ErrorKind::Unsupported,
+            Detail::Retired { .. } | Detail::Unknown { .. } | Detail::ReadOnly { .. } => {
+                ErrorKind::Unsupported
+            }
             Detail::Read(ref error) => ErrorKind::Read(error.kind()),
             Detail::Memory { .. } => ErrorKind::Read(ggmill_core::ErrorKind::Limit),
-            Detail::NotBlocks { .. } | Detail::Length { .. } | Detail::NotRows { .. } => ErrorKind::Misuse,
+            Detail::NotBlocks { .. } | Detail::Length { .. } | Detail::NotRows { .. } => {
+                ErrorKind::Misuse
+            }
             Detail::NeedsWeights { .. } => ErrorKind::NeedsWeights,
             Detail::NonFinite { row, column, .. } => ErrorKind::NonFinite { row, column },
             Detail::OutOfRange { row, column, .. } => ErrorKind::OutOfRange { row, column },
@@ -90,28 +94,56 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self.0 {
-            Detail::Retired { ggml_type } => write!(f, "no codec for type {ggml_type}: it is retired"),
-            Detail::Unknown { ggml_type } if ggml_type.name().is_some() => write!(f, "no codec for type {ggml_type}"),
+            Detail::Retired { ggml_type } => {
+                write!(f, "no codec for type {ggml_type}: it is retired")
+            }
+            Detail::Unknown { ggml_type } if ggml_type.name().is_some() => {
+                write!(f, "no codec for type {ggml_type}")
+            }
             Detail::Unknown { ggml_type } => write!(f, "no codec for {ggml_type}: it is not known"),
-            Detail::ReadOnly { ggml_type } => write!(f, "{ggml_type} is an integer type: values are read from it, never rounded to it"),
+            Detail::ReadOnly { ggml_type } => write!(
+                f,
+                "{ggml_type} is an integer type: values are read from it, never rounded to it"
+            ),
             Detail::Read(ref error) => error.fmt(f),
             Detail::Memory { elements } => write!(f, "{elements} values do not fit into memory"),
             Detail::NotBlocks { ggml_type, what, found, unit } => {
-                write!(f, "{found} {what}, expected a multiple of {unit} for the blocks of {ggml_type}")
+                write!(
+                    f,
+                    "{found} {what}, expected a multiple of {unit} for the blocks of {ggml_type}"
+                )
             }
-            Detail::Length { what, found, expected } => write!(f, "{found} {what}, expected {expected}"),
-            Detail::NotRows { found, row_len } => write!(f, "{found} values, expected whole rows of {row_len}"),
-            Detail::NeedsWeights { ggml_type } => write!(f, "{ggml_type} needs importance weights, and there are none"),
-            Detail::NonFinite { row, column, value } => write!(f, "row {row}, column {column}: {value}, expected a finite value"),
+            Detail::Length { what, found, expected } => {
+                write!(f, "{found} {what}, expected {expected}")
+            }
+            Detail::NotRows { found, row_len } => {
+                write!(f, "{found} values, expected whole rows of {row_len}")
+            }
+            Detail::NeedsWeights { ggml_type } => {
+                write!(f, "{ggml_type} needs importance weights, and there are none")
+            }
+            Detail::NonFinite { row, column, value } => {
+                write!(f, "row {row}, column {column}: {value}, expected a finite value")
+            }
             Detail::OutOfRange { ggml_type, row, column, value } => {
                 let size = if value.abs() < 1.0 { "small" } else { "large" };
                 if ggml_type.layout().is_some_and(|layout| layout.elements > 1) {
-                    write!(f, "row {row}, column {column} is in a block with numbers too {size} for {ggml_type}; it is {value:e}")
+                    write!(
+                        f,
+                        "row {row}, column {column} is in a block with numbers too {size} for \
+                         {ggml_type}; it is {value:e}"
+                    )
                 } else {
-                    write!(f, "row {row}, column {column} is {value:e}, which is too {size} for {ggml_type}")
+                    write!(
+                        f,
+                        "row {row}, column {column} is {value:e}, which is too {size} for \
+                         {ggml_type}"
+                    )
                 }
             }
-            Detail::NonFiniteWeight { column, value } => write!(f, "importance weight {column}: {value}, expected a finite value"),
+            Detail::NonFiniteWeight { column, value } => {
+                write!(f, "importance weight {column}: {value}, expected a finite value")
+            }
         }
     }
 }
@@ -123,7 +155,8 @@ impl fmt::Debug for Error {
 }
 
 impl std::error::Error for Error {
-    /// The message of a read that failed is this error's own, so what comes next is what that one came from.
+    /// The message of a read that failed is this error's own, so what comes next is what that one
+    /// came from.
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &*self.0 {
             Detail::Read(error) => error.source(),

@@ -21,7 +21,8 @@ pub(crate) fn bf16_to_f32(bits: u16) -> f32 {
     f32::from_bits(u32::from(bits) << 16)
 }
 
-/// The bits of the nearest bfloat16 number. A NaN keeps the upper half of its bits and is made quiet.
+/// The bits of the nearest bfloat16 number. A NaN keeps the upper half of its bits and is made
+/// quiet.
 pub(crate) fn f32_to_bf16(value: f32) -> u16 {
     bf16::from_f32(value).to_bits()
 }
@@ -31,9 +32,11 @@ pub(crate) fn read_f16(block: &[u8], offset: usize) -> f32 {
     f16_to_f32(u16::from_le_bytes([block[offset], block[offset + 1]]))
 }
 
-/// Stores a scale as half precision at a byte offset of a block, and returns what will be read back.
+/// Stores a scale as half precision at a byte offset of a block, and returns what will be read
+/// back.
 ///
-/// Where sums of huge values overflowed, the scale is not a number. Which sign that has differs from machine to machine; what is stored has the sign x86 gives.
+/// Where sums of huge values overflowed, the scale is not a number. Which sign that has differs
+/// from machine to machine; what is stored has the sign x86 gives.
 pub(crate) fn write_f16(block: &mut [u8], offset: usize, value: f32) -> f32 {
     let bits = if value.is_nan() { 0xfe00 } else { f32_to_f16(value) };
     block[offset..offset + 2].copy_from_slice(&bits.to_le_bytes());

@@ -12,7 +12,8 @@ use crate::arch::SIMD128;
 use crate::arch::{avx2::Avx2, avx512::Avx512};
 use crate::lanes::Work;
 
-/// A set of instructions that this machine has, and the codecs have code for. What they write is the same with each.
+/// A set of instructions that this machine has, and the codecs have code for. What they write is
+/// the same with each.
 ///
 /// ```
 /// use ggmill_core::GgmlType;
@@ -80,14 +81,19 @@ fn best_of(available: impl Iterator<Item = Kind>) -> Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 6] = [Self::Scalar, Self::Portable, Self::Simd128, Self::Neon, Self::Avx2, Self::Avx512];
+    const ALL: [Self; 6] =
+        [Self::Scalar, Self::Portable, Self::Simd128, Self::Neon, Self::Avx2, Self::Avx512];
 
     /// Whether this machine has the instructions, and this program code for them.
     fn is_here(self) -> bool {
         match self {
             Self::Scalar | Self::Portable => true,
             Self::Simd128 => cfg!(all(target_arch = "wasm32", target_feature = "simd128")),
-            Self::Neon => cfg!(all(target_arch = "aarch64", target_feature = "neon", target_endian = "little")),
+            Self::Neon => cfg!(all(
+                target_arch = "aarch64",
+                target_feature = "neon",
+                target_endian = "little"
+            )),
             #[cfg(target_arch = "x86_64")]
             Self::Avx2 => Avx2::detect().is_some(),
             #[cfg(target_arch = "x86_64")]

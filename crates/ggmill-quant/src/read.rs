@@ -5,7 +5,8 @@ use crate::error::{Detail, Error, Result};
 /// How many bytes of a tensor are read at once, about.
 const PIECE: u64 = 1 << 20;
 
-/// The values of a tensor of a model as `f32`, in the order of the file: any type that has a codec, any byte order.
+/// The values of a tensor of a model as `f32`, in the order of the file: any type that has a codec,
+/// any byte order.
 ///
 /// Fails when the tensor cannot be read, and for a type that no codec reads.
 ///
@@ -32,7 +33,9 @@ pub fn read_f32(model: &Model, tensor: &Tensor<'_>) -> Result<Vec<f32>> {
         model.read_raw(tensor, size - 1, &mut [0])?;
     }
     let mut values = Vec::new();
-    values.try_reserve_exact(usize::try_from(elements).map_err(|_| too_large())?).map_err(|_| too_large())?;
+    values
+        .try_reserve_exact(usize::try_from(elements).map_err(|_| too_large())?)
+        .map_err(|_| too_large())?;
     let piece = (PIECE / block_size).max(1) * block_size;
     let mut blocks = Vec::new();
     let mut offset = 0;
@@ -41,7 +44,10 @@ pub fn read_f32(model: &Model, tensor: &Tensor<'_>) -> Result<Vec<f32>> {
         blocks.resize(usize::try_from(len).map_err(|_| too_large())?, 0);
         model.read(tensor, offset, &mut blocks)?;
         let start = values.len();
-        values.resize(start + usize::try_from(len / block_size * block_len).map_err(|_| too_large())?, 0.0);
+        values.resize(
+            start + usize::try_from(len / block_size * block_len).map_err(|_| too_large())?,
+            0.0,
+        );
         codec.dequantize(&blocks, &mut values[start..])?;
         offset += len;
     }

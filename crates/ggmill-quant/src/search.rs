@@ -1,7 +1,9 @@
-//! The search for scales: which scale, and which level for each value, keeps the weighted squared error of a group small.
+//! The search for scales: which scale, and which level for each value, keeps the weighted squared
+//! error of a group small.
 //!
-//! Each function mirrors one search of the reference, operation by operation. Sums run in order, one product at a time; nothing may be regrouped, for the last
-//! bit of a sum decides which candidate wins.
+//! Each function mirrors one search of the reference, operation by operation. Sums run in order,
+//! one product at a time; nothing may be regrouped, for the last bit of a sum decides which
+//! candidate wins.
 
 use crate::numeric::{bounds, extreme, nearest};
 
@@ -39,17 +41,25 @@ impl Fit {
     }
 }
 
-/// Levels -`half`..`half` around zero, stored with `half` added: the scale of least error among nineteen candidates near `-half / extreme`.
+/// Levels -`half`..`half` around zero, stored with `half` added: the scale of least error among
+/// nineteen candidates near `-half / extreme`.
 ///
 /// Without weights a value counts by its square.
-pub(crate) fn symmetric(values: &[f32], half: i32, weights: Option<&[f32]>, levels: &mut [u8]) -> f32 {
+pub(crate) fn symmetric(
+    values: &[f32],
+    half: i32,
+    weights: Option<&[f32]>,
+    levels: &mut [u8],
+) -> f32 {
     let extreme = extreme(values);
     if extreme.abs() < NOTHING {
         levels.fill(0);
         return 0.0;
     }
     let level = |value: f32, inverse: f32| nearest(inverse * value).clamp(-half, half - 1);
-    let weight = |index: usize| weights.map_or_else(|| values[index] * values[index], |weights| weights[index]);
+    let weight = |index: usize| {
+        weights.map_or_else(|| values[index] * values[index], |weights| weights[index])
+    };
     let fit = |inverse: f32| {
         let mut fit = Fit::ZERO;
         for (index, &value) in values.iter().enumerate() {
@@ -80,8 +90,8 @@ pub(crate) fn symmetric(values: &[f32], half: i32, weights: Option<&[f32]>, leve
     scale
 }
 
-/// Levels -`half`..`half` around zero, stored with `half` added: one scale, then up to five rounds of moving single levels while that lowers the error.
-/// Values count by their squares.
+/// Levels -`half`..`half` around zero, stored with `half` added: one scale, then up to five rounds
+/// of moving single levels while that lowers the error. Values count by their squares.
 pub(crate) fn symmetric_by_moves(values: &[f32], half: i32, levels: &mut [u8]) -> f32 {
     let extreme = extreme(values);
     if extreme.abs() < NOTHING {
@@ -120,7 +130,8 @@ pub(crate) fn symmetric_by_moves(values: &[f32], half: i32, levels: &mut [u8]) -
     fit.scale_or_zero()
 }
 
-/// Levels 0..=`top` for values that are not negative (scales themselves, as a rule): nine candidates, then up to five rounds of moving single levels.
+/// Levels 0..=`top` for values that are not negative (scales themselves, as a rule): nine
+/// candidates, then up to five rounds of moving single levels.
 pub(crate) fn positive(values: &[f32], top: i32, weights: &[f32], levels: &mut [u8]) -> f32 {
     let max = values.iter().fold(0.0, |max, &value| if max > value { max } else { value });
     if max < NOTHING {
@@ -194,10 +205,17 @@ pub(crate) struct Affine {
     pub(crate) min: f32,
 }
 
-/// Levels 0..=`top` over a minimum that is at most zero: each candidate scale assigns levels, least squares then give the scale and the minimum for them.
+/// Levels 0..=`top` over a minimum that is at most zero: each candidate scale assigns levels, least
+/// squares then give the scale and the minimum for them.
 ///
 /// At most 32 values, and not none.
-pub(crate) fn affine(values: &[f32], top: i32, weights: &[f32], steps: Steps, levels: &mut [u8]) -> Affine {
+pub(crate) fn affine(
+    values: &[f32],
+    top: i32,
+    weights: &[f32],
+    steps: Steps,
+    levels: &mut [u8],
+) -> Affine {
     let (min, max) = bounds(values);
     let mut sum_w = weights[0];
     let mut sum_x = sum_w * values[0];

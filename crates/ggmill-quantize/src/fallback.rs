@@ -2,7 +2,8 @@
 
 use ggmill_core::GgmlType as G;
 
-/// Types and what stands in for them: blocks of 32 instead of larger ones, of about the same number of bits.
+/// Types and what stands in for them: blocks of 32 instead of larger ones, of about the same number
+/// of bits.
 const STAND_INS: &[(G, G)] = &[
     (G::IQ1_S, G::IQ4_NL),
     (G::IQ1_M, G::IQ4_NL),
@@ -27,7 +28,13 @@ const STAND_INS: &[(G, G)] = &[
 
 /// The type itself where it fits, else what stands in for it, else F16.
 pub(crate) fn fitting(wanted: G, row_len: u64) -> G {
-    let fits = |ggml_type: G| ggml_type.layout().is_some_and(|layout| row_len.is_multiple_of(u64::from(layout.elements)));
+    let fits = |ggml_type: G| {
+        ggml_type.layout().is_some_and(|layout| row_len.is_multiple_of(u64::from(layout.elements)))
+    };
     let stand_in = STAND_INS.iter().find(|(from, _)| *from == wanted).map(|&(_, to)| to);
-    [Some(wanted), stand_in].into_iter().flatten().find(|&ggml_type| fits(ggml_type)).unwrap_or(G::F16)
+    [Some(wanted), stand_in]
+        .into_iter()
+        .flatten()
+        .find(|&ggml_type| fits(ggml_type))
+        .unwrap_or(G::F16)
 }

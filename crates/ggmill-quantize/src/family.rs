@@ -19,7 +19,8 @@ pub(crate) enum Family {
 }
 
 impl Family {
-    /// The family of a role; `None` where its tensors are kept: norms, routing, and what is small or sensitive.
+    /// The family of a role; `None` where its tensors are kept: norms, routing, and what is small
+    /// or sensitive.
     pub(crate) fn of(role: Role) -> Option<Self> {
         Some(match role {
             Role::TOKEN_EMBEDDING => Self::TokenEmbedding,
@@ -28,7 +29,11 @@ impl Family {
             Role::ATTENTION_K => Self::AttentionK,
             Role::ATTENTION_V | Role::ATTENTION_QKV | Role::ATTENTION_KV_B => Self::AttentionV,
             Role::ATTENTION_OUTPUT => Self::AttentionOutput,
-            Role::FFN_UP | Role::FFN_UP_EXPERTS | Role::FFN_UP_SHARED | Role::FFN_GATE_UP | Role::FFN_GATE_UP_EXPERTS => Self::FfnUp,
+            Role::FFN_UP
+            | Role::FFN_UP_EXPERTS
+            | Role::FFN_UP_SHARED
+            | Role::FFN_GATE_UP
+            | Role::FFN_GATE_UP_EXPERTS => Self::FfnUp,
             Role::FFN_GATE | Role::FFN_GATE_EXPERTS | Role::FFN_GATE_SHARED => Self::FfnGate,
             Role::FFN_DOWN | Role::FFN_DOWN_EXPERTS | Role::FFN_DOWN_SHARED => Self::FfnDown,
             Role::POSITION_EMBEDDING

@@ -21,9 +21,22 @@ impl Hyper {
     /// What the model says; the depth comes from the names of tensors where it does not say it.
     pub(crate) fn of<'a>(model: &ModelView<'_>, names: impl Iterator<Item = &'a [u8]>) -> Self {
         let traits = MixtureTraits::of(model.architecture());
-        let layers = model.block_count().unwrap_or_else(|| names.filter_map(layer).max().map_or(0, |last| last.saturating_add(1)));
-        let (experts, heads, kv_heads) = (model.expert_count(), model.head_count(), model.head_count_kv());
-        let is_70b = traits.is_large(layers.saturating_sub(model.draft_block_count()), heads != kv_heads, experts);
-        Self { traits, layers, experts, heads_per_kv: heads.checked_div(kv_heads).unwrap_or(0), is_70b }
+        let layers = model.block_count().unwrap_or_else(|| {
+            names.filter_map(layer).max().map_or(0, |last| last.saturating_add(1))
+        });
+        let (experts, heads, kv_heads) =
+            (model.expert_count(), model.head_count(), model.head_count_kv());
+        let is_70b = traits.is_large(
+            layers.saturating_sub(model.draft_block_count()),
+            heads != kv_heads,
+            experts,
+        );
+        Self {
+            traits,
+            layers,
+            experts,
+            heads_per_kv: heads.checked_div(kv_heads).unwrap_or(0),
+            is_70b,
+        }
     }
 }

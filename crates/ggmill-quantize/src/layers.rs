@@ -1,4 +1,5 @@
-//! The tensors of the output: in the order the reference writes them into one file, without the layers that are left out.
+//! The tensors of the output: in the order the reference writes them into one file, without the
+//! layers that are left out.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -13,7 +14,8 @@ pub(crate) struct Remaining {
     pub(crate) name: Vec<u8>,
 }
 
-/// The numbers of the tensors in the order of one file: by layer, then by name; what belongs to no layer comes first.
+/// The numbers of the tensors in the order of one file: by layer, then by name; what belongs to no
+/// layer comes first.
 pub(crate) fn by_layer(tensors: &[SourceTensor]) -> Vec<usize> {
     let mut numbers: Vec<usize> = (0..tensors.len()).collect();
     numbers.sort_by(|&a, &b| order(&tensors[a].name, &tensors[b].name));
@@ -32,15 +34,21 @@ pub(crate) fn check(tensors: &[SourceTensor], pruned: &BTreeSet<u64>) -> Result<
     if pruned.is_empty() {
         return Ok(());
     }
-    let layers: BTreeSet<u64> = tensors.iter().filter_map(|tensor| block(&tensor.name)).map(|block| block.layer).collect();
+    let layers: BTreeSet<u64> =
+        tensors.iter().filter_map(|tensor| block(&tensor.name)).map(|block| block.layer).collect();
     let Some(missing) = pruned.difference(&layers).next() else { return Ok(()) };
-    Err(Error::new(ErrorKind::Misuse, format!("there is no layer {missing} to leave out, {}", there(&layers))))
+    Err(Error::new(
+        ErrorKind::Misuse,
+        format!("there is no layer {missing} to leave out, {}", there(&layers)),
+    ))
 }
 
 /// Which layers there are.
 fn there(layers: &BTreeSet<u64>) -> String {
     const NAMED: usize = 32;
-    let (Some(first), Some(last)) = (layers.first(), layers.last()) else { return "the model has no layers".to_owned() };
+    let (Some(first), Some(last)) = (layers.first(), layers.last()) else {
+        return "the model has no layers".to_owned();
+    };
     if last - first == layers.len() as u64 - 1 {
         return format!("the model has {first} to {last}");
     }
@@ -48,19 +56,33 @@ fn there(layers: &BTreeSet<u64>) -> String {
     format!("the model has {}{}", named.join(", "), if layers.len() > NAMED { ", …" } else { "" })
 }
 
-/// Of the tensors with these numbers those that remain, and how many layers they have when some were left out.
-pub(crate) fn remaining(tensors: &[SourceTensor], numbers: Vec<usize>, pruned: &BTreeSet<u64>) -> (Vec<Remaining>, u64) {
-    let layers: BTreeSet<u64> =
-        tensors.iter().filter_map(|tensor| block(&tensor.name)).map(|block| block.layer).filter(|layer| !pruned.contains(layer)).collect();
+/// Of the tensors with these numbers those that remain, and how many layers they have when some
+/// were left out.
+pub(crate) fn remaining(
+    tensors: &[SourceTensor],
+    numbers: Vec<usize>,
+    pruned: &BTreeSet<u64>,
+) -> (Vec<Remaining>, u64) {
+    let layers: BTreeSet<u64> = tensors
+        .iter()
+        .filter_map(|tensor| block(&tensor.name))
+        .map(|block| block.layer)
+        .filter(|layer| !pruned.contains(layer))
+        .collect();
     let new_number = |layer: u64| pruned.range(..layer).count() as u64;
     let remaining = numbers.into_iter().filter_map(|number| {
         let name = &tensors[number].name;
-        let Some(block) = block(name).filter(|_| !pruned.is_empty()) else { return Some(Remaining { number, name: name.clone() }) };
+        let Some(block) = block(name).filter(|_| !pruned.is_empty()) else {
+            return Some(Remaining { number, name: name.clone() });
+        };
         if pruned.contains(&block.layer) {
             return None;
         }
         let new = (block.layer - new_number(block.layer)).to_string();
-        Some(Remaining { number, name: [&name[..block.start], new.as_bytes(), &name[block.end..]].concat() })
+        Some(Remaining {
+            number,
+            name: [&name[..block.start], new.as_bytes(), &name[block.end..]].concat(),
+        })
     });
     let count = layers.last().map_or(0, |&last| last + 1 - new_number(last));
     (remaining.collect(), count)
@@ -79,12 +101,14 @@ struct Block {
 
 fn block(name: &[u8]) -> Option<Block> {
     const MARK: &[u8] = b"blk.";
-    name.windows(MARK.len()).enumerate().filter(|(_, window)| *window == MARK).find_map(|(at, _)| {
-        let start = at + MARK.len();
-        let end = start + name[start..].iter().take_while(|byte| byte.is_ascii_digit()).count();
-        let layer = std::str::from_utf8(&name[start..end]).ok()?.parse().ok()?;
-        (name.get(end) == Some(&b'.')).then_some(Block { layer, start, end })
-    })
+    name.windows(MARK.len()).enumerate().filter(|(_, window)| *window == MARK).find_map(
+        |(at, _)| {
+            let start = at + MARK.len();
+            let end = start + name[start..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+            let layer = std::str::from_utf8(&name[start..end]).ok()?.parse().ok()?;
+            (name.get(end) == Some(&b'.')).then_some(Block { layer, start, end })
+        },
+    )
 }
 
 /// The number of the layer a tensor belongs to: `blk.N.` at the beginning of its name.
@@ -101,36 +125,80 @@ mod tests {
     use super::*;
 
     fn names(names: &[&str], pruned: &[u64]) -> (Vec<String>, u64) {
-        let tensor = |name: &&str| SourceTensor::new(*name, GgmlType::F32, Shape::new(&[1]).unwrap());
+        let tensor =
+            |name: &&str| SourceTensor::new(*name, GgmlType::F32, Shape::new(&[1]).unwrap());
         let tensors: Vec<_> = names.iter().map(tensor).collect();
-        let (remaining, layers) = remaining(&tensors, by_layer(&tensors), &pruned.iter().copied().collect());
-        (remaining.into_iter().map(|tensor| String::from_utf8(tensor.name).unwrap()).collect(), layers)
+        let (remaining, layers) =
+            remaining(&tensors, by_layer(&tensors), &pruned.iter().copied().collect());
+        (
+            remaining.into_iter().map(|tensor| String::from_utf8(tensor.name).unwrap()).collect(),
+            layers,
+        )
     }
 
     #[test]
     fn layers_come_in_order_behind_what_has_none() {
-        let (sorted, _) = names(&["blk.10.a", "output.weight", "blk.2.b", "blk.2.a", "enc.blk.0.a", "token_embd.weight"], &[]);
-        assert_eq!(sorted, ["enc.blk.0.a", "output.weight", "token_embd.weight", "blk.2.a", "blk.2.b", "blk.10.a"]);
+        let (sorted, _) = names(
+            &[
+                "blk.10.a",
+                "output.weight",
+                "blk.2.b",
+                "blk.2.a",
+                "enc.blk.0.a",
+                "token_embd.weight",
+            ],
+            &[],
+        );
+        assert_eq!(
+            sorted,
+            ["enc.blk.0.a", "output.weight", "token_embd.weight", "blk.2.a", "blk.2.b", "blk.10.a"]
+        );
     }
 
     #[test]
     fn a_layer_that_is_not_there_is_not_left_out() {
         let check = |names: &[&str], pruned: &[u64]| {
-            let tensor = |name: &&str| SourceTensor::new(*name, GgmlType::F32, Shape::new(&[1]).unwrap());
-            check(&names.iter().map(tensor).collect::<Vec<_>>(), &pruned.iter().copied().collect()).map_err(|error| error.to_string())
+            let tensor =
+                |name: &&str| SourceTensor::new(*name, GgmlType::F32, Shape::new(&[1]).unwrap());
+            check(&names.iter().map(tensor).collect::<Vec<_>>(), &pruned.iter().copied().collect())
+                .map_err(|error| error.to_string())
         };
         assert_eq!(check(&["blk.0.a", "blk.1.a", "output.weight"], &[1]), Ok(()));
         assert_eq!(check(&["output.weight"], &[]), Ok(()));
         let wrong = |message: &str| Err(message.to_owned());
-        assert_eq!(check(&["blk.0.a", "blk.1.a"], &[1, 99]), wrong("there is no layer 99 to leave out, the model has 0 to 1"));
-        assert_eq!(check(&["blk.0.a", "blk.3.a"], &[2]), wrong("there is no layer 2 to leave out, the model has 0, 3"));
-        assert_eq!(check(&["output.weight"], &[0]), wrong("there is no layer 0 to leave out, the model has no layers"));
+        assert_eq!(
+            check(&["blk.0.a", "blk.1.a"], &[1, 99]),
+            wrong("there is no layer 99 to leave out, the model has 0 to 1")
+        );
+        assert_eq!(
+            check(&["blk.0.a", "blk.3.a"], &[2]),
+            wrong("there is no layer 2 to leave out, the model has 0, 3")
+        );
+        assert_eq!(
+            check(&["output.weight"], &[0]),
+            wrong("there is no layer 0 to leave out, the model has no layers")
+        );
     }
 
     #[test]
     fn layers_that_remain_are_numbered_anew() {
         let all = ["blk.0.a", "blk.1.a", "blk.2.a", "blk.3.a", "blk.4.a", "output.weight"];
-        assert_eq!(names(&all, &[1, 3]), (vec!["output.weight".into(), "blk.0.a".into(), "blk.1.a".into(), "blk.2.a".into()], 3));
-        assert_eq!(names(&all, &[0]), (vec!["output.weight".into(), "blk.0.a".into(), "blk.1.a".into(), "blk.2.a".into(), "blk.3.a".into()], 4));
+        assert_eq!(
+            names(&all, &[1, 3]),
+            (vec!["output.weight".into(), "blk.0.a".into(), "blk.1.a".into(), "blk.2.a".into()], 3)
+        );
+        assert_eq!(
+            names(&all, &[0]),
+            (
+                vec![
+                    "output.weight".into(),
+                    "blk.0.a".into(),
+                    "blk.1.a".into(),
+                    "blk.2.a".into(),
+                    "blk.3.a".into()
+                ],
+                4
+            )
+        );
     }
 }

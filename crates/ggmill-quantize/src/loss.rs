@@ -14,7 +14,8 @@ use ggmill_pipeline::matrices;
 use ggmill_pipeline::{Error, ErrorKind, Result};
 use ggmill_pipeline::{Progress, Report};
 
-/// Elements looked at at once, unless a single row has more. What is added up does not depend on the number of threads, since this does not.
+/// Elements looked at at once, unless a single row has more. What is added up does not depend on
+/// the number of threads, since this does not.
 const CHUNK: u64 = 1 << 18;
 /// Chunks in flight for each thread.
 const AHEAD: usize = 4;
@@ -33,18 +34,24 @@ pub struct TensorLoss {
     pub shape: Shape,
     /// Bytes of its data now.
     pub size: u64,
-    /// The root of the mean square of the distances between what its numbers were and what they are.
+    /// The root of the mean square of the distances between what its numbers were and what they
+    /// are.
     pub rmse: f64,
-    /// The same with each column's distances weighted by its importance; `None` without importance weights, and where all of them are 0.
+    /// The same with each column's distances weighted by its importance; `None` without importance
+    /// weights, and where all of them are 0.
     pub weighted_rmse: Option<f64>,
-    /// The squared distances over the squared numbers, both weighted by importance where there is some: noise to signal. 0 for a tensor of zeros.
+    /// The squared distances over the squared numbers, both weighted by importance where there is
+    /// some: noise to signal. 0 for a tensor of zeros.
     pub relative: f64,
 }
 
-/// Reads both sides of a run again, in parallel and in bounded memory, and says what each tensor lost.
+/// Reads both sides of a run again, in parallel and in bounded memory, and says what each tensor
+/// lost.
 ///
-/// `plans` are those of the run, several for a set of shards; `written` is what it wrote. Tensors of types that hold no weights, such as integers, are left out.
-/// `progress` is told how many bytes of the output have been looked at. Fails as reading does, and when `written` has other tensors than the plans.
+/// `plans` are those of the run, several for a set of shards; `written` is what it wrote. Tensors
+/// of types that hold no weights, such as integers, are left out. `progress` is told how many bytes
+/// of the output have been looked at. Fails as reading does, and when `written` has other tensors
+/// than the plans.
 pub fn loss(
     plans: &[&Plan],
     checkpoint: &dyn Checkpoint,
@@ -56,12 +63,18 @@ pub fn loss(
     let pairs = pairs(plans, checkpoint, written, importance)?;
     let total = pairs.iter().map(|pair| pair.size).sum();
     let mut sums = vec![Sums::default(); pairs.len()];
-    let mut chunks = pairs.iter().enumerate().flat_map(|(number, pair)| pair.chunks().map(move |(start, end)| (number, start, end)));
+    let mut chunks = pairs
+        .iter()
+        .enumerate()
+        .flat_map(|(number, pair)| pair.chunks().map(move |(start, end)| (number, start, end)));
     let (mut done, mut seen) = (0, 0);
     loop {
         let window: Vec<_> = chunks.by_ref().take(AHEAD * rayon::current_num_threads()).collect();
         let Some(&(last, ..)) = window.last() else { break };
-        let found: Vec<Result<(usize, Sums)>> = window.par_iter().map(|&(number, start, end)| Ok((number, pairs[number].sums(start, end)?))).collect();
+        let found: Vec<Result<(usize, Sums)>> = window
+            .par_iter()
+            .map(|&(number, start, end)| Ok((number, pairs[number].sums(start, end)?)))
+            .collect();
         for found in found {
             let (number, more) = found?;
             sums[number].add(&more);
@@ -70,7 +83,9 @@ pub fn loss(
             done += pairs[seen].size;
             seen += 1;
         }
-        if progress(Progress::new(&String::from_utf8_lossy(&pairs[last].name), done, total)).is_break() {
+        if progress(Progress::new(&String::from_utf8_lossy(&pairs[last].name), done, total))
+            .is_break()
+        {
             return Err(Error::new(ErrorKind::Cancelled, "stopped on request"));
         }
     }
@@ -87,25 +102,39 @@ struct Pair<'a> {
     weights: Option<Cow<'a, [f32]>>,
 }
 
-fn pairs<'a>(plans: &[&Plan], checkpoint: &'a dyn Checkpoint, written: &'a dyn Checkpoint, importance: Option<&'a Importance>) -> Result<Vec<Pair<'a>>> {
-    let planned = plans.iter().flat_map(|plan| plan.expressions().iter().zip(plan.layout().tensors()));
+fn pairs<'a>(
+    plans: &[&Plan],
+    checkpoint: &'a dyn Checkpoint,
+    written: &'a dyn Checkpoint,
+    importance: Option<&'a Importance>,
+) -> Result<Vec<Pair<'a>>> {
+    let planned =
+        plans.iter().flat_map(|plan| plan.expressions().iter().zip(plan.layout().tensors()));
     let mut pairs = Vec::new();
     for (number, (expression, tensor)) in planned.enumerate() {
         let name = tensor.name().as_bytes().to_vec();
         let about = |error: Error| error.tensor(&name);
         let found = written.tensors().get(number);
-        if found.is_none_or(|found| found.name != name || found.ggml_type != expression.ggml_type()) {
+        if found.is_none_or(|found| found.name != name || found.ggml_type != expression.ggml_type())
+        {
             return Err(about(Error::new(ErrorKind::Misuse, "is not what was planned")));
         }
         let (to, shape) = (expression.ggml_type(), expression.shape());
-        let Some((source, before)) = expression.origin().and_then(|number| Some((number, checkpoint.tensors().get(number)?))) else { continue };
+        let Some((source, before)) = expression
+            .origin()
+            .and_then(|number| Some((number, checkpoint.tensors().get(number)?)))
+        else {
+            continue;
+        };
         let from = before.ggml_type;
         if is_integer(from) || quant::codec(from).is_err() || quant::codec(to).is_err() {
             continue;
         }
         let wanted = matrices(shape).checked_mul(shape.row_len());
         let weights = importance.and_then(|importance| importance.weights(&before.name));
-        let weights = weights.filter(|weights| wanted == Some(weights.len() as u64)).and_then(|weights| for_measuring(weights, shape));
+        let weights = weights
+            .filter(|weights| wanted == Some(weights.len() as u64))
+            .and_then(|weights| for_measuring(weights, shape));
         let sides = [(checkpoint, source, from), (written, number, to)];
         pairs.push(Pair { sides, name, shape: *shape, size: tensor.size(), weights });
     }
@@ -117,16 +146,25 @@ impl Pair<'_> {
     fn chunks(&self) -> impl Iterator<Item = (u64, u64)> + use<> {
         let (elements, row_len) = (self.shape.elements(), self.shape.row_len().max(1));
         let step = (CHUNK / row_len).max(1).saturating_mul(row_len);
-        (0..elements).step_by(usize::try_from(step).unwrap_or(usize::MAX)).map(move |start| (start, elements.min(start.saturating_add(step))))
+        (0..elements)
+            .step_by(usize::try_from(step).unwrap_or(usize::MAX))
+            .map(move |start| (start, elements.min(start.saturating_add(step))))
     }
 
     fn sums(&self, start: u64, end: u64) -> Result<Sums> {
-        let decode = |(checkpoint, number, ggml_type): (&dyn Checkpoint, usize, GgmlType)| decoded(checkpoint, number, ggml_type, start, end);
+        let decode = |(checkpoint, number, ggml_type): (&dyn Checkpoint, usize, GgmlType)| {
+            decoded(checkpoint, number, ggml_type, start, end)
+        };
         let [before, after] = self.sides.map(decode);
-        let (before, after) = (before.map_err(|error| error.tensor(&self.name))?, after.map_err(|error| error.tensor(&self.name))?);
+        let (before, after) = (
+            before.map_err(|error| error.tensor(&self.name))?,
+            after.map_err(|error| error.tensor(&self.name))?,
+        );
         let mut sums = Sums::default();
         let row_len = usize::try_from(self.shape.row_len()).unwrap_or(0).max(1);
-        for ((before, after), row) in before.chunks(row_len).zip(after.chunks(row_len)).zip(start / row_len as u64..) {
+        for ((before, after), row) in
+            before.chunks(row_len).zip(after.chunks(row_len)).zip(start / row_len as u64..)
+        {
             sums.add_row(before, after, weights_of_row(self.weights.as_deref(), &self.shape, row));
         }
         Ok(sums)
@@ -134,17 +172,33 @@ impl Pair<'_> {
 
     fn loss(self, sums: &Sums) -> TensorLoss {
         let [(_, _, from), (_, _, to)] = self.sides;
-        let weighted_rmse = self.weights.is_some().then(|| (sums.weighted / sums.weights.max(f64::MIN_POSITIVE)).sqrt());
-        #[expect(clippy::cast_precision_loss, reason = "a mean over more elements than that is no less precise for it")]
+        let weighted_rmse = self
+            .weights
+            .is_some()
+            .then(|| (sums.weighted / sums.weights.max(f64::MIN_POSITIVE)).sqrt());
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "a mean over more elements than that is no less precise for it"
+        )]
         let rmse = (sums.squares / self.shape.elements().max(1) as f64).sqrt();
-        TensorLoss { name: self.name, from, to, shape: self.shape, size: self.size, rmse, weighted_rmse, relative: sums.relative() }
+        TensorLoss {
+            name: self.name,
+            from,
+            to,
+            shape: self.shape,
+            size: self.size,
+            rmse,
+            weighted_rmse,
+            relative: sums.relative(),
+        }
     }
 }
 
 /// Importance as errors are weighted with it; `None` where it says nothing, being zero everywhere.
 ///
-/// A matrix of a stack whose importance is zero everywhere would be lost for nothing, so it counts as much as the others do, evenly. What is below zero would
-/// make errors gains, and counts as zero.
+/// A matrix of a stack whose importance is zero everywhere would be lost for nothing, so it counts
+/// as much as the others do, evenly. What is below zero would make errors gains, and counts as
+/// zero.
 pub(crate) fn for_measuring<'a>(weights: &'a [f32], shape: &Shape) -> Option<Cow<'a, [f32]>> {
     let width = usize::try_from(shape.row_len()).unwrap_or(0).max(1);
     let is_blank = |weights: &[f32]| weights.iter().all(|&weight| weight <= 0.0);
@@ -154,15 +208,34 @@ pub(crate) fn for_measuring<'a>(weights: &'a [f32], shape: &Shape) -> Option<Cow
     if weights.iter().all(|&weight| weight >= 0.0) && !weights.chunks(width).any(is_blank) {
         return Some(Cow::Borrowed(weights));
     }
-    let told: Vec<f64> = weights.chunks(width).filter(|matrix| !is_blank(matrix)).flatten().map(|&weight| f64::from(weight.max(0.0))).collect();
-    #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "a mean of f32")]
+    let told: Vec<f64> = weights
+        .chunks(width)
+        .filter(|matrix| !is_blank(matrix))
+        .flatten()
+        .map(|&weight| f64::from(weight.max(0.0)))
+        .collect();
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
+        reason = "a mean of f32"
+    )]
     let mean = (told.iter().sum::<f64>() / told.len().max(1) as f64) as f32;
-    let counted = |matrix: &[f32]| if is_blank(matrix) { vec![mean; matrix.len()] } else { matrix.iter().map(|&weight| weight.max(0.0)).collect() };
+    let counted = |matrix: &[f32]| {
+        if is_blank(matrix) {
+            vec![mean; matrix.len()]
+        } else {
+            matrix.iter().map(|&weight| weight.max(0.0)).collect()
+        }
+    };
     Some(Cow::Owned(weights.chunks(width).flat_map(counted).collect()))
 }
 
 /// The weights of the matrix that a row belongs to.
-pub(crate) fn weights_of_row<'a>(weights: Option<&'a [f32]>, shape: &Shape, row: u64) -> Option<&'a [f32]> {
+pub(crate) fn weights_of_row<'a>(
+    weights: Option<&'a [f32]>,
+    shape: &Shape,
+    row: u64,
+) -> Option<&'a [f32]> {
     let rows = shape.dimensions().get(1).copied().unwrap_or(1).max(1);
     let matrix = usize::try_from((row / rows) % matrices(shape).max(1)).ok()?;
     let width = usize::try_from(shape.row_len()).ok()?;
@@ -170,17 +243,29 @@ pub(crate) fn weights_of_row<'a>(weights: Option<&'a [f32]>, shape: &Shape, row:
 }
 
 /// Elements `start..end` of a tensor, whole blocks of its type, as numbers.
-pub(crate) fn decoded(checkpoint: &dyn Checkpoint, number: usize, ggml_type: GgmlType, start: u64, end: u64) -> Result<Vec<f32>> {
+pub(crate) fn decoded(
+    checkpoint: &dyn Checkpoint,
+    number: usize,
+    ggml_type: GgmlType,
+    start: u64,
+    end: u64,
+) -> Result<Vec<f32>> {
     let bytes = |elements| {
         let bytes = ggml_type.layout().and_then(|layout| layout.bytes_for(elements));
-        bytes.ok_or_else(|| Error::new(ErrorKind::Unsupported, format!("{elements} elements are no whole blocks of {ggml_type}")))
+        bytes.ok_or_else(|| {
+            Error::new(
+                ErrorKind::Unsupported,
+                format!("{elements} elements are no whole blocks of {ggml_type}"),
+            )
+        })
     };
     let too_large = |_| Error::new(ErrorKind::Unsupported, "a row does not fit into memory");
     let (first, last) = (bytes(start)?, bytes(end)?);
     let mut data = vec![0; usize::try_from(last - first).map_err(too_large)?];
     checkpoint.read(number, first, &mut data)?;
     let mut values = vec![0.0; usize::try_from(end - start).map_err(too_large)?];
-    quant::dequantize(ggml_type, &data, &mut values).map_err(|error| Error::caused(ErrorKind::Unsupported, error))?;
+    quant::dequantize(ggml_type, &data, &mut values)
+        .map_err(|error| Error::caused(ErrorKind::Unsupported, error))?;
     Ok(values)
 }
 
@@ -201,7 +286,9 @@ impl Sums {
     pub(crate) fn add_row(&mut self, before: &[f32], after: &[f32], weights: Option<&[f32]>) {
         let mut row = Self::default();
         for (column, (&before, &after)) in before.iter().zip(after).enumerate() {
-            let weight = weights.and_then(|weights| weights.get(column)).map_or(1.0, |&weight| f64::from(weight));
+            let weight = weights
+                .and_then(|weights| weights.get(column))
+                .map_or(1.0, |&weight| f64::from(weight));
             let (before, distance) = (f64::from(before), f64::from(before) - f64::from(after));
             row.squares += distance * distance;
             row.weighted += weight * distance * distance;
@@ -234,7 +321,13 @@ mod tests {
         let measured = |weights: &[f32]| for_measuring(weights, &shape).map(Cow::into_owned);
         assert_eq!(measured(&[0.0; 6]), None);
         assert_eq!(measured(&[0.0, -0.0, -1.0, 0.0, 0.0, 0.0]), None);
-        assert_eq!(measured(&[0.0, 1.0, 2.0, 0.0, 3.0, 4.0]), Some(vec![0.0, 1.0, 2.0, 0.0, 3.0, 4.0]));
-        assert_eq!(measured(&[3.0, 1.0, 0.0, 0.0, 4.0, -8.0]), Some(vec![3.0, 1.0, 2.0, 2.0, 4.0, 0.0]));
+        assert_eq!(
+            measured(&[0.0, 1.0, 2.0, 0.0, 3.0, 4.0]),
+            Some(vec![0.0, 1.0, 2.0, 0.0, 3.0, 4.0])
+        );
+        assert_eq!(
+            measured(&[3.0, 1.0, 0.0, 0.0, 4.0, -8.0]),
+            Some(vec![3.0, 1.0, 2.0, 2.0, 4.0, 0.0])
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Mixtures: which type each tensor gets in a file of some type. The knowledge is in the tables; the first rule of a role that holds decides.
+//! Mixtures: which type each tensor gets in a file of some type. The knowledge is in the tables;
+//! the first rule of a role that holds decides.
 
 use ggmill_core::{FileType, GgmlType};
 
@@ -43,8 +44,8 @@ enum When {
 use FileType as F;
 use GgmlType as G;
 use When::{
-    Below, Experts, Ffn, FirstOneIn, Lean, ManyExperts, Middle, MoreBits, NotExperts, NotLean, Ragged, SharedBy, Stacked, StacksExperts, WithImportance,
-    WithoutImportance,
+    Below, Experts, Ffn, FirstOneIn, Lean, ManyExperts, Middle, MoreBits, NotExperts, NotLean,
+    Ragged, SharedBy, Stacked, StacksExperts, WithImportance, WithoutImportance,
 };
 
 /// Files of any type.
@@ -58,14 +59,21 @@ const OUTPUT: &[Rule] = &[
     Rule(&[F::MXFP4_MOE], &[], G::Q8_0),
     Rule(ANY, &[Lean], G::Q8_0),
     Rule(ANY, &[Ragged], G::Q8_0),
-    Rule(&[F::IQ2_XXS, F::IQ2_XS, F::IQ3_XXS, F::IQ1_S, F::IQ2_S, F::IQ2_M, F::IQ1_M], &[], G::Q5_K),
+    Rule(
+        &[F::IQ2_XXS, F::IQ2_XS, F::IQ3_XXS, F::IQ1_S, F::IQ2_S, F::IQ2_M, F::IQ1_M],
+        &[],
+        G::Q5_K,
+    ),
     Rule(&[F::Q8_0], &[], G::Q8_0),
     Rule(ANY, &[], G::Q6_K),
 ];
 
 /// What any other tensor becomes where the role does not matter.
-const EVERY: &[Rule] =
-    &[Rule(&[F::MXFP4_MOE], &[Stacked, StacksExperts], G::MXFP4), Rule(&[F::MXFP4_MOE], &[Stacked, Ffn], G::MXFP4), Rule(&[F::MXFP4_MOE], &[], G::Q8_0)];
+const EVERY: &[Rule] = &[
+    Rule(&[F::MXFP4_MOE], &[Stacked, StacksExperts], G::MXFP4),
+    Rule(&[F::MXFP4_MOE], &[Stacked, Ffn], G::MXFP4),
+    Rule(&[F::MXFP4_MOE], &[], G::Q8_0),
+];
 
 const TOKEN_EMBEDDING: &[Rule] = &[
     Rule(&[F::IQ2_XXS, F::IQ2_XS, F::IQ1_S, F::IQ1_M], &[], G::Q2_K),
@@ -91,10 +99,15 @@ const ATTENTION_V: &[Rule] = &[
     Rule(&[F::Q4_K_S], &[Below(4)], G::Q5_K),
 ];
 
-const ATTENTION_K: &[Rule] =
-    &[Rule(LOWEST, &[Experts(8)], G::Q4_K), Rule(ANY, &[Experts(8)], G::Q8_0), Rule(&[F::IQ3_XS], &[], G::IQ3_XXS), Rule(&[F::IQ3_XXS], &[], G::IQ2_S)];
+const ATTENTION_K: &[Rule] = &[
+    Rule(LOWEST, &[Experts(8)], G::Q4_K),
+    Rule(ANY, &[Experts(8)], G::Q8_0),
+    Rule(&[F::IQ3_XS], &[], G::IQ3_XXS),
+    Rule(&[F::IQ3_XXS], &[], G::IQ2_S),
+];
 
-const ATTENTION_Q: &[Rule] = &[Rule(&[F::IQ3_XS], &[], G::IQ3_XXS), Rule(&[F::IQ3_XXS], &[], G::IQ2_S)];
+const ATTENTION_Q: &[Rule] =
+    &[Rule(&[F::IQ3_XS], &[], G::IQ3_XXS), Rule(&[F::IQ3_XXS], &[], G::IQ2_S)];
 
 const ATTENTION_OUTPUT: &[Rule] = &[
     Rule(LOWEST, &[Experts(8)], G::Q5_K),
@@ -102,7 +115,19 @@ const ATTENTION_OUTPUT: &[Rule] = &[
     Rule(&[F::IQ2_S, F::IQ2_M], &[], G::IQ3_S),
     Rule(&[F::Q3_K_L], &[Lean], G::Q4_K),
     Rule(
-        &[F::Q2_K, F::IQ3_XS, F::IQ3_XXS, F::Q3_K_S, F::Q3_K_M, F::IQ4_NL, F::Q4_K_S, F::Q4_K_M, F::IQ3_S, F::IQ3_M, F::IQ4_XS],
+        &[
+            F::Q2_K,
+            F::IQ3_XS,
+            F::IQ3_XXS,
+            F::Q3_K_S,
+            F::Q3_K_M,
+            F::IQ4_NL,
+            F::Q4_K_S,
+            F::Q4_K_M,
+            F::IQ3_S,
+            F::IQ3_M,
+            F::IQ4_XS,
+        ],
         &[NotLean, Experts(8)],
         G::Q5_K,
     ),
@@ -148,7 +173,8 @@ pub(crate) struct Subject<'a> {
     pub(crate) is_stacked: bool,
 }
 
-/// A mixture being worked through, tensor by tensor in the order of the file: places are counted on the way.
+/// A mixture being worked through, tensor by tensor in the order of the file: places are counted on
+/// the way.
 #[derive(Debug)]
 pub(crate) struct Mixture<'a> {
     pub(crate) file_type: FileType,
@@ -188,8 +214,12 @@ impl Mixture<'_> {
         if self.hyper.traits.stays_at_eight_bits(tensor.name) {
             return GgmlType::Q8_0;
         }
-        if tensor.role == Family::Output || (tensor.role == Family::TokenEmbedding && self.is_tied) {
-            return self.output_type.or_else(|| self.first(OUTPUT, tensor, Place::NONE)).unwrap_or(self.default_type);
+        if tensor.role == Family::Output || (tensor.role == Family::TokenEmbedding && self.is_tied)
+        {
+            return self
+                .output_type
+                .or_else(|| self.first(OUTPUT, tensor, Place::NONE))
+                .unwrap_or(self.default_type);
         }
         if let Some(found) = self.first(EVERY, tensor, Place::NONE) {
             return found;
@@ -208,7 +238,11 @@ impl Mixture<'_> {
         let chosen = self.first(rules, tensor, place).unwrap_or(self.default_type);
         match chosen {
             // Eight heads share the values of a 70B model: more bits for them cost next to nothing.
-            GgmlType::Q3_K | GgmlType::Q4_K if tensor.role == Family::AttentionV && self.hyper.is_70b && !self.is_lowest() => GgmlType::Q5_K,
+            GgmlType::Q3_K | GgmlType::Q4_K
+                if tensor.role == Family::AttentionV && self.hyper.is_70b && !self.is_lowest() =>
+            {
+                GgmlType::Q5_K
+            }
             _ => chosen,
         }
     }
@@ -230,12 +264,16 @@ impl Mixture<'_> {
         *seen += 1;
         // Layers with experts have several tensors of a role, so the place comes from the name.
         let by_name = tensor.role.is_ffn() && self.hyper.experts > 1 && !self.is_lowest();
-        let index = if by_name { layer(tensor.name.as_bytes()).unwrap_or(counted) } else { counted };
+        let index =
+            if by_name { layer(tensor.name.as_bytes()).unwrap_or(counted) } else { counted };
         Place { index, of }
     }
 
     fn first(&self, rules: &[Rule], tensor: &Subject<'_>, place: Place) -> Option<GgmlType> {
-        let holds = |rule: &&Rule| (rule.0.is_empty() || rule.0.contains(&self.file_type)) && rule.1.iter().all(|&when| self.holds(when, tensor, place));
+        let holds = |rule: &&Rule| {
+            (rule.0.is_empty() || rule.0.contains(&self.file_type))
+                && rule.1.iter().all(|&when| self.holds(when, tensor, place))
+        };
         rules.iter().find(holds).map(|rule| rule.2)
     }
 
@@ -258,7 +296,10 @@ impl Mixture<'_> {
             Stacked => tensor.is_stacked,
             Ffn => tensor.role.is_ffn(),
             StacksExperts => !hyper.traits.stacks_others(),
-            Ragged => !self.default_type.layout().is_some_and(|layout| tensor.row_len.is_multiple_of(u64::from(layout.elements))),
+            Ragged => !self
+                .default_type
+                .layout()
+                .is_some_and(|layout| tensor.row_len.is_multiple_of(u64::from(layout.elements))),
         }
     }
 }

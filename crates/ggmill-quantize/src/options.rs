@@ -33,9 +33,11 @@ pub struct QuantizeOptions {
     pub token_embedding_type: Option<GgmlType>,
     /// Types for tensors by their names; the first pattern that is found in a name decides.
     pub tensor_types: Vec<TensorType>,
-    /// Types for tensors by their whole names, before everything else. Where the target is a copy it names every tensor.
+    /// Types for tensors by their whole names, before everything else. Where the target is a copy
+    /// it names every tensor.
     pub types: Option<TypePlan>,
-    /// What tensors do whose names do not tell; the first rule whose pattern is found in a name decides, before names do.
+    /// What tensors do whose names do not tell; the first rule whose pattern is found in a name
+    /// decides, before names do.
     pub roles: Vec<RoleRule>,
     /// Layers to leave out; the others are numbered anew.
     pub prune_layers: BTreeSet<u64>,
@@ -78,7 +80,8 @@ pub struct TensorType {
 impl FromStr for TensorType {
     type Err = Error;
 
-    /// Reads `PATTERN=TYPE`. The pattern is a regular expression in its usual syntax, without look-around and back-references; its case matters.
+    /// Reads `PATTERN=TYPE`. The pattern is a regular expression in its usual syntax, without
+    /// look-around and back-references; its case matters.
     ///
     /// ```
     /// use ggmill_quantize::TensorType;
@@ -88,14 +91,25 @@ impl FromStr for TensorType {
     /// # Ok::<(), &str>(())
     /// ```
     fn from_str(text: &str) -> Result<Self> {
-        let wrong = |message: String| Error::new(ErrorKind::Misuse, format!("{:?}: {message}", RawStr::from(text)));
-        let (pattern, name) = text.split_once('=').ok_or_else(|| wrong("expected PATTERN=TYPE".to_owned()))?;
+        let wrong = |message: String| {
+            Error::new(ErrorKind::Misuse, format!("{:?}: {message}", RawStr::from(text)))
+        };
+        let (pattern, name) =
+            text.split_once('=').ok_or_else(|| wrong("expected PATTERN=TYPE".to_owned()))?;
         if pattern.is_empty() {
             return Err(wrong("has no pattern".to_owned()));
         }
-        let all = || weight_types().map(|ggml_type| ggml_type.to_string()).collect::<Vec<_>>().join(", ");
-        let ggml_type = weight_type(name).ok_or_else(|| wrong(format!("{:?} is no tensor type for weights, expected one of {}", RawStr::from(name), all())))?;
-        let pattern = Regex::new(pattern).map_err(|error| wrong(format!("the pattern is not one: {error}")))?;
+        let all =
+            || weight_types().map(|ggml_type| ggml_type.to_string()).collect::<Vec<_>>().join(", ");
+        let ggml_type = weight_type(name).ok_or_else(|| {
+            wrong(format!(
+                "{:?} is no tensor type for weights, expected one of {}",
+                RawStr::from(name),
+                all()
+            ))
+        })?;
+        let pattern = Regex::new(pattern)
+            .map_err(|error| wrong(format!("the pattern is not one: {error}")))?;
         Ok(Self { pattern, ggml_type })
     }
 }
@@ -137,8 +151,9 @@ enum OverrideValue {
 impl FromStr for Override {
     type Err = Error;
 
-    /// Reads `KEY=TYPE:VALUE` with one of the types `int`, `float`, `bool` and `str`. Floats are of 32 bits. The keys that say which shard a file is are set by
-    /// what is written, and refused.
+    /// Reads `KEY=TYPE:VALUE` with one of the types `int`, `float`, `bool` and `str`. Floats are of
+    /// 32 bits. The keys that say which shard a file is are set by what is written, and
+    /// refused.
     ///
     /// ```
     /// use ggmill_quantize::Override;
@@ -147,20 +162,30 @@ impl FromStr for Override {
     /// assert!("tokenizer.ggml.add_bos_token=bool:yes".parse::<Override>().is_err());
     /// ```
     fn from_str(text: &str) -> Result<Self> {
-        let wrong = |message: &str| Error::new(ErrorKind::Misuse, format!("{:?}: {message}", RawStr::from(text)));
+        let wrong = |message: &str| {
+            Error::new(ErrorKind::Misuse, format!("{:?}: {message}", RawStr::from(text)))
+        };
         let parts = text.split_once('=').and_then(|(key, rest)| Some((key, rest.split_once(':')?)));
-        let (key, (kind, value)) = parts.filter(|(key, _)| !key.is_empty()).ok_or_else(|| wrong("expected KEY=TYPE:VALUE"))?;
+        let (key, (kind, value)) = parts
+            .filter(|(key, _)| !key.is_empty())
+            .ok_or_else(|| wrong("expected KEY=TYPE:VALUE"))?;
         if SPLIT_KEYS.contains(&key) {
             return Err(wrong("says which shard a file is, and is set by what is written"));
         }
         let value = match kind {
-            "int" => value.parse().map(OverrideValue::Integer).map_err(|_| wrong("the value is no integer"))?,
+            "int" => value
+                .parse()
+                .map(OverrideValue::Integer)
+                .map_err(|_| wrong("the value is no integer"))?,
             "float" => match value.parse::<f64>() {
                 Err(_) => return Err(wrong("the value is no number")),
                 Ok(value) if value.abs() <= f64::from(f32::MAX) => OverrideValue::Float(value),
                 Ok(_) => return Err(wrong("the value is no finite number of 32 bits")),
             },
-            "bool" => value.parse().map(OverrideValue::Bool).map_err(|_| wrong("expected true or false"))?,
+            "bool" => value
+                .parse()
+                .map(OverrideValue::Bool)
+                .map_err(|_| wrong("expected true or false"))?,
             "str" => OverrideValue::Text(value.as_bytes().to_vec()),
             _ => return Err(wrong("expected one of the types int, float, bool, str")),
         };
@@ -181,15 +206,22 @@ impl Override {
         }
     }
 
-    /// Sets the pair at the end of the metadata, where the reference puts what it sets. Integers are written as u32 where they fit. Says so where a value of
-    /// another sort was there, which programs may ask for.
+    /// Sets the pair at the end of the metadata, where the reference puts what it sets. Integers
+    /// are written as u32 where they fit. Says so where a value of another sort was there,
+    /// which programs may ask for.
     pub(crate) fn apply(&self, metadata: &mut MetadataBuf) -> Option<String> {
-        let before = metadata.get(&self.key).filter(|value| !self.value.is_like(value)).map(|value| match value.as_array() {
-            Some(array) => format!("an array ({} × {})", array.len(), array.element_type()),
-            None => format!("of type {}", value.value_type()),
-        });
+        let before =
+            metadata.get(&self.key).filter(|value| !self.value.is_like(value)).map(|value| {
+                match value.as_array() {
+                    Some(array) => format!("an array ({} × {})", array.len(), array.element_type()),
+                    None => format!("of type {}", value.value_type()),
+                }
+            });
         metadata.remove(&self.key);
-        #[expect(clippy::cast_possible_truncation, reason = "the reference writes floats of 32 bits")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "the reference writes floats of 32 bits"
+        )]
         match &self.value {
             OverrideValue::Integer(value) => match u32::try_from(*value) {
                 Ok(value) => metadata.set(&self.key, value),
@@ -199,7 +231,13 @@ impl Override {
             OverrideValue::Bool(value) => metadata.set(&self.key, *value),
             OverrideValue::Text(value) => metadata.set(&self.key, RawStr::new(value)),
         }
-        before.map(|before| format!("key {:?} was {before} and is now {}; programs may refuse that", RawStr::from(&*self.key), self.value.sort()))
+        before.map(|before| {
+            format!(
+                "key {:?} was {before} and is now {}; programs may refuse that",
+                RawStr::from(&*self.key),
+                self.value.sort()
+            )
+        })
     }
 }
 
@@ -224,7 +262,8 @@ impl OverrideValue {
     }
 }
 
-/// Importance weights made ready for a quantization: by tensor, with the metadata that say where they come from.
+/// Importance weights made ready for a quantization: by tensor, with the metadata that say where
+/// they come from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Importance {
     weights: BTreeMap<Vec<u8>, Vec<f32>>,
@@ -248,7 +287,9 @@ pub enum ImportanceFilter {
 
 impl ImportanceFilter {
     fn takes(&self, name: &[u8]) -> bool {
-        let has = |part: &String| part.is_empty() || name.windows(part.len()).any(|window| window == part.as_bytes());
+        let has = |part: &String| {
+            part.is_empty() || name.windows(part.len()).any(|window| window == part.as_bytes())
+        };
         match self {
             Self::All => true,
             Self::Include(parts) => parts.iter().any(has),
@@ -258,22 +299,37 @@ impl ImportanceFilter {
 }
 
 impl Importance {
-    /// The weights of a matrix, or `None` when the filter leaves none. `file` is what the metadata will say it was read from.
+    /// The weights of a matrix, or `None` when the filter leaves none. `file` is what the metadata
+    /// will say it was read from.
     pub fn new(imatrix: &Imatrix, file: &str, filter: &ImportanceFilter) -> Option<Self> {
-        let (taken, others): (Vec<_>, Vec<_>) = imatrix.entries().partition(|(name, _)| filter.takes(name.as_bytes()));
-        let weights: BTreeMap<_, _> = taken.into_iter().map(|(name, entry)| (name.as_bytes().to_vec(), entry.weights())).collect();
+        let (taken, others): (Vec<_>, Vec<_>) =
+            imatrix.entries().partition(|(name, _)| filter.takes(name.as_bytes()));
+        let weights: BTreeMap<_, _> = taken
+            .into_iter()
+            .map(|(name, entry)| (name.as_bytes().to_vec(), entry.weights()))
+            .collect();
         let left_out = others.into_iter().map(|(name, _)| name.as_bytes().to_vec()).collect();
         if weights.is_empty() {
             return None;
         }
-        let mut origin = vec![Override::new("quantize.imatrix.file", OverrideValue::Text(file.as_bytes().to_vec()))];
+        let mut origin = vec![Override::new(
+            "quantize.imatrix.file",
+            OverrideValue::Text(file.as_bytes().to_vec()),
+        )];
         if let Some(name) = imatrix.datasets().next() {
-            origin.push(Override::new("quantize.imatrix.dataset", OverrideValue::Text(name.as_bytes().to_vec())));
+            origin.push(Override::new(
+                "quantize.imatrix.dataset",
+                OverrideValue::Text(name.as_bytes().to_vec()),
+            ));
         }
         let entries = i64::try_from(weights.len()).unwrap_or(i64::MAX);
-        origin.push(Override::new("quantize.imatrix.entries_count", OverrideValue::Integer(entries)));
+        origin
+            .push(Override::new("quantize.imatrix.entries_count", OverrideValue::Integer(entries)));
         if imatrix.chunk_count() > 0 {
-            origin.push(Override::new("quantize.imatrix.chunks_count", OverrideValue::Integer(imatrix.chunk_count().into())));
+            origin.push(Override::new(
+                "quantize.imatrix.chunks_count",
+                OverrideValue::Integer(imatrix.chunk_count().into()),
+            ));
         }
         Some(Self { weights, left_out, origin })
     }

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use ggmill_arch::{ModelView, TensorNames};
 use ggmill_core::{FileType, GgmlType, MetadataBuf, keys};
-use ggmill_pipeline::{Checkpoint as _, GgufCheckpoint, Recipe, RecipeTensor, Result, SPLIT_KEYS, SourceTensor};
+use ggmill_pipeline::{
+    Checkpoint as _, GgufCheckpoint, Recipe, RecipeTensor, Result, SPLIT_KEYS, SourceTensor,
+};
 use ggmill_quant::QUANTIZATION_VERSION;
 
 use crate::choice::{Choice, without_trailing_ones};
@@ -14,44 +16,63 @@ use crate::options::{Importance, QuantizeOptions};
 use crate::types;
 use crate::without_effect::without_effect;
 
-/// A model becomes one whose tensors have smaller types: which ones is decided by the target's mixture, from names, places and hyper-parameters.
+/// A model becomes one whose tensors have smaller types: which ones is decided by the target's
+/// mixture, from names, places and hyper-parameters.
 ///
-/// Any architecture will do, and a set of shards becomes one file. Metadata, order and types are those of `llama-quantize`; `docs/exactness.md` lists what
-/// differs. A model whose architecture that does not know keeps the order and the shapes of its tensors. Fails when a type needs importance weights that are not there, when weights do not fit their tensor, and when a tensor is quantized already.
+/// Any architecture will do, and a set of shards becomes one file. Metadata, order and types are
+/// those of `llama-quantize`; `docs/exactness.md` lists what differs. A model whose architecture
+/// that does not know keeps the order and the shapes of its tensors. Fails when a type needs
+/// importance weights that are not there, when weights do not fit their tensor, and when a tensor
+/// is quantized already.
 pub fn quantize(checkpoint: &GgufCheckpoint, options: &QuantizeOptions) -> Result<Recipe> {
     quantize_recipe(&Recipe::copy_of(checkpoint)?, options)
 }
 
-/// The same for a model that is a recipe yet, so that making it and quantizing it are one pass: what comes out is what quantizing the finished file would give.
+/// The same for a model that is a recipe yet, so that making it and quantizing it are one pass:
+/// what comes out is what quantizing the finished file would give.
 pub fn quantize_recipe(before: &Recipe, options: &QuantizeOptions) -> Result<Recipe> {
     let sources = tensors_of(before);
     if is_known(&before.metadata, options) {
         return Ok(recipe(before, &sources, options, layers::by_layer(&sources), true)?.0);
     }
-    let (mut recipe, tensors) = recipe(before, &sources, options, layers::by_layer_alone(&sources), false)?;
+    let (mut recipe, tensors) =
+        recipe(before, &sources, options, layers::by_layer_alone(&sources), false)?;
     // Places count by layer, and the file stays in its order.
-    let mut numbered: Vec<_> = tensors.iter().map(|tensor| tensor.number).zip(recipe.tensors).collect();
+    let mut numbered: Vec<_> =
+        tensors.iter().map(|tensor| tensor.number).zip(recipe.tensors).collect();
     numbered.sort_by_key(|&(number, _)| number);
     recipe.tensors = numbered.into_iter().map(|(_, tensor)| tensor).collect();
     Ok(recipe)
 }
 
-/// Whether the reference loads models of this architecture, so that there is something to be equal to.
+/// Whether the reference loads models of this architecture, so that there is something to be equal
+/// to.
 pub(crate) fn is_known(metadata: &MetadataBuf, options: &QuantizeOptions) -> bool {
-    let asked = options.overrides.iter().rev().find_map(|pair| pair.text_for(keys::GENERAL_ARCHITECTURE));
+    let asked =
+        options.overrides.iter().rev().find_map(|pair| pair.text_for(keys::GENERAL_ARCHITECTURE));
     let stated = || metadata.get(keys::GENERAL_ARCHITECTURE).and_then(|value| value.as_str());
     asked.or_else(stated).is_some_and(|architecture| TensorNames::of(architecture).is_some())
 }
 
-/// The same with the shards of the model: one recipe for each, with the tensors it has, in its order. A model in one file gives one recipe, of no shard.
+/// The same with the shards of the model: one recipe for each, with the tensors it has, in its
+/// order. A model in one file gives one recipe, of no shard.
 ///
-/// Mixtures count the tensors of a role in this order, as those of the reference do, so a type can be another than in one file. Shards behind the last that
-/// has a tensor left are left out.
-pub fn quantize_shards(checkpoint: &GgufCheckpoint, options: &QuantizeOptions) -> Result<Vec<Recipe>> {
+/// Mixtures count the tensors of a role in this order, as those of the reference do, so a type can
+/// be another than in one file. Shards behind the last that has a tensor left are left out.
+pub fn quantize_shards(
+    checkpoint: &GgufCheckpoint,
+    options: &QuantizeOptions,
+) -> Result<Vec<Recipe>> {
     let mut numbers: Vec<usize> = (0..checkpoint.tensors().len()).collect();
     numbers.sort_by_key(|&number| checkpoint.place(number));
     let before = Recipe::copy_of(checkpoint)?;
-    let (recipe, tensors) = recipe(&before, checkpoint.tensors(), options, numbers, is_known(&before.metadata, options))?;
+    let (recipe, tensors) = recipe(
+        &before,
+        checkpoint.tensors(),
+        options,
+        numbers,
+        is_known(&before.metadata, options),
+    )?;
     let mut groups = vec![0; 1];
     for tensor in &tensors {
         let shard = checkpoint.place(tensor.number).map_or(0, |(shard, _)| shard);
@@ -64,8 +85,15 @@ pub fn quantize_shards(checkpoint: &GgufCheckpoint, options: &QuantizeOptions) -
     recipe.into_shards(&groups, [keys::SPLIT_NO, keys::SPLIT_COUNT, keys::SPLIT_TENSORS_COUNT])
 }
 
-/// The recipe for one file of the tensors with these numbers, in this order, and which of them remain. `is_known` says whether the reference makes such a file.
-fn recipe(before: &Recipe, sources: &[SourceTensor], options: &QuantizeOptions, numbers: Vec<usize>, is_known: bool) -> Result<(Recipe, Vec<Remaining>)> {
+/// The recipe for one file of the tensors with these numbers, in this order, and which of them
+/// remain. `is_known` says whether the reference makes such a file.
+fn recipe(
+    before: &Recipe,
+    sources: &[SourceTensor],
+    options: &QuantizeOptions,
+    numbers: Vec<usize>,
+    is_known: bool,
+) -> Result<(Recipe, Vec<Remaining>)> {
     let mut notes = Vec::new();
     layers::check(sources, &options.prune_layers)?;
     let (tensors, layers) = remaining(sources, numbers, &options.prune_layers);
@@ -107,10 +135,17 @@ fn recipe(before: &Recipe, sources: &[SourceTensor], options: &QuantizeOptions, 
     for tensor in &tensors {
         let source = &sources[tensor.number];
         let to = choice.type_of(tensor, source).map_err(|error| error.tensor(&tensor.name))?;
-        let encoding = choice.encoding(tensor, source, to).map_err(|error| error.tensor(&tensor.name))?;
+        let encoding =
+            choice.encoding(tensor, source, to).map_err(|error| error.tensor(&tensor.name))?;
         let shape = if is_known { without_trailing_ones(&source.shape) } else { source.shape };
-        let expression = before.tensors[tensor.number].expression.reshape(shape).and_then(|reshaped| reshaped.encode(to, encoding));
-        made.push(RecipeTensor::new(&*tensor.name, expression.map_err(|error| error.tensor(&tensor.name))?));
+        let expression = before.tensors[tensor.number]
+            .expression
+            .reshape(shape)
+            .and_then(|reshaped| reshaped.encode(to, encoding));
+        made.push(RecipeTensor::new(
+            &*tensor.name,
+            expression.map_err(|error| error.tensor(&tensor.name))?,
+        ));
     }
     notes.extend(choice.remarks.notes());
     notes.extend(without_effect(&choice, options, &tensors, sources));
@@ -121,7 +156,11 @@ fn recipe(before: &Recipe, sources: &[SourceTensor], options: &QuantizeOptions, 
 
 /// The tensors of a recipe, as they will be.
 fn tensors_of(recipe: &Recipe) -> Vec<SourceTensor> {
-    recipe.tensors.iter().map(|tensor| SourceTensor::new(&*tensor.name, tensor.ggml_type(), *tensor.shape())).collect()
+    recipe
+        .tensors
+        .iter()
+        .map(|tensor| SourceTensor::new(&*tensor.name, tensor.ggml_type(), *tensor.shape()))
+        .collect()
 }
 
 /// Sets a pair behind all others, as the reference does also for keys that are there.
@@ -131,9 +170,16 @@ fn set_last(metadata: &mut MetadataBuf, key: &str, value: u32) {
 }
 
 /// What the file says its type is, else what most of its tensors are, marked as a guess.
-fn type_of_file(metadata: &MetadataBuf, sources: &[SourceTensor], tensors: &[Remaining]) -> FileType {
+fn type_of_file(
+    metadata: &MetadataBuf,
+    sources: &[SourceTensor],
+    tensors: &[Remaining],
+) -> FileType {
     let stated = metadata.get(keys::GENERAL_FILE_TYPE).and_then(|value| value.as_u32());
-    stated.map_or_else(|| guess(tensors.iter().map(|tensor| sources[tensor.number].ggml_type)), FileType)
+    stated.map_or_else(
+        || guess(tensors.iter().map(|tensor| sources[tensor.number].ggml_type)),
+        FileType,
+    )
 }
 
 fn guess(types: impl Iterator<Item = GgmlType>) -> FileType {

@@ -1,4 +1,5 @@
-//! What a person should know of a quantization: gathered tensor by tensor, and said once for all of them.
+//! What a person should know of a quantization: gathered tensor by tensor, and said once for all of
+//! them.
 
 use std::fmt;
 
@@ -97,9 +98,16 @@ impl Remarks {
         }
     }
 
-    /// Looks at the importance that a tensor is quantized with. Embeddings are looked up and not multiplied, and the output is seldom measured: they are not
-    /// missed.
-    pub(crate) fn weigh(&mut self, tensor: &[u8], source: &SourceTensor, role: Family, weights: Option<&[f32]>, is_left_out: bool) {
+    /// Looks at the importance that a tensor is quantized with. Embeddings are looked up and not
+    /// multiplied, and the output is seldom measured: they are not missed.
+    pub(crate) fn weigh(
+        &mut self,
+        tensor: &[u8],
+        source: &SourceTensor,
+        role: Family,
+        weights: Option<&[f32]>,
+        is_left_out: bool,
+    ) {
         let Some(weights) = weights else {
             if !is_left_out && !matches!(role, Family::TokenEmbedding | Family::Output) {
                 self.unmeasured.add(tensor);
@@ -109,7 +117,11 @@ impl Remarks {
         if weights.iter().any(|&weight| weight < 0.0) {
             self.negative.add(tensor);
         }
-        let width = weights.len().checked_div(usize::try_from(matrices(&source.shape)).unwrap_or(0)).unwrap_or(0).max(1);
+        let width = weights
+            .len()
+            .checked_div(usize::try_from(matrices(&source.shape)).unwrap_or(0))
+            .unwrap_or(0)
+            .max(1);
         if weights.chunks(width).any(|matrix| matrix.iter().all(|&weight| weight == 0.0)) {
             self.blank.add(tensor);
         }
@@ -136,10 +148,17 @@ impl Remarks {
         });
         let named = [
             self.ragged.note("rows are no whole blocks of the type chosen"),
-            self.unusual.note("quantized as the plan says, though tensors like these are kept as a rule, and programs may refuse them"),
-            self.unmeasured.note("quantized without importance, since the matrix has none for them"),
-            self.blank.note("importance of nothing but zeros says nothing, and is quantized with all the same"),
-            self.negative.note("importance below zero makes no sense, and is quantized with all the same"),
+            self.unusual.note(
+                "quantized as the plan says, though tensors like these are kept as a rule, and \
+                 programs may refuse them",
+            ),
+            self.unmeasured
+                .note("quantized without importance, since the matrix has none for them"),
+            self.blank.note(
+                "importance of nothing but zeros says nothing, and is quantized with all the same",
+            ),
+            self.negative
+                .note("importance below zero makes no sense, and is quantized with all the same"),
             self.coverage(),
         ];
         refused.chain(named).flatten().collect()
@@ -153,9 +172,20 @@ impl Remarks {
         #[expect(clippy::cast_precision_loss, reason = "a percentage to read")]
         let percent = self.quantized_weights as f64 * 100.0 / self.weights.max(1) as f64;
         let of = |wanted: Kept| self.kept.iter().filter(|&&kept| kept == wanted).count();
-        let why: Vec<String> = Kept::ALL.iter().filter(|(kept, _)| of(*kept) > 0).map(|(kept, words)| format!("{} {words}", of(*kept))).collect();
-        let why = if why.is_empty() { String::new() } else { format!("; of the others {}", why.join(", ")) };
-        Some(format!("{} of {} tensors are quantized, with {percent:.1} % of the weights{why}", self.quantized, self.tensors))
+        let why: Vec<String> = Kept::ALL
+            .iter()
+            .filter(|(kept, _)| of(*kept) > 0)
+            .map(|(kept, words)| format!("{} {words}", of(*kept)))
+            .collect();
+        let why = if why.is_empty() {
+            String::new()
+        } else {
+            format!("; of the others {}", why.join(", "))
+        };
+        Some(format!(
+            "{} of {} tensors are quantized, with {percent:.1} % of the weights{why}",
+            self.quantized, self.tensors
+        ))
     }
 }
 

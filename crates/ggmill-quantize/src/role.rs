@@ -11,7 +11,8 @@ use crate::layers::layer;
 use crate::rule_list::rules_in;
 use ggmill_pipeline::{Error, ErrorKind, Result};
 
-/// What tensors do whose names do not tell: a role for every tensor in whose name a pattern is found.
+/// What tensors do whose names do not tell: a role for every tensor in whose name a pattern is
+/// found.
 #[derive(Clone, Debug)]
 pub struct RoleRule {
     pattern: Regex,
@@ -21,8 +22,9 @@ pub struct RoleRule {
 impl FromStr for RoleRule {
     type Err = Error;
 
-    /// Reads `PATTERN=ROLE`. The pattern is a regular expression, as of a [`TensorType`](super::TensorType); the role is one of
-    /// [`ggmill_arch::Role::ALL`], by name.
+    /// Reads `PATTERN=ROLE`. The pattern is a regular expression, as of a
+    /// [`TensorType`](super::TensorType); the role is one of [`ggmill_arch::Role::ALL`], by
+    /// name.
     ///
     /// ```
     /// use ggmill_quantize::RoleRule;
@@ -30,11 +32,16 @@ impl FromStr for RoleRule {
     /// assert!("w2=down".parse::<RoleRule>().unwrap_err().to_string().starts_with(r#""w2=down": "down" is no role, expected one of token_embedding, "#));
     /// ```
     fn from_str(text: &str) -> Result<Self> {
-        let wrong = |message: String| Error::new(ErrorKind::Misuse, format!("{:?}: {message}", RawStr::from(text)));
+        let wrong = |message: String| {
+            Error::new(ErrorKind::Misuse, format!("{:?}: {message}", RawStr::from(text)))
+        };
         let parts = text.rsplit_once('=').filter(|(pattern, _)| !pattern.is_empty());
         let (pattern, name) = parts.ok_or_else(|| wrong("expected PATTERN=ROLE".to_owned()))?;
-        let role = name.parse::<Role>().map_err(|_| wrong(format!("{:?} is no role, expected one of {}", RawStr::from(name), all_roles())))?;
-        let pattern = Regex::new(pattern).map_err(|error| wrong(format!("the pattern is not one: {error}")))?;
+        let role = name.parse::<Role>().map_err(|_| {
+            wrong(format!("{:?} is no role, expected one of {}", RawStr::from(name), all_roles()))
+        })?;
+        let pattern = Regex::new(pattern)
+            .map_err(|error| wrong(format!("the pattern is not one: {error}")))?;
         Ok(Self { pattern, role })
     }
 }
@@ -57,12 +64,17 @@ impl RoleRule {
     fn of_template(template: &str, role: Role) -> Result<Self> {
         let mut pattern = String::from("^");
         for (place, piece) in template.split('{').enumerate() {
-            let (number, text) = if place == 0 { ("", piece) } else { ("[0-9]+", piece.split_once('}').map_or("", |(_, text)| text)) };
+            let (number, text) = if place == 0 {
+                ("", piece)
+            } else {
+                ("[0-9]+", piece.split_once('}').map_or("", |(_, text)| text))
+            };
             pattern += number;
             pattern += &regex_lite::escape(text);
         }
         pattern.push('$');
-        let wrong = |error| Error::new(ErrorKind::Misuse, format!("{:?}: {error}", RawStr::from(template)));
+        let wrong =
+            |error| Error::new(ErrorKind::Misuse, format!("{:?}: {error}", RawStr::from(template)));
         Ok(Self { pattern: Regex::new(&pattern).map_err(wrong)?, role })
     }
 
@@ -107,7 +119,10 @@ impl Roles<'_> {
     pub(crate) fn may_be_quantized(self, name: &str, shape: &Shape) -> bool {
         match self.rule(name) {
             Some(rule) => Family::of(rule.role).is_some(),
-            None => self.traits.may_quantize(name) || (!self.is_known && looks_like_weights(name, shape)),
+            None => {
+                self.traits.may_quantize(name)
+                    || (!self.is_known && looks_like_weights(name, shape))
+            }
         }
     }
 
@@ -123,10 +138,13 @@ impl Roles<'_> {
 /// A second table of embeddings, one vector for each layer.
 pub(crate) const PER_LAYER_EMBEDDING: &str = "per_layer_token_embd.weight";
 
-/// Whether a matrix of an architecture that is not known holds weights though its name does not end so: names of GGUF files would, others need not. Its rows
-/// are whole blocks of 32, the least there is.
+/// Whether a matrix of an architecture that is not known holds weights though its name does not end
+/// so: names of GGUF files would, others need not. Its rows are whole blocks of 32, the least there
+/// is.
 fn looks_like_weights(name: &str, shape: &Shape) -> bool {
     const BLOCK: u64 = 32;
     let is_conventional = layer(name.as_bytes()).is_some() || name.ends_with(".weight");
-    !is_conventional && shape.row_len().is_multiple_of(BLOCK) && !MixtureTraits::names_other_than_weights(name)
+    !is_conventional
+        && shape.row_len().is_multiple_of(BLOCK)
+        && !MixtureTraits::names_other_than_weights(name)
 }

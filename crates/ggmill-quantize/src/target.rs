@@ -1,4 +1,5 @@
-//! What a whole file is to become: the names and numbers people give, and the type most tensors then have.
+//! What a whole file is to become: the names and numbers people give, and the type most tensors
+//! then have.
 
 use std::fmt;
 use std::str::FromStr;

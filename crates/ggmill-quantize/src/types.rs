@@ -21,7 +21,8 @@ use ggmill_pipeline::{PlanDocumentError, SourceTensor, planned_types};
 pub struct TypePlan(BTreeMap<Vec<u8>, GgmlType>);
 
 impl TypePlan {
-    /// Reads what `ggmill quantize --json` prints: `ggmill.plan/1`, or `ggmill.plans/1` for a set of shards. Only names and types are looked at.
+    /// Reads what `ggmill quantize --json` prints: `ggmill.plan/1`, or `ggmill.plans/1` for a set
+    /// of shards. Only names and types are looked at.
     ///
     /// Fails when it is no such thing, when a type is none, and when a tensor stands there twice.
     pub fn parse(json: &[u8]) -> Result<Self> {
@@ -39,7 +40,11 @@ impl TypePlan {
             }
             types.insert(name, ggml_type);
         }
-        if types.is_empty() { Err(Error::new(ErrorKind::Types, "names no tensors")) } else { Ok(Self(types)) }
+        if types.is_empty() {
+            Err(Error::new(ErrorKind::Types, "names no tensors"))
+        } else {
+            Ok(Self(types))
+        }
     }
 
     /// The type for a tensor, by the name it has in the output.
@@ -47,10 +52,16 @@ impl TypePlan {
         self.0.get(name).copied()
     }
 
-    /// Whether it is for a model with these tensors: it names no others and, where it is to be `complete`, all of them.
-    pub(crate) fn check<'a>(&self, names: impl Iterator<Item = &'a [u8]>, complete: bool) -> Result<()> {
+    /// Whether it is for a model with these tensors: it names no others and, where it is to be
+    /// `complete`, all of them.
+    pub(crate) fn check<'a>(
+        &self,
+        names: impl Iterator<Item = &'a [u8]>,
+        complete: bool,
+    ) -> Result<()> {
         let names: BTreeSet<&[u8]> = names.collect();
-        let wrong = |name: &[u8], message: &str| Err(Error::new(ErrorKind::Types, message).tensor(name));
+        let wrong =
+            |name: &[u8], message: &str| Err(Error::new(ErrorKind::Types, message).tensor(name));
         if let Some(name) = self.0.keys().find(|name| !names.contains(name.as_slice())) {
             return wrong(name, "is in the plan, and not in the model");
         }
@@ -73,7 +84,10 @@ pub(crate) fn check_type(planned: GgmlType, source: &SourceTensor) -> Result<()>
         return Ok(());
     }
     let wrong = |message: String| Err(Error::new(ErrorKind::Types, message));
-    if !is_for_weights(planned) || is_integer(source.ggml_type) || ggmill_quant::codec(source.ggml_type).is_err() {
+    if !is_for_weights(planned)
+        || is_integer(source.ggml_type)
+        || ggmill_quant::codec(source.ggml_type).is_err()
+    {
         return wrong(format!("is {}, and cannot become {planned}", source.ggml_type));
     }
     let row_len = source.shape.row_len();
@@ -91,7 +105,8 @@ pub(crate) fn mostly(tensors: impl Iterator<Item = (GgmlType, u64)>) -> FileType
         *sum = sum.saturating_add(more);
     }
     match elements.into_iter().max_by_key(|&(_, elements)| elements) {
-        // Not for experts alone, but the only file type that is of these blocks. The reference has none for its guesses.
+        // Not for experts alone, but the only file type that is of these blocks. The reference has
+        // none for its guesses.
         Some((GgmlType::MXFP4, _)) => FileType::MXFP4_MOE,
         most => most.map_or(FileType::F32, |(ggml_type, _)| file_type_of(ggml_type)),
     }
@@ -115,7 +130,10 @@ mod tests {
     fn a_file_has_the_type_of_most_of_its_weights() {
         let of = |tensors: &[(GgmlType, u64)]| mostly(tensors.iter().copied());
         assert_eq!(of(&[]), FileType::F32);
-        assert_eq!(of(&[(GgmlType::Q4_K, 5), (GgmlType::Q6_K, 3), (GgmlType::Q6_K, 4)]), FileType::Q6_K);
+        assert_eq!(
+            of(&[(GgmlType::Q4_K, 5), (GgmlType::Q6_K, 3), (GgmlType::Q6_K, 4)]),
+            FileType::Q6_K
+        );
         assert_eq!(of(&[(GgmlType::MXFP4, 5), (GgmlType::F32, 4)]), FileType::MXFP4_MOE);
         assert_eq!(of(&[(GgmlType::Q5_K, 5)]), FileType::Q5_K_M);
     }

@@ -7,14 +7,16 @@ pub fn weight_type(name: &str) -> Option<GgmlType> {
     name.parse::<GgmlType>().ok().filter(|&ggml_type| is_for_weights(ggml_type))
 }
 
-/// The tensor types that weights can be written as: not the integers, which hold none, and not `Q8_1` and `Q8_K`, in which programs hold what they multiply
-/// weights with.
+/// The tensor types that weights can be written as: not the integers, which hold none, and not
+/// `Q8_1` and `Q8_K`, in which programs hold what they multiply weights with.
 pub fn weight_types() -> impl Iterator<Item = GgmlType> {
     GgmlType::all().filter(|&ggml_type| is_for_weights(ggml_type))
 }
 
 pub(crate) fn is_for_weights(ggml_type: GgmlType) -> bool {
-    !is_integer(ggml_type) && !matches!(ggml_type, GgmlType::Q8_1 | GgmlType::Q8_K) && ggmill_quant::codec(ggml_type).is_ok()
+    !is_integer(ggml_type)
+        && !matches!(ggml_type, GgmlType::Q8_1 | GgmlType::Q8_K)
+        && ggmill_quant::codec(ggml_type).is_ok()
 }
 
 /// Whether a type holds whole numbers, and no weights.

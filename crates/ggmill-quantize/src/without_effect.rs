@@ -12,31 +12,65 @@ use crate::options::QuantizeOptions;
 use crate::remarks::Named;
 
 /// What was asked for and met nothing.
-pub(crate) fn without_effect(choice: &Choice<'_>, options: &QuantizeOptions, tensors: &[Remaining], sources: &[SourceTensor]) -> Vec<String> {
+pub(crate) fn without_effect(
+    choice: &Choice<'_>,
+    options: &QuantizeOptions,
+    tensors: &[Remaining],
+    sources: &[SourceTensor],
+) -> Vec<String> {
     let mut notes = Vec::new();
-    let names: Vec<_> = tensors.iter().map(|tensor| String::from_utf8_lossy(&tensor.name)).collect();
-    let open: BTreeSet<&str> =
-        tensors.iter().zip(&names).filter(|(tensor, name)| choice.kept(name, &sources[tensor.number]).is_none()).map(|(_, name)| &**name).collect();
+    let names: Vec<_> =
+        tensors.iter().map(|tensor| String::from_utf8_lossy(&tensor.name)).collect();
+    let open: BTreeSet<&str> = tensors
+        .iter()
+        .zip(&names)
+        .filter(|(tensor, name)| choice.kept(name, &sources[tensor.number]).is_none())
+        .map(|(_, name)| &**name)
+        .collect();
     let has = |role: Family| open.iter().any(|name| choice.roles.of(name) == role);
 
-    if options.types.is_none() && !options.target.default_type().is_some_and(GgmlType::is_quantized) && !options.tensor_types.is_empty() {
-        notes.push(format!("{} gives every tensor one type or its own, so patterns of types are not looked at", options.target.name()));
+    if options.types.is_none()
+        && !options.target.default_type().is_some_and(GgmlType::is_quantized)
+        && !options.tensor_types.is_empty()
+    {
+        notes.push(format!(
+            "{} gives every tensor one type or its own, so patterns of types are not looked at",
+            options.target.name()
+        ));
     } else {
         for asked in &options.tensor_types {
             if !names.iter().any(|name| asked.is_for(name)) {
-                notes.push(format!("the pattern {:?} of a type is found in no tensor's name; upper and lower case differ", RawStr::from(asked.pattern())));
+                notes.push(format!(
+                    "the pattern {:?} of a type is found in no tensor's name; upper and lower \
+                     case differ",
+                    RawStr::from(asked.pattern())
+                ));
             } else if !open.iter().any(|name| asked.is_for(name)) {
-                notes.push(format!("the pattern {:?} of a type is found only in names of tensors that are not quantized", RawStr::from(asked.pattern())));
+                notes.push(format!(
+                    "the pattern {:?} of a type is found only in names of tensors that are not \
+                     quantized",
+                    RawStr::from(asked.pattern())
+                ));
             }
         }
     }
     let is_copy = options.target.is_copy() && options.types.is_none();
-    let serves_as_output = options.token_embedding_type.is_none() && !has(Family::Output) && has(Family::TokenEmbedding);
-    if options.output_tensor_type.is_some() && (is_copy || !(has(Family::Output) || serves_as_output)) {
-        notes.push("no tensor is output.weight or has its role, so the type for it is without effect".to_owned());
+    let serves_as_output = options.token_embedding_type.is_none()
+        && !has(Family::Output)
+        && has(Family::TokenEmbedding);
+    if options.output_tensor_type.is_some()
+        && (is_copy || !(has(Family::Output) || serves_as_output))
+    {
+        notes.push(
+            "no tensor is output.weight or has its role, so the type for it is without effect"
+                .to_owned(),
+        );
     }
     if options.token_embedding_type.is_some() && (is_copy || !has(Family::TokenEmbedding)) {
-        notes.push("no tensor is token_embd.weight or has its role, so the type for it is without effect".to_owned());
+        notes.push(
+            "no tensor is token_embd.weight or has its role, so the type for it is without effect"
+                .to_owned(),
+        );
     }
     if options.leave_output_tensor && !names.iter().any(|name| name == "output.weight") {
         notes.push("no tensor is output.weight, so there is none to leave as it is".to_owned());
@@ -44,7 +78,10 @@ pub(crate) fn without_effect(choice: &Choice<'_>, options: &QuantizeOptions, ten
     if let Some(importance) = &options.importance {
         let known: BTreeSet<&[u8]> = sources.iter().map(|source| &*source.name).collect();
         let mut strangers = Named::default();
-        importance.names().filter(|name| !known.contains(name)).for_each(|name| strangers.add(name));
+        importance
+            .names()
+            .filter(|name| !known.contains(name))
+            .for_each(|name| strangers.add(name));
         notes.extend(strangers.note("importance of tensors that the model does not have"));
     }
     notes

@@ -1,4 +1,5 @@
-//! Writes the corpus to a folder, one file per case: to look at, to try other readers on, or to seed a fuzzer.
+//! Writes the corpus to a folder, one file per case: to look at, to try other readers on, or to
+//! seed a fuzzer.
 //!
 //! ```text
 //! cargo run -p ggmill-testdata --example corpus FOLDER

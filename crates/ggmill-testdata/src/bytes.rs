@@ -2,8 +2,9 @@
 
 use ggmill_core::{Endian, ValueType};
 
-/// The bytes of a GGUF file being composed. Every field goes in as it is told: nothing is counted, checked or padded unless asked, so that a file can be wrong
-/// in one place and right everywhere else.
+/// The bytes of a GGUF file being composed. Every field goes in as it is told: nothing is counted,
+/// checked or padded unless asked, so that a file can be wrong in one place and right everywhere
+/// else.
 ///
 /// ```
 /// use ggmill_core::{Endian, Gguf};
@@ -72,7 +73,10 @@ impl FileBytes {
     /// A count or length: 64 bits, or the lower 32 of them in version 1.
     pub fn length(&mut self, length: u64) -> &mut Self {
         if self.version == 1 {
-            #[expect(clippy::cast_possible_truncation, reason = "version 1 has no more than 32 bits for it")]
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "version 1 has no more than 32 bits for it"
+            )]
             self.u32(length as u32)
         } else {
             self.u64(length)
@@ -115,11 +119,22 @@ impl FileBytes {
         self.u32(element).length(length)
     }
 
-    /// A tensor info: name, dimensions (32 bits each in version 1), type and offset within the data.
-    pub fn tensor(&mut self, name: impl AsRef<[u8]>, dimensions: &[u64], ggml_type: u32, offset: u64) -> &mut Self {
+    /// A tensor info: name, dimensions (32 bits each in version 1), type and offset within the
+    /// data.
+    pub fn tensor(
+        &mut self,
+        name: impl AsRef<[u8]>,
+        dimensions: &[u64],
+        ggml_type: u32,
+        offset: u64,
+    ) -> &mut Self {
         #[expect(clippy::cast_possible_truncation, reason = "no test has four billion dimensions")]
         self.string(name).u32(dimensions.len() as u32);
-        dimensions.iter().fold(self, |file, &dimension| file.length(dimension)).u32(ggml_type).u64(offset)
+        dimensions
+            .iter()
+            .fold(self, |file, &dimension| file.length(dimension))
+            .u32(ggml_type)
+            .u64(offset)
     }
 
     /// Zeros up to the next multiple.
@@ -144,9 +159,14 @@ impl FileBytes {
     }
 }
 
-/// A metadata value to put into a file. Bools are bytes, strings need not be UTF-8, and an array's elements need not be of the type it claims.
+/// A metadata value to put into a file. Bools are bytes, strings need not be UTF-8, and an array's
+/// elements need not be of the type it claims.
 #[derive(Clone, Debug)]
-#[expect(missing_docs, clippy::exhaustive_enums, reason = "each variant is its type; the specification lists these")]
+#[expect(
+    missing_docs,
+    clippy::exhaustive_enums,
+    reason = "each variant is its type; the specification lists these"
+)]
 pub enum Value {
     U8(u8),
     I8(i8),
@@ -184,11 +204,15 @@ impl Value {
         .0
     }
 
-    /// One value of each type in the order of the types' numbers: extremes, a NaN with a payload, nested arrays.
+    /// One value of each type in the order of the types' numbers: extremes, a NaN with a payload,
+    /// nested arrays.
     pub fn one_of_each() -> Vec<Self> {
         let numbers = Self::Array(ValueType::I16.0, vec![Self::I16(-1), Self::I16(i16::MAX)]);
         let strings = Self::Array(ValueType::STRING.0, vec![Self::from(""), Self::from("b\u{e9}")]);
-        let nested = Self::Array(ValueType::ARRAY.0, vec![numbers, strings, Self::Array(ValueType::F64.0, vec![])]);
+        let nested = Self::Array(
+            ValueType::ARRAY.0,
+            vec![numbers, strings, Self::Array(ValueType::F64.0, vec![])],
+        );
         vec![
             Self::U8(u8::MAX),
             Self::I8(i8::MIN),

@@ -7,7 +7,12 @@ use std::sync::Once;
 use sha2::{Digest as _, Sha256};
 
 /// The GGUF files bundled under `real/`: always there.
-pub const REAL_GGUF: [&str; 4] = ["ggml-vocab-bert-bge.gguf", "ggml-vocab-llama.v1.gguf", "ggml-vocab-phi-3.gguf", "mobilenetv3_3class_v3_fp16.gguf"];
+pub const REAL_GGUF: [&str; 4] = [
+    "ggml-vocab-bert-bge.gguf",
+    "ggml-vocab-llama.v1.gguf",
+    "ggml-vocab-phi-3.gguf",
+    "mobilenetv3_3class_v3_fp16.gguf",
+];
 
 /// The larger GGUF files, beside the workspace where somebody has put them: names for [`shared`].
 pub const SHARED_GGUF: [&str; 6] = [
@@ -19,7 +24,8 @@ pub const SHARED_GGUF: [&str; 6] = [
     "vocab-gguf/ggml-vocab-starcoder.gguf",
 ];
 
-/// A file or folder bundled under `real/`; `README.md` there says where each comes from and under which licence.
+/// A file or folder bundled under `real/`; `README.md` there says where each comes from and under
+/// which licence.
 ///
 /// ```
 /// assert!(ggmill_testdata::real("stories260K/model.safetensors").is_file());
@@ -28,25 +34,33 @@ pub fn real(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("real").join(name)
 }
 
-/// A fixture under `expected/`: what others find in real files; `README.md` there says how each was made.
+/// A fixture under `expected/`: what others find in real files; `README.md` there says how each was
+/// made.
 pub fn expected(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("expected").join(name)
 }
 
-/// A file or folder of `../shared/data`, counted from the workspace root, or `None` where that folder is absent. The first time it is, a line on stderr says
-/// that tests are skipped for want of it.
+/// A file or folder of `../shared/data`, counted from the workspace root, or `None` where that
+/// folder is absent. The first time it is, a line on stderr says that tests are skipped for want of
+/// it.
 pub fn shared(name: &str) -> Option<PathBuf> {
     static SAID: Once = Once::new();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
     let found = Some(root.join(name)).filter(|path| path.exists());
     if found.is_none() {
-        #[expect(clippy::print_stderr, reason = "a skipped test that does not say so looks like a passed one")]
-        SAID.call_once(|| eprintln!("skipped: {} is absent, so are the tests on it", root.join(name).display()));
+        #[expect(
+            clippy::print_stderr,
+            reason = "a skipped test that does not say so looks like a passed one"
+        )]
+        SAID.call_once(|| {
+            eprintln!("skipped: {} is absent, so are the tests on it", root.join(name).display())
+        });
     }
     found
 }
 
-/// Every real GGUF file at hand, by its file name: the bundled ones, then the shared ones that are present.
+/// Every real GGUF file at hand, by its file name: the bundled ones, then the shared ones that are
+/// present.
 pub fn every_gguf() -> Vec<PathBuf> {
     REAL_GGUF.into_iter().map(real).chain(SHARED_GGUF.into_iter().filter_map(shared)).collect()
 }

@@ -1,4 +1,5 @@
-//! LLaMA models from before GGUF, with weights from a counter: one for each container, and for each layout that blocks had.
+//! LLaMA models from before GGUF, with weights from a counter: one for each container, and for each
+//! layout that blocks had.
 
 use ggmill_core::Endian;
 
@@ -19,7 +20,13 @@ pub struct LegacyModel {
 
 /// Every file.
 pub fn legacy_models() -> Vec<LegacyModel> {
-    let model = |name, magic: &[u8; 4], version, file_type, type_id, block: (u64, usize), is_taken_by_reference| LegacyModel {
+    let model = |name,
+                 magic: &[u8; 4],
+                 version,
+                 file_type,
+                 type_id,
+                 block: (u64, usize),
+                 is_taken_by_reference| LegacyModel {
         name,
         file: file(*magic, version, file_type, type_id, block),
         is_taken_by_reference,
@@ -40,7 +47,13 @@ pub fn legacy_models() -> Vec<LegacyModel> {
     ]
 }
 
-fn file(magic: [u8; 4], version: Option<u32>, file_type: u32, type_id: u32, block: (u64, usize)) -> Vec<u8> {
+fn file(
+    magic: [u8; 4],
+    version: Option<u32>,
+    file_type: u32,
+    type_id: u32,
+    block: (u64, usize),
+) -> Vec<u8> {
     const VOCABULARY: u32 = 300;
     const EMBEDDING: u64 = 64;
     const LAYERS: u32 = 2;
@@ -67,7 +80,9 @@ fn file(magic: [u8; 4], version: Option<u32>, file_type: u32, type_id: u32, bloc
     let mut seed = 0;
     let mut tensor = |name: String, dimensions: &[u64]| {
         let (type_id, block) = if dimensions.len() == 1 { (0, (1, 4)) } else { (type_id, block) };
-        file.u32(u32::try_from(dimensions.len()).unwrap_or(0)).u32(u32::try_from(name.len()).unwrap_or(0)).u32(type_id);
+        file.u32(u32::try_from(dimensions.len()).unwrap_or(0))
+            .u32(u32::try_from(name.len()).unwrap_or(0))
+            .u32(type_id);
         for dimension in dimensions {
             file.u32(u32::try_from(*dimension).unwrap_or(0));
         }
@@ -98,7 +113,8 @@ fn file(magic: [u8; 4], version: Option<u32>, file_type: u32, type_id: u32, bloc
     file.into_bytes()
 }
 
-/// One number or block. Scales that are f32 are exact in half precision, so that nothing need be lost.
+/// One number or block. Scales that are f32 are exact in half precision, so that nothing need be
+/// lost.
 fn data(bits: u64, type_id: u32, len: usize) -> Vec<u8> {
     let fill: Vec<u8> = random(bits >> 32).flat_map(u64::to_le_bytes).take(len).collect();
     #[expect(clippy::cast_precision_loss, reason = "ten bits")]

@@ -1,9 +1,11 @@
 //! Valid and broken GGUF files, built byte by byte, and real ones with their provenance.
 //!
-//! - [`bytes::FileBytes`] composes a file field by field, of any version and byte order, wrong on purpose where asked. It shares no code with the writer it
-//!   helps to test.
-//! - [`corpus`] has small files made with it: one for each thing that can be wrong, and one for each thing that is allowed.
-//! - [`real`] and [`shared`] lead to files that nobody here wrote, [`expected`] to what others read in them.
+//! - [`bytes::FileBytes`] composes a file field by field, of any version and byte order, wrong on
+//!   purpose where asked. It shares no code with the writer it helps to test.
+//! - [`corpus`] has small files made with it: one for each thing that can be wrong, and one for
+//!   each thing that is allowed.
+//! - [`real`] and [`shared`] lead to files that nobody here wrote, [`expected`] to what others read
+//!   in them.
 //!
 //! Tests of every crate take their input from here. Nothing here is published.
 

@@ -1,7 +1,9 @@
-//! Small models with weights from a counter: what tests of quantization feed to ggmill and, through `cargo xtask peers quantize`, to the reference.
+//! Small models with weights from a counter: what tests of quantization feed to ggmill and, through
+//! `cargo xtask peers quantize`, to the reference.
 //!
-//! Shapes are those of no real model, since nothing computes with them; names, hyper-parameters and orders are what mixtures look at. Every number is made in
-//! integers and is exact in the type it is stored as, so each machine makes the same bytes.
+//! Shapes are those of no real model, since nothing computes with them; names, hyper-parameters and
+//! orders are what mixtures look at. Every number is made in integers and is exact in the type it
+//! is stored as, so each machine makes the same bytes.
 
 use crate::bytes::{FileBytes, Value};
 
@@ -45,9 +47,14 @@ fn plain(name: impl Into<String>, dimensions: &[u64]) -> Tensor {
     Tensor { name: name.into(), dimensions: dimensions.to_vec(), is_plain: true }
 }
 
-/// Nine layers, four query heads to a key head, an output matrix of its own, rows of 160 and of 80 among those of 256.
+/// Nine layers, four query heads to a key head, an output matrix of its own, rows of 160 and of 80
+/// among those of 256.
 fn llama() -> Model {
-    let mut tensors = vec![matrix("token_embd.weight", &[256, 40]), plain("output_norm.weight", &[256]), matrix("output.weight", &[256, 40])];
+    let mut tensors = vec![
+        matrix("token_embd.weight", &[256, 40]),
+        plain("output_norm.weight", &[256]),
+        matrix("output.weight", &[256, 40]),
+    ];
     // Not in the order in which they are written again.
     for layer in [3, 1, 0, 8, 2, 7, 4, 6, 5] {
         let of = |name: &str| format!("blk.{layer}.{name}.weight");
@@ -65,21 +72,34 @@ fn llama() -> Model {
 
 /// Eight experts, of which one tensor holds all; the embedding serves as the output.
 fn mixtral() -> Model {
-    let mut tensors = vec![matrix("token_embd.weight", &[256, 32]), plain("output_norm.weight", &[256])];
+    let mut tensors =
+        vec![matrix("token_embd.weight", &[256, 32]), plain("output_norm.weight", &[256])];
     for layer in 0..8 {
         let of = |name: &str| format!("blk.{layer}.{name}.weight");
         tensors.push(plain(of("ffn_norm"), &[256]));
-        tensors.extend(["attn_q", "attn_k", "attn_v", "attn_output"].map(|name| matrix(of(name), &[256, 4])));
+        tensors.extend(
+            ["attn_q", "attn_k", "attn_v", "attn_output"].map(|name| matrix(of(name), &[256, 4])),
+        );
         tensors.push(plain(of("ffn_gate_inp"), &[256, 8]));
-        tensors.extend(["ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"].map(|name| matrix(of(name), &[256, 3, 8])));
+        tensors.extend(
+            ["ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"]
+                .map(|name| matrix(of(name), &[256, 3, 8])),
+        );
     }
-    let hyper = [("block_count", 8), ("attention.head_count", 8), ("attention.head_count_kv", 8), ("expert_count", 8), ("expert_used_count", 2)];
+    let hyper = [
+        ("block_count", 8),
+        ("attention.head_count", 8),
+        ("attention.head_count_kv", 8),
+        ("expert_count", 8),
+        ("expert_used_count", 2),
+    ];
     build("mixtral", "llama", &hyper, &tensors, Stored::BF16)
 }
 
 /// No attention at all; the convolution and the state matrix are kept, whatever the type.
 fn mamba() -> Model {
-    let mut tensors = vec![matrix("token_embd.weight", &[256, 32]), plain("output_norm.weight", &[256])];
+    let mut tensors =
+        vec![matrix("token_embd.weight", &[256, 32]), plain("output_norm.weight", &[256])];
     for layer in 0..4 {
         let of = |name: &str| format!("blk.{layer}.{name}");
         tensors.push(plain(of("attn_norm.weight"), &[256]));
@@ -92,30 +112,58 @@ fn mamba() -> Model {
         tensors.push(plain(of("ssm_dt.bias"), &[32]));
         tensors.push(matrix(of("ssm_out.weight"), &[512, 8]));
     }
-    let hyper = [("block_count", 4), ("ssm.conv_kernel", 4), ("ssm.inner_size", 512), ("ssm.state_size", 16), ("ssm.time_step_rank", 48)];
+    let hyper = [
+        ("block_count", 4),
+        ("ssm.conv_kernel", 4),
+        ("ssm.inner_size", 512),
+        ("ssm.state_size", 16),
+        ("ssm.time_step_rank", 48),
+    ];
     build("mamba", "mamba", &hyper, &tensors, Stored::F32)
 }
 
 /// Fused queries, keys and values in an architecture with rules of its own.
 fn tied() -> Model {
-    let mut tensors = vec![matrix("token_embd.weight", &[256, 24]), plain("output_norm.weight", &[256])];
+    let mut tensors =
+        vec![matrix("token_embd.weight", &[256, 24]), plain("output_norm.weight", &[256])];
     for layer in 0..6 {
         let of = |name: &str| format!("blk.{layer}.{name}.weight");
         tensors.push(plain(of("attn_norm"), &[256]));
         tensors.push(matrix(of("attn_qkv"), &[256, 8]));
-        tensors.extend(["attn_output", "ffn_up", "ffn_down"].map(|name| matrix(of(name), &[256, 6])));
+        tensors
+            .extend(["attn_output", "ffn_up", "ffn_down"].map(|name| matrix(of(name), &[256, 6])));
     }
     let hyper = [("block_count", 6), ("attention.head_count", 8), ("attention.head_count_kv", 1)];
     build("falcon", "falcon", &hyper, &tensors, Stored::F16)
 }
 
-/// The file. The type of its tensors is said in the middle of the metadata, so that whoever moves the key is seen.
-fn build(name: &'static str, architecture: &str, hyper: &[(&str, u32)], tensors: &[Tensor], stored: Stored) -> Model {
-    let ends = [("context_length", Value::U32(128)), ("embedding_length", Value::U32(256)), ("feed_forward_length", Value::U32(512))];
-    let epsilon = ["attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon"].map(|key| (key, Value::F32(0.000_01)));
-    let mut pairs: Vec<(String, Value)> = vec![("general.architecture".into(), architecture.into()), ("general.file_type".into(), Value::U32(1))];
+/// The file. The type of its tensors is said in the middle of the metadata, so that whoever moves
+/// the key is seen.
+fn build(
+    name: &'static str,
+    architecture: &str,
+    hyper: &[(&str, u32)],
+    tensors: &[Tensor],
+    stored: Stored,
+) -> Model {
+    let ends = [
+        ("context_length", Value::U32(128)),
+        ("embedding_length", Value::U32(256)),
+        ("feed_forward_length", Value::U32(512)),
+    ];
+    let epsilon = ["attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon"]
+        .map(|key| (key, Value::F32(0.000_01)));
+    let mut pairs: Vec<(String, Value)> = vec![
+        ("general.architecture".into(), architecture.into()),
+        ("general.file_type".into(), Value::U32(1)),
+    ];
     let hyper = hyper.iter().map(|&(key, value)| (key, Value::U32(value)));
-    pairs.extend(ends.into_iter().chain(hyper).chain(epsilon).map(|(key, value)| (format!("{architecture}.{key}"), value)));
+    pairs.extend(
+        ends.into_iter()
+            .chain(hyper)
+            .chain(epsilon)
+            .map(|(key, value)| (format!("{architecture}.{key}"), value)),
+    );
     let tokens = (0..5).map(|token| Value::from(&*format!("token {token}"))).collect();
     pairs.push(("tokenizer.ggml.tokens".into(), Value::Array(8, tokens)));
     pairs.push(("general.name".into(), name.into()));
@@ -144,8 +192,12 @@ fn build(name: &'static str, architecture: &str, hyper: &[(&str, u32)], tensors:
         data.pad(32);
     }
     file.pad(32).raw(data.as_bytes());
-    let is_measured = |tensor: &&Tensor| !tensor.is_plain && !["token_embd.weight", "output.weight"].contains(&&*tensor.name);
-    let entry = |tensor: &Tensor| (tensor.name.clone(), tensor.dimensions[0], tensor.dimensions.get(2).copied().unwrap_or(1));
+    let is_measured = |tensor: &&Tensor| {
+        !tensor.is_plain && !["token_embd.weight", "output.weight"].contains(&&*tensor.name)
+    };
+    let entry = |tensor: &Tensor| {
+        (tensor.name.clone(), tensor.dimensions[0], tensor.dimensions.get(2).copied().unwrap_or(1))
+    };
     let measured = tensors.iter().filter(is_measured).map(entry).collect();
     Model { name, file: file.into_bytes(), measured }
 }
@@ -162,18 +214,24 @@ pub(crate) fn random(seed: u64) -> impl Iterator<Item = u64> {
     })
 }
 
-/// Weights like those of a trained model: a bell of eleven bits, and now and then a large one. Each is a whole number over 4,096.
+/// Weights like those of a trained model: a bell of eleven bits, and now and then a large one. Each
+/// is a whole number over 4,096.
 fn weights(seed: u64, count: u64) -> impl Iterator<Item = f32> {
     let weight = |bits: u64| {
         let sum: u64 = (0..4).map(|i| (bits >> (9 * i)) & 0x1ff).sum();
-        #[expect(clippy::cast_precision_loss, clippy::cast_possible_wrap, reason = "eleven bits and a sign")]
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_wrap,
+            reason = "eleven bits and a sign"
+        )]
         let value = (sum as i64 - 1022) as f32 / 4096.0;
         if bits >> 56 == 0 { value * 8.0 } else { value }
     };
     random(seed).take(usize::try_from(count).unwrap_or(usize::MAX)).map(weight)
 }
 
-/// Half precision of a number that has it exactly: zero, or a normal number of no more than eleven bits.
+/// Half precision of a number that has it exactly: zero, or a normal number of no more than eleven
+/// bits.
 fn f16(value: f32) -> u16 {
     let bits = value.to_bits();
     let sign = (bits >> 16) & 0x8000;
@@ -183,12 +241,15 @@ fn f16(value: f32) -> u16 {
 }
 
 impl Model {
-    /// An importance matrix in the GGUF form. The first matrix of each stack was never used; the output matrix is not in it.
+    /// An importance matrix in the GGUF form. The first matrix of each stack was never used; the
+    /// output matrix is not in it.
     pub fn imatrix(&self) -> Vec<u8> {
         let entries = self.entries();
         let mut file = FileBytes::v3(2 * entries.len() as u64, 4);
-        file.pair("general.type", &"imatrix".into()).pair("imatrix.datasets", &Value::Array(8, vec!["one.txt".into(), "two.txt".into()]));
-        file.pair("imatrix.chunk_count", &Value::U32(7)).pair("imatrix.chunk_size", &Value::U32(512));
+        file.pair("general.type", &"imatrix".into())
+            .pair("imatrix.datasets", &Value::Array(8, vec!["one.txt".into(), "two.txt".into()]));
+        file.pair("imatrix.chunk_count", &Value::U32(7))
+            .pair("imatrix.chunk_size", &Value::U32(512));
         let mut data = FileBytes::new(3, ggmill_core::Endian::Little);
         for (name, columns, matrices, sums) in &entries {
             file.tensor(format!("{name}.in_sum2"), &[*columns, *matrices], 0, data.position());
@@ -232,7 +293,12 @@ impl Model {
         let mut entries = Vec::new();
         for (number, (name, columns, matrices)) in (0x1_0000..).zip(&self.measured) {
             let count = usize::try_from(columns * matrices).unwrap_or(0);
-            entries.push((name.as_str(), *columns, *matrices, random(number).take(count).map(sum).collect()));
+            entries.push((
+                name.as_str(),
+                *columns,
+                *matrices,
+                random(number).take(count).map(sum).collect(),
+            ));
         }
         entries
     }

@@ -1,8 +1,10 @@
 //! JSON that is safe to print.
 //!
-//! JSON itself escapes the first 32 control characters only. Text from a file can hold others that act on a terminal (U+007F, C1 controls) or that
-//! change the order in which a line is read (bidirectional overrides), and line separators that end a line for some readers. The writers here escape
-//! every character that [`RawStr`] does not show as it is, as `\uXXXX`, so that what is written parses back to the same text.
+//! JSON itself escapes the first 32 control characters only. Text from a file can hold others that
+//! act on a terminal (U+007F, C1 controls) or that change the order in which a line is read
+//! (bidirectional overrides), and line separators that end a line for some readers. The writers
+//! here escape every character that [`RawStr`] does not show as it is, as `\uXXXX`, so that what is
+//! written parses back to the same text.
 
 use std::io::{self, Write};
 
@@ -62,7 +64,11 @@ pub fn write_string_fragment<W: ?Sized + Write>(out: &mut W, fragment: &str) -> 
 struct Compact;
 
 impl Formatter for Compact {
-    fn write_string_fragment<W: ?Sized + Write>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
+    fn write_string_fragment<W: ?Sized + Write>(
+        &mut self,
+        out: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
         write_string_fragment(out, fragment)
     }
 }
@@ -107,7 +113,11 @@ impl Formatter for Pretty {
         self.0.end_object_value(out)
     }
 
-    fn write_string_fragment<W: ?Sized + Write>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
+    fn write_string_fragment<W: ?Sized + Write>(
+        &mut self,
+        out: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
         write_string_fragment(out, fragment)
     }
 }
@@ -116,7 +126,8 @@ impl Formatter for Pretty {
 mod tests {
     use super::*;
 
-    /// Every character there is goes through JSON and back, and what is not plain is never written raw.
+    /// Every character there is goes through JSON and back, and what is not plain is never written
+    /// raw.
     #[test]
     fn every_character_survives_and_none_is_raw() {
         let all: String = (0..=u32::from(char::MAX)).filter_map(char::from_u32).collect();

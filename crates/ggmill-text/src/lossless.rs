@@ -3,7 +3,8 @@ use std::fmt;
 use ggmill_core::RawStr;
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 
-/// A string from a file, for JSON: text as a string, bytes that are not UTF-8 as `{"bytes_hex":"…"}`.
+/// A string from a file, for JSON: text as a string, bytes that are not UTF-8 as
+/// `{"bytes_hex":"…"}`.
 ///
 /// ```
 /// use ggmill_core::RawStr;

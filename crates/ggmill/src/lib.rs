@@ -2,7 +2,8 @@
 //!
 //! # The crates behind this one
 //!
-//! This crate holds no logic. The types of the format are at its root; everything else is a module, each a crate of its own, and each a feature:
+//! This crate holds no logic. The types of the format are at its root; everything else is a module,
+//! each a crate of its own, and each a feature:
 //!
 //! | module and feature | default | what lives there |
 //! |---|---|---|
@@ -19,8 +20,9 @@
 //! | `pipeline` | | sources, recipes, plans and the run that writes a model |
 //! | `quantize` | | models of smaller types; importance matrices; losses |
 //!
-//! The feature `full` is all of them. The default reads, lists and decodes, on the thread it is called on and without a dependency beyond this family's and those
-//! for files. Without any feature what is left is `ggmill-core`.
+//! The feature `full` is all of them. The default reads, lists and decodes, on the thread it is
+//! called on and without a dependency beyond this family's and those for files. Without any feature
+//! what is left is `ggmill-core`.
 #![forbid(unsafe_code)]
 
 pub use ggmill_core::*;

@@ -1,6 +1,8 @@
-//! The fuzz targets on a stable toolchain: every seed, then random changes to seeds until the time is up. No coverage guides it.
+//! The fuzz targets on a stable toolchain: every seed, then random changes to seeds until the time
+//! is up. No coverage guides it.
 //!
-//! `harness targets` names them. `harness seeds FOLDER` writes the seeds of every target into FOLDER/<target>; `harness run TARGET SECONDS [FOLDER]` runs one target.
+//! `harness targets` names them. `harness seeds FOLDER` writes the seeds of every target into
+//! FOLDER/<target>; `harness run TARGET SECONDS [FOLDER]` runs one target.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -23,7 +25,9 @@ fn main() -> ExitCode {
         ["seeds", folder] => write_seeds(Path::new(folder)),
         ["run", target, seconds] => run(target, seconds, None),
         ["run", target, seconds, folder] => run(target, seconds, Some(Path::new(folder))),
-        _ => Err("usage: harness targets | harness seeds FOLDER | harness run TARGET SECONDS [FOLDER]".to_owned()),
+        _ => Err("usage: harness targets | harness seeds FOLDER | harness run TARGET SECONDS \
+                  [FOLDER]"
+            .to_owned()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -48,10 +52,15 @@ fn write_seeds(folder: &Path) -> Result<(), String> {
 
 /// Runs a target on its seeds and the files of a folder, then on changed copies of them.
 fn run(name: &str, seconds: &str, folder: Option<&Path>) -> Result<(), String> {
-    let (_, target) = TARGETS.into_iter().find(|(known, _)| *known == name).ok_or_else(|| format!("no target {name}"))?;
+    let (_, target) = TARGETS
+        .into_iter()
+        .find(|(known, _)| *known == name)
+        .ok_or_else(|| format!("no target {name}"))?;
     let seconds: f64 = seconds.parse().map_err(|_| format!("{seconds} is no number of seconds"))?;
     let mut inputs: Vec<Vec<u8>> = seeds(name).into_iter().map(|(_, bytes)| bytes).collect();
-    for entry in folder.into_iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten() {
+    for entry in
+        folder.into_iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten()
+    {
         inputs.extend(fs::read(entry.path()));
     }
     // The message of a finding is printed once, with the input that brought it about.
@@ -81,13 +90,27 @@ fn run(name: &str, seconds: &str, folder: Option<&Path>) -> Result<(), String> {
 fn held(name: &str, target: Target, input: &[u8]) -> Result<(), String> {
     panic::catch_unwind(|| target(black_box(input))).map_err(|_| {
         let path = env::temp_dir().join(format!("ggmill-fuzz-{name}-finding"));
-        let place = fs::write(&path, input).map_or_else(|error| format!("not written: {error}"), |()| path.display().to_string());
+        let place = fs::write(&path, input)
+            .map_or_else(|error| format!("not written: {error}"), |()| path.display().to_string());
         format!("{name}: a finding, input of {} bytes: {place}", input.len())
     })
 }
 
 /// Numbers a parser may stumble over.
-const ODD: [u64; 12] = [0, 1, 2, 7, 8, 12, 32, 0x7fff_ffff, 0xffff_ffff, 0x7fff_ffff_ffff_ffff, 0xffff_ffff_ffff_fff0, u64::MAX];
+const ODD: [u64; 12] = [
+    0,
+    1,
+    2,
+    7,
+    8,
+    12,
+    32,
+    0x7fff_ffff,
+    0xffff_ffff,
+    0x7fff_ffff_ffff_ffff,
+    0xffff_ffff_ffff_fff0,
+    u64::MAX,
+];
 
 /// One small change of the kinds a fuzzer makes.
 fn change(input: &mut Vec<u8>, inputs: &[Vec<u8>], random: &mut Random) {
@@ -99,8 +122,16 @@ fn change(input: &mut Vec<u8>, inputs: &[Vec<u8>], random: &mut Random) {
             input.insert(at, byte);
         }
         2 if !input.is_empty() => drop(input.remove(at)),
-        3 => overwrite(input, at, &ODD[random.below(ODD.len())].to_le_bytes()[..1 << random.below(4)]),
-        4 => overwrite(input, at, &ODD[random.below(ODD.len())].to_be_bytes()[8 - (1 << random.below(4))..]),
+        3 => overwrite(
+            input,
+            at,
+            &ODD[random.below(ODD.len())].to_le_bytes()[..1 << random.below(4)],
+        ),
+        4 => overwrite(
+            input,
+            at,
+            &ODD[random.below(ODD.len())].to_be_bytes()[8 - (1 << random.below(4))..],
+        ),
         5 => {
             let other = &inputs[random.below(inputs.len())];
             let from = random.below(other.len().max(1)).min(other.len());

@@ -10,9 +10,14 @@ fn file() -> FileBytes {
 /// Two entries, one of them a stack of two matrices of which one was never used.
 pub(super) fn imatrices() -> Vec<(String, Vec<u8>)> {
     let mut gguf = FileBytes::v3(4, 4);
-    gguf.pair("general.type", &"imatrix".into()).pair("imatrix.datasets", &Value::Array(8, vec!["one.txt".into(), "two.txt".into()]));
+    gguf.pair("general.type", &"imatrix".into())
+        .pair("imatrix.datasets", &Value::Array(8, vec!["one.txt".into(), "two.txt".into()]));
     gguf.pair("imatrix.chunk_count", &Value::U32(7)).pair("imatrix.chunk_size", &Value::U32(512));
-    gguf.tensor("a.in_sum2", &[3], 0, 0).tensor("a.counts", &[1], 0, 32).tensor("b.in_sum2", &[2, 2], 0, 64).tensor("b.counts", &[1, 2], 0, 96).pad(32);
+    gguf.tensor("a.in_sum2", &[3], 0, 0)
+        .tensor("a.counts", &[1], 0, 32)
+        .tensor("b.in_sum2", &[2, 2], 0, 64)
+        .tensor("b.counts", &[1, 2], 0, 96)
+        .pad(32);
     for numbers in [&[1.0, 0.5, 7.0][..], &[96.0], &[1.0, 2.0, 3.0, 4.0], &[0.0, 96.0]] {
         for &number in numbers {
             gguf.f32(number);
@@ -20,7 +25,20 @@ pub(super) fn imatrices() -> Vec<(String, Vec<u8>)> {
         gguf.pad(32);
     }
     let mut legacy = file();
-    legacy.i32(2).i32(1).raw(b"a").i32(5).i32(3).f32(1.0).f32(0.5).f32(7.0).i32(1).raw(b"b").i32(0).i32(1).f32(2.0);
+    legacy
+        .i32(2)
+        .i32(1)
+        .raw(b"a")
+        .i32(5)
+        .i32(3)
+        .f32(1.0)
+        .f32(0.5)
+        .f32(7.0)
+        .i32(1)
+        .raw(b"b")
+        .i32(0)
+        .i32(1)
+        .f32(2.0);
     legacy.i32(7).i32(7).raw(b"one.txt");
     vec![("gguf".to_owned(), gguf.into_bytes()), ("legacy".to_owned(), legacy.into_bytes())]
 }
@@ -42,7 +60,10 @@ pub(super) fn legacy() -> Vec<(String, Vec<u8>)> {
         }
         let mut tensor = |name: &str, rows: Option<u32>| {
             let type_id = if rows.is_some() { type_id } else { 0 };
-            file.u32(1 + u32::from(rows.is_some())).u32(u32::try_from(name.len()).expect("short")).u32(type_id).u32(32);
+            file.u32(1 + u32::from(rows.is_some()))
+                .u32(u32::try_from(name.len()).expect("short"))
+                .u32(type_id)
+                .u32(32);
             rows.map(|rows| file.u32(rows));
             file.raw(name.as_bytes());
             if magic == b"tjgg" {
@@ -55,7 +76,9 @@ pub(super) fn legacy() -> Vec<(String, Vec<u8>)> {
         tensor("tok_embeddings.weight", Some(3));
         tensor("norm.weight", None);
         tensor("output.weight", Some(3));
-        for (part, rows) in [("attention.wq", 32), ("attention.wk", 32), ("attention.wv", 32), ("attention.wo", 32)] {
+        for (part, rows) in
+            [("attention.wq", 32), ("attention.wk", 32), ("attention.wv", 32), ("attention.wo", 32)]
+        {
             tensor(&format!("layers.0.{part}.weight"), Some(rows));
         }
         for part in ["feed_forward.w1", "feed_forward.w2", "feed_forward.w3"] {
@@ -99,21 +122,32 @@ pub(super) fn npy() -> Vec<(String, Vec<u8>)> {
         file.into_bytes()
     };
     vec![
-        ("f4".to_owned(), array(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }\n", 24)),
-        ("i2".to_owned(), array(2, "{'descr': '<i2', 'fortran_order': True, 'shape': (5,), }\n", 10)),
-        ("u1".to_owned(), array(3, "{\"descr\": \"|u1\", \"fortran_order\": False, \"shape\": (2L, 34)}", 68)),
+        (
+            "f4".to_owned(),
+            array(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }\n", 24),
+        ),
+        (
+            "i2".to_owned(),
+            array(2, "{'descr': '<i2', 'fortran_order': True, 'shape': (5,), }\n", 10),
+        ),
+        (
+            "u1".to_owned(),
+            array(3, "{\"descr\": \"|u1\", \"fortran_order\": False, \"shape\": (2L, 34)}", 68),
+        ),
     ]
 }
 
 pub(super) fn safetensors() -> Vec<(String, Vec<u8>)> {
-    let with = |header: &str, data: usize| [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &vec![1; data]].concat();
-    let two =
-        r#"{"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"BF16","shape":[3,1],"data_offsets":[8,14]}}"#;
+    let with = |header: &str, data: usize| {
+        [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &vec![1; data]].concat()
+    };
+    let two = r#"{"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"BF16","shape":[3,1],"data_offsets":[8,14]}}"#;
     let raw = r#"{"__metadata__":{"ggmill.raw":"{\"a\":{\"type\":\"Q8_0\",\"shape\":[32]}}"},"a":{"dtype":"U8","shape":[34],"data_offsets":[0,34]}}"#;
     vec![("two".to_owned(), with(two, 14)), ("raw".to_owned(), with(raw, 34))]
 }
 
-/// A file whose header is to grow within its padding, with the journal of that, whose checksums the target puts in.
+/// A file whose header is to grow within its padding, with the journal of that, whose checksums the
+/// target puts in.
 pub(super) fn journals() -> Vec<(String, Vec<u8>)> {
     let mut model = FileBytes::v3(1, 1);
     model.pair("general.alignment", &Value::U32(32)).tensor("a", &[4], 0, 0).pad(32).raw(&[7; 16]);
@@ -123,7 +157,16 @@ pub(super) fn journals() -> Vec<(String, Vec<u8>)> {
         .into_iter()
         .map(|(grow, name)| {
             let mut journal = file();
-            journal.raw(b"GGMILLJ1").u64(model.len() as u64).u64(grow).u64(header as u64).u64(0).u64(0).u64(0).u64(0).u64(header as u64 + grow);
+            journal
+                .raw(b"GGMILLJ1")
+                .u64(model.len() as u64)
+                .u64(grow)
+                .u64(header as u64)
+                .u64(0)
+                .u64(0)
+                .u64(0)
+                .u64(0)
+                .u64(header as u64 + grow);
             journal.raw(&model[..header]).raw(&vec![0; usize::try_from(grow).expect("small")]);
             let len = u16::try_from(model.len()).expect("small").to_le_bytes();
             (name.to_owned(), [&len, &*model, journal.as_bytes()].concat())

@@ -11,7 +11,8 @@ use ggmill_testdata::{REAL_GGUF, corpus, real};
 /// Bytes of a real file that become a seed: its keys and the start of its vocabulary.
 const HEAD: usize = 4 << 10;
 
-/// Sizes of pieces put before each file for the target that takes them: as asked, byte by byte, uneven, all at once.
+/// Sizes of pieces put before each file for the target that takes them: as asked, byte by byte,
+/// uneven, all at once.
 const PIECES: [&[u8]; 4] = [&[1, 0], &[0x21, 1], &[0x33, 3, 0, 200], &[0]];
 
 /// The seeds of a target, each with a name for its file.
@@ -42,16 +43,21 @@ pub fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
     if target != "decoder_chunks" {
         return files.collect();
     }
-    files.enumerate().map(|(number, (name, file))| (name, [PIECES[number % PIECES.len()], &file].concat())).collect()
+    files
+        .enumerate()
+        .map(|(number, (name, file))| (name, [PIECES[number % PIECES.len()], &file].concat()))
+        .collect()
 }
 
 /// For every type a byte that chooses it, then bytes that are finite numbers as well as blocks.
 fn blocks() -> Vec<(String, Vec<u8>)> {
-    let types = GgmlType::all().filter_map(|ggml_type| Some((ggml_type.name()?, u8::try_from(ggml_type.0).ok()?)));
+    let types = GgmlType::all()
+        .filter_map(|ggml_type| Some((ggml_type.name()?, u8::try_from(ggml_type.0).ok()?)));
     types
         .flat_map(|(name, id)| {
             [0, 1].map(|weighted| {
-                let numbers = (0_u8..64).flat_map(|number| (f32::from(number) * 0.37 - 11.0).sin().to_le_bytes());
+                let numbers = (0_u8..64)
+                    .flat_map(|number| (f32::from(number) * 0.37 - 11.0).sin().to_le_bytes());
                 (format!("{name}.{weighted}"), [id, weighted].into_iter().chain(numbers).collect())
             })
         })

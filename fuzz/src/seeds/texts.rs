@@ -38,14 +38,19 @@ for = "bid in 0..n"
 "blk.{bid}.attn_k.weight" = { shape = ["width", "n"], role = "attention.k", from = ["h.{bid}.kk"], operations = ["permute(2)", "reshape(width, n)"] }
 "#;
 
-/// The built-in descriptions that are short, and one with a bit of everything, each with a configuration.
+/// The built-in descriptions that are short, and one with a bit of everything, each with a
+/// configuration.
 pub(super) fn descriptions() -> Vec<(String, Vec<u8>)> {
     let with = |text: &str, config: &str| [text.as_bytes(), b"\0", config.as_bytes()].concat();
-    let mut seeds = vec![("small".to_owned(), with(SMALL, r#"{"n": 3, "width": 8, "list": [1, 2, 3]}"#))];
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/ggmill-arch/data/architectures");
+    let mut seeds =
+        vec![("small".to_owned(), with(SMALL, r#"{"n": 3, "width": 8, "list": [1, 2, 3]}"#))];
+    let directory =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/ggmill-arch/data/architectures");
     for path in fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path()) {
         let name = path.file_stem().and_then(|name| name.to_str()).map(str::to_owned);
-        if let Some((name, text)) = name.zip(fs::read_to_string(&path).ok().filter(|text| text.len() <= LONGEST)) {
+        if let Some((name, text)) =
+            name.zip(fs::read_to_string(&path).ok().filter(|text| text.len() <= LONGEST))
+        {
             seeds.push((name, with(&text, CONFIG)));
         }
     }
@@ -69,15 +74,26 @@ pub(super) fn file_names() -> Vec<(String, Vec<u8>)> {
 
 pub(super) fn manifests() -> Vec<(String, Vec<u8>)> {
     named(&[
-        ("both", "xxh64     f66e9cd66a4396a0  models/test.gguf:output.weight\nxxh64     5a54d3aad816f302  models/test.gguf\n"),
-        ("sha", "sha256    ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad  a.gguf  -  Ok\nsha1  00  a.gguf  -  Mismatch\n"),
+        (
+            "both",
+            "xxh64     f66e9cd66a4396a0  models/test.gguf:output.weight\nxxh64     \
+             5a54d3aad816f302  models/test.gguf\n",
+        ),
+        (
+            "sha",
+            "sha256    ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad  a.gguf  \
+             -  Ok\nsha1  00  a.gguf  -  Mismatch\n",
+        ),
         ("twice", "xxh64 00 a.gguf:b\nxxh64 01 a.gguf:b\nuuid x a.gguf\n"),
     ])
 }
 
 pub(super) fn indexes() -> Vec<(String, Vec<u8>)> {
     named(&[
-        ("right", r#"{"metadata": {"total_size": 8}, "weight_map": {"a": "1.safetensors", "b": "2.safetensors"}}"#),
+        (
+            "right",
+            r#"{"metadata": {"total_size": 8}, "weight_map": {"a": "1.safetensors", "b": "2.safetensors"}}"#,
+        ),
         ("elsewhere", r#"{"weight_map": {"a": "../1.safetensors", "b": "2.safetensors"}}"#),
         ("missing", r#"{"weight_map": {"a": "1.safetensors", "c": "3.safetensors"}}"#),
     ])
@@ -85,8 +101,14 @@ pub(super) fn indexes() -> Vec<(String, Vec<u8>)> {
 
 pub(super) fn type_plans() -> Vec<(String, Vec<u8>)> {
     named(&[
-        ("one", r#"{"schema": "ggmill.plan/1", "tensors": [{"name": "output.weight", "type": "Q6_K"}, {"name": {"bytes_hex": "ff00"}, "type": "F32"}]}"#),
-        ("set", r#"{"schema": "ggmill.plans/1", "plans": [{"tensors": [{"name": "a", "type": "Q4_K"}]}, {"tensors": [{"name": "b", "type": "Q8_0"}]}]}"#),
+        (
+            "one",
+            r#"{"schema": "ggmill.plan/1", "tensors": [{"name": "output.weight", "type": "Q6_K"}, {"name": {"bytes_hex": "ff00"}, "type": "F32"}]}"#,
+        ),
+        (
+            "set",
+            r#"{"schema": "ggmill.plans/1", "plans": [{"tensors": [{"name": "a", "type": "Q4_K"}]}, {"tensors": [{"name": "b", "type": "Q8_0"}]}]}"#,
+        ),
     ])
 }
 

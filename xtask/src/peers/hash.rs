@@ -21,7 +21,9 @@ pub(super) fn execute(args: &Args) -> Done {
     let mut script = environment::script("hash.py")?;
     if args.write {
         let real = root().join("crates/ggmill-testdata/real");
-        return run(script.args(["--write", "crates/ggmill-hash/tests/hashes"]).args(BUNDLED.map(|name| real.join(name))));
+        return run(script
+            .args(["--write", "crates/ggmill-hash/tests/hashes"])
+            .args(BUNDLED.map(|name| real.join(name))));
     }
     let mut files = args.files.clone();
     if files.is_empty() {

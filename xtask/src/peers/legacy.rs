@@ -10,14 +10,19 @@ use crate::process::{Done, root, run, target};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// convert_llama_ggml_to_gguf.py of llama.cpp, as it is in the source package of llama-cpp-python 0.3.36
+    /// convert_llama_ggml_to_gguf.py of llama.cpp, as it is in the source package of
+    /// llama-cpp-python 0.3.36
     script: PathBuf,
 }
 
-/// Writes what the reference makes of generated files into crates/ggmill-testdata/expected/legacy.json.
+/// Writes what the reference makes of generated files into
+/// crates/ggmill-testdata/expected/legacy.json.
 pub(super) fn execute(args: &Args) -> Done {
     generate()?;
-    run(environment::script("legacy.py")?.arg(&args.script).arg(folder()?).arg(root().join("crates/ggmill-testdata/expected/legacy.json")))
+    run(environment::script("legacy.py")?
+        .arg(&args.script)
+        .arg(folder()?)
+        .arg(root().join("crates/ggmill-testdata/expected/legacy.json")))
 }
 
 fn folder() -> Done<PathBuf> {

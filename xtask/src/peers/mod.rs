@@ -1,6 +1,8 @@
-//! Comparisons with other implementations: gguf and llama-cpp-python (PyPI) in an environment of their own, candle-core in a workspace of its own.
+//! Comparisons with other implementations: gguf and llama-cpp-python (PyPI) in an environment of
+//! their own, candle-core in a workspace of its own.
 //!
-//! The scripts are in `xtask/peers`. Nothing here is needed to build or test ggmill: what the peers say is committed as fixtures.
+//! The scripts are in `xtask/peers`. Nothing here is needed to build or test ggmill: what the peers
+//! say is committed as fixtures.
 
 mod architectures;
 mod environment;
@@ -33,13 +35,15 @@ pub(crate) enum Peers {
     Convert,
     /// Compare `ggmill hash` with hashlib, xxhash and blake3, or write what they find
     Hash(hash::Args),
-    /// Write what the reference makes of files from before GGUF into crates/ggmill-testdata/expected
+    /// Write what the reference makes of files from before GGUF into
+    /// crates/ggmill-testdata/expected
     Legacy(legacy::Args),
     /// Write what gguf finds in real files into crates/ggmill-testdata/expected
     Expect,
     /// Write the golden vectors of the codecs into crates/ggmill-quant/tests/vectors
     Vectors,
-    /// Compare `ggmill quantize` with llama_model_quantize: bytes of whole files, or speed and memory
+    /// Compare `ggmill quantize` with llama_model_quantize: bytes of whole files, or speed and
+    /// memory
     Quantize(quantize::Args),
     /// Compare types chosen for a size with the mixtures of that size, by what each loses
     Fit {
@@ -52,7 +56,8 @@ pub(crate) enum Peers {
     Imatrix,
     /// Hold split, merged and repacked files against gguf and libllama, and their speed against cp
     Write(write::Args),
-    /// Import the names of architectures and of their tensors from gguf, or hold the descriptions against llama.cpp's loader
+    /// Import the names of architectures and of their tensors from gguf, or hold the descriptions
+    /// against llama.cpp's loader
     Architectures(architectures::Args),
     /// Make the Python environment and say where its interpreter is
     Environment,
@@ -75,7 +80,9 @@ impl Peers {
             Self::Imatrix => quantize::imatrix(),
             Self::Write(args) => write::execute(args),
             Self::Architectures(args) => architectures::execute(args),
-            Self::Environment => environment::python().map(|python| println!("{}", python.display())),
+            Self::Environment => {
+                environment::python().map(|python| println!("{}", python.display()))
+            }
         }
     }
 }
@@ -88,7 +95,10 @@ fn ggmill() -> Done<PathBuf> {
 
 /// The real files that are at hand.
 fn real_files() -> Vec<PathBuf> {
-    [root().join("crates/ggmill-testdata/real"), root().join("../shared/data")].into_iter().filter(|folder| folder.is_dir()).collect()
+    [root().join("crates/ggmill-testdata/real"), root().join("../shared/data")]
+        .into_iter()
+        .filter(|folder| folder.is_dir())
+        .collect()
 }
 
 fn inspect(paths: &[PathBuf]) -> Done {
@@ -99,7 +109,10 @@ fn inspect(paths: &[PathBuf]) -> Done {
 
 fn convert() -> Done {
     let real = root().join("crates/ggmill-testdata/real");
-    run(environment::script("convert.py")?.arg(ggmill()?).arg(real.join("stories260K")).arg(real.join("stories260K.llama2c.bin")))
+    run(environment::script("convert.py")?
+        .arg(ggmill()?)
+        .arg(real.join("stories260K"))
+        .arg(real.join("stories260K.llama2c.bin")))
 }
 
 fn expect() -> Done {
@@ -117,7 +130,10 @@ fn vectors() -> Done {
 /// The GGUF files of a folder and the folders in it, in order.
 fn gguf_files(folder: &std::path::Path) -> Done<Vec<PathBuf>> {
     let failed = |error| format!("{}: {error}", folder.display());
-    let mut entries = std::fs::read_dir(folder).map_err(failed)?.collect::<Result<Vec<_>, _>>().map_err(failed)?;
+    let mut entries = std::fs::read_dir(folder)
+        .map_err(failed)?
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(failed)?;
     entries.sort_by_key(std::fs::DirEntry::file_name);
     let mut found = Vec::new();
     for path in entries.iter().map(std::fs::DirEntry::path) {

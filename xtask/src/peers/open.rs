@@ -1,4 +1,5 @@
-//! The speed of opening files, side by side: every reader in one run, on the same files, taking turns.
+//! The speed of opening files, side by side: every reader in one run, on the same files, taking
+//! turns.
 
 mod report;
 mod worker;
@@ -12,7 +13,8 @@ use super::{environment, gguf_files, source};
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// Files to open [default: gemma-4's vocabulary, and what is in ../shared/data/vocab-gguf and gguf]
+    /// Files to open [default: gemma-4's vocabulary, and what is in ../shared/data/vocab-gguf and
+    /// gguf]
     files: Vec<PathBuf>,
     /// How many turns each reader has with each file
     #[arg(long, default_value_t = 12)]
@@ -28,7 +30,8 @@ pub(crate) struct Args {
     record: bool,
 }
 
-/// The sides, as the table heads them, and which worker plays each. The first is ours and the measure of the others.
+/// The sides, as the table heads them, and which worker plays each. The first is ours and the
+/// measure of the others.
 const READERS: [Reader; 6] = [
     Reader { name: "ggmill", title: "ggmill (map)", side: Side::Rust, slow: false },
     Reader { name: "walk", title: "bare walk", side: Side::Rust, slow: false },
@@ -62,7 +65,10 @@ struct Row {
 
 pub(super) fn run(args: &Args) -> Done {
     let files = if args.files.is_empty() { default_files()? } else { args.files.clone() };
-    let mut workers = vec![(Side::Rust, rust()?), (Side::Python, Worker::start(&mut environment::script("open.py")?)?)];
+    let mut workers = vec![
+        (Side::Rust, rust()?),
+        (Side::Python, Worker::start(&mut environment::script("open.py")?)?),
+    ];
     if !args.no_candle {
         workers.push((Side::Candle, candle()?));
     }
@@ -95,7 +101,13 @@ fn default_files() -> Done<Vec<PathBuf>> {
 }
 
 fn rust() -> Done<Worker> {
-    run_command(&mut cargo(&["build", "--quiet", "--release", "--package=ggmill-bench", "--bin=open_worker"]))?;
+    run_command(&mut cargo(&[
+        "build",
+        "--quiet",
+        "--release",
+        "--package=ggmill-bench",
+        "--bin=open_worker",
+    ]))?;
     Worker::start(&mut crate::process::command(target()?.join("release/open_worker")))
 }
 
@@ -105,11 +117,13 @@ fn candle() -> Done<Worker> {
     Worker::start(&mut cargo(&["run", "--quiet", "--release", "--locked", manifest]))
 }
 
-/// How long a turn lasts, in nanoseconds, and how often the file is opened in it at least and at most.
+/// How long a turn lasts, in nanoseconds, and how often the file is opened in it at least and at
+/// most.
 const TURN: u64 = 400_000_000;
 const OPENS_PER_TURN: std::ops::RangeInclusive<u64> = 4..=200;
 
-/// Rounds over the readers: each has its turn in each round, so that whatever else the machine does meets them all.
+/// Rounds over the readers: each has its turn in each round, so that whatever else the machine does
+/// meets them all.
 fn measure(file: &Path, args: &Args, workers: &mut [(Side, Worker)]) -> Done<Row> {
     let failed = |error| format!("{}: {error}", file.display());
     // Into the page cache.
@@ -124,18 +138,30 @@ fn measure(file: &Path, args: &Args, workers: &mut [(Side, Worker)]) -> Done<Row
             if round >= if slow { args.slow_rounds } else { args.rounds } {
                 continue;
             }
-            let Some((_, worker)) = workers.iter_mut().find(|(side, _)| *side == reader.side) else {
+            let Some((_, worker)) = workers.iter_mut().find(|(side, _)| *side == reader.side)
+            else {
                 *times = Err("left out".to_owned());
                 continue;
             };
             let shortest = taken.iter().min().copied().unwrap_or(TURN);
-            let opens = if slow { 1 } else { (TURN / shortest.max(1)).clamp(*OPENS_PER_TURN.start(), *OPENS_PER_TURN.end()) };
+            let opens = if slow {
+                1
+            } else {
+                (TURN / shortest.max(1)).clamp(*OPENS_PER_TURN.start(), *OPENS_PER_TURN.end())
+            };
             match worker.open(reader.name, file, opens)? {
                 Answer::Opened { found, .. } if *counts.get_or_insert(found) != found => {
-                    return Err(format!("{}: {} finds {found:?}, others {counts:?}", file.display(), reader.title));
+                    return Err(format!(
+                        "{}: {} finds {found:?}, others {counts:?}",
+                        file.display(),
+                        reader.title
+                    ));
                 }
-                // The first half pays for what the reader before has left in the caches, and for a processor that has to wake up.
-                Answer::Opened { nanoseconds, .. } => taken.extend(&nanoseconds[nanoseconds.len() / 2..]),
+                // The first half pays for what the reader before has left in the caches, and for a
+                // processor that has to wake up.
+                Answer::Opened { nanoseconds, .. } => {
+                    taken.extend(&nanoseconds[nanoseconds.len() / 2..])
+                }
                 Answer::Refused(why) => *times = Err(why),
             }
         }

@@ -27,6 +27,12 @@ pub(super) fn count(args: &CountArgs) -> Done {
 }
 
 fn script(name: &str, rest: &[String]) -> Done {
-    run_command(&mut cargo(&["build", "--quiet", "--release", "--package=ggmill-bench", "--bin=quant_worker"]))?;
+    run_command(&mut cargo(&[
+        "build",
+        "--quiet",
+        "--release",
+        "--package=ggmill-bench",
+        "--bin=quant_worker",
+    ]))?;
     run_command(environment::script(name)?.arg(target()?.join("release/quant_worker")).args(rest))
 }

@@ -25,7 +25,14 @@ pub(super) fn execute(args: &Args) -> Done {
     let mut script = environment::script("quantize.py")?;
     script.arg(ggmill()?).arg(folder);
     match &args.speed {
-        Some(kind) => script.args(["--speed", kind, "--weights", &args.weights.to_string(), "--threads", &args.threads.to_string()]),
+        Some(kind) => script.args([
+            "--speed",
+            kind,
+            "--weights",
+            &args.weights.to_string(),
+            "--threads",
+            &args.threads.to_string(),
+        ]),
         None => script.arg("crates/ggmill-quantize/tests/quantize.sha256"),
     };
     run(&mut script)
@@ -50,9 +57,14 @@ fn models_folder() -> Done<PathBuf> {
     let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
     std::fs::create_dir_all(&folder).map_err(failed)?;
     for model in models::models() {
-        let files = [("gguf", &model.file), ("imatrix.gguf", &model.imatrix()), ("imatrix.dat", &model.legacy_imatrix())];
+        let files = [
+            ("gguf", &model.file),
+            ("imatrix.gguf", &model.imatrix()),
+            ("imatrix.dat", &model.legacy_imatrix()),
+        ];
         for (ending, bytes) in files {
-            std::fs::write(folder.join(format!("{}.{ending}", model.name)), bytes).map_err(failed)?;
+            std::fs::write(folder.join(format!("{}.{ending}", model.name)), bytes)
+                .map_err(failed)?;
         }
     }
     Ok(folder)

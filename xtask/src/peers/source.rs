@@ -1,4 +1,5 @@
-//! What the source package of llama-cpp-python carries: llama.cpp's constants, and the largest vocabulary file there is (gemma-4's).
+//! What the source package of llama-cpp-python carries: llama.cpp's constants, and the largest
+//! vocabulary file there is (gemma-4's).
 
 use std::path::PathBuf;
 
@@ -23,11 +24,26 @@ pub(super) fn member(path: &str) -> Done<PathBuf> {
     if !file.is_file() {
         println!("fetching the source package of {PACKAGE} for {path}");
         let python = environment::python()?;
-        let fetch = ["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-binary=llama-cpp-python", PACKAGE, "--dest"];
+        let fetch = [
+            "-m",
+            "pip",
+            "download",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--no-deps",
+            "--no-binary=llama-cpp-python",
+            PACKAGE,
+            "--dest",
+        ];
         run(command(&python).args(fetch).arg(&folder))?;
         // The filter keeps an archive from writing anywhere else.
-        let unpack = "import sys, tarfile; tarfile.open(sys.argv[1]).extract(sys.argv[2], sys.argv[3], filter='data')";
-        run(command(&python).args(["-c", unpack]).arg(folder.join(ARCHIVE)).arg(&member).arg(&folder))?;
+        let unpack = "import sys, tarfile; tarfile.open(sys.argv[1]).extract(sys.argv[2], \
+                      sys.argv[3], filter='data')";
+        run(command(&python)
+            .args(["-c", unpack])
+            .arg(folder.join(ARCHIVE))
+            .arg(&member)
+            .arg(&folder))?;
     }
     Ok(file)
 }

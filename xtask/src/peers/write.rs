@@ -14,10 +14,12 @@ pub(crate) struct Args {
     /// MB of the generated file
     #[arg(long, default_value_t = 2048)]
     megabytes: u32,
-    /// The sources of llama.cpp, from which llama-gguf-hash and llama-gguf-split are built to compare with
+    /// The sources of llama.cpp, from which llama-gguf-hash and llama-gguf-split are built to
+    /// compare with
     #[arg(long)]
     llama_cpp: Option<PathBuf>,
-    /// Where the generated file of 2 GB and what is made of it lie meanwhile; 10 GB are needed [default: a folder of the target directory]
+    /// Where the generated file of 2 GB and what is made of it lie meanwhile; 10 GB are needed
+    /// [default: a folder of the target directory]
     #[arg(long)]
     folder: Option<PathBuf>,
     /// After so many seconds no side has another turn
@@ -43,6 +45,10 @@ pub(super) fn execute(args: &Args) -> Done {
     };
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let mut script = environment::script("write_speed.py")?;
-    script.arg(&ggmill).arg(&folder).args([args.rounds, args.megabytes, args.seconds].map(|number| number.to_string())).args(&args.llama_cpp);
+    script
+        .arg(&ggmill)
+        .arg(&folder)
+        .args([args.rounds, args.megabytes, args.seconds].map(|number| number.to_string()))
+        .args(&args.llama_cpp);
     run(&mut script)
 }

@@ -24,7 +24,8 @@ pub(super) struct Paths {
 }
 
 /// Words after which the name of an item stands.
-const ITEMS: [&str; 10] = ["fn", "struct", "enum", "union", "trait", "type", "const", "static", "mod", "macro_rules"];
+const ITEMS: [&str; 10] =
+    ["fn", "struct", "enum", "union", "trait", "type", "const", "static", "mod", "macro_rules"];
 
 pub(super) fn paths(tokens: &[Token]) -> Paths {
     let mut paths = Paths::default();
@@ -34,9 +35,17 @@ pub(super) fn paths(tokens: &[Token]) -> Paths {
             place += 1;
             continue;
         };
-        if word == "use" && !matches!(place.checked_sub(1).and_then(|before| tokens.get(before)), Some(Token::Path)) {
+        if word == "use"
+            && !matches!(
+                place.checked_sub(1).and_then(|before| tokens.get(before)),
+                Some(Token::Path)
+            )
+        {
             let is_public = is_public(&tokens[..place]);
-            let end = tokens[place..].iter().position(|token| token.is(';')).map_or(tokens.len(), |end| place + end);
+            let end = tokens[place..]
+                .iter()
+                .position(|token| token.is(';'))
+                .map_or(tokens.len(), |end| place + end);
             tree(&tokens[place + 1..end], &[], is_public, &mut paths.uses);
             place = end;
         } else if matches!(tokens.get(place + 1), Some(Token::Path)) {
@@ -46,7 +55,10 @@ pub(super) fn paths(tokens: &[Token]) -> Paths {
         } else {
             if ITEMS.contains(&word) {
                 // `macro_rules! name`, `const fn name`, `static mut NAME`.
-                let name = tokens[place + 1..].iter().find_map(Token::word).filter(|name| !["fn", "unsafe", "mut"].contains(name));
+                let name = tokens[place + 1..]
+                    .iter()
+                    .find_map(Token::word)
+                    .filter(|name| !["fn", "unsafe", "mut"].contains(name));
                 paths.defined.extend(name.map(str::to_owned));
             }
             place += 1;
@@ -59,7 +71,9 @@ pub(super) fn paths(tokens: &[Token]) -> Paths {
 fn is_public(before: &[Token]) -> bool {
     match before {
         [.., last] if last.word() == Some("pub") => true,
-        [.., keyword, open, _, close] => keyword.word() == Some("pub") && open.is('(') && close.is(')'),
+        [.., keyword, open, _, close] => {
+            keyword.word() == Some("pub") && open.is('(') && close.is(')')
+        }
         _ => false,
     }
 }
@@ -109,7 +123,12 @@ fn tree(tokens: &[Token], before: &[String], is_public: bool, uses: &mut Vec<Use
     if path.len() > 1 && path.last().is_some_and(|last| last == "self") {
         path.pop();
     }
-    let name = tokens.get(place + 1).and_then(Token::word).or(path.last().map(String::as_str)).unwrap_or_default().to_owned();
+    let name = tokens
+        .get(place + 1)
+        .and_then(Token::word)
+        .or(path.last().map(String::as_str))
+        .unwrap_or_default()
+        .to_owned();
     uses.push(Use { path, name, is_public });
 }
 
@@ -141,11 +160,29 @@ mod tests {
 
     #[test]
     fn trees_come_apart() {
-        let found = paths(&tokens("pub(crate) use crate::a::{self, b::{C as D, E}, f::*};\nuse super::g;\nfn h() { i::j::<u8>(); pub_use; k::<L>() }"));
-        let uses: Vec<_> = found.uses.iter().map(|found| (found.path.join("::"), found.name.as_str(), found.is_public)).collect();
-        let expected =
-            [("crate::a", "a", true), ("crate::a::b::C", "D", true), ("crate::a::b::E", "E", true), ("crate::a::f", "*", true), ("super::g", "g", false)];
-        assert_eq!(uses, expected.map(|(path, name, is_public)| (path.to_owned(), name, is_public)));
-        assert_eq!((found.inline.len(), found.inline[0].join("::"), found.defined), (2, "i::j".to_owned(), vec!["h".to_owned()]));
+        let found = paths(&tokens(
+            "pub(crate) use crate::a::{self, b::{C as D, E}, f::*};\nuse super::g;\nfn h() { \
+             i::j::<u8>(); pub_use; k::<L>() }",
+        ));
+        let uses: Vec<_> = found
+            .uses
+            .iter()
+            .map(|found| (found.path.join("::"), found.name.as_str(), found.is_public))
+            .collect();
+        let expected = [
+            ("crate::a", "a", true),
+            ("crate::a::b::C", "D", true),
+            ("crate::a::b::E", "E", true),
+            ("crate::a::f", "*", true),
+            ("super::g", "g", false),
+        ];
+        assert_eq!(
+            uses,
+            expected.map(|(path, name, is_public)| (path.to_owned(), name, is_public))
+        );
+        assert_eq!(
+            (found.inline.len(), found.inline[0].join("::"), found.defined),
+            (2, "i::j".to_owned(), vec!["h".to_owned()])
+        );
     }
 }

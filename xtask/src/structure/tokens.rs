@@ -39,7 +39,12 @@ fn all(source: &str) -> Vec<Token> {
             ('/', '*') => place = after_comment(&text, place),
             ('"', _) => place = after_string(&text, place + 1),
             // A character, or the name of a lifetime.
-            ('\'', '\\') => place = text[place + 3..].iter().position(|&sign| sign == '\'').map_or(text.len(), |end| place + 4 + end),
+            ('\'', '\\') => {
+                place = text[place + 3..]
+                    .iter()
+                    .position(|&sign| sign == '\'')
+                    .map_or(text.len(), |end| place + 4 + end)
+            }
             ('\'', _) if at(place + 2) == '\'' => place += 3,
             ('r', '"' | '#') if is_raw(&text, place + 1) => place = after_raw(&text, place + 1),
             ('b', 'r') if is_raw(&text, place + 2) => place = after_raw(&text, place + 2),
@@ -92,7 +97,10 @@ fn is_raw(text: &[char], start: usize) -> bool {
 
 fn after_raw(text: &[char], start: usize) -> usize {
     let hashes = text[start..].iter().take_while(|&&sign| sign == '#').count();
-    let end = |place: &usize| text[*place] == '"' && text[place + 1..].iter().take_while(|&&sign| sign == '#').count() >= hashes;
+    let end = |place: &usize| {
+        text[*place] == '"'
+            && text[place + 1..].iter().take_while(|&&sign| sign == '#').count() >= hashes
+    };
     (start + hashes + 1..text.len()).find(end).map_or(text.len(), |end| end + 1 + hashes)
 }
 
@@ -123,7 +131,11 @@ fn without_tests(tokens: &[Token]) -> Vec<Token> {
 
 fn is_test(tokens: &[Token]) -> bool {
     let [hash, open, cfg, paren, test, ..] = tokens else { return false };
-    hash.is('#') && open.is('[') && cfg.word() == Some("cfg") && paren.is('(') && test.word() == Some("test")
+    hash.is('#')
+        && open.is('[')
+        && cfg.word() == Some("cfg")
+        && paren.is('(')
+        && test.word() == Some("test")
 }
 
 #[cfg(test)]
@@ -132,9 +144,10 @@ mod tests {
 
     #[test]
     fn literals_comments_and_tests_are_no_code() {
-        let source =
-            "use a::b; // c\n/* d /* e */ */ let f: &'g str = \"h\\\"i\"; 'j' '\\n' r#\"k\"# r#l b\"m\"\n#[cfg(test)]\nmod n { o {} }\n#[cfg(test)] use p;\nq";
-        let words: Vec<String> = tokens(source).iter().filter_map(|token| token.word().map(str::to_owned)).collect();
+        let source = "use a::b; // c\n/* d /* e */ */ let f: &'g str = \"h\\\"i\"; 'j' '\\n' \
+                      r#\"k\"# r#l b\"m\"\n#[cfg(test)]\nmod n { o {} }\n#[cfg(test)] use p;\nq";
+        let words: Vec<String> =
+            tokens(source).iter().filter_map(|token| token.word().map(str::to_owned)).collect();
         assert_eq!(words, ["use", "a", "b", "let", "f", "g", "str", "r", "l", "b", "q"]);
     }
 }

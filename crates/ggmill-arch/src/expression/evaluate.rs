@@ -44,12 +44,15 @@ impl<'a> Scope<'a> {
     }
 
     fn value(&self, name: &str) -> Outcome<Value> {
-        if let Some(&(_, value)) = self.variables.iter().rev().find(|(variable, _)| *variable == name) {
+        if let Some(&(_, value)) =
+            self.variables.iter().rev().find(|(variable, _)| *variable == name)
+        {
             return i64::try_from(value).map(Value::Int).map_err(|_| overflow());
         }
         let found = self.parameters.iter().position(|(parameter, _)| &**parameter == name);
         self.spend(found.unwrap_or(self.parameters.len()))?;
-        let value = found.and_then(|place| self.parameters.get(place)).map(|(_, value)| value.clone());
+        let value =
+            found.and_then(|place| self.parameters.get(place)).map(|(_, value)| value.clone());
         value.ok_or_else(|| format!("needs {name}, which is not known here"))
     }
 }
@@ -69,8 +72,12 @@ impl Node {
                 Value::Float(value) => Ok(Value::Float(-value)),
                 other => Err(not_a_number(&other)),
             },
-            Self::Binary(Operator::And, left, right) => Ok(Value::Bool(left.bool(scope)? && right.bool(scope)?)),
-            Self::Binary(Operator::Or, left, right) => Ok(Value::Bool(left.bool(scope)? || right.bool(scope)?)),
+            Self::Binary(Operator::And, left, right) => {
+                Ok(Value::Bool(left.bool(scope)? && right.bool(scope)?))
+            }
+            Self::Binary(Operator::Or, left, right) => {
+                Ok(Value::Bool(left.bool(scope)? || right.bool(scope)?))
+            }
             Self::Binary(operator, left, right) => {
                 let (left, right) = (left.evaluate(scope)?, right.evaluate(scope)?);
                 scope.spend(weight(&left).saturating_add(weight(&right)))?;
@@ -78,7 +85,9 @@ impl Node {
             }
             Self::Call(function, arguments) => call(*function, arguments, scope),
             Self::Element(list, index) => element(list.evaluate(scope)?, &index.evaluate(scope)?),
-            Self::List(nodes) => Ok(Value::List(nodes.iter().map(|node| node.evaluate(scope)).collect::<Outcome<Vec<_>>>()?.into())),
+            Self::List(nodes) => Ok(Value::List(
+                nodes.iter().map(|node| node.evaluate(scope)).collect::<Outcome<Vec<_>>>()?.into(),
+            )),
         }
     }
 
@@ -88,7 +97,8 @@ impl Node {
     }
 }
 
-/// The element of a list; what is not a list is the same for every index, as hyper-parameters that differ by block in some checkpoints are one number in others.
+/// The element of a list; what is not a list is the same for every index, as hyper-parameters that
+/// differ by block in some checkpoints are one number in others.
 fn element(list: Value, index: &Value) -> Outcome<Value> {
     let Value::List(elements) = &list else { return Ok(list) };
     let number = index.as_u64().and_then(|index| usize::try_from(index).ok());
@@ -98,7 +108,9 @@ fn element(list: Value, index: &Value) -> Outcome<Value> {
 
 fn call(function: Function, arguments: &[Node], scope: &Scope<'_>) -> Outcome<Value> {
     match (function, arguments) {
-        (Function::If, [condition, yes, no]) => (if condition.bool(scope)? { yes } else { no }).evaluate(scope),
+        (Function::If, [condition, yes, no]) => {
+            (if condition.bool(scope)? { yes } else { no }).evaluate(scope)
+        }
         (Function::Has, [operand]) => Ok(Value::Bool(operand.evaluate(scope)?.is_some())),
         (Function::First, _) => {
             for argument in arguments {
@@ -123,7 +135,11 @@ fn call(function: Function, arguments: &[Node], scope: &Scope<'_>) -> Outcome<Va
         (Function::Floor | Function::Ceil, [left, right]) => {
             let (left, right) = (left.evaluate(scope)?, right.evaluate(scope)?);
             let (Some(left), Some(right)) = (left.as_i64(), right.as_i64()) else {
-                return Err(format!("needs whole numbers, found {} and {}", left.type_name(), right.type_name()));
+                return Err(format!(
+                    "needs whole numbers, found {} and {}",
+                    left.type_name(),
+                    right.type_name()
+                ));
             };
             let quotient = left.checked_div(right).ok_or_else(|| divided(right))?;
             let uneven = left.checked_rem(right).is_some_and(|remainder| remainder != 0);
@@ -135,9 +151,13 @@ fn call(function: Function, arguments: &[Node], scope: &Scope<'_>) -> Outcome<Va
             };
             quotient.checked_add(step).map(Value::Int).ok_or_else(overflow)
         }
-        (Function::IsList, [operand]) => Ok(Value::Bool(operand.evaluate(scope)?.as_list().is_some())),
+        (Function::IsList, [operand]) => {
+            Ok(Value::Bool(operand.evaluate(scope)?.as_list().is_some()))
+        }
         (Function::Len, [operand]) => match operand.evaluate(scope)? {
-            Value::List(elements) => i64::try_from(elements.len()).map(Value::Int).map_err(|_| overflow()),
+            Value::List(elements) => {
+                i64::try_from(elements.len()).map(Value::Int).map_err(|_| overflow())
+            }
             other => Err(format!("needs a list, found {}", other.type_name())),
         },
         (Function::Lower, [operand]) => match operand.evaluate(scope)? {
@@ -150,7 +170,10 @@ fn call(function: Function, arguments: &[Node], scope: &Scope<'_>) -> Outcome<Va
         },
         (Function::Int, [operand]) => match operand.evaluate(scope)? {
             Value::Int(value) => Ok(Value::Int(value)),
-            #[expect(clippy::cast_possible_truncation, reason = "the range is held against that of an integer first")]
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "the range is held against that of an integer first"
+            )]
             Value::Float(value) if value.abs() < 9.0e18 => Ok(Value::Int(value as i64)),
             other => Err(not_a_number(&other)),
         },
@@ -164,7 +187,9 @@ fn binary(operator: Operator, left: &Value, right: &Value) -> Outcome<Value> {
         Operator::Equal => return Ok(Value::Bool(equal(left, right))),
         Operator::NotEqual => return Ok(Value::Bool(!equal(left, right))),
         Operator::In => {
-            let elements = right.as_list().ok_or_else(|| format!("needs a list behind \"in\", found {}", right.type_name()))?;
+            let elements = right.as_list().ok_or_else(|| {
+                format!("needs a list behind \"in\", found {}", right.type_name())
+            })?;
             return Ok(Value::Bool(elements.iter().any(|element| equal(left, element))));
         }
         Operator::Less => return Ok(Value::Bool(compare(left, right)?.is_lt())),
@@ -185,14 +210,20 @@ fn binary(operator: Operator, left: &Value, right: &Value) -> Outcome<Value> {
         Operator::Remainder => left % right,
         _ => left / right,
     };
-    if value.is_finite() { Ok(Value::Float(value)) } else { Err(format!("is {value}, expected a finite number")) }
+    if value.is_finite() {
+        Ok(Value::Float(value))
+    } else {
+        Err(format!("is {value}, expected a finite number"))
+    }
 }
 
 /// What comparing a value may cost.
 fn weight(value: &Value) -> usize {
     match value {
         Value::Str(text) => text.len(),
-        Value::List(elements) => elements.iter().fold(elements.len(), |sum, element| sum.saturating_add(weight(element))),
+        Value::List(elements) => {
+            elements.iter().fold(elements.len(), |sum, element| sum.saturating_add(weight(element)))
+        }
         _ => 0,
     }
 }
@@ -215,7 +246,9 @@ fn integers(operator: Operator, left: i64, right: i64) -> Outcome<i64> {
 
 fn equal(left: &Value, right: &Value) -> bool {
     match (left, right) {
-        (Value::Int(_) | Value::Float(_), Value::Int(_) | Value::Float(_)) => compare(left, right).is_ok_and(Ordering::is_eq),
+        (Value::Int(_) | Value::Float(_), Value::Int(_) | Value::Float(_)) => {
+            compare(left, right).is_ok_and(Ordering::is_eq)
+        }
         _ => left == right,
     }
 }

@@ -14,7 +14,8 @@ pub(super) enum Token<'a> {
 }
 
 /// Longer symbols before their beginnings.
-const SYMBOLS: [&str; 17] = ["==", "!=", "<=", ">=", "<", ">", "+", "-", "*", "/", "%", "(", ")", "[", "]", ",", "."];
+const SYMBOLS: [&str; 17] =
+    ["==", "!=", "<=", ">=", "<", ">", "+", "-", "*", "/", "%", "(", ")", "[", "]", ",", "."];
 
 /// A token with the byte it begins at.
 pub(super) type Spanned<'a> = (usize, Token<'a>);
@@ -31,8 +32,10 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Spanned<'_>>, String> {
             '\'' | '"' => string(rest, first)?,
             'a'..='z' | 'A'..='Z' | '_' => word(rest),
             _ => {
-                let symbol =
-                    SYMBOLS.into_iter().find(|symbol| rest.starts_with(symbol)).ok_or_else(|| format!("{} means nothing here", quoted(&first.to_string())))?;
+                let symbol = SYMBOLS
+                    .into_iter()
+                    .find(|symbol| rest.starts_with(symbol))
+                    .ok_or_else(|| format!("{} means nothing here", quoted(&first.to_string())))?;
                 (Token::Symbol(symbol), symbol.len())
             }
         };
@@ -44,7 +47,10 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Spanned<'_>>, String> {
 /// Whether the text can be the name of a hyper-parameter or loop variable.
 pub(crate) fn is_name(text: &str) -> bool {
     const WORDS: [&str; 7] = ["and", "or", "not", "in", "true", "false", "none"];
-    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && word_len(text) == text.len() && text.len() <= 64 && !WORDS.contains(&text)
+    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && word_len(text) == text.len()
+        && text.len() <= 64
+        && !WORDS.contains(&text)
 }
 
 fn word_len(text: &str) -> usize {
@@ -68,7 +74,9 @@ fn number(text: &str) -> Result<(Token<'_>, usize), String> {
     let after = |len: usize| text.get(len..).unwrap_or_default();
     let mut len = digits(text);
     let mut fraction = false;
-    if let Some(decimals) = after(len).strip_prefix('.').filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit())) {
+    if let Some(decimals) =
+        after(len).strip_prefix('.').filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    {
         len = len.saturating_add(1).saturating_add(digits(decimals));
         fraction = true;
     }

@@ -1,7 +1,8 @@
 //! Expressions over hyper-parameters: what descriptions say about sizes, conditions and values.
 //!
-//! Integers stay exact: a division that does not come out even is an error, and so is every overflow. Parsing is bounded in length and depth, evaluation by
-//! what was parsed; neither can panic.
+//! Integers stay exact: a division that does not come out even is an error, and so is every
+//! overflow. Parsing is bounded in length and depth, evaluation by what was parsed; neither can
+//! panic.
 
 mod evaluate;
 mod lexer;
@@ -12,7 +13,8 @@ pub(crate) use evaluate::Scope;
 use crate::error::{Error, Result, quoted};
 use crate::value::ParameterValue;
 
-/// The longest text of an expression, in bytes. Also bounds the depth of what an operator chain builds.
+/// The longest text of an expression, in bytes. Also bounds the depth of what an operator chain
+/// builds.
 const LONGEST: usize = 1024;
 
 /// A parsed expression, with its text for messages.
@@ -103,13 +105,17 @@ impl Function {
 
 impl Expression {
     pub(crate) fn parse(text: &str) -> Result<Self> {
-        let node = parser::parse(text, LONGEST).map_err(|fault| Error::description(format!("expression {}: {fault}", quoted(text))))?;
+        let node = parser::parse(text, LONGEST)
+            .map_err(|fault| Error::description(format!("expression {}: {fault}", quoted(text))))?;
         Ok(Self { text: text.into(), node })
     }
 
     /// An expression that is always true or always false.
     pub(crate) fn bool(value: bool) -> Self {
-        Self { text: if value { "true" } else { "false" }.into(), node: Node::Literal(ParameterValue::Bool(value)) }
+        Self {
+            text: if value { "true" } else { "false" }.into(),
+            node: Node::Literal(ParameterValue::Bool(value)),
+        }
     }
 
     pub(crate) fn text(&self) -> &str {
@@ -124,17 +130,25 @@ impl Expression {
         }
     }
 
-    /// Fails for a name that `known` does not know, so that a slip in a description shows when it is loaded.
+    /// Fails for a name that `known` does not know, so that a slip in a description shows when it
+    /// is loaded.
     pub(crate) fn check_names(&self, known: &dyn Fn(&str) -> bool) -> Result<()> {
         match self.node.first_name(&|name| !known(name)) {
-            Some(name) => Err(Error::description(format!("expression {}: {} is not a hyper-parameter declared before", quoted(&self.text), quoted(name)))),
+            Some(name) => Err(Error::description(format!(
+                "expression {}: {} is not a hyper-parameter declared before",
+                quoted(&self.text),
+                quoted(name)
+            ))),
             None => Ok(()),
         }
     }
 
-    /// The value in a scope. What fails is the configuration's doing: the names were checked when the description was loaded.
+    /// The value in a scope. What fails is the configuration's doing: the names were checked when
+    /// the description was loaded.
     pub(crate) fn evaluate(&self, scope: &Scope<'_>) -> Result<ParameterValue> {
-        self.node.evaluate(scope).map_err(|fault| Error::configuration(format!("{} {fault}", &self.text)))
+        self.node
+            .evaluate(scope)
+            .map_err(|fault| Error::configuration(format!("{} {fault}", &self.text)))
     }
 
     pub(crate) fn evaluate_bool(&self, scope: &Scope<'_>) -> Result<bool> {
@@ -159,8 +173,12 @@ impl Node {
             Self::Literal(_) => None,
             Self::Name(name) => wanted(name).then_some(name),
             Self::Not(operand) | Self::Negate(operand) => operand.first_name(wanted),
-            Self::Binary(_, left, right) | Self::Element(left, right) => left.first_name(wanted).or_else(|| right.first_name(wanted)),
-            Self::Call(_, nodes) | Self::List(nodes) => nodes.iter().find_map(|node| node.first_name(wanted)),
+            Self::Binary(_, left, right) | Self::Element(left, right) => {
+                left.first_name(wanted).or_else(|| right.first_name(wanted))
+            }
+            Self::Call(_, nodes) | Self::List(nodes) => {
+                nodes.iter().find_map(|node| node.first_name(wanted))
+            }
         }
     }
 }
@@ -174,8 +192,10 @@ pub(crate) struct Invocation {
 
 impl Invocation {
     pub(crate) fn parse(text: &str) -> Result<Self> {
-        let (name, arguments) = parser::parse_invocation(text, LONGEST).map_err(|fault| Error::description(format!("operation {}: {fault}", quoted(text))))?;
-        let arguments = arguments.into_iter().map(|(text, node)| Expression { text, node }).collect();
+        let (name, arguments) = parser::parse_invocation(text, LONGEST)
+            .map_err(|fault| Error::description(format!("operation {}: {fault}", quoted(text))))?;
+        let arguments =
+            arguments.into_iter().map(|(text, node)| Expression { text, node }).collect();
         Ok(Self { name, arguments })
     }
 }
@@ -190,14 +210,20 @@ pub(crate) struct Loop {
 
 impl Loop {
     pub(crate) fn parse(text: &str) -> Result<Self> {
-        let fault = || Error::description(format!("loop {}: expected \"NAME in START..END\"", quoted(text)));
+        let fault = || {
+            Error::description(format!("loop {}: expected \"NAME in START..END\"", quoted(text)))
+        };
         let (variable, range) = text.split_once(" in ").ok_or_else(fault)?;
         let (start, end) = range.split_once("..").ok_or_else(fault)?;
         let variable = variable.trim();
         if !lexer::is_name(variable) {
             return Err(fault());
         }
-        Ok(Self { variable: variable.into(), start: Expression::parse(start.trim())?, end: Expression::parse(end.trim())? })
+        Ok(Self {
+            variable: variable.into(),
+            start: Expression::parse(start.trim())?,
+            end: Expression::parse(end.trim())?,
+        })
     }
 
     pub(crate) fn check_names(&self, known: &dyn Fn(&str) -> bool) -> Result<()> {
@@ -210,7 +236,10 @@ impl Loop {
         let (start, end) = (self.start.evaluate_u64(scope)?, self.end.evaluate_u64(scope)?);
         let count = end.saturating_sub(start);
         if count > limit {
-            let message = format!("{} from {start} to {end}: {count} repetitions, the limit is {limit}", self.variable);
+            let message = format!(
+                "{} from {start} to {end}: {count} repetitions, the limit is {limit}",
+                self.variable
+            );
             return Err(Error::new(crate::ErrorKind::Limit, message));
         }
         Ok(start..end.max(start))

@@ -80,15 +80,26 @@ impl<'a> Parser<'a> {
     }
 
     fn expect(&mut self, symbol: &str) -> Result<(), String> {
-        if self.accept(symbol) { Ok(()) } else { Err(format!("expected {symbol:?} at byte {}", self.offset())) }
+        if self.accept(symbol) {
+            Ok(())
+        } else {
+            Err(format!("expected {symbol:?} at byte {}", self.offset()))
+        }
     }
 
     fn end(&self) -> Result<(), String> {
-        if self.peek().is_none() { Ok(()) } else { Err(format!("cannot go on at byte {}", self.offset())) }
+        if self.peek().is_none() {
+            Ok(())
+        } else {
+            Err(format!("cannot go on at byte {}", self.offset()))
+        }
     }
 
     /// Runs one level deeper.
-    fn deeper(&mut self, inner: impl FnOnce(&mut Self) -> Result<Node, String>) -> Result<Node, String> {
+    fn deeper(
+        &mut self,
+        inner: impl FnOnce(&mut Self) -> Result<Node, String>,
+    ) -> Result<Node, String> {
         if self.depth >= DEEPEST {
             return Err(format!("nested deeper than {DEEPEST} levels"));
         }
@@ -189,12 +200,20 @@ impl<'a> Parser<'a> {
             }
             Some(Token::Symbol("[")) => Ok(Node::List(self.list("]")?)),
             Some(Token::Name(name)) if self.accept("(") => {
-                let function = Function::from_name(name).ok_or_else(|| format!("there is no function {}", quoted(name)))?;
+                let function = Function::from_name(name)
+                    .ok_or_else(|| format!("there is no function {}", quoted(name)))?;
                 let arguments = self.list(")")?;
                 let (least, most) = function.arity();
                 if arguments.len() < least || arguments.len() > most {
-                    let expected = if least == most { least.to_string() } else { format!("{least} to {most}") };
-                    return Err(format!("{name} takes {expected} arguments, found {}", arguments.len()));
+                    let expected = if least == most {
+                        least.to_string()
+                    } else {
+                        format!("{least} to {most}")
+                    };
+                    return Err(format!(
+                        "{name} takes {expected} arguments, found {}",
+                        arguments.len()
+                    ));
                 }
                 Ok(Node::Call(function, arguments))
             }

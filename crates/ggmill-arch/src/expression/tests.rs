@@ -65,8 +65,14 @@ fn what_has_no_value_says_why() {
         ("div_floor(n, zero)", "div_floor(n, zero) divides by zero"),
         ("9223372036854775807 + 1", "9223372036854775807 + 1 exceeds 64 bits"),
         ("n * 9223372036854775807", "n * 9223372036854775807 exceeds 64 bits"),
-        ("(0 - 9223372036854775807 - 1) / -1", "(0 - 9223372036854775807 - 1) / -1 exceeds 64 bits"),
-        ("div_floor(0 - 9223372036854775807 - 1, -1)", "div_floor(0 - 9223372036854775807 - 1, -1) exceeds 64 bits"),
+        (
+            "(0 - 9223372036854775807 - 1) / -1",
+            "(0 - 9223372036854775807 - 1) / -1 exceeds 64 bits",
+        ),
+        (
+            "div_floor(0 - 9223372036854775807 - 1, -1)",
+            "div_floor(0 - 9223372036854775807 - 1, -1) exceeds 64 bits",
+        ),
         ("-(0 - 9223372036854775807 - 1)", "-(0 - 9223372036854775807 - 1) exceeds 64 bits"),
         ("1.5 / 0", "1.5 / 0 is inf, expected a finite number"),
         ("nothing + 1", "nothing + 1 needs a number, found nothing"),
@@ -109,9 +115,18 @@ fn what_is_no_expression_is_refused() {
 
 #[test]
 fn depth_and_length_are_bounded() {
-    let nested = |open: &str, close: &str, depth: usize| format!("{}1{}", open.repeat(depth), close.repeat(depth));
+    let nested = |open: &str, close: &str, depth: usize| {
+        format!("{}1{}", open.repeat(depth), close.repeat(depth))
+    };
     assert!(Expression::parse(&nested("(", ")", 20)).is_ok());
-    for text in [nested("(", ")", 400), nested("-", "", 1000), nested("not ", "", 250), nested("min(", ")", 200), nested("[", "]", 500), "1+".repeat(600)] {
+    for text in [
+        nested("(", ")", 400),
+        nested("-", "", 1000),
+        nested("not ", "", 250),
+        nested("min(", ")", 200),
+        nested("[", "]", 500),
+        "1+".repeat(600),
+    ] {
         assert!(Expression::parse(&text).is_err());
     }
     // As long a chain as fits, evaluated.
@@ -124,7 +139,8 @@ fn loops_are_bounded() {
     let scope = Scope::new(&[], &fuel);
     assert_eq!(Loop::parse("bid in 1..3 + 1").unwrap().range(&scope, 10).unwrap(), 1..4);
     assert!(Loop::parse("bid in 5..3").unwrap().range(&scope, 10).unwrap().is_empty());
-    let error = Loop::parse("bid in 0..9223372036854775807").unwrap().range(&scope, 10).unwrap_err();
+    let error =
+        Loop::parse("bid in 0..9223372036854775807").unwrap().range(&scope, 10).unwrap_err();
     assert_eq!(error.kind(), crate::ErrorKind::Limit);
     for text in ["", "bid", "bid in", "bid in 3", "in in 0..3", "1 in 0..3", "bid in ..3"] {
         assert!(Loop::parse(text).is_err(), "{text:?}");
@@ -136,7 +152,10 @@ fn unknown_names_are_found() {
     let known = |name: &str| name == "a";
     assert!(Expression::parse("a + min(a, 1)").unwrap().check_names(&known).is_ok());
     let error = Expression::parse("a + if(true, b, [c])").unwrap().check_names(&known).unwrap_err();
-    assert_eq!(error.to_string(), r#"expression "a + if(true, b, [c])": "b" is not a hyper-parameter declared before"#);
+    assert_eq!(
+        error.to_string(),
+        r#"expression "a + if(true, b, [c])": "b" is not a hyper-parameter declared before"#
+    );
 }
 
 #[test]
@@ -147,5 +166,8 @@ fn work_is_bounded() {
     let expression = Expression::parse("2 in many").unwrap();
     let done = (0..10_000).take_while(|_| expression.evaluate(&scope).is_ok()).count();
     assert!((500..2000).contains(&done), "{done}");
-    assert_eq!(expression.evaluate(&scope).unwrap_err().to_string(), "2 in many takes too many steps");
+    assert_eq!(
+        expression.evaluate(&scope).unwrap_err().to_string(),
+        "2 in many takes too many steps"
+    );
 }

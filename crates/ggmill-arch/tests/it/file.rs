@@ -3,7 +3,8 @@
 use ggmill_arch::{Architecture, Demand, Difference, ErrorKind};
 use ggmill_core::{Builder, Gguf, MetadataBuf, Shape};
 
-/// Blocks that differ: the width of each, whether it has a gate, and states in those without attention.
+/// Blocks that differ: the width of each, whether it has a gate, and states in those without
+/// attention.
 const DIFFERENT: &str = r#"
 schema = "ggmill.architecture/1"
 name = "different"
@@ -73,7 +74,9 @@ fn differences(tensors: &[(&str, &[u64])]) -> Vec<String> {
         Difference::Missing(spec) => format!("missing {}", spec.name),
         Difference::Unexpected(place) => format!("unexpected {}", tensors[*place].name()),
         Difference::Excluded { spec, place } => format!("excluded {} at {place}", spec.name),
-        Difference::Shape { expected, place } => format!("{} is {}, expected {}", expected.name, tensors[*place].shape(), expected.shape),
+        Difference::Shape { expected, place } => {
+            format!("{} is {}, expected {}", expected.name, tensors[*place].shape(), expected.shape)
+        }
         _ => panic!(),
     };
     model.compare(&tensors).iter().map(shown).collect()
@@ -103,7 +106,10 @@ fn what_the_metadata_lack_or_have_wrong_is_named() {
     let resolve = |metadata: &MetadataBuf| {
         let file = header(metadata, &[]);
         let file = Gguf::parse(&file).unwrap();
-        architecture.resolve_file(file.metadata()).map(|_| ()).map_err(|error| (error.kind(), error.to_string()))
+        architecture
+            .resolve_file(file.metadata())
+            .map(|_| ())
+            .map_err(|error| (error.kind(), error.to_string()))
     };
     let error = |change: &dyn Fn(&mut MetadataBuf)| {
         let mut metadata = metadata();
@@ -112,19 +118,42 @@ fn what_the_metadata_lack_or_have_wrong_is_named() {
         assert_eq!(kind, ErrorKind::Configuration, "{message}");
         message.strip_prefix("architecture \"different\"").unwrap().to_owned()
     };
-    assert_eq!(error(&|metadata| metadata.set("different.feed_forward_length", &[1u32][..])), ": a width is needed for each block");
+    assert_eq!(
+        error(&|metadata| metadata.set("different.feed_forward_length", &[1u32][..])),
+        ": a width is needed for each block"
+    );
     let message = error(&|metadata| metadata.set("different.feed_forward_length", 12u32));
-    assert_eq!(message, ", hyper-parameter \"widths\": different.feed_forward_length is 12, expected a list of integers");
+    assert_eq!(
+        message,
+        ", hyper-parameter \"widths\": different.feed_forward_length is 12, expected a list of \
+         integers"
+    );
     let message = error(&|metadata| metadata.set("different.block_count", "two"));
-    assert_eq!(message, ", hyper-parameter \"block_count\": different.block_count is \"two\", expected an integer");
-    let message = error(&|metadata| metadata.set("different.feed_forward_length", &vec![1u32; 70_000][..]));
-    assert_eq!(message, ", hyper-parameter \"widths\": different.feed_forward_length is too long, too large or of a type that no hyper-parameter has");
+    assert_eq!(
+        message,
+        ", hyper-parameter \"block_count\": different.block_count is \"two\", expected an integer"
+    );
+    let message =
+        error(&|metadata| metadata.set("different.feed_forward_length", &vec![1u32; 70_000][..]));
+    assert_eq!(
+        message,
+        ", hyper-parameter \"widths\": different.feed_forward_length is too long, too large or of \
+         a type that no hyper-parameter has"
+    );
     let message = error(&|metadata| metadata.set("different.block_count", u64::MAX));
-    assert_eq!(message, ", hyper-parameter \"block_count\": different.block_count is too long, too large or of a type that no hyper-parameter has");
+    assert_eq!(
+        message,
+        ", hyper-parameter \"block_count\": different.block_count is too long, too large or of a \
+         type that no hyper-parameter has"
+    );
 
     let empty = header(&MetadataBuf::new(), &[]);
     let empty = Gguf::parse(&empty).unwrap();
-    let missing: Vec<_> = architecture.missing_keys(empty.metadata()).iter().map(|key| (key.name, key.demand.unwrap())).collect();
+    let missing: Vec<_> = architecture
+        .missing_keys(empty.metadata())
+        .iter()
+        .map(|key| (key.name, key.demand.unwrap()))
+        .collect();
     assert_eq!(missing.len(), 5);
     assert!(missing.contains(&("different.block_count", Demand::Loader)));
     assert!(missing.contains(&("different.attention.head_count", Demand::Specification)));

@@ -6,12 +6,19 @@ use serde_json::json;
 /// A whole small description with one part replaced or added.
 fn description(parameters: &str, keys: &str, tensors: &str) -> String {
     format!(
-        "schema = \"ggmill.architecture/1\"\nname = \"small\"\ntitle = \"Small\"\n[parameters]\nn = {{ type = \"int\", from = [\"n\"] }}\n{parameters}\n[keys]\n{keys}\n{tensors}"
+        "schema = \"ggmill.architecture/1\"\nname = \"small\"\ntitle = \"Small\"\n[parameters]\nn \
+         = {{ type = \"int\", from = [\"n\"] }}\n{parameters}\n[keys]\n{keys}\n{tensors}"
     )
 }
 
 fn tensor(body: &str) -> String {
-    description("", "", &format!("[[tensors]]\nfor = \"bid in 0..n\"\n[tensors.tensor]\n\"t.{{bid}}\" = {{ {body} }}\n"))
+    description(
+        "",
+        "",
+        &format!(
+            "[[tensors]]\nfor = \"bid in 0..n\"\n[tensors.tensor]\n\"t.{{bid}}\" = {{ {body} }}\n"
+        ),
+    )
 }
 
 fn refused(toml: &str) -> Error {
@@ -25,26 +32,60 @@ fn refused(toml: &str) -> Error {
 fn a_slip_is_found_when_the_description_is_loaded() {
     for (toml, message) in [
         (
-            description("m = { type = \"int\", default = \"later\" }\nlater = { type = \"int\" }", "", ""),
-            "hyper-parameter \"m\": default: expression \"later\": \"later\" is not a hyper-parameter declared before",
+            description(
+                "m = { type = \"int\", default = \"later\" }\nlater = { type = \"int\" }",
+                "",
+                "",
+            ),
+            "hyper-parameter \"m\": default: expression \"later\": \"later\" is not a \
+             hyper-parameter declared before",
         ),
-        (description("m = { type = \"integer\" }", "", ""), "hyper-parameter \"m\": type \"integer\": expected int, float, bool or string"),
-        (description("\"a b\" = { type = \"int\" }", "", ""), "hyper-parameter \"a b\": expected a name of letters, digits and _"),
-        (description("", "\"k\" = { type = \"u32\" }", ""), "key \"k\": no value: only general.file_type is left to the writer"),
-        (description("", "\"k\" = { type = \"u31\", value = \"n\" }", ""), "key \"k\": type \"u31\": expected one such as u32"),
-        (description("", "\"k\" = { type = \"u32\", value = \"m\" }", ""), "key \"k\": value: expression \"m\": \"m\" is not"),
-        (tensor("shape = [\"n\"], role = \"nom\", from = [\"a\"]"), "tensor \"t.{bid}\": there is no role \"nom\""),
-        (tensor("shape = [1, 1, 1, 1, 1], role = \"norm\", from = [\"a\"]"), "tensor \"t.{bid}\": a shape of 5 dimensions, the limit is 4"),
         (
-            tensor("shape = [1], role = \"norm\"").replace("[[tensors]]", "[[checkpoint]]\nclasses = [\"C\"]\n[[tensors]]"),
+            description("m = { type = \"integer\" }", "", ""),
+            "hyper-parameter \"m\": type \"integer\": expected int, float, bool or string",
+        ),
+        (
+            description("\"a b\" = { type = \"int\" }", "", ""),
+            "hyper-parameter \"a b\": expected a name of letters, digits and _",
+        ),
+        (
+            description("", "\"k\" = { type = \"u32\" }", ""),
+            "key \"k\": no value: only general.file_type is left to the writer",
+        ),
+        (
+            description("", "\"k\" = { type = \"u31\", value = \"n\" }", ""),
+            "key \"k\": type \"u31\": expected one such as u32",
+        ),
+        (
+            description("", "\"k\" = { type = \"u32\", value = \"m\" }", ""),
+            "key \"k\": value: expression \"m\": \"m\" is not",
+        ),
+        (
+            tensor("shape = [\"n\"], role = \"nom\", from = [\"a\"]"),
+            "tensor \"t.{bid}\": there is no role \"nom\"",
+        ),
+        (
+            tensor("shape = [1, 1, 1, 1, 1], role = \"norm\", from = [\"a\"]"),
+            "tensor \"t.{bid}\": a shape of 5 dimensions, the limit is 4",
+        ),
+        (
+            tensor("shape = [1], role = \"norm\"")
+                .replace("[[tensors]]", "[[checkpoint]]\nclasses = [\"C\"]\n[[tensors]]"),
             "tensor \"t.{bid}\": expected from or compute",
         ),
         (
             description("m = { type = \"int\", in_file = \"later\" }", "", ""),
-            "hyper-parameter \"m\": in_file: expression \"later\": \"later\" is not a hyper-parameter declared before",
+            "hyper-parameter \"m\": in_file: expression \"later\": \"later\" is not a \
+             hyper-parameter declared before",
         ),
-        (tensor("shape = [1], role = \"norm\", from = [\"a.{x}\"]"), "tensor \"t.{bid}\": from: name \"a.{x}\": there is no loop over x"),
-        (tensor("shape = [1], role = \"norm\", from = [\"a\"], operations = [\"turn\"]"), "tensor \"t.{bid}\": from: there is no operation \"turn\""),
+        (
+            tensor("shape = [1], role = \"norm\", from = [\"a.{x}\"]"),
+            "tensor \"t.{bid}\": from: name \"a.{x}\": there is no loop over x",
+        ),
+        (
+            tensor("shape = [1], role = \"norm\", from = [\"a\"], operations = [\"turn\"]"),
+            "tensor \"t.{bid}\": from: there is no operation \"turn\"",
+        ),
         (
             tensor("shape = [1], role = \"norm\", from = [\"a\"], operations = [\"permute\"]"),
             "tensor \"t.{bid}\": from: operation \"permute\": permute takes 1 arguments, found 0",
@@ -57,14 +98,20 @@ fn a_slip_is_found_when_the_description_is_loaded() {
             tensor("shape = [1], role = \"norm\", from = [{ names = [\"a\", \"b\"] }]"),
             "tensor \"t.{bid}\": from: expected one name, or several and stack or concat",
         ),
-        (tensor("shape = [1], role = \"norm\", compute = \"magic(1)\""), "tensor \"t.{bid}\": there is no computation \"magic\""),
+        (
+            tensor("shape = [1], role = \"norm\", compute = \"magic(1)\""),
+            "tensor \"t.{bid}\": there is no computation \"magic\"",
+        ),
         (
             tensor("shape = [1], role = \"norm\", from = [\"a\"], tied = \"[a]b\""),
             "tensor \"t.{bid}\": name \"[a]b\": only names in the checkpoint have optional pieces",
         ),
     ] {
         let error = refused(&toml);
-        assert!(error.to_string().starts_with(&format!("architecture \"small\", {message}")), "{error}\nexpected {message}");
+        assert!(
+            error.to_string().starts_with(&format!("architecture \"small\", {message}")),
+            "{error}\nexpected {message}"
+        );
         assert_eq!(error.kind(), ErrorKind::Description);
     }
 }
@@ -74,16 +121,30 @@ fn what_is_no_description_says_where() {
     for (toml, message) in [
         ("", "line 1, column 1: missing field `schema`"),
         ("schema = 1", "line 1, column 10: invalid type: integer `1`, expected a string"),
-        ("schema = \"x\"\nname = \"\u{202e}\"\ntitle = \"\"", "architecture \"\\u{202e}\": schema \"x\", expected \"ggmill.architecture/1\""),
-        ("schema = \"ggmill.architecture/1\"\nname = \"A b\"\ntitle = \"\"", "architecture \"A b\": expected a name of lower-case letters, digits, - and _"),
+        (
+            "schema = \"x\"\nname = \"\u{202e}\"\ntitle = \"\"",
+            "architecture \"\\u{202e}\": schema \"x\", expected \"ggmill.architecture/1\"",
+        ),
+        (
+            "schema = \"ggmill.architecture/1\"\nname = \"A b\"\ntitle = \"\"",
+            "architecture \"A b\": expected a name of lower-case letters, digits, - and _",
+        ),
         ("\u{0}", "line 1, column 2: "),
         ("a = 1\na = 2", "line 2, column 1: duplicate key"),
     ] {
         let error = refused(toml);
         assert!(error.to_string().starts_with(message), "{error}");
     }
-    let error = refused(&description("", "", "").replace("[parameters]", "include = [\"heads\"]\n[parameters]"));
-    assert!(error.to_string().starts_with("architecture \"small\": include \"heads\": there is no such part; there are attention, "), "{error}");
+    let error = refused(
+        &description("", "", "").replace("[parameters]", "include = [\"heads\"]\n[parameters]"),
+    );
+    assert!(
+        error.to_string().starts_with(
+            "architecture \"small\": include \"heads\": there is no such part; there are \
+             attention, "
+        ),
+        "{error}"
+    );
     assert_eq!(refused(&" ".repeat(Architecture::MAX_LEN + 1)).kind(), ErrorKind::Limit);
     for deep in ["[", "{a="] {
         refused(&format!("a = {}", deep.repeat(100_000)));
@@ -96,24 +157,38 @@ fn no_description_makes_a_model_without_bounds() {
     let loops = |body: &str| Architecture::parse(&tensor(body)).unwrap();
     assert!(loops("shape = [1], role = \"norm\", from = [\"a.{bid}\"]").resolve(&huge).is_ok());
     for body in [
-        "shape = [1], role = \"norm\", from = [{ name = \"a.{x}\", for = \"x in 0..n\", operations = [\"stack\"] }]",
-        "shape = [1], role = \"norm\", from = [\"[a][b][c]{bid}\", \"[d][e][f]{bid}\", \"[g][h][i]{bid}\"]",
+        "shape = [1], role = \"norm\", from = [{ name = \"a.{x}\", for = \"x in 0..n\", \
+         operations = [\"stack\"] }]",
+        "shape = [1], role = \"norm\", from = [\"[a][b][c]{bid}\", \"[d][e][f]{bid}\", \
+         \"[g][h][i]{bid}\"]",
     ] {
         let error = loops(body).resolve(&huge).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
     }
-    let error = loops("shape = [1], role = \"norm\", from = [\"a\"]").resolve(&json!({ "n": 65_537 })).unwrap_err();
+    let error = loops("shape = [1], role = \"norm\", from = [\"a\"]")
+        .resolve(&json!({ "n": 65_537 }))
+        .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
-    let error = loops("shape = [\"9223372036854775807\", 4], role = \"norm\", from = [\"a\"]").resolve(&json!({ "n": 1 })).unwrap_err();
+    let error = loops("shape = [\"9223372036854775807\", 4], role = \"norm\", from = [\"a\"]")
+        .resolve(&json!({ "n": 1 }))
+        .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
 }
 
 #[test]
 fn two_tensors_of_one_name_are_refused() {
-    let toml = description("", "", "[[tensors]]\nfor = \"bid in 0..n\"\n[tensors.tensor]\n\"t\" = { shape = [1], role = \"norm\", from = [\"a\"] }\n");
+    let toml = description(
+        "",
+        "",
+        "[[tensors]]\nfor = \"bid in 0..n\"\n[tensors.tensor]\n\"t\" = { shape = [1], role = \
+         \"norm\", from = [\"a\"] }\n",
+    );
     let architecture = Architecture::parse(&toml).unwrap();
     assert!(architecture.resolve(&json!({ "n": 1 })).is_ok());
-    assert_eq!(architecture.resolve(&json!({ "n": 2 })).unwrap_err().to_string(), "architecture \"small\", tensor \"t\": stands twice in the model");
+    assert_eq!(
+        architecture.resolve(&json!({ "n": 2 })).unwrap_err().to_string(),
+        "architecture \"small\", tensor \"t\": stands twice in the model"
+    );
 }
 
 /// Numbers that look random and are the same every time (xorshift).
@@ -130,8 +205,28 @@ impl Numbers {
 
 #[test]
 fn a_damaged_description_gives_an_answer() {
-    const PIECES: [&str; 20] =
-        ["{", "}", "[", "]", "(", ")", "\"", "'", "..", "0", "9223372036854775807", " in ", "none", "bid", "/", "-", "*", "min(", "block_count", "\n"];
+    const PIECES: [&str; 20] = [
+        "{",
+        "}",
+        "[",
+        "]",
+        "(",
+        ")",
+        "\"",
+        "'",
+        "..",
+        "0",
+        "9223372036854775807",
+        " in ",
+        "none",
+        "bid",
+        "/",
+        "-",
+        "*",
+        "min(",
+        "block_count",
+        "\n",
+    ];
     let whole = include_str!("../../data/architectures/llama.toml");
     let config = json!({
         "architectures": ["MixtralForCausalLM"], "hidden_size": 64, "intermediate_size": 172, "num_attention_heads": 8, "num_hidden_layers": 3,
@@ -162,12 +257,14 @@ fn a_damaged_description_gives_an_answer() {
 /// A description with so much of one thing.
 fn with(count: usize, before: &str, entry: impl Fn(usize) -> String, after: &str) -> String {
     let entries: String = (0..count).map(entry).collect();
-    description("", "", "").replace("[parameters]", &format!("{before}{entries}{after}\n[parameters]"))
+    description("", "", "")
+        .replace("[parameters]", &format!("{before}{entries}{after}\n[parameters]"))
 }
 
 #[test]
 fn what_a_description_has_many_times_is_bounded() {
-    let remark = |kind: &'static str| move |_| format!("[[{kind}]]\nwhen = 'true'\nbecause = 'b'\n");
+    let remark =
+        |kind: &'static str| move |_| format!("[[{kind}]]\nwhen = 'true'\nbecause = 'b'\n");
     let parameter = |n: usize| format!("p{n} = {{ type = 'int', default = 1 }}\n");
     let key = |n: usize| format!("k{n} = {{ type = 'u32', optional = true }}\n");
     let tensor = |n: usize| format!("t{n} = {{ shape = [1], role = 'norm', from = ['a{n}'] }}\n");
@@ -185,13 +282,21 @@ fn what_a_description_has_many_times_is_bounded() {
         description("", "", &many(1025, &remark("contradiction"))),
         description("", "", &many(1025, &remark("refuse"))),
         description("", "", &many(1025, &remark("warn"))),
-        description(&format!("p = {{ type = 'int', from = [{}] }}\n", many(33, &|n| format!("'f{n}',"))), "", ""),
+        description(
+            &format!("p = {{ type = 'int', from = [{}] }}\n", many(33, &|n| format!("'f{n}',"))),
+            "",
+            "",
+        ),
     ] {
         let error = refused(&toml);
         assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
         assert!(error.to_string().contains("the limit is"), "{error}");
     }
     // Up to the limits a description is read.
-    let whole = description(&many(1000, &parameter), &many(4000, &key), &format!("[[tensors]]\n[tensors.tensor]\n{}", many(4000, &tensor)));
+    let whole = description(
+        &many(1000, &parameter),
+        &many(4000, &key),
+        &format!("[[tensors]]\n[tensors.tensor]\n{}", many(4000, &tensor)),
+    );
     assert_eq!(Architecture::parse(&whole).unwrap().outline().count(), 4000);
 }

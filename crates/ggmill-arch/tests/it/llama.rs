@@ -29,7 +29,10 @@ fn names_come_from_either_spelling_and_heads_are_permuted() {
     let model = llama().resolve(&mistral()).unwrap();
     let q = model.tensor("blk.31.attn_q.weight").unwrap();
     let Origin::Checkpoint(alternatives) = &q.origin else { panic!() };
-    let shown: Vec<_> = alternatives.iter().map(|source| (source.names.join(" "), source.operations.clone())).collect();
+    let shown: Vec<_> = alternatives
+        .iter()
+        .map(|source| (source.names.join(" "), source.operations.clone()))
+        .collect();
     let permute = vec![Operation::Permute { heads: 32 }];
     assert_eq!(
         shown,
@@ -41,7 +44,8 @@ fn names_come_from_either_spelling_and_heads_are_permuted() {
         ]
     );
     let k = model.tensor("blk.0.attn_k.weight").unwrap();
-    let source = k.source(|name| name == "model.layers.0.self_attn.k_proj.weight").unwrap().unwrap();
+    let source =
+        k.source(|name| name == "model.layers.0.self_attn.k_proj.weight").unwrap().unwrap();
     assert_eq!(source.operations, [Operation::Permute { heads: 8 }]);
     assert_eq!((k.role, k.keep_f32, k.required), (Role::ATTENTION_K, false, true));
     assert!(model.tensor("blk.32.attn_k.weight").is_none());
@@ -55,24 +59,37 @@ fn output_may_be_tied() {
     let tied = llama().resolve(&with(mistral(), "tie_word_embeddings", true.into())).unwrap();
     assert!(!tied.tensor("output.weight").unwrap().required);
     // The model without its head has none, whatever it says about ties.
-    let headless = llama().resolve(&with(mistral(), "architectures", json!(["LlamaModel"]))).unwrap();
+    let headless =
+        llama().resolve(&with(mistral(), "architectures", json!(["LlamaModel"]))).unwrap();
     assert!(!headless.tensor("output.weight").unwrap().required);
 }
 
 #[test]
 fn experts_are_stacked_in_their_order() {
-    let config = with(with(mistral(), "architectures", json!(["MixtralForCausalLM"])), "num_local_experts", 3.into());
+    let config = with(
+        with(mistral(), "architectures", json!(["MixtralForCausalLM"])),
+        "num_local_experts",
+        3.into(),
+    );
     let model = llama().resolve(&config).unwrap();
     assert!(model.tensor("blk.0.ffn_up.weight").is_none());
     let up = model.tensor("blk.7.ffn_up_exps.weight").unwrap();
     assert_eq!(up.shape.dimensions(), [4096, 14336, 3]);
     let Origin::Checkpoint(alternatives) = &up.origin else { panic!() };
     assert_eq!(alternatives[0].operations, [Operation::Stack]);
-    let names: Vec<_> = (0..3).map(|expert| format!("model.layers.7.block_sparse_moe.experts.{expert}.w3.weight")).collect();
+    let names: Vec<_> = (0..3)
+        .map(|expert| format!("model.layers.7.block_sparse_moe.experts.{expert}.w3.weight"))
+        .collect();
     assert_eq!(alternatives[0].names, names);
     // One expert missing is not the same as none there.
     let error = up.source(|name| name == names[0] || name == names[2]).unwrap_err();
-    assert_eq!(error.to_string(), format!("tensor \"blk.7.ffn_up_exps.weight\": the checkpoint has {:?} but not {:?}", names[0], names[1]));
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "tensor \"blk.7.ffn_up_exps.weight\": the checkpoint has {:?} but not {:?}",
+            names[0], names[1]
+        )
+    );
     let router = model.tensor("blk.7.ffn_gate_inp.weight").unwrap();
     assert!(router.keep_f32);
 }
@@ -103,13 +120,19 @@ fn what_is_missing_or_wrong_is_named() {
         (
             without(mistral(), "hidden_size"),
             ErrorKind::Configuration,
-            "hyper-parameter \"embedding_length\": missing, looked for hidden_size, n_embd, dim in config.json",
+            "hyper-parameter \"embedding_length\": missing, looked for hidden_size, n_embd, dim \
+             in config.json",
         ),
-        (with(mistral(), "vocab_size", "many".into()), ErrorKind::Configuration, "hyper-parameter \"vocab_size\": vocab_size is \"many\", expected an integer"),
+        (
+            with(mistral(), "vocab_size", "many".into()),
+            ErrorKind::Configuration,
+            "hyper-parameter \"vocab_size\": vocab_size is \"many\", expected an integer",
+        ),
         (
             with(mistral(), "vocab_size", json!({})),
             ErrorKind::Configuration,
-            "hyper-parameter \"vocab_size\": vocab_size is an object, expected a value or a list of values",
+            "hyper-parameter \"vocab_size\": vocab_size is an object, expected a value or a list \
+             of values",
         ),
         (
             with(mistral(), "num_hidden_layers", json!([1, 2])),
@@ -121,16 +144,22 @@ fn what_is_missing_or_wrong_is_named() {
             ErrorKind::Configuration,
             "hyper-parameter \"block_count\": num_hidden_layers is 1.5, expected an integer",
         ),
-        (with(mistral(), "num_hidden_layers", json!(-1)), ErrorKind::Configuration, "key \"llama.block_count\": block_count is -1, expected u32"),
+        (
+            with(mistral(), "num_hidden_layers", json!(-1)),
+            ErrorKind::Configuration,
+            "key \"llama.block_count\": block_count is -1, expected u32",
+        ),
         (
             with(mistral(), "num_attention_heads", json!(0)),
             ErrorKind::Configuration,
-            "hyper-parameter \"head_length\": first(head_size, embedding_length / heads) divides by zero",
+            "hyper-parameter \"head_length\": first(head_size, embedding_length / heads) divides \
+             by zero",
         ),
         (
             with(mistral(), "num_attention_heads", json!(33)),
             ErrorKind::Configuration,
-            "hyper-parameter \"head_length\": first(head_size, embedding_length / heads) divides 4096 by 33, which does not come out even",
+            "hyper-parameter \"head_length\": first(head_size, embedding_length / heads) divides \
+             4096 by 33, which does not come out even",
         ),
         (
             with(with(mistral(), "head_dim", json!(0)), "rope_scaling", Json::Null),
@@ -145,7 +174,8 @@ fn what_is_missing_or_wrong_is_named() {
         (
             with(mistral(), "rms_norm_eps", json!(1e300)),
             ErrorKind::Configuration,
-            "key \"llama.attention.layer_norm_rms_epsilon\": rms_norm_epsilon is 1e300, expected f32",
+            "key \"llama.attention.layer_norm_rms_epsilon\": rms_norm_epsilon is 1e300, expected \
+             f32",
         ),
         (
             with(mistral(), "num_hidden_layers", json!(4_000_000_000u64)),
@@ -155,29 +185,38 @@ fn what_is_missing_or_wrong_is_named() {
         (
             with(mistral(), "rope_scaling", json!({ "type": "yarn", "factor": 2 })),
             ErrorKind::Configuration,
-            "key \"llama.rope.scaling.original_context_length\": rope_original_context is none, expected u32",
+            "key \"llama.rope.scaling.original_context_length\": rope_original_context is none, \
+             expected u32",
         ),
         (
             with(mistral(), "draft_vocab_size", json!(3)),
             ErrorKind::Unsupported,
-            "config.json has draft_vocab_size: this is a draft model for speculative decoding (EAGLE-3), which is an architecture of its own",
+            "config.json has draft_vocab_size: this is a draft model for speculative decoding \
+             (EAGLE-3), which is an architecture of its own",
         ),
         (
             with(mistral(), "hidden_act", json!("gelu")),
             ErrorKind::Unsupported,
-            "config.json asks for another activation (hidden_act) than SiLU, which is the only one this architecture has",
+            "config.json asks for another activation (hidden_act) than SiLU, which is the only \
+             one this architecture has",
         ),
         (
             with(mistral(), "rms_norm_eps", json!(0)),
             ErrorKind::Unsupported,
-            "config.json has an rms_norm_eps that is not positive, or too small to be one in a file",
+            "config.json has an rms_norm_eps that is not positive, or too small to be one in a \
+             file",
         ),
         (
             with(mistral(), "rms_norm_eps", json!(1e-60)),
             ErrorKind::Unsupported,
-            "config.json has an rms_norm_eps that is not positive, or too small to be one in a file",
+            "config.json has an rms_norm_eps that is not positive, or too small to be one in a \
+             file",
         ),
-        (with(mistral(), "rope_theta", json!(-1)), ErrorKind::Unsupported, "config.json has a rope_theta that is not positive"),
+        (
+            with(mistral(), "rope_theta", json!(-1)),
+            ErrorKind::Unsupported,
+            "config.json has a rope_theta that is not positive",
+        ),
         (
             with(mistral(), "max_position_embeddings", json!(0)),
             ErrorKind::Unsupported,
@@ -185,7 +224,8 @@ fn what_is_missing_or_wrong_is_named() {
         ),
     ] {
         let error = llama().resolve(&config).unwrap_err();
-        let separator = if message.starts_with("config") || message.starts_with("bid") { ": " } else { ", " };
+        let separator =
+            if message.starts_with("config") || message.starts_with("bid") { ": " } else { ", " };
         assert_eq!(error.to_string(), format!("architecture \"llama\"{separator}{message}"));
         assert_eq!(error.kind(), kind, "{error}");
     }
@@ -200,16 +240,27 @@ fn text_from_a_configuration_is_escaped() {
 
 #[test]
 fn an_unknown_way_of_scaling_is_a_warning() {
-    let model = |rope_type: &str| llama().resolve(&with(mistral(), "rope_scaling", json!({ "rope_type": rope_type }))).unwrap().warnings().len();
-    assert_eq!((model("default"), model("mystery"), model("linear"), model("longrope")), (0, 1, 1, 1));
+    let model = |rope_type: &str| {
+        llama()
+            .resolve(&with(mistral(), "rope_scaling", json!({ "rope_type": rope_type })))
+            .unwrap()
+            .warnings()
+            .len()
+    };
+    assert_eq!(
+        (model("default"), model("mystery"), model("linear"), model("longrope")),
+        (0, 1, 1, 1)
+    );
 }
 
 #[test]
 fn checkpoints_are_known_by_class_then_by_model_type() {
     let catalogue = ggmill_arch::Catalogue::new();
-    for config in
-        [json!({ "architectures": ["LlamaForCausalLM"] }), json!({ "model_type": "mixtral" }), json!({ "architectures": null, "model_type": "llama" })]
-    {
+    for config in [
+        json!({ "architectures": ["LlamaForCausalLM"] }),
+        json!({ "model_type": "mixtral" }),
+        json!({ "architectures": null, "model_type": "llama" }),
+    ] {
         assert_eq!(catalogue.for_checkpoint(&config).unwrap().name(), "llama", "{config}");
     }
     for (config, message) in [
@@ -217,7 +268,10 @@ fn checkpoints_are_known_by_class_then_by_model_type() {
             json!({ "architectures": ["LlamaForSequenceClassification"], "model_type": "llama" }),
             "no description is for checkpoints of class \"LlamaForSequenceClassification\"; ",
         ),
-        (json!({ "model_type": "\u{7}" }), "no description is for checkpoints of model type \"\\u{7}\"; "),
+        (
+            json!({ "model_type": "\u{7}" }),
+            "no description is for checkpoints of model type \"\\u{7}\"; ",
+        ),
         (json!({}), "config.json names neither architectures nor model_type; "),
     ] {
         let error = catalogue.for_checkpoint(&config).unwrap_err();
@@ -225,21 +279,38 @@ fn checkpoints_are_known_by_class_then_by_model_type() {
         assert!(error.to_string().starts_with(message), "{error}");
     }
     let error = catalogue.for_checkpoint(&json!([])).unwrap_err();
-    assert_eq!((error.kind(), error.to_string()), (ErrorKind::Configuration, "config.json is a list, expected an object".to_owned()));
+    assert_eq!(
+        (error.kind(), error.to_string()),
+        (ErrorKind::Configuration, "config.json is a list, expected an object".to_owned())
+    );
 }
 
 #[test]
 fn a_value_is_not_passed_over_where_an_object_is_expected() {
     let error = llama().resolve(&with(mistral(), "rope_scaling", json!(5))).unwrap_err();
-    assert_eq!(error.to_string(), "architecture \"llama\", hyper-parameter \"rope_type\": rope_scaling is a number, expected an object");
+    assert_eq!(
+        error.to_string(),
+        "architecture \"llama\", hyper-parameter \"rope_type\": rope_scaling is a number, \
+         expected an object"
+    );
     llama().resolve(&with(mistral(), "rope_scaling", json!(null))).unwrap();
 }
 
 #[test]
 fn a_checkpoint_may_lack_or_have_too_much() {
     let model = llama().resolve(&with(mistral(), "num_hidden_layers", json!(0))).unwrap();
-    let names = ["model.embed_tokens.weight", "model.norm.weight", "lm_head.weight", "model.layers.0.self_attn.rotary_emb.inv_freq", "model.extra.weight"];
+    let names = [
+        "model.embed_tokens.weight",
+        "model.norm.weight",
+        "lm_head.weight",
+        "model.layers.0.self_attn.rotary_emb.inv_freq",
+        "model.extra.weight",
+    ];
     assert_eq!(model.assign(&names).unwrap().unknown, [4]);
     let error = model.assign(&names[..2]).unwrap_err();
-    assert_eq!(error.to_string(), "architecture \"llama\", tensor \"output.weight\": not in the checkpoint, looked for \"lm_head.weight\", \"output.weight\"");
+    assert_eq!(
+        error.to_string(),
+        "architecture \"llama\", tensor \"output.weight\": not in the checkpoint, looked for \
+         \"lm_head.weight\", \"output.weight\""
+    );
 }

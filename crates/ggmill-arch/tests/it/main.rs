@@ -1,4 +1,5 @@
-//! Descriptions through their public door: against the reference, on configurations that are wrong, and as a user writes them.
+//! Descriptions through their public door: against the reference, on configurations that are wrong,
+//! and as a user writes them.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test stops where something is missing")]
 

@@ -1,8 +1,10 @@
 //! Against the reference: small checkpoints of every kind, and what its converter made of them.
 //!
-//! Each file under `tests/fixtures/reference` has a `config.json`, the names and row-major shapes of a checkpoint in the reference's order, and the keys and
-//! tensors of the file that `convert_hf_to_gguf.py` of llama-cpp-python 0.3.36 wrote as F16 (transformers 4.57.6, PyTorch 2.11.0; the step that reads the
-//! tokenizer left out). `tests/fixtures/make.py` made them. stories260K is a real checkpoint, the others have nothing but zeros for weights.
+//! Each file under `tests/fixtures/reference` has a `config.json`, the names and row-major shapes
+//! of a checkpoint in the reference's order, and the keys and tensors of the file that
+//! `convert_hf_to_gguf.py` of llama-cpp-python 0.3.36 wrote as F16 (transformers 4.57.6, PyTorch
+//! 2.11.0; the step that reads the tokenizer left out). `tests/fixtures/make.py` made them.
+//! stories260K is a real checkpoint, the others have nothing but zeros for weights.
 
 use std::path::Path;
 
@@ -11,7 +13,10 @@ use ggmill_core::{FileType, MetadataBuf, Shape, Value};
 use serde_json::{Map, Value as Json};
 
 fn fixture(name: &str) -> Json {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/reference").join(name).with_extension("json");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/fixtures/reference")
+        .join(name)
+        .with_extension("json");
     // The names have dots: `with_extension` would cut "llama-3.2".
     let path = path.with_file_name(format!("{name}.json"));
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
@@ -45,9 +50,13 @@ fn agrees(name: &str) {
 
     let mut metadata = MetadataBuf::new();
     model.write_keys(FileType::F16, &mut metadata);
-    let keys: Vec<Json> = metadata.iter().map(|(key, value)| shown(key.to_str().unwrap(), &value)).collect();
-    let ours = |key: &&Json| key[0].as_str().is_some_and(|key| key.starts_with("llama.") || key == "general.file_type");
-    let expected: Vec<Json> = fixture["keys"].as_array().unwrap().iter().filter(ours).cloned().collect();
+    let keys: Vec<Json> =
+        metadata.iter().map(|(key, value)| shown(key.to_str().unwrap(), &value)).collect();
+    let ours = |key: &&Json| {
+        key[0].as_str().is_some_and(|key| key.starts_with("llama.") || key == "general.file_type")
+    };
+    let expected: Vec<Json> =
+        fixture["keys"].as_array().unwrap().iter().filter(ours).cloned().collect();
     assert_eq!(keys, expected, "{name}");
 
     let checkpoint: &Map<String, Json> = fixture["checkpoint"].as_object().unwrap();
@@ -62,14 +71,23 @@ fn agrees(name: &str) {
         tensors.push(serde_json::json!([spec.name, spec.shape.dimensions(), tensor_type]));
         match (&spec.origin, assigned.source) {
             (Origin::Computed(computation), None) => {
-                let expected: Vec<f64> = fixture["rope_freqs"].as_array().unwrap().iter().filter_map(Json::as_f64).collect();
+                let expected: Vec<f64> = fixture["rope_freqs"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .filter_map(Json::as_f64)
+                    .collect();
                 let values: Vec<f64> = computation.values().into_iter().map(f64::from).collect();
                 assert_eq!(values, expected);
             }
             (_, Some(source)) => {
-                let shapes: Vec<Shape> = source.names.iter().map(|name| row_major(&checkpoint[name])).collect();
+                let shapes: Vec<Shape> =
+                    source.names.iter().map(|name| row_major(&checkpoint[name])).collect();
                 assert_eq!(source.shape(&shapes).unwrap(), spec.shape, "{name}: {}", spec.name);
-                assert_eq!(assigned.positions.iter().map(|&position| names[position]).collect::<Vec<_>>(), source.names.iter().collect::<Vec<_>>());
+                assert_eq!(
+                    assigned.positions.iter().map(|&position| names[position]).collect::<Vec<_>>(),
+                    source.names.iter().collect::<Vec<_>>()
+                );
             }
             other => panic!("{other:?}"),
         }
@@ -85,7 +103,8 @@ fn row_major(shape: &Json) -> Shape {
 #[test]
 fn stories260k() {
     agrees("stories260K");
-    let bundled = std::fs::read_to_string(ggmill_testdata::real("stories260K/config.json")).unwrap();
+    let bundled =
+        std::fs::read_to_string(ggmill_testdata::real("stories260K/config.json")).unwrap();
     assert_eq!(fixture("stories260K")["config"], serde_json::from_str::<Json>(&bundled).unwrap());
 }
 

@@ -4,7 +4,8 @@ use ggmill_arch::{Architecture, Catalogue, KeyValue, Operation, Origin, Role};
 use ggmill_core::Shape;
 use serde_json::json;
 
-/// A state-space model: other names, sizes that are derived, a decay that is computed from what is stored, a convolution that is squeezed.
+/// A state-space model: other names, sizes that are derived, a decay that is computed from what is
+/// stored, a convolution that is squeezed.
 const SSM: &str = r#"
 schema = "ggmill.architecture/1"
 name = "mamba"
@@ -33,7 +34,8 @@ for = "bid in 0..block_count"
 "blk.{bid}.ssm_conv1d.weight" = { shape = ["kernel", "inner"], role = "ssm.conv", keep_f32 = true, from = ["backbone.layers.{bid}.mixer.conv1d.weight"], operations = ["reshape(kernel, inner)"] }
 "#;
 
-/// Lists with one value per block, fused matrices taken apart and put together, norms with an offset.
+/// Lists with one value per block, fused matrices taken apart and put together, norms with an
+/// offset.
 const PER_BLOCK: &str = r#"
 schema = "ggmill.architecture/1"
 name = "uneven"
@@ -65,12 +67,18 @@ fn a_state_space_model_is_a_file() {
     let architecture = Architecture::parse(SSM).unwrap();
     let model = architecture.resolve(&json!({ "d_model": 100, "n_layer": 2 })).unwrap();
     let keys: Vec<_> = model.keys().iter().map(|key| (&*key.name, key.value.clone())).collect();
-    let expected =
-        [("mamba.context_length", KeyValue::U32(1 << 20)), ("mamba.ssm.time_step_rank", KeyValue::U32(7)), ("general.file_type", KeyValue::FileType)];
+    let expected = [
+        ("mamba.context_length", KeyValue::U32(1 << 20)),
+        ("mamba.ssm.time_step_rank", KeyValue::U32(7)),
+        ("general.file_type", KeyValue::FileType),
+    ];
     assert_eq!(keys, expected);
     let conv = model.tensor("blk.1.ssm_conv1d.weight").unwrap();
     let Origin::Checkpoint(sources) = &conv.origin else { panic!() };
-    assert_eq!(sources[0].shape(&[Shape::from_row_major(&[200, 1, 4]).unwrap()]).unwrap(), conv.shape);
+    assert_eq!(
+        sources[0].shape(&[Shape::from_row_major(&[200, 1, 4]).unwrap()]).unwrap(),
+        conv.shape
+    );
     let a = model.tensor("blk.0.ssm_a").unwrap();
     assert_eq!((a.role, a.keep_f32, a.shape.dimensions()), (Role::SSM_A, true, &[16, 200][..]));
 }
@@ -78,21 +86,39 @@ fn a_state_space_model_is_a_file() {
 #[test]
 fn blocks_may_differ() {
     let architecture = Architecture::parse(PER_BLOCK).unwrap();
-    let model = architecture.resolve(&json!({ "dim": 8, "layers": 3, "ff": [16, 0, 32.0] })).unwrap();
+    let model =
+        architecture.resolve(&json!({ "dim": 8, "layers": 3, "ff": [16, 0, 32.0] })).unwrap();
     assert_eq!(model.keys()[0].value, KeyValue::I32Array(vec![16, 0, 32]));
     let names: Vec<_> = model.tensors().iter().map(|tensor| &*tensor.name).collect();
     assert_eq!(names.len(), 6);
     assert!(model.tensor("blk.1.ffn_gate.weight").is_none());
     let gate = model.tensor("blk.2.ffn_gate.weight").unwrap();
     let source = gate.source(|_| true).unwrap().unwrap();
-    assert_eq!(source.operations, [Operation::Slice { dimension: None, start: 0, count: 32, step: 1 }]);
+    assert_eq!(
+        source.operations,
+        [Operation::Slice { dimension: None, start: 0, count: 32, step: 1 }]
+    );
     assert_eq!(source.shape(&[Shape::new(&[8, 64]).unwrap()]).unwrap(), gate.shape);
     let qkv = model.tensor("blk.0.attn_qkv.weight").unwrap().source(|_| true).unwrap().unwrap();
-    assert_eq!((qkv.names.len(), qkv.shape(&[Shape::new(&[8, 8]).unwrap(); 3]).unwrap().dimensions()), (3, &[8, 24][..]));
-    assert_eq!(model.tensor("blk.0.ffn_norm.weight").unwrap().source(|_| true).unwrap().unwrap().operations, [Operation::Add(1.0)]);
+    assert_eq!(
+        (qkv.names.len(), qkv.shape(&[Shape::new(&[8, 8]).unwrap(); 3]).unwrap().dimensions()),
+        (3, &[8, 24][..])
+    );
+    assert_eq!(
+        model
+            .tensor("blk.0.ffn_norm.weight")
+            .unwrap()
+            .source(|_| true)
+            .unwrap()
+            .unwrap()
+            .operations,
+        [Operation::Add(1.0)]
+    );
 
     // The same description where all blocks are alike.
-    let model = architecture.resolve(&json!({ "dim": 8, "layers": 3, "ff": 16, "first_dense": 2 })).unwrap();
+    let model = architecture
+        .resolve(&json!({ "dim": 8, "layers": 3, "ff": 16, "first_dense": 2 }))
+        .unwrap();
     assert_eq!(model.keys()[0].value, KeyValue::U32(16));
     assert_eq!(model.tensors().len(), 3);
     // A list that is too short names the tensor.
@@ -103,17 +129,23 @@ fn blocks_may_differ() {
 #[test]
 fn a_users_description_goes_first() {
     let config = json!({ "architectures": ["LlamaForCausalLM"] });
-    let catalogue = Catalogue::new().with(Architecture::parse(PER_BLOCK).unwrap()).with(Architecture::parse(SSM).unwrap());
+    let catalogue = Catalogue::new()
+        .with(Architecture::parse(PER_BLOCK).unwrap())
+        .with(Architecture::parse(SSM).unwrap());
     assert_eq!(catalogue.for_checkpoint(&config).unwrap().name(), "uneven");
     assert_eq!(catalogue.by_name("llama").unwrap().title(), "LLaMA, Mistral and Mixtral");
     assert_eq!(catalogue.by_name("mamba").unwrap().title(), "Mamba");
-    assert_eq!(catalogue.architectures().map(Architecture::name).take(2).collect::<Vec<_>>(), ["mamba", "uneven"]);
+    assert_eq!(
+        catalogue.architectures().map(Architecture::name).take(2).collect::<Vec<_>>(),
+        ["mamba", "uneven"]
+    );
     assert_eq!(catalogue.architectures().count(), 2 + Architecture::builtin_names().len());
 }
 
 #[test]
 fn the_example_of_the_documentation_works() {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/formats/architecture.md");
+    let path =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/formats/architecture.md");
     // A published package has no docs folder.
     let Ok(page) = std::fs::read_to_string(path) else { return };
     let example = page.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
@@ -126,6 +158,9 @@ fn the_example_of_the_documentation_works() {
     for (role, _) in Role::ALL {
         let name = role.name();
         let short = name.split_once('.').map_or(name.to_owned(), |(_, last)| format!(".{last}`"));
-        assert!(page.contains(&format!("`{name}`")) || page.contains(&format!("`{short}")), "{name}");
+        assert!(
+            page.contains(&format!("`{name}`")) || page.contains(&format!("`{short}")),
+            "{name}"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! One view of a model, whether its numbers come from a configuration or from metadata, with a description or without.
+//! One view of a model, whether its numbers come from a configuration or from metadata, with a
+//! description or without.
 
 use ggmill_arch::{Architecture, Catalogue, MixtureTraits, ModelView, Role};
 use ggmill_core::{Builder, Endian, FileType, Gguf, MetadataBuf};
@@ -18,20 +19,31 @@ fn configurations() -> Vec<Json> {
     vec![
         small.clone(),
         with(json!({ "num_key_value_heads": 8, "tie_word_embeddings": true })),
-        with(json!({ "head_dim": 32, "rope_scaling": { "rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 32, "beta_fast": 16 } })),
+        with(
+            json!({ "head_dim": 32, "rope_scaling": { "rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 32, "beta_fast": 16 } }),
+        ),
         with(json!({ "rope_scaling": { "type": "linear", "factor": 2.5 } })),
-        with(json!({ "architectures": ["MixtralForCausalLM"], "num_local_experts": 4, "num_experts_per_tok": 2 })),
+        with(
+            json!({ "architectures": ["MixtralForCausalLM"], "num_local_experts": 4, "num_experts_per_tok": 2 }),
+        ),
         with(json!({ "architectures": ["MistralForCausalLM"] })),
     ]
 }
 
 fn file(metadata: MetadataBuf, endian: Endian) -> Gguf<Vec<u8>> {
-    Gguf::parse(Builder::new().endian(endian).metadata(metadata).plan().unwrap().header().to_vec()).unwrap()
+    Gguf::parse(Builder::new().endian(endian).metadata(metadata).plan().unwrap().header().to_vec())
+        .unwrap()
 }
 
 /// What the views of every crate ask for.
 fn numbers(model: &ModelView<'_>) -> (Option<u64>, u64, u64, u64, u64) {
-    (model.block_count(), model.head_count(), model.head_count_kv(), model.expert_count(), model.draft_block_count())
+    (
+        model.block_count(),
+        model.head_count(),
+        model.head_count_kv(),
+        model.expert_count(),
+        model.draft_block_count(),
+    )
 }
 
 #[test]
@@ -52,34 +64,61 @@ fn a_configuration_and_the_metadata_made_of_it_are_one_model() {
             assert_eq!(numbers(&of_config), numbers(&of_file), "{config}");
             assert_eq!(numbers(&of_config), numbers(&undescribed), "{config}");
             for key in architecture.keys() {
-                let Some(name) = key.name.strip_prefix(&format!("{}.", architecture.name())) else { continue };
+                let Some(name) = key.name.strip_prefix(&format!("{}.", architecture.name())) else {
+                    continue;
+                };
                 let of = |model: &ModelView<'_>| {
-                    let text = model.value(name).and_then(|value| value.as_str().map(str::to_owned));
-                    (model.has(name), model.integers(name), model.value(name).and_then(|value| value.as_f64()), text)
+                    let text =
+                        model.value(name).and_then(|value| value.as_str().map(str::to_owned));
+                    (
+                        model.has(name),
+                        model.integers(name),
+                        model.value(name).and_then(|value| value.as_f64()),
+                        text,
+                    )
                 };
                 assert_eq!(of(&of_config), of(&of_file), "{config}: {name}");
                 assert_eq!(of(&of_config), of(&undescribed), "{config}: {name}");
             }
-            // Hyper-parameters that a file has a place for come out of it as they went in; floats as the f32 that they are there.
+            // Hyper-parameters that a file has a place for come out of it as they went in; floats
+            // as the f32 that they are there.
             let read = of_file.resolve().unwrap().unwrap();
-            let described: Vec<_> = architecture.outline_parameters().filter(|outline| !outline.keys.is_empty()).collect();
+            let described: Vec<_> = architecture
+                .outline_parameters()
+                .filter(|outline| !outline.keys.is_empty())
+                .collect();
             for outline in &described {
-                let (before, after) = (resolved.parameter(outline.name).unwrap(), read.parameter(outline.name).unwrap());
-                if before.is_some() && after.is_some() && outline.keys.iter().any(|key| file.metadata().get(key).is_some()) {
-                    let same =
-                        before == after || before.as_f64().zip(after.as_f64()).is_some_and(|(before, after)| (before - after).abs() <= before.abs() * 1e-7);
+                let (before, after) = (
+                    resolved.parameter(outline.name).unwrap(),
+                    read.parameter(outline.name).unwrap(),
+                );
+                if before.is_some()
+                    && after.is_some()
+                    && outline.keys.iter().any(|key| file.metadata().get(key).is_some())
+                {
+                    let same = before == after
+                        || before.as_f64().zip(after.as_f64()).is_some_and(|(before, after)| {
+                            (before - after).abs() <= before.abs() * 1e-7
+                        });
                     assert!(same, "{config}: {}: {before} and {after}", outline.name);
                 }
             }
             assert!(described.len() > 10);
             for tensor in resolved.tensors() {
-                assert_eq!((of_config.role(&tensor.name), of_file.role(&tensor.name)), (tensor.role, tensor.role), "{}", tensor.name);
+                assert_eq!(
+                    (of_config.role(&tensor.name), of_file.role(&tensor.name)),
+                    (tensor.role, tensor.role),
+                    "{}",
+                    tensor.name
+                );
             }
         }
         architectures.push(architecture.name());
     }
     // A new description for checkpoints needs a configuration here.
-    for architecture in Architecture::builtins().filter(|architecture| architecture.checkpoint_classes().next().is_some()) {
+    for architecture in Architecture::builtins()
+        .filter(|architecture| architecture.checkpoint_classes().next().is_some())
+    {
         assert!(architectures.contains(&architecture.name()), "{}", architecture.name());
     }
 }
@@ -90,8 +129,15 @@ fn the_fallback_reads_what_descriptions_read() {
     for architecture in Architecture::builtins() {
         let mut metadata = MetadataBuf::new();
         metadata.set("general.architecture", architecture.name());
-        let keys =
-            ["block_count", "context_length", "embedding_length", "feed_forward_length", "attention.head_count", "attention.head_count_kv", "expert_count"];
+        let keys = [
+            "block_count",
+            "context_length",
+            "embedding_length",
+            "feed_forward_length",
+            "attention.head_count",
+            "attention.head_count_kv",
+            "expert_count",
+        ];
         for (key, value) in keys.into_iter().zip([6u32, 64, 96, 128, 8, 4, 2]) {
             let key = format!("{}.{key}", architecture.name());
             match architecture.key_types(&key) {
@@ -102,7 +148,8 @@ fn the_fallback_reads_what_descriptions_read() {
         }
         let undescribed = ModelView::of_metadata_to_write(&metadata);
         let described = undescribed.clone().described_by(Some(architecture));
-        let known = |model: &ModelView<'_>| (model.block_count(), model.head_count(), model.expert_count());
+        let known =
+            |model: &ModelView<'_>| (model.block_count(), model.head_count(), model.expert_count());
         assert_eq!(known(&described), known(&undescribed), "{}", architecture.name());
     }
 }
@@ -120,14 +167,21 @@ fn what_is_missing_or_cannot_be_is_absent() {
     metadata.set("strange.feed_forward_length", &[5i32, -1][..]);
     let strange = ModelView::of_metadata_to_write(&metadata);
     assert_eq!(numbers(&strange), (None, 8, 8, 0, 0));
-    assert_eq!((strange.integer("attention.head_count"), strange.integers("attention.head_count")), (None, Some(vec![8, 16])));
-    assert_eq!((strange.integers("feed_forward_length"), strange.len_of("feed_forward_length")), (None, Some(2)));
+    assert_eq!(
+        (strange.integer("attention.head_count"), strange.integers("attention.head_count")),
+        (None, Some(vec![8, 16]))
+    );
+    assert_eq!(
+        (strange.integers("feed_forward_length"), strange.len_of("feed_forward_length")),
+        (None, Some(2))
+    );
     metadata.set("general.architecture", "a".repeat(300).as_str());
     assert_eq!(ModelView::of_metadata_to_write(&metadata).architecture(), "");
 }
 
-/// Where descriptions and names of tensors differ about roles, in what is a matrix: mixtures go by names, as the reference does, unless a description is asked
-/// for. Those of whisper, whose names are not those of GGUF files, are left out.
+/// Where descriptions and names of tensors differ about roles, in what is a matrix: mixtures go by
+/// names, as the reference does, unless a description is asked for. Those of whisper, whose names
+/// are not those of GGUF files, are left out.
 const DIFFERENT: &[&str] = &[
     "deepseek2 attn_k_b.weight: attention.kv_b, other by name",
     "deepseek2 attn_v_b.weight: attention.kv_b, other by name",
@@ -142,16 +196,27 @@ const DIFFERENT: &[&str] = &[
 #[test]
 fn names_tell_the_roles_that_descriptions_give() {
     let mut different = std::collections::BTreeSet::new();
-    for architecture in Architecture::builtins().filter(|architecture| architecture.name() != "whisper") {
-        let acts =
-            |role: Role| role.name().starts_with("attention.") || role.name().starts_with("ffn.") || [Role::OUTPUT, Role::TOKEN_EMBEDDING].contains(&role);
-        for tensor in architecture.outline().filter(|tensor| tensor.shape.len() > 1 && acts(tensor.role)) {
+    for architecture in
+        Architecture::builtins().filter(|architecture| architecture.name() != "whisper")
+    {
+        let acts = |role: Role| {
+            role.name().starts_with("attention.")
+                || role.name().starts_with("ffn.")
+                || [Role::OUTPUT, Role::TOKEN_EMBEDDING].contains(&role)
+        };
+        for tensor in
+            architecture.outline().filter(|tensor| tensor.shape.len() > 1 && acts(tensor.role))
+        {
             let name = tensor.name.replace("{bid}", "7");
             assert_eq!(architecture.role_of(&name), Some(tensor.role), "{name}");
             let by_name = Role::of_standard_name(&name);
             if by_name != tensor.role {
                 let (_, end) = name.split_once("blk.7.").unwrap_or(("", &name));
-                different.insert(format!("{} {end}: {}, {by_name} by name", architecture.name(), tensor.role));
+                different.insert(format!(
+                    "{} {end}: {}, {by_name} by name",
+                    architecture.name(),
+                    tensor.role
+                ));
             }
         }
     }
@@ -160,13 +225,30 @@ fn names_tell_the_roles_that_descriptions_give() {
 
 #[test]
 fn what_mixtures_ask_of_architectures_is_data() {
-    let large = |name: &str, depth, shares, experts| MixtureTraits::of(name).is_large(depth, shares, experts);
-    assert!(large("llama", 80, true, 0) && !large("llama", 80, false, 0) && !large("llama", 80, true, 8) && !large("llama", 79, true, 0));
-    assert!(large("qwen2", 80, false, 8) && large("jais2", 68, false, 0) && !large("gemma", 80, true, 0));
+    let large = |name: &str, depth, shares, experts| {
+        MixtureTraits::of(name).is_large(depth, shares, experts)
+    };
+    assert!(
+        large("llama", 80, true, 0)
+            && !large("llama", 80, false, 0)
+            && !large("llama", 80, true, 8)
+            && !large("llama", 79, true, 0)
+    );
+    assert!(
+        large("qwen2", 80, false, 8)
+            && large("jais2", 68, false, 0)
+            && !large("gemma", 80, true, 0)
+    );
     assert!(MixtureTraits::of("falcon").is_lean() && !MixtureTraits::of("no one's").is_lean());
     assert!(MixtureTraits::of("bailingmoe3").stacks_others());
     let glm = MixtureTraits::of("glm5-next");
-    assert!(glm.stays_at_eight_bits("blk.0.attn_q_a.weight") && !glm.may_quantize("blk.0.ssm_beta.weight"));
+    assert!(
+        glm.stays_at_eight_bits("blk.0.attn_q_a.weight")
+            && !glm.may_quantize("blk.0.ssm_beta.weight")
+    );
     assert!(MixtureTraits::of("llama").may_quantize("blk.0.ssm_beta.weight"));
-    assert!(MixtureTraits::names_other_than_weights("Encoder.LayerNorm.gamma") && !MixtureTraits::names_other_than_weights("encoder.kernel"));
+    assert!(
+        MixtureTraits::names_other_than_weights("Encoder.LayerNorm.gamma")
+            && !MixtureTraits::names_other_than_weights("encoder.kernel")
+    );
 }

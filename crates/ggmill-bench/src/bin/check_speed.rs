@@ -1,12 +1,20 @@
 //! How fast `ggmill check` is, each figure beside its yardstick in one run, taking turns:
 //!
-//! - without `--data` on a vocabulary: beside opening the same file as `inspect` does, which reads it, and beside the whole program `inspect`;
-//! - with `--data` on files of one type each: beside a plain sum over as much memory, on as many threads;
+//! - without `--data` on a vocabulary: beside opening the same file as `inspect` does, which reads
+//!   it, and beside the whole program `inspect`;
+//! - with `--data` on files of one type each: beside a plain sum over as much memory, on as many
+//!   threads;
 //! - a thousand small files in one call: files a second.
 //!
-//! `check_speed GGMILL VOCABULARY FOLDER`: the built program, the file, and a folder for the files it makes.
+//! `check_speed GGMILL VOCABULARY FOLDER`: the built program, the file, and a folder for the files
+//! it makes.
 
-#![expect(clippy::print_stdout, clippy::print_stderr, clippy::cast_precision_loss, reason = "it prints what it measured, to a few digits")]
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::cast_precision_loss,
+    reason = "it prints what it measured, to a few digits"
+)]
 
 use std::fs;
 use std::hint::black_box;
@@ -42,9 +50,17 @@ type Done<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
 fn measure(program: &Path, vocabulary: &Path, folder: &Path) -> Done {
     header(program, vocabulary)?;
-    for ggml_type in
-        [GgmlType::F32, GgmlType::F16, GgmlType::BF16, GgmlType::Q8_0, GgmlType::Q4_0, GgmlType::Q4_K, GgmlType::Q6_K, GgmlType::IQ1_M, GgmlType::MXFP4]
-    {
+    for ggml_type in [
+        GgmlType::F32,
+        GgmlType::F16,
+        GgmlType::BF16,
+        GgmlType::Q8_0,
+        GgmlType::Q4_0,
+        GgmlType::Q4_K,
+        GgmlType::Q6_K,
+        GgmlType::IQ1_M,
+        GgmlType::MXFP4,
+    ] {
         data(program, folder, ggml_type)?;
     }
     many(program, folder)
@@ -88,7 +104,11 @@ fn header(program: &Path, path: &Path) -> Done {
     println!("| opened and checked | {:.2} ms | {:.2}× |", checking * 1e3, checking / opening);
     let (inspect, check_it) = (median(inspect), median(check_it));
     println!("| `inspect`, the whole program | {:.2} ms |", inspect * 1e3);
-    println!("| `check`, the whole program | {:.2} ms | {:.2}× |", check_it * 1e3, check_it / inspect);
+    println!(
+        "| `check`, the whole program | {:.2} ms | {:.2}× |",
+        check_it * 1e3,
+        check_it / inspect
+    );
     Ok(())
 }
 
@@ -103,7 +123,10 @@ fn write(path: &Path, ggml_type: GgmlType) -> Done<u64> {
     ggmill_quant::quantize(ggml_type, &values, row, Some(&vec![1.0; row]), &mut blocks)?;
     let mut metadata = MetadataBuf::new();
     metadata.set("general.architecture", "llama");
-    let plan = Builder::new().metadata(metadata).tensor("blk.0.ffn_up.weight", ggml_type, Shape::new(&[row as u64, rows as u64])?).plan()?;
+    let plan = Builder::new()
+        .metadata(metadata)
+        .tensor("blk.0.ffn_up.weight", ggml_type, Shape::new(&[row as u64, rows as u64])?)
+        .plan()?;
     let mut file = plan.header().to_vec();
     for _ in 0..rows {
         file.extend_from_slice(&blocks);
@@ -117,8 +140,17 @@ fn write(path: &Path, ggml_type: GgmlType) -> Done<u64> {
 
 /// Runs the program; what it found does not matter here.
 fn run(program: &Path, arguments: &[&str], target: &Path) -> Done {
-    let status = Command::new(program).args(arguments).arg(target).stdout(Stdio::null()).stderr(Stdio::null()).status()?;
-    if status.code().is_none_or(|code| code > 1) { Err(format!("{}: {status}", target.display()).into()) } else { Ok(()) }
+    let status = Command::new(program)
+        .args(arguments)
+        .arg(target)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()?;
+    if status.code().is_none_or(|code| code > 1) {
+        Err(format!("{}: {status}", target.display()).into())
+    } else {
+        Ok(())
+    }
 }
 
 fn data(program: &Path, folder: &Path, ggml_type: GgmlType) -> Done {
@@ -132,7 +164,9 @@ fn data(program: &Path, folder: &Path, ggml_type: GgmlType) -> Done {
         sums.push(seconds(|| {
             thread::scope(|scope| {
                 for part in memory.chunks(memory.len().div_ceil(threads)) {
-                    scope.spawn(|| black_box(part.iter().fold(0u64, |sum, number| sum.wrapping_add(*number))));
+                    scope.spawn(|| {
+                        black_box(part.iter().fold(0u64, |sum, number| sum.wrapping_add(*number)))
+                    });
                 }
             });
             Ok(())
@@ -141,7 +175,10 @@ fn data(program: &Path, folder: &Path, ggml_type: GgmlType) -> Done {
     }
     let gigabytes = |bytes: u64, time: f64| bytes as f64 / time / 1e9;
     let (sum, check) = (gigabytes(SIZE as u64, median(sums)), gigabytes(size, median(checks)));
-    println!("| {ggml_type} | memory sum {sum:.1} GB/s | check --data {check:.1} GB/s | {:.2} |", check / sum);
+    println!(
+        "| {ggml_type} | memory sum {sum:.1} GB/s | check --data {check:.1} GB/s | {:.2} |",
+        check / sum
+    );
     fs::remove_file(path)?;
     Ok(())
 }
@@ -153,8 +190,14 @@ fn many(program: &Path, folder: &Path) -> Done {
         let mut metadata = MetadataBuf::new();
         metadata.set("general.architecture", "llama");
         metadata.set("general.name", format!("Model {number}").as_str());
-        metadata.set("tokenizer.chat_template", "{% for message in messages %}{{ message.content }}{% endfor %}");
-        let plan = Builder::new().metadata(metadata).tensor("token_embd.weight", GgmlType::F32, Shape::new(&[64, 32])?).plan()?;
+        metadata.set(
+            "tokenizer.chat_template",
+            "{% for message in messages %}{{ message.content }}{% endfor %}",
+        );
+        let plan = Builder::new()
+            .metadata(metadata)
+            .tensor("token_embd.weight", GgmlType::F32, Shape::new(&[64, 32])?)
+            .plan()?;
         let mut file = plan.header().to_vec();
         file.resize(usize::try_from(plan.total_len())?, 0);
         fs::write(folder.join(format!("{number}.gguf")), file)?;

@@ -1,9 +1,11 @@
 //! One side of `cargo xtask peers open`: opens a file when told to, and says how long that took.
 //!
-//! Each line of standard input is a reader, how often to open, and a path, with tabs between them. The answer is a line of pairs and tensors found, so that nobody
-//! wins by reading less, and the nanoseconds of each time. Every worker of the comparison speaks so, whatever its language.
+//! Each line of standard input is a reader, how often to open, and a path, with tabs between them.
+//! The answer is a line of pairs and tensors found, so that nobody wins by reading less, and the
+//! nanoseconds of each time. Every worker of the comparison speaks so, whatever its language.
 //!
-//! The clock is that of the thread, the kernel's work for it included: the files are in memory, so nobody waits for anything but a processor.
+//! The clock is that of the thread, the kernel's work for it included: the files are in memory, so
+//! nobody waits for anything but a processor.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -29,7 +31,9 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn answer(line: &str) -> Result<String, Box<dyn Error>> {
-    let [reader, times, path] = line.splitn(3, '\t').collect::<Vec<_>>()[..] else { return Err("expected a reader, a number and a path".into()) };
+    let [reader, times, path] = line.splitn(3, '\t').collect::<Vec<_>>()[..] else {
+        return Err("expected a reader, a number and a path".into());
+    };
     let open = match reader {
         "ggmill" => ggmill,
         "ggmill-read" => ggmill_read,

@@ -1,10 +1,14 @@
-//! One side of `cargo xtask peers quant`: quantizes or dequantizes when told to, and says how long that took.
+//! One side of `cargo xtask peers quant`: quantizes or dequantizes when told to, and says how long
+//! that took.
 //!
-//! Each line of standard input is: `quantize` or `dequantize`, a type, an instruction set (or `best`), a file of values or blocks, values in a row, a file of
-//! importance weights (or `-`), how often (or `marked`), and a file for the result (or `-`), with tabs between them. The answer is a line of nanoseconds, one number for each
-//! time: time of this thread on a processor, which does not count what other programs take.
+//! Each line of standard input is: `quantize` or `dequantize`, a type, an instruction set (or
+//! `best`), a file of values or blocks, values in a row, a file of importance weights (or `-`), how
+//! often (or `marked`), and a file for the result (or `-`), with tabs between them. The answer is a
+//! line of nanoseconds, one number for each time: time of this thread on a processor, which does
+//! not count what other programs take.
 //!
-//! What is `marked` is done twice, and the second time the process stops itself (SIGSTOP) before and after it, so that somebody may count what it does between.
+//! What is `marked` is done twice, and the second time the process stops itself (SIGSTOP) before
+//! and after it, so that somebody may count what it does between.
 //!
 //! The line `isas` is answered with the instruction sets there are, the best last.
 
@@ -36,15 +40,25 @@ fn answer(line: &str) -> Done<String> {
     if line == "isas" {
         return Ok(Isa::available().map(|isa| isa.to_string()).collect::<Vec<_>>().join("\t"));
     }
-    let [work, name, isa, input, row_len, weights, times, result] = line.split('\t').collect::<Vec<_>>()[..] else { return Err("expected eight words".into()) };
+    let [work, name, isa, input, row_len, weights, times, result] =
+        line.split('\t').collect::<Vec<_>>()[..]
+    else {
+        return Err("expected eight words".into());
+    };
     let ggml_type = name.parse::<GgmlType>().map_err(|_| "no such type")?;
-    let isa = if isa == "best" { Isa::best() } else { Isa::available().find(|known| known.to_string() == isa).ok_or("no such instruction set")? };
+    let isa = if isa == "best" {
+        Isa::best()
+    } else {
+        Isa::available().find(|known| known.to_string() == isa).ok_or("no such instruction set")?
+    };
     let codec = codec_with(ggml_type, isa)?;
     let input = fs::read(input)?;
     let weights = if weights == "-" { None } else { Some(floats(&fs::read(weights)?)) };
     let times = if times == "marked" { Times::Marked } else { Times::Timed(times.parse()?) };
     let (output, taken) = match work {
-        "quantize" => quantize(codec, &floats(&input), row_len.parse()?, weights.as_deref(), times)?,
+        "quantize" => {
+            quantize(codec, &floats(&input), row_len.parse()?, weights.as_deref(), times)?
+        }
         "dequantize" => dequantize(codec, &input, times)?,
         _ => return Err(format!("no work {work}").into()),
     };
@@ -54,11 +68,18 @@ fn answer(line: &str) -> Done<String> {
     Ok(taken.iter().map(u64::to_string).collect::<Vec<_>>().join("\t"))
 }
 
-fn quantize(codec: &dyn BlockCodec, values: &[f32], row_len: usize, weights: Option<&[f32]>, times: Times) -> Done<(Vec<u8>, Vec<u64>)> {
+fn quantize(
+    codec: &dyn BlockCodec,
+    values: &[f32],
+    row_len: usize,
+    weights: Option<&[f32]>,
+    times: Times,
+) -> Done<(Vec<u8>, Vec<u64>)> {
     let layout = codec.ggml_type().layout().ok_or("a type without a layout")?;
     let length = layout.bytes_for(values.len() as u64).ok_or("not whole blocks")?;
     let mut out = vec![0; usize::try_from(length)?];
-    let taken = times.run(|| Ok(codec.quantize(black_box(values), row_len, weights, &mut out)?))?;
+    let taken =
+        times.run(|| Ok(codec.quantize(black_box(values), row_len, weights, &mut out)?))?;
     Ok((out, taken))
 }
 
@@ -71,7 +92,12 @@ fn dequantize(codec: &dyn BlockCodec, blocks: &[u8], times: Times) -> Done<(Vec<
 }
 
 fn floats(bytes: &[u8]) -> Vec<f32> {
-    bytes.as_chunks::<{ mem::size_of::<f32>() }>().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect()
+    bytes
+        .as_chunks::<{ mem::size_of::<f32>() }>()
+        .0
+        .iter()
+        .map(|&bytes| f32::from_le_bytes(bytes))
+        .collect()
 }
 
 /// How often something is done, and how it is measured.
@@ -82,7 +108,8 @@ enum Times {
 }
 
 impl Times {
-    /// Does it, and says how many nanoseconds each time took; none where somebody else is measuring.
+    /// Does it, and says how many nanoseconds each time took; none where somebody else is
+    /// measuring.
     fn run(self, mut work: impl FnMut() -> Done<()>) -> Done<Vec<u64>> {
         let Self::Timed(times) = self else {
             work()?;

@@ -2,7 +2,9 @@ use super::*;
 
 /// Numbers of all magnitudes up to the given one.
 fn waves(count: usize, magnitude: f32) -> Vec<f32> {
-    (0..count).map(|number| (f32::from(u16::try_from(number).unwrap()) * 0.7).sin() * magnitude).collect()
+    (0..count)
+        .map(|number| (f32::from(u16::try_from(number).unwrap()) * 0.7).sin() * magnitude)
+        .collect()
 }
 
 fn piece(ggml_type: GgmlType, len: usize) -> DataPiece {
@@ -39,7 +41,9 @@ fn block_types() -> impl Iterator<Item = GgmlType> {
 fn bad_scales(scale: ScaleFormat) -> Vec<Vec<u8>> {
     match scale {
         ScaleFormat::F16 => vec![vec![0, 0x7e], vec![0, 0x7c], vec![0, 0xfc]],
-        ScaleFormat::F32 => vec![f32::NAN.to_le_bytes().to_vec(), f32::NEG_INFINITY.to_le_bytes().to_vec()],
+        ScaleFormat::F32 => {
+            vec![f32::NAN.to_le_bytes().to_vec(), f32::NEG_INFINITY.to_le_bytes().to_vec()]
+        }
         ScaleFormat::E8M0 => vec![vec![255]],
         ScaleFormat::UE4M3 => vec![vec![0x38, 0x7f, 0x38, 0x38]],
         ScaleFormat::Spread => vec![vec![0, 0, 0, 0, 0, 0xe0, 0, 0x70]],
@@ -65,10 +69,21 @@ fn a_bad_scale_of_every_type_is_found_where_it_is() {
                 let at = 3 * size + field.start as usize;
                 bytes[at..at + bad.len()].copy_from_slice(&bad);
                 let found = facts(ggml_type, &bytes);
-                assert_eq!((found.bad, found.first), (1, Some(3 * size as u64)), "{ggml_type}: {}", field.name);
-                // The sum that Q8_1 has of its weights makes none of them; the reference takes the two others for numbers.
-                let silent = field.name == "s" || matches!(field.scale, Some(ScaleFormat::E8M0 | ScaleFormat::UE4M3));
-                assert!(silent || decoded(ggml_type, &bytes).iter().any(|weight| !weight.is_finite()), "{ggml_type}: {}", field.name);
+                assert_eq!(
+                    (found.bad, found.first),
+                    (1, Some(3 * size as u64)),
+                    "{ggml_type}: {}",
+                    field.name
+                );
+                // The sum that Q8_1 has of its weights makes none of them; the reference takes the
+                // two others for numbers.
+                let silent = field.name == "s"
+                    || matches!(field.scale, Some(ScaleFormat::E8M0 | ScaleFormat::UE4M3));
+                assert!(
+                    silent || decoded(ggml_type, &bytes).iter().any(|weight| !weight.is_finite()),
+                    "{ggml_type}: {}",
+                    field.name
+                );
             }
         }
     }
@@ -81,9 +96,12 @@ fn nothing_but_zeros_is_seen_in_every_type() {
         let size = ggml_type.layout().unwrap().bytes as usize;
         for block_of in bytes.chunks_exact_mut(size) {
             for field in BlockDescription::of(ggml_type).unwrap().fields {
-                let scale_bytes = &mut block_of[field.start as usize..(field.start + field.bytes) as usize];
+                let scale_bytes =
+                    &mut block_of[field.start as usize..(field.start + field.bytes) as usize];
                 match field.scale {
-                    Some(ScaleFormat::Spread) => scale_bytes.iter_mut().skip(1).step_by(2).for_each(|byte| *byte &= 0x0f),
+                    Some(ScaleFormat::Spread) => {
+                        scale_bytes.iter_mut().skip(1).step_by(2).for_each(|byte| *byte &= 0x0f)
+                    }
                     Some(ScaleFormat::E8M0) => {}
                     Some(_) => scale_bytes.fill(0),
                     None if ggml_type == GgmlType::MXFP4 => scale_bytes.fill(0x80),
@@ -107,13 +125,26 @@ fn weights_beyond_half_precision_are_found_and_none_below() {
         for (magnitude, beyond) in [(1e3, false), (3e5, true)] {
             let values = waves(elements, magnitude);
             let mut bytes = vec![0; ggml_type.layout().unwrap().bytes as usize];
-            ggmill_quant::quantize(ggml_type, &values, elements, Some(&vec![1.0; elements]), &mut bytes).unwrap();
-            let truth = decoded(ggml_type, &bytes).into_iter().fold(0.0, |largest: f32, weight| largest.max(weight.abs()));
+            ggmill_quant::quantize(
+                ggml_type,
+                &values,
+                elements,
+                Some(&vec![1.0; elements]),
+                &mut bytes,
+            )
+            .unwrap();
+            let truth = decoded(ggml_type, &bytes)
+                .into_iter()
+                .fold(0.0, |largest: f32, weight| largest.max(weight.abs()));
             // One scale for each block of F16 reaches no further than that.
             if truth.is_finite() && beyond == (truth > LARGEST) {
                 // The sum that Q8_1 has of its weights is infinite then.
                 let found = facts(ggml_type, &bytes);
-                assert_eq!(found.largest > LARGEST || found.bad > 0, beyond, "{ggml_type}: {truth}");
+                assert_eq!(
+                    found.largest > LARGEST || found.bad > 0,
+                    beyond,
+                    "{ggml_type}: {truth}"
+                );
             }
         }
     }
@@ -121,7 +152,8 @@ fn weights_beyond_half_precision_are_found_and_none_below() {
 
 #[test]
 fn floats_of_every_width() {
-    let halves = |values: &[u16]| values.iter().flat_map(|bits| bits.to_le_bytes()).collect::<Vec<u8>>();
+    let halves =
+        |values: &[u16]| values.iter().flat_map(|bits| bits.to_le_bytes()).collect::<Vec<u8>>();
     let found = facts(GgmlType::F16, &halves(&[0x3c00, 0x7c00, 0xfbff, 0xfe01]));
     assert_eq!((found.bad, found.first, found.largest), (2, Some(2), LARGEST));
     let found = facts(GgmlType::BF16, &halves(&[0x3f80, 0x7f7f, 0xff80]));
@@ -134,7 +166,10 @@ fn floats_of_every_width() {
     assert!(facts(GgmlType::F32, &[0, 0, 0, 0x80, 0, 0, 0, 0]).is_zero);
     for bits in 0..=u16::MAX {
         let value = decoded(GgmlType::F16, &bits.to_le_bytes())[0];
-        assert!(value.to_bits() == half(bits).to_bits() || value.is_nan() && half(bits).is_nan(), "{bits:#x}");
+        assert!(
+            value.to_bits() == half(bits).to_bits() || value.is_nan() && half(bits).is_nan(),
+            "{bits:#x}"
+        );
     }
 }
 
@@ -142,7 +177,10 @@ fn floats_of_every_width() {
 fn pieces_of_any_order_add_up_and_byte_order_is_minded() {
     let numbers = [1.0f32, f32::INFINITY, 2.0, f32::NAN];
     let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_be_bytes()).collect();
-    let half = |offset: usize| DataPiece { offset: 100 + offset as u64, endian: Endian::Big, ..piece(GgmlType::F32, 8) }.examine(&bytes[offset..offset + 8]);
+    let half = |offset: usize| {
+        DataPiece { offset: 100 + offset as u64, endian: Endian::Big, ..piece(GgmlType::F32, 8) }
+            .examine(&bytes[offset..offset + 8])
+    };
     let mut found = DataFacts::default();
     found.add(half(8));
     found.add(half(0));

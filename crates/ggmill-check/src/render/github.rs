@@ -17,12 +17,19 @@ pub fn github(out: &mut dyn Write, checked: &Checked<'_>) -> io::Result<()> {
         };
         let title = format!("{}: {}", diagnostic.rule.code, diagnostic.rule.summary);
         let message = format!("{}: {}", diagnostic.subject, diagnostic.message);
-        writeln!(out, "::{level} file={},title={}::{}", property(checked.path), property(&title), data(&message))?;
+        writeln!(
+            out,
+            "::{level} file={},title={}::{}",
+            property(checked.path),
+            property(&title),
+            data(&message)
+        )?;
     }
     Ok(())
 }
 
-/// Text as the runner decodes it. A character that could act on a terminal, which the runner has no escape for, is shown by its number.
+/// Text as the runner decodes it. A character that could act on a terminal, which the runner has no
+/// escape for, is shown by its number.
 fn data(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

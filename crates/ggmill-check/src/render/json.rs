@@ -17,7 +17,11 @@ fn file(checked: &Checked<'_>) -> Value {
         .counts()
         .iter()
         .filter_map(|(rule, count)| {
-            let told = report.diagnostics().iter().filter(|diagnostic| diagnostic.rule.code == rule.code).count() as u64;
+            let told = report
+                .diagnostics()
+                .iter()
+                .filter(|diagnostic| diagnostic.rule.code == rule.code)
+                .count() as u64;
             (*count > told).then(|| json!({ "code": rule.code, "count": count - told }))
         })
         .collect();

@@ -7,7 +7,8 @@ use crate::{Diagnostic, OwnedSubject, rules};
 
 /// The report on some files as a SARIF log of one run.
 pub fn sarif(files: &[Checked<'_>]) -> Value {
-    let mut used: Vec<&str> = files.iter().flat_map(|file| file.report.counts()).map(|(rule, _)| rule.code).collect();
+    let mut used: Vec<&str> =
+        files.iter().flat_map(|file| file.report.counts()).map(|(rule, _)| rule.code).collect();
     used.sort_unstable();
     used.dedup();
     let described: Vec<Value> = rules()
@@ -23,7 +24,12 @@ pub fn sarif(files: &[Checked<'_>]) -> Value {
             })
         })
         .collect();
-    let results: Vec<Value> = files.iter().flat_map(|file| file.report.diagnostics().iter().map(|diagnostic| result(file.path, diagnostic))).collect();
+    let results: Vec<Value> = files
+        .iter()
+        .flat_map(|file| {
+            file.report.diagnostics().iter().map(|diagnostic| result(file.path, diagnostic))
+        })
+        .collect();
     json!({
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
@@ -54,5 +60,7 @@ fn result(path: &str, diagnostic: &Diagnostic) -> Value {
 /// A path as a relative reference: what is no plain character is percent-encoded.
 fn uri(path: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-~".contains(&byte);
-    path.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+    path.bytes()
+        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
 }

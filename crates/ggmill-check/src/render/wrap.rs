@@ -7,10 +7,14 @@ use unicode_width::UnicodeWidthStr as _;
 /// Below this a terminal is too narrow to be minded.
 const NARROWEST: usize = 24;
 
-/// Breaks `text` at spaces so that no line is wider than `width`, with `used` columns before the first and `indent` spaces before the others. A word that is
-/// wider than that stands by itself.
+/// Breaks `text` at spaces so that no line is wider than `width`, with `used` columns before the
+/// first and `indent` spaces before the others. A word that is wider than that stands by itself.
 pub(super) fn wrap(text: &str, width: Option<usize>, used: usize, indent: usize) -> Cow<'_, str> {
-    let Some(width) = width.map(|width| width.max(NARROWEST)).filter(|&width| used + text.width() > width) else { return Cow::Borrowed(text) };
+    let Some(width) =
+        width.map(|width| width.max(NARROWEST)).filter(|&width| used + text.width() > width)
+    else {
+        return Cow::Borrowed(text);
+    };
     // On a narrow terminal what is far to the right would have no room.
     let indent = indent.min(width / 4);
     let mut out = String::with_capacity(text.len() + text.len() / 8);
@@ -43,7 +47,10 @@ mod tests {
     #[test]
     fn lines_fit_and_words_stay_whole() {
         assert_eq!(wrap("one two", None, 0, 2), "one two");
-        assert_eq!(wrap("alpha beta gamma delta epsilon zeta", Some(24), 4, 2), "alpha beta gamma\n  delta epsilon zeta");
+        assert_eq!(
+            wrap("alpha beta gamma delta epsilon zeta", Some(24), 4, 2),
+            "alpha beta gamma\n  delta epsilon zeta"
+        );
         let long = "x".repeat(40);
         assert_eq!(wrap(&format!("a {long} b"), Some(24), 0, 2), format!("a\n  {long}\n  b"));
         // Characters of two columns.

@@ -124,7 +124,9 @@ const ALWAYS: [&str; 3] = ["context_length", "embedding_length", "block_count"];
 
 pub(super) fn check(input: &Input<'_>, options: &Options, out: &mut Findings<'_>) {
     // What a model is its first file says, for the tensors of all.
-    let Some(name) = input.architecture().filter(|_| input.is_whole() && input.is_first()) else { return };
+    let Some(name) = input.architecture().filter(|_| input.is_whole() && input.is_first()) else {
+        return;
+    };
     if !matches!(input.kind(), "model" | "vocab") {
         return;
     }
@@ -137,21 +139,42 @@ pub(super) fn check(input: &Input<'_>, options: &Options, out: &mut Findings<'_>
     let model = input.model().described_by(described);
     // A vocabulary need not have the keys of a model.
     if input.model_tensors().next().is_some() {
-        let types_fit = described.is_none_or(|architecture| architecture.loader().is_none() || types(input, architecture, out));
+        let types_fit = described.is_none_or(|architecture| {
+            architecture.loader().is_none() || types(input, architecture, out)
+        });
         let by_loader = described.is_none_or(|architecture| architecture.loader().is_some());
-        // What is no number was told of its key. llama.cpp saves some infinite ones that the architecture does not use.
-        let is_used = |pair: &Pair<'_>| pair.key().to_str().is_ok_and(|key| described.is_some_and(|architecture| architecture.key_types(key).is_some()));
-        let finite = |pair: Pair<'_>| pair.value().ok().and_then(|value| value.as_f64()).is_none_or(f64::is_finite) || !is_used(&pair);
-        let keys_fit = required(input, &model, out) & types_fit && input.metadata().iter().all(finite) && numbers(input, &model, by_loader, out);
-        let resolved = described.filter(|_| keys_fit && input.is_complete()).and_then(|architecture| Some((architecture, model.resolve()?)));
-        let needed = |block| !matches!(&resolved, Some((_, Ok(resolved))) if !needs(resolved, block));
+        // What is no number was told of its key. llama.cpp saves some infinite ones that the
+        // architecture does not use.
+        let is_used = |pair: &Pair<'_>| {
+            pair.key().to_str().is_ok_and(|key| {
+                described.is_some_and(|architecture| architecture.key_types(key).is_some())
+            })
+        };
+        let finite = |pair: Pair<'_>| {
+            pair.value().ok().and_then(|value| value.as_f64()).is_none_or(f64::is_finite)
+                || !is_used(&pair)
+        };
+        let keys_fit = required(input, &model, out) & types_fit
+            && input.metadata().iter().all(finite)
+            && numbers(input, &model, by_loader, out);
+        let resolved = described
+            .filter(|_| keys_fit && input.is_complete())
+            .and_then(|architecture| Some((architecture, model.resolve()?)));
+        let needed =
+            |block| !matches!(&resolved, Some((_, Ok(resolved))) if !needs(resolved, block));
         let blocks_fit = !input.is_complete() || blocks(input, &model, needed, out);
         match (&resolved, names) {
             (None, Some(names)) => tensor_names(input, names, out),
-            (Some((architecture, Ok(resolved))), _) if blocks_fit => tensors(input, architecture, resolved, out),
+            (Some((architecture, Ok(resolved))), _) if blocks_fit => {
+                tensors(input, architecture, resolved, out)
+            }
             (resolved, _) => {
                 if let Some((_, Err(error))) = resolved {
-                    out.add(if by_loader { &NUMBERS } else { &NOT_AS_DESCRIBED }, Place::FILE, || error.to_string());
+                    out.add(
+                        if by_loader { &NUMBERS } else { &NOT_AS_DESCRIBED },
+                        Place::FILE,
+                        || error.to_string(),
+                    );
                 }
                 if let Some(names) = TensorNames::of(name) {
                     aliens(input, names, described, by_loader, out);
@@ -162,7 +185,8 @@ pub(super) fn check(input: &Input<'_>, options: &Options, out: &mut Findings<'_>
         if input.text(keys::GENERAL_TYPE) == Some("model") && input.is_complete() {
             out.add(&NO_TENSORS, Place::FILE, || "there are no tensors".into());
         }
-        if let Some(architecture) = described.filter(|architecture| architecture.loader().is_some()) {
+        if let Some(architecture) = described.filter(|architecture| architecture.loader().is_some())
+        {
             types(input, architecture, out);
         }
     }
@@ -173,7 +197,8 @@ pub(super) fn check(input: &Input<'_>, options: &Options, out: &mut Findings<'_>
 /// Whether every key is there without which there is no set of tensors.
 fn required(input: &Input<'_>, model: &ModelView<'_>, out: &mut Findings<'_>) -> bool {
     let mut complete = true;
-    let mut missing = |rule, key: &str| out.add(rule, Place::missing(key), || "there is no such key".into());
+    let mut missing =
+        |rule, key: &str| out.add(rule, Place::missing(key), || "there is no such key".into());
     match model.description() {
         Some(architecture) => {
             for key in architecture.missing_keys(input.metadata()) {
@@ -188,7 +213,11 @@ fn required(input: &Input<'_>, model: &ModelView<'_>, out: &mut Findings<'_>) ->
             }
         }
         None => {
-            for key in ALWAYS.map(|key| model.key(key)).iter().filter(|key| input.metadata().get(key).is_none()) {
+            for key in ALWAYS
+                .map(|key| model.key(key))
+                .iter()
+                .filter(|key| input.metadata().get(key).is_none())
+            {
                 complete = false;
                 missing(&REQUIRED, key);
             }
@@ -197,42 +226,74 @@ fn required(input: &Input<'_>, model: &ModelView<'_>, out: &mut Findings<'_>) ->
     complete
 }
 
-/// Whether keys have the types that the catalogue's description gives them. What it lacks is not judged.
+/// Whether keys have the types that the catalogue's description gives them. What it lacks is not
+/// judged.
 fn types(input: &Input<'_>, architecture: &Architecture, out: &mut Findings<'_>) -> bool {
     let mut fit = true;
     for pair in input.metadata().iter() {
-        let Some((single, element)) = pair.key().to_str().ok().and_then(|key| architecture.key_types(key)) else { continue };
+        let Some((single, element)) =
+            pair.key().to_str().ok().and_then(|key| architecture.key_types(key))
+        else {
+            continue;
+        };
         // Keys of the format itself have a rule of their own.
-        if ["general.", "tokenizer."].iter().any(|space| pair.key().as_bytes().starts_with(space.as_bytes())) {
+        if ["general.", "tokenizer."]
+            .iter()
+            .any(|space| pair.key().as_bytes().starts_with(space.as_bytes()))
+        {
             continue;
         }
         let found = pair.value_type();
         if found == ValueType::ARRAY {
-            let elements = pair.value().ok().and_then(|value| Some(value.as_array()?.element_type()));
+            let elements =
+                pair.value().ok().and_then(|value| Some(value.as_array()?.element_type()));
             // Readers take integers of either sign in an array, and numbers for bools.
             let integer = |element: ValueType| [ValueType::U32, ValueType::I32].contains(&element);
-            let fits = |expected| elements.is_some_and(|found| found == expected || (integer(found) && (integer(expected) || expected == ValueType::BOOL)));
+            let fits = |expected| {
+                elements.is_some_and(|found| {
+                    found == expected
+                        || (integer(found) && (integer(expected) || expected == ValueType::BOOL))
+                })
+            };
             if !element.is_some_and(fits) {
-                let expected = element.map_or_else(|| single.unwrap_or(ValueType::ARRAY).to_string(), |element| format!("an array of {element}"));
-                let found = elements.map_or_else(|| "an array".to_owned(), |found| format!("an array of {found}"));
+                let expected = element.map_or_else(
+                    || single.unwrap_or(ValueType::ARRAY).to_string(),
+                    |element| format!("an array of {element}"),
+                );
+                let found = elements
+                    .map_or_else(|| "an array".to_owned(), |found| format!("an array of {found}"));
                 fit = false;
-                out.add(&KEY_TYPE, Place::value(&pair), || format!("is {found}, expected {expected}"));
+                out.add(&KEY_TYPE, Place::value(&pair), || {
+                    format!("is {found}, expected {expected}")
+                });
             }
         } else if single != Some(found) {
-            let expected = single.map_or_else(|| "an array".to_owned(), |single| single.to_string());
-            let fix = single.zip(pair.key().to_str().ok()).and_then(|(single, key)| retyped(&pair, key, single));
+            let expected =
+                single.map_or_else(|| "an array".to_owned(), |single| single.to_string());
+            let fix = single
+                .zip(pair.key().to_str().ok())
+                .and_then(|(single, key)| retyped(&pair, key, single));
             // Another type of integer says the same number.
             fit &= fix.is_some();
-            out.add_fixable(&KEY_TYPE, Place::value(&pair), || (format!("is {found}, expected {expected}"), fix));
+            out.add_fixable(&KEY_TYPE, Place::value(&pair), || {
+                (format!("is {found}, expected {expected}"), fix)
+            });
         }
     }
     fit
 }
 
 /// The tensors against those that the description says a model with these numbers has.
-fn tensors(input: &Input<'_>, architecture: &Architecture, model: &Resolved<'_>, out: &mut Findings<'_>) {
+fn tensors(
+    input: &Input<'_>,
+    architecture: &Architecture,
+    model: &Resolved<'_>,
+    out: &mut Findings<'_>,
+) {
     // What a loader does not hold files to is no error.
-    let rule = |rule: &'static Rule| if architecture.loader().is_some() { rule } else { &NOT_AS_DESCRIBED };
+    let rule = |rule: &'static Rule| {
+        if architecture.loader().is_some() { rule } else { &NOT_AS_DESCRIBED }
+    };
     let (shards, all): (Vec<usize>, Vec<Tensor<'_>>) = input.model_tensors().unzip();
     let place = |number: usize| {
         let found = all.get(number).zip(shards.get(number));
@@ -241,16 +302,29 @@ fn tensors(input: &Input<'_>, architecture: &Architecture, model: &Resolved<'_>,
     for difference in model.compare(&all) {
         match difference {
             Difference::Missing(spec) => {
-                out.add(rule(&MISSING_TENSOR), Place::absent(&spec.name), || format!("there is no such tensor, of shape {}", spec.shape));
+                out.add(rule(&MISSING_TENSOR), Place::absent(&spec.name), || {
+                    format!("there is no such tensor, of shape {}", spec.shape)
+                });
             }
-            Difference::Unexpected(number) => out.add(rule(&UNEXPECTED_TENSOR), place(number), || format!("is not a tensor of {}", architecture.title())),
+            Difference::Unexpected(number) => {
+                out.add(rule(&UNEXPECTED_TENSOR), place(number), || {
+                    format!("is not a tensor of {}", architecture.title())
+                })
+            }
             Difference::Excluded { spec, place: number } => {
-                out.add(rule(&UNEXPECTED_TENSOR), place(number), || format!("cannot be beside {}", spec.unless.as_deref().unwrap_or("another")));
+                out.add(rule(&UNEXPECTED_TENSOR), place(number), || {
+                    format!("cannot be beside {}", spec.unless.as_deref().unwrap_or("another"))
+                });
             }
-            Difference::Shape { expected, place: number } => out.add(rule(&TENSOR_SHAPE), place(number), || {
-                let found = all.get(number).map(|tensor| tensor.shape().to_string()).unwrap_or_default();
-                format!("shape {found}, expected {}", expected.shape)
-            }),
+            Difference::Shape { expected, place: number } => {
+                out.add(rule(&TENSOR_SHAPE), place(number), || {
+                    let found = all
+                        .get(number)
+                        .map(|tensor| tensor.shape().to_string())
+                        .unwrap_or_default();
+                    format!("shape {found}, expected {}", expected.shape)
+                })
+            }
             _ => {}
         }
     }
@@ -260,24 +334,36 @@ fn tensors(input: &Input<'_>, architecture: &Architecture, model: &Resolved<'_>,
 fn tensor_names(input: &Input<'_>, names: &TensorNames, out: &mut Findings<'_>) {
     for (shard, tensor) in input.model_tensors() {
         if !tensor.name().to_str().is_ok_and(|name| names.contains(name)) {
-            out.add(&TENSOR_NAME, Place::info(&tensor).in_shard(shard), || "is not among the names of this architecture's tensors".into());
+            out.add(&TENSOR_NAME, Place::info(&tensor).in_shard(shard), || {
+                "is not among the names of this architecture's tensors".into()
+            });
         }
     }
 }
 
 fn heads(input: &Input<'_>, model: &ModelView<'_>, out: &mut Findings<'_>) {
     let number = |key: &str| model.integer(key);
-    let (Some(pair), Some(heads)) = (input.metadata().get(model.key("attention.head_count")), number("attention.head_count")) else { return };
+    let (Some(pair), Some(heads)) =
+        (input.metadata().get(model.key("attention.head_count")), number("attention.head_count"))
+    else {
+        return;
+    };
     let embedding = number("embedding_length").filter(|_| number("attention.key_length").is_none());
     if heads == 0 {
         // Models without attention say 0.
         return;
     }
     if let Some(embedding) = embedding.filter(|embedding| !embedding.is_multiple_of(heads)) {
-        out.add(&HEADS, Place::value(&pair), || format!("{heads} heads do not share an embedding of {embedding} evenly"));
+        out.add(&HEADS, Place::value(&pair), || {
+            format!("{heads} heads do not share an embedding of {embedding} evenly")
+        });
     }
-    if let Some(groups) = number("attention.head_count_kv").filter(|&groups| groups > 0 && !heads.is_multiple_of(groups)) {
-        out.add(&HEADS, Place::value(&pair), || format!("{heads} heads do not share {groups} key heads evenly"));
+    if let Some(groups) = number("attention.head_count_kv")
+        .filter(|&groups| groups > 0 && !heads.is_multiple_of(groups))
+    {
+        out.add(&HEADS, Place::value(&pair), || {
+            format!("{heads} heads do not share {groups} key heads evenly")
+        });
     }
 }
 
@@ -288,16 +374,30 @@ fn needs(model: &Resolved<'_>, block: u64) -> bool {
 }
 
 /// Whether there are as many blocks as the metadata say.
-fn blocks(input: &Input<'_>, model: &ModelView<'_>, needed: impl Fn(u64) -> bool, out: &mut Findings<'_>) -> bool {
-    let (Some(pair), Some(count)) = (input.metadata().get(model.key("block_count")), model.integer("block_count")) else { return true };
-    let number = |tensor: ggmill_core::Tensor<'_>| -> Option<u64> { tensor.name().to_str().ok()?.strip_prefix("blk.")?.split_once('.')?.0.parse().ok() };
-    let mut numbers: Vec<u64> = input.model_tensors().filter_map(|(_, tensor)| number(tensor)).collect();
+fn blocks(
+    input: &Input<'_>,
+    model: &ModelView<'_>,
+    needed: impl Fn(u64) -> bool,
+    out: &mut Findings<'_>,
+) -> bool {
+    let (Some(pair), Some(count)) =
+        (input.metadata().get(model.key("block_count")), model.integer("block_count"))
+    else {
+        return true;
+    };
+    let number = |tensor: ggmill_core::Tensor<'_>| -> Option<u64> {
+        tensor.name().to_str().ok()?.strip_prefix("blk.")?.split_once('.')?.0.parse().ok()
+    };
+    let mut numbers: Vec<u64> =
+        input.model_tensors().filter_map(|(_, tensor)| number(tensor)).collect();
     numbers.sort_unstable();
     numbers.dedup();
     // Architectures with an encoder name its blocks otherwise.
     let Some(&last) = numbers.last() else { return true };
     if last >= count {
-        out.add(&BLOCKS, Place::value(&pair), || format!("{count} blocks, there are tensors of block {last}"));
+        out.add(&BLOCKS, Place::value(&pair), || {
+            format!("{count} blocks, there are tensors of block {last}")
+        });
         return false;
     }
     let gap = numbers
@@ -308,18 +408,27 @@ fn blocks(input: &Input<'_>, model: &ModelView<'_>, needed: impl Fn(u64) -> bool
         .or((last + 1 < count).then_some(last + 1))
         .filter(|&gap| needed(gap));
     if let Some(gap) = gap {
-        out.add(&BLOCKS, Place::value(&pair), || format!("{count} blocks, there is no tensor of block {gap}"));
+        out.add(&BLOCKS, Place::value(&pair), || {
+            format!("{count} blocks, there is no tensor of block {gap}")
+        });
     }
     gap.is_none()
 }
 
 fn rope(input: &Input<'_>, model: &ModelView<'_>, out: &mut Findings<'_>) {
     let method = model.value("rope.scaling.type");
-    if let (Some(pair), Some(method)) = (input.metadata().get(model.key("rope.scaling.type")), method.and_then(|method| method.as_str())) {
+    if let (Some(pair), Some(method)) = (
+        input.metadata().get(model.key("rope.scaling.type")),
+        method.and_then(|method| method.as_str()),
+    ) {
         if !["none", "linear", "yarn", "longrope"].contains(&method) {
-            out.add(&ROPE_TYPE, Place::value(&pair), || format!("method {}", shown(RawStr::from(method))));
+            out.add(&ROPE_TYPE, Place::value(&pair), || {
+                format!("method {}", shown(RawStr::from(method)))
+            });
         } else if matches!(method, "linear" | "yarn") && !model.has("rope.scaling.factor") {
-            out.add(&ROPE_FACTOR, Place::missing(&model.key("rope.scaling.factor")), || format!("the method is {method} and there is no factor"));
+            out.add(&ROPE_FACTOR, Place::missing(&model.key("rope.scaling.factor")), || {
+                format!("the method is {method} and there is no factor")
+            });
         }
     }
     if let Some(pair) = input.metadata().get(model.key("rope.scale_linear")) {

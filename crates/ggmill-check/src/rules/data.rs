@@ -42,22 +42,40 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
         for oddity in facts.oddities(number, ggml_type) {
             match oddity {
                 Oddity::NotFinite { count, first, in_blocks: false } => {
-                    out.add(&NOT_FINITE, place(first), || format!("{count} of {} numbers are NaN or infinite", tensor.shape().elements()));
+                    out.add(&NOT_FINITE, place(first), || {
+                        format!(
+                            "{count} of {} numbers are NaN or infinite",
+                            tensor.shape().elements()
+                        )
+                    });
                 }
                 Oddity::NotFinite { count, first, in_blocks: true } => {
-                    let all = ggml_type.layout().map_or(0, |layout| tensor.shape().elements() / u64::from(layout.elements));
-                    out.add(&SCALE, place(first), || format!("{count} of {all} blocks of {ggml_type} have a scale that is NaN or infinite"));
+                    let all = ggml_type
+                        .layout()
+                        .map_or(0, |layout| tensor.shape().elements() / u64::from(layout.elements));
+                    out.add(&SCALE, place(first), || {
+                        format!(
+                            "{count} of {all} blocks of {ggml_type} have a scale that is NaN or \
+                             infinite"
+                        )
+                    });
                 }
                 // A single number is a counter or the like.
                 Oddity::TooLarge(_) if tensor.shape().elements() == 1 => {}
                 // Doubles are looked at as floats.
                 Oddity::TooLarge(f32::MAX) if ggml_type == GgmlType::F64 => {
-                    out.add(&TOO_LARGE, place(tensor.offset()), || format!("the largest is {:e} or more", f32::MAX));
+                    out.add(&TOO_LARGE, place(tensor.offset()), || {
+                        format!("the largest is {:e} or more", f32::MAX)
+                    });
                 }
-                Oddity::TooLarge(largest) => out.add(&TOO_LARGE, place(tensor.offset()), || format!("the largest is {largest:e}")),
+                Oddity::TooLarge(largest) => out.add(&TOO_LARGE, place(tensor.offset()), || {
+                    format!("the largest is {largest:e}")
+                }),
                 // Biases are zero where a model was made to have them and never needed them.
                 Oddity::Zero if tensor.shape().rows() > 1 => {
-                    out.add(&ZERO, place(tensor.offset()), || format!("{} of {ggml_type}, dimensions {}", "all zero", tensor.shape()));
+                    out.add(&ZERO, place(tensor.offset()), || {
+                        format!("{} of {ggml_type}, dimensions {}", "all zero", tensor.shape())
+                    });
                 }
                 Oddity::Zero => {}
             }

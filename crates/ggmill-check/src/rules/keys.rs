@@ -85,7 +85,9 @@ fn duplicates(input: &Input<'_>, out: &mut Findings<'_>) {
     for same in pairs.chunk_by(|a, b| a.key() == b.key()) {
         if let [first, second, ..] = same {
             let at = first.offset();
-            out.add_fixable(&DUPLICATE, Place::key(second), || (format!("stands {} times, first at offset {at:#x}", same.len()), one_of(same)));
+            out.add_fixable(&DUPLICATE, Place::key(second), || {
+                (format!("stands {} times, first at offset {at:#x}", same.len()), one_of(same))
+            });
         }
     }
 }
@@ -93,10 +95,16 @@ fn duplicates(input: &Input<'_>, out: &mut Findings<'_>) {
 /// Where all pairs say the same, and it is one value, one of them is as good as all.
 fn one_of(same: &[Pair<'_>]) -> Option<Fix> {
     let first = same.first()?;
-    let agree = same.iter().all(|pair| pair.value_type() == first.value_type() && pair.value_bytes() == first.value_bytes());
+    let agree = same.iter().all(|pair| {
+        pair.value_type() == first.value_type() && pair.value_bytes() == first.value_bytes()
+    });
     let value = first.value().ok().filter(|_| agree)?;
     let number = || i64::try_from(value.as_i128()?).ok().map(serde_json::Value::from);
-    let json = value.as_str().map(serde_json::Value::from).or_else(|| value.as_bool().map(serde_json::Value::from)).or_else(number)?;
+    let json = value
+        .as_str()
+        .map(serde_json::Value::from)
+        .or_else(|| value.as_bool().map(serde_json::Value::from))
+        .or_else(number)?;
     Some(Fix::set(first.key().to_str().ok()?, first.value_type(), json))
 }
 
@@ -115,25 +123,43 @@ fn spelling(input: &Input<'_>, pair: &Pair<'_>, out: &mut Findings<'_>) {
     if !bytes.is_ascii() {
         return out.add(&NOT_ASCII, Place::key(pair), || "has characters beyond ASCII".into());
     }
-    // The keys of an architecture begin with its name, whatever that is; the name has a rule of its own. Templates are named by their authors.
-    let own = |name: &str| bytes.strip_prefix(name.as_bytes()).and_then(|rest| rest.strip_prefix(b"."));
+    // The keys of an architecture begin with its name, whatever that is; the name has a rule of its
+    // own. Templates are named by their authors.
+    let own =
+        |name: &str| bytes.strip_prefix(name.as_bytes()).and_then(|rest| rest.strip_prefix(b"."));
     let rest = input.architecture().filter(|name| !name.is_empty()).and_then(own).unwrap_or(bytes);
     let rest = rest.strip_prefix(b"tokenizer.chat_template.").map_or(rest, |_| b"x");
-    if let Some(segment) = rest.split(|&byte| byte == b'.').find(|segment| !is_lower_snake_case(segment)) {
-        out.add(&GRAMMAR, Place::key(pair), || format!("segment {} is not lower_snake_case", shown(RawStr::new(segment))));
+    if let Some(segment) =
+        rest.split(|&byte| byte == b'.').find(|segment| !is_lower_snake_case(segment))
+    {
+        out.add(&GRAMMAR, Place::key(pair), || {
+            format!("segment {} is not lower_snake_case", shown(RawStr::new(segment)))
+        });
     } else if !bytes.contains(&b'.') {
         out.add(&NO_NAMESPACE, Place::key(pair), || "has no dot".into());
     }
     let Ok(key) = key.to_str() else { return };
-    if let Some(meant) = standard::meant(key, input.architecture()).filter(|meant| input.metadata().get(meant).is_none()) {
-        out.add_fixable(&MISSPELT, Place::key(pair), || (format!("is no standard key, {meant} is one"), Some(Fix::Rename { from: key.to_owned(), to: meant })));
+    if let Some(meant) = standard::meant(key, input.architecture())
+        .filter(|meant| input.metadata().get(meant).is_none())
+    {
+        out.add_fixable(&MISSPELT, Place::key(pair), || {
+            (
+                format!("is no standard key, {meant} is one"),
+                Some(Fix::Rename { from: key.to_owned(), to: meant }),
+            )
+        });
     } else if key.strip_prefix("general.").is_some_and(|name| !is_known_general(name)) {
         out.add(&UNKNOWN_GENERAL, Place::key(pair), || "is no standard key".into());
-    } else if let Some(other) = input.architecture().and_then(|architecture| standard::foreign(key, architecture)) {
+    } else if let Some(other) =
+        input.architecture().and_then(|architecture| standard::foreign(key, architecture))
+    {
         out.add(&FOREIGN, Place::key(pair), || format!("is a key of {other}"));
     }
 }
 
 fn is_lower_snake_case(segment: &[u8]) -> bool {
-    !segment.is_empty() && segment.iter().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'_')
+    !segment.is_empty()
+        && segment
+            .iter()
+            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'_')
 }

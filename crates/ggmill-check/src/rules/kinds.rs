@@ -66,8 +66,14 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
         "adapter" => {
             if input.text("adapter.type") != Some("lora") {
                 out.add(&ADAPTER_TYPE, Place::missing("adapter.type"), || "is not lora".into());
-            } else if input.metadata().get("adapter.lora.alpha").is_none_or(|pair| pair.value_type() != ValueType::F32) {
-                out.add(&ADAPTER_ALPHA, Place::missing("adapter.lora.alpha"), || "there is no such f32".into());
+            } else if input
+                .metadata()
+                .get("adapter.lora.alpha")
+                .is_none_or(|pair| pair.value_type() != ValueType::F32)
+            {
+                out.add(&ADAPTER_ALPHA, Place::missing("adapter.lora.alpha"), || {
+                    "there is no such f32".into()
+                });
             }
             halves(input, [".lora_a", ".lora_b"], &ADAPTER_PAIR, out);
             ranks(input, out);
@@ -75,11 +81,16 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
         "imatrix" => halves(input, [".in_sum2", ".counts"], &MATRIX_PAIR, out),
         "controlvector" => directions(input, out),
         "mmproj" => {
-            let has = |key: &str| input.value(key).and_then(|value| value.as_bool()).unwrap_or(false);
-            if !["clip.has_vision_encoder", "clip.has_audio_encoder", "clip.has_gen_audio_encoder"].into_iter().any(has)
+            let has =
+                |key: &str| input.value(key).and_then(|value| value.as_bool()).unwrap_or(false);
+            if !["clip.has_vision_encoder", "clip.has_audio_encoder", "clip.has_gen_audio_encoder"]
+                .into_iter()
+                .any(has)
                 && input.architecture().and_then(kind_of_architecture) == Some("mmproj")
             {
-                out.add(&ENCODER, Place::missing("clip.has_vision_encoder"), || "neither a vision nor an audio encoder is said to be there".into());
+                out.add(&ENCODER, Place::missing("clip.has_vision_encoder"), || {
+                    "neither a vision nor an audio encoder is said to be there".into()
+                });
             }
         }
         _ => {}
@@ -93,7 +104,9 @@ fn halves(input: &Input<'_>, ends: [&str; 2], rule: &'static crate::Rule, out: &
                 && input.is_complete()
                 && input.model_tensor(&[stem, other.as_bytes()].concat()).is_none()
             {
-                out.add(rule, Place::info(&tensor).in_shard(shard), || format!("there is no tensor {other} to this one"));
+                out.add(rule, Place::info(&tensor).in_shard(shard), || {
+                    format!("there is no tensor {other} to this one")
+                });
             }
         }
     }
@@ -103,17 +116,28 @@ fn halves(input: &Input<'_>, ends: [&str; 2], rule: &'static crate::Rule, out: &
 fn ranks(input: &Input<'_>, out: &mut Findings<'_>) {
     for (shard, tensor) in input.model_tensors() {
         let name = tensor.name().as_bytes();
-        if ![b".lora_a".as_slice(), b".lora_b", b"_norm.weight"].iter().any(|end| name.ends_with(end)) {
-            out.add(&ADAPTER_TENSOR, Place::info(&tensor).in_shard(shard), || "ends neither in .lora_a, .lora_b nor _norm.weight".into());
+        if ![b".lora_a".as_slice(), b".lora_b", b"_norm.weight"]
+            .iter()
+            .any(|end| name.ends_with(end))
+        {
+            out.add(&ADAPTER_TENSOR, Place::info(&tensor).in_shard(shard), || {
+                "ends neither in .lora_a, .lora_b nor _norm.weight".into()
+            });
         }
         let Some(stem) = name.strip_suffix(b".lora_a") else { continue };
         let Some((_, other)) = input.model_tensor(&[stem, b".lora_b"].concat()) else { continue };
-        let dimension = |tensor: &ggmill_core::Tensor<'_>, number: usize| tensor.shape().dimensions().get(number).copied().unwrap_or(1);
-        let (rank, place) = (dimension(&other, 0), usize::from(!stem.ends_with(b"token_embd.weight")));
+        let dimension = |tensor: &ggmill_core::Tensor<'_>, number: usize| {
+            tensor.shape().dimensions().get(number).copied().unwrap_or(1)
+        };
+        let (rank, place) =
+            (dimension(&other, 0), usize::from(!stem.ends_with(b"token_embd.weight")));
         if dimension(&tensor, place) != rank {
             let (own, others) = (tensor.shape(), other.shape());
             out.add(&ADAPTER_RANK, Place::info(&tensor).in_shard(shard), || {
-                format!("is {own}, its .lora_b {others}: a rank of {} and one of {rank}", dimension(&tensor, place))
+                format!(
+                    "is {own}, its .lora_b {others}: a rank of {} and one of {rank}",
+                    dimension(&tensor, place)
+                )
             });
         }
     }
@@ -121,7 +145,8 @@ fn ranks(input: &Input<'_>, out: &mut Findings<'_>) {
 
 /// Why a tensor is no direction of a control vector.
 fn direction_fault(tensor: &ggmill_core::Tensor<'_>) -> Option<String> {
-    let Some(number) = tensor.name().to_str().ok().and_then(|name| name.strip_prefix("direction.")) else {
+    let Some(number) = tensor.name().to_str().ok().and_then(|name| name.strip_prefix("direction."))
+    else {
         return Some("is not named direction.N".into());
     };
     match number.parse::<u32>() {
@@ -129,8 +154,15 @@ fn direction_fault(tensor: &ggmill_core::Tensor<'_>) -> Option<String> {
         Ok(0) => return Some("is direction 0, and layers are numbered from 1".into()),
         Ok(_) => {}
     }
-    let fits = tensor.ggml_type() == ggmill_core::GgmlType::F32 && tensor.shape().dimensions().len() == 1;
-    (!fits).then(|| format!("is {} of dimensions {}, expected F32 of one dimension", tensor.ggml_type(), tensor.shape()))
+    let fits =
+        tensor.ggml_type() == ggmill_core::GgmlType::F32 && tensor.shape().dimensions().len() == 1;
+    (!fits).then(|| {
+        format!(
+            "is {} of dimensions {}, expected F32 of one dimension",
+            tensor.ggml_type(),
+            tensor.shape()
+        )
+    })
 }
 
 fn directions(input: &Input<'_>, out: &mut Findings<'_>) {

@@ -112,7 +112,8 @@ pub(super) const RELIED_ON: &[(&str, ValueType)] = &[
     ("tokenizer.ggml.remove_extra_whitespaces", ValueType::BOOL),
 ];
 
-/// Keys that describe: what stands behind `general.` (and behind `general.source.`, …), all strings unless said otherwise.
+/// Keys that describe: what stands behind `general.` (and behind `general.source.`, …), all strings
+/// unless said otherwise.
 pub(super) const STRINGS: &[&str] = &[
     "type",
     "name",
@@ -133,7 +134,8 @@ pub(super) const STRINGS: &[&str] = &[
     "repo_url",
 ];
 const STRING_ARRAYS: &[&str] = &["tags", "languages", "datasets", "tensor_extra.name"];
-/// Defaults for samplers, behind `general.sampling.`: their type, and the least and most they can be.
+/// Defaults for samplers, behind `general.sampling.`: their type, and the least and most they can
+/// be.
 const SAMPLING_SETTINGS: &[(&str, ValueType, f64, f64)] = &[
     ("sequence", ValueType::STRING, 0.0, 0.0),
     ("top_k", ValueType::I32, -1.0, f64::MAX),
@@ -148,11 +150,20 @@ const SAMPLING_SETTINGS: &[(&str, ValueType, f64, f64)] = &[
     ("mirostat_tau", ValueType::F32, 0.0, f64::MAX),
     ("mirostat_eta", ValueType::F32, 0.0, f64::MAX),
 ];
-const PARENT_STRINGS: &[&str] = &["name", "author", "version", "organization", "description", "url", "doi", "uuid", "repo_url"];
+const PARENT_STRINGS: &[&str] =
+    &["name", "author", "version", "organization", "description", "url", "doi", "uuid", "repo_url"];
 
 /// Every key of `general.` that is known, but for those of parents.
 pub(crate) fn known_general() -> impl Iterator<Item = &'static str> {
-    let counted = ["architecture", "quantization_version", "alignment", "file_type", "base_model.count", "dataset.count", "tensor_extra.prec_a4"];
+    let counted = [
+        "architecture",
+        "quantization_version",
+        "alignment",
+        "file_type",
+        "base_model.count",
+        "dataset.count",
+        "tensor_extra.prec_a4",
+    ];
     STRINGS.iter().chain(STRING_ARRAYS).copied().chain(counted)
 }
 
@@ -164,7 +175,9 @@ pub(super) fn is_known_general(name: &str) -> bool {
 /// The type that readers insist on.
 fn relied_on(key: &str) -> Option<ValueType> {
     let listed = RELIED_ON.iter().find(|(known, _)| *known == key).map(|(_, expected)| *expected);
-    listed.or_else(|| (key.starts_with("tokenizer.ggml.") && key.ends_with("_token_id")).then_some(ValueType::U32))
+    listed.or_else(|| {
+        (key.starts_with("tokenizer.ggml.") && key.ends_with("_token_id")).then_some(ValueType::U32)
+    })
 }
 
 /// The type a standard key should have, in words.
@@ -184,7 +197,10 @@ fn descriptive(key: &str) -> Option<(ValueType, Option<ValueType>)> {
     }
     let name = key.strip_prefix("general.")?;
     if let Some(setting) = name.strip_prefix("sampling.") {
-        return SAMPLING_SETTINGS.iter().find(|(known, ..)| *known == setting).map(|&(_, expected, ..)| (expected, None));
+        return SAMPLING_SETTINGS
+            .iter()
+            .find(|(known, ..)| *known == setting)
+            .map(|&(_, expected, ..)| (expected, None));
     }
     if STRINGS.contains(&name) {
         return Some((ValueType::STRING, None));
@@ -196,16 +212,25 @@ fn descriptive(key: &str) -> Option<(ValueType, Option<ValueType>)> {
         return Some((ValueType::U32, None));
     }
     if let Some(name) = name.strip_prefix("source.") {
-        return ["url", "doi", "uuid", "repo_url", "huggingface.repository"].contains(&name).then_some((ValueType::STRING, None));
+        return ["url", "doi", "uuid", "repo_url", "huggingface.repository"]
+            .contains(&name)
+            .then_some((ValueType::STRING, None));
     }
     let parent = name.strip_prefix("base_model.").or_else(|| name.strip_prefix("dataset."))?;
     let (number, name) = parent.split_once('.')?;
-    (number.bytes().all(|byte| byte.is_ascii_digit()) && PARENT_STRINGS.contains(&name)).then_some((ValueType::STRING, None))
+    (number.bytes().all(|byte| byte.is_ascii_digit()) && PARENT_STRINGS.contains(&name))
+        .then_some((ValueType::STRING, None))
 }
 
 pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
-    if input.is_whole() && input.is_first() && input.metadata().get(keys::GENERAL_ARCHITECTURE).is_none() && input.kind() != "imatrix" {
-        out.add(&NO_ARCHITECTURE, Place::missing(keys::GENERAL_ARCHITECTURE), || "there is no such key".into());
+    if input.is_whole()
+        && input.is_first()
+        && input.metadata().get(keys::GENERAL_ARCHITECTURE).is_none()
+        && input.kind() != "imatrix"
+    {
+        out.add(&NO_ARCHITECTURE, Place::missing(keys::GENERAL_ARCHITECTURE), || {
+            "there is no such key".into()
+        });
     }
     for pair in input.metadata().iter() {
         types(&pair, out);
@@ -214,24 +239,40 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
             sampling(&pair, &value, out);
         }
     }
-    if input.is_whole() && input.is_first() && input.metadata().get(keys::GENERAL_ALIGNMENT).is_none() {
+    if input.is_whole()
+        && input.is_first()
+        && input.metadata().get(keys::GENERAL_ALIGNMENT).is_none()
+    {
         let alignment = input.index().alignment().get();
         out.add_fixable(&NO_ALIGNMENT, Place::missing(keys::GENERAL_ALIGNMENT), || {
-            ("there is no such key".into(), Some(Fix::set(keys::GENERAL_ALIGNMENT, ValueType::U32, alignment)))
+            (
+                "there is no such key".into(),
+                Some(Fix::set(keys::GENERAL_ALIGNMENT, ValueType::U32, alignment)),
+            )
         });
     }
     parallel(input, out);
-    if let (Some(pair), Some(name)) = (input.metadata().get(keys::GENERAL_ARCHITECTURE), input.architecture())
-        && (name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()))
+    if let (Some(pair), Some(name)) =
+        (input.metadata().get(keys::GENERAL_ARCHITECTURE), input.architecture())
+        && (name.is_empty()
+            || !name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()))
     {
         out.add(&ARCHITECTURE_NAME, Place::value(&pair), || {
-            if name.is_empty() { "the name is empty".into() } else { format!("architecture {}", shown(RawStr::from(name))) }
+            if name.is_empty() {
+                "the name is empty".into()
+            } else {
+                format!("architecture {}", shown(RawStr::from(name)))
+            }
         });
     }
-    if let (Some(pair), Some(kind)) = (input.metadata().get(keys::GENERAL_TYPE), input.text(keys::GENERAL_TYPE))
-        && !["model", "adapter", "imatrix", "mmproj", "vocab", "controlvector", "clip-vision"].contains(&kind)
+    if let (Some(pair), Some(kind)) =
+        (input.metadata().get(keys::GENERAL_TYPE), input.text(keys::GENERAL_TYPE))
+        && !["model", "adapter", "imatrix", "mmproj", "vocab", "controlvector", "clip-vision"]
+            .contains(&kind)
     {
-        out.add(&UNKNOWN_KIND, Place::value(&pair), || format!("type {}", shown(RawStr::from(kind))));
+        out.add(&UNKNOWN_KIND, Place::value(&pair), || {
+            format!("type {}", shown(RawStr::from(kind)))
+        });
     }
 }
 
@@ -239,10 +280,13 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
 fn parallel(input: &Input<'_>, out: &mut Findings<'_>) {
     let len = |key: &str| input.value(key).and_then(|value| Some(value.as_array()?.len()));
     let (names, entries) = ("general.tensor_extra.name", "general.tensor_extra.prec_a4");
-    if let (Some(pair), Some(left), Some(right)) = (input.metadata().get(entries), len(names), len(entries))
+    if let (Some(pair), Some(left), Some(right)) =
+        (input.metadata().get(entries), len(names), len(entries))
         && left != right
     {
-        out.add(&NOT_PARALLEL, Place::value(&pair), || format!("{right} elements, {names} has {left}"));
+        out.add(&NOT_PARALLEL, Place::value(&pair), || {
+            format!("{right} elements, {names} has {left}")
+        });
     }
 }
 
@@ -251,16 +295,22 @@ fn types(pair: &Pair<'_>, out: &mut Findings<'_>) {
     if let Some(expected) = relied_on(key) {
         // An alignment that is no integer is no alignment, which has a rule of its own.
         if found != expected && (key != keys::GENERAL_ALIGNMENT || found.is_integer()) {
-            out.add_fixable(&RELIED_TYPE, Place::value(pair), || (format!("is {found}, expected {expected}"), retyped(pair, key, expected)));
+            out.add_fixable(&RELIED_TYPE, Place::value(pair), || {
+                (format!("is {found}, expected {expected}"), retyped(pair, key, expected))
+            });
         }
     } else if let Some((expected, element)) = descriptive(key) {
         let elements = pair.value().ok().and_then(|value| Some(value.as_array()?.element_type()));
         if found != expected && !(expected.is_integer() && found.is_integer()) {
-            out.add(&DESCRIPTIVE_TYPE, Place::value(pair), || format!("is {found}, expected {expected}"));
+            out.add(&DESCRIPTIVE_TYPE, Place::value(pair), || {
+                format!("is {found}, expected {expected}")
+            });
         } else if let (Some(expected), Some(found)) = (element, elements)
             && expected != found
         {
-            out.add(&DESCRIPTIVE_TYPE, Place::value(pair), || format!("is an array of {found}, expected one of {expected}"));
+            out.add(&DESCRIPTIVE_TYPE, Place::value(pair), || {
+                format!("is an array of {found}, expected one of {expected}")
+            });
         }
     }
 }
@@ -274,17 +324,27 @@ pub(super) fn retyped(pair: &Pair<'_>, key: &str, expected: ValueType) -> Option
         ValueType::U32 => u32::MAX.into(),
         _ => return None,
     };
-    (0..=most).contains(&number).then(|| Fix::set(key, expected, u64::try_from(number).unwrap_or_default()))
+    (0..=most)
+        .contains(&number)
+        .then(|| Fix::set(key, expected, u64::try_from(number).unwrap_or_default()))
 }
 
 /// What programs take for samplers' defaults.
 fn sampling(pair: &Pair<'_>, value: &Value<'_>, out: &mut Findings<'_>) {
     let setting = pair.key().to_str().ok().and_then(|key| key.strip_prefix("general.sampling."));
-    let Some(&(_, _, least, most)) = setting.and_then(|name| SAMPLING_SETTINGS.iter().find(|(known, ..)| *known == name)) else { return };
+    let Some(&(_, _, least, most)) =
+        setting.and_then(|name| SAMPLING_SETTINGS.iter().find(|(known, ..)| *known == name))
+    else {
+        return;
+    };
     #[expect(clippy::cast_precision_loss, reason = "only the range counts")]
     let number = value.as_f64().or_else(|| value.as_i128().map(|number| number as f64));
     if let Some(number) = number.filter(|number| !(least..=most).contains(number)) {
-        let range = if most >= f64::MAX { format!("{least} or more") } else { format!("{least} to {most}") };
+        let range = if most >= f64::MAX {
+            format!("{least} or more")
+        } else {
+            format!("{least} to {most}")
+        };
         out.add(&SAMPLING, Place::value(pair), || format!("is {number}, expected {range}"));
     }
 }
@@ -293,7 +353,9 @@ fn content(pair: &Pair<'_>, value: &Value<'_>, out: &mut Findings<'_>) {
     match value {
         Value::Str(text) => {
             if let Err(error) = text.to_str() {
-                out.add(&NOT_UTF8, Place::value(pair), || format!("not UTF-8 from byte {} on: {}", error.valid_up_to(), shown(*text)));
+                out.add(&NOT_UTF8, Place::value(pair), || {
+                    format!("not UTF-8 from byte {} on: {}", error.valid_up_to(), shown(*text))
+                });
             }
             if text.as_bytes().contains(&0) {
                 out.add(&NUL, Place::value(pair), || format!("holds NUL: {}", shown(*text)));
@@ -302,13 +364,19 @@ fn content(pair: &Pair<'_>, value: &Value<'_>, out: &mut Findings<'_>) {
         Value::Bool(_) => {
             if let Some(&byte) = pair.value_bytes().first().filter(|&&byte| byte > 1) {
                 let fix = pair.key().to_str().ok().map(|key| Fix::set(key, ValueType::BOOL, true));
-                out.add_fixable(&BOOL_BYTE, Place::value(pair), || (format!("the byte is {byte}"), fix));
+                out.add_fixable(&BOOL_BYTE, Place::value(pair), || {
+                    (format!("the byte is {byte}"), fix)
+                });
             }
         }
         // What llama.cpp saves for "no bound".
         Value::F32(f32::NEG_INFINITY) if pair.key().as_bytes().ends_with(b"_lower_bound") => {}
-        Value::F32(number) if !number.is_finite() => out.add(&NOT_FINITE, Place::value(pair), || format!("is {number}")),
-        Value::F64(number) if !number.is_finite() => out.add(&NOT_FINITE, Place::value(pair), || format!("is {number}")),
+        Value::F32(number) if !number.is_finite() => {
+            out.add(&NOT_FINITE, Place::value(pair), || format!("is {number}"))
+        }
+        Value::F64(number) if !number.is_finite() => {
+            out.add(&NOT_FINITE, Place::value(pair), || format!("is {number}"))
+        }
         Value::Array(array) => elements(pair, array, out),
         _ => {}
     }
@@ -317,27 +385,43 @@ fn content(pair: &Pair<'_>, value: &Value<'_>, out: &mut Findings<'_>) {
 fn elements(pair: &Pair<'_>, array: &Array<'_>, out: &mut Findings<'_>) {
     match array.element_type() {
         ValueType::F32 | ValueType::F64 => {
-            let mut odd = array.floats().into_iter().flatten().enumerate().filter(|(_, number)| !number.is_finite());
+            let mut odd = array
+                .floats()
+                .into_iter()
+                .flatten()
+                .enumerate()
+                .filter(|(_, number)| !number.is_finite());
             if let Some((at, number)) = odd.next() {
                 let more = odd.count();
-                let others = if more > 0 { format!(", and {more} more are like it") } else { String::new() };
-                out.add(&NOT_FINITE, Place::value(pair), || format!("element {at} is {number}{others}"));
+                let others =
+                    if more > 0 { format!(", and {more} more are like it") } else { String::new() };
+                out.add(&NOT_FINITE, Place::value(pair), || {
+                    format!("element {at} is {number}{others}")
+                });
             }
         }
-        ValueType::ARRAY => out.add(&NESTED_ARRAY, Place::value(pair), || "is an array of arrays".into()),
+        ValueType::ARRAY => {
+            out.add(&NESTED_ARRAY, Place::value(pair), || "is an array of arrays".into())
+        }
         ValueType::BOOL => {
             if let Some(at) = array.as_bytes().iter().position(|&byte| byte > 1) {
                 let byte = array.as_bytes().get(at).copied().unwrap_or_default();
-                out.add(&BOOL_BYTE, Place::value(pair), || format!("the byte of element {at} is {byte}"));
+                out.add(&BOOL_BYTE, Place::value(pair), || {
+                    format!("the byte of element {at} is {byte}")
+                });
             }
         }
         ValueType::STRING if !are_utf8(array) => {
-            // One finding for a whole array: the vocabulary of a damaged file would fill the report.
+            // One finding for a whole array: the vocabulary of a damaged file would fill the
+            // report.
             let mut odd = texts(array).enumerate().filter(|(_, text)| text.to_str().is_err());
             if let Some((at, text)) = odd.next() {
                 let more = odd.count();
-                let others = if more > 0 { format!(", and so are {more} more") } else { String::new() };
-                out.add(&NOT_UTF8, Place::value(pair), || format!("element {at} is not UTF-8: {}{others}", shown(text)));
+                let others =
+                    if more > 0 { format!(", and so are {more} more") } else { String::new() };
+                out.add(&NOT_UTF8, Place::value(pair), || {
+                    format!("element {at} is not UTF-8: {}{others}", shown(text))
+                });
             }
         }
         _ => {}
@@ -346,14 +430,16 @@ fn elements(pair: &Pair<'_>, array: &Array<'_>, out: &mut Findings<'_>) {
 
 /// Whether every string of an array is UTF-8.
 ///
-/// Many short strings are looked at in one go, their lengths with them: the bytes of a length below 128 are ASCII, so a character that one string breaks off
-/// cannot go on in the next.
+/// Many short strings are looked at in one go, their lengths with them: the bytes of a length below
+/// 128 are ASCII, so a character that one string breaks off cannot go on in the next.
 fn are_utf8(array: &Array<'_>) -> bool {
     const LONG: usize = 128;
     // What was just walked is still in the processor's cache.
     const STRETCH: usize = 64 << 10;
     let bytes = array.as_bytes();
-    let valid = |from: usize, to: usize| bytes.get(from..to).is_some_and(|stretch| simdutf8::basic::from_utf8(stretch).is_ok());
+    let valid = |from: usize, to: usize| {
+        bytes.get(from..to).is_some_and(|stretch| simdutf8::basic::from_utf8(stretch).is_ok())
+    };
     let (mut from, mut end) = (0, 0);
     for text in texts(array) {
         let text = text.as_bytes();

@@ -23,7 +23,8 @@ pub use naming::name_fault;
 use crate::report::{Findings, Place};
 use crate::{Input, Options, Report, Rule};
 
-/// A group's rules and what looks for breaches of them. What reads every string of a long vocabulary is in one place only.
+/// A group's rules and what looks for breaches of them. What reads every string of a long
+/// vocabulary is in one place only.
 struct Part {
     rules: &'static [&'static Rule],
     check: fn(&Input<'_>, &Options, &mut Findings<'_>),
@@ -59,9 +60,11 @@ pub fn check(input: &Input<'_>, options: &Options) -> Report {
     findings.into_reports().pop().unwrap_or_default()
 }
 
-/// Holds all shards of a set, in order and each with its whole header, to the rules as the one model they are: a report for each file.
+/// Holds all shards of a set, in order and each with its whole header, to the rules as the one
+/// model they are: a report for each file.
 ///
-/// What concerns the model as a whole is found once, with the metadata of the first shard and the tensors of all, and told of the file it lies in.
+/// What concerns the model as a whole is found once, with the metadata of the first shard and the
+/// tensors of all, and told of the file it lies in.
 pub fn check_set(shards: &[Input<'_>], options: &Options) -> Vec<Report> {
     let mut findings = Findings::new(options, shards.len());
     for (shard, input) in shards.iter().enumerate() {
@@ -110,7 +113,11 @@ mod tests {
         sorted.dedup();
         assert_eq!(sorted.len(), codes.len());
         for rule in rules() {
-            assert!(rule.code.len() == 6 && rule.code.starts_with(&format!("GG{}", rule.group as u8)), "{}", rule.code);
+            assert!(
+                rule.code.len() == 6 && rule.code.starts_with(&format!("GG{}", rule.group as u8)),
+                "{}",
+                rule.code
+            );
         }
     }
 

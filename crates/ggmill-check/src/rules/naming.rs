@@ -54,15 +54,20 @@ rules! { Naming;
 pub fn name_fault(name: &str) -> Option<&'static str> {
     if let Some(parsed) = FileName::parse(name) {
         let numbers = parsed.shard.and_then(|shard| shard.split_once("-of-"));
-        let (number, count) = numbers.and_then(|(number, count)| Some((number.parse::<u32>().ok()?, count.parse().ok()?)))?;
+        let (number, count) = numbers
+            .and_then(|(number, count)| Some((number.parse::<u32>().ok()?, count.parse().ok()?)))?;
         return match number {
             0 => Some("shards are numbered from 00001"),
             _ if number > count => Some("the shard's number is beyond their count"),
             _ => None,
         };
     }
-    let Some(stem) = name.strip_suffix(".gguf") else { return Some("the name does not end in .gguf") };
-    let decimal = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let Some(stem) = name.strip_suffix(".gguf") else {
+        return Some("the name does not end in .gguf");
+    };
+    let decimal = |text: &str| {
+        !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
+    };
     let is_size = |segment: &str| {
         let number = segment.strip_suffix(|c: char| c.is_ascii_alphabetic()).unwrap_or("");
         decimal(number.split_once('x').map_or(number, |(_, number)| number))
@@ -79,7 +84,8 @@ pub fn name_fault(name: &str) -> Option<&'static str> {
 pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     let Some(text) = input.name else { return };
     if let Some(fault) = name_fault(text) {
-        return out.add(&CONVENTION, Place::FILE, || format!("{}: {fault}", shown(RawStr::from(text))));
+        return out
+            .add(&CONVENTION, Place::FILE, || format!("{}: {fault}", shown(RawStr::from(text))));
     }
     let Some(name) = FileName::parse(text) else { return };
     if let Some(encoding) = name.encoding.and_then(|name| name.parse().ok())
@@ -87,7 +93,9 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
         && let Some(number) = pair.value().ok().and_then(|value| value.as_u32())
         && FileType(number).without_guess() != encoding
     {
-        out.add(&ENCODING, Place::value(&pair), || format!("the name says {encoding}, general.file_type {}", FileType(number)));
+        out.add(&ENCODING, Place::value(&pair), || {
+            format!("the name says {encoding}, general.file_type {}", FileType(number))
+        });
     }
     if input.is_whole() {
         parts(input, &name, out);
@@ -102,19 +110,36 @@ fn plain(text: &str) -> String {
 
 /// The parts of a name that keys have too.
 fn parts(input: &Input<'_>, name: &FileName<'_>, out: &mut Findings<'_>) {
-    let mut compare = |rule: &'static Rule, key: &'static str, part: Option<&str>, same: fn(&str, &str) -> bool| {
-        if let (Some(part), Some(text), Some(pair)) = (part, input.text(key).filter(|text| !text.trim().is_empty()), input.metadata().get(key))
-            && !same(part, text)
+    let mut compare = |rule: &'static Rule,
+                       key: &'static str,
+                       part: Option<&str>,
+                       same: fn(&str, &str) -> bool| {
+        if let (Some(part), Some(text), Some(pair)) = (
+            part,
+            input.text(key).filter(|text| !text.trim().is_empty()),
+            input.metadata().get(key),
+        ) && !same(part, text)
         {
-            out.add(rule, Place::value(&pair), || format!("the name says {}, {key} {}", shown(RawStr::from(part)), shown(RawStr::from(text))));
+            out.add(rule, Place::value(&pair), || {
+                format!(
+                    "the name says {}, {key} {}",
+                    shown(RawStr::from(part)),
+                    shown(RawStr::from(text))
+                )
+            });
         }
     };
-    compare(&SIZE, keys::GENERAL_SIZE_LABEL, name.size_label, |part, text| plain(part) == plain(text));
+    compare(&SIZE, keys::GENERAL_SIZE_LABEL, name.size_label, |part, text| {
+        plain(part) == plain(text)
+    });
     compare(&VERSION, keys::GENERAL_VERSION, Some(name.version), |part, text| {
-        let version = |text: &str| text.trim().trim_start_matches('v').trim_end_matches(".0").to_owned();
+        let version =
+            |text: &str| text.trim().trim_start_matches('v').trim_end_matches(".0").to_owned();
         version(part) == version(text)
     });
-    compare(&BASE, keys::GENERAL_BASENAME, Some(name.base_name), |part, text| plain(part) == plain(text));
+    compare(&BASE, keys::GENERAL_BASENAME, Some(name.base_name), |part, text| {
+        plain(part) == plain(text)
+    });
     compare(&BASE, keys::GENERAL_FINETUNE, name.fine_tune, |part, text| plain(part) == plain(text));
 }
 
@@ -138,6 +163,8 @@ fn kind(input: &Input<'_>, name: &FileName<'_>, out: &mut Findings<'_>) {
         _ => return,
     };
     if says != is && (is != "vocab" || input.is_complete()) {
-        out.add(&KIND, Place::FILE, || format!("the name is that of a file of kind {says}, the file is of kind {is}"));
+        out.add(&KIND, Place::FILE, || {
+            format!("the name is that of a file of kind {says}, the file is of kind {is}")
+        });
     }
 }

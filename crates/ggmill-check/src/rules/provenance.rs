@@ -71,14 +71,19 @@ rules! { Provenance;
 }
 
 /// The two-letter codes of ISO 639-1.
-const LANGUAGES: &str = "aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv cy da de dv dz ee el en eo es et eu fa ff fi \
-    fj fo fr fy ga gd gl gn gu gv ha he hi ho hr ht hu hy hz ia id ie ig ii ik io is it iu ja jv ka kg ki kj kk kl km kn ko kr ks ku kv kw ky la lb lg li ln lo \
-    lt lu lv mg mh mi mk ml mn mr ms mt my na nb nd ne ng nl nn no nr nv ny oc oj om or os pa pi pl ps pt qu rm rn ro ru rw sa sc sd se sg sh si sk sl sm sn so \
-    sq sr ss st su sv sw ta te tg th ti tk tl tn to tr ts tt tw ty ug uk ur uz ve vi vo wa wo xh yi yo za zh zu";
+const LANGUAGES: &str = "aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv cy \
+     da de dv dz ee el en eo es et eu fa ff fi fj fo fr fy ga gd gl gn gu gv ha he hi ho hr ht hu \
+     hy hz ia id ie ig ii ik io is it iu ja jv ka kg ki kj kk kl km kn ko kr ks ku kv kw ky la lb \
+     lg li ln lo lt lu lv mg mh mi mk ml mn mr ms mt my na nb nd ne ng nl nn no nr nv ny oc oj om \
+     or os pa pi pl ps pt qu rm rn ro ru rw sa sc sd se sg sh si sk sl sm sn so sq sr ss st su sv \
+     sw ta te tg th ti tk tl tn to tr ts tt tw ty ug uk ur uz ve vi vo wa wo xh yi yo za zh zu";
 
 pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     for pair in input.metadata().iter() {
-        let Some(name) = pair.key().to_str().ok().and_then(|key| key.strip_prefix("general.")) else { continue };
+        let Some(name) = pair.key().to_str().ok().and_then(|key| key.strip_prefix("general."))
+        else {
+            continue;
+        };
         let last = name.rsplit('.').next().unwrap_or(name);
         if let Some(text) = pair.value().ok().and_then(|value| value.as_str()) {
             described(&pair, name, last, text, out);
@@ -110,30 +115,50 @@ fn recommended(input: &Input<'_>, out: &mut Findings<'_>) {
         }
     }
     if input.metadata().get(keys::GENERAL_SIZE_LABEL).is_none() {
-        let label = || ggmill_core::size_label(input.model_tensors().map(|(_, tensor)| (tensor.name(), tensor.shape())));
+        let label = || {
+            ggmill_core::size_label(
+                input.model_tensors().map(|(_, tensor)| (tensor.name(), tensor.shape())),
+            )
+        };
         // One shard has only some of the parameters.
         let label = label().filter(|_| input.is_complete());
         let fix = label.map(|label| Fix::set(keys::GENERAL_SIZE_LABEL, ValueType::STRING, label));
-        out.add_fixable(&NO_SIZE, Place::missing(keys::GENERAL_SIZE_LABEL), || ("there is no such key".into(), fix));
+        out.add_fixable(&NO_SIZE, Place::missing(keys::GENERAL_SIZE_LABEL), || {
+            ("there is no such key".into(), fix)
+        });
     }
 }
 
 fn described(pair: &Pair<'_>, name: &str, last: &str, text: &str, out: &mut Findings<'_>) {
     let show = || shown(RawStr::from(text));
     match last {
-        "license" if name == "license" && !is_licence(text) => out.add(&LICENSE, Place::value(pair), show),
-        "url" | "repo_url" | "link" if !["https://", "http://"].iter().any(|start| text.starts_with(start)) => out.add(&URL, Place::value(pair), show),
+        "license" if name == "license" && !is_licence(text) => {
+            out.add(&LICENSE, Place::value(pair), show)
+        }
+        "url" | "repo_url" | "link"
+            if !["https://", "http://"].iter().any(|start| text.starts_with(start)) =>
+        {
+            out.add(&URL, Place::value(pair), show)
+        }
         "doi" if !is_doi(text) => out.add(&DOI, Place::value(pair), show),
         "uuid" if !is_uuid(text) => out.add(&UUID, Place::value(pair), show),
-        "name" | "basename" if name == last && is_junk(text) => out.add(&JUNK_NAME, Place::value(pair), show),
+        "name" | "basename" if name == last && is_junk(text) => {
+            out.add(&JUNK_NAME, Place::value(pair), show)
+        }
         _ => {}
     }
 }
 
-/// Whether a text is an expression of SPDX, whose identifiers are the same in letters of either case.
+/// Whether a text is an expression of SPDX, whose identifiers are the same in letters of either
+/// case.
 fn is_licence(text: &str) -> bool {
     const LONGEST: usize = 4096;
-    let known = || spdx::identifiers::LICENSES.iter().map(|license| license.name).chain(spdx::identifiers::EXCEPTIONS.iter().map(|exception| exception.name));
+    let known = || {
+        spdx::identifiers::LICENSES
+            .iter()
+            .map(|license| license.name)
+            .chain(spdx::identifiers::EXCEPTIONS.iter().map(|exception| exception.name))
+    };
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
     let mut canonical = String::with_capacity(text.len());
     let mut rest = text;
@@ -149,18 +174,27 @@ fn is_licence(text: &str) -> bool {
 }
 
 fn is_doi(text: &str) -> bool {
-    let bare = ["https://doi.org/", "https://www.doi.org/", "doi:"].iter().find_map(|start| text.strip_prefix(start)).unwrap_or(text);
-    bare.strip_prefix("10.").and_then(|rest| rest.split_once('/')).is_some_and(|(registrant, name)| !registrant.is_empty() && !name.is_empty())
+    let bare = ["https://doi.org/", "https://www.doi.org/", "doi:"]
+        .iter()
+        .find_map(|start| text.strip_prefix(start))
+        .unwrap_or(text);
+    bare.strip_prefix("10.")
+        .and_then(|rest| rest.split_once('/'))
+        .is_some_and(|(registrant, name)| !registrant.is_empty() && !name.is_empty())
 }
 
 fn is_uuid(text: &str) -> bool {
     let groups: Vec<&str> = text.split('-').collect();
-    groups.iter().map(|group| group.len()).eq([8, 4, 4, 4, 12]) && text.bytes().all(|byte| byte == b'-' || byte.is_ascii_hexdigit())
+    groups.iter().map(|group| group.len()).eq([8, 4, 4, 4, 12])
+        && text.bytes().all(|byte| byte == b'-' || byte.is_ascii_hexdigit())
 }
 
 fn is_junk(text: &str) -> bool {
     let hash = text.len() >= 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let path = text.starts_with(['/', '\\', '.']) || text.contains(":\\") || text.contains("/home/") || text.contains("/tmp/");
+    let path = text.starts_with(['/', '\\', '.'])
+        || text.contains(":\\")
+        || text.contains("/home/")
+        || text.contains("/tmp/");
     hash || path || ["tmp", "model", "models", "snapshots", "output", "checkpoint"].contains(&text)
 }
 
@@ -188,19 +222,36 @@ fn counts(input: &Input<'_>, prefix: &str, out: &mut Findings<'_>) {
     let count = input.number(&key);
     let consecutive = numbers.iter().enumerate().all(|(place, &number)| place as u64 == number);
     if input.is_whole() && (count.unwrap_or(0) != numbers.len() as u64 || !consecutive) {
-        let place = input.metadata().get(&key).map_or(Place::missing(&key), |pair| Place::value(&pair));
+        let place =
+            input.metadata().get(&key).map_or(Place::missing(&key), |pair| Place::value(&pair));
         let said = count.map_or("nothing".to_owned(), |count| count.to_string());
         let fix = consecutive.then(|| Fix::set(key.as_str(), ValueType::U32, numbers.len()));
         out.add_fixable(&COUNT, place, || {
-            (format!("the count says {said}, the file has {}{}", numbers.len(), if consecutive { "" } else { ", not numbered from 0" }), fix)
+            (
+                format!(
+                    "the count says {said}, the file has {}{}",
+                    numbers.len(),
+                    if consecutive { "" } else { ", not numbered from 0" }
+                ),
+                fix,
+            )
         });
     }
 }
 
 fn size_label(input: &Input<'_>, out: &mut Findings<'_>) {
-    let (Some(pair), Some(label)) = (input.metadata().get(keys::GENERAL_SIZE_LABEL), input.text(keys::GENERAL_SIZE_LABEL)) else { return };
-    // One shard has only some of the parameters, an adapter those of its own, and experts share what is not theirs.
-    if input.kind() != "model" || !input.is_complete() || !input.is_whole() || label.contains(['x', '-']) {
+    let (Some(pair), Some(label)) =
+        (input.metadata().get(keys::GENERAL_SIZE_LABEL), input.text(keys::GENERAL_SIZE_LABEL))
+    else {
+        return;
+    };
+    // One shard has only some of the parameters, an adapter those of its own, and experts share
+    // what is not theirs.
+    if input.kind() != "model"
+        || !input.is_complete()
+        || !input.is_whole()
+        || label.contains(['x', '-'])
+    {
         return;
     }
     let scale = |letter: char| {
@@ -213,10 +264,19 @@ fn size_label(input: &Input<'_>, out: &mut Findings<'_>) {
             _ => return None,
         })
     };
-    let Some(said) = label.char_indices().last().and_then(|(at, letter)| Some(label.get(..at)?.parse::<f64>().ok()? * scale(letter)?)) else { return };
+    let Some(said) = label
+        .char_indices()
+        .last()
+        .and_then(|(at, letter)| Some(label.get(..at)?.parse::<f64>().ok()? * scale(letter)?))
+    else {
+        return;
+    };
     #[expect(clippy::cast_precision_loss, reason = "only the magnitude counts")]
-    let found = input.model_tensors().map(|(_, tensor)| tensor.shape().elements() as f64).sum::<f64>();
+    let found =
+        input.model_tensors().map(|(_, tensor)| tensor.shape().elements() as f64).sum::<f64>();
     if !(0.5..=2.0).contains(&(found / said)) {
-        out.add(&SIZE_LABEL, Place::value(&pair), || format!("{}, and there are {found:.0} parameters", shown(RawStr::from(label))));
+        out.add(&SIZE_LABEL, Place::value(&pair), || {
+            format!("{}, and there are {found:.0} parameters", shown(RawStr::from(label)))
+        });
     }
 }

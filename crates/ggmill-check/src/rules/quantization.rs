@@ -55,18 +55,40 @@ rules! { Quantization;
 
 pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     // The first shard of a set says it for all.
-    let quantized = input.model_tensors().filter(|(_, tensor)| input.is_first() && tensor.ggml_type().is_quantized()).count();
-    match (input.metadata().get(keys::GENERAL_QUANTIZATION_VERSION), input.number(keys::GENERAL_QUANTIZATION_VERSION)) {
+    let quantized = input
+        .model_tensors()
+        .filter(|(_, tensor)| input.is_first() && tensor.ggml_type().is_quantized())
+        .count();
+    match (
+        input.metadata().get(keys::GENERAL_QUANTIZATION_VERSION),
+        input.number(keys::GENERAL_QUANTIZATION_VERSION),
+    ) {
         (None, _) if quantized > 0 && input.is_whole() => {
-            out.add_fixable(&NO_VERSION, Place::missing(keys::GENERAL_QUANTIZATION_VERSION), || {
-                let fix = Fix::set(keys::GENERAL_QUANTIZATION_VERSION, ValueType::U32, 2);
-                (format!("{quantized} of {} tensors quantized, and there is no such key", input.model_tensors().count()), Some(fix))
-            });
+            out.add_fixable(
+                &NO_VERSION,
+                Place::missing(keys::GENERAL_QUANTIZATION_VERSION),
+                || {
+                    let fix = Fix::set(keys::GENERAL_QUANTIZATION_VERSION, ValueType::U32, 2);
+                    (
+                        format!(
+                            "{quantized} of {} tensors quantized, and there is no such key",
+                            input.model_tensors().count()
+                        ),
+                        Some(fix),
+                    )
+                },
+            );
         }
-        (Some(pair), Some(version)) if version != 2 => out.add(&VERSION, Place::value(&pair), || format!("version {version}, expected 2")),
+        (Some(pair), Some(version)) if version != 2 => {
+            out.add(&VERSION, Place::value(&pair), || format!("version {version}, expected 2"))
+        }
         _ => {}
     }
-    for tensor in input.tensors().iter().filter(|tensor| matches!(tensor.ggml_type(), GgmlType::Q8_1 | GgmlType::Q8_K)) {
+    for tensor in input
+        .tensors()
+        .iter()
+        .filter(|tensor| matches!(tensor.ggml_type(), GgmlType::Q8_1 | GgmlType::Q8_K))
+    {
         out.add(&NOT_FOR_STORAGE, Place::info(&tensor), || format!("is {}", tensor.ggml_type()));
     }
     companions(input, out);
@@ -82,15 +104,20 @@ fn companions(input: &Input<'_>, out: &mut Findings<'_>) {
         if let Some(stem) = tensor.name().as_bytes().strip_suffix(b".weight")
             && input.model_tensor(&[stem, b".scale"].concat()).is_none()
         {
-            out.add(&NO_COMPANION, Place::info(&tensor), || "there is no tensor .scale to this one".into());
+            out.add(&NO_COMPANION, Place::info(&tensor), || {
+                "there is no tensor .scale to this one".into()
+            });
         }
     }
 }
 
-/// What `general.file_type` should say: the type with the most elements in matrices, where one number stands for it.
+/// What `general.file_type` should say: the type with the most elements in matrices, where one
+/// number stands for it.
 fn majority(input: &Input<'_>) -> Option<Fix> {
     let mut elements: BTreeMap<GgmlType, u64> = BTreeMap::new();
-    for (_, tensor) in input.model_tensors().filter(|(_, tensor)| tensor.shape().dimensions().len() > 1) {
+    for (_, tensor) in
+        input.model_tensors().filter(|(_, tensor)| tensor.shape().dimensions().len() > 1)
+    {
         let sum = elements.entry(tensor.ggml_type()).or_default();
         *sum = sum.saturating_add(tensor.shape().elements());
     }
@@ -104,8 +131,14 @@ fn majority(input: &Input<'_>) -> Option<Fix> {
 
 fn file_type(input: &Input<'_>, out: &mut Findings<'_>) {
     let Some(pair) = input.metadata().get(keys::GENERAL_FILE_TYPE) else {
-        if input.is_whole() && input.is_first() && input.model_tensors().next().is_some() && input.kind() == "model" {
-            out.add_fixable(&NO_FILE_TYPE, Place::missing(keys::GENERAL_FILE_TYPE), || ("there is no such key".into(), majority(input)));
+        if input.is_whole()
+            && input.is_first()
+            && input.model_tensors().next().is_some()
+            && input.kind() == "model"
+        {
+            out.add_fixable(&NO_FILE_TYPE, Place::missing(keys::GENERAL_FILE_TYPE), || {
+                ("there is no such key".into(), majority(input))
+            });
         }
         return;
     };
@@ -114,24 +147,38 @@ fn file_type(input: &Input<'_>, out: &mut Findings<'_>) {
     let removed = matches!(number, 4..=6 | 33..=35);
     let Some(name) = file_type.name().filter(|_| !removed) else {
         return out.add_fixable(&UNKNOWN_FILE_TYPE, Place::value(&pair), || {
-            let found = if removed { format!("{file_type} was removed") } else { format!("{number} is the number of no file type") };
+            let found = if removed {
+                format!("{file_type} was removed")
+            } else {
+                format!("{number} is the number of no file type")
+            };
             (found, majority(input))
         });
     };
     let Some(base) = base_type(name) else { return };
     let block = base.layout().map_or(1, |layout| u64::from(layout.elements));
-    // Matrices that could have the type: where rows are no whole blocks the reference falls back to another one.
+    // Matrices that could have the type: where rows are no whole blocks the reference falls back to
+    // another one.
     let mut matrices = input
         .model_tensors()
         .map(|(_, tensor)| tensor)
-        .filter(|tensor| tensor.shape().dimensions().len() > 1 && tensor.shape().row_len().is_multiple_of(block))
+        .filter(|tensor| {
+            tensor.shape().dimensions().len() > 1 && tensor.shape().row_len().is_multiple_of(block)
+        })
         .peekable();
-    if input.is_whole() && input.is_complete() && matrices.peek().is_some() && !matrices.any(|tensor| tensor.ggml_type() == base) {
-        out.add_fixable(&FILE_TYPE_DIFFERS, Place::value(&pair), || (format!("{name} means mostly {base}, and no matrix is {base}"), majority(input)));
+    if input.is_whole()
+        && input.is_complete()
+        && matrices.peek().is_some()
+        && !matrices.any(|tensor| tensor.ggml_type() == base)
+    {
+        out.add_fixable(&FILE_TYPE_DIFFERS, Place::value(&pair), || {
+            (format!("{name} means mostly {base}, and no matrix is {base}"), majority(input))
+        });
     }
 }
 
-/// The type most tensors have under a file type: the longest beginning of its name that is a type, but for those the reference mixes from others.
+/// The type most tensors have under a file type: the longest beginning of its name that is a type,
+/// but for those the reference mixes from others.
 fn base_type(name: &str) -> Option<GgmlType> {
     match name {
         "IQ2_S" => return Some(GgmlType::IQ2_XS),

@@ -58,15 +58,29 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     let Ok(split) = Split::of(&metadata) else { return };
     let Some(split) = split else {
         if let Some(name) = name.filter(|name| name.count() > 1 && input.is_whole()) {
-            out.add(&NAME_ALONE, Place::FILE, || format!("the name says {} of {}, the file has no split.count", name.number(), name.count()));
+            out.add(&NAME_ALONE, Place::FILE, || {
+                format!(
+                    "the name says {} of {}, the file has no split.count",
+                    name.number(),
+                    name.count()
+                )
+            });
         }
         return;
     };
-    let place = metadata.get(keys::SPLIT_NO).or_else(|| metadata.get(keys::SPLIT_COUNT)).map_or(Place::FILE, |pair| Place::value(&pair));
+    let place = metadata
+        .get(keys::SPLIT_NO)
+        .or_else(|| metadata.get(keys::SPLIT_COUNT))
+        .map_or(Place::FILE, |pair| Place::value(&pair));
     if !split.is_part() {
         for key in [keys::SPLIT_COUNT, keys::SPLIT_NO, keys::SPLIT_TENSORS_COUNT] {
             if let Some(pair) = metadata.get(key) {
-                out.add_fixable(&LEFTOVER, Place::key(&pair), || (format!("split.count is {}", split.count), Some(Fix::Unset { key: key.into() })));
+                out.add_fixable(&LEFTOVER, Place::key(&pair), || {
+                    (
+                        format!("split.count is {}", split.count),
+                        Some(Fix::Unset { key: key.into() }),
+                    )
+                });
             }
         }
         return;
@@ -80,13 +94,21 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
         out.add(&SET, place, || fault.to_owned());
     }
     if split.number >= split.count {
-        return out.add(&NUMBER, place, || format!("number {} of {}, counted from 0", split.number, split.count));
+        return out.add(&NUMBER, place, || {
+            format!("number {} of {}, counted from 0", split.number, split.count)
+        });
     }
     if let Some(name) = name
         && (u64::from(name.number()), u64::from(name.count())) != (split.number + 1, split.count)
     {
         let (number, count) = (split.number + 1, split.count);
-        out.add(&NAME, place, || format!("the keys say {number} of {count}, the name {} of {}", name.number(), name.count()));
+        out.add(&NAME, place, || {
+            format!(
+                "the keys say {number} of {count}, the name {} of {}",
+                name.number(),
+                name.count()
+            )
+        });
     }
     let own = input.tensors().len() as u64;
     if let Some(all) = split.tensors.filter(|&all| own > all) {

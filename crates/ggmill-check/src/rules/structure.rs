@@ -95,15 +95,24 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     let index = input.index();
     if let Some(fault) = input.header_fault() {
         // Lengths that no file has are not made good by more of it.
-        let absurd = fault.needed_length().is_some_and(|length| length > LONGEST_FILE) || counts_are_absurd(input);
-        let rule = if fault.kind() == ErrorKind::Truncated && !absurd { &HEADER_CUT } else { &HEADER_BROKEN };
+        let absurd = fault.needed_length().is_some_and(|length| length > LONGEST_FILE)
+            || counts_are_absurd(input);
+        let rule = if fault.kind() == ErrorKind::Truncated && !absurd {
+            &HEADER_CUT
+        } else {
+            &HEADER_BROKEN
+        };
         out.add(rule, Place::fault(fault), || fault.message().to_string());
     }
     if index.has_swapped_magic() {
-        out.add_fixable(&SWAPPED_MAGIC, Place::at(0), || ("begins with \"FUGG\", expected \"GGUF\"".into(), anew(input)));
+        out.add_fixable(&SWAPPED_MAGIC, Place::at(0), || {
+            ("begins with \"FUGG\", expected \"GGUF\"".into(), anew(input))
+        });
     }
     match index.version() {
-        1 => out.add_fixable(&VERSION_1, Place::at(4), || ("version 1, expected 3".into(), anew(input))),
+        1 => out.add_fixable(&VERSION_1, Place::at(4), || {
+            ("version 1, expected 3".into(), anew(input))
+        }),
         2 => out.add(&VERSION_2, Place::at(4), || "version 2, the current one is 3".into()),
         _ => {}
     }
@@ -127,16 +136,21 @@ fn counts_are_absurd(input: &Input<'_>) -> bool {
     let mut counts = [0; 16];
     let read = input.bytes().is_some_and(|bytes| bytes.read_at(8, &mut counts).is_ok());
     let little = input.index().endian() == Endian::Little;
-    let count = |bytes: &[u8; 8]| if little { u64::from_le_bytes(*bytes) } else { u64::from_be_bytes(*bytes) };
-    read && input.index().version() > 1 && counts.as_chunks::<8>().0.iter().map(count).any(|count| count > MOST)
+    let count = |bytes: &[u8; 8]| {
+        if little { u64::from_le_bytes(*bytes) } else { u64::from_be_bytes(*bytes) }
+    };
+    read && input.index().version() > 1
+        && counts.as_chunks::<8>().0.iter().map(count).any(|count| count > MOST)
 }
 
-/// A file that opens can be written anew, where nothing in it is lost by that: see [`is_all_known`].
+/// A file that opens can be written anew, where nothing in it is lost by that: see
+/// [`is_all_known`].
 pub(super) fn anew(input: &Input<'_>) -> Option<Fix> {
     input.faults().is_empty().then_some(Fix::Rewrite)
 }
 
-/// Whether all bytes of the file are those of its header and its tensors, or padding: what else there is, a file written anew would not have.
+/// Whether all bytes of the file are those of its header and its tensors, or padding: what else
+/// there is, a file written anew would not have.
 pub(super) fn is_all_known(input: &Input<'_>) -> bool {
     let index = input.index();
     let (Some(len), Some(ranges)) = (index.file_len(), data_ranges(input)) else { return false };
@@ -145,7 +159,9 @@ pub(super) fn is_all_known(input: &Input<'_>) -> bool {
     ends_there
         && gap_ranges(input).is_some_and(|gaps| {
             gaps.iter().map(|(start, end)| end - start).sum::<u64>() <= MOST_GAPS
-                && gaps.iter().all(|&(start, end)| looked_at(input, start, end).is_some_and(|(whole, odd)| whole && odd.is_none()))
+                && gaps.iter().all(|&(start, end)| {
+                    looked_at(input, start, end).is_some_and(|(whole, odd)| whole && odd.is_none())
+                })
         })
 }
 
@@ -157,11 +173,14 @@ fn gap_ranges(input: &Input<'_>) -> Option<Vec<(u64, u64)>> {
     let index = input.index();
     let ranges = data_ranges(input)?;
     let ends = std::iter::once(index.data_offset()).chain(ranges.iter().map(|&(_, end)| end));
-    let gaps = ends.zip(ranges.iter().map(|&(start, _)| start)).map(|(end, start)| Some((index.alignment().align(end)?, start)));
+    let gaps = ends
+        .zip(ranges.iter().map(|&(start, _)| start))
+        .map(|(end, start)| Some((index.alignment().align(end)?, start)));
     gaps.filter(|gap| gap.is_none_or(|(end, start)| end < start)).collect()
 }
 
-/// Looks at the beginning of a gap: whether that is all of it, and where the first byte is that is not zero. `None` where the file cannot be read.
+/// Looks at the beginning of a gap: whether that is all of it, and where the first byte is that is
+/// not zero. `None` where the file cannot be read.
 fn looked_at(input: &Input<'_>, start: u64, end: u64) -> Option<(bool, Option<u64>)> {
     const LONGEST: u64 = 1 << 20;
     let len = (end - start).min(LONGEST);
@@ -182,27 +201,40 @@ fn gaps(input: &Input<'_>, out: &mut Findings<'_>) {
             return;
         }
         if let Some((_, Some(first))) = looked_at(input, start, end) {
-            out.add(&GAP, Place::at(first), || format!("{} bytes between tensors, and not all of them are zero", end - start));
+            out.add(&GAP, Place::at(first), || {
+                format!("{} bytes between tensors, and not all of them are zero", end - start)
+            });
         }
     }
 }
 
 fn alignment(input: &Input<'_>, out: &mut Findings<'_>) {
     let is_alignment = |subject: Option<Subject<'_>>| matches!(subject, Some(Subject::Key(key)) if key == keys::GENERAL_ALIGNMENT);
-    if let Some(fault) = input.faults().iter().find(|fault| is_alignment(fault.subject()) && input.is_whole()) {
+    if let Some(fault) =
+        input.faults().iter().find(|fault| is_alignment(fault.subject()) && input.is_whole())
+    {
         out.add(&ALIGNMENT, Place::fault(fault), || fault.message().to_string());
     } else if let Some(pair) = input.metadata().get(keys::GENERAL_ALIGNMENT) {
         let alignment = input.index().alignment();
         if input.is_whole() && !alignment.is_power_of_two() {
-            out.add(&ALIGNMENT_POWER, Place::value(&pair), || format!("alignment {alignment}, a multiple of 8 and no power of two"));
+            out.add(&ALIGNMENT_POWER, Place::value(&pair), || {
+                format!("alignment {alignment}, a multiple of 8 and no power of two")
+            });
         }
     }
 }
 
 /// Where each tensor's data end, in the order of the data.
 fn data_ranges(input: &Input<'_>) -> Option<Vec<(u64, u64)>> {
-    let range = |tensor: ggmill_core::Tensor<'_>| Some((tensor.offset(), tensor.offset().checked_add(tensor.size()?)?));
-    let mut ranges: Vec<_> = input.tensors().iter().filter(|tensor| tensor.size() != Some(0)).map(range).collect::<Option<_>>()?;
+    let range = |tensor: ggmill_core::Tensor<'_>| {
+        Some((tensor.offset(), tensor.offset().checked_add(tensor.size()?)?))
+    };
+    let mut ranges: Vec<_> = input
+        .tensors()
+        .iter()
+        .filter(|tensor| tensor.size() != Some(0))
+        .map(range)
+        .collect::<Option<_>>()?;
     ranges.sort_unstable();
     Some(ranges)
 }
@@ -213,17 +245,29 @@ fn ends(input: &Input<'_>, out: &mut Findings<'_>) {
     let end = ranges.last().map_or(index.header_len(), |&(_, end)| end);
     let Some(padded) = index.alignment().align(end) else { return };
     if len > padded {
-        out.add(&TRAILING_BYTES, Place::at(padded), || format!("{} bytes behind the end of the last tensor and its padding", len - padded));
+        out.add(&TRAILING_BYTES, Place::at(padded), || {
+            format!("{} bytes behind the end of the last tensor and its padding", len - padded)
+        });
     } else if len < padded && !ranges.is_empty() {
-        out.add_fixable(&LAST_PADDING, Place::at(len), || (format!("the file ends at {len}, the padding of its last tensor at {padded}"), anew(input)));
+        out.add_fixable(&LAST_PADDING, Place::at(len), || {
+            (
+                format!("the file ends at {len}, the padding of its last tensor at {padded}"),
+                anew(input),
+            )
+        });
     }
 }
 
-/// Looks at the padding behind the header and between tensors: less than the alignment each. Gaps beyond that are for another rule to tell.
+/// Looks at the padding behind the header and between tensors: less than the alignment each. Gaps
+/// beyond that are for another rule to tell.
 fn padding(input: &Input<'_>, out: &mut Findings<'_>) {
     const LONGEST: u64 = 1 << 16;
     let index = input.index();
-    let (Some(bytes), Some(len), Some(ranges)) = (input.bytes(), index.file_len(), data_ranges(input)) else { return };
+    let (Some(bytes), Some(len), Some(ranges)) =
+        (input.bytes(), index.file_len(), data_ranges(input))
+    else {
+        return;
+    };
     if ranges.is_empty() || !out.wants(&PADDING) {
         return;
     }
@@ -231,7 +275,9 @@ fn padding(input: &Input<'_>, out: &mut Findings<'_>) {
     let ends = std::iter::once(index.header_len()).chain(ranges.iter().map(|&(_, end)| end));
     let starts = ranges.iter().map(|&(start, _)| start).chain(std::iter::once(len));
     for (end, start) in ends.zip(starts) {
-        let Some(padded) = index.alignment().align(end).map(|padded| padded.min(start)) else { return };
+        let Some(padded) = index.alignment().align(end).map(|padded| padded.min(start)) else {
+            return;
+        };
         let count = padded.saturating_sub(end).min(LONGEST);
         if count == 0 {
             continue;
@@ -242,7 +288,9 @@ fn padding(input: &Input<'_>, out: &mut Findings<'_>) {
         }
         if let Some(first) = buffer.iter().position(|&byte| byte != 0) {
             let odd = buffer.iter().filter(|&&byte| byte != 0).count();
-            out.add_fixable(&PADDING, Place::at(end + first as u64), || (format!("{odd} of {count} bytes of padding are not zero"), anew(input)));
+            out.add_fixable(&PADDING, Place::at(end + first as u64), || {
+                (format!("{odd} of {count} bytes of padding are not zero"), anew(input))
+            });
         }
     }
 }

@@ -69,7 +69,9 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     for pair in input.metadata().iter() {
         let key = pair.key();
         let templates = [b"tokenizer.chat_template".as_slice(), b"tokenizer.chat_templates"];
-        if !templates.contains(&key.as_bytes()) && !key.as_bytes().starts_with(b"tokenizer.chat_template.") {
+        if !templates.contains(&key.as_bytes())
+            && !key.as_bytes().starts_with(b"tokenizer.chat_template.")
+        {
             continue;
         }
         // `tokenizer.chat_templates` lists names.
@@ -93,7 +95,9 @@ fn template(pair: &Pair<'_>, text: RawStr<'_>, out: &mut Findings<'_>) {
     }
     let plain = without_generation(text);
     if !reach::is_simple(&plain) {
-        return out.add(&TOO_LONG, Place::value(pair), || "an expression or a chain of conditions has hundreds of parts".into());
+        return out.add(&TOO_LONG, Place::value(pair), || {
+            "an expression or a chain of conditions has hundreds of parts".into()
+        });
     }
     let found = match parse(&plain, "template", SyntaxConfig, WhitespaceConfig::default()) {
         Ok(tree) => reach::examine(&tree),
@@ -107,22 +111,30 @@ fn template(pair: &Pair<'_>, text: RawStr<'_>, out: &mut Findings<'_>) {
     };
     for reach in found {
         match reach {
-            Reach::Inside(name) => out.add(&ESCAPE, Place::value(pair), || format!("reaches for {}", shown(RawStr::from(&*name)))),
-            Reach::Other(tag) => out.add(&OTHER, Place::value(pair), || format!("has the tag {tag}")),
-            Reach::Computed => out.add(&COMPUTED, Place::value(pair), || "the name of an attribute is put together while it runs".into()),
+            Reach::Inside(name) => out.add(&ESCAPE, Place::value(pair), || {
+                format!("reaches for {}", shown(RawStr::from(&*name)))
+            }),
+            Reach::Other(tag) => {
+                out.add(&OTHER, Place::value(pair), || format!("has the tag {tag}"))
+            }
+            Reach::Computed => out.add(&COMPUTED, Place::value(pair), || {
+                "the name of an attribute is put together while it runs".into()
+            }),
             Reach::Endless(what) => out.add(&ENDLESS, Place::value(pair), || format!("has {what}")),
         }
     }
 }
 
-/// Whether a character shows nothing, or moves what is shown. Joiners are none: scripts and markers have them.
+/// Whether a character shows nothing, or moves what is shown. Joiners are none: scripts and markers
+/// have them.
 fn is_hidden(c: char) -> bool {
     let moves = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let shows_nothing = matches!(c, '\u{ad}' | '\u{200b}' | '\u{2060}'..='\u{2064}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}');
     moves || shows_nothing || (c.is_control() && !c.is_whitespace())
 }
 
-/// The template without the tags that transformers adds to Jinja to mark what the model says: they format nothing.
+/// The template without the tags that transformers adds to Jinja to mark what the model says: they
+/// format nothing.
 fn without_generation(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -134,7 +146,10 @@ fn without_generation(text: &str) -> String {
             break;
         };
         let (tag, after) = tag.split_at(end + 2);
-        let name = tag.trim_start_matches(['{', '%', '-', '+']).trim_end_matches(['}', '%', '-', '+']).trim();
+        let name = tag
+            .trim_start_matches(['{', '%', '-', '+'])
+            .trim_end_matches(['}', '%', '-', '+'])
+            .trim();
         if !matches!(name, "generation" | "endgeneration") {
             out.push_str(tag);
         }

@@ -106,13 +106,29 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
 fn name(tensor: &Tensor<'_>, out: &mut Findings<'_>) {
     let name = tensor.name();
     match name.len() {
-        64 => out.add(&NAME_64, Place::info(tensor), || "the name has 64 bytes, llama.cpp takes 63".into()),
-        65.. => out.add(&NAME_TOO_LONG, Place::info(tensor), || format!("the name has {} bytes", name.len())),
+        64 => out.add(&NAME_64, Place::info(tensor), || {
+            "the name has 64 bytes, llama.cpp takes 63".into()
+        }),
+        65.. => out.add(&NAME_TOO_LONG, Place::info(tensor), || {
+            format!("the name has {} bytes", name.len())
+        }),
         _ => {}
     }
-    let plain = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\'' | b'\\' | b'`' | b'$' | b'*' | b'?' | b'<' | b'>' | b'|' | b';');
+    let plain = |byte: &u8| {
+        byte.is_ascii_graphic()
+            && !matches!(
+                byte,
+                b'"' | b'\'' | b'\\' | b'`' | b'$' | b'*' | b'?' | b'<' | b'>' | b'|' | b';'
+            )
+    };
     if name.is_empty() || !name.as_bytes().iter().all(plain) {
-        out.add(&NAME_ODD, Place::info(tensor), || if name.is_empty() { "the name is empty".into() } else { "the name has odd characters".into() });
+        out.add(&NAME_ODD, Place::info(tensor), || {
+            if name.is_empty() {
+                "the name is empty".into()
+            } else {
+                "the name has odd characters".into()
+            }
+        });
     }
 }
 
@@ -121,11 +137,17 @@ fn content(tensor: &Tensor<'_>, out: &mut Findings<'_>) {
     let signed = |number: u64| i64::try_from(number).is_ok();
     match ggml_type.layout() {
         None => out.add(&UNKNOWN_TYPE, Place::info(tensor), || format!("is of {ggml_type}")),
-        Some(_) if ggml_type.is_retired() => out.add(&RETIRED_TYPE, Place::info(tensor), || format!("is {ggml_type}, number {}", ggml_type.0)),
+        Some(_) if ggml_type.is_retired() => out.add(&RETIRED_TYPE, Place::info(tensor), || {
+            format!("is {ggml_type}, number {}", ggml_type.0)
+        }),
         Some(layout) => {
             if shape.elements() > 0 && !shape.row_len().is_multiple_of(layout.elements.into()) {
                 out.add(&NOT_BLOCKS, Place::info(tensor), || {
-                    format!("rows of {} elements, expected a multiple of {}, the block of {ggml_type}", shape.row_len(), layout.elements)
+                    format!(
+                        "rows of {} elements, expected a multiple of {}, the block of {ggml_type}",
+                        shape.row_len(),
+                        layout.elements
+                    )
                 });
             }
         }
@@ -149,14 +171,24 @@ fn duplicates(input: &Input<'_>, out: &mut Findings<'_>) {
 
 /// What the reader refused: data outside the file, overlaps, sizes beyond 64 bits.
 fn faults(input: &Input<'_>, out: &mut Findings<'_>) {
-    let of_tensor = |fault: &&Error| input.is_whole() && matches!(fault.subject(), Some(Subject::Tensor(_)));
-    let missing: Vec<&Error> = input.faults().iter().filter(of_tensor).filter(|fault| fault.kind() == ErrorKind::Truncated).collect();
+    let of_tensor =
+        |fault: &&Error| input.is_whole() && matches!(fault.subject(), Some(Subject::Tensor(_)));
+    let missing: Vec<&Error> = input
+        .faults()
+        .iter()
+        .filter(of_tensor)
+        .filter(|fault| fault.kind() == ErrorKind::Truncated)
+        .collect();
     // However many tensors a file that was cut short lacks, that is one thing.
-    if let ([first, _, ..], Some(len), Some(needed)) = (&*missing, input.index().file_len(), input.part.needed_len()) {
+    if let ([first, _, ..], Some(len), Some(needed)) =
+        (&*missing, input.index().file_len(), input.part.needed_len())
+    {
         out.add(&OUTSIDE, Place::fault(first), || {
-            let (tensors, percent) = (input.tensors().len(), u128::from(len) * 100 / u128::from(needed.max(1)));
+            let (tensors, percent) =
+                (input.tensors().len(), u128::from(len) * 100 / u128::from(needed.max(1)));
             format!(
-                "the file ends at {len} of at least {needed} bytes ({percent} %): data of {} of {tensors} tensors are missing, of this one first",
+                "the file ends at {len} of at least {needed} bytes ({percent} %): data of {} of \
+                 {tensors} tensors are missing, of this one first",
                 missing.len()
             )
         });
@@ -167,9 +199,13 @@ fn faults(input: &Input<'_>, out: &mut Findings<'_>) {
         // Rows that are no whole blocks were told above.
         let Some(Subject::Tensor(name)) = fault.subject() else { continue };
         let block_fault = |tensor: Tensor<'_>| {
-            tensor.ggml_type().layout().is_some_and(|layout| !tensor.shape().row_len().is_multiple_of(layout.elements.into())) && tensor.shape().elements() > 0
+            tensor.ggml_type().layout().is_some_and(|layout| {
+                !tensor.shape().row_len().is_multiple_of(layout.elements.into())
+            }) && tensor.shape().elements() > 0
         };
-        if fault.kind() == ErrorKind::Malformed && input.tensors().get(name.as_bytes()).is_some_and(block_fault) {
+        if fault.kind() == ErrorKind::Malformed
+            && input.tensors().get(name.as_bytes()).is_some_and(block_fault)
+        {
             continue;
         }
         out.add(rule, Place::fault(fault), || fault.message().to_string());
@@ -187,7 +223,9 @@ fn aligned(input: &Input<'_>, out: &mut Findings<'_>) {
     for tensor in input.tensors().iter() {
         let offset = own_offset(input, &tensor);
         if !offset.is_multiple_of(alignment.get().into()) {
-            out.add_fixable(&NOT_ALIGNED, Place::info(&tensor), || (format!("offset {offset}, expected a multiple of {alignment}"), anew(input)));
+            out.add_fixable(&NOT_ALIGNED, Place::info(&tensor), || {
+                (format!("offset {offset}, expected a multiple of {alignment}"), anew(input))
+            });
         }
     }
 }
@@ -200,9 +238,14 @@ fn places(input: &Input<'_>, out: &mut Findings<'_>) {
     for tensor in input.tensors().iter() {
         let offset = own_offset(input, &tensor);
         let is_aligned = offset.is_multiple_of(alignment.get().into());
-        if let Some(expected) = expected.filter(|&expected| is_aligned && expected != tensor.offset()) {
-            out.add_fixable(&NOT_CONTIGUOUS, Place::info(&tensor), || (format!("offset {offset}, expected {}", expected - data), anew(input)));
+        if let Some(expected) =
+            expected.filter(|&expected| is_aligned && expected != tensor.offset())
+        {
+            out.add_fixable(&NOT_CONTIGUOUS, Place::info(&tensor), || {
+                (format!("offset {offset}, expected {}", expected - data), anew(input))
+            });
         }
-        expected = tensor.size().and_then(|size| alignment.align(tensor.offset().checked_add(size)?));
+        expected =
+            tensor.size().and_then(|size| alignment.align(tensor.offset().checked_add(size)?));
     }
 }

@@ -123,7 +123,21 @@ rules! { Tokenizer;
 }
 
 /// The tokenizers llama.cpp has; those of the specification that it has not are the older replit.
-const MODELS: &[&str] = &["llama", "gpt2", "bert", "t5", "rwkv", "plamo2", "gemma4", "hybriddna", "whitespace", "test", "no_vocab", "none", "replit"];
+const MODELS: &[&str] = &[
+    "llama",
+    "gpt2",
+    "bert",
+    "t5",
+    "rwkv",
+    "plamo2",
+    "gemma4",
+    "hybriddna",
+    "whitespace",
+    "test",
+    "no_vocab",
+    "none",
+    "replit",
+];
 /// The names of pre-tokenizers llama.cpp accepts.
 static PRE_TOKENIZERS: &str = include_str!("../../data/pre-tokenizers.txt");
 const SEPARATOR_CODE: &str = "tokenizer.ggml.seperator_token_id";
@@ -141,11 +155,19 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     let tokens = array(input, keys::TOKENIZER_TOKENS);
     if let (Some(name), Some(pair)) = (model, input.metadata().get(keys::TOKENIZER_MODEL)) {
         if !MODELS.contains(&name) {
-            out.add(&UNKNOWN_MODEL, Place::value(&pair), || format!("model {}", shown(RawStr::from(name))));
+            out.add(&UNKNOWN_MODEL, Place::value(&pair), || {
+                format!("model {}", shown(RawStr::from(name)))
+            });
         }
         let needs = !matches!(name, "no_vocab" | "none") && input.is_whole();
-        if needs && tokens.is_none_or(|(_, tokens)| tokens.element_type() != ValueType::STRING || tokens.is_empty()) {
-            out.add(&NO_TOKENS, Place::missing(keys::TOKENIZER_TOKENS), || "there is no array of strings under this key".into());
+        if needs
+            && tokens.is_none_or(|(_, tokens)| {
+                tokens.element_type() != ValueType::STRING || tokens.is_empty()
+            })
+        {
+            out.add(&NO_TOKENS, Place::missing(keys::TOKENIZER_TOKENS), || {
+                "there is no array of strings under this key".into()
+            });
         }
         if name == "gpt2" {
             byte_pairs(input, out);
@@ -154,10 +176,16 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     if let (Some(pair), Some(text)) = (input.metadata().get(HUGGING_FACE), input.text(HUGGING_FACE))
         && let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(text)
     {
-        out.add(&NOT_JSON, Place::value(&pair), || format!("line {}, column {}: {}", error.line(), error.column(), reason(&error)));
+        out.add(&NOT_JSON, Place::value(&pair), || {
+            format!("line {}, column {}: {}", error.line(), error.column(), reason(&error))
+        });
     }
     special(input, tokens.map(|(_, tokens)| tokens.len()), out);
-    let Some((pair, tokens)) = tokens.filter(|(_, tokens)| tokens.element_type() == ValueType::STRING) else { return };
+    let Some((pair, tokens)) =
+        tokens.filter(|(_, tokens)| tokens.element_type() == ValueType::STRING)
+    else {
+        return;
+    };
     parallel(input, tokens.len(), out);
     embedding(input, &pair, tokens.len(), out);
     // The tokenizers that cannot do without.
@@ -175,21 +203,34 @@ fn reason(error: &serde_json::Error) -> String {
 
 fn byte_pairs(input: &Input<'_>, out: &mut Findings<'_>) {
     match (input.text(keys::TOKENIZER_PRE), input.metadata().get(keys::TOKENIZER_PRE)) {
-        (None | Some(""), None) if input.is_whole() => out.add(&NO_PRE, Place::missing(keys::TOKENIZER_PRE), || "there is no such key".into()),
+        (None | Some(""), None) if input.is_whole() => {
+            out.add(&NO_PRE, Place::missing(keys::TOKENIZER_PRE), || "there is no such key".into())
+        }
         (Some(name), Some(pair)) if !PRE_TOKENIZERS.lines().any(|known| known == name) => {
-            out.add(&UNKNOWN_PRE, Place::value(&pair), || format!("pre-tokenizer {}", shown(RawStr::from(name))));
+            out.add(&UNKNOWN_PRE, Place::value(&pair), || {
+                format!("pre-tokenizer {}", shown(RawStr::from(name)))
+            });
         }
         _ => {}
     }
     if input.is_whole() && input.metadata().get(keys::TOKENIZER_MERGES).is_none() {
-        out.add(&NO_MERGES, Place::missing(keys::TOKENIZER_MERGES), || "there is no such key".into());
+        out.add(&NO_MERGES, Place::missing(keys::TOKENIZER_MERGES), || {
+            "there is no such key".into()
+        });
     }
 }
 
 /// Ids of special tokens, which must be indices of tokens; and keys that have other names by now.
 fn special(input: &Input<'_>, tokens: Option<u64>, out: &mut Findings<'_>) {
     for pair in input.metadata().iter() {
-        let Some(name) = pair.key().to_str().ok().and_then(|key| key.strip_prefix("tokenizer.ggml.")?.strip_suffix("_token_id")) else { continue };
+        let Some(name) = pair
+            .key()
+            .to_str()
+            .ok()
+            .and_then(|key| key.strip_prefix("tokenizer.ggml.")?.strip_suffix("_token_id"))
+        else {
+            continue;
+        };
         if matches!(name, "prefix" | "suffix" | "middle") {
             let new = format!("tokenizer.ggml.fim_{}_token_id", name.get(..3).unwrap_or(name));
             if input.metadata().get(&new).is_some() {
@@ -197,7 +238,9 @@ fn special(input: &Input<'_>, tokens: Option<u64>, out: &mut Findings<'_>) {
             }
             let id = pair.value().ok().and_then(|value| value.as_u64());
             let fix = id.map(|id| Fix::set(new.as_str(), ValueType::U32, id));
-            out.add_fixable(&OLD_KEY, Place::key(&pair), || (format!("{name}_token_id is an old name, {new} the new one"), fix));
+            out.add_fixable(&OLD_KEY, Place::key(&pair), || {
+                (format!("{name}_token_id is an old name, {new} the new one"), fix)
+            });
         }
         let Some(id) = pair.value().ok().and_then(|value| value.as_i128()) else { continue };
         // Of a shard that has no vocabulary nothing is known; 2^32 - 1 says "none".
@@ -206,16 +249,23 @@ fn special(input: &Input<'_>, tokens: Option<u64>, out: &mut Findings<'_>) {
             && id != -1
             && id != i128::from(u32::MAX)
         {
-            out.add(&SPECIAL_ID, Place::value(&pair), || format!("id {id}, there are {count} tokens"));
+            out.add(&SPECIAL_ID, Place::value(&pair), || {
+                format!("id {id}, there are {count} tokens")
+            });
         }
     }
     let Some(pair) = input.metadata().get(SEPARATOR_SPEC) else { return };
     match (input.metadata().get(SEPARATOR_CODE), input.number(SEPARATOR_SPEC)) {
         (None, id) => out.add_fixable(&SEPARATOR, Place::key(&pair), || {
-            (format!("llama.cpp looks for {SEPARATOR_CODE}"), id.map(|id| Fix::set(SEPARATOR_CODE, ValueType::U32, id)))
+            (
+                format!("llama.cpp looks for {SEPARATOR_CODE}"),
+                id.map(|id| Fix::set(SEPARATOR_CODE, ValueType::U32, id)),
+            )
         }),
         (Some(_), id) if id != input.number(SEPARATOR_CODE) => {
-            out.add(&SEPARATORS_DIFFER, Place::value(&pair), || format!("is not what {SEPARATOR_CODE} is"));
+            out.add(&SEPARATORS_DIFFER, Place::value(&pair), || {
+                format!("is not what {SEPARATOR_CODE} is")
+            });
         }
         _ => {}
     }
@@ -226,22 +276,37 @@ fn parallel(input: &Input<'_>, count: u64, out: &mut Findings<'_>) {
     if let Some((pair, scores)) = array(input, keys::TOKENIZER_SCORES) {
         // Whole numbers are read too.
         if !matches!(scores.element_type(), ValueType::F32 | ValueType::I32) {
-            out.add(&SCORES, Place::value(&pair), || format!("an array of {}, expected one of f32", scores.element_type()));
+            out.add(&SCORES, Place::value(&pair), || {
+                format!("an array of {}, expected one of f32", scores.element_type())
+            });
         } else if scores.len() != count {
             out.add(&SCORES, Place::value(&pair), || differs(scores.len()));
         }
     }
     if let Some((pair, types)) = array(input, keys::TOKENIZER_TOKEN_TYPE) {
         if types.element_type() != ValueType::I32 {
-            out.add(&TOKEN_TYPES, Place::value(&pair), || format!("an array of {}, expected one of i32", types.element_type()));
+            out.add(&TOKEN_TYPES, Place::value(&pair), || {
+                format!("an array of {}, expected one of i32", types.element_type())
+            });
         } else if types.len() != count {
             out.add(&TOKEN_TYPES, Place::value(&pair), || differs(types.len()));
         }
-        let mut odd = types.integers().into_iter().flatten().enumerate().filter(|(_, number)| !(1..=6).contains(number));
+        let mut odd = types
+            .integers()
+            .into_iter()
+            .flatten()
+            .enumerate()
+            .filter(|(_, number)| !(1..=6).contains(number));
         if let Some((id, number)) = odd.next() {
             let more = odd.count();
-            let others = if more > 0 { format!(", and {more} more have unknown types") } else { String::new() };
-            out.add(&TOKEN_TYPE, Place::value(&pair), || format!("token {id} has type {number}{others}"));
+            let others = if more > 0 {
+                format!(", and {more} more have unknown types")
+            } else {
+                String::new()
+            };
+            out.add(&TOKEN_TYPE, Place::value(&pair), || {
+                format!("token {id} has type {number}{others}")
+            });
         }
     }
 }
@@ -250,17 +315,24 @@ fn embedding(input: &Input<'_>, pair: &Pair<'_>, count: u64, out: &mut Findings<
     if let Some((_, tensor)) = input.model_tensor(b"token_embd.weight") {
         let rows = tensor.shape().rows();
         if rows != count {
-            out.add(&VOCABULARY_SIZE, Place::value(pair), || format!("{count} tokens, token_embd.weight has {rows} rows"));
+            out.add(&VOCABULARY_SIZE, Place::value(pair), || {
+                format!("{count} tokens, token_embd.weight has {rows} rows")
+            });
         }
     }
 }
 
-/// The tokens that stand for single bytes: all 256 of them, when there is any. Some tokenizers take a token of the byte itself for one.
+/// The tokens that stand for single bytes: all 256 of them, when there is any. Some tokenizers take
+/// a token of the byte itself for one.
 fn bytes(pair: &Pair<'_>, tokens: &Array<'_>, or_itself: bool, out: &mut Findings<'_>) {
     let mut known = [false; 256];
     let mut left = known.len();
     for token in texts(tokens) {
-        let Some(place) = byte_of(token.as_bytes()).and_then(|byte| known.get_mut(usize::from(byte))) else { continue };
+        let Some(place) =
+            byte_of(token.as_bytes()).and_then(|byte| known.get_mut(usize::from(byte)))
+        else {
+            continue;
+        };
         left -= usize::from(!*place);
         *place = true;
         if left == 0 {
@@ -277,11 +349,14 @@ fn bytes(pair: &Pair<'_>, tokens: &Array<'_>, or_itself: bool, out: &mut Finding
             *place = true;
         }
     }
-    let mut missing = known.iter().zip(0..=u8::MAX).filter(|(known, _)| !**known).map(|(_, byte)| byte);
+    let mut missing =
+        known.iter().zip(0..=u8::MAX).filter(|(known, _)| !**known).map(|(_, byte)| byte);
     if let Some(first) = missing.next() {
         let more = missing.count();
         let others = if more > 0 { format!(", and {more} more") } else { String::new() };
-        out.add(&BYTE_TOKENS, Place::value(pair), || format!("there is no <0x{first:02X}>{others}"));
+        out.add(&BYTE_TOKENS, Place::value(pair), || {
+            format!("there is no <0x{first:02X}>{others}")
+        });
     }
 }
 
@@ -296,22 +371,34 @@ fn byte_of(token: &[u8]) -> Option<u8> {
 }
 
 /// Tokens that stand twice, and merges that make none.
-fn vocabulary(input: &Input<'_>, pair: &Pair<'_>, tokens: &Array<'_>, model: Option<&str>, out: &mut Findings<'_>) {
+fn vocabulary(
+    input: &Input<'_>,
+    pair: &Pair<'_>,
+    tokens: &Array<'_>,
+    model: Option<&str>,
+    out: &mut Findings<'_>,
+) {
     let merges_matter = out.wants(&MERGE_TOKENS) || out.wants(&MERGE);
     if !out.wants(&DUPLICATE_TOKEN) && !merges_matter {
         return;
     }
-    // The merges of other models are made differently, and not every tokenizer that has them is a plain BPE.
-    let merges = array(input, keys::TOKENIZER_MERGES).filter(|_| model == Some("gpt2") && merges_matter);
+    // The merges of other models are made differently, and not every tokenizer that has them is a
+    // plain BPE.
+    let merges =
+        array(input, keys::TOKENIZER_MERGES).filter(|_| model == Some("gpt2") && merges_matter);
     if merges.is_none() && all_differ(tokens) {
         return;
     }
-    // Capacity by what is there: a count in the file is held against its bytes when the header is read.
-    let mut known: HashSet<&[u8]> = HashSet::with_capacity(usize::try_from(tokens.len()).unwrap_or(0));
+    // Capacity by what is there: a count in the file is held against its bytes when the header is
+    // read.
+    let mut known: HashSet<&[u8]> =
+        HashSet::with_capacity(usize::try_from(tokens.len()).unwrap_or(0));
     for (id, token) in texts(tokens).enumerate() {
         // llama.cpp gives empty tokens names of their own.
         if !known.insert(token.as_bytes()) && !token.is_empty() {
-            out.add(&DUPLICATE_TOKEN, Place::value(pair), || format!("token {id} is {}, as one before it", shown(token)));
+            out.add(&DUPLICATE_TOKEN, Place::value(pair), || {
+                format!("token {id} is {}, as one before it", shown(token))
+            });
         }
     }
     let Some((pair, merges)) = merges else { return };
@@ -319,7 +406,10 @@ fn vocabulary(input: &Input<'_>, pair: &Pair<'_>, tokens: &Array<'_>, model: Opt
     for (number, merge) in texts(&merges).enumerate() {
         let bytes = merge.as_bytes();
         let space = bytes.iter().skip(1).position(|&byte| byte == b' ').map(|at| at + 1);
-        let Some((left, right)) = space.and_then(|at| Some((bytes.get(..at)?, bytes.get(at + 1..)?))).filter(|(_, right)| !right.is_empty()) else {
+        let Some((left, right)) = space
+            .and_then(|at| Some((bytes.get(..at)?, bytes.get(at + 1..)?)))
+            .filter(|(_, right)| !right.is_empty())
+        else {
             out.add(&MERGE, Place::value(&pair), || format!("merge {number} is {}", shown(merge)));
             continue;
         };
@@ -327,15 +417,24 @@ fn vocabulary(input: &Input<'_>, pair: &Pair<'_>, tokens: &Array<'_>, model: Opt
         joined.extend_from_slice(left);
         joined.extend_from_slice(right);
         if !known.contains(&*joined) {
-            out.add(&MERGE_TOKENS, Place::value(&pair), || format!("merge {number} is {}, the tokens have no {}", shown(merge), shown(RawStr::new(&joined))));
+            out.add(&MERGE_TOKENS, Place::value(&pair), || {
+                format!(
+                    "merge {number} is {}, the tokens have no {}",
+                    shown(merge),
+                    shown(RawStr::new(&joined))
+                )
+            });
         }
     }
 }
 
-/// Whether no token stands twice, by a hash of each: the table is half as large as one of the tokens, and memory is what it costs. Tokens whose hashes are equal
-/// may differ all the same.
+/// Whether no token stands twice, by a hash of each: the table is half as large as one of the
+/// tokens, and memory is what it costs. Tokens whose hashes are equal may differ all the same.
 fn all_differ(tokens: &Array<'_>) -> bool {
     let hasher = RandomState::default();
-    let mut known: HashSet<u64> = HashSet::with_capacity(usize::try_from(tokens.len()).unwrap_or(0));
-    texts(tokens).filter(|token| !token.is_empty()).all(|token| known.insert(hasher.hash_one(token.as_bytes())))
+    let mut known: HashSet<u64> =
+        HashSet::with_capacity(usize::try_from(tokens.len()).unwrap_or(0));
+    texts(tokens)
+        .filter(|token| !token.is_empty())
+        .all(|token| known.insert(hasher.hash_one(token.as_bytes())))
 }

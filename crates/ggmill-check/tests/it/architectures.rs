@@ -3,7 +3,8 @@
 use crate::samples::{models, samples};
 use crate::support::report;
 
-/// What `cargo xtask peers architectures --load` recorded: a model, `takes` or `refuses`, and what was done to it.
+/// What `cargo xtask peers architectures --load` recorded: a model, `takes` or `refuses`, and what
+/// was done to it.
 const LOADER: &str = include_str!("../loader.tsv");
 
 /// What the loader takes and no model can do without: it notices when it runs.
@@ -19,20 +20,37 @@ const STRICTER: &[(&str, &str)] = &[
 #[test]
 fn a_model_has_an_error_exactly_when_the_loader_refuses_it() {
     let mut compared = 0;
-    for (model, architecture, keys) in models().iter().filter(|(_, architecture, _)| architecture.loader().is_some()) {
+    for (model, architecture, keys) in
+        models().iter().filter(|(_, architecture, _)| architecture.loader().is_some())
+    {
         let recorded: Vec<(&str, &str)> = LOADER
             .lines()
             .filter_map(|line| line.strip_prefix(model)?.strip_prefix('\t')?.split_once('\t'))
-            .flat_map(|(verdict, changes)| changes.split(" | ").map(move |change| (change, verdict)))
+            .flat_map(|(verdict, changes)| {
+                changes.split(" | ").map(move |change| (change, verdict))
+            })
             .collect();
         let made = samples(model, architecture, keys);
-        assert_eq!(made.len(), recorded.len(), "{model}: run cargo xtask peers architectures --load");
+        assert_eq!(
+            made.len(),
+            recorded.len(),
+            "{model}: run cargo xtask peers architectures --load"
+        );
         for sample in made {
-            let (_, loader) = recorded.iter().find(|(change, _)| *change == sample.change).unwrap_or_else(|| panic!("{model}: {}", sample.change));
+            let (_, loader) = recorded
+                .iter()
+                .find(|(change, _)| *change == sample.change)
+                .unwrap_or_else(|| panic!("{model}: {}", sample.change));
             let found = report(&sample.file.bytes());
             let stricter = STRICTER.contains(&(sample.model, &*sample.change));
             let expected = *loader == "refuses" || stricter;
-            assert_eq!(found.has_errors(), expected, "{model}, {}: the loader {loader} it, {:?}", sample.change, found.diagnostics());
+            assert_eq!(
+                found.has_errors(),
+                expected,
+                "{model}, {}: the loader {loader} it, {:?}",
+                sample.change,
+                found.diagnostics()
+            );
             compared += 1;
         }
     }
@@ -42,13 +60,21 @@ fn a_model_has_an_error_exactly_when_the_loader_refuses_it() {
 /// Of architectures that nobody loads, what differs is a warning.
 #[test]
 fn what_no_loader_holds_files_to_is_no_error() {
-    for (model, architecture, keys) in models().iter().filter(|(_, architecture, _)| architecture.loader().is_none()) {
+    for (model, architecture, keys) in
+        models().iter().filter(|(_, architecture, _)| architecture.loader().is_none())
+    {
         let mut warned = 0;
         for sample in samples(model, architecture, keys) {
             let found = report(&sample.file.bytes());
             assert!(!found.has_errors(), "{model}, {}: {:?}", sample.change, found.diagnostics());
             let differs = found.counts().iter().any(|(rule, _)| rule.code == "GG1515");
-            assert_eq!(differs, sample.change != "whole" && sample.change != "all", "{model}, {}: {:?}", sample.change, found.diagnostics());
+            assert_eq!(
+                differs,
+                sample.change != "whole" && sample.change != "all",
+                "{model}, {}: {:?}",
+                sample.change,
+                found.diagnostics()
+            );
             warned += u32::from(differs);
         }
         assert!(warned > 20, "{model}: {warned}");

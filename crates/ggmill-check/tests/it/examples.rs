@@ -1,4 +1,5 @@
-//! For each rule a small file that breaks it, and that it stays silent on a model with nothing wrong.
+//! For each rule a small file that breaks it, and that it stays silent on a model with nothing
+//! wrong.
 
 use ggmill_check::{Authority, Options, Profile, Severity, rules};
 use ggmill_core::{Endian, GgmlType};
@@ -11,7 +12,9 @@ pub(crate) fn example(code: &str) -> Option<(&'static str, Vec<u8>)> {
     let llama = Model::llama;
     let model = |model: Model| Some(("Tiny-1K-v1.0.gguf", model.bytes()));
     let raw = |bytes: Vec<u8>| Some(("Tiny-1K-v1.0.gguf", bytes));
-    let typed = |ggml_type: GgmlType, row: u64| Model::empty().tensor("x.weight", &[row], ggml_type).bytes();
+    let typed = |ggml_type: GgmlType, row: u64| {
+        Model::empty().tensor("x.weight", &[row], ggml_type).bytes()
+    };
     match code {
         "GG1001" => raw(b"<!DOCTYPE html>".to_vec()),
         "GG1002" => raw(llama().bytes()[..100].to_vec()),
@@ -38,7 +41,10 @@ pub(crate) fn example(code: &str) -> Option<(&'static str, Vec<u8>)> {
             raw(bytes)
         }
         "GG1013" => {
-            let mut bytes = Model::empty().tensor("a.b", &[8], GgmlType::F32).tensor("a.c", &[8], GgmlType::F32).bytes_at(&[0, 64], 96);
+            let mut bytes = Model::empty()
+                .tensor("a.b", &[8], GgmlType::F32)
+                .tensor("a.c", &[8], GgmlType::F32)
+                .bytes_at(&[0, 64], 96);
             let at = bytes.len() - 64;
             bytes[at] = b'S';
             raw(bytes)
@@ -71,8 +77,13 @@ pub(crate) fn example(code: &str) -> Option<(&'static str, Vec<u8>)> {
             let bytes = llama().bytes();
             raw(bytes[..bytes.len() - 200].to_vec())
         }
-        "GG1303" => raw(Model::empty().tensor("x.weight", &[33], GgmlType::Q8_0).bytes_at(&[0], 64)),
-        "GG1304" => raw(Model::empty().tensor("a.b", &[8], GgmlType::F32).tensor("a.c", &[8], GgmlType::F32).bytes_at(&[0, 0], 64)),
+        "GG1303" => {
+            raw(Model::empty().tensor("x.weight", &[33], GgmlType::Q8_0).bytes_at(&[0], 64))
+        }
+        "GG1304" => raw(Model::empty()
+            .tensor("a.b", &[8], GgmlType::F32)
+            .tensor("a.c", &[8], GgmlType::F32)
+            .bytes_at(&[0, 0], 64)),
         "GG1305" => model(llama().tensor("x".repeat(65), &[1], GgmlType::F32)),
         "GG1306" => model(llama().tensor("x".repeat(64), &[1], GgmlType::F32)),
         "GG1307" => model(llama().tensor("a b", &[1], GgmlType::F32)),
@@ -97,14 +108,21 @@ pub(crate) fn example(code: &str) -> Option<(&'static str, Vec<u8>)> {
 
 #[test]
 fn every_rule_has_a_file_that_breaks_it() {
-    let silent: Vec<_> = rules().filter(|rule| !example(rule.code).is_some_and(|(name, bytes)| broken(name, &bytes).contains(&rule.code))).collect();
+    let silent: Vec<_> = rules()
+        .filter(|rule| {
+            !example(rule.code)
+                .is_some_and(|(name, bytes)| broken(name, &bytes).contains(&rule.code))
+        })
+        .collect();
     assert!(silent.is_empty(), "{:?}", silent.iter().map(|rule| rule.code).collect::<Vec<_>>());
 }
 
 fn broken(name: &str, bytes: &[u8]) -> Vec<&'static str> {
-    let profile = |profile| codes(&report_named(name, bytes, &Options { profile, ..Options::default() }));
+    let profile =
+        |profile| codes(&report_named(name, bytes, &Options { profile, ..Options::default() }));
     // The letter of the specification is asked for by its own profile only.
-    let letter = |code: &&str| rules().any(|rule| rule.code == *code && rule.authority == Authority::Letter);
+    let letter =
+        |code: &&str| rules().any(|rule| rule.code == *code && rule.authority == Authority::Letter);
     // And what only llama.cpp minds is no error for everybody.
     let all = [Profile::All, Profile::Ggml].into_iter().flat_map(profile);
     all.chain(profile(Profile::Spec).into_iter().filter(letter)).collect()
@@ -122,7 +140,11 @@ fn findings_are_capped_and_counted() {
     for number in 0..50 {
         model = model.set(format!("X{number}"), Value::U8(0));
     }
-    let found = report_named("Tiny-1K-v1.0.gguf", &model.bytes(), &Options { findings_per_rule: 3, ..Options::default() });
+    let found = report_named(
+        "Tiny-1K-v1.0.gguf",
+        &model.bytes(),
+        &Options { findings_per_rule: 3, ..Options::default() },
+    );
     assert_eq!((found.diagnostics().len(), found.count(Severity::Warning)), (3, 50));
 }
 
@@ -132,10 +154,18 @@ fn musts_are_errors_by_the_profile_of_the_specification() {
     for code in ["GG1104", "GG1105", "GG1203", "GG1204", "GG1205", "GG1401", "GG1502"] {
         let (name, bytes) = example(code).unwrap();
         let severity = |profile| {
-            let found = report_named(name, &bytes, &Options { profile, select: vec![code.parse().unwrap()], ..Options::default() });
+            let found = report_named(
+                name,
+                &bytes,
+                &Options { profile, select: vec![code.parse().unwrap()], ..Options::default() },
+            );
             (found.diagnostics()[0].severity, found.has_errors())
         };
-        assert_eq!((severity(Profile::All), severity(Profile::Spec)), ((Severity::Warning, false), (Severity::Error, true)), "{code}");
+        assert_eq!(
+            (severity(Profile::All), severity(Profile::Spec)),
+            ((Severity::Warning, false), (Severity::Error, true)),
+            "{code}"
+        );
     }
 }
 
@@ -144,7 +174,11 @@ fn profiles_and_selections() {
     use ggmill_check::Profile::{Ggml, Spec};
     // The file is padded to 32 bytes, which its alignment does not ask for.
     let broken = |options: Options| {
-        let bytes = Model::empty().set("general.architecture", "x").set("general.alignment", Value::U32(24)).set("x.Y", Value::U8(0)).bytes();
+        let bytes = Model::empty()
+            .set("general.architecture", "x")
+            .set("general.alignment", Value::U32(24))
+            .set("x.Y", Value::U8(0))
+            .bytes();
         codes(&report_named("Tiny-1K-v1.0.gguf", &bytes, &options))
     };
     let selected = |code: &str| vec![code.parse().unwrap()];
@@ -152,6 +186,16 @@ fn profiles_and_selections() {
     assert!(!broken(Options { profile: Spec, ..Options::default() }).contains(&"GG1009"));
     assert!(broken(Options { profile: Ggml, ..Options::default() }).contains(&"GG1009"));
     assert_eq!(broken(Options { select: selected("keys"), ..Options::default() }), ["GG1204"]);
-    assert_eq!(broken(Options { select: selected("GG10"), ..Options::default() }), ["GG1009", "GG1010"]);
-    assert_eq!(broken(Options { select: selected("structure"), ignore: selected("gg1009"), ..Options::default() }), ["GG1010"]);
+    assert_eq!(
+        broken(Options { select: selected("GG10"), ..Options::default() }),
+        ["GG1009", "GG1010"]
+    );
+    assert_eq!(
+        broken(Options {
+            select: selected("structure"),
+            ignore: selected("gg1009"),
+            ..Options::default()
+        }),
+        ["GG1010"]
+    );
 }

@@ -10,7 +10,10 @@ pub(crate) fn example(code: &str) -> Option<(&'static str, Vec<u8>)> {
     let model = |model: Model| Some(("Tiny-1K-v1.0.gguf", model.bytes()));
     let template = |text: &str| Model::llama().set("tokenizer.chat_template", text);
     let split = |number: u16, count: u16, all: i32| {
-        llama().set("split.no", Value::U16(number)).set("split.count", Value::U16(count)).set("split.tensors.count", Value::I32(all))
+        llama()
+            .set("split.no", Value::U16(number))
+            .set("split.count", Value::U16(count))
+            .set("split.tensors.count", Value::I32(all))
     };
     // The model with something done to its bytes; the data begin at the second offset.
     let raw = |change: &dyn Fn(&mut [u8], usize)| {
@@ -21,16 +24,24 @@ pub(crate) fn example(code: &str) -> Option<(&'static str, Vec<u8>)> {
     };
     match code {
         "GG1601" => model(llama().unset("tokenizer.ggml.tokens")),
-        "GG1602" => model(llama().set("tokenizer.ggml.scores", Value::Array(6, vec![Value::F32(0.0)]))),
-        "GG1603" => model(llama().set("tokenizer.ggml.token_type", Value::Array(5, vec![Value::I32(1)]))),
-        "GG1604" => model(llama().set("tokenizer.ggml.token_type", Value::Array(5, vec![Value::I32(7); 5]))),
+        "GG1602" => {
+            model(llama().set("tokenizer.ggml.scores", Value::Array(6, vec![Value::F32(0.0)])))
+        }
+        "GG1603" => {
+            model(llama().set("tokenizer.ggml.token_type", Value::Array(5, vec![Value::I32(1)])))
+        }
+        "GG1604" => {
+            model(llama().set("tokenizer.ggml.token_type", Value::Array(5, vec![Value::I32(7); 5])))
+        }
         "GG1605" => model(llama().set("tokenizer.ggml.bos_token_id", Value::U32(5))),
         "GG1606" => model(llama().set("tokenizer.ggml.merges", strings(&["ab"]))),
         "GG1607" => model(llama().set("tokenizer.ggml.merges", strings(&["b a"]))),
         "GG1608" => model(llama().unset("tokenizer.ggml.pre")),
         "GG1609" => model(llama().set("tokenizer.ggml.pre", "llama-4711")),
         "GG1610" => model(llama().set("tokenizer.ggml.separator_token_id", Value::U32(1))),
-        "GG1611" => model(llama().set("tokenizer.ggml.tokens", strings(&["<s>", "a", "b", "ab", "a"]))),
+        "GG1611" => {
+            model(llama().set("tokenizer.ggml.tokens", strings(&["<s>", "a", "b", "ab", "a"])))
+        }
         "GG1612" => model(llama().set("tokenizer.ggml.model", "morse")),
         "GG1613" => model(llama().retensor("token_embd.weight", Some((&[8, 6], GgmlType::F32)))),
         "GG1614" => model(llama().unset("tokenizer.ggml.merges")),
@@ -60,31 +71,49 @@ pub(crate) fn example(code: &str) -> Option<(&'static str, Vec<u8>)> {
         "GG2008" => model(llama().set("general.name", "/tmp/x")),
         "GG1111" | "GG2009" | "GG2010" => model(llama()),
         "GG1112" => model(llama().set("general.sampling.top_p", Value::F32(1.5))),
-        "GG1113" => {
-            model(llama().set("general.tensor_extra.name", strings(&["a", "b"])).set("general.tensor_extra.prec_a4", Value::Array(7, vec![Value::Bool(1)])))
-        }
+        "GG1113" => model(
+            llama()
+                .set("general.tensor_extra.name", strings(&["a", "b"]))
+                .set("general.tensor_extra.prec_a4", Value::Array(7, vec![Value::Bool(1)])),
+        ),
         "GG1209" => model(llama().set("general.weather", "fine")),
         "GG1406" => model(Model::empty().tensor("x.weight", &[64], GgmlType::NVFP4)),
         "GG1407" => model(llama().unset("general.file_type")),
         "GG1616" => model(llama().set("tokenizer.huggingface.json", "{")),
-        "GG1617" => model(llama().set("tokenizer.ggml.separator_token_id", Value::U32(1)).set("tokenizer.ggml.seperator_token_id", Value::U32(2))),
-        "GG1618" => model(llama().set("tokenizer.ggml.model", "llama").set("tokenizer.ggml.tokens", strings(&["<s>", "a", "b", "ab", "<0x0A>"]))),
+        "GG1617" => model(
+            llama()
+                .set("tokenizer.ggml.separator_token_id", Value::U32(1))
+                .set("tokenizer.ggml.seperator_token_id", Value::U32(2)),
+        ),
+        "GG1618" => model(
+            llama()
+                .set("tokenizer.ggml.model", "llama")
+                .set("tokenizer.ggml.tokens", strings(&["<s>", "a", "b", "ab", "<0x0A>"])),
+        ),
         "GG1803" => model(llama().set("general.size_label", "2K")),
         "GG1804" => Some(("Tiny-1K-v1.0-vocab.gguf", llama().bytes())),
         "GG1805" => model(llama().set("general.version", "v2.0")),
         "GG1806" => model(llama().set("general.basename", "Huge")),
         "GG1906" => model(llama().set("split.count", Value::U16(2))),
         "GG1907" => Some((ALONE, split(0, 2, 24).bytes())),
-        "GG2101" => raw(&|bytes, data| bytes[data..data + 4].copy_from_slice(&f32::NAN.to_le_bytes())),
+        "GG2101" => {
+            raw(&|bytes, data| bytes[data..data + 4].copy_from_slice(&f32::NAN.to_le_bytes()))
+        }
         "GG2102" => {
-            let model = Model::empty().set("general.architecture", "x").tensor("x.weight", &[32, 2], GgmlType::Q8_0);
+            let model = Model::empty().set("general.architecture", "x").tensor(
+                "x.weight",
+                &[32, 2],
+                GgmlType::Q8_0,
+            );
             let mut bytes = model.bytes();
             let at = bytes.len() - 96 + 35;
             bytes[at] = 0x7c;
             Some(("Tiny-1K-v1.0.gguf", bytes))
         }
         "GG2103" => model(Model::empty().tensor("x.weight", &[8, 2], GgmlType::F16)),
-        "GG2104" => raw(&|bytes, data| bytes[data..data + 4].copy_from_slice(&1e6f32.to_le_bytes())),
+        "GG2104" => {
+            raw(&|bytes, data| bytes[data..data + 4].copy_from_slice(&1e6f32.to_le_bytes()))
+        }
         _ => crate::examples_models::example(code),
     }
 }

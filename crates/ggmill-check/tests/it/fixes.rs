@@ -18,8 +18,13 @@ fn what_the_page_promises_is_there() {
     for rule in rules() {
         let promised = rule.remedy.contains("check --fix");
         // An example of a rule that is mended only where that loses nothing may be one that is not.
-        let conditional = matches!(rule.code, "GG1102" | "GG1201" | "GG1504" | "GG1403" | "GG1404" | "GG1407");
-        assert!(promised || fix_of(rule.code).is_none(), "{}: a fix that its page does not tell", rule.code);
+        let conditional =
+            matches!(rule.code, "GG1102" | "GG1201" | "GG1504" | "GG1403" | "GG1404" | "GG1407");
+        assert!(
+            promised || fix_of(rule.code).is_none(),
+            "{}: a fix that its page does not tell",
+            rule.code
+        );
         assert!(!promised || conditional || fix_of(rule.code).is_some(), "{}: no fix", rule.code);
     }
 }
@@ -43,11 +48,19 @@ fn fixes_say_what_they_do() {
     assert_eq!(fix_of("GG1311"), Some(Fix::Rewrite));
     let mut bytes = example("GG1013").unwrap().1;
     let found = report_named("Tiny-1K-v1.0.gguf", &bytes, &Options::default());
-    assert!(found.diagnostics().iter().any(|diagnostic| diagnostic.rule.code == "GG1311") && found.diagnostics().iter().all(|one| one.fix.is_none()));
+    assert!(
+        found.diagnostics().iter().any(|diagnostic| diagnostic.rule.code == "GG1311")
+            && found.diagnostics().iter().all(|one| one.fix.is_none())
+    );
     // Neither does it when nobody asked about the bytes.
     let options = Options { select: vec!["GG1311".parse().unwrap()], ..Options::default() };
     bytes.extend_from_slice(&[7; 64]);
-    assert!(report_named("Tiny-1K-v1.0.gguf", &bytes, &options).diagnostics().iter().all(|one| one.fix.is_none()));
+    assert!(
+        report_named("Tiny-1K-v1.0.gguf", &bytes, &options)
+            .diagnostics()
+            .iter()
+            .all(|one| one.fix.is_none())
+    );
     // Two pairs that disagree are two files, and which of them is meant nobody knows.
     assert_eq!(fix_of("GG1201"), None);
 }

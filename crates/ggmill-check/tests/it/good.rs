@@ -1,4 +1,5 @@
-//! Files of every kind with nothing wrong: no rule has anything to say, the letter of the specification included.
+//! Files of every kind with nothing wrong: no rule has anything to say, the letter of the
+//! specification included.
 
 use ggmill_check::{Options, Profile, rules};
 use ggmill_core::GgmlType;
@@ -7,7 +8,10 @@ use ggmill_testdata::bytes::Value;
 use crate::support::{Model, codes, report_named, strings};
 
 fn kind(kind: &str, architecture: &str) -> Model {
-    Model::empty().set("general.architecture", architecture).set("general.type", kind).set("general.alignment", Value::U32(32))
+    Model::empty()
+        .set("general.architecture", architecture)
+        .set("general.type", kind)
+        .set("general.alignment", Value::U32(32))
 }
 
 fn i32s(values: &[i32]) -> Value {
@@ -29,7 +33,9 @@ fn letter() -> Model {
     ];
     let model = texts.iter().fold(Model::llama(), |model, (key, text)| model.set(key, *text));
     let ids = [("bos", 0), ("seperator", 1), ("separator", 1), ("prefix", 2), ("fim_pre", 2)];
-    let model = ids.iter().fold(model, |model, (name, id)| model.set(format!("tokenizer.ggml.{name}_token_id"), Value::U32(*id)));
+    let model = ids.iter().fold(model, |model, (name, id)| {
+        model.set(format!("tokenizer.ggml.{name}_token_id"), Value::U32(*id))
+    });
     model
         .set("general.url", "https://example.org/tiny")
         .set("general.doi", "10.1000/tiny")
@@ -58,8 +64,15 @@ fn files() -> Vec<(&'static str, Model)> {
             GgmlType::F32,
         )
     };
-    let adapter = kind("adapter", "llama").set("adapter.type", "lora").set("adapter.lora.alpha", Value::F32(16.0));
-    let split = |number: u16| letter().set("split.no", Value::U16(number)).set("split.count", Value::U16(2)).set("split.tensors.count", Value::I32(24));
+    let adapter = kind("adapter", "llama")
+        .set("adapter.type", "lora")
+        .set("adapter.lora.alpha", Value::F32(16.0));
+    let split = |number: u16| {
+        letter()
+            .set("split.no", Value::U16(number))
+            .set("split.count", Value::U16(2))
+            .set("split.tensors.count", Value::I32(24))
+    };
     let quantized = kind("mmproj", "clip")
         .set("clip.has_vision_encoder", Value::Bool(1))
         .set("general.quantization_version", Value::U32(2))
@@ -74,13 +87,31 @@ fn files() -> Vec<(&'static str, Model)> {
         ("Tiny-0.48K-v1.0-00001-of-00002.gguf", split(0)),
         ("Tiny-0.48K-v1.0-00002-of-00002.gguf", split(1)),
         ("Tiny-1K-v1.0-LoRA.gguf", pair(adapter, [".lora_a", ".lora_b"], [&[8, 2], &[2, 8]])),
-        ("Tiny-1K-v1.0.gguf", pair(kind("imatrix", "llama"), [".in_sum2", ".counts"], [&[8], &[1]])),
-        ("Tiny-1K-v1.0.gguf", kind("controlvector", "controlvector").tensor("direction.1", &[8], GgmlType::F32)),
+        (
+            "Tiny-1K-v1.0.gguf",
+            pair(kind("imatrix", "llama"), [".in_sum2", ".counts"], [&[8], &[1]]),
+        ),
+        (
+            "Tiny-1K-v1.0.gguf",
+            kind("controlvector", "controlvector").tensor("direction.1", &[8], GgmlType::F32),
+        ),
         (
             "mmproj-Tiny-1K-v1.0.gguf",
-            kind("mmproj", "clip").set("clip.has_vision_encoder", Value::Bool(1)).tensor("v.patch_embd.weight", &[8, 8], GgmlType::F32),
+            kind("mmproj", "clip").set("clip.has_vision_encoder", Value::Bool(1)).tensor(
+                "v.patch_embd.weight",
+                &[8, 8],
+                GgmlType::F32,
+            ),
         ),
-        ("Tiny-1K-v1.0-vocab.gguf", Model { tensors: Vec::new(), ..Model::llama().set("general.type", "vocab").set("general.alignment", Value::U32(32)) }),
+        (
+            "Tiny-1K-v1.0-vocab.gguf",
+            Model {
+                tensors: Vec::new(),
+                ..Model::llama()
+                    .set("general.type", "vocab")
+                    .set("general.alignment", Value::U32(32))
+            },
+        ),
         (
             "Tiny-0.48K-v1.0-F32.gguf",
             letter()
@@ -94,7 +125,17 @@ fn files() -> Vec<(&'static str, Model)> {
             kind("vocab", "llama")
                 .set("tokenizer.ggml.model", "llama")
                 // Of the digits the bytes themselves, of all others tokens that stand for them.
-                .set("tokenizer.ggml.tokens", strings(&(0..=255u8).map(byte_token).collect::<Vec<_>>().iter().map(String::as_str).collect::<Vec<_>>())),
+                .set(
+                    "tokenizer.ggml.tokens",
+                    strings(
+                        &(0..=255u8)
+                            .map(byte_token)
+                            .collect::<Vec<_>>()
+                            .iter()
+                            .map(String::as_str)
+                            .collect::<Vec<_>>(),
+                    ),
+                ),
         ),
     ]
 }
@@ -103,7 +144,8 @@ fn files() -> Vec<(&'static str, Model)> {
 fn good_files_of_every_kind_break_no_rule() {
     for (name, model) in files() {
         for profile in [Profile::All, Profile::Spec, Profile::Ggml] {
-            let found = report_named(name, &model.bytes(), &Options { profile, ..Options::default() });
+            let found =
+                report_named(name, &model.bytes(), &Options { profile, ..Options::default() });
             assert_eq!(codes(&found), Vec::<&str>::new(), "{name}: {:?}", found.diagnostics());
         }
     }

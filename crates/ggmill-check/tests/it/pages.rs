@@ -13,7 +13,8 @@ const BLESS: &str = "GGMILL_BLESS";
 #[test]
 fn the_pages_of_the_rules_are_up_to_date() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/rules");
-    let mut pages: Vec<(String, String)> = rules().map(|rule| (format!("{}.md", rule.code), rule_page(rule))).collect();
+    let mut pages: Vec<(String, String)> =
+        rules().map(|rule| (format!("{}.md", rule.code), rule_page(rule))).collect();
     pages.push(("README.md".into(), rules_index()));
     if std::env::var_os(BLESS).is_some() {
         std::fs::create_dir_all(&folder).unwrap();
@@ -30,18 +31,27 @@ fn the_pages_of_the_rules_are_up_to_date() {
 
 #[test]
 fn sarif_has_what_its_schema_requires() {
-    let found = report(&Model::llama().unset("general.architecture").push("general.name", "x").bytes());
+    let found =
+        report(&Model::llama().unset("general.architecture").push("general.name", "x").bytes());
     let log = sarif(&[Checked { path: "a folder/Tiny-1K-v1.0.gguf", report: &found }]);
     assert_eq!(log["version"], "2.1.0");
     let run = &log["runs"][0];
     assert_eq!(run["tool"]["driver"]["name"], "ggmill");
-    let described: Vec<_> = run["tool"]["driver"]["rules"].as_array().unwrap().iter().map(|rule| rule["id"].clone()).collect();
+    let described: Vec<_> = run["tool"]["driver"]["rules"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|rule| rule["id"].clone())
+        .collect();
     let results = run["results"].as_array().unwrap();
     assert!(!results.is_empty());
     for result in results {
         assert!(described.contains(&result["ruleId"]) && result["message"]["text"].is_string());
         assert!(["error", "warning", "note"].contains(&result["level"].as_str().unwrap()));
-        assert_eq!(result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"], "a%20folder/Tiny-1K-v1.0.gguf");
+        assert_eq!(
+            result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"],
+            "a%20folder/Tiny-1K-v1.0.gguf"
+        );
     }
 }
 
@@ -63,8 +73,10 @@ fn sarif_is_valid_by_its_schema() {
             (name, crate::support::report_named(name, &bytes, &ggmill_check::Options::default()))
         })
         .collect();
-    let files: Vec<_> = reports.iter().map(|(name, report)| Checked { path: name, report }).collect();
-    let errors: Vec<_> = validator.iter_errors(&sarif(&files)).map(|error| error.to_string()).collect();
+    let files: Vec<_> =
+        reports.iter().map(|(name, report)| Checked { path: name, report }).collect();
+    let errors: Vec<_> =
+        validator.iter_errors(&sarif(&files)).map(|error| error.to_string()).collect();
     assert!(errors.is_empty(), "{errors:?}");
 }
 
@@ -74,7 +86,10 @@ fn json_counts_what_it_does_not_tell() {
     let bytes = Model::llama().push("X", "1").push("Y", "2").bytes();
     let found = crate::support::report_named("Tiny-1K-v1.0.gguf", &bytes, &options);
     let file = &json(&[Checked { path: "Tiny-1K-v1.0.gguf", report: &found }])["files"][0];
-    assert_eq!((file["findings"].as_array().unwrap().len(), &file["untold"][0]["count"]), (1, &1.into()));
+    assert_eq!(
+        (file["findings"].as_array().unwrap().len(), &file["untold"][0]["count"]),
+        (1, &1.into())
+    );
 }
 
 #[test]
@@ -85,5 +100,8 @@ fn hostile_text_stays_in_its_line() {
     Text::new(false, Some(60)).file(&mut out, &checked).unwrap();
     github(&mut out, &checked).unwrap();
     let out = String::from_utf8(out).unwrap();
-    assert!(!out.contains('\u{1b}') && !out.lines().any(|line| line.starts_with("::error::")), "{out}");
+    assert!(
+        !out.contains('\u{1b}') && !out.lines().any(|line| line.starts_with("::error::")),
+        "{out}"
+    );
 }

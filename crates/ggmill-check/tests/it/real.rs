@@ -14,19 +14,38 @@ const LISTED: &str = include_str!("real-findings.txt");
 const VOCABULARIES: &str = "GGMILL_VOCABULARIES";
 
 fn listed(file: &str) -> BTreeSet<String> {
-    let lines = LISTED.lines().filter(|line| !line.starts_with('#')).map(|line| line.splitn(4, " | ").collect::<Vec<_>>());
-    lines.filter(|fields| fields[0] == file).map(|fields| format!("{} | {}", fields[1], fields[2])).collect()
+    let lines = LISTED
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .map(|line| line.splitn(4, " | ").collect::<Vec<_>>());
+    lines
+        .filter(|fields| fields[0] == file)
+        .map(|fields| format!("{} | {}", fields[1], fields[2]))
+        .collect()
 }
 
 fn found(path: &Path, file: &str) -> BTreeSet<String> {
-    let report = report_named(file, &std::fs::read(path).unwrap(), &Options { findings_per_rule: usize::MAX, ..Options::default() });
-    report.diagnostics().iter().map(|diagnostic| format!("{} | {}", diagnostic.rule.code, diagnostic.subject)).collect()
+    let report = report_named(
+        file,
+        &std::fs::read(path).unwrap(),
+        &Options { findings_per_rule: usize::MAX, ..Options::default() },
+    );
+    report
+        .diagnostics()
+        .iter()
+        .map(|diagnostic| format!("{} | {}", diagnostic.rule.code, diagnostic.subject))
+        .collect()
 }
 
 #[test]
 fn every_finding_on_a_real_file_is_listed() {
-    let more = std::env::var_os(VOCABULARIES).map(PathBuf::from).into_iter().flat_map(|folder| std::fs::read_dir(folder).unwrap());
-    let more = more.map(|entry| entry.unwrap().path()).filter(|path| path.extension().is_some_and(|extension| extension == "gguf"));
+    let more = std::env::var_os(VOCABULARIES)
+        .map(PathBuf::from)
+        .into_iter()
+        .flat_map(|folder| std::fs::read_dir(folder).unwrap());
+    let more = more
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "gguf"));
     for path in every_gguf().into_iter().chain(more) {
         let file = path.file_name().unwrap().to_str().unwrap();
         assert_eq!(found(&path, file), listed(file), "{file}");

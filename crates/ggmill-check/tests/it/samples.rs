@@ -1,6 +1,8 @@
-//! Tiny models of every architecture that is described, made from the descriptions alone, and the same models with one thing wrong.
+//! Tiny models of every architecture that is described, made from the descriptions alone, and the
+//! same models with one thing wrong.
 //!
-//! `cargo xtask peers architectures --load` gives them to llama.cpp's loader and records what it says.
+//! `cargo xtask peers architectures --load` gives them to llama.cpp's loader and records what it
+//! says.
 
 use ggmill_arch::{Architecture, Demand, KeySpec, Resolved, TensorSpec};
 use ggmill_core::{GgmlType, Gguf, ValueType};
@@ -8,7 +10,8 @@ use ggmill_testdata::bytes::Value;
 
 use crate::support::{Model, strings};
 
-/// The numbers of the models, by key without the architecture's name: small, and each different where a mix-up should show.
+/// The numbers of the models, by key without the architecture's name: small, and each different
+/// where a mix-up should show.
 const NUMBERS: &[(&str, u32)] = &[
     ("block_count", 2),
     ("context_length", 24),
@@ -52,28 +55,80 @@ const NUMBERS: &[(&str, u32)] = &[
 /// A name, the architecture, and keys with their numbers.
 type Further = (&'static str, &'static str, &'static [(&'static str, u32)]);
 
-/// Models whose architecture has parts that the least set of keys does not call for. Where the name is the
-/// architecture's own, that least set makes no model.
+/// Models whose architecture has parts that the least set of keys does not call for. Where the name
+/// is the architecture's own, that least set makes no model.
 const FURTHER: &[Further] = &[
     ("llama grouped", "llama", &[("attention.head_count_kv", 2)]),
-    ("llama long heads", "llama", &[("attention.key_length", 12), ("attention.value_length", 12), ("rope.dimension_count", 12)]),
+    (
+        "llama long heads",
+        "llama",
+        &[
+            ("attention.key_length", 12),
+            ("attention.value_length", 12),
+            ("rope.dimension_count", 12),
+        ],
+    ),
     ("llama experts", "llama", &[("expert_count", 6), ("expert_used_count", 2)]),
     ("gpt2 grouped", "gpt2", &[("attention.head_count_kv", 2)]),
     ("falcon one key head", "falcon", &[("attention.head_count_kv", 1)]),
     ("qwen2 grouped", "qwen2", &[("attention.head_count_kv", 2)]),
     ("qwen2moe", "qwen2moe", &[("feed_forward_length", 40)]),
     ("qwen3moe", "qwen3moe", &[("feed_forward_length", 40)]),
-    ("qwen2moe widths", "qwen2moe", &[("expert_feed_forward_length", 36), ("expert_shared_feed_forward_length", 44), ("attention.head_count_kv", 2)]),
-    ("qwen3 long heads", "qwen3", &[("attention.key_length", 12), ("attention.value_length", 12), ("attention.head_count_kv", 2)]),
+    (
+        "qwen2moe widths",
+        "qwen2moe",
+        &[
+            ("expert_feed_forward_length", 36),
+            ("expert_shared_feed_forward_length", 44),
+            ("attention.head_count_kv", 2),
+        ],
+    ),
+    (
+        "qwen3 long heads",
+        "qwen3",
+        &[
+            ("attention.key_length", 12),
+            ("attention.value_length", 12),
+            ("attention.head_count_kv", 2),
+        ],
+    ),
     ("qwen3moe width", "qwen3moe", &[("expert_feed_forward_length", 36)]),
-    ("gemma long heads", "gemma", &[("attention.key_length", 12), ("attention.value_length", 12), ("attention.head_count_kv", 1)]),
+    (
+        "gemma long heads",
+        "gemma",
+        &[
+            ("attention.key_length", 12),
+            ("attention.value_length", 12),
+            ("attention.head_count_kv", 1),
+        ],
+    ),
     ("stablelm grouped", "stablelm", &[("attention.head_count_kv", 2)]),
     ("olmo2 grouped", "olmo2", &[("attention.head_count_kv", 2)]),
     ("command-r plus", "command-r", &[("block_count", 64), ("attention.head_count_kv", 2)]),
     ("phi3 half turned", "phi3", &[("rope.dimension_count", 4)]),
-    ("t5 fewer decoders", "t5", &[("decoder_block_count", 1), ("attention.key_length", 12), ("attention.value_length", 12)]),
-    ("gpt-oss long heads", "gpt-oss", &[("attention.key_length", 12), ("attention.value_length", 12), ("attention.head_count_kv", 2)]),
-    ("deepseek2", "deepseek2", &[("rope.dimension_count", 2), ("leading_dense_block_count", 1), ("feed_forward_length", 40)]),
+    (
+        "t5 fewer decoders",
+        "t5",
+        &[("decoder_block_count", 1), ("attention.key_length", 12), ("attention.value_length", 12)],
+    ),
+    (
+        "gpt-oss long heads",
+        "gpt-oss",
+        &[
+            ("attention.key_length", 12),
+            ("attention.value_length", 12),
+            ("attention.head_count_kv", 2),
+        ],
+    ),
+    (
+        "deepseek2",
+        "deepseek2",
+        &[
+            ("rope.dimension_count", 2),
+            ("leading_dense_block_count", 1),
+            ("feed_forward_length", 40),
+        ],
+    ),
     (
         "deepseek2 latent",
         "deepseek2",
@@ -87,9 +142,17 @@ const FURTHER: &[Further] = &[
         ],
     ),
     ("deepseek2 lite", "deepseek2", &[("block_count", 26), ("rope.dimension_count", 2)]),
-    ("deepseek2 predicting", "deepseek2", &[("block_count", 3), ("nextn_predict_layers", 1), ("rope.dimension_count", 2)]),
+    (
+        "deepseek2 predicting",
+        "deepseek2",
+        &[("block_count", 3), ("nextn_predict_layers", 1), ("rope.dimension_count", 2)],
+    ),
     ("granite experts", "granite", &[("expert_count", 6), ("expert_used_count", 2)]),
-    ("granite shared expert", "granite", &[("expert_count", 6), ("expert_used_count", 2), ("expert_shared_feed_forward_length", 44)]),
+    (
+        "granite shared expert",
+        "granite",
+        &[("expert_count", 6), ("expert_used_count", 2), ("expert_shared_feed_forward_length", 44)],
+    ),
 ];
 
 /// A model, whole or with one thing wrong.
@@ -103,7 +166,9 @@ pub(crate) struct Sample {
 
 /// The models: for each architecture the least one, and those with further parts.
 pub(crate) fn models() -> Vec<(&'static str, &'static Architecture, Model)> {
-    let least = Architecture::builtin_names().filter(|name| FURTHER.iter().all(|(model, ..)| model != name)).map(|name| (name, name, &[][..]));
+    let least = Architecture::builtin_names()
+        .filter(|name| FURTHER.iter().all(|(model, ..)| model != name))
+        .map(|name| (name, name, &[][..]));
     let all = least.chain(FURTHER.iter().copied());
     all.map(|(model, name, keys)| {
         let architecture = Architecture::builtin(name).unwrap();
@@ -112,11 +177,18 @@ pub(crate) fn models() -> Vec<(&'static str, &'static Architecture, Model)> {
     .collect()
 }
 
-/// The model as it should be, with the least set of tensors and with all it may have, and with one thing wrong at a time.
-pub(crate) fn samples(model: &'static str, architecture: &Architecture, keys: &Model) -> Vec<Sample> {
+/// The model as it should be, with the least set of tensors and with all it may have, and with one
+/// thing wrong at a time.
+pub(crate) fn samples(
+    model: &'static str,
+    architecture: &Architecture,
+    keys: &Model,
+) -> Vec<Sample> {
     let bytes = keys.bytes();
     let header = Gguf::parse(bytes).unwrap();
-    let resolved = architecture.resolve_file(header.metadata()).unwrap_or_else(|error| panic!("{model}: {error}"));
+    let resolved = architecture
+        .resolve_file(header.metadata())
+        .unwrap_or_else(|error| panic!("{model}: {error}"));
     let least = with_tensors(keys.clone(), &resolved, |spec| spec.required);
     let mut samples = Vec::new();
     let mut add = |change: String, file: Model| samples.push(Sample { model, change, file });
@@ -124,11 +196,19 @@ pub(crate) fn samples(model: &'static str, architecture: &Architecture, keys: &M
     add(
         "all".into(),
         with_tensors(keys.clone(), &resolved, |spec| {
-            spec.unless.is_none() || !resolved.tensors().iter().any(|other| Some(&other.name) == spec.unless.as_ref())
+            spec.unless.is_none()
+                || !resolved.tensors().iter().any(|other| Some(&other.name) == spec.unless.as_ref())
         }),
     );
-    for key in architecture.keys().filter(|key| key.demand == Some(Demand::Loader) && architecture.loader().is_some()) {
-        let there = least.pairs.iter().find(|(name, _)| name == key.name.as_bytes()).map(|(_, value)| value);
+    for key in architecture
+        .keys()
+        .filter(|key| key.demand == Some(Demand::Loader) && architecture.loader().is_some())
+    {
+        let there = least
+            .pairs
+            .iter()
+            .find(|(name, _)| name == key.name.as_bytes())
+            .map(|(_, value)| value);
         let Some(value) = there else { continue };
         add(format!("without {}", key.name), least.clone().unset(key.name));
         let wider = match value {
@@ -139,7 +219,9 @@ pub(crate) fn samples(model: &'static str, architecture: &Architecture, keys: &M
         add(format!("{} of another type", key.name), least.clone().set(key.name, wider));
     }
     let last_block = least.tensors.iter().filter_map(|(name, ..)| block(name)).max();
-    for (name, shape, _) in least.tensors.iter().filter(|(name, ..)| block(name).is_none() || block(name) == last_block) {
+    for (name, shape, _) in
+        least.tensors.iter().filter(|(name, ..)| block(name).is_none() || block(name) == last_block)
+    {
         let name = core::str::from_utf8(name).unwrap();
         add(format!("without {name}"), least.clone().retensor(name, None));
         let mut longer = shape.clone();
@@ -164,21 +246,29 @@ fn with_keys(architecture: &Architecture, more: &[(&str, u32)]) -> Model {
     let bytes = model.bytes();
     let header = Gguf::parse(bytes).unwrap();
     // A condition may lift a demand once other keys are there.
-    let wanted = |key: &KeySpec<'_>| key.demand == Some(Demand::Loader) || architecture.loader().is_none();
+    let wanted =
+        |key: &KeySpec<'_>| key.demand == Some(Demand::Loader) || architecture.loader().is_none();
     for key in architecture.missing_keys(header.metadata()).iter().filter(|key| wanted(key)) {
         model = model.set(key.name, value(architecture, key));
     }
     let bytes = model.bytes();
     let header = Gguf::parse(bytes).unwrap();
     for key in architecture.keys().filter(|key| header.metadata().get(key.name).is_some()) {
-        let needed = architecture.missing_keys(header.metadata()).iter().all(|missing| missing.name != key.name);
+        let needed = architecture
+            .missing_keys(header.metadata())
+            .iter()
+            .all(|missing| missing.name != key.name);
         assert!(needed, "{}", key.name);
     }
     model
 }
 
 fn value(architecture: &Architecture, key: &KeySpec<'_>) -> Value {
-    let short = key.name.strip_prefix(architecture.name()).and_then(|key| key.strip_prefix('.')).unwrap_or(key.name);
+    let short = key
+        .name
+        .strip_prefix(architecture.name())
+        .and_then(|key| key.strip_prefix('.'))
+        .unwrap_or(key.name);
     let number = NUMBERS.iter().find(|(name, _)| *name == short).map_or(0, |(_, number)| *number);
     match key.single {
         Some(ValueType::F32) => Value::F32(1e-5),
@@ -192,7 +282,8 @@ fn value(architecture: &Architecture, key: &KeySpec<'_>) -> Value {
 /// A vocabulary of the least kind that readers take: three special tokens and one for each byte.
 fn vocabulary(model: Model) -> Model {
     let bytes: Vec<String> = (0..256).map(|byte| format!("<0x{byte:02X}>")).collect();
-    let tokens: Vec<&str> = ["<unk>", "<s>", "</s>"].into_iter().chain(bytes.iter().map(String::as_str)).collect();
+    let tokens: Vec<&str> =
+        ["<unk>", "<s>", "</s>"].into_iter().chain(bytes.iter().map(String::as_str)).collect();
     let types = [2, 3, 3].into_iter().chain(core::iter::repeat_n(6, 256)).map(Value::I32).collect();
     model
         .set("tokenizer.ggml.model", "llama")
@@ -204,7 +295,11 @@ fn vocabulary(model: Model) -> Model {
         .set("tokenizer.ggml.tokens", strings(&tokens))
 }
 
-fn with_tensors(mut model: Model, resolved: &Resolved<'_>, wanted: impl Fn(&TensorSpec) -> bool) -> Model {
+fn with_tensors(
+    mut model: Model,
+    resolved: &Resolved<'_>,
+    wanted: impl Fn(&TensorSpec) -> bool,
+) -> Model {
     for spec in resolved.tensors().iter().filter(|spec| wanted(spec)) {
         model = model.tensor(&spec.name, spec.shape.dimensions(), GgmlType::F32);
     }

@@ -1,4 +1,5 @@
-//! Shards are one model: what concerns it as a whole is found once, and told of the file it lies in.
+//! Shards are one model: what concerns it as a whole is found once, and told of the file it lies
+//! in.
 
 use ggmill_check::{Input, Options, Profile, Report, check_set};
 use ggmill_core::GgmlType;
@@ -6,7 +7,8 @@ use ggmill_testdata::bytes::Value;
 
 use crate::support::{Model, codes, report_named};
 
-/// A model as the reference splits it: all metadata in the first file, `split.*` alone in the others, so many tensors in each.
+/// A model as the reference splits it: all metadata in the first file, `split.*` alone in the
+/// others, so many tensors in each.
 fn split(model: &Model, most: usize) -> Vec<Model> {
     let parts: Vec<_> = model.tensors.chunks(most).collect();
     let number = |number: usize| u16::try_from(number).unwrap();
@@ -21,7 +23,8 @@ fn split(model: &Model, most: usize) -> Vec<Model> {
 }
 
 fn reports(shards: &[Model], profile: Profile) -> Vec<Report> {
-    let files: Vec<_> = shards.iter().map(|shard| ggmill_core::Model::salvage(shard.bytes()).unwrap()).collect();
+    let files: Vec<_> =
+        shards.iter().map(|shard| ggmill_core::Model::salvage(shard.bytes()).unwrap()).collect();
     let inputs: Vec<_> = files.iter().map(|file| Input::new(&file.parts()[0])).collect();
     check_set(&inputs, &Options { profile, ..Options::default() })
 }
@@ -38,7 +41,11 @@ fn lists(codes: [&[&'static str]; 3]) -> Vec<Vec<&'static str>> {
 fn a_whole_set_is_as_good_as_the_model() {
     for profile in [Profile::All, Profile::Ggml] {
         let found = reports(&split(&Model::llama(), 4), profile);
-        assert_eq!(found.iter().map(codes).collect::<Vec<_>>(), lists([&[], &[], &[]]), "{found:?}");
+        assert_eq!(
+            found.iter().map(codes).collect::<Vec<_>>(),
+            lists([&[], &[], &[]]),
+            "{found:?}"
+        );
     }
 }
 
@@ -73,7 +80,13 @@ fn what_the_first_shard_says_is_held_against_the_tensors_of_all() {
 #[test]
 fn a_shard_alone_is_examined_as_what_it_is() {
     let shards = split(&Model::llama(), 4);
-    let found = |number: usize| report_named("Tiny-1K-v1.0-00002-of-00003.gguf", &shards[number].bytes(), &Options::default());
+    let found = |number: usize| {
+        report_named(
+            "Tiny-1K-v1.0-00002-of-00003.gguf",
+            &shards[number].bytes(),
+            &Options::default(),
+        )
+    };
     assert_eq!(codes(&found(1)), Vec::<&str>::new());
     // The first one's keys are there to be looked at, and what it lacks may be in the others.
     assert_eq!(codes(&found(0)), ["GG1902"]);

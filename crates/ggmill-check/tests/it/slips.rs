@@ -12,9 +12,21 @@ fn numbers(values: &[u32]) -> Value {
 
 #[test]
 fn licences_are_the_same_in_letters_of_either_case() {
-    let flagged = |text: &str| codes(&report(&Model::llama().set("general.license", text).bytes())).contains(&"GG2001");
-    for text in ["apache-2.0", "Apache-2.0", "mit", "bsd-3-clause", "cc-by-nc-4.0", "CC-BY-SA-4.0", "unlicense", "gpl-3.0", "mit or apache-2.0", "LicenseRef-x"]
-    {
+    let flagged = |text: &str| {
+        codes(&report(&Model::llama().set("general.license", text).bytes())).contains(&"GG2001")
+    };
+    for text in [
+        "apache-2.0",
+        "Apache-2.0",
+        "mit",
+        "bsd-3-clause",
+        "cc-by-nc-4.0",
+        "CC-BY-SA-4.0",
+        "unlicense",
+        "gpl-3.0",
+        "mit or apache-2.0",
+        "LicenseRef-x",
+    ] {
         assert!(!flagged(text), "{text}");
     }
     for text in ["Apache", "Apache 2.0", "MIT License", "MIT,Apache-2.0", "llama2", ""] {
@@ -25,14 +37,27 @@ fn licences_are_the_same_in_letters_of_either_case() {
 #[test]
 fn a_slip_in_the_name_of_the_architecture_is_an_error() {
     let severity = |model: Model, profile| {
-        let found = report_named("Tiny-1K-v1.0.gguf", &model.bytes(), &Options { profile, select: vec!["GG15".parse().unwrap()], ..Options::default() });
+        let found = report_named(
+            "Tiny-1K-v1.0.gguf",
+            &model.bytes(),
+            &Options { profile, select: vec!["GG15".parse().unwrap()], ..Options::default() },
+        );
         found.diagnostics().iter().map(|one| (one.rule.code, one.severity)).collect::<Vec<_>>()
     };
     for name in ["lama", "LLaMA", "llama ", ""] {
-        assert_eq!(severity(Model::llama().set("general.architecture", name), Profile::All), [("GG1517", Severity::Error)], "{name:?}");
+        assert_eq!(
+            severity(Model::llama().set("general.architecture", name), Profile::All),
+            [("GG1517", Severity::Error)],
+            "{name:?}"
+        );
     }
     // With keys of its own it is another program's, which llama.cpp refuses all the same.
-    let own = || Model::empty().set("general.architecture", "llamb").set("llamb.block_count", Value::U32(1)).tensor("a.b", &[8], GgmlType::F32);
+    let own = || {
+        Model::empty()
+            .set("general.architecture", "llamb")
+            .set("llamb.block_count", Value::U32(1))
+            .tensor("a.b", &[8], GgmlType::F32)
+    };
     assert_eq!(severity(own(), Profile::All), [("GG1503", Severity::Note)]);
     assert_eq!(severity(own(), Profile::Ggml), [("GG1517", Severity::Error)]);
 }
@@ -40,18 +65,25 @@ fn a_slip_in_the_name_of_the_architecture_is_an_error() {
 #[test]
 fn what_llama_cpp_asserts_of_experts_is_an_error() {
     let model = |experts: u32| Model::llama().set("llama.expert_count", Value::U32(experts));
-    let used = |experts: u32, used: Value| codes(&report(&model(experts).set("llama.expert_used_count", used).bytes()));
+    let used = |experts: u32, used: Value| {
+        codes(&report(&model(experts).set("llama.expert_used_count", used).bytes()))
+    };
     assert!(used(4, Value::U32(8)).contains(&"GG1511"));
     assert!(used(4, Value::U32(0)).contains(&"GG1511"));
     assert!(used(4, numbers(&[5])).contains(&"GG1511"));
     assert!(!used(4, Value::U32(2)).contains(&"GG1511"));
     assert!(codes(&report(&model(4).bytes())).contains(&"GG1511"));
-    assert!(codes(&report(&model(2000).set("llama.expert_used_count", Value::U32(2)).bytes())).contains(&"GG1511"));
+    assert!(
+        codes(&report(&model(2000).set("llama.expert_used_count", Value::U32(2)).bytes()))
+            .contains(&"GG1511")
+    );
 }
 
 #[test]
 fn an_array_has_a_number_for_each_block() {
-    let model = |lengths: &[u32]| codes(&report(&Model::llama().set("llama.feed_forward_length", numbers(lengths)).bytes()));
+    let model = |lengths: &[u32]| {
+        codes(&report(&Model::llama().set("llama.feed_forward_length", numbers(lengths)).bytes()))
+    };
     assert_eq!(model(&[12, 12]), ["GG1511"]);
     assert_eq!(model(&[12]), Vec::<&str>::new());
 }
@@ -59,20 +91,28 @@ fn an_array_has_a_number_for_each_block() {
 #[test]
 fn one_error_does_not_hide_the_rest() {
     let found = codes(&report(&Model::llama().set("general.architecture", "gpt2").bytes()));
-    assert!(found.contains(&"GG1501") && found.contains(&"GG1513") && found.contains(&"GG1210"), "{found:?}");
+    assert!(
+        found.contains(&"GG1501") && found.contains(&"GG1513") && found.contains(&"GG1210"),
+        "{found:?}"
+    );
 }
 
 #[test]
 fn the_offset_that_is_not_aligned_is_told_though_data_overlap() {
-    let model = Model::empty().set("general.architecture", "x").tensor("a.b", &[8], GgmlType::F32).tensor("a.c", &[8], GgmlType::F32);
+    let model = Model::empty()
+        .set("general.architecture", "x")
+        .tensor("a.b", &[8], GgmlType::F32)
+        .tensor("a.c", &[8], GgmlType::F32);
     let found = codes(&report(&model.bytes_at(&[4, 32], 64)));
     assert!(found.contains(&"GG1304") && found.contains(&"GG1310"), "{found:?}");
 }
 
 #[test]
 fn numbers_in_arrays_are_looked_at() {
-    let floats = |values: &[f32]| Value::Array(6, values.iter().map(|&value| Value::F32(value)).collect());
-    let found = report(&Model::llama().set("foo.bar", floats(&[1.0, f32::NAN, f32::INFINITY])).bytes());
+    let floats =
+        |values: &[f32]| Value::Array(6, values.iter().map(|&value| Value::F32(value)).collect());
+    let found =
+        report(&Model::llama().set("foo.bar", floats(&[1.0, f32::NAN, f32::INFINITY])).bytes());
     assert_eq!(found.diagnostics()[0].message, "element 1 is NaN, and 1 more are like it");
     assert!(report(&Model::llama().set("foo.bar", floats(&[1.0])).bytes()).is_clean());
 }
@@ -81,8 +121,14 @@ fn numbers_in_arrays_are_looked_at() {
 #[test]
 fn one_cause_is_one_finding() {
     let epsilon = "llama.attention.layer_norm_rms_epsilon";
-    assert_eq!(codes(&report(&Model::llama().set(epsilon, Value::F32(f32::NAN)).bytes())), ["GG1110"]);
-    assert_eq!(codes(&report(&Model::llama().set("llama.context_length", "16").bytes())), ["GG1504"]);
+    assert_eq!(
+        codes(&report(&Model::llama().set(epsilon, Value::F32(f32::NAN)).bytes())),
+        ["GG1110"]
+    );
+    assert_eq!(
+        codes(&report(&Model::llama().set("llama.context_length", "16").bytes())),
+        ["GG1504"]
+    );
 }
 
 #[test]
@@ -101,8 +147,14 @@ fn a_header_that_no_file_can_have_is_no_download_cut_off() {
 fn shards_are_numbered_up_to_their_count() {
     use ggmill_check::name_fault;
     assert_eq!(name_fault("Grok-100B-v1.0-Q4_0-00003-of-00009.gguf"), None);
-    assert_eq!(name_fault("Grok-100B-v1.0-Q4_0-00004-of-00003.gguf"), Some("the shard's number is beyond their count"));
-    assert_eq!(name_fault("Grok-100B-v1.0-Q4_0-00000-of-00003.gguf"), Some("shards are numbered from 00001"));
+    assert_eq!(
+        name_fault("Grok-100B-v1.0-Q4_0-00004-of-00003.gguf"),
+        Some("the shard's number is beyond their count")
+    );
+    assert_eq!(
+        name_fault("Grok-100B-v1.0-Q4_0-00000-of-00003.gguf"),
+        Some("shards are numbered from 00001")
+    );
 }
 
 /// As libllama saves it in every model: infinite, and used by one architecture alone.
@@ -111,12 +163,19 @@ fn an_infinite_number_that_is_not_used_hides_nothing() {
     let model = || Model::llama().set("llama.kda.gate_lower_bound", Value::F32(f32::NEG_INFINITY));
     let errors = |model: Model| {
         let found = report(&model.bytes());
-        found.diagnostics().iter().filter(|one| one.severity == Severity::Error).map(|one| one.rule.code).collect::<Vec<_>>()
+        found
+            .diagnostics()
+            .iter()
+            .filter(|one| one.severity == Severity::Error)
+            .map(|one| one.rule.code)
+            .collect::<Vec<_>>()
     };
     assert_eq!(errors(model()), [""; 0]);
     assert!(!codes(&report(&model().bytes())).contains(&"GG1110"));
     assert_eq!(errors(model().tensor("blk.0.ssm_in.weight", &[32, 32], GgmlType::F32)), ["GG1513"]);
     // Under numbers that do not fit, names alone are judged, those of the description among them.
-    let experts = model().set("llama.expert_count", Value::U32(2)).set("llama.expert_used_count", Value::U32(4));
+    let experts = model()
+        .set("llama.expert_count", Value::U32(2))
+        .set("llama.expert_used_count", Value::U32(4));
     assert_eq!(errors(experts), ["GG1511"]);
 }

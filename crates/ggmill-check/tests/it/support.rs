@@ -19,7 +19,8 @@ pub(crate) fn report_named(name: &str, bytes: &[u8], options: &Options) -> Repor
             }
             let mut input = Input::new(part).named(name).with_data(&data);
             if name == ALONE {
-                input = input.with_set_fault("Set-1K-v1.0-00002-of-00002.gguf: cannot open: no such file");
+                input = input
+                    .with_set_fault("Set-1K-v1.0-00002-of-00002.gguf: cannot open: no such file");
             }
             check(&input, options)
         }
@@ -28,7 +29,11 @@ pub(crate) fn report_named(name: &str, bytes: &[u8], options: &Options) -> Repor
 }
 
 pub(crate) fn report(bytes: &[u8]) -> Report {
-    report_named("Tiny-1K-v1.0.gguf", bytes, &Options { findings_per_rule: usize::MAX, ..Options::default() })
+    report_named(
+        "Tiny-1K-v1.0.gguf",
+        bytes,
+        &Options { findings_per_rule: usize::MAX, ..Options::default() },
+    )
 }
 
 pub(crate) fn codes(report: &Report) -> Vec<&'static str> {
@@ -55,8 +60,12 @@ impl Model {
 
     /// A whole small model with nothing wrong: one block of the LLaMA architecture.
     pub(crate) fn llama() -> Self {
-        let f32s = |values: &[f32]| Value::Array(6, values.iter().map(|&value| Value::F32(value)).collect());
-        let i32s = |values: &[i32]| Value::Array(5, values.iter().map(|&value| Value::I32(value)).collect());
+        let f32s = |values: &[f32]| {
+            Value::Array(6, values.iter().map(|&value| Value::F32(value)).collect())
+        };
+        let i32s = |values: &[i32]| {
+            Value::Array(5, values.iter().map(|&value| Value::I32(value)).collect())
+        };
         let pairs: Vec<(&str, Value)> = vec![
             ("general.architecture", "llama".into()),
             ("general.type", "model".into()),
@@ -81,7 +90,10 @@ impl Model {
             ("tokenizer.ggml.scores", f32s(&[0.0; 5])),
             ("tokenizer.ggml.merges", strings(&["a b"])),
             ("tokenizer.ggml.bos_token_id", Value::U32(0)),
-            ("tokenizer.chat_template", "{% for message in messages %}{{ message.content }}{% endfor %}".into()),
+            (
+                "tokenizer.chat_template",
+                "{% for message in messages %}{{ message.content }}{% endfor %}".into(),
+            ),
         ];
         let tensors: &[(&str, &[u64])] = &[
             ("token_embd.weight", &[8, 5]),
@@ -98,7 +110,10 @@ impl Model {
             ("blk.0.ffn_up.weight", &[8, 12]),
         ];
         let pairs = pairs.into_iter().map(|(key, value)| (key.into(), value)).collect();
-        let tensors = tensors.iter().map(|&(name, shape)| (name.into(), shape.to_vec(), GgmlType::F32)).collect();
+        let tensors = tensors
+            .iter()
+            .map(|&(name, shape)| (name.into(), shape.to_vec(), GgmlType::F32))
+            .collect();
         Self { pairs, tensors, ..Self::empty() }
     }
 
@@ -122,7 +137,12 @@ impl Model {
         self
     }
 
-    pub(crate) fn tensor(mut self, name: impl AsRef<[u8]>, shape: &[u64], ggml_type: GgmlType) -> Self {
+    pub(crate) fn tensor(
+        mut self,
+        name: impl AsRef<[u8]>,
+        shape: &[u64],
+        ggml_type: GgmlType,
+    ) -> Self {
         self.tensors.push((name.as_ref().to_vec(), shape.to_vec(), ggml_type));
         self
     }
@@ -131,7 +151,8 @@ impl Model {
     pub(crate) fn retensor(mut self, name: &str, change: Option<(&[u64], GgmlType)>) -> Self {
         match change {
             Some((shape, ggml_type)) => {
-                let tensor = self.tensors.iter_mut().find(|tensor| tensor.0 == name.as_bytes()).unwrap();
+                let tensor =
+                    self.tensors.iter_mut().find(|tensor| tensor.0 == name.as_bytes()).unwrap();
                 (tensor.1, tensor.2) = (shape.to_vec(), ggml_type);
             }
             None => self.tensors.retain(|tensor| tensor.0 != name.as_bytes()),
@@ -145,7 +166,9 @@ impl Model {
         let offsets = self.tensors.iter().map(|(_, shape, ggml_type)| {
             let start = end;
             let elements: u64 = shape.iter().product();
-            let size = ggml_type.layout().map_or(1, |layout| (elements / u64::from(layout.elements)) * u64::from(layout.bytes));
+            let size = ggml_type.layout().map_or(1, |layout| {
+                (elements / u64::from(layout.elements)) * u64::from(layout.bytes)
+            });
             end = (end + size).next_multiple_of(32);
             start
         });

@@ -6,7 +6,11 @@ use crate::support::{Model, codes, report_named};
 
 fn found(template: &str) -> Vec<&'static str> {
     let options = Options { select: vec!["template".parse().unwrap()], ..Options::default() };
-    codes(&report_named("Tiny-1K-v1.0.gguf", &Model::llama().set("tokenizer.chat_template", template).bytes(), &options))
+    codes(&report_named(
+        "Tiny-1K-v1.0.gguf",
+        &Model::llama().set("tokenizer.chat_template", template).bytes(),
+        &options,
+    ))
 }
 
 #[test]
@@ -49,12 +53,19 @@ fn what_leads_out_of_a_template_is_found_however_it_is_spelt() {
     ] {
         assert!(found(template).contains(&"GG1702"), "{template}: {:?}", found(template));
     }
-    for template in ["{% import 'os' as os %}", "{% from 'x' import y %}", "{% extends 'x' %}", "{% include x %}"] {
+    for template in [
+        "{% import 'os' as os %}",
+        "{% from 'x' import y %}",
+        "{% extends 'x' %}",
+        "{% include x %}",
+    ] {
         assert_eq!(found(template), ["GG1707"], "{template}");
     }
-    for template in
-        ["{% for i in range(10**4) %}{% for j in range(10**4) %}x{% endfor %}{% endfor %}", "{% set n = 9999999 %}{{ range(n)|list }}", "{{ 'a' * 10**9 }}"]
-    {
+    for template in [
+        "{% for i in range(10**4) %}{% for j in range(10**4) %}x{% endfor %}{% endfor %}",
+        "{% set n = 9999999 %}{{ range(n)|list }}",
+        "{{ 'a' * 10**9 }}",
+    ] {
         assert_eq!(found(template), ["GG1708"], "{template}");
     }
     for template in ["a\u{200b}b", "\u{feff}{{ messages }}"] {
@@ -73,7 +84,8 @@ fn what_only_looks_so_is_not() {
         "{% raw %}{{ ''.__class__ }}{% endraw %}",
         "{{ '__class__' }}",
         "{% for message in messages[1:] %}{{ message['role'] ~ message[key] }}{% endfor %}",
-        "{% set ns = namespace(found=false) %}{% for i in range(messages|length) %}{% set ns.found = true %}{% endfor %}",
+        "{% set ns = namespace(found=false) %}{% for i in range(messages|length) %}{% set \
+         ns.found = true %}{% endfor %}",
         "{{ messages|selectattr('role', 'equalto', 'user')|map(attribute='content')|join('\n') }}",
         "{% generation %}{{ tools|tojson(indent=4) }}{% endgeneration %}",
         "{{ messages[(loop.index0 ~ '')|int] }}",

@@ -16,7 +16,11 @@ pub(crate) struct Args {
     shell: clap_complete::Shell,
 }
 
-pub(crate) fn run(args: &Args, mut program: clap::Command, console: Console) -> Result<Status, Failure> {
+pub(crate) fn run(
+    args: &Args,
+    mut program: clap::Command,
+    console: Console,
+) -> Result<Status, Failure> {
     // The generator panics where it cannot write; memory takes everything.
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut program, "ggmill", &mut script);

@@ -31,7 +31,8 @@ has them. The architecture comes from config.json; --arch-file adds one of your 
 SRC may also be a LLaMA file from before GGUF (GGML, GGMF, GGJT): `ggmill convert old.bin`.
 Its tensors keep their types; blocks that have changed since become those of today.")]
 pub(crate) struct Args {
-    /// The checkpoint: a folder, a .safetensors file with config.json beside it, or a file from before GGUF
+    /// The checkpoint: a folder, a .safetensors file with config.json beside it, or a file from
+    /// before GGUF
     src: PathBuf,
     /// The file to write; by default SRC's name and the type, in the current folder
     #[arg(short, long, value_name = "FILE")]
@@ -68,7 +69,10 @@ fn file_type(name: &str) -> Result<FileType, String> {
     }
     let expected = "expected f32, f16, bf16 or q8_0";
     Err(match name.parse::<Target>() {
-        Ok(target) => format!("{expected}; from a file of one of these `ggmill quantize` makes {}", target.name()),
+        Ok(target) => format!(
+            "{expected}; from a file of one of these `ggmill quantize` makes {}",
+            target.name()
+        ),
         Err(_) => expected.to_owned(),
     })
 }
@@ -77,38 +81,68 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
     match what_it_is(&args.src) {
         Some(FileKind::LegacyGgml { .. }) => {
             let Args { src, output, file_type, name, force, dry_run, json, legacy, .. } = args;
-            let request = convert_legacy::Request { src, output, has_type: file_type.is_some(), name, legacy, force, dry_run, json };
+            let request = convert_legacy::Request {
+                src,
+                output,
+                has_type: file_type.is_some(),
+                name,
+                legacy,
+                force,
+                dry_run,
+                json,
+            };
             return convert_legacy::run(request, console);
         }
         Some(FileKind::Gguf) => {
-            let hint = "`ggmill quantize` changes the types of its tensors, `ggmill edit` its metadata, `ggmill repack` its form";
-            return Err(Failure::new(format_args!("{}: is a GGUF file already", shown(&args.src))).with_hint(Some(hint.to_owned())));
+            let hint = "`ggmill quantize` changes the types of its tensors, `ggmill edit` its \
+                        metadata, `ggmill repack` its form";
+            return Err(Failure::new(format_args!("{}: is a GGUF file already", shown(&args.src)))
+                .with_hint(Some(hint.to_owned())));
         }
         _ => {}
     }
     let checkpoint = Safetensors::open(&args.src).map_err(|error| {
         let given_config = what_it_is(&args.src) == Some(FileKind::Json);
-        let hint = given_config.then(|| "this is a JSON file; give the folder it lies in, or the file with the weights".to_owned());
+        let hint = given_config.then(|| {
+            "this is a JSON file; give the folder it lies in, or the file with the weights"
+                .to_owned()
+        });
         let hint = hint.or_else(|| what_instead(&args.src)).or_else(|| what_instead(error.path()?));
         Failure::new(error).with_hint(hint)
     })?;
-    let file_type = args.file_type.ok_or_else(|| Failure::new("no --type: expected f32, f16, bf16 or q8_0"))?;
+    let file_type =
+        args.file_type.ok_or_else(|| Failure::new("no --type: expected f32, f16, bf16 or q8_0"))?;
     let catalogue = catalogue(&args.arch_file)?;
     let architecture = catalogue.for_checkpoint(checkpoint.config()).map_err(|error| {
-        Failure::new(error).with_hint(Some("--arch-file adds a description of your own; docs/formats/architecture.md says how to write one".to_owned()))
+        Failure::new(error).with_hint(Some(
+            "--arch-file adds a description of your own; docs/formats/architecture.md says how to \
+             write one"
+                .to_owned(),
+        ))
     })?;
     let mut options = ConvertOptions::new(file_type);
     options.name = args.name;
     options.no_vocab = args.no_vocab;
     let refused = |error: ggmill_pipeline::Error| {
-        let hint = (checkpoint.has_tokenizer() && !options.no_vocab).then(|| "--no-vocab converts the weights alone".to_owned());
+        let hint = (checkpoint.has_tokenizer() && !options.no_vocab)
+            .then(|| "--no-vocab converts the weights alone".to_owned());
         Failure::new(error).with_hint(hint)
     };
-    let plan = ggmill_convert::convert(&checkpoint, architecture, &options).and_then(|recipe| recipe.plan(&checkpoint)).map_err(refused)?;
+    let plan = ggmill_convert::convert(&checkpoint, architecture, &options)
+        .and_then(|recipe| recipe.plan(&checkpoint))
+        .map_err(refused)?;
 
     let output = args.output.unwrap_or_else(|| default_output(checkpoint.name(), file_type));
-    let inputs: Vec<PathBuf> = checkpoint.files().map(Path::to_owned).chain(args.arch_file).collect();
-    Making { output: &output, inputs: &inputs, force: args.force, dry_run: args.dry_run, json: args.json }.run(&plan, &checkpoint, console)
+    let inputs: Vec<PathBuf> =
+        checkpoint.files().map(Path::to_owned).chain(args.arch_file).collect();
+    Making {
+        output: &output,
+        inputs: &inputs,
+        force: args.force,
+        dry_run: args.dry_run,
+        json: args.json,
+    }
+    .run(&plan, &checkpoint, console)
 }
 
 /// What a file is that should be a part of a checkpoint and is not.
@@ -116,7 +150,10 @@ fn what_instead(path: &Path) -> Option<String> {
     match what_it_is(path)? {
         FileKind::Safetensors => None,
         FileKind::Json if path.extension().is_some_and(|extension| extension == "json") => None,
-        found => Some(format!("this is {found}{}", found.hint().map(|advice| format!("; {advice}")).unwrap_or_default())),
+        found => Some(format!(
+            "this is {found}{}",
+            found.hint().map(|advice| format!("; {advice}")).unwrap_or_default()
+        )),
     }
 }
 

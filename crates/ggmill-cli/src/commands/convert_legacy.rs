@@ -41,8 +41,16 @@ pub(super) struct Request {
 
 pub(super) fn run(args: Request, console: Console) -> Result<Status, Failure> {
     if args.has_type {
-        let hint = Some("without --type its tensors keep their types; `ggmill quantize` changes them afterwards".to_owned());
-        return Err(Failure::new(format_args!("{}: a file from before GGUF is not converted to another type", shown(&args.src))).with_hint(hint));
+        let hint = Some(
+            "without --type its tensors keep their types; `ggmill quantize` changes them \
+             afterwards"
+                .to_owned(),
+        );
+        return Err(Failure::new(format_args!(
+            "{}: a file from before GGUF is not converted to another type",
+            shown(&args.src)
+        ))
+        .with_hint(hint));
     }
     let legacy = Legacy::open(&args.src).map_err(Failure::new)?;
     let mut options = LegacyOptions::default();
@@ -50,7 +58,18 @@ pub(super) fn run(args: Request, console: Console) -> Result<Status, Failure> {
     options.context_length = args.legacy.context_length;
     options.rms_norm_epsilon = args.legacy.eps;
     options.head_count_kv = args.legacy.kv_heads;
-    let plan = ggmill_convert::convert_legacy(&legacy, &options).and_then(|recipe| recipe.plan(&legacy)).map_err(Failure::new)?;
-    let output = args.output.unwrap_or_else(|| PathBuf::from(args.src.file_name().unwrap_or_default()).with_extension("gguf"));
-    Making { output: &output, inputs: &[args.src], force: args.force, dry_run: args.dry_run, json: args.json }.run(&plan, &legacy, console)
+    let plan = ggmill_convert::convert_legacy(&legacy, &options)
+        .and_then(|recipe| recipe.plan(&legacy))
+        .map_err(Failure::new)?;
+    let output = args.output.unwrap_or_else(|| {
+        PathBuf::from(args.src.file_name().unwrap_or_default()).with_extension("gguf")
+    });
+    Making {
+        output: &output,
+        inputs: &[args.src],
+        force: args.force,
+        dry_run: args.dry_run,
+        json: args.json,
+    }
+    .run(&plan, &legacy, console)
 }

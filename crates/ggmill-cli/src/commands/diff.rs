@@ -72,10 +72,17 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let (a, b) = (open(&args.a)?, open(&args.b)?);
     let selection = args.selection();
     let files = || a.parts().iter().chain(b.parts());
-    fits_any("key", &selection.keys, || files().flat_map(|file| file.metadata().iter()).map(|pair| pair.key()))?;
+    fits_any("key", &selection.keys, || {
+        files().flat_map(|file| file.metadata().iter()).map(|pair| pair.key())
+    })?;
     if selection.tensors {
-        let (a, b) = (GgufCheckpoint::new(a).map_err(Failure::new)?, GgufCheckpoint::new(b).map_err(Failure::new)?);
-        fits_any("tensor", &selection.names, || a.tensors().iter().chain(b.tensors()).map(SourceTensor::name))?;
+        let (a, b) = (
+            GgufCheckpoint::new(a).map_err(Failure::new)?,
+            GgufCheckpoint::new(b).map_err(Failure::new)?,
+        );
+        fits_any("tensor", &selection.names, || {
+            a.tensors().iter().chain(b.tensors()).map(SourceTensor::name)
+        })?;
         let mut diff = Diff::of(a.model(), b.model(), &selection).map_err(Failure::new)?;
         compare(&mut diff, &a, &b, args.data, console)?;
         return show(&diff, args, console);
@@ -91,12 +98,22 @@ fn open(path: &Path) -> Result<Model, Failure> {
 }
 
 /// Compares the data of tensors that both have, in one shape.
-fn compare(diff: &mut Diff<'_>, a: &GgufCheckpoint, b: &GgufCheckpoint, numeric: bool, console: Console) -> Result<(), Failure> {
-    let comparable = |(_, pair): &(usize, &ggmill_inspect::diff::TensorPair<'_>)| pair.has_same_shape() && (numeric || pair.has_same_type());
-    let both = diff.tensors().unwrap_or_default().iter().enumerate().filter(comparable).filter_map(|(number, pair)| {
-        let (a, b) = pair.both()?;
-        Some((number, ToCompare { a: a.number, b: b.number }))
-    });
+fn compare(
+    diff: &mut Diff<'_>,
+    a: &GgufCheckpoint,
+    b: &GgufCheckpoint,
+    numeric: bool,
+    console: Console,
+) -> Result<(), Failure> {
+    let comparable = |(_, pair): &(usize, &ggmill_inspect::diff::TensorPair<'_>)| {
+        pair.has_same_shape() && (numeric || pair.has_same_type())
+    };
+    let both = diff.tensors().unwrap_or_default().iter().enumerate().filter(comparable).filter_map(
+        |(number, pair)| {
+            let (a, b) = pair.both()?;
+            Some((number, ToCompare { a: a.number, b: b.number }))
+        },
+    );
     let (numbers, pairs): (Vec<usize>, Vec<ToCompare>) = both.unzip();
     let mut bar = Bar::new(console);
     let found = ggmill_hash::compare(a, b, &pairs, numeric, &mut |progress| {
@@ -127,13 +144,19 @@ fn show(diff: &Diff<'_>, args: &Args, console: Console) -> Result<Status, Failur
     let names = [names[0].as_str(), names[1].as_str()];
     let status = if diff.is_same() { Status::Fine } else { Status::Findings };
     if args.json {
-        let arrays = if args.full { inspect_json::Arrays::Full } else { inspect_json::Arrays::Shortened };
+        let arrays =
+            if args.full { inspect_json::Arrays::Full } else { inspect_json::Arrays::Shortened };
         let mut out = console.bytes();
         json::write(&mut out, diff, names, arrays)?;
         out.flush()?;
         return Ok(status);
     }
-    let options = inspect_text::Options { width: console.width(), styled: console.is_styled(), full: args.full, ..inspect_text::Options::default() };
+    let options = inspect_text::Options {
+        width: console.width(),
+        styled: console.is_styled(),
+        full: args.full,
+        ..inspect_text::Options::default()
+    };
     let mut out = console.text();
     text::write(&mut out, diff, names, &options)?;
     out.flush()?;

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgAction, ArgMatches, FromArgMatches};
 use ggmill_core::{MetadataBuf, Model, RawStr, ShardName, Split, Value};
-use ggmill_edit::{Edit, EditError, EditMethod, EditPlan, EditValue, Edited, Editor, FILLER_KEY, KeyChange};
+use ggmill_edit::{
+    Edit, EditError, EditMethod, EditPlan, EditValue, Edited, Editor, FILLER_KEY, KeyChange,
+};
 use ggmill_io::{InPlace, Recovery};
 use serde_json::json;
 
@@ -74,19 +76,60 @@ struct EditOption {
 }
 
 static OPTIONS: [EditOption; 7] = [
-    EditOption { name: "set", value_name: "KEY[:TYPE]=VALUE", help: "Set a key (repeatable, as all of these)", edits: set },
-    EditOption { name: "unset", value_name: "GLOB", help: "Remove the keys that fit", edits: unset },
-    EditOption { name: "rename", value_name: "OLD=NEW", help: "Give a key another name", edits: rename },
-    EditOption { name: "chat-template", value_name: "FILE", help: "Set the chat template to the content of a file", edits: chat_template },
-    EditOption { name: "special-token", value_name: "ROLE=TEXT", help: "Make the token with this text the bos, eos, eot, pad, …", edits: special_token },
-    EditOption { name: "set-from", value_name: "FILE", help: "Set every key of a JSON or TOML file", edits: |file| set_from(Path::new(file)) },
-    EditOption { name: "tokens-from", value_name: "FILE", help: "Replace the vocabulary: a JSON array, or a token a line", edits: tokens_from },
+    EditOption {
+        name: "set",
+        value_name: "KEY[:TYPE]=VALUE",
+        help: "Set a key (repeatable, as all of these)",
+        edits: set,
+    },
+    EditOption {
+        name: "unset",
+        value_name: "GLOB",
+        help: "Remove the keys that fit",
+        edits: unset,
+    },
+    EditOption {
+        name: "rename",
+        value_name: "OLD=NEW",
+        help: "Give a key another name",
+        edits: rename,
+    },
+    EditOption {
+        name: "chat-template",
+        value_name: "FILE",
+        help: "Set the chat template to the content of a file",
+        edits: chat_template,
+    },
+    EditOption {
+        name: "special-token",
+        value_name: "ROLE=TEXT",
+        help: "Make the token with this text the bos, eos, eot, pad, …",
+        edits: special_token,
+    },
+    EditOption {
+        name: "set-from",
+        value_name: "FILE",
+        help: "Set every key of a JSON or TOML file",
+        edits: |file| set_from(Path::new(file)),
+    },
+    EditOption {
+        name: "tokens-from",
+        value_name: "FILE",
+        help: "Replace the vocabulary: a JSON array, or a token a line",
+        edits: tokens_from,
+    },
 ];
 
 impl clap::Args for Typed {
     fn augment_args(command: clap::Command) -> clap::Command {
         OPTIONS.iter().fold(command, |command, option| {
-            command.arg(Arg::new(option.name).long(option.name).value_name(option.value_name).help(option.help).action(ArgAction::Append))
+            command.arg(
+                Arg::new(option.name)
+                    .long(option.name)
+                    .value_name(option.value_name)
+                    .help(option.help)
+                    .action(ArgAction::Append),
+            )
         })
     }
 
@@ -100,7 +143,14 @@ impl FromArgMatches for Typed {
         let mut found = Vec::new();
         for option in &OPTIONS {
             let values = matches.get_many::<String>(option.name).into_iter().flatten();
-            found.extend(matches.indices_of(option.name).into_iter().flatten().zip(values).map(|(place, value)| (place, option, value.clone())));
+            found.extend(
+                matches
+                    .indices_of(option.name)
+                    .into_iter()
+                    .flatten()
+                    .zip(values)
+                    .map(|(place, value)| (place, option, value.clone())),
+            );
         }
         found.sort_by_key(|(place, ..)| *place);
         Ok(Self(found.into_iter().map(|(_, option, value)| (option, value)).collect()))
@@ -140,7 +190,11 @@ fn set(text: &str) -> Result<Vec<Edit>, Failure> {
         && let EditValue::Text(text) = &value
         && let Some(rest) = text.strip_prefix('@')
     {
-        *value = if rest.starts_with('@') { EditValue::Text(rest.to_owned()) } else { EditValue::Content(read_text(Path::new(rest), MAX_INPUT)?) };
+        *value = if rest.starts_with('@') {
+            EditValue::Text(rest.to_owned())
+        } else {
+            EditValue::Content(read_text(Path::new(rest), MAX_INPUT)?)
+        };
     }
     Ok(vec![edit])
 }
@@ -150,7 +204,8 @@ fn unset(glob: &str) -> Result<Vec<Edit>, Failure> {
 }
 
 fn rename(text: &str) -> Result<Vec<Edit>, Failure> {
-    let (from, to) = text.split_once('=').ok_or_else(|| misuse("rename", text, "expected OLD=NEW"))?;
+    let (from, to) =
+        text.split_once('=').ok_or_else(|| misuse("rename", text, "expected OLD=NEW"))?;
     Ok(vec![Edit::Rename { from: from.to_owned(), to: to.to_owned() }])
 }
 
@@ -164,7 +219,8 @@ fn chat_template(file: &str) -> Result<Vec<Edit>, Failure> {
 }
 
 fn special_token(text: &str) -> Result<Vec<Edit>, Failure> {
-    let (role, token) = text.split_once('=').ok_or_else(|| misuse("special-token", text, "expected ROLE=TEXT"))?;
+    let (role, token) =
+        text.split_once('=').ok_or_else(|| misuse("special-token", text, "expected ROLE=TEXT"))?;
     Ok(vec![Edit::SpecialToken { role: role.to_owned(), token: token.to_owned() }])
 }
 
@@ -179,7 +235,10 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     }
     let edits = args.edits.edits()?;
     if edits.is_empty() {
-        return Err(Failure::new("no edits").with_hint(Some("--set, --unset, --rename and others say what to change; --help has them all".to_owned())));
+        return Err(Failure::new("no edits").with_hint(Some(
+            "--set, --unset, --rename and others say what to change; --help has them all"
+                .to_owned(),
+        )));
     }
     match &args.output {
         Some(output) => copy(args, output, &edits, console),
@@ -225,16 +284,27 @@ fn in_place(args: &Args, edits: &[Edit], console: Console) -> Result<Status, Fai
             })
             .map_err(refused)?
     };
-    Report { file: &args.file, output: &args.file, done: !args.dry_run, method: &method, plan: &plan, new_len, before: &before, edited: &edited }
-        .write(args.json, console)
+    Report {
+        file: &args.file,
+        output: &args.file,
+        done: !args.dry_run,
+        method: &method,
+        plan: &plan,
+        new_len,
+        before: &before,
+        edited: &edited,
+    }
+    .write(args.json, console)
 }
 
 /// Writes an edited copy.
 fn copy(args: &Args, output: &Path, edits: &[Edit], console: Console) -> Result<Status, Failure> {
     refuse_interrupted(&[&args.file])?;
     let hint = || Some("without -o the file itself is edited".to_owned());
-    refuse_inputs(output, std::slice::from_ref(&args.file)).map_err(|failure| failure.with_hint(hint()))?;
-    let inputs: Vec<PathBuf> = std::iter::once(args.file.clone()).chain(args.edits.files()).collect();
+    refuse_inputs(output, std::slice::from_ref(&args.file))
+        .map_err(|failure| failure.with_hint(hint()))?;
+    let inputs: Vec<PathBuf> =
+        std::iter::once(args.file.clone()).chain(args.edits.files()).collect();
     refuse_inputs(output, &inputs)?;
     let editor = Editor::open_source(&args.file).map_err(refused)?;
     tell_of_shards(editor.model(), editor.path(), console)?;
@@ -254,22 +324,42 @@ fn copy(args: &Args, output: &Path, edits: &[Edit], console: Console) -> Result<
     if args.dry_run {
         tell_of_existing(output, args.force, console);
     }
-    Report { file: &args.file, output, done: !args.dry_run, method: plan.method(), plan: &plan, new_len, before: &before, edited: &edited }
-        .write(args.json, console)
+    Report {
+        file: &args.file,
+        output,
+        done: !args.dry_run,
+        method: plan.method(),
+        plan: &plan,
+        new_len,
+        before: &before,
+        edited: &edited,
+    }
+    .write(args.json, console)
 }
 
 /// The metadata of a set are those of its first shard.
 fn tell_of_shards(model: &Model, path: &Path, console: Console) -> Result<(), Failure> {
-    let Some(split) = Split::of(&model.metadata()).ok().flatten().filter(Split::is_part) else { return Ok(()) };
+    let Some(split) = Split::of(&model.metadata()).ok().flatten().filter(Split::is_part) else {
+        return Ok(());
+    };
     if split.number == 0 {
-        console.note(format_args!("this is the first of {} shards, and the one that readers take the metadata from", split.count));
+        console.note(format_args!(
+            "this is the first of {} shards, and the one that readers take the metadata from",
+            split.count
+        ));
         return Ok(());
     }
     let name = path.file_name().and_then(|name| name.to_str());
     // Under another name it belongs to no set, whatever it says.
     let Some(name) = name.and_then(ShardName::parse) else { return Ok(()) };
     let hint = format!("{} has the model's metadata", RawStr::from(name.sibling(1).as_str()));
-    Err(Failure::new(format_args!("{}: is shard {} of {}, expected the first", shown(path), split.number.saturating_add(1), split.count)).with_hint(Some(hint)))
+    Err(Failure::new(format_args!(
+        "{}: is shard {} of {}, expected the first",
+        shown(path),
+        split.number.saturating_add(1),
+        split.count
+    ))
+    .with_hint(Some(hint)))
 }
 
 fn refused(error: ggmill_pipeline::Error) -> Failure {
@@ -278,7 +368,9 @@ fn refused(error: ggmill_pipeline::Error) -> Failure {
     }
     let hint = match error.cause().and_then(|cause| cause.downcast_ref::<EditError>()) {
         Some(EditError::Filler) => Some(format!("--unset {FILLER_KEY} takes it away")),
-        Some(EditError::NoSuchToken { key, .. } | EditError::AmbiguousToken { key, .. }) => Some(format!("--set {key}=ID takes a number")),
+        Some(EditError::NoSuchToken { key, .. } | EditError::AmbiguousToken { key, .. }) => {
+            Some(format!("--set {key}=ID takes a number"))
+        }
         _ => None,
     };
     Failure::new(error).with_hint(hint)
@@ -288,11 +380,19 @@ fn refused_by_io(error: &ggmill_io::Error) -> Failure {
     let path = error.path();
     let is_link = || std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
     let hint = match error.kind() {
-        ggmill_io::ErrorKind::NotEditable if is_link() => Some("edit that file, if nothing else relies on it; -o writes a copy".to_owned()),
+        ggmill_io::ErrorKind::NotEditable if is_link() => {
+            Some("edit that file, if nothing else relies on it; -o writes a copy".to_owned())
+        }
         ggmill_io::ErrorKind::NotEditable => Some("-o writes an edited copy".to_owned()),
-        ggmill_io::ErrorKind::Journal if error.io_error().is_some() => Some(format!("`ggmill edit --recover {}` goes on once the cause is gone", shown(path))),
-        ggmill_io::ErrorKind::Journal if error.is_pending() => Some(format!("`ggmill edit --recover {}` finishes or undoes it", shown(path))),
-        ggmill_io::ErrorKind::Journal => Some("when the file is as it should be, delete the journal".to_owned()),
+        ggmill_io::ErrorKind::Journal if error.io_error().is_some() => {
+            Some(format!("`ggmill edit --recover {}` goes on once the cause is gone", shown(path)))
+        }
+        ggmill_io::ErrorKind::Journal if error.is_pending() => {
+            Some(format!("`ggmill edit --recover {}` finishes or undoes it", shown(path)))
+        }
+        ggmill_io::ErrorKind::Journal => {
+            Some("when the file is as it should be, delete the journal".to_owned())
+        }
         _ => None,
     };
     Failure::new(error).with_hint(hint)
@@ -332,7 +432,9 @@ impl Report<'_> {
             let key = RawStr::new(&change.key);
             let (before, after) = self.values(change);
             match (before, after) {
-                (Some(before), Some(after)) => writeln!(out, "~ {key}  {} → {}", Brief(&before), Brief(&after))?,
+                (Some(before), Some(after)) => {
+                    writeln!(out, "~ {key}  {} → {}", Brief(&before), Brief(&after))?
+                }
                 (None, Some(after)) => writeln!(out, "+ {key}  {}", Brief(&after))?,
                 (Some(before), None) => writeln!(out, "- {key}  {}", Brief(&before))?,
                 (None, None) => {}
@@ -340,22 +442,39 @@ impl Report<'_> {
         }
         let (file, output) = (shown(self.file), shown(self.output));
         let (old_len, new_len, written) = (self.plan.old_len(), self.new_len, self.plan.written());
-        let room = self.plan.filler().map(|filler| format!(", with room for {filler} bytes more")).unwrap_or_default();
+        let room = self
+            .plan
+            .filler()
+            .map(|filler| format!(", with room for {filler} bytes more"))
+            .unwrap_or_default();
         match self.method {
             EditMethod::Unchanged => writeln!(out, "{file}: nothing to change")?,
             EditMethod::InPlace => {
                 let journal = self.plan.journal_len();
-                writeln!(out, "{file}: in place{room}; {written} bytes written after a journal of {journal}, the size stays {old_len}")?;
+                writeln!(
+                    out,
+                    "{file}: in place{room}; {written} bytes written after a journal of \
+                     {journal}, the size stays {old_len}"
+                )?;
             }
             EditMethod::Insert(inserted) => {
                 let journal = self.plan.journal_len();
                 writeln!(
                     out,
-                    "{file}: in place after inserting {inserted} bytes{room}; {written} bytes written after a journal of {journal}, size {old_len} → {new_len}"
+                    "{file}: in place after inserting {inserted} bytes{room}; {written} bytes \
+                     written after a journal of {journal}, size {old_len} → {new_len}"
                 )?;
             }
-            EditMethod::Rewrite(why) => writeln!(out, "{output}: every tensor placed anew, since {why}; {new_len} bytes written, size {old_len} → {new_len}")?,
-            EditMethod::Copy(why) => writeln!(out, "{output}: one copy{room}, since {why}; {new_len} bytes written, size {old_len} → {new_len}")?,
+            EditMethod::Rewrite(why) => writeln!(
+                out,
+                "{output}: every tensor placed anew, since {why}; {new_len} bytes written, size \
+                 {old_len} → {new_len}"
+            )?,
+            EditMethod::Copy(why) => writeln!(
+                out,
+                "{output}: one copy{room}, since {why}; {new_len} bytes written, size {old_len} → \
+                 {new_len}"
+            )?,
             _ => writeln!(out, "{output}: size {old_len} → {new_len}")?,
         }
         if self.done { Ok(()) } else { writeln!(out, "nothing was written") }
@@ -371,7 +490,11 @@ impl Report<'_> {
             _ => ("copy", None),
         };
         let in_place = matches!(self.method, EditMethod::InPlace | EditMethod::Insert(_));
-        let bytes_written = if in_place || *self.method == EditMethod::Unchanged { self.plan.written() } else { self.new_len };
+        let bytes_written = if in_place || *self.method == EditMethod::Unchanged {
+            self.plan.written()
+        } else {
+            self.new_len
+        };
         let change = |change: &KeyChange| {
             let (before, after) = self.values(change);
             json!({ "key": RawStr::new(&change.key).to_string_lossy(), "before": before.map(|value| json_of(&value)), "after": after.map(|value| json_of(&value)) })
@@ -426,7 +549,9 @@ impl std::fmt::Display for Brief<'_> {
 fn json_of(value: &Value<'_>) -> serde_json::Value {
     let value_type = value.value_type().to_string();
     match *value {
-        Value::Array(array) => json!({ "type": format!("[{}]", array.element_type()), "length": array.len() }),
+        Value::Array(array) => {
+            json!({ "type": format!("[{}]", array.element_type()), "length": array.len() })
+        }
         Value::Str(text) => json!({ "type": value_type, "value": text.to_string_lossy() }),
         Value::Bool(v) => json!({ "type": value_type, "value": v }),
         Value::F32(v) => json!({ "type": value_type, "value": v }),

@@ -20,14 +20,19 @@ Examples:
   ggmill explain llama.context_length
   ggmill explain                        # all there is")]
 pub(crate) struct Args {
-    /// The code of a rule or the name of a group, a type, a key or an architecture; all of them are listed without it
+    /// The code of a rule or the name of a group, a type, a key or an architecture; all of them
+    /// are listed without it
     topic: Option<String>,
 }
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let catalogue = Catalogue::new();
     let page = match args.topic.as_deref().map(str::trim) {
-        None => format!("# What `ggmill explain` knows\n\n{}\n{}", ggmill_check::topics(), explain::topics(&catalogue)),
+        None => format!(
+            "# What `ggmill explain` knows\n\n{}\n{}",
+            ggmill_check::topics(),
+            explain::topics(&catalogue)
+        ),
         Some(topic) => page(topic, &catalogue).ok_or_else(|| unknown(topic, &catalogue))?,
     };
     let mut out = console.text();
@@ -44,6 +49,11 @@ fn page(topic: &str, catalogue: &Catalogue) -> Option<String> {
 
 fn unknown(topic: &str, catalogue: &Catalogue) -> Failure {
     let near = near(topic, explain::names(catalogue));
-    let hint = if near.is_empty() { "`ggmill explain` by itself lists all there is".to_owned() } else { format!("perhaps {}", near.join(" or ")) };
-    Failure::new(format_args!("nothing is known of {:?}", RawStr::from(topic))).with_hint(Some(hint))
+    let hint = if near.is_empty() {
+        "`ggmill explain` by itself lists all there is".to_owned()
+    } else {
+        format!("perhaps {}", near.join(" or "))
+    };
+    Failure::new(format_args!("nothing is known of {:?}", RawStr::from(topic)))
+        .with_hint(Some(hint))
 }

@@ -43,7 +43,8 @@ pub(crate) struct Args {
     /// Metadata to take, by key (repeatable); by itself it takes no tensors
     #[arg(short, long = "key", value_name = "GLOB")]
     keys: Vec<Glob>,
-    /// The file to write: .gguf, .safetensors, .npy, .json, or a folder; - for JSON on standard output
+    /// The file to write: .gguf, .safetensors, .npy, .json, or a folder; - for JSON on standard
+    /// output
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
     /// What to write, where the ending of OUT does not say it
@@ -80,17 +81,29 @@ impl Args {
             _ => None,
         };
         let unknown = || {
-            let hint = "--format says it, or an ending: .gguf, .safetensors, .npy, .json, or / for a folder";
-            Failure::new(format_args!("{}: its name does not say what is to be written", shown(&self.output))).with_hint(Some(hint.to_owned()))
+            let hint = "--format says it, or an ending: .gguf, .safetensors, .npy, .json, or / \
+                        for a folder";
+            Failure::new(format_args!(
+                "{}: its name does not say what is to be written",
+                shown(&self.output)
+            ))
+            .with_hint(Some(hint.to_owned()))
         };
         self.format.or_else(by_ending).ok_or_else(unknown)
     }
 
     fn is_folder(&self) -> bool {
-        self.output.is_dir() || self.output.as_os_str().as_encoded_bytes().last().is_some_and(|&last| std::path::is_separator(last.into()))
+        self.output.is_dir()
+            || self
+                .output
+                .as_os_str()
+                .as_encoded_bytes()
+                .last()
+                .is_some_and(|&last| std::path::is_separator(last.into()))
     }
 
-    /// The tensors asked for: those that fit, none where only keys were asked for, else all. Every pattern has to fit one.
+    /// The tensors asked for: those that fit, none where only keys were asked for, else all. Every
+    /// pattern has to fit one.
     fn numbers(&self, tensors: &[SourceTensor]) -> Result<Vec<usize>, Failure> {
         fits_any("tensor", &self.tensors, || tensors.iter().map(SourceTensor::name))?;
         let fits = |tensor: &SourceTensor| match &*self.tensors {
@@ -106,9 +119,16 @@ impl Args {
 }
 
 /// Refuses patterns that fit nothing: whoever typed one meant something.
-pub(crate) fn fits_any<'a, I: Iterator<Item = RawStr<'a>>>(what: &str, globs: &[Glob], names: impl Fn() -> I) -> Result<(), Failure> {
+pub(crate) fn fits_any<'a, I: Iterator<Item = RawStr<'a>>>(
+    what: &str,
+    globs: &[Glob],
+    names: impl Fn() -> I,
+) -> Result<(), Failure> {
     match globs.iter().find(|glob| !names().any(|name| glob.matches(name))) {
-        Some(glob) => Err(Failure::new(format_args!("no {what} fits {:?}", RawStr::from(glob.to_string().as_str())))),
+        Some(glob) => Err(Failure::new(format_args!(
+            "no {what} fits {:?}",
+            RawStr::from(glob.to_string().as_str())
+        ))),
         None => Ok(()),
     }
 }
@@ -120,14 +140,24 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let numbers = args.numbers(checkpoint.tensors())?;
     fits_any("key", &args.keys, || checkpoint.metadata().iter().map(|pair| pair.key()))?;
     if matches!(format, Format::Npy | Format::Safetensors) && numbers.is_empty() {
-        return Err(Failure::new("no tensors to take").with_hint((!args.keys.is_empty()).then(|| "metadata go into .gguf or .json".to_owned())));
+        return Err(Failure::new("no tensors to take").with_hint(
+            (!args.keys.is_empty()).then(|| "metadata go into .gguf or .json".to_owned()),
+        ));
     }
     let taking = Taking { args, checkpoint: &checkpoint, inputs: &inputs, console };
     match format {
         Format::Json => return taking.json(),
         Format::Gguf => {
-            let plan = subset(&checkpoint, &numbers, |key| args.has_key(key)).and_then(|recipe| recipe.plan(&checkpoint)).map_err(Failure::new)?;
-            let making = Making { output: &args.output, inputs: &inputs, force: args.force, dry_run: args.dry_run, json: false };
+            let plan = subset(&checkpoint, &numbers, |key| args.has_key(key))
+                .and_then(|recipe| recipe.plan(&checkpoint))
+                .map_err(Failure::new)?;
+            let making = Making {
+                output: &args.output,
+                inputs: &inputs,
+                force: args.force,
+                dry_run: args.dry_run,
+                json: false,
+            };
             return making.run(&plan, &checkpoint, console);
         }
         Format::Safetensors => taking.safetensors(&numbers)?,
@@ -135,7 +165,11 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         Format::Npy => {
             let [one] = *numbers else {
                 let hint = Some("a folder, with / at its end, gets a file for each".to_owned());
-                return Err(Failure::new(format_args!("{} tensors, and a .npy file has one array", numbers.len())).with_hint(hint));
+                return Err(Failure::new(format_args!(
+                    "{} tensors, and a .npy file has one array",
+                    numbers.len()
+                ))
+                .with_hint(hint));
             };
             taking.npy(one, &args.output)?;
         }
@@ -144,7 +178,11 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         console.note(NOTHING);
         return Ok(Status::Fine);
     }
-    let of = if numbers.len() == 1 { "1 tensor".to_owned() } else { format!("{} tensors", numbers.len()) };
+    let of = if numbers.len() == 1 {
+        "1 tensor".to_owned()
+    } else {
+        format!("{} tensors", numbers.len())
+    };
     console.note(format_args!("wrote {}: {of}", shown(&args.output)));
     Ok(Status::Fine)
 }
@@ -164,13 +202,17 @@ impl Taking<'_> {
     fn json(self) -> Result<Status, Failure> {
         let Self { args, checkpoint, inputs, console } = self;
         if !args.tensors.is_empty() {
-            return Err(
-                Failure::new("JSON holds metadata, no tensors").with_hint(Some("--key GLOB takes keys; `ggmill inspect --json` lists tensors".to_owned()))
-            );
+            return Err(Failure::new("JSON holds metadata, no tensors").with_hint(Some(
+                "--key GLOB takes keys; `ggmill inspect --json` lists tensors".to_owned(),
+            )));
         }
         let metadata = MetadataBuf::copy_of(&checkpoint.metadata()).map_err(Failure::new)?;
-        let text = extract_metadata(&metadata, |key| args.has_key(key))
-            .map_err(|error| Failure::new(error).with_hint(Some("--key leaves out others; `ggmill inspect --json --full` shows everything".to_owned())))?;
+        let text = extract_metadata(&metadata, |key| args.has_key(key)).map_err(|error| {
+            Failure::new(error).with_hint(Some(
+                "--key leaves out others; `ggmill inspect --json --full` shows everything"
+                    .to_owned(),
+            ))
+        })?;
         if args.dry_run {
             self.announce(&args.output, text.len() as u64)?;
             console.note(NOTHING);
@@ -206,10 +248,11 @@ impl Taking<'_> {
         }
         let sink = start(&self.args.output, self.inputs, self.args.force, len)?;
         let mut bar = Bar::new(self.console);
-        let sink = extract_safetensors(self.checkpoint, numbers, self.args.raw, sink, &mut |progress| {
-            bar.update(progress.written, progress.total, progress.tensor);
-            ControlFlow::Continue(())
-        });
+        let sink =
+            extract_safetensors(self.checkpoint, numbers, self.args.raw, sink, &mut |progress| {
+                bar.update(progress.written, progress.total, progress.tensor);
+                ControlFlow::Continue(())
+            });
         sink.map_err(Failure::new)?.commit().map_err(Failure::new)
     }
 
@@ -227,17 +270,23 @@ impl Taking<'_> {
         sink.map_err(Failure::new)?.commit().map_err(Failure::new)
     }
 
-    /// A file for each tensor. When one cannot be written, those that were not there before go again.
+    /// A file for each tensor. When one cannot be written, those that were not there before go
+    /// again.
     fn folder(self, numbers: &[usize]) -> Result<(), Failure> {
         let folder = &self.args.output;
-        let outputs: Vec<PathBuf> =
-            numbers.iter().filter_map(|&number| self.checkpoint.tensors().get(number)).map(|tensor| folder.join(file_name(&tensor.name))).collect();
+        let outputs: Vec<PathBuf> = numbers
+            .iter()
+            .filter_map(|&number| self.checkpoint.tensors().get(number))
+            .map(|tensor| folder.join(file_name(&tensor.name)))
+            .collect();
         for output in &outputs {
             refuse_inputs(output, self.inputs)?;
         }
         let is_new = !folder.exists() && !self.args.dry_run;
         if is_new {
-            fs::create_dir(folder).map_err(|error| Failure::new(format_args!("{}: cannot create: {error}", shown(folder))))?;
+            fs::create_dir(folder).map_err(|error| {
+                Failure::new(format_args!("{}: cannot create: {error}", shown(folder)))
+            })?;
         }
         let mut made: Vec<&Path> = Vec::new();
         for (&number, output) in numbers.iter().zip(&outputs) {
@@ -260,7 +309,8 @@ impl Taking<'_> {
     }
 }
 
-/// The name of a tensor's file: a name from a file is never a path, so all but letters, digits, `_`, `-` and dots within is written as `%2F`.
+/// The name of a tensor's file: a name from a file is never a path, so all but letters, digits,
+/// `_`, `-` and dots within is written as `%2F`.
 fn file_name(name: &[u8]) -> String {
     let mut text = String::new();
     for (place, &byte) in name.iter().enumerate() {
@@ -279,7 +329,10 @@ pub(crate) fn tensor_name(path: &Path) -> Vec<u8> {
     let stem = path.file_stem().map(std::ffi::OsStr::as_encoded_bytes).unwrap_or_default();
     let (mut name, mut rest) = (Vec::new(), stem);
     while let Some((&first, behind)) = rest.split_first() {
-        let code = behind.get(..2).and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()).filter(|_| first == b'%');
+        let code = behind
+            .get(..2)
+            .and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok())
+            .filter(|_| first == b'%');
         name.push(code.unwrap_or(first));
         rest = if code.is_some() { behind.get(2..).unwrap_or_default() } else { behind };
     }

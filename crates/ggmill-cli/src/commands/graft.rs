@@ -80,7 +80,10 @@ struct Renaming {
 
 impl Renaming {
     fn parse(text: &str) -> Result<Self, String> {
-        let (old, new) = text.split_once('=').filter(|(old, new)| !old.is_empty() && !new.is_empty()).ok_or("expected OLD=NEW")?;
+        let (old, new) = text
+            .split_once('=')
+            .filter(|(old, new)| !old.is_empty() && !new.is_empty())
+            .ok_or("expected OLD=NEW")?;
         if old.matches('*').count() > 1 || old.matches('*').count() != new.matches('*').count() {
             return Err("expected one * on both sides, or none".to_owned());
         }
@@ -117,16 +120,30 @@ impl Donor {
             _ => found.clone(),
         };
         let donor = match kind {
-            Some(FileKind::Safetensors) => SafetensorsFile::open(path).map(|file| Self::Tensors(Box::new(file))).map_err(Failure::new),
-            Some(FileKind::Numpy) => {
-                Numpy::open(path, tensor_name(path), |name| base.tensor(name)).map(|file| Self::Tensors(Box::new(file))).map_err(Failure::new)
-            }
+            Some(FileKind::Safetensors) => SafetensorsFile::open(path)
+                .map(|file| Self::Tensors(Box::new(file)))
+                .map_err(Failure::new),
+            Some(FileKind::Numpy) => Numpy::open(path, tensor_name(path), |name| base.tensor(name))
+                .map(|file| Self::Tensors(Box::new(file)))
+                .map_err(Failure::new),
             Some(FileKind::Json) => set_from(path).map(Self::Metadata),
-            _ => GgufCheckpoint::open(path).map(|model| Self::Gguf(Box::new(model))).map_err(Failure::new),
+            _ => GgufCheckpoint::open(path)
+                .map(|model| Self::Gguf(Box::new(model)))
+                .map_err(Failure::new),
         };
-        let is_other =
-            |found: &FileKind| Some(found) != kind.as_ref() || !matches!(found, FileKind::Safetensors | FileKind::Numpy | FileKind::Json | FileKind::Gguf);
-        let hint = found.filter(is_other).map(|found| format!("this is {found}; a donor is .gguf, .safetensors, .npy or .json, as its ending says"));
+        let is_other = |found: &FileKind| {
+            Some(found) != kind.as_ref()
+                || !matches!(
+                    found,
+                    FileKind::Safetensors | FileKind::Numpy | FileKind::Json | FileKind::Gguf
+                )
+        };
+        let hint = found.filter(is_other).map(|found| {
+            format!(
+                "this is {found}; a donor is .gguf, .safetensors, .npy or .json, as its ending \
+                 says"
+            )
+        });
         donor.map_err(|failure| failure.with_hint(hint))
     }
 
@@ -143,7 +160,8 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let base = open_checkpoint(&args.file)?;
     let mut inputs = inputs_of(&base)?;
     let mut graft = Graft::new(&base).map_err(Failure::new)?;
-    let donors: Vec<Donor> = args.donors.iter().map(|path| Donor::open(path, &graft)).collect::<Result<_, _>>()?;
+    let donors: Vec<Donor> =
+        args.donors.iter().map(|path| Donor::open(path, &graft)).collect::<Result<_, _>>()?;
     for (path, donor) in args.donors.iter().zip(&donors) {
         match donor {
             Donor::Gguf(model) => inputs.extend(inputs_of(model)?),
@@ -156,32 +174,67 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     graft.keep(|name| !args.drop.iter().any(|glob| glob.matches(name)));
     for renaming in &args.rename {
         if graft.rename(|name| renaming.of(name)) == 0 {
-            return Err(Failure::new(format_args!("no tensor fits {:?}", RawStr::from(&*renaming.old))));
+            return Err(Failure::new(format_args!(
+                "no tensor fits {:?}",
+                RawStr::from(&*renaming.old)
+            )));
         }
     }
     fits_any("tensor", &args.order, || graft.names())?;
-    graft.order(|name| args.order.iter().position(|glob| glob.matches(name)).unwrap_or(args.order.len()));
+    graft.order(|name| {
+        args.order.iter().position(|glob| glob.matches(name)).unwrap_or(args.order.len())
+    });
     graft.repack(&args.form.into()).map_err(Failure::new)?;
 
     let (recipe, sources) = graft.finish();
     let plan = recipe.plan(&sources).map_err(Failure::new)?;
     warn_of_alignment(&plan, console);
-    Making { output: &args.output, inputs: &inputs, force: args.force, dry_run: args.dry_run, json: args.json }.run(&plan, &sources, console)
+    Making {
+        output: &args.output,
+        inputs: &inputs,
+        force: args.force,
+        dry_run: args.dry_run,
+        json: args.json,
+    }
+    .run(&plan, &sources, console)
 }
 
-/// Takes what was asked for from the donors, in their order. Every pattern has to fit something of one of them.
+/// Takes what was asked for from the donors, in their order. Every pattern has to fit something of
+/// one of them.
 fn take<'a>(args: &Args, donors: &'a [Donor], graft: &mut Graft<'a>) -> Result<(), Failure> {
-    let tensors = || donors.iter().filter_map(Donor::tensors).flat_map(Checkpoint::tensors).map(ggmill_pipeline::SourceTensor::name);
+    let tensors = || {
+        donors
+            .iter()
+            .filter_map(Donor::tensors)
+            .flat_map(Checkpoint::tensors)
+            .map(ggmill_pipeline::SourceTensor::name)
+    };
     fits_any("tensor of a donor", &args.take, tensors)?;
-    let models = || donors.iter().filter_map(|donor| if let Donor::Gguf(model) = donor { Some(model) } else { None });
-    fits_any("key of a donor", &args.take_key, || models().flat_map(|model| model.metadata().iter()).map(|pair| pair.key()))?;
+    let models = || {
+        donors
+            .iter()
+            .filter_map(|donor| if let Donor::Gguf(model) = donor { Some(model) } else { None })
+    };
+    fits_any("key of a donor", &args.take_key, || {
+        models().flat_map(|model| model.metadata().iter()).map(|pair| pair.key())
+    })?;
     for donor in donors {
         if let Some(tensors) = donor.tensors() {
-            let is_taken = |name: RawStr<'_>| args.take.is_empty() || args.take.iter().any(|glob| glob.matches(name));
-            graft.take(tensors, args.keep_types, |name| is_taken(name).then(|| name.as_bytes().to_vec())).map_err(Failure::new)?;
+            let is_taken = |name: RawStr<'_>| {
+                args.take.is_empty() || args.take.iter().any(|glob| glob.matches(name))
+            };
+            graft
+                .take(tensors, args.keep_types, |name| {
+                    is_taken(name).then(|| name.as_bytes().to_vec())
+                })
+                .map_err(Failure::new)?;
         }
         match donor {
-            Donor::Gguf(model) => drop(graft.take_keys(model, |key| args.take_key.iter().any(|glob| glob.matches(key))).map_err(Failure::new)?),
+            Donor::Gguf(model) => drop(
+                graft
+                    .take_keys(model, |key| args.take_key.iter().any(|glob| glob.matches(key)))
+                    .map_err(Failure::new)?,
+            ),
             Donor::Metadata(edits) => graft.edit(edits).map_err(Failure::new)?,
             Donor::Tensors(_) => {}
         }
@@ -195,7 +248,12 @@ mod tests {
 
     #[test]
     fn a_star_stands_for_the_same_text() {
-        let renamed = |renaming: &str, name: &str| Renaming::parse(renaming).unwrap().of(RawStr::from(name)).map(|name| String::from_utf8(name).unwrap());
+        let renamed = |renaming: &str, name: &str| {
+            Renaming::parse(renaming)
+                .unwrap()
+                .of(RawStr::from(name))
+                .map(|name| String::from_utf8(name).unwrap())
+        };
         assert_eq!(renamed("blk.*.q=layer.*.query", "blk.7.q").as_deref(), Some("layer.7.query"));
         assert_eq!(renamed("a=b", "a").as_deref(), Some("b"));
         assert_eq!(renamed("a=b", "ab"), None);

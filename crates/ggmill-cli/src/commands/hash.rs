@@ -83,17 +83,29 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let checkpoint = open_checkpoint(&args.file)?;
     inputs_of(&checkpoint)?;
     let file = shown(&args.file).to_string();
-    let files: Vec<String> =
-        ggmill_io::files(checkpoint.model()).filter_map(|shard| Some(RawStr::new(shard.path().file_name()?.as_encoded_bytes()).to_string())).collect();
+    let files: Vec<String> = ggmill_io::files(checkpoint.model())
+        .filter_map(|shard| {
+            Some(RawStr::new(shard.path().file_name()?.as_encoded_bytes()).to_string())
+        })
+        .collect();
     let files: Vec<&str> = files.iter().map(String::as_str).collect();
-    let manifest = args.check.as_deref().map(|path| read_manifest(path).map(|manifest| (path, manifest))).transpose()?;
-    let claims = manifest.as_ref().map(|(_, manifest)| match (manifest.about(&file, &files), manifest.only_model()) {
-        // The model has another name now, or lies in shards.
-        (claims, Some(other)) if claims.kinds().is_empty() => {
-            console.note(format_args!("the manifest is about {other:?} and nothing else, so that is what the model is held to"));
-            manifest.about(other, &[])
+    let manifest = args
+        .check
+        .as_deref()
+        .map(|path| read_manifest(path).map(|manifest| (path, manifest)))
+        .transpose()?;
+    let claims = manifest.as_ref().map(|(_, manifest)| {
+        match (manifest.about(&file, &files), manifest.only_model()) {
+            // The model has another name now, or lies in shards.
+            (claims, Some(other)) if claims.kinds().is_empty() => {
+                console.note(format_args!(
+                    "the manifest is about {other:?} and nothing else, so that is what the model \
+                     is held to"
+                ));
+                manifest.about(other, &[])
+            }
+            (claims, _) => claims,
         }
-        (claims, _) => claims,
     });
     let mut kinds = args.kinds();
     if kinds.is_empty() {
@@ -109,7 +121,8 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     .map_err(Failure::new)?;
     drop(bar);
 
-    let names: Vec<RawStr<'_>> = checkpoint.tensors().iter().map(ggmill_pipeline::SourceTensor::name).collect();
+    let names: Vec<RawStr<'_>> =
+        checkpoint.tensors().iter().map(ggmill_pipeline::SourceTensor::name).collect();
     let mut lines = hashes.lines(&names);
     let (Some((path, manifest)), Some(claims)) = (manifest, claims) else {
         print(&lines, &file, None, args.json, console)?;
@@ -126,19 +139,29 @@ fn read_manifest(path: &Path) -> Result<Manifest, Failure> {
     if path.as_os_str() == "-" {
         io::stdin().lock().take(LONGEST_MANIFEST).read_to_end(&mut text).map_err(failed)?;
     } else {
-        std::fs::File::open(path).and_then(|file| file.take(LONGEST_MANIFEST).read_to_end(&mut text)).map_err(failed)?;
+        std::fs::File::open(path)
+            .and_then(|file| file.take(LONGEST_MANIFEST).read_to_end(&mut text))
+            .map_err(failed)?;
     }
     let manifest = Manifest::parse(&String::from_utf8_lossy(&text));
     if manifest.kinds().is_empty() {
-        let hint = "a line is a kind (xxh64, sha1, sha256, blake3, uuid), a digest and a file, with a tensor behind a colon";
-        return Err(Failure::new(format_args!("{}: has no line with a hash", shown(path))).with_hint(Some(hint.to_owned())));
+        let hint = "a line is a kind (xxh64, sha1, sha256, blake3, uuid), a digest and a file, \
+                    with a tensor behind a colon";
+        return Err(Failure::new(format_args!("{}: has no line with a hash", shown(path)))
+            .with_hint(Some(hint.to_owned())));
     }
     Ok(manifest)
 }
 
 type Checked<'a> = (&'a Path, &'a Manifest, Conclusion);
 
-fn print(lines: &[HashLine<'_>], file: &str, checked: Option<Checked<'_>>, json: bool, console: Console) -> Result<(), Failure> {
+fn print(
+    lines: &[HashLine<'_>],
+    file: &str,
+    checked: Option<Checked<'_>>,
+    json: bool,
+    console: Console,
+) -> Result<(), Failure> {
     let mut out = console.bytes();
     if json {
         print_json(&mut out, lines, file, checked)?;
@@ -148,7 +171,12 @@ fn print(lines: &[HashLine<'_>], file: &str, checked: Option<Checked<'_>>, json:
     Ok(out.flush()?)
 }
 
-fn print_text(out: &mut dyn Write, lines: &[HashLine<'_>], file: &str, checked: Option<Checked<'_>>) -> io::Result<()> {
+fn print_text(
+    out: &mut dyn Write,
+    lines: &[HashLine<'_>],
+    file: &str,
+    checked: Option<Checked<'_>>,
+) -> io::Result<()> {
     if let Some((path, manifest, _)) = checked {
         write!(out, "manifest  {}", shown(path))?;
         manifest.kinds().iter().try_for_each(|kind| write!(out, "  {kind}"))?;
@@ -174,15 +202,28 @@ fn print_text(out: &mut dyn Write, lines: &[HashLine<'_>], file: &str, checked: 
 }
 
 /// The schema of `docs/formats/hash.md`.
-fn print_json(out: &mut dyn Write, lines: &[HashLine<'_>], file: &str, checked: Option<Checked<'_>>) -> io::Result<()> {
-    write!(out, "{{\"schema\":\"ggmill.hash/1\",\n\"file\":{},\n", ggmill_text::json::to_string(file)?)?;
+fn print_json(
+    out: &mut dyn Write,
+    lines: &[HashLine<'_>],
+    file: &str,
+    checked: Option<Checked<'_>>,
+) -> io::Result<()> {
+    write!(
+        out,
+        "{{\"schema\":\"ggmill.hash/1\",\n\"file\":{},\n",
+        ggmill_text::json::to_string(file)?
+    )?;
     if let Some((path, _, conclusion)) = checked {
         let result = match conclusion {
             Conclusion::Success => "ok",
             Conclusion::MissingEntry => "missing",
             _ => "failed",
         };
-        write!(out, "\"manifest\":{},\n\"result\":\"{result}\",\n", ggmill_text::json::to_string(&shown(path).to_string())?)?;
+        write!(
+            out,
+            "\"manifest\":{},\n\"result\":\"{result}\",\n",
+            ggmill_text::json::to_string(&shown(path).to_string())?
+        )?;
     }
     write!(out, "\"hashes\":[")?;
     for (number, line) in lines.iter().enumerate() {
@@ -191,7 +232,8 @@ fn print_json(out: &mut dyn Write, lines: &[HashLine<'_>], file: &str, checked: 
             HashSubject::Unknown(name) => json!(name),
             _ => serde_json::Value::Null,
         };
-        let mut object = json!({ "hash": line.kind.name(), "digest": line.digest, "tensor": tensor });
+        let mut object =
+            json!({ "hash": line.kind.name(), "digest": line.digest, "tensor": tensor });
         if let (Some(verdict), Some(object)) = (line.verdict, object.as_object_mut()) {
             object.insert("verdict".to_owned(), json!(verdict.name().to_lowercase()));
         }

@@ -1,4 +1,5 @@
-//! `ggmill imatrix`: what is in an importance matrix, several as one, the other form; without a model.
+//! `ggmill imatrix`: what is in an importance matrix, several as one, the other form; without a
+//! model.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -89,7 +90,12 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     match &args.command {
         Command::Show(show) => run_show(show, console),
         Command::Merge(merge) => run_merge(&merge.files, &merge.output, &merge.writing, console),
-        Command::Convert(convert) => run_merge(std::slice::from_ref(&convert.file), &convert.output, &convert.writing, console),
+        Command::Convert(convert) => run_merge(
+            std::slice::from_ref(&convert.file),
+            &convert.output,
+            &convert.writing,
+            console,
+        ),
     }
 }
 
@@ -107,18 +113,33 @@ fn run_show(show: &Show, console: Console) -> Result<Status, Failure> {
     Ok(Status::Fine)
 }
 
-fn run_merge(files: &[PathBuf], output: &Path, writing: &Writing, console: Console) -> Result<Status, Failure> {
-    let matrices = files.iter().map(Imatrix::open).collect::<Result<Vec<_>, _>>().map_err(Failure::new)?;
-    let merged = Imatrix::merge(&matrices, writing.chunk_size.unwrap_or(0)).map_err(Failure::new)?;
-    let by_name = if output.extension().is_some_and(|extension| extension == "dat") { Format::Dat } else { Format::Gguf };
+fn run_merge(
+    files: &[PathBuf],
+    output: &Path,
+    writing: &Writing,
+    console: Console,
+) -> Result<Status, Failure> {
+    let matrices =
+        files.iter().map(Imatrix::open).collect::<Result<Vec<_>, _>>().map_err(Failure::new)?;
+    let merged =
+        Imatrix::merge(&matrices, writing.chunk_size.unwrap_or(0)).map_err(Failure::new)?;
+    let by_name = if output.extension().is_some_and(|extension| extension == "dat") {
+        Format::Dat
+    } else {
+        Format::Gguf
+    };
     let form = match writing.output_format.unwrap_or(by_name) {
         Format::Gguf => ImatrixForm::Gguf,
         Format::Dat => ImatrixForm::Legacy,
     };
     let bytes = merged.to_bytes(form).map_err(Failure::new)?;
     write_file(output, files, writing.force, &bytes)?;
-    for (name, _) in merged.entries().filter(|(_, entry)| form == ImatrixForm::Legacy && !entry.is_used()) {
-        console.warn(format_args!("entry {name:?} was never measured, and the legacy form has no place for it"));
+    for (name, _) in
+        merged.entries().filter(|(_, entry)| form == ImatrixForm::Legacy && !entry.is_used())
+    {
+        console.warn(format_args!(
+            "entry {name:?} was never measured, and the legacy form has no place for it"
+        ));
     }
     if form == ImatrixForm::Legacy && merged.datasets().len() > 1 {
         console.warn("the legacy form has room for the name of one text, the last");
@@ -126,14 +147,20 @@ fn run_merge(files: &[PathBuf], output: &Path, writing: &Writing, console: Conso
     if merged.chunk_count() == 0 && matrices.iter().any(|matrix| matrix.chunk_count() > 0) {
         let tokens = merged.chunk_size();
         console.note(format_args!(
-            "no tensor was counted for a whole chunk of {tokens} tokens, so there are 0 chunks, whatever was said before; --chunk-size changes it"
+            "no tensor was counted for a whole chunk of {tokens} tokens, so there are 0 chunks, \
+             whatever was said before; --chunk-size changes it"
         ));
     }
     let named = match form {
         ImatrixForm::Legacy => "the legacy form",
         _ => "GGUF",
     };
-    console.note(format_args!("wrote {}: {named}, {} entries, {} chunks", shown(output), merged.entries().len(), merged.chunk_count()));
+    console.note(format_args!(
+        "wrote {}: {named}, {} entries, {} chunks",
+        shown(output),
+        merged.entries().len(),
+        merged.chunk_count()
+    ));
     Ok(Status::Fine)
 }
 
@@ -148,13 +175,18 @@ fn form(imatrix: &Imatrix) -> &'static str {
 /// Smallest, mean and largest weight of an entry.
 fn spread(entry: &ImatrixEntry) -> [f64; 3] {
     let weights = entry.weights();
-    let bounds = weights.iter().fold((f32::INFINITY, f32::NEG_INFINITY), |(least, most), &weight| (least.min(weight), most.max(weight)));
+    let bounds =
+        weights.iter().fold((f32::INFINITY, f32::NEG_INFINITY), |(least, most), &weight| {
+            (least.min(weight), most.max(weight))
+        });
     #[expect(clippy::cast_precision_loss, reason = "an entry has far fewer than 2^52 weights")]
-    let mean = weights.iter().map(|&weight| f64::from(weight)).sum::<f64>() / weights.len().max(1) as f64;
+    let mean =
+        weights.iter().map(|&weight| f64::from(weight)).sum::<f64>() / weights.len().max(1) as f64;
     [f64::from(bounds.0), mean, f64::from(bounds.1)]
 }
 
-/// How often an entry was measured: once for all matrices of a stack, or from the least to the most.
+/// How often an entry was measured: once for all matrices of a stack, or from the least to the
+/// most.
 fn counts(entry: &ImatrixEntry) -> String {
     let (least, most) = (entry.counts().iter().min(), entry.counts().iter().max());
     match (least, most) {
@@ -170,12 +202,20 @@ fn table(out: &mut dyn Write, imatrix: &Imatrix) -> io::Result<()> {
         writeln!(out, "measured on  {name}")?;
     }
     if imatrix.chunk_count() > 0 {
-        let tokens = if imatrix.chunk_size() > 0 { format!(" of {} tokens", imatrix.chunk_size()) } else { String::new() };
+        let tokens = if imatrix.chunk_size() > 0 {
+            format!(" of {} tokens", imatrix.chunk_size())
+        } else {
+            String::new()
+        };
         writeln!(out, "chunks       {}{tokens}", imatrix.chunk_count())?;
     }
     let rows: Vec<[String; 7]> = imatrix.entries().map(|(name, entry)| row(name, entry)).collect();
     let head = ["tensor", "columns", "matrices", "count", "least", "mean", "most"];
-    let widths: Vec<usize> = (0..head.len()).map(|i| rows.iter().map(|row| row[i].chars().count()).max().unwrap_or(0).max(head[i].len())).collect();
+    let widths: Vec<usize> = (0..head.len())
+        .map(|i| {
+            rows.iter().map(|row| row[i].chars().count()).max().unwrap_or(0).max(head[i].len())
+        })
+        .collect();
     writeln!(out)?;
     for row in std::iter::once(head.map(str::to_owned)).chain(rows) {
         let mut line = format!("{:<width$}", row[0], width = widths[0]);
@@ -190,7 +230,15 @@ fn table(out: &mut dyn Write, imatrix: &Imatrix) -> io::Result<()> {
 
 fn row(name: RawStr<'_>, entry: &ImatrixEntry) -> [String; 7] {
     let [least, mean, most] = spread(entry).map(|weight| format!("{weight:.4e}"));
-    [name.to_string(), entry.width().to_string(), entry.counts().len().to_string(), counts(entry), least, mean, most]
+    [
+        name.to_string(),
+        entry.width().to_string(),
+        entry.counts().len().to_string(),
+        counts(entry),
+        least,
+        mean,
+        most,
+    ]
 }
 
 fn json(out: &mut dyn Write, imatrix: &Imatrix) -> io::Result<()> {

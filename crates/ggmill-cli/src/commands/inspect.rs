@@ -78,12 +78,21 @@ impl From<Args> for Config {
             names: args.tensors.unwrap_or_default(),
         };
         let format = if args.json { Format::Json } else { Format::Text };
-        Self { file: args.file, alone: args.alone, selection, full: args.full, format, shorten_tensors: everything && !args.full }
+        Self {
+            file: args.file,
+            alone: args.alone,
+            selection,
+            full: args.full,
+            format,
+            shorten_tensors: everything && !args.full,
+        }
     }
 }
 
 pub(crate) fn run(config: &Config, console: Console) -> Result<Status, Failure> {
-    if let Some(FileKind::LegacyGgml { magic: "GGML" | "GGMF" | "GGJT", .. }) = what_it_is(&config.file) {
+    if let Some(FileKind::LegacyGgml { magic: "GGML" | "GGMF" | "GGJT", .. }) =
+        what_it_is(&config.file)
+    {
         return legacy_listing::show(&config.file, matches!(config.format, Format::Json), console);
     }
     warn_of_journal(&config.file, console);
@@ -102,7 +111,13 @@ pub(crate) fn run(config: &Config, console: Console) -> Result<Status, Failure> 
         Format::Text => {
             let width = console.width();
             let tensor_rows = (width.is_some() && config.shorten_tensors).then_some(TENSOR_ROWS);
-            let options = text::Options { width, styled: console.is_styled(), full: config.full, tensor_rows, rest_hint: Some("--tensors lists all") };
+            let options = text::Options {
+                width,
+                styled: console.is_styled(),
+                full: config.full,
+                tensor_rows,
+                rest_hint: Some("--tensors lists all"),
+            };
             let mut out = console.text();
             text::write(&mut out, model, &config.selection, &options)?;
             out.flush()?;
@@ -115,7 +130,17 @@ pub(crate) fn run(config: &Config, console: Console) -> Result<Status, Failure> 
 /// The summary of a file that was just written.
 pub(crate) fn summarize(file: &Path, console: Console) -> Result<Status, Failure> {
     let selection = Selection { metadata: false, tensors: false, ..Selection::default() };
-    run(&Config { file: file.to_owned(), alone: true, selection, full: false, format: Format::Text, shorten_tensors: true }, console)
+    run(
+        &Config {
+            file: file.to_owned(),
+            alone: true,
+            selection,
+            full: false,
+            format: Format::Text,
+            shorten_tensors: true,
+        },
+        console,
+    )
 }
 
 fn warn(model: &Model, console: Console) {
@@ -133,13 +158,19 @@ fn unmatched(model: &Model, selection: &Selection, console: Console) -> Status {
     let key = |glob: &&Glob| model.metadata().iter().any(|pair| glob.matches(pair.key()));
     let name = |glob: &&Glob| model.tensors().iter().any(|tensor| glob.matches(tensor.name()));
     let (mut found, mut missed) = (0, 0);
-    for (what, globs, fits) in [("key", &selection.keys, &key as &dyn Fn(&&Glob) -> bool), ("tensor", &selection.names, &name)] {
+    for (what, globs, fits) in [
+        ("key", &selection.keys, &key as &dyn Fn(&&Glob) -> bool),
+        ("tensor", &selection.names, &name),
+    ] {
         for glob in globs {
             if fits(&glob) {
                 found += 1;
             } else {
                 missed += 1;
-                console.warn(format_args!("no {what} fits {:?}", ggmill_core::RawStr::from(glob.to_string().as_str())));
+                console.warn(format_args!(
+                    "no {what} fits {:?}",
+                    ggmill_core::RawStr::from(glob.to_string().as_str())
+                ));
             }
         }
     }

@@ -15,7 +15,11 @@ use crate::paths::shown;
 /// What is in such a file.
 pub(super) fn show(path: &Path, as_json: bool, console: Console) -> Result<Status, Failure> {
     let legacy = Legacy::open(path).map_err(Failure::new)?;
-    let tensors = || legacy.tensors().iter().enumerate().map(|(number, tensor)| (tensor, legacy.place(number).unwrap_or_default(), legacy.block_note(number)));
+    let tensors = || {
+        legacy.tensors().iter().enumerate().map(|(number, tensor)| {
+            (tensor, legacy.place(number).unwrap_or_default(), legacy.block_note(number))
+        })
+    };
     if as_json {
         let tensors: Vec<_> = tensors()
             .map(|(tensor, (offset, size), note)| {
@@ -25,7 +29,11 @@ pub(super) fn show(path: &Path, as_json: bool, console: Console) -> Result<Statu
                 })
             })
             .collect();
-        let parameters: serde_json::Map<_, _> = legacy.parameters().iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
+        let parameters: serde_json::Map<_, _> = legacy
+            .parameters()
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), json!(value)))
+            .collect();
         let document = json!({
             "schema": "ggmill.legacy/1", "container": legacy.container().to_string(), "family": legacy.family().to_string(),
             "parameters": parameters, "vocabulary": legacy.vocabulary().len(), "tensors": tensors,
@@ -36,17 +44,34 @@ pub(super) fn show(path: &Path, as_json: bool, console: Console) -> Result<Statu
         return Ok(Status::Fine);
     }
     let mut out = console.text();
-    writeln!(out, "{}\n  {} of {}, from before GGUF", shown(path), legacy.container(), legacy.family())?;
+    writeln!(
+        out,
+        "{}\n  {} of {}, from before GGUF",
+        shown(path),
+        legacy.container(),
+        legacy.family()
+    )?;
     for (name, value) in legacy.parameters() {
         writeln!(out, "  {name:<14} {value}")?;
     }
     if legacy.vocabulary().len() > 0 {
-        let some: Vec<String> = legacy.vocabulary().skip(259).take(5).map(|(token, _)| format!("{:?}", RawStr::new(token))).collect();
-        let some = if some.is_empty() { String::new() } else { format!(": … {} …", some.join(" ")) };
+        let some: Vec<String> = legacy
+            .vocabulary()
+            .skip(259)
+            .take(5)
+            .map(|(token, _)| format!("{:?}", RawStr::new(token)))
+            .collect();
+        let some =
+            if some.is_empty() { String::new() } else { format!(": … {} …", some.join(" ")) };
         writeln!(out, "  {:<14} {} tokens{some}", "vocabulary", legacy.vocabulary().len())?;
     }
     writeln!(out, "\nTensors · {}", legacy.tensors().len())?;
-    let width = legacy.tensors().iter().map(|tensor| tensor.name().to_string().chars().count()).max().unwrap_or(0);
+    let width = legacy
+        .tensors()
+        .iter()
+        .map(|tensor| tensor.name().to_string().chars().count())
+        .max()
+        .unwrap_or(0);
     for (tensor, (offset, size), note) in tensors() {
         let note = note.map(|note| format!("  ({note})")).unwrap_or_default();
         writeln!(

@@ -16,13 +16,22 @@ pub(crate) struct Args {
     command: Option<String>,
 }
 
-pub(crate) fn run(args: &Args, mut program: clap::Command, console: Console) -> Result<Status, Failure> {
+pub(crate) fn run(
+    args: &Args,
+    mut program: clap::Command,
+    console: Console,
+) -> Result<Status, Failure> {
     program.build();
     let command = match &args.command {
         None => program,
         Some(name) => match program.find_subcommand(name) {
             Some(command) => command.clone(),
-            None => return Err(Failure::new(format_args!("no command {:?}", ggmill_core::RawStr::from(name.as_str())))),
+            None => {
+                return Err(Failure::new(format_args!(
+                    "no command {:?}",
+                    ggmill_core::RawStr::from(name.as_str())
+                )));
+            }
         },
     };
     let mut out = console.bytes();

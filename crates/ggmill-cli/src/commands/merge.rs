@@ -22,7 +22,8 @@ use crate::progress::Bar;
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags as they are typed")]
 #[command(
-    override_usage = "ggmill merge [OPTIONS] SHARD... OUT\n       ggmill merge [OPTIONS] SHARD... -o OUT",
+    override_usage = "ggmill merge [OPTIONS] SHARD... OUT\n       ggmill merge [OPTIONS] SHARD... \
+                      -o OUT",
     after_help = "\
 Examples:
   ggmill merge model-00001-of-00009.gguf model.gguf
@@ -66,13 +67,24 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let several = shards.len() > 1;
     let incomplete = |error: ggmill_io::Error| {
         let shards = error.kind() == ggmill_io::ErrorKind::Shards;
-        Failure::new(error).with_hint((several && shards).then(|| "given one shard, the others are found by its name".to_owned()))
+        Failure::new(error).with_hint(
+            (several && shards)
+                .then(|| "given one shard, the others are found by its name".to_owned()),
+        )
     };
     let checkpoint = GgufCheckpoint::new(model.map_err(incomplete)?).map_err(Failure::new)?;
     let inputs = inputs_of(&checkpoint)?;
 
-    let plan = ggmill_edit::merge(&checkpoint).and_then(|recipe| recipe.plan(&checkpoint)).map_err(Failure::new)?;
-    let making = Making { output, inputs: &inputs, force: args.force, dry_run: args.dry_run, json: args.json };
+    let plan = ggmill_edit::merge(&checkpoint)
+        .and_then(|recipe| recipe.plan(&checkpoint))
+        .map_err(Failure::new)?;
+    let making = Making {
+        output,
+        inputs: &inputs,
+        force: args.force,
+        dry_run: args.dry_run,
+        json: args.json,
+    };
     making.run_then(&plan, &checkpoint, console, || {
         if args.delete_parts {
             let written = GgufCheckpoint::open(output).map_err(Failure::new)?;
@@ -83,17 +95,23 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     })
 }
 
-/// The shards with patterns such as `model-*.gguf` replaced by the files that fit, where the shell has not done it.
+/// The shards with patterns such as `model-*.gguf` replaced by the files that fit, where the shell
+/// has not done it.
 fn expanded(shards: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let mut paths = Vec::new();
     for shard in shards {
-        let pattern = shard.to_str().filter(|text| text.contains(['*', '?', '[']) && !shard.exists());
+        let pattern =
+            shard.to_str().filter(|text| text.contains(['*', '?', '[']) && !shard.exists());
         let Some(pattern) = pattern else {
             paths.push(shard.clone());
             continue;
         };
-        let refused = |why: &dyn std::fmt::Display| Failure::new(format_args!("{}: {why}", shown(shard)));
-        let found: Vec<PathBuf> = glob::glob(pattern).map_err(|error| refused(&error.msg))?.filter_map(Result::ok).collect();
+        let refused =
+            |why: &dyn std::fmt::Display| Failure::new(format_args!("{}: {why}", shown(shard)));
+        let found: Vec<PathBuf> = glob::glob(pattern)
+            .map_err(|error| refused(&error.msg))?
+            .filter_map(Result::ok)
+            .collect();
         if found.is_empty() {
             return Err(refused(&"no file fits"));
         }
@@ -105,7 +123,8 @@ fn expanded(shards: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
 /// What to do when the shell took the output for a shard, or a shard for the output.
 const NAME_IT: &str = "-o OUT says which file is to be written";
 
-/// Which of the paths are read and which one is written. A shell that expands `model-*.gguf` leaves no room for doubt: a shard is never the output.
+/// Which of the paths are read and which one is written. A shell that expands `model-*.gguf` leaves
+/// no room for doubt: a shard is never the output.
 fn shards_and_output(args: &Args) -> Result<(&[PathBuf], &Path), Failure> {
     let (shards, output) = match (&args.output, args.paths.split_last()) {
         (Some(output), _) => (&*args.paths, &**output),
@@ -129,13 +148,24 @@ fn is_part(file: &Model) -> bool {
 }
 
 /// Puts together what was cut by its bytes.
-fn join_parts(args: &Args, paths: &[PathBuf], output: &Path, console: Console) -> Result<Status, Failure> {
+fn join_parts(
+    args: &Args,
+    paths: &[PathBuf],
+    output: &Path,
+    console: Console,
+) -> Result<Status, Failure> {
     let parts = Parts::open(paths).map_err(Failure::new)?;
     let inputs: Vec<PathBuf> = parts.files().iter().map(|file| file.path().to_owned()).collect();
     refuse_inputs(output, &inputs)?;
     if args.delete_parts && parts.surplus() > 0 {
-        let message = format!("the parts have {} bytes more than the model they are of: one of them is too long, and none is deleted", parts.surplus());
-        return Err(Failure::new(message).with_hint(Some("without --delete-parts they are put together all the same".to_owned())));
+        let message = format!(
+            "the parts have {} bytes more than the model they are of: one of them is too long, \
+             and none is deleted",
+            parts.surplus()
+        );
+        return Err(Failure::new(message).with_hint(Some(
+            "without --delete-parts they are put together all the same".to_owned(),
+        )));
     }
     let write_json = |written: bool| -> Result<(), Failure> {
         let paths: Vec<_> = inputs.iter().map(|path| path.to_string_lossy()).collect();
@@ -151,7 +181,13 @@ fn join_parts(args: &Args, paths: &[PathBuf], output: &Path, console: Console) -
             write_json(false)?;
         } else {
             let mut out = console.text();
-            writeln!(out, "{}: {} parts, {} bytes in all; nothing was written", shown(output), inputs.len(), parts.total_len())?;
+            writeln!(
+                out,
+                "{}: {} parts, {} bytes in all; nothing was written",
+                shown(output),
+                inputs.len(),
+                parts.total_len()
+            )?;
             out.flush()?;
         }
         return Ok(Status::Fine);
@@ -185,10 +221,17 @@ fn delete(paths: &[PathBuf], console: Console) -> Result<(), Failure> {
     for (number, path) in paths.iter().enumerate() {
         std::fs::remove_file(path).map_err(|error| {
             let left = paths.len() - number;
-            let message = format!("{}: cannot delete: {}", shown(path), RawStr::from(&*error.to_string()));
-            Failure::new(message).with_hint(Some(format!("the file was written; {left} of {} shards are left", paths.len())))
+            let message =
+                format!("{}: cannot delete: {}", shown(path), RawStr::from(&*error.to_string()));
+            Failure::new(message).with_hint(Some(format!(
+                "the file was written; {left} of {} shards are left",
+                paths.len()
+            )))
         })?;
     }
-    console.note(format_args!("deleted {} shards after comparing them with what was written", paths.len()));
+    console.note(format_args!(
+        "deleted {} shards after comparing them with what was written",
+        paths.len()
+    ));
     Ok(())
 }

@@ -101,8 +101,12 @@ fn parse(paths: &[PathBuf], as_json: bool, console: Console) -> Result<Status, F
             status = Status::Findings;
         }
         if as_json {
-            let fields =
-                name.as_ref().map(|name| parts(name).into_iter().map(|(part, value)| (part.to_owned(), json!(value))).collect::<serde_json::Map<_, _>>());
+            let fields = name.as_ref().map(|name| {
+                parts(name)
+                    .into_iter()
+                    .map(|(part, value)| (part.to_owned(), json!(value)))
+                    .collect::<serde_json::Map<_, _>>()
+            });
             all.push(json!({ "name": text, "parts": fields }));
             continue;
         }
@@ -115,11 +119,18 @@ fn parse(paths: &[PathBuf], as_json: bool, console: Console) -> Result<Status, F
                     }
                 }
             }
-            None => writeln!(out, "  {}", ggmill_check::name_fault(&text).unwrap_or("does not follow the convention"))?,
+            None => writeln!(
+                out,
+                "  {}",
+                ggmill_check::name_fault(&text).unwrap_or("does not follow the convention")
+            )?,
         }
     }
     if as_json {
-        ggmill_text::json::write_pretty(&mut out, &json!({ "schema": "ggmill.name/1", "names": all }))?;
+        ggmill_text::json::write_pretty(
+            &mut out,
+            &json!({ "schema": "ggmill.name/1", "names": all }),
+        )?;
     }
     out.flush()?;
     Ok(status)
@@ -143,24 +154,35 @@ fn check(paths: &[PathBuf], console: Console) -> Result<Status, Failure> {
 fn built(path: &Path) -> Result<String, Failure> {
     let file = ggmill_io::open_alone(path).map_err(|error| Failure::new(&error))?;
     let split = Split::of(&file.metadata()).ok().flatten().filter(Split::is_part);
-    // A shard has the name of its model, which the first of them knows; one with metadata of its own needs no other.
+    // A shard has the name of its model, which the first of them knows; one with metadata of its
+    // own needs no other.
     let set = match split.map(|_| ggmill_io::open(path)).transpose() {
-        Err(error) if file.metadata().get(keys::GENERAL_ARCHITECTURE).is_none() => return Err(Failure::new(&error)),
+        Err(error) if file.metadata().get(keys::GENERAL_ARCHITECTURE).is_none() => {
+            return Err(Failure::new(&error));
+        }
         set => set.ok().flatten(),
     };
     let label = match &set {
-        Some(model) => ggmill_core::size_label(model.tensors().iter().map(|tensor| (tensor.name(), tensor.shape()))),
-        None => ggmill_core::size_label(file.tensors().iter().map(|tensor| (tensor.name(), tensor.shape()))),
+        Some(model) => ggmill_core::size_label(
+            model.tensors().iter().map(|tensor| (tensor.name(), tensor.shape())),
+        ),
+        None => ggmill_core::size_label(
+            file.tensors().iter().map(|tensor| (tensor.name(), tensor.shape())),
+        ),
     };
     let metadata = set.as_ref().map_or_else(|| file.metadata(), ggmill_core::Model::metadata);
     suggested_file_name(&metadata, label, split).map_err(|error| match error {
         NamingError::Unconventional(_) => Failure::new(error),
-        missing => Failure::new(format_args!("{}: {missing}", shown(path)))
-            .with_hint(Some("`ggmill edit` sets the keys: general.basename, general.size_label, general.finetune, general.version".to_owned())),
+        missing => Failure::new(format_args!("{}: {missing}", shown(path))).with_hint(Some(
+            "`ggmill edit` sets the keys: general.basename, general.size_label, general.finetune, \
+             general.version"
+                .to_owned(),
+        )),
     })
 }
 
-/// Works out every new name before any file gets its own, so that a file without one, or two of one name, leave all as they are.
+/// Works out every new name before any file gets its own, so that a file without one, or two of one
+/// name, leave all as they are.
 fn rename(paths: &[PathBuf], dry_run: bool, console: Console) -> Result<Status, Failure> {
     let mut planned: Vec<(&PathBuf, PathBuf)> = Vec::with_capacity(paths.len());
     for path in paths {
@@ -170,10 +192,19 @@ fn rename(paths: &[PathBuf], dry_run: bool, console: Console) -> Result<Status, 
             continue;
         }
         if let Some((other, _)) = planned.iter().find(|(_, known)| *known == target) {
-            return Err(Failure::new(format_args!("{} and {} would both be {}", shown(other), shown(path), shown(&target))));
+            return Err(Failure::new(format_args!(
+                "{} and {} would both be {}",
+                shown(other),
+                shown(path),
+                shown(&target)
+            )));
         }
         if target.symlink_metadata().is_ok() {
-            return Err(Failure::new(format_args!("{} would be {}, which is there already", shown(path), shown(&target))));
+            return Err(Failure::new(format_args!(
+                "{} would be {}, which is there already",
+                shown(path),
+                shown(&target)
+            )));
         }
         planned.push((path, target));
     }

@@ -83,7 +83,8 @@ impl From<Order> for Endian {
 
 fn alignment(text: &str) -> Result<Alignment, String> {
     let expected = || format!("expected a multiple of 8 up to {MOST_ALIGNMENT}");
-    let number = text.parse().ok().filter(|&number: &u64| number <= MOST_ALIGNMENT).ok_or_else(expected)?;
+    let number =
+        text.parse().ok().filter(|&number: &u64| number <= MOST_ALIGNMENT).ok_or_else(expected)?;
     Alignment::new(number).map_err(|_| expected())
 }
 
@@ -93,18 +94,29 @@ const MOST_ALIGNMENT: u64 = 1 << 24;
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let checkpoint = open_checkpoint(&args.file)?;
     let inputs = inputs_of(&checkpoint)?;
-    let plan = ggmill_edit::repack(&checkpoint, &args.form.into()).and_then(|recipe| recipe.plan(&checkpoint)).map_err(Failure::new)?;
+    let plan = ggmill_edit::repack(&checkpoint, &args.form.into())
+        .and_then(|recipe| recipe.plan(&checkpoint))
+        .map_err(Failure::new)?;
     warn_of_alignment(&plan, console);
     if checkpoint.model().parts().len() > 1 {
         console.note(format_args!("{} shards become one file", checkpoint.model().parts().len()));
     }
-    Making { output: &args.output, inputs: &inputs, force: args.force, dry_run: args.dry_run, json: args.json }.run(&plan, &checkpoint, console)
+    Making {
+        output: &args.output,
+        inputs: &inputs,
+        force: args.force,
+        dry_run: args.dry_run,
+        json: args.json,
+    }
+    .run(&plan, &checkpoint, console)
 }
 
 /// The C reader takes powers of two alone.
 pub(crate) fn warn_of_alignment(plan: &Plan, console: Console) {
     let alignment = plan.layout().alignment();
     if !alignment.is_power_of_two() {
-        console.warn(format_args!("alignment {alignment} is no power of two; llama.cpp refuses such files"));
+        console.warn(format_args!(
+            "alignment {alignment} is no power of two; llama.cpp refuses such files"
+        ));
     }
 }

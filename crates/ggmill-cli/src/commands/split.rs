@@ -29,7 +29,8 @@ pub(crate) struct Args {
     /// So many tensors in a shard
     #[arg(long, alias = "split-max-tensors", value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "max_size")]
     max_tensors: u64,
-    /// So many bytes of data in a shard: a number and K, M or G (of 1000; KiB, MiB and GiB are of 1024)
+    /// So many bytes of data in a shard: a number and K, M or G (of 1000; KiB, MiB and GiB are of
+    /// 1024)
     #[arg(long, alias = "split-max-size", value_name = "N(K|M|G)", value_parser = byte_size)]
     max_size: Option<u64>,
     /// Leave the tensors out of the first shard, so that it is small
@@ -49,9 +50,17 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let checkpoint = open_checkpoint(&args.file)?;
     let inputs = inputs_of(&checkpoint)?;
-    let mut options = SplitOptions::new(args.max_size.map_or(ShardLimit::Tensors(args.max_tensors), ShardLimit::Bytes));
+    let mut options = SplitOptions::new(
+        args.max_size.map_or(ShardLimit::Tensors(args.max_tensors), ShardLimit::Bytes),
+    );
     options.no_tensor_first = args.no_tensor_first_split;
     let recipes = ggmill_pipeline::split(&checkpoint, &options).map_err(Failure::new)?;
-    let making = MakingShards { prefix: &args.prefix, inputs: &inputs, force: args.force, dry_run: args.dry_run, json: args.json };
+    let making = MakingShards {
+        prefix: &args.prefix,
+        inputs: &inputs,
+        force: args.force,
+        dry_run: args.dry_run,
+        json: args.json,
+    };
     making.run(recipes, &checkpoint, console).map(|(status, _)| status)
 }

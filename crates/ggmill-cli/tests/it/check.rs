@@ -48,7 +48,11 @@ fn findings_for_people() {
 
 #[test]
 fn exit_codes() {
-    let folder = Folder::new().with("faulty.gguf", faulty()).with("page.gguf", "<!DOCTYPE html>").with("empty.gguf", "").with("empty", "");
+    let folder = Folder::new()
+        .with("faulty.gguf", faulty())
+        .with("page.gguf", "<!DOCTYPE html>")
+        .with("empty.gguf", "")
+        .with("empty", "");
     let vocabulary = real("ggml-vocab-phi-3.gguf");
     let vocabulary = vocabulary.to_str().unwrap();
     for (args, code) in [
@@ -77,8 +81,11 @@ fn what_is_no_gguf_file_is_one_error_and_keeps_nothing_from_being_checked() {
     assert_eq!(found.code, 2);
     assert!(found.stdout.starts_with("tiny.gguf · "), "{}", found.stdout);
     let errors: Vec<_> = found.stderr.lines().filter(|line| line.starts_with("error:")).collect();
-    let expected =
-        ["error: page.gguf: not readable as GGUF: offset 0x0: begins with \"<!DO\", expected \"GGUF\"", "error: absent.gguf: cannot open: no such file"];
+    let expected = [
+        "error: page.gguf: not readable as GGUF: offset 0x0: begins with \"<!DO\", expected \
+         \"GGUF\"",
+        "error: absent.gguf: cannot open: no such file",
+    ];
     assert_eq!(errors, expected, "{}", found.stderr);
     // Programs get it as a finding too.
     let json = parsed(&ggmill(folder.path(), &["check", "page.gguf", "--format", "json"]).stdout);
@@ -88,9 +95,19 @@ fn what_is_no_gguf_file_is_one_error_and_keeps_nothing_from_being_checked() {
 #[test]
 fn other_programs_are_served() {
     let folder = Folder::new().with("faulty.gguf", faulty());
-    insta::assert_snapshot!("json", ggmill(folder.path(), &["check", "faulty.gguf", "--format", "json", "--select", "keys"]).stdout);
-    insta::assert_snapshot!("github", ggmill(folder.path(), &["check", "faulty.gguf", "--format", "github"]).stdout);
-    let sarif = ggmill(folder.path(), &["check", "faulty.gguf", "--format", "sarif", "--select", "keys"]).stdout.replace(env!("CARGO_PKG_VERSION"), "VERSION");
+    insta::assert_snapshot!(
+        "json",
+        ggmill(folder.path(), &["check", "faulty.gguf", "--format", "json", "--select", "keys"])
+            .stdout
+    );
+    insta::assert_snapshot!(
+        "github",
+        ggmill(folder.path(), &["check", "faulty.gguf", "--format", "github"]).stdout
+    );
+    let sarif =
+        ggmill(folder.path(), &["check", "faulty.gguf", "--format", "sarif", "--select", "keys"])
+            .stdout
+            .replace(env!("CARGO_PKG_VERSION"), "VERSION");
     insta::assert_snapshot!("sarif", sarif);
 }
 
@@ -103,9 +120,22 @@ fn findings_beyond_a_number_are_counted() {
     }
     let folder = Folder::new().with("many.gguf", file.into_bytes());
     let found = ggmill(folder.path(), &["check", "many.gguf", "--select", "keys", "--most", "2"]);
-    assert!(found.stdout.contains("· 29 warnings") && found.stdout.contains("and 27 more"), "{}", found.stdout);
-    let json = parsed(&ggmill(folder.path(), &["check", "many.gguf", "--select", "keys", "--most", "2", "--format", "json"]).stdout);
-    assert_eq!((&json["files"][0]["warnings"], &json["files"][0]["untold"][0]["count"]), (&29.into(), &27.into()));
+    assert!(
+        found.stdout.contains("· 29 warnings") && found.stdout.contains("and 27 more"),
+        "{}",
+        found.stdout
+    );
+    let json = parsed(
+        &ggmill(
+            folder.path(),
+            &["check", "many.gguf", "--select", "keys", "--most", "2", "--format", "json"],
+        )
+        .stdout,
+    );
+    assert_eq!(
+        (&json["files"][0]["warnings"], &json["files"][0]["untold"][0]["count"]),
+        (&29.into(), &27.into())
+    );
 }
 
 #[test]
@@ -124,12 +154,19 @@ fn standard_input_is_checked_like_a_file() {
         let _ = input.write_all(bytes);
         drop(input);
         let output = child.wait_with_output().unwrap();
-        (output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+        (
+            output.status.code().unwrap(),
+            String::from_utf8(output.stdout).unwrap(),
+            String::from_utf8(output.stderr).unwrap(),
+        )
     };
     let whole = std::fs::read(real("mobilenetv3_3class_v3_fp16.gguf")).unwrap();
     assert_eq!(run(&whole, &[]).0, 0);
     let (code, text, _) = run(&whole[..2_000_000], &[]);
-    assert!(code == 1 && text.contains("GG1302") && text.contains("the file ends at 2000000"), "{text}");
+    assert!(
+        code == 1 && text.contains("GG1302") && text.contains("the file ends at 2000000"),
+        "{text}"
+    );
     assert_eq!(run(b"PK\x03\x04", &[]).0, 2);
     let (code, _, error) = run(&whole, &["--data"]);
     assert!(code == 2 && error.contains("--data takes files"), "{error}");
@@ -145,7 +182,11 @@ fn weights_are_looked_at_when_asked() {
     assert_eq!((without.code, without.stdout.as_str()), (0, "nan.gguf · nothing found\n"));
     let with = ggmill(folder.path(), &["check", "nan.gguf", "--select", "data", "--data"]);
     assert_eq!(with.code, 1, "{}", with.stderr);
-    assert!(with.stdout.contains("token_embd.weight\": 1 of 32 numbers are NaN or infinite"), "{}", with.stdout);
+    assert!(
+        with.stdout.contains("token_embd.weight\": 1 of 32 numbers are NaN or infinite"),
+        "{}",
+        with.stdout
+    );
 }
 
 #[test]
@@ -158,13 +199,21 @@ fn a_shard_is_told_when_the_set_is_not_whole() {
     assert_eq!(whole.code, 0, "{}", whole.stdout);
 }
 
-/// A model of the bundled checkpoint under an architecture that nobody knows, with the description of it.
+/// A model of the bundled checkpoint under an architecture that nobody knows, with the description
+/// of it.
 fn of_ones_own() -> Folder {
-    let mine = include_str!("../../../ggmill-arch/data/architectures/llama.toml").replacen("\"llama\"", "\"mine\"", 1);
+    let mine = include_str!("../../../ggmill-arch/data/architectures/llama.toml").replacen(
+        "\"llama\"",
+        "\"mine\"",
+        1,
+    );
     let folder = Folder::new().with("mine.toml", mine);
     let source = real("stories260K");
     let source = source.to_str().unwrap();
-    let made = ggmill(folder.path(), &["convert", source, "--type", "f16", "-o", "mine.gguf", "--arch-file", "mine.toml"]);
+    let made = ggmill(
+        folder.path(),
+        &["convert", source, "--type", "f16", "-o", "mine.gguf", "--arch-file", "mine.toml"],
+    );
     assert_eq!(made.code, 0, "{}", made.stderr);
     folder
 }
@@ -173,23 +222,39 @@ fn of_ones_own() -> Folder {
 fn a_file_is_held_to_a_description_of_ones_own() {
     let folder = of_ones_own();
     let codes = |args: &[&str]| {
-        let found = ggmill(folder.path(), &[&["check", "mine.gguf", "--select", "architecture", "--format", "json"], args].concat());
+        let found = ggmill(
+            folder.path(),
+            &[&["check", "mine.gguf", "--select", "architecture", "--format", "json"], args]
+                .concat(),
+        );
         let json = parsed(&found.stdout);
         let findings = json["files"][0]["findings"].as_array().unwrap();
-        findings.iter().map(|finding| (finding["code"].as_str().unwrap().to_owned(), finding["message"].to_string())).collect::<Vec<_>>()
+        findings
+            .iter()
+            .map(|finding| {
+                (finding["code"].as_str().unwrap().to_owned(), finding["message"].to_string())
+            })
+            .collect::<Vec<_>>()
     };
     // Without it nothing is known of the architecture.
     assert_eq!(codes(&[]).iter().map(|(code, _)| code.as_str()).collect::<Vec<_>>(), ["GG1503"]);
     assert_eq!(codes(&["--arch-file", "mine.toml"]), []);
-    // A norm that the description calls otherwise is missing, and the one that is there is one too many.
-    let other = std::fs::read_to_string(folder.path().join("mine.toml")).unwrap().replace("output_norm.weight", "last_norm.weight");
+    // A norm that the description calls otherwise is missing, and the one that is there is one too
+    // many.
+    let other = std::fs::read_to_string(folder.path().join("mine.toml"))
+        .unwrap()
+        .replace("output_norm.weight", "last_norm.weight");
     std::fs::write(folder.path().join("other.toml"), other).unwrap();
     let found = codes(&["--arch-file", "other.toml"]);
     assert_eq!(found.len(), 2, "{found:?}");
     // A broken description is one error, before any file is looked at.
     std::fs::write(folder.path().join("broken.toml"), "schema = 1").unwrap();
     let broken = ggmill(folder.path(), &["check", "mine.gguf", "--arch-file", "broken.toml"]);
-    assert!(broken.code == 2 && broken.stdout.is_empty() && broken.stderr.contains("broken.toml: "), "{}", broken.stderr);
+    assert!(
+        broken.code == 2 && broken.stdout.is_empty() && broken.stderr.contains("broken.toml: "),
+        "{}",
+        broken.stderr
+    );
 }
 
 #[test]
@@ -206,12 +271,17 @@ fn a_set_of_shards_is_held_to_its_architecture_as_one_model() {
     let whole = check();
     assert_eq!(whole.code, 0, "{}", whole.stdout);
     assert!(!whole.stdout.contains("GG15"), "{}", whole.stdout);
-    // Of the last shard a tensor goes by another name of the same length: the model lacks one, and has one that it should not have.
-    let mut names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    // Of the last shard a tensor goes by another name of the same length: the model lacks one, and
+    // has one that it should not have.
+    let mut names: Vec<_> =
+        std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
     names.sort();
     let last = names.iter().rfind(|path| path.to_string_lossy().contains("-of-")).unwrap();
     let mut bytes = std::fs::read(last).unwrap();
-    let at = bytes.windows(14).position(|window| window == b"blk.4.ffn_norm").expect("in the last shard");
+    let at = bytes
+        .windows(14)
+        .position(|window| window == b"blk.4.ffn_norm")
+        .expect("in the last shard");
     bytes[at..at + 14].copy_from_slice(b"blk.4.ffn_oddm");
     std::fs::write(last, bytes).unwrap();
     let broken = check();
@@ -225,22 +295,44 @@ fn a_set_of_shards_is_held_to_its_architecture_as_one_model() {
 fn a_set_is_checked_as_one_model_through_any_of_its_shards() {
     let folder = Folder::new().with("tiny.gguf", tiny());
     std::fs::create_dir(folder.path().join("set")).unwrap();
-    assert_eq!(ggmill(folder.path(), &["split", "tiny.gguf", "set/tiny", "--max-tensors", "1"]).code, 0);
-    let names: Vec<String> = std::fs::read_dir(folder.path().join("set")).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    assert_eq!(
+        ggmill(folder.path(), &["split", "tiny.gguf", "set/tiny", "--max-tensors", "1"]).code,
+        0
+    );
+    let names: Vec<String> = std::fs::read_dir(folder.path().join("set"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
     let count = names.len();
     assert!(count > 1, "{names:?}");
-    let whole = parsed(&ggmill(folder.path(), &["check", "tiny.gguf", "--format", "json", "--ignore", "naming"]).stdout);
+    let whole = parsed(
+        &ggmill(folder.path(), &["check", "tiny.gguf", "--format", "json", "--ignore", "naming"])
+            .stdout,
+    );
     let codes = |json: &Json| {
-        let found = json["files"].as_array().unwrap().iter().flat_map(|file| file["findings"].as_array().unwrap());
+        let found = json["files"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .flat_map(|file| file["findings"].as_array().unwrap());
         found.map(|finding| finding["code"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     for given in ["set".to_owned(), format!("set/tiny-00002-of-{count:05}.gguf")] {
-        let set = parsed(&ggmill(folder.path(), &["check", &given, "--format", "json", "--ignore", "naming"]).stdout);
+        let set = parsed(
+            &ggmill(folder.path(), &["check", &given, "--format", "json", "--ignore", "naming"])
+                .stdout,
+        );
         assert_eq!(set["files"].as_array().unwrap().len(), count, "{given}");
         assert_eq!(codes(&set), codes(&whole), "{given}");
     }
     // A shard has the name of its model.
-    let built = |number: usize| ggmill(folder.path(), &["name", "build", &format!("set/tiny-{number:05}-of-{count:05}.gguf")]).stdout;
+    let built = |number: usize| {
+        ggmill(
+            folder.path(),
+            &["name", "build", &format!("set/tiny-{number:05}-of-{count:05}.gguf")],
+        )
+        .stdout
+    };
     assert!(built(1).ends_with(&format!("-00001-of-{count:05}.gguf\n")), "{}", built(1));
     assert_eq!(built(2), built(1).replace("-00001-of-", "-00002-of-"));
     // The data of the last shard, though the first is named.
@@ -249,11 +341,14 @@ fn a_set_is_checked_as_one_model_through_any_of_its_shards() {
     let at = ggmill_io::open_alone(&last).unwrap().tensors().nth(0).unwrap().offset();
     bytes[usize::try_from(at).unwrap()..][..4].copy_from_slice(&f32::NAN.to_le_bytes());
     std::fs::write(&last, bytes).unwrap();
-    let found = ggmill(folder.path(), &["check", &format!("set/tiny-00001-of-{count:05}.gguf"), "--data"]);
+    let found =
+        ggmill(folder.path(), &["check", &format!("set/tiny-00001-of-{count:05}.gguf"), "--data"]);
     assert!(found.code == 1 && found.stdout.contains("GG2101"), "{}", found.stdout);
     // Without the first, the others are what they are.
     std::fs::remove_file(folder.path().join(format!("set/tiny-00001-of-{count:05}.gguf"))).unwrap();
-    let rest = parsed(&ggmill(folder.path(), &["check", "set", "--format", "json", "--ignore", "naming"]).stdout);
+    let rest = parsed(
+        &ggmill(folder.path(), &["check", "set", "--format", "json", "--ignore", "naming"]).stdout,
+    );
     assert_eq!(codes(&rest), ["GG1907"]);
 }
 
@@ -263,11 +358,20 @@ fn what_can_be_mended_is_shown_and_mended() {
     let shown = ggmill(folder.path(), &["check", "faulty.gguf", "--diff"]);
     assert_eq!(shown.code, 1, "{}", shown.stderr);
     insta::assert_snapshot!("diff", shown.stdout);
-    assert_eq!(std::fs::read(folder.path().join("faulty.gguf")).unwrap(), faulty(), "showing changes nothing");
+    assert_eq!(
+        std::fs::read(folder.path().join("faulty.gguf")).unwrap(),
+        faulty(),
+        "showing changes nothing"
+    );
 
     let mended = ggmill(folder.path(), &["check", "faulty.gguf", "--fix", "--format", "json"]);
     assert_eq!(mended.code, 1, "{}", mended.stderr);
-    assert!(mended.stderr.contains("note: faulty.gguf: mended ") && mended.stderr.contains("GG1201, GG1207"), "{}", mended.stderr);
+    assert!(
+        mended.stderr.contains("note: faulty.gguf: mended ")
+            && mended.stderr.contains("GG1201, GG1207"),
+        "{}",
+        mended.stderr
+    );
     // What is left nobody can mend without knowing more.
     let left = parsed(&mended.stdout);
     let left = left["files"][0]["findings"].as_array().unwrap();
@@ -276,7 +380,10 @@ fn what_can_be_mended_is_shown_and_mended() {
     assert_eq!((again.code, again.stdout.as_str()), (0, ""));
     // The weights are those of before.
     let file = ggmill_io::open_alone(folder.path().join("faulty.gguf")).unwrap();
-    assert_eq!(file.read_tensor(&file.tensor("a.weight").unwrap()).unwrap(), [&[0u8; 68][..]].concat());
+    assert_eq!(
+        file.read_tensor(&file.tensor("a.weight").unwrap()).unwrap(),
+        [&[0u8; 68][..]].concat()
+    );
     assert_eq!(file.read_tensor(&file.tensor("b.weight").unwrap()).unwrap(), [1u8; 32]);
 }
 
@@ -286,7 +393,10 @@ fn a_file_without_anything_to_mend_stays_as_it_is() {
     std::fs::copy(real("ggml-vocab-phi-3.gguf"), folder.path().join("vocab.gguf")).unwrap();
     let before = std::fs::metadata(folder.path().join("vocab.gguf")).unwrap().modified().unwrap();
     assert_eq!(ggmill(folder.path(), &["check", "vocab.gguf", "--fix"]).code, 0);
-    assert_eq!(std::fs::metadata(folder.path().join("vocab.gguf")).unwrap().modified().unwrap(), before);
+    assert_eq!(
+        std::fs::metadata(folder.path().join("vocab.gguf")).unwrap().modified().unwrap(),
+        before
+    );
     assert_eq!(ggmill(folder.path(), &["check", "page.gguf", "--fix"]).code, 2);
     assert_eq!(ggmill(folder.path(), &["check", "-", "--fix"]).code, 2);
     assert_eq!(std::fs::read(folder.path().join("page.gguf")).unwrap(), b"<!DOCTYPE html>");
@@ -314,14 +424,22 @@ fn bytes_between_tensors_are_not_thrown_away() {
     }
     assert!(ggmill(folder.path(), &["check", "gap.gguf"]).stdout.contains("GG1013"));
     let zeros = Folder::new().with("gap.gguf", faulty());
-    assert!(ggmill(zeros.path(), &["check", "gap.gguf", "--diff"]).stdout.contains("write the file anew"));
+    assert!(
+        ggmill(zeros.path(), &["check", "gap.gguf", "--diff"])
+            .stdout
+            .contains("write the file anew")
+    );
 }
 
 #[test]
 fn a_file_that_cannot_be_opened_is_counted() {
     let folder = Folder::new().with("tiny.gguf", tiny());
     let found = ggmill(folder.path(), &["check", "tiny.gguf", "absent.gguf"]);
-    assert!(found.stdout.contains("2 files: ") && found.stdout.contains(", 1 not readable"), "{}", found.stdout);
+    assert!(
+        found.stdout.contains("2 files: ") && found.stdout.contains(", 1 not readable"),
+        "{}",
+        found.stdout
+    );
 }
 
 #[test]
@@ -330,7 +448,13 @@ fn hostile_keys_stay_in_their_line() {
     file.pair("x\n::error::\u{1b}[2J", &Value::U8(0));
     let folder = Folder::new().with("hostile.gguf", file.into_bytes());
     for format in ["text", "json", "sarif", "github"] {
-        let found = outcome(command(folder.path()).args(["check", "hostile.gguf", "--format", format]));
-        assert!(!found.stdout.contains('\u{1b}') && !found.stdout.lines().any(|line| line.starts_with("::error::")), "{}", found.stdout);
+        let found =
+            outcome(command(folder.path()).args(["check", "hostile.gguf", "--format", format]));
+        assert!(
+            !found.stdout.contains('\u{1b}')
+                && !found.stdout.lines().any(|line| line.starts_with("::error::")),
+            "{}",
+            found.stdout
+        );
     }
 }

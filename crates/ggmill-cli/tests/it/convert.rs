@@ -11,7 +11,10 @@ fn convert(folder: &Folder, more: &[&str]) -> Outcome {
 }
 
 fn files(folder: &Folder) -> Vec<String> {
-    let mut names: Vec<String> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<String> = fs::read_dir(folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
     names.sort();
     names
 }
@@ -20,9 +23,11 @@ fn files(folder: &Folder) -> Vec<String> {
 #[test]
 fn the_readme_example_says_what_it_made() {
     let folder = Folder::new();
-    let Outcome { code, stdout, stderr } = convert(&folder, &["-o", "stories260K.gguf", "--type", "q8_0"]);
+    let Outcome { code, stdout, stderr } =
+        convert(&folder, &["-o", "stories260K.gguf", "--type", "q8_0"]);
     assert_eq!(code, 0, "{stderr}");
-    let readme = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md")).unwrap();
+    let readme =
+        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md")).unwrap();
     for line in stdout.lines().chain(stderr.lines()) {
         assert!(readme.contains(line), "the README lacks {line:?}");
     }
@@ -35,7 +40,10 @@ fn a_dry_run_knows_every_byte_and_writes_none() {
     let dry = convert(&folder, &["--type", "f16", "--dry-run", "--json"]);
     assert_eq!((dry.code, files(&folder)), (0, vec![]), "{}", dry.stderr);
     let plan: Value = serde_json::from_str(&dry.stdout).unwrap();
-    assert_eq!((&plan["schema"], &plan["written"], &plan["output"]), (&"ggmill.plan/1".into(), &false.into(), &"stories260K-F16.gguf".into()));
+    assert_eq!(
+        (&plan["schema"], &plan["written"], &plan["output"]),
+        (&"ggmill.plan/1".into(), &false.into(), &"stories260K-F16.gguf".into())
+    );
 
     let run = convert(&folder, &["--type", "f16", "--json"]);
     let written: Value = serde_json::from_str(&run.stdout).unwrap();
@@ -44,20 +52,37 @@ fn a_dry_run_knows_every_byte_and_writes_none() {
     assert_eq!(plan["file_size"], bytes.len());
     let model = ggmill_core::Gguf::parse(bytes).unwrap();
     for (tensor, planned) in model.tensors().iter().zip(plan["tensors"].as_array().unwrap()) {
-        assert_eq!((tensor.name().to_string().as_str(), tensor.offset()), (planned["name"].as_str().unwrap(), planned["offset"].as_u64().unwrap()));
+        assert_eq!(
+            (tensor.name().to_string().as_str(), tensor.offset()),
+            (planned["name"].as_str().unwrap(), planned["offset"].as_u64().unwrap())
+        );
     }
 
     let text = convert(&folder, &["--type", "f16", "--dry-run"]);
-    assert!(text.stdout.ends_with("stories260K-F16.gguf: 47 tensors, data from 0xde0, 525024 bytes in all; nothing was written\n"), "{}", text.stdout);
+    assert!(
+        text.stdout.ends_with(
+            "stories260K-F16.gguf: 47 tensors, data from 0xde0, 525024 bytes in all; nothing was \
+             written\n"
+        ),
+        "{}",
+        text.stdout
+    );
 }
 
 #[test]
 fn an_existing_file_is_kept_unless_forced() {
     let folder = Folder::new().with("out.gguf", "precious");
     let refused = convert(&folder, &["-o", "out.gguf", "--type", "f32"]);
-    assert_eq!((refused.code, refused.stderr.as_str()), (2, "error: out.gguf: exists already\nhint: --force replaces it\n"));
+    assert_eq!(
+        (refused.code, refused.stderr.as_str()),
+        (2, "error: out.gguf: exists already\nhint: --force replaces it\n")
+    );
     let dry = convert(&folder, &["-o", "out.gguf", "--type", "f32", "--dry-run"]);
-    assert!(dry.code == 0 && dry.stderr.contains("a run would be refused without --force"), "{}", dry.stderr);
+    assert!(
+        dry.code == 0 && dry.stderr.contains("a run would be refused without --force"),
+        "{}",
+        dry.stderr
+    );
     assert_eq!(fs::read(folder.path().join("out.gguf")).unwrap(), b"precious");
     assert_eq!(convert(&folder, &["-o", "out.gguf", "--type", "f32", "--force"]).code, 0);
     assert_eq!(files(&folder), ["out.gguf"]);
@@ -68,9 +93,20 @@ fn what_fails_leaves_nothing_behind() {
     let folder = Folder::new();
     for (args, words) in [
         (&["--type", "q9"][..], "expected f32, f16, bf16 or q8_0"),
-        (&["--type", "q4_k"], "expected f32, f16, bf16 or q8_0; from a file of one of these `ggmill quantize` makes Q4_K"),
-        (&["--type", "iq2_xs"], "expected f32, f16, bf16 or q8_0; from a file of one of these `ggmill quantize` makes IQ2_XS"),
-        (&["--type", "f32", "-o", "no/such/folder/x.gguf"], "no/such/folder: cannot write into this folder"),
+        (
+            &["--type", "q4_k"],
+            "expected f32, f16, bf16 or q8_0; from a file of one of these `ggmill quantize` makes \
+             Q4_K",
+        ),
+        (
+            &["--type", "iq2_xs"],
+            "expected f32, f16, bf16 or q8_0; from a file of one of these `ggmill quantize` makes \
+             IQ2_XS",
+        ),
+        (
+            &["--type", "f32", "-o", "no/such/folder/x.gguf"],
+            "no/such/folder: cannot write into this folder",
+        ),
         (&["--type", "f32", "--arch-file", "none.toml"], "none.toml: "),
     ] {
         let Outcome { code, stdout, stderr } = convert(&folder, args);
@@ -86,16 +122,27 @@ fn what_fails_leaves_nothing_behind() {
 /// The words that `inspect` has for them.
 #[test]
 fn what_is_no_checkpoint_is_named() {
-    let folder = Folder::new().with("model.gguf", crate::support::tiny()).with("page.safetensors", "<!DOCTYPE html><html>");
+    let folder = Folder::new()
+        .with("model.gguf", crate::support::tiny())
+        .with("page.safetensors", "<!DOCTYPE html><html>");
     fs::create_dir(folder.path().join("pointers")).unwrap();
     fs::copy(real("stories260K/config.json"), folder.path().join("pointers/config.json")).unwrap();
-    fs::write(folder.path().join("pointers/model.safetensors"), "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1000\n").unwrap();
+    fs::write(
+        folder.path().join("pointers/model.safetensors"),
+        "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1000\n",
+    )
+    .unwrap();
     for (source, hint) in [
         ("model.gguf", "`ggmill quantize` changes the types of its tensors"),
         ("page.safetensors", "this is a web page; "),
-        ("pointers", "this is a Git LFS pointer to a file of 1000 B, not that file; fetch the file itself: git lfs pull"),
+        (
+            "pointers",
+            "this is a Git LFS pointer to a file of 1000 B, not that file; fetch the file itself: \
+             git lfs pull",
+        ),
     ] {
-        let Outcome { code, stderr, .. } = ggmill(folder.path(), &["convert", source, "--type", "f16"]);
+        let Outcome { code, stderr, .. } =
+            ggmill(folder.path(), &["convert", source, "--type", "f16"]);
         assert_eq!(code, 2);
         assert!(stderr.contains(&format!("\nhint: {hint}")), "{stderr}");
     }
@@ -106,8 +153,12 @@ fn what_is_no_checkpoint_is_named() {
 #[cfg(unix)]
 fn a_description_without_end_is_refused() {
     let folder = Folder::new().with("long.toml", vec![b'#'; (1 << 20) + 1]);
-    for (file, words) in [("/dev/zero", "/dev/zero: is a device"), ("long.toml", "long.toml: 1048577 bytes, the limit is 1048576")] {
-        let Outcome { code, stderr, .. } = convert(&folder, &["--type", "f32", "--arch-file", file]);
+    for (file, words) in [
+        ("/dev/zero", "/dev/zero: is a device"),
+        ("long.toml", "long.toml: 1048577 bytes, the limit is 1048576"),
+    ] {
+        let Outcome { code, stderr, .. } =
+            convert(&folder, &["--type", "f32", "--arch-file", file]);
         assert_eq!(code, 2);
         assert!(stderr.contains(words), "{stderr}");
     }
@@ -119,8 +170,13 @@ fn a_description_without_end_is_refused() {
 fn a_limit_on_files_is_an_error() {
     let folder = Folder::new();
     let mut shell = std::process::Command::new("sh");
-    shell.current_dir(folder.path()).args(["-c", "ulimit -f 100; exec \"$0\" \"$@\""]).arg(env!("CARGO_BIN_EXE_ggmill"));
-    let Outcome { code, stderr, .. } = crate::support::outcome(shell.arg("convert").arg(real("stories260K")).args(["--type", "f32"]));
+    shell
+        .current_dir(folder.path())
+        .args(["-c", "ulimit -f 100; exec \"$0\" \"$@\""])
+        .arg(env!("CARGO_BIN_EXE_ggmill"));
+    let Outcome { code, stderr, .. } = crate::support::outcome(
+        shell.arg("convert").arg(real("stories260K")).args(["--type", "f32"]),
+    );
     assert_eq!(code, 2, "{stderr}");
     assert!(stderr.starts_with("error: stories260K-F32.gguf: "), "{stderr}");
     assert_eq!(files(&folder), Vec::<String>::new());
@@ -136,19 +192,35 @@ fn a_number_that_does_not_fit_leaves_no_file() {
     let last = weights.len() - 64 * 4 - 4;
     weights[last..last + 4].copy_from_slice(&f32::INFINITY.to_le_bytes());
     fs::write(folder.path().join("model/model.safetensors"), weights).unwrap();
-    let Outcome { code, stderr, .. } = ggmill(folder.path(), &["convert", "model", "--type", "q8_0", "-o", "out.gguf"]);
+    let Outcome { code, stderr, .. } =
+        ggmill(folder.path(), &["convert", "model", "--type", "q8_0", "-o", "out.gguf"]);
     assert_eq!(code, 2);
-    assert!(stderr.starts_with("error: tensor \"blk.4.attn_v.weight\": row 31, column 63 is inf, expected a finite number"), "{stderr}");
+    assert!(
+        stderr.starts_with(
+            "error: tensor \"blk.4.attn_v.weight\": row 31, column 63 is inf, expected a finite \
+             number"
+        ),
+        "{stderr}"
+    );
     assert_eq!(files(&folder), ["model"]);
 }
 
 /// Someone supports a model by writing a file.
 #[test]
 fn a_description_of_ones_own_is_used() {
-    let folder = Folder::new().with("mine.toml", include_str!("../../../ggmill-arch/data/architectures/llama.toml").replacen("\"llama\"", "\"mine\"", 1));
-    let Outcome { code, stderr, .. } = convert(&folder, &["--type", "f32", "-o", "mine.gguf", "--arch-file", "mine.toml"]);
+    let folder = Folder::new().with(
+        "mine.toml",
+        include_str!("../../../ggmill-arch/data/architectures/llama.toml").replacen(
+            "\"llama\"",
+            "\"mine\"",
+            1,
+        ),
+    );
+    let Outcome { code, stderr, .. } =
+        convert(&folder, &["--type", "f32", "-o", "mine.gguf", "--arch-file", "mine.toml"]);
     assert_eq!(code, 0, "{stderr}");
-    let model = ggmill_core::Gguf::parse(fs::read(folder.path().join("mine.gguf")).unwrap()).unwrap();
+    let model =
+        ggmill_core::Gguf::parse(fs::read(folder.path().join("mine.gguf")).unwrap()).unwrap();
     assert_eq!(model.metadata().str("general.architecture").unwrap(), "mine");
     assert_eq!(model.metadata().u64("mine.block_count").unwrap(), 5);
 }
@@ -161,12 +233,18 @@ fn no_input_is_written_over() {
     for name in ["config.json", "model.safetensors"] {
         fs::copy(real("stories260K").join(name), folder.path().join("model").join(name)).unwrap();
     }
-    for output in ["model/model.safetensors", "model/config.json", "model/../model/model.safetensors"] {
-        let Outcome { code, stderr, .. } = ggmill(folder.path(), &["convert", "model", "--type", "f16", "-o", output, "--force"]);
+    for output in
+        ["model/model.safetensors", "model/config.json", "model/../model/model.safetensors"]
+    {
+        let Outcome { code, stderr, .. } =
+            ggmill(folder.path(), &["convert", "model", "--type", "f16", "-o", output, "--force"]);
         assert_eq!(code, 2, "{output}");
         assert!(stderr.contains("is read from, and cannot be the output"), "{stderr}");
     }
     for name in ["config.json", "model.safetensors"] {
-        assert!(fs::read(folder.path().join("model").join(name)).unwrap() == fs::read(real("stories260K").join(name)).unwrap());
+        assert!(
+            fs::read(folder.path().join("model").join(name)).unwrap()
+                == fs::read(real("stories260K").join(name)).unwrap()
+        );
     }
 }

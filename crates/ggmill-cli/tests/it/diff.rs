@@ -10,7 +10,8 @@ use crate::support::{Folder, ggmill, shard, tiny};
 fn model(changed: bool) -> Vec<u8> {
     let mut file = FileBytes::v3(4, 6);
     let long = "{% for message in messages %}{{ message.content }}{% endfor %}".repeat(4);
-    let mut tokens: Vec<Value> = (0..40).map(|id| Value::from(format!("token{id}").as_str())).collect();
+    let mut tokens: Vec<Value> =
+        (0..40).map(|id| Value::from(format!("token{id}").as_str())).collect();
     if changed {
         tokens[7] = "seven".into();
         tokens.push("more".into());
@@ -19,7 +20,10 @@ fn model(changed: bool) -> Vec<u8> {
     file.pair("general.name", &if changed { "New\u{1b}[31m" } else { "Old" }.into());
     file.pair("llama.context_length", &if changed { Value::U64(128) } else { Value::U32(128) });
     file.pair("tokenizer.ggml.tokens", &Value::Array(8, tokens));
-    file.pair("tokenizer.chat_template", &if changed { long.replacen("endfor", "ENDFOR", 3) } else { long }.as_str().into());
+    file.pair(
+        "tokenizer.chat_template",
+        &if changed { long.replacen("endfor", "ENDFOR", 3) } else { long }.as_str().into(),
+    );
     file.pair(if changed { "general.url" } else { "general.author" }, &"somebody".into());
     let names = if changed { ["b", "a", "shape", "new"] } else { ["a", "b", "shape", "old"] };
     for (number, name) in (0u64..).zip(names) {
@@ -37,13 +41,19 @@ fn model(changed: bool) -> Vec<u8> {
 #[test]
 fn what_differs() {
     let folder = Folder::new().with("old.gguf", model(false)).with("new.gguf", model(true));
-    let diff = |more: &[&str]| ggmill(folder.path(), &[&["diff", "old.gguf", "new.gguf"], more].concat());
+    let diff =
+        |more: &[&str]| ggmill(folder.path(), &[&["diff", "old.gguf", "new.gguf"], more].concat());
     let found = diff(&["--data"]);
     assert_eq!(found.code, 1, "{}", found.stderr);
     insta::assert_snapshot!("text", found.stdout);
     insta::assert_snapshot!("json", diff(&["--json", "--data"]).stdout);
     let keys = diff(&["--key", "general.[an]*"]).stdout;
-    assert!(keys.contains("general.author") && !keys.contains("general.url") && !keys.contains("Tensors"), "{keys}");
+    assert!(
+        keys.contains("general.author")
+            && !keys.contains("general.url")
+            && !keys.contains("Tensors"),
+        "{keys}"
+    );
     assert_eq!(diff(&["--key", "general.architecture"]).code, 0);
     assert_eq!(diff(&["--tensors=a"]).code, 0);
     // What is misspelt is not the same in both.
@@ -62,20 +72,32 @@ fn what_is_the_same() {
     assert_eq!(found.code, 0);
     insta::assert_snapshot!("same", format!("{}{}", found.stdout, found.stderr));
     assert_eq!(ggmill(folder.path(), &["diff", "a.gguf", "absent.gguf"]).code, 2);
-    let json: Json = serde_json::from_str(&ggmill(folder.path(), &["diff", "a.gguf", "b.gguf", "--json"]).stdout).unwrap();
+    let json: Json = serde_json::from_str(
+        &ggmill(folder.path(), &["diff", "a.gguf", "b.gguf", "--json"]).stdout,
+    )
+    .unwrap();
     assert_eq!((&json["schema"], &json["same"]), (&"ggmill.diff/1".into(), &true.into()));
 }
 
 /// Shards, the other byte order and the other version are forms of one model.
 #[test]
 fn forms_of_one_model() {
-    let folder = Folder::new().with("model.gguf", &models()[0].file).with("a-00001-of-00002.gguf", shard(0, 2)).with("a-00002-of-00002.gguf", shard(1, 2));
-    for args in [&["split", "model.gguf", "set", "--max-tensors", "20"][..], &["repack", "model.gguf", "-o", "big.gguf", "--endian", "big"]] {
+    let folder = Folder::new()
+        .with("model.gguf", &models()[0].file)
+        .with("a-00001-of-00002.gguf", shard(0, 2))
+        .with("a-00002-of-00002.gguf", shard(1, 2));
+    for args in [
+        &["split", "model.gguf", "set", "--max-tensors", "20"][..],
+        &["repack", "model.gguf", "-o", "big.gguf", "--endian", "big"],
+    ] {
         let made = ggmill(folder.path(), args);
         assert_eq!(made.code, 0, "{}", made.stderr);
     }
-    let set =
-        std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).find(|name| name.starts_with("set-")).unwrap();
+    let set = std::fs::read_dir(folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .find(|name| name.starts_with("set-"))
+        .unwrap();
     for other in [set.as_str(), "big.gguf"] {
         let found = ggmill(folder.path(), &["diff", "model.gguf", other]);
         assert_eq!(found.code, 0, "{}", found.stdout);

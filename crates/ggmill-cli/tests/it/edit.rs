@@ -17,7 +17,10 @@ fn bytes(folder: &Folder, name: &str) -> Vec<u8> {
 }
 
 fn names(folder: &Folder) -> Vec<String> {
-    let mut names: Vec<String> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<String> = fs::read_dir(folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
     names.sort();
     names
 }
@@ -47,7 +50,18 @@ fn what_it_says_is_what_it_did() {
     let differ = bytes(&folder, "tiny.gguf").iter().zip(&before).filter(|(a, b)| a != b).count();
     assert!(differ <= 36, "{differ}");
 
-    let copy = edit(&folder, &["tiny.gguf", "--chat-template", "template.jinja", "--unset", "general.n*", "-o", "copy.gguf"]);
+    let copy = edit(
+        &folder,
+        &[
+            "tiny.gguf",
+            "--chat-template",
+            "template.jinja",
+            "--unset",
+            "general.n*",
+            "-o",
+            "copy.gguf",
+        ],
+    );
     assert_eq!(copy.code, 0, "{}", copy.stderr);
     insta::assert_snapshot!(copy.stdout, @r#"
     - general.name  "Tidy"
@@ -62,13 +76,35 @@ fn what_it_says_is_what_it_did() {
 #[test]
 fn edits_keep_their_order_across_options() {
     let folder = Folder::new().with("tiny.gguf", tiny());
-    let args =
-        ["tiny.gguf", "--set", "a.x=1", "--rename", "a.x=a.y", "--set", "a.x=2", "--unset", "a.y", "--set", "a.y=three", "--rename", "a.x=a.z", "--json"];
+    let args = [
+        "tiny.gguf",
+        "--set",
+        "a.x=1",
+        "--rename",
+        "a.x=a.y",
+        "--set",
+        "a.x=2",
+        "--unset",
+        "a.y",
+        "--set",
+        "a.y=three",
+        "--rename",
+        "a.x=a.z",
+        "--json",
+    ];
     let found = edit(&folder, &args);
     assert_eq!(found.code, 0, "{}", found.stderr);
     let report: Value = serde_json::from_str(&found.stdout).unwrap();
-    let keys: Vec<&str> = report["changes"].as_array().unwrap().iter().map(|change| change["key"].as_str().unwrap()).collect();
-    assert_eq!((&report["schema"], &report["written"], keys), (&"ggmill.edit/1".into(), &true.into(), vec!["a.z", "a.y"]));
+    let keys: Vec<&str> = report["changes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|change| change["key"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        (&report["schema"], &report["written"], keys),
+        (&"ggmill.edit/1".into(), &true.into(), vec!["a.z", "a.y"])
+    );
     assert_eq!(report["file_size"], bytes(&folder, "tiny.gguf").len());
 }
 
@@ -78,10 +114,22 @@ fn values_come_from_files() {
         .with("tiny.gguf", tiny())
         .with("list.txt", "one\n[two]\n")
         .with("about.txt", "two\nlines\n")
-        .with("keys.json", r#"{"general": {"author": "A", "tags": ["x"]}, "my.number:u64": 18446744073709551615}"#)
+        .with(
+            "keys.json",
+            r#"{"general": {"author": "A", "tags": ["x"]}, "my.number:u64": 18446744073709551615}"#,
+        )
         .with("keys.toml", "[general]\nlicense = \"MIT\"\n[llama.rope]\nfreq_base = 10000\n");
-    let args =
-        ["tiny.gguf", "--set", "my.list:[string]=@list.txt", "--set", "general.description=@about.txt", "--set", "my.at=@@home", "--set-from", "keys.json"];
+    let args = [
+        "tiny.gguf",
+        "--set",
+        "my.list:[string]=@list.txt",
+        "--set",
+        "general.description=@about.txt",
+        "--set",
+        "my.at=@@home",
+        "--set-from",
+        "keys.json",
+    ];
     let found = edit(&folder, &[&args[..], &["--set-from", "keys.toml"]].concat());
     assert_eq!(found.code, 0, "{}", found.stderr);
     let shown = ggmill(folder.path(), &["inspect", "tiny.gguf", "--metadata"]).stdout;
@@ -95,7 +143,9 @@ fn values_come_from_files() {
         r#"general.license string "MIT""#,
         "llama.rope.freq_base f32 10000.0",
     ] {
-        let found = shown.lines().any(|shown| shown.split_whitespace().collect::<Vec<_>>().join(" ").starts_with(line));
+        let found = shown
+            .lines()
+            .any(|shown| shown.split_whitespace().collect::<Vec<_>>().join(" ").starts_with(line));
         assert!(found, "{line}\n{shown}");
     }
 }
@@ -125,13 +175,23 @@ fn what_is_refused_changes_nothing() {
         (&["tiny.gguf", "--unset", "nope"], "error: no key fits \"nope\""),
         (&["tiny.gguf", "--rename", "x"], "--rename x: expected OLD=NEW"),
         (&["tiny.gguf", "--special-token", "bos=<s>"], "the file has no vocabulary"),
-        (&["tiny.gguf", "--set", "x=1", "-o", "tiny.gguf"], "tiny.gguf: is read from, and cannot be the output\nhint: without -o"),
-        (&["tiny.gguf", "--set", "x=1", "-o", "other.gguf"], "other.gguf: exists already\nhint: --force"),
+        (
+            &["tiny.gguf", "--set", "x=1", "-o", "tiny.gguf"],
+            "tiny.gguf: is read from, and cannot be the output\nhint: without -o",
+        ),
+        (
+            &["tiny.gguf", "--set", "x=1", "-o", "other.gguf"],
+            "other.gguf: exists already\nhint: --force",
+        ),
         (&["tiny.gguf", "--set", "x=1", "--force"], "--output"),
         (&["page.gguf", "--set", "x=1"], "page.gguf: "),
         (&["missing.gguf", "--set", "x=1"], "missing.gguf: cannot open for writing: no such file"),
         (&[".", "--set", "x=1"], "."),
-        (&["a-00002-of-00002.gguf", "--set", "x=1"], "is shard 2 of 2, expected the first\nhint: a-00001-of-00002.gguf has the model's metadata"),
+        (
+            &["a-00002-of-00002.gguf", "--set", "x=1"],
+            "is shard 2 of 2, expected the first\nhint: a-00001-of-00002.gguf has the model's \
+             metadata",
+        ),
         (&["a-00001-of-00002.gguf", "--set", "split.count=3"], "the set would no longer open"),
     ] {
         let found = edit(&folder, args);
@@ -141,8 +201,19 @@ fn what_is_refused_changes_nothing() {
     }
     assert!(bytes(&folder, "tiny.gguf") == tiny() && bytes(&folder, "other.gguf") == tiny());
     let first = edit(&folder, &["a-00001-of-00002.gguf", "--set", "general.name=Set"]);
-    assert_eq!((first.code, first.stderr.as_str()), (0, "note: this is the first of 2 shards, and the one that readers take the metadata from\n"));
-    assert_eq!(ggmill(folder.path(), &["inspect", "a-00002-of-00002.gguf", "--key", "general.name"]).code, 0, "the set still opens");
+    assert_eq!(
+        (first.code, first.stderr.as_str()),
+        (
+            0,
+            "note: this is the first of 2 shards, and the one that readers take the metadata \
+             from\n"
+        )
+    );
+    assert_eq!(
+        ggmill(folder.path(), &["inspect", "a-00002-of-00002.gguf", "--key", "general.name"]).code,
+        0,
+        "the set still opens"
+    );
 }
 
 #[cfg(unix)]
@@ -154,11 +225,21 @@ fn read_only_files_and_links_are_left_alone() {
     std::os::unix::fs::symlink("tiny.gguf", folder.path().join("link.gguf")).unwrap();
     let link = edit(&folder, &["link.gguf", "--set", "x=1"]);
     assert_eq!(link.code, 2);
-    assert!(link.stderr.starts_with("error: link.gguf: is a symbolic link to ") && link.stderr.contains("hint: edit that file"), "{}", link.stderr);
+    assert!(
+        link.stderr.starts_with("error: link.gguf: is a symbolic link to ")
+            && link.stderr.contains("hint: edit that file"),
+        "{}",
+        link.stderr
+    );
     fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
     let found = edit(&folder, &["tiny.gguf", "--set", "general.name=Tidy"]);
     assert_eq!(found.code, 2);
-    assert!(found.stderr.contains("tiny.gguf: is read-only\nhint: -o writes an edited copy") || found.stderr.contains("permission denied"), "{}", found.stderr);
+    assert!(
+        found.stderr.contains("tiny.gguf: is read-only\nhint: -o writes an edited copy")
+            || found.stderr.contains("permission denied"),
+        "{}",
+        found.stderr
+    );
     assert!(bytes(&folder, "tiny.gguf") == tiny());
     let copy = edit(&folder, &["link.gguf", "--set", "x=1", "-o", "copy.gguf"]);
     assert_eq!(copy.code, 0, "{}", copy.stderr);
@@ -170,7 +251,10 @@ fn an_interrupted_edit_is_told_and_finished() {
     let folder = Folder::new().with("tiny.gguf", tiny());
     let path = folder.path().join("tiny.gguf");
     let journal = folder.path().join("tiny.gguf.ggmill-journal");
-    assert_eq!(edit(&folder, &["tiny.gguf", "--recover"]).stdout, "tiny.gguf: no edit was interrupted\n");
+    assert_eq!(
+        edit(&folder, &["tiny.gguf", "--recover"]).stdout,
+        "tiny.gguf: no edit was interrupted\n"
+    );
 
     // The journal of an edit that stopped between two writes, made from the finished edit.
     assert_eq!(edit(&folder, &["tiny.gguf", "--set", "general.name=Tidy"]).code, 0);
@@ -181,19 +265,38 @@ fn an_interrupted_edit_is_told_and_finished() {
     fs::write(&path, &torn).unwrap();
 
     let told = ggmill(folder.path(), &["inspect", "tiny.gguf"]);
-    assert!(told.stderr.contains("an edit of this file was interrupted; `ggmill edit --recover tiny.gguf` finishes or undoes it"), "{}", told.stderr);
+    assert!(
+        told.stderr.contains(
+            "an edit of this file was interrupted; `ggmill edit --recover tiny.gguf` finishes or \
+             undoes it"
+        ),
+        "{}",
+        told.stderr
+    );
     let dry = edit(&folder, &["tiny.gguf", "--set", "x=1", "--dry-run"]);
-    assert!(dry.code == 2 && dry.stderr.contains("an edit of it was interrupted"), "{}", dry.stderr);
+    assert!(
+        dry.code == 2 && dry.stderr.contains("an edit of it was interrupted"),
+        "{}",
+        dry.stderr
+    );
     let copy = edit(&folder, &["tiny.gguf", "--set", "x=1", "-o", "copy.gguf"]);
     assert_eq!((copy.code, names(&folder).len()), (2, 2));
-    assert_eq!(edit(&folder, &["tiny.gguf", "--recover"]).stdout, "tiny.gguf: the interrupted edit is finished\n");
+    assert_eq!(
+        edit(&folder, &["tiny.gguf", "--recover"]).stdout,
+        "tiny.gguf: the interrupted edit is finished\n"
+    );
     assert!(bytes(&folder, "tiny.gguf") == new && !journal.exists());
 
     // The next edit does nothing of that by itself.
     fs::write(&journal, journal_of(&old, &new)).unwrap();
     fs::write(&path, &torn).unwrap();
     let next = edit(&folder, &["tiny.gguf", "--set", "llama.context_length=1"]);
-    assert!(next.code == 2 && next.stderr.contains("`ggmill edit --recover tiny.gguf` finishes or undoes it"), "{}", next.stderr);
+    assert!(
+        next.code == 2
+            && next.stderr.contains("`ggmill edit --recover tiny.gguf` finishes or undoes it"),
+        "{}",
+        next.stderr
+    );
     assert!(bytes(&folder, "tiny.gguf") == torn && journal.exists());
     assert_eq!(edit(&folder, &["tiny.gguf", "--recover"]).code, 0);
     assert_eq!(edit(&folder, &["tiny.gguf", "--set", "llama.context_length=1"]).code, 0);
@@ -201,15 +304,26 @@ fn an_interrupted_edit_is_told_and_finished() {
 
     // One that is not this file's, and one that is damaged, are left for somebody to look at.
     let content = bytes(&folder, "tiny.gguf");
-    for (bytes, words) in [(journal_of(&old, &new), "belongs to another file"), (b"GGMILLJ1".to_vec(), "is damaged")] {
+    for (bytes, words) in
+        [(journal_of(&old, &new), "belongs to another file"), (b"GGMILLJ1".to_vec(), "is damaged")]
+    {
         fs::write(&journal, &bytes).unwrap();
         let found = edit(&folder, &["tiny.gguf", "--recover"]);
-        assert!(found.code == 2 && found.stderr.contains(words) && found.stderr.contains("delete the journal"), "{}", found.stderr);
+        assert!(
+            found.code == 2
+                && found.stderr.contains(words)
+                && found.stderr.contains("delete the journal"),
+            "{}",
+            found.stderr
+        );
         assert!(journal.exists() && self::bytes(&folder, "tiny.gguf") == content);
     }
 
-    // One whose every checksum is right and that would make of the file what it never was: no GGUF file, or one whose tensors are elsewhere.
-    let start = usize::try_from(ggmill_core::Gguf::parse(&content[..]).unwrap().index().data_offset()).unwrap();
+    // One whose every checksum is right and that would make of the file what it never was: no GGUF
+    // file, or one whose tensors are elsewhere.
+    let start =
+        usize::try_from(ggmill_core::Gguf::parse(&content[..]).unwrap().index().data_offset())
+            .unwrap();
     let mut garbage = content.clone();
     garbage[..start].fill(0);
     let mut moved = content.clone();
@@ -219,7 +333,11 @@ fn an_interrupted_edit_is_told_and_finished() {
         let found = edit(&folder, &["tiny.gguf", "--set", "x=1"]);
         assert!(found.code == 2 && found.stderr.contains("--recover"), "{}", found.stderr);
         let found = edit(&folder, &["tiny.gguf", "--recover"]);
-        assert!(found.code == 2 && found.stderr.contains("belongs to another file"), "{}", found.stderr);
+        assert!(
+            found.code == 2 && found.stderr.contains("belongs to another file"),
+            "{}",
+            found.stderr
+        );
         assert!(journal.exists() && self::bytes(&folder, "tiny.gguf") == content);
     }
 }
@@ -236,12 +354,19 @@ fn a_journal_of_gigabytes_is_damaged() {
     assert!(bytes(&folder, "tiny.gguf") == tiny());
 }
 
-/// A journal as `docs/formats/journal.md` describes it, for an edit within the first 64 bytes and the next ones up to where the data begin.
+/// A journal as `docs/formats/journal.md` describes it, for an edit within the first 64 bytes and
+/// the next ones up to where the data begin.
 fn journal_of(old: &[u8], new: &[u8]) -> Vec<u8> {
     let xxh64 = |bytes: &[u8]| xxhash_rust::xxh64::xxh64(bytes, 0);
     let kept_from = usize::try_from(Gguf::parse(old).unwrap().index().data_offset()).unwrap();
     let start = old.iter().zip(new).take_while(|(old, new)| old == new).count();
-    let end = kept_from - old[..kept_from].iter().rev().zip(new[..kept_from].iter().rev()).take_while(|(old, new)| old == new).count();
+    let end = kept_from
+        - old[..kept_from]
+            .iter()
+            .rev()
+            .zip(new[..kept_from].iter().rev())
+            .take_while(|(old, new)| old == new)
+            .count();
     let kept = [&old[kept_from..], &old[kept_from..]].concat();
     let numbers = [old.len(), 0, kept_from].map(|number| number as u64);
     let sums = [xxh64(&old[..kept_from]), xxh64(&new[..kept_from]), xxh64(&kept)];
@@ -258,8 +383,17 @@ fn journal_of(old: &[u8], new: &[u8]) -> Vec<u8> {
 #[test]
 fn help_has_every_option() {
     let help = ggmill(Path::new("."), &["edit", "--help"]).stdout;
-    for option in ["--set <", "--unset <", "--rename <", "--chat-template <", "--special-token <", "--set-from <", "--tokens-from <", "--recover", "--dry-run"]
-    {
+    for option in [
+        "--set <",
+        "--unset <",
+        "--rename <",
+        "--chat-template <",
+        "--special-token <",
+        "--set-from <",
+        "--tokens-from <",
+        "--recover",
+        "--dry-run",
+    ] {
         assert!(help.contains(option), "{option}");
     }
 }

@@ -16,7 +16,10 @@ fn layouts_are_drawn() {
     insta::assert_snapshot!("iq1_m", page("IQ1_M"));
     insta::assert_snapshot!("bf16", page("BF16"));
     insta::assert_snapshot!("array", page("array"));
-    for topic in GgmlType::all().map(|ggml_type| ggml_type.to_string()).chain((0..13).map(|number| ValueType(number).to_string())) {
+    for topic in GgmlType::all()
+        .map(|ggml_type| ggml_type.to_string())
+        .chain((0..13).map(|number| ValueType(number).to_string()))
+    {
         assert!(page(&topic).starts_with(&format!("# {topic}\n")), "{topic}");
     }
 }
@@ -42,5 +45,10 @@ fn what_is_unknown_is_refused_with_what_is_near() {
     let found = ggmill(folder.path(), &["explain", "\u{1b}[2J"]);
     assert!(found.code == 2 && !found.stderr.contains('\u{1b}'), "{}", found.stderr);
     let all = ggmill(folder.path(), &["explain"]);
-    assert!(all.code == 0 && ["Q4_K", "tokenizer.ggml.tokens", "structure", "llama"].iter().all(|topic| all.stdout.contains(topic)));
+    assert!(
+        all.code == 0
+            && ["Q4_K", "tokenizer.ggml.tokens", "structure", "llama"]
+                .iter()
+                .all(|topic| all.stdout.contains(topic))
+    );
 }

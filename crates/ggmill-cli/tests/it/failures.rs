@@ -19,7 +19,10 @@ fn refused(folder: &Path, args: &[&str]) -> String {
 fn what_a_file_really_is() {
     let folder = Folder::new()
         .with("page.gguf", "<!DOCTYPE html><html><body>Sign in</body></html>")
-        .with("pointer.gguf", "version https://git-lfs.github.com/spec/v1\noid sha256:0000\nsize 4368439584\n")
+        .with(
+            "pointer.gguf",
+            "version https://git-lfs.github.com/spec/v1\noid sha256:0000\nsize 4368439584\n",
+        )
         .with("empty.gguf", "")
         .with("zeros.gguf", [0; 4096])
         .with("message.gguf", "Entry not found");
@@ -28,14 +31,19 @@ fn what_a_file_really_is() {
     insta::assert_snapshot!("empty", refused(folder.path(), &["empty.gguf"]));
     insta::assert_snapshot!("zeros", refused(folder.path(), &["zeros.gguf"]));
     insta::assert_snapshot!("message", refused(folder.path(), &["message.gguf"]));
-    insta::assert_snapshot!("ggml", refused(&real(""), &["whisper-for-tests-ggml-parakeet-tdt.bin"]));
+    insta::assert_snapshot!(
+        "ggml",
+        refused(&real(""), &["whisper-for-tests-ggml-parakeet-tdt.bin"])
+    );
     insta::assert_snapshot!("safetensors", refused(&real("stories260K"), &["model.safetensors"]));
 }
 
 #[test]
 fn a_truncated_download() {
     let tiny = tiny();
-    let folder = Folder::new().with("data.gguf", &tiny[..tiny.len() - 100]).with("header.gguf", &tiny[..100]);
+    let folder = Folder::new()
+        .with("data.gguf", &tiny[..tiny.len() - 100])
+        .with("header.gguf", &tiny[..100]);
     // What is there is shown all the same.
     let cut = |args: &[&str]| {
         let found = ggmill(folder.path(), &[&["inspect"], args].concat());
@@ -45,10 +53,18 @@ fn a_truncated_download() {
     };
     let data = cut(&["data.gguf"]);
     insta::assert_snapshot!("truncated_data", data.stderr);
-    assert!(data.stdout.contains("Tiny") && data.stdout.contains("token_embd.weight"), "{}", data.stdout);
+    assert!(
+        data.stdout.contains("Tiny") && data.stdout.contains("token_embd.weight"),
+        "{}",
+        data.stdout
+    );
     insta::assert_snapshot!("truncated_header", cut(&["header.gguf"]).stderr);
-    let json: serde_json::Value = serde_json::from_str(&cut(&["data.gguf", "--json"]).stdout).unwrap();
-    assert_eq!((&json["file_size"], &json["tensors"][0]["name"]), (&(tiny.len() - 100).into(), &"token_embd.weight".into()));
+    let json: serde_json::Value =
+        serde_json::from_str(&cut(&["data.gguf", "--json"]).stdout).unwrap();
+    assert_eq!(
+        (&json["file_size"], &json["tensors"][0]["name"]),
+        (&(tiny.len() - 100).into(), &"token_embd.weight".into())
+    );
 }
 
 /// However many tensors a file lacks, `check` says so once, and before everything else.
@@ -63,7 +79,11 @@ fn a_truncated_download_is_one_finding() {
     let outside: Vec<_> = findings.iter().filter(|finding| finding["code"] == "GG1302").collect();
     assert_eq!(outside.len(), 1, "{findings:#?}");
     let message = outside[0]["message"].as_str().unwrap();
-    assert!(message.contains(&format!("the file ends at {} of at least", whole.len() / 2)) && message.contains("(50 %)"), "{message}");
+    assert!(
+        message.contains(&format!("the file ends at {} of at least", whole.len() / 2))
+            && message.contains("(50 %)"),
+        "{message}"
+    );
     assert_eq!(findings[0]["code"], "GG1302", "{findings:#?}");
 }
 
@@ -90,14 +110,21 @@ fn a_name_that_would_act_on_the_terminal() {
 
 #[test]
 fn standard_input_that_is_no_gguf() {
-    let mut child = command(Folder::new().path()).args(["inspect", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = command(Folder::new().path())
+        .args(["inspect", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     child.stdin.take().unwrap().write_all(b"tjgg\x03\0\0\0 and more").unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(2), &b""[..]));
     insta::assert_snapshot!("legacy_on_standard_input", String::from_utf8(output.stderr).unwrap());
 }
 
-/// Every broken file of the corpus, as far as the default limits refuse it: an error that names the file, never a panic.
+/// Every broken file of the corpus, as far as the default limits refuse it: an error that names the
+/// file, never a panic.
 #[test]
 fn every_broken_file() {
     let defaults = ggmill_core::Limits::default();
@@ -122,7 +149,10 @@ fn every_valid_file() {
     let defaults = ggmill_core::Limits::default();
     for case in corpus::valid().into_iter().filter(|case| case.limits == defaults) {
         let folder = Folder::new().with("valid.gguf", &case.bytes);
-        for args in [&["inspect", "--alone", "valid.gguf"][..], &["inspect", "--alone", "--json", "--full", "valid.gguf"]] {
+        for args in [
+            &["inspect", "--alone", "valid.gguf"][..],
+            &["inspect", "--alone", "--json", "--full", "valid.gguf"],
+        ] {
             let found = ggmill(folder.path(), args);
             assert_eq!(found.code, 0, "{}: {}", case.name, found.stderr);
         }

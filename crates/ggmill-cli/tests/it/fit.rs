@@ -14,7 +14,10 @@ fn folder() -> Folder {
 }
 
 fn names(folder: &Folder) -> Vec<String> {
-    let mut names: Vec<String> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<String> = fs::read_dir(folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
     names.sort();
     names
 }
@@ -45,36 +48,125 @@ fn json(text: &str) -> Value {
 #[test]
 fn a_size_is_met_and_its_plan_gives_the_same_bytes() {
     let folder = folder();
-    let dry = fine(&folder, &["llama.gguf", "--target-bpw", "5", "--imatrix", "imatrix", "--dry-run", "--json"]);
-    assert!(dry.stderr.starts_with("note: chose types of ") && dry.stderr.contains("; no choice as small loses less than "), "{}", dry.stderr);
+    let dry = fine(
+        &folder,
+        &["llama.gguf", "--target-bpw", "5", "--imatrix", "imatrix", "--dry-run", "--json"],
+    );
+    assert!(
+        dry.stderr.starts_with("note: chose types of ")
+            && dry.stderr.contains("; no choice as small loses less than "),
+        "{}",
+        dry.stderr
+    );
     assert_eq!(json(&dry.stdout)["output"], "ggml-model-CUSTOM.gguf");
     fs::write(folder.path().join("plan.json"), &dry.stdout).unwrap();
 
-    let direct = fine(&folder, &["llama.gguf", "direct.gguf", "--target-bpw", "5", "--imatrix", "imatrix"]);
-    let planned = fine(&folder, &["llama.gguf", "planned.gguf", "--plan", "plan.json", "--imatrix", "imatrix", "--threads", "1"]);
+    let direct =
+        fine(&folder, &["llama.gguf", "direct.gguf", "--target-bpw", "5", "--imatrix", "imatrix"]);
+    let planned = fine(
+        &folder,
+        &[
+            "llama.gguf",
+            "planned.gguf",
+            "--plan",
+            "plan.json",
+            "--imatrix",
+            "imatrix",
+            "--threads",
+            "1",
+        ],
+    );
     let read = |name: &str| fs::read(folder.path().join(name)).unwrap();
     assert!(read("direct.gguf") == read("planned.gguf"), "{}{}", direct.stderr, planned.stderr);
     assert_eq!(json(&dry.stdout)["file_size"], read("direct.gguf").len());
 
     // As a size: what the file has, to the byte, and not one less than the least.
     let size = read("direct.gguf").len();
-    let fitted = json(&fine(&folder, &["llama.gguf", "--target-size", &size.to_string(), "--imatrix", "imatrix", "--dry-run", "--json"]).stdout);
+    let fitted = json(
+        &fine(
+            &folder,
+            &[
+                "llama.gguf",
+                "--target-size",
+                &size.to_string(),
+                "--imatrix",
+                "imatrix",
+                "--dry-run",
+                "--json",
+            ],
+        )
+        .stdout,
+    );
     assert!(fitted["file_size"].as_u64().unwrap() <= size as u64);
     let found = quantize(&folder, &["llama.gguf", "x.gguf", "--target-size", "10K"]);
     assert_eq!((found.code, &*found.stdout), (2, ""));
-    assert!(found.stderr.starts_with("error: 10000 bytes are too few: the smallest this model can be is "), "{}", found.stderr);
-    assert!(found.stderr.ends_with("hint: with importance weights (--imatrix FILE) there are smaller types\n"), "{}", found.stderr);
+    assert!(
+        found
+            .stderr
+            .starts_with("error: 10000 bytes are too few: the smallest this model can be is "),
+        "{}",
+        found.stderr
+    );
+    assert!(
+        found
+            .stderr
+            .ends_with("hint: with importance weights (--imatrix FILE) there are smaller types\n"),
+        "{}",
+        found.stderr
+    );
     fine(&folder, &["llama.gguf", "once.gguf", "Q8_0"]);
-    let found = quantize(&folder, &["once.gguf", "x.gguf", "--target-bpw", "4", "--imatrix", "imatrix"]);
-    assert!(found.code == 2 && found.stderr.ends_with("hint: --allow-requantize lets tensors that are quantized already become smaller, at a loss\n"));
+    let found =
+        quantize(&folder, &["once.gguf", "x.gguf", "--target-bpw", "4", "--imatrix", "imatrix"]);
+    assert!(
+        found.code == 2
+            && found.stderr.ends_with(
+                "hint: --allow-requantize lets tensors that are quantized already become smaller, \
+                 at a loss\n"
+            )
+    );
     // A plan that is whole leaves nothing to other options.
-    let told = fine(&folder, &["llama.gguf", "--plan", "plan.json", "--imatrix", "imatrix", "--tensor-type", "attn=q8_0", "--dry-run"]);
-    assert!(told.stderr.starts_with("note: a plan names the type of every tensor, so other options for types are without effect\n"), "{}", told.stderr);
+    let told = fine(
+        &folder,
+        &[
+            "llama.gguf",
+            "--plan",
+            "plan.json",
+            "--imatrix",
+            "imatrix",
+            "--tensor-type",
+            "attn=q8_0",
+            "--dry-run",
+        ],
+    );
+    assert!(
+        told.stderr.starts_with(
+            "note: a plan names the type of every tensor, so other options for types are without \
+             effect\n"
+        ),
+        "{}",
+        told.stderr
+    );
 
     // Shards of a plan, and a plan of shards.
-    let shards = fine(&folder, &["llama.gguf", "cut", "--plan", "plan.json", "--imatrix", "imatrix", "--split-max-tensors", "50", "--json"]);
+    let shards = fine(
+        &folder,
+        &[
+            "llama.gguf",
+            "cut",
+            "--plan",
+            "plan.json",
+            "--imatrix",
+            "imatrix",
+            "--split-max-tensors",
+            "50",
+            "--json",
+        ],
+    );
     fs::write(folder.path().join("plans.json"), &shards.stdout).unwrap();
-    let again = json(&fine(&folder, &["cut-00001-of-00002.gguf", "--plan", "plans.json", "--dry-run", "--json"]).stdout);
+    let again = json(
+        &fine(&folder, &["cut-00001-of-00002.gguf", "--plan", "plans.json", "--dry-run", "--json"])
+            .stdout,
+    );
     assert_eq!(again["tensors"], json(&dry.stdout)["tensors"]);
 }
 
@@ -83,20 +175,48 @@ fn what_is_lost_is_written_down() {
     let folder = folder();
     let args = ["llama.gguf", "out.gguf", "Q4_K_M", "--imatrix", "imatrix", "--force", "--report"];
     let shown = fine(&folder, &[&args[..], &["-"]].concat());
-    assert!(shown.stdout.contains("blk.8.ffn_down.weight     F16 → Q6_K   6.56  1."), "{}", shown.stdout);
-    assert!(shown.stdout.contains("errors are roots of noise to signal, weighted by importance where there is some"), "{}", shown.stdout);
+    assert!(
+        shown.stdout.contains("blk.8.ffn_down.weight     F16 → Q6_K   6.56  1."),
+        "{}",
+        shown.stdout
+    );
+    assert!(
+        shown.stdout.contains(
+            "errors are roots of noise to signal, weighted by importance where there is some"
+        ),
+        "{}",
+        shown.stdout
+    );
 
     fine(&folder, &[&args[..], &["lost.json"]].concat());
     let report = json(&fs::read_to_string(folder.path().join("lost.json")).unwrap());
-    assert_eq!((&report["schema"], &report["output"], &report["weighted"]), (&"ggmill.loss/1".into(), &"out.gguf".into(), &true.into()));
+    assert_eq!(
+        (&report["schema"], &report["output"], &report["weighted"]),
+        (&"ggmill.loss/1".into(), &"out.gguf".into(), &true.into())
+    );
     let tensors = report["tensors"].as_array().unwrap();
     let number = |value: &Value| value.as_f64().unwrap();
     let total = |field: &str| tensors.iter().map(|tensor| number(&tensor[field])).sum::<f64>();
-    assert!((total("share") - 1.0).abs() < 1e-9 && (total("size") - number(&report["size"])).abs() < 0.5);
-    let lost: f64 = tensors.iter().map(|tensor| number(&tensor["relative"]) * tensor["shape"].as_array().unwrap().iter().map(number).product::<f64>()).sum();
+    assert!(
+        (total("share") - 1.0).abs() < 1e-9
+            && (total("size") - number(&report["size"])).abs() < 0.5
+    );
+    let lost: f64 = tensors
+        .iter()
+        .map(|tensor| {
+            number(&tensor["relative"])
+                * tensor["shape"].as_array().unwrap().iter().map(number).product::<f64>()
+        })
+        .sum();
     assert!((lost / number(&report["weights"]) / number(&report["relative"]) - 1.0).abs() < 1e-9);
     // What diff says of the same two files, without weights.
-    let diff = json(&ggmill(folder.path(), &["diff", "llama.gguf", "out.gguf", "--data", "--tensors", "--json"]).stdout);
+    let diff = json(
+        &ggmill(
+            folder.path(),
+            &["diff", "llama.gguf", "out.gguf", "--data", "--tensors", "--json"],
+        )
+        .stdout,
+    );
     let mut compared = 0;
     for tensor in diff["tensors"].as_array().unwrap() {
         let ours = tensors.iter().find(|other| other["name"] == tensor["name"]).unwrap();
@@ -107,12 +227,36 @@ fn what_is_lost_is_written_down() {
     assert!(compared > 60);
 
     // A report needs a place, and is no reason to lose one.
-    refused(&folder, &["llama.gguf", "new.gguf", "Q8_0", "--report", "lost.json"], "lost.json: exists already\nhint: --force replaces it");
-    refused(&folder, &["llama.gguf", "new.gguf", "Q8_0", "--report", "llama.gguf", "--force"], "llama.gguf: is read from");
-    refused(&folder, &["llama.gguf", "new.gguf", "Q8_0", "--report", "new.gguf"], "new.gguf: is the output");
-    refused(&folder, &["llama.gguf", "new.gguf", "Q8_0", "--report", "-", "--json"], "both write to standard output");
-    refused(&folder, &["llama.gguf", "new.gguf", "Q8_0", "--report", "no/such/folder/x"], "no/such/folder");
-    refused(&folder, &["llama.gguf", "new.gguf", "IQ1_S", "--report", "new.html"], "IQ1_S needs importance weights");
+    refused(
+        &folder,
+        &["llama.gguf", "new.gguf", "Q8_0", "--report", "lost.json"],
+        "lost.json: exists already\nhint: --force replaces it",
+    );
+    refused(
+        &folder,
+        &["llama.gguf", "new.gguf", "Q8_0", "--report", "llama.gguf", "--force"],
+        "llama.gguf: is read from",
+    );
+    refused(
+        &folder,
+        &["llama.gguf", "new.gguf", "Q8_0", "--report", "new.gguf"],
+        "new.gguf: is the output",
+    );
+    refused(
+        &folder,
+        &["llama.gguf", "new.gguf", "Q8_0", "--report", "-", "--json"],
+        "both write to standard output",
+    );
+    refused(
+        &folder,
+        &["llama.gguf", "new.gguf", "Q8_0", "--report", "no/such/folder/x"],
+        "no/such/folder",
+    );
+    refused(
+        &folder,
+        &["llama.gguf", "new.gguf", "IQ1_S", "--report", "new.html"],
+        "IQ1_S needs importance weights",
+    );
 }
 
 /// Names that would be markup, or act on a terminal.
@@ -129,15 +273,35 @@ fn a_page_is_only_a_page() {
     fine(&folder, &["<img src=x>.gguf", "<svg onload=y>.gguf", "Q4_0", "--report", "lost.html"]);
     let page = fs::read_to_string(folder.path().join("lost.html")).unwrap();
     assert!(page.starts_with("<!doctype html>") && page.contains("default-src 'none'"), "{page}");
-    assert!(page.contains("&lt;/title&gt;&lt;script&gt;alert(1)&lt;/script&gt;&quot;") && page.contains("&lt;svg onload=y&gt;.gguf"), "{page}");
-    for forbidden in ["<script", "<img", "onload='", "<svg onload", "http://", "https://", "\u{1b}", "@import", "url("] {
+    assert!(
+        page.contains("&lt;/title&gt;&lt;script&gt;alert(1)&lt;/script&gt;&quot;")
+            && page.contains("&lt;svg onload=y&gt;.gguf"),
+        "{page}"
+    );
+    for forbidden in [
+        "<script",
+        "<img",
+        "onload='",
+        "<svg onload",
+        "http://",
+        "https://",
+        "\u{1b}",
+        "@import",
+        "url(",
+    ] {
         assert!(!page.contains(forbidden), "{forbidden}");
     }
     // Every tag is one of ours.
-    let ours =
-        ["!doctype", "html", "meta", "title", "style", "h1", "p", "b", "svg", "rect", "path", "text", "span", "table", "thead", "tbody", "tr", "th", "td"];
+    let ours = [
+        "!doctype", "html", "meta", "title", "style", "h1", "p", "b", "svg", "rect", "path",
+        "text", "span", "table", "thead", "tbody", "tr", "th", "td",
+    ];
     for tag in page.split('<').skip(1) {
-        let tag = tag.trim_start_matches('/').split(|c: char| !c.is_ascii_alphanumeric() && c != '!').next().unwrap();
+        let tag = tag
+            .trim_start_matches('/')
+            .split(|c: char| !c.is_ascii_alphanumeric() && c != '!')
+            .next()
+            .unwrap();
         assert!(ours.contains(&tag), "<{tag}");
     }
     // Every one is closed where it belongs; the end of a cell is its row's or the next cell.
@@ -148,7 +312,9 @@ fn a_page_is_only_a_page() {
         if ["!doctype", "meta"].contains(&name) || tag.ends_with('/') {
             continue;
         }
-        if open.last().is_some_and(|last| ["td", "th"].contains(last)) && (is_cell || tag.starts_with("/tr")) {
+        if open.last().is_some_and(|last| ["td", "th"].contains(last))
+            && (is_cell || tag.starts_with("/tr"))
+        {
             open.pop();
         }
         if tag.starts_with('/') {
@@ -168,18 +334,36 @@ fn shards_are_within_a_size() {
     let folder = folder();
     let ask = |size: u64, cut: &[&str]| {
         let size = size.to_string();
-        quantize(&folder, &[&["llama.gguf", "x", "--target-size", &size, "--dry-run", "--json"], cut].concat())
+        quantize(
+            &folder,
+            &[&["llama.gguf", "x", "--target-size", &size, "--dry-run", "--json"], cut].concat(),
+        )
     };
-    let least = |found: &Outcome| -> u64 { found.stderr.split(" is ").nth(1).and_then(|text| text.split(' ').next()?.parse().ok()).unwrap() };
+    let least = |found: &Outcome| -> u64 {
+        found
+            .stderr
+            .split(" is ")
+            .nth(1)
+            .and_then(|text| text.split(' ').next()?.parse().ok())
+            .unwrap()
+    };
     let whole = least(&ask(1000, &[]));
     for cut in [["--split-max-tensors", "7"], ["--split-max-size", "20K"]] {
-        let sum = |found: &Outcome| json(&found.stdout)["plans"].as_array().unwrap().iter().map(|plan| plan["file_size"].as_u64().unwrap()).sum::<u64>();
+        let sum = |found: &Outcome| {
+            json(&found.stdout)["plans"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|plan| plan["file_size"].as_u64().unwrap())
+                .sum::<u64>()
+        };
         for size in [whole + 8000, whole * 5 / 4, whole * 3 / 2] {
             let found = ask(size, &cut);
             assert_eq!(found.code, 0, "{}", found.stderr);
             assert!(sum(&found) <= size, "{cut:?}: {} of {size}", sum(&found));
         }
-        // What one file could be is too little for many, and the least is told: it can be had, and one byte less cannot.
+        // What one file could be is too little for many, and the least is told: it can be had, and
+        // one byte less cannot.
         let refused = ask(whole, &cut);
         assert_eq!(refused.code, 2, "{}", refused.stdout);
         let least = least(&refused);
@@ -193,22 +377,45 @@ fn shards_are_within_a_size() {
 fn a_plan_keeps_names_that_are_no_text() {
     let mut file = FileBytes::v3(2, 1);
     file.pair("general.architecture", &"none".into());
-    file.tensor(b"\xff\x00.weight", &[32, 2], 0, 0).tensor("plain.weight", &[32, 2], 0, 256).pad(32);
+    file.tensor(b"\xff\x00.weight", &[32, 2], 0, 0)
+        .tensor("plain.weight", &[32, 2], 0, 256)
+        .pad(32);
     for number in 0..128u8 {
         file.f32(f32::from(number) - 60.5);
     }
     let folder = Folder::new().with("odd.gguf", file.into_bytes());
-    let dry = fine(&folder, &["odd.gguf", "x.gguf", "Q4_0", "--tensor-type", "plain=q8_0", "--dry-run", "--json"]);
-    let named: Vec<Value> = json(&dry.stdout)["tensors"].as_array().unwrap().iter().map(|tensor| tensor["name"].clone()).collect();
-    assert!(named.contains(&serde_json::json!({ "bytes_hex": "ff002e776569676874" })) && named.contains(&"plain.weight".into()), "{named:?}");
+    let dry = fine(
+        &folder,
+        &["odd.gguf", "x.gguf", "Q4_0", "--tensor-type", "plain=q8_0", "--dry-run", "--json"],
+    );
+    let named: Vec<Value> = json(&dry.stdout)["tensors"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tensor| tensor["name"].clone())
+        .collect();
+    assert!(
+        named.contains(&serde_json::json!({ "bytes_hex": "ff002e776569676874" }))
+            && named.contains(&"plain.weight".into()),
+        "{named:?}"
+    );
     fs::write(folder.path().join("plan.json"), &dry.stdout).unwrap();
     fine(&folder, &["odd.gguf", "direct.gguf", "Q4_0", "--tensor-type", "plain=q8_0"]);
-    let planned = json(&fine(&folder, &["odd.gguf", "planned.gguf", "--plan", "plan.json", "--json"]).stdout);
+    let planned =
+        json(&fine(&folder, &["odd.gguf", "planned.gguf", "--plan", "plan.json", "--json"]).stdout);
     assert_eq!(planned["tensors"], json(&dry.stdout)["tensors"]);
     fs::write(folder.path().join("half.json"), dry.stdout.replace("ff002e", "ff02e")).unwrap();
-    refused(&folder, &["odd.gguf", "y.gguf", "--plan", "half.json"], "half.json: has a tensor without a name or a type");
+    refused(
+        &folder,
+        &["odd.gguf", "y.gguf", "--plan", "half.json"],
+        "half.json: has a tensor without a name or a type",
+    );
     fs::write(folder.path().join("other.json"), dry.stdout.replace("ff002e", "ff012e")).unwrap();
-    refused(&folder, &["odd.gguf", "y.gguf", "--plan", "other.json"], "is in the plan, and not in the model");
+    refused(
+        &folder,
+        &["odd.gguf", "y.gguf", "--plan", "other.json"],
+        "is in the plan, and not in the model",
+    );
 }
 
 /// What tensors do is said by a description of their architecture, by a file of rules before that.
@@ -240,36 +447,89 @@ fn roles_come_from_a_description() {
         .with("other.toml", mine.replacen("\"mine\"", "\"other\"", 1))
         .with("rules", "w2=attention.k\nw3=norm");
     let types = |args: &[&str]| {
-        let found = fine(&folder, &[&["mine.gguf", "x.gguf", "Q4_K_M", "--dry-run", "--json"], args].concat());
+        let found = fine(
+            &folder,
+            &[&["mine.gguf", "x.gguf", "Q4_K_M", "--dry-run", "--json"], args].concat(),
+        );
         let plan = json(&found.stdout);
-        names.map(|name| plan["tensors"].as_array().unwrap().iter().find(|tensor| tensor["name"] == name).unwrap()["type"].as_str().unwrap().to_owned())
+        names.map(|name| {
+            plan["tensors"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .find(|tensor| tensor["name"] == name)
+                .unwrap()["type"]
+                .as_str()
+                .unwrap()
+                .to_owned()
+        })
     };
     assert_eq!(types(&[]), ["Q4_K", "Q4_K", "Q4_K"]);
     assert_eq!(types(&["--arch-file", "mine.toml"]), ["Q6_K", "Q4_K", "F32"]);
-    assert_eq!(types(&["--arch-file", "mine.toml", "--role-file", "rules"]), ["Q4_K", "F32", "F32"]);
+    assert_eq!(
+        types(&["--arch-file", "mine.toml", "--role-file", "rules"]),
+        ["Q4_K", "F32", "F32"]
+    );
     let other = ["mine.gguf", "x.gguf", "Q4_K_M", "--arch-file", "other.toml"];
-    refused(&folder, &other, "the model is of architecture \"mine\", and --arch-file describes \"other\"");
+    refused(
+        &folder,
+        &other,
+        "the model is of architecture \"mine\", and --arch-file describes \"other\"",
+    );
     refused(&folder, &["mine.gguf", "x.gguf", "Q4_K_M", "--arch-file", "rules"], "rules: ");
-    refused(&folder, &["mine.gguf", "mine.toml", "Q4_K_M", "--arch-file", "mine.toml", "--force"], "mine.toml: is read from, and cannot be the output");
+    refused(
+        &folder,
+        &["mine.gguf", "mine.toml", "Q4_K_M", "--arch-file", "mine.toml", "--force"],
+        "mine.toml: is read from, and cannot be the output",
+    );
 }
 
 /// Bad goals and plans.
 #[test]
 fn goals_and_plans_that_cannot_be() {
-    let folder = folder().with("odd.json", r#"{"schema":"ggmill.plan/1","tensors":[{"name":"nobody","type":"Q4_0"}]}"#).with("roles", "w2=down");
+    let folder = folder()
+        .with(
+            "odd.json",
+            r#"{"schema":"ggmill.plan/1","tensors":[{"name":"nobody","type":"Q4_0"}]}"#,
+        )
+        .with("roles", "w2=down");
     let cases: &[(&[&str], &str)] = &[
-        (&["llama.gguf", "x.gguf", "--target-bpw", "1"], "1 bits per weight are too few: the smallest this model can be is "),
-        (&["llama.gguf", "x.gguf", "--target-bpw", "nan"], "NaN bits per weight, expected more than 0"),
+        (
+            &["llama.gguf", "x.gguf", "--target-bpw", "1"],
+            "1 bits per weight are too few: the smallest this model can be is ",
+        ),
+        (
+            &["llama.gguf", "x.gguf", "--target-bpw", "nan"],
+            "NaN bits per weight, expected more than 0",
+        ),
         (&["llama.gguf", "x.gguf", "--target-size", "much"], "expected a number and K, M, G or T"),
-        (&["llama.gguf", "x.gguf", "Q4_K_M", "--target-size", "1G"], "a type and a size were given, expected one of them"),
-        (&["llama.gguf", "x.gguf", "--target-size", "1G", "--target-bpw", "4"], "cannot be used with"),
-        (&["llama.gguf", "x.gguf", "--plan", "odd.json"], "tensor \"nobody\": is in the plan, and not in the model"),
+        (
+            &["llama.gguf", "x.gguf", "Q4_K_M", "--target-size", "1G"],
+            "a type and a size were given, expected one of them",
+        ),
+        (
+            &["llama.gguf", "x.gguf", "--target-size", "1G", "--target-bpw", "4"],
+            "cannot be used with",
+        ),
+        (
+            &["llama.gguf", "x.gguf", "--plan", "odd.json"],
+            "tensor \"nobody\": is in the plan, and not in the model",
+        ),
         (&["llama.gguf", "x.gguf", "--plan", "roles"], "roles: is no JSON"),
         (&["llama.gguf", "odd.json", "--plan", "odd.json", "--force"], "error: "),
-        (&["llama.gguf", "x.gguf", "Q8_0", "--role-file", "roles"], "roles: line 1: \"w2=down\": \"down\" is no role, expected one of token_embedding"),
+        (
+            &["llama.gguf", "x.gguf", "Q8_0", "--role-file", "roles"],
+            "roles: line 1: \"w2=down\": \"down\" is no role, expected one of token_embedding",
+        ),
         (&["llama.gguf", "x.gguf"], "\"x.gguf\" is no type"),
-        (&["llama.gguf", "x.gguf", "Q8_0", "999999999"], "\"999999999\" is no number of threads up to 512"),
-        (&["llama.gguf", "x.gguf", "Q8_0", "--threads", "999999999"], "expected a number up to 512"),
+        (
+            &["llama.gguf", "x.gguf", "Q8_0", "999999999"],
+            "\"999999999\" is no number of threads up to 512",
+        ),
+        (
+            &["llama.gguf", "x.gguf", "Q8_0", "--threads", "999999999"],
+            "expected a number up to 512",
+        ),
     ];
     for (args, words) in cases {
         refused(&folder, args, words);
@@ -281,15 +541,38 @@ fn goals_and_plans_that_cannot_be() {
 fn broken_input_leaves_no_output() {
     let folder = folder();
     let llama = fs::read(folder.path().join("llama.gguf")).unwrap();
-    let folder =
-        folder.with("cut.gguf", &llama[..llama.len() - 1000]).with("other", models().into_iter().find(|model| model.name == "falcon").unwrap().imatrix());
+    let folder = folder.with("cut.gguf", &llama[..llama.len() - 1000]).with(
+        "other",
+        models().into_iter().find(|model| model.name == "falcon").unwrap().imatrix(),
+    );
     fine(&folder, &["llama.gguf", "once.gguf", "Q4_K_M"]);
     refused(&folder, &["cut.gguf", "x.gguf", "Q4_K_M"], "cut.gguf: ");
     refused(&folder, &["cut.gguf", "x.gguf", "--target-bpw", "6"], "cut.gguf: ");
-    refused(&folder, &["once.gguf", "x.gguf", "Q2_K"], "is Q4_K already, quantizing it again to Q2_K loses more\nhint: --allow-requantize");
-    refused(&folder, &["llama.gguf", "x.gguf", "Q4_K_M", "--imatrix", "other"], "tensor \"blk.0.ffn_down.weight\": 256 importance weights, expected 512");
-    let exclude = ["llama.gguf", "x.gguf", "IQ2_XS", "--imatrix", "imatrix", "--exclude-weights", "blk.3.ffn_up"];
-    refused(&folder, &exclude, "tensor \"blk.3.ffn_up.weight\": IQ2_XS needs importance weights, and the matrix has none for it");
+    refused(
+        &folder,
+        &["once.gguf", "x.gguf", "Q2_K"],
+        "is Q4_K already, quantizing it again to Q2_K loses more\nhint: --allow-requantize",
+    );
+    refused(
+        &folder,
+        &["llama.gguf", "x.gguf", "Q4_K_M", "--imatrix", "other"],
+        "tensor \"blk.0.ffn_down.weight\": 256 importance weights, expected 512",
+    );
+    let exclude = [
+        "llama.gguf",
+        "x.gguf",
+        "IQ2_XS",
+        "--imatrix",
+        "imatrix",
+        "--exclude-weights",
+        "blk.3.ffn_up",
+    ];
+    refused(
+        &folder,
+        &exclude,
+        "tensor \"blk.3.ffn_up.weight\": IQ2_XS needs importance weights, and the matrix has none \
+         for it",
+    );
     let mut matrix = fs::read(folder.path().join("imatrix")).unwrap();
     let sums = ggmill_core::Gguf::parse(&matrix[..]).unwrap();
     let sums = sums.tensors().get("blk.3.ffn_down.weight.in_sum2").unwrap();
@@ -298,18 +581,31 @@ fn broken_input_leaves_no_output() {
     let folder = folder.with("infinite", matrix);
     for types in [&["Q4_K_M"][..], &["--target-bpw", "5"]] {
         let args = [&["llama.gguf", "x.gguf", "--imatrix", "infinite"], types].concat();
-        refused(&folder, &args, "infinite: entry \"blk.3.ffn_down.weight\": weight 7 is not finite");
+        refused(
+            &folder,
+            &args,
+            "infinite: entry \"blk.3.ffn_down.weight\": weight 7 is not finite",
+        );
     }
     // A number that is none is found in the middle of the work.
     let mut nan = llama.clone();
     let end = nan.len();
     nan[end - 4..].copy_from_slice(&f32::NAN.to_le_bytes());
     let folder = folder.with("nan.gguf", nan);
-    refused(&folder, &["nan.gguf", "x.gguf", "Q8_0", "--report", "x.html"], "expected a finite number");
-    refused(&folder, &["nan.gguf", "x", "Q8_0", "--split-max-tensors", "9"], "expected a finite number");
+    refused(
+        &folder,
+        &["nan.gguf", "x.gguf", "Q8_0", "--report", "x.html"],
+        "expected a finite number",
+    );
+    refused(
+        &folder,
+        &["nan.gguf", "x", "Q8_0", "--split-max-tensors", "9"],
+        "expected a finite number",
+    );
 }
 
-/// A disk that is full: nothing remains of what was begun, of the shards and of the report either. Mounting one takes root.
+/// A disk that is full: nothing remains of what was begun, of the shards and of the report either.
+/// Mounting one takes root.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk() {
@@ -317,17 +613,27 @@ fn a_full_disk() {
     let model = real("mobilenetv3_3class_v3_fp16.gguf");
     let small = folder.path().join("small");
     fs::create_dir(&small).unwrap();
-    let mounted = std::process::Command::new("mount").args(["-t", "tmpfs", "-o", "size=1M", "tmpfs"]).arg(&small).output();
+    let mounted = std::process::Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=1M", "tmpfs"])
+        .arg(&small)
+        .output();
     if !mounted.is_ok_and(|output| output.status.success()) {
         println!("skipped: no small disk can be mounted");
         return;
     }
     let tries = std::panic::catch_unwind(|| {
         let model = model.to_str().unwrap();
-        for args in [&[model, "small/out.gguf", "Q8_0", "--report", "small/out.html"][..], &[model, "small/out", "Q8_0", "--split-max-size", "500K"]] {
+        for args in [
+            &[model, "small/out.gguf", "Q8_0", "--report", "small/out.html"][..],
+            &[model, "small/out", "Q8_0", "--split-max-size", "500K"],
+        ] {
             let found = quantize(&folder, args);
             assert_eq!((found.code, &*found.stdout), (2, ""), "{args:?}: {}", found.stderr);
-            assert!(found.stderr.contains("no space left on the device"), "{args:?}: {}", found.stderr);
+            assert!(
+                found.stderr.contains("no space left on the device"),
+                "{args:?}: {}",
+                found.stderr
+            );
             assert!(fs::read_dir(&small).unwrap().next().is_none(), "{args:?}");
         }
     });

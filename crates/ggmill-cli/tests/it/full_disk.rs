@@ -1,4 +1,5 @@
-//! A disk that takes no more: the program says so and names the file, every file is as it was, and nothing is left of what was begun.
+//! A disk that takes no more: the program says so and names the file, every file is as it was, and
+//! nothing is left of what was begun.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -34,7 +35,11 @@ fn content(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap()) {
         let name = entry.file_name().into_string().unwrap();
         if entry.file_type().unwrap().is_dir() {
-            found.extend(content(&entry.path()).into_iter().map(|(inner, bytes)| (format!("{name}/{inner}"), bytes)));
+            found.extend(
+                content(&entry.path())
+                    .into_iter()
+                    .map(|(inner, bytes)| (format!("{name}/{inner}"), bytes)),
+            );
         } else {
             found.insert(name, fs::read(entry.path()).unwrap());
         }
@@ -45,7 +50,10 @@ fn content(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 fn folder() -> Folder {
     let legacy = legacy_models().into_iter().find(|model| model.name == "ggjt3-q8_0.bin").unwrap();
     let model = fs::read(real("mobilenetv3_3class_v3_fp16.gguf")).unwrap();
-    let folder = Folder::new().with("model.gguf", &model).with("cut.part1of1", model).with(legacy.name, legacy.file);
+    let folder = Folder::new()
+        .with("model.gguf", &model)
+        .with("cut.part1of1", model)
+        .with(legacy.name, legacy.file);
     fs::copy(real("ggml-vocab-bert-bge.gguf"), folder.path().join("vocabulary.gguf")).unwrap();
     fs::create_dir(folder.path().join("out")).unwrap();
     fs::create_dir(folder.path().join("checkpoint")).unwrap();
@@ -58,7 +66,13 @@ fn folder() -> Folder {
 }
 
 /// Refused because of the disk, with everything as it was.
-fn refused(found: &Outcome, args: &str, words: &str, before: &BTreeMap<String, Vec<u8>>, folder: &Folder) {
+fn refused(
+    found: &Outcome,
+    args: &str,
+    words: &str,
+    before: &BTreeMap<String, Vec<u8>>,
+    folder: &Folder,
+) {
     assert_eq!((found.code, found.stdout.as_str()), (2, ""), "{args}: {}", found.stderr);
     assert!(found.stderr.starts_with("error: "), "{args}: {}", found.stderr);
     assert!(found.stderr.contains(words), "{args}: {}", found.stderr);
@@ -71,12 +85,22 @@ fn of_a_limit() {
     let folder = folder();
     let before = content(folder.path());
     let program = env!("CARGO_BIN_EXE_ggmill");
-    // Blocks of 512 bytes. Splitting into single tensors makes small files, and the first of them holds the metadata.
-    let edits = [(2000, "edit model.gguf --set general.alignment=64"), (16, "edit model.gguf --set general.name=long-enough-to-need-room")];
+    // Blocks of 512 bytes. Splitting into single tensors makes small files, and the first of them
+    // holds the metadata.
+    let edits = [
+        (2000, "edit model.gguf --set general.alignment=64"),
+        (16, "edit model.gguf --set general.name=long-enough-to-need-room"),
+    ];
     for (blocks, args) in COMMANDS.into_iter().map(|args| (8, args)).chain(edits) {
         let script = format!("set -f; trap '' XFSZ; ulimit -f {blocks}; exec {program} {args}");
         let found = outcome(Command::new("sh").current_dir(folder.path()).args(["-c", &script]));
-        refused(&found, args, if args.contains("out/") { "out/" } else { "model.gguf" }, &before, &folder);
+        refused(
+            &found,
+            args,
+            if args.contains("out/") { "out/" } else { "model.gguf" },
+            &before,
+            &folder,
+        );
     }
 }
 
@@ -85,7 +109,8 @@ fn of_a_limit() {
 fn of_a_file_system() {
     let folder = folder();
     let out = folder.path().join("out");
-    let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=64K", "tmpfs"]).arg(&out).output();
+    let mounted =
+        Command::new("mount").args(["-t", "tmpfs", "-o", "size=64K", "tmpfs"]).arg(&out).output();
     if !mounted.is_ok_and(|output| output.status.success()) {
         println!("skipped: no small disk can be mounted");
         return;
@@ -107,7 +132,11 @@ fn of_a_file_system() {
         for set in ["general.name=Tidy", "general.name=Something longer", "general.alignment=64"] {
             let found = ggmill(folder.path(), &["edit", "out/tiny.gguf", "--set", set]);
             refused(&found, set, "out/tiny.gguf", &before, &folder);
-            assert!(found.stderr.contains("no space left on the device"), "{set}: {}", found.stderr);
+            assert!(
+                found.stderr.contains("no space left on the device"),
+                "{set}: {}",
+                found.stderr
+            );
         }
     });
     let unmounted = Command::new("umount").arg(&out).status();

@@ -13,7 +13,12 @@ fn run(folder: &Folder, args: &[&str]) -> String {
 }
 
 fn refused(folder: &Folder, args: &[&str], words: &str) {
-    let names = || fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect::<std::collections::BTreeSet<_>>();
+    let names = || {
+        fs::read_dir(folder.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect::<std::collections::BTreeSet<_>>()
+    };
     let before = names();
     let found = ggmill(folder.path(), args);
     assert_eq!((found.code, found.stdout.as_str()), (2, ""), "{args:?}: {}", found.stderr);
@@ -24,7 +29,8 @@ fn refused(folder: &Folder, args: &[&str], words: &str) {
 #[test]
 fn what_is_taken_out_goes_back_in() {
     let folder = Folder::new().with("model.gguf", fs::read(real(MODEL)).unwrap());
-    let tensors: serde_json::Value = serde_json::from_str(&run(&folder, &["inspect", "model.gguf", "--json"])).unwrap();
+    let tensors: serde_json::Value =
+        serde_json::from_str(&run(&folder, &["inspect", "model.gguf", "--json"])).unwrap();
     let count = tensors["tensors"].as_array().unwrap().len();
     let first = tensors["tensors"][0]["name"].as_str().unwrap().to_owned();
     run(&folder, &["extract", "model.gguf", &first, "-o", "some.gguf"]);
@@ -33,28 +39,48 @@ fn what_is_taken_out_goes_back_in() {
     run(&folder, &["extract", "model.gguf", "--key", "*", "-o", "all.json"]);
     assert_eq!(fs::read_dir(folder.path().join("all")).unwrap().count(), count);
     let one = format!("all/{first}.npy");
-    for (number, donor) in ["some.gguf", "all.safetensors", &one, "all.json"].into_iter().enumerate() {
+    for (number, donor) in
+        ["some.gguf", "all.safetensors", &one, "all.json"].into_iter().enumerate()
+    {
         let output = format!("out-{number}.gguf");
         run(&folder, &["graft", "model.gguf", "--from", donor, "-o", &output]);
-        assert!(fs::read(folder.path().join(&output)).unwrap() == fs::read(real(MODEL)).unwrap(), "{donor}");
+        assert!(
+            fs::read(folder.path().join(&output)).unwrap() == fs::read(real(MODEL)).unwrap(),
+            "{donor}"
+        );
     }
-    assert_eq!(run(&folder, &["extract", "model.gguf", "--key", "*", "-o", "-"]), fs::read_to_string(folder.path().join("all.json")).unwrap());
+    assert_eq!(
+        run(&folder, &["extract", "model.gguf", "--key", "*", "-o", "-"]),
+        fs::read_to_string(folder.path().join("all.json")).unwrap()
+    );
     // Only what was asked for: this key, no tensors.
     run(&folder, &["extract", "model.gguf", "--key", "general.architecture", "-o", "keys.gguf"]);
-    let keys: serde_json::Value = serde_json::from_str(&run(&folder, &["inspect", "keys.gguf", "--json"])).unwrap();
-    assert_eq!((keys["metadata"].as_array().unwrap().len(), keys["tensors"].as_array().unwrap().len()), (1, 0));
+    let keys: serde_json::Value =
+        serde_json::from_str(&run(&folder, &["inspect", "keys.gguf", "--json"])).unwrap();
+    assert_eq!(
+        (keys["metadata"].as_array().unwrap().len(), keys["tensors"].as_array().unwrap().len()),
+        (1, 0)
+    );
 }
 
-/// No reader opens a tensor of five dimensions, so none is written, and least of all over a good file.
+/// No reader opens a tensor of five dimensions, so none is written, and least of all over a good
+/// file.
 #[test]
 fn more_dimensions_than_are_read_are_not_written() {
-    let mut header = "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 1, 1, 1, 2)}".to_owned();
+    let mut header =
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 1, 1, 1, 2)}".to_owned();
     header.push_str(&" ".repeat(118 - 1 - header.len()));
     header.push('\n');
-    let array = [b"\x93NUMPY\x01\0", &118u16.to_le_bytes()[..], header.as_bytes(), &[0; 8]].concat();
+    let array =
+        [b"\x93NUMPY\x01\0", &118u16.to_le_bytes()[..], header.as_bytes(), &[0; 8]].concat();
     let good = fs::read(real(MODEL)).unwrap();
-    let folder = Folder::new().with("model.gguf", &good).with("good.gguf", &good).with("d5.npy", array);
-    refused(&folder, &["graft", "model.gguf", "--from", "d5.npy", "-o", "good.gguf", "--force"], "tensor \"d5\": has 5 dimensions, expected at most 4");
+    let folder =
+        Folder::new().with("model.gguf", &good).with("good.gguf", &good).with("d5.npy", array);
+    refused(
+        &folder,
+        &["graft", "model.gguf", "--from", "d5.npy", "-o", "good.gguf", "--force"],
+        "tensor \"d5\": has 5 dimensions, expected at most 4",
+    );
     assert!(fs::read(folder.path().join("good.gguf")).unwrap() == good);
 }
 
@@ -63,22 +89,49 @@ fn tensors_are_dropped_renamed_and_put_in_order() {
     let folder = Folder::new().with("model.gguf", fs::read(real(MODEL)).unwrap());
     run(
         &folder,
-        &["graft", "model.gguf", "--drop", "*.bias", "--rename", "features.*=trunk.*", "--order", "*classifier*", "--endian", "big", "-o", "new.gguf"],
+        &[
+            "graft",
+            "model.gguf",
+            "--drop",
+            "*.bias",
+            "--rename",
+            "features.*=trunk.*",
+            "--order",
+            "*classifier*",
+            "--endian",
+            "big",
+            "-o",
+            "new.gguf",
+        ],
     );
     let names = |file: &str| -> Vec<String> {
-        let shown: serde_json::Value = serde_json::from_str(&run(&folder, &["inspect", file, "--json"])).unwrap();
-        shown["tensors"].as_array().unwrap().iter().map(|tensor| tensor["name"].as_str().unwrap().to_owned()).collect()
+        let shown: serde_json::Value =
+            serde_json::from_str(&run(&folder, &["inspect", file, "--json"])).unwrap();
+        shown["tensors"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|tensor| tensor["name"].as_str().unwrap().to_owned())
+            .collect()
     };
-    let mut expected: Vec<String> = names("model.gguf").into_iter().filter(|name| name.strip_suffix(".bias").is_none()).collect();
+    let mut expected: Vec<String> = names("model.gguf")
+        .into_iter()
+        .filter(|name| name.strip_suffix(".bias").is_none())
+        .collect();
     expected.sort_by_key(|name| !name.contains("classifier"));
-    let renamed = expected.iter().map(|name| name.strip_prefix("features.").map_or(name.clone(), |rest| format!("trunk.{rest}")));
+    let renamed = expected.iter().map(|name| {
+        name.strip_prefix("features.").map_or(name.clone(), |rest| format!("trunk.{rest}"))
+    });
     assert_eq!(names("new.gguf"), renamed.collect::<Vec<_>>());
     assert!(names("new.gguf").iter().any(|name| name.starts_with("trunk.")));
 }
 
 #[test]
 fn what_makes_no_sense_is_refused() {
-    let folder = Folder::new().with("model.gguf", fs::read(real(MODEL)).unwrap()).with("text.npy", "no array").with("bad.json", "[1]");
+    let folder = Folder::new()
+        .with("model.gguf", fs::read(real(MODEL)).unwrap())
+        .with("text.npy", "no array")
+        .with("bad.json", "[1]");
     for (args, words) in [
         (&["model.gguf", "-o", "out"][..], "its name does not say what is to be written"),
         (&["model.gguf", "-o", "out.npy"], "a .npy file has one array"),
@@ -88,19 +141,34 @@ fn what_makes_no_sense_is_refused() {
         (&["model.gguf", "*", "-o", "out.json"], "JSON holds metadata, no tensors"),
         (&["model.gguf", "-o", "model.gguf", "--force"], "is read from, and cannot be the output"),
         (&["model.gguf", "-o", "text.npy", "--format", "safetensors"], "exists already"),
-        (&["model.gguf", "--format", "npy", "-o", "no/such/folder/"], "no/such/folder/: cannot create"),
+        (
+            &["model.gguf", "--format", "npy", "-o", "no/such/folder/"],
+            "no/such/folder/: cannot create",
+        ),
     ] {
         refused(&folder, &[&["extract"], args].concat(), words);
     }
     for (args, words) in [
-        (&["model.gguf", "--from", "text.npy", "-o", "out.gguf"][..], "text.npy: is no file of NumPy"),
+        (
+            &["model.gguf", "--from", "text.npy", "-o", "out.gguf"][..],
+            "text.npy: is no file of NumPy",
+        ),
         (&["model.gguf", "--from", "bad.json", "-o", "out.gguf"], "bad.json: expected a table"),
         (&["model.gguf", "--from", "absent.gguf", "-o", "out.gguf"], "absent.gguf: cannot open"),
         (&["model.gguf", "--drop", "nothing", "-o", "out.gguf"], "no tensor fits \"nothing\""),
         (&["model.gguf", "--rename", "nothing=x", "-o", "out.gguf"], "no tensor fits \"nothing\""),
-        (&["model.gguf", "--from", "model.gguf", "--take", "nothing", "-o", "out.gguf"], "no tensor of a donor fits"),
-        (&["model.gguf", "--from", "model.gguf", "--force", "-o", "./model.gguf"], "is read from, and cannot be the output"),
-        (&["model.gguf", "--rename", "*=x*", "--align", "9", "-o", "out.gguf"], "expected a multiple of 8"),
+        (
+            &["model.gguf", "--from", "model.gguf", "--take", "nothing", "-o", "out.gguf"],
+            "no tensor of a donor fits",
+        ),
+        (
+            &["model.gguf", "--from", "model.gguf", "--force", "-o", "./model.gguf"],
+            "is read from, and cannot be the output",
+        ),
+        (
+            &["model.gguf", "--rename", "*=x*", "--align", "9", "-o", "out.gguf"],
+            "expected a multiple of 8",
+        ),
     ] {
         refused(&folder, &[&["graft"], args].concat(), words);
     }
@@ -110,7 +178,12 @@ fn what_makes_no_sense_is_refused() {
 #[test]
 fn what_would_be_taken_out() {
     let folder = Folder::new().with("model.gguf", fs::read(real(MODEL)).unwrap());
-    let names = || fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect::<std::collections::BTreeSet<_>>();
+    let names = || {
+        fs::read_dir(folder.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect::<std::collections::BTreeSet<_>>()
+    };
     for args in [
         &["model.gguf", "classifier.*", "-o", "some.safetensors"][..],
         &["model.gguf", "classifier.0.weight", "-o", "one.npy"],
@@ -131,13 +204,18 @@ fn what_would_be_taken_out() {
         assert!(!told.is_empty(), "{args:?}");
         for line in told.lines() {
             let (path, size) = line.split_once("  ").unwrap();
-            assert_eq!(size, format!("{} bytes", fs::metadata(folder.path().join(path)).unwrap().len()), "{path}");
+            assert_eq!(
+                size,
+                format!("{} bytes", fs::metadata(folder.path().join(path)).unwrap().len()),
+                "{path}"
+            );
         }
     }
     assert_eq!(fs::read_dir(folder.path().join("folder")).unwrap().count(), 4);
 }
 
-/// What a donor is its ending says; where that says nothing its content does, and where they disagree the error says what it really is.
+/// What a donor is its ending says; where that says nothing its content does, and where they
+/// disagree the error says what it really is.
 #[test]
 fn donors_under_other_names() {
     let folder = Folder::new().with("model.gguf", fs::read(real(MODEL)).unwrap());
@@ -147,15 +225,24 @@ fn donors_under_other_names() {
         run(&folder, &[&["extract", "model.gguf", "-o", &taken], keys].concat());
         fs::rename(folder.path().join(taken), folder.path().join(other)).unwrap();
         run(&folder, &["graft", "model.gguf", "--from", other, "-o", "out.gguf"]);
-        assert!(fs::read(folder.path().join("out.gguf")).unwrap() == fs::read(real(MODEL)).unwrap(), "{other}");
+        assert!(
+            fs::read(folder.path().join("out.gguf")).unwrap() == fs::read(real(MODEL)).unwrap(),
+            "{other}"
+        );
         fs::remove_file(folder.path().join("out.gguf")).unwrap();
     }
-    for (from, to) in [("b.bin", "d.gguf"), ("a.bin", "e.npy"), ("a.bin", "f.safetensors"), ("b.bin", "g.json")] {
+    for (from, to) in
+        [("b.bin", "d.gguf"), ("a.bin", "e.npy"), ("a.bin", "f.safetensors"), ("b.bin", "g.json")]
+    {
         fs::copy(folder.path().join(from), folder.path().join(to)).unwrap();
     }
     let folder = folder.with("page.gguf", "<!DOCTYPE html><html></html>");
     for (donor, words) in [
-        ("d.gguf", "hint: this is a safetensors file; a donor is .gguf, .safetensors, .npy or .json, as its ending says"),
+        (
+            "d.gguf",
+            "hint: this is a safetensors file; a donor is .gguf, .safetensors, .npy or .json, as \
+             its ending says",
+        ),
         ("e.npy", "hint: this is a GGUF file; a donor is"),
         ("f.safetensors", "hint: this is a GGUF file; a donor is"),
         ("g.json", "hint: this is a safetensors file; a donor is"),
@@ -164,8 +251,17 @@ fn donors_under_other_names() {
         refused(&folder, &["graft", "model.gguf", "--from", donor, "-o", "out.gguf"], words);
     }
     // The model itself, of any command that takes its tensors.
-    for command in [&["graft", "d.gguf", "-o", "x.gguf"][..], &["extract", "d.gguf", "-o", "x.gguf"], &["split", "d.gguf", "x"], &["hash", "d.gguf"]] {
-        refused(&folder, command, "hint: this is a safetensors file; `ggmill convert` makes GGUF of the folder");
+    for command in [
+        &["graft", "d.gguf", "-o", "x.gguf"][..],
+        &["extract", "d.gguf", "-o", "x.gguf"],
+        &["split", "d.gguf", "x"],
+        &["hash", "d.gguf"],
+    ] {
+        refused(
+            &folder,
+            command,
+            "hint: this is a safetensors file; `ggmill convert` makes GGUF of the folder",
+        );
     }
 }
 
@@ -173,7 +269,8 @@ fn donors_under_other_names() {
 #[test]
 fn no_half_folder() {
     let folder = Folder::new().with("model.gguf", fs::read(real(MODEL)).unwrap());
-    let shown: serde_json::Value = serde_json::from_str(&run(&folder, &["inspect", "model.gguf", "--json"])).unwrap();
+    let shown: serde_json::Value =
+        serde_json::from_str(&run(&folder, &["inspect", "model.gguf", "--json"])).unwrap();
     let third = shown["tensors"][2]["name"].as_str().unwrap();
     let taken = folder.path().join("all");
     fs::create_dir(&taken).unwrap();

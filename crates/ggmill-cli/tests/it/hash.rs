@@ -5,11 +5,16 @@ use crate::support::{Folder, ggmill, real, shard, tiny};
 #[test]
 fn lines_as_others_write_them() {
     let folder = Folder::new().with("tiny.gguf", tiny());
-    insta::assert_snapshot!(ggmill(folder.path(), &["hash", "tiny.gguf", "--all", "--uuid"]).stdout);
+    insta::assert_snapshot!(
+        ggmill(folder.path(), &["hash", "tiny.gguf", "--all", "--uuid"]).stdout
+    );
     let lines = ggmill(folder.path(), &["hash", "tiny.gguf"]).stdout;
     assert_eq!(lines.lines().count(), 3);
     assert!(lines.lines().all(|line| line.starts_with("xxh64     ")));
-    assert_eq!(ggmill(folder.path(), &["hash", "tiny.gguf", "--no-layer"]).stdout, format!("{}\n", lines.lines().last().unwrap()));
+    assert_eq!(
+        ggmill(folder.path(), &["hash", "tiny.gguf", "--no-layer"]).stdout,
+        format!("{}\n", lines.lines().last().unwrap())
+    );
 }
 
 #[test]
@@ -20,26 +25,51 @@ fn a_manifest_holds_the_model_to_it() {
     // The first byte of the last tensor, which the padding of the file follows.
     let last = changed.len() - 32;
     changed[last] = 1;
-    let folder =
-        folder.with("good.manifest", &manifest).with("changed.gguf", &changed).with("renamed.manifest", manifest.replace("tiny.gguf", "old/changed.gguf"));
     let folder = folder
-        .with("junk.manifest", "nothing here\n")
-        .with("short.manifest", manifest.split_inclusive('\n').filter(|line| !line.ends_with("token_embd.weight\n")).collect::<String>());
+        .with("good.manifest", &manifest)
+        .with("changed.gguf", &changed)
+        .with("renamed.manifest", manifest.replace("tiny.gguf", "old/changed.gguf"));
+    let folder = folder.with("junk.manifest", "nothing here\n").with(
+        "short.manifest",
+        manifest
+            .split_inclusive('\n')
+            .filter(|line| !line.ends_with("token_embd.weight\n"))
+            .collect::<String>(),
+    );
     let more = format!("{manifest}sha256    00  tiny.gguf:\u{1b}[31mred\n");
-    let folder = folder.with("more.manifest", more).with("unknown.manifest", "md5 00 tiny.gguf\nuuid 00 other.gguf\n");
+    let folder = folder
+        .with("more.manifest", more)
+        .with("unknown.manifest", "md5 00 tiny.gguf\nuuid 00 other.gguf\n");
 
     let good = ggmill(folder.path(), &["hash", "tiny.gguf", "--check", "good.manifest"]);
     assert_eq!(good.code, 0, "{}", good.stderr);
     insta::assert_snapshot!("good", good.stdout);
-    assert_eq!(ggmill(folder.path(), &["hash", "tiny.gguf", "--all", "--uuid", "-c", "good.manifest"]).code, 0);
-    let bad = ggmill(folder.path(), &["hash", "changed.gguf", "--check", "renamed.manifest", "--xxh64"]);
+    assert_eq!(
+        ggmill(folder.path(), &["hash", "tiny.gguf", "--all", "--uuid", "-c", "good.manifest"])
+            .code,
+        0
+    );
+    let bad =
+        ggmill(folder.path(), &["hash", "changed.gguf", "--check", "renamed.manifest", "--xxh64"]);
     assert_eq!(bad.code, 1, "{}", bad.stderr);
     insta::assert_snapshot!("bad", bad.stdout);
-    insta::assert_snapshot!("bad_json", ggmill(folder.path(), &["hash", "changed.gguf", "-c", "renamed.manifest", "--xxh64", "--json"]).stdout);
+    insta::assert_snapshot!(
+        "bad_json",
+        ggmill(
+            folder.path(),
+            &["hash", "changed.gguf", "-c", "renamed.manifest", "--xxh64", "--json"]
+        )
+        .stdout
+    );
     // Under another name it is the same model, since the manifest is about no other.
     let renamed = ggmill(folder.path(), &["hash", "changed.gguf", "--check", "good.manifest"]);
     assert_eq!(renamed.code, 1, "{}", renamed.stderr);
-    assert!(renamed.stderr.contains("the manifest is about \"tiny.gguf\" and nothing else") && renamed.stdout.contains("  -  Ok"), "{}", renamed.stderr);
+    assert!(
+        renamed.stderr.contains("the manifest is about \"tiny.gguf\" and nothing else")
+            && renamed.stdout.contains("  -  Ok"),
+        "{}",
+        renamed.stderr
+    );
     let folder = folder.with("same.gguf", tiny());
     assert_eq!(ggmill(folder.path(), &["hash", "same.gguf", "--check", "good.manifest"]).code, 0);
     // A tensor that the manifest leaves out although it has others, and one that only it has.
@@ -47,25 +77,42 @@ fn a_manifest_holds_the_model_to_it() {
         let found = ggmill(folder.path(), &["hash", "tiny.gguf", "-c", manifest]);
         assert_eq!(found.code, 1, "{}", found.stdout);
         assert!(!found.stdout.contains('\u{1b}'));
-        assert_eq!(ggmill(folder.path(), &["hash", "tiny.gguf", "--no-layer", "-c", manifest]).code, 0);
+        assert_eq!(
+            ggmill(folder.path(), &["hash", "tiny.gguf", "--no-layer", "-c", manifest]).code,
+            0
+        );
     }
-    for (file, manifest, code) in
-        [("tiny.gguf", "junk.manifest", 2), ("tiny.gguf", "absent", 2), ("absent", "good.manifest", 2), ("tiny.gguf", "unknown.manifest", 1)]
-    {
-        assert_eq!(ggmill(folder.path(), &["hash", file, "-c", manifest]).code, code, "{file} {manifest}");
+    for (file, manifest, code) in [
+        ("tiny.gguf", "junk.manifest", 2),
+        ("tiny.gguf", "absent", 2),
+        ("absent", "good.manifest", 2),
+        ("tiny.gguf", "unknown.manifest", 1),
+    ] {
+        assert_eq!(
+            ggmill(folder.path(), &["hash", file, "-c", manifest]).code,
+            code,
+            "{file} {manifest}"
+        );
     }
 }
 
 /// No byte of any tensor can change without a check failing, whatever it is asked to look at.
 #[test]
 fn no_changed_byte_passes() {
-    let manifest = |args: &[&str], folder: &Folder| ggmill(folder.path(), &[&["hash", "model.gguf"], args].concat()).stdout;
+    let manifest = |args: &[&str], folder: &Folder| {
+        ggmill(folder.path(), &[&["hash", "model.gguf"], args].concat()).stdout
+    };
     let folder = Folder::new().with("model.gguf", tiny());
     let all = manifest(&["--all", "--uuid"], &folder);
-    let of_tensors: String = all.split_inclusive('\n').filter(|line| line.contains("gguf:")).collect();
+    let of_tensors: String =
+        all.split_inclusive('\n').filter(|line| line.contains("gguf:")).collect();
     let of_model = manifest(&["--no-layer", "--xxh64"], &folder);
     let uuid = manifest(&["--uuid"], &folder);
-    let folder = folder.with("all", all).with("tensors", of_tensors).with("model", of_model).with("uuid", uuid);
+    let folder = folder
+        .with("all", all)
+        .with("tensors", of_tensors)
+        .with("model", of_model)
+        .with("uuid", uuid);
     let checks: [&[&str]; 9] = [
         &["-c", "all"],
         &["-c", "all", "--xxh64"],
@@ -77,11 +124,22 @@ fn no_changed_byte_passes() {
         &["-c", "model"],
         &["-c", "uuid"],
     ];
-    let codes =
-        |checks: &[&[&str]]| -> Vec<i32> { checks.iter().map(|check| ggmill(folder.path(), &[&["hash", "model.gguf"], *check].concat()).code).collect() };
+    let codes = |checks: &[&[&str]]| -> Vec<i32> {
+        checks
+            .iter()
+            .map(|check| ggmill(folder.path(), &[&["hash", "model.gguf"], *check].concat()).code)
+            .collect()
+    };
     assert_eq!(codes(&checks), [0; 9]);
     // Hashes of tensors say nothing of the model as a whole, and the other way round.
-    assert_eq!(codes(&[&["-c", "tensors", "--no-layer"], &["-c", "model", "--sha1"], &["-c", "uuid", "--xxh64"]]), [1; 3]);
+    assert_eq!(
+        codes(&[
+            &["-c", "tensors", "--no-layer"],
+            &["-c", "model", "--sha1"],
+            &["-c", "uuid", "--xxh64"]
+        ]),
+        [1; 3]
+    );
     let start = tiny().len() - 160;
     // Of the last 32 bytes half are data, the rest is padding, of which no hash says anything.
     for (number, place) in (start..start + 128 + 16).enumerate() {
@@ -97,7 +155,10 @@ fn no_changed_byte_passes() {
 #[test]
 fn a_failed_check_is_no_manifest() {
     let folder = Folder::new().with("model.gguf", tiny());
-    let folder = folder.with("good", ggmill(Folder::new().with("model.gguf", tiny()).path(), &["hash", "model.gguf"]).stdout);
+    let folder = folder.with(
+        "good",
+        ggmill(Folder::new().with("model.gguf", tiny()).path(), &["hash", "model.gguf"]).stdout,
+    );
     let held = ggmill(folder.path(), &["hash", "model.gguf", "-c", "good"]);
     let mut changed = tiny();
     let last = changed.len() - 32;
@@ -107,7 +168,11 @@ fn a_failed_check_is_no_manifest() {
     assert_eq!((held.code, failed.code), (0, 1));
     let folder = folder.with("failed", failed.stdout);
     for (manifest, code) in [("held", 1), ("failed", 1)] {
-        assert_eq!(ggmill(folder.path(), &["hash", "model.gguf", "-c", manifest]).code, code, "{manifest}");
+        assert_eq!(
+            ggmill(folder.path(), &["hash", "model.gguf", "-c", manifest]).code,
+            code,
+            "{manifest}"
+        );
     }
 }
 
@@ -116,7 +181,9 @@ fn a_failed_check_is_no_manifest() {
 fn each_file_has_its_own_lines() {
     let folder = Folder::new().with("model.gguf", tiny());
     let mine = ggmill(folder.path(), &["hash", "model.gguf", "--xxh64"]).stdout;
-    let folder = folder.with("both", format!("sha256  00  other.gguf\n{mine}")).with("torn", format!("{mine}xxh64  00  elsewhere/model.gguf\n"));
+    let folder = folder
+        .with("both", format!("sha256  00  other.gguf\n{mine}"))
+        .with("torn", format!("{mine}xxh64  00  elsewhere/model.gguf\n"));
     assert_eq!(ggmill(folder.path(), &["hash", "model.gguf", "-c", "both"]).code, 0);
     // By another path the lines of both folders are meant, and they contradict each other.
     assert_eq!(ggmill(folder.path(), &["hash", "model.gguf", "-c", "torn"]).code, 0);
@@ -125,13 +192,19 @@ fn each_file_has_its_own_lines() {
 
 #[test]
 fn shards_are_one_model() {
-    let folder = Folder::new().with("a-00001-of-00002.gguf", shard(0, 2)).with("a-00002-of-00002.gguf", shard(1, 2));
+    let folder = Folder::new()
+        .with("a-00001-of-00002.gguf", shard(0, 2))
+        .with("a-00002-of-00002.gguf", shard(1, 2));
     let first = ggmill(folder.path(), &["hash", "a-00001-of-00002.gguf", "--sha1"]);
     assert_eq!((first.code, first.stdout.lines().count()), (0, 3), "{}", first.stderr);
     let folder = folder.with("manifest", &first.stdout);
     let second = ggmill(folder.path(), &["hash", "a-00002-of-00002.gguf", "-c", "manifest"]);
     assert_eq!(second.code, 0, "{}", second.stdout);
-    assert!(second.stdout.contains("a-00002-of-00002.gguf:blk.0.attn_q.weight  -  Ok"), "{}", second.stdout);
+    assert!(
+        second.stdout.contains("a-00002-of-00002.gguf:blk.0.attn_q.weight  -  Ok"),
+        "{}",
+        second.stdout
+    );
 }
 
 #[test]

@@ -30,7 +30,8 @@ fn a_real_file() {
 #[test]
 fn sections() {
     let folder = Folder::new().with("tiny.gguf", tiny());
-    let shown = |args: &[&str]| ggmill(folder.path(), &[&["inspect", "tiny.gguf"], args].concat()).stdout;
+    let shown =
+        |args: &[&str]| ggmill(folder.path(), &[&["inspect", "tiny.gguf"], args].concat()).stdout;
     insta::assert_snapshot!(shown(&["--metadata"]), @r#"
     general.architecture   string   "llama"
     general.name           string   "Tiny"
@@ -60,16 +61,23 @@ fn sections() {
 fn what_fits_nothing_is_a_finding() {
     let folder = Folder::new().with("tiny.gguf", tiny());
     let found = ggmill(folder.path(), &["inspect", "tiny.gguf", "--key", "nope"]);
-    assert_eq!((found.code, found.stdout.as_str(), found.stderr.as_str()), (1, "", "warning: no key fits \"nope\"\n"));
-    let found = ggmill(folder.path(), &["inspect", "tiny.gguf", "--key", "nope", "--key", "*.name"]);
+    assert_eq!(
+        (found.code, found.stdout.as_str(), found.stderr.as_str()),
+        (1, "", "warning: no key fits \"nope\"\n")
+    );
+    let found =
+        ggmill(folder.path(), &["inspect", "tiny.gguf", "--key", "nope", "--key", "*.name"]);
     assert_eq!((found.code, found.stderr.as_str()), (0, "warning: no key fits \"nope\"\n"));
-    let found = ggmill(folder.path(), &["inspect", "tiny.gguf", "--tensors=nope", "--json", "--quiet"]);
+    let found =
+        ggmill(folder.path(), &["inspect", "tiny.gguf", "--tensors=nope", "--json", "--quiet"]);
     assert_eq!((found.code, found.stderr.as_str()), (1, ""));
 }
 
 #[test]
 fn a_set_opens_by_any_shard() {
-    let folder = Folder::new().with("a-00001-of-00002.gguf", shard(0, 2)).with("a-00002-of-00002.gguf", shard(1, 2));
+    let folder = Folder::new()
+        .with("a-00001-of-00002.gguf", shard(0, 2))
+        .with("a-00002-of-00002.gguf", shard(1, 2));
     let found = ggmill(folder.path(), &["inspect", "--tensors", "a-00002-of-00002.gguf"]);
     assert_eq!((found.code, found.stderr.as_str()), (0, ""));
     insta::assert_snapshot!(found.stdout, @"
@@ -77,13 +85,19 @@ fn a_set_opens_by_any_shard() {
     0  blk.0.attn_q.weight  8      F32   32 B    0xc0      0
     1  blk.1.attn_q.weight  8      F32   32 B    0xc0      1
     ");
-    let alone = ggmill(folder.path(), &["inspect", "--tensors", "--alone", "a-00002-of-00002.gguf"]);
-    assert!(alone.stdout.contains("blk.1.") && !alone.stdout.contains("blk.0."), "{}", alone.stdout);
+    let alone =
+        ggmill(folder.path(), &["inspect", "--tensors", "--alone", "a-00002-of-00002.gguf"]);
+    assert!(
+        alone.stdout.contains("blk.1.") && !alone.stdout.contains("blk.0."),
+        "{}",
+        alone.stdout
+    );
 }
 
 #[test]
 fn standard_input() {
-    let folder = Folder::new().with("tiny.gguf", tiny()).with("cut.gguf", &tiny()[..tiny().len() - 40]);
+    let folder =
+        Folder::new().with("tiny.gguf", tiny()).with("cut.gguf", &tiny()[..tiny().len() - 40]);
     let given = |file: &str| {
         let file = std::fs::File::open(folder.path().join(file)).unwrap();
         outcome(command(folder.path()).args(["inspect", "--json", "-"]).stdin(Stdio::from(file)))
@@ -107,7 +121,14 @@ fn standard_input() {
     assert_eq!(cut.code, 2);
     assert!(cut.stderr.starts_with("error: standard input: offset 0x"), "{}", cut.stderr);
     let found = piped(&tiny());
-    assert_eq!((found.code, found.stderr.as_str()), (0, "warning: the length of the file is not known: whether all tensor data are there was not checked\n"));
+    assert_eq!(
+        (found.code, found.stderr.as_str()),
+        (
+            0,
+            "warning: the length of the file is not known: whether all tensor data are there was \
+             not checked\n"
+        )
+    );
     let report: serde_json::Value = serde_json::from_str(&found.stdout).unwrap();
     assert!(report["file_size"].is_null() && report["shards"][0]["file"].is_null());
     assert_eq!(report["tensors"][1]["offset"], 0x200);
@@ -117,7 +138,9 @@ fn standard_input() {
 fn colours_only_when_wanted() {
     let folder = Folder::new().with("tiny.gguf", tiny());
     let has_colours = |environment: Option<(&str, &str)>, args: &[&str]| {
-        let found = outcome(command(folder.path()).envs(environment).args(["inspect", "tiny.gguf"]).args(args));
+        let found = outcome(
+            command(folder.path()).envs(environment).args(["inspect", "tiny.gguf"]).args(args),
+        );
         assert_eq!(found.code, 0);
         found.stdout.contains('\u{1b}')
     };

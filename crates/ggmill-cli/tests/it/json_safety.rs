@@ -1,11 +1,13 @@
-//! JSON that commands print: nothing in it acts on a terminal or reorders a line, and it leads back to the text of the file.
+//! JSON that commands print: nothing in it acts on a terminal or reorders a line, and it leads back
+//! to the text of the file.
 
 use ggmill_testdata::bytes::{FileBytes, Value};
 use serde_json::Value as Json;
 
 use crate::support::{Folder, ggmill};
 
-/// A C1 control, U+007F, a bidirectional override, a line separator, and a tag beyond the first plane.
+/// A C1 control, U+007F, a bidirectional override, a line separator, and a tag beyond the first
+/// plane.
 const HOSTILE: &str = "a\u{9b}31m\u{7f}\u{202e}\u{2028}\u{e0041}z";
 
 fn model(second: u8) -> Vec<u8> {
@@ -14,7 +16,9 @@ fn model(second: u8) -> Vec<u8> {
     file.pair("general.name", &HOSTILE.into());
     file.pair(format!("x.{HOSTILE}"), &HOSTILE.into());
     file.pair("llama.context_length", &Value::U32(128));
-    file.tensor(format!("{HOSTILE}.weight"), &[32], 0, 0).tensor("output.weight", &[32], 0, 128).pad(32);
+    file.tensor(format!("{HOSTILE}.weight"), &[32], 0, 0)
+        .tensor("output.weight", &[32], 0, 128)
+        .pad(32);
     file.raw(&[second; 128]).raw(&[0; 128]);
     file.into_bytes()
 }
@@ -38,7 +42,10 @@ fn no_command_prints_raw_control_characters_in_json() {
         let header = serde_json::json!({ HOSTILE: { "dtype": "F32", "shape": [1], "data_offsets": [0, 4] } }).to_string();
         [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &[0; 4]].concat()
     };
-    let folder = Folder::new().with(&name, model(0)).with("other.gguf", model(1)).with("donor.safetensors", safetensors);
+    let folder = Folder::new()
+        .with(&name, model(0))
+        .with("other.gguf", model(1))
+        .with("donor.safetensors", safetensors);
     let manifest = ggmill(folder.path(), &["hash", &name]).stdout;
     assert!(!manifest.is_empty());
     let folder = folder.with("manifest", format!("{manifest}xxh64     00  {name}:{HOSTILE}\n"));
@@ -53,7 +60,16 @@ fn no_command_prints_raw_control_characters_in_json() {
         &["diff", &name, "other.gguf", "--json", "--data"],
         &["quantize", &name, &output, "Q8_0", "--dry-run", "--json"],
         &["split", &name, &output, "--split-max-tensors", "1", "--dry-run", "--json"],
-        &["edit", &name, "--set", "llama.context_length=64", "--unset", "x.*", "--dry-run", "--json"],
+        &[
+            "edit",
+            &name,
+            "--set",
+            "llama.context_length=64",
+            "--unset",
+            "x.*",
+            "--dry-run",
+            "--json",
+        ],
         &["edit", &name, "--chat-template", &name, "--dry-run", "--json"],
         &["graft", &name, "--from", "donor.safetensors", "-o", &output, "--dry-run", "--json"],
         &["repack", &name, "-o", &output, "--dry-run", "--json"],
@@ -64,7 +80,8 @@ fn no_command_prints_raw_control_characters_in_json() {
     ];
     let mut wrong = Vec::new();
     for args in commands {
-        // The chat template is a file of text; what is no text is refused before anything is printed.
+        // The chat template is a file of text; what is no text is refused before anything is
+        // printed.
         let outcome = ggmill(folder.path(), args);
         let (code, stdout) = (outcome.code, outcome.stdout);
         if args.contains(&"--chat-template") {
@@ -72,17 +89,22 @@ fn no_command_prints_raw_control_characters_in_json() {
             continue;
         }
         assert!(code < 2 && !stdout.is_empty(), "{args:?}: {code} {}", outcome.stderr);
-        let raw: Vec<char> = stdout.chars().filter(|c| *c != '\n' && !ggmill_core::RawStr::is_plain(*c)).collect();
+        let raw: Vec<char> =
+            stdout.chars().filter(|c| *c != '\n' && !ggmill_core::RawStr::is_plain(*c)).collect();
         if !raw.is_empty() {
             wrong.push(format!("{}: {raw:?}", args[0]));
         }
         if args.contains(&"github") {
             continue;
         }
-        let json: Json = serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{args:?}: {error}"));
+        let json: Json =
+            serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{args:?}: {error}"));
         let mut found = Vec::new();
         texts(&json, &mut found);
-        assert!(found.iter().any(|text| text.contains(HOSTILE)) || args.contains(&"sarif"), "{args:?}: {stdout}");
+        assert!(
+            found.iter().any(|text| text.contains(HOSTILE)) || args.contains(&"sarif"),
+            "{args:?}: {stdout}"
+        );
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -1,7 +1,8 @@
-//! The built program, killed at any moment: an original is never lost, and no half file has its name.
+//! The built program, killed at any moment: an original is never lost, and no half file has its
+//! name.
 //!
-//! `GGMILL_KILLS` sets how many kills there are; by default enough to hit every step now and then. `cargo xtask kills` asks for many and counts those that
-//! came in time.
+//! `GGMILL_KILLS` sets how many kills there are; by default enough to hit every step now and then.
+//! `cargo xtask kills` asks for many and counts those that came in time.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -37,7 +38,8 @@ fn kill(folder: &Path, args: &[&str], after: Duration) -> bool {
     running
 }
 
-/// Whole temporary files may lie about where the system has none without a name, and journals while an edit is not over.
+/// Whole temporary files may lie about where the system has none without a name, and journals while
+/// an edit is not over.
 fn only(folder: &Path, expected: &[&str]) {
     for entry in fs::read_dir(folder).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
@@ -88,7 +90,8 @@ fn edit() {
     assert!(hit > 0 || kills() < 5);
 }
 
-/// A conversion: the output is whole or not there, and one that it was to replace is whole either way.
+/// A conversion: the output is whole or not there, and one that it was to replace is whole either
+/// way.
 #[test]
 fn convert() {
     let folder = Folder::new();
@@ -119,11 +122,16 @@ fn split_and_merge() {
     fs::copy(real("mobilenetv3_3class_v3_fp16.gguf"), folder.path().join("model.gguf")).unwrap();
     let content = || -> BTreeMap<String, Vec<u8>> {
         let entries = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap());
-        let whole = entries.map(|entry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap()));
+        let whole = entries.map(|entry| {
+            (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap())
+        });
         whole.filter(|(name, _)| !name.starts_with(".ggmill-")).collect()
     };
     let mut hit = 0;
-    for args in [&["split", "model.gguf", "shard", "--max-tensors", "100"][..], &["merge", "shard-00001-of-00003.gguf", "whole.gguf"]] {
+    for args in [
+        &["split", "model.gguf", "shard", "--max-tensors", "100"][..],
+        &["merge", "shard-00001-of-00003.gguf", "whole.gguf"],
+    ] {
         let before = content();
         let span = time(folder.path(), args).mul_f64(1.1);
         let after = content();
@@ -135,9 +143,14 @@ fn split_and_merge() {
             hit += u32::from(kill(folder.path(), args, moment(number, span)));
             let found = content();
             assert!(before.keys().all(|name| found.contains_key(name)), "an input is gone");
-            assert!(found.iter().all(|(name, bytes)| after.get(name) == Some(bytes)), "half a file");
+            assert!(
+                found.iter().all(|(name, bytes)| after.get(name) == Some(bytes)),
+                "half a file"
+            );
         }
-        fs::read_dir(folder.path()).unwrap().for_each(|entry| drop(fs::remove_file(entry.unwrap().path())));
+        fs::read_dir(folder.path())
+            .unwrap()
+            .for_each(|entry| drop(fs::remove_file(entry.unwrap().path())));
         for (name, bytes) in &after {
             fs::write(folder.path().join(name), bytes).unwrap();
         }

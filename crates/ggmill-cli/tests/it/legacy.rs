@@ -13,13 +13,24 @@ fn every_era_is_converted_and_listed() {
         let folder = Folder::new().with(model.name, &model.file);
         let listed = ggmill(folder.path(), &["inspect", model.name]);
         assert_eq!(listed.code, 0, "{}: {}", model.name, listed.stderr);
-        assert!(listed.stdout.contains("of LLaMA, from before GGUF") && listed.stdout.contains("Tensors · 21"), "{}", listed.stdout);
+        assert!(
+            listed.stdout.contains("of LLaMA, from before GGUF")
+                && listed.stdout.contains("Tensors · 21"),
+            "{}",
+            listed.stdout
+        );
         let Outcome { code, stdout, stderr } = ggmill(folder.path(), &["convert", model.name]);
         assert_eq!(code, 0, "{}: {stderr}", model.name);
         assert!(stdout.contains("llama"), "{stdout}");
-        assert_eq!(stderr.contains("one part in 2048"), !model.is_taken_by_reference && !model.name.contains("q5"), "{}: {stderr}", model.name);
+        assert_eq!(
+            stderr.contains("one part in 2048"),
+            !model.is_taken_by_reference && !model.name.contains("q5"),
+            "{}: {stderr}",
+            model.name
+        );
         let output = folder.path().join(model.name).with_extension("gguf");
-        let checked = ggmill(folder.path(), &["check", output.to_str().unwrap(), "--profile", "ggml"]);
+        let checked =
+            ggmill(folder.path(), &["check", output.to_str().unwrap(), "--profile", "ggml"]);
         assert_ne!(checked.code, 2, "{}", checked.stderr);
         assert!(!checked.stdout.contains("error"), "{}", checked.stdout);
     }
@@ -31,9 +42,13 @@ fn a_listing_has_what_the_file_has() {
     assert_eq!(listed.code, 0, "{}", listed.stderr);
     insta::assert_snapshot!("ggjt_listing", listed.stdout);
     let Some(rwkv) = shared("legacy/rwkv-tiny-rwkv-4v0-660K-Q5_1.bin") else { return };
-    let json = ggmill(rwkv.parent().unwrap(), &["inspect", "--json", "rwkv-tiny-rwkv-4v0-660K-Q5_1.bin"]);
+    let json =
+        ggmill(rwkv.parent().unwrap(), &["inspect", "--json", "rwkv-tiny-rwkv-4v0-660K-Q5_1.bin"]);
     let json: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
-    assert_eq!((&json["schema"], &json["family"], &json["parameters"]["n_layer"]), (&"ggmill.legacy/1".into(), &"RWKV".into(), &4.into()));
+    assert_eq!(
+        (&json["schema"], &json["family"], &json["parameters"]["n_layer"]),
+        (&"ggmill.legacy/1".into(), &"RWKV".into(), &4.into())
+    );
     assert!(json["tensors"].as_array().unwrap().iter().any(|tensor| tensor["type"] == "Q5_1"));
 }
 
@@ -48,8 +63,13 @@ fn what_is_no_llama_is_refused() {
     // The same blocks in a container from before that.
     let mut early = early.file.clone();
     early.splice(..8, *b"lmgg");
-    let folder = Folder::new().with("old.bin", &model.file).with("cut.bin", &model.file[..model.file.len() - 1]).with("odd.bin", unknown);
-    let folder = folder.with("early.bin", early).with("rwkv.bin", b"fmgg\x64\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0");
+    let folder = Folder::new()
+        .with("old.bin", &model.file)
+        .with("cut.bin", &model.file[..model.file.len() - 1])
+        .with("odd.bin", unknown);
+    let folder = folder
+        .with("early.bin", early)
+        .with("rwkv.bin", b"fmgg\x64\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0");
     let before = fs::read_dir(folder.path()).unwrap().count();
     for (args, words) in [
         (&["old.bin", "--type", "f16"][..], "is not converted to another type"),

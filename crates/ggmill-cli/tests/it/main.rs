@@ -1,6 +1,11 @@
 //! The built program, run as people run it.
 
-#![allow(clippy::needless_for_each, clippy::unwrap_used, clippy::panic, reason = "a test stops where something is missing")]
+#![allow(
+    clippy::needless_for_each,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test stops where something is missing"
+)]
 
 mod check;
 mod convert;

@@ -1,4 +1,5 @@
-//! Files that claim to be large, read by a process that may have little memory: an error with a name, never an abort.
+//! Files that claim to be large, read by a process that may have little memory: an error with a
+//! name, never an abort.
 
 use std::fs::File;
 use std::process::{Command, Stdio};
@@ -11,7 +12,9 @@ const LIMIT: &str = "1000000";
 /// The program under that limit, where a shell can set it.
 fn limited(folder: &Folder, args: &[&str]) -> Outcome {
     let mut command = Command::new("sh");
-    command.args(["-c", r#"ulimit -v "$0" && exec "$@""#, LIMIT, env!("CARGO_BIN_EXE_ggmill")]).args(args);
+    command
+        .args(["-c", r#"ulimit -v "$0" && exec "$@""#, LIMIT, env!("CARGO_BIN_EXE_ggmill")])
+        .args(args);
     outcome(command.current_dir(folder.path()).stdin(Stdio::null()).env("RAYON_NUM_THREADS", "2"))
 }
 
@@ -33,7 +36,11 @@ fn an_importance_matrix_as_large_as_a_disk() {
     sparse(&folder, "zeros.dat", b"", 8 << 30);
     sparse(&folder, "gguf.imatrix", b"GGUF\x03\0\0\0", 8 << 30);
     sparse(&folder, "entry.dat", &i32s(&[1, 0, 1, i32::MAX / 4]), 2 << 30);
-    for (name, words) in [("zeros.dat", "8589934592 bytes"), ("gguf.imatrix", "8589934592 bytes"), ("entry.dat", "2147483648 bytes")] {
+    for (name, words) in [
+        ("zeros.dat", "8589934592 bytes"),
+        ("gguf.imatrix", "8589934592 bytes"),
+        ("entry.dat", "2147483648 bytes"),
+    ] {
         for args in [
             &["imatrix", "show", name][..],
             &["imatrix", "merge", name, "-o", "merged.gguf"],
@@ -41,7 +48,11 @@ fn an_importance_matrix_as_large_as_a_disk() {
         ] {
             let found = limited(&folder, args);
             assert_eq!((found.code, found.stdout.as_str()), (2, ""), "{args:?}: {}", found.stderr);
-            assert!(found.stderr.contains(name) && found.stderr.contains(words), "{args:?}: {}", found.stderr);
+            assert!(
+                found.stderr.contains(name) && found.stderr.contains(words),
+                "{args:?}: {}",
+                found.stderr
+            );
         }
     }
 }

@@ -18,15 +18,25 @@ fn named(pairs: &[(&str, Value)], tensors: bool) -> Vec<u8> {
     file.into_bytes()
 }
 
-/// The test cases of the specification's Node.js example, and its second example in prose, which its own expression refuses.
+/// The test cases of the specification's Node.js example, and its second example in prose, which
+/// its own expression refuses.
 #[test]
 fn names_of_the_specification() {
     let folder = Folder::new();
     let cases = [
         ("Mixtral-8x7B-v0.1-KQ2.gguf", Some(["Mixtral", "8x7B", "", "v0.1", "KQ2", ""])),
-        ("Grok-100B-v1.0-Q4_0-00003-of-00009.gguf", Some(["Grok", "100B", "", "v1.0", "Q4_0", "00003-of-00009"])),
-        ("Hermes-2-Pro-Llama-3-8B-v1.0-F16.gguf", Some(["Hermes-2-Pro-Llama-3", "8B", "", "v1.0", "F16", ""])),
-        ("Phi-3-mini-3.8B-ContextLength4k-instruct-v1.0.gguf", Some(["Phi-3-mini", "3.8B-ContextLength4k", "instruct", "v1.0", "", ""])),
+        (
+            "Grok-100B-v1.0-Q4_0-00003-of-00009.gguf",
+            Some(["Grok", "100B", "", "v1.0", "Q4_0", "00003-of-00009"]),
+        ),
+        (
+            "Hermes-2-Pro-Llama-3-8B-v1.0-F16.gguf",
+            Some(["Hermes-2-Pro-Llama-3", "8B", "", "v1.0", "F16", ""]),
+        ),
+        (
+            "Phi-3-mini-3.8B-ContextLength4k-instruct-v1.0.gguf",
+            Some(["Phi-3-mini", "3.8B-ContextLength4k", "instruct", "v1.0", "", ""]),
+        ),
         ("not-a-known-arrangement.gguf", None),
         ("Hermes-2-Pro-Llama-3-8B-F16.gguf", None),
     ];
@@ -39,7 +49,11 @@ fn names_of_the_specification() {
             assert!(parts.is_null(), "{name}");
             continue;
         };
-        for (part, value) in ["base_name", "size_label", "fine_tune", "version", "encoding", "shard"].into_iter().zip(expected) {
+        for (part, value) in
+            ["base_name", "size_label", "fine_tune", "version", "encoding", "shard"]
+                .into_iter()
+                .zip(expected)
+        {
             assert_eq!(parts[part].as_str().unwrap_or_default(), value, "{name}: {part}");
         }
     }
@@ -48,10 +62,23 @@ fn names_of_the_specification() {
 #[test]
 fn names_are_taken_apart_and_checked_for_people() {
     let folder = Folder::new();
-    let found = ggmill(folder.path(), &["name", "parse", "folder/mmproj-Qwen-2-7B-Instruct-v1.0-F16.gguf", "x.gguf"]);
+    let found = ggmill(
+        folder.path(),
+        &["name", "parse", "folder/mmproj-Qwen-2-7B-Instruct-v1.0-F16.gguf", "x.gguf"],
+    );
     assert_eq!(found.code, 1);
     insta::assert_snapshot!("parse", found.stdout);
-    let checked = ggmill(folder.path(), &["name", "check", "Grok-100B-v1.0-Q4_0.gguf", "Grok-100B-Q4_0.gguf", "grok.bin", "\u{1b}[2J.gguf"]);
+    let checked = ggmill(
+        folder.path(),
+        &[
+            "name",
+            "check",
+            "Grok-100B-v1.0-Q4_0.gguf",
+            "Grok-100B-Q4_0.gguf",
+            "grok.bin",
+            "\u{1b}[2J.gguf",
+        ],
+    );
     assert_eq!(checked.code, 1);
     insta::assert_snapshot!("check", checked.stdout);
     let good = ggmill(folder.path(), &["name", "check", "Grok-100B-v1.0-Q4_0.gguf"]);
@@ -72,12 +99,39 @@ fn names_are_built_from_metadata() {
         ("full", named(&full, true), "Hermes-2-Pro-8B-Chat-v1.1-Q4_K_M.gguf"),
         ("counted", named(&[text("general.name", "Tiny")], true), "Tiny-2.0K-v1.0.gguf"),
         ("nameless", named(&[], true), "llama-2.0K-v1.0.gguf"),
-        ("adapter", named(&[text("general.name", "T"), text("general.type", "adapter")], true), "T-2.0K-v1.0-LoRA.gguf"),
-        ("mmproj", named(&[text("general.name", "T"), text("general.type", "mmproj")], true), "mmproj-T-2.0K-v1.0.gguf"),
-        ("vocab", named(&[text("general.name", "T"), text("general.size_label", "7B")], false), "T-7B-v1.0-vocab.gguf"),
-        ("shard", named(&[text("general.name", "T"), ("split.no", Value::U16(2)), ("split.count", Value::U16(3))], true), "T-2.0K-v1.0-00003-of-00003.gguf"),
+        (
+            "adapter",
+            named(&[text("general.name", "T"), text("general.type", "adapter")], true),
+            "T-2.0K-v1.0-LoRA.gguf",
+        ),
+        (
+            "mmproj",
+            named(&[text("general.name", "T"), text("general.type", "mmproj")], true),
+            "mmproj-T-2.0K-v1.0.gguf",
+        ),
+        (
+            "vocab",
+            named(&[text("general.name", "T"), text("general.size_label", "7B")], false),
+            "T-7B-v1.0-vocab.gguf",
+        ),
+        (
+            "shard",
+            named(
+                &[
+                    text("general.name", "T"),
+                    ("split.no", Value::U16(2)),
+                    ("split.count", Value::U16(3)),
+                ],
+                true,
+            ),
+            "T-2.0K-v1.0-00003-of-00003.gguf",
+        ),
         // Nothing in a file leads to another folder.
-        ("hostile", named(&[text("general.name", "../../etc/x\u{1b}")], true), "etc-x-2.0K-v1.0.gguf"),
+        (
+            "hostile",
+            named(&[text("general.name", "../../etc/x\u{1b}")], true),
+            "etc-x-2.0K-v1.0.gguf",
+        ),
     ];
     for (name, bytes, expected) in files {
         let folder = Folder::new().with(name, bytes);
@@ -86,7 +140,9 @@ fn names_are_built_from_metadata() {
         assert_eq!(ggmill(folder.path(), &["name", "check", expected]).code, 0, "{expected}");
     }
     let folder = Folder::new().with("bare", named(&[], false)).with("page", "<!DOCTYPE html>");
-    for (file, why) in [("bare", "no tensors to count"), ("page", "expected \"GGUF\""), ("absent", "no such file")] {
+    for (file, why) in
+        [("bare", "no tensors to count"), ("page", "expected \"GGUF\""), ("absent", "no such file")]
+    {
         let found = ggmill(folder.path(), &["name", "build", file]);
         assert!(found.code == 2 && found.stderr.contains(why), "{file}: {}", found.stderr);
     }
@@ -95,17 +151,31 @@ fn names_are_built_from_metadata() {
 #[test]
 fn files_are_renamed_all_or_none() {
     let file = |name: &str| named(&[("general.name", name.into())], true);
-    let folder = Folder::new().with("a.gguf", file("A")).with("b.gguf", file("B")).with("c.gguf", file("A")).with("page.gguf", "<!DOCTYPE html>");
+    let folder = Folder::new()
+        .with("a.gguf", file("A"))
+        .with("b.gguf", file("B"))
+        .with("c.gguf", file("A"))
+        .with("page.gguf", "<!DOCTYPE html>");
     let names = || {
-        let mut names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        let mut names: Vec<_> = std::fs::read_dir(folder.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
         names.sort_unstable();
         names
     };
     let before = names();
     let shown = ggmill(folder.path(), &["name", "rename", "a.gguf", "b.gguf", "--dry-run"]);
-    assert_eq!((shown.code, shown.stdout.as_str()), (0, "a.gguf -> A-2.0K-v1.0.gguf\nb.gguf -> B-2.0K-v1.0.gguf\n"));
+    assert_eq!(
+        (shown.code, shown.stdout.as_str()),
+        (0, "a.gguf -> A-2.0K-v1.0.gguf\nb.gguf -> B-2.0K-v1.0.gguf\n")
+    );
     for refused in [&["b.gguf", "page.gguf"][..], &["a.gguf", "c.gguf"]] {
-        assert_eq!(ggmill(folder.path(), &[&["name", "rename"], refused].concat()).code, 2, "{refused:?}");
+        assert_eq!(
+            ggmill(folder.path(), &[&["name", "rename"], refused].concat()).code,
+            2,
+            "{refused:?}"
+        );
     }
     assert_eq!(names(), before);
     assert_eq!(ggmill(folder.path(), &["name", "rename", "a.gguf", "b.gguf"]).code, 0);

@@ -7,11 +7,19 @@ use crate::support::{Folder, ggmill, real, shard};
 
 /// Every file of a folder with its bytes.
 fn content(folder: &Folder) -> BTreeMap<String, Vec<u8>> {
-    let files = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
-    files.map(|path| (path.file_name().unwrap().to_str().unwrap().to_owned(), fs::read(path).unwrap())).collect()
+    let files = fs::read_dir(folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_file());
+    files
+        .map(|path| {
+            (path.file_name().unwrap().to_str().unwrap().to_owned(), fs::read(path).unwrap())
+        })
+        .collect()
 }
 
-/// The commands that write, each with an input that its output must not be; the output is said last.
+/// The commands that write, each with an input that its output must not be; the output is said
+/// last.
 const COMMANDS: [(&str, &[&str]); 11] = [
     ("model.gguf", &["edit", "model.gguf", "--set", "general.name=x", "--force", "-o"]),
     ("text", &["edit", "model.gguf", "--set", "general.name=@text", "--force", "-o"]),
@@ -28,7 +36,8 @@ const COMMANDS: [(&str, &[&str]); 11] = [
 
 fn folder() -> Folder {
     let model = fs::read(real("mobilenetv3_3class_v3_fp16.gguf")).unwrap();
-    let folder = Folder::new().with("m.part1of1", &model).with("model.gguf", model).with("text", "x=f16");
+    let folder =
+        Folder::new().with("m.part1of1", &model).with("model.gguf", model).with("text", "x=f16");
     for name in ["config.json", "model.safetensors"] {
         fs::copy(real("stories260K").join(name), folder.path().join(name)).unwrap();
     }
@@ -51,7 +60,8 @@ fn no_input_is_written_over_by_whatever_path() {
         for output in &outputs {
             let found = ggmill(folder.path(), &[args, &[output]].concat());
             assert_eq!(found.code, 2, "{args:?} {output}: {}", found.stderr);
-            let said = found.stderr.contains("is read from, and cannot be the output") || found.stderr.contains("has the name of a shard");
+            let said = found.stderr.contains("is read from, and cannot be the output")
+                || found.stderr.contains("has the name of a shard");
             assert!(said, "{args:?} {output}: {}", found.stderr);
             assert!(content(&folder) == before, "{args:?} {output}");
         }
@@ -71,7 +81,13 @@ fn a_model_is_no_text_for_standard_output() {
     for (_, args) in COMMANDS {
         let found = ggmill(folder.path(), &[args, &["-"]].concat());
         assert_eq!((found.code, found.stdout.as_str()), (2, ""), "{args:?}");
-        assert!(found.stderr.starts_with("error: -: a model is written to a file, not to standard output"), "{}", found.stderr);
+        assert!(
+            found
+                .stderr
+                .starts_with("error: -: a model is written to a file, not to standard output"),
+            "{}",
+            found.stderr
+        );
     }
     assert!(content(&folder) == before);
 }

@@ -14,7 +14,13 @@ fn run(args: &[&str]) -> (i32, String, String) {
 
 #[test]
 fn misuse_is_code_2() {
-    for args in [&[][..], &["nonsense"], &["inspect"], &["inspect", "a", "b"], &["inspect", "a", "--key", "[", "--json"]] {
+    for args in [
+        &[][..],
+        &["nonsense"],
+        &["inspect"],
+        &["inspect", "a", "b"],
+        &["inspect", "a", "--key", "[", "--json"],
+    ] {
         let (code, stdout, stderr) = run(args);
         assert_eq!((code, stdout.as_str()), (2, ""), "{args:?}");
         assert!(stderr.contains("Usage:") || stderr.contains("For more information"), "{stderr}");
@@ -50,11 +56,21 @@ fn every_command_has_a_page_and_completions() {
 #[test]
 fn a_closed_pipe_is_success() {
     for args in [&["--json", "--full"][..], &["--full"], &["--metadata", "--full"]] {
-        let mut child = command(&real("")).args(["inspect", REAL_GGUF[2]]).args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = command(&real(""))
+            .args(["inspect", REAL_GGUF[2]])
+            .args(args)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
         let mut beginning = [0; 16];
         child.stdout.take().unwrap().read_exact(&mut beginning).unwrap();
         let output = child.wait_with_output().unwrap();
-        assert_eq!((output.status.code(), String::from_utf8(output.stderr).unwrap()), (Some(0), String::new()), "{args:?}");
+        assert_eq!(
+            (output.status.code(), String::from_utf8(output.stderr).unwrap()),
+            (Some(0), String::new()),
+            "{args:?}"
+        );
     }
 }
 

@@ -15,11 +15,17 @@ fn model(name: &str) -> Model {
 
 fn folder() -> Folder {
     let llama = model("llama");
-    Folder::new().with("llama.gguf", &llama.file).with("imatrix", llama.imatrix()).with("old.dat", llama.legacy_imatrix())
+    Folder::new()
+        .with("llama.gguf", &llama.file)
+        .with("imatrix", llama.imatrix())
+        .with("old.dat", llama.legacy_imatrix())
 }
 
 fn files(folder: &Folder) -> Vec<String> {
-    let mut names: Vec<String> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<String> = fs::read_dir(folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
     names.sort();
     names
 }
@@ -42,7 +48,8 @@ fn with_row(row: usize, numbers: &[f32]) -> Vec<u8> {
     let model = Gguf::parse(&file[..]).unwrap();
     let tensor = model.tensors().get("blk.1.ssm_in.weight").unwrap();
     assert_eq!(tensor.ggml_type(), GgmlType::F32);
-    let start = tensor.data().unwrap().as_ptr().addr() - file.as_ptr().addr() + 4 * row * usize::try_from(tensor.shape().row_len()).unwrap();
+    let start = tensor.data().unwrap().as_ptr().addr() - file.as_ptr().addr()
+        + 4 * row * usize::try_from(tensor.shape().row_len()).unwrap();
     let bytes = numbers.iter().flat_map(|number| number.to_le_bytes());
     file[start..].iter_mut().zip(bytes).for_each(|(place, byte)| *place = byte);
     file
@@ -57,16 +64,33 @@ fn expected(row: &str) -> &'static str {
 #[test]
 fn the_output_lies_beside_the_input_unless_it_is_named() {
     let folder = folder();
-    let Outcome { code, stdout, stderr } = ggmill(folder.path(), &["quantize", "llama.gguf", "q4_k_m", "1"]);
+    let Outcome { code, stdout, stderr } =
+        ggmill(folder.path(), &["quantize", "llama.gguf", "q4_k_m", "1"]);
     assert_eq!(code, 0, "{stderr}");
     assert!(stderr.contains("note: wrote ggml-model-Q4_K_M.gguf"), "{stderr}");
     assert!(stdout.contains("Q6_K"), "{stdout}");
     let file = fs::read(folder.path().join("ggml-model-Q4_K_M.gguf")).unwrap();
     assert_eq!(sha256(&file), expected("llama Q4_K_M none"));
 
-    let named = ggmill(folder.path(), &["quantize", "llama.gguf", "small.gguf", "--type", "IQ2_XS", "--imatrix", "imatrix", "-t", "2"]);
+    let named = ggmill(
+        folder.path(),
+        &[
+            "quantize",
+            "llama.gguf",
+            "small.gguf",
+            "--type",
+            "IQ2_XS",
+            "--imatrix",
+            "imatrix",
+            "-t",
+            "2",
+        ],
+    );
     assert_eq!(named.code, 0, "{}", named.stderr);
-    assert_eq!(sha256(&fs::read(folder.path().join("small.gguf")).unwrap()), expected("llama IQ2_XS imatrix"));
+    assert_eq!(
+        sha256(&fs::read(folder.path().join("small.gguf")).unwrap()),
+        expected("llama IQ2_XS imatrix")
+    );
 }
 
 #[test]
@@ -76,10 +100,16 @@ fn a_dry_run_says_what_a_run_would_write() {
     assert_eq!((dry.code, files(&folder).len()), (0, 3), "{}", dry.stderr);
     assert!(dry.stderr.contains("a run would be refused"), "{}", dry.stderr);
     let plan: Value = serde_json::from_str(&dry.stdout).unwrap();
-    let with = ggmill(folder.path(), &["quantize", "llama.gguf", "out.gguf", "IQ3_XXS", "--imatrix", "old.dat", "--json"]);
+    let with = ggmill(
+        folder.path(),
+        &["quantize", "llama.gguf", "out.gguf", "IQ3_XXS", "--imatrix", "old.dat", "--json"],
+    );
     assert_eq!(with.code, 0, "{}", with.stderr);
     let written: Value = serde_json::from_str(&with.stdout).unwrap();
-    assert_eq!(written["tensors"].as_array().unwrap().len(), plan["tensors"].as_array().unwrap().len());
+    assert_eq!(
+        written["tensors"].as_array().unwrap().len(),
+        plan["tensors"].as_array().unwrap().len()
+    );
     assert_eq!(written["file_size"], fs::metadata(folder.path().join("out.gguf")).unwrap().len());
 }
 
@@ -94,41 +124,104 @@ fn what_is_refused_leaves_nothing_behind() {
         .with("denormal.gguf", with_row(1, &[-1e-40; 32]));
     let before = files(&folder);
     let cases: &[(&[&str], &str)] = &[
-        (&["llama.gguf", "new.gguf", "Q9"], "\"Q9\" is no type to quantize to\nhint: --help lists the types"),
+        (
+            &["llama.gguf", "new.gguf", "Q9"],
+            "\"Q9\" is no type to quantize to\nhint: --help lists the types",
+        ),
         (&["llama.gguf", "new.gguf"], "\"new.gguf\" is no type"),
-        (&["llama.gguf", "new.gguf", "q4km"], "\"q4km\" is no type to quantize to\nhint: --help lists the types; perhaps Q4_K_M"),
+        (
+            &["llama.gguf", "new.gguf", "q4km"],
+            "\"q4km\" is no type to quantize to\nhint: --help lists the types; perhaps Q4_K_M",
+        ),
         (&["llama.gguf", "--type", "MXFP4"], "--help lists them; perhaps MXFP4_MOE"),
-        (&["llama.gguf", "new.gguf", "Q8_0", "--output-tensor-type", "q9"], "expected a tensor type for weights: F32, F16, "),
-        (&["llama.gguf", "new.gguf", "Q8_0", "--tensor-type", "ffn_down(?!x)=q8_0"], "look-around is not supported"),
-        (&["llama.gguf", "new.gguf", "Q8_0", "--prune-layers", "1,a"], "expected numbers of layers, such as 3,4,10"),
-        (&["llama.gguf", "new.gguf", "Q8_0", "--override-kv", "split.count=int:3"], "says which shard a file is"),
-        (&["llama.gguf", "new.gguf", "IQ1_S"], "IQ1_S needs importance weights, and there are none\nhint: --imatrix FILE"),
-        (&["llama.gguf", "out.gguf", "Q8_0"], "out.gguf: exists already\nhint: --force replaces it"),
-        (&["llama.gguf", "llama.gguf", "Q8_0", "--force"], "llama.gguf: is read from, and cannot be the output"),
-        (&["llama.gguf", "new.gguf", "Q8_0", "--tensor-type", "ffn=q9"], "\"q9\" is no tensor type"),
+        (
+            &["llama.gguf", "new.gguf", "Q8_0", "--output-tensor-type", "q9"],
+            "expected a tensor type for weights: F32, F16, ",
+        ),
+        (
+            &["llama.gguf", "new.gguf", "Q8_0", "--tensor-type", "ffn_down(?!x)=q8_0"],
+            "look-around is not supported",
+        ),
+        (
+            &["llama.gguf", "new.gguf", "Q8_0", "--prune-layers", "1,a"],
+            "expected numbers of layers, such as 3,4,10",
+        ),
+        (
+            &["llama.gguf", "new.gguf", "Q8_0", "--override-kv", "split.count=int:3"],
+            "says which shard a file is",
+        ),
+        (
+            &["llama.gguf", "new.gguf", "IQ1_S"],
+            "IQ1_S needs importance weights, and there are none\nhint: --imatrix FILE",
+        ),
+        (
+            &["llama.gguf", "out.gguf", "Q8_0"],
+            "out.gguf: exists already\nhint: --force replaces it",
+        ),
+        (
+            &["llama.gguf", "llama.gguf", "Q8_0", "--force"],
+            "llama.gguf: is read from, and cannot be the output",
+        ),
+        (
+            &["llama.gguf", "new.gguf", "Q8_0", "--tensor-type", "ffn=q9"],
+            "\"q9\" is no tensor type",
+        ),
         (
             &["llama.gguf", "new.gguf", "Q8_0", "--tensor-type-file", "rules"],
             "rules: line 2: \"ffn=q9\": \"q9\" is no tensor type for weights, expected one of F32",
         ),
         (&["llama.gguf", "new.gguf", "Q8_0", "--tensor-type", "(=q8_0"], "the pattern is not one"),
-        (&["llama.gguf", "new.gguf", "Q8_0", "--override-kv", "a=int:x"], "the value is no integer"),
-        (&["llama.gguf", "new.gguf", "Q8_0", "--imatrix", "llama.gguf"], "has no tensors NAME.in_sum2"),
-        (&["llama.gguf", "new.gguf", "Q8_0", "--prune-layers", "1,99"], "there is no layer 99 to leave out, the model has 0 to 8"),
-        (&["llama.gguf", "new.gguf", "Q8_0", "--keep-split", "--split-max-tensors", "9"], "cannot be used with"),
-        (&["llama.gguf", "new.gguf", "Q8_0", "--split-max-size", "0"], "expected a number and K, M, G or T"),
+        (
+            &["llama.gguf", "new.gguf", "Q8_0", "--override-kv", "a=int:x"],
+            "the value is no integer",
+        ),
+        (
+            &["llama.gguf", "new.gguf", "Q8_0", "--imatrix", "llama.gguf"],
+            "has no tensors NAME.in_sum2",
+        ),
+        (
+            &["llama.gguf", "new.gguf", "Q8_0", "--prune-layers", "1,99"],
+            "there is no layer 99 to leave out, the model has 0 to 8",
+        ),
+        (
+            &["llama.gguf", "new.gguf", "Q8_0", "--keep-split", "--split-max-tensors", "9"],
+            "cannot be used with",
+        ),
+        (
+            &["llama.gguf", "new.gguf", "Q8_0", "--split-max-size", "0"],
+            "expected a number and K, M, G or T",
+        ),
         (&["missing.gguf", "new.gguf", "Q8_0"], "missing.gguf: "),
-        (&["infinite.gguf", "new.gguf", "Q4_K_M"], "\"blk.3.ffn_down.weight\": row 7, column 300 is inf"),
-        (&["infinite.gguf", "new.gguf", "IQ2_M", "--imatrix", "imatrix"], "\"blk.3.ffn_down.weight\": row 7, column 300 is inf"),
-        (&["infinite.gguf", "out.gguf", "Q8_0", "--force"], "\"blk.3.ffn_down.weight\": row 7, column 300 is inf"),
-        (&["nan.gguf", "new.gguf", "Q4_0", "--pure"], "\"token_embd.weight\": row 2, column 0 is NaN"),
-        (&["huge.gguf", "new.gguf", "NVFP4"], "\"blk.1.ssm_in.weight\": row 2, column 1 is in a block with numbers too large for NVFP4; it is 1e38"),
+        (
+            &["infinite.gguf", "new.gguf", "Q4_K_M"],
+            "\"blk.3.ffn_down.weight\": row 7, column 300 is inf",
+        ),
+        (
+            &["infinite.gguf", "new.gguf", "IQ2_M", "--imatrix", "imatrix"],
+            "\"blk.3.ffn_down.weight\": row 7, column 300 is inf",
+        ),
+        (
+            &["infinite.gguf", "out.gguf", "Q8_0", "--force"],
+            "\"blk.3.ffn_down.weight\": row 7, column 300 is inf",
+        ),
+        (
+            &["nan.gguf", "new.gguf", "Q4_0", "--pure"],
+            "\"token_embd.weight\": row 2, column 0 is NaN",
+        ),
+        (
+            &["huge.gguf", "new.gguf", "NVFP4"],
+            "\"blk.1.ssm_in.weight\": row 2, column 1 is in a block with numbers too large for \
+             NVFP4; it is 1e38",
+        ),
         (
             &["denormal.gguf", "new.gguf", "Q8_0", "--tensor-type", "ssm_in=mxfp4"],
-            "\"blk.1.ssm_in.weight\": row 1, column 0 is in a block with numbers too small for MXFP4; it is -1e-40",
+            "\"blk.1.ssm_in.weight\": row 1, column 0 is in a block with numbers too small for \
+             MXFP4; it is -1e-40",
         ),
     ];
     for (args, words) in cases {
-        let Outcome { code, stdout, stderr } = ggmill(folder.path(), &[&["quantize"], *args].concat());
+        let Outcome { code, stdout, stderr } =
+            ggmill(folder.path(), &[&["quantize"], *args].concat());
         assert_eq!((code, &*stdout), (2, ""), "{args:?}: {stderr}");
         assert!(stderr.contains(words), "{args:?}: {stderr}");
         assert_eq!(files(&folder), before, "{args:?}");
@@ -152,22 +245,47 @@ fn shards_stay_shards_where_that_is_asked() {
     }
     let one = ggmill(folder.path(), &["quantize", "in-00002-of-00004.gguf", "one.gguf", "Q4_K_M"]);
     assert_eq!(one.code, 0, "{}", one.stderr);
-    assert_eq!(sha256(&fs::read(folder.path().join("one.gguf")).unwrap()), expected("llama Q4_K_M none"));
+    assert_eq!(
+        sha256(&fs::read(folder.path().join("one.gguf")).unwrap()),
+        expected("llama Q4_K_M none")
+    );
 
     let again = ggmill(folder.path(), &args);
     assert_eq!(again.code, 2);
     assert!(again.stderr.contains("out-00001-of-00004.gguf: exists already"), "{}", again.stderr);
-    let onto = ggmill(folder.path(), &["quantize", "in-00003-of-00004.gguf", "in", "Q4_K_M", "--keep-split", "--force"]);
-    assert!(onto.code == 2 && onto.stderr.contains("is read from, and cannot be the output"), "{}", onto.stderr);
+    let onto = ggmill(
+        folder.path(),
+        &["quantize", "in-00003-of-00004.gguf", "in", "Q4_K_M", "--keep-split", "--force"],
+    );
+    assert!(
+        onto.code == 2 && onto.stderr.contains("is read from, and cannot be the output"),
+        "{}",
+        onto.stderr
+    );
 
-    let cut = ggmill(folder.path(), &["quantize", "llama.gguf", "cut", "Q4_K_M", "--split-max-size", "40K"]);
+    let cut = ggmill(
+        folder.path(),
+        &["quantize", "llama.gguf", "cut", "Q4_K_M", "--split-max-size", "40K"],
+    );
     assert_eq!((cut.code, cut.stdout.lines().count()), (0, 4), "{}{}", cut.stdout, cut.stderr);
-    let fewer = ggmill(folder.path(), &["quantize", "llama.gguf", "cut", "Q4_K_M", "--max-tensors", "60", "--force"]);
-    assert!(fewer.stderr.contains("note: cut-00001-of-00004.gguf and others of its set still lie beside these shards\n"), "{}", fewer.stderr);
+    let fewer = ggmill(
+        folder.path(),
+        &["quantize", "llama.gguf", "cut", "Q4_K_M", "--max-tensors", "60", "--force"],
+    );
+    assert!(
+        fewer.stderr.contains(
+            "note: cut-00001-of-00004.gguf and others of its set still lie beside these shards\n"
+        ),
+        "{}",
+        fewer.stderr
+    );
     assert!(!cut.stderr.contains("still lie"), "{}", cut.stderr);
     let merged = ggmill(folder.path(), &["merge", "cut-00001-of-00004.gguf", "merged.gguf"]);
     assert_eq!(merged.code, 0, "{}", merged.stderr);
-    assert_eq!(sha256(&fs::read(folder.path().join("merged.gguf")).unwrap()), expected("llama Q4_K_M none"));
+    assert_eq!(
+        sha256(&fs::read(folder.path().join("merged.gguf")).unwrap()),
+        expected("llama Q4_K_M none")
+    );
 }
 
 /// Options that do nothing say so, and those that do something do not.
@@ -175,15 +293,26 @@ fn shards_stay_shards_where_that_is_asked() {
 fn what_meets_nothing_is_told_of() {
     let folder = folder().with("roles", "zzz=ffn.down\nffn_up=ffn.up").with("empty", "\n");
     let said = |args: &[&str], words: &str| {
-        let found = ggmill(folder.path(), &[&["quantize", "llama.gguf", "--dry-run"], args].concat());
+        let found =
+            ggmill(folder.path(), &[&["quantize", "llama.gguf", "--dry-run"], args].concat());
         assert_eq!(found.code, 0, "{args:?}: {}", found.stderr);
         assert_eq!(found.stderr.matches(words).count(), 1, "{args:?}: {words}: {}", found.stderr);
     };
-    said(&["Q8_0", "--role-file", "roles"], "note: roles: the pattern \"zzz\" is found in no tensor's name; upper and lower case differ\n");
+    said(
+        &["Q8_0", "--role-file", "roles"],
+        "note: roles: the pattern \"zzz\" is found in no tensor's name; upper and lower case \
+         differ\n",
+    );
     said(&["Q8_0", "--role-file", "roles"], "the pattern");
     said(&["Q8_0", "--tensor-type-file", "empty"], "note: empty: has no PATTERN=TYPE\n");
-    said(&["Q8_0", "--imatrix", "imatrix", "--include-weights", "zzz", "--include-weights", "ffn"], "note: imatrix: no entry has \"zzz\" in its name\n");
-    said(&["Q8_0", "--imatrix", "imatrix", "--include-weights", "zzz"], "no entry is left to be used, so there is no importance\n");
+    said(
+        &["Q8_0", "--imatrix", "imatrix", "--include-weights", "zzz", "--include-weights", "ffn"],
+        "note: imatrix: no entry has \"zzz\" in its name\n",
+    );
+    said(
+        &["Q8_0", "--imatrix", "imatrix", "--include-weights", "zzz"],
+        "no entry is left to be used, so there is no importance\n",
+    );
     said(&["Q8_0", "--prune-layers", " 1, 2"], "rows are no whole blocks");
     said(&["Q8_0", "--split-max-size", "1K"], "alone has");
     said(&["IQ2_XS"], "a run would be refused");
@@ -199,30 +328,79 @@ fn help_lists_every_role() {
 #[test]
 fn importance_matrices_are_merged_and_converted() {
     let folder = folder().with("other", model("falcon").imatrix());
-    let merged = ggmill(folder.path(), &["imatrix", "merge", "imatrix", "old.dat", "-o", "both.gguf"]);
+    let merged =
+        ggmill(folder.path(), &["imatrix", "merge", "imatrix", "old.dat", "-o", "both.gguf"]);
     assert_eq!((merged.code, &*merged.stdout), (0, ""), "{}", merged.stderr);
     assert_eq!(merged.stderr, "note: wrote both.gguf: GGUF, 72 entries, 5 chunks\n");
     let shown = ggmill(folder.path(), &["imatrix", "show", "both.gguf"]).stdout;
-    assert!(shown.starts_with("GGUF importance matrix, 72 entries\nmeasured on  one.txt\nmeasured on  two.txt\nmeasured on  one.txt\n"), "{shown}");
+    assert!(
+        shown.starts_with(
+            "GGUF importance matrix, 72 entries\nmeasured on  one.txt\nmeasured on  \
+             two.txt\nmeasured on  one.txt\n"
+        ),
+        "{shown}"
+    );
     let converted = ggmill(folder.path(), &["imatrix", "convert", "both.gguf", "both.dat"]);
     assert_eq!(converted.code, 0, "{}", converted.stderr);
-    assert!(converted.stderr.starts_with("warning: the legacy form has room for the name of one text, the last\n"), "{}", converted.stderr);
-    assert!(ggmill(folder.path(), &["imatrix", "show", "both.dat"]).stdout.starts_with("legacy importance matrix, 72 entries"));
+    assert!(
+        converted
+            .stderr
+            .starts_with("warning: the legacy form has room for the name of one text, the last\n"),
+        "{}",
+        converted.stderr
+    );
+    assert!(
+        ggmill(folder.path(), &["imatrix", "show", "both.dat"])
+            .stdout
+            .starts_with("legacy importance matrix, 72 entries")
+    );
     // Counts of 96 are no chunk of 512, whatever the file says.
     let few = ggmill(folder.path(), &["imatrix", "convert", "imatrix", "few.bin"]);
-    assert!(few.stderr.starts_with("note: no tensor was counted for a whole chunk of 512 tokens, so there are 0 chunks"), "{}", few.stderr);
-    assert!(few.stderr.ends_with("note: wrote few.bin: GGUF, 72 entries, 0 chunks\n"), "{}", few.stderr);
-    let fewer = ggmill(folder.path(), &["imatrix", "convert", "imatrix", "fewer.gguf", "--chunk-size", "32"]);
+    assert!(
+        few.stderr.starts_with(
+            "note: no tensor was counted for a whole chunk of 512 tokens, so there are 0 chunks"
+        ),
+        "{}",
+        few.stderr
+    );
+    assert!(
+        few.stderr.ends_with("note: wrote few.bin: GGUF, 72 entries, 0 chunks\n"),
+        "{}",
+        few.stderr
+    );
+    let fewer = ggmill(
+        folder.path(),
+        &["imatrix", "convert", "imatrix", "fewer.gguf", "--chunk-size", "32"],
+    );
     assert_eq!(fewer.stderr, "note: wrote fewer.gguf: GGUF, 72 entries, 3 chunks\n");
     // What was merged is fit to quantize with.
-    assert_eq!(ggmill(folder.path(), &["quantize", "llama.gguf", "small.gguf", "IQ2_XS", "--imatrix", "both.dat"]).code, 0);
+    assert_eq!(
+        ggmill(
+            folder.path(),
+            &["quantize", "llama.gguf", "small.gguf", "IQ2_XS", "--imatrix", "both.dat"]
+        )
+        .code,
+        0
+    );
 
     let before = files(&folder);
     let cases: &[(&[&str], &str)] = &[
-        (&["merge", "imatrix", "other", "-o", "new"], "entry \"blk.0.ffn_down.weight\": 512 columns and 256 elsewhere"),
-        (&["merge", "imatrix", "-o", "both.gguf"], "both.gguf: exists already\nhint: --force replaces it"),
-        (&["merge", "imatrix", "-o", "imatrix", "--force"], "imatrix: is read from, and cannot be the output"),
-        (&["merge", "imatrix", "llama.gguf", "-o", "new"], "llama.gguf: has no tensors NAME.in_sum2"),
+        (
+            &["merge", "imatrix", "other", "-o", "new"],
+            "entry \"blk.0.ffn_down.weight\": 512 columns and 256 elsewhere",
+        ),
+        (
+            &["merge", "imatrix", "-o", "both.gguf"],
+            "both.gguf: exists already\nhint: --force replaces it",
+        ),
+        (
+            &["merge", "imatrix", "-o", "imatrix", "--force"],
+            "imatrix: is read from, and cannot be the output",
+        ),
+        (
+            &["merge", "imatrix", "llama.gguf", "-o", "new"],
+            "llama.gguf: has no tensors NAME.in_sum2",
+        ),
         (&["convert", "missing", "new"], "missing: "),
         (&["convert", "imatrix", "new", "--chunk-size", "0"], "--chunk-size"),
     ];
@@ -239,12 +417,21 @@ fn an_importance_matrix_is_shown_without_its_model() {
     let folder = folder();
     let Outcome { code, stdout, stderr } = ggmill(folder.path(), &["imatrix", "show", "imatrix"]);
     assert_eq!(code, 0, "{stderr}");
-    assert!(stdout.starts_with("GGUF importance matrix, 72 entries\nmeasured on  one.txt\nmeasured on  two.txt\nchunks       7 of 512 tokens\n"), "{stdout}");
+    assert!(
+        stdout.starts_with(
+            "GGUF importance matrix, 72 entries\nmeasured on  one.txt\nmeasured on  \
+             two.txt\nchunks       7 of 512 tokens\n"
+        ),
+        "{stdout}"
+    );
     assert!(stdout.contains("blk.8.ffn_down.weight         512         1"), "{stdout}");
 
     let old = ggmill(folder.path(), &["imatrix", "show", "old.dat", "--json"]);
     let shown: Value = serde_json::from_str(&old.stdout).unwrap();
-    assert_eq!((&shown["schema"], &shown["form"], &shown["datasets"][0]), (&"ggmill.imatrix/1".into(), &"legacy".into(), &"one.txt".into()));
+    assert_eq!(
+        (&shown["schema"], &shown["form"], &shown["datasets"][0]),
+        (&"ggmill.imatrix/1".into(), &"legacy".into(), &"one.txt".into())
+    );
     assert_eq!(shown["entries"].as_array().unwrap().len(), 72);
     assert_eq!(ggmill(folder.path(), &["imatrix", "show", "llama.gguf"]).code, 2);
 }

@@ -1,4 +1,5 @@
-//! `ggmill split`, `merge` and `repack`, from the command line: what they make, and that what they refuse stays as it was.
+//! `ggmill split`, `merge` and `repack`, from the command line: what they make, and that what they
+//! refuse stays as it was.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -32,14 +33,16 @@ fn model() -> Vec<u8> {
 /// A folder with a model and its three shards.
 fn shards() -> Folder {
     let folder = Folder::new().with("model.gguf", model());
-    let Outcome { code, stdout, stderr } = ggmill(folder.path(), &["split", "model.gguf", "part", "--max-size", "1200K"]);
+    let Outcome { code, stdout, stderr } =
+        ggmill(folder.path(), &["split", "model.gguf", "part", "--max-size", "1200K"]);
     assert_eq!(code, 0, "{stderr}");
     assert_eq!(stdout.lines().count(), 3, "{stdout}");
     assert!(stdout.starts_with("part-00001-of-00003.gguf  "), "{stdout}");
     folder
 }
 
-const SHARDS: [&str; 3] = ["part-00001-of-00003.gguf", "part-00002-of-00003.gguf", "part-00003-of-00003.gguf"];
+const SHARDS: [&str; 3] =
+    ["part-00001-of-00003.gguf", "part-00002-of-00003.gguf", "part-00003-of-00003.gguf"];
 
 /// Runs what must be refused: exit code 2, these words, and every file as it was.
 fn refused(folder: &Folder, args: &[&str], words: &str) -> String {
@@ -54,13 +57,16 @@ fn refused(folder: &Folder, args: &[&str], words: &str) -> String {
 #[test]
 fn shards_become_the_model_again() {
     let folder = shards();
-    for (number, shards) in [&SHARDS[1..2], &[SHARDS[2], SHARDS[0], SHARDS[1]]].into_iter().enumerate() {
+    for (number, shards) in
+        [&SHARDS[1..2], &[SHARDS[2], SHARDS[0], SHARDS[1]]].into_iter().enumerate()
+    {
         let output = format!("merged-{number}.gguf");
         let found = ggmill(folder.path(), &[&["merge"], shards, &[&*output]].concat());
         assert_eq!(found.code, 0, "{}", found.stderr);
         assert!(fs::read(folder.path().join(output)).unwrap() == model());
     }
-    let found = ggmill(folder.path(), &["merge", SHARDS[0], "-o", "merged-2.gguf", "--delete-parts"]);
+    let found =
+        ggmill(folder.path(), &["merge", SHARDS[0], "-o", "merged-2.gguf", "--delete-parts"]);
     assert_eq!(found.code, 0, "{}", found.stderr);
     assert!(found.stderr.contains("note: deleted 3 shards"), "{}", found.stderr);
     assert_eq!(names(&folder), ["merged-0.gguf", "merged-1.gguf", "merged-2.gguf", "model.gguf"]);
@@ -71,7 +77,11 @@ fn shards_become_the_model_again() {
 fn a_shard_is_never_the_output() {
     let folder = shards();
     let globbed = [&["merge"][..], &SHARDS].concat();
-    let stderr = refused(&folder, &globbed, "error: part-00003-of-00003.gguf: has the name of a shard, and would be written");
+    let stderr = refused(
+        &folder,
+        &globbed,
+        "error: part-00003-of-00003.gguf: has the name of a shard, and would be written",
+    );
     assert!(stderr.ends_with("hint: -o OUT says which file is to be written\n"), "{stderr}");
     refused(&folder, &[&globbed[..], &["--force"]].concat(), "has the name of a shard");
     refused(&folder, &["merge", SHARDS[0]], "no file to write");
@@ -79,21 +89,46 @@ fn a_shard_is_never_the_output() {
 
     // A shard under another name, and the same shard by another path.
     fs::copy(folder.path().join(SHARDS[1]), folder.path().join("b.gguf")).unwrap();
-    refused(&folder, &["merge", SHARDS[0], SHARDS[2], "b.gguf", "--force"], "error: b.gguf: is a shard, and would be written");
+    refused(
+        &folder,
+        &["merge", SHARDS[0], SHARDS[2], "b.gguf", "--force"],
+        "error: b.gguf: is a shard, and would be written",
+    );
     fs::hard_link(folder.path().join(SHARDS[1]), folder.path().join("link.gguf")).unwrap();
-    refused(&folder, &["merge", SHARDS[0], "-o", "link.gguf", "--force"], "error: link.gguf: is read from, and cannot be the output");
+    refused(
+        &folder,
+        &["merge", SHARDS[0], "-o", "link.gguf", "--force"],
+        "error: link.gguf: is read from, and cannot be the output",
+    );
 }
 
 #[test]
 fn what_is_missing_or_there_already_is_said() {
     let folder = shards().with("precious.gguf", "precious");
-    refused(&folder, &["merge", SHARDS[0], "precious.gguf"], "error: precious.gguf: exists already\nhint: --force replaces it\n");
-    let stderr = refused(&folder, &["merge", SHARDS[0], SHARDS[2], "out.gguf"], "part-00001-of-00003.gguf: shard 2 of 3 not given");
+    refused(
+        &folder,
+        &["merge", SHARDS[0], "precious.gguf"],
+        "error: precious.gguf: exists already\nhint: --force replaces it\n",
+    );
+    let stderr = refused(
+        &folder,
+        &["merge", SHARDS[0], SHARDS[2], "out.gguf"],
+        "part-00001-of-00003.gguf: shard 2 of 3 not given",
+    );
     assert!(stderr.contains("hint: given one shard, the others are found by its name"), "{stderr}");
     fs::remove_file(folder.path().join(SHARDS[1])).unwrap();
-    refused(&folder, &["merge", SHARDS[0], "out.gguf"], "part-00002-of-00003.gguf: missing: shard 2 of 3");
-    refused(&folder, &["split", "model.gguf", "part", "--max-size", "1200K"], "part-00001-of-00003.gguf: exists already");
-    let written = ggmill(folder.path(), &["split", "model.gguf", "part", "--max-size", "1200K", "--force"]);
+    refused(
+        &folder,
+        &["merge", SHARDS[0], "out.gguf"],
+        "part-00002-of-00003.gguf: missing: shard 2 of 3",
+    );
+    refused(
+        &folder,
+        &["split", "model.gguf", "part", "--max-size", "1200K"],
+        "part-00001-of-00003.gguf: exists already",
+    );
+    let written =
+        ggmill(folder.path(), &["split", "model.gguf", "part", "--max-size", "1200K", "--force"]);
     assert_eq!(written.code, 0, "{}", written.stderr);
 }
 
@@ -104,17 +139,38 @@ fn bad_arguments() {
         refused(&folder, &["split", "model.gguf", "x", "--max-size", size], "--max-size");
     }
     refused(&folder, &["split", "model.gguf", "x", "--max-tensors", "0"], "--max-tensors");
-    refused(&folder, &["split", "model.gguf", "folder/"], "expected what the names of the shards begin with");
-    refused(&folder, &["split", "model.gguf", "no/such/folder/x"], "no/such/folder: cannot write into this folder: no such file");
+    refused(
+        &folder,
+        &["split", "model.gguf", "folder/"],
+        "expected what the names of the shards begin with",
+    );
+    refused(
+        &folder,
+        &["split", "model.gguf", "no/such/folder/x"],
+        "no/such/folder: cannot write into this folder: no such file",
+    );
     refused(&folder, &["split", "missing.gguf", "x"], "missing.gguf: cannot open: no such file");
     for align in ["0", "12", "33554432", "x"] {
-        refused(&folder, &["repack", "model.gguf", "-o", "x.gguf", "--align", align], "expected a multiple of 8 up to 16777216");
+        refused(
+            &folder,
+            &["repack", "model.gguf", "-o", "x.gguf", "--align", align],
+            "expected a multiple of 8 up to 16777216",
+        );
     }
-    refused(&folder, &["repack", "model.gguf", "-o", "./model.gguf", "--force"], "./model.gguf: is read from, and cannot be the output");
-    refused(&folder, &["repack", "model.gguf", "-o", "x.gguf", "--endian", "big", "--format-version", "2"], "version 2 has no big-endian files");
+    refused(
+        &folder,
+        &["repack", "model.gguf", "-o", "./model.gguf", "--force"],
+        "./model.gguf: is read from, and cannot be the output",
+    );
+    refused(
+        &folder,
+        &["repack", "model.gguf", "-o", "x.gguf", "--endian", "big", "--format-version", "2"],
+        "version 2 has no big-endian files",
+    );
 }
 
-/// A model of one shard is cut into a set of one, whose name would be the output's: the file that is read.
+/// A model of one shard is cut into a set of one, whose name would be the output's: the file that
+/// is read.
 #[test]
 fn shards_never_replace_what_they_are_made_of() {
     let folder = shards();
@@ -122,16 +178,26 @@ fn shards_never_replace_what_they_are_made_of() {
         let other = name.replace("part", "again");
         fs::rename(folder.path().join(name), folder.path().join(&other)).unwrap();
     }
-    refused(&folder, &["split", "again-00002-of-00003.gguf", "again", "--max-size", "1200K", "--force"], "is read from, and cannot be the output");
+    refused(
+        &folder,
+        &["split", "again-00002-of-00003.gguf", "again", "--max-size", "1200K", "--force"],
+        "is read from, and cannot be the output",
+    );
 }
 
 #[test]
 fn a_dry_run_writes_nothing_and_knows_every_size() {
     let folder = shards();
     let before = content(&folder);
-    let dry = ggmill(folder.path(), &["split", "model.gguf", "part", "--max-size", "1200K", "--dry-run", "--json"]);
+    let dry = ggmill(
+        folder.path(),
+        &["split", "model.gguf", "part", "--max-size", "1200K", "--dry-run", "--json"],
+    );
     let plans: Value = serde_json::from_str(&dry.stdout).unwrap();
-    assert_eq!((&plans["schema"], plans["plans"].as_array().unwrap().len()), (&"ggmill.plans/1".into(), 3));
+    assert_eq!(
+        (&plans["schema"], plans["plans"].as_array().unwrap().len()),
+        (&"ggmill.plans/1".into(), 3)
+    );
     for plan in plans["plans"].as_array().unwrap() {
         assert_eq!(plan["file_size"], before[plan["output"].as_str().unwrap()].len());
         assert_eq!(plan["written"], false);
@@ -176,17 +242,38 @@ fn shards_are_found_by_a_pattern_that_the_shell_left_alone() {
 fn pieces_cut_by_their_bytes() {
     let model = model();
     let (first, second) = model.split_at(1_000_000);
-    let folder = Folder::new().with("m.gguf.part1of2", first).with("m.gguf.part2of2", second).with("l.gguf-split-b", second);
-    refused(&folder, &["merge", "m.gguf.part1of2", "m.gguf.part2of2"], "m.gguf.part2of2: has the name of a shard, and would be written");
-    refused(&folder, &["merge", "l.gguf-split-b", "out.gguf"], "part 1 is missing: \"l.gguf-split-a\"");
-    refused(&folder, &["merge", "m.gguf.part1of2", "m.gguf.part1of2", "-o", "out.gguf"], "part 1 stands twice");
-    let long = folder.with("n.gguf.part1of2", [first, b"x"].concat()).with("n.gguf.part2of2", second);
-    refused(&long, &["merge", "n.gguf.part1of2", "n.gguf", "--delete-parts"], "the parts have 1 bytes more than the model they are of");
+    let folder = Folder::new()
+        .with("m.gguf.part1of2", first)
+        .with("m.gguf.part2of2", second)
+        .with("l.gguf-split-b", second);
+    refused(
+        &folder,
+        &["merge", "m.gguf.part1of2", "m.gguf.part2of2"],
+        "m.gguf.part2of2: has the name of a shard, and would be written",
+    );
+    refused(
+        &folder,
+        &["merge", "l.gguf-split-b", "out.gguf"],
+        "part 1 is missing: \"l.gguf-split-a\"",
+    );
+    refused(
+        &folder,
+        &["merge", "m.gguf.part1of2", "m.gguf.part1of2", "-o", "out.gguf"],
+        "part 1 stands twice",
+    );
+    let long =
+        folder.with("n.gguf.part1of2", [first, b"x"].concat()).with("n.gguf.part2of2", second);
+    refused(
+        &long,
+        &["merge", "n.gguf.part1of2", "n.gguf", "--delete-parts"],
+        "the parts have 1 bytes more than the model they are of",
+    );
     for part in ["n.gguf.part1of2", "n.gguf.part2of2"] {
         fs::remove_file(long.path().join(part)).unwrap();
     }
     let folder = long;
-    let found = ggmill(folder.path(), &["merge", "m.gguf.part2of2", "m.gguf", "--delete-parts", "--json"]);
+    let found =
+        ggmill(folder.path(), &["merge", "m.gguf.part2of2", "m.gguf", "--delete-parts", "--json"]);
     assert_eq!(found.code, 0, "{}", found.stderr);
     assert_eq!(names(&folder), ["l.gguf-split-b", "m.gguf"]);
     assert!(fs::read(folder.path().join("m.gguf")).unwrap() == model);
@@ -205,8 +292,16 @@ fn a_read_only_folder() {
         println!("skipped: this user may write anywhere");
         return;
     }
-    refused(&folder, &["merge", SHARDS[0], "closed/out.gguf"], "closed: cannot write into this folder: permission denied");
-    refused(&folder, &["split", "model.gguf", "closed/x"], "closed: cannot write into this folder: permission denied");
+    refused(
+        &folder,
+        &["merge", SHARDS[0], "closed/out.gguf"],
+        "closed: cannot write into this folder: permission denied",
+    );
+    refused(
+        &folder,
+        &["split", "model.gguf", "closed/x"],
+        "closed: cannot write into this folder: permission denied",
+    );
 }
 
 /// More shards than the process may have files open, made, read and put together.
@@ -215,7 +310,12 @@ fn a_read_only_folder() {
 fn a_set_of_more_files_than_may_be_open() {
     let folder = Folder::new().with("model.gguf", model());
     let program = env!("CARGO_BIN_EXE_ggmill");
-    for args in ["split model.gguf part --max-tensors 1", "hash part-00001-of-00244.gguf", "merge part-00001-of-00244.gguf out.gguf", "split out.gguf other"] {
+    for args in [
+        "split model.gguf part --max-tensors 1",
+        "hash part-00001-of-00244.gguf",
+        "merge part-00001-of-00244.gguf out.gguf",
+        "split out.gguf other",
+    ] {
         let script = format!("ulimit -n 130; exec {program} {args}");
         let found = outcome(Command::new("sh").current_dir(folder.path()).args(["-c", &script]));
         assert_eq!(found.code, 0, "{args}: {}", found.stderr);
@@ -228,5 +328,9 @@ fn a_set_of_more_files_than_may_be_open() {
     // One that cannot have its name takes all the others with it.
     let folder = Folder::new().with("model.gguf", model());
     fs::create_dir(folder.path().join("part-00244-of-00244.gguf")).unwrap();
-    refused(&folder, &["split", "model.gguf", "part", "--max-tensors", "1"], "part-00244-of-00244.gguf: is a folder");
+    refused(
+        &folder,
+        &["split", "model.gguf", "part", "--max-tensors", "1"],
+        "part-00244-of-00244.gguf: is a folder",
+    );
 }

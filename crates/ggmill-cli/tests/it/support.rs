@@ -27,7 +27,11 @@ pub(crate) fn command(folder: &Path) -> Command {
 pub(crate) fn outcome(command: &mut Command) -> Outcome {
     let output = command.output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
-    Outcome { code: output.status.code().unwrap(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    Outcome {
+        code: output.status.code().unwrap(),
+        stdout: text(output.stdout),
+        stderr: text(output.stderr),
+    }
 }
 
 pub(crate) fn ggmill(folder: &Path, args: &[impl AsRef<OsStr>]) -> Outcome {
@@ -58,8 +62,13 @@ pub(crate) fn tiny() -> Vec<u8> {
     file.pair("general.architecture", &"llama".into());
     file.pair("general.name", &"Tiny".into());
     file.pair("llama.context_length", &Value::U32(128));
-    file.pair("tokenizer.ggml.scores", &Value::Array(6, (0..20u8).map(|score| Value::F32(f32::from(score) / 4.0)).collect()));
-    file.tensor("token_embd.weight", &[8, 4], 0, 0).tensor("output_norm.weight", &[8], 1, 128).pad(32);
+    file.pair(
+        "tokenizer.ggml.scores",
+        &Value::Array(6, (0..20u8).map(|score| Value::F32(f32::from(score) / 4.0)).collect()),
+    );
+    file.tensor("token_embd.weight", &[8, 4], 0, 0)
+        .tensor("output_norm.weight", &[8], 1, 128)
+        .pad(32);
     file.raw(&[0; 128 + 32]);
     file.into_bytes()
 }
@@ -67,7 +76,9 @@ pub(crate) fn tiny() -> Vec<u8> {
 /// One shard of a set.
 pub(crate) fn shard(number: u16, count: u16) -> Vec<u8> {
     let mut file = FileBytes::v3(1, 3);
-    file.pair("general.architecture", &"llama".into()).pair("split.no", &Value::U16(number)).pair("split.count", &Value::U16(count));
+    file.pair("general.architecture", &"llama".into())
+        .pair("split.no", &Value::U16(number))
+        .pair("split.count", &Value::U16(count));
     file.tensor(format!("blk.{number}.attn_q.weight"), &[8], 0, 0).pad(32).raw(&[0; 32]);
     file.into_bytes()
 }

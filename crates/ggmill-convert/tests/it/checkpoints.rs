@@ -18,7 +18,8 @@ fn failure(weights: &[u8], file_type: FileType) -> (ErrorKind, String) {
     (error.kind(), message)
 }
 
-/// Cut into three files with an index; the result is that of the whole but for the order of tensors, which follows the files.
+/// Cut into three files with an index; the result is that of the whole but for the order of
+/// tensors, which follows the files.
 #[test]
 fn shards_with_an_index_are_one_checkpoint() {
     let tensors = stories_tensors();
@@ -46,7 +47,12 @@ fn shards_with_an_index_are_one_checkpoint() {
     let shard = folder.path().join("model-00002-of-00003.safetensors");
     let bytes = fs::read(&shard).unwrap();
     fs::remove_file(&shard).unwrap();
-    assert!(converted(folder.path(), FileType::F16).unwrap_err().to_string().contains("model-00002-of-00003.safetensors"));
+    assert!(
+        converted(folder.path(), FileType::F16)
+            .unwrap_err()
+            .to_string()
+            .contains("model-00002-of-00003.safetensors")
+    );
     fs::write(&shard, bytes).unwrap();
 
     // An index that lies is not believed.
@@ -54,13 +60,19 @@ fn shards_with_an_index_are_one_checkpoint() {
     lying.insert("model.norm.weight".into(), json!("model-00001-of-00003.safetensors"));
     fs::write(&index, json!({ "weight_map": lying }).to_string()).unwrap();
     let error = converted(folder.path(), FileType::F16).unwrap_err();
-    assert!(error.to_string().starts_with("tensor \"model.norm.weight\": the index says"), "{error}");
+    assert!(
+        error.to_string().starts_with("tensor \"model.norm.weight\": the index says"),
+        "{error}"
+    );
 
     // Nor does it lead out of the folder.
     for path in ["../model.safetensors", "/etc/passwd", "..", "a/b", "C:x"] {
         fs::write(&index, json!({ "weight_map": { "x": path } }).to_string()).unwrap();
         let error = converted(folder.path(), FileType::F16).unwrap_err();
-        assert!(error.to_string().contains("is not the plain name of a file in this folder"), "{error}");
+        assert!(
+            error.to_string().contains("is not the plain name of a file in this folder"),
+            "{error}"
+        );
     }
 }
 
@@ -76,13 +88,20 @@ fn a_tensor_too_many_or_too_few_is_named() {
     tensors.retain(|tensor| tensor.0 != "model.layers.3.mlp.up_proj.weight");
     let (kind, message) = failure(&safetensors(&tensors), FileType::F32);
     assert_eq!(kind, ErrorKind::Checkpoint);
-    assert!(message.contains("blk.3.ffn_up.weight") && message.contains("model.layers.3.mlp.up_proj.weight"), "{message}");
+    assert!(
+        message.contains("blk.3.ffn_up.weight")
+            && message.contains("model.layers.3.mlp.up_proj.weight"),
+        "{message}"
+    );
 }
 
 #[test]
 fn a_shape_must_be_what_the_configuration_says() {
     let mut tensors = stories_tensors();
-    let tensor = tensors.iter_mut().find(|tensor| tensor.0 == "model.layers.1.self_attn.k_proj.weight").unwrap();
+    let tensor = tensors
+        .iter_mut()
+        .find(|tensor| tensor.0 == "model.layers.1.self_attn.k_proj.weight")
+        .unwrap();
     tensor.2 = vec![64, 32];
     let (kind, message) = failure(&safetensors(&tensors), FileType::F32);
     assert_eq!(kind, ErrorKind::Checkpoint);
@@ -92,22 +111,34 @@ fn a_shape_must_be_what_the_configuration_says() {
 #[test]
 fn what_a_type_cannot_hold_is_found_before_anything_is_kept() {
     let mut tensors = stories_tensors();
-    let tensor = tensors.iter_mut().find(|tensor| tensor.0 == "model.layers.2.mlp.gate_proj.weight").unwrap();
+    let tensor = tensors
+        .iter_mut()
+        .find(|tensor| tensor.0 == "model.layers.2.mlp.gate_proj.weight")
+        .unwrap();
     tensor.3[(5 * 64 + 7) * 4..][..4].copy_from_slice(&f32::NAN.to_le_bytes());
     let weights = safetensors(&tensors);
     let (kind, message) = failure(&weights, FileType::Q8_0);
     assert_eq!(kind, ErrorKind::NonFinite);
-    assert_eq!(message, "tensor \"blk.2.ffn_gate.weight\": row 5, column 7 is NaN, expected a finite number");
+    assert_eq!(
+        message,
+        "tensor \"blk.2.ffn_gate.weight\": row 5, column 7 is NaN, expected a finite number"
+    );
     assert_eq!(failure(&weights, FileType::F16), (kind, message));
     // What is copied is copied.
     assert!(converted(folder(&weights).path(), FileType::F32).is_ok());
 
-    let tensor = tensors.iter_mut().find(|tensor| tensor.0 == "model.layers.2.mlp.gate_proj.weight").unwrap();
+    let tensor = tensors
+        .iter_mut()
+        .find(|tensor| tensor.0 == "model.layers.2.mlp.gate_proj.weight")
+        .unwrap();
     tensor.3[(5 * 64 + 7) * 4..][..4].copy_from_slice(&1e6f32.to_le_bytes());
     let weights = safetensors(&tensors);
     let (kind, message) = failure(&weights, FileType::F16);
     assert_eq!(kind, ErrorKind::NonFinite);
-    assert_eq!(message, "tensor \"blk.2.ffn_gate.weight\": row 5, column 7 is 1e6, which is too large for F16");
+    assert_eq!(
+        message,
+        "tensor \"blk.2.ffn_gate.weight\": row 5, column 7 is 1e6, which is too large for F16"
+    );
     assert!(converted(folder(&weights).path(), FileType::BF16).is_ok());
 }
 
@@ -118,7 +149,10 @@ fn broken_safetensors_are_refused_with_words() {
         (vec![], "0 bytes, expected a safetensors file"),
         (whole[..100].to_vec(), "the header says it has"),
         (whole[..500_000].to_vec(), "an incomplete download?"),
-        ([&u64::MAX.to_le_bytes()[..], b"{}"].concat(), "the header says it has 18446744073709551615 bytes"),
+        (
+            [&u64::MAX.to_le_bytes()[..], b"{}"].concat(),
+            "the header says it has 18446744073709551615 bytes",
+        ),
         ([&2u64.to_le_bytes()[..], b"[]"].concat(), "the header is not one of safetensors"),
         (b"<!DOCTYPE html><html>".to_vec(), "the header says it has"),
         ([&whole[..], b"more"].concat(), "4 bytes follow the data of the last tensor"),
@@ -126,41 +160,66 @@ fn broken_safetensors_are_refused_with_words() {
     ] {
         let (kind, message) = failure(&weights, FileType::F32);
         assert_eq!(kind, ErrorKind::Checkpoint, "{message}");
-        assert!(message.starts_with("DIR/model.safetensors: ") && message.contains(words), "{message}");
+        assert!(
+            message.starts_with("DIR/model.safetensors: ") && message.contains(words),
+            "{message}"
+        );
     }
 }
 
 /// Most readers take the last of two entries with one name; which one is meant, no file says.
 #[test]
 fn names_that_stand_for_two_things_are_refused() {
-    let file = |header: &str, data: usize| [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &vec![0; data]].concat();
-    let tensor = |from: usize| format!(r#"{{"dtype":"F32","shape":[1],"data_offsets":[{from},{}]}}"#, from + 4);
+    let file = |header: &str, data: usize| {
+        [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &vec![0; data]].concat()
+    };
+    let tensor = |from: usize| {
+        format!(r#"{{"dtype":"F32","shape":[1],"data_offsets":[{from},{}]}}"#, from + 4)
+    };
     let twice = format!(r#"{{"a":{},"b":{},"\u0061":{}}}"#, tensor(0), tensor(4), tensor(8));
     let (kind, message) = failure(&file(&twice, 12), FileType::F32);
     assert_eq!(kind, ErrorKind::Checkpoint);
-    assert_eq!(message, "tensor \"a\": is a duplicate: the header of DIR/model.safetensors has two entries of this name");
-    for (metadata, words) in
-        [(r#""__metadata__":{"k":"1","k":"2"}"#, "key \"k\" has two values"), (r#""__metadata__":{"k":"1"},"__metadata__":{}"#, "two entries __metadata__")]
-    {
-        let (_, message) = failure(&file(&format!(r#"{{{metadata},"a":{}}}"#, tensor(0)), 4), FileType::F32);
-        assert!(message.starts_with("DIR/model.safetensors: the header is not one of safetensors: ") && message.contains(words), "{message}");
+    assert_eq!(
+        message,
+        "tensor \"a\": is a duplicate: the header of DIR/model.safetensors has two entries of \
+         this name"
+    );
+    for (metadata, words) in [
+        (r#""__metadata__":{"k":"1","k":"2"}"#, "key \"k\" has two values"),
+        (r#""__metadata__":{"k":"1"},"__metadata__":{}"#, "two entries __metadata__"),
+    ] {
+        let (_, message) =
+            failure(&file(&format!(r#"{{{metadata},"a":{}}}"#, tensor(0)), 4), FileType::F32);
+        assert!(
+            message.starts_with("DIR/model.safetensors: the header is not one of safetensors: ")
+                && message.contains(words),
+            "{message}"
+        );
     }
 
     let stories = folder(&fs::read(real("stories260K/model.safetensors")).unwrap());
     let config = fs::read_to_string(real("stories260K/config.json")).unwrap();
     let with = |entry: &str| {
-        fs::write(stories.path().join("config.json"), config.trim_end().trim_end_matches('}').to_owned() + "," + entry + "}").unwrap();
+        fs::write(
+            stories.path().join("config.json"),
+            config.trim_end().trim_end_matches('}').to_owned() + "," + entry + "}",
+        )
+        .unwrap();
         converted(stories.path(), FileType::F32).map_err(|error| error.to_string())
     };
     let hidden: serde_json::Value = serde_json::from_str(&config).unwrap();
     let hidden = &hidden["hidden_size"];
     assert!(with(&format!(r#""hidden_size": {hidden}"#)).is_ok(), "the same value again");
     let error = with(r#""hidden_size": 65"#).unwrap_err();
-    assert!(error.contains("config.json: is not as expected: key \"hidden_size\" has two values"), "{error}");
+    assert!(
+        error.contains("config.json: is not as expected: key \"hidden_size\" has two values"),
+        "{error}"
+    );
 
     let index = stories.path().join("model.safetensors.index.json");
     fs::write(stories.path().join("config.json"), &config).unwrap();
-    fs::write(&index, r#"{"weight_map": {"a": "model.safetensors", "a": "other.safetensors"}}"#).unwrap();
+    fs::write(&index, r#"{"weight_map": {"a": "model.safetensors", "a": "other.safetensors"}}"#)
+        .unwrap();
     let error = converted(stories.path(), FileType::F32).unwrap_err().to_string();
     assert!(error.contains("index.json: is not as expected: key \"a\" has two values"), "{error}");
 }
@@ -176,11 +235,17 @@ fn many_strings() -> Vec<u8> {
 #[test]
 fn weights_that_are_quantized_already_are_refused() {
     let mut tensors = stories_tensors();
-    let tensor = tensors.iter_mut().find(|tensor| tensor.0 == "model.layers.1.self_attn.q_proj.weight").unwrap();
+    let tensor = tensors
+        .iter_mut()
+        .find(|tensor| tensor.0 == "model.layers.1.self_attn.q_proj.weight")
+        .unwrap();
     (tensor.1, tensor.3) = ("I8", vec![1; 64 * 64]);
     let (kind, message) = failure(&safetensors(&tensors), FileType::F32);
     assert_eq!(kind, ErrorKind::Unsupported);
-    assert!(message.contains("has elements of type I8, expected floating-point weights"), "{message}");
+    assert!(
+        message.contains("has elements of type I8, expected floating-point weights"),
+        "{message}"
+    );
 
     let folder = folder(&safetensors(&stories_tensors()));
     let path = folder.path().join("config.json");
@@ -188,7 +253,10 @@ fn weights_that_are_quantized_already_are_refused() {
     config["quantization_config"] = json!({ "quant_method": "gptq" });
     fs::write(&path, config.to_string()).unwrap();
     let error = converted(folder.path(), FileType::F32).unwrap_err();
-    assert!(error.to_string().contains("quantization_config (gptq): the weights are quantized already"), "{error}");
+    assert!(
+        error.to_string().contains("quantization_config (gptq): the weights are quantized already"),
+        "{error}"
+    );
 }
 
 /// Editors on some systems put a byte order mark before JSON.

@@ -1,4 +1,5 @@
-//! Files from before GGUF: the bytes of the reference's converter, the numbers of blocks that have changed since, and the refusals.
+//! Files from before GGUF: the bytes of the reference's converter, the numbers of blocks that have
+//! changed since, and the refusals.
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -27,21 +28,33 @@ fn converted(legacy: &Legacy) -> Vec<u8> {
 #[test]
 fn the_bytes_are_those_of_the_reference() {
     let folder = tempfile::tempdir().unwrap();
-    let expected: serde_json::Value = serde_json::from_str(&fs::read_to_string(expected("legacy.json")).unwrap()).unwrap();
+    let expected: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(expected("legacy.json")).unwrap()).unwrap();
     let mut compared = 0;
     for model in legacy_models() {
         let reference = &expected[model.name];
         assert_eq!(reference.is_object(), model.is_taken_by_reference, "{}", model.name);
         if model.is_taken_by_reference {
-            assert_eq!(sha256(&model.file), reference["input"], "{}: made anew by `cargo xtask peers legacy`?", model.name);
-            assert_eq!(sha256(&converted(&open(folder.path(), &model))), reference["output"], "{}", model.name);
+            assert_eq!(
+                sha256(&model.file),
+                reference["input"],
+                "{}: made anew by `cargo xtask peers legacy`?",
+                model.name
+            );
+            assert_eq!(
+                sha256(&converted(&open(folder.path(), &model))),
+                reference["output"],
+                "{}",
+                model.name
+            );
             compared += 1;
         }
     }
     assert_eq!(compared, 7);
 }
 
-/// The reference refuses these; each has the tensors of its time in the blocks of today, read from wherever.
+/// The reference refuses these; each has the tensors of its time in the blocks of today, read from
+/// wherever.
 #[test]
 fn old_blocks_become_those_of_today() {
     let folder = tempfile::tempdir().unwrap();
@@ -49,33 +62,53 @@ fn old_blocks_become_those_of_today() {
         let legacy = open(folder.path(), &model);
         let recipe = convert_legacy(&legacy, &LegacyOptions::default()).unwrap();
         let lossless = model.name.contains("q5");
-        assert!(recipe.notes().iter().any(|note| note.contains(if lossless { "nothing is lost" } else { "one part in 2048" })), "{:?}", recipe.notes());
+        assert!(
+            recipe.notes().iter().any(|note| note.contains(if lossless {
+                "nothing is lost"
+            } else {
+                "one part in 2048"
+            })),
+            "{:?}",
+            recipe.notes()
+        );
         let bytes = made(recipe, &legacy);
         let gguf = Gguf::parse(&bytes).unwrap();
         for (number, tensor) in gguf.tensors().iter().enumerate() {
             let data = tensor.data().unwrap();
-            for (start, end) in [(0, data.len()), (7, data.len() - 1), (data.len() / 2, data.len() / 2 + 1)] {
+            for (start, end) in
+                [(0, data.len()), (7, data.len() - 1), (data.len() / 2, data.len() / 2 + 1)]
+            {
                 let mut read = vec![0; end - start];
                 legacy.read(number, start as u64, &mut read).unwrap();
                 assert!(read == data[start..end], "{} {}", model.name, tensor.name());
             }
         }
         // A second way to the same data.
-        let hashes = hash(&legacy, &[HashKind::Xxh64], false, &mut |_| ControlFlow::Continue(())).unwrap();
+        let hashes =
+            hash(&legacy, &[HashKind::Xxh64], false, &mut |_| ControlFlow::Continue(())).unwrap();
         fs::write(folder.path().join("new.gguf"), &bytes).unwrap();
         let new = ggmill_pipeline::GgufCheckpoint::open(folder.path().join("new.gguf")).unwrap();
-        assert_eq!(hashes, hash(&new, &[HashKind::Xxh64], false, &mut |_| ControlFlow::Continue(())).unwrap());
+        assert_eq!(
+            hashes,
+            hash(&new, &[HashKind::Xxh64], false, &mut |_| ControlFlow::Continue(())).unwrap()
+        );
     }
 }
 
 #[test]
 fn real_files_are_listed() {
     let vocabulary = Legacy::open(real("ggml-vocab.ggjt-v1.bin")).unwrap();
-    assert_eq!((vocabulary.family(), vocabulary.vocabulary().len(), vocabulary.tensors().len()), (LegacyFamily::Llama, 32000, 0));
+    assert_eq!(
+        (vocabulary.family(), vocabulary.vocabulary().len(), vocabulary.tensors().len()),
+        (LegacyFamily::Llama, 32000, 0)
+    );
     let recipe = convert_legacy(&vocabulary, &LegacyOptions::default()).unwrap();
     assert!(recipe.notes().iter().any(|note| note.contains("a vocabulary alone")));
     let bytes = made(recipe, &vocabulary);
-    assert_eq!(Gguf::parse(&bytes).unwrap().metadata().array("tokenizer.ggml.tokens").unwrap().len(), 32000);
+    assert_eq!(
+        Gguf::parse(&bytes).unwrap().metadata().array("tokenizer.ggml.tokens").unwrap().len(),
+        32000
+    );
 
     for (name, family, tokens, tensors) in [
         ("rwkv-tiny-rwkv-4v0-660K-FP16.bin", LegacyFamily::Rwkv, 0, 6 + 4 * 18),
@@ -86,12 +119,20 @@ fn real_files_are_listed() {
     ] {
         let Some(path) = shared(&format!("legacy/{name}")) else { continue };
         let legacy = Legacy::open(path).unwrap();
-        assert_eq!((legacy.family(), legacy.vocabulary().len(), legacy.tensors().len()), (family, tokens, tensors), "{name}");
-        assert_eq!(convert_legacy(&legacy, &LegacyOptions::default()).unwrap_err().kind(), ErrorKind::Unsupported);
+        assert_eq!(
+            (legacy.family(), legacy.vocabulary().len(), legacy.tensors().len()),
+            (family, tokens, tensors),
+            "{name}"
+        );
+        assert_eq!(
+            convert_legacy(&legacy, &LegacyOptions::default()).unwrap_err().kind(),
+            ErrorKind::Unsupported
+        );
     }
 }
 
-/// A file whose numbers and tensors contradict each other gives no model: the reference and earlier versions wrote one that says so many blocks and has two.
+/// A file whose numbers and tensors contradict each other gives no model: the reference and earlier
+/// versions wrote one that says so many blocks and has two.
 #[test]
 fn contradictions_are_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -112,22 +153,33 @@ fn contradictions_are_refused() {
     let (embedding, heads, layers) = (1, 3, 4);
     assert_eq!(with(layers, 4_194_304), "n_layer is 4194304, and there are tensors of 2 blocks");
     assert_eq!(with(layers, 3), "n_layer is 3, and there are tensors of 2 blocks");
-    assert_eq!(with(layers, 1), "tensor \"layers.1.attention.wq.weight\": LLaMA has no such tensor");
+    assert_eq!(
+        with(layers, 1),
+        "tensor \"layers.1.attention.wq.weight\": LLaMA has no such tensor"
+    );
     assert!(with(embedding, 128).contains("one of several parts of a model?"));
     assert!(with(heads, 3).contains("llama"), "{}", with(heads, 3));
 
     let mut options = LegacyOptions::default();
     options.head_count_kv = Some(2);
-    assert_eq!(convert(whole, &options), "tensor \"blk.0.attn_k.weight\": shape 64 × 64, and a model with these hyper-parameters has 64 × 32");
+    assert_eq!(
+        convert(whole, &options),
+        "tensor \"blk.0.attn_k.weight\": shape 64 × 64, and a model with these hyper-parameters \
+         has 64 × 32"
+    );
 
     let name = b"layers.1.ffn_norm.weight";
     let at = whole.windows(name.len()).position(|window| window == name).unwrap();
     // Before the name two numbers about it, the type and one dimension.
     let cut = &whole[..at - 16];
-    assert_eq!(convert(cut, &LegacyOptions::default()), "tensor \"blk.1.ffn_norm.weight\": is missing");
+    assert_eq!(
+        convert(cut, &LegacyOptions::default()),
+        "tensor \"blk.1.ffn_norm.weight\": is missing"
+    );
 }
 
-/// Every beginning of a file, and every bit of its first bytes: an answer or an error, never a panic.
+/// Every beginning of a file, and every bit of its first bytes: an answer or an error, never a
+/// panic.
 #[test]
 fn damage_is_answered() {
     let folder = tempfile::tempdir().unwrap();
@@ -145,7 +197,8 @@ fn damage_is_answered() {
         damaged[bit / 8] ^= 1 << (bit % 8);
         fs::write(&path, &damaged).unwrap();
         if let Ok(legacy) = Legacy::open(&path) {
-            let _ = convert_legacy(&legacy, &LegacyOptions::default()).and_then(|recipe| recipe.plan(&legacy));
+            let _ = convert_legacy(&legacy, &LegacyOptions::default())
+                .and_then(|recipe| recipe.plan(&legacy));
         }
     }
     for (bytes, expected) in [

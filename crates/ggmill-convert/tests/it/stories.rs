@@ -1,4 +1,5 @@
-//! A real trained checkpoint: the bytes of the reference converter, and the numbers of an independent form of the same model.
+//! A real trained checkpoint: the bytes of the reference converter, and the numbers of an
+//! independent form of the same model.
 
 use std::fs;
 
@@ -8,39 +9,66 @@ use serde_json::Value as Json;
 
 use crate::support::converted;
 
-const TYPES: [(FileType, &str); 4] = [(FileType::F32, "f32"), (FileType::F16, "f16"), (FileType::BF16, "bf16"), (FileType::Q8_0, "q8_0")];
+const TYPES: [(FileType, &str); 4] = [
+    (FileType::F32, "f32"),
+    (FileType::F16, "f16"),
+    (FileType::BF16, "bf16"),
+    (FileType::Q8_0, "q8_0"),
+];
 
 fn fixture(name: &str) -> Json {
-    serde_json::from_str(&fs::read_to_string(expected(&format!("converted/stories260K-{name}.gguf.json"))).unwrap()).unwrap()
+    serde_json::from_str(
+        &fs::read_to_string(expected(&format!("converted/stories260K-{name}.gguf.json"))).unwrap(),
+    )
+    .unwrap()
 }
 
-/// Key by key and tensor by tensor first, so that a difference has a name; then all of it, padding included.
+/// Key by key and tensor by tensor first, so that a difference has a name; then all of it, padding
+/// included.
 #[test]
 fn the_bytes_are_those_of_the_reference_converter() {
     for (file_type, name) in TYPES {
         let fixture = fixture(name);
         let bytes = converted(&real("stories260K"), file_type).unwrap();
         let model = Gguf::parse(&bytes).unwrap();
-        let keys: Vec<String> = model.metadata().iter().map(|pair| pair.key().to_string()).collect();
-        let expected_keys: Vec<&str> = fixture["metadata"].as_array().unwrap().iter().map(|pair| pair["key"].as_str().unwrap()).collect();
+        let keys: Vec<String> =
+            model.metadata().iter().map(|pair| pair.key().to_string()).collect();
+        let expected_keys: Vec<&str> = fixture["metadata"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|pair| pair["key"].as_str().unwrap())
+            .collect();
         assert_eq!(keys, expected_keys, "{name}");
         let tensors = fixture["tensors"].as_array().unwrap();
         assert_eq!(model.tensors().len(), tensors.len());
         for (found, expected) in model.tensors().iter().zip(tensors) {
             assert_eq!(found.name(), expected["name"].as_str().unwrap(), "{name}");
-            assert_eq!(found.ggml_type().name(), expected["type"].as_str(), "{name}: {}", found.name());
-            assert_eq!(sha256(found.raw_data().unwrap()), expected["sha256"], "{name}: {}", found.name());
+            assert_eq!(
+                found.ggml_type().name(),
+                expected["type"].as_str(),
+                "{name}: {}",
+                found.name()
+            );
+            assert_eq!(
+                sha256(found.raw_data().unwrap()),
+                expected["sha256"],
+                "{name}: {}",
+                found.name()
+            );
         }
         assert_eq!(sha256(&bytes), fixture["sha256"], "{name}");
     }
 }
 
-/// llama2.c keeps attention heads in the order of the original training code, which is ggml's: the permutation must have been undone.
+/// llama2.c keeps attention heads in the order of the original training code, which is ggml's: the
+/// permutation must have been undone.
 #[test]
 fn the_weights_are_those_of_the_llama2c_form() {
     let form = fs::read(real("stories260K.llama2c.bin")).unwrap();
     let word = |at: usize| i32::from_le_bytes(form[at * 4..at * 4 + 4].try_into().unwrap());
-    let [dim, hidden, layers, heads, kv_heads, vocab, _context] = [0, 1, 2, 3, 4, 5, 6].map(|at| usize::try_from(word(at)).unwrap());
+    let [dim, hidden, layers, heads, kv_heads, vocab, _context] =
+        [0, 1, 2, 3, 4, 5, 6].map(|at| usize::try_from(word(at)).unwrap());
     let kv_dim = dim / heads * kv_heads;
 
     let bytes = converted(&real("stories260K"), FileType::F32).unwrap();

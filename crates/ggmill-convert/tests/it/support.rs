@@ -13,7 +13,8 @@ pub(crate) fn plan(folder: &Path, file_type: FileType) -> Result<(Safetensors, P
     let checkpoint = Safetensors::open(folder)?;
     let catalogue = Catalogue::new();
     let architecture = catalogue.for_checkpoint(checkpoint.config()).expect("a known architecture");
-    let plan = convert(&checkpoint, architecture, &ConvertOptions::new(file_type))?.plan(&checkpoint)?;
+    let plan =
+        convert(&checkpoint, architecture, &ConvertOptions::new(file_type))?.plan(&checkpoint)?;
     Ok((checkpoint, plan))
 }
 
@@ -29,7 +30,10 @@ pub(crate) fn safetensors(tensors: &[(String, &str, Vec<u64>, Vec<u8>)]) -> Vec<
     for (name, dtype, shape, bytes) in tensors {
         let start = data.len();
         data.extend_from_slice(bytes);
-        header.insert(name.clone(), json!({ "dtype": dtype, "shape": shape, "data_offsets": [start, data.len()] }));
+        header.insert(
+            name.clone(),
+            json!({ "dtype": dtype, "shape": shape, "data_offsets": [start, data.len()] }),
+        );
     }
     let header = Value::Object(header).to_string();
     [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &data].concat()
@@ -46,7 +50,12 @@ pub(crate) fn stories_tensors() -> Vec<(String, &'static str, Vec<u64>, Vec<u8>)
         .map(|(name, info)| {
             let number = |value: &Value| usize::try_from(value.as_u64().unwrap()).unwrap();
             let (start, end) = (number(&info["data_offsets"][0]), number(&info["data_offsets"][1]));
-            let shape = info["shape"].as_array().unwrap().iter().map(|dimension| dimension.as_u64().unwrap()).collect();
+            let shape = info["shape"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|dimension| dimension.as_u64().unwrap())
+                .collect();
             (name.clone(), "F32", shape, data[start..end].to_vec())
         })
         .collect()
@@ -55,19 +64,30 @@ pub(crate) fn stories_tensors() -> Vec<(String, &'static str, Vec<u64>, Vec<u8>)
 /// A folder with the bundled configuration and these weights.
 pub(crate) fn folder(weights: &[u8]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::copy(ggmill_testdata::real("stories260K/config.json"), folder.path().join("config.json")).unwrap();
+    std::fs::copy(
+        ggmill_testdata::real("stories260K/config.json"),
+        folder.path().join("config.json"),
+    )
+    .unwrap();
     std::fs::write(folder.path().join("model.safetensors"), weights).unwrap();
     folder
 }
 
-/// What a recipe makes, in memory and as a file: the same, though only one of them takes ranges of files.
+/// What a recipe makes, in memory and as a file: the same, though only one of them takes ranges of
+/// files.
 pub(crate) fn made(recipe: Recipe, checkpoint: &dyn Checkpoint) -> Vec<u8> {
     let plan = recipe.plan(checkpoint).unwrap();
-    let in_memory = run(&plan, checkpoint, Vec::new(), &RunOptions::default(), &mut |_| ControlFlow::Continue(())).unwrap();
+    let in_memory = run(&plan, checkpoint, Vec::new(), &RunOptions::default(), &mut |_| {
+        ControlFlow::Continue(())
+    })
+    .unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("made.gguf");
     let sink = FileSink::create(&path, Overwrite::Refuse).unwrap();
-    run(&plan, checkpoint, sink, &RunOptions::default(), &mut |_| ControlFlow::Continue(())).unwrap().commit().unwrap();
+    run(&plan, checkpoint, sink, &RunOptions::default(), &mut |_| ControlFlow::Continue(()))
+        .unwrap()
+        .commit()
+        .unwrap();
     assert!(std::fs::read(&path).unwrap() == in_memory);
     in_memory
 }

@@ -17,8 +17,9 @@ pub use part::Part;
 
 /// A GGUF model over any source of bytes: one file, or the files of a set of shards seen as one.
 ///
-/// Headers are in memory, tensor data are read by position when asked for; several threads may share a model. Data come out in canonical form, blocks in
-/// little-endian order, whatever the byte order of the file; only methods with `raw` in their name give the bytes as they lie there.
+/// Headers are in memory, tensor data are read by position when asked for; several threads may
+/// share a model. Data come out in canonical form, blocks in little-endian order, whatever the byte
+/// order of the file; only methods with `raw` in their name give the bytes as they lie there.
 ///
 /// ```
 /// # use ggmill_core::{Builder, GgmlType, MetadataBuf, Shape};
@@ -46,7 +47,8 @@ pub struct Model {
 }
 
 impl Model {
-    /// Opens one file, with the default [`Limits`]. Fails when it cannot be read, and when its content is refused.
+    /// Opens one file, with the default [`Limits`]. Fails when it cannot be read, and when its
+    /// content is refused.
     pub fn open(source: impl ReadAt + 'static) -> Result<Self> {
         Self::open_with(source, &Limits::default())
     }
@@ -56,9 +58,11 @@ impl Model {
         Part::open(Arc::new(source), limits).map(Self::of_part)
     }
 
-    /// Opens what can be known of a file that may be broken or cut short, with everything that [`Model::open`] would refuse it for: [`Part::faults`].
+    /// Opens what can be known of a file that may be broken or cut short, with everything that
+    /// [`Model::open`] would refuse it for: [`Part::faults`].
     ///
-    /// With faults, tensors can lie outside the file or in each other. Fails when the file cannot be read, and when it is not GGUF at all.
+    /// With faults, tensors can lie outside the file or in each other. Fails when the file cannot
+    /// be read, and when it is not GGUF at all.
     ///
     /// ```
     /// # let file = ggmill_core::Builder::new().tensor("w", ggmill_core::GgmlType::F32, ggmill_core::Shape::new(&[64])?).plan()?.header().to_vec();
@@ -74,7 +78,8 @@ impl Model {
         Part::salvage(Arc::new(source), &Limits::default()).map(Self::of_part)
     }
 
-    /// A header alone, as a [`Decoder`](crate::Decoder) has read it, with its faults where it was salvaged. Its tensor data cannot be read.
+    /// A header alone, as a [`Decoder`](crate::Decoder) has read it, with its faults where it was
+    /// salvaged. Its tensor data cannot be read.
     pub fn from_header(header: Gguf<Vec<u8>>, faults: Vec<Error>) -> Self {
         Self::of_part(Part::of_header(header, faults))
     }
@@ -85,7 +90,8 @@ impl Model {
 
     /// Parts in their order, of which there is at least one.
     fn of_parts(parts: Vec<Part>) -> Self {
-        let parts: Vec<Part> = parts.into_iter().enumerate().map(|(number, part)| part.numbered(number)).collect();
+        let parts: Vec<Part> =
+            parts.into_iter().enumerate().map(|(number, part)| part.numbered(number)).collect();
         let mut starts = Vec::with_capacity(parts.len());
         let mut tensors = 0usize;
         for part in &parts {
@@ -95,7 +101,8 @@ impl Model {
         Self { parts, starts, tensors }
     }
 
-    /// The files, in the order of their numbers; never none. [`Tensor::part`] is a place in this slice.
+    /// The files, in the order of their numbers; never none. [`Tensor::part`] is a place in this
+    /// slice.
     pub fn parts(&self) -> &[Part] {
         &self.parts
     }
@@ -110,7 +117,8 @@ impl Model {
         self.first().index()
     }
 
-    /// The metadata of the first file, which is where a model's are. Those of later shards hold little but their place in the set.
+    /// The metadata of the first file, which is where a model's are. Those of later shards hold
+    /// little but their place in the set.
     pub fn metadata(&self) -> Metadata<'_> {
         self.first().metadata()
     }
@@ -128,7 +136,9 @@ impl Model {
     /// The tensor with this name.
     pub fn tensor(&self, name: impl AsRef<[u8]>) -> Result<Tensor<'_>> {
         let name = name.as_ref();
-        self.tensors().get(name).ok_or_else(|| Error::new(ErrorKind::Missing, Detail::TensorMissing).tensor(name))
+        self.tensors()
+            .get(name)
+            .ok_or_else(|| Error::new(ErrorKind::Missing, Detail::TensorMissing).tensor(name))
     }
 
     /// Bytes of all files together, where all lengths are known.
@@ -141,8 +151,9 @@ impl Model {
         self.parts.iter().flat_map(Part::faults)
     }
 
-    /// Fails when the bytes of a file are no longer those that were opened, or when an edit of one was interrupted: [`ReadAt::verify`]. Code that has read much of a
-    /// model calls this last, and before it trusts in what it read.
+    /// Fails when the bytes of a file are no longer those that were opened, or when an edit of one
+    /// was interrupted: [`ReadAt::verify`]. Code that has read much of a model calls this last,
+    /// and before it trusts in what it read.
     pub fn verify(&self) -> Result<()> {
         self.parts.iter().try_for_each(Part::verify)
     }

@@ -5,7 +5,8 @@ use crate::error::{Detail, Error, ErrorKind, Result};
 use crate::read_at::ReadAt;
 use crate::{Decoder, Endian, Gguf, Index, Limits, Metadata, RawStr, Split, Tensors};
 
-/// One file of a [`Model`](crate::Model): its header, where its bytes are read from, and what is wrong with it.
+/// One file of a [`Model`](crate::Model): its header, where its bytes are read from, and what is
+/// wrong with it.
 #[derive(Debug)]
 pub struct Part {
     index: Index,
@@ -21,12 +22,24 @@ impl Part {
     pub(super) fn open(source: Arc<dyn ReadAt>, limits: &Limits) -> Result<Self> {
         if let Some(bytes) = source.as_slice() {
             let index = Index::parse(bytes, limits)?;
-            return Ok(Self { index, header: None, source: Some(source), faults: Vec::new(), number: 0 });
+            return Ok(Self {
+                index,
+                header: None,
+                source: Some(source),
+                faults: Vec::new(),
+                number: 0,
+            });
         }
         let mut decoder = Decoder::new(Some(source.len()), limits);
         decoder.feed_from(&source)?;
         let (index, header) = decoder.finish()?.into_parts();
-        Ok(Self { index, header: Some(header), source: Some(source), faults: Vec::new(), number: 0 })
+        Ok(Self {
+            index,
+            header: Some(header),
+            source: Some(source),
+            faults: Vec::new(),
+            number: 0,
+        })
     }
 
     pub(super) fn salvage(source: Arc<dyn ReadAt>, limits: &Limits) -> Result<Self> {
@@ -54,7 +67,8 @@ impl Part {
         &self.index
     }
 
-    /// The bytes that the header was parsed from: those of the header, or all of the file where they are in memory.
+    /// The bytes that the header was parsed from: those of the header, or all of the file where
+    /// they are in memory.
     pub fn bytes(&self) -> &[u8] {
         let source = || self.source.as_ref()?.as_slice();
         self.header.as_deref().or_else(source).unwrap_or_default()
@@ -95,14 +109,17 @@ impl Part {
         self.source.as_ref()?.name()
     }
 
-    /// What is wrong with a file that was opened with [`Model::salvage`](super::Model::salvage), in the order of the file; none otherwise.
+    /// What is wrong with a file that was opened with [`Model::salvage`](super::Model::salvage), in
+    /// the order of the file; none otherwise.
     pub fn faults(&self) -> &[Error] {
         &self.faults
     }
 
-    /// The fault at which reading the header stopped: what comes behind it in the header is not known.
+    /// The fault at which reading the header stopped: what comes behind it in the header is not
+    /// known.
     pub fn header_fault(&self) -> Option<&Error> {
-        // A header that was read whole has faults of alignment and layout only, and those lie before its end.
+        // A header that was read whole has faults of alignment and layout only, and those lie
+        // before its end.
         let end = self.index.header_len();
         self.faults.first().filter(|fault| fault.offset().is_none_or(|offset| offset >= end))
     }
@@ -115,7 +132,8 @@ impl Part {
         told.filter(|&needed| needed > len)
     }
 
-    /// Fails when the bytes are not those that were opened, or when an edit of the file was interrupted: [`ReadAt::verify`].
+    /// Fails when the bytes are not those that were opened, or when an edit of the file was
+    /// interrupted: [`ReadAt::verify`].
     pub fn verify(&self) -> Result<()> {
         self.source.as_ref().map_or(Ok(()), ReadAt::verify)
     }
@@ -124,9 +142,15 @@ impl Part {
     pub fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         match &self.source {
             Some(source) => source.read_at(offset, out),
-            None if self.bytes().len() as u64 >= offset.saturating_add(out.len() as u64) => self.bytes().read_at(offset, out),
+            None if self.bytes().len() as u64 >= offset.saturating_add(out.len() as u64) => {
+                self.bytes().read_at(offset, out)
+            }
             None => {
-                let detail = Detail::NotLoaded { start: offset, end: offset.saturating_add(out.len() as u64), loaded: self.bytes().len() as u64 };
+                let detail = Detail::NotLoaded {
+                    start: offset,
+                    end: offset.saturating_add(out.len() as u64),
+                    loaded: self.bytes().len() as u64,
+                };
                 Err(Error::new(ErrorKind::Misuse, detail))
             }
         }

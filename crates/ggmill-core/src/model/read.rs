@@ -9,14 +9,19 @@ use crate::{Endian, Tensor, memory, swap_bytes};
 impl Model {
     /// The data of a tensor of this model in canonical form: blocks in little-endian order.
     ///
-    /// Fails for an unknown type, for a retired one of a big-endian file whose blocks cannot be turned, and when the data cannot be read.
+    /// Fails for an unknown type, for a retired one of a big-endian file whose blocks cannot be
+    /// turned, and when the data cannot be read.
     pub fn read_tensor(&self, tensor: &Tensor<'_>) -> Result<Vec<u8>> {
         let size = tensor.known_size()?;
         if let Some(len) = self.parts().get(tensor.part()).and_then(super::Part::file_len)
             && tensor.offset().saturating_add(size) > len
             && size > 0
         {
-            let detail = Detail::DataOutside { start: tensor.offset(), end: tensor.offset().saturating_add(size), file: len };
+            let detail = Detail::DataOutside {
+                start: tensor.offset(),
+                end: tensor.offset().saturating_add(size),
+                file: len,
+            };
             return Err(tensor.fail(ErrorKind::Truncated, detail));
         }
         let too_large = || tensor.fail(ErrorKind::Limit, Detail::Memory { bytes: size });
@@ -28,7 +33,8 @@ impl Model {
         Ok(data)
     }
 
-    /// Fills `out` with the data of a tensor from byte `offset` of its canonical form on. Fails as [`Model::read_tensor`] does, and when the data end before.
+    /// Fills `out` with the data of a tensor from byte `offset` of its canonical form on. Fails as
+    /// [`Model::read_tensor`] does, and when the data end before.
     pub fn read(&self, tensor: &Tensor<'_>, offset: u64, out: &mut [u8]) -> Result<()> {
         if tensor.endian() == Endian::Little {
             return self.read_raw(tensor, offset, out);
@@ -36,7 +42,10 @@ impl Model {
         let turned = |error: Error| error.at(tensor.offset()).tensor(tensor.name().as_bytes());
         let block = tensor.ggml_type().layout().map_or(1, |layout| u64::from(layout.bytes)).max(1);
         let before = offset.checked_rem(block).unwrap_or(0);
-        let whole = before.saturating_add(out.len() as u64).checked_next_multiple_of(block).unwrap_or(u64::MAX);
+        let whole = before
+            .saturating_add(out.len() as u64)
+            .checked_next_multiple_of(block)
+            .unwrap_or(u64::MAX);
         if before == 0 && whole == out.len() as u64 {
             self.read_raw(tensor, offset, out)?;
             return swap_bytes(tensor.ggml_type(), out).map_err(turned);
@@ -62,13 +71,21 @@ impl Model {
             return Ok(());
         }
         let (part, parts) = (tensor.part(), self.parts().len());
-        let part = self.parts().get(part).ok_or_else(|| tensor.fail(ErrorKind::Misuse, Detail::NoPart { part, parts }))?;
-        part.read_at(tensor.offset().saturating_add(offset), out).map_err(|error| error.tensor(tensor.name().as_bytes()))
+        let part = self
+            .parts()
+            .get(part)
+            .ok_or_else(|| tensor.fail(ErrorKind::Misuse, Detail::NoPart { part, parts }))?;
+        part.read_at(tensor.offset().saturating_add(offset), out)
+            .map_err(|error| error.tensor(tensor.name().as_bytes()))
     }
 }
 
 fn check_range(tensor: &Tensor<'_>, offset: u64, len: usize) -> Result<()> {
     let size = tensor.known_size()?;
     let end = offset.saturating_add(len as u64);
-    if end > size { Err(tensor.fail(ErrorKind::Misuse, Detail::Place { end, size })) } else { Ok(()) }
+    if end > size {
+        Err(tensor.fail(ErrorKind::Misuse, Detail::Place { end, size }))
+    } else {
+        Ok(())
+    }
 }

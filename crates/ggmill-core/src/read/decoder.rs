@@ -9,13 +9,16 @@ use crate::{Gguf, Limits, memory};
 /// The first piece of a header that is read. Most headers without a vocabulary fit.
 const FIRST_CHUNK: u64 = 64 << 10;
 
-/// The largest piece of a header that is read at once: it stays in the processor's cache on its way to the decoder, and touches few pages.
+/// The largest piece of a header that is read at once: it stays in the processor's cache on its way
+/// to the decoder, and touches few pages.
 const LARGEST_CHUNK: u64 = 256 << 10;
 
-/// The header parser for those who do the reading themselves: positioned reads, a browser's `Blob`, HTTP ranges.
+/// The header parser for those who do the reading themselves: positioned reads, a browser's `Blob`,
+/// HTTP ranges.
 ///
-/// Feed it the file from its start in pieces of any size; it says how many bytes it needs next, or that the header is complete. It reads nothing by itself and
-/// asks for no tensor data. Whatever the pieces, the answer is that of [`Gguf::parse`] on the whole.
+/// Feed it the file from its start in pieces of any size; it says how many bytes it needs next, or
+/// that the header is complete. It reads nothing by itself and asks for no tensor data. Whatever
+/// the pieces, the answer is that of [`Gguf::parse`] on the whole.
 ///
 /// ```
 /// # use ggmill_core::{Builder, Decoder, Limits, MetadataBuf, Progress};
@@ -50,7 +53,8 @@ enum State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "there is no third")]
 pub enum Progress {
-    /// The header goes on: the first so many bytes of the file are needed before anything more can be said. Feeding more than that is welcome.
+    /// The header goes on: the first so many bytes of the file are needed before anything more can
+    /// be said. Feeding more than that is welcome.
     Needs(u64),
     /// The header is complete; [`Decoder::finish`] has it.
     Complete,
@@ -59,12 +63,14 @@ pub enum Progress {
 impl Decoder {
     /// A decoder for a file of `file_len` bytes, or of a length nobody knows yet.
     ///
-    /// With a length, counts and tensor data are held against it. Without one they cannot be; [`Gguf::index`] then has no `file_len`.
+    /// With a length, counts and tensor data are held against it. Without one they cannot be;
+    /// [`Gguf::index`] then has no `file_len`.
     pub fn new(file_len: Option<u64>, limits: &Limits) -> Self {
         Self { parser: Parser::new(limits, file_len), header: Vec::new(), state: State::Reading }
     }
 
-    /// Takes the next bytes of the file. What lies behind the header is dropped. An error is the end: feeding more after it is [`ErrorKind::Misuse`].
+    /// Takes the next bytes of the file. What lies behind the header is dropped. An error is the
+    /// end: feeding more after it is [`ErrorKind::Misuse`].
     pub fn feed(&mut self, bytes: &[u8]) -> Result<Progress> {
         match self.state {
             State::Reading => {}
@@ -93,8 +99,9 @@ impl Decoder {
         }
     }
 
-    /// Feeds the header from a source, in growing pieces that it reads by position and never more than it has. Memory grows as bytes arrive, not as lengths in
-    /// them promise. Fails as [`feed`](Self::feed) does, and when the source cannot be read.
+    /// Feeds the header from a source, in growing pieces that it reads by position and never more
+    /// than it has. Memory grows as bytes arrive, not as lengths in them promise. Fails as
+    /// [`feed`](Self::feed) does, and when the source cannot be read.
     ///
     /// ```
     /// use ggmill_core::{Decoder, Limits, ReadAt as _};
@@ -109,7 +116,8 @@ impl Decoder {
         let mut piece = Vec::new();
         while self.position() < source.len() {
             let rest = source.len().saturating_sub(self.position());
-            let wanted = chunk.max(u64::saturating_sub(needs, self.position())).min(LARGEST_CHUNK).min(rest);
+            let wanted =
+                chunk.max(u64::saturating_sub(needs, self.position())).min(LARGEST_CHUNK).min(rest);
             let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
             let more = wanted.saturating_sub(piece.len());
             memory::reserve(&mut piece, more)?;
@@ -135,7 +143,8 @@ impl Decoder {
         self.header.len() as u64
     }
 
-    /// The parsed header with its bytes. Fails when the file ended before its header did, and when its layout is bad.
+    /// The parsed header with its bytes. Fails when the file ended before its header did, and when
+    /// its layout is bad.
     pub fn finish(mut self) -> Result<Gguf<Vec<u8>>> {
         match self.state {
             State::Complete => {}
@@ -154,11 +163,13 @@ impl Decoder {
         Ok(Gguf::from_parts(index, self.header))
     }
 
-    /// What can be known of a file that is refused, with everything it is refused for: for those who examine broken files rather than use them.
+    /// What can be known of a file that is refused, with everything it is refused for: for those
+    /// who examine broken files rather than use them.
     ///
-    /// The pairs and tensors before the place where reading stopped are there. A tensor whose data lie outside the file or in another tensor is there too, so the
-    /// file must not be taken for a good one when there are faults. Fails when the bytes are not those of a GGUF file at all. Without faults the answer is that of
-    /// [`finish`](Self::finish).
+    /// The pairs and tensors before the place where reading stopped are there. A tensor whose data
+    /// lie outside the file or in another tensor is there too, so the file must not be taken
+    /// for a good one when there are faults. Fails when the bytes are not those of a GGUF file at
+    /// all. Without faults the answer is that of [`finish`](Self::finish).
     ///
     /// ```
     /// use ggmill_core::{Decoder, ErrorKind, Limits};

@@ -6,13 +6,21 @@ use crate::error::{Detail, Error, ErrorKind, Result, shortened_name};
 use crate::index::{Index, TensorEntry};
 use crate::{Alignment, GgmlType, Limits, Shape, keys, memory};
 
-/// What becomes of a fault: the strict reader fails with it, the one that salvages notes it and goes on.
+/// What becomes of a fault: the strict reader fails with it, the one that salvages notes it and
+/// goes on.
 pub(crate) type OnFault<'a> = dyn FnMut(Error) -> Result<()> + 'a;
 
-/// Fills in alignment, data offset and tensors, and hands whatever cannot be read safely to `fault`. `bytes` hold the header.
+/// Fills in alignment, data offset and tensors, and hands whatever cannot be read safely to
+/// `fault`. `bytes` hold the header.
 ///
-/// The tensors come as the parser leaves them: their offsets as the file has them, their sizes open.
-pub(crate) fn lay_out(index: &mut Index, bytes: &[u8], limits: &Limits, fault: &mut OnFault<'_>) -> Result<()> {
+/// The tensors come as the parser leaves them: their offsets as the file has them, their sizes
+/// open.
+pub(crate) fn lay_out(
+    index: &mut Index,
+    bytes: &[u8],
+    limits: &Limits,
+    fault: &mut OnFault<'_>,
+) -> Result<()> {
     let mut aligned = true;
     match alignment(index, bytes, limits.alignment) {
         Ok(alignment) => index.alignment = alignment,
@@ -21,11 +29,15 @@ pub(crate) fn lay_out(index: &mut Index, bytes: &[u8], limits: &Limits, fault: &
             aligned = false;
         }
     }
-    index.data_offset = index.alignment.align(index.header_len).ok_or_else(|| Error::new(ErrorKind::Malformed, Detail::OffsetOverflow { offset: 0 }))?;
+    index.data_offset = index
+        .alignment
+        .align(index.header_len)
+        .ok_or_else(|| Error::new(ErrorKind::Malformed, Detail::OffsetOverflow { offset: 0 }))?;
     let (data_offset, file_len) = (index.data_offset, index.file_len);
     for tensor in &mut index.tensors {
         let error = place(tensor, data_offset, file_len);
-        // Without an alignment nobody knows where the data begin, so nothing can be said about their end.
+        // Without an alignment nobody knows where the data begin, so nothing can be said about
+        // their end.
         if let Some(error) = error.filter(|_| aligned) {
             fault(error.at(tensor.info).tensor(tensor.name.of(bytes)))?;
         }
@@ -33,15 +45,24 @@ pub(crate) fn lay_out(index: &mut Index, bytes: &[u8], limits: &Limits, fault: &
     if aligned { overlaps(index, bytes, fault) } else { Ok(()) }
 }
 
-/// `general.alignment`, of any integer type; 32 when absent. Two pairs that disagree would be two readings of one file.
+/// `general.alignment`, of any integer type; 32 when absent. Two pairs that disagree would be two
+/// readings of one file.
 fn alignment(index: &Index, bytes: &[u8], limit: u32) -> Result<Alignment> {
     let mut found: Option<Alignment> = None;
     for pair in index.metadata(bytes).all(keys::GENERAL_ALIGNMENT.as_bytes()) {
-        let fail = |error: Error| error.at(pair.value_offset()).key(keys::GENERAL_ALIGNMENT.as_bytes());
+        let fail =
+            |error: Error| error.at(pair.value_offset()).key(keys::GENERAL_ALIGNMENT.as_bytes());
         let value = pair.value()?;
         let number = match value.as_i128() {
-            Some(number) => u64::try_from(number).map_err(|_| fail(Error::new(ErrorKind::Malformed, Detail::Alignment { found: number })))?,
-            None => return Err(fail(Error::new(ErrorKind::WrongType, Detail::AlignmentType { found: pair.value_type() }))),
+            Some(number) => u64::try_from(number).map_err(|_| {
+                fail(Error::new(ErrorKind::Malformed, Detail::Alignment { found: number }))
+            })?,
+            None => {
+                return Err(fail(Error::new(
+                    ErrorKind::WrongType,
+                    Detail::AlignmentType { found: pair.value_type() },
+                )));
+            }
         };
         let this = Alignment::new(number).map_err(fail)?;
         if this.get() > limit {
@@ -59,7 +80,8 @@ fn alignment(index: &Index, bytes: &[u8], limit: u32) -> Result<Alignment> {
     Ok(found.unwrap_or_default())
 }
 
-/// Puts one tensor's data in their place, held against the end of the file where that is known, and says what is wrong with it.
+/// Puts one tensor's data in their place, held against the end of the file where that is known, and
+/// says what is wrong with it.
 fn place(tensor: &mut TensorEntry, data_offset: u64, file_len: Option<u64>) -> Option<Error> {
     let offset = tensor.start;
     let (size, mut fault) = match size(tensor.shape, tensor.ggml_type) {
@@ -71,10 +93,13 @@ fn place(tensor: &mut TensorEntry, data_offset: u64, file_len: Option<u64>) -> O
     let end = start.and_then(|start| start.checked_add(size.unwrap_or(1)));
     let malformed = |detail| Error::new(ErrorKind::Malformed, detail);
     if let (Some(start), Some(end)) = (start, end) {
-        // An empty tensor has no data that could be missing, so its offset is not held against the end.
+        // An empty tensor has no data that could be missing, so its offset is not held against the
+        // end.
         let has_data = size != Some(0);
         if let Some(file) = file_len.filter(|&file| has_data && end > file) {
-            fault = fault.or_else(|| Some(Error::new(ErrorKind::Truncated, Detail::DataOutside { start, end, file })));
+            fault = fault.or_else(|| {
+                Some(Error::new(ErrorKind::Truncated, Detail::DataOutside { start, end, file }))
+            });
         }
     } else {
         fault = fault.or_else(|| Some(malformed(Detail::OffsetOverflow { offset })));
@@ -92,7 +117,10 @@ fn size(shape: Shape, ggml_type: GgmlType) -> Result<Option<u64>> {
     };
     let row = shape.row_len();
     if shape.elements() > 0 && !row.is_multiple_of(u64::from(layout.elements)) {
-        return Err(Error::new(ErrorKind::Malformed, Detail::RowNotBlocks { row, ggml_type, block: layout.elements }));
+        return Err(Error::new(
+            ErrorKind::Malformed,
+            Detail::RowNotBlocks { row, ggml_type, block: layout.elements },
+        ));
     }
     let size = layout.bytes_for(shape.elements());
     size.map(Some).ok_or_else(|| Error::new(ErrorKind::Malformed, Detail::Bytes { ggml_type }))
@@ -111,8 +139,16 @@ fn overlaps(index: &Index, bytes: &[u8], fault: &mut OnFault<'_>) -> Result<()> 
         if let Some((other, other_end)) = before
             && tensor.start < other_end
         {
-            let detail = Detail::Overlap { start: tensor.start, other: shortened_name(other.name.of(bytes)), other_end };
-            fault(Error::new(ErrorKind::Malformed, detail).at(tensor.info).tensor(tensor.name.of(bytes)))?;
+            let detail = Detail::Overlap {
+                start: tensor.start,
+                other: shortened_name(other.name.of(bytes)),
+                other_end,
+            };
+            fault(
+                Error::new(ErrorKind::Malformed, detail)
+                    .at(tensor.info)
+                    .tensor(tensor.name.of(bytes)),
+            )?;
         }
         // Only a fault that was let pass leaves an earlier tensor that reaches further.
         if before.is_none_or(|(_, other_end)| end > other_end) {

@@ -1,7 +1,9 @@
 //! From bytes to an [`Index`]: one parser, fed a whole slice at once or piece by piece.
 //!
-//! `parser` walks the header and believes no count or length before it has held it against the bytes that remain. `layout` then works out where each tensor's
-//! data lie and refuses what reaches outside the file or into another tensor. `decoder` is the same parser for those who do the reading themselves.
+//! `parser` walks the header and believes no count or length before it has held it against the
+//! bytes that remain. `layout` then works out where each tensor's data lie and refuses what reaches
+//! outside the file or into another tensor. `decoder` is the same parser for those who do the
+//! reading themselves.
 
 mod decoder;
 mod layout;
@@ -29,5 +31,9 @@ impl Index {
 
 #[cold]
 fn truncated(end: u64, len: u64) -> Error {
-    Error::new(ErrorKind::Truncated, Detail::Ends { what: "header", needs: end.saturating_sub(len), remain: 0 }).at(len)
+    Error::new(
+        ErrorKind::Truncated,
+        Detail::Ends { what: "header", needs: end.saturating_sub(len), remain: 0 },
+    )
+    .at(len)
 }

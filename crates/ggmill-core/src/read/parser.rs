@@ -9,7 +9,8 @@ use crate::read::layout::{self, OnFault};
 use crate::value::{ArrayWalk, array_head};
 use crate::{GgmlType, Limits, Shape, ValueType};
 
-/// The header parser. It is handed all bytes from the start of the file each time and keeps its place, down to the element of an array it stopped at.
+/// The header parser. It is handed all bytes from the start of the file each time and keeps its
+/// place, down to the element of an array it stopped at.
 #[derive(Clone, Debug)]
 pub(crate) struct Parser {
     limits: Limits,
@@ -21,7 +22,8 @@ pub(crate) struct Parser {
     pair_count: u64,
     tensor_count: u64,
     pairs: Vec<PairEntry>,
-    /// With their offsets as the file has them, until [`Parser::finish`] knows where the data begin.
+    /// With their offsets as the file has them, until [`Parser::finish`] knows where the data
+    /// begin.
     tensors: Vec<TensorEntry>,
     stage: Stage,
 }
@@ -30,7 +32,8 @@ pub(crate) struct Parser {
 enum Stage {
     Magic,
     Pairs,
-    /// Within the array that is the value of a pair: its key, where the value starts, and the place in it.
+    /// Within the array that is the value of a pair: its key, where the value starts, and the place
+    /// in it.
     Array {
         key: Span,
         value: u64,
@@ -60,29 +63,43 @@ impl Parser {
     /// Goes as far as `bytes`, which begin at the start of the file, allow.
     pub(crate) fn advance(&mut self, bytes: &[u8]) -> Result<(), Stop> {
         loop {
-            let mut cursor = Cursor::new(bytes, self.position, self.file_len.unwrap_or(u64::MAX), self.encoding).within(self.limits.header_bytes);
+            let mut cursor =
+                Cursor::new(bytes, self.position, self.file_len.unwrap_or(u64::MAX), self.encoding)
+                    .within(self.limits.header_bytes);
             match &mut self.stage {
                 Stage::Magic => {
                     self.magic(&mut cursor)?;
                     self.position = cursor.position();
                     self.stage = Stage::Pairs;
                 }
-                Stage::Pairs if self.pairs.len() as u64 == self.pair_count => self.stage = Stage::Tensors,
+                Stage::Pairs if self.pairs.len() as u64 == self.pair_count => {
+                    self.stage = Stage::Tensors
+                }
                 Stage::Pairs => {
                     let key_at = cursor.position();
                     self.pair(&mut cursor).map_err(|stop| placed(stop, key_at))?;
                     self.position = cursor.position();
                 }
                 Stage::Array { key, value, walk } => {
-                    let result = walk.advance(&mut cursor, self.limits.string_bytes, self.limits.array_elements, self.limits.array_depth);
+                    let result = walk.advance(
+                        &mut cursor,
+                        self.limits.string_bytes,
+                        self.limits.array_elements,
+                        self.limits.array_depth,
+                    );
                     self.position = cursor.position();
                     let key = *key;
                     result.map_err(|stop| about_key(stop, key.of(bytes)))?;
                     let value = Span::new(*value..self.position);
-                    memory::push(&mut self.pairs, PairEntry { key, value_type: ValueType::ARRAY, value })?;
+                    memory::push(
+                        &mut self.pairs,
+                        PairEntry { key, value_type: ValueType::ARRAY, value },
+                    )?;
                     self.stage = Stage::Pairs;
                 }
-                Stage::Tensors if self.tensors.len() as u64 == self.tensor_count => self.stage = Stage::Done,
+                Stage::Tensors if self.tensors.len() as u64 == self.tensor_count => {
+                    self.stage = Stage::Done
+                }
                 Stage::Tensors => {
                     let tensor = self.tensor(&mut cursor)?;
                     memory::push(&mut self.tensors, tensor)?;
@@ -101,13 +118,20 @@ impl Parser {
             let found = magic.try_into().unwrap_or_default();
             return Err(Error::new(ErrorKind::NotGguf, Detail::Magic { found }).at(0).into());
         }
-        // No version has reached 65,536, so the half of the field that is zero tells the byte order. When the counts were not at hand the first time, the
-        // order found then must not be applied to this field again.
+        // No version has reached 65,536, so the half of the field that is zero tells the byte
+        // order. When the counts were not at hand the first time, the order found then must
+        // not be applied to this field again.
         cursor.set_encoding(Encoding::CANONICAL);
         let little = cursor.u32("version")?;
-        let (version, endian) = if little.trailing_zeros() >= 16 { (little.swap_bytes(), Endian::Big) } else { (little, Endian::Little) };
+        let (version, endian) = if little.trailing_zeros() >= 16 {
+            (little.swap_bytes(), Endian::Big)
+        } else {
+            (little, Endian::Little)
+        };
         if !(1..=3).contains(&version) {
-            return Err(Error::new(ErrorKind::Version, Detail::Version { found: version }).at(4).into());
+            return Err(Error::new(ErrorKind::Version, Detail::Version { found: version })
+                .at(4)
+                .into());
         }
         self.version = version;
         self.encoding = Encoding { endian, wide: version > 1 };
@@ -118,10 +142,24 @@ impl Parser {
         self.tensor_count = counts.length("tensor count")?;
         self.pair_count = counts.length("metadata count")?;
         let length = self.encoding.length_size();
-        // The least that one of them takes: an empty key, its type and a byte; an empty name, no dimensions, type and offset.
-        count("tensors", self.tensor_count, length.saturating_add(16), self.limits.tensors, counts.remain()).map_err(|error| error.at(at))?;
-        count("metadata pairs", self.pair_count, length.saturating_add(5), self.limits.pairs, counts.remain())
-            .map_err(|error| error.at(at.saturating_add(length)))?;
+        // The least that one of them takes: an empty key, its type and a byte; an empty name, no
+        // dimensions, type and offset.
+        count(
+            "tensors",
+            self.tensor_count,
+            length.saturating_add(16),
+            self.limits.tensors,
+            counts.remain(),
+        )
+        .map_err(|error| error.at(at))?;
+        count(
+            "metadata pairs",
+            self.pair_count,
+            length.saturating_add(5),
+            self.limits.pairs,
+            counts.remain(),
+        )
+        .map_err(|error| error.at(at.saturating_add(length)))?;
         *cursor = counts;
         Ok(())
     }
@@ -129,12 +167,14 @@ impl Parser {
     /// One pair, or its key and the head of its array.
     fn pair(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Stop> {
         let key = cursor.string(self.limits.string_bytes, "key")?;
-        let key_span = Span::new(cursor.position().saturating_sub(key.len() as u64)..cursor.position());
+        let key_span =
+            Span::new(cursor.position().saturating_sub(key.len() as u64)..cursor.position());
         let about = |stop| about_key(stop, key.as_bytes());
         let value_type = cursor.value_type().map_err(about)?;
         let value = cursor.position();
         if value_type == ValueType::ARRAY {
-            let (element, elements) = array_head(cursor, self.limits.array_elements).map_err(about)?;
+            let (element, elements) =
+                array_head(cursor, self.limits.array_elements).map_err(about)?;
             if self.limits.array_depth == 0 {
                 return Err(limit("array depth", 1, 0).at(value).key(key.as_bytes()).into());
             }
@@ -148,7 +188,10 @@ impl Parser {
             None => cursor.string(self.limits.string_bytes, "string").map(|_| ()),
         }
         .map_err(about)?;
-        memory::push(&mut self.pairs, PairEntry { key: key_span, value_type, value: Span::new(value..cursor.position()) })?;
+        memory::push(
+            &mut self.pairs,
+            PairEntry { key: key_span, value_type, value: Span::new(value..cursor.position()) },
+        )?;
         Ok(())
     }
 
@@ -156,7 +199,8 @@ impl Parser {
     fn tensor(&self, cursor: &mut Cursor<'_>) -> Result<TensorEntry, Stop> {
         let info = cursor.position();
         let name = cursor.string(self.limits.string_bytes, "tensor name")?;
-        let name_span = Span::new(cursor.position().saturating_sub(name.len() as u64)..cursor.position());
+        let name_span =
+            Span::new(cursor.position().saturating_sub(name.len() as u64)..cursor.position());
         let about = |stop| match stop {
             Stop::Fail(error) => Stop::Fail(error.tensor(name.as_bytes())),
             need @ Stop::Need(_) => need,
@@ -166,7 +210,11 @@ impl Parser {
             let len = cursor.u32("number of dimensions")?;
             let most = self.limits.dimensions;
             let mut dimensions = [0; Shape::MAX_DIMENSIONS];
-            let Some(used) = usize::try_from(len).ok().filter(|_| len <= most).and_then(|len| dimensions.get_mut(..len)) else {
+            let Some(used) = usize::try_from(len)
+                .ok()
+                .filter(|_| len <= most)
+                .and_then(|len| dimensions.get_mut(..len))
+            else {
                 let most = u64::from(most).min(Shape::MAX_DIMENSIONS as u64);
                 return Err(limit("dimensions", u64::from(len), most).at(at).into());
             };
@@ -201,7 +249,8 @@ impl Parser {
         self.version != 0
     }
 
-    /// Works out the layout. `bytes` begin at the start of the file and hold the header. What becomes of faults is for `fault` to say.
+    /// Works out the layout. `bytes` begin at the start of the file and hold the header. What
+    /// becomes of faults is for `fault` to say.
     pub(crate) fn finish(self, bytes: &[u8], fault: &mut OnFault<'_>) -> Result<Index> {
         let mut index = Index {
             version: self.version,
@@ -226,7 +275,9 @@ fn sorted<T>(entries: &[T], bytes: &[u8], name_of: impl Fn(&T) -> Span) -> Resul
     let mut numbers = Vec::new();
     memory::reserve(&mut numbers, entries.len())?;
     numbers.extend((0..entries.len()).filter_map(|number| u32::try_from(number).ok()));
-    let key = |number: &u32| entries.get(*number as usize).map_or(&[][..], |entry| name_of(entry).of(bytes));
+    let key = |number: &u32| {
+        entries.get(*number as usize).map_or(&[][..], |entry| name_of(entry).of(bytes))
+    };
     numbers.sort_unstable_by(|a, b| key(a).cmp(key(b)).then(a.cmp(b)));
     Ok(numbers)
 }

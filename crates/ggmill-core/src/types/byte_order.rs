@@ -1,13 +1,15 @@
 //! The byte order within blocks.
 //!
-//! A block is scales and packed bits. What a program on a big-endian machine reads as one number (a half, a float, a word of packed bits) is stored in that
-//! machine's order in a big-endian file; what it reads byte by byte is stored alike everywhere. The table says which is which, as the reference's decoders read
-//! it.
+//! A block is scales and packed bits. What a program on a big-endian machine reads as one number (a
+//! half, a float, a word of packed bits) is stored in that machine's order in a big-endian file;
+//! what it reads byte by byte is stored alike everywhere. The table says which is which, as the
+//! reference's decoders read it.
 
 use super::GgmlType;
 use crate::error::{Detail, Error, ErrorKind, Result};
 
-/// Numbers of one width within a block: the first at `start`, each `stride` bytes behind the one before it.
+/// Numbers of one width within a block: the first at `start`, each `stride` bytes behind the one
+/// before it.
 #[derive(Clone, Copy)]
 struct Words {
     start: usize,
@@ -35,11 +37,21 @@ const fn words(ggml_type: GgmlType) -> Option<&'static [Words]> {
         GgmlType::F32 | GgmlType::I32 => const { &[row(0, 4, 1)] },
         GgmlType::F64 | GgmlType::I64 => const { &[row(0, 8, 1)] },
         // A scale in front.
-        GgmlType::Q4_0 | GgmlType::Q4_2 | GgmlType::Q8_0 | GgmlType::IQ4_NL | GgmlType::IQ2_S | GgmlType::IQ3_S | GgmlType::Q1_0 | GgmlType::Q2_0 => {
-            const { &[row(0, 2, 1)] }
-        }
+        GgmlType::Q4_0
+        | GgmlType::Q4_2
+        | GgmlType::Q8_0
+        | GgmlType::IQ4_NL
+        | GgmlType::IQ2_S
+        | GgmlType::IQ3_S
+        | GgmlType::Q1_0
+        | GgmlType::Q2_0 => const { &[row(0, 2, 1)] },
         // A scale and a minimum (a sum, a half-word of scales) in front.
-        GgmlType::Q4_1 | GgmlType::Q4_3 | GgmlType::Q8_1 | GgmlType::Q4_K | GgmlType::Q5_K | GgmlType::IQ4_XS => const { &[row(0, 2, 2)] },
+        GgmlType::Q4_1
+        | GgmlType::Q4_3
+        | GgmlType::Q8_1
+        | GgmlType::Q4_K
+        | GgmlType::Q5_K
+        | GgmlType::IQ4_XS => const { &[row(0, 2, 2)] },
         // The fifth bits of 32 weights are one word.
         GgmlType::Q5_0 => const { &[row(0, 2, 1), row(2, 4, 1)] },
         GgmlType::Q5_1 => const { &[row(0, 2, 2), row(4, 4, 1)] },
@@ -68,8 +80,8 @@ const fn words(ggml_type: GgmlType) -> Option<&'static [Words]> {
 ///
 /// Turns blocks of a type from little-endian to big-endian or back: the same in both directions.
 ///
-/// Fails with [`ErrorKind::Unsupported`] for retired types of which the order within a block is not known, and with [`ErrorKind::Misuse`] when the bytes are not
-/// whole blocks.
+/// Fails with [`ErrorKind::Unsupported`] for retired types of which the order within a block is not
+/// known, and with [`ErrorKind::Misuse`] when the bytes are not whole blocks.
 ///
 /// ```
 /// use ggmill_core::{GgmlType, swap_bytes};
@@ -80,18 +92,30 @@ const fn words(ggml_type: GgmlType) -> Option<&'static [Words]> {
 /// ```
 pub fn swap_bytes(ggml_type: GgmlType, blocks: &mut [u8]) -> Result<()> {
     let unknown = || Error::new(ErrorKind::Unsupported, Detail::ByteOrder { ggml_type });
-    let (words, layout) = (words(ggml_type).ok_or_else(unknown)?, ggml_type.layout().ok_or_else(unknown)?);
+    let (words, layout) =
+        (words(ggml_type).ok_or_else(unknown)?, ggml_type.layout().ok_or_else(unknown)?);
     let size = layout.bytes as usize;
     if !blocks.len().is_multiple_of(size) {
-        return Err(Error::new(ErrorKind::Misuse, Detail::NotBlocks { ggml_type, found: blocks.len() as u64, block: layout.bytes }));
+        return Err(Error::new(
+            ErrorKind::Misuse,
+            Detail::NotBlocks { ggml_type, found: blocks.len() as u64, block: layout.bytes },
+        ));
     }
     match words {
         [] => {}
         // Plain numbers: the compiler turns several at a time.
-        [Words { width: 2, .. }] if size == 2 => blocks.as_chunks_mut::<2>().0.iter_mut().for_each(|word| word.reverse()),
-        [Words { width: 4, .. }] if size == 4 => blocks.as_chunks_mut::<4>().0.iter_mut().for_each(|word| word.reverse()),
-        [Words { width: 8, .. }] if size == 8 => blocks.as_chunks_mut::<8>().0.iter_mut().for_each(|word| word.reverse()),
-        words => blocks.chunks_exact_mut(size).for_each(|block| words.iter().for_each(|word| word.swap(block))),
+        [Words { width: 2, .. }] if size == 2 => {
+            blocks.as_chunks_mut::<2>().0.iter_mut().for_each(|word| word.reverse())
+        }
+        [Words { width: 4, .. }] if size == 4 => {
+            blocks.as_chunks_mut::<4>().0.iter_mut().for_each(|word| word.reverse())
+        }
+        [Words { width: 8, .. }] if size == 8 => {
+            blocks.as_chunks_mut::<8>().0.iter_mut().for_each(|word| word.reverse())
+        }
+        words => blocks
+            .chunks_exact_mut(size)
+            .for_each(|block| words.iter().for_each(|word| word.swap(block))),
     }
     Ok(())
 }
@@ -119,13 +143,17 @@ mod tests {
     fn twice_is_not_at_all() {
         for ggml_type in GgmlType::all() {
             let size = ggml_type.layout().unwrap().bytes as usize;
-            let before: Vec<u8> = (0..3 * size).map(|byte| u8::try_from(byte * 7 % 251).unwrap()).collect();
+            let before: Vec<u8> =
+                (0..3 * size).map(|byte| u8::try_from(byte * 7 % 251).unwrap()).collect();
             let mut blocks = before.clone();
             let Ok(()) = swap_bytes(ggml_type, &mut blocks) else { continue };
             assert_eq!(words(ggml_type).unwrap().is_empty(), blocks == before, "{ggml_type}");
             swap_bytes(ggml_type, &mut blocks).unwrap();
             assert_eq!(blocks, before, "{ggml_type}");
-            assert!(swap_bytes(ggml_type, blocks.get_mut(1..).unwrap()).is_err() || size == 1, "{ggml_type}");
+            assert!(
+                swap_bytes(ggml_type, blocks.get_mut(1..).unwrap()).is_err() || size == 1,
+                "{ggml_type}"
+            );
         }
     }
 
@@ -136,8 +164,13 @@ mod tests {
             let Some(words) = words(ggml_type) else { continue };
             let mut seen = vec![false; ggml_type.layout().unwrap().bytes as usize];
             for word in words {
-                for at in (0..word.count).flat_map(|number| (0..word.width).map(move |byte| word.start + number * word.stride + byte)) {
-                    assert!(!core::mem::replace(seen.get_mut(at).unwrap(), true), "{ggml_type}: byte {at}");
+                for at in (0..word.count).flat_map(|number| {
+                    (0..word.width).map(move |byte| word.start + number * word.stride + byte)
+                }) {
+                    assert!(
+                        !core::mem::replace(seen.get_mut(at).unwrap(), true),
+                        "{ggml_type}: byte {at}"
+                    );
                 }
             }
         }
@@ -145,8 +178,14 @@ mod tests {
 
     #[test]
     fn every_type_in_use_is_known() {
-        let unknown: Vec<String> = GgmlType::all().filter(|&ggml_type| words(ggml_type).is_none()).map(|ggml_type| ggml_type.to_string()).collect();
-        assert_eq!(unknown, ["Q4_0_4_4", "Q4_0_4_8", "Q4_0_8_8", "IQ4_NL_4_4", "IQ4_NL_4_8", "IQ4_NL_8_8"]);
+        let unknown: Vec<String> = GgmlType::all()
+            .filter(|&ggml_type| words(ggml_type).is_none())
+            .map(|ggml_type| ggml_type.to_string())
+            .collect();
+        assert_eq!(
+            unknown,
+            ["Q4_0_4_4", "Q4_0_4_8", "Q4_0_8_8", "IQ4_NL_4_4", "IQ4_NL_4_8", "IQ4_NL_8_8"]
+        );
         let error = swap_bytes(GgmlType::Q4_0_4_4, &mut []).unwrap_err();
         assert_eq!(error.to_string(), "the byte order within blocks of Q4_0_4_4 is not known");
     }

@@ -95,7 +95,11 @@ impl FromStr for FileType {
 
     /// The file type with this name, upper and lower case alike.
     fn from_str(name: &str) -> Result<Self, UnknownName> {
-        KNOWN.iter().find(|known| known.1.eq_ignore_ascii_case(name)).map(|known| Self(known.0)).ok_or(UnknownName(()))
+        KNOWN
+            .iter()
+            .find(|known| known.1.eq_ignore_ascii_case(name))
+            .map(|known| Self(known.0))
+            .ok_or(UnknownName(()))
     }
 }
 

@@ -3,7 +3,8 @@ use core::str::FromStr;
 
 use super::UnknownName;
 
-/// How a tensor type packs its elements: `elements` of them in `bytes` bytes, block after block along the first dimension.
+/// How a tensor type packs its elements: `elements` of them in `bytes` bytes, block after block
+/// along the first dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct BlockLayout {
@@ -14,7 +15,8 @@ pub struct BlockLayout {
 }
 
 impl BlockLayout {
-    /// Bytes of `elements` elements, or `None` when they are not whole blocks or the product exceeds `u64`.
+    /// Bytes of `elements` elements, or `None` when they are not whole blocks or the product
+    /// exceeds `u64`.
     pub const fn bytes_for(self, elements: u64) -> Option<u64> {
         let block = self.elements as u64;
         if block == 0 || !elements.is_multiple_of(block) {
@@ -46,7 +48,8 @@ impl BlockLayout {
 #[expect(clippy::exhaustive_structs, reason = "an open code: the number is the whole of it")]
 pub struct GgmlType(pub u32);
 
-/// What is known of one type: number, name, elements and bytes of a block, and whether upstream has retired it.
+/// What is known of one type: number, name, elements and bytes of a block, and whether upstream has
+/// retired it.
 struct Known(u32, &'static str, u32, u32, Standing);
 
 #[derive(Clone, Copy, PartialEq)]
@@ -68,8 +71,9 @@ macro_rules! ggml_types {
     };
 }
 
-// Sizes of the retired types: Q4_2 and Q4_3 from the spring of 2023 (16 elements, f16 scale, and for Q4_3 an f16 minimum); the 4x4, 4x8 and 8x8 forms are
-// Q4_0 and IQ4_NL blocks interleaved, so the size per block is that of the plain type.
+// Sizes of the retired types: Q4_2 and Q4_3 from the spring of 2023 (16 elements, f16 scale, and
+// for Q4_3 an f16 minimum); the 4x4, 4x8 and 8x8 forms are Q4_0 and IQ4_NL blocks interleaved, so
+// the size per block is that of the plain type.
 ggml_types! {
     0 F32 1/4 Current;
     1 F16 1/2 Current;
@@ -137,12 +141,14 @@ impl GgmlType {
         self.known().map(|known| BlockLayout { elements: known.2, bytes: known.3 })
     }
 
-    /// Whether upstream once had the type and has removed it: its size is known, its data is not read any more.
+    /// Whether upstream once had the type and has removed it: its size is known, its data is not
+    /// read any more.
     pub fn is_retired(self) -> bool {
         self.known().is_some_and(|known| known.4 == Standing::Retired)
     }
 
-    /// Whether elements are packed in blocks with shared scales (everything but plain integers and floats).
+    /// Whether elements are packed in blocks with shared scales (everything but plain integers and
+    /// floats).
     pub fn is_quantized(self) -> bool {
         self.layout().is_some_and(|layout| layout.elements > 1)
     }
@@ -153,7 +159,11 @@ impl FromStr for GgmlType {
 
     /// The type with this name, upper and lower case alike.
     fn from_str(name: &str) -> Result<Self, UnknownName> {
-        KNOWN.iter().find(|known| known.1.eq_ignore_ascii_case(name)).map(|known| Self(known.0)).ok_or(UnknownName(()))
+        KNOWN
+            .iter()
+            .find(|known| known.1.eq_ignore_ascii_case(name))
+            .map(|known| Self(known.0))
+            .ok_or(UnknownName(()))
     }
 }
 

@@ -1,7 +1,8 @@
 //! The numbers a GGUF file uses for types, as open newtypes.
 //!
-//! The outside world extends these lists faster than anyone releases readers, so an unknown number survives reading and writing: it lists, copies and
-//! compares like any other, and only an attempt to *interpret* it is refused.
+//! The outside world extends these lists faster than anyone releases readers, so an unknown number
+//! survives reading and writing: it lists, copies and compares like any other, and only an attempt
+//! to *interpret* it is refused.
 
 use core::fmt;
 

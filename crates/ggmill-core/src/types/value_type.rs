@@ -45,8 +45,21 @@ impl ValueType {
     pub const F64: Self = Self(12);
 
     /// Every type the specification lists, in the order of their numbers.
-    pub const ALL: [Self; 13] =
-        [Self::U8, Self::I8, Self::U16, Self::I16, Self::U32, Self::I32, Self::F32, Self::BOOL, Self::STRING, Self::ARRAY, Self::U64, Self::I64, Self::F64];
+    pub const ALL: [Self; 13] = [
+        Self::U8,
+        Self::I8,
+        Self::U16,
+        Self::I16,
+        Self::U32,
+        Self::I32,
+        Self::F32,
+        Self::BOOL,
+        Self::STRING,
+        Self::ARRAY,
+        Self::U64,
+        Self::I64,
+        Self::F64,
+    ];
 
     /// The short name (`u32`, `string`, …), or `None` for a number the specification does not list.
     pub const fn name(self) -> Option<&'static str> {
@@ -68,7 +81,8 @@ impl ValueType {
         })
     }
 
-    /// Bytes of one value, or `None` when the length is written beside the value (strings, arrays) or the type is unknown.
+    /// Bytes of one value, or `None` when the length is written beside the value (strings, arrays)
+    /// or the type is unknown.
     pub const fn fixed_size(self) -> Option<u64> {
         Some(match self {
             Self::U8 | Self::I8 | Self::BOOL => 1,
@@ -81,7 +95,17 @@ impl ValueType {
 
     /// Whether the type is one of the eight integers.
     pub const fn is_integer(self) -> bool {
-        matches!(self, Self::U8 | Self::I8 | Self::U16 | Self::I16 | Self::U32 | Self::I32 | Self::U64 | Self::I64)
+        matches!(
+            self,
+            Self::U8
+                | Self::I8
+                | Self::U16
+                | Self::I16
+                | Self::U32
+                | Self::I32
+                | Self::U64
+                | Self::I64
+        )
     }
 }
 
@@ -90,7 +114,10 @@ impl FromStr for ValueType {
 
     /// The type with this short name.
     fn from_str(name: &str) -> Result<Self, UnknownName> {
-        Self::ALL.into_iter().find(|value_type| value_type.name() == Some(name)).ok_or(UnknownName(()))
+        Self::ALL
+            .into_iter()
+            .find(|value_type| value_type.name() == Some(name))
+            .ok_or(UnknownName(()))
     }
 }
 

@@ -7,7 +7,8 @@ use crate::write::encode::{put_length, put_string};
 use crate::write::{MetadataBuf, Plan, PlannedTensor};
 use crate::{Alignment, GgmlType, Shape, keys};
 
-/// A file being declared: metadata and tensors first, in the order they will have. [`Builder::plan`] lays it out.
+/// A file being declared: metadata and tensors first, in the order they will have.
+/// [`Builder::plan`] lays it out.
 ///
 /// The alignment is what `general.alignment` in the metadata says, 32 otherwise: one place for it.
 ///
@@ -52,7 +53,8 @@ impl Builder {
         self
     }
 
-    /// Writes numbers of the header in this order. Tensor data are the caller's to write in the same.
+    /// Writes numbers of the header in this order. Tensor data are the caller's to write in the
+    /// same.
     #[must_use]
     pub fn endian(mut self, endian: Endian) -> Self {
         self.endian = endian;
@@ -66,7 +68,8 @@ impl Builder {
         self
     }
 
-    /// Pads the header up to the alignment even when no tensor follows, as the C library does and gguf's Python writer does not.
+    /// Pads the header up to the alignment even when no tensor follows, as the C library does and
+    /// gguf's Python writer does not.
     #[must_use]
     pub fn pad_header(mut self) -> Self {
         self.pad_header = true;
@@ -80,8 +83,9 @@ impl Builder {
         self
     }
 
-    /// Lays the file out. Fails when `general.alignment` is not one, when a tensor's rows are not whole blocks of its type or the type has no known size, when
-    /// two tensors share a name, and when a size exceeds 64 bits.
+    /// Lays the file out. Fails when `general.alignment` is not one, when a tensor's rows are not
+    /// whole blocks of its type or the type has no known size, when two tensors share a name,
+    /// and when a size exceeds 64 bits.
     pub fn plan(self) -> Result<Plan> {
         let encoding = Encoding { endian: self.endian, wide: true };
         let alignment = self.alignment()?;
@@ -98,25 +102,33 @@ impl Builder {
         put_length(self.metadata.len() as u64, encoding, &mut header);
         self.metadata.encode(encoding, &mut header);
 
-        let too_large = || Error::new(ErrorKind::Misuse, Detail::Other("the file would exceed 64 bits"));
+        let too_large =
+            || Error::new(ErrorKind::Misuse, Detail::Other("the file would exceed 64 bits"));
         let mut tensors = Vec::with_capacity(self.tensors.len());
         let mut offset = 0u64;
         for (name, ggml_type, shape) in self.tensors {
             let size = data_size(ggml_type, &shape).map_err(|error| error.tensor(&name))?;
             put_string(&name, encoding, &mut header);
-            self.endian.put_u32(u32::try_from(shape.dimensions().len()).unwrap_or(u32::MAX), &mut header);
+            self.endian
+                .put_u32(u32::try_from(shape.dimensions().len()).unwrap_or(u32::MAX), &mut header);
             for &dimension in shape.dimensions() {
                 self.endian.put_u64(dimension, &mut header);
             }
             self.endian.put_u32(ggml_type.0, &mut header);
             self.endian.put_u64(offset, &mut header);
-            let end = offset.checked_add(size).and_then(|end| alignment.align(end)).ok_or_else(too_large)?;
+            let end = offset
+                .checked_add(size)
+                .and_then(|end| alignment.align(end))
+                .ok_or_else(too_large)?;
             tensors.push(PlannedTensor { name, ggml_type, shape, offset, size });
             offset = end;
         }
 
-        let data_offset =
-            if tensors.is_empty() && !self.pad_header { header.len() as u64 } else { alignment.align(header.len() as u64).ok_or_else(too_large)? };
+        let data_offset = if tensors.is_empty() && !self.pad_header {
+            header.len() as u64
+        } else {
+            alignment.align(header.len() as u64).ok_or_else(too_large)?
+        };
         header.resize(usize::try_from(data_offset).map_err(|_| too_large())?, 0);
         for tensor in &mut tensors {
             tensor.offset = tensor.offset.checked_add(data_offset).ok_or_else(too_large)?;
@@ -126,9 +138,15 @@ impl Builder {
     }
 
     fn alignment(&self) -> Result<Alignment> {
-        let Some(value) = self.metadata.get(keys::GENERAL_ALIGNMENT) else { return Ok(Alignment::DEFAULT) };
-        let found = value.as_u64().ok_or_else(|| Error::new(ErrorKind::WrongType, Detail::AlignmentType { found: value.value_type() }));
-        found.and_then(Alignment::new).map_err(|error| error.key(keys::GENERAL_ALIGNMENT.as_bytes()))
+        let Some(value) = self.metadata.get(keys::GENERAL_ALIGNMENT) else {
+            return Ok(Alignment::DEFAULT);
+        };
+        let found = value.as_u64().ok_or_else(|| {
+            Error::new(ErrorKind::WrongType, Detail::AlignmentType { found: value.value_type() })
+        });
+        found
+            .and_then(Alignment::new)
+            .map_err(|error| error.key(keys::GENERAL_ALIGNMENT.as_bytes()))
     }
 
     fn refuse_duplicates(&self) -> Result<()> {
@@ -138,7 +156,11 @@ impl Builder {
             if let [first, second] = pair
                 && first == second
             {
-                return Err(Error::new(ErrorKind::Misuse, Detail::Other("two tensors have this name")).tensor(second));
+                return Err(Error::new(
+                    ErrorKind::Misuse,
+                    Detail::Other("two tensors have this name"),
+                )
+                .tensor(second));
             }
         }
         Ok(())
@@ -147,10 +169,17 @@ impl Builder {
 
 /// Bytes of a tensor's data.
 fn data_size(ggml_type: GgmlType, shape: &Shape) -> Result<u64> {
-    let layout = ggml_type.layout().ok_or_else(|| Error::new(ErrorKind::Unsupported, Detail::UnknownTensorType { found: ggml_type }))?;
+    let layout = ggml_type.layout().ok_or_else(|| {
+        Error::new(ErrorKind::Unsupported, Detail::UnknownTensorType { found: ggml_type })
+    })?;
     let row = shape.row_len();
     if shape.elements() > 0 && !row.is_multiple_of(u64::from(layout.elements)) {
-        return Err(Error::new(ErrorKind::Malformed, Detail::RowNotBlocks { row, ggml_type, block: layout.elements }));
+        return Err(Error::new(
+            ErrorKind::Malformed,
+            Detail::RowNotBlocks { row, ggml_type, block: layout.elements },
+        ));
     }
-    layout.bytes_for(shape.elements()).ok_or_else(|| Error::new(ErrorKind::Malformed, Detail::Bytes { ggml_type }))
+    layout
+        .bytes_for(shape.elements())
+        .ok_or_else(|| Error::new(ErrorKind::Malformed, Detail::Bytes { ggml_type }))
 }

@@ -6,7 +6,8 @@ use crate::endian::Endian;
 use crate::value::Elements;
 use crate::{Array, RawStr, Value, ValueType};
 
-/// Something that can stand as a metadata value: Rust's numbers, `bool`, strings and bytes, slices and vectors of them, and [`Value`]s read from a file.
+/// Something that can stand as a metadata value: Rust's numbers, `bool`, strings and bytes, slices
+/// and vectors of them, and [`Value`]s read from a file.
 ///
 /// ```
 /// use ggmill_core::{MetadataBuf, ToValue, ValueType};
@@ -18,7 +19,8 @@ pub trait ToValue {
     /// The type it is written with.
     fn value_type(&self) -> ValueType;
 
-    /// Appends the value as version 3 writes it, in little-endian order: for a string its length and bytes, for an array its element type, length and elements.
+    /// Appends the value as version 3 writes it, in little-endian order: for a string its length
+    /// and bytes, for an array its element type, length and elements.
     fn encode(&self, out: &mut Vec<u8>);
 }
 
@@ -167,12 +169,15 @@ fn put_array_head(array: &Array<'_>, encoding: Encoding, out: &mut Vec<u8>) {
     put_length(array.len(), encoding, out);
 }
 
-/// Appends an array, nested ones without recursion. Elements lost to a file that changed meanwhile are left out; the reader of the result will say so.
+/// Appends an array, nested ones without recursion. Elements lost to a file that changed meanwhile
+/// are left out; the reader of the result will say so.
 fn put_array(array: &Array<'_>, encoding: Encoding, out: &mut Vec<u8>) {
     put_array_head(array, encoding, out);
     // Bytes that need no reordering are copied whole.
     let single_bytes = array.element_type().fixed_size() == Some(1);
-    let same_order = encoding.endian == Endian::Little && array.encoding().endian == Endian::Little && array.element_type().fixed_size().is_some();
+    let same_order = encoding.endian == Endian::Little
+        && array.encoding().endian == Endian::Little
+        && array.element_type().fixed_size().is_some();
     if single_bytes || same_order {
         out.extend_from_slice(array.as_bytes());
         return;

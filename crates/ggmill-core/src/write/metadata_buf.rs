@@ -7,7 +7,8 @@ use crate::{Metadata, RawStr, Value, ValueType};
 
 /// Metadata being made: ordered pairs that own their values.
 ///
-/// [`set`](Self::set) keeps the place of a key that is there already. A value read from any file can be set as it is; [`MetadataBuf::copy_of`] takes them all.
+/// [`set`](Self::set) keeps the place of a key that is there already. A value read from any file
+/// can be set as it is; [`MetadataBuf::copy_of`] takes them all.
 ///
 /// ```
 /// use ggmill_core::{MetadataBuf, Value};
@@ -51,19 +52,26 @@ impl MetadataBuf {
         Self::default()
     }
 
-    /// Every pair of a file, in its order, duplicates included. Values of a file that is encoded as they are kept here keep every bit, also the odd `true` that
-    /// is not 1.
+    /// Every pair of a file, in its order, duplicates included. Values of a file that is encoded as
+    /// they are kept here keep every bit, also the odd `true` that is not 1.
     pub fn copy_of(metadata: &Metadata<'_>) -> Result<Self> {
         let pair = |pair: crate::Pair<'_>| {
             let value = pair.value()?;
-            let copy = |bytes: &[u8]| OwnedPair { key: pair.key().as_bytes().to_vec(), value_type: pair.value_type(), value: bytes.to_vec() };
-            Ok(pair.canonical_bytes().map_or_else(|| OwnedPair::new(pair.key().as_bytes(), &value), copy))
+            let copy = |bytes: &[u8]| OwnedPair {
+                key: pair.key().as_bytes().to_vec(),
+                value_type: pair.value_type(),
+                value: bytes.to_vec(),
+            };
+            Ok(pair
+                .canonical_bytes()
+                .map_or_else(|| OwnedPair::new(pair.key().as_bytes(), &value), copy))
         };
         Ok(Self { pairs: metadata.iter().map(pair).collect::<Result<_>>()? })
     }
 
-    /// Sets the value of a key: in its place when it is there, at the end when it is not. Of a key that stood twice the first place remains, since two values
-    /// that disagree would be two readings of one file.
+    /// Sets the value of a key: in its place when it is there, at the end when it is not. Of a key
+    /// that stood twice the first place remains, since two values that disagree would be two
+    /// readings of one file.
     pub fn set(&mut self, key: impl AsRef<[u8]>, value: impl ToValue) {
         let pair = OwnedPair::new(key.as_ref(), &value);
         let Some(place) = self.pairs.iter().position(|present| present.key == pair.key) else {
@@ -88,7 +96,8 @@ impl MetadataBuf {
         self.pairs.len() < before
     }
 
-    /// Gives every pair with the key `from` the key `to`, in its place, and says whether there was one. Two keys that were different can be the same afterwards.
+    /// Gives every pair with the key `from` the key `to`, in its place, and says whether there was
+    /// one. Two keys that were different can be the same afterwards.
     pub fn rename(&mut self, from: impl AsRef<[u8]>, to: impl AsRef<[u8]>) -> bool {
         let mut found = false;
         for pair in self.pairs.iter_mut().filter(|pair| pair.key == from.as_ref()) {

@@ -1,7 +1,8 @@
 //! From metadata and tensor declarations to bytes: `Builder → Plan → Writer → Sink`.
 //!
-//! A [`Builder`] is told everything first; the [`Plan`] it becomes knows every offset and the final size before a byte is written; a [`Writer`] streams the
-//! tensor data into a [`Sink`] in that order and fails when anything is missing, short or too much. There is one writer.
+//! A [`Builder`] is told everything first; the [`Plan`] it becomes knows every offset and the final
+//! size before a byte is written; a [`Writer`] streams the tensor data into a [`Sink`] in that
+//! order and fails when anything is missing, short or too much. There is one writer.
 
 mod builder;
 mod encode;

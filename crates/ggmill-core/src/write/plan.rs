@@ -2,7 +2,8 @@ use alloc::vec::Vec;
 
 use crate::{Alignment, GgmlType, RawStr, Shape};
 
-/// A file laid out to the byte, before any tensor data exist: the header as it will be written, every offset, the final size.
+/// A file laid out to the byte, before any tensor data exist: the header as it will be written,
+/// every offset, the final size.
 ///
 /// ```
 /// use ggmill_core::{Builder, GgmlType, Shape};

@@ -5,7 +5,8 @@ use core::fmt;
 use crate::Plan;
 use crate::error::{Detail, Error, ErrorKind};
 
-/// Where the bytes of a file go, in order. `ggmill-io` has the one that makes files; a `Vec<u8>` is another.
+/// Where the bytes of a file go, in order. `ggmill-io` has the one that makes files; a `Vec<u8>` is
+/// another.
 pub trait Sink {
     /// What can go wrong there.
     type Error;
@@ -65,7 +66,8 @@ impl<E> From<Error> for WriteError<E> {
     }
 }
 
-/// Streams a planned file into a [`Sink`]: the header at once, then each tensor's data in pieces of any size, padding by itself.
+/// Streams a planned file into a [`Sink`]: the header at once, then each tensor's data in pieces of
+/// any size, padding by itself.
 ///
 /// ```
 /// use ggmill_core::{Builder, GgmlType, Gguf, Shape, Writer};
@@ -96,29 +98,37 @@ impl<'p, S: Sink> Writer<'p, S> {
         Ok(writer)
     }
 
-    /// Writes the next bytes of tensor `number`, which must be the one the plan has next: the one before it is complete.
+    /// Writes the next bytes of tensor `number`, which must be the one the plan has next: the one
+    /// before it is complete.
     pub fn write(&mut self, number: usize, bytes: &[u8]) -> Result<(), WriteError<S::Error>> {
         if bytes.is_empty() {
             return Ok(());
         }
         let tensor = self.plan.tensors().get(self.next).filter(|_| number == self.next);
-        let Some(tensor) = tensor else { return Err(self.incomplete("another tensor is next").into()) };
+        let Some(tensor) = tensor else {
+            return Err(self.incomplete("another tensor is next").into());
+        };
         let total = self.written.saturating_add(bytes.len() as u64);
         if total > tensor.size() {
             let detail = Detail::Written { expected: tensor.size(), found: total };
-            return Err(Error::new(ErrorKind::Misuse, detail).tensor(tensor.name().as_bytes()).into());
+            return Err(Error::new(ErrorKind::Misuse, detail)
+                .tensor(tensor.name().as_bytes())
+                .into());
         }
         self.sink.append(bytes).map_err(WriteError::Sink)?;
         self.written = total;
         self.pass_complete()
     }
 
-    /// Lets `put` append the next `len` bytes of the file to the sink by itself: data of tensor `number`, which must be the one the plan has next, and where
-    /// they go on beyond it, padding and tensors behind it. For sinks that can take bytes without anybody reading them, from another file in which they lie in the same
-    /// order. They may end within the data of a tensor or with them, or with the padding behind them.
+    /// Lets `put` append the next `len` bytes of the file to the sink by itself: data of tensor
+    /// `number`, which must be the one the plan has next, and where they go on beyond it,
+    /// padding and tensors behind it. For sinks that can take bytes without anybody reading them,
+    /// from another file in which they lie in the same order. They may end within the data of a
+    /// tensor or with them, or with the padding behind them.
     ///
-    /// What `put` appends is not looked at: that it is `len` bytes, and zeros where the plan has padding, is the caller's promise. It can also say `false` and
-    /// append nothing; then nothing has happened, and this says `false` too.
+    /// What `put` appends is not looked at: that it is `len` bytes, and zeros where the plan has
+    /// padding, is the caller's promise. It can also say `false` and append nothing; then
+    /// nothing has happened, and this says `false` too.
     ///
     /// ```
     /// use ggmill_core::{Builder, GgmlType, Gguf, Shape, Sink, Writer};
@@ -131,14 +141,20 @@ impl<'p, S: Sink> Writer<'p, S> {
     /// assert_eq!(Gguf::parse(&file)?.tensor("b")?.data()?.as_ref(), [4, 5, 6]);
     /// # Ok::<(), ggmill_core::Error>(())
     /// ```
-    pub fn write_with(&mut self, number: usize, len: u64, put: impl FnOnce(&mut S) -> Result<bool, S::Error>) -> Result<bool, WriteError<S::Error>> {
+    pub fn write_with(
+        &mut self,
+        number: usize,
+        len: u64,
+        put: impl FnOnce(&mut S) -> Result<bool, S::Error>,
+    ) -> Result<bool, WriteError<S::Error>> {
         if len == 0 {
             return Ok(true);
         }
         if number != self.next {
             return Err(self.incomplete("another tensor is next").into());
         }
-        let (next, written) = self.after(len).ok_or_else(|| self.incomplete("bytes that are no data of a tensor"))?;
+        let (next, written) =
+            self.after(len).ok_or_else(|| self.incomplete("bytes that are no data of a tensor"))?;
         if !put(&mut self.sink).map_err(WriteError::Sink)? {
             return Ok(false);
         }
@@ -146,7 +162,8 @@ impl<'p, S: Sink> Writer<'p, S> {
         self.pass_complete().map(|()| true)
     }
 
-    /// Where the file stands `len` bytes from here: the tensor and bytes of it. `None` within padding and beyond the end.
+    /// Where the file stands `len` bytes from here: the tensor and bytes of it. `None` within
+    /// padding and beyond the end.
     fn after(&self, len: u64) -> Option<(usize, u64)> {
         let (mut next, mut written, mut left) = (self.next, self.written, len);
         loop {
@@ -155,7 +172,8 @@ impl<'p, S: Sink> Writer<'p, S> {
             if left <= room {
                 return Some((next, written.checked_add(left)?));
             }
-            left = left.checked_sub(room)?.checked_sub(self.plan.alignment().pad(tensor.size())?)?;
+            left =
+                left.checked_sub(room)?.checked_sub(self.plan.alignment().pad(tensor.size())?)?;
             next = next.checked_add(1)?;
             written = 0;
             if left == 0 {
@@ -164,14 +182,19 @@ impl<'p, S: Sink> Writer<'p, S> {
         }
     }
 
-    /// Pads and passes every tensor that has all its bytes: the one just written, and empty ones behind it.
+    /// Pads and passes every tensor that has all its bytes: the one just written, and empty ones
+    /// behind it.
     fn pass_complete(&mut self) -> Result<(), WriteError<S::Error>> {
-        while let Some(tensor) = self.plan.tensors().get(self.next).filter(|tensor| tensor.size() == self.written) {
+        while let Some(tensor) =
+            self.plan.tensors().get(self.next).filter(|tensor| tensor.size() == self.written)
+        {
             let mut padding = self.plan.alignment().pad(tensor.size()).unwrap_or(0);
             let zeros = [0; 256];
             while padding > 0 {
                 let piece = usize::try_from(padding).unwrap_or(usize::MAX).min(zeros.len());
-                self.sink.append(zeros.get(..piece).unwrap_or_default()).map_err(WriteError::Sink)?;
+                self.sink
+                    .append(zeros.get(..piece).unwrap_or_default())
+                    .map_err(WriteError::Sink)?;
                 padding = padding.saturating_sub(piece as u64);
             }
             self.next = self.next.saturating_add(1);
@@ -183,7 +206,11 @@ impl<'p, S: Sink> Writer<'p, S> {
     #[cold]
     fn incomplete(&self, otherwise: &'static str) -> Error {
         match self.plan.tensors().get(self.next) {
-            Some(tensor) => Error::new(ErrorKind::Misuse, Detail::Written { expected: tensor.size(), found: self.written }).tensor(tensor.name().as_bytes()),
+            Some(tensor) => Error::new(
+                ErrorKind::Misuse,
+                Detail::Written { expected: tensor.size(), found: self.written },
+            )
+            .tensor(tensor.name().as_bytes()),
             None => Error::new(ErrorKind::Misuse, Detail::Other(otherwise)),
         }
     }

@@ -16,16 +16,27 @@ fn fed_at_once() {
 #[test]
 fn fed_byte_by_byte() {
     for case in corpus::all() {
-        assert_eq!(in_pieces(&case.bytes, &case.limits, &[1]), whole(&case.bytes, &case.limits), "{}", case.name);
+        assert_eq!(
+            in_pieces(&case.bytes, &case.limits, &[1]),
+            whole(&case.bytes, &case.limits),
+            "{}",
+            case.name
+        );
     }
 }
 
-/// What was found in the first piece must not be found again, differently, with the second: a big-endian file cut within its counts once read as little-endian.
+/// What was found in the first piece must not be found again, differently, with the second: a
+/// big-endian file cut within its counts once read as little-endian.
 #[test]
 fn fed_in_two_pieces_at_every_byte() {
     for case in corpus::all().iter().filter(|case| case.bytes.len() < 2000) {
         for size in 1..case.bytes.len() {
-            assert_eq!(in_pieces(&case.bytes, &case.limits, &[size, usize::MAX]), whole(&case.bytes, &case.limits), "{} at {size}", case.name);
+            assert_eq!(
+                in_pieces(&case.bytes, &case.limits, &[size, usize::MAX]),
+                whole(&case.bytes, &case.limits),
+                "{} at {size}",
+                case.name
+            );
         }
     }
 }
@@ -80,7 +91,15 @@ fn the_length_of_the_file_may_be_unknown() {
         let model = Gguf::parse_with(&case.bytes, &case.limits).unwrap();
         assert_eq!(header.index().file_len(), None);
         assert_eq!(header.metadata().len(), model.metadata().len());
-        assert!(header.tensors().iter().map(|tensor| tensor.offset()).eq(model.tensors().iter().map(|tensor| tensor.offset())), "{}", case.name);
+        assert!(
+            header
+                .tensors()
+                .iter()
+                .map(|tensor| tensor.offset())
+                .eq(model.tensors().iter().map(|tensor| tensor.offset())),
+            "{}",
+            case.name
+        );
     }
 }
 
@@ -105,9 +124,19 @@ fn an_error_is_the_end() {
             assert!(decoder.finish().is_err(), "{}", case.name);
             continue;
         }
-        assert_eq!(decoder.clone().finish().unwrap_err().kind(), ErrorKind::Misuse, "{}", case.name);
+        assert_eq!(
+            decoder.clone().finish().unwrap_err().kind(),
+            ErrorKind::Misuse,
+            "{}",
+            case.name
+        );
         for _ in 0..10 {
-            assert_eq!(decoder.feed(&[0; 8]).unwrap_err().kind(), ErrorKind::Misuse, "{}", case.name);
+            assert_eq!(
+                decoder.feed(&[0; 8]).unwrap_err().kind(),
+                ErrorKind::Misuse,
+                "{}",
+                case.name
+            );
         }
     }
 }
@@ -118,8 +147,16 @@ fn bytes_behind_the_stated_length_are_not_read() {
     for case in corpus::valid() {
         let len = case.bytes.len() - 1;
         let mut decoder = Decoder::new(Some(len as u64), &case.limits);
-        let found = decoder.feed(&case.bytes).and_then(|_| decoder.finish()).map(|model| model.into_parts().0);
-        assert_eq!(found.map_err(Into::into), whole(&case.bytes[..len], &case.limits), "{}", case.name);
+        let found = decoder
+            .feed(&case.bytes)
+            .and_then(|_| decoder.finish())
+            .map(|model| model.into_parts().0);
+        assert_eq!(
+            found.map_err(Into::into),
+            whole(&case.bytes[..len], &case.limits),
+            "{}",
+            case.name
+        );
     }
 }
 
@@ -141,13 +178,22 @@ fn an_unfinished_header_is_truncated() {
     let bytes = &corpus::valid().into_iter().find(|case| case.name == "whole-v3").unwrap().bytes;
     for len in 0..100 {
         let mut decoder = Decoder::new(None, &Limits::default());
-        assert!(matches!(decoder.feed(&bytes[..len]).unwrap(), Progress::Needs(end) if end > len as u64));
+        assert!(
+            matches!(decoder.feed(&bytes[..len]).unwrap(), Progress::Needs(end) if end > len as u64)
+        );
         let error = decoder.finish().unwrap_err();
         // The words, the place and the subject are those for a file known to be so long.
         assert_eq!(error.kind(), ErrorKind::Truncated);
         let mut knowing = Decoder::new(Some(len as u64), &Limits::default());
-        let whole = knowing.feed(&bytes[..len]).map(|_| ()).and_then(|()| knowing.finish()).unwrap_err();
-        let place = |error: &ggmill_core::Error| (error.offset(), error.subject().map(|subject| format!("{subject:?}")), error.needed_length());
+        let whole =
+            knowing.feed(&bytes[..len]).map(|_| ()).and_then(|()| knowing.finish()).unwrap_err();
+        let place = |error: &ggmill_core::Error| {
+            (
+                error.offset(),
+                error.subject().map(|subject| format!("{subject:?}")),
+                error.needed_length(),
+            )
+        };
         if whole.needed_length().is_some() {
             assert_eq!(place(&error), place(&whole), "{len}: {error} | {whole}");
         }
@@ -161,6 +207,11 @@ fn what_is_refused_is_salvaged_with_a_fault() {
         let mut decoder = Decoder::new(Some(case.bytes.len() as u64), &case.limits);
         let _ = decoder.feed(&case.bytes);
         let salvaged = decoder.salvage();
-        assert!(salvaged.is_err() || salvaged.is_ok_and(|(_, faults)| !faults.is_empty()), "{}: {}", case.name, case.why);
+        assert!(
+            salvaged.is_err() || salvaged.is_ok_and(|(_, faults)| !faults.is_empty()),
+            "{}: {}",
+            case.name,
+            case.why
+        );
     }
 }

@@ -1,6 +1,9 @@
 //! Errors that come after opening, and the words of all of them.
 
-use ggmill_core::{Alignment, Builder, Decoder, Error, ErrorKind, GgmlType, Gguf, Limits, MetadataBuf, Shape, Subject, WriteError, Writer};
+use ggmill_core::{
+    Alignment, Builder, Decoder, Error, ErrorKind, GgmlType, Gguf, Limits, MetadataBuf, Shape,
+    Subject, WriteError, Writer,
+};
 use ggmill_testdata::bytes::{FileBytes, Value};
 use ggmill_testdata::corpus;
 
@@ -16,7 +19,9 @@ fn shape(dimensions: &[u64]) -> Shape {
 /// A string, a number, a broken string; a tensor of known and one of unknown type.
 fn model() -> Vec<u8> {
     let mut file = FileBytes::v3(2, 3);
-    file.pair("text", &Value::from("caf\u{e9}")).pair("number", &Value::I64(-1)).pair("broken", &Value::Str(vec![b'a', b'b', 0xff]));
+    file.pair("text", &Value::from("caf\u{e9}"))
+        .pair("number", &Value::I64(-1))
+        .pair("broken", &Value::Str(vec![b'a', b'b', 0xff]));
     file.tensor("known", &[2, 3], 0, 0).tensor("unknown", &[8], 99, 32).pad(32).raw(&[0; 64]);
     file.into_bytes()
 }
@@ -27,13 +32,34 @@ fn a_value_asked_for_as_something_else() {
     let metadata = model.metadata();
     let error = |result: ggmill_core::Result<()>| told(&result.unwrap_err());
     let wrong = |words: &str| (ErrorKind::WrongType, words.to_owned());
-    assert_eq!(error(metadata.u64("text").map(|_| ())), wrong(r#"offset 0x28, key "text": is string, expected u64"#));
-    assert_eq!(error(metadata.u32("number").map(|_| ())), wrong(r#"offset 0x47, key "number": the value does not fit u32"#));
-    assert_eq!(error(metadata.array("number").map(|_| ())), wrong(r#"offset 0x47, key "number": is i64, expected array"#));
-    assert_eq!(error(metadata.f64("number").map(|_| ())), wrong(r#"offset 0x47, key "number": is i64, expected float"#));
-    assert_eq!(error(metadata.bool("number").map(|_| ())), wrong(r#"offset 0x47, key "number": is i64, expected bool"#));
-    assert_eq!(error(metadata.str("broken").map(|_| ())), wrong(r#"offset 0x61, key "broken": not UTF-8 from byte 2 of the string"#));
-    assert_eq!(error(metadata.str("absent").map(|_| ())), (ErrorKind::Missing, r#"key "absent": no such key"#.to_owned()));
+    assert_eq!(
+        error(metadata.u64("text").map(|_| ())),
+        wrong(r#"offset 0x28, key "text": is string, expected u64"#)
+    );
+    assert_eq!(
+        error(metadata.u32("number").map(|_| ())),
+        wrong(r#"offset 0x47, key "number": the value does not fit u32"#)
+    );
+    assert_eq!(
+        error(metadata.array("number").map(|_| ())),
+        wrong(r#"offset 0x47, key "number": is i64, expected array"#)
+    );
+    assert_eq!(
+        error(metadata.f64("number").map(|_| ())),
+        wrong(r#"offset 0x47, key "number": is i64, expected float"#)
+    );
+    assert_eq!(
+        error(metadata.bool("number").map(|_| ())),
+        wrong(r#"offset 0x47, key "number": is i64, expected bool"#)
+    );
+    assert_eq!(
+        error(metadata.str("broken").map(|_| ())),
+        wrong(r#"offset 0x61, key "broken": not UTF-8 from byte 2 of the string"#)
+    );
+    assert_eq!(
+        error(metadata.str("absent").map(|_| ())),
+        (ErrorKind::Missing, r#"key "absent": no such key"#.to_owned())
+    );
 }
 
 #[test]
@@ -43,10 +69,20 @@ fn data_that_cannot_be_had() {
     assert_eq!(error, (ErrorKind::Missing, r#"tensor "absent": no such tensor"#.to_owned()));
     let tensor = model.tensor("unknown").unwrap();
     for error in [tensor.data().unwrap_err(), tensor.raw_row(0).unwrap_err()] {
-        assert_eq!(told(&error), (ErrorKind::Unsupported, r#"offset 0xe0, tensor "unknown": type 99 is not known, its data cannot be read"#.to_owned()));
+        assert_eq!(
+            told(&error),
+            (
+                ErrorKind::Unsupported,
+                r#"offset 0xe0, tensor "unknown": type 99 is not known, its data cannot be read"#
+                    .to_owned()
+            )
+        );
     }
     let error = told(&model.tensor("known").unwrap().row(3).unwrap_err());
-    assert_eq!(error, (ErrorKind::Misuse, r#"offset 0xc0, tensor "known": row 3, the tensor has 3"#.to_owned()));
+    assert_eq!(
+        error,
+        (ErrorKind::Misuse, r#"offset 0xc0, tensor "known": row 3, the tensor has 3"#.to_owned())
+    );
 
     let mut decoder = Decoder::new(Some(model.bytes().len() as u64), &Limits::default());
     decoder.feed(model.bytes()).unwrap();
@@ -78,7 +114,10 @@ fn a_plan_that_cannot_be() {
     let key = r#"key "general.alignment": "#;
     assert_eq!(
         plan(aligned(|metadata| metadata.set("general.alignment", 12u32))),
-        (ErrorKind::Malformed, format!("{key}alignment 12, expected a positive multiple of 8 below 2^32"))
+        (
+            ErrorKind::Malformed,
+            format!("{key}alignment 12, expected a positive multiple of 8 below 2^32")
+        )
     );
     assert_eq!(
         plan(aligned(|metadata| metadata.set("general.alignment", "32"))),
@@ -86,13 +125,33 @@ fn a_plan_that_cannot_be() {
     );
     assert_eq!(
         plan(Builder::new().tensor("a", GgmlType::Q4_0, shape(&[33]))),
-        (ErrorKind::Malformed, r#"tensor "a": rows of 33 elements, expected a multiple of 32, the block of Q4_0"#.to_owned())
+        (
+            ErrorKind::Malformed,
+            r#"tensor "a": rows of 33 elements, expected a multiple of 32, the block of Q4_0"#
+                .to_owned()
+        )
     );
-    assert_eq!(plan(Builder::new().tensor("a", GgmlType(99), shape(&[32]))).0, ErrorKind::Unsupported);
-    assert_eq!(plan(Builder::new().tensor("a", GgmlType::F64, shape(&[1 << 61]))).0, ErrorKind::Malformed);
-    let twice = Builder::new().tensor("a", GgmlType::F32, shape(&[1])).tensor("b", GgmlType::F32, shape(&[1])).tensor("a", GgmlType::F32, shape(&[1]));
-    assert_eq!(plan(twice), (ErrorKind::Misuse, r#"tensor "a": two tensors have this name"#.to_owned()));
-    let huge = Builder::new().tensor("a", GgmlType::I8, shape(&[u64::MAX - 64])).tensor("b", GgmlType::I8, shape(&[64]));
+    assert_eq!(
+        plan(Builder::new().tensor("a", GgmlType(99), shape(&[32]))).0,
+        ErrorKind::Unsupported
+    );
+    assert_eq!(
+        plan(Builder::new().tensor("a", GgmlType::F64, shape(&[1 << 61]))).0,
+        ErrorKind::Malformed
+    );
+    let twice = Builder::new()
+        .tensor("a", GgmlType::F32, shape(&[1]))
+        .tensor("b", GgmlType::F32, shape(&[1]))
+        .tensor("a", GgmlType::F32, shape(&[1]));
+    assert_eq!(
+        plan(twice),
+        (ErrorKind::Misuse, r#"tensor "a": two tensors have this name"#.to_owned())
+    );
+    let huge = Builder::new().tensor("a", GgmlType::I8, shape(&[u64::MAX - 64])).tensor(
+        "b",
+        GgmlType::I8,
+        shape(&[64]),
+    );
     assert_eq!(plan(huge), (ErrorKind::Misuse, "the file would exceed 64 bits".to_owned()));
 }
 
@@ -113,11 +172,20 @@ fn data_that_do_not_fit_the_plan() {
     let words = |words: &str| (ErrorKind::Misuse, words.to_owned());
 
     let mut writer = start();
-    assert_eq!(misuse(writer.write(1, &[0; 4]).unwrap_err()), words(r#"tensor "a": 4 bytes of data, the plan has 3"#));
+    assert_eq!(
+        misuse(writer.write(1, &[0; 4]).unwrap_err()),
+        words(r#"tensor "a": 4 bytes of data, the plan has 3"#)
+    );
     let mut writer = start();
-    assert_eq!(misuse(writer.write(3, &[0]).unwrap_err()), words(r#"tensor "a": 0 bytes of data, the plan has 3"#));
+    assert_eq!(
+        misuse(writer.write(3, &[0]).unwrap_err()),
+        words(r#"tensor "a": 0 bytes of data, the plan has 3"#)
+    );
     writer.write(1, &[0; 2]).unwrap();
-    assert_eq!(misuse(writer.finish().unwrap_err()), words(r#"tensor "a": 2 bytes of data, the plan has 3"#));
+    assert_eq!(
+        misuse(writer.finish().unwrap_err()),
+        words(r#"tensor "a": 2 bytes of data, the plan has 3"#)
+    );
     let mut writer = start();
     writer.write(0, &[]).unwrap();
     writer.write(1, &[1; 3]).unwrap();
@@ -147,7 +215,10 @@ fn the_error_of_the_sink_comes_through() {
     assert!(matches!(Writer::start(&plan, Full(10)), Err(WriteError::Sink("full"))));
     let mut full = Full(plan.header().len() + 3);
     let mut writer = Writer::start(&plan, &mut full).unwrap();
-    assert!(matches!(writer.write(0, &[1; 3]), Err(WriteError::Sink("full"))), "there is no room for the padding");
+    assert!(
+        matches!(writer.write(0, &[1; 3]), Err(WriteError::Sink("full"))),
+        "there is no room for the padding"
+    );
 }
 
 #[test]
@@ -156,8 +227,14 @@ fn numbers_that_are_no_alignment_and_no_shape() {
         assert_eq!(Alignment::new(number).unwrap_err().kind(), ErrorKind::Malformed, "{number}");
     }
     assert_eq!(Alignment::new(u64::from(u32::MAX) - 7).unwrap().pad(u64::MAX), None);
-    assert_eq!(told(&Shape::new(&[2; 9]).unwrap_err()), (ErrorKind::Limit, "dimensions 9, the limit is 8".to_owned()));
-    assert_eq!(told(&Shape::new(&[1 << 32, 1 << 32]).unwrap_err()), (ErrorKind::Malformed, "the number of elements exceeds 64 bits".to_owned()));
+    assert_eq!(
+        told(&Shape::new(&[2; 9]).unwrap_err()),
+        (ErrorKind::Limit, "dimensions 9, the limit is 8".to_owned())
+    );
+    assert_eq!(
+        told(&Shape::new(&[1 << 32, 1 << 32]).unwrap_err()),
+        (ErrorKind::Malformed, "the number of elements exceeds 64 bits".to_owned())
+    );
 }
 
 /// The words of every error that opening a file can give: each must come from a file of the corpus.
@@ -182,14 +259,23 @@ fn every_error_of_opening_has_a_file() {
         "overlaps tensor \"a\", whose data ends at ",
         "header bytes 47, the limit is 40",
     ];
-    let found: Vec<String> = corpus::broken().iter().map(|case| Gguf::parse_with(&case.bytes, &case.limits).unwrap_err().to_string()).collect();
+    let found: Vec<String> = corpus::broken()
+        .iter()
+        .map(|case| Gguf::parse_with(&case.bytes, &case.limits).unwrap_err().to_string())
+        .collect();
     for words in WORDS {
-        assert!(found.iter().any(|message| message.contains(words)), "no file says {words:?}: {found:#?}");
+        assert!(
+            found.iter().any(|message| message.contains(words)),
+            "no file says {words:?}: {found:#?}"
+        );
     }
     for message in found {
         let (place, words) = message.split_once(": ").unwrap();
         assert!(place.starts_with("offset 0x"), "{message}");
-        assert!(!words.ends_with('.') && words.chars().next().is_some_and(|c| !c.is_uppercase()), "{message}");
+        assert!(
+            !words.ends_with('.') && words.chars().next().is_some_and(|c| !c.is_uppercase()),
+            "{message}"
+        );
     }
 }
 
@@ -205,6 +291,9 @@ fn a_subject_is_escaped_and_cut() {
     let mut file = FileBytes::v3(0, 1);
     file.string("\x1b[2J").u32(13).u64(0);
     let error = Gguf::parse(file.as_bytes()).unwrap_err();
-    assert_eq!(error.to_string(), r#"offset 0x24, key "\u{1b}[2J": value type 13, expected 0 to 12"#);
+    assert_eq!(
+        error.to_string(),
+        r#"offset 0x24, key "\u{1b}[2J": value type 13, expected 0 to 12"#
+    );
     assert_eq!(size_of::<Error>(), size_of::<usize>());
 }

@@ -22,7 +22,9 @@ fn shown(value: &Value<'_>) -> Json {
 fn text(raw: RawStr<'_>) -> Json {
     match raw.to_str() {
         Ok(text) => json!(text),
-        Err(_) => json!({ "hex": raw.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat() }),
+        Err(_) => {
+            json!({ "hex": raw.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat() })
+        }
     }
 }
 
@@ -33,7 +35,11 @@ fn one_form(mut expected: Json) -> Json {
     {
         let bits = bits.as_str().unwrap();
         let number = u64::from_str_radix(bits, 16).unwrap();
-        let number = if bits.len() == 8 { f32::from_bits(u32::try_from(number).unwrap()).into() } else { f64::from_bits(number) };
+        let number = if bits.len() == 8 {
+            f32::from_bits(u32::try_from(number).unwrap()).into()
+        } else {
+            f64::from_bits(number)
+        };
         let repr: f64 = repr.as_str().unwrap().parse().unwrap();
         assert!(repr.to_bits() == number.to_bits() || number.is_nan());
     }
@@ -52,10 +58,12 @@ fn compare_pair(name: &str, found: &Pair<'_>, expected: &Json) {
     assert_eq!(array.element_type().to_string(), expected["element"], "{about}");
     assert_eq!(array.len(), expected["length"], "{about}");
     let first: Vec<Json> = array.iter().take(3).map(|element| shown(&element.unwrap())).collect();
-    let expected_first: Vec<Json> = expected["first"].as_array().unwrap().iter().cloned().map(one_form).collect();
+    let expected_first: Vec<Json> =
+        expected["first"].as_array().unwrap().iter().cloned().map(one_form).collect();
     assert_eq!(first, expected_first, "{about}");
     assert_eq!(array.iter().count() as u64, array.len(), "{about}");
-    // Version 3, little-endian, as `ToValue` writes it: the element type and the length, then the elements.
+    // Version 3, little-endian, as `ToValue` writes it: the element type and the length, then the
+    // elements.
     let mut encoded = Vec::new();
     value.encode(&mut encoded);
     assert_eq!(sha256(&encoded[12..]), expected["sha256"], "{about}");
@@ -77,9 +85,15 @@ fn compare_tensor(name: &str, found: &Tensor<'_>, expected: &Json) {
 
 fn compare(path: &Path) {
     let name = path.file_name().unwrap().to_str().unwrap();
-    let fixture: Json = serde_json::from_str(&fs::read_to_string(expected(&format!("{name}.json"))).unwrap()).unwrap();
+    let fixture: Json =
+        serde_json::from_str(&fs::read_to_string(expected(&format!("{name}.json"))).unwrap())
+            .unwrap();
     let bytes = fs::read(path).unwrap();
-    assert_eq!(sha256(&bytes), fixture["sha256"], "{name} is another file than the fixture was made from");
+    assert_eq!(
+        sha256(&bytes),
+        fixture["sha256"],
+        "{name} is another file than the fixture was made from"
+    );
 
     let model = Gguf::parse(bytes).unwrap();
     let index = model.index();
@@ -89,8 +103,13 @@ fn compare(path: &Path) {
     if !fixture["data_offset"].is_null() {
         assert_eq!(index.data_offset(), fixture["data_offset"], "{name}");
     }
-    let (pairs, tensors) = (fixture["metadata"].as_array().unwrap(), fixture["tensors"].as_array().unwrap());
-    assert_eq!((model.metadata().len(), model.tensors().len()), (pairs.len(), tensors.len()), "{name}");
+    let (pairs, tensors) =
+        (fixture["metadata"].as_array().unwrap(), fixture["tensors"].as_array().unwrap());
+    assert_eq!(
+        (model.metadata().len(), model.tensors().len()),
+        (pairs.len(), tensors.len()),
+        "{name}"
+    );
     for (found, expected) in model.metadata().iter().zip(pairs) {
         compare_pair(name, &found, expected);
     }
@@ -111,9 +130,14 @@ fn every_real_file_is_read_as_gguf_py_reads_it() {
 /// No fixture is left without its file's name in a list, so none is forgotten.
 #[test]
 fn every_fixture_belongs_to_a_file() {
-    let names = ggmill_testdata::REAL_GGUF.into_iter().chain(ggmill_testdata::SHARED_GGUF.iter().filter_map(|path| path.rsplit('/').next()));
+    let names = ggmill_testdata::REAL_GGUF
+        .into_iter()
+        .chain(ggmill_testdata::SHARED_GGUF.iter().filter_map(|path| path.rsplit('/').next()));
     let mut listed: Vec<String> = names.map(|name| format!("{name}.json")).collect();
-    let mut there: Vec<String> = fs::read_dir(expected("")).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let mut there: Vec<String> = fs::read_dir(expected(""))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
     there.retain(|name| name.ends_with(".gguf.json"));
     listed.sort();
     there.sort();

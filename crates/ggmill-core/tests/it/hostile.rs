@@ -1,4 +1,5 @@
-//! Files that are cut or changed anywhere: always an answer or an error, and the decoder gives the same.
+//! Files that are cut or changed anywhere: always an answer or an error, and the decoder gives the
+//! same.
 
 use ggmill_core::{Array, ErrorKind, GgmlType, Gguf, Limits, Value};
 use ggmill_testdata::corpus;
@@ -6,7 +7,8 @@ use proptest::prelude::*;
 
 use crate::support::{cases, in_pieces, whole};
 
-/// Opens the file both ways, holds them to one answer, and touches everything that can be reached through it.
+/// Opens the file both ways, holds them to one answer, and touches everything that can be reached
+/// through it.
 fn survive(name: &str, bytes: &[u8], limits: &Limits) {
     let parsed = whole(bytes, limits);
     assert_eq!(in_pieces(bytes, limits, &[1, 5, 13]), parsed, "{name}");
@@ -31,7 +33,8 @@ fn walk<B: AsRef<[u8]>>(model: &Gguf<B>) {
         let _ = model.metadata().all(pair.key().as_bytes()).count();
     }
     for tensor in model.tensors().iter() {
-        let _ = (tensor.name().to_string(), tensor.ggml_type().to_string(), tensor.shape().to_string());
+        let _ =
+            (tensor.name().to_string(), tensor.ggml_type().to_string(), tensor.shape().to_string());
         if let (Ok(data), Some(size)) = (tensor.raw_data(), tensor.size()) {
             assert_eq!(data.len() as u64, size);
         }
@@ -43,7 +46,14 @@ fn walk<B: AsRef<[u8]>>(model: &Gguf<B>) {
 }
 
 fn visit(value: &Value<'_>, depth: usize) {
-    let _ = (value.as_u64(), value.as_i64(), value.as_u32(), value.as_f64(), value.as_bool(), value.as_str());
+    let _ = (
+        value.as_u64(),
+        value.as_i64(),
+        value.as_u32(),
+        value.as_f64(),
+        value.as_bool(),
+        value.as_str(),
+    );
     if let Some(array) = value.as_array() {
         visit_array(&array, depth);
     }
@@ -77,14 +87,25 @@ fn cut_at_every_byte() {
 fn a_cut_file_is_truncated_and_nothing_else() {
     for case in corpus::valid() {
         let model = Gguf::parse_with(&case.bytes, &case.limits).unwrap();
-        let last = model.tensors().iter().filter(|tensor| tensor.size() != Some(0)).map(|tensor| tensor.offset() + tensor.size().unwrap_or(1)).max();
+        let last = model
+            .tensors()
+            .iter()
+            .filter(|tensor| tensor.size() != Some(0))
+            .map(|tensor| tensor.offset() + tensor.size().unwrap_or(1))
+            .max();
         let end = last.unwrap_or(model.index().header_len());
         let lens = if end > 2000 { (0..500).chain(end - 500..end) } else { (0..end).chain(0..0) };
         for len in lens {
-            let error = Gguf::parse_with(&case.bytes[..usize::try_from(len).unwrap()], &case.limits).unwrap_err();
+            let error =
+                Gguf::parse_with(&case.bytes[..usize::try_from(len).unwrap()], &case.limits)
+                    .unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Truncated, "{} cut at {len}: {error}", case.name);
             let needed = error.needed_length();
-            assert!(needed.is_none_or(|needed| len < needed && needed <= end), "{} cut at {len}: {error}, needs {needed:?}", case.name);
+            assert!(
+                needed.is_none_or(|needed| len < needed && needed <= end),
+                "{} cut at {len}: {error}, needs {needed:?}",
+                case.name
+            );
         }
     }
 }
@@ -106,13 +127,15 @@ fn each_byte_set_to_each_extreme() {
 
 #[test]
 fn each_length_set_to_each_extreme() {
-    let extremes = [u64::MAX, 1 << 63, (1 << 63) - 1, 1 << 61, 1 << 32, (1 << 32) - 1, u64::MAX - 100];
+    let extremes =
+        [u64::MAX, 1 << 63, (1 << 63) - 1, 1 << 61, 1 << 32, (1 << 32) - 1, u64::MAX - 100];
     for case in small() {
         for at in 0..case.bytes.len().saturating_sub(8) {
             for extreme in extremes {
                 let mut bytes = case.bytes.clone();
                 bytes[at..at + 8].copy_from_slice(&extreme.to_le_bytes());
-                let _ = whole(&bytes, &case.limits).map(|index| walk(&Gguf::from_parts(index, &bytes)));
+                let _ =
+                    whole(&bytes, &case.limits).map(|index| walk(&Gguf::from_parts(index, &bytes)));
             }
         }
     }
@@ -156,10 +179,14 @@ proptest! {
 /// A tensor of a type nobody knows is listed and copied by others; only its data are refused.
 #[test]
 fn unknown_types_are_listed() {
-    let case = corpus::valid().into_iter().find(|case| case.name == "unknown-tensor-types").unwrap();
+    let case =
+        corpus::valid().into_iter().find(|case| case.name == "unknown-tensor-types").unwrap();
     let model = Gguf::parse(&case.bytes).unwrap();
     let tensor = model.tensor("fork").unwrap();
-    assert_eq!((tensor.ggml_type(), tensor.size(), tensor.shape().elements()), (GgmlType(137), None, 8));
+    assert_eq!(
+        (tensor.ggml_type(), tensor.size(), tensor.shape().elements()),
+        (GgmlType(137), None, 8)
+    );
     assert_eq!(tensor.data().unwrap_err().kind(), ErrorKind::Unsupported);
     assert_eq!(model.tensor("known").unwrap().data().unwrap().len(), 32);
     assert!(model.tensor("empty").unwrap().data().unwrap().is_empty());

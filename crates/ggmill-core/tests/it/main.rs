@@ -1,4 +1,5 @@
-//! The format through its public door: the corpus, real files, and the laws that hold for every file.
+//! The format through its public door: the corpus, real files, and the laws that hold for every
+//! file.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test stops where something is missing")]
 

@@ -1,6 +1,8 @@
 //! Values as their readers get them.
 
-use ggmill_core::{Builder, ErrorKind, Gguf, MetadataBuf, Optional as _, RawStr, Split, ToValue, Value, ValueType};
+use ggmill_core::{
+    Builder, ErrorKind, Gguf, MetadataBuf, Optional as _, RawStr, Split, ToValue, Value, ValueType,
+};
 use ggmill_testdata::bytes::{FileBytes, Value as Built};
 use ggmill_testdata::corpus;
 use proptest::prelude::*;
@@ -37,7 +39,11 @@ fn integer() -> impl Strategy<Value = (Built, i128)> {
         any::<i32>().prop_map(|v| (Built::I32(v), v.into())),
         wide.clone().prop_map(|v| (Built::U64(v), v.into())),
         (wide, any::<bool>())
-            .prop_map(|(v, negative)| if negative { v.cast_signed().wrapping_neg() } else { v.cast_signed() })
+            .prop_map(|(v, negative)| if negative {
+                v.cast_signed().wrapping_neg()
+            } else {
+                v.cast_signed()
+            })
             .prop_map(|v| (Built::I64(v), v.into())),
     ]
 }
@@ -74,11 +80,15 @@ fn duplicates_are_visible_and_the_first_answers() {
     assert_eq!(metadata.all(b"absent").count(), 0);
 
     let model = case("duplicate-names");
-    assert_eq!(model.tensors().iter().map(|tensor| tensor.shape().elements()).collect::<Vec<_>>(), [8, 4]);
+    assert_eq!(
+        model.tensors().iter().map(|tensor| tensor.shape().elements()).collect::<Vec<_>>(),
+        [8, 4]
+    );
     assert_eq!(model.tensor("a").unwrap().shape().elements(), 8);
 }
 
-/// Two pairs with one key that disagree are refused in `general.alignment`; so setting one must not leave the other behind.
+/// Two pairs with one key that disagree are refused in `general.alignment`; so setting one must not
+/// leave the other behind.
 #[test]
 fn setting_a_key_that_stands_twice_leaves_one() {
     for name in ["alignment-twice-the-same", "duplicate-keys"] {
@@ -104,7 +114,11 @@ fn a_value_that_is_not_there_is_missing() {
     assert_eq!(kind(metadata.str("absent")), ErrorKind::Missing);
     assert_eq!(metadata.u64("absent").optional().unwrap(), None);
     assert_eq!(kind(metadata.u64("number").optional()), ErrorKind::WrongType);
-    assert!(metadata.get("numbe").is_none() && metadata.get("number ").is_none() && metadata.get("").is_none());
+    assert!(
+        metadata.get("numbe").is_none()
+            && metadata.get("number ").is_none()
+            && metadata.get("").is_none()
+    );
 }
 
 #[test]
@@ -119,14 +133,28 @@ fn strings_are_bytes_first() {
     assert_eq!(pair.key().to_string(), r"\u{1b}[2J\u{1b}]0;title\u{7}\u{202e}\xff\xfe\u{0}\r\n");
     assert_eq!(metadata.raw_str("cut").unwrap().as_bytes(), [0xe2, 0x82]);
     assert_eq!(kind(metadata.str("cut")), ErrorKind::WrongType);
-    let strings: Vec<&[u8]> = metadata.array("strings").unwrap().strings().unwrap().map(|text| text.unwrap().as_bytes()).collect();
+    let strings: Vec<&[u8]> = metadata
+        .array("strings")
+        .unwrap()
+        .strings()
+        .unwrap()
+        .map(|text| text.unwrap().as_bytes())
+        .collect();
     assert_eq!(strings, [&b""[..], hostile, &[0xc3], &[0; 3]]);
 }
 
 #[test]
 fn every_form_of_one_file_says_the_same() {
     let plain = case("whole-v3");
-    for name in ["whole-v1", "whole-v2", "whole-v1-big-endian", "whole-v2-big-endian", "whole-v3-big-endian", "whole-v3-fugg", "whole-v3-fugg-little"] {
+    for name in [
+        "whole-v1",
+        "whole-v2",
+        "whole-v1-big-endian",
+        "whole-v2-big-endian",
+        "whole-v3-big-endian",
+        "whole-v3-fugg",
+        "whole-v3-fugg-little",
+    ] {
         let other = case(name);
         assert_eq!(other.index().has_swapped_magic(), name.contains("fugg"));
         assert_eq!(other.metadata().len(), ValueType::ALL.len());
@@ -137,7 +165,12 @@ fn every_form_of_one_file_says_the_same() {
                 value.encode(&mut bytes);
                 bytes
             };
-            assert_eq!(encode(a.value().unwrap()), encode(b.value().unwrap()), "{name}, {}", a.key());
+            assert_eq!(
+                encode(a.value().unwrap()),
+                encode(b.value().unwrap()),
+                "{name}, {}",
+                a.key()
+            );
         }
         assert!(other.metadata().iter().map(|pair| pair.value_type()).eq(ValueType::ALL), "{name}");
     }
@@ -154,7 +187,16 @@ fn an_empty_array_keeps_its_element_type() {
         assert_eq!(array.strings().is_some(), array.element_type() == ValueType::STRING);
         assert_eq!(array.integers().is_some(), array.element_type().is_integer());
     }
-    assert_eq!(MetadataBuf::copy_of(&model.metadata()).unwrap().get("u16").unwrap().as_array().unwrap().element_type(), ValueType::U16);
+    assert_eq!(
+        MetadataBuf::copy_of(&model.metadata())
+            .unwrap()
+            .get("u16")
+            .unwrap()
+            .as_array()
+            .unwrap()
+            .element_type(),
+        ValueType::U16
+    );
 }
 
 #[test]
@@ -175,13 +217,28 @@ fn elements_are_the_same_walked_and_picked() {
             assert_eq!(count, array.len());
             // The typed walks, which are other loops, see the same.
             if let Some(strings) = array.strings() {
-                assert!(strings.map(Result::unwrap).eq(array.iter().map(|value| value.unwrap().as_raw_str().unwrap())), "{name}");
+                assert!(
+                    strings
+                        .map(Result::unwrap)
+                        .eq(array.iter().map(|value| value.unwrap().as_raw_str().unwrap())),
+                    "{name}"
+                );
             }
             if let Some(integers) = array.integers() {
-                assert!(integers.eq(array.iter().map(|value| value.unwrap().as_i128().unwrap())), "{name}");
+                assert!(
+                    integers.eq(array.iter().map(|value| value.unwrap().as_i128().unwrap())),
+                    "{name}"
+                );
             }
             if let Some(floats) = array.floats() {
-                assert!(floats.map(f64::to_bits).eq(array.iter().map(|value| value.unwrap().as_f64().unwrap().to_bits())), "{name}");
+                assert!(
+                    floats.map(f64::to_bits).eq(array.iter().map(|value| value
+                        .unwrap()
+                        .as_f64()
+                        .unwrap()
+                        .to_bits())),
+                    "{name}"
+                );
             }
             assert!(array.get(count).is_none() && array.get(u64::MAX).is_none());
         }
@@ -193,7 +250,10 @@ fn any_byte_but_zero_is_true() {
     let model = case("odd-bools");
     assert!(model.metadata().bool("alone").unwrap());
     let array = model.metadata().array("array").unwrap();
-    assert_eq!(array.iter().map(|value| value.unwrap().as_bool().unwrap()).collect::<Vec<_>>(), [false, true, true, true]);
+    assert_eq!(
+        array.iter().map(|value| value.unwrap().as_bool().unwrap()).collect::<Vec<_>>(),
+        [false, true, true, true]
+    );
 }
 
 #[test]
@@ -201,13 +261,22 @@ fn the_keys_of_a_shard_may_have_any_integer_type() {
     for name in ["split-u16", "split-u32", "split-i32"] {
         let model = case(name);
         let split = Split::of(&model.metadata()).unwrap().unwrap();
-        assert_eq!((split.number, split.count, split.tensors, split.is_part()), (1, 3, Some(201), true));
+        assert_eq!(
+            (split.number, split.count, split.tensors, split.is_part()),
+            (1, 3, Some(201), true)
+        );
     }
     let merged = case("split-merged");
     assert!(!Split::of(&merged.metadata()).unwrap().unwrap().is_part());
     assert_eq!(Split::of(&case("whole-v3").metadata()).unwrap(), None);
-    assert_eq!(kind(Split::of(&parsed(&[("split.count", Built::I32(-1))]).metadata())), ErrorKind::WrongType);
-    assert_eq!(kind(Split::of(&parsed(&[("split.count", Built::from("3"))]).metadata())), ErrorKind::WrongType);
+    assert_eq!(
+        kind(Split::of(&parsed(&[("split.count", Built::I32(-1))]).metadata())),
+        ErrorKind::WrongType
+    );
+    assert_eq!(
+        kind(Split::of(&parsed(&[("split.count", Built::from("3"))]).metadata())),
+        ErrorKind::WrongType
+    );
 }
 
 #[test]

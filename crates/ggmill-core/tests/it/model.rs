@@ -1,9 +1,12 @@
-//! One model over any source of bytes: what is read does not depend on how, nor on the byte order of the file.
+//! One model over any source of bytes: what is read does not depend on how, nor on the byte order
+//! of the file.
 
 use std::error::Error as _;
 use std::fmt;
 
-use ggmill_core::{Endian, Error, ErrorKind, GgmlType, Gguf, Limits, Model, RawStr, ReadAt, Result, swap_bytes};
+use ggmill_core::{
+    Endian, Error, ErrorKind, GgmlType, Gguf, Limits, Model, RawStr, ReadAt, Result, swap_bytes,
+};
 use ggmill_testdata::bytes::{FileBytes, Value};
 use proptest::prelude::*;
 
@@ -50,14 +53,29 @@ fn every_source_gives_the_same_model() {
             }
             Ok(expected) => {
                 for model in [in_memory.unwrap(), positioned.unwrap()] {
-                    assert_eq!((model.index(), model.parts().len()), (expected.index(), 1), "{name}");
-                    assert_eq!(model.metadata().iter().count(), expected.metadata().len(), "{name}");
+                    assert_eq!(
+                        (model.index(), model.parts().len()),
+                        (expected.index(), 1),
+                        "{name}"
+                    );
+                    assert_eq!(
+                        model.metadata().iter().count(),
+                        expected.metadata().len(),
+                        "{name}"
+                    );
                     assert_eq!(model.file_len(), Some(bytes.len() as u64), "{name}");
                     model.verify().unwrap();
                     for (tensor, expected) in model.tensors().iter().zip(expected.tensors()) {
                         assert_eq!((tensor.name(), tensor.part()), (expected.name(), 0), "{name}");
                         let read = model.read_tensor(&tensor).map_err(Told::from);
-                        assert!(read == expected.data().map(std::borrow::Cow::into_owned).map_err(Told::from), "{name}: {}", tensor.name());
+                        assert!(
+                            read == expected
+                                .data()
+                                .map(std::borrow::Cow::into_owned)
+                                .map_err(Told::from),
+                            "{name}: {}",
+                            tensor.name()
+                        );
                     }
                 }
             }
@@ -73,7 +91,10 @@ fn of_blocks(ggml_type: GgmlType, little: &[u8], endian: Endian) -> Vec<u8> {
         swap_bytes(ggml_type, &mut data).unwrap();
     }
     let mut file = FileBytes::new(3, endian);
-    file.head(1, 0).tensor("w", &[u64::from(layout.elements) * 3], ggml_type.0, 0).pad(32).raw(&data);
+    file.head(1, 0)
+        .tensor("w", &[u64::from(layout.elements) * 3], ggml_type.0, 0)
+        .pad(32)
+        .raw(&data);
     file.into_bytes()
 }
 
@@ -115,8 +136,14 @@ fn reads_that_cannot_be() {
     let model = Model::open(Positioned::new(&file)).unwrap();
     let tensor = model.tensor("w").unwrap();
     for offset in [1, 12, u64::MAX] {
-        assert_eq!(model.read(&tensor, offset, &mut [0; 12]).unwrap_err().kind(), ErrorKind::Misuse);
-        assert_eq!(model.read_raw(&tensor, offset, &mut [0; 12]).unwrap_err().kind(), ErrorKind::Misuse);
+        assert_eq!(
+            model.read(&tensor, offset, &mut [0; 12]).unwrap_err().kind(),
+            ErrorKind::Misuse
+        );
+        assert_eq!(
+            model.read_raw(&tensor, offset, &mut [0; 12]).unwrap_err().kind(),
+            ErrorKind::Misuse
+        );
     }
     model.read(&tensor, 12, &mut []).unwrap();
     assert_eq!(model.tensor("v").unwrap_err().kind(), ErrorKind::Missing);
@@ -124,10 +151,14 @@ fn reads_that_cannot_be() {
     let (index, bytes) = Gguf::parse(file.clone()).unwrap().into_parts();
     let header = bytes[..usize::try_from(index.header_len()).unwrap()].to_vec();
     let alone = Model::from_header(Gguf::from_parts(index, header), Vec::new());
-    assert_eq!(alone.read_tensor(&alone.tensor("w").unwrap()).unwrap_err().kind(), ErrorKind::Misuse);
+    assert_eq!(
+        alone.read_tensor(&alone.tensor("w").unwrap()).unwrap_err().kind(),
+        ErrorKind::Misuse
+    );
     // The source loses its end between opening and reading.
     let (index, _) = Gguf::parse(file.clone()).unwrap().into_parts();
-    let cut = Model::from_header(Gguf::from_parts(index, file[..file.len() - 1].to_vec()), Vec::new());
+    let cut =
+        Model::from_header(Gguf::from_parts(index, file[..file.len() - 1].to_vec()), Vec::new());
     assert!(cut.read_tensor(&cut.tensor("w").unwrap()).is_err());
 }
 
@@ -137,7 +168,8 @@ fn a_file_cut_short_is_salvaged_at_every_length() {
     assert_eq!(Model::salvage(file.clone()).unwrap().faults().count(), 0);
     for len in 0..file.len() {
         let cut = &file[..len];
-        let (in_memory, positioned) = (Model::salvage(cut.to_vec()), Model::salvage(Positioned::new(cut)));
+        let (in_memory, positioned) =
+            (Model::salvage(cut.to_vec()), Model::salvage(Positioned::new(cut)));
         let Ok(model) = in_memory else {
             assert!(len < 24 && positioned.is_err(), "{len}");
             continue;
@@ -147,7 +179,10 @@ fn a_file_cut_short_is_salvaged_at_every_length() {
             let kinds: Vec<_> = model.faults().map(Error::kind).collect();
             assert_eq!(kinds, [ErrorKind::Truncated], "{len}");
             let needed = part.needed_len();
-            assert!(needed.is_none_or(|needed| needed > len as u64 && needed <= file.len() as u64), "{len}: {needed:?}");
+            assert!(
+                needed.is_none_or(|needed| needed > len as u64 && needed <= file.len() as u64),
+                "{len}: {needed:?}"
+            );
             // Behind the header all is known.
             if part.header_fault().is_none() {
                 assert_eq!((needed, model.tensors().len()), (Some(file.len() as u64), 1));
@@ -172,7 +207,9 @@ fn shard(number: u16, count: u16, tensors: &[&str]) -> Vec<u8> {
 }
 
 fn set(shards: &[Vec<u8>]) -> Result<Model> {
-    let open = |(place, bytes): (usize, &Vec<u8>)| Model::open(Positioned { bytes: bytes.clone(), name: format!("folder/{place}.gguf") });
+    let open = |(place, bytes): (usize, &Vec<u8>)| {
+        Model::open(Positioned { bytes: bytes.clone(), name: format!("folder/{place}.gguf") })
+    };
     Model::from_shards(shards.iter().enumerate().map(open).collect::<Result<_>>()?)
 }
 
@@ -181,9 +218,11 @@ fn shards_are_one_model() {
     // The second has no tensors: its number is in nobody's way.
     let shards = [shard(2, 3, &["d"]), shard(0, 3, &["c", "a"]), shard(1, 3, &[])];
     let model = set(&shards).unwrap();
-    let found: Vec<_> = model.tensors().iter().map(|tensor| (tensor.name().to_string(), tensor.part())).collect();
+    let found: Vec<_> =
+        model.tensors().iter().map(|tensor| (tensor.name().to_string(), tensor.part())).collect();
     assert_eq!(found, [("c".to_owned(), 0), ("a".to_owned(), 0), ("d".to_owned(), 2)]);
-    let backwards: Vec<_> = model.tensors().iter().rev().map(|tensor| tensor.name().to_string()).collect();
+    let backwards: Vec<_> =
+        model.tensors().iter().rev().map(|tensor| tensor.name().to_string()).collect();
     assert_eq!(backwards, ["d", "a", "c"]);
     assert!(model.tensors().nth(3).is_none() && model.tensors().len() == 3);
     for tensor in model.tensors() {
@@ -204,14 +243,26 @@ fn files_that_are_no_set() {
         (error.shard(), error.to_string())
     };
     let whole = of_blocks(GgmlType::I8, &[0; 3], Endian::Little);
-    assert_eq!(told(&[whole]), (Some(0), r#"folder/0.gguf: is no shard: it has no key "split.count""#.to_owned()));
-    assert_eq!(told(&[shard(1, 2, &[]), shard(1, 2, &[])]), (Some(1), "folder/1.gguf: is shard 2, and so is folder/0.gguf".to_owned()));
-    assert_eq!(told(&[shard(1, 3, &[])]), (Some(0), "folder/0.gguf: shards 1, 3 of 3 not given".to_owned()));
+    assert_eq!(
+        told(&[whole]),
+        (Some(0), r#"folder/0.gguf: is no shard: it has no key "split.count""#.to_owned())
+    );
+    assert_eq!(
+        told(&[shard(1, 2, &[]), shard(1, 2, &[])]),
+        (Some(1), "folder/1.gguf: is shard 2, and so is folder/0.gguf".to_owned())
+    );
+    assert_eq!(
+        told(&[shard(1, 3, &[])]),
+        (Some(0), "folder/0.gguf: shards 1, 3 of 3 not given".to_owned())
+    );
     let twice = told(&[shard(1, 2, &["a"]), shard(0, 2, &["a"])]);
     assert_eq!(twice, (Some(0), "folder/0.gguf: tensor \"a\" stands in 1.gguf too".to_owned()));
     assert_eq!(set(&[]).unwrap_err().kind(), ErrorKind::Shards);
     let error = Model::open(shard(1, 3, &[])).unwrap().expect_shard(1, 3).unwrap_err();
-    assert_eq!(error.to_string(), "split.no 1, expected 0 for shard 1 of 3; this is shard 2 under another name");
+    assert_eq!(
+        error.to_string(),
+        "split.no 1, expected 0 for shard 1 of 3; this is shard 2 under another name"
+    );
 }
 
 /// A source that cannot be read, for a reason that has one of its own.
@@ -239,7 +290,8 @@ impl ReadAt for Broken {
     }
 
     fn read_at(&self, _: u64, _: &mut [u8]) -> Result<()> {
-        let cause = Because(Some(Box::new(Because(None, "somebody dug there"))), "the cable is cut");
+        let cause =
+            Because(Some(Box::new(Because(None, "somebody dug there"))), "the cable is cut");
         Err(Error::caused(ErrorKind::Io, cause))
     }
 }
@@ -265,5 +317,8 @@ fn limits_hold_for_every_source() {
     let file = of_blocks(GgmlType::F32, &[0; 12], Endian::Little);
     let limits = Limits { tensors: 0, ..Limits::default() };
     assert_eq!(Model::open_with(file.clone(), &limits).unwrap_err().kind(), ErrorKind::Limit);
-    assert_eq!(Model::open_with(Positioned::new(&file), &limits).unwrap_err().kind(), ErrorKind::Limit);
+    assert_eq!(
+        Model::open_with(Positioned::new(&file), &limits).unwrap_err().kind(),
+        ErrorKind::Limit
+    );
 }

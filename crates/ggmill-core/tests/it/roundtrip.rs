@@ -9,9 +9,11 @@ use proptest::prelude::*;
 
 use crate::support::cases;
 
-/// The file written anew in this byte order, as version 2 or 3, or `None` where that is refused: a type of unknown size, or a name twice.
+/// The file written anew in this byte order, as version 2 or 3, or `None` where that is refused: a
+/// type of unknown size, or a name twice.
 fn rewritten<B: AsRef<[u8]>>(model: &Gguf<B>, version: u32, endian: Endian) -> Option<Vec<u8>> {
-    let mut builder = Builder::new().endian(endian).metadata(MetadataBuf::copy_of(&model.metadata()).unwrap());
+    let mut builder =
+        Builder::new().endian(endian).metadata(MetadataBuf::copy_of(&model.metadata()).unwrap());
     if version == 2 {
         builder = builder.version_2();
     }
@@ -22,7 +24,8 @@ fn rewritten<B: AsRef<[u8]>>(model: &Gguf<B>, version: u32, endian: Endian) -> O
     let mut writer = Writer::start(&plan, Vec::new()).unwrap();
     for (number, tensor) in model.tensors().iter().enumerate() {
         // In two pieces, because nothing may hang on how it comes.
-        let (head, tail) = tensor.raw_data().unwrap().split_at(tensor.raw_data().unwrap().len() / 3);
+        let (head, tail) =
+            tensor.raw_data().unwrap().split_at(tensor.raw_data().unwrap().len() / 3);
         writer.write(number, head).unwrap();
         writer.write(number, tail).unwrap();
     }
@@ -40,11 +43,17 @@ fn content<B: AsRef<[u8]>>(model: &Gguf<B>) -> Content {
         value.encode(&mut bytes);
         bytes
     };
-    let pairs = model.metadata().iter().map(|pair| (pair.key().as_bytes().to_vec(), pair.value_type().0, encoded(pair.value().unwrap())));
-    let tensors = model
-        .tensors()
-        .iter()
-        .map(|tensor| (tensor.name().as_bytes().to_vec(), tensor.ggml_type(), *tensor.shape(), tensor.raw_data().unwrap_or_default().to_vec()));
+    let pairs = model.metadata().iter().map(|pair| {
+        (pair.key().as_bytes().to_vec(), pair.value_type().0, encoded(pair.value().unwrap()))
+    });
+    let tensors = model.tensors().iter().map(|tensor| {
+        (
+            tensor.name().as_bytes().to_vec(),
+            tensor.ggml_type(),
+            *tensor.shape(),
+            tensor.raw_data().unwrap_or_default().to_vec(),
+        )
+    });
     (pairs.collect(), tensors.collect())
 }
 
@@ -76,18 +85,24 @@ fn not_canonical(name: &str) -> Option<&'static str> {
 #[test]
 fn canonical_files_come_out_as_they_were() {
     let built = corpus::valid().into_iter().map(|case| (case.name.to_owned(), case.bytes));
-    let real = every_gguf().into_iter().map(|path| (path.file_name().unwrap().to_str().unwrap().to_owned(), fs::read(path).unwrap()));
+    let real = every_gguf().into_iter().map(|path| {
+        (path.file_name().unwrap().to_str().unwrap().to_owned(), fs::read(path).unwrap())
+    });
     let mut same = Vec::new();
     for (name, bytes) in built.chain(real) {
         let Ok(model) = Gguf::parse(&bytes) else { continue };
-        let Some(file) = rewritten(&model, model.index().version(), model.index().endian()) else { continue };
+        let Some(file) = rewritten(&model, model.index().version(), model.index().endian()) else {
+            continue;
+        };
         assert_eq!(content(&Gguf::parse(&file).unwrap()), content(&model), "{name}");
         match not_canonical(&name) {
             None => {
                 assert!(file == bytes, "{name}: {} bytes, expected {}", file.len(), bytes.len());
                 same.push(name);
             }
-            Some(reason) => assert!(file != bytes, "{name} is canonical after all, and not: {reason}"),
+            Some(reason) => {
+                assert!(file != bytes, "{name} is canonical after all, and not: {reason}")
+            }
         }
     }
     assert!(same.len() > 20, "{same:?}");
@@ -97,13 +112,20 @@ fn canonical_files_come_out_as_they_were() {
 fn what_cannot_be_written_is_refused() {
     let refused: Vec<&str> = corpus::valid()
         .iter()
-        .filter(|case| Gguf::parse(&case.bytes).is_ok_and(|model| rewritten(&model, 3, Endian::Little).is_none()))
+        .filter(|case| {
+            Gguf::parse(&case.bytes)
+                .is_ok_and(|model| rewritten(&model, 3, Endian::Little).is_none())
+        })
         .map(|case| case.name)
         .collect();
-    assert_eq!(refused, ["TENSORS_BAD_TYPE", "TENSORS_DUPLICATE_NAME", "unknown-tensor-types", "duplicate-names"]);
+    assert_eq!(
+        refused,
+        ["TENSORS_BAD_TYPE", "TENSORS_DUPLICATE_NAME", "unknown-tensor-types", "duplicate-names"]
+    );
 }
 
-/// There and back through the other byte order and the other version loses nothing but the order of the tensor data's bytes, which is the caller's to change.
+/// There and back through the other byte order and the other version loses nothing but the order of
+/// the tensor data's bytes, which is the caller's to change.
 #[test]
 fn through_every_form_and_back() {
     for case in corpus::valid() {
@@ -128,14 +150,23 @@ fn a_header_can_be_padded_without_tensors() {
     assert_eq!(padded.header(), [bare.header(), &[0; 8]].concat());
 }
 
-/// Bytes that a sink takes from elsewhere count as those that go through the writer, wherever they begin and end in data; within padding they must not end.
+/// Bytes that a sink takes from elsewhere count as those that go through the writer, wherever they
+/// begin and end in data; within padding they must not end.
 #[test]
 fn bytes_from_elsewhere_count() {
     let shape = |len| Shape::new(&[len]).unwrap();
     let names = [("empty", 0), ("a", 40), ("none", 0), ("b", 7), ("c", 32)];
-    let plan = names.iter().fold(Builder::new(), |builder, (name, len)| builder.tensor(name, GgmlType::I8, shape(*len))).plan().unwrap();
+    let plan = names
+        .iter()
+        .fold(Builder::new(), |builder, (name, len)| {
+            builder.tensor(name, GgmlType::I8, shape(*len))
+        })
+        .plan()
+        .unwrap();
     let data = [&[1; 40][..], &[0; 24], &[2; 7], &[0; 25], &[3; 32]].concat();
-    let tensor_at = |at: usize| [(40, 1), (71, 3), (usize::MAX, 4)].iter().find(|(end, _)| at < *end).unwrap().1;
+    let tensor_at = |at: usize| {
+        [(40, 1), (71, 3), (usize::MAX, 4)].iter().find(|(end, _)| at < *end).unwrap().1
+    };
     let is_data = |end: usize| end <= 40 || (64..=71).contains(&end) || end >= 96;
     for first in 1..data.len() {
         let mut writer = Writer::start(&plan, Vec::new()).unwrap();
@@ -210,7 +241,10 @@ impl Model {
     /// The file as whoever reads the specification composes it, without this library's writer.
     fn compose(&self, version: u32, endian: Endian) -> Vec<u8> {
         let mut file = FileBytes::new(version, endian);
-        file.head(self.tensors.len() as u64, self.pairs.len() as u64 + u64::from(self.alignment.is_some()));
+        file.head(
+            self.tensors.len() as u64,
+            self.pairs.len() as u64 + u64::from(self.alignment.is_some()),
+        );
         for (key, value) in &self.pairs {
             file.pair(key, value);
         }
@@ -251,7 +285,8 @@ fn value_of(value_type: u32, depth: u32) -> BoxedStrategy<Value> {
         _ if depth == 3 => Just(Value::Array(6, Vec::new())).boxed(),
         _ => (0u32..13)
             .prop_flat_map(move |element| {
-                proptest::collection::vec(value_of(element, depth + 1), 0..4).prop_map(move |elements| Value::Array(element, elements))
+                proptest::collection::vec(value_of(element, depth + 1), 0..4)
+                    .prop_map(move |elements| Value::Array(element, elements))
             })
             .boxed(),
     }
@@ -259,7 +294,11 @@ fn value_of(value_type: u32, depth: u32) -> BoxedStrategy<Value> {
 
 fn model() -> impl Strategy<Value = Model> {
     let key = proptest::collection::vec(any::<u8>(), 0..12);
-    let pairs = proptest::collection::btree_map(key, (0u32..13).prop_flat_map(|value_type| value_of(value_type, 0)), 0..8);
+    let pairs = proptest::collection::btree_map(
+        key,
+        (0u32..13).prop_flat_map(|value_type| value_of(value_type, 0)),
+        0..8,
+    );
     let shape = (0u64..4, proptest::collection::vec(0u64..4, 0..3));
     let name = proptest::collection::vec(any::<u8>(), 0..12);
     let tensors = proptest::collection::btree_map(name, (0u32..43, shape, any::<u8>()), 0..6);

@@ -33,7 +33,8 @@ pub(crate) fn whole(bytes: &[u8], limits: &Limits) -> Result<Index, Told> {
     Index::parse(bytes, limits).map_err(Told::from)
 }
 
-/// What the decoder says when the file comes in pieces of these sizes, over and over. Holds it to asking for no more than there is, and for more than it has.
+/// What the decoder says when the file comes in pieces of these sizes, over and over. Holds it to
+/// asking for no more than there is, and for more than it has.
 pub(crate) fn in_pieces(bytes: &[u8], limits: &Limits, sizes: &[usize]) -> Result<Index, Told> {
     let mut decoder = Decoder::new(Some(bytes.len() as u64), limits);
     let mut rest = bytes;
@@ -55,13 +56,18 @@ pub(crate) fn in_pieces(bytes: &[u8], limits: &Limits, sizes: &[usize]) -> Resul
 
 /// Every file of the corpus with its limits, then the real files.
 pub(crate) fn files() -> Vec<(String, Vec<u8>, Limits)> {
-    let built = corpus::all().into_iter().map(|case| (case.name.to_owned(), case.bytes, case.limits));
-    let real = every_gguf().into_iter().map(|path| (path.display().to_string(), fs::read(path).unwrap(), Limits::default()));
+    let built =
+        corpus::all().into_iter().map(|case| (case.name.to_owned(), case.bytes, case.limits));
+    let real = every_gguf()
+        .into_iter()
+        .map(|path| (path.display().to_string(), fs::read(path).unwrap(), Limits::default()));
     built.chain(real).collect()
 }
 
-/// A property tried so many times, or as often as the environment's `PROPTEST_CASES` says. What fails becomes a file of the corpus or a test of its own, not a seed in a folder.
+/// A property tried so many times, or as often as the environment's `PROPTEST_CASES` says. What
+/// fails becomes a file of the corpus or a test of its own, not a seed in a folder.
 pub(crate) fn cases(cases: u32) -> Config {
-    let cases = if std::env::var_os("PROPTEST_CASES").is_some() { Config::default().cases } else { cases };
+    let cases =
+        if std::env::var_os("PROPTEST_CASES").is_some() { Config::default().cases } else { cases };
     Config { cases, failure_persistence: None, ..Config::default() }
 }

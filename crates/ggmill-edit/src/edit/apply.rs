@@ -50,10 +50,12 @@ impl Edited {
     }
 }
 
-/// Applies edits in their order. `embedding_rows` is the number of rows of the token embedding, where the file has one.
+/// Applies edits in their order. `embedding_rows` is the number of rows of the token embedding,
+/// where the file has one.
 ///
-/// Fails, and says which key it is about, when a value does not fit its type, when a key that is to go or to be renamed is not there, and when the result would
-/// be a broken file: no architecture, an alignment that is none, vocabulary arrays of different lengths.
+/// Fails, and says which key it is about, when a value does not fit its type, when a key that is to
+/// go or to be renamed is not there, and when the result would be a broken file: no architecture,
+/// an alignment that is none, vocabulary arrays of different lengths.
 ///
 /// ```
 /// use ggmill_edit::{Edit, edit_metadata};
@@ -67,7 +69,11 @@ impl Edited {
 /// assert_eq!(edited.changes().len(), 2);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn edit_metadata(metadata: &MetadataBuf, edits: &[Edit], embedding_rows: Option<u64>) -> Result<Edited> {
+pub fn edit_metadata(
+    metadata: &MetadataBuf,
+    edits: &[Edit],
+    embedding_rows: Option<u64>,
+) -> Result<Edited> {
     let mut before = metadata.clone();
     before.remove(FILLER_KEY);
     let mut after = before.clone();
@@ -86,28 +92,48 @@ fn broken(why: impl Into<String>) -> Error {
     EditError::Broken(why.into()).refused()
 }
 
-fn apply(edit: &Edit, metadata: &mut MetadataBuf, embedding_rows: Option<u64>, compact: &mut bool) -> Result<()> {
+fn apply(
+    edit: &Edit,
+    metadata: &mut MetadataBuf,
+    embedding_rows: Option<u64>,
+    compact: &mut bool,
+) -> Result<()> {
     match edit {
-        Edit::Set { key, key_type, value } => set(metadata, key, *key_type, value).map_err(|error| error.key(key)),
+        Edit::Set { key, key_type, value } => {
+            set(metadata, key, *key_type, value).map_err(|error| error.key(key))
+        }
         Edit::Unset(glob) => unset(metadata, glob, compact),
         Edit::Rename { from, to } => rename(metadata, from, to).map_err(|error| error.key(from)),
         Edit::SpecialToken { role, token } => special_token(metadata, role, token),
-        Edit::Tokens(tokens) => replace_tokens(metadata, tokens, embedding_rows).map_err(|error| error.key(keys::TOKENIZER_TOKENS)),
+        Edit::Tokens(tokens) => replace_tokens(metadata, tokens, embedding_rows)
+            .map_err(|error| error.key(keys::TOKENIZER_TOKENS)),
     }
 }
 
-fn set(metadata: &mut MetadataBuf, key: &str, declared: Option<KeyType>, given: &EditValue) -> Result<()> {
+fn set(
+    metadata: &mut MetadataBuf,
+    key: &str,
+    declared: Option<KeyType>,
+    given: &EditValue,
+) -> Result<()> {
     let present = metadata.get(key);
     if present.is_none() {
         check_new_key(key)?;
     }
-    let value = typed(metadata, key, declared, present.as_ref(), given).map_err(EditError::refused)?;
+    let value =
+        typed(metadata, key, declared, present.as_ref(), given).map_err(EditError::refused)?;
     metadata.set(key, value);
     Ok(())
 }
 
 /// The value in the type it should have.
-fn typed(metadata: &MetadataBuf, key: &str, declared: Option<KeyType>, present: Option<&Value<'_>>, given: &EditValue) -> Result<TypedValue, EditError> {
+fn typed(
+    metadata: &MetadataBuf,
+    key: &str,
+    declared: Option<KeyType>,
+    present: Option<&Value<'_>>,
+    given: &EditValue,
+) -> Result<TypedValue, EditError> {
     if let Some(declared) = declared {
         return given.as_type(declared).map_err(EditError::Value);
     }
@@ -116,11 +142,14 @@ fn typed(metadata: &MetadataBuf, key: &str, declared: Option<KeyType>, present: 
     }
     if let Some(present) = present {
         let key_type = KeyType::of(present).ok_or(EditError::NestedArray)?;
-        return given.as_type(key_type).map_err(|cause| EditError::PresentType { cause, present: key_type });
+        return given
+            .as_type(key_type)
+            .map_err(|cause| EditError::PresentType { cause, present: key_type });
     }
     let architecture = metadata.get(keys::GENERAL_ARCHITECTURE);
     let own = given.own_type();
-    let standard = standard_type(key, architecture.and_then(|value| value.as_str()), given.is_list());
+    let standard =
+        standard_type(key, architecture.and_then(|value| value.as_str()), given.is_list());
     let key_type = standard.or(own).ok_or(EditError::Untyped)?;
     given.as_type(key_type).map_err(EditError::StandardType)
 }
@@ -140,7 +169,11 @@ fn check_new_key(key: &str) -> Result<()> {
 }
 
 fn unset(metadata: &mut MetadataBuf, glob: &Glob, compact: &mut bool) -> Result<()> {
-    let found: Vec<Vec<u8>> = metadata.iter().filter(|(key, _)| glob.matches(*key)).map(|(key, _)| key.as_bytes().to_vec()).collect();
+    let found: Vec<Vec<u8>> = metadata
+        .iter()
+        .filter(|(key, _)| glob.matches(*key))
+        .map(|(key, _)| key.as_bytes().to_vec())
+        .collect();
     let filler = glob.as_str().starts_with("ggmill.") && glob.matches(RawStr::from(FILLER_KEY));
     *compact |= filler;
     if found.is_empty() && !filler {
@@ -165,19 +198,34 @@ fn special_token(metadata: &mut MetadataBuf, role: &str, token: &str) -> Result<
         return Err(EditError::NoSuchRole(role.to_owned()).refused());
     };
     let tokens = metadata.get(keys::TOKENIZER_TOKENS).and_then(|value| value.as_array());
-    let tokens = tokens.and_then(|tokens| tokens.strings()).ok_or_else(|| EditError::NoVocabulary.refused().key(key))?;
-    let mut found = tokens.zip(0u32..).filter_map(|(text, id)| (text.ok()?.as_bytes() == token.as_bytes()).then_some(id));
-    let id = found.next().ok_or_else(|| EditError::NoSuchToken { key, token: token.to_owned() }.refused().key(key))?;
+    let tokens = tokens
+        .and_then(|tokens| tokens.strings())
+        .ok_or_else(|| EditError::NoVocabulary.refused().key(key))?;
+    let mut found = tokens
+        .zip(0u32..)
+        .filter_map(|(text, id)| (text.ok()?.as_bytes() == token.as_bytes()).then_some(id));
+    let id = found.next().ok_or_else(|| {
+        EditError::NoSuchToken { key, token: token.to_owned() }.refused().key(key)
+    })?;
     if let Some(other) = found.next() {
-        return Err(EditError::AmbiguousToken { key, token: token.to_owned(), ids: [id, other] }.refused().key(key));
+        return Err(EditError::AmbiguousToken { key, token: token.to_owned(), ids: [id, other] }
+            .refused()
+            .key(key));
     }
     drop(found);
     metadata.set(key, id);
     Ok(())
 }
 
-fn replace_tokens(metadata: &mut MetadataBuf, tokens: &[String], embedding_rows: Option<u64>) -> Result<()> {
-    let present = metadata.get(keys::TOKENIZER_TOKENS).and_then(|value| value.as_array()).map(|tokens| tokens.len());
+fn replace_tokens(
+    metadata: &mut MetadataBuf,
+    tokens: &[String],
+    embedding_rows: Option<u64>,
+) -> Result<()> {
+    let present = metadata
+        .get(keys::TOKENIZER_TOKENS)
+        .and_then(|value| value.as_array())
+        .map(|tokens| tokens.len());
     let count = tokens.len() as u64;
     if Some(count) != embedding_rows.or(present) && Some(count) != present {
         return Err(EditError::TokenCount { count, present, embedding_rows }.refused());
@@ -187,7 +235,8 @@ fn replace_tokens(metadata: &mut MetadataBuf, tokens: &[String], embedding_rows:
 }
 
 /// Why the keys of a shard stay.
-pub(super) const OF_A_SET: &str = "says which shard of which set this is, and the set would no longer open";
+pub(super) const OF_A_SET: &str =
+    "says which shard of which set this is, and the set would no longer open";
 
 /// Whether metadata say that they are those of a shard of several.
 pub(super) fn is_shard(metadata: &MetadataBuf) -> bool {
@@ -198,7 +247,11 @@ pub(super) fn is_shard(metadata: &MetadataBuf) -> bool {
 fn is_same(a: &Value<'_>, b: &Value<'_>) -> bool {
     match (a.as_array(), b.as_array()) {
         // A vocabulary need not be walked for it.
-        (Some(a), Some(b)) => a.element_type() == b.element_type() && a.len() == b.len() && a.as_bytes() == b.as_bytes(),
+        (Some(a), Some(b)) => {
+            a.element_type() == b.element_type()
+                && a.len() == b.len()
+                && a.as_bytes() == b.as_bytes()
+        }
         _ => TypedValue::new(a) == TypedValue::new(b),
     }
 }
@@ -209,22 +262,45 @@ fn changes(before: &MetadataBuf, after: &MetadataBuf) -> Vec<KeyChange> {
         let now = after.get(key.as_bytes());
         let same = now.is_some_and(|now| is_same(&now, &value));
         if !same && !changes.iter().any(|change: &KeyChange| change.key == key.as_bytes()) {
-            changes.push(KeyChange { key: key.as_bytes().to_vec(), before: true, after: now.is_some() });
+            changes.push(KeyChange {
+                key: key.as_bytes().to_vec(),
+                before: true,
+                after: now.is_some(),
+            });
         }
     }
     let new = after.iter().filter(|(key, _)| before.get(key.as_bytes()).is_none());
-    changes.extend(new.map(|(key, _)| KeyChange { key: key.as_bytes().to_vec(), before: false, after: true }));
+    changes.extend(new.map(|(key, _)| KeyChange {
+        key: key.as_bytes().to_vec(),
+        before: false,
+        after: true,
+    }));
     changes
 }
 
-/// Holds what the edits changed against what readers need. What was wrong before and was not touched stays as it is.
-fn check(before: &MetadataBuf, after: &MetadataBuf, changes: &[KeyChange], embedding_rows: Option<u64>, notes: &mut Vec<String>) -> Result<()> {
+/// Holds what the edits changed against what readers need. What was wrong before and was not
+/// touched stays as it is.
+fn check(
+    before: &MetadataBuf,
+    after: &MetadataBuf,
+    changes: &[KeyChange],
+    embedding_rows: Option<u64>,
+    notes: &mut Vec<String>,
+) -> Result<()> {
     let change_of = |key: &str| changes.iter().find(|change| change.key == key.as_bytes());
     if let Some(change) = change_of(keys::GENERAL_ARCHITECTURE) {
         match after.get(keys::GENERAL_ARCHITECTURE) {
-            None => return Err(broken("no reader opens a file without it").key(keys::GENERAL_ARCHITECTURE)),
-            Some(value) if value.as_raw_str().is_none() => return Err(broken("must be a string").key(keys::GENERAL_ARCHITECTURE)),
-            Some(_) if change.before => notes.push("the keys of the old architecture keep their names".to_owned()),
+            None => {
+                return Err(
+                    broken("no reader opens a file without it").key(keys::GENERAL_ARCHITECTURE)
+                );
+            }
+            Some(value) if value.as_raw_str().is_none() => {
+                return Err(broken("must be a string").key(keys::GENERAL_ARCHITECTURE));
+            }
+            Some(_) if change.before => {
+                notes.push("the keys of the old architecture keep their names".to_owned())
+            }
             Some(_) => {}
         }
     }
@@ -239,16 +315,26 @@ fn check(before: &MetadataBuf, after: &MetadataBuf, changes: &[KeyChange], embed
     if let Some(change) = of_set.max_by_key(|change| change.after)
         && (change.after || is_shard(before) && left())
     {
-        let why = if is_shard(before) { OF_A_SET } else { "says which shard of which set a file is; `ggmill split` makes sets" };
+        let why = if is_shard(before) {
+            OF_A_SET
+        } else {
+            "says which shard of which set a file is; `ggmill split` makes sets"
+        };
         return Err(broken(why).key(&change.key));
     }
     check_vocabulary(before, after, changes, embedding_rows)?;
     for (role, key) in SPECIAL_TOKENS {
-        let count = after.get(keys::TOKENIZER_TOKENS).and_then(|value| value.as_array()).map(|tokens| tokens.len());
+        let count = after
+            .get(keys::TOKENIZER_TOKENS)
+            .and_then(|value| value.as_array())
+            .map(|tokens| tokens.len());
         if let (Some(_), Some(value), Some(count)) = (change_of(key), after.get(key), count)
             && value.as_u64().is_none_or(|id| id >= count)
         {
-            return Err(broken(format!("is no token of the vocabulary, which has {count}; {role} must be one")).key(key));
+            return Err(broken(format!(
+                "is no token of the vocabulary, which has {count}; {role} must be one"
+            ))
+            .key(key));
         }
     }
     Ok(())
@@ -258,9 +344,13 @@ fn check_alignment(value: &Value<'_>, notes: &mut Vec<String>) -> Result<()> {
     if value.value_type() != ValueType::U32 {
         return Err(broken(format!("is {}, expected u32", value.value_type())));
     }
-    let alignment = Alignment::new(value.as_u64().unwrap_or(0)).map_err(|error| broken(error.to_string()))?;
+    let alignment =
+        Alignment::new(value.as_u64().unwrap_or(0)).map_err(|error| broken(error.to_string()))?;
     if alignment.get() > Limits::default().alignment {
-        return Err(broken(format!("alignment {alignment}, the limit is {}", Limits::default().alignment)));
+        return Err(broken(format!(
+            "alignment {alignment}, the limit is {}",
+            Limits::default().alignment
+        )));
     }
     if !alignment.is_power_of_two() {
         notes.push(format!("llama.cpp refuses alignment {alignment}: it is no power of two"));
@@ -268,21 +358,35 @@ fn check_alignment(value: &Value<'_>, notes: &mut Vec<String>) -> Result<()> {
     Ok(())
 }
 
-/// The arrays of the vocabulary go by token, so they are as long as each other and as the embedding.
-fn check_vocabulary(before: &MetadataBuf, after: &MetadataBuf, changes: &[KeyChange], embedding_rows: Option<u64>) -> Result<()> {
-    const BY_TOKEN: [&str; 3] = [keys::TOKENIZER_TOKENS, keys::TOKENIZER_SCORES, keys::TOKENIZER_TOKEN_TYPE];
+/// The arrays of the vocabulary go by token, so they are as long as each other and as the
+/// embedding.
+fn check_vocabulary(
+    before: &MetadataBuf,
+    after: &MetadataBuf,
+    changes: &[KeyChange],
+    embedding_rows: Option<u64>,
+) -> Result<()> {
+    const BY_TOKEN: [&str; 3] =
+        [keys::TOKENIZER_TOKENS, keys::TOKENIZER_SCORES, keys::TOKENIZER_TOKEN_TYPE];
     if !changes.iter().any(|change| BY_TOKEN.iter().any(|key| change.key == key.as_bytes())) {
         return Ok(());
     }
-    let len = |metadata: &MetadataBuf, key: &str| metadata.get(key).and_then(|value| value.as_array()).map(|array| array.len());
+    let len = |metadata: &MetadataBuf, key: &str| {
+        metadata.get(key).and_then(|value| value.as_array()).map(|array| array.len())
+    };
     let Some(tokens) = len(after, keys::TOKENIZER_TOKENS) else { return Ok(()) };
     for key in [keys::TOKENIZER_SCORES, keys::TOKENIZER_TOKEN_TYPE] {
         if let Some(found) = len(after, key).filter(|&found| found != tokens) {
-            return Err(broken(format!("has {found} elements, the vocabulary {tokens} tokens")).key(key));
+            return Err(
+                broken(format!("has {found} elements, the vocabulary {tokens} tokens")).key(key)
+            );
         }
     }
-    if let Some(rows) = embedding_rows.filter(|&rows| rows != tokens && len(before, keys::TOKENIZER_TOKENS) != Some(tokens)) {
-        return Err(broken(format!("{tokens} tokens, the embedding has {rows}")).key(keys::TOKENIZER_TOKENS));
+    if let Some(rows) = embedding_rows
+        .filter(|&rows| rows != tokens && len(before, keys::TOKENIZER_TOKENS) != Some(tokens))
+    {
+        return Err(broken(format!("{tokens} tokens, the embedding has {rows}"))
+            .key(keys::TOKENIZER_TOKENS));
     }
     Ok(())
 }

@@ -6,7 +6,8 @@ use super::error::EditSyntaxError;
 use super::{Edit, EditValue};
 
 impl Edit {
-    /// Edits for every entry of a JSON object, in its order. Objects in objects stand for keys with dots; a key may have its type behind a colon.
+    /// Edits for every entry of a JSON object, in its order. Objects in objects stand for keys with
+    /// dots; a key may have its type behind a colon.
     ///
     /// ```
     /// use ggmill_edit::Edit;
@@ -21,7 +22,8 @@ impl Edit {
         }
     }
 
-    /// Edits for every entry of a TOML document, as [`from_json`](Self::from_json) does it. A date is no type of this format, and refused.
+    /// Edits for every entry of a TOML document, as [`from_json`](Self::from_json) does it. A date
+    /// is no type of this format, and refused.
     ///
     /// ```
     /// use ggmill_edit::{Edit, EditSyntaxError};
@@ -30,7 +32,8 @@ impl Edit {
     /// # Ok::<(), EditSyntaxError>(())
     /// ```
     pub fn from_toml(text: &str) -> Result<Vec<Self>, EditSyntaxError> {
-        let table: toml::Table = toml::from_str(text).map_err(|error| EditSyntaxError::Toml(Box::new(error)))?;
+        let table: toml::Table =
+            toml::from_str(text).map_err(|error| EditSyntaxError::Toml(Box::new(error)))?;
         table_of_edits(json_table(table)?)
     }
 
@@ -41,7 +44,10 @@ impl Edit {
     /// assert_eq!(Edit::tokens_from("<s>\n</s>\n"), Edit::tokens_from(r#"["<s>", "</s>"]"#));
     /// ```
     pub fn tokens_from(text: &str) -> Self {
-        Self::Tokens(serde_json::from_str(text).unwrap_or_else(|_| text.lines().map(str::to_owned).collect()))
+        Self::Tokens(
+            serde_json::from_str(text)
+                .unwrap_or_else(|_| text.lines().map(str::to_owned).collect()),
+        )
     }
 }
 
@@ -80,7 +86,9 @@ fn json_of(value: toml::Value) -> Result<Json, EditSyntaxError> {
         toml::Value::Float(number) => Json::from(number),
         toml::Value::Boolean(value) => Json::Bool(value),
         toml::Value::Datetime(_) => return Err(EditSyntaxError::Date),
-        toml::Value::Array(elements) => Json::Array(elements.into_iter().map(json_of).collect::<Result<_, _>>()?),
+        toml::Value::Array(elements) => {
+            Json::Array(elements.into_iter().map(json_of).collect::<Result<_, _>>()?)
+        }
         toml::Value::Table(table) => Json::Object(json_table(table)?),
     })
 }

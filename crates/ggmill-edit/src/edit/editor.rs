@@ -41,7 +41,8 @@ pub struct Editor {
 }
 
 impl Editor {
-    /// Opens a file to edit it where it is, and locks it. Fails when an edit of it was interrupted: [`InPlace::recover`] goes on with that.
+    /// Opens a file to edit it where it is, and locks it. Fails when an edit of it was interrupted:
+    /// [`InPlace::recover`] goes on with that.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let place = InPlace::open(path)?;
@@ -66,21 +67,26 @@ impl Editor {
 
     /// Applies edits to the metadata. Writes nothing.
     pub fn edit(&self, edits: &[Edit]) -> Result<Edited> {
-        let metadata = MetadataBuf::copy_of(&self.model.metadata()).map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?;
+        let metadata = MetadataBuf::copy_of(&self.model.metadata())
+            .map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?;
         let embedding = self.model.tensors().get("token_embd.weight");
         let rows = embedding.and_then(|tensor| tensor.shape().dimensions().get(1).copied());
         let edited = edit_metadata(&metadata, edits, rows)?;
-        if is_shard(&metadata) && !is_shard(&edited.metadata) && ggmill_io::shard_name(&self.path).is_some() {
+        if is_shard(&metadata)
+            && !is_shard(&edited.metadata)
+            && ggmill_io::shard_name(&self.path).is_some()
+        {
             return Err(Error::new(ErrorKind::Edit, OF_A_SET).key(keys::SPLIT_COUNT));
         }
         Ok(edited)
     }
 
-    /// Lays an edit out: in place where that can be, when the file was opened for it. Writes nothing but a file without a name, to see whether the file system
-    /// inserts bytes.
+    /// Lays an edit out: in place where that can be, when the file was opened for it. Writes
+    /// nothing but a file without a name, to see whether the file system inserts bytes.
     pub fn plan(&self, edited: &Edited) -> Result<EditPlan> {
-        let destination =
-            self.place.as_ref().map_or(Destination::NewFile, |place| Destination::SameFile { insert_block: place.insert_block(), names: place.names() });
+        let destination = self.place.as_ref().map_or(Destination::NewFile, |place| {
+            Destination::SameFile { insert_block: place.insert_block(), names: place.names() }
+        });
         let plan = EditPlan::new(&self.model, edited, destination)?;
         match plan.method() {
             EditMethod::Rewrite(_) => self.check_rewritable().map(|()| plan),
@@ -88,15 +94,28 @@ impl Editor {
         }
     }
 
-    /// Does what the plan says to the file itself, and gives the method it used: when the file system will not insert bytes after all, that is a copy.
-    pub fn apply(&mut self, plan: EditPlan, edited: &Edited, progress: &mut Report<'_>) -> Result<EditMethod> {
-        let place = self.place.as_mut().ok_or_else(|| Error::new(ErrorKind::Misuse, "the file was opened as a source"))?;
+    /// Does what the plan says to the file itself, and gives the method it used: when the file
+    /// system will not insert bytes after all, that is a copy.
+    pub fn apply(
+        &mut self,
+        plan: EditPlan,
+        edited: &Edited,
+        progress: &mut Report<'_>,
+    ) -> Result<EditMethod> {
+        let place = self
+            .place
+            .as_mut()
+            .ok_or_else(|| Error::new(ErrorKind::Misuse, "the file was opened as a source"))?;
         let names = place.names();
         let plan = match plan.method() {
             EditMethod::Unchanged => return Ok(EditMethod::Unchanged),
             EditMethod::InPlace | EditMethod::Insert(_) => match place.apply(plan.change())? {
                 Applied::Done => return Ok(plan.method().clone()),
-                Applied::CannotGrow => EditPlan::new(&self.model, edited, Destination::SameFile { insert_block: None, names })?,
+                Applied::CannotGrow => EditPlan::new(
+                    &self.model,
+                    edited,
+                    Destination::SameFile { insert_block: None, names },
+                )?,
             },
             _ => plan,
         };
@@ -110,7 +129,12 @@ impl Editor {
     }
 
     /// Writes the edited file into a sink that becomes another file, and gives the sink back.
-    pub fn write(&self, plan: &EditPlan, mut sink: FileSink, progress: &mut Report<'_>) -> Result<FileSink> {
+    pub fn write(
+        &self,
+        plan: &EditPlan,
+        mut sink: FileSink,
+        progress: &mut Report<'_>,
+    ) -> Result<FileSink> {
         if let EditMethod::Rewrite(_) = plan.method() {
             let (checkpoint, layout) = self.rewrite(plan)?;
             sink.reserve(layout.layout().total_len())?;
@@ -142,7 +166,10 @@ impl Editor {
     fn check_rewritable(&self) -> Result<()> {
         let split = Split::of(&self.model.metadata()).ok().flatten();
         if split.is_some_and(|split| split.is_part()) {
-            return Err(Error::new(ErrorKind::Unsupported, "one shard of a set cannot be laid out again; merge the set first"));
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                "one shard of a set cannot be laid out again; merge the set first",
+            ));
         }
         Ok(())
     }

@@ -38,7 +38,9 @@ impl fmt::Display for EditSyntaxError {
         match self {
             Self::NoValue => f.write_str("expected key=value or key:type=value"),
             Self::KeyType(error) => error.fmt(f),
-            Self::Glob { pattern, cause } => write!(f, "pattern {:?}, {cause}", RawStr::from(pattern.as_str())),
+            Self::Glob { pattern, cause } => {
+                write!(f, "pattern {:?}, {cause}", RawStr::from(pattern.as_str()))
+            }
             Self::Json(error) => error.fmt(f),
             Self::Toml(error) => f.write_str(error.message()),
             Self::NotTable => f.write_str("expected a table of keys and values"),
@@ -55,7 +57,8 @@ impl From<KeyTypeError> for EditSyntaxError {
     }
 }
 
-/// Why an edit was refused: the [source](std::error::Error::source) of an [`Error`] of kind [`ErrorKind::Edit`], for programs that can say what to do about it.
+/// Why an edit was refused: the [source](std::error::Error::source) of an [`Error`] of kind
+/// [`ErrorKind::Edit`], for programs that can say what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EditError {
@@ -106,7 +109,8 @@ pub enum EditError {
         /// The first two tokens that have it.
         ids: [u32; 2],
     },
-    /// A new vocabulary has neither as many tokens as the old one, nor as many as the embedding has rows.
+    /// A new vocabulary has neither as many tokens as the old one, nor as many as the embedding has
+    /// rows.
     TokenCount {
         /// Its tokens.
         count: u64,
@@ -124,26 +128,47 @@ impl fmt::Display for EditError {
         let raw = |text: &str| format!("{:?}", RawStr::from(text));
         match self {
             Self::Value(cause) => cause.fmt(f),
-            Self::PresentType { cause, present } => write!(f, "{cause}; the key is {present} now, and key:type=value gives it another type"),
+            Self::PresentType { cause, present } => write!(
+                f,
+                "{cause}; the key is {present} now, and key:type=value gives it another type"
+            ),
             Self::StandardType(cause) => write!(f, "{cause}; key:type=value gives it another type"),
-            Self::NestedArray => f.write_str("is an array of arrays: say its type, as in key:[[f32]]=…"),
-            Self::Untyped => f.write_str("does not say its type by itself; key:type=value says it, as in key:[string]=[]"),
+            Self::NestedArray => {
+                f.write_str("is an array of arrays: say its type, as in key:[[f32]]=…")
+            }
+            Self::Untyped => f.write_str(
+                "does not say its type by itself; key:type=value says it, as in key:[string]=[]",
+            ),
             Self::Filler => f.write_str("is the room that edits leave and use themselves"),
-            Self::KeyLength(len) => write!(f, "a key of {len} bytes, expected 1 to {}", super::limits::MAX_KEY_LEN),
-            Self::KeyCharacter(c) => write!(f, "{c:?} in a key, expected letters, digits, dots and the like"),
+            Self::KeyLength(len) => {
+                write!(f, "a key of {len} bytes, expected 1 to {}", super::limits::MAX_KEY_LEN)
+            }
+            Self::KeyCharacter(c) => {
+                write!(f, "{c:?} in a key, expected letters, digits, dots and the like")
+            }
             Self::NoMatch(pattern) => write!(f, "no key fits {}", raw(pattern)),
-            Self::NameTaken(name) => write!(f, "cannot be renamed to {}, which is there already", raw(name)),
+            Self::NameTaken(name) => {
+                write!(f, "cannot be renamed to {}, which is there already", raw(name))
+            }
             Self::NoSuchKey => f.write_str("no such key"),
             Self::NoSuchRole(role) => {
-                let names: Vec<&str> = super::standard::SPECIAL_TOKENS.iter().map(|(name, _)| *name).collect();
+                let names: Vec<&str> =
+                    super::standard::SPECIAL_TOKENS.iter().map(|(name, _)| *name).collect();
                 write!(f, "{} is no special token, expected one of {}", raw(role), names.join(", "))
             }
             Self::NoVocabulary => f.write_str("the file has no vocabulary to look the token up in"),
             Self::NoSuchToken { token, .. } => write!(f, "no token is {}", raw(token)),
-            Self::AmbiguousToken { token, ids: [one, other], .. } => write!(f, "{} is token {one} and token {other}", raw(token)),
+            Self::AmbiguousToken { token, ids: [one, other], .. } => {
+                write!(f, "{} is token {one} and token {other}", raw(token))
+            }
             Self::TokenCount { count, present, embedding_rows } => {
-                let now = present.map_or_else(|| "no vocabulary".to_owned(), |present| format!("{present} tokens"));
-                let rows = embedding_rows.map(|rows| format!(" and an embedding for {rows}")).unwrap_or_default();
+                let now = present.map_or_else(
+                    || "no vocabulary".to_owned(),
+                    |present| format!("{present} tokens"),
+                );
+                let rows = embedding_rows
+                    .map(|rows| format!(" and an embedding for {rows}"))
+                    .unwrap_or_default();
                 write!(f, "{count} tokens, the file has {now}{rows}")
             }
             Self::Broken(why) => f.write_str(why),
@@ -256,18 +281,34 @@ pub enum ValueError {
 impl fmt::Display for ValueError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotInteger { found, expected } => write!(f, "{found} is no whole number, expected {expected}"),
-            Self::NotNumber { found, expected } => write!(f, "{found} is no number, expected {expected}"),
-            Self::OutOfRange { found, least, greatest } => write!(f, "{found} is out of range, expected {least} to {greatest}"),
+            Self::NotInteger { found, expected } => {
+                write!(f, "{found} is no whole number, expected {expected}")
+            }
+            Self::NotNumber { found, expected } => {
+                write!(f, "{found} is no number, expected {expected}")
+            }
+            Self::OutOfRange { found, least, greatest } => {
+                write!(f, "{found} is out of range, expected {least} to {greatest}")
+            }
             Self::TooLargeForF32 { found } => write!(f, "{found} is out of range for f32"),
             Self::NotBool { found } => write!(f, "{found} is no bool, expected true or false"),
-            Self::NotWritable { found, expected } => write!(f, "{found} cannot be written as {expected}"),
+            Self::NotWritable { found, expected } => {
+                write!(f, "{found} cannot be written as {expected}")
+            }
             Self::Mismatch { found, expected } => write!(f, "{found} is no {expected}"),
             Self::Null { expected } => write!(f, "null is no value, expected {expected}"),
-            Self::NotArray { found, expected } => write!(f, "{found} is no array, expected {expected}"),
-            Self::NotJsonArray { found: Some(found), expected } => write!(f, "{found} is no JSON array, expected {expected}"),
-            Self::NotJsonArray { found: None, expected } => write!(f, "the file holds no JSON array, expected {expected}"),
-            Self::OtherType { found, expected } => write!(f, "the value is {found}, expected {expected}"),
+            Self::NotArray { found, expected } => {
+                write!(f, "{found} is no array, expected {expected}")
+            }
+            Self::NotJsonArray { found: Some(found), expected } => {
+                write!(f, "{found} is no JSON array, expected {expected}")
+            }
+            Self::NotJsonArray { found: None, expected } => {
+                write!(f, "the file holds no JSON array, expected {expected}")
+            }
+            Self::OtherType { found, expected } => {
+                write!(f, "the value is {found}, expected {expected}")
+            }
             Self::Element { place, cause } => write!(f, "element {place}: {cause}"),
             Self::Line { number, cause } => write!(f, "line {number}: {cause}"),
         }

@@ -47,7 +47,8 @@ impl KeyType {
         self == Self::single(ValueType::STRING)
     }
 
-    /// The type of a value that is there, or `None` when it is an array of arrays, which may have different innermost types.
+    /// The type of a value that is there, or `None` when it is an array of arrays, which may have
+    /// different innermost types.
     pub(crate) fn of(value: &Value<'_>) -> Option<Self> {
         match value.as_array() {
             None => Some(Self::single(value.value_type())),
@@ -97,7 +98,10 @@ impl FromStr for KeyType {
             "str" => "string",
             name => name,
         };
-        let element = short.parse::<ValueType>().ok().filter(|element| *element != ValueType::ARRAY && depth <= MAX_DEPTH);
+        let element = short
+            .parse::<ValueType>()
+            .ok()
+            .filter(|element| *element != ValueType::ARRAY && depth <= MAX_DEPTH);
         element.map(|element| Self { element, depth }).ok_or_else(|| KeyTypeError(text.to_owned()))
     }
 }
@@ -108,7 +112,11 @@ pub struct KeyTypeError(String);
 
 impl fmt::Display for KeyTypeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} is no type, expected one such as u32, f32, bool, string or [string]", quoted(&self.0))
+        write!(
+            f,
+            "{} is no type, expected one such as u32, f32, bool, string or [string]",
+            quoted(&self.0)
+        )
     }
 }
 

@@ -29,9 +29,11 @@ const PIECE: u64 = 64 << 20;
 pub enum Destination {
     /// Where the file is.
     SameFile {
-        /// The unit in which the file system inserts bytes, where it does ([`InPlace::insert_block`](ggmill_io::InPlace::insert_block)).
+        /// The unit in which the file system inserts bytes, where it does
+        /// ([`InPlace::insert_block`](ggmill_io::InPlace::insert_block)).
         insert_block: Option<u64>,
-        /// How many names the file has. One with several is not edited in place, since the others would change unasked.
+        /// How many names the file has. One with several is not edited in place, since the others
+        /// would change unasked.
         names: u64,
     },
     /// In a new file.
@@ -75,7 +77,8 @@ impl EditPlan {
     pub fn new(model: &Model, edited: &Edited, destination: Destination) -> Result<Self> {
         let (file, source) = only_file(model)?;
         let old = OldHeader::of(file);
-        let mut before = MetadataBuf::copy_of(&file.metadata()).map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?;
+        let mut before = MetadataBuf::copy_of(&file.metadata())
+            .map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?;
         let had_filler = before.remove(FILLER_KEY);
         let mut plan = Self {
             method: EditMethod::Unchanged,
@@ -97,9 +100,11 @@ impl EditPlan {
             plan.method = EditMethod::Rewrite(why);
             return Ok(plan);
         }
-        let (method, header, filler) = old.lay_out(&edited.metadata, edited.compact, destination)?;
+        let (method, header, filler) =
+            old.lay_out(&edited.metadata, edited.compact, destination)?;
         (plan.method, plan.header, plan.filler) = (method, header, filler);
-        plan.new_len = plan.old_len.saturating_sub(plan.kept_from).saturating_add(plan.header.len() as u64);
+        plan.new_len =
+            plan.old_len.saturating_sub(plan.kept_from).saturating_add(plan.header.len() as u64);
         (plan.written, plan.journal) = match plan.method {
             EditMethod::InPlace | EditMethod::Insert(_) => {
                 plan.old_header = old.whole()?;
@@ -127,7 +132,8 @@ impl EditPlan {
         self.old_len
     }
 
-    /// The length of the file afterwards, in bytes. Of a rewrite it is known only once that is planned, and this is what it is before.
+    /// The length of the file afterwards, in bytes. Of a rewrite it is known only once that is
+    /// planned, and this is what it is before.
     pub fn new_len(&self) -> u64 {
         self.new_len
     }
@@ -151,8 +157,14 @@ impl EditPlan {
         HeaderChange::new(&self.old_header, &self.header)
     }
 
-    /// Writes the edited file into a sink: the new header, and everything behind the old one, which the system copies without showing it to anybody.
-    pub(crate) fn copy_into(&self, model: &Model, mut sink: FileSink, progress: &mut Report<'_>) -> Result<FileSink> {
+    /// Writes the edited file into a sink: the new header, and everything behind the old one, which
+    /// the system copies without showing it to anybody.
+    pub(crate) fn copy_into(
+        &self,
+        model: &Model,
+        mut sink: FileSink,
+        progress: &mut Report<'_>,
+    ) -> Result<FileSink> {
         let (_, file) = only_file(model)?;
         sink.append(&self.header)?;
         let total = self.old_len.saturating_sub(self.kept_from);
@@ -171,8 +183,15 @@ impl EditPlan {
 
 /// The one file of a model that is edited.
 fn only_file(model: &Model) -> Result<(&Part, &RandomAccess)> {
-    let one = || model.parts().first().filter(|_| model.parts().len() == 1).and_then(|part| Some((part, ggmill_io::file_of(part)?)));
-    one().ok_or_else(|| Error::new(ErrorKind::Misuse, "only a model that is one file can be edited"))
+    let one = || {
+        model
+            .parts()
+            .first()
+            .filter(|_| model.parts().len() == 1)
+            .and_then(|part| Some((part, ggmill_io::file_of(part)?)))
+    };
+    one()
+        .ok_or_else(|| Error::new(ErrorKind::Misuse, "only a model that is one file can be edited"))
 }
 
 /// The parts of a header that an edit keeps.
@@ -193,11 +212,24 @@ impl<'a> OldHeader<'a> {
         let header_len = usize::try_from(index.header_len()).unwrap_or(usize::MAX);
         let bytes = file.bytes();
         let wide = if index.version() == 1 { 16 } else { 24 };
-        let infos = file.metadata().iter().next_back().map_or(wide, |pair| pair.value_offset().saturating_add(pair.value_bytes().len() as u64));
+        let infos = file.metadata().iter().next_back().map_or(wide, |pair| {
+            pair.value_offset().saturating_add(pair.value_bytes().len() as u64)
+        });
         // A file without tensors needs no padding, and often has none.
-        let padded = !file.tensors().is_empty() || file.file_len().is_some_and(|len| len >= index.data_offset());
-        let (kept_from, unit) = if padded { (index.data_offset(), u64::from(index.alignment().get())) } else { (index.header_len(), 1) };
-        Self { file, bytes: bytes.get(..header_len).unwrap_or(bytes), infos: usize::try_from(infos).unwrap_or(usize::MAX), kept_from, unit }
+        let padded = !file.tensors().is_empty()
+            || file.file_len().is_some_and(|len| len >= index.data_offset());
+        let (kept_from, unit) = if padded {
+            (index.data_offset(), u64::from(index.alignment().get()))
+        } else {
+            (index.header_len(), 1)
+        };
+        Self {
+            file,
+            bytes: bytes.get(..header_len).unwrap_or(bytes),
+            infos: usize::try_from(infos).unwrap_or(usize::MAX),
+            kept_from,
+            unit,
+        }
     }
 
     /// The header with the padding behind it, which the file has and the index does not keep.
@@ -216,27 +248,47 @@ impl<'a> OldHeader<'a> {
         }
         let alignment = match metadata.get(keys::GENERAL_ALIGNMENT) {
             None => Alignment::DEFAULT,
-            Some(value) => Alignment::new(value.as_u64().unwrap_or(0)).map_err(|error| Error::caused(ErrorKind::Edit, error))?,
+            Some(value) => Alignment::new(value.as_u64().unwrap_or(0))
+                .map_err(|error| Error::caused(ErrorKind::Edit, error))?,
         };
         let moved = alignment != self.file.index().alignment() && !self.file.tensors().is_empty();
         Ok(moved.then_some("the alignment changes"))
     }
 
-    fn lay_out(&self, metadata: &MetadataBuf, compact: bool, destination: Destination) -> Result<(EditMethod, Vec<u8>, Option<u64>)> {
+    fn lay_out(
+        &self,
+        metadata: &MetadataBuf,
+        compact: bool,
+        destination: Destination,
+    ) -> Result<(EditMethod, Vec<u8>, Option<u64>)> {
         let len = self.compose(metadata)?.len() as u64;
-        let Destination::SameFile { insert_block, names } = destination else { return self.copy(metadata, len, 0, "a new file is wanted") };
-        let fits = |header: Option<(Vec<u8>, Option<u64>)>| header.filter(|(_, filler)| !compact || filler.is_none());
+        let Destination::SameFile { insert_block, names } = destination else {
+            return self.copy(metadata, len, 0, "a new file is wanted");
+        };
+        let fits = |header: Option<(Vec<u8>, Option<u64>)>| {
+            header.filter(|(_, filler)| !compact || filler.is_none())
+        };
         if names > 1 {
-            return self.copy(metadata, len, if compact { 0 } else { ROOM }, "the file has other names (hard links) that keep what they show");
+            return self.copy(
+                metadata,
+                len,
+                if compact { 0 } else { ROOM },
+                "the file has other names (hard links) that keep what they show",
+            );
         }
         if let Some((header, filler)) = fits(self.fill(metadata, len, self.kept_from)?) {
             return Ok((EditMethod::InPlace, header, filler));
         }
         let has_tensors = !self.file.tensors().is_empty();
-        if let Some(unit) = insert_block.and_then(|block| least_common_multiple(block, self.unit)).filter(|_| has_tensors && !compact)
-            && let Some(grow) = (len.saturating_add(FILLER_ARRAY + 1)).saturating_sub(self.kept_from).checked_next_multiple_of(unit)
+        if let Some(unit) = insert_block
+            .and_then(|block| least_common_multiple(block, self.unit))
+            .filter(|_| has_tensors && !compact)
+            && let Some(grow) = (len.saturating_add(FILLER_ARRAY + 1))
+                .saturating_sub(self.kept_from)
+                .checked_next_multiple_of(unit)
             && grow > 0
-            && let Some((header, filler)) = self.fill(metadata, len, self.kept_from.saturating_add(grow))?
+            && let Some((header, filler)) =
+                self.fill(metadata, len, self.kept_from.saturating_add(grow))?
         {
             return Ok((EditMethod::Insert(grow), header, filler));
         }
@@ -249,7 +301,13 @@ impl<'a> OldHeader<'a> {
     }
 
     /// The header of a copy, with room for so much more.
-    fn copy(&self, metadata: &MetadataBuf, len: u64, room: u64, why: &'static str) -> Result<(EditMethod, Vec<u8>, Option<u64>)> {
+    fn copy(
+        &self,
+        metadata: &MetadataBuf,
+        len: u64,
+        room: u64,
+        why: &'static str,
+    ) -> Result<(EditMethod, Vec<u8>, Option<u64>)> {
         let too_large = || Error::new(ErrorKind::Edit, "the header would exceed 64 bits");
         let target = if room == 0 {
             len.checked_next_multiple_of(self.unit)
@@ -257,18 +315,31 @@ impl<'a> OldHeader<'a> {
             let unit = least_common_multiple(PAGE, self.unit).unwrap_or(self.unit);
             len.checked_add(FILLER_ARRAY + room).and_then(|end| end.checked_next_multiple_of(unit))
         };
-        let (header, filler) = self.fill(metadata, len, target.ok_or_else(too_large)?)?.ok_or_else(too_large)?;
+        let (header, filler) =
+            self.fill(metadata, len, target.ok_or_else(too_large)?)?.ok_or_else(too_large)?;
         Ok((EditMethod::Copy(why), header, filler))
     }
 
-    /// The header with exactly `target` bytes, by padding or with the filler; `None` when it is longer, or shorter by too little for the filler.
-    fn fill(&self, metadata: &MetadataBuf, len: u64, target: u64) -> Result<Option<(Vec<u8>, Option<u64>)>> {
+    /// The header with exactly `target` bytes, by padding or with the filler; `None` when it is
+    /// longer, or shorter by too little for the filler.
+    fn fill(
+        &self,
+        metadata: &MetadataBuf,
+        len: u64,
+        target: u64,
+    ) -> Result<Option<(Vec<u8>, Option<u64>)>> {
         let Some(slack) = target.checked_sub(len) else { return Ok(None) };
         let (mut header, filler) = if slack < self.unit {
             (self.compose(metadata)?, None)
         } else if slack > FILLER_ARRAY {
             let zeros = slack - FILLER_ARRAY;
-            (self.compose(&with_filler(metadata, vec![0u8; usize::try_from(zeros).unwrap_or(usize::MAX)]))?, Some(zeros))
+            (
+                self.compose(&with_filler(
+                    metadata,
+                    vec![0u8; usize::try_from(zeros).unwrap_or(usize::MAX)],
+                ))?,
+                Some(zeros),
+            )
         } else if (FILLER_BYTE..FILLER_BYTE.saturating_add(self.unit)).contains(&slack) {
             (self.compose(&with_filler(metadata, 0u8))?, Some(1))
         } else {
@@ -278,11 +349,17 @@ impl<'a> OldHeader<'a> {
         Ok(Some((header, filler)))
     }
 
-    /// The header without its padding: the beginning and the tensor infos as they are, the metadata as given.
+    /// The header without its padding: the beginning and the tensor infos as they are, the metadata
+    /// as given.
     fn compose(&self, metadata: &MetadataBuf) -> Result<Vec<u8>> {
         let index = self.file.index();
-        let builder = if index.version() == 2 { Builder::new().version_2() } else { Builder::new() };
-        let plan = builder.endian(index.endian()).metadata(metadata.clone()).plan().map_err(|error| Error::caused(ErrorKind::Edit, error))?;
+        let builder =
+            if index.version() == 2 { Builder::new().version_2() } else { Builder::new() };
+        let plan = builder
+            .endian(index.endian())
+            .metadata(metadata.clone())
+            .plan()
+            .map_err(|error| Error::caused(ErrorKind::Edit, error))?;
         let mut header = plan.header().to_vec();
         // Magic, version and the number of tensors: what the builder was not told.
         header[..16].copy_from_slice(&self.bytes[..16]);
@@ -290,9 +367,15 @@ impl<'a> OldHeader<'a> {
         Ok(header)
     }
 
-    /// The last look before anything is written: the new header must read, and place every tensor where it is.
+    /// The last look before anything is written: the new header must read, and place every tensor
+    /// where it is.
     fn check(&self, plan: &EditPlan) -> Result<()> {
-        let broken = || Error::new(ErrorKind::Edit, "the edited header does not lead to the tensors as the old one does");
+        let broken = || {
+            Error::new(
+                ErrorKind::Edit,
+                "the edited header does not lead to the tensors as the old one does",
+            )
+        };
         let mut decoder = Decoder::new(Some(plan.new_len), &Limits::default());
         decoder.feed(&plan.header).map_err(|error| Error::caused(ErrorKind::Edit, error))?;
         let new = decoder.finish().map_err(|error| Error::caused(ErrorKind::Edit, error))?;
@@ -302,10 +385,16 @@ impl<'a> OldHeader<'a> {
                 new_tensor.name().as_bytes() == old.name().as_bytes()
                     && new_tensor.ggml_type() == old.ggml_type()
                     && new_tensor.shape() == old.shape()
-                    && new_tensor.offset().checked_sub(new.index().data_offset()) == old.offset().checked_sub(old_start)
+                    && new_tensor.offset().checked_sub(new.index().data_offset())
+                        == old.offset().checked_sub(old_start)
             });
-        let placed = self.file.tensors().is_empty() || new.index().data_offset() == plan.header.len() as u64;
-        if same && placed && new.index().endian() == self.file.index().endian() { Ok(()) } else { Err(broken()) }
+        let placed =
+            self.file.tensors().is_empty() || new.index().data_offset() == plan.header.len() as u64;
+        if same && placed && new.index().endian() == self.file.index().endian() {
+            Ok(())
+        } else {
+            Err(broken())
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Keys that edits know: the one that is room, and how long any may be.
 
-/// The key whose value is room: zeros that take up what a header has less than the space before the tensor data. Edits use it and leave it; everybody else
-/// ignores it.
+/// The key whose value is room: zeros that take up what a header has less than the space before the
+/// tensor data. Edits use it and leave it; everybody else ignores it.
 pub const FILLER_KEY: &str = "ggmill.padding";
 
 /// The longest key, in bytes (specification).

@@ -1,6 +1,7 @@
 //! Changing what a file says about a model, without touching its tensors.
 //!
-//! [`Edit`]s are applied to the metadata one after another ([`edit_metadata`]); [`EditPlan`] says how the header gets into the file; [`Editor`] does it.
+//! [`Edit`]s are applied to the metadata one after another ([`edit_metadata`]); [`EditPlan`] says
+//! how the header gets into the file; [`Editor`] does it.
 
 mod apply;
 mod document;
@@ -30,8 +31,9 @@ pub use value::{EditValue, TypedValue};
 pub enum Edit {
     /// Gives a key a value, in its place when it is there, at the end when it is not.
     ///
-    /// A typed value keeps its type. Text and JSON without a type get that of the present value, else the one the key has by the specification or the
-    /// architecture, else the one they look like.
+    /// A typed value keeps its type. Text and JSON without a type get that of the present value,
+    /// else the one the key has by the specification or the architecture, else the one they
+    /// look like.
     Set {
         /// The key.
         key: String,
@@ -61,7 +63,8 @@ pub enum Edit {
 }
 
 impl Edit {
-    /// Gives a key a value of a Rust type, or a slice of them for an array: a `u32` is set as `u32`, whatever the type of the present value.
+    /// Gives a key a value of a Rust type, or a slice of them for an array: a `u32` is set as
+    /// `u32`, whatever the type of the present value.
     ///
     /// ```
     /// use ggmill_core::MetadataBuf;
@@ -75,7 +78,11 @@ impl Edit {
     /// # Ok::<(), ggmill_pipeline::Error>(())
     /// ```
     pub fn set(key: impl Into<String>, value: &impl ToValue) -> Self {
-        Self::Set { key: key.into(), key_type: None, value: EditValue::Typed(TypedValue::new(value)) }
+        Self::Set {
+            key: key.into(),
+            key_type: None,
+            value: EditValue::Typed(TypedValue::new(value)),
+        }
     }
 
     /// An edit in text: `key=value` or `key:type=value`.
@@ -97,11 +104,18 @@ impl Edit {
             Some((key, name)) => (key, Some(name.trim().parse()?)),
             None => (left, None),
         };
-        Ok(Self::Set { key: key.trim().to_owned(), key_type, value: EditValue::Text(value.to_owned()) })
+        Ok(Self::Set {
+            key: key.trim().to_owned(),
+            key_type,
+            value: EditValue::Text(value.to_owned()),
+        })
     }
 
     /// Removes the keys that fit a pattern, such as `general.base_model.*`.
     pub fn parse_unset(pattern: &str) -> Result<Self, EditSyntaxError> {
-        pattern.parse().map(Self::Unset).map_err(|cause| EditSyntaxError::Glob { pattern: pattern.to_owned(), cause })
+        pattern
+            .parse()
+            .map(Self::Unset)
+            .map_err(|cause| EditSyntaxError::Glob { pattern: pattern.to_owned(), cause })
     }
 }

@@ -15,7 +15,8 @@ pub enum EditValue {
     Typed(TypedValue),
     /// Typed on a command line: one value, or an array in JSON.
     Text(String),
-    /// The content of a file: one value, an array in JSON, or the elements of an array with a line each.
+    /// The content of a file: one value, an array in JSON, or the elements of an array with a line
+    /// each.
     Content(String),
     /// A value in JSON.
     Json(Json),
@@ -79,13 +80,21 @@ impl EditValue {
     pub(crate) fn as_type(&self, key_type: KeyType) -> Result<TypedValue, ValueError> {
         match self {
             Self::Typed(value) if value.is(key_type) => Ok(value.clone()),
-            Self::Typed(value) => Err(ValueError::OtherType { found: value.value_type, expected: key_type }),
+            Self::Typed(value) => {
+                Err(ValueError::OtherType { found: value.value_type, expected: key_type })
+            }
             Self::Json(json) => from_json(json, key_type),
-            Self::Text(text) | Self::Content(text) if key_type.is_string() => Ok(TypedValue::new(&text.as_str())),
-            Self::Text(text) | Self::Content(text) if key_type.depth == 0 => from_text(text.trim(), key_type.element),
+            Self::Text(text) | Self::Content(text) if key_type.is_string() => {
+                Ok(TypedValue::new(&text.as_str()))
+            }
+            Self::Text(text) | Self::Content(text) if key_type.depth == 0 => {
+                from_text(text.trim(), key_type.element)
+            }
             Self::Text(text) => match serde_json::from_str(text) {
                 Ok(json @ Json::Array(_)) => from_json(&json, key_type),
-                _ => Err(ValueError::NotJsonArray { found: Some(quoted(text)), expected: key_type }),
+                _ => {
+                    Err(ValueError::NotJsonArray { found: Some(quoted(text)), expected: key_type })
+                }
             },
             Self::Content(text) => match serde_json::from_str(text) {
                 Ok(json @ Json::Array(_)) => from_json(&json, key_type),
@@ -95,8 +104,10 @@ impl EditValue {
         }
     }
 
-    /// The type that the value itself suggests: `true` and `false` are bools, whole numbers the first of u32, i32, u64 and i64 that holds them, other numbers
-    /// f32, anything else a string. In arrays, one type for all; `None` for an array that is empty or has several, and for null.
+    /// The type that the value itself suggests: `true` and `false` are bools, whole numbers the
+    /// first of u32, i32, u64 and i64 that holds them, other numbers f32, anything else a
+    /// string. In arrays, one type for all; `None` for an array that is empty or has several, and
+    /// for null.
     pub(crate) fn own_type(&self) -> Option<KeyType> {
         match self {
             Self::Typed(value) => value.key_type(),
@@ -127,7 +138,9 @@ fn type_of_text(text: &str) -> ValueType {
     if let Ok(number) = text.parse::<i128>() {
         return integer_type(number, number).unwrap_or(ValueType::STRING);
     }
-    let numeric = text.bytes().next().is_some_and(|byte| byte.is_ascii_digit() || b"+-.".contains(&byte)) && text.parse::<f64>().is_ok();
+    let numeric =
+        text.bytes().next().is_some_and(|byte| byte.is_ascii_digit() || b"+-.".contains(&byte))
+            && text.parse::<f64>().is_ok();
     if numeric { ValueType::F32 } else { ValueType::STRING }
 }
 
@@ -146,13 +159,17 @@ fn type_of_json(json: &Json) -> Option<KeyType> {
     Some(match json {
         Json::Bool(_) => KeyType::single(ValueType::BOOL),
         Json::String(_) => KeyType::single(ValueType::STRING),
-        Json::Number(_) => KeyType::single(integer_of(json).map_or(Some(ValueType::F32), |number| integer_type(number, number))?),
+        Json::Number(_) => KeyType::single(
+            integer_of(json).map_or(Some(ValueType::F32), |number| integer_type(number, number))?,
+        ),
         Json::Array(elements) => {
             let types: Vec<KeyType> = elements.iter().map(type_of_json).collect::<Option<_>>()?;
             let first = *types.first()?;
             let integers: Option<Vec<i128>> = elements.iter().map(integer_of).collect();
             let element = match integers {
-                Some(numbers) => KeyType::single(integer_type(*numbers.iter().min()?, *numbers.iter().max()?)?),
+                Some(numbers) => {
+                    KeyType::single(integer_type(*numbers.iter().min()?, *numbers.iter().max()?)?)
+                }
                 None if elements.iter().all(Json::is_number) => KeyType::single(ValueType::F32),
                 None if types.iter().all(|other| *other == first) => first,
                 None => return None,
@@ -175,7 +192,8 @@ fn from_lines(text: &str, key_type: KeyType) -> Result<TypedValue, ValueError> {
         let value = if element == ValueType::STRING {
             TypedValue::new(&line)
         } else {
-            from_text(line.trim(), element).map_err(|cause| ValueError::Line { number, cause: Box::new(cause) })?
+            from_text(line.trim(), element)
+                .map_err(|cause| ValueError::Line { number, cause: Box::new(cause) })?
         };
         elements.extend_from_slice(&value.bytes);
         count = number;
@@ -193,18 +211,27 @@ fn from_json(json: &Json, key_type: KeyType) -> Result<TypedValue, ValueError> {
         return match (json, key_type.element) {
             (Json::String(text), ValueType::STRING) => Ok(TypedValue::new(&text.as_str())),
             (Json::Bool(value), ValueType::BOOL) => Ok(TypedValue::new(value)),
-            (Json::Number(number), element) if element != ValueType::STRING && element != ValueType::BOOL => from_text(&number.to_string(), element),
+            (Json::Number(number), element)
+                if element != ValueType::STRING && element != ValueType::BOOL =>
+            {
+                from_text(&number.to_string(), element)
+            }
             // 0 and 1 for bools, as many tools write them.
-            (Json::Number(number), ValueType::BOOL) => from_text(&number.to_string(), ValueType::BOOL),
+            (Json::Number(number), ValueType::BOOL) => {
+                from_text(&number.to_string(), ValueType::BOOL)
+            }
             (Json::Null, expected) => Err(ValueError::Null { expected }),
             (other, expected) => Err(ValueError::Mismatch { found: shown_json(other), expected }),
         };
     }
-    let Json::Array(elements) = json else { return Err(ValueError::NotArray { found: shown_json(json), expected: key_type }) };
+    let Json::Array(elements) = json else {
+        return Err(ValueError::NotArray { found: shown_json(json), expected: key_type });
+    };
     let inner = key_type.inner();
     let mut bytes = Vec::new();
     for (place, element) in elements.iter().enumerate() {
-        let value = from_json(element, inner).map_err(|cause| ValueError::Element { place, cause: Box::new(cause) })?;
+        let value = from_json(element, inner)
+            .map_err(|cause| ValueError::Element { place, cause: Box::new(cause) })?;
         bytes.extend_from_slice(&value.bytes);
     }
     Ok(array_of(inner.value_type(), elements.len() as u64, &bytes))
@@ -212,7 +239,10 @@ fn from_json(json: &Json, key_type: KeyType) -> Result<TypedValue, ValueError> {
 
 /// One number or bool.
 fn from_text(text: &str, value_type: ValueType) -> Result<TypedValue, ValueError> {
-    let integer = || text.parse::<i128>().map_err(|_| ValueError::NotInteger { found: quoted(text), expected: value_type });
+    let integer = || {
+        text.parse::<i128>()
+            .map_err(|_| ValueError::NotInteger { found: quoted(text), expected: value_type })
+    };
     macro_rules! fitted {
         ($rust:ty) => {
             TypedValue::new(&<$rust>::try_from(integer()?).map_err(|_| ValueError::OutOfRange {
@@ -222,7 +252,10 @@ fn from_text(text: &str, value_type: ValueType) -> Result<TypedValue, ValueError
             })?)
         };
     }
-    let float = || text.parse::<f64>().map_err(|_| ValueError::NotNumber { found: quoted(text), expected: value_type });
+    let float = || {
+        text.parse::<f64>()
+            .map_err(|_| ValueError::NotNumber { found: quoted(text), expected: value_type })
+    };
     Ok(match value_type {
         ValueType::U8 => fitted!(u8),
         ValueType::I8 => fitted!(i8),
@@ -234,7 +267,9 @@ fn from_text(text: &str, value_type: ValueType) -> Result<TypedValue, ValueError
         ValueType::I64 => fitted!(i64),
         ValueType::F32 => {
             // Read as f32 at once: through f64 it would be rounded twice.
-            let value: f32 = text.parse().map_err(|_| ValueError::NotNumber { found: quoted(text), expected: value_type })?;
+            let value: f32 = text
+                .parse()
+                .map_err(|_| ValueError::NotNumber { found: quoted(text), expected: value_type })?;
             if value.is_infinite() && float()?.is_finite() {
                 return Err(ValueError::TooLargeForF32 { found: text.to_owned() });
             }
@@ -290,7 +325,11 @@ mod tests {
             ("[0.5, 1]", "[f32]", "[F32(0.5), F32(1.0)]"),
             ("[]", "[string]", "[]"),
         ] {
-            assert_eq!(shown(&text(given), key_type).as_deref(), Ok(expected), "{given} as {key_type}");
+            assert_eq!(
+                shown(&text(given), key_type).as_deref(),
+                Ok(expected),
+                "{given} as {key_type}"
+            );
         }
         assert!(shown(&text(r#"["a", "\u00e9"]"#), "[string]").unwrap().contains('é'));
         assert_eq!(shown(&text("[[1],[]]"), "[[u8]]").unwrap().matches("Array(").count(), 2);
@@ -350,9 +389,20 @@ mod tests {
     fn files_have_a_line_for_each_element() {
         let lines = EditValue::Content("[PAD]\r\nb c\n\n".into());
         assert_eq!(shown(&lines, "[string]").unwrap().matches("Str").count(), 3);
-        assert_eq!(shown(&EditValue::Content("1\n2\n".into()), "[i32]").unwrap(), "[I32(1), I32(2)]");
-        assert_eq!(shown(&EditValue::Content("[1, 2]\n".into()), "[i32]").unwrap(), "[I32(1), I32(2)]");
-        assert!(shown(&EditValue::Content("1\nx\n".into()), "[i32]").unwrap_err().to_string().starts_with("line 2: "));
+        assert_eq!(
+            shown(&EditValue::Content("1\n2\n".into()), "[i32]").unwrap(),
+            "[I32(1), I32(2)]"
+        );
+        assert_eq!(
+            shown(&EditValue::Content("[1, 2]\n".into()), "[i32]").unwrap(),
+            "[I32(1), I32(2)]"
+        );
+        assert!(
+            shown(&EditValue::Content("1\nx\n".into()), "[i32]")
+                .unwrap_err()
+                .to_string()
+                .starts_with("line 2: ")
+        );
     }
 
     #[test]

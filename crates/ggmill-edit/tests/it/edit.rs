@@ -1,4 +1,5 @@
-//! Edits: what they do to metadata, which way they go into a file, and that they touch nothing else.
+//! Edits: what they do to metadata, which way they go into a file, and that they touch nothing
+//! else.
 
 use std::fs;
 use std::io::Write as _;
@@ -45,7 +46,11 @@ impl Bench {
         let len = editor.planned_len(&plan)?;
         let way = editor.apply(plan, &edited, &mut |_| ControlFlow::Continue(()))?;
         assert_eq!(fs::metadata(self.path()).unwrap().len(), len);
-        assert_eq!(fs::read_dir(self.folder.path()).unwrap().count(), 1, "nothing lies beside the file");
+        assert_eq!(
+            fs::read_dir(self.folder.path()).unwrap().count(),
+            1,
+            "nothing lies beside the file"
+        );
         Ok(way)
     }
 }
@@ -65,7 +70,13 @@ fn rename(from: &str, to: &str) -> Edit {
 /// A model of two tensors whose data are recognisable.
 fn model(metadata: MetadataBuf, endian: Endian) -> Vec<u8> {
     let shape = Shape::new(&[33, 3]).unwrap();
-    let plan = Builder::new().endian(endian).metadata(metadata).tensor("a", GgmlType::F32, shape).tensor("b", GgmlType::F16, shape).plan().unwrap();
+    let plan = Builder::new()
+        .endian(endian)
+        .metadata(metadata)
+        .tensor("a", GgmlType::F32, shape)
+        .tensor("b", GgmlType::F16, shape)
+        .plan()
+        .unwrap();
     let mut file = plan.header().to_vec();
     for (tensor, fill) in plan.tensors().iter().zip(1u8..) {
         file.resize(usize::try_from(tensor.offset()).unwrap(), 0);
@@ -94,15 +105,25 @@ fn content(bytes: &[u8]) -> Content {
     let model = Gguf::parse(bytes).unwrap();
     let mut metadata = MetadataBuf::copy_of(&model.metadata()).unwrap();
     metadata.remove(FILLER_KEY);
-    let tensors =
-        model.tensors().iter().map(|tensor| (tensor.name().as_bytes().to_vec(), tensor.ggml_type(), *tensor.shape(), tensor.data().unwrap().to_vec()));
+    let tensors = model.tensors().iter().map(|tensor| {
+        (
+            tensor.name().as_bytes().to_vec(),
+            tensor.ggml_type(),
+            *tensor.shape(),
+            tensor.data().unwrap().to_vec(),
+        )
+    });
     (metadata, tensors.collect())
 }
 
 fn filler(bytes: &[u8]) -> Option<u64> {
     let model = Gguf::parse(bytes).unwrap();
     let pair = model.metadata().get(FILLER_KEY)?;
-    assert_eq!(model.metadata().iter().last().unwrap().key(), FILLER_KEY, "the filler is the last key");
+    assert_eq!(
+        model.metadata().iter().last().unwrap().key(),
+        FILLER_KEY,
+        "the filler is the last key"
+    );
     Some(pair.value().unwrap().as_array().map_or(1, |array| array.len()))
 }
 
@@ -148,7 +169,11 @@ fn values_take_the_type_that_fits() {
         assert_eq!(metadata.get(key.as_bytes()), Some(value), "{key}");
     }
     let keys: Vec<String> = metadata.iter().map(|(key, _)| key.to_string()).collect();
-    assert_eq!(keys[..3], ["general.architecture", "general.name", "llama.context_length"], "keys that were there keep their places");
+    assert_eq!(
+        keys[..3],
+        ["general.architecture", "general.name", "llama.context_length"],
+        "keys that were there keep their places"
+    );
     assert_eq!(keys[7..9], ["general.author", "general.tags"], "new ones come in their order");
 }
 
@@ -157,12 +182,20 @@ fn values_take_the_type_that_fits() {
 fn edits_that_cannot_be_are_refused() {
     let bench = Bench::new(&model(small(), Endian::Little));
     let before = bench.bytes();
-    let token = |role: &str, token: &str| Edit::SpecialToken { role: role.into(), token: token.into() };
+    let token =
+        |role: &str, token: &str| Edit::SpecialToken { role: role.into(), token: token.into() };
     for (edit, words) in [
-        (set("llama.context_length=long"), "key \"llama.context_length\": \"long\" is no whole number, expected u32; the key is u32 now"),
+        (
+            set("llama.context_length=long"),
+            "key \"llama.context_length\": \"long\" is no whole number, expected u32; the key is \
+             u32 now",
+        ),
         (set("x.small=256"), "256 is out of range, expected 0 to 255"),
         (set("big:u64=18446744073709551616"), "out of range"),
-        (set("general.tags=red"), "key \"general.tags\": \"red\" is no JSON array, expected [string]"),
+        (
+            set("general.tags=red"),
+            "key \"general.tags\": \"red\" is no JSON array, expected [string]",
+        ),
         (set("general.alignment=12"), "alignment 12, expected a positive multiple of 8"),
         (set("general.alignment:u64=64"), "is u64, expected u32"),
         (set("general.architecture:u32=1"), "must be a string"),
@@ -186,34 +219,66 @@ fn edits_that_cannot_be_are_refused() {
         assert!(error.to_string().contains(words), "{error}\n{words}");
     }
     assert!(bench.bytes() == before);
-    assert!(Edit::parse_unset("[").unwrap_err().to_string().starts_with("pattern \"[\", character "));
+    assert!(
+        Edit::parse_unset("[").unwrap_err().to_string().starts_with("pattern \"[\", character ")
+    );
     // A program learns which it was without reading the text.
     let error = bench.plan(&[token("bos", "a")]).unwrap_err();
     let cause = error.cause().and_then(|cause| cause.downcast_ref::<EditError>());
-    assert_eq!(cause, Some(&EditError::AmbiguousToken { key: "tokenizer.ggml.bos_token_id", token: "a".into(), ids: [2, 3] }));
+    assert_eq!(
+        cause,
+        Some(&EditError::AmbiguousToken {
+            key: "tokenizer.ggml.bos_token_id",
+            token: "a".into(),
+            ids: [2, 3]
+        })
+    );
 }
 
 #[test]
 fn typed_values_keep_their_types() {
     for endian in [Endian::Little, Endian::Big] {
         let bench = Bench::new(&model(small(), endian));
-        bench.edit(&[Edit::set("my.number", &7i64), Edit::set("my.floats", &[0.5f32, 1.0].as_slice()), Edit::set("general.name", &"Other")]).unwrap();
+        bench
+            .edit(&[
+                Edit::set("my.number", &7i64),
+                Edit::set("my.floats", &[0.5f32, 1.0].as_slice()),
+                Edit::set("general.name", &"Other"),
+            ])
+            .unwrap();
         // Whatever the type was before.
         bench.edit(&[Edit::set("my.number", &true)]).unwrap();
         let (metadata, _) = content(&bench.bytes());
         assert_eq!(metadata.get("my.number"), Some(Value::Bool(true)));
-        assert_eq!(metadata.get("my.floats").unwrap().as_array().unwrap().floats().unwrap().collect::<Vec<_>>(), [0.5, 1.0]);
+        assert_eq!(
+            metadata
+                .get("my.floats")
+                .unwrap()
+                .as_array()
+                .unwrap()
+                .floats()
+                .unwrap()
+                .collect::<Vec<_>>(),
+            [0.5, 1.0]
+        );
         assert_eq!(metadata.get("general.name").unwrap().as_str(), Some("Other"));
     }
 }
 
-/// A file that says it is a shard and is not called one opens in no set: it has to be mended by taking all of that away.
+/// A file that says it is a shard and is not called one opens in no set: it has to be mended by
+/// taking all of that away.
 #[test]
 fn the_keys_of_a_set_are_not_set_and_go_together() {
     let lone = Bench::new(&model(small(), Endian::Little));
-    for edit in [set("split.count=2"), set("split.no:u16=0"), rename("general.name", "split.count")] {
+    for edit in [set("split.count=2"), set("split.no:u16=0"), rename("general.name", "split.count")]
+    {
         let error = lone.plan(&[edit]).unwrap_err();
-        assert!(error.to_string().contains("says which shard of which set a file is; `ggmill split` makes sets"), "{error}");
+        assert!(
+            error
+                .to_string()
+                .contains("says which shard of which set a file is; `ggmill split` makes sets"),
+            "{error}"
+        );
     }
     let mut part = small();
     part.set("split.no", 1u16);
@@ -224,7 +289,8 @@ fn the_keys_of_a_set_are_not_set_and_go_together() {
     part.plan(&[unset("split.*")]).unwrap();
 }
 
-/// Whole numbers are floats where every architecture has floats, whether or not this one is described.
+/// Whole numbers are floats where every architecture has floats, whether or not this one is
+/// described.
 #[test]
 fn keys_that_every_architecture_has_get_their_standard_type() {
     let mut metadata = MetadataBuf::new();
@@ -266,7 +332,10 @@ fn each_way_keeps_the_data() {
         assert!(content(&bench.bytes()).1 == data);
 
         // The room can be given back.
-        assert!(matches!(bench.edit(&[unset(FILLER_KEY)]).unwrap(), EditMethod::Copy("no room is to be left")));
+        assert!(matches!(
+            bench.edit(&[unset(FILLER_KEY)]).unwrap(),
+            EditMethod::Copy("no room is to be left")
+        ));
         assert!(bench.bytes() == original);
     }
 }
@@ -286,14 +355,21 @@ fn every_length_fits() {
         let mut in_place = 0;
         for len in 0..=200 {
             let text = "y".repeat(len);
-            in_place += usize::from(bench.edit(&[set(&format!("general.name={text}"))]).unwrap() == EditMethod::InPlace);
+            in_place += usize::from(
+                bench.edit(&[set(&format!("general.name={text}"))]).unwrap() == EditMethod::InPlace,
+            );
             let (metadata, tensors) = content(&bench.bytes());
-            assert!(tensors == data && metadata.get("general.name").unwrap().as_str() == Some(&text));
+            assert!(
+                tensors == data && metadata.get("general.name").unwrap().as_str() == Some(&text)
+            );
             if len == 0 {
                 fs::write(bench.path(), &original).unwrap();
             }
         }
-        assert!(in_place >= if alignment == Some(8) { 150 } else { 200 }, "{alignment:?}: {in_place}");
+        assert!(
+            in_place >= if alignment == Some(8) { 150 } else { 200 },
+            "{alignment:?}: {in_place}"
+        );
     }
 }
 
@@ -302,13 +378,22 @@ fn another_alignment_moves_every_tensor() {
     for endian in [Endian::Little, Endian::Big] {
         let bench = Bench::new(&model(small(), endian));
         let before = content(&bench.bytes());
-        assert!(matches!(bench.edit(&[set("general.alignment=4096")]).unwrap(), EditMethod::Rewrite(_)));
+        assert!(matches!(
+            bench.edit(&[set("general.alignment=4096")]).unwrap(),
+            EditMethod::Rewrite(_)
+        ));
         let bytes = bench.bytes();
         let model = Gguf::parse(&bytes).unwrap();
-        assert!(model.index().endian() == endian && model.tensors().iter().all(|tensor| tensor.offset().is_multiple_of(4096)));
+        assert!(
+            model.index().endian() == endian
+                && model.tensors().iter().all(|tensor| tensor.offset().is_multiple_of(4096))
+        );
         let (metadata, tensors) = content(&bytes);
         assert!(tensors == before.1 && metadata.len() == before.0.len() + 1);
-        assert!(matches!(bench.edit(&[unset("general.alignment")]).unwrap(), EditMethod::Rewrite(_)));
+        assert!(matches!(
+            bench.edit(&[unset("general.alignment")]).unwrap(),
+            EditMethod::Rewrite(_)
+        ));
         assert!(content(&bench.bytes()) == before);
     }
 }
@@ -356,10 +441,22 @@ fn a_vocabulary_is_replaced_whole() {
     let model = content(&bench.bytes()).0;
     let count = model.get("tokenizer.ggml.tokens").unwrap().as_array().unwrap().len();
     let tokens: Vec<String> = (0..count).map(|id| format!("token {id}")).collect();
-    bench.edit(&[Edit::Tokens(tokens), Edit::SpecialToken { role: "pad".into(), token: "token 17".into() }]).unwrap();
+    bench
+        .edit(&[
+            Edit::Tokens(tokens),
+            Edit::SpecialToken { role: "pad".into(), token: "token 17".into() },
+        ])
+        .unwrap();
     let model = content(&bench.bytes()).0;
     assert_eq!(model.get("tokenizer.ggml.padding_token_id"), Some(Value::U32(17)));
-    let last = model.get("tokenizer.ggml.tokens").unwrap().as_array().unwrap().get(count - 1).unwrap().unwrap();
+    let last = model
+        .get("tokenizer.ggml.tokens")
+        .unwrap()
+        .as_array()
+        .unwrap()
+        .get(count - 1)
+        .unwrap()
+        .unwrap();
     assert_eq!(last.as_str(), Some(&*format!("token {}", count - 1)));
 }
 
@@ -367,7 +464,11 @@ fn a_vocabulary_is_replaced_whole() {
 #[test]
 fn a_file_that_changes_meanwhile_is_left_alone() {
     let original = model(small(), Endian::Little);
-    for edit in [set("general.name=Five5"), set(&format!("general.name={}", "x".repeat(1000))), set("general.alignment=64")] {
+    for edit in [
+        set("general.name=Five5"),
+        set(&format!("general.name={}", "x".repeat(1000))),
+        set("general.alignment=64"),
+    ] {
         let bench = Bench::new(&original);
         let mut editor = Editor::open(bench.path()).unwrap();
         let edited = editor.edit(std::slice::from_ref(&edit)).unwrap();
@@ -395,10 +496,15 @@ fn one_editor_at_a_time() {
 #[test]
 fn names_and_links() {
     let bench = Bench::new(&model(small(), Endian::Little));
-    let (link, other) = (bench.folder.path().join("link.gguf"), bench.folder.path().join("other.gguf"));
+    let (link, other) =
+        (bench.folder.path().join("link.gguf"), bench.folder.path().join("other.gguf"));
     std::os::unix::fs::symlink(bench.path(), &link).unwrap();
     let error = Editor::open(&link).unwrap_err().to_string();
-    assert!(error.contains("is a symbolic link to ") && error.ends_with("model.gguf, expected the file itself"), "{error}");
+    assert!(
+        error.contains("is a symbolic link to ")
+            && error.ends_with("model.gguf, expected the file itself"),
+        "{error}"
+    );
     fs::hard_link(bench.path(), &other).unwrap();
     let before = fs::read(&other).unwrap();
     let mut editor = Editor::open(bench.path()).unwrap();
@@ -421,8 +527,22 @@ fn documents_become_edits() {
     assert_eq!(metadata.get("general.base_model.count"), Some(Value::U32(1)));
     assert_eq!(metadata.get("my.flag"), Some(Value::Bool(true)));
     assert_eq!(metadata.get("my.number"), Some(Value::I64(-1)));
-    assert_eq!(metadata.get("my.floats").unwrap().as_array().unwrap().floats().unwrap().collect::<Vec<_>>(), [1.0, 2.5]);
-    assert!(Edit::from_json("[1]").is_err() && Edit::from_json("{ \"a:nope\": 1 }").is_err() && Edit::from_toml("a = [2024-01-01]").is_err());
+    assert_eq!(
+        metadata
+            .get("my.floats")
+            .unwrap()
+            .as_array()
+            .unwrap()
+            .floats()
+            .unwrap()
+            .collect::<Vec<_>>(),
+        [1.0, 2.5]
+    );
+    assert!(
+        Edit::from_json("[1]").is_err()
+            && Edit::from_json("{ \"a:nope\": 1 }").is_err()
+            && Edit::from_toml("a = [2024-01-01]").is_err()
+    );
 }
 
 /// A value as text that a typed `--set` reads back.
@@ -432,7 +552,15 @@ fn as_json(value: &Value<'_>) -> (String, serde_json::Value) {
         Value::U32(number) => ("u32".into(), number.into()),
         Value::I64(number) => ("i64".into(), number.into()),
         Value::Bool(value) => ("bool".into(), value.into()),
-        Value::Array(array) => ("[string]".into(), array.strings().unwrap().map(|text| text.unwrap().to_str().unwrap()).collect::<Vec<_>>().into()),
+        Value::Array(array) => (
+            "[string]".into(),
+            array
+                .strings()
+                .unwrap()
+                .map(|text| text.unwrap().to_str().unwrap())
+                .collect::<Vec<_>>()
+                .into(),
+        ),
         ref other => unreachable!("{other:?}"),
     }
 }
@@ -474,23 +602,41 @@ fn random() -> impl Strategy<Value = Random> {
 }
 
 /// An edit and how to take it back, given the metadata before it.
-fn step(metadata: &MetadataBuf, kind: u8, place: usize, value: &Random, number: usize) -> (Edit, Edit) {
-    let keys: Vec<String> = metadata.iter().map(|(key, _)| key.to_string()).filter(|key| key.starts_with("k.")).collect();
+fn step(
+    metadata: &MetadataBuf,
+    kind: u8,
+    place: usize,
+    value: &Random,
+    number: usize,
+) -> (Edit, Edit) {
+    let keys: Vec<String> = metadata
+        .iter()
+        .map(|(key, _)| key.to_string())
+        .filter(|key| key.starts_with("k."))
+        .collect();
     let set_to = |key: &str, value: &Value<'_>| {
         let (key_type, json) = as_json(value);
-        Edit::Set { key: key.into(), key_type: Some(key_type.parse().unwrap()), value: EditValue::Json(json) }
+        Edit::Set {
+            key: key.into(),
+            key_type: Some(key_type.parse().unwrap()),
+            value: EditValue::Json(json),
+        }
     };
     let mut one = MetadataBuf::new();
     value.put(&mut one, "v");
     let new = one.get("v").unwrap();
     match (kind, keys.get(place % keys.len().max(1))) {
         (0, Some(key)) => (set_to(key, &new), set_to(key, &metadata.get(key).unwrap())),
-        (1, Some(key)) => (rename(key, &format!("k.renamed.{number}")), rename(&format!("k.renamed.{number}"), key)),
+        (1, Some(key)) => (
+            rename(key, &format!("k.renamed.{number}")),
+            rename(&format!("k.renamed.{number}"), key),
+        ),
         _ => (set_to(&format!("k.new.{number}"), &new), unset(&format!("k.new.{number}"))),
     }
 }
 
-/// Edits, then their inverses in the opposite order: the same metadata in the same order, the same data, and the same bytes when no filler is left.
+/// Edits, then their inverses in the opposite order: the same metadata in the same order, the same
+/// data, and the same bytes when no filler is left.
 #[test]
 fn an_edit_and_its_inverse_cancel() {
     let cases = (
@@ -499,7 +645,8 @@ fn an_edit_and_its_inverse_cancel() {
         prop_oneof![Just(Endian::Little), Just(Endian::Big)],
         any::<bool>(),
     );
-    let mut runner = TestRunner::new(Config { cases: 48, failure_persistence: None, ..Config::default() });
+    let mut runner =
+        TestRunner::new(Config { cases: 48, failure_persistence: None, ..Config::default() });
     runner
         .run(&cases, |(values, steps, endian, at_once)| {
             let mut metadata = MetadataBuf::new();
@@ -514,7 +661,10 @@ fn an_edit_and_its_inverse_cancel() {
             let (mut there, mut back) = (Vec::new(), Vec::new());
             for (number, (kind, place, value)) in steps.iter().enumerate() {
                 let (edit, inverse) = step(&now, *kind, *place, value, number);
-                now = ggmill_edit::edit_metadata(&now, std::slice::from_ref(&edit), None).unwrap().metadata().clone();
+                now = ggmill_edit::edit_metadata(&now, std::slice::from_ref(&edit), None)
+                    .unwrap()
+                    .metadata()
+                    .clone();
                 there.push(edit);
                 back.insert(0, inverse);
             }

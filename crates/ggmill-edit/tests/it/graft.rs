@@ -20,7 +20,10 @@ fn go(_: Progress<'_>) -> ControlFlow<()> {
 /// A model with tensors of a donor in place of its own.
 fn grafted(base: &GgufCheckpoint, donor: &dyn Checkpoint, keep_types: bool) -> Vec<u8> {
     let mut graft = Graft::new(base).unwrap();
-    assert_eq!(graft.take(donor, keep_types, |name| Some(name.as_bytes().to_vec())).unwrap(), donor.tensors().len());
+    assert_eq!(
+        graft.take(donor, keep_types, |name| Some(name.as_bytes().to_vec())).unwrap(),
+        donor.tensors().len()
+    );
     let (recipe, sources) = graft.finish();
     made(recipe, &sources)
 }
@@ -106,7 +109,8 @@ proptest! {
     }
 }
 
-/// Floats need not be raw: what NumPy and safetensors know stays as it is, and BF16 comes back from f32.
+/// Floats need not be raw: what NumPy and safetensors know stays as it is, and BF16 comes back from
+/// f32.
 #[test]
 fn floats_come_back_from_what_others_read() {
     let folder = tempfile::tempdir().unwrap();
@@ -115,11 +119,19 @@ fn floats_come_back_from_what_others_read() {
         let clean = made(Recipe::copy_of(&base).unwrap(), &base);
         let all: Vec<usize> = (0..base.tensors().len()).collect();
         let path = folder.path().join("all.safetensors");
-        fs::write(&path, extract_safetensors(&base, &all, false, Vec::new(), &mut go).unwrap()).unwrap();
-        assert!(grafted(&base, &SafetensorsFile::open(&path).unwrap(), false) == clean, "{}", model.name);
+        fs::write(&path, extract_safetensors(&base, &all, false, Vec::new(), &mut go).unwrap())
+            .unwrap();
+        assert!(
+            grafted(&base, &SafetensorsFile::open(&path).unwrap(), false) == clean,
+            "{}",
+            model.name
+        );
         let one = npy(&base, 0, false, &folder.path().join("one.npy"));
         let is_bf16 = base.tensors()[0].ggml_type == GgmlType::BF16;
-        assert_eq!(one.tensors()[0].ggml_type == GgmlType::F32, is_bf16 || base.tensors()[0].ggml_type == GgmlType::F32);
+        assert_eq!(
+            one.tensors()[0].ggml_type == GgmlType::F32,
+            is_bf16 || base.tensors()[0].ggml_type == GgmlType::F32
+        );
         assert!(grafted(&base, &one, true) == clean, "{}", model.name);
     }
 }
@@ -130,26 +142,63 @@ fn arrays_that_are_not_taken() {
     let path = folder.path().join("a.npy");
     let file = |header: &str, data: &[u8]| {
         let header = format!("{header:<117}\n");
-        fs::write(&path, [&b"\x93NUMPY\x01\x00"[..], &118u16.to_le_bytes(), header.as_bytes(), data].concat()).unwrap();
+        fs::write(
+            &path,
+            [&b"\x93NUMPY\x01\x00"[..], &118u16.to_le_bytes(), header.as_bytes(), data].concat(),
+        )
+        .unwrap();
         Numpy::open(&path, "a", |_| None)
     };
-    let good = file("{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2), }", &[0; 8]).unwrap();
+    let good =
+        file("{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2), }", &[0; 8]).unwrap();
     assert_eq!(good.tensors()[0].shape, Shape::new(&[2, 1]).unwrap());
     for (header, data, expected) in [
         ("{'descr': '<f4', 'fortran_order': True, 'shape': (1, 2), }", 8, "is in Fortran order"),
-        ("{'descr': '>f4', 'fortran_order': False, 'shape': (1, 2), }", 8, "elements of type \">f4\" are not taken"),
-        ("{'descr': '<c8', 'fortran_order': False, 'shape': (1, 2), }", 16, "elements of type \"<c8\" are not taken"),
-        ("{'descr': '|u1', 'fortran_order': False, 'shape': (8,), }", 8, "holds bytes, and there is no tensor of its name"),
-        ("{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2), }", 7, "7 bytes of data, expected 8"),
-        ("{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775807, 9), }", 8, "exceeds 64 bits"),
+        (
+            "{'descr': '>f4', 'fortran_order': False, 'shape': (1, 2), }",
+            8,
+            "elements of type \">f4\" are not taken",
+        ),
+        (
+            "{'descr': '<c8', 'fortran_order': False, 'shape': (1, 2), }",
+            16,
+            "elements of type \"<c8\" are not taken",
+        ),
+        (
+            "{'descr': '|u1', 'fortran_order': False, 'shape': (8,), }",
+            8,
+            "holds bytes, and there is no tensor of its name",
+        ),
+        (
+            "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2), }",
+            7,
+            "7 bytes of data, expected 8",
+        ),
+        (
+            "{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775807, 9), }",
+            8,
+            "exceeds 64 bits",
+        ),
         ("{'descr': '<f4'}", 8, "its header is none of NumPy's"),
     ] {
         let error = file(header, &vec![0; data]).unwrap_err();
         assert!(error.to_string().contains(expected), "{error}");
     }
-    for bytes in [&b""[..], b"\x93NUMPY", b"\x93NUMPY\x01\x00\xff\xff{}", b"\x93NUMPY\x02\x00\xff\xff\xff\xff", b"\x93NUMPY\x09\x00\0\0\0\0"] {
+    for bytes in [
+        &b""[..],
+        b"\x93NUMPY",
+        b"\x93NUMPY\x01\x00\xff\xff{}",
+        b"\x93NUMPY\x02\x00\xff\xff\xff\xff",
+        b"\x93NUMPY\x09\x00\0\0\0\0",
+    ] {
         fs::write(&path, bytes).unwrap();
-        assert!(Numpy::open(&path, "a", |_| None).unwrap_err().to_string().ends_with("is no file of NumPy"), "{bytes:?}");
+        assert!(
+            Numpy::open(&path, "a", |_| None)
+                .unwrap_err()
+                .to_string()
+                .ends_with("is no file of NumPy"),
+            "{bytes:?}"
+        );
     }
 }
 
@@ -158,7 +207,10 @@ fn metadata_that_json_cannot_say() {
     let refused = |metadata: &MetadataBuf| extract_metadata(metadata, |_| true).unwrap_err();
     let mut metadata = MetadataBuf::new();
     metadata.set("a", [1.0, f32::NAN].as_slice());
-    assert_eq!(refused(&metadata).to_string(), "key \"a\": has a number that is not finite, for which there is no JSON");
+    assert_eq!(
+        refused(&metadata).to_string(),
+        "key \"a\": has a number that is not finite, for which there is no JSON"
+    );
     assert_eq!(refused(&metadata).kind(), ErrorKind::Unsupported);
     assert_eq!(extract_metadata(&metadata, |_| false).unwrap(), "{\n}\n");
 }
@@ -170,8 +222,12 @@ fn real_files_and_odd_names() {
     let all: Vec<usize> = (0..base.tensors().len()).collect();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("all.safetensors");
-    fs::write(&path, extract_safetensors(&base, &all, false, Vec::new(), &mut go).unwrap()).unwrap();
-    assert!(grafted(&base, &SafetensorsFile::open(&path).unwrap(), false) == fs::read(real("mobilenetv3_3class_v3_fp16.gguf")).unwrap());
+    fs::write(&path, extract_safetensors(&base, &all, false, Vec::new(), &mut go).unwrap())
+        .unwrap();
+    assert!(
+        grafted(&base, &SafetensorsFile::open(&path).unwrap(), false)
+            == fs::read(real("mobilenetv3_3class_v3_fp16.gguf")).unwrap()
+    );
 
     let mut graft = Graft::new(&base).unwrap();
     graft.keep(|name| name == base.tensors()[0].name());
@@ -179,5 +235,8 @@ fn real_files_and_odd_names() {
     let (recipe, sources) = graft.finish();
     let odd = written(&folder.path().join("odd.gguf"), &made(recipe, &sources));
     let error = extract_safetensors(&odd, &[0], false, Vec::new(), &mut go).unwrap_err();
-    assert_eq!(error.to_string(), "tensor \"__metadata__\": safetensors cannot hold a tensor of this name, or two");
+    assert_eq!(
+        error.to_string(),
+        "tensor \"__metadata__\": safetensors cannot hold a tensor of this name, or two"
+    );
 }

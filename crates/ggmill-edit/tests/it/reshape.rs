@@ -1,14 +1,19 @@
-//! Shards, alignment, byte order: what a model says does not change, and the way back leads to the same bytes.
+//! Shards, alignment, byte order: what a model says does not change, and the way back leads to the
+//! same bytes.
 
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use ggmill_core::{Alignment, Builder, Endian, GgmlType, MetadataBuf, Shape, Writer, shard_file_name};
+use ggmill_core::{
+    Alignment, Builder, Endian, GgmlType, MetadataBuf, Shape, Writer, shard_file_name,
+};
 use ggmill_edit::{Parts, RepackOptions, merge, repack, verify};
 use ggmill_hash::{HashKind, hash};
 use ggmill_io::{FileSink, Overwrite, commit_all};
-use ggmill_pipeline::{Checkpoint, ErrorKind, GgufCheckpoint, Recipe, RunOptions, ShardLimit, SplitOptions, run, split};
+use ggmill_pipeline::{
+    Checkpoint, ErrorKind, GgufCheckpoint, Recipe, RunOptions, ShardLimit, SplitOptions, run, split,
+};
 use ggmill_testdata::bytes::{FileBytes, Value};
 use ggmill_testdata::real;
 use proptest::prelude::*;
@@ -41,7 +46,11 @@ impl Model {
             builder = builder.endian(Endian::Big);
         }
         for (number, (ggml_type, dimensions)) in self.tensors.iter().enumerate() {
-            builder = builder.tensor(format!("blk.{number}.weight"), *ggml_type, Shape::new(dimensions).unwrap());
+            builder = builder.tensor(
+                format!("blk.{number}.weight"),
+                *ggml_type,
+                Shape::new(dimensions).unwrap(),
+            );
         }
         let plan = builder.plan().unwrap();
         let mut writer = Writer::start(&plan, Vec::new()).unwrap();
@@ -61,18 +70,36 @@ impl Model {
 
 /// Types whose blocks can be turned, and so be in a file of either byte order.
 fn ggml_type() -> impl Strategy<Value = GgmlType> {
-    (0u32..43).prop_map(GgmlType).prop_filter("is turned", |ggml_type| ggmill_core::swap_bytes(*ggml_type, &mut []).is_ok())
+    (0u32..43)
+        .prop_map(GgmlType)
+        .prop_filter("is turned", |ggml_type| ggmill_core::swap_bytes(*ggml_type, &mut []).is_ok())
 }
 
 pub(crate) fn model() -> impl Strategy<Value = Model> {
-    let tensor = (ggml_type(), 0u64..5, proptest::collection::vec(0u64..4, 0..3)).prop_map(|(ggml_type, blocks, rest)| {
-        let row = blocks * u64::from(ggml_type.layout().unwrap().elements);
-        (ggml_type, [vec![row], rest].concat())
-    });
+    let tensor = (ggml_type(), 0u64..5, proptest::collection::vec(0u64..4, 0..3)).prop_map(
+        |(ggml_type, blocks, rest)| {
+            let row = blocks * u64::from(ggml_type.layout().unwrap().elements);
+            (ggml_type, [vec![row], rest].concat())
+        },
+    );
     let keys = proptest::collection::vec((".{0,9}", any::<u64>()), 0..4);
     let alignment = proptest::option::of((1u32..40).prop_map(|eights| eights * 8));
-    (any::<bool>(), any::<bool>(), alignment, keys, proptest::collection::vec(tensor, 0..12), any::<u8>())
-        .prop_map(|(big, version_2, alignment, keys, tensors, seed)| Model { big, version_2, alignment, keys, tensors, seed })
+    (
+        any::<bool>(),
+        any::<bool>(),
+        alignment,
+        keys,
+        proptest::collection::vec(tensor, 0..12),
+        any::<u8>(),
+    )
+        .prop_map(|(big, version_2, alignment, keys, tensors, seed)| Model {
+            big,
+            version_2,
+            alignment,
+            keys,
+            tensors,
+            seed,
+        })
 }
 
 pub(crate) fn written(path: &Path, bytes: &[u8]) -> GgufCheckpoint {
@@ -80,10 +107,14 @@ pub(crate) fn written(path: &Path, bytes: &[u8]) -> GgufCheckpoint {
     GgufCheckpoint::open(path).unwrap()
 }
 
-/// What a recipe makes, in memory and as a file: the same, though only one of them takes ranges of files.
+/// What a recipe makes, in memory and as a file: the same, though only one of them takes ranges of
+/// files.
 pub(crate) fn made(recipe: Recipe, checkpoint: &dyn Checkpoint) -> Vec<u8> {
     let plan = recipe.plan(checkpoint).unwrap();
-    let in_memory = run(&plan, checkpoint, Vec::new(), &RunOptions::default(), &mut |_| ControlFlow::Continue(())).unwrap();
+    let in_memory = run(&plan, checkpoint, Vec::new(), &RunOptions::default(), &mut |_| {
+        ControlFlow::Continue(())
+    })
+    .unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("made.gguf");
     let sink = FileSink::create(&path, Overwrite::Refuse).unwrap();
@@ -94,7 +125,10 @@ pub(crate) fn made(recipe: Recipe, checkpoint: &dyn Checkpoint) -> Vec<u8> {
         ControlFlow::Continue(())
     });
     sink.unwrap().commit().unwrap();
-    assert_eq!(progress, plan.layout().tensors().iter().map(ggmill_core::PlannedTensor::size).sum::<u64>());
+    assert_eq!(
+        progress,
+        plan.layout().tensors().iter().map(ggmill_core::PlannedTensor::size).sum::<u64>()
+    );
     assert!(fs::read(&path).unwrap() == in_memory);
     assert_eq!(in_memory.len() as u64, plan.layout().total_len());
     in_memory
@@ -110,7 +144,16 @@ fn shards(checkpoint: &GgufCheckpoint, options: &SplitOptions, folder: &Path) ->
         let plan = recipe.plan(checkpoint).unwrap();
         paths.push(folder.join(shard_file_name("shard", number, count)));
         let sink = FileSink::create(paths.last().unwrap(), Overwrite::Refuse).unwrap();
-        sinks.push(run(&plan, checkpoint, sink, &RunOptions::default(), &mut |_| ControlFlow::Continue(())).unwrap());
+        sinks.push(
+            run(
+                &plan,
+                checkpoint,
+                sink,
+                &RunOptions::default(),
+                &mut |_| ControlFlow::Continue(()),
+            )
+            .unwrap(),
+        );
     }
     commit_all(sinks).unwrap();
     paths
@@ -203,12 +246,15 @@ proptest! {
     }
 }
 
-/// A split file as `llama-gguf-split` writes one: which keys, of which types, where; a first shard without tensors is padded.
+/// A split file as `llama-gguf-split` writes one: which keys, of which types, where; a first shard
+/// without tensors is padded.
 #[test]
 fn shards_are_those_of_the_reference() {
     let folder = tempfile::tempdir().unwrap();
     let mut file = FileBytes::v3(3, 4);
-    file.pair("general.architecture", &"llama".into()).pair("split.count", &Value::U16(0)).pair("llama.block_count", &Value::U32(1));
+    file.pair("general.architecture", &"llama".into())
+        .pair("split.count", &Value::U16(0))
+        .pair("llama.block_count", &Value::U32(1));
     file.pair("split.no", &Value::U16(0));
     for (number, name) in (0u64..).zip(["a", "b", "c"]) {
         file.tensor(name, &[8], 0, number * 32);
@@ -219,9 +265,12 @@ fn shards_are_those_of_the_reference() {
     let shard = |number: u16, tensors: &[(&str, u8)]| {
         let mut file = FileBytes::v3(tensors.len() as u64, if number == 0 { 5 } else { 3 });
         if number == 0 {
-            file.pair("general.architecture", &"llama".into()).pair("llama.block_count", &Value::U32(1));
+            file.pair("general.architecture", &"llama".into())
+                .pair("llama.block_count", &Value::U32(1));
         }
-        file.pair("split.no", &Value::U16(number)).pair("split.tensors.count", &Value::I32(3)).pair("split.count", &Value::U16(3));
+        file.pair("split.no", &Value::U16(number))
+            .pair("split.tensors.count", &Value::I32(3))
+            .pair("split.count", &Value::U16(3));
         for (place, (name, _)) in (0u64..).zip(tensors) {
             file.tensor(name, &[8], 0, place * 32);
         }
@@ -246,20 +295,29 @@ fn real_files_split_and_merged() {
     for name in ["mobilenetv3_3class_v3_fp16.gguf", "ggml-vocab-phi-3.gguf"] {
         let folder = tempfile::tempdir().unwrap();
         let checkpoint = GgufCheckpoint::open(real(name)).unwrap();
-        let paths = shards(&checkpoint, &SplitOptions::new(ShardLimit::Bytes(300_000)), folder.path());
+        let paths =
+            shards(&checkpoint, &SplitOptions::new(ShardLimit::Bytes(300_000)), folder.path());
         let set = GgufCheckpoint::open(&paths[0]).unwrap();
         let plan = merge(&set).unwrap().plan(&set).unwrap();
         let path = folder.path().join("merged.gguf");
-        run(&plan, &set, FileSink::create(&path, Overwrite::Refuse).unwrap(), &RunOptions::default(), &mut |_| ControlFlow::Continue(()))
-            .unwrap()
-            .commit()
-            .unwrap();
+        run(
+            &plan,
+            &set,
+            FileSink::create(&path, Overwrite::Refuse).unwrap(),
+            &RunOptions::default(),
+            &mut |_| ControlFlow::Continue(()),
+        )
+        .unwrap()
+        .commit()
+        .unwrap();
         assert!(fs::read(&path).unwrap() == fs::read(real(name)).unwrap(), "{name}");
 
         verify(&GgufCheckpoint::open(&path).unwrap(), &plan, &set).unwrap();
         // The last byte of the data, or of the header where there are none.
         let mut spoiled = fs::read(&path).unwrap();
-        let last = plan.layout().tensors().last().map_or(spoiled.len(), |tensor| usize::try_from(tensor.offset() + tensor.size()).unwrap());
+        let last = plan.layout().tensors().last().map_or(spoiled.len(), |tensor| {
+            usize::try_from(tensor.offset() + tensor.size()).unwrap()
+        });
         spoiled[last - 1] ^= 1;
         fs::write(&path, spoiled).unwrap();
         let error = verify(&GgufCheckpoint::open(&path).unwrap(), &plan, &set).unwrap_err();
@@ -283,30 +341,50 @@ fn limits_that_cannot_be_kept_are_said_or_refused() {
     assert_eq!(repack(&checkpoint, &options).unwrap_err().kind(), ErrorKind::Unsupported);
     options.version = Some(2);
     options.endian = Some(Endian::Big);
-    assert_eq!(repack(&checkpoint, &options).unwrap_err().to_string(), "version 2 has no big-endian files, expected version 3");
+    assert_eq!(
+        repack(&checkpoint, &options).unwrap_err().to_string(),
+        "version 2 has no big-endian files, expected version 3"
+    );
 }
 
-/// A retired type whose blocks nobody can turn is moved as it is, and refused where it would have to be turned.
+/// A retired type whose blocks nobody can turn is moved as it is, and refused where it would have
+/// to be turned.
 #[test]
 fn what_cannot_be_turned_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let plan = Builder::new().tensor("old", GgmlType::Q4_0_4_4, Shape::new(&[128]).unwrap()).plan().unwrap();
+    let plan = Builder::new()
+        .tensor("old", GgmlType::Q4_0_4_4, Shape::new(&[128]).unwrap())
+        .plan()
+        .unwrap();
     let checkpoint = written(&folder.path().join("old.gguf"), &[plan.header(), &[7; 96]].concat());
-    assert_eq!(made(Recipe::copy_of(&checkpoint).unwrap(), &checkpoint).len(), plan.header().len() + 96);
+    assert_eq!(
+        made(Recipe::copy_of(&checkpoint).unwrap(), &checkpoint).len(),
+        plan.header().len() + 96
+    );
     let mut options = RepackOptions::default();
     options.endian = Some(Endian::Big);
     let plan = repack(&checkpoint, &options).unwrap().plan(&checkpoint).unwrap();
-    let error = run(&plan, &checkpoint, Vec::new(), &RunOptions::default(), &mut |_| ControlFlow::Continue(())).unwrap_err();
-    assert_eq!(error.to_string(), "tensor \"old\": the byte order within blocks of Q4_0_4_4 is not known");
+    let error = run(&plan, &checkpoint, Vec::new(), &RunOptions::default(), &mut |_| {
+        ControlFlow::Continue(())
+    })
+    .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "tensor \"old\": the byte order within blocks of Q4_0_4_4 is not known"
+    );
 }
 
-/// A tensor of more than one piece, and one whose padding is not of zeros: neither comes out differently for being moved.
+/// A tensor of more than one piece, and one whose padding is not of zeros: neither comes out
+/// differently for being moved.
 #[test]
 fn large_tensors_and_odd_padding() {
     let folder = tempfile::tempdir().unwrap();
     let shape = |len| Shape::new(&[len]).unwrap();
     let large = 150 << 20;
-    let plan = Builder::new().tensor("odd", GgmlType::I8, shape(33)).tensor("next", GgmlType::I8, shape(5)).tensor("large", GgmlType::I8, shape(large));
+    let plan = Builder::new()
+        .tensor("odd", GgmlType::I8, shape(33))
+        .tensor("next", GgmlType::I8, shape(5))
+        .tensor("large", GgmlType::I8, shape(large));
     let plan = plan.tensor("last", GgmlType::I8, shape(1)).plan().unwrap();
     let mut writer = Writer::start(&plan, Vec::new()).unwrap();
     for (number, tensor) in plan.tensors().iter().enumerate() {
@@ -349,7 +427,12 @@ fn files_cut_by_their_bytes() {
         "w.part09of10",
         "w.part10of10",
     ]);
-    for names in [&["m.gguf.part2of3"][..], &["m.gguf.part3of3", "m.gguf.part1of3", "m.gguf.part2of3"], &["m.gguf-split-a"], &["w.part10of10"]] {
+    for names in [
+        &["m.gguf.part2of3"][..],
+        &["m.gguf.part3of3", "m.gguf.part1of3", "m.gguf.part2of3"],
+        &["m.gguf-split-a"],
+        &["w.part10of10"],
+    ] {
         assert!(joined(names).unwrap() == bytes, "{names:?}");
     }
     fs::rename(path("w.part03of10"), path("elsewhere")).unwrap();
@@ -358,8 +441,14 @@ fn files_cut_by_their_bytes() {
         (&["m.gguf.part1of3", "m.gguf.part3of3"][..], "part 2 is missing: \"m.gguf.part2of3\""),
         (&["m.gguf.part1of3", "m.gguf.part2of3"], "part 3 is missing: \"m.gguf.part3of3\""),
         (&["m.gguf.part1of3", "m.gguf.part1of3"], "m.gguf.part1of3: part 1 stands twice"),
-        (&["m.gguf.part1of3", "w.part02of10"], "w.part02of10: is no part of what \"m.gguf\" is part of"),
-        (&["m.gguf.part1of3", "elsewhere"], "elsewhere: expected a name that ends like .part1of3 or .split-a"),
+        (
+            &["m.gguf.part1of3", "w.part02of10"],
+            "w.part02of10: is no part of what \"m.gguf\" is part of",
+        ),
+        (
+            &["m.gguf.part1of3", "elsewhere"],
+            "elsewhere: expected a name that ends like .part1of3 or .split-a",
+        ),
         (&["w.part01of10"], "part 3 is missing: \"w.part3of10\""),
         (&["m.gguf-split-b"], "part 1 is missing: \"m.gguf-split-a\""),
         (&["m.gguf.split-a"], "m.gguf.split-a: offset "),
@@ -370,7 +459,8 @@ fn files_cut_by_their_bytes() {
     }
 }
 
-/// Something writes to a source while it is read, and leaves its length as it was: no output, whichever way the bytes go.
+/// Something writes to a source while it is read, and leaves its length as it was: no output,
+/// whichever way the bytes go.
 #[cfg(unix)]
 #[test]
 fn a_source_that_changes_meanwhile() {
@@ -381,7 +471,8 @@ fn a_source_that_changes_meanwhile() {
         // Later than the tick of the clock in which the file was made.
         std::thread::sleep(std::time::Duration::from_millis(30));
         let file = fs::File::options().write(true).open(&path).unwrap();
-        std::os::unix::fs::FileExt::write_at(&file, b"x", file.metadata().unwrap().len() - 1).unwrap();
+        std::os::unix::fs::FileExt::write_at(&file, b"x", file.metadata().unwrap().len() - 1)
+            .unwrap();
     };
     let checkpoint = GgufCheckpoint::open(&path).unwrap();
     let plan = Recipe::copy_of(&checkpoint).unwrap().plan(&checkpoint).unwrap();
@@ -395,20 +486,40 @@ fn a_source_that_changes_meanwhile() {
         ControlFlow::Continue(())
     });
     let error = result.unwrap_err().to_string();
-    assert!(error.ends_with("model.gguf: something else wrote to the file while it was read"), "{error}");
+    assert!(
+        error.ends_with("model.gguf: something else wrote to the file while it was read"),
+        "{error}"
+    );
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 
     let checkpoint = GgufCheckpoint::open(&path).unwrap();
-    run(&plan, &checkpoint, Vec::new(), &RunOptions::default(), &mut |_| ControlFlow::Continue(())).unwrap();
+    run(&plan, &checkpoint, Vec::new(), &RunOptions::default(), &mut |_| ControlFlow::Continue(()))
+        .unwrap();
     change();
-    assert!(run(&plan, &checkpoint, Vec::new(), &RunOptions::default(), &mut |_| ControlFlow::Continue(())).is_err());
-    assert!(hash(&checkpoint, &[HashKind::Xxh64], false, &mut |_| ControlFlow::Continue(())).is_err());
+    assert!(
+        run(
+            &plan,
+            &checkpoint,
+            Vec::new(),
+            &RunOptions::default(),
+            &mut |_| ControlFlow::Continue(())
+        )
+        .is_err()
+    );
+    assert!(
+        hash(&checkpoint, &[HashKind::Xxh64], false, &mut |_| ControlFlow::Continue(())).is_err()
+    );
 
     fs::rename(&path, folder.path().join("model.gguf.part1of1")).unwrap();
     let parts = Parts::open(&[folder.path().join("model.gguf.part1of1")]).unwrap();
     let joined = parts.join(Vec::new(), &mut |_| {
         std::thread::sleep(std::time::Duration::from_millis(30));
-        fs::File::options().append(true).open(folder.path().join("model.gguf.part1of1")).unwrap().set_len(10).unwrap();
+        fs::File::options()
+            .append(true)
+            .open(folder.path().join("model.gguf.part1of1"))
+            .unwrap()
+            .set_len(10)
+            .unwrap();
         ControlFlow::Continue(())
     });
     assert!(joined.is_err());

@@ -11,13 +11,16 @@ const AT_ONCE: u64 = 4096;
 /// How blocks lay at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Era {
-    /// Before May 2023 (GGMF, GGJT 1): neighbours share a byte, and scales are f32 where they are not f16 in Q5.
+    /// Before May 2023 (GGMF, GGJT 1): neighbours share a byte, and scales are f32 where they are
+    /// not f16 in Q5.
     Shuffled,
-    /// GGJT 2: the halves of a block share its bytes, as they do today; the scales of Q4 and Q8 are f32.
+    /// GGJT 2: the halves of a block share its bytes, as they do today; the scales of Q4 and Q8 are
+    /// f32.
     LongScales,
     /// Since GGJT 3.
     Current,
-    /// GGML without a version had blocks with their scales before all quants of a row, and later as [`Era::Shuffled`]. Nothing says which.
+    /// GGML without a version had blocks with their scales before all quants of a row, and later as
+    /// [`Era::Shuffled`]. Nothing says which.
     Unknown,
 }
 
@@ -50,18 +53,31 @@ impl Blocks {
     pub(super) fn new(ggml_type: GgmlType, era: Era) -> Result<Self> {
         let refused = |message: String| Err(Error::new(ErrorKind::Unsupported, message));
         if matches!(ggml_type.0, 4 | 5) {
-            return refused(format!("Q4_{}, which was given up in May 2023, is not converted", ggml_type.0 - 2));
+            return refused(format!(
+                "Q4_{}, which was given up in May 2023, is not converted",
+                ggml_type.0 - 2
+            ));
         }
-        let Some(layout) = ggml_type.layout() else { return refused(format!("type {} is not known", ggml_type.0)) };
+        let Some(layout) = ggml_type.layout() else {
+            return refused(format!("type {} is not known", ggml_type.0));
+        };
         let (elements, new) = (u64::from(layout.elements), u64::from(layout.bytes));
         let same = Self { elements, old: new, new, change: None };
         let change = |scales, is_long, is_shuffled, fifth_bits| {
             let old = new + if is_long { 2 * scales as u64 } else { 0 };
-            Ok(Self { elements, old, new, change: Some(Change { scales, is_long, is_shuffled, fifth_bits }) })
+            Ok(Self {
+                elements,
+                old,
+                new,
+                change: Some(Change { scales, is_long, is_shuffled, fifth_bits }),
+            })
         };
         match (ggml_type, era) {
             (GgmlType::F32 | GgmlType::F16, _) | (_, Era::Current) => Ok(same),
-            (_, Era::Unknown) => refused(format!("{ggml_type} of GGML without a version had two layouts, and the file does not say which it has")),
+            (_, Era::Unknown) => refused(format!(
+                "{ggml_type} of GGML without a version had two layouts, and the file does not say \
+                 which it has"
+            )),
             (GgmlType::Q4_0, era) => change(1, true, era == Era::Shuffled, 0),
             (GgmlType::Q4_1, era) => change(2, true, era == Era::Shuffled, 0),
             (GgmlType::Q8_0, _) => change(1, true, false, 0),
@@ -84,31 +100,47 @@ impl Blocks {
     /// What is different, for people.
     pub(super) fn note(&self) -> Option<&'static str> {
         Some(match self.change? {
-            Change { is_long: true, is_shuffled: true, .. } => "nibbles in another order, scales of f32",
+            Change { is_long: true, is_shuffled: true, .. } => {
+                "nibbles in another order, scales of f32"
+            }
             Change { is_long: true, .. } => "scales of f32",
             Change { .. } => "nibbles in another order",
         })
     }
 
     /// Fills `out` with bytes of today's blocks from `offset` on.
-    pub(super) fn read(&self, file: &RandomAccess, start: u64, offset: u64, out: &mut [u8]) -> Result<()> {
-        let Some(change) = self.change else { return Ok(file.read_at(start.saturating_add(offset), out)?) };
+    pub(super) fn read(
+        &self,
+        file: &RandomAccess,
+        start: u64,
+        offset: u64,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let Some(change) = self.change else {
+            return Ok(file.read_at(start.saturating_add(offset), out)?);
+        };
         let end = offset.saturating_add(out.len() as u64);
         let (mut block, last) = (offset / self.new, end.div_ceil(self.new));
         while block < last {
             let count = (last - block).min(AT_ONCE);
             // Both are at most a few hundred kilobytes.
             let bytes = |size: u64| usize::try_from(size).unwrap_or(1);
-            let (mut old, mut new) = (vec![0; bytes(count * self.old)], vec![0; bytes(count * self.new)]);
+            let (mut old, mut new) =
+                (vec![0; bytes(count * self.old)], vec![0; bytes(count * self.new)]);
             file.read_at(start.saturating_add(block * self.old), &mut old)?;
-            for (old, new) in old.chunks_exact(bytes(self.old)).zip(new.chunks_exact_mut(bytes(self.new))) {
+            for (old, new) in
+                old.chunks_exact(bytes(self.old)).zip(new.chunks_exact_mut(bytes(self.new)))
+            {
                 change.apply(old, new)?;
             }
             // What of these blocks was asked for.
-            let (from, to) = ((block * self.new).max(offset), ((block + count) * self.new).min(end));
+            let (from, to) =
+                ((block * self.new).max(offset), ((block + count) * self.new).min(end));
             let place = |at: u64, base: u64| usize::try_from(at - base).unwrap_or(usize::MAX);
             let asked = new.get(place(from, block * self.new)..place(to, block * self.new));
-            if let Some((target, asked)) = out.get_mut(place(from, offset)..place(to, offset)).zip(asked) {
+            if let Some((target, asked)) =
+                out.get_mut(place(from, offset)..place(to, offset)).zip(asked)
+            {
                 target.copy_from_slice(asked);
             }
             block += count;
@@ -126,9 +158,13 @@ impl Change {
         if is_long {
             for (old, new) in old_scales.chunks_exact(4).zip(new_scales.chunks_exact_mut(2)) {
                 let scale = old.first_chunk().map_or(0.0, |bytes| f32::from_le_bytes(*bytes));
-                ggmill_quant::quantize(GgmlType::F16, &[scale], 1, None, new).map_err(|error| Error::caused(ErrorKind::NonFinite, error))?;
+                ggmill_quant::quantize(GgmlType::F16, &[scale], 1, None, new)
+                    .map_err(|error| Error::caused(ErrorKind::NonFinite, error))?;
                 if scale.is_finite() && scale.abs() >= 65_520.0 {
-                    return Err(Error::new(ErrorKind::NonFinite, format!("a block has the scale {scale}, and F16 ends at 65504")));
+                    return Err(Error::new(
+                        ErrorKind::NonFinite,
+                        format!("a block has the scale {scale}, and F16 ends at 65504"),
+                    ));
                 }
             }
         } else {
@@ -139,7 +175,9 @@ impl Change {
         new_bits.copy_from_slice(old_bits);
         if is_shuffled {
             // Then 2i and 2i + 1 shared byte i, now i and i + 16 do.
-            let quant = |element: usize| old_quants.get(element / 2).map_or(0, |byte| (byte >> (4 * (element % 2))) & 0xf);
+            let quant = |element: usize| {
+                old_quants.get(element / 2).map_or(0, |byte| (byte >> (4 * (element % 2))) & 0xf)
+            };
             for (place, new) in new_quants.iter_mut().enumerate() {
                 *new = quant(place) | quant(place + ELEMENTS / 2) << 4;
             }
@@ -157,7 +195,8 @@ mod tests {
     /// Each element by the formula of its time, and by today's decoder.
     #[test]
     fn numbers_stay_what_they_were() {
-        let noise = |seed: usize| (0..64).map(move |i| ((i + seed) * 2_654_435_761_usize).to_le_bytes()[1]);
+        let noise =
+            |seed: usize| (0..64).map(move |i| ((i + seed) * 2_654_435_761_usize).to_le_bytes()[1]);
         for (ggml_type, era) in [
             (GgmlType::Q4_0, Era::Shuffled),
             (GgmlType::Q4_1, Era::Shuffled),
@@ -223,6 +262,12 @@ mod tests {
         }
         let too_long = [&1.0e6f32.to_le_bytes()[..], &[0; 16]].concat();
         let change = Blocks::new(GgmlType::Q4_0, Era::LongScales).unwrap().change.unwrap();
-        assert!(change.apply(&too_long, &mut [0; 18]).unwrap_err().to_string().contains("F16 ends at 65504"));
+        assert!(
+            change
+                .apply(&too_long, &mut [0; 18])
+                .unwrap_err()
+                .to_string()
+                .contains("F16 ends at 65504")
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! The formats before GGUF: GGML without a version, GGMF, and GGJT 1 to 3.
 //!
-//! None of them says what model it holds. LLaMA files are read whole; those of Whisper and of RWKV, which has version numbers and type numbers of its own, are
-//! recognised and listed.
+//! None of them says what model it holds. LLaMA files are read whole; those of Whisper and of RWKV,
+//! which has version numbers and type numbers of its own, are recognised and listed.
 
 mod blocks;
 mod reader;
@@ -121,7 +121,8 @@ pub struct Legacy {
 }
 
 impl Legacy {
-    /// Opens a file. Fails when it is of none of these formats, of a model that is not known here, or damaged.
+    /// Opens a file. Fails when it is of none of these formats, of a model that is not known here,
+    /// or damaged.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let file = RandomAccess::open(path)?;
         let bad = |message: &str| Error::new(ErrorKind::Checkpoint, message).file(file.path());
@@ -135,15 +136,27 @@ impl Legacy {
         };
         let family = match container {
             LegacyContainer::Ggml if reader.is_whisper() => LegacyFamily::Whisper,
-            LegacyContainer::Ggml | LegacyContainer::Ggmf(1) | LegacyContainer::Ggjt(1..=3) => LegacyFamily::Llama,
+            LegacyContainer::Ggml | LegacyContainer::Ggmf(1) | LegacyContainer::Ggjt(1..=3) => {
+                LegacyFamily::Llama
+            }
             LegacyContainer::Ggmf(100 | 101) => LegacyFamily::Rwkv,
             other => return Err(bad(&format!("{other} is not known"))),
         };
-        let mut parts = Parts { container, family, parameters: Vec::new(), vocabulary: Vec::new(), tensors: Vec::new(), places: Vec::new() };
+        let mut parts = Parts {
+            container,
+            family,
+            parameters: Vec::new(),
+            vocabulary: Vec::new(),
+            tensors: Vec::new(),
+            places: Vec::new(),
+        };
         parts.read(&mut reader).map_err(|error| match container {
             // Many programs used this magic number, and nothing in the file says which.
             LegacyContainer::Ggml if error.kind() != ErrorKind::Unsupported => {
-                let message = format!("is a GGML file of another model than LLaMA or Whisper, or a damaged one: read as one of theirs, {error}");
+                let message = format!(
+                    "is a GGML file of another model than LLaMA or Whisper, or a damaged one: \
+                     read as one of theirs, {error}"
+                );
                 Error::new(ErrorKind::Checkpoint, message).file(file.path())
             }
             _ => error.file(file.path()),
@@ -201,11 +214,19 @@ impl Checkpoint for Legacy {
 
     /// Blocks are turned into those of today while they are read.
     fn read(&self, number: usize, offset: u64, out: &mut [u8]) -> Result<()> {
-        let ((start, blocks), tensor) =
-            self.places.get(number).zip(self.tensors.get(number)).ok_or_else(|| Error::new(ErrorKind::Misuse, "no tensor has this number"))?;
-        let size = tensor.ggml_type.layout().and_then(|layout| layout.bytes_for(tensor.shape.elements())).unwrap_or(0);
+        let ((start, blocks), tensor) = self
+            .places
+            .get(number)
+            .zip(self.tensors.get(number))
+            .ok_or_else(|| Error::new(ErrorKind::Misuse, "no tensor has this number"))?;
+        let size = tensor
+            .ggml_type
+            .layout()
+            .and_then(|layout| layout.bytes_for(tensor.shape.elements()))
+            .unwrap_or(0);
         if offset.checked_add(out.len() as u64).is_none_or(|end| end > size) {
-            return Err(Error::new(ErrorKind::Misuse, "reads beyond the data of the tensor").tensor(&tensor.name));
+            return Err(Error::new(ErrorKind::Misuse, "reads beyond the data of the tensor")
+                .tensor(&tensor.name));
         }
         blocks.read(&self.file, *start, offset, out).map_err(|error| error.tensor(&tensor.name))
     }
@@ -242,7 +263,9 @@ impl Parts {
         }
         let tokens = self.parameters.first().map_or(0, |(_, value)| *value);
         match self.family {
-            LegacyFamily::Llama => self.read_vocabulary(reader, tokens, self.container != LegacyContainer::Ggml)?,
+            LegacyFamily::Llama => {
+                self.read_vocabulary(reader, tokens, self.container != LegacyContainer::Ggml)?
+            }
             LegacyFamily::Whisper => {
                 let filters = u64::from(reader.u32()?).saturating_mul(reader.u32()?.into());
                 reader.skip(filters.saturating_mul(4))?;
@@ -257,16 +280,27 @@ impl Parts {
         Ok(())
     }
 
-    fn read_vocabulary(&mut self, reader: &mut Reader<'_>, tokens: u32, scores: bool) -> Result<()> {
+    fn read_vocabulary(
+        &mut self,
+        reader: &mut Reader<'_>,
+        tokens: u32,
+        scores: bool,
+    ) -> Result<()> {
         if tokens > MOST_TOKENS {
-            return Err(Error::new(ErrorKind::Checkpoint, format!("{tokens} tokens, the limit is {MOST_TOKENS}")));
+            return Err(Error::new(
+                ErrorKind::Checkpoint,
+                format!("{tokens} tokens, the limit is {MOST_TOKENS}"),
+            ));
         }
         let mut bytes = 0u64;
         for number in 0..tokens {
             let len = reader.u32()?;
             bytes = bytes.saturating_add(len.into());
             if len >= LONGEST_NAME || bytes > MOST_TOKEN_BYTES {
-                return Err(Error::new(ErrorKind::Checkpoint, format!("token {number} has {len} bytes, the limit is {}", LONGEST_NAME - 1)));
+                return Err(Error::new(
+                    ErrorKind::Checkpoint,
+                    format!("token {number} has {len} bytes, the limit is {}", LONGEST_NAME - 1),
+                ));
             }
             let token = reader.take(len)?.to_vec();
             let score = if scores { f32::from_bits(reader.u32()?) } else { 0.0 };
@@ -277,11 +311,17 @@ impl Parts {
 
     fn read_tensor(&mut self, reader: &mut Reader<'_>) -> Result<()> {
         if self.tensors.len() == MOST_TENSORS {
-            return Err(Error::new(ErrorKind::Checkpoint, format!("more than {MOST_TENSORS} tensors")));
+            return Err(Error::new(
+                ErrorKind::Checkpoint,
+                format!("more than {MOST_TENSORS} tensors"),
+            ));
         }
         let (dimensions, name_len, type_id) = (reader.u32()?, reader.u32()?, reader.u32()?);
         if dimensions > 4 || name_len >= LONGEST_NAME {
-            let message = format!("tensor {} has {dimensions} dimensions and a name of {name_len} bytes", self.tensors.len());
+            let message = format!(
+                "tensor {} has {dimensions} dimensions and a name of {name_len} bytes",
+                self.tensors.len()
+            );
             return Err(Error::new(ErrorKind::Checkpoint, message));
         }
         let mut shape = Vec::new();
@@ -293,11 +333,16 @@ impl Parts {
         if matches!(self.container, LegacyContainer::Ggjt(_)) {
             reader.align(32)?;
         }
-        let shape = Shape::new(&shape).map_err(|error| Error::caused(ErrorKind::Checkpoint, error).tensor(&name))?;
-        let size = blocks.old_size(shape.elements()).filter(|_| shape.row_len().is_multiple_of(blocks.elements())).ok_or_else(|| {
-            let message = format!("rows of {} are no whole blocks of {ggml_type}", shape.row_len());
-            Error::new(ErrorKind::Checkpoint, message).tensor(&name)
-        })?;
+        let shape = Shape::new(&shape)
+            .map_err(|error| Error::caused(ErrorKind::Checkpoint, error).tensor(&name))?;
+        let size = blocks
+            .old_size(shape.elements())
+            .filter(|_| shape.row_len().is_multiple_of(blocks.elements()))
+            .ok_or_else(|| {
+                let message =
+                    format!("rows of {} are no whole blocks of {ggml_type}", shape.row_len());
+                Error::new(ErrorKind::Checkpoint, message).tensor(&name)
+            })?;
         let start = reader.position();
         reader.skip(size).map_err(|error| error.tensor(&name))?;
         self.places.push((start, blocks));
@@ -310,13 +355,34 @@ impl Parts {
         let (ggml_type, era) = match (self.family, self.container) {
             (LegacyFamily::Rwkv, LegacyContainer::Ggmf(version)) => {
                 // Numbers of its own for what ggml has under others.
-                let known = [Some(0), Some(1), Some(2), Some(3), None, None, None, Some(6), Some(7), Some(8)];
+                let known = [
+                    Some(0),
+                    Some(1),
+                    Some(2),
+                    Some(3),
+                    None,
+                    None,
+                    None,
+                    Some(6),
+                    Some(7),
+                    Some(8),
+                ];
                 let known = known.get(type_id as usize).copied().flatten().map(GgmlType);
                 let era = if version == 100 { Era::Shuffled } else { Era::Current };
-                (known.ok_or_else(|| Error::new(ErrorKind::Unsupported, format!("type {type_id} of RWKV's is not known")))?, era)
+                (
+                    known.ok_or_else(|| {
+                        Error::new(
+                            ErrorKind::Unsupported,
+                            format!("type {type_id} of RWKV's is not known"),
+                        )
+                    })?,
+                    era,
+                )
             }
             (_, LegacyContainer::Ggjt(2)) => (GgmlType(type_id), Era::LongScales),
-            (_, LegacyContainer::Ggjt(1) | LegacyContainer::Ggmf(_)) => (GgmlType(type_id), Era::Shuffled),
+            (_, LegacyContainer::Ggjt(1) | LegacyContainer::Ggmf(_)) => {
+                (GgmlType(type_id), Era::Shuffled)
+            }
             (LegacyFamily::Llama, LegacyContainer::Ggml) => (GgmlType(type_id), Era::Unknown),
             _ => (GgmlType(type_id), Era::Current),
         };

@@ -32,7 +32,8 @@ impl<'a> Reader<'a> {
     pub(super) fn take(&mut self, len: u32) -> Result<&[u8]> {
         let position = self.position;
         self.skip(len.into())?;
-        let is_buffered = position >= self.start && self.position <= self.start + self.buffer.len() as u64;
+        let is_buffered =
+            position >= self.start && self.position <= self.start + self.buffer.len() as u64;
         if !is_buffered {
             let read = (self.file.len() - position).min(PIECE.max(len.into()));
             self.buffer = vec![0; usize::try_from(read).unwrap_or(0)];
@@ -52,7 +53,10 @@ impl<'a> Reader<'a> {
     pub(super) fn skip(&mut self, len: u64) -> Result<()> {
         let left = self.file.len().saturating_sub(self.position);
         if len > left {
-            return Err(Error::new(ErrorKind::Checkpoint, format!("offset {:#x}: {len} bytes are needed, {left} remain", self.position)));
+            return Err(Error::new(
+                ErrorKind::Checkpoint,
+                format!("offset {:#x}: {len} bytes are needed, {left} remain", self.position),
+            ));
         }
         self.position += len;
         Ok(())
@@ -63,7 +67,8 @@ impl<'a> Reader<'a> {
         self.skip(self.position.next_multiple_of(alignment) - self.position)
     }
 
-    /// Whether what follows the magic number are eleven parameters and the table of mel filters. The position stays.
+    /// Whether what follows the magic number are eleven parameters and the table of mel filters.
+    /// The position stays.
     pub(super) fn is_whisper(&mut self) -> bool {
         let position = self.position;
         let words: Vec<u32> = (0..13).map_while(|_| self.u32().ok()).collect();

@@ -19,11 +19,16 @@ pub struct Numpy {
 }
 
 impl Numpy {
-    /// Opens a file; its array gets this name. An array of `uint8` holds the bytes of a tensor's blocks, of which `blocks_of` tells type and shape.
+    /// Opens a file; its array gets this name. An array of `uint8` holds the bytes of a tensor's
+    /// blocks, of which `blocks_of` tells type and shape.
     ///
-    /// Fails for arrays in Fortran order or big-endian, of types that GGUF does not have, and for bytes of which nobody says what they are or that are not as
-    /// many as they should be.
-    pub fn open(path: impl AsRef<Path>, name: impl Into<Vec<u8>>, blocks_of: impl FnOnce(&[u8]) -> Option<(GgmlType, Shape)>) -> Result<Self> {
+    /// Fails for arrays in Fortran order or big-endian, of types that GGUF does not have, and for
+    /// bytes of which nobody says what they are or that are not as many as they should be.
+    pub fn open(
+        path: impl AsRef<Path>,
+        name: impl Into<Vec<u8>>,
+        blocks_of: impl FnOnce(&[u8]) -> Option<(GgmlType, Shape)>,
+    ) -> Result<Self> {
         let file = RandomAccess::open(path)?;
         let (text, start) = header(&file)?;
         let bad = |message: &str| Error::new(ErrorKind::Checkpoint, message).file(file.path());
@@ -33,16 +38,35 @@ impl Numpy {
         }
         let name = name.into();
         let (ggml_type, shape) = match array.descr.as_str() {
-            "|u1" => blocks_of(&name).ok_or_else(|| bad("holds bytes, and there is no tensor of its name that says what they are"))?,
+            "|u1" => blocks_of(&name).ok_or_else(|| {
+                bad("holds bytes, and there is no tensor of its name that says what they are")
+            })?,
             descr => {
-                let unsupported = || Error::new(ErrorKind::Unsupported, format!("elements of type {descr:?} are not taken")).file(file.path());
+                let unsupported = || {
+                    Error::new(
+                        ErrorKind::Unsupported,
+                        format!("elements of type {descr:?} are not taken"),
+                    )
+                    .file(file.path())
+                };
                 let ggml_type = ggml_type(descr).ok_or_else(unsupported)?;
-                (ggml_type, Shape::from_row_major(&array.dimensions).map_err(|error| Error::caused(ErrorKind::Checkpoint, error).file(file.path()))?)
+                (
+                    ggml_type,
+                    Shape::from_row_major(&array.dimensions).map_err(|error| {
+                        Error::caused(ErrorKind::Checkpoint, error).file(file.path())
+                    })?,
+                )
             }
         };
-        let size = ggml_type.layout().and_then(|layout| layout.bytes_for(shape.elements())).ok_or_else(|| bad("has no whole blocks"))?;
+        let size = ggml_type
+            .layout()
+            .and_then(|layout| layout.bytes_for(shape.elements()))
+            .ok_or_else(|| bad("has no whole blocks"))?;
         if file.len() - start != size {
-            return Err(bad(&format!("{} bytes of data, expected {size} for {shape} of {ggml_type}", file.len() - start)));
+            return Err(bad(&format!(
+                "{} bytes of data, expected {size} for {shape} of {ggml_type}",
+                file.len() - start
+            )));
         }
         Ok(Self { tensor: [SourceTensor::new(name, ggml_type, shape)], start, size, file })
     }
@@ -55,7 +79,8 @@ impl Checkpoint for Numpy {
 
     fn read(&self, number: usize, offset: u64, out: &mut [u8]) -> Result<()> {
         if number != 0 || offset.checked_add(out.len() as u64).is_none_or(|end| end > self.size) {
-            return Err(Error::new(ErrorKind::Misuse, "reads beyond the data of the array").file(self.file.path()));
+            return Err(Error::new(ErrorKind::Misuse, "reads beyond the data of the array")
+                .file(self.file.path()));
         }
         Ok(self.file.read_at(self.start.saturating_add(offset), out)?)
     }
@@ -109,7 +134,9 @@ struct Array {
 impl Array {
     fn parse(text: &str) -> Option<Self> {
         let after = |key: &str| {
-            let (_, rest) = text.split_once(&format!("'{key}':")).or_else(|| text.split_once(&format!("\"{key}\":")))?;
+            let (_, rest) = text
+                .split_once(&format!("'{key}':"))
+                .or_else(|| text.split_once(&format!("\"{key}\":")))?;
             Some(rest.trim_start())
         };
         let descr = after("descr")?.strip_prefix(['\'', '"'])?;
@@ -122,7 +149,8 @@ impl Array {
         let (dimensions, _) = after("shape")?.strip_prefix('(')?.split_once(')')?;
         let parts = dimensions.split(',').map(str::trim).filter(|part| !part.is_empty());
         // Python 2 wrote long integers with an L.
-        let dimensions = parts.map(|part| part.trim_end_matches('L').parse().ok()).collect::<Option<_>>()?;
+        let dimensions =
+            parts.map(|part| part.trim_end_matches('L').parse().ok()).collect::<Option<_>>()?;
         Some(Self { descr: descr.to_owned(), fortran_order, dimensions })
     }
 }
@@ -146,10 +174,21 @@ mod tests {
 
     #[test]
     fn headers_as_they_occur() {
-        let array = |descr: &str, fortran_order, dimensions: &[u64]| Some(Array { descr: descr.into(), fortran_order, dimensions: dimensions.to_vec() });
-        assert_eq!(Array::parse("{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }   \n"), array("<f4", false, &[3, 4]));
-        assert_eq!(Array::parse("{'shape': (3L,), 'fortran_order': True, 'descr': '|u1'}"), array("|u1", true, &[3]));
-        assert_eq!(Array::parse("{\"descr\":\"<f2\",\"fortran_order\":False,\"shape\":()}"), array("<f2", false, &[]));
+        let array = |descr: &str, fortran_order, dimensions: &[u64]| {
+            Some(Array { descr: descr.into(), fortran_order, dimensions: dimensions.to_vec() })
+        };
+        assert_eq!(
+            Array::parse("{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }   \n"),
+            array("<f4", false, &[3, 4])
+        );
+        assert_eq!(
+            Array::parse("{'shape': (3L,), 'fortran_order': True, 'descr': '|u1'}"),
+            array("|u1", true, &[3])
+        );
+        assert_eq!(
+            Array::parse("{\"descr\":\"<f2\",\"fortran_order\":False,\"shape\":()}"),
+            array("<f2", false, &[])
+        );
         for text in [
             "",
             "{'descr': '<f4', 'fortran_order': False}",

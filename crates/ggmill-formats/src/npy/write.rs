@@ -7,11 +7,19 @@ use ggmill_pipeline::Checkpoint;
 use ggmill_pipeline::Report;
 use ggmill_pipeline::Result;
 
-/// Streams one tensor into a file of NumPy (`.npy`, version 1.0), in C order, and gives the sink back.
+/// Streams one tensor into a file of NumPy (`.npy`, version 1.0), in C order, and gives the sink
+/// back.
 ///
-/// Floats and integers are stored as they are, BF16 (which NumPy does not have) and quantized types as f32. When `raw`, those are stored as their bytes instead,
-/// `uint8`, one row of bytes for each row of the tensor.
-pub fn extract_npy<S>(checkpoint: &dyn Checkpoint, number: usize, raw: bool, mut sink: S, progress: &mut Report<'_>) -> Result<S>
+/// Floats and integers are stored as they are, BF16 (which NumPy does not have) and quantized types
+/// as f32. When `raw`, those are stored as their bytes instead, `uint8`, one row of bytes for each
+/// row of the tensor.
+pub fn extract_npy<S>(
+    checkpoint: &dyn Checkpoint,
+    number: usize,
+    raw: bool,
+    mut sink: S,
+    progress: &mut Report<'_>,
+) -> Result<S>
 where
     S: Sink,
     S::Error: std::error::Error + Send + Sync + 'static,
@@ -22,7 +30,8 @@ where
     Ok(sink)
 }
 
-/// Bytes of the file that [`extract_npy`] makes of a tensor. Fails where it would fail before it writes.
+/// Bytes of the file that [`extract_npy`] makes of a tensor. Fails where it would fail before it
+/// writes.
 pub fn npy_len(checkpoint: &dyn Checkpoint, number: usize, raw: bool) -> Result<u64> {
     let column = column(checkpoint, number, raw)?;
     Ok(column.size.saturating_add(header(column.element, &column.shape).len() as u64))
@@ -54,8 +63,10 @@ fn header(element: Element, shape: &[u64]) -> Vec<u8> {
         let _ = write!(dimensions, "{dimension}, ");
     }
     // A tuple of one keeps its comma.
-    let dimensions = if shape.len() == 1 { dimensions.trim_end() } else { dimensions.trim_end_matches(", ") };
-    let mut text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({dimensions}), }}");
+    let dimensions =
+        if shape.len() == 1 { dimensions.trim_end() } else { dimensions.trim_end_matches(", ") };
+    let mut text =
+        format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({dimensions}), }}");
     while !(BEFORE + text.len() + 1).is_multiple_of(ALIGNMENT) {
         text.push(' ');
     }

@@ -17,9 +17,11 @@ const INDEX: &str = "model.safetensors.index.json";
 /// Bytes of `config.json`, which has a few thousand.
 const MAX_CONFIG: u64 = 4 << 20;
 
-/// A Hugging Face folder: `config.json` beside `model.safetensors`, or beside the shards that `model.safetensors.index.json` lists.
+/// A Hugging Face folder: `config.json` beside `model.safetensors`, or beside the shards that
+/// `model.safetensors.index.json` lists.
 ///
-/// Tensors are in the order of the reference converter: shard by shard in the order of their names, and by name within each.
+/// Tensors are in the order of the reference converter: shard by shard in the order of their names,
+/// and by name within each.
 #[derive(Debug)]
 pub struct Safetensors {
     name: Option<String>,
@@ -45,9 +47,19 @@ impl Safetensors {
         let Unambiguous(config) = read_json(&config_file, MAX_CONFIG)?;
         let mut descriptions = vec![config_file.path().to_owned()];
         descriptions.extend(parts.index.is_some().then(|| folder.path().join(INDEX)));
-        let has_tokenizer = ["tokenizer.json", "tokenizer.model", "tekken.json", "vocab.json"].iter().any(|file| folder.has(file));
+        let has_tokenizer = ["tokenizer.json", "tokenizer.model", "tekken.json", "vocab.json"]
+            .iter()
+            .any(|file| folder.has(file));
 
-        let mut this = Self { name: folder.name(), config, has_tokenizer, descriptions, files: Vec::new(), tensors: Vec::new(), places: Vec::new() };
+        let mut this = Self {
+            name: folder.name(),
+            config,
+            has_tokenizer,
+            descriptions,
+            files: Vec::new(),
+            tensors: Vec::new(),
+            places: Vec::new(),
+        };
         for part in &parts.files {
             this.add_part(folder.file(part)?)?;
         }
@@ -60,7 +72,10 @@ impl Safetensors {
 
     /// The files it was read from: what must not be written over.
     pub fn files(&self) -> impl Iterator<Item = &Path> {
-        self.files.iter().map(RandomAccess::path).chain(self.descriptions.iter().map(PathBuf::as_path))
+        self.files
+            .iter()
+            .map(RandomAccess::path)
+            .chain(self.descriptions.iter().map(PathBuf::as_path))
     }
 
     fn add_part(&mut self, file: RandomAccess) -> Result<()> {
@@ -79,7 +94,8 @@ impl Safetensors {
         for (tensor, place) in self.tensors.iter().zip(&self.places) {
             if let Some(other) = seen.insert(&tensor.name, place.0) {
                 let (first, second) = (self.files[other].path(), self.files[place.0].path());
-                let message = format!("stands in two files: {} and {}", shown(first), shown(second));
+                let message =
+                    format!("stands in two files: {} and {}", shown(first), shown(second));
                 return Err(Error::new(ErrorKind::Checkpoint, message).tensor(&tensor.name));
             }
         }
@@ -88,18 +104,36 @@ impl Safetensors {
 
     /// The index and the shards must list the same tensors.
     fn hold_against(&self, index: &BTreeMap<String, String>) -> Result<()> {
-        let present: BTreeMap<&[u8], &Path> =
-            self.tensors.iter().zip(&self.places).map(|(tensor, place)| (&*tensor.name, self.files[place.0].path())).collect();
+        let present: BTreeMap<&[u8], &Path> = self
+            .tensors
+            .iter()
+            .zip(&self.places)
+            .map(|(tensor, place)| (&*tensor.name, self.files[place.0].path()))
+            .collect();
         for (name, file) in index {
             let message = match present.get(name.as_bytes()) {
-                Some(path) if path.file_name().is_some_and(|found| found == file.as_str()) => continue,
-                Some(path) => format!("the index says it is in {:?}, it is in {}", RawStr::from(&**file), shown(path)),
-                None => format!("the index says it is in {:?}, it is not there", RawStr::from(&**file)),
+                Some(path) if path.file_name().is_some_and(|found| found == file.as_str()) => {
+                    continue;
+                }
+                Some(path) => format!(
+                    "the index says it is in {:?}, it is in {}",
+                    RawStr::from(&**file),
+                    shown(path)
+                ),
+                None => {
+                    format!("the index says it is in {:?}, it is not there", RawStr::from(&**file))
+                }
             };
             return Err(Error::new(ErrorKind::Checkpoint, message).tensor(name));
         }
-        match present.keys().find(|name| !std::str::from_utf8(name).is_ok_and(|name| index.contains_key(name))) {
-            Some(name) => Err(Error::new(ErrorKind::Checkpoint, "is in a shard and not in the index").tensor(name)),
+        match present
+            .keys()
+            .find(|name| !std::str::from_utf8(name).is_ok_and(|name| index.contains_key(name)))
+        {
+            Some(name) => {
+                Err(Error::new(ErrorKind::Checkpoint, "is in a shard and not in the index")
+                    .tensor(name))
+            }
             None => Ok(()),
         }
     }
@@ -111,7 +145,10 @@ impl Checkpoint for Safetensors {
     }
 
     fn read(&self, number: usize, offset: u64, out: &mut [u8]) -> Result<()> {
-        let &(file, start) = self.places.get(number).ok_or_else(|| Error::new(ErrorKind::Misuse, "no tensor has this number"))?;
+        let &(file, start) = self
+            .places
+            .get(number)
+            .ok_or_else(|| Error::new(ErrorKind::Misuse, "no tensor has this number"))?;
         Ok(self.files[file].read_at(start.saturating_add(offset), out)?)
     }
 
@@ -139,7 +176,8 @@ impl Pretrained for Safetensors {
     }
 }
 
-/// The names of the safetensors files of a folder, and the index where there is one: tensor name to file name.
+/// The names of the safetensors files of a folder, and the index where there is one: tensor name to
+/// file name.
 struct Parts {
     files: Vec<String>,
     index: Option<BTreeMap<String, String>>,
@@ -154,9 +192,13 @@ impl Parts {
         if folder.has(WHOLE) {
             return Ok(Self { files: vec![WHOLE.to_owned()], index: None });
         }
-        let other = ["pytorch_model.bin", "pytorch_model.bin.index.json", "consolidated.00.pth"].into_iter().find(|file| folder.has(file));
+        let other = ["pytorch_model.bin", "pytorch_model.bin.index.json", "consolidated.00.pth"]
+            .into_iter()
+            .find(|file| folder.has(file));
         let message = match other {
-            Some(file) => format!("has {file} and no {WHOLE}; only safetensors are converted so far"),
+            Some(file) => {
+                format!("has {file} and no {WHOLE}; only safetensors are converted so far")
+            }
             None => format!("has no {WHOLE} and no {INDEX}"),
         };
         Err(Error::new(ErrorKind::Checkpoint, message).file(folder.path()))
@@ -184,7 +226,8 @@ fn read_json<T: serde::de::DeserializeOwned>(file: &RandomAccess, limit: u64) ->
     let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
     serde_json::from_slice(text).map_err(|error| {
         let what = if error.is_data() { "is not as expected" } else { "is not JSON" };
-        Error::new(ErrorKind::Checkpoint, format!("{what}: {}", RawStr::from(&*error.to_string()))).file(file.path())
+        Error::new(ErrorKind::Checkpoint, format!("{what}: {}", RawStr::from(&*error.to_string())))
+            .file(file.path())
     })
 }
 

@@ -12,7 +12,8 @@ use ggmill_pipeline::{Error, ErrorKind, Result};
 /// The largest header the format allows (safetensors, `MAX_HEADER_SIZE`).
 pub(super) const MAX_HEADER: u64 = 100_000_000;
 
-/// Strings in a header: names, types, keys. Parsed, each takes many times the few bytes it may have in the file, and no checkpoint has a tenth of these.
+/// Strings in a header: names, types, keys. Parsed, each takes many times the few bytes it may have
+/// in the file, and no checkpoint has a tenth of these.
 const MAX_STRINGS: usize = 1 << 21;
 
 /// The key of what is not about a tensor.
@@ -28,11 +29,16 @@ pub(super) fn header(file: &RandomAccess) -> Result<(Metadata, u64)> {
     file.read_at(0, &mut length)?;
     let header_len = u64::from_le_bytes(length);
     if header_len > MAX_HEADER || header_len > file.len() - 8 {
-        return Err(bad(format!("the header says it has {header_len} bytes, {} remain in the file", file.len() - 8)));
+        return Err(bad(format!(
+            "the header says it has {header_len} bytes, {} remain in the file",
+            file.len() - 8
+        )));
     }
     let mut header = Vec::new();
     let len = usize::try_from(header_len).unwrap_or(usize::MAX);
-    header.try_reserve_exact(len).map_err(|_| bad(format!("memory is short of the {header_len} bytes of the header")))?;
+    header
+        .try_reserve_exact(len)
+        .map_err(|_| bad(format!("memory is short of the {header_len} bytes of the header")))?;
     header.resize(len, 0);
     file.read_at(8, &mut header)?;
     #[expect(clippy::naive_bytecount, reason = "once per file")]
@@ -40,12 +46,21 @@ pub(super) fn header(file: &RandomAccess) -> Result<(Metadata, u64)> {
     if strings > MAX_STRINGS {
         return Err(bad(format!("the header has {strings} strings, the limit is {MAX_STRINGS}")));
     }
-    let invalid = |error: &dyn fmt::Display| bad(format!("the header is not one of safetensors: {}", RawStr::from(&*error.to_string())));
-    let Header { metadata, mut tensors } = serde_json::from_slice(&header).map_err(|error| invalid(&error))?;
+    let invalid = |error: &dyn fmt::Display| {
+        bad(format!("the header is not one of safetensors: {}", RawStr::from(&*error.to_string())))
+    };
+    let Header { metadata, mut tensors } =
+        serde_json::from_slice(&header).map_err(|error| invalid(&error))?;
     tensors.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
-    if let Some((name, _)) = tensors.windows(2).find(|pair| pair[0].0 == pair[1].0).and_then(<[_]>::first) {
+    if let Some((name, _)) =
+        tensors.windows(2).find(|pair| pair[0].0 == pair[1].0).and_then(<[_]>::first)
+    {
         let path = RawStr::new(file.path().as_os_str().as_encoded_bytes());
-        return Err(Error::new(ErrorKind::Checkpoint, format!("is a duplicate: the header of {path} has two entries of this name")).tensor(name));
+        return Err(Error::new(
+            ErrorKind::Checkpoint,
+            format!("is a duplicate: the header of {path} has two entries of this name"),
+        )
+        .tensor(name));
     }
     tensors.sort_by_key(|(_, info)| info.data_offsets);
     let metadata = Metadata::new(metadata, tensors).map_err(|error| invalid(&error))?;
@@ -54,15 +69,22 @@ pub(super) fn header(file: &RandomAccess) -> Result<(Metadata, u64)> {
     let needed = data_start.saturating_add(metadata.data_len() as u64);
     if needed > file.len() {
         let percent = file.len() * 100 / needed;
-        return Err(bad(format!("{} of {needed} bytes are there ({percent} %): an incomplete download?", file.len())));
+        return Err(bad(format!(
+            "{} of {needed} bytes are there ({percent} %): an incomplete download?",
+            file.len()
+        )));
     }
     if needed < file.len() {
-        return Err(bad(format!("{} bytes follow the data of the last tensor: two files in one, or no safetensors file", file.len() - needed)));
+        return Err(bad(format!(
+            "{} bytes follow the data of the last tensor: two files in one, or no safetensors file",
+            file.len() - needed
+        )));
     }
     Ok((metadata, data_start))
 }
 
-/// The JSON of a header with all its entries: the crate's own type keeps the last of several with one name.
+/// The JSON of a header with all its entries: the crate's own type keeps the last of several with
+/// one name.
 struct Header {
     metadata: Option<HashMap<String, String>>,
     tensors: Vec<(String, TensorInfo)>,
@@ -98,7 +120,9 @@ impl<'de> Visitor<'de> for Entries {
             } else if header.metadata.is_some() {
                 return Err(A::Error::custom("two entries __metadata__"));
             } else {
-                header.metadata = entries.next_value::<Option<Texts>>()?.map(|texts| texts.texts.into_iter().collect());
+                header.metadata = entries
+                    .next_value::<Option<Texts>>()?
+                    .map(|texts| texts.texts.into_iter().collect());
             }
         }
         Ok(header)

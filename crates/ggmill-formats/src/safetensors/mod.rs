@@ -1,4 +1,5 @@
-//! Safetensors: single files, the checkpoint directories that hold them, and files written from the tensors of any source.
+//! Safetensors: single files, the checkpoint directories that hold them, and files written from the
+//! tensors of any source.
 
 mod checkpoint;
 mod file;

@@ -9,15 +9,23 @@ use ggmill_pipeline::Checkpoint;
 use ggmill_pipeline::Report;
 use ggmill_pipeline::{Error, ErrorKind, Result};
 
-/// The entry of a file's metadata that says what bytes of blocks are: JSON, an object of `{"type", "shape"}` by tensor name, the shape in stored order.
+/// The entry of a file's metadata that says what bytes of blocks are: JSON, an object of `{"type",
+/// "shape"}` by tensor name, the shape in stored order.
 pub(crate) const RAW_KEY: &str = "ggmill.raw";
 
 /// Streams tensors into a file of safetensors and gives the sink back.
 ///
-/// Floats and integers are stored as they are, quantized types as f32 or, when `raw`, as their bytes: `U8`, one row of bytes for each row of the tensor, with
-/// type and shape noted in the metadata, so that [`Safetensors`](crate::Safetensors) reads them as what they were. Fails for names that the format cannot hold:
-/// those that are not UTF-8, stand twice, or are `__metadata__`.
-pub fn extract_safetensors<S>(checkpoint: &dyn Checkpoint, numbers: &[usize], raw: bool, mut sink: S, progress: &mut Report<'_>) -> Result<S>
+/// Floats and integers are stored as they are, quantized types as f32 or, when `raw`, as their
+/// bytes: `U8`, one row of bytes for each row of the tensor, with type and shape noted in the
+/// metadata, so that [`Safetensors`](crate::Safetensors) reads them as what they were. Fails for
+/// names that the format cannot hold: those that are not UTF-8, stand twice, or are `__metadata__`.
+pub fn extract_safetensors<S>(
+    checkpoint: &dyn Checkpoint,
+    numbers: &[usize],
+    raw: bool,
+    mut sink: S,
+    progress: &mut Report<'_>,
+) -> Result<S>
 where
     S: Sink,
     S::Error: std::error::Error + Send + Sync + 'static,
@@ -28,7 +36,8 @@ where
     Ok(sink)
 }
 
-/// Bytes of the file that [`extract_safetensors`] makes of tensors. Fails where it would fail before it writes.
+/// Bytes of the file that [`extract_safetensors`] makes of tensors. Fails where it would fail
+/// before it writes.
 pub fn safetensors_len(checkpoint: &dyn Checkpoint, numbers: &[usize], raw: bool) -> Result<u64> {
     let columns = columns(checkpoint, numbers, raw)?;
     let header = header(&columns)?.len() as u64;
@@ -36,8 +45,15 @@ pub fn safetensors_len(checkpoint: &dyn Checkpoint, numbers: &[usize], raw: bool
 }
 
 /// The tensors in the order they have in the file.
-fn columns<'a>(checkpoint: &'a dyn Checkpoint, numbers: &[usize], raw: bool) -> Result<Vec<Column<'a>>> {
-    let mut columns = numbers.iter().map(|&number| Column::new(checkpoint, number, raw, |_| true)).collect::<Result<Vec<_>>>()?;
+fn columns<'a>(
+    checkpoint: &'a dyn Checkpoint,
+    numbers: &[usize],
+    raw: bool,
+) -> Result<Vec<Column<'a>>> {
+    let mut columns = numbers
+        .iter()
+        .map(|&number| Column::new(checkpoint, number, raw, |_| true))
+        .collect::<Result<Vec<_>>>()?;
     // So every tensor begins at a multiple of the size of its elements.
     columns.sort_by_key(|column| std::cmp::Reverse(column.element.bytes()));
     Ok(columns)
@@ -49,15 +65,21 @@ fn header(columns: &[Column<'_>]) -> Result<Vec<u8>> {
     let mut raw = Map::new();
     let mut offset: u64 = 0;
     for column in columns {
-        let refused = |message: &str| Error::new(ErrorKind::Unsupported, message).tensor(&column.tensor.name);
-        let name = column.tensor.name().to_str().map_err(|_| refused("safetensors has no names that are not UTF-8"))?;
+        let refused =
+            |message: &str| Error::new(ErrorKind::Unsupported, message).tensor(&column.tensor.name);
+        let name = column
+            .tensor
+            .name()
+            .to_str()
+            .map_err(|_| refused("safetensors has no names that are not UTF-8"))?;
         if name == "__metadata__" || !names.insert(name) {
             return Err(refused("safetensors cannot hold a tensor of this name, or two"));
         }
         if column.element == Element::U8 {
             raw.insert(name.to_owned(), json!({ "type": column.tensor.ggml_type.to_string(), "shape": column.tensor.shape.dimensions() }));
         }
-        let end = offset.checked_add(column.size).ok_or_else(|| refused("too much for one file"))?;
+        let end =
+            offset.checked_add(column.size).ok_or_else(|| refused("too much for one file"))?;
         tensors.insert(name.to_owned(), json!({ "dtype": dtype(column.element), "shape": column.shape, "data_offsets": [offset, end] }));
         offset = end;
     }
@@ -85,12 +107,19 @@ fn dtype(element: Element) -> &'static str {
     }
 }
 
-/// What the metadata of a file say its raw tensors are. What they say wrong is left out, and the tensor stays bytes.
+/// What the metadata of a file say its raw tensors are. What they say wrong is left out, and the
+/// tensor stays bytes.
 pub(crate) fn raw_tensors(noted: Option<&str>) -> BTreeMap<String, (GgmlType, Shape)> {
-    let noted = noted.and_then(|text| serde_json::from_str(text).ok()).map(|Unambiguous(noted)| noted);
+    let noted =
+        noted.and_then(|text| serde_json::from_str(text).ok()).map(|Unambiguous(noted)| noted);
     let tensor = |(name, tensor): (String, Value)| {
         let ggml_type = tensor.get("type")?.as_str()?.parse::<GgmlType>().ok()?;
-        let dimensions = tensor.get("shape")?.as_array()?.iter().map(Value::as_u64).collect::<Option<Vec<u64>>>()?;
+        let dimensions = tensor
+            .get("shape")?
+            .as_array()?
+            .iter()
+            .map(Value::as_u64)
+            .collect::<Option<Vec<u64>>>()?;
         Some((name, (ggml_type, Shape::new(&dimensions).ok()?)))
     };
     match noted {

@@ -10,7 +10,12 @@ use ggmill_testdata::models::models;
 fn read(checkpoint: &GgufCheckpoint, number: usize) -> Vec<f32> {
     let tensor = &checkpoint.tensors()[number];
     let elements = tensor.shape.elements();
-    let mut bytes = vec![0; usize::try_from(tensor.ggml_type.layout().unwrap().bytes_for(elements).unwrap()).unwrap()];
+    let mut bytes =
+        vec![
+            0;
+            usize::try_from(tensor.ggml_type.layout().unwrap().bytes_for(elements).unwrap())
+                .unwrap()
+        ];
     checkpoint.read(number, 0, &mut bytes).unwrap();
     let mut values = vec![0.0; usize::try_from(elements).unwrap()];
     ggmill_quant::dequantize(tensor.ggml_type, &bytes, &mut values).unwrap();
@@ -24,11 +29,24 @@ fn errors_are_those_of_the_numbers() {
     let (before, after) = (folder.path().join("before.gguf"), folder.path().join("after.gguf"));
     std::fs::write(&before, &models()[0].file).unwrap();
     let a = GgufCheckpoint::open(&before).unwrap();
-    let plan = quantize(&a, &QuantizeOptions::new("Q4_K_M".parse::<Target>().unwrap())).unwrap().plan(&a).unwrap();
-    std::fs::write(&after, run(&plan, &a, Vec::new(), &RunOptions::default(), &mut |_| ControlFlow::Continue(())).unwrap()).unwrap();
+    let plan = quantize(&a, &QuantizeOptions::new("Q4_K_M".parse::<Target>().unwrap()))
+        .unwrap()
+        .plan(&a)
+        .unwrap();
+    std::fs::write(
+        &after,
+        run(&plan, &a, Vec::new(), &RunOptions::default(), &mut |_| ControlFlow::Continue(()))
+            .unwrap(),
+    )
+    .unwrap();
     let b = GgufCheckpoint::open(&after).unwrap();
     let place = |name: &[u8]| b.tensors().iter().position(|tensor| tensor.name == name).unwrap();
-    let pairs: Vec<ToCompare> = a.tensors().iter().enumerate().map(|(number, tensor)| ToCompare { a: number, b: place(&tensor.name) }).collect();
+    let pairs: Vec<ToCompare> = a
+        .tensors()
+        .iter()
+        .enumerate()
+        .map(|(number, tensor)| ToCompare { a: number, b: place(&tensor.name) })
+        .collect();
 
     let found = compare(&a, &b, &pairs, true, &mut |_| ControlFlow::Continue(())).unwrap();
     for (pair, found) in pairs.iter().zip(found) {
@@ -37,19 +55,38 @@ fn errors_are_those_of_the_numbers() {
         let both = || x.iter().zip(&y).map(|(x, y)| (f64::from(*x), f64::from(*y)));
         let max = both().map(|(x, y)| (x - y).abs()).fold(0.0, f64::max);
         let squares: f64 = both().map(|(x, y)| (x - y).powi(2)).sum();
-        let NumericError { max_abs, max_at, rmse, relative, cosine, non_finite, .. } = found.numeric.unwrap();
+        let NumericError { max_abs, max_at, rmse, relative, cosine, non_finite, .. } =
+            found.numeric.unwrap();
         let close = |a: f64, b: f64| (a - b).abs() <= 1e-9 * b.abs().max(1e-30);
         assert!(max_abs == max && non_finite == 0, "{name}");
-        assert_eq!(max_at, both().position(|(x, y)| (x - y).abs() == max && max > 0.0).map(|at| at as u64), "{name}");
+        assert_eq!(
+            max_at,
+            both().position(|(x, y)| (x - y).abs() == max && max > 0.0).map(|at| at as u64),
+            "{name}"
+        );
         assert!(close(rmse, (squares / x.len() as f64).sqrt()), "{name}");
-        let [xx, yy, xy] = [both().map(|(x, _)| x * x).sum::<f64>(), both().map(|(_, y)| y * y).sum(), both().map(|(x, y)| x * y).sum()];
-        assert!(close(relative.unwrap(), (squares / xx).sqrt()) && close(cosine.unwrap(), xy / (xx * yy).sqrt()), "{name}");
+        let [xx, yy, xy] = [
+            both().map(|(x, _)| x * x).sum::<f64>(),
+            both().map(|(_, y)| y * y).sum(),
+            both().map(|(x, y)| x * y).sum(),
+        ];
+        assert!(
+            close(relative.unwrap(), (squares / xx).sqrt())
+                && close(cosine.unwrap(), xy / (xx * yy).sqrt()),
+            "{name}"
+        );
         let same_type = a.tensors()[pair.a].ggml_type == b.tensors()[pair.b].ggml_type;
         assert!(found.first_byte.is_none() && (!same_type || squares == 0.0), "{name}");
     }
 
-    let other = pairs.iter().find(|pair| a.tensors()[pair.a].shape != b.tensors()[pairs[0].b].shape).unwrap();
-    let error = compare(&a, &b, &[ToCompare { a: other.a, b: pairs[0].b }], true, &mut |_| ControlFlow::Continue(())).unwrap_err();
+    let other = pairs
+        .iter()
+        .find(|pair| a.tensors()[pair.a].shape != b.tensors()[pairs[0].b].shape)
+        .unwrap();
+    let error = compare(&a, &b, &[ToCompare { a: other.a, b: pairs[0].b }], true, &mut |_| {
+        ControlFlow::Continue(())
+    })
+    .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Misuse);
 }
 
@@ -59,10 +96,13 @@ fn bytes_and_numbers_that_are_none() {
     use ggmill_core::{Builder, GgmlType, Shape, Writer};
     let folder = tempfile::tempdir().unwrap();
     let elements = 600_001;
-    let plan = Builder::new().tensor("t", GgmlType::F32, Shape::new(&[elements]).unwrap()).plan().unwrap();
+    let plan =
+        Builder::new().tensor("t", GgmlType::F32, Shape::new(&[elements]).unwrap()).plan().unwrap();
     let write = |name: &str, values: &[f32]| {
         let mut writer = Writer::start(&plan, Vec::new()).unwrap();
-        writer.write(0, &values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>()).unwrap();
+        writer
+            .write(0, &values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>())
+            .unwrap();
         let path = folder.path().join(name);
         std::fs::write(&path, writer.finish().unwrap()).unwrap();
         GgufCheckpoint::open(path).unwrap()
@@ -75,11 +115,18 @@ fn bytes_and_numbers_that_are_none() {
     values[300_000] = 1.5;
     values[600_000] = -2.0;
     let b = write("b", &values);
-    let found = compare(&a, &b, &[ToCompare { a: 0, b: 0 }], true, &mut |_| ControlFlow::Continue(())).unwrap()[0];
+    let found =
+        compare(&a, &b, &[ToCompare { a: 0, b: 0 }], true, &mut |_| ControlFlow::Continue(()))
+            .unwrap()[0];
     // The sign of infinity; 1.0 and 1.5; 1.0 and -2.0, which has another sign and exponent.
     assert_eq!((found.first_byte, found.different_bytes), (Some(9 * 4 + 3), 1 + 1 + 2));
     let numeric = found.numeric.unwrap();
     assert_eq!((numeric.max_abs, numeric.max_at, numeric.non_finite), (3.0, Some(600_000), 1));
-    let same = compare(&a, &a, &[ToCompare { a: 0, b: 0 }], true, &mut |_| ControlFlow::Continue(())).unwrap()[0];
-    assert_eq!((same.first_byte, same.numeric.unwrap().rmse, same.numeric.unwrap().non_finite), (None, 0.0, 0));
+    let same =
+        compare(&a, &a, &[ToCompare { a: 0, b: 0 }], true, &mut |_| ControlFlow::Continue(()))
+            .unwrap()[0];
+    assert_eq!(
+        (same.first_byte, same.numeric.unwrap().rmse, same.numeric.unwrap().non_finite),
+        (None, 0.0, 0)
+    );
 }

@@ -14,12 +14,21 @@ use ggmill_text::LosslessStr;
 /// The name of the schema; its number changes when a reader of the old one would go wrong.
 pub const SCHEMA: &str = "ggmill.diff/1";
 
-/// Writes the differences between models of these names: one JSON object with each key and each tensor that differs on a line of its own.
+/// Writes the differences between models of these names: one JSON object with each key and each
+/// tensor that differs on a line of its own.
 ///
 /// Fails when `out` does, and when the bytes of a file changed meanwhile.
-pub fn write(out: &mut dyn Write, diff: &Diff<'_>, names: [&str; 2], arrays: Arrays) -> io::Result<()> {
+pub fn write(
+    out: &mut dyn Write,
+    diff: &Diff<'_>,
+    names: [&str; 2],
+    arrays: Arrays,
+) -> io::Result<()> {
     let document = Document { diff, names, arrays };
-    document.serialize(&mut serde_json::Serializer::with_formatter(&mut *out, crate::json::Lines::new()))?;
+    document.serialize(&mut serde_json::Serializer::with_formatter(
+        &mut *out,
+        crate::json::Lines::new(),
+    ))?;
     out.write_all(b"\n")
 }
 
@@ -40,13 +49,22 @@ impl Serialize for Document<'_> {
         if let Some(keys) = diff.metadata() {
             object.serialize_entry("same_keys", &diff.same_keys())?;
             object.serialize_entry("moved_key", &diff.moved_key().map(LosslessStr))?;
-            object.serialize_entry("metadata", &List(keys.iter().map(|key| KeyObject(key, *arrays))))?;
+            object.serialize_entry(
+                "metadata",
+                &List(keys.iter().map(|key| KeyObject(key, *arrays))),
+            )?;
         }
         if let Some(tensors) = diff.tensors() {
-            object.serialize_entry("same_tensors", &tensors.iter().filter(|pair| pair.is_same()).count())?;
+            object.serialize_entry(
+                "same_tensors",
+                &tensors.iter().filter(|pair| pair.is_same()).count(),
+            )?;
             object.serialize_entry("moved_tensor", &diff.moved_tensor().map(LosslessStr))?;
             // A tensor whose bytes are the same has no numbers to tell.
-            object.serialize_entry("tensors", &List(tensors.iter().filter(|pair| !pair.is_same()).map(TensorObject)))?;
+            object.serialize_entry(
+                "tensors",
+                &List(tensors.iter().filter(|pair| !pair.is_same()).map(TensorObject)),
+            )?;
         }
         object.end()
     }

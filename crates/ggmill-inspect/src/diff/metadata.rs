@@ -8,7 +8,12 @@ use super::{Diff, KeyDiff, first_moved};
 use crate::Selection;
 
 impl<'a> Diff<'a> {
-    pub(super) fn compare_metadata(&mut self, a: &'a Model, b: &'a Model, selection: &Selection) -> Result<()> {
+    pub(super) fn compare_metadata(
+        &mut self,
+        a: &'a Model,
+        b: &'a Model,
+        selection: &Selection,
+    ) -> Result<()> {
         let (a, b) = (pairs(a, selection), pairs(b, selection));
         let mut in_b: BTreeMap<&[u8], Vec<usize>> = BTreeMap::new();
         for (number, pair) in b.iter().enumerate().rev() {
@@ -30,13 +35,22 @@ impl<'a> Diff<'a> {
             match &after {
                 Some(after) if is_same(&before, after) => self.same_keys += 1,
                 _ => {
-                    let first_difference = after.as_ref().and_then(|after| first_difference(&before, after));
-                    found.push(KeyDiff { key: pair.key(), sides: [Some(before), after], first_difference });
+                    let first_difference =
+                        after.as_ref().and_then(|after| first_difference(&before, after));
+                    found.push(KeyDiff {
+                        key: pair.key(),
+                        sides: [Some(before), after],
+                        first_difference,
+                    });
                 }
             }
         }
         for (pair, _) in b.iter().zip(&taken).filter(|(_, taken)| !**taken) {
-            found.push(KeyDiff { key: pair.key(), sides: [None, Some(pair.value()?)], first_difference: None });
+            found.push(KeyDiff {
+                key: pair.key(),
+                sides: [None, Some(pair.value()?)],
+                first_difference: None,
+            });
         }
         self.moved_key = first_moved(places.into_iter());
         self.metadata = Some(found);
@@ -47,7 +61,9 @@ impl<'a> Diff<'a> {
 /// The pairs of a model; those that say how it is divided into shards are not about it.
 fn pairs<'a>(model: &'a Model, selection: &Selection) -> Vec<Pair<'a>> {
     let is_set = model.parts().len() > 1;
-    let admitted = |pair: &Pair<'_>| selection.has_key(pair.key()) && !(is_set && pair.key().as_bytes().starts_with(b"split."));
+    let admitted = |pair: &Pair<'_>| {
+        selection.has_key(pair.key()) && !(is_set && pair.key().as_bytes().starts_with(b"split."))
+    };
     model.metadata().iter().filter(admitted).collect()
 }
 
@@ -56,20 +72,29 @@ fn is_same(a: &Value<'_>, b: &Value<'_>) -> bool {
     match (a, b) {
         (Value::F32(a), Value::F32(b)) => a.to_bits() == b.to_bits(),
         (Value::F64(a), Value::F64(b)) => a.to_bits() == b.to_bits(),
-        (Value::Array(a), Value::Array(b)) => a.element_type() == b.element_type() && a.len() == b.len() && first_of_arrays(a, b).is_none(),
+        (Value::Array(a), Value::Array(b)) => {
+            a.element_type() == b.element_type()
+                && a.len() == b.len()
+                && first_of_arrays(a, b).is_none()
+        }
         _ => a == b,
     }
 }
 
 fn first_difference(a: &Value<'_>, b: &Value<'_>) -> Option<u64> {
     match (a, b) {
-        (Value::Array(a), Value::Array(b)) if a.element_type() == b.element_type() => first_of_arrays(a, b),
-        (Value::Str(a), Value::Str(b)) => Some(a.as_bytes().iter().zip(b.as_bytes()).take_while(|(a, b)| a == b).count() as u64),
+        (Value::Array(a), Value::Array(b)) if a.element_type() == b.element_type() => {
+            first_of_arrays(a, b)
+        }
+        (Value::Str(a), Value::Str(b)) => {
+            Some(a.as_bytes().iter().zip(b.as_bytes()).take_while(|(a, b)| a == b).count() as u64)
+        }
         _ => None,
     }
 }
 
 fn first_of_arrays(a: &Array<'_>, b: &Array<'_>) -> Option<u64> {
-    let differ = a.iter().zip(b.iter()).position(|pair| !matches!(pair, (Ok(a), Ok(b)) if is_same(&a, &b)));
+    let differ =
+        a.iter().zip(b.iter()).position(|pair| !matches!(pair, (Ok(a), Ok(b)) if is_same(&a, &b)));
     differ.map(|index| index as u64).or_else(|| (a.len() != b.len()).then(|| a.len().min(b.len())))
 }

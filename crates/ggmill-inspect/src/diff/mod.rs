@@ -1,7 +1,7 @@
 //! Two models side by side: what of their metadata and tensors is not the same.
 //!
-//! A set of shards is one model, so the keys that say how it is divided are left out. How a file is laid out (version, byte order, alignment, shards) is
-//! [shown](Diff::forms) and is no difference.
+//! A set of shards is one model, so the keys that say how it is divided are left out. How a file is
+//! laid out (version, byte order, alignment, shards) is [shown](Diff::forms) and is no difference.
 
 pub mod json;
 mod metadata;
@@ -79,19 +79,28 @@ impl<'a> KeyDiff<'a> {
         self.sides[1].as_ref()
     }
 
-    /// Where two arrays of one element type part: the index of the first element that is not the same, or of the first that only one has. Of two strings, the
-    /// byte.
+    /// Where two arrays of one element type part: the index of the first element that is not the
+    /// same, or of the first that only one has. Of two strings, the byte.
     pub fn first_difference(&self) -> Option<u64> {
         self.first_difference
     }
 }
 
 impl<'a> Diff<'a> {
-    /// Compares what the headers say, as far as it is selected. Whether the data of tensors are the same is not known before [`Diff::set_data`].
+    /// Compares what the headers say, as far as it is selected. Whether the data of tensors are the
+    /// same is not known before [`Diff::set_data`].
     ///
-    /// Where a key or a name stands several times, the first is held to the first and so on. Fails when the bytes of a file changed meanwhile.
+    /// Where a key or a name stands several times, the first is held to the first and so on. Fails
+    /// when the bytes of a file changed meanwhile.
     pub fn of(a: &'a Model, b: &'a Model, selection: &Selection) -> Result<Self> {
-        let mut this = Self { forms: [form(a), form(b)], metadata: None, same_keys: 0, moved_key: None, tensors: None, moved_tensor: None };
+        let mut this = Self {
+            forms: [form(a), form(b)],
+            metadata: None,
+            same_keys: 0,
+            moved_key: None,
+            tensors: None,
+            moved_tensor: None,
+        };
         if selection.metadata {
             this.compare_metadata(a, b, selection)?;
         }
@@ -106,7 +115,8 @@ impl<'a> Diff<'a> {
         &self.forms
     }
 
-    /// The keys that differ, those of A in its order and then those of B alone. `None` when metadata were not selected.
+    /// The keys that differ, those of A in its order and then those of B alone. `None` when
+    /// metadata were not selected.
     pub fn metadata(&self) -> Option<&[KeyDiff<'a>]> {
         self.metadata.as_deref()
     }
@@ -121,7 +131,8 @@ impl<'a> Diff<'a> {
         self.moved_key
     }
 
-    /// All tensors, those of A in its order and then those of B alone. `None` when tensors were not selected.
+    /// All tensors, those of A in its order and then those of B alone. `None` when tensors were not
+    /// selected.
     pub fn tensors(&self) -> Option<&[TensorPair<'a>]> {
         self.tensors.as_deref()
     }
@@ -150,7 +161,12 @@ impl<'a> Diff<'a> {
 
 fn form(model: &Model) -> Form {
     let index = model.index();
-    Form { version: index.version(), endian: index.endian(), alignment: index.alignment().get(), shards: model.parts().len() }
+    Form {
+        version: index.version(),
+        endian: index.endian(),
+        alignment: index.alignment().get(),
+        shards: model.parts().len(),
+    }
 }
 
 /// The first that does not come later than the one before it in B, walking along A.

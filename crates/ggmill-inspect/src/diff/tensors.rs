@@ -37,7 +37,8 @@ pub struct DataDiff {
     pub numeric: Option<NumericDiff>,
 }
 
-/// How far the numbers of two tensors are apart. Numbers that are infinite or none on either side have no part in the errors.
+/// How far the numbers of two tensors are apart. Numbers that are infinite or none on either side
+/// have no part in the errors.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[expect(clippy::exhaustive_structs, reason = "built by whoever compares")]
 pub struct NumericDiff {
@@ -93,7 +94,9 @@ impl<'a> TensorPair<'a> {
 
     /// Whether no difference is known of.
     pub fn is_same(&self) -> bool {
-        self.has_same_type() && self.has_same_shape() && self.data.is_none_or(|data| data.first_byte.is_none())
+        self.has_same_type()
+            && self.has_same_shape()
+            && self.data.is_none_or(|data| data.first_byte.is_none())
     }
 }
 
@@ -114,7 +117,11 @@ impl<'a> Diff<'a> {
             let other = place.and_then(|place| left.get_mut(place).and_then(Option::take));
             pairs.push(TensorPair { name, sides: [Some(found), other], data: None });
         }
-        pairs.extend(left.into_iter().flatten().map(|found| TensorPair { name: found.tensor.name(), sides: [None, Some(found)], data: None }));
+        pairs.extend(left.into_iter().flatten().map(|found| TensorPair {
+            name: found.tensor.name(),
+            sides: [None, Some(found)],
+            data: None,
+        }));
         self.moved_tensor = first_moved(places.into_iter());
         self.tensors = Some(pairs);
     }

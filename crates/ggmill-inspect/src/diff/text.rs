@@ -17,8 +17,14 @@ const LONGEST_ALIGNED: usize = 64;
 /// Bytes of a long string that are shown before the first one that differs.
 const BEFORE: u64 = 12;
 
-/// Writes the differences between models of these names. Of [`Options`] it heeds `width`, `styled` and `full`, which also lists the tensors that are the same.
-pub fn write(out: &mut dyn Write, diff: &Diff<'_>, names: [&str; 2], options: &Options) -> io::Result<()> {
+/// Writes the differences between models of these names. Of [`Options`] it heeds `width`, `styled`
+/// and `full`, which also lists the tensors that are the same.
+pub fn write(
+    out: &mut dyn Write,
+    diff: &Diff<'_>,
+    names: [&str; 2],
+    options: &Options,
+) -> io::Result<()> {
     let page = Page { diff, options, styles: Styles::new(options.styled) };
     let Styles { title, faint, .. } = page.styles;
     let [a, b] = names.map(RawStr::from);
@@ -44,7 +50,9 @@ struct Page<'a> {
 
 /// What is laid out in another way.
 fn forms([a, b]: &[Form; 2]) -> Vec<String> {
-    let shards = |form: &Form| if form.shards == 1 { "one file".to_owned() } else { counted(form.shards as u64, "shard") };
+    let shards = |form: &Form| {
+        if form.shards == 1 { "one file".to_owned() } else { counted(form.shards as u64, "shard") }
+    };
     [
         ("version", a.version.to_string(), b.version.to_string()),
         ("byte order", a.endian.to_string(), b.endian.to_string()),
@@ -59,7 +67,11 @@ fn forms([a, b]: &[Form; 2]) -> Vec<String> {
 
 /// `3 changed, 1 only in A, 22 same`, without what there is none of.
 fn counts(counts: &[(usize, &str)]) -> String {
-    let shown: Vec<String> = counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{} {what}", grouped(*count as u64))).collect();
+    let shown: Vec<String> = counts
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{} {what}", grouped(*count as u64)))
+        .collect();
     if shown.is_empty() { "none".to_owned() } else { shown.join(", ") }
 }
 
@@ -89,14 +101,22 @@ impl Page<'_> {
 
     fn name(&self, out: &mut dyn Write, name: RawStr<'_>, column: usize) -> io::Result<()> {
         let key = self.styles.key;
-        let shown = if self.options.width.is_some() { cut_middle(name.to_string(), column) } else { name.to_string() };
+        let shown = if self.options.width.is_some() {
+            cut_middle(name.to_string(), column)
+        } else {
+            name.to_string()
+        };
         write!(out, "{key}{}{key:#}  ", Padded(&shown, column))
     }
 
     fn moved(&self, out: &mut dyn Write, what: Option<RawStr<'_>>) -> io::Result<()> {
         let Styles { faint, type_name, .. } = self.styles;
         match what {
-            Some(name) => writeln!(out, "  {type_name}~{type_name:#} {faint}in another order, from{faint:#} {name} {faint}on{faint:#}"),
+            Some(name) => writeln!(
+                out,
+                "  {type_name}~{type_name:#} {faint}in another order, from{faint:#} {name} \
+                 {faint}on{faint:#}"
+            ),
             None => Ok(()),
         }
     }
@@ -105,10 +125,18 @@ impl Page<'_> {
         let keys = self.diff.metadata().unwrap_or_default();
         let added = keys.iter().filter(|key| key.a().is_none()).count();
         let removed = keys.iter().filter(|key| key.b().is_none()).count();
-        let counts = counts(&[(keys.len() - added - removed, "changed"), (added, "only in B"), (removed, "only in A"), (self.diff.same_keys(), "same")]);
+        let counts = counts(&[
+            (keys.len() - added - removed, "changed"),
+            (added, "only in B"),
+            (removed, "only in A"),
+            (self.diff.same_keys(), "same"),
+        ]);
         self.title(out, "Metadata", &counts)?;
         let column = self.name_column(keys.iter().map(KeyDiff::key));
-        let room = self.options.width.map_or(FREE_COLUMNS, |width| width.saturating_sub(column + 6).max(24));
+        let room = self
+            .options
+            .width
+            .map_or(FREE_COLUMNS, |width| width.saturating_sub(column + 6).max(24));
         for key in keys {
             self.sign(out, key.a().is_some(), key.b().is_some())?;
             self.name(out, key.key(), column)?;
@@ -129,11 +157,23 @@ impl Page<'_> {
         if self.options.full {
             value::write_full(out, value, &self.styles)
         } else {
-            value::write_short(out, value, room.saturating_sub(width(&shown) + 1).max(12), &self.styles)
+            value::write_short(
+                out,
+                value,
+                room.saturating_sub(width(&shown) + 1).max(12),
+                &self.styles,
+            )
         }
     }
 
-    fn change(&self, out: &mut dyn Write, a: &Value<'_>, b: &Value<'_>, first: Option<u64>, room: usize) -> io::Result<()> {
+    fn change(
+        &self,
+        out: &mut dyn Write,
+        a: &Value<'_>,
+        b: &Value<'_>,
+        first: Option<u64>,
+        room: usize,
+    ) -> io::Result<()> {
         let Styles { faint, type_name, .. } = self.styles;
         let (type_a, type_b) = (type_of(a), type_of(b));
         if self.options.full || type_a.split('[').next() != type_b.split('[').next() {
@@ -144,7 +184,11 @@ impl Page<'_> {
         if type_a == type_b {
             write!(out, "{type_name}{type_a}{type_name:#} ")?;
         } else {
-            write!(out, "{type_name}{type_a}{type_name:#} {faint}→{faint:#} {type_name}{type_b}{type_name:#} ")?;
+            write!(
+                out,
+                "{type_name}{type_a}{type_name:#} {faint}→{faint:#} \
+                 {type_name}{type_b}{type_name:#} "
+            )?;
         }
         let half = (room.saturating_sub(width(&type_a) + 4) / 2).max(12);
         let show = |out: &mut dyn Write, value: Option<&Value<'_>>| match value {
@@ -155,11 +199,13 @@ impl Page<'_> {
         match (a, b, first) {
             (Value::Array(a), Value::Array(b), Some(index)) => {
                 write!(out, "{faint}from {} on{faint:#} ", grouped(index))?;
-                (left, right) = (a.get(index).and_then(Result::ok), b.get(index).and_then(Result::ok));
+                (left, right) =
+                    (a.get(index).and_then(Result::ok), b.get(index).and_then(Result::ok));
             }
             (Value::Str(a), Value::Str(b), Some(byte)) if a.len().max(b.len()) > half => {
                 write!(out, "{faint}from byte {} on{faint:#} ", grouped(byte))?;
-                (left, right) = (Some(Value::Str(around(*a, byte))), Some(Value::Str(around(*b, byte))));
+                (left, right) =
+                    (Some(Value::Str(around(*a, byte))), Some(Value::Str(around(*b, byte))));
             }
             _ => {}
         }
@@ -174,9 +220,15 @@ impl Page<'_> {
         let same = tensors.iter().filter(is_same).count();
         let added = tensors.iter().filter(|pair| pair.a().is_none()).count();
         let removed = tensors.iter().filter(|pair| pair.b().is_none()).count();
-        let counts = counts(&[(tensors.len() - same - added - removed, "changed"), (added, "only in B"), (removed, "only in A"), (same, "same")]);
+        let counts = counts(&[
+            (tensors.len() - same - added - removed, "changed"),
+            (added, "only in B"),
+            (removed, "only in A"),
+            (same, "same"),
+        ]);
         self.title(out, "Tensors", &counts)?;
-        let shown: Vec<&TensorPair<'_>> = tensors.iter().filter(|pair| self.options.full || !pair.is_same()).collect();
+        let shown: Vec<&TensorPair<'_>> =
+            tensors.iter().filter(|pair| self.options.full || !pair.is_same()).collect();
         let column = self.name_column(shown.iter().map(|pair| pair.name()));
         let types = shown.iter().map(|pair| width(&types(pair))).max().unwrap_or(0);
         for pair in shown {
@@ -191,27 +243,42 @@ impl Page<'_> {
         self.moved(out, self.diff.moved_tensor())
     }
 
-    fn tensor(&self, out: &mut dyn Write, pair: &TensorPair<'_>, types_column: usize) -> io::Result<()> {
+    fn tensor(
+        &self,
+        out: &mut dyn Write,
+        pair: &TensorPair<'_>,
+        types_column: usize,
+    ) -> io::Result<()> {
         let Styles { type_name, .. } = self.styles;
         let mut facts = Vec::new();
         match pair.both() {
-            Some((a, b)) if a.tensor.shape() != b.tensor.shape() => facts.push(format!("{} → {}", a.tensor.shape(), b.tensor.shape())),
+            Some((a, b)) if a.tensor.shape() != b.tensor.shape() => {
+                facts.push(format!("{} → {}", a.tensor.shape(), b.tensor.shape()))
+            }
             Some(_) => facts.extend(pair.data().map(data)),
-            None => facts.extend([pair.a(), pair.b()].into_iter().flatten().map(|one| size(&one.tensor))),
+            None => facts
+                .extend([pair.a(), pair.b()].into_iter().flatten().map(|one| size(&one.tensor))),
         }
         facts.retain(|fact| !fact.is_empty());
         let types = types(pair);
         if facts.is_empty() {
             return writeln!(out, "{type_name}{types}{type_name:#}");
         }
-        writeln!(out, "{type_name}{}{type_name:#}  {}", Padded(&types, types_column), facts.join("  "))
+        writeln!(
+            out,
+            "{type_name}{}{type_name:#}  {}",
+            Padded(&types, types_column),
+            facts.join("  ")
+        )
     }
 }
 
 /// `F32`, or `F32 → Q8_0`.
 fn types(pair: &TensorPair<'_>) -> String {
     match (pair.a(), pair.b()) {
-        (Some(a), Some(b)) if !pair.has_same_type() => format!("{} → {}", a.tensor.ggml_type(), b.tensor.ggml_type()),
+        (Some(a), Some(b)) if !pair.has_same_type() => {
+            format!("{} → {}", a.tensor.ggml_type(), b.tensor.ggml_type())
+        }
         (Some(one), _) | (None, Some(one)) => one.tensor.ggml_type().to_string(),
         (None, None) => String::new(),
     }
@@ -225,14 +292,20 @@ fn size(tensor: &Tensor<'_>) -> String {
 fn data(data: &DataDiff) -> String {
     let mut facts = Vec::new();
     if let Some(first) = data.first_byte {
-        let bytes = if data.different_bytes == 1 { "1 byte differs".to_owned() } else { format!("{} bytes differ", grouped(data.different_bytes)) };
+        let bytes = if data.different_bytes == 1 {
+            "1 byte differs".to_owned()
+        } else {
+            format!("{} bytes differ", grouped(data.different_bytes))
+        };
         facts.push(format!("{bytes}, from {first:#x} on"));
     }
     if let Some(numeric) = &data.numeric {
         facts.push(format!("max {:.3e}  rmse {:.3e}", numeric.max_abs, numeric.rmse));
         facts.extend(numeric.relative.map(|relative| format!("relative {relative:.3e}")));
         facts.extend(numeric.cosine.map(|cosine| format!("cosine {cosine:.6}")));
-        facts.extend((numeric.non_finite > 0).then(|| format!("{} not finite", grouped(numeric.non_finite))));
+        facts.extend(
+            (numeric.non_finite > 0).then(|| format!("{} not finite", grouped(numeric.non_finite))),
+        );
     }
     facts.join("  ")
 }
@@ -249,7 +322,10 @@ fn type_of(value: &Value<'_>) -> String {
 fn around(text: RawStr<'_>, byte: u64) -> RawStr<'_> {
     let bytes = text.as_bytes();
     let mut start = usize::try_from(byte.saturating_sub(BEFORE)).unwrap_or(0).min(bytes.len());
-    while start > 0 && bytes.get(start).is_some_and(|byte| byte & 0xc0 == 0x80) && byte > start as u64 - 1 {
+    while start > 0
+        && bytes.get(start).is_some_and(|byte| byte & 0xc0 == 0x80)
+        && byte > start as u64 - 1
+    {
         start -= 1;
     }
     RawStr::new(bytes.get(start..).unwrap_or_default())

@@ -7,13 +7,17 @@ use ggmill_arch::{Architecture, Demand, KeySpec, TensorNames, TensorOutline};
 /// The page of an architecture that is described.
 pub(super) fn described(architecture: &Architecture) -> String {
     let (name, title) = (architecture.name(), architecture.title());
-    let mut page = format!("# {name}: {title}\n\nFiles of it say `general.architecture = {name}`; keys of its own begin with `{name}.`.");
+    let mut page = format!(
+        "# {name}: {title}\n\nFiles of it say `general.architecture = {name}`; keys of its own \
+         begin with `{name}.`."
+    );
     // Writing to a String cannot fail.
     let _ = match architecture.loader() {
         Some(loader) => write!(page, " The loader of {loader} holds files to what is said here."),
         None => write!(page, " No loader holds files to what is said here."),
     };
-    let classes: Vec<_> = architecture.checkpoint_classes().map(|class| format!("`{class}`")).collect();
+    let classes: Vec<_> =
+        architecture.checkpoint_classes().map(|class| format!("`{class}`")).collect();
     if !classes.is_empty() {
         let _ = write!(page, "\n\nMade from checkpoints of class {}.", classes.join(", "));
     }
@@ -26,20 +30,43 @@ pub(super) fn described(architecture: &Architecture) -> String {
         };
         let _ = writeln!(page, "| `{}` | {} | {demand} |", key.name, key_type(&key));
     }
-    page.push_str("\n## Numbers\n\nWhat shapes and conditions are made of.\n\n| number | read from | or else |\n|---|---|---|\n");
+    page.push_str(
+        "\n## Numbers\n\nWhat shapes and conditions are made of.\n\n| number | read from | or \
+         else |\n|---|---|---|\n",
+    );
     // What neither a key nor a number gives, only a checkpoint has.
-    for number in architecture.outline_parameters().filter(|number| !number.keys.is_empty() || number.default.is_some()) {
+    for number in architecture
+        .outline_parameters()
+        .filter(|number| !number.keys.is_empty() || number.default.is_some())
+    {
         let keys: Vec<_> = number.keys.iter().map(|key| format!("`{key}`")).collect();
-        let _ = writeln!(page, "| {} | {} | {} |", number.name, keys.join(", "), number.default.unwrap_or_default());
+        let _ = writeln!(
+            page,
+            "| {} | {} | {} |",
+            number.name,
+            keys.join(", "),
+            number.default.unwrap_or_default()
+        );
     }
     page.push_str("\n## Tensors\n\nDimensions in stored order, the fastest first.\n");
     let mut repeat = None;
     for tensor in architecture.outline() {
         if repeat.as_ref() != Some(&tensor.repeat) {
-            let heading = tensor.repeat.as_ref().map_or_else(|| "Of the whole model".to_owned(), |repeat| format!("For each {repeat}"));
-            let _ = write!(page, "\n### {heading}\n\n| tensor | shape | role | |\n|---|---|---|---|\n");
+            let heading = tensor.repeat.as_ref().map_or_else(
+                || "Of the whole model".to_owned(),
+                |repeat| format!("For each {repeat}"),
+            );
+            let _ =
+                write!(page, "\n### {heading}\n\n| tensor | shape | role | |\n|---|---|---|---|\n");
         }
-        let _ = writeln!(page, "| `{}` | {} | {} | {} |", tensor.name, tensor.shape.join(" × "), tensor.role, remark(&tensor));
+        let _ = writeln!(
+            page,
+            "| `{}` | {} | {} | {} |",
+            tensor.name,
+            tensor.shape.join(" × "),
+            tensor.role,
+            remark(&tensor)
+        );
         repeat = Some(tensor.repeat);
     }
     page
@@ -48,7 +75,9 @@ pub(super) fn described(architecture: &Architecture) -> String {
 /// The page of an architecture that is known by name alone.
 pub(super) fn named(name: &str, names: &TensorNames) -> String {
     let mut page = format!(
-        "# {name}\n\nFiles of it say `general.architecture = {name}`; keys of its own begin with `{name}.`. It is known by name, as {} has it: what its tensors are called.\n\n## Tensors\n\n",
+        "# {name}\n\nFiles of it say `general.architecture = {name}`; keys of its own begin with \
+         `{name}.`. It is known by name, as {} has it: what its tensors are called.\n\n## \
+         Tensors\n\n",
         TensorNames::sources().join(" and ")
     );
     for pattern in names.patterns() {
@@ -59,7 +88,9 @@ pub(super) fn named(name: &str, names: &TensorNames) -> String {
 
 fn key_type(key: &KeySpec<'_>) -> String {
     match (key.single, key.element) {
-        (Some(single), Some(element)) => format!("{single}, or an array of {element} with one for each block"),
+        (Some(single), Some(element)) => {
+            format!("{single}, or an array of {element} with one for each block")
+        }
         (Some(single), None) => single.to_string(),
         (None, Some(element)) => format!("array of {element}"),
         (None, None) => String::new(),

@@ -12,7 +12,8 @@ pub(super) struct Part<'a> {
     pub(super) size: u32,
 }
 
-/// Draws parts side by side, each as wide as its share of the whole and at least as wide as its name, with the place where each begins above:
+/// Draws parts side by side, each as wide as its share of the whole and at least as wide as its
+/// name, with the place where each begins above:
 ///
 /// ```text
 ///     0    2                             34
@@ -28,10 +29,15 @@ pub(super) fn draw(parts: &[Part<'_>]) -> String {
         at + part.size
     });
     let digits = |number: u32| number.to_string().len();
-    let least: Vec<usize> = parts.iter().zip(&starts).map(|(part, &start)| (part.name.chars().count() + 2).max(digits(start))).collect();
+    let least: Vec<usize> = parts
+        .iter()
+        .zip(&starts)
+        .map(|(part, &start)| (part.name.chars().count() + 2).max(digits(start)))
+        .collect();
     let room = WIDTH.saturating_sub(least.iter().sum::<usize>() + parts.len() + 1);
     let share = |part: &Part<'_>| room * part.size as usize / (total as usize).max(1);
-    let widths: Vec<usize> = parts.iter().zip(&least).map(|(part, least)| least + share(part)).collect();
+    let widths: Vec<usize> =
+        parts.iter().zip(&least).map(|(part, least)| least + share(part)).collect();
 
     let mut rows = [String::new(), String::from("┌"), String::from("│"), String::from("└")];
     for (number, ((part, &width), start)) in parts.iter().zip(&widths).zip(&starts).enumerate() {
@@ -53,10 +59,17 @@ mod tests {
 
     #[test]
     fn rows_are_equally_wide_and_names_fit() {
-        let parts = [Part { name: "d", size: 2 }, Part { name: "scales", size: 12 }, Part { name: "qs", size: 128 }];
+        let parts = [
+            Part { name: "d", size: 2 },
+            Part { name: "scales", size: 12 },
+            Part { name: "qs", size: 128 },
+        ];
         let picture = draw(&parts);
         let widths: Vec<usize> = picture.lines().skip(1).map(|line| line.chars().count()).collect();
         assert!(widths.iter().all(|&width| width == widths[0] && width <= WIDTH + 4), "{picture}");
-        assert!(picture.contains("│ scales") && picture.lines().next().unwrap().ends_with("142"), "{picture}");
+        assert!(
+            picture.contains("│ scales") && picture.lines().next().unwrap().ends_with("142"),
+            "{picture}"
+        );
     }
 }

@@ -5,13 +5,19 @@ use ggmill_arch::{Catalogue, StandardKey, TensorNames};
 /// The standard key that this is, of an architecture that somebody knows.
 fn standard_key(key: &str, catalogue: &Catalogue) -> Option<StandardKey> {
     let (first, _) = key.split_once('.')?;
-    let is_architecture = || catalogue.by_name(first).is_some() || TensorNames::of(first).is_some() || matches!(first, "{arch}" | "[llm]");
+    let is_architecture = || {
+        catalogue.by_name(first).is_some()
+            || TensorNames::of(first).is_some()
+            || matches!(first, "{arch}" | "[llm]")
+    };
     StandardKey::of(key).filter(|standard| !standard.is_of_architecture() || is_architecture())
 }
 
 /// The page of a standard key, or of one that only the description of its architecture knows.
 pub(super) fn page(key: &str, catalogue: &Catalogue) -> Option<String> {
-    let Some(StandardKey { type_name, meaning, .. }) = standard_key(key, catalogue) else { return own_key_page(key, catalogue) };
+    let Some(StandardKey { type_name, meaning, .. }) = standard_key(key, catalogue) else {
+        return own_key_page(key, catalogue);
+    };
     Some(format!("# {key}\n\n{meaning}\n\nStandard metadata key of type {type_name}.\n"))
 }
 
@@ -19,7 +25,10 @@ pub(super) fn page(key: &str, catalogue: &Catalogue) -> Option<String> {
 fn own_key_page(key: &str, catalogue: &Catalogue) -> Option<String> {
     let (name, _) = key.split_once('.')?;
     let (single, element) = catalogue.by_name(name)?.key_types(key)?;
-    let types = [single.map(|single| single.to_string()), element.map(|element| format!("array of {element}"))];
+    let types = [
+        single.map(|single| single.to_string()),
+        element.map(|element| format!("array of {element}")),
+    ];
     let types = types.into_iter().flatten().collect::<Vec<_>>().join(", or ");
     Some(format!("# {key}\n\nMetadata key of the architecture {name}, of type {types}.\n"))
 }
@@ -35,7 +44,11 @@ mod tests {
             let key = pattern.replace("{n}", "0").replace("{arch}", "llama");
             assert!(page(&key, &Catalogue::new()).unwrap().contains(meaning), "{key}");
         }
-        assert!(page("rwkv7.wkv.head_size", &Catalogue::new()).unwrap().contains("of the architecture rwkv7, of type u32"));
+        assert!(
+            page("rwkv7.wkv.head_size", &Catalogue::new())
+                .unwrap()
+                .contains("of the architecture rwkv7, of type u32")
+        );
         assert!(page("nobody.context_length", &Catalogue::new()).is_none());
         assert!(page("general.base_model.0.colour", &Catalogue::new()).is_none());
     }

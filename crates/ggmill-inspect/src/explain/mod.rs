@@ -8,7 +8,8 @@ mod types;
 use ggmill_arch::{Architecture, Catalogue, StandardKey, TensorNames};
 use ggmill_core::{GgmlType, ValueType};
 
-/// The page of a tensor type, a metadata type, an architecture of the catalogue or known by name, or a file type; `None` for anything else.
+/// The page of a tensor type, a metadata type, an architecture of the catalogue or known by name,
+/// or a file type; `None` for anything else.
 ///
 /// ```
 /// use ggmill_arch::Catalogue;
@@ -21,10 +22,15 @@ pub fn page(topic: &str, catalogue: &Catalogue) -> Option<String> {
     let named = || TensorNames::of(topic).map(|names| architecture::named(topic, names));
     // A model that has another's architecture: mistral is the llama of files.
     let class = || of_class(topic, catalogue).map(architecture::described);
-    types::page(topic).or_else(described).or_else(named).or_else(|| types::file_type_page(topic)).or_else(class)
+    types::page(topic)
+        .or_else(described)
+        .or_else(named)
+        .or_else(|| types::file_type_page(topic))
+        .or_else(class)
 }
 
-/// The page of a standard metadata key, or of a key that the description of its architecture knows; `None` for anything else.
+/// The page of a standard metadata key, or of a key that the description of its architecture knows;
+/// `None` for anything else.
 ///
 /// ```
 /// use ggmill_arch::Catalogue;
@@ -38,23 +44,34 @@ pub fn key_page(key: &str, catalogue: &Catalogue) -> Option<String> {
 
 fn of_class<'a>(topic: &str, catalogue: &'a Catalogue) -> Option<&'a Architecture> {
     let class = format!("{}forcausallm", topic.to_ascii_lowercase());
-    catalogue.architectures().find(|architecture| architecture.checkpoint_classes().any(|known| known.to_ascii_lowercase() == class))
+    catalogue.architectures().find(|architecture| {
+        architecture.checkpoint_classes().any(|known| known.to_ascii_lowercase() == class)
+    })
 }
 
-/// The names of what there are pages of, but for architectures that are known by name alone: types, standard keys, and the architectures of the catalogue.
+/// The names of what there are pages of, but for architectures that are known by name alone: types,
+/// standard keys, and the architectures of the catalogue.
 pub fn names(catalogue: &Catalogue) -> impl Iterator<Item = String> {
     let types = GgmlType::all().map(|ggml_type| ggml_type.to_string());
     let keys = StandardKey::all().map(|key| key.pattern.to_owned());
-    types.chain(keys).chain(catalogue.architectures().map(|architecture| architecture.name().to_owned()))
+    types
+        .chain(keys)
+        .chain(catalogue.architectures().map(|architecture| architecture.name().to_owned()))
 }
 
 /// What there are pages of, as sections of a page.
 pub fn topics(catalogue: &Catalogue) -> String {
     let list = |names: Vec<String>| names.join(", ");
-    let names = catalogue.architectures().map(|architecture| architecture.name().to_owned()).collect();
-    let by_name = TensorNames::all().map(|(name, _)| name).filter(|name| catalogue.by_name(name).is_none()).map(str::to_owned).collect();
+    let names =
+        catalogue.architectures().map(|architecture| architecture.name().to_owned()).collect();
+    let by_name = TensorNames::all()
+        .map(|(name, _)| name)
+        .filter(|name| catalogue.by_name(name).is_none())
+        .map(str::to_owned)
+        .collect();
     format!(
-        "## Tensor types\n\n{}\n\n## Metadata types\n\n{}\n\n## Architectures\n\n{}\n\n## Architectures of which the names of tensors are known\n\n{}\n\n## Standard keys\n\n{}\n",
+        "## Tensor types\n\n{}\n\n## Metadata types\n\n{}\n\n## Architectures\n\n{}\n\n## \
+         Architectures of which the names of tensors are known\n\n{}\n\n## Standard keys\n\n{}\n",
         list(GgmlType::all().map(|ggml_type| ggml_type.to_string()).collect()),
         list((0..13).map(|number| ValueType(number).to_string()).collect()),
         list(names),
@@ -69,7 +86,11 @@ mod tests {
 
     #[test]
     fn what_other_pages_call_things_is_known() {
-        let page = |topic: &str| page(topic, &Catalogue::new()).or_else(|| key_page(topic, &Catalogue::new())).unwrap_or_default();
+        let page = |topic: &str| {
+            page(topic, &Catalogue::new())
+                .or_else(|| key_page(topic, &Catalogue::new()))
+                .unwrap_or_default()
+        };
         for (topic, expected) in [
             ("uint32", "# u32"),
             ("float32", "# f32"),
@@ -92,14 +113,23 @@ mod tests {
         let catalogue = Catalogue::new();
         for (name, _) in TensorNames::all() {
             let page = page(name, &catalogue).unwrap();
-            assert!(page.starts_with(&format!("# {name}")) && page.contains("\n## Tensors\n"), "{name}");
+            assert!(
+                page.starts_with(&format!("# {name}")) && page.contains("\n## Tensors\n"),
+                "{name}"
+            );
         }
         for architecture in Architecture::builtins() {
             let page = page(architecture.name(), &catalogue).unwrap();
             for tensor in architecture.outline() {
                 assert!(page.contains(&format!("| `{}` |", tensor.name)), "{page}");
-                for dimension in tensor.shape.iter().filter(|dimension| dimension.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')) {
-                    assert!(page.contains(&format!("\n| {dimension} |")), "{}: {dimension}", architecture.name());
+                for dimension in tensor.shape.iter().filter(|dimension| {
+                    dimension.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+                }) {
+                    assert!(
+                        page.contains(&format!("\n| {dimension} |")),
+                        "{}: {dimension}",
+                        architecture.name()
+                    );
                 }
             }
             for row in page.lines().filter(|line| line.starts_with('|')) {

@@ -20,7 +20,9 @@ pub(super) fn page(topic: &str) -> Option<String> {
 /// A metadata type by the name that the specification gives it.
 fn specified_type(name: &str) -> Option<ValueType> {
     let name = name.to_ascii_lowercase();
-    let start = [("uint", "u"), ("int", "i"), ("float", "f")].into_iter().find_map(|(long, short)| Some((short, name.strip_prefix(long)?)));
+    let start = [("uint", "u"), ("int", "i"), ("float", "f")]
+        .into_iter()
+        .find_map(|(long, short)| Some((short, name.strip_prefix(long)?)));
     start.and_then(|(short, bits)| format!("{short}{bits}").parse::<ValueType>().ok())
 }
 
@@ -28,7 +30,9 @@ fn specified_type(name: &str) -> Option<ValueType> {
 pub(super) fn file_type_page(topic: &str) -> Option<String> {
     let file_type = topic.to_ascii_uppercase().parse::<FileType>().ok()?;
     Some(format!(
-        "# {file_type}\n\nFile type number {}: what general.file_type says of a file that was made as {file_type}, and what `ggmill quantize` takes as a type. It is a mixture: which type each tensor has, `ggmill quantize --dry-run` shows.\n",
+        "# {file_type}\n\nFile type number {}: what general.file_type says of a file that was \
+         made as {file_type}, and what `ggmill quantize` takes as a type. It is a mixture: which \
+         type each tensor has, `ggmill quantize --dry-run` shows.\n",
         file_type.0
     ))
 }
@@ -38,7 +42,13 @@ fn type_page(ggml_type: GgmlType) -> String {
     if let Some(layout) = ggml_type.layout() {
         let (elements, bytes) = (layout.elements, layout.bytes);
         let plural = |number: u32| if number == 1 { "" } else { "s" };
-        let _ = write!(page, "\n\n{elements} element{} in {bytes} byte{}: {} bits per weight.", plural(elements), plural(bytes), layout.bits_per_weight());
+        let _ = write!(
+            page,
+            "\n\n{elements} element{} in {bytes} byte{}: {} bits per weight.",
+            plural(elements),
+            plural(bytes),
+            layout.bits_per_weight()
+        );
         if elements > 1 {
             let _ = write!(page, " Rows must be a multiple of {elements} elements.");
         }
@@ -48,14 +58,23 @@ fn type_page(ggml_type: GgmlType) -> String {
     }
     page.push('\n');
     if let Some(block) = BlockDescription::of(ggml_type) {
-        let parts: Vec<_> = block.fields.iter().map(|field| Part { name: field.name, size: field.bytes }).collect();
+        let parts: Vec<_> =
+            block.fields.iter().map(|field| Part { name: field.name, size: field.bytes }).collect();
         let _ = write!(page, "\n## A block, byte by byte\n\n{}\n", draw(&parts));
         let widest = block.fields.iter().map(|field| field.name.len()).max().unwrap_or(0);
         for field in block.fields {
-            let bytes = if field.bytes == 1 { format!("{}", field.start) } else { format!("{}–{}", field.start, field.start + field.bytes - 1) };
+            let bytes = if field.bytes == 1 {
+                format!("{}", field.start)
+            } else {
+                format!("{}–{}", field.start, field.start + field.bytes - 1)
+            };
             let _ = writeln!(page, "    {bytes:>7}  {:<widest$}  {}", field.name, field.what);
         }
-        let _ = write!(page, "\nA weight is {}. Numbers of several bytes are in the byte order of the file.\n", block.formula);
+        let _ = write!(
+            page,
+            "\nA weight is {}. Numbers of several bytes are in the byte order of the file.\n",
+            block.formula
+        );
     } else if let Some(bits) = bits(ggml_type) {
         let parts = bits.map(|(name, size)| Part { name, size });
         let _ = write!(page, "\n## A number, bit by bit from the highest\n\n{}", draw(&parts));
@@ -80,20 +99,41 @@ fn value_type_page(value_type: ValueType) -> String {
         Some(1) if value_type == ValueType::BOOL => "one byte: 0 is false and 1 is true".to_owned(),
         Some(1) => "one byte".to_owned(),
         Some(size) => format!("{size} bytes"),
-        None if value_type == ValueType::STRING => "its length in bytes as u64, then the bytes: UTF-8, without a NUL at the end".to_owned(),
+        None if value_type == ValueType::STRING => {
+            "its length in bytes as u64, then the bytes: UTF-8, without a NUL at the end".to_owned()
+        }
         None => "the type of the elements as u32, their count as u64, then the elements".to_owned(),
     };
     let picture = match value_type {
-        ValueType::STRING => draw(&[Part { name: "length", size: 8 }, Part { name: "the bytes of the text …", size: 24 }]),
-        ValueType::ARRAY => draw(&[Part { name: "type", size: 4 }, Part { name: "count", size: 8 }, Part { name: "the elements …", size: 24 }]),
+        ValueType::STRING => draw(&[
+            Part { name: "length", size: 8 },
+            Part { name: "the bytes of the text …", size: 24 },
+        ]),
+        ValueType::ARRAY => draw(&[
+            Part { name: "type", size: 4 },
+            Part { name: "count", size: 8 },
+            Part { name: "the elements …", size: 24 },
+        ]),
         _ => String::new(),
     };
     // Where such a value ends nobody knows.
     let picture = picture.lines().enumerate().fold(String::new(), |out, (number, line)| {
-        let line = if number == 0 { line.rsplit_once(' ').map_or(line, |(line, _)| line.trim_end()) } else { line };
+        let line = if number == 0 {
+            line.rsplit_once(' ').map_or(line, |(line, _)| line.trim_end())
+        } else {
+            line
+        };
         out + line + "\n"
     });
     let gap = if picture.is_empty() { "" } else { "\n" };
-    let width = if value_type.fixed_size().is_none() { " Version 1 has lengths and counts of 32 bits." } else { "" };
-    format!("# {value_type}\n\nMetadata value type number {}.\n\nIn the file: {size}.{width}\n{gap}{picture}", value_type.0)
+    let width = if value_type.fixed_size().is_none() {
+        " Version 1 has lengths and counts of 32 bits."
+    } else {
+        ""
+    };
+    format!(
+        "# {value_type}\n\nMetadata value type number {}.\n\nIn the file: \
+         {size}.{width}\n{gap}{picture}",
+        value_type.0
+    )
 }

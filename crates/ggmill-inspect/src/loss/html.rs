@@ -1,4 +1,5 @@
-//! The report as one page: everything is in the file, nothing is fetched, no script runs. Text from a model is escaped twice: for eyes, then for HTML.
+//! The report as one page: everything is in the file, nothing is fetched, no script runs. Text from
+//! a model is escaped twice: for eyes, then for HTML.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -10,8 +11,10 @@ use super::{LossReport, Row};
 use crate::human::{self, counted, grouped};
 
 /// Colours for types, those with the most bytes first.
-const COLOURS: [&str; 12] =
-    ["#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#ee7733", "#009988", "#882255", "#999933", "#44aa99", "#bbbbbb"];
+const COLOURS: [&str; 12] = [
+    "#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#ee7733", "#009988",
+    "#882255", "#999933", "#44aa99", "#bbbbbb",
+];
 
 const STYLE: &str = "\
 :root{color-scheme:light dark}
@@ -19,9 +22,12 @@ body{font:15px/1.45 system-ui,sans-serif;max-width:75rem;margin:2rem auto;paddin
 h1{font-size:1.3rem;margin:0;overflow-wrap:anywhere}p{margin:.3rem 0}
 table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
 th,td{text-align:right;padding:.15rem .5rem;white-space:nowrap}
-th:first-child,td:first-child{text-align:left;font-family:ui-monospace,monospace;font-size:.85em;white-space:normal;overflow-wrap:anywhere}
-tr:nth-child(even){background:#8881}thead th{border-bottom:1px solid #8888;position:sticky;top:0;background:Canvas}
-svg{display:block;width:100%;height:auto;margin:.5rem 0 1.5rem}svg text{font:12px system-ui,sans-serif;fill:currentColor}
+th:first-child,td:first-child{text-align:left;font-family:ui-monospace,monospace;font-size:.85em;\
+                     white-space:normal;overflow-wrap:anywhere}
+tr:nth-child(even){background:#8881}thead th{border-bottom:1px solid \
+                     #8888;position:sticky;top:0;background:Canvas}
+svg{display:block;width:100%;height:auto;margin:.5rem 0 1.5rem}svg text{font:12px \
+                     system-ui,sans-serif;fill:currentColor}
 td svg{width:8rem;height:.8rem;margin:0;display:inline-block;vertical-align:middle}
 .key{display:inline-block;width:.8em;height:.8em;margin:0 .3em 0 1em}
 ";
@@ -30,15 +36,33 @@ td svg{width:8rem;height:.8rem;margin:0;display:inline-block;vertical-align:midd
 pub fn write(out: &mut dyn Write, report: &LossReport<'_>) -> io::Result<()> {
     let name = RawStr::from(report.output);
     writeln!(out, "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">")?;
-    writeln!(out, "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">")?;
-    writeln!(out, "<meta name=\"viewport\" content=\"width=device-width\">\n<title>What {} lost</title>\n<style>{STYLE}</style>", Escaped(name))?;
+    writeln!(
+        out,
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src \
+         'unsafe-inline'\">"
+    )?;
+    writeln!(
+        out,
+        "<meta name=\"viewport\" content=\"width=device-width\">\n<title>What {} \
+         lost</title>\n<style>{STYLE}</style>",
+        Escaped(name)
+    )?;
     let (weights, size) = (report.weights(), report.size());
     writeln!(out, "<h1>{}</h1>\n<p><b>{}</b></p>", Escaped(name), Escaped(human_summary(report)))?;
     let tensors = counted(report.rows().len() as u64, "tensor");
-    writeln!(out, "<p>{tensors} of {} weights, {} ({} bytes)</p>", human::count(weights.into()), human::bytes(size.into()), grouped(size))?;
+    writeln!(
+        out,
+        "<p>{tensors} of {} weights, {} ({} bytes)</p>",
+        human::count(weights.into()),
+        human::bytes(size.into()),
+        grouped(size)
+    )?;
     let types = report.types();
     let colour = |wanted: GgmlType| {
-        let place = types.iter().position(|&(ggml_type, ..)| ggml_type == wanted).unwrap_or(COLOURS.len() - 1);
+        let place = types
+            .iter()
+            .position(|&(ggml_type, ..)| ggml_type == wanted)
+            .unwrap_or(COLOURS.len() - 1);
         COLOURS[place.min(COLOURS.len() - 1)]
     };
     shares(out, report, &types, &colour)?;
@@ -52,43 +76,66 @@ pub fn write(out: &mut dyn Write, report: &LossReport<'_>) -> io::Result<()> {
 }
 
 /// One bar: how the bytes divide among types.
-fn shares(out: &mut dyn Write, report: &LossReport<'_>, types: &[(GgmlType, u64, u64)], colour: &dyn Fn(GgmlType) -> &'static str) -> io::Result<()> {
+fn shares(
+    out: &mut dyn Write,
+    report: &LossReport<'_>,
+    types: &[(GgmlType, u64, u64)],
+    colour: &dyn Fn(GgmlType) -> &'static str,
+) -> io::Result<()> {
     writeln!(out, "<svg viewBox=\"0 0 1000 24\" role=\"img\" aria-label=\"bytes by type\">")?;
     let mut at = 0.0;
     for &(ggml_type, _, size) in types {
         let width = super::as_f64(size) / super::as_f64(report.size().max(1)) * 1000.0;
-        writeln!(out, "<rect x=\"{at:.2}\" y=\"0\" width=\"{width:.2}\" height=\"24\" fill=\"{}\"><title>{ggml_type}</title></rect>", colour(ggml_type))?;
+        writeln!(
+            out,
+            "<rect x=\"{at:.2}\" y=\"0\" width=\"{width:.2}\" height=\"24\" \
+             fill=\"{}\"><title>{ggml_type}</title></rect>",
+            colour(ggml_type)
+        )?;
         at += width;
     }
     writeln!(out, "</svg>\n<p>")?;
     for &(ggml_type, weights, size) in types {
         let bits = super::bits(size, weights);
-        let key = format_args!("<span class=\"key\" style=\"background:{}\"></span>", colour(ggml_type)).to_string();
+        let key =
+            format_args!("<span class=\"key\" style=\"background:{}\"></span>", colour(ggml_type))
+                .to_string();
         writeln!(out, "{key}{ggml_type} {} at {bits:.2} bits", human::bytes(size.into()))?;
     }
     writeln!(out, "</p>")
 }
 
 /// A bar for each tensor in the order of the file: its error, on a logarithmic scale.
-fn errors(out: &mut dyn Write, report: &LossReport<'_>, colour: &dyn Fn(GgmlType) -> &'static str) -> io::Result<()> {
+fn errors(
+    out: &mut dyn Write,
+    report: &LossReport<'_>,
+    colour: &dyn Fn(GgmlType) -> &'static str,
+) -> io::Result<()> {
     const LEFT: f64 = 60.0;
     const TOP: f64 = 10.0;
     const WIDE: f64 = 930.0;
     const HIGH: f64 = 220.0;
     let lossy = || report.rows().iter().map(Row::error).filter(|&error| error > 0.0);
-    let (least, most) = lossy().fold((f64::INFINITY, 0.0f64), |(least, most), error| (least.min(error), most.max(error)));
+    let (least, most) = lossy()
+        .fold((f64::INFINITY, 0.0f64), |(least, most), error| (least.min(error), most.max(error)));
     if most <= 0.0 {
         return writeln!(out, "<p>Nothing was lost.</p>");
     }
-    let (floor, ceiling) = (least.log10().floor(), most.log10().ceil().max(least.log10().floor() + 1.0));
+    let (floor, ceiling) =
+        (least.log10().floor(), most.log10().ceil().max(least.log10().floor() + 1.0));
     let height = |error: f64| ((error.log10() - floor) / (ceiling - floor)).clamp(0.0, 1.0) * HIGH;
-    writeln!(out, "<svg viewBox=\"0 0 1000 {:.0}\" role=\"img\" aria-label=\"error of each tensor\">", TOP + HIGH + 20.0)?;
+    writeln!(
+        out,
+        "<svg viewBox=\"0 0 1000 {:.0}\" role=\"img\" aria-label=\"error of each tensor\">",
+        TOP + HIGH + 20.0
+    )?;
     let mut power = floor;
     while power <= ceiling {
         let y = TOP + HIGH - (power - floor) / (ceiling - floor) * HIGH;
         writeln!(
             out,
-            "<path d=\"M{LEFT} {y:.1}H{:.0}\" stroke=\"#8886\"/><text x=\"{:.0}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+            "<path d=\"M{LEFT} {y:.1}H{:.0}\" stroke=\"#8886\"/><text x=\"{:.0}\" y=\"{:.1}\" \
+             text-anchor=\"end\">{}</text>",
             LEFT + WIDE,
             LEFT - 6.0,
             y + 4.0,
@@ -102,21 +149,52 @@ fn errors(out: &mut dyn Write, report: &LossReport<'_>, colour: &dyn Fn(GgmlType
         if row.error() > 0.0 {
             let high = height(row.error()).max(1.0);
             let (y, wide) = (TOP + HIGH - high, (step * 0.85).max(0.2));
-            write!(out, "<rect x=\"{x:.2}\" y=\"{y:.1}\" width=\"{wide:.2}\" height=\"{high:.1}\" fill=\"{}\">", colour(row.to))?;
-            writeln!(out, "<title>{} {} {}</title></rect>", Escaped(row.name), row.to, percent(row.error()))?;
+            write!(
+                out,
+                "<rect x=\"{x:.2}\" y=\"{y:.1}\" width=\"{wide:.2}\" height=\"{high:.1}\" \
+                 fill=\"{}\">",
+                colour(row.to)
+            )?;
+            writeln!(
+                out,
+                "<title>{} {} {}</title></rect>",
+                Escaped(row.name),
+                row.to,
+                percent(row.error())
+            )?;
         }
         x += step;
     }
-    writeln!(out, "<text x=\"{LEFT}\" y=\"{:.0}\">error of each tensor, in the order of the file</text>\n</svg>", TOP + HIGH + 16.0)
+    writeln!(
+        out,
+        "<text x=\"{LEFT}\" y=\"{:.0}\">error of each tensor, in the order of the \
+         file</text>\n</svg>",
+        TOP + HIGH + 16.0
+    )
 }
 
-fn table(out: &mut dyn Write, report: &LossReport<'_>, colour: &dyn Fn(GgmlType) -> &'static str) -> io::Result<()> {
+fn table(
+    out: &mut dyn Write,
+    report: &LossReport<'_>,
+    colour: &dyn Fn(GgmlType) -> &'static str,
+) -> io::Result<()> {
     let weighted = report.is_weighted();
     write!(out, "<table>\n<thead><tr><th>tensor<th>shape<th>was<th>is<th>bits<th>rmse")?;
-    writeln!(out, "{}<th>error<th>of all loss<th></tr></thead>\n<tbody>", if weighted { "<th>weighted rmse" } else { "" })?;
+    writeln!(
+        out,
+        "{}<th>error<th>of all loss<th></tr></thead>\n<tbody>",
+        if weighted { "<th>weighted rmse" } else { "" }
+    )?;
     let largest = report.largest_error();
     for row in report.rows() {
-        write!(out, "<tr><td>{}<td>{}<td>{}<td>{}", Escaped(row.name), row.shape, row.from, row.to)?;
+        write!(
+            out,
+            "<tr><td>{}<td>{}<td>{}<td>{}",
+            Escaped(row.name),
+            row.shape,
+            row.from,
+            row.to
+        )?;
         write!(out, "<td>{:.2}<td>{}", row.bits(), scientific(row.rmse))?;
         match row.weighted_rmse {
             Some(error) => write!(out, "<td>{}", scientific(error))?,
@@ -125,8 +203,13 @@ fn table(out: &mut dyn Write, report: &LossReport<'_>, colour: &dyn Fn(GgmlType)
         }
         let part = if largest > 0.0 { row.error() / largest * 100.0 } else { 0.0 };
         write!(out, "<td>{}<td>{}", percent(row.error()), percent(report.share(row)))?;
-        let bar = format_args!("<rect width=\"{part:.1}\" height=\"10\" fill=\"{}\"/>", colour(row.to)).to_string();
-        writeln!(out, "<td><svg viewBox=\"0 0 100 10\" preserveAspectRatio=\"none\">{bar}</svg></tr>")?;
+        let bar =
+            format_args!("<rect width=\"{part:.1}\" height=\"10\" fill=\"{}\"/>", colour(row.to))
+                .to_string();
+        writeln!(
+            out,
+            "<td><svg viewBox=\"0 0 100 10\" preserveAspectRatio=\"none\">{bar}</svg></tr>"
+        )?;
     }
     writeln!(out, "</tbody>\n</table>")
 }

@@ -13,7 +13,10 @@ pub const SCHEMA: &str = "ggmill.loss/1";
 
 /// Writes one JSON object, with each tensor on a line of its own. Fails when `out` does.
 pub fn write(out: &mut dyn Write, report: &LossReport<'_>) -> io::Result<()> {
-    Document(report).serialize(&mut serde_json::Serializer::with_formatter(&mut *out, crate::json::Lines::new()))?;
+    Document(report).serialize(&mut serde_json::Serializer::with_formatter(
+        &mut *out,
+        crate::json::Lines::new(),
+    ))?;
     out.write_all(b"\n")
 }
 

@@ -8,7 +8,10 @@ use ggmill_core::{GgmlType, RawStr, Shape};
 
 /// A tensor before and after.
 #[derive(Clone, Copy, Debug)]
-#[expect(clippy::exhaustive_structs, reason = "the columns of a table, filled in by whoever measured")]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "the columns of a table, filled in by whoever measured"
+)]
 pub struct Row<'a> {
     /// Its name in the output.
     pub name: RawStr<'a>,
@@ -20,11 +23,13 @@ pub struct Row<'a> {
     pub shape: &'a Shape,
     /// Bytes of its data now.
     pub size: u64,
-    /// The root of the mean square of the distances between what its numbers were and what they are.
+    /// The root of the mean square of the distances between what its numbers were and what they
+    /// are.
     pub rmse: f64,
     /// The same with each column weighted by its importance.
     pub weighted_rmse: Option<f64>,
-    /// Noise to signal: the squared distances over the squared numbers, both weighted where there is importance.
+    /// Noise to signal: the squared distances over the squared numbers, both weighted where there
+    /// is importance.
     pub relative: f64,
 }
 
@@ -88,7 +93,12 @@ impl<'a> LossReport<'a> {
         let mut types: Vec<(GgmlType, u64, u64)> = Vec::new();
         for row in &self.rows {
             match types.iter_mut().find(|(ggml_type, ..)| *ggml_type == row.to) {
-                Some((_, weights, size)) => (*weights, *size) = (weights.saturating_add(row.shape.elements()), size.saturating_add(row.size)),
+                Some((_, weights, size)) => {
+                    (*weights, *size) = (
+                        weights.saturating_add(row.shape.elements()),
+                        size.saturating_add(row.size),
+                    )
+                }
                 None => types.push((row.to, row.shape.elements(), row.size)),
             }
         }

@@ -20,14 +20,24 @@ pub fn write(out: &mut dyn Write, report: &LossReport<'_>, options: &Options) ->
     let rows: Vec<[String; 6]> = report.rows().iter().map(|row| cells(row, report)).collect();
     let weighted = if report.is_weighted() { "weighted" } else { "" };
     let heads = ["tensor", "type", "bits", "rmse", weighted, "error"];
-    let column = |number: usize| rows.iter().map(|row| width(&row[number])).chain([heads[number].len()]).max().unwrap_or(0);
+    let column = |number: usize| {
+        rows.iter().map(|row| width(&row[number])).chain([heads[number].len()]).max().unwrap_or(0)
+    };
     let others: usize = (1..heads.len()).map(|number| column(number) + 2).sum();
-    let room = options.width.map_or(LONGEST_NAME, |width| width.saturating_sub(others + BAR + 2).max(16));
+    let room =
+        options.width.map_or(LONGEST_NAME, |width| width.saturating_sub(others + BAR + 2).max(16));
     let name_width = column(0).min(room);
     let line = |out: &mut dyn Write, cells: &[String; 6], share: Option<f64>| -> io::Result<()> {
         let name = cut_middle(cells[0].clone(), name_width);
-        write!(out, "{}  {type_name}{}{type_name:#}", Padded(&name, name_width), Padded(&cells[1], column(1)))?;
-        for (number, cell) in cells.iter().enumerate().skip(2).filter(|(number, _)| column(*number) > 0) {
+        write!(
+            out,
+            "{}  {type_name}{}{type_name:#}",
+            Padded(&name, name_width),
+            Padded(&cells[1], column(1))
+        )?;
+        for (number, cell) in
+            cells.iter().enumerate().skip(2).filter(|(number, _)| column(*number) > 0)
+        {
             write!(out, "  {:>}", Padded(cell, column(number)))?;
         }
         match share {
@@ -56,7 +66,11 @@ pub fn write(out: &mut dyn Write, report: &LossReport<'_>, options: &Options) ->
 
 /// `4.53 bits per weight, error 3.12 %`.
 pub(super) fn human_summary(report: &LossReport<'_>) -> String {
-    format!("{:.3} bits per weight, error {}", report.bits_per_weight(), percent(report.relative().sqrt()))
+    format!(
+        "{:.3} bits per weight, error {}",
+        report.bits_per_weight(),
+        percent(report.relative().sqrt())
+    )
 }
 
 fn cells(row: &Row<'_>, report: &LossReport<'_>) -> [String; 6] {
@@ -65,8 +79,19 @@ fn cells(row: &Row<'_>, report: &LossReport<'_>) -> [String; 6] {
         Some(error) => scientific(error),
         None => "–".to_owned(),
     };
-    let types = if row.from == row.to { row.to.to_string() } else { format!("{} → {}", row.from, row.to) };
-    [row.name.to_string(), types, format!("{:.2}", row.bits()), scientific(row.rmse), weighted, percent(row.error())]
+    let types = if row.from == row.to {
+        row.to.to_string()
+    } else {
+        format!("{} → {}", row.from, row.to)
+    };
+    [
+        row.name.to_string(),
+        types,
+        format!("{:.2}", row.bits()),
+        scientific(row.rmse),
+        weighted,
+        percent(row.error()),
+    ]
 }
 
 /// `7.059e-3`, and `0` for none at all.

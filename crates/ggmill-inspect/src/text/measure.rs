@@ -44,7 +44,8 @@ pub(crate) fn cut(text: String, columns: usize) -> String {
     short
 }
 
-/// `text` in at most `columns`, with `…` for what is missing in its middle: the ends of keys and names tell them apart.
+/// `text` in at most `columns`, with `…` for what is missing in its middle: the ends of keys and
+/// names tell them apart.
 pub(crate) fn cut_middle(text: String, columns: usize) -> String {
     if width(&text) <= columns {
         return text;
@@ -60,7 +61,8 @@ pub(crate) struct Padded<'a>(pub(crate) &'a str, pub(crate) usize);
 impl fmt::Display for Padded<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Not by a width in the format: those end at 65,535 and panic beyond.
-        let fill = |f: &mut fmt::Formatter<'_>| (width(self.0)..self.1).try_for_each(|_| f.write_str(" "));
+        let fill =
+            |f: &mut fmt::Formatter<'_>| (width(self.0)..self.1).try_for_each(|_| f.write_str(" "));
         if f.align() == Some(fmt::Alignment::Right) {
             fill(f)?;
             f.write_str(self.0)
@@ -71,7 +73,8 @@ impl fmt::Display for Padded<'_> {
     }
 }
 
-/// At most about `columns` columns of a string as it is shown, and whether that is all of it. Looks no further into the string than it must.
+/// At most about `columns` columns of a string as it is shown, and whether that is all of it. Looks
+/// no further into the string than it must.
 pub(crate) fn shown_beginning(text: RawStr<'_>, columns: usize) -> (String, bool) {
     some_beginning(text, columns, |text| text.to_string())
 }
@@ -81,8 +84,13 @@ pub(crate) fn quoted_beginning(text: RawStr<'_>, columns: usize) -> (String, boo
     some_beginning(text, columns, |text| text.to_string().replace('"', "\\\""))
 }
 
-fn some_beginning(text: RawStr<'_>, columns: usize, show: impl Fn(RawStr<'_>) -> String) -> (String, bool) {
-    // No character takes more than four bytes, and four bytes leave room for marks that take no column.
+fn some_beginning(
+    text: RawStr<'_>,
+    columns: usize,
+    show: impl Fn(RawStr<'_>) -> String,
+) -> (String, bool) {
+    // No character takes more than four bytes, and four bytes leave room for marks that take no
+    // column.
     let most = columns.saturating_add(1).saturating_mul(8);
     let bytes = text.as_bytes();
     if bytes.len() <= most {

@@ -11,7 +11,8 @@ use crate::human::grouped;
 
 /// Columns for a value where there is no terminal to fit.
 const FREE_COLUMNS: usize = 96;
-/// Keys beyond this length are not aligned with, or one absurd key would fill every line with spaces.
+/// Keys beyond this length are not aligned with, or one absurd key would fill every line with
+/// spaces.
 const LONGEST_ALIGNED: usize = 64;
 /// Below this width the type of each value gives way.
 const NARROW: usize = 72;
@@ -22,11 +23,16 @@ impl Page<'_> {
         let pairs = || metadata.iter().filter(|pair| self.selection.has_key(pair.key()));
         if titled {
             let (shown, all) = (pairs().count(), metadata.len());
-            let note = if shown == all { grouped(all as u64) } else { format!("{} of {}", grouped(shown as u64), grouped(all as u64)) };
+            let note = if shown == all {
+                grouped(all as u64)
+            } else {
+                format!("{} of {}", grouped(shown as u64), grouped(all as u64))
+            };
             self.title(out, "Metadata", &note)?;
         }
         let indent = if titled { 2 } else { 0 };
-        let columns = Columns::of(pairs(), self.options.width.map(|width| width.saturating_sub(indent)))?;
+        let columns =
+            Columns::of(pairs(), self.options.width.map(|width| width.saturating_sub(indent)))?;
         for pair in pairs() {
             write!(out, "{:indent$}", "")?;
             self.pair(out, &pair, &columns, metadata)?;
@@ -34,7 +40,13 @@ impl Page<'_> {
         Ok(())
     }
 
-    fn pair(&self, out: &mut dyn Write, pair: &Pair<'_>, columns: &Columns, metadata: Metadata<'_>) -> io::Result<()> {
+    fn pair(
+        &self,
+        out: &mut dyn Write,
+        pair: &Pair<'_>,
+        columns: &Columns,
+        metadata: Metadata<'_>,
+    ) -> io::Result<()> {
         let Styles { key: key_style, type_name, faint, .. } = self.styles;
         let value = pair.value().map_err(io::Error::other)?;
         let key = match self.options.width {
@@ -43,7 +55,11 @@ impl Page<'_> {
         };
         write!(out, "{key_style}{}{key_style:#}  ", Padded(&key, columns.key))?;
         if columns.value_type > 0 {
-            write!(out, "{type_name}{}{type_name:#}  ", Padded(&type_of(&value), columns.value_type))?;
+            write!(
+                out,
+                "{type_name}{}{type_name:#}  ",
+                Padded(&type_of(&value), columns.value_type)
+            )?;
         }
         if self.options.full {
             value::write_full(out, &value, &self.styles)?;
@@ -77,7 +93,9 @@ impl Columns {
             key = key.max(width(&pair.key().to_string()));
             value_type = value_type.max(width(&type_of(&pair.value().map_err(io::Error::other)?)));
         }
-        let Some(room) = room else { return Ok(Self { key: key.min(LONGEST_ALIGNED), value_type, value: FREE_COLUMNS }) };
+        let Some(room) = room else {
+            return Ok(Self { key: key.min(LONGEST_ALIGNED), value_type, value: FREE_COLUMNS });
+        };
         if room < NARROW {
             value_type = 0;
         }
@@ -102,7 +120,12 @@ fn meaning(key: RawStr<'_>, value: &Value<'_>, metadata: Metadata<'_>) -> Option
         return Some(FileType(value.as_u32()?).to_string());
     }
     if key.starts_with("tokenizer.ggml.") && key.ends_with("_token_id") {
-        let token = metadata.array(keys::TOKENIZER_TOKENS).ok()?.get(value.as_u64()?)?.ok()?.as_raw_str()?;
+        let token = metadata
+            .array(keys::TOKENIZER_TOKENS)
+            .ok()?
+            .get(value.as_u64()?)?
+            .ok()?
+            .as_raw_str()?;
         return Some(format!("\"{}\"", super::measure::quoted_beginning(token, 24).0));
     }
     None

@@ -25,7 +25,8 @@ use style::Styles;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[expect(clippy::exhaustive_structs, reason = "built with `..Options::default()`")]
 pub struct Options {
-    /// Columns of the terminal. Without a terminal there is nothing lines must fit: keys and names are never cut.
+    /// Columns of the terminal. Without a terminal there is nothing lines must fit: keys and names
+    /// are never cut.
     pub width: Option<usize>,
     /// Whether to send colours, as ANSI escape sequences.
     pub styled: bool,
@@ -37,10 +38,20 @@ pub struct Options {
     pub rest_hint: Option<&'static str>,
 }
 
-/// Writes the sections that are selected. Fails when `out` does, and when the bytes of the file changed meanwhile.
-pub fn write(out: &mut dyn Write, model: &Model, selection: &Selection, options: &Options) -> io::Result<()> {
+/// Writes the sections that are selected. Fails when `out` does, and when the bytes of the file
+/// changed meanwhile.
+pub fn write(
+    out: &mut dyn Write,
+    model: &Model,
+    selection: &Selection,
+    options: &Options,
+) -> io::Result<()> {
     let page = Page { model, selection, options, styles: Styles::new(options.styled) };
-    let titled = [selection.summary, selection.metadata, selection.tensors].into_iter().filter(|&selected| selected).count() > 1;
+    let titled = [selection.summary, selection.metadata, selection.tensors]
+        .into_iter()
+        .filter(|&selected| selected)
+        .count()
+        > 1;
     if selection.summary {
         page.summary(out, &Summary::of(model))?;
     }

@@ -21,7 +21,10 @@ impl Page<'_> {
         let Styles { title, .. } = self.styles;
         let name = match summary.name {
             Some(name) if !name.0.is_empty() => short(name),
-            _ => self.model.parts().first().and_then(file_name).map_or_else(|| "(no name)".to_owned(), |file| short(LosslessStr(RawStr::from(&*file)))),
+            _ => self.model.parts().first().and_then(file_name).map_or_else(
+                || "(no name)".to_owned(),
+                |file| short(LosslessStr(RawStr::from(&*file))),
+            ),
         };
         writeln!(out, "{title}{}{title:#}", cut(name, self.options.width.unwrap_or(usize::MAX)))?;
         for (label, pieces) in rows(summary, self.model.file_len()) {
@@ -60,7 +63,8 @@ impl Page<'_> {
     /// Version and layout of the file.
     fn format(&self) -> Vec<String> {
         let index = self.model.index();
-        let mut pieces = vec![format!("GGUF v{}", index.version()), format!("{}-endian", index.endian())];
+        let mut pieces =
+            vec![format!("GGUF v{}", index.version()), format!("{}-endian", index.endian())];
         if index.has_swapped_magic() {
             pieces.push("magic swapped".to_owned());
         }
@@ -87,19 +91,36 @@ impl Page<'_> {
             .map(|used| {
                 [
                     used.ggml_type.to_string(),
-                    format!("{} tensor{}", grouped(used.tensors), if used.tensors == 1 { " " } else { "s" }),
+                    format!(
+                        "{} tensor{}",
+                        grouped(used.tensors),
+                        if used.tensors == 1 { " " } else { "s" }
+                    ),
                     used.bytes.map_or_else(|| "unknown".to_owned(), human::bytes),
                 ]
             })
             .collect();
-        let [type_column, tensor_column, byte_column] = [0, 1, 2].map(|column| cells.iter().map(|row| width(&row[column])).max().unwrap_or(0));
+        let [type_column, tensor_column, byte_column] =
+            [0, 1, 2].map(|column| cells.iter().map(|row| width(&row[column])).max().unwrap_or(0));
         let before = 2 + type_column + 2 + tensor_column + 2 + byte_column + 2;
-        let longest_bar = self.options.width.map_or(24, |room| room.saturating_sub(before + 9).min(24));
+        let longest_bar =
+            self.options.width.map_or(24, |room| room.saturating_sub(before + 9).min(24));
         writeln!(out)?;
         for (used, [name, tensors, bytes]) in types.iter().zip(&cells) {
             let share = share(used.bytes.unwrap_or(0), summary.tensor_bytes);
-            write!(out, "  {type_name}{}{type_name:#}  {:>}  {:>}", Padded(name, type_column), Padded(tensors, tensor_column), Padded(bytes, byte_column))?;
-            writeln!(out, "  {bar}{}{bar:#}  {faint}{:>5.1} %{faint:#}", Padded(&drawn(share, longest_bar), longest_bar), share * 100.0)?;
+            write!(
+                out,
+                "  {type_name}{}{type_name:#}  {:>}  {:>}",
+                Padded(name, type_column),
+                Padded(tensors, tensor_column),
+                Padded(bytes, byte_column)
+            )?;
+            writeln!(
+                out,
+                "  {bar}{}{bar:#}  {faint}{:>5.1} %{faint:#}",
+                Padded(&drawn(share, longest_bar), longest_bar),
+                share * 100.0
+            )?;
         }
         if left_out > 0 {
             writeln!(out, "  {faint}… and {} more{faint:#}", counted(left_out as u64, "type"))?;
@@ -114,7 +135,12 @@ fn share(part: u128, whole: u128) -> f64 {
 }
 
 /// A bar of eighths of a column; never empty for a share above zero.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "a share of a few columns")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "a share of a few columns"
+)]
 pub(crate) fn drawn(share: f64, columns: usize) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let eighths = (share.clamp(0.0, 1.0) * columns as f64 * 8.0).round() as usize;
@@ -133,7 +159,10 @@ fn rows(summary: &Summary<'_>, file_size: Option<u64>) -> Vec<(&'static str, Vec
         ("parameters", parameters(summary)),
         ("size", size(summary, file_size)),
         ("file type", file_type(summary)),
-        ("context", summary.context_length.map(|length| counted(length, "token")).into_iter().collect()),
+        (
+            "context",
+            summary.context_length.map(|length| counted(length, "token")).into_iter().collect(),
+        ),
         ("blocks", blocks(summary)),
         ("vocabulary", vocabulary(summary)),
         ("chat template", chat_template(summary)),
@@ -170,21 +199,33 @@ fn size(summary: &Summary<'_>, file_size: Option<u64>) -> Vec<String> {
 
 /// Without tensors the file type is about a file this one came from.
 fn file_type(summary: &Summary<'_>) -> Vec<String> {
-    summary.file_type.filter(|_| summary.tensors > 0).map(|file_type| file_type.to_string()).into_iter().collect()
+    summary
+        .file_type
+        .filter(|_| summary.tensors > 0)
+        .map(|file_type| file_type.to_string())
+        .into_iter()
+        .collect()
 }
 
 fn blocks(summary: &Summary<'_>) -> Vec<String> {
     let mut pieces = Vec::new();
     pieces.extend(summary.block_count.map(grouped));
     pieces.extend(summary.embedding_length.map(|length| format!("embedding {}", grouped(length))));
-    pieces.extend(summary.head_count.map(|heads| match summary.head_count_kv.filter(|kv| *kv != heads) {
-        Some(kv) => format!("{heads} heads over {kv} kv head{}", if kv == PerBlock::Same(1) { "" } else { "s" }),
-        None => format!("{heads} heads"),
+    pieces.extend(summary.head_count.map(|heads| {
+        match summary.head_count_kv.filter(|kv| *kv != heads) {
+            Some(kv) => format!(
+                "{heads} heads over {kv} kv head{}",
+                if kv == PerBlock::Same(1) { "" } else { "s" }
+            ),
+            None => format!("{heads} heads"),
+        }
     }));
     pieces.extend(summary.feed_forward_length.map(|length| format!("feed-forward {length}")));
-    pieces.extend(summary.expert_count.filter(|&count| count > 0).map(|count| match summary.expert_used_count {
-        Some(used) => format!("{} experts, {} used", grouped(count), grouped(used)),
-        None => format!("{} experts", grouped(count)),
+    pieces.extend(summary.expert_count.filter(|&count| count > 0).map(|count| {
+        match summary.expert_used_count {
+            Some(used) => format!("{} experts, {} used", grouped(count), grouped(used)),
+            None => format!("{} experts", grouped(count)),
+        }
     }));
     pieces
 }

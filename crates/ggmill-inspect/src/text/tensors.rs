@@ -10,22 +10,28 @@ use super::measure::{Padded, cut_middle, width};
 use super::style::Styles;
 use crate::human::{self, grouped};
 
-/// Names beyond this length are not aligned with, or one absurd name would fill every line with spaces.
+/// Names beyond this length are not aligned with, or one absurd name would fill every line with
+/// spaces.
 const LONGEST_ALIGNED: usize = 96;
 
 impl Page<'_> {
     pub(super) fn tensors(&self, out: &mut dyn Write, titled: bool) -> io::Result<()> {
         let all = self.model.tensors().len();
         let rows = || {
-            self.model.tensors().iter().enumerate().filter(|(_, tensor)| self.selection.has_name(tensor.name())).map(|(number, tensor)| Row {
-                number,
-                shard: tensor.part(),
-                tensor,
-            })
+            self.model
+                .tensors()
+                .iter()
+                .enumerate()
+                .filter(|(_, tensor)| self.selection.has_name(tensor.name()))
+                .map(|(number, tensor)| Row { number, shard: tensor.part(), tensor })
         };
         let shown = rows().count();
         if titled {
-            let note = if shown == all { grouped(all as u64) } else { format!("{} of {}", grouped(shown as u64), grouped(all as u64)) };
+            let note = if shown == all {
+                grouped(all as u64)
+            } else {
+                format!("{} of {}", grouped(shown as u64), grouped(all as u64))
+            };
             self.title(out, "Tensors", &note)?;
         }
         if shown == 0 {
@@ -44,14 +50,23 @@ impl Page<'_> {
         if let Some(rest) = shown.checked_sub(listed).filter(|&rest| rest > 0) {
             let Styles { faint, .. } = self.styles;
             let hint = self.options.rest_hint.map(|hint| format!(": {hint}")).unwrap_or_default();
-            writeln!(out, "{:indent$}{faint}… and {} more{hint}{faint:#}", "", human::counted(rest as u64, "tensor"))?;
+            writeln!(
+                out,
+                "{:indent$}{faint}… and {} more{hint}{faint:#}",
+                "",
+                human::counted(rest as u64, "tensor")
+            )?;
         }
         Ok(())
     }
 
     fn header(&self, out: &mut dyn Write, columns: &Columns) -> io::Result<()> {
         let faint = self.styles.faint;
-        columns.line(out, &["#", "name", "shape", "type", "size", "offset", "shard"].map(|label| (label.to_owned(), faint)))
+        columns.line(
+            out,
+            &["#", "name", "shape", "type", "size", "offset", "shard"]
+                .map(|label| (label.to_owned(), faint)),
+        )
     }
 
     fn row(&self, out: &mut dyn Write, row: &Row<'_>, columns: &Columns) -> io::Result<()> {
@@ -106,7 +121,15 @@ struct Columns {
 
 impl Columns {
     fn of<'a>(rows: impl Iterator<Item = Row<'a>>, room: Option<usize>, sharded: bool) -> Self {
-        let mut columns = Self { number: 1, name: 4, shape: 5, ggml_type: 4, size: 4, offset: 6, shard: if sharded { 5 } else { 0 } };
+        let mut columns = Self {
+            number: 1,
+            name: 4,
+            shape: 5,
+            ggml_type: 4,
+            size: 4,
+            offset: 6,
+            shard: if sharded { 5 } else { 0 },
+        };
         for row in rows {
             let widen = |column: &mut usize, text: &str| *column = width(text).max(*column);
             widen(&mut columns.number, &row.number.to_string());
@@ -125,10 +148,19 @@ impl Columns {
 
     /// Writes the cells of one line, but those of columns that are left out.
     fn line(&self, out: &mut dyn Write, cells: &[(String, Style); 7]) -> io::Result<()> {
-        let layout =
-            [(self.number, true), (self.name, false), (self.shape, false), (self.ggml_type, false), (self.size, true), (self.offset, true), (self.shard, true)];
+        let layout = [
+            (self.number, true),
+            (self.name, false),
+            (self.shape, false),
+            (self.ggml_type, false),
+            (self.size, true),
+            (self.offset, true),
+            (self.shard, true),
+        ];
         let mut between = "";
-        for ((text, style), (width, right)) in cells.iter().zip(layout).filter(|(_, (width, _))| *width > 0) {
+        for ((text, style), (width, right)) in
+            cells.iter().zip(layout).filter(|(_, (width, _))| *width > 0)
+        {
             let padded = Padded(text, width);
             write!(out, "{between}")?;
             if right {
@@ -141,7 +173,8 @@ impl Columns {
         writeln!(out)
     }
 
-    /// Leaves out the offset, then the number; then cuts names and, before nothing is left of them, leaves out the size and the shape too.
+    /// Leaves out the offset, then the number; then cuts names and, before nothing is left of them,
+    /// leaves out the size and the shape too.
     fn fit(&mut self, room: usize) {
         const WORTH_CUTTING_TO: usize = 20;
         type GiveWay = fn(&mut Columns);
@@ -163,6 +196,10 @@ impl Columns {
     }
 
     fn beside_name(&self) -> usize {
-        [self.number, self.shape, self.ggml_type, self.size, self.offset, self.shard].iter().filter(|&&column| column > 0).map(|column| column + 2).sum()
+        [self.number, self.shape, self.ggml_type, self.size, self.offset, self.shard]
+            .iter()
+            .filter(|&&column| column > 0)
+            .map(|column| column + 2)
+            .sum()
     }
 }

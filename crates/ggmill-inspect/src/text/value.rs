@@ -9,7 +9,11 @@ use super::style::Styles;
 use crate::human;
 
 /// Writes all of a value, however long.
-pub(crate) fn write_full(out: &mut dyn Write, value: &Value<'_>, styles: &Styles) -> io::Result<()> {
+pub(crate) fn write_full(
+    out: &mut dyn Write,
+    value: &Value<'_>,
+    styles: &Styles,
+) -> io::Result<()> {
     let Styles { string, number, .. } = *styles;
     match value {
         Value::Str(text) => write!(out, "{string}{text:?}{string:#}"),
@@ -25,18 +29,32 @@ pub(crate) fn write_full(out: &mut dyn Write, value: &Value<'_>, styles: &Styles
     }
 }
 
-/// Writes the value in about `columns`: long strings cut and with their length, arrays with their first elements.
-pub(crate) fn write_short(out: &mut dyn Write, value: &Value<'_>, columns: usize, styles: &Styles) -> io::Result<()> {
+/// Writes the value in about `columns`: long strings cut and with their length, arrays with their
+/// first elements.
+pub(crate) fn write_short(
+    out: &mut dyn Write,
+    value: &Value<'_>,
+    columns: usize,
+    styles: &Styles,
+) -> io::Result<()> {
     let Styles { string, number, faint, .. } = *styles;
     match value {
         Value::Str(text) => {
             let (shown, length) = short_string(*text, columns);
             write!(out, "{string}\"{shown}\"{string:#}")?;
-            if let Some(length) = length { write!(out, " {faint}({length}){faint:#}") } else { Ok(()) }
+            if let Some(length) = length {
+                write!(out, " {faint}({length}){faint:#}")
+            } else {
+                Ok(())
+            }
         }
         Value::Array(array) => {
             let shown = short_array(array, columns)?;
-            let style = if array.element_type() == ggmill_core::ValueType::STRING { string } else { number };
+            let style = if array.element_type() == ggmill_core::ValueType::STRING {
+                string
+            } else {
+                number
+            };
             write!(out, "{style}{shown}{style:#}")
         }
         other => write!(out, "{number}{}{number:#}", scalar(other)),
@@ -62,7 +80,12 @@ fn short_array(array: &Array<'_>, columns: usize) -> io::Result<String> {
     let mut shown = String::from("[");
     for (i, element) in array.iter().enumerate() {
         let mut piece = Vec::new();
-        write_short(&mut piece, &element.map_err(io::Error::other)?, LONGEST_ELEMENT, &Styles::default())?;
+        write_short(
+            &mut piece,
+            &element.map_err(io::Error::other)?,
+            LONGEST_ELEMENT,
+            &Styles::default(),
+        )?;
         let piece = String::from_utf8_lossy(&piece);
         if i > 0 {
             if width(&shown) + 2 + width(&piece) > room {

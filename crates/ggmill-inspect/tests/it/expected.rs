@@ -1,4 +1,5 @@
-//! The JSON of real files says what gguf 0.19.0 reads in them: key by key, value by value, tensor by tensor.
+//! The JSON of real files says what gguf 0.19.0 reads in them: key by key, value by value, tensor
+//! by tensor.
 
 use ggmill_inspect::json::Arrays;
 use ggmill_testdata::{every_gguf, expected, sha256};
@@ -31,7 +32,12 @@ fn compare_pair(found: &Json, fixture: &Json) {
     }
     assert!(found.get("truncated").is_none());
     match found["value"].as_array() {
-        Some(values) => assert_eq!(sha256(&encoded(found["element"].as_str().unwrap(), values)), fixture["sha256"], "{}", found["key"]),
+        Some(values) => assert_eq!(
+            sha256(&encoded(found["element"].as_str().unwrap(), values)),
+            fixture["sha256"],
+            "{}",
+            found["key"]
+        ),
         #[expect(clippy::cast_possible_truncation, reason = "it was an f32")]
         None if found["type"] == "f32" => {
             let bits = format!("{:08x}", (found["value"].as_f64().unwrap() as f32).to_bits());
@@ -45,18 +51,30 @@ fn compare_pair(found: &Json, fixture: &Json) {
 fn json_agrees_with_gguf_py() {
     for path in every_gguf() {
         let name = path.file_name().unwrap().to_str().unwrap();
-        let fixture: Json = serde_json::from_str(&std::fs::read_to_string(expected(&format!("{name}.json"))).unwrap()).unwrap();
+        let fixture: Json = serde_json::from_str(
+            &std::fs::read_to_string(expected(&format!("{name}.json"))).unwrap(),
+        )
+        .unwrap();
         let found = json(&open(&path), Arrays::Full);
 
         assert_eq!(found["file_size"], fixture["bytes"], "{name}");
         for field in ["version", "endian", "alignment"] {
             assert_eq!(found[field], fixture[field], "{name}");
         }
-        let pairs = found["metadata"].as_array().unwrap().iter().zip(fixture["metadata"].as_array().unwrap());
-        assert_eq!(found["metadata"].as_array().unwrap().len(), fixture["metadata"].as_array().unwrap().len(), "{name}");
+        let pairs = found["metadata"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .zip(fixture["metadata"].as_array().unwrap());
+        assert_eq!(
+            found["metadata"].as_array().unwrap().len(),
+            fixture["metadata"].as_array().unwrap().len(),
+            "{name}"
+        );
         pairs.for_each(|(found, fixture)| compare_pair(found, fixture));
 
-        let (tensors, fixtures) = (found["tensors"].as_array().unwrap(), fixture["tensors"].as_array().unwrap());
+        let (tensors, fixtures) =
+            (found["tensors"].as_array().unwrap(), fixture["tensors"].as_array().unwrap());
         assert_eq!(tensors.len(), fixtures.len(), "{name}");
         for (found, fixture) in tensors.iter().zip(fixtures) {
             for field in ["name", "type", "shape", "offset", "size"] {

@@ -8,8 +8,8 @@ use ggmill_testdata::corpus;
 
 use crate::support::{json_text, named, shown, strings};
 
-const ESCAPES: &str =
-    "\u{1b}[2J\u{1b}]0;owned\u{7}\u{9b}31m\r\n\t\u{8}\u{7f}\u{202e}\u{2066}\u{200b}\u{feff}\u{e0041}\u{2601}\u{fe0f}\u{1f468}\u{200d}\u{1f469}";
+const ESCAPES: &str = "\u{1b}[2J\u{1b}]0;owned\u{7}\u{9b}31m\r\n\t\u{8}\u{7f}\u{202e}\u{2066}\\
+                       u{200b}\u{feff}\u{e0041}\u{2601}\u{fe0f}\u{1f468}\u{200d}\u{1f469}";
 
 fn hostile() -> Gguf<Vec<u8>> {
     let mut file = FileBytes::v3(3, 8);
@@ -43,7 +43,8 @@ fn every_output(file: &Gguf<Vec<u8>>) -> Vec<String> {
 
 #[test]
 fn no_output_has_a_control_character() {
-    let files = corpus::valid().into_iter().map(|case| Gguf::parse_with(case.bytes, &case.limits).unwrap());
+    let files =
+        corpus::valid().into_iter().map(|case| Gguf::parse_with(case.bytes, &case.limits).unwrap());
     for file in files.chain([hostile()]) {
         for output in every_output(&file) {
             if let Some(bad) = output.chars().find(|&c| c != '\n' && !RawStr::is_plain(c)) {
@@ -56,7 +57,8 @@ fn no_output_has_a_control_character() {
 /// The JSON is escaped once more than JSON asks for, and still says the same.
 #[test]
 fn escaped_json_reads_back() {
-    let found: serde_json::Value = serde_json::from_str(&json_text(&hostile(), Arrays::Full)).unwrap();
+    let found: serde_json::Value =
+        serde_json::from_str(&json_text(&hostile(), Arrays::Full)).unwrap();
     assert_eq!(found["metadata"][3]["key"], ESCAPES);
     assert_eq!(found["metadata"][3]["value"], ESCAPES);
     assert_eq!(found["tensors"][0]["name"], ESCAPES);
@@ -68,12 +70,16 @@ fn escaped_json_reads_back() {
 /// Only colours are sent, and only when asked for.
 #[test]
 fn the_only_sequences_are_styles() {
-    let styled = shown(&hostile(), ESCAPES, Options { width: Some(80), styled: true, ..Options::default() });
+    let styled =
+        shown(&hostile(), ESCAPES, Options { width: Some(80), styled: true, ..Options::default() });
     assert!(styled.contains("\u{1b}[1m"));
     let mut rest = styled.as_str();
     while let Some((_, after)) = rest.split_once('\u{1b}') {
         let parameters = after.strip_prefix('[').unwrap().split_once('m').unwrap().0;
-        assert!(parameters.bytes().all(|byte| byte.is_ascii_digit() || byte == b';'), "{parameters:?}");
+        assert!(
+            parameters.bytes().all(|byte| byte.is_ascii_digit() || byte == b';'),
+            "{parameters:?}"
+        );
         rest = after;
     }
 }
@@ -88,7 +94,9 @@ fn a_long_name_costs_its_own_line_only() {
         file.pair(format!("key{number}"), &Value::U8(0));
     }
     let file = Gguf::parse(file.into_bytes()).unwrap();
-    assert!(!shown(&file, "a", Options { width: Some(usize::MAX), ..Options::default() }).is_empty());
+    assert!(
+        !shown(&file, "a", Options { width: Some(usize::MAX), ..Options::default() }).is_empty()
+    );
     for width in [None, Some(80)] {
         assert!(shown(&file, "a", Options { width, ..Options::default() }).len() < 120_000);
     }

@@ -7,16 +7,23 @@ use ggmill_testdata::bytes::Value;
 use ggmill_testdata::{corpus, every_gguf};
 use serde_json::{Value as Json, json};
 
-use crate::support::{json, json_text, named, of_pairs, open, small_model, small_model_with, strings};
+use crate::support::{
+    json, json_text, named, of_pairs, open, small_model, small_model_with, strings,
+};
 
 fn schema() -> jsonschema::Validator {
-    let schema: Json = serde_json::from_str(include_str!("../../../../docs/formats/inspect.schema.json")).unwrap();
+    let schema: Json =
+        serde_json::from_str(include_str!("../../../../docs/formats/inspect.schema.json")).unwrap();
     jsonschema::draft202012::meta::validate(&schema).unwrap();
     jsonschema::draft202012::new(&schema).unwrap()
 }
 
 fn assert_valid(schema: &jsonschema::Validator, name: &str, report: &Json) {
-    let errors: Vec<String> = schema.iter_errors(report).take(3).map(|error| format!("{}: {error}", error.instance_path())).collect();
+    let errors: Vec<String> = schema
+        .iter_errors(report)
+        .take(3)
+        .map(|error| format!("{}: {error}", error.instance_path()))
+        .collect();
     assert!(errors.is_empty(), "{name}: {errors:#?}");
 }
 
@@ -67,10 +74,16 @@ fn the_schema_refuses_what_is_wrong() {
 
 #[test]
 fn every_type_is_lossless() {
-    let pairs: Vec<(Vec<u8>, Value)> = Value::one_of_each().into_iter().enumerate().map(|(i, value)| (format!("key{i}").into_bytes(), value)).collect();
-    let pairs: Vec<(&[u8], Value)> = pairs.iter().map(|(key, value)| (key.as_slice(), value.clone())).collect();
+    let pairs: Vec<(Vec<u8>, Value)> = Value::one_of_each()
+        .into_iter()
+        .enumerate()
+        .map(|(i, value)| (format!("key{i}").into_bytes(), value))
+        .collect();
+    let pairs: Vec<(&[u8], Value)> =
+        pairs.iter().map(|(key, value)| (key.as_slice(), value.clone())).collect();
     let found = json(&of_pairs(&pairs), Arrays::Shortened);
-    let values: Vec<&Json> = found["metadata"].as_array().unwrap().iter().map(|pair| &pair["value"]).collect();
+    let values: Vec<&Json> =
+        found["metadata"].as_array().unwrap().iter().map(|pair| &pair["value"]).collect();
     let expected = [
         json!(255),
         json!(-128),
@@ -95,19 +108,45 @@ fn every_type_is_lossless() {
 
 #[test]
 fn floats_lead_back_to_their_bits() {
-    let numbers = [0.1f32, -0.0, 1e-45, f32::MAX, f32::MIN_POSITIVE, 16_777_216.0, 1.0 / 3.0, 1e-5, 33_554_434.0];
-    let text = json_text(&of_pairs(&[(b"a", Value::Array(6, numbers.map(Value::F32).into()))]), Arrays::Full);
+    let numbers = [
+        0.1f32,
+        -0.0,
+        1e-45,
+        f32::MAX,
+        f32::MIN_POSITIVE,
+        16_777_216.0,
+        1.0 / 3.0,
+        1e-5,
+        33_554_434.0,
+    ];
+    let text = json_text(
+        &of_pairs(&[(b"a", Value::Array(6, numbers.map(Value::F32).into()))]),
+        Arrays::Full,
+    );
     let list = text.split_once("\"value\":[").unwrap().1.split_once(']').unwrap().0;
-    let back: Vec<u32> = list.split(',').map(|number| number.parse::<f32>().unwrap().to_bits()).collect();
+    let back: Vec<u32> =
+        list.split(',').map(|number| number.parse::<f32>().unwrap().to_bits()).collect();
     assert_eq!(back, numbers.map(f32::to_bits));
-    let found = json(&of_pairs(&[(b"a", Value::F64(f64::NEG_INFINITY)), (b"b", Value::F32(f32::INFINITY))]), Arrays::Full);
-    assert_eq!(found["metadata"][0]["value"], json!({ "float": "-Infinity", "bits": "0xfff0000000000000" }));
+    let found = json(
+        &of_pairs(&[(b"a", Value::F64(f64::NEG_INFINITY)), (b"b", Value::F32(f32::INFINITY))]),
+        Arrays::Full,
+    );
+    assert_eq!(
+        found["metadata"][0]["value"],
+        json!({ "float": "-Infinity", "bits": "0xfff0000000000000" })
+    );
     assert_eq!(found["metadata"][1]["value"], json!({ "float": "Infinity", "bits": "0x7f800000" }));
 }
 
 #[test]
 fn bytes_that_are_no_text_are_in_hexadecimal() {
-    let found = json(&of_pairs(&[(b"\xffkey", Value::Str(b"a\xc3".to_vec())), (b"ok", Value::Str(b"\0\xe2\x82\xac".to_vec()))]), Arrays::Full);
+    let found = json(
+        &of_pairs(&[
+            (b"\xffkey", Value::Str(b"a\xc3".to_vec())),
+            (b"ok", Value::Str(b"\0\xe2\x82\xac".to_vec())),
+        ]),
+        Arrays::Full,
+    );
     assert_eq!(found["metadata"][0]["key"], json!({ "bytes_hex": "ff6b6579" }));
     assert_eq!(found["metadata"][0]["value"], json!({ "bytes_hex": "61c3" }));
     assert_eq!(found["metadata"][1]["value"], json!("\0€"));
@@ -116,9 +155,16 @@ fn bytes_that_are_no_text_are_in_hexadecimal() {
 #[test]
 fn arrays_are_shortened_to_eight() {
     let numbers = |count: u8| Value::Array(0, (0..count).map(Value::U8).collect());
-    let file = of_pairs(&[(b"eight", numbers(8)), (b"nine", numbers(9)), (b"nested", Value::Array(9, vec![numbers(9)]))]);
+    let file = of_pairs(&[
+        (b"eight", numbers(8)),
+        (b"nine", numbers(9)),
+        (b"nested", Value::Array(9, vec![numbers(9)])),
+    ]);
     let short = json(&file, Arrays::Shortened);
-    assert_eq!(short["metadata"][0], json!({ "key": "eight", "type": "array", "element": "u8", "length": 8, "value": [0, 1, 2, 3, 4, 5, 6, 7] }));
+    assert_eq!(
+        short["metadata"][0],
+        json!({ "key": "eight", "type": "array", "element": "u8", "length": 8, "value": [0, 1, 2, 3, 4, 5, 6, 7] })
+    );
     assert_eq!(short["metadata"][1]["truncated"], json!(true));
     assert_eq!(short["metadata"][2]["value"][0]["truncated"], json!(true));
     assert!(!json_text(&file, Arrays::Full).contains("truncated"));
@@ -127,7 +173,10 @@ fn arrays_are_shortened_to_eight() {
 #[test]
 fn both_of_a_key_that_stands_twice() {
     let found = json(&of_pairs(&[(b"a", Value::U8(1)), (b"a", Value::U8(2))]), Arrays::Full);
-    assert_eq!(found["metadata"], json!([{ "key": "a", "type": "u8", "value": 1 }, { "key": "a", "type": "u8", "value": 2 }]));
+    assert_eq!(
+        found["metadata"],
+        json!([{ "key": "a", "type": "u8", "value": 1 }, { "key": "a", "type": "u8", "value": 2 }])
+    );
 }
 
 #[test]
@@ -139,10 +188,19 @@ fn sections_and_patterns_choose() {
         report::write(&mut out, &view, selection, Arrays::Shortened).unwrap();
         serde_json::from_slice(&out).unwrap()
     };
-    let keys = write(&Selection { summary: false, tensors: false, keys: vec!["*.head_count*".parse().unwrap()], ..Selection::default() });
+    let keys = write(&Selection {
+        summary: false,
+        tensors: false,
+        keys: vec!["*.head_count*".parse().unwrap()],
+        ..Selection::default()
+    });
     assert_eq!(keys["metadata"].as_array().unwrap().len(), 2);
     assert!(keys.get("tensors").is_none());
-    let tensors = write(&Selection { metadata: false, names: vec!["blk.1.*".parse().unwrap()], ..Selection::default() });
+    let tensors = write(&Selection {
+        metadata: false,
+        names: vec!["blk.1.*".parse().unwrap()],
+        ..Selection::default()
+    });
     assert_eq!(tensors["tensors"].as_array().unwrap().len(), 2);
     assert!(tensors.get("metadata").is_none());
     assert_eq!(tensors["summary"]["tensors"], 6);
@@ -152,7 +210,8 @@ fn sections_and_patterns_choose() {
 fn shards_are_one_model() {
     let first = small_model_with(&[("split.no", Value::U16(1)), ("split.count", Value::U16(2))]);
     let second = of_pairs(&[(b"split.no", Value::U16(0)), (b"split.count", Value::U16(2))]);
-    let view = Model::from_shards(vec![named(&first, "folder/b"), named(&second, "folder/a")]).unwrap();
+    let view =
+        Model::from_shards(vec![named(&first, "folder/b"), named(&second, "folder/a")]).unwrap();
     let mut out = Vec::new();
     report::write(&mut out, &view, &Selection::default(), Arrays::Shortened).unwrap();
     let found: Json = serde_json::from_slice(&out).unwrap();
@@ -165,6 +224,7 @@ fn shards_are_one_model() {
 
 #[test]
 fn a_line_for_each_pair_and_tensor() {
-    let text = json_text(&of_pairs(&[(b"a", strings(&["x", "y"])), (b"b", Value::Bool(0))]), Arrays::Full);
+    let text =
+        json_text(&of_pairs(&[(b"a", strings(&["x", "y"])), (b"b", Value::Bool(0))]), Arrays::Full);
     insta::assert_snapshot!(text);
 }

@@ -39,7 +39,10 @@ fn what_llama_cpp_refuses_is_told() {
     let mut file = FileBytes::v3(3, 1);
     file.pair("general.alignment", &Value::U32(24));
     // In another order, and with a gap.
-    file.tensor("b", &[6], 0, 24).tensor("a", &[6], 0, 0).tensor("n".repeat(64), &[6], 0, 72).pad(24);
+    file.tensor("b", &[6], 0, 24)
+        .tensor("a", &[6], 0, 0)
+        .tensor("n".repeat(64), &[6], 0, 72)
+        .pad(24);
     file.raw(&[0; 96]);
     let expected = [
         r#"3 tensors do not begin where the one before ends, "b" first: llama.cpp refuses the file"#.to_owned(),
@@ -53,5 +56,8 @@ fn what_llama_cpp_refuses_is_told() {
 fn an_unknown_length_is_told() {
     let mut decoder = Decoder::new(None, &Limits::default());
     decoder.feed(small_model().bytes()).unwrap();
-    assert_eq!(told(&decoder.finish().unwrap()), ["the length of the file is not known: whether all tensor data are there was not checked"]);
+    assert_eq!(
+        told(&decoder.finish().unwrap()),
+        ["the length of the file is not known: whether all tensor data are there was not checked"]
+    );
 }

@@ -31,10 +31,16 @@ impl ReadAt for Named {
 
 /// A file as a model of this name; without one, where the length of the file is not known.
 pub(crate) fn named<B: AsRef<[u8]>>(file: &Gguf<B>, name: &str) -> Model {
-    let limits = Limits { dimensions: 8, alignment: u32::MAX, array_depth: 64, ..Limits::default() };
+    let limits =
+        Limits { dimensions: 8, alignment: u32::MAX, array_depth: 64, ..Limits::default() };
     match file.index().file_len() {
-        Some(_) => Model::open_with(Named(file.bytes().to_vec(), name.to_owned()), &limits).unwrap(),
-        None => Model::from_header(Gguf::from_parts(file.index().clone(), file.bytes().to_vec()), Vec::new()),
+        Some(_) => {
+            Model::open_with(Named(file.bytes().to_vec(), name.to_owned()), &limits).unwrap()
+        }
+        None => Model::from_header(
+            Gguf::from_parts(file.index().clone(), file.bytes().to_vec()),
+            Vec::new(),
+        ),
     }
 }
 
@@ -98,7 +104,13 @@ pub(crate) fn small_model_with(more: &[(&str, Value)]) -> Gguf<Vec<u8>> {
         ("tokenizer.ggml.tokens", strings(&tokens)),
         ("tokenizer.ggml.bos_token_id", Value::U32(1)),
         ("tokenizer.ggml.add_bos_token", Value::Bool(1)),
-        ("tokenizer.chat_template", "{% for message in messages %}\n{{ message.content }}{% endfor %}".repeat(20).as_str().into()),
+        (
+            "tokenizer.chat_template",
+            "{% for message in messages %}\n{{ message.content }}{% endfor %}"
+                .repeat(20)
+                .as_str()
+                .into(),
+        ),
     ];
     pairs.extend_from_slice(more);
     let tensors = [

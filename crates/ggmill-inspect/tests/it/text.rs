@@ -34,15 +34,25 @@ fn a_real_vocabulary() {
 #[test]
 fn a_real_model_of_an_unknown_architecture() {
     let name = "mobilenetv3_3class_v3_fp16.gguf";
-    insta::assert_snapshot!(shown(&open(&real(name)), name, Options { tensor_rows: Some(12), rest_hint: Some("--tensors lists all"), ..at(100) }));
+    insta::assert_snapshot!(shown(
+        &open(&real(name)),
+        name,
+        Options { tensor_rows: Some(12), rest_hint: Some("--tensors lists all"), ..at(100) }
+    ));
 }
 
 /// Nothing wraps on a terminal of ordinary width.
 #[test]
 fn lines_fit_the_terminal() {
-    let files = [small_model(), open(&real("ggml-vocab-phi-3.gguf")), open(&real("mobilenetv3_3class_v3_fp16.gguf"))];
+    let files = [
+        small_model(),
+        open(&real("ggml-vocab-phi-3.gguf")),
+        open(&real("mobilenetv3_3class_v3_fp16.gguf")),
+    ];
     for width in [60, 72, 80, 100, 200] {
-        for line in files.iter().flat_map(|file| shown(file, "model.gguf", at(width)).lines().map(str::to_owned).collect::<Vec<_>>()) {
+        for line in files.iter().flat_map(|file| {
+            shown(file, "model.gguf", at(width)).lines().map(str::to_owned).collect::<Vec<_>>()
+        }) {
             assert!(line.width() <= width, "{} columns of {width}: {line}", line.width());
         }
     }

@@ -30,9 +30,14 @@ impl Disk {
         options.read(true).write(true);
         // As for reading: never wait for the other end of a pipe.
         #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
+        std::os::unix::fs::OpenOptionsExt::custom_flags(
+            &mut options,
+            rustix::fs::OFlags::NONBLOCK.bits().cast_signed(),
+        );
         let file = options.open(path).map_err(|source| match std::fs::metadata(path) {
-            Ok(metadata) if !metadata.is_file() => crate::random_access::not_regular(path, &metadata),
+            Ok(metadata) if !metadata.is_file() => {
+                crate::random_access::not_regular(path, &metadata)
+            }
             _ => Error::io(path, "cannot open for writing", source),
         })?;
         Ok(Self { path: path.to_owned(), file, journal: journal_path(path), moved: false })
@@ -43,7 +48,9 @@ impl Disk {
     }
 
     pub(super) fn metadata(&self) -> Result<Metadata> {
-        self.file.metadata().map_err(|source| Error::io(&self.path, "cannot read its metadata", source))
+        self.file
+            .metadata()
+            .map_err(|source| Error::io(&self.path, "cannot read its metadata", source))
     }
 
     pub(super) fn lock(&self) -> std::result::Result<(), TryLockError> {
@@ -65,7 +72,9 @@ impl Disk {
     #[cfg(target_os = "linux")]
     pub(super) fn insert_block(&self) -> Option<u64> {
         let block = rustix::fs::fstatfs(&self.file).ok()?.f_bsize;
-        let block = u64::try_from(block).ok().filter(|block| block.is_power_of_two() && (512..=1 << 20).contains(block))?;
+        let block = u64::try_from(block)
+            .ok()
+            .filter(|block| block.is_power_of_two() && (512..=1 << 20).contains(block))?;
         let mut trial = crate::temporary::Temporary::create_in(folder_of(&self.path)).ok()?;
         let trial = trial.file().ok()?;
         let twice = usize::try_from(block.checked_mul(2)?).ok()?;
@@ -122,7 +131,8 @@ impl Medium for Disk {
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        // Bytes written over others need no change to the file system's own records, whose commit waits for what everybody else writes.
+        // Bytes written over others need no change to the file system's own records, whose commit
+        // waits for what everybody else writes.
         if !self.moved {
             return self.file.sync_data();
         }
@@ -139,27 +149,35 @@ impl Medium for Disk {
         };
         put().map_err(|error: Error| match error.kind() {
             ErrorKind::Exists => io::ErrorKind::AlreadyExists.into(),
-            _ => error.io_error().map_or_else(|| io::Error::other(error.to_string()), |source| io::Error::new(source.kind(), error.to_string())),
+            _ => error.io_error().map_or_else(
+                || io::Error::other(error.to_string()),
+                |source| io::Error::new(source.kind(), error.to_string()),
+            ),
         })
     }
 
     fn journal(&self) -> io::Result<Option<Vec<u8>>> {
         match std::fs::symlink_metadata(&self.journal) {
             // Longer than any that was ever written: as much as none of its bytes.
-            Ok(metadata) if metadata.is_file() && metadata.len() > MAX_JOURNAL => Ok(Some(Vec::new())),
+            Ok(metadata) if metadata.is_file() && metadata.len() > MAX_JOURNAL => {
+                Ok(Some(Vec::new()))
+            }
             Ok(metadata) if metadata.is_file() => {
                 let mut bytes = Vec::new();
                 File::open(&self.journal)?.take(MAX_JOURNAL).read_to_end(&mut bytes)?;
                 Ok(Some(bytes))
             }
-            Ok(_) => Err(io::Error::new(io::ErrorKind::InvalidInput, "no regular file has its name")),
+            Ok(_) => {
+                Err(io::Error::new(io::ErrorKind::InvalidInput, "no regular file has its name"))
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
     }
 
     fn remove_journal(&mut self) -> io::Result<()> {
-        // Without a sync of the folder: should the name come back after a loss of power, the file already is what the journal says, and it goes again.
+        // Without a sync of the folder: should the name come back after a loss of power, the file
+        // already is what the journal says, and it goes again.
         std::fs::remove_file(&self.journal)
     }
 }

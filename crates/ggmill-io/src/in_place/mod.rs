@@ -1,4 +1,5 @@
-//! Changing the header of a file where it lies, so that a crash at any instant leaves the old file or the new one.
+//! Changing the header of a file where it lies, so that a crash at any instant leaves the old file
+//! or the new one.
 
 mod disk;
 mod protocol;
@@ -18,10 +19,12 @@ use protocol::Fault;
 
 pub use protocol::{Applied, HeaderChange, Recovery};
 
-/// A file opened to be edited where it lies, and locked against other editors until this is dropped.
+/// A file opened to be edited where it lies, and locked against other editors until this is
+/// dropped.
 ///
-/// [`InPlace::apply`] writes a journal beside the file ([`journal_path`]) before it touches anything. Whatever happens then, the next [`InPlace::open`]
-/// says so and [`InPlace::recover`] finishes the edit or undoes it.
+/// [`InPlace::apply`] writes a journal beside the file ([`journal_path`]) before it touches
+/// anything. Whatever happens then, the next [`InPlace::open`] says so and [`InPlace::recover`]
+/// finishes the edit or undoes it.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -43,9 +46,11 @@ pub struct InPlace {
 impl InPlace {
     /// Opens a file to edit it.
     ///
-    /// Fails for a symbolic link (the error names what it leads to), for a file that is read-only or no regular file, when another program holds the lock, and
-    /// with [`ErrorKind::Journal`](crate::ErrorKind::Journal) when there is a journal beside it: whoever put it there, nothing is written because of it before
-    /// [`InPlace::recover`] is asked to.
+    /// Fails for a symbolic link (the error names what it leads to), for a file that is read-only
+    /// or no regular file, when another program holds the lock, and
+    /// with [`ErrorKind::Journal`](crate::ErrorKind::Journal) when there is a journal beside it:
+    /// whoever put it there, nothing is written because of it before [`InPlace::recover`] is
+    /// asked to.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let this = Self::lock(path)?;
@@ -57,8 +62,9 @@ impl InPlace {
 
     /// Finishes or undoes an edit that was interrupted, and says which.
     ///
-    /// Fails as [`InPlace::open`] does, and when the journal is damaged or not this file's: the file must be the one its checksums say, and what it would become
-    /// must be a GGUF file whose tensors lie in the data that the edit left alone.
+    /// Fails as [`InPlace::open`] does, and when the journal is damaged or not this file's: the
+    /// file must be the one its checksums say, and what it would become must be a GGUF file
+    /// whose tensors lie in the data that the edit left alone.
     pub fn recover(path: impl AsRef<Path>) -> Result<Recovery> {
         let path = path.as_ref();
         let mut this = Self::lock(path)?;
@@ -82,7 +88,8 @@ impl InPlace {
         Ok(Self { disk, metadata })
     }
 
-    /// The size of the blocks in which the file system inserts bytes into a file, or `None` where it does not. Tried on a file without a name beside this one.
+    /// The size of the blocks in which the file system inserts bytes into a file, or `None` where
+    /// it does not. Tried on a file without a name beside this one.
     pub fn insert_block(&self) -> Option<u64> {
         self.disk.insert_block()
     }
@@ -95,35 +102,42 @@ impl InPlace {
         return 1;
     }
 
-    /// Changes the header and makes sure that it is on the disk. Fails with the file as it was, unless the error's kind is
-    /// [`Journal`](crate::ErrorKind::Journal): then [`InPlace::recover`] goes on.
+    /// Changes the header and makes sure that it is on the disk. Fails with the file as it was,
+    /// unless the error's kind is [`Journal`](crate::ErrorKind::Journal): then
+    /// [`InPlace::recover`] goes on.
     ///
-    /// When the header grows, bytes are inserted at the beginning of the file, by a multiple of [`InPlace::insert_block`].
+    /// When the header grows, bytes are inserted at the beginning of the file, by a multiple of
+    /// [`InPlace::insert_block`].
     pub fn apply(&mut self, change: HeaderChange<'_>) -> Result<Applied> {
         self.check_unchanged()?;
-        let applied = protocol::apply(&mut self.disk, change).map_err(|fault| explain(self.disk.path(), fault))?;
+        let applied = protocol::apply(&mut self.disk, change)
+            .map_err(|fault| explain(self.disk.path(), fault))?;
         self.metadata = self.disk.metadata()?;
         Ok(applied)
     }
 
-    /// Fails when something else has changed the file since it was opened, or put another one in its place. Whoever replaces the file with a changed copy asks
-    /// this last.
+    /// Fails when something else has changed the file since it was opened, or put another one in
+    /// its place. Whoever replaces the file with a changed copy asks this last.
     pub fn check_unchanged(&self) -> Result<()> {
         let path = self.disk.path();
         let now = self.disk.metadata()?;
         let modified = |metadata: &Metadata| metadata.modified().ok();
-        let same = now.len() == self.metadata.len() && modified(&now) == modified(&self.metadata) && self.disk.is_still_named().unwrap_or(false);
+        let same = now.len() == self.metadata.len()
+            && modified(&now) == modified(&self.metadata)
+            && self.disk.is_still_named().unwrap_or(false);
         if same { Ok(()) } else { Err(Error::new(path, Detail::Edit(EditFault::Changed))) }
     }
 }
 
-/// Whether these are the bytes of a file of this length before its tensor data, which begin right behind them.
+/// Whether these are the bytes of a file of this length before its tensor data, which begin right
+/// behind them.
 fn is_gguf(header: &[u8], file_len: u64) -> bool {
     let mut decoder = Decoder::new(Some(file_len), &Limits::default());
     let Ok(parsed) = decoder.feed(header).and_then(|_| decoder.finish()) else { return false };
     let len = header.len() as u64;
     // Of a file without tensors nothing has to be behind the header.
-    parsed.index().data_offset() == len || parsed.tensors().is_empty() && parsed.index().header_len() <= len
+    parsed.index().data_offset() == len
+        || parsed.tensors().is_empty() && parsed.index().header_len() <= len
 }
 
 fn refuse_link(path: &Path) -> Result<()> {

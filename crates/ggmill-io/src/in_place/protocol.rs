@@ -1,7 +1,9 @@
 //! The order of writes that makes an edit in place safe, apart from the files it is done to.
 //!
-//! 1. The journal, whole and on the disk. The file is as it was: from here on, until the journal goes, it can be finished.
-//! 2. When the file is to grow: the insertion, and a sync. It happens or does not, and the length of the file says which.
+//! 1. The journal, whole and on the disk. The file is as it was: from here on, until the journal
+//!    goes, it can be finished.
+//! 2. When the file is to grow: the insertion, and a sync. It happens or does not, and the length
+//!    of the file says which.
 //! 3. The new bytes, and a sync. Torn or not, the journal has them all.
 //! 4. The journal goes.
 
@@ -16,7 +18,8 @@ const PIECE: usize = 1 << 20;
 /// How much of the beginning and of the end of the bytes that stay is held against the journal.
 const SAMPLE: u64 = 64 << 10;
 
-/// A file being edited and its journal, as far as the protocol needs to know them. Tests have one that loses power.
+/// A file being edited and its journal, as far as the protocol needs to know them. Tests have one
+/// that loses power.
 pub(crate) trait Medium {
     fn len(&self) -> io::Result<u64>;
     /// Fills `out` from `offset` on.
@@ -28,7 +31,8 @@ pub(crate) trait Medium {
     fn collapse(&mut self, len: u64) -> io::Result<()>;
     /// Everything before is on the disk when it returns.
     fn sync(&mut self) -> io::Result<()>;
-    /// Writes the journal: whole or not at all, and on the disk when it returns. Fails when there is one.
+    /// Writes the journal: whole or not at all, and on the disk when it returns. Fails when there
+    /// is one.
     fn put_journal(&mut self, bytes: &[u8]) -> io::Result<()>;
     fn journal(&self) -> io::Result<Option<Vec<u8>>>;
     fn remove_journal(&mut self) -> io::Result<()>;
@@ -49,7 +53,8 @@ pub(crate) enum Fault {
     NotIts,
 }
 
-/// A header and the one that takes its place. Everything behind stays as it is; when the new one is longer, the difference is inserted first.
+/// A header and the one that takes its place. Everything behind stays as it is; when the new one is
+/// longer, the difference is inserted first.
 ///
 /// ```
 /// let change = ggmill_io::HeaderChange::new(b"name = old ", b"name = new ");
@@ -72,7 +77,8 @@ impl<'a> HeaderChange<'a> {
         (self.new.len() as u64).saturating_sub(self.old.len() as u64)
     }
 
-    /// Which bytes of the new header are written: from the first to the last that differ, or all of them when the file grows.
+    /// Which bytes of the new header are written: from the first to the last that differ, or all of
+    /// them when the file grows.
     pub fn range(&self) -> std::ops::Range<u64> {
         if self.grow() > 0 {
             return 0..self.new.len() as u64;
@@ -146,7 +152,9 @@ pub(crate) fn apply(medium: &mut impl Medium, change: HeaderChange<'_>) -> Resul
         start,
         bytes: bytes.to_vec(),
     };
-    medium.put_journal(&journal.encode()).map_err(|error| Fault::Io("cannot write the journal", error))?;
+    medium
+        .put_journal(&journal.encode())
+        .map_err(|error| Fault::Io("cannot write the journal", error))?;
     if grow > 0
         && let Err(error) = medium.insert(grow).and_then(|()| medium.sync())
     {
@@ -168,7 +176,8 @@ pub(crate) fn apply(medium: &mut impl Medium, change: HeaderChange<'_>) -> Resul
     Ok(Applied::Done)
 }
 
-/// Puts everything back after a write that failed, such as on a full disk. A crash meanwhile finds the journal.
+/// Puts everything back after a write that failed, such as on a full disk. A crash meanwhile finds
+/// the journal.
 fn undo(medium: &mut impl Medium, change: HeaderChange<'_>) -> io::Result<()> {
     let grow = change.grow();
     write(medium, grow, change.old)?;
@@ -180,10 +189,18 @@ fn undo(medium: &mut impl Medium, change: HeaderChange<'_>) -> io::Result<()> {
     medium.remove_journal()
 }
 
-/// Goes on with an edit that was interrupted. `is_good` says of a header, with its padding, and of the length of the file whether the file may become that.
-pub(crate) fn recover(medium: &mut impl Medium, is_good: &dyn Fn(&[u8], u64) -> bool) -> Result<Recovery, Fault> {
+/// Goes on with an edit that was interrupted. `is_good` says of a header, with its padding, and of
+/// the length of the file whether the file may become that.
+pub(crate) fn recover(
+    medium: &mut impl Medium,
+    is_good: &dyn Fn(&[u8], u64) -> bool,
+) -> Result<Recovery, Fault> {
     let cannot_read = |error| Fault::Io("cannot read", error);
-    let Some(bytes) = medium.journal().map_err(|error| Fault::Io("cannot read the journal", error))? else { return Ok(Recovery::Nothing) };
+    let Some(bytes) =
+        medium.journal().map_err(|error| Fault::Io("cannot read the journal", error))?
+    else {
+        return Ok(Recovery::Nothing);
+    };
     let journal = Journal::decode(&bytes).ok_or(Fault::Damaged)?;
     let len = medium.len().map_err(cannot_read)?;
     if journal.grow > 0 && len == journal.old_len {
@@ -195,14 +212,18 @@ pub(crate) fn recover(medium: &mut impl Medium, is_good: &dyn Fn(&[u8], u64) -> 
         return Ok(Recovery::Undone);
     }
     let header_len = journal.kept_from.saturating_add(journal.grow);
-    // All of this is asked before anything is written: a file that was put in the place of the interrupted one is left alone.
+    // All of this is asked before anything is written: a file that was put in the place of the
+    // interrupted one is left alone.
     let is_its = len == journal.old_len.saturating_add(journal.grow)
         && kept_sum(medium, header_len, len).map_err(cannot_read)? == journal.kept
-        && sum_with(medium, header_len, journal.start, &journal.bytes).map_err(cannot_read)? == journal.after;
+        && sum_with(medium, header_len, journal.start, &journal.bytes).map_err(cannot_read)?
+            == journal.after;
     if !is_its || !is_good(&header_with(medium, header_len, &journal).map_err(cannot_read)?, len) {
         return Err(Fault::NotIts);
     }
-    write(medium, journal.start, &journal.bytes).and_then(|()| medium.sync()).map_err(Fault::Halfway)?;
+    write(medium, journal.start, &journal.bytes)
+        .and_then(|()| medium.sync())
+        .map_err(Fault::Halfway)?;
     medium.remove_journal().map_err(Fault::Halfway)?;
     Ok(Recovery::Finished)
 }
@@ -230,7 +251,8 @@ fn is_at_start(medium: &impl Medium, expected: &[u8]) -> io::Result<bool> {
     Ok(true)
 }
 
-/// The checksum of the first `len` bytes of the file, as they would be with `bytes` written at `start`.
+/// The checksum of the first `len` bytes of the file, as they would be with `bytes` written at
+/// `start`.
 fn sum_with(medium: &impl Medium, len: u64, start: u64, bytes: &[u8]) -> io::Result<u64> {
     let mut sum = Xxh64::new(0);
     let end = start.saturating_add(bytes.len() as u64);
@@ -240,7 +262,8 @@ fn sum_with(medium: &impl Medium, len: u64, start: u64, bytes: &[u8]) -> io::Res
     Ok(sum.digest())
 }
 
-/// The first `len` bytes of the file, as they would be with those of the journal written. The sum of them was right, so that the file has them.
+/// The first `len` bytes of the file, as they would be with those of the journal written. The sum
+/// of them was right, so that the file has them.
 fn header_with(medium: &impl Medium, len: u64, journal: &Journal) -> io::Result<Vec<u8>> {
     // What is behind the largest journal is no header of anybody's.
     let len = usize::try_from(len.min(MAX_JOURNAL)).map_err(|_| io::ErrorKind::OutOfMemory)?;
@@ -253,13 +276,16 @@ fn header_with(medium: &impl Medium, len: u64, journal: &Journal) -> io::Result<
         offset = offset.saturating_add(piece.len() as u64);
     }
     let place = usize::try_from(journal.start).unwrap_or(usize::MAX);
-    if let Some(written) = header.get_mut(place..).and_then(|rest| rest.get_mut(..journal.bytes.len())) {
+    if let Some(written) =
+        header.get_mut(place..).and_then(|rest| rest.get_mut(..journal.bytes.len()))
+    {
         written.copy_from_slice(&journal.bytes);
     }
     Ok(header)
 }
 
-/// The checksum of the beginning and the end of what stays: enough to tell whether it is where it should be, and whose it is.
+/// The checksum of the beginning and the end of what stays: enough to tell whether it is where it
+/// should be, and whose it is.
 fn kept_sum(medium: &impl Medium, from: u64, to: u64) -> io::Result<u64> {
     let mut sum = Xxh64::new(0);
     sum_range(medium, from, to.min(from.saturating_add(SAMPLE)), &mut sum)?;

@@ -1,4 +1,5 @@
-//! The protocol on a disk that loses power after every step, with every part of what was not synced.
+//! The protocol on a disk that loses power after every step, with every part of what was not
+//! synced.
 
 use std::cell::Cell;
 use std::io;
@@ -18,7 +19,8 @@ enum Step {
     Collapse(usize),
 }
 
-/// A disk whose power can fail. What the program sees is `seen`; what survives is `synced` and any part of `pending`.
+/// A disk whose power can fail. What the program sees is `seen`; what survives is `synced` and any
+/// part of `pending`.
 #[derive(Clone, Debug, Default)]
 struct Flaky {
     seen: Vec<u8>,
@@ -35,7 +37,14 @@ struct Flaky {
 
 impl Flaky {
     fn new(bytes: &[u8]) -> Self {
-        Self { seen: bytes.to_vec(), synced: bytes.to_vec(), inserts: true, writes_left: usize::MAX, left: Cell::new(usize::MAX), ..Self::default() }
+        Self {
+            seen: bytes.to_vec(),
+            synced: bytes.to_vec(),
+            inserts: true,
+            writes_left: usize::MAX,
+            left: Cell::new(usize::MAX),
+            ..Self::default()
+        }
     }
 
     fn step(&self) -> io::Result<()> {
@@ -49,7 +58,8 @@ impl Flaky {
         self.pending.push(step);
     }
 
-    /// Every content the file can have when the power comes back: any of the pending steps, the written ones torn anywhere, front or back first.
+    /// Every content the file can have when the power comes back: any of the pending steps, the
+    /// written ones torn anywhere, front or back first.
     fn survivors(&self) -> Vec<Vec<u8>> {
         let mut states = vec![self.synced.clone()];
         for step in &self.pending {
@@ -90,8 +100,10 @@ fn perform(file: &mut Vec<u8>, step: &Step) {
 fn torn(step: &Step) -> Vec<Step> {
     let Step::Write(offset, bytes) = step else { return vec![step.clone()] };
     // Sectors of 16 bytes, so that all ways to tear a write are few enough to try.
-    let cuts: Vec<usize> = (0..bytes.len()).step_by(16).chain([1, bytes.len() - 1, bytes.len()]).collect();
-    let mut all: Vec<Step> = cuts.iter().map(|&cut| Step::Write(*offset, bytes[..cut].to_vec())).collect();
+    let cuts: Vec<usize> =
+        (0..bytes.len()).step_by(16).chain([1, bytes.len() - 1, bytes.len()]).collect();
+    let mut all: Vec<Step> =
+        cuts.iter().map(|&cut| Step::Write(*offset, bytes[..cut].to_vec())).collect();
     all.extend(cuts.iter().map(|&cut| Step::Write(offset + cut, bytes[cut..].to_vec())));
     all
 }
@@ -102,7 +114,9 @@ impl Medium for Flaky {
     }
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         let start = usize::try_from(offset).unwrap();
-        out.copy_from_slice(self.seen.get(start..start + out.len()).ok_or(io::ErrorKind::UnexpectedEof)?);
+        out.copy_from_slice(
+            self.seen.get(start..start + out.len()).ok_or(io::ErrorKind::UnexpectedEof)?,
+        );
         Ok(())
     }
     fn write(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
@@ -167,12 +181,19 @@ impl Case {
 }
 
 fn pattern(len: usize, seed: usize) -> Vec<u8> {
-    (0..len).map(|place| u8::try_from((place * 7 + seed * 31 + place / 16) % 251).unwrap()).collect()
+    (0..len)
+        .map(|place| u8::try_from((place * 7 + seed * 31 + place / 16) % 251).unwrap())
+        .collect()
 }
 
-/// Same length in the middle, at the start, all of it; growing by one unit and by more than the header is long; a file that is nothing but header.
+/// Same length in the middle, at the start, all of it; growing by one unit and by more than the
+/// header is long; a file that is nothing but header.
 fn cases() -> Vec<Case> {
-    let case = |data: usize, header_len: usize, new_header: Vec<u8>| Case { old: [pattern(header_len, 0), pattern(data, 1)].concat(), header_len, new_header };
+    let case = |data: usize, header_len: usize, new_header: Vec<u8>| Case {
+        old: [pattern(header_len, 0), pattern(data, 1)].concat(),
+        header_len,
+        new_header,
+    };
     let mut middle = pattern(96, 0);
     middle[30..60].fill(0xEE);
     let mut first = pattern(96, 0);
@@ -203,14 +224,18 @@ fn crashes(start: &Flaky, run: &dyn Fn(&mut Flaky)) -> Vec<Flaky> {
     panic!("more steps than thought");
 }
 
-/// Whether recovery of `disk` ends with one of these files, whole, and without a journal: `None` when not. Crashes in the recovery too, so deep, and says after
-/// how many crashes in all.
+/// Whether recovery of `disk` ends with one of these files, whole, and without a journal: `None`
+/// when not. Crashes in the recovery too, so deep, and says after how many crashes in all.
 fn recovers(disk: &Flaky, ends: &[&[u8]], depth: usize) -> Option<u32> {
     let mut whole = disk.clone();
-    if recover(&mut whole, &anything).is_err() || whole.journal.is_some() || !ends.contains(&&*whole.seen) {
+    if recover(&mut whole, &anything).is_err()
+        || whole.journal.is_some()
+        || !ends.contains(&&*whole.seen)
+    {
         return None;
     }
-    let again = if depth == 0 { Vec::new() } else { crashes(disk, &|disk| drop(recover(disk, &anything))) };
+    let again =
+        if depth == 0 { Vec::new() } else { crashes(disk, &|disk| drop(recover(disk, &anything))) };
     again.iter().try_fold(1, |count, disk| Some(count + recovers(disk, ends, depth - 1)?))
 }
 
@@ -221,7 +246,10 @@ fn a_crash_at_any_instant_leaves_the_old_file_or_the_new_one() {
         let start = Flaky::new(&case.old);
         let mut whole = start.clone();
         assert_eq!(apply(&mut whole, case.change()).unwrap(), Applied::Done);
-        assert!(whole.seen == case.new_file() && whole.synced == whole.seen && whole.journal.is_none(), "case {number}");
+        assert!(
+            whole.seen == case.new_file() && whole.synced == whole.seen && whole.journal.is_none(),
+            "case {number}"
+        );
 
         let found = crashes(&start, &|disk| drop(apply(disk, case.change())));
         assert!(found.len() > 5, "case {number}: {} states", found.len());
@@ -243,7 +271,8 @@ fn the_syncs_are_needed() {
     assert!(!found.iter().all(|disk| recovers(disk, &[&case.old, &case.new_file()], 0).is_some()));
 }
 
-/// A disk that is full, or a write that fails for another reason: everything as it was, even when the power fails on the way back.
+/// A disk that is full, or a write that fails for another reason: everything as it was, even when
+/// the power fails on the way back.
 #[test]
 fn a_write_that_fails_is_taken_back() {
     for case in cases() {
@@ -251,7 +280,13 @@ fn a_write_that_fails_is_taken_back() {
             disk.writes_left = 0;
             // What is put back goes where bytes have been before.
             let fault = apply(&mut Recovering(disk), case.change()).unwrap_err();
-            assert!(matches!(fault, Fault::Io("cannot write" | "cannot write the journal", _) | Fault::Halfway(_)), "{fault:?}");
+            assert!(
+                matches!(
+                    fault,
+                    Fault::Io("cannot write" | "cannot write the journal", _) | Fault::Halfway(_)
+                ),
+                "{fault:?}"
+            );
         };
         let mut whole = Flaky::new(&case.old);
         run(&mut whole);
@@ -317,7 +352,8 @@ fn a_file_that_changed_is_left_alone() {
     assert!(disk.seen == other && disk.journal.is_none() && short.journal.is_none());
 }
 
-/// A journal beside a file that is another one by now: nothing is written, and the journal stays for somebody to look at.
+/// A journal beside a file that is another one by now: nothing is written, and the journal stays
+/// for somebody to look at.
 #[test]
 fn a_journal_is_not_believed_blindly() {
     for case in cases() {
@@ -343,7 +379,10 @@ fn a_journal_is_not_believed_blindly() {
             }
         }
         for len in [0, 10, journal.as_ref().unwrap().len() - 1] {
-            let mut other = Flaky { journal: journal.as_ref().map(|bytes| bytes[..len].to_vec()), ..Flaky::new(file) };
+            let mut other = Flaky {
+                journal: journal.as_ref().map(|bytes| bytes[..len].to_vec()),
+                ..Flaky::new(file)
+            };
             assert!(matches!(recover(&mut other, &anything), Err(Fault::Damaged)));
             assert!(other.seen == *file && other.journal.is_some());
         }

@@ -1,4 +1,5 @@
-//! The journal of an edit in place: what a file is about to become, on the disk before the file is touched.
+//! The journal of an edit in place: what a file is about to become, on the disk before the file is
+//! touched.
 //!
 //! `docs/formats/journal.md` has the layout.
 
@@ -32,7 +33,8 @@ pub fn pending_journal(file: impl AsRef<Path>) -> Option<PathBuf> {
     std::fs::symlink_metadata(&path).ok()?.is_file().then_some(path)
 }
 
-/// Bytes of the largest journal: those of the longest header that readers take, padded, and of what is around them.
+/// Bytes of the largest journal: those of the longest header that readers take, padded, and of what
+/// is around them.
 pub(crate) const MAX_JOURNAL: u64 = {
     let limits = Limits::DEFAULT;
     limits.header_bytes + 2 * limits.alignment as u64 + (HEAD + TAIL) as u64
@@ -70,9 +72,19 @@ pub(crate) fn journal_len(bytes: u64) -> u64 {
 
 impl Journal {
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(HEAD.saturating_add(self.bytes.len()).saturating_add(TAIL));
+        let mut out =
+            Vec::with_capacity(HEAD.saturating_add(self.bytes.len()).saturating_add(TAIL));
         out.extend_from_slice(MAGIC);
-        let numbers = [self.old_len, self.grow, self.kept_from, self.before, self.after, self.kept, self.start, self.bytes.len() as u64];
+        let numbers = [
+            self.old_len,
+            self.grow,
+            self.kept_from,
+            self.before,
+            self.after,
+            self.kept,
+            self.start,
+            self.bytes.len() as u64,
+        ];
         for number in numbers {
             out.extend_from_slice(&number.to_le_bytes());
         }
@@ -89,16 +101,35 @@ impl Journal {
             return None;
         }
         let (head, bytes) = content.split_first_chunk::<HEAD>()?;
-        let number = |place: usize| Some(u64::from_le_bytes(head.get(place.checked_mul(8)?..)?.first_chunk().copied()?));
-        let [old_len, grow, kept_from, before, after, kept, start, len] =
-            [number(1)?, number(2)?, number(3)?, number(4)?, number(5)?, number(6)?, number(7)?, number(8)?];
+        let number = |place: usize| {
+            Some(u64::from_le_bytes(head.get(place.checked_mul(8)?..)?.first_chunk().copied()?))
+        };
+        let [old_len, grow, kept_from, before, after, kept, start, len] = [
+            number(1)?,
+            number(2)?,
+            number(3)?,
+            number(4)?,
+            number(5)?,
+            number(6)?,
+            number(7)?,
+            number(8)?,
+        ];
         let header_len = kept_from.checked_add(grow)?;
         let whole = head.starts_with(MAGIC)
             && len == bytes.len() as u64
             && kept_from <= old_len
             && old_len.checked_add(grow).is_some()
             && start.checked_add(len).is_some_and(|end| end <= header_len);
-        whole.then(|| Self { old_len, grow, kept_from, before, after, kept, start, bytes: bytes.to_vec() })
+        whole.then(|| Self {
+            old_len,
+            grow,
+            kept_from,
+            before,
+            after,
+            kept,
+            start,
+            bytes: bytes.to_vec(),
+        })
     }
 }
 
@@ -107,7 +138,16 @@ mod tests {
     use super::*;
 
     fn journal() -> Journal {
-        Journal { old_len: 1000, grow: 64, kept_from: 100, before: 1, after: 2, kept: 3, start: 10, bytes: (0..50).collect() }
+        Journal {
+            old_len: 1000,
+            grow: 64,
+            kept_from: 100,
+            before: 1,
+            after: 2,
+            kept: 3,
+            start: 10,
+            bytes: (0..50).collect(),
+        }
     }
 
     #[test]

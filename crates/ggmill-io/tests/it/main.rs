@@ -14,33 +14,54 @@ use ggmill_core::{Builder, GgmlType, Index, Limits, MetadataBuf, Model, Plan, Sh
 /// Maps a file that nothing touches meanwhile.
 #[expect(unsafe_code, reason = "every test that maps comes through here")]
 fn map_with(path: &Path, limits: &Limits) -> ggmill_io::Result<Model> {
-    // SAFETY: the files of these tests are bundled ones, which nobody writes to, or lie in a folder that only this test knows.
+    // SAFETY: the files of these tests are bundled ones, which nobody writes to, or lie in a folder
+    // that only this test knows.
     unsafe { ggmill_io::map_alone_with(path, limits) }
 }
 
-/// A file of one F32 tensor of `len` elements for each name, of which every byte is the number of the tensor, counted from 1.
+/// A file of one F32 tensor of `len` elements for each name, of which every byte is the number of
+/// the tensor, counted from 1.
 fn file_of(metadata: MetadataBuf, names: &[&str], len: u64) -> Vec<u8> {
     let plan = plan_of(metadata, names, len);
     let mut writer = Writer::start(&plan, Vec::new()).unwrap();
     for (number, tensor) in plan.tensors().iter().enumerate() {
-        writer.write(number, &vec![u8::try_from(number).unwrap() + 1; usize::try_from(tensor.size()).unwrap()]).unwrap();
+        writer
+            .write(
+                number,
+                &vec![u8::try_from(number).unwrap() + 1; usize::try_from(tensor.size()).unwrap()],
+            )
+            .unwrap();
     }
     writer.finish().unwrap()
 }
 
 fn plan_of(metadata: MetadataBuf, names: &[&str], len: u64) -> Plan {
     let start = Builder::new().metadata(metadata);
-    names.iter().fold(start, |builder, name| builder.tensor(name, GgmlType::F32, Shape::new(&[len]).unwrap())).plan().unwrap()
+    names
+        .iter()
+        .fold(start, |builder, name| {
+            builder.tensor(name, GgmlType::F32, Shape::new(&[len]).unwrap())
+        })
+        .plan()
+        .unwrap()
 }
 
 /// The names in a folder, hidden ones included, sorted.
 fn names_in(folder: &Path) -> Vec<String> {
-    let mut names: Vec<String> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<String> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
     names.sort_unstable();
     names
 }
 
 /// Bytes up to the end of the last tensor.
 fn data_end(index: &Index, header: &[u8]) -> u64 {
-    index.tensors(header).iter().map(|tensor| tensor.offset() + tensor.size().unwrap_or(0)).max().unwrap_or(index.header_len())
+    index
+        .tensors(header)
+        .iter()
+        .map(|tensor| tensor.offset() + tensor.size().unwrap_or(0))
+        .max()
+        .unwrap_or(index.header_len())
 }

@@ -10,7 +10,8 @@ use tempfile::TempDir;
 
 use crate::file_of;
 
-/// Metadata of shard `number`, from 0, of three, as the reference tool writes them: the model's own in the first only.
+/// Metadata of shard `number`, from 0, of three, as the reference tool writes them: the model's own
+/// in the first only.
 fn metadata(number: u16) -> MetadataBuf {
     let mut metadata = MetadataBuf::new();
     if number == 0 {
@@ -37,7 +38,11 @@ fn path(folder: &TempDir, number: u16) -> PathBuf {
 fn set() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     for number in 0..3 {
-        fs::write(path(&folder, number), file_of(metadata(number), TENSORS[usize::from(number)], 8)).unwrap();
+        fs::write(
+            path(&folder, number),
+            file_of(metadata(number), TENSORS[usize::from(number)], 8),
+        )
+        .unwrap();
     }
     folder
 }
@@ -49,12 +54,17 @@ fn set_with(number: u16, metadata: MetadataBuf, tensors: &[&str]) -> TempDir {
     folder
 }
 
-/// The message of opening the set by shard `by`, which must be about shard `about`, less the folder.
+/// The message of opening the set by shard `by`, which must be about shard `about`, less the
+/// folder.
 fn fault(folder: &TempDir, by: u16, about: u16) -> String {
     let error = open(path(folder, by)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Shards, "{error}");
     assert_eq!(error.path(), path(folder, about), "{error}");
-    error.to_string().strip_prefix(&format!("{}: ", path(folder, about).display())).unwrap().to_owned()
+    error
+        .to_string()
+        .strip_prefix(&format!("{}: ", path(folder, about).display()))
+        .unwrap()
+        .to_owned()
 }
 
 /// The whole model, from whichever shard it is opened.
@@ -66,18 +76,40 @@ fn any_shard_opens_the_set() {
         let paths: Vec<&Path> = files(&model).map(RandomAccess::path).collect();
         assert_eq!(paths, [path(&folder, 0), path(&folder, 1), path(&folder, 2)]);
         assert_eq!(model.metadata().str("general.name").unwrap(), "Tiny");
-        let tensors: Vec<(usize, String)> = model.tensors().iter().map(|tensor| (tensor.part(), tensor.name().to_string())).collect();
-        assert_eq!(tensors, [(0, "token_embd".to_owned()), (0, "blk.0".to_owned()), (1, "blk.1".to_owned()), (2, "output".to_owned())]);
+        let tensors: Vec<(usize, String)> = model
+            .tensors()
+            .iter()
+            .map(|tensor| (tensor.part(), tensor.name().to_string()))
+            .collect();
+        assert_eq!(
+            tensors,
+            [
+                (0, "token_embd".to_owned()),
+                (0, "blk.0".to_owned()),
+                (1, "blk.1".to_owned()),
+                (2, "output".to_owned())
+            ]
+        );
         for tensor in model.tensors() {
             let again = model.tensor(tensor.name().to_str().unwrap()).unwrap();
             assert_eq!((again.part(), again.offset()), (tensor.part(), tensor.offset()));
             let number = if tensor.name() == "blk.0" { 2 } else { 1 };
             assert_eq!(model.read_tensor(&tensor).unwrap(), [number; 32]);
         }
-        assert_eq!(model.file_len(), Some((0..3).map(|number| fs::metadata(path(&folder, number)).unwrap().len()).sum::<u64>()));
+        assert_eq!(
+            model.file_len(),
+            Some(
+                (0..3)
+                    .map(|number| fs::metadata(path(&folder, number)).unwrap().len())
+                    .sum::<u64>()
+            )
+        );
         let error = model.tensor("absent").unwrap_err();
         assert_eq!(error.kind(), ggmill_core::ErrorKind::Missing);
-        let error = ggmill_io::open_alone(path(&folder, 0)).unwrap().read_tensor(&model.tensor("output").unwrap()).unwrap_err();
+        let error = ggmill_io::open_alone(path(&folder, 0))
+            .unwrap()
+            .read_tensor(&model.tensor("output").unwrap())
+            .unwrap_err();
         assert_eq!(error.kind(), ggmill_core::ErrorKind::Misuse);
     }
 }
@@ -90,7 +122,10 @@ fn a_set_is_mapped_whole() {
     // SAFETY: only this test knows the files.
     let mapped = unsafe { ggmill_io::map(path(&folder, 1)) }.unwrap();
     let opened = open(path(&folder, 1)).unwrap();
-    assert_eq!(files(&mapped).map(RandomAccess::path).collect::<Vec<_>>(), files(&opened).map(RandomAccess::path).collect::<Vec<_>>());
+    assert_eq!(
+        files(&mapped).map(RandomAccess::path).collect::<Vec<_>>(),
+        files(&opened).map(RandomAccess::path).collect::<Vec<_>>()
+    );
     for (ours, theirs) in mapped.tensors().iter().zip(opened.tensors()) {
         assert_eq!((ours.name(), ours.part()), (theirs.name(), theirs.part()));
         assert_eq!(ours.data().unwrap(), opened.read_tensor(&theirs).unwrap());
@@ -98,7 +133,8 @@ fn a_set_is_mapped_whole() {
     mapped.verify().unwrap();
 }
 
-/// Keys of any integer type; a first shard without tensors; shards that repeat the architecture; none that counts tensors.
+/// Keys of any integer type; a first shard without tensors; shards that repeat the architecture;
+/// none that counts tensors.
 #[test]
 fn sets_in_other_words() {
     fn set_of<T: ToValue>(number: impl Fn(u16) -> T) -> TempDir {
@@ -116,13 +152,21 @@ fn sets_in_other_words() {
         }
         folder
     }
-    for folder in [set_of(|n| n), set_of(u32::from), set_of(i32::from), set_of(u64::from), set_of(i64::from), set_of(|n| u8::try_from(n).unwrap())] {
+    for folder in [
+        set_of(|n| n),
+        set_of(u32::from),
+        set_of(i32::from),
+        set_of(u64::from),
+        set_of(i64::from),
+        set_of(|n| u8::try_from(n).unwrap()),
+    ] {
         let model = open(path(&folder, 1)).unwrap();
         assert_eq!(model.tensors().iter().map(|tensor| tensor.part()).collect::<Vec<_>>(), [1, 2]);
     }
 }
 
-/// A single file is a model of one shard, also when a merge has left `split.count` 0 or a name says 1 of 1.
+/// A single file is a model of one shard, also when a merge has left `split.count` 0 or a name says
+/// 1 of 1.
 #[test]
 fn single_files() {
     for path in every_gguf() {
@@ -134,7 +178,12 @@ fn single_files() {
         assert_eq!(model.file_len(), Some(fs::metadata(&path).unwrap().len()));
     }
     let folder = tempfile::tempdir().unwrap();
-    for (count, name) in [(0u16, "merged.gguf"), (1, "merged.gguf"), (0, "merged-00001-of-00001.gguf"), (1, "merged-00001-of-00001.gguf")] {
+    for (count, name) in [
+        (0u16, "merged.gguf"),
+        (1, "merged.gguf"),
+        (0, "merged-00001-of-00001.gguf"),
+        (1, "merged-00001-of-00001.gguf"),
+    ] {
         let mut metadata = MetadataBuf::new();
         metadata.set("split.no", 0u16);
         metadata.set("split.count", count);
@@ -165,7 +214,12 @@ fn most_shards_missing() {
     fs::write(&path, file_of(metadata, &[], 0)).unwrap();
     let error = open(&path).unwrap_err();
     assert_eq!(error.path(), folder.path().join("huge-00001-of-99999.gguf"));
-    assert!(error.to_string().ends_with(": missing: shards 1, 2, 3, 4, 6, 7, 8, 9, … (99998 in all) of 99999"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .ends_with(": missing: shards 1, 2, 3, 4, 6, 7, 8, 9, … (99998 in all) of 99999"),
+        "{error}"
+    );
 }
 
 /// A copy of one shard under the name of another: its number tells.
@@ -205,13 +259,21 @@ fn a_shard_of_another_architecture() {
     let mut other = metadata(2);
     other.set("general.architecture", "gem\u{1b}ma");
     let folder = set_with(2, other, TENSORS[2]);
-    assert_eq!(fault(&folder, 0, 2), r#"architecture "gem\u{1b}ma", expected "llama" as in tiny-00001-of-00003.gguf"#);
+    assert_eq!(
+        fault(&folder, 0, 2),
+        r#"architecture "gem\u{1b}ma", expected "llama" as in tiny-00001-of-00003.gguf"#
+    );
 }
 
 #[test]
 fn a_shard_of_another_byte_order() {
     let folder = set();
-    let plan = Builder::new().endian(Endian::Big).metadata(metadata(1)).tensor("blk.1", GgmlType::I8, Shape::new(&[0]).unwrap()).plan().unwrap();
+    let plan = Builder::new()
+        .endian(Endian::Big)
+        .metadata(metadata(1))
+        .tensor("blk.1", GgmlType::I8, Shape::new(&[0]).unwrap())
+        .plan()
+        .unwrap();
     fs::write(path(&folder, 1), plan.header()).unwrap();
     assert_eq!(fault(&folder, 0, 1), "big-endian, and tiny-00001-of-00003.gguf is not");
 }
@@ -251,14 +313,20 @@ fn broken_shards() {
     let bytes = fs::read(path(&folder, 2)).unwrap();
     fs::write(path(&folder, 2), &bytes[..bytes.len() - 8]).unwrap();
     let error = open(path(&folder, 0)).unwrap_err();
-    assert_eq!((error.kind(), error.path()), (ErrorKind::Format(ggmill_core::ErrorKind::Truncated), &*path(&folder, 2)));
+    assert_eq!(
+        (error.kind(), error.path()),
+        (ErrorKind::Format(ggmill_core::ErrorKind::Truncated), &*path(&folder, 2))
+    );
 
     for (key, value) in [("split.count", -3i16), ("split.no", -1), ("split.tensors.count", -4)] {
         let mut negative = metadata(1);
         negative.set(key, value);
         let folder = set_with(1, negative, TENSORS[1]);
         let error = open(path(&folder, 0)).unwrap_err();
-        assert_eq!((error.kind(), error.path()), (ErrorKind::Format(ggmill_core::ErrorKind::WrongType), &*path(&folder, 1)));
+        assert_eq!(
+            (error.kind(), error.path()),
+            (ErrorKind::Format(ggmill_core::ErrorKind::WrongType), &*path(&folder, 1))
+        );
     }
 }
 
@@ -277,12 +345,19 @@ fn a_folder_as_a_shard() {
 fn a_set_given_file_by_file() {
     let folder = set();
     let elsewhere = tempfile::tempdir().unwrap();
-    let moved: Vec<PathBuf> = ["last", "first", "middle"].iter().map(|name| elsewhere.path().join(name)).collect();
+    let moved: Vec<PathBuf> =
+        ["last", "first", "middle"].iter().map(|name| elsewhere.path().join(name)).collect();
     for (to, number) in moved.iter().zip([2, 0, 1]) {
         fs::copy(path(&folder, number), to).unwrap();
     }
     let by_name = open(path(&folder, 1)).unwrap();
-    let names = |model: &ggmill_core::Model| model.tensors().iter().map(|tensor| (tensor.part(), tensor.name().to_string())).collect::<Vec<_>>();
+    let names = |model: &ggmill_core::Model| {
+        model
+            .tensors()
+            .iter()
+            .map(|tensor| (tensor.part(), tensor.name().to_string()))
+            .collect::<Vec<_>>()
+    };
     assert_eq!(names(&open_shards(&moved).unwrap()), names(&by_name));
 
     let plain = elsewhere.path().join("plain.gguf");

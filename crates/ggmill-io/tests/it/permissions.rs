@@ -53,10 +53,16 @@ fn what_is_forbidden() {
         return;
     }
     let error = ggmill_io::open_alone(&path).unwrap_err();
-    assert_eq!((error.kind(), error.to_string()), (ErrorKind::Io, format!("{}: cannot open: permission denied", path.display())));
+    assert_eq!(
+        (error.kind(), error.to_string()),
+        (ErrorKind::Io, format!("{}: cannot open: permission denied", path.display()))
+    );
     fs::set_permissions(folder.path(), Permissions::from_mode(0o500)).unwrap();
     let error = FileSink::create(folder.path().join("new.gguf"), Overwrite::Refuse).unwrap_err();
-    assert_eq!(error.to_string(), format!("{}: cannot write into this folder: permission denied", folder.path().display()));
+    assert_eq!(
+        error.to_string(),
+        format!("{}: cannot write into this folder: permission denied", folder.path().display())
+    );
     // Or it could not be removed.
     fs::set_permissions(folder.path(), Permissions::from_mode(0o700)).unwrap();
 }

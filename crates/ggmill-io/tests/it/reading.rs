@@ -8,7 +8,8 @@ use ggmill_testdata::{corpus, every_gguf, real};
 
 use crate::{data_end, file_of, map_with};
 
-/// Opened, mapped and parsed in memory, every real file has the same index and the same bytes in its header and tensors.
+/// Opened, mapped and parsed in memory, every real file has the same index and the same bytes in
+/// its header and tensors.
 #[test]
 fn real_files_open_as_they_map() {
     for path in every_gguf() {
@@ -22,18 +23,27 @@ fn real_files_open_as_they_map() {
         assert_eq!(mapped.parts()[0].bytes(), bytes);
         assert_eq!(opened.file_len(), Some(bytes.len() as u64));
         for model in [&opened, &mapped] {
-            assert_eq!(ggmill_io::files(model).map(RandomAccess::path).collect::<Vec<_>>(), [&*path]);
+            assert_eq!(
+                ggmill_io::files(model).map(RandomAccess::path).collect::<Vec<_>>(),
+                [&*path]
+            );
             model.verify().unwrap();
         }
         assert_eq!(opened.parts()[0].bytes(), &bytes[..opened.parts()[0].bytes().len()]);
         for (tensor, expected) in opened.tensors().iter().zip(whole.tensors()) {
             assert_eq!(tensor.name(), expected.name());
-            assert!(opened.read_tensor(&tensor).unwrap() == expected.raw_data().unwrap(), "{}: {}", path.display(), tensor.name());
+            assert!(
+                opened.read_tensor(&tensor).unwrap() == expected.raw_data().unwrap(),
+                "{}: {}",
+                path.display(),
+                tensor.name()
+            );
         }
     }
 }
 
-/// What is left of a broken file on disk is what is left of its bytes in memory, with the same faults; and whatever opens has none.
+/// What is left of a broken file on disk is what is left of its bytes in memory, with the same
+/// faults; and whatever opens has none.
 #[test]
 fn corpus_files_are_salvaged_as_in_memory() {
     let folder = tempfile::tempdir().unwrap();
@@ -45,12 +55,23 @@ fn corpus_files_are_salvaged_as_in_memory() {
         match (ggmill_io::salvage(&path), decoder.salvage()) {
             (Ok(file), Ok((header, expected))) => {
                 assert_eq!(file.index(), header.index(), "{}", case.name);
-                let told = |faults: &[ggmill_core::Error]| faults.iter().map(ToString::to_string).collect::<Vec<_>>();
+                let told = |faults: &[ggmill_core::Error]| {
+                    faults.iter().map(ToString::to_string).collect::<Vec<_>>()
+                };
                 let faults = file.parts()[0].faults();
                 assert_eq!(told(faults), told(&expected), "{}", case.name);
-                assert_eq!(faults.is_empty(), ggmill_io::open_alone(&path).is_ok(), "{}", case.name);
+                assert_eq!(
+                    faults.is_empty(),
+                    ggmill_io::open_alone(&path).is_ok(),
+                    "{}",
+                    case.name
+                );
             }
-            (Err(error), Err(expected)) => assert!(error.to_string().ends_with(&expected.to_string()), "{}: {error}", case.name),
+            (Err(error), Err(expected)) => assert!(
+                error.to_string().ends_with(&expected.to_string()),
+                "{}: {error}",
+                case.name
+            ),
             (found, expected) => panic!("{}: {found:?}, in memory {expected:?}", case.name),
         }
     }
@@ -64,7 +85,8 @@ fn only_the_header_is_kept() {
     assert!(opened.index().header_len() < opened.file_len().unwrap() / 2);
 }
 
-/// Every small file there is, broken or not, gets one answer from both ways, and the path of the file in front of it.
+/// Every small file there is, broken or not, gets one answer from both ways, and the path of the
+/// file in front of it.
 #[test]
 fn corpus_files_open_as_they_map() {
     let folder = tempfile::tempdir().unwrap();
@@ -81,8 +103,18 @@ fn corpus_files_open_as_they_map() {
             }
             Err(expected) => {
                 for error in [opened.unwrap_err(), mapped.unwrap_err()] {
-                    assert_eq!(error.kind(), ErrorKind::Format(expected.kind()), "{}: {error}", case.name);
-                    assert_eq!((error.offset(), error.subject()), (expected.offset(), expected.subject()), "{}", case.name);
+                    assert_eq!(
+                        error.kind(),
+                        ErrorKind::Format(expected.kind()),
+                        "{}: {error}",
+                        case.name
+                    );
+                    assert_eq!(
+                        (error.offset(), error.subject()),
+                        (expected.offset(), expected.subject()),
+                        "{}",
+                        case.name
+                    );
                     assert_eq!(error.path(), path);
                     let message = format!("{}: {expected}", path.display());
                     assert!(error.to_string().starts_with(&message), "{error}, expected {message}");
@@ -132,13 +164,17 @@ fn files_cut_anywhere() {
         assert_eq!(opened.to_string(), mapped.to_string());
         if len as u64 >= whole.index().header_len() {
             let percent = len as u64 * 100 / end;
-            let expected = format!("; the file has {len} of at least {end} bytes ({percent} %), perhaps an incomplete download");
+            let expected = format!(
+                "; the file has {len} of at least {end} bytes ({percent} %), perhaps an \
+                 incomplete download"
+            );
             assert!(opened.to_string().ends_with(&expected), "{opened}, expected {expected}");
         }
     }
 }
 
-/// Of a download that broke off, the error says how far it got: by the last tensor, not by the first that is missing.
+/// Of a download that broke off, the error says how far it got: by the last tensor, not by the
+/// first that is missing.
 #[test]
 fn an_incomplete_download_says_how_much_is_there() {
     let folder = tempfile::tempdir().unwrap();
@@ -147,7 +183,13 @@ fn an_incomplete_download_says_how_much_is_there() {
     let end = data_end(Gguf::parse(&*bytes).unwrap().index(), &bytes);
     fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
     let message = ggmill_io::open_alone(&path).unwrap_err().to_string();
-    assert!(message.contains(&format!("; the file has {} of at least {end} bytes (50 %)", bytes.len() / 2)), "{message}");
+    assert!(
+        message.contains(&format!(
+            "; the file has {} of at least {end} bytes (50 %)",
+            bytes.len() / 2
+        )),
+        "{message}"
+    );
 }
 
 /// A string that claims far more than the file has does not make anybody read or allocate it.
@@ -179,7 +221,12 @@ fn a_file_shortened_while_open() {
     assert_eq!(opened.read_tensor(&a).unwrap(), [1; 32]);
     let error = opened.read_tensor(&b).unwrap_err();
     assert_eq!(error.kind(), Kind::Truncated);
-    let expected = format!("offset {:#x}: bytes up to {} are needed, the file ends at {}", b.offset(), b.offset() + 32, b.offset() + 3);
+    let expected = format!(
+        "offset {:#x}: bytes up to {} are needed, the file ends at {}",
+        b.offset(),
+        b.offset() + 32,
+        b.offset() + 3
+    );
     assert!(error.to_string().ends_with(&expected), "{error}");
     let file = &opened.parts()[0];
     assert!(file.read_at(b.offset(), &mut [0; 4]).is_err());
@@ -197,7 +244,10 @@ fn reads_outside_the_file() {
     file.read_at(file.len(), &mut []).unwrap();
     for offset in [file.len(), file.len() - 1, u64::MAX, u64::MAX - 1] {
         let error = file.read_at(offset, &mut [0; 2]).unwrap_err();
-        assert_eq!((error.kind(), error.offset()), (ErrorKind::Format(Kind::Truncated), Some(offset)));
+        assert_eq!(
+            (error.kind(), error.offset()),
+            (ErrorKind::Format(Kind::Truncated), Some(offset))
+        );
     }
 }
 
@@ -212,7 +262,9 @@ fn threads_share_a_file() {
         for (number, tensor) in (1u8..).zip(opened.tensors()) {
             scope.spawn(move || {
                 for _ in 0..50 {
-                    assert!(opened.read_tensor(&tensor).unwrap().iter().all(|&byte| byte == number));
+                    assert!(
+                        opened.read_tensor(&tensor).unwrap().iter().all(|&byte| byte == number)
+                    );
                 }
             });
         }
@@ -229,8 +281,14 @@ fn an_empty_file() {
     // SAFETY: only this test knows the file.
     let mapping = unsafe { ggmill_io::map_file(&path) }.unwrap();
     assert_eq!(mapping.as_ref(), b"");
-    assert_eq!(map_with(&path, &Limits::default()).unwrap_err().kind(), ErrorKind::Format(Kind::Truncated));
-    assert_eq!(ggmill_io::open_alone(&path).unwrap_err().kind(), ErrorKind::Format(Kind::Truncated));
+    assert_eq!(
+        map_with(&path, &Limits::default()).unwrap_err().kind(),
+        ErrorKind::Format(Kind::Truncated)
+    );
+    assert_eq!(
+        ggmill_io::open_alone(&path).unwrap_err().kind(),
+        ErrorKind::Format(Kind::Truncated)
+    );
     assert!(RandomAccess::open(&path).unwrap().is_empty());
 }
 

@@ -25,7 +25,10 @@ fn refusal(path: &Path) -> String {
 
 #[test]
 fn a_missing_file() {
-    assert_eq!(refusal(Path::new("no/such/model.gguf")), "no/such/model.gguf: cannot open: no such file");
+    assert_eq!(
+        refusal(Path::new("no/such/model.gguf")),
+        "no/such/model.gguf: cannot open: no such file"
+    );
     let error = ggmill_io::open_alone("no/such/model.gguf").unwrap_err();
     assert_eq!(error.io_error().unwrap().kind(), std::io::ErrorKind::NotFound);
 }
@@ -33,13 +36,19 @@ fn a_missing_file() {
 #[test]
 fn a_folder() {
     let folder = tempfile::tempdir().unwrap();
-    assert_eq!(refusal(folder.path()), format!("{}: is a folder, expected a regular file", folder.path().display()));
+    assert_eq!(
+        refusal(folder.path()),
+        format!("{}: is a folder, expected a regular file", folder.path().display())
+    );
 }
 
 /// A name from a stranger is shown, not obeyed.
 #[test]
 fn control_characters_in_a_path() {
-    assert_eq!(refusal(Path::new("\u{1b}[2Jmodel.gguf")), r"\u{1b}[2Jmodel.gguf: cannot open: no such file");
+    assert_eq!(
+        refusal(Path::new("\u{1b}[2Jmodel.gguf")),
+        r"\u{1b}[2Jmodel.gguf: cannot open: no such file"
+    );
 }
 
 /// Whoever prints an error and all that it comes from says each thing once.
@@ -81,7 +90,14 @@ fn errors_are_small() {
 fn a_pipe() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("pipe.gguf");
-    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR, 0).unwrap();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &path,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+        0,
+    )
+    .unwrap();
     assert_eq!(refusal(&path), format!("{}: is a pipe, expected a regular file", path.display()));
 }
 

@@ -6,7 +6,9 @@ use std::process::Command;
 use std::sync::Barrier;
 
 use ggmill_core::{Sink as _, Writer};
-use ggmill_io::{ErrorKind, FileSink, Overwrite, RandomAccess, RangeSink as _, commit_all, same_file};
+use ggmill_io::{
+    ErrorKind, FileSink, Overwrite, RandomAccess, RangeSink as _, commit_all, same_file,
+};
 use ggmill_testdata::real;
 
 use crate::{file_of, names_in, plan_of};
@@ -17,7 +19,8 @@ fn start(path: &Path, overwrite: Overwrite, bytes: &[u8]) -> FileSink {
     sink
 }
 
-/// What a writer puts into a file sink is what it puts into memory, whatever the sizes of the pieces.
+/// What a writer puts into a file sink is what it puts into memory, whatever the sizes of the
+/// pieces.
 #[test]
 fn a_planned_file() {
     let folder = tempfile::tempdir().unwrap();
@@ -31,7 +34,10 @@ fn a_planned_file() {
         let data = vec![u8::try_from(number).unwrap() + 1; 2_800_000];
         // Small ones, one that fills the buffer to the brim, large ones.
         let mut rest = data.as_slice();
-        for len in [1, 1000, (1 << 20) - 1001, 1, (1 << 20), (1 << 20) + 1].into_iter().chain(std::iter::repeat(4096)) {
+        for len in [1, 1000, (1 << 20) - 1001, 1, (1 << 20), (1 << 20) + 1]
+            .into_iter()
+            .chain(std::iter::repeat(4096))
+        {
             let (piece, tail) = rest.split_at(len.min(rest.len()));
             writer.write(number, piece).unwrap();
             rest = tail;
@@ -62,17 +68,22 @@ fn a_real_file_copied() {
     assert!(fs::read(&path).unwrap() == bytes);
 }
 
-/// Ranges of a file and bytes that are handed over, in turns: what stands in the end is what was appended, in that order.
+/// Ranges of a file and bytes that are handed over, in turns: what stands in the end is what was
+/// appended, in that order.
 #[test]
 fn ranges_of_another_file() {
     let folder = tempfile::tempdir().unwrap();
     let (source, path) = (folder.path().join("source"), folder.path().join("model.gguf"));
-    let bytes: Vec<u8> = (0..3_000_000u32).map(|number| number.to_le_bytes()[usize::try_from(number % 4).unwrap()]).collect();
+    let bytes: Vec<u8> = (0..3_000_000u32)
+        .map(|number| number.to_le_bytes()[usize::try_from(number % 4).unwrap()])
+        .collect();
     fs::write(&source, &bytes).unwrap();
     let file = RandomAccess::open(&source).unwrap();
     let mut sink = FileSink::create(&path, Overwrite::Refuse).unwrap();
     let mut expected = Vec::new();
-    for (start, len) in [(0usize, 4096usize), (1, 1), (4096, 1 << 20), (12_345, 2_000_001), (2_999_999, 1), (77, 0)] {
+    for (start, len) in
+        [(0usize, 4096usize), (1, 1), (4096, 1 << 20), (12_345, 2_000_001), (2_999_999, 1), (77, 0)]
+    {
         sink.append(b"between").unwrap();
         assert!(sink.append_range(&file, start as u64, len as u64).unwrap());
         expected.extend_from_slice(b"between");
@@ -80,7 +91,13 @@ fn ranges_of_another_file() {
         assert_eq!(sink.written(), expected.len() as u64);
     }
     let error = sink.append_range(&file, 2_999_999, 2).unwrap_err();
-    assert_eq!(error.to_string(), format!("{}: offset 0x2dc6bf: bytes up to 3000001 are needed, the file ends at 3000000", source.display()));
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "{}: offset 0x2dc6bf: bytes up to 3000001 are needed, the file ends at 3000000",
+            source.display()
+        )
+    );
     sink.commit().unwrap();
     assert!(fs::read(&path).unwrap() == expected);
 }
@@ -125,7 +142,8 @@ fn ranges_across_file_systems() {
 fn several_files_or_none() {
     let folder = tempfile::tempdir().unwrap();
     let paths: Vec<_> = ["a", "b", "c"].iter().map(|name| folder.path().join(name)).collect();
-    let sinks = |overwrite| paths.iter().map(|path| start(path, overwrite, b"new")).collect::<Vec<_>>();
+    let sinks =
+        |overwrite| paths.iter().map(|path| start(path, overwrite, b"new")).collect::<Vec<_>>();
     let late = sinks(Overwrite::Refuse);
     fs::write(&paths[1], b"old").unwrap();
     let error = commit_all(late).unwrap_err();
@@ -147,7 +165,8 @@ fn put_aside_and_taken_up_again() {
     let file = RandomAccess::open(&source).unwrap();
     file.close_idle();
     let sinks = || -> Vec<FileSink> {
-        let mut sinks: Vec<FileSink> = paths.iter().map(|path| FileSink::create(path, Overwrite::Refuse).unwrap()).collect();
+        let mut sinks: Vec<FileSink> =
+            paths.iter().map(|path| FileSink::create(path, Overwrite::Refuse).unwrap()).collect();
         for sink in &mut sinks {
             sink.reserve(10_000).unwrap();
             sink.close_idle().unwrap();
@@ -203,7 +222,10 @@ fn a_source_put_aside_is_another_file_later() {
     {
         let error = file.read_at(3, &mut piece).unwrap_err();
         assert_eq!(error.to_string(), file.verify().unwrap_err().to_string());
-        assert!(error.to_string().contains("something else wrote to the file while it was read"), "{error}");
+        assert!(
+            error.to_string().contains("something else wrote to the file while it was read"),
+            "{error}"
+        );
     }
     fs::remove_file(&path).unwrap();
     assert_eq!(file.read_at(3, &mut piece).unwrap_err().kind(), ErrorKind::Io);
@@ -254,18 +276,24 @@ fn dropped_before_the_commit() {
     assert_eq!(names_in(folder.path()), ["model.gguf"]);
 }
 
-/// A process that is killed in the middle leaves every file as it was, and nothing else where files without a name can be had.
+/// A process that is killed in the middle leaves every file as it was, and nothing else where files
+/// without a name can be had.
 #[test]
 fn killed_before_the_commit() {
     const FOLDER: &str = "GGMILL_IO_TEST_FOLDER";
     if let Some(folder) = std::env::var_os(FOLDER) {
-        let _sink = start(&Path::new(&folder).join("model.gguf"), Overwrite::Replace, &vec![1; 3 << 20]);
+        let _sink =
+            start(&Path::new(&folder).join("model.gguf"), Overwrite::Replace, &vec![1; 3 << 20]);
         std::process::abort();
     }
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("model.gguf"), b"old").unwrap();
     let this = Command::new(std::env::current_exe().unwrap());
-    let output = { this }.args(["--exact", "writing::killed_before_the_commit"]).env(FOLDER, folder.path()).output().unwrap();
+    let output = { this }
+        .args(["--exact", "writing::killed_before_the_commit"])
+        .env(FOLDER, folder.path())
+        .output()
+        .unwrap();
     assert!(!output.status.success());
     assert_eq!(fs::read(folder.path().join("model.gguf")).unwrap(), b"old");
     if has_nameless_files(folder.path()) {
@@ -359,9 +387,18 @@ fn targets_that_cannot_be_files() {
     let shown = path.display();
     let cases = [
         (path.join("folder"), format!("{shown}/folder: is a folder, expected a regular file")),
-        (path.join("missing/model.gguf"), format!("{shown}/missing: cannot write into this folder: no such file")),
-        (path.join("file/model.gguf"), format!("{shown}/file: cannot write into this folder: not a directory")),
-        (path.join("folder/.."), format!("{shown}/folder/..: is a folder, expected a regular file")),
+        (
+            path.join("missing/model.gguf"),
+            format!("{shown}/missing: cannot write into this folder: no such file"),
+        ),
+        (
+            path.join("file/model.gguf"),
+            format!("{shown}/file: cannot write into this folder: not a directory"),
+        ),
+        (
+            path.join("folder/.."),
+            format!("{shown}/folder/..: is a folder, expected a regular file"),
+        ),
     ];
     for (target, expected) in cases {
         for overwrite in [Overwrite::Refuse, Overwrite::Replace] {
@@ -385,12 +422,19 @@ fn a_device_is_not_replaced() {
 #[test]
 fn symbolic_links() {
     let folder = tempfile::tempdir().unwrap();
-    let (model, link, dangling) = (folder.path().join("model.gguf"), folder.path().join("link.gguf"), folder.path().join("dangling.gguf"));
+    let (model, link, dangling) = (
+        folder.path().join("model.gguf"),
+        folder.path().join("link.gguf"),
+        folder.path().join("dangling.gguf"),
+    );
     fs::write(&model, b"old").unwrap();
     std::os::unix::fs::symlink("model.gguf", &link).unwrap();
     std::os::unix::fs::symlink("nowhere.gguf", &dangling).unwrap();
     for path in [&link, &dangling] {
-        assert_eq!(FileSink::create(path, Overwrite::Refuse).unwrap_err().kind(), ErrorKind::Exists);
+        assert_eq!(
+            FileSink::create(path, Overwrite::Refuse).unwrap_err().kind(),
+            ErrorKind::Exists
+        );
         start(path, Overwrite::Replace, b"new").commit().unwrap();
         assert!(fs::symlink_metadata(path).unwrap().is_file());
         assert_eq!(fs::read(path).unwrap(), b"new");
@@ -399,7 +443,8 @@ fn symbolic_links() {
     assert_eq!(names_in(folder.path()), ["dangling.gguf", "link.gguf", "model.gguf"]);
 }
 
-/// A bare name is in the current folder. (The current folder of a process cannot be changed in one test of many, so a child does it.)
+/// A bare name is in the current folder. (The current folder of a process cannot be changed in one
+/// test of many, so a child does it.)
 #[test]
 fn a_bare_name() {
     const CHILD: &str = "GGMILL_IO_TEST_BARE_NAME";
@@ -409,7 +454,12 @@ fn a_bare_name() {
     }
     let folder = tempfile::tempdir().unwrap();
     let mut child = Command::new(std::env::current_exe().unwrap());
-    let output = child.args(["--exact", "writing::a_bare_name"]).env(CHILD, "").current_dir(folder.path()).output().unwrap();
+    let output = child
+        .args(["--exact", "writing::a_bare_name"])
+        .env(CHILD, "")
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
     assert!(output.status.success(), "{output:?}");
     assert_eq!(fs::read(folder.path().join("model.gguf")).unwrap(), b"GGUF");
 }
@@ -423,7 +473,9 @@ fn the_same_file_by_other_paths() {
     assert!(same_file(&model, &model).unwrap());
     assert!(!same_file(&model, &twin).unwrap());
     assert!(!same_file(&model, folder.path().join("missing.gguf")).unwrap());
-    assert!(!same_file(folder.path().join("missing.gguf"), folder.path().join("missing.gguf")).unwrap());
+    assert!(
+        !same_file(folder.path().join("missing.gguf"), folder.path().join("missing.gguf")).unwrap()
+    );
     let hard = folder.path().join("hard.gguf");
     fs::hard_link(&model, &hard).unwrap();
     assert!(same_file(&hard, &model).unwrap());
@@ -451,5 +503,8 @@ fn a_replaced_file_keeps_its_owner() {
     sink.append(b"new").unwrap();
     sink.commit().unwrap();
     let metadata = std::fs::metadata(&path).unwrap();
-    assert_eq!((metadata.uid(), metadata.gid(), std::fs::read(&path).unwrap()), (1234, 2345, b"new".to_vec()));
+    assert_eq!(
+        (metadata.uid(), metadata.gid(), std::fs::read(&path).unwrap()),
+        (1234, 2345, b"new".to_vec())
+    );
 }

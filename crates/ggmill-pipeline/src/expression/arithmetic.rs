@@ -48,7 +48,9 @@ impl Pair {
             Self::Subtract => both.for_each(|(value, other)| *value -= other),
             Self::Multiply => both.for_each(|(value, other)| *value *= other),
             Self::Divide => both.for_each(|(value, other)| *value /= other),
-            Self::Ternarize => both.for_each(|(value, other)| *value = (*value * other).round_ties_even().clamp(-1.0, 1.0) / other),
+            Self::Ternarize => both.for_each(|(value, other)| {
+                *value = (*value * other).round_ties_even().clamp(-1.0, 1.0) / other
+            }),
         }
     }
 }
@@ -93,7 +95,8 @@ impl Expression {
         if self.ggml_type() == GgmlType::F32 {
             return Ok(self.clone());
         }
-        ggmill_quant::codec(self.ggml_type()).map_err(|error| Error::caused(ErrorKind::Unsupported, error))?;
+        ggmill_quant::codec(self.ggml_type())
+            .map_err(|error| Error::caused(ErrorKind::Unsupported, error))?;
         Self::new(*self.shape(), GgmlType::F32, Kind::Float { child: self.clone() })
     }
 
@@ -148,28 +151,35 @@ impl Expression {
         self.pair(other, Pair::Add)
     }
 
-    /// Subtracts the mean of all elements. It is summed in double precision and rounded once, where the reference's sum depends on the machine.
+    /// Subtracts the mean of all elements. It is summed in double precision and rounded once, where
+    /// the reference's sum depends on the machine.
     pub fn center(&self) -> Result<Self> {
         let values = self.numbers()?;
         values.pair(&values.reduce(Reduction::Mean)?, Pair::Subtract)
     }
 
-    /// Divides each column (the elements with the same index in the first dimension) by its Euclidean length plus 1e-7, in F32.
+    /// Divides each column (the elements with the same index in the first dimension) by its
+    /// Euclidean length plus 1e-7, in F32.
     pub fn normalize_columns(&self) -> Result<Self> {
         let values = self.to_f32()?;
         values.pair(&values.reduce(Reduction::ColumnLength)?, Pair::Divide)
     }
 
-    /// Makes each element `-m`, 0 or `m`, with `m` the mean magnitude of all (at least 1e-5), as BitNet does: `round(x / m)`, cut to -1 and 1, times `m`. Half
-    /// floats stay half.
+    /// Makes each element `-m`, 0 or `m`, with `m` the mean magnitude of all (at least 1e-5), as
+    /// BitNet does: `round(x / m)`, cut to -1 and 1, times `m`. Half floats stay half.
     pub fn ternarize(&self) -> Result<Self> {
         let values = self.to_f32()?;
         let ternary = values.pair(&values.reduce(Reduction::InverseMagnitude)?, Pair::Ternarize)?;
-        if self.ggml_type() == GgmlType::F16 { ternary.encode(GgmlType::F16, super::Encoding::default()) } else { Ok(ternary) }
+        if self.ggml_type() == GgmlType::F16 {
+            ternary.encode(GgmlType::F16, super::Encoding::default())
+        } else {
+            Ok(ternary)
+        }
     }
 
-    /// The matrix product, in F32: element `(i, j)` is the sum over `k`, in order, of element `(i, k)` of this times element `(k, j)` of the other. In
-    /// PyTorch's order, where a matrix has its rows first, it is `other @ this`. Fails for what are no matrices that fit.
+    /// The matrix product, in F32: element `(i, j)` is the sum over `k`, in order, of element `(i,
+    /// k)` of this times element `(k, j)` of the other. In PyTorch's order, where a matrix has
+    /// its rows first, it is `other @ this`. Fails for what are no matrices that fit.
     ///
     /// ```
     /// # use ggmill_core::Shape;
@@ -180,11 +190,18 @@ impl Expression {
     /// }
     /// ```
     pub fn matmul(&self, other: &Self) -> Result<Self> {
-        let (&[columns, inner], &[others, rows]) = (self.shape().dimensions(), other.shape().dimensions()) else {
-            return Err(self.fault("matmul", format_args!("expected two matrices; the other is {other}")));
+        let (&[columns, inner], &[others, rows]) =
+            (self.shape().dimensions(), other.shape().dimensions())
+        else {
+            return Err(
+                self.fault("matmul", format_args!("expected two matrices; the other is {other}"))
+            );
         };
         if inner != others {
-            return Err(self.fault("matmul", format_args!("the other is {other}: {inner} and {others} should be equal")));
+            return Err(self.fault(
+                "matmul",
+                format_args!("the other is {other}: {inner} and {others} should be equal"),
+            ));
         }
         let factors = [self.to_f32()?, other.to_f32()?];
         Self::new(shape_of(&[columns, rows])?, GgmlType::F32, Kind::MatrixProduct { factors })

@@ -14,7 +14,8 @@ pub(crate) struct Piece {
 }
 
 impl Expression {
-    /// The bytes of the source that are all the bytes of the expression, in order; `None` when something has to be done to them, or they are in too many places.
+    /// The bytes of the source that are all the bytes of the expression, in order; `None` when
+    /// something has to be done to them, or they are in too many places.
     pub(crate) fn copies(&self) -> Option<Vec<Piece>> {
         let mut pieces = Vec::new();
         let atoms = self.0.shape.elements() / self.0.block.0;
@@ -24,20 +25,30 @@ impl Expression {
     /// Appends the bytes of so many atoms; `false` when they are nowhere as they are.
     fn add_copies(&self, start: u64, len: u64, pieces: &mut Vec<Piece>) -> bool {
         // Nothing but ones behind a dimension: it is the slowest.
-        let is_slowest = |of: &Self, dimension: usize| of.0.extents.iter().skip(dimension + 1).all(|&extent| extent == 1);
-        let inner = |of: &Self, dimension: usize| of.0.extents.iter().take(dimension).product::<u64>();
+        let is_slowest = |of: &Self, dimension: usize| {
+            of.0.extents.iter().skip(dimension + 1).all(|&extent| extent == 1)
+        };
+        let inner =
+            |of: &Self, dimension: usize| of.0.extents.iter().take(dimension).product::<u64>();
         match &self.0.kind {
             Kind::Tensor { number, .. } => {
                 let atom = self.0.block.1 as u64;
                 let new = Piece { tensor: *number, offset: start * atom, len: len * atom };
                 match pieces.last_mut() {
-                    Some(last) if last.tensor == new.tensor && last.offset + last.len == new.offset => last.len += new.len,
+                    Some(last)
+                        if last.tensor == new.tensor && last.offset + last.len == new.offset =>
+                    {
+                        last.len += new.len
+                    }
                     _ => pieces.push(new),
                 }
                 pieces.len() <= MAX_PIECES
             }
             Kind::Reshape { child } => child.add_copies(start, len, pieces),
-            Kind::Slice { child, dimension, start: first, step } if (*step == 1 || self.0.extents[*dimension] == 1) && is_slowest(child, *dimension) => {
+            Kind::Slice { child, dimension, start: first, step }
+                if (*step == 1 || self.0.extents[*dimension] == 1)
+                    && is_slowest(child, *dimension) =>
+            {
                 child.add_copies(start + first * inner(child, *dimension), len, pieces)
             }
             Kind::Join { parts, dimension, ends } if is_slowest(self, *dimension) => {

@@ -23,12 +23,29 @@ impl Out<'_> {
     /// Copies atoms from bytes. Into numbers, the atoms are f32.
     pub(super) fn put_bytes(&mut self, strides: &[Stride], from: &[u8], to: usize) {
         match self {
-            Self::Floats(floats) => walk(strides, from.as_chunks::<4>().0, &mut floats[to..], f32::from_le_bytes),
+            Self::Floats(floats) => {
+                walk(strides, from.as_chunks::<4>().0, &mut floats[to..], f32::from_le_bytes)
+            }
             Self::Bytes { bytes, atom } => match atom {
                 1 => walk(strides, from, &mut bytes[to..], |byte| byte),
-                2 => walk(strides, from.as_chunks::<2>().0, &mut bytes.as_chunks_mut::<2>().0[to..], |atom| atom),
-                4 => walk(strides, from.as_chunks::<4>().0, &mut bytes.as_chunks_mut::<4>().0[to..], |atom| atom),
-                8 => walk(strides, from.as_chunks::<8>().0, &mut bytes.as_chunks_mut::<8>().0[to..], |atom| atom),
+                2 => walk(
+                    strides,
+                    from.as_chunks::<2>().0,
+                    &mut bytes.as_chunks_mut::<2>().0[to..],
+                    |atom| atom,
+                ),
+                4 => walk(
+                    strides,
+                    from.as_chunks::<4>().0,
+                    &mut bytes.as_chunks_mut::<4>().0[to..],
+                    |atom| atom,
+                ),
+                8 => walk(
+                    strides,
+                    from.as_chunks::<8>().0,
+                    &mut bytes.as_chunks_mut::<8>().0[to..],
+                    |atom| atom,
+                ),
                 &mut atom => walk_blocks(strides, from, &mut bytes[to * atom..], atom),
             },
         }
@@ -38,13 +55,18 @@ impl Out<'_> {
     pub(super) fn put_floats(&mut self, strides: &[Stride], from: &[f32], to: usize) {
         match self {
             Self::Floats(floats) => walk(strides, from, &mut floats[to..], |number| number),
-            Self::Bytes { bytes, .. } => walk(strides, from, &mut bytes.as_chunks_mut::<4>().0[to..], f32::to_le_bytes),
+            Self::Bytes { bytes, .. } => {
+                walk(strides, from, &mut bytes.as_chunks_mut::<4>().0[to..], f32::to_le_bytes)
+            }
         }
     }
 
     /// Writes atoms of nothing but zeros.
     pub(super) fn put_zeros(&mut self, loops: &[Loop], to: usize) {
-        let strides: Vec<Stride> = loops.iter().map(|this| Stride { count: size(this.count), from: 0, to: size(this.to) }).collect();
+        let strides: Vec<Stride> = loops
+            .iter()
+            .map(|this| Stride { count: size(this.count), from: 0, to: size(this.to) })
+            .collect();
         match self {
             Self::Floats(_) => self.put_floats(&strides, &[0.0], to),
             Self::Bytes { atom, .. } => {
@@ -62,12 +84,23 @@ pub(super) fn size(count: u64) -> usize {
 
 /// Strides of packed loops: what lies one behind the other goes to the places of the second.
 pub(super) fn from_packed(packed: &[Loop], to: &[Loop]) -> Vec<Stride> {
-    packed.iter().zip(to).map(|(packed, to)| Stride { count: size(to.count), from: size(packed.to), to: size(to.to) }).collect()
+    packed
+        .iter()
+        .zip(to)
+        .map(|(packed, to)| Stride {
+            count: size(to.count),
+            from: size(packed.to),
+            to: size(to.to),
+        })
+        .collect()
 }
 
 /// Strides of linear loops over memory.
 pub(super) fn of_linear(loops: &[Linear]) -> Vec<Stride> {
-    loops.iter().map(|this| Stride { count: size(this.count), from: size(this.step), to: size(this.to) }).collect()
+    loops
+        .iter()
+        .map(|this| Stride { count: size(this.count), from: size(this.step), to: size(this.to) })
+        .collect()
 }
 
 /// Copies elements along the strides, turning each.
@@ -77,14 +110,17 @@ fn walk<S: Copy, D>(strides: &[Stride], from: &[S], to: &mut [D], turn: impl Fn(
         [] => to[0] = turn(from[0]),
         [inner] => row(inner, from, to, turn),
         [ref outer @ .., second, first] => {
-            // The inner loops are last here: the one that writes neighbours, and before it the one that reads them.
-            each(outer, 0, 0, &mut |from_at, to_at| square(second, first, &from[from_at..], &mut to[to_at..], turn));
+            // The inner loops are last here: the one that writes neighbours, and before it the one
+            // that reads them.
+            each(outer, 0, 0, &mut |from_at, to_at| {
+                square(second, first, &from[from_at..], &mut to[to_at..], turn)
+            });
         }
     }
 }
 
-/// Strides without loops of one iteration, those that go on where another ends joined with it, the one that writes neighbours last and before it the one that reads
-/// neighbours.
+/// Strides without loops of one iteration, those that go on where another ends joined with it, the
+/// one that writes neighbours last and before it the one that reads neighbours.
 fn joined(strides: &[Stride]) -> Vec<Stride> {
     let mut strides: Vec<Stride> = strides.iter().filter(|this| this.count > 1).copied().collect();
     strides.sort_by_key(|this| this.to);
@@ -128,7 +164,13 @@ fn row<S: Copy, D>(inner: Stride, from: &[S], to: &mut [D], turn: impl Fn(S) -> 
 }
 
 /// Two loops, in squares where the one reads neighbours and the other writes them.
-fn square<S: Copy, D>(second: Stride, first: Stride, from: &[S], to: &mut [D], turn: impl Fn(S) -> D + Copy) {
+fn square<S: Copy, D>(
+    second: Stride,
+    first: Stride,
+    from: &[S],
+    to: &mut [D],
+    turn: impl Fn(S) -> D + Copy,
+) {
     if first.from <= second.from {
         for i in 0..second.count {
             row(first, &from[i * second.from..], &mut to[i * second.to..], turn);
@@ -138,7 +180,12 @@ fn square<S: Copy, D>(second: Stride, first: Stride, from: &[S], to: &mut [D], t
     for i_start in (0..first.count).step_by(TILE) {
         let firsts = Stride { count: TILE.min(first.count - i_start), ..first };
         for j in 0..second.count {
-            row(firsts, &from[i_start * first.from + j * second.from..], &mut to[i_start * first.to + j * second.to..], turn);
+            row(
+                firsts,
+                &from[i_start * first.from + j * second.from..],
+                &mut to[i_start * first.to + j * second.to..],
+                turn,
+            );
         }
     }
 }
@@ -153,7 +200,9 @@ fn walk_blocks(strides: &[Stride], from: &[u8], to: &mut [u8], atom: usize) {
         }
         _ => atom,
     };
-    each(&strides, 0, 0, &mut |from_at, to_at| to[to_at * atom..][..run].copy_from_slice(&from[from_at * atom..][..run]));
+    each(&strides, 0, 0, &mut |from_at, to_at| {
+        to[to_at * atom..][..run].copy_from_slice(&from[from_at * atom..][..run])
+    });
 }
 
 #[cfg(test)]
@@ -169,10 +218,17 @@ mod tests {
         for (rows, columns) in [(1, 1), (3, 5), (40, 33), (64, 100)] {
             let from: Vec<f32> = (0u16..).take(rows * columns).map(f32::from).collect();
             let mut to = vec![0.0; from.len()];
-            Out::Floats(&mut to).put_floats(&[stride(columns, 1, rows), stride(rows, columns, 1)], &from, 0);
+            Out::Floats(&mut to).put_floats(
+                &[stride(columns, 1, rows), stride(rows, columns, 1)],
+                &from,
+                0,
+            );
             for row in 0..rows {
                 for column in 0..columns {
-                    assert_eq!(to[column * rows + row].to_bits(), from[row * columns + column].to_bits());
+                    assert_eq!(
+                        to[column * rows + row].to_bits(),
+                        from[row * columns + column].to_bits()
+                    );
                 }
             }
         }
@@ -183,8 +239,15 @@ mod tests {
         for atom in [1, 2, 3, 4, 8, 18] {
             let from: Vec<u8> = (0..=255).cycle().take(6 * atom).collect();
             let mut to = vec![0; 6 * atom];
-            Out::Bytes { bytes: &mut to, atom }.put_bytes(&[stride(2, 3, 1), stride(3, 1, 2)], &from, 0);
-            let expected: Vec<u8> = [0, 3, 1, 4, 2, 5].iter().flat_map(|&i| from[i * atom..][..atom].to_vec()).collect();
+            Out::Bytes { bytes: &mut to, atom }.put_bytes(
+                &[stride(2, 3, 1), stride(3, 1, 2)],
+                &from,
+                0,
+            );
+            let expected: Vec<u8> = [0, 3, 1, 4, 2, 5]
+                .iter()
+                .flat_map(|&i| from[i * atom..][..atom].to_vec())
+                .collect();
             assert_eq!(to, expected);
         }
     }

@@ -9,16 +9,19 @@ use ggmill_core::{GgmlType, Shape};
 use super::{Expression, Kind};
 use crate::error::Result;
 
-/// Turns tensors in which something has packed weights (scales in blocks, several weights in a byte) into one of an ordinary type.
+/// Turns tensors in which something has packed weights (scales in blocks, several weights in a
+/// byte) into one of an ordinary type.
 pub trait Decode: Debug + Send + Sync {
     /// What the packing is called, for errors.
     fn name(&self) -> &'static str;
 
-    /// The type and shape of what inputs of these types and shapes hold. Fails when they do not fit together.
+    /// The type and shape of what inputs of these types and shapes hold. Fails when they do not fit
+    /// together.
     fn output(&self, inputs: &[(GgmlType, Shape)]) -> Result<(GgmlType, Shape)>;
 
-    /// Decodes rows of the output, counted over all its dimensions but the first, into `out`: whole, one behind the other, little-endian. It may be called for
-    /// any rows in any order, from several threads at once.
+    /// Decodes rows of the output, counted over all its dimensions but the first, into `out`:
+    /// whole, one behind the other, little-endian. It may be called for any rows in any order,
+    /// from several threads at once.
     fn decode(&self, rows: Range<u64>, inputs: &Inputs<'_>, out: &mut [u8]) -> Result<()>;
 }
 
@@ -64,12 +67,17 @@ impl std::fmt::Debug for Inputs<'_> {
 impl Expression {
     /// What packed tensors hold. Fails when the decoder cannot take them.
     pub fn decode(decoder: impl Decode + 'static, inputs: &[Self]) -> Result<Self> {
-        let types: Vec<_> = inputs.iter().map(|input| (input.ggml_type(), *input.shape())).collect();
+        let types: Vec<_> =
+            inputs.iter().map(|input| (input.ggml_type(), *input.shape())).collect();
         let about = |error: crate::error::Error| match inputs.first() {
             Some(first) => first.fault(decoder.name(), error),
             None => error,
         };
         let (ggml_type, shape) = decoder.output(&types).map_err(about)?;
-        Self::new(shape, ggml_type, Kind::Decoded { inputs: inputs.to_vec(), decoder: Arc::new(decoder) })
+        Self::new(
+            shape,
+            ggml_type,
+            Kind::Decoded { inputs: inputs.to_vec(), decoder: Arc::new(decoder) },
+        )
     }
 }

@@ -15,9 +15,11 @@ use crate::error::{Error, ErrorKind, Result};
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Encoding {
-    /// How much each column matters, one row of weights for each matrix of a stack. Types without blocks have no use for it.
+    /// How much each column matters, one row of weights for each matrix of a stack. Types without
+    /// blocks have no use for it.
     pub importance: Option<Arc<[f32]>>,
-    /// Whether every number has to be finite, before and after: also those of a tensor that keeps its type.
+    /// Whether every number has to be finite, before and after: also those of a tensor that keeps
+    /// its type.
     pub finite: bool,
 }
 
@@ -34,14 +36,18 @@ impl Encoding {
 }
 
 impl Expression {
-    /// The elements in another type. What has the type already stays as it is, to the byte, whatever it holds; with `finite` it is looked at. Fails when rows
-    /// are no whole blocks of the type, and when importance weights do not fit the shape.
+    /// The elements in another type. What has the type already stays as it is, to the byte,
+    /// whatever it holds; with `finite` it is looked at. Fails when rows are no whole blocks of
+    /// the type, and when importance weights do not fit the shape.
     pub fn encode(&self, ggml_type: GgmlType, encoding: Encoding) -> Result<Self> {
         let shape = *self.shape();
         if let Some(weights) = &encoding.importance
             && matrices(&shape).checked_mul(shape.row_len()) != Some(weights.len() as u64)
         {
-            return Err(Error::new(ErrorKind::Misuse, format!("{} importance weights do not fit shape {shape}", weights.len())));
+            return Err(Error::new(
+                ErrorKind::Misuse,
+                format!("{} importance weights do not fit shape {shape}", weights.len()),
+            ));
         }
         if ggml_type == self.ggml_type() && !encoding.finite {
             return Ok(self.clone());
@@ -56,15 +62,26 @@ pub fn matrices(shape: &Shape) -> u64 {
 }
 
 impl Evaluator<'_> {
-    pub(super) fn encode(&self, this: &Expression, child: &Expression, encoding: &Encoding, mut region: Region, out: &mut Out<'_>) -> Result<()> {
+    pub(super) fn encode(
+        &self,
+        this: &Expression,
+        child: &Expression,
+        encoding: &Encoding,
+        mut region: Region,
+        out: &mut Out<'_>,
+    ) -> Result<()> {
         let (to, (block, atom)) = (this.ggml_type(), this.0.block);
         let shape = this.shape();
         if child.ggml_type() == to {
             return self.through_bytes(&mut region, out, atom, &mut |region, out| {
                 self.fill(child, region.clone(), &mut Out::Bytes { bytes: out, atom })?;
                 let mut values = vec![0.0; out.len() / atom * size(block)];
-                quant::dequantize(to, out, &mut values).map_err(|error| Error::caused(ErrorKind::Unsupported, error))?;
-                let element = |index: usize| element(region, &this.0.extents, index as u64 / block) * block + index as u64 % block;
+                quant::dequantize(to, out, &mut values)
+                    .map_err(|error| Error::caused(ErrorKind::Unsupported, error))?;
+                let element = |index: usize| {
+                    element(region, &this.0.extents, index as u64 / block) * block
+                        + index as u64 % block
+                };
                 refuse_non_finite(&values, |index| place(shape, element(index)))
             });
         }
@@ -72,11 +89,13 @@ impl Evaluator<'_> {
             return self.through_bytes(&mut region, out, atom, &mut |region, out| {
                 let mut values = vec![0.0; size(region.atoms())];
                 self.floats(child, region.clone(), &mut values)?;
-                let place = |index: usize| place(shape, element(region, &this.0.extents, index as u64));
+                let place =
+                    |index: usize| place(shape, element(region, &this.0.extents, index as u64));
                 if encoding.finite {
                     refuse_non_finite(&values, place)?;
                 }
-                quant::quantize(to, &values, values.len(), None, out).map_err(|error| placed(&error, to, values.len(), &place))?;
+                quant::quantize(to, &values, values.len(), None, out)
+                    .map_err(|error| placed(&error, to, values.len(), &place))?;
                 if encoding.finite { refuse_out_of_range(to, &values, out, place) } else { Ok(()) }
             });
         }
@@ -94,12 +113,22 @@ impl Evaluator<'_> {
             while let Some(&first) = rows.get(done) {
                 // Each matrix of a stack has its own weights.
                 let count = match encoding.importance {
-                    Some(_) => rows[done..].iter().take_while(|&&row| matrix(row) == matrix(first)).count(),
+                    Some(_) => {
+                        rows[done..].iter().take_while(|&&row| matrix(row) == matrix(first)).count()
+                    }
                     None => rows.len(),
                 };
-                let weights = encoding.importance.as_deref().map(|weights| &weights[matrix(first) * width..][..width]);
-                let (values, blocks) = (&values[done * width..][..count * width], &mut out[done * row_bytes..][..count * row_bytes]);
-                quant::quantize(to, values, width, weights, blocks).map_err(|error| placed(&error, to, width, &|index| place(done * width + index)))?;
+                let weights = encoding
+                    .importance
+                    .as_deref()
+                    .map(|weights| &weights[matrix(first) * width..][..width]);
+                let (values, blocks) = (
+                    &values[done * width..][..count * width],
+                    &mut out[done * row_bytes..][..count * row_bytes],
+                );
+                quant::quantize(to, values, width, weights, blocks).map_err(|error| {
+                    placed(&error, to, width, &|index| place(done * width + index))
+                })?;
                 done += count;
             }
             if encoding.finite { refuse_out_of_range(to, &values, out, place) } else { Ok(()) }
@@ -124,19 +153,34 @@ fn place(shape: &Shape, element: u64) -> (u64, u64) {
 }
 
 fn refuse_non_finite(values: &[f32], place: impl Fn(usize) -> (u64, u64)) -> Result<()> {
-    let Some((index, value)) = first_where(values, |value| !value.is_finite()) else { return Ok(()) };
+    let Some((index, value)) = first_where(values, |value| !value.is_finite()) else {
+        return Ok(());
+    };
     let (row, column) = place(index);
-    Err(Error::new(ErrorKind::NonFinite, format!("row {row}, column {column} is {value}, expected a finite number")))
+    Err(Error::new(
+        ErrorKind::NonFinite,
+        format!("row {row}, column {column} is {value}, expected a finite number"),
+    ))
 }
 
 /// Fails when the type cannot hold a number that was encoded.
-fn refuse_out_of_range(to: GgmlType, values: &[f32], blocks: &[u8], place: impl Fn(usize) -> (u64, u64)) -> Result<()> {
+fn refuse_out_of_range(
+    to: GgmlType,
+    values: &[f32],
+    blocks: &[u8],
+    place: impl Fn(usize) -> (u64, u64),
+) -> Result<()> {
     let Err(error) = quant::check_range(to, values, values.len(), blocks) else { return Ok(()) };
-    let quant::ErrorKind::OutOfRange { column: index, .. } = error.kind() else { return Err(Error::caused(ErrorKind::Unsupported, error)) };
+    let quant::ErrorKind::OutOfRange { column: index, .. } = error.kind() else {
+        return Err(Error::caused(ErrorKind::Unsupported, error));
+    };
     let ((row, column), value) = (place(index), values[index]);
     let size = if value.abs() < 1.0 { "small" } else { "large" };
     let message = if to.is_quantized() {
-        format!("row {row}, column {column} is in a block with numbers too {size} for {to}; it is {value:e}")
+        format!(
+            "row {row}, column {column} is in a block with numbers too {size} for {to}; it is \
+             {value:e}"
+        )
     } else {
         format!("row {row}, column {column} is {value:e}, which is too {size} for {to}")
     };
@@ -144,17 +188,26 @@ fn refuse_out_of_range(to: GgmlType, values: &[f32], blocks: &[u8], place: impl 
 }
 
 /// Names the place of a number the type cannot hold, which the codec has in rows of this length.
-fn placed(error: &quant::Error, to: GgmlType, row_len: usize, place: &dyn Fn(usize) -> (u64, u64)) -> Error {
+fn placed(
+    error: &quant::Error,
+    to: GgmlType,
+    row_len: usize,
+    place: &dyn Fn(usize) -> (u64, u64),
+) -> Error {
     match error.kind() {
         quant::ErrorKind::NonFinite { row, column } => {
             let (row, column) = place(row * row_len + column);
-            Error::new(ErrorKind::NonFinite, format!("row {row}, column {column} is not finite, {to} cannot hold it"))
+            Error::new(
+                ErrorKind::NonFinite,
+                format!("row {row}, column {column} is not finite, {to} cannot hold it"),
+            )
         }
         _ => Error::new(ErrorKind::Misuse, error.to_string()),
     }
 }
 
-/// The first value that is so, and its index. A test without a branch for each value is several times faster, so it is asked of many at once.
+/// The first value that is so, and its index. A test without a branch for each value is several
+/// times faster, so it is asked of many at once.
 fn first_where(values: &[f32], is_so: impl Fn(f32) -> bool) -> Option<(usize, f32)> {
     const STRIDE: usize = 256;
     for (number, some) in values.chunks(STRIDE).enumerate() {

@@ -48,7 +48,10 @@ impl<'a> Evaluator<'a> {
         check(this, start..end)?;
         let (elements, atom) = this.0.block;
         if !start.is_multiple_of(elements) || !end.is_multiple_of(elements) {
-            return Err(Error::new(ErrorKind::Misuse, format!("elements {start} to {end} are no whole blocks of {}", this.ggml_type())));
+            return Err(Error::new(
+                ErrorKind::Misuse,
+                format!("elements {start} to {end} are no whole blocks of {}", this.ggml_type()),
+            ));
         }
         let (start, end) = (start / elements, end / elements);
         let mut bytes = self.buffers.take(size(end - start).saturating_mul(atom));
@@ -61,16 +64,28 @@ impl<'a> Evaluator<'a> {
     pub(super) fn values(&self, this: &Expression, start: u64, end: u64) -> Result<Vec<f32>> {
         check(this, start..end)?;
         let mut values = vec![0.0; size(end - start)];
-        Region::each(&this.dimensions(1), start, end, &mut |region| self.floats(this, region, &mut values))?;
+        Region::each(&this.dimensions(1), start, end, &mut |region| {
+            self.floats(this, region, &mut values)
+        })?;
         Ok(values)
     }
 
     /// Puts the atoms of a region where they go.
-    pub(super) fn fill(&self, this: &Expression, mut region: Region, out: &mut Out<'_>) -> Result<()> {
+    pub(super) fn fill(
+        &self,
+        this: &Expression,
+        mut region: Region,
+        out: &mut Out<'_>,
+    ) -> Result<()> {
         match &this.0.kind {
             Kind::Tensor { number, .. } => {
                 let (start, loops) = region.flatten(&this.0.extents);
-                let mut reading = Reading { number: *number, atom: this.0.block.1, out, buffer: self.buffers.take(0) };
+                let mut reading = Reading {
+                    number: *number,
+                    atom: this.0.block.1,
+                    out,
+                    buffer: self.buffers.take(0),
+                };
                 reading.read(self.source, start, loops, region.to)?;
                 self.buffers.give(reading.buffer);
                 Ok(())
@@ -89,27 +104,45 @@ impl<'a> Evaluator<'a> {
             }
             Kind::Reshape { child } => {
                 let (start, loops) = region.flatten(&this.0.extents);
-                unflatten(&child.0.extents, start, region.to, loops, &mut |region| self.fill(child, region, out))
+                unflatten(&child.0.extents, start, region.to, loops, &mut |region| {
+                    self.fill(child, region, out)
+                })
             }
             Kind::Slice { child, dimension, start, step } => {
                 region.at[*dimension] = start + region.at[*dimension] * step;
-                region.loops.iter_mut().filter(|this| this.dimension == *dimension).for_each(|this| this.step *= step);
+                region
+                    .loops
+                    .iter_mut()
+                    .filter(|this| this.dimension == *dimension)
+                    .for_each(|this| this.step *= step);
                 self.fill(child, region, out)
             }
             Kind::Broadcast { child, dimension } => {
                 region.at[*dimension] = 0;
-                region.loops.iter_mut().filter(|this| this.dimension == *dimension).for_each(|this| this.step = 0);
+                region
+                    .loops
+                    .iter_mut()
+                    .filter(|this| this.dimension == *dimension)
+                    .for_each(|this| this.step = 0);
                 self.fill(child, region, out)
             }
-            Kind::Join { parts, dimension, ends } => region.split(*dimension, ends, &mut |part, region| self.fill(&parts[part], region, out)),
+            Kind::Join { parts, dimension, ends } => {
+                region.split(*dimension, ends, &mut |part, region| {
+                    self.fill(&parts[part], region, out)
+                })
+            }
             Kind::Values(Values::Integers(values)) => {
                 let (start, loops) = region.flatten(&this.0.extents);
-                walk(&loops, start, region.to, &mut |from, to| put(out, to, values[size(from)].to_le_bytes()));
+                walk(&loops, start, region.to, &mut |from, to| {
+                    put(out, to, values[size(from)].to_le_bytes())
+                });
                 Ok(())
             }
             Kind::Values(Values::ComputedIntegers(value)) => {
                 let (start, loops) = region.flatten(&this.0.extents);
-                walk(&loops, start, region.to, &mut |from, to| put(out, to, value(from).to_le_bytes()));
+                walk(&loops, start, region.to, &mut |from, to| {
+                    put(out, to, value(from).to_le_bytes())
+                });
                 Ok(())
             }
             Kind::Encoded { child, encoding } => self.encode(this, child, encoding, region, out),
@@ -120,21 +153,37 @@ impl<'a> Evaluator<'a> {
                     let row = size(width) * this.0.block.1;
                     let mut done = 0;
                     while let Some(&first) = rows.get(done) {
-                        let count = rows[done..].iter().zip(first..).take_while(|(row, expected)| *row == expected).count();
-                        decoder.decode(first..first + count as u64, &inputs, &mut out[done * row..][..count * row])?;
+                        let count = rows[done..]
+                            .iter()
+                            .zip(first..)
+                            .take_while(|(row, expected)| *row == expected)
+                            .count();
+                        decoder.decode(
+                            first..first + count as u64,
+                            &inputs,
+                            &mut out[done * row..][..count * row],
+                        )?;
                         done += count;
                     }
                     Ok(())
                 })
             }
-            Kind::Values(_) | Kind::Float { .. } | Kind::Map { .. } | Kind::Pair { .. } | Kind::Reduce { .. } | Kind::MatrixProduct { .. } => {
+            Kind::Values(_)
+            | Kind::Float { .. }
+            | Kind::Map { .. }
+            | Kind::Pair { .. }
+            | Kind::Reduce { .. }
+            | Kind::MatrixProduct { .. } => {
                 if this.ggml_type() == GgmlType::F32 {
-                    return Self::through_floats(&mut region, out, &mut |region, out| self.numbers(this, region, out));
+                    return Self::through_floats(&mut region, out, &mut |region, out| {
+                        self.numbers(this, region, out)
+                    });
                 }
                 self.through_bytes(&mut region, out, this.0.block.1, &mut |region, out| {
                     let mut values = vec![0.0; size(region.atoms())];
                     self.numbers(this, region, &mut values)?;
-                    quant::quantize(this.ggml_type(), &values, values.len(), None, out).map_err(|error| Error::caused(ErrorKind::Unsupported, error))
+                    quant::quantize(this.ggml_type(), &values, values.len(), None, out)
+                        .map_err(|error| Error::caused(ErrorKind::Unsupported, error))
                 })
             }
         }
@@ -177,8 +226,14 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// The elements of a region as numbers, where they go in `out`. The region is one of elements, also where the type has blocks.
-    pub(super) fn floats(&self, this: &Expression, mut region: Region, out: &mut [f32]) -> Result<()> {
+    /// The elements of a region as numbers, where they go in `out`. The region is one of elements,
+    /// also where the type has blocks.
+    pub(super) fn floats(
+        &self,
+        this: &Expression,
+        mut region: Region,
+        out: &mut [f32],
+    ) -> Result<()> {
         let (block, atom) = this.0.block;
         if this.ggml_type() == GgmlType::F32 {
             return self.fill(this, region, &mut Out::Floats(out));
@@ -203,7 +258,10 @@ impl<'a> Evaluator<'a> {
         whole.at[0] = first;
         whole.loops.retain(|this| this.dimension != 0);
         let atoms = pack(&mut whole.loops, blocks);
-        let mut strides: Vec<Stride> = from_packed(&whole.loops, &region.loops.iter().filter(|this| this.dimension != 0).copied().collect::<Vec<_>>());
+        let mut strides: Vec<Stride> = from_packed(
+            &whole.loops,
+            &region.loops.iter().filter(|this| this.dimension != 0).copied().collect::<Vec<_>>(),
+        );
         for this in &mut strides {
             this.from *= size(block);
         }
@@ -218,31 +276,56 @@ impl<'a> Evaluator<'a> {
         let mut bytes = self.buffers.take(size(atoms) * atom);
         self.fill(this, whole, &mut Out::Bytes { bytes: &mut bytes, atom })?;
         let elements = atoms * block;
-        let is_whole = region.atoms() == elements && region.is_packed() && matches!(region.loops.first(), Some(Loop { dimension: 0, step: 1, .. }));
+        let is_whole = region.atoms() == elements
+            && region.is_packed()
+            && matches!(region.loops.first(), Some(Loop { dimension: 0, step: 1, .. }));
         if is_whole && region.loops.iter().filter(|this| this.dimension == 0).count() == 1 {
-            quant::dequantize(this.ggml_type(), &bytes, &mut out[size(region.to)..][..size(elements)]).map_err(unsupported)?;
+            quant::dequantize(
+                this.ggml_type(),
+                &bytes,
+                &mut out[size(region.to)..][..size(elements)],
+            )
+            .map_err(unsupported)?;
         } else {
             let mut values = vec![0.0; size(elements)];
             quant::dequantize(this.ggml_type(), &bytes, &mut values).map_err(unsupported)?;
-            Out::Floats(out).put_floats(&strides, &values[size(low - first * block)..], size(region.to));
+            Out::Floats(out).put_floats(
+                &strides,
+                &values[size(low - first * block)..],
+                size(region.to),
+            );
         }
         self.buffers.give(bytes);
         Ok(())
     }
 
     /// Columns of the first factor, weighted with rows of the second.
-    fn matrix_product(&self, this: &Expression, [first, second]: &[Expression; 2], region: &Region, out: &mut [f32]) -> Result<()> {
+    fn matrix_product(
+        &self,
+        this: &Expression,
+        [first, second]: &[Expression; 2],
+        region: &Region,
+        out: &mut [f32],
+    ) -> Result<()> {
         let mut region = region.clone();
         let (low, high) = region.range(0);
         let width = high - low;
         if let Some(halves) = halves(&mut region, width) {
-            return halves.into_iter().try_for_each(|half| self.fill(this, half, &mut Out::Floats(out)));
+            return halves
+                .into_iter()
+                .try_for_each(|half| self.fill(this, half, &mut Out::Floats(out)));
         }
         let inner = first.extent(1);
-        let over = |dimension: usize, count: u64, to: u64| (count > 1).then_some(Loop { count, dimension, step: 1, to });
+        let over = |dimension: usize, count: u64, to: u64| {
+            (count > 1).then_some(Loop { count, dimension, step: 1, to })
+        };
         let mut at = region.at;
         (at[0], at[1]) = (low, 0);
-        let columns = Region { at, loops: over(0, width, 1).into_iter().chain(over(1, inner, width)).collect(), to: 0 };
+        let columns = Region {
+            at,
+            loops: over(0, width, 1).into_iter().chain(over(1, inner, width)).collect(),
+            to: 0,
+        };
         let mut rows = Region { to: 0, ..region.clone() };
         rows.at[0] = 0;
         rows.loops.retain(|this| this.dimension != 0);
@@ -258,7 +341,8 @@ impl<'a> Evaluator<'a> {
         let count = size(others.iter().map(|this| this.count).product());
         let mut sums = vec![0.0f32; width * count];
         for (number, sums) in sums.chunks_exact_mut(width).enumerate() {
-            for (column, weight) in left.chunks_exact(width).zip(&right[number * inner..][..inner]) {
+            for (column, weight) in left.chunks_exact(width).zip(&right[number * inner..][..inner])
+            {
                 sums.iter_mut().zip(column).for_each(|(sum, value)| *sum += value * weight);
             }
         }
@@ -274,9 +358,17 @@ impl<'a> Evaluator<'a> {
         Ok(())
     }
 
-    /// Has whole rows made for a region of atoms, and puts those that are wanted where they go. `make` gets the numbers of the rows, the packed region of rows
-    /// of `width` elements, and the bytes.
-    pub(super) fn rows(&self, this: &Expression, mut region: Region, out: &mut Out<'_>, width: u64, make: &mut MakeRows<'_>) -> Result<()> {
+    /// Has whole rows made for a region of atoms, and puts those that are wanted where they go.
+    /// `make` gets the numbers of the rows, the packed region of rows of `width` elements, and
+    /// the bytes.
+    pub(super) fn rows(
+        &self,
+        this: &Expression,
+        mut region: Region,
+        out: &mut Out<'_>,
+        width: u64,
+        make: &mut MakeRows<'_>,
+    ) -> Result<()> {
         let (extent, atom) = (this.0.extents[0], this.0.block.1);
         if let Some(halves) = halves(&mut region, extent * this.0.block.0) {
             return halves.into_iter().try_for_each(|half| self.rows(this, half, out, width, make));
@@ -297,10 +389,15 @@ impl<'a> Evaluator<'a> {
         if width > 1 {
             whole.loops.insert(0, Loop { count: width, dimension: 0, step: 1, to: 1 });
         }
-        let is_whole =
-            region.atoms() == atoms && region.is_packed() && (extent == 1 || matches!(region.loops.first(), Some(Loop { dimension: 0, step: 1, .. })));
+        let is_whole = region.atoms() == atoms
+            && region.is_packed()
+            && (extent == 1
+                || matches!(region.loops.first(), Some(Loop { dimension: 0, step: 1, .. })));
         match out {
-            Out::Bytes { bytes, .. } if is_whole && region.loops.iter().filter(|this| this.dimension == 0).count() <= 1 => {
+            Out::Bytes { bytes, .. }
+                if is_whole
+                    && region.loops.iter().filter(|this| this.dimension == 0).count() <= 1 =>
+            {
                 make(&rows, whole, &mut bytes[size(region.to) * atom..][..size(atoms) * atom])
             }
             _ => {
@@ -313,16 +410,27 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// Has numbers made for a packed region, and puts them where they go: at once where that is one behind the other too.
-    fn through_floats(region: &mut Region, out: &mut Out<'_>, make: &mut dyn FnMut(&Region, &mut [f32]) -> Result<()>) -> Result<()> {
+    /// Has numbers made for a packed region, and puts them where they go: at once where that is one
+    /// behind the other too.
+    fn through_floats(
+        region: &mut Region,
+        out: &mut Out<'_>,
+        make: &mut dyn FnMut(&Region, &mut [f32]) -> Result<()>,
+    ) -> Result<()> {
         let packed = region.pack();
         let count = size(packed.atoms());
         match out {
-            Out::Floats(out) if region.is_packed() => make(&packed, &mut out[size(region.to)..][..count]),
+            Out::Floats(out) if region.is_packed() => {
+                make(&packed, &mut out[size(region.to)..][..count])
+            }
             _ => {
                 let mut values = vec![0.0; count];
                 make(&packed, &mut values)?;
-                out.put_floats(&from_packed(&packed.loops, &region.loops), &values, size(region.to));
+                out.put_floats(
+                    &from_packed(&packed.loops, &region.loops),
+                    &values,
+                    size(region.to),
+                );
                 Ok(())
             }
         }
@@ -339,7 +447,9 @@ impl<'a> Evaluator<'a> {
         let packed = region.pack();
         let count = size(packed.atoms()) * atom;
         match out {
-            Out::Bytes { bytes, .. } if region.is_packed() => make(&packed, &mut bytes[size(region.to) * atom..][..count]),
+            Out::Bytes { bytes, .. } if region.is_packed() => {
+                make(&packed, &mut bytes[size(region.to) * atom..][..count])
+            }
             _ => {
                 let mut bytes = self.buffers.take(count);
                 make(&packed, &mut bytes)?;
@@ -357,23 +467,31 @@ fn check(this: &Expression, range: Range<u64>) -> Result<()> {
     if range.start <= range.end && range.end <= this.shape().elements() {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::Misuse, format!("elements {} to {} of {}", range.start, range.end, this.shape().elements())))
+    Err(Error::new(
+        ErrorKind::Misuse,
+        format!("elements {} to {} of {}", range.start, range.end, this.shape().elements()),
+    ))
 }
 
-/// Sorts the loops of a region by where they lead. Where rows of this width are needed for it and they are more than a chunk or two, gives it in two halves.
+/// Sorts the loops of a region by where they lead. Where rows of this width are needed for it and
+/// they are more than a chunk or two, gives it in two halves.
 fn halves(region: &mut Region, width: u64) -> Option<[Region; 2]> {
     region.loops.sort_by_key(|this| this.to);
     let rows = region.loops.iter().enumerate().filter(|(_, this)| this.dimension != 0);
     let count: u64 = rows.clone().map(|(_, this)| this.count).product();
-    let (longest, _) = rows.max_by_key(|(_, this)| this.count).filter(|_| width.saturating_mul(count) > 2 * CHUNK)?;
+    let (longest, _) = rows
+        .max_by_key(|(_, this)| this.count)
+        .filter(|_| width.saturating_mul(count) > 2 * CHUNK)?;
     Some(region.clone().halves(longest))
 }
 
-/// The numbers of the rows that the loops over all dimensions but the first lead to, counted over all these dimensions.
+/// The numbers of the rows that the loops over all dimensions but the first lead to, counted over
+/// all these dimensions.
 fn row_numbers(region: &Region, extents: &[u64]) -> Vec<u64> {
     let strides = strides(extents);
     let row = extents[0].max(1);
-    let first = region.at.iter().zip(strides).skip(1).map(|(at, stride)| at * stride).sum::<u64>() / row;
+    let first =
+        region.at.iter().zip(strides).skip(1).map(|(at, stride)| at * stride).sum::<u64>() / row;
     let mut rows = vec![first];
     for this in &region.loops {
         let (step, before) = (this.step * strides[this.dimension] / row, rows.len());

@@ -1,8 +1,10 @@
 //! What a tensor is made of: an expression over the tensors of a source.
 //!
-//! An [`Expression`] is built of sources and values, views, arithmetic, decoders and encodings. Its shape and type are computed and checked as it is built.
-//! It is evaluated for a range of its elements at a time, in bounded memory: a view only changes which elements of what lies below are asked for
-//! ([`region`]), and reads what it needs of the source in as few pieces as it can ([`read`]).
+//! An [`Expression`] is built of sources and values, views, arithmetic, decoders and encodings. Its
+//! shape and type are computed and checked as it is built. It is evaluated for a range of its
+//! elements at a time, in bounded memory: a view only changes which elements of what lies below are
+//! asked for ([`region`]), and reads what it needs of the source in as few pieces as it can
+//! ([`read`]).
 
 mod arithmetic;
 mod copies;
@@ -41,13 +43,17 @@ use crate::source::{Checkpoint, SourceTensor};
 /// Elements of a chunk, unless a single row is longer: 4 MiB as f32.
 pub(crate) const CHUNK: u64 = 1 << 20;
 
-/// An array and where its elements come from: the tensors of a source, views of them, arithmetic on them.
+/// An array and where its elements come from: the tensors of a source, views of them, arithmetic on
+/// them.
 ///
-/// Dimensions are in stored order everywhere: number 0 is the one whose elements lie side by side, the last that PyTorch lists. Every step is checked when
-/// it is built; what is wrong is an [`Error`] of kind [`ErrorKind::Misuse`] that says which step and of what. Cloning one copies a pointer.
+/// Dimensions are in stored order everywhere: number 0 is the one whose elements lie side by side,
+/// the last that PyTorch lists. Every step is checked when it is built; what is wrong is an
+/// [`Error`] of kind [`ErrorKind::Misuse`] that says which step and of what. Cloning one copies a
+/// pointer.
 ///
-/// Arithmetic is that of the reference converter: half floats stay half, each result rounded to half; elements of every other type become `f32` first. A
-/// number given as `f64` is rounded to `f32` once.
+/// Arithmetic is that of the reference converter: half floats stay half, each result rounded to
+/// half; elements of every other type become `f32` first. A number given as `f64` is rounded to
+/// `f32` once.
 ///
 /// ```
 /// use ggmill_core::Shape;
@@ -73,7 +79,8 @@ struct Node {
     extents: Box<[u64]>,
     /// Steps below.
     depth: u16,
-    /// How many nodes a walk over all of it visits: those that several steps share count each time.
+    /// How many nodes a walk over all of it visits: those that several steps share count each
+    /// time.
     nodes: u32,
     kind: Kind,
 }
@@ -132,7 +139,8 @@ enum Kind {
         child: Expression,
         reduction: Reduction,
     },
-    /// Element `(i, j)` is the sum over `k` of element `(i, k)` of the first times element `(k, j)` of the second.
+    /// Element `(i, j)` is the sum over `k` of element `(i, k)` of the first times element `(k, j)`
+    /// of the second.
     MatrixProduct {
         factors: [Expression; 2],
     },
@@ -151,13 +159,16 @@ enum Kind {
 /// Steps on top of one another: evaluation calls itself for each.
 const MAX_DEPTH: u16 = 128;
 
-/// Steps that share what lies below are walked each for itself, so a few of them could take forever. Stacks of a thousand experts need some thousands.
+/// Steps that share what lies below are walked each for itself, so a few of them could take
+/// forever. Stacks of a thousand experts need some thousands.
 const MAX_NODES: u32 = 1 << 16;
 
 impl Expression {
-    /// Tensor `number` of a source, as it is. Fails for a number the source does not have, and for a type whose size is not known.
+    /// Tensor `number` of a source, as it is. Fails for a number the source does not have, and for
+    /// a type whose size is not known.
     pub fn tensor(source: &(impl Checkpoint + ?Sized), number: usize) -> Result<Self> {
-        let missing = || Error::new(ErrorKind::Misuse, format!("the source has no tensor number {number}"));
+        let missing =
+            || Error::new(ErrorKind::Misuse, format!("the source has no tensor number {number}"));
         Self::of_tensor(number, source.tensors().get(number).ok_or_else(missing)?)
     }
 
@@ -165,7 +176,9 @@ impl Expression {
     pub fn named(source: &(impl Checkpoint + ?Sized), name: impl AsRef<[u8]>) -> Result<Self> {
         let name = name.as_ref();
         let number = source.tensors().iter().position(|tensor| tensor.name == name);
-        let number = number.ok_or_else(|| Error::new(ErrorKind::Checkpoint, "is not in the source").tensor(name))?;
+        let number = number.ok_or_else(|| {
+            Error::new(ErrorKind::Checkpoint, "is not in the source").tensor(name)
+        })?;
         Self::tensor(source, number)
     }
 
@@ -191,32 +204,43 @@ impl Expression {
         self.0.shape.elements() / self.0.block.0 * self.0.block.1 as u64
     }
 
-    /// The bytes of a range of elements, in stored order and little-endian, of the tensors of this source. Fails when the range leaves the array or cuts a
-    /// block, when the source cannot be read, and for numbers that an encoding cannot hold.
+    /// The bytes of a range of elements, in stored order and little-endian, of the tensors of this
+    /// source. Fails when the range leaves the array or cuts a block, when the source cannot be
+    /// read, and for numbers that an encoding cannot hold.
     ///
-    /// A reduction ([`center`](Self::center) and others) takes a pass over its tensor in every call; [`run`](crate::run) remembers it.
+    /// A reduction ([`center`](Self::center) and others) takes a pass over its tensor in every
+    /// call; [`run`](crate::run) remembers it.
     pub fn evaluate(&self, source: &dyn Checkpoint, elements: Range<u64>) -> Result<Vec<u8>> {
         Evaluator::new(source, 0).bytes(self, elements.start, elements.end)
     }
 
-    /// The number of the tensor whose elements these are, all of them in their order, whatever their type has become.
+    /// The number of the tensor whose elements these are, all of them in their order, whatever
+    /// their type has become.
     pub fn origin(&self) -> Option<usize> {
         match &self.0.kind {
             Kind::Tensor { number, .. } => Some(*number),
-            Kind::Reshape { child } | Kind::Float { child } | Kind::Encoded { child, .. } => child.origin(),
+            Kind::Reshape { child } | Kind::Float { child } | Kind::Encoded { child, .. } => {
+                child.origin()
+            }
             _ => None,
         }
     }
 
-    /// Whether there is arithmetic on the way: then a number can become one that the source does not have, an infinite one too.
+    /// Whether there is arithmetic on the way: then a number can become one that the source does
+    /// not have, an infinite one too.
     pub fn computes(&self) -> bool {
         match &self.0.kind {
-            Kind::Map { .. } | Kind::Pair { .. } | Kind::Reduce { .. } | Kind::MatrixProduct { .. } | Kind::Decoded { .. } => true,
+            Kind::Map { .. }
+            | Kind::Pair { .. }
+            | Kind::Reduce { .. }
+            | Kind::MatrixProduct { .. }
+            | Kind::Decoded { .. } => true,
             kind => kind.children().iter().any(Self::computes),
         }
     }
 
-    /// Calls `visit` with the number of every tensor of the source that is read; some more than once.
+    /// Calls `visit` with the number of every tensor of the source that is read; some more than
+    /// once.
     pub fn tensors(&self, visit: &mut dyn FnMut(usize)) {
         match &self.0.kind {
             Kind::Tensor { number, .. } => visit(*number),
@@ -234,10 +258,23 @@ impl Expression {
 
     /// Fails when a tensor that is read is not what it was when the expression was built.
     pub(crate) fn check(&self, tensors: &[SourceTensor]) -> Result<()> {
-        let Kind::Tensor { number, name } = &self.0.kind else { return self.0.kind.children().iter().try_for_each(|child| child.check(tensors)) };
+        let Kind::Tensor { number, name } = &self.0.kind else {
+            return self.0.kind.children().iter().try_for_each(|child| child.check(tensors));
+        };
         match tensors.get(*number) {
-            Some(tensor) if (&tensor.name, tensor.ggml_type, tensor.shape) == (name, self.ggml_type(), *self.shape()) => Ok(()),
-            _ => Err(Error::new(ErrorKind::Misuse, format!("tensor {number} of the source is not {:?}", ggmill_core::RawStr::new(name)))),
+            Some(tensor)
+                if (&tensor.name, tensor.ggml_type, tensor.shape)
+                    == (name, self.ggml_type(), *self.shape()) =>
+            {
+                Ok(())
+            }
+            _ => Err(Error::new(
+                ErrorKind::Misuse,
+                format!(
+                    "tensor {number} of the source is not {:?}",
+                    ggmill_core::RawStr::new(name)
+                ),
+            )),
         }
     }
 
@@ -245,20 +282,35 @@ impl Expression {
         let layout = ggml_type.layout();
         let size = layout.and_then(|layout| layout.bytes_for(shape.elements()));
         let (Some(layout), Some(_)) = (layout, size) else {
-            return Err(Error::new(ErrorKind::Unsupported, format!("shape {shape} of type {ggml_type} has no known size")));
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                format!("shape {shape} of type {ggml_type} has no known size"),
+            ));
         };
-        let depth = kind.children().iter().map(|child| child.0.depth).max().map_or(0, |depth| depth + 1);
+        let depth =
+            kind.children().iter().map(|child| child.0.depth).max().map_or(0, |depth| depth + 1);
         if depth > MAX_DEPTH {
-            return Err(Error::new(ErrorKind::Unsupported, format!("an expression of more than {MAX_DEPTH} steps")));
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                format!("an expression of more than {MAX_DEPTH} steps"),
+            ));
         }
-        let nodes = kind.children().iter().fold(1u32, |sum, child| sum.saturating_add(child.0.nodes));
+        let nodes =
+            kind.children().iter().fold(1u32, |sum, child| sum.saturating_add(child.0.nodes));
         if nodes > MAX_NODES {
-            return Err(Error::new(ErrorKind::Unsupported, format!("an expression of {nodes} nodes, expected at most {MAX_NODES}")));
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                format!("an expression of {nodes} nodes, expected at most {MAX_NODES}"),
+            ));
         }
         let block = (u64::from(layout.elements), layout.bytes as usize);
-        let mut extents: Box<[u64]> = if shape.dimensions().is_empty() { Box::new([1]) } else { shape.dimensions().into() };
+        let mut extents: Box<[u64]> =
+            if shape.dimensions().is_empty() { Box::new([1]) } else { shape.dimensions().into() };
         if !extents[0].is_multiple_of(block.0) {
-            let message = format!("the row length {} is not a multiple of the block size of {ggml_type}, {}", extents[0], block.0);
+            let message = format!(
+                "the row length {} is not a multiple of the block size of {ggml_type}, {}",
+                extents[0], block.0
+            );
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         extents[0] /= block.0;
@@ -310,7 +362,10 @@ impl Kind {
 /// A shape of these dimensions, for a step that makes it.
 fn shape_of(dimensions: &[u64]) -> Result<Shape> {
     if dimensions.len() > RANK {
-        return Err(Error::new(ErrorKind::Misuse, format!("{} dimensions, expected at most {RANK}", dimensions.len())));
+        return Err(Error::new(
+            ErrorKind::Misuse,
+            format!("{} dimensions, expected at most {RANK}", dimensions.len()),
+        ));
     }
     Shape::new(dimensions).map_err(|error| Error::caused(ErrorKind::Misuse, error))
 }

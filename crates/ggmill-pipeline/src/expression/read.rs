@@ -6,7 +6,8 @@ use super::region::{Linear, join};
 use crate::error::Result;
 use crate::source::Checkpoint;
 
-/// Bytes between two pieces that are read along rather than passed over: passing over takes a call of the system.
+/// Bytes between two pieces that are read along rather than passed over: passing over takes a call
+/// of the system.
 const GAP: u64 = 2048;
 
 /// Bytes that become numbers at once, while they are in a near cache.
@@ -24,7 +25,13 @@ pub(super) struct Reading<'a, 'o> {
 
 impl Reading<'_, '_> {
     /// Reads the atoms from `start` on along the loops.
-    pub(super) fn read(&mut self, source: &dyn Checkpoint, start: u64, mut loops: Vec<Linear>, to: u64) -> Result<()> {
+    pub(super) fn read(
+        &mut self,
+        source: &dyn Checkpoint,
+        start: u64,
+        mut loops: Vec<Linear>,
+        to: u64,
+    ) -> Result<()> {
         join(&mut loops);
         let atom = self.atom as u64;
         let run = match *loops {
@@ -35,10 +42,12 @@ impl Reading<'_, '_> {
         if let Some(count) = run {
             return self.read_run(source, start, count, to);
         }
-        let wanted: u64 = loops.iter().filter(|this| this.step > 0).map(|this| this.count).product();
+        let wanted: u64 =
+            loops.iter().filter(|this| this.step > 0).map(|this| this.count).product();
         let span: u64 = loops.iter().map(|this| (this.count - 1) * this.step).sum::<u64>() + 1;
         let Some(last) = loops.last().copied() else { return Ok(()) };
-        let is_dense = (span.saturating_sub(wanted)).saturating_mul(atom) <= wanted.saturating_mul(atom).max(GAP.saturating_mul(last.count));
+        let is_dense = (span.saturating_sub(wanted)).saturating_mul(atom)
+            <= wanted.saturating_mul(atom).max(GAP.saturating_mul(last.count));
         if is_dense && span <= 2 * CHUNK || last.step <= 1 {
             self.buffer.resize(size(span * atom), 0);
             source.read(self.number, start * atom, &mut self.buffer)?;
@@ -47,7 +56,9 @@ impl Reading<'_, '_> {
         }
         loops.pop();
         if is_dense && last.count > 2 {
-            for (first, count) in [(0, last.count / 2), (last.count / 2, last.count - last.count / 2)] {
+            for (first, count) in
+                [(0, last.count / 2), (last.count / 2, last.count - last.count / 2)]
+            {
                 let half = loops.iter().copied().chain([Linear { count, ..last }]).collect();
                 self.read(source, start + first * last.step, half, to + first * last.to)?;
             }
@@ -63,7 +74,11 @@ impl Reading<'_, '_> {
     fn read_run(&mut self, source: &dyn Checkpoint, start: u64, count: u64, to: u64) -> Result<()> {
         let (count, to, atom) = (size(count), size(to), self.atom);
         match &mut *self.out {
-            Out::Bytes { bytes, .. } => source.read(self.number, start * atom as u64, &mut bytes[to * atom..][..count * atom]),
+            Out::Bytes { bytes, .. } => source.read(
+                self.number,
+                start * atom as u64,
+                &mut bytes[to * atom..][..count * atom],
+            ),
             Out::Floats(floats) => {
                 let mut at = start * 4;
                 for floats in floats[to..][..count].chunks_mut(NEAR / 4) {

@@ -38,15 +38,30 @@ impl Expression {
             Reduction::Mean | Reduction::InverseMagnitude => (1, shape.elements()),
             Reduction::ColumnLength => (shape.row_len(), shape.rows()),
         };
-        let numbers = Self::new(shape_of(&[len])?, self.ggml_type(), Kind::Reduce { child: self.clone(), reduction })?;
+        let numbers = Self::new(
+            shape_of(&[len])?,
+            self.ggml_type(),
+            Kind::Reduce { child: self.clone(), reduction },
+        )?;
         numbers.broadcast(len, times, 1)?.reshape(shape)
     }
 }
 
 impl Evaluator<'_> {
     /// The numbers of a reduction. Others that want them meanwhile wait.
-    pub(super) fn reduced(&self, this: &Expression, child: &Expression, reduction: Reduction) -> Result<Arc<[f32]>> {
-        let slot = Arc::clone(self.reduced.lock().unwrap_or_else(PoisonError::into_inner).entry(std::ptr::from_ref(&*this.0).addr()).or_default());
+    pub(super) fn reduced(
+        &self,
+        this: &Expression,
+        child: &Expression,
+        reduction: Reduction,
+    ) -> Result<Arc<[f32]>> {
+        let slot = Arc::clone(
+            self.reduced
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .entry(std::ptr::from_ref(&*this.0).addr())
+                .or_default(),
+        );
         let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(numbers) = &*slot {
             return Ok(Arc::clone(numbers));
@@ -60,16 +75,26 @@ impl Evaluator<'_> {
         let elements = child.shape().elements();
         let row_len = child.shape().row_len().max(1);
         let mut sum = 0.0f64;
-        let mut squares = if reduction == Reduction::ColumnLength { vec![0.0f32; super::copy::size(row_len)] } else { Vec::new() };
+        let mut squares = if reduction == Reduction::ColumnLength {
+            vec![0.0f32; super::copy::size(row_len)]
+        } else {
+            Vec::new()
+        };
         let mut values = Vec::new();
         let mut start = 0;
         while start < elements {
             let end = elements.min(start + CHUNK);
             values.resize(super::copy::size(end - start), 0.0);
-            Region::each(&child.0.extents, start, end, &mut |region| self.floats(child, region, &mut values))?;
+            Region::each(&child.0.extents, start, end, &mut |region| {
+                self.floats(child, region, &mut values)
+            })?;
             match reduction {
-                Reduction::Mean => sum = values.iter().fold(sum, |sum, &value| sum + f64::from(value)),
-                Reduction::InverseMagnitude => sum = values.iter().fold(sum, |sum, &value| sum + f64::from(value.abs())),
+                Reduction::Mean => {
+                    sum = values.iter().fold(sum, |sum, &value| sum + f64::from(value))
+                }
+                Reduction::InverseMagnitude => {
+                    sum = values.iter().fold(sum, |sum, &value| sum + f64::from(value.abs()))
+                }
                 Reduction::ColumnLength => {
                     let mut column = super::copy::size(start % row_len);
                     for &value in &values {
@@ -80,7 +105,11 @@ impl Evaluator<'_> {
             }
             start = end;
         }
-        #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "a mean is rounded once")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_precision_loss,
+            reason = "a mean is rounded once"
+        )]
         let mean = (sum / elements as f64) as f32;
         Ok(match reduction {
             Reduction::Mean => vec![mean],

@@ -1,7 +1,8 @@
-//! Which elements of an array are wanted, and where in the output they go: loops over its dimensions.
+//! Which elements of an array are wanted, and where in the output they go: loops over its
+//! dimensions.
 //!
-//! A view changes the loops and moves nothing. What cannot be said in loops (a range that crosses the parts of a join, a reshape whose dimensions do not line
-//! up) becomes several regions.
+//! A view changes the loops and moves nothing. What cannot be said in loops (a range that crosses
+//! the parts of a join, a reshape whose dimensions do not line up) becomes several regions.
 
 use ggmill_core::Shape;
 
@@ -12,7 +13,8 @@ pub(super) const RANK: usize = Shape::MAX_DIMENSIONS;
 
 /// Elements that are wanted: one place, and loops that lead to the others.
 ///
-/// Everything is counted in *atoms*: elements, or along the first dimension of a quantized array whole blocks.
+/// Everything is counted in *atoms*: elements, or along the first dimension of a quantized array
+/// whole blocks.
 #[derive(Clone, Debug)]
 pub(super) struct Region {
     /// Where the first atom is.
@@ -44,7 +46,12 @@ pub(super) struct Linear {
 
 impl Region {
     /// All atoms of an array with these extents from `start` on, up to `end`, in order.
-    pub(super) fn each(extents: &[u64], start: u64, end: u64, each: &mut dyn FnMut(Self) -> Result<()>) -> Result<()> {
+    pub(super) fn each(
+        extents: &[u64],
+        start: u64,
+        end: u64,
+        each: &mut dyn FnMut(Self) -> Result<()>,
+    ) -> Result<()> {
         if start >= end {
             return Ok(());
         }
@@ -56,7 +63,8 @@ impl Region {
         self.loops.iter().map(|this| this.count).product()
     }
 
-    /// Sorts the loops by where they lead in the output, and gives the same atoms going there one behind the other, from the beginning on.
+    /// Sorts the loops by where they lead in the output, and gives the same atoms going there one
+    /// behind the other, from the beginning on.
     pub(super) fn pack(&mut self) -> Self {
         self.loops.sort_by_key(|this| this.to);
         let mut packed = Self { to: 0, ..self.clone() };
@@ -74,9 +82,15 @@ impl Region {
         })
     }
 
-    /// The range along a dimension that the loops stay in: the first index, and the one behind the last.
+    /// The range along a dimension that the loops stay in: the first index, and the one behind the
+    /// last.
     pub(super) fn range(&self, dimension: usize) -> (u64, u64) {
-        let reach: u64 = self.loops.iter().filter(|this| this.dimension == dimension).map(|this| (this.count - 1) * this.step).sum();
+        let reach: u64 = self
+            .loops
+            .iter()
+            .filter(|this| this.dimension == dimension)
+            .map(|this| (this.count - 1) * this.step)
+            .sum();
         (self.at[dimension], self.at[dimension] + reach + 1)
     }
 
@@ -84,7 +98,11 @@ impl Region {
     pub(super) fn flatten(&self, extents: &[u64]) -> (u64, Vec<Linear>) {
         let strides = strides(extents);
         let start = self.at.iter().zip(strides).map(|(at, stride)| at * stride).sum();
-        let linear = |this: &Loop| Linear { count: this.count, step: this.step * strides[this.dimension], to: this.to };
+        let linear = |this: &Loop| Linear {
+            count: this.count,
+            step: this.step * strides[this.dimension],
+            to: this.to,
+        };
         (start, self.loops.iter().map(linear).collect())
     }
 
@@ -103,9 +121,15 @@ impl Region {
         [self, second]
     }
 
-    /// Calls `each` with the parts of the region that lie between neighbouring ends along a dimension: the number of the part and its region, counted from where
-    /// the part begins. `ends` are where the parts end, in order.
-    pub(super) fn split(mut self, dimension: usize, ends: &[u64], each: &mut dyn FnMut(usize, Self) -> Result<()>) -> Result<()> {
+    /// Calls `each` with the parts of the region that lie between neighbouring ends along a
+    /// dimension: the number of the part and its region, counted from where the part begins.
+    /// `ends` are where the parts end, in order.
+    pub(super) fn split(
+        mut self,
+        dimension: usize,
+        ends: &[u64],
+        each: &mut dyn FnMut(usize, Self) -> Result<()>,
+    ) -> Result<()> {
         let (low, high) = self.range(dimension);
         let part_of = |index: u64| ends.partition_point(|&end| end <= index);
         let first_of = |part: usize| part.checked_sub(1).map_or(0, |before| ends[before]);
@@ -115,8 +139,14 @@ impl Region {
             return each(part, self);
         }
         let over = |(_, this): &(usize, &Loop)| this.dimension == dimension && this.step > 0;
-        let Some((number, _)) = self.loops.iter().enumerate().filter(over).max_by_key(|(_, this)| this.step) else { return Ok(()) };
-        let several = self.loops.iter().filter(|this| this.dimension == dimension && this.step > 0).count() > 1;
+        let Some((number, _)) =
+            self.loops.iter().enumerate().filter(over).max_by_key(|(_, this)| this.step)
+        else {
+            return Ok(());
+        };
+        let several =
+            self.loops.iter().filter(|this| this.dimension == dimension && this.step > 0).count()
+                > 1;
         let Loop { count, step, to, .. } = self.loops.remove(number);
         let mut done = 0;
         while done < count {
@@ -125,7 +155,11 @@ impl Region {
             region.to += done * to;
             let part = part_of(region.at[dimension]);
             // How many iterations stay within the part; with other loops inside, one at a time.
-            let left = if several { 1 } else { (ends[part] - region.at[dimension]).div_ceil(step).min(count - done) };
+            let left = if several {
+                1
+            } else {
+                (ends[part] - region.at[dimension]).div_ceil(step).min(count - done)
+            };
             if left > 1 {
                 region.loops.push(Loop { count: left, dimension, step, to });
             }
@@ -141,7 +175,8 @@ impl Region {
     }
 }
 
-/// Has the loops lead one behind the other, in their order, over atoms of so many; says how many they lead over in all.
+/// Has the loops lead one behind the other, in their order, over atoms of so many; says how many
+/// they lead over in all.
 pub(super) fn pack(loops: &mut [Loop], atoms: u64) -> u64 {
     loops.iter_mut().fold(atoms, |to, this| {
         this.to = to;
@@ -160,14 +195,27 @@ pub(super) fn strides(extents: &[u64]) -> [u64; RANK] {
     strides
 }
 
-/// Gives linear loops the dimensions of an array with these extents, as one region where they line up and as several where they do not.
-pub(super) fn unflatten(extents: &[u64], start: u64, to: u64, mut loops: Vec<Linear>, each: &mut dyn FnMut(Region) -> Result<()>) -> Result<()> {
+/// Gives linear loops the dimensions of an array with these extents, as one region where they line
+/// up and as several where they do not.
+pub(super) fn unflatten(
+    extents: &[u64],
+    start: u64,
+    to: u64,
+    mut loops: Vec<Linear>,
+    each: &mut dyn FnMut(Region) -> Result<()>,
+) -> Result<()> {
     join(&mut loops);
     place(extents, start, to, loops, each)
 }
 
 /// The same for loops that stay as they are.
-fn place(extents: &[u64], start: u64, to: u64, mut loops: Vec<Linear>, each: &mut dyn FnMut(Region) -> Result<()>) -> Result<()> {
+fn place(
+    extents: &[u64],
+    start: u64,
+    to: u64,
+    mut loops: Vec<Linear>,
+    each: &mut dyn FnMut(Region) -> Result<()>,
+) -> Result<()> {
     let strides = strides(extents);
     let mut at = [0; RANK];
     for ((at, stride), extent) in at.iter_mut().zip(strides).zip(extents) {
@@ -177,8 +225,10 @@ fn place(extents: &[u64], start: u64, to: u64, mut loops: Vec<Linear>, each: &mu
     let mut reach = [0; RANK];
     let mut number = 0;
     while let Some(&Linear { count, step, to }) = loops.get(number) {
-        let fits = |dimension: &usize| extents[*dimension] > 1 && step.is_multiple_of(strides[*dimension]);
-        let dimension = if step == 0 { 0 } else { (0..extents.len()).rev().find(fits).unwrap_or(0) };
+        let fits =
+            |dimension: &usize| extents[*dimension] > 1 && step.is_multiple_of(strides[*dimension]);
+        let dimension =
+            if step == 0 { 0 } else { (0..extents.len()).rev().find(fits).unwrap_or(0) };
         let (extent, stride) = (extents[dimension], strides[dimension]);
         let along = step / stride;
         let room = extent - 1 - at[dimension] - reach[dimension];
@@ -193,12 +243,19 @@ fn place(extents: &[u64], start: u64, to: u64, mut loops: Vec<Linear>, each: &mu
         loops.remove(number);
         let mut done = 0;
         while done < count {
-            let (start, to_start, left) = (start + done * step, region.to + done * to, count - done);
+            let (start, to_start, left) =
+                (start + done * step, region.to + done * to, count - done);
             let at = start / stride % extent;
-            let inside = (extent - 1 - at).checked_sub(reach[dimension]).map_or(1, |room| room / along + 1).min(left);
+            let inside = (extent - 1 - at)
+                .checked_sub(reach[dimension])
+                .map_or(1, |room| room / along + 1)
+                .min(left);
             let is_regular = along * inside == extent && at + reach[dimension] < along;
             let rounds = if is_regular { left / inside } else { 1 };
-            let more = [Linear { count: inside, step, to }, Linear { count: rounds, step: step * inside, to: to * inside }];
+            let more = [
+                Linear { count: inside, step, to },
+                Linear { count: rounds, step: step * inside, to: to * inside },
+            ];
             let parts = loops.iter().copied().chain(more).filter(|this| this.count > 1).collect();
             place(extents, start, to_start, parts, each)?;
             done += rounds * inside;
@@ -208,7 +265,8 @@ fn place(extents: &[u64], start: u64, to: u64, mut loops: Vec<Linear>, each: &mu
     each(region)
 }
 
-/// Sorts loops, smallest step first, and makes one of two where the second goes on where the first ends.
+/// Sorts loops, smallest step first, and makes one of two where the second goes on where the first
+/// ends.
 pub(super) fn join(loops: &mut Vec<Linear>) {
     loops.retain(|this| this.count > 1);
     loops.sort_by_key(|this| (this.step, this.to));
@@ -230,10 +288,21 @@ mod tests {
         let (start, loops) = region.flatten(extents);
         let mut places = vec![(start, region.to)];
         for this in loops {
-            places = (0..this.count).flat_map(|i| places.iter().map(move |(from, to)| (from + i * this.step, to + i * this.to)).collect::<Vec<_>>()).collect();
+            places = (0..this.count)
+                .flat_map(|i| {
+                    places
+                        .iter()
+                        .map(move |(from, to)| (from + i * this.step, to + i * this.to))
+                        .collect::<Vec<_>>()
+                })
+                .collect();
         }
         for (from, to) in places {
-            assert_eq!(out[usize::try_from(to).unwrap()].replace(from), None, "{to} is written twice");
+            assert_eq!(
+                out[usize::try_from(to).unwrap()].replace(from),
+                None,
+                "{to} is written twice"
+            );
         }
     }
 
@@ -249,7 +318,11 @@ mod tests {
                         Ok(())
                     })
                     .unwrap();
-                    assert_eq!(out, (start..end).map(Some).collect::<Vec<_>>(), "{extents:?} {start}..{end}");
+                    assert_eq!(
+                        out,
+                        (start..end).map(Some).collect::<Vec<_>>(),
+                        "{extents:?} {start}..{end}"
+                    );
                 }
             }
         }
@@ -258,13 +331,22 @@ mod tests {
     #[test]
     fn loops_are_kept_through_extents_that_do_not_line_up() {
         for extents in [&[8, 3][..], &[3, 8], &[5, 5], &[2, 3, 4], &[12, 2]] {
-            for (start, loops) in [(0, vec![(6, 1, 4), (4, 6, 1)]), (1, vec![(3, 2, 1), (3, 7, 3)]), (2, vec![(4, 5, 1), (2, 0, 4)])] {
-                let loops: Vec<Linear> = loops.into_iter().map(|(count, step, to)| Linear { count, step, to }).collect();
-                let len = usize::try_from(loops.iter().map(|this| this.count).product::<u64>()).unwrap();
+            for (start, loops) in [
+                (0, vec![(6, 1, 4), (4, 6, 1)]),
+                (1, vec![(3, 2, 1), (3, 7, 3)]),
+                (2, vec![(4, 5, 1), (2, 0, 4)]),
+            ] {
+                let loops: Vec<Linear> =
+                    loops.into_iter().map(|(count, step, to)| Linear { count, step, to }).collect();
+                let len =
+                    usize::try_from(loops.iter().map(|this| this.count).product::<u64>()).unwrap();
                 let mut expected = vec![None; len];
                 let whole = Region {
                     at: [start, 0, 0, 0, 0, 0, 0, 0],
-                    loops: loops.iter().map(|&Linear { count, step, to }| Loop { count, dimension: 0, step, to }).collect(),
+                    loops: loops
+                        .iter()
+                        .map(|&Linear { count, step, to }| Loop { count, dimension: 0, step, to })
+                        .collect(),
                     to: 0,
                 };
                 wanted(&whole, &[25], &mut expected);
@@ -286,7 +368,11 @@ mod tests {
     fn matching_extents_need_no_cutting() {
         // Heads of halves, as rows are permuted: one region however many there are.
         let mut regions = 0;
-        let loops = vec![Linear { count: 64, step: 1, to: 2 }, Linear { count: 2, step: 64, to: 1 }, Linear { count: 32, step: 128, to: 128 }];
+        let loops = vec![
+            Linear { count: 64, step: 1, to: 2 },
+            Linear { count: 2, step: 64, to: 1 },
+            Linear { count: 32, step: 128, to: 128 },
+        ];
         unflatten(&[4096], 0, 0, loops, &mut |region| {
             regions += 1;
             assert_eq!(region.loops.len(), 3);

@@ -14,7 +14,9 @@ impl fmt::Display for Expression {
         let mut this = self;
         for _ in 0..SHOWN {
             let more = match &this.0.kind {
-                Kind::Tensor { name, .. } => return write!(f, "tensor {:?} ({})", RawStr::new(name), this.shape()),
+                Kind::Tensor { name, .. } => {
+                    return write!(f, "tensor {:?} ({})", RawStr::new(name), this.shape());
+                }
                 Kind::Values(_) => return write!(f, "computed values ({})", this.shape()),
                 Kind::Zeros => return write!(f, "zeros ({})", this.shape()),
                 Kind::Axes { order, .. } => {

@@ -29,20 +29,30 @@ impl Expression {
         Self::new(shape, GgmlType::I32, Kind::Values(Values::Integers(values.into())))
     }
 
-    /// Numbers of type F32 that are computed when they are wanted, each from its place in stored order. The same place must always give the same number.
-    pub fn computed(shape: Shape, value: impl Fn(u64) -> f32 + Send + Sync + 'static) -> Result<Self> {
+    /// Numbers of type F32 that are computed when they are wanted, each from its place in stored
+    /// order. The same place must always give the same number.
+    pub fn computed(
+        shape: Shape,
+        value: impl Fn(u64) -> f32 + Send + Sync + 'static,
+    ) -> Result<Self> {
         Self::new(shape, GgmlType::F32, Kind::Values(Values::ComputedFloats(Arc::new(value))))
     }
 
     /// The same with numbers of type I32.
-    pub fn computed_integers(shape: Shape, value: impl Fn(u64) -> i32 + Send + Sync + 'static) -> Result<Self> {
+    pub fn computed_integers(
+        shape: Shape,
+        value: impl Fn(u64) -> i32 + Send + Sync + 'static,
+    ) -> Result<Self> {
         Self::new(shape, GgmlType::I32, Kind::Values(Values::ComputedIntegers(Arc::new(value))))
     }
 
     /// Zeros of a type whose elements each stand alone. Fails for a quantized type.
     pub fn zeros(ggml_type: GgmlType, shape: Shape) -> Result<Self> {
         if ggml_type.is_quantized() {
-            return Err(Error::new(ErrorKind::Misuse, format!("zeros of {ggml_type}, expected a type without blocks")));
+            return Err(Error::new(
+                ErrorKind::Misuse,
+                format!("zeros of {ggml_type}, expected a type without blocks"),
+            ));
         }
         Self::new(shape, ggml_type, Kind::Zeros)
     }

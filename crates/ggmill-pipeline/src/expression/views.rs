@@ -6,16 +6,25 @@ use super::{Expression, Kind, shape_of};
 use crate::error::Result;
 
 impl Expression {
-    /// Reorders dimensions: dimension `i` of the result is dimension `order[i]`. Fails when `order` does not name every dimension once.
+    /// Reorders dimensions: dimension `i` of the result is dimension `order[i]`. Fails when `order`
+    /// does not name every dimension once.
     ///
     /// Quantized elements are decoded to F32 when they do not stay along the first dimension.
     pub fn axes(&self, order: &[usize]) -> Result<Self> {
-        let step = || format!("axes({})", order.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "));
+        let step = || {
+            format!(
+                "axes({})",
+                order.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+            )
+        };
         let dimensions = self.shape().dimensions();
         let mut sorted = order.to_vec();
         sorted.sort_unstable();
         if !sorted.into_iter().eq(0..dimensions.len()) {
-            return Err(self.fault(step(), format_args!("expected each of its {} dimensions once", dimensions.len())));
+            return Err(self.fault(
+                step(),
+                format_args!("expected each of its {} dimensions once", dimensions.len()),
+            ));
         }
         if order.iter().copied().eq(0..dimensions.len()) {
             return Ok(self.clone());
@@ -24,7 +33,11 @@ impl Expression {
             return self.to_f32()?.axes(order);
         }
         let turned: Vec<u64> = order.iter().map(|&dimension| dimensions[dimension]).collect();
-        Self::new(shape_of(&turned)?, self.ggml_type(), Kind::Axes { child: self.clone(), order: order.to_vec() })
+        Self::new(
+            shape_of(&turned)?,
+            self.ggml_type(),
+            Kind::Axes { child: self.clone(), order: order.to_vec() },
+        )
     }
 
     /// Exchanges the two first dimensions: rows become columns. Fails for fewer than two.
@@ -36,12 +49,16 @@ impl Expression {
         self.axes(&[1, 0].into_iter().chain(2..rank).collect::<Vec<_>>())
     }
 
-    /// The same elements in the same order in another shape. Fails when it has not as many elements.
+    /// The same elements in the same order in another shape. Fails when it has not as many
+    /// elements.
     ///
     /// Quantized elements are decoded to F32 when the new rows are not whole blocks.
     pub fn reshape(&self, shape: Shape) -> Result<Self> {
         if shape.elements() != self.shape().elements() {
-            return Err(self.fault(format_args!("reshape({shape})"), format_args!("{} elements, expected {}", self.shape().elements(), shape.elements())));
+            return Err(self.fault(
+                format_args!("reshape({shape})"),
+                format_args!("{} elements, expected {}", self.shape().elements(), shape.elements()),
+            ));
         }
         if shape == *self.shape() {
             return Ok(self.clone());
@@ -57,17 +74,25 @@ impl Expression {
         Self::new(shape, self.ggml_type(), Kind::Reshape { child: child.clone() })
     }
 
-    /// Keeps `count` indices of a dimension: `start`, `start + step` and so on. Fails when they leave the dimension.
+    /// Keeps `count` indices of a dimension: `start`, `start + step` and so on. Fails when they
+    /// leave the dimension.
     ///
     /// Quantized elements are decoded to F32 when blocks are cut.
     pub fn slice(&self, dimension: usize, start: u64, count: u64, step: u64) -> Result<Self> {
         let name = || format!("slice({dimension}, {start}, {count}, {step})");
         let mut dimensions = self.dimensions(0);
         let Some(extent) = dimensions.get_mut(dimension) else {
-            return Err(self.fault(name(), format_args!("there are {} dimensions", self.shape().dimensions().len())));
+            return Err(self.fault(
+                name(),
+                format_args!("there are {} dimensions", self.shape().dimensions().len()),
+            ));
         };
-        let last = count.saturating_sub(1).checked_mul(step).and_then(|reach| reach.checked_add(start));
-        if count > 0 && last.is_none_or(|last| last >= *extent) || count == 0 && start > *extent || step == 0 {
+        let last =
+            count.saturating_sub(1).checked_mul(step).and_then(|reach| reach.checked_add(start));
+        if count > 0 && last.is_none_or(|last| last >= *extent)
+            || count == 0 && start > *extent
+            || step == 0
+        {
             return Err(self.fault(name(), format_args!("dimension {dimension} has {extent}")));
         }
         if (start, count) == (0, *extent) {
@@ -82,16 +107,23 @@ impl Expression {
         Self::new(shape_of(&dimensions)?, self.ggml_type(), kind)
     }
 
-    /// Puts arrays one behind the other along a dimension. Fails when their other dimensions differ, or for none.
+    /// Puts arrays one behind the other along a dimension. Fails when their other dimensions
+    /// differ, or for none.
     ///
     /// Arrays of one type keep it; floats of different types become F32.
     pub fn concat(dimension: usize, parts: &[Self]) -> Result<Self> {
         let Some(first) = parts.first() else {
-            return Err(crate::error::Error::new(crate::error::ErrorKind::Misuse, format!("concat({dimension}) of nothing")));
+            return Err(crate::error::Error::new(
+                crate::error::ErrorKind::Misuse,
+                format!("concat({dimension}) of nothing"),
+            ));
         };
         let rank = first.shape().dimensions().len();
         if dimension >= rank {
-            return Err(first.fault(format_args!("concat({dimension})"), format_args!("there are {rank} dimensions")));
+            return Err(first.fault(
+                format_args!("concat({dimension})"),
+                format_args!("there are {rank} dimensions"),
+            ));
         }
         let parts = Self::of_one_type(parts)?;
         let mut dimensions = first.dimensions(0);
@@ -99,13 +131,19 @@ impl Expression {
         let mut end = 0u64;
         for (number, part) in parts.iter().enumerate() {
             let mut other = part.dimensions(0);
-            let differ = || part.fault(format_args!("concat({dimension}), part {number},"), format_args!("its shape does not fit {}", first.shape()));
+            let differ = || {
+                part.fault(
+                    format_args!("concat({dimension}), part {number},"),
+                    format_args!("its shape does not fit {}", first.shape()),
+                )
+            };
             let extent = other.get(dimension).copied().ok_or_else(differ)?;
             other[dimension] = dimensions[dimension];
             if other != dimensions {
                 return Err(differ());
             }
-            end = end.checked_add(extent).ok_or_else(|| part.fault("concat", "too many elements"))?;
+            end =
+                end.checked_add(extent).ok_or_else(|| part.fault("concat", "too many elements"))?;
             let block = if dimension == 0 { part.0.block.0 } else { 1 };
             ends.push(end / block);
         }
@@ -117,7 +155,8 @@ impl Expression {
         Self::new(shape_of(&dimensions)?, ggml_type, Kind::Join { parts, dimension, ends })
     }
 
-    /// Puts arrays of one shape one behind the other along a new last dimension. Fails when their shapes differ, or for none.
+    /// Puts arrays of one shape one behind the other along a new last dimension. Fails when their
+    /// shapes differ, or for none.
     pub fn stack(parts: &[Self]) -> Result<Self> {
         let raised = parts.iter().map(|part| {
             let mut dimensions = part.dimensions(0);
@@ -133,17 +172,26 @@ impl Expression {
         }
     }
 
-    /// Adds zeros before and behind a dimension, or cuts as many indices off where a number is negative. Fails when more is cut than there is.
+    /// Adds zeros before and behind a dimension, or cuts as many indices off where a number is
+    /// negative. Fails when more is cut than there is.
     ///
     /// Quantized elements are decoded to F32 when something is added, or blocks are cut.
     pub fn resize(&self, dimension: usize, before: i64, after: i64) -> Result<Self> {
         let name = || format!("resize({dimension}, {before}, {after})");
         if dimension >= self.shape().dimensions().len() {
-            return Err(self.fault(name(), format_args!("there are {} dimensions", self.shape().dimensions().len())));
+            return Err(self.fault(
+                name(),
+                format_args!("there are {} dimensions", self.shape().dimensions().len()),
+            ));
         }
         let cut = |by: i64| if by < 0 { by.unsigned_abs() } else { 0 };
-        let left = self.extent(dimension).checked_sub(cut(before)).and_then(|left| left.checked_sub(cut(after)));
-        let left = left.ok_or_else(|| self.fault(name(), format_args!("dimension {dimension} has {}", self.extent(dimension))))?;
+        let left = self
+            .extent(dimension)
+            .checked_sub(cut(before))
+            .and_then(|left| left.checked_sub(cut(after)));
+        let left = left.ok_or_else(|| {
+            self.fault(name(), format_args!("dimension {dimension} has {}", self.extent(dimension)))
+        })?;
         let mut kept = self.slice(dimension, cut(before), left, 1)?;
         if kept.is_quantized() && (before > 0 || after > 0) {
             kept = kept.to_f32()?;
@@ -168,11 +216,15 @@ impl Expression {
     pub fn repeat(&self, dimension: usize, times: u64) -> Result<Self> {
         let mut dimensions = self.dimensions(0);
         if dimension >= dimensions.len() {
-            return Err(self.fault(format_args!("repeat({dimension}, {times})"), format_args!("there are {} dimensions", dimensions.len())));
+            return Err(self.fault(
+                format_args!("repeat({dimension}, {times})"),
+                format_args!("there are {} dimensions", dimensions.len()),
+            ));
         }
         let inner: u64 = dimensions[..=dimension].iter().product();
         let outer: u64 = dimensions[dimension + 1..].iter().product();
-        let too_many = || self.fault(format_args!("repeat({dimension}, {times})"), "too many elements");
+        let too_many =
+            || self.fault(format_args!("repeat({dimension}, {times})"), "too many elements");
         dimensions[dimension] = dimensions[dimension].checked_mul(times).ok_or_else(too_many)?;
         self.broadcast(inner, times, outer)?.reshape(shape_of(&dimensions)?)
     }
@@ -180,26 +232,44 @@ impl Expression {
     /// Runs of `inner` elements, each `times` times before the next.
     pub(super) fn broadcast(&self, inner: u64, times: u64, outer: u64) -> Result<Self> {
         let child = self.reshape(shape_of(&[inner, 1, outer])?)?;
-        Self::new(shape_of(&[inner, times, outer])?, child.ggml_type(), Kind::Broadcast { child, dimension: 1 })
+        Self::new(
+            shape_of(&[inner, times, outer])?,
+            child.ggml_type(),
+            Kind::Broadcast { child, dimension: 1 },
+        )
     }
 
-    /// Undoes the order in which Hugging Face stores the rows of rotary heads. The last dimension is `heads` runs of `n` rows; row `2 i + j` of a run of the
-    /// result is row `j n / 2 + i` of it (`j` is 0 or 1). Fails when the rows are no such runs of an even number.
+    /// Undoes the order in which Hugging Face stores the rows of rotary heads. The last dimension
+    /// is `heads` runs of `n` rows; row `2 i + j` of a run of the result is row `j n / 2 + i`
+    /// of it (`j` is 0 or 1). Fails when the rows are no such runs of an even number.
     pub fn permute(&self, heads: u64) -> Result<Self> {
-        let Some((&rows, faster)) = self.shape().dimensions().split_last() else { return Err(self.fault("permute", "a scalar has no rows")) };
+        let Some((&rows, faster)) = self.shape().dimensions().split_last() else {
+            return Err(self.fault("permute", "a scalar has no rows"));
+        };
         let pairs = heads.checked_mul(2).filter(|&pairs| pairs > 0 && rows.is_multiple_of(pairs));
         let Some(pairs) = pairs else {
-            return Err(self.fault(format_args!("permute({heads})"), format_args!("{rows} rows do not split into {heads} heads of an even number of rows")));
+            return Err(self.fault(
+                format_args!("permute({heads})"),
+                format_args!(
+                    "{rows} rows do not split into {heads} heads of an even number of rows"
+                ),
+            ));
         };
         let halves = rows / pairs;
         if faster.is_empty() {
-            return self.reshape(shape_of(&[halves, 2, heads])?)?.axes(&[1, 0, 2])?.reshape(*self.shape());
+            return self
+                .reshape(shape_of(&[halves, 2, heads])?)?
+                .axes(&[1, 0, 2])?
+                .reshape(*self.shape());
         }
         let row: u64 = faster.iter().product();
-        self.reshape(shape_of(&[row, halves, 2, heads])?)?.axes(&[0, 2, 1, 3])?.reshape(*self.shape())
+        self.reshape(shape_of(&[row, halves, 2, heads])?)?
+            .axes(&[0, 2, 1, 3])?
+            .reshape(*self.shape())
     }
 
-    /// Replaces indices `start..start + count` of a dimension by what `change` makes of them, which must have the same shape.
+    /// Replaces indices `start..start + count` of a dimension by what `change` makes of them, which
+    /// must have the same shape.
     ///
     /// ```
     /// # use ggmill_core::Shape;
@@ -208,7 +278,13 @@ impl Expression {
     /// let second_half_negated = ones.within(0, 2, 2, |half| half.mul(-1.0))?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn within(&self, dimension: usize, start: u64, count: u64, change: impl FnOnce(&Self) -> Result<Self>) -> Result<Self> {
+    pub fn within(
+        &self,
+        dimension: usize,
+        start: u64,
+        count: u64,
+        change: impl FnOnce(&Self) -> Result<Self>,
+    ) -> Result<Self> {
         let changed = change(&self.slice(dimension, start, count, 1)?)?;
         let behind = start + count;
         let mut parts = Vec::with_capacity(3);
@@ -220,18 +296,25 @@ impl Expression {
             parts.push(self.slice(dimension, behind, self.extent(dimension) - behind, 1)?);
         }
         let whole = Self::concat(dimension, &parts)?;
-        if whole.shape() == self.shape() { Ok(whole) } else { Err(self.fault("a change within", "gives another shape")) }
+        if whole.shape() == self.shape() {
+            Ok(whole)
+        } else {
+            Err(self.fault("a change within", "gives another shape"))
+        }
     }
 
     /// The parts in one type: their own when it is the same, F32 when they are floats.
     fn of_one_type(parts: &[Self]) -> Result<Vec<Self>> {
-        let is_integer = |part: &Self| matches!(part.ggml_type(), GgmlType::I8 | GgmlType::I16 | GgmlType::I32 | GgmlType::I64);
+        let is_integer = |part: &Self| {
+            matches!(part.ggml_type(), GgmlType::I8 | GgmlType::I16 | GgmlType::I32 | GgmlType::I64)
+        };
         let Some(first) = parts.first() else { return Ok(Vec::new()) };
         match parts.iter().find(|part| part.ggml_type() != first.ggml_type()) {
             None => Ok(parts.to_vec()),
-            Some(other) if parts.iter().any(is_integer) => {
-                Err(other.fault("concat", format_args!("elements of type {} and {}", other.ggml_type(), first.ggml_type())))
-            }
+            Some(other) if parts.iter().any(is_integer) => Err(other.fault(
+                "concat",
+                format_args!("elements of type {} and {}", other.ggml_type(), first.ggml_type()),
+            )),
             Some(_) => parts.iter().map(Self::to_f32).collect(),
         }
     }

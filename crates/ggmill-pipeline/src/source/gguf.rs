@@ -6,7 +6,8 @@ use ggmill_io::RandomAccess;
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::{Checkpoint, FileRange, SourceTensor};
 
-/// A GGUF file, or all shards of a set, as a source of tensors: for whatever reshapes a model that is one already.
+/// A GGUF file, or all shards of a set, as a source of tensors: for whatever reshapes a model that
+/// is one already.
 #[derive(Debug)]
 pub struct GgufCheckpoint {
     model: Model,
@@ -25,13 +26,18 @@ impl GgufCheckpoint {
     pub fn new(model: Model) -> Result<Self> {
         let place = |tensor: Tensor<'_>| {
             let size = tensor.size().ok_or_else(|| {
-                let message = format!("{} is not known, so neither is the size of its data", tensor.ggml_type());
+                let message = format!(
+                    "{} is not known, so neither is the size of its data",
+                    tensor.ggml_type()
+                );
                 Error::new(ErrorKind::Unsupported, message).tensor(tensor.name().as_bytes())
             })?;
             Ok((tensor.part(), tensor.offset(), size))
         };
         let places = model.tensors().iter().map(place).collect::<Result<_>>()?;
-        let source = |tensor: Tensor<'_>| SourceTensor::new(tensor.name().as_bytes(), tensor.ggml_type(), *tensor.shape());
+        let source = |tensor: Tensor<'_>| {
+            SourceTensor::new(tensor.name().as_bytes(), tensor.ggml_type(), *tensor.shape())
+        };
         let tensors = model.tensors().iter().map(source).collect();
         Ok(Self { model, tensors, places })
     }
@@ -63,8 +69,14 @@ impl Checkpoint for GgufCheckpoint {
     }
 
     fn read(&self, number: usize, offset: u64, out: &mut [u8]) -> Result<()> {
-        let tensor = self.model.tensors().nth(number).ok_or_else(|| Error::new(ErrorKind::Misuse, "no tensor has this number"))?;
-        self.model.read(&tensor, offset, out).map_err(|error| Error::from(error).tensor(tensor.name().as_bytes()))
+        let tensor = self
+            .model
+            .tensors()
+            .nth(number)
+            .ok_or_else(|| Error::new(ErrorKind::Misuse, "no tensor has this number"))?;
+        self.model
+            .read(&tensor, offset, out)
+            .map_err(|error| Error::from(error).tensor(tensor.name().as_bytes()))
     }
 
     fn sources(&self) -> Vec<&RandomAccess> {

@@ -39,7 +39,9 @@ impl Checkpoint for Joined<'_> {
     }
 
     fn read(&self, number: usize, offset: u64, out: &mut [u8]) -> Result<()> {
-        let (source, number) = self.place(number).ok_or_else(|| Error::new(ErrorKind::Misuse, "no tensor has this number"))?;
+        let (source, number) = self
+            .place(number)
+            .ok_or_else(|| Error::new(ErrorKind::Misuse, "no tensor has this number"))?;
         source.read(number, offset, out)
     }
 

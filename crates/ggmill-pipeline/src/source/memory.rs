@@ -27,8 +27,15 @@ impl MemorySource {
         Self::default()
     }
 
-    /// Adds a tensor whose bytes are in stored order, little-endian, and says which number it has. Fails when they are not as many as the shape takes.
-    pub fn add(&mut self, name: impl Into<Vec<u8>>, ggml_type: GgmlType, shape: Shape, bytes: impl Into<Arc<[u8]>>) -> Result<usize> {
+    /// Adds a tensor whose bytes are in stored order, little-endian, and says which number it has.
+    /// Fails when they are not as many as the shape takes.
+    pub fn add(
+        &mut self,
+        name: impl Into<Vec<u8>>,
+        ggml_type: GgmlType,
+        shape: Shape,
+        bytes: impl Into<Arc<[u8]>>,
+    ) -> Result<usize> {
         let (name, bytes) = (name.into(), bytes.into());
         let expected = ggml_type.layout().and_then(|layout| layout.bytes_for(shape.elements()));
         if expected != Some(bytes.len() as u64) {
@@ -47,9 +54,17 @@ impl Checkpoint for MemorySource {
     }
 
     fn read(&self, number: usize, offset: u64, out: &mut [u8]) -> Result<()> {
-        let data = self.data.get(number).ok_or_else(|| Error::new(ErrorKind::Misuse, "no tensor has this number"))?;
-        let bytes = usize::try_from(offset).ok().and_then(|start| data.get(start..start.checked_add(out.len())?));
-        out.copy_from_slice(bytes.ok_or_else(|| Error::new(ErrorKind::Misuse, "reads beyond the data of the tensor").tensor(&self.tensors[number].name))?);
+        let data = self
+            .data
+            .get(number)
+            .ok_or_else(|| Error::new(ErrorKind::Misuse, "no tensor has this number"))?;
+        let bytes = usize::try_from(offset)
+            .ok()
+            .and_then(|start| data.get(start..start.checked_add(out.len())?));
+        out.copy_from_slice(bytes.ok_or_else(|| {
+            Error::new(ErrorKind::Misuse, "reads beyond the data of the tensor")
+                .tensor(&self.tensors[number].name)
+        })?);
         Ok(())
     }
 }

@@ -1,7 +1,8 @@
 //! Where weights come from: anything that lists tensors and hands out their bytes.
 //!
-//! GGUF files, joined sources and sources in memory are files of this directory; sources of other formats are in `ggmill-formats`. What they have in common is the
-//! [`Checkpoint`] trait; a plan and a run know nothing else of them.
+//! GGUF files, joined sources and sources in memory are files of this directory; sources of other
+//! formats are in `ggmill-formats`. What they have in common is the [`Checkpoint`] trait; a plan
+//! and a run know nothing else of them.
 
 mod gguf;
 mod joined;
@@ -23,11 +24,12 @@ pub trait Checkpoint: Debug + Sync {
     /// The tensors, in the order in which they are written.
     fn tensors(&self) -> &[SourceTensor];
 
-    /// Fills `out` with the bytes of tensor `number` from byte `offset` of its data on, in little-endian order. May be called from several threads at once.
+    /// Fills `out` with the bytes of tensor `number` from byte `offset` of its data on, in
+    /// little-endian order. May be called from several threads at once.
     fn read(&self, number: usize, offset: u64, out: &mut [u8]) -> Result<()>;
 
-    /// Where the bytes of tensor `number` lie in an open file, when they lie there as they are: a tensor that nothing is done to is then moved by the operating
-    /// system, unread.
+    /// Where the bytes of tensor `number` lie in an open file, when they lie there as they are: a
+    /// tensor that nothing is done to is then moved by the operating system, unread.
     fn range(&self, number: usize) -> Option<FileRange<'_>> {
         let _ = number;
         None
@@ -38,8 +40,9 @@ pub trait Checkpoint: Debug + Sync {
         Vec::new()
     }
 
-    /// Fails when the bytes are no longer those that were opened, or when an edit of a file was interrupted halfway. Whoever reads much asks this before and after:
-    /// what was read meanwhile may be half of each.
+    /// Fails when the bytes are no longer those that were opened, or when an edit of a file was
+    /// interrupted halfway. Whoever reads much asks this before and after: what was read
+    /// meanwhile may be half of each.
     fn verify(&self) -> Result<()> {
         Ok(self.sources().into_iter().try_for_each(RandomAccess::verify)?)
     }

@@ -1,5 +1,5 @@
-//! Random compositions of everything there is, held to the interpreter. `PROPTEST_CASES=10000 cargo test -p ggmill-pipeline --test it compositions` tries ten
-//! thousand.
+//! Random compositions of everything there is, held to the interpreter. `PROPTEST_CASES=10000 cargo
+//! test -p ggmill-pipeline --test it compositions` tries ten thousand.
 
 use ggmill_core::{GgmlType, Shape};
 use ggmill_pipeline::{Checkpoint as _, Encoding, Expression, Fp8Blocks, MemorySource, Mxfp4};
@@ -54,12 +54,31 @@ fn source() -> (MemorySource, Vec<Array>) {
         let shape = shape(dimensions);
         let values: Vec<f32> = (0..shape.elements()).map(|_| number()).collect();
         let bytes = match *ggml_type {
-            GgmlType::F64 => values.iter().flat_map(|&value| (f64::from(value) * 1.1).to_le_bytes()).collect(),
-            GgmlType::I32 => values.iter().flat_map(|&value| ((value * 1e9) as i32).to_le_bytes()).collect(),
-            GgmlType::I64 => values.iter().flat_map(|&value| ((value * 1e9) as i64).to_le_bytes()).collect(),
+            GgmlType::F64 => {
+                values.iter().flat_map(|&value| (f64::from(value) * 1.1).to_le_bytes()).collect()
+            }
+            GgmlType::I32 => {
+                values.iter().flat_map(|&value| ((value * 1e9) as i32).to_le_bytes()).collect()
+            }
+            GgmlType::I64 => {
+                values.iter().flat_map(|&value| ((value * 1e9) as i64).to_le_bytes()).collect()
+            }
             ggml_type => {
-                let mut bytes = vec![0; usize::try_from(ggml_type.layout().unwrap().bytes_for(shape.elements()).unwrap()).unwrap()];
-                ggmill_quant::quantize(ggml_type, &values, usize::try_from(dimensions[0]).unwrap(), None, &mut bytes).unwrap();
+                let mut bytes = vec![
+                    0;
+                    usize::try_from(
+                        ggml_type.layout().unwrap().bytes_for(shape.elements()).unwrap()
+                    )
+                    .unwrap()
+                ];
+                ggmill_quant::quantize(
+                    ggml_type,
+                    &values,
+                    usize::try_from(dimensions[0]).unwrap(),
+                    None,
+                    &mut bytes,
+                )
+                .unwrap();
                 bytes
             }
         };
@@ -71,26 +90,58 @@ fn source() -> (MemorySource, Vec<Array>) {
 
 /// Weights in packings: the expression, and what it holds.
 fn packed(source: &mut MemorySource) -> Vec<(Expression, Array)> {
-    let bytes = |count: u32| (0..count).map(|i| u8::try_from(i.wrapping_mul(2_654_435_761) >> 24).unwrap() & 0x77).collect::<Vec<_>>();
-    let mut add = |name: &str, ggml_type, dimensions: &[u64], bytes: Vec<u8>| source.add(name, ggml_type, shape(dimensions), bytes).unwrap();
+    let bytes = |count: u32| {
+        (0..count)
+            .map(|i| u8::try_from(i.wrapping_mul(2_654_435_761) >> 24).unwrap() & 0x77)
+            .collect::<Vec<_>>()
+    };
+    let mut add = |name: &str, ggml_type, dimensions: &[u64], bytes: Vec<u8>| {
+        source.add(name, ggml_type, shape(dimensions), bytes).unwrap()
+    };
     let (weights, scales) = (bytes(11 * 9), [0.5f32, 2.0, 3.0, 0.1, 7.0, 0.25, 1.5, 9.0, 1.0]);
-    let fp8 =
-        [add("w", GgmlType::I8, &[11, 9], weights.clone()), add("s", GgmlType::F32, &[3, 3], scales.iter().flat_map(|scale| scale.to_le_bytes()).collect())];
+    let fp8 = [
+        add("w", GgmlType::I8, &[11, 9], weights.clone()),
+        add(
+            "s",
+            GgmlType::F32,
+            &[3, 3],
+            scales.iter().flat_map(|scale| scale.to_le_bytes()).collect(),
+        ),
+    ];
     let (blocks, exponents) = (bytes(16 * 2 * 3), (120..126).collect::<Vec<u8>>());
-    let mxfp4 = [add("b", GgmlType::I8, &[16, 2, 3], blocks.clone()), add("e", GgmlType::I8, &[2, 3], exponents.clone())];
+    let mxfp4 = [
+        add("b", GgmlType::I8, &[16, 2, 3], blocks.clone()),
+        add("e", GgmlType::I8, &[2, 3], exponents.clone()),
+    ];
 
     let value = |byte: u8| {
         let (exponent, mantissa) = (i32::from(byte >> 3 & 15), f64::from(byte & 7) / 8.0);
-        if exponent == 0 { mantissa * 2f64.powi(-6) } else { (1.0 + mantissa) * 2f64.powi(exponent - 7) }
+        if exponent == 0 {
+            mantissa * 2f64.powi(-6)
+        } else {
+            (1.0 + mantissa) * 2f64.powi(exponent - 7)
+        }
     };
-    let weight = |place: usize| f64::from(value(weights[place]) as f32 * scales[place / 11 / 4 * 3 + place % 11 / 4]);
-    let fp8_array = Array { dimensions: vec![11, 9], ggml_type: GgmlType::F32, elements: (0..99).map(weight).collect() };
+    let weight = |place: usize| {
+        f64::from(value(weights[place]) as f32 * scales[place / 11 / 4 * 3 + place % 11 / 4])
+    };
+    let fp8_array = Array {
+        dimensions: vec![11, 9],
+        ggml_type: GgmlType::F32,
+        elements: (0..99).map(weight).collect(),
+    };
     let element = |place: usize| {
-        let magnitude = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0][usize::from(blocks[place / 2] >> (place % 2 * 4) & 7)];
+        let magnitude = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0]
+            [usize::from(blocks[place / 2] >> (place % 2 * 4) & 7)];
         magnitude * 2f64.powi(i32::from(exponents[place / 32]) - 127)
     };
-    let mxfp4_array = Array { dimensions: vec![64, 3], ggml_type: GgmlType::F32, elements: (0..192).map(element).collect() };
-    let tensors = |numbers: [usize; 2]| numbers.map(|number| Expression::tensor(source, number).unwrap());
+    let mxfp4_array = Array {
+        dimensions: vec![64, 3],
+        ggml_type: GgmlType::F32,
+        elements: (0..192).map(element).collect(),
+    };
+    let tensors =
+        |numbers: [usize; 2]| numbers.map(|number| Expression::tensor(source, number).unwrap());
     vec![
         (Expression::decode(Fp8Blocks::new(4, 4), &tensors(fp8)).unwrap(), fp8_array),
         (Expression::decode(Mxfp4::new(), &tensors(mxfp4)).unwrap(), mxfp4_array),
@@ -132,8 +183,12 @@ fn other_dimensions(dimensions: &[u64], [a, b, c, _]: [u16; 4]) -> Vec<u64> {
         }
         1 => dimensions = vec![dimensions.iter().product()],
         _ if !dimensions.is_empty() => {
-            let divisors: Vec<u64> = (1..=dimensions[at]).filter(|divisor| dimensions[at].is_multiple_of(*divisor)).collect();
-            let Some(&divisor) = divisors.get(usize::from(b) % divisors.len().max(1)) else { return dimensions };
+            let divisors: Vec<u64> = (1..=dimensions[at])
+                .filter(|divisor| dimensions[at].is_multiple_of(*divisor))
+                .collect();
+            let Some(&divisor) = divisors.get(usize::from(b) % divisors.len().max(1)) else {
+                return dimensions;
+            };
             dimensions[at] /= divisor;
             dimensions.insert(at, divisor);
         }
@@ -143,7 +198,13 @@ fn other_dimensions(dimensions: &[u64], [a, b, c, _]: [u16; 4]) -> Vec<u64> {
 }
 
 #[expect(clippy::too_many_lines, reason = "one arm for each step")]
-fn step(source: &MemorySource, arrays: &[Array], packed: &[Both], stack: &[Both], Step(kind, numbers): Step) -> Option<Both> {
+fn step(
+    source: &MemorySource,
+    arrays: &[Array],
+    packed: &[Both],
+    stack: &[Both],
+    Step(kind, numbers): Step,
+) -> Option<Both> {
     let [a, b, c, d] = numbers.map(u64::from);
     let tensor = || {
         let number = usize::try_from(a).unwrap() % arrays.len();
@@ -169,21 +230,36 @@ fn step(source: &MemorySource, arrays: &[Array], packed: &[Both], stack: &[Both]
         9..=11 => {
             let (start, step) = (a % (dimensions[dimension] + 1), c % 4);
             let count = b % (dimensions[dimension] / step.max(1) + 2);
-            both(top.slice(dimension, start, count, step), array.slice(dimension, start, count, step))
+            both(
+                top.slice(dimension, start, count, step),
+                array.slice(dimension, start, count, step),
+            )
         }
         12 | 13 => {
             // With itself, with a part of itself, changed; sometimes with what was made before.
-            let (changed, changed_array) = if a % 3 == 0 { (top.mul(number).unwrap(), array.mul(number)) } else { (top.clone(), array.clone()) };
+            let (changed, changed_array) = if a % 3 == 0 {
+                (top.mul(number).unwrap(), array.mul(number))
+            } else {
+                (top.clone(), array.clone())
+            };
             let count = b % (dimensions[dimension] + 1);
-            let part = (changed.slice(dimension, 0, count, 1).unwrap(), changed_array.slice(dimension, 0, count, 1).unwrap());
-            let before = if c % 4 == 0 { stack.get(stack.len().wrapping_sub(2)).cloned() } else { None };
-            let parts: Vec<Both> = [Some(part), before, Some((top.clone(), array.clone()))].into_iter().flatten().collect();
+            let part = (
+                changed.slice(dimension, 0, count, 1).unwrap(),
+                changed_array.slice(dimension, 0, count, 1).unwrap(),
+            );
+            let before =
+                if c % 4 == 0 { stack.get(stack.len().wrapping_sub(2)).cloned() } else { None };
+            let parts: Vec<Both> = [Some(part), before, Some((top.clone(), array.clone()))]
+                .into_iter()
+                .flatten()
+                .collect();
             let (parts, arrays): (Vec<Expression>, Vec<Array>) = parts.into_iter().unzip();
             both(Expression::concat(dimension, &parts), Array::concat(dimension, &arrays))
         }
         14 => {
             let changed = (top.add(number).unwrap(), array.add(number));
-            let (parts, arrays) = if a % 2 == 0 && !top.ggml_type().name().unwrap().starts_with('I') {
+            let (parts, arrays) = if a % 2 == 0 && !top.ggml_type().name().unwrap().starts_with('I')
+            {
                 ([top.clone(), changed.0], [array.clone(), changed.1])
             } else {
                 ([top.clone(), top.clone()], [array.clone(), array.clone()])
@@ -201,12 +277,17 @@ fn step(source: &MemorySource, arrays: &[Array], packed: &[Both], stack: &[Both]
         21 => both(top.neg_exp(), Some(array.neg_exp())),
         22 | 23 => {
             let (other, other_array) = match stack.get(stack.len().wrapping_sub(2)) {
-                Some((other, array_of_other)) if other.shape().elements() == array.len() => {
-                    (other.reshape(*top.shape()).unwrap(), array_of_other.reshape(dimensions.clone()).unwrap())
-                }
+                Some((other, array_of_other)) if other.shape().elements() == array.len() => (
+                    other.reshape(*top.shape()).unwrap(),
+                    array_of_other.reshape(dimensions.clone()).unwrap(),
+                ),
                 _ => (top.mul(number).unwrap(), array.mul(number)),
             };
-            if kind == 22 { both(top.product(&other), array.product(&other_array)) } else { both(top.sum(&other), array.sum(&other_array)) }
+            if kind == 22 {
+                both(top.product(&other), array.product(&other_array))
+            } else {
+                both(top.sum(&other), array.sum(&other_array))
+            }
         }
         24 => both(top.center(), Some(array.center())),
         25 => both(top.normalize_columns(), Some(array.normalize_columns())),
@@ -214,8 +295,10 @@ fn step(source: &MemorySource, arrays: &[Array], packed: &[Both], stack: &[Both]
         27 => {
             let other = other_dimensions(&[array.len()], [0, numbers[1], 2, 0]);
             let flat = (top.reshape(shape(&other)).unwrap(), array.reshape(other.clone()).unwrap());
-            let turned = (flat.0.transpose().unwrap().mul(0.5).unwrap(), flat.1.axes(&[1, 0]).mul(0.5));
-            (other[0] * other[0] <= MOST).then(|| both(flat.0.matmul(&turned.0), flat.1.matmul(&turned.1)))?
+            let turned =
+                (flat.0.transpose().unwrap().mul(0.5).unwrap(), flat.1.axes(&[1, 0]).mul(0.5));
+            (other[0] * other[0] <= MOST)
+                .then(|| both(flat.0.matmul(&turned.0), flat.1.matmul(&turned.1)))?
         }
         28 => both(top.permute(a % 4), array.permute(a % 4)),
         29 => {
@@ -226,30 +309,59 @@ fn step(source: &MemorySource, arrays: &[Array], packed: &[Both], stack: &[Both]
             let (start, extent) = (a % dimensions[dimension], dimensions[dimension]);
             let count = b % (extent - start) + 1;
             let slice = |start, count| array.slice(dimension, start, count, 1).unwrap();
-            let parts = [slice(0, start), slice(start, count).mul(number), slice(start + count, extent - start - count)];
+            let parts = [
+                slice(0, start),
+                slice(start, count).mul(number),
+                slice(start + count, extent - start - count),
+            ];
             let parts: Vec<Array> = parts.into_iter().filter(|part| part.len() > 0).collect();
-            both(top.within(dimension, start, count, |part| part.mul(number)), Array::concat(dimension, &parts))
+            both(
+                top.within(dimension, start, count, |part| part.mul(number)),
+                Array::concat(dimension, &parts),
+            )
         }
         31 | 32 => {
-            let ggml_type = [GgmlType::F16, GgmlType::BF16, GgmlType::F32, GgmlType::Q8_0, GgmlType::Q5_0, GgmlType::IQ4_NL][usize::from(numbers[1]) % 6];
+            let ggml_type = [
+                GgmlType::F16,
+                GgmlType::BF16,
+                GgmlType::F32,
+                GgmlType::Q8_0,
+                GgmlType::Q5_0,
+                GgmlType::IQ4_NL,
+            ][usize::from(numbers[1]) % 6];
             let is_finite = array.elements.iter().all(|value| (*value as f32).abs() < 1e3);
-            let fits = dimensions[0].is_multiple_of(u64::from(ggml_type.layout().unwrap().elements));
+            let fits =
+                dimensions[0].is_multiple_of(u64::from(ggml_type.layout().unwrap().elements));
             // What has the type already keeps its blocks, which the interpreter does not know of.
-            let encoded = if top.ggml_type() == ggml_type || !fits || !is_finite && ggml_type.is_quantized() { array.clone() } else { array.encode(ggml_type) };
-            let encoding = if is_finite && a % 2 == 0 { Encoding::finite() } else { Encoding::default() };
-            (fits && (is_finite || !ggml_type.is_quantized())).then(|| both(top.encode(ggml_type, encoding), Some(encoded)))?
+            let encoded = if top.ggml_type() == ggml_type
+                || !fits
+                || !is_finite && ggml_type.is_quantized()
+            {
+                array.clone()
+            } else {
+                array.encode(ggml_type)
+            };
+            let encoding =
+                if is_finite && a % 2 == 0 { Encoding::finite() } else { Encoding::default() };
+            (fits && (is_finite || !ggml_type.is_quantized()))
+                .then(|| both(top.encode(ggml_type, encoding), Some(encoded)))?
         }
         _ if a % 2 == 0 => Some(packed[usize::from(numbers[1]) % packed.len()].clone()),
         _ => {
-            let computed = Expression::computed(shape(&[b % 7 + 1, c % 5 + 1]), |place| (place as f32).sqrt()).unwrap();
-            let elements = (0..computed.shape().elements()).map(|place| f64::from((place as f32).sqrt())).collect();
+            let computed =
+                Expression::computed(shape(&[b % 7 + 1, c % 5 + 1]), |place| (place as f32).sqrt())
+                    .unwrap();
+            let elements = (0..computed.shape().elements())
+                .map(|place| f64::from((place as f32).sqrt()))
+                .collect();
             let dimensions = computed.shape().dimensions().to_vec();
             Some((computed, Array { dimensions, ggml_type: GgmlType::F32, elements }))
         }
     }
 }
 
-/// Whether two numbers are the same, signs of zeros included. What a NaN looks like inside is nobody's business.
+/// Whether two numbers are the same, signs of zeros included. What a NaN looks like inside is
+/// nobody's business.
 fn same(a: f64, b: f64) -> bool {
     a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan()
 }

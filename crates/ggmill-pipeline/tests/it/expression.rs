@@ -12,7 +12,8 @@ fn counting(dimensions: &[u64]) -> Expression {
 }
 
 fn numbers(expression: &Expression) -> Vec<f32> {
-    let bytes = expression.evaluate(&MemorySource::new(), 0..expression.shape().elements()).unwrap();
+    let bytes =
+        expression.evaluate(&MemorySource::new(), 0..expression.shape().elements()).unwrap();
     bytes.as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect()
 }
 
@@ -33,19 +34,36 @@ fn errors_say_which_step_of_what() {
     let mut source = MemorySource::new();
     source.add("a", GgmlType::F32, shape(&[4, 6]), vec![0; 96]).unwrap();
     let a = Expression::named(&source, "a").unwrap();
-    let fails = |made: Result<Expression>, expected: &str| assert_eq!(made.unwrap_err().to_string(), expected);
-    fails(a.transpose().unwrap().slice(0, 3, 4, 1), r#"slice(0, 3, 4, 1) of axes(1, 0) of tensor "a" (4 × 6): dimension 0 has 6"#);
-    fails(a.axes(&[0, 0]), r#"axes(0, 0) of tensor "a" (4 × 6): expected each of its 2 dimensions once"#);
+    let fails = |made: Result<Expression>, expected: &str| {
+        assert_eq!(made.unwrap_err().to_string(), expected)
+    };
+    fails(
+        a.transpose().unwrap().slice(0, 3, 4, 1),
+        r#"slice(0, 3, 4, 1) of axes(1, 0) of tensor "a" (4 × 6): dimension 0 has 6"#,
+    );
+    fails(
+        a.axes(&[0, 0]),
+        r#"axes(0, 0) of tensor "a" (4 × 6): expected each of its 2 dimensions once"#,
+    );
     fails(a.reshape(shape(&[5])), r#"reshape(5) of tensor "a" (4 × 6): 24 elements, expected 5"#);
-    fails(a.permute(2), r#"permute(2) of tensor "a" (4 × 6): 6 rows do not split into 2 heads of an even number of rows"#);
+    fails(
+        a.permute(2),
+        r#"permute(2) of tensor "a" (4 × 6): 6 rows do not split into 2 heads of an even number of rows"#,
+    );
     fails(
         Expression::concat(1, &[a.clone(), a.transpose().unwrap()]),
         r#"concat(1), part 1, of axes(1, 0) of tensor "a" (4 × 6): its shape does not fit 4 × 6"#,
     );
-    fails(a.matmul(&a), r#"matmul of tensor "a" (4 × 6): the other is tensor "a" (4 × 6): 6 and 4 should be equal"#);
+    fails(
+        a.matmul(&a),
+        r#"matmul of tensor "a" (4 × 6): the other is tensor "a" (4 × 6): 6 and 4 should be equal"#,
+    );
     fails(a.resize(1, -4, -3), r#"resize(1, -4, -3) of tensor "a" (4 × 6): dimension 1 has 6"#);
     fails(Expression::named(&source, "b"), r#"tensor "b": is not in the source"#);
-    assert_eq!(source.add("c", GgmlType::Q8_0, shape(&[32, 2]), vec![0; 67]).unwrap_err().to_string(), r#"tensor "c": 67 bytes, which are not 32 × 2 of Q8_0"#);
+    assert_eq!(
+        source.add("c", GgmlType::Q8_0, shape(&[32, 2]), vec![0; 67]).unwrap_err().to_string(),
+        r#"tensor "c": 67 bytes, which are not 32 × 2 of Q8_0"#
+    );
 }
 
 #[test]

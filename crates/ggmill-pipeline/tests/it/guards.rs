@@ -36,6 +36,7 @@ fn a_plan_runs_over_the_tensors_it_was_made_for() {
     let plan = recipe.plan(&source).unwrap();
     let options = RunOptions::default();
     assert!(run(&plan, &source, Vec::new(), &options, &mut |_| ControlFlow::Continue(())).is_ok());
-    let error = run(&plan, &other, Vec::new(), &options, &mut |_| ControlFlow::Continue(())).unwrap_err();
+    let error =
+        run(&plan, &other, Vec::new(), &options, &mut |_| ControlFlow::Continue(())).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Misuse);
 }

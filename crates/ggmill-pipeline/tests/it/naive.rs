@@ -2,7 +2,8 @@
 
 use ggmill_core::GgmlType;
 
-/// An array. Elements are held exactly; the type says how results are rounded. Elements of quantized types are those they decode to.
+/// An array. Elements are held exactly; the type says how results are rounded. Elements of
+/// quantized types are those they decode to.
 #[derive(Clone, Debug)]
 pub(crate) struct Array {
     pub(crate) dimensions: Vec<u64>,
@@ -35,7 +36,11 @@ impl Array {
     }
 
     fn element(&self, at: &[u64]) -> f64 {
-        let place = at.iter().zip(&self.dimensions).rev().fold(0, |place, (at, extent)| place * extent + at);
+        let place = at
+            .iter()
+            .zip(&self.dimensions)
+            .rev()
+            .fold(0, |place, (at, extent)| place * extent + at);
         self.elements[usize::try_from(place).unwrap()]
     }
 
@@ -57,24 +62,43 @@ impl Array {
     }
 
     fn map(&self, ggml_type: GgmlType, change: impl Fn(f64) -> f64) -> Self {
-        Self { dimensions: self.dimensions.clone(), ggml_type, elements: self.elements.iter().map(|&value| change(value)).collect() }
+        Self {
+            dimensions: self.dimensions.clone(),
+            ggml_type,
+            elements: self.elements.iter().map(|&value| change(value)).collect(),
+        }
     }
 
     pub(crate) fn axes(&self, order: &[usize]) -> Self {
-        Self::of(order.iter().map(|&dimension| self.dimensions[dimension]).collect(), self.ggml_type, |at| {
-            let mut from = vec![0; at.len()];
-            order.iter().zip(at).for_each(|(&dimension, &at)| from[dimension] = at);
-            self.element(&from)
-        })
+        Self::of(
+            order.iter().map(|&dimension| self.dimensions[dimension]).collect(),
+            self.ggml_type,
+            |at| {
+                let mut from = vec![0; at.len()];
+                order.iter().zip(at).for_each(|(&dimension, &at)| from[dimension] = at);
+                self.element(&from)
+            },
+        )
     }
 
     pub(crate) fn reshape(&self, dimensions: Vec<u64>) -> Option<Self> {
-        (dimensions.iter().product::<u64>() == self.len()).then(|| Self { dimensions, ..self.clone() })
+        (dimensions.iter().product::<u64>() == self.len())
+            .then(|| Self { dimensions, ..self.clone() })
     }
 
-    pub(crate) fn slice(&self, dimension: usize, start: u64, count: u64, step: u64) -> Option<Self> {
+    pub(crate) fn slice(
+        &self,
+        dimension: usize,
+        start: u64,
+        count: u64,
+        step: u64,
+    ) -> Option<Self> {
         let mut dimensions = self.dimensions.clone();
-        let fits = if count > 0 { start + (count - 1) * step < dimensions[dimension] } else { start <= dimensions[dimension] };
+        let fits = if count > 0 {
+            start + (count - 1) * step < dimensions[dimension]
+        } else {
+            start <= dimensions[dimension]
+        };
         dimensions[dimension] = count;
         (fits && step > 0).then(|| {
             Self::of(dimensions, self.ggml_type, |at| {
@@ -92,7 +116,9 @@ impl Array {
             dimensions.remove(dimension);
             dimensions
         };
-        if parts.iter().any(|part| part.dimensions.len() != first.dimensions.len() || others(part) != others(first)) {
+        if parts.iter().any(|part| {
+            part.dimensions.len() != first.dimensions.len() || others(part) != others(first)
+        }) {
             return None;
         }
         let same = parts.iter().all(|part| part.ggml_type == first.ggml_type);
@@ -106,7 +132,11 @@ impl Array {
             let mut from = at.to_vec();
             for part in parts {
                 if from[dimension] < part.dimensions[dimension] {
-                    return if same { part.element(&from) } else { rounded(GgmlType::F32, part.element(&from)) };
+                    return if same {
+                        part.element(&from)
+                    } else {
+                        rounded(GgmlType::F32, part.element(&from))
+                    };
                 }
                 from[dimension] -= part.dimensions[dimension];
             }
@@ -115,7 +145,10 @@ impl Array {
     }
 
     pub(crate) fn stack(parts: &[Self]) -> Option<Self> {
-        let raised: Vec<Self> = parts.iter().map(|part| Self { dimensions: [&part.dimensions[..], &[1]].concat(), ..part.clone() }).collect();
+        let raised: Vec<Self> = parts
+            .iter()
+            .map(|part| Self { dimensions: [&part.dimensions[..], &[1]].concat(), ..part.clone() })
+            .collect();
         Self::concat(parts[0].dimensions.len(), &raised)
     }
 
@@ -190,9 +223,19 @@ impl Array {
     }
 
     fn pair(&self, other: &Self, change: impl Fn(f32, f32) -> f32) -> Option<Self> {
-        let ggml_type = if self.arithmetic() == other.arithmetic() { self.arithmetic() } else { GgmlType::F32 };
-        let elements = self.elements.iter().zip(&other.elements).map(|(&a, &b)| rounded(ggml_type, f64::from(change(a as f32, b as f32)))).collect();
-        (self.dimensions == other.dimensions).then(|| Self { dimensions: self.dimensions.clone(), ggml_type, elements })
+        let ggml_type =
+            if self.arithmetic() == other.arithmetic() { self.arithmetic() } else { GgmlType::F32 };
+        let elements = self
+            .elements
+            .iter()
+            .zip(&other.elements)
+            .map(|(&a, &b)| rounded(ggml_type, f64::from(change(a as f32, b as f32))))
+            .collect();
+        (self.dimensions == other.dimensions).then(|| Self {
+            dimensions: self.dimensions.clone(),
+            ggml_type,
+            elements,
+        })
     }
 
     pub(crate) fn product(&self, other: &Self) -> Option<Self> {
@@ -208,29 +251,47 @@ impl Array {
     }
 
     pub(crate) fn center(&self) -> Self {
-        let mean = rounded(self.arithmetic(), f64::from((self.singles().fold(0.0, |sum, value| sum + f64::from(value)) / self.len() as f64) as f32));
+        let mean = rounded(
+            self.arithmetic(),
+            f64::from(
+                (self.singles().fold(0.0, |sum, value| sum + f64::from(value)) / self.len() as f64)
+                    as f32,
+            ),
+        );
         self.calculate(|value| value - mean as f32)
     }
 
     pub(crate) fn normalize_columns(&self) -> Self {
-        let columns = usize::try_from(self.dimensions.first().copied().unwrap_or(1)).unwrap().max(1);
+        let columns =
+            usize::try_from(self.dimensions.first().copied().unwrap_or(1)).unwrap().max(1);
         let mut squares = vec![0.0f32; columns];
-        self.singles().enumerate().for_each(|(place, value)| squares[place % columns] += value * value);
-        let elements = self.singles().enumerate().map(|(place, value)| f64::from(value / (squares[place % columns].sqrt() + 1e-7))).collect();
+        self.singles()
+            .enumerate()
+            .for_each(|(place, value)| squares[place % columns] += value * value);
+        let elements = self
+            .singles()
+            .enumerate()
+            .map(|(place, value)| f64::from(value / (squares[place % columns].sqrt() + 1e-7)))
+            .collect();
         Self { dimensions: self.dimensions.clone(), ggml_type: GgmlType::F32, elements }
     }
 
     pub(crate) fn ternarize(&self) -> Self {
-        let mean = (self.singles().fold(0.0, |sum, value| sum + f64::from(value.abs())) / self.len() as f64) as f32;
+        let mean = (self.singles().fold(0.0, |sum, value| sum + f64::from(value.abs()))
+            / self.len() as f64) as f32;
         let inverse = 1.0 / mean.max(1e-5);
         self.calculate(|value| (value * inverse).round_ties_even().clamp(-1.0, 1.0) / inverse)
     }
 
     pub(crate) fn matmul(&self, other: &Self) -> Option<Self> {
-        let (&[columns, inner], &[others, rows]) = (&self.dimensions[..], &other.dimensions[..]) else { return None };
+        let (&[columns, inner], &[others, rows]) = (&self.dimensions[..], &other.dimensions[..])
+        else {
+            return None;
+        };
         (inner == others).then(|| {
             Self::of(vec![columns, rows], GgmlType::F32, |at| {
-                let product = |k| self.element(&[at[0], k]) as f32 * other.element(&[k, at[1]]) as f32;
+                let product =
+                    |k| self.element(&[at[0], k]) as f32 * other.element(&[k, at[1]]) as f32;
                 f64::from((0..inner).fold(0.0f32, |sum, k| sum + product(k)))
             })
         })
@@ -252,11 +313,18 @@ impl Array {
 /// What bytes of a type hold.
 pub(crate) fn decoded(ggml_type: GgmlType, bytes: &[u8], dimensions: &[u64]) -> Array {
     let elements: Vec<f64> = match ggml_type {
-        GgmlType::F64 => bytes.as_chunks().0.iter().map(|&bytes| f64::from_le_bytes(bytes)).collect(),
-        GgmlType::I32 => bytes.as_chunks().0.iter().map(|&bytes| f64::from(i32::from_le_bytes(bytes))).collect(),
-        GgmlType::I64 => bytes.as_chunks().0.iter().map(|&bytes| i64::from_le_bytes(bytes) as f64).collect(),
+        GgmlType::F64 => {
+            bytes.as_chunks().0.iter().map(|&bytes| f64::from_le_bytes(bytes)).collect()
+        }
+        GgmlType::I32 => {
+            bytes.as_chunks().0.iter().map(|&bytes| f64::from(i32::from_le_bytes(bytes))).collect()
+        }
+        GgmlType::I64 => {
+            bytes.as_chunks().0.iter().map(|&bytes| i64::from_le_bytes(bytes) as f64).collect()
+        }
         _ => {
-            let mut values = vec![0.0; usize::try_from(dimensions.iter().product::<u64>()).unwrap()];
+            let mut values =
+                vec![0.0; usize::try_from(dimensions.iter().product::<u64>()).unwrap()];
             ggmill_quant::dequantize(ggml_type, bytes, &mut values).unwrap();
             values.into_iter().map(f64::from).collect()
         }

@@ -3,7 +3,9 @@
 use std::ops::ControlFlow;
 
 use ggmill_core::{Endian, GgmlType, MetadataBuf, Shape};
-use ggmill_pipeline::{Encoding, Expression, MemorySource, Plan, Recipe, RecipeTensor, RunOptions, run, run_range};
+use ggmill_pipeline::{
+    Encoding, Expression, MemorySource, Plan, Recipe, RecipeTensor, RunOptions, run, run_range,
+};
 use proptest::prelude::*;
 
 fn shape(dimensions: &[u64]) -> Shape {
@@ -22,12 +24,18 @@ fn plan(endian: Endian) -> (Plan, MemorySource) {
         ("turned", a.transpose().unwrap().encode(GgmlType::F16, Encoding::finite()).unwrap()),
         ("blocks", stack.encode(GgmlType::Q8_0, Encoding::finite()).unwrap()),
         ("none", a.slice(1, 3, 0, 1).unwrap()),
-        ("odd", a.slice(0, 0, 5, 1).unwrap().slice(1, 0, 3, 2).unwrap().normalize_columns().unwrap()),
+        (
+            "odd",
+            a.slice(0, 0, 5, 1).unwrap().slice(1, 0, 3, 2).unwrap().normalize_columns().unwrap(),
+        ),
         ("integers", Expression::computed_integers(shape(&[3]), |place| place as i32 - 1).unwrap()),
     ];
     let mut metadata = MetadataBuf::new();
     metadata.set("general.architecture", "none");
-    let mut recipe = Recipe::new(metadata, tensors.into_iter().map(|(name, expression)| RecipeTensor::new(name, expression)).collect());
+    let mut recipe = Recipe::new(
+        metadata,
+        tensors.into_iter().map(|(name, expression)| RecipeTensor::new(name, expression)).collect(),
+    );
     recipe.form.endian = endian;
     (recipe.plan(&source).unwrap(), source)
 }
@@ -57,7 +65,14 @@ proptest! {
 fn a_range_outside_is_refused_and_one_is_stopped_on_request() {
     let (plan, source) = plan(Endian::Little);
     let len = plan.layout().total_len();
-    assert!(run_range(&plan, &source, 0..len + 1, Vec::new(), &RunOptions::on(1), &mut |_| ControlFlow::Continue(())).is_err());
-    let stopped = run_range(&plan, &source, 0..len, Vec::new(), &RunOptions::on(1), &mut |_| ControlFlow::Break(()));
+    assert!(
+        run_range(&plan, &source, 0..len + 1, Vec::new(), &RunOptions::on(1), &mut |_| {
+            ControlFlow::Continue(())
+        })
+        .is_err()
+    );
+    let stopped = run_range(&plan, &source, 0..len, Vec::new(), &RunOptions::on(1), &mut |_| {
+        ControlFlow::Break(())
+    });
     assert_eq!(stopped.unwrap_err().kind(), ggmill_pipeline::ErrorKind::Cancelled);
 }

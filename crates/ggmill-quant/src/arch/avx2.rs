@@ -1,21 +1,28 @@
 //! Eight lanes with AVX2.
 
 use core::arch::x86_64::{
-    __m256, __m256i, _CMP_EQ_OQ, _CMP_GT_OQ, _CMP_LT_OQ, _CMP_NEQ_UQ, _MM_FROUND_NO_EXC, _MM_FROUND_TO_ZERO, _mm_cvtsi32_si128, _mm_cvtss_f32, _mm_loadl_epi64,
-    _mm_loadu_si128, _mm_min_ps, _mm_min_ss, _mm_movehdup_ps, _mm_movehl_ps, _mm_packus_epi16, _mm_packus_epi32, _mm_shuffle_epi8, _mm_storel_epi64,
-    _mm_storeu_si128, _mm256_add_ps, _mm256_and_ps, _mm256_and_si256, _mm256_andnot_ps, _mm256_blendv_ps, _mm256_castps_si256, _mm256_castps256_ps128,
-    _mm256_castsi256_ps, _mm256_castsi256_si128, _mm256_cmp_ps, _mm256_cmpeq_epi8, _mm256_cvtepi8_epi32, _mm256_cvtepi32_ps, _mm256_cvtepu16_epi32,
-    _mm256_cvtph_ps, _mm256_cvttps_epi32, _mm256_div_ps, _mm256_extractf128_ps, _mm256_extracti128_si256, _mm256_i32gather_epi32, _mm256_loadu_ps,
-    _mm256_max_epi32, _mm256_max_ps, _mm256_min_epi32, _mm256_min_ps, _mm256_movemask_ps, _mm256_mul_ps, _mm256_or_ps, _mm256_permute2f128_ps,
-    _mm256_permutevar8x32_ps, _mm256_round_ps, _mm256_set_epi32, _mm256_set_epi64x, _mm256_set1_epi32, _mm256_set1_epi64x, _mm256_set1_ps, _mm256_shuffle_epi8,
-    _mm256_shuffle_ps, _mm256_sqrt_ps, _mm256_srl_epi32, _mm256_srlv_epi32, _mm256_storeu_ps, _mm256_storeu_si256, _mm256_sub_epi8, _mm256_sub_epi32,
-    _mm256_sub_ps, _mm256_unpackhi_ps, _mm256_unpacklo_ps, _mm256_xor_ps, _mm256_xor_si256,
+    __m256, __m256i, _CMP_EQ_OQ, _CMP_GT_OQ, _CMP_LT_OQ, _CMP_NEQ_UQ, _MM_FROUND_NO_EXC,
+    _MM_FROUND_TO_ZERO, _mm_cvtsi32_si128, _mm_cvtss_f32, _mm_loadl_epi64, _mm_loadu_si128,
+    _mm_min_ps, _mm_min_ss, _mm_movehdup_ps, _mm_movehl_ps, _mm_packus_epi16, _mm_packus_epi32,
+    _mm_shuffle_epi8, _mm_storel_epi64, _mm_storeu_si128, _mm256_add_ps, _mm256_and_ps,
+    _mm256_and_si256, _mm256_andnot_ps, _mm256_blendv_ps, _mm256_castps_si256,
+    _mm256_castps256_ps128, _mm256_castsi256_ps, _mm256_castsi256_si128, _mm256_cmp_ps,
+    _mm256_cmpeq_epi8, _mm256_cvtepi8_epi32, _mm256_cvtepi32_ps, _mm256_cvtepu16_epi32,
+    _mm256_cvtph_ps, _mm256_cvttps_epi32, _mm256_div_ps, _mm256_extractf128_ps,
+    _mm256_extracti128_si256, _mm256_i32gather_epi32, _mm256_loadu_ps, _mm256_max_epi32,
+    _mm256_max_ps, _mm256_min_epi32, _mm256_min_ps, _mm256_movemask_ps, _mm256_mul_ps,
+    _mm256_or_ps, _mm256_permute2f128_ps, _mm256_permutevar8x32_ps, _mm256_round_ps,
+    _mm256_set_epi32, _mm256_set_epi64x, _mm256_set1_epi32, _mm256_set1_epi64x, _mm256_set1_ps,
+    _mm256_shuffle_epi8, _mm256_shuffle_ps, _mm256_sqrt_ps, _mm256_srl_epi32, _mm256_srlv_epi32,
+    _mm256_storeu_ps, _mm256_storeu_si256, _mm256_sub_epi8, _mm256_sub_epi32, _mm256_sub_ps,
+    _mm256_unpackhi_ps, _mm256_unpacklo_ps, _mm256_xor_ps, _mm256_xor_si256,
 };
 use core::ops::{Add, Div, Mul, Neg, Sub};
 
 use crate::lanes::{Floats, Lanes, MAGIC, MOST, Mask, Work};
 
-/// Exists only where [`Avx2::detect`] found the instructions. Vectors come from it alone, so that where there is a vector, there are the instructions.
+/// Exists only where [`Avx2::detect`] found the instructions. Vectors come from it alone, so that
+/// where there is a vector, there are the instructions.
 #[derive(Clone, Copy)]
 pub(crate) struct Avx2(());
 
@@ -31,7 +38,10 @@ pub(crate) struct M8(__m256);
 
 impl Avx2 {
     pub(crate) fn detect() -> Option<Self> {
-        (is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi2") && is_x86_feature_detected!("f16c")).then_some(Self(()))
+        (is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("bmi2")
+            && is_x86_feature_detected!("f16c"))
+        .then_some(Self(()))
     }
 
     /// Does some work in a function that is compiled for these instructions.
@@ -49,10 +59,12 @@ impl Avx2 {
 #[inline(always)]
 pub(super) fn points<const N: usize>(_: Avx2, table: &[[u8; 4]; N], indices: &[u16; 8]) -> __m256i {
     const { assert!(N.is_power_of_two() && N <= 1 << 16) };
-    // SAFETY: the indices are within the table, by their last bits; where there is an `Avx2`, there are the instructions.
+    // SAFETY: the indices are within the table, by their last bits; where there is an `Avx2`, there
+    // are the instructions.
     unsafe {
         let indices = _mm256_cvtepu16_epi32(_mm_loadu_si128(indices.as_ptr().cast()));
-        let indices = _mm256_and_si256(indices, _mm256_set1_epi32(const { (N as u32 - 1).cast_signed() }));
+        let indices =
+            _mm256_and_si256(indices, _mm256_set1_epi32(const { (N as u32 - 1).cast_signed() }));
         _mm256_i32gather_epi32::<4>(table.as_ptr().cast(), indices)
     }
 }
@@ -90,7 +102,9 @@ impl Lanes for Avx2 {
     fn load_signed(self, bytes: &[u8]) -> F8 {
         let bytes = &bytes[..8];
         // SAFETY: eight bytes are there; `self` exists, so the instructions do.
-        F8(unsafe { _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(bytes.as_ptr().cast()))) })
+        F8(unsafe {
+            _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(bytes.as_ptr().cast())))
+        })
     }
 
     #[inline(always)]
@@ -103,9 +117,13 @@ impl Lanes for Avx2 {
     #[inline(always)]
     fn look_up(self, table: &[i8; 16], indices: &[u8]) -> F8 {
         let indices = &indices[..8];
-        // SAFETY: sixteen entries and eight indices are there; `self` exists, so the instructions do.
+        // SAFETY: sixteen entries and eight indices are there; `self` exists, so the instructions
+        // do.
         F8(unsafe {
-            let entries = _mm_shuffle_epi8(_mm_loadu_si128(table.as_ptr().cast()), _mm_loadl_epi64(indices.as_ptr().cast()));
+            let entries = _mm_shuffle_epi8(
+                _mm_loadu_si128(table.as_ptr().cast()),
+                _mm_loadl_epi64(indices.as_ptr().cast()),
+            );
             _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(entries))
         })
     }
@@ -120,7 +138,12 @@ impl Lanes for Avx2 {
     #[inline(always)]
     fn pick(self, table: F8, words: I8, shift: u32) -> F8 {
         // SAFETY: `self` exists, so the instructions do.
-        F8(unsafe { _mm256_permutevar8x32_ps(table.0, _mm256_srl_epi32(words.0, _mm_cvtsi32_si128(shift.cast_signed()))) })
+        F8(unsafe {
+            _mm256_permutevar8x32_ps(
+                table.0,
+                _mm256_srl_epi32(words.0, _mm_cvtsi32_si128(shift.cast_signed())),
+            )
+        })
     }
 
     #[inline(always)]
@@ -128,22 +151,42 @@ impl Lanes for Avx2 {
         // SAFETY: `self` exists, so the instructions do.
         F8(unsafe {
             let places = _mm256_set_epi32(28, 24, 20, 16, 12, 8, 4, 0);
-            _mm256_permutevar8x32_ps(table.0, _mm256_srlv_epi32(_mm256_set1_epi32(words[0].cast_signed()), places))
+            _mm256_permutevar8x32_ps(
+                table.0,
+                _mm256_srlv_epi32(_mm256_set1_epi32(words[0].cast_signed()), places),
+            )
         })
     }
 
     #[inline(always)]
-    fn signed_points<const N: usize>(self, table: &[[u8; 4]; N], indices: &[u16; 8], signs: u32) -> [u8; 32] {
+    fn signed_points<const N: usize>(
+        self,
+        table: &[[u8; 4]; N],
+        indices: &[u16; 8],
+        signs: u32,
+    ) -> [u8; 32] {
         let points = points(self, table, indices);
         let mut out = [0; 32];
         // SAFETY: there is room for 32 bytes; `self` exists, so the instructions do.
         unsafe {
-            // A byte of signs for each byte of the points, then its bit alone: all ones where it is set.
-            let owners = _mm256_set_epi64x(0x0303_0303_0303_0303, 0x0202_0202_0202_0202, 0x0101_0101_0101_0101, 0);
+            // A byte of signs for each byte of the points, then its bit alone: all ones where it is
+            // set.
+            let owners = _mm256_set_epi64x(
+                0x0303_0303_0303_0303,
+                0x0202_0202_0202_0202,
+                0x0101_0101_0101_0101,
+                0,
+            );
             let bits = _mm256_set1_epi64x(0x8040_2010_0804_0201_u64.cast_signed());
-            let spread = _mm256_and_si256(_mm256_shuffle_epi8(_mm256_set1_epi32(signs.cast_signed()), owners), bits);
+            let spread = _mm256_and_si256(
+                _mm256_shuffle_epi8(_mm256_set1_epi32(signs.cast_signed()), owners),
+                bits,
+            );
             let negative = _mm256_cmpeq_epi8(spread, bits);
-            _mm256_storeu_si256(out.as_mut_ptr().cast(), _mm256_sub_epi8(_mm256_xor_si256(points, negative), negative));
+            _mm256_storeu_si256(
+                out.as_mut_ptr().cast(),
+                _mm256_sub_epi8(_mm256_xor_si256(points, negative), negative),
+            );
         }
         out
     }
@@ -155,12 +198,30 @@ impl Lanes for Avx2 {
         let (e, f, g, h) = (self.load(e).0, self.load(f).0, self.load(g).0, self.load(h).0);
         // SAFETY: `self` exists, so the instructions do.
         let columns = unsafe {
-            let low = (_mm256_unpacklo_ps(a, b), _mm256_unpacklo_ps(c, d), _mm256_unpacklo_ps(e, f), _mm256_unpacklo_ps(g, h));
-            let high = (_mm256_unpackhi_ps(a, b), _mm256_unpackhi_ps(c, d), _mm256_unpackhi_ps(e, f), _mm256_unpackhi_ps(g, h));
-            let columns_0 = (_mm256_shuffle_ps::<0x44>(low.0, low.1), _mm256_shuffle_ps::<0x44>(low.2, low.3));
-            let columns_1 = (_mm256_shuffle_ps::<0xee>(low.0, low.1), _mm256_shuffle_ps::<0xee>(low.2, low.3));
-            let columns_2 = (_mm256_shuffle_ps::<0x44>(high.0, high.1), _mm256_shuffle_ps::<0x44>(high.2, high.3));
-            let columns_3 = (_mm256_shuffle_ps::<0xee>(high.0, high.1), _mm256_shuffle_ps::<0xee>(high.2, high.3));
+            let low = (
+                _mm256_unpacklo_ps(a, b),
+                _mm256_unpacklo_ps(c, d),
+                _mm256_unpacklo_ps(e, f),
+                _mm256_unpacklo_ps(g, h),
+            );
+            let high = (
+                _mm256_unpackhi_ps(a, b),
+                _mm256_unpackhi_ps(c, d),
+                _mm256_unpackhi_ps(e, f),
+                _mm256_unpackhi_ps(g, h),
+            );
+            let columns_0 =
+                (_mm256_shuffle_ps::<0x44>(low.0, low.1), _mm256_shuffle_ps::<0x44>(low.2, low.3));
+            let columns_1 =
+                (_mm256_shuffle_ps::<0xee>(low.0, low.1), _mm256_shuffle_ps::<0xee>(low.2, low.3));
+            let columns_2 = (
+                _mm256_shuffle_ps::<0x44>(high.0, high.1),
+                _mm256_shuffle_ps::<0x44>(high.2, high.3),
+            );
+            let columns_3 = (
+                _mm256_shuffle_ps::<0xee>(high.0, high.1),
+                _mm256_shuffle_ps::<0xee>(high.2, high.3),
+            );
             [
                 _mm256_permute2f128_ps::<0x20>(columns_0.0, columns_0.1),
                 _mm256_permute2f128_ps::<0x20>(columns_1.0, columns_1.1),
@@ -207,7 +268,10 @@ impl Floats for F8 {
         // SAFETY: there is room for eight bytes; `self` came from an `Avx2`.
         unsafe {
             let whole = _mm256_cvttps_epi32(self.0);
-            let words = _mm_packus_epi32(_mm256_castsi256_si128(whole), _mm256_extracti128_si256::<1>(whole));
+            let words = _mm_packus_epi32(
+                _mm256_castsi256_si128(whole),
+                _mm256_extracti128_si256::<1>(whole),
+            );
             _mm_storel_epi64(out.as_mut_ptr().cast(), _mm_packus_epi16(words, words));
         }
     }
@@ -218,7 +282,13 @@ impl Floats for F8 {
         // SAFETY: there is room for eight words; `self` came from an `Avx2`.
         unsafe {
             let whole = _mm256_cvttps_epi32(self.0);
-            _mm_storeu_si128(out.as_mut_ptr().cast(), _mm_packus_epi32(_mm256_castsi256_si128(whole), _mm256_extracti128_si256::<1>(whole)));
+            _mm_storeu_si128(
+                out.as_mut_ptr().cast(),
+                _mm_packus_epi32(
+                    _mm256_castsi256_si128(whole),
+                    _mm256_extracti128_si256::<1>(whole),
+                ),
+            );
         }
     }
 
@@ -226,7 +296,8 @@ impl Floats for F8 {
     fn least(self) -> f32 {
         // SAFETY: `self` came from an `Avx2`.
         unsafe {
-            let four = _mm_min_ps(_mm256_castps256_ps128(self.0), _mm256_extractf128_ps::<1>(self.0));
+            let four =
+                _mm_min_ps(_mm256_castps256_ps128(self.0), _mm256_extractf128_ps::<1>(self.0));
             let two = _mm_min_ps(four, _mm_movehl_ps(four, four));
             _mm_cvtss_f32(_mm_min_ss(two, _mm_movehdup_ps(two)))
         }
@@ -249,8 +320,14 @@ impl Floats for F8 {
         // SAFETY: `self` came from an `Avx2`.
         unsafe {
             let bits = _mm256_castps_si256(_mm256_add_ps(self.0, _mm256_set1_ps(MAGIC)));
-            let whole = _mm256_sub_epi32(_mm256_and_si256(bits, _mm256_set1_epi32(0x007f_ffff)), _mm256_set1_epi32(0x0040_0000));
-            Self(_mm256_cvtepi32_ps(_mm256_min_epi32(_mm256_max_epi32(whole, _mm256_set1_epi32(low)), _mm256_set1_epi32(high))))
+            let whole = _mm256_sub_epi32(
+                _mm256_and_si256(bits, _mm256_set1_epi32(0x007f_ffff)),
+                _mm256_set1_epi32(0x0040_0000),
+            );
+            Self(_mm256_cvtepi32_ps(_mm256_min_epi32(
+                _mm256_max_epi32(whole, _mm256_set1_epi32(low)),
+                _mm256_set1_epi32(high),
+            )))
         }
     }
 }

@@ -1,12 +1,16 @@
 //! Sixteen lanes with AVX-512.
 
 use core::arch::x86_64::{
-    __m512, __m512i, __mmask16, _CMP_EQ_OQ, _CMP_GT_OQ, _CMP_LT_OQ, _CMP_NEQ_UQ, _MM_FROUND_NO_EXC, _MM_FROUND_TO_ZERO, _mm_cvtsi32_si128, _mm_loadl_epi64,
-    _mm_loadu_si128, _mm_shuffle_epi8, _mm_storeu_si128, _mm256_loadu_si256, _mm256_mask_sub_epi8, _mm256_setzero_si256, _mm256_storeu_si256, _mm512_abs_ps,
-    _mm512_add_ps, _mm512_and_si512, _mm512_castps_si512, _mm512_castsi128_si512, _mm512_castsi512_ps, _mm512_cmp_ps_mask, _mm512_cvtepi8_epi32,
-    _mm512_cvtepi32_epi8, _mm512_cvtepi32_epi16, _mm512_cvtepi32_ps, _mm512_cvtepu16_epi32, _mm512_cvtph_ps, _mm512_cvttps_epi32, _mm512_div_ps,
-    _mm512_loadu_ps, _mm512_mask_blend_ps, _mm512_max_epi32, _mm512_max_ps, _mm512_min_epi32, _mm512_min_ps, _mm512_mul_ps, _mm512_permutexvar_epi32,
-    _mm512_permutexvar_ps, _mm512_reduce_min_ps, _mm512_roundscale_ps, _mm512_set_epi32, _mm512_set1_epi32, _mm512_set1_ps, _mm512_sqrt_ps, _mm512_srl_epi32,
+    __m512, __m512i, __mmask16, _CMP_EQ_OQ, _CMP_GT_OQ, _CMP_LT_OQ, _CMP_NEQ_UQ, _MM_FROUND_NO_EXC,
+    _MM_FROUND_TO_ZERO, _mm_cvtsi32_si128, _mm_loadl_epi64, _mm_loadu_si128, _mm_shuffle_epi8,
+    _mm_storeu_si128, _mm256_loadu_si256, _mm256_mask_sub_epi8, _mm256_setzero_si256,
+    _mm256_storeu_si256, _mm512_abs_ps, _mm512_add_ps, _mm512_and_si512, _mm512_castps_si512,
+    _mm512_castsi128_si512, _mm512_castsi512_ps, _mm512_cmp_ps_mask, _mm512_cvtepi8_epi32,
+    _mm512_cvtepi32_epi8, _mm512_cvtepi32_epi16, _mm512_cvtepi32_ps, _mm512_cvtepu16_epi32,
+    _mm512_cvtph_ps, _mm512_cvttps_epi32, _mm512_div_ps, _mm512_loadu_ps, _mm512_mask_blend_ps,
+    _mm512_max_epi32, _mm512_max_ps, _mm512_min_epi32, _mm512_min_ps, _mm512_mul_ps,
+    _mm512_permutexvar_epi32, _mm512_permutexvar_ps, _mm512_reduce_min_ps, _mm512_roundscale_ps,
+    _mm512_set_epi32, _mm512_set1_epi32, _mm512_set1_ps, _mm512_sqrt_ps, _mm512_srl_epi32,
     _mm512_srlv_epi32, _mm512_storeu_ps, _mm512_sub_epi32, _mm512_sub_ps, _mm512_xor_si512,
 };
 use core::ops::{Add, Div, Mul, Neg, Sub};
@@ -14,7 +18,8 @@ use core::ops::{Add, Div, Mul, Neg, Sub};
 use super::avx2::{Avx2, points};
 use crate::lanes::{Floats, Lanes, MAGIC, MOST, Mask, Work};
 
-/// Exists only where [`Avx512::detect`] found the instructions. Vectors come from it alone, so that where there is a vector, there are the instructions.
+/// Exists only where [`Avx512::detect`] found the instructions. Vectors come from it alone, so that
+/// where there is a vector, there are the instructions.
 #[derive(Clone, Copy)]
 pub(crate) struct Avx512(Avx2);
 
@@ -39,7 +44,9 @@ impl Avx512 {
 
     /// Does some work in a function that is compiled for these instructions.
     pub(crate) fn run<W: Work>(self, work: W) {
-        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,bmi1,bmi2,lzcnt,popcnt,f16c")]
+        #[target_feature(
+            enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,bmi1,bmi2,lzcnt,popcnt,f16c"
+        )]
         fn inside<W: Work>(lanes: Avx512, work: W) {
             work.run(lanes);
         }
@@ -81,7 +88,9 @@ impl Lanes for Avx512 {
     fn load_signed(self, bytes: &[u8]) -> F16 {
         let bytes = &bytes[..16];
         // SAFETY: sixteen bytes are there; `self` exists, so the instructions do.
-        F16(unsafe { _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(bytes.as_ptr().cast()))) })
+        F16(unsafe {
+            _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(bytes.as_ptr().cast())))
+        })
     }
 
     #[inline(always)]
@@ -96,7 +105,10 @@ impl Lanes for Avx512 {
         let indices = &indices[..16];
         // SAFETY: sixteen entries and indices are there; `self` exists, so the instructions do.
         F16(unsafe {
-            let entries = _mm_shuffle_epi8(_mm_loadu_si128(table.as_ptr().cast()), _mm_loadu_si128(indices.as_ptr().cast()));
+            let entries = _mm_shuffle_epi8(
+                _mm_loadu_si128(table.as_ptr().cast()),
+                _mm_loadu_si128(indices.as_ptr().cast()),
+            );
             _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(entries))
         })
     }
@@ -111,7 +123,12 @@ impl Lanes for Avx512 {
     #[inline(always)]
     fn pick(self, table: F16, words: I16, shift: u32) -> F16 {
         // SAFETY: `self` exists, so the instructions do.
-        F16(unsafe { _mm512_permutexvar_ps(_mm512_srl_epi32(words.0, _mm_cvtsi32_si128(shift.cast_signed())), table.0) })
+        F16(unsafe {
+            _mm512_permutexvar_ps(
+                _mm512_srl_epi32(words.0, _mm_cvtsi32_si128(shift.cast_signed())),
+                table.0,
+            )
+        })
     }
 
     #[inline(always)]
@@ -121,17 +138,30 @@ impl Lanes for Avx512 {
         F16(unsafe {
             let owners = _mm512_set_epi32(1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0);
             let places = _mm512_set_epi32(28, 24, 20, 16, 12, 8, 4, 0, 28, 24, 20, 16, 12, 8, 4, 0);
-            let words = _mm512_permutexvar_epi32(owners, _mm512_castsi128_si512(_mm_loadl_epi64(words.as_ptr().cast())));
+            let words = _mm512_permutexvar_epi32(
+                owners,
+                _mm512_castsi128_si512(_mm_loadl_epi64(words.as_ptr().cast())),
+            );
             _mm512_permutexvar_ps(_mm512_srlv_epi32(words, places), table.0)
         })
     }
 
     #[inline(always)]
-    fn signed_points<const N: usize>(self, table: &[[u8; 4]; N], indices: &[u16; 8], signs: u32) -> [u8; 32] {
+    fn signed_points<const N: usize>(
+        self,
+        table: &[[u8; 4]; N],
+        indices: &[u16; 8],
+        signs: u32,
+    ) -> [u8; 32] {
         let points = points(self.0, table, indices);
         let mut out = [0; 32];
         // SAFETY: there is room for 32 bytes; `self` exists, so the instructions do.
-        unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), _mm256_mask_sub_epi8(points, signs, _mm256_setzero_si256(), points)) }
+        unsafe {
+            _mm256_storeu_si256(
+                out.as_mut_ptr().cast(),
+                _mm256_mask_sub_epi8(points, signs, _mm256_setzero_si256(), points),
+            )
+        }
         out
     }
 
@@ -169,7 +199,12 @@ impl Floats for F16 {
     fn store_words(self, out: &mut [u16]) {
         let out = &mut out[..16];
         // SAFETY: there is room for sixteen words; `self` came from an `Avx512`.
-        unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), _mm512_cvtepi32_epi16(_mm512_cvttps_epi32(self.0))) }
+        unsafe {
+            _mm256_storeu_si256(
+                out.as_mut_ptr().cast(),
+                _mm512_cvtepi32_epi16(_mm512_cvttps_epi32(self.0)),
+            )
+        }
     }
 
     #[inline(always)]
@@ -182,7 +217,12 @@ impl Floats for F16 {
     fn store_bytes(self, out: &mut [u8]) {
         let out = &mut out[..16];
         // SAFETY: there is room for sixteen bytes; `self` came from an `Avx512`.
-        unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), _mm512_cvtepi32_epi8(_mm512_cvttps_epi32(self.0))) }
+        unsafe {
+            _mm_storeu_si128(
+                out.as_mut_ptr().cast(),
+                _mm512_cvtepi32_epi8(_mm512_cvttps_epi32(self.0)),
+            )
+        }
     }
 
     #[inline(always)]
@@ -196,8 +236,14 @@ impl Floats for F16 {
         // SAFETY: `self` came from an `Avx512`.
         unsafe {
             let bits = _mm512_castps_si512(_mm512_add_ps(self.0, _mm512_set1_ps(MAGIC)));
-            let whole = _mm512_sub_epi32(_mm512_and_si512(bits, _mm512_set1_epi32(0x007f_ffff)), _mm512_set1_epi32(0x0040_0000));
-            Self(_mm512_cvtepi32_ps(_mm512_min_epi32(_mm512_max_epi32(whole, _mm512_set1_epi32(low)), _mm512_set1_epi32(high))))
+            let whole = _mm512_sub_epi32(
+                _mm512_and_si512(bits, _mm512_set1_epi32(0x007f_ffff)),
+                _mm512_set1_epi32(0x0040_0000),
+            );
+            Self(_mm512_cvtepi32_ps(_mm512_min_epi32(
+                _mm512_max_epi32(whole, _mm512_set1_epi32(low)),
+                _mm512_set1_epi32(high),
+            )))
         }
     }
 }
@@ -262,6 +308,11 @@ impl Neg for F16 {
     #[inline(always)]
     fn neg(self) -> Self {
         // SAFETY: `self` came from an `Avx512`.
-        Self(unsafe { _mm512_castsi512_ps(_mm512_xor_si512(_mm512_castps_si512(_mm512_set1_ps(-0.0)), _mm512_castps_si512(self.0))) })
+        Self(unsafe {
+            _mm512_castsi512_ps(_mm512_xor_si512(
+                _mm512_castps_si512(_mm512_set1_ps(-0.0)),
+                _mm512_castps_si512(self.0),
+            ))
+        })
     }
 }

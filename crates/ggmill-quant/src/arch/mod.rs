@@ -1,10 +1,18 @@
-//! The instances of [`Lanes`](crate::lanes::Lanes): the only place in this crate that is not safe by itself.
+//! The instances of [`Lanes`](crate::lanes::Lanes): the only place in this crate that is not safe
+//! by itself.
 
-#![allow(clippy::inline_always, reason = "vector operations are worth something only inside a function compiled for their instruction set")]
+#![allow(
+    clippy::inline_always,
+    reason = "vector operations are worth something only inside a function compiled for their \
+              instruction set"
+)]
 
 mod pair;
 mod portable;
-#[cfg(any(all(target_arch = "aarch64", target_feature = "neon", target_endian = "little"), all(target_arch = "wasm32", target_feature = "simd128")))]
+#[cfg(any(
+    all(target_arch = "aarch64", target_feature = "neon", target_endian = "little"),
+    all(target_arch = "wasm32", target_feature = "simd128")
+))]
 mod quad;
 
 #[cfg(target_arch = "x86_64")]

@@ -1,14 +1,18 @@
 //! Vectors of four with NEON, which every AArch64 processor has.
 
 use core::arch::aarch64::{
-    float32x4_t, int8x8_t, uint8x16_t, uint8x16x2_t, uint16x8_t, uint32x4_t, vabsq_f32, vaddq_f32, vaddq_u8, vaddvq_u32, vandq_s32, vandq_u8, vandq_u16,
-    vandq_u32, vbslq_f32, vceqq_f32, vceqq_u8, vcltq_f32, vcombine_u8, vcombine_u16, vcreate_u8, vcvtq_f32_s32, vcvtq_u32_f32, vdivq_f32, vdup_n_u8,
-    vdupq_n_f32, vdupq_n_s16, vdupq_n_s32, vdupq_n_u16, vdupq_n_u32, veorq_u8, vget_high_s16, vget_low_s16, vld1_s8, vld1_u8, vld1q_f32, vld1q_s8, vld1q_s32,
-    vld1q_u8, vld1q_u16, vmaxq_s32, vmaxvq_u32, vminq_s32, vminvq_f32, vminvq_u32, vmovl_s8, vmovl_s16, vmovn_u16, vmovn_u32, vmulq_f32, vmulq_u16, vmulq_u32,
-    vmvnq_u32, vnegq_f32, vorrq_u32, vqtbl1_s8, vqtbl2q_u8, vreinterpretq_f32_f64, vreinterpretq_f32_u8, vreinterpretq_f32_u32, vreinterpretq_f64_f32,
-    vreinterpretq_s32_f32, vreinterpretq_u8_f32, vreinterpretq_u8_u16, vreinterpretq_u8_u32, vreinterpretq_u32_f32, vrndq_f32, vshlq_u16, vshlq_u32,
-    vsqrtq_f32, vst1_u8, vst1q_f32, vst1q_u8, vst1q_u16, vsubq_f32, vsubq_s32, vsubq_u8, vtrn1q_f32, vtrn1q_f64, vtrn2q_f32, vtrn2q_f64, vzip1q_u16,
-    vzip2q_u16,
+    float32x4_t, int8x8_t, uint8x16_t, uint8x16x2_t, uint16x8_t, uint32x4_t, vabsq_f32, vaddq_f32,
+    vaddq_u8, vaddvq_u32, vandq_s32, vandq_u8, vandq_u16, vandq_u32, vbslq_f32, vceqq_f32,
+    vceqq_u8, vcltq_f32, vcombine_u8, vcombine_u16, vcreate_u8, vcvtq_f32_s32, vcvtq_u32_f32,
+    vdivq_f32, vdup_n_u8, vdupq_n_f32, vdupq_n_s16, vdupq_n_s32, vdupq_n_u16, vdupq_n_u32,
+    veorq_u8, vget_high_s16, vget_low_s16, vld1_s8, vld1_u8, vld1q_f32, vld1q_s8, vld1q_s32,
+    vld1q_u8, vld1q_u16, vmaxq_s32, vmaxvq_u32, vminq_s32, vminvq_f32, vminvq_u32, vmovl_s8,
+    vmovl_s16, vmovn_u16, vmovn_u32, vmulq_f32, vmulq_u16, vmulq_u32, vmvnq_u32, vnegq_f32,
+    vorrq_u32, vqtbl1_s8, vqtbl2q_u8, vreinterpretq_f32_f64, vreinterpretq_f32_u8,
+    vreinterpretq_f32_u32, vreinterpretq_f64_f32, vreinterpretq_s32_f32, vreinterpretq_u8_f32,
+    vreinterpretq_u8_u16, vreinterpretq_u8_u32, vreinterpretq_u32_f32, vrndq_f32, vshlq_u16,
+    vshlq_u32, vsqrtq_f32, vst1_u8, vst1q_f32, vst1q_u8, vst1q_u16, vsubq_f32, vsubq_s32, vsubq_u8,
+    vtrn1q_f32, vtrn1q_f64, vtrn2q_f32, vtrn2q_f64, vzip1q_u16, vzip2q_u16,
 };
 use core::arch::asm;
 
@@ -39,17 +43,25 @@ fn widen(bytes: int8x8_t) -> [Neon; 2] {
     // SAFETY: this is compiled only for processors with NEON.
     unsafe {
         let words = vmovl_s8(bytes);
-        [Neon(vcvtq_f32_s32(vmovl_s16(vget_low_s16(words)))), Neon(vcvtq_f32_s32(vmovl_s16(vget_high_s16(words))))]
+        [
+            Neon(vcvtq_f32_s32(vmovl_s16(vget_low_s16(words)))),
+            Neon(vcvtq_f32_s32(vmovl_s16(vget_high_s16(words)))),
+        ]
     }
 }
 
-/// Entries of a table of eight numbers; `places` has four times the number of an entry in each byte of a lane.
+/// Entries of a table of eight numbers; `places` has four times the number of an entry in each byte
+/// of a lane.
 #[inline(always)]
 fn entries(table: [Neon; 2], places: uint8x16_t) -> Neon {
     // SAFETY: this is compiled only for processors with NEON.
     unsafe {
-        let table = uint8x16x2_t(vreinterpretq_u8_f32(table[0].0), vreinterpretq_u8_f32(table[1].0));
-        Neon(vreinterpretq_f32_u8(vqtbl2q_u8(table, vaddq_u8(places, vreinterpretq_u8_u32(vdupq_n_u32(0x0302_0100))))))
+        let table =
+            uint8x16x2_t(vreinterpretq_u8_f32(table[0].0), vreinterpretq_u8_f32(table[1].0));
+        Neon(vreinterpretq_f32_u8(vqtbl2q_u8(
+            table,
+            vaddq_u8(places, vreinterpretq_u8_u32(vdupq_n_u32(0x0302_0100))),
+        )))
     }
 }
 
@@ -148,7 +160,8 @@ impl Quad for Neon {
         // SAFETY: this is compiled only for processors with NEON.
         unsafe {
             let bits = vreinterpretq_s32_f32(vaddq_f32(self.0, vdupq_n_f32(MAGIC)));
-            let whole = vsubq_s32(vandq_s32(bits, vdupq_n_s32(0x007f_ffff)), vdupq_n_s32(0x0040_0000));
+            let whole =
+                vsubq_s32(vandq_s32(bits, vdupq_n_s32(0x007f_ffff)), vdupq_n_s32(0x0040_0000));
             Self(vcvtq_f32_s32(vminq_s32(vmaxq_s32(whole, vdupq_n_s32(low)), vdupq_n_s32(high))))
         }
     }
@@ -189,8 +202,9 @@ impl Quad for Neon {
 
     #[inline(always)]
     fn from_halves(halves: &[[u8; 2]; 8]) -> [Self; 2] {
-        // SAFETY: this is compiled only for processors with NEON; eight halves are there; the conversion is in the first version of the
-        // architecture, and touches nothing but its registers.
+        // SAFETY: this is compiled only for processors with NEON; eight halves are there; the
+        // conversion is in the first version of the architecture, and touches nothing but
+        // its registers.
         unsafe {
             let (low, high): (float32x4_t, float32x4_t);
             let halves = vld1q_u8(halves.as_ptr().cast());
@@ -206,7 +220,8 @@ impl Quad for Neon {
 
     #[inline(always)]
     fn look_up(table: &[i8; 16], indices: &[u8; 8]) -> [Self; 2] {
-        // SAFETY: this is compiled only for processors with NEON; sixteen entries and eight indices are there.
+        // SAFETY: this is compiled only for processors with NEON; sixteen entries and eight indices
+        // are there.
         unsafe {
             let (table, indices) = (vld1q_s8(table.as_ptr()), vld1_u8(indices.as_ptr()));
             widen(vqtbl1_s8(table, indices))
@@ -225,7 +240,8 @@ impl Quad for Neon {
         unsafe {
             let numbers = vandq_u16(vshlq_u16(words, vdupq_n_s16(-(shift as i16))), vdupq_n_u16(7));
             let places = vmulq_u16(numbers, vdupq_n_u16(0x0404));
-            [vzip1q_u16(places, places), vzip2q_u16(places, places)].map(|places| entries(table, vreinterpretq_u8_u16(places)))
+            [vzip1q_u16(places, places), vzip2q_u16(places, places)]
+                .map(|places| entries(table, vreinterpretq_u8_u16(places)))
         }
     }
 
@@ -245,14 +261,19 @@ impl Quad for Neon {
 
     #[inline(always)]
     fn negate(bytes: [u8; 16], signs: u16) -> [u8; 16] {
-        // SAFETY: this is compiled only for processors with NEON; sixteen bytes are there, and there is room for as many.
+        // SAFETY: this is compiled only for processors with NEON; sixteen bytes are there, and
+        // there is room for as many.
         unsafe {
             let [low, high] = signs.to_le_bytes();
             let spread = vcombine_u8(vdup_n_u8(low), vdup_n_u8(high));
-            let each = vcombine_u8(vcreate_u8(0x8040_2010_0804_0201), vcreate_u8(0x8040_2010_0804_0201));
+            let each =
+                vcombine_u8(vcreate_u8(0x8040_2010_0804_0201), vcreate_u8(0x8040_2010_0804_0201));
             let negative = vceqq_u8(vandq_u8(spread, each), each);
             let mut out = [0; 16];
-            vst1q_u8(out.as_mut_ptr(), vsubq_u8(veorq_u8(vld1q_u8(bytes.as_ptr()), negative), negative));
+            vst1q_u8(
+                out.as_mut_ptr(),
+                vsubq_u8(veorq_u8(vld1q_u8(bytes.as_ptr()), negative), negative),
+            );
             out
         }
     }
@@ -281,9 +302,19 @@ impl Quad for Neon {
     fn transpose([a, b, c, d]: [Self; 4]) -> [Self; 4] {
         // SAFETY: this is compiled only for processors with NEON.
         unsafe {
-            let pairs = [vtrn1q_f32(a.0, b.0), vtrn2q_f32(a.0, b.0), vtrn1q_f32(c.0, d.0), vtrn2q_f32(c.0, d.0)];
+            let pairs = [
+                vtrn1q_f32(a.0, b.0),
+                vtrn2q_f32(a.0, b.0),
+                vtrn1q_f32(c.0, d.0),
+                vtrn2q_f32(c.0, d.0),
+            ];
             let [ab_even, ab_odd, cd_even, cd_odd] = pairs.map(|pair| vreinterpretq_f64_f32(pair));
-            let columns = [vtrn1q_f64(ab_even, cd_even), vtrn1q_f64(ab_odd, cd_odd), vtrn2q_f64(ab_even, cd_even), vtrn2q_f64(ab_odd, cd_odd)];
+            let columns = [
+                vtrn1q_f64(ab_even, cd_even),
+                vtrn1q_f64(ab_odd, cd_odd),
+                vtrn2q_f64(ab_even, cd_even),
+                vtrn2q_f64(ab_odd, cd_odd),
+            ];
             columns.map(|column| Self(vreinterpretq_f32_f64(column)))
         }
     }

@@ -57,7 +57,12 @@ impl<L: Lanes> Lanes for Pair<L> {
     }
 
     #[inline(always)]
-    fn signed_points<const N: usize>(self, table: &[[u8; 4]; N], indices: &[u16; 8], signs: u32) -> [u8; 32] {
+    fn signed_points<const N: usize>(
+        self,
+        table: &[[u8; 4]; N],
+        indices: &[u16; 8],
+        signs: u32,
+    ) -> [u8; 32] {
         self.0.signed_points(table, indices, signs)
     }
 

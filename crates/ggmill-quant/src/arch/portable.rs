@@ -78,16 +78,24 @@ impl Lanes for Portable {
     }
 
     #[inline(always)]
-    fn signed_points<const N: usize>(self, table: &[[u8; 4]; N], indices: &[u16; 8], signs: u32) -> [u8; 32] {
+    fn signed_points<const N: usize>(
+        self,
+        table: &[[u8; 4]; N],
+        indices: &[u16; 8],
+        signs: u32,
+    ) -> [u8; 32] {
         const { assert!(N.is_power_of_two()) };
         let mut out = [0; 32];
         // Eight bytes at a time in one number.
         for (place, out) in out.as_chunks_mut::<8>().0.iter_mut().enumerate() {
-            let point = |number: usize| u64::from(u32::from_le_bytes(table[usize::from(indices[number]) % N]));
+            let point = |number: usize| {
+                u64::from(u32::from_le_bytes(table[usize::from(indices[number]) % N]))
+            };
             let points = point(2 * place) | point(2 * place + 1) << 32;
             let spread = (u64::from(signs >> (8 * place) & 0xff) * EACH) & 0x8040_2010_0804_0201;
             let ones = (spread + 0x7f * EACH) >> 7 & EACH;
-            // The complement of each negative byte, and 1: that carries into no other byte, since none is 0.
+            // The complement of each negative byte, and 1: that carries into no other byte, since
+            // none is 0.
             *out = ((points ^ (ones * 0xff)) + ones).to_le_bytes();
         }
         out

@@ -1,4 +1,5 @@
-//! Eight lanes made of two vectors of four, for instruction sets whose vectors have 128 bits: NEON and WebAssembly.
+//! Eight lanes made of two vectors of four, for instruction sets whose vectors have 128 bits: NEON
+//! and WebAssembly.
 //!
 //! An instruction set gives the operations of [`Quad`]; what eight lanes do is written here once.
 
@@ -7,8 +8,9 @@ use core::ops::{Add, Div, Mul, Neg, Sub};
 
 use crate::lanes::{Floats, Lanes, MOST, Mask};
 
-/// A vector of 128 bits: four `f32`, four truths (all bits of a lane or none), or sixteen bytes. The operations on numbers are those of [`Floats`], the conversions
-/// those of [`Lanes`], for a pair of vectors where they concern eight lanes.
+/// A vector of 128 bits: four `f32`, four truths (all bits of a lane or none), or sixteen bytes.
+/// The operations on numbers are those of [`Floats`], the conversions those of [`Lanes`], for a
+/// pair of vectors where they concern eight lanes.
 pub(crate) trait Quad: Copy + 'static {
     /// Eight words of sixteen bits.
     type Words: Copy;
@@ -86,7 +88,8 @@ pub(crate) trait Quad: Copy + 'static {
     fn transpose(rows: [Self; 4]) -> [Self; 4];
 }
 
-/// Eight lanes. It has no condition to prove: instances of [`Quad`] exist only in programs that are compiled for their instructions.
+/// Eight lanes. It has no condition to prove: instances of [`Quad`] exist only in programs that are
+/// compiled for their instructions.
 pub(crate) struct Eight<Q>(PhantomData<Q>);
 
 impl<Q> Eight<Q> {
@@ -170,7 +173,12 @@ impl<Q: Quad> Lanes for Eight<Q> {
     }
 
     #[inline(always)]
-    fn signed_points<const N: usize>(self, table: &[[u8; 4]; N], indices: &[u16; 8], signs: u32) -> [u8; 32] {
+    fn signed_points<const N: usize>(
+        self,
+        table: &[[u8; 4]; N],
+        indices: &[u16; 8],
+        signs: u32,
+    ) -> [u8; 32] {
         const { assert!(N.is_power_of_two()) };
         let mut points = [0; 32];
         for (point, &index) in points.as_chunks_mut().0.iter_mut().zip(indices) {

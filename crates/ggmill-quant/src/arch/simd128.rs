@@ -1,11 +1,16 @@
-//! Vectors of four with the SIMD instructions of WebAssembly, in programs that are compiled for them.
+//! Vectors of four with the SIMD instructions of WebAssembly, in programs that are compiled for
+//! them.
 
 use core::arch::wasm32::{
-    f32x4_abs, f32x4_add, f32x4_convert_i32x4, f32x4_div, f32x4_eq, f32x4_extract_lane, f32x4_lt, f32x4_mul, f32x4_neg, f32x4_pmax, f32x4_pmin, f32x4_splat,
-    f32x4_sqrt, f32x4_sub, f32x4_trunc, i8x16_eq, i8x16_shl, i8x16_shuffle, i8x16_splat, i8x16_sub, i8x16_swizzle, i16x8_extend_low_i8x16, i16x8_mul,
-    i16x8_splat, i32x4_all_true, i32x4_bitmask, i32x4_extend_high_i16x8, i32x4_extend_high_u16x8, i32x4_extend_low_i16x8, i32x4_extend_low_u16x8, i32x4_max,
-    i32x4_min, i32x4_shl, i32x4_splat, i32x4_sub, i32x4_trunc_sat_f32x4, i64x2_splat, u8x16_narrow_i16x8, u8x16_shr, u16x8_narrow_i32x4, u16x8_shr, u32x4_gt,
-    v128, v128_and, v128_any_true, v128_bitselect, v128_load, v128_load64_zero, v128_not, v128_or, v128_store, v128_store64_lane, v128_xor,
+    f32x4_abs, f32x4_add, f32x4_convert_i32x4, f32x4_div, f32x4_eq, f32x4_extract_lane, f32x4_lt,
+    f32x4_mul, f32x4_neg, f32x4_pmax, f32x4_pmin, f32x4_splat, f32x4_sqrt, f32x4_sub, f32x4_trunc,
+    i8x16_eq, i8x16_shl, i8x16_shuffle, i8x16_splat, i8x16_sub, i8x16_swizzle,
+    i16x8_extend_low_i8x16, i16x8_mul, i16x8_splat, i32x4_all_true, i32x4_bitmask,
+    i32x4_extend_high_i16x8, i32x4_extend_high_u16x8, i32x4_extend_low_i16x8,
+    i32x4_extend_low_u16x8, i32x4_max, i32x4_min, i32x4_shl, i32x4_splat, i32x4_sub,
+    i32x4_trunc_sat_f32x4, i64x2_splat, u8x16_narrow_i16x8, u8x16_shr, u16x8_narrow_i32x4,
+    u16x8_shr, u32x4_gt, v128, v128_and, v128_any_true, v128_bitselect, v128_load,
+    v128_load64_zero, v128_not, v128_or, v128_store, v128_store64_lane, v128_xor,
 };
 
 use super::quad::Quad;
@@ -19,15 +24,22 @@ pub(crate) struct Simd128(v128);
 #[inline(always)]
 fn widen(bytes: v128) -> [Simd128; 2] {
     let words = i16x8_extend_low_i8x16(bytes);
-    [Simd128(f32x4_convert_i32x4(i32x4_extend_low_i16x8(words))), Simd128(f32x4_convert_i32x4(i32x4_extend_high_i16x8(words)))]
+    [
+        Simd128(f32x4_convert_i32x4(i32x4_extend_low_i16x8(words))),
+        Simd128(f32x4_convert_i32x4(i32x4_extend_high_i16x8(words))),
+    ]
 }
 
-/// Entries of a table of eight numbers; `places` has four times the number of an entry in each byte of a lane.
+/// Entries of a table of eight numbers; `places` has four times the number of an entry in each byte
+/// of a lane.
 #[inline(always)]
 fn entries(table: [Simd128; 2], places: v128) -> Simd128 {
     let places = v128_or(places, i32x4_splat(0x0302_0100));
     // A place beyond the half gives zeros.
-    Simd128(v128_or(i8x16_swizzle(table[0].0, places), i8x16_swizzle(table[1].0, i8x16_sub(places, i8x16_splat(16)))))
+    Simd128(v128_or(
+        i8x16_swizzle(table[0].0, places),
+        i8x16_swizzle(table[1].0, i8x16_sub(places, i8x16_splat(16))),
+    ))
 }
 
 /// Eight bytes, or four words, and zeros behind them.
@@ -155,7 +167,10 @@ impl Quad for Simd128 {
 
     #[inline(always)]
     fn least(self) -> f32 {
-        let two = f32x4_pmin(self.0, i8x16_shuffle::<8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7>(self.0, self.0));
+        let two = f32x4_pmin(
+            self.0,
+            i8x16_shuffle::<8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7>(self.0, self.0),
+        );
         let (a, b) = (f32x4_extract_lane::<0>(two), f32x4_extract_lane::<1>(two));
         if b < a { b } else { a }
     }
@@ -185,11 +200,15 @@ impl Quad for Simd128 {
         let halves = load(halves);
         [i32x4_extend_low_u16x8(halves), i32x4_extend_high_u16x8(halves)].map(|half| {
             let magnitude = v128_and(half, i32x4_splat(0x7fff));
-            // Moved up to where they belong in a float, the bits say 2^-112 times the number, subnormal ones included.
-            let scaled = f32x4_mul(i32x4_shl(magnitude, 13), f32x4_splat(f32::from_bits(239 << 23)));
+            // Moved up to where they belong in a float, the bits say 2^-112 times the number,
+            // subnormal ones included.
+            let scaled =
+                f32x4_mul(i32x4_shl(magnitude, 13), f32x4_splat(f32::from_bits(239 << 23)));
             // Infinity and NaN have all bits of the exponent, and NaN is made quiet.
-            let special = v128_and(u32x4_gt(magnitude, i32x4_splat(0x7bff)), i32x4_splat(0x7f80_0000));
-            let quiet = v128_and(u32x4_gt(magnitude, i32x4_splat(0x7c00)), i32x4_splat(0x0040_0000));
+            let special =
+                v128_and(u32x4_gt(magnitude, i32x4_splat(0x7bff)), i32x4_splat(0x7f80_0000));
+            let quiet =
+                v128_and(u32x4_gt(magnitude, i32x4_splat(0x7c00)), i32x4_splat(0x0040_0000));
             let sign = i32x4_shl(v128_and(half, i32x4_splat(0x8000)), 16);
             Self(v128_or(v128_or(scaled, sign), v128_or(special, quiet)))
         })
@@ -207,9 +226,12 @@ impl Quad for Simd128 {
 
     #[inline(always)]
     fn pick(table: [Self; 2], words: v128, shift: u32) -> [Self; 2] {
-        let places = i16x8_mul(v128_and(u16x8_shr(words, shift), i16x8_splat(7)), i16x8_splat(0x0404));
+        let places =
+            i16x8_mul(v128_and(u16x8_shr(words, shift), i16x8_splat(7)), i16x8_splat(0x0404));
         let low = i8x16_shuffle::<0, 1, 0, 1, 2, 3, 2, 3, 4, 5, 4, 5, 6, 7, 6, 7>(places, places);
-        let high = i8x16_shuffle::<8, 9, 8, 9, 10, 11, 10, 11, 12, 13, 12, 13, 14, 15, 14, 15>(places, places);
+        let high = i8x16_shuffle::<8, 9, 8, 9, 10, 11, 10, 11, 12, 13, 12, 13, 14, 15, 14, 15>(
+            places, places,
+        );
         [entries(table, low), entries(table, high)]
     }
 
@@ -219,8 +241,10 @@ impl Quad for Simd128 {
         // Digits of even and of odd numbers, each in a byte, times four.
         let even = i8x16_shl(v128_and(word, i8x16_splat(7)), 2);
         let odd = i8x16_shl(v128_and(u8x16_shr(word, 4), i8x16_splat(7)), 2);
-        let low = i8x16_shuffle::<0, 0, 0, 0, 16, 16, 16, 16, 1, 1, 1, 1, 17, 17, 17, 17>(even, odd);
-        let high = i8x16_shuffle::<2, 2, 2, 2, 18, 18, 18, 18, 3, 3, 3, 3, 19, 19, 19, 19>(even, odd);
+        let low =
+            i8x16_shuffle::<0, 0, 0, 0, 16, 16, 16, 16, 1, 1, 1, 1, 17, 17, 17, 17>(even, odd);
+        let high =
+            i8x16_shuffle::<2, 2, 2, 2, 18, 18, 18, 18, 3, 3, 3, 3, 19, 19, 19, 19>(even, odd);
         [entries(table, low), entries(table, high)]
     }
 
@@ -232,7 +256,12 @@ impl Quad for Simd128 {
         let negative = i8x16_eq(v128_and(spread, each), each);
         let mut out = [0; 16];
         // SAFETY: there is room for sixteen bytes.
-        unsafe { v128_store(out.as_mut_ptr().cast(), i8x16_sub(v128_xor(load(&bytes), negative), negative)) };
+        unsafe {
+            v128_store(
+                out.as_mut_ptr().cast(),
+                i8x16_sub(v128_xor(load(&bytes), negative), negative),
+            )
+        };
         out
     }
 
@@ -241,7 +270,9 @@ impl Quad for Simd128 {
         let words = narrow(pair);
         let mut out = [0_u8; 8];
         // SAFETY: there is room for eight bytes.
-        unsafe { v128_store64_lane::<0>(u8x16_narrow_i16x8(words, words), out.as_mut_ptr().cast()) };
+        unsafe {
+            v128_store64_lane::<0>(u8x16_narrow_i16x8(words, words), out.as_mut_ptr().cast())
+        };
         out
     }
 
@@ -255,11 +286,22 @@ impl Quad for Simd128 {
 
     #[inline(always)]
     fn transpose([a, b, c, d]: [Self; 4]) -> [Self; 4] {
-        let even = |a: v128, b: v128| i8x16_shuffle::<0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27>(a, b);
-        let odd = |a: v128, b: v128| i8x16_shuffle::<4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31>(a, b);
-        let low = |a: v128, b: v128| Self(i8x16_shuffle::<0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23>(a, b));
-        let high = |a: v128, b: v128| Self(i8x16_shuffle::<8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31>(a, b));
-        let (ab_even, ab_odd, cd_even, cd_odd) = (even(a.0, b.0), odd(a.0, b.0), even(c.0, d.0), odd(c.0, d.0));
+        let even = |a: v128, b: v128| {
+            i8x16_shuffle::<0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27>(a, b)
+        };
+        let odd = |a: v128, b: v128| {
+            i8x16_shuffle::<4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31>(a, b)
+        };
+        let low = |a: v128, b: v128| {
+            Self(i8x16_shuffle::<0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23>(a, b))
+        };
+        let high = |a: v128, b: v128| {
+            Self(i8x16_shuffle::<8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31>(
+                a, b,
+            ))
+        };
+        let (ab_even, ab_odd, cd_even, cd_odd) =
+            (even(a.0, b.0), odd(a.0, b.0), even(c.0, d.0), odd(c.0, d.0));
         [low(ab_even, cd_even), low(ab_odd, cd_odd), high(ab_even, cd_even), high(ab_odd, cd_odd)]
     }
 }

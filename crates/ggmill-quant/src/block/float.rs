@@ -38,7 +38,9 @@ impl Decode<1, 2> for F16 {
     fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 2]], out: &mut [[f32; 1]]) {
         let whole = blocks.len() - blocks.len() % L::WIDTH;
         let ((blocks, rest), (out, rest_out)) = (blocks.split_at(whole), out.split_at_mut(whole));
-        for (blocks, out) in blocks.chunks_exact(L::WIDTH).zip(out.as_flattened_mut().chunks_exact_mut(L::WIDTH)) {
+        for (blocks, out) in
+            blocks.chunks_exact(L::WIDTH).zip(out.as_flattened_mut().chunks_exact_mut(L::WIDTH))
+        {
             lanes.load_halves(blocks).store(out);
         }
         for (block, out) in rest.iter().zip(rest_out) {

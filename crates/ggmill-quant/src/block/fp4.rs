@@ -1,4 +1,5 @@
-//! MXFP4 and NVFP4: four-bit floats (one sign, two exponent bits, one mantissa bit) under an eight-bit float scale.
+//! MXFP4 and NVFP4: four-bit floats (one sign, two exponent bits, one mantissa bit) under an
+//! eight-bit float scale.
 
 use ggmill_core::GgmlType;
 
@@ -11,7 +12,8 @@ pub(crate) struct MXFP4;
 /// 64 weights, each 16 under an E4M3 scale.
 pub(crate) struct NVFP4;
 
-/// The sixteen four-bit floats, doubled, so that they are whole numbers; scales are halved to match.
+/// The sixteen four-bit floats, doubled, so that they are whole numbers; scales are halved to
+/// match.
 const DOUBLED: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
 
 /// The same as floats.
@@ -46,7 +48,8 @@ impl Encode<32, 17> for MXFP4 {
 
     fn encode(values: &[f32; 32], [exponent, nibbles @ ..]: &mut [u8; 17]) {
         let largest = largest(values);
-        // The largest four-bit float is 6, whose exponent is 2. Below 2^-125 the exponent wraps around, as the reference's conversion to a byte does.
+        // The largest four-bit float is 6, whose exponent is 2. Below 2^-125 the exponent wraps
+        // around, as the reference's conversion to a byte does.
         *exponent = if largest > 0.0 { (floor_log2(largest) - 2 + 127) as u8 } else { 0 };
         encode_group(values, half_power_of_two(*exponent), nibbles);
     }
@@ -61,11 +64,18 @@ impl Encode<32, 17> for MXFP4 {
     }
 
     fn first_out_of_range(values: &[[f32; 32]], blocks: &[[u8; 17]]) -> Option<usize> {
-        // An exponent that has wrapped around is at least that of 2^-149, the least of all floats; an honest one this large belongs to large numbers.
+        // An exponent that has wrapped around is at least that of 2^-149, the least of all floats;
+        // an honest one this large belongs to large numbers.
         const WRAPPED: u8 = (-149 - 2 + 127_i32) as u8;
         values.iter().zip(blocks).enumerate().find_map(|(index, (values, &[exponent, ..]))| {
             let wrapped = exponent >= WRAPPED && largest(values) < 1.0;
-            wrapped.then(|| index * 32 + values.iter().position(|value| value.to_bits() == extreme(values).to_bits()).unwrap_or(0))
+            wrapped.then(|| {
+                index * 32
+                    + values
+                        .iter()
+                        .position(|value| value.to_bits() == extreme(values).to_bits())
+                        .unwrap_or(0)
+            })
         })
     }
 }
@@ -76,7 +86,9 @@ impl Decode<64, 36> for NVFP4 {
     #[inline(always)]
     fn decode(block: &[u8; 36], out: &mut [f32; 64]) {
         let (scales, nibbles) = block.split_at(4);
-        for ((&scale, nibbles), out) in scales.iter().zip(nibbles.chunks_exact(8)).zip(out.chunks_exact_mut(16)) {
+        for ((&scale, nibbles), out) in
+            scales.iter().zip(nibbles.chunks_exact(8)).zip(out.chunks_exact_mut(16))
+        {
             decode_group(nibbles, half_e4m3(scale), out);
         }
     }
@@ -85,7 +97,9 @@ impl Decode<64, 36> for NVFP4 {
     fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 36]], out: &mut [[f32; 64]]) {
         for (block, out) in blocks.iter().zip(out) {
             let (scales, nibbles) = block.split_at(4);
-            for ((&scale, nibbles), out) in scales.iter().zip(nibbles.chunks_exact(8)).zip(out.as_chunks_mut::<16>().0) {
+            for ((&scale, nibbles), out) in
+                scales.iter().zip(nibbles.chunks_exact(8)).zip(out.as_chunks_mut::<16>().0)
+            {
                 lanes::decode_nibbles(lanes, nibbles, &DOUBLED, half_e4m3(scale), out);
             }
         }
@@ -98,7 +112,9 @@ impl Encode<64, 36> for NVFP4 {
 
     fn encode(values: &[f32; 64], block: &mut [u8; 36]) {
         let (scales, nibbles) = block.split_at_mut(4);
-        for ((scale, nibbles), values) in scales.iter_mut().zip(nibbles.chunks_exact_mut(8)).zip(values.chunks_exact(16)) {
+        for ((scale, nibbles), values) in
+            scales.iter_mut().zip(nibbles.chunks_exact_mut(8)).zip(values.chunks_exact(16))
+        {
             *scale = e4m3(largest(values) / 6.0);
             encode_group(values, half_e4m3(*scale), nibbles);
         }
@@ -108,7 +124,9 @@ impl Encode<64, 36> for NVFP4 {
     fn encode_many<L: Lanes>(lanes: L, values: &[[f32; 64]], out: &mut [[u8; 36]]) {
         for (values, block) in values.iter().zip(out) {
             let (scales, nibbles) = block.split_at_mut(4);
-            for ((scale, nibbles), values) in scales.iter_mut().zip(nibbles.chunks_exact_mut(8)).zip(values.as_chunks::<16>().0) {
+            for ((scale, nibbles), values) in
+                scales.iter_mut().zip(nibbles.chunks_exact_mut(8)).zip(values.as_chunks::<16>().0)
+            {
                 *scale = e4m3(lanes::greatest_magnitude(lanes, values) / 6.0);
                 write_group(lanes, values, half_e4m3(*scale), nibbles);
             }
@@ -135,7 +153,12 @@ fn encode_group(values: &[f32], scale: f32, nibbles: &mut [u8]) {
 
 /// As [`encode_group`].
 #[inline(always)]
-fn write_group<L: Lanes, const N: usize>(lanes: L, values: &[f32; N], scale: f32, nibbles: &mut [u8]) {
+fn write_group<L: Lanes, const N: usize>(
+    lanes: L,
+    values: &[f32; N],
+    scale: f32,
+    nibbles: &mut [u8],
+) {
     let mut levels = [0; N];
     let scale = lanes.splat(scale);
     for (values, levels) in values.chunks_exact(L::WIDTH).zip(levels.chunks_exact_mut(L::WIDTH)) {
@@ -173,13 +196,18 @@ fn nearest_level(value: f32, scale: f32) -> u8 {
 /// Half the value of an E8M0 exponent: 2^(exponent - 128).
 #[inline(always)]
 fn half_power_of_two(exponent: u8) -> f32 {
-    f32::from_bits(if exponent < 2 { 0x0020_0000 << exponent } else { u32::from(exponent - 1) << 23 })
+    f32::from_bits(if exponent < 2 {
+        0x0020_0000 << exponent
+    } else {
+        u32::from(exponent - 1) << 23
+    })
 }
 
 /// What `floor(log2f(x))` gives for a finite positive `x`.
 ///
-/// The logarithm is rounded before the floor: a hair below a power of two it rounds up to the next whole number. How wide that hair is, in steps of 2^-24 of the
-/// power, depends on how coarse `f32` is near that number: about ln 2 times the number's own power of two.
+/// The logarithm is rounded before the floor: a hair below a power of two it rounds up to the next
+/// whole number. How wide that hair is, in steps of 2^-24 of the power, depends on how coarse `f32`
+/// is near that number: about ln 2 times the number's own power of two.
 fn floor_log2(x: f32) -> i32 {
     const STEPS: [u64; 8] = [0, 1, 2, 5, 11, 22, 44, 88];
     let bits = f64::from(x).to_bits();
@@ -192,7 +220,8 @@ fn floor_log2(x: f32) -> i32 {
     if short_by <= steps << 29 { next } else { floor }
 }
 
-/// Half the value of an unsigned E4M3 float. 0x7f, its NaN, counts as 0; the highest bit does not count.
+/// Half the value of an unsigned E4M3 float. 0x7f, its NaN, counts as 0; the highest bit does not
+/// count.
 #[inline(always)]
 fn half_e4m3(bits: u8) -> f32 {
     if bits == 0x7f {
@@ -205,7 +234,8 @@ fn half_e4m3(bits: u8) -> f32 {
     }
 }
 
-/// The unsigned E4M3 float next to a value, half rounded up. Whatever has the highest exponent, from 256 on, becomes the greatest, 448, as in the reference.
+/// The unsigned E4M3 float next to a value, half rounded up. Whatever has the highest exponent,
+/// from 256 on, becomes the greatest, 448, as in the reference.
 fn e4m3(value: f32) -> u8 {
     if value <= 0.0 {
         return 0;
@@ -215,7 +245,8 @@ fn e4m3(value: f32) -> u8 {
     if exponent <= 0 {
         return ((value * 512.0 + 0.5) as u8).min(7);
     }
-    // Carrying from the mantissa into the exponent is what rounding up to the next power of two means.
+    // Carrying from the mantissa into the exponent is what rounding up to the next power of two
+    // means.
     let rounded = exponent.cast_unsigned() * 8 + (bits >> 20 & 7) + (bits >> 19 & 1);
     if rounded < 15 * 8 { rounded as u8 } else { 0x7e }
 }

@@ -56,8 +56,18 @@ impl Encode<32, 18> for IQ4_NL {
     }
 
     #[inline(always)]
-    fn encode_many_weighted<L: Lanes>(lanes: L, values: &[[f32; 32]], weights: &[[f32; 32]], _: f32, out: &mut [[u8; 18]]) {
-        for ((values, weights), out) in values.chunks(2 * L::WIDTH).zip(weights.chunks(2 * L::WIDTH)).zip(out.chunks_mut(2 * L::WIDTH)) {
+    fn encode_many_weighted<L: Lanes>(
+        lanes: L,
+        values: &[[f32; 32]],
+        weights: &[[f32; 32]],
+        _: f32,
+        out: &mut [[u8; 18]],
+    ) {
+        for ((values, weights), out) in values
+            .chunks(2 * L::WIDTH)
+            .zip(weights.chunks(2 * L::WIDTH))
+            .zip(out.chunks_mut(2 * L::WIDTH))
+        {
             let scales = search_many(lanes, values, Some(weights), Spread::OfBlock, 0);
             write_many(lanes, values, &scales, out);
         }
@@ -76,7 +86,9 @@ impl Decode<256, 136> for IQ4_XS {
     #[inline(always)]
     fn decode(block: &[u8; 136], out: &mut [f32; 256]) {
         let super_scale = read_f16(block, 0);
-        for (group, (indices, out)) in block[INDICES..].chunks_exact(16).zip(out.chunks_exact_mut(32)).enumerate() {
+        for (group, (indices, out)) in
+            block[INDICES..].chunks_exact(16).zip(out.chunks_exact_mut(32)).enumerate()
+        {
             decode_group(indices, super_scale * group_scale(block, group), out);
         }
     }
@@ -85,8 +97,16 @@ impl Decode<256, 136> for IQ4_XS {
     fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 136]], out: &mut [[f32; 256]]) {
         for (block, out) in blocks.iter().zip(out) {
             let super_scale = read_f16(block, 0);
-            for (group, (indices, out)) in block[INDICES..].chunks_exact(16).zip(out.as_chunks_mut::<32>().0).enumerate() {
-                lanes::decode_nibbles(lanes, indices, &VALUES, super_scale * group_scale(block, group), out);
+            for (group, (indices, out)) in
+                block[INDICES..].chunks_exact(16).zip(out.as_chunks_mut::<32>().0).enumerate()
+            {
+                lanes::decode_nibbles(
+                    lanes,
+                    indices,
+                    &VALUES,
+                    super_scale * group_scale(block, group),
+                    out,
+                );
             }
         }
     }
@@ -119,29 +139,47 @@ impl Encode<256, 136> for IQ4_XS {
     }
 
     #[inline(always)]
-    fn encode_many_weighted<L: Lanes>(lanes: L, values: &[[f32; 256]], weights: &[[f32; 256]], _: f32, out: &mut [[u8; 136]]) {
-        for ((values, weights), out) in values.chunks(2 * L::WIDTH).zip(weights.chunks(2 * L::WIDTH)).zip(out.chunks_mut(2 * L::WIDTH)) {
+    fn encode_many_weighted<L: Lanes>(
+        lanes: L,
+        values: &[[f32; 256]],
+        weights: &[[f32; 256]],
+        _: f32,
+        out: &mut [[u8; 136]],
+    ) {
+        for ((values, weights), out) in values
+            .chunks(2 * L::WIDTH)
+            .zip(weights.chunks(2 * L::WIDTH))
+            .zip(out.chunks_mut(2 * L::WIDTH))
+        {
             encode_xs_many(lanes, values, Some(weights), out);
         }
     }
 }
 
-fn encode_xs(values: &[f32; 256], weights: impl Fn(usize, &[f32; 32]) -> [f32; 32], block: &mut [u8; 136]) {
+fn encode_xs(
+    values: &[f32; 256],
+    weights: impl Fn(usize, &[f32; 32]) -> [f32; 32],
+    block: &mut [u8; 136],
+) {
     let (groups, _) = values.as_chunks::<32>();
     let mut scales = [0.0; 8];
     for (index, (scale, group)) in scales.iter_mut().zip(groups).enumerate() {
         *scale = search(group, &weights(index, group));
     }
     let inverses = write_scales(&scales, block);
-    for ((group, inverse), indices) in groups.iter().zip(inverses).zip(block[INDICES..].chunks_exact_mut(16)) {
+    for ((group, inverse), indices) in
+        groups.iter().zip(inverses).zip(block[INDICES..].chunks_exact_mut(16))
+    {
         encode_group(group, inverse, indices);
     }
 }
 
-/// Stores the scales of a super-block, and returns what the values of each group are multiplied with.
+/// Stores the scales of a super-block, and returns what the values of each group are multiplied
+/// with.
 fn write_scales(scales: &[f32; 8], block: &mut [u8; 136]) -> [f32; 8] {
     let super_scale = -extreme(scales) / 32.0;
-    // The levels below are chosen for the super-scale as it was before it was rounded to half precision.
+    // The levels below are chosen for the super-scale as it was before it was rounded to half
+    // precision.
     write_f16(block, 0, super_scale);
     let inverse = inverse_or_zero(super_scale);
     let mut high = 0;
@@ -167,7 +205,13 @@ enum Spread<'a> {
 
 /// The scales of at most two vectors of groups, from group `first` on.
 #[inline(always)]
-fn search_many<L: Lanes>(lanes: L, values: &[[f32; 32]], weights: Option<&[[f32; 32]]>, spread: Spread<'_>, first: usize) -> [f32; MOST] {
+fn search_many<L: Lanes>(
+    lanes: L,
+    values: &[[f32; 32]],
+    weights: Option<&[[f32; 32]]>,
+    spread: Spread<'_>,
+    first: usize,
+) -> [f32; MOST] {
     let lanes = Pair(lanes);
     let mut room = Room::new();
     let x = columns(lanes, values, first, &mut room);
@@ -187,7 +231,8 @@ fn search_many<L: Lanes>(lanes: L, values: &[[f32; 32]], weights: Option<&[[f32;
                     sum * lanes.splat(2.0 / 32.0)
                 }
                 Spread::OfSuperBlock(sums) => {
-                    let [sum] = spread_out(lanes, |lane, _| sums[((first + lane) / 8).min(MOST - 1)]);
+                    let [sum] =
+                        spread_out(lanes, |lane, _| sums[((first + lane) / 8).min(MOST - 1)]);
                     sum * lanes.splat(2.0 / 256.0)
                 }
             };
@@ -200,7 +245,12 @@ fn search_many<L: Lanes>(lanes: L, values: &[[f32; 32]], weights: Option<&[[f32;
 }
 
 #[inline(always)]
-fn encode_xs_many<L: Lanes>(lanes: L, values: &[[f32; 256]], weights: Option<&[[f32; 256]]>, out: &mut [[u8; 136]]) {
+fn encode_xs_many<L: Lanes>(
+    lanes: L,
+    values: &[[f32; 256]],
+    weights: Option<&[[f32; 256]]>,
+    out: &mut [[u8; 136]],
+) {
     let sums = if weights.is_some() { sums_of_squares(Pair(lanes), values) } else { [0.0; MOST] };
     let (groups, _) = values.as_flattened().as_chunks::<32>();
     let weights = weights.map(|weights| weights.as_flattened().as_chunks::<32>().0);
@@ -212,14 +262,21 @@ fn encode_xs_many<L: Lanes>(lanes: L, values: &[[f32; 256]], weights: Option<&[[
     for (index, (values, block)) in values.iter().zip(out).enumerate() {
         let inverses = write_scales(&scales[index], block);
         let (groups, _) = values.as_chunks::<32>();
-        for ((group, inverse), indices) in groups.iter().zip(inverses).zip(block[INDICES..].chunks_exact_mut(16)) {
+        for ((group, inverse), indices) in
+            groups.iter().zip(inverses).zip(block[INDICES..].chunks_exact_mut(16))
+        {
             write_group(lanes, group, inverse, indices);
         }
     }
 }
 
 #[inline(always)]
-fn write_many<L: Lanes>(lanes: L, values: &[[f32; 32]], scales: &[f32; MOST], out: &mut [[u8; 18]]) {
+fn write_many<L: Lanes>(
+    lanes: L,
+    values: &[[f32; 32]],
+    scales: &[f32; MOST],
+    out: &mut [[u8; 18]],
+) {
     for ((values, &scale), block) in values.iter().zip(scales).zip(out) {
         write_f16(block, 0, scale);
         write_group(lanes, values, inverse_or_zero(scale), &mut block[2..]);
@@ -259,7 +316,8 @@ fn search_lanes<L: Lanes>(lanes: L, x: &[L::F; 32], w: &[L::F; 32]) -> L::F {
     let mut scale = (qx / qq).or(qq.gt(zero), zero);
     let mut best = scale * qx;
     for step in -7..=7 {
-        let (qx, qq) = fit_lanes(lanes, x, w, lanes.splat((step + i32::from(VALUES[0])) as f32) / extreme);
+        let (qx, qq) =
+            fit_lanes(lanes, x, w, lanes.splat((step + i32::from(VALUES[0])) as f32) / extreme);
         let better = qq.gt(zero).and((qx * qx).gt(best * qq));
         scale = (qx / qq).or(better, scale);
         best = (scale * qx).or(better, best);
@@ -282,7 +340,8 @@ fn fit_lanes<L: Lanes>(lanes: L, x: &[L::F; 32], w: &[L::F; 32], inverse: L::F) 
     (qx, qq)
 }
 
-/// From which number on the index is above `i`: what [`nearest_index`] does, as comparisons with constants.
+/// From which number on the index is above `i`: what [`nearest_index`] does, as comparisons with
+/// constants.
 const FROM: [f32; 15] = {
     let mut from = [0.0; 15];
     let mut i = 0;
@@ -316,7 +375,8 @@ const fn number(place: i64) -> f32 {
     f32::from_bits(if place < 0 { place.unsigned_abs() as u32 | 0x8000_0000 } else { place as u32 })
 }
 
-/// What each weight counts: its column's importance, times a magnitude that small weights share with their block.
+/// What each weight counts: its column's importance, times a magnitude that small weights share
+/// with their block.
 fn importance(values: &[f32; 32], weights: &[f32; 32], spread: f32) -> [f32; 32] {
     core::array::from_fn(|i| weights[i] * (spread + values[i] * values[i]).sqrt())
 }
@@ -326,7 +386,8 @@ fn spread(values: &[f32]) -> f32 {
     sum_of_squares(values) * (2.0 / values.len() as f32)
 }
 
-/// The scale of least weighted error among sixteen candidates, all near the one that puts the extreme value on the end of the table.
+/// The scale of least weighted error among sixteen candidates, all near the one that puts the
+/// extreme value on the end of the table.
 fn search(values: &[f32; 32], weights: &[f32; 32]) -> f32 {
     let extreme = extreme(values);
     if extreme.abs() < NOTHING {
@@ -361,7 +422,8 @@ fn nearest_index(x: f32) -> u8 {
     if x >= value(15) {
         return 15;
     }
-    // The first entry above x. There is none for what is not a number (0 times an infinite inverse); the reference's bisection then ends at the last.
+    // The first entry above x. There is none for what is not a number (0 times an infinite
+    // inverse); the reference's bisection then ends at the last.
     let upper = (1..15).find(|&index| x < value(index)).unwrap_or(15);
     if x - value(upper - 1) < value(upper) - x { upper as u8 - 1 } else { upper as u8 }
 }

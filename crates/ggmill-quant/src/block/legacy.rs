@@ -1,4 +1,5 @@
-//! The first formats: 32 weights of 4, 5 or 8 bits under one scale (`_0`), or one scale and one minimum (`_1`).
+//! The first formats: 32 weights of 4, 5 or 8 bits under one scale (`_0`), or one scale and one
+//! minimum (`_1`).
 
 use ggmill_core::GgmlType;
 
@@ -42,9 +43,15 @@ impl Encode<32, 18> for Q4_0 {
         pack_nibbles(&levels, &mut block[2..]);
     }
 
-    fn encode_weighted(values: &[f32; 32], weights: &[f32; 32], row_spread: f32, block: &mut [u8; 18]) {
+    fn encode_weighted(
+        values: &[f32; 32],
+        weights: &[f32; 32],
+        row_spread: f32,
+        block: &mut [u8; 18],
+    ) {
         let mut levels = [0; 32];
-        let scale = symmetric(values, 8, Some(&importance(values, weights, row_spread)), &mut levels);
+        let scale =
+            symmetric(values, 8, Some(&importance(values, weights, row_spread)), &mut levels);
         write_f16(block, SCALE, scale);
         pack_nibbles(&levels, &mut block[2..]);
     }
@@ -62,15 +69,26 @@ impl Encode<32, 18> for Q4_0 {
             };
             for (index, (values, block)) in values.iter().zip(out).enumerate() {
                 write_f16(block, SCALE, found.scales[index]);
-                let levels = lanes::offset_levels(lanes, values, 0.0, found.inverses[index], 8.5, 15.0);
+                let levels =
+                    lanes::offset_levels(lanes, values, 0.0, found.inverses[index], 8.5, 15.0);
                 pack_nibbles(&levels, &mut block[2..]);
             }
         }
     }
 
     #[inline(always)]
-    fn encode_many_weighted<L: Lanes>(lanes: L, values: &[[f32; 32]], weights: &[[f32; 32]], row_spread: f32, out: &mut [[u8; 18]]) {
-        for ((values, weights), out) in values.chunks(2 * L::WIDTH).zip(weights.chunks(2 * L::WIDTH)).zip(out.chunks_mut(2 * L::WIDTH)) {
+    fn encode_many_weighted<L: Lanes>(
+        lanes: L,
+        values: &[[f32; 32]],
+        weights: &[[f32; 32]],
+        row_spread: f32,
+        out: &mut [[u8; 18]],
+    ) {
+        for ((values, weights), out) in values
+            .chunks(2 * L::WIDTH)
+            .zip(weights.chunks(2 * L::WIDTH))
+            .zip(out.chunks_mut(2 * L::WIDTH))
+        {
             let (scales, inverses) = symmetric_many(lanes, values, weights, row_spread, 8);
             for (index, (values, block)) in values.iter().zip(out).enumerate() {
                 write_f16(block, SCALE, scales[index]);
@@ -104,9 +122,15 @@ impl Encode<32, 20> for Q4_1 {
         pack_nibbles(&levels, &mut block[4..]);
     }
 
-    fn encode_weighted(values: &[f32; 32], weights: &[f32; 32], row_spread: f32, block: &mut [u8; 20]) {
+    fn encode_weighted(
+        values: &[f32; 32],
+        weights: &[f32; 32],
+        row_spread: f32,
+        block: &mut [u8; 20],
+    ) {
         let mut levels = [0; 32];
-        let Affine { scale, min } = affine(values, 15, &importance(values, weights, row_spread), WEIGHTED, &mut levels);
+        let Affine { scale, min } =
+            affine(values, 15, &importance(values, weights, row_spread), WEIGHTED, &mut levels);
         write_f16(block, SCALE, scale);
         write_f16(block, MIN, -min);
         pack_nibbles(&levels, &mut block[4..]);
@@ -126,15 +150,32 @@ impl Encode<32, 20> for Q4_1 {
             for (index, (values, block)) in values.iter().zip(out).enumerate() {
                 write_f16(block, SCALE, found.scales[index]);
                 write_f16(block, MIN, found.mins[index]);
-                let levels = lanes::offset_levels(lanes, values, found.mins[index], found.inverses[index], 0.5, 15.0);
+                let levels = lanes::offset_levels(
+                    lanes,
+                    values,
+                    found.mins[index],
+                    found.inverses[index],
+                    0.5,
+                    15.0,
+                );
                 pack_nibbles(&levels, &mut block[4..]);
             }
         }
     }
 
     #[inline(always)]
-    fn encode_many_weighted<L: Lanes>(lanes: L, values: &[[f32; 32]], weights: &[[f32; 32]], row_spread: f32, out: &mut [[u8; 20]]) {
-        for ((values, weights), out) in values.chunks(2 * L::WIDTH).zip(weights.chunks(2 * L::WIDTH)).zip(out.chunks_mut(2 * L::WIDTH)) {
+    fn encode_many_weighted<L: Lanes>(
+        lanes: L,
+        values: &[[f32; 32]],
+        weights: &[[f32; 32]],
+        row_spread: f32,
+        out: &mut [[u8; 20]],
+    ) {
+        for ((values, weights), out) in values
+            .chunks(2 * L::WIDTH)
+            .zip(weights.chunks(2 * L::WIDTH))
+            .zip(out.chunks_mut(2 * L::WIDTH))
+        {
             let Some(found) = affine_many(lanes, values, weights, row_spread, 15) else {
                 for ((values, weights), block) in values.iter().zip(weights).zip(out) {
                     Self::encode_weighted(values, weights, row_spread, block);
@@ -144,7 +185,8 @@ impl Encode<32, 20> for Q4_1 {
             for (index, (values, block)) in values.iter().zip(out).enumerate() {
                 write_f16(block, SCALE, found.scales[index]);
                 write_f16(block, MIN, -found.mins[index]);
-                let levels = affine_levels(lanes, values, found.inverses[index], found.offsets[index], 15);
+                let levels =
+                    affine_levels(lanes, values, found.inverses[index], found.offsets[index], 15);
                 pack_nibbles(&levels, &mut block[4..]);
             }
         }
@@ -180,9 +222,15 @@ impl Encode<32, 22> for Q5_0 {
         pack_five_bits(&levels, &mut block[2..]);
     }
 
-    fn encode_weighted(values: &[f32; 32], weights: &[f32; 32], row_spread: f32, block: &mut [u8; 22]) {
+    fn encode_weighted(
+        values: &[f32; 32],
+        weights: &[f32; 32],
+        row_spread: f32,
+        block: &mut [u8; 22],
+    ) {
         let mut levels = [0; 32];
-        let scale = symmetric(values, 16, Some(&importance(values, weights, row_spread)), &mut levels);
+        let scale =
+            symmetric(values, 16, Some(&importance(values, weights, row_spread)), &mut levels);
         write_f16(block, SCALE, scale);
         pack_five_bits(&levels, &mut block[2..]);
     }
@@ -200,15 +248,26 @@ impl Encode<32, 22> for Q5_0 {
             };
             for (index, (values, block)) in values.iter().zip(out).enumerate() {
                 write_f16(block, SCALE, found.scales[index]);
-                let levels = lanes::offset_levels(lanes, values, 0.0, found.inverses[index], 16.5, 31.0);
+                let levels =
+                    lanes::offset_levels(lanes, values, 0.0, found.inverses[index], 16.5, 31.0);
                 pack_five_bits(&levels, &mut block[2..]);
             }
         }
     }
 
     #[inline(always)]
-    fn encode_many_weighted<L: Lanes>(lanes: L, values: &[[f32; 32]], weights: &[[f32; 32]], row_spread: f32, out: &mut [[u8; 22]]) {
-        for ((values, weights), out) in values.chunks(2 * L::WIDTH).zip(weights.chunks(2 * L::WIDTH)).zip(out.chunks_mut(2 * L::WIDTH)) {
+    fn encode_many_weighted<L: Lanes>(
+        lanes: L,
+        values: &[[f32; 32]],
+        weights: &[[f32; 32]],
+        row_spread: f32,
+        out: &mut [[u8; 22]],
+    ) {
+        for ((values, weights), out) in values
+            .chunks(2 * L::WIDTH)
+            .zip(weights.chunks(2 * L::WIDTH))
+            .zip(out.chunks_mut(2 * L::WIDTH))
+        {
             let (scales, inverses) = symmetric_many(lanes, values, weights, row_spread, 16);
             for (index, (values, block)) in values.iter().zip(out).enumerate() {
                 write_f16(block, SCALE, scales[index]);
@@ -233,7 +292,8 @@ impl Decode<32, 24> for Q5_1 {
     #[inline(always)]
     fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 24]], out: &mut [[f32; 32]]) {
         for (block, out) in blocks.iter().zip(out) {
-            let (scale, min) = (lanes.splat(read_f16(block, SCALE)), lanes.splat(read_f16(block, MIN)));
+            let (scale, min) =
+                (lanes.splat(read_f16(block, SCALE)), lanes.splat(read_f16(block, MIN)));
             let levels = five_bits(&block[4..]);
             for (levels, out) in levels.chunks_exact(L::WIDTH).zip(out.chunks_exact_mut(L::WIDTH)) {
                 (lanes.load_signed(levels) * scale + min).store(out);
@@ -253,9 +313,15 @@ impl Encode<32, 24> for Q5_1 {
         pack_five_bits(&levels, &mut block[4..]);
     }
 
-    fn encode_weighted(values: &[f32; 32], weights: &[f32; 32], row_spread: f32, block: &mut [u8; 24]) {
+    fn encode_weighted(
+        values: &[f32; 32],
+        weights: &[f32; 32],
+        row_spread: f32,
+        block: &mut [u8; 24],
+    ) {
         let mut levels = [0; 32];
-        let Affine { scale, min } = affine(values, 31, &importance(values, weights, row_spread), WEIGHTED, &mut levels);
+        let Affine { scale, min } =
+            affine(values, 31, &importance(values, weights, row_spread), WEIGHTED, &mut levels);
         write_f16(block, SCALE, scale);
         write_f16(block, MIN, -min);
         pack_five_bits(&levels, &mut block[4..]);
@@ -275,15 +341,32 @@ impl Encode<32, 24> for Q5_1 {
             for (index, (values, block)) in values.iter().zip(out).enumerate() {
                 write_f16(block, SCALE, found.scales[index]);
                 write_f16(block, MIN, found.mins[index]);
-                let levels = lanes::offset_levels(lanes, values, found.mins[index], found.inverses[index], 0.5, 31.0);
+                let levels = lanes::offset_levels(
+                    lanes,
+                    values,
+                    found.mins[index],
+                    found.inverses[index],
+                    0.5,
+                    31.0,
+                );
                 pack_five_bits(&levels, &mut block[4..]);
             }
         }
     }
 
     #[inline(always)]
-    fn encode_many_weighted<L: Lanes>(lanes: L, values: &[[f32; 32]], weights: &[[f32; 32]], row_spread: f32, out: &mut [[u8; 24]]) {
-        for ((values, weights), out) in values.chunks(2 * L::WIDTH).zip(weights.chunks(2 * L::WIDTH)).zip(out.chunks_mut(2 * L::WIDTH)) {
+    fn encode_many_weighted<L: Lanes>(
+        lanes: L,
+        values: &[[f32; 32]],
+        weights: &[[f32; 32]],
+        row_spread: f32,
+        out: &mut [[u8; 24]],
+    ) {
+        for ((values, weights), out) in values
+            .chunks(2 * L::WIDTH)
+            .zip(weights.chunks(2 * L::WIDTH))
+            .zip(out.chunks_mut(2 * L::WIDTH))
+        {
             let Some(found) = affine_many(lanes, values, weights, row_spread, 31) else {
                 for ((values, weights), block) in values.iter().zip(weights).zip(out) {
                     Self::encode_weighted(values, weights, row_spread, block);
@@ -293,7 +376,8 @@ impl Encode<32, 24> for Q5_1 {
             for (index, (values, block)) in values.iter().zip(out).enumerate() {
                 write_f16(block, SCALE, found.scales[index]);
                 write_f16(block, MIN, -found.mins[index]);
-                let levels = affine_levels(lanes, values, found.inverses[index], found.offsets[index], 31);
+                let levels =
+                    affine_levels(lanes, values, found.inverses[index], found.offsets[index], 31);
                 pack_five_bits(&levels, &mut block[4..]);
             }
         }
@@ -335,7 +419,11 @@ impl Encode<32, 34> for Q8_0 {
             };
             for (index, (values, block)) in values.iter().zip(out).enumerate() {
                 write_f16(block, SCALE, found.scales[index]);
-                block[2..].copy_from_slice(&lanes::round_to_bytes(lanes, values, found.inverses[index]));
+                block[2..].copy_from_slice(&lanes::round_to_bytes(
+                    lanes,
+                    values,
+                    found.inverses[index],
+                ));
             }
         }
     }
@@ -377,7 +465,11 @@ impl Encode<32, 36> for Q8_1 {
             };
             for (index, (values, block)) in values.iter().zip(out).enumerate() {
                 write_f16(block, SCALE, found.scales[index]);
-                block[4..].copy_from_slice(&lanes::round_to_bytes(lanes, values, found.inverses[index]));
+                block[4..].copy_from_slice(&lanes::round_to_bytes(
+                    lanes,
+                    values,
+                    found.inverses[index],
+                ));
                 write_sum(found.scales[index], block);
             }
         }
@@ -391,9 +483,16 @@ fn write_sum(scale: f32, block: &mut [u8; 36]) {
     write_f16(block, MIN, sum as f32 * scale);
 }
 
-/// Scales of at most two vectors of blocks, and the factors that give their levels: 0 where the levels are 0.
+/// Scales of at most two vectors of blocks, and the factors that give their levels: 0 where the
+/// levels are 0.
 #[inline(always)]
-fn symmetric_many<L: Lanes>(lanes: L, values: &[[f32; 32]], weights: &[[f32; 32]], spread: f32, half: i32) -> ([f32; MOST], [f32; MOST]) {
+fn symmetric_many<L: Lanes>(
+    lanes: L,
+    values: &[[f32; 32]],
+    weights: &[[f32; 32]],
+    spread: f32,
+    half: i32,
+) -> ([f32; MOST], [f32; MOST]) {
     let lanes = Pair(lanes);
     let mut room = Room::new();
     let x = columns(lanes, values, 0, &mut room);
@@ -410,7 +509,8 @@ fn symmetric_levels<L: Lanes>(lanes: L, values: &[f32; 32], inverse: f32, half: 
     let mut levels = [0; 32];
     if inverse != 0.0 {
         let (inverse, add) = (lanes.splat(inverse), lanes.splat(half as f32));
-        for (values, levels) in values.chunks_exact(L::WIDTH).zip(levels.chunks_exact_mut(L::WIDTH)) {
+        for (values, levels) in values.chunks_exact(L::WIDTH).zip(levels.chunks_exact_mut(L::WIDTH))
+        {
             ((inverse * lanes.load(values)).nearest(-half, half - 1) + add).store_bytes(levels);
         }
     }
@@ -427,13 +527,24 @@ struct AffineBlocks {
 
 /// `None` where the scalar code has to do it.
 #[inline(always)]
-fn affine_many<L: Lanes>(lanes: L, values: &[[f32; 32]], weights: &[[f32; 32]], spread: f32, top: i32) -> Option<AffineBlocks> {
+fn affine_many<L: Lanes>(
+    lanes: L,
+    values: &[[f32; 32]],
+    weights: &[[f32; 32]],
+    spread: f32,
+    top: i32,
+) -> Option<AffineBlocks> {
     let lanes = Pair(lanes);
     let mut room = Room::new();
     let x = columns(lanes, values, 0, &mut room);
     let w = lanes::importance(&x, &columns(lanes, weights, 0, &mut room), lanes.splat(spread));
     let found = lanes::affine(lanes, &x, &w, top, WEIGHTED)?;
-    let mut out = AffineBlocks { scales: [0.0; MOST], mins: [0.0; MOST], inverses: [0.0; MOST], offsets: [0.0; MOST] };
+    let mut out = AffineBlocks {
+        scales: [0.0; MOST],
+        mins: [0.0; MOST],
+        inverses: [0.0; MOST],
+        offsets: [0.0; MOST],
+    };
     found.scale.store(&mut out.scales);
     found.min.store(&mut out.mins);
     found.inverse.store(&mut out.inverses);
@@ -442,7 +553,13 @@ fn affine_many<L: Lanes>(lanes: L, values: &[[f32; 32]], weights: &[[f32; 32]], 
 }
 
 #[inline(always)]
-fn affine_levels<L: Lanes>(lanes: L, values: &[f32; 32], inverse: f32, offset: f32, top: i32) -> [u8; 32] {
+fn affine_levels<L: Lanes>(
+    lanes: L,
+    values: &[f32; 32],
+    inverse: f32,
+    offset: f32,
+    top: i32,
+) -> [u8; 32] {
     let mut levels = [0; 32];
     let (inverse, offset) = (lanes.splat(inverse), lanes.splat(offset));
     for (values, levels) in values.chunks_exact(L::WIDTH).zip(levels.chunks_exact_mut(L::WIDTH)) {
@@ -454,7 +571,8 @@ fn affine_levels<L: Lanes>(lanes: L, values: &[f32; 32], inverse: f32, offset: f
 /// How the `_1` formats look for scale and minimum when there are importance weights.
 const WEIGHTED: Steps = Steps { first: -0.9, width: 0.05, last: 36, absolute: false };
 
-/// What each weight counts: its column's importance, times a magnitude that small weights share with their row.
+/// What each weight counts: its column's importance, times a magnitude that small weights share
+/// with their row.
 fn importance(values: &[f32; 32], weights: &[f32; 32], mean_square: f32) -> [f32; 32] {
     core::array::from_fn(|i| weights[i] * (mean_square + values[i] * values[i]).sqrt())
 }

@@ -1,12 +1,20 @@
 //! The block formats, one file per family.
 //!
-//! Each format says how one block is read and written and nothing else; lengths, rows and the refusal of infinities are the codec's business. The order of the
-//! floating-point operations is part of the format: another order gives other bytes.
+//! Each format says how one block is read and written and nothing else; lengths, rows and the
+//! refusal of infinities are the codec's business. The order of the floating-point operations is
+//! part of the format: another order gives other bytes.
 
 #![allow(non_camel_case_types, reason = "types carry the specification's names")]
-// `q >> 4 & 3` reads as what it is, bits taken from a byte; parentheses around every such step hide more than they show.
-#![allow(clippy::precedence, reason = "bits are shifted down, masked and combined, in that order, on every line")]
-#![allow(clippy::inline_always, reason = "what works on many blocks has to be compiled for the instructions at hand")]
+// `q >> 4 & 3` reads as what it is, bits taken from a byte; parentheses around every such step hide
+// more than they show.
+#![allow(
+    clippy::precedence,
+    reason = "bits are shifted down, masked and combined, in that order, on every line"
+)]
+#![allow(
+    clippy::inline_always,
+    reason = "what works on many blocks has to be compiled for the instructions at hand"
+)]
 
 pub(crate) mod float;
 pub(crate) mod fp4;
@@ -42,11 +50,14 @@ pub(crate) trait Decode<const N: usize, const B: usize>: Sync + 'static {
 
 /// A block format that can also be written.
 pub(crate) trait Encode<const N: usize, const B: usize>: Decode<N, B> {
-    /// Whether the format is refused without importance: the codec then never calls [`encode`](Self::encode).
+    /// Whether the format is refused without importance: the codec then never calls
+    /// [`encode`](Self::encode).
     const NEEDS_WEIGHTS: bool = false;
 
-    /// A bound of the magnitudes that blocks can hold. Scales in half precision times the levels of any format stay below 2³⁰; beyond it sums overflow on the way
-    /// to a scale, and what is stored for them may read back as zeros. Numbers without a scale end where they read back infinite.
+    /// A bound of the magnitudes that blocks can hold. Scales in half precision times the levels of
+    /// any format stay below 2³⁰; beyond it sums overflow on the way to a scale, and what is
+    /// stored for them may read back as zeros. Numbers without a scale end where they read back
+    /// infinite.
     const GREATEST: f32 = if N == 1 { f32::INFINITY } else { 1_073_741_824.0 };
 
     /// Writes one block. The values are finite unless `N` is 1.
@@ -54,13 +65,20 @@ pub(crate) trait Encode<const N: usize, const B: usize>: Decode<N, B> {
 
     /// Writes one block so that errors count by the importance of their column.
     ///
-    /// `row_spread` is what [`row_spread`](Self::row_spread) said of the row. The default is for formats that have no use for importance.
-    fn encode_weighted(values: &[f32; N], weights: &[f32; N], row_spread: f32, block: &mut [u8; B]) {
+    /// `row_spread` is what [`row_spread`](Self::row_spread) said of the row. The default is for
+    /// formats that have no use for importance.
+    fn encode_weighted(
+        values: &[f32; N],
+        weights: &[f32; N],
+        row_spread: f32,
+        block: &mut [u8; B],
+    ) {
         let _ = (weights, row_spread);
         Self::encode(values, block);
     }
 
-    /// Writes as many blocks as there are, with the instructions at hand: the same bytes as [`encode`](Self::encode) writes.
+    /// Writes as many blocks as there are, with the instructions at hand: the same bytes as
+    /// [`encode`](Self::encode) writes.
     #[inline(always)]
     fn encode_many<L: Lanes>(lanes: L, values: &[[f32; N]], out: &mut [[u8; B]]) {
         let _ = lanes;
@@ -69,28 +87,45 @@ pub(crate) trait Encode<const N: usize, const B: usize>: Decode<N, B> {
         }
     }
 
-    /// Writes the blocks of one row, with the instructions at hand: the same bytes as [`encode_weighted`](Self::encode_weighted) writes.
+    /// Writes the blocks of one row, with the instructions at hand: the same bytes as
+    /// [`encode_weighted`](Self::encode_weighted) writes.
     #[inline(always)]
-    fn encode_many_weighted<L: Lanes>(lanes: L, values: &[[f32; N]], weights: &[[f32; N]], row_spread: f32, out: &mut [[u8; B]]) {
+    fn encode_many_weighted<L: Lanes>(
+        lanes: L,
+        values: &[[f32; N]],
+        weights: &[[f32; N]],
+        row_spread: f32,
+        out: &mut [[u8; B]],
+    ) {
         let _ = lanes;
         for ((values, weights), block) in values.iter().zip(weights).zip(out) {
             Self::encode_weighted(values, weights, row_spread, block);
         }
     }
 
-    /// Writes blocks with or without what each of their columns matters and the spread of their row. A format that goes one way about both compiles to half as much.
+    /// Writes blocks with or without what each of their columns matters and the spread of their
+    /// row. A format that goes one way about both compiles to half as much.
     #[inline(always)]
-    fn encode_all<L: Lanes>(lanes: L, values: &[[f32; N]], weights: Option<(&[[f32; N]], f32)>, out: &mut [[u8; B]]) {
+    fn encode_all<L: Lanes>(
+        lanes: L,
+        values: &[[f32; N]],
+        weights: Option<(&[[f32; N]], f32)>,
+        out: &mut [[u8; B]],
+    ) {
         match weights {
             None => Self::encode_many(lanes, values, out),
-            Some((weights, row_spread)) => Self::encode_many_weighted(lanes, values, weights, row_spread, out),
+            Some((weights, row_spread)) => {
+                Self::encode_many_weighted(lanes, values, weights, row_spread, out)
+            }
         }
     }
 
-    /// The first of some values that the blocks made of them do not hold, counted over all: one beyond [`GREATEST`](Self::GREATEST), or one that reads back
-    /// infinite or as NaN, because the scale it is under is stored in half precision.
+    /// The first of some values that the blocks made of them do not hold, counted over all: one
+    /// beyond [`GREATEST`](Self::GREATEST), or one that reads back infinite or as NaN, because
+    /// the scale it is under is stored in half precision.
     fn first_out_of_range(values: &[[f32; N]], blocks: &[[u8; B]]) -> Option<usize> {
-        /// No scale search goes beyond the largest number of its block by as much as a factor of two, and half precision ends at 65504.
+        /// No scale search goes beyond the largest number of its block by as much as a factor of
+        /// two, and half precision ends at 65504.
         const SAFE: f32 = 32_768.0;
         let safe = SAFE.min(Self::GREATEST);
         if !values.as_flattened().iter().fold(false, |any, value| any | (value.abs() > safe)) {

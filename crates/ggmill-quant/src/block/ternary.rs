@@ -15,14 +15,19 @@ pub(crate) struct TQ2_0;
 const TQ1_0_SCALE: usize = 52;
 const TQ2_0_SCALE: usize = 64;
 
-/// How TQ1_0 lays its trits out: from byte `start`, `bytes` bytes with `trits` trits in each. Trit `t` of byte `b` belongs to weight `t * bytes + b` of the run.
+/// How TQ1_0 lays its trits out: from byte `start`, `bytes` bytes with `trits` trits in each. Trit
+/// `t` of byte `b` belongs to weight `t * bytes + b` of the run.
 struct Run {
     start: usize,
     bytes: usize,
     trits: usize,
 }
 
-const RUNS: [Run; 3] = [Run { start: 0, bytes: 32, trits: 5 }, Run { start: 32, bytes: 16, trits: 5 }, Run { start: 48, bytes: 4, trits: 4 }];
+const RUNS: [Run; 3] = [
+    Run { start: 0, bytes: 32, trits: 5 },
+    Run { start: 32, bytes: 16, trits: 5 },
+    Run { start: 48, bytes: 4, trits: 4 },
+];
 
 impl Decode<256, 54> for TQ1_0 {
     const TYPE: GgmlType = GgmlType::TQ1_0;
@@ -37,7 +42,8 @@ impl Decode<256, 54> for TQ1_0 {
             let mut power: u8 = 1;
             for out in run.chunks_exact_mut(bytes) {
                 for (out, &byte) in out.iter_mut().zip(&block[start..]) {
-                    // A byte is a fraction of 256: times three to the place, what overflows is the trit before, what remains starts with this one.
+                    // A byte is a fraction of 256: times three to the place, what overflows is the
+                    // trit before, what remains starts with this one.
                     let trit = u16::from(byte.wrapping_mul(power)) * 3 >> 8;
                     *out = (i32::from(trit) - 1) as f32 * scale;
                 }
@@ -59,12 +65,14 @@ impl Encode<256, 54> for TQ1_0 {
             for (place, out) in block[start..start + bytes].iter_mut().enumerate() {
                 let mut number: u8 = 0;
                 for value in run.chunks_exact(bytes) {
-                    number = number.wrapping_mul(3).wrapping_add(level(value[place], inverse) as u8);
+                    number =
+                        number.wrapping_mul(3).wrapping_add(level(value[place], inverse) as u8);
                 }
                 for _ in trits..5 {
                     number = number.wrapping_mul(3);
                 }
-                // As a fraction of 256, rounded up, so that multiplying by three brings the trits out exactly.
+                // As a fraction of 256, rounded up, so that multiplying by three brings the trits
+                // out exactly.
                 *out = (u16::from(number) * 256).div_ceil(243) as u8;
             }
         }
@@ -81,7 +89,8 @@ impl Encode<256, 54> for TQ1_0 {
             }
             write_f16(block, TQ1_0_SCALE, scale);
             // -1, 0 and 1 as bytes, then 0, 1 and 2.
-            let levels = lanes::round_to_bytes(lanes, values, inverse).map(|level| level.wrapping_add(1));
+            let levels =
+                lanes::round_to_bytes(lanes, values, inverse).map(|level| level.wrapping_add(1));
             pack_five_trits(&levels, block);
         }
     }
@@ -110,7 +119,9 @@ impl Encode<256, 66> for TQ2_0 {
         write_f16(block, TQ2_0_SCALE, scale);
         for (bytes, values) in block[..64].chunks_exact_mut(32).zip(values.chunks_exact(128)) {
             for (column, out) in bytes.iter_mut().enumerate() {
-                *out = (0..4).fold(0, |bits, place| bits | (level(values[column + 32 * place], inverse) as u8 & 3) << (2 * place));
+                *out = (0..4).fold(0, |bits, place| {
+                    bits | (level(values[column + 32 * place], inverse) as u8 & 3) << (2 * place)
+                });
             }
         }
     }
@@ -126,7 +137,8 @@ impl Encode<256, 66> for TQ2_0 {
             }
             write_f16(block, TQ2_0_SCALE, scale);
             // -1, 0 and 1 as bytes, then 0, 1 and 2.
-            let levels = lanes::round_to_bytes(lanes, values, inverse).map(|level| level.wrapping_add(1));
+            let levels =
+                lanes::round_to_bytes(lanes, values, inverse).map(|level| level.wrapping_add(1));
             pack_two_bits(&levels, block);
         }
     }
@@ -142,7 +154,8 @@ fn pack_five_trits(levels: &[u8; 256], block: &mut [u8; 54]) {
         let mut numbers = [0_u16; 32];
         for place in 0..5 {
             for (column, number) in numbers[..bytes].iter_mut().enumerate() {
-                *number = *number * 3 + if place < trits { u16::from(run[place * bytes + column]) } else { 0 };
+                *number = *number * 3
+                    + if place < trits { u16::from(run[place * bytes + column]) } else { 0 };
             }
         }
         // As a fraction of 256, rounded up: see above.
@@ -157,7 +170,10 @@ fn pack_five_trits(levels: &[u8; 256], block: &mut [u8; 54]) {
 fn pack_two_bits(levels: &[u8; 256], block: &mut [u8; 66]) {
     for (bytes, levels) in block[..64].chunks_exact_mut(32).zip(levels.chunks_exact(128)) {
         for (column, out) in bytes.iter_mut().enumerate() {
-            *out = levels[column] | levels[column + 32] << 2 | levels[column + 64] << 4 | levels[column + 96] << 6;
+            *out = levels[column]
+                | levels[column + 32] << 2
+                | levels[column + 64] << 4
+                | levels[column + 96] << 6;
         }
     }
 }

@@ -1,14 +1,22 @@
 //! Several groups at once, one to a lane.
 //!
-//! A search for a scale is one long chain of additions: each waits for the one before, and no two may change places, or the bits change. But groups know nothing of
-//! each other. With group after group in the lanes of a vector, every lane does what the scalar code does, in its order, and a processor that can add eight pairs of
-//! numbers at a time works on eight groups. The scalar code stays the definition; what is here equals it bit for bit, or declines.
+//! A search for a scale is one long chain of additions: each waits for the one before, and no two
+//! may change places, or the bits change. But groups know nothing of each other. With group after
+//! group in the lanes of a vector, every lane does what the scalar code does, in its order, and a
+//! processor that can add eight pairs of numbers at a time works on eight groups. The scalar code
+//! stays the definition; what is here equals it bit for bit, or declines.
 //!
-//! Vectors are worked on in loops and not in closures: a closure is compiled for the instructions of every machine, and may be called instead of inlined.
+//! Vectors are worked on in loops and not in closures: a closure is compiled for the instructions
+//! of every machine, and may be called instead of inlined.
 //!
-//! The algorithms are written once, over [`Lanes`]; an instruction set is an instance of that trait (in [`arch`](crate::arch)).
+//! The algorithms are written once, over [`Lanes`]; an instruction set is an instance of that trait
+//! (in [`arch`](crate::arch)).
 
-#![allow(clippy::inline_always, reason = "vector operations are worth something only inside a function compiled for their instruction set")]
+#![allow(
+    clippy::inline_always,
+    reason = "vector operations are worth something only inside a function compiled for their \
+              instruction set"
+)]
 
 mod blocks;
 mod search;
@@ -17,7 +25,10 @@ mod tile;
 
 use core::ops::{Add, Div, Mul, Neg, Sub};
 
-pub(crate) use blocks::{decode_affine, decode_nibbles, decode_signed, extremes, greatest_magnitude, largest, least_and_most, offset_levels, round_to_bytes};
+pub(crate) use blocks::{
+    decode_affine, decode_nibbles, decode_signed, extremes, greatest_magnitude, largest,
+    least_and_most, offset_levels, round_to_bytes,
+};
 pub(crate) use search::{AffineLanes, affine, positive, symmetric, symmetric_by_moves};
 pub(crate) use sums::{importance, sums_of_squares};
 pub(crate) use tile::{Room, columns, spread_out};
@@ -25,10 +36,12 @@ pub(crate) use tile::{Room, columns, spread_out};
 /// The most lanes an instance has.
 pub(crate) const MOST: usize = 32;
 
-/// 1.5 · 2²³: a float this large has no room for fractions, so that adding it rounds to the nearest integer, half to even.
+/// 1.5 · 2²³: a float this large has no room for fractions, so that adding it rounds to the nearest
+/// integer, half to even.
 pub(crate) const MAGIC: f32 = 12_582_912.0;
 
-/// An instruction set, as a value that exists only where the instructions do. It makes vectors; what is done with them is done by themselves.
+/// An instruction set, as a value that exists only where the instructions do. It makes vectors;
+/// what is done with them is done by themselves.
 pub(crate) trait Lanes: Copy {
     /// How many lanes a vector has: 8, 16 or 32.
     const WIDTH: usize = Self::F::WIDTH;
@@ -51,29 +64,46 @@ pub(crate) trait Lanes: Copy {
     /// The first half-precision numbers of a slice. There are at least [`WIDTH`](Self::WIDTH).
     fn load_halves(self, halves: &[[u8; 2]]) -> Self::F;
 
-    /// What the first indices of a slice stand for. There are at least [`WIDTH`](Self::WIDTH), each below 16.
+    /// What the first indices of a slice stand for. There are at least [`WIDTH`](Self::WIDTH), each
+    /// below 16.
     fn look_up(self, table: &[i8; 16], indices: &[u8]) -> Self::F;
 
     /// The first words of a slice. There are at least [`WIDTH`](Self::WIDTH).
     fn words(self, words: &[u16]) -> Self::Words;
 
-    /// In each lane the entry of a table whose number the word's bits from `shift` on are. The table repeats itself every eight places, and three bits count.
+    /// In each lane the entry of a table whose number the word's bits from `shift` on are. The
+    /// table repeats itself every eight places, and three bits count.
     fn pick(self, table: Self::F, words: Self::Words, shift: u32) -> Self::F;
 
-    /// In eight lanes the entries of a table whose numbers are the four-bit digits of a word, the lowest first; in the next eight, those of the next word. The table
-    /// repeats itself every eight places, and three bits count. There is a word for every eight lanes.
+    /// In eight lanes the entries of a table whose numbers are the four-bit digits of a word, the
+    /// lowest first; in the next eight, those of the next word. The table repeats itself every
+    /// eight places, and three bits count. There is a word for every eight lanes.
     fn pick_digits(self, table: Self::F, words: &[u32]) -> Self::F;
 
-    /// Four bytes of a table for each index, one after the other, those negated whose bit is set. Indices are taken modulo the table's length, a power of two; no
-    /// byte of the table is 0.
-    fn signed_points<const N: usize>(self, table: &[[u8; 4]; N], indices: &[u16; 8], signs: u32) -> [u8; 32];
+    /// Four bytes of a table for each index, one after the other, those negated whose bit is set.
+    /// Indices are taken modulo the table's length, a power of two; no byte of the table is 0.
+    fn signed_points<const N: usize>(
+        self,
+        table: &[[u8; 4]; N],
+        indices: &[u16; 8],
+        signs: u32,
+    ) -> [u8; 32];
 
-    /// Value `i` of row `r` becomes value `place + r` of row `i`. The rows are eight long, and there is room for eight from the place on.
+    /// Value `i` of row `r` becomes value `place + r` of row `i`. The rows are eight long, and
+    /// there is room for eight from the place on.
     fn transpose8(self, rows: [&[f32]; 8], out: &mut [[f32; MOST]; 8], place: usize);
 }
 
-/// Vectors of `f32`. Every operation does in each lane what the scalar operation does, NaN, infinities and the sign of zero included.
-pub(crate) trait Floats: Copy + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Div<Output = Self> + Neg<Output = Self> {
+/// Vectors of `f32`. Every operation does in each lane what the scalar operation does, NaN,
+/// infinities and the sign of zero included.
+pub(crate) trait Floats:
+    Copy
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + Div<Output = Self>
+    + Neg<Output = Self>
+{
     const WIDTH: usize;
 
     /// A truth for each lane.
@@ -116,7 +146,8 @@ pub(crate) trait Floats: Copy + Add<Output = Self> + Sub<Output = Self> + Mul<Ou
     /// This where the mask holds, the other elsewhere.
     fn or(self, mask: Self::Mask, other: Self) -> Self;
 
-    /// [`nearest`](crate::numeric::nearest), whatever the value, then limited, then as a float again.
+    /// [`nearest`](crate::numeric::nearest), whatever the value, then limited, then as a float
+    /// again.
     fn nearest(self, low: i32, high: i32) -> Self;
 }
 

@@ -1,12 +1,14 @@
 //! The searches of [`search`](crate::search), a group to a lane.
 //!
-//! Each returns `None` for groups where the order of operations is not all there is to the answer, because a number leaves the range in which rounding is rounding:
-//! the scalar code has to answer for them. That takes magnitudes that no model has.
+//! Each returns `None` for groups where the order of operations is not all there is to the answer,
+//! because a number leaves the range in which rounding is rounding: the scalar code has to answer
+//! for them. That takes magnitudes that no model has.
 
 use super::{Floats, Lanes, MAGIC, Mask};
 use crate::search::{NOTHING, Steps};
 
-/// What [`affine`] found: the scales, what is subtracted after scaling, and how the levels come from values: nearest(`inverse` · (x - `offset`)), limited.
+/// What [`affine`] found: the scales, what is subtracted after scaling, and how the levels come
+/// from values: nearest(`inverse` · (x - `offset`)), limited.
 pub(crate) struct AffineLanes<F> {
     pub(crate) scale: F,
     pub(crate) min: F,
@@ -14,7 +16,8 @@ pub(crate) struct AffineLanes<F> {
     pub(crate) offset: F,
 }
 
-/// To the nearest whole number within limits, for a value that is one and whose magnitude is below 2²².
+/// To the nearest whole number within limits, for a value that is one and whose magnitude is below
+/// 2²².
 struct Rounding<F> {
     magic: F,
     low: F,
@@ -24,7 +27,11 @@ struct Rounding<F> {
 impl<F: Floats> Rounding<F> {
     #[inline(always)]
     fn new<L: Lanes<F = F>>(lanes: L, low: i32, high: i32) -> Self {
-        Self { magic: lanes.splat(MAGIC), low: lanes.splat(MAGIC + low as f32), high: lanes.splat(MAGIC + high as f32) }
+        Self {
+            magic: lanes.splat(MAGIC),
+            low: lanes.splat(MAGIC + low as f32),
+            high: lanes.splat(MAGIC + high as f32),
+        }
     }
 
     #[inline(always)]
@@ -35,7 +42,13 @@ impl<F: Floats> Rounding<F> {
 
 /// As [`search::affine`](crate::search::affine).
 #[inline(always)]
-pub(crate) fn affine<L: Lanes, const N: usize>(lanes: L, x: &[L::F; N], w: &[L::F; N], top: i32, steps: Steps) -> Option<AffineLanes<L::F>> {
+pub(crate) fn affine<L: Lanes, const N: usize>(
+    lanes: L,
+    x: &[L::F; N],
+    w: &[L::F; N],
+    top: i32,
+    steps: Steps,
+) -> Option<AffineLanes<L::F>> {
     let (zero, one) = (lanes.splat(0.0), lanes.splat(1.0));
     let rounding = Rounding::new(lanes, 0, top);
     let top = top as f32;
@@ -50,7 +63,8 @@ pub(crate) fn affine<L: Lanes, const N: usize>(lanes: L, x: &[L::F; N], w: &[L::
         sum_x = sum_x + w * x;
     }
     let mut min = zero.or(least.gt(zero), least);
-    // In groups without a span every value is the minimum: every level is 0, and no candidate has a determinant.
+    // In groups without a span every value is the minimum: every level is 0, and no candidate has a
+    // determinant.
     let live = most.gt(min);
 
     let mut inverse = lanes.splat(top) / (most - min).or(live, one);
@@ -67,7 +81,8 @@ pub(crate) fn affine<L: Lanes, const N: usize>(lanes: L, x: &[L::F; N], w: &[L::
     let mut levels = [zero; N];
     for step in 0..=steps.last {
         // The candidates start from the best minimum so far.
-        let trial = lanes.splat(steps.first + steps.width * step as f32 + top) / (most - min).or(live, one);
+        let trial =
+            lanes.splat(steps.first + steps.width * step as f32 + top) / (most - min).or(live, one);
         if !in_range(lanes, trial, least - min, most - min) {
             return None;
         }
@@ -101,10 +116,16 @@ pub(crate) fn affine<L: Lanes, const N: usize>(lanes: L, x: &[L::F; N], w: &[L::
     Some(AffineLanes { scale: scale.or(live, zero), min: -min, inverse, offset })
 }
 
-/// As [`search::symmetric`](crate::search::symmetric), with the weights given. Returns scales and what levels come from: nearest(`inverse` · x), limited; where the
-/// inverse is 0, the stored levels are 0 instead.
+/// As [`search::symmetric`](crate::search::symmetric), with the weights given. Returns scales and
+/// what levels come from: nearest(`inverse` · x), limited; where the inverse is 0, the stored
+/// levels are 0 instead.
 #[inline(always)]
-pub(crate) fn symmetric<L: Lanes, const N: usize>(lanes: L, x: &[L::F; N], half: i32, w: &[L::F; N]) -> (L::F, L::F) {
+pub(crate) fn symmetric<L: Lanes, const N: usize>(
+    lanes: L,
+    x: &[L::F; N],
+    half: i32,
+    w: &[L::F; N],
+) -> (L::F, L::F) {
     let zero = lanes.splat(0.0);
     let rounding = Rounding::new(lanes, -half, half - 1);
     let (extreme, live) = extreme(lanes, x);
@@ -133,10 +154,16 @@ pub(crate) struct Moved<F: Floats, const N: usize> {
     pub(crate) restless: F::Mask,
 }
 
-/// As [`search::symmetric_by_moves`](crate::search::symmetric_by_moves), with a number of rounds, for several vectors of groups: a move waits for the one before,
-/// and what other vectors do fills the time.
+/// As [`search::symmetric_by_moves`](crate::search::symmetric_by_moves), with a number of rounds,
+/// for several vectors of groups: a move waits for the one before, and what other vectors do fills
+/// the time.
 #[inline(always)]
-pub(crate) fn symmetric_by_moves<L: Lanes, const N: usize, const K: usize>(lanes: L, x: &[[L::F; N]; K], half: i32, rounds: usize) -> [Moved<L::F, N>; K] {
+pub(crate) fn symmetric_by_moves<L: Lanes, const N: usize, const K: usize>(
+    lanes: L,
+    x: &[[L::F; N]; K],
+    half: i32,
+    rounds: usize,
+) -> [Moved<L::F, N>; K] {
     let zero = lanes.splat(0.0);
     let rounding = Rounding::new(lanes, -half, half - 1);
     let (mut xl, mut ll) = ([zero; K], [zero; K]);
@@ -155,7 +182,8 @@ pub(crate) fn symmetric_by_moves<L: Lanes, const N: usize, const K: usize>(lanes
         }
     }
     for _ in 0..rounds {
-        // A group in which nothing moves stays as it is in later rounds, so that all may go on until none moves.
+        // A group in which nothing moves stays as it is in later rounds, so that all may go on
+        // until none moves.
         restless = [zero.ne(zero); K];
         for i in 0..N {
             for k in 0..K {
@@ -164,8 +192,11 @@ pub(crate) fn symmetric_by_moves<L: Lanes, const N: usize, const K: usize>(lanes
                 let (other_xl, other_ll) = (xl[k] - w * x * level, ll[k] - w * level * level);
                 let better = (x * other_ll / other_xl).nearest(-half, half - 1);
                 let changed = other_xl.gt(zero).and(live[k]).and(better.ne(level));
-                let (other_xl, other_ll) = (other_xl + w * x * better, other_ll + w * better * better);
-                let accepted = changed.and(other_ll.gt(zero)).and((other_xl * other_xl * ll[k]).gt(xl[k] * xl[k] * other_ll));
+                let (other_xl, other_ll) =
+                    (other_xl + w * x * better, other_ll + w * better * better);
+                let accepted = changed
+                    .and(other_ll.gt(zero))
+                    .and((other_xl * other_xl * ll[k]).gt(xl[k] * xl[k] * other_ll));
                 restless[k] = restless[k].or(accepted);
                 levels[k][i] = better.or(accepted, level);
                 xl[k] = other_xl.or(accepted, xl[k]);
@@ -194,7 +225,12 @@ pub(crate) fn symmetric_by_moves<L: Lanes, const N: usize, const K: usize>(lanes
 
 /// As [`search::positive`](crate::search::positive). Returns scales and levels.
 #[inline(always)]
-pub(crate) fn positive<L: Lanes, const N: usize>(lanes: L, x: &[L::F; N], top: i32, w: &[L::F; N]) -> Option<(L::F, [L::F; N])> {
+pub(crate) fn positive<L: Lanes, const N: usize>(
+    lanes: L,
+    x: &[L::F; N],
+    top: i32,
+    w: &[L::F; N],
+) -> Option<(L::F, [L::F; N])> {
     let (zero, one, greatest) = (lanes.splat(0.0), lanes.splat(1.0), lanes.splat(f32::MAX));
     let rounding = Rounding::new(lanes, 0, top);
     let (mut most, mut bad) = (zero, zero.ne(zero));
@@ -230,7 +266,8 @@ pub(crate) fn positive<L: Lanes, const N: usize>(lanes: L, x: &[L::F; N], top: i
             let better = (x * other_ll / other_xl).nearest(-0x0040_0000, top);
             let changed = other_xl.gt(zero).and(other_ll.gt(zero)).and(live).and(better.ne(*level));
             if changed.any() {
-                let (other_xl, other_ll) = (other_xl + w * x * better, other_ll + w * better * better);
+                let (other_xl, other_ll) =
+                    (other_xl + w * x * better, other_ll + w * better * better);
                 let accepted = changed.and((other_xl * other_xl * ll).gt(xl * xl * other_ll));
                 // A level that a byte does not hold would be another one in the next round.
                 if accepted.and(better.lt(zero)).any() {
@@ -255,7 +292,13 @@ pub(crate) fn positive<L: Lanes, const N: usize>(lanes: L, x: &[L::F; N], top: i
 
 /// Σ w·x·l and Σ w·l² for the levels that a scale gives.
 #[inline(always)]
-fn fit<F: Floats, const N: usize>(zero: F, rounding: &Rounding<F>, x: &[F; N], w: &[F; N], inverse: F) -> (F, F) {
+fn fit<F: Floats, const N: usize>(
+    zero: F,
+    rounding: &Rounding<F>,
+    x: &[F; N],
+    w: &[F; N],
+    inverse: F,
+) -> (F, F) {
     let (mut xl, mut ll) = (zero, zero);
     for (&x, &w) in x.iter().zip(w) {
         let level = rounding.nearest(inverse * x);
@@ -267,7 +310,14 @@ fn fit<F: Floats, const N: usize>(zero: F, rounding: &Rounding<F>, x: &[F; N], w
 
 /// The weighted squared error of a scale.
 #[inline(always)]
-fn positive_error<F: Floats, const N: usize>(rounding: &Rounding<F>, x: &[F; N], w: &[F; N], scale: F, inverse: F, zero: F) -> F {
+fn positive_error<F: Floats, const N: usize>(
+    rounding: &Rounding<F>,
+    x: &[F; N],
+    w: &[F; N],
+    scale: F,
+    inverse: F,
+    zero: F,
+) -> F {
     let mut error = zero;
     for (&x, &w) in x.iter().zip(w) {
         let diff = x - scale * rounding.nearest(inverse * x);
@@ -276,15 +326,16 @@ fn positive_error<F: Floats, const N: usize>(rounding: &Rounding<F>, x: &[F; N],
     error
 }
 
-/// Whether rounding is exact for a group whose least and greatest distance from the minimum are these. Rounding and products keep order, so that all values between
-/// are in range as well.
+/// Whether rounding is exact for a group whose least and greatest distance from the minimum are
+/// these. Rounding and products keep order, so that all values between are in range as well.
 #[inline(always)]
 fn in_range<L: Lanes>(lanes: L, inverse: L::F, least: L::F, most: L::F) -> bool {
     let tame = lanes.splat(2_097_152.0);
     (inverse * least).abs().lt(tame).and((inverse * most).abs().lt(tame)).all()
 }
 
-/// The first value of the greatest magnitude, with its sign, or 1 where that counts as nothing; and where it does not.
+/// The first value of the greatest magnitude, with its sign, or 1 where that counts as nothing; and
+/// where it does not.
 #[inline(always)]
 fn extreme<L: Lanes, const N: usize>(lanes: L, x: &[L::F; N]) -> (L::F, <L::F as Floats>::Mask) {
     let mut extreme = lanes.splat(0.0);

@@ -22,9 +22,14 @@ pub(crate) fn sums_of_squares<L: Lanes>(lanes: L, blocks: &[[f32; 256]]) -> [f32
     out
 }
 
-/// What each value of the groups counts: its column's importance, times a magnitude that small weights share.
+/// What each value of the groups counts: its column's importance, times a magnitude that small
+/// weights share.
 #[inline(always)]
-pub(crate) fn importance<F: Floats, const N: usize>(x: &[F; N], weights: &[F; N], spread: F) -> [F; N] {
+pub(crate) fn importance<F: Floats, const N: usize>(
+    x: &[F; N],
+    weights: &[F; N],
+    spread: F,
+) -> [F; N] {
     let mut out = *weights;
     for (w, &x) in out.iter_mut().zip(x) {
         *w = *w * (spread + x * x).sqrt();

@@ -1,4 +1,5 @@
-//! What every codec promises beyond its bytes: lengths are checked, nothing is written on failure, rows are independent.
+//! What every codec promises beyond its bytes: lengths are checked, nothing is written on failure,
+//! rows are independent.
 
 use ggmill_core::GgmlType;
 use ggmill_quant::{BlockCodec, ErrorKind, codec};
@@ -38,13 +39,18 @@ fn if_needed<'a>(codec: &dyn BlockCodec, weights: &'a [f32]) -> Option<&'a [f32]
 
 #[test]
 fn three_types_need_weights() {
-    let needy: Vec<GgmlType> = codecs().filter(|codec| codec.needs_weights()).map(BlockCodec::ggml_type).collect();
+    let needy: Vec<GgmlType> =
+        codecs().filter(|codec| codec.needs_weights()).map(BlockCodec::ggml_type).collect();
     assert_eq!(needy, [GgmlType::IQ2_XXS, GgmlType::IQ2_XS, GgmlType::IQ1_S]);
     for ggml_type in needy {
         let mut out = vec![0xa5; ggml_type.layout().unwrap().bytes as usize];
-        let error = ggmill_quant::quantize(ggml_type, &[1.0; 256], 256, None, &mut out).unwrap_err();
+        let error =
+            ggmill_quant::quantize(ggml_type, &[1.0; 256], 256, None, &mut out).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NeedsWeights);
-        assert_eq!(error.to_string(), format!("{ggml_type} needs importance weights, and there are none"));
+        assert_eq!(
+            error.to_string(),
+            format!("{ggml_type} needs importance weights, and there are none")
+        );
         assert!(out.iter().all(|&byte| byte == 0xa5));
         ggmill_quant::quantize(ggml_type, &[1.0; 256], 256, Some(&[1.0; 256]), &mut out).unwrap();
     }
@@ -52,9 +58,11 @@ fn three_types_need_weights() {
 
 #[test]
 fn retired_and_unknown_types_have_no_codec() {
-    for (number, message) in
-        [(4, "no codec for type Q4_2: it is retired"), (31, "no codec for type Q4_0_4_4: it is retired"), (57, "no codec for type 57: it is not known")]
-    {
+    for (number, message) in [
+        (4, "no codec for type Q4_2: it is retired"),
+        (31, "no codec for type Q4_0_4_4: it is retired"),
+        (57, "no codec for type 57: it is not known"),
+    ] {
         let error = codec(GgmlType(number)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);
         assert_eq!(error.to_string(), message);
@@ -80,7 +88,9 @@ fn lengths_must_fit() {
         let mut out = vec![0.0; 3 * elements];
         assert!(codec.dequantize(&blocks, &mut out).is_ok());
         assert!(codec.dequantize(&[], &mut []).is_ok());
-        let misuse = |result: ggmill_quant::Result<()>| assert_eq!(result.unwrap_err().kind(), ErrorKind::Misuse, "{codec:?}");
+        let misuse = |result: ggmill_quant::Result<()>| {
+            assert_eq!(result.unwrap_err().kind(), ErrorKind::Misuse, "{codec:?}")
+        };
         misuse(codec.dequantize(&blocks[..2 * bytes], &mut out));
         misuse(codec.dequantize(&blocks, &mut out[1..]));
         if bytes > 1 {
@@ -94,7 +104,9 @@ fn lengths_must_fit() {
         let weights = if_needed(codec, &values[..2 * elements]);
         assert!(codec.quantize(&values, 2 * elements, weights, &mut out).is_ok());
         assert!(codec.quantize(&[], 2 * elements, weights, &mut []).is_ok());
-        let misuse = |result: ggmill_quant::Result<()>| assert_eq!(result.unwrap_err().kind(), ErrorKind::Misuse, "{codec:?}");
+        let misuse = |result: ggmill_quant::Result<()>| {
+            assert_eq!(result.unwrap_err().kind(), ErrorKind::Misuse, "{codec:?}")
+        };
         misuse(codec.quantize(&values, 3 * elements, None, &mut out));
         misuse(codec.quantize(&values, 0, None, &mut out));
         misuse(codec.quantize(&values, 2 * elements, None, &mut out[1..]));
@@ -113,7 +125,12 @@ fn non_finite_values_are_refused_before_anything_is_written() {
             let mut values = vec![1.0; 6 * elements];
             values[5 * elements - 1] = value;
             let mut out = vec![0xa5; 6 * bytes];
-            let result = codec.quantize(&values, 2 * elements, if_needed(codec, &values[..2 * elements]), &mut out);
+            let result = codec.quantize(
+                &values,
+                2 * elements,
+                if_needed(codec, &values[..2 * elements]),
+                &mut out,
+            );
             if elements == 1 {
                 result.unwrap();
                 let mut back = vec![0.0; 6];
@@ -123,11 +140,16 @@ fn non_finite_values_are_refused_before_anything_is_written() {
             } else {
                 let error = result.unwrap_err();
                 assert_eq!(error.kind(), ErrorKind::NonFinite { row: 2, column: elements - 1 });
-                assert_eq!(error.to_string(), format!("row 2, column {}: {value}, expected a finite value", elements - 1));
+                assert_eq!(
+                    error.to_string(),
+                    format!("row 2, column {}: {value}, expected a finite value", elements - 1)
+                );
                 assert!(out.iter().all(|&byte| byte == 0xa5));
 
                 let good = vec![1.0; 6 * elements];
-                let error = codec.quantize(&good, 2 * elements, Some(&values[4 * elements..]), &mut out).unwrap_err();
+                let error = codec
+                    .quantize(&good, 2 * elements, Some(&values[4 * elements..]), &mut out)
+                    .unwrap_err();
                 assert_eq!(error.kind(), ErrorKind::NonFiniteWeight { column: elements - 1 });
                 assert!(out.iter().all(|&byte| byte == 0xa5));
             }
@@ -144,7 +166,8 @@ fn rows_are_independent() {
         let weights = crate::inputs::weights("random", 7, row_len).unwrap();
         let mut together = vec![0; 12 * bytes];
         codec.quantize(&values, row_len, Some(&weights), &mut together).unwrap();
-        for (values, together) in values.chunks_exact(row_len).zip(together.chunks_exact(4 * bytes)) {
+        for (values, together) in values.chunks_exact(row_len).zip(together.chunks_exact(4 * bytes))
+        {
             let mut alone = vec![0; 4 * bytes];
             codec.quantize(values, row_len, Some(&weights), &mut alone).unwrap();
             assert_eq!(alone, together, "{codec:?}");
@@ -158,7 +181,9 @@ fn whatever_is_finite_has_an_answer() {
         let (elements, bytes) = layout(codec);
         let row_len = 1024.max(elements);
         for pattern in ["wild", "limit", "brink", "subnormal", "huge"] {
-            for (seed, weight) in ["wild", "limit", "zero", "negative", "subnormal"].into_iter().enumerate() {
+            for (seed, weight) in
+                ["wild", "limit", "zero", "negative", "subnormal"].into_iter().enumerate()
+            {
                 let values = values(pattern, seed as u64, row_len);
                 let weights = crate::inputs::values(weight, seed as u64 ^ 0xd1ce, row_len);
                 let mut out = vec![0xa5; row_len / elements * bytes];

@@ -9,9 +9,13 @@ use ggmill_quant::{BlockCodec, codec};
 
 use crate::inputs::{case, digest, random_bytes};
 
-/// The committed vectors, or others made with another seed: more cases at no cost in committed bytes.
+/// The committed vectors, or others made with another seed: more cases at no cost in committed
+/// bytes.
 fn vectors() -> PathBuf {
-    std::env::var_os("GGMILL_QUANT_VECTORS").map_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/vectors")), PathBuf::from)
+    std::env::var_os("GGMILL_QUANT_VECTORS").map_or_else(
+        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/vectors")),
+        PathBuf::from,
+    )
 }
 
 macro_rules! golden {
@@ -76,7 +80,8 @@ fn no_vectors_lie_unused() {
 fn check(ggml_type: GgmlType) {
     let codec = codec(ggml_type).unwrap();
     let path = vectors().join(format!("{ggml_type}.txt"));
-    let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let text =
+        fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let mut lines = text.lines();
     let seed = lines.next().and_then(|line| line.strip_prefix("seed ")).unwrap().parse().unwrap();
     let mut differences = String::new();
@@ -84,22 +89,39 @@ fn check(ggml_type: GgmlType) {
     for line in lines {
         let words: Vec<&str> = line.split(' ').collect();
         let found = match words[..] {
-            ["quantize", pattern, kind, shape, _] => format!("{:016x}", digest(&quantized(codec, pattern, kind, seed, shape))),
-            ["sample", pattern, kind, shape, _] => hex(&quantized(codec, pattern, kind, seed, shape)),
+            ["quantize", pattern, kind, shape, _] => {
+                format!("{:016x}", digest(&quantized(codec, pattern, kind, seed, shape)))
+            }
+            ["sample", pattern, kind, shape, _] => {
+                hex(&quantized(codec, pattern, kind, seed, shape))
+            }
             ["dequantize", fill, index, blocks, _] => {
-                format!("{:016x}", dequantized(codec, fill, seed + index.parse::<u64>().unwrap(), blocks.parse().unwrap()))
+                format!(
+                    "{:016x}",
+                    dequantized(
+                        codec,
+                        fill,
+                        seed + index.parse::<u64>().unwrap(),
+                        blocks.parse().unwrap()
+                    )
+                )
             }
             _ => panic!("{line}"),
         };
         count += 1;
         let (_, expected) = line.rsplit_once(' ').unwrap();
-        // Where the reference aborts there is nothing to equal; that there is an answer at all is the test.
+        // Where the reference aborts there is nothing to equal; that there is an answer at all is
+        // the test.
         if found != expected && expected != "abort" {
             writeln!(differences, "{line}\n    found {found}").unwrap();
         }
     }
     assert!(count > 40, "{count} cases");
-    assert!(differences.is_empty(), "{ggml_type}: {} of {count} cases differ\n{differences}", differences.lines().count() / 2);
+    assert!(
+        differences.is_empty(),
+        "{ggml_type}: {} of {count} cases differ\n{differences}",
+        differences.lines().count() / 2
+    );
 }
 
 fn quantized(codec: &dyn BlockCodec, pattern: &str, kind: &str, seed: u64, shape: &str) -> Vec<u8> {
@@ -123,7 +145,9 @@ fn dequantized(codec: &dyn BlockCodec, fill: &str, seed: u64, blocks: usize) -> 
     };
     let mut out = vec![0.0; blocks * layout.elements as usize];
     codec.dequantize(&bytes, &mut out).unwrap();
-    let bits = out.iter().flat_map(|value| if value.is_nan() { 0x7fc0_0000 } else { value.to_bits() }.to_le_bytes());
+    let bits = out
+        .iter()
+        .flat_map(|value| if value.is_nan() { 0x7fc0_0000 } else { value.to_bits() }.to_le_bytes());
     digest(&bits.collect::<Vec<u8>>())
 }
 

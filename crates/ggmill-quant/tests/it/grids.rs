@@ -4,8 +4,14 @@ use ggmill_core::GgmlType;
 
 use crate::inputs::digest;
 
-/// The values of so many points, each in its own place of blocks with the lowest scales and no signs; `place` says how an index is stored.
-fn values(ggml_type: GgmlType, points: usize, super_scale: u16, place: impl Fn(&mut [u8], usize, u16)) -> Vec<f32> {
+/// The values of so many points, each in its own place of blocks with the lowest scales and no
+/// signs; `place` says how an index is stored.
+fn values(
+    ggml_type: GgmlType,
+    points: usize,
+    super_scale: u16,
+    place: impl Fn(&mut [u8], usize, u16),
+) -> Vec<f32> {
     let layout = ggml_type.layout().unwrap();
     let width = if matches!(ggml_type, GgmlType::IQ3_XXS | GgmlType::IQ3_S) { 4 } else { 8 };
     let per_block = layout.elements as usize / width;
@@ -26,18 +32,26 @@ fn check(values: &[f32], expected: u64) {
     assert_eq!(digest(&bytes), expected);
 }
 
-// The digests are printed by `xtask/peers/iq_tables.py --digests`, from values the reference computed. The super-scales make the lowest scale exactly 1.
+// The digests are printed by `xtask/peers/iq_tables.py --digests`, from values the reference
+// computed. The super-scales make the lowest scale exactly 1.
 
 #[test]
 fn iq2_xxs() {
-    let found = values(GgmlType::IQ2_XXS, 256, 0x4800, |block, column, index| block[2 + column / 4 * 8 + column % 4] = index as u8);
-    assert_eq!(found[..16], [8.0, 8.0, 8.0, 8.0, 8.0, 8.0, 8.0, 8.0, 43.0, 8.0, 8.0, 8.0, 8.0, 8.0, 8.0, 8.0]);
+    let found = values(GgmlType::IQ2_XXS, 256, 0x4800, |block, column, index| {
+        block[2 + column / 4 * 8 + column % 4] = index as u8
+    });
+    assert_eq!(
+        found[..16],
+        [8.0, 8.0, 8.0, 8.0, 8.0, 8.0, 8.0, 8.0, 43.0, 8.0, 8.0, 8.0, 8.0, 8.0, 8.0, 8.0]
+    );
     check(&found, 0x94e0_9288_cf09_47df);
 }
 
 #[test]
 fn iq2_xs() {
-    let found = values(GgmlType::IQ2_XS, 512, 0x4800, |block, column, index| block[2 + 2 * column..][..2].copy_from_slice(&index.to_le_bytes()));
+    let found = values(GgmlType::IQ2_XS, 512, 0x4800, |block, column, index| {
+        block[2 + 2 * column..][..2].copy_from_slice(&index.to_le_bytes())
+    });
     check(&found, 0x48e9_c708_8c64_d7df);
 }
 
@@ -52,7 +66,9 @@ fn iq2_s() {
 
 #[test]
 fn iq3_xxs() {
-    let found = values(GgmlType::IQ3_XXS, 256, 0x4400, |block, column, index| block[2 + column] = index as u8);
+    let found = values(GgmlType::IQ3_XXS, 256, 0x4400, |block, column, index| {
+        block[2 + column] = index as u8
+    });
     check(&found, 0x78e4_4609_b1a9_dfdf);
 }
 

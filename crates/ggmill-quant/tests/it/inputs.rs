@@ -1,4 +1,5 @@
-//! The inputs of the golden vectors: the same numbers, bit for bit, as `xtask/peers/quant_vectors.py` makes.
+//! The inputs of the golden vectors: the same numbers, bit for bit, as
+//! `xtask/peers/quant_vectors.py` makes.
 //!
 //! Every step is exact or a single IEEE operation, so nothing depends on a mathematical library.
 
@@ -122,17 +123,32 @@ pub(crate) fn weights(kind: &str, seed: u64, n: usize) -> Option<Vec<f32>> {
 }
 
 /// The rows and the importance of one case.
-pub(crate) fn case(pattern: &str, kind: &str, seed: u64, rows: usize, row_len: usize) -> (Vec<f32>, Option<Vec<f32>>) {
-    let place = |names: &[&str], name| names.iter().position(|&known| known == name).expect("a known name") as u64;
-    let start =
-        (seed.wrapping_mul(1_000_003)).wrapping_add(place(&PATTERNS, pattern) * 10_007 + place(&WEIGHTS, kind) * 101 + rows as u64 * 13 + row_len as u64);
-    let table = (0..rows as u64).flat_map(|row| values(pattern, start.wrapping_add(row << 32), row_len)).collect();
+pub(crate) fn case(
+    pattern: &str,
+    kind: &str,
+    seed: u64,
+    rows: usize,
+    row_len: usize,
+) -> (Vec<f32>, Option<Vec<f32>>) {
+    let place = |names: &[&str], name| {
+        names.iter().position(|&known| known == name).expect("a known name") as u64
+    };
+    let start = (seed.wrapping_mul(1_000_003)).wrapping_add(
+        place(&PATTERNS, pattern) * 10_007
+            + place(&WEIGHTS, kind) * 101
+            + rows as u64 * 13
+            + row_len as u64,
+    );
+    let table = (0..rows as u64)
+        .flat_map(|row| values(pattern, start.wrapping_add(row << 32), row_len))
+        .collect();
     (table, weights(kind, start, row_len))
 }
 
 /// Bytes without meaning.
 pub(crate) fn random_bytes(seed: u64, length: usize) -> Vec<u8> {
-    let mut bytes: Vec<u8> = (0..length.div_ceil(8)).flat_map(|i| hash(seed, i).to_le_bytes()).collect();
+    let mut bytes: Vec<u8> =
+        (0..length.div_ceil(8)).flat_map(|i| hash(seed, i).to_le_bytes()).collect();
     bytes.truncate(length);
     bytes
 }

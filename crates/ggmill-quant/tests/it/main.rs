@@ -1,5 +1,11 @@
-//! Every codec through its public door: the reference's bytes, and what a codec promises beyond them.
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test stops where something is missing")]
+//! Every codec through its public door: the reference's bytes, and what a codec promises beyond
+//! them.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test stops where something is missing"
+)]
 #![expect(clippy::float_cmp, reason = "equal is what these values have to be")]
 #![expect(
     clippy::cast_possible_truncation,

@@ -11,11 +11,17 @@ fn writers() -> impl Iterator<Item = &'static dyn BlockCodec> {
 }
 
 /// The blocks of some values in rows, and what is said of them.
-fn check(codec: &dyn BlockCodec, values: &[f32], row_len: usize) -> (Vec<u8>, Result<(), (ErrorKind, String)>) {
+fn check(
+    codec: &dyn BlockCodec,
+    values: &[f32],
+    row_len: usize,
+) -> (Vec<u8>, Result<(), (ErrorKind, String)>) {
     let layout = codec.ggml_type().layout().unwrap();
     let mut blocks = vec![0; layout.bytes_for(values.len() as u64).unwrap() as usize];
     let weights = vec![1.0; row_len];
-    codec.quantize(values, row_len, codec.needs_weights().then_some(&*weights), &mut blocks).unwrap();
+    codec
+        .quantize(values, row_len, codec.needs_weights().then_some(&*weights), &mut blocks)
+        .unwrap();
     let checked = codec.check_range(values, row_len, &blocks);
     (blocks, checked.map_err(|error| (error.kind(), error.to_string())))
 }
@@ -31,8 +37,13 @@ fn nvfp4_ends_at_2688() {
         let mut values = vec![2688.0; 64 * 6];
         assert_eq!(verdict(GgmlType::NVFP4, &values, 128), Ok(()));
         values[300] = wrong;
-        let message = format!("row 2, column 44 is in a block with numbers too large for NVFP4; it is {wrong:e}");
-        assert_eq!(verdict(GgmlType::NVFP4, &values, 128), Err((ErrorKind::OutOfRange { row: 2, column: 44 }, message)));
+        let message = format!(
+            "row 2, column 44 is in a block with numbers too large for NVFP4; it is {wrong:e}"
+        );
+        assert_eq!(
+            verdict(GgmlType::NVFP4, &values, 128),
+            Err((ErrorKind::OutOfRange { row: 2, column: 44 }, message))
+        );
     }
 }
 
@@ -45,8 +56,13 @@ fn mxfp4_begins_where_its_exponent_does() {
         assert_eq!(verdict(GgmlType::MXFP4, &values, 64), Ok(()), "zeros are held");
         values[96..128].fill(small / 8.0);
         values[99] = small;
-        let message = format!("row 1, column 35 is in a block with numbers too small for MXFP4; it is {small:e}");
-        assert_eq!(verdict(GgmlType::MXFP4, &values, 64), Err((ErrorKind::OutOfRange { row: 1, column: 35 }, message)));
+        let message = format!(
+            "row 1, column 35 is in a block with numbers too small for MXFP4; it is {small:e}"
+        );
+        assert_eq!(
+            verdict(GgmlType::MXFP4, &values, 64),
+            Err((ErrorKind::OutOfRange { row: 1, column: 35 }, message))
+        );
         values[99] = least;
         assert_eq!(verdict(GgmlType::MXFP4, &values, 64), Ok(()));
     }
@@ -59,24 +75,37 @@ fn mxfp4_begins_where_its_exponent_does() {
 #[test]
 fn halves_end_at_65504() {
     let message = "row 0, column 2 is 6.552e4, which is too large for F16".to_owned();
-    assert_eq!(verdict(GgmlType::F16, &[1.0, 65_519.0, 65_520.0], 3), Err((ErrorKind::OutOfRange { row: 0, column: 2 }, message)));
+    assert_eq!(
+        verdict(GgmlType::F16, &[1.0, 65_519.0, 65_520.0], 3),
+        Err((ErrorKind::OutOfRange { row: 0, column: 2 }, message))
+    );
     assert!(verdict(GgmlType::BF16, &[f32::MAX], 1).is_err());
     assert_eq!(verdict(GgmlType::F32, &[f32::MAX], 1), Ok(()));
     let mut values = [1.0; 96];
     values[70] = 1e38;
     let (kind, message) = verdict(GgmlType::Q4_0, &values, 32).unwrap_err();
     assert!(matches!(kind, ErrorKind::OutOfRange { row: 2, .. }), "{kind:?}");
-    assert!(message.contains(" is in a block with numbers too large for Q4_0; it is "), "{message}");
+    assert!(
+        message.contains(" is in a block with numbers too large for Q4_0; it is "),
+        "{message}"
+    );
 }
 
 /// Squares of such numbers overflow, and the search ends with a scale of zero.
 #[test]
 fn what_overflows_on_the_way_to_a_scale_is_found() {
-    for ggml_type in [GgmlType::Q3_K, GgmlType::Q6_K, GgmlType::IQ1_M, GgmlType::IQ3_S, GgmlType::IQ4_XS] {
+    for ggml_type in
+        [GgmlType::Q3_K, GgmlType::Q6_K, GgmlType::IQ1_M, GgmlType::IQ3_S, GgmlType::IQ4_XS]
+    {
         let mut values = vec![0.25; 256];
         values[200] = 1e20;
-        let message = format!("row 0, column 200 is in a block with numbers too large for {ggml_type}; it is 1e20");
-        assert_eq!(verdict(ggml_type, &values, 256), Err((ErrorKind::OutOfRange { row: 0, column: 200 }, message)));
+        let message = format!(
+            "row 0, column 200 is in a block with numbers too large for {ggml_type}; it is 1e20"
+        );
+        assert_eq!(
+            verdict(ggml_type, &values, 256),
+            Err((ErrorKind::OutOfRange { row: 0, column: 200 }, message))
+        );
     }
 }
 
@@ -88,11 +117,15 @@ fn what_is_not_refused_is_held() {
         let row_len = elements.max(64);
         for exponent in -2..=38 {
             let magnitude = 10_f32.powi(exponent);
-            let values: Vec<f32> = (0..2 * row_len).map(|index| if hash(7, index) & 1 == 0 { magnitude } else { -magnitude }).collect();
+            let values: Vec<f32> = (0..2 * row_len)
+                .map(|index| if hash(7, index) & 1 == 0 { magnitude } else { -magnitude })
+                .collect();
             let (blocks, checked) = check(codec, &values, row_len);
             let mut back = vec![0.0; values.len()];
             codec.dequantize(&blocks, &mut back).unwrap();
-            let greatest = back.iter().fold(0.0_f32, |greatest, value| if value.abs() <= greatest { greatest } else { value.abs() });
+            let greatest = back.iter().fold(0.0_f32, |greatest, value| {
+                if value.abs() <= greatest { greatest } else { value.abs() }
+            });
             let held = greatest >= magnitude / 3.0 && greatest / 3.0 <= magnitude;
             assert_eq!(checked.is_ok(), held, "{codec:?} {magnitude:e}: {checked:?} {greatest}");
         }
@@ -102,8 +135,14 @@ fn what_is_not_refused_is_held() {
 #[test]
 fn ordinary_weights_are_held() {
     for codec in writers() {
-        for pattern in ["gaussian", "heavy", "zero", "signed-zero", "tiny", "one-hot", "outlier", "ternary"] {
-            assert_eq!(check(codec, &values(pattern, 3, 1024), 1024).1, Ok(()), "{codec:?} {pattern}");
+        for pattern in
+            ["gaussian", "heavy", "zero", "signed-zero", "tiny", "one-hot", "outlier", "ternary"]
+        {
+            assert_eq!(
+                check(codec, &values(pattern, 3, 1024), 1024).1,
+                Ok(()),
+                "{codec:?} {pattern}"
+            );
         }
     }
 }
@@ -117,8 +156,14 @@ fn lengths_must_fit() {
         assert!(codec.check_range(&values, elements, &vec![0; 2 * bytes]).is_ok());
         assert!(codec.check_range(&[], elements, &[]).is_ok());
         for (row_len, len) in [(elements, bytes), (0, 2 * bytes), (3 * elements, 2 * bytes)] {
-            assert_eq!(codec.check_range(&values, row_len, &vec![0; len]).unwrap_err().kind(), ErrorKind::Misuse);
+            assert_eq!(
+                codec.check_range(&values, row_len, &vec![0; len]).unwrap_err().kind(),
+                ErrorKind::Misuse
+            );
         }
     }
-    assert_eq!(codec(GgmlType::I8).unwrap().check_range(&[1.0], 1, &[1]).unwrap_err().kind(), ErrorKind::Unsupported);
+    assert_eq!(
+        codec(GgmlType::I8).unwrap().check_range(&[1.0], 1, &[1]).unwrap_err().kind(),
+        ErrorKind::Unsupported
+    );
 }

@@ -20,15 +20,24 @@ fn types() -> Vec<(GgmlType, usize, usize)> {
 
 /// Whether the lanes are for the candidates of one block.
 fn one_by_one(ggml_type: GgmlType) -> bool {
-    ggml_type.name().is_some_and(|name| name.starts_with("IQ1") || name.starts_with("IQ2") || name.starts_with("IQ3"))
+    ggml_type.name().is_some_and(|name| {
+        name.starts_with("IQ1") || name.starts_with("IQ2") || name.starts_with("IQ3")
+    })
 }
 
 /// Quantizes with every instruction set, and tells the first difference.
-fn agree(ggml_type: GgmlType, values: &[f32], row_len: usize, weights: Option<&[f32]>) -> Result<(), String> {
+fn agree(
+    ggml_type: GgmlType,
+    values: &[f32],
+    row_len: usize,
+    weights: Option<&[f32]>,
+) -> Result<(), String> {
     let layout = ggml_type.layout().unwrap();
     let length = values.len() / layout.elements as usize * layout.bytes as usize;
     let scalar = codec_with(ggml_type, Isa::SCALAR).unwrap();
-    if scalar.needs_weights() && weights.is_none() || scalar.quantize(&[], 0, Some(&[]), &mut []).is_err() {
+    if scalar.needs_weights() && weights.is_none()
+        || scalar.quantize(&[], 0, Some(&[]), &mut []).is_err()
+    {
         return Ok(());
     }
     let mut expected = vec![0xa5; length];
@@ -39,7 +48,10 @@ fn agree(ggml_type: GgmlType, values: &[f32], row_len: usize, weights: Option<&[
         if found != expected {
             let place = found.iter().zip(&expected).position(|(a, b)| a != b).unwrap();
             let (block, byte) = (place / layout.bytes as usize, place % layout.bytes as usize);
-            return Err(format!("{ggml_type} {isa}: block {block}, byte {byte}: {:#04x}, scalar {:#04x}", found[place], expected[place]));
+            return Err(format!(
+                "{ggml_type} {isa}: block {block}, byte {byte}: {:#04x}, scalar {:#04x}",
+                found[place], expected[place]
+            ));
         }
     }
     Ok(())
@@ -49,15 +61,22 @@ fn agree(ggml_type: GgmlType, values: &[f32], row_len: usize, weights: Option<&[
 fn quantizing_every_pattern() {
     let mut differences = Vec::new();
     for (ggml_type, elements, _) in types() {
-        // More blocks than lanes, and not a multiple; fewer than lanes. Where blocks are not in lanes, one is as good as many.
-        let shapes: &[(usize, usize)] = if one_by_one(ggml_type) { &[(1, 256)] } else { &[(1, 256), (3, 768), (1, 256 * 37)] };
+        // More blocks than lanes, and not a multiple; fewer than lanes. Where blocks are not in
+        // lanes, one is as good as many.
+        let shapes: &[(usize, usize)] =
+            if one_by_one(ggml_type) { &[(1, 256)] } else { &[(1, 256), (3, 768), (1, 256 * 37)] };
         for pattern in PATTERNS {
             for kind in WEIGHTS {
                 for &(rows, row_len) in shapes {
                     let row_len = row_len.next_multiple_of(elements);
-                    let values: Vec<f32> = (0..rows).flat_map(|row| values(pattern, row as u64 + 77, row_len)).collect();
-                    if let Err(difference) = agree(ggml_type, &values, row_len, weights(kind, 5, row_len).as_deref()) {
-                        differences.push(format!("{pattern} {kind} {rows}x{row_len}: {difference}"));
+                    let values: Vec<f32> = (0..rows)
+                        .flat_map(|row| values(pattern, row as u64 + 77, row_len))
+                        .collect();
+                    if let Err(difference) =
+                        agree(ggml_type, &values, row_len, weights(kind, 5, row_len).as_deref())
+                    {
+                        differences
+                            .push(format!("{pattern} {kind} {rows}x{row_len}: {difference}"));
                     }
                 }
             }
@@ -72,7 +91,10 @@ fn sums_that_overflow() {
         let len = if one_by_one(ggml_type) { 256 } else { 256 * 37 };
         for kind in WEIGHTS {
             for exponent in [12, 15, 16, 17, 18, 19, 25, 37] {
-                let huge: Vec<f32> = values(PATTERNS[0], exponent, len).into_iter().map(|value| (value % 4.0) * 10_f32.powi(exponent as i32)).collect();
+                let huge: Vec<f32> = values(PATTERNS[0], exponent, len)
+                    .into_iter()
+                    .map(|value| (value % 4.0) * 10_f32.powi(exponent as i32))
+                    .collect();
                 agree(ggml_type, &huge, len, weights(kind, 5, len).as_deref()).unwrap();
             }
         }
@@ -87,8 +109,14 @@ fn what_is_not_finite_is_found_wherever_it_is() {
             let mut values = [1.0; 160];
             values[place] = wrong;
             values[159.min(place + 3)] = wrong;
-            let found = |isa| codec(isa).quantize(&values, 160, None, &mut [0; 170]).unwrap_err().to_string();
-            assert!(found(Isa::SCALAR).contains(&format!("column {place}: ")), "{}", found(Isa::SCALAR));
+            let found = |isa| {
+                codec(isa).quantize(&values, 160, None, &mut [0; 170]).unwrap_err().to_string()
+            };
+            assert!(
+                found(Isa::SCALAR).contains(&format!("column {place}: ")),
+                "{}",
+                found(Isa::SCALAR)
+            );
             for isa in others() {
                 assert_eq!(found(isa), found(Isa::SCALAR), "{isa}");
             }
@@ -105,7 +133,9 @@ fn dequantizing_any_bytes() {
                 let mut out = vec![0.0; blocks * elements];
                 codec_with(ggml_type, isa).unwrap().dequantize(&input, &mut out).unwrap();
                 // Which NaN it is may differ: no two machines agree on the sign.
-                out.into_iter().map(|value: f32| if value.is_nan() { 0x7fc0_0000 } else { value.to_bits() }).collect::<Vec<u32>>()
+                out.into_iter()
+                    .map(|value: f32| if value.is_nan() { 0x7fc0_0000 } else { value.to_bits() })
+                    .collect::<Vec<u32>>()
             };
             let expected = values(Isa::SCALAR);
             for isa in others() {
@@ -115,11 +145,13 @@ fn dequantizing_any_bytes() {
     }
 }
 
-/// Rows in which every 32 values follow a pattern of their own, so that lanes differ in all they can.
+/// Rows in which every 32 values follow a pattern of their own, so that lanes differ in all they
+/// can.
 fn mixtures() -> impl Strategy<Value = Vec<f32>> {
     let part = (0..PATTERNS.len(), any::<u64>());
     prop::collection::vec(part, 8..=8 * 9).prop_map(|parts| {
-        let mut all: Vec<f32> = parts.iter().flat_map(|&(pattern, seed)| values(PATTERNS[pattern], seed, 32)).collect();
+        let mut all: Vec<f32> =
+            parts.iter().flat_map(|&(pattern, seed)| values(PATTERNS[pattern], seed, 32)).collect();
         all.truncate(all.len() / 256 * 256);
         all
     })
@@ -152,7 +184,8 @@ proptest! {
 fn check(values: &[f32], weights: Option<&[f32]>) -> Result<(), TestCaseError> {
     for (ggml_type, ..) in types() {
         let len = if one_by_one(ggml_type) { 256 } else { values.len() };
-        agree(ggml_type, &values[..len], len, weights.map(|weights| &weights[..len])).map_err(TestCaseError::fail)?;
+        agree(ggml_type, &values[..len], len, weights.map(|weights| &weights[..len]))
+            .map_err(TestCaseError::fail)?;
     }
     Ok(())
 }

@@ -30,21 +30,30 @@ pub(super) struct Subject<'a> {
 pub(super) struct Candidate {
     pub(super) ggml_type: GgmlType,
     pub(super) bytes: u64,
-    /// Noise to signal times the number of elements; 0 for a type that holds every number as it is.
+    /// Noise to signal times the number of elements; 0 for a type that holds every number as it
+    /// is.
     pub(super) loss: f64,
 }
 
 impl Subject<'_> {
     /// Bytes of its data in the source.
     pub(super) fn size(&self) -> u64 {
-        self.source.ggml_type.layout().and_then(|layout| layout.bytes_for(self.source.shape.elements())).unwrap_or(0)
+        self.source
+            .ggml_type
+            .layout()
+            .and_then(|layout| layout.bytes_for(self.source.shape.elements()))
+            .unwrap_or(0)
     }
 
-    /// What each type loses. A type that cannot hold the numbers is left out, unless there is no other.
+    /// What each type loses. A type that cannot hold the numbers is left out, unless there is no
+    /// other.
     pub(super) fn measure(&self, checkpoint: &GgufCheckpoint) -> Result<Vec<Candidate>> {
         let elements = self.source.shape.elements();
-        let bytes = |ggml_type: GgmlType| ggml_type.layout().and_then(|layout| layout.bytes_for(elements)).unwrap_or(u64::MAX);
-        let unmeasured = |ggml_type: GgmlType| Candidate { ggml_type, bytes: bytes(ggml_type), loss: 0.0 };
+        let bytes = |ggml_type: GgmlType| {
+            ggml_type.layout().and_then(|layout| layout.bytes_for(elements)).unwrap_or(u64::MAX)
+        };
+        let unmeasured =
+            |ggml_type: GgmlType| Candidate { ggml_type, bytes: bytes(ggml_type), loss: 0.0 };
         if let [only] = self.types[..]
             && only == self.source.ggml_type
         {
@@ -59,7 +68,10 @@ impl Subject<'_> {
             }
             let relative = self.relative(&rows, ggml_type)?;
             if relative.is_finite() || self.types.len() == 1 {
-                found.push(Candidate { loss: if relative.is_finite() { relative * elements as f64 } else { 0.0 }, ..unmeasured(ggml_type) });
+                found.push(Candidate {
+                    loss: if relative.is_finite() { relative * elements as f64 } else { 0.0 },
+                    ..unmeasured(ggml_type)
+                });
             }
         }
         Ok(found)
@@ -70,15 +82,27 @@ impl Subject<'_> {
         let row_len = self.source.shape.row_len().max(1);
         let rows = self.source.shape.elements() / row_len;
         let count = (SAMPLE / row_len).clamp(1, rows.max(1)).min(rows);
-        (0..count).map(|place| row_at(place, count, rows)).map(|row| Ok((row, self.row(checkpoint, row, row_len)?))).collect()
+        (0..count)
+            .map(|place| row_at(place, count, rows))
+            .map(|row| Ok((row, self.row(checkpoint, row, row_len)?)))
+            .collect()
     }
 
     fn row(&self, checkpoint: &GgufCheckpoint, row: u64, row_len: u64) -> Result<Vec<f32>> {
-        let values = decoded(checkpoint, self.number, self.source.ggml_type, row * row_len, (row + 1) * row_len)?;
+        let values = decoded(
+            checkpoint,
+            self.number,
+            self.source.ggml_type,
+            row * row_len,
+            (row + 1) * row_len,
+        )?;
         match values.iter().position(|value| !value.is_finite()) {
             None => Ok(values),
             Some(column) => {
-                let message = format!("row {row}, column {column} is {}, expected a finite number", values[column]);
+                let message = format!(
+                    "row {row}, column {column} is {}, expected a finite number",
+                    values[column]
+                );
                 Err(Error::new(ErrorKind::NonFinite, message))
             }
         }
@@ -91,21 +115,32 @@ impl Subject<'_> {
         let (mut blocks, mut back) = (Vec::new(), Vec::new());
         for (row, values) in rows {
             let weights = weights_of_row(self.importance.as_deref(), &self.source.shape, *row);
-            let size = ggml_type.layout().and_then(|layout| layout.bytes_for(values.len() as u64)).and_then(|size| usize::try_from(size).ok());
+            let size = ggml_type
+                .layout()
+                .and_then(|layout| layout.bytes_for(values.len() as u64))
+                .and_then(|size| usize::try_from(size).ok());
             blocks.resize(size.unwrap_or(0), 0);
             back.resize(values.len(), 0.0);
             let for_encoding = weights.filter(|_| ggml_type.is_quantized());
-            quant::quantize(ggml_type, values, values.len(), for_encoding, &mut blocks).map_err(unsupported)?;
+            quant::quantize(ggml_type, values, values.len(), for_encoding, &mut blocks)
+                .map_err(unsupported)?;
             quant::dequantize(ggml_type, &blocks, &mut back).map_err(unsupported)?;
-            sums.add_row(values, &back, weights_of_row(self.measure.as_deref(), &self.source.shape, *row));
+            sums.add_row(
+                values,
+                &back,
+                weights_of_row(self.measure.as_deref(), &self.source.shape, *row),
+            );
         }
         Ok(sums.relative())
     }
 }
 
-/// One row of each of `count` stretches of all rows. Which one within its stretch jumps about, so that no pattern in the rows is met again and again.
+/// One row of each of `count` stretches of all rows. Which one within its stretch jumps about, so
+/// that no pattern in the rows is met again and again.
 fn row_at(place: u64, count: u64, rows: u64) -> u64 {
-    let bound = |place: u64| u64::try_from(u128::from(place) * u128::from(rows) / u128::from(count.max(1))).unwrap_or(0);
+    let bound = |place: u64| {
+        u64::try_from(u128::from(place) * u128::from(rows) / u128::from(count.max(1))).unwrap_or(0)
+    };
     let (start, end) = (bound(place), bound(place + 1));
     start + (place.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % (end - start).max(1)
 }
@@ -118,7 +153,11 @@ mod tests {
     fn rows_are_taken_from_everywhere_and_no_row_twice() {
         for (count, rows) in [(1, 1), (7, 7), (3, 100), (64, 4096), (100, 101)] {
             let taken: Vec<u64> = (0..count).map(|place| row_at(place, count, rows)).collect();
-            assert!(taken.windows(2).all(|pair| pair[0] < pair[1]) && taken.iter().all(|&row| row < rows), "{taken:?}");
+            assert!(
+                taken.windows(2).all(|pair| pair[0] < pair[1])
+                    && taken.iter().all(|&row| row < rows),
+                "{taken:?}"
+            );
         }
     }
 }

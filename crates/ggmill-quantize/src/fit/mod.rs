@@ -1,14 +1,16 @@
 //! Types chosen for a size: of all choices that fit, one that loses as little as can be.
 //!
-//! For each tensor, sampled rows are encoded as every type that its rows are whole blocks of, and decoded again. What a type loses is the noise to signal of
-//! that, weighted by importance, times the number of elements: each weight counts as much as any other, whatever the scale of its tensor or of its importance.
-//! A knapsack with one choice for each tensor does the rest.
+//! For each tensor, sampled rows are encoded as every type that its rows are whole blocks of, and
+//! decoded again. What a type loses is the noise to signal of that, weighted by importance, times
+//! the number of elements: each weight counts as much as any other, whatever the scale of its
+//! tensor or of its importance. A knapsack with one choice for each tensor does the rest.
 
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
     clippy::cast_sign_loss,
-    reason = "means and limits: no byte of a file depends on the last digit, and what is beyond the range of a number becomes its end"
+    reason = "means and limits: no byte of a file depends on the last digit, and what is beyond \
+              the range of a number becomes its end"
 )]
 
 mod knapsack;
@@ -40,7 +42,8 @@ use ggmill_pipeline::{Progress, Report};
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Goal {
-    /// So many bytes at most, headers and padding included. Of a set of shards all together, with the headers of as many shards as there are at most.
+    /// So many bytes at most, headers and padding included. Of a set of shards all together, with
+    /// the headers of as many shards as there are at most.
     Size(u64),
     /// So many bits for each weight at most, over all tensors and without padding.
     BitsPerWeight(f64),
@@ -54,7 +57,8 @@ pub struct Fit {
     pub types: TypePlan,
     /// Bits for each weight, over all tensors.
     pub bits_per_weight: f64,
-    /// The mean over all weights of what is lost: noise to signal of their tensors, weighted by importance, as measured on samples.
+    /// The mean over all weights of what is lost: noise to signal of their tensors, weighted by
+    /// importance, as measured on samples.
     pub loss: f64,
     /// No choice of these types within the goal loses less.
     pub least_loss: f64,
@@ -86,47 +90,74 @@ const TYPES: &[GgmlType] = &[
     GgmlType::IQ1_S,
 ];
 
-/// Chooses a type for each tensor so that the goal is met and as little as possible is lost; reads samples, in parallel.
+/// Chooses a type for each tensor so that the goal is met and as little as possible is lost; reads
+/// samples, in parallel.
 ///
-/// Of the options, those count that say which tensors there are and which types they have already: patterns, the types of embeddings and output, what is left
-/// alone, layers left out. Tensors that are quantized already keep their type unless they may be quantized again. [`QuantizeOptions::types`] takes the result.
-/// `progress` is told how many bytes of the model have been measured, by samples. Fails when the goal is smaller than the smallest result, and says what
-/// that is; and as [`quantize`](super::quantize) does. `cut` says how the result is going to be [cut](Recipe::split), if it is.
-pub fn fit(checkpoint: &GgufCheckpoint, options: &QuantizeOptions, cut: Option<&SplitOptions>, goal: Goal, progress: &mut Report<'_>) -> Result<Fit> {
+/// Of the options, those count that say which tensors there are and which types they have already:
+/// patterns, the types of embeddings and output, what is left alone, layers left out. Tensors that
+/// are quantized already keep their type unless they may be quantized again.
+/// [`QuantizeOptions::types`] takes the result. `progress` is told how many bytes of the model have
+/// been measured, by samples. Fails when the goal is smaller than the smallest result, and says
+/// what that is; and as [`quantize`](super::quantize) does. `cut` says how the result is going to
+/// be [cut](Recipe::split), if it is.
+pub fn fit(
+    checkpoint: &GgufCheckpoint,
+    options: &QuantizeOptions,
+    cut: Option<&SplitOptions>,
+    goal: Goal,
+    progress: &mut Report<'_>,
+) -> Result<Fit> {
     checkpoint.verify()?;
     let (tensors, alignment, mut headers) = outline(checkpoint, options)?;
     if let Some(cut) = cut {
         headers = headers_of_shards(checkpoint, options, &tensors, cut)?;
     }
     let mut ways: Vec<Vec<Candidate>> = Vec::with_capacity(tensors.len());
-    let total = tensors.iter().map(|tensor| tensor.source.shape.elements()).fold(0, u64::saturating_add);
+    let total =
+        tensors.iter().map(|tensor| tensor.source.shape.elements()).fold(0, u64::saturating_add);
     let (mut done, all) = (0, tensors.iter().map(Subject::size).fold(0, u64::saturating_add));
     for window in tensors.chunks(2 * rayon::current_num_threads()) {
-        let measured: Vec<Result<Vec<Candidate>>> = window.par_iter().map(|tensor| tensor.measure(checkpoint)).collect();
+        let measured: Vec<Result<Vec<Candidate>>> =
+            window.par_iter().map(|tensor| tensor.measure(checkpoint)).collect();
         for (tensor, measured) in window.iter().zip(measured) {
             ways.push(measured.map_err(|error| error.tensor(&tensor.name))?);
             done += tensor.size();
         }
-        let name = window.last().map(|tensor| String::from_utf8_lossy(&tensor.name)).unwrap_or_default();
+        let name =
+            window.last().map(|tensor| String::from_utf8_lossy(&tensor.name)).unwrap_or_default();
         if progress(Progress::new(&name, done, all)).is_break() {
             return Err(Error::new(ErrorKind::Cancelled, "stopped on request"));
         }
     }
 
     checkpoint.verify()?;
-    let padded = |bytes: u64| if matches!(goal, Goal::Size(_)) { alignment.align(bytes).unwrap_or(u64::MAX) } else { bytes };
-    let as_way = |candidate: &Candidate| Way { bytes: padded(candidate.bytes), loss: candidate.loss };
-    let knapsack: Vec<Vec<Way>> = ways.iter().map(|ways| ways.iter().map(as_way).collect()).collect();
+    let padded = |bytes: u64| {
+        if matches!(goal, Goal::Size(_)) {
+            alignment.align(bytes).unwrap_or(u64::MAX)
+        } else {
+            bytes
+        }
+    };
+    let as_way =
+        |candidate: &Candidate| Way { bytes: padded(candidate.bytes), loss: candidate.loss };
+    let knapsack: Vec<Vec<Way>> =
+        ways.iter().map(|ways| ways.iter().map(as_way).collect()).collect();
     let budget = match goal {
         Goal::Size(bytes) => bytes.saturating_sub(headers),
         Goal::BitsPerWeight(bits) => bytes_for(bits, total)?,
     };
-    let solution = solve(&knapsack, budget).map_err(|least| impossible(goal, least, headers, total))?;
-    let chosen: Vec<&Candidate> = ways.iter().zip(&solution.chosen).filter_map(|(ways, &way)| ways.get(way)).collect();
+    let solution =
+        solve(&knapsack, budget).map_err(|least| impossible(goal, least, headers, total))?;
+    let chosen: Vec<&Candidate> =
+        ways.iter().zip(&solution.chosen).filter_map(|(ways, &way)| ways.get(way)).collect();
     let bytes: u64 = chosen.iter().map(|way| way.bytes).sum();
     let weights = total.max(1) as f64;
     Ok(Fit {
-        types: tensors.iter().zip(&chosen).map(|(tensor, way)| (tensor.name.clone(), way.ggml_type)).collect(),
+        types: tensors
+            .iter()
+            .zip(&chosen)
+            .map(|(tensor, way)| (tensor.name.clone(), way.ggml_type))
+            .collect(),
         bits_per_weight: bytes as f64 * 8.0 / weights,
         loss: solution.loss / weights,
         least_loss: solution.bound / weights,
@@ -136,7 +167,10 @@ pub fn fit(checkpoint: &GgufCheckpoint, options: &QuantizeOptions, cut: Option<&
 /// Bytes that so many bits for each of so many weights are.
 fn bytes_for(bits: f64, weights: u64) -> Result<u64> {
     if !bits.is_finite() || bits <= 0.0 {
-        return Err(Error::new(ErrorKind::Budget, format!("{bits} bits per weight, expected more than 0")));
+        return Err(Error::new(
+            ErrorKind::Budget,
+            format!("{bits} bits per weight, expected more than 0"),
+        ));
     }
     // Beyond any file it is as good as no limit.
     Ok((bits * weights as f64 / 8.0).floor() as u64)
@@ -145,14 +179,23 @@ fn bytes_for(bits: f64, weights: u64) -> Result<u64> {
 fn impossible(goal: Goal, least: u64, headers: u64, weights: u64) -> Error {
     let bits = (least as f64 * 8.0 / weights.max(1) as f64 * 1e4).ceil() / 1e4;
     let message = match goal {
-        Goal::Size(bytes) => format!("{bytes} bytes are too few: the smallest this model can be is {} bytes", least.saturating_add(headers)),
-        Goal::BitsPerWeight(asked) => format!("{asked} bits per weight are too few: the smallest this model can be is {bits} bits per weight"),
+        Goal::Size(bytes) => format!(
+            "{bytes} bytes are too few: the smallest this model can be is {} bytes",
+            least.saturating_add(headers)
+        ),
+        Goal::BitsPerWeight(asked) => format!(
+            "{asked} bits per weight are too few: the smallest this model can be is {bits} bits \
+             per weight"
+        ),
     };
     Error::new(ErrorKind::Budget, message)
 }
 
 /// The tensors with what they may become, the alignment, and how many bytes headers take.
-fn outline<'a>(checkpoint: &'a GgufCheckpoint, options: &'a QuantizeOptions) -> Result<(Vec<Subject<'a>>, Alignment, u64)> {
+fn outline<'a>(
+    checkpoint: &'a GgufCheckpoint,
+    options: &'a QuantizeOptions,
+) -> Result<(Vec<Subject<'a>>, Alignment, u64)> {
     // Headers have the same length whatever the types.
     let mut as_it_is = options.clone();
     (as_it_is.target, as_it_is.types, as_it_is.dry_run) = (super::Target::copy(), None, true);
@@ -169,24 +212,49 @@ fn outline<'a>(checkpoint: &'a GgufCheckpoint, options: &'a QuantizeOptions) -> 
     let metadata = metadata.unwrap_or_default();
     let model = ModelView::of_metadata_to_write(&metadata);
     let hyper = Hyper::of(&model, sources.iter().map(|tensor| &*tensor.name));
-    let choice = Choice::new(options, &model, &hyper, &tensors, FileType::F32, is_known(&metadata, options));
+    let choice =
+        Choice::new(options, &model, &hyper, &tensors, FileType::F32, is_known(&metadata, options));
     let subject = |tensor: &layers::Remaining| {
         let source = &sources[tensor.number];
         let about = |error: Error| error.tensor(&tensor.name);
         // Weights are known for any type that has a use for them, and measured with for all.
         let importance = choice.importance(source, GgmlType::Q8_0).map_err(about)?;
         let pinned = choice.pinned(&String::from_utf8_lossy(&tensor.name), source);
-        let measure = importance.as_deref().and_then(|weights| for_measuring(weights, &source.shape)).map(Cow::into_owned);
-        let types = pinned.map_or_else(|| candidates(source, measure.is_some()), |pinned| vec![pinned]);
-        Ok(Subject { number: tensor.number, name: tensor.name.clone(), source, importance, measure, types })
+        let measure = importance
+            .as_deref()
+            .and_then(|weights| for_measuring(weights, &source.shape))
+            .map(Cow::into_owned);
+        let types =
+            pinned.map_or_else(|| candidates(source, measure.is_some()), |pinned| vec![pinned]);
+        Ok(Subject {
+            number: tensor.number,
+            name: tensor.name.clone(),
+            source,
+            importance,
+            measure,
+            types,
+        })
     };
     Ok((tensors.iter().map(subject).collect::<Result<_>>()?, alignment, headers))
 }
 
-/// How many bytes the headers of a set of shards take, when every tensor has the largest type it may become: then there are the most shards.
-fn headers_of_shards(checkpoint: &GgufCheckpoint, options: &QuantizeOptions, tensors: &[Subject<'_>], cut: &SplitOptions) -> Result<u64> {
+/// How many bytes the headers of a set of shards take, when every tensor has the largest type it
+/// may become: then there are the most shards.
+fn headers_of_shards(
+    checkpoint: &GgufCheckpoint,
+    options: &QuantizeOptions,
+    tensors: &[Subject<'_>],
+    cut: &SplitOptions,
+) -> Result<u64> {
     let mut largest = options.clone();
-    let of = |tensor: &Subject<'_>| tensor.types.iter().copied().max_by_key(|&ggml_type| size(tensor.source, ggml_type)).unwrap_or(tensor.source.ggml_type);
+    let of = |tensor: &Subject<'_>| {
+        tensor
+            .types
+            .iter()
+            .copied()
+            .max_by_key(|&ggml_type| size(tensor.source, ggml_type))
+            .unwrap_or(tensor.source.ggml_type)
+    };
     largest.types = Some(tensors.iter().map(|tensor| (tensor.name.clone(), of(tensor))).collect());
     (largest.target, largest.dry_run) = (super::Target::copy(), true);
     let mut headers = 0;
@@ -198,13 +266,17 @@ fn headers_of_shards(checkpoint: &GgufCheckpoint, options: &QuantizeOptions, ten
 
 /// The bytes of a tensor that has become this type.
 fn size(source: &SourceTensor, ggml_type: GgmlType) -> u64 {
-    ggml_type.layout().and_then(|layout| layout.bytes_for(source.shape.elements())).unwrap_or(u64::MAX)
+    ggml_type
+        .layout()
+        .and_then(|layout| layout.bytes_for(source.shape.elements()))
+        .unwrap_or(u64::MAX)
 }
 
 impl Choice<'_> {
     /// The one type a tensor can have, or `None` where there is a choice.
     fn pinned(&self, name: &str, source: &SourceTensor) -> Option<GgmlType> {
-        let is_free = self.kept(name, source).is_none() && (!source.ggml_type.is_quantized() || self.options.allow_requantize);
+        let is_free = self.kept(name, source).is_none()
+            && (!source.ggml_type.is_quantized() || self.options.allow_requantize);
         if !is_free || ggmill_quant::codec(source.ggml_type).is_err() {
             return Some(source.ggml_type);
         }
@@ -217,9 +289,15 @@ impl Choice<'_> {
 /// The types a tensor may become: that it has, and smaller ones that hold its rows.
 fn candidates(source: &SourceTensor, has_importance: bool) -> Vec<GgmlType> {
     let row_len = source.shape.row_len();
-    let fits = |ggml_type: GgmlType| ggml_type.layout().is_some_and(|layout| row_len.is_multiple_of(u64::from(layout.elements)));
-    let is_candidate = |ggml_type: GgmlType| {
-        fits(ggml_type) && size(source, ggml_type) < size(source, source.ggml_type) && (has_importance || !NEED_IMPORTANCE.contains(&ggml_type))
+    let fits = |ggml_type: GgmlType| {
+        ggml_type.layout().is_some_and(|layout| row_len.is_multiple_of(u64::from(layout.elements)))
     };
-    std::iter::once(source.ggml_type).chain(TYPES.iter().copied().filter(|&ggml_type| is_candidate(ggml_type))).collect()
+    let is_candidate = |ggml_type: GgmlType| {
+        fits(ggml_type)
+            && size(source, ggml_type) < size(source, source.ggml_type)
+            && (has_importance || !NEED_IMPORTANCE.contains(&ggml_type))
+    };
+    std::iter::once(source.ggml_type)
+        .chain(TYPES.iter().copied().filter(|&ggml_type| is_candidate(ggml_type)))
+        .collect()
 }

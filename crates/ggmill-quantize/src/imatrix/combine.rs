@@ -12,19 +12,29 @@ use ggmill_pipeline::Result;
 pub(super) const USUAL_CHUNK: u32 = 512;
 
 impl Imatrix {
-    /// What the measurements give together, in the GGUF form: sums and counts of each tensor are added, the names of the texts stand one behind the other.
+    /// What the measurements give together, in the GGUF form: sums and counts of each tensor are
+    /// added, the names of the texts stand one behind the other.
     ///
-    /// `chunk_size` is how many tokens a chunk has; 0 takes it from the first file that says so, else 512. It is what the calls of a legacy file are turned into
-    /// counts with, and what the number of chunks follows from. One matrix alone is brought into that form.
+    /// `chunk_size` is how many tokens a chunk has; 0 takes it from the first file that says so,
+    /// else 512. It is what the calls of a legacy file are turned into counts with, and what
+    /// the number of chunks follows from. One matrix alone is brought into that form.
     ///
-    /// Fails when two files do not agree on how many columns or matrices a tensor has, and when a sum is no number any more; both name the entry.
+    /// Fails when two files do not agree on how many columns or matrices a tensor has, and when a
+    /// sum is no number any more; both name the entry.
     pub fn merge(matrices: &[Self], chunk_size: u32) -> Result<Self> {
-        let stated = || matrices.iter().map(|matrix| matrix.chunk_size).find(|&size| size > 0).unwrap_or(USUAL_CHUNK);
+        let stated = || {
+            matrices
+                .iter()
+                .map(|matrix| matrix.chunk_size)
+                .find(|&size| size > 0)
+                .unwrap_or(USUAL_CHUNK)
+        };
         let chunk_size = if chunk_size > 0 { chunk_size } else { stated() };
         let mut entries: BTreeMap<Vec<u8>, ImatrixEntry> = BTreeMap::new();
         for matrix in matrices {
             for (name, entry) in &matrix.entries {
-                let about = |message: String| invalid(format!("entry {:?}: {message}", RawStr::new(name)));
+                let about =
+                    |message: String| invalid(format!("entry {:?}: {message}", RawStr::new(name)));
                 let sum = match entries.get_mut(name) {
                     Some(sum) => sum,
                     None => entries.entry(name.clone()).or_insert(entry.empty()?),
@@ -50,18 +60,29 @@ impl ImatrixEntry {
         Ok(Self { form: ImatrixForm::Gguf, sums, counts })
     }
 
-    /// Adds what was measured elsewhere. In the order of operations, and in single precision, as the reference does it.
+    /// Adds what was measured elsewhere. In the order of operations, and in single precision, as
+    /// the reference does it.
     fn add(&mut self, other: &Self, chunk_size: u32) -> Result<(), String> {
         if self.sums.len() != other.sums.len() {
-            return Err(format!("{} columns and {} elsewhere, counted over all matrices", self.sums.len(), other.sums.len()));
+            return Err(format!(
+                "{} columns and {} elsewhere, counted over all matrices",
+                self.sums.len(),
+                other.sums.len()
+            ));
         }
         match other.form {
             ImatrixForm::Legacy => {
-                // A legacy file scales its sums to the number of calls, and does not tell matrices of a stack apart.
+                // A legacy file scales its sums to the number of calls, and does not tell matrices
+                // of a stack apart.
                 for (sum, &more) in self.sums.iter_mut().zip(&other.sums) {
                     *sum += more * as_f32(i64::from(chunk_size));
                 }
-                let calls = other.counts.first().copied().unwrap_or(0).saturating_mul(i64::from(chunk_size));
+                let calls = other
+                    .counts
+                    .first()
+                    .copied()
+                    .unwrap_or(0)
+                    .saturating_mul(i64::from(chunk_size));
                 self.counts.iter_mut().for_each(|count| *count = count.saturating_add(calls));
             }
             ImatrixForm::Gguf => {
@@ -69,10 +90,17 @@ impl ImatrixEntry {
                     self.counts = vec![counted; more];
                 }
                 if self.counts.len() != other.counts.len() {
-                    return Err(format!("{} matrices and {} elsewhere", self.counts.len(), other.counts.len()));
+                    return Err(format!(
+                        "{} matrices and {} elsewhere",
+                        self.counts.len(),
+                        other.counts.len()
+                    ));
                 }
                 self.sums.iter_mut().zip(&other.sums).for_each(|(sum, &more)| *sum += more);
-                self.counts.iter_mut().zip(&other.counts).for_each(|(count, &more)| *count = count.saturating_add(more));
+                self.counts
+                    .iter_mut()
+                    .zip(&other.counts)
+                    .for_each(|(count, &more)| *count = count.saturating_add(more));
             }
         }
         Ok(())

@@ -1,4 +1,5 @@
-//! The GGUF form: for each tensor of the model the sums of squared activations, `NAME.in_sum2`, and how many went into them, `NAME.counts`.
+//! The GGUF form: for each tensor of the model the sums of squared activations, `NAME.in_sum2`, and
+//! how many went into them, `NAME.counts`.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +29,10 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Imatrix> {
     if pairs.len() > MAX_ENTRIES {
         return Err(invalid(format!("{} entries, the limit is {MAX_ENTRIES}", pairs.len())));
     }
-    let entries = pairs.into_iter().map(|(name, pair)| Ok((name.to_vec(), pair.entry(name)?))).collect::<Result<_>>()?;
+    let entries = pairs
+        .into_iter()
+        .map(|(name, pair)| Ok((name.to_vec(), pair.entry(name)?)))
+        .collect::<Result<_>>()?;
     let metadata = file.metadata();
     let number = |key: &str| metadata.u32(key).optional().map_err(broken);
     let mut datasets = Vec::new();
@@ -53,21 +57,32 @@ impl Pair<'_> {
     fn entry(self, name: &[u8]) -> Result<ImatrixEntry> {
         let name = RawStr::new(name);
         let (Some(sums), Some(counts)) = (self.sums, self.counts) else {
-            return Err(invalid(format!("entry {name:?} has sums without counts, or counts without sums")));
+            return Err(invalid(format!(
+                "entry {name:?} has sums without counts, or counts without sums"
+            )));
         };
         let (sums, counts) = (floats(&sums)?, floats(&counts)?);
         if counts.is_empty() || sums.is_empty() || !sums.len().is_multiple_of(counts.len()) {
-            return Err(invalid(format!("entry {name:?}: {} sums do not divide among {} counts", sums.len(), counts.len())));
+            return Err(invalid(format!(
+                "entry {name:?}: {} sums do not divide among {} counts",
+                sums.len(),
+                counts.len()
+            )));
         }
         let counts = counts.iter().map(|&count| whole(count)).collect::<Option<_>>();
-        let counts = counts.ok_or_else(|| invalid(format!("entry {name:?}: a count is no number")))?;
+        let counts =
+            counts.ok_or_else(|| invalid(format!("entry {name:?}: a count is no number")))?;
         Ok(ImatrixEntry { form: ImatrixForm::Gguf, sums, counts })
     }
 }
 
 fn floats(tensor: &Tensor<'_>) -> Result<Vec<f32>> {
     if tensor.ggml_type() != GgmlType::F32 {
-        return Err(invalid(format!("tensor {:?} is {}, expected F32", tensor.name(), tensor.ggml_type())));
+        return Err(invalid(format!(
+            "tensor {:?} is {}, expected F32",
+            tensor.name(),
+            tensor.ggml_type()
+        )));
     }
     let data = tensor.data().map_err(|error| invalid(error.to_string()))?;
     super::values(&data).map_err(|error| error.tensor(tensor.name().as_bytes()))
@@ -75,6 +90,9 @@ fn floats(tensor: &Tensor<'_>) -> Result<Vec<f32>> {
 
 /// A count is stored as a float.
 fn whole(count: f32) -> Option<i64> {
-    #[expect(clippy::cast_possible_truncation, reason = "finite; whatever is beyond the range becomes its end")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "finite; whatever is beyond the range becomes its end"
+    )]
     count.is_finite().then(|| count.round() as i64)
 }

@@ -1,4 +1,5 @@
-//! The form before GGUF: a count of entries; for each its name, calls, values; at the end perhaps the number of chunks and the name of the data set.
+//! The form before GGUF: a count of entries; for each its name, calls, values; at the end perhaps
+//! the number of chunks and the name of the data set.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +25,13 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Imatrix> {
         }
         entries.insert(name, entry);
     }
-    let mut imatrix = Imatrix { form: ImatrixForm::Legacy, entries, datasets: Vec::new(), chunk_count: 0, chunk_size: 0 };
+    let mut imatrix = Imatrix {
+        form: ImatrixForm::Legacy,
+        entries,
+        datasets: Vec::new(),
+        chunk_count: 0,
+        chunk_size: 0,
+    };
     if !reader.is_at_end() {
         imatrix.chunk_count = u32::try_from(reader.i32("the number of chunks")?).unwrap_or(0);
     }
@@ -55,7 +62,10 @@ impl<'a> Reader<'a> {
         let rest = &self.bytes[self.at..];
         let taken = rest.get(..length).ok_or_else(|| {
             let (at, remain) = (self.at, rest.len());
-            invalid(format!("offset {at:#x}: {what} takes {length} bytes, {remain} remain; the file is cut off, or no importance matrix"))
+            invalid(format!(
+                "offset {at:#x}: {what} takes {length} bytes, {remain} remain; the file is cut \
+                 off, or no importance matrix"
+            ))
         })?;
         self.at += length;
         Ok(taken)
@@ -66,16 +76,19 @@ impl<'a> Reader<'a> {
         Ok(bytes.first_chunk().map_or(0, |&bytes| i32::from_le_bytes(bytes)))
     }
 
-    /// A count of things that take at least `least` bytes each: no more than the bytes that remain can hold.
+    /// A count of things that take at least `least` bytes each: no more than the bytes that remain
+    /// can hold.
     fn count(&mut self, what: &str, least: usize) -> Result<usize> {
         let at = self.at;
         let count = self.i32(what)?;
         let remain = self.bytes.len() - self.at;
         let fits = |&count: &usize| count.checked_mul(least).is_some_and(|bytes| bytes <= remain);
-        usize::try_from(count)
-            .ok()
-            .filter(fits)
-            .ok_or_else(|| invalid(format!("offset {at:#x}: {count} {what} in the {remain} bytes that remain; the file is cut off, or no importance matrix")))
+        usize::try_from(count).ok().filter(fits).ok_or_else(|| {
+            invalid(format!(
+                "offset {at:#x}: {count} {what} in the {remain} bytes that remain; the file is \
+                 cut off, or no importance matrix"
+            ))
+        })
     }
 
     fn entry(&mut self) -> Result<(Vec<u8>, ImatrixEntry)> {

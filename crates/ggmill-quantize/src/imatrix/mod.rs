@@ -1,6 +1,8 @@
-//! Importance matrices: for each tensor how much each of its columns matters, as measured by running a model over a text.
+//! Importance matrices: for each tensor how much each of its columns matters, as measured by
+//! running a model over a text.
 //!
-//! Two forms are read: the GGUF files of today (tensors `NAME.in_sum2` and `NAME.counts`), and the binary `.dat` files from before.
+//! Two forms are read: the GGUF files of today (tensors `NAME.in_sum2` and `NAME.counts`), and the
+//! binary `.dat` files from before.
 
 mod combine;
 mod gguf;
@@ -17,7 +19,8 @@ use ggmill_io::RandomAccess;
 use self::memory::collected;
 use ggmill_pipeline::{Error, ErrorKind, Result};
 
-/// Bytes of the longest file that is read. The largest models there are have matrices of one and a half gigabytes.
+/// Bytes of the longest file that is read. The largest models there are have matrices of one and a
+/// half gigabytes.
 const MAX_LEN: u64 = 4 << 30;
 
 /// Values of the largest entry: a stack of 384 experts with 7168 columns has a twentieth of these.
@@ -56,7 +59,8 @@ pub struct Imatrix {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ImatrixForm {
-    /// A GGUF file: sums of squared activations, and for each matrix of a stack how many went into them.
+    /// A GGUF file: sums of squared activations, and for each matrix of a stack how many went into
+    /// them.
     Gguf,
     /// The binary form before that: sums scaled to the number of calls.
     Legacy,
@@ -71,20 +75,26 @@ pub struct ImatrixEntry {
 }
 
 impl Imatrix {
-    /// Reads a file of either form. Fails as [`parse`](Self::parse) does, and for a file of more than 4 GiB before any of it is read.
+    /// Reads a file of either form. Fails as [`parse`](Self::parse) does, and for a file of more
+    /// than 4 GiB before any of it is read.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let bytes = RandomAccess::open(path)?.read_whole(MAX_LEN)?;
         Self::parse(&bytes).map_err(|error| error.file(path))
     }
 
-    /// Reads the bytes of a file of either form. Fails when a count exceeds the bytes that are there, when sums and counts do not belong together, when two
-    /// entries have one name, when a number is not finite, and when memory is short.
+    /// Reads the bytes of a file of either form. Fails when a count exceeds the bytes that are
+    /// there, when sums and counts do not belong together, when two entries have one name, when
+    /// a number is not finite, and when memory is short.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
-        let imatrix = if bytes.starts_with(b"GGUF") { gguf::parse(bytes)? } else { legacy::parse(bytes)? };
+        let imatrix =
+            if bytes.starts_with(b"GGUF") { gguf::parse(bytes)? } else { legacy::parse(bytes)? };
         for (name, entry) in &imatrix.entries {
             if let Some(place) = entry.means().position(|weight| !weight.is_finite()) {
-                return Err(invalid(format!("entry {:?}: weight {place} is not finite", RawStr::new(name))));
+                return Err(invalid(format!(
+                    "entry {:?}: weight {place} is not finite",
+                    RawStr::new(name)
+                )));
             }
         }
         Ok(imatrix)
@@ -122,7 +132,8 @@ impl Imatrix {
 }
 
 impl ImatrixEntry {
-    /// The importance of each column, one row for each matrix of a stack: mean squared activations. A matrix that was never used has 1 everywhere.
+    /// The importance of each column, one row for each matrix of a stack: mean squared activations.
+    /// A matrix that was never used has 1 everywhere.
     pub fn weights(&self) -> Vec<f32> {
         self.means().collect()
     }
@@ -160,7 +171,10 @@ impl ImatrixEntry {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "the reference divides by the count as a float, too")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "the reference divides by the count as a float, too"
+)]
 fn as_f32(count: i64) -> f32 {
     count as f32
 }

@@ -13,8 +13,9 @@ const AT_ONCE: usize = 4096;
 impl Imatrix {
     /// The bytes of a file in this form.
     ///
-    /// The legacy form has no place for a tensor that was never used, which is left out, nor for the counts of single matrices of a stack, nor for more than the
-    /// last text. Fails when no entry is left, when a name or a number does not fit the form, and when memory is short.
+    /// The legacy form has no place for a tensor that was never used, which is left out, nor for
+    /// the counts of single matrices of a stack, nor for more than the last text. Fails when no
+    /// entry is left, when a name or a number does not fit the form, and when memory is short.
     pub fn to_bytes(&self, form: ImatrixForm) -> Result<Vec<u8>> {
         match (self.form, form) {
             // Counts are what either form is written from.
@@ -43,14 +44,16 @@ impl Imatrix {
             }
         }
         let plan = builder.plan().map_err(failed)?;
-        let broken = |error: ggmill_core::WriteError<_>| Error::new(ErrorKind::Misuse, error.to_string());
+        let broken =
+            |error: ggmill_core::WriteError<_>| Error::new(ErrorKind::Misuse, error.to_string());
         let out = room(usize::try_from(plan.total_len()).unwrap_or(usize::MAX))?;
         let mut writer = Writer::start(&plan, out).map_err(broken)?;
         for (number, entry) in self.entries.values().enumerate() {
             let counts: Vec<f32> = entry.counts.iter().map(|&count| as_f32(count)).collect();
             for (place, values) in [&entry.sums, &counts].into_iter().enumerate() {
                 for values in values.chunks(AT_ONCE) {
-                    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+                    let bytes: Vec<u8> =
+                        values.iter().flat_map(|value| value.to_le_bytes()).collect();
                     writer.write(2 * number + place, &bytes).map_err(broken)?;
                 }
             }
@@ -62,10 +65,14 @@ impl Imatrix {
         let chunk_size = i64::from(if self.chunk_size > 0 { self.chunk_size } else { USUAL_CHUNK });
         let used: Vec<_> = self.entries.iter().filter(|(_, entry)| entry.is_used()).collect();
         if used.is_empty() {
-            return Err(invalid("no entry has been measured, so there is nothing to write in the legacy form"));
+            return Err(invalid(
+                "no entry has been measured, so there is nothing to write in the legacy form",
+            ));
         }
-        // Per entry the lengths of its name and its values, and its calls; at the end two counts and the data set.
-        let len = used.iter().map(|(name, entry)| 12 + name.len() + 4 * entry.sums.len()).sum::<usize>();
+        // Per entry the lengths of its name and its values, and its calls; at the end two counts
+        // and the data set.
+        let len =
+            used.iter().map(|(name, entry)| 12 + name.len() + 4 * entry.sums.len()).sum::<usize>();
         let mut out = room(len + 12 + self.datasets.last().map_or(0, Vec::len))?;
         put_count(&mut out, used.len())?;
         for (name, entry) in used {
@@ -77,7 +84,9 @@ impl Imatrix {
             put_count(&mut out, usize::try_from(calls).unwrap_or(usize::MAX))?;
             put_count(&mut out, entry.sums.len())?;
             for (sums, &count) in entry.sums.chunks(entry.width().max(1)).zip(&entry.counts) {
-                let scaled = |&sum: &f32| if count == 0 { as_f32(calls) } else { sum / as_f32(count) * as_f32(calls) };
+                let scaled = |&sum: &f32| {
+                    if count == 0 { as_f32(calls) } else { sum / as_f32(count) * as_f32(calls) }
+                };
                 out.extend(sums.iter().map(scaled).flat_map(f32::to_le_bytes));
             }
         }
@@ -98,7 +107,9 @@ impl ImatrixEntry {
 
 /// A number of the legacy form: 32 bits with a sign.
 fn put_count(out: &mut Vec<u8>, number: usize) -> Result<()> {
-    let number = i32::try_from(number).map_err(|_| invalid(format!("{number} does not fit the legacy form, whose numbers end at {}", i32::MAX)))?;
+    let number = i32::try_from(number).map_err(|_| {
+        invalid(format!("{number} does not fit the legacy form, whose numbers end at {}", i32::MAX))
+    })?;
     out.extend(number.to_le_bytes());
     Ok(())
 }

@@ -12,6 +12,7 @@ pub(crate) fn converted(directory: &Path, file_type: FileType) -> Result<Vec<u8>
     let checkpoint = Safetensors::open(directory)?;
     let catalogue = Catalogue::new();
     let architecture = catalogue.for_checkpoint(checkpoint.config()).expect("a known architecture");
-    let plan = convert(&checkpoint, architecture, &ConvertOptions::new(file_type))?.plan(&checkpoint)?;
+    let plan =
+        convert(&checkpoint, architecture, &ConvertOptions::new(file_type))?.plan(&checkpoint)?;
     run(&plan, &checkpoint, Vec::new(), &RunOptions::default(), &mut |_| ControlFlow::Continue(()))
 }

@@ -39,18 +39,88 @@ fn keys() -> Vec<Case> {
         file.into_bytes()
     };
     vec![
-        Case::fails("key-length-max", "a key of 2^64 - 1 bytes", Truncated, 32, About::File, long_key(u64::MAX)),
-        Case::fails("key-length-wraps", "a key so long that its end wraps around to its start", Truncated, 32, About::File, long_key(0u64.wrapping_sub(32))),
-        Case::fails("key-one-too-long", "a key one byte longer than the file", Truncated, 32, About::File, long_key(16)),
-        Case::fails("key-length-max-v1", "a key of 2^32 - 1 bytes in version 1", Truncated, 20, About::File, key_v1),
-        Case::fails("key-above-limit", "a key of three bytes where two are the limit", Limit, 24, About::File, typed(0))
-            .under(Limits { string_bytes: 2, ..Limits::default() }),
-        Case::fails("second-pair-missing", "ends where the second of two pairs begins", Truncated, second_missing_at, About::File, second_missing),
-        Case::fails("value-type-cut", "ends within a value's type", Truncated, 52, About::Key("a key of some length"), value_type_cut),
-        Case::fails("value-type-13", "the first number that is no value type", Malformed, 35, About::Key("key"), typed(13)),
-        Case::fails("value-type-max", "value type 2^32 - 1", Malformed, 35, About::Key("key"), typed(u32::MAX)),
-        Case::fails("header-above-limit", "a header of 47 bytes where 40 are the limit", Limit, 39, About::Key("key"), typed(10))
-            .under(Limits { header_bytes: 40, ..Limits::default() }),
+        Case::fails(
+            "key-length-max",
+            "a key of 2^64 - 1 bytes",
+            Truncated,
+            32,
+            About::File,
+            long_key(u64::MAX),
+        ),
+        Case::fails(
+            "key-length-wraps",
+            "a key so long that its end wraps around to its start",
+            Truncated,
+            32,
+            About::File,
+            long_key(0u64.wrapping_sub(32)),
+        ),
+        Case::fails(
+            "key-one-too-long",
+            "a key one byte longer than the file",
+            Truncated,
+            32,
+            About::File,
+            long_key(16),
+        ),
+        Case::fails(
+            "key-length-max-v1",
+            "a key of 2^32 - 1 bytes in version 1",
+            Truncated,
+            20,
+            About::File,
+            key_v1,
+        ),
+        Case::fails(
+            "key-above-limit",
+            "a key of three bytes where two are the limit",
+            Limit,
+            24,
+            About::File,
+            typed(0),
+        )
+        .under(Limits { string_bytes: 2, ..Limits::default() }),
+        Case::fails(
+            "second-pair-missing",
+            "ends where the second of two pairs begins",
+            Truncated,
+            second_missing_at,
+            About::File,
+            second_missing,
+        ),
+        Case::fails(
+            "value-type-cut",
+            "ends within a value's type",
+            Truncated,
+            52,
+            About::Key("a key of some length"),
+            value_type_cut,
+        ),
+        Case::fails(
+            "value-type-13",
+            "the first number that is no value type",
+            Malformed,
+            35,
+            About::Key("key"),
+            typed(13),
+        ),
+        Case::fails(
+            "value-type-max",
+            "value type 2^32 - 1",
+            Malformed,
+            35,
+            About::Key("key"),
+            typed(u32::MAX),
+        ),
+        Case::fails(
+            "header-above-limit",
+            "a header of 47 bytes where 40 are the limit",
+            Limit,
+            39,
+            About::Key("key"),
+            typed(10),
+        )
+        .under(Limits { header_bytes: 40, ..Limits::default() }),
     ]
 }
 
@@ -81,19 +151,89 @@ fn infos() -> Vec<Case> {
     };
     let tensor = About::Tensor("tensor");
     vec![
-        Case::fails("tensor-name-length-max", "a tensor name of 2^64 - 1 bytes", Truncated, 32, About::File, named(u64::MAX)),
-        Case::fails("tensor-name-one-too-long", "a tensor name one byte longer than the file", Truncated, 32, About::File, named(41)),
-        Case::fails("tensor-name-above-limit", "a tensor name of six bytes where five are the limit", Limit, 24, About::File, dimensions(&[2]))
-            .under(Limits { string_bytes: 5, ..Limits::default() }),
+        Case::fails(
+            "tensor-name-length-max",
+            "a tensor name of 2^64 - 1 bytes",
+            Truncated,
+            32,
+            About::File,
+            named(u64::MAX),
+        ),
+        Case::fails(
+            "tensor-name-one-too-long",
+            "a tensor name one byte longer than the file",
+            Truncated,
+            32,
+            About::File,
+            named(41),
+        ),
+        Case::fails(
+            "tensor-name-above-limit",
+            "a tensor name of six bytes where five are the limit",
+            Limit,
+            24,
+            About::File,
+            dimensions(&[2]),
+        )
+        .under(Limits { string_bytes: 5, ..Limits::default() }),
         // Offsets: name 24, dimension count 38, dimensions 42 and 50, type 58, offset 62, end 70.
-        Case::fails("dimension-cut", "ends within a tensor's second dimension", Truncated, 50, tensor, cut(57)),
-        Case::fails("tensor-type-cut", "ends within a tensor's type", Truncated, 58, tensor, cut(60)),
-        Case::fails("tensor-offset-cut", "ends within a tensor's offset", Truncated, 62, tensor, cut(69)),
-        Case::fails("dimensions-5", "one dimension more than ggml has", Limit, 38, tensor, counted(5)),
-        Case::fails("dimensions-9", "one dimension more than this library can hold, whatever the limit", Limit, 38, tensor, counted(9))
-            .under(Limits { dimensions: 100, ..Limits::default() }),
+        Case::fails(
+            "dimension-cut",
+            "ends within a tensor's second dimension",
+            Truncated,
+            50,
+            tensor,
+            cut(57),
+        ),
+        Case::fails(
+            "tensor-type-cut",
+            "ends within a tensor's type",
+            Truncated,
+            58,
+            tensor,
+            cut(60),
+        ),
+        Case::fails(
+            "tensor-offset-cut",
+            "ends within a tensor's offset",
+            Truncated,
+            62,
+            tensor,
+            cut(69),
+        ),
+        Case::fails(
+            "dimensions-5",
+            "one dimension more than ggml has",
+            Limit,
+            38,
+            tensor,
+            counted(5),
+        ),
+        Case::fails(
+            "dimensions-9",
+            "one dimension more than this library can hold, whatever the limit",
+            Limit,
+            38,
+            tensor,
+            counted(9),
+        )
+        .under(Limits { dimensions: 100, ..Limits::default() }),
         Case::fails("dimensions-max", "2^32 - 1 dimensions", Limit, 38, tensor, counted(u32::MAX)),
-        Case::fails("elements-wrap", "dimensions whose product wraps around to 0", Malformed, 38, tensor, dimensions(&[1 << 32, 1 << 32])),
-        Case::fails("elements-overflow", "dimensions whose product is just above 64 bits", Malformed, 38, tensor, dimensions(&[u64::MAX, 2, 1, 1])),
+        Case::fails(
+            "elements-wrap",
+            "dimensions whose product wraps around to 0",
+            Malformed,
+            38,
+            tensor,
+            dimensions(&[1 << 32, 1 << 32]),
+        ),
+        Case::fails(
+            "elements-overflow",
+            "dimensions whose product is just above 64 bits",
+            Malformed,
+            38,
+            tensor,
+            dimensions(&[u64::MAX, 2, 1, 1]),
+        ),
     ]
 }

@@ -1,4 +1,5 @@
-//! Small files, each for one thing that is wrong or one thing that is allowed, and what a reader must say of them.
+//! Small files, each for one thing that is wrong or one thing that is allowed, and what a reader
+//! must say of them.
 //!
 //! `ATTACKS.md` beside this crate's manifest tells the ideas behind the broken ones.
 
@@ -61,8 +62,21 @@ impl Case {
         Self { name, why, bytes, limits: Limits::default(), expected: Expected::Opens }
     }
 
-    fn fails(name: &'static str, why: &'static str, kind: ErrorKind, offset: u64, about: About, bytes: Vec<u8>) -> Self {
-        Self { name, why, bytes, limits: Limits::default(), expected: Expected::Fails { kind, offset: Some(offset), about } }
+    fn fails(
+        name: &'static str,
+        why: &'static str,
+        kind: ErrorKind,
+        offset: u64,
+        about: About,
+        bytes: Vec<u8>,
+    ) -> Self {
+        Self {
+            name,
+            why,
+            bytes,
+            limits: Limits::default(),
+            expected: Expected::Fails { kind, offset: Some(offset), about },
+        }
     }
 
     fn under(mut self, limits: Limits) -> Self {
@@ -78,7 +92,15 @@ impl Case {
 
 /// Every case, broken and valid.
 pub fn all() -> Vec<Case> {
-    [head::cases(), directory::cases(), values::cases(), tensors::cases(), reference::cases(), valid::cases()].concat()
+    [
+        head::cases(),
+        directory::cases(),
+        values::cases(),
+        tensors::cases(),
+        reference::cases(),
+        valid::cases(),
+    ]
+    .concat()
 }
 
 /// The files that must be refused.

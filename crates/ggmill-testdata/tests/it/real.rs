@@ -7,7 +7,11 @@ fn stated() -> Vec<(String, String)> {
     let readme = fs::read_to_string(real("README.md")).unwrap();
     let (_, table) = readme.split_once("```text\n").unwrap();
     let (table, _) = table.split_once("```").unwrap();
-    table.lines().map(|line| line.split_once("  ").unwrap()).map(|(digest, name)| (name.to_owned(), digest.to_owned())).collect()
+    table
+        .lines()
+        .map(|line| line.split_once("  ").unwrap())
+        .map(|(digest, name)| (name.to_owned(), digest.to_owned()))
+        .collect()
 }
 
 #[test]

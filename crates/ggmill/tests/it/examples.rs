@@ -11,15 +11,26 @@ const LONGEST: usize = 20;
 
 /// The program, built: a run of this test alone does not do that.
 fn example(name: &str) -> PathBuf {
-    let built = Command::new(env!("CARGO")).args(["build", "--quiet", "--locked", "-p", "ggmill", "--example", name]).status().unwrap();
+    let built = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "--locked", "-p", "ggmill", "--example", name])
+        .status()
+        .unwrap();
     assert!(built.success(), "{name}");
     let test = std::env::current_exe().unwrap();
-    test.ancestors().nth(2).unwrap().join("examples").join(format!("{name}{}", std::env::consts::EXE_SUFFIX))
+    test.ancestors()
+        .nth(2)
+        .unwrap()
+        .join("examples")
+        .join(format!("{name}{}", std::env::consts::EXE_SUFFIX))
 }
 
 fn run(name: &str, arguments: &[&str]) -> Output {
     let output = Command::new(example(name)).args(arguments).output().unwrap();
-    assert!(output.status.success(), "{name} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{name} {arguments:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     output
 }
 
@@ -28,9 +39,19 @@ fn model(directory: &Path, endian: Endian) -> String {
     let mut metadata = MetadataBuf::new();
     metadata.set("general.architecture", "llama");
     metadata.set("general.name", "Tiny");
-    let plan = Builder::new().endian(endian).metadata(metadata).tensor("blk.0.ffn_up.weight", GgmlType::F32, Shape::new(&[32, 2]).unwrap()).plan().unwrap();
+    let plan = Builder::new()
+        .endian(endian)
+        .metadata(metadata)
+        .tensor("blk.0.ffn_up.weight", GgmlType::F32, Shape::new(&[32, 2]).unwrap())
+        .plan()
+        .unwrap();
     let numbers = (0u8..64).map(f32::from);
-    let data: Vec<u8> = numbers.flat_map(|number| if endian == Endian::Big { number.to_be_bytes() } else { number.to_le_bytes() }).collect();
+    let data: Vec<u8> =
+        numbers
+            .flat_map(|number| {
+                if endian == Endian::Big { number.to_be_bytes() } else { number.to_le_bytes() }
+            })
+            .collect();
     let mut writer = Writer::start(&plan, Vec::new()).unwrap();
     writer.write(0, &data).unwrap();
     let path = directory.join(format!("{endian}.gguf"));
@@ -43,13 +64,22 @@ fn each_is_right_on_both_byte_orders() {
     let directory = tempfile::tempdir().unwrap();
     for endian in [Endian::Little, Endian::Big] {
         let path = model(directory.path(), endian);
-        let listed = String::from_utf8(run("list", &[&path, "blk.0.ffn_up.weight"]).stdout).unwrap();
+        let listed =
+            String::from_utf8(run("list", &[&path, "blk.0.ffn_up.weight"]).stdout).unwrap();
         let values = format!("{:?}", (0u8..64).map(f32::from).collect::<Vec<_>>());
-        assert!(listed.starts_with("blk.0.ffn_up.weight") && listed.contains("F32") && listed.trim_end().ends_with(&values), "{endian}: {listed}");
+        assert!(
+            listed.starts_with("blk.0.ffn_up.weight")
+                && listed.contains("F32")
+                && listed.trim_end().ends_with(&values),
+            "{endian}: {listed}"
+        );
 
         run("edit", &[&path, "general.name", "Tiny of the examples"]);
         let edited = ggmill::io::open(&path).unwrap();
-        assert_eq!((edited.metadata().str("general.name").unwrap(), edited.endian()), ("Tiny of the examples", endian));
+        assert_eq!(
+            (edited.metadata().str("general.name").unwrap(), edited.endian()),
+            ("Tiny of the examples", endian)
+        );
 
         let out = format!("{path}.q8_0.gguf");
         let told = run("quantize", &[&path, &out, "Q8_0"]);
@@ -59,15 +89,24 @@ fn each_is_right_on_both_byte_orders() {
         // As the reference makes it.
         assert_eq!((tensor.ggml_type(), quantized.endian()), (GgmlType::Q8_0, Endian::Little));
         let values = ggmill::quant::read_f32(&quantized, &tensor).unwrap();
-        assert!(values.iter().zip(0u8..).all(|(value, number)| (value - f32::from(number)).abs() < 0.3), "{endian}: {values:?}");
+        assert!(
+            values.iter().zip(0u8..).all(|(value, number)| (value - f32::from(number)).abs() < 0.3),
+            "{endian}: {values:?}"
+        );
     }
 }
 
 #[test]
 fn each_is_short() {
     for name in ["list", "edit", "quantize"] {
-        let source = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(name).with_extension("rs")).unwrap();
-        let lines = source.lines().filter(|line| !line.starts_with("//!") && !line.starts_with("#!")).count();
+        let source = fs::read_to_string(
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(name).with_extension("rs"),
+        )
+        .unwrap();
+        let lines = source
+            .lines()
+            .filter(|line| !line.starts_with("//!") && !line.starts_with("#!"))
+            .count();
         assert!(lines < LONGEST, "{name}: {lines} lines");
     }
 }

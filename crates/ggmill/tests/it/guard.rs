@@ -1,4 +1,5 @@
-//! What reads a model whole notices when the model is not one whole: half an edit, or another file halfway.
+//! What reads a model whole notices when the model is not one whole: half an edit, or another file
+//! halfway.
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -6,7 +7,9 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use ggmill::io::ErrorKind as IoKind;
-use ggmill::pipeline::{Checkpoint as _, ErrorKind, GgufCheckpoint, Recipe, Report, Result, RunOptions};
+use ggmill::pipeline::{
+    Checkpoint as _, ErrorKind, GgufCheckpoint, Recipe, Report, Result, RunOptions,
+};
 use ggmill::{Builder, GgmlType, Model, Shape};
 
 /// Everything that reads all data of a model, by its name.
@@ -15,10 +18,25 @@ const READERS: [(&str, fn(&GgufCheckpoint, &mut Report<'_>) -> Result<()>); 6] =
         let plan = Recipe::copy_of(model)?.plan(model)?;
         ggmill::pipeline::run(&plan, model, Vec::new(), &RunOptions::default(), progress).map(drop)
     }),
-    ("hash", |model, progress| ggmill::hash::hash(model, &[ggmill::hash::HashKind::Xxh64], true, progress).map(drop)),
-    ("compare", |model, progress| ggmill::hash::compare(model, model, &[ggmill::hash::ToCompare { a: 0, b: 0 }], true, progress).map(drop)),
-    ("extract to npy", |model, progress| ggmill::formats::extract_npy(model, 0, false, Vec::new(), progress).map(drop)),
-    ("extract to safetensors", |model, progress| ggmill::formats::extract_safetensors(model, &[0, 1], false, Vec::new(), progress).map(drop)),
+    ("hash", |model, progress| {
+        ggmill::hash::hash(model, &[ggmill::hash::HashKind::Xxh64], true, progress).map(drop)
+    }),
+    ("compare", |model, progress| {
+        ggmill::hash::compare(
+            model,
+            model,
+            &[ggmill::hash::ToCompare { a: 0, b: 0 }],
+            true,
+            progress,
+        )
+        .map(drop)
+    }),
+    ("extract to npy", |model, progress| {
+        ggmill::formats::extract_npy(model, 0, false, Vec::new(), progress).map(drop)
+    }),
+    ("extract to safetensors", |model, progress| {
+        ggmill::formats::extract_safetensors(model, &[0, 1], false, Vec::new(), progress).map(drop)
+    }),
     ("loss", |model, progress| {
         let plan = Recipe::copy_of(model)?.plan(model)?;
         ggmill::quantize::loss(&[&plan], model, model, None, progress).map(drop)
@@ -26,7 +44,9 @@ const READERS: [(&str, fn(&GgufCheckpoint, &mut Report<'_>) -> Result<()>); 6] =
 ];
 
 fn write(path: &Path) {
-    let builder = ["a", "b"].iter().fold(Builder::new(), |builder, name| builder.tensor(*name, GgmlType::F32, Shape::new(&[64]).unwrap()));
+    let builder = ["a", "b"].iter().fold(Builder::new(), |builder, name| {
+        builder.tensor(*name, GgmlType::F32, Shape::new(&[64]).unwrap())
+    });
     let plan = builder.plan().unwrap();
     let mut bytes = plan.header().to_vec();
     bytes.resize(usize::try_from(plan.total_len()).unwrap(), 1);
@@ -65,8 +85,12 @@ fn half_an_edit_is_not_read() {
         assert_eq!(model.tensors().len(), 2);
         let error = read(&model, &mut |_| panic!("{name} reads it")).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Changed, "{name}: {error}");
-        assert!(error.to_string().contains("an edit of this file was interrupted"), "{name}: {error}");
-        let cause = error.cause().and_then(|cause| cause.downcast_ref::<ggmill::io::Error>()).unwrap();
+        assert!(
+            error.to_string().contains("an edit of this file was interrupted"),
+            "{name}: {error}"
+        );
+        let cause =
+            error.cause().and_then(|cause| cause.downcast_ref::<ggmill::io::Error>()).unwrap();
         assert_eq!(cause.kind(), IoKind::Journal);
     }
 }
@@ -82,7 +106,10 @@ fn a_source_that_ends_too_early_is_told_apart() {
     assert_eq!(GgufCheckpoint::open(&path).unwrap_err().kind(), ErrorKind::Truncated);
     let error = model.read(1, 0, &mut [0; 256]).unwrap_err();
     assert_eq!((error.kind(), error.path()), (ErrorKind::Truncated, Some(&*path)));
-    assert_eq!(GgufCheckpoint::open(directory.path().join("absent.gguf")).unwrap_err().kind(), ErrorKind::Io);
+    assert_eq!(
+        GgufCheckpoint::open(directory.path().join("absent.gguf")).unwrap_err().kind(),
+        ErrorKind::Io
+    );
     // In memory nothing is named, and nothing else is different.
     let bytes = fs::read(&path).unwrap();
     assert_eq!(Model::open(bytes).unwrap_err().kind(), ggmill::ErrorKind::Truncated);

@@ -28,10 +28,21 @@ fn from_a_checkpoint_to_a_row_of_numbers() {
     let checkpoint = Safetensors::open(&ggmill_testdata::real("stories260K")).unwrap();
     let catalogue = ggmill::arch::Catalogue::new();
     let architecture = catalogue.for_checkpoint(checkpoint.config()).unwrap();
-    let recipe = ggmill::convert::convert(&checkpoint, architecture, &ConvertOptions::new(FileType::Q8_0)).unwrap();
+    let recipe =
+        ggmill::convert::convert(&checkpoint, architecture, &ConvertOptions::new(FileType::Q8_0))
+            .unwrap();
     let plan = recipe.plan(&checkpoint).unwrap();
     let sink = FileSink::create(&path, Overwrite::Refuse).unwrap();
-    ggmill::pipeline::run(&plan, &checkpoint, sink, &ggmill::pipeline::RunOptions::default(), &mut |_| ControlFlow::Continue(())).unwrap().commit().unwrap();
+    ggmill::pipeline::run(
+        &plan,
+        &checkpoint,
+        sink,
+        &ggmill::pipeline::RunOptions::default(),
+        &mut |_| ControlFlow::Continue(()),
+    )
+    .unwrap()
+    .commit()
+    .unwrap();
     assert_eq!(std::fs::metadata(&path).unwrap().len(), plan.layout().total_len());
 
     let model = ggmill::io::open(&path).unwrap();
@@ -54,7 +65,13 @@ fn values_do_not_depend_on_the_byte_order() {
         let types = [GgmlType::F32, GgmlType::F16, GgmlType::Q8_0, GgmlType::Q5_1];
         let builder = Builder::new().endian(endian).metadata(MetadataBuf::new());
         let shape = Shape::new(&[64]).unwrap();
-        let plan = types.iter().fold(builder, |builder, ggml_type| builder.tensor(ggml_type.to_string(), *ggml_type, shape)).plan().unwrap();
+        let plan = types
+            .iter()
+            .fold(builder, |builder, ggml_type| {
+                builder.tensor(ggml_type.to_string(), *ggml_type, shape)
+            })
+            .plan()
+            .unwrap();
         let mut writer = ggmill::Writer::start(&plan, Vec::new()).unwrap();
         for (number, ggml_type) in types.into_iter().enumerate() {
             let mut blocks = vec![0; usize::try_from(plan.tensors()[number].size()).unwrap()];
@@ -71,6 +88,10 @@ fn values_do_not_depend_on_the_byte_order() {
         let little = ggmill::quant::read_f32(&models[0], &tensor).unwrap();
         let turned = models[1].tensor(tensor.name().as_bytes()).unwrap();
         assert_eq!(ggmill::quant::read_f32(&models[1], &turned).unwrap(), little);
-        assert!(little.iter().zip(&values).all(|(read, written)| (read - written).abs() < 2.1), "{}: {little:?}", tensor.name());
+        assert!(
+            little.iter().zip(&values).all(|(read, written)| (read - written).abs() < 2.1),
+            "{}: {little:?}",
+            tensor.name()
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Convert, merge an adapter, quantize, split: one plan and one pass, and what the steps one by one give.
+//! Convert, merge an adapter, quantize, split: one plan and one pass, and what the steps one by one
+//! give.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -7,7 +8,8 @@ use ggmill::arch::Catalogue;
 use ggmill::convert::{ConvertOptions, convert};
 use ggmill::formats::Safetensors;
 use ggmill::pipeline::{
-    Checkpoint, Encoding, Expression, GgufCheckpoint, Joined, MemorySource, Pretrained as _, Recipe, Result, RunOptions, ShardLimit, SplitOptions, run,
+    Checkpoint, Encoding, Expression, GgufCheckpoint, Joined, MemorySource, Pretrained as _,
+    Recipe, Result, RunOptions, ShardLimit, SplitOptions, run,
 };
 use ggmill::quantize::{QuantizeOptions, Target, quantize, quantize_recipe};
 use ggmill::{FileType, GgmlType, Shape};
@@ -17,7 +19,11 @@ const MERGED: &[u8] = b"blk.1.attn_q.weight";
 /// A low-rank change of a matrix of 64 by 64.
 fn adapter() -> MemorySource {
     let mut source = MemorySource::new();
-    let numbers = |count: u32, step: f32| (0..count).flat_map(|i| ((i * 37 % 101) as f32 * step - 0.02).to_le_bytes()).collect::<Vec<u8>>();
+    let numbers = |count: u32, step: f32| {
+        (0..count)
+            .flat_map(|i| ((i * 37 % 101) as f32 * step - 0.02).to_le_bytes())
+            .collect::<Vec<u8>>()
+    };
     source.add("lora_a", GgmlType::F32, Shape::new(&[64, 4]).unwrap(), numbers(256, 3e-4)).unwrap();
     source.add("lora_b", GgmlType::F32, Shape::new(&[4, 64]).unwrap(), numbers(256, 5e-4)).unwrap();
     source
@@ -28,7 +34,11 @@ fn merge(mut recipe: Recipe, sources: &Joined<'_>) -> Result<Recipe> {
     let [a, b] = ["lora_a", "lora_b"].map(|name| Expression::named(sources, name));
     let delta = a?.matmul(&b?)?.mul(2.0)?;
     for tensor in recipe.tensors.iter_mut().filter(|tensor| tensor.name == MERGED) {
-        tensor.expression = tensor.expression.to_f32()?.sum(&delta)?.encode(tensor.ggml_type(), Encoding::finite())?;
+        tensor.expression = tensor
+            .expression
+            .to_f32()?
+            .sum(&delta)?
+            .encode(tensor.ggml_type(), Encoding::finite())?;
     }
     Ok(recipe)
 }
@@ -40,12 +50,14 @@ fn written(recipe: Recipe, source: &dyn Checkpoint) -> Vec<u8> {
 
 #[test]
 fn one_pass_gives_what_its_steps_give() {
-    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../ggmill-testdata/real/stories260K"));
+    let folder =
+        Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../ggmill-testdata/real/stories260K"));
     let checkpoint = Safetensors::open(folder).unwrap();
     let adapter = adapter();
     let catalogue = Catalogue::new();
     let architecture = catalogue.for_checkpoint(checkpoint.config()).unwrap();
-    let converted = || convert(&checkpoint, architecture, &ConvertOptions::new(FileType::F16)).unwrap();
+    let converted =
+        || convert(&checkpoint, architecture, &ConvertOptions::new(FileType::F16)).unwrap();
     let options = QuantizeOptions::new("q8_0".parse::<Target>().unwrap());
     let split = SplitOptions::new(ShardLimit::Tensors(20));
 
@@ -66,13 +78,20 @@ fn one_pass_gives_what_its_steps_give() {
     let mut sources = Joined::new();
     sources.add(&first);
     sources.add(&adapter);
-    let second = file("merged.gguf", written(merge(Recipe::copy_of(&first).unwrap(), &sources).unwrap(), &sources));
+    let second = file(
+        "merged.gguf",
+        written(merge(Recipe::copy_of(&first).unwrap(), &sources).unwrap(), &sources),
+    );
     let third = file("quantized.gguf", written(quantize(&second, &options).unwrap(), &second));
     let shards = ggmill::pipeline::split(&third, &split).unwrap();
-    let step_by_step: Vec<Vec<u8>> = shards.into_iter().map(|shard| written(shard, &third)).collect();
+    let step_by_step: Vec<Vec<u8>> =
+        shards.into_iter().map(|shard| written(shard, &third)).collect();
 
     assert!(at_once.len() > 1);
     assert_eq!(at_once, step_by_step);
-    let plain = written(quantize_recipe(&converted(), &options).unwrap().split(&split).unwrap().swap_remove(0), &checkpoint);
+    let plain = written(
+        quantize_recipe(&converted(), &options).unwrap().split(&split).unwrap().swap_remove(0),
+        &checkpoint,
+    );
     assert_ne!(at_once[0], plain, "the adapter changes something");
 }

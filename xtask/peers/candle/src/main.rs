@@ -1,4 +1,5 @@
-//! candle-core's GGUF reader as one side of `cargo xtask peers open`; see `crates/ggmill-bench/src/bin/open_worker.rs` for what is said over the pipes.
+//! candle-core's GGUF reader as one side of `cargo xtask peers open`; see
+//! `crates/ggmill-bench/src/bin/open_worker.rs` for what is said over the pipes.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -14,7 +15,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     for line in io::stdin().lock().lines() {
         match answer(&line?) {
             Ok(answer) => writeln!(out, "{answer}")?,
-            Err(error) => writeln!(out, "error: {}", error.to_string().lines().next().unwrap_or_default())?,
+            Err(error) => {
+                writeln!(out, "error: {}", error.to_string().lines().next().unwrap_or_default())?
+            }
         }
         out.flush()?;
     }
@@ -22,7 +25,9 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn answer(line: &str) -> Result<String, Box<dyn Error>> {
-    let [_, times, path] = line.splitn(3, '\t').collect::<Vec<_>>()[..] else { return Err("expected a reader, a number and a path".into()) };
+    let [_, times, path] = line.splitn(3, '\t').collect::<Vec<_>>()[..] else {
+        return Err("expected a reader, a number and a path".into());
+    };
     let mut found = (0, 0);
     let mut nanoseconds = String::new();
     for _ in 0..times.parse()? {

@@ -12,7 +12,10 @@ const END: &str = "<!-- end -->\n";
 
 /// One file in one line, while the run goes on.
 pub(super) fn line(row: &Row) -> String {
-    let cells = READERS.iter().enumerate().map(|(number, reader)| format!("{} {}", reader.title, cell(row, number)));
+    let cells = READERS
+        .iter()
+        .enumerate()
+        .map(|(number, reader)| format!("{} {}", reader.title, cell(row, number)));
     format!("{}: {}", name(row), cells.collect::<Vec<_>>().join(", "))
 }
 
@@ -21,7 +24,8 @@ pub(super) fn text(rows: &[Row], args: &Args, versions: &str) -> Done<String> {
     let mut text = String::new();
     let measured = ["crates/ggmill-core/src", "crates/ggmill-io/src", "crates/ggmill-bench/src"];
     let commit = output(command("git").args(["log", "-1", "--format=%h", "--"]).args(measured))?;
-    let changed = !output(command("git").args(["status", "--porcelain", "--"]).args(measured))?.is_empty();
+    let changed =
+        !output(command("git").args(["status", "--porcelain", "--"]).args(measured))?.is_empty();
     let commit = format!("{}{}", commit.trim(), if changed { " with changes" } else { "" });
     let rustc = output(command("rustc").arg("--version"))?;
     let date = output(command("date").args(["-u", "+%F"]))?;
@@ -29,13 +33,23 @@ pub(super) fn text(rows: &[Row], args: &Args, versions: &str) -> Done<String> {
     let _ = writeln!(text, "- Machine: {}", machine());
     let _ = writeln!(text, "- Date: {}; ggmill at {}; {}", date.trim(), commit, rustc.trim());
     let _ = writeln!(text, "- Peers: {versions}; candle-core {}", candle_version());
-    let _ = writeln!(text, "- Command: `cargo xtask peers open --rounds {} --slow-rounds {slow}`\n", args.rounds);
+    let _ = writeln!(
+        text,
+        "- Command: `cargo xtask peers open --rounds {} --slow-rounds {slow}`\n",
+        args.rounds
+    );
     let titles: Vec<&str> = READERS.iter().map(|reader| reader.title).collect();
     let _ = writeln!(text, "| file | MB | {} |", titles.join(" | "));
     let _ = writeln!(text, "|---|--:|{}", "--:|".repeat(titles.len()));
     for row in rows {
         let cells: Vec<String> = (0..READERS.len()).map(|number| cell(row, number)).collect();
-        let _ = writeln!(text, "| {} | {} | {} |", name(row), thousandths(row.size, 1_000_000, 1), cells.join(" | "));
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} |",
+            name(row),
+            thousandths(row.size, 1_000_000, 1),
+            cells.join(" | ")
+        );
     }
     Ok(text)
 }
@@ -45,8 +59,10 @@ pub(super) fn record(text: &str) -> Done {
     let path = root().join("crates/ggmill-bench/RESULTS.md");
     let failed = |error| format!("{}: {error}", path.display());
     let old = fs::read_to_string(&path).map_err(failed)?;
-    let places = old.split_once(BEGIN).and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
-    let (before, after) = places.ok_or_else(|| format!("{}: has no place for the table", path.display()))?;
+    let places =
+        old.split_once(BEGIN).and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
+    let (before, after) =
+        places.ok_or_else(|| format!("{}: has no place for the table", path.display()))?;
     fs::write(&path, format!("{before}{BEGIN}\n{text}\n{END}{after}")).map_err(failed)
 }
 
@@ -61,7 +77,9 @@ fn cell(row: &Row, number: usize) -> String {
         Err(why) if why == "left out" => return "–".to_owned(),
         Err(_) => return "refuses".to_owned(),
     };
-    let (Some(time), Some(ours)) = (median(times), row.times[0].as_ref().ok().and_then(|times| median(times))) else {
+    let (Some(time), Some(ours)) =
+        (median(times), row.times[0].as_ref().ok().and_then(|times| median(times)))
+    else {
         return "–".to_owned();
     };
     let shown = format!("{} ms", thousandths(time, 1_000_000, 3));
@@ -83,7 +101,10 @@ fn thousandths(dividend: u64, divisor: u64, decimals: usize) -> String {
 /// Processor, cores and system, as far as the system tells.
 fn machine() -> String {
     let cpus = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = cpus.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": ")).map_or("unknown processor", |(_, model)| model);
+    let model = cpus
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split_once(": "))
+        .map_or("unknown processor", |(_, model)| model);
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load = load.split(' ').next().unwrap_or_default();
@@ -93,6 +114,9 @@ fn machine() -> String {
 /// What the lock file of its workspace says.
 fn candle_version() -> String {
     let lock = fs::read_to_string(root().join("xtask/peers/candle/Cargo.lock")).unwrap_or_default();
-    let version = lock.split("name = \"candle-core\"\nversion = \"").nth(1).and_then(|rest| rest.split('"').next());
+    let version = lock
+        .split("name = \"candle-core\"\nversion = \"")
+        .nth(1)
+        .and_then(|rest| rest.split('"').next());
     version.unwrap_or("unknown").to_owned()
 }

@@ -40,7 +40,11 @@ impl Worker {
         writeln!(input, "{line}").map_err(failed)?;
         let mut answer = String::new();
         let read = self.output.read_line(&mut answer).map_err(failed)?;
-        if read == 0 { Err(format!("{}: ended without an answer to {line:?}", self.name)) } else { Ok(answer.trim_end().to_owned()) }
+        if read == 0 {
+            Err(format!("{}: ended without an answer to {line:?}", self.name))
+        } else {
+            Ok(answer.trim_end().to_owned())
+        }
     }
 
     /// Has the worker open a file so many times.
@@ -51,7 +55,9 @@ impl Worker {
         }
         let numbers: Result<Vec<u64>, _> = answer.split('\t').map(str::parse).collect();
         match numbers.as_deref() {
-            Ok([pairs, tensors, nanoseconds @ ..]) => Ok(Answer::Opened { nanoseconds: nanoseconds.to_vec(), found: (*pairs, *tensors) }),
+            Ok([pairs, tensors, nanoseconds @ ..]) => {
+                Ok(Answer::Opened { nanoseconds: nanoseconds.to_vec(), found: (*pairs, *tensors) })
+            }
             _ => Err(format!("{}: answered {answer:?}", self.name)),
         }
     }

@@ -1,6 +1,8 @@
-//! Every codec with the SIMD instructions of WebAssembly beside the scalar code, over the patterns of the golden vectors and blocks of random bytes.
+//! Every codec with the SIMD instructions of WebAssembly beside the scalar code, over the patterns
+//! of the golden vectors and blocks of random bytes.
 //!
-//! There is nothing to print to: the exit status is 0, or one more than the number of the first type that differs; 255 says that there are no such instructions.
+//! There is nothing to print to: the exit status is 0, or one more than the number of the first
+//! type that differs; 255 says that there are no such instructions.
 
 use std::process::ExitCode;
 
@@ -12,10 +14,14 @@ use ggmill_quant::{BlockCodec, Isa, codec_with};
 mod inputs;
 
 fn main() -> ExitCode {
-    let Some(isa) = Isa::available().find(|isa| isa.to_string() == "SIMD128") else { return ExitCode::from(255) };
-    let different = GgmlType::all().find(|&ggml_type| match (codec_with(ggml_type, Isa::SCALAR), codec_with(ggml_type, isa)) {
-        (Ok(scalar), Ok(lanes)) => !agree(ggml_type, scalar, lanes),
-        _ => false,
+    let Some(isa) = Isa::available().find(|isa| isa.to_string() == "SIMD128") else {
+        return ExitCode::from(255);
+    };
+    let different = GgmlType::all().find(|&ggml_type| {
+        match (codec_with(ggml_type, Isa::SCALAR), codec_with(ggml_type, isa)) {
+            (Ok(scalar), Ok(lanes)) => !agree(ggml_type, scalar, lanes),
+            _ => false,
+        }
     });
     ExitCode::from(different.map_or(0, |ggml_type| ggml_type.0 as u8 + 1))
 }
@@ -28,7 +34,10 @@ fn agree(ggml_type: GgmlType, scalar: &dyn BlockCodec, lanes: &dyn BlockCodec) -
         let blocks = inputs::random_bytes(seed, 67 * bytes);
         let values = |codec: &dyn BlockCodec| {
             let mut out = vec![0.0; 67 * elements];
-            codec.dequantize(&blocks, &mut out).map(|()| out.into_iter().map(bits).collect::<Vec<u32>>()).ok()
+            codec
+                .dequantize(&blocks, &mut out)
+                .map(|()| out.into_iter().map(bits).collect::<Vec<u32>>())
+                .ok()
         };
         values(scalar) == values(lanes)
     }) && inputs::PATTERNS.iter().all(|pattern| {
@@ -36,7 +45,9 @@ fn agree(ggml_type: GgmlType, scalar: &dyn BlockCodec, lanes: &dyn BlockCodec) -
             let row_len = (if slow { 256 } else { 256 * 19 }).max(elements);
             let values = inputs::values(pattern, 77, row_len);
             let weights = inputs::weights(kind, 5, row_len);
-            if scalar.needs_weights() && weights.is_none() || scalar.quantize(&[], 0, Some(&[]), &mut []).is_err() {
+            if scalar.needs_weights() && weights.is_none()
+                || scalar.quantize(&[], 0, Some(&[]), &mut []).is_err()
+            {
                 return true;
             }
             let blocks = |codec: &dyn BlockCodec| {

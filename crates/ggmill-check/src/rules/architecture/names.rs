@@ -12,12 +12,17 @@ use crate::{Input, Options, Profile};
 pub(super) fn unknown(input: &Input<'_>, options: &Options, name: &str, out: &mut Findings<'_>) {
     let Some(pair) = input.metadata().get(keys::GENERAL_ARCHITECTURE) else { return };
     let own = format!("{name}.");
-    let has_own = !name.is_empty() && input.metadata().iter().any(|pair| pair.key().as_bytes().starts_with(own.as_bytes()));
+    let has_own = !name.is_empty()
+        && input.metadata().iter().any(|pair| pair.key().as_bytes().starts_with(own.as_bytes()));
     let meant = if has_own { None } else { meant(input, name) };
     let shown = shown(RawStr::from(name));
     match meant {
-        Some(meant) => out.add(&MISNAMED, Place::value(&pair), || format!("architecture {shown}; {meant} is probably meant")),
-        None if options.profile == Profile::Ggml || name.is_empty() => out.add(&MISNAMED, Place::value(&pair), || format!("architecture {shown}")),
+        Some(meant) => out.add(&MISNAMED, Place::value(&pair), || {
+            format!("architecture {shown}; {meant} is probably meant")
+        }),
+        None if options.profile == Profile::Ggml || name.is_empty() => {
+            out.add(&MISNAMED, Place::value(&pair), || format!("architecture {shown}"))
+        }
         None => out.add(&UNKNOWN, Place::value(&pair), || format!("architecture {shown}")),
     }
 }
@@ -26,21 +31,39 @@ pub(super) fn unknown(input: &Input<'_>, options: &Options, name: &str, out: &mu
 fn meant(input: &Input<'_>, name: &str) -> Option<&'static str> {
     const LONGEST: usize = 64;
     let all = || TensorNames::all().map(|(known, _)| known);
-    let mut spaces = input.metadata().iter().filter_map(|pair| pair.key().to_str().ok()?.split_once('.').map(|(space, _)| space));
+    let mut spaces = input
+        .metadata()
+        .iter()
+        .filter_map(|pair| pair.key().to_str().ok()?.split_once('.').map(|(space, _)| space));
     let by_keys = spaces.find_map(|space| all().find(|known| *known == space));
     let plain = name.trim().to_ascii_lowercase();
-    let is_near = |known: &&str| *known == plain || (4..LONGEST).contains(&plain.len()) && distance(known.as_bytes(), plain.as_bytes()) == 1;
+    let is_near = |known: &&str| {
+        *known == plain
+            || (4..LONGEST).contains(&plain.len())
+                && distance(known.as_bytes(), plain.as_bytes()) == 1
+    };
     by_keys.or_else(|| all().find(is_near))
 }
 
-/// Tensors of another architecture, in a model whose own are not known to the last: the names tell it without the numbers.
-pub(super) fn aliens(input: &Input<'_>, names: &TensorNames, described: Option<&Architecture>, by_loader: bool, out: &mut Findings<'_>) {
+/// Tensors of another architecture, in a model whose own are not known to the last: the names tell
+/// it without the numbers.
+pub(super) fn aliens(
+    input: &Input<'_>,
+    names: &TensorNames,
+    described: Option<&Architecture>,
+    by_loader: bool,
+    out: &mut Findings<'_>,
+) {
     // The list of names is Python's, which lacks some that a description has.
-    let is_known = |name: &str| names.contains(name) || described.is_some_and(|architecture| architecture.can_have(name));
+    let is_known = |name: &str| {
+        names.contains(name) || described.is_some_and(|architecture| architecture.can_have(name))
+    };
     let rule = if by_loader { &UNEXPECTED_TENSOR } else { &NOT_AS_DESCRIBED };
     for (shard, tensor) in input.model_tensors() {
         if !tensor.name().to_str().is_ok_and(is_known) {
-            out.add(rule, Place::info(&tensor).in_shard(shard), || "is not among the names of this architecture's tensors".into());
+            out.add(rule, Place::info(&tensor).in_shard(shard), || {
+                "is not among the names of this architecture's tensors".into()
+            });
         }
     }
 }

@@ -7,19 +7,23 @@ use ggmill_arch::{StandardKey, TensorNames};
 use super::super::metadata::{is_known_general, known_general};
 use crate::distance::distance;
 
-/// The keys of tokenizers and of architectures that llama.cpp reads or gguf writes, in alphabetical order; `{arch}` stands for the architecture's name. Those that
-/// are no standard keys have no page, and stand in a list of names.
+/// The keys of tokenizers and of architectures that llama.cpp reads or gguf writes, in alphabetical
+/// order; `{arch}` stands for the architecture's name. Those that are no standard keys have no
+/// page, and stand in a list of names.
 static KNOWN: LazyLock<Vec<&str>> = LazyLock::new(|| {
     let standard = StandardKey::all().map(|key| key.pattern).filter(|key| !key.contains("{n}"));
-    let of_programs = standard.filter(|key| key.starts_with("{arch}.") || key.starts_with("tokenizer."));
-    let mut known: Vec<&str> = of_programs.chain(include_str!("../../../data/known-keys.txt").lines()).collect();
+    let of_programs =
+        standard.filter(|key| key.starts_with("{arch}.") || key.starts_with("tokenizer."));
+    let mut known: Vec<&str> =
+        of_programs.chain(include_str!("../../../data/known-keys.txt").lines()).collect();
     known.sort_unstable();
     known
 });
 /// Keys longer than this are compared with none.
 const LONGEST: usize = 64;
 
-/// The standard key that was probably meant by one that is none. `architecture` is the name that the architecture's keys begin with.
+/// The standard key that was probably meant by one that is none. `architecture` is the name that
+/// the architecture's keys begin with.
 pub(super) fn meant(key: &str, architecture: Option<&str>) -> Option<String> {
     if key.len() > LONGEST {
         return None;
@@ -27,19 +31,25 @@ pub(super) fn meant(key: &str, architecture: Option<&str>) -> Option<String> {
     if let Some(name) = key.strip_prefix("general.") {
         return general(name).map(|meant| format!("general.{meant}"));
     }
-    let own = architecture.filter(|name| !name.is_empty()).and_then(|name| key.strip_prefix(name)?.strip_prefix('.').map(|rest| (name, rest)));
+    let own = architecture
+        .filter(|name| !name.is_empty())
+        .and_then(|name| key.strip_prefix(name)?.strip_prefix('.').map(|rest| (name, rest)));
     let (pattern, name) = match own {
         Some((name, rest)) => (format!("{{arch}}.{rest}"), name),
         None if key.starts_with("tokenizer.") => (key.to_owned(), ""),
         None => return None,
     };
     // Templates have names of their own, and so have the special tokens of a tokenizer that is new.
-    if pattern.starts_with("tokenizer.chat_template.") || KNOWN.iter().any(|known| *known == pattern) {
+    if pattern.starts_with("tokenizer.chat_template.")
+        || KNOWN.iter().any(|known| *known == pattern)
+    {
         return None;
     }
     let own = |known: &&str| known.starts_with("{arch}.") == pattern.starts_with("{arch}.");
     let known = || KNOWN.iter().copied().filter(own);
-    let near = known().find(|known| is_near(known, &pattern)).or_else(|| known().find(|known| plain(known) == plain(&pattern)));
+    let near = known()
+        .find(|known| is_near(known, &pattern))
+        .or_else(|| known().find(|known| plain(known) == plain(&pattern)));
     near.map(|meant| meant.replacen("{arch}", name, 1))
 }
 
@@ -47,7 +57,10 @@ pub(super) fn meant(key: &str, architecture: Option<&str>) -> Option<String> {
 pub(super) fn foreign<'a>(key: &'a str, architecture: &str) -> Option<&'a str> {
     let (space, rest) = key.split_once('.')?;
     let known = || KNOWN.iter().filter_map(|known| known.strip_prefix("{arch}."));
-    (space != architecture && TensorNames::of(space).is_some() && known().any(|known| known == rest)).then_some(space)
+    (space != architecture
+        && TensorNames::of(space).is_some()
+        && known().any(|known| known == rest))
+    .then_some(space)
 }
 
 /// The standard key behind `general.` that this is one or two letters away from.
@@ -57,10 +70,13 @@ fn general(name: &str) -> Option<&'static str> {
         return None;
     }
     let allowed = |known: &str| if known.len() > 5 { 2 } else { 1 };
-    known_general().find(|known| known.len() > 3 && distance(known.as_bytes(), name.as_bytes()) <= allowed(known))
+    known_general().find(|known| {
+        known.len() > 3 && distance(known.as_bytes(), name.as_bytes()) <= allowed(known)
+    })
 }
 
-/// Whether a letter is missing, too many or another, or two neighbours changed places. A number that differs is another key.
+/// Whether a letter is missing, too many or another, or two neighbours changed places. A number
+/// that differs is another key.
 fn is_near(known: &str, key: &str) -> bool {
     if known.len().abs_diff(key.len()) > 1 {
         return false;
@@ -72,12 +88,22 @@ fn is_near(known: &str, key: &str) -> bool {
             bytes.sort_unstable();
             bytes
         };
-        let differing: Vec<usize> = known.bytes().zip(key.bytes()).enumerate().filter(|(_, (a, b))| a != b).map(|(place, _)| place).collect();
-        known.len() == key.len() && matches!(differing[..], [first, second] if second == first + 1) && sorted(known) == sorted(key)
+        let differing: Vec<usize> = known
+            .bytes()
+            .zip(key.bytes())
+            .enumerate()
+            .filter(|(_, (a, b))| a != b)
+            .map(|(place, _)| place)
+            .collect();
+        known.len() == key.len()
+            && matches!(differing[..], [first, second] if second == first + 1)
+            && sorted(known) == sorted(key)
     };
     // Where a segment ends is no slip: whisper has decoder.block_count, others decoder_block_count.
     let dots = |text: &str| text.bytes().filter(|&byte| byte == b'.').count();
-    digits(known) == digits(key) && dots(known) == dots(key) && (same_letters() || distance(known.as_bytes(), key.as_bytes()) == 1)
+    digits(known) == digits(key)
+        && dots(known) == dots(key)
+        && (same_letters() || distance(known.as_bytes(), key.as_bytes()) == 1)
 }
 
 /// A key without what is easily forgotten or put in: `ggml.`, `_token`, underscores.
@@ -111,7 +137,13 @@ mod tests {
         ] {
             assert_eq!(meant(key).as_deref(), Some(expected), "{key}");
         }
-        for key in ["llama.context_length", "tokenizer.ggml.eom_token_id", "qwen2.contex_length", "llama.tensor_data_layout", "llama.attention.head_count_q2"] {
+        for key in [
+            "llama.context_length",
+            "tokenizer.ggml.eom_token_id",
+            "qwen2.contex_length",
+            "llama.tensor_data_layout",
+            "llama.attention.head_count_q2",
+        ] {
             assert_eq!(meant(key), None, "{key}");
         }
         assert_eq!(foreign("qwen2.block_count", "llama"), Some("qwen2"));

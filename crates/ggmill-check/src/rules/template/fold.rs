@@ -1,6 +1,7 @@
 //! The constants of a template: what expressions come to when nothing from outside is in them.
 //!
-//! Whoever hides a name puts it together from pieces. Putting the pieces together again is all that is done here; nothing of the template is run.
+//! Whoever hides a name puts it together from pieces. Putting the pieces together again is all that
+//! is done here; nothing of the template is run.
 
 use std::collections::BTreeMap;
 
@@ -108,20 +109,37 @@ impl Constants {
             }
             Expr::Var(variable) => self.variables.get(variable.id).cloned().unwrap_or_default(),
             Expr::GetAttr(access) => match &access.expr {
-                Expr::Var(variable) => self.variables.get(&format!("{}.{}", variable.id, access.name)).cloned().unwrap_or_default(),
+                Expr::Var(variable) => self
+                    .variables
+                    .get(&format!("{}.{}", variable.id, access.name))
+                    .cloned()
+                    .unwrap_or_default(),
                 _ => Vec::new(),
             },
             Expr::List(list) => {
-                // One list of the first value of each element: lists of several are rare, and their elements are looked at by themselves.
-                let elements: Vec<Constant> = list.items.iter().take(LONGEST).map_while(|item| fold(item).into_iter().next()).collect();
-                if elements.len() == list.items.len() { vec![Constant::List(elements)] } else { Vec::new() }
+                // One list of the first value of each element: lists of several are rare, and their
+                // elements are looked at by themselves.
+                let elements: Vec<Constant> = list
+                    .items
+                    .iter()
+                    .take(LONGEST)
+                    .map_while(|item| fold(item).into_iter().next())
+                    .collect();
+                if elements.len() == list.items.len() {
+                    vec![Constant::List(elements)]
+                } else {
+                    Vec::new()
+                }
             }
             Expr::IfExpr(choice) => {
                 let other = choice.false_expr.as_ref().map(fold).unwrap_or_default();
                 fold(&choice.true_expr).into_iter().chain(other).collect()
             }
             Expr::UnaryOp(operation) if matches!(operation.op, UnaryOpKind::Neg) => {
-                fold(&operation.expr).iter().filter_map(|value| value.number()?.checked_neg().map(Constant::Number)).collect()
+                fold(&operation.expr)
+                    .iter()
+                    .filter_map(|value| value.number()?.checked_neg().map(Constant::Number))
+                    .collect()
             }
             Expr::BinOp(operation) => {
                 let (left, right) = (fold(&operation.left), fold(&operation.right));
@@ -136,24 +154,43 @@ impl Constants {
                     Some(bound) => fold(bound).first().and_then(Constant::number).map(Some),
                     None => Some(None),
                 };
-                let (Some(first), Some(end), Some(stride)) = (bound(&slice.start), bound(&slice.stop), bound(&slice.step)) else { return Vec::new() };
-                fold(&slice.expr).iter().filter_map(|value| sliced(value, first, end, stride.unwrap_or(1))).collect()
+                let (Some(first), Some(end), Some(stride)) =
+                    (bound(&slice.start), bound(&slice.stop), bound(&slice.step))
+                else {
+                    return Vec::new();
+                };
+                fold(&slice.expr)
+                    .iter()
+                    .filter_map(|value| sliced(value, first, end, stride.unwrap_or(1)))
+                    .collect()
             }
-            Expr::GetItem(access) => pairs(&fold(&access.expr), &fold(&access.subscript_expr), |value, place| {
-                let elements = value.elements()?;
-                let place = place.number()?;
-                let place = if place < 0 { place.checked_add(i64::try_from(elements.len()).ok()?)? } else { place };
-                elements.get(usize::try_from(place).ok()?).cloned()
-            }),
+            Expr::GetItem(access) => {
+                pairs(&fold(&access.expr), &fold(&access.subscript_expr), |value, place| {
+                    let elements = value.elements()?;
+                    let place = place.number()?;
+                    let place = if place < 0 {
+                        place.checked_add(i64::try_from(elements.len()).ok()?)?
+                    } else {
+                        place
+                    };
+                    elements.get(usize::try_from(place).ok()?).cloned()
+                })
+            }
             Expr::Filter(filter) => {
                 let values = filter.expr.as_ref().map(fold).unwrap_or_default();
-                values.iter().filter_map(|value| changed(filter.name, value, &self.arguments(&filter.args, depth))).collect()
+                values
+                    .iter()
+                    .filter_map(|value| {
+                        changed(filter.name, value, &self.arguments(&filter.args, depth))
+                    })
+                    .collect()
             }
             Expr::Call(call) => match &call.expr {
                 Expr::GetAttr(method) => {
                     let arguments = self.arguments(&call.args, depth);
                     let changed = |value: &Constant| match method.name {
-                        // A method puts its own text between the elements, a filter the one it is given.
+                        // A method puts its own text between the elements, a filter the one it is
+                        // given.
                         "join" => changed("join", arguments.first()?, std::slice::from_ref(value)),
                         "strip" => changed("trim", value, &arguments),
                         "format" => braced(value.text()?, &arguments),
@@ -170,15 +207,24 @@ impl Constants {
     /// The first value of each argument, as far as they are known.
     fn arguments(&self, arguments: &[CallArg<'_>], depth: usize) -> Vec<Constant> {
         let value = |argument: &CallArg<'_>| match argument {
-            CallArg::Pos(value) | CallArg::Kwarg(_, value) => self.fold(value, depth + 1).into_iter().next().filter(Constant::is_short),
+            CallArg::Pos(value) | CallArg::Kwarg(_, value) => {
+                self.fold(value, depth + 1).into_iter().next().filter(Constant::is_short)
+            }
             _ => None,
         };
         arguments.iter().map_while(value).collect()
     }
 }
 
-fn pairs(left: &[Constant], right: &[Constant], combine: impl Fn(&Constant, &Constant) -> Option<Constant>) -> Vec<Constant> {
-    left.iter().flat_map(|left| right.iter().filter_map(|right| combine(left, right)).collect::<Vec<_>>()).take(MOST_VALUES).collect()
+fn pairs(
+    left: &[Constant],
+    right: &[Constant],
+    combine: impl Fn(&Constant, &Constant) -> Option<Constant>,
+) -> Vec<Constant> {
+    left.iter()
+        .flat_map(|left| right.iter().filter_map(|right| combine(left, right)).collect::<Vec<_>>())
+        .take(MOST_VALUES)
+        .collect()
 }
 
 fn combined(operation: BinOpKind, left: &Constant, right: &Constant) -> Option<Constant> {
@@ -187,9 +233,14 @@ fn combined(operation: BinOpKind, left: &Constant, right: &Constant) -> Option<C
     Some(match (operation, left, right) {
         (BinOpKind::Concat, ..) => Text(left.written()? + &right.written()?),
         (BinOpKind::Add, Text(left), Text(right)) => Text(left.clone() + right),
-        (BinOpKind::Add, List(left), List(right)) => List(left.iter().chain(right).cloned().collect()),
-        (BinOpKind::Mul, Text(text), Number(times)) | (BinOpKind::Mul, Number(times), Text(text)) => {
-            let times = usize::try_from(*times).ok().filter(|times| times.saturating_mul(text.len()) <= LONGEST)?;
+        (BinOpKind::Add, List(left), List(right)) => {
+            List(left.iter().chain(right).cloned().collect())
+        }
+        (BinOpKind::Mul, Text(text), Number(times))
+        | (BinOpKind::Mul, Number(times), Text(text)) => {
+            let times = usize::try_from(*times)
+                .ok()
+                .filter(|times| times.saturating_mul(text.len()) <= LONGEST)?;
             Text(text.repeat(times))
         }
         (BinOpKind::Rem, Text(text), List(values)) => Text(percented(text, values)?),
@@ -213,7 +264,9 @@ fn combined(operation: BinOpKind, left: &Constant, right: &Constant) -> Option<C
 fn sliced(value: &Constant, first: Option<i64>, end: Option<i64>, stride: i64) -> Option<Constant> {
     let elements = value.elements()?;
     let len = i64::try_from(elements.len()).ok()?;
-    let place = |bound: i64, least: i64, most: i64| if bound < 0 { bound.saturating_add(len) } else { bound }.clamp(least, most);
+    let place = |bound: i64, least: i64, most: i64| {
+        if bound < 0 { bound.saturating_add(len) } else { bound }.clamp(least, most)
+    };
     // Backwards a slice ends before the first element.
     let (least, most) = if stride > 0 { (0, len) } else { (-1, len - 1) };
     let (from, to) = if stride > 0 { (least, most) } else { (most, least) };
@@ -233,7 +286,8 @@ fn changed(name: &str, value: &Constant, arguments: &[Constant]) -> Option<Const
     match name {
         "join" => {
             let separator = arguments.first().and_then(Constant::text).unwrap_or_default();
-            let parts: Option<Vec<String>> = value.elements()?.iter().map(Constant::written).collect();
+            let parts: Option<Vec<String>> =
+                value.elements()?.iter().map(Constant::written).collect();
             text(parts?.join(separator))
         }
         "reverse" => Some(value.like(value.elements()?.into_iter().rev().collect())),
@@ -248,7 +302,8 @@ fn changed(name: &str, value: &Constant, arguments: &[Constant]) -> Option<Const
         }),
         "replace" => {
             let (from, to) = (arguments.first()?.text()?, arguments.get(1)?.text()?);
-            (!from.is_empty()).then(|| Constant::Text(value.text().unwrap_or_default().replace(from, to)))
+            (!from.is_empty())
+                .then(|| Constant::Text(value.text().unwrap_or_default().replace(from, to)))
         }
         "format" => percented(value.text()?, arguments).map(Constant::Text),
         "string" => value.written().map(Constant::Text),

@@ -55,10 +55,23 @@ const INSIDES: &[&str] = &[
 ];
 /// What runs programs when it is a function of one of these modules.
 const MODULES: &[&str] = &["os", "subprocess", "posix"];
-const RUNNERS: &[&str] = &["system", "popen", "Popen", "getoutput", "check_output", "call", "run", "spawnl"];
+const RUNNERS: &[&str] =
+    &["system", "popen", "Popen", "getoutput", "check_output", "call", "run", "spawnl"];
 /// What Jinja and its programs give every template: none of it is data.
-const GLOBALS: &[&str] =
-    &["self", "cycler", "joiner", "lipsum", "namespace", "range", "dict", "caller", "request", "config", "url_for", "get_flashed_messages"];
+const GLOBALS: &[&str] = &[
+    "self",
+    "cycler",
+    "joiner",
+    "lipsum",
+    "namespace",
+    "range",
+    "dict",
+    "caller",
+    "request",
+    "config",
+    "url_for",
+    "get_flashed_messages",
+];
 
 fn is_inside(name: &str) -> bool {
     let dunder = name.len() > 4 && name.starts_with("__") && name.ends_with("__");
@@ -107,7 +120,11 @@ pub(super) fn examine(template: &Stmt<'_>) -> Vec<Reach> {
 }
 
 /// Visits every part, parents first; the tree can be deep, so nothing here calls itself.
-fn walk<'t, 's>(template: &'t Stmt<'s>, constants: &Constants, mut visit: impl FnMut(Node<'t, 's>, u64)) {
+fn walk<'t, 's>(
+    template: &'t Stmt<'s>,
+    constants: &Constants,
+    mut visit: impl FnMut(Node<'t, 's>, u64),
+) {
     let mut work = vec![(Node::Statement(template), 1u64)];
     let mut children = Vec::new();
     while let Some((node, turns)) = work.pop() {
@@ -126,7 +143,10 @@ fn children_of<'t, 's>(node: Node<'t, 's>, out: &mut Vec<Node<'t, 's>>) {
     use Node::{Expression, Statement};
     let arguments = |arguments: &'t [CallArg<'s>], out: &mut Vec<Node<'t, 's>>| {
         out.extend(arguments.iter().map(|argument| match argument {
-            CallArg::Pos(value) | CallArg::Kwarg(_, value) | CallArg::PosSplat(value) | CallArg::KwargSplat(value) => Expression(value),
+            CallArg::Pos(value)
+            | CallArg::Kwarg(_, value)
+            | CallArg::PosSplat(value)
+            | CallArg::KwargSplat(value) => Expression(value),
         }));
     };
     let call = |call: &'t Call<'s>, out: &mut Vec<Node<'t, 's>>| {
@@ -147,7 +167,11 @@ fn children_of<'t, 's>(node: Node<'t, 's>, out: &mut Vec<Node<'t, 's>>) {
                 out.extend(condition.true_body.iter().chain(&condition.false_body).map(Statement));
             }
             Stmt::WithBlock(with) => {
-                out.extend(with.assignments.iter().flat_map(|(target, value)| [Expression(target), Expression(value)]));
+                out.extend(
+                    with.assignments
+                        .iter()
+                        .flat_map(|(target, value)| [Expression(target), Expression(value)]),
+                );
                 out.extend(with.body.iter().map(Statement));
             }
             // What is set is not read: `ns.x` to the left of `=` is a name.
@@ -184,10 +208,14 @@ fn children_of<'t, 's>(node: Node<'t, 's>, out: &mut Vec<Node<'t, 's>>) {
             Expr::Var(_) | Expr::Const(_) => {}
             Expr::Slice(slice) => {
                 out.push(Expression(&slice.expr));
-                out.extend([&slice.start, &slice.stop, &slice.step].into_iter().flatten().map(Expression));
+                out.extend(
+                    [&slice.start, &slice.stop, &slice.step].into_iter().flatten().map(Expression),
+                );
             }
             Expr::UnaryOp(operation) => out.push(Expression(&operation.expr)),
-            Expr::BinOp(operation) => out.extend([Expression(&operation.left), Expression(&operation.right)]),
+            Expr::BinOp(operation) => {
+                out.extend([Expression(&operation.left), Expression(&operation.right)])
+            }
             Expr::Compare(comparison) => {
                 out.push(Expression(&comparison.expr));
                 out.extend(comparison.ops.iter().map(|operand| Expression(&operand.expr)));
@@ -205,7 +233,9 @@ fn children_of<'t, 's>(node: Node<'t, 's>, out: &mut Vec<Node<'t, 's>>) {
                 arguments(&test.args, out);
             }
             Expr::GetAttr(access) => out.push(Expression(&access.expr)),
-            Expr::GetItem(access) => out.extend([Expression(&access.expr), Expression(&access.subscript_expr)]),
+            Expr::GetItem(access) => {
+                out.extend([Expression(&access.expr), Expression(&access.subscript_expr)])
+            }
             Expr::Call(called) => call(called, out),
             Expr::List(list) => out.extend(list.items.iter().map(Expression)),
             Expr::Map(map) => out.extend(map.keys.iter().chain(&map.values).map(Expression)),
@@ -246,11 +276,22 @@ fn gather_macros<'t>(node: Node<'t, '_>, macros: &mut Macros<'t>) {
 }
 
 fn parameters<'t>(declared: &'t Macro<'_>) -> Vec<&'t str> {
-    declared.args.iter().filter_map(|argument| if let Expr::Var(variable) = argument { Some(variable.id) } else { None }).collect()
+    declared
+        .args
+        .iter()
+        .filter_map(
+            |argument| if let Expr::Var(variable) = argument { Some(variable.id) } else { None },
+        )
+        .collect()
 }
 
 /// Every value that a variable is given and that is known, whatever the way to it.
-fn assignments(node: Node<'_, '_>, constants: &Constants, macros: &Macros<'_>, out: &mut Vec<(String, Vec<Constant>)>) {
+fn assignments(
+    node: Node<'_, '_>,
+    constants: &Constants,
+    macros: &Macros<'_>,
+    out: &mut Vec<(String, Vec<Constant>)>,
+) {
     let mut assign = |target: &Expr<'_>, value: &Expr<'_>| {
         let variable = match target {
             Expr::Var(variable) => variable.id.to_owned(),
@@ -261,9 +302,13 @@ fn assignments(node: Node<'_, '_>, constants: &Constants, macros: &Macros<'_>, o
             Expr::List(targets) => {
                 if let Expr::List(values) = value {
                     let names = targets.items.iter().zip(&values.items);
-                    out.extend(names.filter_map(
-                        |(target, value)| if let Expr::Var(variable) = target { Some((variable.id.to_owned(), constants.values(value))) } else { None },
-                    ));
+                    out.extend(names.filter_map(|(target, value)| {
+                        if let Expr::Var(variable) = target {
+                            Some((variable.id.to_owned(), constants.values(value)))
+                        } else {
+                            None
+                        }
+                    }));
                 }
                 return;
             }
@@ -271,47 +316,69 @@ fn assignments(node: Node<'_, '_>, constants: &Constants, macros: &Macros<'_>, o
         };
         match value {
             // What is read from it as attributes again.
-            Expr::Call(call) if matches!(&call.expr, Expr::Var(function) if matches!(function.id, "namespace" | "dict")) => {
+            Expr::Call(call) if matches!(&call.expr, Expr::Var(function) if matches!(function.id, "namespace" | "dict")) =>
+            {
                 out.extend(call.args.iter().filter_map(|argument| match argument {
-                    CallArg::Kwarg(name, value) => Some((format!("{variable}.{name}"), constants.values(value))),
+                    CallArg::Kwarg(name, value) => {
+                        Some((format!("{variable}.{name}"), constants.values(value)))
+                    }
                     _ => None,
                 }));
             }
             Expr::Map(map) => {
                 let pairs = map.keys.iter().zip(&map.values);
-                out.extend(pairs.filter_map(|(key, value)| Some((format!("{variable}.{}", constants.values(key).first()?.text()?), constants.values(value)))));
+                out.extend(pairs.filter_map(|(key, value)| {
+                    Some((
+                        format!("{variable}.{}", constants.values(key).first()?.text()?),
+                        constants.values(value),
+                    ))
+                }));
             }
             value => out.push((variable, constants.values(value))),
         }
     };
     match node {
         Node::Statement(Stmt::Set(set)) => assign(&set.target, &set.expr),
-        Node::Statement(Stmt::WithBlock(with)) => with.assignments.iter().for_each(|(target, value)| assign(target, value)),
+        Node::Statement(Stmt::WithBlock(with)) => {
+            with.assignments.iter().for_each(|(target, value)| assign(target, value))
+        }
         Node::Statement(Stmt::SetBlock(set)) => {
-            if let (Expr::Var(variable), Some(text)) = (&set.target, body_text(&set.body, constants)) {
+            if let (Expr::Var(variable), Some(text)) =
+                (&set.target, body_text(&set.body, constants))
+            {
                 out.push((variable.id.to_owned(), vec![Constant::Text(text)]));
             }
         }
         Node::Statement(Stmt::ForLoop(each)) => {
             if let Expr::Var(variable) = &each.target {
                 let lists = constants.values(&each.iter);
-                let elements = lists.iter().filter_map(|list| if let Constant::List(elements) = list { Some(elements.clone()) } else { None });
+                let elements = lists.iter().filter_map(|list| {
+                    if let Constant::List(elements) = list { Some(elements.clone()) } else { None }
+                });
                 out.push((variable.id.to_owned(), elements.flatten().collect()));
             }
         }
         Node::Statement(Stmt::Macro(declared)) => {
             let parameters = parameters(declared);
             let defaulted = parameters.iter().rev().zip(declared.defaults.iter().rev());
-            out.extend(defaulted.map(|(name, value)| ((*name).to_owned(), constants.values(value))));
+            out.extend(
+                defaulted.map(|(name, value)| ((*name).to_owned(), constants.values(value))),
+            );
         }
         Node::Expression(Expr::Call(call)) => {
             if let Expr::Var(function) = &call.expr
                 && let Some(parameters) = macros.get(function.id)
             {
-                out.extend(call.args.iter().enumerate().filter_map(|(place, argument)| match argument {
-                    CallArg::Pos(value) => Some(((*parameters.get(place)?).to_owned(), constants.values(value))),
-                    CallArg::Kwarg(name, value) => Some(((*name).to_owned(), constants.values(value))),
-                    _ => None,
+                out.extend(call.args.iter().enumerate().filter_map(|(place, argument)| {
+                    match argument {
+                        CallArg::Pos(value) => {
+                            Some(((*parameters.get(place)?).to_owned(), constants.values(value)))
+                        }
+                        CallArg::Kwarg(name, value) => {
+                            Some(((*name).to_owned(), constants.values(value)))
+                        }
+                        _ => None,
+                    }
                 }));
             }
         }
@@ -328,7 +395,12 @@ fn body_text(body: &[Stmt<'_>], constants: &Constants) -> Option<String> {
     })
 }
 
-fn statement_reaches(statement: &Stmt<'_>, turns: u64, constants: &Constants, add: &mut impl FnMut(Reach)) {
+fn statement_reaches(
+    statement: &Stmt<'_>,
+    turns: u64,
+    constants: &Constants,
+    add: &mut impl FnMut(Reach),
+) {
     match statement {
         Stmt::Include(_) => add(Reach::Other("include")),
         Stmt::Import(_) | Stmt::FromImport(_) => add(Reach::Other("import")),
@@ -346,22 +418,32 @@ fn statement_reaches(statement: &Stmt<'_>, turns: u64, constants: &Constants, ad
 fn expression_reaches(expression: &Expr<'_>, constants: &Constants, add: &mut impl FnMut(Reach)) {
     match expression {
         Expr::Var(variable) if is_inside(variable.id) => add(Reach::Inside(variable.id.to_owned())),
-        Expr::GetAttr(access) if is_inside(access.name) => add(Reach::Inside(access.name.to_owned())),
+        Expr::GetAttr(access) if is_inside(access.name) => {
+            add(Reach::Inside(access.name.to_owned()))
+        }
         Expr::GetAttr(access) if RUNNERS.contains(&access.name) => {
-            if let Some(module) = last_name(&access.expr, constants).filter(|name| MODULES.contains(&name.as_str())) {
+            if let Some(module) =
+                last_name(&access.expr, constants).filter(|name| MODULES.contains(&name.as_str()))
+            {
                 add(Reach::Inside(format!("{module}.{}", access.name)));
             }
         }
         Expr::GetItem(access) => {
             let names = constants.values(&access.subscript_expr);
-            names.iter().filter_map(Constant::text).filter(|name| is_inside(name)).for_each(|name| add(Reach::Inside(name.to_owned())));
+            names
+                .iter()
+                .filter_map(Constant::text)
+                .filter(|name| is_inside(name))
+                .for_each(|name| add(Reach::Inside(name.to_owned())));
             if names.is_empty() && is_built(&access.subscript_expr) && !is_data(&access.expr) {
                 add(Reach::Computed);
             }
         }
         Expr::Filter(filter) => filter_reaches(filter, constants, add),
         Expr::Call(call) => {
-            if let Some(count) = range_of(expression, constants).filter(|&count| count > LONGEST_RANGE) {
+            if let Some(count) =
+                range_of(expression, constants).filter(|&count| count > LONGEST_RANGE)
+            {
                 add(Reach::Endless(format!("a range of {count} numbers")));
             }
             // Fields of a text that is filled in can have attributes of their own.
@@ -370,20 +452,39 @@ fn expression_reaches(expression: &Expr<'_>, constants: &Constants, add: &mut im
             {
                 for text in constants.values(&method.expr).iter().filter_map(Constant::text) {
                     let fields = text.split('{').skip(1).filter_map(|part| part.split('}').next());
-                    let names = fields.flat_map(|field| field.split(['.', '[', ']', '!', ':']).skip(1));
-                    names.filter(|name| is_inside(name)).for_each(|name| add(Reach::Inside(name.to_owned())));
+                    let names =
+                        fields.flat_map(|field| field.split(['.', '[', ']', '!', ':']).skip(1));
+                    names
+                        .filter(|name| is_inside(name))
+                        .for_each(|name| add(Reach::Inside(name.to_owned())));
                 }
             }
         }
         Expr::BinOp(operation) if matches!(operation.op, BinOpKind::Mul) => {
-            let (left, right) = (constants.values(&operation.left), constants.values(&operation.right));
+            let (left, right) =
+                (constants.values(&operation.left), constants.values(&operation.right));
             let texts = left
                 .iter()
                 .chain(&right)
-                .filter_map(|value| value.text().map(str::len).or(if let Constant::List(list) = value { Some(list.len()) } else { None }))
+                .filter_map(|value| {
+                    value.text().map(str::len).or(if let Constant::List(list) = value {
+                        Some(list.len())
+                    } else {
+                        None
+                    })
+                })
                 .max();
-            let times = left.iter().chain(&right).filter_map(Constant::number).max().and_then(|times| u64::try_from(times).ok());
-            if let Some(len) = texts.zip(times).map(|(len, times)| (len as u64).saturating_mul(times)).filter(|&len| len > MOST_TURNS) {
+            let times = left
+                .iter()
+                .chain(&right)
+                .filter_map(Constant::number)
+                .max()
+                .and_then(|times| u64::try_from(times).ok());
+            if let Some(len) = texts
+                .zip(times)
+                .map(|(len, times)| (len as u64).saturating_mul(times))
+                .filter(|&len| len > MOST_TURNS)
+            {
                 add(Reach::Endless(format!("a value repeated to {len} parts")));
             }
         }
@@ -392,14 +493,28 @@ fn expression_reaches(expression: &Expr<'_>, constants: &Constants, add: &mut im
 }
 
 fn filter_reaches(filter: &Filter<'_>, constants: &Constants, add: &mut impl FnMut(Reach)) {
-    if !matches!(filter.name, "attr" | "map" | "selectattr" | "rejectattr" | "groupby" | "sort" | "unique" | "sum" | "min" | "max") {
+    if !matches!(
+        filter.name,
+        "attr"
+            | "map"
+            | "selectattr"
+            | "rejectattr"
+            | "groupby"
+            | "sort"
+            | "unique"
+            | "sum"
+            | "min"
+            | "max"
+    ) {
         return;
     }
     for argument in &filter.args {
         let (CallArg::Pos(value) | CallArg::Kwarg(_, value)) = argument else { continue };
         let values = constants.values(value);
         for path in values.iter().filter_map(Constant::text) {
-            path.split('.').filter(|name| is_inside(name)).for_each(|name| add(Reach::Inside(name.to_owned())));
+            path.split('.')
+                .filter(|name| is_inside(name))
+                .for_each(|name| add(Reach::Inside(name.to_owned())));
         }
         if filter.name == "attr" && values.is_empty() {
             add(Reach::Computed);
@@ -412,7 +527,9 @@ fn last_name(expression: &Expr<'_>, constants: &Constants) -> Option<String> {
     match expression {
         Expr::Var(variable) => Some(variable.id.to_owned()),
         Expr::GetAttr(access) => Some(access.name.to_owned()),
-        Expr::GetItem(access) => constants.values(&access.subscript_expr).first()?.text().map(str::to_owned),
+        Expr::GetItem(access) => {
+            constants.values(&access.subscript_expr).first()?.text().map(str::to_owned)
+        }
         _ => None,
     }
 }
@@ -444,7 +561,8 @@ fn is_data(mut expression: &Expr<'_>) -> bool {
     }
 }
 
-/// Whether a template is simple enough for a parser that calls itself for each part of an expression: no real one comes near.
+/// Whether a template is simple enough for a parser that calls itself for each part of an
+/// expression: no real one comes near.
 pub(super) fn is_simple(template: &str) -> bool {
     const MOST_TOKENS: u32 = 1000;
     const MOST_BRANCHES: u32 = 400;
@@ -464,7 +582,8 @@ pub(super) fn is_simple(template: &str) -> bool {
     true
 }
 
-/// What a template that does not parse names, as far as its words can be told from its text: another parser may read it.
+/// What a template that does not parse names, as far as its words can be told from its text:
+/// another parser may read it.
 pub(super) fn names_in(template: &str) -> Vec<Reach> {
     let mut found = Vec::new();
     let mut add = |name: &str| {

@@ -30,28 +30,48 @@ impl Proposal {
     /// Writes the changes as lines that go and lines that come.
     pub(super) fn write(&self, out: &mut dyn Write, path: &Path, styled: bool) -> io::Result<()> {
         let style = |color: AnsiColor| if styled { color.on_default() } else { Style::new() };
-        let (gone, come, title) = (style(AnsiColor::Red), style(AnsiColor::Green), if styled { Style::new().bold() } else { Style::new() });
+        let (gone, come, title) = (
+            style(AnsiColor::Red),
+            style(AnsiColor::Green),
+            if styled { Style::new().bold() } else { Style::new() },
+        );
         writeln!(out, "{title}{}{title:#}", shown(path))?;
         for (ProposedFix { codes, fix, .. }, before) in self.fixes.iter().zip(&self.before) {
             let rules = distinct(codes).join(", ");
             let mut minus = |key: &str| match before {
-                Some(before) => writeln!(out, "  {rules} {gone}- {} = {before}{gone:#}", RawStr::from(key)),
+                Some(before) => {
+                    writeln!(out, "  {rules} {gone}- {} = {before}{gone:#}", RawStr::from(key))
+                }
                 None => Ok(()),
             };
             match fix {
                 // Of pairs that say the same one stays.
                 Fix::Set { key, .. } if codes.iter().all(|code| *code == DUPLICATE) => {
                     let before = before.as_deref().unwrap_or_default();
-                    writeln!(out, "  {rules} {gone}- {} = {before}, all but one{gone:#}", RawStr::from(key.as_str()))?;
+                    writeln!(
+                        out,
+                        "  {rules} {gone}- {} = {before}, all but one{gone:#}",
+                        RawStr::from(key.as_str())
+                    )?;
                 }
                 Fix::Set { key, value_type, value } => {
                     minus(key)?;
                     let value = value.to_string();
-                    writeln!(out, "  {rules} {come}+ {} = {} ({value_type}){come:#}", RawStr::from(key.as_str()), RawStr::from(value.as_str()))?;
+                    writeln!(
+                        out,
+                        "  {rules} {come}+ {} = {} ({value_type}){come:#}",
+                        RawStr::from(key.as_str()),
+                        RawStr::from(value.as_str())
+                    )?;
                 }
                 Fix::Rename { from, to } => {
                     minus(from)?;
-                    writeln!(out, "  {rules} {come}+ {} = {}{come:#}", RawStr::from(to.as_str()), before.as_deref().unwrap_or_default())?;
+                    writeln!(
+                        out,
+                        "  {rules} {come}+ {} = {}{come:#}",
+                        RawStr::from(to.as_str()),
+                        before.as_deref().unwrap_or_default()
+                    )?;
                 }
                 Fix::Unset { key } => minus(key)?,
                 other => writeln!(out, "  {rules} {come}~ {other}{come:#}")?,
@@ -62,11 +82,17 @@ impl Proposal {
 }
 
 /// What can be mended in each of a model's files.
-pub(super) fn proposed(files: &[PathBuf], standard: &Standard<'_>) -> Vec<Result<Proposal, Failure>> {
+pub(super) fn proposed(
+    files: &[PathBuf],
+    standard: &Standard<'_>,
+) -> Vec<Result<Proposal, Failure>> {
     if files.iter().any(|path| path.as_os_str() == "-") {
         return vec![Err(Failure::new("standard input cannot be mended"))];
     }
-    let every = Standard { options: Options { findings_per_rule: usize::MAX, ..standard.options.clone() }, ..*standard };
+    let every = Standard {
+        options: Options { findings_per_rule: usize::MAX, ..standard.options.clone() },
+        ..*standard
+    };
     let looks = look(files, &every, false, Console::silent());
     let propose = |(path, look): (&PathBuf, Result<Look, Failure>)| {
         refuse_interrupted(&[path])?;
@@ -114,7 +140,9 @@ fn brief(pair: &Pair<'_>) -> String {
         Value::Bool(value) => format!("{value} (bool)"),
         Value::F32(value) => format!("{value} (f32)"),
         Value::F64(value) => format!("{value} (f64)"),
-        other => other.as_i128().map_or_else(String::new, |number| format!("{number} ({})", other.value_type())),
+        other => other
+            .as_i128()
+            .map_or_else(String::new, |number| format!("{number} ({})", other.value_type())),
     }
 }
 
@@ -136,7 +164,11 @@ pub(super) struct Mended {
 }
 
 /// Mends what can be mended in each of a model's files.
-pub(super) fn mend(files: &[PathBuf], standard: &Standard<'_>, console: Console) -> Vec<Result<Mended, Failure>> {
+pub(super) fn mend(
+    files: &[PathBuf],
+    standard: &Standard<'_>,
+    console: Console,
+) -> Vec<Result<Mended, Failure>> {
     let mend = |(path, proposal): (&PathBuf, Result<Proposal, Failure>)| match proposal {
         Ok(proposal) if proposal.is_empty() => Ok(Mended::default()),
         Ok(proposal) => apply(path, &proposal, console),
@@ -149,9 +181,12 @@ pub(super) fn mend(files: &[PathBuf], standard: &Standard<'_>, console: Console)
 
 fn apply(path: &Path, proposal: &Proposal, console: Console) -> Result<Mended, Failure> {
     let fixes = proposal.fixes.iter().map(|proposed| &proposed.fix);
-    for note in apply_fixes(path, fixes, &mut |_| ControlFlow::Continue(())).map_err(Failure::new)? {
+    for note in
+        apply_fixes(path, fixes, &mut |_| ControlFlow::Continue(())).map_err(Failure::new)?
+    {
         console.note(note);
     }
-    let codes: Vec<_> = proposal.fixes.iter().flat_map(|proposed| proposed.codes.iter().copied()).collect();
+    let codes: Vec<_> =
+        proposal.fixes.iter().flat_map(|proposed| proposed.codes.iter().copied()).collect();
     Ok(Mended { count: codes.len(), codes: distinct(&codes) })
 }

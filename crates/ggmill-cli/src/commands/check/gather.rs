@@ -13,13 +13,16 @@ const DEPTH: usize = 16;
 /// A model's files: one, or all shards of a set that are there, in the order of their numbers.
 pub(super) type Files = Vec<PathBuf>;
 
-/// The models that the paths name: a file, any shard of a set, or a folder with either. A set is one model, however many of its shards are named.
+/// The models that the paths name: a file, any shard of a set, or a folder with either. A set is
+/// one model, however many of its shards are named.
 pub(super) fn gather(paths: &[PathBuf], failures: &mut Vec<Failure>) -> Vec<Files> {
     let mut files = Vec::new();
     for path in paths {
         let before = files.len();
         match gather_files(path, DEPTH, &mut files) {
-            Ok(()) if files.len() == before => failures.push(Failure::new(format_args!("{}: no .gguf files there", shown(path)))),
+            Ok(()) if files.len() == before => {
+                failures.push(Failure::new(format_args!("{}: no .gguf files there", shown(path))))
+            }
             Ok(()) => {}
             Err(failure) => failures.push(failure),
         }
@@ -40,25 +43,32 @@ pub(super) fn gather(paths: &[PathBuf], failures: &mut Vec<Failure>) -> Vec<File
 /// A file with those beside it whose names say that they are shards of the same set.
 fn with_siblings(path: &Path) -> Files {
     let Some(name) = ggmill_io::shard_name(path) else { return vec![path.to_owned()] };
-    let there = |number| Some(path.with_file_name(name.sibling(number))).filter(|sibling| number == name.number() || sibling.is_file());
+    let there = |number| {
+        Some(path.with_file_name(name.sibling(number)))
+            .filter(|sibling| number == name.number() || sibling.is_file())
+    };
     (1..=name.count()).filter_map(there).collect()
 }
 
-/// The file, or the GGUF files of a folder and those in it, in order. A link to a folder is not followed: it could lead in a circle.
+/// The file, or the GGUF files of a folder and those in it, in order. A link to a folder is not
+/// followed: it could lead in a circle.
 fn gather_files(path: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
     if path == OsStr::new("-") || !path.is_dir() {
         files.push(path.to_owned());
         return Ok(());
     }
     let failed = |error: io::Error| Failure::new(format_args!("{}: {error}", shown(path)));
-    let mut entries = std::fs::read_dir(path).and_then(Iterator::collect::<Result<Vec<_>, _>>).map_err(failed)?;
+    let mut entries =
+        std::fs::read_dir(path).and_then(Iterator::collect::<Result<Vec<_>, _>>).map_err(failed)?;
     entries.sort_by_key(std::fs::DirEntry::file_name);
     for entry in entries {
         let path = entry.path();
         let is_folder = entry.file_type().map_err(failed)?.is_dir();
         if is_folder && depth > 0 {
             gather_files(&path, depth - 1, files)?;
-        } else if !is_folder && path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gguf")) {
+        } else if !is_folder
+            && path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gguf"))
+        {
             files.push(path);
         }
     }

@@ -1,4 +1,5 @@
-//! Reading what is checked: the header of a file or of standard input, and the tensor data in parallel.
+//! Reading what is checked: the header of a file or of standard input, and the tensor data in
+//! parallel.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,7 +7,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 
 use ggmill_arch::Catalogue;
-use ggmill_check::{DataFacts, DataPiece, Input, Options, Report, check, check_set, data_pieces, unreadable};
+use ggmill_check::{
+    DataFacts, DataPiece, Input, Options, Report, check, check_set, data_pieces, unreadable,
+};
 use ggmill_core::{Error, Model, Part, Split};
 
 use crate::console::Console;
@@ -49,19 +52,30 @@ impl Opened {
     }
 
     fn input<'a>(&'a self, standard: &Standard<'a>) -> Option<Input<'a>> {
-        Some(Input::new(self.part()?).with_data(&self.facts).named(&self.name).with_catalogue(standard.catalogue))
+        Some(
+            Input::new(self.part()?)
+                .with_data(&self.facts)
+                .named(&self.name)
+                .with_catalogue(standard.catalogue),
+        )
     }
 }
 
 /// Checks the files of a model, in order; `-` is standard input.
-pub(super) fn look(files: &[PathBuf], standard: &Standard<'_>, data: bool, console: Console) -> Vec<Result<Look, Failure>> {
+pub(super) fn look(
+    files: &[PathBuf],
+    standard: &Standard<'_>,
+    data: bool,
+    console: Console,
+) -> Vec<Result<Look, Failure>> {
     if let [path] = files
         && path.as_os_str() == "-"
     {
         return vec![look_at_input(standard, data)];
     }
     // What is no such file keeps none of the others from being looked at.
-    let (mut opened, mut looks) = (Vec::with_capacity(files.len()), Vec::with_capacity(files.len()));
+    let (mut opened, mut looks) =
+        (Vec::with_capacity(files.len()), Vec::with_capacity(files.len()));
     for path in files {
         match open(path, &standard.options, data, console) {
             Ok(Ok(file)) => {
@@ -76,10 +90,18 @@ pub(super) fn look(files: &[PathBuf], standard: &Standard<'_>, data: bool, conso
         }
     }
     let mut reports = examined(&opened, standard).into_iter();
-    looks.into_iter().filter_map(|look| look.or_else(|| reports.next().map(|report| Ok(Look::Report(report))))).collect()
+    looks
+        .into_iter()
+        .filter_map(|look| look.or_else(|| reports.next().map(|report| Ok(Look::Report(report)))))
+        .collect()
 }
 
-fn open(path: &Path, options: &Options, data: bool, console: Console) -> Result<Result<Opened, Look>, Failure> {
+fn open(
+    path: &Path,
+    options: &Options,
+    data: bool,
+    console: Console,
+) -> Result<Result<Opened, Look>, Failure> {
     warn_of_journal(path, console);
     let model = match ggmill_io::salvage(path) {
         Ok(model) => model,
@@ -96,9 +118,11 @@ fn open(path: &Path, options: &Options, data: bool, console: Console) -> Result<
     Ok(Ok(Opened { path: path.to_owned(), name, model, facts }))
 }
 
-/// Holds files to the rules: as one model where they are all shards of a set, each by itself otherwise.
+/// Holds files to the rules: as one model where they are all shards of a set, each by itself
+/// otherwise.
 fn examined(files: &[Opened], standard: &Standard<'_>) -> Vec<Report> {
-    let mut inputs: Vec<Input<'_>> = files.iter().filter_map(|opened| opened.input(standard)).collect();
+    let mut inputs: Vec<Input<'_>> =
+        files.iter().filter_map(|opened| opened.input(standard)).collect();
     let fault = set_fault(files);
     let is_set = files.len() > 1 && fault.is_none() && inputs.iter().all(Input::is_whole);
     if is_set {
@@ -113,41 +137,67 @@ fn examined(files: &[Opened], standard: &Standard<'_>) -> Vec<Report> {
 
 fn not_gguf(error: &Error, path: &Path, beginning: &[u8], options: &Options) -> Look {
     let name = path.file_name().and_then(|name| name.to_str());
-    let failure = Failure::new(format_args!("{}: not readable as GGUF: {error}", crate::paths::shown(path)));
-    Look::NotGguf { report: unreadable(error, options), failure: failure.with_hint(hint_for_content(error, beginning, name)) }
+    let failure =
+        Failure::new(format_args!("{}: not readable as GGUF: {error}", crate::paths::shown(path)));
+    Look::NotGguf {
+        report: unreadable(error, options),
+        failure: failure.with_hint(hint_for_content(error, beginning, name)),
+    }
 }
 
 /// What is wrong with the set of shards that some files are all of, or all that is there of it.
 fn set_fault(files: &[Opened]) -> Option<String> {
     let first = files.first()?;
-    let splits: Vec<_> = files.iter().map(|opened| Split::of(&opened.model.metadata()).ok().flatten().filter(Split::is_part)).collect();
+    let splits: Vec<_> = files
+        .iter()
+        .map(|opened| Split::of(&opened.model.metadata()).ok().flatten().filter(Split::is_part))
+        .collect();
     // A file without the keys of a shard has a rule of its own.
-    if splits.iter().all(Option::is_none) || first.part().is_none_or(|part| part.header_fault().is_some()) {
+    if splits.iter().all(Option::is_none)
+        || first.part().is_none_or(|part| part.header_fault().is_some())
+    {
         return None;
     }
     let error = ggmill_io::open(&first.path).err()?;
-    let in_order = splits.iter().enumerate().all(|(place, split)| split.is_some_and(|split| (split.number, split.count) == (place as u64, files.len() as u64)));
-    // What is wrong within one of the files is told of that file, and keeps nobody from seeing the whole.
+    let in_order = splits.iter().enumerate().all(|(place, split)| {
+        split.is_some_and(|split| (split.number, split.count) == (place as u64, files.len() as u64))
+    });
+    // What is wrong within one of the files is told of that file, and keeps nobody from seeing the
+    // whole.
     if in_order && matches!(error.kind(), ggmill_io::ErrorKind::Format(_)) {
         return None;
     }
     let text = error.to_string();
     let own = format!("{}: ", crate::paths::shown(error.path()));
-    Some(text.strip_prefix(&own).map_or_else(|| text.clone(), |rest| format!("{}: {rest}", error.path().file_name().unwrap_or_default().to_string_lossy())))
+    Some(text.strip_prefix(&own).map_or_else(
+        || text.clone(),
+        |rest| {
+            format!("{}: {rest}", error.path().file_name().unwrap_or_default().to_string_lossy())
+        },
+    ))
 }
 
-/// Checks what comes in by a pipe: the header is kept, the rest is counted, so that data beyond the end are found.
+/// Checks what comes in by a pipe: the header is kept, the rest is counted, so that data beyond the
+/// end are found.
 fn look_at_input(standard: &Standard<'_>, data: bool) -> Result<Look, Failure> {
     if data {
-        return Err(Failure::new("standard input: its tensor data cannot be examined").with_hint(Some("--data takes files".to_owned())));
+        return Err(Failure::new("standard input: its tensor data cannot be examined")
+            .with_hint(Some("--data takes files".to_owned())));
     }
-    let read = ggmill_io::salvage_stream(io::stdin().lock()).map_err(|error| Failure::new(format_args!("standard input: {error}")))?;
+    let read = ggmill_io::salvage_stream(io::stdin().lock())
+        .map_err(|error| Failure::new(format_args!("standard input: {error}")))?;
     match &read.model {
         Ok(model) => {
-            let part = model.parts().first().ok_or_else(|| Failure::new("a model without files"))?;
-            Ok(Look::Report(check(&Input::new(part).with_catalogue(standard.catalogue), &standard.options)))
+            let part =
+                model.parts().first().ok_or_else(|| Failure::new("a model without files"))?;
+            Ok(Look::Report(check(
+                &Input::new(part).with_catalogue(standard.catalogue),
+                &standard.options,
+            )))
         }
-        Err(error) => Ok(not_gguf(error, Path::new("standard input"), &read.beginning, &standard.options)),
+        Err(error) => {
+            Ok(not_gguf(error, Path::new("standard input"), &read.beginning, &standard.options))
+        }
     }
 }
 
@@ -166,7 +216,8 @@ fn examine(part: &Part, console: Console) -> Result<DataFacts, Failure> {
             facts.add(piece.examine(&buffer));
             let so_far = done.fetch_add(piece.len() as u64, Ordering::Relaxed);
             if let Some(bar) = &mut bar {
-                let name = part.tensors().nth(piece.tensor()).map(|tensor| tensor.name().to_string());
+                let name =
+                    part.tensors().nth(piece.tensor()).map(|tensor| tensor.name().to_string());
                 bar.update(so_far, total, &name.unwrap_or_default());
             }
         }

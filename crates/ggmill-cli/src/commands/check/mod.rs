@@ -110,12 +110,21 @@ struct CheckedFile {
 }
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
-    let options = Options { profile: args.profile.into(), select: args.select.clone(), ignore: args.ignore.clone(), findings_per_rule: args.most };
+    let options = Options {
+        profile: args.profile.into(),
+        select: args.select.clone(),
+        ignore: args.ignore.clone(),
+        findings_per_rule: args.most,
+    };
     let catalogue = catalogue(&args.arch_file)?;
     let standard = Standard { options, catalogue: &catalogue };
     let mut failures = Vec::new();
     let models = gather(&args.files, &mut failures);
-    let status = if args.diff { diff(&models, &standard, &mut failures, console)? } else { report(args, &models, &standard, &mut failures, console)? };
+    let status = if args.diff {
+        diff(&models, &standard, &mut failures, console)?
+    } else {
+        report(args, &models, &standard, &mut failures, console)?
+    };
     match failures.pop() {
         None => Ok(if args.exit_zero { Status::Fine } else { status }),
         Some(last) => {
@@ -128,10 +137,17 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
 }
 
 /// Shows what would be changed.
-fn diff(models: &[Files], standard: &Standard<'_>, failures: &mut Vec<Failure>, console: Console) -> Result<Status, Failure> {
+fn diff(
+    models: &[Files],
+    standard: &Standard<'_>,
+    failures: &mut Vec<Failure>,
+    console: Console,
+) -> Result<Status, Failure> {
     let mut out = console.text();
     let mut status = Status::Fine;
-    for (path, proposal) in models.iter().flat_map(|files| files.iter().zip(fix::proposed(files, standard))) {
+    for (path, proposal) in
+        models.iter().flat_map(|files| files.iter().zip(fix::proposed(files, standard)))
+    {
         match proposal {
             Ok(proposal) if proposal.is_empty() => {}
             Ok(proposal) => {
@@ -145,7 +161,13 @@ fn diff(models: &[Files], standard: &Standard<'_>, failures: &mut Vec<Failure>, 
     Ok(status)
 }
 
-fn report(args: &Args, models: &[Files], standard: &Standard<'_>, failures: &mut Vec<Failure>, console: Console) -> Result<Status, Failure> {
+fn report(
+    args: &Args,
+    models: &[Files],
+    standard: &Standard<'_>,
+    failures: &mut Vec<Failure>,
+    console: Console,
+) -> Result<Status, Failure> {
     let mut looked: Vec<CheckedFile> = Vec::with_capacity(models.len());
     let mut out = console.text();
     let mut text = render::Text::new(console.is_styled(), console.width());
@@ -156,10 +178,18 @@ fn report(args: &Args, models: &[Files], standard: &Standard<'_>, failures: &mut
         }
         for (path, look) in files.iter().zip(look(files, standard, args.data, console)) {
             let one = match look {
-                Ok(Look::Report(report)) => CheckedFile { path: path.to_string_lossy().into_owned(), report, readable: true },
+                Ok(Look::Report(report)) => CheckedFile {
+                    path: path.to_string_lossy().into_owned(),
+                    report,
+                    readable: true,
+                },
                 Ok(Look::NotGguf { report, failure }) => {
                     failures.push(failure);
-                    CheckedFile { path: path.to_string_lossy().into_owned(), report, readable: false }
+                    CheckedFile {
+                        path: path.to_string_lossy().into_owned(),
+                        report,
+                        readable: false,
+                    }
                 }
                 Err(failure) => {
                     failures.push(failure);
@@ -185,17 +215,31 @@ fn report(args: &Args, models: &[Files], standard: &Standard<'_>, failures: &mut
     }
     let unreadable = failures.len();
     finish(args.format, &looked, unreadable, &text, &mut out)?;
-    Ok(if looked.iter().any(|one| one.report.has_errors()) { Status::Findings } else { Status::Fine })
+    Ok(if looked.iter().any(|one| one.report.has_errors()) {
+        Status::Findings
+    } else {
+        Status::Fine
+    })
 }
 
 /// Mends what can be mended in a model's files, and says whether nothing went wrong.
-fn mend(files: &Files, standard: &Standard<'_>, failures: &mut Vec<Failure>, console: Console) -> bool {
+fn mend(
+    files: &Files,
+    standard: &Standard<'_>,
+    failures: &mut Vec<Failure>,
+    console: Console,
+) -> bool {
     let before = failures.len();
     for (path, mended) in files.iter().zip(fix::mend(files, standard, console)) {
         match mended {
             Ok(mended) if mended.count == 0 => {}
             Ok(Mended { count, codes }) => {
-                console.note(format_args!("{}: mended {count} finding{} ({})", shown(path), if count == 1 { "" } else { "s" }, codes.join(", ")));
+                console.note(format_args!(
+                    "{}: mended {count} finding{} ({})",
+                    shown(path),
+                    if count == 1 { "" } else { "s" },
+                    codes.join(", ")
+                ));
             }
             Err(failure) => failures.push(failure),
         }
@@ -204,11 +248,19 @@ fn mend(files: &Files, standard: &Standard<'_>, failures: &mut Vec<Failure>, con
 }
 
 /// Writes what is written when all files are known.
-fn finish(format: Format, looked: &[CheckedFile], unreadable: usize, text: &render::Text, out: &mut dyn Write) -> io::Result<()> {
-    let all: Vec<_> = looked.iter().map(|one| render::Checked { path: &one.path, report: &one.report }).collect();
+fn finish(
+    format: Format,
+    looked: &[CheckedFile],
+    unreadable: usize,
+    text: &render::Text,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let all: Vec<_> =
+        looked.iter().map(|one| render::Checked { path: &one.path, report: &one.report }).collect();
     match format {
         Format::Text => {
-            let readable: Vec<_> = looked.iter().filter(|one| one.readable).map(|one| &one.report).collect();
+            let readable: Vec<_> =
+                looked.iter().filter(|one| one.readable).map(|one| &one.report).collect();
             if readable.len() + unreadable > 1 && !readable.is_empty() {
                 text.summary(out, &readable, unreadable)?;
             }

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use ggmill_core::{GgmlType, RawStr, keys};
 use ggmill_pipeline::{Checkpoint as _, ErrorKind, GgufCheckpoint, ShardLimit, SplitOptions};
 use ggmill_quantize::{
-    Goal, Imatrix, Importance, ImportanceFilter, Override, QuantizeOptions, RoleRule, Target, TensorType, TypePlan, weight_type, weight_types,
+    Goal, Imatrix, Importance, ImportanceFilter, Override, QuantizeOptions, RoleRule, Target,
+    TensorType, TypePlan, weight_type, weight_types,
 };
 
 use self::positionals::{Positionals, near, number_of_threads};
@@ -37,7 +38,9 @@ const LONGEST_PLAN: u64 = 256 << 20;
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags as they are typed")]
 #[command(
-    override_usage = "ggmill quantize [OPTIONS] IN [OUT] TYPE [THREADS]\n       ggmill quantize [OPTIONS] IN [OUT] <--target-size SIZE|--target-bpw BITS>\n       ggmill quantize [OPTIONS] IN [OUT] [TYPE] --plan FILE",
+    override_usage = "ggmill quantize [OPTIONS] IN [OUT] TYPE [THREADS]\n       ggmill quantize \
+                      [OPTIONS] IN [OUT] <--target-size SIZE|--target-bpw BITS>\n       ggmill \
+                      quantize [OPTIONS] IN [OUT] [TYPE] --plan FILE",
     after_help = "\
 Examples:
   ggmill quantize model-F16.gguf Q4_K_M
@@ -61,7 +64,8 @@ ffn.down_experts ffn.gate_up_experts ffn.gate_shared ffn.up_shared ffn.down_shar
 ssm.out ssm.conv ssm.x ssm.dt ssm.a ssm.d time_mix channel_mix classifier other"
 )]
 pub(crate) struct Args {
-    /// The model, what to write (by default ggml-model-TYPE.gguf beside it), its type, and how many threads to use
+    /// The model, what to write (by default ggml-model-TYPE.gguf beside it), its type, and how
+    /// many threads to use
     #[arg(value_name = "IN [OUT] TYPE [THREADS]", required = true, num_args = 1..=4)]
     words: Vec<PathBuf>,
     /// TYPE, where it is not given in its place
@@ -97,7 +101,8 @@ pub(crate) struct Args {
     /// A file of PATTERN=TYPE, separated by spaces or lines
     #[arg(long, value_name = "FILE")]
     tensor_type_file: Option<PathBuf>,
-    /// What tensors do whose names do not tell: a file of PATTERN=ROLE, such as w2=ffn.down; the roles stand below
+    /// What tensors do whose names do not tell: a file of PATTERN=ROLE, such as w2=ffn.down; the
+    /// roles stand below
     #[arg(long, value_name = "FILE")]
     role_file: Option<PathBuf>,
     /// A description of the model's architecture (TOML), which says what its tensors do
@@ -109,10 +114,12 @@ pub(crate) struct Args {
     /// Choose types that lose as little as can be in so many bits for each weight
     #[arg(long, value_name = "BITS", help_heading = "Types for a size", conflicts_with_all = ["target", "pure", "plan"])]
     target_bpw: Option<f64>,
-    /// Take the type of each tensor from a plan: what --json printed; beside a TYPE, of those it names
+    /// Take the type of each tensor from a plan: what --json printed; beside a TYPE, of those it
+    /// names
     #[arg(long, value_name = "FILE", help_heading = "Types for a size")]
     plan: Option<PathBuf>,
-    /// Write what each tensor lost: a page where FILE ends in .html, JSON where in .json, else text; - is standard output
+    /// Write what each tensor lost: a page where FILE ends in .html, JSON where in .json, else
+    /// text; - is standard output
     #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
     report: Option<PathBuf>,
     /// Leave out layers, and number the others anew
@@ -146,11 +153,13 @@ pub(crate) struct Args {
 
 fn target(text: &str) -> Result<Target, String> {
     let hint = || near(text).map(|hint| format!("; {hint}")).unwrap_or_default();
-    text.parse::<Target>().map_err(|_| format!("expected a type such as Q4_K_M; --help lists them{}", hint()))
+    text.parse::<Target>()
+        .map_err(|_| format!("expected a type such as Q4_K_M; --help lists them{}", hint()))
 }
 
 fn tensor_type(name: &str) -> Result<GgmlType, String> {
-    let all = || weight_types().map(|ggml_type| ggml_type.to_string()).collect::<Vec<_>>().join(", ");
+    let all =
+        || weight_types().map(|ggml_type| ggml_type.to_string()).collect::<Vec<_>>().join(", ");
     weight_type(name).ok_or_else(|| format!("expected a tensor type for weights: {}", all()))
 }
 
@@ -160,19 +169,36 @@ fn layer(number: &str) -> Result<u64, String> {
 
 pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
     let goal = args.target_size.map(Goal::Size).or(args.target_bpw.map(Goal::BitsPerWeight));
-    let Positionals { input, output, target, threads } = Positionals::of(&args.words, args.target, goal.is_some() || args.plan.is_some())?;
+    let Positionals { input, output, target, threads } =
+        Positionals::of(&args.words, args.target, goal.is_some() || args.plan.is_some())?;
     if goal.is_some() && target.is_some() {
         return Err(Failure::new("a type and a size were given, expected one of them"));
     }
     if let Some(threads) = args.threads.or(threads) {
-        rayon::ThreadPoolBuilder::new().num_threads(threads).build_global().map_err(Failure::new)?;
+        rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .build_global()
+            .map_err(Failure::new)?;
     }
     let checkpoint = open_checkpoint(&input)?;
     let mut inputs = inputs_of(&checkpoint)?;
-    inputs.extend([&args.imatrix, &args.tensor_type_file, &args.role_file, &args.plan].into_iter().flatten().chain(&args.arch_file).cloned());
-    let report = args.report.as_deref().map(|path| Report::start(path, &args, &output, &inputs)).transpose()?;
+    inputs.extend(
+        [&args.imatrix, &args.tensor_type_file, &args.role_file, &args.plan]
+            .into_iter()
+            .flatten()
+            .chain(&args.arch_file)
+            .cloned(),
+    );
+    let report = args
+        .report
+        .as_deref()
+        .map(|path| Report::start(path, &args, &output, &inputs))
+        .transpose()?;
     let (force, dry_run, json, keep_split) = (args.force, args.dry_run, args.json, args.keep_split);
-    let limit = args.split_max_size.map(ShardLimit::Bytes).or(args.split_max_tensors.map(ShardLimit::Tensors));
+    let limit = args
+        .split_max_size
+        .map(ShardLimit::Bytes)
+        .or(args.split_max_tensors.map(ShardLimit::Tensors));
     let cut = limit.map(SplitOptions::new);
     let mut options = args.options(target.unwrap_or(Target::copy()), &checkpoint, console)?;
     if let Some(goal) = goal {
@@ -180,15 +206,25 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
     }
     let (status, made) = if keep_split || cut.is_some() {
         let recipes = match cut {
-            Some(cut) => ggmill_quantize::quantize(&checkpoint, &options).and_then(|recipe| recipe.split(&cut)),
+            Some(cut) => ggmill_quantize::quantize(&checkpoint, &options)
+                .and_then(|recipe| recipe.split(&cut)),
             None => ggmill_quantize::quantize_shards(&checkpoint, &options),
         };
-        // As the reference has it: what the names of the shards begin with, even where a file's name was given.
-        let making = MakingShards { prefix: &without_ending(&output), inputs: &inputs, force, dry_run, json };
+        // As the reference has it: what the names of the shards begin with, even where a file's
+        // name was given.
+        let making = MakingShards {
+            prefix: &without_ending(&output),
+            inputs: &inputs,
+            force,
+            dry_run,
+            json,
+        };
         making.run(recipes.map_err(refused)?, &checkpoint, console)?
     } else {
         let making = Making { output: &output, inputs: &inputs, force, dry_run, json };
-        let plan = ggmill_quantize::quantize(&checkpoint, &options).and_then(|recipe| recipe.plan(&checkpoint)).map_err(refused)?;
+        let plan = ggmill_quantize::quantize(&checkpoint, &options)
+            .and_then(|recipe| recipe.plan(&checkpoint))
+            .map_err(refused)?;
         (making.run(&plan, &checkpoint, console)?, vec![(output, plan)])
     };
     if let Some(report) = report {
@@ -198,7 +234,13 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
 }
 
 /// Chooses types for a goal, and says what is to be expected of them.
-fn fit(checkpoint: &GgufCheckpoint, options: &QuantizeOptions, cut: Option<&SplitOptions>, goal: Goal, console: Console) -> Result<TypePlan, Failure> {
+fn fit(
+    checkpoint: &GgufCheckpoint,
+    options: &QuantizeOptions,
+    cut: Option<&SplitOptions>,
+    goal: Goal,
+    console: Console,
+) -> Result<TypePlan, Failure> {
     let mut bar = Bar::new(console);
     let fit = ggmill_quantize::fit(checkpoint, options, cut, goal, &mut |progress| {
         bar.update(progress.written, progress.total, progress.tensor);
@@ -206,12 +248,14 @@ fn fit(checkpoint: &GgufCheckpoint, options: &QuantizeOptions, cut: Option<&Spli
     });
     drop(bar);
     let fit = fit.map_err(|error| {
-        let hint = (error.kind() == ErrorKind::Budget).then(|| smaller(checkpoint, options)).flatten();
+        let hint =
+            (error.kind() == ErrorKind::Budget).then(|| smaller(checkpoint, options)).flatten();
         refused(error).with_hint(hint)
     })?;
     let [loss, least] = [fit.loss, fit.least_loss].map(|loss| loss.sqrt() * 100.0);
     console.note(format_args!(
-        "chose types of {:.3} bits per weight, which lose {loss:.3} %; no choice as small loses less than {least:.3} %",
+        "chose types of {:.3} bits per weight, which lose {loss:.3} %; no choice as small loses \
+         less than {least:.3} %",
         fit.bits_per_weight
     ));
     Ok(fit.types)
@@ -219,40 +263,69 @@ fn fit(checkpoint: &GgufCheckpoint, options: &QuantizeOptions, cut: Option<&Spli
 
 /// What would make a smaller result possible.
 fn smaller(checkpoint: &GgufCheckpoint, options: &QuantizeOptions) -> Option<String> {
-    let keeps = !options.allow_requantize && checkpoint.tensors().iter().any(|tensor| tensor.ggml_type.is_quantized());
-    let keeps = keeps.then_some("--allow-requantize lets tensors that are quantized already become smaller, at a loss");
-    let lacks = options.importance.is_none().then_some("with importance weights (--imatrix FILE) there are smaller types");
+    let keeps = !options.allow_requantize
+        && checkpoint.tensors().iter().any(|tensor| tensor.ggml_type.is_quantized());
+    let keeps = keeps.then_some(
+        "--allow-requantize lets tensors that are quantized already become smaller, at a loss",
+    );
+    let lacks = options
+        .importance
+        .is_none()
+        .then_some("with importance weights (--imatrix FILE) there are smaller types");
     let hints: Vec<&str> = keeps.into_iter().chain(lacks).collect();
     (!hints.is_empty()).then(|| hints.join("; "))
 }
 
 /// A path without `.gguf` at its end.
 fn without_ending(path: &Path) -> PathBuf {
-    if path.extension().is_some_and(|extension| extension == "gguf") { path.with_extension("") } else { path.to_owned() }
+    if path.extension().is_some_and(|extension| extension == "gguf") {
+        path.with_extension("")
+    } else {
+        path.to_owned()
+    }
 }
 
 /// What to do about a refusal.
 fn refused(error: ggmill_pipeline::Error) -> Failure {
     let hint = match error.kind() {
-        ErrorKind::Importance => Some("--imatrix FILE gives importance weights; llama-imatrix measures them"),
-        ErrorKind::Quantized => Some("--allow-requantize does it all the same; from a file of 16 or 32 bits less is lost"),
+        ErrorKind::Importance => {
+            Some("--imatrix FILE gives importance weights; llama-imatrix measures them")
+        }
+        ErrorKind::Quantized => Some(
+            "--allow-requantize does it all the same; from a file of 16 or 32 bits less is lost",
+        ),
         _ => None,
     };
     Failure::new(error).with_hint(hint.map(str::to_owned))
 }
 
 impl Args {
-    fn options(self, target: Target, checkpoint: &GgufCheckpoint, console: Console) -> Result<QuantizeOptions, Failure> {
+    fn options(
+        self,
+        target: Target,
+        checkpoint: &GgufCheckpoint,
+        console: Console,
+    ) -> Result<QuantizeOptions, Failure> {
         let mut options = QuantizeOptions::new(target);
         options.importance = self.importance(console)?;
         let described = self.described_roles(checkpoint)?;
         let by_pattern = !self.tensor_type.is_empty() || self.tensor_type_file.is_some();
-        if self.plan.is_some() && target.is_copy() && (by_pattern || self.output_tensor_type.is_some() || self.token_embedding_type.is_some()) {
-            console.note("a plan names the type of every tensor, so other options for types are without effect");
+        if self.plan.is_some()
+            && target.is_copy()
+            && (by_pattern
+                || self.output_tensor_type.is_some()
+                || self.token_embedding_type.is_some())
+        {
+            console.note(
+                "a plan names the type of every tensor, so other options for types are without \
+                 effect",
+            );
         }
         options.tensor_types = self.tensor_type;
         if let Some(path) = &self.tensor_type_file {
-            let failed = |error: &dyn std::fmt::Display| Failure::new(format_args!("{}: {error}", shown(path)));
+            let failed = |error: &dyn std::fmt::Display| {
+                Failure::new(format_args!("{}: {error}", shown(path)))
+            };
             let text = read_text(path, LONGEST_RULES)?;
             let listed = TensorType::parse_list(&text).map_err(|error| failed(&error))?;
             if listed.is_empty() {
@@ -267,11 +340,18 @@ impl Args {
         options.token_embedding_type = self.token_embedding_type;
         if let Some(path) = &self.role_file {
             let text = read_text(path, LONGEST_RULES)?;
-            options.roles = RoleRule::parse_list(&text).map_err(|error| Failure::new(format_args!("{}: {error}", shown(path))))?;
-            let is_used = |rule: &&RoleRule| checkpoint.tensors().iter().any(|tensor| rule.is_for(&tensor.name().to_string_lossy()));
+            options.roles = RoleRule::parse_list(&text)
+                .map_err(|error| Failure::new(format_args!("{}: {error}", shown(path))))?;
+            let is_used = |rule: &&RoleRule| {
+                checkpoint
+                    .tensors()
+                    .iter()
+                    .any(|tensor| rule.is_for(&tensor.name().to_string_lossy()))
+            };
             for rule in options.roles.iter().filter(|rule| !is_used(rule)) {
                 console.note(format_args!(
-                    "{}: the pattern {:?} is found in no tensor's name; upper and lower case differ",
+                    "{}: the pattern {:?} is found in no tensor's name; upper and lower case \
+                     differ",
                     shown(path),
                     RawStr::from(rule.pattern())
                 ));
@@ -280,7 +360,10 @@ impl Args {
         options.roles.extend(described);
         if let Some(path) = &self.plan {
             let text = read_text(path, LONGEST_PLAN)?;
-            options.types = Some(TypePlan::parse(text.as_bytes()).map_err(|error| Failure::new(format_args!("{}: {error}", shown(path))))?);
+            options.types = Some(
+                TypePlan::parse(text.as_bytes())
+                    .map_err(|error| Failure::new(format_args!("{}: {error}", shown(path))))?,
+            );
         }
         options.prune_layers = BTreeSet::from_iter(self.prune_layers);
         options.overrides = self.override_kv;
@@ -296,10 +379,20 @@ impl Args {
         let catalogue = described(&self.arch_file)?;
         let metadata = checkpoint.metadata();
         let name = metadata.str(keys::GENERAL_ARCHITECTURE).unwrap_or_default();
-        let architecture = catalogue.iter().rev().find(|architecture| architecture.name() == name).ok_or_else(|| {
-            let names: Vec<_> = catalogue.iter().map(|architecture| format!("{:?}", RawStr::from(architecture.name()))).collect();
-            Failure::new(format_args!("the model is of architecture {:?}, and --arch-file describes {}", RawStr::from(name), names.join(", ")))
-        })?;
+        let architecture =
+            catalogue.iter().rev().find(|architecture| architecture.name() == name).ok_or_else(
+                || {
+                    let names: Vec<_> = catalogue
+                        .iter()
+                        .map(|architecture| format!("{:?}", RawStr::from(architecture.name())))
+                        .collect();
+                    Failure::new(format_args!(
+                        "the model is of architecture {:?}, and --arch-file describes {}",
+                        RawStr::from(name),
+                        names.join(", ")
+                    ))
+                },
+            )?;
         RoleRule::of(architecture).map_err(Failure::new)
     }
 
@@ -308,7 +401,11 @@ impl Args {
         let imatrix = Imatrix::open(path).map_err(Failure::new)?;
         for part in self.include_weights.iter().chain(&self.exclude_weights) {
             if !imatrix.entries().any(|(name, _)| name.to_string_lossy().contains(part)) {
-                console.note(format_args!("{}: no entry has {:?} in its name", shown(path), RawStr::from(&**part)));
+                console.note(format_args!(
+                    "{}: no entry has {:?} in its name",
+                    shown(path),
+                    RawStr::from(&**part)
+                ));
             }
         }
         let filter = match (&*self.include_weights, &*self.exclude_weights) {
@@ -318,7 +415,10 @@ impl Args {
         };
         let importance = Importance::new(&imatrix, &path.to_string_lossy(), &filter);
         if importance.is_none() {
-            console.note(format_args!("{}: no entry is left to be used, so there is no importance", shown(path)));
+            console.note(format_args!(
+                "{}: no entry is left to be used, so there is no importance",
+                shown(path)
+            ));
         }
         Ok(importance)
     }

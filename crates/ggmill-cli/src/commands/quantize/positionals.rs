@@ -19,9 +19,15 @@ pub(super) struct Positionals {
 }
 
 impl Positionals {
-    /// Tells them apart. `asked` is TYPE where an option gives it, and `is_optional` says whether there has to be one.
-    pub(super) fn of(words: &[PathBuf], asked: Option<Target>, is_optional: bool) -> Result<Self, Failure> {
-        let (input, rest) = words.split_first().ok_or_else(|| Failure::new("no input was given"))?;
+    /// Tells them apart. `asked` is TYPE where an option gives it, and `is_optional` says whether
+    /// there has to be one.
+    pub(super) fn of(
+        words: &[PathBuf],
+        asked: Option<Target>,
+        is_optional: bool,
+    ) -> Result<Self, Failure> {
+        let (input, rest) =
+            words.split_first().ok_or_else(|| Failure::new("no input was given"))?;
         let as_target = |word: &PathBuf| word.to_str().and_then(|word| word.parse().ok());
         // As in the reference, what reads like a type is one, and not a file of that name.
         let (output, target, threads) = match (rest, asked) {
@@ -29,55 +35,101 @@ impl Positionals {
             ([output], Some(target)) => (Some(output), Some(target), None),
             ([word], None) if as_target(word).is_some() => (None, as_target(word), None),
             ([output], None) if is_optional => (Some(output), None, None),
-            ([word, threads], None) if as_target(word).is_some() => (None, as_target(word), Some(threads)),
-            ([output, word], None) if as_target(word).is_some() => (Some(output), as_target(word), None),
+            ([word, threads], None) if as_target(word).is_some() => {
+                (None, as_target(word), Some(threads))
+            }
+            ([output, word], None) if as_target(word).is_some() => {
+                (Some(output), as_target(word), None)
+            }
             ([output, threads], None) if is_optional => (Some(output), None, Some(threads)),
-            ([output, word, threads], None) if as_target(word).is_some() => (Some(output), as_target(word), Some(threads)),
+            ([output, word, threads], None) if as_target(word).is_some() => {
+                (Some(output), as_target(word), Some(threads))
+            }
             ([word] | [_, word] | [_, word, _], None) => return Err(no_type(word)),
-            _ => return Err(Failure::new("expected IN [OUT] TYPE [THREADS], or IN [OUT] with --type")),
+            _ => {
+                return Err(Failure::new(
+                    "expected IN [OUT] TYPE [THREADS], or IN [OUT] with --type",
+                ));
+            }
         };
-        let beside = || input.parent().unwrap_or(Path::new("")).join(format!("ggml-model-{}.gguf", target.map_or("CUSTOM", Target::name)));
+        let beside = || {
+            input
+                .parent()
+                .unwrap_or(Path::new(""))
+                .join(format!("ggml-model-{}.gguf", target.map_or("CUSTOM", Target::name)))
+        };
         let number = |word: &PathBuf| word.to_str().and_then(|word| number_of_threads(word).ok());
-        let threads = threads.map(|word| number(word).ok_or_else(|| wrong(word, "no number of threads up to 512"))).transpose()?;
-        Ok(Self { input: input.clone(), output: output.map_or_else(beside, PathBuf::clone), target, threads })
+        let threads = threads
+            .map(|word| number(word).ok_or_else(|| wrong(word, "no number of threads up to 512")))
+            .transpose()?;
+        Ok(Self {
+            input: input.clone(),
+            output: output.map_or_else(beside, PathBuf::clone),
+            target,
+            threads,
+        })
     }
 }
 
-/// How many threads to use; 0 is as many as the machine runs at once. Each takes memory for the chunks it works on, so there is an end.
+/// How many threads to use; 0 is as many as the machine runs at once. Each takes memory for the
+/// chunks it works on, so there is an end.
 pub(super) fn number_of_threads(text: &str) -> Result<usize, String> {
     const MOST: usize = 512;
-    text.parse().ok().filter(|&number| number <= MOST).ok_or_else(|| format!("expected a number up to {MOST}"))
+    text.parse()
+        .ok()
+        .filter(|&number| number <= MOST)
+        .ok_or_else(|| format!("expected a number up to {MOST}"))
 }
 
 fn no_type(word: &Path) -> Failure {
-    let hint = word.to_str().and_then(near).unwrap_or_else(|| "Q4_K_M is a common choice".to_owned());
+    let hint =
+        word.to_str().and_then(near).unwrap_or_else(|| "Q4_K_M is a common choice".to_owned());
     wrong(word, "no type to quantize to").with_hint(Some(format!("--help lists the types; {hint}")))
 }
 
 /// What somebody may have meant who wrote no type's name.
 pub(super) fn near(word: &str) -> Option<String> {
     const REMOVED: [&str; 3] = ["Q4044", "Q4048", "Q4088"];
-    let plain = |word: &str| word.chars().filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_uppercase()).collect::<String>();
+    let plain = |word: &str| {
+        word.chars()
+            .filter(char::is_ascii_alphanumeric)
+            .map(|letter| letter.to_ascii_uppercase())
+            .collect::<String>()
+    };
     let word = plain(word);
     if REMOVED.contains(&&*word) {
-        return Some("it was removed: programs rearrange Q4_0 themselves when they load it".to_owned());
+        return Some(
+            "it was removed: programs rearrange Q4_0 themselves when they load it".to_owned(),
+        );
     }
-    let known: Vec<(&str, String)> = Target::all().map(|target| (target.name(), plain(target.name()))).collect();
+    let known: Vec<(&str, String)> =
+        Target::all().map(|target| (target.name(), plain(target.name()))).collect();
     let same = known.iter().find(|(_, known)| *known == word);
     let longer = || known.iter().find(|(_, known)| word.len() >= 3 && known.starts_with(&word));
-    let shorter = || known.iter().filter(|(_, known)| known.len() >= 3 && word.starts_with(known)).max_by_key(|(_, known)| known.len());
+    let shorter = || {
+        known
+            .iter()
+            .filter(|(_, known)| known.len() >= 3 && word.starts_with(known))
+            .max_by_key(|(_, known)| known.len())
+    };
     same.or_else(longer).or_else(shorter).map(|(name, _)| format!("perhaps {name}"))
 }
 
 fn wrong(word: &Path, what: &str) -> Failure {
-    Failure::new(format_args!("{:?} is {what}", RawStr::new(OsStr::as_encoded_bytes(word.as_os_str()))))
+    Failure::new(format_args!(
+        "{:?} is {what}",
+        RawStr::new(OsStr::as_encoded_bytes(word.as_os_str()))
+    ))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn words(words: &[&str], is_optional: bool) -> Option<(String, Option<&'static str>, Option<usize>)> {
+    fn words(
+        words: &[&str],
+        is_optional: bool,
+    ) -> Option<(String, Option<&'static str>, Option<usize>)> {
         let paths: Vec<PathBuf> = words.iter().map(PathBuf::from).collect();
         let words = Positionals::of(&paths, None, is_optional).ok()?;
         Some((words.output.to_str()?.to_owned(), words.target.map(Target::name), words.threads))
@@ -86,13 +138,26 @@ mod tests {
     #[test]
     fn words_are_told_apart_as_llama_quantize_does() {
         let is = |output: &str, target, threads| Some((output.to_owned(), Some(target), threads));
-        assert_eq!(words(&["dir/in.gguf", "q4_k_m"], false), is("dir/ggml-model-Q4_K_M.gguf", "Q4_K_M", None));
-        assert_eq!(words(&["in.gguf", "15", "3"], false), is("ggml-model-Q4_K.gguf", "Q4_K", Some(3)));
+        assert_eq!(
+            words(&["dir/in.gguf", "q4_k_m"], false),
+            is("dir/ggml-model-Q4_K_M.gguf", "Q4_K_M", None)
+        );
+        assert_eq!(
+            words(&["in.gguf", "15", "3"], false),
+            is("ggml-model-Q4_K.gguf", "Q4_K", Some(3))
+        );
         assert_eq!(words(&["in.gguf", "out.gguf", "7"], false), is("out.gguf", "Q8_0", None));
-        assert_eq!(words(&["in.gguf", "out.gguf", "copy", "2"], false), is("out.gguf", "COPY", Some(2)));
-        for refused in
-            [&["in.gguf", "out.gguf"][..], &["in.gguf"], &["in.gguf", "out.gguf", "Q9"], &["in.gguf", "Q8_0", "many"], &["in.gguf", "Q8_0", "999999999"]]
-        {
+        assert_eq!(
+            words(&["in.gguf", "out.gguf", "copy", "2"], false),
+            is("out.gguf", "COPY", Some(2))
+        );
+        for refused in [
+            &["in.gguf", "out.gguf"][..],
+            &["in.gguf"],
+            &["in.gguf", "out.gguf", "Q9"],
+            &["in.gguf", "Q8_0", "many"],
+            &["in.gguf", "Q8_0", "999999999"],
+        ] {
             assert_eq!(words(refused, false), None, "{refused:?}");
         }
     }
@@ -102,7 +167,18 @@ mod tests {
         let found = ["q4km", "MXFP4", "Q4_K_XL", "iq2", "Q4_0_4_4", "out.gguf", ""].map(near);
         let found = found.each_ref().map(|found| found.as_deref().unwrap_or_default());
         let removed = "it was removed: programs rearrange Q4_0 themselves when they load it";
-        assert_eq!(found, ["perhaps Q4_K_M", "perhaps MXFP4_MOE", "perhaps Q4_K", "perhaps IQ2_XXS", removed, "", ""]);
+        assert_eq!(
+            found,
+            [
+                "perhaps Q4_K_M",
+                "perhaps MXFP4_MOE",
+                "perhaps Q4_K",
+                "perhaps IQ2_XXS",
+                removed,
+                "",
+                ""
+            ]
+        );
     }
 
     #[test]
@@ -111,7 +187,10 @@ mod tests {
         assert_eq!(words(&["dir/in.gguf"], true), is("dir/ggml-model-CUSTOM.gguf", None, None));
         assert_eq!(words(&["in.gguf", "out.gguf"], true), is("out.gguf", None, None));
         assert_eq!(words(&["in.gguf", "out.gguf", "3"], true), is("out.gguf", Some("Q4_1"), None));
-        assert_eq!(words(&["in.gguf", "out.gguf", "Q8_0", "3"], true), is("out.gguf", Some("Q8_0"), Some(3)));
+        assert_eq!(
+            words(&["in.gguf", "out.gguf", "Q8_0", "3"], true),
+            is("out.gguf", Some("Q8_0"), Some(3))
+        );
         assert_eq!(words(&["in.gguf", "out.gguf", "Q9"], true), None);
     }
 }

@@ -17,7 +17,8 @@ use crate::outputs::start;
 use crate::paths::shown;
 use crate::progress::Bar;
 
-/// A report to be written when the work is done. Its file is begun before, so that nobody waits for what cannot be written.
+/// A report to be written when the work is done. Its file is begun before, so that nobody waits for
+/// what cannot be written.
 #[derive(Debug)]
 pub(super) struct Report {
     /// `None` for standard output.
@@ -33,15 +34,25 @@ enum Form {
 }
 
 impl Report {
-    pub(super) fn start(path: &Path, args: &Args, output: &Path, inputs: &[PathBuf]) -> Result<Self, Failure> {
+    pub(super) fn start(
+        path: &Path,
+        args: &Args,
+        output: &Path,
+        inputs: &[PathBuf],
+    ) -> Result<Self, Failure> {
         if path.as_os_str() == "-" {
             if args.json {
-                return Err(Failure::new("--json and --report - would both write to standard output"));
+                return Err(Failure::new(
+                    "--json and --report - would both write to standard output",
+                ));
             }
             return Ok(Self { file: None, form: Form::Text });
         }
         if path == output {
-            return Err(Failure::new(format_args!("{}: is the output, and cannot be the report", shown(path))));
+            return Err(Failure::new(format_args!(
+                "{}: is the output, and cannot be the report",
+                shown(path)
+            )));
         }
         let form = match path.extension().and_then(|ending| ending.to_str()) {
             Some("html" | "htm") => Form::Html,
@@ -51,16 +62,24 @@ impl Report {
         Ok(Self { file: Some(start(path, inputs, args.force, 0)?), form })
     }
 
-    /// Measures what was lost by holding what was written against what it was made of, and writes it down.
-    pub(super) fn write(self, checkpoint: &GgufCheckpoint, made: &[(PathBuf, Plan)], importance: Option<&Importance>, console: Console) -> Result<(), Failure> {
+    /// Measures what was lost by holding what was written against what it was made of, and writes
+    /// it down.
+    pub(super) fn write(
+        self,
+        checkpoint: &GgufCheckpoint,
+        made: &[(PathBuf, Plan)],
+        importance: Option<&Importance>,
+        console: Console,
+    ) -> Result<(), Failure> {
         let Some((first, _)) = made.first() else { return Ok(()) };
         let written = GgufCheckpoint::open(first).map_err(Failure::new)?;
         let plans: Vec<&Plan> = made.iter().map(|(_, plan)| plan).collect();
         let mut bar = Bar::new(console);
-        let losses = ggmill_quantize::loss(&plans, checkpoint, &written, importance, &mut |progress| {
-            bar.update(progress.written, progress.total, progress.tensor);
-            ControlFlow::Continue(())
-        });
+        let losses =
+            ggmill_quantize::loss(&plans, checkpoint, &written, importance, &mut |progress| {
+                bar.update(progress.written, progress.total, progress.tensor);
+                ControlFlow::Continue(())
+            });
         drop(bar);
         let losses = losses.map_err(Failure::new)?;
         let name = first.file_name().unwrap_or_default().to_string_lossy();
@@ -70,14 +89,22 @@ impl Report {
             text::write(
                 &mut out,
                 &report,
-                &ggmill_inspect::text::Options { width: console.width(), styled: console.is_styled(), ..ggmill_inspect::text::Options::default() },
+                &ggmill_inspect::text::Options {
+                    width: console.width(),
+                    styled: console.is_styled(),
+                    ..ggmill_inspect::text::Options::default()
+                },
             )?;
             return Ok(out.flush()?);
         };
         let mut bytes = Vec::new();
         match self.form {
             Form::Text => {
-                let plain = ggmill_inspect::text::Options { width: None, styled: false, ..ggmill_inspect::text::Options::default() };
+                let plain = ggmill_inspect::text::Options {
+                    width: None,
+                    styled: false,
+                    ..ggmill_inspect::text::Options::default()
+                };
                 text::write(&mut bytes, &report, &plain)?;
             }
             Form::Json => json::write(&mut bytes, &report)?,
@@ -93,5 +120,14 @@ impl Report {
 
 fn row(loss: &TensorLoss) -> Row<'_> {
     let &TensorLoss { from, to, size, rmse, weighted_rmse, relative, .. } = loss;
-    Row { name: RawStr::new(&loss.name), from, to, shape: &loss.shape, size, rmse, weighted_rmse, relative }
+    Row {
+        name: RawStr::new(&loss.name),
+        from,
+        to,
+        shape: &loss.shape,
+        size,
+        rmse,
+        weighted_rmse,
+        relative,
+    }
 }

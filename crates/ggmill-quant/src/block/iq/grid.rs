@@ -1,4 +1,5 @@
-//! Grids: the points that groups of weights are rounded to, and for every other point the ones near it.
+//! Grids: the points that groups of weights are rounded to, and for every other point the ones near
+//! it.
 
 use std::sync::OnceLock;
 
@@ -20,7 +21,10 @@ static IQ3_XXS_POINTS: [[u8; 4]; 256] = points(&sets::IQ3_XXS, &[0, 1, 2, 3, 4, 
 static IQ3_S_POINTS: [[u8; 4]; 512] = points(&sets::IQ3_S, &[0, 1, 2, 3, 4, 5, 6, 7]);
 
 /// The points of a set in ascending order, each level replaced by what it stands for.
-pub(super) const fn points<const D: usize, const N: usize>(set: &[u64], levels: &[u8]) -> [[u8; D]; N] {
+pub(super) const fn points<const D: usize, const N: usize>(
+    set: &[u64],
+    levels: &[u8],
+) -> [[u8; D]; N] {
     let mut points = [[0; D]; N];
     let (mut word, mut rank) = (0, 0);
     while word < set.len() {
@@ -85,8 +89,9 @@ impl<const D: usize> Grid<D> {
 
 /// For every point its index on the grid, or the indices of those near it.
 ///
-/// Near are all grid points at the least distance, and at the next ones up to the number of distances that the format's authors settled on for each grid;
-/// nearer before farther, equally near by index.
+/// Near are all grid points at the least distance, and at the next ones up to the number of
+/// distances that the format's authors settled on for each grid; nearer before farther, equally
+/// near by index.
 pub(super) struct Near {
     index: Vec<u16>,
     starts: Vec<u32>,
@@ -149,14 +154,21 @@ impl Near {
                 *distance = squared_distance(&point, other);
                 occurs[usize::from(*distance)] = true;
             }
-            let rings = (0..=u8::MAX).filter(|&distance| occurs[usize::from(distance)]).take(grid.rings);
+            let rings =
+                (0..=u8::MAX).filter(|&distance| occurs[usize::from(distance)]).take(grid.rings);
             let reach = rings.last().unwrap_or(u8::MAX);
-            lists.extend((0..).zip(&distances).filter(|&(_, &distance)| distance <= reach).map(|(index, _): (u16, _)| index));
+            lists.extend(
+                (0..)
+                    .zip(&distances)
+                    .filter(|&(_, &distance)| distance <= reach)
+                    .map(|(index, _): (u16, _)| index),
+            );
             lists[start..].sort_by_key(|&index| distances[usize::from(index)]);
         }
         starts.push(lists.len() as u32);
         let points: Vec<u16> = grid.points.iter().map(word).collect();
-        let words = lists.iter().map(|&index| points[usize::from(index)]).chain([0; MOST]).collect();
+        let words =
+            lists.iter().map(|&index| points[usize::from(index)]).chain([0; MOST]).collect();
         Self { index, starts, lists, words, points }
     }
 
@@ -166,7 +178,10 @@ impl Near {
         match self.index[number] {
             NOWHERE => {
                 let (start, end) = (self.starts[number] as usize, self.starts[number + 1] as usize);
-                Place::Off(List { indices: &self.lists[start..end], words: &self.words[start..end + MOST] })
+                Place::Off(List {
+                    indices: &self.lists[start..end],
+                    words: &self.words[start..end + MOST],
+                })
             }
             index => Place::On(index),
         }
@@ -188,16 +203,28 @@ mod tests {
         assert!(grid.points.is_sorted_by_key(|point| grid.number(point)));
         for number in 0..grid.count() {
             match near.place(number) {
-                Place::On(index) => assert_eq!(grid.number(&grid.points[usize::from(index)]), number),
+                Place::On(index) => {
+                    assert_eq!(grid.number(&grid.points[usize::from(index)]), number)
+                }
                 Place::Off(List { indices: list, words }) => {
                     assert!(list.iter().zip(words).all(|(&index, &found)| found == word(&grid.points[usize::from(index)])));
                     assert_eq!(words.len(), list.len() + MOST);
                     let point = grid.point(number);
-                    let distance = |index: &u16| squared_distance(&point, &grid.points[usize::from(*index)]);
+                    let distance =
+                        |index: &u16| squared_distance(&point, &grid.points[usize::from(*index)]);
                     assert!(list.is_sorted_by_key(|index| (distance(index), *index)));
                     let reach = distance(&list[list.len() - 1]);
-                    assert_eq!(list.len(), grid.points.iter().filter(|other| squared_distance(&point, other) <= reach).count());
-                    assert_eq!(list.chunk_by(|a, b| distance(a) == distance(b)).count(), grid.rings);
+                    assert_eq!(
+                        list.len(),
+                        grid.points
+                            .iter()
+                            .filter(|other| squared_distance(&point, other) <= reach)
+                            .count()
+                    );
+                    assert_eq!(
+                        list.chunk_by(|a, b| distance(a) == distance(b)).count(),
+                        grid.rings
+                    );
                 }
             }
         }

@@ -4,7 +4,8 @@ use crate::block::SPREAD;
 
 /// A group of weights to be rounded: magnitudes for the grid, a byte of signs for every eight.
 pub(super) struct Group<const N: usize> {
-    /// What the grid is to approximate. With [`even_signs`](Group::even_signs), one in eight may be negative.
+    /// What the grid is to approximate. With [`even_signs`](Group::even_signs), one in eight may
+    /// be negative.
     pub(super) magnitudes: [f32; N],
     /// Bit `i` of byte `b` says that weight `8·b + i` is negative. Bytes beyond the group are 0.
     pub(super) signs: [u8; 4],
@@ -16,7 +17,8 @@ impl<const N: usize> Group<N> {
     pub(super) fn any_signs(values: &[f32; N]) -> Self {
         let mut group = Self { magnitudes: *values, signs: [0; 4] };
         for (index, magnitude) in group.magnitudes.iter_mut().enumerate() {
-            // Not `abs`: a negative zero stays one, and is not a sign. No branch: signs are not to be foretold.
+            // Not `abs`: a negative zero stays one, and is not a sign. No branch: signs are not to
+            // be foretold.
             let negative = *magnitude < 0.0;
             *magnitude = if negative { -*magnitude } else { *magnitude };
             group.signs[index / 8] |= u8::from(negative) << (index % 8);
@@ -24,8 +26,8 @@ impl<const N: usize> Group<N> {
         group
     }
 
-    /// An even number of negative signs in every eight, so that seven of them say the eighth: where it would be odd, the weight whose error costs least has its
-    /// sign turned.
+    /// An even number of negative signs in every eight, so that seven of them say the eighth: where
+    /// it would be odd, the weight whose error costs least has its sign turned.
     #[inline(always)]
     pub(super) fn even_signs(values: &[f32; N], weights: &[f32; N]) -> Self {
         let mut group = Self::any_signs(values);
@@ -70,7 +72,10 @@ pub(super) const fn eighth_sign(seven: u8) -> u8 {
 /// As [`eighth_sign`], of four times seven signs, the first lowest.
 #[inline(always)]
 pub(super) fn eighth_signs(sevens: u32) -> u32 {
-    let spread = sevens & 0x7f | (sevens & 0x3f80) << 1 | (sevens & 0x001f_c000) << 2 | (sevens & 0x0fe0_0000) << 3;
+    let spread = sevens & 0x7f
+        | (sevens & 0x3f80) << 1
+        | (sevens & 0x001f_c000) << 2
+        | (sevens & 0x0fe0_0000) << 3;
     let parity = spread ^ spread >> 4;
     let parity = parity ^ parity >> 2;
     let parity = parity ^ parity >> 1;
@@ -89,6 +94,7 @@ pub(super) fn signed<const D: usize>(scale: f32, magnitudes: &[u8; D], signs: u8
 #[inline(always)]
 pub(super) fn signed_bytes(magnitudes: [u8; 8], signs: u8) -> [u8; 8] {
     let ones = SPREAD[usize::from(signs)];
-    // The complement of each negative one, and 1: that carries into no other byte, since no magnitude is 0.
+    // The complement of each negative one, and 1: that carries into no other byte, since no
+    // magnitude is 0.
     ((u64::from_le_bytes(magnitudes) ^ ones * 0xff) + ones).to_le_bytes()
 }

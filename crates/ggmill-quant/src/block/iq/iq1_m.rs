@@ -1,4 +1,5 @@
-//! IQ1_M: groups of 16 weights, each a three-bit scale and two points of a grid of 2048, every point with the sign of a shift.
+//! IQ1_M: groups of 16 weights, each a three-bit scale and two points of a grid of 2048, every
+//! point with the sign of a shift.
 
 use ggmill_core::GgmlType;
 
@@ -13,8 +14,8 @@ use crate::numeric::largest;
 
 pub(crate) struct IQ1_M;
 
-// Eight bits of every index; for every two points a byte of their other three bits and shifts; then four words, each of four scales below four bits of the
-// super-scale.
+// Eight bits of every index; for every two points a byte of their other three bits and shifts; then
+// four words, each of four scales below four bits of the super-scale.
 const HIGH: usize = 32;
 const SCALES: usize = 48;
 
@@ -25,7 +26,9 @@ impl Decode<SUPER, 56> for IQ1_M {
     const TYPE: GgmlType = GgmlType::IQ1_M;
 
     fn decode(block: &[u8; 56], out: &mut [f32; SUPER]) {
-        let words: [u16; 4] = core::array::from_fn(|word| u16::from_le_bytes([block[SCALES + 2 * word], block[SCALES + 2 * word + 1]]));
+        let words: [u16; 4] = core::array::from_fn(|word| {
+            u16::from_le_bytes([block[SCALES + 2 * word], block[SCALES + 2 * word + 1]])
+        });
         let bits = words.iter().rfold(0, |bits, word| bits << 4 | word >> 12);
         let super_scale = read_f16(&bits.to_le_bytes(), 0);
         for (place, out) in out.chunks_exact_mut(8).enumerate() {
@@ -41,12 +44,19 @@ impl Decode<SUPER, 56> for IQ1_M {
     fn decode_many<L: Lanes>(lanes: L, blocks: &[[u8; 56]], out: &mut [[f32; SUPER]]) {
         for (block, out) in blocks.iter().zip(out) {
             let bits = u64::from_le_bytes(core::array::from_fn(|i| block[SCALES + i]));
-            let super_scale = [12, 28, 44, 60].into_iter().rfold(0, |scale, place| scale << 4 | (bits >> place) as u16 & 15);
+            let super_scale = [12, 28, 44, 60]
+                .into_iter()
+                .rfold(0, |scale, place| scale << 4 | (bits >> place) as u16 & 15);
             let super_scale = read_f16(&super_scale.to_le_bytes(), 0);
             let (lows, _) = block[..HIGH].as_chunks::<2>();
-            for (group, ((low, &high), out)) in lows.iter().zip(&block[HIGH..SCALES]).zip(out.chunks_exact_mut(16)).enumerate() {
+            for (group, ((low, &high), out)) in
+                lows.iter().zip(&block[HIGH..SCALES]).zip(out.chunks_exact_mut(16)).enumerate()
+            {
                 let high = usize::from(high);
-                let points = [digits(usize::from(low[0]) | (high & 7) << 8, high & 8 != 0), digits(usize::from(low[1]) | (high & 0x70) << 4, high & 0x80 != 0)];
+                let points = [
+                    digits(usize::from(low[0]) | (high & 7) << 8, high & 8 != 0),
+                    digits(usize::from(low[1]) | (high & 0x70) << 4, high & 0x80 != 0),
+                ];
                 let level = bits >> (16 * (group / 4) + group % 4 * 3) & 7;
                 shifted_many(lanes, super_scale * (2 * level + 1) as f32, &points, out);
             }
@@ -56,7 +66,12 @@ impl Decode<SUPER, 56> for IQ1_M {
 
 impl Write<56> for IQ1_M {
     #[inline(always)]
-    fn write(way: impl Way, all: &[f32; SUPER], importance: Option<&[f32; SUPER]>, block: &mut [u8; 56]) {
+    fn write(
+        way: impl Way,
+        all: &[f32; SUPER],
+        importance: Option<&[f32; SUPER]>,
+        block: &mut [u8; 56],
+    ) {
         block.fill(0);
         let (values, _) = all.as_chunks::<16>();
         let weights = counts(all, importance, spread(all), 0.0);
@@ -90,7 +105,13 @@ impl Write<56> for IQ1_M {
             let (weights, _) = weights[index].as_chunks::<8>();
             for place in 0..2 {
                 block[HIGH + index] |= u8::from(found.down[place]) << (4 * place + 3);
-                fit.add(found.points[place], &values[place], &weights[place], shift(found.down[place]), f32::from(2 * level + 1));
+                fit.add(
+                    found.points[place],
+                    &values[place],
+                    &weights[place],
+                    shift(found.down[place]),
+                    f32::from(2 * level + 1),
+                );
             }
         }
         if fit.qq > 0.0 {
@@ -117,8 +138,8 @@ fn shift(down: bool) -> &'static Shift {
     if down { &DOWN } else { &UP }
 }
 
-/// Sums over the first of a group's sorted values, apart for the two halves of the group, whose shifts may differ; with room behind them to read a whole vector
-/// anywhere.
+/// Sums over the first of a group's sorted values, apart for the two halves of the group, whose
+/// shifts may differ; with room behind them to read a whole vector anywhere.
 struct Sums {
     x: [[f32; RANKS + MOST]; 2],
     /// What all values on the top level come to, for either shift: Σ w·q·x.
@@ -137,8 +158,13 @@ const RANKS: usize = 17;
 impl Sums {
     #[inline(always)]
     fn new(order: &[usize; 16], values: &[f32; 16], weights: &[f32; 16]) -> Self {
-        let mut sums =
-            Self { x: [[0.0; RANKS + MOST]; 2], top: [[0.0; 2]; 2], first: [[[0.0; RANKS]; 2]; 2], second: [[[f32::NAN; RANKS + MOST]; 2]; 2], weight: None };
+        let mut sums = Self {
+            x: [[0.0; RANKS + MOST]; 2],
+            top: [[0.0; 2]; 2],
+            first: [[[0.0; RANKS]; 2]; 2],
+            second: [[[f32::NAN; RANKS + MOST]; 2]; 2],
+            weight: None,
+        };
         // Columns of the other half add 0, which leaves a sum as it is, and takes no branch.
         let mut terms = [[[0.0; 2]; 16]; 2];
         let mut positive = true;
@@ -159,10 +185,17 @@ impl Sums {
             total += w;
             for (place, shift) in [UP, DOWN].iter().enumerate() {
                 // All values on the top level, less one level for those below each border.
-                let falls = [shift[0] * shift[0] - shift[1] * shift[1], shift[1] * shift[1] - shift[2] * shift[2]];
+                let falls = [
+                    shift[0] * shift[0] - shift[1] * shift[1],
+                    shift[1] * shift[1] - shift[2] * shift[2],
+                ];
                 sums.top[half][place] = x * shift[2];
                 let top = w * shift[2] * shift[2];
-                for ((first, second), &below) in sums.first[half][place].iter_mut().zip(&mut sums.second[half][place]).zip(&below) {
+                for ((first, second), &below) in sums.first[half][place]
+                    .iter_mut()
+                    .zip(&mut sums.second[half][place])
+                    .zip(&below)
+                {
                     *first = top + below * falls[0];
                     *second = below * falls[1];
                 }
@@ -174,12 +207,22 @@ impl Sums {
 
     /// What one half adds to the sums, shifted up and shifted down.
     #[inline(always)]
-    fn half<L: Lanes>(&self, lanes: L, half: usize, first: usize, second: usize) -> ([L::F; 2], [L::F; 2]) {
-        let (x, top, [up, down], [to_up, to_down]) = (&self.x[half], self.top[half], &self.second[half], &self.first[half]);
+    fn half<L: Lanes>(
+        &self,
+        lanes: L,
+        half: usize,
+        first: usize,
+        second: usize,
+    ) -> ([L::F; 2], [L::F; 2]) {
+        let (x, top, [up, down], [to_up, to_down]) =
+            (&self.x[half], self.top[half], &self.second[half], &self.first[half]);
         let below = lanes.splat(x[first]) + lanes.load(&x[second..]);
         (
             [lanes.splat(top[0]) - below, lanes.splat(to_up[first]) + lanes.load(&up[second..])],
-            [lanes.splat(top[1]) - below, lanes.splat(to_down[first]) + lanes.load(&down[second..])],
+            [
+                lanes.splat(top[1]) - below,
+                lanes.splat(to_down[first]) + lanes.load(&down[second..]),
+            ],
         )
     }
 }
@@ -205,7 +248,8 @@ impl Splits<RANKS, 4> for Sums {
 
     #[inline(always)]
     fn fits_from<L: Lanes>(&self, lanes: L, first: usize, second: usize) -> [[L::F; 2]; 4] {
-        let [(a_up, a_down), (b_up, b_down)] = [self.half(lanes, 0, first, second), self.half(lanes, 1, first, second)];
+        let [(a_up, a_down), (b_up, b_down)] =
+            [self.half(lanes, 0, first, second), self.half(lanes, 1, first, second)];
         // As in `DOWNS`.
         [add(a_up, b_up), add(a_up, b_down), add(a_down, b_up), add(a_down, b_down)]
     }
@@ -219,11 +263,13 @@ impl Splits<RANKS, 4> for Sums {
 /// Which halves are shifted down, in the order in which that is tried.
 const DOWNS: [[bool; 2]; 4] = [[false, false], [false, true], [true, false], [true, true]];
 
-/// Tries every way to split the sorted values into three levels, under all four pairs of shifts; the best one is then rounded to the grid.
+/// Tries every way to split the sorted values into three levels, under all four pairs of shifts;
+/// the best one is then rounded to the grid.
 #[inline(always)]
 fn search(way: impl Way, values: &[f32; 16], weights: &[f32; 16]) -> Option<Found> {
     let order = way.ascending(values);
-    let Split { first, second, shifts, scale } = way.best_of(&Sums::new(&order, values, weights))?;
+    let Split { first, second, shifts, scale } =
+        way.best_of(&Sums::new(&order, values, weights))?;
     let down = DOWNS[shifts];
     let turned = scale < 0.0;
     let levels = split(&order, first, second, turned);
@@ -236,7 +282,8 @@ fn search(way: impl Way, values: &[f32; 16], weights: &[f32; 16]) -> Option<Foun
     let mut any_off = false;
     for (place, point) in points.iter_mut().enumerate() {
         let off;
-        (*point, off) = choose(way, levels[place], &values[place], &weights[place], scale, shift(down[place]));
+        (*point, off) =
+            choose(way, levels[place], &values[place], &weights[place], scale, shift(down[place]));
         any_off |= off;
     }
     if any_off {

@@ -1,4 +1,5 @@
-//! IQ1_S: groups of 32 weights, each a three-bit scale, the sign of a shift and four points of a grid of 2048.
+//! IQ1_S: groups of 32 weights, each a three-bit scale, the sign of a shift and four points of a
+//! grid of 2048.
 
 use ggmill_core::GgmlType;
 
@@ -13,7 +14,8 @@ use crate::numeric::largest;
 
 pub(crate) struct IQ1_S;
 
-// The super-scale, eight bits of every index, then for each group a word: three more bits of four indices, the scale, whether the shift is down.
+// The super-scale, eight bits of every index, then for each group a word: three more bits of four
+// indices, the scale, whether the shift is down.
 const LOW: usize = 2;
 const WORDS: usize = 34;
 
@@ -26,12 +28,19 @@ impl Decode<SUPER, 50> for IQ1_S {
     fn decode(block: &[u8; 50], out: &mut [f32; SUPER]) {
         let super_scale = read_f16(block, 0);
         let (words, _) = block[WORDS..].as_chunks::<2>();
-        for ((word, low), out) in words.iter().zip(block[LOW..WORDS].chunks_exact(4)).zip(out.chunks_exact_mut(32)) {
+        for ((word, low), out) in
+            words.iter().zip(block[LOW..WORDS].chunks_exact(4)).zip(out.chunks_exact_mut(32))
+        {
             let word = u16::from_le_bytes(*word);
             let scale = super_scale * f32::from(2 * (word >> 12 & 7) + 1);
             let shift = if word >> 15 == 0 { UP } else { DOWN };
             for (place, (&low, out)) in low.iter().zip(out.chunks_exact_mut(8)).enumerate() {
-                shifted(scale, usize::from(low) | usize::from(word >> (3 * place) & 7) << 8, &shift, out);
+                shifted(
+                    scale,
+                    usize::from(low) | usize::from(word >> (3 * place) & 7) << 8,
+                    &shift,
+                    out,
+                );
             }
         }
     }
@@ -46,9 +55,17 @@ impl Decode<SUPER, 50> for IQ1_S {
                 let word = u16::from_le_bytes(*word);
                 let mut points = [0; 4];
                 for (place, (point, &low)) in points.iter_mut().zip(low).enumerate() {
-                    *point = digits(usize::from(low) | usize::from(word >> (3 * place) & 7) << 8, word >> 15 != 0);
+                    *point = digits(
+                        usize::from(low) | usize::from(word >> (3 * place) & 7) << 8,
+                        word >> 15 != 0,
+                    );
                 }
-                shifted_many(lanes, super_scale * f32::from(2 * (word >> 12 & 7) + 1), &points, out);
+                shifted_many(
+                    lanes,
+                    super_scale * f32::from(2 * (word >> 12 & 7) + 1),
+                    &points,
+                    out,
+                );
             }
         }
     }
@@ -58,7 +75,12 @@ impl Write<50> for IQ1_S {
     const NEEDS_WEIGHTS: bool = true;
 
     #[inline(always)]
-    fn write(way: impl Way, values: &[f32; SUPER], importance: Option<&[f32; SUPER]>, block: &mut [u8; 50]) {
+    fn write(
+        way: impl Way,
+        values: &[f32; SUPER],
+        importance: Option<&[f32; SUPER]>,
+        block: &mut [u8; 50],
+    ) {
         block.fill(0);
         let weights = counts(values, importance, spread(values), 0.0);
         let mut scales = [0.0; 8];
@@ -97,7 +119,8 @@ struct Found {
     down: bool,
 }
 
-/// Sums over the first of a group's sorted values, with room behind them to read a whole vector anywhere.
+/// Sums over the first of a group's sorted values, with room behind them to read a whole vector
+/// anywhere.
 struct Sums {
     x: [f32; RANKS + MOST],
     w: [f32; RANKS + MOST],
@@ -113,19 +136,31 @@ const SHIFTS: [&Shift; 2] = [&UP, &DOWN];
 impl Splits<RANKS, 2> for Sums {
     #[inline(always)]
     fn fits(&self, first: usize, second: usize) -> [Fit; 2] {
-        let part = |sums: &[f32; RANKS + MOST]| [sums[first] - sums[0], sums[second] - sums[first], sums[RANKS - 1] - sums[second]];
+        let part = |sums: &[f32; RANKS + MOST]| {
+            [sums[first] - sums[0], sums[second] - sums[first], sums[RANKS - 1] - sums[second]]
+        };
         let (x, w) = (part(&self.x), part(&self.w));
         SHIFTS.map(|shift| Fit {
             qx: x[0] * shift[0] + x[1] * shift[1] + x[2] * shift[2],
-            qq: w[0] * shift[0] * shift[0] + w[1] * shift[1] * shift[1] + w[2] * shift[2] * shift[2],
+            qq: w[0] * shift[0] * shift[0]
+                + w[1] * shift[1] * shift[1]
+                + w[2] * shift[2] * shift[2],
         })
     }
 
     #[inline(always)]
     fn fits_from<L: Lanes>(&self, lanes: L, first: usize, second: usize) -> [[L::F; 2]; 2] {
         let (x, w) = (lanes.load(&self.x[second..]), lanes.load(&self.w[second..]));
-        let x = [lanes.splat(self.x[first] - self.x[0]), x - lanes.splat(self.x[first]), lanes.splat(self.x[RANKS - 1]) - x];
-        let w = [lanes.splat(self.w[first] - self.w[0]), w - lanes.splat(self.w[first]), lanes.splat(self.w[RANKS - 1]) - w];
+        let x = [
+            lanes.splat(self.x[first] - self.x[0]),
+            x - lanes.splat(self.x[first]),
+            lanes.splat(self.x[RANKS - 1]) - x,
+        ];
+        let w = [
+            lanes.splat(self.w[first] - self.w[0]),
+            w - lanes.splat(self.w[first]),
+            lanes.splat(self.w[RANKS - 1]) - w,
+        ];
         [under(lanes, &x, &w, &UP), under(lanes, &x, &w, &DOWN)]
     }
 
@@ -142,7 +177,8 @@ fn under<L: Lanes>(lanes: L, x: &[L::F; 3], w: &[L::F; 3], shift: &Shift) -> [L:
     [x[0] * a + x[1] * b + x[2] * c, w[0] * a * a + w[1] * b * b + w[2] * c * c]
 }
 
-/// Tries every way to split the sorted values into three levels, under both shifts; the best one is then rounded to the grid.
+/// Tries every way to split the sorted values into three levels, under both shifts; the best one is
+/// then rounded to the grid.
 #[inline(always)]
 fn search(way: impl Way, values: &[f32; 32], weights: &[f32; 32]) -> Option<Found> {
     let order = way.ascending(values);

@@ -1,4 +1,5 @@
-//! IQ2_S: groups of 16 weights, each a four-bit scale and two points of a grid of 1024 with eight signs.
+//! IQ2_S: groups of 16 weights, each a four-bit scale and two points of a grid of 1024 with eight
+//! signs.
 
 use ggmill_core::GgmlType;
 
@@ -12,7 +13,8 @@ use crate::lanes::{self, Lanes};
 
 pub(crate) struct IQ2_S;
 
-// The super-scale, eight bits of every index, the signs, the other two bits of the indices, the scales.
+// The super-scale, eight bits of every index, the signs, the other two bits of the indices, the
+// scales.
 const LOW: usize = 2;
 const SIGNS: usize = 34;
 const HIGH: usize = 66;
@@ -51,7 +53,12 @@ impl Decode<SUPER, 82> for IQ2_S {
                     *bytes = signed_bytes(MAGNITUDES[index], block[SIGNS + place]);
                 }
                 let level = block[SCALES + group / 2] >> (group % 2 * 4) & 15;
-                lanes::decode_signed(lanes, bytes.as_flattened(), super_scale * (0.5 + f32::from(level)) * 0.25, out);
+                lanes::decode_signed(
+                    lanes,
+                    bytes.as_flattened(),
+                    super_scale * (0.5 + f32::from(level)) * 0.25,
+                    out,
+                );
             }
         }
     }
@@ -59,7 +66,12 @@ impl Decode<SUPER, 82> for IQ2_S {
 
 impl Write<82> for IQ2_S {
     #[inline(always)]
-    fn write(way: impl Way, values: &[f32; SUPER], importance: Option<&[f32; SUPER]>, block: &mut [u8; 82]) {
+    fn write(
+        way: impl Way,
+        values: &[f32; SUPER],
+        importance: Option<&[f32; SUPER]>,
+        block: &mut [u8; 82],
+    ) {
         let spread = spread(values);
         let weights = counts(values, importance, spread, 0.25 * spread);
         block.fill(0);
@@ -88,7 +100,8 @@ impl Write<82> for IQ2_S {
         for (index, level) in scale_levels(scales, super_scale, 15).into_iter().enumerate() {
             block[SCALES + index / 2] |= level << (index % 2 * 4);
         }
-        // Rounding to the grid makes magnitudes too large on the average; so does the reference, and takes this off.
+        // Rounding to the grid makes magnitudes too large on the average; so does the reference,
+        // and takes this off.
         write_f16(block, 0, super_scale * 0.9875);
     }
 }

@@ -1,4 +1,5 @@
-//! IQ2_XS: groups of 16 weights, each a four-bit scale and two points of a grid of 512 with seven signs.
+//! IQ2_XS: groups of 16 weights, each a four-bit scale and two points of a grid of 512 with seven
+//! signs.
 
 use ggmill_core::GgmlType;
 
@@ -32,7 +33,12 @@ impl Decode<SUPER, 74> for IQ2_XS {
             let point = u16::from_le_bytes(*point);
             let level = block[SCALES + place / 4] >> (place / 2 % 2 * 4) & 15;
             let scale = super_scale * (0.5 + f32::from(level)) * 0.25;
-            signed(scale, &MAGNITUDES[usize::from(point & 511)], eighth_sign((point >> 9) as u8), out);
+            signed(
+                scale,
+                &MAGNITUDES[usize::from(point & 511)],
+                eighth_sign((point >> 9) as u8),
+                out,
+            );
         }
     }
 
@@ -41,14 +47,24 @@ impl Decode<SUPER, 74> for IQ2_XS {
         for (block, out) in blocks.iter().zip(out) {
             let super_scale = read_f16(block, 0);
             let (points, _) = block[POINTS..SCALES].as_chunks::<2>();
-            for (place, (points, out)) in points.chunks_exact(2).zip(out.chunks_exact_mut(16)).enumerate() {
+            for (place, (points, out)) in
+                points.chunks_exact(2).zip(out.chunks_exact_mut(16)).enumerate()
+            {
                 let mut bytes = [[0; 8]; 2];
                 for (point, bytes) in points.iter().zip(&mut bytes) {
                     let point = u16::from_le_bytes(*point);
-                    *bytes = signed_bytes(MAGNITUDES[usize::from(point & 511)], eighth_sign((point >> 9) as u8));
+                    *bytes = signed_bytes(
+                        MAGNITUDES[usize::from(point & 511)],
+                        eighth_sign((point >> 9) as u8),
+                    );
                 }
                 let level = block[SCALES + place / 2] >> (place % 2 * 4) & 15;
-                lanes::decode_signed(lanes, bytes.as_flattened(), super_scale * (0.5 + f32::from(level)) * 0.25, out);
+                lanes::decode_signed(
+                    lanes,
+                    bytes.as_flattened(),
+                    super_scale * (0.5 + f32::from(level)) * 0.25,
+                    out,
+                );
             }
         }
     }
@@ -58,7 +74,12 @@ impl Write<74> for IQ2_XS {
     const NEEDS_WEIGHTS: bool = true;
 
     #[inline(always)]
-    fn write(way: impl Way, values: &[f32; SUPER], importance: Option<&[f32; SUPER]>, block: &mut [u8; 74]) {
+    fn write(
+        way: impl Way,
+        values: &[f32; SUPER],
+        importance: Option<&[f32; SUPER]>,
+        block: &mut [u8; 74],
+    ) {
         block.fill(0);
         let weights = counts(values, importance, sum_of_squares(values) / SUPER as f32, 0.0);
         let mut scales = [0.0; 16];
@@ -73,7 +94,8 @@ impl Write<74> for IQ2_XS {
             }
             let (scale, points) = way.run::<8, 16, 2>(&SEARCH, &mut group, weights, max, max / 5.0);
             scales[index] = scale;
-            for ((stored, point), signs) in stored.chunks_exact_mut(2).zip(points).zip(group.signs) {
+            for ((stored, point), signs) in stored.chunks_exact_mut(2).zip(points).zip(group.signs)
+            {
                 stored.copy_from_slice(&(point | u16::from(signs & 127) << 9).to_le_bytes());
             }
         }

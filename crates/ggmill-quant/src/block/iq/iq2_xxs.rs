@@ -1,4 +1,5 @@
-//! IQ2_XXS: groups of 32 weights, each a four-bit scale, four points of a grid of 256 and four times seven signs.
+//! IQ2_XXS: groups of 32 weights, each a four-bit scale, four points of a grid of 256 and four
+//! times seven signs.
 
 use ggmill_core::GgmlType;
 
@@ -14,7 +15,8 @@ use crate::search::{NOTHING, positive};
 
 pub(crate) struct IQ2_XXS;
 
-// The super-scale; then for each group four indices of a byte, and a word of four times seven signs below the scale.
+// The super-scale; then for each group four indices of a byte, and a word of four times seven signs
+// below the scale.
 const GROUPS: usize = 2;
 
 static MAGNITUDES: [[u8; 8]; 256] = points(&sets::IQ2_XXS, &[8, 25, 43]);
@@ -30,8 +32,15 @@ impl Decode<SUPER, 66> for IQ2_XXS {
         for (&[a, b, c, d, ref word @ ..], out) in groups.iter().zip(out.chunks_exact_mut(32)) {
             let word = u32::from_le_bytes(*word);
             let scale = super_scale * (0.5 + (word >> 28) as f32) * 0.25;
-            for (place, (index, out)) in [a, b, c, d].into_iter().zip(out.chunks_exact_mut(8)).enumerate() {
-                signed(scale, &MAGNITUDES[usize::from(index)], eighth_sign((word >> (7 * place)) as u8 & 127), out);
+            for (place, (index, out)) in
+                [a, b, c, d].into_iter().zip(out.chunks_exact_mut(8)).enumerate()
+            {
+                signed(
+                    scale,
+                    &MAGNITUDES[usize::from(index)],
+                    eighth_sign((word >> (7 * place)) as u8 & 127),
+                    out,
+                );
             }
         }
     }
@@ -44,10 +53,19 @@ impl Decode<SUPER, 66> for IQ2_XXS {
             for (&[a, b, c, d, ref word @ ..], out) in groups.iter().zip(out.chunks_exact_mut(32)) {
                 let word = u32::from_le_bytes(*word);
                 let mut bytes = [[0; 8]; 4];
-                for (place, (index, bytes)) in [a, b, c, d].into_iter().zip(&mut bytes).enumerate() {
-                    *bytes = signed_bytes(MAGNITUDES[usize::from(index)], eighth_sign((word >> (7 * place)) as u8 & 127));
+                for (place, (index, bytes)) in [a, b, c, d].into_iter().zip(&mut bytes).enumerate()
+                {
+                    *bytes = signed_bytes(
+                        MAGNITUDES[usize::from(index)],
+                        eighth_sign((word >> (7 * place)) as u8 & 127),
+                    );
                 }
-                lanes::decode_signed(lanes, bytes.as_flattened(), super_scale * (0.5 + (word >> 28) as f32) * 0.25, out);
+                lanes::decode_signed(
+                    lanes,
+                    bytes.as_flattened(),
+                    super_scale * (0.5 + (word >> 28) as f32) * 0.25,
+                    out,
+                );
             }
         }
     }
@@ -57,7 +75,12 @@ impl Write<66> for IQ2_XXS {
     const NEEDS_WEIGHTS: bool = true;
 
     #[inline(always)]
-    fn write(way: impl Way, values: &[f32; SUPER], importance: Option<&[f32; SUPER]>, block: &mut [u8; 66]) {
+    fn write(
+        way: impl Way,
+        values: &[f32; SUPER],
+        importance: Option<&[f32; SUPER]>,
+        block: &mut [u8; 66],
+    ) {
         block.fill(0);
         let weights = counts(values, importance, sum_of_squares(values) / SUPER as f32, 0.0);
         let mut scales = [0.0; 8];
@@ -70,7 +93,8 @@ impl Write<66> for IQ2_XXS {
             if group.max() < NOTHING {
                 continue;
             }
-            // The candidates start from the scale that would suit magnitudes of 0 to 4, with the third of them on the top level.
+            // The candidates start from the scale that would suit magnitudes of 0 to 4, with the
+            // third of them on the top level.
             let scale = positive(&group.magnitudes, 4, weights, &mut [0; 32]);
             let extent = 3.0 * scale;
             if extent <= 0.0 {
@@ -78,7 +102,8 @@ impl Write<66> for IQ2_XXS {
             }
             let (scale, points) = way.run::<8, 32, 4>(&SEARCH, &mut group, weights, extent, scale);
             scales[index] = scale;
-            let signs = group.signs.iter().rfold(0, |word, signs| word << 7 | u32::from(signs & 127));
+            let signs =
+                group.signs.iter().rfold(0, |word, signs| word << 7 | u32::from(signs & 127));
             stored[..4].copy_from_slice(&points.map(|point| point as u8));
             stored[4..].copy_from_slice(&signs.to_le_bytes());
         }

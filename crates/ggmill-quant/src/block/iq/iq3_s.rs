@@ -20,7 +20,8 @@ const SCALES: usize = 106;
 
 static MAGNITUDES: [[u8; 4]; 512] = points(&sets::IQ3_S, &[1, 3, 5, 7, 9, 11, 13, 15]);
 
-const SEARCH: Search<4> = Search { grid: &grid::IQ3_S, reach: 9, width: 0.2, again: Again::AllIfAnyOff };
+const SEARCH: Search<4> =
+    Search { grid: &grid::IQ3_S, reach: 9, width: 0.2, again: Again::AllIfAnyOff };
 
 impl Decode<SUPER, 110> for IQ3_S {
     const TYPE: GgmlType = GgmlType::IQ3_S;
@@ -43,10 +44,13 @@ impl Decode<SUPER, 110> for IQ3_S {
             for (group, out) in out.chunks_exact_mut(32).enumerate() {
                 let high = block[HIGH + group];
                 let mut indices = [0; 8];
-                for (place, (index, &low)) in indices.iter_mut().zip(&block[LOW + 8 * group..]).enumerate() {
+                for (place, (index, &low)) in
+                    indices.iter_mut().zip(&block[LOW + 8 * group..]).enumerate()
+                {
                     *index = u16::from(low) | u16::from(high) << (8 - place) & 0x100;
                 }
-                let signs = u32::from_le_bytes(core::array::from_fn(|i| block[SIGNS + 4 * group + i]));
+                let signs =
+                    u32::from_le_bytes(core::array::from_fn(|i| block[SIGNS + 4 * group + i]));
                 let level = block[SCALES + group / 2] >> (group % 2 * 4) & 15;
                 let bytes = lanes.signed_points(&MAGNITUDES, &indices, signs);
                 lanes::decode_signed(lanes, &bytes, super_scale * f32::from(1 + 2 * level), out);
@@ -57,13 +61,19 @@ impl Decode<SUPER, 110> for IQ3_S {
 
 impl Write<110> for IQ3_S {
     #[inline(always)]
-    fn write(way: impl Way, values: &[f32; SUPER], importance: Option<&[f32; SUPER]>, block: &mut [u8; 110]) {
+    fn write(
+        way: impl Way,
+        values: &[f32; SUPER],
+        importance: Option<&[f32; SUPER]>,
+        block: &mut [u8; 110],
+    ) {
         let spread = spread(values);
         let weights = counts(values, importance, spread, 0.0);
         block.fill(0);
         let mut scales = [0.0; 8];
-        // The reference does not step over a group of zeros: the indices and signs of the groups after it move up, while scales and ninth bits stay where they
-        // belong. Such a block reads back wrong. Its bytes are the reference's all the same.
+        // The reference does not step over a group of zeros: the indices and signs of the groups
+        // after it move up, while scales and ninth bits stay where they belong. Such a
+        // block reads back wrong. Its bytes are the reference's all the same.
         let mut slot = 0;
         let (values, _) = values.as_chunks::<32>();
         let (weights, _) = weights.as_chunks::<32>();
@@ -73,7 +83,8 @@ impl Write<110> for IQ3_S {
             if max == 0.0 {
                 continue;
             }
-            let (scale, points) = way.run::<4, 32, 8>(&SEARCH, &mut group, weights, max, max / 15.0);
+            let (scale, points) =
+                way.run::<4, 32, 8>(&SEARCH, &mut group, weights, max, max / 15.0);
             scales[index] = scale;
             for (place, point) in points.into_iter().enumerate() {
                 block[LOW + 8 * slot + place] = point as u8;

@@ -1,4 +1,5 @@
-//! IQ3_XXS: groups of 32 weights, each a four-bit scale, eight points of a grid of 256 and four times seven signs.
+//! IQ3_XXS: groups of 32 weights, each a four-bit scale, eight points of a grid of 256 and four
+//! times seven signs.
 
 use ggmill_core::GgmlType;
 
@@ -12,7 +13,8 @@ use crate::lanes::{self, Lanes};
 
 pub(crate) struct IQ3_XXS;
 
-// The super-scale, the indices, then for each group a word of four times seven signs below the scale.
+// The super-scale, the indices, then for each group a word of four times seven signs below the
+// scale.
 const POINTS: usize = 2;
 const SIGNS: usize = 66;
 
@@ -29,7 +31,9 @@ impl Decode<SUPER, 98> for IQ3_XXS {
     fn decode(block: &[u8; 98], out: &mut [f32; SUPER]) {
         let super_scale = read_f16(block, 0);
         let (words, _) = block[SIGNS..].as_chunks::<4>();
-        for ((word, points), out) in words.iter().zip(block[POINTS..].chunks_exact(8)).zip(out.chunks_exact_mut(32)) {
+        for ((word, points), out) in
+            words.iter().zip(block[POINTS..].chunks_exact(8)).zip(out.chunks_exact_mut(32))
+        {
             let word = u32::from_le_bytes(*word);
             let scale = super_scale * (0.5 + (word >> 28) as f32) * 0.5;
             for (place, (&point, out)) in points.iter().zip(out.chunks_exact_mut(4)).enumerate() {
@@ -44,11 +48,18 @@ impl Decode<SUPER, 98> for IQ3_XXS {
         for (block, out) in blocks.iter().zip(out) {
             let super_scale = read_f16(block, 0);
             let (words, _) = block[SIGNS..].as_chunks::<4>();
-            for ((word, points), out) in words.iter().zip(block[POINTS..].chunks_exact(8)).zip(out.chunks_exact_mut(32)) {
+            for ((word, points), out) in
+                words.iter().zip(block[POINTS..].chunks_exact(8)).zip(out.chunks_exact_mut(32))
+            {
                 let word = u32::from_le_bytes(*word);
                 let indices = core::array::from_fn(|i| u16::from(points[i]));
                 let bytes = lanes.signed_points(&MAGNITUDES, &indices, eighth_signs(word));
-                lanes::decode_signed(lanes, &bytes, super_scale * (0.5 + (word >> 28) as f32) * 0.5, out);
+                lanes::decode_signed(
+                    lanes,
+                    &bytes,
+                    super_scale * (0.5 + (word >> 28) as f32) * 0.5,
+                    out,
+                );
             }
         }
     }
@@ -56,7 +67,12 @@ impl Decode<SUPER, 98> for IQ3_XXS {
 
 impl Write<98> for IQ3_XXS {
     #[inline(always)]
-    fn write(way: impl Way, values: &[f32; SUPER], importance: Option<&[f32; SUPER]>, block: &mut [u8; 98]) {
+    fn write(
+        way: impl Way,
+        values: &[f32; SUPER],
+        importance: Option<&[f32; SUPER]>,
+        block: &mut [u8; 98],
+    ) {
         let spread = spread(values);
         let weights = counts(values, importance, spread, 0.0);
         block.fill(0);
@@ -69,9 +85,11 @@ impl Write<98> for IQ3_XXS {
             if max < SMALLEST {
                 continue;
             }
-            let (scale, points) = way.run::<4, 32, 8>(&SEARCH, &mut group, weights, max, max / 15.0);
+            let (scale, points) =
+                way.run::<4, 32, 8>(&SEARCH, &mut group, weights, max, max / 15.0);
             scales[index] = scale;
-            let signs = group.signs.iter().rfold(0, |word, signs| word << 7 | u32::from(signs & 127));
+            let signs =
+                group.signs.iter().rfold(0, |word, signs| word << 7 | u32::from(signs & 127));
             block[POINTS + 8 * index..][..8].copy_from_slice(&points.map(|point| point as u8));
             block[SIGNS + 4 * index..][..4].copy_from_slice(&signs.to_le_bytes());
         }

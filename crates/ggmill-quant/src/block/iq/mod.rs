@@ -1,6 +1,8 @@
-//! The IQ types of one to three bits: groups of weights are rounded to points of a grid, a few of all the combinations their levels could have.
+//! The IQ types of one to three bits: groups of weights are rounded to points of a grid, a few of
+//! all the combinations their levels could have.
 //!
-//! IQ2 and IQ3 store magnitudes on the grid and signs beside it; IQ1 stores signed levels and shifts them.
+//! IQ2 and IQ3 store magnitudes on the grid and signs beside it; IQ1 stores signed levels and
+//! shifts them.
 
 mod grid;
 mod group;
@@ -40,7 +42,12 @@ trait Write<const B: usize>: Decode<SUPER, B> {
     const NEEDS_WEIGHTS: bool = false;
 
     /// Without importance only where the format does without.
-    fn write(way: impl Way, values: &[f32; SUPER], importance: Option<&[f32; SUPER]>, block: &mut [u8; B]);
+    fn write(
+        way: impl Way,
+        values: &[f32; SUPER],
+        importance: Option<&[f32; SUPER]>,
+        block: &mut [u8; B],
+    );
 }
 
 impl<T: Write<B>, const B: usize> Encode<SUPER, B> for T {
@@ -55,16 +62,32 @@ impl<T: Write<B>, const B: usize> Encode<SUPER, B> for T {
     }
 
     #[inline(always)]
-    fn encode_all<L: Lanes>(lanes: L, values: &[[f32; SUPER]], weights: Option<(&[[f32; SUPER]], f32)>, out: &mut [[u8; B]]) {
+    fn encode_all<L: Lanes>(
+        lanes: L,
+        values: &[[f32; SUPER]],
+        weights: Option<(&[[f32; SUPER]], f32)>,
+        out: &mut [[u8; B]],
+    ) {
         for (index, (values, block)) in values.iter().zip(out).enumerate() {
-            T::write(SideBySide(lanes), values, weights.and_then(|(weights, _)| weights.get(index)), block);
+            T::write(
+                SideBySide(lanes),
+                values,
+                weights.and_then(|(weights, _)| weights.get(index)),
+                block,
+            );
         }
     }
 }
 
-/// What each weight counts: its column's importance, times a magnitude that small weights share with their super-block. Without importance, its square and a share.
+/// What each weight counts: its column's importance, times a magnitude that small weights share
+/// with their super-block. Without importance, its square and a share.
 #[inline(always)]
-fn counts(values: &[f32; SUPER], importance: Option<&[f32; SUPER]>, spread: f32, share: f32) -> [f32; SUPER] {
+fn counts(
+    values: &[f32; SUPER],
+    importance: Option<&[f32; SUPER]>,
+    spread: f32,
+    share: f32,
+) -> [f32; SUPER] {
     let mut counts = *values;
     match importance {
         None => {

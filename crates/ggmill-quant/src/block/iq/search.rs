@@ -1,7 +1,8 @@
 //! The search for the scale and the grid points of a group of magnitudes.
 //!
-//! It mirrors the reference's operation by operation; the order of its sums decides which candidate wins. This is the definition; [`steps`](super::steps) does the
-//! same with the candidates side by side.
+//! It mirrors the reference's operation by operation; the order of its sums decides which candidate
+//! wins. This is the definition; [`steps`](super::steps) does the same with the candidates side by
+//! side.
 
 use super::grid::{Grid, List, Place, bits};
 use super::group::Group;
@@ -34,8 +35,16 @@ pub(super) trait Way: Copy {
         scale: f32,
     ) -> (f32, [u16; P]);
 
-    /// The index of the point of the least weighted error, the first of equals. `quants` are what the levels stand for under the scale.
-    fn nearest_of<const D: usize>(self, near: List<'_>, values: &[f32; D], weights: &[f32; D], scale: f32, quants: &[f32; 8]) -> u16;
+    /// The index of the point of the least weighted error, the first of equals. `quants` are what
+    /// the levels stand for under the scale.
+    fn nearest_of<const D: usize>(
+        self,
+        near: List<'_>,
+        values: &[f32; D],
+        weights: &[f32; D],
+        scale: f32,
+        quants: &[f32; 8],
+    ) -> u16;
 
     /// As [`ascending`].
     fn ascending<const N: usize>(self, values: &[f32; N]) -> [usize; N];
@@ -60,8 +69,16 @@ impl Way for OneByOne {
         search.run(group, weights, extent, scale)
     }
 
-    fn nearest_of<const D: usize>(self, near: List<'_>, values: &[f32; D], weights: &[f32; D], scale: f32, quants: &[f32; 8]) -> u16 {
-        // Where no error is a number below the greatest, the reference stops its process, or goes on to read beyond the row; the nearest levels are an answer too.
+    fn nearest_of<const D: usize>(
+        self,
+        near: List<'_>,
+        values: &[f32; D],
+        weights: &[f32; D],
+        scale: f32,
+        quants: &[f32; 8],
+    ) -> u16 {
+        // Where no error is a number below the greatest, the reference stops its process, or goes
+        // on to read beyond the row; the nearest levels are an answer too.
         let mut found = near.indices[0];
         let mut least = f32::MAX;
         for (&index, &word) in near.indices.iter().zip(near.words) {
@@ -104,7 +121,8 @@ impl Way for OneByOne {
 /// How a type looks for scales. Level `l` stands for 2·l + 1.
 pub(super) struct Search<const D: usize> {
     pub(super) grid: &'static Grid<D>,
-    /// Candidates on either side of the middle one, which puts the group's extent on the top level.
+    /// Candidates on either side of the middle one, which puts the group's extent on the top
+    /// level.
     pub(super) reach: i32,
     /// From one candidate to the next.
     pub(super) width: f32,
@@ -143,17 +161,26 @@ impl<const P: usize> Best<P> {
 }
 
 impl<const D: usize> Search<D> {
-    /// The scale, never negative, and the indices of the `P` points of a group. Where the best scale is negative the group's signs are turned instead.
+    /// The scale, never negative, and the indices of the `P` points of a group. Where the best
+    /// scale is negative the group's signs are turned instead.
     ///
-    /// `extent` is the magnitude that the middle candidate puts on the top level, `scale` the answer if no candidate is any good.
-    pub(super) fn run<const N: usize, const P: usize>(&self, group: &mut Group<N>, weights: &[f32; N], extent: f32, scale: f32) -> (f32, [u16; P]) {
+    /// `extent` is the magnitude that the middle candidate puts on the top level, `scale` the
+    /// answer if no candidate is any good.
+    pub(super) fn run<const N: usize, const P: usize>(
+        &self,
+        group: &mut Group<N>,
+        weights: &[f32; N],
+        extent: f32,
+        scale: f32,
+    ) -> (f32, [u16; P]) {
         let roots = weights.map(f32::sqrt);
         let mut best = self.nothing(scale);
         for step in -self.reach..=self.reach {
             let inverse = self.numerator(step) / extent;
             let (mut trial, mut off) = ([0; P], [false; P]);
             for point in 0..P {
-                (trial[point], off[point]) = self.choose(OneByOne, &group.magnitudes, &roots, point, inverse, 1.0 / inverse);
+                (trial[point], off[point]) =
+                    self.choose(OneByOne, &group.magnitudes, &roots, point, inverse, 1.0 / inverse);
             }
             let fit = self.fit(&group.magnitudes, weights, &trial);
             if best.beaten_by(fit) {
@@ -190,7 +217,8 @@ impl<const D: usize> Search<D> {
             let inverse = 1.0 / scale;
             for point in 0..P {
                 if off[point] || self.again != Again::Off {
-                    indices[point] = self.choose(way, &group.magnitudes, roots, point, inverse, scale).0;
+                    indices[point] =
+                        self.choose(way, &group.magnitudes, roots, point, inverse, scale).0;
                 }
             }
             let fit = self.fit(&group.magnitudes, weights, &indices);
@@ -209,24 +237,44 @@ impl<const D: usize> Search<D> {
         (scale, indices)
     }
 
-    /// The index of the point that a few weights are rounded to, and whether plain rounding missed the grid.
+    /// The index of the point that a few weights are rounded to, and whether plain rounding missed
+    /// the grid.
     #[inline(always)]
-    fn choose<const N: usize>(&self, way: impl Way, magnitudes: &[f32; N], roots: &[f32; N], point: usize, inverse: f32, scale: f32) -> (u16, bool) {
+    fn choose<const N: usize>(
+        &self,
+        way: impl Way,
+        magnitudes: &[f32; N],
+        roots: &[f32; N],
+        point: usize,
+        inverse: f32,
+        scale: f32,
+    ) -> (u16, bool) {
         let magnitudes: &[f32; D] = piece(magnitudes, point);
         let top = i32::from(self.grid.levels) - 1;
-        let levels = magnitudes.map(|magnitude| nearest(0.5 * (inverse * magnitude - 1.0)).clamp(0, top) as u8);
+        let levels = magnitudes
+            .map(|magnitude| nearest(0.5 * (inverse * magnitude - 1.0)).clamp(0, top) as u8);
         match self.grid.near().place(self.grid.number(&levels)) {
             Place::On(index) => (index, false),
-            Place::Off(near) => (way.nearest_of(near, magnitudes, piece(roots, point), scale, &ODD), true),
+            Place::Off(near) => {
+                (way.nearest_of(near, magnitudes, piece(roots, point), scale, &ODD), true)
+            }
         }
     }
 
     #[inline(always)]
-    fn fit<const N: usize, const P: usize>(&self, magnitudes: &[f32; N], weights: &[f32; N], indices: &[u16; P]) -> Fit {
+    fn fit<const N: usize, const P: usize>(
+        &self,
+        magnitudes: &[f32; N],
+        weights: &[f32; N],
+        indices: &[u16; P],
+    ) -> Fit {
         let mut fit = Fit { xq: 0.0, qq: 0.0 };
         for (point, &index) in indices.iter().enumerate() {
-            let (magnitudes, weights): (&[f32; D], &[f32; D]) = (piece(magnitudes, point), piece(weights, point));
-            for ((&level, &magnitude), &weight) in self.grid.points[usize::from(index)].iter().zip(magnitudes).zip(weights) {
+            let (magnitudes, weights): (&[f32; D], &[f32; D]) =
+                (piece(magnitudes, point), piece(weights, point));
+            for ((&level, &magnitude), &weight) in
+                self.grid.points[usize::from(index)].iter().zip(magnitudes).zip(weights)
+            {
                 let quant = f32::from(2 * level + 1);
                 fit.xq += weight * magnitude * quant;
                 fit.qq += weight * quant * quant;

@@ -1,8 +1,11 @@
-//! The grids as sets: bit `n` (of word `n / 64`, the lowest first) says whether the point whose levels are the digits of `n` belongs to it.
+//! The grids as sets: bit `n` (of word `n / 64`, the lowest first) says whether the point whose
+//! levels are the digits of `n` belongs to it.
 //!
-//! Digits count in threes for points of eight levels and in eights for points of four, the first level being the lowest digit. A point's index in a
-//! file is its rank in the set. The sets are data of the format: its authors chose the points, and no shorter rule gives them. Printed by
-//! `xtask/peers/iq_tables.py`, which reads them off the values that the reference's dequantizers give.
+//! Digits count in threes for points of eight levels and in eights for points of four, the first
+//! level being the lowest digit. A point's index in a file is its rank in the set. The sets are
+//! data of the format: its authors chose the points, and no shorter rule gives them. Printed by
+//! `xtask/peers/iq_tables.py`, which reads them off the values that the reference's dequantizers
+//! give.
 
 /// IQ2_XXS: 256 points.
 #[rustfmt::skip]

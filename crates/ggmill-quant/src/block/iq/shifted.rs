@@ -1,4 +1,5 @@
-//! What the two IQ1 types share: three signed levels, all shifted up or down by an eighth, and a grid of 2048 points.
+//! What the two IQ1 types share: three signed levels, all shifted up or down by an eighth, and a
+//! grid of 2048 points.
 
 use super::grid::{IQ1, Place, points};
 use super::search::Way;
@@ -62,9 +63,25 @@ pub(super) fn shifted_many<L: Lanes>(lanes: L, scale: f32, digits: &[u32], out: 
 
 /// The index of the point for eight weights, and whether their levels missed the grid.
 #[inline(always)]
-pub(super) fn choose(way: impl Way, levels: [u8; 8], values: &[f32; 8], weights: &[f32; 8], scale: f32, shift: &Shift) -> (u16, bool) {
+pub(super) fn choose(
+    way: impl Way,
+    levels: [u8; 8],
+    values: &[f32; 8],
+    weights: &[f32; 8],
+    scale: f32,
+    shift: &Shift,
+) -> (u16, bool) {
     match IQ1.near().place(IQ1.number(&levels)) {
         Place::On(index) => (index, false),
-        Place::Off(near) => (way.nearest_of(near, values, weights, scale, &[shift[0], shift[1], shift[2], 0.0, 0.0, 0.0, 0.0, 0.0]), true),
+        Place::Off(near) => (
+            way.nearest_of(
+                near,
+                values,
+                weights,
+                scale,
+                &[shift[0], shift[1], shift[2], 0.0, 0.0, 0.0, 0.0, 0.0],
+            ),
+            true,
+        ),
     }
 }

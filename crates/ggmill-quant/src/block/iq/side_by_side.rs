@@ -1,6 +1,7 @@
 //! The searches of the IQ types in lanes: candidate scales side by side, or the points near one.
 //!
-//! The scalar code of [`search`](super::search) is the definition; each lane does what it does, in its order.
+//! The scalar code of [`search`](super::search) is the definition; each lane does what it does, in
+//! its order.
 
 use super::grid::{List, Place, bits};
 use super::group::Group;
@@ -12,7 +13,8 @@ use crate::lanes::{Floats, Lanes, MOST, Mask};
 #[derive(Clone, Copy)]
 pub(super) struct SideBySide<L>(pub(super) L);
 
-/// For each candidate in the lanes and each place of a point, what every level there adds to the error: row `place << bits | level`.
+/// For each candidate in the lanes and each place of a point, what every level there adds to the
+/// error: row `place << bits | level`.
 struct Terms([[f32; MOST]; 32]);
 
 impl<L: Lanes> Way for SideBySide<L> {
@@ -38,7 +40,8 @@ impl<L: Lanes> Way for SideBySide<L> {
             let quants = lanes.load(&const { table::<D>(&ODD) });
             for point in 0..P {
                 let words = lanes.words(&chosen.words[point * trials.count + first..]);
-                let (magnitudes, weights): (&[f32; D], &[f32; D]) = (piece(&group.magnitudes, point), piece(weights, point));
+                let (magnitudes, weights): (&[f32; D], &[f32; D]) =
+                    (piece(&group.magnitudes, point), piece(weights, point));
                 for (place, (&magnitude, &weight)) in (0..).zip(magnitudes.iter().zip(weights)) {
                     let quant = lanes.pick(quants, words, place * bits::<D>());
                     xq = xq + lanes.splat(weight * magnitude) * quant;
@@ -52,7 +55,11 @@ impl<L: Lanes> Way for SideBySide<L> {
                 let fit = Fit { xq: fits[0][step - first], qq: fits[1][step - first] };
                 if best.beaten_by(fit) {
                     let of = |point: usize| point * trials.count + step;
-                    best.replace(fit, core::array::from_fn(|point| chosen.indices[of(point)]), core::array::from_fn(|point| chosen.off[of(point)]));
+                    best.replace(
+                        fit,
+                        core::array::from_fn(|point| chosen.indices[of(point)]),
+                        core::array::from_fn(|point| chosen.off[of(point)]),
+                    );
                 }
             }
         }
@@ -60,7 +67,14 @@ impl<L: Lanes> Way for SideBySide<L> {
     }
 
     #[inline(always)]
-    fn nearest_of<const D: usize>(self, near: List<'_>, values: &[f32; D], weights: &[f32; D], scale: f32, quants: &[f32; 8]) -> u16 {
+    fn nearest_of<const D: usize>(
+        self,
+        near: List<'_>,
+        values: &[f32; D],
+        weights: &[f32; D],
+        scale: f32,
+        quants: &[f32; 8],
+    ) -> u16 {
         let Self(lanes) = self;
         let table = table::<D>(quants);
         let scaled = lanes.splat(scale) * lanes.load(&table);
@@ -69,7 +83,11 @@ impl<L: Lanes> Way for SideBySide<L> {
             let diff = scaled - lanes.splat(value);
             *term = lanes.splat(weight) * diff * diff;
         }
-        let (zero, width, count) = (lanes.splat(0.0), lanes.splat(L::WIDTH as f32), lanes.splat(near.indices.len() as f32));
+        let (zero, width, count) = (
+            lanes.splat(0.0),
+            lanes.splat(L::WIDTH as f32),
+            lanes.splat(near.indices.len() as f32),
+        );
         let mut place = lanes.load(&COUNT);
         let (mut least, mut found) = (lanes.splat(f32::MAX), zero);
         for first in (0..near.indices.len()).step_by(L::WIDTH) {
@@ -144,9 +162,12 @@ impl<L: Lanes> Way for SideBySide<L> {
 
 /// A bound that splits have to beat: a little below what a few likely ones reach.
 ///
-/// Whatever a scan holds for the best when it comes to the best of those few, it holds that one afterwards, if it is not at something better already. Two scans that
-/// held different bests before, because the one did not look at what is below the bound, hold the same from there on: comparisons err by less than a millionth, and
-/// a thousand errors on the way up do not make two thousandths. That holds for numbers that neither vanish nor overflow; for others there is no bound.
+/// Whatever a scan holds for the best when it comes to the best of those few, it holds that one
+/// afterwards, if it is not at something better already. Two scans that held different bests
+/// before, because the one did not look at what is below the bound, hold the same from there on:
+/// comparisons err by less than a millionth, and a thousand errors on the way up do not make two
+/// thousandths. That holds for numbers that neither vanish nor overflow; for others there is no
+/// bound.
 #[inline(always)]
 fn floor<L: Lanes, const M: usize, const S: usize>(lanes: L, splits: &impl Splits<M, S>) -> f32 {
     const ORDINARY: core::ops::Range<f32> = 1e-15..1e15;
@@ -192,7 +213,8 @@ const fn table<const D: usize>(quants: &[f32; 8]) -> [f32; MOST] {
 /// Room for a candidate of each point, and a vector more.
 const ROOM: usize = 8 * MOST + MOST;
 
-/// Every candidate scale for every point: all of the first point, then all of the second, without a gap, so that few lanes stand idle.
+/// Every candidate scale for every point: all of the first point, then all of the second, without a
+/// gap, so that few lanes stand idle.
 struct Trials<const P: usize> {
     /// Candidates of a point.
     count: usize,
@@ -238,18 +260,28 @@ impl<const P: usize> Trials<P> {
     }
 
     #[inline(always)]
-    fn choose<L: Lanes, const D: usize, const N: usize>(&self, lanes: L, search: &Search<D>, magnitudes: &[f32; N], roots: &[f32; N]) -> Chosen {
+    fn choose<L: Lanes, const D: usize, const N: usize>(
+        &self,
+        lanes: L,
+        search: &Search<D>,
+        magnitudes: &[f32; N],
+        roots: &[f32; N],
+    ) -> Chosen {
         let near = search.grid.near();
         let mut terms = Terms([[0.0; MOST]; 32]);
         let mut chosen = Chosen { indices: [0; ROOM], words: [0; ROOM], off: [false; ROOM] };
         let total = P * self.count;
         for first in (0..total).step_by(L::WIDTH) {
             let some = (total - first).min(L::WIDTH);
-            let (scale, inverse) = (lanes.load(&self.scales[first..]), lanes.load(&self.inverses[first..]));
+            let (scale, inverse) =
+                (lanes.load(&self.scales[first..]), lanes.load(&self.inverses[first..]));
             let owners = self.owners(lanes, first);
             let mut of_lanes = [[scale; 2]; D];
             for (place, of_lanes) in of_lanes.iter_mut().enumerate() {
-                *of_lanes = [owners.spread(lanes, magnitudes, place, D), owners.spread(lanes, roots, place, D)];
+                *of_lanes = [
+                    owners.spread(lanes, magnitudes, place, D),
+                    owners.spread(lanes, roots, place, D),
+                ];
             }
             let mut numbers = [0; MOST];
             number(lanes, search, &of_lanes, inverse).store_words(&mut numbers);
@@ -263,7 +295,8 @@ impl<const P: usize> Trials<P> {
                 match near.place(usize::from(numbers[begin])) {
                     Place::On(index) => {
                         chosen.indices[first + begin..first + lane].fill(index);
-                        chosen.words[first + begin..first + lane].fill(near.points[usize::from(index)]);
+                        chosen.words[first + begin..first + lane]
+                            .fill(near.points[usize::from(index)]);
                     }
                     Place::Off(list) => {
                         let mut places = [0; MOST];
@@ -288,7 +321,10 @@ impl<const P: usize> Trials<P> {
         let lane = lanes.load(&COUNT);
         Owners {
             points: [point, (point + 1).min(P - 1), (point + 2).min(P - 1)],
-            masks: [lane.lt(lanes.splat(end as f32)), lane.lt(lanes.splat((end + self.count) as f32))],
+            masks: [
+                lane.lt(lanes.splat(end as f32)),
+                lane.lt(lanes.splat((end + self.count) as f32)),
+            ],
         }
     }
 }
@@ -296,18 +332,35 @@ impl<const P: usize> Trials<P> {
 impl<M: Mask> Owners<M> {
     /// The value at a place of each lane's point.
     #[inline(always)]
-    fn spread<L: Lanes<F: Floats<Mask = M>>, const N: usize>(&self, lanes: L, values: &[f32; N], place: usize, width: usize) -> L::F {
+    fn spread<L: Lanes<F: Floats<Mask = M>>, const N: usize>(
+        &self,
+        lanes: L,
+        values: &[f32; N],
+        place: usize,
+        width: usize,
+    ) -> L::F {
         let [a, b, c] = self.points;
-        let (a, b, c) = (lanes.splat(values[a * width + place]), lanes.splat(values[b * width + place]), lanes.splat(values[c * width + place]));
+        let (a, b, c) = (
+            lanes.splat(values[a * width + place]),
+            lanes.splat(values[b * width + place]),
+            lanes.splat(values[c * width + place]),
+        );
         a.or(self.masks[0], b.or(self.masks[1], c))
     }
 }
 
-/// The number of the point that plain rounding gives, as [`Grid::number`](super::grid::Grid::number) says it.
+/// The number of the point that plain rounding gives, as
+/// [`Grid::number`](super::grid::Grid::number) says it.
 #[inline(always)]
-fn number<L: Lanes, const D: usize>(lanes: L, search: &Search<D>, magnitudes: &[[L::F; 2]; D], inverse: L::F) -> L::F {
+fn number<L: Lanes, const D: usize>(
+    lanes: L,
+    search: &Search<D>,
+    magnitudes: &[[L::F; 2]; D],
+    inverse: L::F,
+) -> L::F {
     let top = i32::from(search.grid.levels) - 1;
-    let (half, one, base) = (lanes.splat(0.5), lanes.splat(1.0), lanes.splat(f32::from(search.grid.levels)));
+    let (half, one, base) =
+        (lanes.splat(0.5), lanes.splat(1.0), lanes.splat(f32::from(search.grid.levels)));
     let mut number = lanes.splat(0.0);
     for &[magnitude, _] in magnitudes.iter().rev() {
         // Whole numbers below 2²⁴ are exact.
@@ -319,7 +372,13 @@ fn number<L: Lanes, const D: usize>(lanes: L, search: &Search<D>, magnitudes: &[
 impl Terms {
     /// From the magnitudes and the roots of their weights.
     #[inline(always)]
-    fn fill<L: Lanes, const D: usize>(&mut self, lanes: L, levels: u8, of_lanes: &[[L::F; 2]; D], scale: L::F) {
+    fn fill<L: Lanes, const D: usize>(
+        &mut self,
+        lanes: L,
+        levels: u8,
+        of_lanes: &[[L::F; 2]; D],
+        scale: L::F,
+    ) {
         let mut scaled = [scale; 8];
         for (scaled, quant) in scaled.iter_mut().zip(ODD) {
             *scaled = scale * lanes.splat(quant);
@@ -336,7 +395,8 @@ impl Terms {
     #[inline(always)]
     fn least<L: Lanes, const D: usize>(&self, lanes: L, list: List<'_>) -> L::F {
         let one = lanes.splat(1.0);
-        let (mut least, mut found, mut place) = (lanes.splat(f32::MAX), lanes.splat(0.0), lanes.splat(0.0));
+        let (mut least, mut found, mut place) =
+            (lanes.splat(f32::MAX), lanes.splat(0.0), lanes.splat(0.0));
         for &word in &list.words[..list.indices.len()] {
             let word = usize::from(word);
             let mut error = lanes.load(&self.0[word & (32 / D - 1)]);

@@ -1,4 +1,5 @@
-//! Q4_K and Q5_K: groups of 32 levels, each group with a six-bit scale and a six-bit minimum. They differ in the fifth bit of a level.
+//! Q4_K and Q5_K: groups of 32 levels, each group with a six-bit scale and a six-bit minimum. They
+//! differ in the fifth bit of a level.
 
 use ggmill_core::GgmlType;
 
@@ -46,7 +47,12 @@ impl Encode<SUPER, 144> for Q4_K {
         pack_nibbles(&levels, &mut block[LEVELS..]);
     }
 
-    fn encode_weighted(values: &[f32; SUPER], weights: &[f32; SUPER], _: f32, block: &mut [u8; 144]) {
+    fn encode_weighted(
+        values: &[f32; SUPER],
+        weights: &[f32; SUPER],
+        _: f32,
+        block: &mut [u8; 144],
+    ) {
         let levels = choose_weighted(values, 15, weights, block);
         pack_nibbles(&levels, &mut block[LEVELS..]);
     }
@@ -54,7 +60,15 @@ impl Encode<SUPER, 144> for Q4_K {
     #[inline(always)]
     fn encode_many<L: Lanes>(lanes: L, values: &[[f32; SUPER]], out: &mut [[u8; 144]]) {
         for (values, out) in values.chunks(at_once::<L>()).zip(out.chunks_mut(at_once::<L>())) {
-            let all = choose_many(lanes, values, Weights::AboveAverage, 15, Q4_STEPS, out, |levels, block| pack_nibbles(&levels, &mut block[LEVELS..]));
+            let all = choose_many(
+                lanes,
+                values,
+                Weights::AboveAverage,
+                15,
+                Q4_STEPS,
+                out,
+                |levels, block| pack_nibbles(&levels, &mut block[LEVELS..]),
+            );
             if all.is_none() {
                 values.iter().zip(out).for_each(|(values, block)| Self::encode(values, block));
             }
@@ -62,10 +76,27 @@ impl Encode<SUPER, 144> for Q4_K {
     }
 
     #[inline(always)]
-    fn encode_many_weighted<L: Lanes>(lanes: L, values: &[[f32; SUPER]], weights: &[[f32; SUPER]], row_spread: f32, out: &mut [[u8; 144]]) {
-        for ((values, weights), out) in values.chunks(at_once::<L>()).zip(weights.chunks(at_once::<L>())).zip(out.chunks_mut(at_once::<L>())) {
-            let all =
-                choose_many(lanes, values, Weights::Importance(weights, 2.0), 15, WEIGHTED, out, |levels, block| pack_nibbles(&levels, &mut block[LEVELS..]));
+    fn encode_many_weighted<L: Lanes>(
+        lanes: L,
+        values: &[[f32; SUPER]],
+        weights: &[[f32; SUPER]],
+        row_spread: f32,
+        out: &mut [[u8; 144]],
+    ) {
+        for ((values, weights), out) in values
+            .chunks(at_once::<L>())
+            .zip(weights.chunks(at_once::<L>()))
+            .zip(out.chunks_mut(at_once::<L>()))
+        {
+            let all = choose_many(
+                lanes,
+                values,
+                Weights::Importance(weights, 2.0),
+                15,
+                WEIGHTED,
+                out,
+                |levels, block| pack_nibbles(&levels, &mut block[LEVELS..]),
+            );
             if all.is_none() {
                 for ((values, weights), block) in values.iter().zip(weights).zip(out) {
                     Self::encode_weighted(values, weights, row_spread, block);
@@ -84,7 +115,8 @@ impl Decode<SUPER, 176> for Q5_K {
         let (fifth, low) = block[LEVELS..].split_at(32);
         for (group, out) in out.chunks_exact_mut(32).enumerate() {
             let (scale, min) = group_scale(block, group, scale, min);
-            for (out, (low, fifth)) in out.iter_mut().zip(low[32 * (group / 2)..].iter().zip(fifth)) {
+            for (out, (low, fifth)) in out.iter_mut().zip(low[32 * (group / 2)..].iter().zip(fifth))
+            {
                 let level = low >> (4 * (group % 2)) & 15 | (fifth >> group & 1) << 4;
                 *out = scale * f32::from(level) - min;
             }
@@ -98,7 +130,12 @@ impl Encode<SUPER, 176> for Q5_K {
         pack_five_bits(levels, &mut block[LEVELS..]);
     }
 
-    fn encode_weighted(values: &[f32; SUPER], weights: &[f32; SUPER], _: f32, block: &mut [u8; 176]) {
+    fn encode_weighted(
+        values: &[f32; SUPER],
+        weights: &[f32; SUPER],
+        _: f32,
+        block: &mut [u8; 176],
+    ) {
         let levels = choose_weighted(values, 31, weights, block);
         pack_five_bits(levels, &mut block[LEVELS..]);
     }
@@ -106,7 +143,15 @@ impl Encode<SUPER, 176> for Q5_K {
     #[inline(always)]
     fn encode_many<L: Lanes>(lanes: L, values: &[[f32; SUPER]], out: &mut [[u8; 176]]) {
         for (values, out) in values.chunks(at_once::<L>()).zip(out.chunks_mut(at_once::<L>())) {
-            let all = choose_many(lanes, values, Weights::AboveAverage, 31, Q5_STEPS, out, |levels, block| pack_five_bits(levels, &mut block[LEVELS..]));
+            let all = choose_many(
+                lanes,
+                values,
+                Weights::AboveAverage,
+                31,
+                Q5_STEPS,
+                out,
+                |levels, block| pack_five_bits(levels, &mut block[LEVELS..]),
+            );
             if all.is_none() {
                 values.iter().zip(out).for_each(|(values, block)| Self::encode(values, block));
             }
@@ -114,10 +159,27 @@ impl Encode<SUPER, 176> for Q5_K {
     }
 
     #[inline(always)]
-    fn encode_many_weighted<L: Lanes>(lanes: L, values: &[[f32; SUPER]], weights: &[[f32; SUPER]], row_spread: f32, out: &mut [[u8; 176]]) {
-        for ((values, weights), out) in values.chunks(at_once::<L>()).zip(weights.chunks(at_once::<L>())).zip(out.chunks_mut(at_once::<L>())) {
-            let all =
-                choose_many(lanes, values, Weights::Importance(weights, 2.0), 31, WEIGHTED, out, |levels, block| pack_five_bits(levels, &mut block[LEVELS..]));
+    fn encode_many_weighted<L: Lanes>(
+        lanes: L,
+        values: &[[f32; SUPER]],
+        weights: &[[f32; SUPER]],
+        row_spread: f32,
+        out: &mut [[u8; 176]],
+    ) {
+        for ((values, weights), out) in values
+            .chunks(at_once::<L>())
+            .zip(weights.chunks(at_once::<L>()))
+            .zip(out.chunks_mut(at_once::<L>()))
+        {
+            let all = choose_many(
+                lanes,
+                values,
+                Weights::Importance(weights, 2.0),
+                31,
+                WEIGHTED,
+                out,
+                |levels, block| pack_five_bits(levels, &mut block[LEVELS..]),
+            );
             if all.is_none() {
                 for ((values, weights), block) in values.iter().zip(weights).zip(out) {
                     Self::encode_weighted(values, weights, row_spread, block);
@@ -167,7 +229,12 @@ fn write_scales(found: &[Affine; 8], block: &mut [u8]) -> (f32, f32) {
 }
 
 /// Scales and minima with importance, stored in the block, and the levels for them.
-fn choose_weighted(values: &[f32; SUPER], top: i32, weights: &[f32; SUPER], block: &mut [u8]) -> [u8; SUPER] {
+fn choose_weighted(
+    values: &[f32; SUPER],
+    top: i32,
+    weights: &[f32; SUPER],
+    block: &mut [u8],
+) -> [u8; SUPER] {
     let mut levels = [0; SUPER];
     let (mut scales, mut mins, mut sums) = ([0.0; 8], [0.0; 8], [0.0; 8]);
     let spread = 2.0 * sum_of_squares(values) / 256.0;
@@ -176,7 +243,8 @@ fn choose_weighted(values: &[f32; SUPER], top: i32, weights: &[f32; SUPER], bloc
     for (index, levels) in levels.chunks_exact_mut(32).enumerate() {
         let weights = importance(&groups[index], &weights[index], spread);
         sums[index] = sum(&weights);
-        Affine { scale: scales[index], min: mins[index] } = affine(&groups[index], top, &weights, WEIGHTED, levels);
+        Affine { scale: scales[index], min: mins[index] } =
+            affine(&groups[index], top, &weights, WEIGHTED, levels);
     }
     let (mut scale_levels, mut min_levels) = ([0; 8], [0; 8]);
     let super_scale = positive(&scales, 63, &sums, &mut scale_levels);
@@ -186,7 +254,8 @@ fn choose_weighted(values: &[f32; SUPER], top: i32, weights: &[f32; SUPER], bloc
     levels
 }
 
-/// What [`choose`] and [`choose_weighted`] do, for many super-blocks. `None`: some of them need the scalar code.
+/// What [`choose`] and [`choose_weighted`] do, for many super-blocks. `None`: some of them need the
+/// scalar code.
 #[inline(always)]
 fn choose_many<L: Lanes, const B: usize>(
     lanes: L,
@@ -205,17 +274,23 @@ fn choose_many<L: Lanes, const B: usize>(
         None
     };
     for (index, (values, block)) in values.iter().zip(out).enumerate() {
-        let (super_scale, super_min) = if let Some(((scales, scale_levels), (mins, min_levels))) = &scales {
-            six_bits::write(scale_levels[index], min_levels[index], &mut block[SCALES..LEVELS]);
-            (scales[index], mins[index])
-        } else {
-            let found = core::array::from_fn(|i| Affine { scale: found.scales[8 * index + i], min: found.mins[8 * index + i] });
-            write_scales(&found, block)
-        };
+        let (super_scale, super_min) =
+            if let Some(((scales, scale_levels), (mins, min_levels))) = &scales {
+                six_bits::write(scale_levels[index], min_levels[index], &mut block[SCALES..LEVELS]);
+                (scales[index], mins[index])
+            } else {
+                let found = core::array::from_fn(|i| Affine {
+                    scale: found.scales[8 * index + i],
+                    min: found.mins[8 * index + i],
+                });
+                write_scales(&found, block)
+            };
         let super_scale = write_f16(block, SCALE, super_scale);
         let super_min = write_f16(block, MIN, super_min);
         let mut levels = [0; SUPER];
-        for (group, (values, levels)) in values.chunks_exact(32).zip(levels.chunks_exact_mut(32)).enumerate() {
+        for (group, (values, levels)) in
+            values.chunks_exact(32).zip(levels.chunks_exact_mut(32)).enumerate()
+        {
             let (scale, min) = group_scale(block, group, super_scale, super_min);
             if scale == 0.0 {
                 found.levels(8 * index + group, values, top, levels);
@@ -228,11 +303,21 @@ fn choose_many<L: Lanes, const B: usize>(
     Some(())
 }
 
-/// Stores the super-scales and chooses the levels again for the scales as they are stored. Groups whose scale is 0 keep the levels they have.
-fn finish(values: &[f32; SUPER], top: i32, super_scale: f32, super_min: f32, levels: &mut [u8; SUPER], block: &mut [u8]) {
+/// Stores the super-scales and chooses the levels again for the scales as they are stored. Groups
+/// whose scale is 0 keep the levels they have.
+fn finish(
+    values: &[f32; SUPER],
+    top: i32,
+    super_scale: f32,
+    super_min: f32,
+    levels: &mut [u8; SUPER],
+    block: &mut [u8],
+) {
     let super_scale = write_f16(block, SCALE, super_scale);
     let super_min = write_f16(block, MIN, super_min);
-    for (group, (values, levels)) in values.chunks_exact(32).zip(levels.chunks_exact_mut(32)).enumerate() {
+    for (group, (values, levels)) in
+        values.chunks_exact(32).zip(levels.chunks_exact_mut(32)).enumerate()
+    {
         let (scale, min) = group_scale(block, group, super_scale, super_min);
         if scale != 0.0 {
             for (level, value) in levels.iter_mut().zip(values) {

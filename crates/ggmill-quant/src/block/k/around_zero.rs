@@ -1,8 +1,12 @@
-//! The searches of many super-blocks at once, for formats whose levels lie around zero: Q3_K and Q6_K.
+//! The searches of many super-blocks at once, for formats whose levels lie around zero: Q3_K and
+//! Q6_K.
 
 use super::SUPER;
 use crate::arch::Pair;
-use crate::lanes::{Floats, Lanes, MOST, Mask, Room, columns, importance, spread_out, sums_of_squares, symmetric, symmetric_by_moves};
+use crate::lanes::{
+    Floats, Lanes, MOST, Mask, Room, columns, importance, spread_out, sums_of_squares, symmetric,
+    symmetric_by_moves,
+};
 use crate::numeric::nearest;
 
 /// How often every level may move.
@@ -37,9 +41,18 @@ pub(super) enum Weights<'a> {
 
 /// Scales of at most [`at_once`](super::side_by_side::at_once) super-blocks.
 #[inline(always)]
-pub(super) fn search<L: Lanes>(lanes: L, values: &[[f32; SUPER]], weights: Weights<'_>, half: i32) -> Found {
+pub(super) fn search<L: Lanes>(
+    lanes: L,
+    values: &[[f32; SUPER]],
+    weights: Weights<'_>,
+    half: i32,
+) -> Found {
     let lanes = Pair(lanes);
-    let mut found = Found { scales: [0.0; 16 * MOST], sums: [0.0; 16 * MOST], levels: Levels::Inverses([0.0; 16 * MOST]) };
+    let mut found = Found {
+        scales: [0.0; 16 * MOST],
+        sums: [0.0; 16 * MOST],
+        levels: Levels::Inverses([0.0; 16 * MOST]),
+    };
     let Levels::Inverses(inverses) = &mut found.levels else { return found };
     let mut room = Room::<16>::new();
     let (groups, _) = values.as_flattened().as_chunks::<16>();
@@ -51,10 +64,13 @@ pub(super) fn search<L: Lanes>(lanes: L, values: &[[f32; SUPER]], weights: Weigh
         let x = columns(lanes, groups, first, &mut room);
         let w = match weights {
             Weights::Square => squares(&x),
-            Weights::Column(weights) | Weights::Importance(weights) => columns(lanes, weights.as_flattened().as_chunks::<16>().0, first, &mut room),
+            Weights::Column(weights) | Weights::Importance(weights) => {
+                columns(lanes, weights.as_flattened().as_chunks::<16>().0, first, &mut room)
+            }
         };
         let w = if let Weights::Importance(_) = weights {
-            let [spread] = spread_out(lanes, |lane, _| spreads[((first + lane) / 16).min(MOST - 1)]);
+            let [spread] =
+                spread_out(lanes, |lane, _| spreads[((first + lane) / 16).min(MOST - 1)]);
             let w = importance(&x, &w, spread);
             let mut sum = lanes.splat(0.0);
             for &w in &w {
@@ -72,12 +88,19 @@ pub(super) fn search<L: Lanes>(lanes: L, values: &[[f32; SUPER]], weights: Weigh
     found
 }
 
-/// As [`search`], by moves of single levels; values are weighed by their squares. What is found replaces what [`Found::room`] held.
+/// As [`search`], by moves of single levels; values are weighed by their squares. What is found
+/// replaces what [`Found::room`] held.
 #[inline(always)]
-pub(super) fn search_by_moves<L: Lanes>(lanes: L, values: &[[f32; SUPER]], half: i32, found: &mut Found) {
+pub(super) fn search_by_moves<L: Lanes>(
+    lanes: L,
+    values: &[[f32; SUPER]],
+    half: i32,
+    found: &mut Found,
+) {
     let (groups, _) = values.as_flattened().as_chunks::<16>();
     let Levels::Stored(levels) = &mut found.levels else { return };
-    // Four groups in five are at rest after one round. The others start again among themselves: side by side with the rest, one of them would keep all.
+    // Four groups in five are at rest after one round. The others start again among themselves:
+    // side by side with the rest, one of them would keep all.
     let mut again = Vec::with_capacity(groups.len());
     let mut places = Vec::with_capacity(groups.len());
     for start in (0..groups.len()).step_by(AT_ONCE * L::WIDTH) {
@@ -123,8 +146,18 @@ struct Moves {
 impl Moves {
     /// Of the groups from `start` on, as many as fill the vectors.
     #[inline(always)]
-    fn of<L: Lanes>(lanes: L, groups: &[[f32; 16]], start: usize, half: i32, rounds: usize) -> Self {
-        let mut moves = Self { scales: [0.0; AT_ONCE * MOST], levels: [[0; AT_ONCE * MOST]; 16], restless: [0; AT_ONCE] };
+    fn of<L: Lanes>(
+        lanes: L,
+        groups: &[[f32; 16]],
+        start: usize,
+        half: i32,
+        rounds: usize,
+    ) -> Self {
+        let mut moves = Self {
+            scales: [0.0; AT_ONCE * MOST],
+            levels: [[0; AT_ONCE * MOST]; 16],
+            restless: [0; AT_ONCE],
+        };
         let mut room = Room::<16>::new();
         let mut x = [[lanes.splat(0.0); 16]; AT_ONCE];
         for (vector, x) in x.iter_mut().enumerate() {
@@ -166,7 +199,11 @@ pub(super) fn extreme_scales<L: Lanes>(lanes: L, found: &Found) -> [f32; MOST] {
 
 /// One scale for the sixteen scales of each super-block, and the levels they then have.
 #[inline(always)]
-pub(super) fn scale_of_scales<L: Lanes>(lanes: L, found: &Found, half: i32) -> ([f32; MOST], [[u8; 16]; MOST]) {
+pub(super) fn scale_of_scales<L: Lanes>(
+    lanes: L,
+    found: &Found,
+    half: i32,
+) -> ([f32; MOST], [[u8; 16]; MOST]) {
     let lanes = Pair(lanes);
     let x: [_; 16] = spread_out(lanes, |lane, i| found.scales[16 * lane + i]);
     let w: [_; 16] = spread_out(lanes, |lane, i| found.sums[16 * lane + i]);
@@ -176,11 +213,13 @@ pub(super) fn scale_of_scales<L: Lanes>(lanes: L, found: &Found, half: i32) -> (
     inverse.store(&mut inverses);
     let mut levels = [[0; 16]; MOST];
     for (block, levels) in levels.iter_mut().enumerate() {
-        let (of_groups, sums) = (&found.scales[16 * block..][..16], &found.sums[16 * block..][..16]);
+        let (of_groups, sums) =
+            (&found.scales[16 * block..][..16], &found.sums[16 * block..][..16]);
         if of_groups.iter().all(|scale| scale.is_finite()) {
             multiply(of_groups, inverses[block], half, levels);
         } else {
-            // Sums have overflowed: what rounding makes of infinities is for the scalar code to say.
+            // Sums have overflowed: what rounding makes of infinities is for the scalar code to
+            // say.
             scales[block] = crate::search::symmetric(of_groups, half, Some(sums), levels);
         }
     }
@@ -190,20 +229,34 @@ pub(super) fn scale_of_scales<L: Lanes>(lanes: L, found: &Found, half: i32) -> (
 impl Found {
     /// Room for what [`search_by_moves`] finds. It is large: whoever searches again uses it again.
     pub(super) const fn room() -> Self {
-        Self { scales: [0.0; 16 * MOST], sums: [0.0; 16 * MOST], levels: Levels::Stored([[0; 16 * MOST]; 16]) }
+        Self {
+            scales: [0.0; 16 * MOST],
+            sums: [0.0; 16 * MOST],
+            levels: Levels::Stored([[0; 16 * MOST]; 16]),
+        }
     }
 
     /// The levels the search had given a group, for the case that its scale is stored as 0.
     fn levels(&self, group: usize, values: &[f32], half: i32, levels: &mut [u8]) {
         match &self.levels {
             Levels::Inverses(inverses) => multiply(values, inverses[group], half, levels),
-            Levels::Stored(stored) => levels.iter_mut().zip(stored).for_each(|(level, stored)| *level = stored[group]),
+            Levels::Stored(stored) => {
+                levels.iter_mut().zip(stored).for_each(|(level, stored)| *level = stored[group])
+            }
         }
     }
 
-    /// Levels for the scales of a super-block as they are stored. Groups whose scale is 0 keep the levels they have.
+    /// Levels for the scales of a super-block as they are stored. Groups whose scale is 0 keep the
+    /// levels they have.
     #[inline(always)]
-    pub(super) fn assign<L: Lanes>(&self, lanes: L, index: usize, values: &[f32; SUPER], scales: [f32; 16], half: i32) -> [u8; SUPER] {
+    pub(super) fn assign<L: Lanes>(
+        &self,
+        lanes: L,
+        index: usize,
+        values: &[f32; SUPER],
+        scales: [f32; 16],
+        half: i32,
+    ) -> [u8; SUPER] {
         let mut levels = [0; SUPER];
         let add = lanes.splat(half as f32);
         let ((values, _), (groups, _)) = (values.as_chunks::<16>(), levels.as_chunks_mut::<16>());
@@ -215,7 +268,8 @@ impl Found {
             }
             let scale = lanes.splat(scales[group]);
             for start in (0..16).step_by(L::WIDTH) {
-                ((lanes.load(&values[start..]) / scale).nearest(-half, half - 1) + add).store_bytes(&mut levels[start..]);
+                ((lanes.load(&values[start..]) / scale).nearest(-half, half - 1) + add)
+                    .store_bytes(&mut levels[start..]);
             }
         }
         levels
@@ -224,6 +278,10 @@ impl Found {
 
 fn multiply(values: &[f32], inverse: f32, half: i32, levels: &mut [u8]) {
     for (level, value) in levels.iter_mut().zip(values) {
-        *level = if inverse == 0.0 { 0 } else { (nearest(inverse * value).clamp(-half, half - 1) + half) as u8 };
+        *level = if inverse == 0.0 {
+            0
+        } else {
+            (nearest(inverse * value).clamp(-half, half - 1) + half) as u8
+        };
     }
 }

@@ -1,4 +1,5 @@
-//! The k-quants: super-blocks of 256 weights in groups of 16 or 32, whose scales (and minima) are quantized in their turn.
+//! The k-quants: super-blocks of 256 weights in groups of 16 or 32, whose scales (and minima) are
+//! quantized in their turn.
 
 mod affine;
 mod around_zero;
@@ -18,7 +19,8 @@ pub(crate) use q8_k::Q8_K;
 /// Weights in a super-block.
 const SUPER: usize = 256;
 
-/// What each weight of a group counts: its column's importance, times a magnitude that small weights share with their super-block.
+/// What each weight of a group counts: its column's importance, times a magnitude that small
+/// weights share with their super-block.
 fn importance<const N: usize>(values: &[f32; N], weights: &[f32; N], spread: f32) -> [f32; N] {
     core::array::from_fn(|i| weights[i] * (spread + values[i] * values[i]).sqrt())
 }
@@ -27,13 +29,17 @@ fn sum(values: &[f32]) -> f32 {
     values.iter().fold(0.0, |sum, value| sum + value)
 }
 
-/// Packs two-bit levels: in each half of the super-block, byte `b` holds weights `b`, `b + 32`, `b + 64` and `b + 96`, the first lowest.
+/// Packs two-bit levels: in each half of the super-block, byte `b` holds weights `b`, `b + 32`, `b
+/// + 64` and `b + 96`, the first lowest.
 #[inline(always)]
 fn pack_two_bits(levels: &[u8; SUPER], out: &mut [u8]) {
     let ((halves, _), (out, _)) = (levels.as_chunks::<128>(), out.as_chunks_mut::<32>());
     for (levels, out) in halves.iter().zip(out) {
         for column in 0..32 {
-            out[column] = levels[column] | levels[column + 32] << 2 | levels[column + 64] << 4 | levels[column + 96] << 6;
+            out[column] = levels[column]
+                | levels[column + 32] << 2
+                | levels[column + 64] << 4
+                | levels[column + 96] << 6;
         }
     }
 }

@@ -12,7 +12,8 @@ use crate::search::{Affine, Steps, affine, positive};
 
 pub(crate) struct Q2_K;
 
-// Scales in the low and minima in the high halves of the first 16 bytes, then the levels, then the two super-scales.
+// Scales in the low and minima in the high halves of the first 16 bytes, then the levels, then the
+// two super-scales.
 const LEVELS: usize = 16;
 const SCALE: usize = 80;
 const MIN: usize = 82;
@@ -32,7 +33,8 @@ impl Decode<SUPER, 84> for Q2_K {
         for (group, out) in out.chunks_exact_mut(16).enumerate() {
             let scale = scale * f32::from(block[group] & 15);
             let min = min * f32::from(block[group] >> 4);
-            // Group 2p (and 2p + 1, half a row of bytes on) of each half super-block lies in bit pair p.
+            // Group 2p (and 2p + 1, half a row of bytes on) of each half super-block lies in bit
+            // pair p.
             let start = LEVELS + 32 * (group / 8) + 16 * (group % 2);
             let shift = 2 * (group / 2 % 4);
             for (out, byte) in out.iter_mut().zip(&block[start..]) {
@@ -46,8 +48,16 @@ impl Decode<SUPER, 84> for Q2_K {
         for (block, out) in blocks.iter().zip(out) {
             let (scale, min) = (read_f16(block, SCALE), read_f16(block, MIN));
             let levels = unpack(block);
-            for ((out, levels), bits) in out.chunks_exact_mut(16).zip(levels.chunks_exact(16)).zip(&block[..LEVELS]) {
-                decode_affine(lanes, levels, scale * f32::from(bits & 15), min * f32::from(bits >> 4), out);
+            for ((out, levels), bits) in
+                out.chunks_exact_mut(16).zip(levels.chunks_exact(16)).zip(&block[..LEVELS])
+            {
+                decode_affine(
+                    lanes,
+                    levels,
+                    scale * f32::from(bits & 15),
+                    min * f32::from(bits >> 4),
+                    out,
+                );
             }
         }
     }
@@ -74,14 +84,21 @@ impl Encode<SUPER, 84> for Q2_K {
         let mut levels = [0; SUPER];
         let mut found = [Affine::default(); 16];
         let (groups, _) = values.as_chunks::<16>();
-        for ((group, levels), found) in groups.iter().zip(levels.chunks_exact_mut(16)).zip(&mut found) {
+        for ((group, levels), found) in
+            groups.iter().zip(levels.chunks_exact_mut(16)).zip(&mut found)
+        {
             *found = affine(group, TOP, &group.map(f32::abs), STEPS, levels);
         }
         let (scale, min) = write_scales(&found, block);
         finish(values, scale, min, &mut levels, block);
     }
 
-    fn encode_weighted(values: &[f32; SUPER], weights: &[f32; SUPER], _: f32, block: &mut [u8; 84]) {
+    fn encode_weighted(
+        values: &[f32; SUPER],
+        weights: &[f32; SUPER],
+        _: f32,
+        block: &mut [u8; 84],
+    ) {
         let mut levels = [0; SUPER];
         let (mut scales, mut mins, mut sums) = ([0.0; 16], [0.0; 16], [0.0; 16]);
         let spread = sum_of_squares(values) / 256.0;
@@ -90,7 +107,8 @@ impl Encode<SUPER, 84> for Q2_K {
         for (index, levels) in levels.chunks_exact_mut(16).enumerate() {
             let weights = importance(&groups[index], &weights[index], spread);
             sums[index] = sum(&weights);
-            Affine { scale: scales[index], min: mins[index] } = affine(&groups[index], TOP, &weights, WEIGHTED, levels);
+            Affine { scale: scales[index], min: mins[index] } =
+                affine(&groups[index], TOP, &weights, WEIGHTED, levels);
         }
         let (mut scale_levels, mut min_levels) = ([0; 16], [0; 16]);
         let scale = positive(&scales, 15, &sums, &mut scale_levels);
@@ -109,9 +127,21 @@ impl Encode<SUPER, 84> for Q2_K {
     }
 
     #[inline(always)]
-    fn encode_many_weighted<L: Lanes>(lanes: L, values: &[[f32; SUPER]], weights: &[[f32; SUPER]], row_spread: f32, out: &mut [[u8; 84]]) {
-        for ((values, weights), out) in values.chunks(at_once::<L>()).zip(weights.chunks(at_once::<L>())).zip(out.chunks_mut(at_once::<L>())) {
-            if choose_many(lanes, values, Weights::Importance(weights, 1.0), WEIGHTED, out).is_none() {
+    fn encode_many_weighted<L: Lanes>(
+        lanes: L,
+        values: &[[f32; SUPER]],
+        weights: &[[f32; SUPER]],
+        row_spread: f32,
+        out: &mut [[u8; 84]],
+    ) {
+        for ((values, weights), out) in values
+            .chunks(at_once::<L>())
+            .zip(weights.chunks(at_once::<L>()))
+            .zip(out.chunks_mut(at_once::<L>()))
+        {
+            if choose_many(lanes, values, Weights::Importance(weights, 1.0), WEIGHTED, out)
+                .is_none()
+            {
                 for ((values, weights), block) in values.iter().zip(weights).zip(out) {
                     Self::encode_weighted(values, weights, row_spread, block);
                 }
@@ -120,9 +150,16 @@ impl Encode<SUPER, 84> for Q2_K {
     }
 }
 
-/// What [`Encode::encode`] and [`Encode::encode_weighted`] do, for many super-blocks. `None`: some of them need the scalar code.
+/// What [`Encode::encode`] and [`Encode::encode_weighted`] do, for many super-blocks. `None`: some
+/// of them need the scalar code.
 #[inline(always)]
-fn choose_many<L: Lanes>(lanes: L, values: &[[f32; SUPER]], weights: Weights<'_>, steps: Steps, out: &mut [[u8; 84]]) -> Option<()> {
+fn choose_many<L: Lanes>(
+    lanes: L,
+    values: &[[f32; SUPER]],
+    weights: Weights<'_>,
+    steps: Steps,
+    out: &mut [[u8; 84]],
+) -> Option<()> {
     let found = search::<L, 16>(lanes, values, weights, TOP, steps)?;
     let scales = if let Weights::Importance(..) = weights {
         let scales = scales_of_scales::<L, 16>(lanes, &found.scales, &found.sums, 15)?;
@@ -131,14 +168,26 @@ fn choose_many<L: Lanes>(lanes: L, values: &[[f32; SUPER]], weights: Weights<'_>
         None
     };
     for (index, (values, block)) in values.iter().zip(out).enumerate() {
-        let (super_scale, super_min) = if let Some(((scales, scale_levels), (mins, min_levels))) = &scales {
-            write_weighted_scales(scales[index], mins[index], &scale_levels[index], &min_levels[index], block)
-        } else {
-            let found = core::array::from_fn(|i| Affine { scale: found.scales[16 * index + i], min: found.mins[16 * index + i] });
-            write_scales(&found, block)
-        };
+        let (super_scale, super_min) =
+            if let Some(((scales, scale_levels), (mins, min_levels))) = &scales {
+                write_weighted_scales(
+                    scales[index],
+                    mins[index],
+                    &scale_levels[index],
+                    &min_levels[index],
+                    block,
+                )
+            } else {
+                let found = core::array::from_fn(|i| Affine {
+                    scale: found.scales[16 * index + i],
+                    min: found.mins[16 * index + i],
+                });
+                write_scales(&found, block)
+            };
         let mut levels = [0; SUPER];
-        for (group, (values, levels)) in values.chunks_exact(16).zip(levels.chunks_exact_mut(16)).enumerate() {
+        for (group, (values, levels)) in
+            values.chunks_exact(16).zip(levels.chunks_exact_mut(16)).enumerate()
+        {
             let scale = super_scale * f32::from(block[group] & 15);
             if scale == 0.0 {
                 found.levels(16 * index + group, values, TOP, levels);
@@ -151,7 +200,8 @@ fn choose_many<L: Lanes>(lanes: L, values: &[[f32; SUPER]], weights: Weights<'_>
     Some(())
 }
 
-/// Stores scales and minima as 15ths of the greatest, and the super-scales, which are returned as stored.
+/// Stores scales and minima as 15ths of the greatest, and the super-scales, which are returned as
+/// stored.
 fn write_scales(found: &[Affine; 16], block: &mut [u8; 84]) -> (f32, f32) {
     let (mut max_scale, mut max_min) = (0.0, 0.0);
     for found in found {
@@ -175,16 +225,31 @@ fn write_scales(found: &[Affine; 16], block: &mut [u8; 84]) -> (f32, f32) {
 }
 
 /// Stores the levels of scales and minima, and the super-scales, which are returned as stored.
-fn write_weighted_scales(scale: f32, min: f32, scale_levels: &[u8; 16], min_levels: &[u8; 16], block: &mut [u8; 84]) -> (f32, f32) {
+fn write_weighted_scales(
+    scale: f32,
+    min: f32,
+    scale_levels: &[u8; 16],
+    min_levels: &[u8; 16],
+    block: &mut [u8; 84],
+) -> (f32, f32) {
     for (stored, (scale, min)) in block.iter_mut().zip(scale_levels.iter().zip(min_levels)) {
         *stored = scale | min << 4;
     }
     (write_f16(block, SCALE, scale), write_f16(block, MIN, min))
 }
 
-/// Chooses the levels again for the scales as they are stored, and packs them. Groups whose scale is 0 keep the levels they have.
-fn finish(values: &[f32; SUPER], scale: f32, min: f32, levels: &mut [u8; SUPER], block: &mut [u8; 84]) {
-    for (stored, (values, levels)) in block.iter().zip(values.chunks_exact(16).zip(levels.chunks_exact_mut(16))) {
+/// Chooses the levels again for the scales as they are stored, and packs them. Groups whose scale
+/// is 0 keep the levels they have.
+fn finish(
+    values: &[f32; SUPER],
+    scale: f32,
+    min: f32,
+    levels: &mut [u8; SUPER],
+    block: &mut [u8; 84],
+) {
+    for (stored, (values, levels)) in
+        block.iter().zip(values.chunks_exact(16).zip(levels.chunks_exact_mut(16)))
+    {
         let scale = scale * f32::from(stored & 15);
         if scale != 0.0 {
             let min = min * f32::from(stored >> 4);

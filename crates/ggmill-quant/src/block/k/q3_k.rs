@@ -2,7 +2,9 @@
 
 use ggmill_core::GgmlType;
 
-use super::around_zero::{Found, Weights, extreme_scales, scale_of_scales, search, search_by_moves};
+use super::around_zero::{
+    Found, Weights, extreme_scales, scale_of_scales, search, search_by_moves,
+};
 use super::side_by_side::at_once;
 use super::{SUPER, importance, pack_two_bits, sum};
 use crate::block::{Decode, Encode};
@@ -43,7 +45,9 @@ impl Decode<SUPER, 110> for Q3_K {
             let super_scale = read_f16(block, SCALE);
             let scales = read_scales(&block[SCALES..SCALE]);
             let levels = unpack(block);
-            for ((out, levels), scale) in out.chunks_exact_mut(16).zip(levels.chunks_exact(16)).zip(scales) {
+            for ((out, levels), scale) in
+                out.chunks_exact_mut(16).zip(levels.chunks_exact(16)).zip(scales)
+            {
                 decode_signed(lanes, levels, super_scale * f32::from(scale), out);
             }
         }
@@ -54,7 +58,9 @@ impl Decode<SUPER, 110> for Q3_K {
 #[inline(always)]
 fn unpack(block: &[u8; 110]) -> [u8; SUPER] {
     let mut levels = [0; SUPER];
-    for (half, (levels, bytes)) in levels.chunks_exact_mut(128).zip(block[LEVELS..SCALES].chunks_exact(32)).enumerate() {
+    for (half, (levels, bytes)) in
+        levels.chunks_exact_mut(128).zip(block[LEVELS..SCALES].chunks_exact(32)).enumerate()
+    {
         for column in 0..32 {
             let (low, high) = (bytes[column], block[column] >> (4 * half));
             // Where the third bit is not set, 4 is taken off.
@@ -71,7 +77,9 @@ impl Encode<SUPER, 110> for Q3_K {
     fn encode(values: &[f32; SUPER], block: &mut [u8; 110]) {
         let mut levels = [0; SUPER];
         let mut scales = [0.0; 16];
-        for ((values, levels), scale) in values.chunks_exact(16).zip(levels.chunks_exact_mut(16)).zip(&mut scales) {
+        for ((values, levels), scale) in
+            values.chunks_exact(16).zip(levels.chunks_exact_mut(16)).zip(&mut scales)
+        {
             *scale = symmetric_by_moves(values, 4, levels);
         }
         let (super_scale, stored) = levels_of_scales(&scales, extreme(&scales));
@@ -79,7 +87,12 @@ impl Encode<SUPER, 110> for Q3_K {
         finish(values, super_scale, &mut levels, block);
     }
 
-    fn encode_weighted(values: &[f32; SUPER], weights: &[f32; SUPER], _: f32, block: &mut [u8; 110]) {
+    fn encode_weighted(
+        values: &[f32; SUPER],
+        weights: &[f32; SUPER],
+        _: f32,
+        block: &mut [u8; 110],
+    ) {
         let mut levels = [0; SUPER];
         let (mut scales, mut sums) = ([0.0; 16], [0.0; 16]);
         let spread = 2.0 * sum_of_squares(values) / 256.0;
@@ -111,8 +124,18 @@ impl Encode<SUPER, 110> for Q3_K {
     }
 
     #[inline(always)]
-    fn encode_many_weighted<L: Lanes>(lanes: L, values: &[[f32; SUPER]], weights: &[[f32; SUPER]], _: f32, out: &mut [[u8; 110]]) {
-        for ((values, weights), out) in values.chunks(at_once::<L>()).zip(weights.chunks(at_once::<L>())).zip(out.chunks_mut(at_once::<L>())) {
+    fn encode_many_weighted<L: Lanes>(
+        lanes: L,
+        values: &[[f32; SUPER]],
+        weights: &[[f32; SUPER]],
+        _: f32,
+        out: &mut [[u8; 110]],
+    ) {
+        for ((values, weights), out) in values
+            .chunks(at_once::<L>())
+            .zip(weights.chunks(at_once::<L>()))
+            .zip(out.chunks_mut(at_once::<L>()))
+        {
             let found = search(lanes, values, Weights::Importance(weights), 4);
             let (super_scales, stored) = scale_of_scales(lanes, &found, 32);
             for (index, (values, block)) in values.iter().zip(out).enumerate() {
@@ -129,19 +152,31 @@ fn levels_of_scales(scales: &[f32; 16], extreme: f32) -> (f32, [u8; 16]) {
         return (0.0, [0; 16]);
     }
     let inverse = -32.0 / extreme;
-    (1.0 / inverse, scales.map(|scale| ((nearest(inverse * scale) as i8).clamp(-32, 31) + 32).cast_unsigned()))
+    (
+        1.0 / inverse,
+        scales.map(|scale| ((nearest(inverse * scale) as i8).clamp(-32, 31) + 32).cast_unsigned()),
+    )
 }
 
 /// Stores a super-block whose scales are found.
 #[inline(always)]
-fn write<L: Lanes>(lanes: L, found: &Found, index: usize, values: &[f32; SUPER], super_scale: f32, stored: [u8; 16], block: &mut [u8; 110]) {
+fn write<L: Lanes>(
+    lanes: L,
+    found: &Found,
+    index: usize,
+    values: &[f32; SUPER],
+    super_scale: f32,
+    stored: [u8; 16],
+    block: &mut [u8; 110],
+) {
     write_scales(stored, &mut block[SCALES..SCALE]);
     let super_scale = write_f16(block, SCALE, super_scale);
     let scales = read_scales(&block[SCALES..SCALE]).map(|scale| super_scale * f32::from(scale));
     pack(found.assign(lanes, index, values, scales, 4), block);
 }
 
-/// Sixteen six-bit scales in twelve bytes: the low four bits of the first eight, with those of the last eight above them; then the high two bits of every fourth.
+/// Sixteen six-bit scales in twelve bytes: the low four bits of the first eight, with those of the
+/// last eight above them; then the high two bits of every fourth.
 #[inline(always)]
 fn write_scales(scales: [u8; 16], out: &mut [u8]) {
     let mut bytes = [0; 12];
@@ -149,7 +184,10 @@ fn write_scales(scales: [u8; 16], out: &mut [u8]) {
         bytes[index] = scales[index] & 15 | (scales[index + 8] & 15) << 4;
     }
     for index in 0..4 {
-        bytes[index + 8] = scales[index] >> 4 | scales[index + 4] >> 4 << 2 | scales[index + 8] >> 4 << 4 | scales[index + 12] >> 4 << 6;
+        bytes[index + 8] = scales[index] >> 4
+            | scales[index + 4] >> 4 << 2
+            | scales[index + 8] >> 4 << 4
+            | scales[index + 12] >> 4 << 6;
     }
     out.copy_from_slice(&bytes);
 }
@@ -164,11 +202,19 @@ fn read_scales(bytes: &[u8]) -> [i8; 16] {
     })
 }
 
-/// Stores the super-scale, chooses the levels again for the scales as they are stored, and packs them. Groups whose scale is 0 keep the levels they have.
-fn finish(values: &[f32; SUPER], super_scale: f32, levels: &mut [u8; SUPER], block: &mut [u8; 110]) {
+/// Stores the super-scale, chooses the levels again for the scales as they are stored, and packs
+/// them. Groups whose scale is 0 keep the levels they have.
+fn finish(
+    values: &[f32; SUPER],
+    super_scale: f32,
+    levels: &mut [u8; SUPER],
+    block: &mut [u8; 110],
+) {
     let super_scale = write_f16(block, SCALE, super_scale);
     let scales = read_scales(&block[SCALES..SCALE]);
-    for (scale, (values, levels)) in scales.into_iter().zip(values.chunks_exact(16).zip(levels.chunks_exact_mut(16))) {
+    for (scale, (values, levels)) in
+        scales.into_iter().zip(values.chunks_exact(16).zip(levels.chunks_exact_mut(16)))
+    {
         let scale = super_scale * f32::from(scale);
         if scale != 0.0 {
             for (level, value) in levels.iter_mut().zip(values) {

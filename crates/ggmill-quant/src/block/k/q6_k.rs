@@ -25,7 +25,9 @@ impl Decode<SUPER, 210> for Q6_K {
     fn decode(block: &[u8; 210], out: &mut [f32; SUPER]) {
         let super_scale = read_f16(block, SCALE);
         let levels = unpack(block);
-        for ((out, levels), scale) in out.chunks_exact_mut(16).zip(levels.chunks_exact(16)).zip(&block[SCALES..SCALE]) {
+        for ((out, levels), scale) in
+            out.chunks_exact_mut(16).zip(levels.chunks_exact(16)).zip(&block[SCALES..SCALE])
+        {
             let scale = super_scale * f32::from(scale.cast_signed());
             for (out, level) in out.iter_mut().zip(levels) {
                 *out = scale * f32::from(level.cast_signed());
@@ -38,7 +40,9 @@ impl Decode<SUPER, 210> for Q6_K {
         for (block, out) in blocks.iter().zip(out) {
             let super_scale = read_f16(block, SCALE);
             let levels = unpack(block);
-            for ((out, levels), scale) in out.chunks_exact_mut(16).zip(levels.chunks_exact(16)).zip(&block[SCALES..SCALE]) {
+            for ((out, levels), scale) in
+                out.chunks_exact_mut(16).zip(levels.chunks_exact(16)).zip(&block[SCALES..SCALE])
+            {
                 decode_signed(lanes, levels, super_scale * f32::from(scale.cast_signed()), out);
             }
         }
@@ -48,8 +52,9 @@ impl Decode<SUPER, 210> for Q6_K {
 /// The levels as they count, -32..32, in a byte each.
 #[inline(always)]
 fn unpack(block: &[u8; 210]) -> [u8; SUPER] {
-    // In each half super-block, rows of 32 weights: the low bits of rows 0 and 1 in the low, of rows 2 and 3 in the high halves of 64 bytes; the high bits of
-    // all four rows in the bit pairs of 32 bytes.
+    // In each half super-block, rows of 32 weights: the low bits of rows 0 and 1 in the low, of
+    // rows 2 and 3 in the high halves of 64 bytes; the high bits of all four rows in the bit
+    // pairs of 32 bytes.
     let mut levels = [0; SUPER];
     let halves = block[..HIGH].chunks_exact(64).zip(block[HIGH..SCALES].chunks_exact(32));
     for (levels, (low, high)) in levels.chunks_exact_mut(128).zip(halves) {
@@ -69,7 +74,12 @@ impl Encode<SUPER, 210> for Q6_K {
         encode(values, |_| None, block);
     }
 
-    fn encode_weighted(values: &[f32; SUPER], weights: &[f32; SUPER], _: f32, block: &mut [u8; 210]) {
+    fn encode_weighted(
+        values: &[f32; SUPER],
+        weights: &[f32; SUPER],
+        _: f32,
+        block: &mut [u8; 210],
+    ) {
         encode(values, |group| Some(&weights[16 * group..][..16]), block);
     }
 
@@ -81,21 +91,39 @@ impl Encode<SUPER, 210> for Q6_K {
     }
 
     #[inline(always)]
-    fn encode_many_weighted<L: Lanes>(lanes: L, values: &[[f32; SUPER]], weights: &[[f32; SUPER]], _: f32, out: &mut [[u8; 210]]) {
-        for ((values, weights), out) in values.chunks(at_once::<L>()).zip(weights.chunks(at_once::<L>())).zip(out.chunks_mut(at_once::<L>())) {
+    fn encode_many_weighted<L: Lanes>(
+        lanes: L,
+        values: &[[f32; SUPER]],
+        weights: &[[f32; SUPER]],
+        _: f32,
+        out: &mut [[u8; 210]],
+    ) {
+        for ((values, weights), out) in values
+            .chunks(at_once::<L>())
+            .zip(weights.chunks(at_once::<L>()))
+            .zip(out.chunks_mut(at_once::<L>()))
+        {
             encode_many(lanes, values, Weights::Column(weights), out);
         }
     }
 }
 
-fn encode<'a>(values: &[f32; SUPER], weights: impl Fn(usize) -> Option<&'a [f32]>, block: &mut [u8; 210]) {
+fn encode<'a>(
+    values: &[f32; SUPER],
+    weights: impl Fn(usize) -> Option<&'a [f32]>,
+    block: &mut [u8; 210],
+) {
     let mut levels = [0; SUPER];
     let mut scales = [0.0; 16];
-    for (group, (values, levels)) in values.chunks_exact(16).zip(levels.chunks_exact_mut(16)).enumerate() {
+    for (group, (values, levels)) in
+        values.chunks_exact(16).zip(levels.chunks_exact_mut(16)).enumerate()
+    {
         scales[group] = symmetric(values, 32, weights(group), levels);
     }
     let Some(scales) = write_scales(&scales, block) else { return };
-    for (scale, (values, levels)) in scales.into_iter().zip(values.chunks_exact(16).zip(levels.chunks_exact_mut(16))) {
+    for (scale, (values, levels)) in
+        scales.into_iter().zip(values.chunks_exact(16).zip(levels.chunks_exact_mut(16)))
+    {
         if scale != 0.0 {
             for (level, value) in levels.iter_mut().zip(values) {
                 *level = (nearest(value / scale).clamp(-32, 31) + 32) as u8;
@@ -106,7 +134,12 @@ fn encode<'a>(values: &[f32; SUPER], weights: impl Fn(usize) -> Option<&'a [f32]
 }
 
 #[inline(always)]
-fn encode_many<L: Lanes>(lanes: L, values: &[[f32; SUPER]], weights: Weights<'_>, out: &mut [[u8; 210]]) {
+fn encode_many<L: Lanes>(
+    lanes: L,
+    values: &[[f32; SUPER]],
+    weights: Weights<'_>,
+    out: &mut [[u8; 210]],
+) {
     let found = search(lanes, values, weights, 32);
     let (scales, _) = found.scales.as_chunks::<16>();
     for (index, (values, block)) in values.iter().zip(out).enumerate() {
@@ -116,7 +149,8 @@ fn encode_many<L: Lanes>(lanes: L, values: &[[f32; SUPER]], weights: Weights<'_>
     }
 }
 
-/// Stores the scales as 128ths of the extreme one, and returns them as they are stored; or stores a block of nothing.
+/// Stores the scales as 128ths of the extreme one, and returns them as they are stored; or stores a
+/// block of nothing.
 fn write_scales(scales: &[f32; 16], block: &mut [u8; 210]) -> Option<[f32; 16]> {
     let extreme = extreme(scales);
     if extreme.abs() < NOTHING {

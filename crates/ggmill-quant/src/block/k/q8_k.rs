@@ -1,4 +1,5 @@
-//! Q8_K: 256 bytes under one single-precision scale, with the sum of each 16. ggml computes with it; files seldom hold it.
+//! Q8_K: 256 bytes under one single-precision scale, with the sum of each 16. ggml computes with
+//! it; files seldom hold it.
 
 use ggmill_core::GgmlType;
 
@@ -48,7 +49,8 @@ impl Encode<SUPER, 292> for Q8_K {
     fn encode_many<L: Lanes>(lanes: L, values: &[[f32; SUPER]], out: &mut [[u8; 292]]) {
         for (values, block) in values.iter().zip(out) {
             let largest = greatest_magnitude(lanes, values);
-            let extreme = values.iter().copied().find(|value| value.abs() >= largest).unwrap_or(0.0);
+            let extreme =
+                values.iter().copied().find(|value| value.abs() >= largest).unwrap_or(0.0);
             let inverse = -127.0 / extreme;
             if !inverse.is_finite() {
                 Self::encode(values, block);
@@ -56,8 +58,11 @@ impl Encode<SUPER, 292> for Q8_K {
             }
             block[..LEVELS].copy_from_slice(&(1.0 / inverse).to_le_bytes());
             let (levels, sums) = block[LEVELS..].split_at_mut(SUPER);
-            let (inverse, zero, wrap) = (lanes.splat(inverse), lanes.splat(0.0), lanes.splat(256.0));
-            for (level, values) in levels.chunks_exact_mut(L::WIDTH).zip(values.chunks_exact(L::WIDTH)) {
+            let (inverse, zero, wrap) =
+                (lanes.splat(inverse), lanes.splat(0.0), lanes.splat(256.0));
+            for (level, values) in
+                levels.chunks_exact_mut(L::WIDTH).zip(values.chunks_exact(L::WIDTH))
+            {
                 let nearest = (inverse * lanes.load(values)).nearest(-128, 127);
                 (nearest + wrap).or(nearest.lt(zero), nearest).store_bytes(level);
             }

@@ -1,8 +1,12 @@
-//! The searches of many super-blocks at once, for formats that differ in what they do with what is found.
+//! The searches of many super-blocks at once, for formats that differ in what they do with what is
+//! found.
 
 use super::SUPER;
 use crate::arch::Pair;
-use crate::lanes::{AffineLanes, Floats, Lanes, MOST, Room, affine, columns, importance, positive, spread_out, sums_of_squares};
+use crate::lanes::{
+    AffineLanes, Floats, Lanes, MOST, Room, affine, columns, importance, positive, spread_out,
+    sums_of_squares,
+};
 use crate::numeric::nearest;
 use crate::search::Steps;
 
@@ -23,7 +27,8 @@ pub(super) enum Weights<'a> {
     Magnitude,
     /// By their magnitudes above the root of their group's mean square.
     AboveAverage,
-    /// By importance, with the spread of each super-block: its sum of squares times a factor, over 256.
+    /// By importance, with the spread of each super-block: its sum of squares times a factor, over
+    /// 256.
     Importance(&'a [[f32; SUPER]], f32),
 }
 
@@ -32,9 +37,16 @@ pub(super) const fn at_once<L: Lanes>() -> usize {
     2 * L::WIDTH
 }
 
-/// Scales and minima of at most [`at_once`] super-blocks, in groups of `N`; `None` where the scalar code has to do it.
+/// Scales and minima of at most [`at_once`] super-blocks, in groups of `N`; `None` where the scalar
+/// code has to do it.
 #[inline(always)]
-pub(super) fn search<L: Lanes, const N: usize>(lanes: L, values: &[[f32; SUPER]], weights: Weights<'_>, top: i32, steps: Steps) -> Option<Found> {
+pub(super) fn search<L: Lanes, const N: usize>(
+    lanes: L,
+    values: &[[f32; SUPER]],
+    weights: Weights<'_>,
+    top: i32,
+    steps: Steps,
+) -> Option<Found> {
     let lanes = Pair(lanes);
     let zero = lanes.splat(0.0);
     let none = [0.0; 16 * MOST];
@@ -42,7 +54,9 @@ pub(super) fn search<L: Lanes, const N: usize>(lanes: L, values: &[[f32; SUPER]]
     let mut room = Room::<N>::new();
     let (groups, _) = values.as_flattened().as_chunks::<N>();
     let spreads = match weights {
-        Weights::Importance(_, factor) => sums_of_squares(lanes, values).map(|sum| factor * sum / 256.0),
+        Weights::Importance(_, factor) => {
+            sums_of_squares(lanes, values).map(|sum| factor * sum / 256.0)
+        }
         _ => [0.0; MOST],
     };
     for first in (0..groups.len()).step_by(2 * L::WIDTH) {
@@ -59,7 +73,9 @@ pub(super) fn search<L: Lanes, const N: usize>(lanes: L, values: &[[f32; SUPER]]
             }
             Weights::Importance(weights, _) => {
                 let w = columns(lanes, weights.as_flattened().as_chunks::<N>().0, first, &mut room);
-                let [spread] = spread_out(lanes, |lane, _| spreads[((first + lane) / (SUPER / N)).min(MOST - 1)]);
+                let [spread] = spread_out(lanes, |lane, _| {
+                    spreads[((first + lane) / (SUPER / N)).min(MOST - 1)]
+                });
                 let w = importance(&x, &w, spread);
                 let mut sum = zero;
                 for &w in &w {
@@ -88,9 +104,15 @@ fn above<F: Floats, const N: usize>(add: F, x: &[F; N]) -> [F; N] {
     out
 }
 
-/// One scale for the scales (or minima) of each super-block, `N` to a super-block, and the levels they then have.
+/// One scale for the scales (or minima) of each super-block, `N` to a super-block, and the levels
+/// they then have.
 #[inline(always)]
-pub(super) fn scales_of_scales<L: Lanes, const N: usize>(lanes: L, scales: &[f32], sums: &[f32], top: i32) -> Option<([f32; MOST], [[u8; N]; MOST])> {
+pub(super) fn scales_of_scales<L: Lanes, const N: usize>(
+    lanes: L,
+    scales: &[f32],
+    sums: &[f32],
+    top: i32,
+) -> Option<([f32; MOST], [[u8; N]; MOST])> {
     let lanes = Pair(lanes);
     let x: [_; N] = spread_out(lanes, |lane, i| scales[N * lane + i]);
     let w: [_; N] = spread_out(lanes, |lane, i| sums[N * lane + i]);
@@ -111,14 +133,22 @@ impl Found {
     /// The levels the search had given a group, for the case that its scale is stored as 0.
     pub(super) fn levels(&self, group: usize, values: &[f32], top: i32, levels: &mut [u8]) {
         for (level, value) in levels.iter_mut().zip(values) {
-            *level = nearest(self.inverses[group] * (value - self.offsets[group])).clamp(0, top) as u8;
+            *level =
+                nearest(self.inverses[group] * (value - self.offsets[group])).clamp(0, top) as u8;
         }
     }
 }
 
 /// Levels for a scale and a minimum that are final.
 #[inline(always)]
-pub(super) fn assign<L: Lanes>(lanes: L, values: &[f32], scale: f32, min: f32, top: i32, levels: &mut [u8]) {
+pub(super) fn assign<L: Lanes>(
+    lanes: L,
+    values: &[f32],
+    scale: f32,
+    min: f32,
+    top: i32,
+    levels: &mut [u8],
+) {
     let (scale, min) = (lanes.splat(scale), lanes.splat(min));
     for (values, levels) in values.chunks_exact(L::WIDTH).zip(levels.chunks_exact_mut(L::WIDTH)) {
         ((lanes.load(values) + min) / scale).nearest(0, top).store_bytes(levels);

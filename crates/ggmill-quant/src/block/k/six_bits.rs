@@ -1,7 +1,8 @@
 //! Eight scales and eight minima of six bits in twelve bytes, as Q4_K and Q5_K store them.
 //!
-//! The first four scales and minima lie in the low six bits of bytes 0 to 3 and 4 to 7. The last four have their low halves in bytes 8 to 11, scale below
-//! minimum, and their two high bits on top of the first four.
+//! The first four scales and minima lie in the low six bits of bytes 0 to 3 and 4 to 7. The last
+//! four have their low halves in bytes 8 to 11, scale below minimum, and their two high bits on top
+//! of the first four.
 
 /// The scale and the minimum of group `group`.
 #[inline(always)]

@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 
 use ggmill_core::{FileType, GgmlType, Gguf};
 use ggmill_pipeline::{ErrorKind, GgufCheckpoint, RunOptions, run};
-use ggmill_quantize::{Fit, Goal, Imatrix, Importance, ImportanceFilter, QuantizeOptions, Target, TensorLoss, TensorType, TypePlan, fit, loss, quantize};
+use ggmill_quantize::{
+    Fit, Goal, Imatrix, Importance, ImportanceFilter, QuantizeOptions, Target, TensorLoss,
+    TensorType, TypePlan, fit, loss, quantize,
+};
 use ggmill_testdata::real;
 
 use super::{Fixture, legacy_imatrix, options, quantized};
@@ -25,7 +28,8 @@ fn stories(folder: &Path) -> PathBuf {
 /// The mean noise to signal over all weights.
 fn mean(losses: &[TensorLoss]) -> f64 {
     let weights: f64 = losses.iter().map(|tensor| tensor.shape.elements() as f64).sum();
-    losses.iter().map(|tensor| tensor.relative * tensor.shape.elements() as f64).sum::<f64>() / weights
+    losses.iter().map(|tensor| tensor.relative * tensor.shape.elements() as f64).sum::<f64>()
+        / weights
 }
 
 /// What a quantization gives: its size, and what it lost by a pass over all of it.
@@ -36,7 +40,8 @@ fn made(path: &Path, options: &QuantizeOptions) -> (u64, Vec<TensorLoss>) {
     let output = path.with_file_name("made.gguf");
     std::fs::write(&output, &file).unwrap();
     let written = GgufCheckpoint::open(&output).unwrap();
-    let losses = loss(&[&plan], &checkpoint, &written, options.importance.as_ref(), &mut go_on).unwrap();
+    let losses =
+        loss(&[&plan], &checkpoint, &written, options.importance.as_ref(), &mut go_on).unwrap();
     (file.len() as u64, losses)
 }
 
@@ -61,11 +66,19 @@ fn less_is_lost_than_by_mixtures_of_the_same_size() {
         let (size, lost) = made(&path, &mixture);
         let fit = fitted(&path, &mixture, Goal::Size(size));
         let (fitted_size, fitted_lost) = made(&path, &with(&mixture, fit.types.clone()));
-        println!("{target}: {size} bytes lose {:.4e}, {fitted_size} bytes of fitted types {:.4e}", mean(&lost), mean(&fitted_lost));
+        println!(
+            "{target}: {size} bytes lose {:.4e}, {fitted_size} bytes of fitted types {:.4e}",
+            mean(&lost),
+            mean(&fitted_lost)
+        );
         assert!(fitted_size <= size, "{target}");
         assert!(mean(&fitted_lost) < mean(&lost), "{target}");
         // Every row was in the sample, so what was foreseen is what came.
-        assert!((fit.loss - mean(&fitted_lost)).abs() <= fit.loss * 1e-6, "{target}: {} foreseen", fit.loss);
+        assert!(
+            (fit.loss - mean(&fitted_lost)).abs() <= fit.loss * 1e-6,
+            "{target}: {} foreseen",
+            fit.loss
+        );
         assert!(fit.least_loss <= fit.loss);
     }
 }
@@ -80,23 +93,35 @@ fn importance_weighs_what_is_lost() {
         let (size, lost) = made(&fixture.path(), &mixture);
         let fit = fitted(&fixture.path(), &mixture, Goal::Size(size));
         let (fitted_size, fitted_lost) = made(&fixture.path(), &with(&mixture, fit.types));
-        assert!(fitted_size <= size && mean(&fitted_lost) < mean(&lost), "{target}: {:.4e} and {:.4e}", mean(&lost), mean(&fitted_lost));
+        assert!(
+            fitted_size <= size && mean(&fitted_lost) < mean(&lost),
+            "{target}: {:.4e} and {:.4e}",
+            mean(&lost),
+            mean(&fitted_lost)
+        );
         assert!(fitted_lost.iter().any(|tensor| tensor.weighted_rmse.is_some()));
     }
 }
 
-/// Importance that is zero everywhere says nothing: neither is a tensor given away for it, nor is the loss of one hidden.
+/// Importance that is zero everywhere says nothing: neither is a tensor given away for it, nor is
+/// the loss of one hidden.
 #[test]
 fn importance_of_zeros_gives_nothing_away() {
     let fixture = Fixture::new("llama");
     let measured = Imatrix::parse(&fixture.model.imatrix()).unwrap();
     let with_zeros_for = |name: &str| {
-        let entry = |(entry, measured): (ggmill_core::RawStr<'_>, &ggmill_quantize::ImatrixEntry)| {
-            let weights = measured.weights();
-            let is_blank = entry.to_string().contains(name);
-            (entry.to_string(), if is_blank { vec![0.0; weights.len()] } else { weights })
-        };
-        Importance::new(&legacy_imatrix(&measured.entries().map(entry).collect::<Vec<_>>()), "x", &ImportanceFilter::All).unwrap()
+        let entry =
+            |(entry, measured): (ggmill_core::RawStr<'_>, &ggmill_quantize::ImatrixEntry)| {
+                let weights = measured.weights();
+                let is_blank = entry.to_string().contains(name);
+                (entry.to_string(), if is_blank { vec![0.0; weights.len()] } else { weights })
+            };
+        Importance::new(
+            &legacy_imatrix(&measured.entries().map(entry).collect::<Vec<_>>()),
+            "x",
+            &ImportanceFilter::All,
+        )
+        .unwrap()
     };
     for name in ["", "blk.1.ffn_gate"] {
         let mut mixture = options("COPY");
@@ -105,9 +130,17 @@ fn importance_of_zeros_gives_nothing_away() {
         let gate = fit.types.get(b"blk.1.ffn_gate.weight").unwrap();
         assert!(gate != GgmlType::IQ1_S && fit.loss > 1e-4, "{name:?}: {gate}, {}", fit.loss);
         let (_, losses) = made(&fixture.path(), &with(&mixture, fit.types.clone()));
-        assert!((fit.loss - mean(&losses)).abs() <= fit.loss * 1e-6, "{name:?}: {} foreseen, {}", fit.loss, mean(&losses));
+        assert!(
+            (fit.loss - mean(&losses)).abs() <= fit.loss * 1e-6,
+            "{name:?}: {} foreseen, {}",
+            fit.loss,
+            mean(&losses)
+        );
         let gate = losses.iter().find(|tensor| tensor.name == b"blk.1.ffn_gate.weight").unwrap();
-        assert!(gate.relative > 0.0 && gate.relative < 0.2 && gate.weighted_rmse.is_none(), "{name:?}: {gate:?}");
+        assert!(
+            gate.relative > 0.0 && gate.relative < 0.2 && gate.weighted_rmse.is_none(),
+            "{name:?}: {gate:?}"
+        );
     }
 }
 
@@ -118,11 +151,18 @@ fn a_goal_is_met_and_hardly_missed() {
     for bits in [5.5, 7.0, 9.0, 40.0] {
         let fit = fitted(&fixture.path(), &options("COPY"), Goal::BitsPerWeight(bits));
         let file = quantized(&fixture.path(), &with(&options("COPY"), fit.types)).unwrap();
-        let bytes: u64 = Gguf::parse(&file).unwrap().tensors().iter().map(|tensor| tensor.size().unwrap()).sum();
+        let bytes: u64 =
+            Gguf::parse(&file).unwrap().tensors().iter().map(|tensor| tensor.size().unwrap()).sum();
         let found = bytes as f64 * 8.0 / weights as f64;
-        assert!(found <= bits && (found - fit.bits_per_weight).abs() < 1e-9, "{found}, expected {bits}");
+        assert!(
+            found <= bits && (found - fit.bits_per_weight).abs() < 1e-9,
+            "{found}, expected {bits}"
+        );
         // With room for everything, everything stays as it is.
-        assert!(if bits > 17.0 { fit.loss == 0.0 } else { found > bits - 0.05 }, "{found}, expected {bits}");
+        assert!(
+            if bits > 17.0 { fit.loss == 0.0 } else { found > bits - 0.05 },
+            "{found}, expected {bits}"
+        );
     }
 }
 
@@ -140,10 +180,16 @@ fn what_cannot_be_says_what_can() {
         error.to_string()
     };
     let message = refused(Goal::Size(1000));
-    assert!(message.starts_with("1000 bytes are too few: the smallest this model can be is "), "{message}");
+    assert!(
+        message.starts_with("1000 bytes are too few: the smallest this model can be is "),
+        "{message}"
+    );
     let least: u64 = message.split(' ').rev().nth(1).unwrap().parse().unwrap();
     let smallest = fitted(&fixture.path(), &options("COPY"), Goal::Size(least));
-    assert_eq!(quantized(&fixture.path(), &with(&options("COPY"), smallest.types)).unwrap().len() as u64, least);
+    assert_eq!(
+        quantized(&fixture.path(), &with(&options("COPY"), smallest.types)).unwrap().len() as u64,
+        least
+    );
     refused(Goal::Size(least - 1));
 
     let message = refused(Goal::BitsPerWeight(1.5));
@@ -164,17 +210,28 @@ fn what_is_asked_for_is_no_choice() {
     asked.prune_layers = [0].into();
     let types = fitted(&fixture.path(), &asked, Goal::BitsPerWeight(5.0)).types;
     assert_eq!(
-        ["blk.3.attn_v.weight", "output.weight", "output_norm.weight"].map(|name| types.get(name.as_bytes())),
+        ["blk.3.attn_v.weight", "output.weight", "output_norm.weight"]
+            .map(|name| types.get(name.as_bytes())),
         [Some(GgmlType::Q8_0), Some(GgmlType::Q5_1), Some(GgmlType::F32)]
     );
-    assert_eq!((types.get(b"blk.7.attn_v.weight"), types.get(b"blk.8.attn_v.weight")), (Some(GgmlType::Q8_0), None));
+    assert_eq!(
+        (types.get(b"blk.7.attn_v.weight"), types.get(b"blk.8.attn_v.weight")),
+        (Some(GgmlType::Q8_0), None)
+    );
     quantized(&fixture.path(), &with(&asked, types)).unwrap();
 
     // What is quantized already keeps its type unless that may change.
     let once = fixture.folder.path().join("once.gguf");
     std::fs::write(&once, quantized(&fixture.path(), &options("Q4_0")).unwrap()).unwrap();
     let kind = |options: &QuantizeOptions| {
-        fit(&GgufCheckpoint::open(&once).unwrap(), options, None, Goal::BitsPerWeight(4.0), &mut go_on).map_err(|error| error.kind())
+        fit(
+            &GgufCheckpoint::open(&once).unwrap(),
+            options,
+            None,
+            Goal::BitsPerWeight(4.0),
+            &mut go_on,
+        )
+        .map_err(|error| error.kind())
     };
     assert_eq!(kind(&options("COPY")).unwrap_err(), ErrorKind::Budget);
     let mut again = options("COPY");
@@ -192,18 +249,33 @@ fn a_plan_is_for_its_model() {
         (error.kind(), error.to_string())
     };
     let (kind, message) = refusal(&other, &with(&options("COPY"), types));
-    assert_eq!((kind, &*message), (ErrorKind::Types, r#"tensor "blk.0.attn_qkv.weight": is in the plan, and not in the model"#));
-    let plan = |tensors: &str| TypePlan::parse(format!(r#"{{"schema":"ggmill.plan/1","tensors":[{tensors}]}}"#).as_bytes());
+    assert_eq!(
+        (kind, &*message),
+        (
+            ErrorKind::Types,
+            r#"tensor "blk.0.attn_qkv.weight": is in the plan, and not in the model"#
+        )
+    );
+    let plan = |tensors: &str| {
+        TypePlan::parse(format!(r#"{{"schema":"ggmill.plan/1","tensors":[{tensors}]}}"#).as_bytes())
+    };
     let one = plan(r#"{"name":"blk.0.ffn_up.weight","type":"Q4_0"}"#).unwrap();
-    assert_eq!(refusal(&fixture, &with(&options("COPY"), one.clone())).1, r#"tensor "blk.0.attn_norm.weight": is in the model, and not in the plan"#);
+    assert_eq!(
+        refusal(&fixture, &with(&options("COPY"), one.clone())).1,
+        r#"tensor "blk.0.attn_norm.weight": is in the model, and not in the plan"#
+    );
     // Beside a mixture it names what it wants.
     let mut mixed = options("Q8_0");
     mixed.types = Some(one);
     let file = quantized(&fixture.path(), &mixed).unwrap();
-    let types = ["blk.0.ffn_up.weight", "blk.1.ffn_up.weight"].map(|name| Gguf::parse(&file).unwrap().tensor(name).unwrap().ggml_type());
+    let types = ["blk.0.ffn_up.weight", "blk.1.ffn_up.weight"]
+        .map(|name| Gguf::parse(&file).unwrap().tensor(name).unwrap().ggml_type());
     assert_eq!(types, [GgmlType::Q4_0, GgmlType::Q8_0]);
     let cases = [
-        (r#"{"name":"output_norm.weight","type":"Q4_0"},{"name":"output_norm.weight","type":"Q4_0"}"#, "stands in the plan twice"),
+        (
+            r#"{"name":"output_norm.weight","type":"Q4_0"},{"name":"output_norm.weight","type":"Q4_0"}"#,
+            "stands in the plan twice",
+        ),
         (r#"{"name":"output_norm.weight","type":"Q9"}"#, "\"Q9\" is no type"),
         (r#"{"name":"output_norm.weight"}"#, "has a tensor without a name or a type"),
         ("", "names no tensors"),
@@ -216,8 +288,14 @@ fn a_plan_is_for_its_model() {
     assert!(TypePlan::parse(b"{}").unwrap_err().to_string().starts_with("is no plan"));
     let mut odd = options("Q8_0");
     odd.types = Some(plan(r#"{"name":"blk.0.attn_norm.weight","type":"I32"}"#).unwrap());
-    assert_eq!(refusal(&fixture, &odd).1, r#"tensor "blk.0.attn_norm.weight": is F32, and cannot become I32"#);
+    assert_eq!(
+        refusal(&fixture, &odd).1,
+        r#"tensor "blk.0.attn_norm.weight": is F32, and cannot become I32"#
+    );
     let llama = Fixture::new("llama");
     odd.types = Some(plan(r#"{"name":"blk.0.adapter.weight","type":"Q4_K"}"#).unwrap());
-    assert_eq!(refusal(&llama, &odd).1, r#"tensor "blk.0.adapter.weight": has rows of 80, which are no whole blocks of Q4_K"#);
+    assert_eq!(
+        refusal(&llama, &odd).1,
+        r#"tensor "blk.0.adapter.weight": has rows of 80, which are no whole blocks of Q4_K"#
+    );
 }

@@ -11,8 +11,14 @@ use ggmill_testdata::shared;
 fn a_real_file_of_the_old_form_is_read() {
     let Some(path) = shared("imatrix/tinyllama-1.1b-shape.imatrix.dat") else { return };
     let imatrix = Imatrix::open(path).unwrap();
-    assert_eq!((imatrix.form(), imatrix.entries().len(), imatrix.chunk_count()), (ImatrixForm::Legacy, 154, 365));
-    assert_eq!(imatrix.datasets().map(|name| name.to_string()).collect::<Vec<_>>(), ["imatrix-training-full-3"]);
+    assert_eq!(
+        (imatrix.form(), imatrix.entries().len(), imatrix.chunk_count()),
+        (ImatrixForm::Legacy, 154, 365)
+    );
+    assert_eq!(
+        imatrix.datasets().map(|name| name.to_string()).collect::<Vec<_>>(),
+        ["imatrix-training-full-3"]
+    );
     let entry = imatrix.get(b"blk.21.ffn_up.weight").unwrap();
     assert_eq!((entry.len(), entry.counts()), (2048, &[365][..]));
     // The first value is 27.720335, over 365 calls.
@@ -22,10 +28,23 @@ fn a_real_file_of_the_old_form_is_read() {
 #[test]
 fn both_forms_hold_the_same_entries() {
     for model in models() {
-        let (new, old) = (Imatrix::parse(&model.imatrix()).unwrap(), Imatrix::parse(&model.legacy_imatrix()).unwrap());
-        assert_eq!((new.form(), new.chunk_count(), new.chunk_size(), new.datasets().len()), (ImatrixForm::Gguf, 7, 512, 2));
-        assert_eq!((old.form(), old.chunk_count(), old.chunk_size(), old.datasets().len()), (ImatrixForm::Legacy, 7, 0, 1));
-        assert!(new.entries().map(|(name, entry)| (name, entry.len())).eq(old.entries().map(|(name, entry)| (name, entry.len()))));
+        let (new, old) = (
+            Imatrix::parse(&model.imatrix()).unwrap(),
+            Imatrix::parse(&model.legacy_imatrix()).unwrap(),
+        );
+        assert_eq!(
+            (new.form(), new.chunk_count(), new.chunk_size(), new.datasets().len()),
+            (ImatrixForm::Gguf, 7, 512, 2)
+        );
+        assert_eq!(
+            (old.form(), old.chunk_count(), old.chunk_size(), old.datasets().len()),
+            (ImatrixForm::Legacy, 7, 0, 1)
+        );
+        assert!(
+            new.entries()
+                .map(|(name, entry)| (name, entry.len()))
+                .eq(old.entries().map(|(name, entry)| (name, entry.len())))
+        );
     }
 }
 
@@ -36,7 +55,10 @@ fn a_matrix_that_was_never_used_matters_evenly() {
     let entry = imatrix.get(b"blk.0.ffn_up_exps.weight").unwrap();
     assert_eq!((entry.width(), entry.counts()), (256, &[0, 96, 96, 96, 96, 96, 96, 96][..]));
     let weights = entry.weights();
-    assert!(weights[..256].iter().all(|&weight| weight == 1.0) && weights[256..512].iter().any(|&weight| weight != 1.0));
+    assert!(
+        weights[..256].iter().all(|&weight| weight == 1.0)
+            && weights[256..512].iter().any(|&weight| weight != 1.0)
+    );
 }
 
 /// Wherever a file ends, and whatever bit is wrong, there is an answer.
@@ -59,7 +81,9 @@ fn broken_files_are_refused_or_read() {
 
 #[test]
 fn counts_beyond_the_file_are_refused_before_anything_is_allocated() {
-    let with = |numbers: &[i32]| numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>();
+    let with = |numbers: &[i32]| {
+        numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>()
+    };
     for (file, words) in [
         (with(&[i32::MAX]), "2147483647 entries in the 0 bytes that remain"),
         (with(&[-1, 0, 0, 0, 0]), "-1 entries"),
@@ -74,11 +98,15 @@ fn counts_beyond_the_file_are_refused_before_anything_is_allocated() {
         (vec![], "takes 4 bytes, 0 remain"),
     ] {
         let error = Imatrix::parse(&file).unwrap_err();
-        assert!(error.kind() == ErrorKind::Importance && error.to_string().contains(words), "{error}, expected {words}");
+        assert!(
+            error.kind() == ErrorKind::Importance && error.to_string().contains(words),
+            "{error}, expected {words}"
+        );
     }
 }
 
-/// Files without content, whose size is that of a whole disk: what does not fit is refused before memory is asked for.
+/// Files without content, whose size is that of a whole disk: what does not fit is refused before
+/// memory is asked for.
 #[test]
 fn sizes_are_bounded_before_anything_is_read() {
     let folder = tempfile::tempdir().unwrap();
@@ -93,7 +121,11 @@ fn sizes_are_bounded_before_anything_is_read() {
         let shape = |len| ggmill_core::Shape::new(&[len]).unwrap();
         let mut builder = ggmill_core::Builder::new();
         for (suffix, len) in suffix.iter().zip([1 << 31, 1]) {
-            builder = builder.tensor([name, suffix.as_bytes()].concat(), ggmill_core::GgmlType::F32, shape(len));
+            builder = builder.tensor(
+                [name, suffix.as_bytes()].concat(),
+                ggmill_core::GgmlType::F32,
+                shape(len),
+            );
         }
         builder.plan().unwrap().header().to_vec()
     };
@@ -117,22 +149,37 @@ fn a_matrix_is_written_as_it_was_read() {
         assert!(Imatrix::parse(&again).unwrap() == imatrix);
         let shapes = |bytes: &[u8]| {
             let file = Gguf::parse(bytes.to_vec()).unwrap();
-            file.tensors().iter().map(|tensor| (tensor.name().to_string(), tensor.shape().dimensions().to_vec())).collect::<Vec<_>>()
+            file.tensors()
+                .iter()
+                .map(|tensor| (tensor.name().to_string(), tensor.shape().dimensions().to_vec()))
+                .collect::<Vec<_>>()
         };
-        assert!(shapes(&again).iter().all(|(_, dimensions)| dimensions.len() == 1 || dimensions.last() != Some(&1)), "{}", model.name);
+        assert!(
+            shapes(&again)
+                .iter()
+                .all(|(_, dimensions)| dimensions.len() == 1 || dimensions.last() != Some(&1)),
+            "{}",
+            model.name
+        );
     }
 }
 
 #[test]
 fn sums_and_counts_add_up() {
     let mixtral = models().into_iter().find(|model| model.name == "mixtral").unwrap();
-    let (new, old) = (Imatrix::parse(&mixtral.imatrix()).unwrap(), Imatrix::parse(&mixtral.legacy_imatrix()).unwrap());
+    let (new, old) = (
+        Imatrix::parse(&mixtral.imatrix()).unwrap(),
+        Imatrix::parse(&mixtral.legacy_imatrix()).unwrap(),
+    );
     let name = b"blk.0.ffn_up_exps.weight";
     // A legacy file with 5 calls of 512 tokens; 96 tokens, none of them for the first expert.
     let both = Imatrix::merge(&[old.clone(), new.clone()], 0).unwrap();
     assert_eq!(both.get(name).unwrap().counts(), [2560, 2656, 2656, 2656, 2656, 2656, 2656, 2656]);
     assert_eq!((both.chunk_count(), both.chunk_size()), (5, 512));
-    assert_eq!(both.datasets().map(|name| name.to_string()).collect::<Vec<_>>(), ["one.txt", "one.txt", "two.txt"]);
+    assert_eq!(
+        both.datasets().map(|name| name.to_string()).collect::<Vec<_>>(),
+        ["one.txt", "one.txt", "two.txt"]
+    );
     // Means of the same measurements are what they were: 5 calls of 512 against 96 tokens.
     let twice = Imatrix::merge(&[new.clone(), new.clone()], 0).unwrap();
     assert_eq!(twice.get(name).unwrap().weights(), new.get(name).unwrap().weights());
@@ -144,12 +191,18 @@ fn matrices_of_different_models_are_told_apart_by_name() {
     let [llama, mixtral, .., falcon] = &models()[..] else { panic!("four models") };
     let parse = |model: &ggmill_testdata::models::Model| Imatrix::parse(&model.imatrix()).unwrap();
     let error = Imatrix::merge(&[parse(llama), parse(falcon)], 0).unwrap_err();
-    assert_eq!(error.to_string(), r#"entry "blk.0.ffn_down.weight": 512 columns and 256 elsewhere, counted over all matrices"#);
+    assert_eq!(
+        error.to_string(),
+        r#"entry "blk.0.ffn_down.weight": 512 columns and 256 elsewhere, counted over all matrices"#
+    );
     // Once for all experts, and once for each, in the order that does not work.
     let old = Imatrix::parse(&mixtral.legacy_imatrix()).unwrap();
     let as_one = Imatrix::merge(&[old], 0).unwrap();
     let error = Imatrix::merge(&[parse(mixtral), as_one], 0).unwrap_err();
-    assert_eq!(error.to_string(), r#"entry "blk.0.ffn_down_exps.weight": 8 matrices and 1 elsewhere"#);
+    assert_eq!(
+        error.to_string(),
+        r#"entry "blk.0.ffn_down_exps.weight": 8 matrices and 1 elsewhere"#
+    );
 }
 
 /// There and back: sums scaled to calls, an expert that was never used at 1.
@@ -158,7 +211,10 @@ fn the_old_form_and_back() {
     for model in models() {
         let new = Imatrix::parse(&model.imatrix()).unwrap();
         let old = Imatrix::parse(&new.to_bytes(ImatrixForm::Legacy).unwrap()).unwrap();
-        assert_eq!((old.form(), old.chunk_count(), old.datasets().len()), (ImatrixForm::Legacy, 7, 1));
+        assert_eq!(
+            (old.form(), old.chunk_count(), old.datasets().len()),
+            (ImatrixForm::Legacy, 7, 1)
+        );
         for ((name, new), (same, old)) in new.entries().zip(old.entries()) {
             assert_eq!(name, same);
             let close = |(a, b): (&f32, &f32)| (a - b).abs() <= a.abs() * 1e-6;

@@ -1,4 +1,5 @@
-//! The types chosen for twelve real models, in files of every type: `tests/mixtures`, from the reference's own expectations (`xtask/peers/mixtures.py`).
+//! The types chosen for twelve real models, in files of every type: `tests/mixtures`, from the
+//! reference's own expectations (`xtask/peers/mixtures.py`).
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -34,7 +35,8 @@ fn names(ending: &str, layers: &str) -> Vec<String> {
 
 fn read(path: &Path) -> Expectations {
     let mut read = Expectations::default();
-    for line in std::fs::read_to_string(path).unwrap().lines().filter(|line| !line.starts_with('#')) {
+    for line in std::fs::read_to_string(path).unwrap().lines().filter(|line| !line.starts_with('#'))
+    {
         let words: Vec<&str> = line.split(' ').collect();
         match *words {
             ["hyper", architecture, ref values @ ..] => {
@@ -47,18 +49,28 @@ fn read(path: &Path) -> Expectations {
                         "kv_heads" => "attention.head_count_kv",
                         _ => "expert_count",
                     };
-                    read.metadata.set(format!("{architecture}.{key}"), number.parse::<u32>().unwrap());
+                    read.metadata
+                        .set(format!("{architecture}.{key}"), number.parse::<u32>().unwrap());
                 }
             }
             ["tensor", ending, layers, length, ref stack @ ..] => {
                 // How many rows there are is of no importance.
                 let length = length.parse().unwrap();
-                let shape = if stack.is_empty() { Shape::new(&[length, 2]) } else { Shape::new(&[length, 1, 2]) }.unwrap();
+                let shape = if stack.is_empty() {
+                    Shape::new(&[length, 2])
+                } else {
+                    Shape::new(&[length, 1, 2])
+                }
+                .unwrap();
                 read.tensors.extend(names(ending, layers).into_iter().map(|name| (name, shape)));
             }
             [header, default] if header.starts_with('[') => {
                 let file_type = header.trim_matches(['[', ']']).to_owned();
-                read.sections.push((file_type, default.parse::<GgmlType>().unwrap(), BTreeMap::new()));
+                read.sections.push((
+                    file_type,
+                    default.parse::<GgmlType>().unwrap(),
+                    BTreeMap::new(),
+                ));
             }
             [ggml_type, ending, layers] => {
                 let ggml_type = ggml_type.parse::<GgmlType>().unwrap();
@@ -74,7 +86,12 @@ fn read(path: &Path) -> Expectations {
 /// The model as a file whose data are a hole.
 fn hollow(model: &Expectations) -> tempfile::NamedTempFile {
     let builder = Builder::new().metadata(model.metadata.clone());
-    let plan = model.tensors.iter().fold(builder, |builder, (name, shape)| builder.tensor(name, GgmlType::F32, *shape)).plan().unwrap();
+    let plan = model
+        .tensors
+        .iter()
+        .fold(builder, |builder, (name, shape)| builder.tensor(name, GgmlType::F32, *shape))
+        .plan()
+        .unwrap();
     let file = tempfile::Builder::new().suffix(".gguf").tempfile().unwrap();
     File::create(file.path()).unwrap().write_all(plan.header()).unwrap();
     file.as_file().set_len(plan.total_len()).unwrap();

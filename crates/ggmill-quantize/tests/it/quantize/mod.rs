@@ -12,7 +12,9 @@ use std::path::{Path, PathBuf};
 
 use ggmill_core::{GgmlType, Gguf};
 use ggmill_pipeline::{Error, ErrorKind, GgufCheckpoint, RunOptions, run};
-use ggmill_quantize::{Imatrix, Importance, ImportanceFilter, QuantizeOptions, RoleRule, Target, TensorType, quantize};
+use ggmill_quantize::{
+    Imatrix, Importance, ImportanceFilter, QuantizeOptions, RoleRule, Target, TensorType, quantize,
+};
 use ggmill_testdata::models::{Model, models};
 
 /// A model of ggmill-testdata, in a file.
@@ -35,7 +37,8 @@ impl Fixture {
 
     /// Where the data of a tensor begin in the file.
     fn data(&self, name: &str) -> usize {
-        usize::try_from(Gguf::parse(&self.model.file).unwrap().tensor(name).unwrap().offset()).unwrap()
+        usize::try_from(Gguf::parse(&self.model.file).unwrap().tensor(name).unwrap().offset())
+            .unwrap()
     }
 
     fn importance(&self, filter: &ImportanceFilter) -> Importance {
@@ -79,7 +82,13 @@ fn a_number_that_is_none_is_named_with_its_place() {
     file[place..place + 2].copy_from_slice(&0x7e00u16.to_le_bytes());
     std::fs::write(fixture.path(), &file).unwrap();
     let (kind, message) = refusal(&fixture.path(), &options("Q4_K_M"));
-    assert_eq!((kind, &*message), (ErrorKind::NonFinite, r#"tensor "blk.4.ffn_down.weight": row 3, column 17 is NaN, expected a finite number"#));
+    assert_eq!(
+        (kind, &*message),
+        (
+            ErrorKind::NonFinite,
+            r#"tensor "blk.4.ffn_down.weight": row 3, column 17 is NaN, expected a finite number"#
+        )
+    );
     // A tensor that is only copied is held to the same.
     assert_eq!(refusal(&fixture.path(), &options("COPY")).0, ErrorKind::NonFinite);
 }
@@ -92,7 +101,8 @@ fn a_number_that_becomes_infinite_is_refused() {
     file[place..place + 4].copy_from_slice(&70_000.0f32.to_le_bytes());
     std::fs::write(fixture.path(), &file).unwrap();
     let (kind, message) = refusal(&fixture.path(), &options("F16"));
-    let expected = r#"tensor "blk.1.ssm_in.weight": row 1, column 3 is 7e4, which is too large for F16"#;
+    let expected =
+        r#"tensor "blk.1.ssm_in.weight": row 1, column 3 is 7e4, which is too large for F16"#;
     assert_eq!((kind, &*message), (ErrorKind::NonFinite, expected));
     assert!(quantized(&fixture.path(), &options("BF16")).is_ok());
     // A scale is the largest number over eight here, and fits.
@@ -102,7 +112,9 @@ fn a_number_that_becomes_infinite_is_refused() {
     let (kind, message) = refusal(&fixture.path(), &options("Q4_0"));
     let expected = r#"tensor "blk.1.ssm_in.weight": row 1, column "#;
     assert!(
-        kind == ErrorKind::NonFinite && message.starts_with(expected) && message.contains(" is in a block with numbers too large for Q4_0; it is "),
+        kind == ErrorKind::NonFinite
+            && message.starts_with(expected)
+            && message.contains(" is in a block with numbers too large for Q4_0; it is "),
         "{message}"
     );
 }
@@ -116,7 +128,9 @@ fn a_number_beyond_what_a_type_holds_is_refused() {
         file[place..place + 4].copy_from_slice(&value.to_le_bytes());
         std::fs::write(fixture.path(), &file).unwrap();
         let (kind, message) = refusal(&fixture.path(), &options("NVFP4"));
-        let expected = format!(r#"tensor "blk.1.ssm_in.weight": row 1, column 3 is in a block with numbers too large for NVFP4; it is {value:e}"#);
+        let expected = format!(
+            r#"tensor "blk.1.ssm_in.weight": row 1, column 3 is in a block with numbers too large for NVFP4; it is {value:e}"#
+        );
         assert_eq!((kind, message), (ErrorKind::NonFinite, expected));
     }
     // Its squares overflow, and the scale that comes of them is zero.
@@ -129,25 +143,44 @@ fn a_number_beyond_what_a_type_holds_is_refused() {
 fn importance_is_asked_for_by_name() {
     let fixture = Fixture::new("llama");
     let (kind, message) = refusal(&fixture.path(), &options("IQ2_XS"));
-    assert_eq!((kind, &*message), (ErrorKind::Importance, r#"tensor "blk.0.attn_k.weight": IQ2_XS needs importance weights, and there are none"#));
+    assert_eq!(
+        (kind, &*message),
+        (
+            ErrorKind::Importance,
+            r#"tensor "blk.0.attn_k.weight": IQ2_XS needs importance weights, and there are none"#
+        )
+    );
 
     let mut some = options("IQ2_XS");
-    some.importance = Some(fixture.importance(&ImportanceFilter::Exclude(vec!["blk.3.ffn_up".into()])));
+    some.importance =
+        Some(fixture.importance(&ImportanceFilter::Exclude(vec!["blk.3.ffn_up".into()])));
     let expected = r#"tensor "blk.3.ffn_up.weight": IQ2_XS needs importance weights, and the matrix has none for it"#;
     assert_eq!(refusal(&fixture.path(), &some).1, expected);
 
     some.dry_run = true;
     let checkpoint = GgufCheckpoint::open(fixture.path()).unwrap();
     let recipe = quantize(&checkpoint, &some).unwrap();
-    assert!(recipe.notes()[0].starts_with("a run would be refused: tensor \"blk.3.ffn_up.weight\""), "{:?}", recipe.notes());
+    assert!(
+        recipe.notes()[0].starts_with("a run would be refused: tensor \"blk.3.ffn_up.weight\""),
+        "{:?}",
+        recipe.notes()
+    );
 }
 
 #[test]
 fn importance_of_another_model_does_not_fit() {
     let (fixture, other) = (Fixture::new("llama"), Fixture::new("falcon"));
     let mut options = options("Q4_K_M");
-    options.importance = Some(Importance::new(&Imatrix::parse(&other.model.imatrix()).unwrap(), "x", &ImportanceFilter::All).unwrap());
-    let expected = r#"tensor "blk.0.ffn_down.weight": 256 importance weights, expected 512 for shape 512 × 8"#;
+    options.importance = Some(
+        Importance::new(
+            &Imatrix::parse(&other.model.imatrix()).unwrap(),
+            "x",
+            &ImportanceFilter::All,
+        )
+        .unwrap(),
+    );
+    let expected =
+        r#"tensor "blk.0.ffn_down.weight": 256 importance weights, expected 512 for shape 512 × 8"#;
     assert_eq!(refusal(&fixture.path(), &options), (ErrorKind::Importance, expected.to_owned()));
 }
 
@@ -158,7 +191,13 @@ fn what_is_quantized_already_is_left_alone_unless_asked() {
     let path = fixture.folder.path().join("once.gguf");
     std::fs::write(&path, &once).unwrap();
     let (kind, message) = refusal(&path, &options("Q4_0"));
-    assert_eq!((kind, &*message), (ErrorKind::Quantized, r#"tensor "output.weight": is Q8_0 already, quantizing it again to Q6_K loses more"#));
+    assert_eq!(
+        (kind, &*message),
+        (
+            ErrorKind::Quantized,
+            r#"tensor "output.weight": is Q8_0 already, quantizing it again to Q6_K loses more"#
+        )
+    );
     let mut again = options("Q4_0");
     again.allow_requantize = true;
     assert!(quantized(&path, &again).unwrap().len() < once.len());
@@ -171,10 +210,16 @@ fn what_is_quantized_already_is_left_alone_unless_asked() {
 fn patterns_tell_upper_and_lower_case() {
     let fixture = Fixture::new("llama");
     let mut options = options("Q8_0");
-    options.tensor_types = vec!["ATTN_Q=f16".parse::<TensorType>().unwrap(), r"\.attn_[kv]\.=q4_1".parse::<TensorType>().unwrap()];
+    options.tensor_types = vec![
+        "ATTN_Q=f16".parse::<TensorType>().unwrap(),
+        r"\.attn_[kv]\.=q4_1".parse::<TensorType>().unwrap(),
+    ];
     let file = quantized(&fixture.path(), &options).unwrap();
     let types = |name: &str| Gguf::parse(&file).unwrap().tensor(name).unwrap().ggml_type();
-    assert_eq!(["blk.0.attn_q.weight", "blk.0.attn_k.weight"].map(types), [GgmlType::Q8_0, GgmlType::Q4_1]);
+    assert_eq!(
+        ["blk.0.attn_q.weight", "blk.0.attn_k.weight"].map(types),
+        [GgmlType::Q8_0, GgmlType::Q4_1]
+    );
 }
 
 /// An architecture nobody has heard of, with names like those everybody has.
@@ -188,17 +233,28 @@ fn any_architecture_will_do() {
     let file = quantized(&fixture.path(), &options("Q4_K_M")).unwrap();
     let model = Gguf::parse(&file).unwrap();
     // Nine layers by their names: the first and the last have more bits.
-    let types = [0, 1, 8].map(|layer| model.tensor(&format!("blk.{layer}.attn_v.weight")).unwrap().ggml_type());
+    let types = [0, 1, 8]
+        .map(|layer| model.tensor(&format!("blk.{layer}.attn_v.weight")).unwrap().ggml_type());
     assert_eq!(types, [GgmlType::Q6_K, GgmlType::Q4_K, GgmlType::Q6_K]);
 }
 
-/// Names of nobody's convention: rules say what they are, and without rules nothing is known of them but that they do not end in `weight`.
+/// Names of nobody's convention: rules say what they are, and without rules nothing is known of
+/// them but that they do not end in `weight`.
 #[test]
 fn rules_say_what_names_do_not() {
     let fixture = Fixture::new("llama");
     let mut file = fixture.model.file.clone();
-    for (name, other) in [(&b"ffn_down.weight"[..], &b"mlp.w2.kernel.."[..]), (b"attn_v.weight", b"self.v.kernel"), (b"attn_k.weight", b"self.k.kernel")] {
-        let places: Vec<usize> = file.windows(name.len()).enumerate().filter(|(_, window)| *window == name).map(|(at, _)| at).collect();
+    for (name, other) in [
+        (&b"ffn_down.weight"[..], &b"mlp.w2.kernel.."[..]),
+        (b"attn_v.weight", b"self.v.kernel"),
+        (b"attn_k.weight", b"self.k.kernel"),
+    ] {
+        let places: Vec<usize> = file
+            .windows(name.len())
+            .enumerate()
+            .filter(|(_, window)| *window == name)
+            .map(|(at, _)| at)
+            .collect();
         assert_eq!(places.len(), 9);
         places.into_iter().for_each(|at| file[at..at + name.len()].copy_from_slice(other));
     }
@@ -208,7 +264,13 @@ fn rules_say_what_names_do_not() {
         options.roles = RoleRule::parse_list(rules).unwrap();
         let file = quantized(&fixture.path(), &options).unwrap();
         let model = Gguf::parse(&file).unwrap();
-        ["blk.0.mlp.w2.kernel..", "blk.1.self.v.kernel", "blk.2.self.v.kernel", "blk.1.self.k.kernel"].map(|name| model.tensor(name).unwrap().ggml_type())
+        [
+            "blk.0.mlp.w2.kernel..",
+            "blk.1.self.v.kernel",
+            "blk.2.self.v.kernel",
+            "blk.1.self.k.kernel",
+        ]
+        .map(|name| model.tensor(name).unwrap().ggml_type())
     };
     assert_eq!(types(""), [GgmlType::F16; 4]);
     let rules = "w2=ffn.down\nself\\.v=attention.v self\\.k=norm";
@@ -223,12 +285,18 @@ fn shards_become_one_file() {
     let model = Gguf::parse(&fixture.model.file).unwrap();
     let tensors: Vec<_> = model.tensors().iter().collect();
     for (number, part) in tensors.chunks(tensors.len().div_ceil(3)).enumerate() {
-        let mut metadata = if number == 0 { ggmill_core::MetadataBuf::copy_of(&model.metadata()).unwrap() } else { ggmill_core::MetadataBuf::new() };
+        let mut metadata = if number == 0 {
+            ggmill_core::MetadataBuf::copy_of(&model.metadata()).unwrap()
+        } else {
+            ggmill_core::MetadataBuf::new()
+        };
         metadata.set("split.no", u16::try_from(number).unwrap());
         metadata.set("split.count", 3u16);
         metadata.set("split.tensors.count", i32::try_from(tensors.len()).unwrap());
         let builder = ggmill_core::Builder::new().metadata(metadata);
-        let builder = part.iter().fold(builder, |builder, tensor| builder.tensor(tensor.name().as_bytes(), tensor.ggml_type(), *tensor.shape()));
+        let builder = part.iter().fold(builder, |builder, tensor| {
+            builder.tensor(tensor.name().as_bytes(), tensor.ggml_type(), *tensor.shape())
+        });
         let plan = builder.plan().unwrap();
         let mut writer = ggmill_core::Writer::start(&plan, Vec::new()).unwrap();
         for (place, tensor) in part.iter().enumerate() {

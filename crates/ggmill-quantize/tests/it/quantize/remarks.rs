@@ -2,7 +2,10 @@
 
 use ggmill_core::{GgmlType, Gguf};
 use ggmill_pipeline::{ErrorKind, GgufCheckpoint};
-use ggmill_quantize::{Imatrix, Importance, ImportanceFilter, Override, QuantizeOptions, RoleRule, TensorType, TypePlan, quantize};
+use ggmill_quantize::{
+    Imatrix, Importance, ImportanceFilter, Override, QuantizeOptions, RoleRule, TensorType,
+    TypePlan, quantize,
+};
 
 use super::{Fixture, legacy_imatrix, options, quantized, refusal};
 
@@ -11,9 +14,15 @@ fn notes(fixture: &Fixture, options: &QuantizeOptions) -> Vec<String> {
 }
 
 /// The measured importance of a model, changed entry by entry.
-fn importance(fixture: &Fixture, change: impl Fn(&str, Vec<f32>) -> Option<(String, Vec<f32>)>) -> Importance {
+fn importance(
+    fixture: &Fixture,
+    change: impl Fn(&str, Vec<f32>) -> Option<(String, Vec<f32>)>,
+) -> Importance {
     let measured = Imatrix::parse(&fixture.model.imatrix()).unwrap();
-    let entries: Vec<_> = measured.entries().filter_map(|(name, entry)| change(&name.to_string(), entry.weights())).collect();
+    let entries: Vec<_> = measured
+        .entries()
+        .filter_map(|(name, entry)| change(&name.to_string(), entry.weights()))
+        .collect();
     Importance::new(&legacy_imatrix(&entries), "x", &ImportanceFilter::All).unwrap()
 }
 
@@ -57,22 +66,40 @@ fn options_that_meet_nothing_are_told_of() {
         assert!(notes.iter().any(|note| note.contains(words)), "{words}: {notes:?}");
     };
     let mut odd = options("Q8_0");
-    odd.tensor_types = TensorType::parse_list("typo=q6_k FFN_DOWN=q6_k attn_norm=q6_k ffn_down=q6_k").unwrap();
+    odd.tensor_types =
+        TensorType::parse_list("typo=q6_k FFN_DOWN=q6_k attn_norm=q6_k ffn_down=q6_k").unwrap();
     said(&llama, &odd, r#"the pattern "typo" of a type is found in no tensor's name"#);
-    said(&llama, &odd, r#"the pattern "FFN_DOWN" of a type is found in no tensor's name; upper and lower case differ"#);
-    said(&llama, &odd, r#"the pattern "attn_norm" of a type is found only in names of tensors that are not quantized"#);
+    said(
+        &llama,
+        &odd,
+        r#"the pattern "FFN_DOWN" of a type is found in no tensor's name; upper and lower case differ"#,
+    );
+    said(
+        &llama,
+        &odd,
+        r#"the pattern "attn_norm" of a type is found only in names of tensors that are not quantized"#,
+    );
     assert_eq!(notes(&llama, &odd).iter().filter(|note| note.contains("the pattern")).count(), 3);
     odd.target = options("F16").target;
-    said(&llama, &odd, "F16 gives every tensor one type or its own, so patterns of types are not looked at");
+    said(
+        &llama,
+        &odd,
+        "F16 gives every tensor one type or its own, so patterns of types are not looked at",
+    );
 
     let mut types = options("Q8_0");
-    (types.output_tensor_type, types.token_embedding_type, types.leave_output_tensor) = (Some(GgmlType::Q6_K), Some(GgmlType::Q6_K), true);
+    (types.output_tensor_type, types.token_embedding_type, types.leave_output_tensor) =
+        (Some(GgmlType::Q6_K), Some(GgmlType::Q6_K), true);
     types.roles = RoleRule::parse_list("token_embd=other ^output=other").unwrap();
     said(&falcon, &types, "no tensor is token_embd.weight or has its role");
     said(&falcon, &types, "no tensor is output.weight or has its role");
     types.roles.clear();
     types.leave_output_tensor = false;
-    assert!(!notes(&llama, &types).iter().any(|note| note.contains("no tensor is")), "{:?}", notes(&llama, &types));
+    assert!(
+        !notes(&llama, &types).iter().any(|note| note.contains("no tensor is")),
+        "{:?}",
+        notes(&llama, &types)
+    );
     types.target = options("COPY").target;
     said(&llama, &types, "no tensor is output.weight");
     let mut none = options("Q8_0");
@@ -87,14 +114,23 @@ fn a_dry_run_says_what_a_run_would_be_refused_for() {
     let mut dry = options("IQ2_XS");
     dry.dry_run = true;
     let [note, ..] = &notes(&fixture, &dry)[..] else { panic!("a note") };
-    assert!(note.starts_with(r#"a run would be refused: tensors "blk.0.attn_k.weight", "blk.0.attn_output.weight", "#), "{note}");
+    assert!(
+        note.starts_with(
+            r#"a run would be refused: tensors "blk.0.attn_k.weight", "blk.0.attn_output.weight", "#
+        ),
+        "{note}"
+    );
     assert!(note.contains(" more: IQ2_XS needs importance weights, and there are none"), "{note}");
-    assert_eq!(notes(&fixture, &dry).iter().filter(|note| note.contains("IQ2_XS needs")).count(), 1);
+    assert_eq!(
+        notes(&fixture, &dry).iter().filter(|note| note.contains("IQ2_XS needs")).count(),
+        1
+    );
 
     // Embeddings are let off where that is possible, and here it is not.
     let mut embedding = options("Q8_0");
     embedding.token_embedding_type = Some(GgmlType::IQ1_S);
-    let expected = r#"tensor "token_embd.weight": IQ1_S needs importance weights, and there are none"#;
+    let expected =
+        r#"tensor "token_embd.weight": IQ1_S needs importance weights, and there are none"#;
     assert_eq!(refusal(&fixture.path(), &embedding), (ErrorKind::Importance, expected.to_owned()));
     embedding.dry_run = true;
     assert_eq!(notes(&fixture, &embedding)[0], format!("a run would be refused: {expected}"));
@@ -119,13 +155,28 @@ fn what_is_set_is_what_programs_can_read() {
         assert!(error.starts_with(&format!("{text:?}: ")) && error.contains(words), "{error}");
     }
     let mut set = options("Q8_0");
-    let texts = ["tokenizer.ggml.tokens=str:x", "llama.block_count=str:9", "general.name=str:other", "llama.context_length=int:77", "a=float:3.4e38"];
+    let texts = [
+        "tokenizer.ggml.tokens=str:x",
+        "llama.block_count=str:9",
+        "general.name=str:other",
+        "llama.context_length=int:77",
+        "a=float:3.4e38",
+    ];
     set.overrides = texts.iter().map(|text| text.parse::<Override>().unwrap()).collect();
     let found = notes(&fixture, &set);
-    let has_tokens = Gguf::parse(&fixture.model.file).unwrap().metadata().get("tokenizer.ggml.tokens").is_some();
-    assert_eq!(found.iter().any(|note| note.starts_with(r#"key "tokenizer.ggml.tokens" was an array ("#)), has_tokens, "{found:?}");
+    let has_tokens =
+        Gguf::parse(&fixture.model.file).unwrap().metadata().get("tokenizer.ggml.tokens").is_some();
+    assert_eq!(
+        found.iter().any(|note| note.starts_with(r#"key "tokenizer.ggml.tokens" was an array ("#)),
+        has_tokens,
+        "{found:?}"
+    );
     assert!(found.contains(&r#"key "llama.block_count" was of type u32 and is now a string; programs may refuse that"#.to_owned()), "{found:?}");
-    assert_eq!(found.iter().filter(|note| note.starts_with("key ")).count(), 1 + usize::from(has_tokens), "{found:?}");
+    assert_eq!(
+        found.iter().filter(|note| note.starts_with("key ")).count(),
+        1 + usize::from(has_tokens),
+        "{found:?}"
+    );
 }
 
 #[test]
@@ -133,16 +184,26 @@ fn types_that_are_for_computing_are_no_types_for_files() {
     let fixture = Fixture::new("llama");
     for name in ["q8_1", "Q8_K", "i8"] {
         let error = format!("ffn_down={name}").parse::<TensorType>().unwrap_err().to_string();
-        assert!(error.contains("is no tensor type for weights, expected one of F32, F16, ") && !error.ends_with("Q8_K"), "{error}");
+        assert!(
+            error.contains("is no tensor type for weights, expected one of F32, F16, ")
+                && !error.ends_with("Q8_K"),
+            "{error}"
+        );
     }
     let plan = |name: &str, ggml_type: &str| {
         let mut planned = options("Q8_0");
-        let json = format!(r#"{{"schema":"ggmill.plan/1","tensors":[{{"name":"{name}","type":"{ggml_type}"}}]}}"#);
+        let json = format!(
+            r#"{{"schema":"ggmill.plan/1","tensors":[{{"name":"{name}","type":"{ggml_type}"}}]}}"#
+        );
         planned.types = Some(TypePlan::parse(json.as_bytes()).unwrap());
         planned
     };
-    assert_eq!(refusal(&fixture.path(), &plan("blk.0.ffn_down.weight", "Q8_1")).1, r#"tensor "blk.0.ffn_down.weight": is F16, and cannot become Q8_1"#);
-    let expected = "quantized as the plan says, though tensors like these are kept as a rule, and programs may refuse them: \"blk.0.attn_norm.weight\"";
+    assert_eq!(
+        refusal(&fixture.path(), &plan("blk.0.ffn_down.weight", "Q8_1")).1,
+        r#"tensor "blk.0.ffn_down.weight": is F16, and cannot become Q8_1"#
+    );
+    let expected = "quantized as the plan says, though tensors like these are kept as a rule, and \
+                    programs may refuse them: \"blk.0.attn_norm.weight\"";
     assert_eq!(notes(&fixture, &plan("blk.0.attn_norm.weight", "Q8_0"))[1], expected);
 }
 
@@ -151,7 +212,15 @@ fn rules_that_are_none_say_where_and_what_there_is() {
     let lines = |error: ggmill_pipeline::Error| error.to_string();
     let error = lines(TensorType::parse_list("attn_q=q8_0\n\nffn=q9").unwrap_err());
     assert!(error.starts_with(r#"line 3: "ffn=q9": "q9" is no tensor type for weights, expected one of F32, F16, Q4_0, "#), "{error}");
-    assert_eq!(lines(TensorType::parse_list("# a comment").unwrap_err()), r##"line 1: "#": expected PATTERN=TYPE"##);
+    assert_eq!(
+        lines(TensorType::parse_list("# a comment").unwrap_err()),
+        r##"line 1: "#": expected PATTERN=TYPE"##
+    );
     let error = lines(RoleRule::parse_list("a=norm b=ffn.up\nw=attn.v").unwrap_err());
-    assert!(error.starts_with(r#"line 2: "w=attn.v": "attn.v" is no role, expected one of token_embedding, "#) && error.contains(", attention.v, "), "{error}");
+    assert!(
+        error.starts_with(
+            r#"line 2: "w=attn.v": "attn.v" is no role, expected one of token_embedding, "#
+        ) && error.contains(", attention.v, "),
+        "{error}"
+    );
 }

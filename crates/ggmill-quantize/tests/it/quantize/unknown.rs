@@ -1,4 +1,5 @@
-//! Models whose architecture the reference does not know: there is nothing to be equal to, and more to be right about.
+//! Models whose architecture the reference does not know: there is nothing to be equal to, and more
+//! to be right about.
 
 use ggmill_core::{GgmlType, Gguf};
 use ggmill_pipeline::GgufCheckpoint;
@@ -44,19 +45,30 @@ fn tensors(file: &[u8], options: &QuantizeOptions) -> Vec<(String, Vec<u64>, Ggm
     std::fs::write(&path, file).unwrap();
     let file = quantized(&path, options).unwrap();
     let model = Gguf::parse(&file[..]).unwrap();
-    model.tensors().iter().map(|tensor| (tensor.name().to_string(), tensor.shape().dimensions().to_vec(), tensor.ggml_type())).collect()
+    model
+        .tensors()
+        .iter()
+        .map(|tensor| {
+            (tensor.name().to_string(), tensor.shape().dimensions().to_vec(), tensor.ggml_type())
+        })
+        .collect()
 }
 
 fn types(options: &QuantizeOptions) -> Vec<GgmlType> {
     tensors(&model("mynet", MINE), options).into_iter().map(|(_, _, ggml_type)| ggml_type).collect()
 }
 
-/// Order and shapes stay, whatever the target; for an architecture of the reference they become what it makes of them.
+/// Order and shapes stay, whatever the target; for an architecture of the reference they become
+/// what it makes of them.
 #[test]
 fn tensors_keep_their_places_and_shapes() {
-    let stays: Vec<_> = MINE.iter().map(|(name, dimensions)| ((*name).to_owned(), dimensions.to_vec())).collect();
+    let stays: Vec<_> =
+        MINE.iter().map(|(name, dimensions)| ((*name).to_owned(), dimensions.to_vec())).collect();
     for target in ["COPY", "Q8_0", "F16"] {
-        let found: Vec<_> = tensors(&model("mynet", MINE), &options(target)).into_iter().map(|(name, dimensions, _)| (name, dimensions)).collect();
+        let found: Vec<_> = tensors(&model("mynet", MINE), &options(target))
+            .into_iter()
+            .map(|(name, dimensions, _)| (name, dimensions))
+            .collect();
         assert_eq!(found, stays, "{target}");
     }
     let known = tensors(&model("llama", MINE), &options("COPY"));
@@ -65,19 +77,24 @@ fn tensors_keep_their_places_and_shapes() {
     assert_eq!(["steps", "one", "pos_embed"].map(dimensions), [vec![1], vec![64], vec![256, 7]]);
 }
 
-/// A matrix is one of weights unless its name says otherwise; for architectures of the reference only if it ends in `weight`.
+/// A matrix is one of weights unless its name says otherwise; for architectures of the reference
+/// only if it ends in `weight`.
 #[test]
 fn matrices_are_weights_whatever_their_names_end_in() {
     use GgmlType as G;
-    let expected = |w: G, w512: G| vec![w, w, w512, G::F32, G::F32, G::F32, G::F32, G::F32, G::F16, G::F32, G::F32];
+    let expected = |w: G, w512: G| {
+        vec![w, w, w512, G::F32, G::F32, G::F32, G::F32, G::F32, G::F16, G::F32, G::F32]
+    };
     assert_eq!(types(&options("Q4_K_M")), expected(G::Q4_K, G::Q4_K));
     let mut pure = options("Q6_K");
     pure.pure = true;
     assert_eq!(types(&pure), expected(G::Q6_K, G::Q6_K));
 
-    // What was asked for by name is stronger than what names look like, and a role is stronger than that.
+    // What was asked for by name is stronger than what names look like, and a role is stronger than
+    // that.
     let mut asked = options("Q8_0");
-    asked.tensor_types = TensorType::parse_list(r"layers\.0\.w1=q5_k norm2d=q4_k state=q4_0 bias=q4_0").unwrap();
+    asked.tensor_types =
+        TensorType::parse_list(r"layers\.0\.w1=q5_k norm2d=q4_k state=q4_0 bias=q4_0").unwrap();
     asked.roles = RoleRule::parse_list("state=norm").unwrap();
     let mut named = expected(G::Q8_0, G::Q5_K);
     named[3] = G::Q4_K;
@@ -90,7 +107,8 @@ fn matrices_are_weights_whatever_their_names_end_in() {
 #[test]
 fn places_are_counted_where_nothing_says_the_depth() {
     let names: Vec<String> = (0..8).map(|layer| format!("layers.{layer}.w2")).collect();
-    let layers: Vec<(&str, &[u64])> = names.iter().map(|name| (&**name, &[256, 1, 2][..])).collect();
+    let layers: Vec<(&str, &[u64])> =
+        names.iter().map(|name| (&**name, &[256, 1, 2][..])).collect();
     let mut mixture = options("Q4_K_M");
     mixture.roles = RoleRule::parse_list("w2=ffn.down").unwrap();
     let found = tensors(&model("mynet", &layers), &mixture);
@@ -110,7 +128,11 @@ fn little_that_was_quantized_is_told_of() {
     };
     let [ragged, coverage] = &notes("llama", "Q8_0")[..] else { panic!("two notes") };
     assert_eq!(ragged, "rows are no whole blocks of the type chosen: conv.weight (Q8_0 → F16)");
-    assert_eq!(coverage, "0 of 11 tensors are quantized, with 0.0 % of the weights; of the others 3 are no matrices, 7 are kept for their names or roles");
+    assert_eq!(
+        coverage,
+        "0 of 11 tensors are quantized, with 0.0 % of the weights; of the others 3 are no \
+         matrices, 7 are kept for their names or roles"
+    );
     assert_eq!(notes("mynet", "Q8_0").len(), 1);
     assert!(notes("llama", "COPY").is_empty() && notes("llama", "F16").is_empty());
 }

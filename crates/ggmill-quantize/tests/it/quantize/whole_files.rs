@@ -1,4 +1,5 @@
-//! Whole files, byte for byte those of `llama_model_quantize`: `tests/quantize.sha256`, written by `cargo xtask peers quantize`.
+//! Whole files, byte for byte those of `llama_model_quantize`: `tests/quantize.sha256`, written by
+//! `cargo xtask peers quantize`.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -11,7 +12,20 @@ use ggmill_testdata::sha256;
 use super::{Fixture, options, quantized};
 
 /// What is tried here. The chore tries every type.
-const PLAIN: &[&str] = &["Q4_K_M", "Q5_K_S", "Q2_K", "IQ4_XS", "Q8_0", "Q6_K", "Q4_0", "Q3_K_L", "MXFP4_MOE", "TQ1_0", "F16", "COPY"];
+const PLAIN: &[&str] = &[
+    "Q4_K_M",
+    "Q5_K_S",
+    "Q2_K",
+    "IQ4_XS",
+    "Q8_0",
+    "Q6_K",
+    "Q4_0",
+    "Q3_K_L",
+    "MXFP4_MOE",
+    "TQ1_0",
+    "F16",
+    "COPY",
+];
 const WITH_IMPORTANCE: &[&str] = &["Q4_K_M", "Q4_0", "IQ2_XS", "IQ3_XXS"];
 
 fn expected() -> HashMap<(&'static str, &'static str, &'static str), &'static str> {
@@ -29,7 +43,8 @@ fn check(name: &str) {
     for (types, form) in [(PLAIN, "none"), (WITH_IMPORTANCE, "imatrix")] {
         for &target in types {
             let mut options = options(target);
-            options.importance = (form == "imatrix").then(|| fixture.importance(&ImportanceFilter::All));
+            options.importance =
+                (form == "imatrix").then(|| fixture.importance(&ImportanceFilter::All));
             let file = quantized(&fixture.path(), &options).unwrap();
             assert_eq!(sha256(&file), expected[&(name, target, form)], "{name} {target} {form}");
         }
@@ -73,19 +88,28 @@ fn shards_are_the_references() {
         split.no_tensor_first = form.ends_with("empty");
         let shards = cut(&fixture, &split);
         let mut options = options(target);
-        options.importance = (form == "imatrix").then(|| fixture.importance(&ImportanceFilter::All));
+        options.importance =
+            (form == "imatrix").then(|| fixture.importance(&ImportanceFilter::All));
         let checkpoint = GgufCheckpoint::open(shards.last().unwrap()).unwrap();
         let recipes = quantize_shards(&checkpoint, &options).unwrap();
         assert_eq!(recipes.len(), shards.len());
         for (number, recipe) in (1..).zip(recipes) {
             let plan = recipe.plan(&checkpoint).unwrap();
-            let file = run(&plan, &checkpoint, Vec::new(), &RunOptions::default(), &mut |_| ControlFlow::Continue(())).unwrap();
-            assert_eq!(sha256(&file), expected[&(name, target, &*format!("{form}-shard-{number}"))], "{name} {target} {form} {number}");
+            let file = run(&plan, &checkpoint, Vec::new(), &RunOptions::default(), &mut |_| {
+                ControlFlow::Continue(())
+            })
+            .unwrap();
+            assert_eq!(
+                sha256(&file),
+                expected[&(name, target, &*format!("{form}-shard-{number}"))],
+                "{name} {target} {form} {number}"
+            );
         }
     }
 }
 
-/// Shards in, one file out, and the other way round: what one file gives, and what cutting that would give.
+/// Shards in, one file out, and the other way round: what one file gives, and what cutting that
+/// would give.
 #[test]
 fn shards_are_put_together_and_cut_anew() {
     let fixture = Fixture::new("llama");
@@ -103,7 +127,14 @@ fn shards_are_put_together_and_cut_anew() {
     assert!(made.len() > 3 && made.len() == cut.len());
     for (made, cut) in made.into_iter().zip(cut) {
         let bytes = |recipe: Recipe, checkpoint| {
-            run(&recipe.plan(checkpoint).unwrap(), checkpoint, Vec::new(), &RunOptions::default(), &mut |_| ControlFlow::Continue(())).unwrap()
+            run(
+                &recipe.plan(checkpoint).unwrap(),
+                checkpoint,
+                Vec::new(),
+                &RunOptions::default(),
+                &mut |_| ControlFlow::Continue(()),
+            )
+            .unwrap()
         };
         assert!(bytes(made, &checkpoint) == bytes(cut, &again));
     }
@@ -117,13 +148,21 @@ fn cut(fixture: &Fixture, options: &SplitOptions) -> Vec<PathBuf> {
     let write = |(number, recipe): (u32, Recipe)| {
         let path = fixture.folder.path().join(ggmill_core::shard_file_name("cut", number, count));
         let plan = recipe.plan(&checkpoint).unwrap();
-        std::fs::write(&path, run(&plan, &checkpoint, Vec::new(), &RunOptions::default(), &mut |_| ControlFlow::Continue(())).unwrap()).unwrap();
+        std::fs::write(
+            &path,
+            run(&plan, &checkpoint, Vec::new(), &RunOptions::default(), &mut |_| {
+                ControlFlow::Continue(())
+            })
+            .unwrap(),
+        )
+        .unwrap();
         path
     };
     (1..).zip(recipes).map(write).collect()
 }
 
-/// Where a whole shard loses its tensors: in the middle it stays, for the numbers of the others; at the end it goes.
+/// Where a whole shard loses its tensors: in the middle it stays, for the numbers of the others; at
+/// the end it goes.
 #[test]
 fn shards_without_tensors() {
     let fixture = Fixture::new("mamba");
@@ -133,7 +172,10 @@ fn shards_without_tensors() {
         let mut options = options("Q6_K");
         options.prune_layers = layers.iter().copied().collect();
         let recipes = quantize_shards(&checkpoint, &options).unwrap();
-        recipes.into_iter().map(|recipe| recipe.plan(&checkpoint).unwrap().layout().tensors().len()).collect::<Vec<_>>()
+        recipes
+            .into_iter()
+            .map(|recipe| recipe.plan(&checkpoint).unwrap().layout().tensors().len())
+            .collect::<Vec<_>>()
     };
     assert_eq!(counts(&[]), [11, 11, 11, 5]);
     assert_eq!(counts(&[3]), [11, 11, 7]);
