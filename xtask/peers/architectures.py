@@ -1,7 +1,7 @@
 """Facts about architectures, and the catalogue held against llama.cpp's own loader.
 
 architectures.py names OUT [CONSTANTS...]    writes the names of every architecture and of its tensors, from gguf and from other versions of its constants
-architectures.py load FOLDER OUT            gives the samples of FOLDER to libllama, writes what it says to OUT, and saves what it took to FOLDER/saved
+architectures.py load DIRECTORY OUT            gives the samples of DIRECTORY to libllama, writes what it says to OUT, and saves what it took to DIRECTORY/saved
 """
 import ctypes
 import importlib.metadata
@@ -73,20 +73,20 @@ def loads(llama_cpp, path, saved=None):
     return status == 0
 
 
-def load(folder, out):
+def load(directory, out):
     import llama_cpp
     llama_cpp.llama_backend_init()
     quiet = llama_cpp.llama_log_callback(lambda level, text, data: None)
     llama_cpp.llama_log_set(quiet, ctypes.c_void_p(0))
-    folder = Path(folder)
-    (folder / "saved").mkdir(exist_ok=True)
+    directory = Path(directory)
+    (directory / "saved").mkdir(exist_ok=True)
     said, others, unsaved, count = {}, [], [], 0
-    for line in (folder / "list.tsv").read_text(encoding="utf-8").splitlines():
+    for line in (directory / "list.tsv").read_text(encoding="utf-8").splitlines():
         number, model, change, ours = line.split("\t")
-        saved = folder / "saved" / f"{model.replace(' ', '-')}-{change}.gguf" if change in ("whole", "all") else None
-        theirs = "takes" if loads(llama_cpp, folder / f"{number}.gguf") else "refuses"
+        saved = directory / "saved" / f"{model.replace(' ', '-')}-{change}.gguf" if change in ("whole", "all") else None
+        theirs = "takes" if loads(llama_cpp, directory / f"{number}.gguf") else "refuses"
         if saved and theirs == "takes":
-            if not loads(llama_cpp, folder / f"{number}.gguf", saved):
+            if not loads(llama_cpp, directory / f"{number}.gguf", saved):
                 unsaved.append(f"{model}, {change}: libllama stops when it saves it")
             elif not loads(llama_cpp, saved):
                 unsaved.append(f"{model}, {change}: libllama does not load what it saved itself")
@@ -100,7 +100,7 @@ def load(folder, out):
         for model, verdicts in said.items():
             for theirs in sorted(verdicts, reverse=True):
                 print(f"{model}\t{theirs}\t" + " | ".join(verdicts[theirs]), file=file)
-    saved = len(list((folder / "saved").iterdir()))
+    saved = len(list((directory / "saved").iterdir()))
     print(f"{len(said)} models, {count} samples, {len(others)} verdicts that differ; {saved} files saved by libllama")
     print("\n".join(others + unsaved))
 
@@ -109,7 +109,7 @@ if __name__ == "__main__":
     match sys.argv[1:]:
         case ["names", out, *others]:
             names(out, others)
-        case ["load", folder, out]:
-            load(folder, out)
+        case ["load", directory, out]:
+            load(directory, out)
         case _:
             sys.exit(__doc__)

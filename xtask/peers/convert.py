@@ -1,8 +1,8 @@
 """Compares the files that `ggmill convert` makes of the bundled checkpoint with two readings that share no code with it.
 
-    python convert.py GGMILL FOLDER LLAMA2C
+    python convert.py GGMILL DIRECTORY LLAMA2C
 
-GGMILL is the binary, FOLDER the checkpoint as Hugging Face has it (config.json, model.safetensors), LLAMA2C the same model as llama2.c writes it. Each type is converted twice.
+GGMILL is the binary, DIRECTORY the checkpoint as Hugging Face has it (config.json, model.safetensors), LLAMA2C the same model as llama2.c writes it. Each type is converted twice.
 Our files are read with gguf.GGUFReader; what should be in them comes from safetensors and numpy, with names, order of rows and rounding worked out here, and once more from
 the LLAMA2C file, which has the rows of q and k in the order that GGUF has them. Exit status 1 when anything differs.
 """
@@ -32,10 +32,10 @@ def in_pairs(rows, heads):
     return rows[order]
 
 
-def expected_tensors(folder, config):
+def expected_tensors(directory, config):
     """Name in the file: values in f32, from safetensors."""
     found = {}
-    for name, values in load_file(folder / "model.safetensors").items():
+    for name, values in load_file(directory / "model.safetensors").items():
         stem = name.removeprefix("model.").removesuffix(".weight")
         if stem == "embed_tokens":
             found["token_embd.weight"] = values
@@ -81,14 +81,14 @@ def llama2c_tensors(path):
     return found
 
 
-def expected_metadata(folder, config, file_type):
+def expected_metadata(directory, config, file_type):
     """Key: type and value, from config.json."""
     head = config["hidden_size"] // config["num_attention_heads"]
     u32, f32, string = gguf.GGUFValueType.UINT32, gguf.GGUFValueType.FLOAT32, gguf.GGUFValueType.STRING
     return {
         "general.architecture": (string, "llama"),
         "general.type": (string, "model"),
-        "general.name": (string, folder.name),
+        "general.name": (string, directory.name),
         "general.size_label": (string, "260K"),
         "general.file_type": (u32, FILE_TYPES[file_type]),
         "general.quantization_version": (u32, 2),
@@ -144,10 +144,10 @@ def compare(path, file_type, tensors, metadata):
     return findings
 
 
-def main(ggmill, folder, llama2c):
-    folder = Path(folder)
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    tensors = expected_tensors(folder, config)
+def main(ggmill, directory, llama2c):
+    directory = Path(directory)
+    config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
+    tensors = expected_tensors(directory, config)
     other = llama2c_tensors(llama2c)
     findings = [f"safetensors and llama2.c differ in {name}" for name in sorted(tensors.keys() | other.keys()) if not np.array_equal(tensors.get(name), other.get(name))]
     print(f"{'DIFFER' if findings else 'agree'}  safetensors and llama2.c: {len(tensors)} tensors")
@@ -155,10 +155,10 @@ def main(ggmill, folder, llama2c):
         for file_type in FILE_TYPES:
             files = [Path(place) / f"{file_type}-{number}.gguf" for number in (1, 2)]
             for file in files:
-                subprocess.run([ggmill, "convert", folder, "-o", file, "--type", file_type, "--quiet"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True)
-            new = compare(files[0], file_type, tensors, expected_metadata(folder, config, file_type))
+                subprocess.run([ggmill, "convert", directory, "-o", file, "--type", file_type, "--quiet"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True)
+            new = compare(files[0], file_type, tensors, expected_metadata(directory, config, file_type))
             if file_type == "f32":
-                new += [f"llama2.c: {finding}" for finding in compare(files[0], file_type, other, expected_metadata(folder, config, file_type))]
+                new += [f"llama2.c: {finding}" for finding in compare(files[0], file_type, other, expected_metadata(directory, config, file_type))]
             if files[0].read_bytes() != files[1].read_bytes():
                 new.append("converted twice, the bytes differ")
             print(f"{'DIFFERS' if new else 'agrees'}  {file_type}: {files[0].stat().st_size} bytes")

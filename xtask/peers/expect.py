@@ -1,8 +1,8 @@
 """What an independent reader finds in GGUF files, as fixtures for this project's tests.
 
-    python expect.py FOLDER FILE.gguf ...
+    python expect.py DIRECTORY FILE.gguf ...
 
-writes FOLDER/FILE.json for each file, and FOLDER/writer-example.gguf: the example of the specification's page on gguf's writer, as that writer makes it.
+writes DIRECTORY/FILE.json for each file, and DIRECTORY/writer-example.gguf: the example of the specification's page on gguf's writer, as that writer makes it.
 Versions 2 and 3 are read by gguf (PyPI, 0.19.0); version 1, which it refuses, by the short reader below. The fixtures are committed under
 crates/ggmill-testdata/expected and compared by ggmill-core's tests, so that plain `cargo test` needs no Python.
 
@@ -167,13 +167,13 @@ def example(target):
     writer.close()
 
 
-def main(folder, *paths):
-    example(Path(folder) / "writer-example.gguf")
+def main(directory, *paths):
+    example(Path(directory) / "writer-example.gguf")
     for path in map(Path, paths):
         data = path.read_bytes()
         found = version_1(data) if data[:8] == b"GGUF\x01\0\0\0" else by_gguf(path)
         expected = {"file": path.name, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} | found
-        target = Path(folder) / (path.name + ".json")
+        target = Path(directory) / (path.name + ".json")
         # One line for each pair and tensor, so that a difference shows where it is.
         head = {key: value for key, value in expected.items() if key not in ("metadata", "tensors")}
         text = json.dumps(head, ensure_ascii=False)[:-1]

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Compare the types that `ggmill quantize --target-size` chooses with the mixtures of the same size, by what each loses.
 
-usage: fit.py GGMILL FOLDER MODEL [IMATRIX]
+usage: fit.py GGMILL DIRECTORY MODEL [IMATRIX]
 
-MODEL is a GGUF file of 16 or 32 bits, or the folder of a checkpoint. What is lost is measured over all of every file (`--report`), not on samples. Exit status 1
+MODEL is a GGUF file of 16 or 32 bits, or the directory of a checkpoint. What is lost is measured over all of every file (`--report`), not on samples. Exit status 1
 when a choice loses more than the mixture or is larger.
 """
 
@@ -17,13 +17,13 @@ TARGETS = ["Q2_K", "Q3_K_S", "Q3_K_M", "IQ4_XS", "Q4_0", "Q4_K_S", "Q4_K_M", "Q5
 
 
 def main():
-    ggmill, folder, model, *imatrix = sys.argv[1:]
-    folder, model = pathlib.Path(folder), pathlib.Path(model)
+    ggmill, directory, model, *imatrix = sys.argv[1:]
+    directory, model = pathlib.Path(directory), pathlib.Path(model)
     if model.is_dir():
-        source = folder / "fit-source.gguf"
+        source = directory / "fit-source.gguf"
         subprocess.run([ggmill, "--quiet", "convert", model, "-o", source, "--type", "f16", "--force"], check=True, stdout=subprocess.DEVNULL)
         model = source
-    out, report = folder / "fit-out.gguf", folder / "fit-out.json"
+    out, report = directory / "fit-out.gguf", directory / "fit-out.json"
 
     def lost(*options):
         command = [ggmill, "--quiet", "quantize", model, out, *options, "--force", "--report", report, "--json"]

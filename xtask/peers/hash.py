@@ -1,6 +1,6 @@
 """Hashes of tensor data by hashlib, xxhash and blake3, as read by gguf: the second opinion on `ggmill hash`.
 
-    hash.py --write FOLDER FILE...    write FOLDER/NAME.manifest for each file
+    hash.py --write DIRECTORY FILE...    write DIRECTORY/NAME.manifest for each file
     hash.py GGMILL FILE...            compare what GGMILL prints, and have it check these manifests
 """
 
@@ -40,11 +40,11 @@ def manifest(path: pathlib.Path, name: str) -> str | None:
     return "\n".join(lines) + "\n"
 
 
-def write(folder: pathlib.Path, files: list[pathlib.Path]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
+def write(directory: pathlib.Path, files: list[pathlib.Path]) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
     for path in files:
         if text := manifest(path, path.name):
-            (folder / f"{path.name}.manifest").write_text(text)
+            (directory / f"{path.name}.manifest").write_text(text)
             print(f"{path.name}: {text.count(chr(10))} lines")
 
 

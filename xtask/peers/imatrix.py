@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Compare `ggmill imatrix merge` and `convert` with what tools/imatrix/imatrix.cpp says, in numpy's single precision; gguf's reader reads the results.
 
-usage: imatrix.py GGMILL FOLDER
+usage: imatrix.py GGMILL DIRECTORY
 
-FOLDER has importance matrices NAME.imatrix.gguf and NAME.imatrix.dat (made by ggmill-testdata). Exit status 1 when a number differs.
+DIRECTORY has importance matrices NAME.imatrix.gguf and NAME.imatrix.dat (made by ggmill-testdata). Exit status 1 when a number differs.
 """
 
 import pathlib
@@ -79,13 +79,13 @@ def as_dat(stats):
 
 
 def main():
-    ggmill, folder = sys.argv[1], pathlib.Path(sys.argv[2])
+    ggmill, directory = sys.argv[1], pathlib.Path(sys.argv[2])
     checked = 0
-    for new in sorted(folder.glob("*.imatrix.gguf")):
+    for new in sorted(directory.glob("*.imatrix.gguf")):
         old = new.with_suffix(".dat")
         for files in ([new], [old], [new, new], [old, new], [new, old, new]):
             stats, datasets, chunks = load(files)
-            out = folder / "merged.gguf"
+            out = directory / "merged.gguf"
             subprocess.run([ggmill, "--quiet", "imatrix", "merge", *files, "-o", out, "--force"], check=True)
             entries, fields = read_gguf(out)
             assert list(entries) == sorted(stats), files
@@ -93,7 +93,7 @@ def main():
                 assert entries[name][0].tobytes() == sums.astype(np.float32).tobytes(), (files, name)
                 assert (entries[name][1] == counts).all(), (files, name)
             assert fields == {"imatrix.datasets": datasets, "imatrix.chunk_count": chunks, "imatrix.chunk_size": CHUNK}, (files, fields)
-            dat = folder / "merged.dat"
+            dat = directory / "merged.dat"
             subprocess.run([ggmill, "--quiet", "imatrix", "convert", out, dat, "--force"], check=True)
             entries, found_chunks, dataset = read_dat(dat)
             expected = as_dat(stats)

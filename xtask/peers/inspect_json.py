@@ -2,7 +2,7 @@
 
     python inspect_json.py GGMILL PATH ...
 
-GGMILL is the binary; each path is a GGUF file or a folder in which to look for some. The output is held against docs/formats/inspect.schema.json too. Version 1, which gguf
+GGMILL is the binary; each path is a GGUF file or a directory in which to look for some. The output is held against docs/formats/inspect.schema.json too. Version 1, which gguf
 refuses, is left to the fixtures that expect.py writes. Exit status 1 when anything differs.
 """
 

@@ -16,7 +16,7 @@ import gguf
 
 
 def main():
-    script, folder, target = map(pathlib.Path, sys.argv[1:])
+    script, directory, target = map(pathlib.Path, sys.argv[1:])
     spec = importlib.util.spec_from_file_location("reference", script)
     reference = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(reference)
@@ -30,7 +30,7 @@ def main():
 
     gguf.GGUFWriter.add_tensor = add_raw
     found = {}
-    for path in sorted(folder.glob("*.bin")):
+    for path in sorted(directory.glob("*.bin")):
         output = path.with_suffix(".gguf")
         sys.argv = [str(script), "-i", str(path), "-o", str(output)]
         try:

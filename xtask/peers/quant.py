@@ -66,7 +66,7 @@ def reference_call(reference, name, work, rows, importance, blocks):
     return lambda: function(number, rows.ctypes.data, out.ctypes.data, 0, rows.shape[0], rows.shape[1], pointer), out
 
 
-def measure(ours, reference, folder, name, work, isas, rounds):
+def measure(ours, reference, directory, name, work, isas, rounds):
     number, elements, size, _ = TYPES[name]
     count = rows_of(name, work)
     # What weights look like: a bell, some columns wider than others.
@@ -79,7 +79,7 @@ def measure(ours, reference, folder, name, work, isas, rounds):
         few = SLOW.get(name, 32)
         blocks = reference.quantize(name, rows[:few], importance) * -(-count // few)
     call, out = reference_call(reference, name, work, rows, importance, blocks)
-    paths = [folder / part for part in ("input", "weights", "output")]
+    paths = [directory / part for part in ("input", "weights", "output")]
     paths[0].write_bytes(blocks if work == "dequantize" else rows.tobytes())
     if importance is not None:
         paths[1].write_bytes(importance.tobytes())
@@ -138,9 +138,9 @@ def main():
     print("Million weights a second, one thread, medians; in parentheses the multiple of the reference.\n")
     print(f"| type | work | reference | {' | '.join(isas)} |")
     print(f"|---|---|--:|{'--:|' * len(isas)}")
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as directory:
         for work, name in cases(reference, arguments.work or NAMES, arguments.types or TYPES):
-            theirs, mine = measure(ours, reference, pathlib.Path(folder), name, work, isas, arguments.rounds)
+            theirs, mine = measure(ours, reference, pathlib.Path(directory), name, work, isas, arguments.rounds)
             cells = " | ".join(f"{speed:.4g} ({speed / theirs:.2f}×)" for speed in mine.values())
             print(f"| {name} | {NAMES[work]} | {theirs:.4g} | {cells} |", flush=True)
     versions = [f"{package} {importlib.metadata.version(package)}" for package in ("llama-cpp-python", "numpy")]

@@ -81,7 +81,7 @@ def blocks_for(name, side):
     return 8192 if side == "ours" else 1024
 
 
-def count(worker, reference, folder, name, work, isas):
+def count(worker, reference, directory, name, work, isas):
     number, elements, size, _ = TYPES[name]
     found = []
     for side in ["reference", *isas]:
@@ -94,14 +94,14 @@ def count(worker, reference, folder, name, work, isas):
             call, _ = reference_call(reference, name, work, rows, importance, blocks)
             found.append((count_call(call) - count_call(empty)) / length)
             continue
-        (folder / "input").write_bytes(blocks if work == "dequantize" else rows.tobytes())
-        (folder / "empty").write_bytes(b"")
+        (directory / "input").write_bytes(blocks if work == "dequantize" else rows.tobytes())
+        (directory / "empty").write_bytes(b"")
         if importance is not None:
-            (folder / "weights").write_bytes(importance.tobytes())
+            (directory / "weights").write_bytes(importance.tobytes())
         kind = "dequantize" if work == "dequantize" else "quantize"
-        weigh = folder / "weights" if importance is not None and work != "dequantize" else "-"
-        words = lambda source, columns, weigh: [kind, name, side, folder / source, columns, weigh, "marked", "-"]
-        without = [] if weigh == "-" else [folder / "empty"]
+        weigh = directory / "weights" if importance is not None and work != "dequantize" else "-"
+        words = lambda source, columns, weigh: [kind, name, side, directory / source, columns, weigh, "marked", "-"]
+        without = [] if weigh == "-" else [directory / "empty"]
         base = count_worker(worker, words("empty", 0, *(without or ["-"])))
         found.append((count_worker(worker, words("input", length, weigh)) - base) / length)
     return found
@@ -122,9 +122,9 @@ def main():
     print("Instructions for each weight; in parentheses how many times as many the reference takes.\n")
     print(f"| type | work | reference | {' | '.join(isas)} |")
     print(f"|---|---|--:|{'--:|' * len(isas)}")
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as directory:
         for work, name in cases(reference, arguments.work or NAMES, arguments.types or TYPES):
-            theirs, *ours = count(arguments.worker, reference, pathlib.Path(folder), name, work, isas)
+            theirs, *ours = count(arguments.worker, reference, pathlib.Path(directory), name, work, isas)
             cells = " | ".join(f"{number:.4g} ({theirs / number:.1f}×)" for number in ours)
             print(f"| {name} | {NAMES[work]} | {theirs:.4g} | {cells} |", flush=True)
 

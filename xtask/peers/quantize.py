@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Compare `ggmill quantize` with llama_model_quantize, byte for byte, and in speed and memory.
 
-usage: quantize.py GGMILL FOLDER EXPECTED
-       quantize.py GGMILL FOLDER --speed TYPE [--weights MILLIONS] [--threads N]
+usage: quantize.py GGMILL DIRECTORY EXPECTED
+       quantize.py GGMILL DIRECTORY --speed TYPE [--weights MILLIONS] [--threads N]
 
-FOLDER has models NAME.gguf with importance matrices NAME.imatrix.gguf and NAME.imatrix.dat (made by ggmill-testdata). Every type is made of every model by both
+DIRECTORY has models NAME.gguf with importance matrices NAME.imatrix.gguf and NAME.imatrix.dat (made by ggmill-testdata). Every type is made of every model by both
 sides, with importance and without, and some models with options. What the reference makes is recorded in EXPECTED: model, type, importance, SHA-256, or the word
 "refused". Exit status 1 when a byte differs. The reference is libllama of the llama-cpp-python package installed in the Python that runs this.
 """
@@ -34,7 +34,7 @@ NAMES = {
 TYPES = {kind.name.lower(): kind.value for kind in gguf.GGMLQuantizationType}
 INT, FLOAT, BOOL, STR = range(4)
 
-# The name of a file of rules, which is put into the folder of the models.
+# The name of a file of rules, which is put into the directory of the models.
 RULES = "rules.txt"
 
 # Options of ours, and what they mean for the reference.
@@ -141,28 +141,28 @@ def difference(a, b):
     return f"differ at byte {at:#x} of {len(a)} and {len(b)}"
 
 
-def compare_shards(ggmill, folder):
+def compare_shards(ggmill, directory):
     """Shards in, shards out: whether every one is the reference's, and what the reference made."""
     lines, bad, same = [], 0, 0
     for model, kind, weighted, cut in SHARDED:
-        shards = folder / f"{model}-cut{'-empty' if cut else ''}"
-        run = [ggmill, "--quiet", "split", folder / f"{model}.gguf", shards, "--max-tensors", "30", "--force", *cut]
+        shards = directory / f"{model}-cut{'-empty' if cut else ''}"
+        run = [ggmill, "--quiet", "split", directory / f"{model}.gguf", shards, "--max-tensors", "30", "--force", *cut]
         names = [line.split("  ")[0] for line in subprocess.run(run, capture_output=True, text=True, check=True).stdout.splitlines()]
-        matrix = folder / f"{model}.imatrix.gguf" if weighted else None
-        theirs, mine = folder / "reference-shard", folder / "ggmill-shard"
-        for path in [*folder.glob("reference-shard*"), *folder.glob("ggmill-shard*")]:
+        matrix = directory / f"{model}.imatrix.gguf" if weighted else None
+        theirs, mine = directory / "reference-shard", directory / "ggmill-shard"
+        for path in [*directory.glob("reference-shard*"), *directory.glob("ggmill-shard*")]:
             path.unlink()
         options = ["--keep-split", *(["--imatrix", str(matrix)] if weighted else [])]
         if not reference(names[0], theirs, kind, matrix, str(matrix), keep_split=True):
             raise SystemExit(f"the reference refused {model} {kind} in shards")
         ok, message = ours(ggmill, names[-1], mine, kind, *options)
-        made = sorted(folder.glob("reference-shard*"))
-        if not ok or len(made) != len(names) or len(list(folder.glob("ggmill-shard*"))) != len(names):
+        made = sorted(directory.glob("reference-shard*"))
+        if not ok or len(made) != len(names) or len(list(directory.glob("ggmill-shard*"))) != len(names):
             bad += 1
             print(f"{model} {kind} in shards: {message or 'another number of shards'}")
             continue
         for path in made:
-            other = folder / path.name.replace("reference", "ggmill")
+            other = directory / path.name.replace("reference", "ggmill")
             if path.read_bytes() == other.read_bytes():
                 same += 1
             else:
@@ -175,11 +175,11 @@ def compare_shards(ggmill, folder):
     return lines, bad, same
 
 
-def compare_nvfp4(ggmill, folder, models):
+def compare_nvfp4(ggmill, directory, models):
     """What libllama has no type of file for: whether gguf reads the file, its blocks are libggml-base's, and what that makes of them is what ggmill reads."""
     base, bad, same = Reference(), 0, 0
     for model in models:
-        source, output = folder / f"{model}.gguf", folder / "ggmill-nvfp4.gguf"
+        source, output = directory / f"{model}.gguf", directory / "ggmill-nvfp4.gguf"
         ok, message = ours(ggmill, source, output, "NVFP4")
         if not ok:
             raise SystemExit(f"{model} NVFP4: {message}")
@@ -203,19 +203,19 @@ def compare_nvfp4(ggmill, folder, models):
     return same > 0 and bad == 0
 
 
-def compare(ggmill, folder, expected):
-    models = sorted(path.stem for path in folder.glob("*.gguf") if not path.stem.endswith(".imatrix") and "-" not in path.stem)
-    theirs, mine = folder / "reference-out.gguf", folder / "ggmill-out.gguf"
-    ours(ggmill, folder / "llama.gguf", folder / "llama-once.gguf", "Q8_0")
-    (folder / RULES).write_text("attn_k=q8_0\nffn_down=q5_1 attn_k=f16\n")
+def compare(ggmill, directory, expected):
+    models = sorted(path.stem for path in directory.glob("*.gguf") if not path.stem.endswith(".imatrix") and "-" not in path.stem)
+    theirs, mine = directory / "reference-out.gguf", directory / "ggmill-out.gguf"
+    ours(ggmill, directory / "llama.gguf", directory / "llama-once.gguf", "Q8_0")
+    (directory / RULES).write_text("attn_k=q8_0\nffn_down=q5_1 attn_k=f16\n")
     lines, bad, same, refused, alone = [], 0, 0, 0, 0
     cases = [(model, kind, [], {}) for model in models for kind in NAMES]
     cases += [(model, kind, ["--imatrix"], {}) for model in models for kind in NAMES]
     cases += OPTIONS
     for model, kind, options, meaning in cases:
-        source, form = folder / f"{model}.gguf", "none"
-        options = [str(folder / RULES) if option == RULES else option for option in options]
-        matrix = folder / f"{model}.imatrix.gguf" if options[-1:] == ["--imatrix"] else None
+        source, form = directory / f"{model}.gguf", "none"
+        options = [str(directory / RULES) if option == RULES else option for option in options]
+        matrix = directory / f"{model}.imatrix.gguf" if options[-1:] == ["--imatrix"] else None
         if matrix:
             options.append(str(matrix))
             form = "imatrix"
@@ -240,12 +240,12 @@ def compare(ggmill, folder, expected):
             lines.append(f"{model} {kind} {form} {digest(theirs) if done else 'refused'}\n")
     theirs.unlink(missing_ok=True)
     mine.unlink(missing_ok=True)
-    more, bad_shards, same_shards = compare_shards(ggmill, folder)
+    more, bad_shards, same_shards = compare_shards(ggmill, directory)
     lines, bad, same = lines + more, bad + bad_shards, same + same_shards
     expected.write_text("# What llama_model_quantize (llama-cpp-python 0.3.36) makes of the models of ggmill-testdata: model, type, importance, SHA-256.\n"
                         "# Written by `cargo xtask peers quantize`.\n" + "".join(lines))
     print(f"{same} files equal byte for byte, {refused} refused by both, {alone} made by ggmill alone, {bad} differ")
-    return compare_nvfp4(ggmill, folder, models) and bad == 0
+    return compare_nvfp4(ggmill, directory, models) and bad == 0
 
 
 def large(path, millions):
@@ -304,15 +304,15 @@ def anonymous(pid):
     return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon:"))
 
 
-def speed(ggmill, folder, kind, millions, threads):
-    source, output = folder / f"large-{millions}.gguf", folder / "speed-out.gguf"
+def speed(ggmill, directory, kind, millions, threads):
+    source, output = directory / f"large-{millions}.gguf", directory / "speed-out.gguf"
     if not source.exists():
-        partial = folder / "large-partial.gguf"
+        partial = directory / "large-partial.gguf"
         print(f"{large(partial, millions) / 1e6:.0f} million weights written")
         partial.rename(source)
     rows = []
     commands = {
-        "llama_model_quantize": [sys.executable, __file__, str(ggmill), str(folder), "--one", str(source), str(output), kind, "--threads", str(threads)],
+        "llama_model_quantize": [sys.executable, __file__, str(ggmill), str(directory), "--one", str(source), str(output), kind, "--threads", str(threads)],
         "ggmill quantize": [str(ggmill), "--quiet", "quantize", str(source), str(output), kind, str(threads), "--force", "--json"],
     }
     digests = set()
@@ -331,7 +331,7 @@ def speed(ggmill, folder, kind, millions, threads):
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("ggmill", type=pathlib.Path)
-    arguments.add_argument("folder", type=pathlib.Path)
+    arguments.add_argument("directory", type=pathlib.Path)
     arguments.add_argument("expected", type=pathlib.Path, nargs="?")
     arguments.add_argument("--speed", metavar="TYPE")
     arguments.add_argument("--weights", type=int, default=1100)
@@ -344,8 +344,8 @@ def main():
         source, output, kind = args.one
         sys.exit(not reference(source, output, kind, threads=args.threads))
     if args.speed:
-        sys.exit(not speed(args.ggmill, args.folder, args.speed, args.weights, args.threads))
-    sys.exit(not compare(args.ggmill, args.folder, args.expected))
+        sys.exit(not speed(args.ggmill, args.directory, args.speed, args.weights, args.threads))
+    sys.exit(not compare(args.ggmill, args.directory, args.expected))
 
 
 main()

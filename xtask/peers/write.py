@@ -3,7 +3,7 @@
     python write.py GGMILL CHECKPOINT LEGACY...
 
 What every command that reshapes makes of a small LLaMA model is read by gguf and loaded by libllama, and so is what `ggmill convert` makes of files from before
-GGUF. GGMILL is the binary, CHECKPOINT the folder of the bundled LLaMA checkpoint, LEGACY files of LLaMA from before GGUF. Shards are made through the C library
+GGUF. GGMILL is the binary, CHECKPOINT the directory of the bundled LLaMA checkpoint, LEGACY files of LLaMA from before GGUF. Shards are made through the C library
 too, call by call as llama-gguf-split does, and their headers compared byte by byte.
 """
 
@@ -107,59 +107,59 @@ def reference_headers(path, most):
 
 
 def check(ggmill, checkpoint, legacy):
-    with tempfile.TemporaryDirectory() as folder:
-        folder = Path(folder)
-        model = folder / "model.gguf"
+    with tempfile.TemporaryDirectory() as directory:
+        directory = Path(directory)
+        model = directory / "model.gguf"
         run(ggmill, "convert", checkpoint, "-o", model, "--type", "q8_0", "--no-vocab")
-        shards(ggmill, model, folder)
-        forms(ggmill, model, folder)
-        edits(ggmill, model, folder)
-        taken_out_and_put_back(ggmill, model, folder)
-        floats = folder / "floats.gguf"
+        shards(ggmill, model, directory)
+        forms(ggmill, model, directory)
+        edits(ggmill, model, directory)
+        taken_out_and_put_back(ggmill, model, directory)
+        floats = directory / "floats.gguf"
         run(ggmill, "convert", checkpoint, "-o", floats, "--type", "f32", "--no-vocab")
-        big = folder / "big.gguf"
+        big = directory / "big.gguf"
         run(ggmill, "repack", floats, "-o", big, "--endian", "big")
         same(content(floats), content(big), "big-endian floats")
         print("repack --endian big of floats: the same numbers to gguf")
-        convert_endian(model, folder, ggmill)
+        convert_endian(model, directory, ggmill)
         for path in legacy:
-            ancestor(ggmill, path, folder)
+            ancestor(ggmill, path, directory)
 
 
-def shards(ggmill, model, folder):
+def shards(ggmill, model, directory):
     parameters = loads(model)
-    run(ggmill, "split", model, folder / "part", "--max-tensors", 10)
-    parts = sorted(folder.glob("part-*.gguf"))
+    run(ggmill, "split", model, directory / "part", "--max-tensors", 10)
+    parts = sorted(directory.glob("part-*.gguf"))
     for part, header in zip(parts, reference_headers(model, 10), strict=True):
         assert part.read_bytes()[: len(header)] == header, f"{part.name}: the C library's header is another"
         gguf.GGUFReader(part)
     assert loads(parts[0]) == parameters
     print(f"split, {len(parts)} shards: headers as the C library makes them, read by gguf, loaded by libllama")
 
-    run(ggmill, "split", model, folder / "bare", "--max-size", "200K", "--no-tensor-first-split")
-    bare = sorted(folder.glob("bare-*.gguf"))
+    run(ggmill, "split", model, directory / "bare", "--max-size", "200K", "--no-tensor-first-split")
+    bare = sorted(directory.glob("bare-*.gguf"))
     assert len(gguf.GGUFReader(bare[0]).tensors) == 0 and loads(bare[0]) == parameters
     print(f"split, {len(bare)} shards, the first without tensors: read by gguf, loaded by libllama")
 
-    merged = folder / "merged.gguf"
+    merged = directory / "merged.gguf"
     run(ggmill, "merge", parts[-1], merged)
     assert merged.read_bytes() == model.read_bytes() and loads(merged) == parameters
     print("merge: the file that was split, loaded by libllama")
 
 
-def forms(ggmill, model, folder):
+def forms(ggmill, model, directory):
     for options in (["--align", 4096], ["--align", 8], ["--format-version", 2]):
-        other = folder / "other.gguf"
+        other = directory / "other.gguf"
         run(ggmill, "repack", model, "-o", other, "--force", *options)
         same(content(model), content(other), options)
         assert loads(other) == loads(model)
         print(f"repack {' '.join(map(str, options))}: read by gguf, loaded by libllama")
 
 
-def edits(ggmill, model, folder):
+def edits(ggmill, model, directory):
     """Each way an edit can go, one after the other on one file."""
     keys, tensors = content(model)
-    edited = folder / "edited.gguf"
+    edited = directory / "edited.gguf"
     shutil.copy(model, edited)
     name = keys["general.name"]
     ways = [("the same length", name[::-1]), ("room taken", name + " and more"), ("room given", "x"), ("blocks inserted", "long " * 20_000)]
@@ -169,16 +169,16 @@ def edits(ggmill, model, folder):
         found[0].pop("ggmill.padding", None)
         same((keys | {"general.name": text}, tensors), found, f"edit, {way}")
         assert loads(edited) == loads(model)
-    copy = folder / "copy.gguf"
+    copy = directory / "copy.gguf"
     run(ggmill, "edit", edited, "-o", copy, "--set", f"general.name={name}", "--unset", "ggmill.padding")
     same((keys, tensors), content(copy), "edit -o")
     assert loads(copy) == loads(model)
     print(f"edit in place ({', '.join(way for way, _ in ways)}) and edit -o: read by gguf, loaded by libllama")
 
 
-def taken_out_and_put_back(ggmill, model, folder):
+def taken_out_and_put_back(ggmill, model, directory):
     keys, tensors = content(model)
-    whole, some, norms = folder / "whole.gguf", folder / "some.gguf", folder / "norms.safetensors"
+    whole, some, norms = directory / "whole.gguf", directory / "some.gguf", directory / "norms.safetensors"
     run(ggmill, "extract", model, "*", "--key", "*", "-o", whole)
     same((keys, tensors), content(whole), "extract")
     assert loads(whole) == loads(model)
@@ -187,7 +187,7 @@ def taken_out_and_put_back(ggmill, model, folder):
     print("extract: read by gguf; all of it loaded by libllama")
 
     run(ggmill, "extract", model, "*norm*", "-o", norms)
-    grafted = folder / "grafted.gguf"
+    grafted = directory / "grafted.gguf"
     run(ggmill, "graft", model, "--from", some, "--from", norms, "-o", grafted)
     assert grafted.read_bytes() == model.read_bytes()
     run(ggmill, "graft", model, "--from", norms, "--order", "output*", "--order", "blk.4.*", "-o", grafted, "--force")
@@ -199,9 +199,9 @@ def taken_out_and_put_back(ggmill, model, folder):
     print("graft: what was taken out put back, and in another order: read by gguf, loaded by libllama")
 
 
-def ancestor(ggmill, path, folder):
+def ancestor(ggmill, path, directory):
     """A file from before GGUF; one without tensors is a vocabulary."""
-    converted = folder / (path.stem + ".gguf")
+    converted = directory / (path.stem + ".gguf")
     run(ggmill, "convert", path, "-o", converted)
     reader = gguf.GGUFReader(converted)
     tokens = len(reader.fields["tokenizer.ggml.tokens"].data)
@@ -214,9 +214,9 @@ def ancestor(ggmill, path, folder):
         print(f"convert {path.name}: read by gguf, loaded by libllama as a vocabulary of {tokens} tokens")
 
 
-def convert_endian(model, folder, ggmill):
+def convert_endian(model, directory, ggmill):
     """gguf's own tool changes a file in place, for the types it knows; ours makes the same bytes."""
-    theirs, ours = folder / "theirs.gguf", folder / "ours.gguf"
+    theirs, ours = directory / "theirs.gguf", directory / "ours.gguf"
     shutil.copy(model, theirs)
     done = subprocess.run([sys.executable, "-m", "gguf.scripts.gguf_convert_endian", str(theirs), "big"], input="YES\n", capture_output=True, text=True)
     if done.returncode != 0:

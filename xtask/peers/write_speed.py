@@ -1,8 +1,8 @@
 """How long it takes to reshape a large file, beside copying it and beside the reference's tools.
 
-    python write_speed.py GGMILL FOLDER ROUNDS MB SECONDS [LLAMA_CPP]
+    python write_speed.py GGMILL DIRECTORY ROUNDS MB SECONDS [LLAMA_CPP]
 
-A file of so many MB is generated in FOLDER. Splitting and merging stand beside cp, beside cp and a sync of the copy, and beside llama-gguf-split; an edit beside
+A file of so many MB is generated in DIRECTORY. Splitting and merging stand beside cp, beside cp and a sync of the copy, and beside llama-gguf-split; an edit beside
 gguf-new-metadata; a change of byte order beside a copy that gguf-convert-endian changes in place and that is synced then; a hash beside llama-gguf-hash. The
 tools in C++ are built of LLAMA_CPP, the sources of llama.cpp. All take turns in one run; what each makes is held against the original or read by gguf and the
 C library. After so many SECONDS nobody has another turn. Prints each turn as it ends on standard error, and tables in Markdown. Fails when a command of ours
@@ -68,12 +68,12 @@ def timed(command):
     return seconds, memory
 
 
-def reference_hash(sources, folder):
+def reference_hash(sources, directory):
     """llama-gguf-hash, with the C library of llama-cpp-python."""
-    tool, objects = folder / "llama-gguf-hash", []
+    tool, objects = directory / "llama-gguf-hash", []
     hashes = sources / "vendor/hash"
     for source in ("xxhash/xxhash.c", "sha1/sha1.c", "sha256/sha256.c"):
-        objects.append(folder / (Path(source).stem + ".o"))
+        objects.append(directory / (Path(source).stem + ".o"))
         # This one has a namespace, against names that others have too.
         language = ["-x", "c++"] if source.startswith("sha1") else []
         run("cc", *language, "-O3", "-DNDEBUG", "-I", hashes, "-I", hashes / "rotate-bits", "-I", sources / "vendor", "-c", hashes / source, "-o", objects[-1])
@@ -83,12 +83,12 @@ def reference_hash(sources, folder):
     return tool
 
 
-def reference_split(sources, folder):
+def reference_split(sources, directory):
     """llama-gguf-split, with the libraries of llama-cpp-python. What it says of its build is not theirs, so it is made up."""
-    tool, build = folder / "llama-gguf-split", folder / "build-info.cpp"
+    tool, build = directory / "llama-gguf-split", directory / "build-info.cpp"
     answers = {"int": ("0", ["llama_build_number"]), "const char *": ('""', ["llama_commit", "llama_compiler", "llama_build_target"])}
     build.write_text("".join(f"{kind} {name}(void) {{ return {answer}; }}\n" for kind, (answer, names) in answers.items() for name in names))
-    include = [word for folder in ("include", "ggml/include", "common", "vendor") for word in ("-I", sources / folder)]
+    include = [word for directory in ("include", "ggml/include", "common", "vendor") for word in ("-I", sources / directory)]
     link = [*map(library, ("llama", "ggml", "ggml-cpu", "ggml-base")), f"-Wl,-rpath,{library('llama').parent}"]
     run("c++", "-O3", "-DNDEBUG", "-std=c++17", *include, sources / "tools/gguf-split/gguf-split.cpp", build, *link, "-o", tool)
     return tool
@@ -112,16 +112,16 @@ def accepted(path, tensors):
 class Bench:
     """The files, and who takes turns over them."""
 
-    def __init__(self, ggmill, folder, rounds, megabytes, seconds, sources):
-        self.ggmill, self.folder, self.rounds, self.seconds = ggmill, folder, rounds, seconds
-        self.model, self.out, self.edited = folder / "write.gguf", folder / "out", folder / "edited.gguf"
+    def __init__(self, ggmill, directory, rounds, megabytes, seconds, sources):
+        self.ggmill, self.directory, self.rounds, self.seconds = ggmill, directory, rounds, seconds
+        self.model, self.out, self.edited = directory / "write.gguf", directory / "out", directory / "edited.gguf"
         generate(self.model, megabytes)
         shutil.copy(self.model, self.edited)
         self.out.mkdir(exist_ok=True)
         self.limit = f"{megabytes // 4}M"
-        run(ggmill, "split", self.model, folder / "shard", "--max-size", self.limit, "--force")
-        self.shards = sorted(folder.glob("shard-*.gguf"))
-        self.hash_tool, self.split_tool = (reference_hash(sources, folder), reference_split(sources, folder)) if sources else (None, None)
+        run(ggmill, "split", self.model, directory / "shard", "--max-size", self.limit, "--force")
+        self.shards = sorted(directory.glob("shard-*.gguf"))
+        self.hash_tool, self.split_tool = (reference_hash(sources, directory), reference_split(sources, directory)) if sources else (None, None)
         if sources:
             lines = lambda *command: [line.split()[:2] for line in run(*command).stdout.splitlines() if line.startswith("xxh64")]
             assert lines(ggmill, "hash", self.model, "--xxh64") == lines(self.hash_tool, "--xxh64", self.model), "other hashes"
@@ -218,7 +218,7 @@ class Bench:
         return f"more than {MOST_MEMORY} MB and the header resident: {', '.join(over)}" if over else None
 
     def clean(self):
-        tools = [self.folder / name for name in ("llama-gguf-hash", "llama-gguf-split", "build-info.cpp", "xxhash.o", "sha1.o", "sha256.o")]
+        tools = [self.directory / name for name in ("llama-gguf-hash", "llama-gguf-split", "build-info.cpp", "xxhash.o", "sha1.o", "sha256.o")]
         for path in [self.model, self.edited, *self.shards, *tools]:
             path.unlink(missing_ok=True)
         shutil.rmtree(self.out)
@@ -229,8 +229,8 @@ def ratio(ours, theirs):
 
 
 def main():
-    ggmill, folder, rounds, megabytes, seconds, *sources = sys.argv[1:]
-    bench = Bench(Path(ggmill), Path(folder), int(rounds), int(megabytes), int(seconds), Path(sources[0]) if sources else None)
+    ggmill, directory, rounds, megabytes, seconds, *sources = sys.argv[1:]
+    bench = Bench(Path(ggmill), Path(directory), int(rounds), int(megabytes), int(seconds), Path(sources[0]) if sources else None)
     bench.measure()
     fault = bench.report()
     bench.clean()

@@ -141,8 +141,8 @@ pub(crate) fn run() -> Done {
         };
         findings.extend(dependencies(package, allowed));
         if LIBRARIES.contains(&name) {
-            let folder = Path::new(text(package, "manifest_path")).with_file_name("src");
-            findings.extend(effects(name, &folder)?);
+            let directory = Path::new(text(package, "manifest_path")).with_file_name("src");
+            findings.extend(effects(name, &directory)?);
         }
     }
     findings.extend(names::findings()?);
@@ -186,9 +186,9 @@ fn dependencies(package: &Value, allowed: &[&str]) -> Vec<String> {
 }
 
 /// The places where a library touches the world without leave.
-fn effects(name: &str, folder: &Path) -> Done<Vec<String>> {
+fn effects(name: &str, directory: &Path) -> Done<Vec<String>> {
     let mut findings = Vec::new();
-    for path in sources(folder)? {
+    for path in sources(directory)? {
         let source =
             fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
         for (number, line) in code(&source) {
@@ -243,16 +243,16 @@ mod tests {
 
     #[test]
     fn an_effect_is_found_where_it_is_code() {
-        let folder = std::env::temp_dir().join(format!("ggmill-xtask-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
+        let directory = std::env::temp_dir().join(format!("ggmill-xtask-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
         std::fs::write(
-            folder.join("lib.rs"),
+            directory.join("lib.rs"),
             "/// std::fs::read\nuse std::fs;\n#[cfg(test)]\nuse std::env;\n",
         )
         .unwrap();
-        let found = effects("ggmill-core", &folder).unwrap();
-        let allowed = effects("ggmill-io", &folder).unwrap();
-        std::fs::remove_dir_all(&folder).unwrap();
+        let found = effects("ggmill-core", &directory).unwrap();
+        let allowed = effects("ggmill-io", &directory).unwrap();
+        std::fs::remove_dir_all(&directory).unwrap();
         assert!(
             matches!(&found[..], [one] if one.ends_with("lib.rs:2: std::fs: ggmill-core has no business with files")),
             "{found:?}"

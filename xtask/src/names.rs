@@ -48,11 +48,11 @@ pub(crate) fn findings() -> Done<Vec<String>> {
     let crates = root().join("crates");
     let failed = |error| format!("{}: {error}", crates.display());
     for entry in fs::read_dir(&crates).map_err(failed)? {
-        let folder = entry.map_err(failed)?.path();
-        if UNPUBLISHED.iter().any(|name| folder.ends_with(name)) {
+        let directory = entry.map_err(failed)?.path();
+        if UNPUBLISHED.iter().any(|name| directory.ends_with(name)) {
             continue;
         }
-        for path in sources(&folder.join("src"))? {
+        for path in sources(&directory.join("src"))? {
             let place =
                 path.strip_prefix(root()).unwrap_or(&path).to_string_lossy().replace('\\', "/");
             let source = fs::read_to_string(&path).map_err(|error| format!("{place}: {error}"))?;

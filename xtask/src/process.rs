@@ -69,9 +69,11 @@ pub(crate) fn metadata() -> Done<serde_json::Value> {
     serde_json::from_str(&text).map_err(|error| format!("cargo metadata: {error}"))
 }
 
-/// The folder of built things.
+/// The directory of built things.
 pub(crate) fn target() -> Done<PathBuf> {
     let metadata = metadata()?;
-    let folder = metadata.get("target_directory").and_then(|folder| folder.as_str());
-    folder.map(PathBuf::from).ok_or_else(|| "cargo metadata names no target directory".to_owned())
+    let directory = metadata.get("target_directory").and_then(|directory| directory.as_str());
+    directory
+        .map(PathBuf::from)
+        .ok_or_else(|| "cargo metadata names no target directory".to_owned())
 }

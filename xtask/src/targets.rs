@@ -229,8 +229,8 @@ impl Toolchain {
             .map(PathBuf::from)
             .and_then(|cargo| Some(cargo.parent()?.to_owned()));
         let path = env::var_os("PATH").unwrap_or_default();
-        own.into_iter().chain(env::split_paths(&path)).find_map(|folder| {
-            let (rustc, cargo) = (folder.join("rustc"), folder.join("cargo"));
+        own.into_iter().chain(env::split_paths(&path)).find_map(|directory| {
+            let (rustc, cargo) = (directory.join("rustc"), directory.join("cargo"));
             if !rustc.is_file() || !cargo.is_file() {
                 return None;
             }
@@ -266,6 +266,8 @@ impl Toolchain {
 fn in_path(names: &[&str]) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     names.iter().find_map(|name| {
-        env::split_paths(&path).map(|folder| folder.join(name)).find(|program| program.is_file())
+        env::split_paths(&path)
+            .map(|directory| directory.join(name))
+            .find(|program| program.is_file())
     })
 }

@@ -2,8 +2,8 @@
 //! to load.
 //!
 //! ```text
-//! cargo run -p ggmill-check --example samples make FOLDER    writes the models, and a list of them with what `check` says
-//! cargo run -p ggmill-check --example samples check FOLDER   says which errors `check` finds in the files of a folder
+//! cargo run -p ggmill-check --example samples make DIRECTORY    writes the models, and a list of them with what `check` says
+//! cargo run -p ggmill-check --example samples check DIRECTORY   says which errors `check` finds in the files of a directory
 //! ```
 
 #![allow(
@@ -28,15 +28,15 @@ use ggmill_check::Severity;
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["make", folder] => make(Path::new(folder)),
-        ["check", folder] => check(Path::new(folder)),
-        _ => panic!("expected make FOLDER or check FOLDER"),
+        ["make", directory] => make(Path::new(directory)),
+        ["check", directory] => check(Path::new(directory)),
+        _ => panic!("expected make DIRECTORY or check DIRECTORY"),
     }
 }
 
-fn make(folder: &Path) -> Result<()> {
-    fs::create_dir_all(folder)?;
-    let mut list = fs::File::create(folder.join("list.tsv"))?;
+fn make(directory: &Path) -> Result<()> {
+    fs::create_dir_all(directory)?;
+    let mut list = fs::File::create(directory.join("list.tsv"))?;
     let mut number = 0;
     for (model, architecture, keys) in
         samples::models().iter().filter(|(_, architecture, _)| architecture.loader().is_some())
@@ -44,7 +44,7 @@ fn make(folder: &Path) -> Result<()> {
         for sample in samples::samples(model, architecture, keys) {
             let bytes = sample.file.bytes();
             let verdict = if support::report(&bytes).has_errors() { "refuses" } else { "takes" };
-            fs::write(folder.join(format!("{number}.gguf")), bytes)?;
+            fs::write(directory.join(format!("{number}.gguf")), bytes)?;
             writeln!(list, "{number}\t{}\t{}\t{verdict}", sample.model, sample.change)?;
             number += 1;
         }
@@ -52,8 +52,8 @@ fn make(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-fn check(folder: &Path) -> Result<()> {
-    let mut files: Vec<_> = fs::read_dir(folder)?
+fn check(directory: &Path) -> Result<()> {
+    let mut files: Vec<_> = fs::read_dir(directory)?
         .map(|entry| entry.map(|entry| entry.path()))
         .collect::<Result<_>>()?;
     files.sort();

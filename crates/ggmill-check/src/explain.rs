@@ -76,7 +76,7 @@ pub fn rule_page(rule: &Rule) -> String {
     )
 }
 
-/// The list of all rules, as Markdown: for the folder of their pages.
+/// The list of all rules, as Markdown: for the directory of their pages.
 pub fn rules_index() -> String {
     let mut page = String::from(
         "# Rules of `ggmill check`\n\nGenerated from the rules themselves; `ggmill explain CODE` \

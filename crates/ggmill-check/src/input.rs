@@ -59,7 +59,7 @@ impl<'a> Input<'a> {
         self.part.source().map(|source| &**source)
     }
 
-    /// The name of the file, without folders: for the rules about names.
+    /// The name of the file, without directories: for the rules about names.
     #[must_use]
     pub fn named(mut self, name: &'a str) -> Self {
         self.name = Some(name);

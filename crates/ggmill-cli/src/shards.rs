@@ -17,7 +17,7 @@ use crate::progress::Bar;
 /// What is to become of the recipes of a set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MakingShards<'a> {
-    /// What the names of the shards begin with, folder included.
+    /// What the names of the shards begin with, directory included.
     pub(crate) prefix: &'a Path,
     /// The files that are read, none of which is written over.
     pub(crate) inputs: &'a [PathBuf],

@@ -85,7 +85,7 @@ pub(crate) fn open_checkpoint(path: &Path) -> Result<GgufCheckpoint, Failure> {
 fn hint(error: &ggmill_io::Error) -> Option<String> {
     let path = error.path();
     match error.kind() {
-        ggmill_io::ErrorKind::Io if path.is_dir() => hint_for_folder(path),
+        ggmill_io::ErrorKind::Io if path.is_dir() => hint_for_directory(path),
         ggmill_io::ErrorKind::Io if path.exists() && !path.is_file() => {
             Some("what is no regular file can be read as standard input: -".to_owned())
         }
@@ -142,15 +142,16 @@ pub(crate) fn hint_for_content(
     }
 }
 
-/// The files in a folder that could have been meant.
-fn hint_for_folder(folder: &Path) -> Option<String> {
+/// The files in a directory that could have been meant.
+fn hint_for_directory(directory: &Path) -> Option<String> {
     const SHOWN: usize = 4;
-    if folder.join("config.json").is_file() {
+    if directory.join("config.json").is_file() {
         return Some(
-            "this is a checkpoint's folder; `ggmill convert` makes a GGUF file of it".to_owned(),
+            "this is a checkpoint's directory; `ggmill convert` makes a GGUF file of it".to_owned(),
         );
     }
-    let files = std::fs::read_dir(folder).ok()?.filter_map(|entry| Some(entry.ok()?.file_name()));
+    let files =
+        std::fs::read_dir(directory).ok()?.filter_map(|entry| Some(entry.ok()?.file_name()));
     let mut names: Vec<_> = files
         .filter(|name| Path::new(name).extension().is_some_and(|extension| extension == "gguf"))
         .collect();

@@ -22,15 +22,15 @@ pub(crate) struct General {
 }
 
 impl General {
-    /// Gathers what `config.json` (`_name_or_path`) and the name of the folder say; the first that
+    /// Gathers what `config.json` (`_name_or_path`) and the name of the directory say; the first that
     /// speaks of a thing is heard.
-    pub(crate) fn of(config: &Value, folder: Option<&str>, parameters: u64) -> Self {
+    pub(crate) fn of(config: &Value, directory: Option<&str>, parameters: u64) -> Self {
         let from_config = config
             .get("_name_or_path")
             .and_then(Value::as_str)
             .filter(|path| !path.is_empty() && path.matches('/').count() <= 1);
         let mut general = Self::default();
-        for id in from_config.into_iter().chain(folder) {
+        for id in from_config.into_iter().chain(directory) {
             general.add(Self::of_id(id, parameters));
         }
         general
@@ -266,7 +266,7 @@ fn title(id: &str) -> String {
 mod tests {
     use super::*;
 
-    /// What `gguf` 0.19.0's `Metadata.apply_metadata_heuristic` gives for a folder of this name and
+    /// What `gguf` 0.19.0's `Metadata.apply_metadata_heuristic` gives for a directory of this name and
     /// so many parameters, printed by `cargo xtask peers names`: id | parameters | name |
     /// version | organization | finetune | basename | size label.
     const REFERENCE: &str = include_str!("../tests/names.txt");

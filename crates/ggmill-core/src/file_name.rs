@@ -45,7 +45,7 @@ const SIDECARS: [&str; 2] = ["mmproj", "mtp"];
 const KINDS: [&str; 2] = ["LoRA", "vocab"];
 
 impl<'a> FileName<'a> {
-    /// Takes a file name (no folders) apart, or `None` when it does not follow the convention.
+    /// Takes a file name (no directories) apart, or `None` when it does not follow the convention.
     pub fn parse(file_name: &'a str) -> Option<Self> {
         let stem = file_name.strip_suffix(".gguf")?;
         let sidecar = SIDECARS.into_iter().find_map(|sidecar| {

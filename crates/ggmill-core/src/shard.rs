@@ -25,7 +25,7 @@ pub struct ShardName<'a> {
 }
 
 impl<'a> ShardName<'a> {
-    /// Takes a file name (no folders) apart, or `None` when it is not that of a shard.
+    /// Takes a file name (no directories) apart, or `None` when it is not that of a shard.
     pub fn parse(file_name: &'a str) -> Option<Self> {
         let stem = file_name.strip_suffix(".gguf")?;
         let (rest, count) = stem.rsplit_once("-of-")?;

@@ -16,8 +16,8 @@ use ggmill_pipeline::{Error, ErrorKind, Result};
 /// Its steps are taken in the order in which they are called.
 ///
 /// ```
-/// # let folder = tempfile::tempdir()?;
-/// # let path = folder.path().join("model.gguf");
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("model.gguf");
 /// # std::fs::write(&path, ggmill_core::Builder::new().plan()?.header())?;
 /// use ggmill_edit::Graft;
 /// use ggmill_pipeline::GgufCheckpoint;

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use ggmill_core::{Decoder, Gguf, Limits, Progress as Decoding, RawStr};
-use ggmill_io::{Folder, RandomAccess, RangeSink};
+use ggmill_io::{Directory, RandomAccess, RangeSink};
 
 use ggmill_pipeline::{Error, ErrorKind, Result};
 use ggmill_pipeline::{Progress, Report};
@@ -261,11 +261,11 @@ fn missing(number: u32, name: &str) -> Error {
 /// This piece and those beside it.
 fn beside(path: &Path) -> Result<Vec<PathBuf>> {
     let name = name_of(path).ok_or_else(|| no_part(path))?;
-    let (folder, _) = Folder::open_either(path)?;
+    let (directory, _) = Directory::open_either(path)?;
     let mut found = Vec::new();
     for number in 0..MOST_PARTS {
         let siblings = name.siblings(number);
-        let Some(sibling) = siblings.iter().find(|sibling| folder.has(sibling)) else {
+        let Some(sibling) = siblings.iter().find(|sibling| directory.has(sibling)) else {
             // Names with letters do not say where they end.
             if let Some(first) =
                 siblings.first().filter(|_| name.count().is_some() || number <= name.number())

@@ -40,8 +40,8 @@ pub struct Hashes {
 /// [`HashKind::ALL`].
 ///
 /// ```
-/// # let folder = tempfile::tempdir()?;
-/// # let path = folder.path().join("model.gguf");
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("model.gguf");
 /// # std::fs::write(&path, ggmill_core::Builder::new().plan()?.header())?;
 /// use std::ops::ControlFlow;
 /// use ggmill_hash::{HashKind, hash};

@@ -51,7 +51,7 @@ impl Manifest {
     }
 
     /// What it claims of one model: the lines with this name, or, where there is none, those with
-    /// one of these file names in whatever folder. So a manifest made elsewhere holds here.
+    /// one of these file names in whatever directory. So a manifest made elsewhere holds here.
     pub fn about(&self, name: &str, file_names: &[&str]) -> Claims {
         let exactly = self.claims(|line| match line.name.strip_prefix(name)? {
             "" => Some(None),
@@ -164,7 +164,7 @@ mod tests {
     use super::{HashKind, Manifest, about_file};
 
     #[test]
-    fn names_of_files_in_folders() {
+    fn names_of_files_in_directories() {
         assert_eq!(about_file("a.gguf", "a.gguf"), Some(None));
         assert_eq!(about_file("C:\\models\\a.gguf:blk.0:x", "a.gguf"), Some(Some("blk.0:x")));
         assert_eq!(about_file("a.gguf/a.gguf:a.gguf", "a.gguf"), Some(Some("a.gguf")));
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_contradiction_holds_for_nothing() {
-        // The same file name in two folders, and nobody says which is meant.
+        // The same file name in two directories, and nobody says which is meant.
         let manifest = Manifest::parse(
             "xxh64 01 old/a.gguf\nxxh64 02 new/a.gguf\nsha1 Ab old/a.gguf\nsha1 aB new/a.gguf\n",
         );

@@ -109,8 +109,8 @@ impl Claims {
     /// the tensors.
     ///
     /// ```
-    /// # let folder = tempfile::tempdir()?;
-    /// # let path = folder.path().join("model.gguf");
+    /// # let directory = tempfile::tempdir()?;
+    /// # let path = directory.path().join("model.gguf");
     /// # let mut metadata = ggmill_core::MetadataBuf::new();
     /// # metadata.set("general.architecture", "llama");
     /// # std::fs::write(&path, ggmill_core::Builder::new().metadata(metadata).plan()?.header())?;

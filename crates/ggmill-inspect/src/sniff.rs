@@ -266,7 +266,7 @@ impl FileKind {
             Self::LegacyGgml { magic: "GGLA", .. } => {
                 "a LoRA adapter of 2023; convert the original adapter to GGUF instead".to_owned()
             }
-            Self::Safetensors => "`ggmill convert` makes GGUF of the folder with this file and \
+            Self::Safetensors => "`ggmill convert` makes GGUF of the directory with this file and \
                                   its config.json"
                 .to_owned(),
             Self::PytorchZip | Self::PytorchLegacy | Self::PytorchTar | Self::Pickle => {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ggmill_core::Sink;
 
-use crate::commit::{Complete, Folders, Replaced, commit};
+use crate::commit::{Complete, Directories, Replaced, commit};
 use crate::error::{Detail, Error, Result};
 use crate::random_access::{RandomAccess, not_regular};
 use crate::ranges::{RangeSink, system};
@@ -32,14 +32,14 @@ pub enum Overwrite {
 
 /// Where a file is written: whole or not at all.
 ///
-/// The bytes go into a temporary file of the same folder. [`FileSink::commit`] makes sure that they
+/// The bytes go into a temporary file of the same directory. [`FileSink::commit`] makes sure that they
 /// are on the disk and only then gives the file its name; a sink that is dropped before leaves
 /// nothing behind. On Linux, where the file system can do that, a killed process does not either:
 /// the file has no name until then.
 ///
 /// ```
-/// # let folder = tempfile::tempdir()?;
-/// # let path = folder.path().join("vocabulary.gguf");
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("vocabulary.gguf");
 /// use ggmill_core::{Builder, MetadataBuf, Writer};
 /// use ggmill_io::{FileSink, Overwrite};
 ///
@@ -70,8 +70,8 @@ pub struct FileSink {
 }
 
 impl FileSink {
-    /// Starts a file that will be at `path`. Fails at once when it may not be there: the folder is
-    /// missing or cannot be written to, the path leads to a folder or a device, or there is a
+    /// Starts a file that will be at `path`. Fails at once when it may not be there: the directory is
+    /// missing or cannot be written to, the path leads to a directory or a device, or there is a
     /// file and it is not to be replaced.
     pub fn create(path: impl AsRef<Path>, overwrite: Overwrite) -> Result<Self> {
         let target = path.as_ref().to_owned();
@@ -83,21 +83,21 @@ impl FileSink {
         if overwrite == Overwrite::Refuse && std::fs::symlink_metadata(&target).is_ok() {
             return Err(Error::new(&target, Detail::Exists));
         }
-        let folder = folder_of(&target);
-        let metadata = std::fs::metadata(folder)
-            .map_err(|source| Error::io(folder, "cannot write into this folder", source))?;
+        let directory = directory_of(&target);
+        let metadata = std::fs::metadata(directory)
+            .map_err(|source| Error::io(directory, "cannot write into this directory", source))?;
         if !metadata.is_dir() {
             return Err(Error::io(
-                folder,
-                "cannot write into this folder",
+                directory,
+                "cannot write into this directory",
                 io::ErrorKind::NotADirectory.into(),
             ));
         }
         if target.file_name().is_none() {
             return Err(Error::io(&target, "cannot create", io::ErrorKind::InvalidInput.into()));
         }
-        let mut temporary = Temporary::create_in(folder)
-            .map_err(|source| Error::io(folder, "cannot write into this folder", source))?;
+        let mut temporary = Temporary::create_in(directory)
+            .map_err(|source| Error::io(directory, "cannot write into this directory", source))?;
         if let Some(metadata) = existing {
             // Before the first byte is written, so that a private file is never a public one.
             let keep = |file: &File| keep_permissions(file, &metadata);
@@ -168,7 +168,7 @@ impl FileSink {
         if self.written > 0 {
             self.sync()?;
         }
-        self.temporary.close(folder_of(&self.target)).map_err(|source| {
+        self.temporary.close(directory_of(&self.target)).map_err(|source| {
             Error::io(&self.target, "cannot put the unfinished file aside", source)
         })
     }
@@ -198,7 +198,7 @@ impl FileSink {
     }
 
     /// Puts the file in its place: everything reaches the disk, then the file gets its name, then
-    /// the folder reaches the disk.
+    /// the directory reaches the disk.
     ///
     /// Fails with [`ErrorKind::Exists`](crate::ErrorKind::Exists) when it may not replace a file
     /// and there is one now.
@@ -218,23 +218,24 @@ impl Complete for FileSink {
 
     fn name(self) -> Result<Replaced> {
         let Self { target, overwrite, temporary, .. } = self;
-        temporary.persist(&target, folder_of(&target), overwrite == Overwrite::Replace).map_err(
-            |source| match source.kind() {
+        temporary
+            .persist(&target, directory_of(&target), overwrite == Overwrite::Replace)
+            .map_err(|source| match source.kind() {
                 io::ErrorKind::AlreadyExists => Error::new(&target, Detail::Exists),
                 _ => Error::io(&target, "cannot put the finished file in its place", source),
-            },
-        )?;
+            })?;
         Ok(if overwrite == Overwrite::Replace { Replaced::Perhaps } else { Replaced::Nothing })
     }
 }
 
 /// Those of the file system.
-struct RealFolders;
+struct RealDirectories;
 
-impl Folders for RealFolders {
+impl Directories for RealDirectories {
     fn sync(&mut self, target: &Path) -> Result<()> {
-        let folder = folder_of(target);
-        sync_folder(folder).map_err(|source| Error::io(folder, "cannot write the folder", source))
+        let directory = directory_of(target);
+        sync_directory(directory)
+            .map_err(|source| Error::io(directory, "cannot write the directory", source))
     }
 
     fn remove(&mut self, target: &Path) {
@@ -313,12 +314,12 @@ impl FileSink {
 ///
 /// Fails as [`FileSink::commit`] does. Files that were replaced cannot be brought back.
 pub fn commit_all(sinks: Vec<FileSink>) -> Result<()> {
-    commit(sinks, &mut RealFolders)
+    commit(sinks, &mut RealDirectories)
 }
 
-/// The folder a file is in. That of a bare name is `.`, which has no name.
-pub(crate) fn folder_of(path: &Path) -> &Path {
-    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+/// The directory a file is in. That of a bare name is `.`, which has no name.
+pub(crate) fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 #[cfg(unix)]
@@ -378,12 +379,12 @@ fn write_back(file: &File, offset: u64, len: u64) {
 #[cfg(not(target_os = "linux"))]
 fn write_back(_: &File, _: u64, _: u64) {}
 
-/// A new name is safe only when the folder that holds it is. A folder that cannot be opened or
+/// A new name is safe only when the directory that holds it is. A directory that cannot be opened or
 /// synced on this system is none of the caller's concern.
 #[cfg(unix)]
-pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
-    let Ok(folder) = File::open(folder) else { return Ok(()) };
-    match folder.sync_all() {
+pub(crate) fn sync_directory(directory: &Path) -> io::Result<()> {
+    let Ok(directory) = File::open(directory) else { return Ok(()) };
+    match directory.sync_all() {
         Err(error)
             if !matches!(
                 error.kind(),
@@ -398,6 +399,6 @@ pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
 
 #[cfg(not(unix))]
 #[expect(clippy::unnecessary_wraps, reason = "as on Unix")]
-pub(crate) fn sync_folder(_: &Path) -> io::Result<()> {
+pub(crate) fn sync_directory(_: &Path) -> io::Result<()> {
     Ok(())
 }

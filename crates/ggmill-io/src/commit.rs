@@ -4,7 +4,7 @@
 //! 1. Each file is on the disk. None has a name: whatever happens now, it is as if they had never
 //!    been.
 //! 2. Each gets its name. A name that is there leads to a whole file.
-//! 3. The folders are on the disk, and with them the names.
+//! 3. The directories are on the disk, and with them the names.
 
 use std::path::{Path, PathBuf};
 
@@ -20,9 +20,9 @@ pub(crate) trait Complete {
     fn name(self) -> Result<Replaced>;
 }
 
-/// The folders that files get their names in. Tests have one on a disk that loses power.
-pub(crate) trait Folders {
-    /// Makes sure that the names in the folder of this file are on the disk.
+/// The directories that files get their names in. Tests have one on a disk that loses power.
+pub(crate) trait Directories {
+    /// Makes sure that the names in the directory of this file are on the disk.
     fn sync(&mut self, target: &Path) -> Result<()>;
     /// Takes a name away again. What cannot be taken away stays: the error that matters was before.
     fn remove(&mut self, target: &Path);
@@ -36,7 +36,10 @@ pub(crate) enum Replaced {
 }
 
 /// Names all files or none, apart from those that took the place of others.
-pub(crate) fn commit(mut files: Vec<impl Complete>, folders: &mut impl Folders) -> Result<()> {
+pub(crate) fn commit(
+    mut files: Vec<impl Complete>,
+    directories: &mut impl Directories,
+) -> Result<()> {
     for file in &mut files {
         file.sync()?;
     }
@@ -57,10 +60,10 @@ pub(crate) fn commit(mut files: Vec<impl Complete>, folders: &mut impl Folders) 
     one_of_each.sort_unstable_by_key(|target| target.parent());
     one_of_each.dedup_by_key(|target| target.parent());
     let done =
-        done.and_then(|()| one_of_each.into_iter().try_for_each(|target| folders.sync(target)));
+        done.and_then(|()| one_of_each.into_iter().try_for_each(|target| directories.sync(target)));
     if done.is_err() {
         for target in new {
-            folders.remove(target);
+            directories.remove(target);
         }
     }
     done
@@ -158,7 +161,7 @@ mod tests {
 
     struct Names<'a>(&'a RefCell<Flaky>);
 
-    impl Folders for Names<'_> {
+    impl Directories for Names<'_> {
         fn sync(&mut self, target: &Path) -> Result<()> {
             let mut disk = self.0.borrow_mut();
             disk.step(target)?;
@@ -185,7 +188,7 @@ mod tests {
     /// A file that was there before.
     const OLD: usize = 99;
 
-    /// Three files, one of them in another folder, and the second replacing one or not.
+    /// Three files, one of them in another directory, and the second replacing one or not.
     fn run(replaces: bool, flaky: &Flaky) -> (Result<()>, Flaky) {
         let before = BTreeMap::from([(PathBuf::from("a/1"), OLD)]);
         let names = if replaces { before } else { BTreeMap::new() };
@@ -217,7 +220,7 @@ mod tests {
             let (done, disk) = run(replaces, &Flaky::default());
             done.unwrap();
             assert_eq!(disk.durable.values().collect::<Vec<_>>(), [&0, &1, &2]);
-            assert_eq!(disk.steps, 3 + 3 + 2, "one sync for each file and each folder");
+            assert_eq!(disk.steps, 3 + 3 + 2, "one sync for each file and each directory");
         }
     }
 

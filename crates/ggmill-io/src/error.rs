@@ -201,7 +201,7 @@ pub(crate) fn shown(path: &Path) -> RawStr<'_> {
     RawStr::new(path.as_os_str().as_encoded_bytes())
 }
 
-/// The last part of a path, to name a second file of the same folder.
+/// The last part of a path, to name a second file of the same directory.
 fn file_name(path: &Path) -> RawStr<'_> {
     RawStr::new(path.file_name().unwrap_or(path.as_os_str()).as_encoded_bytes())
 }
@@ -285,7 +285,7 @@ impl fmt::Display for Error {
             Detail::NotRegular { found } => write!(f, "is {found}, expected a regular file"),
             Detail::NotPlain { name } => write!(
                 f,
-                "{:?} is not the plain name of a file in this folder",
+                "{:?} is not the plain name of a file in this directory",
                 RawStr::from(&**name)
             ),
             Detail::Exists => f.write_str("exists already"),

@@ -9,19 +9,19 @@
 //! | read the header from a pipe | [`open_stream`] | a model without data |
 //! | know the files of a model | [`files`], [`file_of`] | [`RandomAccess`] |
 //! | read a file of another format | [`RandomAccess`], [`map_file`] | a [`ReadAt`](ggmill_core::ReadAt) |
-//! | open the files of a checkpoint by name | [`Folder`] | [`RandomAccess`] |
+//! | open the files of a checkpoint by name | [`Directory`] | [`RandomAccess`] |
 //! | change the header of a file where it lies, safe against crashes | [`InPlace`] | an edited file |
 //! | write a file whole or not at all | [`FileSink`] | a [`Sink`](ggmill_core::Sink) |
 //! | give a file another name, never that of another | [`rename_no_replace`] | |
 //! | move bytes from file to file without reading them | [`RangeSink`] | |
 //!
-//! Every [`Error`] names the file. A path that leads to a folder, a pipe or a device is refused,
+//! Every [`Error`] names the file. A path that leads to a directory, a pipe or a device is refused,
 //! not waited for.
 
 mod atomic;
 mod commit;
+mod directory;
 mod error;
-mod folder;
 mod in_place;
 mod journal;
 #[expect(
@@ -42,8 +42,8 @@ mod temporary;
 
 pub use self::same_file::same_file;
 pub use atomic::{FileSink, Overwrite, commit_all};
+pub use directory::Directory;
 pub use error::{Error, ErrorKind, Result};
-pub use folder::Folder;
 pub use in_place::{Applied, HeaderChange, InPlace, Recovery};
 pub use journal::{journal_path, pending_journal};
 pub use map::{Mapping, map, map_alone_with, map_file, map_with};

@@ -62,8 +62,8 @@ impl fmt::Debug for Mapping {
 /// one, and tensor data without a copy.
 ///
 /// ```
-/// # let folder = tempfile::tempdir()?;
-/// # let path = folder.path().join("model.gguf");
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("model.gguf");
 /// # std::fs::write(&path, ggmill_core::Builder::new().plan()?.header())?;
 /// // SAFETY: nothing writes to this file while it is mapped.
 /// let model = unsafe { ggmill_io::map(&path)? };

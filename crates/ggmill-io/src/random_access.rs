@@ -16,8 +16,8 @@ use crate::positioned;
 /// other formats by this itself.
 ///
 /// ```
-/// # let folder = tempfile::tempdir()?;
-/// # let path = folder.path().join("weights.bin");
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("weights.bin");
 /// # std::fs::write(&path, b"0123456789")?;
 /// let file = ggmill_io::RandomAccess::open(&path)?;
 /// let mut middle = [0; 4];
@@ -37,7 +37,7 @@ pub struct RandomAccess {
 }
 
 impl RandomAccess {
-    /// Opens a file. Fails when it cannot be opened, and at once when it is a folder, a pipe, a
+    /// Opens a file. Fails when it cannot be opened, and at once when it is a directory, a pipe, a
     /// socket or a device.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
@@ -61,8 +61,8 @@ impl RandomAccess {
     /// open ([`MAX_OPEN_FILES`](crate::MAX_OPEN_FILES)).
     ///
     /// ```
-    /// # let folder = tempfile::tempdir()?;
-    /// # let path = folder.path().join("weights.bin");
+    /// # let directory = tempfile::tempdir()?;
+    /// # let path = directory.path().join("weights.bin");
     /// # std::fs::write(&path, b"0123456789")?;
     /// let file = ggmill_io::RandomAccess::open(&path)?;
     /// file.close_idle();
@@ -152,8 +152,8 @@ impl RandomAccess {
     /// has more than `limit` bytes, before any are read.
     ///
     /// ```
-    /// # let folder = tempfile::tempdir()?;
-    /// # let path = folder.path().join("config.json");
+    /// # let directory = tempfile::tempdir()?;
+    /// # let path = directory.path().join("config.json");
     /// # std::fs::write(&path, b"{}")?;
     /// let file = ggmill_io::RandomAccess::open(&path)?;
     /// assert_eq!(file.read_whole(1 << 20)?, b"{}");
@@ -262,7 +262,7 @@ pub(crate) fn not_regular(path: &Path, metadata: &Metadata) -> Error {
 
 fn what_is(metadata: &Metadata) -> &'static str {
     if metadata.is_dir() {
-        return "a folder";
+        return "a directory";
     }
     #[cfg(unix)]
     {

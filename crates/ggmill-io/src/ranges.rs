@@ -12,8 +12,8 @@ use crate::random_access::RandomAccess;
 /// given the bytes.
 ///
 /// ```
-/// # let folder = tempfile::tempdir()?;
-/// # let (path, copy) = (folder.path().join("model.gguf"), folder.path().join("copy.gguf"));
+/// # let directory = tempfile::tempdir()?;
+/// # let (path, copy) = (directory.path().join("model.gguf"), directory.path().join("copy.gguf"));
 /// # std::fs::write(&path, b"0123456789")?;
 /// use ggmill_io::{FileSink, Overwrite, RandomAccess, RangeSink as _};
 /// let file = RandomAccess::open(&path)?;

@@ -17,8 +17,8 @@ const EPERM: i32 = 1;
 /// for first.
 ///
 /// ```
-/// # let folder = tempfile::tempdir()?;
-/// let (old, new) = (folder.path().join("old"), folder.path().join("new"));
+/// # let directory = tempfile::tempdir()?;
+/// let (old, new) = (directory.path().join("old"), directory.path().join("new"));
 /// std::fs::write(&old, "model")?;
 /// std::fs::write(&new, "another")?;
 /// assert_eq!(ggmill_io::rename_no_replace(&old, &new).map_err(|error| error.kind()), Err(ggmill_io::ErrorKind::Exists));

@@ -10,11 +10,11 @@ use crate::error::{Error, Result};
 /// is a loss nobody can undo.
 ///
 /// ```
-/// # let folder = tempfile::tempdir()?;
-/// # let model = folder.path().join("model.gguf");
+/// # let directory = tempfile::tempdir()?;
+/// # let model = directory.path().join("model.gguf");
 /// # std::fs::write(&model, b"GGUF")?;
-/// assert!(ggmill_io::same_file(&model, folder.path().join(".").join("model.gguf"))?);
-/// assert!(!ggmill_io::same_file(&model, folder.path().join("other.gguf"))?);
+/// assert!(ggmill_io::same_file(&model, directory.path().join(".").join("model.gguf"))?);
+/// assert!(!ggmill_io::same_file(&model, directory.path().join("other.gguf"))?);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn same_file(a: impl AsRef<Path>, b: impl AsRef<Path>) -> Result<bool> {

@@ -22,21 +22,21 @@ pub(crate) struct Temporary {
 }
 
 impl Temporary {
-    /// A new file in `folder` with the permissions any new file gets.
-    pub(crate) fn create_in(folder: &Path) -> io::Result<Self> {
-        match nameless::create_in(folder) {
+    /// A new file in `directory` with the permissions any new file gets.
+    pub(crate) fn create_in(directory: &Path) -> io::Result<Self> {
+        match nameless::create_in(directory) {
             Some(file) => Ok(Self { file: Some(file), path: None }),
-            None => Self::named_in(folder),
+            None => Self::named_in(directory),
         }
     }
 
-    fn named_in(folder: &Path) -> io::Result<Self> {
+    fn named_in(directory: &Path) -> io::Result<Self> {
         let mut builder = tempfile::Builder::new();
         builder.prefix(PREFIX);
         // Less what the umask takes away, as for any new file.
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-        let (file, path) = builder.tempfile_in(folder)?.into_parts();
+        let (file, path) = builder.tempfile_in(directory)?.into_parts();
         Ok(Self { file: Some(file), path: Some(path) })
     }
 
@@ -53,11 +53,11 @@ impl Temporary {
         }
     }
 
-    /// Closes the file, which gets a name of its own in `folder` if it has none, to be found by
+    /// Closes the file, which gets a name of its own in `directory` if it has none, to be found by
     /// again.
-    pub(crate) fn close(&mut self, folder: &Path) -> io::Result<()> {
+    pub(crate) fn close(&mut self, directory: &Path) -> io::Result<()> {
         if let (Some(file), None) = (&self.file, &self.path) {
-            self.path = Some(named(file, folder)?);
+            self.path = Some(named(file, directory)?);
         }
         self.file = None;
         Ok(())
@@ -65,13 +65,13 @@ impl Temporary {
 
     /// Gives the file its name. Without `replace` it fails with [`io::ErrorKind::AlreadyExists`]
     /// when there is one of that name, without a moment between looking and acting.
-    pub(crate) fn persist(self, target: &Path, folder: &Path, replace: bool) -> io::Result<()> {
+    pub(crate) fn persist(self, target: &Path, directory: &Path, replace: bool) -> io::Result<()> {
         let Self { file, path } = self;
         let path = match (path, &file) {
             (Some(path), _) => path,
             (None, Some(file)) if !replace => return nameless::link(file, target),
             // A link cannot replace a file, a rename can: so it takes a name of its own in between.
-            (None, Some(file)) => named(file, folder)?,
+            (None, Some(file)) => named(file, directory)?,
             (None, None) => return Err(io::ErrorKind::NotFound.into()),
         };
         let persisted = if replace { path.persist(target) } else { path.persist_noclobber(target) };
@@ -80,10 +80,10 @@ impl Temporary {
 }
 
 /// Gives a file without a name one that no other has.
-fn named(file: &File, folder: &Path) -> io::Result<TempPath> {
+fn named(file: &File, directory: &Path) -> io::Result<TempPath> {
     Ok(tempfile::Builder::new()
         .prefix(PREFIX)
-        .make_in(folder, |path| nameless::link(file, path))?
+        .make_in(directory, |path| nameless::link(file, path))?
         .into_temp_path())
 }
 
@@ -114,14 +114,14 @@ mod nameless {
 
     use rustix::fs::{AtFlags, CWD, OFlags, linkat};
 
-    /// A file without a name in `folder`, or `None` where the file system has no such thing or it
+    /// A file without a name in `directory`, or `None` where the file system has no such thing or it
     /// could not be given one later.
-    pub(super) fn create_in(folder: &Path) -> Option<File> {
+    pub(super) fn create_in(directory: &Path) -> Option<File> {
         let file = OpenOptions::new()
             .read(true)
             .write(true)
             .custom_flags(OFlags::TMPFILE.bits().cast_signed())
-            .open(folder)
+            .open(directory)
             .ok()?;
         std::fs::symlink_metadata(proc_path(&file)).is_ok().then_some(file)
     }
@@ -151,31 +151,31 @@ mod tests {
         for (create, is_closed) in
             kinds.into_iter().flat_map(|create| [(create, false), (create, true)])
         {
-            let folder = tempfile::tempdir().unwrap();
-            let target = folder.path().join("target");
+            let directory = tempfile::tempdir().unwrap();
+            let target = directory.path().join("target");
             let temporary = |text: &[u8]| {
-                let mut temporary = create(folder.path()).unwrap();
+                let mut temporary = create(directory.path()).unwrap();
                 let (begin, end) = text.split_at(2);
                 temporary.file().unwrap().write_all(begin).unwrap();
                 if is_closed {
-                    temporary.close(folder.path()).unwrap();
+                    temporary.close(directory.path()).unwrap();
                 }
                 temporary.file().unwrap().write_all(end).unwrap();
                 if is_closed {
-                    temporary.close(folder.path()).unwrap();
+                    temporary.close(directory.path()).unwrap();
                 }
                 temporary
             };
             drop(temporary(b"dropped"));
-            temporary(b"first").persist(&target, folder.path(), false).unwrap();
-            let error = temporary(b"second").persist(&target, folder.path(), false).unwrap_err();
+            temporary(b"first").persist(&target, directory.path(), false).unwrap();
+            let error = temporary(b"second").persist(&target, directory.path(), false).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::AlreadyExists);
             assert_eq!(fs::read(&target).unwrap(), b"first");
-            temporary(b"third").persist(&target, folder.path(), true).unwrap();
+            temporary(b"third").persist(&target, directory.path(), true).unwrap();
             assert_eq!(fs::read(&target).unwrap(), b"third");
             #[cfg(unix)]
             {
-                let plain = folder.path().join("plain");
+                let plain = directory.path().join("plain");
                 fs::write(&plain, b"").unwrap();
                 assert_eq!(
                     fs::metadata(&target).unwrap().permissions(),
@@ -183,7 +183,7 @@ mod tests {
                 );
                 fs::remove_file(plain).unwrap();
             }
-            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+            assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
         }
     }
 }

@@ -1,18 +1,19 @@
-//! Writes the corpus to a folder, one file per case: to look at, to try other readers on, or to
+//! Writes the corpus to a directory, one file per case: to look at, to try other readers on, or to
 //! seed a fuzzer.
 //!
 //! ```text
-//! cargo run -p ggmill-testdata --example corpus FOLDER
+//! cargo run -p ggmill-testdata --example corpus DIRECTORY
 //! ```
 
 use std::path::PathBuf;
 
 fn main() -> std::io::Result<()> {
-    let folder = std::env::args_os().nth(1).map_or_else(|| PathBuf::from("corpus"), PathBuf::from);
-    std::fs::create_dir_all(&folder)?;
+    let directory =
+        std::env::args_os().nth(1).map_or_else(|| PathBuf::from("corpus"), PathBuf::from);
+    std::fs::create_dir_all(&directory)?;
     for case in ggmill_testdata::corpus::all() {
         let expected = if case.is_broken() { "broken" } else { "valid" };
-        std::fs::write(folder.join(format!("{expected}-{}.gguf", case.name)), &case.bytes)?;
+        std::fs::write(directory.join(format!("{expected}-{}.gguf", case.name)), &case.bytes)?;
     }
     Ok(())
 }

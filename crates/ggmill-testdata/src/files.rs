@@ -24,7 +24,7 @@ pub const SHARED_GGUF: [&str; 6] = [
     "vocab-gguf/ggml-vocab-starcoder.gguf",
 ];
 
-/// A file or folder bundled under `real/`; `README.md` there says where each comes from and under
+/// A file or directory bundled under `real/`; `README.md` there says where each comes from and under
 /// which licence.
 ///
 /// ```
@@ -40,8 +40,8 @@ pub fn expected(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("expected").join(name)
 }
 
-/// A file or folder of `../shared/data`, counted from the workspace root, or `None` where that
-/// folder is absent. The first time it is, a line on stderr says that tests are skipped for want of
+/// A file or directory of `../shared/data`, counted from the workspace root, or `None` where that
+/// directory is absent. The first time it is, a line on stderr says that tests are skipped for want of
 /// it.
 pub fn shared(name: &str) -> Option<PathBuf> {
     static SAID: Once = Once::new();

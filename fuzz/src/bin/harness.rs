@@ -1,8 +1,8 @@
 //! The fuzz targets on a stable toolchain: every seed, then random changes to seeds until the time
 //! is up. No coverage guides it.
 //!
-//! `harness targets` names them. `harness seeds FOLDER` writes the seeds of every target into
-//! FOLDER/<target>; `harness run TARGET SECONDS [FOLDER]` runs one target.
+//! `harness targets` names them. `harness seeds DIRECTORY` writes the seeds of every target into
+//! DIRECTORY/<target>; `harness run TARGET SECONDS [DIRECTORY]` runs one target.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -22,11 +22,11 @@ fn main() -> ExitCode {
             }
             Ok(())
         }
-        ["seeds", folder] => write_seeds(Path::new(folder)),
+        ["seeds", directory] => write_seeds(Path::new(directory)),
         ["run", target, seconds] => run(target, seconds, None),
-        ["run", target, seconds, folder] => run(target, seconds, Some(Path::new(folder))),
-        _ => Err("usage: harness targets | harness seeds FOLDER | harness run TARGET SECONDS \
-                  [FOLDER]"
+        ["run", target, seconds, directory] => run(target, seconds, Some(Path::new(directory))),
+        _ => Err("usage: harness targets | harness seeds DIRECTORY | harness run TARGET SECONDS \
+                  [DIRECTORY]"
             .to_owned()),
     };
     match result {
@@ -38,20 +38,20 @@ fn main() -> ExitCode {
     }
 }
 
-fn write_seeds(folder: &Path) -> Result<(), String> {
+fn write_seeds(directory: &Path) -> Result<(), String> {
     for (target, _) in TARGETS {
-        let folder = folder.join(target);
-        let failed = |error| format!("{}: {error}", folder.display());
-        fs::create_dir_all(&folder).map_err(failed)?;
+        let directory = directory.join(target);
+        let failed = |error| format!("{}: {error}", directory.display());
+        fs::create_dir_all(&directory).map_err(failed)?;
         for (name, bytes) in seeds(target) {
-            fs::write(folder.join(name), bytes).map_err(failed)?;
+            fs::write(directory.join(name), bytes).map_err(failed)?;
         }
     }
     Ok(())
 }
 
-/// Runs a target on its seeds and the files of a folder, then on changed copies of them.
-fn run(name: &str, seconds: &str, folder: Option<&Path>) -> Result<(), String> {
+/// Runs a target on its seeds and the files of a directory, then on changed copies of them.
+fn run(name: &str, seconds: &str, directory: Option<&Path>) -> Result<(), String> {
     let (_, target) = TARGETS
         .into_iter()
         .find(|(known, _)| *known == name)
@@ -59,7 +59,7 @@ fn run(name: &str, seconds: &str, folder: Option<&Path>) -> Result<(), String> {
     let seconds: f64 = seconds.parse().map_err(|_| format!("{seconds} is no number of seconds"))?;
     let mut inputs: Vec<Vec<u8>> = seeds(name).into_iter().map(|(_, bytes)| bytes).collect();
     for entry in
-        folder.into_iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten()
+        directory.into_iter().filter_map(|directory| fs::read_dir(directory).ok()).flatten().flatten()
     {
         inputs.extend(fs::read(entry.path()));
     }

@@ -28,18 +28,18 @@ pub(super) fn python() -> Done<PathBuf> {
     if let Some(python) = env::var_os(PYTHON) {
         return Ok(python.into());
     }
-    let folder = target()?.join("peers/venv");
-    let python = folder.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });
+    let directory = target()?.join("peers/venv");
+    let python = directory.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });
     if !succeeds(
         command(&python)
             .args(["-c", "import gguf, llama_cpp, numpy, safetensors, jsonschema, xxhash, blake3"]),
     ) {
         println!(
             "making {} with {} (set {PYTHON} to use another interpreter)",
-            folder.display(),
+            directory.display(),
             PACKAGES.join(", ")
         );
-        run(command("python3").args(["-m", "venv"]).arg(&folder))?;
+        run(command("python3").args(["-m", "venv"]).arg(&directory))?;
         run(command(&python)
             .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"])
             .args(PACKAGES))?;

@@ -27,8 +27,8 @@ pub(super) fn execute(args: &Args) -> Done {
     }
     let mut files = args.files.clone();
     if files.is_empty() {
-        for folder in real_files() {
-            files.extend(gguf_files(&folder)?);
+        for directory in real_files() {
+            files.extend(gguf_files(&directory)?);
         }
     }
     run(script.arg(ggmill()?).args(files))

@@ -21,23 +21,23 @@ pub(super) fn execute(args: &Args) -> Done {
     generate()?;
     run(environment::script("legacy.py")?
         .arg(&args.script)
-        .arg(folder()?)
+        .arg(directory()?)
         .arg(root().join("crates/ggmill-testdata/expected/legacy.json")))
 }
 
-fn folder() -> Done<PathBuf> {
+fn directory() -> Done<PathBuf> {
     Ok(target()?.join("peers/legacy"))
 }
 
-/// Writes the generated files into a folder of their own, and says where they are.
+/// Writes the generated files into a directory of their own, and says where they are.
 pub(super) fn generate() -> Done<Vec<PathBuf>> {
-    let folder = folder()?;
-    let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
-    drop(fs::remove_dir_all(&folder));
-    fs::create_dir_all(&folder).map_err(failed)?;
+    let directory = directory()?;
+    let failed = |error: std::io::Error| format!("{}: {error}", directory.display());
+    drop(fs::remove_dir_all(&directory));
+    fs::create_dir_all(&directory).map_err(failed)?;
     let mut paths = Vec::new();
     for model in legacy_models() {
-        let path = folder.join(model.name);
+        let path = directory.join(model.name);
         fs::write(&path, model.file).map_err(failed)?;
         paths.push(path);
     }

@@ -28,7 +28,7 @@ pub(crate) enum Peers {
     QuantCount(quant::CountArgs),
     /// Compare `ggmill inspect --json --full` with gguf, value by value
     Inspect {
-        /// Files, or folders to look for them in [default: the bundled files, and ../shared/data]
+        /// Files, or directories to look for them in [default: the bundled files, and ../shared/data]
         paths: Vec<PathBuf>,
     },
     /// Compare the converted bundled checkpoint with an independent reading
@@ -47,7 +47,7 @@ pub(crate) enum Peers {
     Quantize(quantize::Args),
     /// Compare types chosen for a size with the mixtures of that size, by what each loses
     Fit {
-        /// A GGUF file of 16 or 32 bits, or the folder of a checkpoint [default: the bundled one]
+        /// A GGUF file of 16 or 32 bits, or the directory of a checkpoint [default: the bundled one]
         model: Option<PathBuf>,
         /// An importance matrix for it
         imatrix: Option<PathBuf>,
@@ -97,7 +97,7 @@ fn ggmill() -> Done<PathBuf> {
 fn real_files() -> Vec<PathBuf> {
     [root().join("crates/ggmill-testdata/real"), root().join("../shared/data")]
         .into_iter()
-        .filter(|folder| folder.is_dir())
+        .filter(|directory| directory.is_dir())
         .collect()
 }
 
@@ -117,8 +117,8 @@ fn convert() -> Done {
 
 fn expect() -> Done {
     let mut files: Vec<PathBuf> = Vec::new();
-    for folder in real_files() {
-        files.extend(gguf_files(&folder)?);
+    for directory in real_files() {
+        files.extend(gguf_files(&directory)?);
     }
     run(environment::script("expect.py")?.arg("crates/ggmill-testdata/expected").args(files))
 }
@@ -127,10 +127,10 @@ fn vectors() -> Done {
     run(environment::script("quant_vectors.py")?.arg("crates/ggmill-quant/tests/vectors"))
 }
 
-/// The GGUF files of a folder and the folders in it, in order.
-fn gguf_files(folder: &std::path::Path) -> Done<Vec<PathBuf>> {
-    let failed = |error| format!("{}: {error}", folder.display());
-    let mut entries = std::fs::read_dir(folder)
+/// The GGUF files of a directory and the directories in it, in order.
+fn gguf_files(directory: &std::path::Path) -> Done<Vec<PathBuf>> {
+    let failed = |error| format!("{}: {error}", directory.display());
+    let mut entries = std::fs::read_dir(directory)
         .map_err(failed)?
         .collect::<Result<Vec<_>, _>>()
         .map_err(failed)?;

@@ -90,11 +90,11 @@ pub(super) fn run(args: &Args) -> Done {
 fn default_files() -> Done<Vec<PathBuf>> {
     let mut files = vec![source::gemma4()?];
     let shared = root().join("../shared/data");
-    for folder in ["vocab-gguf", "gguf"].map(|folder| shared.join(folder)) {
-        if folder.is_dir() {
-            files.extend(gguf_files(&folder)?);
+    for directory in ["vocab-gguf", "gguf"].map(|directory| shared.join(directory)) {
+        if directory.is_dir() {
+            files.extend(gguf_files(&directory)?);
         } else {
-            println!("skipped: {} is absent", folder.display());
+            println!("skipped: {} is absent", directory.display());
         }
     }
     Ok(files)

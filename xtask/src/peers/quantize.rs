@@ -21,9 +21,9 @@ pub(crate) struct Args {
 }
 
 pub(super) fn execute(args: &Args) -> Done {
-    let folder = models_folder()?;
+    let directory = models_directory()?;
     let mut script = environment::script("quantize.py")?;
-    script.arg(ggmill()?).arg(folder);
+    script.arg(ggmill()?).arg(directory);
     match &args.speed {
         Some(kind) => script.args([
             "--speed",
@@ -40,22 +40,22 @@ pub(super) fn execute(args: &Args) -> Done {
 
 /// Importance matrices merged and converted.
 pub(super) fn imatrix() -> Done {
-    run(environment::script("imatrix.py")?.arg(ggmill()?).arg(models_folder()?))
+    run(environment::script("imatrix.py")?.arg(ggmill()?).arg(models_directory()?))
 }
 
 /// Types chosen for a size against mixtures.
 pub(super) fn fit(model: Option<&Path>, imatrix: Option<&Path>) -> Done {
     let bundled = root().join("crates/ggmill-testdata/real/stories260K");
     let mut script = environment::script("fit.py")?;
-    script.arg(ggmill()?).arg(models_folder()?).arg(model.unwrap_or(&bundled)).args(imatrix);
+    script.arg(ggmill()?).arg(models_directory()?).arg(model.unwrap_or(&bundled)).args(imatrix);
     run(&mut script)
 }
 
-/// A folder with every model and its importance matrices.
-fn models_folder() -> Done<PathBuf> {
-    let folder = target()?.join("peers/quantize");
-    let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
-    std::fs::create_dir_all(&folder).map_err(failed)?;
+/// A directory with every model and its importance matrices.
+fn models_directory() -> Done<PathBuf> {
+    let directory = target()?.join("peers/quantize");
+    let failed = |error: std::io::Error| format!("{}: {error}", directory.display());
+    std::fs::create_dir_all(&directory).map_err(failed)?;
     for model in models::models() {
         let files = [
             ("gguf", &model.file),
@@ -63,9 +63,9 @@ fn models_folder() -> Done<PathBuf> {
             ("imatrix.dat", &model.legacy_imatrix()),
         ];
         for (ending, bytes) in files {
-            std::fs::write(folder.join(format!("{}.{ending}", model.name)), bytes)
+            std::fs::write(directory.join(format!("{}.{ending}", model.name)), bytes)
                 .map_err(failed)?;
         }
     }
-    Ok(folder)
+    Ok(directory)
 }

@@ -18,9 +18,9 @@ pub(super) fn gemma4() -> Done<PathBuf> {
 
 /// A file of llama.cpp's, fetched and unpacked into `target/peers` the first time.
 pub(super) fn member(path: &str) -> Done<PathBuf> {
-    let folder = target()?.join("peers");
+    let directory = target()?.join("peers");
     let member = format!("{LLAMA_CPP}/{path}");
-    let file = folder.join(&member);
+    let file = directory.join(&member);
     if !file.is_file() {
         println!("fetching the source package of {PACKAGE} for {path}");
         let python = environment::python()?;
@@ -35,15 +35,15 @@ pub(super) fn member(path: &str) -> Done<PathBuf> {
             PACKAGE,
             "--dest",
         ];
-        run(command(&python).args(fetch).arg(&folder))?;
+        run(command(&python).args(fetch).arg(&directory))?;
         // The filter keeps an archive from writing anywhere else.
         let unpack = "import sys, tarfile; tarfile.open(sys.argv[1]).extract(sys.argv[2], \
                       sys.argv[3], filter='data')";
         run(command(&python)
             .args(["-c", unpack])
-            .arg(folder.join(ARCHIVE))
+            .arg(directory.join(ARCHIVE))
             .arg(&member)
-            .arg(&folder))?;
+            .arg(&directory))?;
     }
     Ok(file)
 }

@@ -19,9 +19,9 @@ pub(crate) struct Args {
     #[arg(long)]
     llama_cpp: Option<PathBuf>,
     /// Where the generated file of 2 GB and what is made of it lie meanwhile; 10 GB are needed
-    /// [default: a folder of the target directory]
+    /// [default: a directory of the target directory]
     #[arg(long)]
-    folder: Option<PathBuf>,
+    directory: Option<PathBuf>,
     /// After so many seconds no side has another turn
     #[arg(long, default_value_t = 240)]
     seconds: u32,
@@ -39,15 +39,15 @@ pub(super) fn execute(args: &Args) -> Done {
     if args.no_time {
         return Ok(());
     }
-    let folder = match &args.folder {
-        Some(folder) => folder.clone(),
+    let directory = match &args.directory {
+        Some(directory) => directory.clone(),
         None => target()?.join("peers/write"),
     };
-    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    fs::create_dir_all(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
     let mut script = environment::script("write_speed.py")?;
     script
         .arg(&ggmill)
-        .arg(&folder)
+        .arg(&directory)
         .args([args.rounds, args.megabytes, args.seconds].map(|number| number.to_string()))
         .args(&args.llama_cpp);
     run(&mut script)

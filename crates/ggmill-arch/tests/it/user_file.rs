@@ -146,7 +146,7 @@ fn a_users_description_goes_first() {
 fn the_example_of_the_documentation_works() {
     let path =
         std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/formats/architecture.md");
-    // A published package has no docs folder.
+    // A published package has no docs directory.
     let Ok(page) = std::fs::read_to_string(path) else { return };
     let example = page.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
     let architecture = Architecture::parse(example).unwrap();

@@ -6,7 +6,7 @@
 //!   threads;
 //! - a thousand small files in one call: files a second.
 //!
-//! `check_speed GGMILL VOCABULARY FOLDER`: the built program, the file, and a folder for the files
+//! `check_speed GGMILL VOCABULARY DIRECTORY`: the built program, the file, and a directory for the files
 //! it makes.
 
 #![expect(
@@ -33,11 +33,11 @@ const FILES: usize = 1000;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [program, vocabulary, folder] = &arguments[..] else {
-        eprintln!("usage: check_speed GGMILL VOCABULARY FOLDER");
+    let [program, vocabulary, directory] = &arguments[..] else {
+        eprintln!("usage: check_speed GGMILL VOCABULARY DIRECTORY");
         return ExitCode::from(2);
     };
-    match measure(Path::new(program), Path::new(vocabulary), Path::new(folder)) {
+    match measure(Path::new(program), Path::new(vocabulary), Path::new(directory)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");
@@ -48,7 +48,7 @@ fn main() -> ExitCode {
 
 type Done<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
-fn measure(program: &Path, vocabulary: &Path, folder: &Path) -> Done {
+fn measure(program: &Path, vocabulary: &Path, directory: &Path) -> Done {
     header(program, vocabulary)?;
     for ggml_type in [
         GgmlType::F32,
@@ -61,9 +61,9 @@ fn measure(program: &Path, vocabulary: &Path, folder: &Path) -> Done {
         GgmlType::IQ1_M,
         GgmlType::MXFP4,
     ] {
-        data(program, folder, ggml_type)?;
+        data(program, directory, ggml_type)?;
     }
-    many(program, folder)
+    many(program, directory)
 }
 
 fn seconds(work: impl FnOnce() -> Done) -> Done<f64> {
@@ -153,8 +153,8 @@ fn run(program: &Path, arguments: &[&str], target: &Path) -> Done {
     }
 }
 
-fn data(program: &Path, folder: &Path, ggml_type: GgmlType) -> Done {
-    let path = folder.join("data.gguf");
+fn data(program: &Path, directory: &Path, ggml_type: GgmlType) -> Done {
+    let path = directory.join("data.gguf");
     let size = write(&path, ggml_type)?;
     let memory = vec![1u64; SIZE / 8];
     let threads = thread::available_parallelism()?.get();
@@ -183,9 +183,9 @@ fn data(program: &Path, folder: &Path, ggml_type: GgmlType) -> Done {
     Ok(())
 }
 
-fn many(program: &Path, folder: &Path) -> Done {
-    let folder = folder.join("many");
-    fs::create_dir_all(&folder)?;
+fn many(program: &Path, directory: &Path) -> Done {
+    let directory = directory.join("many");
+    fs::create_dir_all(&directory)?;
     for number in 0..FILES {
         let mut metadata = MetadataBuf::new();
         metadata.set("general.architecture", "llama");
@@ -200,14 +200,14 @@ fn many(program: &Path, folder: &Path) -> Done {
             .plan()?;
         let mut file = plan.header().to_vec();
         file.resize(usize::try_from(plan.total_len())?, 0);
-        fs::write(folder.join(format!("{number}.gguf")), file)?;
+        fs::write(directory.join(format!("{number}.gguf")), file)?;
     }
-    run(program, &["check"], &folder)?;
+    run(program, &["check"], &directory)?;
     let mut times = Vec::new();
     for _ in 0..ROUNDS {
-        times.push(seconds(|| run(program, &["check"], &folder))?);
+        times.push(seconds(|| run(program, &["check"], &directory))?);
     }
     println!("| {FILES} small files | {:.0} files/s |", FILES as f64 / median(times));
-    fs::remove_dir_all(folder)?;
+    fs::remove_dir_all(directory)?;
     Ok(())
 }

@@ -51,9 +51,9 @@ rules! { Provenance;
         remedy: "Set general.size_label to the number of parameters, such as 7B or 8x7B.",
     }
     JUNK_NAME = "GG2008" Note Practice {
-        summary: "The name looks like a folder or a checksum",
+        summary: "The name looks like a directory or a checksum",
         clause: "Specification: general.name \"should be a human-readable name that can be used to identify the model\".",
-        why: "Converters take the name of a folder when nobody gives one, and it may tell where the file was made.",
+        why: "Converters take the name of a directory when nobody gives one, and it may tell where the file was made.",
         remedy: "Set general.name to the name of the model.",
     }
     RECOMMENDED = "GG2009" Note Letter {

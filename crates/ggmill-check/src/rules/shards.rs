@@ -47,7 +47,7 @@ rules! { Shards;
         summary: "The set of shards is not whole",
         clause: "Specification: shards are numbered from 00001 to their total; llama.cpp opens each beside the first and refuses the model when one is missing or another's.",
         why: "llama.cpp refuses the model.",
-        remedy: "Fetch the files that are missing or belong to another set, into the folder of the first.",
+        remedy: "Fetch the files that are missing or belong to another set, into the directory of the first.",
     }
 }
 

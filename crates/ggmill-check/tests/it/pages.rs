@@ -12,28 +12,28 @@ const BLESS: &str = "GGMILL_BLESS";
 
 #[test]
 fn the_pages_of_the_rules_are_up_to_date() {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/rules");
+    let directory = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/rules");
     let mut pages: Vec<(String, String)> =
         rules().map(|rule| (format!("{}.md", rule.code), rule_page(rule))).collect();
     pages.push(("README.md".into(), rules_index()));
     if std::env::var_os(BLESS).is_some() {
-        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::create_dir_all(&directory).unwrap();
         for (name, page) in &pages {
-            std::fs::write(folder.join(name), page).unwrap();
+            std::fs::write(directory.join(name), page).unwrap();
         }
     }
     for (name, page) in &pages {
-        let found = std::fs::read_to_string(folder.join(name)).unwrap_or_default();
+        let found = std::fs::read_to_string(directory.join(name)).unwrap_or_default();
         assert!(found == *page, "docs/rules/{name} is out of date; run this test with {BLESS}=1");
     }
-    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), pages.len(), "a page of no rule");
+    assert_eq!(std::fs::read_dir(&directory).unwrap().count(), pages.len(), "a page of no rule");
 }
 
 #[test]
 fn sarif_has_what_its_schema_requires() {
     let found =
         report(&Model::llama().unset("general.architecture").push("general.name", "x").bytes());
-    let log = sarif(&[Checked { path: "a folder/Tiny-1K-v1.0.gguf", report: &found }]);
+    let log = sarif(&[Checked { path: "a directory/Tiny-1K-v1.0.gguf", report: &found }]);
     assert_eq!(log["version"], "2.1.0");
     let run = &log["runs"][0];
     assert_eq!(run["tool"]["driver"]["name"], "ggmill");
@@ -50,7 +50,7 @@ fn sarif_has_what_its_schema_requires() {
         assert!(["error", "warning", "note"].contains(&result["level"].as_str().unwrap()));
         assert_eq!(
             result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"],
-            "a%20folder/Tiny-1K-v1.0.gguf"
+            "a%20directory/Tiny-1K-v1.0.gguf"
         );
     }
 }

@@ -10,7 +10,7 @@ use crate::support::report_named;
 
 /// File, code and subject in each line, and why the finding is right.
 const LISTED: &str = include_str!("real-findings.txt");
-/// A folder with the vocabularies of llama.cpp's sources, of which only some are bundled here.
+/// A directory with the vocabularies of llama.cpp's sources, of which only some are bundled here.
 const VOCABULARIES: &str = "GGMILL_VOCABULARIES";
 
 fn listed(file: &str) -> BTreeSet<String> {
@@ -42,7 +42,7 @@ fn every_finding_on_a_real_file_is_listed() {
     let more = std::env::var_os(VOCABULARIES)
         .map(PathBuf::from)
         .into_iter()
-        .flat_map(|folder| std::fs::read_dir(folder).unwrap());
+        .flat_map(|directory| std::fs::read_dir(directory).unwrap());
     let more = more
         .map(|entry| entry.unwrap().path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "gguf"));

@@ -25,16 +25,16 @@ Examples:
   ggmill convert Llama-3.2-1B/ -o llama.gguf --type bf16
   ggmill convert my-model/ --type q8_0 --dry-run
 
-SRC is a folder with config.json and model.safetensors (or its shards), as Hugging Face
+SRC is a directory with config.json and model.safetensors (or its shards), as Hugging Face
 has them. The architecture comes from config.json; --arch-file adds one of your own.
 
 SRC may also be a LLaMA file from before GGUF (GGML, GGMF, GGJT): `ggmill convert old.bin`.
 Its tensors keep their types; blocks that have changed since become those of today.")]
 pub(crate) struct Args {
-    /// The checkpoint: a folder, a .safetensors file with config.json beside it, or a file from
+    /// The checkpoint: a directory, a .safetensors file with config.json beside it, or a file from
     /// before GGUF
     src: PathBuf,
-    /// The file to write; by default SRC's name and the type, in the current folder
+    /// The file to write; by default SRC's name and the type, in the current directory
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// What most tensors become: f32, f16, bf16 or q8_0
@@ -104,7 +104,7 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
     let checkpoint = Safetensors::open(&args.src).map_err(|error| {
         let given_config = what_it_is(&args.src) == Some(FileKind::Json);
         let hint = given_config.then(|| {
-            "this is a JSON file; give the folder it lies in, or the file with the weights"
+            "this is a JSON file; give the directory it lies in, or the file with the weights"
                 .to_owned()
         });
         let hint = hint.or_else(|| what_instead(&args.src)).or_else(|| what_instead(error.path()?));

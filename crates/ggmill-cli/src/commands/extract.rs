@@ -30,7 +30,7 @@ Examples:
   ggmill extract model.gguf '*norm*' -o norms.safetensors
   ggmill extract model.gguf --key 'tokenizer.*' -o tokenizer.json
 
-The ending of OUT says what is written; a folder gets a .npy file for each tensor. Floats
+The ending of OUT says what is written; a directory gets a .npy file for each tensor. Floats
 and integers stay as they are, everything else becomes f32, unless --raw keeps its bytes.
 `ggmill graft` puts back what was taken out; raw or as they are, tensors come back to the
 same bytes. JSON is metadata, as `ggmill edit --set-from` takes them.")]
@@ -43,7 +43,7 @@ pub(crate) struct Args {
     /// Metadata to take, by key (repeatable); by itself it takes no tensors
     #[arg(short, long = "key", value_name = "GLOB")]
     keys: Vec<Glob>,
-    /// The file to write: .gguf, .safetensors, .npy, .json, or a folder; - for JSON on standard
+    /// The file to write: .gguf, .safetensors, .npy, .json, or a directory; - for JSON on standard
     /// output
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
@@ -73,7 +73,7 @@ impl Args {
     fn format(&self) -> Result<Format, Failure> {
         let by_ending = || match self.output.extension().and_then(|ending| ending.to_str()) {
             _ if self.output.as_os_str() == "-" => Some(Format::Json),
-            _ if self.is_folder() => Some(Format::Npy),
+            _ if self.is_directory() => Some(Format::Npy),
             Some("gguf") => Some(Format::Gguf),
             Some("safetensors") => Some(Format::Safetensors),
             Some("npy") => Some(Format::Npy),
@@ -82,7 +82,7 @@ impl Args {
         };
         let unknown = || {
             let hint = "--format says it, or an ending: .gguf, .safetensors, .npy, .json, or / \
-                        for a folder";
+                        for a directory";
             Failure::new(format_args!(
                 "{}: its name does not say what is to be written",
                 shown(&self.output)
@@ -92,7 +92,7 @@ impl Args {
         self.format.or_else(by_ending).ok_or_else(unknown)
     }
 
-    fn is_folder(&self) -> bool {
+    fn is_directory(&self) -> bool {
         self.output.is_dir()
             || self
                 .output
@@ -161,10 +161,10 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
             return making.run(&plan, &checkpoint, console);
         }
         Format::Safetensors => taking.safetensors(&numbers)?,
-        Format::Npy if args.is_folder() => taking.folder(&numbers)?,
+        Format::Npy if args.is_directory() => taking.directory(&numbers)?,
         Format::Npy => {
             let [one] = *numbers else {
-                let hint = Some("a folder, with / at its end, gets a file for each".to_owned());
+                let hint = Some("a directory, with / at its end, gets a file for each".to_owned());
                 return Err(Failure::new(format_args!(
                     "{} tensors, and a .npy file has one array",
                     numbers.len()
@@ -272,20 +272,20 @@ impl Taking<'_> {
 
     /// A file for each tensor. When one cannot be written, those that were not there before go
     /// again.
-    fn folder(self, numbers: &[usize]) -> Result<(), Failure> {
-        let folder = &self.args.output;
+    fn directory(self, numbers: &[usize]) -> Result<(), Failure> {
+        let directory = &self.args.output;
         let outputs: Vec<PathBuf> = numbers
             .iter()
             .filter_map(|&number| self.checkpoint.tensors().get(number))
-            .map(|tensor| folder.join(file_name(&tensor.name)))
+            .map(|tensor| directory.join(file_name(&tensor.name)))
             .collect();
         for output in &outputs {
             refuse_inputs(output, self.inputs)?;
         }
-        let is_new = !folder.exists() && !self.args.dry_run;
+        let is_new = !directory.exists() && !self.args.dry_run;
         if is_new {
-            fs::create_dir(folder).map_err(|error| {
-                Failure::new(format_args!("{}: cannot create: {error}", shown(folder)))
+            fs::create_dir(directory).map_err(|error| {
+                Failure::new(format_args!("{}: cannot create: {error}", shown(directory)))
             })?;
         }
         let mut made: Vec<&Path> = Vec::new();
@@ -297,7 +297,7 @@ impl Taking<'_> {
                     drop(fs::remove_file(path));
                 }
                 if is_new {
-                    drop(fs::remove_dir(folder));
+                    drop(fs::remove_dir(directory));
                 }
                 return Err(failure);
             }
@@ -354,7 +354,7 @@ mod tests {
         ] {
             assert_eq!(file_name(name), file);
             if !name.is_empty() {
-                assert_eq!(tensor_name(Path::new("folder").join(file).as_path()), name);
+                assert_eq!(tensor_name(Path::new("directory").join(file).as_path()), name);
             }
         }
     }

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use ggmill_testdata::bytes::{FileBytes, Value};
 use serde_json::Value as Json;
 
-use crate::support::{Folder, command, ggmill, outcome, real, shard, tiny};
+use crate::support::{Directory, command, ggmill, outcome, real, shard, tiny};
 
 /// A file with findings of every severity, and with everything that can be mended.
 fn faulty() -> Vec<u8> {
@@ -35,20 +35,20 @@ fn parsed(text: &str) -> Json {
 
 #[test]
 fn findings_for_people() {
-    let folder = Folder::new().with("faulty.gguf", faulty()).with("tiny.gguf", tiny());
-    let one = ggmill(folder.path(), &["check", "faulty.gguf"]);
+    let directory = Directory::new().with("faulty.gguf", faulty()).with("tiny.gguf", tiny());
+    let one = ggmill(directory.path(), &["check", "faulty.gguf"]);
     assert_eq!(one.code, 1, "{}", one.stderr);
     insta::assert_snapshot!("one_file", one.stdout);
-    let both = ggmill(folder.path(), &["check", "."]);
+    let both = ggmill(directory.path(), &["check", "."]);
     assert_eq!(both.code, 1, "{}", both.stderr);
-    insta::assert_snapshot!("a_folder", both.stdout);
+    insta::assert_snapshot!("a_directory", both.stdout);
     // Why and what to do are said once.
     assert_eq!(both.stdout.matches("A program without a default refuses the model").count(), 1);
 }
 
 #[test]
 fn exit_codes() {
-    let folder = Folder::new()
+    let directory = Directory::new()
         .with("faulty.gguf", faulty())
         .with("page.gguf", "<!DOCTYPE html>")
         .with("empty.gguf", "")
@@ -69,15 +69,15 @@ fn exit_codes() {
         (&["faulty.gguf", "--format", "xml"], 2),
         (&[], 2),
     ] {
-        let found = ggmill(folder.path(), &[&["check"], args].concat());
+        let found = ggmill(directory.path(), &[&["check"], args].concat());
         assert_eq!(found.code, code, "{args:?}: {}", found.stderr);
     }
 }
 
 #[test]
 fn what_is_no_gguf_file_is_one_error_and_keeps_nothing_from_being_checked() {
-    let folder = Folder::new().with("page.gguf", "<!DOCTYPE html>").with("tiny.gguf", tiny());
-    let found = ggmill(folder.path(), &["check", "page.gguf", "absent.gguf", "tiny.gguf"]);
+    let directory = Directory::new().with("page.gguf", "<!DOCTYPE html>").with("tiny.gguf", tiny());
+    let found = ggmill(directory.path(), &["check", "page.gguf", "absent.gguf", "tiny.gguf"]);
     assert_eq!(found.code, 2);
     assert!(found.stdout.starts_with("tiny.gguf · "), "{}", found.stdout);
     let errors: Vec<_> = found.stderr.lines().filter(|line| line.starts_with("error:")).collect();
@@ -88,26 +88,29 @@ fn what_is_no_gguf_file_is_one_error_and_keeps_nothing_from_being_checked() {
     ];
     assert_eq!(errors, expected, "{}", found.stderr);
     // Programs get it as a finding too.
-    let json = parsed(&ggmill(folder.path(), &["check", "page.gguf", "--format", "json"]).stdout);
+    let json =
+        parsed(&ggmill(directory.path(), &["check", "page.gguf", "--format", "json"]).stdout);
     assert_eq!(json["files"][0]["findings"][0]["code"], "GG1001");
 }
 
 #[test]
 fn other_programs_are_served() {
-    let folder = Folder::new().with("faulty.gguf", faulty());
+    let directory = Directory::new().with("faulty.gguf", faulty());
     insta::assert_snapshot!(
         "json",
-        ggmill(folder.path(), &["check", "faulty.gguf", "--format", "json", "--select", "keys"])
+        ggmill(directory.path(), &["check", "faulty.gguf", "--format", "json", "--select", "keys"])
             .stdout
     );
     insta::assert_snapshot!(
         "github",
-        ggmill(folder.path(), &["check", "faulty.gguf", "--format", "github"]).stdout
+        ggmill(directory.path(), &["check", "faulty.gguf", "--format", "github"]).stdout
     );
-    let sarif =
-        ggmill(folder.path(), &["check", "faulty.gguf", "--format", "sarif", "--select", "keys"])
-            .stdout
-            .replace(env!("CARGO_PKG_VERSION"), "VERSION");
+    let sarif = ggmill(
+        directory.path(),
+        &["check", "faulty.gguf", "--format", "sarif", "--select", "keys"],
+    )
+    .stdout
+    .replace(env!("CARGO_PKG_VERSION"), "VERSION");
     insta::assert_snapshot!("sarif", sarif);
 }
 
@@ -118,8 +121,9 @@ fn findings_beyond_a_number_are_counted() {
     for number in 1..30 {
         file.pair(format!("X{number}"), &Value::U8(0));
     }
-    let folder = Folder::new().with("many.gguf", file.into_bytes());
-    let found = ggmill(folder.path(), &["check", "many.gguf", "--select", "keys", "--most", "2"]);
+    let directory = Directory::new().with("many.gguf", file.into_bytes());
+    let found =
+        ggmill(directory.path(), &["check", "many.gguf", "--select", "keys", "--most", "2"]);
     assert!(
         found.stdout.contains("· 29 warnings") && found.stdout.contains("and 27 more"),
         "{}",
@@ -127,7 +131,7 @@ fn findings_beyond_a_number_are_counted() {
     );
     let json = parsed(
         &ggmill(
-            folder.path(),
+            directory.path(),
             &["check", "many.gguf", "--select", "keys", "--most", "2", "--format", "json"],
         )
         .stdout,
@@ -177,10 +181,10 @@ fn weights_are_looked_at_when_asked() {
     let mut bytes = tiny();
     let at = bytes.len() - 160 + 8;
     bytes[at..at + 4].copy_from_slice(&f32::NAN.to_le_bytes());
-    let folder = Folder::new().with("nan.gguf", &bytes);
-    let without = ggmill(folder.path(), &["check", "nan.gguf", "--select", "data"]);
+    let directory = Directory::new().with("nan.gguf", &bytes);
+    let without = ggmill(directory.path(), &["check", "nan.gguf", "--select", "data"]);
     assert_eq!((without.code, without.stdout.as_str()), (0, "nan.gguf · nothing found\n"));
-    let with = ggmill(folder.path(), &["check", "nan.gguf", "--select", "data", "--data"]);
+    let with = ggmill(directory.path(), &["check", "nan.gguf", "--select", "data", "--data"]);
     assert_eq!(with.code, 1, "{}", with.stderr);
     assert!(
         with.stdout.contains("token_embd.weight\": 1 of 32 numbers are NaN or infinite"),
@@ -191,39 +195,39 @@ fn weights_are_looked_at_when_asked() {
 
 #[test]
 fn a_shard_is_told_when_the_set_is_not_whole() {
-    let folder = Folder::new().with("a-00001-of-00002.gguf", shard(0, 2));
-    let alone = ggmill(folder.path(), &["check", "a-00001-of-00002.gguf", "--select", "GG1907"]);
+    let directory = Directory::new().with("a-00001-of-00002.gguf", shard(0, 2));
+    let alone = ggmill(directory.path(), &["check", "a-00001-of-00002.gguf", "--select", "GG1907"]);
     assert!(alone.code == 1 && alone.stdout.contains("a-00002-of-00002.gguf"), "{}", alone.stdout);
-    let folder = folder.with("a-00002-of-00002.gguf", shard(1, 2));
-    let whole = ggmill(folder.path(), &["check", ".", "--select", "GG1907"]);
+    let directory = directory.with("a-00002-of-00002.gguf", shard(1, 2));
+    let whole = ggmill(directory.path(), &["check", ".", "--select", "GG1907"]);
     assert_eq!(whole.code, 0, "{}", whole.stdout);
 }
 
 /// A model of the bundled checkpoint under an architecture that nobody knows, with the description
 /// of it.
-fn of_ones_own() -> Folder {
+fn of_ones_own() -> Directory {
     let mine = include_str!("../../../ggmill-arch/data/architectures/llama.toml").replacen(
         "\"llama\"",
         "\"mine\"",
         1,
     );
-    let folder = Folder::new().with("mine.toml", mine);
+    let directory = Directory::new().with("mine.toml", mine);
     let source = real("stories260K");
     let source = source.to_str().unwrap();
     let made = ggmill(
-        folder.path(),
+        directory.path(),
         &["convert", source, "--type", "f16", "-o", "mine.gguf", "--arch-file", "mine.toml"],
     );
     assert_eq!(made.code, 0, "{}", made.stderr);
-    folder
+    directory
 }
 
 #[test]
 fn a_file_is_held_to_a_description_of_ones_own() {
-    let folder = of_ones_own();
+    let directory = of_ones_own();
     let codes = |args: &[&str]| {
         let found = ggmill(
-            folder.path(),
+            directory.path(),
             &[&["check", "mine.gguf", "--select", "architecture", "--format", "json"], args]
                 .concat(),
         );
@@ -241,15 +245,15 @@ fn a_file_is_held_to_a_description_of_ones_own() {
     assert_eq!(codes(&["--arch-file", "mine.toml"]), []);
     // A norm that the description calls otherwise is missing, and the one that is there is one too
     // many.
-    let other = std::fs::read_to_string(folder.path().join("mine.toml"))
+    let other = std::fs::read_to_string(directory.path().join("mine.toml"))
         .unwrap()
         .replace("output_norm.weight", "last_norm.weight");
-    std::fs::write(folder.path().join("other.toml"), other).unwrap();
+    std::fs::write(directory.path().join("other.toml"), other).unwrap();
     let found = codes(&["--arch-file", "other.toml"]);
     assert_eq!(found.len(), 2, "{found:?}");
     // A broken description is one error, before any file is looked at.
-    std::fs::write(folder.path().join("broken.toml"), "schema = 1").unwrap();
-    let broken = ggmill(folder.path(), &["check", "mine.gguf", "--arch-file", "broken.toml"]);
+    std::fs::write(directory.path().join("broken.toml"), "schema = 1").unwrap();
+    let broken = ggmill(directory.path(), &["check", "mine.gguf", "--arch-file", "broken.toml"]);
     assert!(
         broken.code == 2 && broken.stdout.is_empty() && broken.stderr.contains("broken.toml: "),
         "{}",
@@ -259,22 +263,22 @@ fn a_file_is_held_to_a_description_of_ones_own() {
 
 #[test]
 fn a_set_of_shards_is_held_to_its_architecture_as_one_model() {
-    let folder = Folder::new();
+    let directory = Directory::new();
     let source = real("stories260K");
     let run = |args: &[&str]| {
-        let done = ggmill(folder.path(), args);
+        let done = ggmill(directory.path(), args);
         assert_eq!(done.code, 0, "{args:?}: {}", done.stderr);
     };
     run(&["convert", source.to_str().unwrap(), "--type", "f16", "-o", "whole.gguf"]);
     run(&["split", "whole.gguf", "set", "--max-tensors", "20"]);
-    let check = || ggmill(folder.path(), &["check", ".", "--select", "GG15,shards"]);
+    let check = || ggmill(directory.path(), &["check", ".", "--select", "GG15,shards"]);
     let whole = check();
     assert_eq!(whole.code, 0, "{}", whole.stdout);
     assert!(!whole.stdout.contains("GG15"), "{}", whole.stdout);
     // Of the last shard a tensor goes by another name of the same length: the model lacks one, and
     // has one that it should not have.
     let mut names: Vec<_> =
-        std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+        std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
     names.sort();
     let last = names.iter().rfind(|path| path.to_string_lossy().contains("-of-")).unwrap();
     let mut bytes = std::fs::read(last).unwrap();
@@ -293,21 +297,24 @@ fn a_set_of_shards_is_held_to_its_architecture_as_one_model() {
 
 #[test]
 fn a_set_is_checked_as_one_model_through_any_of_its_shards() {
-    let folder = Folder::new().with("tiny.gguf", tiny());
-    std::fs::create_dir(folder.path().join("set")).unwrap();
+    let directory = Directory::new().with("tiny.gguf", tiny());
+    std::fs::create_dir(directory.path().join("set")).unwrap();
     assert_eq!(
-        ggmill(folder.path(), &["split", "tiny.gguf", "set/tiny", "--max-tensors", "1"]).code,
+        ggmill(directory.path(), &["split", "tiny.gguf", "set/tiny", "--max-tensors", "1"]).code,
         0
     );
-    let names: Vec<String> = std::fs::read_dir(folder.path().join("set"))
+    let names: Vec<String> = std::fs::read_dir(directory.path().join("set"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     let count = names.len();
     assert!(count > 1, "{names:?}");
     let whole = parsed(
-        &ggmill(folder.path(), &["check", "tiny.gguf", "--format", "json", "--ignore", "naming"])
-            .stdout,
+        &ggmill(
+            directory.path(),
+            &["check", "tiny.gguf", "--format", "json", "--ignore", "naming"],
+        )
+        .stdout,
     );
     let codes = |json: &Json| {
         let found = json["files"]
@@ -319,7 +326,7 @@ fn a_set_is_checked_as_one_model_through_any_of_its_shards() {
     };
     for given in ["set".to_owned(), format!("set/tiny-00002-of-{count:05}.gguf")] {
         let set = parsed(
-            &ggmill(folder.path(), &["check", &given, "--format", "json", "--ignore", "naming"])
+            &ggmill(directory.path(), &["check", &given, "--format", "json", "--ignore", "naming"])
                 .stdout,
         );
         assert_eq!(set["files"].as_array().unwrap().len(), count, "{given}");
@@ -328,7 +335,7 @@ fn a_set_is_checked_as_one_model_through_any_of_its_shards() {
     // A shard has the name of its model.
     let built = |number: usize| {
         ggmill(
-            folder.path(),
+            directory.path(),
             &["name", "build", &format!("set/tiny-{number:05}-of-{count:05}.gguf")],
         )
         .stdout
@@ -336,35 +343,39 @@ fn a_set_is_checked_as_one_model_through_any_of_its_shards() {
     assert!(built(1).ends_with(&format!("-00001-of-{count:05}.gguf\n")), "{}", built(1));
     assert_eq!(built(2), built(1).replace("-00001-of-", "-00002-of-"));
     // The data of the last shard, though the first is named.
-    let last = folder.path().join(format!("set/tiny-{count:05}-of-{count:05}.gguf"));
+    let last = directory.path().join(format!("set/tiny-{count:05}-of-{count:05}.gguf"));
     let mut bytes = std::fs::read(&last).unwrap();
     let at = ggmill_io::open_alone(&last).unwrap().tensors().nth(0).unwrap().offset();
     bytes[usize::try_from(at).unwrap()..][..4].copy_from_slice(&f32::NAN.to_le_bytes());
     std::fs::write(&last, bytes).unwrap();
-    let found =
-        ggmill(folder.path(), &["check", &format!("set/tiny-00001-of-{count:05}.gguf"), "--data"]);
+    let found = ggmill(
+        directory.path(),
+        &["check", &format!("set/tiny-00001-of-{count:05}.gguf"), "--data"],
+    );
     assert!(found.code == 1 && found.stdout.contains("GG2101"), "{}", found.stdout);
     // Without the first, the others are what they are.
-    std::fs::remove_file(folder.path().join(format!("set/tiny-00001-of-{count:05}.gguf"))).unwrap();
+    std::fs::remove_file(directory.path().join(format!("set/tiny-00001-of-{count:05}.gguf")))
+        .unwrap();
     let rest = parsed(
-        &ggmill(folder.path(), &["check", "set", "--format", "json", "--ignore", "naming"]).stdout,
+        &ggmill(directory.path(), &["check", "set", "--format", "json", "--ignore", "naming"])
+            .stdout,
     );
     assert_eq!(codes(&rest), ["GG1907"]);
 }
 
 #[test]
 fn what_can_be_mended_is_shown_and_mended() {
-    let folder = Folder::new().with("faulty.gguf", faulty());
-    let shown = ggmill(folder.path(), &["check", "faulty.gguf", "--diff"]);
+    let directory = Directory::new().with("faulty.gguf", faulty());
+    let shown = ggmill(directory.path(), &["check", "faulty.gguf", "--diff"]);
     assert_eq!(shown.code, 1, "{}", shown.stderr);
     insta::assert_snapshot!("diff", shown.stdout);
     assert_eq!(
-        std::fs::read(folder.path().join("faulty.gguf")).unwrap(),
+        std::fs::read(directory.path().join("faulty.gguf")).unwrap(),
         faulty(),
         "showing changes nothing"
     );
 
-    let mended = ggmill(folder.path(), &["check", "faulty.gguf", "--fix", "--format", "json"]);
+    let mended = ggmill(directory.path(), &["check", "faulty.gguf", "--fix", "--format", "json"]);
     assert_eq!(mended.code, 1, "{}", mended.stderr);
     assert!(
         mended.stderr.contains("note: faulty.gguf: mended ")
@@ -376,10 +387,10 @@ fn what_can_be_mended_is_shown_and_mended() {
     let left = parsed(&mended.stdout);
     let left = left["files"][0]["findings"].as_array().unwrap();
     assert!(left.iter().all(|finding| finding["fix"].is_null()) && !left.is_empty(), "{left:?}");
-    let again = ggmill(folder.path(), &["check", "faulty.gguf", "--diff"]);
+    let again = ggmill(directory.path(), &["check", "faulty.gguf", "--diff"]);
     assert_eq!((again.code, again.stdout.as_str()), (0, ""));
     // The weights are those of before.
-    let file = ggmill_io::open_alone(folder.path().join("faulty.gguf")).unwrap();
+    let file = ggmill_io::open_alone(directory.path().join("faulty.gguf")).unwrap();
     assert_eq!(
         file.read_tensor(&file.tensor("a.weight").unwrap()).unwrap(),
         [&[0u8; 68][..]].concat()
@@ -389,41 +400,42 @@ fn what_can_be_mended_is_shown_and_mended() {
 
 #[test]
 fn a_file_without_anything_to_mend_stays_as_it_is() {
-    let folder = Folder::new().with("page.gguf", "<!DOCTYPE html>");
-    std::fs::copy(real("ggml-vocab-phi-3.gguf"), folder.path().join("vocab.gguf")).unwrap();
-    let before = std::fs::metadata(folder.path().join("vocab.gguf")).unwrap().modified().unwrap();
-    assert_eq!(ggmill(folder.path(), &["check", "vocab.gguf", "--fix"]).code, 0);
+    let directory = Directory::new().with("page.gguf", "<!DOCTYPE html>");
+    std::fs::copy(real("ggml-vocab-phi-3.gguf"), directory.path().join("vocab.gguf")).unwrap();
+    let before =
+        std::fs::metadata(directory.path().join("vocab.gguf")).unwrap().modified().unwrap();
+    assert_eq!(ggmill(directory.path(), &["check", "vocab.gguf", "--fix"]).code, 0);
     assert_eq!(
-        std::fs::metadata(folder.path().join("vocab.gguf")).unwrap().modified().unwrap(),
+        std::fs::metadata(directory.path().join("vocab.gguf")).unwrap().modified().unwrap(),
         before
     );
-    assert_eq!(ggmill(folder.path(), &["check", "page.gguf", "--fix"]).code, 2);
-    assert_eq!(ggmill(folder.path(), &["check", "-", "--fix"]).code, 2);
-    assert_eq!(std::fs::read(folder.path().join("page.gguf")).unwrap(), b"<!DOCTYPE html>");
+    assert_eq!(ggmill(directory.path(), &["check", "page.gguf", "--fix"]).code, 2);
+    assert_eq!(ggmill(directory.path(), &["check", "-", "--fix"]).code, 2);
+    assert_eq!(std::fs::read(directory.path().join("page.gguf")).unwrap(), b"<!DOCTYPE html>");
 }
 
 #[test]
 fn bytes_behind_the_end_are_not_thrown_away() {
     let mut bytes = faulty();
     bytes.extend_from_slice(&[9; 100]);
-    let folder = Folder::new().with("longer.gguf", &bytes);
-    let mended = ggmill(folder.path(), &["check", "longer.gguf", "--fix"]);
+    let directory = Directory::new().with("longer.gguf", &bytes);
+    let mended = ggmill(directory.path(), &["check", "longer.gguf", "--fix"]);
     assert!(mended.stdout.contains("GG1010"), "{}", mended.stdout);
-    assert!(std::fs::read(folder.path().join("longer.gguf")).unwrap().ends_with(&[9; 100]));
+    assert!(std::fs::read(directory.path().join("longer.gguf")).unwrap().ends_with(&[9; 100]));
 }
 
 #[test]
 fn bytes_between_tensors_are_not_thrown_away() {
-    let folder = Folder::new().with("gap.gguf", with_gap([b'S'; 32]));
+    let directory = Directory::new().with("gap.gguf", with_gap([b'S'; 32]));
     // Nor when nobody asks about them.
     for select in ["GG1311", "all"] {
-        let mended = ggmill(folder.path(), &["check", "gap.gguf", "--fix", "--select", select]);
+        let mended = ggmill(directory.path(), &["check", "gap.gguf", "--fix", "--select", select]);
         assert_eq!(mended.code, 1, "{}", mended.stderr);
-        let bytes = std::fs::read(folder.path().join("gap.gguf")).unwrap();
+        let bytes = std::fs::read(directory.path().join("gap.gguf")).unwrap();
         assert!(bytes.windows(32).any(|window| window == [b'S'; 32]), "{select}");
     }
-    assert!(ggmill(folder.path(), &["check", "gap.gguf"]).stdout.contains("GG1013"));
-    let zeros = Folder::new().with("gap.gguf", faulty());
+    assert!(ggmill(directory.path(), &["check", "gap.gguf"]).stdout.contains("GG1013"));
+    let zeros = Directory::new().with("gap.gguf", faulty());
     assert!(
         ggmill(zeros.path(), &["check", "gap.gguf", "--diff"])
             .stdout
@@ -433,8 +445,8 @@ fn bytes_between_tensors_are_not_thrown_away() {
 
 #[test]
 fn a_file_that_cannot_be_opened_is_counted() {
-    let folder = Folder::new().with("tiny.gguf", tiny());
-    let found = ggmill(folder.path(), &["check", "tiny.gguf", "absent.gguf"]);
+    let directory = Directory::new().with("tiny.gguf", tiny());
+    let found = ggmill(directory.path(), &["check", "tiny.gguf", "absent.gguf"]);
     assert!(
         found.stdout.contains("2 files: ") && found.stdout.contains(", 1 not readable"),
         "{}",
@@ -446,10 +458,10 @@ fn a_file_that_cannot_be_opened_is_counted() {
 fn hostile_keys_stay_in_their_line() {
     let mut file = FileBytes::v3(0, 1);
     file.pair("x\n::error::\u{1b}[2J", &Value::U8(0));
-    let folder = Folder::new().with("hostile.gguf", file.into_bytes());
+    let directory = Directory::new().with("hostile.gguf", file.into_bytes());
     for format in ["text", "json", "sarif", "github"] {
         let found =
-            outcome(command(folder.path()).args(["check", "hostile.gguf", "--format", format]));
+            outcome(command(directory.path()).args(["check", "hostile.gguf", "--format", format]));
         assert!(
             !found.stdout.contains('\u{1b}')
                 && !found.stdout.lines().any(|line| line.starts_with("::error::")),

@@ -4,14 +4,14 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::support::{Folder, Outcome, command, ggmill, outcome, real};
+use crate::support::{Directory, Outcome, command, ggmill, outcome, real};
 
-fn convert(folder: &Folder, more: &[&str]) -> Outcome {
-    outcome(command(folder.path()).arg("convert").arg(real("stories260K")).args(more))
+fn convert(directory: &Directory, more: &[&str]) -> Outcome {
+    outcome(command(directory.path()).arg("convert").arg(real("stories260K")).args(more))
 }
 
-fn files(folder: &Folder) -> Vec<String> {
-    let mut names: Vec<String> = fs::read_dir(folder.path())
+fn files(directory: &Directory) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(directory.path())
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
@@ -22,9 +22,9 @@ fn files(folder: &Folder) -> Vec<String> {
 /// The README's command: a file, and the summary of what was made.
 #[test]
 fn the_readme_example_says_what_it_made() {
-    let folder = Folder::new();
+    let directory = Directory::new();
     let Outcome { code, stdout, stderr } =
-        convert(&folder, &["-o", "stories260K.gguf", "--type", "q8_0"]);
+        convert(&directory, &["-o", "stories260K.gguf", "--type", "q8_0"]);
     assert_eq!(code, 0, "{stderr}");
     let readme =
         fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md")).unwrap();
@@ -36,19 +36,19 @@ fn the_readme_example_says_what_it_made() {
 /// What a dry run says is what a run writes, to the byte.
 #[test]
 fn a_dry_run_knows_every_byte_and_writes_none() {
-    let folder = Folder::new();
-    let dry = convert(&folder, &["--type", "f16", "--dry-run", "--json"]);
-    assert_eq!((dry.code, files(&folder)), (0, vec![]), "{}", dry.stderr);
+    let directory = Directory::new();
+    let dry = convert(&directory, &["--type", "f16", "--dry-run", "--json"]);
+    assert_eq!((dry.code, files(&directory)), (0, vec![]), "{}", dry.stderr);
     let plan: Value = serde_json::from_str(&dry.stdout).unwrap();
     assert_eq!(
         (&plan["schema"], &plan["written"], &plan["output"]),
         (&"ggmill.plan/1".into(), &false.into(), &"stories260K-F16.gguf".into())
     );
 
-    let run = convert(&folder, &["--type", "f16", "--json"]);
+    let run = convert(&directory, &["--type", "f16", "--json"]);
     let written: Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!((run.code, &written["tensors"]), (0, &plan["tensors"]));
-    let bytes = fs::read(folder.path().join("stories260K-F16.gguf")).unwrap();
+    let bytes = fs::read(directory.path().join("stories260K-F16.gguf")).unwrap();
     assert_eq!(plan["file_size"], bytes.len());
     let model = ggmill_core::Gguf::parse(bytes).unwrap();
     for (tensor, planned) in model.tensors().iter().zip(plan["tensors"].as_array().unwrap()) {
@@ -58,7 +58,7 @@ fn a_dry_run_knows_every_byte_and_writes_none() {
         );
     }
 
-    let text = convert(&folder, &["--type", "f16", "--dry-run"]);
+    let text = convert(&directory, &["--type", "f16", "--dry-run"]);
     assert!(
         text.stdout.ends_with(
             "stories260K-F16.gguf: 47 tensors, data from 0xde0, 525024 bytes in all; nothing was \
@@ -71,26 +71,26 @@ fn a_dry_run_knows_every_byte_and_writes_none() {
 
 #[test]
 fn an_existing_file_is_kept_unless_forced() {
-    let folder = Folder::new().with("out.gguf", "precious");
-    let refused = convert(&folder, &["-o", "out.gguf", "--type", "f32"]);
+    let directory = Directory::new().with("out.gguf", "precious");
+    let refused = convert(&directory, &["-o", "out.gguf", "--type", "f32"]);
     assert_eq!(
         (refused.code, refused.stderr.as_str()),
         (2, "error: out.gguf: exists already\nhint: --force replaces it\n")
     );
-    let dry = convert(&folder, &["-o", "out.gguf", "--type", "f32", "--dry-run"]);
+    let dry = convert(&directory, &["-o", "out.gguf", "--type", "f32", "--dry-run"]);
     assert!(
         dry.code == 0 && dry.stderr.contains("a run would be refused without --force"),
         "{}",
         dry.stderr
     );
-    assert_eq!(fs::read(folder.path().join("out.gguf")).unwrap(), b"precious");
-    assert_eq!(convert(&folder, &["-o", "out.gguf", "--type", "f32", "--force"]).code, 0);
-    assert_eq!(files(&folder), ["out.gguf"]);
+    assert_eq!(fs::read(directory.path().join("out.gguf")).unwrap(), b"precious");
+    assert_eq!(convert(&directory, &["-o", "out.gguf", "--type", "f32", "--force"]).code, 0);
+    assert_eq!(files(&directory), ["out.gguf"]);
 }
 
 #[test]
 fn what_fails_leaves_nothing_behind() {
-    let folder = Folder::new();
+    let directory = Directory::new();
     for (args, words) in [
         (&["--type", "q9"][..], "expected f32, f16, bf16 or q8_0"),
         (
@@ -104,17 +104,17 @@ fn what_fails_leaves_nothing_behind() {
              IQ2_XS",
         ),
         (
-            &["--type", "f32", "-o", "no/such/folder/x.gguf"],
-            "no/such/folder: cannot write into this folder",
+            &["--type", "f32", "-o", "no/such/directory/x.gguf"],
+            "no/such/directory: cannot write into this directory",
         ),
         (&["--type", "f32", "--arch-file", "none.toml"], "none.toml: "),
     ] {
-        let Outcome { code, stdout, stderr } = convert(&folder, args);
+        let Outcome { code, stdout, stderr } = convert(&directory, args);
         assert_eq!((code, stdout.as_str()), (2, ""), "{args:?}");
         assert!(stderr.contains(words), "{args:?}: {stderr}");
-        assert_eq!(files(&folder), Vec::<String>::new());
+        assert_eq!(files(&directory), Vec::<String>::new());
     }
-    let nothing = ggmill(folder.path(), &["convert", ".", "--type", "f32"]);
+    let nothing = ggmill(directory.path(), &["convert", ".", "--type", "f32"]);
     assert_eq!(nothing.code, 2);
     assert!(nothing.stderr.contains("has no model.safetensors"), "{}", nothing.stderr);
 }
@@ -122,13 +122,14 @@ fn what_fails_leaves_nothing_behind() {
 /// The words that `inspect` has for them.
 #[test]
 fn what_is_no_checkpoint_is_named() {
-    let folder = Folder::new()
+    let directory = Directory::new()
         .with("model.gguf", crate::support::tiny())
         .with("page.safetensors", "<!DOCTYPE html><html>");
-    fs::create_dir(folder.path().join("pointers")).unwrap();
-    fs::copy(real("stories260K/config.json"), folder.path().join("pointers/config.json")).unwrap();
+    fs::create_dir(directory.path().join("pointers")).unwrap();
+    fs::copy(real("stories260K/config.json"), directory.path().join("pointers/config.json"))
+        .unwrap();
     fs::write(
-        folder.path().join("pointers/model.safetensors"),
+        directory.path().join("pointers/model.safetensors"),
         "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1000\n",
     )
     .unwrap();
@@ -142,7 +143,7 @@ fn what_is_no_checkpoint_is_named() {
         ),
     ] {
         let Outcome { code, stderr, .. } =
-            ggmill(folder.path(), &["convert", source, "--type", "f16"]);
+            ggmill(directory.path(), &["convert", source, "--type", "f16"]);
         assert_eq!(code, 2);
         assert!(stderr.contains(&format!("\nhint: {hint}")), "{stderr}");
     }
@@ -152,13 +153,13 @@ fn what_is_no_checkpoint_is_named() {
 #[test]
 #[cfg(unix)]
 fn a_description_without_end_is_refused() {
-    let folder = Folder::new().with("long.toml", vec![b'#'; (1 << 20) + 1]);
+    let directory = Directory::new().with("long.toml", vec![b'#'; (1 << 20) + 1]);
     for (file, words) in [
         ("/dev/zero", "/dev/zero: is a device"),
         ("long.toml", "long.toml: 1048577 bytes, the limit is 1048576"),
     ] {
         let Outcome { code, stderr, .. } =
-            convert(&folder, &["--type", "f32", "--arch-file", file]);
+            convert(&directory, &["--type", "f32", "--arch-file", file]);
         assert_eq!(code, 2);
         assert!(stderr.contains(words), "{stderr}");
     }
@@ -168,10 +169,10 @@ fn a_description_without_end_is_refused() {
 #[test]
 #[cfg(unix)]
 fn a_limit_on_files_is_an_error() {
-    let folder = Folder::new();
+    let directory = Directory::new();
     let mut shell = std::process::Command::new("sh");
     shell
-        .current_dir(folder.path())
+        .current_dir(directory.path())
         .args(["-c", "ulimit -f 100; exec \"$0\" \"$@\""])
         .arg(env!("CARGO_BIN_EXE_ggmill"));
     let Outcome { code, stderr, .. } = crate::support::outcome(
@@ -179,21 +180,21 @@ fn a_limit_on_files_is_an_error() {
     );
     assert_eq!(code, 2, "{stderr}");
     assert!(stderr.starts_with("error: stories260K-F32.gguf: "), "{stderr}");
-    assert_eq!(files(&folder), Vec::<String>::new());
+    assert_eq!(files(&directory), Vec::<String>::new());
 }
 
 /// A weight that the type cannot hold, found in the middle of the run.
 #[test]
 fn a_number_that_does_not_fit_leaves_no_file() {
-    let folder = Folder::new();
-    fs::create_dir(folder.path().join("model")).unwrap();
-    fs::copy(real("stories260K/config.json"), folder.path().join("model/config.json")).unwrap();
+    let directory = Directory::new();
+    fs::create_dir(directory.path().join("model")).unwrap();
+    fs::copy(real("stories260K/config.json"), directory.path().join("model/config.json")).unwrap();
     let mut weights = fs::read(real("stories260K/model.safetensors")).unwrap();
     let last = weights.len() - 64 * 4 - 4;
     weights[last..last + 4].copy_from_slice(&f32::INFINITY.to_le_bytes());
-    fs::write(folder.path().join("model/model.safetensors"), weights).unwrap();
+    fs::write(directory.path().join("model/model.safetensors"), weights).unwrap();
     let Outcome { code, stderr, .. } =
-        ggmill(folder.path(), &["convert", "model", "--type", "q8_0", "-o", "out.gguf"]);
+        ggmill(directory.path(), &["convert", "model", "--type", "q8_0", "-o", "out.gguf"]);
     assert_eq!(code, 2);
     assert!(
         stderr.starts_with(
@@ -202,13 +203,13 @@ fn a_number_that_does_not_fit_leaves_no_file() {
         ),
         "{stderr}"
     );
-    assert_eq!(files(&folder), ["model"]);
+    assert_eq!(files(&directory), ["model"]);
 }
 
 /// Someone supports a model by writing a file.
 #[test]
 fn a_description_of_ones_own_is_used() {
-    let folder = Folder::new().with(
+    let directory = Directory::new().with(
         "mine.toml",
         include_str!("../../../ggmill-arch/data/architectures/llama.toml").replacen(
             "\"llama\"",
@@ -217,10 +218,10 @@ fn a_description_of_ones_own_is_used() {
         ),
     );
     let Outcome { code, stderr, .. } =
-        convert(&folder, &["--type", "f32", "-o", "mine.gguf", "--arch-file", "mine.toml"]);
+        convert(&directory, &["--type", "f32", "-o", "mine.gguf", "--arch-file", "mine.toml"]);
     assert_eq!(code, 0, "{stderr}");
     let model =
-        ggmill_core::Gguf::parse(fs::read(folder.path().join("mine.gguf")).unwrap()).unwrap();
+        ggmill_core::Gguf::parse(fs::read(directory.path().join("mine.gguf")).unwrap()).unwrap();
     assert_eq!(model.metadata().str("general.architecture").unwrap(), "mine");
     assert_eq!(model.metadata().u64("mine.block_count").unwrap(), 5);
 }
@@ -228,22 +229,25 @@ fn a_description_of_ones_own_is_used() {
 /// Not even by force, and not by another way to the same file.
 #[test]
 fn no_input_is_written_over() {
-    let folder = Folder::new();
-    fs::create_dir(folder.path().join("model")).unwrap();
+    let directory = Directory::new();
+    fs::create_dir(directory.path().join("model")).unwrap();
     for name in ["config.json", "model.safetensors"] {
-        fs::copy(real("stories260K").join(name), folder.path().join("model").join(name)).unwrap();
+        fs::copy(real("stories260K").join(name), directory.path().join("model").join(name))
+            .unwrap();
     }
     for output in
         ["model/model.safetensors", "model/config.json", "model/../model/model.safetensors"]
     {
-        let Outcome { code, stderr, .. } =
-            ggmill(folder.path(), &["convert", "model", "--type", "f16", "-o", output, "--force"]);
+        let Outcome { code, stderr, .. } = ggmill(
+            directory.path(),
+            &["convert", "model", "--type", "f16", "-o", output, "--force"],
+        );
         assert_eq!(code, 2, "{output}");
         assert!(stderr.contains("is read from, and cannot be the output"), "{stderr}");
     }
     for name in ["config.json", "model.safetensors"] {
         assert!(
-            fs::read(folder.path().join("model").join(name)).unwrap()
+            fs::read(directory.path().join("model").join(name)).unwrap()
                 == fs::read(real("stories260K").join(name)).unwrap()
         );
     }

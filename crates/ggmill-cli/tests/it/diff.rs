@@ -4,7 +4,7 @@ use ggmill_testdata::bytes::{FileBytes, Value};
 use ggmill_testdata::models::models;
 use serde_json::Value as Json;
 
-use crate::support::{Folder, ggmill, shard, tiny};
+use crate::support::{Directory, ggmill, shard, tiny};
 
 /// A model with something to change of every kind.
 fn model(changed: bool) -> Vec<u8> {
@@ -40,9 +40,10 @@ fn model(changed: bool) -> Vec<u8> {
 
 #[test]
 fn what_differs() {
-    let folder = Folder::new().with("old.gguf", model(false)).with("new.gguf", model(true));
-    let diff =
-        |more: &[&str]| ggmill(folder.path(), &[&["diff", "old.gguf", "new.gguf"], more].concat());
+    let directory = Directory::new().with("old.gguf", model(false)).with("new.gguf", model(true));
+    let diff = |more: &[&str]| {
+        ggmill(directory.path(), &[&["diff", "old.gguf", "new.gguf"], more].concat())
+    };
     let found = diff(&["--data"]);
     assert_eq!(found.code, 1, "{}", found.stderr);
     insta::assert_snapshot!("text", found.stdout);
@@ -67,13 +68,13 @@ fn what_differs() {
 
 #[test]
 fn what_is_the_same() {
-    let folder = Folder::new().with("a.gguf", tiny()).with("b.gguf", tiny());
-    let found = ggmill(folder.path(), &["diff", "a.gguf", "b.gguf"]);
+    let directory = Directory::new().with("a.gguf", tiny()).with("b.gguf", tiny());
+    let found = ggmill(directory.path(), &["diff", "a.gguf", "b.gguf"]);
     assert_eq!(found.code, 0);
     insta::assert_snapshot!("same", format!("{}{}", found.stdout, found.stderr));
-    assert_eq!(ggmill(folder.path(), &["diff", "a.gguf", "absent.gguf"]).code, 2);
+    assert_eq!(ggmill(directory.path(), &["diff", "a.gguf", "absent.gguf"]).code, 2);
     let json: Json = serde_json::from_str(
-        &ggmill(folder.path(), &["diff", "a.gguf", "b.gguf", "--json"]).stdout,
+        &ggmill(directory.path(), &["diff", "a.gguf", "b.gguf", "--json"]).stdout,
     )
     .unwrap();
     assert_eq!((&json["schema"], &json["same"]), (&"ggmill.diff/1".into(), &true.into()));
@@ -82,7 +83,7 @@ fn what_is_the_same() {
 /// Shards, the other byte order and the other version are forms of one model.
 #[test]
 fn forms_of_one_model() {
-    let folder = Folder::new()
+    let directory = Directory::new()
         .with("model.gguf", &models()[0].file)
         .with("a-00001-of-00002.gguf", shard(0, 2))
         .with("a-00002-of-00002.gguf", shard(1, 2));
@@ -90,18 +91,18 @@ fn forms_of_one_model() {
         &["split", "model.gguf", "set", "--max-tensors", "20"][..],
         &["repack", "model.gguf", "-o", "big.gguf", "--endian", "big"],
     ] {
-        let made = ggmill(folder.path(), args);
+        let made = ggmill(directory.path(), args);
         assert_eq!(made.code, 0, "{}", made.stderr);
     }
-    let set = std::fs::read_dir(folder.path())
+    let set = std::fs::read_dir(directory.path())
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .find(|name| name.starts_with("set-"))
         .unwrap();
     for other in [set.as_str(), "big.gguf"] {
-        let found = ggmill(folder.path(), &["diff", "model.gguf", other]);
+        let found = ggmill(directory.path(), &["diff", "model.gguf", other]);
         assert_eq!(found.code, 0, "{}", found.stdout);
         assert!(found.stdout.contains("no difference of the models"), "{}", found.stdout);
     }
-    assert_eq!(ggmill(folder.path(), &["diff", "model.gguf", "a-00001-of-00002.gguf"]).code, 1);
+    assert_eq!(ggmill(directory.path(), &["diff", "model.gguf", "a-00001-of-00002.gguf"]).code, 1);
 }

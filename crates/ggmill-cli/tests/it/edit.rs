@@ -6,18 +6,18 @@ use std::path::Path;
 use ggmill_core::Gguf;
 use serde_json::Value;
 
-use crate::support::{Folder, Outcome, command, ggmill, outcome, shard, tiny};
+use crate::support::{Directory, Outcome, command, ggmill, outcome, shard, tiny};
 
-fn edit(folder: &Folder, args: &[&str]) -> Outcome {
-    outcome(command(folder.path()).arg("edit").args(args))
+fn edit(directory: &Directory, args: &[&str]) -> Outcome {
+    outcome(command(directory.path()).arg("edit").args(args))
 }
 
-fn bytes(folder: &Folder, name: &str) -> Vec<u8> {
-    fs::read(folder.path().join(name)).unwrap()
+fn bytes(directory: &Directory, name: &str) -> Vec<u8> {
+    fs::read(directory.path().join(name)).unwrap()
 }
 
-fn names(folder: &Folder) -> Vec<String> {
-    let mut names: Vec<String> = fs::read_dir(folder.path())
+fn names(directory: &Directory) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(directory.path())
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
@@ -25,16 +25,17 @@ fn names(folder: &Folder) -> Vec<String> {
     names
 }
 
-fn text(folder: &Folder, name: &str, key: &str) -> String {
-    let bytes = bytes(folder, name);
+fn text(directory: &Directory, name: &str, key: &str) -> String {
+    let bytes = bytes(directory, name);
     Gguf::parse(&bytes).unwrap().metadata().str(key).unwrap().to_owned()
 }
 
 #[test]
 fn what_it_says_is_what_it_did() {
-    let folder = Folder::new().with("tiny.gguf", tiny()).with("template.jinja", "{{ bos_token }}");
+    let directory =
+        Directory::new().with("tiny.gguf", tiny()).with("template.jinja", "{{ bos_token }}");
     let args = ["tiny.gguf", "--set", "general.name=Tidy", "--set", "llama.context_length=256"];
-    let dry = edit(&folder, &[&args[..], &["--dry-run"]].concat());
+    let dry = edit(&directory, &[&args[..], &["--dry-run"]].concat());
     assert_eq!((dry.code, dry.stderr.as_str()), (0, ""));
     insta::assert_snapshot!(dry.stdout, @r#"
     ~ general.name  "Tiny" → "Tidy"
@@ -42,16 +43,16 @@ fn what_it_says_is_what_it_did() {
     tiny.gguf: in place; 36 bytes written after a journal of 116, the size stays 544
     nothing was written
     "#);
-    assert!(bytes(&folder, "tiny.gguf") == tiny());
-    let done = edit(&folder, &args);
+    assert!(bytes(&directory, "tiny.gguf") == tiny());
+    let done = edit(&directory, &args);
     assert_eq!((done.code, done.stdout), (0, dry.stdout.replace("nothing was written\n", "")));
-    assert_eq!(text(&folder, "tiny.gguf", "general.name"), "Tidy");
+    assert_eq!(text(&directory, "tiny.gguf", "general.name"), "Tidy");
     let before = tiny();
-    let differ = bytes(&folder, "tiny.gguf").iter().zip(&before).filter(|(a, b)| a != b).count();
+    let differ = bytes(&directory, "tiny.gguf").iter().zip(&before).filter(|(a, b)| a != b).count();
     assert!(differ <= 36, "{differ}");
 
     let copy = edit(
-        &folder,
+        &directory,
         &[
             "tiny.gguf",
             "--chat-template",
@@ -68,14 +69,14 @@ fn what_it_says_is_what_it_did() {
     + tokenizer.chat_template  "{{ bos_token }}"
     copy.gguf: one copy, since a new file is wanted; 576 bytes written, size 544 → 576
     "#);
-    assert_eq!(names(&folder), ["copy.gguf", "template.jinja", "tiny.gguf"]);
-    let nothing = edit(&folder, &["tiny.gguf", "--set", "general.name=Tidy"]);
+    assert_eq!(names(&directory), ["copy.gguf", "template.jinja", "tiny.gguf"]);
+    let nothing = edit(&directory, &["tiny.gguf", "--set", "general.name=Tidy"]);
     assert_eq!((nothing.code, nothing.stdout.as_str()), (0, "tiny.gguf: nothing to change\n"));
 }
 
 #[test]
 fn edits_keep_their_order_across_options() {
-    let folder = Folder::new().with("tiny.gguf", tiny());
+    let directory = Directory::new().with("tiny.gguf", tiny());
     let args = [
         "tiny.gguf",
         "--set",
@@ -92,7 +93,7 @@ fn edits_keep_their_order_across_options() {
         "a.x=a.z",
         "--json",
     ];
-    let found = edit(&folder, &args);
+    let found = edit(&directory, &args);
     assert_eq!(found.code, 0, "{}", found.stderr);
     let report: Value = serde_json::from_str(&found.stdout).unwrap();
     let keys: Vec<&str> = report["changes"]
@@ -105,12 +106,12 @@ fn edits_keep_their_order_across_options() {
         (&report["schema"], &report["written"], keys),
         (&"ggmill.edit/1".into(), &true.into(), vec!["a.z", "a.y"])
     );
-    assert_eq!(report["file_size"], bytes(&folder, "tiny.gguf").len());
+    assert_eq!(report["file_size"], bytes(&directory, "tiny.gguf").len());
 }
 
 #[test]
 fn values_come_from_files() {
-    let folder = Folder::new()
+    let directory = Directory::new()
         .with("tiny.gguf", tiny())
         .with("list.txt", "one\n[two]\n")
         .with("about.txt", "two\nlines\n")
@@ -130,9 +131,9 @@ fn values_come_from_files() {
         "--set-from",
         "keys.json",
     ];
-    let found = edit(&folder, &[&args[..], &["--set-from", "keys.toml"]].concat());
+    let found = edit(&directory, &[&args[..], &["--set-from", "keys.toml"]].concat());
     assert_eq!(found.code, 0, "{}", found.stderr);
-    let shown = ggmill(folder.path(), &["inspect", "tiny.gguf", "--metadata"]).stdout;
+    let shown = ggmill(directory.path(), &["inspect", "tiny.gguf", "--metadata"]).stdout;
     for line in [
         r#"my.list string[2] ["one", "[two]"]"#,
         r#"general.description string "two\nlines\n""#,
@@ -153,7 +154,7 @@ fn values_come_from_files() {
 /// Exit code 2, words that help, and everything as it was.
 #[test]
 fn what_is_refused_changes_nothing() {
-    let folder = Folder::new()
+    let directory = Directory::new()
         .with("tiny.gguf", tiny())
         .with("other.gguf", tiny())
         .with("latin.txt", b"caf\xe9")
@@ -162,7 +163,7 @@ fn what_is_refused_changes_nothing() {
         .with("a-00001-of-00002.gguf", shard(0, 2))
         .with("a-00002-of-00002.gguf", shard(1, 2))
         .with("page.gguf", "<!DOCTYPE html>");
-    let before = names(&folder);
+    let before = names(&directory);
     for (args, words) in [
         (&["a-00001-of-00002.gguf", "--unset", "split.*"][..], "the set would no longer open"),
         (&["tiny.gguf"][..], "error: no edits\nhint: --set"),
@@ -194,13 +195,13 @@ fn what_is_refused_changes_nothing() {
         ),
         (&["a-00001-of-00002.gguf", "--set", "split.count=3"], "the set would no longer open"),
     ] {
-        let found = edit(&folder, args);
+        let found = edit(&directory, args);
         assert_eq!((found.code, found.stdout.as_str()), (2, ""), "{args:?}: {}", found.stderr);
         assert!(found.stderr.contains(words), "{args:?}: {}", found.stderr);
-        assert_eq!(names(&folder), before);
+        assert_eq!(names(&directory), before);
     }
-    assert!(bytes(&folder, "tiny.gguf") == tiny() && bytes(&folder, "other.gguf") == tiny());
-    let first = edit(&folder, &["a-00001-of-00002.gguf", "--set", "general.name=Set"]);
+    assert!(bytes(&directory, "tiny.gguf") == tiny() && bytes(&directory, "other.gguf") == tiny());
+    let first = edit(&directory, &["a-00001-of-00002.gguf", "--set", "general.name=Set"]);
     assert_eq!(
         (first.code, first.stderr.as_str()),
         (
@@ -210,7 +211,8 @@ fn what_is_refused_changes_nothing() {
         )
     );
     assert_eq!(
-        ggmill(folder.path(), &["inspect", "a-00002-of-00002.gguf", "--key", "general.name"]).code,
+        ggmill(directory.path(), &["inspect", "a-00002-of-00002.gguf", "--key", "general.name"])
+            .code,
         0,
         "the set still opens"
     );
@@ -220,10 +222,10 @@ fn what_is_refused_changes_nothing() {
 #[test]
 fn read_only_files_and_links_are_left_alone() {
     use std::os::unix::fs::PermissionsExt as _;
-    let folder = Folder::new().with("tiny.gguf", tiny());
-    let path = folder.path().join("tiny.gguf");
-    std::os::unix::fs::symlink("tiny.gguf", folder.path().join("link.gguf")).unwrap();
-    let link = edit(&folder, &["link.gguf", "--set", "x=1"]);
+    let directory = Directory::new().with("tiny.gguf", tiny());
+    let path = directory.path().join("tiny.gguf");
+    std::os::unix::fs::symlink("tiny.gguf", directory.path().join("link.gguf")).unwrap();
+    let link = edit(&directory, &["link.gguf", "--set", "x=1"]);
     assert_eq!(link.code, 2);
     assert!(
         link.stderr.starts_with("error: link.gguf: is a symbolic link to ")
@@ -232,7 +234,7 @@ fn read_only_files_and_links_are_left_alone() {
         link.stderr
     );
     fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
-    let found = edit(&folder, &["tiny.gguf", "--set", "general.name=Tidy"]);
+    let found = edit(&directory, &["tiny.gguf", "--set", "general.name=Tidy"]);
     assert_eq!(found.code, 2);
     assert!(
         found.stderr.contains("tiny.gguf: is read-only\nhint: -o writes an edited copy")
@@ -240,31 +242,31 @@ fn read_only_files_and_links_are_left_alone() {
         "{}",
         found.stderr
     );
-    assert!(bytes(&folder, "tiny.gguf") == tiny());
-    let copy = edit(&folder, &["link.gguf", "--set", "x=1", "-o", "copy.gguf"]);
+    assert!(bytes(&directory, "tiny.gguf") == tiny());
+    let copy = edit(&directory, &["link.gguf", "--set", "x=1", "-o", "copy.gguf"]);
     assert_eq!(copy.code, 0, "{}", copy.stderr);
 }
 
 /// A journal that an edit has left: every command tells, and only `--recover` goes on.
 #[test]
 fn an_interrupted_edit_is_told_and_finished() {
-    let folder = Folder::new().with("tiny.gguf", tiny());
-    let path = folder.path().join("tiny.gguf");
-    let journal = folder.path().join("tiny.gguf.ggmill-journal");
+    let directory = Directory::new().with("tiny.gguf", tiny());
+    let path = directory.path().join("tiny.gguf");
+    let journal = directory.path().join("tiny.gguf.ggmill-journal");
     assert_eq!(
-        edit(&folder, &["tiny.gguf", "--recover"]).stdout,
+        edit(&directory, &["tiny.gguf", "--recover"]).stdout,
         "tiny.gguf: no edit was interrupted\n"
     );
 
     // The journal of an edit that stopped between two writes, made from the finished edit.
-    assert_eq!(edit(&folder, &["tiny.gguf", "--set", "general.name=Tidy"]).code, 0);
-    let (old, new) = (tiny(), bytes(&folder, "tiny.gguf"));
+    assert_eq!(edit(&directory, &["tiny.gguf", "--set", "general.name=Tidy"]).code, 0);
+    let (old, new) = (tiny(), bytes(&directory, "tiny.gguf"));
     fs::write(&journal, journal_of(&old, &new)).unwrap();
     let mut torn = old.clone();
     torn[76] = new[76];
     fs::write(&path, &torn).unwrap();
 
-    let told = ggmill(folder.path(), &["inspect", "tiny.gguf"]);
+    let told = ggmill(directory.path(), &["inspect", "tiny.gguf"]);
     assert!(
         told.stderr.contains(
             "an edit of this file was interrupted; `ggmill edit --recover tiny.gguf` finishes or \
@@ -273,42 +275,42 @@ fn an_interrupted_edit_is_told_and_finished() {
         "{}",
         told.stderr
     );
-    let dry = edit(&folder, &["tiny.gguf", "--set", "x=1", "--dry-run"]);
+    let dry = edit(&directory, &["tiny.gguf", "--set", "x=1", "--dry-run"]);
     assert!(
         dry.code == 2 && dry.stderr.contains("an edit of it was interrupted"),
         "{}",
         dry.stderr
     );
-    let copy = edit(&folder, &["tiny.gguf", "--set", "x=1", "-o", "copy.gguf"]);
-    assert_eq!((copy.code, names(&folder).len()), (2, 2));
+    let copy = edit(&directory, &["tiny.gguf", "--set", "x=1", "-o", "copy.gguf"]);
+    assert_eq!((copy.code, names(&directory).len()), (2, 2));
     assert_eq!(
-        edit(&folder, &["tiny.gguf", "--recover"]).stdout,
+        edit(&directory, &["tiny.gguf", "--recover"]).stdout,
         "tiny.gguf: the interrupted edit is finished\n"
     );
-    assert!(bytes(&folder, "tiny.gguf") == new && !journal.exists());
+    assert!(bytes(&directory, "tiny.gguf") == new && !journal.exists());
 
     // The next edit does nothing of that by itself.
     fs::write(&journal, journal_of(&old, &new)).unwrap();
     fs::write(&path, &torn).unwrap();
-    let next = edit(&folder, &["tiny.gguf", "--set", "llama.context_length=1"]);
+    let next = edit(&directory, &["tiny.gguf", "--set", "llama.context_length=1"]);
     assert!(
         next.code == 2
             && next.stderr.contains("`ggmill edit --recover tiny.gguf` finishes or undoes it"),
         "{}",
         next.stderr
     );
-    assert!(bytes(&folder, "tiny.gguf") == torn && journal.exists());
-    assert_eq!(edit(&folder, &["tiny.gguf", "--recover"]).code, 0);
-    assert_eq!(edit(&folder, &["tiny.gguf", "--set", "llama.context_length=1"]).code, 0);
-    assert_eq!(text(&folder, "tiny.gguf", "general.name"), "Tidy");
+    assert!(bytes(&directory, "tiny.gguf") == torn && journal.exists());
+    assert_eq!(edit(&directory, &["tiny.gguf", "--recover"]).code, 0);
+    assert_eq!(edit(&directory, &["tiny.gguf", "--set", "llama.context_length=1"]).code, 0);
+    assert_eq!(text(&directory, "tiny.gguf", "general.name"), "Tidy");
 
     // One that is not this file's, and one that is damaged, are left for somebody to look at.
-    let content = bytes(&folder, "tiny.gguf");
+    let content = bytes(&directory, "tiny.gguf");
     for (bytes, words) in
         [(journal_of(&old, &new), "belongs to another file"), (b"GGMILLJ1".to_vec(), "is damaged")]
     {
         fs::write(&journal, &bytes).unwrap();
-        let found = edit(&folder, &["tiny.gguf", "--recover"]);
+        let found = edit(&directory, &["tiny.gguf", "--recover"]);
         assert!(
             found.code == 2
                 && found.stderr.contains(words)
@@ -316,7 +318,7 @@ fn an_interrupted_edit_is_told_and_finished() {
             "{}",
             found.stderr
         );
-        assert!(journal.exists() && self::bytes(&folder, "tiny.gguf") == content);
+        assert!(journal.exists() && self::bytes(&directory, "tiny.gguf") == content);
     }
 
     // One whose every checksum is right and that would make of the file what it never was: no GGUF
@@ -330,28 +332,28 @@ fn an_interrupted_edit_is_told_and_finished() {
     moved[start - 40..start].fill(0xff);
     for forged in [garbage, moved] {
         fs::write(&journal, journal_of(&content, &forged)).unwrap();
-        let found = edit(&folder, &["tiny.gguf", "--set", "x=1"]);
+        let found = edit(&directory, &["tiny.gguf", "--set", "x=1"]);
         assert!(found.code == 2 && found.stderr.contains("--recover"), "{}", found.stderr);
-        let found = edit(&folder, &["tiny.gguf", "--recover"]);
+        let found = edit(&directory, &["tiny.gguf", "--recover"]);
         assert!(
             found.code == 2 && found.stderr.contains("belongs to another file"),
             "{}",
             found.stderr
         );
-        assert!(journal.exists() && self::bytes(&folder, "tiny.gguf") == content);
+        assert!(journal.exists() && self::bytes(&directory, "tiny.gguf") == content);
     }
 }
 
 /// One so long that it can be nobody's is not read into memory.
 #[test]
 fn a_journal_of_gigabytes_is_damaged() {
-    let folder = Folder::new().with("tiny.gguf", tiny());
-    let journal = fs::File::create(folder.path().join("tiny.gguf.ggmill-journal")).unwrap();
+    let directory = Directory::new().with("tiny.gguf", tiny());
+    let journal = fs::File::create(directory.path().join("tiny.gguf.ggmill-journal")).unwrap();
     // Sparse: it takes no room.
     journal.set_len(1 << 40).unwrap();
-    let found = edit(&folder, &["tiny.gguf", "--recover"]);
+    let found = edit(&directory, &["tiny.gguf", "--recover"]);
     assert!(found.code == 2 && found.stderr.contains("is damaged"), "{}", found.stderr);
-    assert!(bytes(&folder, "tiny.gguf") == tiny());
+    assert!(bytes(&directory, "tiny.gguf") == tiny());
 }
 
 /// A journal as `docs/formats/journal.md` describes it, for an edit within the first 64 bytes and

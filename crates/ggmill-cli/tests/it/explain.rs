@@ -2,13 +2,13 @@
 
 use ggmill_core::{GgmlType, ValueType};
 
-use crate::support::{Folder, ggmill};
+use crate::support::{Directory, ggmill};
 
 #[test]
 fn layouts_are_drawn() {
-    let folder = Folder::new();
+    let directory = Directory::new();
     let page = |topic: &str| {
-        let found = ggmill(folder.path(), &["explain", topic]);
+        let found = ggmill(directory.path(), &["explain", topic]);
         assert_eq!(found.code, 0, "{topic}: {}", found.stderr);
         found.stdout
     };
@@ -26,8 +26,8 @@ fn layouts_are_drawn() {
 
 #[test]
 fn rules_groups_keys_and_architectures_have_pages() {
-    let folder = Folder::new();
-    let page = |topic: &str| ggmill(folder.path(), &["explain", topic]).stdout;
+    let directory = Directory::new();
+    let page = |topic: &str| ggmill(directory.path(), &["explain", topic]).stdout;
     insta::assert_snapshot!("rule", page("gg1302"));
     insta::assert_snapshot!("group", page("shards"));
     insta::assert_snapshot!("key", page("general.alignment"));
@@ -38,13 +38,13 @@ fn rules_groups_keys_and_architectures_have_pages() {
 
 #[test]
 fn what_is_unknown_is_refused_with_what_is_near() {
-    let folder = Folder::new();
-    let found = ggmill(folder.path(), &["explain", "general.licence"]);
+    let directory = Directory::new();
+    let found = ggmill(directory.path(), &["explain", "general.licence"]);
     assert_eq!((found.code, found.stdout.as_str()), (2, ""));
     assert!(found.stderr.contains("hint: perhaps general.license"), "{}", found.stderr);
-    let found = ggmill(folder.path(), &["explain", "\u{1b}[2J"]);
+    let found = ggmill(directory.path(), &["explain", "\u{1b}[2J"]);
     assert!(found.code == 2 && !found.stderr.contains('\u{1b}'), "{}", found.stderr);
-    let all = ggmill(folder.path(), &["explain"]);
+    let all = ggmill(directory.path(), &["explain"]);
     assert!(
         all.code == 0
             && ["Q4_K", "tokenizer.ggml.tokens", "structure", "llama"]

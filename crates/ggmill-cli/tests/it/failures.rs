@@ -6,18 +6,18 @@ use std::process::Stdio;
 
 use ggmill_testdata::corpus;
 
-use crate::support::{Folder, command, ggmill, real, shard, tiny};
+use crate::support::{Directory, command, ggmill, real, shard, tiny};
 
 /// What stands on standard error.
-fn refused(folder: &Path, args: &[&str]) -> String {
-    let found = ggmill(folder, &[&["inspect"], args].concat());
+fn refused(directory: &Path, args: &[&str]) -> String {
+    let found = ggmill(directory, &[&["inspect"], args].concat());
     assert_eq!((found.code, found.stdout.as_str()), (2, ""), "{}", found.stderr);
     found.stderr
 }
 
 #[test]
 fn what_a_file_really_is() {
-    let folder = Folder::new()
+    let directory = Directory::new()
         .with("page.gguf", "<!DOCTYPE html><html><body>Sign in</body></html>")
         .with(
             "pointer.gguf",
@@ -26,11 +26,11 @@ fn what_a_file_really_is() {
         .with("empty.gguf", "")
         .with("zeros.gguf", [0; 4096])
         .with("message.gguf", "Entry not found");
-    insta::assert_snapshot!("web_page", refused(folder.path(), &["page.gguf"]));
-    insta::assert_snapshot!("lfs_pointer", refused(folder.path(), &["pointer.gguf"]));
-    insta::assert_snapshot!("empty", refused(folder.path(), &["empty.gguf"]));
-    insta::assert_snapshot!("zeros", refused(folder.path(), &["zeros.gguf"]));
-    insta::assert_snapshot!("message", refused(folder.path(), &["message.gguf"]));
+    insta::assert_snapshot!("web_page", refused(directory.path(), &["page.gguf"]));
+    insta::assert_snapshot!("lfs_pointer", refused(directory.path(), &["pointer.gguf"]));
+    insta::assert_snapshot!("empty", refused(directory.path(), &["empty.gguf"]));
+    insta::assert_snapshot!("zeros", refused(directory.path(), &["zeros.gguf"]));
+    insta::assert_snapshot!("message", refused(directory.path(), &["message.gguf"]));
     insta::assert_snapshot!(
         "ggml",
         refused(&real(""), &["whisper-for-tests-ggml-parakeet-tdt.bin"])
@@ -41,12 +41,12 @@ fn what_a_file_really_is() {
 #[test]
 fn a_truncated_download() {
     let tiny = tiny();
-    let folder = Folder::new()
+    let directory = Directory::new()
         .with("data.gguf", &tiny[..tiny.len() - 100])
         .with("header.gguf", &tiny[..100]);
     // What is there is shown all the same.
     let cut = |args: &[&str]| {
-        let found = ggmill(folder.path(), &[&["inspect"], args].concat());
+        let found = ggmill(directory.path(), &[&["inspect"], args].concat());
         assert_eq!(found.code, 2, "{}", found.stderr);
         assert!(found.stdout.contains("llama"), "{}", found.stdout);
         found
@@ -71,8 +71,8 @@ fn a_truncated_download() {
 #[test]
 fn a_truncated_download_is_one_finding() {
     let whole = std::fs::read(real("mobilenetv3_3class_v3_fp16.gguf")).unwrap();
-    let folder = Folder::new().with("cut.gguf", &whole[..whole.len() / 2]);
-    let found = ggmill(folder.path(), &["check", "cut.gguf", "--format", "json"]);
+    let directory = Directory::new().with("cut.gguf", &whole[..whole.len() / 2]);
+    let found = ggmill(directory.path(), &["check", "cut.gguf", "--format", "json"]);
     assert_eq!(found.code, 1, "{}", found.stderr);
     let report: serde_json::Value = serde_json::from_str(&found.stdout).unwrap();
     let findings = report["files"][0]["findings"].as_array().unwrap();
@@ -89,28 +89,28 @@ fn a_truncated_download_is_one_finding() {
 
 #[test]
 fn paths_that_lead_elsewhere() {
-    let folder = Folder::new().with("b.gguf", tiny()).with("a.gguf", tiny());
-    insta::assert_snapshot!("missing_file", refused(folder.path(), &["missing.gguf"]));
-    insta::assert_snapshot!("folder", refused(folder.path(), &["."]));
-    insta::assert_snapshot!("checkpoint_folder", refused(&real(""), &["stories260K"]));
+    let directory = Directory::new().with("b.gguf", tiny()).with("a.gguf", tiny());
+    insta::assert_snapshot!("missing_file", refused(directory.path(), &["missing.gguf"]));
+    insta::assert_snapshot!("directory", refused(directory.path(), &["."]));
+    insta::assert_snapshot!("checkpoint_directory", refused(&real(""), &["stories260K"]));
 }
 
 #[test]
 fn a_missing_shard() {
-    let folder = Folder::new().with("a-00001-of-00002.gguf", shard(0, 2));
-    insta::assert_snapshot!("missing_shard", refused(folder.path(), &["a-00001-of-00002.gguf"]));
-    assert_eq!(ggmill(folder.path(), &["inspect", "--alone", "a-00001-of-00002.gguf"]).code, 0);
+    let directory = Directory::new().with("a-00001-of-00002.gguf", shard(0, 2));
+    insta::assert_snapshot!("missing_shard", refused(directory.path(), &["a-00001-of-00002.gguf"]));
+    assert_eq!(ggmill(directory.path(), &["inspect", "--alone", "a-00001-of-00002.gguf"]).code, 0);
 }
 
 #[test]
 fn a_name_that_would_act_on_the_terminal() {
-    let stderr = refused(Folder::new().path(), &["\u{1b}[31mred.gguf"]);
+    let stderr = refused(Directory::new().path(), &["\u{1b}[31mred.gguf"]);
     assert!(stderr.contains(r"\u{1b}[31mred.gguf") && !stderr.contains('\u{1b}'), "{stderr}");
 }
 
 #[test]
 fn standard_input_that_is_no_gguf() {
-    let mut child = command(Folder::new().path())
+    let mut child = command(Directory::new().path())
         .args(["inspect", "-"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -129,16 +129,16 @@ fn standard_input_that_is_no_gguf() {
 fn every_broken_file() {
     let defaults = ggmill_core::Limits::default();
     for case in corpus::broken().into_iter().filter(|case| case.limits == defaults) {
-        let folder = Folder::new().with("broken.gguf", &case.bytes);
+        let directory = Directory::new().with("broken.gguf", &case.bytes);
         // Of one that was cut short what is there is shown first.
         let error = ggmill_core::Gguf::parse(&case.bytes).unwrap_err();
         let stderr = match error.kind() {
             ggmill_core::ErrorKind::Truncated => {
-                let found = ggmill(folder.path(), &["inspect", "broken.gguf"]);
+                let found = ggmill(directory.path(), &["inspect", "broken.gguf"]);
                 assert_eq!(found.code, 2, "{}", case.name);
                 found.stderr
             }
-            _ => refused(folder.path(), &["broken.gguf"]),
+            _ => refused(directory.path(), &["broken.gguf"]),
         };
         assert!(stderr.starts_with("error: broken.gguf: "), "{}: {stderr}", case.name);
     }
@@ -148,12 +148,12 @@ fn every_broken_file() {
 fn every_valid_file() {
     let defaults = ggmill_core::Limits::default();
     for case in corpus::valid().into_iter().filter(|case| case.limits == defaults) {
-        let folder = Folder::new().with("valid.gguf", &case.bytes);
+        let directory = Directory::new().with("valid.gguf", &case.bytes);
         for args in [
             &["inspect", "--alone", "valid.gguf"][..],
             &["inspect", "--alone", "--json", "--full", "valid.gguf"],
         ] {
-            let found = ggmill(folder.path(), args);
+            let found = ggmill(directory.path(), args);
             assert_eq!(found.code, 0, "{}: {}", case.name, found.stderr);
         }
     }

@@ -6,15 +6,15 @@ use ggmill_testdata::bytes::FileBytes;
 use ggmill_testdata::models::models;
 use serde_json::Value;
 
-use crate::support::{Folder, Outcome, ggmill, real};
+use crate::support::{Directory, Outcome, ggmill, real};
 
-fn folder() -> Folder {
+fn directory() -> Directory {
     let llama = models().into_iter().find(|model| model.name == "llama").unwrap();
-    Folder::new().with("llama.gguf", &llama.file).with("imatrix", llama.imatrix())
+    Directory::new().with("llama.gguf", &llama.file).with("imatrix", llama.imatrix())
 }
 
-fn names(folder: &Folder) -> Vec<String> {
-    let mut names: Vec<String> = fs::read_dir(folder.path())
+fn names(directory: &Directory) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(directory.path())
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
@@ -22,23 +22,23 @@ fn names(folder: &Folder) -> Vec<String> {
     names
 }
 
-fn quantize(folder: &Folder, args: &[&str]) -> Outcome {
-    ggmill(folder.path(), &[&["quantize"], args].concat())
+fn quantize(directory: &Directory, args: &[&str]) -> Outcome {
+    ggmill(directory.path(), &[&["quantize"], args].concat())
 }
 
-fn fine(folder: &Folder, args: &[&str]) -> Outcome {
-    let found = quantize(folder, args);
+fn fine(directory: &Directory, args: &[&str]) -> Outcome {
+    let found = quantize(directory, args);
     assert_eq!(found.code, 0, "{args:?}: {}", found.stderr);
     found
 }
 
 /// What is refused: exit code 2, these words, nothing written.
-fn refused(folder: &Folder, args: &[&str], words: &str) {
-    let before = names(folder);
-    let found = quantize(folder, args);
+fn refused(directory: &Directory, args: &[&str], words: &str) {
+    let before = names(directory);
+    let found = quantize(directory, args);
     assert_eq!((found.code, &*found.stdout), (2, ""), "{args:?}: {}", found.stderr);
     assert!(found.stderr.contains(words), "{args:?}: {}", found.stderr);
-    assert_eq!(names(folder), before, "{args:?}");
+    assert_eq!(names(directory), before, "{args:?}");
 }
 
 fn json(text: &str) -> Value {
@@ -47,9 +47,9 @@ fn json(text: &str) -> Value {
 
 #[test]
 fn a_size_is_met_and_its_plan_gives_the_same_bytes() {
-    let folder = folder();
+    let directory = directory();
     let dry = fine(
-        &folder,
+        &directory,
         &["llama.gguf", "--target-bpw", "5", "--imatrix", "imatrix", "--dry-run", "--json"],
     );
     assert!(
@@ -59,12 +59,14 @@ fn a_size_is_met_and_its_plan_gives_the_same_bytes() {
         dry.stderr
     );
     assert_eq!(json(&dry.stdout)["output"], "ggml-model-CUSTOM.gguf");
-    fs::write(folder.path().join("plan.json"), &dry.stdout).unwrap();
+    fs::write(directory.path().join("plan.json"), &dry.stdout).unwrap();
 
-    let direct =
-        fine(&folder, &["llama.gguf", "direct.gguf", "--target-bpw", "5", "--imatrix", "imatrix"]);
+    let direct = fine(
+        &directory,
+        &["llama.gguf", "direct.gguf", "--target-bpw", "5", "--imatrix", "imatrix"],
+    );
     let planned = fine(
-        &folder,
+        &directory,
         &[
             "llama.gguf",
             "planned.gguf",
@@ -76,7 +78,7 @@ fn a_size_is_met_and_its_plan_gives_the_same_bytes() {
             "1",
         ],
     );
-    let read = |name: &str| fs::read(folder.path().join(name)).unwrap();
+    let read = |name: &str| fs::read(directory.path().join(name)).unwrap();
     assert!(read("direct.gguf") == read("planned.gguf"), "{}{}", direct.stderr, planned.stderr);
     assert_eq!(json(&dry.stdout)["file_size"], read("direct.gguf").len());
 
@@ -84,7 +86,7 @@ fn a_size_is_met_and_its_plan_gives_the_same_bytes() {
     let size = read("direct.gguf").len();
     let fitted = json(
         &fine(
-            &folder,
+            &directory,
             &[
                 "llama.gguf",
                 "--target-size",
@@ -98,7 +100,7 @@ fn a_size_is_met_and_its_plan_gives_the_same_bytes() {
         .stdout,
     );
     assert!(fitted["file_size"].as_u64().unwrap() <= size as u64);
-    let found = quantize(&folder, &["llama.gguf", "x.gguf", "--target-size", "10K"]);
+    let found = quantize(&directory, &["llama.gguf", "x.gguf", "--target-size", "10K"]);
     assert_eq!((found.code, &*found.stdout), (2, ""));
     assert!(
         found
@@ -114,9 +116,9 @@ fn a_size_is_met_and_its_plan_gives_the_same_bytes() {
         "{}",
         found.stderr
     );
-    fine(&folder, &["llama.gguf", "once.gguf", "Q8_0"]);
+    fine(&directory, &["llama.gguf", "once.gguf", "Q8_0"]);
     let found =
-        quantize(&folder, &["once.gguf", "x.gguf", "--target-bpw", "4", "--imatrix", "imatrix"]);
+        quantize(&directory, &["once.gguf", "x.gguf", "--target-bpw", "4", "--imatrix", "imatrix"]);
     assert!(
         found.code == 2
             && found.stderr.ends_with(
@@ -126,7 +128,7 @@ fn a_size_is_met_and_its_plan_gives_the_same_bytes() {
     );
     // A plan that is whole leaves nothing to other options.
     let told = fine(
-        &folder,
+        &directory,
         &[
             "llama.gguf",
             "--plan",
@@ -149,7 +151,7 @@ fn a_size_is_met_and_its_plan_gives_the_same_bytes() {
 
     // Shards of a plan, and a plan of shards.
     let shards = fine(
-        &folder,
+        &directory,
         &[
             "llama.gguf",
             "cut",
@@ -162,19 +164,22 @@ fn a_size_is_met_and_its_plan_gives_the_same_bytes() {
             "--json",
         ],
     );
-    fs::write(folder.path().join("plans.json"), &shards.stdout).unwrap();
+    fs::write(directory.path().join("plans.json"), &shards.stdout).unwrap();
     let again = json(
-        &fine(&folder, &["cut-00001-of-00002.gguf", "--plan", "plans.json", "--dry-run", "--json"])
-            .stdout,
+        &fine(
+            &directory,
+            &["cut-00001-of-00002.gguf", "--plan", "plans.json", "--dry-run", "--json"],
+        )
+        .stdout,
     );
     assert_eq!(again["tensors"], json(&dry.stdout)["tensors"]);
 }
 
 #[test]
 fn what_is_lost_is_written_down() {
-    let folder = folder();
+    let directory = directory();
     let args = ["llama.gguf", "out.gguf", "Q4_K_M", "--imatrix", "imatrix", "--force", "--report"];
-    let shown = fine(&folder, &[&args[..], &["-"]].concat());
+    let shown = fine(&directory, &[&args[..], &["-"]].concat());
     assert!(
         shown.stdout.contains("blk.8.ffn_down.weight     F16 → Q6_K   6.56  1."),
         "{}",
@@ -188,8 +193,8 @@ fn what_is_lost_is_written_down() {
         shown.stdout
     );
 
-    fine(&folder, &[&args[..], &["lost.json"]].concat());
-    let report = json(&fs::read_to_string(folder.path().join("lost.json")).unwrap());
+    fine(&directory, &[&args[..], &["lost.json"]].concat());
+    let report = json(&fs::read_to_string(directory.path().join("lost.json")).unwrap());
     assert_eq!(
         (&report["schema"], &report["output"], &report["weighted"]),
         (&"ggmill.loss/1".into(), &"out.gguf".into(), &true.into())
@@ -212,7 +217,7 @@ fn what_is_lost_is_written_down() {
     // What diff says of the same two files, without weights.
     let diff = json(
         &ggmill(
-            folder.path(),
+            directory.path(),
             &["diff", "llama.gguf", "out.gguf", "--data", "--tensors", "--json"],
         )
         .stdout,
@@ -228,32 +233,32 @@ fn what_is_lost_is_written_down() {
 
     // A report needs a place, and is no reason to lose one.
     refused(
-        &folder,
+        &directory,
         &["llama.gguf", "new.gguf", "Q8_0", "--report", "lost.json"],
         "lost.json: exists already\nhint: --force replaces it",
     );
     refused(
-        &folder,
+        &directory,
         &["llama.gguf", "new.gguf", "Q8_0", "--report", "llama.gguf", "--force"],
         "llama.gguf: is read from",
     );
     refused(
-        &folder,
+        &directory,
         &["llama.gguf", "new.gguf", "Q8_0", "--report", "new.gguf"],
         "new.gguf: is the output",
     );
     refused(
-        &folder,
+        &directory,
         &["llama.gguf", "new.gguf", "Q8_0", "--report", "-", "--json"],
         "both write to standard output",
     );
     refused(
-        &folder,
-        &["llama.gguf", "new.gguf", "Q8_0", "--report", "no/such/folder/x"],
-        "no/such/folder",
+        &directory,
+        &["llama.gguf", "new.gguf", "Q8_0", "--report", "no/such/directory/x"],
+        "no/such/directory",
     );
     refused(
-        &folder,
+        &directory,
         &["llama.gguf", "new.gguf", "IQ1_S", "--report", "new.html"],
         "IQ1_S needs importance weights",
     );
@@ -269,9 +274,9 @@ fn a_page_is_only_a_page() {
     for number in 0..128u8 {
         file.f32(f32::from(number) - 60.5);
     }
-    let folder = Folder::new().with("<img src=x>.gguf", file.into_bytes());
-    fine(&folder, &["<img src=x>.gguf", "<svg onload=y>.gguf", "Q4_0", "--report", "lost.html"]);
-    let page = fs::read_to_string(folder.path().join("lost.html")).unwrap();
+    let directory = Directory::new().with("<img src=x>.gguf", file.into_bytes());
+    fine(&directory, &["<img src=x>.gguf", "<svg onload=y>.gguf", "Q4_0", "--report", "lost.html"]);
+    let page = fs::read_to_string(directory.path().join("lost.html")).unwrap();
     assert!(page.starts_with("<!doctype html>") && page.contains("default-src 'none'"), "{page}");
     assert!(
         page.contains("&lt;/title&gt;&lt;script&gt;alert(1)&lt;/script&gt;&quot;")
@@ -324,18 +329,18 @@ fn a_page_is_only_a_page() {
         }
     }
     assert!(open.is_empty(), "{open:?}");
-    let shown = fine(&folder, &["<img src=x>.gguf", "x.gguf", "Q8_0", "--report", "-"]);
+    let shown = fine(&directory, &["<img src=x>.gguf", "x.gguf", "Q8_0", "--report", "-"]);
     assert!(!shown.stdout.contains('\u{1b}'), "{}", shown.stdout);
 }
 
 /// Headers of shards count as well: of a set to be cut, all files together are within the size.
 #[test]
 fn shards_are_within_a_size() {
-    let folder = folder();
+    let directory = directory();
     let ask = |size: u64, cut: &[&str]| {
         let size = size.to_string();
         quantize(
-            &folder,
+            &directory,
             &[&["llama.gguf", "x", "--target-size", &size, "--dry-run", "--json"], cut].concat(),
         )
     };
@@ -383,9 +388,9 @@ fn a_plan_keeps_names_that_are_no_text() {
     for number in 0..128u8 {
         file.f32(f32::from(number) - 60.5);
     }
-    let folder = Folder::new().with("odd.gguf", file.into_bytes());
+    let directory = Directory::new().with("odd.gguf", file.into_bytes());
     let dry = fine(
-        &folder,
+        &directory,
         &["odd.gguf", "x.gguf", "Q4_0", "--tensor-type", "plain=q8_0", "--dry-run", "--json"],
     );
     let named: Vec<Value> = json(&dry.stdout)["tensors"]
@@ -399,20 +404,21 @@ fn a_plan_keeps_names_that_are_no_text() {
             && named.contains(&"plain.weight".into()),
         "{named:?}"
     );
-    fs::write(folder.path().join("plan.json"), &dry.stdout).unwrap();
-    fine(&folder, &["odd.gguf", "direct.gguf", "Q4_0", "--tensor-type", "plain=q8_0"]);
-    let planned =
-        json(&fine(&folder, &["odd.gguf", "planned.gguf", "--plan", "plan.json", "--json"]).stdout);
+    fs::write(directory.path().join("plan.json"), &dry.stdout).unwrap();
+    fine(&directory, &["odd.gguf", "direct.gguf", "Q4_0", "--tensor-type", "plain=q8_0"]);
+    let planned = json(
+        &fine(&directory, &["odd.gguf", "planned.gguf", "--plan", "plan.json", "--json"]).stdout,
+    );
     assert_eq!(planned["tensors"], json(&dry.stdout)["tensors"]);
-    fs::write(folder.path().join("half.json"), dry.stdout.replace("ff002e", "ff02e")).unwrap();
+    fs::write(directory.path().join("half.json"), dry.stdout.replace("ff002e", "ff02e")).unwrap();
     refused(
-        &folder,
+        &directory,
         &["odd.gguf", "y.gguf", "--plan", "half.json"],
         "half.json: has a tensor without a name or a type",
     );
-    fs::write(folder.path().join("other.json"), dry.stdout.replace("ff002e", "ff012e")).unwrap();
+    fs::write(directory.path().join("other.json"), dry.stdout.replace("ff002e", "ff012e")).unwrap();
     refused(
-        &folder,
+        &directory,
         &["odd.gguf", "y.gguf", "--plan", "other.json"],
         "is in the plan, and not in the model",
     );
@@ -441,14 +447,14 @@ fn roles_come_from_a_description() {
         "blk.{bid}.w2.weight" = { shape = [256, 4], role = "ffn.down", required = false }
         "blk.{bid}.mix.weight" = { shape = [256, 4], role = "norm", required = false }
     "#;
-    let folder = Folder::new()
+    let directory = Directory::new()
         .with("mine.gguf", file.into_bytes())
         .with("mine.toml", mine)
         .with("other.toml", mine.replacen("\"mine\"", "\"other\"", 1))
         .with("rules", "w2=attention.k\nw3=norm");
     let types = |args: &[&str]| {
         let found = fine(
-            &folder,
+            &directory,
             &[&["mine.gguf", "x.gguf", "Q4_K_M", "--dry-run", "--json"], args].concat(),
         );
         let plan = json(&found.stdout);
@@ -472,13 +478,13 @@ fn roles_come_from_a_description() {
     );
     let other = ["mine.gguf", "x.gguf", "Q4_K_M", "--arch-file", "other.toml"];
     refused(
-        &folder,
+        &directory,
         &other,
         "the model is of architecture \"mine\", and --arch-file describes \"other\"",
     );
-    refused(&folder, &["mine.gguf", "x.gguf", "Q4_K_M", "--arch-file", "rules"], "rules: ");
+    refused(&directory, &["mine.gguf", "x.gguf", "Q4_K_M", "--arch-file", "rules"], "rules: ");
     refused(
-        &folder,
+        &directory,
         &["mine.gguf", "mine.toml", "Q4_K_M", "--arch-file", "mine.toml", "--force"],
         "mine.toml: is read from, and cannot be the output",
     );
@@ -487,7 +493,7 @@ fn roles_come_from_a_description() {
 /// Bad goals and plans.
 #[test]
 fn goals_and_plans_that_cannot_be() {
-    let folder = folder()
+    let directory = directory()
         .with(
             "odd.json",
             r#"{"schema":"ggmill.plan/1","tensors":[{"name":"nobody","type":"Q4_0"}]}"#,
@@ -532,29 +538,29 @@ fn goals_and_plans_that_cannot_be() {
         ),
     ];
     for (args, words) in cases {
-        refused(&folder, args, words);
+        refused(&directory, args, words);
     }
 }
 
 /// Input that is broken, and what leaves nothing behind.
 #[test]
 fn broken_input_leaves_no_output() {
-    let folder = folder();
-    let llama = fs::read(folder.path().join("llama.gguf")).unwrap();
-    let folder = folder.with("cut.gguf", &llama[..llama.len() - 1000]).with(
+    let directory = directory();
+    let llama = fs::read(directory.path().join("llama.gguf")).unwrap();
+    let directory = directory.with("cut.gguf", &llama[..llama.len() - 1000]).with(
         "other",
         models().into_iter().find(|model| model.name == "falcon").unwrap().imatrix(),
     );
-    fine(&folder, &["llama.gguf", "once.gguf", "Q4_K_M"]);
-    refused(&folder, &["cut.gguf", "x.gguf", "Q4_K_M"], "cut.gguf: ");
-    refused(&folder, &["cut.gguf", "x.gguf", "--target-bpw", "6"], "cut.gguf: ");
+    fine(&directory, &["llama.gguf", "once.gguf", "Q4_K_M"]);
+    refused(&directory, &["cut.gguf", "x.gguf", "Q4_K_M"], "cut.gguf: ");
+    refused(&directory, &["cut.gguf", "x.gguf", "--target-bpw", "6"], "cut.gguf: ");
     refused(
-        &folder,
+        &directory,
         &["once.gguf", "x.gguf", "Q2_K"],
         "is Q4_K already, quantizing it again to Q2_K loses more\nhint: --allow-requantize",
     );
     refused(
-        &folder,
+        &directory,
         &["llama.gguf", "x.gguf", "Q4_K_M", "--imatrix", "other"],
         "tensor \"blk.0.ffn_down.weight\": 256 importance weights, expected 512",
     );
@@ -568,21 +574,21 @@ fn broken_input_leaves_no_output() {
         "blk.3.ffn_up",
     ];
     refused(
-        &folder,
+        &directory,
         &exclude,
         "tensor \"blk.3.ffn_up.weight\": IQ2_XS needs importance weights, and the matrix has none \
          for it",
     );
-    let mut matrix = fs::read(folder.path().join("imatrix")).unwrap();
+    let mut matrix = fs::read(directory.path().join("imatrix")).unwrap();
     let sums = ggmill_core::Gguf::parse(&matrix[..]).unwrap();
     let sums = sums.tensors().get("blk.3.ffn_down.weight.in_sum2").unwrap();
     let start = sums.data().unwrap().as_ptr().addr() - matrix.as_ptr().addr() + 7 * 4;
     matrix[start..start + 4].copy_from_slice(&f32::INFINITY.to_le_bytes());
-    let folder = folder.with("infinite", matrix);
+    let directory = directory.with("infinite", matrix);
     for types in [&["Q4_K_M"][..], &["--target-bpw", "5"]] {
         let args = [&["llama.gguf", "x.gguf", "--imatrix", "infinite"], types].concat();
         refused(
-            &folder,
+            &directory,
             &args,
             "infinite: entry \"blk.3.ffn_down.weight\": weight 7 is not finite",
         );
@@ -591,14 +597,14 @@ fn broken_input_leaves_no_output() {
     let mut nan = llama.clone();
     let end = nan.len();
     nan[end - 4..].copy_from_slice(&f32::NAN.to_le_bytes());
-    let folder = folder.with("nan.gguf", nan);
+    let directory = directory.with("nan.gguf", nan);
     refused(
-        &folder,
+        &directory,
         &["nan.gguf", "x.gguf", "Q8_0", "--report", "x.html"],
         "expected a finite number",
     );
     refused(
-        &folder,
+        &directory,
         &["nan.gguf", "x", "Q8_0", "--split-max-tensors", "9"],
         "expected a finite number",
     );
@@ -609,9 +615,9 @@ fn broken_input_leaves_no_output() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk() {
-    let folder = Folder::new();
+    let directory = Directory::new();
     let model = real("mobilenetv3_3class_v3_fp16.gguf");
-    let small = folder.path().join("small");
+    let small = directory.path().join("small");
     fs::create_dir(&small).unwrap();
     let mounted = std::process::Command::new("mount")
         .args(["-t", "tmpfs", "-o", "size=1M", "tmpfs"])
@@ -627,7 +633,7 @@ fn a_full_disk() {
             &[model, "small/out.gguf", "Q8_0", "--report", "small/out.html"][..],
             &[model, "small/out", "Q8_0", "--split-max-size", "500K"],
         ] {
-            let found = quantize(&folder, args);
+            let found = quantize(&directory, args);
             assert_eq!((found.code, &*found.stdout), (2, ""), "{args:?}: {}", found.stderr);
             assert!(
                 found.stderr.contains("no space left on the device"),

@@ -8,9 +8,9 @@ use std::process::Command;
 
 use ggmill_testdata::legacy::legacy_models;
 
-use crate::support::{Folder, Outcome, command, ggmill, outcome, real};
+use crate::support::{Directory, Outcome, command, ggmill, outcome, real};
 
-/// What each command that writes is asked to do; its output is in the folder `out`.
+/// What each command that writes is asked to do; its output is in the directory `out`.
 const COMMANDS: [&str; 15] = [
     "edit model.gguf --set general.name=x -o out/copy.gguf",
     "split model.gguf out/x --max-size 1200K",
@@ -29,10 +29,10 @@ const COMMANDS: [&str; 15] = [
     "quantize model.gguf --type f32 out/x.gguf",
 ];
 
-/// Every file of a folder and of those in it, with its bytes.
-fn content(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+/// Every file of a directory and of those in it, with its bytes.
+fn content(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
-    for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap()) {
+    for entry in fs::read_dir(directory).unwrap().map(|entry| entry.unwrap()) {
         let name = entry.file_name().into_string().unwrap();
         if entry.file_type().unwrap().is_dir() {
             found.extend(
@@ -47,22 +47,23 @@ fn content(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     found
 }
 
-fn folder() -> Folder {
+fn directory() -> Directory {
     let legacy = legacy_models().into_iter().find(|model| model.name == "ggjt3-q8_0.bin").unwrap();
     let model = fs::read(real("mobilenetv3_3class_v3_fp16.gguf")).unwrap();
-    let folder = Folder::new()
+    let directory = Directory::new()
         .with("model.gguf", &model)
         .with("cut.part1of1", model)
         .with(legacy.name, legacy.file);
-    fs::copy(real("ggml-vocab-bert-bge.gguf"), folder.path().join("vocabulary.gguf")).unwrap();
-    fs::create_dir(folder.path().join("out")).unwrap();
-    fs::create_dir(folder.path().join("checkpoint")).unwrap();
+    fs::copy(real("ggml-vocab-bert-bge.gguf"), directory.path().join("vocabulary.gguf")).unwrap();
+    fs::create_dir(directory.path().join("out")).unwrap();
+    fs::create_dir(directory.path().join("checkpoint")).unwrap();
     for entry in fs::read_dir(real("stories260K")).unwrap().map(|entry| entry.unwrap()) {
-        fs::copy(entry.path(), folder.path().join("checkpoint").join(entry.file_name())).unwrap();
+        fs::copy(entry.path(), directory.path().join("checkpoint").join(entry.file_name()))
+            .unwrap();
     }
-    let made = ggmill(folder.path(), &["split", "model.gguf", "part", "--max-size", "1200K"]);
+    let made = ggmill(directory.path(), &["split", "model.gguf", "part", "--max-size", "1200K"]);
     assert_eq!(made.code, 0, "{}", made.stderr);
-    folder
+    directory
 }
 
 /// Refused because of the disk, with everything as it was.
@@ -71,19 +72,19 @@ fn refused(
     args: &str,
     words: &str,
     before: &BTreeMap<String, Vec<u8>>,
-    folder: &Folder,
+    directory: &Directory,
 ) {
     assert_eq!((found.code, found.stdout.as_str()), (2, ""), "{args}: {}", found.stderr);
     assert!(found.stderr.starts_with("error: "), "{args}: {}", found.stderr);
     assert!(found.stderr.contains(words), "{args}: {}", found.stderr);
-    assert!(content(folder.path()) == *before, "{args}");
+    assert!(content(directory.path()) == *before, "{args}");
 }
 
 /// As a limit on the size of files, which takes no privilege.
 #[test]
 fn of_a_limit() {
-    let folder = folder();
-    let before = content(folder.path());
+    let directory = directory();
+    let before = content(directory.path());
     let program = env!("CARGO_BIN_EXE_ggmill");
     // Blocks of 512 bytes. Splitting into single tensors makes small files, and the first of them
     // holds the metadata.
@@ -93,13 +94,13 @@ fn of_a_limit() {
     ];
     for (blocks, args) in COMMANDS.into_iter().map(|args| (8, args)).chain(edits) {
         let script = format!("set -f; trap '' XFSZ; ulimit -f {blocks}; exec {program} {args}");
-        let found = outcome(Command::new("sh").current_dir(folder.path()).args(["-c", &script]));
+        let found = outcome(Command::new("sh").current_dir(directory.path()).args(["-c", &script]));
         refused(
             &found,
             args,
             if args.contains("out/") { "out/" } else { "model.gguf" },
             &before,
-            &folder,
+            &directory,
         );
     }
 }
@@ -107,8 +108,8 @@ fn of_a_limit() {
 /// As a small file system. Mounting one takes root.
 #[test]
 fn of_a_file_system() {
-    let folder = folder();
-    let out = folder.path().join("out");
+    let directory = directory();
+    let out = directory.path().join("out");
     let mounted =
         Command::new("mount").args(["-t", "tmpfs", "-o", "size=64K", "tmpfs"]).arg(&out).output();
     if !mounted.is_ok_and(|output| output.status.success()) {
@@ -116,10 +117,10 @@ fn of_a_file_system() {
         return;
     }
     let tries = std::panic::catch_unwind(|| {
-        let before = content(folder.path());
+        let before = content(directory.path());
         for args in COMMANDS {
-            let found = outcome(command(folder.path()).args(args.split(' ')));
-            refused(&found, args, "no space left on the device", &before, &folder);
+            let found = outcome(command(directory.path()).args(args.split(' ')));
+            refused(&found, args, "no space left on the device", &before, &directory);
             assert!(found.stderr.contains("out/"), "{args}: {}", found.stderr);
         }
         // In place: there is no room for the journal.
@@ -128,10 +129,10 @@ fn of_a_file_system() {
         while fs::write(out.join("rest"), &rest).is_err() {
             rest.truncate(rest.len() - 4096);
         }
-        let before = content(folder.path());
+        let before = content(directory.path());
         for set in ["general.name=Tidy", "general.name=Something longer", "general.alignment=64"] {
-            let found = ggmill(folder.path(), &["edit", "out/tiny.gguf", "--set", set]);
-            refused(&found, set, "out/tiny.gguf", &before, &folder);
+            let found = ggmill(directory.path(), &["edit", "out/tiny.gguf", "--set", set]);
+            refused(&found, set, "out/tiny.gguf", &before, &directory);
             assert!(
                 found.stderr.contains("no space left on the device"),
                 "{set}: {}",

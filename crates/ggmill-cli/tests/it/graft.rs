@@ -2,25 +2,25 @@
 
 use std::fs;
 
-use crate::support::{Folder, ggmill, real};
+use crate::support::{Directory, ggmill, real};
 
 const MODEL: &str = "mobilenetv3_3class_v3_fp16.gguf";
 
-fn run(folder: &Folder, args: &[&str]) -> String {
-    let found = ggmill(folder.path(), args);
+fn run(directory: &Directory, args: &[&str]) -> String {
+    let found = ggmill(directory.path(), args);
     assert_eq!(found.code, 0, "{args:?}: {}", found.stderr);
     found.stdout
 }
 
-fn refused(folder: &Folder, args: &[&str], words: &str) {
+fn refused(directory: &Directory, args: &[&str], words: &str) {
     let names = || {
-        fs::read_dir(folder.path())
+        fs::read_dir(directory.path())
             .unwrap()
             .map(|entry| entry.unwrap().file_name())
             .collect::<std::collections::BTreeSet<_>>()
     };
     let before = names();
-    let found = ggmill(folder.path(), args);
+    let found = ggmill(directory.path(), args);
     assert_eq!((found.code, found.stdout.as_str()), (2, ""), "{args:?}: {}", found.stderr);
     assert!(found.stderr.contains(words), "{args:?}: {}", found.stderr);
     assert_eq!(names(), before, "{args:?}");
@@ -28,35 +28,35 @@ fn refused(folder: &Folder, args: &[&str], words: &str) {
 
 #[test]
 fn what_is_taken_out_goes_back_in() {
-    let folder = Folder::new().with("model.gguf", fs::read(real(MODEL)).unwrap());
+    let directory = Directory::new().with("model.gguf", fs::read(real(MODEL)).unwrap());
     let tensors: serde_json::Value =
-        serde_json::from_str(&run(&folder, &["inspect", "model.gguf", "--json"])).unwrap();
+        serde_json::from_str(&run(&directory, &["inspect", "model.gguf", "--json"])).unwrap();
     let count = tensors["tensors"].as_array().unwrap().len();
     let first = tensors["tensors"][0]["name"].as_str().unwrap().to_owned();
-    run(&folder, &["extract", "model.gguf", &first, "-o", "some.gguf"]);
-    run(&folder, &["extract", "model.gguf", "*", "-o", "all.safetensors"]);
-    run(&folder, &["extract", "model.gguf", "-o", "all/"]);
-    run(&folder, &["extract", "model.gguf", "--key", "*", "-o", "all.json"]);
-    assert_eq!(fs::read_dir(folder.path().join("all")).unwrap().count(), count);
+    run(&directory, &["extract", "model.gguf", &first, "-o", "some.gguf"]);
+    run(&directory, &["extract", "model.gguf", "*", "-o", "all.safetensors"]);
+    run(&directory, &["extract", "model.gguf", "-o", "all/"]);
+    run(&directory, &["extract", "model.gguf", "--key", "*", "-o", "all.json"]);
+    assert_eq!(fs::read_dir(directory.path().join("all")).unwrap().count(), count);
     let one = format!("all/{first}.npy");
     for (number, donor) in
         ["some.gguf", "all.safetensors", &one, "all.json"].into_iter().enumerate()
     {
         let output = format!("out-{number}.gguf");
-        run(&folder, &["graft", "model.gguf", "--from", donor, "-o", &output]);
+        run(&directory, &["graft", "model.gguf", "--from", donor, "-o", &output]);
         assert!(
-            fs::read(folder.path().join(&output)).unwrap() == fs::read(real(MODEL)).unwrap(),
+            fs::read(directory.path().join(&output)).unwrap() == fs::read(real(MODEL)).unwrap(),
             "{donor}"
         );
     }
     assert_eq!(
-        run(&folder, &["extract", "model.gguf", "--key", "*", "-o", "-"]),
-        fs::read_to_string(folder.path().join("all.json")).unwrap()
+        run(&directory, &["extract", "model.gguf", "--key", "*", "-o", "-"]),
+        fs::read_to_string(directory.path().join("all.json")).unwrap()
     );
     // Only what was asked for: this key, no tensors.
-    run(&folder, &["extract", "model.gguf", "--key", "general.architecture", "-o", "keys.gguf"]);
+    run(&directory, &["extract", "model.gguf", "--key", "general.architecture", "-o", "keys.gguf"]);
     let keys: serde_json::Value =
-        serde_json::from_str(&run(&folder, &["inspect", "keys.gguf", "--json"])).unwrap();
+        serde_json::from_str(&run(&directory, &["inspect", "keys.gguf", "--json"])).unwrap();
     assert_eq!(
         (keys["metadata"].as_array().unwrap().len(), keys["tensors"].as_array().unwrap().len()),
         (1, 0)
@@ -74,21 +74,21 @@ fn more_dimensions_than_are_read_are_not_written() {
     let array =
         [b"\x93NUMPY\x01\0", &118u16.to_le_bytes()[..], header.as_bytes(), &[0; 8]].concat();
     let good = fs::read(real(MODEL)).unwrap();
-    let folder =
-        Folder::new().with("model.gguf", &good).with("good.gguf", &good).with("d5.npy", array);
+    let directory =
+        Directory::new().with("model.gguf", &good).with("good.gguf", &good).with("d5.npy", array);
     refused(
-        &folder,
+        &directory,
         &["graft", "model.gguf", "--from", "d5.npy", "-o", "good.gguf", "--force"],
         "tensor \"d5\": has 5 dimensions, expected at most 4",
     );
-    assert!(fs::read(folder.path().join("good.gguf")).unwrap() == good);
+    assert!(fs::read(directory.path().join("good.gguf")).unwrap() == good);
 }
 
 #[test]
 fn tensors_are_dropped_renamed_and_put_in_order() {
-    let folder = Folder::new().with("model.gguf", fs::read(real(MODEL)).unwrap());
+    let directory = Directory::new().with("model.gguf", fs::read(real(MODEL)).unwrap());
     run(
-        &folder,
+        &directory,
         &[
             "graft",
             "model.gguf",
@@ -106,7 +106,7 @@ fn tensors_are_dropped_renamed_and_put_in_order() {
     );
     let names = |file: &str| -> Vec<String> {
         let shown: serde_json::Value =
-            serde_json::from_str(&run(&folder, &["inspect", file, "--json"])).unwrap();
+            serde_json::from_str(&run(&directory, &["inspect", file, "--json"])).unwrap();
         shown["tensors"]
             .as_array()
             .unwrap()
@@ -128,7 +128,7 @@ fn tensors_are_dropped_renamed_and_put_in_order() {
 
 #[test]
 fn what_makes_no_sense_is_refused() {
-    let folder = Folder::new()
+    let directory = Directory::new()
         .with("model.gguf", fs::read(real(MODEL)).unwrap())
         .with("text.npy", "no array")
         .with("bad.json", "[1]");
@@ -142,11 +142,11 @@ fn what_makes_no_sense_is_refused() {
         (&["model.gguf", "-o", "model.gguf", "--force"], "is read from, and cannot be the output"),
         (&["model.gguf", "-o", "text.npy", "--format", "safetensors"], "exists already"),
         (
-            &["model.gguf", "--format", "npy", "-o", "no/such/folder/"],
-            "no/such/folder/: cannot create",
+            &["model.gguf", "--format", "npy", "-o", "no/such/directory/"],
+            "no/such/directory/: cannot create",
         ),
     ] {
-        refused(&folder, &[&["extract"], args].concat(), words);
+        refused(&directory, &[&["extract"], args].concat(), words);
     }
     for (args, words) in [
         (
@@ -170,16 +170,16 @@ fn what_makes_no_sense_is_refused() {
             "expected a multiple of 8",
         ),
     ] {
-        refused(&folder, &[&["graft"], args].concat(), words);
+        refused(&directory, &[&["graft"], args].concat(), words);
     }
 }
 
 /// A dry run writes nothing and knows every size.
 #[test]
 fn what_would_be_taken_out() {
-    let folder = Folder::new().with("model.gguf", fs::read(real(MODEL)).unwrap());
+    let directory = Directory::new().with("model.gguf", fs::read(real(MODEL)).unwrap());
     let names = || {
-        fs::read_dir(folder.path())
+        fs::read_dir(directory.path())
             .unwrap()
             .map(|entry| entry.unwrap().file_name())
             .collect::<std::collections::BTreeSet<_>>()
@@ -187,17 +187,17 @@ fn what_would_be_taken_out() {
     for args in [
         &["model.gguf", "classifier.*", "-o", "some.safetensors"][..],
         &["model.gguf", "classifier.0.weight", "-o", "one.npy"],
-        &["model.gguf", "classifier.*", "-o", "folder/"],
+        &["model.gguf", "classifier.*", "-o", "directory/"],
         &["model.gguf", "--key", "*", "-o", "keys.json"],
         &["model.gguf", "classifier.*", "-o", "some.gguf"],
     ] {
         let args = [&["extract"], args].concat();
         let before = names();
-        let told = run(&folder, &[&args[..], &["--dry-run"]].concat());
+        let told = run(&directory, &[&args[..], &["--dry-run"]].concat());
         assert_eq!(names(), before, "{args:?}");
-        run(&folder, &args);
+        run(&directory, &args);
         if args.contains(&"some.gguf") {
-            let size = fs::metadata(folder.path().join("some.gguf")).unwrap().len();
+            let size = fs::metadata(directory.path().join("some.gguf")).unwrap().len();
             assert!(told.contains(&format!("{size} bytes in all; nothing was written")), "{told}");
             continue;
         }
@@ -206,37 +206,37 @@ fn what_would_be_taken_out() {
             let (path, size) = line.split_once("  ").unwrap();
             assert_eq!(
                 size,
-                format!("{} bytes", fs::metadata(folder.path().join(path)).unwrap().len()),
+                format!("{} bytes", fs::metadata(directory.path().join(path)).unwrap().len()),
                 "{path}"
             );
         }
     }
-    assert_eq!(fs::read_dir(folder.path().join("folder")).unwrap().count(), 4);
+    assert_eq!(fs::read_dir(directory.path().join("directory")).unwrap().count(), 4);
 }
 
 /// What a donor is its ending says; where that says nothing its content does, and where they
 /// disagree the error says what it really is.
 #[test]
 fn donors_under_other_names() {
-    let folder = Folder::new().with("model.gguf", fs::read(real(MODEL)).unwrap());
+    let directory = Directory::new().with("model.gguf", fs::read(real(MODEL)).unwrap());
     for (ending, other) in [("gguf", "a.bin"), ("safetensors", "b.bin"), ("json", "c")] {
         let taken = format!("taken.{ending}");
         let keys: &[&str] = if ending == "json" { &["--key", "*"] } else { &[] };
-        run(&folder, &[&["extract", "model.gguf", "-o", &taken], keys].concat());
-        fs::rename(folder.path().join(taken), folder.path().join(other)).unwrap();
-        run(&folder, &["graft", "model.gguf", "--from", other, "-o", "out.gguf"]);
+        run(&directory, &[&["extract", "model.gguf", "-o", &taken], keys].concat());
+        fs::rename(directory.path().join(taken), directory.path().join(other)).unwrap();
+        run(&directory, &["graft", "model.gguf", "--from", other, "-o", "out.gguf"]);
         assert!(
-            fs::read(folder.path().join("out.gguf")).unwrap() == fs::read(real(MODEL)).unwrap(),
+            fs::read(directory.path().join("out.gguf")).unwrap() == fs::read(real(MODEL)).unwrap(),
             "{other}"
         );
-        fs::remove_file(folder.path().join("out.gguf")).unwrap();
+        fs::remove_file(directory.path().join("out.gguf")).unwrap();
     }
     for (from, to) in
         [("b.bin", "d.gguf"), ("a.bin", "e.npy"), ("a.bin", "f.safetensors"), ("b.bin", "g.json")]
     {
-        fs::copy(folder.path().join(from), folder.path().join(to)).unwrap();
+        fs::copy(directory.path().join(from), directory.path().join(to)).unwrap();
     }
-    let folder = folder.with("page.gguf", "<!DOCTYPE html><html></html>");
+    let directory = directory.with("page.gguf", "<!DOCTYPE html><html></html>");
     for (donor, words) in [
         (
             "d.gguf",
@@ -248,7 +248,7 @@ fn donors_under_other_names() {
         ("g.json", "hint: this is a safetensors file; a donor is"),
         ("page.gguf", "hint: this is a web page; a donor is"),
     ] {
-        refused(&folder, &["graft", "model.gguf", "--from", donor, "-o", "out.gguf"], words);
+        refused(&directory, &["graft", "model.gguf", "--from", donor, "-o", "out.gguf"], words);
     }
     // The model itself, of any command that takes its tensors.
     for command in [
@@ -258,24 +258,24 @@ fn donors_under_other_names() {
         &["hash", "d.gguf"],
     ] {
         refused(
-            &folder,
+            &directory,
             command,
-            "hint: this is a safetensors file; `ggmill convert` makes GGUF of the folder",
+            "hint: this is a safetensors file; `ggmill convert` makes GGUF of the directory",
         );
     }
 }
 
-/// A folder of arrays is whole or not there.
+/// A directory of arrays is whole or not there.
 #[test]
-fn no_half_folder() {
-    let folder = Folder::new().with("model.gguf", fs::read(real(MODEL)).unwrap());
+fn no_half_directory() {
+    let directory = Directory::new().with("model.gguf", fs::read(real(MODEL)).unwrap());
     let shown: serde_json::Value =
-        serde_json::from_str(&run(&folder, &["inspect", "model.gguf", "--json"])).unwrap();
+        serde_json::from_str(&run(&directory, &["inspect", "model.gguf", "--json"])).unwrap();
     let third = shown["tensors"][2]["name"].as_str().unwrap();
-    let taken = folder.path().join("all");
+    let taken = directory.path().join("all");
     fs::create_dir(&taken).unwrap();
     fs::write(taken.join(format!("{third}.npy")), "mine").unwrap();
-    refused(&folder, &["extract", "model.gguf", "-o", "all/"], "exists already");
+    refused(&directory, &["extract", "model.gguf", "-o", "all/"], "exists already");
     assert_eq!(fs::read_dir(&taken).unwrap().count(), 1);
     assert_eq!(fs::read(taken.join(format!("{third}.npy"))).unwrap(), b"mine");
 }

@@ -1,35 +1,35 @@
 //! `ggmill hash`.
 
-use crate::support::{Folder, ggmill, real, shard, tiny};
+use crate::support::{Directory, ggmill, real, shard, tiny};
 
 #[test]
 fn lines_as_others_write_them() {
-    let folder = Folder::new().with("tiny.gguf", tiny());
+    let directory = Directory::new().with("tiny.gguf", tiny());
     insta::assert_snapshot!(
-        ggmill(folder.path(), &["hash", "tiny.gguf", "--all", "--uuid"]).stdout
+        ggmill(directory.path(), &["hash", "tiny.gguf", "--all", "--uuid"]).stdout
     );
-    let lines = ggmill(folder.path(), &["hash", "tiny.gguf"]).stdout;
+    let lines = ggmill(directory.path(), &["hash", "tiny.gguf"]).stdout;
     assert_eq!(lines.lines().count(), 3);
     assert!(lines.lines().all(|line| line.starts_with("xxh64     ")));
     assert_eq!(
-        ggmill(folder.path(), &["hash", "tiny.gguf", "--no-layer"]).stdout,
+        ggmill(directory.path(), &["hash", "tiny.gguf", "--no-layer"]).stdout,
         format!("{}\n", lines.lines().last().unwrap())
     );
 }
 
 #[test]
 fn a_manifest_holds_the_model_to_it() {
-    let folder = Folder::new().with("tiny.gguf", tiny());
-    let manifest = ggmill(folder.path(), &["hash", "tiny.gguf", "--all", "--uuid"]).stdout;
+    let directory = Directory::new().with("tiny.gguf", tiny());
+    let manifest = ggmill(directory.path(), &["hash", "tiny.gguf", "--all", "--uuid"]).stdout;
     let mut changed = tiny();
     // The first byte of the last tensor, which the padding of the file follows.
     let last = changed.len() - 32;
     changed[last] = 1;
-    let folder = folder
+    let directory = directory
         .with("good.manifest", &manifest)
         .with("changed.gguf", &changed)
         .with("renamed.manifest", manifest.replace("tiny.gguf", "old/changed.gguf"));
-    let folder = folder.with("junk.manifest", "nothing here\n").with(
+    let directory = directory.with("junk.manifest", "nothing here\n").with(
         "short.manifest",
         manifest
             .split_inclusive('\n')
@@ -37,32 +37,34 @@ fn a_manifest_holds_the_model_to_it() {
             .collect::<String>(),
     );
     let more = format!("{manifest}sha256    00  tiny.gguf:\u{1b}[31mred\n");
-    let folder = folder
+    let directory = directory
         .with("more.manifest", more)
         .with("unknown.manifest", "md5 00 tiny.gguf\nuuid 00 other.gguf\n");
 
-    let good = ggmill(folder.path(), &["hash", "tiny.gguf", "--check", "good.manifest"]);
+    let good = ggmill(directory.path(), &["hash", "tiny.gguf", "--check", "good.manifest"]);
     assert_eq!(good.code, 0, "{}", good.stderr);
     insta::assert_snapshot!("good", good.stdout);
     assert_eq!(
-        ggmill(folder.path(), &["hash", "tiny.gguf", "--all", "--uuid", "-c", "good.manifest"])
+        ggmill(directory.path(), &["hash", "tiny.gguf", "--all", "--uuid", "-c", "good.manifest"])
             .code,
         0
     );
-    let bad =
-        ggmill(folder.path(), &["hash", "changed.gguf", "--check", "renamed.manifest", "--xxh64"]);
+    let bad = ggmill(
+        directory.path(),
+        &["hash", "changed.gguf", "--check", "renamed.manifest", "--xxh64"],
+    );
     assert_eq!(bad.code, 1, "{}", bad.stderr);
     insta::assert_snapshot!("bad", bad.stdout);
     insta::assert_snapshot!(
         "bad_json",
         ggmill(
-            folder.path(),
+            directory.path(),
             &["hash", "changed.gguf", "-c", "renamed.manifest", "--xxh64", "--json"]
         )
         .stdout
     );
     // Under another name it is the same model, since the manifest is about no other.
-    let renamed = ggmill(folder.path(), &["hash", "changed.gguf", "--check", "good.manifest"]);
+    let renamed = ggmill(directory.path(), &["hash", "changed.gguf", "--check", "good.manifest"]);
     assert_eq!(renamed.code, 1, "{}", renamed.stderr);
     assert!(
         renamed.stderr.contains("the manifest is about \"tiny.gguf\" and nothing else")
@@ -70,15 +72,18 @@ fn a_manifest_holds_the_model_to_it() {
         "{}",
         renamed.stderr
     );
-    let folder = folder.with("same.gguf", tiny());
-    assert_eq!(ggmill(folder.path(), &["hash", "same.gguf", "--check", "good.manifest"]).code, 0);
+    let directory = directory.with("same.gguf", tiny());
+    assert_eq!(
+        ggmill(directory.path(), &["hash", "same.gguf", "--check", "good.manifest"]).code,
+        0
+    );
     // A tensor that the manifest leaves out although it has others, and one that only it has.
     for manifest in ["short.manifest", "more.manifest"] {
-        let found = ggmill(folder.path(), &["hash", "tiny.gguf", "-c", manifest]);
+        let found = ggmill(directory.path(), &["hash", "tiny.gguf", "-c", manifest]);
         assert_eq!(found.code, 1, "{}", found.stdout);
         assert!(!found.stdout.contains('\u{1b}'));
         assert_eq!(
-            ggmill(folder.path(), &["hash", "tiny.gguf", "--no-layer", "-c", manifest]).code,
+            ggmill(directory.path(), &["hash", "tiny.gguf", "--no-layer", "-c", manifest]).code,
             0
         );
     }
@@ -89,7 +94,7 @@ fn a_manifest_holds_the_model_to_it() {
         ("tiny.gguf", "unknown.manifest", 1),
     ] {
         assert_eq!(
-            ggmill(folder.path(), &["hash", file, "-c", manifest]).code,
+            ggmill(directory.path(), &["hash", file, "-c", manifest]).code,
             code,
             "{file} {manifest}"
         );
@@ -99,16 +104,16 @@ fn a_manifest_holds_the_model_to_it() {
 /// No byte of any tensor can change without a check failing, whatever it is asked to look at.
 #[test]
 fn no_changed_byte_passes() {
-    let manifest = |args: &[&str], folder: &Folder| {
-        ggmill(folder.path(), &[&["hash", "model.gguf"], args].concat()).stdout
+    let manifest = |args: &[&str], directory: &Directory| {
+        ggmill(directory.path(), &[&["hash", "model.gguf"], args].concat()).stdout
     };
-    let folder = Folder::new().with("model.gguf", tiny());
-    let all = manifest(&["--all", "--uuid"], &folder);
+    let directory = Directory::new().with("model.gguf", tiny());
+    let all = manifest(&["--all", "--uuid"], &directory);
     let of_tensors: String =
         all.split_inclusive('\n').filter(|line| line.contains("gguf:")).collect();
-    let of_model = manifest(&["--no-layer", "--xxh64"], &folder);
-    let uuid = manifest(&["--uuid"], &folder);
-    let folder = folder
+    let of_model = manifest(&["--no-layer", "--xxh64"], &directory);
+    let uuid = manifest(&["--uuid"], &directory);
+    let directory = directory
         .with("all", all)
         .with("tensors", of_tensors)
         .with("model", of_model)
@@ -127,7 +132,7 @@ fn no_changed_byte_passes() {
     let codes = |checks: &[&[&str]]| -> Vec<i32> {
         checks
             .iter()
-            .map(|check| ggmill(folder.path(), &[&["hash", "model.gguf"], *check].concat()).code)
+            .map(|check| ggmill(directory.path(), &[&["hash", "model.gguf"], *check].concat()).code)
             .collect()
     };
     assert_eq!(codes(&checks), [0; 9]);
@@ -145,7 +150,7 @@ fn no_changed_byte_passes() {
     for (number, place) in (start..start + 128 + 16).enumerate() {
         let mut changed = tiny();
         changed[place] ^= 1 << (number % 8);
-        std::fs::write(folder.path().join("model.gguf"), changed).unwrap();
+        std::fs::write(directory.path().join("model.gguf"), changed).unwrap();
         let some = [checks[number % 9], checks[(number + 4) % 9]];
         assert_eq!(codes(&some), [1; 2], "byte {place}: {some:?}");
     }
@@ -154,22 +159,22 @@ fn no_changed_byte_passes() {
 /// What a check found wrong is no manifest to hold the model to, even when it was saved as one.
 #[test]
 fn a_failed_check_is_no_manifest() {
-    let folder = Folder::new().with("model.gguf", tiny());
-    let folder = folder.with(
+    let directory = Directory::new().with("model.gguf", tiny());
+    let directory = directory.with(
         "good",
-        ggmill(Folder::new().with("model.gguf", tiny()).path(), &["hash", "model.gguf"]).stdout,
+        ggmill(Directory::new().with("model.gguf", tiny()).path(), &["hash", "model.gguf"]).stdout,
     );
-    let held = ggmill(folder.path(), &["hash", "model.gguf", "-c", "good"]);
+    let held = ggmill(directory.path(), &["hash", "model.gguf", "-c", "good"]);
     let mut changed = tiny();
     let last = changed.len() - 32;
     changed[last] = 1;
-    let folder = folder.with("held", held.stdout).with("model.gguf", changed);
-    let failed = ggmill(folder.path(), &["hash", "model.gguf", "-c", "good"]);
+    let directory = directory.with("held", held.stdout).with("model.gguf", changed);
+    let failed = ggmill(directory.path(), &["hash", "model.gguf", "-c", "good"]);
     assert_eq!((held.code, failed.code), (0, 1));
-    let folder = folder.with("failed", failed.stdout);
+    let directory = directory.with("failed", failed.stdout);
     for (manifest, code) in [("held", 1), ("failed", 1)] {
         assert_eq!(
-            ggmill(folder.path(), &["hash", "model.gguf", "-c", manifest]).code,
+            ggmill(directory.path(), &["hash", "model.gguf", "-c", manifest]).code,
             code,
             "{manifest}"
         );
@@ -179,26 +184,26 @@ fn a_failed_check_is_no_manifest() {
 /// One manifest for many files: each is held to the strongest hash that there is for it.
 #[test]
 fn each_file_has_its_own_lines() {
-    let folder = Folder::new().with("model.gguf", tiny());
-    let mine = ggmill(folder.path(), &["hash", "model.gguf", "--xxh64"]).stdout;
-    let folder = folder
+    let directory = Directory::new().with("model.gguf", tiny());
+    let mine = ggmill(directory.path(), &["hash", "model.gguf", "--xxh64"]).stdout;
+    let directory = directory
         .with("both", format!("sha256  00  other.gguf\n{mine}"))
         .with("torn", format!("{mine}xxh64  00  elsewhere/model.gguf\n"));
-    assert_eq!(ggmill(folder.path(), &["hash", "model.gguf", "-c", "both"]).code, 0);
-    // By another path the lines of both folders are meant, and they contradict each other.
-    assert_eq!(ggmill(folder.path(), &["hash", "model.gguf", "-c", "torn"]).code, 0);
-    assert_eq!(ggmill(folder.path(), &["hash", "./model.gguf", "-c", "torn"]).code, 1);
+    assert_eq!(ggmill(directory.path(), &["hash", "model.gguf", "-c", "both"]).code, 0);
+    // By another path the lines of both directories are meant, and they contradict each other.
+    assert_eq!(ggmill(directory.path(), &["hash", "model.gguf", "-c", "torn"]).code, 0);
+    assert_eq!(ggmill(directory.path(), &["hash", "./model.gguf", "-c", "torn"]).code, 1);
 }
 
 #[test]
 fn shards_are_one_model() {
-    let folder = Folder::new()
+    let directory = Directory::new()
         .with("a-00001-of-00002.gguf", shard(0, 2))
         .with("a-00002-of-00002.gguf", shard(1, 2));
-    let first = ggmill(folder.path(), &["hash", "a-00001-of-00002.gguf", "--sha1"]);
+    let first = ggmill(directory.path(), &["hash", "a-00001-of-00002.gguf", "--sha1"]);
     assert_eq!((first.code, first.stdout.lines().count()), (0, 3), "{}", first.stderr);
-    let folder = folder.with("manifest", &first.stdout);
-    let second = ggmill(folder.path(), &["hash", "a-00002-of-00002.gguf", "-c", "manifest"]);
+    let directory = directory.with("manifest", &first.stdout);
+    let second = ggmill(directory.path(), &["hash", "a-00002-of-00002.gguf", "-c", "manifest"]);
     assert_eq!(second.code, 0, "{}", second.stdout);
     assert!(
         second.stdout.contains("a-00002-of-00002.gguf:blk.0.attn_q.weight  -  Ok"),

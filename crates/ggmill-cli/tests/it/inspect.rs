@@ -2,20 +2,20 @@
 
 use std::process::Stdio;
 
-use crate::support::{Folder, command, ggmill, outcome, real, shard, tiny};
+use crate::support::{Directory, command, ggmill, outcome, real, shard, tiny};
 
 #[test]
 fn text() {
-    let folder = Folder::new().with("tiny.gguf", tiny());
-    let found = ggmill(folder.path(), &["inspect", "tiny.gguf"]);
+    let directory = Directory::new().with("tiny.gguf", tiny());
+    let found = ggmill(directory.path(), &["inspect", "tiny.gguf"]);
     assert_eq!((found.code, found.stderr.as_str()), (0, ""));
     insta::assert_snapshot!(found.stdout);
 }
 
 #[test]
 fn json() {
-    let folder = Folder::new().with("tiny.gguf", tiny());
-    let found = ggmill(folder.path(), &["inspect", "--json", "tiny.gguf"]);
+    let directory = Directory::new().with("tiny.gguf", tiny());
+    let found = ggmill(directory.path(), &["inspect", "--json", "tiny.gguf"]);
     assert_eq!((found.code, found.stderr.as_str()), (0, ""));
     insta::assert_snapshot!(found.stdout);
 }
@@ -29,9 +29,10 @@ fn a_real_file() {
 
 #[test]
 fn sections() {
-    let folder = Folder::new().with("tiny.gguf", tiny());
-    let shown =
-        |args: &[&str]| ggmill(folder.path(), &[&["inspect", "tiny.gguf"], args].concat()).stdout;
+    let directory = Directory::new().with("tiny.gguf", tiny());
+    let shown = |args: &[&str]| {
+        ggmill(directory.path(), &[&["inspect", "tiny.gguf"], args].concat()).stdout
+    };
     insta::assert_snapshot!(shown(&["--metadata"]), @r#"
     general.architecture   string   "llama"
     general.name           string   "Tiny"
@@ -59,26 +60,26 @@ fn sections() {
 
 #[test]
 fn what_fits_nothing_is_a_finding() {
-    let folder = Folder::new().with("tiny.gguf", tiny());
-    let found = ggmill(folder.path(), &["inspect", "tiny.gguf", "--key", "nope"]);
+    let directory = Directory::new().with("tiny.gguf", tiny());
+    let found = ggmill(directory.path(), &["inspect", "tiny.gguf", "--key", "nope"]);
     assert_eq!(
         (found.code, found.stdout.as_str(), found.stderr.as_str()),
         (1, "", "warning: no key fits \"nope\"\n")
     );
     let found =
-        ggmill(folder.path(), &["inspect", "tiny.gguf", "--key", "nope", "--key", "*.name"]);
+        ggmill(directory.path(), &["inspect", "tiny.gguf", "--key", "nope", "--key", "*.name"]);
     assert_eq!((found.code, found.stderr.as_str()), (0, "warning: no key fits \"nope\"\n"));
     let found =
-        ggmill(folder.path(), &["inspect", "tiny.gguf", "--tensors=nope", "--json", "--quiet"]);
+        ggmill(directory.path(), &["inspect", "tiny.gguf", "--tensors=nope", "--json", "--quiet"]);
     assert_eq!((found.code, found.stderr.as_str()), (1, ""));
 }
 
 #[test]
 fn a_set_opens_by_any_shard() {
-    let folder = Folder::new()
+    let directory = Directory::new()
         .with("a-00001-of-00002.gguf", shard(0, 2))
         .with("a-00002-of-00002.gguf", shard(1, 2));
-    let found = ggmill(folder.path(), &["inspect", "--tensors", "a-00002-of-00002.gguf"]);
+    let found = ggmill(directory.path(), &["inspect", "--tensors", "a-00002-of-00002.gguf"]);
     assert_eq!((found.code, found.stderr.as_str()), (0, ""));
     insta::assert_snapshot!(found.stdout, @"
     #  name                 shape  type  size  offset  shard
@@ -86,7 +87,7 @@ fn a_set_opens_by_any_shard() {
     1  blk.1.attn_q.weight  8      F32   32 B    0xc0      1
     ");
     let alone =
-        ggmill(folder.path(), &["inspect", "--tensors", "--alone", "a-00002-of-00002.gguf"]);
+        ggmill(directory.path(), &["inspect", "--tensors", "--alone", "a-00002-of-00002.gguf"]);
     assert!(
         alone.stdout.contains("blk.1.") && !alone.stdout.contains("blk.0."),
         "{}",
@@ -96,18 +97,20 @@ fn a_set_opens_by_any_shard() {
 
 #[test]
 fn standard_input() {
-    let folder =
-        Folder::new().with("tiny.gguf", tiny()).with("cut.gguf", &tiny()[..tiny().len() - 40]);
+    let directory =
+        Directory::new().with("tiny.gguf", tiny()).with("cut.gguf", &tiny()[..tiny().len() - 40]);
     let given = |file: &str| {
-        let file = std::fs::File::open(folder.path().join(file)).unwrap();
-        outcome(command(folder.path()).args(["inspect", "--json", "-"]).stdin(Stdio::from(file)))
+        let file = std::fs::File::open(directory.path().join(file)).unwrap();
+        outcome(command(directory.path()).args(["inspect", "--json", "-"]).stdin(Stdio::from(file)))
     };
     let piped = |bytes: &[u8]| {
         use std::io::Write as _;
         let (reader, mut writer) = std::io::pipe().unwrap();
         writer.write_all(bytes).unwrap();
         drop(writer);
-        outcome(command(folder.path()).args(["inspect", "--json", "-"]).stdin(Stdio::from(reader)))
+        outcome(
+            command(directory.path()).args(["inspect", "--json", "-"]).stdin(Stdio::from(reader)),
+        )
     };
     // A file that is handed over has a length, and is held to it.
     if cfg!(unix) {
@@ -136,10 +139,10 @@ fn standard_input() {
 
 #[test]
 fn colours_only_when_wanted() {
-    let folder = Folder::new().with("tiny.gguf", tiny());
+    let directory = Directory::new().with("tiny.gguf", tiny());
     let has_colours = |environment: Option<(&str, &str)>, args: &[&str]| {
         let found = outcome(
-            command(folder.path()).envs(environment).args(["inspect", "tiny.gguf"]).args(args),
+            command(directory.path()).envs(environment).args(["inspect", "tiny.gguf"]).args(args),
         );
         assert_eq!(found.code, 0);
         found.stdout.contains('\u{1b}')

@@ -4,7 +4,7 @@
 use ggmill_testdata::bytes::{FileBytes, Value};
 use serde_json::Value as Json;
 
-use crate::support::{Folder, ggmill};
+use crate::support::{Directory, ggmill};
 
 /// A C1 control, U+007F, a bidirectional override, a line separator, and a tag beyond the first
 /// plane.
@@ -42,13 +42,14 @@ fn no_command_prints_raw_control_characters_in_json() {
         let header = serde_json::json!({ HOSTILE: { "dtype": "F32", "shape": [1], "data_offsets": [0, 4] } }).to_string();
         [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &[0; 4]].concat()
     };
-    let folder = Folder::new()
+    let directory = Directory::new()
         .with(&name, model(0))
         .with("other.gguf", model(1))
         .with("donor.safetensors", safetensors);
-    let manifest = ggmill(folder.path(), &["hash", &name]).stdout;
+    let manifest = ggmill(directory.path(), &["hash", &name]).stdout;
     assert!(!manifest.is_empty());
-    let folder = folder.with("manifest", format!("{manifest}xxh64     00  {name}:{HOSTILE}\n"));
+    let directory =
+        directory.with("manifest", format!("{manifest}xxh64     00  {name}:{HOSTILE}\n"));
     let output = format!("{HOSTILE}-out.gguf");
     let commands: [&[&str]; 17] = [
         &["inspect", &name, "--json", "--full"],
@@ -82,7 +83,7 @@ fn no_command_prints_raw_control_characters_in_json() {
     for args in commands {
         // The chat template is a file of text; what is no text is refused before anything is
         // printed.
-        let outcome = ggmill(folder.path(), args);
+        let outcome = ggmill(directory.path(), args);
         let (code, stdout) = (outcome.code, outcome.stdout);
         if args.contains(&"--chat-template") {
             assert_eq!((code, stdout.as_str()), (2, ""), "{args:?}");

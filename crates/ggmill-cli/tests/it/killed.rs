@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::support::{Folder, command, ggmill, real};
+use crate::support::{Directory, command, ggmill, real};
 
 /// Kills when nobody says how many.
 const KILLS: u32 = 120;
@@ -24,13 +24,13 @@ fn moment(number: u32, span: Duration) -> Duration {
     span.mul_f64(f64::from(number) * 0.618_033_988_749_895 % 1.0)
 }
 
-fn start(folder: &Path, args: &[&str]) -> Child {
-    command(folder).args(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+fn start(directory: &Path, args: &[&str]) -> Child {
+    command(directory).args(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
 /// Runs the program and kills it after a while, which may be too late.
-fn kill(folder: &Path, args: &[&str], after: Duration) -> bool {
-    let mut child = start(folder, args);
+fn kill(directory: &Path, args: &[&str], after: Duration) -> bool {
+    let mut child = start(directory, args);
     std::thread::sleep(after);
     let running = child.try_wait().unwrap().is_none();
     child.kill().unwrap();
@@ -40,16 +40,16 @@ fn kill(folder: &Path, args: &[&str], after: Duration) -> bool {
 
 /// Whole temporary files may lie about where the system has none without a name, and journals while
 /// an edit is not over.
-fn only(folder: &Path, expected: &[&str]) {
-    for entry in fs::read_dir(folder).unwrap() {
+fn only(directory: &Path, expected: &[&str]) {
+    for entry in fs::read_dir(directory).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         assert!(expected.contains(&&*name) || name.starts_with(".ggmill-"), "{name}");
     }
 }
 
-fn time(folder: &Path, args: &[&str]) -> Duration {
+fn time(directory: &Path, args: &[&str]) -> Duration {
     let begin = Instant::now();
-    assert!(start(folder, args).wait().unwrap().success());
+    assert!(start(directory, args).wait().unwrap().success());
     begin.elapsed()
 }
 
@@ -67,19 +67,19 @@ fn edit() {
     let (mut hit, mut halfway) = (0, 0);
     for args in ways {
         let args = [&["edit", "model.gguf"], args].concat();
-        let folder = Folder::new().with("model.gguf", &original);
-        let span = time(folder.path(), &args).mul_f64(1.1);
-        let read = |name: &str| fs::read(folder.path().join(name)).ok();
+        let directory = Directory::new().with("model.gguf", &original);
+        let span = time(directory.path(), &args).mul_f64(1.1);
+        let read = |name: &str| fs::read(directory.path().join(name)).ok();
         let (new, copy) = (read("model.gguf").unwrap(), read("copy.gguf"));
         for number in 0..kills() / 5 {
-            fs::write(folder.path().join("model.gguf"), &original).unwrap();
-            let _ = fs::remove_file(folder.path().join("copy.gguf"));
-            hit += u32::from(kill(folder.path(), &args, moment(number, span)));
-            only(folder.path(), &["model.gguf", "copy.gguf", "model.gguf.ggmill-journal"]);
-            halfway += u32::from(folder.path().join("model.gguf.ggmill-journal").exists());
-            let recovery = ggmill(folder.path(), &["edit", "model.gguf", "--recover"]);
+            fs::write(directory.path().join("model.gguf"), &original).unwrap();
+            let _ = fs::remove_file(directory.path().join("copy.gguf"));
+            hit += u32::from(kill(directory.path(), &args, moment(number, span)));
+            only(directory.path(), &["model.gguf", "copy.gguf", "model.gguf.ggmill-journal"]);
+            halfway += u32::from(directory.path().join("model.gguf.ggmill-journal").exists());
+            let recovery = ggmill(directory.path(), &["edit", "model.gguf", "--recover"]);
             assert_eq!(recovery.code, 0, "{}", recovery.stderr);
-            only(folder.path(), &["model.gguf", "copy.gguf"]);
+            only(directory.path(), &["model.gguf", "copy.gguf"]);
             let found = read("model.gguf").unwrap();
             assert!(found == original || found == new, "{args:?}: a third file");
             let found = read("copy.gguf");
@@ -94,11 +94,11 @@ fn edit() {
 /// way.
 #[test]
 fn convert() {
-    let folder = Folder::new();
+    let directory = Directory::new();
     let source = real("stories260K");
     let args = ["convert", source.to_str().unwrap(), "-o", "out.gguf", "--type", "f16", "--force"];
-    let span = time(folder.path(), &args).mul_f64(1.1);
-    let out = folder.path().join("out.gguf");
+    let span = time(directory.path(), &args).mul_f64(1.1);
+    let out = directory.path().join("out.gguf");
     let new = fs::read(&out).unwrap();
     let mut hit = 0;
     for number in 0..kills() / 5 {
@@ -107,8 +107,8 @@ fn convert() {
             Some(bytes) => fs::write(&out, bytes).unwrap(),
             None => drop(fs::remove_file(&out)),
         }
-        hit += u32::from(kill(folder.path(), &args, moment(number, span)));
-        only(folder.path(), &["out.gguf"]);
+        hit += u32::from(kill(directory.path(), &args, moment(number, span)));
+        only(directory.path(), &["out.gguf"]);
         let found = fs::read(&out).ok();
         assert!(found.as_deref() == before || found.as_ref() == Some(&new), "half a file");
     }
@@ -118,10 +118,10 @@ fn convert() {
 /// Splitting and merging: each output is whole or not there, and the inputs are what they were.
 #[test]
 fn split_and_merge() {
-    let folder = Folder::new();
-    fs::copy(real("mobilenetv3_3class_v3_fp16.gguf"), folder.path().join("model.gguf")).unwrap();
+    let directory = Directory::new();
+    fs::copy(real("mobilenetv3_3class_v3_fp16.gguf"), directory.path().join("model.gguf")).unwrap();
     let content = || -> BTreeMap<String, Vec<u8>> {
-        let entries = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap());
+        let entries = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap());
         let whole = entries.map(|entry| {
             (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap())
         });
@@ -133,14 +133,14 @@ fn split_and_merge() {
         &["merge", "shard-00001-of-00003.gguf", "whole.gguf"],
     ] {
         let before = content();
-        let span = time(folder.path(), args).mul_f64(1.1);
+        let span = time(directory.path(), args).mul_f64(1.1);
         let after = content();
         assert!(after.len() > before.len());
         for number in 0..kills() / 5 {
             for name in after.keys().filter(|name| !before.contains_key(*name)) {
-                let _ = fs::remove_file(folder.path().join(name));
+                let _ = fs::remove_file(directory.path().join(name));
             }
-            hit += u32::from(kill(folder.path(), args, moment(number, span)));
+            hit += u32::from(kill(directory.path(), args, moment(number, span)));
             let found = content();
             assert!(before.keys().all(|name| found.contains_key(name)), "an input is gone");
             assert!(
@@ -148,11 +148,11 @@ fn split_and_merge() {
                 "half a file"
             );
         }
-        fs::read_dir(folder.path())
+        fs::read_dir(directory.path())
             .unwrap()
             .for_each(|entry| drop(fs::remove_file(entry.unwrap().path())));
         for (name, bytes) in &after {
-            fs::write(folder.path().join(name), bytes).unwrap();
+            fs::write(directory.path().join(name), bytes).unwrap();
         }
     }
     println!("kills: {hit} splits and merges while running");

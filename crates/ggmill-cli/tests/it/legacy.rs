@@ -5,13 +5,13 @@ use std::fs;
 use ggmill_testdata::legacy::legacy_models;
 use ggmill_testdata::shared;
 
-use crate::support::{Folder, Outcome, ggmill, real};
+use crate::support::{Directory, Outcome, ggmill, real};
 
 #[test]
 fn every_era_is_converted_and_listed() {
     for model in legacy_models() {
-        let folder = Folder::new().with(model.name, &model.file);
-        let listed = ggmill(folder.path(), &["inspect", model.name]);
+        let directory = Directory::new().with(model.name, &model.file);
+        let listed = ggmill(directory.path(), &["inspect", model.name]);
         assert_eq!(listed.code, 0, "{}: {}", model.name, listed.stderr);
         assert!(
             listed.stdout.contains("of LLaMA, from before GGUF")
@@ -19,7 +19,7 @@ fn every_era_is_converted_and_listed() {
             "{}",
             listed.stdout
         );
-        let Outcome { code, stdout, stderr } = ggmill(folder.path(), &["convert", model.name]);
+        let Outcome { code, stdout, stderr } = ggmill(directory.path(), &["convert", model.name]);
         assert_eq!(code, 0, "{}: {stderr}", model.name);
         assert!(stdout.contains("llama"), "{stdout}");
         assert_eq!(
@@ -28,9 +28,9 @@ fn every_era_is_converted_and_listed() {
             "{}: {stderr}",
             model.name
         );
-        let output = folder.path().join(model.name).with_extension("gguf");
+        let output = directory.path().join(model.name).with_extension("gguf");
         let checked =
-            ggmill(folder.path(), &["check", output.to_str().unwrap(), "--profile", "ggml"]);
+            ggmill(directory.path(), &["check", output.to_str().unwrap(), "--profile", "ggml"]);
         assert_ne!(checked.code, 2, "{}", checked.stderr);
         assert!(!checked.stdout.contains("error"), "{}", checked.stdout);
     }
@@ -63,14 +63,14 @@ fn what_is_no_llama_is_refused() {
     // The same blocks in a container from before that.
     let mut early = early.file.clone();
     early.splice(..8, *b"lmgg");
-    let folder = Folder::new()
+    let directory = Directory::new()
         .with("old.bin", &model.file)
         .with("cut.bin", &model.file[..model.file.len() - 1])
         .with("odd.bin", unknown);
-    let folder = folder
+    let directory = directory
         .with("early.bin", early)
         .with("rwkv.bin", b"fmgg\x64\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0");
-    let before = fs::read_dir(folder.path()).unwrap().count();
+    let before = fs::read_dir(directory.path()).unwrap().count();
     for (args, words) in [
         (&["old.bin", "--type", "f16"][..], "is not converted to another type"),
         (&["old.bin", "-o", "old.bin", "--force"], "is read from, and cannot be the output"),
@@ -79,9 +79,9 @@ fn what_is_no_llama_is_refused() {
         (&["early.bin"], "is a GGML file of another model than LLaMA or Whisper"),
         (&["rwkv.bin"], "a GGMF version 100 file of RWKV, of which only LLaMA's are converted"),
     ] {
-        let found = ggmill(folder.path(), &[&["convert"], args].concat());
+        let found = ggmill(directory.path(), &[&["convert"], args].concat());
         assert_eq!((found.code, found.stdout.as_str()), (2, ""), "{args:?}");
         assert!(found.stderr.contains(words), "{args:?}: {}", found.stderr);
     }
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), before);
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), before);
 }

@@ -4,23 +4,25 @@
 use std::fs::File;
 use std::process::{Command, Stdio};
 
-use crate::support::{Folder, Outcome, outcome, tiny};
+use crate::support::{Directory, Outcome, outcome, tiny};
 
 /// Kilobytes of address space: enough for the program and its threads, less than the files.
 const LIMIT: &str = "1000000";
 
 /// The program under that limit, where a shell can set it.
-fn limited(folder: &Folder, args: &[&str]) -> Outcome {
+fn limited(directory: &Directory, args: &[&str]) -> Outcome {
     let mut command = Command::new("sh");
     command
         .args(["-c", r#"ulimit -v "$0" && exec "$@""#, LIMIT, env!("CARGO_BIN_EXE_ggmill")])
         .args(args);
-    outcome(command.current_dir(folder.path()).stdin(Stdio::null()).env("RAYON_NUM_THREADS", "2"))
+    outcome(
+        command.current_dir(directory.path()).stdin(Stdio::null()).env("RAYON_NUM_THREADS", "2"),
+    )
 }
 
 /// A file of so many bytes, of which only the first are on the disk.
-fn sparse(folder: &Folder, name: &str, head: &[u8], len: u64) {
-    let path = folder.path().join(name);
+fn sparse(directory: &Directory, name: &str, head: &[u8], len: u64) {
+    let path = directory.path().join(name);
     std::fs::write(&path, head).unwrap();
     File::options().write(true).open(path).unwrap().set_len(len).unwrap();
 }
@@ -32,10 +34,10 @@ fn i32s(numbers: &[i32]) -> Vec<u8> {
 #[test]
 #[cfg(target_os = "linux")]
 fn an_importance_matrix_as_large_as_a_disk() {
-    let folder = Folder::new().with("tiny.gguf", tiny());
-    sparse(&folder, "zeros.dat", b"", 8 << 30);
-    sparse(&folder, "gguf.imatrix", b"GGUF\x03\0\0\0", 8 << 30);
-    sparse(&folder, "entry.dat", &i32s(&[1, 0, 1, i32::MAX / 4]), 2 << 30);
+    let directory = Directory::new().with("tiny.gguf", tiny());
+    sparse(&directory, "zeros.dat", b"", 8 << 30);
+    sparse(&directory, "gguf.imatrix", b"GGUF\x03\0\0\0", 8 << 30);
+    sparse(&directory, "entry.dat", &i32s(&[1, 0, 1, i32::MAX / 4]), 2 << 30);
     for (name, words) in [
         ("zeros.dat", "8589934592 bytes"),
         ("gguf.imatrix", "8589934592 bytes"),
@@ -46,7 +48,7 @@ fn an_importance_matrix_as_large_as_a_disk() {
             &["imatrix", "merge", name, "-o", "merged.gguf"],
             &["quantize", "tiny.gguf", "out.gguf", "Q8_0", "--imatrix", name],
         ] {
-            let found = limited(&folder, args);
+            let found = limited(&directory, args);
             assert_eq!((found.code, found.stdout.as_str()), (2, ""), "{args:?}: {}", found.stderr);
             assert!(
                 found.stderr.contains(name) && found.stderr.contains(words),

@@ -3,7 +3,7 @@
 use ggmill_testdata::bytes::{FileBytes, Value};
 use serde_json::Value as Json;
 
-use crate::support::{Folder, ggmill, tiny};
+use crate::support::{Directory, ggmill, tiny};
 
 /// A model that says what it is called.
 fn named(pairs: &[(&str, Value)], tensors: bool) -> Vec<u8> {
@@ -22,7 +22,7 @@ fn named(pairs: &[(&str, Value)], tensors: bool) -> Vec<u8> {
 /// its own expression refuses.
 #[test]
 fn names_of_the_specification() {
-    let folder = Folder::new();
+    let directory = Directory::new();
     let cases = [
         ("Mixtral-8x7B-v0.1-KQ2.gguf", Some(["Mixtral", "8x7B", "", "v0.1", "KQ2", ""])),
         (
@@ -41,7 +41,7 @@ fn names_of_the_specification() {
         ("Hermes-2-Pro-Llama-3-8B-F16.gguf", None),
     ];
     for (name, expected) in cases {
-        let found = ggmill(folder.path(), &["name", "parse", "--json", name]);
+        let found = ggmill(directory.path(), &["name", "parse", "--json", name]);
         assert_eq!(found.code, i32::from(expected.is_none()), "{name}");
         let json: Json = serde_json::from_str(&found.stdout).unwrap();
         let parts = &json["names"][0]["parts"];
@@ -61,15 +61,15 @@ fn names_of_the_specification() {
 
 #[test]
 fn names_are_taken_apart_and_checked_for_people() {
-    let folder = Folder::new();
+    let directory = Directory::new();
     let found = ggmill(
-        folder.path(),
-        &["name", "parse", "folder/mmproj-Qwen-2-7B-Instruct-v1.0-F16.gguf", "x.gguf"],
+        directory.path(),
+        &["name", "parse", "directory/mmproj-Qwen-2-7B-Instruct-v1.0-F16.gguf", "x.gguf"],
     );
     assert_eq!(found.code, 1);
     insta::assert_snapshot!("parse", found.stdout);
     let checked = ggmill(
-        folder.path(),
+        directory.path(),
         &[
             "name",
             "check",
@@ -81,7 +81,7 @@ fn names_are_taken_apart_and_checked_for_people() {
     );
     assert_eq!(checked.code, 1);
     insta::assert_snapshot!("check", checked.stdout);
-    let good = ggmill(folder.path(), &["name", "check", "Grok-100B-v1.0-Q4_0.gguf"]);
+    let good = ggmill(directory.path(), &["name", "check", "Grok-100B-v1.0-Q4_0.gguf"]);
     assert_eq!((good.code, good.stdout.as_str()), (0, ""));
 }
 
@@ -126,7 +126,7 @@ fn names_are_built_from_metadata() {
             ),
             "T-2.0K-v1.0-00003-of-00003.gguf",
         ),
-        // Nothing in a file leads to another folder.
+        // Nothing in a file leads to another directory.
         (
             "hostile",
             named(&[text("general.name", "../../etc/x\u{1b}")], true),
@@ -134,16 +134,17 @@ fn names_are_built_from_metadata() {
         ),
     ];
     for (name, bytes, expected) in files {
-        let folder = Folder::new().with(name, bytes);
-        let found = ggmill(folder.path(), &["name", "build", name]);
+        let directory = Directory::new().with(name, bytes);
+        let found = ggmill(directory.path(), &["name", "build", name]);
         assert_eq!(found.stdout, format!("{expected}\n"), "{name}: {}", found.stderr);
-        assert_eq!(ggmill(folder.path(), &["name", "check", expected]).code, 0, "{expected}");
+        assert_eq!(ggmill(directory.path(), &["name", "check", expected]).code, 0, "{expected}");
     }
-    let folder = Folder::new().with("bare", named(&[], false)).with("page", "<!DOCTYPE html>");
+    let directory =
+        Directory::new().with("bare", named(&[], false)).with("page", "<!DOCTYPE html>");
     for (file, why) in
         [("bare", "no tensors to count"), ("page", "expected \"GGUF\""), ("absent", "no such file")]
     {
-        let found = ggmill(folder.path(), &["name", "build", file]);
+        let found = ggmill(directory.path(), &["name", "build", file]);
         assert!(found.code == 2 && found.stderr.contains(why), "{file}: {}", found.stderr);
     }
 }
@@ -151,13 +152,13 @@ fn names_are_built_from_metadata() {
 #[test]
 fn files_are_renamed_all_or_none() {
     let file = |name: &str| named(&[("general.name", name.into())], true);
-    let folder = Folder::new()
+    let directory = Directory::new()
         .with("a.gguf", file("A"))
         .with("b.gguf", file("B"))
         .with("c.gguf", file("A"))
         .with("page.gguf", "<!DOCTYPE html>");
     let names = || {
-        let mut names: Vec<_> = std::fs::read_dir(folder.path())
+        let mut names: Vec<_> = std::fs::read_dir(directory.path())
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();
@@ -165,31 +166,31 @@ fn files_are_renamed_all_or_none() {
         names
     };
     let before = names();
-    let shown = ggmill(folder.path(), &["name", "rename", "a.gguf", "b.gguf", "--dry-run"]);
+    let shown = ggmill(directory.path(), &["name", "rename", "a.gguf", "b.gguf", "--dry-run"]);
     assert_eq!(
         (shown.code, shown.stdout.as_str()),
         (0, "a.gguf -> A-2.0K-v1.0.gguf\nb.gguf -> B-2.0K-v1.0.gguf\n")
     );
     for refused in [&["b.gguf", "page.gguf"][..], &["a.gguf", "c.gguf"]] {
         assert_eq!(
-            ggmill(folder.path(), &[&["name", "rename"], refused].concat()).code,
+            ggmill(directory.path(), &[&["name", "rename"], refused].concat()).code,
             2,
             "{refused:?}"
         );
     }
     assert_eq!(names(), before);
-    assert_eq!(ggmill(folder.path(), &["name", "rename", "a.gguf", "b.gguf"]).code, 0);
+    assert_eq!(ggmill(directory.path(), &["name", "rename", "a.gguf", "b.gguf"]).code, 0);
     assert_eq!(names(), ["A-2.0K-v1.0.gguf", "B-2.0K-v1.0.gguf", "c.gguf", "page.gguf"]);
     // A name that is taken stays whose it is.
-    let taken = ggmill(folder.path(), &["name", "rename", "c.gguf"]);
+    let taken = ggmill(directory.path(), &["name", "rename", "c.gguf"]);
     assert!(taken.code == 2 && taken.stderr.contains("there already"), "{}", taken.stderr);
-    let again = ggmill(folder.path(), &["name", "rename", "A-2.0K-v1.0.gguf"]);
+    let again = ggmill(directory.path(), &["name", "rename", "A-2.0K-v1.0.gguf"]);
     assert_eq!((again.code, again.stdout.as_str()), (0, ""));
 }
 
 #[test]
 fn a_name_of_another_file_is_no_error_of_parsing() {
-    let folder = Folder::new().with("tiny.gguf", tiny());
-    assert_eq!(ggmill(folder.path(), &["name", "parse"]).code, 2);
-    assert_eq!(ggmill(folder.path(), &["name"]).code, 2);
+    let directory = Directory::new().with("tiny.gguf", tiny());
+    assert_eq!(ggmill(directory.path(), &["name", "parse"]).code, 2);
+    assert_eq!(ggmill(directory.path(), &["name"]).code, 2);
 }

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use crate::support::{Folder, ggmill, real, shard};
+use crate::support::{Directory, ggmill, real, shard};
 
-/// Every file of a folder with its bytes.
-fn content(folder: &Folder) -> BTreeMap<String, Vec<u8>> {
-    let files = fs::read_dir(folder.path())
+/// Every file of a directory with its bytes.
+fn content(directory: &Directory) -> BTreeMap<String, Vec<u8>> {
+    let files = fs::read_dir(directory.path())
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .filter(|path| path.is_file());
@@ -34,41 +34,41 @@ const COMMANDS: [(&str, &[&str]); 11] = [
     ("config.json", &["convert", ".", "--type", "f16", "--force", "-o"]),
 ];
 
-fn folder() -> Folder {
+fn directory() -> Directory {
     let model = fs::read(real("mobilenetv3_3class_v3_fp16.gguf")).unwrap();
-    let folder =
-        Folder::new().with("m.part1of1", &model).with("model.gguf", model).with("text", "x=f16");
+    let directory =
+        Directory::new().with("m.part1of1", &model).with("model.gguf", model).with("text", "x=f16");
     for name in ["config.json", "model.safetensors"] {
-        fs::copy(real("stories260K").join(name), folder.path().join(name)).unwrap();
+        fs::copy(real("stories260K").join(name), directory.path().join(name)).unwrap();
     }
-    folder.with("a-00001-of-00002.gguf", shard(0, 2)).with("a-00002-of-00002.gguf", shard(1, 2))
+    directory.with("a-00001-of-00002.gguf", shard(0, 2)).with("a-00002-of-00002.gguf", shard(1, 2))
 }
 
 #[test]
 fn no_input_is_written_over_by_whatever_path() {
-    let folder = folder();
-    fs::create_dir(folder.path().join("elsewhere")).unwrap();
+    let directory = directory();
+    fs::create_dir(directory.path().join("elsewhere")).unwrap();
     for (input, args) in COMMANDS {
-        fs::hard_link(folder.path().join(input), folder.path().join("hard")).unwrap();
+        fs::hard_link(directory.path().join(input), directory.path().join("hard")).unwrap();
         let mut outputs = vec![format!("elsewhere/../{input}"), "hard".to_owned()];
         #[cfg(unix)]
         {
-            std::os::unix::fs::symlink(input, folder.path().join("soft")).unwrap();
+            std::os::unix::fs::symlink(input, directory.path().join("soft")).unwrap();
             outputs.push("soft".to_owned());
         }
-        let before = content(&folder);
+        let before = content(&directory);
         for output in &outputs {
-            let found = ggmill(folder.path(), &[args, &[output]].concat());
+            let found = ggmill(directory.path(), &[args, &[output]].concat());
             assert_eq!(found.code, 2, "{args:?} {output}: {}", found.stderr);
             let said = found.stderr.contains("is read from, and cannot be the output")
                 || found.stderr.contains("has the name of a shard");
             assert!(said, "{args:?} {output}: {}", found.stderr);
-            assert!(content(&folder) == before, "{args:?} {output}");
+            assert!(content(&directory) == before, "{args:?} {output}");
         }
-        let written = ggmill(folder.path(), &[args, &["elsewhere/out.gguf"]].concat());
+        let written = ggmill(directory.path(), &[args, &["elsewhere/out.gguf"]].concat());
         assert_eq!(written.code, 0, "{args:?}: {}", written.stderr);
         for link in ["hard", "soft"] {
-            let _ = fs::remove_file(folder.path().join(link));
+            let _ = fs::remove_file(directory.path().join(link));
         }
     }
 }
@@ -76,10 +76,10 @@ fn no_input_is_written_over_by_whatever_path() {
 /// A file of the name `-` is nobody's wish.
 #[test]
 fn a_model_is_no_text_for_standard_output() {
-    let folder = folder();
-    let before = content(&folder);
+    let directory = directory();
+    let before = content(&directory);
     for (_, args) in COMMANDS {
-        let found = ggmill(folder.path(), &[args, &["-"]].concat());
+        let found = ggmill(directory.path(), &[args, &["-"]].concat());
         assert_eq!((found.code, found.stdout.as_str()), (2, ""), "{args:?}");
         assert!(
             found
@@ -89,5 +89,5 @@ fn a_model_is_no_text_for_standard_output() {
             found.stderr
         );
     }
-    assert!(content(&folder) == before);
+    assert!(content(&directory) == before);
 }

@@ -5,10 +5,10 @@ use std::process::Stdio;
 
 use ggmill_testdata::{REAL_GGUF, real};
 
-use crate::support::{Folder, command, ggmill};
+use crate::support::{Directory, command, ggmill};
 
 fn run(args: &[&str]) -> (i32, String, String) {
-    let found = ggmill(Folder::new().path(), args);
+    let found = ggmill(Directory::new().path(), args);
     (found.code, found.stdout, found.stderr)
 }
 

@@ -7,22 +7,22 @@ use ggmill_testdata::models::{Model, models};
 use ggmill_testdata::sha256;
 use serde_json::Value;
 
-use crate::support::{Folder, Outcome, ggmill};
+use crate::support::{Directory, Outcome, ggmill};
 
 fn model(name: &str) -> Model {
     models().into_iter().find(|model| model.name == name).unwrap()
 }
 
-fn folder() -> Folder {
+fn directory() -> Directory {
     let llama = model("llama");
-    Folder::new()
+    Directory::new()
         .with("llama.gguf", &llama.file)
         .with("imatrix", llama.imatrix())
         .with("old.dat", llama.legacy_imatrix())
 }
 
-fn files(folder: &Folder) -> Vec<String> {
-    let mut names: Vec<String> = fs::read_dir(folder.path())
+fn files(directory: &Directory) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(directory.path())
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
@@ -63,17 +63,17 @@ fn expected(row: &str) -> &'static str {
 
 #[test]
 fn the_output_lies_beside_the_input_unless_it_is_named() {
-    let folder = folder();
+    let directory = directory();
     let Outcome { code, stdout, stderr } =
-        ggmill(folder.path(), &["quantize", "llama.gguf", "q4_k_m", "1"]);
+        ggmill(directory.path(), &["quantize", "llama.gguf", "q4_k_m", "1"]);
     assert_eq!(code, 0, "{stderr}");
     assert!(stderr.contains("note: wrote ggml-model-Q4_K_M.gguf"), "{stderr}");
     assert!(stdout.contains("Q6_K"), "{stdout}");
-    let file = fs::read(folder.path().join("ggml-model-Q4_K_M.gguf")).unwrap();
+    let file = fs::read(directory.path().join("ggml-model-Q4_K_M.gguf")).unwrap();
     assert_eq!(sha256(&file), expected("llama Q4_K_M none"));
 
     let named = ggmill(
-        folder.path(),
+        directory.path(),
         &[
             "quantize",
             "llama.gguf",
@@ -88,20 +88,21 @@ fn the_output_lies_beside_the_input_unless_it_is_named() {
     );
     assert_eq!(named.code, 0, "{}", named.stderr);
     assert_eq!(
-        sha256(&fs::read(folder.path().join("small.gguf")).unwrap()),
+        sha256(&fs::read(directory.path().join("small.gguf")).unwrap()),
         expected("llama IQ2_XS imatrix")
     );
 }
 
 #[test]
 fn a_dry_run_says_what_a_run_would_write() {
-    let folder = folder();
-    let dry = ggmill(folder.path(), &["quantize", "llama.gguf", "IQ3_XXS", "--dry-run", "--json"]);
-    assert_eq!((dry.code, files(&folder).len()), (0, 3), "{}", dry.stderr);
+    let directory = directory();
+    let dry =
+        ggmill(directory.path(), &["quantize", "llama.gguf", "IQ3_XXS", "--dry-run", "--json"]);
+    assert_eq!((dry.code, files(&directory).len()), (0, 3), "{}", dry.stderr);
     assert!(dry.stderr.contains("a run would be refused"), "{}", dry.stderr);
     let plan: Value = serde_json::from_str(&dry.stdout).unwrap();
     let with = ggmill(
-        folder.path(),
+        directory.path(),
         &["quantize", "llama.gguf", "out.gguf", "IQ3_XXS", "--imatrix", "old.dat", "--json"],
     );
     assert_eq!(with.code, 0, "{}", with.stderr);
@@ -110,19 +111,22 @@ fn a_dry_run_says_what_a_run_would_write() {
         written["tensors"].as_array().unwrap().len(),
         plan["tensors"].as_array().unwrap().len()
     );
-    assert_eq!(written["file_size"], fs::metadata(folder.path().join("out.gguf")).unwrap().len());
+    assert_eq!(
+        written["file_size"],
+        fs::metadata(directory.path().join("out.gguf")).unwrap().len()
+    );
 }
 
 #[test]
 fn what_is_refused_leaves_nothing_behind() {
-    let folder = folder()
+    let directory = directory()
         .with("rules", "attn_q=q8_0\nffn=q9")
         .with("out.gguf", "precious")
         .with("infinite.gguf", with_bits("blk.3.ffn_down.weight", 7, 300, 0x7c00))
         .with("nan.gguf", with_bits("token_embd.weight", 2, 0, 0x7e00))
         .with("huge.gguf", with_row(2, &[0.5, 1e38]))
         .with("denormal.gguf", with_row(1, &[-1e-40; 32]));
-    let before = files(&folder);
+    let before = files(&directory);
     let cases: &[(&[&str], &str)] = &[
         (
             &["llama.gguf", "new.gguf", "Q9"],
@@ -221,40 +225,42 @@ fn what_is_refused_leaves_nothing_behind() {
     ];
     for (args, words) in cases {
         let Outcome { code, stdout, stderr } =
-            ggmill(folder.path(), &[&["quantize"], *args].concat());
+            ggmill(directory.path(), &[&["quantize"], *args].concat());
         assert_eq!((code, &*stdout), (2, ""), "{args:?}: {stderr}");
         assert!(stderr.contains(words), "{args:?}: {stderr}");
-        assert_eq!(files(&folder), before, "{args:?}");
+        assert_eq!(files(&directory), before, "{args:?}");
     }
-    assert_eq!(fs::read(folder.path().join("out.gguf")).unwrap(), b"precious");
+    assert_eq!(fs::read(directory.path().join("out.gguf")).unwrap(), b"precious");
 }
 
 #[test]
 fn shards_stay_shards_where_that_is_asked() {
-    let folder = folder();
-    let cut = ggmill(folder.path(), &["split", "llama.gguf", "in", "--max-tensors", "30"]);
+    let directory = directory();
+    let cut = ggmill(directory.path(), &["split", "llama.gguf", "in", "--max-tensors", "30"]);
     assert_eq!((cut.code, cut.stdout.lines().count()), (0, 4), "{}", cut.stderr);
     let args = ["quantize", "in-00003-of-00004.gguf", "out.gguf", "Q4_K_M", "--keep-split"];
-    let dry = ggmill(folder.path(), &[&args[..], &["--dry-run"]].concat());
-    assert_eq!((dry.code, files(&folder).len()), (0, 7), "{}", dry.stderr);
-    let kept = ggmill(folder.path(), &args);
+    let dry = ggmill(directory.path(), &[&args[..], &["--dry-run"]].concat());
+    assert_eq!((dry.code, files(&directory).len()), (0, 7), "{}", dry.stderr);
+    let kept = ggmill(directory.path(), &args);
     assert_eq!((kept.code, &kept.stdout), (0, &dry.stdout), "{}", kept.stderr);
     for number in 1..=4 {
-        let file = fs::read(folder.path().join(format!("out-0000{number}-of-00004.gguf"))).unwrap();
+        let file =
+            fs::read(directory.path().join(format!("out-0000{number}-of-00004.gguf"))).unwrap();
         assert_eq!(sha256(&file), expected(&format!("llama Q4_K_M none-shard-{number}")));
     }
-    let one = ggmill(folder.path(), &["quantize", "in-00002-of-00004.gguf", "one.gguf", "Q4_K_M"]);
+    let one =
+        ggmill(directory.path(), &["quantize", "in-00002-of-00004.gguf", "one.gguf", "Q4_K_M"]);
     assert_eq!(one.code, 0, "{}", one.stderr);
     assert_eq!(
-        sha256(&fs::read(folder.path().join("one.gguf")).unwrap()),
+        sha256(&fs::read(directory.path().join("one.gguf")).unwrap()),
         expected("llama Q4_K_M none")
     );
 
-    let again = ggmill(folder.path(), &args);
+    let again = ggmill(directory.path(), &args);
     assert_eq!(again.code, 2);
     assert!(again.stderr.contains("out-00001-of-00004.gguf: exists already"), "{}", again.stderr);
     let onto = ggmill(
-        folder.path(),
+        directory.path(),
         &["quantize", "in-00003-of-00004.gguf", "in", "Q4_K_M", "--keep-split", "--force"],
     );
     assert!(
@@ -264,12 +270,12 @@ fn shards_stay_shards_where_that_is_asked() {
     );
 
     let cut = ggmill(
-        folder.path(),
+        directory.path(),
         &["quantize", "llama.gguf", "cut", "Q4_K_M", "--split-max-size", "40K"],
     );
     assert_eq!((cut.code, cut.stdout.lines().count()), (0, 4), "{}{}", cut.stdout, cut.stderr);
     let fewer = ggmill(
-        folder.path(),
+        directory.path(),
         &["quantize", "llama.gguf", "cut", "Q4_K_M", "--max-tensors", "60", "--force"],
     );
     assert!(
@@ -280,10 +286,10 @@ fn shards_stay_shards_where_that_is_asked() {
         fewer.stderr
     );
     assert!(!cut.stderr.contains("still lie"), "{}", cut.stderr);
-    let merged = ggmill(folder.path(), &["merge", "cut-00001-of-00004.gguf", "merged.gguf"]);
+    let merged = ggmill(directory.path(), &["merge", "cut-00001-of-00004.gguf", "merged.gguf"]);
     assert_eq!(merged.code, 0, "{}", merged.stderr);
     assert_eq!(
-        sha256(&fs::read(folder.path().join("merged.gguf")).unwrap()),
+        sha256(&fs::read(directory.path().join("merged.gguf")).unwrap()),
         expected("llama Q4_K_M none")
     );
 }
@@ -291,10 +297,10 @@ fn shards_stay_shards_where_that_is_asked() {
 /// Options that do nothing say so, and those that do something do not.
 #[test]
 fn what_meets_nothing_is_told_of() {
-    let folder = folder().with("roles", "zzz=ffn.down\nffn_up=ffn.up").with("empty", "\n");
+    let directory = directory().with("roles", "zzz=ffn.down\nffn_up=ffn.up").with("empty", "\n");
     let said = |args: &[&str], words: &str| {
         let found =
-            ggmill(folder.path(), &[&["quantize", "llama.gguf", "--dry-run"], args].concat());
+            ggmill(directory.path(), &[&["quantize", "llama.gguf", "--dry-run"], args].concat());
         assert_eq!(found.code, 0, "{args:?}: {}", found.stderr);
         assert_eq!(found.stderr.matches(words).count(), 1, "{args:?}: {words}: {}", found.stderr);
     };
@@ -320,19 +326,19 @@ fn what_meets_nothing_is_told_of() {
 
 #[test]
 fn help_lists_every_role() {
-    let help = ggmill(folder().path(), &["quantize", "--help"]).stdout;
+    let help = ggmill(directory().path(), &["quantize", "--help"]).stdout;
     let listed = help.split("Roles for --role-file: ").nth(1).unwrap().split_whitespace();
     assert!(listed.eq(ggmill_arch::Role::ALL.iter().map(|(role, _)| role.name())), "{help}");
 }
 
 #[test]
 fn importance_matrices_are_merged_and_converted() {
-    let folder = folder().with("other", model("falcon").imatrix());
+    let directory = directory().with("other", model("falcon").imatrix());
     let merged =
-        ggmill(folder.path(), &["imatrix", "merge", "imatrix", "old.dat", "-o", "both.gguf"]);
+        ggmill(directory.path(), &["imatrix", "merge", "imatrix", "old.dat", "-o", "both.gguf"]);
     assert_eq!((merged.code, &*merged.stdout), (0, ""), "{}", merged.stderr);
     assert_eq!(merged.stderr, "note: wrote both.gguf: GGUF, 72 entries, 5 chunks\n");
-    let shown = ggmill(folder.path(), &["imatrix", "show", "both.gguf"]).stdout;
+    let shown = ggmill(directory.path(), &["imatrix", "show", "both.gguf"]).stdout;
     assert!(
         shown.starts_with(
             "GGUF importance matrix, 72 entries\nmeasured on  one.txt\nmeasured on  \
@@ -340,7 +346,7 @@ fn importance_matrices_are_merged_and_converted() {
         ),
         "{shown}"
     );
-    let converted = ggmill(folder.path(), &["imatrix", "convert", "both.gguf", "both.dat"]);
+    let converted = ggmill(directory.path(), &["imatrix", "convert", "both.gguf", "both.dat"]);
     assert_eq!(converted.code, 0, "{}", converted.stderr);
     assert!(
         converted
@@ -350,12 +356,12 @@ fn importance_matrices_are_merged_and_converted() {
         converted.stderr
     );
     assert!(
-        ggmill(folder.path(), &["imatrix", "show", "both.dat"])
+        ggmill(directory.path(), &["imatrix", "show", "both.dat"])
             .stdout
             .starts_with("legacy importance matrix, 72 entries")
     );
     // Counts of 96 are no chunk of 512, whatever the file says.
-    let few = ggmill(folder.path(), &["imatrix", "convert", "imatrix", "few.bin"]);
+    let few = ggmill(directory.path(), &["imatrix", "convert", "imatrix", "few.bin"]);
     assert!(
         few.stderr.starts_with(
             "note: no tensor was counted for a whole chunk of 512 tokens, so there are 0 chunks"
@@ -369,21 +375,21 @@ fn importance_matrices_are_merged_and_converted() {
         few.stderr
     );
     let fewer = ggmill(
-        folder.path(),
+        directory.path(),
         &["imatrix", "convert", "imatrix", "fewer.gguf", "--chunk-size", "32"],
     );
     assert_eq!(fewer.stderr, "note: wrote fewer.gguf: GGUF, 72 entries, 3 chunks\n");
     // What was merged is fit to quantize with.
     assert_eq!(
         ggmill(
-            folder.path(),
+            directory.path(),
             &["quantize", "llama.gguf", "small.gguf", "IQ2_XS", "--imatrix", "both.dat"]
         )
         .code,
         0
     );
 
-    let before = files(&folder);
+    let before = files(&directory);
     let cases: &[(&[&str], &str)] = &[
         (
             &["merge", "imatrix", "other", "-o", "new"],
@@ -405,17 +411,18 @@ fn importance_matrices_are_merged_and_converted() {
         (&["convert", "imatrix", "new", "--chunk-size", "0"], "--chunk-size"),
     ];
     for (args, words) in cases {
-        let found = ggmill(folder.path(), &[&["imatrix"], *args].concat());
+        let found = ggmill(directory.path(), &[&["imatrix"], *args].concat());
         assert_eq!((found.code, &*found.stdout), (2, ""), "{args:?}: {}", found.stderr);
         assert!(found.stderr.contains(words), "{args:?}: {}", found.stderr);
-        assert_eq!(files(&folder), before, "{args:?}");
+        assert_eq!(files(&directory), before, "{args:?}");
     }
 }
 
 #[test]
 fn an_importance_matrix_is_shown_without_its_model() {
-    let folder = folder();
-    let Outcome { code, stdout, stderr } = ggmill(folder.path(), &["imatrix", "show", "imatrix"]);
+    let directory = directory();
+    let Outcome { code, stdout, stderr } =
+        ggmill(directory.path(), &["imatrix", "show", "imatrix"]);
     assert_eq!(code, 0, "{stderr}");
     assert!(
         stdout.starts_with(
@@ -426,12 +433,12 @@ fn an_importance_matrix_is_shown_without_its_model() {
     );
     assert!(stdout.contains("blk.8.ffn_down.weight         512         1"), "{stdout}");
 
-    let old = ggmill(folder.path(), &["imatrix", "show", "old.dat", "--json"]);
+    let old = ggmill(directory.path(), &["imatrix", "show", "old.dat", "--json"]);
     let shown: Value = serde_json::from_str(&old.stdout).unwrap();
     assert_eq!(
         (&shown["schema"], &shown["form"], &shown["datasets"][0]),
         (&"ggmill.imatrix/1".into(), &"legacy".into(), &"one.txt".into())
     );
     assert_eq!(shown["entries"].as_array().unwrap().len(), 72);
-    assert_eq!(ggmill(folder.path(), &["imatrix", "show", "llama.gguf"]).code, 2);
+    assert_eq!(ggmill(directory.path(), &["imatrix", "show", "llama.gguf"]).code, 2);
 }

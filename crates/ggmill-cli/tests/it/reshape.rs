@@ -10,11 +10,11 @@ use serde_json::Value;
 
 #[cfg(unix)]
 use crate::support::outcome;
-use crate::support::{Folder, Outcome, ggmill, real, tiny};
+use crate::support::{Directory, Outcome, ggmill, real, tiny};
 
-/// Every file of a folder with its bytes.
-fn content(folder: &Folder) -> BTreeMap<String, Vec<u8>> {
-    fs::read_dir(folder.path())
+/// Every file of a directory with its bytes.
+fn content(directory: &Directory) -> BTreeMap<String, Vec<u8>> {
+    fs::read_dir(directory.path())
         .unwrap()
         .map(|entry| entry.unwrap())
         .filter(|entry| entry.file_type().unwrap().is_file())
@@ -22,81 +22,88 @@ fn content(folder: &Folder) -> BTreeMap<String, Vec<u8>> {
         .collect()
 }
 
-fn names(folder: &Folder) -> Vec<String> {
-    content(folder).into_keys().collect()
+fn names(directory: &Directory) -> Vec<String> {
+    content(directory).into_keys().collect()
 }
 
 fn model() -> Vec<u8> {
     fs::read(real("mobilenetv3_3class_v3_fp16.gguf")).unwrap()
 }
 
-/// A folder with a model and its three shards.
-fn shards() -> Folder {
-    let folder = Folder::new().with("model.gguf", model());
+/// A directory with a model and its three shards.
+fn shards() -> Directory {
+    let directory = Directory::new().with("model.gguf", model());
     let Outcome { code, stdout, stderr } =
-        ggmill(folder.path(), &["split", "model.gguf", "part", "--max-size", "1200K"]);
+        ggmill(directory.path(), &["split", "model.gguf", "part", "--max-size", "1200K"]);
     assert_eq!(code, 0, "{stderr}");
     assert_eq!(stdout.lines().count(), 3, "{stdout}");
     assert!(stdout.starts_with("part-00001-of-00003.gguf  "), "{stdout}");
-    folder
+    directory
 }
 
 const SHARDS: [&str; 3] =
     ["part-00001-of-00003.gguf", "part-00002-of-00003.gguf", "part-00003-of-00003.gguf"];
 
 /// Runs what must be refused: exit code 2, these words, and every file as it was.
-fn refused(folder: &Folder, args: &[&str], words: &str) -> String {
-    let before = content(folder);
-    let Outcome { code, stdout, stderr } = ggmill(folder.path(), args);
+fn refused(directory: &Directory, args: &[&str], words: &str) -> String {
+    let before = content(directory);
+    let Outcome { code, stdout, stderr } = ggmill(directory.path(), args);
     assert_eq!((code, stdout.as_str()), (2, ""), "{args:?}: {stderr}");
     assert!(stderr.contains(words), "{args:?}: {stderr}");
-    assert!(content(folder) == before, "{args:?}");
+    assert!(content(directory) == before, "{args:?}");
     stderr
 }
 
 #[test]
 fn shards_become_the_model_again() {
-    let folder = shards();
+    let directory = shards();
     for (number, shards) in
         [&SHARDS[1..2], &[SHARDS[2], SHARDS[0], SHARDS[1]]].into_iter().enumerate()
     {
         let output = format!("merged-{number}.gguf");
-        let found = ggmill(folder.path(), &[&["merge"], shards, &[&*output]].concat());
+        let found = ggmill(directory.path(), &[&["merge"], shards, &[&*output]].concat());
         assert_eq!(found.code, 0, "{}", found.stderr);
-        assert!(fs::read(folder.path().join(output)).unwrap() == model());
+        assert!(fs::read(directory.path().join(output)).unwrap() == model());
     }
     let found =
-        ggmill(folder.path(), &["merge", SHARDS[0], "-o", "merged-2.gguf", "--delete-parts"]);
+        ggmill(directory.path(), &["merge", SHARDS[0], "-o", "merged-2.gguf", "--delete-parts"]);
     assert_eq!(found.code, 0, "{}", found.stderr);
     assert!(found.stderr.contains("note: deleted 3 shards"), "{}", found.stderr);
-    assert_eq!(names(&folder), ["merged-0.gguf", "merged-1.gguf", "merged-2.gguf", "model.gguf"]);
+    assert_eq!(
+        names(&directory),
+        ["merged-0.gguf", "merged-1.gguf", "merged-2.gguf", "model.gguf"]
+    );
 }
 
 /// `ggmill merge part-*.gguf`, and the shell makes the last shard the output.
 #[test]
 fn a_shard_is_never_the_output() {
-    let folder = shards();
+    let directory = shards();
     let globbed = [&["merge"][..], &SHARDS].concat();
     let stderr = refused(
-        &folder,
+        &directory,
         &globbed,
         "error: part-00003-of-00003.gguf: has the name of a shard, and would be written",
     );
     assert!(stderr.ends_with("hint: -o OUT says which file is to be written\n"), "{stderr}");
-    refused(&folder, &[&globbed[..], &["--force"]].concat(), "has the name of a shard");
-    refused(&folder, &["merge", SHARDS[0]], "no file to write");
-    refused(&folder, &["merge", SHARDS[0], "-o", SHARDS[1], "--force"], "has the name of a shard");
+    refused(&directory, &[&globbed[..], &["--force"]].concat(), "has the name of a shard");
+    refused(&directory, &["merge", SHARDS[0]], "no file to write");
+    refused(
+        &directory,
+        &["merge", SHARDS[0], "-o", SHARDS[1], "--force"],
+        "has the name of a shard",
+    );
 
     // A shard under another name, and the same shard by another path.
-    fs::copy(folder.path().join(SHARDS[1]), folder.path().join("b.gguf")).unwrap();
+    fs::copy(directory.path().join(SHARDS[1]), directory.path().join("b.gguf")).unwrap();
     refused(
-        &folder,
+        &directory,
         &["merge", SHARDS[0], SHARDS[2], "b.gguf", "--force"],
         "error: b.gguf: is a shard, and would be written",
     );
-    fs::hard_link(folder.path().join(SHARDS[1]), folder.path().join("link.gguf")).unwrap();
+    fs::hard_link(directory.path().join(SHARDS[1]), directory.path().join("link.gguf")).unwrap();
     refused(
-        &folder,
+        &directory,
         &["merge", SHARDS[0], "-o", "link.gguf", "--force"],
         "error: link.gguf: is read from, and cannot be the output",
     );
@@ -104,66 +111,69 @@ fn a_shard_is_never_the_output() {
 
 #[test]
 fn what_is_missing_or_there_already_is_said() {
-    let folder = shards().with("precious.gguf", "precious");
+    let directory = shards().with("precious.gguf", "precious");
     refused(
-        &folder,
+        &directory,
         &["merge", SHARDS[0], "precious.gguf"],
         "error: precious.gguf: exists already\nhint: --force replaces it\n",
     );
     let stderr = refused(
-        &folder,
+        &directory,
         &["merge", SHARDS[0], SHARDS[2], "out.gguf"],
         "part-00001-of-00003.gguf: shard 2 of 3 not given",
     );
     assert!(stderr.contains("hint: given one shard, the others are found by its name"), "{stderr}");
-    fs::remove_file(folder.path().join(SHARDS[1])).unwrap();
+    fs::remove_file(directory.path().join(SHARDS[1])).unwrap();
     refused(
-        &folder,
+        &directory,
         &["merge", SHARDS[0], "out.gguf"],
         "part-00002-of-00003.gguf: missing: shard 2 of 3",
     );
     refused(
-        &folder,
+        &directory,
         &["split", "model.gguf", "part", "--max-size", "1200K"],
         "part-00001-of-00003.gguf: exists already",
     );
-    let written =
-        ggmill(folder.path(), &["split", "model.gguf", "part", "--max-size", "1200K", "--force"]);
+    let written = ggmill(
+        directory.path(),
+        &["split", "model.gguf", "part", "--max-size", "1200K", "--force"],
+    );
     assert_eq!(written.code, 0, "{}", written.stderr);
 }
 
 #[test]
 fn bad_arguments() {
-    let folder = Folder::new().with("model.gguf", tiny()).with("one-00001-of-00001.gguf", tiny());
+    let directory =
+        Directory::new().with("model.gguf", tiny()).with("one-00001-of-00001.gguf", tiny());
     for size in ["0", "K", "1X", "1.5.1G", "é"] {
-        refused(&folder, &["split", "model.gguf", "x", "--max-size", size], "--max-size");
+        refused(&directory, &["split", "model.gguf", "x", "--max-size", size], "--max-size");
     }
-    refused(&folder, &["split", "model.gguf", "x", "--max-tensors", "0"], "--max-tensors");
+    refused(&directory, &["split", "model.gguf", "x", "--max-tensors", "0"], "--max-tensors");
     refused(
-        &folder,
-        &["split", "model.gguf", "folder/"],
+        &directory,
+        &["split", "model.gguf", "directory/"],
         "expected what the names of the shards begin with",
     );
     refused(
-        &folder,
-        &["split", "model.gguf", "no/such/folder/x"],
-        "no/such/folder: cannot write into this folder: no such file",
+        &directory,
+        &["split", "model.gguf", "no/such/directory/x"],
+        "no/such/directory: cannot write into this directory: no such file",
     );
-    refused(&folder, &["split", "missing.gguf", "x"], "missing.gguf: cannot open: no such file");
+    refused(&directory, &["split", "missing.gguf", "x"], "missing.gguf: cannot open: no such file");
     for align in ["0", "12", "33554432", "x"] {
         refused(
-            &folder,
+            &directory,
             &["repack", "model.gguf", "-o", "x.gguf", "--align", align],
             "expected a multiple of 8 up to 16777216",
         );
     }
     refused(
-        &folder,
+        &directory,
         &["repack", "model.gguf", "-o", "./model.gguf", "--force"],
         "./model.gguf: is read from, and cannot be the output",
     );
     refused(
-        &folder,
+        &directory,
         &["repack", "model.gguf", "-o", "x.gguf", "--endian", "big", "--format-version", "2"],
         "version 2 has no big-endian files",
     );
@@ -173,13 +183,13 @@ fn bad_arguments() {
 /// is read.
 #[test]
 fn shards_never_replace_what_they_are_made_of() {
-    let folder = shards();
+    let directory = shards();
     for name in SHARDS {
         let other = name.replace("part", "again");
-        fs::rename(folder.path().join(name), folder.path().join(&other)).unwrap();
+        fs::rename(directory.path().join(name), directory.path().join(&other)).unwrap();
     }
     refused(
-        &folder,
+        &directory,
         &["split", "again-00002-of-00003.gguf", "again", "--max-size", "1200K", "--force"],
         "is read from, and cannot be the output",
     );
@@ -187,10 +197,10 @@ fn shards_never_replace_what_they_are_made_of() {
 
 #[test]
 fn a_dry_run_writes_nothing_and_knows_every_size() {
-    let folder = shards();
-    let before = content(&folder);
+    let directory = shards();
+    let before = content(&directory);
     let dry = ggmill(
-        folder.path(),
+        directory.path(),
         &["split", "model.gguf", "part", "--max-size", "1200K", "--dry-run", "--json"],
     );
     let plans: Value = serde_json::from_str(&dry.stdout).unwrap();
@@ -207,23 +217,23 @@ fn a_dry_run_writes_nothing_and_knows_every_size() {
         &["merge", SHARDS[0], "other.gguf", "--dry-run"],
         &["repack", "model.gguf", "-o", "other.gguf", "--endian", "big", "--dry-run"],
     ] {
-        assert_eq!(ggmill(folder.path(), args).code, 0, "{args:?}");
+        assert_eq!(ggmill(directory.path(), args).code, 0, "{args:?}");
     }
-    assert!(content(&folder) == before);
+    assert!(content(&directory) == before);
 }
 
 #[test]
 fn other_forms_and_back() {
-    let folder = Folder::new().with("model.gguf", model());
+    let directory = Directory::new().with("model.gguf", model());
     let run = |args: &[&str]| {
-        let found = ggmill(folder.path(), &[&["repack"], args].concat());
+        let found = ggmill(directory.path(), &[&["repack"], args].concat());
         assert_eq!(found.code, 0, "{}", found.stderr);
         found
     };
     let big = run(&["model.gguf", "-o", "big.gguf", "--endian", "big"]);
     assert!(big.stdout.contains("big-endian"), "{}", big.stdout);
     run(&["big.gguf", "-o", "little.gguf", "--endian", "little"]);
-    assert!(fs::read(folder.path().join("little.gguf")).unwrap() == model());
+    assert!(fs::read(directory.path().join("little.gguf")).unwrap() == model());
     let odd = run(&["model.gguf", "-o", "odd.gguf", "--align", "24", "--format-version", "2"]);
     assert!(odd.stderr.contains("warning: alignment 24 is no power of two"), "{}", odd.stderr);
     assert!(odd.stdout.contains("GGUF v2 · little-endian · alignment 24"), "{}", odd.stdout);
@@ -231,38 +241,38 @@ fn other_forms_and_back() {
 
 #[test]
 fn shards_are_found_by_a_pattern_that_the_shell_left_alone() {
-    let folder = shards();
-    let found = ggmill(folder.path(), &["merge", "part-*-of-00003.gguf", "merged.gguf"]);
+    let directory = shards();
+    let found = ggmill(directory.path(), &["merge", "part-*-of-00003.gguf", "merged.gguf"]);
     assert_eq!(found.code, 0, "{}", found.stderr);
-    assert!(fs::read(folder.path().join("merged.gguf")).unwrap() == model());
-    refused(&folder, &["merge", "nothing-*.gguf", "other.gguf"], "nothing-*.gguf: no file fits");
+    assert!(fs::read(directory.path().join("merged.gguf")).unwrap() == model());
+    refused(&directory, &["merge", "nothing-*.gguf", "other.gguf"], "nothing-*.gguf: no file fits");
 }
 
 #[test]
 fn pieces_cut_by_their_bytes() {
     let model = model();
     let (first, second) = model.split_at(1_000_000);
-    let folder = Folder::new()
+    let directory = Directory::new()
         .with("m.gguf.part1of2", first)
         .with("m.gguf.part2of2", second)
         .with("l.gguf-split-b", second);
     refused(
-        &folder,
+        &directory,
         &["merge", "m.gguf.part1of2", "m.gguf.part2of2"],
         "m.gguf.part2of2: has the name of a shard, and would be written",
     );
     refused(
-        &folder,
+        &directory,
         &["merge", "l.gguf-split-b", "out.gguf"],
         "part 1 is missing: \"l.gguf-split-a\"",
     );
     refused(
-        &folder,
+        &directory,
         &["merge", "m.gguf.part1of2", "m.gguf.part1of2", "-o", "out.gguf"],
         "part 1 stands twice",
     );
     let long =
-        folder.with("n.gguf.part1of2", [first, b"x"].concat()).with("n.gguf.part2of2", second);
+        directory.with("n.gguf.part1of2", [first, b"x"].concat()).with("n.gguf.part2of2", second);
     refused(
         &long,
         &["merge", "n.gguf.part1of2", "n.gguf", "--delete-parts"],
@@ -271,21 +281,23 @@ fn pieces_cut_by_their_bytes() {
     for part in ["n.gguf.part1of2", "n.gguf.part2of2"] {
         fs::remove_file(long.path().join(part)).unwrap();
     }
-    let folder = long;
-    let found =
-        ggmill(folder.path(), &["merge", "m.gguf.part2of2", "m.gguf", "--delete-parts", "--json"]);
+    let directory = long;
+    let found = ggmill(
+        directory.path(),
+        &["merge", "m.gguf.part2of2", "m.gguf", "--delete-parts", "--json"],
+    );
     assert_eq!(found.code, 0, "{}", found.stderr);
-    assert_eq!(names(&folder), ["l.gguf-split-b", "m.gguf"]);
-    assert!(fs::read(folder.path().join("m.gguf")).unwrap() == model);
+    assert_eq!(names(&directory), ["l.gguf-split-b", "m.gguf"]);
+    assert!(fs::read(directory.path().join("m.gguf")).unwrap() == model);
 }
 
-/// A folder nobody may write to. Root may, so it proves nothing there.
+/// A directory nobody may write to. Root may, so it proves nothing there.
 #[cfg(unix)]
 #[test]
-fn a_read_only_folder() {
+fn a_read_only_directory() {
     use std::os::unix::fs::PermissionsExt as _;
-    let folder = shards();
-    let closed = folder.path().join("closed");
+    let directory = shards();
+    let closed = directory.path().join("closed");
     fs::create_dir(&closed).unwrap();
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o555)).unwrap();
     if fs::write(closed.join("probe"), "").is_ok() {
@@ -293,14 +305,14 @@ fn a_read_only_folder() {
         return;
     }
     refused(
-        &folder,
+        &directory,
         &["merge", SHARDS[0], "closed/out.gguf"],
-        "closed: cannot write into this folder: permission denied",
+        "closed: cannot write into this directory: permission denied",
     );
     refused(
-        &folder,
+        &directory,
         &["split", "model.gguf", "closed/x"],
-        "closed: cannot write into this folder: permission denied",
+        "closed: cannot write into this directory: permission denied",
     );
 }
 
@@ -308,7 +320,7 @@ fn a_read_only_folder() {
 #[cfg(unix)]
 #[test]
 fn a_set_of_more_files_than_may_be_open() {
-    let folder = Folder::new().with("model.gguf", model());
+    let directory = Directory::new().with("model.gguf", model());
     let program = env!("CARGO_BIN_EXE_ggmill");
     for args in [
         "split model.gguf part --max-tensors 1",
@@ -317,20 +329,23 @@ fn a_set_of_more_files_than_may_be_open() {
         "split out.gguf other",
     ] {
         let script = format!("ulimit -n 130; exec {program} {args}");
-        let found = outcome(Command::new("sh").current_dir(folder.path()).args(["-c", &script]));
+        let found = outcome(Command::new("sh").current_dir(directory.path()).args(["-c", &script]));
         assert_eq!(found.code, 0, "{args}: {}", found.stderr);
     }
-    let shards = names(&folder).iter().filter(|name| name.starts_with("part-")).count();
+    let shards = names(&directory).iter().filter(|name| name.starts_with("part-")).count();
     assert!(shards > 130, "{shards}");
-    assert!(fs::read(folder.path().join("out.gguf")).unwrap() == model());
-    assert!(names(&folder).iter().all(|name| !name.starts_with('.')), "what was put aside is left");
+    assert!(fs::read(directory.path().join("out.gguf")).unwrap() == model());
+    assert!(
+        names(&directory).iter().all(|name| !name.starts_with('.')),
+        "what was put aside is left"
+    );
 
     // One that cannot have its name takes all the others with it.
-    let folder = Folder::new().with("model.gguf", model());
-    fs::create_dir(folder.path().join("part-00244-of-00244.gguf")).unwrap();
+    let directory = Directory::new().with("model.gguf", model());
+    fs::create_dir(directory.path().join("part-00244-of-00244.gguf")).unwrap();
     refused(
-        &folder,
+        &directory,
         &["split", "model.gguf", "part", "--max-tensors", "1"],
-        "part-00244-of-00244.gguf: is a folder",
+        "part-00244-of-00244.gguf: is a directory",
     );
 }

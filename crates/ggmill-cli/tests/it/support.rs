@@ -15,9 +15,9 @@ pub(crate) struct Outcome {
 }
 
 /// The program without any say of the environment in its colours.
-pub(crate) fn command(folder: &Path) -> Command {
+pub(crate) fn command(directory: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ggmill"));
-    command.current_dir(folder).stdin(Stdio::null());
+    command.current_dir(directory).stdin(Stdio::null());
     for name in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE"] {
         command.env_remove(name);
     }
@@ -34,14 +34,14 @@ pub(crate) fn outcome(command: &mut Command) -> Outcome {
     }
 }
 
-pub(crate) fn ggmill(folder: &Path, args: &[impl AsRef<OsStr>]) -> Outcome {
-    outcome(command(folder).args(args))
+pub(crate) fn ggmill(directory: &Path, args: &[impl AsRef<OsStr>]) -> Outcome {
+    outcome(command(directory).args(args))
 }
 
-/// A folder for one test, with files in it.
-pub(crate) struct Folder(tempfile::TempDir);
+/// A directory for one test, with files in it.
+pub(crate) struct Directory(tempfile::TempDir);
 
-impl Folder {
+impl Directory {
     pub(crate) fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }

@@ -8,12 +8,12 @@ use ggmill_pipeline::{ErrorKind, RunOptions, run};
 use ggmill_testdata::real;
 use serde_json::json;
 
-use crate::support::{converted, folder, plan, safetensors, stories_tensors};
+use crate::support::{converted, directory, plan, safetensors, stories_tensors};
 
 fn failure(weights: &[u8], file_type: FileType) -> (ErrorKind, String) {
-    let folder = folder(weights);
-    let error = converted(folder.path(), file_type).unwrap_err();
-    let message = error.to_string().replace(folder.path().to_str().unwrap(), "DIR");
+    let directory = directory(weights);
+    let error = converted(directory.path(), file_type).unwrap_err();
+    let message = error.to_string().replace(directory.path().to_str().unwrap(), "DIR");
     assert!(!message.chars().any(char::is_control), "{message:?}");
     (error.kind(), message)
 }
@@ -23,19 +23,19 @@ fn failure(weights: &[u8], file_type: FileType) -> (ErrorKind, String) {
 #[test]
 fn shards_with_an_index_are_one_checkpoint() {
     let tensors = stories_tensors();
-    let folder = folder(&[]);
-    fs::remove_file(folder.path().join("model.safetensors")).unwrap();
+    let directory = directory(&[]);
+    fs::remove_file(directory.path().join("model.safetensors")).unwrap();
     let mut map = serde_json::Map::new();
     for (number, part) in tensors.chunks(tensors.len().div_ceil(3)).enumerate() {
         let name = format!("model-{:05}-of-00003.safetensors", number + 1);
-        fs::write(folder.path().join(&name), safetensors(part)).unwrap();
+        fs::write(directory.path().join(&name), safetensors(part)).unwrap();
         map.extend(part.iter().map(|tensor| (tensor.0.clone(), json!(name))));
     }
-    let index = folder.path().join("model.safetensors.index.json");
+    let index = directory.path().join("model.safetensors.index.json");
     fs::write(&index, json!({ "weight_map": map }).to_string()).unwrap();
 
     let whole = converted(&real("stories260K"), FileType::F16).unwrap();
-    let parts = converted(folder.path(), FileType::F16).unwrap();
+    let parts = converted(directory.path(), FileType::F16).unwrap();
     let (whole, parts) = (Gguf::parse(&whole).unwrap(), Gguf::parse(&parts).unwrap());
     assert_eq!(whole.tensors().len(), parts.tensors().len());
     for tensor in whole.tensors() {
@@ -44,11 +44,11 @@ fn shards_with_an_index_are_one_checkpoint() {
     }
 
     // A shard that is gone is named.
-    let shard = folder.path().join("model-00002-of-00003.safetensors");
+    let shard = directory.path().join("model-00002-of-00003.safetensors");
     let bytes = fs::read(&shard).unwrap();
     fs::remove_file(&shard).unwrap();
     assert!(
-        converted(folder.path(), FileType::F16)
+        converted(directory.path(), FileType::F16)
             .unwrap_err()
             .to_string()
             .contains("model-00002-of-00003.safetensors")
@@ -59,18 +59,18 @@ fn shards_with_an_index_are_one_checkpoint() {
     let mut lying = map.clone();
     lying.insert("model.norm.weight".into(), json!("model-00001-of-00003.safetensors"));
     fs::write(&index, json!({ "weight_map": lying }).to_string()).unwrap();
-    let error = converted(folder.path(), FileType::F16).unwrap_err();
+    let error = converted(directory.path(), FileType::F16).unwrap_err();
     assert!(
         error.to_string().starts_with("tensor \"model.norm.weight\": the index says"),
         "{error}"
     );
 
-    // Nor does it lead out of the folder.
+    // Nor does it lead out of the directory.
     for path in ["../model.safetensors", "/etc/passwd", "..", "a/b", "C:x"] {
         fs::write(&index, json!({ "weight_map": { "x": path } }).to_string()).unwrap();
-        let error = converted(folder.path(), FileType::F16).unwrap_err();
+        let error = converted(directory.path(), FileType::F16).unwrap_err();
         assert!(
-            error.to_string().contains("is not the plain name of a file in this folder"),
+            error.to_string().contains("is not the plain name of a file in this directory"),
             "{error}"
         );
     }
@@ -125,7 +125,7 @@ fn what_a_type_cannot_hold_is_found_before_anything_is_kept() {
     );
     assert_eq!(failure(&weights, FileType::F16), (kind, message));
     // What is copied is copied.
-    assert!(converted(folder(&weights).path(), FileType::F32).is_ok());
+    assert!(converted(directory(&weights).path(), FileType::F32).is_ok());
 
     let tensor = tensors
         .iter_mut()
@@ -139,7 +139,7 @@ fn what_a_type_cannot_hold_is_found_before_anything_is_kept() {
         message,
         "tensor \"blk.2.ffn_gate.weight\": row 5, column 7 is 1e6, which is too large for F16"
     );
-    assert!(converted(folder(&weights).path(), FileType::BF16).is_ok());
+    assert!(converted(directory(&weights).path(), FileType::BF16).is_ok());
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn names_that_stand_for_two_things_are_refused() {
         );
     }
 
-    let stories = folder(&fs::read(real("stories260K/model.safetensors")).unwrap());
+    let stories = directory(&fs::read(real("stories260K/model.safetensors")).unwrap());
     let config = fs::read_to_string(real("stories260K/config.json")).unwrap();
     let with = |entry: &str| {
         fs::write(
@@ -247,12 +247,12 @@ fn weights_that_are_quantized_already_are_refused() {
         "{message}"
     );
 
-    let folder = folder(&safetensors(&stories_tensors()));
-    let path = folder.path().join("config.json");
+    let directory = directory(&safetensors(&stories_tensors()));
+    let path = directory.path().join("config.json");
     let mut config: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     config["quantization_config"] = json!({ "quant_method": "gptq" });
     fs::write(&path, config.to_string()).unwrap();
-    let error = converted(folder.path(), FileType::F32).unwrap_err();
+    let error = converted(directory.path(), FileType::F32).unwrap_err();
     assert!(
         error.to_string().contains("quantization_config (gptq): the weights are quantized already"),
         "{error}"
@@ -262,10 +262,10 @@ fn weights_that_are_quantized_already_are_refused() {
 /// Editors on some systems put a byte order mark before JSON.
 #[test]
 fn a_byte_order_mark_is_no_matter() {
-    let folder = folder(&safetensors(&stories_tensors()));
-    let path = folder.path().join("config.json");
+    let directory = directory(&safetensors(&stories_tensors()));
+    let path = directory.path().join("config.json");
     fs::write(&path, [b"\xef\xbb\xbf", &fs::read(&path).unwrap()[..]].concat()).unwrap();
-    assert!(converted(folder.path(), FileType::F32).is_ok());
+    assert!(converted(directory.path(), FileType::F32).is_ok());
 }
 
 #[test]
@@ -278,9 +278,12 @@ fn hostile_tensor_names_are_shown_harmless() {
 
 #[test]
 fn a_tokenizer_is_not_left_out_unasked() {
-    let folder = folder(&safetensors(&stories_tensors()));
-    fs::write(folder.path().join("tokenizer.json"), "{}").unwrap();
-    assert_eq!(converted(folder.path(), FileType::F32).unwrap_err().kind(), ErrorKind::Unsupported);
+    let directory = directory(&safetensors(&stories_tensors()));
+    fs::write(directory.path().join("tokenizer.json"), "{}").unwrap();
+    assert_eq!(
+        converted(directory.path(), FileType::F32).unwrap_err().kind(),
+        ErrorKind::Unsupported
+    );
 }
 
 #[test]

@@ -15,8 +15,8 @@ use ggmill_testdata::{expected, real, sha256, shared};
 
 use crate::support::made;
 
-fn open(folder: &Path, model: &LegacyModel) -> Legacy {
-    let path = folder.join(model.name);
+fn open(directory: &Path, model: &LegacyModel) -> Legacy {
+    let path = directory.join(model.name);
     fs::write(&path, &model.file).unwrap();
     Legacy::open(&path).unwrap()
 }
@@ -27,7 +27,7 @@ fn converted(legacy: &Legacy) -> Vec<u8> {
 
 #[test]
 fn the_bytes_are_those_of_the_reference() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let expected: serde_json::Value =
         serde_json::from_str(&fs::read_to_string(expected("legacy.json")).unwrap()).unwrap();
     let mut compared = 0;
@@ -42,7 +42,7 @@ fn the_bytes_are_those_of_the_reference() {
                 model.name
             );
             assert_eq!(
-                sha256(&converted(&open(folder.path(), &model))),
+                sha256(&converted(&open(directory.path(), &model))),
                 reference["output"],
                 "{}",
                 model.name
@@ -57,9 +57,9 @@ fn the_bytes_are_those_of_the_reference() {
 /// wherever.
 #[test]
 fn old_blocks_become_those_of_today() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     for model in legacy_models().into_iter().filter(|model| !model.is_taken_by_reference) {
-        let legacy = open(folder.path(), &model);
+        let legacy = open(directory.path(), &model);
         let recipe = convert_legacy(&legacy, &LegacyOptions::default()).unwrap();
         let lossless = model.name.contains("q5");
         assert!(
@@ -86,8 +86,8 @@ fn old_blocks_become_those_of_today() {
         // A second way to the same data.
         let hashes =
             hash(&legacy, &[HashKind::Xxh64], false, &mut |_| ControlFlow::Continue(())).unwrap();
-        fs::write(folder.path().join("new.gguf"), &bytes).unwrap();
-        let new = ggmill_pipeline::GgufCheckpoint::open(folder.path().join("new.gguf")).unwrap();
+        fs::write(directory.path().join("new.gguf"), &bytes).unwrap();
+        let new = ggmill_pipeline::GgufCheckpoint::open(directory.path().join("new.gguf")).unwrap();
         assert_eq!(
             hashes,
             hash(&new, &[HashKind::Xxh64], false, &mut |_| ControlFlow::Continue(())).unwrap()
@@ -135,8 +135,8 @@ fn real_files_are_listed() {
 /// versions wrote one that says so many blocks and has two.
 #[test]
 fn contradictions_are_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("model.bin");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("model.bin");
     let models = legacy_models();
     let whole = &models.iter().find(|model| model.name == "ggjt3-q8_0.bin").unwrap().file;
     let convert = |file: &[u8], options: &LegacyOptions| {
@@ -182,8 +182,8 @@ fn contradictions_are_refused() {
 /// panic.
 #[test]
 fn damage_is_answered() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("damaged.bin");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("damaged.bin");
     let models = legacy_models();
     let whole = &models.iter().find(|model| model.name == "ggjt1-q4_1.bin").unwrap().file;
     let mut refused = 0;

@@ -9,8 +9,8 @@ use ggmill_io::{FileSink, Overwrite};
 use ggmill_pipeline::{Checkpoint, Error, Plan, Pretrained as _, Recipe, RunOptions, run};
 use serde_json::{Value, json};
 
-pub(crate) fn plan(folder: &Path, file_type: FileType) -> Result<(Safetensors, Plan), Error> {
-    let checkpoint = Safetensors::open(folder)?;
+pub(crate) fn plan(directory: &Path, file_type: FileType) -> Result<(Safetensors, Plan), Error> {
+    let checkpoint = Safetensors::open(directory)?;
     let catalogue = Catalogue::new();
     let architecture = catalogue.for_checkpoint(checkpoint.config()).expect("a known architecture");
     let plan =
@@ -18,8 +18,8 @@ pub(crate) fn plan(folder: &Path, file_type: FileType) -> Result<(Safetensors, P
     Ok((checkpoint, plan))
 }
 
-pub(crate) fn converted(folder: &Path, file_type: FileType) -> Result<Vec<u8>, Error> {
-    let (checkpoint, plan) = plan(folder, file_type)?;
+pub(crate) fn converted(directory: &Path, file_type: FileType) -> Result<Vec<u8>, Error> {
+    let (checkpoint, plan) = plan(directory, file_type)?;
     run(&plan, &checkpoint, Vec::new(), &RunOptions::default(), &mut |_| ControlFlow::Continue(()))
 }
 
@@ -61,16 +61,16 @@ pub(crate) fn stories_tensors() -> Vec<(String, &'static str, Vec<u64>, Vec<u8>)
         .collect()
 }
 
-/// A folder with the bundled configuration and these weights.
-pub(crate) fn folder(weights: &[u8]) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
+/// A directory with the bundled configuration and these weights.
+pub(crate) fn directory(weights: &[u8]) -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
     std::fs::copy(
         ggmill_testdata::real("stories260K/config.json"),
-        folder.path().join("config.json"),
+        directory.path().join("config.json"),
     )
     .unwrap();
-    std::fs::write(folder.path().join("model.safetensors"), weights).unwrap();
-    folder
+    std::fs::write(directory.path().join("model.safetensors"), weights).unwrap();
+    directory
 }
 
 /// What a recipe makes, in memory and as a file: the same, though only one of them takes ranges of
@@ -81,8 +81,8 @@ pub(crate) fn made(recipe: Recipe, checkpoint: &dyn Checkpoint) -> Vec<u8> {
         ControlFlow::Continue(())
     })
     .unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("made.gguf");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("made.gguf");
     let sink = FileSink::create(&path, Overwrite::Refuse).unwrap();
     run(&plan, checkpoint, sink, &RunOptions::default(), &mut |_| ControlFlow::Continue(()))
         .unwrap()

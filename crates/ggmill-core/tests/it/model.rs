@@ -21,7 +21,7 @@ struct Positioned {
 
 impl Positioned {
     fn new(bytes: &[u8]) -> Self {
-        Self { bytes: bytes.to_vec(), name: "folder/a file".to_owned() }
+        Self { bytes: bytes.to_vec(), name: "directory/a file".to_owned() }
     }
 }
 
@@ -208,7 +208,7 @@ fn shard(number: u16, count: u16, tensors: &[&str]) -> Vec<u8> {
 
 fn set(shards: &[Vec<u8>]) -> Result<Model> {
     let open = |(place, bytes): (usize, &Vec<u8>)| {
-        Model::open(Positioned { bytes: bytes.clone(), name: format!("folder/{place}.gguf") })
+        Model::open(Positioned { bytes: bytes.clone(), name: format!("directory/{place}.gguf") })
     };
     Model::from_shards(shards.iter().enumerate().map(open).collect::<Result<_>>()?)
 }
@@ -245,18 +245,18 @@ fn files_that_are_no_set() {
     let whole = of_blocks(GgmlType::I8, &[0; 3], Endian::Little);
     assert_eq!(
         told(&[whole]),
-        (Some(0), r#"folder/0.gguf: is no shard: it has no key "split.count""#.to_owned())
+        (Some(0), r#"directory/0.gguf: is no shard: it has no key "split.count""#.to_owned())
     );
     assert_eq!(
         told(&[shard(1, 2, &[]), shard(1, 2, &[])]),
-        (Some(1), "folder/1.gguf: is shard 2, and so is folder/0.gguf".to_owned())
+        (Some(1), "directory/1.gguf: is shard 2, and so is directory/0.gguf".to_owned())
     );
     assert_eq!(
         told(&[shard(1, 3, &[])]),
-        (Some(0), "folder/0.gguf: shards 1, 3 of 3 not given".to_owned())
+        (Some(0), "directory/0.gguf: shards 1, 3 of 3 not given".to_owned())
     );
     let twice = told(&[shard(1, 2, &["a"]), shard(0, 2, &["a"])]);
-    assert_eq!(twice, (Some(0), "folder/0.gguf: tensor \"a\" stands in 1.gguf too".to_owned()));
+    assert_eq!(twice, (Some(0), "directory/0.gguf: tensor \"a\" stands in 1.gguf too".to_owned()));
     assert_eq!(set(&[]).unwrap_err().kind(), ErrorKind::Shards);
     let error = Model::open(shard(1, 3, &[])).unwrap().expect_shard(1, 3).unwrap_err();
     assert_eq!(

@@ -65,7 +65,7 @@ pub(crate) fn files() -> Vec<(String, Vec<u8>, Limits)> {
 }
 
 /// A property tried so many times, or as often as the environment's `PROPTEST_CASES` says. What
-/// fails becomes a file of the corpus or a test of its own, not a seed in a folder.
+/// fails becomes a file of the corpus or a test of its own, not a seed in a directory.
 pub(crate) fn cases(cases: u32) -> Config {
     let cases =
         if std::env::var_os("PROPTEST_CASES").is_some() { Config::default().cases } else { cases };

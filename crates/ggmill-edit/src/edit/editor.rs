@@ -16,8 +16,8 @@ use ggmill_pipeline::{Report, RunOptions, run};
 /// A GGUF file being edited: where it is, or into a copy.
 ///
 /// ```
-/// # let folder = tempfile::tempdir()?;
-/// # let path = folder.path().join("model.gguf");
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("model.gguf");
 /// # let mut metadata = ggmill_core::MetadataBuf::new();
 /// # metadata.set("general.architecture", "llama");
 /// # metadata.set("general.name", "Tiny");

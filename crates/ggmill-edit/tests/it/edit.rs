@@ -13,20 +13,20 @@ use ggmill_testdata::{every_gguf, real};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-/// A folder with one file.
+/// A directory with one file.
 struct Bench {
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 impl Bench {
     fn new(bytes: &[u8]) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join("model.gguf"), bytes).unwrap();
-        Self { folder }
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("model.gguf"), bytes).unwrap();
+        Self { directory }
     }
 
     fn path(&self) -> PathBuf {
-        self.folder.path().join("model.gguf")
+        self.directory.path().join("model.gguf")
     }
 
     fn bytes(&self) -> Vec<u8> {
@@ -47,7 +47,7 @@ impl Bench {
         let way = editor.apply(plan, &edited, &mut |_| ControlFlow::Continue(()))?;
         assert_eq!(fs::metadata(self.path()).unwrap().len(), len);
         assert_eq!(
-            fs::read_dir(self.folder.path()).unwrap().count(),
+            fs::read_dir(self.directory.path()).unwrap().count(),
             1,
             "nothing lies beside the file"
         );
@@ -497,7 +497,7 @@ fn one_editor_at_a_time() {
 fn names_and_links() {
     let bench = Bench::new(&model(small(), Endian::Little));
     let (link, other) =
-        (bench.folder.path().join("link.gguf"), bench.folder.path().join("other.gguf"));
+        (bench.directory.path().join("link.gguf"), bench.directory.path().join("other.gguf"));
     std::os::unix::fs::symlink(bench.path(), &link).unwrap();
     let error = Editor::open(&link).unwrap_err().to_string();
     assert!(

@@ -39,40 +39,40 @@ proptest! {
 
     #[test]
     fn taken_out_and_put_back(model in model(), picks in proptest::collection::vec(any::<bool>(), 12)) {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let bytes = model.bytes();
-        let base = written(&folder.path().join("base.gguf"), &bytes);
+        let base = written(&directory.path().join("base.gguf"), &bytes);
         let numbers: Vec<usize> = (0..base.tensors().len()).filter(|&number| picks[number]).collect();
 
         let some = made(subset(&base, &numbers, |_| true).unwrap(), &base);
-        let some = written(&folder.path().join("some.gguf"), &some);
+        let some = written(&directory.path().join("some.gguf"), &some);
         prop_assert_eq!(some.tensors().len(), numbers.len());
         prop_assert!(grafted(&base, &some, false) == bytes);
 
-        let path = folder.path().join("some.safetensors");
+        let path = directory.path().join("some.safetensors");
         fs::write(&path, extract_safetensors(&base, &numbers, true, Vec::new(), &mut go).unwrap()).unwrap();
         let some = SafetensorsFile::open(&path).unwrap();
         prop_assert_eq!(some.tensors().len(), numbers.len());
         prop_assert!(grafted(&base, &some, false) == bytes);
 
         for &number in &numbers {
-            prop_assert!(grafted(&base, &npy(&base, number, true, &folder.path().join("one.npy")), false) == bytes);
+            prop_assert!(grafted(&base, &npy(&base, number, true, &directory.path().join("one.npy")), false) == bytes);
         }
     }
 
     /// What was dropped comes back behind the last, and order puts it where it was.
     #[test]
     fn dropped_and_put_back_in_order(model in model(), picks in proptest::collection::vec(any::<bool>(), 12)) {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let bytes = model.bytes();
-        let base = written(&folder.path().join("base.gguf"), &bytes);
+        let base = written(&directory.path().join("base.gguf"), &bytes);
         let place = |name: RawStr<'_>| base.tensors().iter().position(|tensor| tensor.name() == name).unwrap();
         let mut graft = Graft::new(&base).unwrap();
         let dropped = graft.keep(|name| !picks[place(name)]);
         prop_assert_eq!(dropped, (0..base.tensors().len()).filter(|&number| picks[number]).count());
         graft.rename(|name| Some([b"old.", name.as_bytes()].concat()));
         let (recipe, sources) = graft.finish();
-        let rest = written(&folder.path().join("rest.gguf"), &made(recipe, &sources));
+        let rest = written(&directory.path().join("rest.gguf"), &made(recipe, &sources));
         let mut graft = Graft::new(&rest).unwrap();
         graft.rename(|name| name.as_bytes().strip_prefix(b"old.").map(<[u8]>::to_vec));
         graft.take(&base, false, |name| picks[place(name)].then(|| name.as_bytes().to_vec())).unwrap();
@@ -83,8 +83,8 @@ proptest! {
 
     #[test]
     fn metadata_as_json_and_back(model in model(), floats in proptest::collection::vec(any::<f32>(), 0..9), double: f64, text in ".{0,40}") {
-        let folder = tempfile::tempdir().unwrap();
-        let base = written(&folder.path().join("base.gguf"), &model.bytes());
+        let directory = tempfile::tempdir().unwrap();
+        let base = written(&directory.path().join("base.gguf"), &model.bytes());
         let mut metadata = MetadataBuf::copy_of(&base.metadata()).unwrap();
         metadata.set("general.architecture", "llama");
         let floats: Vec<f32> = floats.into_iter().filter(|float| float.is_finite()).collect();
@@ -113,12 +113,12 @@ proptest! {
 /// f32.
 #[test]
 fn floats_come_back_from_what_others_read() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     for model in ggmill_testdata::models::models() {
-        let base = written(&folder.path().join("base.gguf"), &model.file);
+        let base = written(&directory.path().join("base.gguf"), &model.file);
         let clean = made(Recipe::copy_of(&base).unwrap(), &base);
         let all: Vec<usize> = (0..base.tensors().len()).collect();
-        let path = folder.path().join("all.safetensors");
+        let path = directory.path().join("all.safetensors");
         fs::write(&path, extract_safetensors(&base, &all, false, Vec::new(), &mut go).unwrap())
             .unwrap();
         assert!(
@@ -126,7 +126,7 @@ fn floats_come_back_from_what_others_read() {
             "{}",
             model.name
         );
-        let one = npy(&base, 0, false, &folder.path().join("one.npy"));
+        let one = npy(&base, 0, false, &directory.path().join("one.npy"));
         let is_bf16 = base.tensors()[0].ggml_type == GgmlType::BF16;
         assert_eq!(
             one.tensors()[0].ggml_type == GgmlType::F32,
@@ -138,8 +138,8 @@ fn floats_come_back_from_what_others_read() {
 
 #[test]
 fn arrays_that_are_not_taken() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("a.npy");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.npy");
     let file = |header: &str, data: &[u8]| {
         let header = format!("{header:<117}\n");
         fs::write(
@@ -220,8 +220,8 @@ fn metadata_that_json_cannot_say() {
 fn real_files_and_odd_names() {
     let base = GgufCheckpoint::open(real("mobilenetv3_3class_v3_fp16.gguf")).unwrap();
     let all: Vec<usize> = (0..base.tensors().len()).collect();
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("all.safetensors");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("all.safetensors");
     fs::write(&path, extract_safetensors(&base, &all, false, Vec::new(), &mut go).unwrap())
         .unwrap();
     assert!(
@@ -233,7 +233,7 @@ fn real_files_and_odd_names() {
     graft.keep(|name| name == base.tensors()[0].name());
     graft.rename(|_| Some(b"__metadata__".to_vec()));
     let (recipe, sources) = graft.finish();
-    let odd = written(&folder.path().join("odd.gguf"), &made(recipe, &sources));
+    let odd = written(&directory.path().join("odd.gguf"), &made(recipe, &sources));
     let error = extract_safetensors(&odd, &[0], false, Vec::new(), &mut go).unwrap_err();
     assert_eq!(
         error.to_string(),

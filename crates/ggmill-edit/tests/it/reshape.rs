@@ -115,8 +115,8 @@ pub(crate) fn made(recipe: Recipe, checkpoint: &dyn Checkpoint) -> Vec<u8> {
         ControlFlow::Continue(())
     })
     .unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("made.gguf");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("made.gguf");
     let sink = FileSink::create(&path, Overwrite::Refuse).unwrap();
     let mut progress = 0;
     let sink = run(&plan, checkpoint, sink, &RunOptions::default(), &mut |now| {
@@ -134,15 +134,15 @@ pub(crate) fn made(recipe: Recipe, checkpoint: &dyn Checkpoint) -> Vec<u8> {
     in_memory
 }
 
-/// The shards of a model as files of a folder.
-fn shards(checkpoint: &GgufCheckpoint, options: &SplitOptions, folder: &Path) -> Vec<PathBuf> {
+/// The shards of a model as files of a directory.
+fn shards(checkpoint: &GgufCheckpoint, options: &SplitOptions, directory: &Path) -> Vec<PathBuf> {
     let recipes = split(checkpoint, options).unwrap();
     let count = u32::try_from(recipes.len()).unwrap();
     let mut paths = Vec::new();
     let mut sinks = Vec::new();
     for (number, recipe) in (1..).zip(recipes) {
         let plan = recipe.plan(checkpoint).unwrap();
-        paths.push(folder.join(shard_file_name("shard", number, count)));
+        paths.push(directory.join(shard_file_name("shard", number, count)));
         let sink = FileSink::create(paths.last().unwrap(), Overwrite::Refuse).unwrap();
         sinks.push(
             run(
@@ -170,20 +170,20 @@ proptest! {
 
     #[test]
     fn a_copy_is_the_file(model in model()) {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let bytes = model.bytes();
-        let checkpoint = written(&folder.path().join("model.gguf"), &bytes);
+        let checkpoint = written(&directory.path().join("model.gguf"), &bytes);
         prop_assert!(made(Recipe::copy_of(&checkpoint).unwrap(), &checkpoint) == bytes);
     }
 
     #[test]
     fn split_and_merged_is_the_file(model in model(), limit in 1u64..9, by_size: bool, no_tensor_first: bool, by in any::<prop::sample::Index>()) {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let bytes = model.bytes();
-        let checkpoint = written(&folder.path().join("model.gguf"), &bytes);
+        let checkpoint = written(&directory.path().join("model.gguf"), &bytes);
         let mut options = SplitOptions::new(if by_size { ShardLimit::Bytes(limit * 100) } else { ShardLimit::Tensors(limit) });
         options.no_tensor_first = no_tensor_first;
-        let paths = shards(&checkpoint, &options, folder.path());
+        let paths = shards(&checkpoint, &options, directory.path());
         for path in &paths {
             let shard = ggmill_io::open_alone(path).unwrap();
             let tensors = shard.tensors().len() as u64;
@@ -200,11 +200,11 @@ proptest! {
     #[test]
     fn there_and_back_is_the_file(mut model in model()) {
         model.version_2 = false;
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let bytes = model.bytes();
-        let here = written(&folder.path().join("here.gguf"), &bytes);
+        let here = written(&directory.path().join("here.gguf"), &bytes);
         let (own, other) = if model.big { (Endian::Big, Endian::Little) } else { (Endian::Little, Endian::Big) };
-        let there = written(&folder.path().join("there.gguf"), &repacked(&here, |options| options.endian = Some(other)));
+        let there = written(&directory.path().join("there.gguf"), &repacked(&here, |options| options.endian = Some(other)));
         prop_assert_eq!(there.model().parts()[0].index().endian(), other);
         prop_assert!(repacked(&there, |options| options.endian = Some(own)) == bytes);
 
@@ -222,16 +222,16 @@ proptest! {
 
     #[test]
     fn any_alignment_and_version_and_back(model in model(), eights in 1u64..600) {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let bytes = model.bytes();
-        let here = written(&folder.path().join("here.gguf"), &bytes);
+        let here = written(&directory.path().join("here.gguf"), &bytes);
         let alignment = Alignment::new(eights * 8).unwrap();
         let there = repacked(&here, |options| {
             options.alignment = Some(alignment);
             options.endian = Some(Endian::Little);
             options.version = Some(2);
         });
-        let there = written(&folder.path().join("there.gguf"), &there);
+        let there = written(&directory.path().join("there.gguf"), &there);
         let index = there.model().parts()[0].index();
         prop_assert_eq!((index.alignment(), index.version(), index.endian()), (alignment, 2, Endian::Little));
         prop_assert_eq!(there.tensors(), here.tensors());
@@ -250,7 +250,7 @@ proptest! {
 /// without tensors is padded.
 #[test]
 fn shards_are_those_of_the_reference() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let mut file = FileBytes::v3(3, 4);
     file.pair("general.architecture", &"llama".into())
         .pair("split.count", &Value::U16(0))
@@ -260,7 +260,7 @@ fn shards_are_those_of_the_reference() {
         file.tensor(name, &[8], 0, number * 32);
     }
     file.pad(32).raw(&[1; 32]).raw(&[2; 32]).raw(&[3; 32]);
-    let checkpoint = written(&folder.path().join("model.gguf"), file.as_bytes());
+    let checkpoint = written(&directory.path().join("model.gguf"), file.as_bytes());
 
     let shard = |number: u16, tensors: &[(&str, u8)]| {
         let mut file = FileBytes::v3(tensors.len() as u64, if number == 0 { 5 } else { 3 });
@@ -282,7 +282,7 @@ fn shards_are_those_of_the_reference() {
     };
     let mut options = SplitOptions::new(ShardLimit::Tensors(2));
     options.no_tensor_first = true;
-    let paths = shards(&checkpoint, &options, folder.path());
+    let paths = shards(&checkpoint, &options, directory.path());
     let expected = [shard(0, &[]), shard(1, &[("a", 1), ("b", 2)]), shard(2, &[("c", 3)])];
     assert_eq!(paths.len(), expected.len());
     for (path, expected) in paths.iter().zip(expected) {
@@ -293,13 +293,13 @@ fn shards_are_those_of_the_reference() {
 #[test]
 fn real_files_split_and_merged() {
     for name in ["mobilenetv3_3class_v3_fp16.gguf", "ggml-vocab-phi-3.gguf"] {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let checkpoint = GgufCheckpoint::open(real(name)).unwrap();
         let paths =
-            shards(&checkpoint, &SplitOptions::new(ShardLimit::Bytes(300_000)), folder.path());
+            shards(&checkpoint, &SplitOptions::new(ShardLimit::Bytes(300_000)), directory.path());
         let set = GgufCheckpoint::open(&paths[0]).unwrap();
         let plan = merge(&set).unwrap().plan(&set).unwrap();
-        let path = folder.path().join("merged.gguf");
+        let path = directory.path().join("merged.gguf");
         run(
             &plan,
             &set,
@@ -351,12 +351,13 @@ fn limits_that_cannot_be_kept_are_said_or_refused() {
 /// to be turned.
 #[test]
 fn what_cannot_be_turned_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let plan = Builder::new()
         .tensor("old", GgmlType::Q4_0_4_4, Shape::new(&[128]).unwrap())
         .plan()
         .unwrap();
-    let checkpoint = written(&folder.path().join("old.gguf"), &[plan.header(), &[7; 96]].concat());
+    let checkpoint =
+        written(&directory.path().join("old.gguf"), &[plan.header(), &[7; 96]].concat());
     assert_eq!(
         made(Recipe::copy_of(&checkpoint).unwrap(), &checkpoint).len(),
         plan.header().len() + 96
@@ -378,7 +379,7 @@ fn what_cannot_be_turned_is_refused() {
 /// differently for being moved.
 #[test]
 fn large_tensors_and_odd_padding() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let shape = |len| Shape::new(&[len]).unwrap();
     let large = 150 << 20;
     let plan = Builder::new()
@@ -395,15 +396,15 @@ fn large_tensors_and_odd_padding() {
     let mut odd = clean.clone();
     let padding = usize::try_from(plan.tensors()[0].offset() + 40).unwrap();
     odd[padding] = 9;
-    let checkpoint = written(&folder.path().join("odd.gguf"), &odd);
+    let checkpoint = written(&directory.path().join("odd.gguf"), &odd);
     assert!(made(Recipe::copy_of(&checkpoint).unwrap(), &checkpoint) == clean);
 }
 
 #[test]
 fn files_cut_by_their_bytes() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let bytes = fs::read(real("mobilenetv3_3class_v3_fp16.gguf")).unwrap();
-    let path = |name: &str| folder.path().join(name);
+    let path = |name: &str| directory.path().join(name);
     let cut = |names: &[&str]| {
         for (name, piece) in names.iter().zip(bytes.chunks(bytes.len().div_ceil(names.len()))) {
             fs::write(path(name), piece).unwrap();
@@ -464,8 +465,8 @@ fn files_cut_by_their_bytes() {
 #[cfg(unix)]
 #[test]
 fn a_source_that_changes_meanwhile() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("model.gguf");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("model.gguf");
     fs::copy(real("mobilenetv3_3class_v3_fp16.gguf"), &path).unwrap();
     let change = || {
         // Later than the tick of the clock in which the file was made.
@@ -476,7 +477,7 @@ fn a_source_that_changes_meanwhile() {
     };
     let checkpoint = GgufCheckpoint::open(&path).unwrap();
     let plan = Recipe::copy_of(&checkpoint).unwrap().plan(&checkpoint).unwrap();
-    let sink = FileSink::create(folder.path().join("out.gguf"), Overwrite::Refuse).unwrap();
+    let sink = FileSink::create(directory.path().join("out.gguf"), Overwrite::Refuse).unwrap();
     let mut calls = 0;
     let result = run(&plan, &checkpoint, sink, &RunOptions::default(), &mut |_| {
         if calls == 0 {
@@ -490,7 +491,7 @@ fn a_source_that_changes_meanwhile() {
         error.ends_with("model.gguf: something else wrote to the file while it was read"),
         "{error}"
     );
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
 
     let checkpoint = GgufCheckpoint::open(&path).unwrap();
     run(&plan, &checkpoint, Vec::new(), &RunOptions::default(), &mut |_| ControlFlow::Continue(()))
@@ -510,13 +511,13 @@ fn a_source_that_changes_meanwhile() {
         hash(&checkpoint, &[HashKind::Xxh64], false, &mut |_| ControlFlow::Continue(())).is_err()
     );
 
-    fs::rename(&path, folder.path().join("model.gguf.part1of1")).unwrap();
-    let parts = Parts::open(&[folder.path().join("model.gguf.part1of1")]).unwrap();
+    fs::rename(&path, directory.path().join("model.gguf.part1of1")).unwrap();
+    let parts = Parts::open(&[directory.path().join("model.gguf.part1of1")]).unwrap();
     let joined = parts.join(Vec::new(), &mut |_| {
         std::thread::sleep(std::time::Duration::from_millis(30));
         fs::File::options()
             .append(true)
-            .open(folder.path().join("model.gguf.part1of1"))
+            .open(directory.path().join("model.gguf.part1of1"))
             .unwrap()
             .set_len(10)
             .unwrap();

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use ggmill_core::{Endian, RawStr};
-use ggmill_io::{Folder, RandomAccess};
+use ggmill_io::{Directory, RandomAccess};
 use serde_json::Value;
 
 use super::file::SafetensorsFile;
@@ -17,7 +17,7 @@ const INDEX: &str = "model.safetensors.index.json";
 /// Bytes of `config.json`, which has a few thousand.
 const MAX_CONFIG: u64 = 4 << 20;
 
-/// A Hugging Face folder: `config.json` beside `model.safetensors`, or beside the shards that
+/// A Hugging Face directory: `config.json` beside `model.safetensors`, or beside the shards that
 /// `model.safetensors.index.json` lists.
 ///
 /// Tensors are in the order of the reference converter: shard by shard in the order of their names,
@@ -36,23 +36,23 @@ pub struct Safetensors {
 }
 
 impl Safetensors {
-    /// Opens a folder, or one `.safetensors` file with `config.json` beside it.
+    /// Opens a directory, or one `.safetensors` file with `config.json` beside it.
     pub fn open(path: &Path) -> Result<Self> {
-        let (folder, file) = Folder::open_either(path)?;
+        let (directory, file) = Directory::open_either(path)?;
         let parts = match file {
             Some(file) => Parts { files: vec![file], index: None },
-            None => Parts::of(&folder)?,
+            None => Parts::of(&directory)?,
         };
-        let config_file = folder.file("config.json")?;
+        let config_file = directory.file("config.json")?;
         let Unambiguous(config) = read_json(&config_file, MAX_CONFIG)?;
         let mut descriptions = vec![config_file.path().to_owned()];
-        descriptions.extend(parts.index.is_some().then(|| folder.path().join(INDEX)));
+        descriptions.extend(parts.index.is_some().then(|| directory.path().join(INDEX)));
         let has_tokenizer = ["tokenizer.json", "tokenizer.model", "tekken.json", "vocab.json"]
             .iter()
-            .any(|file| folder.has(file));
+            .any(|file| directory.has(file));
 
         let mut this = Self {
-            name: folder.name(),
+            name: directory.name(),
             config,
             has_tokenizer,
             descriptions,
@@ -61,7 +61,7 @@ impl Safetensors {
             places: Vec::new(),
         };
         for part in &parts.files {
-            this.add_part(folder.file(part)?)?;
+            this.add_part(directory.file(part)?)?;
         }
         this.refuse_duplicates()?;
         if let Some(index) = &parts.index {
@@ -176,7 +176,7 @@ impl Pretrained for Safetensors {
     }
 }
 
-/// The names of the safetensors files of a folder, and the index where there is one: tensor name to
+/// The names of the safetensors files of a directory, and the index where there is one: tensor name to
 /// file name.
 struct Parts {
     files: Vec<String>,
@@ -184,24 +184,24 @@ struct Parts {
 }
 
 impl Parts {
-    fn of(folder: &Folder) -> Result<Self> {
+    fn of(directory: &Directory) -> Result<Self> {
         const WHOLE: &str = "model.safetensors";
-        if folder.has(INDEX) {
-            return Self::listed(&folder.file(INDEX)?);
+        if directory.has(INDEX) {
+            return Self::listed(&directory.file(INDEX)?);
         }
-        if folder.has(WHOLE) {
+        if directory.has(WHOLE) {
             return Ok(Self { files: vec![WHOLE.to_owned()], index: None });
         }
         let other = ["pytorch_model.bin", "pytorch_model.bin.index.json", "consolidated.00.pth"]
             .into_iter()
-            .find(|file| folder.has(file));
+            .find(|file| directory.has(file));
         let message = match other {
             Some(file) => {
                 format!("has {file} and no {WHOLE}; only safetensors are converted so far")
             }
             None => format!("has no {WHOLE} and no {INDEX}"),
         };
-        Err(Error::new(ErrorKind::Checkpoint, message).file(folder.path()))
+        Err(Error::new(ErrorKind::Checkpoint, message).file(directory.path()))
     }
 
     /// The files that an index lists, in the order of their names.

@@ -25,8 +25,9 @@ fn read(checkpoint: &GgufCheckpoint, number: usize) -> Vec<f32> {
 /// The error of quantization is what going through the numbers one by one finds.
 #[test]
 fn errors_are_those_of_the_numbers() {
-    let folder = tempfile::tempdir().unwrap();
-    let (before, after) = (folder.path().join("before.gguf"), folder.path().join("after.gguf"));
+    let directory = tempfile::tempdir().unwrap();
+    let (before, after) =
+        (directory.path().join("before.gguf"), directory.path().join("after.gguf"));
     std::fs::write(&before, &models()[0].file).unwrap();
     let a = GgufCheckpoint::open(&before).unwrap();
     let plan = quantize(&a, &QuantizeOptions::new("Q4_K_M".parse::<Target>().unwrap()))
@@ -94,7 +95,7 @@ fn errors_are_those_of_the_numbers() {
 #[test]
 fn bytes_and_numbers_that_are_none() {
     use ggmill_core::{Builder, GgmlType, Shape, Writer};
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let elements = 600_001;
     let plan =
         Builder::new().tensor("t", GgmlType::F32, Shape::new(&[elements]).unwrap()).plan().unwrap();
@@ -103,7 +104,7 @@ fn bytes_and_numbers_that_are_none() {
         writer
             .write(0, &values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>())
             .unwrap();
-        let path = folder.path().join(name);
+        let path = directory.path().join(name);
         std::fs::write(&path, writer.finish().unwrap()).unwrap();
         GgufCheckpoint::open(path).unwrap()
     };

@@ -48,8 +48,8 @@ fn real_files_have_the_hashes_others_find() {
 /// would be.
 #[test]
 fn pieces_and_windows_leave_no_trace() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("long.gguf");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("long.gguf");
     let sizes: [u64; 5] = [3, (40 << 20) + 5, 0, 17 << 20, 1];
     let mut builder = Builder::new();
     for (number, size) in sizes.iter().enumerate() {
@@ -104,8 +104,8 @@ fn pieces_and_windows_leave_no_trace() {
 #[test]
 fn the_form_of_a_model_is_not_in_its_hashes() {
     for model in ggmill_testdata::models::models() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("model.gguf");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("model.gguf");
         std::fs::write(&path, &model.file).unwrap();
         let checkpoint = GgufCheckpoint::open(&path).unwrap();
         let expected = hashes(&path);
@@ -121,11 +121,11 @@ fn the_form_of_a_model_is_not_in_its_hashes() {
                 &mut |_| ControlFlow::Continue(()),
             )
             .unwrap();
-            std::fs::write(folder.path().join(shard_file_name("set", number, count)), bytes)
+            std::fs::write(directory.path().join(shard_file_name("set", number, count)), bytes)
                 .unwrap();
         }
         assert_eq!(
-            hashes(&folder.path().join(shard_file_name("set", 2, count))),
+            hashes(&directory.path().join(shard_file_name("set", 2, count))),
             expected,
             "{}: shards",
             model.name
@@ -138,7 +138,12 @@ fn the_form_of_a_model_is_not_in_its_hashes() {
             ControlFlow::Continue(())
         })
         .unwrap();
-        std::fs::write(folder.path().join("big.gguf"), bytes).unwrap();
-        assert_eq!(hashes(&folder.path().join("big.gguf")), expected, "{}: big-endian", model.name);
+        std::fs::write(directory.path().join("big.gguf"), bytes).unwrap();
+        assert_eq!(
+            hashes(&directory.path().join("big.gguf")),
+            expected,
+            "{}: big-endian",
+            model.name
+        );
     }
 }

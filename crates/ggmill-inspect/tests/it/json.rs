@@ -211,7 +211,8 @@ fn shards_are_one_model() {
     let first = small_model_with(&[("split.no", Value::U16(1)), ("split.count", Value::U16(2))]);
     let second = of_pairs(&[(b"split.no", Value::U16(0)), (b"split.count", Value::U16(2))]);
     let view =
-        Model::from_shards(vec![named(&first, "folder/b"), named(&second, "folder/a")]).unwrap();
+        Model::from_shards(vec![named(&first, "directory/b"), named(&second, "directory/a")])
+            .unwrap();
     let mut out = Vec::new();
     report::write(&mut out, &view, &Selection::default(), Arrays::Shortened).unwrap();
     let found: Json = serde_json::from_slice(&out).unwrap();

@@ -9,7 +9,7 @@ use ggmill_core::Sink as _;
 use super::protocol::Medium;
 use super::same_identity;
 #[cfg(target_os = "linux")]
-use crate::atomic::folder_of;
+use crate::atomic::directory_of;
 use crate::atomic::{FileSink, Overwrite};
 use crate::error::{Error, ErrorKind, Result};
 use crate::journal::{MAX_JOURNAL, journal_path};
@@ -75,7 +75,7 @@ impl Disk {
         let block = u64::try_from(block)
             .ok()
             .filter(|block| block.is_power_of_two() && (512..=1 << 20).contains(block))?;
-        let mut trial = crate::temporary::Temporary::create_in(folder_of(&self.path)).ok()?;
+        let mut trial = crate::temporary::Temporary::create_in(directory_of(&self.path)).ok()?;
         let trial = trial.file().ok()?;
         let twice = usize::try_from(block.checked_mul(2)?).ok()?;
         positioned::write_all(trial, 0, &vec![1; twice]).ok()?;
@@ -176,7 +176,7 @@ impl Medium for Disk {
     }
 
     fn remove_journal(&mut self) -> io::Result<()> {
-        // Without a sync of the folder: should the name come back after a loss of power, the file
+        // Without a sync of the directory: should the name come back after a loss of power, the file
         // already is what the journal says, and it goes again.
         std::fs::remove_file(&self.journal)
     }

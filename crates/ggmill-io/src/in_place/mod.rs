@@ -27,8 +27,8 @@ pub use protocol::{Applied, HeaderChange, Recovery};
 /// finishes the edit or undoes it.
 ///
 /// ```
-/// # let folder = tempfile::tempdir()?;
-/// # let path = folder.path().join("model.gguf");
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("model.gguf");
 /// # std::fs::write(&path, b"GGUF and more")?;
 /// use ggmill_io::{Applied, HeaderChange, InPlace};
 /// let mut file = InPlace::open(&path)?;

@@ -14,7 +14,7 @@ use ggmill_core::{Builder, GgmlType, Index, Limits, MetadataBuf, Model, Plan, Sh
 /// Maps a file that nothing touches meanwhile.
 #[expect(unsafe_code, reason = "every test that maps comes through here")]
 fn map_with(path: &Path, limits: &Limits) -> ggmill_io::Result<Model> {
-    // SAFETY: the files of these tests are bundled ones, which nobody writes to, or lie in a folder
+    // SAFETY: the files of these tests are bundled ones, which nobody writes to, or lie in a directory
     // that only this test knows.
     unsafe { ggmill_io::map_alone_with(path, limits) }
 }
@@ -46,9 +46,9 @@ fn plan_of(metadata: MetadataBuf, names: &[&str], len: u64) -> Plan {
         .unwrap()
 }
 
-/// The names in a folder, hidden ones included, sorted.
-fn names_in(folder: &Path) -> Vec<String> {
-    let mut names: Vec<String> = std::fs::read_dir(folder)
+/// The names in a directory, hidden ones included, sorted.
+fn names_in(directory: &Path) -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(directory)
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();

@@ -30,39 +30,39 @@ fn name(number: u16) -> String {
     format!("tiny-0000{}-of-00003.gguf", number + 1)
 }
 
-fn path(folder: &TempDir, number: u16) -> PathBuf {
-    folder.path().join(name(number))
+fn path(directory: &TempDir, number: u16) -> PathBuf {
+    directory.path().join(name(number))
 }
 
 /// A good set of three, of which a test then spoils one.
 fn set() -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     for number in 0..3 {
         fs::write(
-            path(&folder, number),
+            path(&directory, number),
             file_of(metadata(number), TENSORS[usize::from(number)], 8),
         )
         .unwrap();
     }
-    folder
+    directory
 }
 
 /// A set of which shard `number` has `metadata` and `tensors` instead.
 fn set_with(number: u16, metadata: MetadataBuf, tensors: &[&str]) -> TempDir {
-    let folder = set();
-    fs::write(path(&folder, number), file_of(metadata, tensors, 8)).unwrap();
-    folder
+    let directory = set();
+    fs::write(path(&directory, number), file_of(metadata, tensors, 8)).unwrap();
+    directory
 }
 
 /// The message of opening the set by shard `by`, which must be about shard `about`, less the
-/// folder.
-fn fault(folder: &TempDir, by: u16, about: u16) -> String {
-    let error = open(path(folder, by)).unwrap_err();
+/// directory.
+fn fault(directory: &TempDir, by: u16, about: u16) -> String {
+    let error = open(path(directory, by)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Shards, "{error}");
-    assert_eq!(error.path(), path(folder, about), "{error}");
+    assert_eq!(error.path(), path(directory, about), "{error}");
     error
         .to_string()
-        .strip_prefix(&format!("{}: ", path(folder, about).display()))
+        .strip_prefix(&format!("{}: ", path(directory, about).display()))
         .unwrap()
         .to_owned()
 }
@@ -70,11 +70,11 @@ fn fault(folder: &TempDir, by: u16, about: u16) -> String {
 /// The whole model, from whichever shard it is opened.
 #[test]
 fn any_shard_opens_the_set() {
-    let folder = set();
+    let directory = set();
     for by in 0..3 {
-        let model = open(path(&folder, by)).unwrap();
+        let model = open(path(&directory, by)).unwrap();
         let paths: Vec<&Path> = files(&model).map(RandomAccess::path).collect();
-        assert_eq!(paths, [path(&folder, 0), path(&folder, 1), path(&folder, 2)]);
+        assert_eq!(paths, [path(&directory, 0), path(&directory, 1), path(&directory, 2)]);
         assert_eq!(model.metadata().str("general.name").unwrap(), "Tiny");
         let tensors: Vec<(usize, String)> = model
             .tensors()
@@ -100,13 +100,13 @@ fn any_shard_opens_the_set() {
             model.file_len(),
             Some(
                 (0..3)
-                    .map(|number| fs::metadata(path(&folder, number)).unwrap().len())
+                    .map(|number| fs::metadata(path(&directory, number)).unwrap().len())
                     .sum::<u64>()
             )
         );
         let error = model.tensor("absent").unwrap_err();
         assert_eq!(error.kind(), ggmill_core::ErrorKind::Missing);
-        let error = ggmill_io::open_alone(path(&folder, 0))
+        let error = ggmill_io::open_alone(path(&directory, 0))
             .unwrap()
             .read_tensor(&model.tensor("output").unwrap())
             .unwrap_err();
@@ -118,10 +118,10 @@ fn any_shard_opens_the_set() {
 #[expect(unsafe_code, reason = "the test is about it")]
 #[test]
 fn a_set_is_mapped_whole() {
-    let folder = set();
+    let directory = set();
     // SAFETY: only this test knows the files.
-    let mapped = unsafe { ggmill_io::map(path(&folder, 1)) }.unwrap();
-    let opened = open(path(&folder, 1)).unwrap();
+    let mapped = unsafe { ggmill_io::map(path(&directory, 1)) }.unwrap();
+    let opened = open(path(&directory, 1)).unwrap();
     assert_eq!(
         files(&mapped).map(RandomAccess::path).collect::<Vec<_>>(),
         files(&opened).map(RandomAccess::path).collect::<Vec<_>>()
@@ -138,7 +138,7 @@ fn a_set_is_mapped_whole() {
 #[test]
 fn sets_in_other_words() {
     fn set_of<T: ToValue>(number: impl Fn(u16) -> T) -> TempDir {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         for shard in 0..3 {
             let mut metadata = MetadataBuf::new();
             metadata.set("general.architecture", "llama");
@@ -148,11 +148,11 @@ fn sets_in_other_words() {
                 metadata.set("split.tensors.count", number(2));
             }
             let tensors = [&[][..], &["a"], &["b"]][usize::from(shard)];
-            fs::write(path(&folder, shard), file_of(metadata, tensors, 8)).unwrap();
+            fs::write(path(&directory, shard), file_of(metadata, tensors, 8)).unwrap();
         }
-        folder
+        directory
     }
-    for folder in [
+    for directory in [
         set_of(|n| n),
         set_of(u32::from),
         set_of(i32::from),
@@ -160,7 +160,7 @@ fn sets_in_other_words() {
         set_of(i64::from),
         set_of(|n| u8::try_from(n).unwrap()),
     ] {
-        let model = open(path(&folder, 1)).unwrap();
+        let model = open(path(&directory, 1)).unwrap();
         assert_eq!(model.tensors().iter().map(|tensor| tensor.part()).collect::<Vec<_>>(), [1, 2]);
     }
 }
@@ -177,7 +177,7 @@ fn single_files() {
         assert_eq!(model.tensors().iter().count(), model.parts()[0].tensors().len());
         assert_eq!(model.file_len(), Some(fs::metadata(&path).unwrap().len()));
     }
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     for (count, name) in [
         (0u16, "merged.gguf"),
         (1, "merged.gguf"),
@@ -188,32 +188,32 @@ fn single_files() {
         metadata.set("split.no", 0u16);
         metadata.set("split.count", count);
         metadata.set("split.tensors.count", 7i32);
-        fs::write(folder.path().join(name), file_of(metadata, &["a"], 8)).unwrap();
-        assert_eq!(open(folder.path().join(name)).unwrap().parts().len(), 1);
+        fs::write(directory.path().join(name), file_of(metadata, &["a"], 8)).unwrap();
+        assert_eq!(open(directory.path().join(name)).unwrap().parts().len(), 1);
     }
 }
 
 #[test]
 fn missing_shards() {
-    let folder = set();
-    fs::remove_file(path(&folder, 1)).unwrap();
-    assert_eq!(fault(&folder, 0, 1), "missing: shard 2 of 3");
-    assert_eq!(fault(&folder, 2, 1), "missing: shard 2 of 3");
-    fs::remove_file(path(&folder, 0)).unwrap();
-    assert_eq!(fault(&folder, 2, 0), "missing: shards 1, 2 of 3");
+    let directory = set();
+    fs::remove_file(path(&directory, 1)).unwrap();
+    assert_eq!(fault(&directory, 0, 1), "missing: shard 2 of 3");
+    assert_eq!(fault(&directory, 2, 1), "missing: shard 2 of 3");
+    fs::remove_file(path(&directory, 0)).unwrap();
+    assert_eq!(fault(&directory, 2, 0), "missing: shards 1, 2 of 3");
 }
 
 /// Many missing shards make a short message, soon.
 #[test]
 fn most_shards_missing() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let mut metadata = MetadataBuf::new();
     metadata.set("split.no", 4u32);
     metadata.set("split.count", 99_999u32);
-    let path = folder.path().join("huge-00005-of-99999.gguf");
+    let path = directory.path().join("huge-00005-of-99999.gguf");
     fs::write(&path, file_of(metadata, &[], 0)).unwrap();
     let error = open(&path).unwrap_err();
-    assert_eq!(error.path(), folder.path().join("huge-00001-of-99999.gguf"));
+    assert_eq!(error.path(), directory.path().join("huge-00001-of-99999.gguf"));
     assert!(
         error
             .to_string()
@@ -225,19 +225,22 @@ fn most_shards_missing() {
 /// A copy of one shard under the name of another: its number tells.
 #[test]
 fn a_shard_twice() {
-    let folder = set();
-    fs::copy(path(&folder, 0), path(&folder, 1)).unwrap();
+    let directory = set();
+    fs::copy(path(&directory, 0), path(&directory, 1)).unwrap();
     let expected = "split.no 0, expected 1 for shard 2 of 3; this is shard 1 under another name";
-    assert_eq!(fault(&folder, 0, 1), expected);
-    assert_eq!(fault(&folder, 1, 1), expected);
+    assert_eq!(fault(&directory, 0, 1), expected);
+    assert_eq!(fault(&directory, 1, 1), expected);
 }
 
 #[test]
 fn a_number_outside_the_set() {
     let mut odd = metadata(1);
     odd.set("split.no", u64::MAX);
-    let folder = set_with(1, odd, TENSORS[1]);
-    assert_eq!(fault(&folder, 0, 1), "split.no 18446744073709551615, expected 1 for shard 2 of 3");
+    let directory = set_with(1, odd, TENSORS[1]);
+    assert_eq!(
+        fault(&directory, 0, 1),
+        "split.no 18446744073709551615, expected 1 for shard 2 of 3"
+    );
 }
 
 /// From another set: of another length, or with no keys at all.
@@ -245,59 +248,59 @@ fn a_number_outside_the_set() {
 fn foreign_shards() {
     let mut longer = metadata(1);
     longer.set("split.count", 4u16);
-    let folder = set_with(1, longer, TENSORS[1]);
-    assert_eq!(fault(&folder, 0, 1), "split.count 4, expected 3 as the name says");
-    assert_eq!(fault(&folder, 1, 1), "split.count 4, expected 3 as the name says");
+    let directory = set_with(1, longer, TENSORS[1]);
+    assert_eq!(fault(&directory, 0, 1), "split.count 4, expected 3 as the name says");
+    assert_eq!(fault(&directory, 1, 1), "split.count 4, expected 3 as the name says");
 
-    let folder = set_with(2, MetadataBuf::new(), TENSORS[2]);
-    assert_eq!(fault(&folder, 0, 2), "named shard 3 of 3, and has no key \"split.count\"");
-    assert_eq!(fault(&folder, 2, 2), "named shard 3 of 3, and has no key \"split.count\"");
+    let directory = set_with(2, MetadataBuf::new(), TENSORS[2]);
+    assert_eq!(fault(&directory, 0, 2), "named shard 3 of 3, and has no key \"split.count\"");
+    assert_eq!(fault(&directory, 2, 2), "named shard 3 of 3, and has no key \"split.count\"");
 }
 
 #[test]
 fn a_shard_of_another_architecture() {
     let mut other = metadata(2);
     other.set("general.architecture", "gem\u{1b}ma");
-    let folder = set_with(2, other, TENSORS[2]);
+    let directory = set_with(2, other, TENSORS[2]);
     assert_eq!(
-        fault(&folder, 0, 2),
+        fault(&directory, 0, 2),
         r#"architecture "gem\u{1b}ma", expected "llama" as in tiny-00001-of-00003.gguf"#
     );
 }
 
 #[test]
 fn a_shard_of_another_byte_order() {
-    let folder = set();
+    let directory = set();
     let plan = Builder::new()
         .endian(Endian::Big)
         .metadata(metadata(1))
         .tensor("blk.1", GgmlType::I8, Shape::new(&[0]).unwrap())
         .plan()
         .unwrap();
-    fs::write(path(&folder, 1), plan.header()).unwrap();
-    assert_eq!(fault(&folder, 0, 1), "big-endian, and tiny-00001-of-00003.gguf is not");
+    fs::write(path(&directory, 1), plan.header()).unwrap();
+    assert_eq!(fault(&directory, 0, 1), "big-endian, and tiny-00001-of-00003.gguf is not");
 }
 
 #[test]
 fn a_tensor_in_two_shards() {
-    let folder = set_with(2, metadata(2), &["blk.0"]);
-    assert_eq!(fault(&folder, 1, 2), r#"tensor "blk.0" stands in tiny-00001-of-00003.gguf too"#);
-    let error = open(path(&folder, 0)).unwrap_err();
+    let directory = set_with(2, metadata(2), &["blk.0"]);
+    assert_eq!(fault(&directory, 1, 2), r#"tensor "blk.0" stands in tiny-00001-of-00003.gguf too"#);
+    let error = open(path(&directory, 0)).unwrap_err();
     assert_eq!(error.subject(), Some(ggmill_core::Subject::Tensor(RawStr::from("blk.0"))));
 }
 
 #[test]
 fn a_wrong_number_of_tensors() {
-    let folder = set_with(1, metadata(1), &["blk.1", "blk.2"]);
-    assert_eq!(fault(&folder, 0, 0), "split.tensors.count 4, the shards have 5 together");
+    let directory = set_with(1, metadata(1), &["blk.1", "blk.2"]);
+    assert_eq!(fault(&directory, 0, 0), "split.tensors.count 4, the shards have 5 together");
 }
 
 /// A lone shard under another name cannot lead to the others; the error says what it is.
 #[test]
 fn a_renamed_shard() {
-    let folder = set();
-    let renamed = folder.path().join("model.gguf");
-    fs::rename(path(&folder, 1), &renamed).unwrap();
+    let directory = set();
+    let renamed = directory.path().join("model.gguf");
+    fs::rename(path(&directory, 1), &renamed).unwrap();
     let error = open(&renamed).unwrap_err();
     assert_eq!((error.kind(), error.path()), (ErrorKind::Shards, &*renamed));
     let expected = r#": holds shard 2 of 3, expected a name of the form "NAME-00002-of-00003.gguf" beside the other shards"#;
@@ -309,48 +312,48 @@ fn a_renamed_shard() {
 /// A broken shard is named, and so is one with nonsense in its keys.
 #[test]
 fn broken_shards() {
-    let folder = set();
-    let bytes = fs::read(path(&folder, 2)).unwrap();
-    fs::write(path(&folder, 2), &bytes[..bytes.len() - 8]).unwrap();
-    let error = open(path(&folder, 0)).unwrap_err();
+    let directory = set();
+    let bytes = fs::read(path(&directory, 2)).unwrap();
+    fs::write(path(&directory, 2), &bytes[..bytes.len() - 8]).unwrap();
+    let error = open(path(&directory, 0)).unwrap_err();
     assert_eq!(
         (error.kind(), error.path()),
-        (ErrorKind::Format(ggmill_core::ErrorKind::Truncated), &*path(&folder, 2))
+        (ErrorKind::Format(ggmill_core::ErrorKind::Truncated), &*path(&directory, 2))
     );
 
     for (key, value) in [("split.count", -3i16), ("split.no", -1), ("split.tensors.count", -4)] {
         let mut negative = metadata(1);
         negative.set(key, value);
-        let folder = set_with(1, negative, TENSORS[1]);
-        let error = open(path(&folder, 0)).unwrap_err();
+        let directory = set_with(1, negative, TENSORS[1]);
+        let error = open(path(&directory, 0)).unwrap_err();
         assert_eq!(
             (error.kind(), error.path()),
-            (ErrorKind::Format(ggmill_core::ErrorKind::WrongType), &*path(&folder, 1))
+            (ErrorKind::Format(ggmill_core::ErrorKind::WrongType), &*path(&directory, 1))
         );
     }
 }
 
-/// A folder in the place of a shard is not waited for or read.
+/// A directory in the place of a shard is not waited for or read.
 #[test]
-fn a_folder_as_a_shard() {
-    let folder = set();
-    fs::remove_file(path(&folder, 1)).unwrap();
-    fs::create_dir(path(&folder, 1)).unwrap();
-    let error = open(path(&folder, 0)).unwrap_err();
-    assert_eq!((error.kind(), error.path()), (ErrorKind::Io, &*path(&folder, 1)));
+fn a_directory_as_a_shard() {
+    let directory = set();
+    fs::remove_file(path(&directory, 1)).unwrap();
+    fs::create_dir(path(&directory, 1)).unwrap();
+    let error = open(path(&directory, 0)).unwrap_err();
+    assert_eq!((error.kind(), error.path()), (ErrorKind::Io, &*path(&directory, 1)));
 }
 
 /// All shards by their paths, in any order and under any names.
 #[test]
 fn a_set_given_file_by_file() {
-    let folder = set();
+    let directory = set();
     let elsewhere = tempfile::tempdir().unwrap();
     let moved: Vec<PathBuf> =
         ["last", "first", "middle"].iter().map(|name| elsewhere.path().join(name)).collect();
     for (to, number) in moved.iter().zip([2, 0, 1]) {
-        fs::copy(path(&folder, number), to).unwrap();
+        fs::copy(path(&directory, number), to).unwrap();
     }
-    let by_name = open(path(&folder, 1)).unwrap();
+    let by_name = open(path(&directory, 1)).unwrap();
     let names = |model: &ggmill_core::Model| {
         model
             .tensors()

@@ -21,8 +21,8 @@ fn write(path: &Path, overwrite: Overwrite) {
 /// A new file may be read by whoever may read any other new file.
 #[test]
 fn a_new_file_is_like_any_other() {
-    let folder = tempfile::tempdir().unwrap();
-    let (plain, ours) = (folder.path().join("plain"), folder.path().join("ours"));
+    let directory = tempfile::tempdir().unwrap();
+    let (plain, ours) = (directory.path().join("plain"), directory.path().join("ours"));
     fs::write(&plain, b"").unwrap();
     write(&ours, Overwrite::Refuse);
     assert_eq!(mode(&ours), mode(&plain));
@@ -31,8 +31,8 @@ fn a_new_file_is_like_any_other() {
 /// A file that takes the place of another is as private as it was.
 #[test]
 fn a_replaced_file_keeps_its_permissions() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("model.gguf");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("model.gguf");
     fs::write(&path, b"old").unwrap();
     for expected in [0o600, 0o640, 0o400, 0o666] {
         fs::set_permissions(&path, Permissions::from_mode(expected)).unwrap();
@@ -44,8 +44,8 @@ fn a_replaced_file_keeps_its_permissions() {
 /// Nobody may do what is forbidden; those who may do everything cannot test it.
 #[test]
 fn what_is_forbidden() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("model.gguf");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("model.gguf");
     fs::write(&path, b"GGUF").unwrap();
     fs::set_permissions(&path, Permissions::from_mode(0o0)).unwrap();
     if fs::read(&path).is_ok() {
@@ -57,12 +57,15 @@ fn what_is_forbidden() {
         (error.kind(), error.to_string()),
         (ErrorKind::Io, format!("{}: cannot open: permission denied", path.display()))
     );
-    fs::set_permissions(folder.path(), Permissions::from_mode(0o500)).unwrap();
-    let error = FileSink::create(folder.path().join("new.gguf"), Overwrite::Refuse).unwrap_err();
+    fs::set_permissions(directory.path(), Permissions::from_mode(0o500)).unwrap();
+    let error = FileSink::create(directory.path().join("new.gguf"), Overwrite::Refuse).unwrap_err();
     assert_eq!(
         error.to_string(),
-        format!("{}: cannot write into this folder: permission denied", folder.path().display())
+        format!(
+            "{}: cannot write into this directory: permission denied",
+            directory.path().display()
+        )
     );
     // Or it could not be removed.
-    fs::set_permissions(folder.path(), Permissions::from_mode(0o700)).unwrap();
+    fs::set_permissions(directory.path(), Permissions::from_mode(0o700)).unwrap();
 }

@@ -46,9 +46,9 @@ fn real_files_open_as_they_map() {
 /// faults; and whatever opens has none.
 #[test]
 fn corpus_files_are_salvaged_as_in_memory() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     for case in corpus::all() {
-        let path = folder.path().join(format!("{}.gguf", case.name));
+        let path = directory.path().join(format!("{}.gguf", case.name));
         fs::write(&path, &case.bytes).unwrap();
         let mut decoder = Decoder::new(Some(case.bytes.len() as u64), &Limits::default());
         let _ = decoder.feed(&case.bytes);
@@ -89,9 +89,9 @@ fn only_the_header_is_kept() {
 /// file in front of it.
 #[test]
 fn corpus_files_open_as_they_map() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     for case in corpus::all() {
-        let path = folder.path().join(format!("{}.gguf", case.name));
+        let path = directory.path().join(format!("{}.gguf", case.name));
         fs::write(&path, &case.bytes).unwrap();
         let whole = Gguf::parse_with(&*case.bytes, &case.limits);
         let opened = ggmill_io::open_alone_with(&path, &case.limits);
@@ -127,8 +127,8 @@ fn corpus_files_open_as_they_map() {
 /// A header larger than the pieces it is read in, with one string larger than the largest of them.
 #[test]
 fn headers_larger_than_the_pieces_they_are_read_in() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("large.gguf");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("large.gguf");
     let long = "x".repeat(9 << 20);
     let mut metadata = MetadataBuf::new();
     metadata.set("long", &*long);
@@ -143,8 +143,8 @@ fn headers_larger_than_the_pieces_they_are_read_in() {
 /// However much of a file is missing, both ways refuse it alike.
 #[test]
 fn files_cut_anywhere() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("cut.gguf");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("cut.gguf");
     let mut metadata = MetadataBuf::new();
     metadata.set("general.architecture", "llama");
     metadata.set("tokenizer.ggml.tokens", ["<s>", "</s>"].as_slice());
@@ -177,8 +177,8 @@ fn files_cut_anywhere() {
 /// first that is missing.
 #[test]
 fn an_incomplete_download_says_how_much_is_there() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("half.gguf");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("half.gguf");
     let bytes = fs::read(real("mobilenetv3_3class_v3_fp16.gguf")).unwrap();
     let end = data_end(Gguf::parse(&*bytes).unwrap().index(), &bytes);
     fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
@@ -195,8 +195,8 @@ fn an_incomplete_download_says_how_much_is_there() {
 /// A string that claims far more than the file has does not make anybody read or allocate it.
 #[test]
 fn a_length_beyond_the_file_is_refused_at_once() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("liar.gguf");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("liar.gguf");
     let file = fs::File::create(&path).unwrap();
     let mut head = b"GGUF\x03\0\0\0".to_vec();
     head.extend_from_slice(&[0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
@@ -211,8 +211,8 @@ fn a_length_beyond_the_file_is_refused_at_once() {
 /// What a file loses while it is open is an error of the read that wants it.
 #[test]
 fn a_file_shortened_while_open() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("model.gguf");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("model.gguf");
     fs::write(&path, file_of(MetadataBuf::new(), &["a", "b"], 8)).unwrap();
     let opened = ggmill_io::open_alone(&path).unwrap();
     let (a, b) = (opened.tensor("a").unwrap(), opened.tensor("b").unwrap());
@@ -254,8 +254,8 @@ fn reads_outside_the_file() {
 /// Four threads read one file at once, each its own tensor.
 #[test]
 fn threads_share_a_file() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("model.gguf");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("model.gguf");
     fs::write(&path, file_of(MetadataBuf::new(), &["a", "b", "c", "d"], 10_000)).unwrap();
     let opened = &ggmill_io::open_alone(&path).unwrap();
     std::thread::scope(|scope| {
@@ -275,8 +275,8 @@ fn threads_share_a_file() {
 #[test]
 #[expect(unsafe_code, reason = "the test is about it")]
 fn an_empty_file() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("empty");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("empty");
     fs::write(&path, b"").unwrap();
     // SAFETY: only this test knows the file.
     let mapping = unsafe { ggmill_io::map_file(&path) }.unwrap();
@@ -305,8 +305,8 @@ fn any_file_can_be_mapped() {
 /// A type nobody has published lists, and only its data is refused.
 #[test]
 fn data_of_an_unknown_type_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("unknown.gguf");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("unknown.gguf");
     let mut bytes = file_of(MetadataBuf::new(), &["a"], 8);
     let mut decoder = Decoder::new(None, &Limits::default());
     assert_eq!(decoder.feed(&bytes).unwrap(), Progress::Complete);

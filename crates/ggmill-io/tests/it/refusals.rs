@@ -34,11 +34,11 @@ fn a_missing_file() {
 }
 
 #[test]
-fn a_folder() {
-    let folder = tempfile::tempdir().unwrap();
+fn a_directory() {
+    let directory = tempfile::tempdir().unwrap();
     assert_eq!(
-        refusal(folder.path()),
-        format!("{}: is a folder, expected a regular file", folder.path().display())
+        refusal(directory.path()),
+        format!("{}: is a directory, expected a regular file", directory.path().display())
     );
 }
 
@@ -88,8 +88,8 @@ fn errors_are_small() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_pipe() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("pipe.gguf");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("pipe.gguf");
     rustix::fs::mknodat(
         rustix::fs::CWD,
         &path,
@@ -104,8 +104,8 @@ fn a_pipe() {
 #[cfg(unix)]
 #[test]
 fn a_socket() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("socket.gguf");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("socket.gguf");
     let _socket = std::os::unix::net::UnixListener::bind(&path).unwrap();
     assert_eq!(refusal(&path), format!("{}: is a socket, expected a regular file", path.display()));
 }

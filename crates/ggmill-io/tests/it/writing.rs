@@ -23,8 +23,8 @@ fn start(path: &Path, overwrite: Overwrite, bytes: &[u8]) -> FileSink {
 /// pieces.
 #[test]
 fn a_planned_file() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("model.gguf");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("model.gguf");
     let names = ["a", "b"];
     let plan = plan_of(ggmill_core::MetadataBuf::new(), &names, 700_000);
     let mut sink = FileSink::create(&path, Overwrite::Refuse).unwrap();
@@ -51,14 +51,14 @@ fn a_planned_file() {
     assert_eq!((sink.written(), sink.path()), (plan.total_len(), &*path));
     sink.commit().unwrap();
     assert!(fs::read(&path).unwrap() == file_of(ggmill_core::MetadataBuf::new(), &names, 700_000));
-    assert_eq!(names_in(folder.path()), ["model.gguf"]);
+    assert_eq!(names_in(directory.path()), ["model.gguf"]);
 }
 
 /// A real file, written in pieces, comes back as it was.
 #[test]
 fn a_real_file_copied() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("copy.gguf");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("copy.gguf");
     let bytes = fs::read(real("mobilenetv3_3class_v3_fp16.gguf")).unwrap();
     let mut sink = FileSink::create(&path, Overwrite::Refuse).unwrap();
     for piece in bytes.chunks(77_777) {
@@ -72,8 +72,8 @@ fn a_real_file_copied() {
 /// appended, in that order.
 #[test]
 fn ranges_of_another_file() {
-    let folder = tempfile::tempdir().unwrap();
-    let (source, path) = (folder.path().join("source"), folder.path().join("model.gguf"));
+    let directory = tempfile::tempdir().unwrap();
+    let (source, path) = (directory.path().join("source"), directory.path().join("model.gguf"));
     let bytes: Vec<u8> = (0..3_000_000u32)
         .map(|number| number.to_le_bytes()[usize::try_from(number % 4).unwrap()])
         .collect();
@@ -105,8 +105,8 @@ fn ranges_of_another_file() {
 /// A source that loses its end while it is copied is an error, not a shorter file.
 #[test]
 fn a_source_that_shrinks() {
-    let folder = tempfile::tempdir().unwrap();
-    let (source, path) = (folder.path().join("source"), folder.path().join("model.gguf"));
+    let directory = tempfile::tempdir().unwrap();
+    let (source, path) = (directory.path().join("source"), directory.path().join("model.gguf"));
     fs::write(&source, vec![7; 10_000]).unwrap();
     let file = RandomAccess::open(&source).unwrap();
     fs::OpenOptions::new().write(true).open(&source).unwrap().set_len(5000).unwrap();
@@ -114,7 +114,7 @@ fn a_source_that_shrinks() {
     let error = sink.append_range(&file, 1000, 9000).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Format(ggmill_core::ErrorKind::Truncated), "{error}");
     drop(sink);
-    assert_eq!(names_in(folder.path()), ["source"]);
+    assert_eq!(names_in(directory.path()), ["source"]);
 }
 
 /// From one file system to another, where the kernel shares nothing.
@@ -125,8 +125,8 @@ fn ranges_across_file_systems() {
         println!("skipped: no second file system");
         return;
     };
-    let folder = tempfile::tempdir().unwrap();
-    let (source, path) = (elsewhere.path().join("source"), folder.path().join("model.gguf"));
+    let directory = tempfile::tempdir().unwrap();
+    let (source, path) = (elsewhere.path().join("source"), directory.path().join("model.gguf"));
     let bytes = vec![5; 2_500_000];
     fs::write(&source, &bytes).unwrap();
     let file = RandomAccess::open(&source).unwrap();
@@ -140,27 +140,27 @@ fn ranges_across_file_systems() {
 /// Files that belong together have their names all or not at all.
 #[test]
 fn several_files_or_none() {
-    let folder = tempfile::tempdir().unwrap();
-    let paths: Vec<_> = ["a", "b", "c"].iter().map(|name| folder.path().join(name)).collect();
+    let directory = tempfile::tempdir().unwrap();
+    let paths: Vec<_> = ["a", "b", "c"].iter().map(|name| directory.path().join(name)).collect();
     let sinks =
         |overwrite| paths.iter().map(|path| start(path, overwrite, b"new")).collect::<Vec<_>>();
     let late = sinks(Overwrite::Refuse);
     fs::write(&paths[1], b"old").unwrap();
     let error = commit_all(late).unwrap_err();
     assert_eq!((error.kind(), error.path()), (ErrorKind::Exists, &*paths[1]));
-    assert_eq!(names_in(folder.path()), ["b"]);
+    assert_eq!(names_in(directory.path()), ["b"]);
     assert_eq!(fs::read(&paths[1]).unwrap(), b"old");
     commit_all(sinks(Overwrite::Replace)).unwrap();
-    assert_eq!(names_in(folder.path()), ["a", "b", "c"]);
+    assert_eq!(names_in(directory.path()), ["a", "b", "c"]);
     assert_eq!(fs::read(&paths[1]).unwrap(), b"new");
 }
 
 /// Files that were put aside are gone on with where they were left, and end as others do.
 #[test]
 fn put_aside_and_taken_up_again() {
-    let folder = tempfile::tempdir().unwrap();
-    let paths: Vec<_> = ["a", "b", "c"].iter().map(|name| folder.path().join(name)).collect();
-    let source = folder.path().join("source");
+    let directory = tempfile::tempdir().unwrap();
+    let paths: Vec<_> = ["a", "b", "c"].iter().map(|name| directory.path().join(name)).collect();
+    let source = directory.path().join("source");
     fs::write(&source, [7; 5000]).unwrap();
     let file = RandomAccess::open(&source).unwrap();
     file.close_idle();
@@ -182,29 +182,29 @@ fn put_aside_and_taken_up_again() {
         sinks
     };
     drop(sinks());
-    assert_eq!(names_in(folder.path()), ["source"]);
+    assert_eq!(names_in(directory.path()), ["source"]);
     commit_all(sinks()).unwrap();
-    assert_eq!(names_in(folder.path()), ["a", "b", "c", "source"]);
+    assert_eq!(names_in(directory.path()), ["a", "b", "c", "source"]);
     for path in &paths {
         assert!(fs::read(path).unwrap() == [&b"GGUF"[..], &[7; 4000], b"end"].concat());
         fs::remove_file(path).unwrap();
     }
     // Somebody tidies up meanwhile: an error, not a file without its beginning.
     let late = sinks();
-    for entry in fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap()) {
+    for entry in fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap()) {
         if entry.file_name() != "source" {
             fs::remove_file(entry.path()).unwrap();
         }
     }
     assert_eq!(commit_all(late).unwrap_err().kind(), ErrorKind::Io);
-    assert_eq!(names_in(folder.path()), ["source"]);
+    assert_eq!(names_in(directory.path()), ["source"]);
 }
 
 /// What is read from a file that was put aside is what was there when it was opened, or nothing.
 #[test]
 fn a_source_put_aside_is_another_file_later() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("source");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("source");
     fs::write(&path, b"0123456789").unwrap();
     let file = RandomAccess::open(&path).unwrap();
     file.close_idle();
@@ -214,7 +214,7 @@ fn a_source_put_aside_is_another_file_later() {
     file.verify().unwrap();
     // The same length and the same time.
     let time = fs::metadata(&path).unwrap().modified().unwrap();
-    let other = folder.path().join("other");
+    let other = directory.path().join("other");
     fs::write(&other, b"abcdefghij").unwrap();
     fs::File::options().write(true).open(&other).unwrap().set_modified(time).unwrap();
     fs::rename(&other, &path).unwrap();
@@ -234,8 +234,8 @@ fn a_source_put_aside_is_another_file_later() {
 /// Reserved space that is not used is not in the file.
 #[test]
 fn reserving_too_much() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("model.gguf");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("model.gguf");
     let mut sink = FileSink::create(&path, Overwrite::Refuse).unwrap();
     sink.reserve(1 << 20).unwrap();
     sink.reserve(0).unwrap();
@@ -248,8 +248,8 @@ fn reserving_too_much() {
 #[cfg(target_os = "linux")]
 #[test]
 fn reserving_more_than_there_is() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("model.gguf");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("model.gguf");
     let mut sink = FileSink::create(&path, Overwrite::Refuse).unwrap();
     match sink.reserve(i64::MAX.unsigned_abs()) {
         Err(error) => assert_eq!((error.kind(), error.path()), (ErrorKind::Io, &*path)),
@@ -260,10 +260,10 @@ fn reserving_more_than_there_is() {
 /// A sink that is dropped, by an error or a panic, leaves nothing, and what was there is untouched.
 #[test]
 fn dropped_before_the_commit() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("model.gguf");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("model.gguf");
     drop(start(&path, Overwrite::Refuse, b"new"));
-    assert!(names_in(folder.path()).is_empty());
+    assert!(names_in(directory.path()).is_empty());
 
     fs::write(&path, b"old").unwrap();
     drop(start(&path, Overwrite::Replace, &vec![1; 3 << 20]));
@@ -273,53 +273,53 @@ fn dropped_before_the_commit() {
     });
     assert!(panicked.is_err());
     assert_eq!(fs::read(&path).unwrap(), b"old");
-    assert_eq!(names_in(folder.path()), ["model.gguf"]);
+    assert_eq!(names_in(directory.path()), ["model.gguf"]);
 }
 
 /// A process that is killed in the middle leaves every file as it was, and nothing else where files
 /// without a name can be had.
 #[test]
 fn killed_before_the_commit() {
-    const FOLDER: &str = "GGMILL_IO_TEST_FOLDER";
-    if let Some(folder) = std::env::var_os(FOLDER) {
+    const DIRECTORY: &str = "GGMILL_IO_TEST_DIRECTORY";
+    if let Some(directory) = std::env::var_os(DIRECTORY) {
         let _sink =
-            start(&Path::new(&folder).join("model.gguf"), Overwrite::Replace, &vec![1; 3 << 20]);
+            start(&Path::new(&directory).join("model.gguf"), Overwrite::Replace, &vec![1; 3 << 20]);
         std::process::abort();
     }
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("model.gguf"), b"old").unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("model.gguf"), b"old").unwrap();
     let this = Command::new(std::env::current_exe().unwrap());
     let output = { this }
         .args(["--exact", "writing::killed_before_the_commit"])
-        .env(FOLDER, folder.path())
+        .env(DIRECTORY, directory.path())
         .output()
         .unwrap();
     assert!(!output.status.success());
-    assert_eq!(fs::read(folder.path().join("model.gguf")).unwrap(), b"old");
-    if has_nameless_files(folder.path()) {
-        assert_eq!(names_in(folder.path()), ["model.gguf"]);
+    assert_eq!(fs::read(directory.path().join("model.gguf")).unwrap(), b"old");
+    if has_nameless_files(directory.path()) {
+        assert_eq!(names_in(directory.path()), ["model.gguf"]);
     }
 }
 
-/// Whether the system, and the file system of this folder, can make files without a name.
-fn has_nameless_files(folder: &Path) -> bool {
+/// Whether the system, and the file system of this directory, can make files without a name.
+fn has_nameless_files(directory: &Path) -> bool {
     #[cfg(target_os = "linux")]
     {
         use std::os::unix::fs::OpenOptionsExt as _;
         let flags = rustix::fs::OFlags::TMPFILE.bits().cast_signed();
-        fs::OpenOptions::new().write(true).custom_flags(flags).open(folder).is_ok()
+        fs::OpenOptions::new().write(true).custom_flags(flags).open(directory).is_ok()
     }
     #[cfg(not(target_os = "linux"))]
     {
-        let _ = folder;
+        let _ = directory;
         false
     }
 }
 
 #[test]
 fn an_existing_file_is_refused_early_and_late() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("model.gguf");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("model.gguf");
     let sink = start(&path, Overwrite::Refuse, b"new");
     // It appears while we write.
     fs::write(&path, b"old").unwrap();
@@ -332,15 +332,15 @@ fn an_existing_file_is_refused_early_and_late() {
     assert_eq!(fs::read(&path).unwrap(), b"old");
     start(&path, Overwrite::Replace, b"new").commit().unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"new");
-    assert_eq!(names_in(folder.path()), ["model.gguf"]);
+    assert_eq!(names_in(directory.path()), ["model.gguf"]);
 }
 
 /// Of many who want the same name, one gets it and the others are told.
 #[test]
 fn one_of_many_gets_the_name() {
     const WRITERS: u8 = 8;
-    let folder = tempfile::tempdir().unwrap();
-    let path = &folder.path().join("model.gguf");
+    let directory = tempfile::tempdir().unwrap();
+    let path = &directory.path().join("model.gguf");
     let barrier = &Barrier::new(usize::from(WRITERS));
     let winners: Vec<u8> = std::thread::scope(|scope| {
         let writers: Vec<_> = (0..WRITERS)
@@ -362,14 +362,14 @@ fn one_of_many_gets_the_name() {
     });
     assert_eq!(winners.len(), 1);
     assert_eq!(fs::read(path).unwrap(), [winners[0]; 100]);
-    assert_eq!(names_in(folder.path()), ["model.gguf"]);
+    assert_eq!(names_in(directory.path()), ["model.gguf"]);
 }
 
 /// Whoever has the old file open or mapped keeps it whole while a new one takes its name.
 #[test]
 fn a_replaced_file_lives_on_for_its_readers() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("model.gguf");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("model.gguf");
     fs::write(&path, file_of(ggmill_core::MetadataBuf::new(), &["a"], 8)).unwrap();
     let opened = ggmill_io::open_alone(&path).unwrap();
     let mapped = crate::map_with(&path, &ggmill_core::Limits::default()).unwrap();
@@ -380,24 +380,27 @@ fn a_replaced_file_lives_on_for_its_readers() {
 
 #[test]
 fn targets_that_cannot_be_files() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
     fs::write(path.join("file"), b"").unwrap();
-    fs::create_dir(path.join("folder")).unwrap();
+    fs::create_dir(path.join("directory")).unwrap();
     let shown = path.display();
     let cases = [
-        (path.join("folder"), format!("{shown}/folder: is a folder, expected a regular file")),
+        (
+            path.join("directory"),
+            format!("{shown}/directory: is a directory, expected a regular file"),
+        ),
         (
             path.join("missing/model.gguf"),
-            format!("{shown}/missing: cannot write into this folder: no such file"),
+            format!("{shown}/missing: cannot write into this directory: no such file"),
         ),
         (
             path.join("file/model.gguf"),
-            format!("{shown}/file: cannot write into this folder: not a directory"),
+            format!("{shown}/file: cannot write into this directory: not a directory"),
         ),
         (
-            path.join("folder/.."),
-            format!("{shown}/folder/..: is a folder, expected a regular file"),
+            path.join("directory/.."),
+            format!("{shown}/directory/..: is a directory, expected a regular file"),
         ),
     ];
     for (target, expected) in cases {
@@ -406,7 +409,7 @@ fn targets_that_cannot_be_files() {
             assert_eq!((error.kind(), error.to_string()), (ErrorKind::Io, expected.clone()));
         }
     }
-    assert_eq!(names_in(path), ["file", "folder"]);
+    assert_eq!(names_in(path), ["file", "directory"]);
 }
 
 /// Somebody who may do anything must not replace a device by a file.
@@ -421,11 +424,11 @@ fn a_device_is_not_replaced() {
 #[cfg(unix)]
 #[test]
 fn symbolic_links() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let (model, link, dangling) = (
-        folder.path().join("model.gguf"),
-        folder.path().join("link.gguf"),
-        folder.path().join("dangling.gguf"),
+        directory.path().join("model.gguf"),
+        directory.path().join("link.gguf"),
+        directory.path().join("dangling.gguf"),
     );
     fs::write(&model, b"old").unwrap();
     std::os::unix::fs::symlink("model.gguf", &link).unwrap();
@@ -440,10 +443,10 @@ fn symbolic_links() {
         assert_eq!(fs::read(path).unwrap(), b"new");
     }
     assert_eq!(fs::read(&model).unwrap(), b"old");
-    assert_eq!(names_in(folder.path()), ["dangling.gguf", "link.gguf", "model.gguf"]);
+    assert_eq!(names_in(directory.path()), ["dangling.gguf", "link.gguf", "model.gguf"]);
 }
 
-/// A bare name is in the current folder. (The current folder of a process cannot be changed in one
+/// A bare name is in the current directory. (The current directory of a process cannot be changed in one
 /// test of many, so a child does it.)
 #[test]
 fn a_bare_name() {
@@ -452,36 +455,37 @@ fn a_bare_name() {
         start(Path::new("model.gguf"), Overwrite::Refuse, b"GGUF").commit().unwrap();
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let mut child = Command::new(std::env::current_exe().unwrap());
     let output = child
         .args(["--exact", "writing::a_bare_name"])
         .env(CHILD, "")
-        .current_dir(folder.path())
+        .current_dir(directory.path())
         .output()
         .unwrap();
     assert!(output.status.success(), "{output:?}");
-    assert_eq!(fs::read(folder.path().join("model.gguf")).unwrap(), b"GGUF");
+    assert_eq!(fs::read(directory.path().join("model.gguf")).unwrap(), b"GGUF");
 }
 
 #[test]
 fn the_same_file_by_other_paths() {
-    let folder = tempfile::tempdir().unwrap();
-    let (model, twin) = (folder.path().join("model.gguf"), folder.path().join("twin.gguf"));
+    let directory = tempfile::tempdir().unwrap();
+    let (model, twin) = (directory.path().join("model.gguf"), directory.path().join("twin.gguf"));
     fs::write(&model, b"GGUF").unwrap();
     fs::write(&twin, b"GGUF").unwrap();
     assert!(same_file(&model, &model).unwrap());
     assert!(!same_file(&model, &twin).unwrap());
-    assert!(!same_file(&model, folder.path().join("missing.gguf")).unwrap());
+    assert!(!same_file(&model, directory.path().join("missing.gguf")).unwrap());
     assert!(
-        !same_file(folder.path().join("missing.gguf"), folder.path().join("missing.gguf")).unwrap()
+        !same_file(directory.path().join("missing.gguf"), directory.path().join("missing.gguf"))
+            .unwrap()
     );
-    let hard = folder.path().join("hard.gguf");
+    let hard = directory.path().join("hard.gguf");
     fs::hard_link(&model, &hard).unwrap();
     assert!(same_file(&hard, &model).unwrap());
     #[cfg(unix)]
     {
-        let link = folder.path().join("link.gguf");
+        let link = directory.path().join("link.gguf");
         std::os::unix::fs::symlink(&model, &link).unwrap();
         assert!(same_file(&link, &hard).unwrap());
     }
@@ -492,8 +496,8 @@ fn the_same_file_by_other_paths() {
 #[test]
 fn a_replaced_file_keeps_its_owner() {
     use std::os::unix::fs::{MetadataExt as _, chown};
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("model.gguf");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("model.gguf");
     std::fs::write(&path, "old").unwrap();
     if chown(&path, Some(1234), Some(2345)).is_err() {
         println!("skipped: this user may give files to nobody");

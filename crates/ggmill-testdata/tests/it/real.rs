@@ -26,12 +26,12 @@ fn nothing_is_bundled_without_source_and_licence() {
     let readme = fs::read_to_string(real("README.md")).unwrap();
     let stated = stated();
     let mut total = 0;
-    let mut folders = vec![real("")];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+    let mut directories = vec![real("")];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {
             let path = entry.path();
             if path.is_dir() {
-                folders.push(path);
+                directories.push(path);
                 continue;
             }
             let name = path.strip_prefix(real("")).unwrap().to_str().unwrap().to_owned();

@@ -22,8 +22,8 @@ use ggmill::{FileType, GgmlType};
 
 #[test]
 fn from_a_checkpoint_to_a_row_of_numbers() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("stories260K.gguf");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("stories260K.gguf");
 
     let checkpoint = Safetensors::open(&ggmill_testdata::real("stories260K")).unwrap();
     let catalogue = ggmill::arch::Catalogue::new();

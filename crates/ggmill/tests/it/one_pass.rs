@@ -50,9 +50,9 @@ fn written(recipe: Recipe, source: &dyn Checkpoint) -> Vec<u8> {
 
 #[test]
 fn one_pass_gives_what_its_steps_give() {
-    let folder =
+    let directory =
         Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../ggmill-testdata/real/stories260K"));
-    let checkpoint = Safetensors::open(folder).unwrap();
+    let checkpoint = Safetensors::open(directory).unwrap();
     let adapter = adapter();
     let catalogue = Catalogue::new();
     let architecture = catalogue.for_checkpoint(checkpoint.config()).unwrap();

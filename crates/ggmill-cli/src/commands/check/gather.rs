@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use crate::outcome::Failure;
 use crate::paths::shown;
 
-/// Folders within folders that are looked into.
+/// Directories within directories that are looked into.
 const DEPTH: usize = 16;
 
 /// A model's files: one, or all shards of a set that are there, in the order of their numbers.
 pub(super) type Files = Vec<PathBuf>;
 
-/// The models that the paths name: a file, any shard of a set, or a folder with either. A set is
+/// The models that the paths name: a file, any shard of a set, or a directory with either. A set is
 /// one model, however many of its shards are named.
 pub(super) fn gather(paths: &[PathBuf], failures: &mut Vec<Failure>) -> Vec<Files> {
     let mut files = Vec::new();
@@ -50,7 +50,7 @@ fn with_siblings(path: &Path) -> Files {
     (1..=name.count()).filter_map(there).collect()
 }
 
-/// The file, or the GGUF files of a folder and those in it, in order. A link to a folder is not
+/// The file, or the GGUF files of a directory and those in it, in order. A link to a directory is not
 /// followed: it could lead in a circle.
 fn gather_files(path: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
     if path == OsStr::new("-") || !path.is_dir() {
@@ -63,10 +63,10 @@ fn gather_files(path: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(
     entries.sort_by_key(std::fs::DirEntry::file_name);
     for entry in entries {
         let path = entry.path();
-        let is_folder = entry.file_type().map_err(failed)?.is_dir();
-        if is_folder && depth > 0 {
+        let is_directory = entry.file_type().map_err(failed)?.is_dir();
+        if is_directory && depth > 0 {
             gather_files(&path, depth - 1, files)?;
-        } else if !is_folder
+        } else if !is_directory
             && path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gguf"))
         {
             files.push(path);

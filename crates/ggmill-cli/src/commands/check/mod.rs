@@ -40,7 +40,7 @@ reported. --diff shows the changes, and exits with 1 when there are any.
 Exit codes: 0 no error, 1 errors found, 2 not readable as GGUF.")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct Args {
-    /// Files, or folders with .gguf files in them; - is standard input
+    /// Files, or directories with .gguf files in them; - is standard input
     #[arg(required = true)]
     files: Vec<PathBuf>,
     /// Read the tensor data too: NaN, infinity, bad scales, nothing but zeros

@@ -19,8 +19,8 @@ fn go_on(_: ggmill_pipeline::Progress<'_>) -> ControlFlow<()> {
 }
 
 /// The bundled trained model as a GGUF file of 16 bits.
-fn stories(folder: &Path) -> PathBuf {
-    let path = folder.join("stories.gguf");
+fn stories(directory: &Path) -> PathBuf {
+    let path = directory.join("stories.gguf");
     std::fs::write(&path, converted(&real("stories260K"), FileType::F16).unwrap()).unwrap();
     path
 }
@@ -59,8 +59,8 @@ fn with(options: &QuantizeOptions, types: TypePlan) -> QuantizeOptions {
 /// The size of each mixture is met with less loss than the mixture has; on a trained model.
 #[test]
 fn less_is_lost_than_by_mixtures_of_the_same_size() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = stories(folder.path());
+    let directory = tempfile::tempdir().unwrap();
+    let path = stories(directory.path());
     for target in ["Q3_K_M", "Q4_0", "Q4_K_S", "Q4_K_M", "IQ4_NL", "Q5_K_M"] {
         let mixture = options(target);
         let (size, lost) = made(&path, &mixture);
@@ -221,7 +221,7 @@ fn what_is_asked_for_is_no_choice() {
     quantized(&fixture.path(), &with(&asked, types)).unwrap();
 
     // What is quantized already keeps its type unless that may change.
-    let once = fixture.folder.path().join("once.gguf");
+    let once = fixture.directory.path().join("once.gguf");
     std::fs::write(&once, quantized(&fixture.path(), &options("Q4_0")).unwrap()).unwrap();
     let kind = |options: &QuantizeOptions| {
         fit(

@@ -109,8 +109,8 @@ fn counts_beyond_the_file_are_refused_before_anything_is_allocated() {
 /// memory is asked for.
 #[test]
 fn sizes_are_bounded_before_anything_is_read() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("a.imatrix");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.imatrix");
     let open = |head: &[u8], len: u64| {
         std::fs::write(&path, head).unwrap();
         std::fs::File::options().write(true).open(&path).unwrap().set_len(len).unwrap();

@@ -100,9 +100,9 @@ fn hollow(model: &Expectations) -> tempfile::NamedTempFile {
 
 #[test]
 fn mixtures_are_the_references_tensor_for_tensor() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mixtures");
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mixtures");
     let (mut models, mut choices) = (0, 0);
-    for entry in std::fs::read_dir(folder).unwrap() {
+    for entry in std::fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         let model = read(&path);
         let file = hollow(&model);

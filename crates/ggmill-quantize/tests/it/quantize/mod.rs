@@ -20,19 +20,19 @@ use ggmill_testdata::models::{Model, models};
 /// A model of ggmill-testdata, in a file.
 struct Fixture {
     model: Model,
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 impl Fixture {
     fn new(name: &str) -> Self {
         let model = models().into_iter().find(|model| model.name == name).unwrap();
-        let this = Self { model, folder: tempfile::tempdir().unwrap() };
+        let this = Self { model, directory: tempfile::tempdir().unwrap() };
         std::fs::write(this.path(), &this.model.file).unwrap();
         this
     }
 
     fn path(&self) -> PathBuf {
-        self.folder.path().join("model.gguf")
+        self.directory.path().join("model.gguf")
     }
 
     /// Where the data of a tensor begin in the file.
@@ -188,7 +188,7 @@ fn importance_of_another_model_does_not_fit() {
 fn what_is_quantized_already_is_left_alone_unless_asked() {
     let fixture = Fixture::new("llama");
     let once = quantized(&fixture.path(), &options("Q8_0")).unwrap();
-    let path = fixture.folder.path().join("once.gguf");
+    let path = fixture.directory.path().join("once.gguf");
     std::fs::write(&path, &once).unwrap();
     let (kind, message) = refusal(&path, &options("Q4_0"));
     assert_eq!(
@@ -303,8 +303,8 @@ fn shards_become_one_file() {
             writer.write(place, tensor.raw_data().unwrap()).unwrap();
         }
         let name = ggmill_core::shard_file_name("shards", u32::try_from(number).unwrap() + 1, 3);
-        std::fs::write(fixture.folder.path().join(name), writer.finish().unwrap()).unwrap();
+        std::fs::write(fixture.directory.path().join(name), writer.finish().unwrap()).unwrap();
     }
-    let shard = fixture.folder.path().join("shards-00002-of-00003.gguf");
+    let shard = fixture.directory.path().join("shards-00002-of-00003.gguf");
     assert!(quantized(&shard, &options("Q5_K_S")).unwrap() == whole);
 }

@@ -40,8 +40,8 @@ const MINE: &[(&str, &[u64])] = &[
 
 /// Name, dimensions and type of every tensor of what comes out.
 fn tensors(file: &[u8], options: &QuantizeOptions) -> Vec<(String, Vec<u64>, GgmlType)> {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("model.gguf");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("model.gguf");
     std::fs::write(&path, file).unwrap();
     let file = quantized(&path, options).unwrap();
     let model = Gguf::parse(&file[..]).unwrap();
@@ -120,8 +120,8 @@ fn places_are_counted_where_nothing_says_the_depth() {
 
 #[test]
 fn little_that_was_quantized_is_told_of() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("model.gguf");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("model.gguf");
     let notes = |architecture: &str, target: &str| {
         std::fs::write(&path, model(architecture, MINE)).unwrap();
         quantize(&GgufCheckpoint::open(&path).unwrap(), &options(target)).unwrap().notes().to_vec()

@@ -120,7 +120,7 @@ fn shards_are_put_together_and_cut_anew() {
 
     let checkpoint = GgufCheckpoint::open(&shards[0]).unwrap();
     let made = quantize(&checkpoint, &options("Q4_K_M")).unwrap().split(&limit).unwrap();
-    let path = fixture.folder.path().join("whole.gguf");
+    let path = fixture.directory.path().join("whole.gguf");
     std::fs::write(&path, &whole).unwrap();
     let again = GgufCheckpoint::open(&path).unwrap();
     let cut = split(&again, &limit).unwrap();
@@ -146,7 +146,8 @@ fn cut(fixture: &Fixture, options: &SplitOptions) -> Vec<PathBuf> {
     let recipes = split(&checkpoint, options).unwrap();
     let count = u32::try_from(recipes.len()).unwrap();
     let write = |(number, recipe): (u32, Recipe)| {
-        let path = fixture.folder.path().join(ggmill_core::shard_file_name("cut", number, count));
+        let path =
+            fixture.directory.path().join(ggmill_core::shard_file_name("cut", number, count));
         let plan = recipe.plan(&checkpoint).unwrap();
         std::fs::write(
             &path,

@@ -3,7 +3,7 @@ use std::path::{Component, Path, PathBuf};
 use crate::error::{Detail, Error, Result};
 use crate::random_access::RandomAccess;
 
-/// A folder of files that belong together, such as a checkpoint.
+/// A directory of files that belong together, such as a checkpoint.
 ///
 /// Files are asked for by name. A name that comes from inside a file is never a path: one that
 /// leads elsewhere is refused before anything is opened.
@@ -12,39 +12,41 @@ use crate::random_access::RandomAccess;
 /// # let temporary = tempfile::tempdir()?;
 /// # let path = temporary.path();
 /// # std::fs::write(path.join("config.json"), "{}")?;
-/// let folder = ggmill_io::Folder::open(path)?;
-/// assert!(folder.has("config.json"));
-/// assert_eq!(folder.file("config.json")?.len(), 2);
-/// assert!(folder.file("../config.json").is_err());
+/// let directory = ggmill_io::Directory::open(path)?;
+/// assert!(directory.has("config.json"));
+/// assert_eq!(directory.file("config.json")?.len(), 2);
+/// assert!(directory.file("../config.json").is_err());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Folder {
+pub struct Directory {
     path: PathBuf,
 }
 
-impl Folder {
-    /// A folder. Fails when the path leads to none.
+impl Directory {
+    /// A directory. Fails when the path leads to none.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         match std::fs::metadata(path) {
             Ok(metadata) if metadata.is_dir() => Ok(Self { path: path.to_owned() }),
-            Ok(_) => {
-                Err(Error::io(path, "expected a folder", std::io::ErrorKind::NotADirectory.into()))
-            }
+            Ok(_) => Err(Error::io(
+                path,
+                "expected a directory",
+                std::io::ErrorKind::NotADirectory.into(),
+            )),
             Err(source) => Err(Error::io(path, "cannot open", source)),
         }
     }
 
-    /// What a path given by a user means: a folder, or a file of one with its name.
+    /// What a path given by a user means: a directory, or a file of one with its name.
     pub fn open_either(path: impl AsRef<Path>) -> Result<(Self, Option<String>)> {
         let path = path.as_ref();
         let file = std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
         let name = path.file_name().and_then(|name| name.to_str()).filter(|_| file);
         match (name, path.parent()) {
             (Some(name), Some(parent)) => {
-                let folder = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
-                Ok((Self::open(folder)?, Some(name.to_owned())))
+                let directory = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+                Ok((Self::open(directory)?, Some(name.to_owned())))
             }
             _ => Ok((Self::open(path)?, None)),
         }
@@ -74,7 +76,7 @@ impl Folder {
 
     fn join(&self, name: &str) -> Result<PathBuf> {
         let mut components = Path::new(name).components();
-        // What separates folders or drives on any system separates none here.
+        // What separates directories or drives on any system separates none here.
         let plain = !name.contains(['/', '\\', ':', '\0'])
             && matches!((components.next(), components.next()), (Some(Component::Normal(_)), None));
         if plain {
