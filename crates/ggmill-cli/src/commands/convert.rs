@@ -176,7 +176,7 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
     if let Some(target) = target {
         let mut options = QuantizeOptions::new(target);
         let names = recipe.tensors.iter().map(|tensor| RawStr::new(&tensor.name));
-        args.types.apply(&mut options, names, console)?;
+        args.types.apply(&mut options, &names, console)?;
         options.dry_run = args.dry_run;
         recipe = quantize_recipe(&recipe, &options).map_err(refused)?;
     }

@@ -275,7 +275,7 @@ impl Args {
             );
         }
         let names = checkpoint.tensors().iter().map(SourceTensor::name);
-        self.types.apply(&mut options, names, console)?;
+        self.types.apply(&mut options, &names, console)?;
         options.allow_requantize = self.allow_requantize;
         options.roles.extend(described);
         if let Some(path) = &self.plan {

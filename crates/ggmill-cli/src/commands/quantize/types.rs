@@ -87,7 +87,7 @@ impl TypeArgs {
     pub(crate) fn apply<'n>(
         self,
         options: &mut QuantizeOptions,
-        names: impl Iterator<Item = RawStr<'n>> + Clone,
+        names: &(impl Iterator<Item = RawStr<'n>> + Clone),
         console: Console,
     ) -> Result<(), Failure> {
         options.importance = self.importance(console)?;
