@@ -25,7 +25,7 @@ impl Machine {
     /// How Cargo is to link and run programs for this machine, or what is missing for it. What the
     /// environment says already is left as it is.
     pub(super) fn settings(&self, triple: &str, host: &str) -> Result<Settings, String> {
-        // A program that hangs in its own backtrace is what emulation can do worst.
+        // Under emulation a program can hang while it makes a backtrace.
         let mut settings = vec![("RUST_BACKTRACE".to_owned(), "0".to_owned())];
         let (linker, runner) = (variable(triple, "LINKER"), variable(triple, "RUNNER"));
         let given = |name: &str| env::var_os(name).is_some();

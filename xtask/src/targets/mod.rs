@@ -215,9 +215,14 @@ impl Target {
     fn cargo(&self, builder: &Builder<'_>, settings: &Settings, subcommand: &str) -> Command {
         let mut cargo = builder.cargo(subcommand);
         cargo.envs(settings.iter().map(|(name, value)| (name, value)));
-        if matches!(self.work, Work::WebAssembly) {
-            cargo.args(["--config", "profile.dev.panic=\"abort\""]);
-        }
+        let settings: &[&str] = match self.work {
+            Work::Tests(..) => &["profile.dev.package.sha2.opt-level=1"],
+            Work::WebAssembly => {
+                &["profile.dev.package.ggmill-quant.opt-level=1", "profile.dev.panic=\"abort\""]
+            }
+            Work::Build(_) => &[],
+        };
+        cargo.args(settings.iter().flat_map(|setting| ["--config", setting]));
         cargo
     }
 

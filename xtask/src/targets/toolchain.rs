@@ -7,13 +7,14 @@ use std::process::Command;
 use crate::process::{Done, command, output, root, target};
 
 /// Settings for everything that is built here, whichever manifest it belongs to: where they are
-/// the same, a library that was built from its source once serves all.
+/// the same, a library that was built from its source once serves all. What is not of this
+/// workspace is sooner built without optimization than run with it.
 const PROFILE: [&str; 6] = [
     "profile.dev.debug=false",
     "profile.dev.opt-level=1",
     "profile.dev.overflow-checks=true",
     "profile.dev.package.\"*\".debug=false",
-    "profile.dev.package.\"*\".opt-level=1",
+    "profile.dev.package.\"*\".opt-level=0",
     "profile.test.opt-level=1",
 ];
 
