@@ -13,7 +13,7 @@ use ggmill_core::GgmlType;
 use crate::arch::Pair;
 use crate::block::{Decode, Encode, float, fp4, integer, iq, iq4, k, legacy, ternary, tiny};
 use crate::error::{Detail, Error, Result};
-use crate::isa::{Isa, Kind};
+use crate::isa::{Direction, Isa, Kind};
 use crate::lanes::{Floats, Lanes, Mask, Work};
 
 /// Turns blocks of one type into values and back. Obtained from [`codec`].
@@ -190,7 +190,9 @@ impl<T: Encode<N, B>, const N: usize, const B: usize> Work for Writing<'_, T, N,
 
 impl<T: Encode<N, B>, const N: usize, const B: usize> Writing<'_, T, N, B> {
     fn with(self, isa: Kind) {
-        if let Err(Self { values, weights, out, .. }) = isa.run(self) {
+        let direction =
+            if self.weights.is_none() { Direction::Write } else { Direction::WriteWeighted };
+        if let Err(Self { values, weights, out, .. }) = isa.for_work(T::TYPE, direction).run(self) {
             match weights {
                 None => values.iter().zip(out).for_each(|(values, block)| T::encode(values, block)),
                 Some((weights, row_spread)) => {
@@ -325,9 +327,8 @@ fn dequantize<T: Decode<N, B>, const N: usize, const B: usize>(
             expected: blocks.len().saturating_mul(N),
         }));
     }
-    if let Err(Reading { blocks, out, .. }) =
-        isa.run(Reading::<T, N, B> { blocks, out, format: PhantomData })
-    {
+    let reading = Reading::<T, N, B> { blocks, out, format: PhantomData };
+    if let Err(Reading { blocks, out, .. }) = isa.for_work(T::TYPE, Direction::Read).run(reading) {
         blocks.iter().zip(out).for_each(|(block, out)| T::decode(block, out));
     }
     Ok(())

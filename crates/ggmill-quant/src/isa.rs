@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::OnceLock;
 
+use ggmill_core::GgmlType;
+
 #[cfg(all(target_arch = "aarch64", target_feature = "neon", target_endian = "little"))]
 use crate::arch::NEON;
 use crate::arch::Portable;
@@ -41,6 +43,43 @@ pub(crate) enum Kind {
     Avx2,
     Avx512,
 }
+
+/// Which way a codec works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Read,
+    /// Without importance.
+    Write,
+    WriteWeighted,
+}
+
+/// Where the portable lanes lose to the scalar code, which then does the work: instructions for
+/// each weight on x86-64 without AVX, the scalar code's beside those of the lanes (callgrind; the
+/// times of both agree). Compilers make vectors of the scalar loops of readers, so that lanes add
+/// only the copies between them.
+const SCALAR_IS_FASTER: [(GgmlType, Direction); 10] = [
+    // 87.6 beside 191.3: moves of single levels, in which lanes without instructions for choosing
+    // do everything for every lane.
+    (GgmlType::Q3_K, Direction::Write),
+    // 18.4 beside 38.8: as many conversions to bytes, and another pass for the sums.
+    (GgmlType::Q8_K, Direction::Write),
+    // 59.6 beside 104.4: sixteen comparisons for each value, each a choice.
+    (GgmlType::NVFP4, Direction::Write),
+    // 10.2 beside 13.9: all there is to do is a sum.
+    (GgmlType::Q1_0, Direction::Write),
+    // 6.36 beside 8.23, and 0.65 ns beside 0.88 ns.
+    (GgmlType::IQ3_XXS, Direction::Read),
+    // 6.70 beside 8.20.
+    (GgmlType::MXFP4, Direction::Read),
+    // 12.8 beside 13.7.
+    (GgmlType::Q5_1, Direction::Read),
+    // 7.20 beside 7.42.
+    (GgmlType::IQ4_NL, Direction::Read),
+    // 7.24 beside 7.60.
+    (GgmlType::IQ4_XS, Direction::Read),
+    // 6.20 beside 6.38.
+    (GgmlType::Q2_K, Direction::Read),
+];
 
 impl Isa {
     /// One number at a time: the definition of the bytes, on every machine.
@@ -103,6 +142,13 @@ impl Kind {
         }
     }
 
+    /// The instructions for some work with a type: those of the scalar code where they are the
+    /// faster.
+    pub(crate) fn for_work(self, ggml_type: GgmlType, direction: Direction) -> Self {
+        let scalar = self == Self::Portable && SCALAR_IS_FASTER.contains(&(ggml_type, direction));
+        if scalar { Self::Scalar } else { self }
+    }
+
     /// Does the work with these instructions, or gives it back where the scalar code is to do it.
     pub(crate) fn run<W: Work>(self, work: W) -> Result<(), W> {
         match self {
@@ -149,6 +195,25 @@ mod tests {
         ] {
             assert_eq!(best_of(available.iter().copied()), best, "{available:?}");
         }
+    }
+
+    #[test]
+    fn only_the_portable_lanes_leave_work_to_the_scalar_code() {
+        for (ggml_type, direction) in SCALAR_IS_FASTER {
+            for kind in Kind::ALL {
+                let expected = if kind == Kind::Portable { Kind::Scalar } else { kind };
+                assert_eq!(
+                    kind.for_work(ggml_type, direction),
+                    expected,
+                    "{ggml_type} {direction:?}"
+                );
+            }
+        }
+        assert_eq!(
+            Kind::Portable.for_work(GgmlType::Q3_K, Direction::WriteWeighted),
+            Kind::Portable
+        );
+        assert_eq!(Kind::Portable.for_work(GgmlType::Q3_K, Direction::Read), Kind::Portable);
     }
 
     #[test]
