@@ -21,6 +21,7 @@ pub use range::run_range;
 pub use recipe::{Form, Recipe, RecipeTensor};
 pub use run::{Progress, Report, RunOptions, run};
 pub use source::{
-    Checkpoint, FileRange, GgufCheckpoint, Joined, MemorySource, Pretrained, SourceTensor,
+    Checkpoint, FileRange, GgufCheckpoint, Joined, MemorySource, Pretrained, SideFiles,
+    SourceTensor,
 };
 pub use split::{SPLIT_KEYS, ShardLimit, SplitOptions, split};
