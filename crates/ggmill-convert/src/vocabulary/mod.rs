@@ -53,13 +53,19 @@ fn sources(files: &dyn SideFiles) -> impl Iterator<Item = &'static str> {
     SOURCES.into_iter().filter(|name| files.has(name))
 }
 
+/// `tokenizer.json`, read once.
+enum Tokenizer {
+    Unread,
+    Absent,
+    Read(Rc<TokenizerJson>),
+}
+
 /// What the vocabulary is made from.
 struct Request<'a> {
     files: &'a dyn SideFiles,
     config: &'a Value,
     tokenizer_config: Option<Map<String, Value>>,
-    /// `tokenizer.json`, once it was read.
-    tokenizer: Option<Option<Rc<TokenizerJson>>>,
+    tokenizer: Tokenizer,
     /// What should be known about the result.
     notes: Vec<String>,
 }
@@ -72,7 +78,13 @@ impl<'a> Request<'a> {
             Some(_) => return Err(files::fault(FILE, "expected an object")),
             None => None,
         };
-        Ok(Self { files, config, tokenizer_config, tokenizer: None, notes: Vec::new() })
+        Ok(Self {
+            files,
+            config,
+            tokenizer_config,
+            tokenizer: Tokenizer::Unread,
+            notes: Vec::new(),
+        })
     }
 
     /// A whole number of the configuration.
@@ -83,15 +95,16 @@ impl<'a> Request<'a> {
     /// `tokenizer.json`; `None` where it is absent.
     fn tokenizer(&mut self) -> Result<Option<Rc<TokenizerJson>>> {
         const FILE: &str = "tokenizer.json";
-        if let Some(tokenizer) = &self.tokenizer {
-            return Ok(tokenizer.clone());
+        if let Tokenizer::Unread = self.tokenizer {
+            self.tokenizer = match files::vocabulary(self.files, FILE)? {
+                Some(bytes) => Tokenizer::Read(Rc::new(files::parse(FILE, &bytes)?)),
+                None => Tokenizer::Absent,
+            };
         }
-        let tokenizer = match files::vocabulary(self.files, FILE)? {
-            Some(bytes) => Some(Rc::new(files::parse(FILE, &bytes)?)),
-            None => None,
-        };
-        self.tokenizer = Some(tokenizer.clone());
-        Ok(tokenizer)
+        Ok(match &self.tokenizer {
+            Tokenizer::Read(tokenizer) => Some(Rc::clone(tokenizer)),
+            Tokenizer::Unread | Tokenizer::Absent => None,
+        })
     }
 }
 

@@ -213,10 +213,12 @@ impl<'a> Fields<'a> {
 
     fn varint(&mut self) -> Result<u64, Fault> {
         let mut value = 0u64;
-        for (place, &byte) in self.rest.iter().enumerate().take(10) {
-            value |= u64::from(byte & 0x7f).checked_shl(place as u32 * 7).unwrap_or_default();
+        // Ten bytes of seven bits hold every number.
+        for shift in (0..70).step_by(7) {
+            let Some((&byte, rest)) = self.rest.split_first() else { break };
+            self.rest = rest;
+            value |= u64::from(byte & 0x7f).checked_shl(shift).unwrap_or_default();
             if byte < 0x80 {
-                self.rest = self.rest.get(place.saturating_add(1)..).unwrap_or_default();
                 return Ok(value);
             }
         }

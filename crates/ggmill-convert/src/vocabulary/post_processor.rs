@@ -43,7 +43,9 @@ impl<'a> PostProcessor<'a> {
     pub(crate) fn read(&mut self, processor: &Value) {
         match processor.get("processors") {
             Some(Value::Array(processors)) => {
-                processors.iter().for_each(|processor| self.read_one(processor));
+                for processor in processors {
+                    self.read_one(processor);
+                }
             }
             Some(_) => {}
             None => self.read_one(processor),

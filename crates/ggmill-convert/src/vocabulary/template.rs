@@ -31,6 +31,7 @@ impl Templates {
 
     fn beside(request: &mut Request<'_>) -> Result<Self> {
         const ADDITIONAL: &str = "additional_chat_templates";
+        const FILE: &str = "chat_template.json";
         if let Some(default) = files::template(request.files, "chat_template.jinja")? {
             let mut this = Self { default: Some(default), named: Vec::new() };
             let others = request.files.list(ADDITIONAL)?;
@@ -42,7 +43,6 @@ impl Templates {
             }
             return Ok(this);
         }
-        const FILE: &str = "chat_template.json";
         let Some(document) = files::json(request.files, FILE)? else { return Ok(Self::default()) };
         let template = document.get("chat_template").cloned().unwrap_or_default();
         Ok(Self::of(&template, FILE, request))

@@ -20,13 +20,13 @@ use serde_json::{Value, json};
 
 /// A checkpoint without weights, in memory.
 #[derive(Debug)]
-struct Files {
+struct Bare {
     name: String,
     config: Value,
     files: BTreeMap<String, Vec<u8>>,
 }
 
-impl Checkpoint for Files {
+impl Checkpoint for Bare {
     fn tensors(&self) -> &[SourceTensor] {
         &[]
     }
@@ -35,7 +35,7 @@ impl Checkpoint for Files {
     }
 }
 
-impl Pretrained for Files {
+impl Pretrained for Bare {
     fn config(&self) -> &Value {
         &self.config
     }
@@ -47,7 +47,7 @@ impl Pretrained for Files {
     }
 }
 
-impl Files {
+impl Bare {
     /// The files of a case: JSON, text, or a bundled file.
     fn of(name: &str, case: &Value) -> Self {
         let content = |content: &Value| match content.as_str() {
@@ -84,7 +84,7 @@ fn every_case_is_what_the_reference_makes_of_it() {
     for path in &cases {
         let name = path.file_stem().unwrap().to_str().unwrap();
         let case: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
-        let file = Files::of(name, &case["files"])
+        let file = Bare::of(name, &case["files"])
             .converted()
             .unwrap_or_else(|error| panic!("{name}: {error}"));
         let model = Gguf::parse(&file).unwrap();
@@ -104,7 +104,7 @@ fn broken_vocabularies_are_refused_with_words() {
     let with = |name: &str, content: Value| {
         let mut files = case["files"].clone();
         files[name] = content;
-        Files::of("case", &files).converted().map(drop).map_err(|error| error.to_string())
+        Bare::of("case", &files).converted().map(drop).map_err(|error| error.to_string())
     };
     let mut config = case["files"]["config.json"].clone();
     config["vocab_size"] = json!(1_000_000_000);
