@@ -12,7 +12,9 @@ mod recipe;
 mod run;
 mod source;
 mod split;
+mod workers;
 
+pub use buffers::zeroed;
 pub use document::{PlanDocumentError, plan_document, planned_types, plans_document};
 pub use error::{Error, ErrorKind, Result};
 pub use expression::{Decode, Encoding, Expression, Fp8Blocks, Inputs, Mxfp4, matrices};
@@ -24,3 +26,4 @@ pub use source::{
     Checkpoint, FileRange, GgufCheckpoint, Joined, MemorySource, Pretrained, SourceTensor,
 };
 pub use split::{SPLIT_KEYS, ShardLimit, SplitOptions, split};
+pub use workers::Workers;

@@ -48,7 +48,10 @@ fn with_file() -> (tempfile::TempDir, PathBuf) {
     (directory, path)
 }
 
-fn fix(path: &Path, meanwhile: &mut (dyn FnMut(Progress<'_>) + Send)) -> Result<Vec<String>, Error> {
+fn fix(
+    path: &Path,
+    meanwhile: &mut (dyn FnMut(Progress<'_>) + Send),
+) -> Result<Vec<String>, Error> {
     apply_fixes(path, &fixes(), &mut |progress| {
         meanwhile(progress);
         ControlFlow::Continue(())

@@ -12,9 +12,13 @@ use ggmill_pipeline::{
 use ggmill_testdata::real;
 
 fn hashes(path: &Path) -> ggmill_hash::Hashes {
-    hash(&GgufCheckpoint::open(path).unwrap(), &HashKind::ALL, true, &mut |_| {
-        ControlFlow::Continue(())
-    })
+    hash(
+        &GgufCheckpoint::open(path).unwrap(),
+        &HashKind::ALL,
+        true,
+        &RunOptions::default(),
+        &mut |_| ControlFlow::Continue(()),
+    )
     .unwrap()
 }
 
@@ -78,6 +82,7 @@ fn pieces_and_windows_leave_no_trace() {
             &model,
             &[HashKind::Sha256, HashKind::Xxh64],
             true,
+            &RunOptions::default(),
             &mut |_| ControlFlow::Continue(()),
         )
         .unwrap();
@@ -89,14 +94,18 @@ fn pieces_and_windows_leave_no_trace() {
     }
     assert_eq!(found.model[1].to_string(), ggmill_testdata::sha256(&datas.concat()));
     assert_eq!(
-        hash(&model, &[HashKind::Sha256], false, &mut |_| ControlFlow::Continue(()))
-            .unwrap()
-            .tensors,
+        hash(&model, &[HashKind::Sha256], false, &RunOptions::default(), &mut |_| {
+            ControlFlow::Continue(())
+        })
+        .unwrap()
+        .tensors,
         Vec::<Vec<_>>::new()
     );
 
-    let stopped =
-        hash(&model, &[HashKind::Xxh64], true, &mut |_| ControlFlow::Break(())).unwrap_err();
+    let stopped = hash(&model, &[HashKind::Xxh64], true, &RunOptions::default(), &mut |_| {
+        ControlFlow::Break(())
+    })
+    .unwrap_err();
     assert_eq!(stopped.kind(), ErrorKind::Cancelled);
 }
 

@@ -8,7 +8,9 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use ggmill_core::{GgmlType, RawStr, keys};
-use ggmill_pipeline::{Checkpoint as _, ErrorKind, GgufCheckpoint, ShardLimit, SplitOptions};
+use ggmill_pipeline::{
+    Checkpoint as _, ErrorKind, GgufCheckpoint, RunOptions, ShardLimit, SplitOptions,
+};
 use ggmill_quantize::{
     Goal, Imatrix, Importance, ImportanceFilter, Override, QuantizeOptions, RoleRule, Target,
     TensorType, TypePlan, weight_type, weight_types,
@@ -242,10 +244,17 @@ fn fit(
     console: Console,
 ) -> Result<TypePlan, Failure> {
     let mut bar = Bar::new(console);
-    let fit = ggmill_quantize::fit(checkpoint, options, cut, goal, &mut |progress| {
-        bar.update(progress.written, progress.total, progress.tensor);
-        ControlFlow::Continue(())
-    });
+    let fit = ggmill_quantize::fit(
+        checkpoint,
+        options,
+        cut,
+        goal,
+        &RunOptions::default(),
+        &mut |progress| {
+            bar.update(progress.written, progress.total, progress.tensor);
+            ControlFlow::Continue(())
+        },
+    );
     drop(bar);
     let fit = fit.map_err(|error| {
         let hint =
