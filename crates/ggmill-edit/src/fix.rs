@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use ggmill_check::Fix;
+use ggmill_check::{Fix, FixValue};
 use ggmill_pipeline::{Error, ErrorKind, Report, Result};
 use ggmill_text::Glob;
 
@@ -31,13 +31,21 @@ impl Edit {
                 Some(Self::Set {
                     key: key.clone(),
                     key_type: Some(key_type),
-                    value: EditValue::Json(value.clone()),
+                    value: edit_value(value),
                 })
             }
             Fix::Rename { from, to } => Some(Self::Rename { from: from.clone(), to: to.clone() }),
             Fix::Unset { key } => Some(Self::Unset(Glob::literal(key))),
             _ => None,
         })
+    }
+}
+
+/// The value as an edit that says its type has it.
+fn edit_value(value: &FixValue) -> EditValue {
+    match value {
+        FixValue::String(text) => EditValue::Text(text.clone()),
+        other => EditValue::Text(other.to_string()),
     }
 }
 

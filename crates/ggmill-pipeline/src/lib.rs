@@ -10,6 +10,7 @@ mod plan;
 mod range;
 mod recipe;
 mod run;
+mod shard_files;
 mod source;
 mod split;
 mod workers;
@@ -22,6 +23,7 @@ pub use plan::Plan;
 pub use range::run_range;
 pub use recipe::{Form, Recipe, RecipeTensor};
 pub use run::{Progress, Report, RunOptions, run};
+pub use shard_files::ShardFiles;
 pub use source::{
     Checkpoint, FileRange, GgufCheckpoint, Joined, MemorySource, Pretrained, SourceTensor,
 };

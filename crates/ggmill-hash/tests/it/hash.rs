@@ -77,15 +77,14 @@ fn pieces_and_windows_leave_no_trace() {
     std::fs::write(&path, writer.finish().unwrap()).unwrap();
 
     let model = GgufCheckpoint::open(&path).unwrap();
-    let found =
-        hash(
-            &model,
-            &[HashKind::Sha256, HashKind::Xxh64],
-            true,
-            &RunOptions::default(),
-            &mut |_| ControlFlow::Continue(()),
-        )
-        .unwrap();
+    let found = hash(
+        &model,
+        &[HashKind::Sha256, HashKind::Xxh64],
+        true,
+        &RunOptions::default(),
+        &mut |_| ControlFlow::Continue(()),
+    )
+    .unwrap();
     assert_eq!(found.tensors.len(), 5005);
     for (digests, data) in
         found.tensors.iter().zip(datas.iter().map(Vec::as_slice).chain(std::iter::repeat(&[][..])))
