@@ -128,16 +128,16 @@ impl Report {
 /// Says which tensors the report leaves out.
 fn tell_of_unmeasured(names: &[Vec<u8>], console: Console) {
     const NAMED: usize = 3;
-    let named: Vec<String> =
+    let first: Vec<String> =
         names.iter().take(NAMED).map(|name| RawStr::new(name).to_string()).collect();
     let more = match names.len().saturating_sub(NAMED) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    if !named.is_empty() {
+    if !first.is_empty() {
         console.note(format_args!(
             "not in the report, being made of no single tensor: {}{more}",
-            named.join(", ")
+            first.join(", ")
         ));
     }
 }
