@@ -136,9 +136,11 @@ fn unpack(name: &str, version: &str, directory: &Path) -> Done {
     }
     let readme =
         fs::read_to_string(unpacked.join("README.md")).map_err(|error| error.to_string())?;
-    let relative = readme.split("](").skip(1).filter_map(|rest| rest.split(')').next()).find(
-        |link| !link.starts_with("https://") && !link.starts_with('#'),
-    );
+    let relative = readme
+        .split("](")
+        .skip(1)
+        .filter_map(|rest| rest.split(')').next())
+        .find(|link| !link.starts_with("https://") && !link.starts_with('#'));
     match relative {
         None => Ok(()),
         Some(link) => Err(format!("the README of {name} links to {link}, which is not packaged")),
@@ -157,7 +159,7 @@ fn write_program(
          [dependencies]\nggmill = {{ version = \"*\", {features} }}\n\n[patch.crates-io]\n"
     );
     for (name, version) in packages {
-        manifest += &format!("{name} = {{ path = \"../{name}-{version}\" }}\n");
+        manifest.push_str(&["", name, " = { path = \"../", name, "-", version, "\" }\n"].concat());
     }
     fs::create_dir_all(place.join("src"))?;
     fs::write(place.join("Cargo.toml"), manifest)?;

@@ -1,5 +1,4 @@
 #![doc = include_str!("../README.md")]
-
 #![allow(
     clippy::large_enum_variant,
     clippy::many_single_char_names,

@@ -11,6 +11,7 @@ mod check;
 mod convert;
 mod convert_types;
 mod diff;
+mod documentation;
 mod edit;
 mod explain;
 mod failures;
