@@ -54,7 +54,7 @@ fn every_command_of_the_tutorial_works() {
     let directory = Directory::new();
     let checkpoint = directory.path().join("my-model");
     fs::create_dir(&checkpoint).unwrap();
-    for entry in fs::read_dir(real("stories260K")).unwrap() {
+    for entry in fs::read_dir(real("tinystories260K")).unwrap() {
         let entry = entry.unwrap();
         fs::copy(entry.path(), checkpoint.join(entry.file_name())).unwrap();
     }
@@ -67,7 +67,7 @@ fn every_command_of_the_how_tos_works() {
     let made = outcome(
         command(directory.path())
             .arg("convert")
-            .arg(real("stories260K"))
+            .arg(real("tinystories260K"))
             .args(["-o", "model.gguf"]),
     );
     assert_eq!(made.code, 0, "{}", made.stderr);
