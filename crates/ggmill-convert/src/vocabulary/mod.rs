@@ -3,12 +3,23 @@
 //! What is written, and in which order, is what the reference converter writes (llama.cpp,
 //! `conversion/base.py`, and `vocab.py` of `gguf` 0.19.0).
 
+mod added;
+mod bpe;
+mod bytes;
+mod class;
+mod fast;
 mod files;
+mod llama_hf;
+mod merger;
 mod merges;
 mod model_proto;
+mod normalize;
+mod patterns;
 mod post_processor;
+mod pretokenizer;
 mod sentencepiece;
 mod special;
+mod split;
 mod template;
 mod tokenizer_json;
 mod tokens;
@@ -66,12 +77,14 @@ struct Request<'a> {
     config: &'a Value,
     tokenizer_config: Option<Map<String, Value>>,
     tokenizer: Tokenizer,
+    /// The name of the pre-tokenizer, where one was asked for.
+    pre: Option<&'a str>,
     /// What should be known about the result.
     notes: Vec<String>,
 }
 
 impl<'a> Request<'a> {
-    fn new(files: &'a dyn SideFiles, config: &'a Value) -> Result<Self> {
+    fn new(files: &'a dyn SideFiles, config: &'a Value, pre: Option<&'a str>) -> Result<Self> {
         const FILE: &str = "tokenizer_config.json";
         let tokenizer_config = match files::json(files, FILE)? {
             Some(Value::Object(entries)) => Some(entries),
@@ -83,6 +96,7 @@ impl<'a> Request<'a> {
             config,
             tokenizer_config,
             tokenizer: Tokenizer::Unread,
+            pre,
             notes: Vec::new(),
         })
     }
@@ -114,6 +128,7 @@ impl<'a> Request<'a> {
 pub(crate) fn write(
     checkpoint: &dyn Pretrained,
     spec: Option<&VocabularySpec>,
+    pre: Option<&str>,
     metadata: &mut MetadataBuf,
 ) -> Result<Vec<String>> {
     let spec = spec.ok_or_else(|| {
@@ -123,7 +138,7 @@ pub(crate) fn write(
              tokenizer",
         )
     })?;
-    let mut request = Request::new(checkpoint.side_files(), checkpoint.config())?;
+    let mut request = Request::new(checkpoint.side_files(), checkpoint.config(), pre)?;
     for &kind in &spec.kinds {
         if spec.space_prefix
             && kind != VocabularyKind::Tekken
@@ -154,6 +169,8 @@ fn write_kind(
 ) -> Result<bool> {
     match kind {
         VocabularyKind::SentencePiece => sentencepiece::write(request, metadata),
+        VocabularyKind::LlamaHf => llama_hf::write(request, metadata),
+        VocabularyKind::Bpe => bpe::write(request, metadata),
         VocabularyKind::None => {
             metadata.set(keys::TOKENIZER_MODEL, "none");
             Ok(true)

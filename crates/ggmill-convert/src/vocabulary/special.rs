@@ -95,7 +95,7 @@ impl Special {
             added = tokenizer
                 .added_tokens
                 .iter()
-                .map(|token| (token.content.clone(), token.id))
+                .map(|listed| (listed.token.content.clone(), listed.id))
                 .collect();
             let mut processor = PostProcessor::new(config.as_mut(), &mut self.kinds);
             processor.read(&tokenizer.post_processor);

@@ -41,6 +41,12 @@ impl Tokens {
         self.texts.len()
     }
 
+    pub(crate) fn push(&mut self, text: String, score: f32, token_type: TokenType) {
+        self.texts.push(text);
+        self.scores.push(score);
+        self.types.push(token_type as i32);
+    }
+
     /// Replaces the token of this ID and says whether there is one.
     pub(crate) fn set(
         &mut self,
