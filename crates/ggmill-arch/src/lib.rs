@@ -43,6 +43,7 @@ mod expression;
 mod file;
 mod include;
 mod key;
+mod key_template;
 mod kinds;
 mod limits;
 mod names;

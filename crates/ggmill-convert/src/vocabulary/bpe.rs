@@ -3,12 +3,12 @@
 use ggmill_core::{MetadataBuf, keys};
 use ggmill_pipeline::Result;
 
-use super::Request;
 use super::fast::Fast;
 use super::files::fault;
 use super::pretokenizer;
+use super::request::Request;
 use super::special::{Special, SpecialOptions};
-use super::tokens::{TokenType, Tokens, bounded, looks_special, with_spaces};
+use super::tokens::{BYTE_LEVEL, TokenType, Tokens, bounded, looks_special, with_spaces};
 
 const FILE: &str = "tokenizer.json";
 
@@ -20,7 +20,7 @@ pub(crate) fn write(request: &mut Request<'_>, metadata: &mut MetadataBuf) -> Re
     let Some(tokenizer) = Fast::load(request)? else { return Ok(false) };
     let tokens = tokens(request, &tokenizer)?;
     let pre = pretokenizer::name(request, &tokenizer)?;
-    metadata.set(keys::TOKENIZER_MODEL, "gpt2");
+    metadata.set(keys::TOKENIZER_MODEL, BYTE_LEVEL);
     metadata.set(keys::TOKENIZER_PRE, &*pre);
     tokens.write_to(false, metadata);
     let options = SpecialOptions { merges: true, limit: None };

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use ggmill_arch::configured;
 use serde_json::{Map, Value};
 
-use super::Request;
+use super::request::Request;
 
 /// The facts, as `xtask/peers/tokenizer_classes.py` writes them.
 static FACTS: LazyLock<Value> = LazyLock::new(|| {
@@ -64,9 +64,9 @@ impl Class {
         let known = name.as_ref().and_then(|name| FACTS.get("classes")?.get(name)?.as_object());
         let mut values = known.cloned().unwrap_or_default();
         let map = special_tokens_map.and_then(Value::as_object);
-        let names =
+        let has =
             |kind: &str| config.contains_key(kind) || map.is_some_and(|map| map.contains_key(kind));
-        let own = TOKENS.into_iter().filter(|kind| names(kind)).collect();
+        let own = TOKENS.into_iter().filter(|kind| has(kind)).collect();
         values.extend(config);
         values.extend(map.cloned().unwrap_or_default());
         Self { name, config: values, own }

@@ -8,13 +8,13 @@ use ggmill_core::RawStr;
 use ggmill_pipeline::Result;
 use serde_json::Value;
 
-use super::Request;
 use super::added::{AddedVocabulary, Cut};
 use super::class::Class;
 use super::files::{self, fault};
 use super::merger::Merger;
 use super::normalize;
-use super::special::truthy;
+use super::python::truthy;
+use super::request::Request;
 use super::split::split;
 use super::tokenizer_json::{AddedToken, TokenizerJson};
 

@@ -5,12 +5,12 @@ use ggmill_core::{MetadataBuf, keys};
 use ggmill_pipeline::Result;
 use serde_json::Value;
 
-use super::Request;
 use super::fast::Fast;
 use super::files::fault;
 use super::normalize::byte_token;
+use super::request::Request;
 use super::special::{Special, SpecialOptions};
-use super::tokens::{TokenType, Tokens, bounded};
+use super::tokens::{SENTENCEPIECE, TokenType, Tokens, bounded};
 
 const FILE: &str = "tokenizer.json";
 /// Such a vocabulary has no scores; the merges order it.
@@ -29,7 +29,7 @@ pub(crate) fn write(request: &mut Request<'_>, metadata: &mut MetadataBuf) -> Re
     }
     let Some(tokenizer) = Fast::load(request)? else { return Ok(false) };
     let tokens = tokens(&tokenizer)?;
-    metadata.set(keys::TOKENIZER_MODEL, "llama");
+    metadata.set(keys::TOKENIZER_MODEL, SENTENCEPIECE);
     metadata.set(keys::TOKENIZER_PRE, "default");
     tokens.write_to(true, metadata);
     let options = SpecialOptions { merges: false, limit: Some(tokens.len()) };

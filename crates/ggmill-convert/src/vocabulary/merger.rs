@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use super::merges::Merge;
-use super::tokenizer_json::Model;
+use super::tokenizer_json::Algorithm;
 
 /// Why a model cannot be used.
 pub(crate) type Fault = String;
 
 /// A BPE model.
 pub(crate) struct Merger<'a> {
-    model: &'a Model,
+    model: &'a Algorithm,
     ids: BTreeMap<&'a str, u32>,
     /// Two IDs, with the rank of their merge and its result.
     merges: BTreeMap<(u32, u32), (usize, u32)>,
@@ -18,7 +18,7 @@ pub(crate) struct Merger<'a> {
 
 impl<'a> Merger<'a> {
     /// Fails where a merge is not one of tokens.
-    pub(crate) fn new(model: &'a Model) -> Result<Self, Fault> {
+    pub(crate) fn new(model: &'a Algorithm) -> Result<Self, Fault> {
         if model.continuing_subword_prefix.as_deref().is_some_and(|it| !it.is_empty()) {
             return Err("continuing_subword_prefix is not known".into());
         }
@@ -114,7 +114,7 @@ mod tests {
 
     use super::*;
 
-    fn model(changes: serde_json::Value) -> Model {
+    fn model(changes: &serde_json::Value) -> Algorithm {
         let mut model = json!({
             "type": "BPE", "unk_token": "?", "merges": ["a b", "b c", "ab c"],
             "vocab": { "?": 0, "a": 1, "b": 2, "c": 3, "ab": 4, "bc": 5, "abc": 6, "abcabc": 7,
@@ -128,14 +128,14 @@ mod tests {
 
     #[test]
     fn merges_are_made_by_rank() {
-        let plain = model(json!({}));
+        let plain = model(&json!({}));
         let merger = Merger::new(&plain).unwrap();
         assert_eq!(merger.encode("abcabc"), [6, 6]);
         assert_eq!(merger.encode("bcab"), [5, 4]);
         assert_eq!(merger.encode("aéxb"), [1, 0, 0, 2]);
         assert!(merger.encode("").is_empty());
         let other =
-            model(json!({ "ignore_merges": true, "byte_fallback": true, "fuse_unk": true }));
+            model(&json!({ "ignore_merges": true, "byte_fallback": true, "fuse_unk": true }));
         let merger = Merger::new(&other).unwrap();
         assert_eq!(merger.encode("abcabc"), [7]);
         assert_eq!(merger.encode("aéxyb"), [1, 8, 9, 0, 2]);
@@ -148,7 +148,7 @@ mod tests {
             (json!({ "merges": ["abc"] }), "merge 0 is not of two parts"),
             (json!({ "continuing_subword_prefix": "##" }), "continuing_subword_prefix"),
         ] {
-            let fault = Merger::new(&model(changes)).map(drop).unwrap_err();
+            let fault = Merger::new(&model(&changes)).map(drop).unwrap_err();
             assert!(fault.contains(words), "{fault}");
         }
     }

@@ -12,11 +12,14 @@ mod files;
 mod llama_hf;
 mod merger;
 mod merges;
+mod merges_txt;
 mod model_proto;
 mod normalize;
 mod patterns;
 mod post_processor;
 mod pretokenizer;
+mod python;
+mod request;
 mod sentencepiece;
 mod special;
 mod split;
@@ -24,14 +27,12 @@ mod template;
 mod tokenizer_json;
 mod tokens;
 
-use std::rc::Rc;
-
-use ggmill_arch::{VocabularyKind, VocabularySpec, configured};
+use ggmill_arch::{VocabularyKind, VocabularySpec};
 use ggmill_core::{MetadataBuf, keys};
 use ggmill_pipeline::{Error, ErrorKind, Pretrained, Result, SideFiles};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use self::tokenizer_json::TokenizerJson;
+use self::request::Request;
 
 /// The files a vocabulary can be made from.
 const SOURCES: [&str; 10] = [
@@ -62,64 +63,6 @@ pub fn has_tokenizer(files: &dyn SideFiles) -> bool {
 
 fn sources(files: &dyn SideFiles) -> impl Iterator<Item = &'static str> {
     SOURCES.into_iter().filter(|name| files.has(name))
-}
-
-/// `tokenizer.json`, read once.
-enum Tokenizer {
-    Unread,
-    Absent,
-    Read(Rc<TokenizerJson>),
-}
-
-/// What the vocabulary is made from.
-struct Request<'a> {
-    files: &'a dyn SideFiles,
-    config: &'a Value,
-    tokenizer_config: Option<Map<String, Value>>,
-    tokenizer: Tokenizer,
-    /// The name of the pre-tokenizer, where one was asked for.
-    pre: Option<&'a str>,
-    /// What should be known about the result.
-    notes: Vec<String>,
-}
-
-impl<'a> Request<'a> {
-    fn new(files: &'a dyn SideFiles, config: &'a Value, pre: Option<&'a str>) -> Result<Self> {
-        const FILE: &str = "tokenizer_config.json";
-        let tokenizer_config = match files::json(files, FILE)? {
-            Some(Value::Object(entries)) => Some(entries),
-            Some(_) => return Err(files::fault(FILE, "expected an object")),
-            None => None,
-        };
-        Ok(Self {
-            files,
-            config,
-            tokenizer_config,
-            tokenizer: Tokenizer::Unread,
-            pre,
-            notes: Vec::new(),
-        })
-    }
-
-    /// A whole number of the configuration.
-    fn number(&self, name: &str) -> Option<u64> {
-        configured(self.config, name)?.as_u64()
-    }
-
-    /// `tokenizer.json`; `None` where it is absent.
-    fn tokenizer(&mut self) -> Result<Option<Rc<TokenizerJson>>> {
-        const FILE: &str = "tokenizer.json";
-        if let Tokenizer::Unread = self.tokenizer {
-            self.tokenizer = match files::vocabulary(self.files, FILE)? {
-                Some(bytes) => Tokenizer::Read(Rc::new(files::parse(FILE, &bytes)?)),
-                None => Tokenizer::Absent,
-            };
-        }
-        Ok(match &self.tokenizer {
-            Tokenizer::Read(tokenizer) => Some(Rc::clone(tokenizer)),
-            Tokenizer::Unread | Tokenizer::Absent => None,
-        })
-    }
 }
 
 /// Sets the keys of a checkpoint's vocabulary, after those that are set. Gives remarks on the

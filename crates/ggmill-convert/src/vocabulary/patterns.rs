@@ -46,7 +46,7 @@ pub(crate) fn nearest(pre_tokenizer: &Value) -> Option<String> {
         }
     }
     let (_, group, known) = best?;
-    let names = listed(group.names.iter().map(|name| name.clone()));
+    let names = listed(group.names.iter().cloned());
     let shown = |only: Vec<&String>| {
         listed(only.into_iter().map(|it| format!("`{}`", RawStr::from(&**it))))
     };

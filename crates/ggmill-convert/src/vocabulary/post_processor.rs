@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value};
 
-use super::special::{entry, truthy};
+use super::python::truthy;
 
 /// The post-processor, read. It also fills in what `tokenizer_config.json` leaves out.
 pub(crate) struct PostProcessor<'a> {
@@ -177,6 +177,11 @@ impl<'a> PostProcessor<'a> {
             config.insert(name.to_owned(), value);
         }
     }
+}
+
+/// A value of `tokenizer_config.json`, `null` where it is absent.
+fn entry(config: Option<&Map<String, Value>>, name: &str) -> Value {
+    config.and_then(|config| config.get(name)).cloned().unwrap_or_default()
 }
 
 /// The special token that a part of a template is.

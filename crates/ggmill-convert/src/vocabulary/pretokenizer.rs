@@ -7,9 +7,9 @@ use std::sync::LazyLock;
 use ggmill_pipeline::{Error, ErrorKind, Result};
 use sha2::{Digest as _, Sha256};
 
-use super::Request;
 use super::fast::Fast;
 use super::patterns;
+use super::request::Request;
 
 /// The check text, and the known hashes with the pre-tokenizers' names and the checkpoints they
 /// were first seen in.

@@ -11,7 +11,7 @@ use super::tokens::MAX_TOKENS;
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct TokenizerJson {
     #[serde(default)]
-    pub(crate) model: Model,
+    pub(crate) model: Algorithm,
     #[serde(default)]
     pub(crate) added_tokens: Vec<ListedToken>,
     #[serde(default)]
@@ -76,9 +76,9 @@ impl AddedToken {
     }
 }
 
-/// The model: how text becomes tokens.
+/// How text becomes tokens; the file calls it a model.
 #[derive(Clone, Debug, Default, Deserialize)]
-pub(crate) struct Model {
+pub(crate) struct Algorithm {
     /// `BPE`, `WordPiece`, `Unigram` or `WordLevel`; old files leave it out.
     #[serde(default)]
     pub(crate) r#type: Option<String>,
@@ -100,7 +100,7 @@ pub(crate) struct Model {
     pub(crate) end_of_word_suffix: Option<String>,
 }
 
-impl Model {
+impl Algorithm {
     /// Whether it is a BPE model.
     pub(crate) fn is_bpe(&self) -> bool {
         self.r#type.as_deref().map_or(!self.merges.is_empty(), |name| name == "BPE")

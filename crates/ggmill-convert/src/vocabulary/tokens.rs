@@ -3,6 +3,11 @@
 use ggmill_core::{MetadataBuf, keys};
 use ggmill_pipeline::{Error, ErrorKind, Result};
 
+/// `tokenizer.ggml.model` of a vocabulary of SentencePiece's kind.
+pub(crate) const SENTENCEPIECE: &str = "llama";
+/// `tokenizer.ggml.model` of byte-level BPE.
+pub(crate) const BYTE_LEVEL: &str = "gpt2";
+
 /// The most tokens a vocabulary can have; the largest in use have about 262,144.
 pub(crate) const MAX_TOKENS: usize = 1 << 22;
 
