@@ -27,6 +27,8 @@ mod expression;
 mod include;
 #[path = "src/key.rs"]
 mod key;
+#[path = "src/key_template.rs"]
+mod key_template;
 #[path = "src/kinds.rs"]
 mod kinds;
 #[path = "src/limits.rs"]
@@ -55,6 +57,8 @@ mod tensor;
 mod terms;
 #[path = "src/value.rs"]
 mod value;
+#[path = "src/vocabulary.rs"]
+mod vocabulary;
 
 use architecture::Architecture;
 use data::Table as _;

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use ggmill_pipeline::{Checkpoint, Plan, Recipe, RunOptions, plans_document};
+use ggmill_pipeline::{Checkpoint, Plan, Recipe, RunOptions, ShardFiles, plans_document};
 
 use crate::console::Console;
 use crate::making::tell;
@@ -53,7 +53,13 @@ impl MakingShards<'_> {
             refuse_inputs(output, self.inputs)?;
         }
         if !self.dry_run {
-            self.write(&plans, &outputs, checkpoint, console)?;
+            let files = self.begin(&plans, &outputs)?;
+            let mut bar = Bar::new(console);
+            let written = files.run(&plans, checkpoint, &RunOptions::default(), &mut |progress| {
+                bar.update(progress.written, progress.total, progress.tensor);
+                ControlFlow::Continue(())
+            });
+            written.map_err(Failure::new)?;
         }
         let mut out = console.text();
         if self.json {
@@ -66,6 +72,8 @@ impl MakingShards<'_> {
             tell(plan, console);
         }
         if self.dry_run {
+            // What the run would be refused for.
+            drop(self.begin(&plans, &outputs)?);
             console.note("nothing was written");
         } else if let Some(stale) = ggmill_io::stale_shard(self.prefix, outputs.len()) {
             console.note(format_args!(
@@ -76,49 +84,27 @@ impl MakingShards<'_> {
         Ok((Status::Fine, outputs.into_iter().zip(plans).collect()))
     }
 
-    /// Writes all shards, and names them when the last is complete.
-    fn write(
-        &self,
-        plans: &[Plan],
-        outputs: &[PathBuf],
-        checkpoint: &dyn Checkpoint,
-        console: Console,
-    ) -> Result<(), Failure> {
-        let mut sinks = Vec::with_capacity(plans.len());
+    /// Refuses, before the work begins, what can be known then: a directory that is missing or not
+    /// writable. Which shards there will be is known when they are planned.
+    pub(crate) fn look_ahead(self) -> Result<Self, Failure> {
+        if let Some(first) = ggmill_io::shard_paths(self.prefix, 1)
+            && !self.dry_run
+        {
+            for path in &first {
+                drop(start(path, &[], true, 0)?);
+            }
+        }
+        Ok(self)
+    }
+
+    /// Begins every shard, so that the first is not written when the last cannot be.
+    fn begin(&self, plans: &[Plan], outputs: &[PathBuf]) -> Result<ShardFiles, Failure> {
+        let mut files = ShardFiles::new();
         for (plan, output) in plans.iter().zip(outputs) {
-            let mut sink = start(output, self.inputs, self.force, plan.layout().total_len())?;
-            if sinks.len() >= ggmill_io::MAX_OPEN_FILES {
-                sink.close_idle().map_err(Failure::new)?;
-            }
-            sinks.push(sink);
+            let sink = start(output, self.inputs, self.force, plan.layout().total_len())?;
+            files.push(sink).map_err(Failure::new)?;
         }
-        let total = plans
-            .iter()
-            .flat_map(|plan| plan.layout().tensors())
-            .map(ggmill_core::PlannedTensor::size)
-            .sum();
-        let mut bar = Bar::new(console);
-        let mut done = 0;
-        for (number, (sink, plan)) in sinks.iter_mut().zip(plans).enumerate() {
-            let mut within = 0;
-            ggmill_pipeline::run(
-                plan,
-                checkpoint,
-                &mut *sink,
-                &RunOptions::default(),
-                &mut |progress| {
-                    within = progress.written;
-                    bar.update(done + within, total, progress.tensor);
-                    ControlFlow::Continue(())
-                },
-            )
-            .map_err(Failure::new)?;
-            done += within;
-            if number >= ggmill_io::MAX_OPEN_FILES {
-                sink.close_idle().map_err(Failure::new)?;
-            }
-        }
-        ggmill_io::commit_all(sinks).map_err(Failure::new)
+        Ok(files)
     }
 }
 

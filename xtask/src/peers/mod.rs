@@ -14,7 +14,7 @@ mod quantize;
 mod source;
 mod write;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::process::{Done, cargo, root, run, target};
 
@@ -33,6 +33,15 @@ pub(crate) enum Peers {
     },
     /// Compare the converted bundled checkpoint with an independent reading
     Convert,
+    /// Let libllama continue a text with the converted bundled checkpoint
+    Speak,
+    /// Write what the reference converter makes of small tokenizers of every kind into
+    /// crates/ggmill-convert/tests/vocabularies, and the facts it goes by into data; needs torch,
+    /// transformers and sentencepiece
+    Vocabularies {
+        /// A source tree of llama.cpp: `vendor/llama.cpp` of llama-cpp-python 0.3.36
+        llama_cpp: PathBuf,
+    },
     /// Compare `ggmill hash` with hashlib, xxhash and blake3, or write what they find
     Hash(hash::Args),
     /// Write what the reference makes of files from before GGUF into
@@ -71,6 +80,8 @@ impl Peers {
             Self::QuantCount(args) => quant::count(args),
             Self::Inspect { paths } => inspect(paths),
             Self::Convert => convert(),
+            Self::Speak => speak(),
+            Self::Vocabularies { llama_cpp } => vocabularies(llama_cpp),
             Self::Hash(args) => hash::execute(args),
             Self::Legacy(args) => legacy::execute(args),
             Self::Expect => expect(),
@@ -111,8 +122,22 @@ fn convert() -> Done {
     let real = root().join("crates/ggmill-testdata/real");
     run(environment::script("convert.py")?
         .arg(ggmill()?)
-        .arg(real.join("stories260K"))
-        .arg(real.join("stories260K.llama2c.bin")))
+        .arg(real.join("tinystories260K"))
+        .arg(real.join("tinystories260K.llama2c.bin")))
+}
+
+fn speak() -> Done {
+    let checkpoint = root().join("crates/ggmill-testdata/real/tinystories260K");
+    run(environment::script("speak.py")?.arg(ggmill()?).arg(checkpoint))
+}
+
+fn vocabularies(llama_cpp: &Path) -> Done {
+    let facts = root().join("crates/ggmill-convert/data");
+    run(environment::script("pretokenizers.py")?.arg(llama_cpp).arg(&facts))?;
+    let classes = facts.join("tokenizer-classes.json");
+    run(environment::script("tokenizer_classes.py")?.arg(classes))?;
+    let cases = root().join("crates/ggmill-convert/tests/vocabularies");
+    run(environment::script("vocabularies.py")?.arg(llama_cpp).arg(cases))
 }
 
 fn expect() -> Done {

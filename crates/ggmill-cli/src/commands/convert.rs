@@ -6,7 +6,7 @@ use ggmill_convert::{ConvertOptions, auto_type, own_type};
 use ggmill_core::{FileType, RawStr};
 use ggmill_formats::Safetensors;
 use ggmill_inspect::FileKind;
-use ggmill_pipeline::{Pretrained as _, ShardLimit, SplitOptions};
+use ggmill_pipeline::{ErrorKind, Pretrained as _, ShardLimit, SplitOptions};
 use ggmill_quantize::{QuantizeOptions, Target, quantize_recipe};
 
 use crate::arch_file::catalogue;
@@ -16,6 +16,7 @@ use crate::commands::quantize::{TypeArgs, refused, target, without_ending};
 use crate::console::Console;
 use crate::making::Making;
 use crate::outcome::{Failure, Status};
+use crate::outputs::Output;
 use crate::paths::shown;
 use crate::shards::MakingShards;
 use crate::source::what_it_is;
@@ -49,8 +50,6 @@ pub(crate) struct Args {
     /// What most tensors become: auto, or a type such as BF16, Q8_0, Q4_K_M
     #[arg(short = 't', long = "type", visible_alias = "outtype", value_name = "TYPE", default_value = "auto", value_parser = conversion_type)]
     to: ConversionType,
-    #[command(flatten, next_help_heading = "Quantization")]
-    types: TypeArgs,
     /// Write shards of so many bytes of data: OUT-00001-of-00009.gguf and so on
     #[arg(long, alias = "max-size", value_name = "N(K|M|G)", value_parser = byte_size, conflicts_with = "split_max_tensors")]
     split_max_size: Option<u64>,
@@ -63,6 +62,12 @@ pub(crate) struct Args {
     /// Leave out the vocabulary of a checkpoint that has a tokenizer
     #[arg(long)]
     no_vocab: bool,
+    /// The name of the vocabulary's pre-tokenizer; by default the one recognised
+    #[arg(long, value_name = "NAME")]
+    pre: Option<String>,
+    /// Write the metadata alone, vocabulary included: a file without tensors
+    #[arg(long, conflicts_with = "no_vocab")]
+    vocab_only: bool,
     /// A description of an architecture (TOML) to use besides the built-in ones
     #[arg(long, value_name = "FILE")]
     arch_file: Vec<PathBuf>,
@@ -75,6 +80,8 @@ pub(crate) struct Args {
     /// Write the plan as JSON instead of a summary
     #[arg(long)]
     json: bool,
+    #[command(flatten, next_help_heading = "Quantization")]
+    types: TypeArgs,
     #[command(flatten)]
     legacy: convert_legacy::LegacyArgs,
 }
@@ -157,48 +164,67 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
         ))
         .with_hint(Some("--type Q4_K_M, for example, is a mixture they apply to".to_owned())));
     }
-    let mut options = ConvertOptions::new(float_type);
-    options.name = args.name;
-    options.no_vocab = args.no_vocab;
-    let refused_here = |error: ggmill_pipeline::Error| {
-        let hint = (checkpoint.has_tokenizer() && !options.no_vocab)
-            .then(|| "--no-vocab converts the weights alone".to_owned());
-        Failure::new(error).with_hint(hint)
-    };
+    let type_name = target.map_or_else(|| float_type.to_string(), |to| to.name().to_owned());
+    let output = args.output.unwrap_or_else(|| default_output(checkpoint.name(), &type_name));
     let inputs: Vec<PathBuf> = checkpoint
         .files()
         .map(Path::to_owned)
         .chain(args.types.files().cloned())
         .chain(args.arch_file)
         .collect();
-    let mut recipe =
-        ggmill_convert::convert(&checkpoint, architecture, &options).map_err(refused_here)?;
-    if let Some(target) = target {
-        let mut options = QuantizeOptions::new(target);
-        let names = recipe.tensors.iter().map(|tensor| RawStr::new(&tensor.name));
-        args.types.apply(&mut options, &names, console)?;
-        options.dry_run = args.dry_run;
-        recipe = quantize_recipe(&recipe, &options).map_err(refused)?;
-    }
-    let type_name = target.map_or_else(|| float_type.to_string(), |to| to.name().to_owned());
-    let output = args.output.unwrap_or_else(|| default_output(checkpoint.name(), &type_name));
     let (force, dry_run, json) = (args.force, args.dry_run, args.json);
     let limit = args
         .split_max_size
         .map(ShardLimit::Bytes)
         .or(args.split_max_tensors.map(ShardLimit::Tensors));
-    if let Some(limit) = limit {
-        let shards = recipe.split(&SplitOptions::new(limit)).map_err(Failure::new)?;
-        let prefix = &without_ending(&output);
-        let making = MakingShards { prefix, inputs: &inputs, force, dry_run, json };
-        return Ok(making.run(shards, &checkpoint, console)?.0);
+    let prefix = without_ending(&output);
+    let shards = MakingShards { prefix: &prefix, inputs: &inputs, force, dry_run, json };
+    let one = match limit {
+        Some(_) => shards.look_ahead().map(|_| None)?,
+        None => Some(Output::new(&output, &inputs, force, dry_run)?),
+    };
+    let mut options = ConvertOptions::new(float_type);
+    options.name = args.name;
+    options.no_vocab = args.no_vocab;
+    options.pre = args.pre;
+    options.vocab_only = args.vocab_only;
+    let refused_here = |error: ggmill_pipeline::Error| {
+        let hint = match error.kind() {
+            ErrorKind::PreTokenizer => Some(
+                "--pre NAME writes a name without a check; --no-vocab converts the weights alone"
+                    .to_owned(),
+            ),
+            _ => (ggmill_convert::has_tokenizer(checkpoint.side_files()) && !options.no_vocab)
+                .then(|| "--no-vocab converts the weights alone".to_owned()),
+        };
+        Failure::new(error).with_hint(hint)
+    };
+    let mut recipe =
+        ggmill_convert::convert(&checkpoint, architecture, &options).map_err(refused_here)?;
+    let mut refusal = None;
+    if let Some(target) = target {
+        let mut options = QuantizeOptions::new(target);
+        let names = recipe.tensors.iter().map(|tensor| RawStr::new(&tensor.name));
+        args.types.apply(&mut options, &names, console)?;
+        if dry_run {
+            // What only a run is refused for, importance that is missing, ends a dry run too.
+            refusal = quantize_recipe(&recipe, &options).map_err(refused).err();
+        }
+        options.dry_run = dry_run;
+        recipe = quantize_recipe(&recipe, &options).map_err(refused)?;
     }
-    let plan = recipe.plan(&checkpoint).map_err(Failure::new)?;
-    Making { output: &output, inputs: &inputs, force, dry_run, json }.run(
-        &plan,
-        &checkpoint,
-        console,
-    )
+    let status = match (one, limit) {
+        (Some(output), _) => {
+            let plan = recipe.plan(&checkpoint).map_err(Failure::new)?;
+            Making { output, inputs: &inputs, json }.run(&plan, &checkpoint, console)?
+        }
+        (None, Some(limit)) => {
+            let recipes = recipe.split(&SplitOptions::new(limit)).map_err(Failure::new)?;
+            shards.run(recipes, &checkpoint, console)?.0
+        }
+        (None, None) => Status::Fine,
+    };
+    refusal.map_or(Ok(status), Err)
 }
 
 /// What a file is that should be a part of a checkpoint and is not.

@@ -5,6 +5,7 @@ use ggmill_io::{FileSink, HeaderChange, RandomAccess, RangeSink as _};
 
 use super::apply::Edited;
 use super::limits::FILLER_KEY;
+use crate::repack::RepackOptions;
 use ggmill_pipeline::{Error, ErrorKind, Result};
 use ggmill_pipeline::{Progress, Report};
 
@@ -64,7 +65,9 @@ pub struct EditPlan {
     old_header: Vec<u8>,
     header: Vec<u8>,
     filler: Option<u64>,
+    had_filler: bool,
     metadata: MetadataBuf,
+    form: RepackOptions,
     kept_from: u64,
     old_len: u64,
     new_len: u64,
@@ -85,7 +88,9 @@ impl EditPlan {
             old_header: Vec::new(),
             header: Vec::new(),
             filler: None,
+            had_filler,
             metadata: edited.metadata.clone(),
+            form: RepackOptions::default(),
             kept_from: old.kept_from,
             old_len: source.len(),
             new_len: source.len(),
@@ -117,6 +122,13 @@ impl EditPlan {
         Ok(plan)
     }
 
+    /// The same edit with every tensor moved to where it belongs, in a file of this form.
+    pub(crate) fn rewritten(mut self, form: RepackOptions, why: &'static str) -> Self {
+        (self.method, self.form) = (EditMethod::Rewrite(why), form);
+        (self.filler, self.written, self.journal) = (None, self.new_len, 0);
+        self
+    }
+
     /// How it gets done.
     pub fn method(&self) -> &EditMethod {
         &self.method
@@ -125,6 +137,18 @@ impl EditPlan {
     /// Bytes of zeros the filler holds, or `None` when the file has none afterwards.
     pub fn filler(&self) -> Option<u64> {
         self.filler
+    }
+
+    /// Whether the file gets a key that it did not have and that no edit asked for: the filler,
+    /// [`FILLER_KEY`].
+    pub fn adds_filler(&self) -> bool {
+        self.filler.is_some() && !self.had_filler
+    }
+
+    /// The header of the edited file, unless the file is rewritten.
+    #[cfg(feature = "fix")]
+    pub(crate) fn header(&self) -> &[u8] {
+        &self.header
     }
 
     /// The length of the file before, in bytes.
@@ -150,6 +174,11 @@ impl EditPlan {
 
     pub(crate) fn metadata(&self) -> &MetadataBuf {
         &self.metadata
+    }
+
+    /// What a rewrite changes besides the metadata.
+    pub(crate) fn form(&self) -> RepackOptions {
+        self.form
     }
 
     /// The change to the header, for a way that is in place.
