@@ -121,9 +121,9 @@ impl Error {
 
 /// A name is kept for a message, not for reference: a long one is cut.
 pub(crate) fn shortened(name: &str) -> Box<str> {
-    const LONGEST: usize = 256;
+    const MAX_LEN: usize = 256;
     let end =
-        (0..=LONGEST.min(name.len())).rev().find(|&end| name.is_char_boundary(end)).unwrap_or(0);
+        (0..=MAX_LEN.min(name.len())).rev().find(|&end| name.is_char_boundary(end)).unwrap_or(0);
     name.get(..end).unwrap_or_default().into()
 }
 

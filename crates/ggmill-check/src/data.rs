@@ -18,7 +18,7 @@ const PLAIN_SCALE: u16 = 0x4800;
 /// The same for a power of two: 6 · 2^13 is below.
 const PLAIN_EXPONENT: u8 = 140;
 /// The longest piece, in bytes: it fits the cache of a core, so what was just read is still there.
-const LONGEST: u64 = 256 << 10;
+const MAX_LEN: u64 = 256 << 10;
 
 /// A stretch of one tensor's data, of whole blocks, to be read and examined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub struct DataFacts {
 
 /// Something that was found in the data of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Oddity {
+pub(crate) enum Anomaly {
     /// So many numbers, or scales of blocks, are NaN or infinite; the first at this offset of the
     /// file.
     NotFinite { count: u64, first: u64, in_blocks: bool },
@@ -88,7 +88,7 @@ pub fn data_pieces(part: &Part) -> impl Iterator<Item = DataPiece> + '_ {
         let room = end.saturating_sub(tensor.offset());
         let known = is_float(ggml_type) || BlockDescription::of(ggml_type).is_some();
         let size = tensor.size().filter(|&size| known && size <= room).unwrap_or(0);
-        let step = LONGEST / unit * unit;
+        let step = MAX_LEN / unit * unit;
         (0..size.div_ceil(step)).map(move |count| {
             let start = count * step;
             let len = usize::try_from(step.min(size - start)).unwrap_or(0);
@@ -180,21 +180,21 @@ impl DataFacts {
     }
 
     /// What is odd about the data of a tensor.
-    pub(crate) fn oddities(
+    pub(crate) fn anomalies(
         &self,
         tensor: usize,
         ggml_type: GgmlType,
-    ) -> impl Iterator<Item = Oddity> {
+    ) -> impl Iterator<Item = Anomaly> {
         let facts = self.tensors.get(tensor).copied().flatten();
-        let of = move |found: fn(Facts, bool) -> Option<Oddity>| {
+        let of = move |found: fn(Facts, bool) -> Option<Anomaly>| {
             facts.and_then(|facts| found(facts, !is_float(ggml_type)))
         };
         let not_finite = of(|facts, in_blocks| {
-            Some(Oddity::NotFinite { count: facts.bad, first: facts.first?, in_blocks })
+            Some(Anomaly::NotFinite { count: facts.bad, first: facts.first?, in_blocks })
         });
         let large =
-            of(|facts, _| (facts.largest > LARGEST).then_some(Oddity::TooLarge(facts.largest)));
-        let zero = of(|facts, _| facts.is_zero.then_some(Oddity::Zero));
+            of(|facts, _| (facts.largest > LARGEST).then_some(Anomaly::TooLarge(facts.largest)));
+        let zero = of(|facts, _| facts.is_zero.then_some(Anomaly::Zero));
         [not_finite, large, zero].into_iter().flatten()
     }
 }
@@ -265,7 +265,7 @@ fn floats<N: Copy + Ord + Default>(
 
 /// How odd a scale can be.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Standing {
+enum ScaleClass {
     Zero,
     Plain,
     Large,
@@ -273,7 +273,7 @@ enum Standing {
 }
 
 /// How odd a scale of this magnitude is.
-fn standing(scale: ScaleFormat, magnitude: u32) -> Standing {
+fn scale_class(scale: ScaleFormat, magnitude: u32) -> ScaleClass {
     // The least that is no number, and the least that makes weights large.
     let (not_finite, large) = match scale {
         ScaleFormat::F16 | ScaleFormat::Spread => (0x7c00, PLAIN_SCALE.into()),
@@ -283,11 +283,11 @@ fn standing(scale: ScaleFormat, magnitude: u32) -> Standing {
         ScaleFormat::UE4M3 => (0x7f, 0x7f),
     };
     match magnitude {
-        _ if magnitude >= not_finite => Standing::NotFinite,
-        _ if magnitude >= large => Standing::Large,
+        _ if magnitude >= not_finite => ScaleClass::NotFinite,
+        _ if magnitude >= large => ScaleClass::Large,
         // Whatever a power of two is, the weights decide what is zero.
-        0 if scale != ScaleFormat::E8M0 => Standing::Zero,
-        _ => Standing::Plain,
+        0 if scale != ScaleFormat::E8M0 => ScaleClass::Zero,
+        _ => ScaleClass::Plain,
     }
 }
 
@@ -332,9 +332,10 @@ fn blocks(bytes: &[u8], ggml_type: GgmlType, layout: BlockDescription, size: usi
         || layout.fields.iter().filter_map(|field| Some((field.start as usize, field.scale?)));
     // Magnitudes order as the standings do, so the highest of all blocks has the worst of them.
     let worst_of = |blocks: &[u8]| {
-        let worst =
-            scales().map(|(start, scale)| standing(scale, peak(scale, blocks, size, start))).max();
-        worst.unwrap_or(Standing::Plain)
+        let worst = scales()
+            .map(|(start, scale)| scale_class(scale, peak(scale, blocks, size, start)))
+            .max();
+        worst.unwrap_or(ScaleClass::Plain)
     };
     let worst = worst_of(bytes);
     let exponents = scales().any(|(.., scale)| scale == ScaleFormat::E8M0);
@@ -345,19 +346,21 @@ fn blocks(bytes: &[u8], ggml_type: GgmlType, layout: BlockDescription, size: usi
         bad: 0,
         first: None,
         largest: 0.0,
-        is_zero: worst == Standing::Zero || exponents && no_weights(),
+        is_zero: worst == ScaleClass::Zero || exponents && no_weights(),
     };
-    if worst <= Standing::Plain {
+    if worst <= ScaleClass::Plain {
         return facts;
     }
     let mut weights = vec![0.0; ggml_type.layout().map_or(0, |layout| layout.elements as usize)];
     for (block, place) in bytes.chunks_exact(size).zip((0u64..).step_by(size)) {
         match worst_of(block) {
-            Standing::NotFinite => {
+            ScaleClass::NotFinite => {
                 facts.bad += 1;
                 facts.first = facts.first.or(Some(place));
             }
-            Standing::Large if ggmill_quant::dequantize(ggml_type, block, &mut weights).is_ok() => {
+            ScaleClass::Large
+                if ggmill_quant::dequantize(ggml_type, block, &mut weights).is_ok() =>
+            {
                 let largest = weights
                     .iter()
                     .filter(|weight| weight.is_finite())

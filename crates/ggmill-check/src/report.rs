@@ -183,10 +183,10 @@ impl<'a> Place<'a> {
 
 /// Text from the file as a message shows it: escaped, and cut where it is long.
 pub(crate) fn shown(text: RawStr<'_>) -> String {
-    const LONGEST: usize = 120;
+    const MAX_LEN: usize = 120;
     let bytes = text.as_bytes();
-    match bytes.get(..LONGEST) {
-        Some(start) if bytes.len() > LONGEST => {
+    match bytes.get(..MAX_LEN) {
+        Some(start) if bytes.len() > MAX_LEN => {
             format!("{:?}… ({} bytes)", RawStr::new(start), bytes.len())
         }
         _ => format!("{text:?}"),
@@ -274,14 +274,14 @@ impl<'a> Findings<'a> {
     }
 
     /// Whether anything in the shard that is looked at would be mended by writing it anew.
-    pub(crate) fn has_anew(&self) -> bool {
+    pub(crate) fn has_rewrite(&self) -> bool {
         self.reports.get(self.shard).is_some_and(|report| {
             report.diagnostics.iter().any(|diagnostic| diagnostic.fix == Some(Fix::Rewrite))
         })
     }
 
     /// Takes that back.
-    pub(crate) fn without_anew(&mut self) {
+    pub(crate) fn drop_rewrites(&mut self) {
         let Some(report) = self.reports.get_mut(self.shard) else { return };
         for diagnostic in
             report.diagnostics.iter_mut().filter(|diagnostic| diagnostic.fix == Some(Fix::Rewrite))

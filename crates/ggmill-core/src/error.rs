@@ -248,8 +248,8 @@ impl Error {
 
 /// A subject is kept for a message, not for reference: a name of a gigabyte is cut.
 fn shortened(name: &[u8]) -> Box<[u8]> {
-    const LONGEST: usize = 256;
-    name.get(..LONGEST).unwrap_or(name).into()
+    const MAX_LEN: usize = 256;
+    name.get(..MAX_LEN).unwrap_or(name).into()
 }
 
 pub(crate) fn shortened_name(name: &[u8]) -> Box<[u8]> {

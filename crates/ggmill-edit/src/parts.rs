@@ -16,7 +16,7 @@ const PIECE: u64 = 64 << 20;
 const SMALL_PIECE: usize = 256 << 10;
 
 /// More parts than anybody makes.
-const MOST_PARTS: u32 = 10_000;
+const MAX_PARTS: u32 = 10_000;
 
 /// The pieces of one GGUF file, in order: together they begin with its header and have room for all
 /// its tensors.
@@ -263,7 +263,7 @@ fn beside(path: &Path) -> Result<Vec<PathBuf>> {
     let name = name_of(path).ok_or_else(|| no_part(path))?;
     let (directory, _) = Directory::open_either(path)?;
     let mut found = Vec::new();
-    for number in 0..MOST_PARTS {
+    for number in 0..MAX_PARTS {
         let siblings = name.siblings(number);
         let Some(sibling) = siblings.iter().find(|sibling| directory.has(sibling)) else {
             // Names with letters do not say where they end.

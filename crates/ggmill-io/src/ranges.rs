@@ -62,7 +62,7 @@ pub(crate) mod system {
     use rustix::io::Errno;
 
     /// The most that is asked for at once: the call cannot be interrupted while it shares blocks.
-    const MOST: u64 = 1 << 30;
+    const MAX_COPY: u64 = 1 << 30;
 
     /// Copies up to `len` bytes from `offset` of one file to where the other stands. Blocks are
     /// shared where the file system can do that and both places are at the start of one; where
@@ -80,7 +80,7 @@ pub(crate) mod system {
                 Some(offset),
                 to,
                 None,
-                usize::try_from(len.min(MOST)).unwrap_or(usize::MAX),
+                usize::try_from(len.min(MAX_COPY)).unwrap_or(usize::MAX),
             ) {
                 Ok(copied) => return Ok(Some(copied as u64)),
                 Err(Errno::INTR) => {}

@@ -2,7 +2,7 @@
 
 use ggmill_core::GgmlType;
 
-use crate::data::Oddity;
+use crate::data::Anomaly;
 use crate::report::{Findings, Place};
 use crate::rule::rules;
 use crate::{Input, Options};
@@ -39,9 +39,9 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     for (number, tensor) in input.tensors().iter().enumerate() {
         let place = |offset| Place { offset: Some(offset), ..Place::info(&tensor) };
         let ggml_type = tensor.ggml_type();
-        for oddity in facts.oddities(number, ggml_type) {
-            match oddity {
-                Oddity::NotFinite { count, first, in_blocks: false } => {
+        for anomaly in facts.anomalies(number, ggml_type) {
+            match anomaly {
+                Anomaly::NotFinite { count, first, in_blocks: false } => {
                     out.add(&NOT_FINITE, place(first), || {
                         format!(
                             "{count} of {} numbers are NaN or infinite",
@@ -49,7 +49,7 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
                         )
                     });
                 }
-                Oddity::NotFinite { count, first, in_blocks: true } => {
+                Anomaly::NotFinite { count, first, in_blocks: true } => {
                     let all = ggml_type
                         .layout()
                         .map_or(0, |layout| tensor.shape().elements() / u64::from(layout.elements));
@@ -61,23 +61,23 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
                     });
                 }
                 // A single number is a counter or the like.
-                Oddity::TooLarge(_) if tensor.shape().elements() == 1 => {}
+                Anomaly::TooLarge(_) if tensor.shape().elements() == 1 => {}
                 // Doubles are looked at as floats.
-                Oddity::TooLarge(f32::MAX) if ggml_type == GgmlType::F64 => {
+                Anomaly::TooLarge(f32::MAX) if ggml_type == GgmlType::F64 => {
                     out.add(&TOO_LARGE, place(tensor.offset()), || {
                         format!("the largest is {:e} or more", f32::MAX)
                     });
                 }
-                Oddity::TooLarge(largest) => out.add(&TOO_LARGE, place(tensor.offset()), || {
+                Anomaly::TooLarge(largest) => out.add(&TOO_LARGE, place(tensor.offset()), || {
                     format!("the largest is {largest:e}")
                 }),
                 // Biases are zero where a model was made to have them and never needed them.
-                Oddity::Zero if tensor.shape().rows() > 1 => {
+                Anomaly::Zero if tensor.shape().rows() > 1 => {
                     out.add(&ZERO, place(tensor.offset()), || {
                         format!("{} of {ggml_type}, dimensions {}", "all zero", tensor.shape())
                     });
                 }
-                Oddity::Zero => {}
+                Anomaly::Zero => {}
             }
         }
     }

@@ -152,7 +152,7 @@ fn described(pair: &Pair<'_>, name: &str, last: &str, text: &str, out: &mut Find
 /// Whether a text is an expression of SPDX, whose identifiers are the same in letters of either
 /// case.
 fn is_licence(text: &str) -> bool {
-    const LONGEST: usize = 4096;
+    const MAX_LEN: usize = 4096;
     let known = || {
         spdx::identifiers::LICENSES
             .iter()
@@ -162,7 +162,7 @@ fn is_licence(text: &str) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
     let mut canonical = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some(c) = rest.chars().next().filter(|_| text.len() <= LONGEST) {
+    while let Some(c) = rest.chars().next().filter(|_| text.len() <= MAX_LEN) {
         let end = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
         let (word, after) = rest.split_at(if end == 0 { c.len_utf8() } else { end });
         canonical.push_str(known().find(|name| name.eq_ignore_ascii_case(word)).unwrap_or(word));

@@ -95,7 +95,7 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     let index = input.index();
     if let Some(fault) = input.header_fault() {
         // Lengths that no file has are not made good by more of it.
-        let absurd = fault.needed_length().is_some_and(|length| length > LONGEST_FILE)
+        let absurd = fault.needed_length().is_some_and(|length| length > MAX_FILE_LEN)
             || counts_are_absurd(input);
         let rule = if fault.kind() == ErrorKind::Truncated && !absurd {
             &HEADER_CUT
@@ -106,12 +106,12 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     }
     if index.has_swapped_magic() {
         out.add_fixable(&SWAPPED_MAGIC, Place::at(0), || {
-            ("begins with \"FUGG\", expected \"GGUF\"".into(), anew(input))
+            ("begins with \"FUGG\", expected \"GGUF\"".into(), rewrite(input))
         });
     }
     match index.version() {
         1 => out.add_fixable(&VERSION_1, Place::at(4), || {
-            ("version 1, expected 3".into(), anew(input))
+            ("version 1, expected 3".into(), rewrite(input))
         }),
         2 => out.add(&VERSION_2, Place::at(4), || "version 2, the current one is 3".into()),
         _ => {}
@@ -128,11 +128,11 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
 }
 
 /// Bytes that no file has.
-const LONGEST_FILE: u64 = 1 << 50;
+const MAX_FILE_LEN: u64 = 1 << 50;
 
 /// Whether the header promises more pairs or tensors than any file has.
 fn counts_are_absurd(input: &Input<'_>) -> bool {
-    const MOST: u64 = 1 << 40;
+    const MAX_COUNT: u64 = 1 << 40;
     let mut counts = [0; 16];
     let read = input.bytes().is_some_and(|bytes| bytes.read_at(8, &mut counts).is_ok());
     let little = input.index().endian() == Endian::Little;
@@ -140,12 +140,12 @@ fn counts_are_absurd(input: &Input<'_>) -> bool {
         if little { u64::from_le_bytes(*bytes) } else { u64::from_be_bytes(*bytes) }
     };
     read && input.index().version() > 1
-        && counts.as_chunks::<8>().0.iter().map(count).any(|count| count > MOST)
+        && counts.as_chunks::<8>().0.iter().map(count).any(|count| count > MAX_COUNT)
 }
 
 /// A file that opens can be written anew, where nothing in it is lost by that: see
 /// [`is_all_known`].
-pub(super) fn anew(input: &Input<'_>) -> Option<Fix> {
+pub(super) fn rewrite(input: &Input<'_>) -> Option<Fix> {
     input.faults().is_empty().then_some(Fix::Rewrite)
 }
 
@@ -158,7 +158,7 @@ pub(super) fn is_all_known(input: &Input<'_>) -> bool {
     let ends_there = index.alignment().align(end).is_some_and(|padded| len <= padded);
     ends_there
         && gap_ranges(input).is_some_and(|gaps| {
-            gaps.iter().map(|(start, end)| end - start).sum::<u64>() <= MOST_GAPS
+            gaps.iter().map(|(start, end)| end - start).sum::<u64>() <= MAX_GAP_BYTES
                 && gaps.iter().all(|&(start, end)| {
                     looked_at(input, start, end).is_some_and(|(whole, odd)| whole && odd.is_none())
                 })
@@ -166,7 +166,7 @@ pub(super) fn is_all_known(input: &Input<'_>) -> bool {
 }
 
 /// Bytes of gaps that are looked at.
-const MOST_GAPS: u64 = 64 << 20;
+const MAX_GAP_BYTES: u64 = 64 << 20;
 
 /// What lies between tensors and is more than their padding.
 fn gap_ranges(input: &Input<'_>) -> Option<Vec<(u64, u64)>> {
@@ -182,8 +182,8 @@ fn gap_ranges(input: &Input<'_>) -> Option<Vec<(u64, u64)>> {
 /// Looks at the beginning of a gap: whether that is all of it, and where the first byte is that is
 /// not zero. `None` where the file cannot be read.
 fn looked_at(input: &Input<'_>, start: u64, end: u64) -> Option<(bool, Option<u64>)> {
-    const LONGEST: u64 = 1 << 20;
-    let len = (end - start).min(LONGEST);
+    const MAX_LEN: u64 = 1 << 20;
+    let len = (end - start).min(MAX_LEN);
     let mut buffer = vec![0; usize::try_from(len).ok()?];
     input.bytes()?.read_at(start, &mut buffer).ok()?;
     let odd = buffer.iter().position(|&byte| byte != 0);
@@ -197,7 +197,7 @@ fn gaps(input: &Input<'_>, out: &mut Findings<'_>) {
     let mut seen = 0;
     for (start, end) in gap_ranges(input).into_iter().flatten() {
         seen += end - start;
-        if seen > MOST_GAPS {
+        if seen > MAX_GAP_BYTES {
             return;
         }
         if let Some((_, Some(first))) = looked_at(input, start, end) {
@@ -252,7 +252,7 @@ fn ends(input: &Input<'_>, out: &mut Findings<'_>) {
         out.add_fixable(&LAST_PADDING, Place::at(len), || {
             (
                 format!("the file ends at {len}, the padding of its last tensor at {padded}"),
-                anew(input),
+                rewrite(input),
             )
         });
     }
@@ -261,7 +261,7 @@ fn ends(input: &Input<'_>, out: &mut Findings<'_>) {
 /// Looks at the padding behind the header and between tensors: less than the alignment each. Gaps
 /// beyond that are for another rule to tell.
 fn padding(input: &Input<'_>, out: &mut Findings<'_>) {
-    const LONGEST: u64 = 1 << 16;
+    const MAX_LEN: u64 = 1 << 16;
     let index = input.index();
     let (Some(bytes), Some(len), Some(ranges)) =
         (input.bytes(), index.file_len(), data_ranges(input))
@@ -278,7 +278,7 @@ fn padding(input: &Input<'_>, out: &mut Findings<'_>) {
         let Some(padded) = index.alignment().align(end).map(|padded| padded.min(start)) else {
             return;
         };
-        let count = padded.saturating_sub(end).min(LONGEST);
+        let count = padded.saturating_sub(end).min(MAX_LEN);
         if count == 0 {
             continue;
         }
@@ -289,7 +289,7 @@ fn padding(input: &Input<'_>, out: &mut Findings<'_>) {
         if let Some(first) = buffer.iter().position(|&byte| byte != 0) {
             let odd = buffer.iter().filter(|&&byte| byte != 0).count();
             out.add_fixable(&PADDING, Place::at(end + first as u64), || {
-                (format!("{odd} of {count} bytes of padding are not zero"), anew(input))
+                (format!("{odd} of {count} bytes of padding are not zero"), rewrite(input))
             });
         }
     }

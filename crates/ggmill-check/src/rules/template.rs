@@ -64,7 +64,7 @@ rules! { Template;
 }
 
 /// The longest template that is examined.
-const LONGEST: usize = 1 << 20;
+const MAX_LEN: usize = 1 << 20;
 pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     for pair in input.metadata().iter() {
         let key = pair.key();
@@ -87,7 +87,7 @@ fn template(pair: &Pair<'_>, text: RawStr<'_>, out: &mut Findings<'_>) {
     if text.trim().is_empty() {
         return out.add(&EMPTY, Place::value(pair), || format!("{} bytes, all space", text.len()));
     }
-    if text.len() > LONGEST {
+    if text.len() > MAX_LEN {
         return out.add(&TOO_LONG, Place::value(pair), || format!("{} bytes", text.len()));
     }
     if let Some(c) = text.chars().find(|&c| is_hidden(c)) {

@@ -4,7 +4,7 @@ use ggmill_core::{Error, ErrorKind, Subject, Tensor};
 
 use crate::report::{Findings, Place};
 use crate::rule::rules;
-use crate::rules::structure::anew;
+use crate::rules::structure::rewrite;
 use crate::{Input, Options};
 
 rules! { Tensors;
@@ -224,7 +224,7 @@ fn aligned(input: &Input<'_>, out: &mut Findings<'_>) {
         let offset = own_offset(input, &tensor);
         if !offset.is_multiple_of(alignment.get().into()) {
             out.add_fixable(&NOT_ALIGNED, Place::info(&tensor), || {
-                (format!("offset {offset}, expected a multiple of {alignment}"), anew(input))
+                (format!("offset {offset}, expected a multiple of {alignment}"), rewrite(input))
             });
         }
     }
@@ -242,7 +242,7 @@ fn places(input: &Input<'_>, out: &mut Findings<'_>) {
             expected.filter(|&expected| is_aligned && expected != tensor.offset())
         {
             out.add_fixable(&NOT_CONTIGUOUS, Place::info(&tensor), || {
-                (format!("offset {offset}, expected {}", expected - data), anew(input))
+                (format!("offset {offset}, expected {}", expected - data), rewrite(input))
             });
         }
         expected =

@@ -16,7 +16,7 @@ use crate::source::{open_what_is_there, what_it_is};
 /// Tensors listed on a terminal by a command that did not ask for tensors.
 const TENSOR_ROWS: usize = 48;
 /// Warnings shown; a hostile file can deserve a million.
-const MOST_WARNINGS: usize = 20;
+const MAX_WARNINGS: usize = 20;
 
 /// Show what is in a GGUF file: summary, metadata, tensors
 #[derive(Debug, clap::Args)]
@@ -145,10 +145,10 @@ pub(crate) fn summarize(file: &Path, console: Console) -> Result<Status, Failure
 
 fn warn(model: &Model, console: Console) {
     let notices = notices(model);
-    for notice in notices.iter().take(MOST_WARNINGS) {
+    for notice in notices.iter().take(MAX_WARNINGS) {
         console.warn(notice);
     }
-    if let Some(more) = notices.len().checked_sub(MOST_WARNINGS).filter(|&more| more > 0) {
+    if let Some(more) = notices.len().checked_sub(MAX_WARNINGS).filter(|&more| more > 0) {
         console.warn(format_args!("and {more} more of this kind"));
     }
 }

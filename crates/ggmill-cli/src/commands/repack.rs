@@ -82,14 +82,14 @@ impl From<Order> for Endian {
 }
 
 fn alignment(text: &str) -> Result<Alignment, String> {
-    let expected = || format!("expected a multiple of 8 up to {MOST_ALIGNMENT}");
+    let expected = || format!("expected a multiple of 8 up to {MAX_ALIGNMENT}");
     let number =
-        text.parse().ok().filter(|&number: &u64| number <= MOST_ALIGNMENT).ok_or_else(expected)?;
+        text.parse().ok().filter(|&number: &u64| number <= MAX_ALIGNMENT).ok_or_else(expected)?;
     Alignment::new(number).map_err(|_| expected())
 }
 
 /// What is read again without asking for more than the usual limits.
-const MOST_ALIGNMENT: u64 = 1 << 24;
+const MAX_ALIGNMENT: u64 = 1 << 24;
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let checkpoint = open_checkpoint(&args.file)?;

@@ -11,7 +11,7 @@ use crate::error::{Detail, Error, ErrorKind, Result};
 /// Numbers of one width within a block: the first at `start`, each `stride` bytes behind the one
 /// before it.
 #[derive(Clone, Copy)]
-struct Words {
+struct Numbers {
     start: usize,
     width: usize,
     count: usize,
@@ -19,17 +19,17 @@ struct Words {
 }
 
 /// Numbers that follow one another without a gap.
-const fn row(start: usize, width: usize, count: usize) -> Words {
-    Words { start, width, count, stride: width }
+const fn row(start: usize, width: usize, count: usize) -> Numbers {
+    Numbers { start, width, count, stride: width }
 }
 
 /// Numbers with something else between them.
-const fn every(start: usize, width: usize, count: usize, stride: usize) -> Words {
-    Words { start, width, count, stride }
+const fn every(start: usize, width: usize, count: usize, stride: usize) -> Numbers {
+    Numbers { start, width, count, stride }
 }
 
 /// The numbers in a block of this type, or `None` where nobody knows.
-const fn words(ggml_type: GgmlType) -> Option<&'static [Words]> {
+const fn numbers(ggml_type: GgmlType) -> Option<&'static [Numbers]> {
     Some(match ggml_type {
         // Bytes, and blocks whose scales are bytes.
         GgmlType::I8 | GgmlType::MXFP4 | GgmlType::NVFP4 => &[],
@@ -93,7 +93,7 @@ const fn words(ggml_type: GgmlType) -> Option<&'static [Words]> {
 pub fn swap_bytes(ggml_type: GgmlType, blocks: &mut [u8]) -> Result<()> {
     let unknown = || Error::new(ErrorKind::Unsupported, Detail::ByteOrder { ggml_type });
     let (words, layout) =
-        (words(ggml_type).ok_or_else(unknown)?, ggml_type.layout().ok_or_else(unknown)?);
+        (numbers(ggml_type).ok_or_else(unknown)?, ggml_type.layout().ok_or_else(unknown)?);
     let size = layout.bytes as usize;
     if !blocks.len().is_multiple_of(size) {
         return Err(Error::new(
@@ -103,14 +103,14 @@ pub fn swap_bytes(ggml_type: GgmlType, blocks: &mut [u8]) -> Result<()> {
     }
     match words {
         [] => {}
-        // Plain numbers: the compiler turns several at a time.
-        [Words { width: 2, .. }] if size == 2 => {
+        // Plain numbers: the compiler swaps several at a time.
+        [Numbers { width: 2, .. }] if size == 2 => {
             blocks.as_chunks_mut::<2>().0.iter_mut().for_each(|word| word.reverse())
         }
-        [Words { width: 4, .. }] if size == 4 => {
+        [Numbers { width: 4, .. }] if size == 4 => {
             blocks.as_chunks_mut::<4>().0.iter_mut().for_each(|word| word.reverse())
         }
-        [Words { width: 8, .. }] if size == 8 => {
+        [Numbers { width: 8, .. }] if size == 8 => {
             blocks.as_chunks_mut::<8>().0.iter_mut().for_each(|word| word.reverse())
         }
         words => blocks
@@ -120,7 +120,7 @@ pub fn swap_bytes(ggml_type: GgmlType, blocks: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-impl Words {
+impl Numbers {
     fn swap(&self, block: &mut [u8]) {
         let rest = block.get_mut(self.start..).unwrap_or_default();
         for word in rest.chunks_mut(self.stride).take(self.count) {
@@ -140,14 +140,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn twice_is_not_at_all() {
+    fn swapping_twice_restores_the_bytes() {
         for ggml_type in GgmlType::all() {
             let size = ggml_type.layout().unwrap().bytes as usize;
             let before: Vec<u8> =
                 (0..3 * size).map(|byte| u8::try_from(byte * 7 % 251).unwrap()).collect();
             let mut blocks = before.clone();
             let Ok(()) = swap_bytes(ggml_type, &mut blocks) else { continue };
-            assert_eq!(words(ggml_type).unwrap().is_empty(), blocks == before, "{ggml_type}");
+            assert_eq!(numbers(ggml_type).unwrap().is_empty(), blocks == before, "{ggml_type}");
             swap_bytes(ggml_type, &mut blocks).unwrap();
             assert_eq!(blocks, before, "{ggml_type}");
             assert!(
@@ -157,15 +157,15 @@ mod tests {
         }
     }
 
-    /// Words lie within the block and share no byte.
+    /// Numbers lie within the block and share no byte.
     #[test]
-    fn no_byte_is_turned_twice() {
+    fn no_byte_is_swapped_twice() {
         for ggml_type in GgmlType::all() {
-            let Some(words) = words(ggml_type) else { continue };
+            let Some(numbers) = numbers(ggml_type) else { continue };
             let mut seen = vec![false; ggml_type.layout().unwrap().bytes as usize];
-            for word in words {
-                for at in (0..word.count).flat_map(|number| {
-                    (0..word.width).map(move |byte| word.start + number * word.stride + byte)
+            for run in numbers {
+                for at in (0..run.count).flat_map(|number| {
+                    (0..run.width).map(move |byte| run.start + number * run.stride + byte)
                 }) {
                     assert!(
                         !core::mem::replace(seen.get_mut(at).unwrap(), true),
@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn every_type_in_use_is_known() {
         let unknown: Vec<String> = GgmlType::all()
-            .filter(|&ggml_type| words(ggml_type).is_none())
+            .filter(|&ggml_type| numbers(ggml_type).is_none())
             .map(|ggml_type| ggml_type.to_string())
             .collect();
         assert_eq!(

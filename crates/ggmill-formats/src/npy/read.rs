@@ -7,7 +7,7 @@ use ggmill_pipeline::{Checkpoint, FileRange, SourceTensor};
 use ggmill_pipeline::{Error, ErrorKind, Result};
 
 /// The longest header that is read: a description of one array.
-const LONGEST_HEADER: u32 = 1 << 16;
+const MAX_HEADER_LEN: u32 = 1 << 16;
 
 /// A file of NumPy (`.npy`) with one array, as a checkpoint of one tensor.
 #[derive(Debug)]
@@ -115,7 +115,7 @@ fn header(file: &RandomAccess) -> Result<(String, u64)> {
         }
         _ => return Err(bad()),
     };
-    if len > LONGEST_HEADER || before + u64::from(len) > file.len() {
+    if len > MAX_HEADER_LEN || before + u64::from(len) > file.len() {
         return Err(bad());
     }
     let mut text = vec![0; usize::try_from(len).unwrap_or(0)];

@@ -29,7 +29,7 @@ pub(super) fn unknown(input: &Input<'_>, options: &Options, name: &str, out: &mu
 
 /// The known architecture whose keys the file has, or whose name is a letter away.
 fn meant(input: &Input<'_>, name: &str) -> Option<&'static str> {
-    const LONGEST: usize = 64;
+    const MAX_LEN: usize = 64;
     let all = || TensorNames::all().map(|(known, _)| known);
     let mut spaces = input
         .metadata()
@@ -39,7 +39,7 @@ fn meant(input: &Input<'_>, name: &str) -> Option<&'static str> {
     let plain = name.trim().to_ascii_lowercase();
     let is_near = |known: &&str| {
         *known == plain
-            || (4..LONGEST).contains(&plain.len())
+            || (4..MAX_LEN).contains(&plain.len())
                 && distance(known.as_bytes(), plain.as_bytes()) == 1
     };
     by_keys.or_else(|| all().find(is_near))

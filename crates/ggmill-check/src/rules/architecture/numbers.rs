@@ -9,7 +9,7 @@ use crate::Input;
 use crate::report::{Findings, Place};
 
 /// Experts that llama.cpp has room for.
-const MOST_EXPERTS: u64 = 1024;
+const MAX_EXPERTS: u64 = 1024;
 /// Keys that have one number, or one for each block.
 const BY_BLOCK: [&str; 5] = [
     "feed_forward_length",
@@ -61,8 +61,8 @@ fn wrong_experts(model: &ModelView<'_>) -> Faults {
     };
     let used = used.unwrap_or(0);
     let mut faults = Faults::new();
-    if experts > MOST_EXPERTS {
-        faults.push(("expert_count", format!("{experts} experts, llama.cpp takes {MOST_EXPERTS}")));
+    if experts > MAX_EXPERTS {
+        faults.push(("expert_count", format!("{experts} experts, llama.cpp takes {MAX_EXPERTS}")));
     }
     if used > i128::from(experts) {
         faults.push((

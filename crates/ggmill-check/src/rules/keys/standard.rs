@@ -20,12 +20,12 @@ static KNOWN: LazyLock<Vec<&str>> = LazyLock::new(|| {
     known
 });
 /// Keys longer than this are compared with none.
-const LONGEST: usize = 64;
+const MAX_LEN: usize = 64;
 
 /// The standard key that was probably meant by one that is none. `architecture` is the name that
 /// the architecture's keys begin with.
 pub(super) fn meant(key: &str, architecture: Option<&str>) -> Option<String> {
-    if key.len() > LONGEST {
+    if key.len() > MAX_LEN {
         return None;
     }
     if let Some(name) = key.strip_prefix("general.") {
@@ -65,8 +65,8 @@ pub(super) fn foreign<'a>(key: &'a str, architecture: &str) -> Option<&'a str> {
 
 /// The standard key behind `general.` that this is one or two letters away from.
 fn general(name: &str) -> Option<&'static str> {
-    const LONGEST: usize = 32;
-    if name.len() > LONGEST || is_known_general(name) {
+    const MAX_LEN: usize = 32;
+    if name.len() > MAX_LEN || is_known_general(name) {
         return None;
     }
     let allowed = |known: &str| if known.len() > 5 { 2 } else { 1 };

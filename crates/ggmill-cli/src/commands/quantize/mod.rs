@@ -30,9 +30,9 @@ use crate::source::open_checkpoint;
 use crate::text_file::read_text;
 
 /// Bytes of a file of rules.
-const LONGEST_RULES: u64 = 16 << 20;
+const MAX_RULES_LEN: u64 = 16 << 20;
 /// Bytes of a plan: some hundreds for each tensor.
-const LONGEST_PLAN: u64 = 256 << 20;
+const MAX_PLAN_LEN: u64 = 256 << 20;
 
 /// Turn a model into a smaller one: quantize its tensors
 #[derive(Debug, clap::Args)]
@@ -326,7 +326,7 @@ impl Args {
             let failed = |error: &dyn std::fmt::Display| {
                 Failure::new(format_args!("{}: {error}", shown(path)))
             };
-            let text = read_text(path, LONGEST_RULES)?;
+            let text = read_text(path, MAX_RULES_LEN)?;
             let listed = TensorType::parse_list(&text).map_err(|error| failed(&error))?;
             if listed.is_empty() {
                 console.note(format_args!("{}: has no PATTERN=TYPE", shown(path)));
@@ -339,7 +339,7 @@ impl Args {
         options.output_tensor_type = self.output_tensor_type;
         options.token_embedding_type = self.token_embedding_type;
         if let Some(path) = &self.role_file {
-            let text = read_text(path, LONGEST_RULES)?;
+            let text = read_text(path, MAX_RULES_LEN)?;
             options.roles = RoleRule::parse_list(&text)
                 .map_err(|error| Failure::new(format_args!("{}: {error}", shown(path))))?;
             let is_used = |rule: &&RoleRule| {
@@ -359,7 +359,7 @@ impl Args {
         }
         options.roles.extend(described);
         if let Some(path) = &self.plan {
-            let text = read_text(path, LONGEST_PLAN)?;
+            let text = read_text(path, MAX_PLAN_LEN)?;
             options.types = Some(
                 TypePlan::parse(text.as_bytes())
                     .map_err(|error| Failure::new(format_args!("{}: {error}", shown(path))))?,

@@ -74,11 +74,11 @@ impl Positionals {
 /// How many threads to use; 0 is as many as the machine runs at once. Each takes memory for the
 /// chunks it works on, so there is an end.
 pub(super) fn number_of_threads(text: &str) -> Result<usize, String> {
-    const MOST: usize = 512;
+    const MAX_THREADS: usize = 512;
     text.parse()
         .ok()
-        .filter(|&number| number <= MOST)
-        .ok_or_else(|| format!("expected a number up to {MOST}"))
+        .filter(|&number| number <= MAX_THREADS)
+        .ok_or_else(|| format!("expected a number up to {MAX_THREADS}"))
 }
 
 fn no_type(word: &Path) -> Failure {
