@@ -68,7 +68,7 @@ impl fmt::Display for Fix {
             ),
             Self::Rename { from, to } => write!(f, "rename {} to {}", shown(from), shown(to)),
             Self::Unset { key } => write!(f, "remove {}", shown(key)),
-            Self::Rewrite => f.write_str("write the file anew"),
+            Self::Rewrite => f.write_str("rewrite the file"),
         }
     }
 }

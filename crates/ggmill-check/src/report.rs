@@ -268,7 +268,7 @@ impl<'a> Findings<'a> {
             offset: place.offset,
             subject,
             message,
-            help: Cow::Borrowed(rule.remedy),
+            help: rule.help(fix.is_some()),
             fix,
         });
     }
@@ -287,6 +287,7 @@ impl<'a> Findings<'a> {
             report.diagnostics.iter_mut().filter(|diagnostic| diagnostic.fix == Some(Fix::Rewrite))
         {
             diagnostic.fix = None;
+            diagnostic.help = diagnostic.rule.help(false);
         }
     }
 

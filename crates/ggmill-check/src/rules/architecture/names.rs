@@ -18,7 +18,7 @@ pub(super) fn unknown(input: &Input<'_>, options: &Options, name: &str, out: &mu
     let shown = shown(RawStr::from(name));
     match meant {
         Some(meant) => out.add(&MISNAMED, Place::value(&pair), || {
-            format!("architecture {shown}; {meant} is probably meant")
+            format!("architecture {shown}; did you mean {meant}?")
         }),
         None if options.profile == Profile::Ggml || name.is_empty() => {
             out.add(&MISNAMED, Place::value(&pair), || format!("architecture {shown}"))
@@ -62,7 +62,7 @@ pub(super) fn aliens(
     for (shard, tensor) in input.model_tensors() {
         if !tensor.name().to_str().is_ok_and(is_known) {
             out.add(rule, Place::info(&tensor).in_shard(shard), || {
-                "is not among the names of this architecture's tensors".into()
+                "not a tensor name of this architecture".into()
             });
         }
     }

@@ -408,7 +408,7 @@ fn statement_reaches(
         Stmt::ForLoop(each) => {
             let all = turns.saturating_mul(turns_of(each, constants));
             if all > MAX_ITERATIONS {
-                add(Reach::Endless(format!("loops that turn {all} times")));
+                add(Reach::Endless(format!("loops with {all} iterations")));
             }
         }
         _ => {}
