@@ -24,7 +24,7 @@ use crate::terms::{condition, expression};
 /// metadata keys and its tensors.
 ///
 /// Descriptions are TOML files; `docs/formats/architecture.md` in the repository is their
-/// reference. A few are built in, and anybody's file can be parsed. One applied to a checkpoint's
+/// reference. A few are built in, and a user's file can be parsed. One applied to a checkpoint's
 /// `config.json` is a [`Resolved`](crate::Resolved).
 ///
 /// ```
@@ -187,7 +187,7 @@ impl Architecture {
         &self.title
     }
 
-    /// The program whose loader holds files to the description; `None` when nobody's does.
+    /// The program whose loader holds files to the description; `None` without one.
     pub fn loader(&self) -> Option<&str> {
         self.loader.as_deref()
     }

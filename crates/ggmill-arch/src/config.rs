@@ -6,8 +6,8 @@ use crate::error::{Error, Result};
 use crate::parameter::{Parameter, ParameterSource};
 use crate::value::ParameterValue;
 
-/// Where the configuration of a model with several parts keeps the language model. What stands
-/// there goes before what stands outside.
+/// Where the configuration of a model with several parts keeps the language model. What is there
+/// takes precedence over what is outside.
 const SECTIONS: [&str; 5] =
     ["text_config", "llm_config", "lm_config", "language_config", "thinker_config.text_config"];
 

@@ -11,7 +11,7 @@ pub type Result<T, E = Error> = core::result::Result<T, E>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The description contradicts itself or the schema: its author has to mend it.
+    /// The description contradicts itself or the schema: its author has to fix it.
     Description,
     /// The configuration lacks something the model needs, or says something that cannot be.
     Configuration,
@@ -78,7 +78,7 @@ impl Error {
         Self::new(ErrorKind::Configuration, message)
     }
 
-    /// Says what the error is about, where nobody closer to it has.
+    /// Says what the error is about, unless an inner error has.
     #[must_use]
     pub(crate) fn about(mut self, kind: SubjectKind, name: &str) -> Self {
         self.0.subject.get_or_insert_with(|| (kind, shortened(name)));

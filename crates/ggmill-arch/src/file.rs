@@ -13,7 +13,7 @@ use crate::resolve::Resolved;
 use crate::schema::RawRequired;
 use crate::value::ParameterValue;
 
-/// Who demands that a file has a key.
+/// Who requires that a file has a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Demand {

@@ -33,7 +33,7 @@ pub(crate) struct File {
 pub struct TensorNames {
     /// Of tensors that belong to the whole model. `{bid}` and the like stand for a number.
     model: Vec<String>,
-    /// Of tensors of a block: what stands behind `blk.N.`.
+    /// Of tensors of a block: what follows `blk.N.`.
     block: Vec<String>,
 }
 

@@ -84,7 +84,7 @@ pub(crate) trait ParameterSource {
     /// source has no place for it, so that nothing is missing.
     fn places(&self, parameter: &Parameter) -> Option<String>;
 
-    /// What stands in where the source has nothing.
+    /// The replacement where the source has nothing.
     fn default<'p>(&self, parameter: &'p Parameter) -> Option<&'p Expression> {
         parameter.default.as_ref()
     }

@@ -159,7 +159,7 @@ impl Glob {
     }
 }
 
-/// Whether a tensor's name is the pattern, with at most one more part behind it: `weight`, `bias`,
+/// Whether a tensor's name is the pattern, with at most one more part after it: `weight`, `bias`,
 /// `scale`.
 pub(crate) fn begins(tensor: &str, pattern: &str) -> bool {
     let mut parts = tensor.split('.');

@@ -261,7 +261,7 @@ fn sorted_by_name(tensors: &[TensorSpec]) -> Result<Vec<u32>> {
         _ => None,
     }) {
         Some(twice) => {
-            Err(Error::description("stands twice in the model")
+            Err(Error::description("occurs twice in the model")
                 .about(SubjectKind::Tensor, name(twice)))
         }
         None => Ok(by_name),

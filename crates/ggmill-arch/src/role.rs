@@ -79,7 +79,7 @@ impl Role {
     }
 }
 
-/// Why text is no [`Role`]: none has this name.
+/// The text is not the name of a [`Role`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownRole(());
 

@@ -127,7 +127,7 @@ pub(crate) struct RawTensor {
     pub(crate) together: Option<String>,
 }
 
-/// Who demands a key of a file.
+/// Who requires a key of a file.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum RawRequired {

@@ -30,12 +30,12 @@ pub struct TensorSpec {
     /// Whether it stays F32 whatever type the file has. True of every tensor of at most one
     /// dimension.
     pub keep_f32: bool,
-    /// The tensor that stands in for it when it is absent.
+    /// The tensor that replaces it when it is absent.
     pub tied: Option<String>,
-    /// The tensor beside which it cannot stand: a file has one or the other.
+    /// The tensor that it cannot be combined with: a file has one or the other.
     pub unless: Option<String>,
     /// Tensors of the same group are written one after the other, in the order of the description,
-    /// at the place where the last of all their sources stands in the checkpoint.
+    /// at the position of the last of their sources in the checkpoint.
     pub together: Option<String>,
 }
 

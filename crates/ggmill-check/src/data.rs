@@ -1,8 +1,9 @@
-//! What tensor data hold: numbers that are none, nothing but zeros, and numbers beyond all reason.
+//! What tensor data hold: numbers that are none, nothing but zeros, and numbers that are
+//! implausible.
 //!
-//! Whoever has the file reads it in [pieces](data_pieces), in any order and on as many threads as
-//! there are, hands the bytes to [`DataPiece::examine`], gathers the answers in [`DataFacts`], and
-//! gives those to [`Input::with_data`](crate::Input::with_data).
+//! The caller reads the file in [pieces](data_pieces), in any order and on as many threads as there
+//! are, hands the bytes to [`DataPiece::examine`], gathers the answers in [`DataFacts`], and gives
+//! those to [`Input::with_data`](crate::Input::with_data).
 
 use std::borrow::Cow;
 
@@ -274,7 +275,7 @@ enum ScaleClass {
 
 /// How odd a scale of this magnitude is.
 fn scale_class(scale: ScaleFormat, magnitude: u32) -> ScaleClass {
-    // The least that is no number, and the least that makes weights large.
+    // The least that is not a number, and the least that makes weights large.
     let (not_finite, large) = match scale {
         ScaleFormat::F16 | ScaleFormat::Spread => (0x7c00, PLAIN_SCALE.into()),
         ScaleFormat::F32 => (0x7f80_0000, 0x4100_0000),

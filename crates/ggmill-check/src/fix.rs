@@ -1,16 +1,15 @@
-//! Changes that mend a finding and lose nothing.
+//! Changes that fix a finding and lose nothing.
 
 use std::fmt;
 
 use ggmill_core::{RawStr, ValueType};
 
-/// A change to a file that mends a finding, leaves every weight as it is, and takes away nothing
+/// A change to a file that fixes a finding, leaves every weight as it is, and takes away nothing
 /// that any reader could use.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Fix {
-    /// Gives a key a value: in its place, or at the end. Where the key stands more than once, one
-    /// pair remains.
+    /// Gives a key a value: in its place, or at the end. Of a duplicate key, one entry remains.
     Set {
         /// The key.
         key: String,
@@ -49,7 +48,7 @@ impl Fix {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ProposedFix {
-    /// The codes of the rules whose findings are mended, as often as the rules are broken.
+    /// The codes of the rules whose findings are fixed, as often as the rules are broken.
     pub codes: Vec<&'static str>,
     /// What fixes them.
     pub fix: Fix,

@@ -54,7 +54,7 @@ impl<'a> Input<'a> {
         self.part.faults()
     }
 
-    /// The bytes of the file behind its header, where they can be read.
+    /// The bytes of the file after its header, where they can be read.
     pub(crate) fn bytes(&self) -> Option<&'a dyn ReadAt> {
         self.part.source().map(|source| &**source)
     }
@@ -138,7 +138,7 @@ impl<'a> Input<'a> {
         self.part.tensors()
     }
 
-    /// Whether the whole header was read: when not, what is missing is no finding.
+    /// Whether the whole header was read: when not, what is missing is not a finding.
     pub fn is_whole(&self) -> bool {
         self.header_fault().is_none()
     }

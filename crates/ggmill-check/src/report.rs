@@ -14,7 +14,7 @@ use crate::{Authority, Fix, Options, Profile, Rule, Severity};
 pub enum OwnedSubject {
     /// The file as a whole.
     File,
-    /// The metadata pair with this key, escaped.
+    /// The metadata entry with this key, escaped.
     Key(String),
     /// The tensor with this name, escaped.
     Tensor(String),
@@ -46,7 +46,7 @@ pub struct Diagnostic {
     pub message: String,
     /// What to do about it.
     pub help: Cow<'static, str>,
-    /// What mends it, where a program can do that and lose nothing.
+    /// The fix, where a program can do that and lose nothing.
     pub fix: Option<Fix>,
 }
 
@@ -215,7 +215,7 @@ impl<'a> Findings<'a> {
         self.shard = shard;
     }
 
-    /// Whether anybody wants to hear of the rule: asked before work that only serves it.
+    /// Whether the rule is selected: asked before work that only serves it.
     pub(crate) fn wants(&self, rule: &'static Rule) -> bool {
         self.options.applies(rule)
     }
@@ -229,7 +229,7 @@ impl<'a> Findings<'a> {
         self.add_fixable(rule, place, || (message(), None));
     }
 
-    /// Adds a finding with what mends it.
+    /// Adds a finding with the fix.
     pub(crate) fn add_fixable(
         &mut self,
         rule: &'static Rule,
@@ -273,7 +273,7 @@ impl<'a> Findings<'a> {
         });
     }
 
-    /// Whether anything in the shard that is looked at would be mended by writing it anew.
+    /// Whether anything in the shard that is looked at would be fixed by rewriting it.
     pub(crate) fn has_rewrite(&self) -> bool {
         self.reports.get(self.shard).is_some_and(|report| {
             report.diagnostics.iter().any(|diagnostic| diagnostic.fix == Some(Fix::Rewrite))

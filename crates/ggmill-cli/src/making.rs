@@ -38,8 +38,8 @@ impl Making<'_> {
         self.run_then(plan, checkpoint, console, || Ok(()))
     }
 
-    /// The same, with something to do between the file's being there and the words about it, to
-    /// which nobody need listen to the end.
+    /// The same, with something to do between the file's being there and the words about it, whose
+    /// reader may stop early.
     pub(crate) fn run_then(
         self,
         plan: &Plan,
@@ -92,7 +92,7 @@ pub(crate) fn tell(plan: &Plan, console: Console) -> Status {
     Status::Fine
 }
 
-/// The plan as a table: what would stand where.
+/// The plan as a table: what would be placed where.
 fn print_table(out: &mut dyn Write, plan: &Plan, output: &Path) -> io::Result<()> {
     let layout = plan.layout();
     let names: Vec<String> =

@@ -16,7 +16,7 @@ pub(crate) enum Status {
 /// Why a command did not do its work.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Whoever read standard output has seen enough.
+    /// The reader closed standard output.
     Closed,
     /// Something was refused or failed.
     Refused {

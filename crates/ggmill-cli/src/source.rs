@@ -1,4 +1,4 @@
-//! Opening what the user named, and saying what it is when it is no GGUF file.
+//! Opening what the user named, and saying what it is when it is not a GGUF file.
 
 use std::io;
 use std::path::Path;
@@ -87,7 +87,7 @@ fn hint(error: &ggmill_io::Error) -> Option<String> {
     match error.kind() {
         ggmill_io::ErrorKind::Io if path.is_dir() => hint_for_directory(path),
         ggmill_io::ErrorKind::Io if path.exists() && !path.is_file() => {
-            Some("what is no regular file can be read as standard input: -".to_owned())
+            Some("a file that is not a regular file can be read as standard input: -".to_owned())
         }
         ggmill_io::ErrorKind::Shards => Some("--alone looks at one file by itself".to_owned()),
         ggmill_io::ErrorKind::Format(_) => hint_for_content(

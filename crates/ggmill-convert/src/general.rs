@@ -22,8 +22,8 @@ pub(crate) struct General {
 }
 
 impl General {
-    /// Gathers what `config.json` (`_name_or_path`) and the name of the directory say; the first that
-    /// speaks of a thing is heard.
+    /// Gathers what `config.json` (`_name_or_path`) and the name of the directory say; the first
+    /// source that has a value wins.
     pub(crate) fn of(config: &Value, directory: Option<&str>, parameters: u64) -> Self {
         let from_config = config
             .get("_name_or_path")

@@ -23,8 +23,7 @@ pub enum ErrorKind {
     Malformed,
     /// Within the format, beyond the [`Limits`](crate::Limits) in force or the memory there is.
     Limit,
-    /// Well formed, but this library does not interpret it (a tensor type nobody has published,
-    /// say).
+    /// Well formed, but this library does not interpret it (such as an unpublished tensor type).
     Unsupported,
     /// A key or tensor that was asked for is not there.
     Missing,
@@ -45,7 +44,7 @@ pub enum ErrorKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Subject<'a> {
-    /// The metadata pair with this key.
+    /// The metadata entry with this key.
     Key(RawStr<'a>),
     /// The tensor with this name.
     Tensor(RawStr<'a>),

@@ -33,7 +33,7 @@ pub struct FileName<'a> {
     pub version: &'a str,
     /// How weights are encoded, such as `Q4_K_M`.
     pub encoding: Option<&'a str>,
-    /// `LoRA` or `vocab`, when the file is no whole model.
+    /// `LoRA` or `vocab`, when the file is not a whole model.
     pub kind: Option<&'a str>,
     /// `00003-of-00009`: which shard it is.
     pub shard: Option<&'a str>,
@@ -41,7 +41,7 @@ pub struct FileName<'a> {
 
 /// What a file beside a model begins with.
 const SIDECARS: [&str; 2] = ["mmproj", "mtp"];
-/// What stands where the kind of file does, and so cannot begin an encoding.
+/// What is where the kind of file does, and so cannot begin an encoding.
 const KINDS: [&str; 2] = ["LoRA", "vocab"];
 
 impl<'a> FileName<'a> {
@@ -169,8 +169,7 @@ impl<'a> Segments<'a> {
             })?;
             Some(FileName { size_label, fine_tune: Some(text), ..self.tail(to)? })
         };
-        // Version, encoding, type and three segments of a shard: a version stands among the last
-        // six.
+        // Version, encoding, type and three segments of a shard: a version is among the last six.
         let first = self.ranges.len().saturating_sub(6).max(end.checked_add(1)?);
         let tuned = (first..self.ranges.len()).rev().find_map(fine);
         tuned.or_else(|| Some(FileName { size_label, ..self.tail(end)? }))

@@ -34,7 +34,7 @@ impl<'a> ShardName<'a> {
         (1..=count).contains(&number).then_some(Self { prefix, number, count })
     }
 
-    /// What stands before the numbers, the same for every shard of a set.
+    /// The part before the numbers, the same for every shard of a set.
     pub fn prefix(&self) -> &'a str {
         self.prefix
     }
@@ -78,7 +78,7 @@ pub struct Split {
 }
 
 impl Split {
-    /// The `split.*` keys of a file, or `None` when it has none. Fails when they are no integers,
+    /// The `split.*` keys of a file, or `None` when it has none. Fails when they are not integers,
     /// or negative.
     pub fn of(metadata: &Metadata<'_>) -> Result<Option<Self>> {
         let Some(count) = metadata.u64(keys::SPLIT_COUNT).optional()? else { return Ok(None) };

@@ -44,9 +44,9 @@ impl<'a> Graft<'a> {
     }
 
     /// Takes tensors from a donor, under the names that `rename` gives them; those it gives none
-    /// are left. A tensor of a name that is there already takes its place, and when
-    /// `keep_types` its type, in which it is encoded; others come behind the last. Says how many
-    /// were taken. Fails when rows are no whole blocks of a type that is kept.
+    /// are left. A tensor of a name that is there already takes its place, and when `keep_types`
+    /// its type, in which it is encoded; others come after the last. Says how many were taken.
+    /// Fails when the row length is not a multiple of the block size of a type that is kept.
     pub fn take(
         &mut self,
         donor: &'a dyn Checkpoint,
@@ -132,8 +132,8 @@ impl<'a> Graft<'a> {
         self.recipe.tensors.iter().map(|tensor| RawStr::new(&tensor.name))
     }
 
-    /// Takes the keys that `picks` admits from another model: each in its place, or behind the
-    /// last. Says how many were taken.
+    /// Takes the keys that `picks` admits from another model: each in its place, or after the last.
+    /// Says how many were taken.
     pub fn take_keys(
         &mut self,
         donor: &GgufCheckpoint,

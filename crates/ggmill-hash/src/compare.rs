@@ -35,7 +35,7 @@ pub struct NumericError {
     pub max_abs: f64,
     /// The element it is at, in stored order; `None` when no numbers differ.
     pub max_at: Option<u64>,
-    /// The root of the mean square of the distances.
+    /// The root mean square error (RMSE).
     pub rmse: f64,
     /// That, divided by the root mean square of the first tensor's numbers; `None` when they are
     /// all 0.
@@ -123,7 +123,7 @@ impl<'a> Pair<'a> {
         if first.shape != second.shape {
             return Err(Error::new(
                 ErrorKind::Misuse,
-                format!("{} is no shape to compare with {}", second.shape, first.shape),
+                format!("{} is not a shape to compare with {}", second.shape, first.shape),
             )
             .tensor(&first.name));
         }
@@ -179,7 +179,10 @@ impl Side<'_> {
         bytes.ok_or_else(|| {
             Error::new(
                 ErrorKind::Unsupported,
-                format!("{elements} elements are no whole blocks of {}", self.ggml_type),
+                format!(
+                    "{elements} elements are not a multiple of the block size of {}",
+                    self.ggml_type
+                ),
             )
         })
     }

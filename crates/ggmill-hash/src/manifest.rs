@@ -36,7 +36,7 @@ struct Line {
 }
 
 impl Manifest {
-    /// Takes what it knows from a text. Lines of unknown kinds and lines that are no hashes are
+    /// Takes what it knows from a text. Lines of unknown kinds and lines that are not hashes are
     /// passed over, as llama-gguf-hash does.
     pub fn parse(text: &str) -> Self {
         Self { lines: text.lines().filter_map(Line::parse).collect() }

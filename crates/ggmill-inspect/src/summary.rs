@@ -105,7 +105,7 @@ pub struct TypeUse {
     pub tensors: u64,
     /// Their elements.
     pub elements: u128,
-    /// Their bytes; `None` for a type nobody knows.
+    /// Their bytes; `None` for an unknown type.
     pub bytes: Option<u128>,
 }
 

@@ -25,15 +25,15 @@ pub enum Overwrite {
     /// output is being written.
     #[default]
     Refuse,
-    /// Put the finished output in its place. Whoever has the old file open or mapped keeps it
-    /// whole.
+    /// Put the finished output in its place. A program that has the old file open or mapped keeps
+    /// it whole.
     Replace,
 }
 
 /// Where a file is written: whole or not at all.
 ///
-/// The bytes go into a temporary file of the same directory. [`FileSink::commit`] makes sure that they
-/// are on the disk and only then gives the file its name; a sink that is dropped before leaves
+/// The bytes go into a temporary file of the same directory. [`FileSink::commit`] makes sure that
+/// they are on the disk and only then gives the file its name; a sink that is dropped before leaves
 /// nothing behind. On Linux, where the file system can do that, a killed process does not either:
 /// the file has no name until then.
 ///
@@ -146,7 +146,8 @@ impl FileSink {
         }
         let cannot_write = |source| Error::io(&self.target, "cannot write", source);
         let file = self.temporary.file().map_err(cannot_write)?;
-        // An append that failed has lost bytes, and whoever overlooked that shall not get a file.
+        // An append that failed has lost bytes, and a program that overlooked that shall not get a
+        // file.
         if file.metadata().map_err(cannot_write)?.len() != self.written {
             return Err(cannot_write(io::Error::new(
                 io::ErrorKind::WriteZero,

@@ -13,7 +13,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The operating system refused, or the path leads to something that is no regular file.
+    /// The operating system refused, or the path leads to something that is not a regular file.
     /// [`Error::io_error`] says more.
     Io,
     /// Something else wrote to the file after it was opened: what was read from it may be half of

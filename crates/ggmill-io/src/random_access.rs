@@ -229,8 +229,7 @@ impl ReadAt for RandomAccess {
 fn open(path: &Path) -> Result<File> {
     let mut options = OpenOptions::new();
     options.read(true);
-    // Without this, opening a named pipe waits for somebody to write to it. It means nothing for
-    // regular files.
+    // Without this, opening a named pipe waits for a writer. It means nothing for regular files.
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::custom_flags(
         &mut options,

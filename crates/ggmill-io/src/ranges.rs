@@ -52,7 +52,7 @@ impl<S: RangeSink + ?Sized> RangeSink for &mut S {
     }
 }
 
-/// Bytes that the system has copied from one file to the other, at the places both stand.
+/// Bytes that the system has copied from one file to the other, at the current positions of both.
 #[cfg(target_os = "linux")]
 pub(crate) mod system {
     use std::fs::File;
@@ -64,10 +64,10 @@ pub(crate) mod system {
     /// The most that is asked for at once: the call cannot be interrupted while it shares blocks.
     const MAX_COPY: u64 = 1 << 30;
 
-    /// Copies up to `len` bytes from `offset` of one file to where the other stands. Blocks are
-    /// shared where the file system can do that and both places are at the start of one; where
-    /// it cannot, they are copied within the kernel. `None` when it does not do either, which may
-    /// turn out in the middle.
+    /// Copies up to `len` bytes from `offset` of one file to the current position of the other.
+    /// Blocks are shared where the file system can do that and both places are at the start of one;
+    /// where it cannot, they are copied within the kernel. `None` when it does not do either, which
+    /// may turn out in the middle.
     pub(crate) fn copy(
         from: &File,
         offset: &mut u64,

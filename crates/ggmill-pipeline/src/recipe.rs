@@ -77,7 +77,7 @@ pub struct Form {
     pub version_2: bool,
     /// The byte order of every number.
     pub endian: Endian,
-    /// Whether a header that nothing follows is padded all the same.
+    /// Whether a header that nothing follows is padded anyway.
     pub pad_header: bool,
 }
 

@@ -34,8 +34,7 @@ pub struct TensorLoss {
     pub shape: Shape,
     /// Bytes of its data now.
     pub size: u64,
-    /// The root of the mean square of the distances between what its numbers were and what they
-    /// are.
+    /// The root mean square error (RMSE) between what its numbers were and what they are.
     pub rmse: f64,
     /// The same with each column's distances weighted by its importance; `None` without importance
     /// weights, and where all of them are 0.
@@ -255,7 +254,7 @@ pub(crate) fn decoded(
         bytes.ok_or_else(|| {
             Error::new(
                 ErrorKind::Unsupported,
-                format!("{elements} elements are no whole blocks of {ggml_type}"),
+                format!("{elements} elements are not a multiple of the block size of {ggml_type}"),
             )
         })
     };

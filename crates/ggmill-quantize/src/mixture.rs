@@ -37,7 +37,7 @@ enum When {
     Ffn,
     /// Only matrices of experts are stacked in this architecture.
     StacksExperts,
-    /// Its rows are no whole blocks of the type most tensors get.
+    /// Its row length is not a multiple of the block size of the type most tensors get.
     Ragged,
 }
 

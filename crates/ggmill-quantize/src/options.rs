@@ -39,7 +39,7 @@ pub struct QuantizeOptions {
     /// What tensors do whose names do not tell; the first rule whose pattern is found in a name
     /// decides, before names do.
     pub roles: Vec<RoleRule>,
-    /// Layers to leave out; the others are numbered anew.
+    /// Layers to leave out; the others are renumbered.
     pub prune_layers: BTreeSet<u64>,
     /// Metadata to set.
     pub overrides: Vec<Override>,
@@ -103,7 +103,7 @@ impl FromStr for TensorType {
             || weight_types().map(|ggml_type| ggml_type.to_string()).collect::<Vec<_>>().join(", ");
         let ggml_type = weight_type(name).ok_or_else(|| {
             wrong(format!(
-                "{:?} is no tensor type for weights, expected one of {}",
+                "{:?} is not a tensor type for weights, expected one of {}",
                 RawStr::from(name),
                 all()
             ))
@@ -133,7 +133,7 @@ impl TensorType {
     }
 }
 
-/// A metadata pair to set.
+/// A metadata entry to set.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Override {
     key: String,
@@ -176,11 +176,11 @@ impl FromStr for Override {
             "int" => value
                 .parse()
                 .map(OverrideValue::Integer)
-                .map_err(|_| wrong("the value is no integer"))?,
+                .map_err(|_| wrong("the value is not an integer"))?,
             "float" => match value.parse::<f64>() {
-                Err(_) => return Err(wrong("the value is no number")),
+                Err(_) => return Err(wrong("the value is not a number")),
                 Ok(value) if value.abs() <= f64::from(f32::MAX) => OverrideValue::Float(value),
-                Ok(_) => return Err(wrong("the value is no finite number of 32 bits")),
+                Ok(_) => return Err(wrong("the value is not a finite number of 32 bits")),
             },
             "bool" => value
                 .parse()

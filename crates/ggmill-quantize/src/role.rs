@@ -38,7 +38,11 @@ impl FromStr for RoleRule {
         let parts = text.rsplit_once('=').filter(|(pattern, _)| !pattern.is_empty());
         let (pattern, name) = parts.ok_or_else(|| wrong("expected PATTERN=ROLE".to_owned()))?;
         let role = name.parse::<Role>().map_err(|_| {
-            wrong(format!("{:?} is no role, expected one of {}", RawStr::from(name), all_roles()))
+            wrong(format!(
+                "{:?} is not a role, expected one of {}",
+                RawStr::from(name),
+                all_roles()
+            ))
         })?;
         let pattern = Regex::new(pattern)
             .map_err(|error| wrong(format!("the pattern is not one: {error}")))?;

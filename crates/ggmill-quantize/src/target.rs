@@ -117,7 +117,7 @@ impl Target {
     }
 }
 
-/// Why text is no [`Target`]: none has this name or number.
+/// The text is not the name or number of a [`Target`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownTarget(());
 

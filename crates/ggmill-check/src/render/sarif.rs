@@ -57,7 +57,7 @@ fn result(path: &str, diagnostic: &Diagnostic) -> Value {
     })
 }
 
-/// A path as a relative reference: what is no plain character is percent-encoded.
+/// A path as a relative reference: Other characters are percent-encoded.
 fn uri(path: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-~".contains(&byte);
     path.bytes()

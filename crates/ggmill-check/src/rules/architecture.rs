@@ -1,4 +1,4 @@
-//! What an architecture demands: keys, and numbers that fit each other.
+//! The requirements of an architecture: keys, and numbers that fit each other.
 
 mod names;
 mod numbers;
@@ -161,7 +161,7 @@ pub(super) fn check(input: &Input<'_>, options: &Options, out: &mut Findings<'_>
             architecture.loader().is_none() || types(input, architecture, out)
         });
         let by_loader = described.is_none_or(|architecture| architecture.loader().is_some());
-        // What is no number was told of its key. llama.cpp saves some infinite ones that the
+        // Keys that are not numbers were reported. llama.cpp saves some infinite ones that the
         // architecture does not use.
         let is_used = |pair: &Pair<'_>| {
             pair.key().to_str().is_ok_and(|key| {
@@ -308,7 +308,7 @@ fn tensors(
     model: &Resolved<'_>,
     out: &mut Findings<'_>,
 ) {
-    // What a loader does not hold files to is no error.
+    // What a loader does not hold files to is not an error.
     let rule = |rule: &'static Rule| {
         if architecture.loader().is_some() { rule } else { &NOT_AS_DESCRIBED }
     };

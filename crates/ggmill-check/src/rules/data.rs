@@ -1,4 +1,4 @@
-//! The weights themselves, where somebody has looked at them.
+//! The weights themselves, where they were examined.
 
 use ggmill_core::GgmlType;
 

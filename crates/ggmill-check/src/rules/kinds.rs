@@ -1,4 +1,4 @@
-//! Files that are no models: adapters, control vectors, importance matrices, projectors.
+//! Files that are not models: adapters, control vectors, importance matrices, projectors.
 
 use ggmill_arch::kind_of_architecture;
 use ggmill_core::ValueType;
@@ -151,7 +151,7 @@ fn ranks(input: &Input<'_>, out: &mut Findings<'_>) {
     }
 }
 
-/// Why a tensor is no direction of a control vector.
+/// Why a tensor is not a direction of a control vector.
 fn direction_fault(tensor: &ggmill_core::Tensor<'_>) -> Option<String> {
     let Some(number) = tensor.name().to_str().ok().and_then(|name| name.strip_prefix("direction."))
     else {

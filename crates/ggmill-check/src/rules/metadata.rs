@@ -128,8 +128,8 @@ pub(super) const RELIED_ON: &[(&str, ValueType)] = &[
     ("tokenizer.ggml.remove_extra_whitespaces", ValueType::BOOL),
 ];
 
-/// Keys that describe: what stands behind `general.` (and behind `general.source.`, …), all strings
-/// unless said otherwise.
+/// Keys that describe: what follows `general.` (and after `general.source.`, …), all strings unless
+/// said otherwise.
 pub(super) const STRINGS: &[&str] = &[
     "type",
     "name",
@@ -150,7 +150,7 @@ pub(super) const STRINGS: &[&str] = &[
     "repo_url",
 ];
 const STRING_ARRAYS: &[&str] = &["tags", "languages", "datasets", "tensor_extra.name"];
-/// Defaults for samplers, behind `general.sampling.`: their type, and the least and most they can
+/// Defaults for samplers, after `general.sampling.`: their type, and the least and most they can
 /// be.
 const SAMPLING_SETTINGS: &[(&str, ValueType, f64, f64)] = &[
     ("sequence", ValueType::STRING, 0.0, 0.0),
@@ -309,7 +309,7 @@ fn parallel(input: &Input<'_>, out: &mut Findings<'_>) {
 fn types(pair: &Pair<'_>, out: &mut Findings<'_>) {
     let (Ok(key), found) = (pair.key().to_str(), pair.value_type()) else { return };
     if let Some(expected) = relied_on(key) {
-        // An alignment that is no integer is no alignment, which has a rule of its own.
+        // An alignment that is not an integer is invalid, which has a rule of its own.
         if found != expected && (key != keys::GENERAL_ALIGNMENT || found.is_integer()) {
             out.add_fixable(&RELIED_TYPE, Place::value(pair), || {
                 (format!("is {found}, expected {expected}"), retyped(pair, key, expected))

@@ -221,7 +221,7 @@ fn languages(input: &Input<'_>, out: &mut Findings<'_>) {
     }
 }
 
-/// Holds `<prefix>.count` against the numbers that stand behind the prefix.
+/// Holds `<prefix>.count` against the numbers after the prefix.
 fn counts(input: &Input<'_>, prefix: &str, out: &mut Findings<'_>) {
     let number = |pair: Pair<'_>| -> Option<u64> {
         let rest = pair.key().to_str().ok()?.strip_prefix(prefix)?.strip_prefix('.')?;

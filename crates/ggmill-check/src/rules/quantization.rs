@@ -166,8 +166,8 @@ fn file_type(input: &Input<'_>, out: &mut Findings<'_>) {
     };
     let Some(base) = base_type(name) else { return };
     let block = base.layout().map_or(1, |layout| u64::from(layout.elements));
-    // Matrices that could have the type: where rows are no whole blocks the reference falls back to
-    // another one.
+    // Matrices that could have the type: where the row length is not a multiple of the block size
+    // the reference falls back to another one.
     let mut matrices = input
         .model_tensors()
         .map(|(_, tensor)| tensor)

@@ -1,4 +1,4 @@
-//! Magic, version, byte order, alignment, padding, and what stands behind the end.
+//! Magic, version, byte order, alignment, padding, and trailing data.
 
 use ggmill_core::{Endian, ErrorKind, Subject, keys};
 
@@ -147,7 +147,7 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
 /// Bytes that no file has.
 const MAX_FILE_LEN: u64 = 1 << 50;
 
-/// Whether the header promises more pairs or tensors than any file has.
+/// Whether the header promises more metadata entries or tensors than any file has.
 fn counts_are_absurd(input: &Input<'_>) -> bool {
     const MAX_COUNT: u64 = 1 << 40;
     let mut counts = [0; 16];
@@ -160,14 +160,13 @@ fn counts_are_absurd(input: &Input<'_>) -> bool {
         && counts.as_chunks::<8>().0.iter().map(count).any(|count| count > MAX_COUNT)
 }
 
-/// A file that opens can be written anew, where nothing in it is lost by that: see
-/// [`is_all_known`].
+/// A file that opens can be rewritten, where nothing in it is lost by that: see [`is_all_known`].
 pub(super) fn rewrite(input: &Input<'_>) -> Option<Fix> {
     input.faults().is_empty().then_some(Fix::Rewrite)
 }
 
 /// Whether all bytes of the file are those of its header and its tensors, or padding: what else
-/// there is, a file written anew would not have.
+/// there is, a rewritten file would lack.
 pub(super) fn is_all_known(input: &Input<'_>) -> bool {
     let index = input.index();
     let (Some(len), Some(ranges)) = (index.file_len(), data_ranges(input)) else { return false };
@@ -275,7 +274,7 @@ fn ends(input: &Input<'_>, out: &mut Findings<'_>) {
     }
 }
 
-/// Looks at the padding behind the header and between tensors: less than the alignment each. Gaps
+/// Looks at the padding after the header and between tensors: less than the alignment each. Gaps
 /// beyond that are for another rule to tell.
 fn padding(input: &Input<'_>, out: &mut Findings<'_>) {
     const MAX_LEN: u64 = 1 << 16;

@@ -90,7 +90,7 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
 }
 
 fn template(pair: &Pair<'_>, text: RawStr<'_>, out: &mut Findings<'_>) {
-    // What is no text is told by another rule.
+    // A value that is not text is reported by another rule.
     let Ok(text) = text.to_str() else { return };
     if text.trim().is_empty() {
         return out

@@ -211,7 +211,7 @@ fn faults(input: &Input<'_>, out: &mut Findings<'_>) {
     let is_told = |fault: &&Error| missing.len() > 1 && fault.kind() == ErrorKind::Truncated;
     for fault in input.faults().iter().filter(of_tensor).filter(|fault| !is_told(fault)) {
         let rule = if fault.kind() == ErrorKind::Truncated { &OUTSIDE } else { &BAD_PLACE };
-        // Rows that are no whole blocks were told above.
+        // Row lengths that are not a multiple of the block size were reported above.
         let Some(Subject::Tensor(name)) = fault.subject() else { continue };
         let block_fault = |tensor: Tensor<'_>| {
             tensor.ggml_type().layout().is_some_and(|layout| {
@@ -248,7 +248,7 @@ fn aligned(input: &Input<'_>, out: &mut Findings<'_>) {
 fn places(input: &Input<'_>, out: &mut Findings<'_>) {
     let index = input.index();
     let (alignment, data) = (index.alignment(), index.data_offset());
-    // Where the next tensor should begin; unknown behind a tensor of unknown size.
+    // Where the next tensor should begin; unknown after a tensor of unknown size.
     let mut expected = Some(data);
     for tensor in input.tensors().iter() {
         let offset = own_offset(input, &tensor);

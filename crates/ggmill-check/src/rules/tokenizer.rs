@@ -386,7 +386,7 @@ fn byte_of(token: &[u8]) -> Option<u8> {
     }
 }
 
-/// Tokens that stand twice, and merges that make none.
+/// Duplicate tokens, and merges that make none.
 fn vocabulary(
     input: &Input<'_>,
     pair: &Pair<'_>,
@@ -444,8 +444,8 @@ fn vocabulary(
     }
 }
 
-/// Whether no token stands twice, by a hash of each: the table is half as large as one of the
-/// tokens, and memory is what it costs. Tokens whose hashes are equal may differ all the same.
+/// Whether all tokens differ, by a hash of each: the table is half as large as one of the tokens,
+/// and memory is what it costs. Tokens whose hashes are equal may differ anyway.
 fn all_differ(tokens: &Array<'_>) -> bool {
     let hasher = RandomState::default();
     let mut known: HashSet<u64> =

@@ -467,7 +467,7 @@ impl Report<'_> {
             }
             EditMethod::Rewrite(why) => writeln!(
                 out,
-                "{output}: every tensor placed anew, since {why}; {new_len} bytes written, size \
+                "{output}: every tensor moved, since {why}; {new_len} bytes written, size \
                  {old_len} → {new_len}"
             )?,
             EditMethod::Copy(why) => writeln!(

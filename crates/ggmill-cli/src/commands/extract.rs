@@ -118,7 +118,7 @@ impl Args {
     }
 }
 
-/// Refuses patterns that fit nothing: whoever typed one meant something.
+/// Refuses patterns that fit nothing: a pattern that was typed was meant to match.
 pub(crate) fn fits_any<'a, I: Iterator<Item = RawStr<'a>>>(
     what: &str,
     globs: &[Glob],

@@ -21,8 +21,7 @@ use crate::source::{open_checkpoint, what_it_is};
 /// Put tensors and metadata into a model; drop, rename or reorder its own
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags as they are typed")]
-#[command(after_help = "\
-Examples:
+#[command(after_help = "Examples:
   ggmill graft model.gguf --from embedding.npy -o new.gguf
   ggmill graft model.gguf --from other.gguf --take 'output*' -o new.gguf
   ggmill graft model.gguf --drop 'mm.*' --rename 'old.*=new.*' -o new.gguf
@@ -30,7 +29,7 @@ Examples:
 
 A donor is a GGUF file, .safetensors, .npy (named after its tensor), or .json with metadata,
 as `ggmill extract` writes them. A tensor takes the place of the one of its name, others
-come behind the last. Then tensors are dropped, renamed and put in order.")]
+come after the last. Then tensors are dropped, renamed and put in order.")]
 pub(crate) struct Args {
     /// The model: a file, or any shard of a set
     file: PathBuf,

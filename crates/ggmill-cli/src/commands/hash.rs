@@ -146,7 +146,7 @@ fn read_manifest(path: &Path) -> Result<Manifest, Failure> {
     let manifest = Manifest::parse(&String::from_utf8_lossy(&text));
     if manifest.kinds().is_empty() {
         let hint = "a line is a kind (xxh64, sha1, sha256, blake3, uuid), a digest and a file, \
-                    with a tensor behind a colon";
+                    with a tensor after a colon";
         return Err(Failure::new(format_args!("{}: has no line with a hash", shown(path)))
             .with_hint(Some(hint.to_owned())));
     }

@@ -24,12 +24,11 @@ enum Command {
     /// Print what an importance matrix was measured on, and its entries
     Show(Show),
     /// Add up measurements, as llama-imatrix --in-file does
-    #[command(after_help = "\
-Examples:
+    #[command(after_help = "Examples:
   ggmill imatrix merge wiki.gguf code.gguf -o both.gguf
   ggmill imatrix merge old.dat new.gguf -o both.gguf --chunk-size 2048
 
-Sums and counts of each tensor are added, and the names of the texts stand one behind the
+Sums and counts of each tensor are added, and the names of the texts stand one after the
 other. Files of either form can be mixed.")]
     Merge(Merge),
     /// Write a matrix in the other form: GGUF, or the binary .dat before it

@@ -13,7 +13,7 @@ use crate::outcome::{Failure, Status};
 use crate::outputs::inputs_of;
 use crate::source::open_checkpoint;
 
-/// Write a model anew in another alignment, byte order or version of the format
+/// Rewrite a model in another alignment, byte order or version of the format
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -116,7 +116,7 @@ pub(crate) fn warn_of_alignment(plan: &Plan, console: Console) {
     let alignment = plan.layout().alignment();
     if !alignment.is_power_of_two() {
         console.warn(format_args!(
-            "alignment {alignment} is no power of two; llama.cpp refuses such files"
+            "alignment {alignment} is not a power of two; llama.cpp refuses such files"
         ));
     }
 }

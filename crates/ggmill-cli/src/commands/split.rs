@@ -22,7 +22,7 @@ Examples:
 The shards are PREFIX-00001-of-00009.gguf and so on, as llama-gguf-split names them. Their
 data are moved without being read; a limit counts data alone, not the header.")]
 pub(crate) struct Args {
-    /// The model: a file, or any shard of a set that is to be cut anew
+    /// The model: a file, or any shard of a set that is to be split again
     file: PathBuf,
     /// What the names of the shards begin with, directory included
     prefix: PathBuf,

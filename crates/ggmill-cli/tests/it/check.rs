@@ -378,7 +378,7 @@ fn what_can_be_mended_is_shown_and_mended() {
     let mended = ggmill(directory.path(), &["check", "faulty.gguf", "--fix", "--format", "json"]);
     assert_eq!(mended.code, 1, "{}", mended.stderr);
     assert!(
-        mended.stderr.contains("note: faulty.gguf: mended ")
+        mended.stderr.contains("note: faulty.gguf: fixed ")
             && mended.stderr.contains("GG1201, GG1207"),
         "{}",
         mended.stderr
@@ -439,7 +439,7 @@ fn bytes_between_tensors_are_not_thrown_away() {
     assert!(
         ggmill(zeros.path(), &["check", "gap.gguf", "--diff"])
             .stdout
-            .contains("write the file anew")
+            .contains("rewrite the file")
     );
 }
 

@@ -168,7 +168,7 @@ fn what_is_refused_changes_nothing() {
         (&["a-00001-of-00002.gguf", "--unset", "split.*"][..], "the set would no longer open"),
         (&["tiny.gguf"][..], "error: no edits\nhint: --set"),
         (&["tiny.gguf", "--set", "x"], "--set x: expected key=value"),
-        (&["tiny.gguf", "--set", "x:u33=1"], "\"u33\" is no type, expected one such as u32"),
+        (&["tiny.gguf", "--set", "x:u33=1"], "\"u33\" is not a type, expected one such as u32"),
         (&["tiny.gguf", "--set", "x=@missing.txt"], "missing.txt: cannot open: no such file"),
         (&["tiny.gguf", "--set", "x=@latin.txt"], "latin.txt: not UTF-8 from byte 3"),
         (&["tiny.gguf", "--set-from", "broken.json"], "broken.json: "),

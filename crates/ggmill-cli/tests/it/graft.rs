@@ -151,7 +151,7 @@ fn what_makes_no_sense_is_refused() {
     for (args, words) in [
         (
             &["model.gguf", "--from", "text.npy", "-o", "out.gguf"][..],
-            "text.npy: is no file of NumPy",
+            "text.npy: is not a file of NumPy",
         ),
         (&["model.gguf", "--from", "bad.json", "-o", "out.gguf"], "bad.json: expected a table"),
         (&["model.gguf", "--from", "absent.gguf", "-o", "out.gguf"], "absent.gguf: cannot open"),

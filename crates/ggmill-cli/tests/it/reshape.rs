@@ -235,7 +235,7 @@ fn other_forms_and_back() {
     run(&["big.gguf", "-o", "little.gguf", "--endian", "little"]);
     assert!(fs::read(directory.path().join("little.gguf")).unwrap() == model());
     let odd = run(&["model.gguf", "-o", "odd.gguf", "--align", "24", "--format-version", "2"]);
-    assert!(odd.stderr.contains("warning: alignment 24 is no power of two"), "{}", odd.stderr);
+    assert!(odd.stderr.contains("warning: alignment 24 is not a power of two"), "{}", odd.stderr);
     assert!(odd.stdout.contains("GGUF v2 · little-endian · alignment 24"), "{}", odd.stdout);
 }
 
@@ -269,7 +269,7 @@ fn pieces_cut_by_their_bytes() {
     refused(
         &directory,
         &["merge", "m.gguf.part1of2", "m.gguf.part1of2", "-o", "out.gguf"],
-        "part 1 stands twice",
+        "part 1 occurs twice",
     );
     let long =
         directory.with("n.gguf.part1of2", [first, b"x"].concat()).with("n.gguf.part2of2", second);

@@ -115,7 +115,7 @@ impl Part {
         &self.faults
     }
 
-    /// The fault at which reading the header stopped: what comes behind it in the header is not
+    /// The fault at which reading the header stopped: what comes after it in the header is not
     /// known.
     pub fn header_fault(&self) -> Option<&Error> {
         // A header that was read whole has faults of alignment and layout only, and those lie

@@ -153,7 +153,7 @@ impl Parser {
         )
         .map_err(|error| error.at(at))?;
         count(
-            "metadata pairs",
+            "metadata entries",
             self.pair_count,
             length.saturating_add(5),
             self.limits.pairs,

@@ -8,7 +8,7 @@
 use super::GgmlType;
 use crate::error::{Detail, Error, ErrorKind, Result};
 
-/// Numbers of one width within a block: the first at `start`, each `stride` bytes behind the one
+/// Numbers of one width within a block: the first at `start`, each `stride` bytes after the one
 /// before it.
 #[derive(Clone, Copy)]
 struct Numbers {
@@ -28,7 +28,7 @@ const fn every(start: usize, width: usize, count: usize, stride: usize) -> Numbe
     Numbers { start, width, count, stride }
 }
 
-/// The numbers in a block of this type, or `None` where nobody knows.
+/// The numbers in a block of this type, or `None` where that is unknown.
 const fn numbers(ggml_type: GgmlType) -> Option<&'static [Numbers]> {
     Some(match ggml_type {
         // Bytes, and blocks whose scales are bytes.
@@ -55,19 +55,19 @@ const fn numbers(ggml_type: GgmlType) -> Option<&'static [Numbers]> {
         // The fifth bits of 32 weights are one word.
         GgmlType::Q5_0 => const { &[row(0, 2, 1), row(2, 4, 1)] },
         GgmlType::Q5_1 => const { &[row(0, 2, 2), row(4, 4, 1)] },
-        // Scales behind the weights.
+        // Scales after the weights.
         GgmlType::Q2_K => const { &[row(80, 2, 2)] },
         GgmlType::Q3_K => const { &[row(108, 2, 1)] },
         GgmlType::Q6_K => const { &[row(208, 2, 1)] },
         GgmlType::TQ1_0 => const { &[row(52, 2, 1)] },
         GgmlType::TQ2_0 => const { &[row(64, 2, 1)] },
-        // A float scale, and sums behind the weights.
+        // A float scale, and sums after the weights.
         GgmlType::Q8_K => const { &[row(0, 4, 1), row(260, 2, 16)] },
         // Of each 32 weights: four bytes of grid points, then a word of signs and scale.
         GgmlType::IQ2_XXS => const { &[row(0, 2, 1), every(6, 4, 8, 8)] },
         // Grid point and signs of 8 weights are one half-word.
         GgmlType::IQ2_XS => const { &[row(0, 2, 33)] },
-        // Behind the grid points, a word of signs and scale for each 32 weights.
+        // After the grid points, a word of signs and scale for each 32 weights.
         GgmlType::IQ3_XXS => const { &[row(0, 2, 1), row(66, 4, 8)] },
         GgmlType::IQ1_S => const { &[row(0, 2, 1), row(34, 2, 8)] },
         // The scale of the whole is spread over the four half-words of scales.

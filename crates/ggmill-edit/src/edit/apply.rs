@@ -332,7 +332,7 @@ fn check(
             && value.as_u64().is_none_or(|id| id >= count)
         {
             return Err(broken(format!(
-                "is no token of the vocabulary, which has {count}; {role} must be one"
+                "is not a token of the vocabulary, which has {count}; {role} must be one"
             ))
             .key(key));
         }
@@ -353,7 +353,7 @@ fn check_alignment(value: &Value<'_>, notes: &mut Vec<String>) -> Result<()> {
         )));
     }
     if !alignment.is_power_of_two() {
-        notes.push(format!("llama.cpp refuses alignment {alignment}: it is no power of two"));
+        notes.push(format!("llama.cpp refuses alignment {alignment}: it is not a power of two"));
     }
     Ok(())
 }

@@ -168,7 +168,7 @@ impl Editor {
         if split.is_some_and(|split| split.is_part()) {
             return Err(Error::new(
                 ErrorKind::Unsupported,
-                "one shard of a set cannot be laid out again; merge the set first",
+                "one shard of a set cannot be rewritten; merge the set first",
             ));
         }
         Ok(())

@@ -8,15 +8,15 @@ use ggmill_text::GlobError;
 
 use super::key_type::{KeyType, KeyTypeError};
 
-/// Why text is no edit.
+/// Why text is not an edit.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum EditSyntaxError {
     /// There is no `=` between key and value.
     NoValue,
-    /// What is behind the colon is no type.
+    /// What is after the colon is not a type.
     KeyType(KeyTypeError),
-    /// What selects keys is no pattern.
+    /// What selects keys is not a pattern.
     Glob {
         /// The text.
         pattern: String,
@@ -27,9 +27,9 @@ pub enum EditSyntaxError {
     Json(serde_json::Error),
     /// A document is not TOML.
     Toml(Box<toml::de::Error>),
-    /// A document is no table of keys and values.
+    /// A document is not a table of keys and values.
     NotTable,
-    /// A TOML document has a date or a time, which is no type of this format.
+    /// A TOML document has a date or a time, which is not a type of this format.
     Date,
 }
 
@@ -119,7 +119,7 @@ pub enum EditError {
         /// Rows of the embedding.
         embedding_rows: Option<u64>,
     },
-    /// The result would be a file that readers refuse, or that is no part of its set any more.
+    /// The result would be a file that readers refuse, or that is not a part of its set any more.
     Broken(String),
 }
 
@@ -154,7 +154,12 @@ impl fmt::Display for EditError {
             Self::NoSuchRole(role) => {
                 let names: Vec<&str> =
                     super::standard::SPECIAL_TOKENS.iter().map(|(name, _)| *name).collect();
-                write!(f, "{} is no special token, expected one of {}", raw(role), names.join(", "))
+                write!(
+                    f,
+                    "{} is not a special token, expected one of {}",
+                    raw(role),
+                    names.join(", ")
+                )
             }
             Self::NoVocabulary => f.write_str("the file has no vocabulary to look the token up in"),
             Self::NoSuchToken { token, .. } => write!(f, "no token is {}", raw(token)),
@@ -189,14 +194,14 @@ impl EditError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ValueError {
-    /// Text that is no whole number.
+    /// Text that is not a whole number.
     NotInteger {
         /// The text.
         found: String,
         /// The type.
         expected: ValueType,
     },
-    /// Text that is no number.
+    /// Text that is not a number.
     NotNumber {
         /// The text.
         found: String,
@@ -248,7 +253,7 @@ pub enum ValueError {
         /// The type.
         expected: KeyType,
     },
-    /// Text that is no JSON array.
+    /// Text that is not a JSON array.
     NotJsonArray {
         /// The text, or `None` where it is the content of a file.
         found: Option<String>,
@@ -282,26 +287,26 @@ impl fmt::Display for ValueError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotInteger { found, expected } => {
-                write!(f, "{found} is no whole number, expected {expected}")
+                write!(f, "{found} is not a whole number, expected {expected}")
             }
             Self::NotNumber { found, expected } => {
-                write!(f, "{found} is no number, expected {expected}")
+                write!(f, "{found} is not a number, expected {expected}")
             }
             Self::OutOfRange { found, least, greatest } => {
                 write!(f, "{found} is out of range, expected {least} to {greatest}")
             }
             Self::TooLargeForF32 { found } => write!(f, "{found} is out of range for f32"),
-            Self::NotBool { found } => write!(f, "{found} is no bool, expected true or false"),
+            Self::NotBool { found } => write!(f, "{found} is not a bool, expected true or false"),
             Self::NotWritable { found, expected } => {
                 write!(f, "{found} cannot be written as {expected}")
             }
-            Self::Mismatch { found, expected } => write!(f, "{found} is no {expected}"),
-            Self::Null { expected } => write!(f, "null is no value, expected {expected}"),
+            Self::Mismatch { found, expected } => write!(f, "{found} is not a {expected}"),
+            Self::Null { expected } => write!(f, "null is not a value, expected {expected}"),
             Self::NotArray { found, expected } => {
-                write!(f, "{found} is no array, expected {expected}")
+                write!(f, "{found} is not an array, expected {expected}")
             }
             Self::NotJsonArray { found: Some(found), expected } => {
-                write!(f, "{found} is no JSON array, expected {expected}")
+                write!(f, "{found} is not a JSON array, expected {expected}")
             }
             Self::NotJsonArray { found: None, expected } => {
                 write!(f, "the file holds no JSON array, expected {expected}")

@@ -1,4 +1,4 @@
-//! The types that standard keys have, whoever writes them.
+//! The types that standard keys have, whichever program writes them.
 
 use ggmill_arch::{Architecture, StandardKey};
 use ggmill_core::ValueType;
@@ -36,7 +36,7 @@ fn by_rule(key: &str) -> Option<(Option<ValueType>, Option<ValueType>)> {
     Some((Some(value_type), None))
 }
 
-/// The metadata keys behind the short names of special tokens.
+/// The metadata keys after the short names of special tokens.
 pub(crate) const SPECIAL_TOKENS: &[(&str, &str)] = &[
     ("bos", "tokenizer.ggml.bos_token_id"),
     ("eos", "tokenizer.ggml.eos_token_id"),

@@ -45,7 +45,7 @@ struct Change {
     is_long: bool,
     /// Whether neighbours share a byte.
     is_shuffled: bool,
-    /// Bytes of fifth bits behind the scales.
+    /// Bytes of fifth bits after the scales.
     fifth_bits: usize,
 }
 

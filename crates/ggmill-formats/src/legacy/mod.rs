@@ -340,7 +340,7 @@ impl Parts {
             .filter(|_| shape.row_len().is_multiple_of(blocks.elements()))
             .ok_or_else(|| {
                 let message =
-                    format!("rows of {} are no whole blocks of {ggml_type}", shape.row_len());
+                    format!("rows of {} are not whole blocks of {ggml_type}", shape.row_len());
                 Error::new(ErrorKind::Checkpoint, message).tensor(&name)
             })?;
         let start = reader.position();

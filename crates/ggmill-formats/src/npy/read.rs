@@ -96,7 +96,7 @@ impl Checkpoint for Numpy {
 
 /// The text of the header, and where the data begin.
 fn header(file: &RandomAccess) -> Result<(String, u64)> {
-    let bad = || Error::new(ErrorKind::Checkpoint, "is no file of NumPy").file(file.path());
+    let bad = || Error::new(ErrorKind::Checkpoint, "is not a file of NumPy").file(file.path());
     let mut start = [0; 8];
     if file.len() < 12 {
         return Err(bad());

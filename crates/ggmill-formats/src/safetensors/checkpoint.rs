@@ -94,8 +94,7 @@ impl Safetensors {
         for (tensor, place) in self.tensors.iter().zip(&self.places) {
             if let Some(other) = seen.insert(&tensor.name, place.0) {
                 let (first, second) = (self.files[other].path(), self.files[place.0].path());
-                let message =
-                    format!("stands in two files: {} and {}", shown(first), shown(second));
+                let message = format!("is in two files: {} and {}", shown(first), shown(second));
                 return Err(Error::new(ErrorKind::Checkpoint, message).tensor(&tensor.name));
             }
         }
@@ -206,7 +205,7 @@ impl Parts {
 
     /// The files that an index lists, in the order of their names.
     fn listed(index_file: &RandomAccess) -> Result<Self> {
-        /// What else stands in an index is passed over without taking memory.
+        /// What else is in an index is passed over without taking memory.
         #[derive(serde::Deserialize)]
         struct Listing {
             #[serde(deserialize_with = "unique")]

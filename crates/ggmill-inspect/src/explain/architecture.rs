@@ -21,7 +21,7 @@ pub(super) fn described(architecture: &Architecture) -> String {
     if !classes.is_empty() {
         let _ = write!(page, "\n\nMade from checkpoints of class {}.", classes.join(", "));
     }
-    page.push_str("\n\n## Keys\n\n| key | type | demanded by |\n|---|---|---|\n");
+    page.push_str("\n\n## Keys\n\n| key | type | required by |\n|---|---|---|\n");
     for key in architecture.keys() {
         let demand = match key.demand {
             Some(Demand::Loader) => "the loader",

@@ -148,7 +148,7 @@ pub(crate) fn drawn(share: f64, columns: usize) -> String {
     "█".repeat(eighths / 8) + EIGHTHS.get(eighths % 8).copied().unwrap_or_default()
 }
 
-/// Text from a file, cut: a name of a gigabyte is no name.
+/// Text from a file, cut: a name of a gigabyte is not a name.
 fn short(text: LosslessStr<'_>) -> String {
     shown_beginning(text.0, 200).0
 }

@@ -1,9 +1,9 @@
 //! The order of writes that makes an edit in place safe, apart from the files it is done to.
 //!
 //! 1. The journal, whole and on the disk. The file is as it was: from here on, until the journal
-//!    goes, it can be finished.
+//! goes, it can be finished.
 //! 2. When the file is to grow: the insertion, and a sync. It happens or does not, and the length
-//!    of the file says which.
+//! of the file says which.
 //! 3. The new bytes, and a sync. Torn or not, the journal has them all.
 //! 4. The journal goes.
 
@@ -43,7 +43,7 @@ pub(crate) trait Medium {
 pub(crate) enum Fault {
     /// The file is as it was, and the journal is gone.
     Io(&'static str, io::Error),
-    /// The file is half done and the journal stands: a recovery finishes it.
+    /// The file is half written and the journal is complete: a recovery finishes it.
     Halfway(io::Error),
     /// The header is no longer the one the change was made for.
     Changed,
@@ -53,7 +53,7 @@ pub(crate) enum Fault {
     NotIts,
 }
 
-/// A header and the one that takes its place. Everything behind stays as it is; when the new one is
+/// A header and the one that takes its place. Everything after stays as it is; when the new one is
 /// longer, the difference is inserted first.
 ///
 /// ```
@@ -265,7 +265,7 @@ fn sum_with(medium: &impl Medium, len: u64, start: u64, bytes: &[u8]) -> io::Res
 /// The first `len` bytes of the file, as they would be with those of the journal written. The sum
 /// of them was right, so that the file has them.
 fn header_with(medium: &impl Medium, len: u64, journal: &Journal) -> io::Result<Vec<u8>> {
-    // What is behind the largest journal is no header of anybody's.
+    // What is after the largest journal cannot be a header.
     let len = usize::try_from(len.min(MAX_JOURNAL)).map_err(|_| io::ErrorKind::OutOfMemory)?;
     let mut header = Vec::new();
     header.try_reserve_exact(len).map_err(|_| io::ErrorKind::OutOfMemory)?;

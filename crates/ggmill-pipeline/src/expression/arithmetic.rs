@@ -178,8 +178,8 @@ impl Expression {
     }
 
     /// The matrix product, in F32: element `(i, j)` is the sum over `k`, in order, of element `(i,
-    /// k)` of this times element `(k, j)` of the other. In PyTorch's order, where a matrix has
-    /// its rows first, it is `other @ this`. Fails for what are no matrices that fit.
+    /// k)` of this times element `(k, j)` of the other. In PyTorch's order, where a matrix has its
+    /// rows first, it is `other @ this`. Fails for shapes that are not matrices that fit.
     ///
     /// ```
     /// # use ggmill_core::Shape;

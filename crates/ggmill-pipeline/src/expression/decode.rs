@@ -20,8 +20,8 @@ pub trait Decode: Debug + Send + Sync {
     fn output(&self, inputs: &[(GgmlType, Shape)]) -> Result<(GgmlType, Shape)>;
 
     /// Decodes rows of the output, counted over all its dimensions but the first, into `out`:
-    /// whole, one behind the other, little-endian. It may be called for any rows in any order,
-    /// from several threads at once.
+    /// whole, one after the other, little-endian. It may be called for any rows in any order, from
+    /// several threads at once.
     fn decode(&self, rows: Range<u64>, inputs: &Inputs<'_>, out: &mut [u8]) -> Result<()>;
 }
 

@@ -111,7 +111,7 @@ enum Kind {
         start: u64,
         step: u64,
     },
-    /// One behind the other along a dimension, each up to its end.
+    /// One after the other along a dimension, each up to its end.
     Join {
         parts: Vec<Expression>,
         dimension: usize,

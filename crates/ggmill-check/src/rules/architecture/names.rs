@@ -1,4 +1,4 @@
-//! Architectures that nobody is known to have, and tensors that another one has.
+//! Unknown architectures, and tensors that another one has.
 
 use ggmill_arch::{Architecture, TensorNames};
 use ggmill_core::{RawStr, keys};
@@ -8,7 +8,7 @@ use crate::distance::distance;
 use crate::report::{Findings, Place, shown};
 use crate::{Input, Options, Profile};
 
-/// A name that nobody is known to have: another program's, unless the file shows that it is a slip.
+/// An unknown name: another program's, unless the file shows that it is a slip.
 pub(super) fn unknown(input: &Input<'_>, options: &Options, name: &str, out: &mut Findings<'_>) {
     let Some(pair) = input.metadata().get(keys::GENERAL_ARCHITECTURE) else { return };
     let own = format!("{name}.");

@@ -1,7 +1,7 @@
 //! The constants of a template: what expressions come to when nothing from outside is in them.
 //!
-//! Whoever hides a name puts it together from pieces. Putting the pieces together again is all that
-//! is done here; nothing of the template is run.
+//! A hidden name is put together from pieces. Putting the pieces together again is all that is done
+//! here; nothing of the template is run.
 
 use std::collections::BTreeMap;
 

@@ -30,7 +30,7 @@ pub(super) enum Reach {
     Endless(String),
 }
 
-/// Attributes of Python's functions, frames and modules that are no words of a chat.
+/// Attributes of Python's functions, frames and modules that are not words of a chat.
 const INSIDES: &[&str] = &[
     "mro",
     "f_globals",

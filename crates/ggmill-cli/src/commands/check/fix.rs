@@ -120,7 +120,7 @@ fn proposal(path: &Path, report: &Report) -> Result<Proposal, Failure> {
     Ok(Proposal { fixes, before })
 }
 
-/// The rule about keys that stand twice.
+/// The rule about duplicate keys.
 const DUPLICATE: &str = "GG1201";
 
 /// A value on one short line, with its type.
@@ -172,7 +172,7 @@ pub(super) fn apply_all(
     let fix_one = |(path, proposal): (&PathBuf, Result<Proposal, Failure>)| match proposal {
         Ok(proposal) if proposal.is_empty() => Ok(FixOutcome::default()),
         Ok(proposal) => apply(path, &proposal, console),
-        // What is no GGUF file at all is told by the report.
+        // A file that is not GGUF is reported.
         Err(_) if path.as_os_str() != "-" => Ok(FixOutcome::default()),
         Err(failure) => Err(failure),
     };

@@ -20,8 +20,7 @@ use read::{CheckOutcome, Criteria, check_files};
 
 /// Say everything that is wrong with GGUF files, why it matters and what to do
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
+#[command(after_help = "Examples:
   ggmill check model.gguf
   ggmill check model.gguf --data
   ggmill check models/ --select structure,GG13 --format json
@@ -31,8 +30,8 @@ Examples:
   ggmill check model.gguf --fix
 
 --fix changes what can be fixed without losing anything: missing and misspelt keys, keys
-of another integer type, pairs that stand twice, padding, order and alignment of tensors.
-A file with bytes that no tensor has is not laid out anew. Keys that are only recommended
+of another integer type, duplicate keys, padding, order and alignment of tensors.
+A file with bytes that no tensor has is not rewritten. Keys that are only recommended
 (file type, size label, alignment) are added with --profile spec or --select. The first
 added key leaves room in the file for later ones (ggmill.padding). What is left is
 reported. --diff shows the changes, and exits with 1 when there are any.
@@ -49,7 +48,7 @@ pub(crate) struct Args {
     /// How findings are written
     #[arg(long, value_enum, default_value_t)]
     format: Format,
-    /// Whose demands count: the specification's, llama.cpp's, or everybody's
+    /// Which requirements are checked: those of the specification, of llama.cpp, or all
     #[arg(long, value_enum, default_value_t)]
     profile: Demands,
     /// Only these rules: codes, beginnings of codes, or groups
@@ -199,7 +198,7 @@ fn report(
             // Text goes out file by file: a thousand files take a while.
             let checked = render::Checked { path: &one.path, report: &one.report };
             match args.format {
-                // What is no such file is said once, as an error.
+                // A file that cannot be opened is reported once, as an error.
                 Format::Text if one.readable => {
                     if told > 0 {
                         writeln!(out)?;

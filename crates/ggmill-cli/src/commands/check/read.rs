@@ -73,7 +73,7 @@ pub(super) fn check_files(
     {
         return vec![check_input(criteria, data)];
     }
-    // What is no such file keeps none of the others from being looked at.
+    // A file that cannot be opened does not keep the others from being checked.
     let (mut opened, mut outcomes) =
         (Vec::with_capacity(files.len()), Vec::with_capacity(files.len()));
     for path in files {
@@ -164,8 +164,7 @@ fn set_fault(files: &[Opened]) -> Option<String> {
     let in_order = splits.iter().enumerate().all(|(place, split)| {
         split.is_some_and(|split| (split.number, split.count) == (place as u64, files.len() as u64))
     });
-    // What is wrong within one of the files is told of that file, and keeps nobody from seeing the
-    // whole.
+    // What is wrong within one of the files is told of that file, and does not hide the whole.
     if in_order && matches!(error.kind(), ggmill_io::ErrorKind::Format(_)) {
         return None;
     }

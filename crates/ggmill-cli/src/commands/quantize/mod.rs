@@ -102,7 +102,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     tensor_type_file: Option<PathBuf>,
     /// What tensors do whose names do not tell: a file of PATTERN=ROLE, such as w2=ffn.down; the
-    /// roles stand below
+    /// roles are listed below
     #[arg(long, value_name = "FILE")]
     role_file: Option<PathBuf>,
     /// A description of the model's architecture (TOML), which says what its tensors do
@@ -122,7 +122,7 @@ pub(crate) struct Args {
     /// text; - is standard output
     #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
     report: Option<PathBuf>,
-    /// Leave out layers, and number the others anew
+    /// Leave out layers, and renumber the others
     #[arg(long, value_name = "N,N,…", value_delimiter = ',', value_parser = layer)]
     prune_layers: Vec<u64>,
     /// Set metadata; TYPE is int, float, bool or str
@@ -291,9 +291,9 @@ fn refused(error: ggmill_pipeline::Error) -> Failure {
         ErrorKind::Importance => {
             Some("--imatrix FILE gives importance weights; llama-imatrix measures them")
         }
-        ErrorKind::Quantized => Some(
-            "--allow-requantize does it all the same; from a file of 16 or 32 bits less is lost",
-        ),
+        ErrorKind::Quantized => {
+            Some("--allow-requantize does it anyway; from a file of 16 or 32 bits less is lost")
+        }
         _ => None,
     };
     Failure::new(error).with_hint(hint.map(str::to_owned))

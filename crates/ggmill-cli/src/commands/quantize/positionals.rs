@@ -87,7 +87,7 @@ fn no_type(word: &Path) -> Failure {
     wrong(word, "no type to quantize to").with_hint(Some(format!("--help lists the types; {hint}")))
 }
 
-/// What somebody may have meant who wrote no type's name.
+/// What may have been meant by an unknown type name.
 pub(super) fn near(word: &str) -> Option<String> {
     const REMOVED: [&str; 3] = ["Q4044", "Q4048", "Q4088"];
     let plain = |word: &str| {
