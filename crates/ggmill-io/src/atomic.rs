@@ -34,7 +34,7 @@ pub enum Overwrite {
 ///
 /// The bytes go into a temporary file of the same directory. [`FileSink::commit`] makes sure that
 /// they are on the disk and only then gives the file its name; a sink that is dropped before leaves
-/// nothing behind. On Linux, where the file system can do that, a killed process does not either:
+/// nothing after. On Linux, where the file system can do that, a killed process does not either:
 /// the file has no name until then.
 ///
 /// ```

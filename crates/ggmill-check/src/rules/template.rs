@@ -124,7 +124,7 @@ fn template(pair: &Pair<'_>, text: RawStr<'_>, out: &mut Findings<'_>) {
                 format!("accesses {}", shown(RawStr::from(&*name)))
             }),
             Reach::Other(tag) => {
-                out.add(&OTHER, Place::value(pair), || format!("has the tag {tag}"))
+                out.add(&OTHER, Place::value(pair), || format!("has the tag {tag}"));
             }
             Reach::Computed => out.add(&COMPUTED, Place::value(pair), || {
                 "the name of an attribute is computed at run time".into()

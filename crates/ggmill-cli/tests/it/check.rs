@@ -437,9 +437,7 @@ fn bytes_between_tensors_are_not_thrown_away() {
     assert!(ggmill(directory.path(), &["check", "gap.gguf"]).stdout.contains("GG1013"));
     let zeros = Directory::new().with("gap.gguf", faulty());
     assert!(
-        ggmill(zeros.path(), &["check", "gap.gguf", "--diff"])
-            .stdout
-            .contains("rewrite the file")
+        ggmill(zeros.path(), &["check", "gap.gguf", "--diff"]).stdout.contains("rewrite the file")
     );
 }
 

@@ -29,6 +29,7 @@ const fn every(start: usize, width: usize, count: usize, stride: usize) -> Numbe
 }
 
 /// The numbers in a block of this type, or `None` where that is unknown.
+#[expect(clippy::match_same_arms, reason = "plain numbers apart from blocks")]
 const fn numbers(ggml_type: GgmlType) -> Option<&'static [Numbers]> {
     Some(match ggml_type {
         // Bytes, and blocks whose scales are bytes.
@@ -105,13 +106,13 @@ pub fn swap_bytes(ggml_type: GgmlType, blocks: &mut [u8]) -> Result<()> {
         [] => {}
         // Plain numbers: the compiler swaps several at a time.
         [Numbers { width: 2, .. }] if size == 2 => {
-            blocks.as_chunks_mut::<2>().0.iter_mut().for_each(|word| word.reverse())
+            blocks.as_chunks_mut::<2>().0.iter_mut().for_each(|word| word.reverse());
         }
         [Numbers { width: 4, .. }] if size == 4 => {
-            blocks.as_chunks_mut::<4>().0.iter_mut().for_each(|word| word.reverse())
+            blocks.as_chunks_mut::<4>().0.iter_mut().for_each(|word| word.reverse());
         }
         [Numbers { width: 8, .. }] if size == 8 => {
-            blocks.as_chunks_mut::<8>().0.iter_mut().for_each(|word| word.reverse())
+            blocks.as_chunks_mut::<8>().0.iter_mut().for_each(|word| word.reverse());
         }
         words => blocks
             .chunks_exact_mut(size)
