@@ -13,6 +13,7 @@ mod process;
 mod sources;
 mod structure;
 mod targets;
+mod words;
 
 use std::process::ExitCode;
 

@@ -36,7 +36,7 @@ impl StandardKey {
     ///
     /// ```
     /// use ggmill_arch::StandardKey;
-    /// let key = StandardKey::of("nobody.rope.freq_base").ok_or("standard")?;
+    /// let key = StandardKey::of("unknown.rope.freq_base").ok_or("standard")?;
     /// assert_eq!((key.pattern, key.type_name), ("{arch}.rope.freq_base", "f32"));
     /// assert_eq!(StandardKey::of("general.base_model.0.colour"), None);
     /// # Ok::<(), &str>(())

@@ -18,7 +18,7 @@
     reason = "built with `..Limits::default()`; a new limit is a minor release"
 )]
 pub struct Limits {
-    /// Metadata pairs in one file.
+    /// Metadata entries in one file.
     pub pairs: u64,
     /// Tensors in one file.
     pub tensors: u64,

@@ -15,7 +15,7 @@ const PIECE: u64 = 64 << 20;
 /// Bytes of a header that are read at once, and of a file that are compared.
 const SMALL_PIECE: usize = 256 << 10;
 
-/// More parts than anybody makes.
+/// Parts of one file.
 const MAX_PARTS: u32 = 10_000;
 
 /// The pieces of one GGUF file, in order: together they begin with its header and have room for all

@@ -17,7 +17,7 @@ const AHEAD: usize = 4;
 pub(crate) struct Column<'a> {
     pub(crate) number: usize,
     pub(crate) tensor: &'a SourceTensor,
-    /// What its bytes are turned into; `None` for those that stay as they are.
+    /// The conversion of its bytes; `None` for those that stay as they are.
     pub(crate) decoded: bool,
     /// Its type outside.
     pub(crate) element: Element,

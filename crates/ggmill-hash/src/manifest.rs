@@ -5,8 +5,7 @@ use crate::kind::HashKind;
 /// What follows the name in a line of a check that held, so that a saved check is a manifest.
 const HELD: &str = "  -  Ok";
 
-/// What follows it in a line of one that did not. Such a line says what was found, which nobody
-/// claims.
+/// What follows it in a line of one that did not. Such a line says what was found, which no claim mentions.
 const FAILED: [&str; 3] = ["  -  Mismatch", "  -  Not Found", "  -  Missing"];
 
 /// A list of hashes that a model is held to, as `ggmill hash` and `llama-gguf-hash` write it: the
@@ -126,7 +125,7 @@ impl Claims {
         self.0.keys().any(|(found, tensor)| *found == kind && tensor.is_some() == of_tensors)
     }
 
-    /// The claims that nobody settled.
+    /// The claims that were not verified.
     pub fn left(&self) -> impl Iterator<Item = (HashKind, Option<&str>, &str)> {
         self.0.iter().flat_map(|((kind, tensor), digests)| {
             digests.iter().map(|digest| (*kind, tensor.as_deref(), digest.as_str()))

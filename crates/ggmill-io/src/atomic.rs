@@ -310,7 +310,7 @@ impl FileSink {
 }
 
 /// Gives several files that belong together their names: all of them are on the disk before the
-/// first has one. When one cannot have its name, those that were there before nobody are taken away
+/// first has one. When one cannot have its name, those that already have theirs are removed
 /// again, so that no part of a whole remains.
 ///
 /// Fails as [`FileSink::commit`] does. Files that were replaced cannot be brought back.

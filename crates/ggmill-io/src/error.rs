@@ -19,7 +19,7 @@ pub enum ErrorKind {
     /// Something else wrote to the file after it was opened: what was read from it may be half of
     /// each.
     Changed,
-    /// The output exists, and nobody said that it may be replaced.
+    /// The output exists, and replacing it was not allowed.
     Exists,
     /// The file cannot be edited where it lies: it is read-only, a symbolic link, or something else
     /// works on it.

@@ -87,7 +87,7 @@ impl FromStr for TensorType {
     /// use ggmill_quantize::TensorType;
     /// assert!(r"blk\.[0-3]\.ffn_down=q6_k".parse::<TensorType>().is_ok());
     /// let error = "ffn_down=q9".parse::<TensorType>().err().ok_or("an error")?;
-    /// assert!(error.to_string().starts_with(r#""ffn_down=q9": "q9" is no tensor type for weights, expected one of F32, F16, "#));
+    /// assert!(error.to_string().starts_with(r#""ffn_down=q9": "q9" is not a tensor type for weights, expected one of F32, F16, "#));
     /// # Ok::<(), &str>(())
     /// ```
     fn from_str(text: &str) -> Result<Self> {

@@ -29,7 +29,7 @@ impl FromStr for RoleRule {
     /// ```
     /// use ggmill_quantize::RoleRule;
     /// assert!(r"\.mlp\.w2$=ffn.down".parse::<RoleRule>().is_ok());
-    /// assert!("w2=down".parse::<RoleRule>().unwrap_err().to_string().starts_with(r#""w2=down": "down" is no role, expected one of token_embedding, "#));
+    /// assert!("w2=down".parse::<RoleRule>().unwrap_err().to_string().starts_with(r#""w2=down": "down" is not a role, expected one of token_embedding, "#));
     /// ```
     fn from_str(text: &str) -> Result<Self> {
         let wrong = |message: String| {

@@ -28,8 +28,8 @@ enum Command {
   ggmill imatrix merge wiki.gguf code.gguf -o both.gguf
   ggmill imatrix merge old.dat new.gguf -o both.gguf --chunk-size 2048
 
-Sums and counts of each tensor are added, and the names of the texts stand one after the
-other. Files of either form can be mixed.")]
+Sums and counts of each tensor are added, and the names of the texts are
+concatenated. Files of either form can be mixed.")]
     Merge(Merge),
     /// Write a matrix in the other form: GGUF, or the binary .dat before it
     Convert(Convert),

@@ -158,7 +158,7 @@ impl EditPlan {
     }
 
     /// Writes the edited file into a sink: the new header, and everything after the old one, which
-    /// the system copies without showing it to anybody.
+    /// the system copies without passing it to a program.
     pub(crate) fn copy_into(
         &self,
         model: &Model,

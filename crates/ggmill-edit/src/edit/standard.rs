@@ -23,7 +23,7 @@ pub(crate) fn standard_type(key: &str, architecture: Option<&str>, list: bool) -
     if list { element.or(single) } else { single.or(element) }
 }
 
-/// Keys nobody has listed, by what their relatives are.
+/// Keys that are not listed, by the types of related keys.
 fn by_rule(key: &str) -> Option<(Option<ValueType>, Option<ValueType>)> {
     let value_type = match key {
         _ if key.starts_with("general.sampling.") => ValueType::F32,

@@ -5,7 +5,7 @@ use ggmill_pipeline::{Error, ErrorKind, Result};
 
 /// Elements in a block of every type that has changed.
 const ELEMENTS: usize = 32;
-/// Blocks that are turned at once.
+/// Blocks that are converted at once.
 const AT_ONCE: u64 = 4096;
 
 /// How blocks lay at a time.

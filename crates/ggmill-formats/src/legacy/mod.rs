@@ -212,7 +212,7 @@ impl Checkpoint for Legacy {
         &self.tensors
     }
 
-    /// Blocks are turned into those of today while they are read.
+    /// Blocks are converted to the current types while they are read.
     fn read(&self, number: usize, offset: u64, out: &mut [u8]) -> Result<()> {
         let ((start, blocks), tensor) = self
             .places

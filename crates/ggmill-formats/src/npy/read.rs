@@ -23,7 +23,7 @@ impl Numpy {
     /// blocks, of which `blocks_of` tells type and shape.
     ///
     /// Fails for arrays in Fortran order or big-endian, of types that GGUF does not have, and for
-    /// bytes of which nobody says what they are or that are not as many as they should be.
+    /// bytes of unknown types or that are not as many as they should be.
     pub fn open(
         path: impl AsRef<Path>,
         name: impl Into<Vec<u8>>,
