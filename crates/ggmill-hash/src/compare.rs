@@ -58,7 +58,7 @@ pub struct ToCompare {
 /// Compares the data of pairs of tensors: bytes where both have one type and, when `numeric`,
 /// numbers.
 ///
-/// Reads in parallel, on as many threads as `options` say, and in bounded memory. Tensors of two types, or of one that nobody can decode,
+/// Reads in parallel, on as many threads as `options` say, and in bounded memory. Tensors of two types, or of one that cannot be decoded,
 /// are compared as far as that is possible. Fails when two shapes differ, and as reading does.
 pub fn compare(
     a: &dyn Checkpoint,
