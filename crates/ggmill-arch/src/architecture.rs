@@ -50,9 +50,9 @@ pub struct Architecture {
     pub(crate) keys: Vec<KeyTemplate>,
     pub(crate) groups: Vec<TensorGroup>,
     pub(crate) ignore: Vec<Glob>,
-    /// What no model can have, from wherever its numbers come.
+    /// Hyper-parameters that no model can have.
     pub(crate) contradictions: Vec<Remark>,
-    /// What cannot be converted.
+    /// Models that cannot be converted.
     pub(crate) refuse: Vec<Remark>,
     pub(crate) warn: Vec<Remark>,
 }
@@ -244,7 +244,7 @@ impl Architecture {
         self.groups.iter().flat_map(TensorGroup::outline)
     }
 
-    /// What the tensor with this name does, whatever the numbers of a model are; `None` for a name
+    /// The role of the tensor with this name, for any hyper-parameters; `None` for a name
     /// the description lacks.
     pub fn role_of(&self, tensor: &str) -> Option<Role> {
         self.groups.iter().find_map(|group| group.role_of(tensor))

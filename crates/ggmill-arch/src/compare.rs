@@ -16,14 +16,14 @@ pub enum Difference<'a> {
     Unexpected(usize),
     /// The file has one of two tensors that exclude each other, and has both: this one is too many.
     Excluded {
-        /// What the tensor is.
+        /// The shape that was found.
         spec: &'a TensorSpec,
         /// Its place in what was compared.
         place: usize,
     },
     /// The shape is not what the hyper-parameters say.
     Shape {
-        /// What the tensor should be.
+        /// The expected shape.
         expected: &'a TensorSpec,
         /// Its place in what was compared.
         place: usize,

@@ -137,7 +137,7 @@ impl ComputationTemplate {
 mod tests {
     use super::*;
 
-    /// What the reference computed, on its author's arithmetic: PyTorch 2.11.0.
+    /// The result of the reference with PyTorch 2.11.0.
     #[test]
     fn rope_factors_equal_the_reference() {
         let cases: serde_json::Value =

@@ -1,4 +1,4 @@
-//! What can go wrong: in a description, in the configuration it is applied to, or between the two.
+//! Errors: in a description, in the configuration it is applied to, or between the two.
 
 use core::fmt;
 
@@ -23,7 +23,7 @@ pub enum ErrorKind {
     Limit,
 }
 
-/// What an error is about.
+/// The subject of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Subject<'a> {

@@ -1,4 +1,4 @@
-//! What a description says of a finished file.
+//! The finished file according to a description.
 
 use core::cell::Cell;
 

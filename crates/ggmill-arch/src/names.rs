@@ -18,7 +18,7 @@ pub(crate) struct File {
     architectures: BTreeMap<String, TensorNames>,
 }
 
-/// What the tensors of an architecture are called, without their numbers of blocks and without
+/// The tensor names of an architecture, without their numbers of blocks and without
 /// `.weight` or `.bias`.
 ///
 /// ```
@@ -61,7 +61,7 @@ impl TensorNames {
         PARSED.architectures.iter().map(|(name, names)| (&**name, names))
     }
 
-    /// What the names were imported from, with versions.
+    /// The sources of the names, with versions.
     pub fn sources() -> &'static [String] {
         &PARSED.sources
     }

@@ -1,4 +1,4 @@
-//! What happens to checkpoint tensors on their way into the file: a small algebra.
+//! Operations on checkpoint tensors during conversion: a small algebra.
 
 use ggmill_core::Shape;
 
@@ -77,7 +77,7 @@ pub enum Operation {
         start: u64,
         /// How many indices the part has.
         count: u64,
-        /// What is done there: [`Add`](Self::Add) or [`Multiply`](Self::Multiply).
+        /// The operation: [`Add`](Self::Add) or [`Multiply`](Self::Multiply).
         change: Box<Operation>,
     },
     /// Replaces every element `x` by `exp(x)`.

@@ -10,7 +10,7 @@ pub struct TensorOutline<'a> {
     pub name: &'a str,
     /// The dimensions in stored order.
     pub shape: Vec<&'a str>,
-    /// What it does.
+    /// Its role.
     pub role: Role,
     /// The loop it is in, such as `bid in 0..block_count`.
     pub repeat: Option<String>,

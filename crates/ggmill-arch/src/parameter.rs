@@ -58,7 +58,7 @@ impl FilePlace {
     }
 }
 
-/// What a hyper-parameter may be: one value, a list of them, or either.
+/// The form of a hyper-parameter: one value, a list of them, or either.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ParameterType {
     scalar: ScalarType,

@@ -167,7 +167,7 @@ impl<'a> Resolved<'a> {
         self.by_name.get(found).and_then(of)
     }
 
-    /// What a person should know about converting this model, as the description says it.
+    /// Remarks of the description about converting this model.
     pub fn warnings(&self) -> &[&'a str] {
         &self.warnings
     }
@@ -215,7 +215,7 @@ impl fmt::Debug for Resolved<'_> {
     }
 }
 
-/// What the remarks whose condition holds have to say.
+/// The texts of the remarks whose condition holds.
 fn holding<'a>(remarks: &'a [Remark], scope: &Scope<'_>) -> Result<Vec<&'a str>> {
     let mut texts = Vec::new();
     for remark in remarks {

@@ -37,7 +37,7 @@ pub(crate) struct RawArchitecture {
     pub(crate) warn: Vec<RawRemark>,
 }
 
-/// What several architectures share: their descriptions include it.
+/// Parts that several architectures share: their descriptions include it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawPart {

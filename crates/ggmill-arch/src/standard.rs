@@ -17,7 +17,7 @@ pub struct StandardKey {
     /// Its type in words: `u32`, or `array of string`. `u64` where the specification has that and
     /// most files have u32.
     pub type_name: &'static str,
-    /// What it says, in sentences.
+    /// Its meaning, in sentences.
     pub meaning: &'static str,
 }
 

@@ -21,7 +21,7 @@ pub struct TensorSpec {
     pub name: String,
     /// The dimensions in stored order.
     pub shape: Shape,
-    /// What the tensor does.
+    /// The role of the tensor.
     pub role: Role,
     /// Whether the model is incomplete without it.
     pub required: bool,
@@ -56,10 +56,10 @@ pub enum Origin {
 pub struct Source {
     /// Names in the checkpoint: one, or as many as the first operation joins, in their order.
     pub names: Vec<String>,
-    /// What happens to them, first operation first. The first takes all tensors; when it does not
+    /// The operations, in order. The first takes all tensors; when it does not
     /// join, there is one.
     pub operations: Vec<Operation>,
-    /// What happens before that to some of the names each, in their order; empty where nothing
+    /// The operations on single names before that, in order; empty where nothing
     /// does.
     pub parts: Vec<Part>,
 }
@@ -70,7 +70,7 @@ pub struct Source {
 pub struct Part {
     /// How many names it has.
     pub names: usize,
-    /// What happens to their tensors, which makes one of them.
+    /// The operations that combine their tensors.
     pub operations: Vec<Operation>,
 }
 

@@ -203,7 +203,7 @@ impl<'a> ModelView<'a> {
         self.size("expert_count", "expert_count").unwrap_or(0)
     }
 
-    /// What a tensor does: by the description where it has the tensor, else by its name.
+    /// The role of a tensor: by the description where it has the tensor, else by its name.
     pub fn role(&self, tensor: &str) -> Role {
         self.description
             .and_then(|description| description.role_of(tensor))

@@ -1,4 +1,4 @@
-//! What tensor data hold: numbers that are none, nothing but zeros, and numbers that are
+//! Properties of tensor data: numbers that are none, nothing but zeros, and numbers that are
 //! implausible.
 //!
 //! The caller reads the file in [pieces](data_pieces), in any order and on as many threads as there
@@ -10,8 +10,8 @@ use std::borrow::Cow;
 use ggmill_core::{Endian, GgmlType, Part};
 use ggmill_quant::{BlockDescription, ScaleFormat};
 
-/// What half precision can hold: a weight beyond it is infinite as F16, and on many a graphics
-/// card.
+/// The largest number of half precision: a weight beyond it is infinite as F16, and on many a
+/// graphics card.
 pub(crate) const LARGEST: f32 = 65_504.0;
 /// A scale of a block below this makes no weight beyond [`LARGEST`], in whatever type: none
 /// multiplies by more than 4096.
@@ -31,7 +31,7 @@ pub struct DataPiece {
     endian: Endian,
 }
 
-/// What the data of one tensor hold, or a part of them.
+/// The properties of the data of one tensor, or of a part of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Facts {
     /// Numbers or blocks that are not finite.
@@ -43,7 +43,7 @@ struct Facts {
     is_zero: bool,
 }
 
-/// What was found in the data of every tensor.
+/// The properties of the data of every tensor.
 #[derive(Clone, Debug, Default)]
 pub struct DataFacts {
     tensors: Vec<Option<Facts>>,
@@ -102,7 +102,7 @@ fn is_float(ggml_type: GgmlType) -> bool {
     matches!(ggml_type, GgmlType::F32 | GgmlType::F16 | GgmlType::BF16 | GgmlType::F64)
 }
 
-/// What one piece holds: for [`DataFacts::add`].
+/// The properties of one piece, for [`DataFacts::add`].
 #[derive(Clone, Copy, Debug)]
 pub struct PieceFacts {
     tensor: usize,
@@ -180,7 +180,7 @@ impl DataFacts {
         }
     }
 
-    /// What is odd about the data of a tensor.
+    /// The anomalies in the data of a tensor.
     pub(crate) fn anomalies(
         &self,
         tensor: usize,

@@ -103,7 +103,7 @@ impl fmt::Display for FixValue {
 pub struct ProposedFix {
     /// The codes of the rules whose findings are fixed, as often as the rules are broken.
     pub codes: Vec<&'static str>,
-    /// What fixes them.
+    /// The change that fixes them.
     pub fix: Fix,
 }
 

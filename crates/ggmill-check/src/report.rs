@@ -1,4 +1,4 @@
-//! What was found.
+//! The findings.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,7 +8,7 @@ use ggmill_core::{Error, Pair, RawStr, Subject, Tensor};
 use crate::fix::ProposedFix;
 use crate::{Authority, Fix, Options, Profile, Rule, Severity};
 
-/// What a finding is about.
+/// The subject of a finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OwnedSubject {
@@ -40,11 +40,11 @@ pub struct Diagnostic {
     pub severity: Severity,
     /// Where in the file, in bytes from its start.
     pub offset: Option<u64>,
-    /// What it is about.
+    /// The subject.
     pub subject: OwnedSubject,
-    /// What was found, in one line without control characters.
+    /// The message, in one line without control characters.
     pub message: String,
-    /// What to do about it.
+    /// How to fix it.
     pub help: Cow<'static, str>,
     /// The fix, where a program can do that and lose nothing.
     pub fix: Option<Fix>,

@@ -153,16 +153,16 @@ pub struct Rule {
     pub authority: Authority,
     /// The problem, in a few words.
     pub summary: &'static str,
-    /// What is checked, with the sentence of the specification or the behaviour of llama.cpp behind
+    /// The requirement, with the sentence of the specification or the behaviour of llama.cpp behind
     /// it.
     pub clause: &'static str,
     /// Why it matters.
     pub why: &'static str,
     /// How to fix it by hand.
     pub remedy: &'static str,
-    /// What the example of the page looks like once it is fixed.
+    /// The example of the page in its fixed form.
     pub fixed: &'static str,
-    /// What the automatic fix does, in the third person; `None` where there is none.
+    /// The effect of the automatic fix, in the third person; `None` without one.
     pub automatic: Option<&'static str>,
 }
 

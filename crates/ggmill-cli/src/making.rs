@@ -14,7 +14,7 @@ use crate::outputs::{refuse_inputs, start, tell_of_existing};
 use crate::paths::shown;
 use crate::progress::Bar;
 
-/// What is to become of a plan.
+/// Whether a plan is printed or carried out.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Making<'a> {
     pub(crate) output: &'a Path,
@@ -84,7 +84,7 @@ impl Making<'_> {
     }
 }
 
-/// What a person should know of the choices made.
+/// Notes about the choices made.
 pub(crate) fn tell(plan: &Plan, console: Console) -> Status {
     for note in plan.notes() {
         console.note(note);

@@ -22,7 +22,7 @@ pub(crate) enum Failure {
     Refused {
         /// What, where and why, in lower case and without a full stop.
         message: String,
-        /// What to do about it.
+        /// How to fix it.
         hint: Option<String>,
     },
 }

@@ -10,7 +10,7 @@ use crate::console::Console;
 use crate::outcome::Failure;
 use crate::paths::shown;
 
-/// What a dry run says of an output that is there.
+/// The note of a dry run about an existing output.
 pub(crate) fn tell_of_existing(output: &Path, force: bool, console: Console) {
     if !force && output.exists() {
         console.note(format_args!(

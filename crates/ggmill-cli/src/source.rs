@@ -81,7 +81,7 @@ pub(crate) fn open_checkpoint(path: &Path) -> Result<GgufCheckpoint, Failure> {
     GgufCheckpoint::new(model).map_err(Failure::new)
 }
 
-/// What to do about a file that could not be opened.
+/// A hint about a file that could not be opened.
 fn hint(error: &ggmill_io::Error) -> Option<String> {
     let path = error.path();
     match error.kind() {
@@ -99,7 +99,7 @@ fn hint(error: &ggmill_io::Error) -> Option<String> {
     }
 }
 
-/// What a regular file is, by its first bytes.
+/// Describes a regular file by its first bytes.
 pub(crate) fn what_it_is(path: &Path) -> Option<FileKind> {
     sniff(&beginning(path)?, path.file_name().and_then(|name| name.to_str()))
 }

@@ -8,15 +8,15 @@ use ggmill_pipeline::{Encoding, Expression, Recipe, RecipeTensor};
 use ggmill_pipeline::{Error, ErrorKind, Result};
 use ggmill_quant::QUANTIZATION_VERSION;
 
-/// What a tensor becomes when its row length is not a multiple of the block size of the requested
+/// The type of a tensor whose row length is not a multiple of the block size of the requested
 /// type, as in the reference.
 const FALLBACK: GgmlType = GgmlType::F16;
 
-/// What a conversion is to give.
+/// The options of a conversion.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ConvertOptions {
-    /// What most tensors become: F32, F16, BF16 or Q8_0. The recipe of one of the float types can
+    /// The type of most tensors: F32, F16, BF16 or Q8_0. The recipe of one of the float types can
     /// be quantized to any other type in the same pass (`ggmill_quantize::quantize_recipe`).
     pub file_type: FileType,
     /// The model's name; that of the checkpoint when not given.

@@ -1,4 +1,4 @@
-//! What can go wrong, where, and whose fault it is.
+//! Errors: what went wrong, where, and whose fault it is.
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -40,7 +40,7 @@ pub enum ErrorKind {
     Shards,
 }
 
-/// What an error is about.
+/// The subject of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Subject<'a> {
@@ -207,7 +207,7 @@ impl Error {
         }
     }
 
-    /// What the source of the bytes said, where it failed.
+    /// The error of the byte source, where it failed.
     pub fn cause(&self) -> Option<&(dyn core::error::Error + Send + Sync + 'static)> {
         match &self.0.detail {
             Detail::Caused(cause) => Some(&**cause),
@@ -215,7 +215,7 @@ impl Error {
         }
     }
 
-    /// What the source of the bytes said, to be taken out; the error itself where no source did.
+    /// Takes out the error of the byte source; returns the error itself without one.
     pub fn into_cause(self) -> Result<Box<dyn core::error::Error + Send + Sync>, Self> {
         let inner = *self.0;
         match inner.detail {
@@ -224,7 +224,7 @@ impl Error {
         }
     }
 
-    /// What is wrong, without the offset and the subject: for those who show these apart.
+    /// The message without the offset and the subject, for callers that show these separately.
     ///
     /// ```
     /// let error = ggmill_core::Gguf::parse(&b"<!DOCTYPE html>........."[..]).unwrap_err();

@@ -27,7 +27,7 @@ pub struct FileName<'a> {
     pub base_name: &'a str,
     /// The parameter class, such as `8x7B` or `3.8B-ContextLength4k`.
     pub size_label: Option<&'a str>,
-    /// What the model was tuned towards.
+    /// The purpose of the fine-tune.
     pub fine_tune: Option<&'a str>,
     /// The version, such as `v1.0`.
     pub version: &'a str,
@@ -39,9 +39,9 @@ pub struct FileName<'a> {
     pub shard: Option<&'a str>,
 }
 
-/// What a file beside a model begins with.
+/// The prefix of the name of a file beside a model.
 const SIDECARS: [&str; 2] = ["mmproj", "mtp"];
-/// What is where the kind of file does, and so cannot begin an encoding.
+/// Words in the place of the kind of file, which cannot begin an encoding.
 const KINDS: [&str; 2] = ["LoRA", "vocab"];
 
 impl<'a> FileName<'a> {
@@ -158,8 +158,8 @@ impl<'a> Segments<'a> {
         attributed.or_else(|| self.after_size(at, after))
     }
 
-    /// What follows a size label that ends before segment `end`: a fine tune, the longest first, or
-    /// none.
+    /// The parts after a size label that ends before segment `end`: a fine tune, the longest first,
+    /// or none.
     fn after_size(&self, at: usize, end: usize) -> Option<FileName<'a>> {
         let size_label = self.span(at, end);
         let fine = |to: usize| {

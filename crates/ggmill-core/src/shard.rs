@@ -65,7 +65,7 @@ fn five_digits(digits: &str) -> Option<u32> {
         .then(|| digits.parse().ok())?
 }
 
-/// What a file says of the set it belongs to, from its `split.*` keys of any integer type.
+/// The shard set that a file belongs to, by its `split.*` keys of any integer type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Split {

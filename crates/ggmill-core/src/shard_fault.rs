@@ -7,7 +7,7 @@ use core::fmt;
 use crate::RawStr;
 use crate::endian::Endian;
 
-/// What is wrong with a set. Shard numbers are from 1, as names have them; `other` is the name of
+/// A fault of a shard set. Shard numbers are from 1, as names have them; `other` is the name of
 /// another file.
 #[derive(Debug)]
 pub(crate) enum ShardFault {

@@ -118,7 +118,7 @@ impl<'a> Graft<'a> {
         self.recipe.tensors.sort_by_cached_key(|tensor| rank(RawStr::new(&tensor.name)));
     }
 
-    /// What the tensor of this name is, where there is one.
+    /// The tensor of this name, if there is one.
     pub fn tensor(&self, name: &[u8]) -> Option<(GgmlType, Shape)> {
         self.recipe
             .tensors

@@ -128,8 +128,8 @@ impl Parts {
     /// Opens all pieces: those given, in any order, or, when it is one, those beside it whose names
     /// follow from its name.
     ///
-    /// Fails when a name is not that of a piece, when a piece is missing, occurs twice or belongs to
-    /// another file, and when together they are not GGUF file or only the beginning of one.
+    /// Fails when a name is not that of a piece, when a piece is missing, occurs twice or belongs
+    /// to another file, and when together they are not GGUF file or only the beginning of one.
     pub fn open(paths: &[impl AsRef<Path>]) -> Result<Self> {
         let files = match paths {
             [one] => beside(one.as_ref())?,

@@ -13,7 +13,7 @@ const CHUNK: u64 = 1 << 18;
 /// Chunks in flight for each thread.
 const AHEAD: usize = 4;
 
-/// What comparing the data of two tensors found.
+/// The result of comparing the data of two tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 #[non_exhaustive]
 pub struct Comparison {
@@ -58,8 +58,9 @@ pub struct ToCompare {
 /// Compares the data of pairs of tensors: bytes where both have one type and, when `numeric`,
 /// numbers.
 ///
-/// Reads in parallel, on as many threads as `options` say, and in bounded memory. Tensors of two types, or of one that cannot be decoded,
-/// are compared as far as that is possible. Fails when two shapes differ, and as reading does.
+/// Reads in parallel, on as many threads as `options` say, and in bounded memory. Tensors of two
+/// types, or of one that cannot be decoded, are compared as far as that is possible. Fails when two
+/// shapes differ, and as reading does.
 pub fn compare(
     a: &dyn Checkpoint,
     b: &dyn Checkpoint,

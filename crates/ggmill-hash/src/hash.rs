@@ -1,6 +1,6 @@
 //! Hashes of a model's weights: of each tensor and of all of them, whatever the metadata say.
 //!
-//! What is hashed is the data of the tensors as they lie in a little-endian file, in the order of
+//! The hashed bytes are the tensor data of a little-endian file, in the order of
 //! the file and without the padding between them. So a model has the same hashes in one file and in
 //! shards, after any edit of its metadata, and in either byte order.
 

@@ -1,4 +1,4 @@
-//! What is odd about a file that opens anyway.
+//! Warnings about a file that can be opened.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -17,7 +17,7 @@ const BUFFER: usize = 1 << 20;
 /// little is left to wait for.
 const WRITE_BACK: u64 = 32 << 20;
 
-/// What to do about an output that exists.
+/// How an existing output is treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[expect(clippy::exhaustive_enums, reason = "there is no third")]
 pub enum Overwrite {
@@ -70,8 +70,8 @@ pub struct FileSink {
 }
 
 impl FileSink {
-    /// Starts a file that will be at `path`. Fails at once when it may not be there: the directory is
-    /// missing or cannot be written to, the path leads to a directory or a device, or there is a
+    /// Starts a file that will be at `path`. Fails at once when it may not be there: the directory
+    /// is missing or cannot be written to, the path leads to a directory or a device, or there is a
     /// file and it is not to be replaced.
     pub fn create(path: impl AsRef<Path>, overwrite: Overwrite) -> Result<Self> {
         let target = path.as_ref().to_owned();
@@ -380,8 +380,8 @@ fn write_back(file: &File, offset: u64, len: u64) {
 #[cfg(not(target_os = "linux"))]
 fn write_back(_: &File, _: u64, _: u64) {}
 
-/// A new name is safe only when the directory that holds it is. A directory that cannot be opened or
-/// synced on this system is none of the caller's concern.
+/// A new name is safe only when the directory that holds it is. A directory that cannot be opened
+/// or synced on this system is none of the caller's concern.
 #[cfg(unix)]
 pub(crate) fn sync_directory(directory: &Path) -> io::Result<()> {
     let Ok(directory) = File::open(directory) else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! What can go wrong with a file, and which file.
+//! Errors, with the file they concern.
 
 use std::fmt;
 use std::io;
@@ -163,7 +163,7 @@ impl Error {
         matches!(self.0.detail, Detail::Edit(EditFault::Pending { .. }))
     }
 
-    /// What the operating system said, where it was asked.
+    /// The error of the operating system, if there is one.
     pub fn io_error(&self) -> Option<&io::Error> {
         match &self.0.detail {
             Detail::Io { source, .. } | Detail::Edit(EditFault::Halfway { source }) => Some(source),
@@ -173,7 +173,7 @@ impl Error {
 }
 
 impl Error {
-    /// What was wrong with the content of the file, or of the files of a set.
+    /// The fault in the content of the file, or of the files of a set.
     pub fn format_error(&self) -> Option<&ggmill_core::Error> {
         match &self.0.detail {
             Detail::Format { source, .. } | Detail::Shards(source) => Some(source),

@@ -31,7 +31,7 @@ pub struct RandomAccess {
     file: RwLock<Option<Arc<File>>>,
     path: PathBuf,
     len: u64,
-    /// What the system knew of it when it was opened: which file it is, and when it was last
+    /// The system's metadata when it was opened: which file it is, and when it was last
     /// written to.
     metadata: Box<Metadata>,
 }

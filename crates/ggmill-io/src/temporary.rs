@@ -114,8 +114,8 @@ mod nameless {
 
     use rustix::fs::{AtFlags, CWD, OFlags, linkat};
 
-    /// A file without a name in `directory`, or `None` where the file system has no such thing or it
-    /// could not be given one later.
+    /// A file without a name in `directory`, or `None` where the file system has no such thing or
+    /// it could not be given one later.
     pub(super) fn create_in(directory: &Path) -> Option<File> {
         let file = OpenOptions::new()
             .read(true)

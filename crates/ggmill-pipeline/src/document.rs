@@ -66,7 +66,7 @@ pub enum PlanDocumentError {
     Type {
         /// The tensor.
         tensor: Vec<u8>,
-        /// What is in the place of its type.
+        /// The value in the place of its type.
         found: String,
     },
 }

@@ -1,4 +1,4 @@
-//! What was lost: the distance between the tensors of a model and what they became.
+//! Quantization loss: the distance between the tensors of a model and what they became.
 
 use std::borrow::Cow;
 
@@ -18,7 +18,7 @@ const CHUNK: u64 = 1 << 18;
 /// Chunks in flight for each thread.
 const AHEAD: usize = 4;
 
-/// What a tensor lost.
+/// The loss of a tensor.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct TensorLoss {
@@ -42,7 +42,7 @@ pub struct TensorLoss {
     pub relative: f64,
 }
 
-/// What a run lost, tensor by tensor.
+/// The loss of a run, tensor by tensor.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Losses {

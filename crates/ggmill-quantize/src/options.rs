@@ -1,4 +1,4 @@
-//! What a user can ask of a quantization.
+//! The options of a quantization.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
@@ -14,12 +14,12 @@ use crate::types::TypePlan;
 use crate::weight_types::{weight_type, weight_types};
 use ggmill_pipeline::{Error, ErrorKind, Result, SPLIT_KEYS};
 
-/// What a quantization is to give.
+/// The options of a quantization.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 #[expect(clippy::struct_excessive_bools, reason = "independent choices, each off by default")]
 pub struct QuantizeOptions {
-    /// What the file is to become.
+    /// The target type of the file.
     pub target: Target,
     /// Lets tensors that are quantized already be quantized again, at a loss.
     pub allow_requantize: bool,

@@ -169,7 +169,7 @@ fn set_last(metadata: &mut MetadataBuf, key: &str, value: u32) {
     metadata.set(key, value);
 }
 
-/// What the file says its type is, else what most of its tensors are, marked as a guess.
+/// The file type according to the file, else what most of its tensors are, marked as a guess.
 fn type_of_file(
     metadata: &MetadataBuf,
     sources: &[SourceTensor],

@@ -1,4 +1,4 @@
-//! What a person should know of a quantization: gathered tensor by tensor, and said once for all of
+//! Notes about a quantization: gathered tensor by tensor, and said once for all of
 //! them.
 
 use std::fmt;

@@ -1,4 +1,4 @@
-//! What tensors do: as the model says, unless a rule says otherwise.
+//! The roles of tensors: as the model says, unless a rule says otherwise.
 
 use std::str::FromStr;
 

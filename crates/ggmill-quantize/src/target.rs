@@ -1,4 +1,4 @@
-//! What a whole file is to become: the names and numbers people give, and the type most tensors
+//! The target type of a whole file: the names and numbers people give, and the type most tensors
 //! then have.
 
 use std::fmt;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use ggmill_core::{FileType, GgmlType};
 
-/// What a file is to become, by one of the names that `llama-quantize` has for it.
+/// The target type of a file, by one of the names of `llama-quantize`.
 ///
 /// ```
 /// use ggmill_quantize::Target;

@@ -217,7 +217,7 @@ fn binary(operator: Operator, left: &Value, right: &Value) -> Outcome<Value> {
     }
 }
 
-/// What comparing a value may cost.
+/// The limit of the cost of a comparison.
 fn weight(value: &Value) -> usize {
     match value {
         Value::Str(text) => text.len(),

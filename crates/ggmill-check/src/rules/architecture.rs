@@ -137,7 +137,7 @@ rules! { Architecture;
     }
 }
 
-/// What llama.cpp reads of every language model, without a default.
+/// The keys that llama.cpp requires of every language model.
 const ALWAYS: [&str; 3] = ["context_length", "embedding_length", "block_count"];
 
 pub(super) fn check(input: &Input<'_>, options: &Options, out: &mut Findings<'_>) {

@@ -343,7 +343,7 @@ pub(super) fn retyped(pair: &Pair<'_>, key: &str, expected: ValueType) -> Option
     (0..=most).contains(&number).then(|| Fix::set(key, expected, number))
 }
 
-/// What programs take for samplers' defaults.
+/// Checks the default settings of samplers.
 fn sampling(pair: &Pair<'_>, value: &Value<'_>, out: &mut Findings<'_>) {
     let setting = pair.key().to_str().ok().and_then(|key| key.strip_prefix("general.sampling."));
     let Some(&(_, _, least, most)) =

@@ -149,7 +149,7 @@ fn parts(input: &Input<'_>, name: &FileName<'_>, out: &mut Findings<'_>) {
     compare(&BASE, keys::GENERAL_FINETUNE, name.fine_tune, |part, text| plain(part) == plain(text));
 }
 
-/// What kind of file the name says it is, and what kind it is.
+/// Compares the kind of file in the name with the kind of the file.
 fn kind(input: &Input<'_>, name: &FileName<'_>, out: &mut Findings<'_>) {
     let says = match (name.sidecar, name.kind) {
         (Some("mmproj"), _) => "mmproj",

@@ -108,7 +108,7 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     size_label(input, out);
 }
 
-/// What people look for first.
+/// Checks the keys that people look for first.
 fn recommended(input: &Input<'_>, out: &mut Findings<'_>) {
     if input.kind() != "model" || !input.is_first() || !input.is_whole() {
         return;

@@ -1,4 +1,4 @@
-//! What the file says of its quantization, and what its tensors are.
+//! The quantization according to the metadata and according to the tensors.
 
 use std::collections::BTreeMap;
 
@@ -120,7 +120,7 @@ fn companions(input: &Input<'_>, out: &mut Findings<'_>) {
     }
 }
 
-/// What `general.file_type` should say: the type with the most elements in matrices, where one
+/// The right value of `general.file_type`: the type with the most elements in matrices, where one
 /// number stands for it.
 fn majority(input: &Input<'_>) -> Option<Fix> {
     let mut elements: BTreeMap<GgmlType, u64> = BTreeMap::new();

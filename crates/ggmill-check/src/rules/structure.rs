@@ -184,7 +184,7 @@ pub(super) fn is_all_known(input: &Input<'_>) -> bool {
 /// Bytes of gaps that are looked at.
 const MAX_GAP_BYTES: u64 = 64 << 20;
 
-/// What lies between tensors and is more than their padding.
+/// The bytes between tensors beyond their padding.
 fn gap_ranges(input: &Input<'_>) -> Option<Vec<(u64, u64)>> {
     let index = input.index();
     let ranges = data_ranges(input)?;

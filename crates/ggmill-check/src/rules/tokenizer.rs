@@ -215,7 +215,7 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     vocabulary(input, &pair, &tokens, model, out);
 }
 
-/// What an error of JSON says before it says where.
+/// The message of a JSON error without its position.
 fn reason(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.split(" at line ").next().unwrap_or_default().to_owned()

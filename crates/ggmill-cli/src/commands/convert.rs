@@ -46,7 +46,7 @@ pub(crate) struct Args {
     /// The file to write; by default SRC's name and the type, in the current directory
     #[arg(short, long, visible_alias = "outfile", value_name = "FILE")]
     output: Option<PathBuf>,
-    /// What most tensors become: auto, or a type such as BF16, Q8_0, Q4_K_M
+    /// The type of most tensors: auto, or a type such as BF16, Q8_0, Q4_K_M
     #[arg(short = 't', long = "type", visible_alias = "outtype", value_name = "TYPE", default_value = "auto", value_parser = conversion_type)]
     to: ConversionType,
     #[command(flatten, next_help_heading = "Quantization")]
@@ -79,7 +79,7 @@ pub(crate) struct Args {
     legacy: convert_legacy::LegacyArgs,
 }
 
-/// What a conversion gives.
+/// The result of a conversion.
 #[derive(Clone, Copy, Debug)]
 enum ConversionType {
     /// The 16-bit type closest to the checkpoint.

@@ -10,7 +10,7 @@ use crate::making::Making;
 use crate::outcome::{Failure, Status};
 use crate::paths::shown;
 
-/// What these files do not say themselves.
+/// Values that these files do not contain.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "For files from before GGUF, which do not say it")]
 pub(crate) struct LegacyArgs {

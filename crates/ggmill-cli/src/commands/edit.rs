@@ -398,7 +398,7 @@ fn refused_by_io(error: &ggmill_io::Error) -> Failure {
     Failure::new(error).with_hint(hint)
 }
 
-/// What was done, or would be.
+/// The summary of the changes.
 struct Report<'a> {
     file: &'a Path,
     output: &'a Path,

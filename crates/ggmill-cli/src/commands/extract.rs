@@ -47,7 +47,7 @@ pub(crate) struct Args {
     /// output
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
-    /// What to write, where the ending of OUT does not say it
+    /// The output format, where the extension of OUT does not determine it
     #[arg(long, value_enum)]
     format: Option<Format>,
     /// Keep quantized tensors as the bytes of their blocks
@@ -189,7 +189,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
 
 const NOTHING: &str = "nothing was written";
 
-/// What is taken, and where to.
+/// The selected tensors and their outputs.
 #[derive(Clone, Copy)]
 struct Taking<'a> {
     args: &'a Args,
@@ -231,7 +231,7 @@ impl Taking<'_> {
         Ok(Status::Fine)
     }
 
-    /// What a dry run says of a file.
+    /// The line of a dry run about a file.
     fn announce(self, output: &Path, len: u64) -> Result<(), Failure> {
         if output.as_os_str() != "-" {
             refuse_inputs(output, self.inputs)?;

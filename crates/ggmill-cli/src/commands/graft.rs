@@ -70,7 +70,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// What gets another name, and which.
+/// The renamed tensors, with their new names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Renaming {
     old: String,

@@ -12,7 +12,7 @@ use crate::console::Console;
 use crate::outcome::{Failure, Status};
 use crate::paths::shown;
 
-/// What is in such a file.
+/// The content of such a file.
 pub(super) fn show(path: &Path, as_json: bool, console: Console) -> Result<Status, Failure> {
     let legacy = Legacy::open(path).map_err(Failure::new)?;
     let tensors = || {

@@ -8,7 +8,7 @@ use crate::error::{Detail, Error, ErrorKind};
 /// Where the bytes of a file go, in order. `ggmill-io` has the one that makes files; a `Vec<u8>` is
 /// another.
 pub trait Sink {
-    /// What can go wrong there.
+    /// The error of the sink.
     type Error;
 
     /// Appends bytes, all of them.
@@ -126,8 +126,8 @@ impl<'p, S: Sink> Writer<'p, S> {
     /// in which they lie in the same order. They may end within the data of a tensor or with them,
     /// or with the padding after them.
     ///
-    /// What `put` appends is not looked at: that it is `len` bytes, and zeros where the plan has
-    /// padding, is the caller's promise. It can also say `false` and append nothing; then
+    /// The bytes that `put` appends are not checked: that it is `len` bytes, and zeros where the
+    /// plan has padding, is the caller's promise. It can also say `false` and append nothing; then
     /// nothing has happened, and this says `false` too.
     ///
     /// ```

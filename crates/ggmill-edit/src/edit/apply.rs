@@ -44,12 +44,12 @@ impl Edited {
         &self.metadata
     }
 
-    /// What is different: removed and changed keys in the order they had, then new ones.
+    /// The changes: removed and changed keys in the order they had, then new ones.
     pub fn changes(&self) -> &[KeyChange] {
         &self.changes
     }
 
-    /// What a person should know of it.
+    /// Notes for the user.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }

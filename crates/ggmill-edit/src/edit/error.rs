@@ -14,13 +14,13 @@ use super::key_type::{KeyType, KeyTypeError};
 pub enum EditSyntaxError {
     /// There is no `=` between key and value.
     NoValue,
-    /// What is after the colon is not a type.
+    /// The text after the colon is not a type.
     KeyType(KeyTypeError),
-    /// What selects keys is not a pattern.
+    /// The selection of keys is not a valid pattern.
     Glob {
         /// The text.
         pattern: String,
-        /// What is wrong with it.
+        /// The fault.
         cause: GlobError,
     },
     /// A document is not JSON.
@@ -66,7 +66,7 @@ pub enum EditError {
     Value(ValueError),
     /// The value does not fit the type that the key has now.
     PresentType {
-        /// What is wrong with the value.
+        /// The fault of the value.
         cause: ValueError,
         /// The type of the present value.
         present: KeyType,
@@ -277,14 +277,14 @@ pub enum ValueError {
     Element {
         /// Its place.
         place: usize,
-        /// What is wrong with it.
+        /// The fault.
         cause: Box<ValueError>,
     },
     /// A line of a file, from 1.
     Line {
         /// Its number.
         number: u64,
-        /// What is wrong with it.
+        /// The fault.
         cause: Box<ValueError>,
     },
 }

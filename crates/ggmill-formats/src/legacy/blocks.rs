@@ -36,7 +36,7 @@ pub(super) struct Blocks {
     change: Option<Change>,
 }
 
-/// What is different.
+/// The difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Change {
     /// Scales and minima at the beginning of a block.
@@ -97,7 +97,7 @@ impl Blocks {
         elements.checked_div(self.elements)?.checked_mul(self.old)
     }
 
-    /// What is different, for people.
+    /// The difference, for people.
     pub(super) fn note(&self) -> Option<&'static str> {
         Some(match self.change? {
             Change { is_long: true, is_shuffled: true, .. } => {

@@ -175,8 +175,8 @@ impl Pretrained for Safetensors {
     }
 }
 
-/// The names of the safetensors files of a directory, and the index where there is one: tensor name to
-/// file name.
+/// The names of the safetensors files of a directory, and the index where there is one: tensor name
+/// to file name.
 struct Parts {
     files: Vec<String>,
     index: Option<BTreeMap<String, String>>,

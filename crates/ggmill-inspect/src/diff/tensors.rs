@@ -21,11 +21,11 @@ pub struct TensorPair<'a> {
 pub struct Placed<'a> {
     /// The number, counted through all shards from 0.
     pub number: usize,
-    /// What the header says of it.
+    /// Its tensor info.
     pub tensor: Tensor<'a>,
 }
 
-/// What comparing the data of two tensors found.
+/// The result of comparing the data of two tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 #[expect(clippy::exhaustive_structs, reason = "built by a program that compares")]
 pub struct DataDiff {
@@ -72,7 +72,7 @@ impl<'a> TensorPair<'a> {
         self.sides[1].as_ref()
     }
 
-    /// What is known of their data.
+    /// The comparison of their data.
     pub fn data(&self) -> Option<&DataDiff> {
         self.data.as_ref()
     }

@@ -48,7 +48,7 @@ struct Page<'a> {
     styles: Styles,
 }
 
-/// What is laid out in another way.
+/// The differences in layout.
 fn forms([a, b]: &[Form; 2]) -> Vec<String> {
     let shards = |form: &Form| {
         if form.shards == 1 { "one file".to_owned() } else { counted(form.shards as u64, "shard") }

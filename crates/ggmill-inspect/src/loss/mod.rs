@@ -1,4 +1,4 @@
-//! What a quantization lost, tensor by tensor.
+//! The loss of a quantization, tensor by tensor.
 
 pub mod html;
 pub mod json;
@@ -32,7 +32,7 @@ pub struct Row<'a> {
     pub relative: f64,
 }
 
-/// What a whole model lost.
+/// The loss of a whole model.
 #[derive(Clone, Debug)]
 pub struct LossReport<'a> {
     output: &'a str,

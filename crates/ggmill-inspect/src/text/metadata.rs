@@ -113,7 +113,7 @@ fn type_of(value: &Value<'_>) -> String {
     }
 }
 
-/// What a number stands for: the name of a file type, the token with an id.
+/// The meaning of a number: the name of a file type, the token with an id.
 fn meaning(key: RawStr<'_>, value: &Value<'_>, metadata: Metadata<'_>) -> Option<String> {
     let key = key.to_str().ok()?;
     if key == keys::GENERAL_FILE_TYPE {

@@ -176,8 +176,8 @@ impl Medium for Disk {
     }
 
     fn remove_journal(&mut self) -> io::Result<()> {
-        // Without a sync of the directory: should the name come back after a loss of power, the file
-        // already is what the journal says, and it goes again.
+        // Without a sync of the directory: should the name come back after a loss of power, the
+        // file already is what the journal says, and it goes again.
         std::fs::remove_file(&self.journal)
     }
 }

@@ -48,9 +48,9 @@ impl InPlace {
     ///
     /// Fails for a symbolic link (the error names what it leads to), for a file that is read-only
     /// or no regular file, when another program holds the lock, and with
-    /// [`ErrorKind::Journal`](crate::ErrorKind::Journal) when there is a journal beside it: whichever
-    /// program put it there, nothing is written because of it before [`InPlace::recover`] is
-    /// asked to.
+    /// [`ErrorKind::Journal`](crate::ErrorKind::Journal) when there is a journal beside it:
+    /// whichever program put it there, nothing is written because of it before [`InPlace::recover`]
+    /// is asked to.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let this = Self::lock(path)?;

@@ -13,7 +13,7 @@ use xxhash_rust::xxh64::Xxh64;
 
 use crate::journal::{Journal, MAX_JOURNAL, checksum, journal_len};
 
-/// What is read or written at once.
+/// Bytes that are read or written at once.
 const PIECE: usize = 1 << 20;
 /// How much of the beginning and of the end of the bytes that stay is held against the journal.
 const SAMPLE: u64 = 64 << 10;
@@ -104,7 +104,7 @@ impl<'a> HeaderChange<'a> {
     }
 }
 
-/// What became of an edit in place.
+/// The outcome of an edit in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 #[expect(clippy::exhaustive_enums, reason = "done or not done")]
@@ -115,7 +115,7 @@ pub enum Applied {
     CannotGrow,
 }
 
-/// What was found beside a file.
+/// The journal found beside a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "the states a crash can leave")]
 pub enum Recovery {

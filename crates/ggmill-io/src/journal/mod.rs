@@ -40,7 +40,7 @@ pub(crate) const MAX_JOURNAL: u64 = {
     limits.header_bytes + 2 * limits.alignment as u64 + (HEAD + TAIL) as u64
 };
 
-/// What an edit in place does to a file. Numbers are bytes.
+/// The changes of an edit in place, in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Journal {
     /// The length of the file before.

@@ -8,7 +8,7 @@ use super::reduce::Reduction;
 use super::{Expression, Kind, shape_of};
 use crate::error::{Error, ErrorKind, Result};
 
-/// What becomes of each element by itself.
+/// An operation on each element.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Map {
     Add(f32),
@@ -17,7 +17,7 @@ pub(super) enum Map {
     NegExp,
 }
 
-/// What becomes of two elements at the same place.
+/// An operation on two elements at the same index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pair {
     Add,

@@ -1,4 +1,4 @@
-//! What an expression leaves as it is: ranges of the source's tensors, one after the other.
+//! Ranges that an expression leaves unchanged: ranges of the source's tensors, one after the other.
 
 use super::{Expression, Kind};
 

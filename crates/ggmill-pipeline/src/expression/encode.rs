@@ -12,7 +12,7 @@ use super::{Expression, Kind};
 use crate::buffers::zeroed;
 use crate::error::{Error, ErrorKind, Result};
 
-/// What is known of the numbers when they are converted to another type.
+/// Known properties of the numbers when they are converted.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Encoding {

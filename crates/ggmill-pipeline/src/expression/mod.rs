@@ -1,4 +1,4 @@
-//! What a tensor is made of: an expression over the tensors of a source.
+//! The definition of a tensor: an expression over the tensors of a source.
 //!
 //! An [`Expression`] is built of sources and values, views, arithmetic, decoders and encodings. Its
 //! shape and type are computed and checked as it is built. It is evaluated for a range of its

@@ -52,7 +52,8 @@ impl Expression {
     /// The same elements in the same order in another shape. Fails when it has not as many
     /// elements.
     ///
-    /// Quantized elements are decoded to F32 when the new row length is not a multiple of the block size.
+    /// Quantized elements are decoded to F32 when the new row length is not a multiple of the block
+    /// size.
     pub fn reshape(&self, shape: Shape) -> Result<Self> {
         if shape.elements() != self.shape().elements() {
             return Err(self.fault(

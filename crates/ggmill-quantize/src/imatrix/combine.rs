@@ -12,7 +12,7 @@ use ggmill_pipeline::Result;
 pub(super) const USUAL_CHUNK: u32 = 512;
 
 impl Imatrix {
-    /// What the measurements give together, in the GGUF form: sums and counts of each tensor are
+    /// The combined measurements, in the GGUF form: sums and counts of each tensor are
     /// added, the names of the texts are concatenated.
     ///
     /// `chunk_size` is how many tokens a chunk has; 0 takes it from the first file that says so,

@@ -65,7 +65,7 @@ impl Constant {
     }
 }
 
-/// What the variables of a template can be, wherever they are set.
+/// The possible values of the variables of a template, wherever they are set.
 #[derive(Debug, Default)]
 pub(super) struct Constants {
     variables: BTreeMap<String, Vec<Constant>>,
@@ -84,7 +84,7 @@ impl Constants {
         known.len() > before
     }
 
-    /// What an expression can be; nothing when it is not known.
+    /// The possible values of an expression; none when they are not known.
     pub(super) fn values(&self, expression: &Expr<'_>) -> Vec<Constant> {
         let mut values = self.fold(expression, 0);
         values.truncate(MAX_VALUES);
@@ -280,7 +280,7 @@ fn sliced(value: &Constant, first: Option<i64>, end: Option<i64>, stride: i64) -
     Some(value.like(taken))
 }
 
-/// What a filter, or the method of its name, makes of a value.
+/// The result of a filter, or of the method of its name.
 fn changed(name: &str, value: &Constant, arguments: &[Constant]) -> Option<Constant> {
     let text = |text: String| Some(Constant::Text(text));
     match name {

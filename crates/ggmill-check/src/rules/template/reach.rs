@@ -1,4 +1,4 @@
-//! What the code of a template reaches for, by its syntax tree: nothing of it is run.
+//! The attributes and templates that a template accesses, by its syntax tree: nothing is run.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::fold::{Constant, Constants};
 
 /// Findings reported for one template.
 const MAX_FINDINGS: usize = 32;
-/// What a sandboxed Jinja lets `range` count to.
+/// The limit of `range` in a sandboxed Jinja.
 const MAX_RANGE: i64 = 100_000;
 /// Turns of nested loops beyond any chat, and bytes of a text beyond any prompt.
 const MAX_ITERATIONS: u64 = 10_000_000;
@@ -53,11 +53,11 @@ const INSIDES: &[&str] = &[
     "im_func",
     "im_self",
 ];
-/// What runs programs when it is a function of one of these modules.
+/// Functions of these modules that run programs.
 const MODULES: &[&str] = &["os", "subprocess", "posix"];
 const RUNNERS: &[&str] =
     &["system", "popen", "Popen", "getoutput", "check_output", "call", "run", "spawnl"];
-/// What Jinja and its programs give every template: none of it is data.
+/// The functions that Jinja and its programs give every template.
 const GLOBALS: &[&str] = &[
     "self",
     "cycler",
@@ -85,7 +85,7 @@ enum Node<'t, 's> {
     Expression(&'t Expr<'s>),
 }
 
-/// What a template that parses reaches for, each thing once.
+/// The accesses of a template that parses, each once.
 pub(super) fn examine(template: &Stmt<'_>) -> Vec<Reach> {
     let mut constants = Constants::default();
     let mut macros = BTreeMap::new();
@@ -581,7 +581,7 @@ pub(super) fn is_simple(template: &str) -> bool {
     true
 }
 
-/// What a template that does not parse names, as far as its words can be told from its text:
+/// The names in a template that does not parse, as far as they can be found in its text:
 /// another parser may read it.
 pub(super) fn names_in(template: &str) -> Vec<Reach> {
     let mut found = Vec::new();

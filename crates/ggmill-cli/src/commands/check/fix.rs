@@ -18,7 +18,7 @@ use crate::paths::shown;
 /// The findings in a file that can be fixed.
 pub(super) struct Proposal {
     fixes: Vec<ProposedFix>,
-    /// What the keys are now, for those that change.
+    /// The current values of the keys that change.
     before: Vec<Option<String>>,
 }
 
@@ -81,7 +81,7 @@ impl Proposal {
     }
 }
 
-/// What can be fixed in each of a model's files.
+/// The proposed fixes for each of a model's files.
 pub(super) fn proposed(
     files: &[PathBuf],
     criteria: &Criteria<'_>,
@@ -154,7 +154,7 @@ fn distinct(codes: &[&'static str]) -> Vec<&'static str> {
     codes
 }
 
-/// What was fixed in a file.
+/// The applied fixes of a file.
 #[derive(Debug, Default)]
 pub(super) struct FixOutcome {
     /// How many findings.

@@ -15,13 +15,13 @@ use crate::outcome::Failure;
 use crate::progress::Bar;
 use crate::source::{beginning, hint_for_content};
 
-/// What files are held to.
+/// The requirements that files are checked against.
 pub(super) struct Criteria<'a> {
     pub(super) options: Options,
     pub(super) catalogue: &'a Catalogue,
 }
 
-/// What looking at a file gave.
+/// The result of checking a file.
 pub(super) enum CheckOutcome {
     /// It is GGUF, good or bad.
     Report(Report),

@@ -223,7 +223,7 @@ fn fit(
     Ok(fit.types)
 }
 
-/// What would make a smaller result possible.
+/// A hint about options that allow a smaller result.
 fn smaller(checkpoint: &GgufCheckpoint, options: &QuantizeOptions) -> Option<String> {
     let keeps = !options.allow_requantize
         && checkpoint.tensors().iter().any(|tensor| tensor.ggml_type.is_quantized());
@@ -247,7 +247,7 @@ pub(crate) fn without_ending(path: &Path) -> PathBuf {
     }
 }
 
-/// What to do about a refusal.
+/// A hint about a refusal.
 pub(crate) fn refused(error: ggmill_pipeline::Error) -> Failure {
     let hint = match error.kind() {
         ErrorKind::Importance => {
