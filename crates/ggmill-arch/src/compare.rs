@@ -16,14 +16,14 @@ pub enum Difference<'a> {
     Unexpected(usize),
     /// The file has one of two tensors that exclude each other, and has both: this one is too many.
     Excluded {
-        /// The shape that was found.
+        /// The description of the tensor.
         spec: &'a TensorSpec,
         /// Its place in what was compared.
         place: usize,
     },
     /// The shape is not what the hyper-parameters say.
     Shape {
-        /// The expected shape.
+        /// The description of the tensor, with the expected shape.
         expected: &'a TensorSpec,
         /// Its place in what was compared.
         place: usize,
