@@ -37,7 +37,7 @@ fn shards_with_an_index_are_one_checkpoint() {
     let index = directory.path().join("model.safetensors.index.json");
     fs::write(&index, json!({ "weight_map": map }).to_string()).unwrap();
 
-    let whole = converted(&real("stories260K"), FileType::F16).unwrap();
+    let whole = converted(&real("tinystories260K"), FileType::F16).unwrap();
     let parts = converted(directory.path(), FileType::F16).unwrap();
     let (whole, parts) = (Gguf::parse(&whole).unwrap(), Gguf::parse(&parts).unwrap());
     assert_eq!(whole.tensors().len(), parts.tensors().len());
@@ -186,7 +186,7 @@ fn arithmetic_that_leaves_the_type_is_refused() {
 
 #[test]
 fn broken_safetensors_are_refused_with_words() {
-    let whole = fs::read(real("stories260K/model.safetensors")).unwrap();
+    let whole = fs::read(real("tinystories260K/model.safetensors")).unwrap();
     for (weights, words) in [
         (vec![], "0 bytes, expected a safetensors file"),
         (whole[..100].to_vec(), "the header says it has"),
@@ -239,8 +239,8 @@ fn names_that_stand_for_two_things_are_refused() {
         );
     }
 
-    let stories = directory(&fs::read(real("stories260K/model.safetensors")).unwrap());
-    let config = fs::read_to_string(real("stories260K/config.json")).unwrap();
+    let stories = directory(&fs::read(real("tinystories260K/model.safetensors")).unwrap());
+    let config = fs::read_to_string(real("tinystories260K/config.json")).unwrap();
     let with = |entry: &str| {
         fs::write(
             stories.path().join("config.json"),
@@ -330,7 +330,7 @@ fn a_tokenizer_is_not_left_out_unasked() {
 
 #[test]
 fn a_run_can_be_stopped() {
-    let (checkpoint, plan) = plan(&real("stories260K"), FileType::F32).unwrap();
+    let (checkpoint, plan) = plan(&real("tinystories260K"), FileType::F32).unwrap();
     let mut told = 0;
     let error = run(&plan, &checkpoint, Vec::new(), &RunOptions::default(), &mut |progress| {
         assert!(progress.written <= progress.total);

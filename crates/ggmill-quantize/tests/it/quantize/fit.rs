@@ -21,7 +21,7 @@ fn go_on(_: ggmill_pipeline::Progress<'_>) -> ControlFlow<()> {
 /// The bundled trained model as a GGUF file of 16 bits.
 fn stories(directory: &Path) -> PathBuf {
     let path = directory.join("stories.gguf");
-    std::fs::write(&path, converted(&real("stories260K"), FileType::F16).unwrap()).unwrap();
+    std::fs::write(&path, converted(&real("tinystories260K"), FileType::F16).unwrap()).unwrap();
     path
 }
 
