@@ -155,9 +155,9 @@ impl Remarks {
             self.unmeasured
                 .note("quantized without importance, since the matrix has none for them"),
             self.blank
-                .note("importance of nothing but zeros says nothing, and is quantized with anyway"),
+                .note("importance is all zero, and is used anyway"),
             self.negative
-                .note("importance below zero makes no sense, and is quantized with anyway"),
+                .note("importance is negative, and is used anyway"),
             self.coverage(),
         ];
         refused.chain(named).flatten().collect()

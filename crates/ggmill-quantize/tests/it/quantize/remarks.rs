@@ -46,8 +46,8 @@ fn importance_that_is_missing_or_odd_is_named() {
     let found = notes(&fixture, &options);
     let expected = [
         r#"quantized without importance, since the matrix has none for them: "blk.2.ffn_up.weight", "blk.3.ffn_up.weight""#,
-        r#"importance of nothing but zeros says nothing, and is quantized with anyway: "blk.4.ffn_up.weight""#,
-        r#"importance below zero makes no sense, and is quantized with anyway: "blk.5.ffn_up.weight""#,
+        r#"importance is all zero, and is used anyway: "blk.4.ffn_up.weight""#,
+        r#"importance is negative, and is used anyway: "blk.5.ffn_up.weight""#,
         r#"importance of tensors that the model does not have: "blk.33.ffn_up.weight""#,
     ];
     for note in expected {
