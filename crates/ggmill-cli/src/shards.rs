@@ -44,7 +44,7 @@ impl MakingShards<'_> {
             .map_err(Failure::new)?;
         let expected = || {
             Failure::new(format_args!(
-                "{}: expected what the names of the shards begin with",
+                "{}: expected the prefix of the shards' names",
                 shown(self.prefix)
             ))
         };

@@ -89,7 +89,7 @@ fn hint(error: &ggmill_io::Error) -> Option<String> {
         ggmill_io::ErrorKind::Io if path.exists() && !path.is_file() => {
             Some("a file that is not a regular file can be read as standard input: -".to_owned())
         }
-        ggmill_io::ErrorKind::Shards => Some("--alone looks at one file by itself".to_owned()),
+        ggmill_io::ErrorKind::Shards => Some("--alone inspects one file by itself".to_owned()),
         ggmill_io::ErrorKind::Format(_) => hint_for_content(
             error.format_error()?,
             &beginning(path)?,

@@ -154,10 +154,8 @@ impl Remarks {
             ),
             self.unmeasured
                 .note("quantized without importance, since the matrix has none for them"),
-            self.blank
-                .note("importance is all zero, and is used anyway"),
-            self.negative
-                .note("importance is negative, and is used anyway"),
+            self.blank.note("importance is all zero, and is used anyway"),
+            self.negative.note("importance is negative, and is used anyway"),
             self.coverage(),
         ];
         refused.chain(named).flatten().collect()

@@ -20,7 +20,7 @@ use crate::paths::shown;
 use crate::shards::MakingShards;
 use crate::source::what_it_is;
 
-/// Turn a model checkpoint into a GGUF file
+/// Convert a model checkpoint to a GGUF file
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags as they are typed")]
 #[command(after_help = "\
@@ -40,8 +40,8 @@ has them. The architecture comes from config.json; --arch-file adds one of your 
 SRC may also be a LLaMA file from before GGUF (GGML, GGMF, GGJT): `ggmill convert old.bin`.
 Its tensors keep their types; blocks that have changed since become those of today.")]
 pub(crate) struct Args {
-    /// The checkpoint: a directory, a .safetensors file with config.json beside it, or a file from
-    /// before GGUF
+    /// The checkpoint: a directory, a .safetensors file with config.json beside it, or a
+    /// legacy file
     src: PathBuf,
     /// The file to write; by default SRC's name and the type, in the current directory
     #[arg(short, long, visible_alias = "outfile", value_name = "FILE")]

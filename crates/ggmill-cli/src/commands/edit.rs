@@ -85,15 +85,10 @@ static OPTIONS: [EditOption; 7] = [
     EditOption {
         name: "unset",
         value_name: "GLOB",
-        help: "Remove the keys that fit",
+        help: "Remove the keys that match",
         edits: unset,
     },
-    EditOption {
-        name: "rename",
-        value_name: "OLD=NEW",
-        help: "Give a key another name",
-        edits: rename,
-    },
+    EditOption { name: "rename", value_name: "OLD=NEW", help: "Rename a key", edits: rename },
     EditOption {
         name: "chat-template",
         value_name: "FILE",
@@ -257,8 +252,8 @@ fn recover(file: &Path, console: Console) -> Result<Status, Failure> {
 fn recovered(found: Recovery) -> &'static str {
     match found {
         Recovery::Nothing => "no edit was interrupted",
-        Recovery::Finished => "the interrupted edit is finished",
-        Recovery::Undone => "the interrupted edit had changed nothing, and is forgotten",
+        Recovery::Finished => "the interrupted edit was completed",
+        Recovery::Undone => "the interrupted edit had changed nothing and was discarded",
     }
 }
 
@@ -367,7 +362,7 @@ fn refused(error: ggmill_pipeline::Error) -> Failure {
         return refused_by_io(source);
     }
     let hint = match error.cause().and_then(|cause| cause.downcast_ref::<EditError>()) {
-        Some(EditError::Filler) => Some(format!("--unset {FILLER_KEY} takes it away")),
+        Some(EditError::Filler) => Some(format!("--unset {FILLER_KEY} removes it")),
         Some(EditError::NoSuchToken { key, .. } | EditError::AmbiguousToken { key, .. }) => {
             Some(format!("--set {key}=ID takes a number"))
         }

@@ -21,7 +21,7 @@ use crate::paths::shown;
 use crate::progress::Bar;
 use crate::source::open_checkpoint;
 
-/// Take tensors or metadata out of a model
+/// Extract tensors or metadata from a model
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -102,8 +102,8 @@ impl Args {
                 .is_some_and(|&last| std::path::is_separator(last.into()))
     }
 
-    /// The tensors asked for: those that fit, none where only keys were asked for, else all. Every
-    /// pattern has to fit one.
+    /// The tensors asked for: those that match, none where only keys were asked for, else all. Every
+    /// pattern has to match one.
     fn numbers(&self, tensors: &[SourceTensor]) -> Result<Vec<usize>, Failure> {
         fits_any("tensor", &self.tensors, || tensors.iter().map(SourceTensor::name))?;
         let fits = |tensor: &SourceTensor| match &*self.tensors {
@@ -118,7 +118,7 @@ impl Args {
     }
 }
 
-/// Refuses patterns that fit nothing: a pattern that was typed was meant to match.
+/// Refuses patterns that match nothing: a pattern that was typed was meant to match.
 pub(crate) fn fits_any<'a, I: Iterator<Item = RawStr<'a>>>(
     what: &str,
     globs: &[Glob],
@@ -126,7 +126,7 @@ pub(crate) fn fits_any<'a, I: Iterator<Item = RawStr<'a>>>(
 ) -> Result<(), Failure> {
     match globs.iter().find(|glob| !names().any(|name| glob.matches(name))) {
         Some(glob) => Err(Failure::new(format_args!(
-            "no {what} fits {:?}",
+            "no {what} matches {:?}",
             RawStr::from(glob.to_string().as_str())
         ))),
         None => Ok(()),

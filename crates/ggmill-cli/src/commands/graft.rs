@@ -18,7 +18,7 @@ use crate::outcome::{Failure, Status};
 use crate::outputs::inputs_of;
 use crate::source::{open_checkpoint, what_it_is};
 
-/// Put tensors and metadata into a model; drop, rename or reorder its own
+/// Insert tensors and metadata into a model; remove, rename or reorder its own
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags as they are typed")]
 #[command(after_help = "Examples:
@@ -48,7 +48,7 @@ pub(crate) struct Args {
     /// Encode a tensor in the type of the one whose place it takes
     #[arg(long)]
     keep_types: bool,
-    /// Tensors to leave out
+    /// Tensors to remove
     #[arg(long, value_name = "GLOB")]
     drop: Vec<Glob>,
     /// A tensor's new name; one * on each side stands for the same text
@@ -174,7 +174,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     for renaming in &args.rename {
         if graft.rename(|name| renaming.of(name)) == 0 {
             return Err(Failure::new(format_args!(
-                "no tensor fits {:?}",
+                "no tensor matches {:?}",
                 RawStr::from(&*renaming.old)
             )));
         }
@@ -198,7 +198,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     .run(&plan, &sources, console)
 }
 
-/// Takes what was asked for from the donors, in their order. Every pattern has to fit something of
+/// Takes what was asked for from the donors, in their order. Every pattern has to match something in
 /// one of them.
 fn take<'a>(args: &Args, donors: &'a [Donor], graft: &mut Graft<'a>) -> Result<(), Failure> {
     let tensors = || {

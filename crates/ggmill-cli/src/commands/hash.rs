@@ -20,7 +20,7 @@ use crate::source::open_checkpoint;
 /// A manifest is text about tensors; one of a million tensors and four hashes stays below this.
 const MAX_MANIFEST_LEN: u64 = 64 << 20;
 
-/// Hash the weights of a model, tensor by tensor and whole, or check them against a manifest
+/// Hash the weights of a model, each tensor and the whole, or check them against a manifest
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags as they are typed")]
 #[command(after_help = "\

@@ -37,13 +37,13 @@ pub(crate) struct Args {
     /// Show only the tensors, or those with names like this (repeatable)
     #[arg(long, value_name = "GLOB", num_args = 0..=1, require_equals = true, action = clap::ArgAction::Append)]
     tensors: Option<Vec<Glob>>,
-    /// Show long strings and arrays whole
+    /// Show long strings and arrays in full
     #[arg(long)]
     full: bool,
     /// Write JSON
     #[arg(long)]
     json: bool,
-    /// Look at this file alone, though it is one shard of several
+    /// Inspect only this file, even if it is one shard of several
     #[arg(long)]
     alone: bool,
 }
@@ -153,7 +153,7 @@ fn warn(model: &Model, console: Console) {
     }
 }
 
-/// Says which patterns fit nothing. It is a finding when none fits anything.
+/// Reports which patterns match nothing. It is a finding when none matches anything.
 fn unmatched(model: &Model, selection: &Selection, console: Console) -> Status {
     let key = |glob: &&Glob| model.metadata().iter().any(|pair| glob.matches(pair.key()));
     let name = |glob: &&Glob| model.tensors().iter().any(|tensor| glob.matches(tensor.name()));
@@ -168,7 +168,7 @@ fn unmatched(model: &Model, selection: &Selection, console: Console) -> Status {
             } else {
                 missed += 1;
                 console.warn(format_args!(
-                    "no {what} fits {:?}",
+                    "no {what} matches {:?}",
                     ggmill_core::RawStr::from(glob.to_string().as_str())
                 ));
             }

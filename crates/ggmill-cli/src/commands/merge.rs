@@ -113,7 +113,7 @@ fn expanded(shards: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
             .filter_map(Result::ok)
             .collect();
         if found.is_empty() {
-            return Err(refused(&"no file fits"));
+            return Err(refused(&"no file matches"));
         }
         paths.extend(found);
     }

@@ -21,7 +21,7 @@ Examples:
   ggmill repack model.gguf -o aligned.gguf --align 4096
   ggmill repack model.gguf -o old.gguf --format-version 2
 
-What is not asked for stays as it is. Byte order is changed in the header and within the
+The rest stays unchanged. Byte order is changed in the header and within the
 blocks of every type: scales, and packed bits that are read as words.")]
 pub(crate) struct Args {
     /// The model: a file, or any shard of a set

@@ -149,7 +149,7 @@ impl fmt::Display for EditError {
             Self::KeyCharacter(c) => {
                 write!(f, "{c:?} in a key, expected letters, digits, dots and the like")
             }
-            Self::NoMatch(pattern) => write!(f, "no key fits {}", raw(pattern)),
+            Self::NoMatch(pattern) => write!(f, "no key matches {}", raw(pattern)),
             Self::NameTaken(name) => {
                 write!(f, "cannot be renamed to {}, which is there already", raw(name))
             }

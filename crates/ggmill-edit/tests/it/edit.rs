@@ -203,7 +203,7 @@ fn edits_that_cannot_be_are_refused() {
         (set("ggmill.padding=1"), "is the room that edits leave"),
         (set("tokenizer.ggml.scores=[1]"), "has 1 elements, the vocabulary 4 tokens"),
         (set("tokenizer.ggml.bos_token_id=4"), "is not a token of the vocabulary, which has 4"),
-        (unset("nope.*"), "no key fits \"nope.*\""),
+        (unset("nope.*"), "no key matches \"nope.*\""),
         (unset("general.arch*"), "no reader opens a file without it"),
         (rename("nope", "other"), "key \"nope\": no such key"),
         (rename("general.name", "x.small"), "is there already"),

@@ -18,7 +18,7 @@ use fix::FixOutcome;
 use gather::{Files, gather};
 use read::{CheckOutcome, Criteria, check_files};
 
-/// Say everything that is wrong with GGUF files, why it matters and what to do
+/// Report problems in GGUF files, why they matter and how to fix them
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   ggmill check model.gguf
@@ -42,25 +42,25 @@ pub(crate) struct Args {
     /// Files, or directories with .gguf files in them; - is standard input
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// Read the tensor data too: NaN, infinity, bad scales, nothing but zeros
+    /// Read the tensor data too: NaN, infinity, bad scales, all zero
     #[arg(long)]
     data: bool,
-    /// How findings are written
+    /// The output format
     #[arg(long, value_enum, default_value_t)]
     format: Format,
     /// Which requirements are checked: those of the specification, of llama.cpp, or all
     #[arg(long, value_enum, default_value_t)]
     profile: Demands,
-    /// Only these rules: codes, beginnings of codes, or groups
+    /// Only these rules: codes, prefixes of codes, or groups
     #[arg(long, value_name = "RULES", value_delimiter = ',')]
     select: Vec<Selector>,
     /// Not these rules
     #[arg(long, value_name = "RULES", value_delimiter = ',')]
     ignore: Vec<Selector>,
-    /// A description of an architecture (TOML) to hold files to, besides the built-in ones
+    /// A description of an architecture (TOML) to check against, besides the built-in ones
     #[arg(long, value_name = "FILE")]
     arch_file: Vec<PathBuf>,
-    /// Findings of one rule that are told one by one; the rest are counted
+    /// Max findings shown per rule; the others are counted
     #[arg(long, value_name = "N", default_value_t = 20)]
     most: usize,
     /// Fix what can be fixed safely, and report the rest
@@ -69,7 +69,7 @@ pub(crate) struct Args {
     /// Show what --fix would change, and change nothing
     #[arg(long, conflicts_with = "format")]
     diff: bool,
-    /// Exit with 0 though there are errors
+    /// Exit with 0 even if there are errors
     #[arg(long)]
     exit_zero: bool,
 }
@@ -135,7 +135,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     }
 }
 
-/// Shows what would be changed.
+/// Shows the proposed changes.
 fn diff(
     models: &[Files],
     criteria: &Criteria<'_>,

@@ -33,7 +33,7 @@ use crate::text_file::read_text;
 /// Bytes of a plan: some hundreds for each tensor.
 const MAX_PLAN_LEN: u64 = 256 << 20;
 
-/// Turn a model into a smaller one: quantize its tensors
+/// Quantize the tensors of a model to make it smaller
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags as they are typed")]
 #[command(
@@ -78,10 +78,10 @@ pub(crate) struct Args {
     /// A description of the model's architecture (TOML), which says what its tensors do
     #[arg(long, value_name = "FILE")]
     arch_file: Vec<PathBuf>,
-    /// Choose types that lose as little as can be in so many bytes, such as 4.2G or 4.2GiB
+    /// Choose types with the least loss for a size in bytes, such as 4.2G or 4.2GiB
     #[arg(long, value_name = "SIZE", value_parser = byte_size, help_heading = "Types for a size", conflicts_with_all = ["target", "pure", "target_bpw", "plan"])]
     target_size: Option<u64>,
-    /// Choose types that lose as little as can be in so many bits for each weight
+    /// Choose types with the least loss for a size in bits per weight
     #[arg(long, value_name = "BITS", help_heading = "Types for a size", conflicts_with_all = ["target", "pure", "plan"])]
     target_bpw: Option<f64>,
     /// Take the type of each tensor from a plan: what --json printed; beside a TYPE, of those it
@@ -95,7 +95,7 @@ pub(crate) struct Args {
     /// Leave out layers, and renumber the others
     #[arg(long, value_name = "N,N,…", value_delimiter = ',', value_parser = layer)]
     prune_layers: Vec<u64>,
-    /// Quantize what is quantized already, at a loss
+    /// Quantize tensors that are quantized already, at a loss
     #[arg(long)]
     allow_requantize: bool,
     /// Write a shard for each shard of IN: OUT-00001-of-00009.gguf and so on
