@@ -162,7 +162,7 @@ fn what_makes_no_sense_is_refused() {
         ),
         (
             &["model.gguf", "--from", "model.gguf", "--take", "nothing", "-o", "out.gguf"],
-            "no tensor of a donor fits",
+            "no tensor of a donor matches",
         ),
         (
             &["model.gguf", "--from", "model.gguf", "--force", "-o", "./model.gguf"],
