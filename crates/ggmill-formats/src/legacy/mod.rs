@@ -339,8 +339,10 @@ impl Parts {
             .old_size(shape.elements())
             .filter(|_| shape.row_len().is_multiple_of(blocks.elements()))
             .ok_or_else(|| {
-                let message =
-                    format!("rows of {} are not whole blocks of {ggml_type}", shape.row_len());
+                let message = format!(
+                    "row length {} is not a multiple of the block size of {ggml_type}",
+                    shape.row_len()
+                );
                 Error::new(ErrorKind::Checkpoint, message).tensor(&name)
             })?;
         let start = reader.position();

@@ -61,7 +61,7 @@ impl Numpy {
         let size = ggml_type
             .layout()
             .and_then(|layout| layout.bytes_for(shape.elements()))
-            .ok_or_else(|| bad("has no whole blocks"))?;
+            .ok_or_else(|| bad("is not a whole number of blocks"))?;
         if file.len() - start != size {
             return Err(bad(&format!(
                 "{} bytes of data, expected {size} for {shape} of {ggml_type}",
