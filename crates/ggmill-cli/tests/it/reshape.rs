@@ -245,7 +245,11 @@ fn shards_are_found_by_a_pattern_that_the_shell_left_alone() {
     let found = ggmill(directory.path(), &["merge", "part-*-of-00003.gguf", "merged.gguf"]);
     assert_eq!(found.code, 0, "{}", found.stderr);
     assert!(fs::read(directory.path().join("merged.gguf")).unwrap() == model());
-    refused(&directory, &["merge", "nothing-*.gguf", "other.gguf"], "nothing-*.gguf: no file matches");
+    refused(
+        &directory,
+        &["merge", "nothing-*.gguf", "other.gguf"],
+        "nothing-*.gguf: no file matches",
+    );
 }
 
 #[test]
