@@ -180,8 +180,8 @@ fn recover(file: &Path, console: Console) -> Result<(), Failure> {
 fn recovered(found: Recovery) -> &'static str {
     match found {
         Recovery::Nothing => "no edit was interrupted",
-        Recovery::Finished => "the interrupted edit is finished",
-        Recovery::Undone => "the interrupted edit had changed nothing, and is forgotten",
+        Recovery::Finished => "the interrupted edit was completed",
+        Recovery::Undone => "the interrupted edit had changed nothing and was discarded",
     }
 }
 
@@ -338,7 +338,7 @@ fn refused(error: ggmill_pipeline::Error) -> Failure {
         return refused_by_io(source);
     }
     let hint = match error.cause().and_then(|cause| cause.downcast_ref::<EditError>()) {
-        Some(EditError::Filler) => Some(format!("--unset {FILLER_KEY} takes it away")),
+        Some(EditError::Filler) => Some(format!("--unset {FILLER_KEY} removes it")),
         Some(EditError::NoSuchToken { key, .. } | EditError::AmbiguousToken { key, .. }) => {
             Some(format!("--set {key}=ID takes a number"))
         }
