@@ -102,7 +102,7 @@ fn a_template_is_read_out_of_a_configuration() {
     for (args, words) in [
         (&["--chat-template", "none.json"][..], "none.json: has no chat_template"),
         (&["--chat-template", "broken.jinja"], "does not parse: line 1: "),
-        (&["--chat-template", "broken.json"], "hint: --force sets it all the same"),
+        (&["--chat-template", "broken.json"], "hint: --force sets it anyway"),
         (&["--set", "tokenizer.chat_template=@broken.jinja"], "does not parse"),
         (&["--chat-template", "broken.jinja", "--no-check"], "does not parse"),
         (&["--chat-template", "broken.jinja", "--dry-run"], "does not parse"),
