@@ -42,7 +42,7 @@ fn documentation(source: &str) -> Vec<(usize, String)> {
             continue;
         };
         let text = text.trim();
-        if last + 1 != number {
+        if blocks.is_empty() || last + 1 != number {
             blocks.push((number, String::new()));
             is_code = false;
         }

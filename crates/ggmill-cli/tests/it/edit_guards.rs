@@ -44,7 +44,7 @@ fn the_rules_are_asked_about_the_keys_that_were_touched() {
             "warning: key \"llama.context_lenght\": did you mean llama.context_length?\n",
         ),
         ("tiny.gguf", &["--set", "general.license=my own"], "(GG2001: "),
-        ("llama.gguf", &["--set", "llama.block_count=77"], "77 blocks"),
+        ("llama.gguf", &["--set", "llama.block_count=77"], "block_count is 77"),
         // A key that is gone is missed.
         ("llama.gguf", &["--unset", "llama.block_count"], "key \"llama.block_count\": "),
     ] {

@@ -152,7 +152,7 @@ fn bad_arguments() {
     refused(
         &directory,
         &["split", "model.gguf", "directory/"],
-        "expected what the names of the shards begin with",
+        "expected the prefix of the shards' names",
     );
     refused(
         &directory,
