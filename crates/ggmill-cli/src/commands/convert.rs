@@ -6,7 +6,7 @@ use ggmill_convert::{ConvertOptions, auto_type, own_type};
 use ggmill_core::{FileType, RawStr};
 use ggmill_formats::Safetensors;
 use ggmill_inspect::FileKind;
-use ggmill_pipeline::{Pretrained as _, ShardLimit, SplitOptions};
+use ggmill_pipeline::{ErrorKind, Pretrained as _, ShardLimit, SplitOptions};
 use ggmill_quantize::{QuantizeOptions, Target, quantize_recipe};
 
 use crate::arch_file::catalogue;
@@ -50,8 +50,6 @@ pub(crate) struct Args {
     /// The type of most tensors: auto, or a type such as BF16, Q8_0, Q4_K_M
     #[arg(short = 't', long = "type", visible_alias = "outtype", value_name = "TYPE", default_value = "auto", value_parser = conversion_type)]
     to: ConversionType,
-    #[command(flatten, next_help_heading = "Quantization")]
-    types: TypeArgs,
     /// Write shards of so many bytes of data: OUT-00001-of-00009.gguf and so on
     #[arg(long, alias = "max-size", value_name = "N(K|M|G)", value_parser = byte_size, conflicts_with = "split_max_tensors")]
     split_max_size: Option<u64>,
@@ -64,6 +62,9 @@ pub(crate) struct Args {
     /// Leave out the vocabulary of a checkpoint that has a tokenizer
     #[arg(long)]
     no_vocab: bool,
+    /// The name of the vocabulary's pre-tokenizer; by default the one recognised
+    #[arg(long, value_name = "NAME")]
+    pre: Option<String>,
     /// Write the metadata alone, vocabulary included: a file without tensors
     #[arg(long, conflicts_with = "no_vocab")]
     vocab_only: bool,
@@ -79,6 +80,8 @@ pub(crate) struct Args {
     /// Write the plan as JSON instead of a summary
     #[arg(long)]
     json: bool,
+    #[command(flatten, next_help_heading = "Quantization")]
+    types: TypeArgs,
     #[command(flatten)]
     legacy: convert_legacy::LegacyArgs,
 }
@@ -183,10 +186,17 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
     let mut options = ConvertOptions::new(float_type);
     options.name = args.name;
     options.no_vocab = args.no_vocab;
+    options.pre = args.pre;
     options.vocab_only = args.vocab_only;
     let refused_here = |error: ggmill_pipeline::Error| {
-        let hint = (ggmill_convert::has_tokenizer(checkpoint.side_files()) && !options.no_vocab)
-            .then(|| "--no-vocab converts the weights alone".to_owned());
+        let hint = match error.kind() {
+            ErrorKind::PreTokenizer => Some(
+                "--pre NAME writes a name without a check; --no-vocab converts the weights alone"
+                    .to_owned(),
+            ),
+            _ => (ggmill_convert::has_tokenizer(checkpoint.side_files()) && !options.no_vocab)
+                .then(|| "--no-vocab converts the weights alone".to_owned()),
+        };
         Failure::new(error).with_hint(hint)
     };
     let mut recipe =

@@ -60,7 +60,9 @@ impl Positionals {
         };
         let number = |word: &PathBuf| word.to_str().and_then(|word| number_of_threads(word).ok());
         let threads = threads
-            .map(|word| number(word).ok_or_else(|| wrong(word, "not a number of threads up to 512")))
+            .map(|word| {
+                number(word).ok_or_else(|| wrong(word, "not a number of threads up to 512"))
+            })
             .transpose()?;
         Ok(Self {
             input: input.clone(),
@@ -84,7 +86,8 @@ pub(super) fn number_of_threads(text: &str) -> Result<usize, String> {
 fn no_type(word: &Path) -> Failure {
     let hint =
         word.to_str().and_then(near).unwrap_or_else(|| "Q4_K_M is a common choice".to_owned());
-    wrong(word, "not a type to quantize to").with_hint(Some(format!("--help lists the types; {hint}")))
+    wrong(word, "not a type to quantize to")
+        .with_hint(Some(format!("--help lists the types; {hint}")))
 }
 
 /// What may have been meant by an unknown type name.
