@@ -50,7 +50,7 @@ impl<'a> Output<'a> {
     }
 
     /// The end of a dry run: refuses what the run would be refused for, for want of space too.
-    /// Nothing is left after.
+    /// Nothing is left behind.
     pub(crate) fn end_dry_run(self, inputs: &[PathBuf], len: u64) -> Result<(), Failure> {
         self.start(inputs, len).map(drop)
     }
