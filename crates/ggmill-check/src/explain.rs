@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use crate::source::sources_section;
 use crate::{Group, Rule, rules};
 
 /// The page of a rule (by code) or of a group of rules, as Markdown; `None` for anything else.
@@ -67,11 +68,11 @@ pub fn near(topic: &str, others: impl Iterator<Item = String>) -> Vec<String> {
 
 /// The page of a rule, as Markdown.
 pub fn rule_page(rule: &Rule) -> String {
-    let Rule { code, group, severity, authority, summary, clause, why, remedy } = rule;
-    let authority = authority.sentence();
+    let Rule { code, group, severity, summary, clause, why, remedy, .. } = rule;
+    let (requirement, sources) = (rule.requirement(), sources_section(rule));
     format!(
-        "# {code}: {summary}\n\nGroup {}, severity {severity}. {authority}\n\n## What it \
-         enforces\n\n{clause}\n\n## Why it matters\n\n{why}\n\n## What to do\n\n{remedy}\n",
+        "# {code}: {summary}\n\nGroup {}, severity {severity}. {requirement}\n\n## What it \
+         enforces\n\n{clause}\n\n## Why it matters\n\n{why}\n\n## What to do\n\n{remedy}\n{sources}",
         group.name()
     )
 }

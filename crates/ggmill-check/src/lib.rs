@@ -11,6 +11,7 @@ pub mod render;
 mod report;
 mod rule;
 mod rules;
+mod source;
 
 pub use data::{DataFacts, DataPiece, PieceFacts, data_pieces};
 pub use explain::{explain, near, rule_page, rules_about, rules_index, topics};
@@ -20,3 +21,4 @@ pub use options::{Options, Profile, Selector, SelectorError};
 pub use report::{Diagnostic, OwnedSubject, Report};
 pub use rule::{Authority, Group, Rule, Severity};
 pub use rules::{check, check_set, name_fault, rules, unreadable};
+pub use source::{Force, Source, StatedBy};

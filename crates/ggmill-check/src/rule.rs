@@ -58,26 +58,6 @@ impl Authority {
             Self::Practice => "practice",
         }
     }
-
-    /// A sentence for people.
-    pub fn sentence(self) -> &'static str {
-        match self {
-            Self::Both => "The specification and llama.cpp agree on this.",
-            Self::Specification => "The specification asks for it; llama.cpp lets it pass.",
-            Self::Must => {
-                "The specification demands it, so `--profile spec` makes it an error; llama.cpp \
-                 lets it pass."
-            }
-            Self::Reference => "The specification allows otherwise or is silent.",
-            Self::Letter => {
-                "The letter of the specification has it, and hardly any file: only `--profile \
-                 spec` and `--select` ask for it."
-            }
-            Self::Practice => {
-                "Neither the specification nor llama.cpp demands it: it is what experience teaches."
-            }
-        }
-    }
 }
 
 /// What a rule is about. The first two digits of its codes.

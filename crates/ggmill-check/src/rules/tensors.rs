@@ -20,7 +20,7 @@ rules! { Tensors;
         why: "Weights are missing. Usually a download was cut off.",
         remedy: "Fetch the rest of the file, or all of it again.",
     }
-    NOT_BLOCKS = "GG1303" Error Both {
+    NOT_BLOCKS = "GG1303" Error Reference {
         summary: "Rows are not whole blocks",
         clause: "llama.cpp: the first dimension must be a multiple of the block size of the type; the specification defines no partial blocks.",
         why: "The size of the data is not defined, and every reader refuses the file.",

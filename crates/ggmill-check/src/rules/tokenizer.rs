@@ -12,7 +12,7 @@ use crate::rules::texts;
 use crate::{Fix, Input, Options};
 
 rules! { Tokenizer;
-    NO_TOKENS = "GG1601" Error Both {
+    NO_TOKENS = "GG1601" Error Reference {
         summary: "A tokenizer without its tokens",
         clause: "llama.cpp: \"cannot find tokenizer vocab in model file\"; the specification has tokenizer.ggml.tokens as an array of strings.",
         why: "No text can be turned into tokens, and llama.cpp refuses the model.",
