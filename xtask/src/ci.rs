@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use crate::process::{Done, cargo, run as run_command};
-use crate::{features, fuzz, graph};
+use crate::{features, fuzz, graph, targets};
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
@@ -16,13 +16,14 @@ type Step = (&'static str, fn() -> Done);
 
 /// Runs every step, also after one has failed: whoever waits for it learns everything at once.
 pub(crate) fn run(args: &Args) -> Done {
-    let steps: [Step; 7] = [
+    let steps: [Step; 8] = [
         ("tests", tests),
         ("format", format),
         ("lints", lints),
         ("documentation", documentation),
         ("crate graph", graph::run),
         ("features", features::run),
+        ("other targets", || targets::run(&targets::Args::default())),
         ("fuzz smoke", || fuzz::smoke(&fuzz::Args::default())),
     ];
     let mut failed = Vec::new();
@@ -52,9 +53,12 @@ fn tests() -> Done {
 /// The workspace, and what is kept out of it.
 fn format() -> Done {
     run_command(&mut cargo(&["fmt", "--all", "--check"]))?;
-    run_command(&mut cargo(&["fmt", "--check", "--manifest-path=fuzz/Cargo.toml"]))?;
-    run_command(&mut cargo(&["fmt", "--check", "--manifest-path=xtask/targets/wasm/Cargo.toml"]))?;
-    run_command(&mut cargo(&["fmt", "--check", "--manifest-path=xtask/peers/candle/Cargo.toml"]))
+    ["fuzz", "xtask/targets/probe", "xtask/targets/wasm", "xtask/peers/candle"]
+        .into_iter()
+        .try_for_each(|package| {
+            let manifest = format!("--manifest-path={package}/Cargo.toml");
+            run_command(&mut cargo(&["fmt", "--check", &manifest]))
+        })
 }
 
 fn lints() -> Done {

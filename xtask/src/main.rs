@@ -30,7 +30,8 @@ struct Xtask {
 
 #[derive(Debug, Subcommand)]
 enum Chore {
-    /// Run the whole gate: tests, format, lints, documentation, crate graph, fuzz smoke
+    /// Run the whole gate: tests, format, lints, documentation, crate graph, features,
+    /// other targets, fuzz smoke
     Ci(ci::Args),
     /// Check which crate depends on which, which may touch files, threads or the terminal, and that
     /// no code names an architecture

@@ -58,13 +58,13 @@ impl Resolved<'_> {
         for spec in self.tensors() {
             match find(&spec.name) {
                 Some(place) if has(&spec.unless) => {
-                    differences.push(Difference::Excluded { spec, place })
+                    differences.push(Difference::Excluded { spec, place });
                 }
                 Some(place) if differs(place, spec) => {
-                    differences.push(Difference::Shape { expected: spec, place })
+                    differences.push(Difference::Shape { expected: spec, place });
                 }
                 None if spec.required && !has(&spec.unless) && !has(&spec.tied) => {
-                    differences.push(Difference::Missing(spec))
+                    differences.push(Difference::Missing(spec));
                 }
                 _ => {}
             }

@@ -91,7 +91,7 @@ impl Report {
                     known.fix = fix.clone();
                 }
                 None => {
-                    fixes.push(ProposedFix { codes: vec![diagnostic.rule.code], fix: fix.clone() })
+                    fixes.push(ProposedFix { codes: vec![diagnostic.rule.code], fix: fix.clone() });
                 }
             }
         }

@@ -51,6 +51,7 @@ impl From<Color> for anstream::ColorChoice {
 }
 
 #[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "there is one, and it is taken apart at once")]
 pub(crate) enum Command {
     Inspect(inspect::Args),
     Check(check::Args),

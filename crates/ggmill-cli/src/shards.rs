@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use ggmill_pipeline::{GgufCheckpoint, Plan, Recipe, RunOptions, plans_document};
+use ggmill_pipeline::{Checkpoint, Plan, Recipe, RunOptions, plans_document};
 
 use crate::console::Console;
 use crate::making::tell;
@@ -34,7 +34,7 @@ impl MakingShards<'_> {
     pub(crate) fn run(
         self,
         recipes: Vec<Recipe>,
-        checkpoint: &GgufCheckpoint,
+        checkpoint: &dyn Checkpoint,
         console: Console,
     ) -> Result<(Status, Vec<(PathBuf, Plan)>), Failure> {
         let plans: Vec<Plan> = recipes
@@ -81,7 +81,7 @@ impl MakingShards<'_> {
         &self,
         plans: &[Plan],
         outputs: &[PathBuf],
-        checkpoint: &GgufCheckpoint,
+        checkpoint: &dyn Checkpoint,
         console: Console,
     ) -> Result<(), Failure> {
         let mut sinks = Vec::with_capacity(plans.len());

@@ -16,7 +16,8 @@ const FALLBACK: GgmlType = GgmlType::F16;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ConvertOptions {
-    /// What most tensors become: F32, F16, BF16 or Q8_0.
+    /// What most tensors become: F32, F16, BF16 or Q8_0. The recipe of one of the float types can
+    /// be quantized to any other type in the same pass (`ggmill_quantize::quantize_recipe`).
     pub file_type: FileType,
     /// The model's name; that of the checkpoint when not given.
     pub name: Option<String>,
@@ -29,6 +30,37 @@ impl ConvertOptions {
     pub fn new(file_type: FileType) -> Self {
         Self { file_type, name: None, no_vocab: false }
     }
+}
+
+/// The 16-bit type closest to the weights of a checkpoint, as the reference chooses it for
+/// `--outtype auto`: BF16 or F16 by the first tensor of two dimensions or more that is one of them,
+/// otherwise F16.
+pub fn auto_type(checkpoint: &dyn Checkpoint) -> FileType {
+    match first_weights(checkpoint, |found| matches!(found, GgmlType::BF16 | GgmlType::F16)) {
+        Some(GgmlType::BF16) => FileType::BF16,
+        _ => FileType::F16,
+    }
+}
+
+/// The float type from which a checkpoint is quantized in one pass: that of its first weights of
+/// two dimensions or more, so that nothing is rounded before it is quantized; F32 for F64.
+pub fn own_type(checkpoint: &dyn Checkpoint) -> FileType {
+    let is_float =
+        |found| matches!(found, GgmlType::F64 | GgmlType::F32 | GgmlType::F16 | GgmlType::BF16);
+    match first_weights(checkpoint, is_float) {
+        Some(GgmlType::BF16) => FileType::BF16,
+        Some(GgmlType::F16) => FileType::F16,
+        _ => FileType::F32,
+    }
+}
+
+fn first_weights(
+    checkpoint: &dyn Checkpoint,
+    is_wanted: impl Fn(GgmlType) -> bool,
+) -> Option<GgmlType> {
+    let mut weights =
+        checkpoint.tensors().iter().filter(|tensor| tensor.shape.dimensions().len() > 1);
+    weights.find(|tensor| is_wanted(tensor.ggml_type)).map(|tensor| tensor.ggml_type)
 }
 
 /// A checkpoint becomes a model file of its architecture.

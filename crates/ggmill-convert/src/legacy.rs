@@ -242,7 +242,7 @@ fn metadata(
         .and_then(|tensor| tensor.shape.dimensions().get(1).copied())
     {
         Some(length) => {
-            metadata.set("llama.feed_forward_length", u32::try_from(length).unwrap_or(u32::MAX))
+            metadata.set("llama.feed_forward_length", u32::try_from(length).unwrap_or(u32::MAX));
         }
         None => notes.push(
             "there are no layers, so nothing says how long the feed-forward rows are: a \

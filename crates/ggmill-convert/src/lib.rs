@@ -6,5 +6,5 @@ mod general;
 mod legacy;
 mod operations;
 
-pub use convert::{ConvertOptions, convert};
+pub use convert::{ConvertOptions, auto_type, convert, own_type};
 pub use legacy::{LegacyOptions, convert_legacy};

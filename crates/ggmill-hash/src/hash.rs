@@ -221,7 +221,9 @@ impl Bench {
             work.extend(states.iter_mut().map(|state| (state, pieces)));
         }
         work.into_par_iter().with_max_len(1).for_each(|(state, pieces)| {
-            pieces.iter().for_each(|piece| state.update(piece.of(bytes)))
+            for piece in pieces {
+                state.update(piece.of(bytes));
+            }
         });
 
         for (pieces, states) in tensors {

@@ -68,7 +68,7 @@ where
                 window
                     .par_iter()
                     .map(|piece| make(expression, piece.elements.clone(), &evaluator, plan.endian))
-                    .collect_into_vec(&mut made)
+                    .collect_into_vec(&mut made);
             });
             for (piece, bytes) in window.iter().zip(made) {
                 let bytes = bytes.map_err(|error| error.tensor(tensor.name().as_bytes()))?;

@@ -234,7 +234,7 @@ impl<'a> Choice<'a> {
         };
         match refusal {
             Some(error) if self.options.dry_run => {
-                self.remarks.refuse(&tensor.name, error.to_string())
+                self.remarks.refuse(&tensor.name, error.to_string());
             }
             Some(error) => return Err(error),
             None => {}

@@ -53,7 +53,7 @@ pub fn shared(name: &str) -> Option<PathBuf> {
             reason = "a skipped test that does not say so looks like a passed one"
         )]
         SAID.call_once(|| {
-            eprintln!("skipped: {} is absent, so are the tests on it", root.join(name).display())
+            eprintln!("skipped: {} is absent, so are the tests on it", root.join(name).display());
         });
     }
     found

@@ -160,7 +160,7 @@ fn measure(file: &Path, args: &Args, workers: &mut [(Side, Worker)]) -> Done<Row
                 // The first half pays for what the reader before has left in the caches, and for a
                 // processor that has to wake up.
                 Answer::Opened { nanoseconds, .. } => {
-                    taken.extend(&nanoseconds[nanoseconds.len() / 2..])
+                    taken.extend(&nanoseconds[nanoseconds.len() / 2..]);
                 }
                 Answer::Refused(why) => *times = Err(why),
             }

@@ -43,7 +43,7 @@ fn all(source: &str) -> Vec<Token> {
                 place = text[place + 3..]
                     .iter()
                     .position(|&sign| sign == '\'')
-                    .map_or(text.len(), |end| place + 4 + end)
+                    .map_or(text.len(), |end| place + 4 + end);
             }
             ('\'', _) if at(place + 2) == '\'' => place += 3,
             ('r', '"' | '#') if is_raw(&text, place + 1) => place = after_raw(&text, place + 1),

@@ -100,7 +100,7 @@ fn nothing_but_zeros_is_seen_in_every_type() {
                     &mut block_of[field.start as usize..(field.start + field.bytes) as usize];
                 match field.scale {
                     Some(ScaleFormat::Spread) => {
-                        scale_bytes.iter_mut().skip(1).step_by(2).for_each(|byte| *byte &= 0x0f)
+                        scale_bytes.iter_mut().skip(1).step_by(2).for_each(|byte| *byte &= 0x0f);
                     }
                     Some(ScaleFormat::E8M0) => {}
                     Some(_) => scale_bytes.fill(0),

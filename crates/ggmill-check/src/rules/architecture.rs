@@ -180,7 +180,7 @@ pub(super) fn check(input: &Input<'_>, options: &Options, out: &mut Findings<'_>
         match (&resolved, names) {
             (None, Some(names)) => tensor_names(input, names, out),
             (Some((architecture, Ok(resolved))), _) if blocks_fit => {
-                tensors(input, architecture, resolved, out)
+                tensors(input, architecture, resolved, out);
             }
             (resolved, _) => {
                 if let Some((_, Err(error))) = resolved {
@@ -361,7 +361,7 @@ fn tensors(
             Difference::Unexpected(number) => {
                 out.add(rule(&UNEXPECTED_TENSOR), place(number), || {
                     format!("is not a tensor of {}", architecture.title())
-                })
+                });
             }
             Difference::Excluded { spec, place: number } => {
                 out.add(rule(&UNEXPECTED_TENSOR), place(number), || {
@@ -375,7 +375,7 @@ fn tensors(
                         .map(|tensor| tensor.shape().to_string())
                         .unwrap_or_default();
                     format!("shape {found}, expected {}", expected.shape)
-                })
+                });
             }
             _ => {}
         }

@@ -415,10 +415,10 @@ fn content(pair: &Pair<'_>, value: &Value<'_>, out: &mut Findings<'_>) {
         // What llama.cpp saves for "no bound".
         Value::F32(f32::NEG_INFINITY) if pair.key().as_bytes().ends_with(b"_lower_bound") => {}
         Value::F32(number) if !number.is_finite() => {
-            out.add(&NOT_FINITE, Place::value(pair), || format!("is {number}"))
+            out.add(&NOT_FINITE, Place::value(pair), || format!("is {number}"));
         }
         Value::F64(number) if !number.is_finite() => {
-            out.add(&NOT_FINITE, Place::value(pair), || format!("is {number}"))
+            out.add(&NOT_FINITE, Place::value(pair), || format!("is {number}"));
         }
         Value::Array(array) => elements(pair, array, out),
         _ => {}
@@ -444,7 +444,7 @@ fn elements(pair: &Pair<'_>, array: &Array<'_>, out: &mut Findings<'_>) {
             }
         }
         ValueType::ARRAY => {
-            out.add(&NESTED_ARRAY, Place::value(pair), || "is an array of arrays".into())
+            out.add(&NESTED_ARRAY, Place::value(pair), || "is an array of arrays".into());
         }
         ValueType::BOOL => {
             if let Some(at) = array.as_bytes().iter().position(|&byte| byte > 1) {

@@ -133,17 +133,17 @@ fn described(pair: &Pair<'_>, name: &str, last: &str, text: &str, out: &mut Find
     let show = || shown(RawStr::from(text));
     match last {
         "license" if name == "license" && !is_licence(text) => {
-            out.add(&LICENSE, Place::value(pair), show)
+            out.add(&LICENSE, Place::value(pair), show);
         }
         "url" | "repo_url" | "link"
             if !["https://", "http://"].iter().any(|start| text.starts_with(start)) =>
         {
-            out.add(&URL, Place::value(pair), show)
+            out.add(&URL, Place::value(pair), show);
         }
         "doi" if !is_doi(text) => out.add(&DOI, Place::value(pair), show),
         "uuid" if !is_uuid(text) => out.add(&UUID, Place::value(pair), show),
         "name" | "basename" if name == last && is_junk(text) => {
-            out.add(&JUNK_NAME, Place::value(pair), show)
+            out.add(&JUNK_NAME, Place::value(pair), show);
         }
         _ => {}
     }

@@ -80,7 +80,7 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
             );
         }
         (Some(pair), Some(version)) if version != 2 => {
-            out.add(&VERSION, Place::value(&pair), || format!("version {version}, expected 2"))
+            out.add(&VERSION, Place::value(&pair), || format!("version {version}, expected 2"));
         }
         _ => {}
     }

@@ -115,7 +115,7 @@ fn template(pair: &Pair<'_>, text: RawStr<'_>, out: &mut Findings<'_>) {
                 format!("reaches for {}", shown(RawStr::from(&*name)))
             }),
             Reach::Other(tag) => {
-                out.add(&OTHER, Place::value(pair), || format!("has the tag {tag}"))
+                out.add(&OTHER, Place::value(pair), || format!("has the tag {tag}"));
             }
             Reach::Computed => out.add(&COMPUTED, Place::value(pair), || {
                 "the name of an attribute is put together while it runs".into()

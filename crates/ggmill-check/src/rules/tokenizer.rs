@@ -204,7 +204,7 @@ fn reason(error: &serde_json::Error) -> String {
 fn byte_pairs(input: &Input<'_>, out: &mut Findings<'_>) {
     match (input.text(keys::TOKENIZER_PRE), input.metadata().get(keys::TOKENIZER_PRE)) {
         (None | Some(""), None) if input.is_whole() => {
-            out.add(&NO_PRE, Place::missing(keys::TOKENIZER_PRE), || "there is no such key".into())
+            out.add(&NO_PRE, Place::missing(keys::TOKENIZER_PRE), || "there is no such key".into());
         }
         (Some(name), Some(pair)) if !PRE_TOKENIZERS.lines().any(|known| known == name) => {
             out.add(&UNKNOWN_PRE, Place::value(&pair), || {

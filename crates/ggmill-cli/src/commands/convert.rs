@@ -2,19 +2,22 @@
 
 use std::path::{Path, PathBuf};
 
-use ggmill_convert::ConvertOptions;
-use ggmill_core::FileType;
+use ggmill_convert::{ConvertOptions, auto_type, own_type};
+use ggmill_core::{FileType, RawStr};
 use ggmill_formats::Safetensors;
 use ggmill_inspect::FileKind;
-use ggmill_pipeline::Pretrained as _;
-use ggmill_quantize::Target;
+use ggmill_pipeline::{Pretrained as _, ShardLimit, SplitOptions};
+use ggmill_quantize::{QuantizeOptions, Target, quantize_recipe};
 
 use crate::arch_file::catalogue;
+use crate::byte_size::byte_size;
 use crate::commands::convert_legacy;
+use crate::commands::quantize::{TypeArgs, refused, target, without_ending};
 use crate::console::Console;
 use crate::making::Making;
 use crate::outcome::{Failure, Status};
 use crate::paths::shown;
+use crate::shards::MakingShards;
 use crate::source::what_it_is;
 
 /// Turn a model checkpoint into a GGUF file
@@ -22,8 +25,14 @@ use crate::source::what_it_is;
 #[expect(clippy::struct_excessive_bools, reason = "flags as they are typed")]
 #[command(after_help = "\
 Examples:
-  ggmill convert Llama-3.2-1B/ -o llama.gguf --type bf16
+  ggmill convert Llama-3.2-1B/
+  ggmill convert Llama-3.2-1B/ -o llama.gguf --type Q4_K_M
+  ggmill convert my-model/ --type IQ3_M --imatrix model.imatrix.gguf --split-max-size 4G
   ggmill convert my-model/ --type q8_0 --dry-run
+
+TYPE is auto, or any type of `ggmill quantize`. auto is BF16 or F16, whichever the checkpoint
+has. F32, F16, BF16 and Q8_0 are written as convert_hf_to_gguf.py writes them; the others as
+`ggmill quantize` makes them from the converted file, without that file: one pass.
 
 SRC is a directory with config.json and model.safetensors (or its shards), as Hugging Face
 has them. The architecture comes from config.json; --arch-file adds one of your own.
@@ -35,11 +44,19 @@ pub(crate) struct Args {
     /// before GGUF
     src: PathBuf,
     /// The file to write; by default SRC's name and the type, in the current directory
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, visible_alias = "outfile", value_name = "FILE")]
     output: Option<PathBuf>,
-    /// What most tensors become: f32, f16, bf16 or q8_0
-    #[arg(short = 't', long = "type", value_name = "TYPE", value_parser = file_type)]
-    file_type: Option<FileType>,
+    /// What most tensors become: auto, or a type such as BF16, Q8_0, Q4_K_M
+    #[arg(short = 't', long = "type", visible_alias = "outtype", value_name = "TYPE", default_value = "auto", value_parser = conversion_type)]
+    to: ConversionType,
+    #[command(flatten, next_help_heading = "Quantization")]
+    types: TypeArgs,
+    /// Write shards of so many bytes of data: OUT-00001-of-00009.gguf and so on
+    #[arg(long, alias = "max-size", value_name = "N(K|M|G)", value_parser = byte_size, conflicts_with = "split_max_tensors")]
+    split_max_size: Option<u64>,
+    /// Write shards of so many tensors
+    #[arg(long, alias = "max-tensors", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    split_max_tensors: Option<u64>,
     /// The model's name in the metadata; by default from SRC
     #[arg(long, value_name = "TEXT")]
     name: Option<String>,
@@ -62,29 +79,40 @@ pub(crate) struct Args {
     legacy: convert_legacy::LegacyArgs,
 }
 
-fn file_type(name: &str) -> Result<FileType, String> {
+/// What a conversion gives.
+#[derive(Clone, Copy, Debug)]
+enum ConversionType {
+    /// The 16-bit type closest to the checkpoint.
+    Auto,
+    /// One that the converter of the reference writes.
+    Plain(FileType),
+    /// One that is quantized in the same pass.
+    Quantized(Target),
+}
+
+fn conversion_type(name: &str) -> Result<ConversionType, String> {
     const PLAIN: [FileType; 4] = [FileType::F32, FileType::F16, FileType::BF16, FileType::Q8_0];
-    if let Some(found) = name.parse::<FileType>().ok().filter(|found| PLAIN.contains(found)) {
-        return Ok(found);
+    if name.eq_ignore_ascii_case("auto") {
+        return Ok(ConversionType::Auto);
     }
-    let expected = "expected f32, f16, bf16 or q8_0";
-    Err(match name.parse::<Target>() {
-        Ok(target) => format!(
-            "{expected}; from a file of one of these `ggmill quantize` makes {}",
-            target.name()
-        ),
-        Err(_) => expected.to_owned(),
-    })
+    if let Some(plain) = name.parse().ok().filter(|found| PLAIN.contains(found)) {
+        return Ok(ConversionType::Plain(plain));
+    }
+    let target = target(name)?;
+    if target.is_copy() {
+        return Err("expected a type such as Q4_K_M, or auto".to_owned());
+    }
+    Ok(ConversionType::Quantized(target))
 }
 
 pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
     match what_it_is(&args.src) {
         Some(FileKind::LegacyGgml { .. }) => {
-            let Args { src, output, file_type, name, force, dry_run, json, legacy, .. } = args;
+            let Args { src, output, to, name, force, dry_run, json, legacy, .. } = args;
             let request = convert_legacy::Request {
                 src,
                 output,
-                has_type: file_type.is_some(),
+                has_type: !matches!(to, ConversionType::Auto),
                 name,
                 legacy,
                 force,
@@ -110,8 +138,6 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
         let hint = hint.or_else(|| what_instead(&args.src)).or_else(|| what_instead(error.path()?));
         Failure::new(error).with_hint(hint)
     })?;
-    let file_type =
-        args.file_type.ok_or_else(|| Failure::new("no --type: expected f32, f16, bf16 or q8_0"))?;
     let catalogue = catalogue(&args.arch_file)?;
     let architecture = catalogue.for_checkpoint(checkpoint.config()).map_err(|error| {
         Failure::new(error).with_hint(Some(
@@ -120,29 +146,59 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
                 .to_owned(),
         ))
     })?;
-    let mut options = ConvertOptions::new(file_type);
+    let (float_type, target) = match args.to {
+        ConversionType::Auto => (auto_type(&checkpoint), None),
+        ConversionType::Plain(file_type) => (file_type, None),
+        ConversionType::Quantized(target) => (own_type(&checkpoint), Some(target)),
+    };
+    if target.is_none() && args.types.is_given() {
+        return Err(Failure::new(format_args!(
+            "options for quantization were given, and {float_type} is not quantized by them"
+        ))
+        .with_hint(Some("--type Q4_K_M, for example, is a mixture they apply to".to_owned())));
+    }
+    let mut options = ConvertOptions::new(float_type);
     options.name = args.name;
     options.no_vocab = args.no_vocab;
-    let refused = |error: ggmill_pipeline::Error| {
+    let refused_here = |error: ggmill_pipeline::Error| {
         let hint = (checkpoint.has_tokenizer() && !options.no_vocab)
             .then(|| "--no-vocab converts the weights alone".to_owned());
         Failure::new(error).with_hint(hint)
     };
-    let plan = ggmill_convert::convert(&checkpoint, architecture, &options)
-        .and_then(|recipe| recipe.plan(&checkpoint))
-        .map_err(refused)?;
-
-    let output = args.output.unwrap_or_else(|| default_output(checkpoint.name(), file_type));
-    let inputs: Vec<PathBuf> =
-        checkpoint.files().map(Path::to_owned).chain(args.arch_file).collect();
-    Making {
-        output: &output,
-        inputs: &inputs,
-        force: args.force,
-        dry_run: args.dry_run,
-        json: args.json,
+    let inputs: Vec<PathBuf> = checkpoint
+        .files()
+        .map(Path::to_owned)
+        .chain(args.types.files().cloned())
+        .chain(args.arch_file)
+        .collect();
+    let mut recipe =
+        ggmill_convert::convert(&checkpoint, architecture, &options).map_err(refused_here)?;
+    if let Some(target) = target {
+        let mut options = QuantizeOptions::new(target);
+        let names = recipe.tensors.iter().map(|tensor| RawStr::new(&tensor.name));
+        args.types.apply(&mut options, &names, console)?;
+        options.dry_run = args.dry_run;
+        recipe = quantize_recipe(&recipe, &options).map_err(refused)?;
     }
-    .run(&plan, &checkpoint, console)
+    let type_name = target.map_or_else(|| float_type.to_string(), |to| to.name().to_owned());
+    let output = args.output.unwrap_or_else(|| default_output(checkpoint.name(), &type_name));
+    let (force, dry_run, json) = (args.force, args.dry_run, args.json);
+    let limit = args
+        .split_max_size
+        .map(ShardLimit::Bytes)
+        .or(args.split_max_tensors.map(ShardLimit::Tensors));
+    if let Some(limit) = limit {
+        let shards = recipe.split(&SplitOptions::new(limit)).map_err(Failure::new)?;
+        let prefix = &without_ending(&output);
+        let making = MakingShards { prefix, inputs: &inputs, force, dry_run, json };
+        return Ok(making.run(shards, &checkpoint, console)?.0);
+    }
+    let plan = recipe.plan(&checkpoint).map_err(Failure::new)?;
+    Making { output: &output, inputs: &inputs, force, dry_run, json }.run(
+        &plan,
+        &checkpoint,
+        console,
+    )
 }
 
 /// What a file is that should be a part of a checkpoint and is not.
@@ -157,6 +213,6 @@ fn what_instead(path: &Path) -> Option<String> {
     }
 }
 
-fn default_output(name: Option<&str>, file_type: FileType) -> PathBuf {
-    Path::new(&format!("{}-{file_type}.gguf", name.unwrap_or("model"))).to_owned()
+fn default_output(name: Option<&str>, type_name: &str) -> PathBuf {
+    PathBuf::from(format!("{}-{type_name}.gguf", name.unwrap_or("model")))
 }

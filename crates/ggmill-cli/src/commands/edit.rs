@@ -433,7 +433,7 @@ impl Report<'_> {
             let (before, after) = self.values(change);
             match (before, after) {
                 (Some(before), Some(after)) => {
-                    writeln!(out, "~ {key}  {} → {}", Brief(&before), Brief(&after))?
+                    writeln!(out, "~ {key}  {} → {}", Brief(&before), Brief(&after))?;
                 }
                 (None, Some(after)) => writeln!(out, "+ {key}  {}", Brief(&after))?,
                 (Some(before), None) => writeln!(out, "- {key}  {}", Brief(&before))?,

@@ -73,7 +73,7 @@ impl Parser {
                     self.stage = Stage::Pairs;
                 }
                 Stage::Pairs if self.pairs.len() as u64 == self.pair_count => {
-                    self.stage = Stage::Tensors
+                    self.stage = Stage::Tensors;
                 }
                 Stage::Pairs => {
                     let key_at = cursor.position();
@@ -98,7 +98,7 @@ impl Parser {
                     self.stage = Stage::Pairs;
                 }
                 Stage::Tensors if self.tensors.len() as u64 == self.tensor_count => {
-                    self.stage = Stage::Done
+                    self.stage = Stage::Done;
                 }
                 Stage::Tensors => {
                     let tensor = self.tensor(&mut cursor)?;

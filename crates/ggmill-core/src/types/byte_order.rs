@@ -29,6 +29,7 @@ const fn every(start: usize, width: usize, count: usize, stride: usize) -> Words
 }
 
 /// The numbers in a block of this type, or `None` where nobody knows.
+#[expect(clippy::match_same_arms, reason = "plain numbers apart from blocks")]
 const fn words(ggml_type: GgmlType) -> Option<&'static [Words]> {
     Some(match ggml_type {
         // Bytes, and blocks whose scales are bytes.
@@ -105,13 +106,13 @@ pub fn swap_bytes(ggml_type: GgmlType, blocks: &mut [u8]) -> Result<()> {
         [] => {}
         // Plain numbers: the compiler turns several at a time.
         [Words { width: 2, .. }] if size == 2 => {
-            blocks.as_chunks_mut::<2>().0.iter_mut().for_each(|word| word.reverse())
+            blocks.as_chunks_mut::<2>().0.iter_mut().for_each(|word| word.reverse());
         }
         [Words { width: 4, .. }] if size == 4 => {
-            blocks.as_chunks_mut::<4>().0.iter_mut().for_each(|word| word.reverse())
+            blocks.as_chunks_mut::<4>().0.iter_mut().for_each(|word| word.reverse());
         }
         [Words { width: 8, .. }] if size == 8 => {
-            blocks.as_chunks_mut::<8>().0.iter_mut().for_each(|word| word.reverse())
+            blocks.as_chunks_mut::<8>().0.iter_mut().for_each(|word| word.reverse());
         }
         words => blocks
             .chunks_exact_mut(size)

@@ -101,7 +101,7 @@ fn canonical_files_come_out_as_they_were() {
                 same.push(name);
             }
             Some(reason) => {
-                assert!(file != bytes, "{name} is canonical after all, and not: {reason}")
+                assert!(file != bytes, "{name} is canonical after all, and not: {reason}");
             }
         }
     }

@@ -299,7 +299,7 @@ fn check(
                 return Err(broken("must be a string").key(keys::GENERAL_ARCHITECTURE));
             }
             Some(_) if change.before => {
-                notes.push("the keys of the old architecture keep their names".to_owned())
+                notes.push("the keys of the old architecture keep their names".to_owned());
             }
             Some(_) => {}
         }

@@ -264,7 +264,7 @@ impl Parts {
         let tokens = self.parameters.first().map_or(0, |(_, value)| *value);
         match self.family {
             LegacyFamily::Llama => {
-                self.read_vocabulary(reader, tokens, self.container != LegacyContainer::Ggml)?
+                self.read_vocabulary(reader, tokens, self.container != LegacyContainer::Ggml)?;
             }
             LegacyFamily::Whisper => {
                 let filters = u64::from(reader.u32()?).saturating_mul(reader.u32()?.into());

@@ -29,7 +29,7 @@ fn real_files_have_the_hashes_others_find() {
         let mut lines = String::new();
         for (tensor, digests) in model.tensors().iter().zip(&found.tensors) {
             digests.iter().for_each(|digest| {
-                lines += &format!("{:<8}  {digest}  {name}:{}\n", digest.kind(), tensor.name())
+                lines += &format!("{:<8}  {digest}  {name}:{}\n", digest.kind(), tensor.name());
             });
         }
         found

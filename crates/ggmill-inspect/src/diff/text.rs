@@ -253,7 +253,7 @@ impl Page<'_> {
         let mut facts = Vec::new();
         match pair.both() {
             Some((a, b)) if a.tensor.shape() != b.tensor.shape() => {
-                facts.push(format!("{} → {}", a.tensor.shape(), b.tensor.shape()))
+                facts.push(format!("{} → {}", a.tensor.shape(), b.tensor.shape()));
             }
             Some(_) => facts.extend(pair.data().map(data)),
             None => facts

@@ -97,7 +97,7 @@ impl<'a> LossReport<'a> {
                     (*weights, *size) = (
                         weights.saturating_add(row.shape.elements()),
                         size.saturating_add(row.size),
-                    )
+                    );
                 }
                 None => types.push((row.to, row.shape.elements(), row.size)),
             }

@@ -49,7 +49,7 @@ impl Pair {
             Self::Multiply => both.for_each(|(value, other)| *value *= other),
             Self::Divide => both.for_each(|(value, other)| *value /= other),
             Self::Ternarize => both.for_each(|(value, other)| {
-                *value = (*value * other).round_ties_even().clamp(-1.0, 1.0) / other
+                *value = (*value * other).round_ties_even().clamp(-1.0, 1.0) / other;
             }),
         }
     }

@@ -38,7 +38,7 @@ impl Expression {
                     Some(last)
                         if last.tensor == new.tensor && last.offset + last.len == new.offset =>
                     {
-                        last.len += new.len
+                        last.len += new.len;
                     }
                     _ => pieces.push(new),
                 }

@@ -24,7 +24,7 @@ impl Out<'_> {
     pub(super) fn put_bytes(&mut self, strides: &[Stride], from: &[u8], to: usize) {
         match self {
             Self::Floats(floats) => {
-                walk(strides, from.as_chunks::<4>().0, &mut floats[to..], f32::from_le_bytes)
+                walk(strides, from.as_chunks::<4>().0, &mut floats[to..], f32::from_le_bytes);
             }
             Self::Bytes { bytes, atom } => match atom {
                 1 => walk(strides, from, &mut bytes[to..], |byte| byte),
@@ -56,7 +56,7 @@ impl Out<'_> {
         match self {
             Self::Floats(floats) => walk(strides, from, &mut floats[to..], |number| number),
             Self::Bytes { bytes, .. } => {
-                walk(strides, from, &mut bytes.as_chunks_mut::<4>().0[to..], f32::to_le_bytes)
+                walk(strides, from, &mut bytes.as_chunks_mut::<4>().0[to..], f32::to_le_bytes);
             }
         }
     }
@@ -113,7 +113,7 @@ fn walk<S: Copy, D>(strides: &[Stride], from: &[S], to: &mut [D], turn: impl Fn(
             // The inner loops are last here: the one that writes neighbours, and before it the one
             // that reads them.
             each(outer, 0, 0, &mut |from_at, to_at| {
-                square(second, first, &from[from_at..], &mut to[to_at..], turn)
+                square(second, first, &from[from_at..], &mut to[to_at..], turn);
             });
         }
     }
@@ -201,7 +201,7 @@ fn walk_blocks(strides: &[Stride], from: &[u8], to: &mut [u8], atom: usize) {
         _ => atom,
     };
     each(&strides, 0, 0, &mut |from_at, to_at| {
-        to[to_at * atom..][..run].copy_from_slice(&from[from_at * atom..][..run])
+        to[to_at * atom..][..run].copy_from_slice(&from[from_at * atom..][..run]);
     });
 }
 

@@ -134,14 +134,14 @@ impl<'a> Evaluator<'a> {
             Kind::Values(Values::Integers(values)) => {
                 let (start, loops) = region.flatten(&this.0.extents);
                 walk(&loops, start, region.to, &mut |from, to| {
-                    put(out, to, values[size(from)].to_le_bytes())
+                    put(out, to, values[size(from)].to_le_bytes());
                 });
                 Ok(())
             }
             Kind::Values(Values::ComputedIntegers(value)) => {
                 let (start, loops) = region.flatten(&this.0.extents);
                 walk(&loops, start, region.to, &mut |from, to| {
-                    put(out, to, value(from).to_le_bytes())
+                    put(out, to, value(from).to_le_bytes());
                 });
                 Ok(())
             }

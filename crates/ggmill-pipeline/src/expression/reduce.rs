@@ -90,10 +90,10 @@ impl Evaluator<'_> {
             })?;
             match reduction {
                 Reduction::Mean => {
-                    sum = values.iter().fold(sum, |sum, &value| sum + f64::from(value))
+                    sum = values.iter().fold(sum, |sum, &value| sum + f64::from(value));
                 }
                 Reduction::InverseMagnitude => {
-                    sum = values.iter().fold(sum, |sum, &value| sum + f64::from(value.abs()))
+                    sum = values.iter().fold(sum, |sum, &value| sum + f64::from(value.abs()));
                 }
                 Reduction::ColumnLength => {
                     let mut column = super::copy::size(start % row_len);

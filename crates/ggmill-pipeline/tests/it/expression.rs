@@ -35,7 +35,7 @@ fn errors_say_which_step_of_what() {
     source.add("a", GgmlType::F32, shape(&[4, 6]), vec![0; 96]).unwrap();
     let a = Expression::named(&source, "a").unwrap();
     let fails = |made: Result<Expression>, expected: &str| {
-        assert_eq!(made.unwrap_err().to_string(), expected)
+        assert_eq!(made.unwrap_err().to_string(), expected);
     };
     fails(
         a.transpose().unwrap().slice(0, 3, 4, 1),

@@ -160,7 +160,7 @@ impl Lanes for Avx512 {
             _mm256_storeu_si256(
                 out.as_mut_ptr().cast(),
                 _mm256_mask_sub_epi8(points, signs, _mm256_setzero_si256(), points),
-            )
+            );
         }
         out
     }
@@ -203,7 +203,7 @@ impl Floats for F16 {
             _mm256_storeu_si256(
                 out.as_mut_ptr().cast(),
                 _mm512_cvtepi32_epi16(_mm512_cvttps_epi32(self.0)),
-            )
+            );
         }
     }
 
@@ -221,7 +221,7 @@ impl Floats for F16 {
             _mm_storeu_si128(
                 out.as_mut_ptr().cast(),
                 _mm512_cvtepi32_epi8(_mm512_cvttps_epi32(self.0)),
-            )
+            );
         }
     }
 

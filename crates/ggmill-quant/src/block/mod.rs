@@ -115,7 +115,7 @@ pub(crate) trait Encode<const N: usize, const B: usize>: Decode<N, B> {
         match weights {
             None => Self::encode_many(lanes, values, out),
             Some((weights, row_spread)) => {
-                Self::encode_many_weighted(lanes, values, weights, row_spread, out)
+                Self::encode_many_weighted(lanes, values, weights, row_spread, out);
             }
         }
     }

@@ -89,7 +89,7 @@ fn lengths_must_fit() {
         assert!(codec.dequantize(&blocks, &mut out).is_ok());
         assert!(codec.dequantize(&[], &mut []).is_ok());
         let misuse = |result: ggmill_quant::Result<()>| {
-            assert_eq!(result.unwrap_err().kind(), ErrorKind::Misuse, "{codec:?}")
+            assert_eq!(result.unwrap_err().kind(), ErrorKind::Misuse, "{codec:?}");
         };
         misuse(codec.dequantize(&blocks[..2 * bytes], &mut out));
         misuse(codec.dequantize(&blocks, &mut out[1..]));
@@ -105,7 +105,7 @@ fn lengths_must_fit() {
         assert!(codec.quantize(&values, 2 * elements, weights, &mut out).is_ok());
         assert!(codec.quantize(&[], 2 * elements, weights, &mut []).is_ok());
         let misuse = |result: ggmill_quant::Result<()>| {
-            assert_eq!(result.unwrap_err().kind(), ErrorKind::Misuse, "{codec:?}")
+            assert_eq!(result.unwrap_err().kind(), ErrorKind::Misuse, "{codec:?}");
         };
         misuse(codec.quantize(&values, 3 * elements, None, &mut out));
         misuse(codec.quantize(&values, 0, None, &mut out));

@@ -38,7 +38,7 @@ fn check(values: &[f32], expected: u64) {
 #[test]
 fn iq2_xxs() {
     let found = values(GgmlType::IQ2_XXS, 256, 0x4800, |block, column, index| {
-        block[2 + column / 4 * 8 + column % 4] = index as u8
+        block[2 + column / 4 * 8 + column % 4] = index as u8;
     });
     assert_eq!(
         found[..16],
@@ -50,7 +50,7 @@ fn iq2_xxs() {
 #[test]
 fn iq2_xs() {
     let found = values(GgmlType::IQ2_XS, 512, 0x4800, |block, column, index| {
-        block[2 + 2 * column..][..2].copy_from_slice(&index.to_le_bytes())
+        block[2 + 2 * column..][..2].copy_from_slice(&index.to_le_bytes());
     });
     check(&found, 0x48e9_c708_8c64_d7df);
 }
@@ -67,7 +67,7 @@ fn iq2_s() {
 #[test]
 fn iq3_xxs() {
     let found = values(GgmlType::IQ3_XXS, 256, 0x4400, |block, column, index| {
-        block[2 + column] = index as u8
+        block[2 + column] = index as u8;
     });
     check(&found, 0x78e4_4609_b1a9_dfdf);
 }

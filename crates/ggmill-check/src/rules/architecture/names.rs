@@ -21,7 +21,7 @@ pub(super) fn unknown(input: &Input<'_>, options: &Options, name: &str, out: &mu
             format!("architecture {shown}; {meant} is probably meant")
         }),
         None if options.profile == Profile::Ggml || name.is_empty() => {
-            out.add(&MISNAMED, Place::value(&pair), || format!("architecture {shown}"))
+            out.add(&MISNAMED, Place::value(&pair), || format!("architecture {shown}"));
         }
         None => out.add(&UNKNOWN, Place::value(&pair), || format!("architecture {shown}")),
     }

@@ -214,7 +214,7 @@ fn children_of<'t, 's>(node: Node<'t, 's>, out: &mut Vec<Node<'t, 's>>) {
             }
             Expr::UnaryOp(operation) => out.push(Expression(&operation.expr)),
             Expr::BinOp(operation) => {
-                out.extend([Expression(&operation.left), Expression(&operation.right)])
+                out.extend([Expression(&operation.left), Expression(&operation.right)]);
             }
             Expr::Compare(comparison) => {
                 out.push(Expression(&comparison.expr));
@@ -234,7 +234,7 @@ fn children_of<'t, 's>(node: Node<'t, 's>, out: &mut Vec<Node<'t, 's>>) {
             }
             Expr::GetAttr(access) => out.push(Expression(&access.expr)),
             Expr::GetItem(access) => {
-                out.extend([Expression(&access.expr), Expression(&access.subscript_expr)])
+                out.extend([Expression(&access.expr), Expression(&access.subscript_expr)]);
             }
             Expr::Call(called) => call(called, out),
             Expr::List(list) => out.extend(list.items.iter().map(Expression)),
@@ -340,7 +340,7 @@ fn assignments(
     match node {
         Node::Statement(Stmt::Set(set)) => assign(&set.target, &set.expr),
         Node::Statement(Stmt::WithBlock(with)) => {
-            with.assignments.iter().for_each(|(target, value)| assign(target, value))
+            with.assignments.iter().for_each(|(target, value)| assign(target, value));
         }
         Node::Statement(Stmt::SetBlock(set)) => {
             if let (Expr::Var(variable), Some(text)) =
@@ -419,7 +419,7 @@ fn expression_reaches(expression: &Expr<'_>, constants: &Constants, add: &mut im
     match expression {
         Expr::Var(variable) if is_inside(variable.id) => add(Reach::Inside(variable.id.to_owned())),
         Expr::GetAttr(access) if is_inside(access.name) => {
-            add(Reach::Inside(access.name.to_owned()))
+            add(Reach::Inside(access.name.to_owned()));
         }
         Expr::GetAttr(access) if RUNNERS.contains(&access.name) => {
             if let Some(module) =

@@ -21,7 +21,7 @@ pub(super) fn gather(paths: &[PathBuf], failures: &mut Vec<Failure>) -> Vec<File
         let before = files.len();
         match gather_files(path, DEPTH, &mut files) {
             Ok(()) if files.len() == before => {
-                failures.push(Failure::new(format_args!("{}: no .gguf files there", shown(path))))
+                failures.push(Failure::new(format_args!("{}: no .gguf files there", shown(path))));
             }
             Ok(()) => {}
             Err(failure) => failures.push(failure),

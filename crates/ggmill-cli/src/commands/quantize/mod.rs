@@ -2,20 +2,21 @@
 
 mod positionals;
 mod report;
+mod types;
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use ggmill_core::{GgmlType, RawStr, keys};
-use ggmill_pipeline::{Checkpoint as _, ErrorKind, GgufCheckpoint, ShardLimit, SplitOptions};
-use ggmill_quantize::{
-    Goal, Imatrix, Importance, ImportanceFilter, Override, QuantizeOptions, RoleRule, Target,
-    TensorType, TypePlan, weight_type, weight_types,
+use ggmill_core::{RawStr, keys};
+use ggmill_pipeline::{
+    Checkpoint as _, ErrorKind, GgufCheckpoint, ShardLimit, SourceTensor, SplitOptions,
 };
+use ggmill_quantize::{Goal, QuantizeOptions, RoleRule, Target, TypePlan};
 
 use self::positionals::{Positionals, near, number_of_threads};
 use self::report::Report;
+pub(crate) use self::types::TypeArgs;
 
 use crate::arch_file::described;
 use crate::byte_size::byte_size;
@@ -29,8 +30,6 @@ use crate::shards::MakingShards;
 use crate::source::open_checkpoint;
 use crate::text_file::read_text;
 
-/// Bytes of a file of rules.
-const LONGEST_RULES: u64 = 16 << 20;
 /// Bytes of a plan: some hundreds for each tensor.
 const LONGEST_PLAN: u64 = 256 << 20;
 
@@ -74,37 +73,8 @@ pub(crate) struct Args {
     /// How many threads to use; by default all
     #[arg(short, long, value_name = "N", value_parser = number_of_threads)]
     threads: Option<usize>,
-    /// How much each column matters: a file from llama-imatrix, of either form
-    #[arg(long, value_name = "FILE")]
-    imatrix: Option<PathBuf>,
-    /// Use the imatrix only for tensors with this in their names
-    #[arg(long, value_name = "PART", requires = "imatrix", conflicts_with = "exclude_weights")]
-    include_weights: Vec<String>,
-    /// Use no imatrix for tensors with this in their names
-    #[arg(long, value_name = "PART", requires = "imatrix")]
-    exclude_weights: Vec<String>,
-    /// Give every tensor the same type instead of a mixture
-    #[arg(long)]
-    pure: bool,
-    /// Keep output.weight as it is
-    #[arg(long)]
-    leave_output_tensor: bool,
-    /// The type of output.weight
-    #[arg(long, value_name = "TYPE", value_parser = tensor_type)]
-    output_tensor_type: Option<GgmlType>,
-    /// The type of the token embeddings
-    #[arg(long, value_name = "TYPE", value_parser = tensor_type)]
-    token_embedding_type: Option<GgmlType>,
-    /// A type for tensors in whose names a regular expression is found; the first that is decides
-    #[arg(long, value_name = "PATTERN=TYPE")]
-    tensor_type: Vec<TensorType>,
-    /// A file of PATTERN=TYPE, separated by spaces or lines
-    #[arg(long, value_name = "FILE")]
-    tensor_type_file: Option<PathBuf>,
-    /// What tensors do whose names do not tell: a file of PATTERN=ROLE, such as w2=ffn.down; the
-    /// roles stand below
-    #[arg(long, value_name = "FILE")]
-    role_file: Option<PathBuf>,
+    #[command(flatten)]
+    types: TypeArgs,
     /// A description of the model's architecture (TOML), which says what its tensors do
     #[arg(long, value_name = "FILE")]
     arch_file: Vec<PathBuf>,
@@ -125,9 +95,6 @@ pub(crate) struct Args {
     /// Leave out layers, and number the others anew
     #[arg(long, value_name = "N,N,…", value_delimiter = ',', value_parser = layer)]
     prune_layers: Vec<u64>,
-    /// Set metadata; TYPE is int, float, bool or str
-    #[arg(long, value_name = "KEY=TYPE:VALUE")]
-    override_kv: Vec<Override>,
     /// Quantize what is quantized already, at a loss
     #[arg(long)]
     allow_requantize: bool,
@@ -151,16 +118,10 @@ pub(crate) struct Args {
     json: bool,
 }
 
-fn target(text: &str) -> Result<Target, String> {
+pub(crate) fn target(text: &str) -> Result<Target, String> {
     let hint = || near(text).map(|hint| format!("; {hint}")).unwrap_or_default();
     text.parse::<Target>()
         .map_err(|_| format!("expected a type such as Q4_K_M; --help lists them{}", hint()))
-}
-
-fn tensor_type(name: &str) -> Result<GgmlType, String> {
-    let all =
-        || weight_types().map(|ggml_type| ggml_type.to_string()).collect::<Vec<_>>().join(", ");
-    weight_type(name).ok_or_else(|| format!("expected a tensor type for weights: {}", all()))
 }
 
 fn layer(number: &str) -> Result<u64, String> {
@@ -182,13 +143,7 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
     }
     let checkpoint = open_checkpoint(&input)?;
     let mut inputs = inputs_of(&checkpoint)?;
-    inputs.extend(
-        [&args.imatrix, &args.tensor_type_file, &args.role_file, &args.plan]
-            .into_iter()
-            .flatten()
-            .chain(&args.arch_file)
-            .cloned(),
-    );
+    inputs.extend(args.types.files().chain(&args.plan).chain(&args.arch_file).cloned());
     let report = args
         .report
         .as_deref()
@@ -277,7 +232,7 @@ fn smaller(checkpoint: &GgufCheckpoint, options: &QuantizeOptions) -> Option<Str
 }
 
 /// A path without `.gguf` at its end.
-fn without_ending(path: &Path) -> PathBuf {
+pub(crate) fn without_ending(path: &Path) -> PathBuf {
     if path.extension().is_some_and(|extension| extension == "gguf") {
         path.with_extension("")
     } else {
@@ -286,7 +241,7 @@ fn without_ending(path: &Path) -> PathBuf {
 }
 
 /// What to do about a refusal.
-fn refused(error: ggmill_pipeline::Error) -> Failure {
+pub(crate) fn refused(error: ggmill_pipeline::Error) -> Failure {
     let hint = match error.kind() {
         ErrorKind::Importance => {
             Some("--imatrix FILE gives importance weights; llama-imatrix measures them")
@@ -307,56 +262,21 @@ impl Args {
         console: Console,
     ) -> Result<QuantizeOptions, Failure> {
         let mut options = QuantizeOptions::new(target);
-        options.importance = self.importance(console)?;
         let described = self.described_roles(checkpoint)?;
-        let by_pattern = !self.tensor_type.is_empty() || self.tensor_type_file.is_some();
         if self.plan.is_some()
             && target.is_copy()
-            && (by_pattern
-                || self.output_tensor_type.is_some()
-                || self.token_embedding_type.is_some())
+            && (self.types.has_patterns()
+                || self.types.output_tensor_type.is_some()
+                || self.types.token_embedding_type.is_some())
         {
             console.note(
                 "a plan names the type of every tensor, so other options for types are without \
                  effect",
             );
         }
-        options.tensor_types = self.tensor_type;
-        if let Some(path) = &self.tensor_type_file {
-            let failed = |error: &dyn std::fmt::Display| {
-                Failure::new(format_args!("{}: {error}", shown(path)))
-            };
-            let text = read_text(path, LONGEST_RULES)?;
-            let listed = TensorType::parse_list(&text).map_err(|error| failed(&error))?;
-            if listed.is_empty() {
-                console.note(format_args!("{}: has no PATTERN=TYPE", shown(path)));
-            }
-            options.tensor_types.extend(listed);
-        }
+        let names = checkpoint.tensors().iter().map(SourceTensor::name);
+        self.types.apply(&mut options, &names, console)?;
         options.allow_requantize = self.allow_requantize;
-        options.leave_output_tensor = self.leave_output_tensor;
-        options.pure = self.pure;
-        options.output_tensor_type = self.output_tensor_type;
-        options.token_embedding_type = self.token_embedding_type;
-        if let Some(path) = &self.role_file {
-            let text = read_text(path, LONGEST_RULES)?;
-            options.roles = RoleRule::parse_list(&text)
-                .map_err(|error| Failure::new(format_args!("{}: {error}", shown(path))))?;
-            let is_used = |rule: &&RoleRule| {
-                checkpoint
-                    .tensors()
-                    .iter()
-                    .any(|tensor| rule.is_for(&tensor.name().to_string_lossy()))
-            };
-            for rule in options.roles.iter().filter(|rule| !is_used(rule)) {
-                console.note(format_args!(
-                    "{}: the pattern {:?} is found in no tensor's name; upper and lower case \
-                     differ",
-                    shown(path),
-                    RawStr::from(rule.pattern())
-                ));
-            }
-        }
         options.roles.extend(described);
         if let Some(path) = &self.plan {
             let text = read_text(path, LONGEST_PLAN)?;
@@ -366,7 +286,6 @@ impl Args {
             );
         }
         options.prune_layers = BTreeSet::from_iter(self.prune_layers);
-        options.overrides = self.override_kv;
         options.dry_run = self.dry_run;
         Ok(options)
     }
@@ -394,32 +313,5 @@ impl Args {
                 },
             )?;
         RoleRule::of(architecture).map_err(Failure::new)
-    }
-
-    fn importance(&self, console: Console) -> Result<Option<Importance>, Failure> {
-        let Some(path) = &self.imatrix else { return Ok(None) };
-        let imatrix = Imatrix::open(path).map_err(Failure::new)?;
-        for part in self.include_weights.iter().chain(&self.exclude_weights) {
-            if !imatrix.entries().any(|(name, _)| name.to_string_lossy().contains(part)) {
-                console.note(format_args!(
-                    "{}: no entry has {:?} in its name",
-                    shown(path),
-                    RawStr::from(&**part)
-                ));
-            }
-        }
-        let filter = match (&*self.include_weights, &*self.exclude_weights) {
-            ([], []) => ImportanceFilter::All,
-            ([], parts) => ImportanceFilter::Exclude(parts.to_vec()),
-            (parts, _) => ImportanceFilter::Include(parts.to_vec()),
-        };
-        let importance = Importance::new(&imatrix, &path.to_string_lossy(), &filter);
-        if importance.is_none() {
-            console.note(format_args!(
-                "{}: no entry is left to be used, so there is no importance",
-                shown(path)
-            ));
-        }
-        Ok(importance)
     }
 }

@@ -204,7 +204,7 @@ mod tests {
         for number in 0..grid.count() {
             match near.place(number) {
                 Place::On(index) => {
-                    assert_eq!(grid.number(&grid.points[usize::from(index)]), number)
+                    assert_eq!(grid.number(&grid.points[usize::from(index)]), number);
                 }
                 Place::Off(List { indices: list, words }) => {
                     assert!(list.iter().zip(words).all(|(&index, &found)| found == word(&grid.points[usize::from(index)])));

@@ -241,7 +241,7 @@ impl Found {
         match &self.levels {
             Levels::Inverses(inverses) => multiply(values, inverses[group], half, levels),
             Levels::Stored(stored) => {
-                levels.iter_mut().zip(stored).for_each(|(level, stored)| *level = stored[group])
+                levels.iter_mut().zip(stored).for_each(|(level, stored)| *level = stored[group]);
             }
         }
     }

@@ -1,0 +1,151 @@
+//! The options that decide types, shared by `quantize` and `convert`.
+
+use std::path::PathBuf;
+
+use ggmill_core::{GgmlType, RawStr};
+use ggmill_quantize::{
+    Imatrix, Importance, ImportanceFilter, Override, QuantizeOptions, RoleRule, TensorType,
+    weight_type, weight_types,
+};
+
+use crate::console::Console;
+use crate::outcome::Failure;
+use crate::paths::shown;
+use crate::text_file::read_text;
+
+/// Bytes of a file of rules.
+const MAX_RULES_LEN: u64 = 16 << 20;
+
+/// Which tensor gets which type, and how much each column matters.
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct TypeArgs {
+    /// An importance matrix from llama-imatrix, GGUF or .dat
+    #[arg(long, value_name = "FILE")]
+    pub(crate) imatrix: Option<PathBuf>,
+    /// Use the imatrix only for tensors with this in their names
+    #[arg(long, value_name = "PART", requires = "imatrix", conflicts_with = "exclude_weights")]
+    include_weights: Vec<String>,
+    /// Use no imatrix for tensors with this in their names
+    #[arg(long, value_name = "PART", requires = "imatrix")]
+    exclude_weights: Vec<String>,
+    /// Give every tensor the same type instead of a mixture
+    #[arg(long)]
+    pub(crate) pure: bool,
+    /// Keep output.weight as it is
+    #[arg(long)]
+    leave_output_tensor: bool,
+    /// The type of output.weight
+    #[arg(long, value_name = "TYPE", value_parser = tensor_type)]
+    pub(crate) output_tensor_type: Option<GgmlType>,
+    /// The type of the token embeddings
+    #[arg(long, value_name = "TYPE", value_parser = tensor_type)]
+    pub(crate) token_embedding_type: Option<GgmlType>,
+    /// A type for tensors in whose names a regular expression is found; the first match decides
+    #[arg(long, value_name = "PATTERN=TYPE")]
+    tensor_type: Vec<TensorType>,
+    /// A file of PATTERN=TYPE, separated by spaces or lines
+    #[arg(long, value_name = "FILE")]
+    tensor_type_file: Option<PathBuf>,
+    /// Roles of tensors that are not known by name: a file of PATTERN=ROLE, such as w2=ffn.down
+    #[arg(long, value_name = "FILE")]
+    role_file: Option<PathBuf>,
+    /// Set metadata; TYPE is int, float, bool or str
+    #[arg(long, value_name = "KEY=TYPE:VALUE")]
+    override_kv: Vec<Override>,
+}
+
+fn tensor_type(name: &str) -> Result<GgmlType, String> {
+    let all =
+        || weight_types().map(|ggml_type| ggml_type.to_string()).collect::<Vec<_>>().join(", ");
+    weight_type(name).ok_or_else(|| format!("expected a tensor type for weights: {}", all()))
+}
+
+impl TypeArgs {
+    /// Whether any of them was given.
+    pub(crate) fn is_given(&self) -> bool {
+        self.imatrix.is_some()
+            || self.pure
+            || self.leave_output_tensor
+            || self.output_tensor_type.is_some()
+            || self.token_embedding_type.is_some()
+            || self.has_patterns()
+            || self.role_file.is_some()
+            || !self.override_kv.is_empty()
+    }
+
+    /// Whether types are given by patterns.
+    pub(crate) fn has_patterns(&self) -> bool {
+        !self.tensor_type.is_empty() || self.tensor_type_file.is_some()
+    }
+
+    /// The files that are read.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &PathBuf> {
+        [&self.imatrix, &self.tensor_type_file, &self.role_file].into_iter().flatten()
+    }
+
+    /// Sets the options for a model with tensors of these names.
+    pub(crate) fn apply<'n>(
+        self,
+        options: &mut QuantizeOptions,
+        names: &(impl Iterator<Item = RawStr<'n>> + Clone),
+        console: Console,
+    ) -> Result<(), Failure> {
+        options.importance = self.importance(console)?;
+        options.tensor_types = self.tensor_type;
+        if let Some(path) = &self.tensor_type_file {
+            let text = read_text(path, MAX_RULES_LEN)?;
+            let listed = TensorType::parse_list(&text)
+                .map_err(|error| Failure::new(format_args!("{}: {error}", shown(path))))?;
+            if listed.is_empty() {
+                console.note(format_args!("{}: has no PATTERN=TYPE", shown(path)));
+            }
+            options.tensor_types.extend(listed);
+        }
+        options.leave_output_tensor = self.leave_output_tensor;
+        options.pure = self.pure;
+        options.output_tensor_type = self.output_tensor_type;
+        options.token_embedding_type = self.token_embedding_type;
+        options.overrides = self.override_kv;
+        let Some(path) = &self.role_file else { return Ok(()) };
+        let text = read_text(path, MAX_RULES_LEN)?;
+        options.roles = RoleRule::parse_list(&text)
+            .map_err(|error| Failure::new(format_args!("{}: {error}", shown(path))))?;
+        let is_used =
+            |rule: &&RoleRule| names.clone().any(|name| rule.is_for(&name.to_string_lossy()));
+        for rule in options.roles.iter().filter(|rule| !is_used(rule)) {
+            console.note(format_args!(
+                "{}: the pattern {:?} is found in no tensor's name; upper and lower case differ",
+                shown(path),
+                RawStr::from(rule.pattern())
+            ));
+        }
+        Ok(())
+    }
+
+    fn importance(&self, console: Console) -> Result<Option<Importance>, Failure> {
+        let Some(path) = &self.imatrix else { return Ok(None) };
+        let imatrix = Imatrix::open(path).map_err(Failure::new)?;
+        for part in self.include_weights.iter().chain(&self.exclude_weights) {
+            if !imatrix.entries().any(|(name, _)| name.to_string_lossy().contains(part)) {
+                console.note(format_args!(
+                    "{}: no entry has {:?} in its name",
+                    shown(path),
+                    RawStr::from(&**part)
+                ));
+            }
+        }
+        let filter = match (&*self.include_weights, &*self.exclude_weights) {
+            ([], []) => ImportanceFilter::All,
+            ([], parts) => ImportanceFilter::Exclude(parts.to_vec()),
+            (parts, _) => ImportanceFilter::Include(parts.to_vec()),
+        };
+        let importance = Importance::new(&imatrix, &path.to_string_lossy(), &filter);
+        if importance.is_none() {
+            console.note(format_args!(
+                "{}: no entry is left to be used, so there is no importance",
+                shown(path)
+            ));
+        }
+        Ok(importance)
+    }
+}

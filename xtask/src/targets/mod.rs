@@ -1,0 +1,279 @@
+//! Builds and tests for other machines: other instruction sets, 32 bits, the other byte order,
+//! WebAssembly, no operating system.
+//!
+//! Each needs a standard library (installed by `rustup target add`, or built by Cargo from its
+//! source), and what is run needs a linker and an emulator. A target for which something is missing
+//! is skipped, and the report says what to install.
+
+mod machine;
+mod toolchain;
+
+use std::process::Command;
+use std::time::Instant;
+
+use crate::process::{Done, root, run as run_command};
+use machine::{Machine, Settings, in_path, variable};
+use toolchain::{Builder, Toolchain, probe};
+
+#[derive(clap::Args, Debug, Default)]
+pub(crate) struct Args {
+    /// These targets only [default: all]
+    #[arg(value_name = "TRIPLE")]
+    triples: Vec<String>,
+    /// Fail where something to build or run them with is missing
+    #[arg(long)]
+    all: bool,
+}
+
+/// A target, and what is done for it.
+struct Target {
+    triple: &'static str,
+    /// The crates of the standard library that it takes, where they are built from source.
+    library: &'static str,
+    work: Work,
+}
+
+enum Work {
+    /// Tests that are built and run: the arguments of `cargo test`, once for each.
+    Tests(Machine, &'static [&'static [&'static str]]),
+    /// Codecs that are run in Node.js, after the crates that need no operating system are built.
+    WebAssembly,
+    /// A crate that is built.
+    Build(&'static str),
+}
+
+/// What became of a target.
+enum Outcome {
+    Passed,
+    /// Something is missing.
+    Skipped(String),
+    Failed(String),
+}
+
+/// The crates that need neither files nor threads.
+const PURE: [&str; 5] =
+    ["ggmill-core", "ggmill-quant", "ggmill-arch", "ggmill-check", "ggmill-inspect"];
+
+const TARGETS: [Target; 5] = [
+    // Pointers of 32 bits.
+    Target {
+        triple: "i686-unknown-linux-gnu",
+        library: "std,panic_unwind,test",
+        work: Work::Tests(
+            Machine {
+                linker: "i686-linux-gnu-gcc",
+                emulator: "qemu-i386",
+                loader: Some("ld-linux.so.2"),
+                libc_package: "libc6-dev-i386-cross",
+            },
+            &[CORE, QUANT],
+        ),
+    },
+    // Big-endian.
+    Target {
+        triple: "s390x-unknown-linux-gnu",
+        library: "std,panic_unwind,test",
+        work: Work::Tests(
+            Machine {
+                linker: "s390x-linux-gnu-gcc",
+                emulator: "qemu-s390x",
+                loader: None,
+                libc_package: "libc6-dev-s390x-cross",
+            },
+            &[CORE, QUANT],
+        ),
+    },
+    // NEON.
+    Target {
+        triple: "aarch64-unknown-linux-gnu",
+        library: "std,panic_unwind,test",
+        work: Work::Tests(
+            Machine {
+                linker: "aarch64-linux-gnu-gcc",
+                emulator: "qemu-aarch64",
+                loader: None,
+                libc_package: "libc6-dev-arm64-cross",
+            },
+            &[QUANT],
+        ),
+    },
+    Target {
+        triple: "wasm32-unknown-unknown",
+        library: "std,panic_abort",
+        work: Work::WebAssembly,
+    },
+    // No operating system and no standard library.
+    Target {
+        triple: "x86_64-unknown-none",
+        library: "core,alloc",
+        work: Work::Build("ggmill-core"),
+    },
+];
+
+/// The reader and the writer: every valid and broken file, and properties tried fewer times than
+/// on the machine at hand.
+const CORE: &[&str] = &["--package=ggmill-core", "--tests"];
+
+/// The codecs: all golden vectors, and lanes beside scalar code on random blocks. What takes
+/// minutes under emulation is left to the machine at hand: every pattern in every shape, sums that
+/// overflow, random compositions, lists of whole numbers.
+const QUANT: &[&str] = &[
+    "--package=ggmill-quant",
+    "--tests",
+    "--",
+    "--skip=quantizing_every_pattern",
+    "--skip=sums_that_overflow",
+    "--skip=lanes_are_independent",
+    "--skip=any_numbers_do",
+    "--skip=lists_hold_all_that_is_near",
+];
+
+/// How often a property is tried under emulation.
+const CASES: &str = "16";
+
+/// Builds and tests what can be built and tested here. Goes on after a failure.
+pub(crate) fn run(args: &Args) -> Done {
+    let unknown =
+        args.triples.iter().find(|triple| TARGETS.iter().all(|target| target.triple != **triple));
+    if let Some(unknown) = unknown {
+        return Err(format!(
+            "unknown target {unknown}, expected one of {}",
+            TARGETS.map(|target| target.triple).join(", ")
+        ));
+    }
+    let toolchains = Toolchain::all();
+    let (mut report, mut failed, mut skipped) = (Vec::new(), Vec::new(), Vec::new());
+    for target in &TARGETS {
+        if !args.triples.is_empty() && args.triples.iter().all(|triple| triple != target.triple) {
+            continue;
+        }
+        let begin = Instant::now();
+        let outcome = target.run(&toolchains);
+        let seconds = begin.elapsed().as_secs();
+        report.push(match outcome {
+            Outcome::Passed => format!("{}: passed in {seconds} s", target.triple),
+            Outcome::Skipped(missing) => {
+                skipped.push(target.triple);
+                format!("{}: SKIPPED: {missing}", target.triple)
+            }
+            Outcome::Failed(message) => {
+                failed.push(target.triple);
+                format!("{}: FAILED after {seconds} s: {message}", target.triple)
+            }
+        });
+    }
+    for line in report {
+        println!("-- {line}");
+    }
+    if !failed.is_empty() {
+        return Err(format!("failed: {}", failed.join(", ")));
+    }
+    if args.all && !skipped.is_empty() {
+        return Err(format!("skipped: {}", skipped.join(", ")));
+    }
+    Ok(())
+}
+
+impl Target {
+    fn run(&self, toolchains: &[Toolchain]) -> Outcome {
+        let Some(builder) =
+            toolchains.iter().find_map(|toolchain| toolchain.builder(self.triple, self.library))
+        else {
+            return Outcome::Skipped(format!(
+                "no standard library for it (rustup target add {}, or a toolchain with rust-src)",
+                self.triple
+            ));
+        };
+        let settings = match self.settings(&builder) {
+            Ok(settings) => settings,
+            Err(missing) => return Outcome::Skipped(missing),
+        };
+        println!("-- {}: {}", self.triple, builder.shown());
+        if let Err(message) = self.probe(&builder, &settings) {
+            // The toolchain or the emulator, not this repository.
+            return Outcome::Skipped(format!(
+                "{} builds or runs no program for it:\n{message}",
+                builder.shown()
+            ));
+        }
+        match self.work(&builder, &settings) {
+            Ok(()) => Outcome::Passed,
+            Err(message) => Outcome::Failed(message),
+        }
+    }
+
+    /// How programs are linked and run, or what is missing for it.
+    fn settings(&self, builder: &Builder<'_>) -> Result<Settings, String> {
+        match &self.work {
+            Work::Tests(machine, _) => machine.settings(self.triple, &builder.toolchain.host),
+            Work::WebAssembly => web_assembly(self.triple, builder.toolchain),
+            Work::Build(_) => Ok(Settings::new()),
+        }
+    }
+
+    /// Cargo, told how to link and run programs.
+    fn cargo(&self, builder: &Builder<'_>, settings: &Settings, subcommand: &str) -> Command {
+        let mut cargo = builder.cargo(subcommand);
+        cargo.envs(settings.iter().map(|(name, value)| (name, value)));
+        let settings: &[&str] = match self.work {
+            Work::Tests(..) => &["profile.dev.package.sha2.opt-level=1"],
+            Work::WebAssembly => {
+                &["profile.dev.package.ggmill-quant.opt-level=1", "profile.dev.panic=\"abort\""]
+            }
+            Work::Build(_) => &[],
+        };
+        cargo.args(settings.iter().flat_map(|setting| ["--config", setting]));
+        cargo
+    }
+
+    /// Holds the toolchain to building the least program, and to running it if tests are to run.
+    fn probe(&self, builder: &Builder<'_>, settings: &Settings) -> Done {
+        match self.work {
+            Work::Tests(..) => {
+                probe(self.cargo(builder, settings, "run").args(["--profile=test", "--quiet"]))
+            }
+            Work::WebAssembly | Work::Build(_) => {
+                probe(self.cargo(builder, settings, "build").arg("--lib"))
+            }
+        }
+    }
+
+    fn work(&self, builder: &Builder<'_>, settings: &Settings) -> Done {
+        match &self.work {
+            Work::Tests(_, tests) => tests.iter().try_for_each(|arguments| {
+                let mut cargo = self.cargo(builder, settings, "test");
+                run_command(cargo.env("PROPTEST_CASES", CASES).args(*arguments))
+            }),
+            Work::WebAssembly => {
+                let packages = PURE.map(|package| format!("--package={package}"));
+                run_command(self.cargo(builder, settings, "build").args(packages))?;
+                ["", "-Ctarget-feature=+simd128"].into_iter().try_for_each(|flags| {
+                    let mut cargo = self.cargo(builder, settings, "run");
+                    cargo.arg("--manifest-path=xtask/targets/wasm/Cargo.toml");
+                    run_command(cargo.env("RUSTFLAGS", flags))
+                })
+            }
+            Work::Build(package) => run_command(
+                self.cargo(builder, settings, "build").arg(format!("--package={package}")),
+            ),
+        }
+    }
+}
+
+/// How WebAssembly is linked, and run in Node.js.
+fn web_assembly(triple: &str, toolchain: &Toolchain) -> Result<Settings, String> {
+    let mut settings = Settings::new();
+    if !toolchain.has_wasm_linker() {
+        // LLVM's linker, under whichever name it is installed.
+        let versioned: Vec<String> =
+            (15..40).rev().map(|version| format!("wasm-ld-{version}")).collect();
+        let mut names = vec!["wasm-ld"];
+        names.extend(versioned.iter().map(String::as_str));
+        let linker = in_path(&names).ok_or("no wasm-ld (package lld)")?;
+        settings.push((variable(triple, "LINKER"), linker.display().to_string()));
+    }
+    let node = in_path(&["node"]).ok_or("no node (package nodejs)")?;
+    let script = root().join("xtask/targets/wasm/run.mjs");
+    settings.push((variable(triple, "RUNNER"), format!("{} {}", node.display(), script.display())));
+    Ok(settings)
+}

@@ -1,0 +1,2 @@
+//! Nothing, for a target without a standard library.
+#![no_std]

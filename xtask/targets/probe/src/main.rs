@@ -1,0 +1,5 @@
+//! The least that has to run.
+
+fn main() {
+    println!("runs");
+}
