@@ -136,8 +136,8 @@ impl Rule {
     /// ```
     /// use ggmill_check::{StatedBy, rules};
     /// let rule = rules().find(|rule| rule.code == "GG1302").ok_or("known")?;
-    /// let line = rule.sources().find(|source| source.by == StatedBy::Specification);
-    /// assert_eq!(line.ok_or("stated")?.quotation, "Each tensor's data must be stored within this array");
+    /// let mut sources = rule.sources().filter(|source| source.by == StatedBy::Specification);
+    /// assert_eq!(sources.next().ok_or("stated")?.place, "319");
     /// # Ok::<(), &str>(())
     /// ```
     pub fn sources(&self) -> impl Iterator<Item = Source> {
