@@ -55,6 +55,8 @@ mod tensor;
 mod terms;
 #[path = "src/value.rs"]
 mod value;
+#[path = "src/vocabulary.rs"]
+mod vocabulary;
 
 use architecture::Architecture;
 use data::Table as _;

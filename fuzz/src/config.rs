@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use ggmill_arch::{Catalogue, Origin};
 use ggmill_convert::{ConvertOptions, convert};
 use ggmill_core::{FileType, GgmlType, Gguf};
-use ggmill_pipeline::{Checkpoint, Pretrained, Result, RunOptions, SourceTensor, run};
+use ggmill_pipeline::{Checkpoint, Pretrained, Result, RunOptions, SideFiles, SourceTensor, run};
 use serde_json::Value;
 
 /// Elements of all tensors of a checkpoint that is converted.
@@ -34,7 +34,7 @@ pub fn config(data: &[u8]) {
     if elements > MOST_ELEMENTS {
         return;
     }
-    let checkpoint = Memory { config, tensors: tensors.into_values().collect() };
+    let checkpoint = Memory { config, tensors: tensors.into_values().collect(), files: BTreeMap::new() };
     let Ok(recipe) = convert(&checkpoint, architecture, &ConvertOptions::new(FileType::F16)) else {
         return;
     };
@@ -55,6 +55,7 @@ pub fn config(data: &[u8]) {
 struct Memory {
     config: Value,
     tensors: Vec<SourceTensor>,
+    files: BTreeMap<String, Vec<u8>>,
 }
 
 impl Checkpoint for Memory {
@@ -77,7 +78,7 @@ impl Pretrained for Memory {
         None
     }
 
-    fn has_tokenizer(&self) -> bool {
-        false
+    fn side_files(&self) -> &dyn SideFiles {
+        &self.files
     }
 }

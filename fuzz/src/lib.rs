@@ -24,6 +24,7 @@ mod scratch;
 pub mod seeds;
 mod tensors;
 mod type_plan;
+mod vocabulary;
 
 pub use architecture::architecture;
 pub use check::check;
@@ -41,12 +42,13 @@ pub use quantize::quantize;
 pub use roundtrip::roundtrip;
 pub use safetensors::{safetensors, safetensors_index};
 pub use type_plan::type_plan;
+pub use vocabulary::vocabulary;
 
 /// A target: what panics when the bytes break a promise.
 pub type Target = fn(&[u8]);
 
 /// Every target by the name of its binary: a parser of foreign bytes each, or a codec.
-pub const TARGETS: [(&str, Target); 17] = [
+pub const TARGETS: [(&str, Target); 18] = [
     ("parse", parse),
     ("decoder_chunks", decoder_chunks),
     ("roundtrip", roundtrip),
@@ -64,4 +66,5 @@ pub const TARGETS: [(&str, Target); 17] = [
     ("safetensors", safetensors),
     ("safetensors_index", safetensors_index),
     ("type_plan", type_plan),
+    ("vocabulary", vocabulary),
 ];

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use ggmill_core::{GgmlType, Shape};
 use ggmill_formats::{Numpy, extract_npy};
-use ggmill_pipeline::Checkpoint as _;
+use ggmill_pipeline::{Checkpoint as _, RunOptions};
 
 use crate::allocations::bounded;
 use crate::scratch::scratch;
@@ -19,7 +19,7 @@ pub fn npy(data: &[u8]) {
     if file.tensors()[0].shape.elements() == 0 {
         return;
     }
-    let written = extract_npy(&file, 0, true, Vec::new(), &mut |_| ControlFlow::Continue(()))
+    let written = extract_npy(&file, 0, true, Vec::new(), &RunOptions::on(1), &mut |_| ControlFlow::Continue(()))
         .expect("an array becomes one");
     assert!(
         same(&file, &open("again.npy", &written).expect("what is written is read")),

@@ -81,6 +81,51 @@ def llama2c_tensors(path):
     return found
 
 
+def fields(message):
+    """The fields of a protobuf message: number and value, which is a number, four bytes or a part."""
+    place = 0
+
+    def varint():
+        nonlocal place
+        value = shift = 0
+        while True:
+            byte = message[place]
+            place += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    while place < len(message):
+        tag = varint()
+        if tag & 7 == 0:
+            yield tag >> 3, varint()
+        else:
+            size = {2: varint, 5: lambda: 4, 1: lambda: 8}[tag & 7]()
+            place += size
+            yield tag >> 3, message[place - size : place]
+
+
+def expected_vocabulary(directory, config):
+    """The same for the keys of the vocabulary, from tokenizer.model and tokenizer_config.json."""
+    u32, boolean, array, string = gguf.GGUFValueType.UINT32, gguf.GGUFValueType.BOOL, gguf.GGUFValueType.ARRAY, gguf.GGUFValueType.STRING
+    pieces = [dict(fields(piece)) for number, piece in fields((directory / "tokenizer.model").read_bytes()) if number == 1]
+    assert len(pieces) == config["vocab_size"], "not the file this was written for"
+    known = json.loads((directory / "tokenizer_config.json").read_text(encoding="utf-8"))
+    return {
+        "tokenizer.ggml.model": (string, "llama"),
+        "tokenizer.ggml.pre": (string, "default"),
+        "tokenizer.ggml.tokens": (array, [piece[1].decode("utf-8") for piece in pieces]),
+        "tokenizer.ggml.scores": (array, [float(np.frombuffer(piece[2], "<f4")[0]) for piece in pieces]),
+        # 1 normal, 2 unknown, 3 control, 6 byte: the numbers of SentencePiece.
+        "tokenizer.ggml.token_type": (array, [piece.get(3, 1) for piece in pieces]),
+        "tokenizer.ggml.bos_token_id": (u32, config["bos_token_id"]),
+        "tokenizer.ggml.eos_token_id": (u32, config["eos_token_id"]),
+        "tokenizer.ggml.add_bos_token": (boolean, known["add_bos_token"]),
+        "tokenizer.ggml.add_eos_token": (boolean, known["add_eos_token"]),
+    }
+
+
 def expected_metadata(directory, config, file_type):
     """Key: type and value, from config.json."""
     head = config["hidden_size"] // config["num_attention_heads"]
@@ -104,9 +149,7 @@ def expected_metadata(directory, config, file_type):
         "llama.rope.freq_base": (f32, float(np.float32(config["rope_theta"]))),
         "llama.rope.dimension_count": (u32, head),
         "llama.vocab_size": (u32, config["vocab_size"]),
-        # The checkpoint has no tokenizer, and the file says so.
-        "tokenizer.ggml.model": (string, "none"),
-    }
+    } | expected_vocabulary(directory, config)
 
 
 def encoded(values, file_type):

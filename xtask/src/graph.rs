@@ -18,7 +18,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("ggmill-io", &["ggmill-core"]),
     ("ggmill-arch", &["ggmill-core"]),
     ("ggmill-text", &["ggmill-core"]),
-    ("ggmill-check", &["ggmill-core", "ggmill-arch", "ggmill-quant"]),
+    ("ggmill-check", &["ggmill-core", "ggmill-arch", "ggmill-quant", "ggmill-pipeline"]),
     ("ggmill-tokenizer", &["ggmill-core"]),
     ("ggmill-pipeline", &["ggmill-core", "ggmill-quant", "ggmill-io", "ggmill-text"]),
     ("ggmill-formats", &["ggmill-core", "ggmill-quant", "ggmill-io", "ggmill-pipeline"]),

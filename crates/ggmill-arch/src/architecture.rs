@@ -19,6 +19,7 @@ use crate::schema::{
 };
 use crate::tensor::TensorGroup;
 use crate::terms::{condition, expression};
+use crate::vocabulary::VocabularyTemplate;
 
 /// The description of an architecture: which checkpoints it is for, its hyper-parameters, its
 /// metadata keys and its tensors.
@@ -49,6 +50,7 @@ pub struct Architecture {
     pub(crate) parameters: Vec<Parameter>,
     pub(crate) keys: Vec<KeyTemplate>,
     pub(crate) groups: Vec<TensorGroup>,
+    pub(crate) vocabulary: Option<VocabularyTemplate>,
     pub(crate) ignore: Vec<Glob>,
     /// What no model can have, from wherever its numbers come.
     pub(crate) contradictions: Vec<Remark>,
@@ -142,6 +144,11 @@ impl Architecture {
                 Error::description("expected from or compute").about(SubjectKind::Tensor, tensor)
             );
         }
+        let vocabulary = raw
+            .vocabulary
+            .as_ref()
+            .map(|vocabulary| VocabularyTemplate::understand(&raw.name, vocabulary, &known))
+            .transpose()?;
         let contradictions = raw
             .contradiction
             .iter()
@@ -169,6 +176,7 @@ impl Architecture {
                 .collect::<Result<_>>()?,
             keys,
             groups,
+            vocabulary,
             ignore: raw.ignore.iter().map(|pattern| Glob::new(pattern)).collect(),
             contradictions,
             refuse,
@@ -284,6 +292,11 @@ impl RawArchitecture {
             ("tensors", templates, MAX_TEMPLATES),
             ("kinds of checkpoints", self.checkpoint.len(), MAX_ENTRIES),
             ("patterns of tensors to ignore", self.ignore.len(), MAX_ENTRIES),
+            (
+                "keys of the vocabulary",
+                self.vocabulary.as_ref().map_or(0, |vocabulary| vocabulary.keys.0.len()),
+                MAX_KEYS,
+            ),
             ("contradictions", self.contradiction.len(), MAX_ENTRIES),
             ("refusals", self.refuse.len(), MAX_ENTRIES),
             ("warnings", self.warn.len(), MAX_ENTRIES),
@@ -399,7 +412,7 @@ impl CheckpointKind {
 }
 
 impl KeyTemplate {
-    fn understand(
+    pub(crate) fn understand(
         architecture: &str,
         name: &str,
         raw: &RawKey,

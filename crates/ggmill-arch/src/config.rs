@@ -61,6 +61,18 @@ impl<'a> Config<'a> {
     }
 }
 
+/// The value at a path of names between dots in a `config.json`, looked up as hyper-parameters are:
+/// the part of the language model goes before the whole, and `null` is nothing.
+///
+/// ```
+/// let config = serde_json::json!({ "vocab_size": 1, "text_config": { "vocab_size": 512 } });
+/// let size = ggmill_arch::configured(&config, "vocab_size").and_then(|size| size.as_u64());
+/// assert_eq!(size, Some(512));
+/// ```
+pub fn configured<'a>(config: &'a Json, path: &str) -> Option<&'a Json> {
+    Config::new(config).find(path)
+}
+
 fn at<'a>(json: &'a Json, path: &str) -> Option<&'a Json> {
     path.split('.').try_fold(json, |json, name| json.get(name)).filter(|json| !json.is_null())
 }

@@ -15,6 +15,7 @@ use crate::limits::{MAX_TENSOR_BYTES, MAX_TENSORS};
 use crate::parameter::ParameterSource;
 use crate::tensor::{Budget, Origin, TensorSpec};
 use crate::value::ParameterValue;
+use crate::vocabulary::{VocabularySpec, VocabularyTemplate};
 
 /// An architecture with the numbers of one model: hyper-parameters, metadata keys and tensors.
 #[derive(Clone)]
@@ -23,6 +24,7 @@ pub struct Resolved<'a> {
     parameters: Vec<(Box<str>, ParameterValue)>,
     keys: Vec<Key>,
     tensors: Vec<TensorSpec>,
+    vocabulary: Option<VocabularySpec>,
     /// Positions in `tensors`, by name.
     by_name: Vec<u32>,
     warnings: Vec<&'a str>,
@@ -96,13 +98,19 @@ impl<'a> Resolved<'a> {
                     .map_err(|error| error.about(SubjectKind::Key, &template.name))?,
             );
         }
+        let vocabulary = architecture
+            .vocabulary
+            .as_ref()
+            .filter(|_| convert)
+            .map(|vocabulary| vocabulary.resolve(&scope))
+            .transpose()?;
         let mut budget = Budget { tensors: MAX_TENSORS, bytes: MAX_TENSOR_BYTES };
         let mut tensors = Vec::new();
         for group in &architecture.groups {
             group.resolve(&scope, &mut budget, &mut tensors)?;
         }
         let by_name = sorted_by_name(&tensors)?;
-        Ok(Self { architecture, parameters, keys, tensors, by_name, warnings })
+        Ok(Self { architecture, parameters, keys, tensors, vocabulary, by_name, warnings })
     }
 
     /// The description this comes from.
@@ -125,6 +133,12 @@ impl<'a> Resolved<'a> {
     /// them. None where the model is a finished file's.
     pub fn keys(&self) -> &[Key] {
         &self.keys
+    }
+
+    /// Which vocabulary a checkpoint has, where the description says so. None where the model is a
+    /// finished file's.
+    pub fn vocabulary(&self) -> Option<&VocabularySpec> {
+        self.vocabulary.as_ref()
     }
 
     /// Appends the metadata keys, in their order.
@@ -242,6 +256,20 @@ impl KeyTemplate {
             return Ok(None);
         }
         Ok(Some(Key { name, value: self.key_type.convert(expression, &value)? }))
+    }
+}
+
+impl VocabularyTemplate {
+    /// The vocabulary with the keys whose conditions hold.
+    fn resolve(&self, scope: &Scope<'_>) -> Result<VocabularySpec> {
+        let mut keys = Vec::with_capacity(self.keys.len());
+        for template in &self.keys {
+            let resolved = template
+                .resolve(scope)
+                .map_err(|error| error.about(SubjectKind::Key, &template.name))?;
+            keys.extend(resolved);
+        }
+        Ok(VocabularySpec { kinds: self.kinds.clone(), space_prefix: self.space_prefix, keys })
     }
 }
 

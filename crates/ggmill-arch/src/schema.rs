@@ -30,6 +30,8 @@ pub(crate) struct RawArchitecture {
     #[serde(default)]
     pub(crate) tensors: Vec<RawGroup>,
     #[serde(default)]
+    pub(crate) vocabulary: Option<RawVocabulary>,
+    #[serde(default)]
     pub(crate) contradiction: Vec<RawRemark>,
     #[serde(default)]
     pub(crate) refuse: Vec<RawRemark>,
@@ -90,6 +92,16 @@ pub(crate) struct RawKey {
     pub(crate) required: Option<RawRequired>,
     #[serde(default)]
     pub(crate) when: Option<RawExpression>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawVocabulary {
+    pub(crate) kinds: Vec<String>,
+    #[serde(default)]
+    pub(crate) space_prefix: bool,
+    #[serde(default)]
+    pub(crate) keys: Ordered<RawKey>,
 }
 
 #[derive(Debug, Deserialize)]

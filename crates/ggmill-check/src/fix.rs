@@ -16,8 +16,8 @@ pub enum Fix {
         key: String,
         /// The type of the value.
         value_type: ValueType,
-        /// The value: a number, a string or a bool.
-        value: serde_json::Value,
+        /// The value.
+        value: FixValue,
     },
     /// Gives a key another name, in its place.
     Rename {
@@ -39,9 +39,62 @@ impl Fix {
     pub(crate) fn set(
         key: impl Into<String>,
         value_type: ValueType,
-        value: impl Into<serde_json::Value>,
+        value: impl Into<FixValue>,
     ) -> Self {
         Self::Set { key: key.into(), value_type, value: value.into() }
+    }
+}
+
+/// The value that a fix gives a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FixValue {
+    /// True or false.
+    Bool(bool),
+    /// A whole number, within the range of the fix's type.
+    Integer(i128),
+    /// Text.
+    String(String),
+}
+
+impl From<bool> for FixValue {
+    fn from(value: bool) -> Self {
+        Self::Bool(value)
+    }
+}
+
+impl From<i128> for FixValue {
+    fn from(value: i128) -> Self {
+        Self::Integer(value)
+    }
+}
+
+impl From<u32> for FixValue {
+    fn from(value: u32) -> Self {
+        Self::Integer(value.into())
+    }
+}
+
+impl From<u64> for FixValue {
+    fn from(value: u64) -> Self {
+        Self::Integer(value.into())
+    }
+}
+
+impl From<&str> for FixValue {
+    fn from(value: &str) -> Self {
+        Self::String(value.to_owned())
+    }
+}
+
+impl fmt::Display for FixValue {
+    /// As JSON has it: text in quotes, and escaped.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bool(value) => value.fmt(f),
+            Self::Integer(value) => value.fmt(f),
+            Self::String(text) => serde_json::Value::from(text.as_str()).fmt(f),
+        }
     }
 }
 

@@ -3,6 +3,8 @@
 
 mod data;
 mod distance;
+#[cfg(feature = "examine")]
+mod examine;
 mod explain;
 mod fix;
 mod input;
@@ -14,8 +16,10 @@ mod rules;
 mod source;
 
 pub use data::{DataFacts, DataPiece, PieceFacts, data_pieces};
+#[cfg(feature = "examine")]
+pub use examine::examine;
 pub use explain::{explain, near, rule_page, rules_about, rules_index, topics};
-pub use fix::{Fix, ProposedFix};
+pub use fix::{Fix, FixValue, ProposedFix};
 pub use input::Input;
 pub use options::{Options, Profile, Selector, SelectorError};
 pub use report::{Diagnostic, OwnedSubject, Report};

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use ggmill_pipeline::{Checkpoint, Plan, Recipe, RunOptions, plans_document};
+use ggmill_pipeline::{Checkpoint, Plan, Recipe, RunOptions, ShardFiles, plans_document};
 
 use crate::console::Console;
 use crate::making::tell;
@@ -84,41 +84,17 @@ impl MakingShards<'_> {
         checkpoint: &dyn Checkpoint,
         console: Console,
     ) -> Result<(), Failure> {
-        let mut sinks = Vec::with_capacity(plans.len());
+        let mut files = ShardFiles::new();
         for (plan, output) in plans.iter().zip(outputs) {
-            let mut sink = start(output, self.inputs, self.force, plan.layout().total_len())?;
-            if sinks.len() >= ggmill_io::MAX_OPEN_FILES {
-                sink.close_idle().map_err(Failure::new)?;
-            }
-            sinks.push(sink);
+            let sink = start(output, self.inputs, self.force, plan.layout().total_len())?;
+            files.push(sink).map_err(Failure::new)?;
         }
-        let total = plans
-            .iter()
-            .flat_map(|plan| plan.layout().tensors())
-            .map(ggmill_core::PlannedTensor::size)
-            .sum();
         let mut bar = Bar::new(console);
-        let mut done = 0;
-        for (number, (sink, plan)) in sinks.iter_mut().zip(plans).enumerate() {
-            let mut within = 0;
-            ggmill_pipeline::run(
-                plan,
-                checkpoint,
-                &mut *sink,
-                &RunOptions::default(),
-                &mut |progress| {
-                    within = progress.written;
-                    bar.update(done + within, total, progress.tensor);
-                    ControlFlow::Continue(())
-                },
-            )
-            .map_err(Failure::new)?;
-            done += within;
-            if number >= ggmill_io::MAX_OPEN_FILES {
-                sink.close_idle().map_err(Failure::new)?;
-            }
-        }
-        ggmill_io::commit_all(sinks).map_err(Failure::new)
+        let written = files.run(plans, checkpoint, &RunOptions::default(), &mut |progress| {
+            bar.update(progress.written, progress.total, progress.tensor);
+            ControlFlow::Continue(())
+        });
+        written.map_err(Failure::new)
     }
 }
 

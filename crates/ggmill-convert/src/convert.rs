@@ -1,8 +1,9 @@
-use ggmill_arch::{Architecture, Assigned, Origin, Source, TensorSpec};
+use ggmill_arch::{Architecture, Assigned, Origin, Resolved, Source, TensorSpec};
 use ggmill_core::{FileType, GgmlType, MetadataBuf, RawStr, Shape, keys, size_label};
 
 use crate::general::General;
 use crate::operations::apply;
+use crate::vocabulary::{self, has_tokenizer};
 use ggmill_pipeline::{Checkpoint, Pretrained};
 use ggmill_pipeline::{Encoding, Expression, Recipe, RecipeTensor};
 use ggmill_pipeline::{Error, ErrorKind, Result};
@@ -23,12 +24,14 @@ pub struct ConvertOptions {
     pub name: Option<String>,
     /// Leaves the vocabulary out where there is one.
     pub no_vocab: bool,
+    /// Leaves the tensors out: the result has the metadata alone, vocabulary included.
+    pub vocab_only: bool,
 }
 
 impl ConvertOptions {
     /// A conversion to this type, with everything else as the checkpoint has it.
     pub fn new(file_type: FileType) -> Self {
-        Self { file_type, name: None, no_vocab: false }
+        Self { file_type, name: None, no_vocab: false, vocab_only: false }
     }
 }
 
@@ -73,12 +76,6 @@ pub fn convert(
     architecture: &Architecture,
     options: &ConvertOptions,
 ) -> Result<Recipe> {
-    if checkpoint.has_tokenizer() && !options.no_vocab {
-        return Err(Error::new(
-            ErrorKind::Unsupported,
-            "the checkpoint has a tokenizer, and vocabularies are not converted yet",
-        ));
-    }
     refuse_quantized(checkpoint)?;
     let target = target_type(options.file_type)?;
     let resolved = architecture
@@ -86,33 +83,13 @@ pub fn convert(
         .map_err(|error| Error::caused(ErrorKind::Architecture, error))?;
     let mut notes: Vec<String> = resolved.warnings().iter().map(ToString::to_string).collect();
 
-    // Names come from JSON here, so they are text.
-    let names: Vec<_> =
-        checkpoint.tensors().iter().map(|tensor| String::from_utf8_lossy(&tensor.name)).collect();
-    let assignment =
-        resolved.assign(&names).map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?;
-    if let Some(&unknown) = assignment.unknown.first() {
-        let blocks = resolved
-            .parameter("block_count")
-            .map(|count| format!(" with {count} blocks"))
-            .unwrap_or_default();
-        let message = format!(
-            "the description of {}{blocks} has no tensor that comes from this name",
-            architecture.name()
-        );
-        return Err(Error::new(ErrorKind::Architecture, message).tensor(&*names[unknown]));
-    }
-    let mut tensors = Vec::new();
-    for assigned in &assignment.tensors {
-        tensors.push(
-            tensor(assigned, checkpoint, target)
-                .map_err(|error| error.tensor(&assigned.spec.name))?,
-        );
-    }
+    let tensors =
+        if options.vocab_only { Vec::new() } else { tensors(checkpoint, &resolved, target)? };
     notes.extend(fallback_note(&tensors, target));
 
     let label =
-        size_label(tensors.iter().map(|tensor| (RawStr::new(&tensor.name), tensor.shape())));
+        size_label(tensors.iter().map(|tensor| (RawStr::new(&tensor.name), tensor.shape())))
+            .filter(|_| !tensors.is_empty());
     let parameters =
         tensors.iter().fold(0u64, |sum, tensor| sum.saturating_add(tensor.shape().elements()));
     let mut general = General::of(checkpoint.config(), checkpoint.name(), parameters);
@@ -125,13 +102,49 @@ pub fn convert(
     general.write_to(&mut metadata);
     resolved.write_keys(options.file_type, &mut metadata);
     metadata.set(keys::GENERAL_QUANTIZATION_VERSION, QUANTIZATION_VERSION);
-    metadata.set(keys::TOKENIZER_MODEL, "none");
-    let why =
-        if checkpoint.has_tokenizer() { "as asked" } else { "the checkpoint has no tokenizer" };
-    notes.push(format!("no vocabulary was written: {why}"));
+    let has_tokenizer = has_tokenizer(checkpoint.side_files());
+    if has_tokenizer && !options.no_vocab {
+        notes.extend(vocabulary::write(checkpoint, resolved.vocabulary(), &mut metadata)?);
+    } else {
+        metadata.set(keys::TOKENIZER_MODEL, "none");
+        let why = if has_tokenizer { "as asked" } else { "the checkpoint has no tokenizer" };
+        notes.push(format!("no vocabulary was written: {why}"));
+    }
     let mut recipe = Recipe::new(metadata, tensors);
     recipe.notes = notes;
     Ok(recipe)
+}
+
+/// The tensors of the recipe, in their order.
+fn tensors(
+    checkpoint: &dyn Pretrained,
+    resolved: &Resolved<'_>,
+    target: GgmlType,
+) -> Result<Vec<RecipeTensor>> {
+    // Names come from JSON here, so they are text.
+    let names: Vec<_> =
+        checkpoint.tensors().iter().map(|tensor| String::from_utf8_lossy(&tensor.name)).collect();
+    let assignment =
+        resolved.assign(&names).map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?;
+    if let Some(&unknown) = assignment.unknown.first() {
+        let blocks = resolved
+            .parameter("block_count")
+            .map(|count| format!(" with {count} blocks"))
+            .unwrap_or_default();
+        let message = format!(
+            "the description of {}{blocks} has no tensor that comes from this name",
+            resolved.architecture().name()
+        );
+        return Err(Error::new(ErrorKind::Architecture, message).tensor(&*names[unknown]));
+    }
+    let mut tensors = Vec::new();
+    for assigned in &assignment.tensors {
+        tensors.push(
+            tensor(assigned, checkpoint, target)
+                .map_err(|error| error.tensor(&assigned.spec.name))?,
+        );
+    }
+    Ok(tensors)
 }
 
 /// Weights that something has packed already: their tensors are not those the architecture's

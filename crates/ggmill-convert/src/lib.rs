@@ -5,6 +5,8 @@ mod convert;
 mod general;
 mod legacy;
 mod operations;
+mod vocabulary;
 
 pub use convert::{ConvertOptions, auto_type, convert, own_type};
 pub use legacy::{LegacyOptions, convert_legacy};
+pub use vocabulary::has_tokenizer;

@@ -1,6 +1,7 @@
 //! Memory stays bounded, whatever the size of the model.
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use ggmill_arch::Architecture;
 use ggmill_convert::{ConvertOptions, convert};
 use ggmill_core::{FileType, GgmlType, Shape, Sink};
-use ggmill_pipeline::{Checkpoint, Pretrained, Result, RunOptions, SourceTensor, run};
+use ggmill_pipeline::{Checkpoint, Pretrained, Result, RunOptions, SideFiles, SourceTensor, run};
 use serde_json::{Value, json};
 
 /// Counts what is allocated by every thread of this test program.
@@ -38,6 +39,9 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
+/// Nothing lies beside the weights.
+static NO_FILES: BTreeMap<String, Vec<u8>> = BTreeMap::new();
+
 /// A checkpoint that takes no room: every number is zero.
 #[derive(Debug)]
 struct Zeros {
@@ -62,8 +66,8 @@ impl Pretrained for Zeros {
     fn name(&self) -> Option<&str> {
         None
     }
-    fn has_tokenizer(&self) -> bool {
-        false
+    fn side_files(&self) -> &dyn SideFiles {
+        &NO_FILES
     }
 }
 

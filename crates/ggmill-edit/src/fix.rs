@@ -1,14 +1,13 @@
-//! The fixes that checking proposes, applied: as edits of the metadata, and as one rewrite of the
-//! file.
+//! The fixes that checking proposes, applied: as edits of the metadata, with a rewrite of the file
+//! where one is asked for.
 
 use std::path::Path;
 
-use ggmill_check::Fix;
-use ggmill_io::{FileSink, Overwrite};
-use ggmill_pipeline::{Error, ErrorKind, GgufCheckpoint, Report, Result, RunOptions, run};
+use ggmill_check::{Fix, FixValue};
+use ggmill_pipeline::{Error, ErrorKind, Report, Result};
 use ggmill_text::Glob;
 
-use crate::{Edit, EditValue, Editor, KeyType, RepackOptions, repack};
+use crate::{Edit, EditValue, Editor, KeyType};
 
 impl Edit {
     /// The edit that a fix stands for; `None` for one that rewrites the file.
@@ -32,7 +31,7 @@ impl Edit {
                 Some(Self::Set {
                     key: key.clone(),
                     key_type: Some(key_type),
-                    value: EditValue::Json(value.clone()),
+                    value: edit_value(value),
                 })
             }
             Fix::Rename { from, to } => Some(Self::Rename { from: from.clone(), to: to.clone() }),
@@ -42,12 +41,20 @@ impl Edit {
     }
 }
 
-/// Applies fixes to a file: its metadata are edited, in place where that is safe, and then the file
-/// is rewritten as version 3 where a fix asks for it. The old file stays until the new one is
-/// whole. Gives what a person should know of the edits.
+/// The value as an edit that says its type has it.
+fn edit_value(value: &FixValue) -> EditValue {
+    match value {
+        FixValue::String(text) => EditValue::Text(text.clone()),
+        other => EditValue::Text(other.to_string()),
+    }
+}
+
+/// Applies fixes to a file: its metadata are edited, in place where that is safe, or the file is
+/// rewritten as version 3 with the edits where a fix asks for it. It is locked meanwhile, and the
+/// old file stays until the new one is whole. Gives what a person should know of the edits.
 ///
-/// Fails as [`Editor::apply`] does, and when `progress` stops it; what was done until then is a
-/// whole file.
+/// Fails as [`Editor::apply`] does, for one shard of a set that would have to be rewritten, and
+/// when `progress` stops it. Nothing has been changed then.
 pub fn apply_fixes<'a>(
     path: &Path,
     fixes: impl IntoIterator<Item = &'a Fix>,
@@ -58,27 +65,12 @@ pub fn apply_fixes<'a>(
         rewrites |= *fix == Fix::Rewrite;
         edits.extend(Edit::from_fix(fix)?);
     }
-    let mut notes = Vec::new();
-    if !edits.is_empty() {
-        let mut editor = Editor::open(path)?;
-        let edited = editor.edit(&edits)?;
-        let plan = editor.plan(&edited)?;
-        editor.apply(plan, &edited, progress)?;
-        notes.extend_from_slice(edited.notes());
+    if edits.is_empty() && !rewrites {
+        return Ok(Vec::new());
     }
-    if rewrites {
-        rewrite(path, progress)?;
-    }
-    Ok(notes)
-}
-
-/// Lays the file out again as version 3.
-fn rewrite(path: &Path, progress: &mut Report<'_>) -> Result<()> {
-    let checkpoint = GgufCheckpoint::open(path)?;
-    let options = RepackOptions { version: Some(3), ..RepackOptions::default() };
-    let plan = repack(&checkpoint, &options)?.plan(&checkpoint)?;
-    let mut sink = FileSink::create(path, Overwrite::Replace)?;
-    sink.reserve(plan.layout().total_len())?;
-    run(&plan, &checkpoint, sink, &RunOptions::default(), progress)?.commit()?;
-    Ok(())
+    let mut editor = Editor::open(path)?;
+    let edited = if edits.is_empty() { editor.unchanged()? } else { editor.edit(&edits)? };
+    let plan = if rewrites { editor.plan_rewrite(&edited)? } else { editor.plan(&edited)? };
+    editor.apply(plan, &edited, progress)?;
+    Ok(edited.notes().to_vec())
 }

@@ -2,9 +2,8 @@
 
 use ggmill_core::{GgmlType, Sink};
 use ggmill_quant as quant;
-use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
 
-use ggmill_pipeline::{Checkpoint, SourceTensor};
+use ggmill_pipeline::{Checkpoint, RunOptions, SourceTensor, zeroed};
 use ggmill_pipeline::{Error, ErrorKind, Result};
 use ggmill_pipeline::{Progress, Report};
 
@@ -139,12 +138,12 @@ impl<'a> Column<'a> {
             })
         };
         let (from, to) = (bytes_for(start)?, bytes_for(end)?);
-        let mut bytes = vec![0; usize::try_from(to - from).unwrap_or(0)];
+        let mut bytes = zeroed(usize::try_from(to - from).unwrap_or(0))?;
         checkpoint.read(self.number, from, &mut bytes)?;
         if !self.decoded {
             return Ok(bytes);
         }
-        let mut values = vec![0.0f32; usize::try_from(end - start).unwrap_or(0)];
+        let mut values = zeroed::<f32>(usize::try_from(end - start).unwrap_or(0))?;
         quant::dequantize(ggml_type, &bytes, &mut values)
             .map_err(|error| Error::caused(ErrorKind::Unsupported, error))?;
         Ok(values.iter().flat_map(|value| value.to_le_bytes()).collect())
@@ -156,6 +155,7 @@ pub(crate) fn stream<S>(
     checkpoint: &dyn Checkpoint,
     columns: &[Column<'_>],
     sink: &mut S,
+    options: &RunOptions,
     progress: &mut Report<'_>,
 ) -> Result<()>
 where
@@ -164,21 +164,19 @@ where
 {
     // Half an edit is no tensor; and what was read while somebody wrote may be half of each.
     checkpoint.verify()?;
+    let workers = options.workers()?;
     let total = columns.iter().map(|column| column.size).fold(0, u64::saturating_add);
     let mut written = 0;
     for column in columns {
         let elements = column.tensor.shape.elements();
         let mut starts = (0..elements).step_by(usize::try_from(CHUNK).unwrap_or(usize::MAX));
         loop {
-            let window: Vec<u64> =
-                starts.by_ref().take(AHEAD * rayon::current_num_threads()).collect();
+            let window: Vec<u64> = starts.by_ref().take(AHEAD * workers.threads()).collect();
             if window.is_empty() {
                 break;
             }
-            let made: Vec<Result<Vec<u8>>> = window
-                .par_iter()
-                .map(|&start| column.make(checkpoint, start, elements.min(start + CHUNK)))
-                .collect();
+            let made: Vec<Result<Vec<u8>>> = workers
+                .map(&window, |&start| column.make(checkpoint, start, elements.min(start + CHUNK)));
             for bytes in made {
                 let bytes = bytes.map_err(|error| error.tensor(&column.tensor.name))?;
                 append(sink, &bytes)?;

@@ -10,9 +10,20 @@ use ggmill_core::RawStr;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-/// A document without contradictions: a key that an object has more than once has the same value
-/// each time.
-pub(crate) struct Unambiguous(pub(crate) Value);
+/// A JSON document without contradictions: a key that an object has more than once has the same
+/// value each time.
+///
+/// ```
+/// use ggmill_formats::Unambiguous;
+/// assert!(serde_json::from_str::<Unambiguous>(r#"{"a": 1, "b": 2}"#).is_ok());
+/// assert!(serde_json::from_str::<Unambiguous>(r#"{"a": 1, "a": 2}"#).is_err());
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::exhaustive_structs, reason = "a document and nothing else")]
+pub struct Unambiguous(
+    /// The document.
+    pub Value,
+);
 
 impl<'de> Deserialize<'de> for Unambiguous {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -7,6 +7,7 @@ mod legacy;
 mod npy;
 mod safetensors;
 
+pub use json::Unambiguous;
 pub use legacy::{Legacy, LegacyContainer, LegacyFamily};
 pub use npy::{Numpy, extract_npy, npy_len};
 pub use safetensors::{Safetensors, SafetensorsFile, extract_safetensors, safetensors_len};

@@ -2,9 +2,8 @@
 
 use ggmill_core::GgmlType;
 use ggmill_quant as quant;
-use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
 
-use ggmill_pipeline::Checkpoint;
+use ggmill_pipeline::{Checkpoint, RunOptions, zeroed};
 use ggmill_pipeline::{Error, ErrorKind, Result};
 use ggmill_pipeline::{Progress, Report};
 
@@ -59,16 +58,18 @@ pub struct ToCompare {
 /// Compares the data of pairs of tensors: bytes where both have one type and, when `numeric`,
 /// numbers.
 ///
-/// Reads in parallel and in bounded memory. Tensors of two types, or of one that nobody can decode,
+/// Reads in parallel, on as many threads as `options` say, and in bounded memory. Tensors of two types, or of one that nobody can decode,
 /// are compared as far as that is possible. Fails when two shapes differ, and as reading does.
 pub fn compare(
     a: &dyn Checkpoint,
     b: &dyn Checkpoint,
     pairs: &[ToCompare],
     numeric: bool,
+    options: &RunOptions,
     progress: &mut Report<'_>,
 ) -> Result<Vec<Comparison>> {
     [a, b].into_iter().try_for_each(Checkpoint::verify)?;
+    let workers = options.workers()?;
     let pairs: Vec<Pair<'_>> =
         pairs.iter().map(|pair| Pair::new([a, b], *pair, numeric)).collect::<Result<_>>()?;
     let total = pairs.iter().map(|pair| pair.elements).fold(0, u64::saturating_add);
@@ -79,12 +80,10 @@ pub fn compare(
     });
     let mut written = 0;
     loop {
-        let window: Vec<_> = chunks.by_ref().take(AHEAD * rayon::current_num_threads()).collect();
+        let window: Vec<_> = chunks.by_ref().take(AHEAD * workers.threads()).collect();
         let Some(&(last, ..)) = window.last() else { break };
-        let found: Vec<Result<(usize, Sums)>> = window
-            .par_iter()
-            .map(|&(number, start, end)| Ok((number, pairs[number].sums(start, end)?)))
-            .collect();
+        let found: Vec<Result<(usize, Sums)>> = workers
+            .map(&window, |&(number, start, end)| Ok((number, pairs[number].sums(start, end)?)));
         for found in found {
             let (number, more) = found?;
             sums[number] = sums[number].and(more);
@@ -186,13 +185,13 @@ impl Side<'_> {
 
     fn read(&self, start: u64, end: u64) -> Result<Vec<u8>> {
         let (from, to) = (self.bytes_for(start)?, self.bytes_for(end)?);
-        let mut bytes = vec![0; usize::try_from(to - from).unwrap_or(0)];
+        let mut bytes = zeroed(usize::try_from(to - from).unwrap_or(0))?;
         self.checkpoint.read(self.number, from, &mut bytes)?;
         Ok(bytes)
     }
 
     fn decode(&self, bytes: &[u8], elements: u64) -> Result<Vec<f32>> {
-        let mut values = vec![0.0; usize::try_from(elements).unwrap_or(0)];
+        let mut values = zeroed(usize::try_from(elements).unwrap_or(0))?;
         quant::dequantize(self.ggml_type, bytes, &mut values)
             .map_err(|error| Error::caused(ErrorKind::Unsupported, error))?;
         Ok(values)

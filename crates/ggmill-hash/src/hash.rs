@@ -9,7 +9,7 @@ use std::ops::Range;
 use rayon::iter::{IndexedParallelIterator as _, IntoParallelIterator as _, ParallelIterator as _};
 
 use crate::kind::{Digest, HashKind, State};
-use ggmill_pipeline::Checkpoint;
+use ggmill_pipeline::{Checkpoint, RunOptions};
 use ggmill_pipeline::{Error, ErrorKind, Result};
 use ggmill_pipeline::{Progress, Report};
 
@@ -34,7 +34,8 @@ pub struct Hashes {
 /// Hashes the data of all tensors together and, unless `tensors` is false, of each by itself.
 ///
 /// Every byte is read once, however many hashes there are. The hashes of different tensors and of
-/// different kinds are computed in parallel, and memory is bounded whatever the size of the model.
+/// different kinds are computed in parallel, on as many threads as `options` say, and memory is
+/// bounded whatever the size of the model.
 /// `progress` is told of bytes read and can end it with
 /// [`ControlFlow::Break`](std::ops::ControlFlow::Break). Kinds come out in the order of
 /// [`HashKind::ALL`].
@@ -45,14 +46,26 @@ pub struct Hashes {
 /// # std::fs::write(&path, ggmill_core::Builder::new().plan()?.header())?;
 /// use std::ops::ControlFlow;
 /// use ggmill_hash::{HashKind, hash};
-/// use ggmill_pipeline::GgufCheckpoint;
+/// use ggmill_pipeline::{GgufCheckpoint, RunOptions};
 /// let model = GgufCheckpoint::open(&path)?;
-/// let hashes = hash(&model, &[HashKind::Xxh64], true, &mut |_| ControlFlow::Continue(()))?;
+/// let options = RunOptions::default();
+/// let hashes = hash(&model, &[HashKind::Xxh64], true, &options, &mut |_| ControlFlow::Continue(()))?;
 /// // Of a model without tensors, XXH64 of nothing.
 /// assert_eq!(hashes.model[0].to_string(), "ef46db3751d8e999");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn hash(
+    checkpoint: &dyn Checkpoint,
+    kinds: &[HashKind],
+    tensors: bool,
+    options: &RunOptions,
+    progress: &mut Report<'_>,
+) -> Result<Hashes> {
+    options.install(|| hash_here(checkpoint, kinds, tensors, progress))?
+}
+
+/// The same on the threads of the caller's pool.
+fn hash_here(
     checkpoint: &dyn Checkpoint,
     kinds: &[HashKind],
     tensors: bool,

@@ -116,10 +116,11 @@ impl Claims {
     /// # std::fs::write(&path, ggmill_core::Builder::new().metadata(metadata).plan()?.header())?;
     /// use std::ops::ControlFlow;
     /// use ggmill_hash::{Conclusion, HashKind, Manifest, Verdict, hash};
-    /// use ggmill_pipeline::GgufCheckpoint;
+    /// use ggmill_pipeline::{GgufCheckpoint, RunOptions};
     /// let checkpoint = GgufCheckpoint::open(&path)?;
     /// let kinds = [HashKind::Xxh64];
-    /// let mut lines = hash(&checkpoint, &kinds, true, &mut |_| ControlFlow::Continue(()))?.lines(&[]);
+    /// let hashes = hash(&checkpoint, &kinds, true, &RunOptions::default(), &mut |_| ControlFlow::Continue(()))?;
+    /// let mut lines = hashes.lines(&[]);
     /// let manifest = Manifest::parse("xxh64  0123456789abcdef  model.gguf\n");
     /// let conclusion = manifest.about("model.gguf", &[]).verify(&mut lines, &kinds, true);
     /// assert_eq!((conclusion, lines[0].verdict), (Conclusion::Failure, Some(Verdict::Mismatch)));

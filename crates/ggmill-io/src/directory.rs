@@ -24,6 +24,9 @@ pub struct Directory {
 }
 
 impl Directory {
+    /// The most files [`files`](Self::files) lists.
+    pub const MAX_LISTED: usize = 1 << 16;
+
     /// A directory. Fails when the path leads to none.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
@@ -72,6 +75,31 @@ impl Directory {
     /// Opens a file. Fails when the name is not a plain one, and as [`RandomAccess::open`] does.
     pub fn file(&self, name: &str) -> Result<RandomAccess> {
         RandomAccess::open(self.join(name)?)
+    }
+
+    /// The directory of this name within it, or `None` where there is none. Fails when the name is
+    /// not a plain one.
+    pub fn subdirectory(&self, name: &str) -> Result<Option<Self>> {
+        let path = self.join(name)?;
+        Ok(path.is_dir().then_some(Self { path }))
+    }
+
+    /// The names of its files, sorted. Names that are not text are passed over. Fails when the
+    /// system cannot list them, or there are more than [`MAX_LISTED`](Self::MAX_LISTED).
+    pub fn files(&self) -> Result<Vec<String>> {
+        let cannot = |source| Error::io(&self.path, "cannot list", source);
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(&self.path).map_err(cannot)? {
+            let Ok(name) = entry.map_err(cannot)?.file_name().into_string() else { continue };
+            if names.len() >= Self::MAX_LISTED {
+                return Err(cannot(std::io::Error::other("too many files")));
+            }
+            if self.has(&name) {
+                names.push(name);
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
     }
 
     fn join(&self, name: &str) -> Result<PathBuf> {

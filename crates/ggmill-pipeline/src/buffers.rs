@@ -3,6 +3,31 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use crate::error::{Error, ErrorKind, Result};
+
+/// So many zeros. Fails with [`ErrorKind::Memory`] where memory is short of them: a file may say
+/// that a single row has billions of elements.
+///
+/// ```
+/// assert_eq!(ggmill_pipeline::zeroed::<f32>(2)?, [0.0, 0.0]);
+/// # Ok::<(), ggmill_pipeline::Error>(())
+/// ```
+pub fn zeroed<T: Clone + Default>(len: usize) -> Result<Vec<T>> {
+    let mut buffer = Vec::new();
+    resize(&mut buffer, len)?;
+    Ok(buffer)
+}
+
+/// Gives a buffer a length. Fails as [`zeroed`] does.
+pub(crate) fn resize<T: Clone + Default>(buffer: &mut Vec<T>, len: usize) -> Result<()> {
+    buffer.try_reserve_exact(len.saturating_sub(buffer.len())).map_err(|_| {
+        let bytes = len.saturating_mul(size_of::<T>());
+        Error::new(ErrorKind::Memory, format!("memory is short of the {bytes} bytes it takes"))
+    })?;
+    buffer.resize(len, T::default());
+    Ok(())
+}
+
 /// Buffers that are not in use.
 #[derive(Debug)]
 pub(crate) struct BufferPool {
@@ -17,11 +42,11 @@ impl BufferPool {
     }
 
     /// A buffer of this length with anything in it.
-    pub(crate) fn take(&self, len: usize) -> Vec<u8> {
+    pub(crate) fn take(&self, len: usize) -> Result<Vec<u8>> {
         let mut buffer =
             self.buffers.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
-        buffer.resize(len, 0);
-        buffer
+        resize(&mut buffer, len)?;
+        Ok(buffer)
     }
 
     /// Takes one back.
@@ -41,13 +66,14 @@ mod tests {
     fn what_was_given_is_taken_again() {
         let buffers = BufferPool::new(1);
         let place = |buffer: &Vec<u8>| buffer.as_ptr();
-        let (first, second) = (buffers.take(100), buffers.take(100));
+        let (first, second) = (buffers.take(100).unwrap(), buffers.take(100).unwrap());
         let places = (place(&first), place(&second));
         buffers.give(first);
         // One too many.
         buffers.give(second);
-        let again = buffers.take(50);
+        let again = buffers.take(50).unwrap();
         assert_eq!((place(&again), again.len()), (places.0, 50));
-        assert!(buffers.take(100).iter().all(|&byte| byte == 0));
+        assert!(buffers.take(100).unwrap().iter().all(|&byte| byte == 0));
+        assert_eq!(buffers.take(usize::MAX).unwrap_err().kind(), ErrorKind::Memory);
     }
 }

@@ -37,6 +37,8 @@ pub enum ErrorKind {
     Budget,
     /// A list of types does not belong to the model.
     Types,
+    /// Memory is short of what a single row takes.
+    Memory,
     /// The caller asked for the run to stop.
     Cancelled,
     /// An edit asks for what the file does not have, for a value that its type cannot hold, or for

@@ -10,9 +10,12 @@ mod plan;
 mod range;
 mod recipe;
 mod run;
+mod shard_files;
 mod source;
 mod split;
+mod workers;
 
+pub use buffers::zeroed;
 pub use document::{PlanDocumentError, plan_document, planned_types, plans_document};
 pub use error::{Error, ErrorKind, Result};
 pub use expression::{Decode, Encoding, Expression, Fp8Blocks, Inputs, Mxfp4, matrices};
@@ -20,7 +23,10 @@ pub use plan::Plan;
 pub use range::run_range;
 pub use recipe::{Form, Recipe, RecipeTensor};
 pub use run::{Progress, Report, RunOptions, run};
+pub use shard_files::ShardFiles;
 pub use source::{
-    Checkpoint, FileRange, GgufCheckpoint, Joined, MemorySource, Pretrained, SourceTensor,
+    Checkpoint, FileRange, GgufCheckpoint, Joined, MemorySource, Pretrained, SideFiles,
+    SourceTensor,
 };
 pub use split::{SPLIT_KEYS, ShardLimit, SplitOptions, split};
+pub use workers::Workers;

@@ -5,23 +5,34 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::convert::Infallible;
 use std::ops::ControlFlow;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ggmill_core::{GgmlType, MetadataBuf, Shape, Sink};
 use ggmill_pipeline::{
-    Checkpoint, Encoding, Expression, Recipe, RecipeTensor, Result, RunOptions, SourceTensor, run,
+    Checkpoint, Encoding, ErrorKind, Expression, Recipe, RecipeTensor, Result, RunOptions,
+    SourceTensor, run,
 };
 
-/// Counts what is allocated by every thread of this test program.
+/// Counts what is allocated by every thread of this test program, and refuses what is larger than
+/// anything that is needed.
 struct Counting;
+
+/// Bytes of the largest allocation.
+const LARGEST: usize = 64 << 20;
+/// One test at a time: what others allocate would count.
+static ALONE: Mutex<()> = Mutex::new(());
 
 static NOW: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
 
 #[expect(unsafe_code, reason = "an allocator that counts is unsafe by its signature")]
-// SAFETY: every call is handed to the system's allocator as it is.
+// SAFETY: every call is handed to the system's allocator as it is, or answered with no memory.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if layout.size() > LARGEST {
+            return std::ptr::null_mut();
+        }
         PEAK.fetch_max(
             NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size(),
             Ordering::Relaxed,
@@ -65,19 +76,23 @@ impl Sink for Count {
 
 impl ggmill_io::RangeSink for Count {}
 
+fn tensor(name: &str, ggml_type: GgmlType, dimensions: &[u64]) -> SourceTensor {
+    SourceTensor::new(name, ggml_type, Shape::new(dimensions).unwrap())
+}
+
 #[test]
 fn compositions_of_large_tensors_take_little_memory() -> Result<()> {
-    let shape = |dimensions: &[u64]| Shape::new(dimensions).unwrap();
-    let tensor = |name: &str, ggml_type, dimensions: &[u64]| {
-        SourceTensor::new(name, ggml_type, shape(dimensions))
-    };
+    let _alone = ALONE.lock().unwrap();
     let source = Zeros(vec![
         tensor("half", GgmlType::F16, &[4096, 24_576]),
         tensor("blocks", GgmlType::Q4_K, &[4096, 24_576]),
         tensor("a", GgmlType::F32, &[4096, 16]),
         tensor("b", GgmlType::F32, &[16, 24_576]),
+        tensor("many columns", GgmlType::F32, &[64, 1 << 20]),
+        tensor("their weights", GgmlType::F32, &[1 << 20, 2]),
     ]);
-    let [half, blocks, a, b] = [0, 1, 2, 3].map(|number| Expression::tensor(&source, number));
+    let [half, blocks, a, b, columns, weights] =
+        [0, 1, 2, 3, 4, 5].map(|number| Expression::tensor(&source, number));
     let (half, blocks) = (half?, blocks?);
     let changed = half.within(1, 1000, 5000, |part| part.mul(2.0))?.product(&half.permute(64)?)?;
     let compositions = [
@@ -88,6 +103,7 @@ fn compositions_of_large_tensors_take_little_memory() -> Result<()> {
             blocks.sum(&a?.matmul(&b?)?.mul(0.5)?)?.encode(GgmlType::Q8_0, Encoding::finite())?,
         ),
         ("changed", changed.encode(GgmlType::Q8_0, Encoding::finite())?),
+        ("product over much", columns?.matmul(&weights?)?),
         ("centered", half.center()?.resize(1, 0, 8)?.encode(GgmlType::BF16, Encoding::finite())?),
     ];
     for (name, expression) in compositions {
@@ -104,6 +120,38 @@ fn compositions_of_large_tensors_take_little_memory() -> Result<()> {
         // A hundred million elements went through. A program of its own, so that nothing else is
         // counted.
         assert!(peak < 96 << 20, "{name}: {peak} bytes at once for {bytes}");
+    }
+    Ok(())
+}
+
+/// A row that a file says has billions of elements is no reason to abort.
+#[test]
+fn rows_longer_than_memory_are_errors() -> Result<()> {
+    let _alone = ALONE.lock().unwrap();
+    let source = Zeros(vec![
+        tensor("long", GgmlType::F16, &[1 << 32, 2]),
+        // As blocks it fits, as numbers it does not.
+        tensor("half as long", GgmlType::F16, &[1 << 25, 2]),
+        tensor("blocks", GgmlType::Q4_0, &[1 << 32, 2]),
+    ]);
+    let [long, half, blocks] = [0, 1, 2].map(|number| Expression::tensor(&source, number));
+    let (long, half, blocks) = (long?, half?, blocks?);
+    let encoded = |this: &Expression| this.encode(GgmlType::Q4_0, Encoding::finite());
+    for (name, expression) in [
+        ("long", encoded(&long)?),
+        ("half as long", encoded(&half)?),
+        ("blocks", blocks.encode(GgmlType::Q8_0, Encoding::finite())?),
+        ("blocks as they are", encoded(&blocks)?),
+        ("lengths of columns", long.normalize_columns()?),
+    ] {
+        let plan = Recipe::new(MetadataBuf::new(), vec![RecipeTensor::new(name, expression)])
+            .plan(&source)?;
+        let options = RunOptions::on(1);
+        let made =
+            run(&plan, &source, Count(0), &options, &mut |_| ControlFlow::Continue(())).map(drop);
+        let error = made.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Memory, "{name}: {error}");
+        assert!(error.to_string().starts_with(&format!("tensor {name:?}: memory is short of")));
     }
     Ok(())
 }

@@ -22,7 +22,7 @@ mod without_effect;
 
 pub use fit::{Fit, Goal, fit};
 pub use imatrix::{Imatrix, ImatrixEntry, ImatrixForm};
-pub use loss::{TensorLoss, loss};
+pub use loss::{Losses, TensorLoss, loss};
 pub use options::{Importance, ImportanceFilter, Override, QuantizeOptions, TensorType};
 pub use quantize::{quantize, quantize_recipe, quantize_shards};
 pub use role::RoleRule;

@@ -4,14 +4,12 @@ use std::borrow::Cow;
 
 use ggmill_core::{GgmlType, Shape};
 use ggmill_quant as quant;
-use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
 
 use crate::options::Importance;
 use crate::weight_types::is_integer;
 use ggmill_pipeline::Checkpoint;
-use ggmill_pipeline::Plan;
-use ggmill_pipeline::matrices;
 use ggmill_pipeline::{Error, ErrorKind, Result};
+use ggmill_pipeline::{Plan, RunOptions, matrices, zeroed};
 use ggmill_pipeline::{Progress, Report};
 
 /// Elements looked at at once, unless a single row has more. What is added up does not depend on
@@ -45,22 +43,35 @@ pub struct TensorLoss {
     pub relative: f64,
 }
 
+/// What a run lost, tensor by tensor.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Losses {
+    /// The tensors that were measured, in the order of the output.
+    pub tensors: Vec<TensorLoss>,
+    /// The names of those that were not, because their numbers are computed, or those of several
+    /// tensors of the source: there is no one tensor to compare them with.
+    pub unmeasured: Vec<Vec<u8>>,
+}
+
 /// Reads both sides of a run again, in parallel and in bounded memory, and says what each tensor
 /// lost.
 ///
 /// `plans` are those of the run, several for a set of shards; `written` is what it wrote. Tensors
-/// of types that hold no weights, such as integers, are left out. `progress` is told how many bytes
-/// of the output have been looked at. Fails as reading does, and when `written` has other tensors
-/// than the plans.
+/// of types that hold no weights, such as integers, are left out. `options` say how many threads
+/// are used; what is found does not depend on them. `progress` is told how many bytes of the output
+/// have been looked at. Fails as reading does, and when `written` has other tensors than the plans.
 pub fn loss(
     plans: &[&Plan],
     checkpoint: &dyn Checkpoint,
     written: &dyn Checkpoint,
     importance: Option<&Importance>,
+    options: &RunOptions,
     progress: &mut Report<'_>,
-) -> Result<Vec<TensorLoss>> {
+) -> Result<Losses> {
     [checkpoint, written].into_iter().try_for_each(Checkpoint::verify)?;
-    let pairs = pairs(plans, checkpoint, written, importance)?;
+    let workers = options.workers()?;
+    let (pairs, unmeasured) = pairs(plans, checkpoint, written, importance)?;
     let total = pairs.iter().map(|pair| pair.size).sum();
     let mut sums = vec![Sums::default(); pairs.len()];
     let mut chunks = pairs
@@ -69,12 +80,10 @@ pub fn loss(
         .flat_map(|(number, pair)| pair.chunks().map(move |(start, end)| (number, start, end)));
     let (mut done, mut seen) = (0, 0);
     loop {
-        let window: Vec<_> = chunks.by_ref().take(AHEAD * rayon::current_num_threads()).collect();
+        let window: Vec<_> = chunks.by_ref().take(AHEAD * workers.threads()).collect();
         let Some(&(last, ..)) = window.last() else { break };
-        let found: Vec<Result<(usize, Sums)>> = window
-            .par_iter()
-            .map(|&(number, start, end)| Ok((number, pairs[number].sums(start, end)?)))
-            .collect();
+        let found: Vec<Result<(usize, Sums)>> = workers
+            .map(&window, |&(number, start, end)| Ok((number, pairs[number].sums(start, end)?)));
         for found in found {
             let (number, more) = found?;
             sums[number].add(&more);
@@ -90,7 +99,8 @@ pub fn loss(
         }
     }
     [checkpoint, written].into_iter().try_for_each(Checkpoint::verify)?;
-    Ok(pairs.into_iter().zip(sums).map(|(pair, sums)| pair.loss(&sums)).collect())
+    let tensors = pairs.into_iter().zip(sums).map(|(pair, sums)| pair.loss(&sums)).collect();
+    Ok(Losses { tensors, unmeasured })
 }
 
 /// A tensor before and after.
@@ -102,15 +112,16 @@ struct Pair<'a> {
     weights: Option<Cow<'a, [f32]>>,
 }
 
+/// The tensors that can be compared, and the names of those that cannot.
 fn pairs<'a>(
     plans: &[&Plan],
     checkpoint: &'a dyn Checkpoint,
     written: &'a dyn Checkpoint,
     importance: Option<&'a Importance>,
-) -> Result<Vec<Pair<'a>>> {
+) -> Result<(Vec<Pair<'a>>, Vec<Vec<u8>>)> {
     let planned =
         plans.iter().flat_map(|plan| plan.expressions().iter().zip(plan.layout().tensors()));
-    let mut pairs = Vec::new();
+    let (mut pairs, mut unmeasured) = (Vec::new(), Vec::new());
     for (number, (expression, tensor)) in planned.enumerate() {
         let name = tensor.name().as_bytes().to_vec();
         let about = |error: Error| error.tensor(&name);
@@ -124,6 +135,9 @@ fn pairs<'a>(
             .origin()
             .and_then(|number| Some((number, checkpoint.tensors().get(number)?)))
         else {
+            if !is_integer(to) {
+                unmeasured.push(name);
+            }
             continue;
         };
         let from = before.ggml_type;
@@ -138,7 +152,7 @@ fn pairs<'a>(
         let sides = [(checkpoint, source, from), (written, number, to)];
         pairs.push(Pair { sides, name, shape: *shape, size: tensor.size(), weights });
     }
-    Ok(pairs)
+    Ok((pairs, unmeasured))
 }
 
 impl Pair<'_> {
@@ -259,11 +273,11 @@ pub(crate) fn decoded(
             )
         })
     };
-    let too_large = |_| Error::new(ErrorKind::Unsupported, "a row does not fit into memory");
+    let too_large = |_| Error::new(ErrorKind::Memory, "a row does not fit into memory");
     let (first, last) = (bytes(start)?, bytes(end)?);
-    let mut data = vec![0; usize::try_from(last - first).map_err(too_large)?];
+    let mut data = zeroed(usize::try_from(last - first).map_err(too_large)?)?;
     checkpoint.read(number, first, &mut data)?;
-    let mut values = vec![0.0; usize::try_from(end - start).map_err(too_large)?];
+    let mut values = zeroed(usize::try_from(end - start).map_err(too_large)?)?;
     quant::dequantize(ggml_type, &data, &mut values)
         .map_err(|error| Error::caused(ErrorKind::Unsupported, error))?;
     Ok(values)

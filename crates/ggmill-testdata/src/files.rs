@@ -28,7 +28,7 @@ pub const SHARED_GGUF: [&str; 6] = [
 /// which licence.
 ///
 /// ```
-/// assert!(ggmill_testdata::real("stories260K/model.safetensors").is_file());
+/// assert!(ggmill_testdata::real("tinystories260K/model.safetensors").is_file());
 /// ```
 pub fn real(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("real").join(name)

@@ -1,7 +1,10 @@
 //! Seeds of the targets that read other formats than GGUF: small whole files.
 
+use std::fs;
+
 use ggmill_core::Endian;
 use ggmill_testdata::bytes::{FileBytes, Value};
+use ggmill_testdata::real;
 
 fn file() -> FileBytes {
     FileBytes::new(3, Endian::Little)
@@ -172,4 +175,33 @@ pub(super) fn journals() -> Vec<(String, Vec<u8>)> {
             (name.to_owned(), [&len, &*model, journal.as_bytes()].concat())
         })
         .collect()
+}
+
+/// The files of the bundled vocabulary, and of the cases that are held against the reference.
+pub(super) fn vocabularies() -> Vec<(String, Vec<u8>)> {
+    const CASES: [(&str, &str); 2] = [
+        ("spm-added", include_str!("../../../crates/ggmill-convert/tests/vocabularies/spm-added.json")),
+        (
+            "spm-processor",
+            include_str!("../../../crates/ggmill-convert/tests/vocabularies/spm-processor.json"),
+        ),
+    ];
+    let model = fs::read(real("tinystories260K/tokenizer.model")).unwrap_or_default();
+    let mut seeds = vec![("tokenizer-model".to_owned(), [&[0], &model[..]].concat())];
+    for (name, case) in CASES {
+        let case: serde_json::Value = serde_json::from_str(case).unwrap_or_default();
+        let mut seed = Vec::new();
+        for (number, file) in crate::vocabulary::FILES.into_iter().enumerate() {
+            let content = match &case["files"][file] {
+                serde_json::Value::Null => continue,
+                serde_json::Value::String(text) if text.starts_with('@') => model.clone(),
+                serde_json::Value::String(text) => text.clone().into_bytes(),
+                json => json.to_string().into_bytes(),
+            };
+            seed.extend([&[u8::try_from(number).unwrap_or_default()], &content[..]].concat());
+            seed.extend_from_slice(crate::vocabulary::SEPARATOR);
+        }
+        seeds.push((name.to_owned(), seed));
+    }
+    seeds
 }

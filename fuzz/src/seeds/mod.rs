@@ -26,6 +26,7 @@ pub fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
         "manifest" => return texts::manifests(),
         "safetensors_index" => return texts::indexes(),
         "type_plan" => return texts::type_plans(),
+        "vocabulary" => return formats::vocabularies(),
         "imatrix" => return formats::imatrices(),
         "journal" => return formats::journals(),
         "legacy" => return formats::legacy(),

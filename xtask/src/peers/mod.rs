@@ -33,6 +33,8 @@ pub(crate) enum Peers {
     },
     /// Compare the converted bundled checkpoint with an independent reading
     Convert,
+    /// Let libllama continue a text with the converted bundled checkpoint
+    Speak,
     /// Compare `ggmill hash` with hashlib, xxhash and blake3, or write what they find
     Hash(hash::Args),
     /// Write what the reference makes of files from before GGUF into
@@ -71,6 +73,7 @@ impl Peers {
             Self::QuantCount(args) => quant::count(args),
             Self::Inspect { paths } => inspect(paths),
             Self::Convert => convert(),
+            Self::Speak => speak(),
             Self::Hash(args) => hash::execute(args),
             Self::Legacy(args) => legacy::execute(args),
             Self::Expect => expect(),
@@ -111,8 +114,13 @@ fn convert() -> Done {
     let real = root().join("crates/ggmill-testdata/real");
     run(environment::script("convert.py")?
         .arg(ggmill()?)
-        .arg(real.join("stories260K"))
-        .arg(real.join("stories260K.llama2c.bin")))
+        .arg(real.join("tinystories260K"))
+        .arg(real.join("tinystories260K.llama2c.bin")))
+}
+
+fn speak() -> Done {
+    let checkpoint = root().join("crates/ggmill-testdata/real/tinystories260K");
+    run(environment::script("speak.py")?.arg(ggmill()?).arg(checkpoint))
 }
 
 fn expect() -> Done {

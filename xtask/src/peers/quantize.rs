@@ -45,7 +45,7 @@ pub(super) fn imatrix() -> Done {
 
 /// Types chosen for a size against mixtures.
 pub(super) fn fit(model: Option<&Path>, imatrix: Option<&Path>) -> Done {
-    let bundled = root().join("crates/ggmill-testdata/real/stories260K");
+    let bundled = root().join("crates/ggmill-testdata/real/tinystories260K");
     let mut script = environment::script("fit.py")?;
     script.arg(ggmill()?).arg(models_directory()?).arg(model.unwrap_or(&bundled)).args(imatrix);
     run(&mut script)

@@ -35,7 +35,10 @@ pub(super) fn execute(args: &Args) -> Done {
     let real = root().join("crates/ggmill-testdata/real");
     let mut legacy = super::legacy::generate()?;
     legacy.push(real.join("ggml-vocab.ggjt-v1.bin"));
-    run(environment::script("write.py")?.arg(&ggmill).arg(real.join("stories260K")).args(legacy))?;
+    run(environment::script("write.py")?
+        .arg(&ggmill)
+        .arg(real.join("tinystories260K"))
+        .args(legacy))?;
     if args.no_time {
         return Ok(());
     }

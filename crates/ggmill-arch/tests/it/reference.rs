@@ -4,7 +4,7 @@
 //! of a checkpoint in the reference's order, and the keys and tensors of the file that
 //! `convert_hf_to_gguf.py` of llama-cpp-python 0.3.36 wrote as F16 (transformers 4.57.6, PyTorch
 //! 2.11.0; the step that reads the tokenizer left out). `tests/fixtures/make.py` made them.
-//! stories260K is a real checkpoint, the others have nothing but zeros for weights.
+//! tinystories260K is a real checkpoint, the others have nothing but zeros for weights.
 
 use std::path::Path;
 
@@ -101,11 +101,14 @@ fn row_major(shape: &Json) -> Shape {
 }
 
 #[test]
-fn stories260k() {
-    agrees("stories260K");
+fn tinystories260k() {
+    agrees("tinystories260K");
     let bundled =
-        std::fs::read_to_string(ggmill_testdata::real("stories260K/config.json")).unwrap();
-    assert_eq!(fixture("stories260K")["config"], serde_json::from_str::<Json>(&bundled).unwrap());
+        std::fs::read_to_string(ggmill_testdata::real("tinystories260K/config.json")).unwrap();
+    assert_eq!(
+        fixture("tinystories260K")["config"],
+        serde_json::from_str::<Json>(&bundled).unwrap()
+    );
 }
 
 #[test]

@@ -7,7 +7,7 @@ use ggmill_core::{Pair, RawStr};
 use super::metadata::is_known_general;
 use crate::report::{Findings, Place, shown};
 use crate::rule::rules;
-use crate::{Fix, Input, Options};
+use crate::{Fix, FixValue, Input, Options};
 
 rules! { Keys;
     DUPLICATE = "GG1201" Error Reference {
@@ -99,13 +99,13 @@ fn one_of(same: &[Pair<'_>]) -> Option<Fix> {
         pair.value_type() == first.value_type() && pair.value_bytes() == first.value_bytes()
     });
     let value = first.value().ok().filter(|_| agree)?;
-    let number = || i64::try_from(value.as_i128()?).ok().map(serde_json::Value::from);
-    let json = value
+    let number = || value.as_i128().filter(|number| i64::try_from(*number).is_ok());
+    let value = value
         .as_str()
-        .map(serde_json::Value::from)
-        .or_else(|| value.as_bool().map(serde_json::Value::from))
-        .or_else(number)?;
-    Some(Fix::set(first.key().to_str().ok()?, first.value_type(), json))
+        .map(FixValue::from)
+        .or_else(|| value.as_bool().map(FixValue::from))
+        .or_else(|| number().map(FixValue::from))?;
+    Some(Fix::set(first.key().to_str().ok()?, first.value_type(), value))
 }
 
 fn spelling(input: &Input<'_>, pair: &Pair<'_>, out: &mut Findings<'_>) {

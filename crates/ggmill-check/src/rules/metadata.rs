@@ -367,9 +367,7 @@ pub(super) fn retyped(pair: &Pair<'_>, key: &str, expected: ValueType) -> Option
         ValueType::U32 => u32::MAX.into(),
         _ => return None,
     };
-    (0..=most)
-        .contains(&number)
-        .then(|| Fix::set(key, expected, u64::try_from(number).unwrap_or_default()))
+    (0..=most).contains(&number).then(|| Fix::set(key, expected, number))
 }
 
 /// What programs take for samplers' defaults.

@@ -122,7 +122,7 @@ fn recommended(input: &Input<'_>, out: &mut Findings<'_>) {
         };
         // One shard has only some of the parameters.
         let label = label().filter(|_| input.is_complete());
-        let fix = label.map(|label| Fix::set(keys::GENERAL_SIZE_LABEL, ValueType::STRING, label));
+        let fix = label.map(|label| Fix::set(keys::GENERAL_SIZE_LABEL, ValueType::STRING, &*label));
         out.add_fixable(&NO_SIZE, Place::missing(keys::GENERAL_SIZE_LABEL), || {
             ("there is no such key".into(), fix)
         });
@@ -225,7 +225,7 @@ fn counts(input: &Input<'_>, prefix: &str, out: &mut Findings<'_>) {
         let place =
             input.metadata().get(&key).map_or(Place::missing(&key), |pair| Place::value(&pair));
         let said = count.map_or("nothing".to_owned(), |count| count.to_string());
-        let fix = consecutive.then(|| Fix::set(key.as_str(), ValueType::U32, numbers.len()));
+        let fix = consecutive.then(|| Fix::set(key.as_str(), ValueType::U32, numbers.len() as u64));
         out.add_fixable(&COUNT, place, || {
             (
                 format!(

@@ -68,7 +68,7 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
                 &NO_VERSION,
                 Place::missing(keys::GENERAL_QUANTIZATION_VERSION),
                 || {
-                    let fix = Fix::set(keys::GENERAL_QUANTIZATION_VERSION, ValueType::U32, 2);
+                    let fix = Fix::set(keys::GENERAL_QUANTIZATION_VERSION, ValueType::U32, 2u32);
                     (
                         format!(
                             "{quantized} of {} tensors quantized, and there is no such key",

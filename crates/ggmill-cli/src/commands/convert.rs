@@ -63,6 +63,9 @@ pub(crate) struct Args {
     /// Leave out the vocabulary of a checkpoint that has a tokenizer
     #[arg(long)]
     no_vocab: bool,
+    /// Write the metadata alone, vocabulary included: a file without tensors
+    #[arg(long, conflicts_with = "no_vocab")]
+    vocab_only: bool,
     /// A description of an architecture (TOML) to use besides the built-in ones
     #[arg(long, value_name = "FILE")]
     arch_file: Vec<PathBuf>,
@@ -160,8 +163,9 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
     let mut options = ConvertOptions::new(float_type);
     options.name = args.name;
     options.no_vocab = args.no_vocab;
+    options.vocab_only = args.vocab_only;
     let refused_here = |error: ggmill_pipeline::Error| {
-        let hint = (checkpoint.has_tokenizer() && !options.no_vocab)
+        let hint = (ggmill_convert::has_tokenizer(checkpoint.side_files()) && !options.no_vocab)
             .then(|| "--no-vocab converts the weights alone".to_owned());
         Failure::new(error).with_hint(hint)
     };

@@ -9,7 +9,7 @@ use ggmill_hash::{Comparison, ToCompare};
 use ggmill_inspect::diff::{DataDiff, Diff, NumericDiff, json, text};
 use ggmill_inspect::{Selection, json as inspect_json, text as inspect_text};
 use ggmill_io::RandomAccess;
-use ggmill_pipeline::{Checkpoint as _, GgufCheckpoint, SourceTensor};
+use ggmill_pipeline::{Checkpoint as _, GgufCheckpoint, RunOptions, SourceTensor};
 use ggmill_text::Glob;
 
 use crate::commands::extract::fits_any;
@@ -116,11 +116,12 @@ fn compare(
     );
     let (numbers, pairs): (Vec<usize>, Vec<ToCompare>) = both.unzip();
     let mut bar = Bar::new(console);
-    let found = ggmill_hash::compare(a, b, &pairs, numeric, &mut |progress| {
-        bar.update(progress.written, progress.total, progress.tensor);
-        ControlFlow::Continue(())
-    })
-    .map_err(Failure::new)?;
+    let found =
+        ggmill_hash::compare(a, b, &pairs, numeric, &RunOptions::default(), &mut |progress| {
+            bar.update(progress.written, progress.total, progress.tensor);
+            ControlFlow::Continue(())
+        })
+        .map_err(Failure::new)?;
     for (number, found) in numbers.into_iter().zip(found) {
         diff.set_data(number, data(&found));
     }

@@ -10,7 +10,7 @@ use clap::ValueEnum;
 use ggmill_core::{MetadataBuf, RawStr};
 use ggmill_edit::{extract_metadata, subset};
 use ggmill_formats::{extract_npy, extract_safetensors, npy_len, safetensors_len};
-use ggmill_pipeline::{Checkpoint as _, GgufCheckpoint, SourceTensor};
+use ggmill_pipeline::{Checkpoint as _, GgufCheckpoint, RunOptions, SourceTensor};
 use ggmill_text::Glob;
 
 use crate::console::Console;
@@ -247,12 +247,18 @@ impl Taking<'_> {
             return self.announce(&self.args.output, len);
         }
         let sink = start(&self.args.output, self.inputs, self.args.force, len)?;
-        let mut bar = Bar::new(self.console);
-        let sink =
-            extract_safetensors(self.checkpoint, numbers, self.args.raw, sink, &mut |progress| {
+        let (mut bar, options) = (Bar::new(self.console), RunOptions::default());
+        let sink = extract_safetensors(
+            self.checkpoint,
+            numbers,
+            self.args.raw,
+            sink,
+            &options,
+            &mut |progress| {
                 bar.update(progress.written, progress.total, progress.tensor);
                 ControlFlow::Continue(())
-            });
+            },
+        );
         sink.map_err(Failure::new)?.commit().map_err(Failure::new)
     }
 
@@ -262,11 +268,12 @@ impl Taking<'_> {
             return self.announce(output, len);
         }
         let sink = start(output, self.inputs, self.args.force, len)?;
-        let mut bar = Bar::new(self.console);
-        let sink = extract_npy(self.checkpoint, number, self.args.raw, sink, &mut |progress| {
-            bar.update(progress.written, progress.total, progress.tensor);
-            ControlFlow::Continue(())
-        });
+        let (mut bar, options) = (Bar::new(self.console), RunOptions::default());
+        let sink =
+            extract_npy(self.checkpoint, number, self.args.raw, sink, &options, &mut |progress| {
+                bar.update(progress.written, progress.total, progress.tensor);
+                ControlFlow::Continue(())
+            });
         sink.map_err(Failure::new)?.commit().map_err(Failure::new)
     }
 

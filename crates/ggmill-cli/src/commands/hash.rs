@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use ggmill_core::RawStr;
 use ggmill_hash::{Conclusion, HashKind, HashLine, HashSubject, Manifest};
-use ggmill_pipeline::Checkpoint as _;
+use ggmill_pipeline::{Checkpoint as _, RunOptions};
 use ggmill_text::LosslessStr;
 use serde_json::json;
 
@@ -114,11 +114,13 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     }
 
     let mut bar = Bar::new(console);
-    let hashes = ggmill_hash::hash(&checkpoint, &kinds, !args.no_layer, &mut |progress| {
-        bar.update(progress.written, progress.total, progress.tensor);
-        ControlFlow::Continue(())
-    })
-    .map_err(Failure::new)?;
+    let options = RunOptions::default();
+    let hashes =
+        ggmill_hash::hash(&checkpoint, &kinds, !args.no_layer, &options, &mut |progress| {
+            bar.update(progress.written, progress.total, progress.tensor);
+            ControlFlow::Continue(())
+        })
+        .map_err(Failure::new)?;
     drop(bar);
 
     let names: Vec<RawStr<'_>> =

@@ -212,7 +212,7 @@ fn of_ones_own() -> Directory {
         1,
     );
     let directory = Directory::new().with("mine.toml", mine);
-    let source = real("stories260K");
+    let source = real("tinystories260K");
     let source = source.to_str().unwrap();
     let made = ggmill(
         directory.path(),
@@ -264,7 +264,7 @@ fn a_file_is_held_to_a_description_of_ones_own() {
 #[test]
 fn a_set_of_shards_is_held_to_its_architecture_as_one_model() {
     let directory = Directory::new();
-    let source = real("stories260K");
+    let source = real("tinystories260K");
     let run = |args: &[&str]| {
         let done = ggmill(directory.path(), args);
         assert_eq!(done.code, 0, "{args:?}: {}", done.stderr);

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::support::{Directory, Outcome, command, ggmill, outcome, real};
 
 fn convert(directory: &Directory, more: &[&str]) -> Outcome {
-    outcome(command(directory.path()).arg("convert").arg(real("stories260K")).args(more))
+    outcome(command(directory.path()).arg("convert").arg(real("tinystories260K")).args(more))
 }
 
 fn files(directory: &Directory) -> Vec<String> {
@@ -24,7 +24,7 @@ fn files(directory: &Directory) -> Vec<String> {
 fn the_readme_example_says_what_it_made() {
     let directory = Directory::new();
     let Outcome { code, stdout, stderr } =
-        convert(&directory, &["-o", "stories260K.gguf", "--type", "q8_0"]);
+        convert(&directory, &["-o", "tinystories260K.gguf", "--type", "q8_0"]);
     assert_eq!(code, 0, "{stderr}");
     let readme =
         fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md")).unwrap();
@@ -42,13 +42,13 @@ fn a_dry_run_knows_every_byte_and_writes_none() {
     let plan: Value = serde_json::from_str(&dry.stdout).unwrap();
     assert_eq!(
         (&plan["schema"], &plan["written"], &plan["output"]),
-        (&"ggmill.plan/1".into(), &false.into(), &"stories260K-F16.gguf".into())
+        (&"ggmill.plan/1".into(), &false.into(), &"tinystories260K-F16.gguf".into())
     );
 
     let run = convert(&directory, &["--type", "f16", "--json"]);
     let written: Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!((run.code, &written["tensors"]), (0, &plan["tensors"]));
-    let bytes = fs::read(directory.path().join("stories260K-F16.gguf")).unwrap();
+    let bytes = fs::read(directory.path().join("tinystories260K-F16.gguf")).unwrap();
     assert_eq!(plan["file_size"], bytes.len());
     let model = ggmill_core::Gguf::parse(bytes).unwrap();
     for (tensor, planned) in model.tensors().iter().zip(plan["tensors"].as_array().unwrap()) {
@@ -61,7 +61,7 @@ fn a_dry_run_knows_every_byte_and_writes_none() {
     let text = convert(&directory, &["--type", "f16", "--dry-run"]);
     assert!(
         text.stdout.ends_with(
-            "stories260K-F16.gguf: 47 tensors, data from 0xde0, 525024 bytes in all; nothing was \
+            "tinystories260K-F16.gguf: 47 tensors, data from 0x3860, 535904 bytes in all; nothing was \
              written\n"
         ),
         "{}",
@@ -117,7 +117,7 @@ fn what_is_no_checkpoint_is_named() {
         .with("model.gguf", crate::support::tiny())
         .with("page.safetensors", "<!DOCTYPE html><html>");
     fs::create_dir(directory.path().join("pointers")).unwrap();
-    fs::copy(real("stories260K/config.json"), directory.path().join("pointers/config.json"))
+    fs::copy(real("tinystories260K/config.json"), directory.path().join("pointers/config.json"))
         .unwrap();
     fs::write(
         directory.path().join("pointers/model.safetensors"),
@@ -167,10 +167,10 @@ fn a_limit_on_files_is_an_error() {
         .args(["-c", "ulimit -f 100; exec \"$0\" \"$@\""])
         .arg(env!("CARGO_BIN_EXE_ggmill"));
     let Outcome { code, stderr, .. } = crate::support::outcome(
-        shell.arg("convert").arg(real("stories260K")).args(["--type", "f32"]),
+        shell.arg("convert").arg(real("tinystories260K")).args(["--type", "f32"]),
     );
     assert_eq!(code, 2, "{stderr}");
-    assert!(stderr.starts_with("error: stories260K-F32.gguf: "), "{stderr}");
+    assert!(stderr.starts_with("error: tinystories260K-F32.gguf: "), "{stderr}");
     assert_eq!(files(&directory), Vec::<String>::new());
 }
 
@@ -179,8 +179,9 @@ fn a_limit_on_files_is_an_error() {
 fn a_number_that_does_not_fit_leaves_no_file() {
     let directory = Directory::new();
     fs::create_dir(directory.path().join("model")).unwrap();
-    fs::copy(real("stories260K/config.json"), directory.path().join("model/config.json")).unwrap();
-    let mut weights = fs::read(real("stories260K/model.safetensors")).unwrap();
+    fs::copy(real("tinystories260K/config.json"), directory.path().join("model/config.json"))
+        .unwrap();
+    let mut weights = fs::read(real("tinystories260K/model.safetensors")).unwrap();
     let last = weights.len() - 64 * 4 - 4;
     weights[last..last + 4].copy_from_slice(&f32::INFINITY.to_le_bytes());
     fs::write(directory.path().join("model/model.safetensors"), weights).unwrap();
@@ -223,7 +224,7 @@ fn no_input_is_written_over() {
     let directory = Directory::new();
     fs::create_dir(directory.path().join("model")).unwrap();
     for name in ["config.json", "model.safetensors"] {
-        fs::copy(real("stories260K").join(name), directory.path().join("model").join(name))
+        fs::copy(real("tinystories260K").join(name), directory.path().join("model").join(name))
             .unwrap();
     }
     for output in
@@ -239,7 +240,7 @@ fn no_input_is_written_over() {
     for name in ["config.json", "model.safetensors"] {
         assert!(
             fs::read(directory.path().join("model").join(name)).unwrap()
-                == fs::read(real("stories260K").join(name)).unwrap()
+                == fs::read(real("tinystories260K").join(name)).unwrap()
         );
     }
 }

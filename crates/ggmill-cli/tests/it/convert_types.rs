@@ -6,7 +6,7 @@ use crate::support::{Directory, Outcome, command, ggmill, outcome, real};
 
 fn convert(directory: &Directory, more: &[&str]) -> Outcome {
     let made =
-        outcome(command(directory.path()).arg("convert").arg(real("stories260K")).args(more));
+        outcome(command(directory.path()).arg("convert").arg(real("tinystories260K")).args(more));
     assert_eq!(made.code, 0, "{more:?}: {}", made.stderr);
     made
 }
@@ -64,7 +64,7 @@ fn without_a_type_it_is_the_16_bit_type_of_the_checkpoint() {
     convert(&directory, &["--outfile", "auto.gguf", "--outtype", "auto"]);
     convert(&directory, &["-o", "f16.gguf", "--type", "f16"]);
     let f16 = bytes(&directory, "f16.gguf");
-    assert!(bytes(&directory, "stories260K-F16.gguf") == f16);
+    assert!(bytes(&directory, "tinystories260K-F16.gguf") == f16);
     assert!(bytes(&directory, "auto.gguf") == f16);
 }
 
@@ -74,7 +74,7 @@ fn options_without_effect_are_refused() {
     let refused = outcome(
         command(directory.path())
             .arg("convert")
-            .arg(real("stories260K"))
+            .arg(real("tinystories260K"))
             .args(["--type", "f16", "--pure"]),
     );
     assert_eq!(refused.code, 2);

@@ -35,7 +35,10 @@ fn what_a_file_really_is() {
         "ggml",
         refused(&real(""), &["whisper-for-tests-ggml-parakeet-tdt.bin"])
     );
-    insta::assert_snapshot!("safetensors", refused(&real("stories260K"), &["model.safetensors"]));
+    insta::assert_snapshot!(
+        "safetensors",
+        refused(&real("tinystories260K"), &["model.safetensors"])
+    );
 }
 
 #[test]
@@ -92,7 +95,7 @@ fn paths_that_lead_elsewhere() {
     let directory = Directory::new().with("b.gguf", tiny()).with("a.gguf", tiny());
     insta::assert_snapshot!("missing_file", refused(directory.path(), &["missing.gguf"]));
     insta::assert_snapshot!("directory", refused(directory.path(), &["."]));
-    insta::assert_snapshot!("checkpoint_directory", refused(&real(""), &["stories260K"]));
+    insta::assert_snapshot!("checkpoint_directory", refused(&real(""), &["tinystories260K"]));
 }
 
 #[test]

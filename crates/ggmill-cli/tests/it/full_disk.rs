@@ -57,7 +57,7 @@ fn directory() -> Directory {
     fs::copy(real("ggml-vocab-bert-bge.gguf"), directory.path().join("vocabulary.gguf")).unwrap();
     fs::create_dir(directory.path().join("out")).unwrap();
     fs::create_dir(directory.path().join("checkpoint")).unwrap();
-    for entry in fs::read_dir(real("stories260K")).unwrap().map(|entry| entry.unwrap()) {
+    for entry in fs::read_dir(real("tinystories260K")).unwrap().map(|entry| entry.unwrap()) {
         fs::copy(entry.path(), directory.path().join("checkpoint").join(entry.file_name()))
             .unwrap();
     }

@@ -95,7 +95,7 @@ fn edit() {
 #[test]
 fn convert() {
     let directory = Directory::new();
-    let source = real("stories260K");
+    let source = real("tinystories260K");
     let args = ["convert", source.to_str().unwrap(), "-o", "out.gguf", "--type", "f16", "--force"];
     let span = time(directory.path(), &args).mul_f64(1.1);
     let out = directory.path().join("out.gguf");

@@ -39,7 +39,7 @@ fn directory() -> Directory {
     let directory =
         Directory::new().with("m.part1of1", &model).with("model.gguf", model).with("text", "x=f16");
     for name in ["config.json", "model.safetensors"] {
-        fs::copy(real("stories260K").join(name), directory.path().join(name)).unwrap();
+        fs::copy(real("tinystories260K").join(name), directory.path().join(name)).unwrap();
     }
     directory.with("a-00001-of-00002.gguf", shard(0, 2)).with("a-00002-of-00002.gguf", shard(1, 2))
 }

@@ -3,7 +3,10 @@
 use std::fs;
 use std::ops::ControlFlow;
 
+use ggmill_arch::Architecture;
+use ggmill_convert::{ConvertOptions, convert};
 use ggmill_core::{FileType, Gguf};
+use ggmill_formats::Safetensors;
 use ggmill_pipeline::{ErrorKind, RunOptions, run};
 use ggmill_testdata::real;
 use serde_json::json;
@@ -34,7 +37,7 @@ fn shards_with_an_index_are_one_checkpoint() {
     let index = directory.path().join("model.safetensors.index.json");
     fs::write(&index, json!({ "weight_map": map }).to_string()).unwrap();
 
-    let whole = converted(&real("stories260K"), FileType::F16).unwrap();
+    let whole = converted(&real("tinystories260K"), FileType::F16).unwrap();
     let parts = converted(directory.path(), FileType::F16).unwrap();
     let (whole, parts) = (Gguf::parse(&whole).unwrap(), Gguf::parse(&parts).unwrap());
     assert_eq!(whole.tensors().len(), parts.tensors().len());
@@ -142,9 +145,48 @@ fn what_a_type_cannot_hold_is_found_before_anything_is_kept() {
     assert!(converted(directory(&weights).path(), FileType::BF16).is_ok());
 }
 
+/// Numbers that a description's arithmetic makes infinite, in a file that copies what it can.
+#[test]
+fn arithmetic_that_leaves_the_type_is_refused() {
+    const NAME: &str = "[model.]layers.{bid}.mlp.up_proj.weight\"";
+    let llama = include_str!("../../../ggmill-arch/data/architectures/llama.toml");
+    let from = format!("from = [\"{NAME}");
+    assert!(llama.contains(&from));
+    let doubled = llama.replace(&from, &format!("operations = [\"mul(2)\"], {from}"));
+    let architecture = Architecture::parse(&doubled).unwrap();
+    let failure = |number: f32, file_type: FileType| {
+        let mut tensors = stories_tensors();
+        let tensor = tensors
+            .iter_mut()
+            .find(|tensor| tensor.0 == "model.layers.2.mlp.up_proj.weight")
+            .unwrap();
+        tensor.3[(5 * 64 + 7) * 4..][..4].copy_from_slice(&number.to_le_bytes());
+        let directory = directory(&safetensors(&tensors));
+        let checkpoint = Safetensors::open(directory.path()).unwrap();
+        let plan = convert(&checkpoint, &architecture, &ConvertOptions::new(file_type))
+            .and_then(|recipe| recipe.plan(&checkpoint))
+            .unwrap();
+        run(&plan, &checkpoint, Vec::new(), &RunOptions::default(), &mut |_| {
+            ControlFlow::Continue(())
+        })
+        .err()
+    };
+    for (number, file_type, words) in [
+        (3e38, FileType::F32, "is inf, expected a finite number"),
+        (3e38, FileType::BF16, "is inf, expected a finite number"),
+        (40_000.0, FileType::F16, "is 8e4, which is too large for F16"),
+    ] {
+        let error = failure(number, file_type).unwrap();
+        assert_eq!(error.kind(), ErrorKind::NonFinite, "{error}");
+        let expected = format!("tensor \"blk.2.ffn_up.weight\": row 5, column 7 {words}");
+        assert_eq!(error.to_string(), expected);
+        assert!(failure(number / 4.0, file_type).is_none());
+    }
+}
+
 #[test]
 fn broken_safetensors_are_refused_with_words() {
-    let whole = fs::read(real("stories260K/model.safetensors")).unwrap();
+    let whole = fs::read(real("tinystories260K/model.safetensors")).unwrap();
     for (weights, words) in [
         (vec![], "0 bytes, expected a safetensors file"),
         (whole[..100].to_vec(), "the header says it has"),
@@ -197,8 +239,8 @@ fn names_that_stand_for_two_things_are_refused() {
         );
     }
 
-    let stories = directory(&fs::read(real("stories260K/model.safetensors")).unwrap());
-    let config = fs::read_to_string(real("stories260K/config.json")).unwrap();
+    let stories = directory(&fs::read(real("tinystories260K/model.safetensors")).unwrap());
+    let config = fs::read_to_string(real("tinystories260K/config.json")).unwrap();
     let with = |entry: &str| {
         fs::write(
             stories.path().join("config.json"),
@@ -288,7 +330,7 @@ fn a_tokenizer_is_not_left_out_unasked() {
 
 #[test]
 fn a_run_can_be_stopped() {
-    let (checkpoint, plan) = plan(&real("stories260K"), FileType::F32).unwrap();
+    let (checkpoint, plan) = plan(&real("tinystories260K"), FileType::F32).unwrap();
     let mut told = 0;
     let error = run(&plan, &checkpoint, Vec::new(), &RunOptions::default(), &mut |progress| {
         assert!(progress.written <= progress.total);

@@ -9,7 +9,7 @@ use ggmill_convert::{LegacyOptions, convert_legacy};
 use ggmill_core::Gguf;
 use ggmill_formats::{Legacy, LegacyFamily};
 use ggmill_hash::{HashKind, hash};
-use ggmill_pipeline::{Checkpoint as _, ErrorKind};
+use ggmill_pipeline::{Checkpoint as _, ErrorKind, RunOptions};
 use ggmill_testdata::legacy::{LegacyModel, legacy_models};
 use ggmill_testdata::{expected, real, sha256, shared};
 
@@ -84,13 +84,18 @@ fn old_blocks_become_those_of_today() {
             }
         }
         // A second way to the same data.
-        let hashes =
-            hash(&legacy, &[HashKind::Xxh64], false, &mut |_| ControlFlow::Continue(())).unwrap();
+        let hashes = hash(&legacy, &[HashKind::Xxh64], false, &RunOptions::default(), &mut |_| {
+            ControlFlow::Continue(())
+        })
+        .unwrap();
         fs::write(directory.path().join("new.gguf"), &bytes).unwrap();
         let new = ggmill_pipeline::GgufCheckpoint::open(directory.path().join("new.gguf")).unwrap();
         assert_eq!(
             hashes,
-            hash(&new, &[HashKind::Xxh64], false, &mut |_| ControlFlow::Continue(())).unwrap()
+            hash(&new, &[HashKind::Xxh64], false, &RunOptions::default(), &mut |_| {
+                ControlFlow::Continue(())
+            })
+            .unwrap()
         );
     }
 }

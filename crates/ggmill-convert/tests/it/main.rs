@@ -13,5 +13,7 @@
 
 mod checkpoints;
 mod legacy;
+mod side_files;
 mod stories;
 mod support;
+mod vocabularies;

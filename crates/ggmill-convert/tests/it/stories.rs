@@ -2,8 +2,13 @@
 //! independent form of the same model.
 
 use std::fs;
+use std::ops::ControlFlow;
 
+use ggmill_arch::Architecture;
+use ggmill_convert::{ConvertOptions, convert};
 use ggmill_core::{FileType, Gguf};
+use ggmill_formats::Safetensors;
+use ggmill_pipeline::{RunOptions, run};
 use ggmill_testdata::{expected, real, sha256};
 use serde_json::Value as Json;
 
@@ -18,7 +23,8 @@ const TYPES: [(FileType, &str); 4] = [
 
 fn fixture(name: &str) -> Json {
     serde_json::from_str(
-        &fs::read_to_string(expected(&format!("converted/stories260K-{name}.gguf.json"))).unwrap(),
+        &fs::read_to_string(expected(&format!("converted/tinystories260K-{name}.gguf.json")))
+            .unwrap(),
     )
     .unwrap()
 }
@@ -29,7 +35,7 @@ fn fixture(name: &str) -> Json {
 fn the_bytes_are_those_of_the_reference_converter() {
     for (file_type, name) in TYPES {
         let fixture = fixture(name);
-        let bytes = converted(&real("stories260K"), file_type).unwrap();
+        let bytes = converted(&real("tinystories260K"), file_type).unwrap();
         let model = Gguf::parse(&bytes).unwrap();
         let keys: Vec<String> =
             model.metadata().iter().map(|pair| pair.key().to_string()).collect();
@@ -61,17 +67,35 @@ fn the_bytes_are_those_of_the_reference_converter() {
     }
 }
 
+/// The same without the vocabulary, as the reference's step for models that have none writes it.
+#[test]
+fn without_its_vocabulary_the_file_says_none() {
+    let fixture = fixture("f16-no-vocab");
+    let checkpoint = Safetensors::open(&real("tinystories260K")).unwrap();
+    let mut options = ConvertOptions::new(FileType::F16);
+    options.no_vocab = true;
+    let architecture = Architecture::builtin("llama").unwrap();
+    let plan = convert(&checkpoint, architecture, &options).unwrap().plan(&checkpoint).unwrap();
+    let file = run(&plan, &checkpoint, Vec::new(), &RunOptions::default(), &mut |_| {
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    let model = Gguf::parse(&file).unwrap();
+    assert_eq!(model.metadata().str("tokenizer.ggml.model").unwrap(), "none");
+    assert_eq!(sha256(&file), fixture["sha256"]);
+}
+
 /// llama2.c keeps attention heads in the order of the original training code, which is ggml's: the
 /// permutation must have been undone.
 #[test]
 fn the_weights_are_those_of_the_llama2c_form() {
-    let form = fs::read(real("stories260K.llama2c.bin")).unwrap();
+    let form = fs::read(real("tinystories260K.llama2c.bin")).unwrap();
     let word = |at: usize| i32::from_le_bytes(form[at * 4..at * 4 + 4].try_into().unwrap());
     let [dim, hidden, layers, heads, kv_heads, vocab, _context] =
         [0, 1, 2, 3, 4, 5, 6].map(|at| usize::try_from(word(at)).unwrap());
     let kv_dim = dim / heads * kv_heads;
 
-    let bytes = converted(&real("stories260K"), FileType::F32).unwrap();
+    let bytes = converted(&real("tinystories260K"), FileType::F32).unwrap();
     let model = Gguf::parse(&bytes).unwrap();
     let mut at = 7 * 4;
     let mut next = |name: String, elements: usize| {
@@ -105,7 +129,7 @@ fn the_weights_are_those_of_the_llama2c_form() {
 fn the_bytes_do_not_depend_on_the_number_of_threads() {
     let on = |threads| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        pool.install(|| converted(&real("stories260K"), FileType::Q8_0).unwrap())
+        pool.install(|| converted(&real("tinystories260K"), FileType::Q8_0).unwrap())
     };
     let one = on(1);
     assert!(on(5) == one);

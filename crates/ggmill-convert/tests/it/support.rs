@@ -41,7 +41,7 @@ pub(crate) fn safetensors(tensors: &[(String, &str, Vec<u64>, Vec<u8>)]) -> Vec<
 
 /// The tensors of the bundled checkpoint, taken apart.
 pub(crate) fn stories_tensors() -> Vec<(String, &'static str, Vec<u64>, Vec<u8>)> {
-    let bytes = std::fs::read(ggmill_testdata::real("stories260K/model.safetensors")).unwrap();
+    let bytes = std::fs::read(ggmill_testdata::real("tinystories260K/model.safetensors")).unwrap();
     let header_len = usize::try_from(u64::from_le_bytes(bytes[..8].try_into().unwrap())).unwrap();
     let header: Value = serde_json::from_slice(&bytes[8..8 + header_len]).unwrap();
     let data = &bytes[8 + header_len..];
@@ -65,7 +65,7 @@ pub(crate) fn stories_tensors() -> Vec<(String, &'static str, Vec<u64>, Vec<u8>)
 pub(crate) fn directory(weights: &[u8]) -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     std::fs::copy(
-        ggmill_testdata::real("stories260K/config.json"),
+        ggmill_testdata::real("tinystories260K/config.json"),
         directory.path().join("config.json"),
     )
     .unwrap();

@@ -34,6 +34,11 @@ pub struct KeyChange {
 }
 
 impl Edited {
+    /// Metadata that no edit changes, filler and all.
+    pub(crate) fn unchanged(metadata: MetadataBuf) -> Self {
+        Self { metadata, compact: false, changes: Vec::new(), notes: Vec::new() }
+    }
+
     /// The metadata as they will be, without the filler.
     pub fn metadata(&self) -> &MetadataBuf {
         &self.metadata

@@ -7,7 +7,9 @@ use ggmill_io::{Applied, FileSink, InPlace, Overwrite};
 
 use super::Edit;
 use super::apply::{Edited, OF_A_SET, edit_metadata, is_shard};
+use super::error::EditError;
 use super::layout::{Destination, EditMethod, EditPlan};
+use crate::repack::RepackOptions;
 use ggmill_pipeline::GgufCheckpoint;
 use ggmill_pipeline::Recipe;
 use ggmill_pipeline::{Error, ErrorKind, Result};
@@ -94,6 +96,24 @@ impl Editor {
         }
     }
 
+    /// Plans to write the whole file again, with these edits where there are any: as version 3, with
+    /// the tensors in order, aligned, and padded with zeros. Writes nothing.
+    ///
+    /// Fails for one shard of a set.
+    pub fn plan_rewrite(&self, edited: &Edited) -> Result<EditPlan> {
+        self.check_rewritable()?;
+        let plan = EditPlan::new(&self.model, edited, Destination::NewFile)?;
+        let form = RepackOptions { version: Some(3), ..RepackOptions::default() };
+        Ok(plan.rewritten(form, "its tensors are to be in order"))
+    }
+
+    /// Metadata that stay as they are.
+    pub(crate) fn unchanged(&self) -> Result<Edited> {
+        MetadataBuf::copy_of(&self.model.metadata())
+            .map(Edited::unchanged)
+            .map_err(|error| Error::caused(ErrorKind::Checkpoint, error))
+    }
+
     /// Does what the plan says to the file itself, and gives the method it used: when the file
     /// system will not insert bytes after all, that is a copy.
     pub fn apply(
@@ -147,9 +167,10 @@ impl Editor {
     }
 
     fn rewrite(&self, plan: &EditPlan) -> Result<(GgufCheckpoint, ggmill_pipeline::Plan)> {
-        let checkpoint = GgufCheckpoint::open(&self.path)?;
+        let checkpoint = GgufCheckpoint::new(ggmill_io::open_alone(&self.path)?)?;
         let mut recipe = Recipe::copy_of(&checkpoint)?;
         recipe.metadata = plan.metadata().clone();
+        plan.form().apply(&mut recipe)?;
         let layout = recipe.plan(&checkpoint)?;
         Ok((checkpoint, layout))
     }
@@ -162,14 +183,11 @@ impl Editor {
         }
     }
 
-    /// A rewrite goes through the pipeline, which opens whole sets.
+    /// A shard that is rewritten would no longer be what the others of its set say it is.
     fn check_rewritable(&self) -> Result<()> {
         let split = Split::of(&self.model.metadata()).ok().flatten();
         if split.is_some_and(|split| split.is_part()) {
-            return Err(Error::new(
-                ErrorKind::Unsupported,
-                "one shard of a set cannot be laid out again; merge the set first",
-            ));
+            return Err(Error::caused(ErrorKind::Unsupported, EditError::OneShard));
         }
         Ok(())
     }

@@ -119,6 +119,9 @@ pub enum EditError {
         /// Rows of the embedding.
         embedding_rows: Option<u64>,
     },
+    /// The file is one shard of a set, and all of its tensors would have to be moved. The set can
+    /// be merged first.
+    OneShard,
     /// The result would be a file that readers refuse, or that is no part of its set any more.
     Broken(String),
 }
@@ -171,6 +174,9 @@ impl fmt::Display for EditError {
                     .unwrap_or_default();
                 write!(f, "{count} tokens, the file has {now}{rows}")
             }
+            Self::OneShard => f.write_str(
+                "is one shard of a set, which cannot be rewritten alone; merge the set first",
+            ),
             Self::Broken(why) => f.write_str(why),
         }
     }

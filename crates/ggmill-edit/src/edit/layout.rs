@@ -5,6 +5,7 @@ use ggmill_io::{FileSink, HeaderChange, RandomAccess, RangeSink as _};
 
 use super::apply::Edited;
 use super::limits::FILLER_KEY;
+use crate::repack::RepackOptions;
 use ggmill_pipeline::{Error, ErrorKind, Result};
 use ggmill_pipeline::{Progress, Report};
 
@@ -65,6 +66,7 @@ pub struct EditPlan {
     header: Vec<u8>,
     filler: Option<u64>,
     metadata: MetadataBuf,
+    form: RepackOptions,
     kept_from: u64,
     old_len: u64,
     new_len: u64,
@@ -86,6 +88,7 @@ impl EditPlan {
             header: Vec::new(),
             filler: None,
             metadata: edited.metadata.clone(),
+            form: RepackOptions::default(),
             kept_from: old.kept_from,
             old_len: source.len(),
             new_len: source.len(),
@@ -115,6 +118,13 @@ impl EditPlan {
         };
         old.check(&plan)?;
         Ok(plan)
+    }
+
+    /// The same edit with every tensor moved to where it belongs, in a file of this form.
+    pub(crate) fn rewritten(mut self, form: RepackOptions, why: &'static str) -> Self {
+        (self.method, self.form) = (EditMethod::Rewrite(why), form);
+        (self.filler, self.written, self.journal) = (None, self.new_len, 0);
+        self
     }
 
     /// How it gets done.
@@ -150,6 +160,11 @@ impl EditPlan {
 
     pub(crate) fn metadata(&self) -> &MetadataBuf {
         &self.metadata
+    }
+
+    /// What a rewrite changes besides the metadata.
+    pub(crate) fn form(&self) -> RepackOptions {
+        self.form
     }
 
     /// The change to the header, for a way that is in place.

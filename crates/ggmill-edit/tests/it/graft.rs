@@ -7,7 +7,10 @@ use std::path::Path;
 use ggmill_core::{GgmlType, MetadataBuf, RawStr, Shape};
 use ggmill_edit::{Edit, Graft, extract_metadata, subset};
 use ggmill_formats::{Numpy, SafetensorsFile, extract_npy, extract_safetensors};
-use ggmill_pipeline::{Checkpoint, ErrorKind, GgufCheckpoint, Progress, Recipe};
+use ggmill_pipeline::{
+    Checkpoint, Encoding, ErrorKind, Expression, GgufCheckpoint, MemorySource, Progress, Recipe,
+    RecipeTensor, RunOptions, run,
+};
 use ggmill_testdata::real;
 use proptest::prelude::*;
 
@@ -29,7 +32,11 @@ fn grafted(base: &GgufCheckpoint, donor: &dyn Checkpoint, keep_types: bool) -> V
 }
 
 fn npy(checkpoint: &GgufCheckpoint, number: usize, raw: bool, path: &Path) -> Numpy {
-    fs::write(path, extract_npy(checkpoint, number, raw, Vec::new(), &mut go).unwrap()).unwrap();
+    fs::write(
+        path,
+        extract_npy(checkpoint, number, raw, Vec::new(), &RunOptions::default(), &mut go).unwrap(),
+    )
+    .unwrap();
     let tensor = &checkpoint.tensors()[number];
     Numpy::open(path, &*tensor.name, |_| Some((tensor.ggml_type, tensor.shape))).unwrap()
 }
@@ -50,7 +57,7 @@ proptest! {
         prop_assert!(grafted(&base, &some, false) == bytes);
 
         let path = directory.path().join("some.safetensors");
-        fs::write(&path, extract_safetensors(&base, &numbers, true, Vec::new(), &mut go).unwrap()).unwrap();
+        fs::write(&path, extract_safetensors(&base, &numbers, true, Vec::new(), &RunOptions::default(), &mut go).unwrap()).unwrap();
         let some = SafetensorsFile::open(&path).unwrap();
         prop_assert_eq!(some.tensors().len(), numbers.len());
         prop_assert!(grafted(&base, &some, false) == bytes);
@@ -119,8 +126,12 @@ fn floats_come_back_from_what_others_read() {
         let clean = made(Recipe::copy_of(&base).unwrap(), &base);
         let all: Vec<usize> = (0..base.tensors().len()).collect();
         let path = directory.path().join("all.safetensors");
-        fs::write(&path, extract_safetensors(&base, &all, false, Vec::new(), &mut go).unwrap())
-            .unwrap();
+        fs::write(
+            &path,
+            extract_safetensors(&base, &all, false, Vec::new(), &RunOptions::default(), &mut go)
+                .unwrap(),
+        )
+        .unwrap();
         assert!(
             grafted(&base, &SafetensorsFile::open(&path).unwrap(), false) == clean,
             "{}",
@@ -215,6 +226,42 @@ fn metadata_that_json_cannot_say() {
     assert_eq!(extract_metadata(&metadata, |_| false).unwrap(), "{\n}\n");
 }
 
+/// A tensor whose type is kept takes no number that the type cannot hold, and none that is none.
+#[test]
+fn numbers_that_a_kept_type_cannot_hold_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let shape = Shape::new(&[32, 2]).unwrap();
+    let source = |odd: f32| {
+        let mut numbers = [0.5; 64];
+        numbers[37] = odd;
+        let mut source = MemorySource::new();
+        let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        source.add("t", GgmlType::F32, shape, bytes).unwrap();
+        source
+    };
+    for ggml_type in [GgmlType::F16, GgmlType::Q8_0] {
+        let plain = source(0.5);
+        let tensor = Expression::named(&plain, "t").unwrap();
+        let tensor = tensor.encode(ggml_type, Encoding::finite()).unwrap();
+        let recipe = Recipe::new(MetadataBuf::new(), vec![RecipeTensor::new("t", tensor)]);
+        let base = written(&directory.path().join("base.gguf"), &made(recipe, &plain));
+        for odd in [f32::NAN, f32::INFINITY, f32::MAX] {
+            let donor = source(odd);
+            let failure = |keep_types| {
+                let mut graft = Graft::new(&base).unwrap();
+                graft.take(&donor, keep_types, |name| Some(name.as_bytes().to_vec())).unwrap();
+                let (recipe, sources) = graft.finish();
+                let plan = recipe.plan(&sources).unwrap();
+                run(&plan, &sources, Vec::new(), &RunOptions::default(), &mut go).err()
+            };
+            let error = failure(true).unwrap();
+            assert_eq!(error.kind(), ErrorKind::NonFinite, "{ggml_type}: {error}");
+            assert!(error.to_string().starts_with("tensor \"t\": row 1, column 5 is"), "{error}");
+            assert!(failure(false).is_none(), "with the type of the donor it is a copy");
+        }
+    }
+}
+
 /// Every tensor of a real file, and names that no file of safetensors can hold.
 #[test]
 fn real_files_and_odd_names() {
@@ -222,8 +269,12 @@ fn real_files_and_odd_names() {
     let all: Vec<usize> = (0..base.tensors().len()).collect();
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("all.safetensors");
-    fs::write(&path, extract_safetensors(&base, &all, false, Vec::new(), &mut go).unwrap())
-        .unwrap();
+    fs::write(
+        &path,
+        extract_safetensors(&base, &all, false, Vec::new(), &RunOptions::default(), &mut go)
+            .unwrap(),
+    )
+    .unwrap();
     assert!(
         grafted(&base, &SafetensorsFile::open(&path).unwrap(), false)
             == fs::read(real("mobilenetv3_3class_v3_fp16.gguf")).unwrap()
@@ -234,7 +285,8 @@ fn real_files_and_odd_names() {
     graft.rename(|_| Some(b"__metadata__".to_vec()));
     let (recipe, sources) = graft.finish();
     let odd = written(&directory.path().join("odd.gguf"), &made(recipe, &sources));
-    let error = extract_safetensors(&odd, &[0], false, Vec::new(), &mut go).unwrap_err();
+    let error = extract_safetensors(&odd, &[0], false, Vec::new(), &RunOptions::default(), &mut go)
+        .unwrap_err();
     assert_eq!(
         error.to_string(),
         "tensor \"__metadata__\": safetensors cannot hold a tensor of this name, or two"

@@ -12,5 +12,7 @@
 )]
 
 mod edit;
+#[cfg(feature = "fix")]
+mod fix;
 mod graft;
 mod reshape;

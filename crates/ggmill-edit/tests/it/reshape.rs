@@ -508,7 +508,10 @@ fn a_source_that_changes_meanwhile() {
         .is_err()
     );
     assert!(
-        hash(&checkpoint, &[HashKind::Xxh64], false, &mut |_| ControlFlow::Continue(())).is_err()
+        hash(&checkpoint, &[HashKind::Xxh64], false, &RunOptions::default(), &mut |_| {
+            ControlFlow::Continue(())
+        })
+        .is_err()
     );
 
     fs::rename(&path, directory.path().join("model.gguf.part1of1")).unwrap();

@@ -3,21 +3,22 @@ use std::fmt::Write as _;
 use ggmill_core::Sink;
 
 use crate::column::{Column, Element, append, stream};
-use ggmill_pipeline::Checkpoint;
 use ggmill_pipeline::Report;
 use ggmill_pipeline::Result;
+use ggmill_pipeline::{Checkpoint, RunOptions};
 
 /// Streams one tensor into a file of NumPy (`.npy`, version 1.0), in C order, and gives the sink
 /// back.
 ///
 /// Floats and integers are stored as they are, BF16 (which NumPy does not have) and quantized types
 /// as f32. When `raw`, those are stored as their bytes instead, `uint8`, one row of bytes for each
-/// row of the tensor.
+/// row of the tensor. `options` say how many threads are used.
 pub fn extract_npy<S>(
     checkpoint: &dyn Checkpoint,
     number: usize,
     raw: bool,
     mut sink: S,
+    options: &RunOptions,
     progress: &mut Report<'_>,
 ) -> Result<S>
 where
@@ -26,7 +27,7 @@ where
 {
     let column = column(checkpoint, number, raw)?;
     append(&mut sink, &header(column.element, &column.shape))?;
-    stream(checkpoint, &[column], &mut sink, progress)?;
+    stream(checkpoint, &[column], &mut sink, options, progress)?;
     Ok(sink)
 }
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::file::SafetensorsFile;
 use super::header::MAX_HEADER;
 use crate::json::{Unambiguous, unique};
-use ggmill_pipeline::{Checkpoint, FileRange, Pretrained, SourceTensor};
+use ggmill_pipeline::{Checkpoint, FileRange, Pretrained, SideFiles, SourceTensor};
 use ggmill_pipeline::{Error, ErrorKind, Result};
 
 /// The file that says which tensor is in which shard.
@@ -26,8 +26,8 @@ const MAX_CONFIG: u64 = 4 << 20;
 pub struct Safetensors {
     name: Option<String>,
     config: Value,
-    has_tokenizer: bool,
-    /// The files that say what the others hold.
+    directory: Directory,
+    /// Every file that is not weights: the configuration, the index, the tokenizer.
     descriptions: Vec<PathBuf>,
     files: Vec<RandomAccess>,
     tensors: Vec<SourceTensor>,
@@ -45,16 +45,17 @@ impl Safetensors {
         };
         let config_file = directory.file("config.json")?;
         let Unambiguous(config) = read_json(&config_file, MAX_CONFIG)?;
-        let mut descriptions = vec![config_file.path().to_owned()];
-        descriptions.extend(parts.index.is_some().then(|| directory.path().join(INDEX)));
-        let has_tokenizer = ["tokenizer.json", "tokenizer.model", "tekken.json", "vocab.json"]
-            .iter()
-            .any(|file| directory.has(file));
+        let descriptions = directory.files()?;
+        let descriptions = descriptions
+            .into_iter()
+            .filter(|name| is_description(name))
+            .map(|name| directory.path().join(name))
+            .collect();
 
         let mut this = Self {
             name: directory.name(),
             config,
-            has_tokenizer,
+            directory: directory.clone(),
             descriptions,
             files: Vec::new(),
             tensors: Vec::new(),
@@ -171,9 +172,16 @@ impl Pretrained for Safetensors {
         self.name.as_deref()
     }
 
-    fn has_tokenizer(&self) -> bool {
-        self.has_tokenizer
+    fn side_files(&self) -> &dyn SideFiles {
+        &self.directory
     }
+}
+
+/// Whether a file of a checkpoint's directory describes the model: everything but weights.
+fn is_description(name: &str) -> bool {
+    Path::new(name).extension().is_some_and(|extension| {
+        ["json", "jsonl", "jinja", "model", "txt"].iter().any(|&known| extension == known)
+    })
 }
 
 /// The names of the safetensors files of a directory, and the index where there is one: tensor name to

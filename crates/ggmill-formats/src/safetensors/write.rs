@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 
 use crate::column::{Column, Element, append, stream};
 use crate::json::Unambiguous;
-use ggmill_pipeline::Checkpoint;
 use ggmill_pipeline::Report;
+use ggmill_pipeline::{Checkpoint, RunOptions};
 use ggmill_pipeline::{Error, ErrorKind, Result};
 
 /// The entry of a file's metadata that says what bytes of blocks are: JSON, an object of `{"type",
@@ -19,11 +19,13 @@ pub(crate) const RAW_KEY: &str = "ggmill.raw";
 /// bytes: `U8`, one row of bytes for each row of the tensor, with type and shape noted in the
 /// metadata, so that [`Safetensors`](crate::Safetensors) reads them as what they were. Fails for
 /// names that the format cannot hold: those that are not UTF-8, stand twice, or are `__metadata__`.
+/// `options` say how many threads are used.
 pub fn extract_safetensors<S>(
     checkpoint: &dyn Checkpoint,
     numbers: &[usize],
     raw: bool,
     mut sink: S,
+    options: &RunOptions,
     progress: &mut Report<'_>,
 ) -> Result<S>
 where
@@ -32,7 +34,7 @@ where
 {
     let columns = columns(checkpoint, numbers, raw)?;
     append(&mut sink, &header(&columns)?)?;
-    stream(checkpoint, &columns, &mut sink, progress)?;
+    stream(checkpoint, &columns, &mut sink, options, progress)?;
     Ok(sink)
 }
 

@@ -49,7 +49,9 @@ fn errors_are_those_of_the_numbers() {
         .map(|(number, tensor)| ToCompare { a: number, b: place(&tensor.name) })
         .collect();
 
-    let found = compare(&a, &b, &pairs, true, &mut |_| ControlFlow::Continue(())).unwrap();
+    let found =
+        compare(&a, &b, &pairs, true, &RunOptions::default(), &mut |_| ControlFlow::Continue(()))
+            .unwrap();
     for (pair, found) in pairs.iter().zip(found) {
         let name = a.tensors()[pair.a].name();
         let (x, y) = (read(&a, pair.a), read(&b, pair.b));
@@ -84,9 +86,14 @@ fn errors_are_those_of_the_numbers() {
         .iter()
         .find(|pair| a.tensors()[pair.a].shape != b.tensors()[pairs[0].b].shape)
         .unwrap();
-    let error = compare(&a, &b, &[ToCompare { a: other.a, b: pairs[0].b }], true, &mut |_| {
-        ControlFlow::Continue(())
-    })
+    let error = compare(
+        &a,
+        &b,
+        &[ToCompare { a: other.a, b: pairs[0].b }],
+        true,
+        &RunOptions::default(),
+        &mut |_| ControlFlow::Continue(()),
+    )
     .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Misuse);
 }
@@ -117,15 +124,19 @@ fn bytes_and_numbers_that_are_none() {
     values[600_000] = -2.0;
     let b = write("b", &values);
     let found =
-        compare(&a, &b, &[ToCompare { a: 0, b: 0 }], true, &mut |_| ControlFlow::Continue(()))
-            .unwrap()[0];
+        compare(&a, &b, &[ToCompare { a: 0, b: 0 }], true, &RunOptions::default(), &mut |_| {
+            ControlFlow::Continue(())
+        })
+        .unwrap()[0];
     // The sign of infinity; 1.0 and 1.5; 1.0 and -2.0, which has another sign and exponent.
     assert_eq!((found.first_byte, found.different_bytes), (Some(9 * 4 + 3), 1 + 1 + 2));
     let numeric = found.numeric.unwrap();
     assert_eq!((numeric.max_abs, numeric.max_at, numeric.non_finite), (3.0, Some(600_000), 1));
     let same =
-        compare(&a, &a, &[ToCompare { a: 0, b: 0 }], true, &mut |_| ControlFlow::Continue(()))
-            .unwrap()[0];
+        compare(&a, &a, &[ToCompare { a: 0, b: 0 }], true, &RunOptions::default(), &mut |_| {
+            ControlFlow::Continue(())
+        })
+        .unwrap()[0];
     assert_eq!(
         (same.first_byte, same.numeric.unwrap().rmse, same.numeric.unwrap().non_finite),
         (None, 0.0, 0)

@@ -12,9 +12,13 @@ use ggmill_pipeline::{
 use ggmill_testdata::real;
 
 fn hashes(path: &Path) -> ggmill_hash::Hashes {
-    hash(&GgufCheckpoint::open(path).unwrap(), &HashKind::ALL, true, &mut |_| {
-        ControlFlow::Continue(())
-    })
+    hash(
+        &GgufCheckpoint::open(path).unwrap(),
+        &HashKind::ALL,
+        true,
+        &RunOptions::default(),
+        &mut |_| ControlFlow::Continue(()),
+    )
     .unwrap()
 }
 
@@ -73,14 +77,14 @@ fn pieces_and_windows_leave_no_trace() {
     std::fs::write(&path, writer.finish().unwrap()).unwrap();
 
     let model = GgufCheckpoint::open(&path).unwrap();
-    let found =
-        hash(
-            &model,
-            &[HashKind::Sha256, HashKind::Xxh64],
-            true,
-            &mut |_| ControlFlow::Continue(()),
-        )
-        .unwrap();
+    let found = hash(
+        &model,
+        &[HashKind::Sha256, HashKind::Xxh64],
+        true,
+        &RunOptions::default(),
+        &mut |_| ControlFlow::Continue(()),
+    )
+    .unwrap();
     assert_eq!(found.tensors.len(), 5005);
     for (digests, data) in
         found.tensors.iter().zip(datas.iter().map(Vec::as_slice).chain(std::iter::repeat(&[][..])))
@@ -89,14 +93,18 @@ fn pieces_and_windows_leave_no_trace() {
     }
     assert_eq!(found.model[1].to_string(), ggmill_testdata::sha256(&datas.concat()));
     assert_eq!(
-        hash(&model, &[HashKind::Sha256], false, &mut |_| ControlFlow::Continue(()))
-            .unwrap()
-            .tensors,
+        hash(&model, &[HashKind::Sha256], false, &RunOptions::default(), &mut |_| {
+            ControlFlow::Continue(())
+        })
+        .unwrap()
+        .tensors,
         Vec::<Vec<_>>::new()
     );
 
-    let stopped =
-        hash(&model, &[HashKind::Xxh64], true, &mut |_| ControlFlow::Break(())).unwrap_err();
+    let stopped = hash(&model, &[HashKind::Xxh64], true, &RunOptions::default(), &mut |_| {
+        ControlFlow::Break(())
+    })
+    .unwrap_err();
     assert_eq!(stopped.kind(), ErrorKind::Cancelled);
 }
 

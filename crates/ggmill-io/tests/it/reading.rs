@@ -237,7 +237,7 @@ fn a_file_shortened_while_open() {
 /// A read behind the end, at any offset there is, is an error.
 #[test]
 fn reads_outside_the_file() {
-    let file = RandomAccess::open(real("stories260K/config.json")).unwrap();
+    let file = RandomAccess::open(real("tinystories260K/config.json")).unwrap();
     let mut all = vec![0; usize::try_from(file.len()).unwrap()];
     file.read_at(0, &mut all).unwrap();
     assert_eq!(all, fs::read(file.path()).unwrap());
@@ -296,7 +296,7 @@ fn an_empty_file() {
 #[test]
 #[expect(unsafe_code, reason = "the test is about it")]
 fn any_file_can_be_mapped() {
-    let path = real("stories260K/model.safetensors");
+    let path = real("tinystories260K/model.safetensors");
     // SAFETY: nobody writes to the bundled files.
     let mapping = unsafe { ggmill_io::map_file(&path) }.unwrap();
     assert!(mapping.as_ref() == fs::read(path).unwrap());

@@ -9,6 +9,7 @@ use super::copy::{Out, size};
 use super::evaluate::Evaluator;
 use super::region::Region;
 use super::{Expression, Kind};
+use crate::buffers::zeroed;
 use crate::error::{Error, ErrorKind, Result};
 
 /// What is known of the numbers when they are turned into another type.
@@ -75,7 +76,7 @@ impl Evaluator<'_> {
         if child.ggml_type() == to {
             return self.through_bytes(&mut region, out, atom, &mut |region, out| {
                 self.fill(child, region.clone(), &mut Out::Bytes { bytes: out, atom })?;
-                let mut values = vec![0.0; out.len() / atom * size(block)];
+                let mut values = zeroed((out.len() / atom).saturating_mul(size(block)))?;
                 quant::dequantize(to, out, &mut values)
                     .map_err(|error| Error::caused(ErrorKind::Unsupported, error))?;
                 let element = |index: usize| {
@@ -87,7 +88,7 @@ impl Evaluator<'_> {
         }
         if block == 1 {
             return self.through_bytes(&mut region, out, atom, &mut |region, out| {
-                let mut values = vec![0.0; size(region.atoms())];
+                let mut values = zeroed(size(region.atoms()))?;
                 self.floats(child, region.clone(), &mut values)?;
                 let place =
                     |index: usize| place(shape, element(region, &this.0.extents, index as u64));
@@ -102,7 +103,7 @@ impl Evaluator<'_> {
         let (width, row_bytes) = (size(shape.row_len()), size(this.0.extents[0]) * atom);
         let rows_of_matrix = shape.dimensions().get(1).copied().unwrap_or(1).max(1);
         self.rows(this, region, out, shape.row_len(), &mut |rows, region, out| {
-            let mut values = vec![0.0; width * rows.len()];
+            let mut values = zeroed(width.saturating_mul(rows.len()))?;
             self.floats(child, region, &mut values)?;
             let place = |index: usize| (rows[index / width], (index % width) as u64);
             if encoding.finite {

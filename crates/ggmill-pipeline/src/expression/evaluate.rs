@@ -13,7 +13,7 @@ use super::read::Reading;
 use super::region::{Linear, Loop, Region, pack, strides, unflatten};
 use super::values::Values;
 use super::{CHUNK, Expression, Kind};
-use crate::buffers::BufferPool;
+use crate::buffers::{BufferPool, resize, zeroed};
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::Checkpoint;
 
@@ -54,7 +54,7 @@ impl<'a> Evaluator<'a> {
             ));
         }
         let (start, end) = (start / elements, end / elements);
-        let mut bytes = self.buffers.take(size(end - start).saturating_mul(atom));
+        let mut bytes = self.buffers.take(size(end - start).saturating_mul(atom))?;
         let mut out = Out::Bytes { bytes: &mut bytes, atom };
         Region::each(&this.0.extents, start, end, &mut |region| self.fill(this, region, &mut out))?;
         Ok(bytes)
@@ -63,7 +63,7 @@ impl<'a> Evaluator<'a> {
     /// Elements `start..end` as numbers.
     pub(super) fn values(&self, this: &Expression, start: u64, end: u64) -> Result<Vec<f32>> {
         check(this, start..end)?;
-        let mut values = vec![0.0; size(end - start)];
+        let mut values = zeroed(size(end - start))?;
         Region::each(&this.dimensions(1), start, end, &mut |region| {
             self.floats(this, region, &mut values)
         })?;
@@ -84,7 +84,7 @@ impl<'a> Evaluator<'a> {
                     number: *number,
                     atom: this.0.block.1,
                     out,
-                    buffer: self.buffers.take(0),
+                    buffer: self.buffers.take(0)?,
                 };
                 reading.read(self.source, start, loops, region.to)?;
                 self.buffers.give(reading.buffer);
@@ -180,7 +180,7 @@ impl<'a> Evaluator<'a> {
                     });
                 }
                 self.through_bytes(&mut region, out, this.0.block.1, &mut |region, out| {
-                    let mut values = vec![0.0; size(region.atoms())];
+                    let mut values = zeroed(size(region.atoms()))?;
                     self.numbers(this, region, &mut values)?;
                     quant::quantize(this.ggml_type(), &values, values.len(), None, out)
                         .map_err(|error| Error::caused(ErrorKind::Unsupported, error))
@@ -200,7 +200,7 @@ impl<'a> Evaluator<'a> {
             }
             Kind::Pair { operands: [first, second], pair } => {
                 self.floats(first, region.clone(), out)?;
-                let mut others = vec![0.0; out.len()];
+                let mut others = zeroed(out.len())?;
                 self.floats(second, region.clone(), &mut others)?;
                 pair.apply(out, &others);
                 Ok(())
@@ -241,7 +241,7 @@ impl<'a> Evaluator<'a> {
         let unsupported = |error| Error::caused(ErrorKind::Unsupported, error);
         if block == 1 {
             return Self::through_floats(&mut region, &mut Out::Floats(out), &mut |region, out| {
-                let mut bytes = self.buffers.take(out.len() * atom);
+                let mut bytes = self.buffers.take(out.len().saturating_mul(atom))?;
                 self.fill(this, region.clone(), &mut Out::Bytes { bytes: &mut bytes, atom })?;
                 quant::dequantize(this.ggml_type(), &bytes, out).map_err(unsupported)?;
                 self.buffers.give(bytes);
@@ -273,7 +273,7 @@ impl<'a> Evaluator<'a> {
         if blocks > 1 {
             whole.loops.insert(0, Loop { count: blocks, dimension: 0, step: 1, to: 1 });
         }
-        let mut bytes = self.buffers.take(size(atoms) * atom);
+        let mut bytes = self.buffers.take(size(atoms).saturating_mul(atom))?;
         self.fill(this, whole, &mut Out::Bytes { bytes: &mut bytes, atom })?;
         let elements = atoms * block;
         let is_whole = region.atoms() == elements
@@ -287,7 +287,7 @@ impl<'a> Evaluator<'a> {
             )
             .map_err(unsupported)?;
         } else {
-            let mut values = vec![0.0; size(elements)];
+            let mut values = zeroed(size(elements))?;
             quant::dequantize(this.ggml_type(), &bytes, &mut values).map_err(unsupported)?;
             Out::Floats(out).put_floats(
                 &strides,
@@ -319,35 +319,43 @@ impl<'a> Evaluator<'a> {
         let over = |dimension: usize, count: u64, to: u64| {
             (count > 1).then_some(Loop { count, dimension, step: 1, to })
         };
-        let mut at = region.at;
-        (at[0], at[1]) = (low, 0);
-        let columns = Region {
-            at,
-            loops: over(0, width, 1).into_iter().chain(over(1, inner, width)).collect(),
-            to: 0,
-        };
-        let mut rows = Region { to: 0, ..region.clone() };
-        rows.at[0] = 0;
-        rows.loops.retain(|this| this.dimension != 0);
-        let others = rows.loops.clone();
-        let weights = pack(&mut rows.loops, inner);
-        rows.loops.extend(over(0, inner, 1));
-        let (mut left, mut right) = (vec![0.0; size(width * inner)], vec![0.0; size(weights)]);
-        if inner > 0 {
+        let others: Vec<Loop> =
+            region.loops.iter().filter(|this| this.dimension != 0).copied().collect();
+        let count: u64 = others.iter().map(|this| this.count).product();
+        let mut sums = zeroed::<f32>(size(width.saturating_mul(count)))?;
+        // Some columns at a time, in their order: what is added to each sum comes in the order it
+        // would have with all of them.
+        let step = columns_at_once(width.max(count));
+        let (mut left, mut right) = (Vec::new(), Vec::new());
+        let mut start = 0;
+        while start < inner {
+            let some = step.min(inner - start);
+            let mut at = region.at;
+            (at[0], at[1]) = (low, start);
+            let columns = Region {
+                at,
+                loops: over(0, width, 1).into_iter().chain(over(1, some, width)).collect(),
+                to: 0,
+            };
+            let mut rows = Region { at: region.at, loops: others.clone(), to: 0 };
+            rows.at[0] = start;
+            let weights = pack(&mut rows.loops, some);
+            rows.loops.extend(over(0, some, 1));
+            resize(&mut left, size(width.saturating_mul(some)))?;
+            resize(&mut right, size(weights))?;
             self.floats(first, columns, &mut left)?;
             self.floats(second, rows, &mut right)?;
-        }
-        let (width, inner) = (size(width), size(inner));
-        let count = size(others.iter().map(|this| this.count).product());
-        let mut sums = vec![0.0f32; width * count];
-        for (number, sums) in sums.chunks_exact_mut(width).enumerate() {
-            for (column, weight) in left.chunks_exact(width).zip(&right[number * inner..][..inner])
+            for (sums, weights) in
+                sums.chunks_exact_mut(size(width)).zip(right.chunks_exact(size(some)))
             {
-                sums.iter_mut().zip(column).for_each(|(sum, value)| *sum += value * weight);
+                for (column, weight) in left.chunks_exact(size(width)).zip(weights) {
+                    sums.iter_mut().zip(column).for_each(|(sum, value)| *sum += value * weight);
+                }
             }
+            start += some;
         }
         let mut packed = others.clone();
-        pack(&mut packed, width as u64);
+        pack(&mut packed, width);
         let mut strides = from_packed(&packed, &others);
         strides.extend(region.loops.iter().filter(|this| this.dimension == 0).map(|this| Stride {
             count: size(this.count),
@@ -401,7 +409,7 @@ impl<'a> Evaluator<'a> {
                 make(&rows, whole, &mut bytes[size(region.to) * atom..][..size(atoms) * atom])
             }
             _ => {
-                let mut bytes = self.buffers.take(size(atoms) * atom);
+                let mut bytes = self.buffers.take(size(atoms).saturating_mul(atom))?;
                 make(&rows, whole, &mut bytes)?;
                 out.put_bytes(&strides, &bytes[size(region.at[0]) * atom..], size(region.to));
                 self.buffers.give(bytes);
@@ -424,7 +432,7 @@ impl<'a> Evaluator<'a> {
                 make(&packed, &mut out[size(region.to)..][..count])
             }
             _ => {
-                let mut values = vec![0.0; count];
+                let mut values = zeroed(count)?;
                 make(&packed, &mut values)?;
                 out.put_floats(
                     &from_packed(&packed.loops, &region.loops),
@@ -451,13 +459,24 @@ impl<'a> Evaluator<'a> {
                 make(&packed, &mut bytes[size(region.to) * atom..][..count])
             }
             _ => {
-                let mut bytes = self.buffers.take(count);
+                let mut bytes = self.buffers.take(count)?;
                 make(&packed, &mut bytes)?;
                 out.put_bytes(&from_packed(&packed.loops, &region.loops), &bytes, size(region.to));
                 self.buffers.give(bytes);
                 Ok(())
             }
         }
+    }
+}
+
+/// How many columns of a factor are multiplied at once, when its part of them or that of the other
+/// factor has rows of this many: a chunk's worth, and whole blocks where that is several.
+fn columns_at_once(rows: u64) -> u64 {
+    /// No type has longer blocks.
+    const BLOCK: u64 = 256;
+    match CHUNK / rows.max(1) {
+        few @ 0..BLOCK => few.max(1),
+        many => many / BLOCK * BLOCK,
     }
 }
 

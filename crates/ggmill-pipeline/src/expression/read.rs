@@ -3,6 +3,7 @@
 use super::CHUNK;
 use super::copy::{Out, of_linear, size};
 use super::region::{Linear, join};
+use crate::buffers::resize;
 use crate::error::Result;
 use crate::source::Checkpoint;
 
@@ -49,7 +50,7 @@ impl Reading<'_, '_> {
         let is_dense = (span.saturating_sub(wanted)).saturating_mul(atom)
             <= wanted.saturating_mul(atom).max(GAP.saturating_mul(last.count));
         if is_dense && span <= 2 * CHUNK || last.step <= 1 {
-            self.buffer.resize(size(span * atom), 0);
+            resize(&mut self.buffer, size(span.saturating_mul(atom)))?;
             source.read(self.number, start * atom, &mut self.buffer)?;
             self.out.put_bytes(&of_linear(&loops), &self.buffer, size(to));
             return Ok(());

@@ -7,6 +7,7 @@ use super::CHUNK;
 use super::evaluate::Evaluator;
 use super::region::Region;
 use super::{Expression, Kind, shape_of};
+use crate::buffers::zeroed;
 use crate::error::Result;
 
 /// What is made of all elements.
@@ -76,7 +77,7 @@ impl Evaluator<'_> {
         let row_len = child.shape().row_len().max(1);
         let mut sum = 0.0f64;
         let mut squares = if reduction == Reduction::ColumnLength {
-            vec![0.0f32; super::copy::size(row_len)]
+            zeroed::<f32>(super::copy::size(row_len))?
         } else {
             Vec::new()
         };

@@ -7,6 +7,7 @@
 mod gguf;
 mod joined;
 mod memory;
+mod side_files;
 
 use std::fmt::Debug;
 
@@ -18,6 +19,7 @@ use crate::error::Result;
 pub use self::gguf::GgufCheckpoint;
 pub use self::joined::Joined;
 pub use self::memory::MemorySource;
+pub use self::side_files::SideFiles;
 
 /// A set of tensors with their bytes.
 pub trait Checkpoint: Debug + Sync {
@@ -75,8 +77,8 @@ pub trait Pretrained: Checkpoint {
     /// The name people know the checkpoint by, where it has one: that of its directory.
     fn name(&self) -> Option<&str>;
 
-    /// Whether files of a tokenizer lie beside the weights.
-    fn has_tokenizer(&self) -> bool;
+    /// The files beside the weights: those of the tokenizer, the generation configuration, ….
+    fn side_files(&self) -> &dyn SideFiles;
 }
 
 /// A tensor of a [`Checkpoint`].

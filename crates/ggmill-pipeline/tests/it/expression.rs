@@ -82,3 +82,20 @@ fn ranges_outside_are_refused() {
     assert!(four.evaluate(&MemorySource::new(), 2..5).is_err());
     assert!(four.evaluate(&MemorySource::new(), 4..4).unwrap().is_empty());
 }
+
+/// However many columns are multiplied at once, each sum is added up in their order.
+#[test]
+fn a_product_over_many_columns_adds_in_their_order() {
+    let (width, inner, rows) = (4096u64, 700u64, 3u64);
+    let odd = |place: u64| ((place * 2_654_435_761 % 1_000_003) as f32 - 5e5) * 1.37e-3;
+    let first = Expression::computed(shape(&[width, inner]), odd).unwrap();
+    let second = Expression::computed(shape(&[inner, rows]), move |place| odd(place + 77)).unwrap();
+    let found = numbers(&first.matmul(&second).unwrap());
+    for (place, found) in (0..).zip(&found) {
+        let (x, y) = (place % width, place / width);
+        let sum =
+            (0..inner).fold(0.0f32, |sum, k| sum + odd(x + width * k) * odd(k + inner * y + 77));
+        assert_eq!(sum.to_bits(), found.to_bits(), "{x}, {y}");
+    }
+    assert_eq!(found.len() as u64, width * rows);
+}

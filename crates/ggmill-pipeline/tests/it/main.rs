@@ -18,3 +18,4 @@ mod guards;
 mod naive;
 mod ranges;
 mod rewrite;
+mod shard_files;

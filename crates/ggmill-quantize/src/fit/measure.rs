@@ -5,7 +5,7 @@ use ggmill_quant as quant;
 
 use crate::loss::{Sums, decoded, weights_of_row};
 use ggmill_pipeline::{Error, ErrorKind, Result};
-use ggmill_pipeline::{GgufCheckpoint, SourceTensor};
+use ggmill_pipeline::{GgufCheckpoint, SourceTensor, zeroed};
 
 /// Elements measured of a tensor, unless a single row has more.
 const SAMPLE: u64 = 1 << 18;
@@ -112,15 +112,15 @@ impl Subject<'_> {
     fn relative(&self, rows: &[(u64, Vec<f32>)], ggml_type: GgmlType) -> Result<f64> {
         let unsupported = |error| Error::caused(ErrorKind::Unsupported, error);
         let mut sums = Sums::default();
-        let (mut blocks, mut back) = (Vec::new(), Vec::new());
+        // All rows have one length.
+        let width = rows.first().map_or(0, |(_, values)| values.len());
+        let size = ggml_type
+            .layout()
+            .and_then(|layout| layout.bytes_for(width as u64))
+            .and_then(|size| usize::try_from(size).ok());
+        let (mut blocks, mut back) = (zeroed(size.unwrap_or(0))?, zeroed(width)?);
         for (row, values) in rows {
             let weights = weights_of_row(self.importance.as_deref(), &self.source.shape, *row);
-            let size = ggml_type
-                .layout()
-                .and_then(|layout| layout.bytes_for(values.len() as u64))
-                .and_then(|size| usize::try_from(size).ok());
-            blocks.resize(size.unwrap_or(0), 0);
-            back.resize(values.len(), 0.0);
             let for_encoding = weights.filter(|_| ggml_type.is_quantized());
             quant::quantize(ggml_type, values, values.len(), for_encoding, &mut blocks)
                 .map_err(unsupported)?;

@@ -20,7 +20,6 @@ use std::borrow::Cow;
 
 use ggmill_arch::ModelView;
 use ggmill_core::{Alignment, FileType, GgmlType};
-use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
 
 use self::knapsack::{Way, solve};
 use self::measure::{Candidate, Subject};
@@ -32,11 +31,11 @@ use crate::loss::for_measuring;
 use crate::options::QuantizeOptions;
 use crate::quantize::{is_known, quantize, quantize_shards};
 use crate::types::TypePlan;
-use ggmill_pipeline::Recipe;
 use ggmill_pipeline::SplitOptions;
 use ggmill_pipeline::{Checkpoint as _, GgufCheckpoint, SourceTensor};
 use ggmill_pipeline::{Error, ErrorKind, Result};
 use ggmill_pipeline::{Progress, Report};
+use ggmill_pipeline::{Recipe, RunOptions};
 
 /// How large the result may be.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -99,15 +98,17 @@ const TYPES: &[GgmlType] = &[
 /// [`QuantizeOptions::types`] takes the result. `progress` is told how many bytes of the model have
 /// been measured, by samples. Fails when the goal is smaller than the smallest result, and says
 /// what that is; and as [`quantize`](super::quantize) does. `cut` says how the result is going to
-/// be [cut](Recipe::split), if it is.
+/// be [cut](Recipe::split), if it is, and `run` how many threads are used.
 pub fn fit(
     checkpoint: &GgufCheckpoint,
     options: &QuantizeOptions,
     cut: Option<&SplitOptions>,
     goal: Goal,
+    run: &RunOptions,
     progress: &mut Report<'_>,
 ) -> Result<Fit> {
     checkpoint.verify()?;
+    let workers = run.workers()?;
     let (tensors, alignment, mut headers) = outline(checkpoint, options)?;
     if let Some(cut) = cut {
         headers = headers_of_shards(checkpoint, options, &tensors, cut)?;
@@ -116,9 +117,9 @@ pub fn fit(
     let total =
         tensors.iter().map(|tensor| tensor.source.shape.elements()).fold(0, u64::saturating_add);
     let (mut done, all) = (0, tensors.iter().map(Subject::size).fold(0, u64::saturating_add));
-    for window in tensors.chunks(2 * rayon::current_num_threads()) {
+    for window in tensors.chunks(2 * workers.threads()) {
         let measured: Vec<Result<Vec<Candidate>>> =
-            window.par_iter().map(|tensor| tensor.measure(checkpoint)).collect();
+            workers.map(window, |tensor| tensor.measure(checkpoint));
         for (tensor, measured) in window.iter().zip(measured) {
             ways.push(measured.map_err(|error| error.tensor(&tensor.name))?);
             done += tensor.size();

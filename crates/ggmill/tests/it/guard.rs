@@ -13,13 +13,20 @@ use ggmill::pipeline::{
 use ggmill::{Builder, GgmlType, Model, Shape};
 
 /// Everything that reads all data of a model, by its name.
-const READERS: [(&str, fn(&GgufCheckpoint, &mut Report<'_>) -> Result<()>); 6] = [
+const READERS: [(&str, fn(&GgufCheckpoint, &mut Report<'_>) -> Result<()>); 8] = [
     ("run", |model, progress| {
         let plan = Recipe::copy_of(model)?.plan(model)?;
         ggmill::pipeline::run(&plan, model, Vec::new(), &RunOptions::default(), progress).map(drop)
     }),
     ("hash", |model, progress| {
-        ggmill::hash::hash(model, &[ggmill::hash::HashKind::Xxh64], true, progress).map(drop)
+        ggmill::hash::hash(
+            model,
+            &[ggmill::hash::HashKind::Xxh64],
+            true,
+            &RunOptions::default(),
+            progress,
+        )
+        .map(drop)
     }),
     ("compare", |model, progress| {
         ggmill::hash::compare(
@@ -27,19 +34,40 @@ const READERS: [(&str, fn(&GgufCheckpoint, &mut Report<'_>) -> Result<()>); 6] =
             model,
             &[ggmill::hash::ToCompare { a: 0, b: 0 }],
             true,
+            &RunOptions::default(),
             progress,
         )
         .map(drop)
     }),
     ("extract to npy", |model, progress| {
-        ggmill::formats::extract_npy(model, 0, false, Vec::new(), progress).map(drop)
+        ggmill::formats::extract_npy(model, 0, false, Vec::new(), &RunOptions::default(), progress)
+            .map(drop)
     }),
     ("extract to safetensors", |model, progress| {
-        ggmill::formats::extract_safetensors(model, &[0, 1], false, Vec::new(), progress).map(drop)
+        ggmill::formats::extract_safetensors(
+            model,
+            &[0, 1],
+            false,
+            Vec::new(),
+            &RunOptions::default(),
+            progress,
+        )
+        .map(drop)
     }),
     ("loss", |model, progress| {
         let plan = Recipe::copy_of(model)?.plan(model)?;
-        ggmill::quantize::loss(&[&plan], model, model, None, progress).map(drop)
+        ggmill::quantize::loss(&[&plan], model, model, None, &RunOptions::default(), progress)
+            .map(drop)
+    }),
+    ("fit", |model, progress| {
+        let options = ggmill::quantize::QuantizeOptions::new(ggmill::quantize::Target::copy());
+        let goal = ggmill::quantize::Goal::BitsPerWeight(64.0);
+        ggmill::quantize::fit(model, &options, None, goal, &RunOptions::default(), progress)
+            .map(drop)
+    }),
+    ("examine", |model, progress| {
+        let part = &model.model().parts()[0];
+        ggmill::check::examine(part, &RunOptions::default(), progress).map(drop)
     }),
 ];
 

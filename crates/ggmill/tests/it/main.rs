@@ -23,9 +23,9 @@ use ggmill::{FileType, GgmlType};
 #[test]
 fn from_a_checkpoint_to_a_row_of_numbers() {
     let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("stories260K.gguf");
+    let path = directory.path().join("tinystories260K.gguf");
 
-    let checkpoint = Safetensors::open(&ggmill_testdata::real("stories260K")).unwrap();
+    let checkpoint = Safetensors::open(&ggmill_testdata::real("tinystories260K")).unwrap();
     let catalogue = ggmill::arch::Catalogue::new();
     let architecture = catalogue.for_checkpoint(checkpoint.config()).unwrap();
     let recipe =

@@ -51,7 +51,7 @@ fn written(recipe: Recipe, source: &dyn Checkpoint) -> Vec<u8> {
 #[test]
 fn one_pass_gives_what_its_steps_give() {
     let directory =
-        Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../ggmill-testdata/real/stories260K"));
+        Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../ggmill-testdata/real/tinystories260K"));
     let checkpoint = Safetensors::open(directory).unwrap();
     let adapter = adapter();
     let catalogue = Catalogue::new();

@@ -1,16 +1,13 @@
-//! Reading what is checked: the header of a file or of standard input, and the tensor data in
-//! parallel.
+//! Reading what is checked: the header of a file or of standard input, and the tensor data.
 
 use std::io;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::thread;
 
 use ggmill_arch::Catalogue;
-use ggmill_check::{
-    DataFacts, DataPiece, Input, Options, Report, check, check_set, data_pieces, unreadable,
-};
+use ggmill_check::{DataFacts, Input, Options, Report, check, check_set, examine, unreadable};
 use ggmill_core::{Error, Model, Part, Split};
+use ggmill_pipeline::RunOptions;
 
 use crate::console::Console;
 use crate::journal::warn_of_journal;
@@ -111,7 +108,7 @@ fn open(
         }
     };
     let facts = match model.parts().first().filter(|_| data) {
-        Some(part) => examine(part, console)?,
+        Some(part) => examined_data(part, console)?,
         None => DataFacts::default(),
     };
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -201,38 +198,12 @@ fn look_at_input(standard: &Standard<'_>, data: bool) -> Result<Look, Failure> {
     }
 }
 
-/// Reads all tensor data of a file once, on every processor there is.
-fn examine(part: &Part, console: Console) -> Result<DataFacts, Failure> {
-    let pieces: Vec<DataPiece> = data_pieces(part).collect();
-    let total = pieces.iter().map(|piece| piece.len() as u64).sum();
-    let workers = thread::available_parallelism().map_or(1, usize::from).min(pieces.len().max(1));
-    let (next, done) = (AtomicUsize::new(0), AtomicU64::new(0));
-    let work = |mut bar: Option<Bar>| -> ggmill_core::Result<DataFacts> {
-        let mut facts = DataFacts::default();
-        let mut buffer = Vec::new();
-        while let Some(piece) = pieces.get(next.fetch_add(1, Ordering::Relaxed)) {
-            buffer.resize(piece.len(), 0);
-            part.read_at(piece.offset(), &mut buffer)?;
-            facts.add(piece.examine(&buffer));
-            let so_far = done.fetch_add(piece.len() as u64, Ordering::Relaxed);
-            if let Some(bar) = &mut bar {
-                let name =
-                    part.tensors().nth(piece.tensor()).map(|tensor| tensor.name().to_string());
-                bar.update(so_far, total, &name.unwrap_or_default());
-            }
-        }
-        Ok(facts)
-    };
-    let gathered: Vec<_> = thread::scope(|scope| {
-        let others: Vec<_> = (1..workers).map(|_| scope.spawn(|| work(None))).collect();
-        let own = work(Some(Bar::new(console)));
-        others.into_iter().filter_map(|other| other.join().ok()).chain([own]).collect()
-    });
-    let mut all = DataFacts::default();
-    for facts in gathered {
-        all.merge(facts.map_err(|error| Failure::new(&error))?);
-    }
-    // What was read of a file that changed meanwhile may be half of each.
-    part.verify().map_err(|error| Failure::new(&error))?;
-    Ok(all)
+/// Reads all tensor data of a file once.
+fn examined_data(part: &Part, console: Console) -> Result<DataFacts, Failure> {
+    let mut bar = Bar::new(console);
+    examine(part, &RunOptions::default(), &mut |progress| {
+        bar.update(progress.written, progress.total, progress.tensor);
+        ControlFlow::Continue(())
+    })
+    .map_err(Failure::new)
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use ggmill_core::{RawStr, keys};
 use ggmill_pipeline::{
-    Checkpoint as _, ErrorKind, GgufCheckpoint, ShardLimit, SourceTensor, SplitOptions,
+    Checkpoint as _, ErrorKind, GgufCheckpoint, RunOptions, ShardLimit, SourceTensor, SplitOptions,
 };
 use ggmill_quantize::{Goal, QuantizeOptions, RoleRule, Target, TypePlan};
 
@@ -197,10 +197,17 @@ fn fit(
     console: Console,
 ) -> Result<TypePlan, Failure> {
     let mut bar = Bar::new(console);
-    let fit = ggmill_quantize::fit(checkpoint, options, cut, goal, &mut |progress| {
-        bar.update(progress.written, progress.total, progress.tensor);
-        ControlFlow::Continue(())
-    });
+    let fit = ggmill_quantize::fit(
+        checkpoint,
+        options,
+        cut,
+        goal,
+        &RunOptions::default(),
+        &mut |progress| {
+            bar.update(progress.written, progress.total, progress.tensor);
+            ControlFlow::Continue(())
+        },
+    );
     drop(bar);
     let fit = fit.map_err(|error| {
         let hint =

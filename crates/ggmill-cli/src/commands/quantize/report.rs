@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use ggmill_core::{RawStr, Sink as _};
 use ggmill_inspect::loss::{LossReport, Row, html, json, text};
 use ggmill_io::FileSink;
-use ggmill_pipeline::{GgufCheckpoint, Plan};
+use ggmill_pipeline::{GgufCheckpoint, Plan, RunOptions};
 use ggmill_quantize::{Importance, TensorLoss};
 
 use super::Args;
@@ -74,16 +74,23 @@ impl Report {
         let Some((first, _)) = made.first() else { return Ok(()) };
         let written = GgufCheckpoint::open(first).map_err(Failure::new)?;
         let plans: Vec<&Plan> = made.iter().map(|(_, plan)| plan).collect();
-        let mut bar = Bar::new(console);
-        let losses =
-            ggmill_quantize::loss(&plans, checkpoint, &written, importance, &mut |progress| {
+        let (mut bar, options) = (Bar::new(console), RunOptions::default());
+        let losses = ggmill_quantize::loss(
+            &plans,
+            checkpoint,
+            &written,
+            importance,
+            &options,
+            &mut |progress| {
                 bar.update(progress.written, progress.total, progress.tensor);
                 ControlFlow::Continue(())
-            });
+            },
+        );
         drop(bar);
         let losses = losses.map_err(Failure::new)?;
         let name = first.file_name().unwrap_or_default().to_string_lossy();
-        let report = LossReport::new(&name, losses.iter().map(row).collect());
+        tell_of_unmeasured(&losses.unmeasured, console);
+        let report = LossReport::new(&name, losses.tensors.iter().map(row).collect());
         let Some(mut file) = self.file else {
             let mut out = console.text();
             text::write(
@@ -115,6 +122,23 @@ impl Report {
         file.commit().map_err(Failure::new)?;
         console.note(format_args!("wrote {}", shown(&path)));
         Ok(())
+    }
+}
+
+/// Says which tensors the report leaves out.
+fn tell_of_unmeasured(names: &[Vec<u8>], console: Console) {
+    const NAMED: usize = 3;
+    let first: Vec<String> =
+        names.iter().take(NAMED).map(|name| RawStr::new(name).to_string()).collect();
+    let more = match names.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    if !first.is_empty() {
+        console.note(format_args!(
+            "not in the report, being made of no single tensor: {}{more}",
+            first.join(", ")
+        ));
     }
 }
 

@@ -21,7 +21,7 @@ fn go_on(_: ggmill_pipeline::Progress<'_>) -> ControlFlow<()> {
 /// The bundled trained model as a GGUF file of 16 bits.
 fn stories(directory: &Path) -> PathBuf {
     let path = directory.join("stories.gguf");
-    std::fs::write(&path, converted(&real("stories260K"), FileType::F16).unwrap()).unwrap();
+    std::fs::write(&path, converted(&real("tinystories260K"), FileType::F16).unwrap()).unwrap();
     path
 }
 
@@ -40,13 +40,29 @@ fn made(path: &Path, options: &QuantizeOptions) -> (u64, Vec<TensorLoss>) {
     let output = path.with_file_name("made.gguf");
     std::fs::write(&output, &file).unwrap();
     let written = GgufCheckpoint::open(&output).unwrap();
-    let losses =
-        loss(&[&plan], &checkpoint, &written, options.importance.as_ref(), &mut go_on).unwrap();
-    (file.len() as u64, losses)
+    let losses = loss(
+        &[&plan],
+        &checkpoint,
+        &written,
+        options.importance.as_ref(),
+        &RunOptions::default(),
+        &mut go_on,
+    )
+    .unwrap();
+    assert_eq!(losses.unmeasured, Vec::<Vec<u8>>::new());
+    (file.len() as u64, losses.tensors)
 }
 
 fn fitted(path: &Path, options: &QuantizeOptions, goal: Goal) -> Fit {
-    fit(&GgufCheckpoint::open(path).unwrap(), options, None, goal, &mut go_on).unwrap()
+    fit(
+        &GgufCheckpoint::open(path).unwrap(),
+        options,
+        None,
+        goal,
+        &RunOptions::default(),
+        &mut go_on,
+    )
+    .unwrap()
 }
 
 /// The same options with no mixture, but the types chosen.
@@ -175,7 +191,9 @@ fn what_cannot_be_says_what_can() {
     let fixture = Fixture::new("llama");
     let checkpoint = GgufCheckpoint::open(fixture.path()).unwrap();
     let refused = |goal| {
-        let error = fit(&checkpoint, &options("COPY"), None, goal, &mut go_on).unwrap_err();
+        let error =
+            fit(&checkpoint, &options("COPY"), None, goal, &RunOptions::default(), &mut go_on)
+                .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Budget);
         error.to_string()
     };
@@ -229,6 +247,7 @@ fn what_is_asked_for_is_no_choice() {
             options,
             None,
             Goal::BitsPerWeight(4.0),
+            &RunOptions::default(),
             &mut go_on,
         )
         .map_err(|error| error.kind())

@@ -2,6 +2,7 @@
 
 mod fit;
 mod imatrix;
+mod loss;
 mod mixtures;
 mod remarks;
 mod unknown;

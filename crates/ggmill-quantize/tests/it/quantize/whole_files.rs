@@ -187,8 +187,8 @@ fn shards_without_tensors() {
 fn bytes_do_not_depend_on_the_number_of_threads() {
     let fixture = Fixture::new("mixtral");
     let on = |threads| {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        pool.install(|| quantized(&fixture.path(), &options("Q4_K_M"))).unwrap()
+        let quantized = || quantized(&fixture.path(), &options("Q4_K_M"));
+        RunOptions::on(threads).install(quantized).unwrap().unwrap()
     };
     assert!(on(1) == on(3));
 }

@@ -1,0 +1,49 @@
+//! The files of a tokenizer, read within limits.
+
+use ggmill_core::RawStr;
+use ggmill_formats::Unambiguous;
+use ggmill_pipeline::{Error, ErrorKind, Result, SideFiles};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// Bytes of a configuration or a list of added tokens; real ones have up to a few megabytes.
+const MAX_CONFIG: u64 = 16 << 20;
+/// Bytes of a vocabulary; those of 262,144 tokens have about 33 million.
+pub(crate) const MAX_VOCABULARY: u64 = 128 << 20;
+/// Bytes of a chat template.
+const MAX_TEMPLATE: u64 = 4 << 20;
+
+/// What went wrong with a file, by its name.
+pub(crate) fn fault(name: &str, message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Checkpoint, message).about(name)
+}
+
+/// A file of JSON; `None` where it is absent.
+pub(crate) fn json(files: &dyn SideFiles, name: &str) -> Result<Option<Value>> {
+    let Some(bytes) = files.read(name, MAX_CONFIG)? else { return Ok(None) };
+    let Unambiguous(value) = parse(name, &bytes)?;
+    Ok(Some(value))
+}
+
+/// A vocabulary; `None` where it is absent.
+pub(crate) fn vocabulary(files: &dyn SideFiles, name: &str) -> Result<Option<Vec<u8>>> {
+    files.read(name, MAX_VOCABULARY)
+}
+
+/// A chat template; `None` where it is absent.
+pub(crate) fn template(files: &dyn SideFiles, name: &str) -> Result<Option<String>> {
+    let Some(bytes) = files.read(name, MAX_TEMPLATE)? else { return Ok(None) };
+    match String::from_utf8(bytes) {
+        // As Python reads text.
+        Ok(text) => Ok(Some(text.replace("\r\n", "\n").replace('\r', "\n"))),
+        Err(_) => Err(fault(name, "is not UTF-8")),
+    }
+}
+
+/// The document that these bytes of a file are.
+pub(crate) fn parse<T: DeserializeOwned>(name: &str, bytes: &[u8]) -> Result<T> {
+    serde_json::from_slice(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)).map_err(|error| {
+        let what = if error.is_data() { "is not as expected" } else { "is not JSON" };
+        fault(name, format!("{what}: {}", RawStr::from(&*error.to_string())))
+    })
+}

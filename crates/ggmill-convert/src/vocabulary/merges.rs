@@ -1,0 +1,81 @@
+//! The merges of a BPE model, as a GGUF file lists them: two parts with a space between.
+
+use ggmill_pipeline::Result;
+use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, SeqAccess, Visitor};
+
+use super::Request;
+use super::files::{self, fault};
+
+/// One merge of `tokenizer.json`: `"a b"`, or `["a", "b"]` since parts may have spaces.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Merge {
+    Joined(String),
+    Pair(String, String),
+}
+
+impl<'de> Deserialize<'de> for Merge {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct AnyMerge;
+        impl<'de> Visitor<'de> for AnyMerge {
+            type Value = Merge;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a merge: two parts")
+            }
+
+            fn visit_str<E: Error>(self, merge: &str) -> Result<Merge, E> {
+                Ok(Merge::Joined(merge.to_owned()))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<Merge, A::Error> {
+                match (
+                    parts.next_element()?,
+                    parts.next_element()?,
+                    parts.next_element::<IgnoredAny>()?,
+                ) {
+                    (Some(left), Some(right), None) => Ok(Merge::Pair(left, right)),
+                    _ => Err(A::Error::custom("a merge: expected two parts")),
+                }
+            }
+        }
+        deserializer.deserialize_any(AnyMerge)
+    }
+}
+
+/// The merges as a file has them. A space within a part is written as the byte-level alphabet
+/// writes it.
+pub(crate) fn joined(merges: &[Merge]) -> Vec<String> {
+    let without_spaces = |part: &str| part.replace(' ', "\u{120}");
+    merges
+        .iter()
+        .map(|merge| match merge {
+            Merge::Joined(merge) => merge.clone(),
+            Merge::Pair(left, right) => {
+                format!("{} {}", without_spaces(left), without_spaces(right))
+            }
+        })
+        .collect()
+}
+
+/// The merges of `merges.txt`, a line each; none where the file is absent.
+pub(crate) fn of_text(request: &mut Request<'_>) -> Result<Vec<String>> {
+    const FILE: &str = "merges.txt";
+    let Some(bytes) = files::vocabulary(request.files, FILE)? else { return Ok(Vec::new()) };
+    let text = String::from_utf8(bytes).map_err(|_| fault(FILE, "is not UTF-8"))?;
+    let mut merges = Vec::new();
+    let mut malformed = 0usize;
+    for (number, line) in text.lines().map(str::trim).enumerate() {
+        if line.is_empty() || (number == 0 && line.starts_with('#')) {
+            continue;
+        }
+        let mut parts = line.split_whitespace();
+        match (parts.next(), parts.next(), parts.next()) {
+            (Some(left), Some(right), None) => merges.push(format!("{left} {right}")),
+            _ => malformed = malformed.saturating_add(1),
+        }
+    }
+    if malformed > 0 {
+        request.notes.push(format!("{FILE}: {malformed} lines that are not merges were left out"));
+    }
+    Ok(merges)
+}

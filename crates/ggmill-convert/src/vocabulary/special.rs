@@ -1,0 +1,223 @@
+//! What a vocabulary has besides its tokens: the IDs of special tokens, whether they are added to
+//! a text, merges, chat templates and flags of the normalizer.
+//!
+//! The rules are those of the reference (`gguf` 0.19.0, `vocab.py`, `SpecialVocab`), in its order.
+
+use ggmill_core::{MetadataBuf, keys};
+use ggmill_pipeline::Result;
+use serde_json::{Map, Value};
+
+use super::Request;
+use super::files::fault;
+use super::post_processor::PostProcessor;
+use super::template::Templates;
+
+/// The kinds of special tokens, in the order their IDs are looked up.
+const KINDS: [&str; 7] = ["bos", "eos", "unk", "sep", "pad", "cls", "mask"];
+
+/// The metadata key of a special token's ID; kinds without one are not written.
+fn id_key(kind: &str) -> Option<&'static str> {
+    Some(match kind {
+        "bos" => "tokenizer.ggml.bos_token_id",
+        "eos" => "tokenizer.ggml.eos_token_id",
+        "eot" => "tokenizer.ggml.eot_token_id",
+        "eom" => "tokenizer.ggml.eom_token_id",
+        "unk" => "tokenizer.ggml.unknown_token_id",
+        "sep" => "tokenizer.ggml.seperator_token_id",
+        "pad" => "tokenizer.ggml.padding_token_id",
+        "mask" => "tokenizer.ggml.mask_token_id",
+        _ => return None,
+    })
+}
+
+/// The metadata key that says whether a special token is added.
+fn add_key(kind: &str) -> Option<&'static str> {
+    Some(match kind {
+        "bos" => "tokenizer.ggml.add_bos_token",
+        "eos" => "tokenizer.ggml.add_eos_token",
+        "sep" => "tokenizer.ggml.add_sep_token",
+        _ => return None,
+    })
+}
+
+/// What is loaded.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SpecialOptions {
+    /// Whether merges are.
+    pub(crate) merges: bool,
+    /// The number of tokens: IDs from there on are left out.
+    pub(crate) limit: Option<usize>,
+}
+
+/// What a vocabulary has besides its tokens.
+#[derive(Debug, Default)]
+pub(crate) struct Special {
+    merges: Vec<String>,
+    kinds: Vec<&'static str>,
+    ids: Vec<(&'static str, u32)>,
+    add: Vec<(&'static str, bool)>,
+    templates: Templates,
+    lowercase: Option<bool>,
+    strip_accents: Option<bool>,
+}
+
+impl Special {
+    /// Loads what the checkpoint's files say.
+    pub(crate) fn load(request: &mut Request<'_>, options: SpecialOptions) -> Result<Self> {
+        let mut this = Self { kinds: KINDS.to_vec(), ..Self::default() };
+        this.load_tokenizer(request, options)?;
+        for kind in this.kinds.clone() {
+            let name = format!("{kind}_token_id");
+            // The whole before the language model's part, unlike everywhere else.
+            let id = request
+                .config
+                .get(&name)
+                .filter(|id| !id.is_null())
+                .or_else(|| request.config.get("text_config")?.get(&name));
+            this.set_id(kind, id, "config.json", request, options)?;
+        }
+        if options.merges && this.merges.is_empty() {
+            this.merges = super::merges::of_text(request)?;
+        }
+        Ok(this)
+    }
+
+    fn load_tokenizer(&mut self, request: &mut Request<'_>, options: SpecialOptions) -> Result<()> {
+        const FILE: &str = "tokenizer_config.json";
+        // An empty object counts as absent.
+        let mut config = request.tokenizer_config.clone().filter(|config| !config.is_empty());
+        let mut added = Vec::new();
+        if let Some(tokenizer) = request.tokenizer()? {
+            if options.merges {
+                self.merges = super::merges::joined(&tokenizer.model.merges);
+            }
+            self.read_normalizer(&tokenizer.normalizer, 0);
+            added = tokenizer
+                .added_tokens
+                .iter()
+                .map(|token| (token.content.clone(), token.id))
+                .collect();
+            let mut processor = PostProcessor::new(config.as_mut(), &mut self.kinds);
+            processor.read(&tokenizer.post_processor);
+            self.add = processor.add;
+        }
+        let Some(config) = config else { return Ok(()) };
+        self.templates = Templates::load(request, &config)?;
+        for kind in self.kinds.clone() {
+            if let Some(&Value::Bool(flag)) = config.get(&format!("add_{kind}_token"))
+                && !self.add.iter().any(|(known, _)| *known == kind)
+            {
+                self.add.push((kind, flag));
+            }
+            let content = match config.get(&format!("{kind}_token")) {
+                Some(Value::String(text)) => Some(text.as_str()),
+                Some(Value::Object(token)) => token.get("content").and_then(Value::as_str),
+                _ => None,
+            };
+            let Some(content) = content else { continue };
+            let id = added.iter().find(|(text, _)| text == content).map(|&(_, id)| id);
+            self.set_id(kind, id.map(Value::from).as_ref(), FILE, request, options)?;
+        }
+        Ok(())
+    }
+
+    /// Sets the ID of a kind unless it is set already.
+    fn set_id(
+        &mut self,
+        kind: &'static str,
+        id: Option<&Value>,
+        file: &str,
+        request: &mut Request<'_>,
+        options: SpecialOptions,
+    ) -> Result<()> {
+        let Some(Value::Number(number)) = id else { return Ok(()) };
+        // 2.0 is no ID.
+        if number.is_f64() {
+            return Ok(());
+        }
+        let id = number.as_u64().and_then(|id| u32::try_from(id).ok());
+        let id = id.ok_or_else(|| {
+            fault(file, format!("{kind}_token_id is {number}: special token ID out of range"))
+        })?;
+        if let Some(limit) = options.limit
+            && id as usize >= limit
+        {
+            request.notes.push(format!(
+                "{file}: {kind}_token_id is {id}: special token ID out of range (0 to {}), was \
+                 left out",
+                limit.saturating_sub(1)
+            ));
+            return Ok(());
+        }
+        if !self.ids.iter().any(|(known, _)| *known == kind) {
+            self.ids.push((kind, id));
+        }
+        Ok(())
+    }
+
+    /// The flags of a normalizer, or of the last of a sequence that has them.
+    fn read_normalizer(&mut self, normalizer: &Value, depth: usize) {
+        let flag = |name: &str, before| match normalizer.get(name) {
+            Some(Value::Bool(flag)) => Some(*flag),
+            Some(_) => None,
+            None => before,
+        };
+        match normalizer.get("type").and_then(Value::as_str) {
+            Some("Lowercase") => self.lowercase = Some(true),
+            Some("StripAccents") => self.strip_accents = Some(true),
+            Some("BertNormalizer") => {
+                self.lowercase = flag("lowercase", self.lowercase);
+                self.strip_accents = flag("strip_accents", self.strip_accents);
+            }
+            // JSON is read to a depth of 128.
+            Some("Sequence") if depth < 128 => {
+                let parts = normalizer.get("normalizers").and_then(Value::as_array);
+                for part in parts.into_iter().flatten() {
+                    self.read_normalizer(part, depth.saturating_add(1));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Sets the keys, in the reference's order.
+    pub(crate) fn write_to(&self, metadata: &mut MetadataBuf) {
+        if !self.merges.is_empty() {
+            metadata.set(keys::TOKENIZER_MERGES, &self.merges);
+        }
+        for &(kind, id) in &self.ids {
+            if let Some(key) = id_key(kind) {
+                metadata.set(key, id);
+            }
+        }
+        for &(kind, flag) in &self.add {
+            if let Some(key) = add_key(kind) {
+                metadata.set(key, flag);
+            }
+        }
+        self.templates.write_to(metadata);
+        if let Some(flag) = self.lowercase {
+            metadata.set("tokenizer.ggml.normalizer.lowercase", flag);
+        }
+        if let Some(flag) = self.strip_accents {
+            metadata.set("tokenizer.ggml.normalizer.strip_accents", flag);
+        }
+    }
+}
+
+/// What Python takes as true.
+pub(crate) fn truthy(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::Bool(value) => *value,
+        Value::Number(number) => number.as_f64() != Some(0.0),
+        Value::String(text) => !text.is_empty(),
+        Value::Array(elements) => !elements.is_empty(),
+        Value::Object(entries) => !entries.is_empty(),
+    }
+}
+
+/// A value of `tokenizer_config.json`, `null` where it is absent.
+pub(crate) fn entry(config: Option<&Map<String, Value>>, name: &str) -> Value {
+    config.and_then(|config| config.get(name)).cloned().unwrap_or_default()
+}

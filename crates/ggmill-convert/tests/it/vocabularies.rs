@@ -1,0 +1,131 @@
+//! Vocabularies of every kind, to the byte.
+//!
+//! Each case under `tests/vocabularies` has the files of a checkpoint's directory without its
+//! weights, and the keys and the SHA-256 of what the reference converter makes of them
+//! (`--vocab-only`). `xtask/peers/vocabularies.py` makes them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use ggmill_arch::Catalogue;
+use ggmill_convert::{ConvertOptions, convert};
+use ggmill_core::{FileType, Gguf};
+use ggmill_pipeline::{
+    Checkpoint, Error, Pretrained, Result, RunOptions, SideFiles, SourceTensor, run,
+};
+use ggmill_testdata::{real, sha256};
+use serde_json::{Value, json};
+
+/// A checkpoint without weights, in memory.
+#[derive(Debug)]
+struct Bare {
+    name: String,
+    config: Value,
+    files: BTreeMap<String, Vec<u8>>,
+}
+
+impl Checkpoint for Bare {
+    fn tensors(&self) -> &[SourceTensor] {
+        &[]
+    }
+    fn read(&self, _: usize, _: u64, _: &mut [u8]) -> Result<()> {
+        unreachable!("there are no tensors")
+    }
+}
+
+impl Pretrained for Bare {
+    fn config(&self) -> &Value {
+        &self.config
+    }
+    fn name(&self) -> Option<&str> {
+        Some(&self.name)
+    }
+    fn side_files(&self) -> &dyn SideFiles {
+        &self.files
+    }
+}
+
+impl Bare {
+    /// The files of a case: JSON, text, or a bundled file.
+    fn of(name: &str, case: &Value) -> Self {
+        let content = |content: &Value| match content.as_str() {
+            Some(text) => match text.strip_prefix('@') {
+                Some(bundled) => fs::read(real(bundled)).unwrap(),
+                None => text.as_bytes().to_vec(),
+            },
+            None => content.to_string().into_bytes(),
+        };
+        let files = case.as_object().unwrap();
+        Self {
+            name: name.to_owned(),
+            config: files["config.json"].clone(),
+            files: files.iter().map(|(name, it)| (name.clone(), content(it))).collect(),
+        }
+    }
+
+    fn converted(&self) -> Result<Vec<u8>, Error> {
+        let mut options = ConvertOptions::new(FileType::F16);
+        options.vocab_only = true;
+        let catalogue = Catalogue::new();
+        let architecture = catalogue.for_checkpoint(&self.config).expect("a known architecture");
+        let plan = convert(self, architecture, &options)?.plan(self)?;
+        run(&plan, self, Vec::new(), &RunOptions::default(), &mut |_| ControlFlow::Continue(()))
+    }
+}
+
+#[test]
+fn every_case_is_what_the_reference_makes_of_it() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vocabularies");
+    let mut cases: Vec<_> =
+        fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    cases.sort();
+    for path in &cases {
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        let case: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+        let file = Bare::of(name, &case["files"])
+            .converted()
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
+        let model = Gguf::parse(&file).unwrap();
+        let keys: Vec<String> = model.metadata().iter().map(|it| it.key().to_string()).collect();
+        assert_eq!(json!(keys), case["keys"], "{name}");
+        assert_eq!(sha256(&file), case["sha256"], "{name}");
+    }
+    assert!(cases.len() >= 5, "{}", cases.len());
+}
+
+/// What SentencePiece cannot load, what contradicts itself, and what would take too much memory.
+#[test]
+fn broken_vocabularies_are_refused_with_words() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vocabularies");
+    let case: Value =
+        serde_json::from_slice(&fs::read(directory.join("spm-added.json")).unwrap()).unwrap();
+    let with = |name: &str, content: Value| {
+        let mut files = case["files"].clone();
+        files[name] = content;
+        Bare::of("case", &files).converted().map(drop).map_err(|error| error.to_string())
+    };
+    let mut config = case["files"]["config.json"].clone();
+    config["vocab_size"] = json!(1_000_000_000);
+    let mut negative = case["files"]["config.json"].clone();
+    negative["bos_token_id"] = json!(-1);
+    for (name, content, words) in [
+        ("config.json", config, "a vocabulary of 1000000000 tokens, the limit is 4194304"),
+        ("config.json", negative, "config.json: bos_token_id is -1: special token ID out of range"),
+        ("tokenizer.model", json!("<!DOCTYPE html>"), "tokenizer.model: "),
+        ("tokenizer.model", json!("version https://git-lfs"), "tokenizer.model: "),
+        ("tokenizer.json", json!("{"), "tokenizer.json: is not JSON"),
+        ("tokenizer_config.json", json!("[]"), "tokenizer_config.json: expected an object"),
+        (
+            "tokenizer_config.json",
+            json!(r#"{"bos_token": "a", "bos_token": "b"}"#),
+            "tokenizer_config.json: is not as expected: key \"bos_token\" has two values",
+        ),
+        ("added_tokens.json", json!({"a": 5, "b": 5}), "two added tokens have ID 5"),
+        ("added_tokens.json", json!({"a": "5"}), "added_tokens.json: \"a\": expected a token ID"),
+    ] {
+        let error = with(name, content).unwrap_err();
+        assert!(error.contains(words), "{name}: {error}, expected {words}");
+    }
+}

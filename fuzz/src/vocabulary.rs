@@ -1,0 +1,98 @@
+//! Any files of a tokenizer: a checkpoint in memory without weights, converted.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use ggmill_arch::Architecture;
+use ggmill_convert::{ConvertOptions, convert};
+use ggmill_core::{FileType, Gguf};
+use ggmill_pipeline::{Checkpoint, Pretrained, Result, RunOptions, SideFiles, SourceTensor, run};
+use serde_json::{Value, json};
+
+/// The files that may be there.
+pub(crate) const FILES: [&str; 7] = [
+    "tokenizer.model",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "merges.txt",
+    "chat_template.jinja",
+];
+
+/// Between one file and the next: no protobuf message or text has it by chance.
+pub(crate) const SEPARATOR: &[u8] = b"\n--8<--\n";
+
+/// Converts the files: each begins with the number of its name in one byte.
+pub fn vocabulary(data: &[u8]) {
+    let mut files = BTreeMap::new();
+    for part in split(data) {
+        let Some((&number, content)) = part.split_first() else { continue };
+        if let Some(name) = FILES.get(usize::from(number)) {
+            files.insert((*name).to_owned(), content.to_vec());
+        }
+    }
+    let config = json!({
+        "architectures": ["LlamaForCausalLM"], "vocab_size": 600, "num_hidden_layers": 1, "hidden_size": 64,
+        "intermediate_size": 64, "num_attention_heads": 8, "max_position_embeddings": 64, "bos_token_id": 1,
+    });
+    let checkpoint = Files { config, files };
+    let Some(architecture) = Architecture::builtin("llama") else { return };
+    let mut options = ConvertOptions::new(FileType::F16);
+    options.vocab_only = true;
+    let Ok(recipe) = convert(&checkpoint, architecture, &options) else { return };
+    let plan = recipe.plan(&checkpoint).expect("a recipe that was made is planned");
+    let made = run(&plan, &checkpoint, Vec::new(), &RunOptions::default(), &mut |_| {
+        ControlFlow::Continue(())
+    })
+    .expect("nothing has to be read");
+    let file = Gguf::parse(made).expect("what is written is read");
+    if let Ok(tokens) = file.metadata().array("tokenizer.ggml.tokens") {
+        let types = file.metadata().array("tokenizer.ggml.token_type").expect("written with them");
+        assert_eq!(tokens.len(), types.len());
+    }
+}
+
+fn split(mut data: &[u8]) -> Vec<&[u8]> {
+    let mut parts = Vec::new();
+    while let Some(place) =
+        data.windows(SEPARATOR.len()).position(|window| window == SEPARATOR)
+    {
+        parts.push(&data[..place]);
+        data = &data[place + SEPARATOR.len()..];
+    }
+    parts.push(data);
+    parts
+}
+
+/// Files, and no weights.
+#[derive(Debug)]
+struct Files {
+    config: Value,
+    files: BTreeMap<String, Vec<u8>>,
+}
+
+impl Checkpoint for Files {
+    fn tensors(&self) -> &[SourceTensor] {
+        &[]
+    }
+
+    fn read(&self, _: usize, _: u64, out: &mut [u8]) -> Result<()> {
+        out.fill(0);
+        Ok(())
+    }
+}
+
+impl Pretrained for Files {
+    fn config(&self) -> &Value {
+        &self.config
+    }
+
+    fn name(&self) -> Option<&str> {
+        None
+    }
+
+    fn side_files(&self) -> &dyn SideFiles {
+        &self.files
+    }
+}
