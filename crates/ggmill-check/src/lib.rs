@@ -24,5 +24,5 @@ pub use input::Input;
 pub use options::{Options, Profile, Selector, SelectorError};
 pub use report::{Diagnostic, OwnedSubject, Report};
 pub use rule::{Authority, Group, Rule, Severity};
-pub use rules::{check, check_set, name_fault, rules, unreadable};
+pub use rules::{check, check_set, meant_key, name_fault, rules, template_fault, unreadable};
 pub use source::{Force, Source, StatedBy};

@@ -3,8 +3,8 @@
 use clap::{CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    check, completions, convert, diff, edit, explain, extract, graft, hash, imatrix, inspect, man,
-    merge, name, quantize, repack, split,
+    check, completions, convert, diff, edit, explain, extract, get, graft, hash, imatrix, inspect,
+    man, merge, name, quantize, repack, set_metadata, split,
 };
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
@@ -58,7 +58,10 @@ pub(crate) enum Command {
     Explain(explain::Args),
     Name(name::Args),
     Convert(convert::Args),
+    Get(get::Args),
     Edit(edit::Args),
+    #[command(hide = true)]
+    SetMetadata(set_metadata::Args),
     Quantize(Box<quantize::Args>),
     Imatrix(imatrix::Args),
     Split(split::Args),
@@ -80,6 +83,8 @@ impl Command {
             Self::Explain(args) => explain::run(&args, console),
             Self::Name(args) => name::run(&args, console),
             Self::Convert(args) => convert::run(args, console),
+            Self::Get(args) => get::run(&args, console),
+            Self::SetMetadata(args) => set_metadata::run(args, console),
             Self::Edit(args) => edit::run(&args, console),
             Self::Quantize(args) => quantize::run(*args, console),
             Self::Imatrix(args) => imatrix::run(&args, console),

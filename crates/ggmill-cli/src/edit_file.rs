@@ -14,7 +14,10 @@ pub(crate) const MAX_INPUT: u64 = 1 << 30;
 /// The edits that a file of keys and values in JSON or TOML stands for.
 pub(crate) fn set_from(path: &Path) -> Result<Vec<Edit>, Failure> {
     let text = read_text(path, MAX_INPUT)?;
-    let is_toml = path.extension().is_some_and(|extension| extension == "toml");
-    let edits = if is_toml { Edit::from_toml(&text) } else { Edit::from_json(&text) };
+    let edits = match path.extension().and_then(|extension| extension.to_str()) {
+        Some("toml") => Edit::from_toml(&text),
+        Some("json") => Edit::from_json(&text),
+        _ => Edit::from_document(&text),
+    };
     edits.map_err(|error| Failure::new(format_args!("{}: {error}", shown(path))))
 }

@@ -10,20 +10,16 @@ use ggmill_pipeline::{Checkpoint, Plan, RunOptions, plan_document};
 use crate::commands::inspect;
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
-use crate::outputs::{refuse_inputs, start, tell_of_existing};
+use crate::outputs::{Output, refuse_inputs};
 use crate::paths::shown;
 use crate::progress::Bar;
 
 /// What is to become of a plan.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Making<'a> {
-    pub(crate) output: &'a Path,
+    pub(crate) output: Output<'a>,
     /// The files that are read, none of which is written over.
     pub(crate) inputs: &'a [PathBuf],
-    /// Whether a file that is there is replaced.
-    pub(crate) force: bool,
-    /// Whether the plan is printed and nothing is written.
-    pub(crate) dry_run: bool,
     /// Whether the plan is printed as JSON instead of a summary.
     pub(crate) json: bool,
 }
@@ -47,20 +43,22 @@ impl Making<'_> {
         console: Console,
         then: impl FnOnce() -> Result<(), Failure>,
     ) -> Result<Status, Failure> {
-        let Self { output, inputs, force, dry_run, json } = self;
-        refuse_inputs(output, inputs)?;
-        if dry_run {
+        let Self { output, inputs, json } = self;
+        let path = output.path();
+        refuse_inputs(path, inputs)?;
+        let len = plan.layout().total_len();
+        if output.is_dry_run() {
             let mut out = console.text();
             if json {
-                print_json(&mut out, plan, output, false)?;
+                print_json(&mut out, plan, path, false)?;
             } else {
-                print_table(&mut out, plan, output)?;
+                print_table(&mut out, plan, path)?;
             }
             out.flush()?;
-            tell_of_existing(output, force, console);
-            return Ok(tell(plan, console));
+            tell(plan, console);
+            return output.end_dry_run(inputs, len).map(|()| Status::Fine);
         }
-        let sink = start(output, inputs, force, plan.layout().total_len())?;
+        let sink = output.start(inputs, len)?;
         let mut bar = Bar::new(console);
         let sink =
             ggmill_pipeline::run(plan, checkpoint, sink, &RunOptions::default(), &mut |progress| {
@@ -74,13 +72,13 @@ impl Making<'_> {
 
         if json {
             let mut out = console.bytes();
-            print_json(&mut out, plan, output, true)?;
+            print_json(&mut out, plan, path, true)?;
             out.flush()?;
             return Ok(tell(plan, console));
         }
-        console.note(format_args!("wrote {}", shown(output)));
+        console.note(format_args!("wrote {}", shown(path)));
         tell(plan, console);
-        inspect::summarize(output, console)
+        inspect::summarize(path, console)
     }
 }
 

@@ -6,17 +6,53 @@ use ggmill_core::Sink as _;
 use ggmill_io::{FileSink, Overwrite};
 use ggmill_pipeline::GgufCheckpoint;
 
-use crate::console::Console;
 use crate::outcome::Failure;
 use crate::paths::shown;
 
-/// What a dry run says of an output that is there.
-pub(crate) fn tell_of_existing(output: &Path, force: bool, console: Console) {
-    if !force && output.exists() {
-        console.note(format_args!(
-            "{}: exists already, so a run would be refused without --force",
-            shown(output)
-        ));
+/// A file to be written, looked at before the work for it begins: what can be known without its
+/// length is refused then.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Output<'a> {
+    path: &'a Path,
+    force: bool,
+    dry_run: bool,
+}
+
+impl<'a> Output<'a> {
+    /// Refuses an output that is one of these inputs, and what no amount of work would change: a
+    /// directory that is missing or not writable, a path that leads to no file, and a file that
+    /// exists unless `force`. A dry run prints its plan first, and is refused at its end.
+    pub(crate) fn new(
+        path: &'a Path,
+        inputs: &[PathBuf],
+        force: bool,
+        dry_run: bool,
+    ) -> Result<Self, Failure> {
+        refuse_inputs(path, inputs)?;
+        if !dry_run {
+            drop(start(path, inputs, force, 0)?);
+        }
+        Ok(Self { path, force, dry_run })
+    }
+
+    pub(crate) fn path(self) -> &'a Path {
+        self.path
+    }
+
+    /// Whether nothing is to be written.
+    pub(crate) fn is_dry_run(self) -> bool {
+        self.dry_run
+    }
+
+    /// Starts the file, for so many bytes.
+    pub(crate) fn start(self, inputs: &[PathBuf], len: u64) -> Result<FileSink, Failure> {
+        start(self.path, inputs, self.force, len)
+    }
+
+    /// The end of a dry run: refuses what the run would be refused for, for want of space too.
+    /// Nothing is left behind.
+    pub(crate) fn end_dry_run(self, inputs: &[PathBuf], len: u64) -> Result<(), Failure> {
+        self.start(inputs, len).map(drop)
     }
 }
 
@@ -31,8 +67,14 @@ pub(crate) fn start(
     refuse_inputs(output, inputs)?;
     let overwrite = if force { Overwrite::Replace } else { Overwrite::Refuse };
     let mut sink = FileSink::create(output, overwrite).map_err(|error| {
-        let exists = error.kind() == ggmill_io::ErrorKind::Exists;
-        Failure::new(error).with_hint(exists.then(|| "--force replaces it".to_owned()))
+        let hint = match error.kind() {
+            ggmill_io::ErrorKind::Exists => Some("--force replaces it".to_owned()),
+            ggmill_io::ErrorKind::Io if !error.path().exists() => {
+                Some(format!("`mkdir -p {}` makes the directory", shown(error.path())))
+            }
+            _ => None,
+        };
+        Failure::new(error).with_hint(hint)
     })?;
     sink.reserve(len).map_err(Failure::new)?;
     Ok(sink)

@@ -53,7 +53,13 @@ impl MakingShards<'_> {
             refuse_inputs(output, self.inputs)?;
         }
         if !self.dry_run {
-            self.write(&plans, &outputs, checkpoint, console)?;
+            let files = self.begin(&plans, &outputs)?;
+            let mut bar = Bar::new(console);
+            let written = files.run(&plans, checkpoint, &RunOptions::default(), &mut |progress| {
+                bar.update(progress.written, progress.total, progress.tensor);
+                ControlFlow::Continue(())
+            });
+            written.map_err(Failure::new)?;
         }
         let mut out = console.text();
         if self.json {
@@ -66,6 +72,8 @@ impl MakingShards<'_> {
             tell(plan, console);
         }
         if self.dry_run {
+            // What the run would be refused for.
+            drop(self.begin(&plans, &outputs)?);
             console.note("nothing was written");
         } else if let Some(stale) = ggmill_io::stale_shard(self.prefix, outputs.len()) {
             console.note(format_args!(
@@ -76,25 +84,27 @@ impl MakingShards<'_> {
         Ok((Status::Fine, outputs.into_iter().zip(plans).collect()))
     }
 
-    /// Writes all shards, and names them when the last is complete.
-    fn write(
-        &self,
-        plans: &[Plan],
-        outputs: &[PathBuf],
-        checkpoint: &dyn Checkpoint,
-        console: Console,
-    ) -> Result<(), Failure> {
+    /// Refuses, before the work begins, what can be known then: a directory that is missing or not
+    /// writable. Which shards there will be is known when they are planned.
+    pub(crate) fn look_ahead(self) -> Result<Self, Failure> {
+        if let Some(first) = ggmill_io::shard_paths(self.prefix, 1)
+            && !self.dry_run
+        {
+            for path in &first {
+                drop(start(path, &[], true, 0)?);
+            }
+        }
+        Ok(self)
+    }
+
+    /// Begins every shard, so that the first is not written when the last cannot be.
+    fn begin(&self, plans: &[Plan], outputs: &[PathBuf]) -> Result<ShardFiles, Failure> {
         let mut files = ShardFiles::new();
         for (plan, output) in plans.iter().zip(outputs) {
             let sink = start(output, self.inputs, self.force, plan.layout().total_len())?;
             files.push(sink).map_err(Failure::new)?;
         }
-        let mut bar = Bar::new(console);
-        let written = files.run(plans, checkpoint, &RunOptions::default(), &mut |progress| {
-            bar.update(progress.written, progress.total, progress.tensor);
-            ControlFlow::Continue(())
-        });
-        written.map_err(Failure::new)
+        Ok(files)
     }
 }
 

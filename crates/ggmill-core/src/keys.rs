@@ -63,4 +63,7 @@ keys! {
     TOKENIZER_MERGES = "tokenizer.ggml.merges";
     /// The chat template, in Jinja.
     TOKENIZER_CHAT_TEMPLATE = "tokenizer.chat_template";
+    /// Room that edits in place leave in a header and use: zeros, which readers ignore. What writes
+    /// a whole file leaves it out.
+    GGMILL_PADDING = "ggmill.padding";
 }

@@ -34,6 +34,16 @@ pub struct Graft<'a> {
     sources: Joined<'a>,
 }
 
+/// How many tensors were taken from a donor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Taken {
+    /// Those that took the place of one of the same name.
+    pub replaced: usize,
+    /// Those that came behind the last.
+    pub added: usize,
+}
+
 impl<'a> Graft<'a> {
     /// Begins with a copy of this model. A set of shards becomes one file.
     pub fn new(base: &'a GgufCheckpoint) -> Result<Self> {
@@ -45,20 +55,19 @@ impl<'a> Graft<'a> {
 
     /// Takes tensors from a donor, under the names that `rename` gives them; those it gives none
     /// are left. A tensor of a name that is there already takes its place, and when
-    /// `keep_types` its type, in which it is encoded; others come behind the last. Says how many
-    /// were taken. Fails when rows are no whole blocks of a type that is kept.
+    /// `keep_types` its type, in which it is encoded; others come behind the last. Fails when rows are no whole blocks of a type that is kept.
     pub fn take(
         &mut self,
         donor: &'a dyn Checkpoint,
         keep_types: bool,
         mut rename: impl FnMut(RawStr<'_>) -> Option<Vec<u8>>,
-    ) -> Result<usize> {
+    ) -> Result<Taken> {
         let first = self.sources.add(donor);
         let mut places: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
         for (place, tensor) in self.recipe.tensors.iter().enumerate() {
             places.entry(tensor.name.clone()).or_insert(place);
         }
-        let mut taken = 0;
+        let mut taken = Taken::default();
         for (number, tensor) in donor.tensors().iter().enumerate() {
             let Some(name) = rename(tensor.name()) else { continue };
             let mut new =
@@ -84,11 +93,12 @@ impl<'a> Graft<'a> {
                         .map_err(|error| error.tensor(&name))?;
                 }
                 *old = new;
+                taken.replaced += 1;
             } else {
                 places.insert(name, self.recipe.tensors.len());
                 self.recipe.tensors.push(new);
+                taken.added += 1;
             }
-            taken += 1;
         }
         Ok(taken)
     }

@@ -74,6 +74,17 @@ fn type_of(value: &Value<'_>, depth: usize) -> Option<KeyType> {
     types.all(|other| other == Some(first)).then(|| first.within())?
 }
 
+/// A value as JSON. Fails for what JSON cannot say, as [`extract_metadata`] does.
+///
+/// ```
+/// let json = ggmill_edit::value_json(&ggmill_core::Value::U32(4096))?;
+/// assert_eq!(json, serde_json::json!(4096));
+/// # Ok::<(), ggmill_pipeline::Error>(())
+/// ```
+pub fn value_json(value: &Value<'_>) -> Result<Json> {
+    json(value).map_err(|why| Error::new(ErrorKind::Unsupported, why))
+}
+
 fn json(value: &Value<'_>) -> Result<Json, &'static str> {
     let number = |number: f64| {
         Number::from_f64(number)

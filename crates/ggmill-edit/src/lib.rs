@@ -3,6 +3,8 @@
 
 mod edit;
 #[cfg(feature = "fix")]
+mod findings;
+#[cfg(feature = "fix")]
 mod fix;
 mod graft;
 mod json;
@@ -14,11 +16,14 @@ mod subset;
 pub use edit::{
     Destination, Edit, EditError, EditMethod, EditPlan, EditSyntaxError, EditValue, Edited, Editor,
     FILLER_KEY, KeyChange, KeyType, KeyTypeError, TypedValue, ValueError, edit_metadata,
+    parse_element,
 };
 #[cfg(feature = "fix")]
+pub use findings::{EditFindings, Misspelt, broken_templates, edit_findings};
+#[cfg(feature = "fix")]
 pub use fix::apply_fixes;
-pub use graft::Graft;
-pub use json::extract_metadata;
+pub use graft::{Graft, Taken};
+pub use json::{extract_metadata, value_json};
 pub use merge::{merge, verify};
 pub use parts::Parts;
 pub use repack::{RepackOptions, repack};

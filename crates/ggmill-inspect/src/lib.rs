@@ -8,12 +8,14 @@ pub mod json;
 pub mod loss;
 mod lossless;
 mod notice;
+mod raw;
 mod sniff;
 mod summary;
 pub mod text;
 mod view;
 
 pub use notice::{Notice, notices};
+pub use raw::{RawValueError, raw_value};
 pub use sniff::{FileKind, sniff};
 pub use summary::{PerBlock, Summary, TypeUse};
 pub use view::Selection;

@@ -128,7 +128,8 @@ impl FileSink {
     }
 
     /// Sets space aside for a file of `len` bytes, so that a disk too small says so now and not
-    /// after an hour. Where the system has no way to do that, nothing happens.
+    /// after an hour. Where space cannot be set aside, the free space is compared with `len`;
+    /// where that is not known either, nothing happens.
     pub fn reserve(&mut self, len: u64) -> Result<()> {
         self.temporary
             .file()
@@ -351,15 +352,30 @@ fn reserve(file: &File, len: u64) -> io::Result<()> {
             Err(Errno::INTR) => {}
             // No room, or no file may be that long.
             Err(error @ (Errno::NOSPC | Errno::FBIG | Errno::DQUOT)) => return Err(error.into()),
-            _ => return Ok(()),
+            Err(_) => return check_free(file, len),
+            Ok(()) => return Ok(()),
         }
     }
 }
 
-#[cfg(not(target_os = "linux"))]
-#[expect(clippy::unnecessary_wraps, reason = "as on Linux")]
+#[cfg(all(unix, not(target_os = "linux")))]
+fn reserve(file: &File, len: u64) -> io::Result<()> {
+    check_free(file, len)
+}
+
+#[cfg(not(unix))]
+#[expect(clippy::unnecessary_wraps, reason = "as on Unix")]
 fn reserve(_: &File, _: u64) -> io::Result<()> {
     Ok(())
+}
+
+/// Where space cannot be set aside: whether the file system has as much now.
+#[cfg(unix)]
+fn check_free(file: &File, len: u64) -> io::Result<()> {
+    // What is not known is found out by writing.
+    let Ok(system) = rustix::fs::fstatvfs(file) else { return Ok(()) };
+    let free = u128::from(system.f_bavail) * u128::from(system.f_frsize);
+    if free < u128::from(len) { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
 }
 
 /// Has the system begin to write a range to the disk, which it would else do when it is told to

@@ -213,6 +213,7 @@ impl fmt::Display for Cause<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.kind() {
             io::ErrorKind::NotFound => f.write_str("no such file"),
+            io::ErrorKind::NotADirectory => f.write_str("not a directory"),
             io::ErrorKind::PermissionDenied => f.write_str("permission denied"),
             io::ErrorKind::StorageFull => f.write_str("no space left on the device"),
             io::ErrorKind::ReadOnlyFilesystem => f.write_str("the file system is read-only"),

@@ -28,7 +28,11 @@ pub fn same_file(a: impl AsRef<Path>, b: impl AsRef<Path>) -> Result<bool> {
 fn identity(path: &Path) -> Result<Option<Identity>> {
     match identify(path) {
         Ok(identity) => Ok(Some(identity)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error)
+            if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
+        {
+            Ok(None)
+        }
         Err(source) => Err(Error::io(path, "cannot look at", source)),
     }
 }

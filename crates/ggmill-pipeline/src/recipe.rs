@@ -100,10 +100,12 @@ impl Recipe {
 
     /// A model as it is: every key and every tensor of the file or set, in order, in its byte order
     /// and version (3 for a file of version 1). Other recipes for GGUF files begin here and
-    /// change what they are about.
+    /// change what they are about. The room that edits leave
+    /// ([`GGMILL_PADDING`](ggmill_core::keys::GGMILL_PADDING)) says nothing, and is left out.
     pub fn copy_of(checkpoint: &GgufCheckpoint) -> Result<Self> {
-        let metadata = MetadataBuf::copy_of(&checkpoint.metadata())
+        let mut metadata = MetadataBuf::copy_of(&checkpoint.metadata())
             .map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?;
+        metadata.remove(ggmill_core::keys::GGMILL_PADDING);
         let tensor = |(number, tensor): (usize, &SourceTensor)| {
             Ok(RecipeTensor::new(&*tensor.name, Expression::of_tensor(number, tensor)?))
         };

@@ -108,6 +108,18 @@ fn one_of(same: &[Pair<'_>]) -> Option<Fix> {
     Some(Fix::set(first.key().to_str().ok()?, first.value_type(), value))
 }
 
+/// The key that programs look for and that this one is nearly, for a model of this architecture:
+/// what was meant by a misspelt one.
+///
+/// ```
+/// let meant = ggmill_check::meant_key("llama.context_lenght", Some("llama"));
+/// assert_eq!(meant.as_deref(), Some("llama.context_length"));
+/// assert_eq!(ggmill_check::meant_key("llama.context_length", Some("llama")), None);
+/// ```
+pub fn meant_key(key: &str, architecture: Option<&str>) -> Option<String> {
+    standard::meant(key, architecture)
+}
+
 fn spelling(input: &Input<'_>, pair: &Pair<'_>, out: &mut Findings<'_>) {
     let key = pair.key();
     let bytes = key.as_bytes();

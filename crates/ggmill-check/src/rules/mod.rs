@@ -16,9 +16,11 @@ mod tokenizer;
 
 use ggmill_core::{Array, Error, RawStr};
 
+pub use keys::meant_key;
 #[cfg(test)]
 pub(crate) use metadata::{expected_type, known_general};
 pub use naming::name_fault;
+pub use template::template_fault;
 
 use crate::report::{Findings, Place};
 use crate::{Input, Options, Report, Rule};

@@ -102,10 +102,7 @@ fn template(pair: &Pair<'_>, text: RawStr<'_>, out: &mut Findings<'_>) {
     let found = match parse(&plain, "template", SyntaxConfig, WhitespaceConfig::default()) {
         Ok(tree) => reach::examine(&tree),
         Err(error) => {
-            out.add(&SYNTAX, Place::value(pair), || {
-                let line = error.line().map(|line| format!("line {line}: ")).unwrap_or_default();
-                format!("{line}{}", shown(RawStr::from(error.detail().unwrap_or("not a template"))))
-            });
+            out.add(&SYNTAX, Place::value(pair), || fault(&error));
             reach::names_in(&plain)
         }
     };
@@ -123,6 +120,28 @@ fn template(pair: &Pair<'_>, text: RawStr<'_>, out: &mut Findings<'_>) {
             Reach::Endless(what) => out.add(&ENDLESS, Place::value(pair), || format!("has {what}")),
         }
     }
+}
+
+/// What a parser says of a text.
+fn fault(error: &minijinja::Error) -> String {
+    let line = error.line().map(|line| format!("line {line}: ")).unwrap_or_default();
+    format!("{line}{}", shown(RawStr::from(error.detail().unwrap_or("not a template"))))
+}
+
+/// Why a text is not a chat template, in one line without control characters; `None` for one that
+/// parses, and for one that is too long or too deep to be examined.
+///
+/// ```
+/// assert_eq!(ggmill_check::template_fault("{{ bos_token }}"), None);
+/// assert!(ggmill_check::template_fault("{% if %}").is_some());
+/// ```
+pub fn template_fault(text: &str) -> Option<String> {
+    let plain = (text.len() <= LONGEST).then(|| without_generation(text))?;
+    if !reach::is_simple(&plain) {
+        return None;
+    }
+    let parsed = parse(&plain, "template", SyntaxConfig, WhitespaceConfig::default());
+    parsed.err().map(|error| fault(&error))
 }
 
 /// Whether a character shows nothing, or moves what is shown. Joiners are none: scripts and markers

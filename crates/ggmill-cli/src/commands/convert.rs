@@ -16,6 +16,7 @@ use crate::commands::quantize::{TypeArgs, refused, target, without_ending};
 use crate::console::Console;
 use crate::making::Making;
 use crate::outcome::{Failure, Status};
+use crate::outputs::Output;
 use crate::paths::shown;
 use crate::shards::MakingShards;
 use crate::source::what_it_is;
@@ -160,6 +161,25 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
         ))
         .with_hint(Some("--type Q4_K_M, for example, is a mixture they apply to".to_owned())));
     }
+    let type_name = target.map_or_else(|| float_type.to_string(), |to| to.name().to_owned());
+    let output = args.output.unwrap_or_else(|| default_output(checkpoint.name(), &type_name));
+    let inputs: Vec<PathBuf> = checkpoint
+        .files()
+        .map(Path::to_owned)
+        .chain(args.types.files().cloned())
+        .chain(args.arch_file)
+        .collect();
+    let (force, dry_run, json) = (args.force, args.dry_run, args.json);
+    let limit = args
+        .split_max_size
+        .map(ShardLimit::Bytes)
+        .or(args.split_max_tensors.map(ShardLimit::Tensors));
+    let prefix = without_ending(&output);
+    let shards = MakingShards { prefix: &prefix, inputs: &inputs, force, dry_run, json };
+    let one = match limit {
+        Some(_) => shards.look_ahead().map(|_| None)?,
+        None => Some(Output::new(&output, &inputs, force, dry_run)?),
+    };
     let mut options = ConvertOptions::new(float_type);
     options.name = args.name;
     options.no_vocab = args.no_vocab;
@@ -169,40 +189,32 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
             .then(|| "--no-vocab converts the weights alone".to_owned());
         Failure::new(error).with_hint(hint)
     };
-    let inputs: Vec<PathBuf> = checkpoint
-        .files()
-        .map(Path::to_owned)
-        .chain(args.types.files().cloned())
-        .chain(args.arch_file)
-        .collect();
     let mut recipe =
         ggmill_convert::convert(&checkpoint, architecture, &options).map_err(refused_here)?;
+    let mut refusal = None;
     if let Some(target) = target {
         let mut options = QuantizeOptions::new(target);
         let names = recipe.tensors.iter().map(|tensor| RawStr::new(&tensor.name));
         args.types.apply(&mut options, &names, console)?;
-        options.dry_run = args.dry_run;
+        if dry_run {
+            // What only a run is refused for, importance that is missing, ends a dry run too.
+            refusal = quantize_recipe(&recipe, &options).map_err(refused).err();
+        }
+        options.dry_run = dry_run;
         recipe = quantize_recipe(&recipe, &options).map_err(refused)?;
     }
-    let type_name = target.map_or_else(|| float_type.to_string(), |to| to.name().to_owned());
-    let output = args.output.unwrap_or_else(|| default_output(checkpoint.name(), &type_name));
-    let (force, dry_run, json) = (args.force, args.dry_run, args.json);
-    let limit = args
-        .split_max_size
-        .map(ShardLimit::Bytes)
-        .or(args.split_max_tensors.map(ShardLimit::Tensors));
-    if let Some(limit) = limit {
-        let shards = recipe.split(&SplitOptions::new(limit)).map_err(Failure::new)?;
-        let prefix = &without_ending(&output);
-        let making = MakingShards { prefix, inputs: &inputs, force, dry_run, json };
-        return Ok(making.run(shards, &checkpoint, console)?.0);
-    }
-    let plan = recipe.plan(&checkpoint).map_err(Failure::new)?;
-    Making { output: &output, inputs: &inputs, force, dry_run, json }.run(
-        &plan,
-        &checkpoint,
-        console,
-    )
+    let status = match (one, limit) {
+        (Some(output), _) => {
+            let plan = recipe.plan(&checkpoint).map_err(Failure::new)?;
+            Making { output, inputs: &inputs, json }.run(&plan, &checkpoint, console)?
+        }
+        (None, Some(limit)) => {
+            let recipes = recipe.split(&SplitOptions::new(limit)).map_err(Failure::new)?;
+            shards.run(recipes, &checkpoint, console)?.0
+        }
+        (None, None) => Status::Fine,
+    };
+    refusal.map_or(Ok(status), Err)
 }
 
 /// What a file is that should be a part of a checkpoint and is not.

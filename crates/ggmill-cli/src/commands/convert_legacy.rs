@@ -8,6 +8,7 @@ use ggmill_formats::Legacy;
 use crate::console::Console;
 use crate::making::Making;
 use crate::outcome::{Failure, Status};
+use crate::outputs::Output;
 use crate::paths::shown;
 
 /// What these files do not say themselves.
@@ -52,7 +53,12 @@ pub(super) fn run(args: Request, console: Console) -> Result<Status, Failure> {
         ))
         .with_hint(hint));
     }
-    let legacy = Legacy::open(&args.src).map_err(Failure::new)?;
+    let output = args.output.unwrap_or_else(|| {
+        PathBuf::from(args.src.file_name().unwrap_or_default()).with_extension("gguf")
+    });
+    let inputs = [args.src];
+    let output = Output::new(&output, &inputs, args.force, args.dry_run)?;
+    let legacy = Legacy::open(&inputs[0]).map_err(Failure::new)?;
     let mut options = LegacyOptions::default();
     options.name = args.name;
     options.context_length = args.legacy.context_length;
@@ -61,15 +67,5 @@ pub(super) fn run(args: Request, console: Console) -> Result<Status, Failure> {
     let plan = ggmill_convert::convert_legacy(&legacy, &options)
         .and_then(|recipe| recipe.plan(&legacy))
         .map_err(Failure::new)?;
-    let output = args.output.unwrap_or_else(|| {
-        PathBuf::from(args.src.file_name().unwrap_or_default()).with_extension("gguf")
-    });
-    Making {
-        output: &output,
-        inputs: &[args.src],
-        force: args.force,
-        dry_run: args.dry_run,
-        json: args.json,
-    }
-    .run(&plan, &legacy, console)
+    Making { output, inputs: &inputs, json: args.json }.run(&plan, &legacy, console)
 }

@@ -10,13 +10,14 @@ use clap::ValueEnum;
 use ggmill_core::{MetadataBuf, RawStr};
 use ggmill_edit::{extract_metadata, subset};
 use ggmill_formats::{extract_npy, extract_safetensors, npy_len, safetensors_len};
+use ggmill_io::FileSink;
 use ggmill_pipeline::{Checkpoint as _, GgufCheckpoint, RunOptions, SourceTensor};
 use ggmill_text::Glob;
 
 use crate::console::Console;
 use crate::making::Making;
 use crate::outcome::{Failure, Status};
-use crate::outputs::{inputs_of, refuse_inputs, start};
+use crate::outputs::{Output, inputs_of, refuse_inputs, start};
 use crate::paths::shown;
 use crate::progress::Bar;
 use crate::source::open_checkpoint;
@@ -135,6 +136,13 @@ pub(crate) fn fits_any<'a, I: Iterator<Item = RawStr<'a>>>(
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let format = args.format()?;
+    let is_directory = format == Format::Npy && args.is_directory();
+    let is_text = format == Format::Json && args.output.as_os_str() == "-";
+    let named = std::slice::from_ref(&args.file);
+    // What a directory gets is looked at when its names are known.
+    let output = (!is_directory && !is_text)
+        .then(|| Output::new(&args.output, named, args.force, args.dry_run))
+        .transpose()?;
     let checkpoint = open_checkpoint(&args.file)?;
     let inputs = inputs_of(&checkpoint)?;
     let numbers = args.numbers(checkpoint.tensors())?;
@@ -151,14 +159,13 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
             let plan = subset(&checkpoint, &numbers, |key| args.has_key(key))
                 .and_then(|recipe| recipe.plan(&checkpoint))
                 .map_err(Failure::new)?;
-            let making = Making {
-                output: &args.output,
-                inputs: &inputs,
-                force: args.force,
-                dry_run: args.dry_run,
-                json: false,
-            };
-            return making.run(&plan, &checkpoint, console);
+            let output = output
+                .map_or_else(|| Output::new(&args.output, &inputs, args.force, args.dry_run), Ok)?;
+            return Making { output, inputs: &inputs, json: false }.run(
+                &plan,
+                &checkpoint,
+                console,
+            );
         }
         Format::Safetensors => taking.safetensors(&numbers)?,
         Format::Npy if args.is_directory() => taking.directory(&numbers)?,
@@ -200,7 +207,7 @@ struct Taking<'a> {
 
 impl Taking<'_> {
     fn json(self) -> Result<Status, Failure> {
-        let Self { args, checkpoint, inputs, console } = self;
+        let Self { args, checkpoint, console, .. } = self;
         if !args.tensors.is_empty() {
             return Err(Failure::new("JSON holds metadata, no tensors").with_hint(Some(
                 "--key GLOB takes keys; `ggmill inspect --json` lists tensors".to_owned(),
@@ -213,40 +220,46 @@ impl Taking<'_> {
                     .to_owned(),
             ))
         })?;
-        if args.dry_run {
-            self.announce(&args.output, text.len() as u64)?;
-            console.note(NOTHING);
-            return Ok(Status::Fine);
-        }
-        if args.output.as_os_str() == "-" {
+        if args.output.as_os_str() == "-" && !args.dry_run {
             let mut out = console.bytes();
             out.write_all(text.as_bytes())?;
             out.flush()?;
             return Ok(Status::Fine);
         }
-        let mut sink = start(&args.output, inputs, args.force, text.len() as u64)?;
+        let Some(mut sink) = self.begin(&args.output, text.len() as u64)? else {
+            console.note(NOTHING);
+            return Ok(Status::Fine);
+        };
         ggmill_core::Sink::append(&mut sink, text.as_bytes()).map_err(Failure::new)?;
         sink.commit().map_err(Failure::new)?;
         console.note(format_args!("wrote {}", shown(&args.output)));
         Ok(Status::Fine)
     }
 
-    /// What a dry run says of a file.
-    fn announce(self, output: &Path, len: u64) -> Result<(), Failure> {
-        if output.as_os_str() != "-" {
-            refuse_inputs(output, self.inputs)?;
+    /// Starts a file of so many bytes. In a dry run there is none: how long it would be is printed,
+    /// and what would refuse it does.
+    fn begin(self, path: &Path, len: u64) -> Result<Option<FileSink>, Failure> {
+        let Self { args, inputs, .. } = self;
+        if args.dry_run {
+            self.announce(path, len)?;
+            if path.as_os_str() != "-" {
+                drop(start(path, inputs, args.force, len)?);
+            }
+            return Ok(None);
         }
+        start(path, inputs, args.force, len).map(Some)
+    }
+
+    /// What a dry run says of a file.
+    fn announce(self, path: &Path, len: u64) -> Result<(), Failure> {
         let mut out = self.console.text();
-        writeln!(out, "{}  {len} bytes", shown(output))?;
+        writeln!(out, "{}  {len} bytes", shown(path))?;
         Ok(out.flush()?)
     }
 
     fn safetensors(self, numbers: &[usize]) -> Result<(), Failure> {
         let len = safetensors_len(self.checkpoint, numbers, self.args.raw).map_err(Failure::new)?;
-        if self.args.dry_run {
-            return self.announce(&self.args.output, len);
-        }
-        let sink = start(&self.args.output, self.inputs, self.args.force, len)?;
+        let Some(sink) = self.begin(&self.args.output, len)? else { return Ok(()) };
         let (mut bar, options) = (Bar::new(self.console), RunOptions::default());
         let sink = extract_safetensors(
             self.checkpoint,
@@ -264,10 +277,7 @@ impl Taking<'_> {
 
     fn npy(self, number: usize, output: &Path) -> Result<(), Failure> {
         let len = npy_len(self.checkpoint, number, self.args.raw).map_err(Failure::new)?;
-        if self.args.dry_run {
-            return self.announce(output, len);
-        }
-        let sink = start(output, self.inputs, self.args.force, len)?;
+        let Some(sink) = self.begin(output, len)? else { return Ok(()) };
         let (mut bar, options) = (Bar::new(self.console), RunOptions::default());
         let sink =
             extract_npy(self.checkpoint, number, self.args.raw, sink, &options, &mut |progress| {
@@ -286,10 +296,26 @@ impl Taking<'_> {
             .filter_map(|&number| self.checkpoint.tensors().get(number))
             .map(|tensor| directory.join(file_name(&tensor.name)))
             .collect();
-        for output in &outputs {
+        let is_new = !directory.exists();
+        let mut total = 0u64;
+        for (&number, output) in numbers.iter().zip(&outputs) {
             refuse_inputs(output, self.inputs)?;
+            let len = npy_len(self.checkpoint, number, self.args.raw).map_err(Failure::new)?;
+            total = total.saturating_add(len);
+            if self.args.dry_run {
+                self.announce(output, len)?;
+            }
         }
-        let is_new = !directory.exists() && !self.args.dry_run;
+        // Before the work: the directory, every file in it, and the space for all.
+        if is_new {
+            drop(start(directory, self.inputs, false, total)?);
+        }
+        for output in outputs.iter().filter(|_| !is_new) {
+            drop(start(output, self.inputs, self.args.force, total)?);
+        }
+        if self.args.dry_run {
+            return Ok(());
+        }
         if is_new {
             fs::create_dir(directory).map_err(|error| {
                 Failure::new(format_args!("{}: cannot create: {error}", shown(directory)))
@@ -308,7 +334,7 @@ impl Taking<'_> {
                 }
                 return Err(failure);
             }
-            if !replaces && !self.args.dry_run {
+            if !replaces {
                 made.push(output);
             }
         }

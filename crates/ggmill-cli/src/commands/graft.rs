@@ -6,7 +6,7 @@ use ggmill_core::RawStr;
 use ggmill_edit::{Edit, Graft};
 use ggmill_formats::{Numpy, SafetensorsFile};
 use ggmill_inspect::FileKind;
-use ggmill_pipeline::{Checkpoint, GgufCheckpoint};
+use ggmill_pipeline::{Checkpoint, GgufCheckpoint, SourceTensor};
 use ggmill_text::Glob;
 
 use crate::commands::extract::{fits_any, tensor_name};
@@ -15,7 +15,8 @@ use crate::console::Console;
 use crate::edit_file::set_from;
 use crate::making::Making;
 use crate::outcome::{Failure, Status};
-use crate::outputs::inputs_of;
+use crate::outputs::{Output, inputs_of};
+use crate::paths::shown;
 use crate::source::{open_checkpoint, what_it_is};
 
 /// Put tensors and metadata into a model; drop, rename or reorder its own
@@ -23,19 +24,21 @@ use crate::source::{open_checkpoint, what_it_is};
 #[expect(clippy::struct_excessive_bools, reason = "flags as they are typed")]
 #[command(after_help = "\
 Examples:
-  ggmill graft model.gguf --from embedding.npy -o new.gguf
-  ggmill graft model.gguf --from other.gguf --take 'output*' -o new.gguf
-  ggmill graft model.gguf --drop 'mm.*' --rename 'old.*=new.*' -o new.gguf
-  ggmill graft model.gguf --from tokenizer.json -o new.gguf
+  ggmill graft model.gguf --from token_embd.weight=embedding.npy -o new-embedding.gguf
+  ggmill graft model.gguf --from other.gguf --take 'output*' -o new-output.gguf
+  ggmill graft model.gguf --drop 'mm.*' --rename 'old.*=new.*' -o renamed.gguf
+  ggmill graft model.gguf --from tokenizer.json -o new-tokenizer.gguf
 
 A donor is a GGUF file, .safetensors, .npy (named after its tensor), or .json with metadata,
-as `ggmill extract` writes them. A tensor takes the place of the one of its name, others
-come behind the last. Then tensors are dropped, renamed and put in order.")]
+as `ggmill extract` writes them. NAME=FILE gives the one tensor of FILE another name. A
+tensor takes the place of the one of its name, others come behind the last; a donor that
+replaces nothing is refused without --add. Then tensors are dropped, renamed and put in
+order.")]
 pub(crate) struct Args {
     /// The model: a file, or any shard of a set
     file: PathBuf,
-    /// A donor (repeatable): .gguf, .safetensors, .npy or .json
-    #[arg(long = "from", value_name = "DONOR")]
+    /// A donor (repeatable): .gguf, .safetensors, .npy or .json; NAME= says which tensor it is
+    #[arg(long = "from", value_name = "[NAME=]DONOR")]
     donors: Vec<PathBuf>,
     /// The file to write
     #[arg(short, long, value_name = "OUT")]
@@ -46,6 +49,9 @@ pub(crate) struct Args {
     /// Metadata to take from donors that are GGUF files; none without one
     #[arg(long, value_name = "GLOB", requires = "donors")]
     take_key: Vec<Glob>,
+    /// Take tensors though none of them is in the model yet
+    #[arg(long, requires = "donors")]
+    add: bool,
     /// Encode a tensor in the type of the one whose place it takes
     #[arg(long)]
     keep_types: bool,
@@ -101,6 +107,23 @@ impl Renaming {
     }
 }
 
+/// A donor as it is typed: a file, and the name of the tensor that it has.
+struct Named {
+    path: PathBuf,
+    target: Option<Vec<u8>>,
+}
+
+impl Named {
+    /// A file may have a `=` in its name; one that is there is meant.
+    fn parse(typed: &Path) -> Self {
+        let split = typed.to_str().and_then(|text| text.split_once('='));
+        match split.filter(|(name, file)| !name.is_empty() && !file.is_empty() && !typed.exists()) {
+            Some((name, file)) => Self { path: file.into(), target: Some(name.into()) },
+            None => Self { path: typed.to_owned(), target: None },
+        }
+    }
+}
+
 /// An open donor.
 enum Donor {
     Gguf(Box<GgufCheckpoint>),
@@ -109,7 +132,9 @@ enum Donor {
 }
 
 impl Donor {
-    fn open(path: &Path, base: &Graft<'_>) -> Result<Self, Failure> {
+    fn open(named: &Named, base: &Graft<'_>) -> Result<Self, Failure> {
+        let path = &*named.path;
+        let name = || named.target.clone().unwrap_or_else(|| tensor_name(path));
         let found = what_it_is(path);
         // By its name, which may say what its bytes do not; where that says nothing, by what it is.
         let kind = match path.extension().and_then(|ending| ending.to_str()) {
@@ -123,7 +148,7 @@ impl Donor {
             Some(FileKind::Safetensors) => SafetensorsFile::open(path)
                 .map(|file| Self::Tensors(Box::new(file)))
                 .map_err(Failure::new),
-            Some(FileKind::Numpy) => Numpy::open(path, tensor_name(path), |name| base.tensor(name))
+            Some(FileKind::Numpy) => Numpy::open(path, name(), |name| base.tensor(name))
                 .map(|file| Self::Tensors(Box::new(file)))
                 .map_err(Failure::new),
             Some(FileKind::Json) => set_from(path).map(Self::Metadata),
@@ -157,18 +182,22 @@ impl Donor {
 }
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
+    let named: Vec<Named> = args.donors.iter().map(|typed| Named::parse(typed)).collect();
+    let files: Vec<PathBuf> =
+        named.iter().map(|named| &named.path).chain([&args.file]).cloned().collect();
+    let output = Output::new(&args.output, &files, args.force, args.dry_run)?;
     let base = open_checkpoint(&args.file)?;
     let mut inputs = inputs_of(&base)?;
     let mut graft = Graft::new(&base).map_err(Failure::new)?;
     let donors: Vec<Donor> =
-        args.donors.iter().map(|path| Donor::open(path, &graft)).collect::<Result<_, _>>()?;
-    for (path, donor) in args.donors.iter().zip(&donors) {
+        named.iter().map(|named| Donor::open(named, &graft)).collect::<Result<_, _>>()?;
+    for (named, donor) in named.iter().zip(&donors) {
         match donor {
             Donor::Gguf(model) => inputs.extend(inputs_of(model)?),
-            _ => inputs.push(path.clone()),
+            _ => inputs.push(named.path.clone()),
         }
     }
-    take(args, &donors, &mut graft)?;
+    take(args, &named, &donors, &mut graft)?;
 
     fits_any("tensor", &args.drop, || graft.names())?;
     graft.keep(|name| !args.drop.iter().any(|glob| glob.matches(name)));
@@ -189,19 +218,17 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let (recipe, sources) = graft.finish();
     let plan = recipe.plan(&sources).map_err(Failure::new)?;
     warn_of_alignment(&plan, console);
-    Making {
-        output: &args.output,
-        inputs: &inputs,
-        force: args.force,
-        dry_run: args.dry_run,
-        json: args.json,
-    }
-    .run(&plan, &sources, console)
+    Making { output, inputs: &inputs, json: args.json }.run(&plan, &sources, console)
 }
 
 /// Takes what was asked for from the donors, in their order. Every pattern has to fit something of
 /// one of them.
-fn take<'a>(args: &Args, donors: &'a [Donor], graft: &mut Graft<'a>) -> Result<(), Failure> {
+fn take<'a>(
+    args: &Args,
+    named: &[Named],
+    donors: &'a [Donor],
+    graft: &mut Graft<'a>,
+) -> Result<(), Failure> {
     let tensors = || {
         donors
             .iter()
@@ -218,14 +245,32 @@ fn take<'a>(args: &Args, donors: &'a [Donor], graft: &mut Graft<'a>) -> Result<(
     fits_any("key of a donor", &args.take_key, || {
         models().flat_map(|model| model.metadata().iter()).map(|pair| pair.key())
     })?;
-    for donor in donors {
+    for (named, donor) in named.iter().zip(donors) {
         if let Some(tensors) = donor.tensors() {
             let is_taken = |name: RawStr<'_>| {
                 args.take.is_empty() || args.take.iter().any(|glob| glob.matches(name))
             };
+            let wanted: Vec<&SourceTensor> =
+                tensors.tensors().iter().filter(|tensor| is_taken(tensor.name())).collect();
+            if let (Some(name), [_, _, ..]) = (&named.target, &*wanted) {
+                return Err(Failure::new(format_args!(
+                    "{}: has {} tensors, and one is to be {:?}",
+                    shown(&named.path),
+                    wanted.len(),
+                    RawStr::new(name)
+                ))
+                .with_hint(Some("--take picks one of them".to_owned())));
+            }
+            let is_replaced = |tensor: &&SourceTensor| {
+                graft.tensor(named.target.as_ref().unwrap_or(&tensor.name)).is_some()
+            };
+            if !args.add && !wanted.is_empty() && !wanted.iter().any(is_replaced) {
+                return Err(nothing_replaced(named, &wanted, graft));
+            }
             graft
                 .take(tensors, args.keep_types, |name| {
-                    is_taken(name).then(|| name.as_bytes().to_vec())
+                    let new = || named.target.clone().unwrap_or_else(|| name.as_bytes().to_vec());
+                    is_taken(name).then(new)
                 })
                 .map_err(Failure::new)?;
         }
@@ -240,6 +285,36 @@ fn take<'a>(args: &Args, donors: &'a [Donor], graft: &mut Graft<'a>) -> Result<(
         }
     }
     Ok(())
+}
+
+/// A donor of which no tensor is in the model: most often it has another name there.
+fn nothing_replaced(named: &Named, wanted: &[&SourceTensor], graft: &Graft<'_>) -> Failure {
+    const SHOWN: usize = 3;
+    let path = shown(&named.path);
+    let hint = match wanted {
+        [one] => {
+            let fits = |name: &RawStr<'_>| {
+                graft.tensor(name.as_bytes()).is_some_and(|(_, shape)| shape == one.shape)
+            };
+            let same: Vec<String> =
+                graft.names().filter(fits).take(SHOWN).map(|name| name.to_string()).collect();
+            let such = if same.is_empty() {
+                String::new()
+            } else {
+                format!(", such as {}, of the same shape", same.join(" or "))
+            };
+            format!("--from NAME={path} names the tensor to replace{such}; --add adds it")
+        }
+        _ => "--add adds them".to_owned(),
+    };
+    let what = match wanted {
+        [one] => {
+            let name = named.target.as_ref().unwrap_or(&one.name);
+            format!("the model has no tensor {:?}", RawStr::new(name))
+        }
+        several => format!("the model has none of its {} tensors", several.len()),
+    };
+    Failure::new(format_args!("{path}: {what}, so nothing would be replaced")).with_hint(Some(hint))
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use crate::commands::inspect;
 use crate::console::Console;
 use crate::making::Making;
 use crate::outcome::{Failure, Status};
-use crate::outputs::{inputs_of, refuse_inputs, start};
+use crate::outputs::{Output, inputs_of, refuse_inputs};
 use crate::paths::shown;
 use crate::progress::Bar;
 
@@ -57,6 +57,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let (shards, output) = shards_and_output(args)?;
     let shards = &*expanded(shards)?;
+    let output = Output::new(output, shards, args.force, args.dry_run)?;
     if shards.iter().any(Parts::is_name_of_one) {
         return join_parts(args, shards, output, console);
     }
@@ -78,16 +79,10 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let plan = ggmill_edit::merge(&checkpoint)
         .and_then(|recipe| recipe.plan(&checkpoint))
         .map_err(Failure::new)?;
-    let making = Making {
-        output,
-        inputs: &inputs,
-        force: args.force,
-        dry_run: args.dry_run,
-        json: args.json,
-    };
+    let making = Making { output, inputs: &inputs, json: args.json };
     making.run_then(&plan, &checkpoint, console, || {
         if args.delete_parts {
-            let written = GgufCheckpoint::open(output).map_err(Failure::new)?;
+            let written = GgufCheckpoint::open(output.path()).map_err(Failure::new)?;
             ggmill_edit::verify(&written, &plan, &checkpoint).map_err(kept)?;
             delete(&inputs, console)?;
         }
@@ -151,12 +146,13 @@ fn is_part(file: &Model) -> bool {
 fn join_parts(
     args: &Args,
     paths: &[PathBuf],
-    output: &Path,
+    output: Output<'_>,
     console: Console,
 ) -> Result<Status, Failure> {
     let parts = Parts::open(paths).map_err(Failure::new)?;
     let inputs: Vec<PathBuf> = parts.files().iter().map(|file| file.path().to_owned()).collect();
-    refuse_inputs(output, &inputs)?;
+    let (path, len) = (output.path(), parts.total_len());
+    refuse_inputs(path, &inputs)?;
     if args.delete_parts && parts.surplus() > 0 {
         let message = format!(
             "the parts have {} bytes more than the model they are of: one of them is too long, \
@@ -170,7 +166,7 @@ fn join_parts(
     let write_json = |written: bool| -> Result<(), Failure> {
         let paths: Vec<_> = inputs.iter().map(|path| path.to_string_lossy()).collect();
         let result = serde_json::json!({
-            "schema": "ggmill.join/1", "output": output.to_string_lossy(), "written": written, "file_size": parts.total_len(), "parts": paths,
+            "schema": "ggmill.join/1", "output": path.to_string_lossy(), "written": written, "file_size": parts.total_len(), "parts": paths,
         });
         let mut out = console.bytes();
         ggmill_text::json::write_pretty(&mut out, &result)?;
@@ -184,15 +180,15 @@ fn join_parts(
             writeln!(
                 out,
                 "{}: {} parts, {} bytes in all; nothing was written",
-                shown(output),
+                shown(path),
                 inputs.len(),
                 parts.total_len()
             )?;
             out.flush()?;
         }
-        return Ok(Status::Fine);
+        return output.end_dry_run(&inputs, len).map(|()| Status::Fine);
     }
-    let sink = start(output, &inputs, args.force, parts.total_len())?;
+    let sink = output.start(&inputs, len)?;
     let mut bar = Bar::new(console);
     let sink = parts.join(sink, &mut |progress| {
         bar.update(progress.written, progress.total, progress.tensor);
@@ -201,15 +197,15 @@ fn join_parts(
     sink.map_err(Failure::new)?.commit().map_err(Failure::new)?;
     drop(bar);
     if args.delete_parts {
-        parts.verify(&RandomAccess::open(output).map_err(Failure::new)?).map_err(kept)?;
+        parts.verify(&RandomAccess::open(path).map_err(Failure::new)?).map_err(kept)?;
         delete(&inputs, console)?;
     }
     if args.json {
         write_json(true)?;
         return Ok(Status::Fine);
     }
-    console.note(format_args!("wrote {}", shown(output)));
-    inspect::summarize(output, console)
+    console.note(format_args!("wrote {}", shown(path)));
+    inspect::summarize(path, console)
 }
 
 fn kept(error: ggmill_pipeline::Error) -> Failure {

@@ -10,7 +10,7 @@ use ggmill_pipeline::Plan;
 use crate::console::Console;
 use crate::making::Making;
 use crate::outcome::{Failure, Status};
-use crate::outputs::inputs_of;
+use crate::outputs::{Output, inputs_of};
 use crate::source::open_checkpoint;
 
 /// Write a model anew in another alignment, byte order or version of the format
@@ -92,6 +92,8 @@ fn alignment(text: &str) -> Result<Alignment, String> {
 const MOST_ALIGNMENT: u64 = 1 << 24;
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
+    let inputs = std::slice::from_ref(&args.file);
+    let output = Output::new(&args.output, inputs, args.force, args.dry_run)?;
     let checkpoint = open_checkpoint(&args.file)?;
     let inputs = inputs_of(&checkpoint)?;
     let plan = ggmill_edit::repack(&checkpoint, &args.form.into())
@@ -101,14 +103,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     if checkpoint.model().parts().len() > 1 {
         console.note(format_args!("{} shards become one file", checkpoint.model().parts().len()));
     }
-    Making {
-        output: &args.output,
-        inputs: &inputs,
-        force: args.force,
-        dry_run: args.dry_run,
-        json: args.json,
-    }
-    .run(&plan, &checkpoint, console)
+    Making { output, inputs: &inputs, json: args.json }.run(&plan, &checkpoint, console)
 }
 
 /// The C reader takes powers of two alone.

@@ -50,17 +50,18 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let checkpoint = open_checkpoint(&args.file)?;
     let inputs = inputs_of(&checkpoint)?;
-    let mut options = SplitOptions::new(
-        args.max_size.map_or(ShardLimit::Tensors(args.max_tensors), ShardLimit::Bytes),
-    );
-    options.no_tensor_first = args.no_tensor_first_split;
-    let recipes = ggmill_pipeline::split(&checkpoint, &options).map_err(Failure::new)?;
     let making = MakingShards {
         prefix: &args.prefix,
         inputs: &inputs,
         force: args.force,
         dry_run: args.dry_run,
         json: args.json,
-    };
+    }
+    .look_ahead()?;
+    let mut options = SplitOptions::new(
+        args.max_size.map_or(ShardLimit::Tensors(args.max_tensors), ShardLimit::Bytes),
+    );
+    options.no_tensor_first = args.no_tensor_first_split;
+    let recipes = ggmill_pipeline::split(&checkpoint, &options).map_err(Failure::new)?;
     making.run(recipes, &checkpoint, console).map(|(status, _)| status)
 }

@@ -78,11 +78,8 @@ fn an_existing_file_is_kept_unless_forced() {
         (2, "error: out.gguf: exists already\nhint: --force replaces it\n")
     );
     let dry = convert(&directory, &["-o", "out.gguf", "--type", "f32", "--dry-run"]);
-    assert!(
-        dry.code == 0 && dry.stderr.contains("a run would be refused without --force"),
-        "{}",
-        dry.stderr
-    );
+    assert!(dry.code == 2 && dry.stderr.ends_with(&refused.stderr), "{}", dry.stderr);
+    assert!(dry.stdout.ends_with("bytes in all; nothing was written\n"), "{}", dry.stdout);
     assert_eq!(fs::read(directory.path().join("out.gguf")).unwrap(), b"precious");
     assert_eq!(convert(&directory, &["-o", "out.gguf", "--type", "f32", "--force"]).code, 0);
     assert_eq!(files(&directory), ["out.gguf"]);

@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use ggmill_testdata::bytes::{FileBytes, Value};
+
 use crate::support::{Directory, ggmill, real};
 
 const MODEL: &str = "mobilenetv3_3class_v3_fp16.gguf";
@@ -78,7 +80,7 @@ fn more_dimensions_than_are_read_are_not_written() {
         Directory::new().with("model.gguf", &good).with("good.gguf", &good).with("d5.npy", array);
     refused(
         &directory,
-        &["graft", "model.gguf", "--from", "d5.npy", "-o", "good.gguf", "--force"],
+        &["graft", "model.gguf", "--from", "d5.npy", "--add", "-o", "good.gguf", "--force"],
         "tensor \"d5\": has 5 dimensions, expected at most 4",
     );
     assert!(fs::read(directory.path().join("good.gguf")).unwrap() == good);
@@ -143,7 +145,7 @@ fn what_makes_no_sense_is_refused() {
         (&["model.gguf", "-o", "text.npy", "--format", "safetensors"], "exists already"),
         (
             &["model.gguf", "--format", "npy", "-o", "no/such/directory/"],
-            "no/such/directory/: cannot create",
+            "no/such: cannot write into this directory: no such file\nhint: `mkdir -p no/such`",
         ),
     ] {
         refused(&directory, &[&["extract"], args].concat(), words);
@@ -278,4 +280,86 @@ fn no_half_directory() {
     refused(&directory, &["extract", "model.gguf", "-o", "all/"], "exists already");
     assert_eq!(fs::read_dir(&taken).unwrap().count(), 1);
     assert_eq!(fs::read(taken.join(format!("{third}.npy"))).unwrap(), b"mine");
+}
+
+/// The examples of `--help`, one after the other, in one directory.
+#[test]
+fn the_examples_of_the_help_work_in_sequence() {
+    let mut file = FileBytes::v3(9, 3);
+    file.pair("general.architecture", &"llama".into())
+        .pair("tokenizer.ggml.model", &"llama".into())
+        .pair("tokenizer.ggml.tokens", &Value::Array(8, vec!["a".into(), "b".into()]));
+    let names = [
+        "token_embd.weight",
+        "blk.0.attn_q.weight",
+        "blk.0.attn_norm.weight",
+        "output_norm.weight",
+        "output.weight",
+        "mm.0.weight",
+        "mm.1.weight",
+        "old.0.weight",
+        "old.1.weight",
+    ];
+    for (number, name) in (0..).zip(names) {
+        file.tensor(name, &[8], 0, number * 32);
+    }
+    file.pad(32).raw(&[0; 9 * 32]);
+    let bytes = file.into_bytes();
+    let directory = Directory::new().with("model.gguf", &bytes).with("other.gguf", &bytes);
+    let mut run_of_them = 0;
+    for command in ["extract", "graft"] {
+        let help = run(&directory, &[command, "--help"]);
+        let examples = help.lines().map(str::trim);
+        for example in examples.filter_map(|line| line.strip_prefix("ggmill ")) {
+            let args: Vec<&str> =
+                example.split_whitespace().map(|word| word.trim_matches('\'')).collect();
+            if args.contains(&"[OPTIONS]") {
+                continue;
+            }
+            run(&directory, &args);
+            run_of_them += 1;
+        }
+    }
+    assert_eq!(run_of_them, 8);
+    // What was taken out and is put back leaves the model as it is.
+    for same in ["new-embedding.gguf", "new-output.gguf", "new-tokenizer.gguf"] {
+        assert!(fs::read(directory.path().join(same)).unwrap() == bytes, "{same}");
+    }
+}
+
+/// A donor under another name is most often a mistake.
+#[test]
+fn a_donor_that_replaces_nothing_is_refused() {
+    let directory = Directory::new().with("model.gguf", fs::read(real(MODEL)).unwrap());
+    let extract = ["extract", "model.gguf", "classifier.0.weight", "-o", "embedding.npy"];
+    run(&directory, &extract);
+    let graft = ["graft", "model.gguf", "--from", "embedding.npy", "-o", "out.gguf"];
+    refused(&directory, &graft, "embedding.npy: the model has no tensor \"embedding\"");
+    let hint = "hint: --from NAME=embedding.npy names the tensor to replace, such as \
+                classifier.0.weight, of the same shape; --add adds it";
+    refused(&directory, &graft, hint);
+    let named = ["--from", "nothing=embedding.npy"];
+    refused(
+        &directory,
+        &[&["graft", "model.gguf", "-o", "out.gguf"], &named[..]].concat(),
+        "the model has no tensor \"nothing\"",
+    );
+    run(&directory, &[&graft[..], &["--add"]].concat());
+    let shown = run(&directory, &["inspect", "out.gguf", "--json"]);
+    assert!(shown.contains("\"embedding\""), "{shown}");
+    let named = ["graft", "model.gguf", "--from", "classifier.0.weight=embedding.npy"];
+    run(&directory, &[&named[..], &["-o", "same.gguf"]].concat());
+    assert!(
+        fs::read(directory.path().join("same.gguf")).unwrap() == fs::read(real(MODEL)).unwrap()
+    );
+    // Of several tensors none is the one that was named.
+    let several = ["graft", "model.gguf", "--from", "x=model.gguf", "-o", "out2.gguf"];
+    refused(&directory, &several, "hint: --take picks one of them");
+    // A file with such a name is that file.
+    fs::rename(directory.path().join("embedding.npy"), directory.path().join("a=b.npy")).unwrap();
+    refused(
+        &directory,
+        &["graft", "model.gguf", "--from", "a=b.npy", "-o", "out2.gguf"],
+        "the model has no tensor \"a=b\"",
+    );
 }

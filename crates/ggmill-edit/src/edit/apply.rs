@@ -1,14 +1,16 @@
 //! Edits applied to metadata, and the result held against what a file must be.
 
-use ggmill_core::{Alignment, Limits, MetadataBuf, RawStr, Value, ValueType, keys};
-use ggmill_pipeline::{Error, Result};
+use ggmill_core::{
+    Alignment, FileType, Limits, MetadataBuf, RawStr, ToValue as _, Value, ValueType, keys,
+};
+use ggmill_pipeline::{Error, ErrorKind, Result};
 use ggmill_text::Glob;
 
 use super::Edit;
 use super::error::EditError;
 use super::key_type::KeyType;
 use super::limits::{FILLER_KEY, MAX_KEY_LEN};
-use super::standard::{SPECIAL_TOKENS, standard_type};
+use super::standard::{SPECIAL_TOKENS, special_token_key, standard_type};
 use super::value::{EditValue, TypedValue};
 
 /// Metadata after edits, and how they differ from before.
@@ -47,6 +49,13 @@ impl Edited {
     /// What is different: removed and changed keys in the order they had, then new ones.
     pub fn changes(&self) -> &[KeyChange] {
         &self.changes
+    }
+
+    /// The same, with no room left for later edits: the file has no [`FILLER_KEY`] afterwards.
+    #[must_use]
+    pub fn without_padding(mut self) -> Self {
+        self.compact = true;
+        self
     }
 
     /// What a person should know of it.
@@ -107,9 +116,18 @@ fn apply(
         Edit::Set { key, key_type, value } => {
             set(metadata, key, *key_type, value).map_err(|error| error.key(key))
         }
+        Edit::SetElement { key, index, value } => {
+            set_element(metadata, key, *index, value).map_err(|error| error.key(key))
+        }
         Edit::Unset(glob) => unset(metadata, glob, compact),
         Edit::Rename { from, to } => rename(metadata, from, to).map_err(|error| error.key(from)),
         Edit::SpecialToken { role, token } => special_token(metadata, role, token),
+        Edit::SpecialTokenId { role, id } => {
+            let key = special_token_key(role)
+                .ok_or_else(|| EditError::NoSuchRole(role.clone()).refused())?;
+            metadata.set(key, *id);
+            Ok(())
+        }
         Edit::Tokens(tokens) => replace_tokens(metadata, tokens, embedding_rows)
             .map_err(|error| error.key(keys::TOKENIZER_TOKENS)),
     }
@@ -131,6 +149,31 @@ fn set(
     Ok(())
 }
 
+/// Sets one element of an array, in the type that the elements have.
+fn set_element(metadata: &mut MetadataBuf, key: &str, index: u64, given: &EditValue) -> Result<()> {
+    let value = metadata.get(key).ok_or_else(|| EditError::NoSuchKey.refused())?;
+    let array = value.as_array().ok_or_else(|| EditError::NotArray.refused())?;
+    let element = array.element_type();
+    if element == ValueType::ARRAY {
+        return Err(EditError::NestedArray.refused());
+    }
+    let len = array.len();
+    if index >= len {
+        return Err(EditError::NoSuchElement { index, len }.refused());
+    }
+    let new = given
+        .as_type(KeyType::single(element))
+        .map_err(|cause| EditError::Value(cause).refused())?;
+    let mut elements = Vec::new();
+    for (place, old) in (0..).zip(array.iter()) {
+        let old = old.map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?;
+        if place == index { new.encode(&mut elements) } else { old.encode(&mut elements) }
+    }
+    let array = TypedValue::array(element, len, &elements);
+    metadata.set(key, array);
+    Ok(())
+}
+
 /// The value in the type it should have.
 fn typed(
     metadata: &MetadataBuf,
@@ -139,6 +182,15 @@ fn typed(
     present: Option<&Value<'_>>,
     given: &EditValue,
 ) -> Result<TypedValue, EditError> {
+    // The number has a name for each, which people know better.
+    let named = match given {
+        EditValue::Text(text) if key == keys::GENERAL_FILE_TYPE => file_type(text),
+        EditValue::Json(serde_json::Value::String(text)) if key == keys::GENERAL_FILE_TYPE => {
+            file_type(text)
+        }
+        _ => None,
+    };
+    let given = named.as_ref().unwrap_or(given);
     if let Some(declared) = declared {
         return given.as_type(declared).map_err(EditError::Value);
     }
@@ -157,6 +209,17 @@ fn typed(
         standard_type(key, architecture.and_then(|value| value.as_str()), given.is_list());
     let key_type = standard.or(own).ok_or(EditError::Untyped)?;
     given.as_type(key_type).map_err(EditError::StandardType)
+}
+
+/// The number behind the name of a file type: `Q4_K_M`, or `MOSTLY_Q4_K_M` as the reference has it.
+fn file_type(text: &str) -> Option<EditValue> {
+    let name = text.trim();
+    let name = name
+        .get(..7)
+        .filter(|prefix| prefix.eq_ignore_ascii_case("mostly_"))
+        .map_or(name, |prefix| &name[prefix.len()..]);
+    let file_type: FileType = name.parse().ok()?;
+    Some(EditValue::Text(file_type.0.to_string()))
 }
 
 /// Keys that are made here keep to what every reader takes.
@@ -199,7 +262,7 @@ fn rename(metadata: &mut MetadataBuf, from: &str, to: &str) -> Result<()> {
 }
 
 fn special_token(metadata: &mut MetadataBuf, role: &str, token: &str) -> Result<()> {
-    let Some((_, key)) = SPECIAL_TOKENS.iter().find(|(name, _)| *name == role) else {
+    let Some(key) = special_token_key(role) else {
         return Err(EditError::NoSuchRole(role.to_owned()).refused());
     };
     let tokens = metadata.get(keys::TOKENIZER_TOKENS).and_then(|value| value.as_array());

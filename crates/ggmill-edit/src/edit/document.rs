@@ -37,6 +37,46 @@ impl Edit {
         table_of_edits(json_table(table)?)
     }
 
+    /// Edits for every entry of a document that is JSON if it begins with `{`, and TOML otherwise.
+    ///
+    /// ```
+    /// use ggmill_edit::Edit;
+    /// let json = Edit::from_document(r#"{"general.name": "Tiny"}"#)?;
+    /// assert_eq!(json, Edit::from_document("general.name = 'Tiny'")?);
+    /// # Ok::<(), ggmill_edit::EditSyntaxError>(())
+    /// ```
+    pub fn from_document(text: &str) -> Result<Vec<Self>, EditSyntaxError> {
+        let is_json = text.trim_start().starts_with('{');
+        if is_json { Self::from_json(text) } else { Self::from_toml(text) }
+    }
+
+    /// Edits that set the chat template to a Jinja text, or to the `chat_template` of a JSON
+    /// document: a checkpoint's `tokenizer_config.json` or `chat_template.json`. Where that is a
+    /// list of named templates, the one named `default` is the template, and the others get keys
+    /// with their names, as the reference writes them. What the text says is not examined.
+    ///
+    /// ```
+    /// use ggmill_edit::Edit;
+    /// let config = r#"{"bos_token": "<s>", "chat_template": "{{ bos_token }}"}"#;
+    /// assert_eq!(Edit::chat_template(config)?, Edit::chat_template("{{ bos_token }}")?);
+    /// assert!(Edit::chat_template(r#"{"bos_token": "<s>"}"#).is_err());
+    /// # Ok::<(), ggmill_edit::EditSyntaxError>(())
+    /// ```
+    pub fn chat_template(text: &str) -> Result<Vec<Self>, EditSyntaxError> {
+        let found = match serde_json::from_str(text) {
+            Ok(Json::Object(mut config)) => {
+                config.remove("chat_template").ok_or(EditSyntaxError::NoChatTemplate)?
+            }
+            Ok(list @ Json::Array(_)) => list,
+            _ => Json::from(text),
+        };
+        match found {
+            Json::String(template) => Ok(vec![template_edit(None, &template)]),
+            Json::Array(list) => named_templates(list),
+            _ => Err(EditSyntaxError::NoChatTemplate),
+        }
+    }
+
     /// A new vocabulary: a JSON array of strings, or a token a line.
     ///
     /// ```
@@ -49,6 +89,44 @@ impl Edit {
                 .unwrap_or_else(|_| text.lines().map(str::to_owned).collect()),
         )
     }
+}
+
+/// The edit that sets the template of this name, or the one without a name.
+fn template_edit(name: Option<&str>, template: &str) -> Edit {
+    let base = ggmill_core::keys::TOKENIZER_CHAT_TEMPLATE;
+    let key = name.map_or_else(|| base.to_owned(), |name| format!("{base}.{name}"));
+    Edit::set(key, &template)
+}
+
+/// Templates as transformers lists them, `[{"name", "template"}]`, in the keys that the reference
+/// gives them.
+fn named_templates(list: Vec<Json>) -> Result<Vec<Edit>, EditSyntaxError> {
+    let (mut edits, mut names) = (Vec::new(), Vec::new());
+    for entry in list {
+        let text = |field: &str| entry.get(field).and_then(Json::as_str).map(str::to_owned);
+        let (Some(name), Some(template)) = (text("name"), text("template")) else {
+            return Err(EditSyntaxError::NoChatTemplate);
+        };
+        if name == "default" {
+            edits.push(template_edit(None, &template));
+            continue;
+        }
+        let name: String = name
+            .to_lowercase()
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
+            .collect();
+        edits.push(template_edit(Some(&name), &template));
+        names.push(name);
+    }
+    if edits.is_empty() {
+        return Err(EditSyntaxError::NoChatTemplate);
+    }
+    if !names.is_empty() {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        edits.push(Edit::set("tokenizer.chat_templates", &names.as_slice()));
+    }
+    Ok(edits)
 }
 
 fn table_of_edits(table: serde_json::Map<String, Json>) -> Result<Vec<Edit>, EditSyntaxError> {

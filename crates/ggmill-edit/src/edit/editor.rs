@@ -166,6 +166,15 @@ impl Editor {
         Ok(sink)
     }
 
+    /// The header of the edited file, whatever the way it gets there.
+    #[cfg(feature = "fix")]
+    pub(crate) fn planned_header(&self, plan: &EditPlan) -> Result<Vec<u8>> {
+        Ok(match plan.method() {
+            EditMethod::Rewrite(_) => self.rewrite(plan)?.1.layout().header().to_vec(),
+            _ => plan.header().to_vec(),
+        })
+    }
+
     fn rewrite(&self, plan: &EditPlan) -> Result<(GgufCheckpoint, ggmill_pipeline::Plan)> {
         let checkpoint = GgufCheckpoint::new(ggmill_io::open_alone(&self.path)?)?;
         let mut recipe = Recipe::copy_of(&checkpoint)?;

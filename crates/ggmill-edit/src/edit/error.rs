@@ -23,6 +23,11 @@ pub enum EditSyntaxError {
         /// What is wrong with it.
         cause: GlobError,
     },
+    /// What is between `[` and `]` behind a key is not an index, or a type was given for an
+    /// element, which has that of its array.
+    Element,
+    /// A JSON document that a chat template was to be read out of has none.
+    NoChatTemplate,
     /// A document is not JSON.
     Json(serde_json::Error),
     /// A document is not TOML.
@@ -38,6 +43,8 @@ impl fmt::Display for EditSyntaxError {
         match self {
             Self::NoValue => f.write_str("expected key=value or key:type=value"),
             Self::KeyType(error) => error.fmt(f),
+            Self::Element => f.write_str("expected key[index]=value, without a type"),
+            Self::NoChatTemplate => f.write_str("has no chat_template"),
             Self::Glob { pattern, cause } => {
                 write!(f, "pattern {:?}, {cause}", RawStr::from(pattern.as_str()))
             }
@@ -89,6 +96,15 @@ pub enum EditError {
     NameTaken(String),
     /// There is no such key.
     NoSuchKey,
+    /// An element was to be set of a value that is not an array.
+    NotArray,
+    /// An element was to be set that the array does not have.
+    NoSuchElement {
+        /// Its index, from 0.
+        index: u64,
+        /// The number of elements.
+        len: u64,
+    },
     /// No special token has this short name.
     NoSuchRole(String),
     /// There is no vocabulary to look a token up in.
@@ -154,6 +170,10 @@ impl fmt::Display for EditError {
                 write!(f, "cannot be renamed to {}, which is there already", raw(name))
             }
             Self::NoSuchKey => f.write_str("no such key"),
+            Self::NotArray => f.write_str("is not an array, and has no elements to set"),
+            Self::NoSuchElement { index, len } => {
+                write!(f, "has no element {index}, the array has {len}, counted from 0")
+            }
             Self::NoSuchRole(role) => {
                 let names: Vec<&str> =
                     super::standard::SPECIAL_TOKENS.iter().map(|(name, _)| *name).collect();

@@ -65,6 +65,7 @@ pub struct EditPlan {
     old_header: Vec<u8>,
     header: Vec<u8>,
     filler: Option<u64>,
+    had_filler: bool,
     metadata: MetadataBuf,
     form: RepackOptions,
     kept_from: u64,
@@ -87,6 +88,7 @@ impl EditPlan {
             old_header: Vec::new(),
             header: Vec::new(),
             filler: None,
+            had_filler,
             metadata: edited.metadata.clone(),
             form: RepackOptions::default(),
             kept_from: old.kept_from,
@@ -135,6 +137,18 @@ impl EditPlan {
     /// Bytes of zeros the filler holds, or `None` when the file has none afterwards.
     pub fn filler(&self) -> Option<u64> {
         self.filler
+    }
+
+    /// Whether the file gets a key that it did not have and that no edit asked for: the filler,
+    /// [`FILLER_KEY`].
+    pub fn adds_filler(&self) -> bool {
+        self.filler.is_some() && !self.had_filler
+    }
+
+    /// The header of the edited file, unless the file is rewritten.
+    #[cfg(feature = "fix")]
+    pub(crate) fn header(&self) -> &[u8] {
+        &self.header
     }
 
     /// The length of the file before, in bytes.

@@ -42,6 +42,15 @@ pub enum Edit {
         /// The value.
         value: EditValue,
     },
+    /// Sets one element of an array, in the type of its elements. There must be such an array.
+    SetElement {
+        /// The key of the array.
+        key: String,
+        /// Which element, from 0.
+        index: u64,
+        /// The value.
+        value: EditValue,
+    },
     /// Removes every key that fits a pattern. There must be one.
     Unset(Glob),
     /// Gives a key another name, in its place. There must be none of that name.
@@ -57,6 +66,13 @@ pub enum Edit {
         role: String,
         /// The token's text.
         token: String,
+    },
+    /// Makes a token of the vocabulary, named by its ID, a special one.
+    SpecialTokenId {
+        /// The short name of its role.
+        role: String,
+        /// The token's ID.
+        id: u32,
     },
     /// Replaces the vocabulary: as many tokens as before, or as many as the embedding has rows.
     Tokens(Vec<String>),
@@ -85,7 +101,8 @@ impl Edit {
         }
     }
 
-    /// An edit in text: `key=value` or `key:type=value`.
+    /// An edit in text: `key=value` or `key:type=value`, and `key[5]=value` for one element of an
+    /// array, from 0.
     ///
     /// ```
     /// use ggmill_edit::{Edit, EditValue};
@@ -100,6 +117,10 @@ impl Edit {
     /// ```
     pub fn parse_set(text: &str) -> Result<Self, EditSyntaxError> {
         let (left, value) = text.split_once('=').ok_or(EditSyntaxError::NoValue)?;
+        if let Some((key, index)) = parse_element(left.trim())? {
+            let value = EditValue::Text(value.to_owned());
+            return Ok(Self::SetElement { key: key.to_owned(), index, value });
+        }
         let (key, key_type) = match left.rsplit_once(':') {
             Some((key, name)) => (key, Some(name.trim().parse()?)),
             None => (left, None),
@@ -118,4 +139,29 @@ impl Edit {
             .map(Self::Unset)
             .map_err(|cause| EditSyntaxError::Glob { pattern: pattern.to_owned(), cause })
     }
+}
+
+/// The key and the index, from 0, of `key[5]`; `None` for what does not end like that. Fails where
+/// what is in the brackets is not an index, and where a type follows them.
+///
+/// ```
+/// use ggmill_edit::parse_element;
+/// assert_eq!(parse_element("tokenizer.ggml.scores[5]")?, Some(("tokenizer.ggml.scores", 5)));
+/// assert_eq!(parse_element("tokenizer.ggml.scores:[f32]")?, None);
+/// # Ok::<(), ggmill_edit::EditSyntaxError>(())
+/// ```
+pub fn parse_element(text: &str) -> Result<Option<(&str, u64)>, EditSyntaxError> {
+    // A type in brackets, as in key:[u32], is not an index.
+    let Some((key, index)) = text.strip_suffix(']').and_then(|text| text.rsplit_once('[')) else {
+        // A type behind an index.
+        let is_typed = text.rsplit_once(':').is_some_and(|(key, _)| {
+            let index = key.strip_suffix(']').and_then(|key| key.rsplit_once('['));
+            index.is_some_and(|(_, index)| index.bytes().all(|byte| byte.is_ascii_digit()))
+        });
+        return if is_typed { Err(EditSyntaxError::Element) } else { Ok(None) };
+    };
+    if key.is_empty() || key.contains([':', '[']) {
+        return Ok(None);
+    }
+    index.parse().map(|index| Some((key, index))).map_err(|_| EditSyntaxError::Element)
 }

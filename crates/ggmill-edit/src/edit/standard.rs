@@ -36,6 +36,18 @@ fn by_rule(key: &str) -> Option<(Option<ValueType>, Option<ValueType>)> {
     Some((Some(value_type), None))
 }
 
+/// The key of a special token by a short name (`pad`), or by the name within the key (`padding`),
+/// which other tools use.
+pub(crate) fn special_token_key(role: &str) -> Option<&'static str> {
+    let role = if role == "separator" { "sep" } else { role };
+    let is_in = |key: &str| {
+        let name = key.strip_prefix("tokenizer.ggml.");
+        name.and_then(|name| name.strip_suffix("_token_id")) == Some(role)
+    };
+    let mut tokens = SPECIAL_TOKENS.iter();
+    tokens.find(|(name, key)| *name == role || is_in(key)).map(|(_, key)| *key)
+}
+
 /// The metadata keys behind the short names of special tokens.
 pub(crate) const SPECIAL_TOKENS: &[(&str, &str)] = &[
     ("bos", "tokenizer.ggml.bos_token_id"),

@@ -54,6 +54,12 @@ impl TypedValue {
         Self { value_type: value.value_type(), bytes }
     }
 
+    /// An array of so many elements of this type, encoded one behind the other.
+    pub(super) fn array(element: ValueType, count: u64, elements: &[u8]) -> Self {
+        let bytes = [&element.0.to_le_bytes()[..], &count.to_le_bytes(), elements].concat();
+        Self { value_type: ValueType::ARRAY, bytes }
+    }
+
     /// The type of the elements, where it is an array.
     fn element_type(&self) -> Option<ValueType> {
         let code = self.bytes.get(..4).filter(|_| self.value_type == ValueType::ARRAY)?;
@@ -198,12 +204,7 @@ fn from_lines(text: &str, key_type: KeyType) -> Result<TypedValue, ValueError> {
         elements.extend_from_slice(&value.bytes);
         count = number;
     }
-    Ok(array_of(element, count, &elements))
-}
-
-fn array_of(element: ValueType, count: u64, elements: &[u8]) -> TypedValue {
-    let bytes = [&element.0.to_le_bytes()[..], &count.to_le_bytes(), elements].concat();
-    TypedValue { value_type: ValueType::ARRAY, bytes }
+    Ok(TypedValue::array(element, count, &elements))
 }
 
 fn from_json(json: &Json, key_type: KeyType) -> Result<TypedValue, ValueError> {
@@ -234,7 +235,7 @@ fn from_json(json: &Json, key_type: KeyType) -> Result<TypedValue, ValueError> {
             .map_err(|cause| ValueError::Element { place, cause: Box::new(cause) })?;
         bytes.extend_from_slice(&value.bytes);
     }
-    Ok(array_of(inner.value_type(), elements.len() as u64, &bytes))
+    Ok(TypedValue::array(inner.value_type(), elements.len() as u64, &bytes))
 }
 
 /// One number or bool.

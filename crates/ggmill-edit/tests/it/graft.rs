@@ -24,7 +24,7 @@ fn go(_: Progress<'_>) -> ControlFlow<()> {
 fn grafted(base: &GgufCheckpoint, donor: &dyn Checkpoint, keep_types: bool) -> Vec<u8> {
     let mut graft = Graft::new(base).unwrap();
     assert_eq!(
-        graft.take(donor, keep_types, |name| Some(name.as_bytes().to_vec())).unwrap(),
+        graft.take(donor, keep_types, |name| Some(name.as_bytes().to_vec())).unwrap().replaced,
         donor.tensors().len()
     );
     let (recipe, sources) = graft.finish();

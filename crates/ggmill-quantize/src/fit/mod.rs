@@ -61,6 +61,8 @@ pub struct Fit {
     pub loss: f64,
     /// No choice of these types within the goal loses less.
     pub least_loss: f64,
+    /// Whether the goal has room for the largest result there is: a larger goal gives the same.
+    pub is_largest: bool,
 }
 
 /// The types that are tried.
@@ -113,9 +115,39 @@ pub fn fit(
     if let Some(cut) = cut {
         headers = headers_of_shards(checkpoint, options, &tensors, cut)?;
     }
-    let mut ways: Vec<Vec<Candidate>> = Vec::with_capacity(tensors.len());
     let total =
         tensors.iter().map(|tensor| tensor.source.shape.elements()).fold(0, u64::saturating_add);
+    let weights = total.max(1) as f64;
+    let padded = |bytes: u64| {
+        if matches!(goal, Goal::Size(_)) {
+            alignment.align(bytes).unwrap_or(u64::MAX)
+        } else {
+            bytes
+        }
+    };
+    let budget = match goal {
+        Goal::Size(bytes) => bytes.saturating_sub(headers),
+        Goal::BitsPerWeight(bits) => bytes_for(bits, total)?,
+    };
+    let largest = |tensor: &Subject<'_>| {
+        tensor.types.iter().map(|&ggml_type| size(tensor.source, ggml_type)).max().unwrap_or(0)
+    };
+    let is_largest =
+        tensors.iter().map(|tensor| padded(largest(tensor))).fold(0, u64::saturating_add) <= budget;
+    let stays = |tensor: &Subject<'_>| tensor.types.first() == Some(&tensor.source.ggml_type);
+    if is_largest && tensors.iter().all(stays) {
+        // Nothing has to be measured to know that nothing is lost.
+        let bytes = tensors.iter().map(Subject::size).fold(0, u64::saturating_add);
+        let types = tensors.iter().map(|tensor| (tensor.name.clone(), tensor.source.ggml_type));
+        return Ok(Fit {
+            types: types.collect(),
+            bits_per_weight: bytes as f64 * 8.0 / weights,
+            loss: 0.0,
+            least_loss: 0.0,
+            is_largest,
+        });
+    }
+    let mut ways: Vec<Vec<Candidate>> = Vec::with_capacity(tensors.len());
     let (mut done, all) = (0, tensors.iter().map(Subject::size).fold(0, u64::saturating_add));
     for window in tensors.chunks(2 * workers.threads()) {
         let measured: Vec<Result<Vec<Candidate>>> =
@@ -132,27 +164,15 @@ pub fn fit(
     }
 
     checkpoint.verify()?;
-    let padded = |bytes: u64| {
-        if matches!(goal, Goal::Size(_)) {
-            alignment.align(bytes).unwrap_or(u64::MAX)
-        } else {
-            bytes
-        }
-    };
     let as_way =
         |candidate: &Candidate| Way { bytes: padded(candidate.bytes), loss: candidate.loss };
     let knapsack: Vec<Vec<Way>> =
         ways.iter().map(|ways| ways.iter().map(as_way).collect()).collect();
-    let budget = match goal {
-        Goal::Size(bytes) => bytes.saturating_sub(headers),
-        Goal::BitsPerWeight(bits) => bytes_for(bits, total)?,
-    };
     let solution =
         solve(&knapsack, budget).map_err(|least| impossible(goal, least, headers, total))?;
     let chosen: Vec<&Candidate> =
         ways.iter().zip(&solution.chosen).filter_map(|(ways, &way)| ways.get(way)).collect();
     let bytes: u64 = chosen.iter().map(|way| way.bytes).sum();
-    let weights = total.max(1) as f64;
     Ok(Fit {
         types: tensors
             .iter()
@@ -162,6 +182,7 @@ pub fn fit(
         bits_per_weight: bytes as f64 * 8.0 / weights,
         loss: solution.loss / weights,
         least_loss: solution.bound / weights,
+        is_largest,
     })
 }
 

@@ -23,7 +23,7 @@ use crate::byte_size::byte_size;
 use crate::console::Console;
 use crate::making::Making;
 use crate::outcome::{Failure, Status};
-use crate::outputs::inputs_of;
+use crate::outputs::{Output, inputs_of};
 use crate::paths::shown;
 use crate::progress::Bar;
 use crate::shards::MakingShards;
@@ -141,6 +141,22 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
             .build_global()
             .map_err(Failure::new)?;
     }
+    let limit = args
+        .split_max_size
+        .map(ShardLimit::Bytes)
+        .or(args.split_max_tensors.map(ShardLimit::Tensors));
+    let cut = limit.map(SplitOptions::new);
+    let (force, dry_run, json, keep_split) = (args.force, args.dry_run, args.json, args.keep_split);
+    // As the reference has it: what the names of the shards begin with, even where a file's name
+    // was given.
+    let prefix = without_ending(&output);
+    let shards = MakingShards { prefix: &prefix, inputs: &[], force, dry_run, json };
+    let one = if keep_split || cut.is_some() {
+        shards.look_ahead()?;
+        None
+    } else {
+        Some(Output::new(&output, std::slice::from_ref(&input), force, dry_run)?)
+    };
     let checkpoint = open_checkpoint(&input)?;
     let mut inputs = inputs_of(&checkpoint)?;
     inputs.extend(args.types.files().chain(&args.plan).chain(&args.arch_file).cloned());
@@ -149,39 +165,30 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
         .as_deref()
         .map(|path| Report::start(path, &args, &output, &inputs))
         .transpose()?;
-    let (force, dry_run, json, keep_split) = (args.force, args.dry_run, args.json, args.keep_split);
-    let limit = args
-        .split_max_size
-        .map(ShardLimit::Bytes)
-        .or(args.split_max_tensors.map(ShardLimit::Tensors));
-    let cut = limit.map(SplitOptions::new);
     let mut options = args.options(target.unwrap_or(Target::copy()), &checkpoint, console)?;
     if let Some(goal) = goal {
         options.types = Some(fit(&checkpoint, &options, cut.as_ref(), goal, console)?);
     }
-    let (status, made) = if keep_split || cut.is_some() {
+    let (status, made) = if let Some(output) = one {
+        let making = Making { output, inputs: &inputs, json };
+        let plan = ggmill_quantize::quantize(&checkpoint, &options)
+            .and_then(|recipe| recipe.plan(&checkpoint))
+            .map_err(refused)?;
+        (making.run(&plan, &checkpoint, console)?, vec![(output.path().to_owned(), plan)])
+    } else {
         let recipes = match cut {
             Some(cut) => ggmill_quantize::quantize(&checkpoint, &options)
                 .and_then(|recipe| recipe.split(&cut)),
             None => ggmill_quantize::quantize_shards(&checkpoint, &options),
         };
-        // As the reference has it: what the names of the shards begin with, even where a file's
-        // name was given.
-        let making = MakingShards {
-            prefix: &without_ending(&output),
-            inputs: &inputs,
-            force,
-            dry_run,
-            json,
-        };
+        let making = MakingShards { inputs: &inputs, ..shards };
         making.run(recipes.map_err(refused)?, &checkpoint, console)?
-    } else {
-        let making = Making { output: &output, inputs: &inputs, force, dry_run, json };
-        let plan = ggmill_quantize::quantize(&checkpoint, &options)
-            .and_then(|recipe| recipe.plan(&checkpoint))
-            .map_err(refused)?;
-        (making.run(&plan, &checkpoint, console)?, vec![(output, plan)])
     };
+    if dry_run {
+        // What only a run is refused for: importance that is missing, for one.
+        options.dry_run = false;
+        drop(ggmill_quantize::quantize(&checkpoint, &options).map_err(refused)?);
+    }
     if let Some(report) = report {
         report.write(&checkpoint, &made, options.importance.as_ref(), console)?;
     }
@@ -215,6 +222,18 @@ fn fit(
         refused(error).with_hint(hint)
     })?;
     let [loss, least] = [fit.loss, fit.least_loss].map(|loss| loss.sqrt() * 100.0);
+    if fit.is_largest {
+        let asked = match goal {
+            Goal::BitsPerWeight(bits) => format!("{bits} bits per weight leave"),
+            Goal::Size(bytes) => format!("{bytes} bytes leave"),
+            _ => "the goal leaves".to_owned(),
+        };
+        console.warn(format_args!(
+            "{asked} this model as large as it is, {:.3} bits per weight",
+            fit.bits_per_weight
+        ));
+        return Ok(fit.types);
+    }
     console.note(format_args!(
         "chose types of {:.3} bits per weight, which lose {loss:.3} %; no choice as small loses \
          less than {least:.3} %",

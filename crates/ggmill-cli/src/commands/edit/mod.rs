@@ -1,0 +1,371 @@
+//! `ggmill edit`: change what a file says, in place where that is safe.
+
+mod options;
+mod report;
+
+use std::io::Write as _;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use ggmill_core::{MetadataBuf, Model, RawStr, ShardName, Split};
+use ggmill_edit::{
+    Edit, EditError, EditFindings, EditMethod, EditPlan, Edited, Editor, FILLER_KEY,
+    broken_templates, edit_findings,
+};
+use ggmill_io::{InPlace, Recovery};
+use serde_json::json;
+
+use self::options::Typed;
+use self::report::Report;
+use crate::console::Console;
+use crate::outcome::{Failure, Status};
+use crate::outputs::{Output, refuse_inputs, refuse_interrupted, start};
+use crate::paths::shown;
+use crate::progress::Bar;
+
+/// Change the metadata of a GGUF file, in place where that is safe
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  ggmill edit model.gguf --set general.name='My model' --unset 'general.base_model.*'
+  ggmill edit model.gguf --chat-template template.jinja --special-token eos='<|im_end|>'
+  ggmill edit model.gguf --set tokenizer.ggml.scores:[f32]=@scores.txt -o scored.gguf
+
+VALUE has the type the key has now, else the one the specification or the architecture
+gives it, else the one it looks like; KEY:TYPE=VALUE says it (u8 to i64, f32, f64, bool,
+string, [string], …). Arrays are JSON, or @FILE with an element a line; @FILE for a string
+is the whole file, @- or - for a FILE is standard input, and @@ a plain @. general.file_type
+takes names such as Q4_K_M. Edits happen in the order given.
+
+A file is edited where it lies when its header has room, or the file system can make some;
+a journal beside it keeps it whole should the machine stop halfway. Otherwise it is copied
+and replaced. --dry-run says which. The first edit that needs it leaves room for later ones,
+in a key (ggmill.padding) that readers ignore.
+
+What the rules of `ggmill check` find wrong with the keys that were touched is printed; the
+edit is made all the same. Of several files each is edited as a whole or not at all; the exit
+code is 2 when one could not be.")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
+pub(crate) struct Args {
+    /// The files; of a set of shards the first
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    edits: Typed,
+    /// Write the edited file here, and leave FILE as it is
+    #[arg(short, long, value_name = "OUT")]
+    output: Option<PathBuf>,
+    /// Replace OUT if it exists, and set a chat template that does not parse
+    #[arg(long)]
+    force: bool,
+    /// Leave no room for later edits: remove ggmill.padding, which takes a copy
+    #[arg(long)]
+    no_padding: bool,
+    /// Do not hold the keys that were touched to the rules
+    #[arg(long)]
+    no_check: bool,
+    /// Finish or undo an edit that was interrupted, and do nothing else
+    #[arg(long, conflicts_with_all = ["output", "dry_run"])]
+    recover: bool,
+    /// Print what would happen and what it would cost, and write nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Write the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Args {
+    /// As if one key of one file were to be set.
+    pub(crate) fn set_one(file: PathBuf, key: &str, value: &str, dry_run: bool) -> Self {
+        Self {
+            files: vec![file],
+            edits: Typed::one(key, value),
+            output: None,
+            force: false,
+            no_padding: false,
+            no_check: false,
+            recover: false,
+            dry_run,
+            json: false,
+        }
+    }
+}
+
+pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
+    if args.recover {
+        return each(args, console, |file| {
+            recover(file, console).map(|()| serde_json::Value::Null)
+        });
+    }
+    let edits = args.edits.edits()?;
+    if edits.is_empty() && !args.no_padding {
+        return Err(Failure::new("no edits").with_hint(Some(
+            "--set, --unset, --rename and others say what to change; --help has them all"
+                .to_owned(),
+        )));
+    }
+    if args.force && args.output.is_none() && !edits.iter().any(is_of_template) {
+        return Err(Failure::new("--force is for --output and for chat templates"));
+    }
+    let Some(output) = &args.output else {
+        if let Some(absent) = args.files.iter().find(|file| args.files.len() > 1 && !file.exists())
+        {
+            let hint = "-o OUT writes an edited copy".to_owned();
+            let message = format!("{}: no such file, and none was edited", shown(absent));
+            return Err(Failure::new(message).with_hint(Some(hint)));
+        }
+        return each(args, console, |file| in_place(args, file, &edits, console));
+    };
+    let [file] = &*args.files else {
+        return Err(Failure::new("-o takes the edited copy of one file")
+            .with_hint(Some("without -o several files are edited where they lie".to_owned())));
+    };
+    let told = copy(args, file, output, &edits, console)?;
+    print(args, &told, console)
+}
+
+/// Goes through the files, and through with them when one fails.
+fn each(
+    args: &Args,
+    console: Console,
+    mut edit: impl FnMut(&Path) -> Result<serde_json::Value, Failure>,
+) -> Result<Status, Failure> {
+    if let [file] = &*args.files {
+        return print(args, &edit(file)?, console);
+    }
+    let (mut told, mut failed) = (Vec::new(), 0usize);
+    for file in &args.files {
+        match edit(file) {
+            Ok(one) => told.push(one),
+            Err(Failure::Closed) => return Err(Failure::Closed),
+            Err(failure) => {
+                if let Failure::Refused { message, .. } = &failure {
+                    let file = file.to_string_lossy();
+                    told.push(json!({ "file": file, "error": message }));
+                }
+                console.error(&failure);
+                failed += 1;
+            }
+        }
+    }
+    print(args, &json!({ "schema": "ggmill.edits/1", "files": told }), console)?;
+    if failed == 0 {
+        return Ok(Status::Fine);
+    }
+    Err(Failure::new(format_args!("{failed} of {} files failed", args.files.len())))
+}
+
+fn print(args: &Args, told: &serde_json::Value, console: Console) -> Result<Status, Failure> {
+    if args.json && !told.is_null() {
+        let mut out = console.bytes();
+        ggmill_text::json::write_pretty(&mut out, told)?;
+        out.flush()?;
+    }
+    Ok(Status::Fine)
+}
+
+/// Whether an edit sets a chat template.
+fn is_of_template(edit: &Edit) -> bool {
+    matches!(edit, Edit::Set { key, .. }
+        if key.starts_with(ggmill_core::keys::TOKENIZER_CHAT_TEMPLATE))
+}
+
+fn recover(file: &Path, console: Console) -> Result<(), Failure> {
+    let found = InPlace::recover(file).map_err(|error| refused_by_io(&error))?;
+    let mut out = console.text();
+    writeln!(out, "{}: {}", shown(file), recovered(found))?;
+    Ok(out.flush()?)
+}
+
+fn recovered(found: Recovery) -> &'static str {
+    match found {
+        Recovery::Nothing => "no edit was interrupted",
+        Recovery::Finished => "the interrupted edit is finished",
+        Recovery::Undone => "the interrupted edit had changed nothing, and is forgotten",
+    }
+}
+
+/// An edit that is laid out, with what it leads to.
+struct Prepared {
+    edited: Edited,
+    plan: EditPlan,
+    new_len: u64,
+    before: MetadataBuf,
+    findings: EditFindings,
+}
+
+/// Everything that comes before the first byte is written.
+fn prepare(
+    args: &Args,
+    editor: &Editor,
+    edits: &[Edit],
+    console: Console,
+) -> Result<Prepared, Failure> {
+    tell_of_shards(editor.model(), editor.path(), console)?;
+    let mut edited = editor.edit(edits).map_err(refused)?;
+    if args.no_padding {
+        edited = edited.without_padding();
+    }
+    let plan = editor.plan(&edited).map_err(refused)?;
+    let new_len = editor.planned_len(&plan).map_err(refused)?;
+    let before = MetadataBuf::copy_of(&editor.model().metadata()).map_err(Failure::new)?;
+    if let Some((key, fault)) = broken_templates(&edited).first().filter(|_| !args.force) {
+        return Err(Failure::new(format_args!("{key}: does not parse: {fault}"))
+            .with_hint(Some("--force sets it all the same".to_owned())));
+    }
+    let findings = if args.no_check {
+        EditFindings::default()
+    } else {
+        edit_findings(editor, &edited, &plan).map_err(refused)?
+    };
+    Ok(Prepared { edited, plan, new_len, before, findings })
+}
+
+/// Edits the file itself.
+fn in_place(
+    args: &Args,
+    file: &Path,
+    edits: &[Edit],
+    console: Console,
+) -> Result<serde_json::Value, Failure> {
+    if args.dry_run {
+        refuse_interrupted(&[file])?;
+    }
+    let mut editor = Editor::open(file).map_err(refused)?;
+    let Prepared { edited, plan, new_len, before, findings } =
+        prepare(args, &editor, edits, console)?;
+    let method = if args.dry_run {
+        plan.method().clone()
+    } else {
+        let mut bar = Bar::new(console);
+        editor
+            .apply(plan.clone(), &edited, &mut |progress| {
+                bar.update(progress.written, progress.total, progress.tensor);
+                ControlFlow::Continue(())
+            })
+            .map_err(refused)?
+    };
+    let told = Report {
+        file,
+        output: file,
+        done: !args.dry_run,
+        method: &method,
+        plan: &plan,
+        new_len,
+        before: &before,
+        edited: &edited,
+        findings: &findings,
+    }
+    .tell(args.json, console)?;
+    if args.dry_run && matches!(method, EditMethod::Copy(_) | EditMethod::Rewrite(_)) {
+        // What the copy would be refused for.
+        drop(start(file, &[], true, new_len)?);
+    }
+    Ok(told)
+}
+
+/// Writes an edited copy.
+fn copy(
+    args: &Args,
+    file: &PathBuf,
+    output: &Path,
+    edits: &[Edit],
+    console: Console,
+) -> Result<serde_json::Value, Failure> {
+    refuse_interrupted(&[file])?;
+    let hint = || Some("without -o the file itself is edited".to_owned());
+    refuse_inputs(output, std::slice::from_ref(file))
+        .map_err(|failure| failure.with_hint(hint()))?;
+    let inputs: Vec<PathBuf> = std::iter::once(file.clone()).chain(args.edits.files()).collect();
+    let output = Output::new(output, &inputs, args.force, args.dry_run)?;
+    let editor = Editor::open_source(file).map_err(refused)?;
+    let Prepared { edited, plan, new_len, before, findings } =
+        prepare(args, &editor, edits, console)?;
+    if !args.dry_run {
+        let sink = output.start(&inputs, new_len)?;
+        let mut bar = Bar::new(console);
+        let sink = editor.write(&plan, sink, &mut |progress| {
+            bar.update(progress.written, progress.total, progress.tensor);
+            ControlFlow::Continue(())
+        });
+        sink.map_err(refused)?.commit().map_err(|error| refused_by_io(&error))?;
+    }
+    let told = Report {
+        file,
+        output: output.path(),
+        done: !args.dry_run,
+        method: plan.method(),
+        plan: &plan,
+        new_len,
+        before: &before,
+        edited: &edited,
+        findings: &findings,
+    }
+    .tell(args.json, console)?;
+    if args.dry_run {
+        output.end_dry_run(&inputs, new_len)?;
+    }
+    Ok(told)
+}
+
+/// The metadata of a set are those of its first shard.
+fn tell_of_shards(model: &Model, path: &Path, console: Console) -> Result<(), Failure> {
+    let Some(split) = Split::of(&model.metadata()).ok().flatten().filter(Split::is_part) else {
+        return Ok(());
+    };
+    if split.number == 0 {
+        console.note(format_args!(
+            "this is the first of {} shards, and the one that readers take the metadata from",
+            split.count
+        ));
+        return Ok(());
+    }
+    let name = path.file_name().and_then(|name| name.to_str());
+    // Under another name it belongs to no set, whatever it says.
+    let Some(name) = name.and_then(ShardName::parse) else { return Ok(()) };
+    let hint = format!("{} has the model's metadata", RawStr::from(name.sibling(1).as_str()));
+    Err(Failure::new(format_args!(
+        "{}: is shard {} of {}, expected the first",
+        shown(path),
+        split.number.saturating_add(1),
+        split.count
+    ))
+    .with_hint(Some(hint)))
+}
+
+fn refused(error: ggmill_pipeline::Error) -> Failure {
+    if let Some(source) = error.cause().and_then(|cause| cause.downcast_ref::<ggmill_io::Error>()) {
+        return refused_by_io(source);
+    }
+    let hint = match error.cause().and_then(|cause| cause.downcast_ref::<EditError>()) {
+        Some(EditError::Filler) => Some(format!("--unset {FILLER_KEY} takes it away")),
+        Some(EditError::NoSuchToken { key, .. } | EditError::AmbiguousToken { key, .. }) => {
+            Some(format!("--set {key}=ID takes a number"))
+        }
+        _ => None,
+    };
+    Failure::new(error).with_hint(hint)
+}
+
+fn refused_by_io(error: &ggmill_io::Error) -> Failure {
+    let path = error.path();
+    let is_link = || std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
+    let hint = match error.kind() {
+        ggmill_io::ErrorKind::NotEditable if is_link() => {
+            Some("edit that file, if nothing else relies on it; -o writes a copy".to_owned())
+        }
+        ggmill_io::ErrorKind::NotEditable => Some("-o writes an edited copy".to_owned()),
+        ggmill_io::ErrorKind::Journal if error.io_error().is_some() => {
+            Some(format!("`ggmill edit --recover {}` goes on once the cause is gone", shown(path)))
+        }
+        ggmill_io::ErrorKind::Journal if error.is_pending() => {
+            Some(format!("`ggmill edit --recover {}` finishes or undoes it", shown(path)))
+        }
+        ggmill_io::ErrorKind::Journal => {
+            Some("when the file is as it should be, delete the journal".to_owned())
+        }
+        _ => None,
+    };
+    Failure::new(error).with_hint(hint)
+}

@@ -1,0 +1,243 @@
+//! The options that make edits.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Arg, ArgAction, ArgMatches, FromArgMatches};
+use ggmill_core::{RawStr, keys};
+use ggmill_edit::{Edit, EditValue};
+
+use crate::edit_file::{MAX_INPUT, set_from};
+use crate::outcome::Failure;
+use crate::paths::shown;
+use crate::text_file::read_text;
+
+/// Edits as they are typed, in their order across options.
+#[derive(Debug, Default)]
+pub(super) struct Typed(Vec<(&'static EditOption, String)>);
+
+/// An option that makes edits.
+#[derive(Debug)]
+struct EditOption {
+    name: &'static str,
+    /// What other tools call it.
+    aliases: &'static [&'static str],
+    value_name: &'static str,
+    /// None for what is only known to those who come from another tool.
+    help: Option<&'static str>,
+    edits: fn(&str) -> Result<Vec<Edit>, Failure>,
+}
+
+static OPTIONS: [EditOption; 11] = [
+    EditOption {
+        name: "set",
+        aliases: &[],
+        value_name: "KEY[:TYPE]=VALUE",
+        help: Some("Set a key, or one element KEY[N] of an array (repeatable, as all of these)"),
+        edits: set,
+    },
+    EditOption {
+        name: "unset",
+        aliases: &["remove-metadata"],
+        value_name: "GLOB",
+        help: Some("Remove the keys that match"),
+        edits: unset,
+    },
+    EditOption {
+        name: "rename",
+        aliases: &[],
+        value_name: "OLD=NEW",
+        help: Some("Give a key another name"),
+        edits: rename,
+    },
+    EditOption {
+        name: "chat-template",
+        aliases: &["chat-template-file", "chat-template-config"],
+        value_name: "FILE",
+        help: Some("Set the chat template: a Jinja file, tokenizer_config.json or Jinja text"),
+        edits: chat_template,
+    },
+    EditOption {
+        name: "special-token",
+        aliases: &[],
+        value_name: "ROLE=TEXT",
+        help: Some("Make the token with this text the bos, eos, eot, pad, …"),
+        edits: special_token,
+    },
+    EditOption {
+        name: "special-token-by-id",
+        aliases: &[],
+        value_name: "ROLE=ID",
+        help: Some("Make the token with this ID the bos, eos, eot, pad, …"),
+        edits: special_token_by_id,
+    },
+    EditOption {
+        name: "set-from",
+        aliases: &[],
+        value_name: "FILE",
+        help: Some("Set every key of a JSON or TOML file"),
+        edits: |file| set_from(Path::new(file)),
+    },
+    EditOption {
+        name: "tokens-from",
+        aliases: &[],
+        value_name: "FILE",
+        help: Some("Replace the vocabulary: a JSON array, or a token a line"),
+        edits: tokens_from,
+    },
+    EditOption {
+        name: "pre-tokenizer",
+        aliases: &[],
+        value_name: "NAME",
+        help: None,
+        edits: |name| Ok(vec![Edit::set(keys::TOKENIZER_PRE, &name)]),
+    },
+    EditOption {
+        name: "general-name",
+        aliases: &[],
+        value_name: "TEXT",
+        help: None,
+        edits: |text| Ok(vec![Edit::set(keys::GENERAL_NAME, &text)]),
+    },
+    EditOption {
+        name: "general-description",
+        aliases: &[],
+        value_name: "TEXT",
+        help: None,
+        edits: |text| Ok(vec![Edit::set(keys::GENERAL_DESCRIPTION, &text)]),
+    },
+];
+
+impl clap::Args for Typed {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        OPTIONS.iter().fold(command, |command, option| {
+            let arg = Arg::new(option.name)
+                .long(option.name)
+                .aliases(option.aliases)
+                .value_name(option.value_name)
+                .hide(option.help.is_none())
+                .allow_hyphen_values(true)
+                .action(ArgAction::Append);
+            command.arg(option.help.map_or_else(|| arg.clone(), |help| arg.clone().help(help)))
+        })
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Typed {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut found = Vec::new();
+        for option in &OPTIONS {
+            let values = matches.get_many::<String>(option.name).into_iter().flatten();
+            found.extend(
+                matches
+                    .indices_of(option.name)
+                    .into_iter()
+                    .flatten()
+                    .zip(values)
+                    .map(|(place, value)| (place, option, value.clone())),
+            );
+        }
+        found.sort_by_key(|(place, ..)| *place);
+        Ok(Self(found.into_iter().map(|(_, option, value)| (option, value)).collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Typed {
+    /// As if a key had been set by an option.
+    pub(super) fn one(key: &str, value: &str) -> Self {
+        Self(vec![(&OPTIONS[0], format!("{key}={value}"))])
+    }
+
+    /// The files that values come from; `-` is standard input.
+    pub(super) fn files(&self) -> impl Iterator<Item = PathBuf> {
+        self.0.iter().filter_map(|(option, value)| match option.value_name {
+            "FILE" => Some(PathBuf::from(value)),
+            _ => value.split_once("=@").map(|(_, file)| PathBuf::from(file)),
+        })
+    }
+
+    /// Reads what values come from, once for however many files are edited.
+    pub(super) fn edits(&self) -> Result<Vec<Edit>, Failure> {
+        if self.files().filter(|file| file.as_os_str() == "-").count() > 1 {
+            return Err(Failure::new("-: standard input is read once, for one value"));
+        }
+        let mut edits = Vec::new();
+        for (option, value) in &self.0 {
+            edits.append(&mut (option.edits)(value)?);
+        }
+        Ok(edits)
+    }
+}
+
+fn misuse(option: &str, value: &str, why: impl std::fmt::Display) -> Failure {
+    Failure::new(format_args!("--{option} {}: {why}", RawStr::from(value)))
+}
+
+fn set(text: &str) -> Result<Vec<Edit>, Failure> {
+    let mut edit = Edit::parse_set(text).map_err(|why| misuse("set", text, why))?;
+    if let Edit::Set { value, .. } | Edit::SetElement { value, .. } = &mut edit
+        && let EditValue::Text(text) = &value
+        && let Some(rest) = text.strip_prefix('@')
+    {
+        *value = if rest.starts_with('@') {
+            EditValue::Text(rest.to_owned())
+        } else {
+            EditValue::Content(read_text(Path::new(rest), MAX_INPUT)?)
+        };
+    }
+    Ok(vec![edit])
+}
+
+fn unset(glob: &str) -> Result<Vec<Edit>, Failure> {
+    Ok(vec![Edit::parse_unset(glob).map_err(Failure::new)?])
+}
+
+fn rename(text: &str) -> Result<Vec<Edit>, Failure> {
+    let (from, to) =
+        text.split_once('=').ok_or_else(|| misuse("rename", text, "expected OLD=NEW"))?;
+    Ok(vec![Edit::Rename { from: from.to_owned(), to: to.to_owned() }])
+}
+
+/// A template in a file, or, as other tools take it, in the argument itself.
+fn chat_template(given: &str) -> Result<Vec<Edit>, Failure> {
+    let is_text = ["{{", "{%", "{#", "[{"].iter().any(|mark| given.contains(mark));
+    let (name, text) = if is_text && !Path::new(given).exists() {
+        ("--chat-template".to_owned(), given.to_owned())
+    } else {
+        (shown(Path::new(given)).to_string(), read_text(Path::new(given), MAX_INPUT)?)
+    };
+    Edit::chat_template(&text).map_err(|error| Failure::new(format_args!("{name}: {error}")))
+}
+
+/// The two sides of ROLE=VALUE.
+fn role_and<'a>(option: &str, text: &'a str, example: &str) -> Result<(&'a str, &'a str), Failure> {
+    text.split_once('=').ok_or_else(|| {
+        let role = RawStr::from(text);
+        misuse(option, text, "expected ROLE=VALUE in one argument")
+            .with_hint(Some(format!("--{option} {role}={example}")))
+    })
+}
+
+fn special_token(text: &str) -> Result<Vec<Edit>, Failure> {
+    let (role, token) = role_and("special-token", text, "'</s>'")?;
+    Ok(vec![Edit::SpecialToken { role: role.to_owned(), token: token.to_owned() }])
+}
+
+fn special_token_by_id(text: &str) -> Result<Vec<Edit>, Failure> {
+    let (role, id) = role_and("special-token-by-id", text, "2")?;
+    let id = id.parse().map_err(|_| misuse("special-token-by-id", text, "expected a number"))?;
+    Ok(vec![Edit::SpecialTokenId { role: role.to_owned(), id }])
+}
+
+fn tokens_from(file: &str) -> Result<Vec<Edit>, Failure> {
+    let text = read_text(Path::new(file), MAX_INPUT)?;
+    Ok(vec![Edit::tokens_from(&text)])
+}

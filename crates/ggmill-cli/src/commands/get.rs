@@ -1,0 +1,111 @@
+//! `ggmill get`: one metadata value, for other programs.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use ggmill_core::{Model, RawStr, Value};
+use ggmill_edit::{parse_element, value_json};
+use ggmill_inspect::{RawValueError, raw_value};
+
+use crate::console::Console;
+use crate::outcome::{Failure, Status};
+use crate::paths::shown;
+use crate::source::open;
+
+/// Print one metadata value, raw
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  ggmill get model.gguf general.architecture
+  ggmill get model.gguf tokenizer.chat_template > template.jinja
+  ggmill get model.gguf 'tokenizer.ggml.tokens[5]'
+
+A string is printed as it is, byte for byte; on a terminal characters that could act on it
+are escaped. Numbers get a line, arrays a line for each element: what `ggmill edit --set
+KEY=@FILE` takes.")]
+pub(crate) struct Args {
+    /// The file, any shard of a set, or - for standard input
+    file: PathBuf,
+    /// The key; KEY[N] is one element of an array, counted from 0
+    key: String,
+    /// Write the value as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
+    let model = open(&args.file, false)?;
+    let value = value(&model, args)?;
+    if args.json {
+        let mut out = console.bytes();
+        let json = value_json(&value).map_err(|error| about(args, &error))?;
+        ggmill_text::json::write_pretty(&mut out, &json)?;
+        out.flush()?;
+        return Ok(Status::Fine);
+    }
+    let bytes = raw_value(&value).map_err(|error| {
+        let hint = match error {
+            RawValueError::Nested | RawValueError::LineBreak { .. } => {
+                Some("--json writes it as JSON".to_owned())
+            }
+            _ => None,
+        };
+        about(args, &error).with_hint(hint)
+    })?;
+    if console.width().is_some() {
+        let mut out = console.text();
+        let lines = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
+        for line in lines.split(|&byte| byte == b'\n') {
+            writeln!(out, "{}", RawStr::new(line))?;
+        }
+        out.flush()?;
+    } else {
+        let mut out = console.bytes();
+        out.write_all(&bytes)?;
+        out.flush()?;
+    }
+    Ok(Status::Fine)
+}
+
+/// A refusal that names the file and the key.
+fn about(args: &Args, why: &dyn std::fmt::Display) -> Failure {
+    Failure::new(format_args!("{}: key {:?}: {why}", shown(&args.file), RawStr::from(&*args.key)))
+}
+
+/// The value that was asked for.
+fn value<'a>(model: &'a Model, args: &Args) -> Result<Value<'a>, Failure> {
+    let metadata = model.metadata();
+    let read = |key: &str| {
+        let pair = metadata.get(key)?;
+        Some(pair.value().map_err(|error| about(args, &error)))
+    };
+    if let Some(value) = read(&args.key) {
+        return value;
+    }
+    let absent = || about(args, &"no such key").with_hint(near(model, &args.key));
+    let Some((key, index)) = parse_element(&args.key).ok().flatten() else { return Err(absent()) };
+    let whole = read(key).ok_or_else(absent)??;
+    let array = whole.as_array().ok_or_else(|| about(args, &"is not an array"))?;
+    let place = usize::try_from(index).unwrap_or(usize::MAX);
+    let element = array.iter().nth(place).ok_or_else(|| {
+        about(args, &format_args!("the array has {} elements, counted from 0", array.len()))
+    })?;
+    element.map_err(|error| about(args, &error))
+}
+
+/// The keys that could have been meant.
+fn near(model: &Model, key: &str) -> Option<String> {
+    const SHOWN: usize = 3;
+    let keys: Vec<String> = model
+        .metadata()
+        .iter()
+        .filter_map(|pair| Some(pair.key().to_str().ok()?.to_owned()))
+        .collect();
+    let mut meant: Vec<&String> = keys.iter().filter(|known| known.contains(key)).collect();
+    let near = ggmill_check::near(key, keys.iter().cloned());
+    meant.extend(keys.iter().filter(|known| near.contains(known)));
+    meant.dedup();
+    let shown: Vec<String> =
+        meant.iter().take(SHOWN).map(|key| RawStr::from(key.as_str()).to_string()).collect();
+    (!shown.is_empty()).then(|| format!("did you mean {}?", shown.join(" or ")))
+}

@@ -1,0 +1,200 @@
+//! `ggmill edit` says what an edit leads to: what the rules find, what is refused, what it leaves.
+
+use std::fs;
+
+use ggmill_core::Gguf;
+use ggmill_testdata::bytes::{FileBytes, Value};
+use ggmill_testdata::models::models;
+use serde_json::Value as Json;
+
+use crate::support::{Directory, Outcome, command, ggmill, outcome, tiny};
+
+fn edit(directory: &Directory, args: &[&str]) -> Outcome {
+    outcome(command(directory.path()).arg("edit").args(args))
+}
+
+fn bytes(directory: &Directory, name: &str) -> Vec<u8> {
+    fs::read(directory.path().join(name)).unwrap()
+}
+
+fn text(directory: &Directory, name: &str, key: &str) -> String {
+    let bytes = bytes(directory, name);
+    Gguf::parse(&bytes).unwrap().metadata().str(key).unwrap().to_owned()
+}
+
+/// A vocabulary of three tokens.
+fn vocabulary() -> Vec<u8> {
+    let mut file = FileBytes::v3(0, 4);
+    let tokens = ["<s>", "</s>", "a"].map(Value::from).to_vec();
+    file.pair("general.architecture", &"llama".into())
+        .pair("tokenizer.ggml.model", &"llama".into())
+        .pair("tokenizer.ggml.tokens", &Value::Array(8, tokens))
+        .pair("tokenizer.ggml.scores", &Value::Array(6, vec![Value::F32(0.5); 3]));
+    file.into_bytes()
+}
+
+#[test]
+fn the_rules_are_asked_about_the_keys_that_were_touched() {
+    let llama = models().into_iter().find(|model| model.name == "llama").unwrap();
+    let directory = Directory::new().with("tiny.gguf", tiny()).with("llama.gguf", llama.file);
+    for (file, args, words) in [
+        (
+            "tiny.gguf",
+            &["--set", "llama.context_lenght=4096"][..],
+            "warning: key \"llama.context_lenght\": did you mean llama.context_length?\n",
+        ),
+        ("tiny.gguf", &["--set", "general.license=my own"], "(GG2001: "),
+        ("llama.gguf", &["--set", "llama.block_count=77"], "77 blocks"),
+        // A key that is gone is missed.
+        ("llama.gguf", &["--unset", "llama.block_count"], "key \"llama.block_count\": "),
+    ] {
+        let dry = [&[file], args, &["--dry-run"]].concat();
+        let found = edit(&directory, &dry);
+        assert_eq!(found.code, 0, "{args:?}: {}", found.stderr);
+        assert!(found.stderr.contains(words), "{args:?}: {}", found.stderr);
+        let quiet = edit(&directory, &[&dry[..], &["--no-check"]].concat());
+        assert_eq!((quiet.code, &*quiet.stderr), (0, ""), "{args:?}");
+        let json = edit(&directory, &[&dry[..], &["--json"]].concat());
+        let json: Json = serde_json::from_str(&json.stdout).unwrap();
+        assert!(!json["findings"].as_array().unwrap().is_empty(), "{args:?}");
+    }
+    // What was wrong before and is not touched is not told of.
+    let found = edit(&directory, &["llama.gguf", "--set", "x.y=1", "--dry-run"]);
+    assert_eq!((found.code, &*found.stderr), (0, ""));
+    // The edit is made, whatever was found.
+    let found = edit(&directory, &["tiny.gguf", "--set", "llama.context_lenght=4096"]);
+    assert!(found.code == 0 && found.stderr.contains("did you mean"), "{}", found.stderr);
+    assert_eq!(ggmill(directory.path(), &["get", "tiny.gguf", "llama.context_lenght"]).code, 0);
+}
+
+#[test]
+fn a_template_is_read_out_of_a_configuration() {
+    let directory = Directory::new()
+        .with("model.gguf", vocabulary())
+        .with("template.jinja", "{{ bos_token }}")
+        .with("tokenizer_config.json", r#"{"a": 1, "chat_template": "{{ eos_token }}"}"#)
+        .with(
+            "several.json",
+            r#"{"chat_template": [{"name": "default", "template": "{{ 1 }}"},
+                {"name": "Tool use", "template": "{{ 2 }}"}]}"#,
+        )
+        .with("none.json", r#"{"a": 1}"#)
+        .with("broken.jinja", "{% if %}")
+        .with("broken.json", r#"{"chat_template": "{% if %}"}"#);
+    let template = "tokenizer.chat_template";
+    for (option, given, expected) in [
+        ("--chat-template", "template.jinja", "{{ bos_token }}"),
+        ("--chat-template", "tokenizer_config.json", "{{ eos_token }}"),
+        ("--chat-template-config", "tokenizer_config.json", "{{ eos_token }}"),
+        ("--chat-template-file", "template.jinja", "{{ bos_token }}"),
+        ("--chat-template", "{{ 'typed' }}", "{{ 'typed' }}"),
+        ("--chat-template", "several.json", "{{ 1 }}"),
+    ] {
+        let found = edit(&directory, &["model.gguf", option, given, "--no-check"]);
+        assert_eq!((found.code, &*found.stderr), (0, ""), "{given}");
+        assert_eq!(text(&directory, "model.gguf", template), expected, "{given}");
+    }
+    assert_eq!(text(&directory, "model.gguf", "tokenizer.chat_template.tool_use"), "{{ 2 }}");
+    let names = ggmill(directory.path(), &["get", "model.gguf", "tokenizer.chat_templates"]);
+    assert_eq!(names.stdout, "tool_use\n");
+
+    let before = bytes(&directory, "model.gguf");
+    for (args, words) in [
+        (&["--chat-template", "none.json"][..], "none.json: has no chat_template"),
+        (&["--chat-template", "broken.jinja"], "does not parse: line 1: "),
+        (&["--chat-template", "broken.json"], "hint: --force sets it all the same"),
+        (&["--set", "tokenizer.chat_template=@broken.jinja"], "does not parse"),
+        (&["--chat-template", "broken.jinja", "--no-check"], "does not parse"),
+        (&["--chat-template", "broken.jinja", "--dry-run"], "does not parse"),
+        (&["--chat-template", "broken.jinja", "-o", "copy.gguf"], "does not parse"),
+    ] {
+        let found = edit(&directory, &[&["model.gguf"], args].concat());
+        assert_eq!((found.code, &*found.stdout), (2, ""), "{args:?}");
+        assert!(found.stderr.contains(words), "{args:?}: {}", found.stderr);
+        assert!(bytes(&directory, "model.gguf") == before, "{args:?}");
+        assert!(!directory.path().join("copy.gguf").exists(), "{args:?}");
+    }
+    let forced = ["model.gguf", "--chat-template", "broken.jinja", "--force"];
+    let found = edit(&directory, &forced);
+    assert!(found.code == 0 && found.stderr.contains("GG1701"), "{}", found.stderr);
+    assert_eq!(text(&directory, "model.gguf", template), "{% if %}");
+}
+
+/// The room an edit leaves is named when it comes, and is gone from every file written whole.
+#[test]
+fn room_is_named_and_left_out_of_new_files() {
+    const KEY: &str = "ggmill.padding";
+    let has = |directory: &Directory, name: &str| {
+        let bytes = bytes(directory, name);
+        Gguf::parse(&bytes).unwrap().metadata().get(KEY).is_some()
+    };
+    let long = format!("general.name={}", "long ".repeat(200));
+    let directory = Directory::new().with("tiny.gguf", tiny());
+    let found = edit(&directory, &["tiny.gguf", "--set", &long]);
+    assert_eq!(found.code, 0, "{}", found.stderr);
+    assert!(found.stdout.contains("\n+ ggmill.padding  "), "{}", found.stdout);
+    assert!(has(&directory, "tiny.gguf"));
+    // It is named once, and an edit that it has room for is one line.
+    let again = edit(&directory, &["tiny.gguf", "--set", "llama.context_length=256"]);
+    let told = "~ llama.context_length  128 (u32) → 256 (u32)\ntiny.gguf: edited in place\n";
+    assert_eq!((again.code, &*again.stdout), (0, told));
+    for args in [
+        "edit tiny.gguf --set general.name=x -o edit.gguf",
+        "repack tiny.gguf -o repack.gguf",
+        "graft tiny.gguf --drop output_norm* -o graft.gguf",
+        "extract tiny.gguf * -o extract.gguf",
+        "quantize tiny.gguf quantize.gguf COPY",
+        "split tiny.gguf part --max-tensors 1",
+        "merge part-00001-of-00002.gguf merge.gguf",
+    ] {
+        let before: Vec<_> =
+            fs::read_dir(directory.path()).unwrap().map(|e| e.unwrap().path()).collect();
+        let found = ggmill(directory.path(), &args.split(' ').collect::<Vec<_>>());
+        assert_eq!(found.code, 0, "{args}: {}", found.stderr);
+        let after = fs::read_dir(directory.path()).unwrap().map(|e| e.unwrap().path());
+        let new: Vec<_> = after.filter(|path| !before.contains(path)).collect();
+        assert!(!new.is_empty(), "{args}");
+        for path in new {
+            assert!(!has(&directory, path.file_name().unwrap().to_str().unwrap()), "{args}");
+        }
+    }
+    let without = edit(&directory, &["tiny.gguf", "--set", "general.name=y", "--no-padding"]);
+    assert_eq!(without.code, 0, "{}", without.stderr);
+    assert!(!has(&directory, "tiny.gguf"));
+    let fresh = Directory::new().with("tiny.gguf", tiny());
+    let found = edit(&fresh, &["tiny.gguf", "--set", &long, "--no-padding"]);
+    assert!(found.code == 0 && !found.stdout.contains(KEY), "{}", found.stdout);
+    assert!(!has(&fresh, "tiny.gguf"));
+}
+
+/// Each file is edited or left as it is; one that fails keeps none of the others from it.
+#[test]
+fn several_files() {
+    let directory = Directory::new()
+        .with("a.gguf", tiny())
+        .with("b.gguf", vocabulary())
+        .with("page.gguf", "<!DOCTYPE html>");
+    let set = ["--set", "general.author=A"];
+    let found = edit(&directory, &[&["a.gguf", "b.gguf"], &set[..]].concat());
+    assert_eq!((found.code, &*found.stderr), (0, ""));
+    let args = ["a.gguf", "page.gguf", "b.gguf", "--set", "general.author=B", "--json"];
+    let found = edit(&directory, &args);
+    assert_eq!(found.code, 2, "{}", found.stdout);
+    assert!(found.stderr.contains("1 of 3 files failed"), "{}", found.stderr);
+    for name in ["a.gguf", "b.gguf"] {
+        assert_eq!(text(&directory, name, "general.author"), "B", "{name}");
+    }
+    assert_eq!(bytes(&directory, "page.gguf"), b"<!DOCTYPE html>");
+    let json: Json = serde_json::from_str(&found.stdout).unwrap();
+    assert_eq!(json["schema"], "ggmill.edits/1");
+    assert_eq!(json["files"].as_array().unwrap().len(), 3);
+    assert!(json["files"][1]["error"].as_str().unwrap().contains("page.gguf"), "{json}");
+    // As gguf_new_metadata takes its files: nothing is edited by mistake.
+    let before = bytes(&directory, "a.gguf");
+    let found = edit(&directory, &["a.gguf", "new.gguf", "--set", "general.author=C"]);
+    assert_eq!(found.code, 2);
+    assert!(found.stderr.contains("hint: -o OUT writes an edited copy"), "{}", found.stderr);
+    assert!(bytes(&directory, "a.gguf") == before);
+    let found = edit(&directory, &["a.gguf", "b.gguf", "--set", "x.y=1", "-o", "c.gguf"]);
+    assert!(found.code == 2 && found.stderr.contains("of one file"), "{}", found.stderr);
+}

@@ -1,0 +1,116 @@
+//! What the rules find in a file as an edit leaves it.
+
+use std::collections::HashSet;
+
+use ggmill_check::{
+    Diagnostic, Fix, Group, Input, Options, OwnedSubject, Severity, check, meant_key,
+    template_fault,
+};
+use ggmill_core::{Decoder, Limits, Model, RawStr, keys};
+use ggmill_pipeline::{Error, ErrorKind, Result};
+
+use crate::{EditMethod, EditPlan, Edited, Editor};
+
+/// Findings of one rule that are compared between the file before and after an edit.
+const COMPARED: usize = 10_000;
+
+/// What an edit leads to that a person should know, before or after it is made.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct EditFindings {
+    /// Findings of rules that are about keys that the edit touched, or that the file did not have
+    /// before, worst first.
+    pub diagnostics: Vec<Diagnostic>,
+    /// New keys that are nearly those that programs look for.
+    pub misspelt: Vec<Misspelt>,
+}
+
+/// A key that is nearly one that programs look for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Misspelt {
+    /// The key.
+    pub key: String,
+    /// What it is nearly.
+    pub meant: String,
+}
+
+/// Holds a file as an edit leaves it to the rules, of which those count that are about metadata: how
+/// tensors lie is the writer's concern. Reads no tensor data.
+///
+/// Fails when the edited header cannot be made or read.
+pub fn edit_findings(editor: &Editor, edited: &Edited, plan: &EditPlan) -> Result<EditFindings> {
+    let mut findings = EditFindings::default();
+    if *plan.method() == EditMethod::Unchanged {
+        return Ok(findings);
+    }
+    findings.misspelt = misspelt(edited);
+    let failed = |error| Error::caused(ErrorKind::Edit, error);
+    let header = editor.planned_header(plan)?;
+    let mut decoder = Decoder::new(Some(editor.planned_len(plan)?), &Limits::default());
+    decoder.feed(&header).map_err(failed)?;
+    let after = Model::from_header(decoder.finish().map_err(failed)?, Vec::new());
+    let (Some(before), Some(after)) = (editor.model().parts().first(), after.parts().first())
+    else {
+        return Ok(findings);
+    };
+    let options = Options { findings_per_rule: COMPARED, ..Options::default() };
+    let told = |diagnostic: &Diagnostic| {
+        (diagnostic.rule.code, diagnostic.subject.to_string(), diagnostic.message.clone())
+    };
+    let known: HashSet<_> =
+        check(&Input::new(before), &options).diagnostics().iter().map(told).collect();
+    let touched: HashSet<String> = edited
+        .changes()
+        .iter()
+        .map(|change| OwnedSubject::Key(format!("{:?}", RawStr::new(&change.key))).to_string())
+        .collect();
+    let is_told = |diagnostic: &&Diagnostic| {
+        let is_touched = touched.contains(&diagnostic.subject.to_string());
+        let is_new = !known.contains(&told(diagnostic));
+        let is_misspelt = matches!(&diagnostic.fix, Some(Fix::Rename { from, .. })
+            if findings.misspelt.iter().any(|misspelt| misspelt.key == *from));
+        is_of_metadata(diagnostic.rule.group)
+            && !is_misspelt
+            && (is_touched || is_new && diagnostic.severity != Severity::Note)
+    };
+    findings.diagnostics =
+        check(&Input::new(after), &options).diagnostics().iter().filter(is_told).cloned().collect();
+    Ok(findings)
+}
+
+/// Whether the rules of a group are about what an edit changes.
+fn is_of_metadata(group: Group) -> bool {
+    !matches!(
+        group,
+        Group::Structure | Group::Tensors | Group::Naming | Group::Shards | Group::Data
+    )
+}
+
+/// The new keys that are nearly others, be those in the file or not.
+fn misspelt(edited: &Edited) -> Vec<Misspelt> {
+    let architecture = edited.metadata().get(keys::GENERAL_ARCHITECTURE);
+    let architecture = architecture.as_ref().and_then(ggmill_core::Value::as_str);
+    let new = edited.changes().iter().filter(|change| change.after && !change.before);
+    new.filter_map(|change| {
+        let key = RawStr::new(&change.key).to_str().ok()?.to_owned();
+        let meant = meant_key(&key, architecture)?;
+        Some(Misspelt { key, meant })
+    })
+    .collect()
+}
+
+/// The chat templates among the changes that do not parse: the key, escaped, and what is wrong.
+pub fn broken_templates(edited: &Edited) -> Vec<(String, String)> {
+    let changed = edited.changes().iter().filter(|change| {
+        let rest = change.key.strip_prefix(keys::TOKENIZER_CHAT_TEMPLATE.as_bytes());
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"."))
+    });
+    changed
+        .filter_map(|change| {
+            let value = edited.metadata().get(&change.key)?;
+            let fault = template_fault(value.as_str()?)?;
+            Some((RawStr::new(&change.key).to_string(), fault))
+        })
+        .collect()
+}
