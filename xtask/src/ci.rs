@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use crate::process::{Done, cargo, run as run_command};
-use crate::{features, fuzz, graph, targets};
+use crate::{features, fuzz, graph, packages, site, targets};
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
@@ -16,14 +16,15 @@ type Step = (&'static str, fn() -> Done);
 
 /// Runs every step, also after one has failed: whoever waits for it learns everything at once.
 pub(crate) fn run(args: &Args) -> Done {
-    let steps: [Step; 8] = [
+    let steps: [Step; 9] = [
         ("tests", tests),
         ("format", format),
         ("lints", lints),
         ("documentation", documentation),
         ("crate graph", graph::run),
         ("features", features::run),
-        ("other targets", || targets::run(&targets::Args::default())),
+        ("packages", packages::run),
+        ("other targets", || targets::run(&targets::Args::of_the_gate())),
         ("fuzz smoke", || fuzz::smoke(&fuzz::Args::default())),
     ];
     let mut failed = Vec::new();
@@ -82,6 +83,7 @@ fn lints() -> Done {
 }
 
 fn documentation() -> Done {
+    site::links()?;
     run_command(
         cargo(&["doc", "--workspace", "--no-deps", "--locked"]).env("RUSTDOCFLAGS", "-Dwarnings"),
     )

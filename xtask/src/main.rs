@@ -8,8 +8,10 @@ mod fuzz;
 mod graph;
 mod kills;
 mod names;
+mod packages;
 mod peers;
 mod process;
+mod site;
 mod sources;
 mod structure;
 mod targets;
@@ -36,6 +38,10 @@ enum Chore {
     /// Check which crate depends on which, which may touch files, threads or the terminal, and that
     /// no code names an architecture
     Graph,
+    /// Check the links of the documentation, and build its site where mdBook is installed
+    Site,
+    /// Package every published crate, and build programs that depend on the packages
+    Packages,
     /// Kill edits, splits, merges and conversions in bulk, and count
     Kills(kills::Args),
     /// Write the seeds of every fuzz target into fuzz/corpus
@@ -53,6 +59,8 @@ fn main() -> ExitCode {
     let done: Done = match Xtask::parse().chore {
         Chore::Ci(args) => ci::run(&args),
         Chore::Graph => graph::run(),
+        Chore::Site => site::run(),
+        Chore::Packages => packages::run(),
         Chore::Kills(args) => kills::run(&args),
         Chore::FuzzSeeds => fuzz::seeds(),
         Chore::FuzzSmoke(args) => fuzz::smoke(&args),

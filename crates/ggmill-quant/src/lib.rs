@@ -1,33 +1,4 @@
-//! Block codecs of every GGML tensor type, bit for bit the reference's.
-//!
-//! A quantized tensor stores its rows as *blocks*: a fixed number of weights that share a scale. A
-//! [`BlockCodec`] turns blocks of one type into `f32` and back. What it writes equals, byte for
-//! byte, what `ggml_quantize_chunk` of ggml 0.25.3 writes for the same values and importance
-//! weights on x86-64: plain IEEE single precision, in source order, nothing fused. The golden
-//! vectors in `tests/vectors` hold it to that.
-//!
-//! ```
-//! use ggmill_core::GgmlType;
-//! let row: Vec<f32> = (0..64).map(|i| i as f32 / 8.0 - 4.0).collect();
-//! let mut blocks = [0; 2 * 34];
-//! ggmill_quant::quantize(GgmlType::Q8_0, &row, 64, None, &mut blocks)?;
-//! let mut back = [0.0; 64];
-//! ggmill_quant::dequantize(GgmlType::Q8_0, &blocks, &mut back)?;
-//! assert!(row.iter().zip(&back).all(|(a, b)| (a - b).abs() < 0.02));
-//! # Ok::<(), ggmill_quant::Error>(())
-//! ```
-//!
-//! Two inputs are refused where the reference carries on: values that are infinite or not a number,
-//! which would spoil the scale of every weight beside them, and importance weights that are. Plain
-//! floats (F16, BF16, F64, F32) carry such values as they are.
-//!
-//! Finite values that a type cannot hold have the reference's bytes, which then mean something
-//! else: [`check_range`] finds them.
-//!
-//! Three types (IQ1_S, IQ2_XXS, IQ2_XS) are refused without importance weights, as by the
-//! reference. Where it ends its process over finite values, because the sums of its search overflow
-//! or vanish, there is an answer here, and it is the same everywhere.
-
+#![doc = include_str!("../README.md")]
 #![allow(
     clippy::large_enum_variant,
     clippy::many_single_char_names,

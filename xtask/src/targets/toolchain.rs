@@ -122,6 +122,11 @@ impl Builder<'_> {
         cargo
     }
 
+    /// Whether the library is there already.
+    pub(super) fn is_installed(&self) -> bool {
+        self.from_source.is_none()
+    }
+
     /// Where the library comes from, for people.
     pub(super) fn shown(&self) -> String {
         let from = if self.from_source.is_some() { "built from its source" } else { "installed" };

@@ -50,8 +50,6 @@ pub(crate) struct Args {
     /// What most tensors become: auto, or a type such as BF16, Q8_0, Q4_K_M
     #[arg(short = 't', long = "type", visible_alias = "outtype", value_name = "TYPE", default_value = "auto", value_parser = conversion_type)]
     to: ConversionType,
-    #[command(flatten, next_help_heading = "Quantization")]
-    types: TypeArgs,
     /// Write shards of so many bytes of data: OUT-00001-of-00009.gguf and so on
     #[arg(long, alias = "max-size", value_name = "N(K|M|G)", value_parser = byte_size, conflicts_with = "split_max_tensors")]
     split_max_size: Option<u64>,
@@ -79,6 +77,8 @@ pub(crate) struct Args {
     /// Write the plan as JSON instead of a summary
     #[arg(long)]
     json: bool,
+    #[command(flatten, next_help_heading = "Quantization")]
+    types: TypeArgs,
     #[command(flatten)]
     legacy: convert_legacy::LegacyArgs,
 }

@@ -11,6 +11,7 @@ mod check;
 mod convert;
 mod convert_types;
 mod diff;
+mod documentation;
 mod edit;
 mod edit_guards;
 mod edit_spellings;

@@ -240,11 +240,11 @@ fn numbers_that_a_kept_type_cannot_hold_are_refused() {
         source
     };
     for ggml_type in [GgmlType::F16, GgmlType::Q8_0] {
-        let plain = source(0.5);
-        let tensor = Expression::named(&plain, "t").unwrap();
+        let usual = source(0.5);
+        let tensor = Expression::named(&usual, "t").unwrap();
         let tensor = tensor.encode(ggml_type, Encoding::finite()).unwrap();
         let recipe = Recipe::new(MetadataBuf::new(), vec![RecipeTensor::new("t", tensor)]);
-        let base = written(&directory.path().join("base.gguf"), &made(recipe, &plain));
+        let base = written(&directory.path().join("base.gguf"), &made(recipe, &usual));
         for odd in [f32::NAN, f32::INFINITY, f32::MAX] {
             let donor = source(odd);
             let failure = |keep_types| {

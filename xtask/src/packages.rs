@@ -1,0 +1,167 @@
+//! The packages as a registry would have them: complete, and usable by a program outside the
+//! workspace.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::process::{Done, cargo, command, metadata, run as run_command, target};
+
+/// What every package contains.
+const FILES: [&str; 4] = ["Cargo.toml", "README.md", "LICENSE-MIT", "LICENSE-APACHE"];
+
+/// What every manifest says.
+const FIELDS: [&str; 7] =
+    ["description", "license", "repository", "keywords", "categories", "readme", "rust_version"];
+
+/// The program that depends on the packages: with the features it is built with, and what it does.
+const PROGRAMS: [(&str, &str); 3] = [
+    ("default-features = false", NONE),
+    ("default-features = true", DEFAULT),
+    ("features = [\"full\"]", FULL),
+];
+
+const NONE: &str = r#"
+fn main() {
+    let plan = ggmill::Builder::new().plan().expect("an empty model is laid out");
+    let model = ggmill::Model::open(plan.header().to_vec()).expect("and read");
+    assert_eq!(model.tensors().len(), 0);
+}
+"#;
+
+const DEFAULT: &str = r#"
+fn main() {
+    let path = std::env::temp_dir().join(format!("ggmill-outside-{}.gguf", std::process::id()));
+    let plan = ggmill::Builder::new().plan().expect("an empty model is laid out");
+    std::fs::write(&path, plan.header()).expect("written");
+    let model = ggmill::io::open(&path).expect("and read from its file");
+    std::fs::remove_file(&path).expect("removed");
+    assert_eq!(model.tensors().len(), 0);
+    let mut values = [0.0f32; 2];
+    ggmill::quant::dequantize(ggmill::GgmlType::F16, &[0, 0x3c, 0, 0x40], &mut values)
+        .expect("F16 is decoded");
+    assert_eq!(values, [1.0, 2.0]);
+}
+"#;
+
+const FULL: &str = r#"
+fn main() {
+    let target: ggmill::quantize::Target = "Q4_K_M".parse().expect("a type of llama-quantize");
+    let _ = ggmill::quantize::QuantizeOptions::new(target);
+    let plan = ggmill::Builder::new().plan().expect("an empty model is laid out");
+    let model = ggmill::Model::open(plan.header().to_vec()).expect("and read");
+    let input = ggmill::check::Input::new(&model.parts()[0]);
+    let report = ggmill::check::check(&input, &ggmill::check::Options::default());
+    assert!(report.has_errors(), "it names no architecture");
+}
+"#;
+
+/// Packages every crate that is published, checks what is in the packages, and builds and runs
+/// programs that depend on them.
+pub(crate) fn run() -> Done {
+    let packages = published()?;
+    let mut package = cargo(&["package", "--quiet", "--locked", "--no-verify", "--allow-dirty"]);
+    for (name, _) in &packages {
+        package.args(["-p", name]);
+    }
+    run_command(&mut package)?;
+    let directory = target()?.join("packages");
+    if directory.exists() {
+        fs::remove_dir_all(&directory).map_err(|error| error.to_string())?;
+    }
+    fs::create_dir_all(&directory).map_err(|error| error.to_string())?;
+    for (name, version) in &packages {
+        unpack(name, version, &directory)?;
+    }
+    for (number, (features, program)) in PROGRAMS.iter().enumerate() {
+        let place = directory.join(format!("program-{number}"));
+        write_program(&place, &packages, features, program)
+            .map_err(|error| format!("{}: {error}", place.display()))?;
+        let manifest = place.join("Cargo.toml");
+        run_command(
+            cargo(&["run", "--quiet", "--manifest-path"])
+                .arg(manifest)
+                .arg("--target-dir")
+                .arg(directory.join("target")),
+        )?;
+    }
+    println!("{} packages are complete, and {} programs use them", packages.len(), PROGRAMS.len());
+    Ok(())
+}
+
+/// Name and version of every published crate whose manifest is complete.
+fn published() -> Done<Vec<(String, String)>> {
+    let metadata = metadata()?;
+    let packages = metadata
+        .get("packages")
+        .and_then(Value::as_array)
+        .ok_or("cargo metadata names no packages")?;
+    let mut found = Vec::new();
+    for package in packages {
+        let text = |field: &str| package.get(field).and_then(Value::as_str).unwrap_or_default();
+        let is_private =
+            package.get("publish").and_then(Value::as_array).is_some_and(Vec::is_empty);
+        if is_private {
+            continue;
+        }
+        for field in FIELDS {
+            let is_empty = package.get(field).is_none_or(|value| {
+                value.is_null()
+                    || value.as_str().is_some_and(str::is_empty)
+                    || value.as_array().is_some_and(Vec::is_empty)
+            });
+            if is_empty {
+                return Err(format!("{} has no {field} in its manifest", text("name")));
+            }
+        }
+        if package.pointer("/metadata/docs/rs").is_none() {
+            return Err(format!("{} has no metadata for docs.rs", text("name")));
+        }
+        found.push((text("name").to_owned(), text("version").to_owned()));
+    }
+    Ok(found)
+}
+
+/// Unpacks one package, and checks that it has every file it should, and a README without links
+/// into the repository.
+fn unpack(name: &str, version: &str, directory: &Path) -> Done {
+    let archive: PathBuf = target()?.join("package").join(format!("{name}-{version}.crate"));
+    run_command(command("tar").arg("-xzf").arg(&archive).arg("-C").arg(directory))?;
+    let unpacked = directory.join(format!("{name}-{version}"));
+    for file in FILES {
+        if fs::metadata(unpacked.join(file)).map_or(0, |metadata| metadata.len()) == 0 {
+            return Err(format!("the package of {name} has no {file}"));
+        }
+    }
+    let readme =
+        fs::read_to_string(unpacked.join("README.md")).map_err(|error| error.to_string())?;
+    let relative = readme
+        .split("](")
+        .skip(1)
+        .filter_map(|rest| rest.split(')').next())
+        .find(|link| !link.starts_with("https://") && !link.starts_with('#'));
+    match relative {
+        None => Ok(()),
+        Some(link) => Err(format!("the README of {name} links to {link}, which is not packaged")),
+    }
+}
+
+/// A program outside the workspace, whose dependencies of this family are the unpacked packages.
+fn write_program(
+    place: &Path,
+    packages: &[(String, String)],
+    features: &str,
+    program: &str,
+) -> std::io::Result<()> {
+    let mut manifest = format!(
+        "[package]\nname = \"outside\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n\
+         [dependencies]\nggmill = {{ version = \"*\", {features} }}\n\n[patch.crates-io]\n"
+    );
+    for (name, version) in packages {
+        manifest.push_str(&["", name, " = { path = \"../", name, "-", version, "\" }\n"].concat());
+    }
+    fs::create_dir_all(place.join("src"))?;
+    fs::write(place.join("Cargo.toml"), manifest)?;
+    fs::write(place.join("src/main.rs"), program.trim_start())
+}
