@@ -27,6 +27,8 @@ mod expression;
 mod include;
 #[path = "src/key.rs"]
 mod key;
+#[path = "src/key_template.rs"]
+mod key_template;
 #[path = "src/kinds.rs"]
 mod kinds;
 #[path = "src/limits.rs"]

@@ -1,13 +1,13 @@
 """Makes small tokenizers of every kind, and records what the reference converter makes of each.
 
-    python vocabularies.py LLAMA_CPP DIRECTORY
+    python vocabularies.py LLAMA_CPP DIRECTORY [NAME ...]
 
 LLAMA_CPP is a llama.cpp source tree (that of llama-cpp-python 0.3.36), DIRECTORY crates/ggmill-convert/tests/vocabularies; the interpreter needs torch 2.11.0,
 transformers 4.57.6, sentencepiece and gguf 0.19.0. Each case is a JSON file with the files of a checkpoint's directory, and the keys and the SHA-256 of the
 file that `convert_hf_to_gguf.py --vocab-only --outtype f16` makes of it; the directory has the name of the case. `@NAME` stands for a bundled file.
 
 The tokenizers with the names of pre-tokenizers are sparse: of the vocabularies in LLAMA_CPP/models they have what the check text of the pre-tokenizer needs,
-under the same IDs, so that the reference knows their hash.
+under the same IDs, so that the reference knows their hash. Added tokens are among the model's tokens, or they would be given IDs that others have.
 """
 
 import hashlib
@@ -168,7 +168,7 @@ def byte_level_cases():
         "config.json": config(vocab_size=len(tokens), bos_token_id=128000, eos_token_id=[128001, 128009]),
         "tokenizer_config.json": dict(tokenizer_class="PreTrainedTokenizerFast", bos_token="<|begin_of_text|>", eos_token="<|eot_id|>", added_tokens_decoder=decoder_of(added),
                                       chat_template="{{ bos_token }}", clean_up_tokenization_spaces=True),
-        "tokenizer.json": bpe(vocab, merges, sequence(split(LLAMA3), byte_level(False)), added, ignore_merges=True,
+        "tokenizer.json": bpe(vocab | {each["content"]: each["id"] for each in added}, merges, sequence(split(LLAMA3), byte_level(False)), added, ignore_merges=True,
                               post_processor=dict(type="Sequence", processors=[
                                   byte_level(True, trim_offsets=False),
                                   template(["<|begin_of_text|>", "A"], ["<|begin_of_text|>", "A", "<|begin_of_text|>", "B"], **{"<|begin_of_text|>": 128000})])),
@@ -182,7 +182,7 @@ def byte_level_cases():
                                       add_prefix_space=False, added_tokens_decoder=decoder_of(added), additional_special_tokens=["<|im_start|>", "<|im_end|>"],
                                       clean_up_tokenization_spaces=True),
         "chat_template.jinja": "{{ messages }}",
-        "tokenizer.json": bpe(vocab, merges, sequence(split(QWEN2), byte_level(False)), added[:4], pairs=True, normalizer=dict(type="NFC"),
+        "tokenizer.json": bpe(vocab | {each["content"]: each["id"] for each in added}, merges, sequence(split(QWEN2), byte_level(False)), added[:4], pairs=True, normalizer=dict(type="NFC"),
                               post_processor=byte_level(False, trim_offsets=False)),
     }
     vocab, merges, tokens = sparse("falcon")
@@ -225,9 +225,11 @@ def converted(name, files):
         return [field for field in reader.fields if not field.startswith("GGUF.")], hashlib.sha256(out.read_bytes()).hexdigest()
 
 
-def main():
+def main(names):
     OUT.mkdir(exist_ok=True)
     for name, files in [*cases(), *byte_level_cases()]:
+        if names and name not in names:
+            continue
         try:
             keys, digest = converted(name, files)
         except (Exception, SystemExit) as error:  # noqa: BLE001
@@ -238,4 +240,4 @@ def main():
         print(f"{name}: {len(keys)} keys, {digest}")
 
 
-main()
+main(sys.argv[3:])

@@ -3,22 +3,19 @@
 use std::collections::BTreeMap;
 
 use ggmill_core::ValueType;
-use ggmill_core::keys::GENERAL_FILE_TYPE;
 
 use crate::error::{Error, ErrorKind, Result, SubjectKind, quoted};
 use crate::expression::{Expression, is_name};
 use crate::include::Parts;
-use crate::key::{KeyType, whole_key};
+use crate::key_template::KeyTemplate;
 use crate::limits::{MAX_ENTRIES, MAX_KEYS, MAX_PARAMETERS, MAX_PLACES, MAX_TEMPLATES};
 use crate::outline::{ParameterOutline, TensorOutline};
 use crate::parameter::{FilePlace, Parameter, ParameterType};
 use crate::pattern::{Glob, begins};
 use crate::role::Role;
-use crate::schema::{
-    Ordered, RawArchitecture, RawCheckpoint, RawKey, RawParameter, RawRemark, RawRequired, SCHEMA,
-};
+use crate::schema::{Ordered, RawArchitecture, RawCheckpoint, RawParameter, RawRemark, SCHEMA};
 use crate::tensor::TensorGroup;
-use crate::terms::{condition, expression};
+use crate::terms::expression;
 use crate::vocabulary::VocabularyTemplate;
 
 /// The description of an architecture: which checkpoints it is for, its hyper-parameters, its
@@ -65,17 +62,6 @@ pub(crate) struct CheckpointKind {
     pub(crate) classes: Vec<Box<str>>,
     pub(crate) model_types: Vec<Box<str>>,
     pub(crate) defaults: Vec<(Box<str>, Expression)>,
-}
-
-/// A metadata key as a description writes it. Without a value it is a place that the writer fills.
-#[derive(Clone, Debug)]
-pub(crate) struct KeyTemplate {
-    pub(crate) name: Box<str>,
-    pub(crate) key_type: KeyType,
-    pub(crate) value: Option<Expression>,
-    pub(crate) optional: bool,
-    pub(crate) required: Option<RawRequired>,
-    pub(crate) when: Expression,
 }
 
 /// A condition with what is to be said when it holds.
@@ -408,40 +394,6 @@ impl CheckpointKind {
         }
         let owned = |names: &[String]| names.iter().map(|name| name.as_str().into()).collect();
         Ok(Self { classes: owned(&raw.classes), model_types: owned(&raw.model_types), defaults })
-    }
-}
-
-impl KeyTemplate {
-    pub(crate) fn understand(
-        architecture: &str,
-        name: &str,
-        raw: &RawKey,
-        known: &dyn Fn(&str) -> bool,
-    ) -> Result<Self> {
-        let understood = || {
-            let value = raw
-                .value
-                .as_ref()
-                .map(|value| expression(value, known))
-                .transpose()
-                .map_err(|error| error.at("value"))?;
-            if value.is_none() && !raw.optional && name != GENERAL_FILE_TYPE {
-                return Err(Error::description(format!(
-                    "no value: only {GENERAL_FILE_TYPE} is left to the writer, and optional ones \
-                     to other writers"
-                )));
-            }
-            let key_type = KeyType::parse(&raw.r#type)?;
-            Ok(Self {
-                name: whole_key(architecture, name),
-                key_type,
-                value,
-                optional: raw.optional,
-                required: raw.required,
-                when: condition(raw.when.as_ref(), known)?,
-            })
-        };
-        understood().map_err(|error| error.about(SubjectKind::Key, name))
     }
 }
 

@@ -4,10 +4,11 @@ use core::cell::Cell;
 
 use ggmill_core::{Metadata, ValueType};
 
-use crate::architecture::{Architecture, KeyTemplate};
+use crate::architecture::Architecture;
 use crate::entries::Entries;
 use crate::error::Result;
 use crate::expression::Scope;
+use crate::key_template::KeyTemplate;
 use crate::parameter::ParameterSource;
 use crate::requirement::SpecifiedKey;
 use crate::resolve::Resolved;

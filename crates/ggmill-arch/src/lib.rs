@@ -16,6 +16,7 @@ mod expression;
 mod file;
 mod include;
 mod key;
+mod key_template;
 mod kinds;
 mod limits;
 mod names;

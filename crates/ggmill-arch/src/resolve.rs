@@ -6,11 +6,12 @@ use core::fmt;
 use ggmill_core::{FileType, MetadataBuf};
 use serde_json::Value as Json;
 
-use crate::architecture::{Architecture, CheckpointKind, KeyTemplate, Remark};
+use crate::architecture::{Architecture, CheckpointKind, Remark};
 use crate::config::Config;
 use crate::error::{Error, ErrorKind, Result, SubjectKind};
 use crate::expression::Scope;
 use crate::key::{Key, KeyValue};
+use crate::key_template::KeyTemplate;
 use crate::limits::{MAX_TENSOR_BYTES, MAX_TENSORS};
 use crate::parameter::ParameterSource;
 use crate::tensor::{Budget, Origin, TensorSpec};

@@ -5,9 +5,9 @@ use core::str::FromStr;
 
 use ggmill_core::MetadataBuf;
 
-use crate::architecture::KeyTemplate;
 use crate::error::{Error, Result, quoted};
 use crate::key::Key;
+use crate::key_template::KeyTemplate;
 use crate::schema::RawVocabulary;
 
 /// How the vocabulary of a checkpoint is converted. The names are those of `kinds` in a

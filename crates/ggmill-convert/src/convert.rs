@@ -24,6 +24,9 @@ pub struct ConvertOptions {
     pub name: Option<String>,
     /// Leaves the vocabulary out where there is one.
     pub no_vocab: bool,
+    /// The name of the pre-tokenizer (`tokenizer.ggml.pre`), for a vocabulary that has one; the one
+    /// recognised when not given.
+    pub pre: Option<String>,
     /// Leaves the tensors out: the result has the metadata alone, vocabulary included.
     pub vocab_only: bool,
 }
@@ -31,7 +34,7 @@ pub struct ConvertOptions {
 impl ConvertOptions {
     /// A conversion to this type, with everything else as the checkpoint has it.
     pub fn new(file_type: FileType) -> Self {
-        Self { file_type, name: None, no_vocab: false, vocab_only: false }
+        Self { file_type, name: None, no_vocab: false, pre: None, vocab_only: false }
     }
 }
 
@@ -104,7 +107,8 @@ pub fn convert(
     metadata.set(keys::GENERAL_QUANTIZATION_VERSION, QUANTIZATION_VERSION);
     let has_tokenizer = has_tokenizer(checkpoint.side_files());
     if has_tokenizer && !options.no_vocab {
-        notes.extend(vocabulary::write(checkpoint, resolved.vocabulary(), &mut metadata)?);
+        let pre = options.pre.as_deref();
+        notes.extend(vocabulary::write(checkpoint, resolved.vocabulary(), pre, &mut metadata)?);
     } else {
         metadata.set(keys::TOKENIZER_MODEL, "none");
         let why = if has_tokenizer { "as asked" } else { "the checkpoint has no tokenizer" };

@@ -39,6 +39,8 @@ pub enum ErrorKind {
     Types,
     /// Memory is short of what a single row takes.
     Memory,
+    /// The pre-tokenizer of a vocabulary is not one that is known.
+    PreTokenizer,
     /// The caller asked for the run to stop.
     Cancelled,
     /// An edit asks for what the file does not have, for a value that its type cannot hold, or for

@@ -14,7 +14,7 @@ mod quantize;
 mod source;
 mod write;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::process::{Done, cargo, root, run, target};
 
@@ -35,6 +35,13 @@ pub(crate) enum Peers {
     Convert,
     /// Let libllama continue a text with the converted bundled checkpoint
     Speak,
+    /// Write what the reference converter makes of small tokenizers of every kind into
+    /// crates/ggmill-convert/tests/vocabularies, and the facts it goes by into data; needs torch,
+    /// transformers and sentencepiece
+    Vocabularies {
+        /// A source tree of llama.cpp: `vendor/llama.cpp` of llama-cpp-python 0.3.36
+        llama_cpp: PathBuf,
+    },
     /// Compare `ggmill hash` with hashlib, xxhash and blake3, or write what they find
     Hash(hash::Args),
     /// Write what the reference makes of files from before GGUF into
@@ -74,6 +81,7 @@ impl Peers {
             Self::Inspect { paths } => inspect(paths),
             Self::Convert => convert(),
             Self::Speak => speak(),
+            Self::Vocabularies { llama_cpp } => vocabularies(llama_cpp),
             Self::Hash(args) => hash::execute(args),
             Self::Legacy(args) => legacy::execute(args),
             Self::Expect => expect(),
@@ -121,6 +129,15 @@ fn convert() -> Done {
 fn speak() -> Done {
     let checkpoint = root().join("crates/ggmill-testdata/real/tinystories260K");
     run(environment::script("speak.py")?.arg(ggmill()?).arg(checkpoint))
+}
+
+fn vocabularies(llama_cpp: &Path) -> Done {
+    let facts = root().join("crates/ggmill-convert/data");
+    run(environment::script("pretokenizers.py")?.arg(llama_cpp).arg(&facts))?;
+    let classes = facts.join("tokenizer-classes.json");
+    run(environment::script("tokenizer_classes.py")?.arg(classes))?;
+    let cases = root().join("crates/ggmill-convert/tests/vocabularies");
+    run(environment::script("vocabularies.py")?.arg(llama_cpp).arg(cases))
 }
 
 fn expect() -> Done {

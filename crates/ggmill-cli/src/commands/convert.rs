@@ -6,7 +6,7 @@ use ggmill_convert::{ConvertOptions, auto_type, own_type};
 use ggmill_core::{FileType, RawStr};
 use ggmill_formats::Safetensors;
 use ggmill_inspect::FileKind;
-use ggmill_pipeline::{Pretrained as _, ShardLimit, SplitOptions};
+use ggmill_pipeline::{ErrorKind, Pretrained as _, ShardLimit, SplitOptions};
 use ggmill_quantize::{QuantizeOptions, Target, quantize_recipe};
 
 use crate::arch_file::catalogue;
@@ -62,6 +62,9 @@ pub(crate) struct Args {
     /// Leave out the vocabulary of a checkpoint that has a tokenizer
     #[arg(long)]
     no_vocab: bool,
+    /// The name of the vocabulary's pre-tokenizer; by default the one recognised
+    #[arg(long, value_name = "NAME")]
+    pre: Option<String>,
     /// Write the metadata alone, vocabulary included: a file without tensors
     #[arg(long, conflicts_with = "no_vocab")]
     vocab_only: bool,
@@ -183,10 +186,17 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
     let mut options = ConvertOptions::new(float_type);
     options.name = args.name;
     options.no_vocab = args.no_vocab;
+    options.pre = args.pre;
     options.vocab_only = args.vocab_only;
     let refused_here = |error: ggmill_pipeline::Error| {
-        let hint = (ggmill_convert::has_tokenizer(checkpoint.side_files()) && !options.no_vocab)
-            .then(|| "--no-vocab converts the weights alone".to_owned());
+        let hint = match error.kind() {
+            ErrorKind::PreTokenizer => Some(
+                "--pre NAME writes a name without a check; --no-vocab converts the weights alone"
+                    .to_owned(),
+            ),
+            _ => (ggmill_convert::has_tokenizer(checkpoint.side_files()) && !options.no_vocab)
+                .then(|| "--no-vocab converts the weights alone".to_owned()),
+        };
         Failure::new(error).with_hint(hint)
     };
     let mut recipe =

@@ -1,10 +1,6 @@
 //! The merges of a BPE model, as a GGUF file lists them: two parts with a space between.
 
-use ggmill_pipeline::Result;
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, SeqAccess, Visitor};
-
-use super::Request;
-use super::files::{self, fault};
 
 /// One merge of `tokenizer.json`: `"a b"`, or `["a", "b"]` since parts may have spaces.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,27 +51,4 @@ pub(crate) fn joined(merges: &[Merge]) -> Vec<String> {
             }
         })
         .collect()
-}
-
-/// The merges of `merges.txt`, a line each; none where the file is absent.
-pub(crate) fn of_text(request: &mut Request<'_>) -> Result<Vec<String>> {
-    const FILE: &str = "merges.txt";
-    let Some(bytes) = files::vocabulary(request.files, FILE)? else { return Ok(Vec::new()) };
-    let text = String::from_utf8(bytes).map_err(|_| fault(FILE, "is not UTF-8"))?;
-    let mut merges = Vec::new();
-    let mut malformed = 0usize;
-    for (number, line) in text.lines().map(str::trim).enumerate() {
-        if line.is_empty() || (number == 0 && line.starts_with('#')) {
-            continue;
-        }
-        let mut parts = line.split_whitespace();
-        match (parts.next(), parts.next(), parts.next()) {
-            (Some(left), Some(right), None) => merges.push(format!("{left} {right}")),
-            _ => malformed = malformed.saturating_add(1),
-        }
-    }
-    if malformed > 0 {
-        request.notes.push(format!("{FILE}: {malformed} lines that are not merges were left out"));
-    }
-    Ok(merges)
 }

@@ -3,24 +3,36 @@
 //! What is written, and in which order, is what the reference converter writes (llama.cpp,
 //! `conversion/base.py`, and `vocab.py` of `gguf` 0.19.0).
 
+mod added;
+mod bpe;
+mod bytes;
+mod class;
+mod fast;
 mod files;
+mod llama_hf;
+mod merger;
 mod merges;
+mod merges_txt;
 mod model_proto;
+mod normalize;
+mod patterns;
 mod post_processor;
+mod pretokenizer;
+mod python;
+mod request;
 mod sentencepiece;
 mod special;
+mod split;
 mod template;
 mod tokenizer_json;
 mod tokens;
 
-use std::rc::Rc;
-
-use ggmill_arch::{VocabularyKind, VocabularySpec, configured};
+use ggmill_arch::{VocabularyKind, VocabularySpec};
 use ggmill_core::{MetadataBuf, keys};
 use ggmill_pipeline::{Error, ErrorKind, Pretrained, Result, SideFiles};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use self::tokenizer_json::TokenizerJson;
+use self::request::Request;
 
 /// The files a vocabulary can be made from.
 const SOURCES: [&str; 10] = [
@@ -53,67 +65,13 @@ fn sources(files: &dyn SideFiles) -> impl Iterator<Item = &'static str> {
     SOURCES.into_iter().filter(|name| files.has(name))
 }
 
-/// `tokenizer.json`, read once.
-enum Tokenizer {
-    Unread,
-    Absent,
-    Read(Rc<TokenizerJson>),
-}
-
-/// What the vocabulary is made from.
-struct Request<'a> {
-    files: &'a dyn SideFiles,
-    config: &'a Value,
-    tokenizer_config: Option<Map<String, Value>>,
-    tokenizer: Tokenizer,
-    /// What should be known about the result.
-    notes: Vec<String>,
-}
-
-impl<'a> Request<'a> {
-    fn new(files: &'a dyn SideFiles, config: &'a Value) -> Result<Self> {
-        const FILE: &str = "tokenizer_config.json";
-        let tokenizer_config = match files::json(files, FILE)? {
-            Some(Value::Object(entries)) => Some(entries),
-            Some(_) => return Err(files::fault(FILE, "expected an object")),
-            None => None,
-        };
-        Ok(Self {
-            files,
-            config,
-            tokenizer_config,
-            tokenizer: Tokenizer::Unread,
-            notes: Vec::new(),
-        })
-    }
-
-    /// A whole number of the configuration.
-    fn number(&self, name: &str) -> Option<u64> {
-        configured(self.config, name)?.as_u64()
-    }
-
-    /// `tokenizer.json`; `None` where it is absent.
-    fn tokenizer(&mut self) -> Result<Option<Rc<TokenizerJson>>> {
-        const FILE: &str = "tokenizer.json";
-        if let Tokenizer::Unread = self.tokenizer {
-            self.tokenizer = match files::vocabulary(self.files, FILE)? {
-                Some(bytes) => Tokenizer::Read(Rc::new(files::parse(FILE, &bytes)?)),
-                None => Tokenizer::Absent,
-            };
-        }
-        Ok(match &self.tokenizer {
-            Tokenizer::Read(tokenizer) => Some(Rc::clone(tokenizer)),
-            Tokenizer::Unread | Tokenizer::Absent => None,
-        })
-    }
-}
-
 /// Sets the keys of a checkpoint's vocabulary, after those that are set. Gives remarks on the
 /// result. Fails when no kind that the architecture has can be made from the checkpoint's files,
 /// and where they contradict themselves.
 pub(crate) fn write(
     checkpoint: &dyn Pretrained,
     spec: Option<&VocabularySpec>,
+    pre: Option<&str>,
     metadata: &mut MetadataBuf,
 ) -> Result<Vec<String>> {
     let spec = spec.ok_or_else(|| {
@@ -123,7 +81,7 @@ pub(crate) fn write(
              tokenizer",
         )
     })?;
-    let mut request = Request::new(checkpoint.side_files(), checkpoint.config())?;
+    let mut request = Request::new(checkpoint.side_files(), checkpoint.config(), pre)?;
     for &kind in &spec.kinds {
         if spec.space_prefix
             && kind != VocabularyKind::Tekken
@@ -154,6 +112,8 @@ fn write_kind(
 ) -> Result<bool> {
     match kind {
         VocabularyKind::SentencePiece => sentencepiece::write(request, metadata),
+        VocabularyKind::LlamaHf => llama_hf::write(request, metadata),
+        VocabularyKind::Bpe => bpe::write(request, metadata),
         VocabularyKind::None => {
             metadata.set(keys::TOKENIZER_MODEL, "none");
             Ok(true)

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value};
 
-use super::special::{entry, truthy};
+use super::python::truthy;
 
 /// The post-processor, read. It also fills in what `tokenizer_config.json` leaves out.
 pub(crate) struct PostProcessor<'a> {
@@ -179,7 +179,71 @@ impl<'a> PostProcessor<'a> {
     }
 }
 
+/// A value of `tokenizer_config.json`, `null` where it is absent.
+fn entry(config: Option<&Map<String, Value>>, name: &str) -> Value {
+    config.and_then(|config| config.get(name)).cloned().unwrap_or_default()
+}
+
 /// The special token that a part of a template is.
 fn special_of(part: &Value) -> Option<Value> {
     part.get("SpecialToken")?.get("id").filter(|id| truthy(id)).cloned()
+}
+
+/// The IDs of a text with the special tokens that a post-processor puts around it.
+pub(crate) fn around(processor: &Value, ids: Vec<u32>) -> Vec<u32> {
+    const MOST: usize = 64;
+    let id =
+        |value: Option<&Value>| value.and_then(Value::as_u64).and_then(|id| u32::try_from(id).ok());
+    match processor.get("type").and_then(Value::as_str) {
+        Some("Sequence") => {
+            let parts = processor.get("processors").and_then(Value::as_array);
+            // JSON is read to a depth of 128.
+            parts.into_iter().flatten().take(MOST).fold(ids, |ids, part| around(part, ids))
+        }
+        Some("BertProcessing" | "RobertaProcessing") => {
+            let token = |name| id(processor.get(name).and_then(|token| token.get(1)));
+            token("cls").into_iter().chain(ids).chain(token("sep")).collect()
+        }
+        Some("TemplateProcessing") => {
+            let mut found = Vec::with_capacity(ids.len());
+            let template = processor.get("single").and_then(Value::as_array);
+            let mut has_text = false;
+            for part in template.into_iter().flatten().take(MOST) {
+                let special = part.get("SpecialToken").and_then(|it| it.get("id"));
+                if let Some(name) = special.and_then(Value::as_str) {
+                    let token = processor.get("special_tokens").and_then(|all| all.get(name));
+                    let of_token = token.and_then(|token| token.get("ids"));
+                    let of_token = of_token.and_then(Value::as_array);
+                    found.extend(of_token.into_iter().flatten().filter_map(|it| id(Some(it))));
+                } else if part.get("Sequence").is_some() && !has_text {
+                    // A text is there once; a template that repeats it could repeat it for ever.
+                    found.extend_from_slice(&ids);
+                    has_text = true;
+                }
+            }
+            found
+        }
+        _ => ids,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn special_tokens_are_put_around_a_text() {
+        let template = json!({ "type": "TemplateProcessing", "single": [
+            { "SpecialToken": { "id": "<s>", "type_id": 0 } }, { "Sequence": { "id": "A" } },
+            { "SpecialToken": { "id": "missing" } },
+        ], "special_tokens": { "<s>": { "id": "<s>", "ids": [7, 8] } } });
+        let roberta = json!({ "type": "RobertaProcessing", "cls": ["<s>", 0], "sep": ["</s>", 2] });
+        assert_eq!(around(&template, vec![1]), [7, 8, 1]);
+        assert_eq!(around(&roberta, vec![1]), [0, 1, 2]);
+        let both = json!({ "type": "Sequence", "processors": [{ "type": "ByteLevel" }, template] });
+        assert_eq!(around(&both, vec![1]), [7, 8, 1]);
+        assert_eq!(around(&Value::Null, vec![1]), [1]);
+    }
 }

@@ -4,11 +4,11 @@ use ggmill_core::{MetadataBuf, keys};
 use ggmill_pipeline::Result;
 use serde_json::Value;
 
-use super::Request;
 use super::files::{self, fault};
 use super::model_proto::{ModelProto, PieceKind};
+use super::request::Request;
 use super::special::{Special, SpecialOptions};
-use super::tokens::{TokenType, Tokens, looks_special, with_spaces};
+use super::tokens::{SENTENCEPIECE, TokenType, Tokens, looks_special, with_spaces};
 
 /// The pieces.
 const MODEL: &str = "tokenizer.model";
@@ -25,7 +25,7 @@ pub(crate) fn write(request: &mut Request<'_>, metadata: &mut MetadataBuf) -> Re
     let Some(bytes) = files::vocabulary(request.files, MODEL)? else { return Ok(false) };
     let model = ModelProto::parse(&bytes).map_err(|message| fault(MODEL, message))?;
     let tokens = tokens(request, &model)?;
-    metadata.set(keys::TOKENIZER_MODEL, "llama");
+    metadata.set(keys::TOKENIZER_MODEL, SENTENCEPIECE);
     metadata.set(keys::TOKENIZER_PRE, "default");
     tokens.write_to(true, metadata);
     let options = SpecialOptions { limit: Some(tokens.len()), ..SpecialOptions::default() };
@@ -112,7 +112,7 @@ fn added_by_id(request: &Request<'_>) -> Result<Vec<Added>> {
     for (id, token) in decoder.as_object().ok_or_else(wrong)? {
         let id = id.trim().parse().map_err(|_| wrong())?;
         let content = token.get("content").and_then(Value::as_str).ok_or_else(wrong)?.to_owned();
-        let special = token.get("special").is_some_and(super::special::truthy);
+        let special = token.get("special").is_some_and(super::python::truthy);
         found.push(Added { id, content, special });
     }
     found.sort_unstable_by_key(|added| added.id);

@@ -5,11 +5,11 @@
 
 use ggmill_core::{MetadataBuf, keys};
 use ggmill_pipeline::Result;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::Request;
 use super::files::fault;
 use super::post_processor::PostProcessor;
+use super::request::Request;
 use super::template::Templates;
 
 /// The kinds of special tokens, in the order their IDs are looked up.
@@ -77,7 +77,7 @@ impl Special {
             this.set_id(kind, id, "config.json", request, options)?;
         }
         if options.merges && this.merges.is_empty() {
-            this.merges = super::merges::of_text(request)?;
+            this.merges = super::merges_txt::read(request)?;
         }
         Ok(this)
     }
@@ -95,7 +95,7 @@ impl Special {
             added = tokenizer
                 .added_tokens
                 .iter()
-                .map(|token| (token.content.clone(), token.id))
+                .map(|listed| (listed.token.content.clone(), listed.id))
                 .collect();
             let mut processor = PostProcessor::new(config.as_mut(), &mut self.kinds);
             processor.read(&tokenizer.post_processor);
@@ -203,21 +203,4 @@ impl Special {
             metadata.set("tokenizer.ggml.normalizer.strip_accents", flag);
         }
     }
-}
-
-/// What Python takes as true.
-pub(crate) fn truthy(value: &Value) -> bool {
-    match value {
-        Value::Null => false,
-        Value::Bool(value) => *value,
-        Value::Number(number) => number.as_f64() != Some(0.0),
-        Value::String(text) => !text.is_empty(),
-        Value::Array(elements) => !elements.is_empty(),
-        Value::Object(entries) => !entries.is_empty(),
-    }
-}
-
-/// A value of `tokenizer_config.json`, `null` where it is absent.
-pub(crate) fn entry(config: Option<&Map<String, Value>>, name: &str) -> Value {
-    config.and_then(|config| config.get(name)).cloned().unwrap_or_default()
 }

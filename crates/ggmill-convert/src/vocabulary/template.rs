@@ -4,8 +4,8 @@ use ggmill_core::{MetadataBuf, keys};
 use ggmill_pipeline::Result;
 use serde_json::{Map, Value};
 
-use super::Request;
 use super::files;
+use super::request::Request;
 
 /// The most templates of one checkpoint.
 const MAX_TEMPLATES: usize = 256;

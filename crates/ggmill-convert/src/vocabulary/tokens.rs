@@ -3,6 +3,11 @@
 use ggmill_core::{MetadataBuf, keys};
 use ggmill_pipeline::{Error, ErrorKind, Result};
 
+/// `tokenizer.ggml.model` of a vocabulary of SentencePiece's kind.
+pub(crate) const SENTENCEPIECE: &str = "llama";
+/// `tokenizer.ggml.model` of byte-level BPE.
+pub(crate) const BYTE_LEVEL: &str = "gpt2";
+
 /// The most tokens a vocabulary can have; the largest in use have about 262,144.
 pub(crate) const MAX_TOKENS: usize = 1 << 22;
 
@@ -39,6 +44,12 @@ impl Tokens {
 
     pub(crate) fn len(&self) -> usize {
         self.texts.len()
+    }
+
+    pub(crate) fn push(&mut self, text: String, score: f32, token_type: TokenType) {
+        self.texts.push(text);
+        self.scores.push(score);
+        self.types.push(token_type as i32);
     }
 
     /// Replaces the token of this ID and says whether there is one.

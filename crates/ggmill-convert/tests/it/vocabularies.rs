@@ -13,7 +13,7 @@ use ggmill_arch::Catalogue;
 use ggmill_convert::{ConvertOptions, convert};
 use ggmill_core::{FileType, Gguf};
 use ggmill_pipeline::{
-    Checkpoint, Error, Pretrained, Result, RunOptions, SideFiles, SourceTensor, run,
+    Checkpoint, Error, ErrorKind, Pretrained, Result, RunOptions, SideFiles, SourceTensor, run,
 };
 use ggmill_testdata::{real, sha256};
 use serde_json::{Value, json};
@@ -128,4 +128,29 @@ fn broken_vocabularies_are_refused_with_words() {
         let error = with(name, content).unwrap_err();
         assert!(error.contains(words), "{name}: {error}, expected {words}");
     }
+}
+
+/// A pre-tokenizer that nobody has seen: named with the nearest, and written by any name.
+#[test]
+fn an_unknown_pre_tokenizer_is_named_and_can_be_given() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vocabularies");
+    let case = fs::read(directory.join("llama-bpe.json")).unwrap();
+    let mut case: Value = serde_json::from_slice(&case).unwrap();
+    let split = &mut case["files"]["tokenizer.json"]["pre_tokenizer"]["pretokenizers"][0];
+    let pattern = split["pattern"]["Regex"].as_str().unwrap().replace("{1,3}", "{1,2}");
+    split["pattern"]["Regex"] = pattern.into();
+    let checkpoint = Bare::of("case", &case["files"]);
+    let error = checkpoint.converted().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::PreTokenizer);
+    let message = error.to_string();
+    assert!(message.contains("llama-bpe") || message.contains("dbrx"), "{message}");
+    assert!(message.contains(r"{1,2}") && message.contains(r"{1,3}"), "{message}");
+
+    let mut options = ConvertOptions::new(FileType::F16);
+    options.vocab_only = true;
+    options.pre = Some("llama-bpe".to_owned());
+    let architecture = ggmill_arch::Architecture::builtin("llama").unwrap();
+    let recipe = convert(&checkpoint, architecture, &options).unwrap();
+    let pre = recipe.metadata.get("tokenizer.ggml.pre").unwrap();
+    assert_eq!(pre.as_str(), Some("llama-bpe"));
 }

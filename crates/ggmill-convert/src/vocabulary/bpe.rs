@@ -1,0 +1,62 @@
+//! A byte-level BPE vocabulary: the tokens of `tokenizer.json`, its merges and its pre-tokenizer.
+
+use ggmill_core::{MetadataBuf, keys};
+use ggmill_pipeline::Result;
+
+use super::fast::Fast;
+use super::files::fault;
+use super::pretokenizer;
+use super::request::Request;
+use super::special::{Special, SpecialOptions};
+use super::tokens::{BYTE_LEVEL, TokenType, Tokens, bounded, looks_special, with_spaces};
+
+const FILE: &str = "tokenizer.json";
+
+/// Sets the keys of the vocabulary; `false` where the checkpoint has no such file.
+pub(crate) fn write(request: &mut Request<'_>, metadata: &mut MetadataBuf) -> Result<bool> {
+    if !request.tokenizer()?.is_some_and(|file| file.model.is_bpe()) {
+        return Ok(false);
+    }
+    let Some(tokenizer) = Fast::load(request)? else { return Ok(false) };
+    let tokens = tokens(request, &tokenizer)?;
+    let pre = pretokenizer::name(request, &tokenizer)?;
+    metadata.set(keys::TOKENIZER_MODEL, BYTE_LEVEL);
+    metadata.set(keys::TOKENIZER_PRE, &*pre);
+    tokens.write_to(false, metadata);
+    let options = SpecialOptions { merges: true, limit: None };
+    Special::load(request, options)?.write_to(metadata);
+    Ok(true)
+}
+
+/// The tokens by ID, with placeholders where an ID has none, up to the size of the vocabulary.
+pub(crate) fn tokens(request: &Request<'_>, tokenizer: &Fast) -> Result<Tokens> {
+    let by_id = tokenizer.vocabulary()?;
+    let added = tokenizer.added();
+    let size = request.number("vocab_size").unwrap_or(by_id.len() as u64);
+    if let Some((&last, token)) = by_id.last_key_value()
+        && u64::from(last) >= size
+    {
+        let message = format!("token ID {last} of {token:?} is out of range: vocab_size is {size}");
+        return Err(fault(FILE, message));
+    }
+    let count = bounded(size)?;
+    let mut tokens = Tokens::default();
+    for id in 0..u32::try_from(count).unwrap_or(u32::MAX) {
+        let Some(text) = by_id.get(&id) else {
+            tokens.push(format!("[PAD{id}]"), 0.0, TokenType::Unused);
+            continue;
+        };
+        let Some(token) = added.get(&id) else {
+            tokens.push((*text).to_owned(), 0.0, TokenType::Normal);
+            continue;
+        };
+        // Readers take these tokens as normalized.
+        let text = if token.normalized { (*text).to_owned() } else { tokenizer.decoded(text)? };
+        if token.special || looks_special(&text) {
+            tokens.push(text, 0.0, TokenType::Control);
+        } else {
+            tokens.push(with_spaces(&text), 0.0, TokenType::UserDefined);
+        }
+    }
+    Ok(tokens)
+}

@@ -1,0 +1,154 @@
+//! What the tokenizer classes of the `transformers` library take for granted.
+//!
+//! `tokenizer_config.json` names a class and leaves out what the class has anyway; the reference
+//! converter loads the class. `data/tokenizer-classes.json` has these values as facts.
+
+use std::sync::LazyLock;
+
+use ggmill_arch::configured;
+use serde_json::{Map, Value};
+
+use super::request::Request;
+
+/// The facts, as `xtask/peers/tokenizer_classes.py` writes them.
+static FACTS: LazyLock<Value> = LazyLock::new(|| {
+    serde_json::from_str(include_str!("../../data/tokenizer-classes.json")).unwrap_or_default()
+});
+
+/// The special tokens of a tokenizer, in the order of the library.
+const TOKENS: [&str; 7] =
+    ["bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"];
+
+/// The classes that put BOS and EOS around a text by flags, whatever `tokenizer.json` says.
+const BY_FLAGS: [&str; 5] = [
+    "LlamaTokenizerFast",
+    "CodeLlamaTokenizerFast",
+    "CohereTokenizerFast",
+    "GemmaTokenizerFast",
+    "GPTNeoXTokenizerFast",
+];
+
+/// A special token: its text, and its flags where the configuration has them.
+#[derive(Clone, Debug)]
+pub(crate) struct SpecialToken {
+    pub(crate) content: String,
+    pub(crate) flags: Option<Map<String, Value>>,
+    /// Whether the checkpoint names it as one of a kind, such as `bos_token`, and the class does
+    /// not just have it.
+    pub(crate) own: bool,
+}
+
+/// The class of a checkpoint's tokenizer, with what its configuration says.
+#[derive(Debug)]
+pub(crate) struct Class {
+    name: Option<String>,
+    /// The configuration, above what the class takes for granted.
+    config: Map<String, Value>,
+    /// The kinds of special tokens that the checkpoint names itself.
+    own: Vec<&'static str>,
+}
+
+impl Class {
+    pub(crate) fn of(request: &Request<'_>, special_tokens_map: Option<&Value>) -> Self {
+        let config = request.tokenizer_config.clone().unwrap_or_default();
+        let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
+        let named = text(config.get("tokenizer_class"))
+            .or_else(|| text(configured(request.config, "tokenizer_class")));
+        let by_type = || {
+            let model_type = configured(request.config, "model_type")?.as_str()?;
+            text(FACTS.get("model_types")?.get(model_type))
+        };
+        let name = named
+            .or_else(by_type)
+            .map(|name| if name.ends_with("Fast") { name } else { format!("{name}Fast") });
+        let known = name.as_ref().and_then(|name| FACTS.get("classes")?.get(name)?.as_object());
+        let mut values = known.cloned().unwrap_or_default();
+        let map = special_tokens_map.and_then(Value::as_object);
+        let has =
+            |kind: &str| config.contains_key(kind) || map.is_some_and(|map| map.contains_key(kind));
+        let own = TOKENS.into_iter().filter(|kind| has(kind)).collect();
+        values.extend(config);
+        values.extend(map.cloned().unwrap_or_default());
+        Self { name, config: values, own }
+    }
+
+    /// The name, with `Fast` at its end; `None` where nothing says it.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// Whether the library knows a class of this name.
+    pub(crate) fn is_known(&self) -> bool {
+        self.name.as_ref().is_some_and(|name| {
+            FACTS.get("classes").and_then(|classes| classes.get(name)).is_some()
+        })
+    }
+
+    /// A value of the configuration, or the one the class has without it.
+    pub(crate) fn value(&self, name: &str) -> Option<&Value> {
+        self.config.get(name).filter(|value| !value.is_null())
+    }
+
+    pub(crate) fn flag(&self, name: &str) -> bool {
+        self.value(name).and_then(Value::as_bool).unwrap_or_default()
+    }
+
+    /// Which special tokens the class puts around a text, where it does so by flags.
+    pub(crate) fn around(&self) -> Option<(bool, bool)> {
+        let name = self.name.as_deref()?;
+        BY_FLAGS.contains(&name).then(|| (self.flag("add_bos_token"), self.flag("add_eos_token")))
+    }
+
+    /// Whether the class makes its special tokens anew, never normalized.
+    pub(crate) fn makes_tokens(&self) -> bool {
+        self.name.as_deref() == Some("Qwen2TokenizerFast")
+    }
+
+    /// The pre-tokenizer of the file, in which `add_prefix_space` of the configuration overrules,
+    /// unless it is a sequence.
+    pub(crate) fn pre_tokenizer(&self, of_file: &Value) -> Value {
+        let mut changed = of_file.clone();
+        if let Some(known) = changed.get_mut("add_prefix_space") {
+            *known = self.flag("add_prefix_space").into();
+        }
+        changed
+    }
+
+    /// The text of one kind of special token.
+    pub(crate) fn token(&self, kind: &str) -> Option<SpecialToken> {
+        special(self.value(kind)?, self.own.contains(&kind))
+    }
+
+    /// Every special token, once.
+    pub(crate) fn special_tokens(&self) -> Vec<SpecialToken> {
+        let mut found: Vec<SpecialToken> = Vec::new();
+        let more = self.value("additional_special_tokens").and_then(Value::as_array);
+        let own = self.value("extra_special_tokens").and_then(Value::as_object);
+        let tokens = TOKENS
+            .into_iter()
+            .filter_map(|kind| self.token(kind))
+            .chain(more.into_iter().flatten().filter_map(|it| special(it, false)))
+            .chain(
+                own.into_iter().flat_map(|own| own.values()).filter_map(|it| special(it, false)),
+            );
+        for token in tokens {
+            if !found.iter().any(|known| known.content == token.content) {
+                found.push(token);
+            }
+        }
+        found
+    }
+}
+
+fn special(value: &Value, own: bool) -> Option<SpecialToken> {
+    match value {
+        Value::String(text) if !text.is_empty() => {
+            Some(SpecialToken { content: text.clone(), flags: None, own })
+        }
+        Value::Object(token) => {
+            let content = token.get("content")?.as_str().filter(|text| !text.is_empty())?;
+            Some(SpecialToken { content: content.to_owned(), flags: Some(token.clone()), own })
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,242 @@
+//! A tokenizer as the `transformers` library loads it from `tokenizer.json`: the reference
+//! converter takes tokens, flags and the check of the pre-tokenizer from there.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use ggmill_core::RawStr;
+use ggmill_pipeline::Result;
+use serde_json::Value;
+
+use super::added::{AddedVocabulary, Cut};
+use super::class::Class;
+use super::files::{self, fault};
+use super::merger::Merger;
+use super::normalize;
+use super::python::truthy;
+use super::request::Request;
+use super::split::split;
+use super::tokenizer_json::{AddedToken, TokenizerJson};
+
+const FILE: &str = "tokenizer.json";
+
+/// A loaded tokenizer.
+pub(crate) struct Fast {
+    file: Rc<TokenizerJson>,
+    class: Class,
+    added: AddedVocabulary,
+}
+
+impl Fast {
+    /// Loads `tokenizer.json` with what `tokenizer_config.json` adds; `None` where the former is
+    /// absent.
+    pub(crate) fn load(request: &mut Request<'_>) -> Result<Option<Self>> {
+        let Some(file) = request.tokenizer()? else { return Ok(None) };
+        let decoder = request
+            .tokenizer_config
+            .as_ref()
+            .and_then(|config| config.get("added_tokens_decoder"))
+            .map(of_decoder)
+            .transpose()?;
+        // Older configurations keep special and added tokens in files of their own.
+        let map = match decoder {
+            Some(_) => None,
+            None => files::json(request.files, "special_tokens_map.json")?,
+        };
+        let class = Class::of(request, map.as_ref());
+        if let Some(name) = class.name().filter(|_| !class.is_known()) {
+            request.notes.push(format!(
+                "tokenizer_config.json: tokenizer class {:?} is not known, was taken as one \
+                 without special rules",
+                RawStr::from(name)
+            ));
+        }
+        let mut this = Self { file, class, added: AddedVocabulary::default() };
+        let own: Vec<AddedToken> =
+            this.file.added_tokens.iter().map(|listed| listed.token.clone()).collect();
+        this.add(&own);
+        let declared = match &decoder {
+            Some(declared) => declared.clone(),
+            None => this.of_file(request)?,
+        };
+        this.add_declared(declared, decoder.as_deref());
+        Ok(Some(this))
+    }
+
+    fn add(&mut self, tokens: &[AddedToken]) {
+        let ids: BTreeMap<&str, u32> =
+            self.file.model.vocab.0.iter().map(|(token, id)| (&**token, *id)).collect();
+        let size = u32::try_from(ids.len()).unwrap_or(u32::MAX);
+        self.added.add(tokens, size, &|token| ids.get(token).copied());
+    }
+
+    /// Adds the tokens that the configuration declares and the file lacks, and the special tokens.
+    /// Of those the flags are known from `known`, or from the file.
+    fn add_declared(&mut self, declared: Vec<AddedToken>, known: Option<&[AddedToken]>) {
+        let present: Vec<AddedToken> = self.added.by_id().values().cloned().collect();
+        let known = known.unwrap_or(&present);
+        let special = self.class.special_tokens();
+        let mut tokens: Vec<AddedToken> =
+            declared.into_iter().filter(|token| !present.contains(token)).collect();
+        for token in &mut tokens {
+            token.special |= special.iter().any(|special| special.content == token.content);
+        }
+        for token in &special {
+            let same = |known: &&AddedToken| known.content == token.content;
+            let anew = || AddedToken::new(&token.content, true);
+            let of_known = known.iter().find(same).filter(|_| token.own);
+            let made = match (&token.flags, of_known) {
+                (Some(flags), _) => Some(AddedToken::with_flags(&token.content, flags)),
+                (None, Some(known)) => Some(known.clone()),
+                (None, None) => self.class.makes_tokens().then(anew),
+            };
+            let is_there = present.iter().chain(&tokens).any(|it| same(&it));
+            match made {
+                Some(made) => tokens.push(AddedToken { special: true, ..made }),
+                None if is_there => {}
+                None => tokens.push(anew()),
+            }
+        }
+        self.add(&tokens);
+    }
+
+    /// The tokens of `added_tokens.json` that the tokenizer lacks, by ID.
+    fn of_file(&self, request: &Request<'_>) -> Result<Vec<AddedToken>> {
+        const FILE: &str = "added_tokens.json";
+        let wrong = || fault(FILE, "expected tokens with their IDs");
+        let Some(added) = files::json(request.files, FILE)? else { return Ok(Vec::new()) };
+        let special = self.class.special_tokens();
+        let mut found = Vec::new();
+        for (content, id) in added.as_object().ok_or_else(wrong)? {
+            let id = id.as_u64().and_then(|id| u32::try_from(id).ok()).ok_or_else(wrong)?;
+            if !self.file.added_tokens.iter().any(|listed| listed.id == id) {
+                let is_special = special.iter().any(|token| token.content == *content);
+                found.push((id, AddedToken::new(content, is_special)));
+            }
+        }
+        found.sort_by_key(|(id, _)| *id);
+        Ok(found.into_iter().map(|(_, token)| token).collect())
+    }
+
+    /// Every token with its ID. Fails where an ID has two tokens.
+    pub(crate) fn vocabulary(&self) -> Result<BTreeMap<u32, &str>> {
+        let mut by_id: BTreeMap<u32, &str> = BTreeMap::new();
+        let own = self.file.model.vocab.0.iter().map(|(token, id)| (*id, &**token));
+        let added = self.added.by_id().iter().map(|(id, token)| (*id, &*token.content));
+        for (id, token) in own.chain(added) {
+            if let Some(other) = by_id.insert(id, token).filter(|other| *other != token) {
+                return Err(fault(
+                    FILE,
+                    format!(
+                        "token ID {id} belongs to {:?} and to {:?}",
+                        RawStr::from(other),
+                        RawStr::from(token)
+                    ),
+                ));
+            }
+        }
+        Ok(by_id)
+    }
+
+    /// The number of tokens of the model itself.
+    pub(crate) fn model_size(&self) -> usize {
+        self.file.model.vocab.0.len()
+    }
+
+    /// The tokens beside the model's, by ID.
+    pub(crate) fn added(&self) -> &BTreeMap<u32, AddedToken> {
+        self.added.by_id()
+    }
+
+    /// The special tokens' texts.
+    pub(crate) fn special(&self) -> Vec<String> {
+        self.class.special_tokens().into_iter().map(|token| token.content).collect()
+    }
+
+    /// The pre-tokenizer as the file has it.
+    pub(crate) fn pre_tokenizer(&self) -> &Value {
+        &self.file.pre_tokenizer
+    }
+
+    /// The IDs of the check text, with the special tokens around it.
+    pub(crate) fn encode(&self, text: &str) -> Result<Vec<u32>> {
+        let ids = self.ids(text).map_err(|message| fault(FILE, message))?;
+        let Some((bos, eos)) = self.class.around() else {
+            return Ok(super::post_processor::around(&self.file.post_processor, ids));
+        };
+        let id = |kind| {
+            let token = self.class.token(kind)?.content;
+            let own = || self.file.model.vocab.0.iter().find(|(own, _)| *own == token);
+            self.added.id(&token).or_else(|| own().map(|(_, id)| *id))
+        };
+        let bos = id("bos_token").filter(|_| bos);
+        let eos = id("eos_token").filter(|_| eos);
+        Ok(bos.into_iter().chain(ids).chain(eos).collect())
+    }
+
+    fn ids(&self, text: &str) -> Result<Vec<u32>, String> {
+        let merger = Merger::new(&self.file.model)?;
+        let pre_tokenizer = self.class.pre_tokenizer(&self.file.pre_tokenizer);
+        let mut ids = Vec::new();
+        for cut in self.added.cut(text, false) {
+            let text = match cut {
+                Cut::Text(text) => normalize::normalized(&self.file.normalizer, text)?,
+                Cut::Token(id) => {
+                    ids.push(id);
+                    continue;
+                }
+            };
+            for cut in self.added.cut(&text, true) {
+                match cut {
+                    Cut::Token(id) => ids.push(id),
+                    Cut::Text(text) => {
+                        for piece in split(&pre_tokenizer, text)? {
+                            ids.extend(merger.encode(&piece));
+                        }
+                    }
+                }
+            }
+        }
+        Ok(ids)
+    }
+
+    /// An added token's text as it comes back from the tokenizer.
+    pub(crate) fn decoded(&self, token: &str) -> Result<String> {
+        let text = normalize::decoded(&self.file.decoder, token)
+            .map_err(|message| fault(FILE, message))?;
+        let clean = self.class.value("clean_up_tokenization_spaces").is_some_and(truthy);
+        Ok(if clean { without_spaces(&text) } else { text })
+    }
+}
+
+/// What the library's clean-up of spaces makes of a text.
+fn without_spaces(text: &str) -> String {
+    let rules = [
+        (" .", "."),
+        (" ?", "?"),
+        (" !", "!"),
+        (" ,", ","),
+        (" ' ", "'"),
+        (" n't", "n't"),
+        (" 'm", "'m"),
+        (" 's", "'s"),
+        (" 've", "'ve"),
+        (" 're", "'re"),
+    ];
+    rules.into_iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
+}
+
+/// The tokens of `added_tokens_decoder`, by ID.
+fn of_decoder(decoder: &Value) -> Result<Vec<AddedToken>> {
+    const FILE: &str = "tokenizer_config.json";
+    let wrong = || fault(FILE, "added_tokens_decoder: expected token IDs with content");
+    let mut found = Vec::new();
+    for (id, token) in decoder.as_object().ok_or_else(wrong)? {
+        let id: u32 = id.trim().parse().map_err(|_| wrong())?;
+        let token = token.as_object().ok_or_else(wrong)?;
+        let content = token.get("content").and_then(Value::as_str).ok_or_else(wrong)?;
+        found.push((id, AddedToken::with_flags(content, token)));
+    }
+    found.sort_by_key(|(id, _)| *id);
+    Ok(found.into_iter().map(|(_, token)| token).collect())
+}

@@ -1,0 +1,67 @@
+//! A vocabulary of SentencePiece's kind in `tokenizer.json`: BPE over characters that falls back
+//! to bytes.
+
+use ggmill_core::{MetadataBuf, keys};
+use ggmill_pipeline::Result;
+use serde_json::Value;
+
+use super::fast::Fast;
+use super::files::fault;
+use super::normalize::byte_token;
+use super::request::Request;
+use super::special::{Special, SpecialOptions};
+use super::tokens::{SENTENCEPIECE, TokenType, Tokens, bounded};
+
+const FILE: &str = "tokenizer.json";
+/// Such a vocabulary has no scores; the merges order it.
+const SCORE: f32 = -1000.0;
+
+/// Sets the keys of the vocabulary; `false` where the checkpoint has no such file, or one of
+/// another kind.
+pub(crate) fn write(request: &mut Request<'_>, metadata: &mut MetadataBuf) -> Result<bool> {
+    let Some(file) = request.tokenizer()? else { return Ok(false) };
+    let model = &file.model;
+    let fits = model.is_bpe()
+        && model.byte_fallback == Some(true)
+        && file.decoder.get("type").and_then(Value::as_str) == Some("Sequence");
+    if !fits {
+        return Ok(false);
+    }
+    let Some(tokenizer) = Fast::load(request)? else { return Ok(false) };
+    let tokens = tokens(&tokenizer)?;
+    metadata.set(keys::TOKENIZER_MODEL, SENTENCEPIECE);
+    metadata.set(keys::TOKENIZER_PRE, "default");
+    tokens.write_to(true, metadata);
+    let options = SpecialOptions { merges: false, limit: Some(tokens.len()) };
+    Special::load(request, options)?.write_to(metadata);
+    Ok(true)
+}
+
+fn tokens(tokenizer: &Fast) -> Result<Tokens> {
+    let by_id = tokenizer.vocabulary()?;
+    let special = tokenizer.special();
+    let size = bounded(tokenizer.model_size() as u64)?;
+    let mut tokens = Tokens::default();
+    for id in 0..u32::try_from(size).unwrap_or(u32::MAX) {
+        let text = by_id.get(&id).ok_or_else(|| {
+            fault(FILE, format!("the model has {size} tokens, and none has ID {id}"))
+        })?;
+        let token_type = if byte_token(text).is_some() {
+            TokenType::Byte
+        } else if special.iter().any(|it| it == text) {
+            TokenType::Control
+        } else {
+            TokenType::Normal
+        };
+        tokens.push((*text).to_owned(), SCORE, token_type);
+    }
+    for token in tokenizer.added().range(u32::try_from(size).unwrap_or(u32::MAX)..).map(|it| it.1) {
+        let token_type = if special.contains(&token.content) {
+            TokenType::Control
+        } else {
+            TokenType::UserDefined
+        };
+        tokens.push(token.content.clone(), SCORE, token_type);
+    }
+    Ok(tokens)
+}

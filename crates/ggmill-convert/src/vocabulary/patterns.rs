@@ -1,0 +1,157 @@
+//! Which known pre-tokenizer an unknown one is nearest to, by what the regular expressions of both
+//! have in common.
+
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
+use ggmill_core::RawStr;
+use serde::Deserialize;
+use serde_json::Value;
+
+/// The regular expressions that llama.cpp splits texts by, with the names that mean them.
+#[derive(Debug, Deserialize)]
+struct Group {
+    names: Vec<String>,
+    patterns: Vec<String>,
+}
+
+static GROUPS: LazyLock<Vec<Group>> = LazyLock::new(|| {
+    serde_json::from_str(include_str!("../../data/pretokenizer-patterns.json")).unwrap_or_default()
+});
+
+/// What a byte-level pre-tokenizer splits by.
+const BYTE_LEVEL: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)";
+
+/// The most alternatives that are compared, and the longest expression.
+const MOST: usize = 256;
+const LONGEST: usize = 1 << 14;
+
+/// The known pre-tokenizers that have most in common with the one of a `tokenizer.json`, with what
+/// differs; `None` where none has anything in common.
+pub(crate) fn nearest(pre_tokenizer: &Value) -> Option<String> {
+    let mut found = Vec::new();
+    collect(pre_tokenizer, &mut found);
+    let found = alternatives(found.iter().map(|pattern| &**pattern));
+    let score = |known: &BTreeSet<String>| {
+        let common = known.intersection(&found).count();
+        (common > 0).then(|| common.saturating_mul(2000) / (known.len() + found.len()))
+    };
+    let mut best: Option<(usize, &Group, BTreeSet<String>)> = None;
+    for group in &*GROUPS {
+        let known = alternatives(group.patterns.iter().map(|pattern| &**pattern));
+        if let Some(score) = score(&known)
+            && best.as_ref().is_none_or(|(most, _, _)| score > *most)
+        {
+            best = Some((score, group, known));
+        }
+    }
+    let (_, group, known) = best?;
+    let names = listed(group.names.iter().cloned());
+    let shown = |only: Vec<&String>| {
+        listed(only.into_iter().map(|it| format!("`{}`", RawStr::from(&**it))))
+    };
+    let theirs: Vec<&String> = known.difference(&found).collect();
+    let ours: Vec<&String> = found.difference(&known).collect();
+    Some(match (theirs.is_empty(), ours.is_empty()) {
+        (true, true) => format!("{names} split texts by the same expressions"),
+        (false, true) => format!("nearest are {names}, which split by {} too", shown(theirs)),
+        (true, false) => format!("nearest are {names}, which do not split by {}", shown(ours)),
+        (false, false) => format!(
+            "nearest are {names}, which split by {} and not by {}",
+            shown(theirs),
+            shown(ours)
+        ),
+    })
+}
+
+/// The first few, and how many there are besides.
+fn listed(items: impl Iterator<Item = String>) -> String {
+    const SHOWN: usize = 4;
+    let items: Vec<String> = items.collect();
+    let more = items.len().saturating_sub(SHOWN);
+    let first = items.get(..SHOWN).unwrap_or(&items).join(", ");
+    if more > 0 { format!("{first} and {more} more") } else { first }
+}
+
+/// The expressions of a pre-tokenizer and of those in it.
+fn collect(pre_tokenizer: &Value, found: &mut Vec<String>) {
+    let flag = |name: &str| pre_tokenizer.get(name).and_then(Value::as_bool).unwrap_or(true);
+    match pre_tokenizer.get("type").and_then(Value::as_str) {
+        Some("Sequence") => {
+            let parts = pre_tokenizer.get("pretokenizers").and_then(Value::as_array);
+            for part in parts.into_iter().flatten() {
+                collect(part, found);
+            }
+        }
+        Some("Split") => {
+            let pattern = pre_tokenizer.get("pattern");
+            let text = pattern.and_then(|it| it.get("Regex").or_else(|| it.get("String")));
+            found.extend(text.and_then(Value::as_str).map(str::to_owned));
+        }
+        Some("ByteLevel") if flag("use_regex") => found.push(BYTE_LEVEL.to_owned()),
+        Some("Digits") if flag("individual_digits") => found.push(r"\p{N}".to_owned()),
+        Some("Digits") => found.push(r"\p{N}+".to_owned()),
+        Some("Punctuation") => found.push(r"\p{P}".to_owned()),
+        _ => {}
+    }
+}
+
+/// What the expressions match one of: their parts between `|` outside brackets.
+fn alternatives<'a>(patterns: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for pattern in patterns.filter(|pattern| pattern.len() <= LONGEST) {
+        // llama.cpp's expressions have no flags.
+        let pattern = pattern.replace(
+            "(?i:'s|'t|'re|'ve|'m|'ll|'d)",
+            "(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])",
+        );
+        let (mut part, mut depth, mut class, mut escaped) = (String::new(), 0usize, false, false);
+        for c in pattern.chars() {
+            let splits = c == '|' && depth == 0 && !class && !escaped;
+            match c {
+                _ if escaped => {}
+                '[' => class = true,
+                ']' => class = false,
+                '(' if !class => depth = depth.saturating_add(1),
+                ')' if !class => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            escaped = c == '\\' && !escaped;
+            if splits {
+                found.insert(std::mem::take(&mut part));
+            } else {
+                part.push(c);
+            }
+        }
+        found.insert(part);
+    }
+    while found.len() > MOST {
+        found.pop_last();
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_nearest_is_named_with_what_differs() {
+        let of = |pattern: &str| {
+            nearest(&json!({ "type": "Sequence", "pretokenizers": [
+                { "type": "Split", "pattern": { "Regex": pattern }, "behavior": "Isolated" },
+                { "type": "ByteLevel", "use_regex": false },
+            ] }))
+        };
+        let llama3 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+        let same = of(llama3).unwrap();
+        assert!(same.ends_with("split texts by the same expressions"), "{same}");
+        assert!(same.contains("dbrx"), "{same}");
+        let near = of(&llama3.replace(r"\p{N}{1,3}", r"\p{N}{1,2}")).unwrap();
+        assert!(near.starts_with("nearest are ") && near.contains(r"`\\p{N}{1,2}`"), "{near}");
+        assert_eq!(of("abc"), None);
+        assert_eq!(nearest(&json!({ "type": "Metaspace" })), None);
+    }
+}

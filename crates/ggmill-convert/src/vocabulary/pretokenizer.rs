@@ -1,0 +1,80 @@
+//! Which pre-tokenizer a tokenizer has, recognised as the reference does: by the hash of the IDs
+//! it gives a check text.
+
+use std::fmt::Write as _;
+use std::sync::LazyLock;
+
+use ggmill_pipeline::{Error, ErrorKind, Result};
+use sha2::{Digest as _, Sha256};
+
+use super::fast::Fast;
+use super::patterns;
+use super::request::Request;
+
+/// The check text, and the known hashes with the pre-tokenizers' names and the checkpoints they
+/// were first seen in.
+struct Known {
+    text: String,
+    hashes: Vec<[&'static str; 3]>,
+}
+
+static KNOWN: LazyLock<Known> = LazyLock::new(|| {
+    let mut lines = include_str!("../../data/pretokenizers.txt").lines().skip(1);
+    let text = lines.next().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    let parts = |line: &'static str| {
+        let mut parts = line.split(' ');
+        Some([parts.next()?, parts.next()?, parts.next()?])
+    };
+    Known { text, hashes: lines.filter_map(parts).collect() }
+});
+
+/// The name of the tokenizer's pre-tokenizer: the one asked for, or the one recognised. Fails when
+/// none is recognised.
+pub(crate) fn name(request: &Request<'_>, tokenizer: &Fast) -> Result<String> {
+    if let Some(name) = request.pre {
+        return Ok(name.to_owned());
+    }
+    let hash = hash(&tokenizer.encode(&KNOWN.text)?);
+    if let Some([_, name, _]) = KNOWN.hashes.iter().find(|known| known[0] == hash) {
+        return Ok((*name).to_owned());
+    }
+    let nearest = patterns::nearest(tokenizer.pre_tokenizer())
+        .unwrap_or_else(|| "it has nothing in common with those that are known".to_owned());
+    let message = format!(
+        "the pre-tokenizer is not recognised: {nearest} (the hash of the check text's IDs is \
+         {hash})"
+    );
+    Err(Error::new(ErrorKind::PreTokenizer, message).about("tokenizer.json"))
+}
+
+/// The hash of a list of IDs, as Python writes it.
+fn hash(ids: &[u32]) -> String {
+    let mut text = String::from("[");
+    for (place, id) in ids.iter().enumerate() {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{}{id}", if place > 0 { ", " } else { "" });
+    }
+    text.push(']');
+    Sha256::digest(text.as_bytes()).iter().fold(String::new(), |mut hex, byte| {
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_whole() {
+        assert_eq!(KNOWN.hashes.len(), 97);
+        assert!(KNOWN.text.starts_with("\n \n\n") && KNOWN.text.ends_with("We'Ve a'lL"));
+        for [hash, name, place] in &KNOWN.hashes {
+            assert!(hash.len() == 64 && !name.is_empty() && place.contains('/'), "{hash}");
+        }
+        assert_eq!(
+            hash(&[1, 22, 333]),
+            "276d8737d9d5a80805e0731e8d5ae18972a8e3ba721f4988f67151c6e9159068".to_owned(),
+        );
+    }
+}
