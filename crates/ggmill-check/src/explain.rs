@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use crate::source::sources_section;
 use crate::{Group, Rule, rules};
 
 /// The page of a rule (by code) or of a group of rules, as Markdown; `None` for anything else.
@@ -66,9 +67,8 @@ pub fn near(topic: &str, others: impl Iterator<Item = String>) -> Vec<String> {
 
 /// The page of a rule, as Markdown.
 pub fn rule_page(rule: &Rule) -> String {
-    let Rule { code, group, severity, authority, summary, clause, why, remedy, fixed, automatic } =
-        rule;
-    let authority = authority.sentence();
+    let Rule { code, group, severity, summary, clause, why, remedy, fixed, automatic, .. } = rule;
+    let (requirement, sources) = (rule.requirement(), sources_section(rule));
     let group = group.name();
     let findings = example(code);
     let automatic = automatic.map_or_else(
@@ -81,10 +81,10 @@ pub fn rule_page(rule: &Rule) -> String {
         },
     );
     format!(
-        "# {code}: {summary}\n\nGroup {group}, severity {severity}. {authority}\n\n## What it \
+        "# {code}: {summary}\n\nGroup {group}, severity {severity}. {requirement}\n\n## What it \
          checks\n\n{clause}\n\n## Why\n\n{why}\n\n## \
          Example\n\nFailing:\n\n```text\n{severity} {summary} · {code}\n{findings}```\n\n\
-         Fixed:\n\n```text\n{fixed}\n```\n\n## How to fix\n\n{remedy}\n\n{automatic}\n"
+         Fixed:\n\n```text\n{fixed}\n```\n\n## How to fix\n\n{remedy}\n\n{automatic}\n{sources}"
     )
 }
 

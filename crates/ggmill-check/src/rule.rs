@@ -59,28 +59,6 @@ impl Authority {
             Self::Practice => "practice",
         }
     }
-
-    /// A sentence for people.
-    pub fn sentence(self) -> &'static str {
-        match self {
-            Self::Both => "Required by the specification and by llama.cpp.",
-            Self::Specification => {
-                "Recommended or required by the specification; llama.cpp accepts the file."
-            }
-            Self::Must => {
-                "Required by the specification, so it is an error under `--profile spec`; llama.cpp \
-                 accepts the file."
-            }
-            Self::Reference => "Required by llama.cpp; not required by the specification.",
-            Self::Letter => {
-                "Required or recommended by the letter of the specification, which few files \
-                 follow: reported only with `--profile spec` or `--select`."
-            }
-            Self::Practice => {
-                "Recommended practice; required neither by the specification nor by llama.cpp."
-            }
-        }
-    }
 }
 
 /// The subject of a rule: the first two digits of its code.

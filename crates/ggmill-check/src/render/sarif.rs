@@ -20,7 +20,7 @@ pub fn sarif(files: &[Checked<'_>]) -> Value {
                 "fullDescription": { "text": rule.clause },
                 "help": { "text": format!("{} {}", rule.why, rule.remedy) },
                 "defaultConfiguration": { "level": rule.severity },
-                "properties": { "group": rule.group.name() },
+                "properties": { "group": rule.group.name(), "requirement": rule.requirement() },
             })
         })
         .collect();

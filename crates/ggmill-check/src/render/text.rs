@@ -116,7 +116,7 @@ impl Text {
             return Ok(());
         }
         self.explained.push(rule.code);
-        let why = format!("{} {}", rule.why, rule.authority.sentence());
+        let why = format!("{} {}", rule.why, rule.requirement());
         writeln!(out, "    {faint}why:{faint:#} {}", wrap(&why, self.width, LEFT + 5, LEFT + 5))?;
         writeln!(out, "    {faint}do:{faint:#}  {}", wrap(help, self.width, LEFT + 5, LEFT + 5))
     }

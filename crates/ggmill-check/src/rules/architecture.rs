@@ -3,7 +3,9 @@
 mod names;
 mod numbers;
 
-use ggmill_arch::{Architecture, Catalogue, Demand, Difference, ModelView, Resolved, TensorNames};
+use ggmill_arch::{
+    Architecture, Catalogue, Demand, Difference, ModelView, Resolved, SpecifiedKey, TensorNames,
+};
 use ggmill_core::{Pair, RawStr, Tensor, ValueType, keys};
 
 use crate::report::{Findings, Place, shown};
@@ -28,6 +30,20 @@ rules! { Architecture;
         why: "A program without a default refuses the model, and different defaults give different results.",
         remedy: "Set the key from the model's config.json.",
         fixed: "llama.rope.dimension_count = 4",
+    }
+    REQUIRED_BY_LOADER = "GG1518" Error Reference {
+        summary: "Missing hyper-parameter required by llama.cpp",
+        clause: "llama.cpp: \"key not found in model\", or a number read as 0 with which the tensors do not load. The specification does not require the key for this architecture.",
+        why: "llama.cpp refuses the model.",
+        remedy: "Convert the model again, or set the key from its config.json.",
+        fixed: "every key that llama.cpp requires of gpt2, such as gpt2.feed_forward_length",
+    }
+    REQUIRED_AND_RARE = "GG1519" Error Letter {
+        summary: "Missing hyper-parameter that few files have",
+        clause: "Specification, of the keys of an architecture: \"each key specified _must_ be present\". llama.cpp uses a default or does not read the key.",
+        why: "A program that follows the letter of the specification refuses the model; no such program is known.",
+        remedy: "Set the key from the model's config.json.",
+        fixed: "every key that the specification lists for falcon",
     }
     UNKNOWN = "GG1503" Note Reference {
         summary: "Unknown architecture",
@@ -98,7 +114,7 @@ rules! { Architecture;
         clause: "llama.cpp: \"tensor not found\", for each tensor that its architecture requires.",
         why: "The model is incomplete, and llama.cpp refuses it.",
         remedy: "Convert the model again, or download the whole file.",
-        fixed: "tensor \"blk.0.ffn_up.weight\": dimensions 8 × 12",
+        fixed: "tensor \"blk.0.ffn_up.weight\": dimensions [8, 12]",
     }
     UNEXPECTED_TENSOR = "GG1513" Error Reference {
         summary: "Unexpected tensor",
@@ -112,7 +128,7 @@ rules! { Architecture;
         clause: "The shape of every tensor must follow from the hyper-parameters. llama.cpp: \"tensor has wrong shape\".",
         why: "llama.cpp refuses the model.",
         remedy: "Set the hyper-parameters from the model's config.json, or convert the model again.",
-        fixed: "tensor \"blk.0.ffn_up.weight\": dimensions 8 × 12",
+        fixed: "tensor \"blk.0.ffn_up.weight\": dimensions [8, 12]",
     }
     MISNAMED = "GG1517" Error Reference {
         summary: "Architecture unknown to llama.cpp",
@@ -172,7 +188,7 @@ pub(super) fn check(input: &Input<'_>, options: &Options, out: &mut Findings<'_>
             pair.value().ok().and_then(|value| value.as_f64()).is_none_or(f64::is_finite)
                 || !is_used(&pair)
         };
-        let keys_fit = required(input, &model, out) & types_fit
+        let keys_fit = required(input, &model, name, out) & types_fit
             && input.metadata().iter().all(finite)
             && numbers(input, &model, by_loader, out);
         let resolved = described
@@ -200,6 +216,9 @@ pub(super) fn check(input: &Input<'_>, options: &Options, out: &mut Findings<'_>
             }
         }
     } else {
+        if input.is_complete() && !is_vocabulary(input) {
+            required(input, &model, name, out);
+        }
         if input.text(keys::GENERAL_TYPE) == Some("model") && input.is_complete() {
             out.add(&NO_TENSORS, Place::FILE, || "there are no tensors".into());
         }
@@ -212,36 +231,71 @@ pub(super) fn check(input: &Input<'_>, options: &Options, out: &mut Findings<'_>
     rope(input, &model, out);
 }
 
+/// Whether a file without tensors is a vocabulary, which need not have the keys of a model.
+fn is_vocabulary(input: &Input<'_>) -> bool {
+    input.text(keys::GENERAL_TYPE) == Some("vocab")
+        || input.metadata().get(keys::TOKENIZER_TOKENS).is_some()
+}
+
 /// Whether every key is there without which there is no set of tensors.
-fn required(input: &Input<'_>, model: &ModelView<'_>, out: &mut Findings<'_>) -> bool {
+fn required(input: &Input<'_>, model: &ModelView<'_>, name: &str, out: &mut Findings<'_>) -> bool {
     let mut complete = true;
-    let mut missing =
-        |rule, key: &str| out.add(rule, Place::missing(key), || "the key is missing".into());
-    match model.description() {
-        Some(architecture) => {
-            for key in architecture.missing_keys(input.metadata()) {
-                let by_loader = key.demand == Some(Demand::Loader);
-                complete &= !by_loader;
-                let rule = match architecture.loader() {
-                    Some(_) if by_loader => &REQUIRED,
-                    None if by_loader => &NOT_AS_DESCRIBED,
-                    _ => &REQUIRED_BY_SPEC,
-                };
-                missing(rule, key.name);
-            }
-        }
-        None => {
-            for key in ALWAYS
-                .map(|key| model.key(key))
-                .iter()
-                .filter(|key| input.metadata().get(key).is_none())
-            {
+    let mut missing = |rule, key: &str, by_loader| {
+        out.add(rule, Place::missing(key), || absent(key, by_loader));
+    };
+    let metadata = input.metadata();
+    let Some(architecture) = model.description() else {
+        for key in ALWAYS.map(|key| model.key(key)) {
+            if metadata.get(&*key).is_none() {
                 complete = false;
-                missing(&REQUIRED, key);
+                missing(&REQUIRED_BY_LOADER, &key, true);
             }
         }
+        return complete;
+    };
+    let described = architecture.missing_keys(metadata);
+    for key in &described {
+        let by_loader = key.demand.is_some_and(Demand::is_by_loader);
+        complete &= !by_loader;
+        let by_loader = by_loader && architecture.loader().is_some();
+        let specified = SpecifiedKey::of(key.name);
+        let rule = match (by_loader, specified) {
+            (true, Some(_)) => &REQUIRED,
+            (true, None) => &REQUIRED_BY_LOADER,
+            (false, Some(key)) => by_specification(&key),
+            (false, None) => &NOT_AS_DESCRIBED,
+        };
+        missing(rule, key.name, by_loader);
+    }
+    let is_told = |key: &SpecifiedKey| described.iter().any(|told| told.name == key.name);
+    for key in SpecifiedKey::all()
+        .filter(|key| key.architecture() == name && !is_told(key) && !key.is_in(metadata))
+    {
+        missing(by_specification(&key), key.name, false);
     }
     complete
+}
+
+/// The rule about a key that the specification requires and llama.cpp does not.
+fn by_specification(key: &SpecifiedKey) -> &'static Rule {
+    if key.is_rare { &REQUIRED_AND_RARE } else { &REQUIRED_BY_SPEC }
+}
+
+/// What is said of a key that is missing: who requires it.
+fn absent(key: &str, by_loader: bool) -> String {
+    let Some(specified) = SpecifiedKey::of(key) else {
+        return if by_loader {
+            "the key is missing: required by llama.cpp, not required by the specification".into()
+        } else {
+            "the key is missing: required by the description of the architecture".into()
+        };
+    };
+    let other = specified.definition.map(|name| format!(", and no {name}")).unwrap_or_default();
+    let loader = if by_loader { " and by llama.cpp" } else { "" };
+    format!(
+        "the key is missing{other}: required by the specification ({}, line {}){loader}",
+        specified.section, specified.line
+    )
 }
 
 /// Whether keys have the types that the catalogue's description gives them. What it lacks is not

@@ -34,7 +34,7 @@ rules! { Architecture;
         clause: "llama.cpp multiplies lora_a (input width by rank) with lora_b (rank by output width); for token_embd.weight both are transposed. The ranks must be equal.",
         why: "llama.cpp refuses the adapter.",
         remedy: "Convert the adapter again from its checkpoint.",
-        fixed: "lora_a: dimensions 32 × 4; lora_b: dimensions 4 × 32",
+        fixed: "lora_a: dimensions [32, 4]; lora_b: dimensions [4, 32]",
     }
     ADAPTER_TENSOR = "GG1527" Error Reference {
         summary: "LoRA adapter has an unexpected tensor",
@@ -55,7 +55,7 @@ rules! { Architecture;
         clause: "llama.cpp: the tensors of a control vector are named direction.N, with N from 1, and are F32 with one dimension.",
         why: "llama.cpp refuses the control vector.",
         remedy: "Create the control vector again.",
-        fixed: "tensor \"direction.1\": F32, dimensions 1",
+        fixed: "tensor \"direction.1\": F32, dimensions [1]",
     }
     ENCODER = "GG1525" Error Reference {
         summary: "Projector declares no encoder",

@@ -5,7 +5,7 @@ use ggmill_core::{Array, Pair, RawStr, Value, ValueType, keys};
 use crate::report::{Findings, Place, shown};
 use crate::rule::rules;
 use crate::rules::texts;
-use crate::{Fix, Input, Options};
+use crate::{Fix, Input, Options, Rule};
 
 rules! { Metadata;
     NO_ARCHITECTURE = "GG1101" Error Both {
@@ -59,7 +59,7 @@ rules! { Metadata;
         remedy: "Store the value as one flat array, or under several keys.",
         fixed: "x.y = [\"a\"]",
     }
-    ARCHITECTURE_NAME = "GG1108" Note Specification {
+    ARCHITECTURE_NAME = "GG1108" Note Must {
         summary: "Architecture name has characters other than a-z and 0-9",
         clause: "Specification: general.architecture is \"all lowercase ASCII, with only `[a-z0-9]+` characters allowed\".",
         why: "llama.cpp itself has names such as command-r and nemotron_h, so readers accept them; programs that follow the text of the specification may not.",
@@ -102,25 +102,46 @@ rules! { Metadata;
         remedy: "Create the file again: one of the two arrays was edited.",
         fixed: "general.tensor_extra.name = [\"a\"], general.tensor_extra.prec_a4 = [true]",
     }
+    LOADER_TYPE = "GG1114" Error Reference {
+        summary: "Wrong type for a key that llama.cpp reads",
+        clause: "llama.cpp: \"key has wrong type\". The specification does not list the key.",
+        why: "llama.cpp refuses the model.",
+        remedy: "Set the key again with its expected type.",
+        fixed: "tokenizer.ggml.token_type_count = 2 (u32)",
+        automatic: "changes the type of an integer where the value fits the expected type",
+    }
+    CUSTOMARY_TYPE = "GG1115" Warning Practice {
+        summary: "Unusual type for a key",
+        clause: "gguf-py and llama.cpp write the key with one type. The specification does not list it.",
+        why: "Programs that display or read the key ignore it or fail.",
+        remedy: "Set the key again with its expected type.",
+        fixed: "general.source.huggingface.repository = \"owner/model\" (string)",
+    }
 }
 
-/// Keys whose type readers insist on.
-pub(super) const RELIED_ON: &[(&str, ValueType)] = &[
+/// Keys that the specification gives a type and llama.cpp reads with that type.
+const RELIED_ON: &[(&str, ValueType)] = &[
     (keys::GENERAL_ARCHITECTURE, ValueType::STRING),
     (keys::GENERAL_FILE_TYPE, ValueType::U32),
-    (keys::GENERAL_QUANTIZATION_VERSION, ValueType::U32),
     (keys::GENERAL_ALIGNMENT, ValueType::U32),
-    (keys::SPLIT_NO, ValueType::U16),
-    (keys::SPLIT_COUNT, ValueType::U16),
-    (keys::SPLIT_TENSORS_COUNT, ValueType::I32),
     (keys::TOKENIZER_MODEL, ValueType::STRING),
-    (keys::TOKENIZER_PRE, ValueType::STRING),
     (keys::TOKENIZER_CHAT_TEMPLATE, ValueType::STRING),
     (keys::TOKENIZER_TOKENS, ValueType::ARRAY),
     (keys::TOKENIZER_MERGES, ValueType::ARRAY),
+    ("tokenizer.ggml.bos_token_id", ValueType::U32),
+    ("tokenizer.ggml.eos_token_id", ValueType::U32),
+    ("tokenizer.ggml.unknown_token_id", ValueType::U32),
+    ("tokenizer.ggml.padding_token_id", ValueType::U32),
+];
+
+/// Keys that llama.cpp reads with one type and the specification does not list; ids of further
+/// special tokens besides.
+const READ_BY_LOADER: &[(&str, ValueType)] = &[
+    (keys::SPLIT_NO, ValueType::U16),
+    (keys::SPLIT_COUNT, ValueType::U16),
+    (keys::SPLIT_TENSORS_COUNT, ValueType::I32),
+    (keys::TOKENIZER_PRE, ValueType::STRING),
     ("tokenizer.ggml.precompiled_charsmap", ValueType::ARRAY),
-    ("tokenizer.huggingface.json", ValueType::STRING),
-    ("tokenizer.rwkv.world", ValueType::STRING),
     ("tokenizer.ggml.token_type_count", ValueType::U32),
     ("tokenizer.ggml.add_bos_token", ValueType::BOOL),
     ("tokenizer.ggml.add_eos_token", ValueType::BOOL),
@@ -128,9 +149,17 @@ pub(super) const RELIED_ON: &[(&str, ValueType)] = &[
     ("tokenizer.ggml.remove_extra_whitespaces", ValueType::BOOL),
 ];
 
+/// Keys that the specification gives a type and llama.cpp does not read.
+const SPECIFIED: &[(&str, ValueType)] = &[
+    (keys::GENERAL_QUANTIZATION_VERSION, ValueType::U32),
+    ("tokenizer.huggingface.json", ValueType::STRING),
+    ("tokenizer.rwkv.world", ValueType::STRING),
+    ("tokenizer.ggml.separator_token_id", ValueType::U32),
+];
+
 /// Keys that describe: what follows `general.` (and after `general.source.`, …), all strings unless
 /// said otherwise.
-pub(super) const STRINGS: &[&str] = &[
+const STRINGS: &[&str] = &[
     "type",
     "name",
     "author",
@@ -188,18 +217,36 @@ pub(super) fn is_known_general(name: &str) -> bool {
     known_general().any(|known| known == name) || descriptive(&format!("general.{name}")).is_some()
 }
 
-/// The type that readers insist on.
-fn relied_on(key: &str) -> Option<ValueType> {
-    let listed = RELIED_ON.iter().find(|(known, _)| *known == key).map(|(_, expected)| *expected);
-    listed.or_else(|| {
-        (key.starts_with("tokenizer.ggml.") && key.ends_with("_token_id")).then_some(ValueType::U32)
-    })
+/// The type that a key of the format itself should have, and the rule that says so.
+fn relied_on(key: &str) -> Option<(ValueType, &'static Rule)> {
+    let among = |list: &[(&str, ValueType)], rule| {
+        list.iter().find(|(known, _)| *known == key).map(|&(_, expected)| (expected, rule))
+    };
+    let special = || {
+        (key.starts_with("tokenizer.ggml.") && key.ends_with("_token_id"))
+            .then_some((ValueType::U32, &LOADER_TYPE))
+    };
+    among(RELIED_ON, &RELIED_TYPE)
+        .or_else(|| among(SPECIFIED, &DESCRIPTIVE_TYPE))
+        .or_else(|| among(READ_BY_LOADER, &LOADER_TYPE))
+        .or_else(special)
+}
+
+/// The rule about the type of a descriptive key: whether the specification lists it.
+fn descriptive_rule(key: &str) -> &'static Rule {
+    let is_customary = ["general.sampling.", "general.dataset.", "general.tensor_extra."]
+        .iter()
+        .any(|space| key.starts_with(space))
+        || ["general.type", "general.source.huggingface.repository", "tokenizer.chat_templates"]
+            .contains(&key)
+        || key.starts_with("general.base_model.") && key.ends_with(".description");
+    if is_customary { &CUSTOMARY_TYPE } else { &DESCRIPTIVE_TYPE }
 }
 
 /// The type a standard key should have, in words.
 #[cfg(test)]
 pub(crate) fn expected_type(key: &str) -> Option<String> {
-    if let Some(expected) = relied_on(key) {
+    if let Some((expected, _)) = relied_on(key) {
         return Some(expected.to_string());
     }
     let (expected, element) = descriptive(key)?;
@@ -308,23 +355,22 @@ fn parallel(input: &Input<'_>, out: &mut Findings<'_>) {
 
 fn types(pair: &Pair<'_>, out: &mut Findings<'_>) {
     let (Ok(key), found) = (pair.key().to_str(), pair.value_type()) else { return };
-    if let Some(expected) = relied_on(key) {
+    if let Some((expected, rule)) = relied_on(key) {
         // An alignment that is not an integer is invalid, which has a rule of its own.
         if found != expected && (key != keys::GENERAL_ALIGNMENT || found.is_integer()) {
-            out.add_fixable(&RELIED_TYPE, Place::value(pair), || {
+            out.add_fixable(rule, Place::value(pair), || {
                 (format!("is {found}, expected {expected}"), retyped(pair, key, expected))
             });
         }
     } else if let Some((expected, element)) = descriptive(key) {
+        let rule = descriptive_rule(key);
         let elements = pair.value().ok().and_then(|value| Some(value.as_array()?.element_type()));
         if found != expected && !(expected.is_integer() && found.is_integer()) {
-            out.add(&DESCRIPTIVE_TYPE, Place::value(pair), || {
-                format!("is {found}, expected {expected}")
-            });
+            out.add(rule, Place::value(pair), || format!("is {found}, expected {expected}"));
         } else if let (Some(expected), Some(found)) = (element, elements)
             && expected != found
         {
-            out.add(&DESCRIPTIVE_TYPE, Place::value(pair), || {
+            out.add(rule, Place::value(pair), || {
                 format!("is an array of {found}, expected array of {expected}")
             });
         }

@@ -48,7 +48,7 @@ rules! { Structure;
         clause: "llama.cpp refuses a file whose byte order differs from the machine's. The specification allows both byte orders.",
         why: "The file loads only on big-endian machines.",
         remedy: "Convert the byte order for the machines that will load the file: `ggmill repack --endian little`.",
-        fixed: "the byte order is little-endian",
+        fixed: "version 3, little-endian",
     }
     SWAPPED_MAGIC = "GG1007" Error Both {
         summary: "Magic is byte-swapped",
@@ -84,7 +84,7 @@ rules! { Structure;
         clause: "Specification: \"the file is padded with `0x00` bytes to the next multiple of `general.alignment`\".",
         why: "Readers skip padding, so it can hide data, and two equal models get different file hashes.",
         remedy: "Rewrite the file: its padding is then zero.",
-        fixed: "28 padding bytes, all zero",
+        fixed: "31 bytes of padding, all zero",
         automatic: "rewrites the file with zero padding",
     }
     LAST_PADDING = "GG1012" Note Reference {

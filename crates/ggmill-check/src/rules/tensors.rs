@@ -22,7 +22,7 @@ rules! { Tensors;
         remedy: "Resume the download, or download the file again.",
         fixed: "the file contains the data of every tensor",
     }
-    NOT_BLOCKS = "GG1303" Error Both {
+    NOT_BLOCKS = "GG1303" Error Reference {
         summary: "Row length is not a multiple of the block size",
         clause: "The first dimension of a tensor must be a multiple of the block size of its type. llama.cpp refuses anything else; the specification defines no partial blocks.",
         why: "The size of the tensor data is undefined, and every reader refuses the file.",
@@ -92,14 +92,14 @@ rules! { Tensors;
         clause: "llama.cpp: every dimension, and their product, must fit in int64. The dimensions of the specification are unsigned.",
         why: "llama.cpp refuses the file.",
         remedy: "Create the file again: no real tensor is that large.",
-        fixed: "tensor \"a.b\": dimensions 8",
+        fixed: "tensor \"a.b\": dimensions [8]",
     }
     NO_ELEMENTS = "GG1313" Note Practice {
         summary: "Tensor has no elements",
         clause: "A dimension of 0 is allowed, and llama.cpp loads such tensors.",
         why: "Nothing can be computed with it. Some converters write one where a part of a model is absent.",
         remedy: "Remove the tensor unless a program expects it.",
-        fixed: "tensor \"a.b\": dimensions 8",
+        fixed: "tensor \"a.b\": dimensions [8]",
     }
 }
 

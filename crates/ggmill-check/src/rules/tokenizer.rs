@@ -12,7 +12,7 @@ use crate::rules::texts;
 use crate::{Fix, Input, Options};
 
 rules! { Tokenizer;
-    NO_TOKENS = "GG1601" Error Both {
+    NO_TOKENS = "GG1601" Error Reference {
         summary: "Tokenizer has no tokens",
         clause: "llama.cpp: \"cannot find tokenizer vocab in model file\"; in the specification, tokenizer.ggml.tokens is an array of strings.",
         why: "Text cannot be tokenized, and llama.cpp refuses the model.",

@@ -66,7 +66,7 @@ fn pages_have_one_form() {
         let title = format!("# {}: {}", rule.code, rule.summary);
         assert_eq!(
             headings,
-            [&*title, "## What it checks", "## Why", "## Example", "## How to fix"],
+            [&*title, "## What it checks", "## Why", "## Example", "## How to fix", "## Sources"],
             "{}",
             rule.code
         );
