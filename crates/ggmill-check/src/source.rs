@@ -23,7 +23,7 @@ pub enum StatedBy {
     Practice,
 }
 
-/// How a source is to what a rule holds a file to.
+/// How strongly a source requires it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Force {
