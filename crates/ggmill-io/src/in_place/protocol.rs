@@ -1,9 +1,9 @@
 //! The order of writes that makes an edit in place safe, apart from the files it is done to.
 //!
 //! 1. The journal, whole and on the disk. The file is as it was: from here on, until the journal
-//! goes, it can be finished.
+//!    goes, it can be finished.
 //! 2. When the file is to grow: the insertion, and a sync. It happens or does not, and the length
-//! of the file says which.
+//!    of the file says which.
 //! 3. The new bytes, and a sync. Torn or not, the journal has them all.
 //! 4. The journal goes.
 
