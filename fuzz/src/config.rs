@@ -34,7 +34,8 @@ pub fn config(data: &[u8]) {
     if elements > MOST_ELEMENTS {
         return;
     }
-    let checkpoint = Memory { config, tensors: tensors.into_values().collect(), files: BTreeMap::new() };
+    let checkpoint =
+        Memory { config, tensors: tensors.into_values().collect(), files: BTreeMap::new() };
     let Ok(recipe) = convert(&checkpoint, architecture, &ConvertOptions::new(FileType::F16)) else {
         return;
     };

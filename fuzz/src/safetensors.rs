@@ -20,7 +20,9 @@ pub fn safetensors(data: &[u8]) {
     assert!(names.is_sorted_by(|a, b| a < b), "names are unique and in order");
     let numbers: Vec<usize> = (0..names.len()).collect();
     let Ok(written) =
-        extract_safetensors(&file, &numbers, true, Vec::new(), &RunOptions::on(1), &mut |_| ControlFlow::Continue(()))
+        extract_safetensors(&file, &numbers, true, Vec::new(), &RunOptions::on(1), &mut |_| {
+            ControlFlow::Continue(())
+        })
     else {
         return;
     };

@@ -55,9 +55,7 @@ pub fn vocabulary(data: &[u8]) {
 
 fn split(mut data: &[u8]) -> Vec<&[u8]> {
     let mut parts = Vec::new();
-    while let Some(place) =
-        data.windows(SEPARATOR.len()).position(|window| window == SEPARATOR)
-    {
+    while let Some(place) = data.windows(SEPARATOR.len()).position(|window| window == SEPARATOR) {
         parts.push(&data[..place]);
         data = &data[place + SEPARATOR.len()..];
     }

@@ -11,6 +11,7 @@ const PROGRAMS: &[&str] = &["ggmill-cli", "ggmill-bench", "ggmill-testdata"];
 
 /// Where the pages that `ggmill explain` shows are written: they document the command.
 const PAGES: &[&str] = &[
+    "crates/ggmill-check/src/explain.rs",
     "crates/ggmill-check/src/rule.rs",
     "crates/ggmill-check/src/rules/",
     "crates/ggmill-inspect/src/explain/",

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::process::{Done, metadata, root};
 use crate::sources::{code, sources};
-use crate::{flags, names, structure};
+use crate::{flags, names, structure, words};
 
 /// Every crate and the crates of this workspace it may depend on. What is not here is refused, so a
 /// new crate begins with a line.
@@ -148,10 +148,11 @@ pub(crate) fn run() -> Done {
     findings.extend(names::findings()?);
     findings.extend(flags::findings()?);
     findings.extend(structure::findings()?);
+    findings.extend(words::findings()?);
     if findings.is_empty() {
         println!(
-            "{} crates keep to the table, no code names an architecture, no library a flag, and \
-             no files go in a circle",
+            "{} crates keep to the table, no code names an architecture, no library a flag, no \
+             files depend on each other in a cycle, and texts use the terms of the glossary",
             packages.len()
         );
         return Ok(());

@@ -15,6 +15,7 @@ mod site;
 mod sources;
 mod structure;
 mod targets;
+mod words;
 
 use std::process::ExitCode;
 

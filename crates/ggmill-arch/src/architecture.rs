@@ -22,7 +22,7 @@ use crate::vocabulary::VocabularyTemplate;
 /// metadata keys and its tensors.
 ///
 /// Descriptions are TOML files; `docs/formats/architecture.md` in the repository is their
-/// reference. A few are built in, and anybody's file can be parsed. One applied to a checkpoint's
+/// reference. A few are built in, and a user's file can be parsed. One applied to a checkpoint's
 /// `config.json` is a [`Resolved`](crate::Resolved).
 ///
 /// ```
@@ -49,9 +49,9 @@ pub struct Architecture {
     pub(crate) groups: Vec<TensorGroup>,
     pub(crate) vocabulary: Option<VocabularyTemplate>,
     pub(crate) ignore: Vec<Glob>,
-    /// What no model can have, from wherever its numbers come.
+    /// Hyper-parameters that no model can have.
     pub(crate) contradictions: Vec<Remark>,
-    /// What cannot be converted.
+    /// Models that cannot be converted.
     pub(crate) refuse: Vec<Remark>,
     pub(crate) warn: Vec<Remark>,
 }
@@ -181,7 +181,7 @@ impl Architecture {
         &self.title
     }
 
-    /// The program whose loader holds files to the description; `None` when nobody's does.
+    /// The program whose loader holds files to the description; `None` without one.
     pub fn loader(&self) -> Option<&str> {
         self.loader.as_deref()
     }
@@ -238,7 +238,7 @@ impl Architecture {
         self.groups.iter().flat_map(TensorGroup::outline)
     }
 
-    /// What the tensor with this name does, whatever the numbers of a model are; `None` for a name
+    /// The role of the tensor with this name, for any hyper-parameters; `None` for a name
     /// the description lacks.
     pub fn role_of(&self, tensor: &str) -> Option<Role> {
         self.groups.iter().find_map(|group| group.role_of(tensor))

@@ -16,14 +16,14 @@ pub enum Difference<'a> {
     Unexpected(usize),
     /// The file has one of two tensors that exclude each other, and has both: this one is too many.
     Excluded {
-        /// What the tensor is.
+        /// The description of the tensor.
         spec: &'a TensorSpec,
         /// Its place in what was compared.
         place: usize,
     },
     /// The shape is not what the hyper-parameters say.
     Shape {
-        /// What the tensor should be.
+        /// The description of the tensor, with the expected shape.
         expected: &'a TensorSpec,
         /// Its place in what was compared.
         place: usize,
@@ -34,7 +34,7 @@ impl Resolved<'_> {
     /// Every difference between some tensors, of one file or of all shards of a set, and those of
     /// this model: of the description's tensors in its order, then those it does not have.
     ///
-    /// Dimensions of 1 at the end of a shape are no difference. Time grows with the number of
+    /// Dimensions of 1 at the end of a shape are not a difference. Time grows with the number of
     /// tensors and its logarithm.
     pub fn compare<'a>(&'a self, tensors: &[Tensor<'_>]) -> Vec<Difference<'a>> {
         let mut by_name: Vec<(&[u8], usize)> = tensors

@@ -57,7 +57,7 @@ impl Computation {
                 let one = |pair: u64| {
                     #[expect(
                         clippy::cast_precision_loss,
-                        reason = "at most MOST_DIMENSIONS, which is exact"
+                        reason = "at most MAX_DIMENSIONS, which is exact"
                     )]
                     let exponent = pair.saturating_mul(2) as f32 / dimensions as f32;
                     let frequency = 1.0 / single(base.powf(f64::from(exponent)));
@@ -78,7 +78,7 @@ impl Computation {
 }
 
 /// Rotary dimensions of a head, at most. Real heads have 64 to 512.
-const MOST_DIMENSIONS: u64 = 1 << 16;
+const MAX_DIMENSIONS: u64 = 1 << 16;
 
 #[expect(clippy::cast_possible_truncation, reason = "the reference computes in single precision")]
 fn single(value: f64) -> f32 {
@@ -113,10 +113,10 @@ impl ComputationTemplate {
             value.as_f64().ok_or_else(|| argument.wrong(&value, "a number"))
         };
         match &*self.0 {
-            [dimensions, ..] if dimensions.evaluate_u64(scope)? > MOST_DIMENSIONS => {
+            [dimensions, ..] if dimensions.evaluate_u64(scope)? > MAX_DIMENSIONS => {
                 Err(Error::new(
                     ErrorKind::Limit,
-                    format!("{} is more than {MOST_DIMENSIONS}", dimensions.text()),
+                    format!("{} is more than {MAX_DIMENSIONS}", dimensions.text()),
                 ))
             }
             [dimensions, base, factor, low, high, original] => Ok(Computation::Llama3RopeFactors {
@@ -137,7 +137,7 @@ impl ComputationTemplate {
 mod tests {
     use super::*;
 
-    /// What the reference computed, on its author's arithmetic: PyTorch 2.11.0.
+    /// The result of the reference with PyTorch 2.11.0.
     #[test]
     fn rope_factors_equal_the_reference() {
         let cases: serde_json::Value =

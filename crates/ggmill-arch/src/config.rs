@@ -6,13 +6,13 @@ use crate::error::{Error, Result};
 use crate::parameter::{Parameter, ParameterSource};
 use crate::value::ParameterValue;
 
-/// Where the configuration of a model with several parts keeps the language model. What stands
-/// there goes before what stands outside.
+/// Where the configuration of a model with several parts keeps the language model. What is there
+/// takes precedence over what is outside.
 const SECTIONS: [&str; 5] =
     ["text_config", "llm_config", "lm_config", "language_config", "thinker_config.text_config"];
 
 /// The longest list and the longest string a hyper-parameter can be.
-const LONGEST: usize = 1 << 16;
+const MAX_LEN: usize = 1 << 16;
 
 /// A `config.json`.
 #[derive(Clone, Copy, Debug)]
@@ -111,13 +111,13 @@ fn scalar(json: &Json) -> Option<ParameterValue> {
             .as_i64()
             .map(ParameterValue::Int)
             .or_else(|| number.as_f64().map(ParameterValue::Float))?,
-        Json::String(text) if text.len() <= LONGEST => ParameterValue::Str(text.as_str().into()),
+        Json::String(text) if text.len() <= MAX_LEN => ParameterValue::Str(text.as_str().into()),
         _ => return None,
     })
 }
 
 fn list(json: &Json) -> Option<ParameterValue> {
-    let elements = json.as_array().filter(|elements| elements.len() <= LONGEST)?;
+    let elements = json.as_array().filter(|elements| elements.len() <= MAX_LEN)?;
     Some(ParameterValue::List(elements.iter().map(scalar).collect::<Option<Vec<_>>>()?.into()))
 }
 
@@ -126,9 +126,9 @@ pub(crate) fn json_type(json: &Json) -> &'static str {
         Json::Null => "null",
         Json::Bool(_) => "a bool",
         Json::Number(_) => "a number",
-        Json::String(text) if text.len() > LONGEST => "a string that is too long",
+        Json::String(text) if text.len() > MAX_LEN => "a string that is too long",
         Json::String(_) => "a string",
-        Json::Array(elements) if elements.len() > LONGEST => "a list that is too long",
+        Json::Array(elements) if elements.len() > MAX_LEN => "a list that is too long",
         Json::Array(_) if list(json).is_none() => "a list that holds lists, objects or null",
         Json::Array(_) => "a list",
         Json::Object(_) => "an object",

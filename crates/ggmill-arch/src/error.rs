@@ -1,4 +1,4 @@
-//! What can go wrong: in a description, in the configuration it is applied to, or between the two.
+//! Errors: in a description, in the configuration it is applied to, or between the two.
 
 use core::fmt;
 
@@ -11,7 +11,7 @@ pub type Result<T, E = Error> = core::result::Result<T, E>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The description contradicts itself or the schema: its author has to mend it.
+    /// The description contradicts itself or the schema: its author has to fix it.
     Description,
     /// The configuration lacks something the model needs, or says something that cannot be.
     Configuration,
@@ -23,7 +23,7 @@ pub enum ErrorKind {
     Limit,
 }
 
-/// What an error is about.
+/// The subject of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Subject<'a> {
@@ -78,7 +78,7 @@ impl Error {
         Self::new(ErrorKind::Configuration, message)
     }
 
-    /// Says what the error is about, where nobody closer to it has.
+    /// Says what the error is about, unless an inner error has.
     #[must_use]
     pub(crate) fn about(mut self, kind: SubjectKind, name: &str) -> Self {
         self.0.subject.get_or_insert_with(|| (kind, shortened(name)));
@@ -121,9 +121,9 @@ impl Error {
 
 /// A name is kept for a message, not for reference: a long one is cut.
 pub(crate) fn shortened(name: &str) -> Box<str> {
-    const LONGEST: usize = 256;
+    const MAX_LEN: usize = 256;
     let end =
-        (0..=LONGEST.min(name.len())).rev().find(|&end| name.is_char_boundary(end)).unwrap_or(0);
+        (0..=MAX_LEN.min(name.len())).rev().find(|&end| name.is_char_boundary(end)).unwrap_or(0);
     name.get(..end).unwrap_or_default().into()
 }
 

@@ -1,4 +1,4 @@
-//! What a description says of a finished file.
+//! The finished file according to a description.
 
 use core::cell::Cell;
 
@@ -10,18 +10,28 @@ use crate::error::Result;
 use crate::expression::Scope;
 use crate::key_template::KeyTemplate;
 use crate::parameter::ParameterSource;
+use crate::requirement::SpecifiedKey;
 use crate::resolve::Resolved;
 use crate::schema::RawRequired;
 use crate::value::ParameterValue;
 
-/// Who demands that a file has a key.
+/// Who requires that a file has a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Demand {
     /// The specification lists it among those that must be present; the loader takes a default.
     Specification,
-    /// The loader refuses a file without it.
+    /// The loader refuses a file without it; the specification does not list it.
     Loader,
+    /// Both.
+    Both,
+}
+
+impl Demand {
+    /// Whether the loader refuses a file without the key.
+    pub fn is_by_loader(self) -> bool {
+        matches!(self, Self::Loader | Self::Both)
+    }
 }
 
 /// A key of a file, as a description says it.
@@ -40,15 +50,22 @@ pub struct KeySpec<'a> {
 
 impl KeyTemplate {
     pub(crate) fn spec(&self) -> KeySpec<'_> {
-        let demand = self.required.map(|required| match required {
-            RawRequired::Specification => Demand::Specification,
-            RawRequired::Loader => Demand::Loader,
-        });
         KeySpec {
             name: &self.name,
             single: self.key_type.single,
             element: self.key_type.element,
-            demand,
+            demand: self.demand(),
+        }
+    }
+
+    /// What the description says of the loader, and the specification of itself.
+    fn demand(&self) -> Option<Demand> {
+        let is_specified = SpecifiedKey::of(&self.name).is_some();
+        match self.required {
+            Some(RawRequired::Loader) if is_specified => Some(Demand::Both),
+            Some(RawRequired::Loader) => Some(Demand::Loader),
+            Some(RawRequired::Specification) => Some(Demand::Specification),
+            None => is_specified.then_some(Demand::Specification),
         }
     }
 }
@@ -114,7 +131,7 @@ impl Architecture {
         let fuel = Cell::new(Scope::FUEL);
         let scope = Scope::new(&parameters, &fuel);
         let missing = |template: &&KeyTemplate| {
-            template.required.is_some()
+            template.demand().is_some()
                 && metadata.get(&*template.name).is_none()
                 && template.when.evaluate_bool(&scope).unwrap_or(true)
         };

@@ -1,4 +1,4 @@
-//! What kind of file an architecture stands for.
+//! The kind of file that an architecture name denotes.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

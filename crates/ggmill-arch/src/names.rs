@@ -18,7 +18,7 @@ pub(crate) struct File {
     architectures: BTreeMap<String, TensorNames>,
 }
 
-/// What the tensors of an architecture are called, without their numbers of blocks and without
+/// The tensor names of an architecture, without their numbers of blocks and without
 /// `.weight` or `.bias`.
 ///
 /// ```
@@ -33,7 +33,7 @@ pub(crate) struct File {
 pub struct TensorNames {
     /// Of tensors that belong to the whole model. `{bid}` and the like stand for a number.
     model: Vec<String>,
-    /// Of tensors of a block: what stands behind `blk.N.`.
+    /// Of tensors of a block: what follows `blk.N.`.
     block: Vec<String>,
 }
 
@@ -61,7 +61,7 @@ impl TensorNames {
         PARSED.architectures.iter().map(|(name, names)| (&**name, names))
     }
 
-    /// What the names were imported from, with versions.
+    /// The sources of the names, with versions.
     pub fn sources() -> &'static [String] {
         &PARSED.sources
     }

@@ -1,4 +1,4 @@
-//! What happens to checkpoint tensors on their way into the file: a small algebra.
+//! Operations on checkpoint tensors during conversion: a small algebra.
 
 use ggmill_core::Shape;
 
@@ -48,17 +48,17 @@ pub enum Operation {
         /// From one that is kept to the next.
         step: u64,
     },
-    /// Adds zeros before and behind a dimension, or cuts as many indices off where a number is
+    /// Adds zeros before and after a dimension, or cuts as many indices off where a number is
     /// negative.
     Resize {
         /// Which dimension.
         dimension: usize,
         /// How many before.
         before: i64,
-        /// How many behind.
+        /// How many after.
         after: i64,
     },
-    /// Puts the tensor behind itself along a dimension, so many times in all.
+    /// Puts the tensor after itself along a dimension, so many times in all.
     Repeat {
         /// Which dimension.
         dimension: usize,
@@ -77,7 +77,7 @@ pub enum Operation {
         start: u64,
         /// How many indices the part has.
         count: u64,
-        /// What is done there: [`Add`](Self::Add) or [`Multiply`](Self::Multiply).
+        /// The operation: [`Add`](Self::Add) or [`Multiply`](Self::Multiply).
         change: Box<Operation>,
     },
     /// Replaces every element `x` by `exp(x)`.
@@ -373,8 +373,9 @@ impl OperationTemplate {
             let number = count(argument)?;
             let number =
                 usize::try_from(number).ok().filter(|&number| number < Shape::MAX_DIMENSIONS);
-            number
-                .ok_or_else(|| Error::configuration(format!("{} is no dimension", argument.text())))
+            number.ok_or_else(|| {
+                Error::configuration(format!("{} is not a dimension", argument.text()))
+            })
         };
         let change = |value: f64| {
             if self.kind == Kind::Add { Operation::Add(value) } else { Operation::Multiply(value) }

@@ -10,9 +10,9 @@ pub struct TensorOutline<'a> {
     pub name: &'a str,
     /// The dimensions in stored order.
     pub shape: Vec<&'a str>,
-    /// What it does.
+    /// Its role.
     pub role: Role,
-    /// The loop it stands in, such as `bid in 0..block_count`.
+    /// The loop it is in, such as `bid in 0..block_count`.
     pub repeat: Option<String>,
     /// Conditions under which a model has it; all must hold.
     pub conditions: Vec<&'a str>,
@@ -20,7 +20,7 @@ pub struct TensorOutline<'a> {
     pub required: &'a str,
     /// The tensor that does its work when it is absent.
     pub tied: Option<&'a str>,
-    /// The tensor beside which it cannot stand.
+    /// The tensor that it cannot be combined with.
     pub unless: Option<&'a str>,
 }
 

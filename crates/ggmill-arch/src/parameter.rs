@@ -58,7 +58,7 @@ impl FilePlace {
     }
 }
 
-/// What a hyper-parameter may be: one value, a list of them, or either.
+/// The form of a hyper-parameter: one value, a list of them, or either.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ParameterType {
     scalar: ScalarType,
@@ -84,7 +84,7 @@ pub(crate) trait ParameterSource {
     /// source has no place for it, so that nothing is missing.
     fn places(&self, parameter: &Parameter) -> Option<String>;
 
-    /// What stands in where the source has nothing.
+    /// The replacement where the source has nothing.
     fn default<'p>(&self, parameter: &'p Parameter) -> Option<&'p Expression> {
         parameter.default.as_ref()
     }

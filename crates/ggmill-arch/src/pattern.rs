@@ -18,13 +18,13 @@ enum Piece {
 
 impl Template {
     /// The longest pattern, in bytes.
-    const LONGEST: usize = 256;
+    const MAX_LEN: usize = 256;
     /// The most optional pieces in one pattern.
-    const MOST_OPTIONAL: usize = 3;
+    const MAX_OPTIONAL: usize = 3;
 
     pub(crate) fn parse(text: &str) -> Result<Self> {
         let fault = |what: &str| Error::description(format!("name {}: {what}", quoted(text)));
-        if text.is_empty() || text.len() > Self::LONGEST {
+        if text.is_empty() || text.len() > Self::MAX_LEN {
             return Err(fault("expected 1 to 256 bytes"));
         }
         let mut pieces = Vec::new();
@@ -55,7 +55,7 @@ impl Template {
             pieces.push(Piece::Text(rest.into()));
         }
         let template = Self { text: text.into(), pieces };
-        if template.optional() > Self::MOST_OPTIONAL {
+        if template.optional() > Self::MAX_OPTIONAL {
             return Err(fault("more than 3 optional pieces"));
         }
         Ok(template)
@@ -71,7 +71,7 @@ impl Template {
 
     /// In how many ways the optional pieces can be there or not.
     pub(crate) fn choices(&self) -> u32 {
-        1 << self.optional().min(Self::MOST_OPTIONAL)
+        1 << self.optional().min(Self::MAX_OPTIONAL)
     }
 
     /// Fails for a loop variable that `known` does not know.
@@ -159,7 +159,7 @@ impl Glob {
     }
 }
 
-/// Whether a tensor's name is the pattern, with at most one more part behind it: `weight`, `bias`,
+/// Whether a tensor's name is the pattern, with at most one more part after it: `weight`, `bias`,
 /// `scale`.
 pub(crate) fn begins(tensor: &str, pattern: &str) -> bool {
     let mut parts = tensor.split('.');

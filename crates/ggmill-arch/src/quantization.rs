@@ -1,4 +1,4 @@
-//! What the reference's mixtures go by beside roles and numbers: facts about names, of tensors and
+//! Inputs of the reference's mixtures beside roles and numbers: facts about names, of tensors and
 //! of single architectures.
 
 use std::collections::BTreeMap;

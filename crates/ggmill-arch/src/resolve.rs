@@ -182,7 +182,7 @@ impl<'a> Resolved<'a> {
         self.by_name.get(found).and_then(of)
     }
 
-    /// What a person should know about converting this model, as the description says it.
+    /// Remarks of the description about converting this model.
     pub fn warnings(&self) -> &[&'a str] {
         &self.warnings
     }
@@ -230,7 +230,7 @@ impl fmt::Debug for Resolved<'_> {
     }
 }
 
-/// What the remarks whose condition holds have to say.
+/// The texts of the remarks whose condition holds.
 fn holding<'a>(remarks: &'a [Remark], scope: &Scope<'_>) -> Result<Vec<&'a str>> {
     let mut texts = Vec::new();
     for remark in remarks {
@@ -290,7 +290,7 @@ fn sorted_by_name(tensors: &[TensorSpec]) -> Result<Vec<u32>> {
         _ => None,
     }) {
         Some(twice) => {
-            Err(Error::description("stands twice in the model")
+            Err(Error::description("occurs twice in the model")
                 .about(SubjectKind::Tensor, name(twice)))
         }
         None => Ok(by_name),

@@ -1,9 +1,10 @@
-//! What a tensor does in a model.
+//! The roles of tensors.
 
 use core::fmt;
 use core::str::FromStr;
 
-/// What a tensor does in a model: what quantization, estimates and reports go by instead of names.
+/// The role of a tensor in a model, which quantization, estimates and reports use in place of its
+/// name.
 ///
 /// The list is closed, because a role is a promise that code acts on; an architecture that needs
 /// another one adds it here first.
@@ -79,7 +80,7 @@ impl Role {
     }
 }
 
-/// Why text is no [`Role`]: none has this name.
+/// The text is not the name of a [`Role`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownRole(());
 

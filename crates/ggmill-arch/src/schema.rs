@@ -39,7 +39,7 @@ pub(crate) struct RawArchitecture {
     pub(crate) warn: Vec<RawRemark>,
 }
 
-/// What several architectures share: their descriptions include it.
+/// Parts that several architectures share: their descriptions include it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawPart {
@@ -139,7 +139,7 @@ pub(crate) struct RawTensor {
     pub(crate) together: Option<String>,
 }
 
-/// Who demands a key of a file.
+/// Who requires a key of a file.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum RawRequired {

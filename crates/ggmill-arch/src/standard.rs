@@ -17,7 +17,7 @@ pub struct StandardKey {
     /// Its type in words: `u32`, or `array of string`. `u64` where the specification has that and
     /// most files have u32.
     pub type_name: &'static str,
-    /// What it says, in sentences.
+    /// Its meaning, in sentences.
     pub meaning: &'static str,
 }
 
@@ -36,7 +36,7 @@ impl StandardKey {
     ///
     /// ```
     /// use ggmill_arch::StandardKey;
-    /// let key = StandardKey::of("nobody.rope.freq_base").ok_or("standard")?;
+    /// let key = StandardKey::of("unknown.rope.freq_base").ok_or("standard")?;
     /// assert_eq!((key.pattern, key.type_name), ("{arch}.rope.freq_base", "f32"));
     /// assert_eq!(StandardKey::of("general.base_model.0.colour"), None);
     /// # Ok::<(), &str>(())

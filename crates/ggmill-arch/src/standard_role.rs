@@ -1,4 +1,4 @@
-//! What tensors do, by the names that files of any architecture have for them.
+//! The roles of tensors by their names in files of any architecture.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -75,7 +75,7 @@ static ROLES: LazyLock<StandardRoles> =
     LazyLock::new(|| StandardRoles::read().expect("read when it was built"));
 
 impl Role {
-    /// What a tensor of this name does, in any architecture, by the names that GGUF files have;
+    /// The role of a tensor with this name, in any architecture, by the names that GGUF files have;
     /// [`Role::OTHER`] where the name does not tell.
     ///
     /// ```

@@ -21,7 +21,7 @@ pub struct TensorSpec {
     pub name: String,
     /// The dimensions in stored order.
     pub shape: Shape,
-    /// What the tensor does.
+    /// The role of the tensor.
     pub role: Role,
     /// Whether the model is incomplete without it.
     pub required: bool,
@@ -30,12 +30,12 @@ pub struct TensorSpec {
     /// Whether it stays F32 whatever type the file has. True of every tensor of at most one
     /// dimension.
     pub keep_f32: bool,
-    /// The tensor that stands in for it when it is absent.
+    /// The tensor that replaces it when it is absent.
     pub tied: Option<String>,
-    /// The tensor beside which it cannot stand: a file has one or the other.
+    /// The tensor that it cannot be combined with: a file has one or the other.
     pub unless: Option<String>,
     /// Tensors of the same group are written one after the other, in the order of the description,
-    /// at the place where the last of all their sources stands in the checkpoint.
+    /// at the position of the last of their sources in the checkpoint.
     pub together: Option<String>,
 }
 
@@ -56,10 +56,10 @@ pub enum Origin {
 pub struct Source {
     /// Names in the checkpoint: one, or as many as the first operation joins, in their order.
     pub names: Vec<String>,
-    /// What happens to them, first operation first. The first takes all tensors; when it does not
+    /// The operations, in order. The first takes all tensors; when it does not
     /// join, there is one.
     pub operations: Vec<Operation>,
-    /// What happens before that to some of the names each, in their order; empty where nothing
+    /// The operations on single names before that, in order; empty where nothing
     /// does.
     pub parts: Vec<Part>,
 }
@@ -70,7 +70,7 @@ pub struct Source {
 pub struct Part {
     /// How many names it has.
     pub names: usize,
-    /// What happens to their tensors, which makes one of them.
+    /// The operations that combine their tensors.
     pub operations: Vec<Operation>,
 }
 

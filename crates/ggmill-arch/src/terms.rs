@@ -1,5 +1,4 @@
-//! Expressions as descriptions write them, parsed and held against the names that are known where
-//! they stand.
+//! Expressions as descriptions write them, parsed and held against the names that are known there.
 
 use crate::error::Result;
 use crate::expression::Expression;

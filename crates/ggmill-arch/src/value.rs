@@ -24,7 +24,7 @@ pub enum ParameterValue {
 }
 
 impl ParameterValue {
-    /// What it is, in a word, for messages.
+    /// The name of its type, for messages.
     pub(crate) fn type_name(&self) -> &'static str {
         match self {
             Self::None => "nothing",

@@ -15,7 +15,7 @@ use crate::value::ParameterValue;
 /// The numbers of one model and the roles of its tensors, whether they come from a checkpoint's
 /// configuration or from metadata.
 ///
-/// Numbers are asked for by the names that keys have behind the architecture, such as
+/// Numbers are asked for by the names that keys have after the architecture, such as
 /// `attention.head_count`. With a description of the architecture its hyper-parameters and roles
 /// come first; without one the keys that every architecture has, and the names that tensors have in
 /// GGUF files, are all there is to go by. Nothing here fails: what is missing, or not of a type
@@ -203,7 +203,7 @@ impl<'a> ModelView<'a> {
         self.size("expert_count", "expert_count").unwrap_or(0)
     }
 
-    /// What a tensor does: by the description where it has the tensor, else by its name.
+    /// The role of a tensor: by the description where it has the tensor, else by its name.
     pub fn role(&self, tensor: &str) -> Role {
         self.description
             .and_then(|description| description.role_of(tensor))

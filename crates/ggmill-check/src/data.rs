@@ -1,16 +1,17 @@
-//! What tensor data hold: numbers that are none, nothing but zeros, and numbers beyond all reason.
+//! Properties of tensor data: numbers that are none, nothing but zeros, and numbers that are
+//! implausible.
 //!
-//! Whoever has the file reads it in [pieces](data_pieces), in any order and on as many threads as
-//! there are, hands the bytes to [`DataPiece::examine`], gathers the answers in [`DataFacts`], and
-//! gives those to [`Input::with_data`](crate::Input::with_data).
+//! The caller reads the file in [pieces](data_pieces), in any order and on as many threads as there
+//! are, hands the bytes to [`DataPiece::examine`], gathers the answers in [`DataFacts`], and gives
+//! those to [`Input::with_data`](crate::Input::with_data).
 
 use std::borrow::Cow;
 
 use ggmill_core::{Endian, GgmlType, Part};
 use ggmill_quant::{BlockDescription, ScaleFormat};
 
-/// What half precision can hold: a weight beyond it is infinite as F16, and on many a graphics
-/// card.
+/// The largest number of half precision: a weight beyond it is infinite as F16, and on many a
+/// graphics card.
 pub(crate) const LARGEST: f32 = 65_504.0;
 /// A scale of a block below this makes no weight beyond [`LARGEST`], in whatever type: none
 /// multiplies by more than 4096.
@@ -18,7 +19,7 @@ const PLAIN_SCALE: u16 = 0x4800;
 /// The same for a power of two: 6 · 2^13 is below.
 const PLAIN_EXPONENT: u8 = 140;
 /// The longest piece, in bytes: it fits the cache of a core, so what was just read is still there.
-const LONGEST: u64 = 256 << 10;
+const MAX_LEN: u64 = 256 << 10;
 
 /// A stretch of one tensor's data, of whole blocks, to be read and examined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +31,7 @@ pub struct DataPiece {
     endian: Endian,
 }
 
-/// What the data of one tensor hold, or a part of them.
+/// The properties of the data of one tensor, or of a part of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Facts {
     /// Numbers or blocks that are not finite.
@@ -42,7 +43,7 @@ struct Facts {
     is_zero: bool,
 }
 
-/// What was found in the data of every tensor.
+/// The properties of the data of every tensor.
 #[derive(Clone, Debug, Default)]
 pub struct DataFacts {
     tensors: Vec<Option<Facts>>,
@@ -50,7 +51,7 @@ pub struct DataFacts {
 
 /// Something that was found in the data of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Oddity {
+pub(crate) enum Anomaly {
     /// So many numbers, or scales of blocks, are NaN or infinite; the first at this offset of the
     /// file.
     NotFinite { count: u64, first: u64, in_blocks: bool },
@@ -88,7 +89,7 @@ pub fn data_pieces(part: &Part) -> impl Iterator<Item = DataPiece> + '_ {
         let room = end.saturating_sub(tensor.offset());
         let known = is_float(ggml_type) || BlockDescription::of(ggml_type).is_some();
         let size = tensor.size().filter(|&size| known && size <= room).unwrap_or(0);
-        let step = LONGEST / unit * unit;
+        let step = MAX_LEN / unit * unit;
         (0..size.div_ceil(step)).map(move |count| {
             let start = count * step;
             let len = usize::try_from(step.min(size - start)).unwrap_or(0);
@@ -101,7 +102,7 @@ fn is_float(ggml_type: GgmlType) -> bool {
     matches!(ggml_type, GgmlType::F32 | GgmlType::F16 | GgmlType::BF16 | GgmlType::F64)
 }
 
-/// What one piece holds: for [`DataFacts::add`].
+/// The properties of one piece, for [`DataFacts::add`].
 #[derive(Clone, Copy, Debug)]
 pub struct PieceFacts {
     tensor: usize,
@@ -179,22 +180,22 @@ impl DataFacts {
         }
     }
 
-    /// What is odd about the data of a tensor.
-    pub(crate) fn oddities(
+    /// The anomalies in the data of a tensor.
+    pub(crate) fn anomalies(
         &self,
         tensor: usize,
         ggml_type: GgmlType,
-    ) -> impl Iterator<Item = Oddity> {
+    ) -> impl Iterator<Item = Anomaly> {
         let facts = self.tensors.get(tensor).copied().flatten();
-        let of = move |found: fn(Facts, bool) -> Option<Oddity>| {
+        let of = move |found: fn(Facts, bool) -> Option<Anomaly>| {
             facts.and_then(|facts| found(facts, !is_float(ggml_type)))
         };
         let not_finite = of(|facts, in_blocks| {
-            Some(Oddity::NotFinite { count: facts.bad, first: facts.first?, in_blocks })
+            Some(Anomaly::NotFinite { count: facts.bad, first: facts.first?, in_blocks })
         });
         let large =
-            of(|facts, _| (facts.largest > LARGEST).then_some(Oddity::TooLarge(facts.largest)));
-        let zero = of(|facts, _| facts.is_zero.then_some(Oddity::Zero));
+            of(|facts, _| (facts.largest > LARGEST).then_some(Anomaly::TooLarge(facts.largest)));
+        let zero = of(|facts, _| facts.is_zero.then_some(Anomaly::Zero));
         [not_finite, large, zero].into_iter().flatten()
     }
 }
@@ -265,7 +266,7 @@ fn floats<N: Copy + Ord + Default>(
 
 /// How odd a scale can be.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Standing {
+enum ScaleClass {
     Zero,
     Plain,
     Large,
@@ -273,8 +274,8 @@ enum Standing {
 }
 
 /// How odd a scale of this magnitude is.
-fn standing(scale: ScaleFormat, magnitude: u32) -> Standing {
-    // The least that is no number, and the least that makes weights large.
+fn scale_class(scale: ScaleFormat, magnitude: u32) -> ScaleClass {
+    // The least that is not a number, and the least that makes weights large.
     let (not_finite, large) = match scale {
         ScaleFormat::F16 | ScaleFormat::Spread => (0x7c00, PLAIN_SCALE.into()),
         ScaleFormat::F32 => (0x7f80_0000, 0x4100_0000),
@@ -283,11 +284,11 @@ fn standing(scale: ScaleFormat, magnitude: u32) -> Standing {
         ScaleFormat::UE4M3 => (0x7f, 0x7f),
     };
     match magnitude {
-        _ if magnitude >= not_finite => Standing::NotFinite,
-        _ if magnitude >= large => Standing::Large,
+        _ if magnitude >= not_finite => ScaleClass::NotFinite,
+        _ if magnitude >= large => ScaleClass::Large,
         // Whatever a power of two is, the weights decide what is zero.
-        0 if scale != ScaleFormat::E8M0 => Standing::Zero,
-        _ => Standing::Plain,
+        0 if scale != ScaleFormat::E8M0 => ScaleClass::Zero,
+        _ => ScaleClass::Plain,
     }
 }
 
@@ -332,9 +333,10 @@ fn blocks(bytes: &[u8], ggml_type: GgmlType, layout: BlockDescription, size: usi
         || layout.fields.iter().filter_map(|field| Some((field.start as usize, field.scale?)));
     // Magnitudes order as the standings do, so the highest of all blocks has the worst of them.
     let worst_of = |blocks: &[u8]| {
-        let worst =
-            scales().map(|(start, scale)| standing(scale, peak(scale, blocks, size, start))).max();
-        worst.unwrap_or(Standing::Plain)
+        let worst = scales()
+            .map(|(start, scale)| scale_class(scale, peak(scale, blocks, size, start)))
+            .max();
+        worst.unwrap_or(ScaleClass::Plain)
     };
     let worst = worst_of(bytes);
     let exponents = scales().any(|(.., scale)| scale == ScaleFormat::E8M0);
@@ -345,19 +347,21 @@ fn blocks(bytes: &[u8], ggml_type: GgmlType, layout: BlockDescription, size: usi
         bad: 0,
         first: None,
         largest: 0.0,
-        is_zero: worst == Standing::Zero || exponents && no_weights(),
+        is_zero: worst == ScaleClass::Zero || exponents && no_weights(),
     };
-    if worst <= Standing::Plain {
+    if worst <= ScaleClass::Plain {
         return facts;
     }
     let mut weights = vec![0.0; ggml_type.layout().map_or(0, |layout| layout.elements as usize)];
     for (block, place) in bytes.chunks_exact(size).zip((0u64..).step_by(size)) {
         match worst_of(block) {
-            Standing::NotFinite => {
+            ScaleClass::NotFinite => {
                 facts.bad += 1;
                 facts.first = facts.first.or(Some(place));
             }
-            Standing::Large if ggmill_quant::dequantize(ggml_type, block, &mut weights).is_ok() => {
+            ScaleClass::Large
+                if ggmill_quant::dequantize(ggml_type, block, &mut weights).is_ok() =>
+            {
                 let largest = weights
                     .iter()
                     .filter(|weight| weight.is_finite())

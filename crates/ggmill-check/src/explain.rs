@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use crate::source::sources_section;
 use crate::{Group, Rule, rules};
 
 /// The page of a rule (by code) or of a group of rules, as Markdown; `None` for anything else.
@@ -25,7 +26,7 @@ pub fn explain(topic: &str) -> Option<String> {
     Some(page)
 }
 
-/// The section about the rules that name a key, for the page of the key; empty where none does.
+/// The section about the rules that mention a key, for the page of the key; empty without any.
 pub fn rules_about(key: &str) -> String {
     let mut section = String::new();
     for rule in rules().filter(|rule| {
@@ -40,8 +41,7 @@ pub fn rules_about(key: &str) -> String {
     section
 }
 
-/// What of the rules, their groups and these other topics is spelt much like this: at most three,
-/// the nearest first.
+/// Rules, groups and other topics with a similar spelling: at most three, the nearest first.
 pub fn near(topic: &str, others: impl Iterator<Item = String>) -> Vec<String> {
     const MAX_LEN: usize = 64;
     if topic.len() > MAX_LEN {
@@ -67,13 +67,33 @@ pub fn near(topic: &str, others: impl Iterator<Item = String>) -> Vec<String> {
 
 /// The page of a rule, as Markdown.
 pub fn rule_page(rule: &Rule) -> String {
-    let Rule { code, group, severity, authority, summary, clause, why, remedy } = rule;
-    let authority = authority.sentence();
+    let Rule { code, group, severity, summary, clause, why, remedy, fixed, automatic, .. } = rule;
+    let (requirement, sources) = (rule.requirement(), sources_section(rule));
+    let group = group.name();
+    let findings = example(code);
+    let automatic = automatic.map_or_else(
+        || "There is no automatic fix.".to_owned(),
+        |automatic| {
+            format!(
+                "`ggmill check --fix` {automatic}. This is safe: tensor data is not changed, and \
+                 nothing that a reader could use is removed."
+            )
+        },
+    );
     format!(
-        "# {code}: {summary}\n\nGroup {}, severity {severity}. {authority}\n\n## What it \
-         enforces\n\n{clause}\n\n## Why it matters\n\n{why}\n\n## What to do\n\n{remedy}\n",
-        group.name()
+        "# {code}: {summary}\n\nGroup {group}, severity {severity}. {requirement}\n\n## What it \
+         checks\n\n{clause}\n\n## Why\n\n{why}\n\n## \
+         Example\n\nFailing:\n\n```text\n{severity} {summary} · {code}\n{findings}```\n\n\
+         Fixed:\n\n```text\n{fixed}\n```\n\n## How to fix\n\n{remedy}\n\n{automatic}\n{sources}"
     )
+}
+
+/// The findings of a rule in its example, a line each, as they are printed. A test writes the list
+/// from the files that violate the rules, and compares it with them.
+fn example(code: &str) -> String {
+    const EXAMPLES: &str = include_str!("../data/examples.txt");
+    let findings = EXAMPLES.lines().filter_map(|line| line.strip_prefix(code)?.strip_prefix(' '));
+    findings.flat_map(|finding| ["  ", finding, "\n"]).collect()
 }
 
 /// The list of all rules, as Markdown: for the directory of their pages.
@@ -93,7 +113,7 @@ pub fn rules_index() -> String {
 }
 
 fn group_table(group: Group, page: &mut String, links: bool) {
-    page.push_str("\n| code | severity | what is wrong |\n|---|---|---|\n");
+    page.push_str("\n| code | severity | problem |\n|---|---|---|\n");
     for rule in rules().filter(|rule| rule.group == group) {
         let code = if links { format!("[{0}]({0}.md)", rule.code) } else { rule.code.to_owned() };
         let _ = writeln!(page, "| {code} | {} | {} |", rule.severity, rule.summary);

@@ -1,16 +1,15 @@
-//! Changes that mend a finding and lose nothing.
+//! Changes that fix a finding and lose nothing.
 
 use std::fmt;
 
 use ggmill_core::{RawStr, ValueType};
 
-/// A change to a file that mends a finding, leaves every weight as it is, and takes away nothing
+/// A change to a file that fixes a finding, leaves every weight as it is, and takes away nothing
 /// that any reader could use.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Fix {
-    /// Gives a key a value: in its place, or at the end. Where the key stands more than once, one
-    /// pair remains.
+    /// Gives a key a value: in its place, or at the end. Of a duplicate key, one entry remains.
     Set {
         /// The key.
         key: String,
@@ -102,9 +101,9 @@ impl fmt::Display for FixValue {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ProposedFix {
-    /// The codes of the rules whose findings are mended, as often as the rules are broken.
+    /// The codes of the rules whose findings are fixed, as often as the rules are broken.
     pub codes: Vec<&'static str>,
-    /// What fixes them.
+    /// The change that fixes them.
     pub fix: Fix,
 }
 
@@ -121,7 +120,7 @@ impl fmt::Display for Fix {
             ),
             Self::Rename { from, to } => write!(f, "rename {} to {}", shown(from), shown(to)),
             Self::Unset { key } => write!(f, "remove {}", shown(key)),
-            Self::Rewrite => f.write_str("write the file anew"),
+            Self::Rewrite => f.write_str("rewrite the file"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What is checked.
+//! The input of a check.
 
 use std::fmt;
 
@@ -54,7 +54,7 @@ impl<'a> Input<'a> {
         self.part.faults()
     }
 
-    /// The bytes of the file behind its header, where they can be read.
+    /// The bytes of the file after its header, where they can be read.
     pub(crate) fn bytes(&self) -> Option<&'a dyn ReadAt> {
         self.part.source().map(|source| &**source)
     }
@@ -66,14 +66,14 @@ impl<'a> Input<'a> {
         self
     }
 
-    /// What was found in the tensor data: for the rules about weights.
+    /// The summary of the tensor data, for the rules about weights.
     #[must_use]
     pub fn with_data(mut self, data: &'a DataFacts) -> Self {
         self.data = Some(data);
         self
     }
 
-    /// What is wrong with the set of shards that the file is one of, in one line without control
+    /// The fault of the shard set that the file belongs to, in one line without control
     /// characters.
     #[must_use]
     pub fn with_set_fault(mut self, fault: &'a str) -> Self {
@@ -138,7 +138,7 @@ impl<'a> Input<'a> {
         self.part.tensors()
     }
 
-    /// Whether the whole header was read: when not, what is missing is no finding.
+    /// Whether the whole header was read: when not, what is missing is not a finding.
     pub fn is_whole(&self) -> bool {
         self.header_fault().is_none()
     }
@@ -173,7 +173,7 @@ impl<'a> Input<'a> {
         self.shards.first().unwrap_or(self).text(ggmill_core::keys::GENERAL_ARCHITECTURE)
     }
 
-    /// What kind of file it is: `general.type`, and `model` for the files from before that key. The
+    /// The kind of file: `general.type`, and `model` for the files from before that key. The
     /// first shard of a set says it for all.
     pub(crate) fn kind(&self) -> &'a str {
         let stated = self.shards.first().unwrap_or(self).text(ggmill_core::keys::GENERAL_TYPE);

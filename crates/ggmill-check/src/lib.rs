@@ -13,6 +13,7 @@ pub mod render;
 mod report;
 mod rule;
 mod rules;
+mod source;
 
 pub use data::{DataFacts, DataPiece, PieceFacts, data_pieces};
 #[cfg(feature = "examine")]
@@ -24,3 +25,4 @@ pub use options::{Options, Profile, Selector, SelectorError};
 pub use report::{Diagnostic, OwnedSubject, Report};
 pub use rule::{Authority, Group, Rule, Severity};
 pub use rules::{check, check_set, meant_key, name_fault, rules, template_fault, unreadable};
+pub use source::{Force, Source, StatedBy};

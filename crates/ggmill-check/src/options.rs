@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use crate::{Authority, Group, Rule, Severity};
 
-/// Whose demands a file is held to.
+/// The requirements that a file is checked against.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Profile {
@@ -86,7 +86,7 @@ impl std::error::Error for SelectorError {}
 #[derive(Clone, Debug)]
 #[expect(clippy::exhaustive_structs, reason = "built with `..Options::default()`")]
 pub struct Options {
-    /// Whose demands count.
+    /// The requirements that are checked.
     pub profile: Profile,
     /// Only these rules; all when empty.
     pub select: Vec<Selector>,
@@ -108,7 +108,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// How bad it is to break the rule, for whoever asks by this profile.
+    /// How bad it is to break the rule, in this profile.
     pub fn severity(&self, rule: &Rule) -> Severity {
         if self.profile == Profile::Spec && rule.authority == Authority::Must {
             Severity::Error

@@ -1,4 +1,4 @@
-//! What was found.
+//! The findings.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,13 +8,13 @@ use ggmill_core::{Error, Pair, RawStr, Subject, Tensor};
 use crate::fix::ProposedFix;
 use crate::{Authority, Fix, Options, Profile, Rule, Severity};
 
-/// What a finding is about.
+/// The subject of a finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OwnedSubject {
     /// The file as a whole.
     File,
-    /// The metadata pair with this key, escaped.
+    /// The metadata entry with this key, escaped.
     Key(String),
     /// The tensor with this name, escaped.
     Tensor(String),
@@ -40,13 +40,13 @@ pub struct Diagnostic {
     pub severity: Severity,
     /// Where in the file, in bytes from its start.
     pub offset: Option<u64>,
-    /// What it is about.
+    /// The subject.
     pub subject: OwnedSubject,
-    /// What was found, in one line without control characters.
+    /// The message, in one line without control characters.
     pub message: String,
-    /// What to do about it.
+    /// How to fix it.
     pub help: Cow<'static, str>,
-    /// What mends it, where a program can do that and lose nothing.
+    /// The fix, where a program can do that and lose nothing.
     pub fix: Option<Fix>,
 }
 
@@ -183,10 +183,10 @@ impl<'a> Place<'a> {
 
 /// Text from the file as a message shows it: escaped, and cut where it is long.
 pub(crate) fn shown(text: RawStr<'_>) -> String {
-    const LONGEST: usize = 120;
+    const MAX_LEN: usize = 120;
     let bytes = text.as_bytes();
-    match bytes.get(..LONGEST) {
-        Some(start) if bytes.len() > LONGEST => {
+    match bytes.get(..MAX_LEN) {
+        Some(start) if bytes.len() > MAX_LEN => {
             format!("{:?}… ({} bytes)", RawStr::new(start), bytes.len())
         }
         _ => format!("{text:?}"),
@@ -215,7 +215,7 @@ impl<'a> Findings<'a> {
         self.shard = shard;
     }
 
-    /// Whether anybody wants to hear of the rule: asked before work that only serves it.
+    /// Whether the rule is selected: asked before work that only serves it.
     pub(crate) fn wants(&self, rule: &'static Rule) -> bool {
         self.options.applies(rule)
     }
@@ -229,7 +229,7 @@ impl<'a> Findings<'a> {
         self.add_fixable(rule, place, || (message(), None));
     }
 
-    /// Adds a finding with what mends it.
+    /// Adds a finding with the fix.
     pub(crate) fn add_fixable(
         &mut self,
         rule: &'static Rule,
@@ -268,25 +268,26 @@ impl<'a> Findings<'a> {
             offset: place.offset,
             subject,
             message,
-            help: Cow::Borrowed(rule.remedy),
+            help: rule.help(fix.is_some()),
             fix,
         });
     }
 
-    /// Whether anything in the shard that is looked at would be mended by writing it anew.
-    pub(crate) fn has_anew(&self) -> bool {
+    /// Whether anything in the shard that is looked at would be fixed by rewriting it.
+    pub(crate) fn has_rewrite(&self) -> bool {
         self.reports.get(self.shard).is_some_and(|report| {
             report.diagnostics.iter().any(|diagnostic| diagnostic.fix == Some(Fix::Rewrite))
         })
     }
 
     /// Takes that back.
-    pub(crate) fn without_anew(&mut self) {
+    pub(crate) fn drop_rewrites(&mut self) {
         let Some(report) = self.reports.get_mut(self.shard) else { return };
         for diagnostic in
             report.diagnostics.iter_mut().filter(|diagnostic| diagnostic.fix == Some(Fix::Rewrite))
         {
             diagnostic.fix = None;
+            diagnostic.help = diagnostic.rule.help(false);
         }
     }
 

@@ -1,17 +1,18 @@
-//! What a rule is.
+//! Rules, their severity and who requires them.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::Serialize;
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[expect(clippy::exhaustive_enums, reason = "the three that SARIF and every linter have")]
 pub enum Severity {
-    /// Some reader refuses the file, or reads something else than was meant.
+    /// Some reader refuses the file, or misreads it.
     Error,
-    /// The file loads, and something in it is wrong or will surprise.
+    /// The file loads, but something in it is wrong or unexpected.
     Warning,
     /// Worth knowing.
     Note,
@@ -27,23 +28,23 @@ impl fmt::Display for Severity {
     }
 }
 
-/// Who demands what a rule holds a file to.
+/// Who requires what a rule checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Authority {
-    /// The specification, and llama.cpp refuses or misreads what breaks it.
+    /// The specification and llama.cpp, which refuses or misreads files that violate it.
     Both,
-    /// The specification; llama.cpp lets it pass.
+    /// The specification; llama.cpp accepts the file.
     Specification,
-    /// The specification, which says "must" or calls anything else invalid: an error for whoever
-    /// asks for the specification. llama.cpp lets it pass.
+    /// The specification, which says "must" or calls anything else invalid: an error in the profile
+    /// of the specification. llama.cpp accepts the file.
     Must,
-    /// llama.cpp; the specification allows it or says nothing.
+    /// llama.cpp; not required by the specification.
     Reference,
-    /// Neither: experience with files.
+    /// Neither: recommended practice.
     Practice,
-    /// The letter of the specification, which hardly any file keeps: asked for only by the profile
-    /// of the specification, or by name.
+    /// The letter of the specification, which few files follow: reported only in the profile of the
+    /// specification, or when selected by name.
     Letter,
 }
 
@@ -58,29 +59,9 @@ impl Authority {
             Self::Practice => "practice",
         }
     }
-
-    /// A sentence for people.
-    pub fn sentence(self) -> &'static str {
-        match self {
-            Self::Both => "The specification and llama.cpp agree on this.",
-            Self::Specification => "The specification asks for it; llama.cpp lets it pass.",
-            Self::Must => {
-                "The specification demands it, so `--profile spec` makes it an error; llama.cpp \
-                 lets it pass."
-            }
-            Self::Reference => "The specification allows otherwise or is silent.",
-            Self::Letter => {
-                "The letter of the specification has it, and hardly any file: only `--profile \
-                 spec` and `--select` ask for it."
-            }
-            Self::Practice => {
-                "Neither the specification nor llama.cpp demands it: it is what experience teaches."
-            }
-        }
-    }
 }
 
-/// What a rule is about. The first two digits of its codes.
+/// The subject of a rule: the first two digits of its code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "each is its name")]
@@ -135,33 +116,51 @@ impl Group {
     }
 }
 
-/// One thing a file is held to.
+/// One requirement that files are checked against.
 #[derive(Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Rule {
-    /// `GG` and four digits, the first two of which are those of the group. Never given to another
-    /// rule.
+    /// `GG` and four digits, the first two of which are those of the group. Never reused for
+    /// another rule.
     pub code: &'static str,
-    /// What it is about.
+    /// Its subject.
     pub group: Group,
-    /// How bad a finding is.
+    /// The severity of its findings.
     pub severity: Severity,
-    /// Who demands it.
+    /// Who requires it.
     pub authority: Authority,
-    /// What is wrong, in a few words.
+    /// The problem, in a few words.
     pub summary: &'static str,
-    /// The sentence of the specification, or the behaviour of the reference, that it enforces.
+    /// The requirement, with the sentence of the specification or the behaviour of llama.cpp behind
+    /// it.
     pub clause: &'static str,
     /// Why it matters.
     pub why: &'static str,
-    /// What to do.
+    /// How to fix it by hand.
     pub remedy: &'static str,
+    /// The example of the page in its fixed form.
+    pub fixed: &'static str,
+    /// The effect of the automatic fix, in the third person; `None` without one.
+    pub automatic: Option<&'static str>,
 }
 
-/// Declares the rules of a group as statics, and the table of them.
+impl Rule {
+    /// How to fix a finding: by hand, and by the command where that finding has an automatic fix.
+    pub(crate) fn help(&self, fixable: bool) -> Cow<'static, str> {
+        match self.automatic.filter(|_| fixable) {
+            Some(automatic) => {
+                Cow::Owned(format!("{} `ggmill check --fix` {automatic}.", self.remedy))
+            }
+            None => Cow::Borrowed(self.remedy),
+        }
+    }
+}
+
+/// Declares the rules of a group as statics, and their table.
 macro_rules! rules {
     ($group:ident; $($name:ident = $code:literal $severity:ident $authority:ident {
-        summary: $summary:expr, clause: $clause:expr, why: $why:expr, remedy: $remedy:expr $(,)?
+        summary: $summary:expr, clause: $clause:expr, why: $why:expr, remedy: $remedy:expr,
+        fixed: $fixed:expr $(, automatic: $automatic:expr)? $(,)?
     })*) => {
         $(static $name: $crate::Rule = $crate::Rule {
             code: $code,
@@ -172,8 +171,21 @@ macro_rules! rules {
             clause: $clause,
             why: $why,
             remedy: $remedy,
+            fixed: $fixed,
+            automatic: $crate::rule::optional!($($automatic)?),
         };)*
         pub(super) static RULES: &[&$crate::Rule] = &[$(&$name),*];
     };
 }
 pub(crate) use rules;
+
+/// The text, if there is one.
+macro_rules! optional {
+    () => {
+        None
+    };
+    ($text:expr) => {
+        Some($text)
+    };
+}
+pub(crate) use optional;

@@ -23,13 +23,12 @@ impl Console {
         Self { color, quiet }
     }
 
-    /// For looking at a file without a word to anybody.
+    /// For reading a file silently.
     pub(crate) fn silent() -> Self {
         Self { color: ColorChoice::Never, quiet: true }
     }
 
-    /// Standard output for text. Whoever writes there flushes at the end, or an error would be
-    /// lost.
+    /// Standard output for text. The writer flushes at the end, or an error would be lost.
     pub(crate) fn text(self) -> BufWriter<AutoStream<StdoutLock<'static>>> {
         BufWriter::with_capacity(
             BUFFER,
@@ -37,8 +36,8 @@ impl Console {
         )
     }
 
-    /// Standard output for bytes that are no text for a terminal, such as JSON. Whoever writes
-    /// there flushes at the end.
+    /// Standard output for bytes that are not text for a terminal, such as JSON. The writer flushes
+    /// at the end.
     #[expect(clippy::unused_self, reason = "results leave through the console")]
     pub(crate) fn bytes(self) -> BufWriter<StdoutLock<'static>> {
         BufWriter::with_capacity(BUFFER, io::stdout().lock())

@@ -4,7 +4,7 @@
 //! This crate is the only place that prints, colours, reads the environment and decides exit codes;
 //! everything else is in the libraries. Results go to standard output, everything else to standard
 //! error. The exit code is 0 when all is well, 1 when there are findings or differences, 2 when
-//! something was refused or failed. A reader that closes the pipe early is no failure.
+//! something was refused or failed. A reader that closes the pipe early is not a failure.
 #![forbid(unsafe_code)]
 
 use std::ffi::OsString;

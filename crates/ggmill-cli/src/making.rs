@@ -14,7 +14,7 @@ use crate::outputs::{Output, refuse_inputs};
 use crate::paths::shown;
 use crate::progress::Bar;
 
-/// What is to become of a plan.
+/// Whether a plan is printed or carried out.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Making<'a> {
     pub(crate) output: Output<'a>,
@@ -34,8 +34,8 @@ impl Making<'_> {
         self.run_then(plan, checkpoint, console, || Ok(()))
     }
 
-    /// The same, with something to do between the file's being there and the words about it, to
-    /// which nobody need listen to the end.
+    /// The same, with something to do between the file's being there and the words about it, whose
+    /// reader may stop early.
     pub(crate) fn run_then(
         self,
         plan: &Plan,
@@ -82,7 +82,7 @@ impl Making<'_> {
     }
 }
 
-/// What a person should know of the choices made.
+/// Notes about the choices made.
 pub(crate) fn tell(plan: &Plan, console: Console) -> Status {
     for note in plan.notes() {
         console.note(note);
@@ -90,7 +90,7 @@ pub(crate) fn tell(plan: &Plan, console: Console) -> Status {
     Status::Fine
 }
 
-/// The plan as a table: what would stand where.
+/// The plan as a table: what would be placed where.
 fn print_table(out: &mut dyn Write, plan: &Plan, output: &Path) -> io::Result<()> {
     let layout = plan.layout();
     let names: Vec<String> =

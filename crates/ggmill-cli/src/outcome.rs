@@ -16,13 +16,13 @@ pub(crate) enum Status {
 /// Why a command did not do its work.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Whoever read standard output has seen enough.
+    /// The reader closed standard output.
     Closed,
     /// Something was refused or failed.
     Refused {
         /// What, where and why, in lower case and without a full stop.
         message: String,
-        /// What to do about it.
+        /// How to fix it.
         hint: Option<String>,
     },
 }

@@ -93,7 +93,7 @@ pub(crate) fn write_file(
 }
 
 /// Refuses an output that is one of the files it is made of, under whatever name, and one that is
-/// no file.
+/// not a file.
 pub(crate) fn refuse_inputs(output: &Path, inputs: &[PathBuf]) -> Result<(), Failure> {
     if output.as_os_str() == "-" {
         let hint = Some("./- is a file of this name".to_owned());

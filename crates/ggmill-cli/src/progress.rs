@@ -10,7 +10,7 @@ use indicatif::{
 
 use crate::console::Console;
 
-/// What is over sooner needs no bar.
+/// The delay before a progress bar is shown.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A bar on standard error, for work on bytes that takes longer than a second. It goes when it is

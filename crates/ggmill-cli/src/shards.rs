@@ -14,10 +14,10 @@ use crate::outputs::{refuse_inputs, start};
 use crate::paths::shown;
 use crate::progress::Bar;
 
-/// What is to become of the recipes of a set.
+/// Whether the recipes of a set are printed or carried out.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MakingShards<'a> {
-    /// What the names of the shards begin with, directory included.
+    /// The prefix of the shards' names, directory included.
     pub(crate) prefix: &'a Path,
     /// The files that are read, none of which is written over.
     pub(crate) inputs: &'a [PathBuf],
@@ -44,7 +44,7 @@ impl MakingShards<'_> {
             .map_err(Failure::new)?;
         let expected = || {
             Failure::new(format_args!(
-                "{}: expected what the names of the shards begin with",
+                "{}: expected the prefix of the shards' names",
                 shown(self.prefix)
             ))
         };

@@ -1,4 +1,4 @@
-//! Opening what the user named, and saying what it is when it is no GGUF file.
+//! Opening what the user named, and saying what it is when it is not a GGUF file.
 
 use std::io;
 use std::path::Path;
@@ -81,15 +81,15 @@ pub(crate) fn open_checkpoint(path: &Path) -> Result<GgufCheckpoint, Failure> {
     GgufCheckpoint::new(model).map_err(Failure::new)
 }
 
-/// What to do about a file that could not be opened.
+/// A hint about a file that could not be opened.
 fn hint(error: &ggmill_io::Error) -> Option<String> {
     let path = error.path();
     match error.kind() {
         ggmill_io::ErrorKind::Io if path.is_dir() => hint_for_directory(path),
         ggmill_io::ErrorKind::Io if path.exists() && !path.is_file() => {
-            Some("what is no regular file can be read as standard input: -".to_owned())
+            Some("a file that is not a regular file can be read as standard input: -".to_owned())
         }
-        ggmill_io::ErrorKind::Shards => Some("--alone looks at one file by itself".to_owned()),
+        ggmill_io::ErrorKind::Shards => Some("--alone inspects one file by itself".to_owned()),
         ggmill_io::ErrorKind::Format(_) => hint_for_content(
             error.format_error()?,
             &beginning(path)?,
@@ -99,7 +99,7 @@ fn hint(error: &ggmill_io::Error) -> Option<String> {
     }
 }
 
-/// What a regular file is, by its first bytes.
+/// Describes a regular file by its first bytes.
 pub(crate) fn what_it_is(path: &Path) -> Option<FileKind> {
     sniff(&beginning(path)?, path.file_name().and_then(|name| name.to_str()))
 }

@@ -9,15 +9,15 @@ use ggmill_pipeline::{Encoding, Expression, Recipe, RecipeTensor};
 use ggmill_pipeline::{Error, ErrorKind, Result};
 use ggmill_quant::QUANTIZATION_VERSION;
 
-/// What a tensor becomes when its rows are no whole blocks of the type asked for, as in the
-/// reference.
+/// The type of a tensor whose row length is not a multiple of the block size of the requested
+/// type, as in the reference.
 const FALLBACK: GgmlType = GgmlType::F16;
 
-/// What a conversion is to give.
+/// The options of a conversion.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ConvertOptions {
-    /// What most tensors become: F32, F16, BF16 or Q8_0. The recipe of one of the float types can
+    /// The type of most tensors: F32, F16, BF16 or Q8_0. The recipe of one of the float types can
     /// be quantized to any other type in the same pass (`ggmill_quantize::quantize_recipe`).
     pub file_type: FileType,
     /// The model's name; that of the checkpoint when not given.
@@ -71,9 +71,9 @@ fn first_weights(
 
 /// A checkpoint becomes a model file of its architecture.
 ///
-/// Tensors keep the order of the checkpoint; one that is made of several stands where the last of
-/// them stood. Fails when a required tensor is missing, one is there that the architecture does not
-/// know, or a shape is not what the hyper-parameters say.
+/// Tensors keep the order of the checkpoint; one that is made of several is placed where the last
+/// of them was. Fails when a required tensor is missing, one is there that the architecture does
+/// not know, or a shape is not what the hyper-parameters say.
 pub fn convert(
     checkpoint: &dyn Pretrained,
     architecture: &Architecture,
@@ -171,7 +171,7 @@ fn refuse_quantized(checkpoint: &dyn Pretrained) -> Result<()> {
     Err(Error::new(ErrorKind::Unsupported, message))
 }
 
-/// The tensor type behind a file type, for those that convert without a mixture.
+/// The tensor type after a file type, for those that convert without a mixture.
 fn target_type(file_type: FileType) -> Result<GgmlType> {
     Ok(match file_type {
         FileType::F32 => GgmlType::F32,
@@ -268,8 +268,12 @@ fn fallback_note(tensors: &[RecipeTensor], target: GgmlType) -> Option<String> {
         .map(|more| format!(" and {more} more"))
         .unwrap_or_default();
     let first = names.get(..NAMED).unwrap_or(&names).join(", ");
-    (!names.is_empty())
-        .then(|| format!("{FALLBACK} where rows are no whole blocks of {target}: {first}{more}"))
+    (!names.is_empty()).then(|| {
+        format!(
+            "{FALLBACK} where the row length is not a multiple of the block size of \
+                          {target}: {first}{more}"
+        )
+    })
 }
 
 fn fits(ggml_type: GgmlType, shape: &Shape) -> bool {

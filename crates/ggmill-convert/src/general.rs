@@ -10,7 +10,7 @@ use ggmill_core::{MetadataBuf, keys};
 use regex_lite::Regex;
 use serde_json::Value;
 
-/// What is known of a model besides its weights.
+/// The properties of a model besides its weights.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct General {
     pub(crate) name: Option<String>,
@@ -22,8 +22,8 @@ pub(crate) struct General {
 }
 
 impl General {
-    /// Gathers what `config.json` (`_name_or_path`) and the name of the directory say; the first that
-    /// speaks of a thing is heard.
+    /// Gathers what `config.json` (`_name_or_path`) and the name of the directory say; the first
+    /// source that has a value wins.
     pub(crate) fn of(config: &Value, directory: Option<&str>, parameters: u64) -> Self {
         let from_config = config
             .get("_name_or_path")
@@ -266,8 +266,8 @@ fn title(id: &str) -> String {
 mod tests {
     use super::*;
 
-    /// What `gguf` 0.19.0's `Metadata.apply_metadata_heuristic` gives for a directory of this name and
-    /// so many parameters, printed by `cargo xtask peers names`: id | parameters | name |
+    /// What `gguf` 0.19.0's `Metadata.apply_metadata_heuristic` gives for a directory of this name
+    /// and so many parameters, printed by `cargo xtask peers names`: id | parameters | name |
     /// version | organization | finetune | basename | size label.
     const REFERENCE: &str = include_str!("../tests/names.txt");
 

@@ -8,7 +8,7 @@ use ggmill_pipeline::{Checkpoint as _, SourceTensor};
 use ggmill_pipeline::{Error, ErrorKind, Result};
 use ggmill_pipeline::{Expression, Recipe, RecipeTensor};
 
-/// What files from before GGUF do not say of a LLaMA model.
+/// The hyper-parameters of a LLaMA model that legacy files do not contain.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LegacyOptions {
@@ -188,7 +188,7 @@ fn name_of(name: RawStr<'_>, layers: u32) -> Option<String> {
     Some(format!("blk.{layer}.{now}{suffix}"))
 }
 
-/// What becomes of blocks that have changed since, once for each type.
+/// The conversion of old blocks, once for each type.
 fn block_notes(legacy: &Legacy) -> Vec<String> {
     let mut seen: Vec<GgmlType> = Vec::new();
     let mut notes = Vec::new();

@@ -1,4 +1,4 @@
-//! What a description says happens to the tensors of a checkpoint, as expressions.
+//! The operations of a description, as expressions.
 
 use ggmill_arch::{Operation, Source};
 use ggmill_pipeline::{Error, ErrorKind, Expression, Result};

@@ -19,7 +19,7 @@ use crate::error::{Detail, Error, ErrorKind, Result};
 pub struct Alignment(u32);
 
 impl Alignment {
-    /// What holds when a file has no `general.alignment`.
+    /// The default for a file without `general.alignment`.
     pub const DEFAULT: Self = Self(32);
 
     /// This alignment, when it is a positive multiple of 8 that fits 32 bits.

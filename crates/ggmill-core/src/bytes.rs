@@ -1,4 +1,4 @@
-//! The only place where bytes become integers: checked, aware of byte order and of where it stands.
+//! The only place where bytes become integers: checked, aware of byte order and of where it is.
 
 use crate::endian::Endian;
 use crate::error::{Detail, Error, ErrorKind};
@@ -202,12 +202,12 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Skips strings, at most `count`, and says how many are behind it now; fewer than `count` with
+    /// Skips strings, at most `count`, and says how many are after it now; fewer than `count` with
     /// the reason they stopped.
     ///
     /// This is where opening a file with a large vocabulary spends its time: each length says where
-    /// the next one lies, so the loop can be no faster than one load after the other. It is
-    /// written so that nothing else stands in that chain.
+    /// the next one lies, so the loop cannot be faster than one load after the other. It is written
+    /// so that nothing else is in that chain.
     pub(crate) fn skip_strings(&mut self, count: u64, limit: u64) -> (u64, Result<(), Stop>) {
         match (self.encoding.wide, self.encoding.endian) {
             (true, Endian::Little) => self.skip_strings_by(count, limit, u64::from_le_bytes),
@@ -235,7 +235,7 @@ impl<'a> Cursor<'a> {
         let at_hand = self.rest();
         let mut rest = at_hand;
         let mut left = count;
-        // Carried from turn to turn is what lies behind a length, not where the length lies: the
+        // Carried from turn to turn is what lies after a length, not where the length lies: the
         // next length is then one addition away, not two. A fifth faster.
         let mut ahead = rest.split_first_chunk::<N>();
         while left > 0 {

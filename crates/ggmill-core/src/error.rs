@@ -1,4 +1,4 @@
-//! What can go wrong, where, and whose fault it is.
+//! Errors: what went wrong, where, and whose fault it is.
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -23,8 +23,7 @@ pub enum ErrorKind {
     Malformed,
     /// Within the format, beyond the [`Limits`](crate::Limits) in force or the memory there is.
     Limit,
-    /// Well formed, but this library does not interpret it (a tensor type nobody has published,
-    /// say).
+    /// Well formed, but this library does not interpret it (such as an unpublished tensor type).
     Unsupported,
     /// A key or tensor that was asked for is not there.
     Missing,
@@ -41,11 +40,11 @@ pub enum ErrorKind {
     Shards,
 }
 
-/// What an error is about.
+/// The subject of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Subject<'a> {
-    /// The metadata pair with this key.
+    /// The metadata entry with this key.
     Key(RawStr<'a>),
     /// The tensor with this name.
     Tensor(RawStr<'a>),
@@ -208,7 +207,7 @@ impl Error {
         }
     }
 
-    /// What the source of the bytes said, where it failed.
+    /// The error of the byte source, where it failed.
     pub fn cause(&self) -> Option<&(dyn core::error::Error + Send + Sync + 'static)> {
         match &self.0.detail {
             Detail::Caused(cause) => Some(&**cause),
@@ -216,7 +215,7 @@ impl Error {
         }
     }
 
-    /// What the source of the bytes said, to be taken out; the error itself where no source did.
+    /// Takes out the error of the byte source; returns the error itself without one.
     pub fn into_cause(self) -> Result<Box<dyn core::error::Error + Send + Sync>, Self> {
         let inner = *self.0;
         match inner.detail {
@@ -225,7 +224,7 @@ impl Error {
         }
     }
 
-    /// What is wrong, without the offset and the subject: for those who show these apart.
+    /// The message without the offset and the subject, for callers that show these separately.
     ///
     /// ```
     /// let error = ggmill_core::Gguf::parse(&b"<!DOCTYPE html>........."[..]).unwrap_err();
@@ -248,8 +247,8 @@ impl Error {
 
 /// A subject is kept for a message, not for reference: a name of a gigabyte is cut.
 fn shortened(name: &[u8]) -> Box<[u8]> {
-    const LONGEST: usize = 256;
-    name.get(..LONGEST).unwrap_or(name).into()
+    const MAX_LEN: usize = 256;
+    name.get(..MAX_LEN).unwrap_or(name).into()
 }
 
 pub(crate) fn shortened_name(name: &[u8]) -> Box<[u8]> {

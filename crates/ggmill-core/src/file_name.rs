@@ -27,21 +27,21 @@ pub struct FileName<'a> {
     pub base_name: &'a str,
     /// The parameter class, such as `8x7B` or `3.8B-ContextLength4k`.
     pub size_label: Option<&'a str>,
-    /// What the model was tuned towards.
+    /// The purpose of the fine-tune.
     pub fine_tune: Option<&'a str>,
     /// The version, such as `v1.0`.
     pub version: &'a str,
     /// How weights are encoded, such as `Q4_K_M`.
     pub encoding: Option<&'a str>,
-    /// `LoRA` or `vocab`, when the file is no whole model.
+    /// `LoRA` or `vocab`, when the file is not a whole model.
     pub kind: Option<&'a str>,
     /// `00003-of-00009`: which shard it is.
     pub shard: Option<&'a str>,
 }
 
-/// What a file beside a model begins with.
+/// The prefix of the name of a file beside a model.
 const SIDECARS: [&str; 2] = ["mmproj", "mtp"];
-/// What stands where the kind of file does, and so cannot begin an encoding.
+/// Words in the place of the kind of file, which cannot begin an encoding.
 const KINDS: [&str; 2] = ["LoRA", "vocab"];
 
 impl<'a> FileName<'a> {
@@ -158,8 +158,8 @@ impl<'a> Segments<'a> {
         attributed.or_else(|| self.after_size(at, after))
     }
 
-    /// What follows a size label that ends before segment `end`: a fine tune, the longest first, or
-    /// none.
+    /// The parts after a size label that ends before segment `end`: a fine tune, the longest first,
+    /// or none.
     fn after_size(&self, at: usize, end: usize) -> Option<FileName<'a>> {
         let size_label = self.span(at, end);
         let fine = |to: usize| {
@@ -169,8 +169,7 @@ impl<'a> Segments<'a> {
             })?;
             Some(FileName { size_label, fine_tune: Some(text), ..self.tail(to)? })
         };
-        // Version, encoding, type and three segments of a shard: a version stands among the last
-        // six.
+        // Version, encoding, type and three segments of a shard: a version is among the last six.
         let first = self.ranges.len().saturating_sub(6).max(end.checked_add(1)?);
         let tuned = (first..self.ranges.len()).rev().find_map(fine);
         tuned.or_else(|| Some(FileName { size_label, ..self.tail(end)? }))

@@ -26,7 +26,7 @@ impl Span {
     }
 }
 
-/// One metadata pair: where its key and value stand.
+/// One metadata entry: where its key and value are.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PairEntry {
     pub(crate) key: Span,
@@ -34,7 +34,7 @@ pub(crate) struct PairEntry {
     pub(crate) value: Span,
 }
 
-/// One tensor: where its name stands, what it is, and where its data lie.
+/// One tensor: where its name is, what it is, and where its data lie.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TensorEntry {
     pub(crate) name: Span,
@@ -44,12 +44,12 @@ pub(crate) struct TensorEntry {
     pub(crate) info: u64,
     /// Start of the data, counted from the start of the file.
     pub(crate) start: u64,
-    /// Bytes of the data; `None` for a type nobody knows.
+    /// Bytes of the data; `None` for an unknown type.
     pub(crate) size: Option<u64>,
 }
 
 /// Everything before the tensor data, parsed and checked: version, byte order, alignment, metadata
-/// pairs and the tensor directory.
+/// entries and the tensor directory.
 ///
 /// It holds ranges into the bytes it was parsed from, not copies, so opening a file copies no
 /// strings. The views it gives ([`Index::metadata`], [`Index::tensors`]) take those bytes and check
@@ -119,8 +119,8 @@ impl Index {
         self.file_len
     }
 
-    /// Where a file with these tensors ends: behind the last of their data with its padding, or
-    /// behind the header. `None` when the size of one is not known, and beyond 64 bits.
+    /// Where a file with these tensors ends: after the last of their data with its padding, or
+    /// after the header. `None` when the size of one is not known, and beyond 64 bits.
     pub fn data_end(&self) -> Option<u64> {
         let mut ends = self.tensors.iter().map(|tensor| tensor.start.checked_add(tensor.size?));
         let end = ends.try_fold(self.header_len, |last, end| Some(last.max(end?)))?;

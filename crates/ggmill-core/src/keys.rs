@@ -11,15 +11,16 @@ macro_rules! keys {
 }
 
 keys! {
-    /// What architecture the model implements. Required.
+    /// The architecture of the model. Required.
     GENERAL_ARCHITECTURE = "general.architecture";
     /// The alignment of tensor data: u32, a multiple of 8; 32 when absent.
     GENERAL_ALIGNMENT = "general.alignment";
-    /// The version of the quantization format: u32, required when any tensor is quantized. Currently 2.
+    /// The version of the quantization format: u32, required when any tensor is quantized.
+    /// Currently 2.
     GENERAL_QUANTIZATION_VERSION = "general.quantization_version";
-    /// What most tensors are: u32, a [`FileType`](crate::FileType).
+    /// The type of most tensors: u32, a [`FileType`](crate::FileType).
     GENERAL_FILE_TYPE = "general.file_type";
-    /// What kind of file it is: `model`, `adapter`, `imatrix`, `mmproj`, `vocab`.
+    /// The kind of file: `model`, `adapter`, `imatrix`, `mmproj`, `vocab`.
     GENERAL_TYPE = "general.type";
     /// The model's name for people.
     GENERAL_NAME = "general.name";
@@ -31,7 +32,7 @@ keys! {
     GENERAL_ORGANIZATION = "general.organization";
     /// The name of the base model or its family.
     GENERAL_BASENAME = "general.basename";
-    /// What the base model was tuned towards.
+    /// The purpose for which the base model was tuned.
     GENERAL_FINETUNE = "general.finetune";
     /// Free text about the model.
     GENERAL_DESCRIPTION = "general.description";

@@ -18,7 +18,7 @@
     reason = "built with `..Limits::default()`; a new limit is a minor release"
 )]
 pub struct Limits {
-    /// Metadata pairs in one file.
+    /// Metadata entries in one file.
     pub pairs: u64,
     /// Tensors in one file.
     pub tensors: u64,
@@ -31,11 +31,11 @@ pub struct Limits {
     pub array_depth: u32,
     /// Dimensions of one tensor, at most [`Shape::MAX_DIMENSIONS`](crate::Shape::MAX_DIMENSIONS).
     pub dimensions: u32,
-    /// The alignment of tensor data: a file of a few bytes can ask for any, and whoever writes it
-    /// anew pads to that.
+    /// The alignment of tensor data: a file of a few bytes can ask for any, and a program that
+    /// rewrites it pads to that.
     pub alignment: u32,
     /// Bytes before the tensor data. The largest known vocabularies take under 20 MiB; a reader
-    /// that is no memory map keeps so much in memory at most.
+    /// that is not a memory map keeps so much in memory at most.
     pub header_bytes: u64,
 }
 

@@ -1,4 +1,4 @@
-//! The metadata pairs of a file, in order.
+//! The metadata entries of a file, in order.
 
 use crate::bytes::{Cursor, Encoding};
 use crate::error::{Detail, Error, ErrorKind, Result};
@@ -8,8 +8,8 @@ use crate::{Array, RawStr, Value, ValueType};
 /// The metadata of a file: pairs in the order the file has them, duplicates included.
 ///
 /// The typed accessors ([`str`](Self::str), [`u64`](Self::u64), …) say what is wrong when a key is
-/// missing or holds something else; integers of any width answer any integer accessor they fit.
-/// Where a key stands twice the first pair answers and [`iter`](Self::iter) shows both.
+/// missing or holds something else; integers of any width answer any integer accessor they fit. For
+/// a duplicate key the first entry answers and [`iter`](Self::iter) shows both.
 ///
 /// ```
 /// # use ggmill_core::{Builder, Gguf, MetadataBuf};
@@ -168,7 +168,7 @@ impl<'a> Metadata<'a> {
     }
 }
 
-/// One metadata pair of a file.
+/// One metadata entry of a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Pair<'a> {
     entry: &'a PairEntry,
@@ -205,7 +205,7 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// The bytes of the value as they stand in the file: for a string its length and bytes, for an
+    /// The bytes of the value as they are in the file: for a string its length and bytes, for an
     /// array its element type, count and elements.
     pub fn value_bytes(&self) -> &'a [u8] {
         self.entry.value.of(self.bytes)
@@ -218,12 +218,12 @@ impl<'a> Pair<'a> {
             .then(|| self.value_bytes())
     }
 
-    /// Where the key's length stands in the file.
+    /// Where the key's length is in the file.
     pub fn offset(&self) -> u64 {
         self.entry.key.start.saturating_sub(self.encoding.length_size())
     }
 
-    /// Where the value stands in the file.
+    /// Where the value is in the file.
     pub fn value_offset(&self) -> u64 {
         self.entry.value.start
     }

@@ -44,9 +44,9 @@ impl core::error::Error for NamingError {}
 /// missing), encoding, type, shard.
 ///
 /// `counted` is the size label made of the parameters ([`size_label`](crate::size_label)), which
-/// stands in for a missing key; without tensors there is none, and the file is a vocabulary. Text
-/// from the metadata is reduced to letters, digits, dots, underscores and hyphens, so that no name
-/// leads to another directory.
+/// replaces a missing key; without tensors there is none, and the file is a vocabulary. Text from
+/// the metadata is reduced to letters, digits, dots, underscores and hyphens, so that no name leads
+/// to another directory.
 ///
 /// ```
 /// use ggmill_core::{Builder, Gguf, MetadataBuf, suggested_file_name};

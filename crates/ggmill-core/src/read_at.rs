@@ -56,7 +56,7 @@ pub trait ReadAt: Debug + Send + Sync {
         Ok(())
     }
 
-    /// What to call the source in messages: its path, its address.
+    /// A name for the source in messages: its path, its address.
     fn name(&self) -> Option<RawStr<'_>> {
         None
     }
@@ -93,7 +93,7 @@ fn outside(start: u64, len: usize, file: u64) -> Error {
     )
 }
 
-/// What a pointer to a source forwards to it.
+/// The methods that a pointer to a source forwards to it.
 macro_rules! forward {
     ($(($($generic:tt)*) $source:ty, $target:ty;)*) => {$(
         impl<$($generic)*> ReadAt for $source {

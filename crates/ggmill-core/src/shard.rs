@@ -34,7 +34,7 @@ impl<'a> ShardName<'a> {
         (1..=count).contains(&number).then_some(Self { prefix, number, count })
     }
 
-    /// What stands before the numbers, the same for every shard of a set.
+    /// The part before the numbers, the same for every shard of a set.
     pub fn prefix(&self) -> &'a str {
         self.prefix
     }
@@ -65,7 +65,7 @@ fn five_digits(digits: &str) -> Option<u32> {
         .then(|| digits.parse().ok())?
 }
 
-/// What a file says of the set it belongs to, from its `split.*` keys of any integer type.
+/// The shard set that a file belongs to, by its `split.*` keys of any integer type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Split {
@@ -78,7 +78,7 @@ pub struct Split {
 }
 
 impl Split {
-    /// The `split.*` keys of a file, or `None` when it has none. Fails when they are no integers,
+    /// The `split.*` keys of a file, or `None` when it has none. Fails when they are not integers,
     /// or negative.
     pub fn of(metadata: &Metadata<'_>) -> Result<Option<Self>> {
         let Some(count) = metadata.u64(keys::SPLIT_COUNT).optional()? else { return Ok(None) };

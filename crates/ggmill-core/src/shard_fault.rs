@@ -7,7 +7,7 @@ use core::fmt;
 use crate::RawStr;
 use crate::endian::Endian;
 
-/// What is wrong with a set. Shard numbers are from 1, as names have them; `other` is the name of
+/// A fault of a shard set. Shard numbers are from 1, as names have them; `other` is the name of
 /// another file.
 #[derive(Debug)]
 pub(crate) enum ShardFault {
@@ -56,7 +56,7 @@ impl fmt::Display for ShardFault {
                 write_numbers(f, numbers, *count)?;
                 f.write_str(" not given")
             }
-            Self::NoShard => f.write_str("is no shard: it has no key \"split.count\""),
+            Self::NoShard => f.write_str("is not a shard: it has no key \"split.count\""),
             Self::OtherCount { found, expected, other } => {
                 write!(f, "split.count {found}, expected {expected} as in {}", short(other))
             }
@@ -94,7 +94,7 @@ impl fmt::Display for ShardFault {
                 write!(f, "{found}-endian, and {} is not", short(other))
             }
             Self::DuplicateTensor { name, other } => {
-                write!(f, "tensor {:?} stands in {} too", RawStr::new(name), short(other))
+                write!(f, "tensor {:?} is also in {}", RawStr::new(name), short(other))
             }
             Self::Tensors { found, expected } => {
                 write!(f, "split.tensors.count {expected}, the shards have {found} together")

@@ -9,7 +9,7 @@ use crate::index::{Index, TensorEntry};
 use crate::types::swap_bytes;
 use crate::{Endian, GgmlType, RawStr, Shape};
 
-/// The tensors of several files, one file behind the other.
+/// The tensors of several files, one file after the other.
 pub(crate) trait Directory: fmt::Debug + Sync {
     /// For each file how many tensors are in those before it; never none.
     fn starts(&self) -> &[usize];
@@ -177,7 +177,7 @@ impl<'a> Tensor<'a> {
         self.entry.start
     }
 
-    /// Bytes of the data, or `None` for a type nobody has published.
+    /// Bytes of the data, or `None` for an unpublished type.
     pub fn size(&self) -> Option<u64> {
         self.entry.size
     }
@@ -197,7 +197,7 @@ impl<'a> Tensor<'a> {
         Error::new(kind, detail).at(self.entry.start).tensor(self.name().as_bytes())
     }
 
-    /// Bytes of the data. Fails for a type nobody has published.
+    /// Bytes of the data. Fails for an unpublished type.
     pub(crate) fn known_size(&self) -> Result<u64> {
         self.entry.size.ok_or_else(|| {
             self.fail(
@@ -211,7 +211,7 @@ impl<'a> Tensor<'a> {
     /// file.
     ///
     /// They are borrowed where the file is little-endian. Fails for an unknown type, for a retired
-    /// one whose blocks cannot be turned, and when the bytes that were opened hold the header
+    /// one whose blocks cannot be byte-swapped, and when the bytes that were opened hold the header
     /// only; [`Model::read_tensor`](crate::Model::read_tensor) reads what is not in memory.
     pub fn data(&self) -> Result<Cow<'a, [u8]>> {
         self.canonical(self.raw_data()?)

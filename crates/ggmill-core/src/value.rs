@@ -125,7 +125,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Decodes one value of this type from the cursor, which moves behind it.
+    /// Decodes one value of this type from the cursor, which moves after it.
     pub(crate) fn decode(
         value_type: ValueType,
         cursor: &mut Cursor<'a>,
@@ -241,12 +241,12 @@ impl<'a> Array<'a> {
         self.len
     }
 
-    /// Whether there are no elements. The element type is known all the same.
+    /// Whether there are no elements. The element type is known anyway.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The bytes of the elements as they stand in the file.
+    /// The bytes of the elements as they are in the file.
     pub fn as_bytes(&self) -> &'a [u8] {
         self.bytes
     }
@@ -400,7 +400,7 @@ impl<'a> Iterator for Strings<'a> {
     }
 }
 
-/// The string at the beginning of the bytes, and what lies behind it.
+/// The string at the beginning of the bytes, and what lies after it.
 #[inline]
 fn split_string<const N: usize>(
     bytes: &[u8],
@@ -410,15 +410,15 @@ fn split_string<const N: usize>(
     tail.split_at_checked(usize::try_from(length(*prefix)).ok()?)
 }
 
-/// Moves the cursor behind `count` elements, nested arrays included. Depth costs heap, never stack.
+/// Moves the cursor after `count` elements, nested arrays included. Depth costs heap, never stack.
 fn skip_elements(cursor: &mut Cursor<'_>, element: ValueType, count: u64) -> Result<(), Stop> {
     let mut walk = ArrayWalk::default();
     walk.enter(element, count);
     walk.advance(cursor, u64::MAX, u64::MAX, u32::MAX)
 }
 
-/// The unfinished arrays a walk stands in, outermost first. Keeps its place when the bytes run out,
-/// so that feeding more goes on where it stopped.
+/// The unfinished arrays that a walk is in, outermost first. Keeps its place when the bytes run
+/// out, so that feeding more goes on where it stopped.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ArrayWalk(alloc::vec::Vec<(ValueType, u64)>);
 
@@ -427,8 +427,8 @@ impl ArrayWalk {
         self.0.push((element, count));
     }
 
-    /// Walks on to the end of the outermost array, or until `Stop`. `cursor` then stands behind the
-    /// last whole element.
+    /// Walks on to the end of the outermost array, or until `Stop`. `cursor` then is after the last
+    /// whole element.
     pub(crate) fn advance(
         &mut self,
         cursor: &mut Cursor<'_>,

@@ -35,8 +35,8 @@ pub struct Misspelt {
     pub meant: String,
 }
 
-/// Holds a file as an edit leaves it to the rules, of which those count that are about metadata: how
-/// tensors lie is the writer's concern. Reads no tensor data.
+/// Holds a file as an edit leaves it to the rules, of which those count that are about metadata:
+/// how tensors lie is the writer's concern. Reads no tensor data.
 ///
 /// Fails when the edited header cannot be made or read.
 pub fn edit_findings(editor: &Editor, edited: &Edited, plan: &EditPlan) -> Result<EditFindings> {

@@ -40,7 +40,7 @@ pub struct Graft<'a> {
 pub struct Taken {
     /// Those that took the place of one of the same name.
     pub replaced: usize,
-    /// Those that came behind the last.
+    /// Those that came after the last.
     pub added: usize,
 }
 
@@ -54,8 +54,9 @@ impl<'a> Graft<'a> {
     }
 
     /// Takes tensors from a donor, under the names that `rename` gives them; those it gives none
-    /// are left. A tensor of a name that is there already takes its place, and when
-    /// `keep_types` its type, in which it is encoded; others come behind the last. Fails when rows are no whole blocks of a type that is kept.
+    /// are left. A tensor of a name that is there already takes its place, and when `keep_types`
+    /// its type, in which it is encoded; others come after the last. Fails when the row length is
+    /// not a multiple of the block size of a type that is kept.
     pub fn take(
         &mut self,
         donor: &'a dyn Checkpoint,
@@ -128,7 +129,7 @@ impl<'a> Graft<'a> {
         self.recipe.tensors.sort_by_cached_key(|tensor| rank(RawStr::new(&tensor.name)));
     }
 
-    /// What the tensor of this name is, where there is one.
+    /// The tensor of this name, if there is one.
     pub fn tensor(&self, name: &[u8]) -> Option<(GgmlType, Shape)> {
         self.recipe
             .tensors
@@ -142,8 +143,8 @@ impl<'a> Graft<'a> {
         self.recipe.tensors.iter().map(|tensor| RawStr::new(&tensor.name))
     }
 
-    /// Takes the keys that `picks` admits from another model: each in its place, or behind the
-    /// last. Says how many were taken.
+    /// Takes the keys that `picks` admits from another model: each in its place, or after the last.
+    /// Says how many were taken.
     pub fn take_keys(
         &mut self,
         donor: &GgufCheckpoint,

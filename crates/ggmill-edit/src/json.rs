@@ -11,11 +11,11 @@ const DEEPEST: usize = 8;
 /// value`, the form that [`Edit::from_json`](crate::Edit::from_json) reads. Set again they are what
 /// they were, to the last bit.
 ///
-/// What says how the file lies stays behind, since no edit sets it: the room that edits leave, and
+/// What says how the file lies stays out, since no edit sets it: the room that edits leave, and
 /// which shard of which set it is.
 ///
 /// Fails for what JSON cannot say: text that is not UTF-8, numbers that are not finite, arrays of
-/// arrays of different types, a key that stands twice.
+/// arrays of different types, a duplicate key.
 ///
 /// ```
 /// use ggmill_core::MetadataBuf;
@@ -36,7 +36,7 @@ pub fn extract_metadata(
         let refused = |why: &str| Error::new(ErrorKind::Unsupported, why).key(key.as_bytes());
         let name = key.to_str().map_err(|_| refused("is not UTF-8, as JSON would have it"))?;
         if !names.insert(key.as_bytes()) {
-            return Err(refused("stands twice, which JSON cannot say"));
+            return Err(refused("occurs twice, which JSON cannot express"));
         }
         let key_type = type_of(&value, DEEPEST).ok_or_else(|| {
             refused("is made of arrays of different types, for which there is no JSON")

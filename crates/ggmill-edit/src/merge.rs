@@ -67,7 +67,7 @@ fn lost_keys(checkpoint: &GgufCheckpoint) -> Option<String> {
 /// Holds a file that was written against its plan and its sources: every key, every tensor, every
 /// byte of their data. Fails at the first difference.
 ///
-/// For plans that change no numbers; whoever deletes the sources asks this first.
+/// For plans that change no numbers; a program that deletes the sources asks this first.
 pub fn verify(written: &GgufCheckpoint, plan: &Plan, checkpoint: &dyn Checkpoint) -> Result<()> {
     let differs = |message: &str| {
         Error::new(ErrorKind::Io, format!("what was written is not what was read: {message}"))

@@ -15,8 +15,8 @@ const PIECE: u64 = 64 << 20;
 /// Bytes of a header that are read at once, and of a file that are compared.
 const SMALL_PIECE: usize = 256 << 10;
 
-/// More parts than anybody makes.
-const MOST_PARTS: u32 = 10_000;
+/// Parts of one file.
+const MAX_PARTS: u32 = 10_000;
 
 /// The pieces of one GGUF file, in order: together they begin with its header and have room for all
 /// its tensors.
@@ -87,7 +87,7 @@ impl PartName {
         }
     }
 
-    /// The names piece `number` of the same file may have, from 0; none behind the last that can
+    /// The names piece `number` of the same file may have, from 0; none after the last that can
     /// have one.
     fn siblings(&self, number: u32) -> Vec<String> {
         let prefix = &self.prefix;
@@ -128,8 +128,8 @@ impl Parts {
     /// Opens all pieces: those given, in any order, or, when it is one, those beside it whose names
     /// follow from its name.
     ///
-    /// Fails when a name is not that of a piece, when a piece is missing, stands twice or belongs
-    /// to another file, and when together they are no GGUF file or only the beginning of one.
+    /// Fails when a name is not that of a piece, when a piece is missing, occurs twice or belongs
+    /// to another file, and when together they are not GGUF file or only the beginning of one.
     pub fn open(paths: &[impl AsRef<Path>]) -> Result<Self> {
         let files = match paths {
             [one] => beside(one.as_ref())?,
@@ -159,12 +159,12 @@ impl Parts {
     }
 
     /// Bytes they have beyond what the header asks for. One of the pieces is too long then, and
-    /// whatever comes behind it lies in the wrong place, unless it is the last.
+    /// whatever comes after it lies in the wrong place, unless it is the last.
     pub fn surplus(&self) -> u64 {
         self.surplus
     }
 
-    /// Writes them one behind the other. No byte is looked at.
+    /// Writes them one after the other. No byte is looked at.
     pub fn join<S>(&self, mut sink: S, progress: &mut Report<'_>) -> Result<S>
     where
         S: RangeSink,
@@ -263,7 +263,7 @@ fn beside(path: &Path) -> Result<Vec<PathBuf>> {
     let name = name_of(path).ok_or_else(|| no_part(path))?;
     let (directory, _) = Directory::open_either(path)?;
     let mut found = Vec::new();
-    for number in 0..MOST_PARTS {
+    for number in 0..MAX_PARTS {
         let siblings = name.siblings(number);
         let Some(sibling) = siblings.iter().find(|sibling| directory.has(sibling)) else {
             // Names with letters do not say where they end.
@@ -293,7 +293,7 @@ fn ordered(paths: &[impl AsRef<Path>]) -> Result<Vec<PathBuf>> {
         if name.prefix != first.prefix || name.count() != first.count() {
             return Err(Error::new(
                 ErrorKind::Checkpoint,
-                format!("is no part of what {:?} is part of", RawStr::from(&*first.prefix)),
+                format!("is not a part of what {:?} is part of", RawStr::from(&*first.prefix)),
             )
             .file(path));
         }
@@ -301,7 +301,7 @@ fn ordered(paths: &[impl AsRef<Path>]) -> Result<Vec<PathBuf>> {
             found if found < number => {
                 return Err(Error::new(
                     ErrorKind::Checkpoint,
-                    format!("part {} stands twice", found + 1),
+                    format!("part {} occurs twice", found + 1),
                 )
                 .file(path));
             }

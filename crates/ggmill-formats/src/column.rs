@@ -16,7 +16,7 @@ const AHEAD: usize = 4;
 pub(crate) struct Column<'a> {
     pub(crate) number: usize,
     pub(crate) tensor: &'a SourceTensor,
-    /// What its bytes are turned into; `None` for those that stay as they are.
+    /// The conversion of its bytes; `None` for those that stay as they are.
     pub(crate) decoded: bool,
     /// Its type outside.
     pub(crate) element: Element,
@@ -133,7 +133,10 @@ impl<'a> Column<'a> {
             bytes.ok_or_else(|| {
                 Error::new(
                     ErrorKind::Unsupported,
-                    format!("{elements} elements are no whole blocks of {ggml_type}"),
+                    format!(
+                        "{elements} elements are not a multiple of the block size of \
+                             {ggml_type}"
+                    ),
                 )
             })
         };
@@ -150,7 +153,7 @@ impl<'a> Column<'a> {
     }
 }
 
-/// Appends the data of tensors, one behind the other.
+/// Appends the data of tensors, one after the other.
 pub(crate) fn stream<S>(
     checkpoint: &dyn Checkpoint,
     columns: &[Column<'_>],
@@ -162,7 +165,7 @@ where
     S: Sink,
     S::Error: std::error::Error + Send + Sync + 'static,
 {
-    // Half an edit is no tensor; and what was read while somebody wrote may be half of each.
+    // Half an edit is not a tensor; and what was read while somebody wrote may be half of each.
     checkpoint.verify()?;
     let workers = options.workers()?;
     let total = columns.iter().map(|column| column.size).fold(0, u64::saturating_add);

@@ -13,7 +13,7 @@ const CHUNK: u64 = 1 << 18;
 /// Chunks in flight for each thread.
 const AHEAD: usize = 4;
 
-/// What comparing the data of two tensors found.
+/// The result of comparing the data of two tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 #[non_exhaustive]
 pub struct Comparison {
@@ -34,7 +34,7 @@ pub struct NumericError {
     pub max_abs: f64,
     /// The element it is at, in stored order; `None` when no numbers differ.
     pub max_at: Option<u64>,
-    /// The root of the mean square of the distances.
+    /// The root mean square error (RMSE).
     pub rmse: f64,
     /// That, divided by the root mean square of the first tensor's numbers; `None` when they are
     /// all 0.
@@ -58,8 +58,9 @@ pub struct ToCompare {
 /// Compares the data of pairs of tensors: bytes where both have one type and, when `numeric`,
 /// numbers.
 ///
-/// Reads in parallel, on as many threads as `options` say, and in bounded memory. Tensors of two types, or of one that nobody can decode,
-/// are compared as far as that is possible. Fails when two shapes differ, and as reading does.
+/// Reads in parallel, on as many threads as `options` say, and in bounded memory. Tensors of two
+/// types, or of one that cannot be decoded, are compared as far as that is possible. Fails when two
+/// shapes differ, and as reading does.
 pub fn compare(
     a: &dyn Checkpoint,
     b: &dyn Checkpoint,
@@ -122,7 +123,7 @@ impl<'a> Pair<'a> {
         if first.shape != second.shape {
             return Err(Error::new(
                 ErrorKind::Misuse,
-                format!("{} is no shape to compare with {}", second.shape, first.shape),
+                format!("{} is not a shape to compare with {}", second.shape, first.shape),
             )
             .tensor(&first.name));
         }
@@ -178,7 +179,10 @@ impl Side<'_> {
         bytes.ok_or_else(|| {
             Error::new(
                 ErrorKind::Unsupported,
-                format!("{elements} elements are no whole blocks of {}", self.ggml_type),
+                format!(
+                    "{elements} elements are not a multiple of the block size of {}",
+                    self.ggml_type
+                ),
             )
         })
     }

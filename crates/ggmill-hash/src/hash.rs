@@ -1,6 +1,6 @@
 //! Hashes of a model's weights: of each tensor and of all of them, whatever the metadata say.
 //!
-//! What is hashed is the data of the tensors as they lie in a little-endian file, in the order of
+//! The hashed bytes are the tensor data of a little-endian file, in the order of
 //! the file and without the padding between them. So a model has the same hashes in one file and in
 //! shards, after any edit of its metadata, and in either byte order.
 
@@ -18,7 +18,7 @@ const PIECE: usize = 1 << 20;
 /// Bytes hashed at once. While they are, as many are being read.
 const WINDOW: usize = 16 << 20;
 /// Pieces in a window, at most: a file can have a million tensors without data.
-const MOST_PIECES: usize = 4096;
+const MAX_PIECES: usize = 4096;
 
 /// The hashes of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -180,7 +180,7 @@ impl Window {
         self.pieces.clear();
         let mut len = 0;
         while len < WINDOW
-            && self.pieces.len() < MOST_PIECES
+            && self.pieces.len() < MAX_PIECES
             && let Some(piece) = pieces.next()
         {
             self.pieces.push(Piece { start: len, ..piece });

@@ -5,8 +5,8 @@ use crate::kind::HashKind;
 /// What follows the name in a line of a check that held, so that a saved check is a manifest.
 const HELD: &str = "  -  Ok";
 
-/// What follows it in a line of one that did not. Such a line says what was found, which nobody
-/// claims.
+/// What follows it in a line of one that did not. Such a line says what was found, which no claim
+/// mentions.
 const FAILED: [&str; 3] = ["  -  Mismatch", "  -  Not Found", "  -  Missing"];
 
 /// A list of hashes that a model is held to, as `ggmill hash` and `llama-gguf-hash` write it: the
@@ -36,7 +36,7 @@ struct Line {
 }
 
 impl Manifest {
-    /// Takes what it knows from a text. Lines of unknown kinds and lines that are no hashes are
+    /// Takes what it knows from a text. Lines of unknown kinds and lines that are not hashes are
     /// passed over, as llama-gguf-hash does.
     pub fn parse(text: &str) -> Self {
         Self { lines: text.lines().filter_map(Line::parse).collect() }
@@ -50,7 +50,7 @@ impl Manifest {
             .collect()
     }
 
-    /// What it claims of one model: the lines with this name, or, where there is none, those with
+    /// Its claims about one model: the lines with this name, or, where there is none, those with
     /// one of these file names in whatever directory. So a manifest made elsewhere holds here.
     pub fn about(&self, name: &str, file_names: &[&str]) -> Claims {
         let exactly = self.claims(|line| match line.name.strip_prefix(name)? {
@@ -99,8 +99,8 @@ impl Manifest {
     }
 }
 
-/// What a manifest claims of one model: for each hash the digests it is said to have. More than one
-/// is a contradiction, which nothing fulfils.
+/// The claims of a manifest about one model: for each hash the digests it is said to have. More
+/// than one is a contradiction, which nothing fulfils.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Claims(BTreeMap<(HashKind, Option<String>), BTreeSet<String>>);
 
@@ -126,7 +126,7 @@ impl Claims {
         self.0.keys().any(|(found, tensor)| *found == kind && tensor.is_some() == of_tensors)
     }
 
-    /// The claims that nobody settled.
+    /// The claims that were not verified.
     pub fn left(&self) -> impl Iterator<Item = (HashKind, Option<&str>, &str)> {
         self.0.iter().flat_map(|((kind, tensor), digests)| {
             digests.iter().map(|digest| (*kind, tensor.as_deref(), digest.as_str()))

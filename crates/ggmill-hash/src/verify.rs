@@ -6,7 +6,7 @@ use crate::hash::Hashes;
 use crate::kind::{Digest, HashKind};
 use crate::manifest::Claims;
 
-/// What a hash is of.
+/// The subject of a hash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HashSubject<'a> {
@@ -18,7 +18,7 @@ pub enum HashSubject<'a> {
     Unknown(String),
 }
 
-/// What a manifest says of one hash.
+/// The verdict of a manifest about one hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Verdict {
@@ -44,7 +44,7 @@ impl Verdict {
     }
 }
 
-/// What a manifest says of a model.
+/// The verdict of a manifest about a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Conclusion {
@@ -76,9 +76,9 @@ pub struct HashLine<'a> {
     /// The digest of the model or the tensor; for what only the manifest has, the digest claimed,
     /// fit to be shown.
     pub digest: String,
-    /// What the digest is of.
+    /// The subject of the digest.
     pub subject: HashSubject<'a>,
-    /// What the manifest says of it, where it was held to one.
+    /// The verdict of the manifest, if there is one.
     pub verdict: Option<Verdict>,
 }
 

@@ -33,8 +33,8 @@ impl Arrays {
     }
 }
 
-/// Writes the report: one JSON object with each metadata pair and each tensor on a line of its own,
-/// and a line break at the end.
+/// Writes the report: one JSON object with each metadata entry and each tensor on its own line, and
+/// a line break at the end.
 ///
 /// Nothing is gathered first: arrays of any length are decoded as they are written. Fails when
 /// `out` does, and when the bytes of the file changed meanwhile.

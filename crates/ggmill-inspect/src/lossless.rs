@@ -9,7 +9,7 @@ use serde::ser::{Error as _, SerializeMap as _, SerializeSeq as _, Serializer};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ElementLimit(pub(crate) u64);
 
-/// A value for JSON. An array is the object of its parts, which a metadata pair flattens into
+/// A value for JSON. An array is the object of its parts, which a metadata entry flattens into
 /// itself.
 pub(crate) struct LosslessValue<'a>(pub(crate) Value<'a>, pub(crate) ElementLimit);
 

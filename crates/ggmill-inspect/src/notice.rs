@@ -1,4 +1,4 @@
-//! What is odd about a file that opens all the same.
+//! Warnings about a file that can be opened.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -27,7 +27,7 @@ pub enum Notice<'a> {
         /// Tensors that have it.
         tensors: usize,
     },
-    /// Tensors of a type nobody knows: their data cannot be read, nor their end be checked.
+    /// Tensors of an unknown type: their data cannot be read, nor their end be checked.
     UnknownType {
         /// The type.
         ggml_type: GgmlType,
@@ -41,7 +41,7 @@ pub enum Notice<'a> {
         /// Tensors of this type.
         tensors: u64,
     },
-    /// The file goes on behind its last tensor.
+    /// The file goes on after its last tensor.
     TrailingBytes {
         /// The file, where it has a name.
         file: Option<String>,
@@ -63,7 +63,7 @@ pub enum Notice<'a> {
         /// How many.
         tensors: usize,
     },
-    /// An alignment that is no power of two, which llama.cpp refuses.
+    /// An alignment that is not a power of two, which llama.cpp refuses.
     OddAlignment {
         /// The alignment in bytes.
         alignment: u32,
@@ -77,10 +77,10 @@ impl fmt::Display for Notice<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::DuplicateKey { key, pairs } => {
-                write!(f, "key {key:?} stands {pairs} times, the first one answers")
+                write!(f, "key {key:?} occurs {pairs} times; the first entry is used")
             }
             Self::DuplicateTensor { name, tensors } => {
-                write!(f, "tensor {name:?} stands {tensors} times")
+                write!(f, "tensor {name:?} occurs {tensors} times")
             }
             Self::UnknownType { ggml_type, tensors } => {
                 write!(
@@ -97,7 +97,7 @@ impl fmt::Display for Notice<'_> {
             Self::TrailingBytes { file, bytes } => {
                 write!(
                     f,
-                    "{} ({bytes} bytes) behind the last tensor belong to nothing",
+                    "{} ({bytes} bytes) after the last tensor belong to nothing",
                     human::bytes(u128::from(*bytes))
                 )?;
                 file.as_ref()
@@ -128,7 +128,7 @@ impl fmt::Display for Notice<'_> {
                 )
             }
             Self::OddAlignment { alignment } => {
-                write!(f, "alignment {alignment} is no power of two: llama.cpp refuses the file")
+                write!(f, "alignment {alignment} is not a power of two: llama.cpp refuses the file")
             }
             Self::LengthUnknown => f.write_str(
                 "the length of the file is not known: whether all tensor data are there was not \
@@ -181,7 +181,7 @@ pub fn notices(model: &Model) -> Vec<Notice<'_>> {
     notices
 }
 
-/// What stands more than once, with how often.
+/// What occurs more than once, with how often.
 fn repeated<'a>(names: impl Iterator<Item = RawStr<'a>>) -> Vec<(RawStr<'a>, usize)> {
     let mut names: Vec<RawStr<'a>> = names.collect();
     names.sort_unstable();
@@ -198,8 +198,8 @@ fn counted_from<'a>(mut names: impl Iterator<Item = RawStr<'a>>) -> Option<(RawS
     Some((first, 1 + names.count()))
 }
 
-/// Holds every tensor against the place where the reference's reader expects it. Behind a type
-/// nobody knows that place is not known.
+/// Holds every tensor against the place where the reference's reader expects it. After an unknown
+/// type that place is not known.
 fn scattered<'a>(part: &'a Part) -> Option<Notice<'a>> {
     let index = part.index();
     let mut expected = Some(index.data_offset());

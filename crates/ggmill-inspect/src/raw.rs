@@ -4,7 +4,7 @@ use std::fmt;
 
 use ggmill_core::Value;
 
-/// A value as it is: the bytes of a string, without a line break behind them; a number or bool on a
+/// A value as it is: the bytes of a string, without a line break after them; a number or bool on a
 /// line; the elements of an array with a line each.
 ///
 /// What an edit reads back from such a file is the same value. Fails for arrays whose elements are

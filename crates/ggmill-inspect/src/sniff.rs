@@ -1,10 +1,10 @@
-//! What a file really is that is not GGUF.
+//! The format of a file that is not GGUF.
 
 use std::fmt;
 
 use ggmill_core::RawStr;
 
-/// What a file is, as far as its first bytes tell. Shows as a noun: `a safetensors file`.
+/// The format of a file, by its first bytes. Shows as a noun: `a safetensors file`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FileKind {
@@ -256,7 +256,7 @@ impl fmt::Display for FileKind {
 }
 
 impl FileKind {
-    /// What to do about it, in a sentence without a full stop; `None` for a GGUF file.
+    /// A hint, in a sentence without a full stop; `None` for a GGUF file.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::Gguf => return None,

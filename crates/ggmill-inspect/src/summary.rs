@@ -1,4 +1,4 @@
-//! What a model is, in a few facts.
+//! The summary of a model.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use ggmill_text::LosslessStr;
 use serde::Serialize;
 use serde::ser::{SerializeMap as _, SerializeStruct as _, Serializer};
 
-/// What a model is, in a few facts. A fact the file does not tell, or tells in another type than it
+/// The summary of a model. A fact the file does not tell, or tells in another type than it
 /// should have, is `None`: JSON has `null`.
 ///
 /// ```
@@ -105,7 +105,7 @@ pub struct TypeUse {
     pub tensors: u64,
     /// Their elements.
     pub elements: u128,
-    /// Their bytes; `None` for a type nobody knows.
+    /// Their bytes; `None` for an unknown type.
     pub bytes: Option<u128>,
 }
 

@@ -27,7 +27,7 @@ pub(crate) fn file_name(part: &Part) -> Option<Cow<'_, str>> {
 pub struct Selection {
     /// The summary. JSON has it always.
     pub summary: bool,
-    /// The metadata pairs that `keys` admits.
+    /// The metadata entries that `keys` admits.
     pub metadata: bool,
     /// The tensors that `names` admits.
     pub tensors: bool,

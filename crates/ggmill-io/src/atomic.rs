@@ -17,7 +17,7 @@ const BUFFER: usize = 1 << 20;
 /// little is left to wait for.
 const WRITE_BACK: u64 = 32 << 20;
 
-/// What to do about an output that exists.
+/// How an existing output is treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[expect(clippy::exhaustive_enums, reason = "there is no third")]
 pub enum Overwrite {
@@ -25,16 +25,16 @@ pub enum Overwrite {
     /// output is being written.
     #[default]
     Refuse,
-    /// Put the finished output in its place. Whoever has the old file open or mapped keeps it
-    /// whole.
+    /// Put the finished output in its place. A program that has the old file open or mapped keeps
+    /// it whole.
     Replace,
 }
 
 /// Where a file is written: whole or not at all.
 ///
-/// The bytes go into a temporary file of the same directory. [`FileSink::commit`] makes sure that they
-/// are on the disk and only then gives the file its name; a sink that is dropped before leaves
-/// nothing behind. On Linux, where the file system can do that, a killed process does not either:
+/// The bytes go into a temporary file of the same directory. [`FileSink::commit`] makes sure that
+/// they are on the disk and only then gives the file its name; a sink that is dropped before leaves
+/// nothing after. On Linux, where the file system can do that, a killed process does not either:
 /// the file has no name until then.
 ///
 /// ```
@@ -70,8 +70,8 @@ pub struct FileSink {
 }
 
 impl FileSink {
-    /// Starts a file that will be at `path`. Fails at once when it may not be there: the directory is
-    /// missing or cannot be written to, the path leads to a directory or a device, or there is a
+    /// Starts a file that will be at `path`. Fails at once when it may not be there: the directory
+    /// is missing or cannot be written to, the path leads to a directory or a device, or there is a
     /// file and it is not to be replaced.
     pub fn create(path: impl AsRef<Path>, overwrite: Overwrite) -> Result<Self> {
         let target = path.as_ref().to_owned();
@@ -147,7 +147,8 @@ impl FileSink {
         }
         let cannot_write = |source| Error::io(&self.target, "cannot write", source);
         let file = self.temporary.file().map_err(cannot_write)?;
-        // An append that failed has lost bytes, and whoever overlooked that shall not get a file.
+        // An append that failed has lost bytes, and a program that overlooked that shall not get a
+        // file.
         if file.metadata().map_err(cannot_write)?.len() != self.written {
             return Err(cannot_write(io::Error::new(
                 io::ErrorKind::WriteZero,
@@ -310,7 +311,7 @@ impl FileSink {
 }
 
 /// Gives several files that belong together their names: all of them are on the disk before the
-/// first has one. When one cannot have its name, those that were there before nobody are taken away
+/// first has one. When one cannot have its name, those that already have theirs are removed
 /// again, so that no part of a whole remains.
 ///
 /// Fails as [`FileSink::commit`] does. Files that were replaced cannot be brought back.
@@ -395,8 +396,8 @@ fn write_back(file: &File, offset: u64, len: u64) {
 #[cfg(not(target_os = "linux"))]
 fn write_back(_: &File, _: u64, _: u64) {}
 
-/// A new name is safe only when the directory that holds it is. A directory that cannot be opened or
-/// synced on this system is none of the caller's concern.
+/// A new name is safe only when the directory that holds it is. A directory that cannot be opened
+/// or synced on this system is none of the caller's concern.
 #[cfg(unix)]
 pub(crate) fn sync_directory(directory: &Path) -> io::Result<()> {
     let Ok(directory) = File::open(directory) else { return Ok(()) };

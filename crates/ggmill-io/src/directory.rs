@@ -41,7 +41,7 @@ impl Directory {
         }
     }
 
-    /// What a path given by a user means: a directory, or a file of one with its name.
+    /// The meaning of a path given by a user: a directory, or a file of one with its name.
     pub fn open_either(path: impl AsRef<Path>) -> Result<(Self, Option<String>)> {
         let path = path.as_ref();
         let file = std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file());

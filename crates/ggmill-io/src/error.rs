@@ -1,4 +1,4 @@
-//! What can go wrong with a file, and which file.
+//! Errors, with the file they concern.
 
 use std::fmt;
 use std::io;
@@ -13,13 +13,13 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The operating system refused, or the path leads to something that is no regular file.
+    /// The operating system refused, or the path leads to something that is not a regular file.
     /// [`Error::io_error`] says more.
     Io,
     /// Something else wrote to the file after it was opened: what was read from it may be half of
     /// each.
     Changed,
-    /// The output exists, and nobody said that it may be replaced.
+    /// The output exists, and replacing it was not allowed.
     Exists,
     /// The file cannot be edited where it lies: it is read-only, a symbolic link, or something else
     /// works on it.
@@ -163,7 +163,7 @@ impl Error {
         matches!(self.0.detail, Detail::Edit(EditFault::Pending { .. }))
     }
 
-    /// What the operating system said, where it was asked.
+    /// The error of the operating system, if there is one.
     pub fn io_error(&self) -> Option<&io::Error> {
         match &self.0.detail {
             Detail::Io { source, .. } | Detail::Edit(EditFault::Halfway { source }) => Some(source),
@@ -173,7 +173,7 @@ impl Error {
 }
 
 impl Error {
-    /// What was wrong with the content of the file, or of the files of a set.
+    /// The fault in the content of the file, or of the files of a set.
     pub fn format_error(&self) -> Option<&ggmill_core::Error> {
         match &self.0.detail {
             Detail::Format { source, .. } | Detail::Shards(source) => Some(source),

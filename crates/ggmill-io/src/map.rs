@@ -75,10 +75,10 @@ impl fmt::Debug for Mapping {
 ///
 /// # Safety
 ///
-/// While the mapping lives, nobody, this process or another, may shorten the file or write to it.
+/// While the mapping lives, neither this process nor another may shorten the file or write to it.
 /// The bytes are handed out as `&[u8]`, which promises that they do not change, and touching a page
-/// behind a file's new end kills the process (`SIGBUS`). Replacing the file by renaming another
-/// over it is harmless, and it is how this crate writes. Where the promise cannot be kept, as on a
+/// after a file's new end kills the process (`SIGBUS`). Replacing the file by renaming another over
+/// it is harmless, and it is how this crate writes. Where the promise cannot be kept, as on a
 /// network share or with files still being downloaded, use [`open`](crate::open), which reads.
 pub unsafe fn map(path: impl AsRef<Path>) -> Result<Model> {
     // SAFETY: the caller upholds the same contract.

@@ -21,10 +21,10 @@ pub const MAX_OPEN_FILES: usize = 100;
 /// follow from this one; nothing inside a file is ever taken for a path.
 ///
 /// Nothing that happens to the files afterwards can do more than make a later read fail. Fails when
-/// a file cannot be opened or is no regular file, and when its content is refused; of a file that
-/// ends too early the error says how much of it is there. A shard that is missing, is there more
-/// than once or belongs to another set is an error of kind [`Shards`](crate::ErrorKind::Shards)
-/// that names the file.
+/// a file cannot be opened or is not a regular file, and when its content is refused; of a file
+/// that ends too early the error says how much of it is there. A shard that is missing, is there
+/// more than once or belongs to another set is an error of kind
+/// [`Shards`](crate::ErrorKind::Shards) that names the file.
 ///
 /// ```
 /// # use ggmill_core::{Builder, GgmlType, MetadataBuf, Shape};
@@ -88,7 +88,7 @@ pub fn salvage(path: impl AsRef<Path>) -> Result<Model> {
 /// are.
 ///
 /// Which shard a file is, its `split.*` keys say. Fails as [`open`] does, and when a file is given
-/// that is no shard, or no shard of this set.
+/// that is not a shard, or no shard of this set.
 pub fn open_shards(paths: &[impl AsRef<Path>]) -> Result<Model> {
     let mut shards = Vec::with_capacity(paths.len());
     for path in paths {

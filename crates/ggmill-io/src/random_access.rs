@@ -31,7 +31,7 @@ pub struct RandomAccess {
     file: RwLock<Option<Arc<File>>>,
     path: PathBuf,
     len: u64,
-    /// What the system knew of it when it was opened: which file it is, and when it was last
+    /// The system's metadata when it was opened: which file it is, and when it was last
     /// written to.
     metadata: Box<Metadata>,
 }
@@ -229,8 +229,7 @@ impl ReadAt for RandomAccess {
 fn open(path: &Path) -> Result<File> {
     let mut options = OpenOptions::new();
     options.read(true);
-    // Without this, opening a named pipe waits for somebody to write to it. It means nothing for
-    // regular files.
+    // Without this, opening a named pipe waits for a writer. It means nothing for regular files.
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::custom_flags(
         &mut options,

@@ -52,7 +52,7 @@ impl<S: RangeSink + ?Sized> RangeSink for &mut S {
     }
 }
 
-/// Bytes that the system has copied from one file to the other, at the places both stand.
+/// Bytes that the system has copied from one file to the other, at the current positions of both.
 #[cfg(target_os = "linux")]
 pub(crate) mod system {
     use std::fs::File;
@@ -62,12 +62,12 @@ pub(crate) mod system {
     use rustix::io::Errno;
 
     /// The most that is asked for at once: the call cannot be interrupted while it shares blocks.
-    const MOST: u64 = 1 << 30;
+    const MAX_COPY: u64 = 1 << 30;
 
-    /// Copies up to `len` bytes from `offset` of one file to where the other stands. Blocks are
-    /// shared where the file system can do that and both places are at the start of one; where
-    /// it cannot, they are copied within the kernel. `None` when it does not do either, which may
-    /// turn out in the middle.
+    /// Copies up to `len` bytes from `offset` of one file to the current position of the other.
+    /// Blocks are shared where the file system can do that and both places are at the start of one;
+    /// where it cannot, they are copied within the kernel. `None` when it does not do either, which
+    /// may turn out in the middle.
     pub(crate) fn copy(
         from: &File,
         offset: &mut u64,
@@ -80,7 +80,7 @@ pub(crate) mod system {
                 Some(offset),
                 to,
                 None,
-                usize::try_from(len.min(MOST)).unwrap_or(usize::MAX),
+                usize::try_from(len.min(MAX_COPY)).unwrap_or(usize::MAX),
             ) {
                 Ok(copied) => return Ok(Some(copied as u64)),
                 Err(Errno::INTR) => {}

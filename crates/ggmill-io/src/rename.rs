@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::error::{Detail, Error, Result};
 
-/// What Unix systems answer when a file system has no links.
+/// The errors of Unix systems when a file system has no links.
 const EPERM: i32 = 1;
 
 /// Gives a file another name on the same file system. Fails with

@@ -6,8 +6,8 @@ use crate::error::{Error, Result};
 /// Whether two paths lead to one file, be it through symbolic links, hard links or different
 /// spellings. A path that leads nowhere is the same as none.
 ///
-/// Whoever writes an output asks this about every input first: a model that replaces its own source
-/// is a loss nobody can undo.
+/// Code that writes an output asks this about every input first: a model that replaces its own
+/// source is a loss that cannot be undone.
 ///
 /// ```
 /// # let directory = tempfile::tempdir()?;

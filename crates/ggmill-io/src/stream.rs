@@ -7,7 +7,7 @@ use ggmill_core::{Decoder, Limits, Model, Progress};
 /// Bytes of the beginning that are kept: enough to tell what a file of another format is.
 const BEGINNING: usize = 4096;
 
-/// What came of reading a stream.
+/// The result of reading a stream.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Streamed {

@@ -1,4 +1,4 @@
-//! A new file that nobody sees until it is complete.
+//! A new file that is not visible until it is complete.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek as _};
@@ -40,7 +40,7 @@ impl Temporary {
         Ok(Self { file: Some(file), path: Some(path) })
     }
 
-    /// The file, where it was left: one that was closed is opened again and stands at its end.
+    /// The file, where it was left: one that was closed is opened again, positioned at its end.
     pub(crate) fn file(&mut self) -> io::Result<&File> {
         match (&mut self.file, &self.path) {
             (Some(file), _) => Ok(file),
@@ -114,8 +114,8 @@ mod nameless {
 
     use rustix::fs::{AtFlags, CWD, OFlags, linkat};
 
-    /// A file without a name in `directory`, or `None` where the file system has no such thing or it
-    /// could not be given one later.
+    /// A file without a name in `directory`, or `None` where the file system has no such thing or
+    /// it could not be given one later.
     pub(super) fn create_in(directory: &Path) -> Option<File> {
         let file = OpenOptions::new()
             .read(true)

@@ -1,5 +1,5 @@
 //! Memory that is used again: getting megabytes from the system and giving them back for every
-//! chunk costs as much as turning their bytes.
+//! chunk costs as much as byte-swapping them.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -22,14 +22,13 @@ pub(crate) struct CopySpan<'a> {
     pub(crate) offset: u64,
     /// Bytes up to the end of the last, padding between them included.
     pub(crate) len: u64,
-    /// The tensor behind the last.
+    /// The tensor after the last.
     pub(crate) end: usize,
 }
 
 impl<'a> CopySpan<'a> {
-    /// The spans that begin with this tensor, one behind the other: one that may go on over tensors
-    /// behind it, or as many as the tensor is made of. `None` when the run has to look at its
-    /// data.
+    /// The spans that begin with this tensor, one after the other: one that may go on over tensors
+    /// after it, or as many as the tensor is made of. `None` when the run has to look at its data.
     pub(crate) fn from(
         plan: &Plan,
         source: &'a dyn Checkpoint,

@@ -52,7 +52,7 @@ fn document(plan: &Plan, output: RawStr<'_>, written: bool) -> Value {
     })
 }
 
-/// Why bytes are no plan.
+/// Why bytes are not a plan.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum PlanDocumentError {
@@ -66,7 +66,7 @@ pub enum PlanDocumentError {
     Type {
         /// The tensor.
         tensor: Vec<u8>,
-        /// What stands where its type should.
+        /// The value in the place of its type.
         found: String,
     },
 }
@@ -74,12 +74,12 @@ pub enum PlanDocumentError {
 impl fmt::Display for PlanDocumentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Json(error) => write!(f, "is no JSON: {error}"),
+            Self::Json(error) => write!(f, "is not JSON: {error}"),
             Self::Schema => f.write_str(
-                "is no plan, expected a document of schema ggmill.plan/1 or ggmill.plans/1",
+                "is not a plan, expected a document of schema ggmill.plan/1 or ggmill.plans/1",
             ),
             Self::Incomplete => f.write_str("has a tensor without a name or a type"),
-            Self::Type { found, .. } => write!(f, "{found:?} is no type"),
+            Self::Type { found, .. } => write!(f, "{found:?} is not a type"),
         }
     }
 }

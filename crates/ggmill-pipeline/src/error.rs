@@ -1,4 +1,4 @@
-//! What can go wrong between a checkpoint and a file.
+//! Errors between a checkpoint and a file.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -87,7 +87,7 @@ impl Error {
         }))
     }
 
-    /// What the error is about, unless that is known already.
+    /// Sets the subject of the error, unless it is known already.
     #[must_use]
     pub fn about(mut self, subject: impl Into<String>) -> Self {
         if self.0.subject.is_empty() {
@@ -115,7 +115,7 @@ impl Error {
         self.about(RawStr::new(path.as_os_str().as_encoded_bytes()).to_string())
     }
 
-    /// What caused the error, where another error did. The message is that of the cause.
+    /// The cause of the error, if another error caused it. The message is that of the cause.
     pub fn cause(&self) -> Option<&(dyn std::error::Error + Send + Sync + 'static)> {
         self.0.source.as_deref()
     }

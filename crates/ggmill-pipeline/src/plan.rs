@@ -39,7 +39,7 @@ impl Plan {
         self.layout.tensors().iter().zip(&self.expressions).try_for_each(check)
     }
 
-    /// What a person should know of the choices made.
+    /// Notes about the choices made.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }

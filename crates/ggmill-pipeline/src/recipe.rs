@@ -1,4 +1,4 @@
-//! What a file is made of: the step between a checkpoint and a plan.
+//! The definition of a file: the step between a checkpoint and a plan.
 
 use ggmill_core::{Builder, Endian, GgmlType, Limits, MetadataBuf, Model, Shape};
 
@@ -35,9 +35,9 @@ pub struct Recipe {
     pub metadata: MetadataBuf,
     /// The tensors, in their order.
     pub tensors: Vec<RecipeTensor>,
-    /// What a person should know of the choices made: fallbacks, things left out.
+    /// Notes about the choices made: fallbacks, omissions.
     pub notes: Vec<String>,
-    /// What the file is like besides.
+    /// The form of the file.
     pub form: Form,
 }
 
@@ -68,7 +68,7 @@ impl RecipeTensor {
     }
 }
 
-/// What a file is like besides what it says: version 3 and little-endian unless its recipe says
+/// The form of a file: version 3 and little-endian unless its recipe says
 /// otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -77,7 +77,7 @@ pub struct Form {
     pub version_2: bool,
     /// The byte order of every number.
     pub endian: Endian,
-    /// Whether a header that nothing follows is padded all the same.
+    /// Whether a header that nothing follows is padded anyway.
     pub pad_header: bool,
 }
 
@@ -118,7 +118,7 @@ impl Recipe {
         &self.metadata
     }
 
-    /// What a person should know of the choices made: fallbacks, things left out.
+    /// Notes about the choices made: fallbacks, omissions.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }

@@ -71,7 +71,7 @@ impl<'a> Progress<'a> {
     }
 }
 
-/// What is told of a run's progress; it may come from any thread. [`ControlFlow::Break`] ends the
+/// The report of a run's progress; it may come from any thread. [`ControlFlow::Break`] ends the
 /// run.
 pub type Report<'r> = dyn FnMut(Progress<'_>) -> ControlFlow<()> + Send + 'r;
 

@@ -1,4 +1,4 @@
-//! Threads that share out work which is no run.
+//! Threads that share out work which is not a run.
 
 use rayon::ThreadPool;
 use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};

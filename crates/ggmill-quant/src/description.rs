@@ -1,4 +1,4 @@
-//! What is where in a block of each tensor type: for pages about types, and for what reads scales
+//! The layout of a block of each tensor type: for pages about types, and for what reads scales
 //! without decoding.
 
 use ggmill_core::GgmlType;
@@ -29,7 +29,7 @@ pub struct BlockField {
     pub start: u32,
     /// How many bytes it has.
     pub bytes: u32,
-    /// What it holds, in words.
+    /// Its content, in words.
     pub what: &'static str,
     /// How it is written, when it is a scale of the whole block (or a minimum or sum with such a
     /// scale).

@@ -1,4 +1,4 @@
-//! What can go wrong, and where.
+//! Errors, and where they occurred.
 
 use std::fmt;
 

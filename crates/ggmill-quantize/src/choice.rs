@@ -24,8 +24,7 @@ pub(crate) fn without_trailing_ones(shape: &Shape) -> Shape {
     dimensions.get(..kept).map_or_else(|| Shape::new(&[1]), Shape::new).unwrap_or(*shape)
 }
 
-/// Types that are no good without importance weights, and refused without them but for embeddings
-/// and the output.
+/// Types that need importance weights, and refused without them but for embeddings and the output.
 pub(crate) const NEED_IMPORTANCE: &[GgmlType] = &[
     GgmlType::IQ3_XXS,
     GgmlType::IQ2_XXS,
@@ -191,7 +190,7 @@ impl<'a> Choice<'a> {
         }
     }
 
-    /// How a tensor is to be encoded, once nothing speaks against it.
+    /// How a tensor is to be encoded, once nothing rules it out.
     pub(crate) fn encoding(
         &mut self,
         tensor: &Remaining,

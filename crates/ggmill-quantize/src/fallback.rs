@@ -1,9 +1,10 @@
-//! What a tensor becomes when its rows are no whole blocks of the type chosen for it.
+//! The type of a tensor whose row length is not a multiple of the block size of the type chosen
+//! for it.
 
 use ggmill_core::GgmlType as G;
 
-/// Types and what stands in for them: blocks of 32 instead of larger ones, of about the same number
-/// of bits.
+/// Types and what replaces them: blocks of 32 instead of larger ones, of about the same number of
+/// bits.
 const STAND_INS: &[(G, G)] = &[
     (G::IQ1_S, G::IQ4_NL),
     (G::IQ1_M, G::IQ4_NL),
@@ -26,7 +27,7 @@ const STAND_INS: &[(G, G)] = &[
     (G::NVFP4, G::MXFP4),
 ];
 
-/// The type itself where it fits, else what stands in for it, else F16.
+/// The type itself where it fits, else what replaces it, else F16.
 pub(crate) fn fitting(wanted: G, row_len: u64) -> G {
     let fits = |ggml_type: G| {
         ggml_type.layout().is_some_and(|layout| row_len.is_multiple_of(u64::from(layout.elements)))

@@ -2,7 +2,7 @@
 
 use ggmill_arch::Role;
 
-/// What a tensor does, as far as mixtures tell roles apart.
+/// The role of a tensor, as far as mixtures distinguish roles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Family {
     TokenEmbedding,

@@ -1,13 +1,13 @@
-//! What mixtures depend on of the model as a whole.
+//! Properties of the whole model that mixtures depend on.
 
 use ggmill_arch::{MixtureTraits, ModelView};
 
 use crate::layers::layer;
 
-/// What a mixture wants to know of the model as a whole.
+/// The properties of the whole model that a mixture depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hyper {
-    /// What is special about the architecture.
+    /// The special properties of the architecture.
     pub(crate) traits: &'static MixtureTraits,
     pub(crate) layers: u64,
     pub(crate) experts: u64,

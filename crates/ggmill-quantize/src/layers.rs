@@ -92,7 +92,7 @@ fn order(a: &[u8], b: &[u8]) -> Ordering {
     layer(a).cmp(&layer(b)).then_with(|| a.cmp(b))
 }
 
-/// The number of a layer where it stands in a name: `blk.N.`, also behind a prefix.
+/// The number of a layer where it is in a name: `blk.N.`, also after a prefix.
 struct Block {
     layer: u64,
     start: usize,

@@ -1,4 +1,4 @@
-//! What was lost: the distance between the tensors of a model and what they became.
+//! Quantization loss: the distance between the tensors of a model and what they became.
 
 use std::borrow::Cow;
 
@@ -18,7 +18,7 @@ const CHUNK: u64 = 1 << 18;
 /// Chunks in flight for each thread.
 const AHEAD: usize = 4;
 
-/// What a tensor lost.
+/// The loss of a tensor.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct TensorLoss {
@@ -32,8 +32,7 @@ pub struct TensorLoss {
     pub shape: Shape,
     /// Bytes of its data now.
     pub size: u64,
-    /// The root of the mean square of the distances between what its numbers were and what they
-    /// are.
+    /// The root mean square error (RMSE) between what its numbers were and what they are.
     pub rmse: f64,
     /// The same with each column's distances weighted by its importance; `None` without importance
     /// weights, and where all of them are 0.
@@ -43,7 +42,7 @@ pub struct TensorLoss {
     pub relative: f64,
 }
 
-/// What a run lost, tensor by tensor.
+/// The loss of a run, tensor by tensor.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Losses {
@@ -269,7 +268,7 @@ pub(crate) fn decoded(
         bytes.ok_or_else(|| {
             Error::new(
                 ErrorKind::Unsupported,
-                format!("{elements} elements are no whole blocks of {ggml_type}"),
+                format!("{elements} elements are not a multiple of the block size of {ggml_type}"),
             )
         })
     };

@@ -37,7 +37,7 @@ enum When {
     Ffn,
     /// Only matrices of experts are stacked in this architecture.
     StacksExperts,
-    /// Its rows are no whole blocks of the type most tensors get.
+    /// Its row length is not a multiple of the block size of the type most tensors get.
     Ragged,
 }
 
@@ -54,7 +54,7 @@ const ANY: &[FileType] = &[];
 /// Files of less than three bits.
 const LOWEST: &[FileType] = &[F::IQ2_XXS, F::IQ2_XS, F::IQ1_S, F::IQ2_S, F::IQ2_M, F::IQ1_M];
 
-/// What the output matrix becomes, and an embedding that serves as one.
+/// The type of the output matrix, and an embedding that serves as one.
 const OUTPUT: &[Rule] = &[
     Rule(&[F::MXFP4_MOE], &[], G::Q8_0),
     Rule(ANY, &[Lean], G::Q8_0),

@@ -1,4 +1,4 @@
-//! What a user can ask of a quantization.
+//! The options of a quantization.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
@@ -14,12 +14,12 @@ use crate::types::TypePlan;
 use crate::weight_types::{weight_type, weight_types};
 use ggmill_pipeline::{Error, ErrorKind, Result, SPLIT_KEYS};
 
-/// What a quantization is to give.
+/// The options of a quantization.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 #[expect(clippy::struct_excessive_bools, reason = "independent choices, each off by default")]
 pub struct QuantizeOptions {
-    /// What the file is to become.
+    /// The target type of the file.
     pub target: Target,
     /// Lets tensors that are quantized already be quantized again, at a loss.
     pub allow_requantize: bool,
@@ -39,7 +39,7 @@ pub struct QuantizeOptions {
     /// What tensors do whose names do not tell; the first rule whose pattern is found in a name
     /// decides, before names do.
     pub roles: Vec<RoleRule>,
-    /// Layers to leave out; the others are numbered anew.
+    /// Layers to leave out; the others are renumbered.
     pub prune_layers: BTreeSet<u64>,
     /// Metadata to set.
     pub overrides: Vec<Override>,
@@ -87,7 +87,7 @@ impl FromStr for TensorType {
     /// use ggmill_quantize::TensorType;
     /// assert!(r"blk\.[0-3]\.ffn_down=q6_k".parse::<TensorType>().is_ok());
     /// let error = "ffn_down=q9".parse::<TensorType>().err().ok_or("an error")?;
-    /// assert!(error.to_string().starts_with(r#""ffn_down=q9": "q9" is no tensor type for weights, expected one of F32, F16, "#));
+    /// assert!(error.to_string().starts_with(r#""ffn_down=q9": "q9" is not a tensor type for weights, expected one of F32, F16, "#));
     /// # Ok::<(), &str>(())
     /// ```
     fn from_str(text: &str) -> Result<Self> {
@@ -103,7 +103,7 @@ impl FromStr for TensorType {
             || weight_types().map(|ggml_type| ggml_type.to_string()).collect::<Vec<_>>().join(", ");
         let ggml_type = weight_type(name).ok_or_else(|| {
             wrong(format!(
-                "{:?} is no tensor type for weights, expected one of {}",
+                "{:?} is not a tensor type for weights, expected one of {}",
                 RawStr::from(name),
                 all()
             ))
@@ -133,7 +133,7 @@ impl TensorType {
     }
 }
 
-/// A metadata pair to set.
+/// A metadata entry to set.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Override {
     key: String,
@@ -176,11 +176,11 @@ impl FromStr for Override {
             "int" => value
                 .parse()
                 .map(OverrideValue::Integer)
-                .map_err(|_| wrong("the value is no integer"))?,
+                .map_err(|_| wrong("the value is not an integer"))?,
             "float" => match value.parse::<f64>() {
-                Err(_) => return Err(wrong("the value is no number")),
+                Err(_) => return Err(wrong("the value is not a number")),
                 Ok(value) if value.abs() <= f64::from(f32::MAX) => OverrideValue::Float(value),
-                Ok(_) => return Err(wrong("the value is no finite number of 32 bits")),
+                Ok(_) => return Err(wrong("the value is not a finite number of 32 bits")),
             },
             "bool" => value
                 .parse()

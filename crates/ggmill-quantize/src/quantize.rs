@@ -58,7 +58,7 @@ pub(crate) fn is_known(metadata: &MetadataBuf, options: &QuantizeOptions) -> boo
 /// order. A model in one file gives one recipe, of no shard.
 ///
 /// Mixtures count the tensors of a role in this order, as those of the reference do, so a type can
-/// be another than in one file. Shards behind the last that has a tensor left are left out.
+/// be another than in one file. Shards after the last that has a tensor left are left out.
 pub fn quantize_shards(
     checkpoint: &GgufCheckpoint,
     options: &QuantizeOptions,
@@ -163,13 +163,13 @@ fn tensors_of(recipe: &Recipe) -> Vec<SourceTensor> {
         .collect()
 }
 
-/// Sets a pair behind all others, as the reference does also for keys that are there.
+/// Sets a pair after all others, as the reference does also for keys that are there.
 fn set_last(metadata: &mut MetadataBuf, key: &str, value: u32) {
     metadata.remove(key);
     metadata.set(key, value);
 }
 
-/// What the file says its type is, else what most of its tensors are, marked as a guess.
+/// The file type according to the file, else what most of its tensors are, marked as a guess.
 fn type_of_file(
     metadata: &MetadataBuf,
     sources: &[SourceTensor],

@@ -1,4 +1,4 @@
-//! What a person should know of a quantization: gathered tensor by tensor, and said once for all of
+//! Notes about a quantization: gathered tensor by tensor, and said once for all of
 //! them.
 
 use std::fmt;
@@ -51,7 +51,7 @@ impl fmt::Display for Named {
 pub(crate) enum Kept {
     /// A vector or a scalar.
     NoMatrix,
-    /// Numbers that are no weights.
+    /// Numbers that are not weights.
     Integers,
     /// The output, where that was asked for.
     Left,
@@ -61,7 +61,7 @@ pub(crate) enum Kept {
 
 impl Kept {
     const ALL: [(Self, &'static str); 4] = [
-        (Self::NoMatrix, "are no matrices"),
+        (Self::NoMatrix, "are not matrices"),
         (Self::Integers, "hold integers"),
         (Self::Left, "were to be left"),
         (Self::Name, "are kept for their names or roles"),
@@ -73,7 +73,7 @@ impl Kept {
 pub(crate) struct Remarks {
     /// What a run would be refused for, and the tensors it would be refused for.
     refused: Vec<(String, Named)>,
-    /// Rows that are no whole blocks of the type chosen first.
+    /// Tensors whose row length is not a multiple of the block size of the type chosen first.
     pub(crate) ragged: Named,
     /// Quantized by a plan, though tensors like them are not.
     pub(crate) unusual: Named,
@@ -147,18 +147,15 @@ impl Remarks {
             Some(format!("a run would be refused: {tensors} {names}: {why}"))
         });
         let named = [
-            self.ragged.note("rows are no whole blocks of the type chosen"),
+            self.ragged.note("row length is not a multiple of the block size of the type chosen"),
             self.unusual.note(
                 "quantized as the plan says, though tensors like these are kept as a rule, and \
                  programs may refuse them",
             ),
             self.unmeasured
                 .note("quantized without importance, since the matrix has none for them"),
-            self.blank.note(
-                "importance of nothing but zeros says nothing, and is quantized with all the same",
-            ),
-            self.negative
-                .note("importance below zero makes no sense, and is quantized with all the same"),
+            self.blank.note("importance is all zero, and is used anyway"),
+            self.negative.note("importance is negative, and is used anyway"),
             self.coverage(),
         ];
         refused.chain(named).flatten().collect()

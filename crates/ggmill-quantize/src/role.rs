@@ -1,4 +1,4 @@
-//! What tensors do: as the model says, unless a rule says otherwise.
+//! The roles of tensors: as the model says, unless a rule says otherwise.
 
 use std::str::FromStr;
 
@@ -29,7 +29,7 @@ impl FromStr for RoleRule {
     /// ```
     /// use ggmill_quantize::RoleRule;
     /// assert!(r"\.mlp\.w2$=ffn.down".parse::<RoleRule>().is_ok());
-    /// assert!("w2=down".parse::<RoleRule>().unwrap_err().to_string().starts_with(r#""w2=down": "down" is no role, expected one of token_embedding, "#));
+    /// assert!("w2=down".parse::<RoleRule>().unwrap_err().to_string().starts_with(r#""w2=down": "down" is not a role, expected one of token_embedding, "#));
     /// ```
     fn from_str(text: &str) -> Result<Self> {
         let wrong = |message: String| {
@@ -38,7 +38,11 @@ impl FromStr for RoleRule {
         let parts = text.rsplit_once('=').filter(|(pattern, _)| !pattern.is_empty());
         let (pattern, name) = parts.ok_or_else(|| wrong("expected PATTERN=ROLE".to_owned()))?;
         let role = name.parse::<Role>().map_err(|_| {
-            wrong(format!("{:?} is no role, expected one of {}", RawStr::from(name), all_roles()))
+            wrong(format!(
+                "{:?} is not a role, expected one of {}",
+                RawStr::from(name),
+                all_roles()
+            ))
         })?;
         let pattern = Regex::new(pattern)
             .map_err(|error| wrong(format!("the pattern is not one: {error}")))?;

@@ -1,4 +1,4 @@
-//! What a whole file is to become: the names and numbers people give, and the type most tensors
+//! The target type of a whole file: the names and numbers people give, and the type most tensors
 //! then have.
 
 use std::fmt;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use ggmill_core::{FileType, GgmlType};
 
-/// What a file is to become, by one of the names that `llama-quantize` has for it.
+/// The target type of a file, by one of the names of `llama-quantize`.
 ///
 /// ```
 /// use ggmill_quantize::Target;
@@ -117,7 +117,7 @@ impl Target {
     }
 }
 
-/// Why text is no [`Target`]: none has this name or number.
+/// The text is not the name or number of a [`Target`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownTarget(());
 

@@ -24,7 +24,7 @@ impl TypePlan {
     /// Reads what `ggmill quantize --json` prints: `ggmill.plan/1`, or `ggmill.plans/1` for a set
     /// of shards. Only names and types are looked at.
     ///
-    /// Fails when it is no such thing, when a type is none, and when a tensor stands there twice.
+    /// Fails when it is no such thing, when a type is none, and when a tensor occurs twice.
     pub fn parse(json: &[u8]) -> Result<Self> {
         let wrong = |error: PlanDocumentError| match &error {
             PlanDocumentError::Type { tensor, .. } => {
@@ -36,7 +36,7 @@ impl TypePlan {
         let mut types = BTreeMap::new();
         for (name, ggml_type) in planned_types(json).map_err(wrong)? {
             if types.contains_key(&name) {
-                return Err(Error::new(ErrorKind::Types, "stands in the plan twice").tensor(&name));
+                return Err(Error::new(ErrorKind::Types, "occurs twice in the plan").tensor(&name));
             }
             types.insert(name, ggml_type);
         }
@@ -93,7 +93,10 @@ pub(crate) fn check_type(planned: GgmlType, source: &SourceTensor) -> Result<()>
     let row_len = source.shape.row_len();
     match planned.layout() {
         Some(layout) if row_len.is_multiple_of(u64::from(layout.elements)) => Ok(()),
-        _ => wrong(format!("has rows of {row_len}, which are no whole blocks of {planned}")),
+        _ => wrong(format!(
+            "has row length {row_len}, which is not a multiple of the block size of \
+                            {planned}"
+        )),
     }
 }
 

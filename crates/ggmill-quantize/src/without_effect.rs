@@ -11,7 +11,7 @@ use crate::layers::Remaining;
 use crate::options::QuantizeOptions;
 use crate::remarks::Named;
 
-/// What was asked for and met nothing.
+/// Options that had no effect.
 pub(crate) fn without_effect(
     choice: &Choice<'_>,
     options: &QuantizeOptions,

@@ -1,6 +1,6 @@
 #![doc = include_str!("../README.md")]
 //!
-//! # The crates behind this one
+//! # The crates after this one
 //!
 //! This crate holds no logic. The types of the format are at its root; everything else is a module,
 //! each a crate of its own, and each a feature:

@@ -58,8 +58,11 @@ fn run(name: &str, seconds: &str, directory: Option<&Path>) -> Result<(), String
         .ok_or_else(|| format!("no target {name}"))?;
     let seconds: f64 = seconds.parse().map_err(|_| format!("{seconds} is no number of seconds"))?;
     let mut inputs: Vec<Vec<u8>> = seeds(name).into_iter().map(|(_, bytes)| bytes).collect();
-    for entry in
-        directory.into_iter().filter_map(|directory| fs::read_dir(directory).ok()).flatten().flatten()
+    for entry in directory
+        .into_iter()
+        .filter_map(|directory| fs::read_dir(directory).ok())
+        .flatten()
+        .flatten()
     {
         inputs.extend(fs::read(entry.path()));
     }

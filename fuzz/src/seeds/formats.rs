@@ -180,12 +180,18 @@ pub(super) fn journals() -> Vec<(String, Vec<u8>)> {
 /// The files of the bundled vocabulary, and of the cases that are held against the reference.
 pub(super) fn vocabularies() -> Vec<(String, Vec<u8>)> {
     const CASES: [(&str, &str); 4] = [
-        ("spm-added", include_str!("../../../crates/ggmill-convert/tests/vocabularies/spm-added.json")),
+        (
+            "spm-added",
+            include_str!("../../../crates/ggmill-convert/tests/vocabularies/spm-added.json"),
+        ),
         (
             "spm-processor",
             include_str!("../../../crates/ggmill-convert/tests/vocabularies/spm-processor.json"),
         ),
-        ("llama-hf", include_str!("../../../crates/ggmill-convert/tests/vocabularies/llama-hf.json")),
+        (
+            "llama-hf",
+            include_str!("../../../crates/ggmill-convert/tests/vocabularies/llama-hf.json"),
+        ),
         ("gpt-2", include_str!("../../../crates/ggmill-convert/tests/vocabularies/gpt-2.json")),
     ];
     let model = fs::read(real("tinystories260K/tokenizer.model")).unwrap_or_default();

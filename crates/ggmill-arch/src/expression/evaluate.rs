@@ -57,7 +57,7 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// Why there is no value, to stand behind the text of the expression.
+/// Why there is no value, to follow the text of the expression.
 type Outcome<T> = Result<T, String>;
 
 impl Node {
@@ -187,9 +187,9 @@ fn binary(operator: Operator, left: &Value, right: &Value) -> Outcome<Value> {
         Operator::Equal => return Ok(Value::Bool(equal(left, right))),
         Operator::NotEqual => return Ok(Value::Bool(!equal(left, right))),
         Operator::In => {
-            let elements = right.as_list().ok_or_else(|| {
-                format!("needs a list behind \"in\", found {}", right.type_name())
-            })?;
+            let elements = right
+                .as_list()
+                .ok_or_else(|| format!("needs a list after \"in\", found {}", right.type_name()))?;
             return Ok(Value::Bool(elements.iter().any(|element| equal(left, element))));
         }
         Operator::Less => return Ok(Value::Bool(compare(left, right)?.is_lt())),
@@ -217,7 +217,7 @@ fn binary(operator: Operator, left: &Value, right: &Value) -> Outcome<Value> {
     }
 }
 
-/// What comparing a value may cost.
+/// The limit of the cost of a comparison.
 fn weight(value: &Value) -> usize {
     match value {
         Value::Str(text) => text.len(),

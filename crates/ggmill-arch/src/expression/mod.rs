@@ -15,7 +15,7 @@ use crate::value::ParameterValue;
 
 /// The longest text of an expression, in bytes. Also bounds the depth of what an operator chain
 /// builds.
-const LONGEST: usize = 1024;
+const MAX_LEN: usize = 1024;
 
 /// A parsed expression, with its text for messages.
 #[derive(Clone, Debug, PartialEq)]
@@ -105,7 +105,7 @@ impl Function {
 
 impl Expression {
     pub(crate) fn parse(text: &str) -> Result<Self> {
-        let node = parser::parse(text, LONGEST)
+        let node = parser::parse(text, MAX_LEN)
             .map_err(|fault| Error::description(format!("expression {}: {fault}", quoted(text))))?;
         Ok(Self { text: text.into(), node })
     }
@@ -192,7 +192,7 @@ pub(crate) struct Invocation {
 
 impl Invocation {
     pub(crate) fn parse(text: &str) -> Result<Self> {
-        let (name, arguments) = parser::parse_invocation(text, LONGEST)
+        let (name, arguments) = parser::parse_invocation(text, MAX_LEN)
             .map_err(|fault| Error::description(format!("operation {}: {fault}", quoted(text))))?;
         let arguments =
             arguments.into_iter().map(|(text, node)| Expression { text, node }).collect();

@@ -187,7 +187,7 @@ fn two_tensors_of_one_name_are_refused() {
     assert!(architecture.resolve(&json!({ "n": 1 })).is_ok());
     assert_eq!(
         architecture.resolve(&json!({ "n": 2 })).unwrap_err().to_string(),
-        "architecture \"small\", tensor \"t\": stands twice in the model"
+        "architecture \"small\", tensor \"t\": occurs twice in the model"
     );
 }
 

@@ -184,6 +184,6 @@ fn pieces_of_any_order_add_up_and_byte_order_is_minded() {
     let mut found = DataFacts::default();
     found.add(half(8));
     found.add(half(0));
-    let oddities: Vec<_> = found.oddities(0, GgmlType::F32).collect();
-    assert_eq!(oddities, [Oddity::NotFinite { count: 2, first: 104, in_blocks: false }]);
+    let anomalies: Vec<_> = found.anomalies(0, GgmlType::F32).collect();
+    assert_eq!(anomalies, [Anomaly::NotFinite { count: 2, first: 104, in_blocks: false }]);
 }

@@ -51,6 +51,7 @@ fn finding(diagnostic: &Diagnostic) -> Value {
         "message": diagnostic.message,
         "why": diagnostic.rule.why,
         "demanded_by": diagnostic.rule.authority.name(),
+        "requirement": diagnostic.rule.requirement(),
         "help": diagnostic.help,
         "fix": diagnostic.fix.as_ref().map(ToString::to_string),
     })

@@ -21,7 +21,7 @@ use crate::Report;
 pub struct Checked<'a> {
     /// The path as the user wrote it.
     pub path: &'a str,
-    /// What was found.
+    /// The findings.
     pub report: &'a Report,
 }
 

@@ -6,7 +6,7 @@ use anstyle::{AnsiColor, Style};
 
 use super::wrap::wrap;
 
-/// Writes a page in Markdown for people: headings stand out, text fits the width where one is
+/// Writes a page in Markdown for people: headings are emphasised, text fits the width where one is
 /// given, drawings and tables stay as they are.
 pub fn page(
     out: &mut dyn Write,

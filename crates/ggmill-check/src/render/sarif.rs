@@ -20,7 +20,7 @@ pub fn sarif(files: &[Checked<'_>]) -> Value {
                 "fullDescription": { "text": rule.clause },
                 "help": { "text": format!("{} {}", rule.why, rule.remedy) },
                 "defaultConfiguration": { "level": rule.severity },
-                "properties": { "group": rule.group.name() },
+                "properties": { "group": rule.group.name(), "requirement": rule.requirement() },
             })
         })
         .collect();
@@ -57,7 +57,7 @@ fn result(path: &str, diagnostic: &Diagnostic) -> Value {
     })
 }
 
-/// A path as a relative reference: what is no plain character is percent-encoded.
+/// A path as a relative reference: Other characters are percent-encoded.
 fn uri(path: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-~".contains(&byte);
     path.bytes()

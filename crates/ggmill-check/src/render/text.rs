@@ -58,7 +58,7 @@ impl Text {
     }
 
     /// Writes what was found in one file: for each rule the places with what was found there, why
-    /// it matters, who demands it, and what to do.
+    /// it matters, who requires it, and what to do.
     pub fn file(&mut self, out: &mut dyn Write, checked: &Checked<'_>) -> io::Result<()> {
         let Styles { title, faint, .. } = self.styles;
         let report = checked.report;
@@ -116,7 +116,7 @@ impl Text {
             return Ok(());
         }
         self.explained.push(rule.code);
-        let why = format!("{} {}", rule.why, rule.authority.sentence());
+        let why = format!("{} {}", rule.why, rule.requirement());
         writeln!(out, "    {faint}why:{faint:#} {}", wrap(&why, self.width, LEFT + 5, LEFT + 5))?;
         writeln!(out, "    {faint}do:{faint:#}  {}", wrap(help, self.width, LEFT + 5, LEFT + 5))
     }

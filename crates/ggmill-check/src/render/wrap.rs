@@ -8,7 +8,7 @@ use unicode_width::UnicodeWidthStr as _;
 const NARROWEST: usize = 24;
 
 /// Breaks `text` at spaces so that no line is wider than `width`, with `used` columns before the
-/// first and `indent` spaces before the others. A word that is wider than that stands by itself.
+/// first and `indent` spaces before the others. A word that is wider than that gets its own line.
 pub(super) fn wrap(text: &str, width: Option<usize>, used: usize, indent: usize) -> Cow<'_, str> {
     let Some(width) =
         width.map(|width| width.max(NARROWEST)).filter(|&width| used + text.width() > width)

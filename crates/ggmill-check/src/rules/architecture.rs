@@ -1,9 +1,11 @@
-//! What an architecture demands: keys, and numbers that fit each other.
+//! The requirements of an architecture: keys, and numbers that fit each other.
 
 mod names;
 mod numbers;
 
-use ggmill_arch::{Architecture, Catalogue, Demand, Difference, ModelView, Resolved, TensorNames};
+use ggmill_arch::{
+    Architecture, Catalogue, Demand, Difference, ModelView, Resolved, SpecifiedKey, TensorNames,
+};
 use ggmill_core::{Pair, RawStr, Tensor, ValueType, keys};
 
 use crate::report::{Findings, Place, shown};
@@ -16,110 +18,142 @@ use super::metadata::retyped;
 
 rules! { Architecture;
     REQUIRED = "GG1501" Error Both {
-        summary: "A hyper-parameter is missing",
+        summary: "Missing hyper-parameter",
         clause: "Specification, of the keys of an architecture: \"each key specified _must_ be present\"; llama.cpp: \"key not found in model\".",
         why: "llama.cpp refuses the model.",
         remedy: "Convert the model again, or set the key from its config.json.",
+        fixed: "llama.context_length = 16",
     }
     REQUIRED_BY_SPEC = "GG1502" Warning Must {
-        summary: "A hyper-parameter that the specification demands is missing",
-        clause: "Specification, of the keys of an architecture: \"each key specified _must_ be present\". llama.cpp takes a default, or has no such model.",
-        why: "A program without a default refuses the model, and two defaults make two models of one file.",
+        summary: "Missing hyper-parameter required by the specification",
+        clause: "Specification, of the keys of an architecture: \"each key specified _must_ be present\". llama.cpp uses a default, or does not support the architecture.",
+        why: "A program without a default refuses the model, and different defaults give different results.",
         remedy: "Set the key from the model's config.json.",
+        fixed: "llama.rope.dimension_count = 4",
+    }
+    REQUIRED_BY_LOADER = "GG1518" Error Reference {
+        summary: "Missing hyper-parameter required by llama.cpp",
+        clause: "llama.cpp: \"key not found in model\", or a number read as 0 with which the tensors do not load. The specification does not require the key for this architecture.",
+        why: "llama.cpp refuses the model.",
+        remedy: "Convert the model again, or set the key from its config.json.",
+        fixed: "every key that llama.cpp requires of gpt2, such as gpt2.feed_forward_length",
+    }
+    REQUIRED_AND_RARE = "GG1519" Error Letter {
+        summary: "Missing hyper-parameter that few files have",
+        clause: "Specification, of the keys of an architecture: \"each key specified _must_ be present\". llama.cpp uses a default or does not read the key.",
+        why: "A program that follows the letter of the specification refuses the model; no such program is known.",
+        remedy: "Set the key from the model's config.json.",
+        fixed: "every key that the specification lists for falcon",
     }
     UNKNOWN = "GG1503" Note Reference {
-        summary: "An architecture that is not known",
-        clause: "llama.cpp: \"unknown model architecture\". The specification lets communities have their own.",
-        why: "Only the programs made for it load the file.",
-        remedy: "Nothing, when the file is for such a program.",
+        summary: "Unknown architecture",
+        clause: "llama.cpp: \"unknown model architecture\". The specification allows communities to define their own.",
+        why: "Only programs made for this architecture load the file.",
+        remedy: "Nothing has to be done if the file is for such a program.",
+        fixed: "general.architecture = \"llama\"",
     }
     KEY_TYPE = "GG1504" Error Reference {
-        summary: "A hyper-parameter has another type",
-        clause: "llama.cpp: \"key has wrong type\"; the reference's converter writes each key with the type that is read.",
+        summary: "Wrong type for a hyper-parameter",
+        clause: "llama.cpp: \"key has wrong type\"; its converter writes each key with the type that the loader reads.",
         why: "llama.cpp refuses the model.",
-        remedy: "Set the key again with the type it should have; `ggmill check --fix` does so for whole numbers that fit.",
+        remedy: "Set the key again with its expected type.",
+        fixed: "llama.context_length = 16 (u32)",
+        automatic: "changes the type of an integer where the value fits the expected type",
     }
     HEADS = "GG1505" Warning Practice {
-        summary: "Numbers of heads do not fit",
-        clause: "Heads share the embedding evenly unless attention.key_length says otherwise, and query heads share key heads evenly.",
-        why: "Tensors do not have the shapes that the numbers promise, and readers refuse the model.",
-        remedy: "Set the numbers of heads from the model's config.json.",
+        summary: "Head counts do not fit",
+        clause: "The embedding length must be a multiple of the number of heads unless attention.key_length is set, and the number of heads a multiple of the number of KV heads.",
+        why: "The tensors cannot have the shapes that these numbers imply, and readers refuse the model.",
+        remedy: "Set the head counts from the model's config.json.",
+        fixed: "llama.attention.head_count = 2",
     }
     BLOCKS = "GG1506" Error Both {
-        summary: "Blocks are not as many as is said",
-        clause: "Specification: block_count is \"the number of blocks of attention+feed-forward layers\"; tensors of a block are named blk.N, N from 0.",
-        why: "llama.cpp refuses a model with a block missing, and one with tensors that no block uses.",
+        summary: "block_count does not match",
+        clause: "Specification: block_count is \"the number of blocks of attention+feed-forward layers\"; the tensors of block N are named blk.N, from 0.",
+        why: "llama.cpp refuses a model that lacks a block, and one with tensors that no block uses.",
         remedy: "Set block_count to the number of blocks in the file, or convert the model again.",
+        fixed: "llama.block_count = 1",
     }
     ROPE_TYPE = "GG1507" Warning Both {
-        summary: "An unknown method of RoPE scaling",
-        clause: "Specification: rope.scaling.type \"can be `none`, `linear`, or `yarn`\"; llama.cpp knows longrope too.",
-        why: "The model goes wrong beyond its first context, or is refused.",
+        summary: "Unknown RoPE scaling method",
+        clause: "Specification: rope.scaling.type \"can be `none`, `linear`, or `yarn`\"; llama.cpp also knows longrope.",
+        why: "The model fails beyond its original context length, or is refused.",
         remedy: "Set the key to one of the known methods.",
+        fixed: "llama.rope.scaling.type = \"linear\"",
     }
     ROPE_FACTOR = "GG1508" Warning Practice {
-        summary: "RoPE scaling without its factor",
+        summary: "RoPE scaling has no factor",
         clause: "Specification: rope.scaling.factor is \"a scale factor for RoPE to adjust the context length\".",
-        why: "Readers scale by 1, which is not at all.",
+        why: "Readers use a factor of 1, which means no scaling.",
         remedy: "Set rope.scaling.factor from the model's config.json.",
+        fixed: "llama.rope.scaling.factor = 4.0",
     }
     ROPE_OLD = "GG1509" Note Specification {
-        summary: "RoPE scaling under its older key",
+        summary: "RoPE scaling uses a deprecated key",
         clause: "Specification: \"it is recommended that models use the newer keys if possible\" instead of rope.scale_linear.",
-        why: "Newer programs may not look for it.",
+        why: "Newer programs may not read it.",
         remedy: "Set rope.scaling.type to linear and rope.scaling.factor to the value.",
+        fixed: "llama.rope.scaling.type = \"linear\", llama.rope.scaling.factor = 2.0",
     }
     NO_TENSORS = "GG1510" Note Practice {
-        summary: "A model without tensors that is not called a vocabulary",
-        clause: "The specification's name for such a file has the type `vocab`.",
+        summary: "Model has no tensors",
+        clause: "A file that contains only a vocabulary has the type `vocab`; this one says it is a model.",
         why: "Programs try to run it and fail.",
-        remedy: "Set general.type to vocab, or fetch the whole model.",
+        remedy: "Set general.type to vocab, or download the whole model.",
+        fixed: "general.type = \"vocab\"",
     }
     NUMBERS = "GG1511" Error Reference {
-        summary: "Hyper-parameters contradict each other",
+        summary: "Contradictory hyper-parameters",
         clause: "llama.cpp stops where numbers do not fit: \"invalid n_rot\", \"wrong array length\", a division by zero.",
-        why: "No set of tensors belongs to these numbers, and llama.cpp refuses the model or stops without a word.",
-        remedy: "Set the keys from the model's config.json, or convert it again.",
+        why: "No set of tensors fits these numbers. llama.cpp refuses the model or crashes.",
+        remedy: "Set the keys from the model's config.json, or convert the model again.",
+        fixed: "llama.rope.dimension_count = 4",
     }
     MISSING_TENSOR = "GG1512" Error Reference {
-        summary: "A tensor is missing",
-        clause: "llama.cpp: \"tensor not found\", for each tensor that its description of the architecture demands.",
+        summary: "Missing tensor",
+        clause: "llama.cpp: \"tensor not found\", for each tensor that its architecture requires.",
         why: "The model is incomplete, and llama.cpp refuses it.",
-        remedy: "Convert the model again, or fetch the whole file.",
+        remedy: "Convert the model again, or download the whole file.",
+        fixed: "tensor \"blk.0.ffn_up.weight\": dimensions [8, 12]",
     }
     UNEXPECTED_TENSOR = "GG1513" Error Reference {
-        summary: "A tensor that the architecture does not have",
-        clause: "llama.cpp: \"wrong number of tensors\", when a file has more than the architecture takes.",
+        summary: "Unexpected tensor",
+        clause: "llama.cpp: \"wrong number of tensors\", when a file has more tensors than the architecture uses.",
         why: "llama.cpp refuses the model.",
-        remedy: "Remove the tensor, or set general.architecture and the numbers that belong to the tensors.",
+        remedy: "Remove the tensor, or correct general.architecture and the hyper-parameters that it depends on.",
+        fixed: "no tensor \"blk.0.ffn_side.weight\"",
     }
     TENSOR_SHAPE = "GG1514" Error Reference {
-        summary: "A tensor has another shape than the hyper-parameters say",
-        clause: "llama.cpp: \"tensor has wrong shape\".",
+        summary: "Wrong tensor shape",
+        clause: "The shape of every tensor must follow from the hyper-parameters. llama.cpp: \"tensor has wrong shape\".",
         why: "llama.cpp refuses the model.",
-        remedy: "Set the hyper-parameters from the model's config.json, or convert it again.",
+        remedy: "Set the hyper-parameters from the model's config.json, or convert the model again.",
+        fixed: "tensor \"blk.0.ffn_up.weight\": dimensions [8, 12]",
     }
     MISNAMED = "GG1517" Error Reference {
-        summary: "An architecture that llama.cpp does not know",
-        clause: "llama.cpp: \"unknown model architecture\", for any name that is not, letter for letter, one of its own.",
+        summary: "Architecture unknown to llama.cpp",
+        clause: "llama.cpp: \"unknown model architecture\", for any name that is not exactly one of its own.",
         why: "llama.cpp refuses the model.",
         remedy: "Set general.architecture to the name that the keys of the file begin with, or use the program that the file is made for.",
+        fixed: "general.architecture = \"llama\"",
     }
     NOT_AS_DESCRIBED = "GG1515" Warning Practice {
-        summary: "Not as the description of the architecture says",
-        clause: "The catalogue's or the user's description of an architecture that no loader at hand holds files to.",
+        summary: "Does not match the description of the architecture",
+        clause: "The file is compared with the built-in or the user's description of an architecture that llama.cpp does not load.",
         why: "A program made for the architecture may refuse the model.",
-        remedy: "Look whether the file is whole, and whether the description is right.",
+        remedy: "Check whether the file is complete and whether the description is right.",
+        fixed: "general.architecture = \"llama\", as the keys and tensors of the file say",
     }
     TENSOR_NAME = "GG1516" Warning Practice {
-        summary: "A tensor name that the architecture is not known to have",
-        clause: "gguf's table of the architecture's tensors lacks the name.",
-        why: "A reader that goes by the table refuses the model or leaves the tensor out.",
+        summary: "Unknown tensor name for the architecture",
+        clause: "gguf-py's table of tensor names for the architecture does not contain the name.",
+        why: "A reader that follows the table refuses the model or ignores the tensor.",
         remedy: "Name the tensor as the architecture's converter does.",
+        fixed: "no tensor \"blk.0.ffn_side.weight\"",
     }
 }
 
-/// What llama.cpp reads of every language model, without a default.
+/// The keys that llama.cpp requires of every language model.
 const ALWAYS: [&str; 3] = ["context_length", "embedding_length", "block_count"];
 
 pub(super) fn check(input: &Input<'_>, options: &Options, out: &mut Findings<'_>) {
@@ -143,7 +177,7 @@ pub(super) fn check(input: &Input<'_>, options: &Options, out: &mut Findings<'_>
             architecture.loader().is_none() || types(input, architecture, out)
         });
         let by_loader = described.is_none_or(|architecture| architecture.loader().is_some());
-        // What is no number was told of its key. llama.cpp saves some infinite ones that the
+        // Keys that are not numbers were reported. llama.cpp saves some infinite ones that the
         // architecture does not use.
         let is_used = |pair: &Pair<'_>| {
             pair.key().to_str().is_ok_and(|key| {
@@ -154,7 +188,7 @@ pub(super) fn check(input: &Input<'_>, options: &Options, out: &mut Findings<'_>
             pair.value().ok().and_then(|value| value.as_f64()).is_none_or(f64::is_finite)
                 || !is_used(&pair)
         };
-        let keys_fit = required(input, &model, out) & types_fit
+        let keys_fit = required(input, &model, name, out) & types_fit
             && input.metadata().iter().all(finite)
             && numbers(input, &model, by_loader, out);
         let resolved = described
@@ -182,6 +216,9 @@ pub(super) fn check(input: &Input<'_>, options: &Options, out: &mut Findings<'_>
             }
         }
     } else {
+        if input.is_complete() && !is_vocabulary(input) {
+            required(input, &model, name, out);
+        }
         if input.text(keys::GENERAL_TYPE) == Some("model") && input.is_complete() {
             out.add(&NO_TENSORS, Place::FILE, || "there are no tensors".into());
         }
@@ -194,36 +231,71 @@ pub(super) fn check(input: &Input<'_>, options: &Options, out: &mut Findings<'_>
     rope(input, &model, out);
 }
 
+/// Whether a file without tensors is a vocabulary, which need not have the keys of a model.
+fn is_vocabulary(input: &Input<'_>) -> bool {
+    input.text(keys::GENERAL_TYPE) == Some("vocab")
+        || input.metadata().get(keys::TOKENIZER_TOKENS).is_some()
+}
+
 /// Whether every key is there without which there is no set of tensors.
-fn required(input: &Input<'_>, model: &ModelView<'_>, out: &mut Findings<'_>) -> bool {
+fn required(input: &Input<'_>, model: &ModelView<'_>, name: &str, out: &mut Findings<'_>) -> bool {
     let mut complete = true;
-    let mut missing =
-        |rule, key: &str| out.add(rule, Place::missing(key), || "there is no such key".into());
-    match model.description() {
-        Some(architecture) => {
-            for key in architecture.missing_keys(input.metadata()) {
-                let by_loader = key.demand == Some(Demand::Loader);
-                complete &= !by_loader;
-                let rule = match architecture.loader() {
-                    Some(_) if by_loader => &REQUIRED,
-                    None if by_loader => &NOT_AS_DESCRIBED,
-                    _ => &REQUIRED_BY_SPEC,
-                };
-                missing(rule, key.name);
-            }
-        }
-        None => {
-            for key in ALWAYS
-                .map(|key| model.key(key))
-                .iter()
-                .filter(|key| input.metadata().get(key).is_none())
-            {
+    let mut missing = |rule, key: &str, by_loader| {
+        out.add(rule, Place::missing(key), || absent(key, by_loader));
+    };
+    let metadata = input.metadata();
+    let Some(architecture) = model.description() else {
+        for key in ALWAYS.map(|key| model.key(key)) {
+            if metadata.get(&*key).is_none() {
                 complete = false;
-                missing(&REQUIRED, key);
+                missing(&REQUIRED_BY_LOADER, &key, true);
             }
         }
+        return complete;
+    };
+    let described = architecture.missing_keys(metadata);
+    for key in &described {
+        let by_loader = key.demand.is_some_and(Demand::is_by_loader);
+        complete &= !by_loader;
+        let by_loader = by_loader && architecture.loader().is_some();
+        let specified = SpecifiedKey::of(key.name);
+        let rule = match (by_loader, specified) {
+            (true, Some(_)) => &REQUIRED,
+            (true, None) => &REQUIRED_BY_LOADER,
+            (false, Some(key)) => by_specification(&key),
+            (false, None) => &NOT_AS_DESCRIBED,
+        };
+        missing(rule, key.name, by_loader);
+    }
+    let is_told = |key: &SpecifiedKey| described.iter().any(|told| told.name == key.name);
+    for key in SpecifiedKey::all()
+        .filter(|key| key.architecture() == name && !is_told(key) && !key.is_in(metadata))
+    {
+        missing(by_specification(&key), key.name, false);
     }
     complete
+}
+
+/// The rule about a key that the specification requires and llama.cpp does not.
+fn by_specification(key: &SpecifiedKey) -> &'static Rule {
+    if key.is_rare { &REQUIRED_AND_RARE } else { &REQUIRED_BY_SPEC }
+}
+
+/// What is said of a key that is missing: who requires it.
+fn absent(key: &str, by_loader: bool) -> String {
+    let Some(specified) = SpecifiedKey::of(key) else {
+        return if by_loader {
+            "the key is missing: required by llama.cpp, not required by the specification".into()
+        } else {
+            "the key is missing: required by the description of the architecture".into()
+        };
+    };
+    let other = specified.definition.map(|name| format!(", and no {name}")).unwrap_or_default();
+    let loader = if by_loader { " and by llama.cpp" } else { "" };
+    format!(
+        "the key is missing{other}: required by the specification ({}, line {}){loader}",
+        specified.section, specified.line
+    )
 }
 
 /// Whether keys have the types that the catalogue's description gives them. What it lacks is not
@@ -290,7 +362,7 @@ fn tensors(
     model: &Resolved<'_>,
     out: &mut Findings<'_>,
 ) {
-    // What a loader does not hold files to is no error.
+    // What a loader does not hold files to is not an error.
     let rule = |rule: &'static Rule| {
         if architecture.loader().is_some() { rule } else { &NOT_AS_DESCRIBED }
     };
@@ -303,17 +375,20 @@ fn tensors(
         match difference {
             Difference::Missing(spec) => {
                 out.add(rule(&MISSING_TENSOR), Place::absent(&spec.name), || {
-                    format!("there is no such tensor, of shape {}", spec.shape)
+                    format!("the tensor is missing; expected shape {}", spec.shape)
                 });
             }
             Difference::Unexpected(number) => {
                 out.add(rule(&UNEXPECTED_TENSOR), place(number), || {
-                    format!("is not a tensor of {}", architecture.title())
+                    format!("not a tensor of {}", architecture.title())
                 });
             }
             Difference::Excluded { spec, place: number } => {
                 out.add(rule(&UNEXPECTED_TENSOR), place(number), || {
-                    format!("cannot be beside {}", spec.unless.as_deref().unwrap_or("another"))
+                    format!(
+                        "cannot be combined with {}",
+                        spec.unless.as_deref().unwrap_or("another")
+                    )
                 });
             }
             Difference::Shape { expected, place: number } => {
@@ -335,7 +410,7 @@ fn tensor_names(input: &Input<'_>, names: &TensorNames, out: &mut Findings<'_>) 
     for (shard, tensor) in input.model_tensors() {
         if !tensor.name().to_str().is_ok_and(|name| names.contains(name)) {
             out.add(&TENSOR_NAME, Place::info(&tensor).in_shard(shard), || {
-                "is not among the names of this architecture's tensors".into()
+                "not a tensor name of this architecture".into()
             });
         }
     }
@@ -355,14 +430,14 @@ fn heads(input: &Input<'_>, model: &ModelView<'_>, out: &mut Findings<'_>) {
     }
     if let Some(embedding) = embedding.filter(|embedding| !embedding.is_multiple_of(heads)) {
         out.add(&HEADS, Place::value(&pair), || {
-            format!("{heads} heads do not share an embedding of {embedding} evenly")
+            format!("embedding length {embedding} is not a multiple of {heads} heads")
         });
     }
     if let Some(groups) = number("attention.head_count_kv")
         .filter(|&groups| groups > 0 && !heads.is_multiple_of(groups))
     {
         out.add(&HEADS, Place::value(&pair), || {
-            format!("{heads} heads do not share {groups} key heads evenly")
+            format!("{heads} heads are not a multiple of {groups} KV heads")
         });
     }
 }
@@ -396,7 +471,7 @@ fn blocks(
     let Some(&last) = numbers.last() else { return true };
     if last >= count {
         out.add(&BLOCKS, Place::value(&pair), || {
-            format!("{count} blocks, there are tensors of block {last}")
+            format!("block_count is {count}, but there are tensors of block {last}")
         });
         return false;
     }
@@ -409,7 +484,7 @@ fn blocks(
         .filter(|&gap| needed(gap));
     if let Some(gap) = gap {
         out.add(&BLOCKS, Place::value(&pair), || {
-            format!("{count} blocks, there is no tensor of block {gap}")
+            format!("block_count is {count}, but there is no tensor of block {gap}")
         });
     }
     gap.is_none()
@@ -427,11 +502,11 @@ fn rope(input: &Input<'_>, model: &ModelView<'_>, out: &mut Findings<'_>) {
             });
         } else if matches!(method, "linear" | "yarn") && !model.has("rope.scaling.factor") {
             out.add(&ROPE_FACTOR, Place::missing(&model.key("rope.scaling.factor")), || {
-                format!("the method is {method} and there is no factor")
+                format!("the method is {method}, but the factor is missing")
             });
         }
     }
     if let Some(pair) = input.metadata().get(model.key("rope.scale_linear")) {
-        out.add(&ROPE_OLD, Place::key(&pair), || "is the older key".into());
+        out.add(&ROPE_OLD, Place::key(&pair), || "deprecated key".into());
     }
 }

@@ -11,64 +11,76 @@ use crate::{Fix, FixValue, Input, Options};
 
 rules! { Keys;
     DUPLICATE = "GG1201" Error Reference {
-        summary: "A key stands twice",
-        clause: "llama.cpp: \"duplicate key\" is refused. The specification does not say which would count.",
-        why: "llama.cpp refuses the file; other readers take the first or the last, so one file is two models.",
-        remedy: "Remove all but one of the pairs; `ggmill check --fix` does so where they say the same.",
+        summary: "Duplicate key",
+        clause: "llama.cpp refuses a \"duplicate key\". The specification does not say which of the entries counts.",
+        why: "llama.cpp refuses the file. Other readers use the first or the last entry, so the same file is two different models.",
+        remedy: "Remove all but one of the entries.",
+        fixed: "one entry for general.name",
+        automatic: "removes the extra entries where all have the same type and value",
     }
     EMPTY = "GG1202" Error Both {
-        summary: "A key is empty",
+        summary: "Empty key",
         clause: "Specification: a key is a \"hierarchical key, where each segment is `lower_snake_case`\"; llama.cpp refuses an empty one.",
         why: "llama.cpp refuses the file.",
-        remedy: "Remove the pair.",
+        remedy: "Remove the entry.",
+        fixed: "no entry with an empty key",
     }
     NOT_ASCII = "GG1203" Warning Must {
-        summary: "A key is not ASCII",
+        summary: "Key is not ASCII",
         clause: "Specification: a key \"must be a valid ASCII string\".",
-        why: "It may look like another key and be none; programs that follow the specification refuse the file.",
+        why: "The key can look like a standard key without being one; programs that follow the specification refuse the file.",
         remedy: "Rename the key.",
+        fixed: "key \"x.e\"",
     }
     GRAMMAR = "GG1204" Warning Must {
-        summary: "A key is not lower_snake_case between dots",
+        summary: "Key segment is not lower_snake_case",
         clause: "Specification: \"each segment is `lower_snake_case` and separated by a `.`\"; \"any keys that do not follow these rules are invalid\".",
-        why: "Programs look for the standard spelling and do not find this one.",
-        remedy: "Rename the key to lower_snake_case segments.",
+        why: "Programs look up the standard spelling and do not find this key.",
+        remedy: "Rename the key so that every segment is lower_snake_case.",
+        fixed: "key \"x.y\"",
     }
     TOO_LONG = "GG1205" Warning Must {
-        summary: "A key is longer than 65,535 bytes",
+        summary: "Key is longer than 65,535 bytes",
         clause: "Specification: a key \"must be at most 2^16-1/65535 bytes long\".",
-        why: "Readers that keep its length in 16 bits cut it or refuse the file.",
+        why: "Readers that store its length in 16 bits truncate the key or refuse the file.",
         remedy: "Rename or remove the key.",
+        fixed: "a key of at most 65,535 bytes",
     }
     NUL = "GG1206" Warning Practice {
-        summary: "A key holds NUL",
+        summary: "Key contains a NUL byte",
         clause: "llama.cpp compares keys as C strings, which end at the first NUL.",
-        why: "To some readers it is another key, even one that stands in the file already.",
+        why: "Some readers see a different key, possibly one that the file already has.",
         remedy: "Rename or remove the key.",
+        fixed: "key \"x.a\"",
     }
     MISSPELT = "GG1207" Warning Practice {
-        summary: "A key looks like a misspelt standard key",
-        clause: "The specification and llama.cpp have lists of keys, and programs look for no others.",
-        why: "No program finds it under this name.",
-        remedy: "Rename the key to the standard spelling: `ggmill check --fix` does.",
+        summary: "Key looks like a misspelt standard key",
+        clause: "The key is compared with the keys of the specification and of llama.cpp; it is reported when it differs from one of them by a letter or two and that key is not in the file.",
+        why: "No program finds the value under this name.",
+        remedy: "Rename the key to the standard spelling.",
+        fixed: "general.author = \"Someone\"",
+        automatic: "renames the key to the standard spelling",
     }
     NO_NAMESPACE = "GG1208" Note Specification {
-        summary: "A key has no namespace",
+        summary: "Key has no namespace",
         clause: "Specification: keys of a community \"should be namespaced with the relevant community name to avoid collisions\".",
-        why: "Two communities can mean different things by it.",
-        remedy: "Put the name of the community and a dot before it.",
+        why: "Two communities can use the same key for different things.",
+        remedy: "Prefix the key with the name of the community and a dot.",
+        fixed: "example.answer = 42",
     }
     UNKNOWN_GENERAL = "GG1209" Note Specification {
-        summary: "A key in the standard namespace that is no standard key",
-        clause: "Specification: a community's keys \"should be namespaced with the relevant community name\"; `general.` holds the standardised ones.",
-        why: "No program looks for it, and a later standard key of this name may mean something else.",
-        remedy: "Put it under the name of the community that has it, or leave it where one program needs it.",
+        summary: "Unknown key in the general namespace",
+        clause: "Specification: a community's keys \"should be namespaced with the relevant community name\"; `general.` is for standard keys.",
+        why: "No program reads it, and a later standard key of the same name may have another meaning.",
+        remedy: "Move the key to the namespace of the community that defines it. Keep it if a program needs it as it is.",
+        fixed: "example.weather = \"fine\"",
     }
     FOREIGN = "GG1210" Note Practice {
-        summary: "A key of another architecture",
-        clause: "llama.cpp reads the keys that begin with the name in general.architecture, and no others.",
-        why: "What the key says has no effect on the model.",
-        remedy: "Rename the key to begin with general.architecture, or remove it.",
+        summary: "Key of a different architecture",
+        clause: "llama.cpp reads the hyper-parameters whose keys begin with the name in general.architecture, and no others.",
+        why: "The key has no effect on the model.",
+        remedy: "Rename the key so that it begins with the value of general.architecture, or remove it.",
+        fixed: "llama.block_count = 1",
     }
 }
 
@@ -86,7 +98,7 @@ fn duplicates(input: &Input<'_>, out: &mut Findings<'_>) {
         if let [first, second, ..] = same {
             let at = first.offset();
             out.add_fixable(&DUPLICATE, Place::key(second), || {
-                (format!("stands {} times, first at offset {at:#x}", same.len()), one_of(same))
+                (format!("occurs {} times, first at offset {at:#x}", same.len()), one_of(same))
             });
         }
     }
@@ -124,16 +136,16 @@ fn spelling(input: &Input<'_>, pair: &Pair<'_>, out: &mut Findings<'_>) {
     let key = pair.key();
     let bytes = key.as_bytes();
     if bytes.is_empty() {
-        return out.add(&EMPTY, Place::key(pair), || "the key has no bytes".into());
+        return out.add(&EMPTY, Place::key(pair), || "the key is empty".into());
     }
     if bytes.len() > 65_535 {
         out.add(&TOO_LONG, Place::key(pair), || format!("{} bytes", bytes.len()));
     }
     if bytes.contains(&0) {
-        out.add(&NUL, Place::key(pair), || "holds NUL".into());
+        out.add(&NUL, Place::key(pair), || "contains NUL".into());
     }
     if !bytes.is_ascii() {
-        return out.add(&NOT_ASCII, Place::key(pair), || "has characters beyond ASCII".into());
+        return out.add(&NOT_ASCII, Place::key(pair), || "contains non-ASCII characters".into());
     }
     // The keys of an architecture begin with its name, whatever that is; the name has a rule of its
     // own. Templates are named by their authors.
@@ -148,7 +160,7 @@ fn spelling(input: &Input<'_>, pair: &Pair<'_>, out: &mut Findings<'_>) {
             format!("segment {} is not lower_snake_case", shown(RawStr::new(segment)))
         });
     } else if !bytes.contains(&b'.') {
-        out.add(&NO_NAMESPACE, Place::key(pair), || "has no dot".into());
+        out.add(&NO_NAMESPACE, Place::key(pair), || "the key has no dot".into());
     }
     let Ok(key) = key.to_str() else { return };
     if let Some(meant) = standard::meant(key, input.architecture())
@@ -156,12 +168,12 @@ fn spelling(input: &Input<'_>, pair: &Pair<'_>, out: &mut Findings<'_>) {
     {
         out.add_fixable(&MISSPELT, Place::key(pair), || {
             (
-                format!("is no standard key, {meant} is one"),
+                format!("not a standard key; did you mean {meant}?"),
                 Some(Fix::Rename { from: key.to_owned(), to: meant }),
             )
         });
     } else if key.strip_prefix("general.").is_some_and(|name| !is_known_general(name)) {
-        out.add(&UNKNOWN_GENERAL, Place::key(pair), || "is no standard key".into());
+        out.add(&UNKNOWN_GENERAL, Place::key(pair), || "not a standard key".into());
     } else if let Some(other) =
         input.architecture().and_then(|architecture| standard::foreign(key, architecture))
     {

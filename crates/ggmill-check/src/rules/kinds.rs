@@ -1,4 +1,4 @@
-//! Files that are no models: adapters, control vectors, importance matrices, projectors.
+//! Files that are not models: adapters, control vectors, importance matrices, projectors.
 
 use ggmill_arch::kind_of_architecture;
 use ggmill_core::ValueType;
@@ -9,52 +9,60 @@ use crate::{Input, Options};
 
 rules! { Architecture;
     ADAPTER_TYPE = "GG1520" Error Reference {
-        summary: "An adapter does not say of which type it is",
+        summary: "Adapter has no type",
         clause: "llama.cpp: adapter.type must be \"lora\".",
         why: "llama.cpp refuses the adapter.",
-        remedy: "Set adapter.type to lora, if that is what it is.",
+        remedy: "Set adapter.type to lora if the adapter is a LoRA.",
+        fixed: "adapter.type = \"lora\"",
     }
     ADAPTER_ALPHA = "GG1521" Error Reference {
-        summary: "A LoRA adapter without its alpha",
-        clause: "llama.cpp scales an adapter by adapter.lora.alpha, a float, over its rank.",
-        why: "The strength of the adapter is not known.",
-        remedy: "Set adapter.lora.alpha as f32 to lora_alpha of the adapter's configuration.",
+        summary: "LoRA adapter has no alpha",
+        clause: "llama.cpp scales an adapter by adapter.lora.alpha (f32) divided by its rank.",
+        why: "The strength of the adapter is undefined.",
+        remedy: "Set adapter.lora.alpha (f32) to lora_alpha from the adapter's configuration.",
+        fixed: "adapter.lora.alpha = 16.0",
     }
     ADAPTER_PAIR = "GG1522" Error Reference {
-        summary: "Half of a LoRA pair is missing",
-        clause: "llama.cpp: \"missing lora_a or lora_b\" is refused; tensors come as `<name>.lora_a` and `<name>.lora_b`.",
+        summary: "Incomplete LoRA tensor pair",
+        clause: "llama.cpp refuses a \"missing lora_a or lora_b\"; an adapter has `<name>.lora_a` and `<name>.lora_b` for each tensor.",
         why: "llama.cpp refuses the adapter.",
         remedy: "Convert the adapter again.",
+        fixed: "tensors \"blk.0.attn_q.weight.lora_a\" and \"blk.0.attn_q.weight.lora_b\"",
     }
     ADAPTER_RANK = "GG1526" Error Reference {
-        summary: "The halves of a LoRA pair do not fit",
-        clause: "llama.cpp multiplies lora_a, of the input's width and the rank, by lora_b, of the rank and the output's width; of token_embd.weight both are turned.",
+        summary: "LoRA ranks differ",
+        clause: "llama.cpp multiplies lora_a (input width by rank) with lora_b (rank by output width); for token_embd.weight both are transposed. The ranks must be equal.",
         why: "llama.cpp refuses the adapter.",
         remedy: "Convert the adapter again from its checkpoint.",
+        fixed: "lora_a: dimensions [32, 4]; lora_b: dimensions [4, 32]",
     }
     ADAPTER_TENSOR = "GG1527" Error Reference {
-        summary: "A LoRA adapter has a tensor that is no half of a pair",
-        clause: "llama.cpp: \"unexpected suffix\" for what does not end in .lora_a, .lora_b or _norm.weight.",
+        summary: "LoRA adapter has an unexpected tensor",
+        clause: "llama.cpp: \"unexpected suffix\" for a tensor whose name ends neither in .lora_a nor in .lora_b nor in _norm.weight.",
         why: "llama.cpp refuses the adapter.",
-        remedy: "Convert the adapter again, without the weights that were trained whole.",
+        remedy: "Convert the adapter again, without the weights that were trained in full.",
+        fixed: "no tensor \"output.weight\"",
     }
     MATRIX_PAIR = "GG1523" Error Reference {
-        summary: "Half of an importance pair is missing",
-        clause: "llama-quantize: entries come as `<name>.in_sum2` and `<name>.counts`; one without the other is \"mismatched sums and counts\".",
+        summary: "Incomplete importance matrix entry",
+        clause: "llama-quantize: an entry consists of `<name>.in_sum2` and `<name>.counts`; one without the other is \"mismatched sums and counts\".",
         why: "llama-quantize refuses the file.",
         remedy: "Compute the importance matrix again.",
+        fixed: "tensors \"blk.0.attn_q.weight.in_sum2\" and \"blk.0.attn_q.weight.counts\"",
     }
     DIRECTION = "GG1524" Error Reference {
-        summary: "A control vector has a tensor that is no direction",
-        clause: "llama.cpp: tensors of a control vector are named direction.N, with N from 1, and are F32 of one dimension.",
+        summary: "Invalid control vector tensor",
+        clause: "llama.cpp: the tensors of a control vector are named direction.N, with N from 1, and are F32 with one dimension.",
         why: "llama.cpp refuses the control vector.",
-        remedy: "Make the control vector again.",
+        remedy: "Create the control vector again.",
+        fixed: "tensor \"direction.1\": F32, dimensions [1]",
     }
     ENCODER = "GG1525" Error Reference {
-        summary: "A projector says of no encoder that it has it",
-        clause: "llama.cpp reads clip.has_vision_encoder and clip.has_audio_encoder and needs one of them.",
+        summary: "Projector declares no encoder",
+        clause: "llama.cpp reads clip.has_vision_encoder and clip.has_audio_encoder and needs one of them to be true.",
         why: "llama.cpp refuses the projector.",
-        remedy: "Set the key of the encoder that is in the file to true.",
+        remedy: "Set the key of the encoder that the file contains to true.",
+        fixed: "clip.has_vision_encoder = true",
     }
 }
 
@@ -72,7 +80,7 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
                 .is_none_or(|pair| pair.value_type() != ValueType::F32)
             {
                 out.add(&ADAPTER_ALPHA, Place::missing("adapter.lora.alpha"), || {
-                    "there is no such f32".into()
+                    "the key is missing or not f32".into()
                 });
             }
             halves(input, [".lora_a", ".lora_b"], &ADAPTER_PAIR, out);
@@ -89,7 +97,7 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
                 && input.architecture().and_then(kind_of_architecture) == Some("mmproj")
             {
                 out.add(&ENCODER, Place::missing("clip.has_vision_encoder"), || {
-                    "neither a vision nor an audio encoder is said to be there".into()
+                    "neither clip.has_vision_encoder nor clip.has_audio_encoder is true".into()
                 });
             }
         }
@@ -105,7 +113,7 @@ fn halves(input: &Input<'_>, ends: [&str; 2], rule: &'static crate::Rule, out: &
                 && input.model_tensor(&[stem, other.as_bytes()].concat()).is_none()
             {
                 out.add(rule, Place::info(&tensor).in_shard(shard), || {
-                    format!("there is no tensor {other} to this one")
+                    format!("its {other} tensor is missing")
                 });
             }
         }
@@ -121,7 +129,7 @@ fn ranks(input: &Input<'_>, out: &mut Findings<'_>) {
             .any(|end| name.ends_with(end))
         {
             out.add(&ADAPTER_TENSOR, Place::info(&tensor).in_shard(shard), || {
-                "ends neither in .lora_a, .lora_b nor _norm.weight".into()
+                "the name ends neither in .lora_a nor in .lora_b nor in _norm.weight".into()
             });
         }
         let Some(stem) = name.strip_suffix(b".lora_a") else { continue };
@@ -135,7 +143,7 @@ fn ranks(input: &Input<'_>, out: &mut Findings<'_>) {
             let (own, others) = (tensor.shape(), other.shape());
             out.add(&ADAPTER_RANK, Place::info(&tensor).in_shard(shard), || {
                 format!(
-                    "is {own}, its .lora_b {others}: a rank of {} and one of {rank}",
+                    "rank {}, dimensions {own}; its .lora_b has rank {rank}, dimensions {others}",
                     dimension(&tensor, place)
                 )
             });
@@ -143,22 +151,22 @@ fn ranks(input: &Input<'_>, out: &mut Findings<'_>) {
     }
 }
 
-/// Why a tensor is no direction of a control vector.
+/// Why a tensor is not a direction of a control vector.
 fn direction_fault(tensor: &ggmill_core::Tensor<'_>) -> Option<String> {
     let Some(number) = tensor.name().to_str().ok().and_then(|name| name.strip_prefix("direction."))
     else {
-        return Some("is not named direction.N".into());
+        return Some("the name is not direction.N".into());
     };
     match number.parse::<u32>() {
-        Err(_) => return Some("is not named direction.N, N a number".into()),
-        Ok(0) => return Some("is direction 0, and layers are numbered from 1".into()),
+        Err(_) => return Some("the name is not direction.N with a number N".into()),
+        Ok(0) => return Some("direction 0, but layers are numbered from 1".into()),
         Ok(_) => {}
     }
     let fits =
         tensor.ggml_type() == ggmill_core::GgmlType::F32 && tensor.shape().dimensions().len() == 1;
     (!fits).then(|| {
         format!(
-            "is {} of dimensions {}, expected F32 of one dimension",
+            "{} with dimensions {}, expected F32 with one dimension",
             tensor.ggml_type(),
             tensor.shape()
         )

@@ -5,106 +5,143 @@ use ggmill_core::{Array, Pair, RawStr, Value, ValueType, keys};
 use crate::report::{Findings, Place, shown};
 use crate::rule::rules;
 use crate::rules::texts;
-use crate::{Fix, Input, Options};
+use crate::{Fix, Input, Options, Rule};
 
 rules! { Metadata;
     NO_ARCHITECTURE = "GG1101" Error Both {
-        summary: "The file names no architecture",
+        summary: "Missing general.architecture",
         clause: "Specification: `general.architecture: string` is required; llama.cpp refuses a model without it.",
-        why: "No program can know how to run the model, nor which other keys to look for.",
+        why: "Without it a program can tell neither how to run the model nor which other keys to read.",
         remedy: "Set general.architecture to the name of the architecture, such as llama.",
+        fixed: "general.architecture = \"llama\"",
     }
     RELIED_TYPE = "GG1102" Error Both {
-        summary: "A key that readers rely on has another type",
-        clause: "Specification: each standard key is listed with its type; llama.cpp throws \"key has wrong type\" when it reads it as another.",
-        why: "llama.cpp refuses the model; other readers take a default or refuse too.",
-        remedy: "Set the key again with the type it should have; `ggmill check --fix` does so for numbers that fit.",
+        summary: "Wrong type for a standard key",
+        clause: "Specification: each standard key is listed with its type; llama.cpp throws \"key has wrong type\" when it reads one as another type.",
+        why: "llama.cpp refuses the model; other readers use a default or refuse it too.",
+        remedy: "Set the key again with its expected type.",
+        fixed: "general.file_type = 0 (u32)",
+        automatic: "changes the type of an integer where the value fits the expected type",
     }
     DESCRIPTIVE_TYPE = "GG1103" Warning Specification {
-        summary: "A descriptive key has another type",
+        summary: "Wrong type for a descriptive key",
         clause: "Specification: each standard key is listed with its type.",
-        why: "Sites and programs that show it ignore it or fail.",
-        remedy: "Set the key again with the type it should have.",
+        why: "Model hubs and programs that display the key ignore it or fail.",
+        remedy: "Set the key again with its expected type.",
+        fixed: "general.name = \"Tiny\" (string)",
     }
     BOOL_BYTE = "GG1104" Warning Must {
-        summary: "A bool is neither 0 nor 1",
+        summary: "Invalid bool value",
         clause: "Specification: \"1-byte value where 0 is false and 1 is true. Anything else is invalid\".",
-        why: "llama.cpp takes it for true; readers that follow the specification refuse the file.",
-        remedy: "Set the key again as true or false; `ggmill check --fix` sets it to true, as llama.cpp reads it.",
+        why: "llama.cpp reads it as true; readers that follow the specification refuse the file.",
+        remedy: "Set the key again to true or false.",
+        fixed: "llama.attention.causal = true",
+        automatic: "sets the key to true, which is what llama.cpp reads",
     }
     NOT_UTF8 = "GG1105" Warning Must {
-        summary: "A string is not UTF-8",
+        summary: "String is not valid UTF-8",
         clause: "Specification: a string is \"a UTF-8 non-null-terminated string, with length prepended\".",
-        why: "Readers in languages whose strings are Unicode replace the bytes, or fail.",
-        remedy: "Set the text again as UTF-8.",
+        why: "Readers in languages with Unicode strings replace the invalid bytes, or fail.",
+        remedy: "Set the string again as UTF-8.",
+        fixed: "general.name = \"Tiny\"",
     }
     NUL = "GG1106" Warning Practice {
-        summary: "A string holds NUL",
-        clause: "Specification: strings are \"non-null-terminated\"; llama.cpp hands them on as C strings, which end at the first NUL.",
-        why: "Different readers see different text: what follows the NUL is hidden from some.",
-        remedy: "Set the text again without the NUL.",
+        summary: "String contains a NUL byte",
+        clause: "Specification: strings are \"non-null-terminated\"; llama.cpp passes them on as C strings, which end at the first NUL.",
+        why: "Readers disagree about the text: everything after the NUL is invisible to some of them.",
+        remedy: "Set the string again without the NUL.",
+        fixed: "general.name = \"ab\"",
     }
     NESTED_ARRAY = "GG1107" Error Reference {
-        summary: "An array of arrays",
-        clause: "llama.cpp: an array's elements must be of a plain type. The specification says \"arrays can be nested\".",
+        summary: "Nested array",
+        clause: "llama.cpp: the elements of an array must be of a scalar type or strings. Specification: \"arrays can be nested\".",
         why: "llama.cpp refuses the file.",
-        remedy: "Write the value as one flat array, or as several keys.",
+        remedy: "Store the value as one flat array, or under several keys.",
+        fixed: "x.y = [\"a\"]",
     }
-    ARCHITECTURE_NAME = "GG1108" Note Specification {
-        summary: "The architecture's name is not made of lower-case letters and digits",
+    ARCHITECTURE_NAME = "GG1108" Note Must {
+        summary: "Architecture name has characters other than a-z and 0-9",
         clause: "Specification: general.architecture is \"all lowercase ASCII, with only `[a-z0-9]+` characters allowed\".",
-        why: "The reference itself has names such as command-r and nemotron_h, so readers accept them; programs that follow the text do not.",
-        remedy: "Leave a name that llama.cpp knows; choose letters and digits for a new one.",
+        why: "llama.cpp itself has names such as command-r and nemotron_h, so readers accept them; programs that follow the text of the specification may not.",
+        remedy: "Keep a name that llama.cpp knows. For a new architecture, use only letters and digits.",
+        fixed: "general.architecture = \"commandr\"",
     }
     UNKNOWN_KIND = "GG1109" Note Practice {
-        summary: "general.type is none of the known kinds",
-        clause: "gguf's writers give general.type one of model, adapter, imatrix, mmproj and vocab.",
-        why: "Programs that choose by it do not know what to do with the file.",
-        remedy: "Set general.type to one of the known kinds, or remove it.",
+        summary: "Unknown general.type",
+        clause: "gguf-py writes general.type as one of model, adapter, imatrix, mmproj and vocab.",
+        why: "Programs that select files by type cannot classify this one.",
+        remedy: "Set general.type to one of the known types, or remove it.",
+        fixed: "general.type = \"model\"",
     }
     NOT_FINITE = "GG1110" Warning Practice {
-        summary: "A number is infinite or not a number",
-        clause: "No standard key has a meaning for infinity or NaN.",
-        why: "It turns every result that depends on it into NaN.",
-        remedy: "Set the key to a number.",
+        summary: "Number is infinite or NaN",
+        clause: "No standard key has a defined meaning for infinity or NaN.",
+        why: "Every result computed from it becomes NaN.",
+        remedy: "Set the key to a finite number.",
+        fixed: "llama.rope.freq_base = 10000.0",
     }
     NO_ALIGNMENT = "GG1111" Note Letter {
-        summary: "The alignment is not said",
-        clause: "Specification: `general.alignment: uint32` is among the required keys; \"some writers may not write the alignment\", and then it is 32.",
-        why: "Every reader takes 32 then, so this is a matter of form.",
-        remedy: "Set general.alignment to 32 as u32, as `ggmill check --fix` does.",
+        summary: "Missing general.alignment",
+        clause: "Specification: `general.alignment: uint32` is among the required keys; \"some writers may not write the alignment\", and the default is then 32.",
+        why: "Every reader uses 32 when the key is missing, so the file loads everywhere.",
+        remedy: "Set general.alignment to 32 (u32).",
+        fixed: "general.alignment = 32",
+        automatic: "adds general.alignment with the value in effect",
     }
     SAMPLING = "GG1112" Warning Practice {
-        summary: "A sampling setting that no sampler has",
-        clause: "llama.cpp takes general.sampling.* as defaults: probabilities from 0 to 1, temperatures and penalties that are not negative, mirostat 0, 1 or 2.",
-        why: "Programs that take the setting from the file sample nonsense, or refuse it.",
-        remedy: "Set the key to what the model's generation_config.json has, or remove it.",
+        summary: "Sampling setting out of range",
+        clause: "llama.cpp reads general.sampling.* as defaults: probabilities from 0 to 1, temperatures and penalties of at least 0, mirostat 0, 1 or 2.",
+        why: "Programs that use the setting produce nonsense, or refuse it.",
+        remedy: "Set the key to the value from the model's generation_config.json, or remove it.",
+        fixed: "general.sampling.top_p = 0.95",
     }
     NOT_PARALLEL = "GG1113" Warning Practice {
-        summary: "Arrays that belong together differ in length",
-        clause: "general.tensor_extra.name and general.tensor_extra.prec_a4 are parallel: each name has the entry at its place.",
-        why: "Entries belong to other tensors than they were made for.",
-        remedy: "Make the file again; one of the arrays was edited.",
+        summary: "Parallel arrays differ in length",
+        clause: "general.tensor_extra.name and general.tensor_extra.prec_a4 are parallel arrays: the entry for each name has the same index.",
+        why: "Entries cannot be matched to their tensors.",
+        remedy: "Create the file again: one of the two arrays was edited.",
+        fixed: "general.tensor_extra.name = [\"a\"], general.tensor_extra.prec_a4 = [true]",
+    }
+    LOADER_TYPE = "GG1114" Error Reference {
+        summary: "Wrong type for a key that llama.cpp reads",
+        clause: "llama.cpp: \"key has wrong type\". The specification does not list the key.",
+        why: "llama.cpp refuses the model.",
+        remedy: "Set the key again with its expected type.",
+        fixed: "tokenizer.ggml.token_type_count = 2 (u32)",
+        automatic: "changes the type of an integer where the value fits the expected type",
+    }
+    CUSTOMARY_TYPE = "GG1115" Warning Practice {
+        summary: "Unusual type for a key",
+        clause: "gguf-py and llama.cpp write the key with one type. The specification does not list it.",
+        why: "Programs that display or read the key ignore it or fail.",
+        remedy: "Set the key again with its expected type.",
+        fixed: "general.source.huggingface.repository = \"owner/model\" (string)",
     }
 }
 
-/// Keys whose type readers insist on.
-pub(super) const RELIED_ON: &[(&str, ValueType)] = &[
+/// Keys that the specification gives a type and llama.cpp reads with that type.
+const RELIED_ON: &[(&str, ValueType)] = &[
     (keys::GENERAL_ARCHITECTURE, ValueType::STRING),
     (keys::GENERAL_FILE_TYPE, ValueType::U32),
-    (keys::GENERAL_QUANTIZATION_VERSION, ValueType::U32),
     (keys::GENERAL_ALIGNMENT, ValueType::U32),
-    (keys::SPLIT_NO, ValueType::U16),
-    (keys::SPLIT_COUNT, ValueType::U16),
-    (keys::SPLIT_TENSORS_COUNT, ValueType::I32),
     (keys::TOKENIZER_MODEL, ValueType::STRING),
-    (keys::TOKENIZER_PRE, ValueType::STRING),
     (keys::TOKENIZER_CHAT_TEMPLATE, ValueType::STRING),
     (keys::TOKENIZER_TOKENS, ValueType::ARRAY),
     (keys::TOKENIZER_MERGES, ValueType::ARRAY),
+    ("tokenizer.ggml.bos_token_id", ValueType::U32),
+    ("tokenizer.ggml.eos_token_id", ValueType::U32),
+    ("tokenizer.ggml.unknown_token_id", ValueType::U32),
+    ("tokenizer.ggml.padding_token_id", ValueType::U32),
+];
+
+/// Keys that llama.cpp reads with one type and the specification does not list; ids of further
+/// special tokens besides.
+const READ_BY_LOADER: &[(&str, ValueType)] = &[
+    (keys::SPLIT_NO, ValueType::U16),
+    (keys::SPLIT_COUNT, ValueType::U16),
+    (keys::SPLIT_TENSORS_COUNT, ValueType::I32),
+    (keys::TOKENIZER_PRE, ValueType::STRING),
     ("tokenizer.ggml.precompiled_charsmap", ValueType::ARRAY),
-    ("tokenizer.huggingface.json", ValueType::STRING),
-    ("tokenizer.rwkv.world", ValueType::STRING),
     ("tokenizer.ggml.token_type_count", ValueType::U32),
     ("tokenizer.ggml.add_bos_token", ValueType::BOOL),
     ("tokenizer.ggml.add_eos_token", ValueType::BOOL),
@@ -112,9 +149,17 @@ pub(super) const RELIED_ON: &[(&str, ValueType)] = &[
     ("tokenizer.ggml.remove_extra_whitespaces", ValueType::BOOL),
 ];
 
-/// Keys that describe: what stands behind `general.` (and behind `general.source.`, …), all strings
-/// unless said otherwise.
-pub(super) const STRINGS: &[&str] = &[
+/// Keys that the specification gives a type and llama.cpp does not read.
+const SPECIFIED: &[(&str, ValueType)] = &[
+    (keys::GENERAL_QUANTIZATION_VERSION, ValueType::U32),
+    ("tokenizer.huggingface.json", ValueType::STRING),
+    ("tokenizer.rwkv.world", ValueType::STRING),
+    ("tokenizer.ggml.separator_token_id", ValueType::U32),
+];
+
+/// Keys that describe: what follows `general.` (and after `general.source.`, …), all strings unless
+/// said otherwise.
+const STRINGS: &[&str] = &[
     "type",
     "name",
     "author",
@@ -134,7 +179,7 @@ pub(super) const STRINGS: &[&str] = &[
     "repo_url",
 ];
 const STRING_ARRAYS: &[&str] = &["tags", "languages", "datasets", "tensor_extra.name"];
-/// Defaults for samplers, behind `general.sampling.`: their type, and the least and most they can
+/// Defaults for samplers, after `general.sampling.`: their type, and the least and most they can
 /// be.
 const SAMPLING_SETTINGS: &[(&str, ValueType, f64, f64)] = &[
     ("sequence", ValueType::STRING, 0.0, 0.0),
@@ -172,18 +217,36 @@ pub(super) fn is_known_general(name: &str) -> bool {
     known_general().any(|known| known == name) || descriptive(&format!("general.{name}")).is_some()
 }
 
-/// The type that readers insist on.
-fn relied_on(key: &str) -> Option<ValueType> {
-    let listed = RELIED_ON.iter().find(|(known, _)| *known == key).map(|(_, expected)| *expected);
-    listed.or_else(|| {
-        (key.starts_with("tokenizer.ggml.") && key.ends_with("_token_id")).then_some(ValueType::U32)
-    })
+/// The type that a key of the format itself should have, and the rule that says so.
+fn relied_on(key: &str) -> Option<(ValueType, &'static Rule)> {
+    let among = |list: &[(&str, ValueType)], rule| {
+        list.iter().find(|(known, _)| *known == key).map(|&(_, expected)| (expected, rule))
+    };
+    let special = || {
+        (key.starts_with("tokenizer.ggml.") && key.ends_with("_token_id"))
+            .then_some((ValueType::U32, &LOADER_TYPE))
+    };
+    among(RELIED_ON, &RELIED_TYPE)
+        .or_else(|| among(SPECIFIED, &DESCRIPTIVE_TYPE))
+        .or_else(|| among(READ_BY_LOADER, &LOADER_TYPE))
+        .or_else(special)
+}
+
+/// The rule about the type of a descriptive key: whether the specification lists it.
+fn descriptive_rule(key: &str) -> &'static Rule {
+    let is_customary = ["general.sampling.", "general.dataset.", "general.tensor_extra."]
+        .iter()
+        .any(|space| key.starts_with(space))
+        || ["general.type", "general.source.huggingface.repository", "tokenizer.chat_templates"]
+            .contains(&key)
+        || key.starts_with("general.base_model.") && key.ends_with(".description");
+    if is_customary { &CUSTOMARY_TYPE } else { &DESCRIPTIVE_TYPE }
 }
 
 /// The type a standard key should have, in words.
 #[cfg(test)]
 pub(crate) fn expected_type(key: &str) -> Option<String> {
-    if let Some(expected) = relied_on(key) {
+    if let Some((expected, _)) = relied_on(key) {
         return Some(expected.to_string());
     }
     let (expected, element) = descriptive(key)?;
@@ -229,7 +292,7 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
         && input.kind() != "imatrix"
     {
         out.add(&NO_ARCHITECTURE, Place::missing(keys::GENERAL_ARCHITECTURE), || {
-            "there is no such key".into()
+            "the key is missing".into()
         });
     }
     for pair in input.metadata().iter() {
@@ -246,7 +309,7 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
         let alignment = input.index().alignment().get();
         out.add_fixable(&NO_ALIGNMENT, Place::missing(keys::GENERAL_ALIGNMENT), || {
             (
-                "there is no such key".into(),
+                "the key is missing".into(),
                 Some(Fix::set(keys::GENERAL_ALIGNMENT, ValueType::U32, alignment)),
             )
         });
@@ -292,24 +355,23 @@ fn parallel(input: &Input<'_>, out: &mut Findings<'_>) {
 
 fn types(pair: &Pair<'_>, out: &mut Findings<'_>) {
     let (Ok(key), found) = (pair.key().to_str(), pair.value_type()) else { return };
-    if let Some(expected) = relied_on(key) {
-        // An alignment that is no integer is no alignment, which has a rule of its own.
+    if let Some((expected, rule)) = relied_on(key) {
+        // An alignment that is not an integer is invalid, which has a rule of its own.
         if found != expected && (key != keys::GENERAL_ALIGNMENT || found.is_integer()) {
-            out.add_fixable(&RELIED_TYPE, Place::value(pair), || {
+            out.add_fixable(rule, Place::value(pair), || {
                 (format!("is {found}, expected {expected}"), retyped(pair, key, expected))
             });
         }
     } else if let Some((expected, element)) = descriptive(key) {
+        let rule = descriptive_rule(key);
         let elements = pair.value().ok().and_then(|value| Some(value.as_array()?.element_type()));
         if found != expected && !(expected.is_integer() && found.is_integer()) {
-            out.add(&DESCRIPTIVE_TYPE, Place::value(pair), || {
-                format!("is {found}, expected {expected}")
-            });
+            out.add(rule, Place::value(pair), || format!("is {found}, expected {expected}"));
         } else if let (Some(expected), Some(found)) = (element, elements)
             && expected != found
         {
-            out.add(&DESCRIPTIVE_TYPE, Place::value(pair), || {
-                format!("is an array of {found}, expected one of {expected}")
+            out.add(rule, Place::value(pair), || {
+                format!("is an array of {found}, expected array of {expected}")
             });
         }
     }
@@ -327,7 +389,7 @@ pub(super) fn retyped(pair: &Pair<'_>, key: &str, expected: ValueType) -> Option
     (0..=most).contains(&number).then(|| Fix::set(key, expected, number))
 }
 
-/// What programs take for samplers' defaults.
+/// Checks the default settings of samplers.
 fn sampling(pair: &Pair<'_>, value: &Value<'_>, out: &mut Findings<'_>) {
     let setting = pair.key().to_str().ok().and_then(|key| key.strip_prefix("general.sampling."));
     let Some(&(_, _, least, most)) =
@@ -352,18 +414,18 @@ fn content(pair: &Pair<'_>, value: &Value<'_>, out: &mut Findings<'_>) {
         Value::Str(text) => {
             if let Err(error) = text.to_str() {
                 out.add(&NOT_UTF8, Place::value(pair), || {
-                    format!("not UTF-8 from byte {} on: {}", error.valid_up_to(), shown(*text))
+                    format!("invalid UTF-8 at byte {}: {}", error.valid_up_to(), shown(*text))
                 });
             }
             if text.as_bytes().contains(&0) {
-                out.add(&NUL, Place::value(pair), || format!("holds NUL: {}", shown(*text)));
+                out.add(&NUL, Place::value(pair), || format!("contains NUL: {}", shown(*text)));
             }
         }
         Value::Bool(_) => {
             if let Some(&byte) = pair.value_bytes().first().filter(|&&byte| byte > 1) {
                 let fix = pair.key().to_str().ok().map(|key| Fix::set(key, ValueType::BOOL, true));
                 out.add_fixable(&BOOL_BYTE, Place::value(pair), || {
-                    (format!("the byte is {byte}"), fix)
+                    (format!("the byte is {byte}, expected 0 or 1"), fix)
                 });
             }
         }
@@ -391,8 +453,7 @@ fn elements(pair: &Pair<'_>, array: &Array<'_>, out: &mut Findings<'_>) {
                 .filter(|(_, number)| !number.is_finite());
             if let Some((at, number)) = odd.next() {
                 let more = odd.count();
-                let others =
-                    if more > 0 { format!(", and {more} more are like it") } else { String::new() };
+                let others = if more > 0 { format!(", and {more} more") } else { String::new() };
                 out.add(&NOT_FINITE, Place::value(pair), || {
                     format!("element {at} is {number}{others}")
                 });
@@ -405,7 +466,7 @@ fn elements(pair: &Pair<'_>, array: &Array<'_>, out: &mut Findings<'_>) {
             if let Some(at) = array.as_bytes().iter().position(|&byte| byte > 1) {
                 let byte = array.as_bytes().get(at).copied().unwrap_or_default();
                 out.add(&BOOL_BYTE, Place::value(pair), || {
-                    format!("the byte of element {at} is {byte}")
+                    format!("element {at} is {byte}, expected 0 or 1")
                 });
             }
         }

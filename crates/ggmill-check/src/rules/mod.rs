@@ -83,8 +83,8 @@ fn walk(input: &Input<'_>, options: &Options, findings: &mut Findings<'_>) {
         }
     }
     // One shard of a set is laid out with the others, and nothing may be lost.
-    if findings.has_anew() && (input.is_shard() || !structure::is_all_known(input)) {
-        findings.without_anew();
+    if findings.has_rewrite() && (input.is_shard() || !structure::is_all_known(input)) {
+        findings.drop_rewrites();
     }
 }
 

@@ -8,40 +8,46 @@ use crate::{Input, Options, Rule};
 
 rules! { Naming;
     CONVENTION = "GG1801" Note Specification {
-        summary: "The file's name does not follow the naming convention",
-        clause: "Specification: \"at a minimum all model files should have at least BaseName, SizeLabel, Version\"; it gives a regular expression to validate names by.",
+        summary: "File name does not follow the naming convention",
+        clause: "Specification: \"at a minimum all model files should have at least BaseName, SizeLabel, Version\"; it includes a regular expression that validates names.",
         why: "Programs and people cannot tell model, size and quantization from the name.",
-        remedy: "`ggmill name build` makes the name from the metadata, or says which key it lacks.",
+        remedy: "`ggmill name build` makes the name from the metadata, or says which key is missing.",
+        fixed: "Tiny-1K-v1.0.gguf",
     }
     ENCODING = "GG1802" Warning Practice {
-        summary: "The file's name says another quantization than the file",
-        clause: "Specification: the Encoding in a name \"indicates the weights encoding scheme that was applied to the model\".",
-        why: "People fetch and run another model than they meant.",
-        remedy: "Rename the file, or set general.file_type to what the tensors are.",
+        summary: "File name has a different quantization",
+        clause: "Specification: the Encoding in a name \"indicates the weights encoding scheme that was applied to the model\". It is compared with general.file_type.",
+        why: "People download and run a different model than they expect.",
+        remedy: "Rename the file, or correct general.file_type.",
+        fixed: "Tiny-1K-v1.0-F32.gguf",
     }
     SIZE = "GG1803" Warning Specification {
-        summary: "The file's name says another size than the file",
+        summary: "File name has a different size label",
         clause: "Specification: the SizeLabel of a name \"can be derived from gguf metadata `general.size_label`\".",
-        why: "People fetch another model than they meant.",
-        remedy: "`ggmill name rename` gives the file the name its metadata make, or set general.size_label.",
+        why: "People download a different model than they expect.",
+        remedy: "`ggmill name rename` renames the file after its metadata. If the name is right, correct general.size_label.",
+        fixed: "general.size_label = \"1K\"",
     }
     KIND = "GG1804" Warning Specification {
-        summary: "The file's name says it is another kind of file",
-        clause: "Specification: the Type in a name is LoRA for an adapter and vocab for a vocabulary, and missing otherwise; projectors begin with mmproj-.",
-        why: "Programs that choose by the name load the wrong file.",
-        remedy: "`ggmill name rename` gives the file the name its metadata make.",
+        summary: "File name has a different type",
+        clause: "Specification: the Type in a name is LoRA for an adapter and vocab for a vocabulary, and absent otherwise; the names of projectors begin with mmproj-.",
+        why: "Programs that select files by name load the wrong one.",
+        remedy: "`ggmill name rename` renames the file after its metadata.",
+        fixed: "Tiny-1K-v1.0.gguf",
     }
     VERSION = "GG1805" Warning Specification {
-        summary: "The file's name says another version than the file",
+        summary: "File name has a different version",
         clause: "Specification: the Version of a name \"can be derived from gguf metadata `general.version`\", and is v1.0 when the model has none.",
-        why: "People take one version for another.",
-        remedy: "`ggmill name rename` gives the file the name its metadata make, or set general.version.",
+        why: "People confuse two versions.",
+        remedy: "`ggmill name rename` renames the file after its metadata. If the name is right, correct general.version.",
+        fixed: "general.version = \"v1.0\"",
     }
     BASE = "GG1806" Note Specification {
-        summary: "The file's name says another model than the file",
+        summary: "File name has a different base name or fine-tune",
         clause: "Specification: the BaseName of a name can be derived from `general.basename` and the FineTune from `general.finetune`, \"substituting spaces for dashes\".",
         why: "People cannot tell which of the two the model is.",
-        remedy: "`ggmill name rename` gives the file the name its metadata make, or set the keys.",
+        remedy: "`ggmill name rename` renames the file after its metadata. If the name is right, correct the keys.",
+        fixed: "general.basename = \"Tiny\"",
     }
 }
 
@@ -49,7 +55,7 @@ rules! { Naming;
 ///
 /// ```
 /// assert_eq!(ggmill_check::name_fault("Mixtral-8x7B-v0.1-KQ2.gguf"), None);
-/// assert_eq!(ggmill_check::name_fault("Hermes-2-Pro-Llama-3-8B-F16.gguf"), Some("there is no version such as v1.0 behind the size"));
+/// assert_eq!(ggmill_check::name_fault("Hermes-2-Pro-Llama-3-8B-F16.gguf"), Some("there is no version such as v1.0 after the size"));
 /// ```
 pub fn name_fault(name: &str) -> Option<&'static str> {
     if let Some(parsed) = FileName::parse(name) {
@@ -58,7 +64,7 @@ pub fn name_fault(name: &str) -> Option<&'static str> {
             .and_then(|(number, count)| Some((number.parse::<u32>().ok()?, count.parse().ok()?)))?;
         return match number {
             0 => Some("shards are numbered from 00001"),
-            _ if number > count => Some("the shard's number is beyond their count"),
+            _ if number > count => Some("the shard number is greater than the shard count"),
             _ => None,
         };
     }
@@ -75,9 +81,9 @@ pub fn name_fault(name: &str) -> Option<&'static str> {
     let is_version = |segment: &str| segment.strip_prefix('v').is_some_and(decimal);
     Some(match (stem.split('-').skip(1).any(is_size), stem.split('-').any(is_version)) {
         (false, false) => "there is neither a size such as 7B nor a version such as v1.0",
-        (true, false) => "there is no version such as v1.0 behind the size",
+        (true, false) => "there is no version such as v1.0 after the size",
         (false, true) => "there is no size such as 7B before the version",
-        (true, true) => "its parts are not those of the convention, or in another order",
+        (true, true) => "its parts do not match the convention, or are in another order",
     })
 }
 
@@ -94,7 +100,7 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
         && FileType(number).without_guess() != encoding
     {
         out.add(&ENCODING, Place::value(&pair), || {
-            format!("the name says {encoding}, general.file_type {}", FileType(number))
+            format!("the file name has {encoding}, general.file_type is {}", FileType(number))
         });
     }
     if input.is_whole() {
@@ -122,7 +128,7 @@ fn parts(input: &Input<'_>, name: &FileName<'_>, out: &mut Findings<'_>) {
         {
             out.add(rule, Place::value(&pair), || {
                 format!(
-                    "the name says {}, {key} {}",
+                    "the file name has {}, {key} is {}",
                     shown(RawStr::from(part)),
                     shown(RawStr::from(text))
                 )
@@ -143,7 +149,7 @@ fn parts(input: &Input<'_>, name: &FileName<'_>, out: &mut Findings<'_>) {
     compare(&BASE, keys::GENERAL_FINETUNE, name.fine_tune, |part, text| plain(part) == plain(text));
 }
 
-/// What kind of file the name says it is, and what kind it is.
+/// Compares the kind of file in the name with the kind of the file.
 fn kind(input: &Input<'_>, name: &FileName<'_>, out: &mut Findings<'_>) {
     let says = match (name.sidecar, name.kind) {
         (Some("mmproj"), _) => "mmproj",
@@ -164,7 +170,7 @@ fn kind(input: &Input<'_>, name: &FileName<'_>, out: &mut Findings<'_>) {
     };
     if says != is && (is != "vocab" || input.is_complete()) {
         out.add(&KIND, Place::FILE, || {
-            format!("the name is that of a file of kind {says}, the file is of kind {is}")
+            format!("the file name is that of type {says}, the file has type {is}")
         });
     }
 }

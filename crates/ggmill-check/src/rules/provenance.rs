@@ -9,64 +9,76 @@ use crate::{Fix, Input, Options};
 
 rules! { Provenance;
     LICENSE = "GG2001" Warning Specification {
-        summary: "The licence is no SPDX expression",
+        summary: "Licence is not an SPDX expression",
         clause: "Specification: general.license is \"a SPDX license expression\"; \"do not include any other information\".",
-        why: "Nobody can tell by program whether the model may be used.",
-        remedy: "Set an SPDX expression such as Apache-2.0 or MIT, in letters of either case; for a licence SPDX does not know, LicenseRef- and a name, with general.license.link.",
+        why: "Programs cannot tell whether the model may be used.",
+        remedy: "Set an SPDX expression such as Apache-2.0 or MIT (case does not matter). For a licence unknown to SPDX, use LicenseRef- and a name, with general.license.link.",
+        fixed: "general.license = \"mit\"",
     }
     LANGUAGE = "GG2002" Note Specification {
-        summary: "A language is no ISO 639 code of two letters",
+        summary: "Language is not an ISO 639-1 code",
         clause: "Specification: general.languages are \"encoded as ISO 639 two letter codes\".",
         why: "Searches by language do not find the model.",
         remedy: "Use the two-letter code, such as en.",
+        fixed: "general.languages = [\"en\"]",
     }
     URL = "GG2003" Note Specification {
-        summary: "A link is no web address",
-        clause: "Specification: the keys url, repo_url and license.link hold URLs.",
-        why: "Nobody can follow it; one that runs a script should not be followed.",
+        summary: "Link is not a web address",
+        clause: "Specification: the keys url, repo_url and license.link hold URLs. Expected is http:// or https://.",
+        why: "The link cannot be followed, and one that runs a script should not be.",
         remedy: "Set the address with https:// before it.",
+        fixed: "general.url = \"https://example.org\"",
     }
     DOI = "GG2004" Note Specification {
-        summary: "A key for a DOI holds something else",
-        clause: "Specification: the doi keys hold a Digital Object Identifier, which begins with 10. and has a slash.",
-        why: "It leads nowhere.",
+        summary: "Invalid DOI",
+        clause: "Specification: the doi keys hold a Digital Object Identifier, which begins with 10. and contains a slash.",
+        why: "The identifier cannot be resolved.",
         remedy: "Set the DOI as 10.NNNN/name.",
+        fixed: "general.doi = \"10.1000/182\"",
     }
     UUID = "GG2005" Note Specification {
-        summary: "A key for a UUID holds something else",
+        summary: "Invalid UUID",
         clause: "Specification: the uuid keys hold a universally unique identifier: 32 hexadecimal digits in groups of 8-4-4-4-12.",
-        why: "Programs that look models up by it fail.",
+        why: "Programs that look up models by it fail.",
         remedy: "Set it again, or remove the key.",
+        fixed: "general.uuid = \"12345678-1234-5678-1234-567812345678\"",
     }
     COUNT = "GG2006" Warning Specification {
-        summary: "Parents or datasets are not as many as is said",
-        clause: "Specification: general.base_model.count is the \"number of parent models\", each under its number from 0.",
-        why: "Programs that read as many as the count says miss some, or look for what is not there.",
-        remedy: "Set the count to the number of parents, and number them from 0; `ggmill check --fix` sets the count where they are numbered so.",
+        summary: "Number of base models or datasets does not match",
+        clause: "Specification: general.base_model.count is the \"number of parent models\", each under its number from 0; general.dataset.count likewise.",
+        why: "Programs that read as many as the count says miss some, or look for entries that are absent.",
+        remedy: "Set the count to the number of entries, and number them from 0.",
+        fixed: "no general.base_model.count, or general.base_model.0.name beside it",
+        automatic: "sets the count where the entries are numbered from 0",
     }
     SIZE_LABEL = "GG2007" Note Practice {
-        summary: "The size label is far from the number of parameters",
-        clause: "Specification: general.size_label is the \"size class of the model, such as number of weights and experts\".",
-        why: "The model is listed under a size it has not.",
+        summary: "Size label does not match the number of parameters",
+        clause: "Specification: general.size_label is the \"size class of the model, such as number of weights and experts\". Reported when it is off by more than a factor of 2.",
+        why: "The model is listed under the wrong size.",
         remedy: "Set general.size_label to the number of parameters, such as 7B or 8x7B.",
+        fixed: "general.size_label = \"0.6K\"",
     }
     JUNK_NAME = "GG2008" Note Practice {
-        summary: "The name looks like a directory or a checksum",
+        summary: "Name is a path or a checksum",
         clause: "Specification: general.name \"should be a human-readable name that can be used to identify the model\".",
-        why: "Converters take the name of a directory when nobody gives one, and it may tell where the file was made.",
+        why: "Converters use the name of a directory when none is given, which can reveal where the file was made.",
         remedy: "Set general.name to the name of the model.",
+        fixed: "general.name = \"Tiny\"",
     }
     RECOMMENDED = "GG2009" Note Letter {
-        summary: "A recommended key is missing",
+        summary: "Missing recommended key",
         clause: "Specification, of the standard keys: \"not all of these are required, but they are all recommended\".",
-        why: "Nobody can tell from the file what the model is called, who made it, or whether it may be used.",
+        why: "The file does not say what the model is called, who made it, or whether it may be used.",
         remedy: "Set the key: `ggmill edit FILE --set KEY=VALUE`.",
+        fixed: "general.author = \"Someone\"",
     }
     NO_SIZE = "GG2010" Note Letter {
-        summary: "The size label is missing",
-        clause: "Specification: general.size_label is the \"size class of the model\", and standard keys \"are all recommended\"; in names it is \"calculated if missing\".",
-        why: "Sites that sort models by size have to look at every tensor.",
-        remedy: "Set general.size_label, such as 7B or 8x7B; `ggmill check --fix` sets what the tensors make.",
+        summary: "Missing general.size_label",
+        clause: "Specification: general.size_label is the \"size class of the model\", and standard keys \"are all recommended\"; in file names it is \"calculated if missing\".",
+        why: "Model hubs that sort by size have to inspect every tensor.",
+        remedy: "Set general.size_label, such as 7B or 8x7B.",
+        fixed: "general.size_label = \"0.6K\"",
+        automatic: "sets the label computed from the tensors",
     }
 }
 
@@ -96,7 +108,7 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     size_label(input, out);
 }
 
-/// What people look for first.
+/// Checks the keys that people look for first.
 fn recommended(input: &Input<'_>, out: &mut Findings<'_>) {
     if input.kind() != "model" || !input.is_first() || !input.is_whole() {
         return;
@@ -111,7 +123,7 @@ fn recommended(input: &Input<'_>, out: &mut Findings<'_>) {
         keys::GENERAL_URL,
     ] {
         if input.metadata().get(key).is_none() {
-            out.add(&RECOMMENDED, Place::missing(key), || "there is no such key".into());
+            out.add(&RECOMMENDED, Place::missing(key), || "the key is missing".into());
         }
     }
     if input.metadata().get(keys::GENERAL_SIZE_LABEL).is_none() {
@@ -124,7 +136,7 @@ fn recommended(input: &Input<'_>, out: &mut Findings<'_>) {
         let label = label().filter(|_| input.is_complete());
         let fix = label.map(|label| Fix::set(keys::GENERAL_SIZE_LABEL, ValueType::STRING, &*label));
         out.add_fixable(&NO_SIZE, Place::missing(keys::GENERAL_SIZE_LABEL), || {
-            ("there is no such key".into(), fix)
+            ("the key is missing".into(), fix)
         });
     }
 }
@@ -152,7 +164,7 @@ fn described(pair: &Pair<'_>, name: &str, last: &str, text: &str, out: &mut Find
 /// Whether a text is an expression of SPDX, whose identifiers are the same in letters of either
 /// case.
 fn is_licence(text: &str) -> bool {
-    const LONGEST: usize = 4096;
+    const MAX_LEN: usize = 4096;
     let known = || {
         spdx::identifiers::LICENSES
             .iter()
@@ -162,7 +174,7 @@ fn is_licence(text: &str) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
     let mut canonical = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some(c) = rest.chars().next().filter(|_| text.len() <= LONGEST) {
+    while let Some(c) = rest.chars().next().filter(|_| text.len() <= MAX_LEN) {
         let end = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
         let (word, after) = rest.split_at(if end == 0 { c.len_utf8() } else { end });
         canonical.push_str(known().find(|name| name.eq_ignore_ascii_case(word)).unwrap_or(word));
@@ -209,7 +221,7 @@ fn languages(input: &Input<'_>, out: &mut Findings<'_>) {
     }
 }
 
-/// Holds `<prefix>.count` against the numbers that stand behind the prefix.
+/// Holds `<prefix>.count` against the numbers after the prefix.
 fn counts(input: &Input<'_>, prefix: &str, out: &mut Findings<'_>) {
     let number = |pair: Pair<'_>| -> Option<u64> {
         let rest = pair.key().to_str().ok()?.strip_prefix(prefix)?.strip_prefix('.')?;
@@ -224,12 +236,12 @@ fn counts(input: &Input<'_>, prefix: &str, out: &mut Findings<'_>) {
     if input.is_whole() && (count.unwrap_or(0) != numbers.len() as u64 || !consecutive) {
         let place =
             input.metadata().get(&key).map_or(Place::missing(&key), |pair| Place::value(&pair));
-        let said = count.map_or("nothing".to_owned(), |count| count.to_string());
+        let stated = count.map_or("missing".to_owned(), |count| count.to_string());
         let fix = consecutive.then(|| Fix::set(key.as_str(), ValueType::U32, numbers.len() as u64));
         out.add_fixable(&COUNT, place, || {
             (
                 format!(
-                    "the count says {said}, the file has {}{}",
+                    "the count is {stated}, the file has {}{}",
                     numbers.len(),
                     if consecutive { "" } else { ", not numbered from 0" }
                 ),
@@ -276,7 +288,7 @@ fn size_label(input: &Input<'_>, out: &mut Findings<'_>) {
         input.model_tensors().map(|(_, tensor)| tensor.shape().elements() as f64).sum::<f64>();
     if !(0.5..=2.0).contains(&(found / said)) {
         out.add(&SIZE_LABEL, Place::value(&pair), || {
-            format!("{}, and there are {found:.0} parameters", shown(RawStr::from(label)))
+            format!("{}, but the model has {found:.0} parameters", shown(RawStr::from(label)))
         });
     }
 }

@@ -1,4 +1,4 @@
-//! What the file says of its quantization, and what its tensors are.
+//! The quantization according to the metadata and according to the tensors.
 
 use std::collections::BTreeMap;
 
@@ -10,46 +10,57 @@ use crate::{Fix, Input, Options};
 
 rules! { Quantization;
     NO_VERSION = "GG1401" Warning Must {
-        summary: "Quantized tensors without general.quantization_version",
+        summary: "Missing general.quantization_version",
         clause: "Specification: \"if any tensors are quantized, this _must_ be present\".",
-        why: "Should the layout of a type change once more, no reader could tell which layout this file has.",
-        remedy: "Set general.quantization_version to 2 as u32: `ggmill check --fix` does.",
+        why: "If the layout of a type changed again, readers could not tell which layout this file uses.",
+        remedy: "Set general.quantization_version to 2 (u32).",
+        fixed: "general.quantization_version = 2",
+        automatic: "sets general.quantization_version to 2",
     }
     VERSION = "GG1402" Warning Practice {
-        summary: "An unknown quantization version",
-        clause: "The current version is 2 (`GGML_QNT_VERSION`); 1 is from the spring of 2023.",
-        why: "Readers take the data for version 2 whatever is said here.",
-        remedy: "Set general.quantization_version to 2 when the file was made since June 2023.",
+        summary: "Unknown quantization version",
+        clause: "The current version is 2 (`GGML_QNT_VERSION`); version 1 dates from early 2023.",
+        why: "Readers decode the data as version 2, whatever this key says.",
+        remedy: "Set general.quantization_version to 2 if the file was created after May 2023.",
+        fixed: "general.quantization_version = 2",
     }
     UNKNOWN_FILE_TYPE = "GG1403" Warning Both {
-        summary: "general.file_type is unknown or was removed",
-        clause: "Specification: general.file_type is \"an enumerated value describing the type of the majority of the tensors\"; llama.cpp calls any other unknown.",
-        why: "Programs show a wrong or no name for the quantization.",
-        remedy: "Set general.file_type to the number of the type most tensors have, or remove it; `ggmill check --fix` sets it where one number fits.",
+        summary: "Unknown or removed general.file_type",
+        clause: "Specification: general.file_type is \"an enumerated value describing the type of the majority of the tensors\"; llama.cpp shows any other number as unknown.",
+        why: "Programs show no quantization name, or a wrong one.",
+        remedy: "Set general.file_type to the number of the type that most tensors have, or remove it.",
+        fixed: "general.file_type = 0 (all F32)",
+        automatic: "sets the number where one file type fits the tensors",
     }
     FILE_TYPE_DIFFERS = "GG1404" Warning Specification {
-        summary: "general.file_type names a type that no large tensor has",
-        clause: "Specification: general.file_type describes \"the type of the majority of the tensors in the file\".",
-        why: "The model is shown, sorted and named as what it is not.",
-        remedy: "Set general.file_type to the number of the type most tensors have; `ggmill check --fix` does where one number fits.",
+        summary: "general.file_type does not match the tensors",
+        clause: "Specification: general.file_type describes \"the type of the majority of the tensors in the file\". Reported when no matrix has the type that it names.",
+        why: "The model is displayed, sorted and named with the wrong quantization.",
+        remedy: "Set general.file_type to the number of the type that most tensors have.",
+        fixed: "general.file_type = 0 (all F32)",
+        automatic: "sets the number where one file type fits the tensors",
     }
     NOT_FOR_STORAGE = "GG1405" Warning Practice {
-        summary: "A tensor has a type that is meant for computing only",
-        clause: "ggml makes Q8_1 and Q8_K on the fly from activations; no file type has them.",
+        summary: "Tensor type is for intermediate results only",
+        clause: "ggml creates Q8_1 and Q8_K from activations at run time; no file type uses them.",
         why: "Many operations have no code for weights of this type.",
         remedy: "Quantize the tensor to Q8_0.",
+        fixed: "tensor \"x.weight\": Q8_0",
     }
     NO_COMPANION = "GG1406" Note Practice {
-        summary: "An NVFP4 tensor without the scale that goes with it",
-        clause: "The reference's converter writes beside each `X.weight` of NVFP4 an `X.scale`, the scale of the tensor as a whole.",
-        why: "NVFP4 blocks reach numbers up to 448 times 6 only; what the tensor's own scale is, is then lost.",
-        remedy: "Convert the model again if its checkpoint has such scales; a tensor quantized by `llama-quantize` needs none.",
+        summary: "NVFP4 tensor has no scale tensor",
+        clause: "For each NVFP4 tensor `X.weight` llama.cpp's converter writes `X.scale`, the scale of the whole tensor.",
+        why: "NVFP4 blocks only represent values up to 448 times 6; without the tensor's scale the true magnitude is lost.",
+        remedy: "Convert the model again if its checkpoint has such scales. A tensor quantized by `llama-quantize` needs none.",
+        fixed: "tensors \"x.weight\" and \"x.scale\"",
     }
     NO_FILE_TYPE = "GG1407" Note Letter {
-        summary: "general.file_type is missing",
-        clause: "Specification: general.file_type is standard, \"optional; can be inferred from the tensor types\"; the standard keys \"are all recommended\".",
-        why: "Programs that show or sort models by it have to look at every tensor.",
-        remedy: "Set general.file_type to the number of the type most tensors have; `ggmill check --fix` does where one number fits.",
+        summary: "Missing general.file_type",
+        clause: "Specification: general.file_type is a standard key, \"optional; can be inferred from the tensor types\"; the standard keys \"are all recommended\".",
+        why: "Programs that display or sort models by it have to inspect every tensor.",
+        remedy: "Set general.file_type to the number of the type that most tensors have.",
+        fixed: "general.file_type = 0 (all F32)",
+        automatic: "sets the number where one file type fits the tensors",
     }
 }
 
@@ -71,7 +82,7 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
                     let fix = Fix::set(keys::GENERAL_QUANTIZATION_VERSION, ValueType::U32, 2u32);
                     (
                         format!(
-                            "{quantized} of {} tensors quantized, and there is no such key",
+                            "{quantized} of {} tensors are quantized, but the key is missing",
                             input.model_tensors().count()
                         ),
                         Some(fix),
@@ -104,14 +115,12 @@ fn companions(input: &Input<'_>, out: &mut Findings<'_>) {
         if let Some(stem) = tensor.name().as_bytes().strip_suffix(b".weight")
             && input.model_tensor(&[stem, b".scale"].concat()).is_none()
         {
-            out.add(&NO_COMPANION, Place::info(&tensor), || {
-                "there is no tensor .scale to this one".into()
-            });
+            out.add(&NO_COMPANION, Place::info(&tensor), || "its .scale tensor is missing".into());
         }
     }
 }
 
-/// What `general.file_type` should say: the type with the most elements in matrices, where one
+/// The right value of `general.file_type`: the type with the most elements in matrices, where one
 /// number stands for it.
 fn majority(input: &Input<'_>) -> Option<Fix> {
     let mut elements: BTreeMap<GgmlType, u64> = BTreeMap::new();
@@ -137,7 +146,7 @@ fn file_type(input: &Input<'_>, out: &mut Findings<'_>) {
             && input.kind() == "model"
         {
             out.add_fixable(&NO_FILE_TYPE, Place::missing(keys::GENERAL_FILE_TYPE), || {
-                ("there is no such key".into(), majority(input))
+                ("the key is missing".into(), majority(input))
             });
         }
         return;
@@ -150,15 +159,15 @@ fn file_type(input: &Input<'_>, out: &mut Findings<'_>) {
             let found = if removed {
                 format!("{file_type} was removed")
             } else {
-                format!("{number} is the number of no file type")
+                format!("{number} is not a file type")
             };
             (found, majority(input))
         });
     };
     let Some(base) = base_type(name) else { return };
     let block = base.layout().map_or(1, |layout| u64::from(layout.elements));
-    // Matrices that could have the type: where rows are no whole blocks the reference falls back to
-    // another one.
+    // Matrices that could have the type: where the row length is not a multiple of the block size
+    // the reference falls back to another one.
     let mut matrices = input
         .model_tensors()
         .map(|(_, tensor)| tensor)
@@ -172,7 +181,7 @@ fn file_type(input: &Input<'_>, out: &mut Findings<'_>) {
         && !matrices.any(|tensor| tensor.ggml_type() == base)
     {
         out.add_fixable(&FILE_TYPE_DIFFERS, Place::value(&pair), || {
-            (format!("{name} means mostly {base}, and no matrix is {base}"), majority(input))
+            (format!("{name} means mostly {base}, but no matrix is {base}"), majority(input))
         });
     }
 }

@@ -8,59 +8,67 @@ use crate::{Fix, Input, Options};
 
 rules! { Shards;
     NUMBER = "GG1901" Error Reference {
-        summary: "A shard's number is beyond their count",
-        clause: "llama.cpp counts split.no from 0 and holds each shard to its place among split.count.",
+        summary: "Shard number out of range",
+        clause: "llama.cpp counts split.no from 0 and requires each shard to have its number among split.count.",
         why: "llama.cpp refuses the set.",
         remedy: "Split the model again.",
+        fixed: "split.no = 1, split.count = 2",
     }
     NAME = "GG1902" Error Reference {
-        summary: "A shard's name and its keys disagree",
-        clause: "llama.cpp finds the shards by `<prefix>-<number>-of-<count>.gguf`, numbered from 00001, and holds the names against split.no and split.count.",
+        summary: "Shard file name does not match its keys",
+        clause: "llama.cpp finds the shards by `<prefix>-<number>-of-<count>.gguf`, numbered from 00001, and compares the names with split.no and split.count.",
         why: "llama.cpp refuses the set, or loads the shards in the wrong order.",
-        remedy: "Rename the file to the numbers its keys have.",
+        remedy: "Rename the file after its keys.",
+        fixed: "Tiny-1K-v1.0-00001-of-00002.gguf with split.no = 0, split.count = 2",
     }
     TENSORS = "GG1903" Error Reference {
-        summary: "A shard has more tensors than the whole set",
-        clause: "llama.cpp: \"corrupted model: expected tensors\" when the shards together have not split.tensors.count.",
+        summary: "Shard has more tensors than the set",
+        clause: "llama.cpp: \"corrupted model: expected tensors\" when the shards together do not have split.tensors.count tensors.",
         why: "llama.cpp refuses the set.",
         remedy: "Split the model again.",
+        fixed: "split.tensors.count = 24",
     }
     LEFTOVER = "GG1904" Note Practice {
-        summary: "A whole file with keys of a shard",
-        clause: "The reference's merge leaves split.count at 0; a count of 0 or 1 means a whole model.",
-        why: "Some programs take any file with the key for a shard.",
-        remedy: "Remove the split.* keys: `ggmill check --fix` does.",
+        summary: "Shard keys in a complete file",
+        clause: "A split.count of 0 or 1 means a complete model; gguf-split leaves it at 0 when it merges.",
+        why: "Some programs treat any file with the key as a shard.",
+        remedy: "Remove the split.* keys.",
+        fixed: "no split.* keys",
+        automatic: "removes the split.* keys",
     }
     NAME_ALONE = "GG1905" Warning Practice {
-        summary: "A shard's name on a file that is none",
-        clause: "A shard has split.no and split.count; llama.cpp looks for the siblings that they promise.",
+        summary: "Shard file name on a file without shard keys",
+        clause: "A shard has split.no and split.count; llama.cpp loads the other files that they announce.",
         why: "People and programs look for the other files of the set.",
-        remedy: "Rename the file, or fetch the shard again if it should have the keys.",
+        remedy: "Rename the file, or download the shard again if it should have the keys.",
+        fixed: "Tiny-1K-v1.0.gguf",
     }
     KEYS = "GG1906" Error Reference {
-        summary: "A shard without all of its keys",
+        summary: "Shard lacks some of its keys",
         clause: "llama.cpp reads split.no of every shard, and gguf-split writes split.no, split.count and split.tensors.count into each.",
-        why: "llama.cpp takes the shard for the first, and refuses the set.",
+        why: "llama.cpp treats the shard as the first, and refuses the set.",
         remedy: "Split the model again.",
+        fixed: "split.no = 0, split.count = 2, split.tensors.count = 24",
     }
     SET = "GG1907" Error Both {
-        summary: "The set of shards is not whole",
-        clause: "Specification: shards are numbered from 00001 to their total; llama.cpp opens each beside the first and refuses the model when one is missing or another's.",
+        summary: "Incomplete set of shards",
+        clause: "Specification: shards are numbered from 00001 to their total; llama.cpp opens the others from the directory of the first, and refuses the model when one is missing or belongs to another model.",
         why: "llama.cpp refuses the model.",
-        remedy: "Fetch the files that are missing or belong to another set, into the directory of the first.",
+        remedy: "Download the missing files into the directory of the first shard, or replace those that belong to another model.",
+        fixed: "Set-1K-v1.0-00001-of-00002.gguf and Set-1K-v1.0-00002-of-00002.gguf",
     }
 }
 
 pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     let metadata = input.metadata();
     let name = input.name.and_then(ShardName::parse);
-    // Keys that are no integers are told by another rule.
+    // Keys that are not integers are told by another rule.
     let Ok(split) = Split::of(&metadata) else { return };
     let Some(split) = split else {
         if let Some(name) = name.filter(|name| name.count() > 1 && input.is_whole()) {
             out.add(&NAME_ALONE, Place::FILE, || {
                 format!(
-                    "the name says {} of {}, the file has no split.count",
+                    "the file name has shard {} of {}, the file has no split.count",
                     name.number(),
                     name.count()
                 )
@@ -87,7 +95,7 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     }
     for key in [keys::SPLIT_NO, keys::SPLIT_TENSORS_COUNT] {
         if metadata.get(key).is_none() && input.is_whole() {
-            out.add(&KEYS, Place::missing(key), || "there is no such key".into());
+            out.add(&KEYS, Place::missing(key), || "the key is missing".into());
         }
     }
     if let Some(fault) = input.set_fault {
@@ -95,7 +103,10 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     }
     if split.number >= split.count {
         return out.add(&NUMBER, place, || {
-            format!("number {} of {}, counted from 0", split.number, split.count)
+            format!(
+                "split.no is {}, split.count is {}; shards are numbered from 0",
+                split.number, split.count
+            )
         });
     }
     if let Some(name) = name
@@ -104,7 +115,7 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
         let (number, count) = (split.number + 1, split.count);
         out.add(&NAME, place, || {
             format!(
-                "the keys say {number} of {count}, the name {} of {}",
+                "the keys have shard {number} of {count}, the file name {} of {}",
                 name.number(),
                 name.count()
             )
@@ -112,6 +123,6 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     }
     let own = input.tensors().len() as u64;
     if let Some(all) = split.tensors.filter(|&all| own > all) {
-        out.add(&TENSORS, place, || format!("{own} tensors here, {all} in all"));
+        out.add(&TENSORS, place, || format!("{own} tensors, but split.tensors.count is {all}"));
     }
 }

@@ -1,4 +1,4 @@
-//! Magic, version, byte order, alignment, padding, and what stands behind the end.
+//! Magic, version, byte order, alignment, padding, and trailing data.
 
 use ggmill_core::{Endian, ErrorKind, Subject, keys};
 
@@ -9,81 +9,98 @@ use crate::{Fix, Input, Options, Rule};
 rules! { Structure;
     NOT_GGUF = "GG1001" Error Both {
         summary: "Not a GGUF file",
-        clause: "Specification: \"Must be `GGUF` at the byte level: `0x47` `0x47` `0x55` `0x46`\"; versions 1, 2 and 3 exist.",
-        why: "No reader of GGUF opens it. Often it is a web page or a pointer that was saved instead of the model.",
-        remedy: "Fetch the model itself, or convert it when it is a model of another format.",
+        clause: "The file must begin with the magic. Specification: \"Must be `GGUF` at the byte level: `0x47` `0x47` `0x55` `0x46`\"; versions 1, 2 and 3 exist.",
+        why: "No GGUF reader opens the file. Often it is a web page or a Git LFS pointer that was saved instead of the model.",
+        remedy: "Download the model itself. If it is a model in another format, convert it.",
+        fixed: "the file begins with the bytes 47 47 55 46 (GGUF)",
     }
     HEADER_CUT = "GG1002" Error Both {
-        summary: "The file ends within its header",
-        clause: "Specification: the header holds `metadata_kv_count` pairs and `tensor_count` tensor infos, each whole; llama.cpp holds every length against the bytes left.",
-        why: "Keys or tensors are missing. Usually a download was cut off.",
-        remedy: "Fetch the rest of the file, or all of it again.",
+        summary: "File ends inside the header",
+        clause: "The header must be complete. Specification: it holds `metadata_kv_count` metadata entries and `tensor_count` tensor infos; llama.cpp checks every length against the remaining bytes.",
+        why: "Metadata keys or tensor infos are missing. Usually a download was interrupted.",
+        remedy: "Resume the download, or download the file again.",
+        fixed: "the file has all bytes that its header declares",
     }
     HEADER_BROKEN = "GG1003" Error Both {
-        summary: "The header cannot be read",
-        clause: "Specification: a value type \"must be one of the `gguf_metadata_value_type` values\", a tensor has \"currently at most 4\" dimensions; llama.cpp refuses anything else.",
-        why: "Reading stops there: what follows is lost, in this and in every other reader.",
-        remedy: "Make the file again from its source; the header was damaged or written by a faulty program.",
+        summary: "Header is malformed",
+        clause: "Every field of the header must have a defined value. Specification: a value type \"must be one of the `gguf_metadata_value_type` values\", a tensor has \"currently at most 4\" dimensions; llama.cpp refuses anything else.",
+        why: "Parsing stops at this field, in ggmill and in every other reader; the rest of the header cannot be read.",
+        remedy: "Create the file again from its source: it was damaged, or written by a program with a bug.",
+        fixed: "key \"a.key\": value type 4 (u32)",
     }
     VERSION_1 = "GG1004" Error Reference {
-        summary: "Version 1, which current readers refuse",
-        clause: "llama.cpp: \"GGUFv1 is no longer supported\". The specification says v2 widened counts and lengths to 64 bits.",
+        summary: "GGUF version 1 is no longer supported",
+        clause: "llama.cpp: \"GGUFv1 is no longer supported\". According to the specification, version 2 widened counts and lengths to 64 bits.",
         why: "llama.cpp has refused version 1 since late 2023.",
-        remedy: "Write the file anew as version 3: `ggmill check --fix` does.",
+        remedy: "Rewrite the file as version 3.",
+        fixed: "version 3",
+        automatic: "rewrites the file as version 3",
     }
     VERSION_2 = "GG1005" Note Specification {
-        summary: "Version 2",
+        summary: "Old GGUF version 2",
         clause: "Specification: the version \"must be `3` for version described in this spec\".",
-        why: "Readers accept it: version 3 only added big-endian files.",
-        remedy: "Nothing has to be done; writing the file anew gives version 3.",
+        why: "Readers accept version 2: version 3 only added big-endian files.",
+        remedy: "Nothing has to be done. `ggmill repack` writes the file as version 3.",
+        fixed: "version 3",
     }
     BIG_ENDIAN = "GG1006" Warning Reference {
-        summary: "Big-endian",
-        clause: "llama.cpp: a file whose byte order is not that of the machine is refused. The specification allows both orders.",
-        why: "The file loads on big-endian machines only.",
-        remedy: "Convert the byte order for the machines that are to load it.",
+        summary: "File is big-endian",
+        clause: "llama.cpp refuses a file whose byte order differs from the machine's. The specification allows both byte orders.",
+        why: "The file loads only on big-endian machines.",
+        remedy: "Convert the byte order for the machines that will load the file: `ggmill repack --endian little`.",
+        fixed: "version 3, little-endian",
     }
     SWAPPED_MAGIC = "GG1007" Error Both {
-        summary: "The magic is written backwards",
-        clause: "Specification: the magic is `GGUF` \"at the byte level\", whatever the byte order.",
+        summary: "Magic is byte-swapped",
+        clause: "Specification: the magic is `GGUF` \"at the byte level\", in either byte order.",
         why: "Readers that compare the four bytes, as llama.cpp does, do not recognise the file.",
-        remedy: "Replace the first four bytes, FUGG, by GGUF: `ggmill check --fix` writes the file anew with them.",
+        remedy: "Replace the first four bytes, FUGG, with GGUF.",
+        fixed: "the file begins with GGUF",
+        automatic: "rewrites the file with the correct magic",
     }
     ALIGNMENT = "GG1008" Error Both {
-        summary: "The alignment is not one that data can have",
-        clause: "Specification: `general.alignment` is a uint32 that \"must be a multiple of 8\"; llama.cpp refuses 0 and what is no power of two.",
-        why: "Nobody can tell where the tensor data begin.",
-        remedy: "Make the file again with an alignment of 32; where the data of this one begin nobody can tell.",
+        summary: "Invalid alignment",
+        clause: "Specification: `general.alignment` is a uint32 that \"must be a multiple of 8\"; llama.cpp refuses 0 and every value that is not a power of two.",
+        why: "The start of the tensor data cannot be computed.",
+        remedy: "Create the file again with an alignment of 32. It cannot be repaired, because the offset of its tensor data is unknown.",
+        fixed: "general.alignment = 32",
     }
     ALIGNMENT_POWER = "GG1009" Error Reference {
-        summary: "The alignment is no power of two",
+        summary: "Alignment is not a power of two",
         clause: "llama.cpp: the alignment must be a power of two. The specification allows every multiple of 8.",
         why: "llama.cpp refuses the file.",
-        remedy: "Write the file anew with an alignment of 32: `ggmill edit FILE --set general.alignment=32` does.",
+        remedy: "Rewrite the file with an alignment of 32: `ggmill edit FILE --set general.alignment=32`.",
+        fixed: "general.alignment = 32",
     }
     TRAILING_BYTES = "GG1010" Warning Practice {
-        summary: "Bytes behind the end",
-        clause: "Nothing in the specification leads to bytes behind the last tensor and its padding; no reader looks at them.",
-        why: "Something was appended to the file, or its tensor directory is shorter than its data.",
-        remedy: "Find out what the bytes are; a copy written anew does not have them.",
+        summary: "Trailing data after the last tensor",
+        clause: "The file must end after the padding of its last tensor. The specification defines nothing that comes later, and readers ignore it.",
+        why: "Something was appended to the file, or its tensor infos describe less data than there is.",
+        remedy: "Find out what the bytes are. Any command that rewrites the file drops them.",
+        fixed: "the file ends after the padding of its last tensor",
     }
     PADDING = "GG1011" Warning Specification {
-        summary: "Padding that is not zero",
+        summary: "Padding contains nonzero bytes",
         clause: "Specification: \"the file is padded with `0x00` bytes to the next multiple of `general.alignment`\".",
-        why: "Nobody reads padding, so it can carry things nobody sees, and two equal models get different hashes.",
-        remedy: "Write the file anew, as `ggmill check --fix` does: padding is then zero.",
+        why: "Readers skip padding, so it can hide data, and two equal models get different file hashes.",
+        remedy: "Rewrite the file: its padding is then zero.",
+        fixed: "31 bytes of padding, all zero",
+        automatic: "rewrites the file with zero padding",
     }
     LAST_PADDING = "GG1012" Note Reference {
-        summary: "The last tensor is not padded",
-        clause: "llama.cpp pads behind the last tensor and reads that padding too when it loads all data at once. The specification says \"the space between tensors should be padded\".",
+        summary: "Last tensor is not padded",
+        clause: "llama.cpp writes padding after the last tensor, and reads it when it loads all tensor data in one read. Specification: \"the space between tensors should be padded\".",
         why: "Programs that load the data in one read refuse the file; llama.cpp itself maps it and does not.",
-        remedy: "Write the file anew, as `ggmill check --fix` does: the padding is then there.",
+        remedy: "Rewrite the file: the padding is then present.",
+        fixed: "the file ends at a multiple of the alignment",
+        automatic: "rewrites the file with the padding",
     }
     GAP = "GG1013" Warning Practice {
-        summary: "Bytes between tensors that belong to none",
-        clause: "Nothing in the specification leads to bytes between tensors but the zeros of their padding; llama.cpp takes no gaps at all.",
-        why: "Something was hidden there, or the tensor directory gives a tensor fewer bytes than it has.",
-        remedy: "Find out what the bytes are; a copy written anew does not have them.",
+        summary: "Unused bytes between tensors",
+        clause: "Only zero padding may lie between tensors: the specification defines nothing else there, and llama.cpp accepts no gaps.",
+        why: "Data may be hidden there, or a tensor info declares fewer bytes than its tensor has.",
+        remedy: "Find out what the bytes are. Any command that rewrites the file drops them.",
+        fixed: "only zero padding between the two tensors",
     }
 }
 
@@ -95,7 +112,7 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     let index = input.index();
     if let Some(fault) = input.header_fault() {
         // Lengths that no file has are not made good by more of it.
-        let absurd = fault.needed_length().is_some_and(|length| length > LONGEST_FILE)
+        let absurd = fault.needed_length().is_some_and(|length| length > MAX_FILE_LEN)
             || counts_are_absurd(input);
         let rule = if fault.kind() == ErrorKind::Truncated && !absurd {
             &HEADER_CUT
@@ -106,18 +123,18 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     }
     if index.has_swapped_magic() {
         out.add_fixable(&SWAPPED_MAGIC, Place::at(0), || {
-            ("begins with \"FUGG\", expected \"GGUF\"".into(), anew(input))
+            ("begins with \"FUGG\", expected \"GGUF\"".into(), rewrite(input))
         });
     }
     match index.version() {
         1 => out.add_fixable(&VERSION_1, Place::at(4), || {
-            ("version 1, expected 3".into(), anew(input))
+            ("version 1, expected 3".into(), rewrite(input))
         }),
-        2 => out.add(&VERSION_2, Place::at(4), || "version 2, the current one is 3".into()),
+        2 => out.add(&VERSION_2, Place::at(4), || "version 2, the current version is 3".into()),
         _ => {}
     }
     if index.endian() == Endian::Big {
-        out.add(&BIG_ENDIAN, Place::at(4), || "numbers are big-endian".into());
+        out.add(&BIG_ENDIAN, Place::at(4), || "the byte order is big-endian".into());
     }
     alignment(input, out);
     if input.faults().is_empty() {
@@ -128,11 +145,11 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
 }
 
 /// Bytes that no file has.
-const LONGEST_FILE: u64 = 1 << 50;
+const MAX_FILE_LEN: u64 = 1 << 50;
 
-/// Whether the header promises more pairs or tensors than any file has.
+/// Whether the header promises more metadata entries or tensors than any file has.
 fn counts_are_absurd(input: &Input<'_>) -> bool {
-    const MOST: u64 = 1 << 40;
+    const MAX_COUNT: u64 = 1 << 40;
     let mut counts = [0; 16];
     let read = input.bytes().is_some_and(|bytes| bytes.read_at(8, &mut counts).is_ok());
     let little = input.index().endian() == Endian::Little;
@@ -140,17 +157,16 @@ fn counts_are_absurd(input: &Input<'_>) -> bool {
         if little { u64::from_le_bytes(*bytes) } else { u64::from_be_bytes(*bytes) }
     };
     read && input.index().version() > 1
-        && counts.as_chunks::<8>().0.iter().map(count).any(|count| count > MOST)
+        && counts.as_chunks::<8>().0.iter().map(count).any(|count| count > MAX_COUNT)
 }
 
-/// A file that opens can be written anew, where nothing in it is lost by that: see
-/// [`is_all_known`].
-pub(super) fn anew(input: &Input<'_>) -> Option<Fix> {
+/// A file that opens can be rewritten, where nothing in it is lost by that: see [`is_all_known`].
+pub(super) fn rewrite(input: &Input<'_>) -> Option<Fix> {
     input.faults().is_empty().then_some(Fix::Rewrite)
 }
 
 /// Whether all bytes of the file are those of its header and its tensors, or padding: what else
-/// there is, a file written anew would not have.
+/// there is, a rewritten file would lack.
 pub(super) fn is_all_known(input: &Input<'_>) -> bool {
     let index = input.index();
     let (Some(len), Some(ranges)) = (index.file_len(), data_ranges(input)) else { return false };
@@ -158,7 +174,7 @@ pub(super) fn is_all_known(input: &Input<'_>) -> bool {
     let ends_there = index.alignment().align(end).is_some_and(|padded| len <= padded);
     ends_there
         && gap_ranges(input).is_some_and(|gaps| {
-            gaps.iter().map(|(start, end)| end - start).sum::<u64>() <= MOST_GAPS
+            gaps.iter().map(|(start, end)| end - start).sum::<u64>() <= MAX_GAP_BYTES
                 && gaps.iter().all(|&(start, end)| {
                     looked_at(input, start, end).is_some_and(|(whole, odd)| whole && odd.is_none())
                 })
@@ -166,9 +182,9 @@ pub(super) fn is_all_known(input: &Input<'_>) -> bool {
 }
 
 /// Bytes of gaps that are looked at.
-const MOST_GAPS: u64 = 64 << 20;
+const MAX_GAP_BYTES: u64 = 64 << 20;
 
-/// What lies between tensors and is more than their padding.
+/// The bytes between tensors beyond their padding.
 fn gap_ranges(input: &Input<'_>) -> Option<Vec<(u64, u64)>> {
     let index = input.index();
     let ranges = data_ranges(input)?;
@@ -182,8 +198,8 @@ fn gap_ranges(input: &Input<'_>) -> Option<Vec<(u64, u64)>> {
 /// Looks at the beginning of a gap: whether that is all of it, and where the first byte is that is
 /// not zero. `None` where the file cannot be read.
 fn looked_at(input: &Input<'_>, start: u64, end: u64) -> Option<(bool, Option<u64>)> {
-    const LONGEST: u64 = 1 << 20;
-    let len = (end - start).min(LONGEST);
+    const MAX_LEN: u64 = 1 << 20;
+    let len = (end - start).min(MAX_LEN);
     let mut buffer = vec![0; usize::try_from(len).ok()?];
     input.bytes()?.read_at(start, &mut buffer).ok()?;
     let odd = buffer.iter().position(|&byte| byte != 0);
@@ -197,12 +213,12 @@ fn gaps(input: &Input<'_>, out: &mut Findings<'_>) {
     let mut seen = 0;
     for (start, end) in gap_ranges(input).into_iter().flatten() {
         seen += end - start;
-        if seen > MOST_GAPS {
+        if seen > MAX_GAP_BYTES {
             return;
         }
         if let Some((_, Some(first))) = looked_at(input, start, end) {
             out.add(&GAP, Place::at(first), || {
-                format!("{} bytes between tensors, and not all of them are zero", end - start)
+                format!("{} bytes between tensors, not all zero", end - start)
             });
         }
     }
@@ -218,7 +234,7 @@ fn alignment(input: &Input<'_>, out: &mut Findings<'_>) {
         let alignment = input.index().alignment();
         if input.is_whole() && !alignment.is_power_of_two() {
             out.add(&ALIGNMENT_POWER, Place::value(&pair), || {
-                format!("alignment {alignment}, a multiple of 8 and no power of two")
+                format!("alignment {alignment} is not a power of two")
             });
         }
     }
@@ -246,22 +262,22 @@ fn ends(input: &Input<'_>, out: &mut Findings<'_>) {
     let Some(padded) = index.alignment().align(end) else { return };
     if len > padded {
         out.add(&TRAILING_BYTES, Place::at(padded), || {
-            format!("{} bytes behind the end of the last tensor and its padding", len - padded)
+            format!("{} bytes of trailing data", len - padded)
         });
     } else if len < padded && !ranges.is_empty() {
         out.add_fixable(&LAST_PADDING, Place::at(len), || {
             (
-                format!("the file ends at {len}, the padding of its last tensor at {padded}"),
-                anew(input),
+                format!("the file ends at byte {len}, expected padding up to {padded}"),
+                rewrite(input),
             )
         });
     }
 }
 
-/// Looks at the padding behind the header and between tensors: less than the alignment each. Gaps
+/// Looks at the padding after the header and between tensors: less than the alignment each. Gaps
 /// beyond that are for another rule to tell.
 fn padding(input: &Input<'_>, out: &mut Findings<'_>) {
-    const LONGEST: u64 = 1 << 16;
+    const MAX_LEN: u64 = 1 << 16;
     let index = input.index();
     let (Some(bytes), Some(len), Some(ranges)) =
         (input.bytes(), index.file_len(), data_ranges(input))
@@ -278,7 +294,7 @@ fn padding(input: &Input<'_>, out: &mut Findings<'_>) {
         let Some(padded) = index.alignment().align(end).map(|padded| padded.min(start)) else {
             return;
         };
-        let count = padded.saturating_sub(end).min(LONGEST);
+        let count = padded.saturating_sub(end).min(MAX_LEN);
         if count == 0 {
             continue;
         }
@@ -289,7 +305,7 @@ fn padding(input: &Input<'_>, out: &mut Findings<'_>) {
         if let Some(first) = buffer.iter().position(|&byte| byte != 0) {
             let odd = buffer.iter().filter(|&&byte| byte != 0).count();
             out.add_fixable(&PADDING, Place::at(end + first as u64), || {
-                (format!("{odd} of {count} bytes of padding are not zero"), anew(input))
+                (format!("{odd} of {count} padding bytes are nonzero"), rewrite(input))
             });
         }
     }

@@ -14,57 +14,65 @@ use crate::{Input, Options};
 
 rules! { Template;
     SYNTAX = "GG1701" Warning Practice {
-        summary: "A chat template does not parse",
+        summary: "Chat template does not parse",
         clause: "Specification: tokenizer.chat_template is \"a Jinja template that specifies the input format expected by the model\".",
-        why: "Programs fall back to a format the model was not trained on, or fail.",
+        why: "Programs fall back to a format that the model was not trained on, or fail.",
         remedy: "Set the template again from the model's tokenizer_config.json or chat_template.jinja.",
+        fixed: "{% for message in messages %}{{ message.content }}{% endfor %}",
     }
     ESCAPE = "GG1702" Error Practice {
-        summary: "A chat template reaches for the insides of its interpreter",
-        clause: "No chat format needs attributes such as `__class__` or `__globals__`; they lead out of a Jinja sandbox into the program that runs it.",
-        why: "Rendered by a program without a sandbox, it runs whatever its author likes (as CVE-2024-34359).",
-        remedy: "Do not use the file, and report it to whoever offers it.",
+        summary: "Chat template accesses interpreter internals",
+        clause: "No chat format needs attributes such as `__class__` or `__globals__`, which lead from a Jinja template into the Python program that renders it.",
+        why: "A program that renders it without a sandbox runs arbitrary code (CVE-2024-34359).",
+        remedy: "Do not use the file, and report it to the site that hosts it.",
+        fixed: "a template without such attributes",
     }
     HIDDEN = "GG1703" Warning Practice {
-        summary: "A chat template has hidden characters",
-        clause: "Characters that reorder or hide text have no place in a template.",
-        why: "People who read the template see something else than what the model is told.",
+        summary: "Chat template has hidden characters",
+        clause: "A template must not contain characters that reorder or hide text: bidirectional overrides, zero-width characters, tags, control characters.",
+        why: "People who review the template do not see what the model is told.",
         remedy: "Set the template again without them.",
+        fixed: "{# comment #}",
     }
     EMPTY = "GG1704" Warning Practice {
-        summary: "A chat template is empty",
-        clause: "Specification: tokenizer.chat_template is a Jinja template; an empty one formats every chat to nothing.",
-        why: "The model is asked nothing.",
+        summary: "Chat template is empty",
+        clause: "Specification: tokenizer.chat_template is a Jinja template; an empty one formats every chat as nothing.",
+        why: "The model receives an empty prompt.",
         remedy: "Set the template, or remove the key.",
+        fixed: "{% for message in messages %}{{ message.content }}{% endfor %}",
     }
     TOO_LONG = "GG1705" Warning Practice {
-        summary: "A chat template is too long to be examined",
-        clause: "The longest template known has less than 100 KiB, its longest expression less than 200 words; this program examines up to 1 MiB and 1,000 words.",
-        why: "What it does is not known.",
-        remedy: "Look at the template before the file is used.",
+        summary: "Chat template is too long to analyse",
+        clause: "ggmill analyses templates of up to 1 MiB, with expressions of up to 1,000 tokens. The longest known template is shorter than 100 KiB, its longest expression than 200 tokens.",
+        why: "What the template does is not known.",
+        remedy: "Read the template before using the file.",
+        fixed: "a template of at most 1 MiB",
     }
     COMPUTED = "GG1706" Note Practice {
-        summary: "A chat template computes the name of an attribute",
-        clause: "Chat formats name what they read of a message; names put together from pieces get by whoever looks for `__class__`.",
-        why: "What the template reaches for cannot be told without running it.",
-        remedy: "Look at the template before the file is used outside of a sandbox.",
+        summary: "Chat template computes an attribute name",
+        clause: "Chat formats name the attributes that they read. A name that is assembled at run time can evade a search for `__class__`.",
+        why: "What the template accesses cannot be determined without running it.",
+        remedy: "Read the template before using the file outside of a sandbox.",
+        fixed: "{{ message.content }}",
     }
     OTHER = "GG1707" Error Practice {
-        summary: "A chat template reads another template",
-        clause: "llama.cpp: \"Unknown statement\" for include, import and extends; transformers' templates have no loader.",
-        why: "The template cannot be rendered, or, by a program that has a loader, with whatever file it names.",
-        remedy: "Set the template again as one whole.",
+        summary: "Chat template loads another template",
+        clause: "llama.cpp: \"Unknown statement\" for include, import and extends; transformers renders templates without a loader.",
+        why: "The template cannot be rendered; a program with a loader would read the file that it names.",
+        remedy: "Set the whole template in this key.",
+        fixed: "a template without include, import and extends",
     }
     ENDLESS = "GG1708" Warning Practice {
-        summary: "A chat template counts beyond all reason",
+        summary: "Chat template has an excessive loop",
         clause: "Jinja's sandbox refuses a range of more than 100,000 numbers; chats have a few hundred messages.",
-        why: "Whoever renders the template waits or runs out of memory, before the model is asked anything.",
+        why: "A program that renders the template hangs or runs out of memory.",
         remedy: "Set the template again from the model's tokenizer_config.json or chat_template.jinja.",
+        fixed: "{% for message in messages %}{{ message.content }}{% endfor %}",
     }
 }
 
 /// The longest template that is examined.
-const LONGEST: usize = 1 << 20;
+const MAX_LEN: usize = 1 << 20;
 pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     for pair in input.metadata().iter() {
         let key = pair.key();
@@ -82,12 +90,13 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
 }
 
 fn template(pair: &Pair<'_>, text: RawStr<'_>, out: &mut Findings<'_>) {
-    // What is no text is told by another rule.
+    // A value that is not text is reported by another rule.
     let Ok(text) = text.to_str() else { return };
     if text.trim().is_empty() {
-        return out.add(&EMPTY, Place::value(pair), || format!("{} bytes, all space", text.len()));
+        return out
+            .add(&EMPTY, Place::value(pair), || format!("{} bytes, only white space", text.len()));
     }
-    if text.len() > LONGEST {
+    if text.len() > MAX_LEN {
         return out.add(&TOO_LONG, Place::value(pair), || format!("{} bytes", text.len()));
     }
     if let Some(c) = text.chars().find(|&c| is_hidden(c)) {
@@ -96,7 +105,7 @@ fn template(pair: &Pair<'_>, text: RawStr<'_>, out: &mut Findings<'_>) {
     let plain = without_generation(text);
     if !reach::is_simple(&plain) {
         return out.add(&TOO_LONG, Place::value(pair), || {
-            "an expression or a chain of conditions has hundreds of parts".into()
+            "an expression or a chain of conditions is too long".into()
         });
     }
     let found = match parse(&plain, "template", SyntaxConfig, WhitespaceConfig::default()) {
@@ -109,13 +118,13 @@ fn template(pair: &Pair<'_>, text: RawStr<'_>, out: &mut Findings<'_>) {
     for reach in found {
         match reach {
             Reach::Inside(name) => out.add(&ESCAPE, Place::value(pair), || {
-                format!("reaches for {}", shown(RawStr::from(&*name)))
+                format!("accesses {}", shown(RawStr::from(&*name)))
             }),
             Reach::Other(tag) => {
                 out.add(&OTHER, Place::value(pair), || format!("has the tag {tag}"));
             }
             Reach::Computed => out.add(&COMPUTED, Place::value(pair), || {
-                "the name of an attribute is put together while it runs".into()
+                "the name of an attribute is computed at run time".into()
             }),
             Reach::Endless(what) => out.add(&ENDLESS, Place::value(pair), || format!("has {what}")),
         }
@@ -136,7 +145,7 @@ fn fault(error: &minijinja::Error) -> String {
 /// assert!(ggmill_check::template_fault("{% if %}").is_some());
 /// ```
 pub fn template_fault(text: &str) -> Option<String> {
-    let plain = (text.len() <= LONGEST).then(|| without_generation(text))?;
+    let plain = (text.len() <= MAX_LEN).then(|| without_generation(text))?;
     if !reach::is_simple(&plain) {
         return None;
     }

@@ -4,87 +4,102 @@ use ggmill_core::{Error, ErrorKind, Subject, Tensor};
 
 use crate::report::{Findings, Place};
 use crate::rule::rules;
-use crate::rules::structure::anew;
+use crate::rules::structure::rewrite;
 use crate::{Input, Options};
 
 rules! { Tensors;
     DUPLICATE = "GG1301" Error Reference {
-        summary: "Two tensors have one name",
-        clause: "llama.cpp: \"duplicate tensor name\" is refused.",
-        why: "llama.cpp refuses the file; other readers take either.",
-        remedy: "Make the file again; a program that joined two files left this.",
+        summary: "Duplicate tensor name",
+        clause: "llama.cpp refuses a file with a \"duplicate tensor name\".",
+        why: "llama.cpp refuses the file; other readers use either of the tensors.",
+        remedy: "Create the file again. A program that joined two files usually causes this.",
+        fixed: "one tensor \"output.weight\"",
     }
     OUTSIDE = "GG1302" Error Both {
-        summary: "Tensor data lie outside the file",
+        summary: "Tensor data is outside the file",
         clause: "Specification: \"each tensor's data must be stored within this array\"; llama.cpp: \"tensor data is not within the file bounds, model is corrupted or incomplete\".",
-        why: "Weights are missing. Usually a download was cut off.",
-        remedy: "Fetch the rest of the file, or all of it again.",
+        why: "Weights are missing. Usually a download was interrupted.",
+        remedy: "Resume the download, or download the file again.",
+        fixed: "the file contains the data of every tensor",
     }
-    NOT_BLOCKS = "GG1303" Error Both {
-        summary: "Rows are not whole blocks",
-        clause: "llama.cpp: the first dimension must be a multiple of the block size of the type; the specification defines no partial blocks.",
-        why: "The size of the data is not defined, and every reader refuses the file.",
-        remedy: "Quantize the tensor to a type whose block divides its rows; F16 has no blocks and fits all.",
+    NOT_BLOCKS = "GG1303" Error Reference {
+        summary: "Row length is not a multiple of the block size",
+        clause: "The first dimension of a tensor must be a multiple of the block size of its type. llama.cpp refuses anything else; the specification defines no partial blocks.",
+        why: "The size of the tensor data is undefined, and every reader refuses the file.",
+        remedy: "Quantize the tensor to a type whose block size divides the row length. F16 has a block size of 1 and fits every row.",
+        fixed: "tensor \"x.weight\": Q8_0, row length 64",
     }
     BAD_PLACE = "GG1304" Error Both {
-        summary: "Tensor data overlap, or end beyond 64 bits",
-        clause: "llama.cpp: each offset must be the sum of the padded sizes before it. The specification gives each tensor data of its own.",
-        why: "A small file can stand for a huge model, and a change to one tensor changes another.",
-        remedy: "Do not use the file unless you trust its source; make it again.",
+        summary: "Tensor data overlaps or ends beyond 2^64",
+        clause: "llama.cpp: each offset must be the sum of the padded sizes of the tensors before it. The specification gives every tensor its own data.",
+        why: "A small file can claim to be a huge model, and a change to one tensor changes another.",
+        remedy: "Do not use the file unless you trust its source. Create it again.",
+        fixed: "tensor \"a.c\": offset 32",
     }
     NAME_TOO_LONG = "GG1305" Error Both {
-        summary: "A tensor's name is longer than 64 bytes",
-        clause: "Specification: a tensor's name \"must be at most 64 bytes long\".",
+        summary: "Tensor name is longer than 64 bytes",
+        clause: "Specification: a tensor name \"must be at most 64 bytes long\".",
         why: "llama.cpp refuses the file.",
         remedy: "Rename the tensor.",
+        fixed: "a tensor name of at most 63 bytes",
     }
     NAME_64 = "GG1306" Error Reference {
-        summary: "A tensor's name is 64 bytes long",
-        clause: "llama.cpp: a name and its terminating NUL must fit 64 bytes, so it has at most 63. The specification allows 64.",
+        summary: "Tensor name is exactly 64 bytes long",
+        clause: "llama.cpp: a name and its terminating NUL must fit in 64 bytes, so a name has at most 63. The specification allows 64.",
         why: "llama.cpp refuses the file.",
-        remedy: "Shorten the name by a byte.",
+        remedy: "Shorten the name by at least one byte.",
+        fixed: "a tensor name of at most 63 bytes",
     }
     NAME_ODD = "GG1307" Warning Practice {
-        summary: "A tensor's name is empty or has odd characters",
-        clause: "Specification: the standard names are made of letters, digits, `_`, `-` and `.`.",
-        why: "Such names deceive people, and programs that make file names or command lines of them.",
+        summary: "Tensor name is empty or has unusual characters",
+        clause: "Standard tensor names consist of letters, digits, `_`, `-` and `.`. Reported are empty names, and spaces, control characters, quotes, shell metacharacters and characters outside ASCII.",
+        why: "Such names mislead people, and break programs that build file names or command lines from them.",
         remedy: "Rename the tensor.",
+        fixed: "tensor \"a.b\"",
     }
     UNKNOWN_TYPE = "GG1308" Error Both {
-        summary: "A tensor has a type nobody has published",
-        clause: "Specification: `ggml_type` lists the types; llama.cpp refuses a number beyond its list.",
-        why: "Neither the size nor the content of the data is known. Forks of llama.cpp use such numbers.",
-        remedy: "Use the fork the file was made with, or quantize the model to a published type.",
+        summary: "Unknown tensor type",
+        clause: "Specification: `ggml_type` lists the tensor types; llama.cpp refuses any other number.",
+        why: "Neither the size nor the content of the tensor data is known. Forks of llama.cpp use such numbers.",
+        remedy: "Use the fork that created the file, or quantize the model to a published type.",
+        fixed: "tensor \"x.weight\": F32",
     }
     RETIRED_TYPE = "GG1309" Error Both {
-        summary: "A tensor has a type that was removed",
-        clause: "Specification: \"support has been removed\" for Q4_2 and Q4_3; llama.cpp has removed the interleaved forms too.",
+        summary: "Removed tensor type",
+        clause: "Specification: \"support has been removed\" for Q4_2 and Q4_3; llama.cpp has also removed the interleaved types.",
         why: "Current readers refuse the file.",
-        remedy: "Quantize the model anew to a current type.",
+        remedy: "Quantize the model again, to a current type.",
+        fixed: "tensor \"x.weight\": Q4_0",
     }
     NOT_ALIGNED = "GG1310" Error Both {
-        summary: "A tensor's offset is not aligned",
+        summary: "Tensor offset is not aligned",
         clause: "Specification: the offset \"must be a multiple of `ALIGNMENT`\"; llama.cpp refuses any other.",
-        why: "llama.cpp refuses the file; where it is mapped, access to the data is slow or faults.",
-        remedy: "Write the file anew, as `ggmill check --fix` does: offsets are then aligned.",
+        why: "llama.cpp refuses the file. In a memory map, access to the data is slow or faults.",
+        remedy: "Rewrite the file.",
+        fixed: "tensor \"a.b\": offset 0",
+        automatic: "rewrites the file with aligned offsets",
     }
     NOT_CONTIGUOUS = "GG1311" Error Reference {
-        summary: "Tensor data have gaps or another order",
-        clause: "llama.cpp: each offset must be exactly the sum of the padded sizes of the tensors before it. The specification asks for alignment only.",
+        summary: "Tensor data has gaps or is out of order",
+        clause: "llama.cpp: each offset must equal the sum of the padded sizes of the tensors before it. The specification only requires alignment.",
         why: "llama.cpp refuses the file.",
-        remedy: "Write the file anew, as `ggmill check --fix` does: data then follow each other in the order of the directory.",
+        remedy: "Rewrite the file.",
+        fixed: "tensor \"a.b\": offset 0",
+        automatic: "rewrites the file with the tensor data in the order of the tensor infos and without gaps",
     }
     TOO_MANY_ELEMENTS = "GG1312" Error Reference {
-        summary: "A tensor has more elements than a signed 64-bit number counts",
-        clause: "llama.cpp: dimensions and their product must fit int64. The specification has unsigned dimensions.",
+        summary: "Number of elements does not fit in int64",
+        clause: "llama.cpp: every dimension, and their product, must fit in int64. The dimensions of the specification are unsigned.",
         why: "llama.cpp refuses the file.",
-        remedy: "Make the file again; no real tensor is that large.",
+        remedy: "Create the file again: no real tensor is that large.",
+        fixed: "tensor \"a.b\": dimensions [8]",
     }
     NO_ELEMENTS = "GG1313" Note Practice {
-        summary: "A tensor has no elements",
-        clause: "A dimension of 0 is allowed; llama.cpp loads such tensors.",
-        why: "Nothing can be computed with it. Some converters leave it where a part of a model is absent.",
-        remedy: "Leave the tensor out unless a program expects it.",
+        summary: "Tensor has no elements",
+        clause: "A dimension of 0 is allowed, and llama.cpp loads such tensors.",
+        why: "Nothing can be computed with it. Some converters write one where a part of a model is absent.",
+        remedy: "Remove the tensor unless a program expects it.",
+        fixed: "tensor \"a.b\": dimensions [8]",
     }
 }
 
@@ -107,7 +122,7 @@ fn name(tensor: &Tensor<'_>, out: &mut Findings<'_>) {
     let name = tensor.name();
     match name.len() {
         64 => out.add(&NAME_64, Place::info(tensor), || {
-            "the name has 64 bytes, llama.cpp takes 63".into()
+            "the name has 64 bytes, llama.cpp allows 63".into()
         }),
         65.. => out.add(&NAME_TOO_LONG, Place::info(tensor), || {
             format!("the name has {} bytes", name.len())
@@ -126,7 +141,7 @@ fn name(tensor: &Tensor<'_>, out: &mut Findings<'_>) {
             if name.is_empty() {
                 "the name is empty".into()
             } else {
-                "the name has odd characters".into()
+                "the name has unusual characters".into()
             }
         });
     }
@@ -136,7 +151,7 @@ fn content(tensor: &Tensor<'_>, out: &mut Findings<'_>) {
     let (ggml_type, shape) = (tensor.ggml_type(), tensor.shape());
     let signed = |number: u64| i64::try_from(number).is_ok();
     match ggml_type.layout() {
-        None => out.add(&UNKNOWN_TYPE, Place::info(tensor), || format!("is of {ggml_type}")),
+        None => out.add(&UNKNOWN_TYPE, Place::info(tensor), || format!("{ggml_type} is unknown")),
         Some(_) if ggml_type.is_retired() => out.add(&RETIRED_TYPE, Place::info(tensor), || {
             format!("is {ggml_type}, number {}", ggml_type.0)
         }),
@@ -144,7 +159,7 @@ fn content(tensor: &Tensor<'_>, out: &mut Findings<'_>) {
             if shape.elements() > 0 && !shape.row_len().is_multiple_of(layout.elements.into()) {
                 out.add(&NOT_BLOCKS, Place::info(tensor), || {
                     format!(
-                        "rows of {} elements, expected a multiple of {}, the block of {ggml_type}",
+                        "row length {}, expected a multiple of {}, the block size of {ggml_type}",
                         shape.row_len(),
                         layout.elements
                     )
@@ -164,7 +179,7 @@ fn duplicates(input: &Input<'_>, out: &mut Findings<'_>) {
     tensors.sort_by(|a, b| a.name().cmp(&b.name()));
     for same in tensors.chunk_by(|a, b| a.name() == b.name()) {
         if let [_, second, ..] = same {
-            out.add(&DUPLICATE, Place::info(second), || format!("stands {} times", same.len()));
+            out.add(&DUPLICATE, Place::info(second), || format!("occurs {} times", same.len()));
         }
     }
 }
@@ -187,8 +202,8 @@ fn faults(input: &Input<'_>, out: &mut Findings<'_>) {
             let (tensors, percent) =
                 (input.tensors().len(), u128::from(len) * 100 / u128::from(needed.max(1)));
             format!(
-                "the file ends at {len} of at least {needed} bytes ({percent} %): data of {} of \
-                 {tensors} tensors are missing, of this one first",
+                "the file is truncated: {len} of at least {needed} bytes ({percent} %); the data of {} \
+                 of {tensors} tensors is missing, starting with this one",
                 missing.len()
             )
         });
@@ -196,7 +211,7 @@ fn faults(input: &Input<'_>, out: &mut Findings<'_>) {
     let is_told = |fault: &&Error| missing.len() > 1 && fault.kind() == ErrorKind::Truncated;
     for fault in input.faults().iter().filter(of_tensor).filter(|fault| !is_told(fault)) {
         let rule = if fault.kind() == ErrorKind::Truncated { &OUTSIDE } else { &BAD_PLACE };
-        // Rows that are no whole blocks were told above.
+        // Row lengths that are not a multiple of the block size were reported above.
         let Some(Subject::Tensor(name)) = fault.subject() else { continue };
         let block_fault = |tensor: Tensor<'_>| {
             tensor.ggml_type().layout().is_some_and(|layout| {
@@ -224,7 +239,7 @@ fn aligned(input: &Input<'_>, out: &mut Findings<'_>) {
         let offset = own_offset(input, &tensor);
         if !offset.is_multiple_of(alignment.get().into()) {
             out.add_fixable(&NOT_ALIGNED, Place::info(&tensor), || {
-                (format!("offset {offset}, expected a multiple of {alignment}"), anew(input))
+                (format!("offset {offset}, expected a multiple of {alignment}"), rewrite(input))
             });
         }
     }
@@ -233,7 +248,7 @@ fn aligned(input: &Input<'_>, out: &mut Findings<'_>) {
 fn places(input: &Input<'_>, out: &mut Findings<'_>) {
     let index = input.index();
     let (alignment, data) = (index.alignment(), index.data_offset());
-    // Where the next tensor should begin; unknown behind a tensor of unknown size.
+    // Where the next tensor should begin; unknown after a tensor of unknown size.
     let mut expected = Some(data);
     for tensor in input.tensors().iter() {
         let offset = own_offset(input, &tensor);
@@ -242,7 +257,7 @@ fn places(input: &Input<'_>, out: &mut Findings<'_>) {
             expected.filter(|&expected| is_aligned && expected != tensor.offset())
         {
             out.add_fixable(&NOT_CONTIGUOUS, Place::info(&tensor), || {
-                (format!("offset {offset}, expected {}", expected - data), anew(input))
+                (format!("offset {offset}, expected {}", expected - data), rewrite(input))
             });
         }
         expected =

@@ -12,113 +12,133 @@ use crate::rules::texts;
 use crate::{Fix, Input, Options};
 
 rules! { Tokenizer;
-    NO_TOKENS = "GG1601" Error Both {
-        summary: "A tokenizer without its tokens",
-        clause: "llama.cpp: \"cannot find tokenizer vocab in model file\"; the specification has tokenizer.ggml.tokens as an array of strings.",
-        why: "No text can be turned into tokens, and llama.cpp refuses the model.",
-        remedy: "Convert the model again with its tokenizer files beside it.",
+    NO_TOKENS = "GG1601" Error Reference {
+        summary: "Tokenizer has no tokens",
+        clause: "llama.cpp: \"cannot find tokenizer vocab in model file\"; in the specification, tokenizer.ggml.tokens is an array of strings.",
+        why: "Text cannot be tokenized, and llama.cpp refuses the model.",
+        remedy: "Convert the model again with its tokenizer files in the same directory.",
+        fixed: "tokenizer.ggml.tokens = [\"<s>\", \"a\", \"b\", \"ab\", \"c\"]",
     }
     SCORES = "GG1602" Error Both {
-        summary: "Scores do not fit the tokens",
+        summary: "Scores do not match the tokens",
         clause: "Specification: scores \"must have the same length and index as `tokens`\"; llama.cpp refuses fewer scores than tokens, and other types.",
-        why: "Scores belong to other tokens than they were made for, or are missing.",
-        remedy: "Convert the model again, or copy the vocabulary from a good file.",
+        why: "Scores are missing, or are applied to the wrong tokens.",
+        remedy: "Convert the model again, or copy the vocabulary from a correct file.",
+        fixed: "tokenizer.ggml.scores: 5 elements for 5 tokens",
     }
     TOKEN_TYPES = "GG1603" Error Both {
-        summary: "Token types do not fit the tokens",
+        summary: "Token types do not match the tokens",
         clause: "Specification: token_type is an array of int32 that \"must have the same length and index as `tokens`\"; llama.cpp refuses fewer types than tokens.",
-        why: "Control tokens can be taken for text, and text for control tokens.",
-        remedy: "Convert the model again, or copy the vocabulary from a good file.",
+        why: "Control tokens can be treated as text, and text as control tokens.",
+        remedy: "Convert the model again, or copy the vocabulary from a correct file.",
+        fixed: "tokenizer.ggml.token_type: 5 elements for 5 tokens",
     }
     TOKEN_TYPE = "GG1604" Warning Specification {
-        summary: "A token has an unknown type",
+        summary: "Unknown token type",
         clause: "Specification: \"1=normal, 2=unknown, 3=control, 4=user defined, 5=unused, 6=byte\".",
-        why: "Readers treat the token as one of no type: it is never made from text.",
+        why: "Readers treat the token as undefined: it is never produced from text.",
         remedy: "Set the type of the token to one of the six.",
+        fixed: "tokenizer.ggml.token_type = [3, 1, 1, 1, 1]",
     }
     SPECIAL_ID = "GG1605" Warning Both {
-        summary: "A special token is no token",
-        clause: "llama.cpp: \"bad special token\", a warning, for an id beyond the vocabulary. The specification has the ids as indices of tokens.",
-        why: "Readers ignore the key and take a default, so text begins or ends with the wrong token.",
-        remedy: "Set the key to the id the tokenizer's configuration has, or remove it.",
+        summary: "Special token ID out of range",
+        clause: "A special token ID must be the index of a token. llama.cpp: \"bad special token\", a warning, for an ID outside the vocabulary.",
+        why: "Readers ignore the key and use a default, so text begins or ends with the wrong token.",
+        remedy: "Set the key to the ID from the tokenizer's configuration, or remove it.",
+        fixed: "tokenizer.ggml.bos_token_id = 0",
     }
     MERGE = "GG1606" Error Reference {
-        summary: "A merge is not two parts",
-        clause: "llama.cpp splits each merge at its first space behind the first character.",
-        why: "The merge is lost, and with it every token that needs it.",
+        summary: "Merge does not have two parts",
+        clause: "llama.cpp splits each merge at the first space after its first character.",
+        why: "The merge is lost, and with it every token that depends on it.",
         remedy: "Convert the model again from its tokenizer.json.",
+        fixed: "tokenizer.ggml.merges = [\"a b\"]",
     }
     MERGE_TOKENS = "GG1607" Warning Practice {
-        summary: "A merge makes what is no token",
-        clause: "A merge joins two tokens into a third; llama.cpp looks the result up in the vocabulary.",
-        why: "Vocabulary and merges come from different tokenizers, or one of them was edited.",
+        summary: "Merge result not in vocabulary",
+        clause: "A merge joins two tokens into a third; llama.cpp looks up the result in the vocabulary.",
+        why: "The vocabulary and the merges come from different tokenizers, or one of them was edited.",
         remedy: "Convert the model again from its tokenizer.json.",
+        fixed: "tokenizer.ggml.merges = [\"a b\"], and \"ab\" is a token",
     }
     NO_PRE = "GG1608" Warning Reference {
-        summary: "A BPE vocabulary without its pre-tokenizer",
+        summary: "BPE vocabulary has no pre-tokenizer",
         clause: "llama.cpp: \"missing pre-tokenizer type, using: 'default'\"; it warns that generation quality will be degraded.",
-        why: "Text is cut at other places than in training, so the model sees tokens it hardly knows.",
-        remedy: "Set tokenizer.ggml.pre to the name llama.cpp has for the tokenizer.",
+        why: "Text is split differently than in training, so the model sees tokens that it hardly knows.",
+        remedy: "Set tokenizer.ggml.pre to llama.cpp's name for the pre-tokenizer.",
+        fixed: "tokenizer.ggml.pre = \"default\"",
     }
     UNKNOWN_PRE = "GG1609" Error Reference {
-        summary: "An unknown pre-tokenizer",
-        clause: "llama.cpp: \"unknown pre-tokenizer type\" is refused.",
+        summary: "Unknown pre-tokenizer",
+        clause: "llama.cpp refuses an \"unknown pre-tokenizer type\".",
         why: "llama.cpp refuses the model. A newer version may know the name.",
         remedy: "Set tokenizer.ggml.pre to a name that the programs in use know.",
+        fixed: "tokenizer.ggml.pre = \"default\"",
     }
     SEPARATOR = "GG1610" Warning Reference {
-        summary: "The separator's key is spelt as the specification has it",
-        clause: "llama.cpp reads and writes tokenizer.ggml.seperator_token_id; the specification says separator_token_id.",
-        why: "llama.cpp does not find the key.",
-        remedy: "Add the key as llama.cpp spells it, tokenizer.ggml.seperator_token_id, with the same value: `ggmill check --fix` does.",
+        summary: "separator_token_id is not read by llama.cpp",
+        clause: "llama.cpp reads and writes tokenizer.ggml.seperator_token_id; the specification spells it separator_token_id.",
+        why: "llama.cpp does not find the separator token.",
+        remedy: "Add tokenizer.ggml.seperator_token_id, as llama.cpp spells it, with the same value.",
+        fixed: "tokenizer.ggml.seperator_token_id = 1, beside separator_token_id",
+        automatic: "adds the key as llama.cpp spells it, with the same value",
     }
     DUPLICATE_TOKEN = "GG1611" Error Reference {
-        summary: "A token stands twice",
-        clause: "llama.cpp asserts that there are as many different tokens as tokens.",
+        summary: "Duplicate token",
+        clause: "llama.cpp asserts that all tokens are different.",
         why: "llama.cpp aborts while it loads the file.",
-        remedy: "Give the second token a name of its own, such as [PAD12345].",
+        remedy: "Give the second token a unique text, such as [PAD12345].",
+        fixed: "tokenizer.ggml.tokens = [\"<s>\", \"a\", \"b\", \"ab\", \"c\"]",
     }
     UNKNOWN_MODEL = "GG1612" Error Reference {
-        summary: "An unknown tokenizer model",
-        clause: "llama.cpp: \"unknown tokenizer\" is refused.",
+        summary: "Unknown tokenizer model",
+        clause: "llama.cpp refuses an \"unknown tokenizer\".",
         why: "llama.cpp refuses the model.",
-        remedy: "Set tokenizer.ggml.model to the kind the tokenizer is: llama, gpt2, bert, t5, rwkv, ….",
+        remedy: "Set tokenizer.ggml.model to the kind of tokenizer: llama, gpt2, bert, t5, rwkv, ….",
+        fixed: "tokenizer.ggml.model = \"gpt2\"",
     }
     VOCABULARY_SIZE = "GG1613" Warning Practice {
-        summary: "The number of tokens differs from the size of the embedding",
-        clause: "llama.cpp: the rows of token_embd.weight are as many as tokens.",
-        why: "Ids without a row cannot be used, rows without a token cannot be shown. llama.cpp refuses most such models.",
-        remedy: "Pad the vocabulary to the size of the embedding when the model is converted.",
+        summary: "Number of tokens does not match the embedding",
+        clause: "llama.cpp: token_embd.weight has one row for each token.",
+        why: "Token IDs without a row cannot be used, and rows without a token cannot be displayed. llama.cpp refuses most such models.",
+        remedy: "Pad the vocabulary to the size of the embedding when converting the model.",
+        fixed: "5 tokens, token_embd.weight with 5 rows",
     }
     NO_MERGES = "GG1614" Error Reference {
-        summary: "A BPE vocabulary without merges",
-        clause: "llama.cpp: \"cannot find tokenizer merges in model file\" is refused. The specification would take the tokens for atomic.",
+        summary: "BPE vocabulary has no merges",
+        clause: "llama.cpp refuses such a model: \"cannot find tokenizer merges in model file\". In the specification, tokens without merges are atomic.",
         why: "llama.cpp refuses the model.",
         remedy: "Convert the model again from its tokenizer.json.",
+        fixed: "tokenizer.ggml.merges = [\"a b\"]",
     }
     OLD_KEY = "GG1615" Note Practice {
-        summary: "A key that was renamed",
-        clause: "llama.cpp renamed prefix, suffix and middle_token_id to fim_pre, fim_suf and fim_mid_token_id.",
-        why: "Programs that know the new names only do not find it.",
-        remedy: "Add the key under its new name: `ggmill check --fix` does.",
+        summary: "Renamed tokenizer key",
+        clause: "llama.cpp renamed prefix_token_id, suffix_token_id and middle_token_id to fim_pre_token_id, fim_suf_token_id and fim_mid_token_id.",
+        why: "Programs that know only the new names do not find the token.",
+        remedy: "Add the key under its new name.",
+        fixed: "tokenizer.ggml.fim_pre_token_id = 1, beside prefix_token_id",
+        automatic: "adds the key under its new name, with the same value",
     }
     NOT_JSON = "GG1616" Warning Specification {
-        summary: "The Hugging Face tokenizer is no JSON",
+        summary: "tokenizer.huggingface.json is not valid JSON",
         clause: "Specification: tokenizer.huggingface.json is \"the entirety of the HF `tokenizer.json` for a given model\".",
         why: "Programs that prefer it over the embedded vocabulary fail.",
         remedy: "Set the key again from the model's tokenizer.json, or remove it.",
+        fixed: "tokenizer.huggingface.json = \"{}\"",
     }
     SEPARATORS_DIFFER = "GG1617" Warning Practice {
-        summary: "Two spellings of the separator's key disagree",
-        clause: "The specification has separator_token_id, llama.cpp seperator_token_id, for one and the same token.",
-        why: "Which token separates depends on the program.",
-        remedy: "Set both keys to the id that the tokenizer's configuration has.",
+        summary: "Separator token keys differ",
+        clause: "The specification's separator_token_id and llama.cpp's seperator_token_id name the same token, so they must have the same value.",
+        why: "Which token is the separator depends on the program.",
+        remedy: "Set both keys to the ID from the tokenizer's configuration.",
+        fixed: "tokenizer.ggml.separator_token_id = 1, tokenizer.ggml.seperator_token_id = 1",
     }
     BYTE_TOKENS = "GG1618" Warning Reference {
-        summary: "Some of the byte tokens are missing",
-        clause: "llama.cpp makes tokens <0x00> to <0xFF> of the bytes of text that no token covers, and throws an exception when the vocabulary has neither that token nor, but for PLaMo-2, the byte itself.",
-        why: "Text with such a byte ends the program, and which text that is depends on who writes it.",
-        remedy: "Convert the model again with all of its tokenizer's files; a tokenizer that was cut needs its 256 byte tokens all the same.",
+        summary: "Missing byte tokens",
+        clause: "llama.cpp encodes bytes of text that no token covers as the tokens <0x00> to <0xFF>. It throws an exception when the vocabulary has neither that token nor, except for PLaMo-2, a token for the byte itself.",
+        why: "Text with such a byte terminates the program, and users control the text.",
+        remedy: "Convert the model again with all of its tokenizer files. A reduced vocabulary must keep its 256 byte tokens.",
+        fixed: "all of <0x00> to <0xFF> are tokens, or none is",
     }
 }
 
@@ -166,7 +186,7 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
             })
         {
             out.add(&NO_TOKENS, Place::missing(keys::TOKENIZER_TOKENS), || {
-                "there is no array of strings under this key".into()
+                "the key is missing or not an array of strings".into()
             });
         }
         if name == "gpt2" {
@@ -195,7 +215,7 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     vocabulary(input, &pair, &tokens, model, out);
 }
 
-/// What an error of JSON says before it says where.
+/// The message of a JSON error without its position.
 fn reason(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.split(" at line ").next().unwrap_or_default().to_owned()
@@ -204,7 +224,7 @@ fn reason(error: &serde_json::Error) -> String {
 fn byte_pairs(input: &Input<'_>, out: &mut Findings<'_>) {
     match (input.text(keys::TOKENIZER_PRE), input.metadata().get(keys::TOKENIZER_PRE)) {
         (None | Some(""), None) if input.is_whole() => {
-            out.add(&NO_PRE, Place::missing(keys::TOKENIZER_PRE), || "there is no such key".into());
+            out.add(&NO_PRE, Place::missing(keys::TOKENIZER_PRE), || "the key is missing".into());
         }
         (Some(name), Some(pair)) if !PRE_TOKENIZERS.lines().any(|known| known == name) => {
             out.add(&UNKNOWN_PRE, Place::value(&pair), || {
@@ -214,9 +234,7 @@ fn byte_pairs(input: &Input<'_>, out: &mut Findings<'_>) {
         _ => {}
     }
     if input.is_whole() && input.metadata().get(keys::TOKENIZER_MERGES).is_none() {
-        out.add(&NO_MERGES, Place::missing(keys::TOKENIZER_MERGES), || {
-            "there is no such key".into()
-        });
+        out.add(&NO_MERGES, Place::missing(keys::TOKENIZER_MERGES), || "the key is missing".into());
     }
 }
 
@@ -238,9 +256,7 @@ fn special(input: &Input<'_>, tokens: Option<u64>, out: &mut Findings<'_>) {
             }
             let id = pair.value().ok().and_then(|value| value.as_u64());
             let fix = id.map(|id| Fix::set(new.as_str(), ValueType::U32, id));
-            out.add_fixable(&OLD_KEY, Place::key(&pair), || {
-                (format!("{name}_token_id is an old name, {new} the new one"), fix)
-            });
+            out.add_fixable(&OLD_KEY, Place::key(&pair), || (format!("renamed to {new}"), fix));
         }
         let Some(id) = pair.value().ok().and_then(|value| value.as_i128()) else { continue };
         // Of a shard that has no vocabulary nothing is known; 2^32 - 1 says "none".
@@ -250,7 +266,7 @@ fn special(input: &Input<'_>, tokens: Option<u64>, out: &mut Findings<'_>) {
             && id != i128::from(u32::MAX)
         {
             out.add(&SPECIAL_ID, Place::value(&pair), || {
-                format!("id {id}, there are {count} tokens")
+                format!("ID {id}, but the vocabulary has {count} tokens")
             });
         }
     }
@@ -258,13 +274,13 @@ fn special(input: &Input<'_>, tokens: Option<u64>, out: &mut Findings<'_>) {
     match (input.metadata().get(SEPARATOR_CODE), input.number(SEPARATOR_SPEC)) {
         (None, id) => out.add_fixable(&SEPARATOR, Place::key(&pair), || {
             (
-                format!("llama.cpp looks for {SEPARATOR_CODE}"),
+                format!("llama.cpp reads {SEPARATOR_CODE}"),
                 id.map(|id| Fix::set(SEPARATOR_CODE, ValueType::U32, id)),
             )
         }),
         (Some(_), id) if id != input.number(SEPARATOR_CODE) => {
             out.add(&SEPARATORS_DIFFER, Place::value(&pair), || {
-                format!("is not what {SEPARATOR_CODE} is")
+                format!("differs from {SEPARATOR_CODE}")
             });
         }
         _ => {}
@@ -272,12 +288,12 @@ fn special(input: &Input<'_>, tokens: Option<u64>, out: &mut Findings<'_>) {
 }
 
 fn parallel(input: &Input<'_>, count: u64, out: &mut Findings<'_>) {
-    let differs = |found: u64| format!("{found} elements, there are {count} tokens");
+    let differs = |found: u64| format!("{found} elements for {count} tokens");
     if let Some((pair, scores)) = array(input, keys::TOKENIZER_SCORES) {
         // Whole numbers are read too.
         if !matches!(scores.element_type(), ValueType::F32 | ValueType::I32) {
             out.add(&SCORES, Place::value(&pair), || {
-                format!("an array of {}, expected one of f32", scores.element_type())
+                format!("array of {}, expected array of f32", scores.element_type())
             });
         } else if scores.len() != count {
             out.add(&SCORES, Place::value(&pair), || differs(scores.len()));
@@ -286,7 +302,7 @@ fn parallel(input: &Input<'_>, count: u64, out: &mut Findings<'_>) {
     if let Some((pair, types)) = array(input, keys::TOKENIZER_TOKEN_TYPE) {
         if types.element_type() != ValueType::I32 {
             out.add(&TOKEN_TYPES, Place::value(&pair), || {
-                format!("an array of {}, expected one of i32", types.element_type())
+                format!("array of {}, expected array of i32", types.element_type())
             });
         } else if types.len() != count {
             out.add(&TOKEN_TYPES, Place::value(&pair), || differs(types.len()));
@@ -370,7 +386,7 @@ fn byte_of(token: &[u8]) -> Option<u8> {
     }
 }
 
-/// Tokens that stand twice, and merges that make none.
+/// Duplicate tokens, and merges that make none.
 fn vocabulary(
     input: &Input<'_>,
     pair: &Pair<'_>,
@@ -397,7 +413,7 @@ fn vocabulary(
         // llama.cpp gives empty tokens names of their own.
         if !known.insert(token.as_bytes()) && !token.is_empty() {
             out.add(&DUPLICATE_TOKEN, Place::value(pair), || {
-                format!("token {id} is {}, as one before it", shown(token))
+                format!("token {id} is a duplicate: {}", shown(token))
             });
         }
     }
@@ -419,7 +435,7 @@ fn vocabulary(
         if !known.contains(&*joined) {
             out.add(&MERGE_TOKENS, Place::value(&pair), || {
                 format!(
-                    "merge {number} is {}, the tokens have no {}",
+                    "merge {number} is {}, but {} is not a token",
                     shown(merge),
                     shown(RawStr::new(&joined))
                 )
@@ -428,8 +444,8 @@ fn vocabulary(
     }
 }
 
-/// Whether no token stands twice, by a hash of each: the table is half as large as one of the
-/// tokens, and memory is what it costs. Tokens whose hashes are equal may differ all the same.
+/// Whether all tokens differ, by a hash of each: the table is half as large as one of the tokens,
+/// and memory is what it costs. Tokens whose hashes are equal may differ anyway.
 fn all_differ(tokens: &Array<'_>) -> bool {
     let hasher = RandomState::default();
     let mut known: HashSet<u64> =

@@ -36,6 +36,8 @@ pub(crate) fn example(code: &str) -> Option<(&'static str, Vec<u8>)> {
             GgmlType::F32,
         )),
         "GG1517" => model(llama().set("general.architecture", "lama")),
+        "GG1518" => model(llama().set("general.architecture", "gpt2")),
+        "GG1519" => model(llama().set("general.architecture", "falcon")),
         "GG1526" => model(
             kind("adapter")
                 .set("adapter.type", "lora")

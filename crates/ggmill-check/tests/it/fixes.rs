@@ -1,4 +1,4 @@
-//! What mends a finding: the example of a rule has the fix that its page promises.
+//! Automatic fixes: the example of a rule has the fix that its page describes.
 
 use ggmill_check::{Fix, Options, Profile, rules};
 
@@ -16,13 +16,13 @@ fn fix_of(code: &str) -> Option<Fix> {
 #[test]
 fn what_the_page_promises_is_there() {
     for rule in rules() {
-        let promised = rule.remedy.contains("check --fix");
-        // An example of a rule that is mended only where that loses nothing may be one that is not.
+        let promised = rule.automatic.is_some();
+        // An example of a rule that is fixed only where that loses nothing may be one that is not.
         let conditional =
             matches!(rule.code, "GG1102" | "GG1201" | "GG1504" | "GG1403" | "GG1404" | "GG1407");
         assert!(
             promised || fix_of(rule.code).is_none(),
-            "{}: a fix that its page does not tell",
+            "{}: a fix that its page does not mention",
             rule.code
         );
         assert!(!promised || conditional || fix_of(rule.code).is_some(), "{}: no fix", rule.code);
@@ -32,7 +32,7 @@ fn what_the_page_promises_is_there() {
 #[test]
 fn fixes_say_what_they_do() {
     let said = |code: &str| fix_of(code).unwrap().to_string();
-    assert_eq!(said("GG1011"), "write the file anew");
+    assert_eq!(said("GG1011"), "rewrite the file");
     assert_eq!(said("GG1102"), "set general.file_type = 0 (u32)");
     assert_eq!(said("GG1104"), "set llama.attention.causal = true (bool)");
     assert_eq!(said("GG1111"), "set general.alignment = 32 (u32)");
@@ -44,7 +44,7 @@ fn fixes_say_what_they_do() {
     assert_eq!(said("GG1615"), "set tokenizer.ggml.fim_pre_token_id = 1 (u32)");
     assert_eq!(said("GG1904"), "remove split.count");
     assert_eq!(said("GG2010"), "set general.size_label = \"0.6K\" (string)");
-    // What a file written anew would not have stays where it is.
+    // Bytes that a rewritten file would lack stay where they are.
     assert_eq!(fix_of("GG1311"), Some(Fix::Rewrite));
     let mut bytes = example("GG1013").unwrap().1;
     let found = report_named("Tiny-1K-v1.0.gguf", &bytes, &Options::default());
@@ -52,7 +52,7 @@ fn fixes_say_what_they_do() {
         found.diagnostics().iter().any(|diagnostic| diagnostic.rule.code == "GG1311")
             && found.diagnostics().iter().all(|one| one.fix.is_none())
     );
-    // Neither does it when nobody asked about the bytes.
+    // This also holds when the rule about those bytes is not selected.
     let options = Options { select: vec!["GG1311".parse().unwrap()], ..Options::default() };
     bytes.extend_from_slice(&[7; 64]);
     assert!(
@@ -61,6 +61,6 @@ fn fixes_say_what_they_do() {
             .iter()
             .all(|one| one.fix.is_none())
     );
-    // Two pairs that disagree are two files, and which of them is meant nobody knows.
+    // Where two entries disagree, which of them is right is not known.
     assert_eq!(fix_of("GG1201"), None);
 }

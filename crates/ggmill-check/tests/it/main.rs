@@ -14,6 +14,8 @@ mod real;
 mod samples;
 mod sets;
 mod slips;
+mod sources;
+mod specification;
 mod support;
 mod templates;
 mod texts;

@@ -1,14 +1,83 @@
 //! The pages under `docs/rules`, and the formats for other programs.
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use ggmill_check::render::{Checked, Text, github, json, sarif};
-use ggmill_check::{rule_page, rules, rules_index};
+use ggmill_check::{Authority, Profile, rule_page, rules, rules_index};
 
 use crate::support::{Model, report};
 
 /// Set this to write the pages instead of comparing them.
 const BLESS: &str = "GGMILL_BLESS";
+
+/// The findings of every rule in the file that breaks it, as `ggmill check` prints them.
+fn printed_findings() -> String {
+    let mut lines = String::new();
+    for rule in rules() {
+        let (name, bytes) = crate::examples::example(rule.code).unwrap();
+        let profile = match rule.authority {
+            Authority::Letter => Profile::Spec,
+            Authority::Reference => Profile::Ggml,
+            _ => Profile::All,
+        };
+        let reports = [profile, Profile::All].map(|profile| {
+            let select = vec![rule.code.parse().unwrap()];
+            let options = ggmill_check::Options { profile, select, ..Default::default() };
+            crate::support::report_named(name, &bytes, &options)
+        });
+        let report = reports.iter().find(|report| !report.is_clean()).unwrap();
+        let mut printed = Vec::new();
+        Text::new(false, None).file(&mut printed, &Checked { path: name, report }).unwrap();
+        let printed = String::from_utf8(printed).unwrap();
+        let heading = format!("  {} {} · {}", report.severity(rule), rule.summary, rule.code);
+        assert!(printed.contains(&heading), "{printed}");
+        let findings = printed
+            .lines()
+            .skip_while(|line| *line != heading)
+            .skip(1)
+            .take_while(|line| !line.starts_with("    why: "));
+        for finding in findings {
+            writeln!(lines, "{} {}", rule.code, finding.trim_start()).unwrap();
+        }
+    }
+    lines
+}
+
+/// The examples on the pages are what `ggmill check` prints.
+#[test]
+fn the_examples_are_what_is_printed() {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("data/examples.txt");
+    let printed = printed_findings();
+    if std::env::var_os(BLESS).is_some() {
+        std::fs::write(&path, &printed).unwrap();
+    }
+    let found = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(found == printed, "data/examples.txt is out of date; run this test with {BLESS}=1");
+}
+
+/// Every page has the same sections in the same order, a finding of its rule, and says whether
+/// there is an automatic fix.
+#[test]
+fn pages_have_one_form() {
+    for rule in rules() {
+        let page = rule_page(rule);
+        let headings: Vec<_> = page.lines().filter(|line| line.starts_with('#')).collect();
+        let title = format!("# {}: {}", rule.code, rule.summary);
+        assert_eq!(
+            headings,
+            [&*title, "## What it checks", "## Why", "## Example", "## How to fix", "## Sources"],
+            "{}",
+            rule.code
+        );
+        let heading = format!("{} {} · {}\n  ", rule.severity, rule.summary, rule.code);
+        assert!(page.contains(&heading), "{}: no finding", rule.code);
+        let has_fix = page.contains("\n`ggmill check --fix` ");
+        assert_ne!(has_fix, page.contains("\nThere is no automatic fix.\n"), "{}", rule.code);
+        assert_eq!(has_fix, rule.automatic.is_some(), "{}", rule.code);
+        assert!(!rule.fixed.is_empty(), "{}", rule.code);
+    }
+}
 
 #[test]
 fn the_pages_of_the_rules_are_up_to_date() {
@@ -26,7 +95,11 @@ fn the_pages_of_the_rules_are_up_to_date() {
         let found = std::fs::read_to_string(directory.join(name)).unwrap_or_default();
         assert!(found == *page, "docs/rules/{name} is out of date; run this test with {BLESS}=1");
     }
-    assert_eq!(std::fs::read_dir(&directory).unwrap().count(), pages.len(), "a page of no rule");
+    assert_eq!(
+        std::fs::read_dir(&directory).unwrap().count(),
+        pages.len(),
+        "a page without a rule"
+    );
 }
 
 #[test]

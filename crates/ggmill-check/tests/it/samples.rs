@@ -200,10 +200,9 @@ pub(crate) fn samples(
                 || !resolved.tensors().iter().any(|other| Some(&other.name) == spec.unless.as_ref())
         }),
     );
-    for key in architecture
-        .keys()
-        .filter(|key| key.demand == Some(Demand::Loader) && architecture.loader().is_some())
-    {
+    for key in architecture.keys().filter(|key| {
+        key.demand.is_some_and(Demand::is_by_loader) && architecture.loader().is_some()
+    }) {
         let there = least
             .pairs
             .iter()
@@ -246,8 +245,9 @@ fn with_keys(architecture: &Architecture, more: &[(&str, u32)]) -> Model {
     let bytes = model.bytes();
     let header = Gguf::parse(bytes).unwrap();
     // A condition may lift a demand once other keys are there.
-    let wanted =
-        |key: &KeySpec<'_>| key.demand == Some(Demand::Loader) || architecture.loader().is_none();
+    let wanted = |key: &KeySpec<'_>| {
+        key.demand.is_some_and(Demand::is_by_loader) || architecture.loader().is_none()
+    };
     for key in architecture.missing_keys(header.metadata()).iter().filter(|key| wanted(key)) {
         model = model.set(key.name, value(architecture, key));
     }

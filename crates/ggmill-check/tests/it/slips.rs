@@ -113,7 +113,7 @@ fn numbers_in_arrays_are_looked_at() {
         |values: &[f32]| Value::Array(6, values.iter().map(|&value| Value::F32(value)).collect());
     let found =
         report(&Model::llama().set("foo.bar", floats(&[1.0, f32::NAN, f32::INFINITY])).bytes());
-    assert_eq!(found.diagnostics()[0].message, "element 1 is NaN, and 1 more are like it");
+    assert_eq!(found.diagnostics()[0].message, "element 1 is NaN, and 1 more");
     assert!(report(&Model::llama().set("foo.bar", floats(&[1.0])).bytes()).is_clean());
 }
 
@@ -149,7 +149,7 @@ fn shards_are_numbered_up_to_their_count() {
     assert_eq!(name_fault("Grok-100B-v1.0-Q4_0-00003-of-00009.gguf"), None);
     assert_eq!(
         name_fault("Grok-100B-v1.0-Q4_0-00004-of-00003.gguf"),
-        Some("the shard's number is beyond their count")
+        Some("the shard number is greater than the shard count")
     );
     assert_eq!(
         name_fault("Grok-100B-v1.0-Q4_0-00000-of-00003.gguf"),

@@ -106,7 +106,7 @@ fn a_missing_byte_is_named() {
 
 /// Duplicates are found by hashes first; which they are is said by the tokens themselves.
 #[test]
-fn every_token_that_stands_twice_is_told() {
+fn every_duplicate_token_is_reported() {
     let told = |tokens: &[&str]| {
         let array = Value::Array(8, tokens.iter().map(|token| Value::from(*token)).collect());
         let found = report(
@@ -125,9 +125,7 @@ fn every_token_that_stands_twice_is_told() {
     assert_eq!(told(&["a", "b", "", "", "ab"]), Vec::<String>::new());
     assert_eq!(
         told(&["a", "b", "a", "", "b", "a"]),
-        [2, 4, 5].map(|at| format!(
-            "token {at} is {:?}, as one before it",
-            if at == 4 { "b" } else { "a" }
-        ))
+        [2, 4, 5]
+            .map(|at| format!("token {at} is a duplicate: {:?}", if at == 4 { "b" } else { "a" }))
     );
 }

@@ -21,7 +21,7 @@ use crate::paths::shown;
 use crate::shards::MakingShards;
 use crate::source::what_it_is;
 
-/// Turn a model checkpoint into a GGUF file
+/// Convert a model checkpoint to a GGUF file
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags as they are typed")]
 #[command(after_help = "\
@@ -41,13 +41,13 @@ has them. The architecture comes from config.json; --arch-file adds one of your 
 SRC may also be a LLaMA file from before GGUF (GGML, GGMF, GGJT): `ggmill convert old.bin`.
 Its tensors keep their types; blocks that have changed since become those of today.")]
 pub(crate) struct Args {
-    /// The checkpoint: a directory, a .safetensors file with config.json beside it, or a file from
-    /// before GGUF
+    /// The checkpoint: a directory, a .safetensors file with config.json beside it, or a
+    /// legacy file
     src: PathBuf,
     /// The file to write; by default SRC's name and the type, in the current directory
     #[arg(short, long, visible_alias = "outfile", value_name = "FILE")]
     output: Option<PathBuf>,
-    /// What most tensors become: auto, or a type such as BF16, Q8_0, Q4_K_M
+    /// The type of most tensors: auto, or a type such as BF16, Q8_0, Q4_K_M
     #[arg(short = 't', long = "type", visible_alias = "outtype", value_name = "TYPE", default_value = "auto", value_parser = conversion_type)]
     to: ConversionType,
     /// Write shards of so many bytes of data: OUT-00001-of-00009.gguf and so on
@@ -86,7 +86,7 @@ pub(crate) struct Args {
     legacy: convert_legacy::LegacyArgs,
 }
 
-/// What a conversion gives.
+/// The result of a conversion.
 #[derive(Clone, Copy, Debug)]
 enum ConversionType {
     /// The 16-bit type closest to the checkpoint.

@@ -1,4 +1,4 @@
-//! `ggmill convert` of files from before GGUF.
+//! `ggmill convert` of legacy files.
 
 use std::path::PathBuf;
 
@@ -11,9 +11,9 @@ use crate::outcome::{Failure, Status};
 use crate::outputs::Output;
 use crate::paths::shown;
 
-/// What these files do not say themselves.
+/// Values that these files do not contain.
 #[derive(Clone, Debug, clap::Args)]
-#[command(next_help_heading = "For files from before GGUF, which do not say it")]
+#[command(next_help_heading = "For legacy files, which do not contain it")]
 pub(crate) struct LegacyArgs {
     /// Tokens of context: 2048 for LLaMA, 4096 for LLaMA 2
     #[arg(long, value_name = "N", default_value_t = 2048)]
@@ -21,7 +21,7 @@ pub(crate) struct LegacyArgs {
     /// The epsilon of the norms: 1e-6 for LLaMA, 1e-5 for LLaMA 2
     #[arg(long, value_name = "X", default_value_t = 5e-6)]
     eps: f32,
-    /// Heads of keys and values, where they are fewer than of queries: 8 for LLaMA 2 70B
+    /// KV heads, where they are fewer than heads: 8 for LLaMA 2 70B
     #[arg(long, value_name = "N")]
     kv_heads: Option<u32>,
 }
@@ -48,7 +48,7 @@ pub(super) fn run(args: Request, console: Console) -> Result<Status, Failure> {
                 .to_owned(),
         );
         return Err(Failure::new(format_args!(
-            "{}: a file from before GGUF is not converted to another type",
+            "{}: a legacy file is not converted to another type",
             shown(&args.src)
         ))
         .with_hint(hint));

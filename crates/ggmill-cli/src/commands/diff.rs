@@ -43,10 +43,10 @@ pub(crate) struct Args {
     /// Compare only the tensors, or those with names like this (repeatable)
     #[arg(long, value_name = "GLOB", num_args = 0..=1, require_equals = true, action = clap::ArgAction::Append)]
     tensors: Option<Vec<Glob>>,
-    /// Say how far the numbers of tensors are apart, quantized ones too
+    /// Report numeric differences between tensors, quantized ones too
     #[arg(long)]
     data: bool,
-    /// Show long strings and arrays whole, and tensors that are the same
+    /// Show long strings and arrays in full, and tensors that are the same
     #[arg(long)]
     full: bool,
     /// Write JSON

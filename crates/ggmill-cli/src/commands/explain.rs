@@ -50,10 +50,9 @@ fn page(topic: &str, catalogue: &Catalogue) -> Option<String> {
 fn unknown(topic: &str, catalogue: &Catalogue) -> Failure {
     let near = near(topic, explain::names(catalogue));
     let hint = if near.is_empty() {
-        "`ggmill explain` by itself lists all there is".to_owned()
+        "`ggmill explain` lists all topics".to_owned()
     } else {
         format!("perhaps {}", near.join(" or "))
     };
-    Failure::new(format_args!("nothing is known of {:?}", RawStr::from(topic)))
-        .with_hint(Some(hint))
+    Failure::new(format_args!("unknown topic {:?}", RawStr::from(topic))).with_hint(Some(hint))
 }

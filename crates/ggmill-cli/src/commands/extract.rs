@@ -22,7 +22,7 @@ use crate::paths::shown;
 use crate::progress::Bar;
 use crate::source::open_checkpoint;
 
-/// Take tensors or metadata out of a model
+/// Extract tensors or metadata from a model
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -48,7 +48,7 @@ pub(crate) struct Args {
     /// output
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
-    /// What to write, where the ending of OUT does not say it
+    /// The output format, where the extension of OUT does not determine it
     #[arg(long, value_enum)]
     format: Option<Format>,
     /// Keep quantized tensors as the bytes of their blocks
@@ -103,8 +103,8 @@ impl Args {
                 .is_some_and(|&last| std::path::is_separator(last.into()))
     }
 
-    /// The tensors asked for: those that fit, none where only keys were asked for, else all. Every
-    /// pattern has to fit one.
+    /// The tensors asked for: those that match, none where only keys were asked for, else all.
+    /// Every pattern has to match one.
     fn numbers(&self, tensors: &[SourceTensor]) -> Result<Vec<usize>, Failure> {
         fits_any("tensor", &self.tensors, || tensors.iter().map(SourceTensor::name))?;
         let fits = |tensor: &SourceTensor| match &*self.tensors {
@@ -119,7 +119,7 @@ impl Args {
     }
 }
 
-/// Refuses patterns that fit nothing: whoever typed one meant something.
+/// Refuses patterns that match nothing: a pattern that was typed was meant to match.
 pub(crate) fn fits_any<'a, I: Iterator<Item = RawStr<'a>>>(
     what: &str,
     globs: &[Glob],
@@ -127,7 +127,7 @@ pub(crate) fn fits_any<'a, I: Iterator<Item = RawStr<'a>>>(
 ) -> Result<(), Failure> {
     match globs.iter().find(|glob| !names().any(|name| glob.matches(name))) {
         Some(glob) => Err(Failure::new(format_args!(
-            "no {what} fits {:?}",
+            "no {what} matches {:?}",
             RawStr::from(glob.to_string().as_str())
         ))),
         None => Ok(()),
@@ -196,7 +196,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
 
 const NOTHING: &str = "nothing was written";
 
-/// What is taken, and where to.
+/// The selected tensors and their outputs.
 #[derive(Clone, Copy)]
 struct Taking<'a> {
     args: &'a Args,
@@ -250,7 +250,7 @@ impl Taking<'_> {
         start(path, inputs, args.force, len).map(Some)
     }
 
-    /// What a dry run says of a file.
+    /// The line of a dry run about a file.
     fn announce(self, path: &Path, len: u64) -> Result<(), Failure> {
         let mut out = self.console.text();
         writeln!(out, "{}  {len} bytes", shown(path))?;

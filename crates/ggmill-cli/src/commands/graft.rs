@@ -19,11 +19,10 @@ use crate::outputs::{Output, inputs_of};
 use crate::paths::shown;
 use crate::source::{open_checkpoint, what_it_is};
 
-/// Put tensors and metadata into a model; drop, rename or reorder its own
+/// Insert tensors and metadata into a model; remove, rename or reorder its own
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags as they are typed")]
-#[command(after_help = "\
-Examples:
+#[command(after_help = "Examples:
   ggmill graft model.gguf --from token_embd.weight=embedding.npy -o new-embedding.gguf
   ggmill graft model.gguf --from other.gguf --take 'output*' -o new-output.gguf
   ggmill graft model.gguf --drop 'mm.*' --rename 'old.*=new.*' -o renamed.gguf
@@ -31,7 +30,7 @@ Examples:
 
 A donor is a GGUF file, .safetensors, .npy (named after its tensor), or .json with metadata,
 as `ggmill extract` writes them. NAME=FILE gives the one tensor of FILE another name. A
-tensor takes the place of the one of its name, others come behind the last; a donor that
+tensor takes the place of the one of its name, others come after the last; a donor that
 replaces nothing is refused without --add. Then tensors are dropped, renamed and put in
 order.")]
 pub(crate) struct Args {
@@ -55,7 +54,7 @@ pub(crate) struct Args {
     /// Encode a tensor in the type of the one whose place it takes
     #[arg(long)]
     keep_types: bool,
-    /// Tensors to leave out
+    /// Tensors to remove
     #[arg(long, value_name = "GLOB")]
     drop: Vec<Glob>,
     /// A tensor's new name; one * on each side stands for the same text
@@ -77,7 +76,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// What gets another name, and which.
+/// The renamed tensors, with their new names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Renaming {
     old: String,
@@ -204,7 +203,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     for renaming in &args.rename {
         if graft.rename(|name| renaming.of(name)) == 0 {
             return Err(Failure::new(format_args!(
-                "no tensor fits {:?}",
+                "no tensor matches {:?}",
                 RawStr::from(&*renaming.old)
             )));
         }
@@ -221,8 +220,8 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     Making { output, inputs: &inputs, json: args.json }.run(&plan, &sources, console)
 }
 
-/// Takes what was asked for from the donors, in their order. Every pattern has to fit something of
-/// one of them.
+/// Takes what was asked for from the donors, in their order. Every pattern has to match something
+/// in one of them.
 fn take<'a>(
     args: &Args,
     named: &[Named],

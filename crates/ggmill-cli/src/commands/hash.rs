@@ -18,9 +18,9 @@ use crate::progress::Bar;
 use crate::source::open_checkpoint;
 
 /// A manifest is text about tensors; one of a million tensors and four hashes stays below this.
-const LONGEST_MANIFEST: u64 = 64 << 20;
+const MAX_MANIFEST_LEN: u64 = 64 << 20;
 
-/// Hash the weights of a model, tensor by tensor and whole, or check them against a manifest
+/// Hash the weights of a model, each tensor and the whole, or check them against a manifest
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags as they are typed")]
 #[command(after_help = "\
@@ -139,16 +139,16 @@ fn read_manifest(path: &Path) -> Result<Manifest, Failure> {
     let failed = |error: io::Error| Failure::new(format_args!("{}: {error}", shown(path)));
     let mut text = Vec::new();
     if path.as_os_str() == "-" {
-        io::stdin().lock().take(LONGEST_MANIFEST).read_to_end(&mut text).map_err(failed)?;
+        io::stdin().lock().take(MAX_MANIFEST_LEN).read_to_end(&mut text).map_err(failed)?;
     } else {
         std::fs::File::open(path)
-            .and_then(|file| file.take(LONGEST_MANIFEST).read_to_end(&mut text))
+            .and_then(|file| file.take(MAX_MANIFEST_LEN).read_to_end(&mut text))
             .map_err(failed)?;
     }
     let manifest = Manifest::parse(&String::from_utf8_lossy(&text));
     if manifest.kinds().is_empty() {
         let hint = "a line is a kind (xxh64, sha1, sha256, blake3, uuid), a digest and a file, \
-                    with a tensor behind a colon";
+                    with a tensor after a colon";
         return Err(Failure::new(format_args!("{}: has no line with a hash", shown(path)))
             .with_hint(Some(hint.to_owned())));
     }

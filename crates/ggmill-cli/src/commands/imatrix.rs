@@ -12,7 +12,7 @@ use crate::outcome::{Failure, Status};
 use crate::outputs::write_file;
 use crate::paths::shown;
 
-/// Look into importance matrices, merge and convert them
+/// Show, merge and convert importance matrices
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -21,24 +21,23 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Print what an importance matrix was measured on, and its entries
+    /// Show the datasets and the entries of an importance matrix
     Show(Show),
     /// Add up measurements, as llama-imatrix --in-file does
-    #[command(after_help = "\
-Examples:
+    #[command(after_help = "Examples:
   ggmill imatrix merge wiki.gguf code.gguf -o both.gguf
   ggmill imatrix merge old.dat new.gguf -o both.gguf --chunk-size 2048
 
-Sums and counts of each tensor are added, and the names of the texts stand one behind the
-other. Files of either form can be mixed.")]
+Sums and counts of each tensor are added, and the names of the texts are
+concatenated. Both formats can be mixed.")]
     Merge(Merge),
-    /// Write a matrix in the other form: GGUF, or the binary .dat before it
+    /// Convert a matrix to the other format: GGUF, or the legacy binary .dat
     Convert(Convert),
 }
 
 #[derive(Debug, clap::Args)]
 struct Show {
-    /// A file from llama-imatrix: GGUF, or the binary form before it
+    /// A file from llama-imatrix: GGUF, or legacy binary
     file: PathBuf,
     /// Write the result as JSON
     #[arg(long)]
@@ -47,7 +46,7 @@ struct Show {
 
 #[derive(Debug, clap::Args)]
 struct Merge {
-    /// Files from llama-imatrix, of either form
+    /// Files from llama-imatrix, in either format
     #[arg(required = true)]
     files: Vec<PathBuf>,
     /// The file to write
@@ -59,7 +58,7 @@ struct Merge {
 
 #[derive(Debug, clap::Args)]
 struct Convert {
-    /// A file from llama-imatrix, of either form
+    /// A file from llama-imatrix, in either format
     file: PathBuf,
     /// The file to write
     output: PathBuf,
@@ -69,7 +68,7 @@ struct Convert {
 
 #[derive(Debug, clap::Args)]
 struct Writing {
-    /// The form to write; by default dat where OUT ends so, else gguf
+    /// The format to write; by default dat where OUT ends in .dat, else gguf
     #[arg(long, value_name = "FORM", value_enum)]
     output_format: Option<Format>,
     /// Tokens in a chunk; by default what the first file says, else 512

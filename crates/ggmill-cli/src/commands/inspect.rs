@@ -16,7 +16,7 @@ use crate::source::{open_what_is_there, what_it_is};
 /// Tensors listed on a terminal by a command that did not ask for tensors.
 const TENSOR_ROWS: usize = 48;
 /// Warnings shown; a hostile file can deserve a million.
-const MOST_WARNINGS: usize = 20;
+const MAX_WARNINGS: usize = 20;
 
 /// Show what is in a GGUF file: summary, metadata, tensors
 #[derive(Debug, clap::Args)]
@@ -37,13 +37,13 @@ pub(crate) struct Args {
     /// Show only the tensors, or those with names like this (repeatable)
     #[arg(long, value_name = "GLOB", num_args = 0..=1, require_equals = true, action = clap::ArgAction::Append)]
     tensors: Option<Vec<Glob>>,
-    /// Show long strings and arrays whole
+    /// Show long strings and arrays in full
     #[arg(long)]
     full: bool,
     /// Write JSON
     #[arg(long)]
     json: bool,
-    /// Look at this file alone, though it is one shard of several
+    /// Inspect only this file, even if it is one shard of several
     #[arg(long)]
     alone: bool,
 }
@@ -145,15 +145,15 @@ pub(crate) fn summarize(file: &Path, console: Console) -> Result<Status, Failure
 
 fn warn(model: &Model, console: Console) {
     let notices = notices(model);
-    for notice in notices.iter().take(MOST_WARNINGS) {
+    for notice in notices.iter().take(MAX_WARNINGS) {
         console.warn(notice);
     }
-    if let Some(more) = notices.len().checked_sub(MOST_WARNINGS).filter(|&more| more > 0) {
+    if let Some(more) = notices.len().checked_sub(MAX_WARNINGS).filter(|&more| more > 0) {
         console.warn(format_args!("and {more} more of this kind"));
     }
 }
 
-/// Says which patterns fit nothing. It is a finding when none fits anything.
+/// Reports which patterns match nothing. It is a finding when none matches anything.
 fn unmatched(model: &Model, selection: &Selection, console: Console) -> Status {
     let key = |glob: &&Glob| model.metadata().iter().any(|pair| glob.matches(pair.key()));
     let name = |glob: &&Glob| model.tensors().iter().any(|tensor| glob.matches(tensor.name()));
@@ -168,7 +168,7 @@ fn unmatched(model: &Model, selection: &Selection, console: Console) -> Status {
             } else {
                 missed += 1;
                 console.warn(format_args!(
-                    "no {what} fits {:?}",
+                    "no {what} matches {:?}",
                     ggmill_core::RawStr::from(glob.to_string().as_str())
                 ));
             }

@@ -1,4 +1,4 @@
-//! What `ggmill inspect` shows of files from before GGUF.
+//! What `ggmill inspect` shows of legacy files.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::console::Console;
 use crate::outcome::{Failure, Status};
 use crate::paths::shown;
 
-/// What is in such a file.
+/// The content of such a file.
 pub(super) fn show(path: &Path, as_json: bool, console: Console) -> Result<Status, Failure> {
     let legacy = Legacy::open(path).map_err(Failure::new)?;
     let tensors = || {
@@ -46,7 +46,7 @@ pub(super) fn show(path: &Path, as_json: bool, console: Console) -> Result<Statu
     let mut out = console.text();
     writeln!(
         out,
-        "{}\n  {} of {}, from before GGUF",
+        "{}\n  {} of {}, legacy format",
         shown(path),
         legacy.container(),
         legacy.family()

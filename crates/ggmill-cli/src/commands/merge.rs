@@ -108,7 +108,7 @@ fn expanded(shards: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
             .filter_map(Result::ok)
             .collect();
         if found.is_empty() {
-            return Err(refused(&"no file fits"));
+            return Err(refused(&"no file matches"));
         }
         paths.extend(found);
     }
@@ -159,9 +159,8 @@ fn join_parts(
              and none is deleted",
             parts.surplus()
         );
-        return Err(Failure::new(message).with_hint(Some(
-            "without --delete-parts they are put together all the same".to_owned(),
-        )));
+        return Err(Failure::new(message)
+            .with_hint(Some("without --delete-parts they are put together anyway".to_owned())));
     }
     let write_json = |written: bool| -> Result<(), Failure> {
         let paths: Vec<_> = inputs.iter().map(|path| path.to_string_lossy()).collect();

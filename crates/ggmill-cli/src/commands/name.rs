@@ -12,7 +12,7 @@ use crate::outcome::{Failure, Status};
 use crate::outputs::refuse_interrupted;
 use crate::paths::shown;
 
-/// Take file names apart, check them, or make them from metadata, by the naming convention
+/// Parse and check file names, or build them from metadata, by the naming convention
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -27,7 +27,7 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Take names apart
+    /// Parse names
     Parse {
         /// File names; the files need not be there
         #[arg(required = true)]
@@ -36,23 +36,23 @@ enum Action {
         #[arg(long)]
         json: bool,
     },
-    /// Say which names do not follow the convention
+    /// Report names that do not follow the convention
     Check {
         /// File names; the files need not be there
         #[arg(required = true)]
         names: Vec<PathBuf>,
     },
-    /// Print the name that the metadata of a file give it
+    /// Print the name of a file by its metadata
     Build {
         /// The file
         file: PathBuf,
     },
-    /// Give files the names their metadata give them
+    /// Rename files after their metadata
     Rename {
         /// The files
         #[arg(required = true)]
         files: Vec<PathBuf>,
-        /// Only say what would be done
+        /// Only print what would be done
         #[arg(long)]
         dry_run: bool,
     },

@@ -13,7 +13,7 @@ use crate::outcome::{Failure, Status};
 use crate::outputs::{Output, inputs_of};
 use crate::source::open_checkpoint;
 
-/// Write a model anew in another alignment, byte order or version of the format
+/// Rewrite a model in another alignment, byte order or version of the format
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -21,7 +21,7 @@ Examples:
   ggmill repack model.gguf -o aligned.gguf --align 4096
   ggmill repack model.gguf -o old.gguf --format-version 2
 
-What is not asked for stays as it is. Byte order is changed in the header and within the
+The rest stays unchanged. Byte order is changed in the header and within the
 blocks of every type: scales, and packed bits that are read as words.")]
 pub(crate) struct Args {
     /// The model: a file, or any shard of a set
@@ -82,14 +82,14 @@ impl From<Order> for Endian {
 }
 
 fn alignment(text: &str) -> Result<Alignment, String> {
-    let expected = || format!("expected a multiple of 8 up to {MOST_ALIGNMENT}");
+    let expected = || format!("expected a multiple of 8 up to {MAX_ALIGNMENT}");
     let number =
-        text.parse().ok().filter(|&number: &u64| number <= MOST_ALIGNMENT).ok_or_else(expected)?;
+        text.parse().ok().filter(|&number: &u64| number <= MAX_ALIGNMENT).ok_or_else(expected)?;
     Alignment::new(number).map_err(|_| expected())
 }
 
 /// What is read again without asking for more than the usual limits.
-const MOST_ALIGNMENT: u64 = 1 << 24;
+const MAX_ALIGNMENT: u64 = 1 << 24;
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let inputs = std::slice::from_ref(&args.file);
@@ -111,7 +111,7 @@ pub(crate) fn warn_of_alignment(plan: &Plan, console: Console) {
     let alignment = plan.layout().alignment();
     if !alignment.is_power_of_two() {
         console.warn(format_args!(
-            "alignment {alignment} is no power of two; llama.cpp refuses such files"
+            "alignment {alignment} is not a power of two; llama.cpp refuses such files"
         ));
     }
 }

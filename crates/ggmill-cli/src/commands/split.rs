@@ -22,9 +22,9 @@ Examples:
 The shards are PREFIX-00001-of-00009.gguf and so on, as llama-gguf-split names them. Their
 data are moved without being read; a limit counts data alone, not the header.")]
 pub(crate) struct Args {
-    /// The model: a file, or any shard of a set that is to be cut anew
+    /// The model: a file, or any shard of a set that is to be split again
     file: PathBuf,
-    /// What the names of the shards begin with, directory included
+    /// The prefix of the shards' names, directory included
     prefix: PathBuf,
     /// So many tensors in a shard
     #[arg(long, alias = "split-max-tensors", value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "max_size")]

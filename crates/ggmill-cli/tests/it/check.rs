@@ -168,7 +168,7 @@ fn standard_input_is_checked_like_a_file() {
     assert_eq!(run(&whole, &[]).0, 0);
     let (code, text, _) = run(&whole[..2_000_000], &[]);
     assert!(
-        code == 1 && text.contains("GG1302") && text.contains("the file ends at 2000000"),
+        code == 1 && text.contains("GG1302") && text.contains("the file is truncated: 2000000 of"),
         "{text}"
     );
     assert_eq!(run(b"PK\x03\x04", &[]).0, 2);
@@ -187,7 +187,7 @@ fn weights_are_looked_at_when_asked() {
     let with = ggmill(directory.path(), &["check", "nan.gguf", "--select", "data", "--data"]);
     assert_eq!(with.code, 1, "{}", with.stderr);
     assert!(
-        with.stdout.contains("token_embd.weight\": 1 of 32 numbers are NaN or infinite"),
+        with.stdout.contains("token_embd.weight\": 1 of 32 weights are NaN or infinite"),
         "{}",
         with.stdout
     );
@@ -378,7 +378,7 @@ fn what_can_be_mended_is_shown_and_mended() {
     let mended = ggmill(directory.path(), &["check", "faulty.gguf", "--fix", "--format", "json"]);
     assert_eq!(mended.code, 1, "{}", mended.stderr);
     assert!(
-        mended.stderr.contains("note: faulty.gguf: mended ")
+        mended.stderr.contains("note: faulty.gguf: fixed ")
             && mended.stderr.contains("GG1201, GG1207"),
         "{}",
         mended.stderr
@@ -437,9 +437,7 @@ fn bytes_between_tensors_are_not_thrown_away() {
     assert!(ggmill(directory.path(), &["check", "gap.gguf"]).stdout.contains("GG1013"));
     let zeros = Directory::new().with("gap.gguf", faulty());
     assert!(
-        ggmill(zeros.path(), &["check", "gap.gguf", "--diff"])
-            .stdout
-            .contains("write the file anew")
+        ggmill(zeros.path(), &["check", "gap.gguf", "--diff"]).stdout.contains("rewrite the file")
     );
 }
 
@@ -469,4 +467,73 @@ fn hostile_keys_stay_in_their_line() {
             found.stdout
         );
     }
+}
+
+/// The specification requires five keys of GPT-2; llama.cpp requires `feed_forward_length` besides.
+#[test]
+fn a_profile_asks_for_what_its_source_requires() {
+    let keys = [
+        ("context_length", Value::U64(8)),
+        ("embedding_length", Value::U64(8)),
+        ("block_count", Value::U64(1)),
+        ("attention.head_count", Value::U64(2)),
+        ("attention.layer_norm_epsilon", Value::F32(1e-5)),
+    ];
+    let file = |left_out: Option<usize>| {
+        let count = keys.len() as u64 - u64::from(left_out.is_some());
+        let mut file = FileBytes::v3(0, 1 + count);
+        file.pair("general.architecture", &"gpt2".into());
+        for (place, (key, value)) in keys.iter().enumerate() {
+            if Some(place) != left_out {
+                file.pair(format!("gpt2.{key}"), value);
+            }
+        }
+        file.pad(32);
+        file.into_bytes()
+    };
+    let directory = Directory::new().with("whole.gguf", file(None));
+    let check = |directory: &Directory, name: &str, profile: &str| {
+        ggmill(directory.path(), &["check", "--profile", profile, name])
+    };
+    let whole = check(&directory, "whole.gguf", "spec");
+    assert_eq!(whole.code, 0, "{}", whole.stdout);
+    let loaded = check(&directory, "whole.gguf", "ggml");
+    assert_eq!(loaded.code, 1, "{}", loaded.stdout);
+    assert!(
+        loaded.stdout.contains(
+            "key \"gpt2.feed_forward_length\": the key is missing: required by llama.cpp, not \
+             required by the specification"
+        ),
+        "{}",
+        loaded.stdout
+    );
+    for (place, (key, _)) in keys.iter().enumerate() {
+        let directory = Directory::new().with("part.gguf", file(Some(place)));
+        let part = check(&directory, "part.gguf", "spec");
+        assert_eq!(part.code, 1, "{key}: {}", part.stdout);
+        let line = 537 + place;
+        assert!(
+            part.stdout.contains(&format!("required by the specification (GPT-2, line {line})")),
+            "{key}: {}",
+            part.stdout
+        );
+    }
+}
+
+#[test]
+fn the_page_of_an_architecture_says_who_requires_a_key() {
+    let directory = Directory::new();
+    let page = ggmill(directory.path(), &["explain", "falcon"]).stdout;
+    for expected in [
+        "the specification (Falcon, line 554) and llama.cpp (llama_model_base::load_hparams)",
+        "| `falcon.feed_forward_length` | u32, or an array of u32 with one for each block | \
+         llama.cpp (llama_model_falcon::load_arch_tensors) |",
+        "| `falcon.attention.use_norm` | bool | the specification (Falcon, line 559) |",
+    ] {
+        assert!(page.contains(expected), "{page}");
+    }
+    let page = ggmill(directory.path(), &["explain", "GG1104"]).stdout;
+    assert!(
+        page.contains("Specification, line 184 (File Structure): \"Anything else is invalid\"")
+    );
 }

@@ -61,7 +61,7 @@ fn what_differs() {
     for typo in ["--tensors=zzz", "--key=nothing*"] {
         let found = diff(&[typo]);
         assert_eq!((found.code, found.stdout.as_str()), (2, ""), "{typo}");
-        assert!(found.stderr.contains(" fits \""), "{}", found.stderr);
+        assert!(found.stderr.contains(" matches \""), "{}", found.stderr);
     }
     assert_eq!(diff(&["--tensors=b", "--json"]).code, 1);
 }

@@ -171,12 +171,12 @@ fn what_is_refused_changes_nothing() {
         (&["a-00001-of-00002.gguf", "--unset", "split.*"][..], "the set would no longer open"),
         (&["tiny.gguf"][..], "error: no edits\nhint: --set"),
         (&["tiny.gguf", "--set", "x"], "--set x: expected key=value"),
-        (&["tiny.gguf", "--set", "x:u33=1"], "\"u33\" is no type, expected one such as u32"),
+        (&["tiny.gguf", "--set", "x:u33=1"], "\"u33\" is not a type, expected one such as u32"),
         (&["tiny.gguf", "--set", "x=@missing.txt"], "missing.txt: cannot open: no such file"),
         (&["tiny.gguf", "--set", "x=@latin.txt"], "latin.txt: not UTF-8 from byte 3"),
         (&["tiny.gguf", "--set-from", "broken.json"], "broken.json: "),
         (&["tiny.gguf", "--set-from", "date.toml"], "date.toml: has a date or a time"),
-        (&["tiny.gguf", "--unset", "nope"], "error: no key fits \"nope\""),
+        (&["tiny.gguf", "--unset", "nope"], "error: no key matches \"nope\""),
         (&["tiny.gguf", "--rename", "x"], "--rename x: expected OLD=NEW"),
         (&["tiny.gguf", "--special-token", "bos=<s>"], "the file has no vocabulary"),
         (
@@ -288,7 +288,7 @@ fn an_interrupted_edit_is_told_and_finished() {
     assert_eq!((copy.code, names(&directory).len()), (2, 2));
     assert_eq!(
         edit(&directory, &["tiny.gguf", "--recover"]).stdout,
-        "tiny.gguf: the interrupted edit is finished\n"
+        "tiny.gguf: the interrupted edit was completed\n"
     );
     assert!(bytes(&directory, "tiny.gguf") == new && !journal.exists());
 

@@ -44,7 +44,7 @@ fn the_rules_are_asked_about_the_keys_that_were_touched() {
             "warning: key \"llama.context_lenght\": did you mean llama.context_length?\n",
         ),
         ("tiny.gguf", &["--set", "general.license=my own"], "(GG2001: "),
-        ("llama.gguf", &["--set", "llama.block_count=77"], "77 blocks"),
+        ("llama.gguf", &["--set", "llama.block_count=77"], "block_count is 77"),
         // A key that is gone is missed.
         ("llama.gguf", &["--unset", "llama.block_count"], "key \"llama.block_count\": "),
     ] {
@@ -102,7 +102,7 @@ fn a_template_is_read_out_of_a_configuration() {
     for (args, words) in [
         (&["--chat-template", "none.json"][..], "none.json: has no chat_template"),
         (&["--chat-template", "broken.jinja"], "does not parse: line 1: "),
-        (&["--chat-template", "broken.json"], "hint: --force sets it all the same"),
+        (&["--chat-template", "broken.json"], "hint: --force sets it anyway"),
         (&["--set", "tokenizer.chat_template=@broken.jinja"], "does not parse"),
         (&["--chat-template", "broken.jinja", "--no-check"], "does not parse"),
         (&["--chat-template", "broken.jinja", "--dry-run"], "does not parse"),

@@ -72,7 +72,7 @@ fn values_by_name_by_element_and_from_standard_input() {
         (&["--set", "tokenizer.ggml.scores[4]=1"], "has no element 4, the array has 4"),
         (&["--set", "tokenizer.ggml.scores[x]=1"], "expected key[index]=value"),
         (&["--set", "tokenizer.ggml.scores[1]:u32=1"], "expected key[index]=value, without a type"),
-        (&["--set", "tokenizer.ggml.scores[1]=x"], "is no number, expected f32"),
+        (&["--set", "tokenizer.ggml.scores[1]=x"], "is not a number, expected f32"),
         (&["--set", "general.name[0]=x"], "is not an array"),
         (&["--set", "general.file_type=Q4_K_XXL"], "expected u32"),
     ] {

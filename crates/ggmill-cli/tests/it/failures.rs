@@ -83,7 +83,7 @@ fn a_truncated_download_is_one_finding() {
     assert_eq!(outside.len(), 1, "{findings:#?}");
     let message = outside[0]["message"].as_str().unwrap();
     assert!(
-        message.contains(&format!("the file ends at {} of at least", whole.len() / 2))
+        message.contains(&format!("the file is truncated: {} of at least", whole.len() / 2))
             && message.contains("(50 %)"),
         "{message}"
     );

@@ -521,16 +521,16 @@ fn goals_and_plans_that_cannot_be() {
             &["llama.gguf", "x.gguf", "--plan", "odd.json"],
             "tensor \"nobody\": is in the plan, and not in the model",
         ),
-        (&["llama.gguf", "x.gguf", "--plan", "roles"], "roles: is no JSON"),
+        (&["llama.gguf", "x.gguf", "--plan", "roles"], "roles: is not JSON"),
         (&["llama.gguf", "odd.json", "--plan", "odd.json", "--force"], "error: "),
         (
             &["llama.gguf", "x.gguf", "Q8_0", "--role-file", "roles"],
-            "roles: line 1: \"w2=down\": \"down\" is no role, expected one of token_embedding",
+            "roles: line 1: \"w2=down\": \"down\" is not a role, expected one of token_embedding",
         ),
-        (&["llama.gguf", "x.gguf"], "\"x.gguf\" is no type"),
+        (&["llama.gguf", "x.gguf"], "\"x.gguf\" is not a type"),
         (
             &["llama.gguf", "x.gguf", "Q8_0", "999999999"],
-            "\"999999999\" is no number of threads up to 512",
+            "\"999999999\" is not a number of threads up to 512",
         ),
         (
             &["llama.gguf", "x.gguf", "Q8_0", "--threads", "999999999"],

@@ -137,8 +137,8 @@ fn what_makes_no_sense_is_refused() {
     for (args, words) in [
         (&["model.gguf", "-o", "out"][..], "its name does not say what is to be written"),
         (&["model.gguf", "-o", "out.npy"], "a .npy file has one array"),
-        (&["model.gguf", "nothing*", "-o", "out.gguf"], "no tensor fits \"nothing*\""),
-        (&["model.gguf", "--key", "nothing", "-o", "out.json"], "no key fits \"nothing\""),
+        (&["model.gguf", "nothing*", "-o", "out.gguf"], "no tensor matches \"nothing*\""),
+        (&["model.gguf", "--key", "nothing", "-o", "out.json"], "no key matches \"nothing\""),
         (&["model.gguf", "--key", "general.*", "-o", "out.npy"], "no tensors to take"),
         (&["model.gguf", "*", "-o", "out.json"], "JSON holds metadata, no tensors"),
         (&["model.gguf", "-o", "model.gguf", "--force"], "is read from, and cannot be the output"),
@@ -153,15 +153,18 @@ fn what_makes_no_sense_is_refused() {
     for (args, words) in [
         (
             &["model.gguf", "--from", "text.npy", "-o", "out.gguf"][..],
-            "text.npy: is no file of NumPy",
+            "text.npy: is not a file of NumPy",
         ),
         (&["model.gguf", "--from", "bad.json", "-o", "out.gguf"], "bad.json: expected a table"),
         (&["model.gguf", "--from", "absent.gguf", "-o", "out.gguf"], "absent.gguf: cannot open"),
-        (&["model.gguf", "--drop", "nothing", "-o", "out.gguf"], "no tensor fits \"nothing\""),
-        (&["model.gguf", "--rename", "nothing=x", "-o", "out.gguf"], "no tensor fits \"nothing\""),
+        (&["model.gguf", "--drop", "nothing", "-o", "out.gguf"], "no tensor matches \"nothing\""),
+        (
+            &["model.gguf", "--rename", "nothing=x", "-o", "out.gguf"],
+            "no tensor matches \"nothing\"",
+        ),
         (
             &["model.gguf", "--from", "model.gguf", "--take", "nothing", "-o", "out.gguf"],
-            "no tensor of a donor fits",
+            "no tensor of a donor matches",
         ),
         (
             &["model.gguf", "--from", "model.gguf", "--force", "-o", "./model.gguf"],

@@ -64,11 +64,11 @@ fn what_fits_nothing_is_a_finding() {
     let found = ggmill(directory.path(), &["inspect", "tiny.gguf", "--key", "nope"]);
     assert_eq!(
         (found.code, found.stdout.as_str(), found.stderr.as_str()),
-        (1, "", "warning: no key fits \"nope\"\n")
+        (1, "", "warning: no key matches \"nope\"\n")
     );
     let found =
         ggmill(directory.path(), &["inspect", "tiny.gguf", "--key", "nope", "--key", "*.name"]);
-    assert_eq!((found.code, found.stderr.as_str()), (0, "warning: no key fits \"nope\"\n"));
+    assert_eq!((found.code, found.stderr.as_str()), (0, "warning: no key matches \"nope\"\n"));
     let found =
         ggmill(directory.path(), &["inspect", "tiny.gguf", "--tensors=nope", "--json", "--quiet"]);
     assert_eq!((found.code, found.stderr.as_str()), (1, ""));

@@ -14,7 +14,7 @@ fn every_era_is_converted_and_listed() {
         let listed = ggmill(directory.path(), &["inspect", model.name]);
         assert_eq!(listed.code, 0, "{}: {}", model.name, listed.stderr);
         assert!(
-            listed.stdout.contains("of LLaMA, from before GGUF")
+            listed.stdout.contains("of LLaMA, legacy format")
                 && listed.stdout.contains("Tensors · 21"),
             "{}",
             listed.stdout

@@ -132,12 +132,12 @@ fn what_is_refused_leaves_nothing_behind() {
     let cases: &[(&[&str], &str)] = &[
         (
             &["llama.gguf", "new.gguf", "Q9"],
-            "\"Q9\" is no type to quantize to\nhint: --help lists the types",
+            "\"Q9\" is not a type to quantize to\nhint: --help lists the types",
         ),
-        (&["llama.gguf", "new.gguf"], "\"new.gguf\" is no type"),
+        (&["llama.gguf", "new.gguf"], "\"new.gguf\" is not a type"),
         (
             &["llama.gguf", "new.gguf", "q4km"],
-            "\"q4km\" is no type to quantize to\nhint: --help lists the types; perhaps Q4_K_M",
+            "\"q4km\" is not a type to quantize to\nhint: --help lists the types; perhaps Q4_K_M",
         ),
         (&["llama.gguf", "--type", "MXFP4"], "--help lists them; perhaps MXFP4_MOE"),
         (
@@ -170,16 +170,16 @@ fn what_is_refused_leaves_nothing_behind() {
         ),
         (
             &["llama.gguf", "new.gguf", "Q8_0", "--tensor-type", "ffn=q9"],
-            "\"q9\" is no tensor type",
+            "\"q9\" is not a tensor type",
         ),
         (
             &["llama.gguf", "new.gguf", "Q8_0", "--tensor-type-file", "rules"],
-            "rules: line 2: \"ffn=q9\": \"q9\" is no tensor type for weights, expected one of F32",
+            "rules: line 2: \"ffn=q9\": \"q9\" is not a tensor type for weights, expected one of F32",
         ),
         (&["llama.gguf", "new.gguf", "Q8_0", "--tensor-type", "(=q8_0"], "the pattern is not one"),
         (
             &["llama.gguf", "new.gguf", "Q8_0", "--override-kv", "a=int:x"],
-            "the value is no integer",
+            "the value is not an integer",
         ),
         (
             &["llama.gguf", "new.gguf", "Q8_0", "--imatrix", "llama.gguf"],
@@ -321,7 +321,7 @@ fn what_meets_nothing_is_told_of() {
         &["Q8_0", "--imatrix", "imatrix", "--include-weights", "zzz"],
         "no entry is left to be used, so there is no importance\n",
     );
-    said(&["Q8_0", "--prune-layers", " 1, 2"], "rows are no whole blocks");
+    said(&["Q8_0", "--prune-layers", " 1, 2"], "row length is not a multiple of the block size");
     said(&["Q8_0", "--split-max-size", "1K"], "alone has");
     let dry = ggmill(directory.path(), &["quantize", "llama.gguf", "--dry-run", "IQ2_XS"]);
     assert_eq!((dry.code, dry.stderr.matches("a run would be refused").count()), (2, 1));

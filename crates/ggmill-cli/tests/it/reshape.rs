@@ -152,7 +152,7 @@ fn bad_arguments() {
     refused(
         &directory,
         &["split", "model.gguf", "directory/"],
-        "expected what the names of the shards begin with",
+        "expected the prefix of the shards' names",
     );
     refused(
         &directory,
@@ -235,7 +235,7 @@ fn other_forms_and_back() {
     run(&["big.gguf", "-o", "little.gguf", "--endian", "little"]);
     assert!(fs::read(directory.path().join("little.gguf")).unwrap() == model());
     let odd = run(&["model.gguf", "-o", "odd.gguf", "--align", "24", "--format-version", "2"]);
-    assert!(odd.stderr.contains("warning: alignment 24 is no power of two"), "{}", odd.stderr);
+    assert!(odd.stderr.contains("warning: alignment 24 is not a power of two"), "{}", odd.stderr);
     assert!(odd.stdout.contains("GGUF v2 · little-endian · alignment 24"), "{}", odd.stdout);
 }
 
@@ -245,7 +245,11 @@ fn shards_are_found_by_a_pattern_that_the_shell_left_alone() {
     let found = ggmill(directory.path(), &["merge", "part-*-of-00003.gguf", "merged.gguf"]);
     assert_eq!(found.code, 0, "{}", found.stderr);
     assert!(fs::read(directory.path().join("merged.gguf")).unwrap() == model());
-    refused(&directory, &["merge", "nothing-*.gguf", "other.gguf"], "nothing-*.gguf: no file fits");
+    refused(
+        &directory,
+        &["merge", "nothing-*.gguf", "other.gguf"],
+        "nothing-*.gguf: no file matches",
+    );
 }
 
 #[test]
@@ -269,7 +273,7 @@ fn pieces_cut_by_their_bytes() {
     refused(
         &directory,
         &["merge", "m.gguf.part1of2", "m.gguf.part1of2", "-o", "out.gguf"],
-        "part 1 stands twice",
+        "part 1 occurs twice",
     );
     let long =
         directory.with("n.gguf.part1of2", [first, b"x"].concat()).with("n.gguf.part2of2", second);

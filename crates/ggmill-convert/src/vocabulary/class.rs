@@ -99,7 +99,7 @@ impl Class {
         BY_FLAGS.contains(&name).then(|| (self.flag("add_bos_token"), self.flag("add_eos_token")))
     }
 
-    /// Whether the class makes its special tokens anew, never normalized.
+    /// Whether the class makes its special tokens again, never normalized.
     pub(crate) fn makes_tokens(&self) -> bool {
         self.name.as_deref() == Some("Qwen2TokenizerFast")
     }

@@ -24,7 +24,7 @@ const BYTE_LEVEL: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}
 
 /// The most alternatives that are compared, and the longest expression.
 const MOST: usize = 256;
-const LONGEST: usize = 1 << 14;
+const MAX_LEN: usize = 1 << 14;
 
 /// The known pre-tokenizers that have most in common with the one of a `tokenizer.json`, with what
 /// differs; `None` where none has anything in common.
@@ -99,7 +99,7 @@ fn collect(pre_tokenizer: &Value, found: &mut Vec<String>) {
 /// What the expressions match one of: their parts between `|` outside brackets.
 fn alternatives<'a>(patterns: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    for pattern in patterns.filter(|pattern| pattern.len() <= LONGEST) {
+    for pattern in patterns.filter(|pattern| pattern.len() <= MAX_LEN) {
         // llama.cpp's expressions have no flags.
         let pattern = pattern.replace(
             "(?i:'s|'t|'re|'ve|'m|'ll|'d)",

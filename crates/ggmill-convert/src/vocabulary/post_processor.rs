@@ -137,7 +137,7 @@ impl<'a> PostProcessor<'a> {
         self.set_add("eos", true);
     }
 
-    /// Whether a separator stands between two texts: `A [sep] [eos] B`.
+    /// Whether a separator is between two texts: `A [sep] [eos] B`.
     fn read_pair(&mut self, pair: &[Value], first: Option<&Value>, last: Option<&Value>) {
         let begins = first.is_some() && pair.first().and_then(special_of).as_ref() == first;
         let ends = last.is_some() && pair.last().and_then(special_of).as_ref() == last;

@@ -131,7 +131,7 @@ impl Special {
         options: SpecialOptions,
     ) -> Result<()> {
         let Some(Value::Number(number)) = id else { return Ok(()) };
-        // 2.0 is no ID.
+        // 2.0 is not an ID.
         if number.is_f64() {
             return Ok(());
         }

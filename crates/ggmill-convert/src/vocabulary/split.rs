@@ -10,7 +10,7 @@ pub(crate) const BYTE_LEVEL: &str =
     r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
 
 /// The longest regular expression in bytes, and the most parts of a pre-tokenizer.
-const LONGEST: usize = 1 << 14;
+const MAX_LEN: usize = 1 << 14;
 const MOST: usize = 64;
 
 /// Why a text cannot be split.
@@ -117,8 +117,8 @@ fn each(
     behavior: Behavior,
     invert: bool,
 ) -> Result<Vec<String>, Fault> {
-    if expression.len() > LONGEST {
-        return Err(format!("a regular expression of more than {LONGEST} bytes"));
+    if expression.len() > MAX_LEN {
+        return Err(format!("a regular expression of more than {MAX_LEN} bytes"));
     }
     let regex = RegexBuilder::new(expression)
         .backtrack_limit(1_000_000)

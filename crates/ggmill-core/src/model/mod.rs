@@ -146,7 +146,7 @@ impl Model {
         self.parts.iter().try_fold(0u64, |sum, part| sum.checked_add(part.file_len()?))
     }
 
-    /// What is wrong with a model that was opened with [`Model::salvage`].
+    /// The faults of a model that was opened with [`Model::salvage`].
     pub fn faults(&self) -> impl Iterator<Item = &Error> {
         self.parts.iter().flat_map(Part::faults)
     }

@@ -84,7 +84,7 @@ impl Part {
         Tensors::new(&self.index, self.bytes(), self.number)
     }
 
-    /// What the file says of the set of shards it belongs to; `None` for a whole model.
+    /// The shard set of the file, by its metadata; `None` for a whole model.
     pub fn split(&self) -> Result<Option<Split>> {
         Split::of(&self.metadata())
     }
@@ -104,18 +104,18 @@ impl Part {
         self.source.as_ref()
     }
 
-    /// What to call the file: the name of its source.
+    /// A name for the file: that of its source.
     pub fn name(&self) -> Option<RawStr<'_>> {
         self.source.as_ref()?.name()
     }
 
-    /// What is wrong with a file that was opened with [`Model::salvage`](super::Model::salvage), in
+    /// The faults of a file that was opened with [`Model::salvage`](super::Model::salvage), in
     /// the order of the file; none otherwise.
     pub fn faults(&self) -> &[Error] {
         &self.faults
     }
 
-    /// The fault at which reading the header stopped: what comes behind it in the header is not
+    /// The fault at which reading the header stopped: what comes after it in the header is not
     /// known.
     pub fn header_fault(&self) -> Option<&Error> {
         // A header that was read whole has faults of alignment and layout only, and those lie

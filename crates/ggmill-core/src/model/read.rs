@@ -10,7 +10,7 @@ impl Model {
     /// The data of a tensor of this model in canonical form: blocks in little-endian order.
     ///
     /// Fails for an unknown type, for a retired one of a big-endian file whose blocks cannot be
-    /// turned, and when the data cannot be read.
+    /// byte-swapped, and when the data cannot be read.
     pub fn read_tensor(&self, tensor: &Tensor<'_>) -> Result<Vec<u8>> {
         let size = tensor.known_size()?;
         if let Some(len) = self.parts().get(tensor.part()).and_then(super::Part::file_len)

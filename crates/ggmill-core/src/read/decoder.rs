@@ -61,7 +61,7 @@ pub enum Progress {
 }
 
 impl Decoder {
-    /// A decoder for a file of `file_len` bytes, or of a length nobody knows yet.
+    /// A decoder for a file of `file_len` bytes, or of a length not yet known.
     ///
     /// With a length, counts and tensor data are held against it. Without one they cannot be;
     /// [`Gguf::index`] then has no `file_len`.
@@ -69,7 +69,7 @@ impl Decoder {
         Self { parser: Parser::new(limits, file_len), header: Vec::new(), state: State::Reading }
     }
 
-    /// Takes the next bytes of the file. What lies behind the header is dropped. An error is the
+    /// Takes the next bytes of the file. What lies after the header is dropped. An error is the
     /// end: feeding more after it is [`ErrorKind::Misuse`].
     pub fn feed(&mut self, bytes: &[u8]) -> Result<Progress> {
         match self.state {
@@ -166,10 +166,10 @@ impl Decoder {
     /// What can be known of a file that is refused, with everything it is refused for: for those
     /// who examine broken files rather than use them.
     ///
-    /// The pairs and tensors before the place where reading stopped are there. A tensor whose data
-    /// lie outside the file or in another tensor is there too, so the file must not be taken
-    /// for a good one when there are faults. Fails when the bytes are not those of a GGUF file at
-    /// all. Without faults the answer is that of [`finish`](Self::finish).
+    /// The metadata entries and tensors before the place where reading stopped are there. A tensor
+    /// whose data lie outside the file or in another tensor is there too, so the file must not be
+    /// taken for a good one when there are faults. Fails when the bytes are not those of a GGUF
+    /// file at all. Without faults the answer is that of [`finish`](Self::finish).
     ///
     /// ```
     /// use ggmill_core::{Decoder, ErrorKind, Limits};

@@ -36,8 +36,8 @@ pub(crate) fn lay_out(
     let (data_offset, file_len) = (index.data_offset, index.file_len);
     for tensor in &mut index.tensors {
         let error = place(tensor, data_offset, file_len);
-        // Without an alignment nobody knows where the data begin, so nothing can be said about
-        // their end.
+        // Without an alignment the start of the data is unknown, so nothing can be said about their
+        // end.
         if let Some(error) = error.filter(|_| aligned) {
             fault(error.at(tensor.info).tensor(tensor.name.of(bytes)))?;
         }
@@ -89,7 +89,7 @@ fn place(tensor: &mut TensorEntry, data_offset: u64, file_len: Option<u64>) -> O
         Err(error) => (None, Some(error)),
     };
     let start = data_offset.checked_add(offset);
-    // Of a type nobody knows it is certain only that it takes at least a byte.
+    // Of an unknown type it is certain only that it takes at least a byte.
     let end = start.and_then(|start| start.checked_add(size.unwrap_or(1)));
     let malformed = |detail| Error::new(ErrorKind::Malformed, detail);
     if let (Some(start), Some(end)) = (start, end) {
@@ -109,7 +109,7 @@ fn place(tensor: &mut TensorEntry, data_offset: u64, file_len: Option<u64>) -> O
     fault
 }
 
-/// Bytes of a tensor's data, or `None` for a type nobody knows.
+/// Bytes of a tensor's data, or `None` for an unknown type.
 fn size(shape: Shape, ggml_type: GgmlType) -> Result<Option<u64>> {
     let Some(layout) = ggml_type.layout() else {
         // No elements take no bytes, whatever their type.

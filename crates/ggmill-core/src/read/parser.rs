@@ -153,7 +153,7 @@ impl Parser {
         )
         .map_err(|error| error.at(at))?;
         count(
-            "metadata pairs",
+            "metadata entries",
             self.pair_count,
             length.saturating_add(5),
             self.limits.pairs,
@@ -234,7 +234,7 @@ impl Parser {
         self.position
     }
 
-    /// The file has turned out to be so long, so what needs more is cut off.
+    /// The file is known to have this length, so what needs more is cut off.
     pub(crate) fn ends_at(&mut self, len: u64) {
         self.file_len = Some(len);
     }

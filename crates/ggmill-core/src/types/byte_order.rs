@@ -8,10 +8,10 @@
 use super::GgmlType;
 use crate::error::{Detail, Error, ErrorKind, Result};
 
-/// Numbers of one width within a block: the first at `start`, each `stride` bytes behind the one
+/// Numbers of one width within a block: the first at `start`, each `stride` bytes after the one
 /// before it.
 #[derive(Clone, Copy)]
-struct Words {
+struct Numbers {
     start: usize,
     width: usize,
     count: usize,
@@ -19,18 +19,18 @@ struct Words {
 }
 
 /// Numbers that follow one another without a gap.
-const fn row(start: usize, width: usize, count: usize) -> Words {
-    Words { start, width, count, stride: width }
+const fn row(start: usize, width: usize, count: usize) -> Numbers {
+    Numbers { start, width, count, stride: width }
 }
 
 /// Numbers with something else between them.
-const fn every(start: usize, width: usize, count: usize, stride: usize) -> Words {
-    Words { start, width, count, stride }
+const fn every(start: usize, width: usize, count: usize, stride: usize) -> Numbers {
+    Numbers { start, width, count, stride }
 }
 
-/// The numbers in a block of this type, or `None` where nobody knows.
+/// The numbers in a block of this type, or `None` where that is unknown.
 #[expect(clippy::match_same_arms, reason = "plain numbers apart from blocks")]
-const fn words(ggml_type: GgmlType) -> Option<&'static [Words]> {
+const fn numbers(ggml_type: GgmlType) -> Option<&'static [Numbers]> {
     Some(match ggml_type {
         // Bytes, and blocks whose scales are bytes.
         GgmlType::I8 | GgmlType::MXFP4 | GgmlType::NVFP4 => &[],
@@ -56,19 +56,19 @@ const fn words(ggml_type: GgmlType) -> Option<&'static [Words]> {
         // The fifth bits of 32 weights are one word.
         GgmlType::Q5_0 => const { &[row(0, 2, 1), row(2, 4, 1)] },
         GgmlType::Q5_1 => const { &[row(0, 2, 2), row(4, 4, 1)] },
-        // Scales behind the weights.
+        // Scales after the weights.
         GgmlType::Q2_K => const { &[row(80, 2, 2)] },
         GgmlType::Q3_K => const { &[row(108, 2, 1)] },
         GgmlType::Q6_K => const { &[row(208, 2, 1)] },
         GgmlType::TQ1_0 => const { &[row(52, 2, 1)] },
         GgmlType::TQ2_0 => const { &[row(64, 2, 1)] },
-        // A float scale, and sums behind the weights.
+        // A float scale, and sums after the weights.
         GgmlType::Q8_K => const { &[row(0, 4, 1), row(260, 2, 16)] },
         // Of each 32 weights: four bytes of grid points, then a word of signs and scale.
         GgmlType::IQ2_XXS => const { &[row(0, 2, 1), every(6, 4, 8, 8)] },
         // Grid point and signs of 8 weights are one half-word.
         GgmlType::IQ2_XS => const { &[row(0, 2, 33)] },
-        // Behind the grid points, a word of signs and scale for each 32 weights.
+        // After the grid points, a word of signs and scale for each 32 weights.
         GgmlType::IQ3_XXS => const { &[row(0, 2, 1), row(66, 4, 8)] },
         GgmlType::IQ1_S => const { &[row(0, 2, 1), row(34, 2, 8)] },
         // The scale of the whole is spread over the four half-words of scales.
@@ -94,7 +94,7 @@ const fn words(ggml_type: GgmlType) -> Option<&'static [Words]> {
 pub fn swap_bytes(ggml_type: GgmlType, blocks: &mut [u8]) -> Result<()> {
     let unknown = || Error::new(ErrorKind::Unsupported, Detail::ByteOrder { ggml_type });
     let (words, layout) =
-        (words(ggml_type).ok_or_else(unknown)?, ggml_type.layout().ok_or_else(unknown)?);
+        (numbers(ggml_type).ok_or_else(unknown)?, ggml_type.layout().ok_or_else(unknown)?);
     let size = layout.bytes as usize;
     if !blocks.len().is_multiple_of(size) {
         return Err(Error::new(
@@ -104,14 +104,14 @@ pub fn swap_bytes(ggml_type: GgmlType, blocks: &mut [u8]) -> Result<()> {
     }
     match words {
         [] => {}
-        // Plain numbers: the compiler turns several at a time.
-        [Words { width: 2, .. }] if size == 2 => {
+        // Plain numbers: the compiler swaps several at a time.
+        [Numbers { width: 2, .. }] if size == 2 => {
             blocks.as_chunks_mut::<2>().0.iter_mut().for_each(|word| word.reverse());
         }
-        [Words { width: 4, .. }] if size == 4 => {
+        [Numbers { width: 4, .. }] if size == 4 => {
             blocks.as_chunks_mut::<4>().0.iter_mut().for_each(|word| word.reverse());
         }
-        [Words { width: 8, .. }] if size == 8 => {
+        [Numbers { width: 8, .. }] if size == 8 => {
             blocks.as_chunks_mut::<8>().0.iter_mut().for_each(|word| word.reverse());
         }
         words => blocks
@@ -121,7 +121,7 @@ pub fn swap_bytes(ggml_type: GgmlType, blocks: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-impl Words {
+impl Numbers {
     fn swap(&self, block: &mut [u8]) {
         let rest = block.get_mut(self.start..).unwrap_or_default();
         for word in rest.chunks_mut(self.stride).take(self.count) {
@@ -141,14 +141,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn twice_is_not_at_all() {
+    fn swapping_twice_restores_the_bytes() {
         for ggml_type in GgmlType::all() {
             let size = ggml_type.layout().unwrap().bytes as usize;
             let before: Vec<u8> =
                 (0..3 * size).map(|byte| u8::try_from(byte * 7 % 251).unwrap()).collect();
             let mut blocks = before.clone();
             let Ok(()) = swap_bytes(ggml_type, &mut blocks) else { continue };
-            assert_eq!(words(ggml_type).unwrap().is_empty(), blocks == before, "{ggml_type}");
+            assert_eq!(numbers(ggml_type).unwrap().is_empty(), blocks == before, "{ggml_type}");
             swap_bytes(ggml_type, &mut blocks).unwrap();
             assert_eq!(blocks, before, "{ggml_type}");
             assert!(
@@ -158,15 +158,15 @@ mod tests {
         }
     }
 
-    /// Words lie within the block and share no byte.
+    /// Numbers lie within the block and share no byte.
     #[test]
-    fn no_byte_is_turned_twice() {
+    fn no_byte_is_swapped_twice() {
         for ggml_type in GgmlType::all() {
-            let Some(words) = words(ggml_type) else { continue };
+            let Some(numbers) = numbers(ggml_type) else { continue };
             let mut seen = vec![false; ggml_type.layout().unwrap().bytes as usize];
-            for word in words {
-                for at in (0..word.count).flat_map(|number| {
-                    (0..word.width).map(move |byte| word.start + number * word.stride + byte)
+            for run in numbers {
+                for at in (0..run.count).flat_map(|number| {
+                    (0..run.width).map(move |byte| run.start + number * run.stride + byte)
                 }) {
                     assert!(
                         !core::mem::replace(seen.get_mut(at).unwrap(), true),
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn every_type_in_use_is_known() {
         let unknown: Vec<String> = GgmlType::all()
-            .filter(|&ggml_type| words(ggml_type).is_none())
+            .filter(|&ggml_type| numbers(ggml_type).is_none())
             .map(|ggml_type| ggml_type.to_string())
             .collect();
         assert_eq!(

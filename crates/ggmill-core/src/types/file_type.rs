@@ -3,7 +3,7 @@ use core::str::FromStr;
 
 use super::UnknownName;
 
-/// What most of a file's tensors are (`general.file_type`; `llama_ftype` in llama.cpp).
+/// The type of most of a file's tensors (`general.file_type`; `llama_ftype` in llama.cpp).
 ///
 /// Not to be mixed with `ggml_ftype`, a different list with other numbers.
 ///

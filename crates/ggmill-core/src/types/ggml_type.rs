@@ -48,8 +48,8 @@ impl BlockLayout {
 #[expect(clippy::exhaustive_structs, reason = "an open code: the number is the whole of it")]
 pub struct GgmlType(pub u32);
 
-/// What is known of one type: number, name, elements and bytes of a block, and whether upstream has
-/// retired it.
+/// The properties of one type: number, name, elements and bytes of a block, and whether upstream
+/// has retired it.
 struct Known(u32, &'static str, u32, u32, Standing);
 
 #[derive(Clone, Copy, PartialEq)]

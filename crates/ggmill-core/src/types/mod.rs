@@ -16,7 +16,7 @@ pub use file_type::FileType;
 pub use ggml_type::{BlockLayout, GgmlType};
 pub use value_type::ValueType;
 
-/// Why text is no type: none has this name.
+/// The text is not the name of a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownName(());
 

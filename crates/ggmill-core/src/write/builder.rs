@@ -83,9 +83,9 @@ impl Builder {
         self
     }
 
-    /// Lays the file out. Fails when `general.alignment` is not one, when a tensor's rows are not
-    /// whole blocks of its type or the type has no known size, when two tensors share a name,
-    /// and when a size exceeds 64 bits.
+    /// Lays the file out. Fails when `general.alignment` is not one, when a tensor's row length is
+    /// not a multiple of its block size or the type has no known size, when two tensors share a
+    /// name, and when a size exceeds 64 bits.
     pub fn plan(self) -> Result<Plan> {
         let encoding = Encoding { endian: self.endian, wide: true };
         let alignment = self.alignment()?;

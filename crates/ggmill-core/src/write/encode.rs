@@ -6,8 +6,8 @@ use crate::endian::Endian;
 use crate::value::Elements;
 use crate::{Array, RawStr, Value, ValueType};
 
-/// Something that can stand as a metadata value: Rust's numbers, `bool`, strings and bytes, slices
-/// and vectors of them, and [`Value`]s read from a file.
+/// Something that can be a metadata value: Rust's numbers, `bool`, strings and bytes, slices and
+/// vectors of them, and [`Value`]s read from a file.
 ///
 /// ```
 /// use ggmill_core::{MetadataBuf, ToValue, ValueType};

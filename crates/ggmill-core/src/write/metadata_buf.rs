@@ -69,9 +69,9 @@ impl MetadataBuf {
         Ok(Self { pairs: metadata.iter().map(pair).collect::<Result<_>>()? })
     }
 
-    /// Sets the value of a key: in its place when it is there, at the end when it is not. Of a key
-    /// that stood twice the first place remains, since two values that disagree would be two
-    /// readings of one file.
+    /// Sets the value of a key: in its place when it is there, at the end when it is not. Of a
+    /// duplicate key the first place remains, since two values that disagree would be two readings
+    /// of one file.
     pub fn set(&mut self, key: impl AsRef<[u8]>, value: impl ToValue) {
         let pair = OwnedPair::new(key.as_ref(), &value);
         let Some(place) = self.pairs.iter().position(|present| present.key == pair.key) else {

@@ -8,7 +8,7 @@ use crate::error::{Detail, Error, ErrorKind};
 /// Where the bytes of a file go, in order. `ggmill-io` has the one that makes files; a `Vec<u8>` is
 /// another.
 pub trait Sink {
-    /// What can go wrong there.
+    /// The error of the sink.
     type Error;
 
     /// Appends bytes, all of them.
@@ -121,13 +121,13 @@ impl<'p, S: Sink> Writer<'p, S> {
     }
 
     /// Lets `put` append the next `len` bytes of the file to the sink by itself: data of tensor
-    /// `number`, which must be the one the plan has next, and where they go on beyond it,
-    /// padding and tensors behind it. For sinks that can take bytes without anybody reading them,
-    /// from another file in which they lie in the same order. They may end within the data of a
-    /// tensor or with them, or with the padding behind them.
+    /// `number`, which must be the one the plan has next, and where they go on beyond it, padding
+    /// and tensors after it. For sinks that can take bytes without reading them, from another file
+    /// in which they lie in the same order. They may end within the data of a tensor or with them,
+    /// or with the padding after them.
     ///
-    /// What `put` appends is not looked at: that it is `len` bytes, and zeros where the plan has
-    /// padding, is the caller's promise. It can also say `false` and append nothing; then
+    /// The bytes that `put` appends are not checked: that it is `len` bytes, and zeros where the
+    /// plan has padding, is the caller's promise. It can also say `false` and append nothing; then
     /// nothing has happened, and this says `false` too.
     ///
     /// ```
@@ -153,8 +153,9 @@ impl<'p, S: Sink> Writer<'p, S> {
         if number != self.next {
             return Err(self.incomplete("another tensor is next").into());
         }
-        let (next, written) =
-            self.after(len).ok_or_else(|| self.incomplete("bytes that are no data of a tensor"))?;
+        let (next, written) = self
+            .after(len)
+            .ok_or_else(|| self.incomplete("bytes that are not data of a tensor"))?;
         if !put(&mut self.sink).map_err(WriteError::Sink)? {
             return Ok(false);
         }
@@ -162,8 +163,8 @@ impl<'p, S: Sink> Writer<'p, S> {
         self.pass_complete().map(|()| true)
     }
 
-    /// Where the file stands `len` bytes from here: the tensor and bytes of it. `None` within
-    /// padding and beyond the end.
+    /// Where the file is `len` bytes from here: the tensor and bytes of it. `None` within padding
+    /// and beyond the end.
     fn after(&self, len: u64) -> Option<(usize, u64)> {
         let (mut next, mut written, mut left) = (self.next, self.written, len);
         loop {
@@ -183,7 +184,7 @@ impl<'p, S: Sink> Writer<'p, S> {
     }
 
     /// Pads and passes every tensor that has all its bytes: the one just written, and empty ones
-    /// behind it.
+    /// after it.
     fn pass_complete(&mut self) -> Result<(), WriteError<S::Error>> {
         while let Some(tensor) =
             self.plan.tensors().get(self.next).filter(|tensor| tensor.size() == self.written)

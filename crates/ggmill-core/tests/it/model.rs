@@ -245,7 +245,7 @@ fn files_that_are_no_set() {
     let whole = of_blocks(GgmlType::I8, &[0; 3], Endian::Little);
     assert_eq!(
         told(&[whole]),
-        (Some(0), r#"directory/0.gguf: is no shard: it has no key "split.count""#.to_owned())
+        (Some(0), r#"directory/0.gguf: is not a shard: it has no key "split.count""#.to_owned())
     );
     assert_eq!(
         told(&[shard(1, 2, &[]), shard(1, 2, &[])]),
@@ -256,7 +256,7 @@ fn files_that_are_no_set() {
         (Some(0), "directory/0.gguf: shards 1, 3 of 3 not given".to_owned())
     );
     let twice = told(&[shard(1, 2, &["a"]), shard(0, 2, &["a"])]);
-    assert_eq!(twice, (Some(0), "directory/0.gguf: tensor \"a\" stands in 1.gguf too".to_owned()));
+    assert_eq!(twice, (Some(0), "directory/0.gguf: tensor \"a\" is also in 1.gguf".to_owned()));
     assert_eq!(set(&[]).unwrap_err().kind(), ErrorKind::Shards);
     let error = Model::open(shard(1, 3, &[])).unwrap().expect_shard(1, 3).unwrap_err();
     assert_eq!(

@@ -46,7 +46,7 @@ impl Edited {
         &self.metadata
     }
 
-    /// What is different: removed and changed keys in the order they had, then new ones.
+    /// The changes: removed and changed keys in the order they had, then new ones.
     pub fn changes(&self) -> &[KeyChange] {
         &self.changes
     }
@@ -58,7 +58,7 @@ impl Edited {
         self
     }
 
-    /// What a person should know of it.
+    /// Notes for the user.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -211,7 +211,7 @@ fn typed(
     given.as_type(key_type).map_err(EditError::StandardType)
 }
 
-/// The number behind the name of a file type: `Q4_K_M`, or `MOSTLY_Q4_K_M` as the reference has it.
+/// The number after the name of a file type: `Q4_K_M`, or `MOSTLY_Q4_K_M` as the reference has it.
 fn file_type(text: &str) -> Option<EditValue> {
     let name = text.trim();
     let name = name
@@ -400,7 +400,7 @@ fn check(
             && value.as_u64().is_none_or(|id| id >= count)
         {
             return Err(broken(format!(
-                "is no token of the vocabulary, which has {count}; {role} must be one"
+                "is not a token of the vocabulary, which has {count}; {role} must be one"
             ))
             .key(key));
         }
@@ -421,7 +421,7 @@ fn check_alignment(value: &Value<'_>, notes: &mut Vec<String>) -> Result<()> {
         )));
     }
     if !alignment.is_power_of_two() {
-        notes.push(format!("llama.cpp refuses alignment {alignment}: it is no power of two"));
+        notes.push(format!("llama.cpp refuses alignment {alignment}: it is not a power of two"));
     }
     Ok(())
 }

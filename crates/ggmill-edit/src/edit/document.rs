@@ -7,7 +7,7 @@ use super::{Edit, EditValue};
 
 impl Edit {
     /// Edits for every entry of a JSON object, in its order. Objects in objects stand for keys with
-    /// dots; a key may have its type behind a colon.
+    /// dots; a key may have its type after a colon.
     ///
     /// ```
     /// use ggmill_edit::Edit;
@@ -23,7 +23,7 @@ impl Edit {
     }
 
     /// Edits for every entry of a TOML document, as [`from_json`](Self::from_json) does it. A date
-    /// is no type of this format, and refused.
+    /// is not a type of this format, and refused.
     ///
     /// ```
     /// use ggmill_edit::{Edit, EditSyntaxError};

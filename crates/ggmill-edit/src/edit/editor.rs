@@ -96,8 +96,8 @@ impl Editor {
         }
     }
 
-    /// Plans to write the whole file again, with these edits where there are any: as version 3, with
-    /// the tensors in order, aligned, and padded with zeros. Writes nothing.
+    /// Plans to write the whole file again, with these edits where there are any: as version 3,
+    /// with the tensors in order, aligned, and padded with zeros. Writes nothing.
     ///
     /// Fails for one shard of a set.
     pub fn plan_rewrite(&self, edited: &Edited) -> Result<EditPlan> {

@@ -8,23 +8,23 @@ use ggmill_text::GlobError;
 
 use super::key_type::{KeyType, KeyTypeError};
 
-/// Why text is no edit.
+/// Why text is not an edit.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum EditSyntaxError {
     /// There is no `=` between key and value.
     NoValue,
-    /// What is behind the colon is no type.
+    /// The text after the colon is not a type.
     KeyType(KeyTypeError),
-    /// What selects keys is no pattern.
+    /// The selection of keys is not a valid pattern.
     Glob {
         /// The text.
         pattern: String,
-        /// What is wrong with it.
+        /// The fault.
         cause: GlobError,
     },
-    /// What is between `[` and `]` behind a key is not an index, or a type was given for an
-    /// element, which has that of its array.
+    /// What is between `[` and `]` after a key is not an index, or a type was given for an element,
+    /// which has that of its array.
     Element,
     /// A JSON document that a chat template was to be read out of has none.
     NoChatTemplate,
@@ -32,9 +32,9 @@ pub enum EditSyntaxError {
     Json(serde_json::Error),
     /// A document is not TOML.
     Toml(Box<toml::de::Error>),
-    /// A document is no table of keys and values.
+    /// A document is not a table of keys and values.
     NotTable,
-    /// A TOML document has a date or a time, which is no type of this format.
+    /// A TOML document has a date or a time, which is not a type of this format.
     Date,
 }
 
@@ -73,7 +73,7 @@ pub enum EditError {
     Value(ValueError),
     /// The value does not fit the type that the key has now.
     PresentType {
-        /// What is wrong with the value.
+        /// The fault of the value.
         cause: ValueError,
         /// The type of the present value.
         present: KeyType,
@@ -138,7 +138,7 @@ pub enum EditError {
     /// The file is one shard of a set, and all of its tensors would have to be moved. The set can
     /// be merged first.
     OneShard,
-    /// The result would be a file that readers refuse, or that is no part of its set any more.
+    /// The result would be a file that readers refuse, or that is not a part of its set any more.
     Broken(String),
 }
 
@@ -165,7 +165,7 @@ impl fmt::Display for EditError {
             Self::KeyCharacter(c) => {
                 write!(f, "{c:?} in a key, expected letters, digits, dots and the like")
             }
-            Self::NoMatch(pattern) => write!(f, "no key fits {}", raw(pattern)),
+            Self::NoMatch(pattern) => write!(f, "no key matches {}", raw(pattern)),
             Self::NameTaken(name) => {
                 write!(f, "cannot be renamed to {}, which is there already", raw(name))
             }
@@ -177,7 +177,12 @@ impl fmt::Display for EditError {
             Self::NoSuchRole(role) => {
                 let names: Vec<&str> =
                     super::standard::SPECIAL_TOKENS.iter().map(|(name, _)| *name).collect();
-                write!(f, "{} is no special token, expected one of {}", raw(role), names.join(", "))
+                write!(
+                    f,
+                    "{} is not a special token, expected one of {}",
+                    raw(role),
+                    names.join(", ")
+                )
             }
             Self::NoVocabulary => f.write_str("the file has no vocabulary to look the token up in"),
             Self::NoSuchToken { token, .. } => write!(f, "no token is {}", raw(token)),
@@ -215,14 +220,14 @@ impl EditError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ValueError {
-    /// Text that is no whole number.
+    /// Text that is not a whole number.
     NotInteger {
         /// The text.
         found: String,
         /// The type.
         expected: ValueType,
     },
-    /// Text that is no number.
+    /// Text that is not a number.
     NotNumber {
         /// The text.
         found: String,
@@ -274,7 +279,7 @@ pub enum ValueError {
         /// The type.
         expected: KeyType,
     },
-    /// Text that is no JSON array.
+    /// Text that is not a JSON array.
     NotJsonArray {
         /// The text, or `None` where it is the content of a file.
         found: Option<String>,
@@ -292,14 +297,14 @@ pub enum ValueError {
     Element {
         /// Its place.
         place: usize,
-        /// What is wrong with it.
+        /// The fault.
         cause: Box<ValueError>,
     },
     /// A line of a file, from 1.
     Line {
         /// Its number.
         number: u64,
-        /// What is wrong with it.
+        /// The fault.
         cause: Box<ValueError>,
     },
 }
@@ -308,26 +313,26 @@ impl fmt::Display for ValueError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotInteger { found, expected } => {
-                write!(f, "{found} is no whole number, expected {expected}")
+                write!(f, "{found} is not a whole number, expected {expected}")
             }
             Self::NotNumber { found, expected } => {
-                write!(f, "{found} is no number, expected {expected}")
+                write!(f, "{found} is not a number, expected {expected}")
             }
             Self::OutOfRange { found, least, greatest } => {
                 write!(f, "{found} is out of range, expected {least} to {greatest}")
             }
             Self::TooLargeForF32 { found } => write!(f, "{found} is out of range for f32"),
-            Self::NotBool { found } => write!(f, "{found} is no bool, expected true or false"),
+            Self::NotBool { found } => write!(f, "{found} is not a bool, expected true or false"),
             Self::NotWritable { found, expected } => {
                 write!(f, "{found} cannot be written as {expected}")
             }
-            Self::Mismatch { found, expected } => write!(f, "{found} is no {expected}"),
-            Self::Null { expected } => write!(f, "null is no value, expected {expected}"),
+            Self::Mismatch { found, expected } => write!(f, "{found} is not a {expected}"),
+            Self::Null { expected } => write!(f, "null is not a value, expected {expected}"),
             Self::NotArray { found, expected } => {
-                write!(f, "{found} is no array, expected {expected}")
+                write!(f, "{found} is not an array, expected {expected}")
             }
             Self::NotJsonArray { found: Some(found), expected } => {
-                write!(f, "{found} is no JSON array, expected {expected}")
+                write!(f, "{found} is not a JSON array, expected {expected}")
             }
             Self::NotJsonArray { found: None, expected } => {
                 write!(f, "the file holds no JSON array, expected {expected}")

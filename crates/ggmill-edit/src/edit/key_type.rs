@@ -106,7 +106,7 @@ impl FromStr for KeyType {
     }
 }
 
-/// Text that is no [`KeyType`].
+/// Text that is not a [`KeyType`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyTypeError(String);
 
@@ -114,7 +114,7 @@ impl fmt::Display for KeyTypeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} is no type, expected one such as u32, f32, bool, string or [string]",
+            "{} is not a type, expected one such as u32, f32, bool, string or [string]",
             quoted(&self.0)
         )
     }

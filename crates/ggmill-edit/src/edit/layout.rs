@@ -186,8 +186,8 @@ impl EditPlan {
         HeaderChange::new(&self.old_header, &self.header)
     }
 
-    /// Writes the edited file into a sink: the new header, and everything behind the old one, which
-    /// the system copies without showing it to anybody.
+    /// Writes the edited file into a sink: the new header, and everything after the old one, which
+    /// the system copies without passing it to a program.
     pub(crate) fn copy_into(
         &self,
         model: &Model,
@@ -229,7 +229,7 @@ struct OldHeader<'a> {
     bytes: &'a [u8],
     /// Where the tensor infos begin, byte for byte kept.
     infos: usize,
-    /// Where the data, or whatever is behind the header, begin.
+    /// Where the data, or whatever is after the header, begin.
     kept_from: u64,
     /// The header may end this many bytes, less one, before them.
     unit: u64,
@@ -261,7 +261,7 @@ impl<'a> OldHeader<'a> {
         }
     }
 
-    /// The header with the padding behind it, which the file has and the index does not keep.
+    /// The header with the padding after it, which the file has and the index does not keep.
     fn whole(&self) -> Result<Vec<u8>> {
         let mut whole = self.bytes.to_vec();
         let header_len = whole.len();
@@ -324,7 +324,7 @@ impl<'a> OldHeader<'a> {
         let why = match (compact, has_tensors) {
             (true, _) => "no room is to be left",
             (_, true) => "the header has no room, and the file system inserts none",
-            (_, false) => "the header has no room, and there is nothing behind it",
+            (_, false) => "the header has no room, and there is nothing after it",
         };
         self.copy(metadata, len, if compact || !has_tensors { 0 } else { ROOM }, why)
     }

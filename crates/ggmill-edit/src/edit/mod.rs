@@ -153,7 +153,7 @@ impl Edit {
 pub fn parse_element(text: &str) -> Result<Option<(&str, u64)>, EditSyntaxError> {
     // A type in brackets, as in key:[u32], is not an index.
     let Some((key, index)) = text.strip_suffix(']').and_then(|text| text.rsplit_once('[')) else {
-        // A type behind an index.
+        // A type after an index.
         let is_typed = text.rsplit_once(':').is_some_and(|(key, _)| {
             let index = key.strip_suffix(']').and_then(|key| key.rsplit_once('['));
             index.is_some_and(|(_, index)| index.bytes().all(|byte| byte.is_ascii_digit()))

@@ -1,4 +1,4 @@
-//! What others have written, as it is shown in messages.
+//! Foreign text, as it is shown in messages.
 
 use ggmill_core::RawStr;
 

@@ -1,4 +1,4 @@
-//! The types that standard keys have, whoever writes them.
+//! The types that standard keys have, whichever program writes them.
 
 use ggmill_arch::{Architecture, StandardKey};
 use ggmill_core::ValueType;
@@ -23,7 +23,7 @@ pub(crate) fn standard_type(key: &str, architecture: Option<&str>, list: bool) -
     if list { element.or(single) } else { single.or(element) }
 }
 
-/// Keys nobody has listed, by what their relatives are.
+/// Keys that are not listed, by the types of related keys.
 fn by_rule(key: &str) -> Option<(Option<ValueType>, Option<ValueType>)> {
     let value_type = match key {
         _ if key.starts_with("general.sampling.") => ValueType::F32,
@@ -48,7 +48,7 @@ pub(crate) fn special_token_key(role: &str) -> Option<&'static str> {
     tokens.find(|(name, key)| *name == role || is_in(key)).map(|(_, key)| *key)
 }
 
-/// The metadata keys behind the short names of special tokens.
+/// The metadata keys after the short names of special tokens.
 pub(crate) const SPECIAL_TOKENS: &[(&str, &str)] = &[
     ("bos", "tokenizer.ggml.bos_token_id"),
     ("eos", "tokenizer.ggml.eos_token_id"),

@@ -54,7 +54,7 @@ impl TypedValue {
         Self { value_type: value.value_type(), bytes }
     }
 
-    /// An array of so many elements of this type, encoded one behind the other.
+    /// An array of so many elements of this type, encoded one after the other.
     pub(super) fn array(element: ValueType, count: u64, elements: &[u8]) -> Self {
         let bytes = [&element.0.to_le_bytes()[..], &count.to_le_bytes(), elements].concat();
         Self { value_type: ValueType::ARRAY, bytes }
@@ -342,14 +342,14 @@ mod tests {
             ("256", "u8", "256 is out of range, expected 0 to 255"),
             ("-1", "u64", "out of range, expected 0 to 18446744073709551615"),
             ("18446744073709551616", "u64", "out of range"),
-            ("1.5", "u32", "\"1.5\" is no whole number, expected u32"),
+            ("1.5", "u32", "\"1.5\" is not a whole number, expected u32"),
             ("1e39", "f32", "1e39 is out of range for f32"),
-            ("x", "f64", "\"x\" is no number"),
-            ("yes", "bool", "is no bool, expected true or false"),
-            ("1", "[u32]", "is no JSON array, expected [u32]"),
+            ("x", "f64", "\"x\" is not a number"),
+            ("yes", "bool", "is not a bool, expected true or false"),
+            ("1", "[u32]", "is not a JSON array, expected [u32]"),
             ("[1, 256]", "[u8]", "element 1: 256 is out of range"),
             ("[\"a\"]", "[u8]", "element 0: "),
-            ("[1]", "[[u8]]", "element 0: 1 is no array, expected [u8]"),
+            ("[1]", "[[u8]]", "element 0: 1 is not an array, expected [u8]"),
         ] {
             let why = shown(&text(given), key_type).unwrap_err().to_string();
             assert!(why.contains(words), "{given} as {key_type}: {why}");

@@ -187,14 +187,13 @@ fn edits_that_cannot_be_are_refused() {
     for (edit, words) in [
         (
             set("llama.context_length=long"),
-            "key \"llama.context_length\": \"long\" is no whole number, expected u32; the key is \
-             u32 now",
+            "key \"llama.context_length\": \"long\" is not a whole number, expected u32; the key is u32 now",
         ),
         (set("x.small=256"), "256 is out of range, expected 0 to 255"),
         (set("big:u64=18446744073709551616"), "out of range"),
         (
             set("general.tags=red"),
-            "key \"general.tags\": \"red\" is no JSON array, expected [string]",
+            "key \"general.tags\": \"red\" is not a JSON array, expected [string]",
         ),
         (set("general.alignment=12"), "alignment 12, expected a positive multiple of 8"),
         (set("general.alignment:u64=64"), "is u64, expected u32"),
@@ -203,15 +202,15 @@ fn edits_that_cannot_be_are_refused() {
         (set("=1"), "a key of 0 bytes"),
         (set("ggmill.padding=1"), "is the room that edits leave"),
         (set("tokenizer.ggml.scores=[1]"), "has 1 elements, the vocabulary 4 tokens"),
-        (set("tokenizer.ggml.bos_token_id=4"), "is no token of the vocabulary, which has 4"),
-        (unset("nope.*"), "no key fits \"nope.*\""),
+        (set("tokenizer.ggml.bos_token_id=4"), "is not a token of the vocabulary, which has 4"),
+        (unset("nope.*"), "no key matches \"nope.*\""),
         (unset("general.arch*"), "no reader opens a file without it"),
         (rename("nope", "other"), "key \"nope\": no such key"),
         (rename("general.name", "x.small"), "is there already"),
         (rename("general.architecture", "general.kind"), "no reader opens a file without it"),
         (token("bos", "zzz"), "tokenizer.ggml.bos_token_id\": no token is \"zzz\""),
         (token("bos", "a"), "\"a\" is token 2 and token 3"),
-        (token("zzz", "a"), "\"zzz\" is no special token, expected one of bos, eos"),
+        (token("zzz", "a"), "\"zzz\" is not a special token, expected one of bos, eos"),
         (Edit::Tokens(vec!["a".into()]), "1 tokens, the file has 4 tokens"),
     ] {
         let error = bench.plan(&[set("general.name=Other"), edit]).unwrap_err();

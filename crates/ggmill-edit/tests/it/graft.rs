@@ -207,7 +207,7 @@ fn arrays_that_are_not_taken() {
             Numpy::open(&path, "a", |_| None)
                 .unwrap_err()
                 .to_string()
-                .ends_with("is no file of NumPy"),
+                .ends_with("is not a file of NumPy"),
             "{bytes:?}"
         );
     }

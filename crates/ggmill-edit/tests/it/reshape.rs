@@ -441,10 +441,10 @@ fn files_cut_by_their_bytes() {
     for (names, expected) in [
         (&["m.gguf.part1of3", "m.gguf.part3of3"][..], "part 2 is missing: \"m.gguf.part2of3\""),
         (&["m.gguf.part1of3", "m.gguf.part2of3"], "part 3 is missing: \"m.gguf.part3of3\""),
-        (&["m.gguf.part1of3", "m.gguf.part1of3"], "m.gguf.part1of3: part 1 stands twice"),
+        (&["m.gguf.part1of3", "m.gguf.part1of3"], "m.gguf.part1of3: part 1 occurs twice"),
         (
             &["m.gguf.part1of3", "w.part02of10"],
-            "w.part02of10: is no part of what \"m.gguf\" is part of",
+            "w.part02of10: is not a part of what \"m.gguf\" is part of",
         ),
         (
             &["m.gguf.part1of3", "elsewhere"],

@@ -5,7 +5,7 @@ use ggmill_pipeline::{Error, ErrorKind, Result};
 
 /// Elements in a block of every type that has changed.
 const ELEMENTS: usize = 32;
-/// Blocks that are turned at once.
+/// Blocks that are converted at once.
 const AT_ONCE: u64 = 4096;
 
 /// How blocks lay at a time.
@@ -36,7 +36,7 @@ pub(super) struct Blocks {
     change: Option<Change>,
 }
 
-/// What is different.
+/// The difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Change {
     /// Scales and minima at the beginning of a block.
@@ -45,7 +45,7 @@ struct Change {
     is_long: bool,
     /// Whether neighbours share a byte.
     is_shuffled: bool,
-    /// Bytes of fifth bits behind the scales.
+    /// Bytes of fifth bits after the scales.
     fifth_bits: usize,
 }
 
@@ -97,7 +97,7 @@ impl Blocks {
         elements.checked_div(self.elements)?.checked_mul(self.old)
     }
 
-    /// What is different, for people.
+    /// The difference, for people.
     pub(super) fn note(&self) -> Option<&'static str> {
         Some(match self.change? {
             Change { is_long: true, is_shuffled: true, .. } => {

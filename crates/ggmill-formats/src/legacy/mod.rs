@@ -18,13 +18,13 @@ use ggmill_pipeline::{Checkpoint, FileRange, SourceTensor};
 use ggmill_pipeline::{Error, ErrorKind, Result};
 
 /// The longest token or tensor name, as the reference has it.
-const LONGEST_NAME: u32 = 4096;
+const MAX_NAME_LEN: u32 = 4096;
 /// Bytes of all tokens. LLaMA's have a quarter of a million.
-const MOST_TOKEN_BYTES: u64 = 64 << 20;
+const MAX_TOKEN_BYTES: u64 = 64 << 20;
 /// More tokens than any vocabulary of the time.
-const MOST_TOKENS: u32 = 1 << 20;
+const MAX_TOKENS: u32 = 1 << 20;
 /// More tensors than any model of the time.
-const MOST_TENSORS: usize = 1 << 16;
+const MAX_TENSORS: usize = 1 << 16;
 
 /// A container from before GGUF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -212,7 +212,7 @@ impl Checkpoint for Legacy {
         &self.tensors
     }
 
-    /// Blocks are turned into those of today while they are read.
+    /// Blocks are converted to the current types while they are read.
     fn read(&self, number: usize, offset: u64, out: &mut [u8]) -> Result<()> {
         let ((start, blocks), tensor) = self
             .places
@@ -286,20 +286,20 @@ impl Parts {
         tokens: u32,
         scores: bool,
     ) -> Result<()> {
-        if tokens > MOST_TOKENS {
+        if tokens > MAX_TOKENS {
             return Err(Error::new(
                 ErrorKind::Checkpoint,
-                format!("{tokens} tokens, the limit is {MOST_TOKENS}"),
+                format!("{tokens} tokens, the limit is {MAX_TOKENS}"),
             ));
         }
         let mut bytes = 0u64;
         for number in 0..tokens {
             let len = reader.u32()?;
             bytes = bytes.saturating_add(len.into());
-            if len >= LONGEST_NAME || bytes > MOST_TOKEN_BYTES {
+            if len >= MAX_NAME_LEN || bytes > MAX_TOKEN_BYTES {
                 return Err(Error::new(
                     ErrorKind::Checkpoint,
-                    format!("token {number} has {len} bytes, the limit is {}", LONGEST_NAME - 1),
+                    format!("token {number} has {len} bytes, the limit is {}", MAX_NAME_LEN - 1),
                 ));
             }
             let token = reader.take(len)?.to_vec();
@@ -310,14 +310,14 @@ impl Parts {
     }
 
     fn read_tensor(&mut self, reader: &mut Reader<'_>) -> Result<()> {
-        if self.tensors.len() == MOST_TENSORS {
+        if self.tensors.len() == MAX_TENSORS {
             return Err(Error::new(
                 ErrorKind::Checkpoint,
-                format!("more than {MOST_TENSORS} tensors"),
+                format!("more than {MAX_TENSORS} tensors"),
             ));
         }
         let (dimensions, name_len, type_id) = (reader.u32()?, reader.u32()?, reader.u32()?);
-        if dimensions > 4 || name_len >= LONGEST_NAME {
+        if dimensions > 4 || name_len >= MAX_NAME_LEN {
             let message = format!(
                 "tensor {} has {dimensions} dimensions and a name of {name_len} bytes",
                 self.tensors.len()
@@ -339,8 +339,10 @@ impl Parts {
             .old_size(shape.elements())
             .filter(|_| shape.row_len().is_multiple_of(blocks.elements()))
             .ok_or_else(|| {
-                let message =
-                    format!("rows of {} are no whole blocks of {ggml_type}", shape.row_len());
+                let message = format!(
+                    "row length {} is not a multiple of the block size of {ggml_type}",
+                    shape.row_len()
+                );
                 Error::new(ErrorKind::Checkpoint, message).tensor(&name)
             })?;
         let start = reader.position();

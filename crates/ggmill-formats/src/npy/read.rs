@@ -7,7 +7,7 @@ use ggmill_pipeline::{Checkpoint, FileRange, SourceTensor};
 use ggmill_pipeline::{Error, ErrorKind, Result};
 
 /// The longest header that is read: a description of one array.
-const LONGEST_HEADER: u32 = 1 << 16;
+const MAX_HEADER_LEN: u32 = 1 << 16;
 
 /// A file of NumPy (`.npy`) with one array, as a checkpoint of one tensor.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ impl Numpy {
     /// blocks, of which `blocks_of` tells type and shape.
     ///
     /// Fails for arrays in Fortran order or big-endian, of types that GGUF does not have, and for
-    /// bytes of which nobody says what they are or that are not as many as they should be.
+    /// bytes of unknown types or that are not as many as they should be.
     pub fn open(
         path: impl AsRef<Path>,
         name: impl Into<Vec<u8>>,
@@ -61,7 +61,7 @@ impl Numpy {
         let size = ggml_type
             .layout()
             .and_then(|layout| layout.bytes_for(shape.elements()))
-            .ok_or_else(|| bad("has no whole blocks"))?;
+            .ok_or_else(|| bad("is not a whole number of blocks"))?;
         if file.len() - start != size {
             return Err(bad(&format!(
                 "{} bytes of data, expected {size} for {shape} of {ggml_type}",
@@ -96,7 +96,7 @@ impl Checkpoint for Numpy {
 
 /// The text of the header, and where the data begin.
 fn header(file: &RandomAccess) -> Result<(String, u64)> {
-    let bad = || Error::new(ErrorKind::Checkpoint, "is no file of NumPy").file(file.path());
+    let bad = || Error::new(ErrorKind::Checkpoint, "is not a file of NumPy").file(file.path());
     let mut start = [0; 8];
     if file.len() < 12 {
         return Err(bad());
@@ -115,7 +115,7 @@ fn header(file: &RandomAccess) -> Result<(String, u64)> {
         }
         _ => return Err(bad()),
     };
-    if len > LONGEST_HEADER || before + u64::from(len) > file.len() {
+    if len > MAX_HEADER_LEN || before + u64::from(len) > file.len() {
         return Err(bad());
     }
     let mut text = vec![0; usize::try_from(len).unwrap_or(0)];

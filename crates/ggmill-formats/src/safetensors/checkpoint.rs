@@ -95,8 +95,7 @@ impl Safetensors {
         for (tensor, place) in self.tensors.iter().zip(&self.places) {
             if let Some(other) = seen.insert(&tensor.name, place.0) {
                 let (first, second) = (self.files[other].path(), self.files[place.0].path());
-                let message =
-                    format!("stands in two files: {} and {}", shown(first), shown(second));
+                let message = format!("is in two files: {} and {}", shown(first), shown(second));
                 return Err(Error::new(ErrorKind::Checkpoint, message).tensor(&tensor.name));
             }
         }
@@ -184,8 +183,8 @@ fn is_description(name: &str) -> bool {
     })
 }
 
-/// The names of the safetensors files of a directory, and the index where there is one: tensor name to
-/// file name.
+/// The names of the safetensors files of a directory, and the index where there is one: tensor name
+/// to file name.
 struct Parts {
     files: Vec<String>,
     index: Option<BTreeMap<String, String>>,
@@ -214,7 +213,7 @@ impl Parts {
 
     /// The files that an index lists, in the order of their names.
     fn listed(index_file: &RandomAccess) -> Result<Self> {
-        /// What else stands in an index is passed over without taking memory.
+        /// What else is in an index is passed over without taking memory.
         #[derive(serde::Deserialize)]
         struct Listing {
             #[serde(deserialize_with = "unique")]

@@ -74,8 +74,8 @@ impl Checkpoint for SafetensorsFile {
     }
 }
 
-/// What a tensor is: of its own type, or, when its bytes are noted to be blocks and are as many as
-/// these have, of that.
+/// The type of a tensor: of its own type, or, when its bytes are noted to be blocks and are as many
+/// as these have, of that.
 fn element(info: &TensorInfo, noted: Option<&(GgmlType, Shape)>) -> Result<(GgmlType, Shape)> {
     if let Some((ggml_type, shape)) = noted.filter(|_| info.dtype == Dtype::U8) {
         let size = (info.data_offsets.1 - info.data_offsets.0) as u64;

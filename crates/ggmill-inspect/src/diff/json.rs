@@ -15,7 +15,7 @@ use ggmill_text::LosslessStr;
 pub const SCHEMA: &str = "ggmill.diff/1";
 
 /// Writes the differences between models of these names: one JSON object with each key and each
-/// tensor that differs on a line of its own.
+/// tensor that differs on its own line.
 ///
 /// Fails when `out` does, and when the bytes of a file changed meanwhile.
 pub fn write(

@@ -1,7 +1,8 @@
 //! Two models side by side: what of their metadata and tensors is not the same.
 //!
 //! A set of shards is one model, so the keys that say how it is divided are left out. How a file is
-//! laid out (version, byte order, alignment, shards) is [shown](Diff::forms) and is no difference.
+//! laid out (version, byte order, alignment, shards) is [shown](Diff::forms) and is not a
+//! difference.
 
 pub mod json;
 mod metadata;
@@ -13,7 +14,7 @@ use ggmill_core::{Endian, Model, RawStr, Result, Value};
 pub use self::tensors::{DataDiff, NumericDiff, Placed, TensorPair};
 use crate::Selection;
 
-/// What two models, A and B, do not have in common.
+/// The differences between two models, A and B.
 ///
 /// ```
 /// use ggmill_core::{Builder, MetadataBuf, Model};
@@ -90,7 +91,7 @@ impl<'a> Diff<'a> {
     /// Compares what the headers say, as far as it is selected. Whether the data of tensors are the
     /// same is not known before [`Diff::set_data`].
     ///
-    /// Where a key or a name stands several times, the first is held to the first and so on. Fails
+    /// Where a key or a name occurs several times, the first is held to the first and so on. Fails
     /// when the bytes of a file changed meanwhile.
     pub fn of(a: &'a Model, b: &'a Model, selection: &Selection) -> Result<Self> {
         let mut this = Self {
@@ -126,7 +127,7 @@ impl<'a> Diff<'a> {
         self.same_keys
     }
 
-    /// The first key that stands elsewhere among those both have.
+    /// The first key that is elsewhere among those both have.
     pub fn moved_key(&self) -> Option<RawStr<'a>> {
         self.moved_key
     }
@@ -137,7 +138,7 @@ impl<'a> Diff<'a> {
         self.tensors.as_deref()
     }
 
-    /// The first tensor that stands elsewhere among those both have.
+    /// The first tensor that is elsewhere among those both have.
     pub fn moved_tensor(&self) -> Option<RawStr<'a>> {
         self.moved_tensor
     }

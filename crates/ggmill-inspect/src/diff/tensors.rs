@@ -21,13 +21,13 @@ pub struct TensorPair<'a> {
 pub struct Placed<'a> {
     /// The number, counted through all shards from 0.
     pub number: usize,
-    /// What the header says of it.
+    /// Its tensor info.
     pub tensor: Tensor<'a>,
 }
 
-/// What comparing the data of two tensors found.
+/// The result of comparing the data of two tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
-#[expect(clippy::exhaustive_structs, reason = "built by whoever compares")]
+#[expect(clippy::exhaustive_structs, reason = "built by a program that compares")]
 pub struct DataDiff {
     /// The first byte that differs, of data of one type and shape.
     pub first_byte: Option<u64>,
@@ -40,13 +40,13 @@ pub struct DataDiff {
 /// How far the numbers of two tensors are apart. Numbers that are infinite or none on either side
 /// have no part in the errors.
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[expect(clippy::exhaustive_structs, reason = "built by whoever compares")]
+#[expect(clippy::exhaustive_structs, reason = "built by a program that compares")]
 pub struct NumericDiff {
     /// The largest distance of two numbers.
     pub max_abs: f64,
     /// The element it is at, in stored order; `None` when no numbers differ.
     pub max_at: Option<u64>,
-    /// The root of the mean square of the distances.
+    /// The root mean square error (RMSE).
     pub rmse: f64,
     /// That, divided by the root mean square of A's numbers; `None` when they are all 0.
     pub relative: Option<f64>,
@@ -72,7 +72,7 @@ impl<'a> TensorPair<'a> {
         self.sides[1].as_ref()
     }
 
-    /// What is known of their data.
+    /// The comparison of their data.
     pub fn data(&self) -> Option<&DataDiff> {
         self.data.as_ref()
     }

@@ -13,7 +13,7 @@ use crate::text::{Options, value};
 /// Columns for a value where there is no terminal to fit.
 const FREE_COLUMNS: usize = 96;
 /// Keys and names beyond this length are not aligned with.
-const LONGEST_ALIGNED: usize = 64;
+const MAX_ALIGNED_LEN: usize = 64;
 /// Bytes of a long string that are shown before the first one that differs.
 const BEFORE: u64 = 12;
 
@@ -48,7 +48,7 @@ struct Page<'a> {
     styles: Styles,
 }
 
-/// What is laid out in another way.
+/// The differences in layout.
 fn forms([a, b]: &[Form; 2]) -> Vec<String> {
     let shards = |form: &Form| {
         if form.shards == 1 { "one file".to_owned() } else { counted(form.shards as u64, "shard") }
@@ -95,7 +95,7 @@ impl Page<'_> {
         let widest = names.map(|name| width(&name.to_string())).max().unwrap_or(0);
         match self.options.width {
             Some(columns) => widest.min(columns.saturating_mul(2) / 5),
-            None => widest.min(LONGEST_ALIGNED),
+            None => widest.min(MAX_ALIGNED_LEN),
         }
     }
 

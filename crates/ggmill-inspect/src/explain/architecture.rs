@@ -2,7 +2,10 @@
 
 use std::fmt::Write as _;
 
-use ggmill_arch::{Architecture, Demand, KeySpec, TensorNames, TensorOutline};
+use ggmill_arch::{
+    Architecture, Demand, KeySpec, LOADER_REVISION, LoaderKey, SPECIFICATION_REVISION,
+    SpecifiedKey, TensorNames, TensorOutline,
+};
 
 /// The page of an architecture that is described.
 pub(super) fn described(architecture: &Architecture) -> String {
@@ -21,15 +24,21 @@ pub(super) fn described(architecture: &Architecture) -> String {
     if !classes.is_empty() {
         let _ = write!(page, "\n\nMade from checkpoints of class {}.", classes.join(", "));
     }
-    page.push_str("\n\n## Keys\n\n| key | type | demanded by |\n|---|---|---|\n");
+    page.push_str("\n\n## Keys\n\n| key | type | required by |\n|---|---|---|\n");
     for key in architecture.keys() {
-        let demand = match key.demand {
-            Some(Demand::Loader) => "the loader",
-            Some(Demand::Specification) => "the specification",
-            _ => "",
-        };
-        let _ = writeln!(page, "| `{}` | {} | {demand} |", key.name, key_type(&key));
+        let required = required_by(name, &key);
+        let _ = writeln!(page, "| `{}` | {} | {required} |", key.name, key_type(&key));
     }
+    let is_described = |key: &SpecifiedKey| architecture.keys().any(|known| known.name == key.name);
+    for key in SpecifiedKey::all().filter(|key| key.architecture() == name && !is_described(key)) {
+        let other = key.definition.map(|other| format!(", or `{other}`")).unwrap_or_default();
+        let _ = writeln!(page, "| `{}`{other} | {} | {} |", key.name, key.type_name, place(&key));
+    }
+    let _ = write!(
+        page,
+        "\nLines are those of the specification, {SPECIFICATION_REVISION}; functions those of \
+         {LOADER_REVISION}.\n"
+    );
     page.push_str(
         "\n## Numbers\n\nWhat shapes and conditions are made of.\n\n| number | read from | or \
          else |\n|---|---|---|\n",
@@ -84,6 +93,23 @@ pub(super) fn named(name: &str, names: &TensorNames) -> String {
         let _ = writeln!(page, "- `{pattern}`");
     }
     page
+}
+
+/// Who requires the key, with the place that says so.
+fn required_by(architecture: &str, key: &KeySpec<'_>) -> String {
+    let specified = SpecifiedKey::of(key.name).map(|key| place(&key));
+    let loader = key.demand.filter(|demand| demand.is_by_loader()).map(|_| {
+        LoaderKey::of(architecture, key.name)
+            .map_or_else(|| "the loader".to_owned(), |key| format!("llama.cpp ({})", key.function))
+    });
+    let stated = (key.demand == Some(Demand::Specification) && specified.is_none())
+        .then(|| "the description".to_owned());
+    [specified, loader, stated].into_iter().flatten().collect::<Vec<_>>().join(" and ")
+}
+
+/// The section and line of the specification that require the key.
+fn place(key: &SpecifiedKey) -> String {
+    format!("the specification ({}, line {})", key.section, key.line)
 }
 
 fn key_type(key: &KeySpec<'_>) -> String {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 /// Columns a picture has.
 const WIDTH: usize = 68;
 
-/// A part of a picture: what stands in it, and its size in the unit of the picture.
+/// A part of a picture: what is in it, and its size in the unit of the picture.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part<'a> {
     pub(super) name: &'a str,

@@ -2,7 +2,7 @@
 
 use ggmill_arch::{Catalogue, StandardKey, TensorNames};
 
-/// The standard key that this is, of an architecture that somebody knows.
+/// The standard key that this is, of a known architecture.
 fn standard_key(key: &str, catalogue: &Catalogue) -> Option<StandardKey> {
     let (first, _) = key.split_once('.')?;
     let is_architecture = || {

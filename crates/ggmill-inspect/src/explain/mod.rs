@@ -59,7 +59,7 @@ pub fn names(catalogue: &Catalogue) -> impl Iterator<Item = String> {
         .chain(catalogue.architectures().map(|architecture| architecture.name().to_owned()))
 }
 
-/// What there are pages of, as sections of a page.
+/// The topics that have pages, as sections of a page.
 pub fn topics(catalogue: &Catalogue) -> String {
     let list = |names: Vec<String>| names.join(", ");
     let names =

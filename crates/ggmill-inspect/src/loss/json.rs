@@ -11,7 +11,7 @@ use ggmill_text::LosslessStr;
 /// The name of the schema; its number changes when a reader of the old one would go wrong.
 pub const SCHEMA: &str = "ggmill.loss/1";
 
-/// Writes one JSON object, with each tensor on a line of its own. Fails when `out` does.
+/// Writes one JSON object, with each tensor on its own line. Fails when `out` does.
 pub fn write(out: &mut dyn Write, report: &LossReport<'_>) -> io::Result<()> {
     Document(report).serialize(&mut serde_json::Serializer::with_formatter(
         &mut *out,

@@ -1,4 +1,4 @@
-//! What a quantization lost, tensor by tensor.
+//! The loss of a quantization, tensor by tensor.
 
 pub mod html;
 pub mod json;
@@ -10,7 +10,7 @@ use ggmill_core::{GgmlType, RawStr, Shape};
 #[derive(Clone, Copy, Debug)]
 #[expect(
     clippy::exhaustive_structs,
-    reason = "the columns of a table, filled in by whoever measured"
+    reason = "the columns of a table, filled in by a program that measured"
 )]
 pub struct Row<'a> {
     /// Its name in the output.
@@ -23,8 +23,7 @@ pub struct Row<'a> {
     pub shape: &'a Shape,
     /// Bytes of its data now.
     pub size: u64,
-    /// The root of the mean square of the distances between what its numbers were and what they
-    /// are.
+    /// The root mean square error (RMSE) between what its numbers were and what they are.
     pub rmse: f64,
     /// The same with each column weighted by its importance.
     pub weighted_rmse: Option<f64>,
@@ -33,7 +32,7 @@ pub struct Row<'a> {
     pub relative: f64,
 }
 
-/// What a whole model lost.
+/// The loss of a whole model.
 #[derive(Clone, Debug)]
 pub struct LossReport<'a> {
     output: &'a str,

@@ -10,7 +10,7 @@ use crate::text::style::Styles;
 use crate::text::summary::drawn;
 
 /// Columns of a name where there is no terminal to fit.
-const LONGEST_NAME: usize = 64;
+const MAX_NAME_LEN: usize = 64;
 /// Columns of a bar.
 const BAR: usize = 20;
 
@@ -25,7 +25,7 @@ pub fn write(out: &mut dyn Write, report: &LossReport<'_>, options: &Options) ->
     };
     let others: usize = (1..heads.len()).map(|number| column(number) + 2).sum();
     let room =
-        options.width.map_or(LONGEST_NAME, |width| width.saturating_sub(others + BAR + 2).max(16));
+        options.width.map_or(MAX_NAME_LEN, |width| width.saturating_sub(others + BAR + 2).max(16));
     let name_width = column(0).min(room);
     let line = |out: &mut dyn Write, cells: &[String; 6], share: Option<f64>| -> io::Result<()> {
         let name = cut_middle(cells[0].clone(), name_width);

@@ -79,7 +79,7 @@ pub(crate) fn shown_beginning(text: RawStr<'_>, columns: usize) -> (String, bool
     some_beginning(text, columns, |text| text.to_string())
 }
 
-/// [`shown_beginning`] for what stands between quotes: those within are escaped.
+/// [`shown_beginning`] for what is between quotes: those within are escaped.
 pub(crate) fn quoted_beginning(text: RawStr<'_>, columns: usize) -> (String, bool) {
     some_beginning(text, columns, |text| text.to_string().replace('"', "\\\""))
 }

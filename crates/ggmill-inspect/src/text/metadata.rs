@@ -13,7 +13,7 @@ use crate::human::grouped;
 const FREE_COLUMNS: usize = 96;
 /// Keys beyond this length are not aligned with, or one absurd key would fill every line with
 /// spaces.
-const LONGEST_ALIGNED: usize = 64;
+const MAX_ALIGNED_LEN: usize = 64;
 /// Below this width the type of each value gives way.
 const NARROW: usize = 72;
 
@@ -94,7 +94,7 @@ impl Columns {
             value_type = value_type.max(width(&type_of(&pair.value().map_err(io::Error::other)?)));
         }
         let Some(room) = room else {
-            return Ok(Self { key: key.min(LONGEST_ALIGNED), value_type, value: FREE_COLUMNS });
+            return Ok(Self { key: key.min(MAX_ALIGNED_LEN), value_type, value: FREE_COLUMNS });
         };
         if room < NARROW {
             value_type = 0;
@@ -113,7 +113,7 @@ fn type_of(value: &Value<'_>) -> String {
     }
 }
 
-/// What a number stands for: the name of a file type, the token with an id.
+/// The meaning of a number: the name of a file type, the token with an id.
 fn meaning(key: RawStr<'_>, value: &Value<'_>, metadata: Metadata<'_>) -> Option<String> {
     let key = key.to_str().ok()?;
     if key == keys::GENERAL_FILE_TYPE {

@@ -14,7 +14,7 @@ use ggmill_text::LosslessStr;
 /// Columns of the labels.
 const LABEL: usize = 13;
 /// The most types listed: more than there are, fewer than a hostile file can name.
-const MOST_TYPES: usize = 48;
+const MAX_TYPES: usize = 48;
 
 impl Page<'_> {
     pub(super) fn summary(&self, out: &mut dyn Write, summary: &Summary<'_>) -> io::Result<()> {
@@ -81,8 +81,8 @@ impl Page<'_> {
         let Styles { faint, type_name, bar, .. } = self.styles;
         let mut types: Vec<&TypeUse> = summary.types.iter().collect();
         types.sort_by_key(|used| std::cmp::Reverse(used.bytes));
-        let left_out = types.len().saturating_sub(MOST_TYPES);
-        types.truncate(MOST_TYPES);
+        let left_out = types.len().saturating_sub(MAX_TYPES);
+        types.truncate(MAX_TYPES);
         if types.is_empty() {
             return Ok(());
         }
@@ -148,7 +148,7 @@ pub(crate) fn drawn(share: f64, columns: usize) -> String {
     "█".repeat(eighths / 8) + EIGHTHS.get(eighths % 8).copied().unwrap_or_default()
 }
 
-/// Text from a file, cut: a name of a gigabyte is no name.
+/// Text from a file, cut: a name of a gigabyte is not a name.
 fn short(text: LosslessStr<'_>) -> String {
     shown_beginning(text.0, 200).0
 }

@@ -12,7 +12,7 @@ use crate::human::{self, grouped};
 
 /// Names beyond this length are not aligned with, or one absurd name would fill every line with
 /// spaces.
-const LONGEST_ALIGNED: usize = 96;
+const MAX_ALIGNED_LEN: usize = 96;
 
 impl Page<'_> {
     pub(super) fn tensors(&self, out: &mut dyn Write, titled: bool) -> io::Result<()> {
@@ -141,7 +141,7 @@ impl Columns {
         }
         match room {
             Some(room) => columns.fit(room),
-            None => columns.name = columns.name.min(LONGEST_ALIGNED),
+            None => columns.name = columns.name.min(MAX_ALIGNED_LEN),
         }
         columns
     }

@@ -74,7 +74,7 @@ fn short_string(text: RawStr<'_>, columns: usize) -> (String, Option<String>) {
 
 /// The first elements of an array that fit, in brackets.
 fn short_array(array: &Array<'_>, columns: usize) -> io::Result<String> {
-    const LONGEST_ELEMENT: usize = 24;
+    const MAX_ELEMENT_LEN: usize = 24;
     // The brackets, and `, …` for the rest.
     let room = columns.saturating_sub(5);
     let mut shown = String::from("[");
@@ -83,7 +83,7 @@ fn short_array(array: &Array<'_>, columns: usize) -> io::Result<String> {
         write_short(
             &mut piece,
             &element.map_err(io::Error::other)?,
-            LONGEST_ELEMENT,
+            MAX_ELEMENT_LEN,
             &Styles::default(),
         )?;
         let piece = String::from_utf8_lossy(&piece);

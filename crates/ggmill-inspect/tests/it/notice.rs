@@ -26,10 +26,10 @@ fn each_oddity_has_its_line() {
     file.tensor("t", &[8], 0, 0).tensor("t", &[8], 0, 32).tensor("r", &[32], 31, 64).pad(32);
     file.raw(&[0; 64 + 32 + 100]);
     let expected = [
-        r#"key "a" stands 2 times, the first one answers"#,
-        r#"tensor "t" stands 2 times"#,
+        r#"key "a" occurs 2 times; the first entry is used"#,
+        r#"tensor "t" occurs 2 times"#,
         "1 tensor of Q4_0_4_4, a type that current readers refuse",
-        "100 B (100 bytes) behind the last tensor belong to nothing, in a.gguf",
+        "100 B (100 bytes) after the last tensor belong to nothing, in a.gguf",
     ];
     assert_eq!(told(&Gguf::parse(file.into_bytes()).unwrap()), expected);
 }
@@ -47,7 +47,7 @@ fn what_llama_cpp_refuses_is_told() {
     let expected = [
         r#"3 tensors do not begin where the one before ends, "b" first: llama.cpp refuses the file"#.to_owned(),
         format!("1 tensor has a name of 64 bytes or more, {:?}… first: llama.cpp refuses the file", "n".repeat(64)),
-        "alignment 24 is no power of two: llama.cpp refuses the file".to_owned(),
+        "alignment 24 is not a power of two: llama.cpp refuses the file".to_owned(),
     ];
     assert_eq!(told(&Gguf::parse(file.into_bytes()).unwrap()), expected);
 }

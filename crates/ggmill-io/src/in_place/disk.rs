@@ -68,7 +68,7 @@ impl Disk {
         None
     }
 
-    /// Tries it on two blocks of a file that nobody sees: there is no asking.
+    /// Tries it on two blocks of a hidden file: the system cannot be asked.
     #[cfg(target_os = "linux")]
     pub(super) fn insert_block(&self) -> Option<u64> {
         let block = rustix::fs::fstatfs(&self.file).ok()?.f_bsize;
@@ -176,8 +176,8 @@ impl Medium for Disk {
     }
 
     fn remove_journal(&mut self) -> io::Result<()> {
-        // Without a sync of the directory: should the name come back after a loss of power, the file
-        // already is what the journal says, and it goes again.
+        // Without a sync of the directory: should the name come back after a loss of power, the
+        // file already is what the journal says, and it goes again.
         std::fs::remove_file(&self.journal)
     }
 }

@@ -47,10 +47,10 @@ impl InPlace {
     /// Opens a file to edit it.
     ///
     /// Fails for a symbolic link (the error names what it leads to), for a file that is read-only
-    /// or no regular file, when another program holds the lock, and
-    /// with [`ErrorKind::Journal`](crate::ErrorKind::Journal) when there is a journal beside it:
-    /// whoever put it there, nothing is written because of it before [`InPlace::recover`] is
-    /// asked to.
+    /// or no regular file, when another program holds the lock, and with
+    /// [`ErrorKind::Journal`](crate::ErrorKind::Journal) when there is a journal beside it:
+    /// whichever program put it there, nothing is written because of it before [`InPlace::recover`]
+    /// is asked to.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let this = Self::lock(path)?;
@@ -117,7 +117,7 @@ impl InPlace {
     }
 
     /// Fails when something else has changed the file since it was opened, or put another one in
-    /// its place. Whoever replaces the file with a changed copy asks this last.
+    /// its place. A program that replaces the file with a changed copy asks this last.
     pub fn check_unchanged(&self) -> Result<()> {
         let path = self.disk.path();
         let now = self.disk.metadata()?;
@@ -130,12 +130,12 @@ impl InPlace {
 }
 
 /// Whether these are the bytes of a file of this length before its tensor data, which begin right
-/// behind them.
+/// after them.
 fn is_gguf(header: &[u8], file_len: u64) -> bool {
     let mut decoder = Decoder::new(Some(file_len), &Limits::default());
     let Ok(parsed) = decoder.feed(header).and_then(|_| decoder.finish()) else { return false };
     let len = header.len() as u64;
-    // Of a file without tensors nothing has to be behind the header.
+    // Of a file without tensors nothing has to be after the header.
     parsed.index().data_offset() == len
         || parsed.tensors().is_empty() && parsed.index().header_len() <= len
 }

@@ -13,7 +13,7 @@ use xxhash_rust::xxh64::Xxh64;
 
 use crate::journal::{Journal, MAX_JOURNAL, checksum, journal_len};
 
-/// What is read or written at once.
+/// Bytes that are read or written at once.
 const PIECE: usize = 1 << 20;
 /// How much of the beginning and of the end of the bytes that stay is held against the journal.
 const SAMPLE: u64 = 64 << 10;
@@ -43,7 +43,7 @@ pub(crate) trait Medium {
 pub(crate) enum Fault {
     /// The file is as it was, and the journal is gone.
     Io(&'static str, io::Error),
-    /// The file is half done and the journal stands: a recovery finishes it.
+    /// The file is half written and the journal is complete: a recovery finishes it.
     Halfway(io::Error),
     /// The header is no longer the one the change was made for.
     Changed,
@@ -53,7 +53,7 @@ pub(crate) enum Fault {
     NotIts,
 }
 
-/// A header and the one that takes its place. Everything behind stays as it is; when the new one is
+/// A header and the one that takes its place. Everything after stays as it is; when the new one is
 /// longer, the difference is inserted first.
 ///
 /// ```
@@ -104,7 +104,7 @@ impl<'a> HeaderChange<'a> {
     }
 }
 
-/// What became of an edit in place.
+/// The outcome of an edit in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 #[expect(clippy::exhaustive_enums, reason = "done or not done")]
@@ -115,7 +115,7 @@ pub enum Applied {
     CannotGrow,
 }
 
-/// What was found beside a file.
+/// The journal found beside a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "the states a crash can leave")]
 pub enum Recovery {
@@ -265,7 +265,7 @@ fn sum_with(medium: &impl Medium, len: u64, start: u64, bytes: &[u8]) -> io::Res
 /// The first `len` bytes of the file, as they would be with those of the journal written. The sum
 /// of them was right, so that the file has them.
 fn header_with(medium: &impl Medium, len: u64, journal: &Journal) -> io::Result<Vec<u8>> {
-    // What is behind the largest journal is no header of anybody's.
+    // What is after the largest journal cannot be a header.
     let len = usize::try_from(len.min(MAX_JOURNAL)).map_err(|_| io::ErrorKind::OutOfMemory)?;
     let mut header = Vec::new();
     header.try_reserve_exact(len).map_err(|_| io::ErrorKind::OutOfMemory)?;

@@ -12,10 +12,10 @@ use xxhash_rust::xxh64::xxh64;
 const MAGIC: &[u8; 8] = b"GGMILLJ1";
 /// Bytes before those of the header: the magic and eight numbers.
 const HEAD: usize = 9 * 8;
-/// The checksum behind everything.
+/// The checksum after everything.
 const TAIL: usize = 8;
 
-/// Where the journal of a file lies: beside it, under its name with `.ggmill-journal` behind.
+/// Where the journal of a file lies: beside it, under its name with `.ggmill-journal` appended.
 ///
 /// ```
 /// assert_eq!(ggmill_io::journal_path("models/a.gguf"), std::path::Path::new("models/a.gguf.ggmill-journal"));
@@ -40,7 +40,7 @@ pub(crate) const MAX_JOURNAL: u64 = {
     limits.header_bytes + 2 * limits.alignment as u64 + (HEAD + TAIL) as u64
 };
 
-/// What an edit in place does to a file. Numbers are bytes.
+/// The changes of an edit in place, in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Journal {
     /// The length of the file before.

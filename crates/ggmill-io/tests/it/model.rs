@@ -284,7 +284,7 @@ fn a_shard_of_another_byte_order() {
 #[test]
 fn a_tensor_in_two_shards() {
     let directory = set_with(2, metadata(2), &["blk.0"]);
-    assert_eq!(fault(&directory, 1, 2), r#"tensor "blk.0" stands in tiny-00001-of-00003.gguf too"#);
+    assert_eq!(fault(&directory, 1, 2), r#"tensor "blk.0" is also in tiny-00001-of-00003.gguf"#);
     let error = open(path(&directory, 0)).unwrap_err();
     assert_eq!(error.subject(), Some(ggmill_core::Subject::Tensor(RawStr::from("blk.0"))));
 }
@@ -373,7 +373,7 @@ fn a_set_given_file_by_file() {
         (&[&moved[0], &moved[2]][..], "middle: shard 1 of 3 not given"),
         (&[&moved[1]], "first: shards 2, 3 of 3 not given"),
         (&[&moved[0], &moved[1], &moved[2], &moved[0]], "last: is shard 3, and so is "),
-        (&[&moved[1], &plain], "plain.gguf: is no shard: it has no key \"split.count\""),
+        (&[&moved[1], &plain], "plain.gguf: is not a shard: it has no key \"split.count\""),
         (&[&moved[1], &of_five, &moved[0]], "of-five.gguf: split.count 5, expected 3 as in first"),
         (&[], ""),
     ] {

@@ -409,7 +409,7 @@ fn targets_that_cannot_be_files() {
             assert_eq!((error.kind(), error.to_string()), (ErrorKind::Io, expected.clone()));
         }
     }
-    assert_eq!(names_in(path), ["file", "directory"]);
+    assert_eq!(names_in(path), ["directory", "file"]);
 }
 
 /// Somebody who may do anything must not replace a device by a file.

@@ -8,7 +8,7 @@ use super::reduce::Reduction;
 use super::{Expression, Kind, shape_of};
 use crate::error::{Error, ErrorKind, Result};
 
-/// What becomes of each element by itself.
+/// An operation on each element.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Map {
     Add(f32),
@@ -17,7 +17,7 @@ pub(super) enum Map {
     NegExp,
 }
 
-/// What becomes of two elements at the same place.
+/// An operation on two elements at the same index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pair {
     Add,
@@ -178,8 +178,8 @@ impl Expression {
     }
 
     /// The matrix product, in F32: element `(i, j)` is the sum over `k`, in order, of element `(i,
-    /// k)` of this times element `(k, j)` of the other. In PyTorch's order, where a matrix has
-    /// its rows first, it is `other @ this`. Fails for what are no matrices that fit.
+    /// k)` of this times element `(k, j)` of the other. In PyTorch's order, where a matrix has its
+    /// rows first, it is `other @ this`. Fails for shapes that are not matrices that fit.
     ///
     /// ```
     /// # use ggmill_core::Shape;

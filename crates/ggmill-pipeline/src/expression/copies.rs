@@ -1,8 +1,8 @@
-//! What an expression leaves as it is: ranges of the source's tensors, one behind the other.
+//! Ranges that an expression leaves unchanged: ranges of the source's tensors, one after the other.
 
 use super::{Expression, Kind};
 
-/// Pieces beyond which moving them one by one is no gain.
+/// Pieces beyond which moving them one by one gains nothing.
 const MAX_PIECES: usize = 4096;
 
 /// Bytes of a tensor of the source.
@@ -24,7 +24,7 @@ impl Expression {
 
     /// Appends the bytes of so many atoms; `false` when they are nowhere as they are.
     fn add_copies(&self, start: u64, len: u64, pieces: &mut Vec<Piece>) -> bool {
-        // Nothing but ones behind a dimension: it is the slowest.
+        // Nothing but ones after a dimension: it is the slowest.
         let is_slowest = |of: &Self, dimension: usize| {
             of.0.extents.iter().skip(dimension + 1).all(|&extent| extent == 1)
         };

@@ -10,7 +10,7 @@ pub(super) struct Stride {
     pub(super) to: usize,
 }
 
-/// Side of the squares in which a matrix is turned: two of them fit into the nearest cache.
+/// Side of the squares in which a matrix is transposed: two of them fit into the nearest cache.
 const TILE: usize = 32;
 
 /// Where elements go: bytes in little-endian order, in atoms of so many, or numbers.
@@ -82,7 +82,7 @@ pub(super) fn size(count: u64) -> usize {
     usize::try_from(count).unwrap_or(usize::MAX)
 }
 
-/// Strides of packed loops: what lies one behind the other goes to the places of the second.
+/// Strides of packed loops: what lies one after the other goes to the places of the second.
 pub(super) fn from_packed(packed: &[Loop], to: &[Loop]) -> Vec<Stride> {
     packed
         .iter()
@@ -103,7 +103,7 @@ pub(super) fn of_linear(loops: &[Linear]) -> Vec<Stride> {
         .collect()
 }
 
-/// Copies elements along the strides, turning each.
+/// Copies elements along the strides, byte-swapping each.
 fn walk<S: Copy, D>(strides: &[Stride], from: &[S], to: &mut [D], turn: impl Fn(S) -> D + Copy) {
     let strides = joined(strides);
     match *strides {

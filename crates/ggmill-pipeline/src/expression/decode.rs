@@ -12,7 +12,7 @@ use crate::error::Result;
 /// Turns tensors in which something has packed weights (scales in blocks, several weights in a
 /// byte) into one of an ordinary type.
 pub trait Decode: Debug + Send + Sync {
-    /// What the packing is called, for errors.
+    /// The name of the packing, for errors.
     fn name(&self) -> &'static str;
 
     /// The type and shape of what inputs of these types and shapes hold. Fails when they do not fit
@@ -20,8 +20,8 @@ pub trait Decode: Debug + Send + Sync {
     fn output(&self, inputs: &[(GgmlType, Shape)]) -> Result<(GgmlType, Shape)>;
 
     /// Decodes rows of the output, counted over all its dimensions but the first, into `out`:
-    /// whole, one behind the other, little-endian. It may be called for any rows in any order,
-    /// from several threads at once.
+    /// whole, one after the other, little-endian. It may be called for any rows in any order, from
+    /// several threads at once.
     fn decode(&self, rows: Range<u64>, inputs: &Inputs<'_>, out: &mut [u8]) -> Result<()>;
 }
 
@@ -34,7 +34,7 @@ pub(super) trait Elements {
     fn floats_of(&self, this: &Expression, elements: Range<u64>) -> Result<Vec<f32>>;
 }
 
-/// What a decoder decodes.
+/// The input of a decoder.
 #[derive(Clone, Copy)]
 pub struct Inputs<'a> {
     pub(super) elements: &'a dyn Elements,
@@ -65,7 +65,7 @@ impl std::fmt::Debug for Inputs<'_> {
 }
 
 impl Expression {
-    /// What packed tensors hold. Fails when the decoder cannot take them.
+    /// The values of packed tensors. Fails when the decoder cannot take them.
     pub fn decode(decoder: impl Decode + 'static, inputs: &[Self]) -> Result<Self> {
         let types: Vec<_> =
             inputs.iter().map(|input| (input.ggml_type(), *input.shape())).collect();

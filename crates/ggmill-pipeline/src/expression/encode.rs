@@ -12,7 +12,7 @@ use super::{Expression, Kind};
 use crate::buffers::zeroed;
 use crate::error::{Error, ErrorKind, Result};
 
-/// What is known of the numbers when they are turned into another type.
+/// Known properties of the numbers when they are converted.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Encoding {
@@ -38,8 +38,8 @@ impl Encoding {
 
 impl Expression {
     /// The elements in another type. What has the type already stays as it is, to the byte,
-    /// whatever it holds; with `finite` it is looked at. Fails when rows are no whole blocks of
-    /// the type, and when importance weights do not fit the shape.
+    /// whatever it holds; with `finite` it is looked at. Fails when the row length is not a
+    /// multiple of the block size of the type, and when importance weights do not fit the shape.
     pub fn encode(&self, ggml_type: GgmlType, encoding: Encoding) -> Result<Self> {
         let shape = *self.shape();
         if let Some(weights) = &encoding.importance

@@ -50,7 +50,7 @@ impl<'a> Evaluator<'a> {
         if !start.is_multiple_of(elements) || !end.is_multiple_of(elements) {
             return Err(Error::new(
                 ErrorKind::Misuse,
-                format!("elements {start} to {end} are no whole blocks of {}", this.ggml_type()),
+                format!("elements {start} to {end} are not whole blocks of {}", this.ggml_type()),
             ));
         }
         let (start, end) = (start / elements, end / elements);
@@ -419,7 +419,7 @@ impl<'a> Evaluator<'a> {
     }
 
     /// Has numbers made for a packed region, and puts them where they go: at once where that is one
-    /// behind the other too.
+    /// after the other too.
     fn through_floats(
         region: &mut Region,
         out: &mut Out<'_>,

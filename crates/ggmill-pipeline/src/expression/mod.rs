@@ -1,4 +1,4 @@
-//! What a tensor is made of: an expression over the tensors of a source.
+//! The definition of a tensor: an expression over the tensors of a source.
 //!
 //! An [`Expression`] is built of sources and values, views, arithmetic, decoders and encodings. Its
 //! shape and type are computed and checked as it is built. It is evaluated for a range of its
@@ -111,7 +111,7 @@ enum Kind {
         start: u64,
         step: u64,
     },
-    /// One behind the other along a dimension, each up to its end.
+    /// One after the other along a dimension, each up to its end.
     Join {
         parts: Vec<Expression>,
         dimension: usize,

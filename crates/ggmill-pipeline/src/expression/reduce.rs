@@ -10,7 +10,7 @@ use super::{Expression, Kind, shape_of};
 use crate::buffers::zeroed;
 use crate::error::Result;
 
-/// What is made of all elements.
+/// A reduction of all elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reduction {
     /// Their mean.

@@ -64,7 +64,7 @@ impl Region {
     }
 
     /// Sorts the loops by where they lead in the output, and gives the same atoms going there one
-    /// behind the other, from the beginning on.
+    /// after the other, from the beginning on.
     pub(super) fn pack(&mut self) -> Self {
         self.loops.sort_by_key(|this| this.to);
         let mut packed = Self { to: 0, ..self.clone() };
@@ -72,7 +72,7 @@ impl Region {
         packed
     }
 
-    /// Whether the atoms go one behind the other, in the order of the loops.
+    /// Whether the atoms go one after the other, in the order of the loops.
     pub(super) fn is_packed(&self) -> bool {
         let mut to = 1;
         self.loops.iter().all(|this| {
@@ -82,7 +82,7 @@ impl Region {
         })
     }
 
-    /// The range along a dimension that the loops stay in: the first index, and the one behind the
+    /// The range along a dimension that the loops stay in: the first index, and the one after the
     /// last.
     pub(super) fn range(&self, dimension: usize) -> (u64, u64) {
         let reach: u64 = self
@@ -175,7 +175,7 @@ impl Region {
     }
 }
 
-/// Has the loops lead one behind the other, in their order, over atoms of so many; says how many
+/// Has the loops lead one after the other, in their order, over atoms of so many; says how many
 /// they lead over in all.
 pub(super) fn pack(loops: &mut [Loop], atoms: u64) -> u64 {
     loops.iter_mut().fold(atoms, |to, this| {

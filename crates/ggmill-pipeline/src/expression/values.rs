@@ -46,7 +46,7 @@ impl Expression {
         Self::new(shape, GgmlType::I32, Kind::Values(Values::ComputedIntegers(Arc::new(value))))
     }
 
-    /// Zeros of a type whose elements each stand alone. Fails for a quantized type.
+    /// Zeros of a type without blocks. Fails for a quantized type.
     pub fn zeros(ggml_type: GgmlType, shape: Shape) -> Result<Self> {
         if ggml_type.is_quantized() {
             return Err(Error::new(

@@ -52,7 +52,8 @@ impl Expression {
     /// The same elements in the same order in another shape. Fails when it has not as many
     /// elements.
     ///
-    /// Quantized elements are decoded to F32 when the new rows are not whole blocks.
+    /// Quantized elements are decoded to F32 when the new row length is not a multiple of the block
+    /// size.
     pub fn reshape(&self, shape: Shape) -> Result<Self> {
         if shape.elements() != self.shape().elements() {
             return Err(self.fault(
@@ -107,8 +108,8 @@ impl Expression {
         Self::new(shape_of(&dimensions)?, self.ggml_type(), kind)
     }
 
-    /// Puts arrays one behind the other along a dimension. Fails when their other dimensions
-    /// differ, or for none.
+    /// Puts arrays one after the other along a dimension. Fails when their other dimensions differ,
+    /// or for none.
     ///
     /// Arrays of one type keep it; floats of different types become F32.
     pub fn concat(dimension: usize, parts: &[Self]) -> Result<Self> {
@@ -155,7 +156,7 @@ impl Expression {
         Self::new(shape_of(&dimensions)?, ggml_type, Kind::Join { parts, dimension, ends })
     }
 
-    /// Puts arrays of one shape one behind the other along a new last dimension. Fails when their
+    /// Puts arrays of one shape one after the other along a new last dimension. Fails when their
     /// shapes differ, or for none.
     pub fn stack(parts: &[Self]) -> Result<Self> {
         let raised = parts.iter().map(|part| {
@@ -172,7 +173,7 @@ impl Expression {
         }
     }
 
-    /// Adds zeros before and behind a dimension, or cuts as many indices off where a number is
+    /// Adds zeros before and after a dimension, or cuts as many indices off where a number is
     /// negative. Fails when more is cut than there is.
     ///
     /// Quantized elements are decoded to F32 when something is added, or blocks are cut.
@@ -212,7 +213,7 @@ impl Expression {
         Self::concat(dimension, &parts)
     }
 
-    /// Puts the array so many times behind itself along a dimension.
+    /// Puts the array so many times after itself along a dimension.
     pub fn repeat(&self, dimension: usize, times: u64) -> Result<Self> {
         let mut dimensions = self.dimensions(0);
         if dimension >= dimensions.len() {
@@ -240,8 +241,8 @@ impl Expression {
     }
 
     /// Undoes the order in which Hugging Face stores the rows of rotary heads. The last dimension
-    /// is `heads` runs of `n` rows; row `2 i + j` of a run of the result is row `j n / 2 + i`
-    /// of it (`j` is 0 or 1). Fails when the rows are no such runs of an even number.
+    /// is `heads` runs of `n` rows; row `2 i + j` of a run of the result is row `j n / 2 + i` of it
+    /// (`j` is 0 or 1). Fails when the rows are not such runs of an even number.
     pub fn permute(&self, heads: u64) -> Result<Self> {
         let Some((&rows, faster)) = self.shape().dimensions().split_last() else {
             return Err(self.fault("permute", "a scalar has no rows"));

@@ -43,7 +43,7 @@ pub trait Checkpoint: Debug + Sync {
     }
 
     /// Fails when the bytes are no longer those that were opened, or when an edit of a file was
-    /// interrupted halfway. Whoever reads much asks this before and after: what was read
+    /// interrupted halfway. Code that reads much calls this before and after: what was read
     /// meanwhile may be half of each.
     fn verify(&self) -> Result<()> {
         Ok(self.sources().into_iter().try_for_each(RandomAccess::verify)?)

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use crate::naive::{Array, decoded};
 
 /// Arrays beyond this are not made: the interpreter is slow.
-const MOST: u64 = 6000;
+const MAX_ELEMENTS: u64 = 6000;
 
 /// Dimensions beyond these neither.
 const RANK: usize = 6;
@@ -297,7 +297,7 @@ fn step(
             let flat = (top.reshape(shape(&other)).unwrap(), array.reshape(other.clone()).unwrap());
             let turned =
                 (flat.0.transpose().unwrap().mul(0.5).unwrap(), flat.1.axes(&[1, 0]).mul(0.5));
-            (other[0] * other[0] <= MOST)
+            (other[0] * other[0] <= MAX_ELEMENTS)
                 .then(|| both(flat.0.matmul(&turned.0), flat.1.matmul(&turned.1)))?
         }
         28 => both(top.permute(a % 4), array.permute(a % 4)),
@@ -376,7 +376,7 @@ proptest! {
         let mut stack: Vec<Both> = Vec::new();
         for this in steps {
             let Some(next) = step(&source, &arrays, &packed, &stack, this) else { continue };
-            if next.1.len() <= MOST && next.1.dimensions.len() <= RANK {
+            if next.1.len() <= MAX_ELEMENTS && next.1.dimensions.len() <= RANK {
                 stack.push(next);
             }
         }

@@ -42,7 +42,7 @@ fn entries(table: [Simd128; 2], places: v128) -> Simd128 {
     ))
 }
 
-/// Eight bytes, or four words, and zeros behind them.
+/// Eight bytes, or four words, and zeros after them.
 #[inline(always)]
 fn load64<T>(eight: &[T; 8]) -> v128 {
     const { assert!(size_of::<T>() >= 1) };

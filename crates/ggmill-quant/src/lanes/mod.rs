@@ -106,7 +106,7 @@ pub(crate) trait Floats:
 {
     const WIDTH: usize;
 
-    /// A truth for each lane.
+    /// A lane mask.
     type Mask: Mask;
 
     /// Into the first places of a slice, which has at least as many.
@@ -151,7 +151,7 @@ pub(crate) trait Floats:
     fn nearest(self, low: i32, high: i32) -> Self;
 }
 
-/// A truth for each lane.
+/// A lane mask.
 pub(crate) trait Mask: Copy {
     const WIDTH: usize;
 

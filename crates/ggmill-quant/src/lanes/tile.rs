@@ -13,7 +13,7 @@ impl<const N: usize> Room<N> {
 }
 
 /// Vector `i` holds value `i` of the groups `first..first + WIDTH`, one to a lane. Where there are
-/// no more groups, the last one stands in the lanes that are left.
+/// no more groups, the last one is in the lanes that are left.
 #[inline(always)]
 pub(crate) fn columns<L: Lanes, const N: usize>(
     lanes: L,

@@ -128,10 +128,7 @@ fn along_hulls(
             chosen[number] = to;
             left -= more;
         } else if bound.is_none() {
-            #[expect(
-                clippy::cast_precision_loss,
-                reason = "a bound a hair too low is one all the same"
-            )]
+            #[expect(clippy::cast_precision_loss, reason = "a bound a hair too low is one anyway")]
             let part = slope * left as f64;
             bound = Some(loss_of(tensors, &chosen) - part);
         }

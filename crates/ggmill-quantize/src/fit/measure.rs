@@ -1,4 +1,4 @@
-//! What each type loses of a tensor, measured on some of its rows.
+//! The loss of each type for a tensor, measured on some of its rows.
 
 use ggmill_core::GgmlType;
 use ggmill_quant as quant;
@@ -18,9 +18,9 @@ pub(super) struct Subject<'a> {
     /// Its name in the output.
     pub(super) name: Vec<u8>,
     pub(super) source: &'a SourceTensor,
-    /// What a run encodes with.
+    /// The weights for encoding.
     pub(super) importance: Option<Vec<f32>>,
-    /// What errors are weighted with.
+    /// The weights of errors.
     pub(super) measure: Option<Vec<f32>>,
     pub(super) types: Vec<GgmlType>,
 }

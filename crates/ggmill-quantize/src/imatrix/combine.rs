@@ -12,15 +12,15 @@ use ggmill_pipeline::Result;
 pub(super) const USUAL_CHUNK: u32 = 512;
 
 impl Imatrix {
-    /// What the measurements give together, in the GGUF form: sums and counts of each tensor are
-    /// added, the names of the texts stand one behind the other.
+    /// The combined measurements, in the GGUF form: sums and counts of each tensor are
+    /// added, the names of the texts are concatenated.
     ///
     /// `chunk_size` is how many tokens a chunk has; 0 takes it from the first file that says so,
-    /// else 512. It is what the calls of a legacy file are turned into counts with, and what
-    /// the number of chunks follows from. One matrix alone is brought into that form.
+    /// else 512. It is what the calls of a legacy file are converted to counts with, and what the
+    /// number of chunks follows from. One matrix alone is brought into that form.
     ///
     /// Fails when two files do not agree on how many columns or matrices a tensor has, and when a
-    /// sum is no number any more; both name the entry.
+    /// sum is no longer finite; both name the entry.
     pub fn merge(matrices: &[Self], chunk_size: u32) -> Result<Self> {
         let stated = || {
             matrices

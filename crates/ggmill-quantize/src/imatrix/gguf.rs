@@ -71,7 +71,7 @@ impl Pair<'_> {
         }
         let counts = counts.iter().map(|&count| whole(count)).collect::<Option<_>>();
         let counts =
-            counts.ok_or_else(|| invalid(format!("entry {name:?}: a count is no number")))?;
+            counts.ok_or_else(|| invalid(format!("entry {name:?}: a count is not a number")))?;
         Ok(ImatrixEntry { form: ImatrixForm::Gguf, sums, counts })
     }
 }

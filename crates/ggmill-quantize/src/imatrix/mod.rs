@@ -66,7 +66,7 @@ pub enum ImatrixForm {
     Legacy,
 }
 
-/// What was measured for one tensor.
+/// The measurements for one tensor.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ImatrixEntry {
     form: ImatrixForm,

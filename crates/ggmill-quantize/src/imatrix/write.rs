@@ -7,7 +7,7 @@ use super::memory::room;
 use super::{Imatrix, ImatrixEntry, ImatrixForm, as_f32, invalid};
 use ggmill_pipeline::{Error, ErrorKind, Result};
 
-/// Values that are turned into bytes at once.
+/// Values that are encoded at once.
 const AT_ONCE: usize = 4096;
 
 impl Imatrix {

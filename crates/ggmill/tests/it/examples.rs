@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use ggmill::{Builder, Endian, GgmlType, MetadataBuf, Shape, Writer};
 
 /// Lines of the longest.
-const LONGEST: usize = 20;
+const MAX_LEN: usize = 20;
 
 /// The program, built: a run of this test alone does not do that.
 fn example(name: &str) -> PathBuf {
@@ -107,6 +107,6 @@ fn each_is_short() {
             .lines()
             .filter(|line| !line.starts_with("//!") && !line.starts_with("#!"))
             .count();
-        assert!(lines < LONGEST, "{name}: {lines} lines");
+        assert!(lines < MAX_LEN, "{name}: {lines} lines");
     }
 }

@@ -61,7 +61,7 @@ const READERS: [(&str, fn(&GgufCheckpoint, &mut Report<'_>) -> Result<()>); 8] =
     }),
     ("fit", |model, progress| {
         let options = ggmill::quantize::QuantizeOptions::new(ggmill::quantize::Target::copy());
-        let goal = ggmill::quantize::Goal::BitsPerWeight(64.0);
+        let goal = ggmill::quantize::Goal::BitsPerWeight(20.0);
         ggmill::quantize::fit(model, &options, None, goal, &RunOptions::default(), progress)
             .map(drop)
     }),
@@ -72,8 +72,8 @@ const READERS: [(&str, fn(&GgufCheckpoint, &mut Report<'_>) -> Result<()>); 8] =
 ];
 
 fn write(path: &Path) {
-    let builder = ["a", "b"].iter().fold(Builder::new(), |builder, name| {
-        builder.tensor(*name, GgmlType::F32, Shape::new(&[64]).unwrap())
+    let builder = ["a.weight", "b.weight"].iter().fold(Builder::new(), |builder, name| {
+        builder.tensor(*name, GgmlType::F32, Shape::new(&[32, 2]).unwrap())
     });
     let plan = builder.plan().unwrap();
     let mut bytes = plan.header().to_vec();

@@ -1,4 +1,4 @@
-//! Architectures that nobody is known to have, and tensors that another one has.
+//! Unknown architectures, and tensors that another one has.
 
 use ggmill_arch::{Architecture, TensorNames};
 use ggmill_core::{RawStr, keys};
@@ -8,7 +8,7 @@ use crate::distance::distance;
 use crate::report::{Findings, Place, shown};
 use crate::{Input, Options, Profile};
 
-/// A name that nobody is known to have: another program's, unless the file shows that it is a slip.
+/// An unknown name: another program's, unless the file shows that it is a slip.
 pub(super) fn unknown(input: &Input<'_>, options: &Options, name: &str, out: &mut Findings<'_>) {
     let Some(pair) = input.metadata().get(keys::GENERAL_ARCHITECTURE) else { return };
     let own = format!("{name}.");
@@ -18,7 +18,7 @@ pub(super) fn unknown(input: &Input<'_>, options: &Options, name: &str, out: &mu
     let shown = shown(RawStr::from(name));
     match meant {
         Some(meant) => out.add(&MISNAMED, Place::value(&pair), || {
-            format!("architecture {shown}; {meant} is probably meant")
+            format!("architecture {shown}; did you mean {meant}?")
         }),
         None if options.profile == Profile::Ggml || name.is_empty() => {
             out.add(&MISNAMED, Place::value(&pair), || format!("architecture {shown}"));
@@ -29,7 +29,7 @@ pub(super) fn unknown(input: &Input<'_>, options: &Options, name: &str, out: &mu
 
 /// The known architecture whose keys the file has, or whose name is a letter away.
 fn meant(input: &Input<'_>, name: &str) -> Option<&'static str> {
-    const LONGEST: usize = 64;
+    const MAX_LEN: usize = 64;
     let all = || TensorNames::all().map(|(known, _)| known);
     let mut spaces = input
         .metadata()
@@ -39,7 +39,7 @@ fn meant(input: &Input<'_>, name: &str) -> Option<&'static str> {
     let plain = name.trim().to_ascii_lowercase();
     let is_near = |known: &&str| {
         *known == plain
-            || (4..LONGEST).contains(&plain.len())
+            || (4..MAX_LEN).contains(&plain.len())
                 && distance(known.as_bytes(), plain.as_bytes()) == 1
     };
     by_keys.or_else(|| all().find(is_near))
@@ -62,7 +62,7 @@ pub(super) fn aliens(
     for (shard, tensor) in input.model_tensors() {
         if !tensor.name().to_str().is_ok_and(is_known) {
             out.add(rule, Place::info(&tensor).in_shard(shard), || {
-                "is not among the names of this architecture's tensors".into()
+                "not a tensor name of this architecture".into()
             });
         }
     }

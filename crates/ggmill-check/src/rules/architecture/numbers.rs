@@ -9,7 +9,7 @@ use crate::Input;
 use crate::report::{Findings, Place};
 
 /// Experts that llama.cpp has room for.
-const MOST_EXPERTS: u64 = 1024;
+const MAX_EXPERTS: u64 = 1024;
 /// Keys that have one number, or one for each block.
 const BY_BLOCK: [&str; 5] = [
     "feed_forward_length",
@@ -45,7 +45,7 @@ fn wrong_lengths(model: &ModelView<'_>) -> Faults {
     let wrong = |key: &'static str| {
         let len = model.len_of(key)?;
         (len != blocks).then(|| {
-            (key, format!("an array of {len}, expected one number for each of {blocks} blocks"))
+            (key, format!("array of {len} elements, expected one for each of {blocks} blocks"))
         })
     };
     BY_BLOCK.into_iter().filter_map(wrong).collect()
@@ -61,16 +61,16 @@ fn wrong_experts(model: &ModelView<'_>) -> Faults {
     };
     let used = used.unwrap_or(0);
     let mut faults = Faults::new();
-    if experts > MOST_EXPERTS {
-        faults.push(("expert_count", format!("{experts} experts, llama.cpp takes {MOST_EXPERTS}")));
+    if experts > MAX_EXPERTS {
+        faults.push(("expert_count", format!("{experts} experts, llama.cpp allows {MAX_EXPERTS}")));
     }
     if used > i128::from(experts) {
         faults.push((
             "expert_used_count",
-            format!("{used} experts used at a time, and there are {experts}"),
+            format!("{used} experts used per token, but there are {experts}"),
         ));
     } else if experts > 0 && used <= 0 {
-        faults.push(("expert_used_count", format!("no expert is used, and there are {experts}")));
+        faults.push(("expert_used_count", format!("no expert is used, but there are {experts}")));
     }
     if groups > 0 && groups >= experts {
         faults.push(("expert_group_count", format!("{groups} groups of {experts} experts")));
@@ -78,13 +78,13 @@ fn wrong_experts(model: &ModelView<'_>) -> Faults {
         if !experts.is_multiple_of(groups) {
             faults.push((
                 "expert_group_count",
-                format!("{groups} groups do not share {experts} experts evenly"),
+                format!("{experts} experts are not a multiple of {groups} groups"),
             ));
         }
         if groups_used == 0 || groups_used >= groups {
             faults.push((
                 "expert_group_used_count",
-                format!("{groups_used} of {groups} groups of experts used at a time"),
+                format!("{groups_used} of {groups} expert groups used per token"),
             ));
         }
     }

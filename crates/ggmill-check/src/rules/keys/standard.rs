@@ -8,8 +8,8 @@ use super::super::metadata::{is_known_general, known_general};
 use crate::distance::distance;
 
 /// The keys of tokenizers and of architectures that llama.cpp reads or gguf writes, in alphabetical
-/// order; `{arch}` stands for the architecture's name. Those that are no standard keys have no
-/// page, and stand in a list of names.
+/// order; `{arch}` stands for the architecture's name. Those that are not standard keys have no
+/// page, and are in a list of names.
 static KNOWN: LazyLock<Vec<&str>> = LazyLock::new(|| {
     let standard = StandardKey::all().map(|key| key.pattern).filter(|key| !key.contains("{n}"));
     let of_programs =
@@ -20,12 +20,12 @@ static KNOWN: LazyLock<Vec<&str>> = LazyLock::new(|| {
     known
 });
 /// Keys longer than this are compared with none.
-const LONGEST: usize = 64;
+const MAX_LEN: usize = 64;
 
 /// The standard key that was probably meant by one that is none. `architecture` is the name that
 /// the architecture's keys begin with.
 pub(super) fn meant(key: &str, architecture: Option<&str>) -> Option<String> {
-    if key.len() > LONGEST {
+    if key.len() > MAX_LEN {
         return None;
     }
     if let Some(name) = key.strip_prefix("general.") {
@@ -63,10 +63,10 @@ pub(super) fn foreign<'a>(key: &'a str, architecture: &str) -> Option<&'a str> {
     .then_some(space)
 }
 
-/// The standard key behind `general.` that this is one or two letters away from.
+/// The standard key after `general.` that this is one or two letters away from.
 fn general(name: &str) -> Option<&'static str> {
-    const LONGEST: usize = 32;
-    if name.len() > LONGEST || is_known_general(name) {
+    const MAX_LEN: usize = 32;
+    if name.len() > MAX_LEN || is_known_general(name) {
         return None;
     }
     let allowed = |known: &str| if known.len() > 5 { 2 } else { 1 };
@@ -99,7 +99,8 @@ fn is_near(known: &str, key: &str) -> bool {
             && matches!(differing[..], [first, second] if second == first + 1)
             && sorted(known) == sorted(key)
     };
-    // Where a segment ends is no slip: whisper has decoder.block_count, others decoder_block_count.
+    // Where a segment ends is not a misspelling: whisper has decoder.block_count, others
+    // decoder_block_count.
     let dots = |text: &str| text.bytes().filter(|&byte| byte == b'.').count();
     digits(known) == digits(key)
         && dots(known) == dots(key)

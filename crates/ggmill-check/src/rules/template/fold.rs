@@ -1,16 +1,16 @@
 //! The constants of a template: what expressions come to when nothing from outside is in them.
 //!
-//! Whoever hides a name puts it together from pieces. Putting the pieces together again is all that
-//! is done here; nothing of the template is run.
+//! A hidden name is put together from pieces. Putting the pieces together again is all that is done
+//! here; nothing of the template is run.
 
 use std::collections::BTreeMap;
 
 use minijinja::machinery::ast::{BinOpKind, CallArg, Expr, UnaryOpKind};
 
 /// Values that one expression can have; more are not followed.
-const MOST_VALUES: usize = 16;
+const MAX_VALUES: usize = 16;
 /// Bytes of a text, elements of a list; longer ones are not followed.
-const LONGEST: usize = 1024;
+const MAX_LEN: usize = 1024;
 /// Expressions within expressions that are followed.
 const DEEPEST: usize = 64;
 
@@ -58,14 +58,14 @@ impl Constant {
 
     fn is_short(&self) -> bool {
         match self {
-            Self::Text(text) => text.len() <= LONGEST,
-            Self::List(elements) => elements.len() <= LONGEST,
+            Self::Text(text) => text.len() <= MAX_LEN,
+            Self::List(elements) => elements.len() <= MAX_LEN,
             Self::Number(_) => true,
         }
     }
 }
 
-/// What the variables of a template can be, wherever they are set.
+/// The possible values of the variables of a template, wherever they are set.
 #[derive(Debug, Default)]
 pub(super) struct Constants {
     variables: BTreeMap<String, Vec<Constant>>,
@@ -77,17 +77,17 @@ impl Constants {
         let known = self.variables.entry(variable).or_default();
         let before = known.len();
         for value in values {
-            if known.len() < MOST_VALUES && !known.contains(&value) {
+            if known.len() < MAX_VALUES && !known.contains(&value) {
                 known.push(value);
             }
         }
         known.len() > before
     }
 
-    /// What an expression can be; nothing when it is not known.
+    /// The possible values of an expression; none when they are not known.
     pub(super) fn values(&self, expression: &Expr<'_>) -> Vec<Constant> {
         let mut values = self.fold(expression, 0);
-        values.truncate(MOST_VALUES);
+        values.truncate(MAX_VALUES);
         values.retain(Constant::is_short);
         values
     }
@@ -98,7 +98,7 @@ impl Constants {
         }
         let fold = |expression: &Expr<'_>| -> Vec<Constant> {
             let mut values = self.fold(expression, depth + 1);
-            values.truncate(MOST_VALUES);
+            values.truncate(MAX_VALUES);
             values.retain(Constant::is_short);
             values
         };
@@ -122,7 +122,7 @@ impl Constants {
                 let elements: Vec<Constant> = list
                     .items
                     .iter()
-                    .take(LONGEST)
+                    .take(MAX_LEN)
                     .map_while(|item| fold(item).into_iter().next())
                     .collect();
                 if elements.len() == list.items.len() {
@@ -223,7 +223,7 @@ fn pairs(
 ) -> Vec<Constant> {
     left.iter()
         .flat_map(|left| right.iter().filter_map(|right| combine(left, right)).collect::<Vec<_>>())
-        .take(MOST_VALUES)
+        .take(MAX_VALUES)
         .collect()
 }
 
@@ -240,7 +240,7 @@ fn combined(operation: BinOpKind, left: &Constant, right: &Constant) -> Option<C
         | (BinOpKind::Mul, Number(times), Text(text)) => {
             let times = usize::try_from(*times)
                 .ok()
-                .filter(|times| times.saturating_mul(text.len()) <= LONGEST)?;
+                .filter(|times| times.saturating_mul(text.len()) <= MAX_LEN)?;
             Text(text.repeat(times))
         }
         (BinOpKind::Rem, Text(text), List(values)) => Text(percented(text, values)?),
@@ -280,7 +280,7 @@ fn sliced(value: &Constant, first: Option<i64>, end: Option<i64>, stride: i64) -
     Some(value.like(taken))
 }
 
-/// What a filter, or the method of its name, makes of a value.
+/// The result of a filter, or of the method of its name.
 fn changed(name: &str, value: &Constant, arguments: &[Constant]) -> Option<Constant> {
     let text = |text: String| Some(Constant::Text(text));
     match name {

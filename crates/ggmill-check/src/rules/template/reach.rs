@@ -1,4 +1,4 @@
-//! What the code of a template reaches for, by its syntax tree: nothing of it is run.
+//! The attributes and templates that a template accesses, by its syntax tree: nothing is run.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,12 @@ use minijinja::syntax::SyntaxConfig;
 
 use super::fold::{Constant, Constants};
 
-/// Findings in one template; whoever writes more of them is known by then.
-const MOST: usize = 32;
-/// What a sandboxed Jinja lets `range` count to.
-const LONGEST_RANGE: i64 = 100_000;
+/// Findings reported for one template.
+const MAX_FINDINGS: usize = 32;
+/// The limit of `range` in a sandboxed Jinja.
+const MAX_RANGE: i64 = 100_000;
 /// Turns of nested loops beyond any chat, and bytes of a text beyond any prompt.
-const MOST_TURNS: u64 = 10_000_000;
+const MAX_ITERATIONS: u64 = 10_000_000;
 /// Passes in which variables are followed from one to the next.
 const PASSES: usize = 4;
 
@@ -30,7 +30,7 @@ pub(super) enum Reach {
     Endless(String),
 }
 
-/// Attributes of Python's functions, frames and modules that are no words of a chat.
+/// Attributes of Python's functions, frames and modules that are not words of a chat.
 const INSIDES: &[&str] = &[
     "mro",
     "f_globals",
@@ -53,11 +53,11 @@ const INSIDES: &[&str] = &[
     "im_func",
     "im_self",
 ];
-/// What runs programs when it is a function of one of these modules.
+/// Functions of these modules that run programs.
 const MODULES: &[&str] = &["os", "subprocess", "posix"];
 const RUNNERS: &[&str] =
     &["system", "popen", "Popen", "getoutput", "check_output", "call", "run", "spawnl"];
-/// What Jinja and its programs give every template: none of it is data.
+/// The functions that Jinja and its programs give every template.
 const GLOBALS: &[&str] = &[
     "self",
     "cycler",
@@ -85,7 +85,7 @@ enum Node<'t, 's> {
     Expression(&'t Expr<'s>),
 }
 
-/// What a template that parses reaches for, each thing once.
+/// The accesses of a template that parses, each once.
 pub(super) fn examine(template: &Stmt<'_>) -> Vec<Reach> {
     let mut constants = Constants::default();
     let mut macros = BTreeMap::new();
@@ -103,7 +103,7 @@ pub(super) fn examine(template: &Stmt<'_>) -> Vec<Reach> {
     }
     let mut found = Vec::new();
     walk(template, &constants, |node, turns| {
-        if found.len() >= MOST {
+        if found.len() >= MAX_FINDINGS {
             return;
         }
         let mut add = |reach: Reach| {
@@ -407,8 +407,8 @@ fn statement_reaches(
         Stmt::Extends(_) => add(Reach::Other("extends")),
         Stmt::ForLoop(each) => {
             let all = turns.saturating_mul(turns_of(each, constants));
-            if all > MOST_TURNS {
-                add(Reach::Endless(format!("loops that turn {all} times")));
+            if all > MAX_ITERATIONS {
+                add(Reach::Endless(format!("loops with {all} iterations")));
             }
         }
         _ => {}
@@ -441,8 +441,7 @@ fn expression_reaches(expression: &Expr<'_>, constants: &Constants, add: &mut im
         }
         Expr::Filter(filter) => filter_reaches(filter, constants, add),
         Expr::Call(call) => {
-            if let Some(count) =
-                range_of(expression, constants).filter(|&count| count > LONGEST_RANGE)
+            if let Some(count) = range_of(expression, constants).filter(|&count| count > MAX_RANGE)
             {
                 add(Reach::Endless(format!("a range of {count} numbers")));
             }
@@ -483,7 +482,7 @@ fn expression_reaches(expression: &Expr<'_>, constants: &Constants, add: &mut im
             if let Some(len) = texts
                 .zip(times)
                 .map(|(len, times)| (len as u64).saturating_mul(times))
-                .filter(|&len| len > MOST_TURNS)
+                .filter(|&len| len > MAX_ITERATIONS)
             {
                 add(Reach::Endless(format!("a value repeated to {len} parts")));
             }
@@ -564,8 +563,8 @@ fn is_data(mut expression: &Expr<'_>) -> bool {
 /// Whether a template is simple enough for a parser that calls itself for each part of an
 /// expression: no real one comes near.
 pub(super) fn is_simple(template: &str) -> bool {
-    const MOST_TOKENS: u32 = 1000;
-    const MOST_BRANCHES: u32 = 400;
+    const MAX_TOKENS: u32 = 1000;
+    const MAX_BRANCHES: u32 = 400;
     let (mut tokens, mut branches) = (0, 0);
     for token in tokenize(template, false, SyntaxConfig, WhitespaceConfig::default()) {
         // The parser stops there too.
@@ -575,20 +574,20 @@ pub(super) fn is_simple(template: &str) -> bool {
             Token::Ident("elif") => branches += 1,
             _ => tokens += 1,
         }
-        if tokens > MOST_TOKENS || branches > MOST_BRANCHES {
+        if tokens > MAX_TOKENS || branches > MAX_BRANCHES {
             return false;
         }
     }
     true
 }
 
-/// What a template that does not parse names, as far as its words can be told from its text:
+/// The names in a template that does not parse, as far as they can be found in its text:
 /// another parser may read it.
 pub(super) fn names_in(template: &str) -> Vec<Reach> {
     let mut found = Vec::new();
     let mut add = |name: &str| {
         let reach = Reach::Inside(name.to_owned());
-        if is_inside(name) && found.len() < MOST && !found.contains(&reach) {
+        if is_inside(name) && found.len() < MAX_FINDINGS && !found.contains(&reach) {
             found.push(reach);
         }
     };

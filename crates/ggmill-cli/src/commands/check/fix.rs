@@ -1,4 +1,4 @@
-//! `check --fix` and `--diff`: what can be mended is, through the same recipes as any edit.
+//! `check --fix` and `--diff`: what can be fixed is, through the same recipes as any edit.
 
 use std::io::{self, Write};
 use std::ops::ControlFlow;
@@ -9,16 +9,16 @@ use ggmill_check::{Fix, Options, ProposedFix, Report};
 use ggmill_core::{Pair, RawStr, Value};
 use ggmill_edit::apply_fixes;
 
-use super::look::{Look, Standard, look};
+use super::read::{CheckOutcome, Criteria, check_files};
 use crate::console::Console;
 use crate::outcome::Failure;
 use crate::outputs::refuse_interrupted;
 use crate::paths::shown;
 
-/// The findings in a file that can be mended.
+/// The findings in a file that can be fixed.
 pub(super) struct Proposal {
     fixes: Vec<ProposedFix>,
-    /// What the keys are now, for those that change.
+    /// The current values of the keys that change.
     before: Vec<Option<String>>,
 }
 
@@ -81,27 +81,27 @@ impl Proposal {
     }
 }
 
-/// What can be mended in each of a model's files.
+/// The proposed fixes for each of a model's files.
 pub(super) fn proposed(
     files: &[PathBuf],
-    standard: &Standard<'_>,
+    criteria: &Criteria<'_>,
 ) -> Vec<Result<Proposal, Failure>> {
     if files.iter().any(|path| path.as_os_str() == "-") {
-        return vec![Err(Failure::new("standard input cannot be mended"))];
+        return vec![Err(Failure::new("standard input cannot be fixed"))];
     }
-    let every = Standard {
-        options: Options { findings_per_rule: usize::MAX, ..standard.options.clone() },
-        ..*standard
+    let every = Criteria {
+        options: Options { findings_per_rule: usize::MAX, ..criteria.options.clone() },
+        ..*criteria
     };
-    let looks = look(files, &every, false, Console::silent());
-    let propose = |(path, look): (&PathBuf, Result<Look, Failure>)| {
+    let outcomes = check_files(files, &every, false, Console::silent());
+    let propose = |(path, outcome): (&PathBuf, Result<CheckOutcome, Failure>)| {
         refuse_interrupted(&[path])?;
-        match look? {
-            Look::Report(report) => proposal(path, &report),
-            Look::NotGguf { failure, .. } => Err(failure),
+        match outcome? {
+            CheckOutcome::Report(report) => proposal(path, &report),
+            CheckOutcome::NotGguf { failure, .. } => Err(failure),
         }
     };
-    files.iter().zip(looks).map(propose).collect()
+    files.iter().zip(outcomes).map(propose).collect()
 }
 
 fn proposal(path: &Path, report: &Report) -> Result<Proposal, Failure> {
@@ -120,12 +120,12 @@ fn proposal(path: &Path, report: &Report) -> Result<Proposal, Failure> {
     Ok(Proposal { fixes, before })
 }
 
-/// The rule about keys that stand twice.
+/// The rule about duplicate keys.
 const DUPLICATE: &str = "GG1201";
 
 /// A value on one short line, with its type.
 fn brief(pair: &Pair<'_>) -> String {
-    const LONGEST: usize = 60;
+    const MAX_LEN: usize = 60;
     let Ok(value) = pair.value() else { return String::new() };
     match value {
         Value::Bool(_) if pair.value_bytes().first().is_some_and(|&byte| byte > 1) => {
@@ -133,7 +133,7 @@ fn brief(pair: &Pair<'_>) -> String {
         }
         Value::Str(text) => {
             let shown = format!("{text:?}");
-            let short: String = shown.chars().take(LONGEST).collect();
+            let short: String = shown.chars().take(MAX_LEN).collect();
             if short.len() < shown.len() { format!("{short}…") } else { shown }
         }
         Value::Array(array) => format!("{}[{}]", array.element_type(), array.len()),
@@ -154,32 +154,32 @@ fn distinct(codes: &[&'static str]) -> Vec<&'static str> {
     codes
 }
 
-/// What was mended in a file.
+/// The applied fixes of a file.
 #[derive(Debug, Default)]
-pub(super) struct Mended {
+pub(super) struct FixOutcome {
     /// How many findings.
     pub(super) count: usize,
     /// Of which rules.
     pub(super) codes: Vec<&'static str>,
 }
 
-/// Mends what can be mended in each of a model's files.
-pub(super) fn mend(
+/// Fixes what can be fixed in each of a model's files.
+pub(super) fn apply_all(
     files: &[PathBuf],
-    standard: &Standard<'_>,
+    criteria: &Criteria<'_>,
     console: Console,
-) -> Vec<Result<Mended, Failure>> {
-    let mend = |(path, proposal): (&PathBuf, Result<Proposal, Failure>)| match proposal {
-        Ok(proposal) if proposal.is_empty() => Ok(Mended::default()),
+) -> Vec<Result<FixOutcome, Failure>> {
+    let fix_one = |(path, proposal): (&PathBuf, Result<Proposal, Failure>)| match proposal {
+        Ok(proposal) if proposal.is_empty() => Ok(FixOutcome::default()),
         Ok(proposal) => apply(path, &proposal, console),
-        // What is no GGUF file at all is told by the report.
-        Err(_) if path.as_os_str() != "-" => Ok(Mended::default()),
+        // A file that is not GGUF is reported.
+        Err(_) if path.as_os_str() != "-" => Ok(FixOutcome::default()),
         Err(failure) => Err(failure),
     };
-    files.iter().zip(proposed(files, standard)).map(mend).collect()
+    files.iter().zip(proposed(files, criteria)).map(fix_one).collect()
 }
 
-fn apply(path: &Path, proposal: &Proposal, console: Console) -> Result<Mended, Failure> {
+fn apply(path: &Path, proposal: &Proposal, console: Console) -> Result<FixOutcome, Failure> {
     let fixes = proposal.fixes.iter().map(|proposed| &proposed.fix);
     for note in
         apply_fixes(path, fixes, &mut |_| ControlFlow::Continue(())).map_err(Failure::new)?
@@ -188,5 +188,5 @@ fn apply(path: &Path, proposal: &Proposal, console: Console) -> Result<Mended, F
     }
     let codes: Vec<_> =
         proposal.fixes.iter().flat_map(|proposed| proposed.codes.iter().copied()).collect();
-    Ok(Mended { count: codes.len(), codes: distinct(&codes) })
+    Ok(FixOutcome { count: codes.len(), codes: distinct(&codes) })
 }

@@ -50,8 +50,8 @@ fn with_siblings(path: &Path) -> Files {
     (1..=name.count()).filter_map(there).collect()
 }
 
-/// The file, or the GGUF files of a directory and those in it, in order. A link to a directory is not
-/// followed: it could lead in a circle.
+/// The file, or the GGUF files of a directory and those in it, in order. A link to a directory is
+/// not followed: it could lead in a circle.
 fn gather_files(path: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
     if path == OsStr::new("-") || !path.is_dir() {
         files.push(path.to_owned());

@@ -2,7 +2,7 @@
 
 mod fix;
 mod gather;
-mod look;
+mod read;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -14,14 +14,13 @@ use crate::arch_file::catalogue;
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
 use crate::paths::shown;
-use fix::Mended;
+use fix::FixOutcome;
 use gather::{Files, gather};
-use look::{Look, Standard, look};
+use read::{CheckOutcome, Criteria, check_files};
 
-/// Say everything that is wrong with GGUF files, why it matters and what to do
+/// Report problems in GGUF files, why they matter and how to fix them
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
+#[command(after_help = "Examples:
   ggmill check model.gguf
   ggmill check model.gguf --data
   ggmill check models/ --select structure,GG13 --format json
@@ -30,9 +29,9 @@ Examples:
   ggmill check model.gguf --diff
   ggmill check model.gguf --fix
 
---fix changes what can be mended without losing anything: missing and misspelt keys, keys
-of another integer type, pairs that stand twice, padding, order and alignment of tensors.
-A file with bytes that no tensor has is not laid out anew. Keys that are only recommended
+--fix changes what can be fixed without losing anything: missing and misspelt keys, keys
+of another integer type, duplicate keys, padding, order and alignment of tensors.
+A file with bytes that no tensor has is not rewritten. Keys that are only recommended
 (file type, size label, alignment) are added with --profile spec or --select. The first
 added key leaves room in the file for later ones (ggmill.padding). What is left is
 reported. --diff shows the changes, and exits with 1 when there are any.
@@ -43,34 +42,34 @@ pub(crate) struct Args {
     /// Files, or directories with .gguf files in them; - is standard input
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// Read the tensor data too: NaN, infinity, bad scales, nothing but zeros
+    /// Read the tensor data too: NaN, infinity, bad scales, all zero
     #[arg(long)]
     data: bool,
-    /// How findings are written
+    /// The output format
     #[arg(long, value_enum, default_value_t)]
     format: Format,
-    /// Whose demands count: the specification's, llama.cpp's, or everybody's
+    /// Which requirements are checked: those of the specification, of llama.cpp, or all
     #[arg(long, value_enum, default_value_t)]
     profile: Demands,
-    /// Only these rules: codes, beginnings of codes, or groups
+    /// Only these rules: codes, prefixes of codes, or groups
     #[arg(long, value_name = "RULES", value_delimiter = ',')]
     select: Vec<Selector>,
     /// Not these rules
     #[arg(long, value_name = "RULES", value_delimiter = ',')]
     ignore: Vec<Selector>,
-    /// A description of an architecture (TOML) to hold files to, besides the built-in ones
+    /// A description of an architecture (TOML) to check against, besides the built-in ones
     #[arg(long, value_name = "FILE")]
     arch_file: Vec<PathBuf>,
-    /// Findings of one rule that are told one by one; the rest are counted
+    /// Max findings shown per rule; the others are counted
     #[arg(long, value_name = "N", default_value_t = 20)]
     most: usize,
-    /// Mend what can be mended safely, and report the rest
+    /// Fix what can be fixed safely, and report the rest
     #[arg(long, conflicts_with = "diff")]
     fix: bool,
     /// Show what --fix would change, and change nothing
     #[arg(long, conflicts_with = "format")]
     diff: bool,
-    /// Exit with 0 though there are errors
+    /// Exit with 0 even if there are errors
     #[arg(long)]
     exit_zero: bool,
 }
@@ -117,13 +116,13 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         findings_per_rule: args.most,
     };
     let catalogue = catalogue(&args.arch_file)?;
-    let standard = Standard { options, catalogue: &catalogue };
+    let criteria = Criteria { options, catalogue: &catalogue };
     let mut failures = Vec::new();
     let models = gather(&args.files, &mut failures);
     let status = if args.diff {
-        diff(&models, &standard, &mut failures, console)?
+        diff(&models, &criteria, &mut failures, console)?
     } else {
-        report(args, &models, &standard, &mut failures, console)?
+        report(args, &models, &criteria, &mut failures, console)?
     };
     match failures.pop() {
         None => Ok(if args.exit_zero { Status::Fine } else { status }),
@@ -136,17 +135,17 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     }
 }
 
-/// Shows what would be changed.
+/// Shows the proposed changes.
 fn diff(
     models: &[Files],
-    standard: &Standard<'_>,
+    criteria: &Criteria<'_>,
     failures: &mut Vec<Failure>,
     console: Console,
 ) -> Result<Status, Failure> {
     let mut out = console.text();
     let mut status = Status::Fine;
     for (path, proposal) in
-        models.iter().flat_map(|files| files.iter().zip(fix::proposed(files, standard)))
+        models.iter().flat_map(|files| files.iter().zip(fix::proposed(files, criteria)))
     {
         match proposal {
             Ok(proposal) if proposal.is_empty() => {}
@@ -164,7 +163,7 @@ fn diff(
 fn report(
     args: &Args,
     models: &[Files],
-    standard: &Standard<'_>,
+    criteria: &Criteria<'_>,
     failures: &mut Vec<Failure>,
     console: Console,
 ) -> Result<Status, Failure> {
@@ -173,17 +172,17 @@ fn report(
     let mut text = render::Text::new(console.is_styled(), console.width());
     let mut told = 0usize;
     for files in models {
-        if args.fix && !mend(files, standard, failures, console) {
+        if args.fix && !apply_fixes(files, criteria, failures, console) {
             continue;
         }
-        for (path, look) in files.iter().zip(look(files, standard, args.data, console)) {
-            let one = match look {
-                Ok(Look::Report(report)) => CheckedFile {
+        for (path, outcome) in files.iter().zip(check_files(files, criteria, args.data, console)) {
+            let one = match outcome {
+                Ok(CheckOutcome::Report(report)) => CheckedFile {
                     path: path.to_string_lossy().into_owned(),
                     report,
                     readable: true,
                 },
-                Ok(Look::NotGguf { report, failure }) => {
+                Ok(CheckOutcome::NotGguf { report, failure }) => {
                     failures.push(failure);
                     CheckedFile {
                         path: path.to_string_lossy().into_owned(),
@@ -199,7 +198,7 @@ fn report(
             // Text goes out file by file: a thousand files take a while.
             let checked = render::Checked { path: &one.path, report: &one.report };
             match args.format {
-                // What is no such file is said once, as an error.
+                // A file that cannot be opened is reported once, as an error.
                 Format::Text if one.readable => {
                     if told > 0 {
                         writeln!(out)?;
@@ -222,20 +221,20 @@ fn report(
     })
 }
 
-/// Mends what can be mended in a model's files, and says whether nothing went wrong.
-fn mend(
+/// Fixes what can be fixed in a model's files, and says whether nothing went wrong.
+fn apply_fixes(
     files: &Files,
-    standard: &Standard<'_>,
+    criteria: &Criteria<'_>,
     failures: &mut Vec<Failure>,
     console: Console,
 ) -> bool {
     let before = failures.len();
-    for (path, mended) in files.iter().zip(fix::mend(files, standard, console)) {
-        match mended {
-            Ok(mended) if mended.count == 0 => {}
-            Ok(Mended { count, codes }) => {
+    for (path, fixed) in files.iter().zip(fix::apply_all(files, criteria, console)) {
+        match fixed {
+            Ok(fixed) if fixed.count == 0 => {}
+            Ok(FixOutcome { count, codes }) => {
                 console.note(format_args!(
-                    "{}: mended {count} finding{} ({})",
+                    "{}: fixed {count} finding{} ({})",
                     shown(path),
                     if count == 1 { "" } else { "s" },
                     codes.join(", ")

@@ -25,8 +25,7 @@ use crate::progress::Bar;
 
 /// Change the metadata of a GGUF file, in place where that is safe
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
+#[command(after_help = "Examples:
   ggmill edit model.gguf --set general.name='My model' --unset 'general.base_model.*'
   ggmill edit model.gguf --chat-template template.jinja --special-token eos='<|im_end|>'
   ggmill edit model.gguf --set tokenizer.ggml.scores:[f32]=@scores.txt -o scored.gguf
@@ -43,7 +42,7 @@ and replaced. --dry-run says which. The first edit that needs it leaves room for
 in a key (ggmill.padding) that readers ignore.
 
 What the rules of `ggmill check` find wrong with the keys that were touched is printed; the
-edit is made all the same. Of several files each is edited as a whole or not at all; the exit
+edit is made anyway. Of several files each is edited as a whole or not at all; the exit
 code is 2 when one could not be.")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct Args {
@@ -181,8 +180,8 @@ fn recover(file: &Path, console: Console) -> Result<(), Failure> {
 fn recovered(found: Recovery) -> &'static str {
     match found {
         Recovery::Nothing => "no edit was interrupted",
-        Recovery::Finished => "the interrupted edit is finished",
-        Recovery::Undone => "the interrupted edit had changed nothing, and is forgotten",
+        Recovery::Finished => "the interrupted edit was completed",
+        Recovery::Undone => "the interrupted edit had changed nothing and was discarded",
     }
 }
 
@@ -212,7 +211,7 @@ fn prepare(
     let before = MetadataBuf::copy_of(&editor.model().metadata()).map_err(Failure::new)?;
     if let Some((key, fault)) = broken_templates(&edited).first().filter(|_| !args.force) {
         return Err(Failure::new(format_args!("{key}: does not parse: {fault}"))
-            .with_hint(Some("--force sets it all the same".to_owned())));
+            .with_hint(Some("--force sets it anyway".to_owned())));
     }
     let findings = if args.no_check {
         EditFindings::default()
@@ -339,7 +338,7 @@ fn refused(error: ggmill_pipeline::Error) -> Failure {
         return refused_by_io(source);
     }
     let hint = match error.cause().and_then(|cause| cause.downcast_ref::<EditError>()) {
-        Some(EditError::Filler) => Some(format!("--unset {FILLER_KEY} takes it away")),
+        Some(EditError::Filler) => Some(format!("--unset {FILLER_KEY} removes it")),
         Some(EditError::NoSuchToken { key, .. } | EditError::AmbiguousToken { key, .. }) => {
             Some(format!("--set {key}=ID takes a number"))
         }

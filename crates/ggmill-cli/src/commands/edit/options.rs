@@ -46,7 +46,7 @@ static OPTIONS: [EditOption; 11] = [
         name: "rename",
         aliases: &[],
         value_name: "OLD=NEW",
-        help: Some("Give a key another name"),
+        help: Some("Rename a key"),
         edits: rename,
     },
     EditOption {

@@ -17,7 +17,7 @@ const SHOWN: usize = 60;
 /// Findings shown.
 const MOST_FINDINGS: usize = 10;
 
-/// What was done, or would be.
+/// The summary of the changes.
 #[derive(Debug)]
 pub(super) struct Report<'a> {
     pub(super) file: &'a Path,

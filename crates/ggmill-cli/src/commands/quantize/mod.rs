@@ -31,9 +31,9 @@ use crate::source::open_checkpoint;
 use crate::text_file::read_text;
 
 /// Bytes of a plan: some hundreds for each tensor.
-const LONGEST_PLAN: u64 = 256 << 20;
+const MAX_PLAN_LEN: u64 = 256 << 20;
 
-/// Turn a model into a smaller one: quantize its tensors
+/// Quantize the tensors of a model to make it smaller
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags as they are typed")]
 #[command(
@@ -78,10 +78,10 @@ pub(crate) struct Args {
     /// A description of the model's architecture (TOML), which says what its tensors do
     #[arg(long, value_name = "FILE")]
     arch_file: Vec<PathBuf>,
-    /// Choose types that lose as little as can be in so many bytes, such as 4.2G or 4.2GiB
+    /// Choose types with the least loss for a size in bytes, such as 4.2G or 4.2GiB
     #[arg(long, value_name = "SIZE", value_parser = byte_size, help_heading = "Types for a size", conflicts_with_all = ["target", "pure", "target_bpw", "plan"])]
     target_size: Option<u64>,
-    /// Choose types that lose as little as can be in so many bits for each weight
+    /// Choose types with the least loss for a size in bits per weight
     #[arg(long, value_name = "BITS", help_heading = "Types for a size", conflicts_with_all = ["target", "pure", "plan"])]
     target_bpw: Option<f64>,
     /// Take the type of each tensor from a plan: what --json printed; beside a TYPE, of those it
@@ -92,10 +92,10 @@ pub(crate) struct Args {
     /// text; - is standard output
     #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
     report: Option<PathBuf>,
-    /// Leave out layers, and number the others anew
+    /// Leave out layers, and renumber the others
     #[arg(long, value_name = "N,N,…", value_delimiter = ',', value_parser = layer)]
     prune_layers: Vec<u64>,
-    /// Quantize what is quantized already, at a loss
+    /// Quantize tensors that are quantized already, at a loss
     #[arg(long)]
     allow_requantize: bool,
     /// Write a shard for each shard of IN: OUT-00001-of-00009.gguf and so on
@@ -242,7 +242,7 @@ fn fit(
     Ok(fit.types)
 }
 
-/// What would make a smaller result possible.
+/// A hint about options that allow a smaller result.
 fn smaller(checkpoint: &GgufCheckpoint, options: &QuantizeOptions) -> Option<String> {
     let keeps = !options.allow_requantize
         && checkpoint.tensors().iter().any(|tensor| tensor.ggml_type.is_quantized());
@@ -266,15 +266,15 @@ pub(crate) fn without_ending(path: &Path) -> PathBuf {
     }
 }
 
-/// What to do about a refusal.
+/// A hint about a refusal.
 pub(crate) fn refused(error: ggmill_pipeline::Error) -> Failure {
     let hint = match error.kind() {
         ErrorKind::Importance => {
             Some("--imatrix FILE gives importance weights; llama-imatrix measures them")
         }
-        ErrorKind::Quantized => Some(
-            "--allow-requantize does it all the same; from a file of 16 or 32 bits less is lost",
-        ),
+        ErrorKind::Quantized => {
+            Some("--allow-requantize does it anyway; from a file of 16 or 32 bits less is lost")
+        }
         _ => None,
     };
     Failure::new(error).with_hint(hint.map(str::to_owned))
@@ -305,7 +305,7 @@ impl Args {
         options.allow_requantize = self.allow_requantize;
         options.roles.extend(described);
         if let Some(path) = &self.plan {
-            let text = read_text(path, LONGEST_PLAN)?;
+            let text = read_text(path, MAX_PLAN_LEN)?;
             options.types = Some(
                 TypePlan::parse(text.as_bytes())
                     .map_err(|error| Failure::new(format_args!("{}: {error}", shown(path))))?,

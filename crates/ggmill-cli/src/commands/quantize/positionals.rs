@@ -60,7 +60,9 @@ impl Positionals {
         };
         let number = |word: &PathBuf| word.to_str().and_then(|word| number_of_threads(word).ok());
         let threads = threads
-            .map(|word| number(word).ok_or_else(|| wrong(word, "no number of threads up to 512")))
+            .map(|word| {
+                number(word).ok_or_else(|| wrong(word, "not a number of threads up to 512"))
+            })
             .transpose()?;
         Ok(Self {
             input: input.clone(),
@@ -74,20 +76,21 @@ impl Positionals {
 /// How many threads to use; 0 is as many as the machine runs at once. Each takes memory for the
 /// chunks it works on, so there is an end.
 pub(super) fn number_of_threads(text: &str) -> Result<usize, String> {
-    const MOST: usize = 512;
+    const MAX_THREADS: usize = 512;
     text.parse()
         .ok()
-        .filter(|&number| number <= MOST)
-        .ok_or_else(|| format!("expected a number up to {MOST}"))
+        .filter(|&number| number <= MAX_THREADS)
+        .ok_or_else(|| format!("expected a number up to {MAX_THREADS}"))
 }
 
 fn no_type(word: &Path) -> Failure {
     let hint =
         word.to_str().and_then(near).unwrap_or_else(|| "Q4_K_M is a common choice".to_owned());
-    wrong(word, "no type to quantize to").with_hint(Some(format!("--help lists the types; {hint}")))
+    wrong(word, "not a type to quantize to")
+        .with_hint(Some(format!("--help lists the types; {hint}")))
 }
 
-/// What somebody may have meant who wrote no type's name.
+/// What may have been meant by an unknown type name.
 pub(super) fn near(word: &str) -> Option<String> {
     const REMOVED: [&str; 3] = ["Q4044", "Q4048", "Q4088"];
     let plain = |word: &str| {

@@ -17,8 +17,8 @@ use crate::outputs::start;
 use crate::paths::shown;
 use crate::progress::Bar;
 
-/// A report to be written when the work is done. Its file is begun before, so that nobody waits for
-/// what cannot be written.
+/// A report to be written when the work is done. Its file is begun before, so that an output that
+/// cannot be written fails early.
 #[derive(Debug)]
 pub(super) struct Report {
     /// `None` for standard output.

@@ -96,7 +96,7 @@ pub(super) struct Near {
     index: Vec<u16>,
     starts: Vec<u32>,
     lists: Vec<u16>,
-    /// The words of what is in the lists, and room behind them to read a whole vector anywhere.
+    /// The words of what is in the lists, and room after them to read a whole vector anywhere.
     words: Vec<u16>,
     /// The words of the grid's points.
     pub(super) points: Vec<u16>,

@@ -27,7 +27,7 @@ impl<const N: usize> Group<N> {
     }
 
     /// An even number of negative signs in every eight, so that seven of them say the eighth: where
-    /// it would be odd, the weight whose error costs least has its sign turned.
+    /// it would be odd, the weight whose error costs least has its sign flipped.
     #[inline(always)]
     pub(super) fn even_signs(values: &[f32; N], weights: &[f32; N]) -> Self {
         let mut group = Self::any_signs(values);

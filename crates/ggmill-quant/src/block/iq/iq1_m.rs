@@ -139,7 +139,7 @@ fn shift(down: bool) -> &'static Shift {
 }
 
 /// Sums over the first of a group's sorted values, apart for the two halves of the group, whose
-/// shifts may differ; with room behind them to read a whole vector anywhere.
+/// shifts may differ; with room after them to read a whole vector anywhere.
 struct Sums {
     x: [[f32; RANKS + MOST]; 2],
     /// What all values on the top level come to, for either shift: Σ w·q·x.

@@ -119,7 +119,7 @@ struct Found {
     down: bool,
 }
 
-/// Sums over the first of a group's sorted values, with room behind them to read a whole vector
+/// Sums over the first of a group's sorted values, with room after them to read a whole vector
 /// anywhere.
 struct Sums {
     x: [f32; RANKS + MOST],

@@ -72,8 +72,8 @@ impl Write<110> for IQ3_S {
         block.fill(0);
         let mut scales = [0.0; 8];
         // The reference does not step over a group of zeros: the indices and signs of the groups
-        // after it move up, while scales and ninth bits stay where they belong. Such a
-        // block reads back wrong. Its bytes are the reference's all the same.
+        // after it move up, while scales and ninth bits stay where they belong. Such a block reads
+        // back wrong. Its bytes are the reference's anyway.
         let mut slot = 0;
         let (values, _) = values.as_chunks::<32>();
         let (weights, _) = weights.as_chunks::<32>();

@@ -162,7 +162,7 @@ impl<const P: usize> Best<P> {
 
 impl<const D: usize> Search<D> {
     /// The scale, never negative, and the indices of the `P` points of a group. Where the best
-    /// scale is negative the group's signs are turned instead.
+    /// scale is negative the group's signs are flipped instead.
     ///
     /// `extent` is the magnitude that the middle candidate puts on the top level, `scale` the
     /// answer if no candidate is any good.

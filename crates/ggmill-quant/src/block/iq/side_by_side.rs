@@ -96,7 +96,7 @@ impl<L: Lanes> Way for SideBySide<L> {
             for (shift, &term) in (0..).zip(&terms) {
                 error = error + lanes.pick(term, words, shift * bits::<D>());
             }
-            // What stands behind the list does not count.
+            // What follows the list does not count.
             let better = error.lt(least).and(place.lt(count));
             least = error.or(better, least);
             found = place.or(better, found);
@@ -214,7 +214,7 @@ const fn table<const D: usize>(quants: &[f32; 8]) -> [f32; MOST] {
 const ROOM: usize = 8 * MOST + MOST;
 
 /// Every candidate scale for every point: all of the first point, then all of the second, without a
-/// gap, so that few lanes stand idle.
+/// gap, so that few lanes are idle.
 struct Trials<const P: usize> {
     /// Candidates of a point.
     count: usize,

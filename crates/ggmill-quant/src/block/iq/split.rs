@@ -7,7 +7,7 @@ use crate::lanes::Lanes;
 /// What the levels 0, 1 and 2 stand for.
 pub(super) type Shift = [f32; 3];
 
-/// A group's columns in the order of their values; equal ones as they stand.
+/// A group's columns in the order of their values; equal ones in their original order.
 pub(super) fn ascending<const N: usize>(values: &[f32; N]) -> [usize; N] {
     let mut order = core::array::from_fn(|column| column);
     order.sort_by(|&a: &usize, &b| {

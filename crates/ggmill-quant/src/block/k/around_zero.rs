@@ -227,7 +227,7 @@ pub(super) fn scale_of_scales<L: Lanes>(
 }
 
 impl Found {
-    /// Room for what [`search_by_moves`] finds. It is large: whoever searches again uses it again.
+    /// Room for what [`search_by_moves`] finds. It is large, and reused by the next search.
     pub(super) const fn room() -> Self {
         Self {
             scales: [0.0; 16 * MOST],

@@ -25,7 +25,7 @@ pub(super) struct Found {
 pub(super) enum Weights<'a> {
     /// By their magnitudes.
     Magnitude,
-    /// By their magnitudes above the root of their group's mean square.
+    /// By their magnitudes above the RMS of their group.
     AboveAverage,
     /// By importance, with the spread of each super-block: its sum of squares times a factor, over
     /// 256.

@@ -293,18 +293,18 @@ fn a_plan_is_for_its_model() {
     let cases = [
         (
             r#"{"name":"output_norm.weight","type":"Q4_0"},{"name":"output_norm.weight","type":"Q4_0"}"#,
-            "stands in the plan twice",
+            "occurs twice in the plan",
         ),
-        (r#"{"name":"output_norm.weight","type":"Q9"}"#, "\"Q9\" is no type"),
+        (r#"{"name":"output_norm.weight","type":"Q9"}"#, "\"Q9\" is not a type"),
         (r#"{"name":"output_norm.weight"}"#, "has a tensor without a name or a type"),
         ("", "names no tensors"),
-        ("]", "is no JSON"),
+        ("]", "is not JSON"),
     ];
     for (tensors, words) in cases {
         let error = plan(tensors).unwrap_err().to_string();
         assert!(error.contains(words), "{error}, expected {words}");
     }
-    assert!(TypePlan::parse(b"{}").unwrap_err().to_string().starts_with("is no plan"));
+    assert!(TypePlan::parse(b"{}").unwrap_err().to_string().starts_with("is not a plan"));
     let mut odd = options("Q8_0");
     odd.types = Some(plan(r#"{"name":"blk.0.attn_norm.weight","type":"I32"}"#).unwrap());
     assert_eq!(
@@ -315,6 +315,6 @@ fn a_plan_is_for_its_model() {
     odd.types = Some(plan(r#"{"name":"blk.0.adapter.weight","type":"Q4_K"}"#).unwrap());
     assert_eq!(
         refusal(&llama, &odd).1,
-        r#"tensor "blk.0.adapter.weight": has rows of 80, which are no whole blocks of Q4_K"#
+        r#"tensor "blk.0.adapter.weight": has row length 80, which is not a multiple of the block size of Q4_K"#
     );
 }

@@ -46,8 +46,8 @@ fn importance_that_is_missing_or_odd_is_named() {
     let found = notes(&fixture, &options);
     let expected = [
         r#"quantized without importance, since the matrix has none for them: "blk.2.ffn_up.weight", "blk.3.ffn_up.weight""#,
-        r#"importance of nothing but zeros says nothing, and is quantized with all the same: "blk.4.ffn_up.weight""#,
-        r#"importance below zero makes no sense, and is quantized with all the same: "blk.5.ffn_up.weight""#,
+        r#"importance is all zero, and is used anyway: "blk.4.ffn_up.weight""#,
+        r#"importance is negative, and is used anyway: "blk.5.ffn_up.weight""#,
         r#"importance of tensors that the model does not have: "blk.33.ffn_up.weight""#,
     ];
     for note in expected {
@@ -146,10 +146,10 @@ fn what_is_set_is_what_programs_can_read() {
     for (text, words) in [
         ("split.count=int:3", "says which shard a file is, and is set by what is written"),
         ("split.no=int:0", "says which shard"),
-        ("a=float:1e300", "the value is no finite number of 32 bits"),
-        ("a=float:inf", "the value is no finite number"),
-        ("a=float:nan", "the value is no finite number"),
-        ("a=float:x", "the value is no number"),
+        ("a=float:1e300", "the value is not a finite number of 32 bits"),
+        ("a=float:inf", "the value is not a finite number"),
+        ("a=float:nan", "the value is not a finite number"),
+        ("a=float:x", "the value is not a number"),
     ] {
         let error = text.parse::<Override>().unwrap_err().to_string();
         assert!(error.starts_with(&format!("{text:?}: ")) && error.contains(words), "{error}");
@@ -185,7 +185,7 @@ fn types_that_are_for_computing_are_no_types_for_files() {
     for name in ["q8_1", "Q8_K", "i8"] {
         let error = format!("ffn_down={name}").parse::<TensorType>().unwrap_err().to_string();
         assert!(
-            error.contains("is no tensor type for weights, expected one of F32, F16, ")
+            error.contains("is not a tensor type for weights, expected one of F32, F16, ")
                 && !error.ends_with("Q8_K"),
             "{error}"
         );
@@ -211,7 +211,7 @@ fn types_that_are_for_computing_are_no_types_for_files() {
 fn rules_that_are_none_say_where_and_what_there_is() {
     let lines = |error: ggmill_pipeline::Error| error.to_string();
     let error = lines(TensorType::parse_list("attn_q=q8_0\n\nffn=q9").unwrap_err());
-    assert!(error.starts_with(r#"line 3: "ffn=q9": "q9" is no tensor type for weights, expected one of F32, F16, Q4_0, "#), "{error}");
+    assert!(error.starts_with(r#"line 3: "ffn=q9": "q9" is not a tensor type for weights, expected one of F32, F16, Q4_0, "#), "{error}");
     assert_eq!(
         lines(TensorType::parse_list("# a comment").unwrap_err()),
         r##"line 1: "#": expected PATTERN=TYPE"##
@@ -219,7 +219,7 @@ fn rules_that_are_none_say_where_and_what_there_is() {
     let error = lines(RoleRule::parse_list("a=norm b=ffn.up\nw=attn.v").unwrap_err());
     assert!(
         error.starts_with(
-            r#"line 2: "w=attn.v": "attn.v" is no role, expected one of token_embedding, "#
+            r#"line 2: "w=attn.v": "attn.v" is not a role, expected one of token_embedding, "#
         ) && error.contains(", attention.v, "),
         "{error}"
     );

@@ -127,11 +127,13 @@ fn little_that_was_quantized_is_told_of() {
         quantize(&GgufCheckpoint::open(&path).unwrap(), &options(target)).unwrap().notes().to_vec()
     };
     let [ragged, coverage] = &notes("llama", "Q8_0")[..] else { panic!("two notes") };
-    assert_eq!(ragged, "rows are no whole blocks of the type chosen: conv.weight (Q8_0 → F16)");
+    assert_eq!(
+        ragged,
+        "row length is not a multiple of the block size of the type chosen: conv.weight (Q8_0 → F16)"
+    );
     assert_eq!(
         coverage,
-        "0 of 11 tensors are quantized, with 0.0 % of the weights; of the others 3 are no \
-         matrices, 7 are kept for their names or roles"
+        "0 of 11 tensors are quantized, with 0.0 % of the weights; of the others 3 are not matrices, 7 are kept for their names or roles"
     );
     assert_eq!(notes("mynet", "Q8_0").len(), 1);
     assert!(notes("llama", "COPY").is_empty() && notes("llama", "F16").is_empty());

@@ -15,14 +15,14 @@ use crate::outcome::Failure;
 use crate::progress::Bar;
 use crate::source::{beginning, hint_for_content};
 
-/// What files are held to.
-pub(super) struct Standard<'a> {
+/// The requirements that files are checked against.
+pub(super) struct Criteria<'a> {
     pub(super) options: Options,
     pub(super) catalogue: &'a Catalogue,
 }
 
-/// What looking at a file gave.
-pub(super) enum Look {
+/// The result of checking a file.
+pub(super) enum CheckOutcome {
     /// It is GGUF, good or bad.
     Report(Report),
     /// It is not.
@@ -48,48 +48,50 @@ impl Opened {
         self.model.parts().first()
     }
 
-    fn input<'a>(&'a self, standard: &Standard<'a>) -> Option<Input<'a>> {
+    fn input<'a>(&'a self, criteria: &Criteria<'a>) -> Option<Input<'a>> {
         Some(
             Input::new(self.part()?)
                 .with_data(&self.facts)
                 .named(&self.name)
-                .with_catalogue(standard.catalogue),
+                .with_catalogue(criteria.catalogue),
         )
     }
 }
 
 /// Checks the files of a model, in order; `-` is standard input.
-pub(super) fn look(
+pub(super) fn check_files(
     files: &[PathBuf],
-    standard: &Standard<'_>,
+    criteria: &Criteria<'_>,
     data: bool,
     console: Console,
-) -> Vec<Result<Look, Failure>> {
+) -> Vec<Result<CheckOutcome, Failure>> {
     if let [path] = files
         && path.as_os_str() == "-"
     {
-        return vec![look_at_input(standard, data)];
+        return vec![check_input(criteria, data)];
     }
-    // What is no such file keeps none of the others from being looked at.
-    let (mut opened, mut looks) =
+    // A file that cannot be opened does not keep the others from being checked.
+    let (mut opened, mut outcomes) =
         (Vec::with_capacity(files.len()), Vec::with_capacity(files.len()));
     for path in files {
-        match open(path, &standard.options, data, console) {
+        match open(path, &criteria.options, data, console) {
             Ok(Ok(file)) => {
                 if opened.len() >= ggmill_io::MAX_OPEN_FILES {
                     ggmill_io::close_idle(&file.model);
                 }
                 opened.push(file);
-                looks.push(None);
+                outcomes.push(None);
             }
-            Ok(Err(look)) => looks.push(Some(Ok(look))),
-            Err(failure) => looks.push(Some(Err(failure))),
+            Ok(Err(outcome)) => outcomes.push(Some(Ok(outcome))),
+            Err(failure) => outcomes.push(Some(Err(failure))),
         }
     }
-    let mut reports = examined(&opened, standard).into_iter();
-    looks
+    let mut reports = examined(&opened, criteria).into_iter();
+    outcomes
         .into_iter()
-        .filter_map(|look| look.or_else(|| reports.next().map(|report| Ok(Look::Report(report)))))
+        .filter_map(|outcome| {
+            outcome.or_else(|| reports.next().map(|report| Ok(CheckOutcome::Report(report))))
+        })
         .collect()
 }
 
@@ -98,7 +100,7 @@ fn open(
     options: &Options,
     data: bool,
     console: Console,
-) -> Result<Result<Opened, Look>, Failure> {
+) -> Result<Result<Opened, CheckOutcome>, Failure> {
     warn_of_journal(path, console);
     let model = match ggmill_io::salvage(path) {
         Ok(model) => model,
@@ -117,26 +119,26 @@ fn open(
 
 /// Holds files to the rules: as one model where they are all shards of a set, each by itself
 /// otherwise.
-fn examined(files: &[Opened], standard: &Standard<'_>) -> Vec<Report> {
+fn examined(files: &[Opened], criteria: &Criteria<'_>) -> Vec<Report> {
     let mut inputs: Vec<Input<'_>> =
-        files.iter().filter_map(|opened| opened.input(standard)).collect();
+        files.iter().filter_map(|opened| opened.input(criteria)).collect();
     let fault = set_fault(files);
     let is_set = files.len() > 1 && fault.is_none() && inputs.iter().all(Input::is_whole);
     if is_set {
-        return check_set(&inputs, &standard.options);
+        return check_set(&inputs, &criteria.options);
     }
     // What is wrong with a set is told of the first of its shards that is there.
     if let (Some(fault), Some(first)) = (&fault, inputs.first_mut()) {
         *first = first.with_set_fault(fault);
     }
-    inputs.iter().map(|input| check(input, &standard.options)).collect()
+    inputs.iter().map(|input| check(input, &criteria.options)).collect()
 }
 
-fn not_gguf(error: &Error, path: &Path, beginning: &[u8], options: &Options) -> Look {
+fn not_gguf(error: &Error, path: &Path, beginning: &[u8], options: &Options) -> CheckOutcome {
     let name = path.file_name().and_then(|name| name.to_str());
     let failure =
         Failure::new(format_args!("{}: not readable as GGUF: {error}", crate::paths::shown(path)));
-    Look::NotGguf {
+    CheckOutcome::NotGguf {
         report: unreadable(error, options),
         failure: failure.with_hint(hint_for_content(error, beginning, name)),
     }
@@ -159,8 +161,7 @@ fn set_fault(files: &[Opened]) -> Option<String> {
     let in_order = splits.iter().enumerate().all(|(place, split)| {
         split.is_some_and(|split| (split.number, split.count) == (place as u64, files.len() as u64))
     });
-    // What is wrong within one of the files is told of that file, and keeps nobody from seeing the
-    // whole.
+    // What is wrong within one of the files is told of that file, and does not hide the whole.
     if in_order && matches!(error.kind(), ggmill_io::ErrorKind::Format(_)) {
         return None;
     }
@@ -176,7 +177,7 @@ fn set_fault(files: &[Opened]) -> Option<String> {
 
 /// Checks what comes in by a pipe: the header is kept, the rest is counted, so that data beyond the
 /// end are found.
-fn look_at_input(standard: &Standard<'_>, data: bool) -> Result<Look, Failure> {
+fn check_input(criteria: &Criteria<'_>, data: bool) -> Result<CheckOutcome, Failure> {
     if data {
         return Err(Failure::new("standard input: its tensor data cannot be examined")
             .with_hint(Some("--data takes files".to_owned())));
@@ -187,13 +188,13 @@ fn look_at_input(standard: &Standard<'_>, data: bool) -> Result<Look, Failure> {
         Ok(model) => {
             let part =
                 model.parts().first().ok_or_else(|| Failure::new("a model without files"))?;
-            Ok(Look::Report(check(
-                &Input::new(part).with_catalogue(standard.catalogue),
-                &standard.options,
+            Ok(CheckOutcome::Report(check(
+                &Input::new(part).with_catalogue(criteria.catalogue),
+                &criteria.options,
             )))
         }
         Err(error) => {
-            Ok(not_gguf(error, Path::new("standard input"), &read.beginning, &standard.options))
+            Ok(not_gguf(error, Path::new("standard input"), &read.beginning, &criteria.options))
         }
     }
 }

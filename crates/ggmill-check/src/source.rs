@@ -1,0 +1,230 @@
+//! The sources of the rules.
+
+use std::fmt::Write as _;
+
+use ggmill_arch::{LOADER_REVISION, SPECIFICATION_REVISION};
+
+use crate::rule::{Authority, Rule};
+
+/// `rule|by|force|place|name|quotation` in each line.
+static SOURCES: &str = include_str!("../data/sources.txt");
+
+/// Who states something about a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum StatedBy {
+    /// The text of the specification.
+    Specification,
+    /// The code of llama.cpp.
+    LlamaCpp,
+    /// The code of the Python package gguf.
+    Gguf,
+    /// Recommended practice.
+    Practice,
+}
+
+/// How strongly a source requires it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Force {
+    /// The specification says "must", "required", or that anything else is invalid.
+    Must,
+    /// The specification recommends it.
+    Should,
+    /// The specification says what a value means, and the file has another.
+    Defines,
+    /// The specification allows what another source does not.
+    Allows,
+    /// The specification does not mention it.
+    Silent,
+    /// llama.cpp stops.
+    Refuses,
+    /// llama.cpp reads something else than was meant, or stops later.
+    Misreads,
+    /// llama.cpp warns.
+    Warns,
+    /// llama.cpp has no objection.
+    Accepts,
+    /// The package writes it so.
+    Writes,
+    /// Experience with files.
+    Recommended,
+}
+
+impl Force {
+    /// Those of a source.
+    fn of(by: StatedBy) -> &'static [(&'static str, Self)] {
+        match by {
+            StatedBy::Specification => &[
+                ("must", Self::Must),
+                ("should", Self::Should),
+                ("defines", Self::Defines),
+                ("allows", Self::Allows),
+                ("silent", Self::Silent),
+            ],
+            StatedBy::LlamaCpp => &[
+                ("refuses", Self::Refuses),
+                ("misreads", Self::Misreads),
+                ("warns", Self::Warns),
+                ("accepts", Self::Accepts),
+            ],
+            StatedBy::Gguf => &[("writes", Self::Writes)],
+            StatedBy::Practice => &[("recommended", Self::Recommended)],
+        }
+    }
+}
+
+/// A statement that a rule is based on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Source {
+    /// The code of the rule.
+    pub rule: &'static str,
+    /// Who states it.
+    pub by: StatedBy,
+    /// How it is to the rule.
+    pub force: Force,
+    /// The line of the specification, or the source file; empty where there is none.
+    pub place: &'static str,
+    /// The section of the specification, or the function, type or table; empty where there is none.
+    pub name: &'static str,
+    /// A short quotation; the reason of recommended practice.
+    pub quotation: &'static str,
+}
+
+impl Source {
+    /// Every line of the data, in order: `None` for one that is not in its vocabulary.
+    fn lines() -> impl Iterator<Item = Option<Self>> {
+        SOURCES.lines().filter(|line| !line.starts_with('#')).map(Self::parse)
+    }
+
+    fn parse(line: &'static str) -> Option<Self> {
+        let mut fields = line.splitn(6, '|');
+        let mut field = || fields.next();
+        let rule = field()?;
+        let by = match field()? {
+            "specification" => StatedBy::Specification,
+            "llama.cpp" => StatedBy::LlamaCpp,
+            "gguf" => StatedBy::Gguf,
+            "practice" => StatedBy::Practice,
+            _ => return None,
+        };
+        let word = field()?;
+        let force = Force::of(by).iter().find(|(known, _)| *known == word)?.1;
+        Some(Self { rule, by, force, place: field()?, name: field()?, quotation: field()? })
+    }
+
+    /// Where it is stated, in words.
+    fn place(&self) -> String {
+        let Self { place, name, .. } = self;
+        match self.by {
+            StatedBy::Specification if place.is_empty() => {
+                "The specification does not mention it".into()
+            }
+            StatedBy::Specification => format!("Specification, line {place} ({name})"),
+            StatedBy::LlamaCpp => format!("llama.cpp, `{name}` in `{place}`"),
+            StatedBy::Gguf => format!("gguf for Python, `{name}` in `{place}`"),
+            StatedBy::Practice => "Recommended practice".into(),
+        }
+    }
+}
+
+impl Rule {
+    /// The sources of its requirement: by the specification, by llama.cpp, by the Python
+    /// package gguf, or in recommended practice.
+    ///
+    /// ```
+    /// use ggmill_check::{StatedBy, rules};
+    /// let rule = rules().find(|rule| rule.code == "GG1302").ok_or("known")?;
+    /// let mut sources = rule.sources().filter(|source| source.by == StatedBy::Specification);
+    /// assert_eq!(sources.next().ok_or("stated")?.place, "319");
+    /// # Ok::<(), &str>(())
+    /// ```
+    pub fn sources(&self) -> impl Iterator<Item = Source> {
+        Source::lines().flatten().filter(|source| source.rule == self.code)
+    }
+
+    /// A sentence that says who requires it, with the line of the specification where it does.
+    pub fn requirement(&self) -> String {
+        let stated = self
+            .sources()
+            .find(|source| matches!(source.force, Force::Must | Force::Should | Force::Defines));
+        let verb = match stated.map(|source| source.force) {
+            Some(Force::Should) => "Recommended",
+            Some(Force::Defines) => "Defined",
+            _ => "Required",
+        };
+        let place = stated
+            .map(|source| format!(" ({}, line {})", source.name, source.place))
+            .unwrap_or_default();
+        match self.authority {
+            Authority::Both if verb == "Required" => {
+                format!("Required by the specification{place} and by llama.cpp.")
+            }
+            Authority::Both => {
+                format!("{verb} by the specification{place}, required by llama.cpp.")
+            }
+            Authority::Specification => {
+                format!("{verb} by the specification{place}, not required by llama.cpp.")
+            }
+            Authority::Must => format!(
+                "{verb} by the specification{place}, not required by llama.cpp: an error in the \
+                 profile of the specification."
+            ),
+            Authority::Reference => {
+                "Required by llama.cpp, not required by the specification.".into()
+            }
+            Authority::Letter => format!(
+                "{verb} by the specification{place}; hardly any file follows it, so only the \
+                 profile of the specification asks for it."
+            ),
+            Authority::Practice => "Recommended practice: neither the specification nor llama.cpp \
+                                    requires it."
+                .into(),
+        }
+    }
+}
+
+/// The section about the sources of a rule, for its page.
+pub(crate) fn sources_section(rule: &Rule) -> String {
+    let mut section = String::from("\n## Sources\n\n");
+    let mut has_place = false;
+    for source in rule.sources() {
+        has_place |= !source.place.is_empty();
+        // Writing to a String cannot fail.
+        let _ = match (source.by, source.quotation) {
+            (_, "") => writeln!(section, "- {}.", source.place()),
+            (StatedBy::Practice, reason) => writeln!(section, "- {}: {reason}", source.place()),
+            (_, quotation) => writeln!(section, "- {}: \"{quotation}\"", source.place()),
+        };
+    }
+    if has_place {
+        let _ = write!(
+            section,
+            "\nLines are those of {SPECIFICATION_REVISION}; functions those of {LOADER_REVISION}.\n"
+        );
+    }
+    section
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_is_in_the_vocabulary() {
+        for (line, source) in
+            SOURCES.lines().filter(|line| !line.starts_with('#')).zip(Source::lines())
+        {
+            let source = source.unwrap_or_else(|| panic!("{line}"));
+            assert!(crate::rules().any(|rule| rule.code == source.rule), "{line}");
+            let is_placed = !matches!(source.force, Force::Silent | Force::Recommended);
+            assert_eq!(is_placed, !source.place.is_empty(), "{line}");
+            assert_eq!(is_placed, !source.name.is_empty(), "{line}");
+            assert_eq!(source.force != Force::Silent, !source.quotation.is_empty(), "{line}");
+            if source.by == StatedBy::Specification && is_placed {
+                assert!(source.place.parse::<u32>().is_ok(), "{line}");
+            }
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Words that must not come back: user-facing text (messages, help, documentation, rule pages) uses
+//! the terms of `docs/glossary.md`. The list is data; the test holds every text to it.
+
+mod list;
+mod text;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::process::{Done, root};
+use crate::sources::sources;
+use list::{Avoided, EXCEPTIONS, WORDS};
+
+/// Packages whose text users do not see.
+const UNPUBLISHED: &[&str] = &["ggmill-testdata", "ggmill-bench"];
+
+/// The places where a text has a word that is not to be used.
+pub(crate) fn findings() -> Done<Vec<String>> {
+    let mut findings = Vec::new();
+    let crates = root().join("crates");
+    for package in entries(&crates)? {
+        if UNPUBLISHED.iter().any(|name| package.ends_with(name)) {
+            continue;
+        }
+        for path in sources(&package.join("src"))? {
+            let source = read(&path)?;
+            collect(&place(&path), text::of_rust(&source), &mut findings);
+        }
+        let readme = package.join("README.md");
+        if readme.is_file() {
+            collect(&place(&readme), text::of_markdown(&read(&readme)?), &mut findings);
+        }
+    }
+    let mut pages = Vec::new();
+    for directory in [root().to_path_buf(), root().join("docs")] {
+        markdown(&directory, directory != root(), &mut pages)?;
+    }
+    for path in pages {
+        collect(&place(&path), text::of_markdown(&read(&path)?), &mut findings);
+    }
+    findings.sort();
+    Ok(findings)
+}
+
+fn collect(place: &str, texts: Vec<(usize, String)>, findings: &mut Vec<String>) {
+    for (line, text) in texts {
+        let text = text::normalized(&text);
+        for avoided in WORDS.iter().filter(|avoided| is_used(avoided, &text)) {
+            let is_excepted = EXCEPTIONS
+                .iter()
+                .any(|exception| exception.file == place && exception.words == avoided.words);
+            if !is_excepted {
+                findings.push(format!(
+                    "{place}:{line}: {:?}: {}; use {}",
+                    avoided.words, avoided.because, avoided.instead
+                ));
+            }
+        }
+    }
+}
+
+/// Whether a text, normalized, has the words as whole words, with none of the neighbours that make
+/// them plain English.
+fn is_used(avoided: &Avoided, text: &str) -> bool {
+    text.match_indices(avoided.words).any(|(start, words)| {
+        let (before, after) = (&text[..start], &text[start + words.len()..]);
+        let is_letter = |c: char| c.is_alphanumeric() || c == '_';
+        if before.ends_with(is_letter) || after.starts_with(is_letter) {
+            return false;
+        }
+        let before = before.trim_end_matches(|c| !is_letter(c));
+        let after = after.trim_start_matches(|c| !is_letter(c));
+        let (before, after) = (
+            before.rsplit(|c| !is_letter(c)).next().unwrap_or_default(),
+            after.split(|c| !is_letter(c)).next().unwrap_or_default(),
+        );
+        !avoided.fine_after.contains(&before) && !avoided.fine_before.contains(&after)
+    })
+}
+
+fn read(path: &Path) -> Done<String> {
+    fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn place(path: &Path) -> String {
+    path.strip_prefix(root()).unwrap_or(path).to_string_lossy().replace('\\', "/")
+}
+
+fn entries(directory: &Path) -> Done<Vec<PathBuf>> {
+    let failed = |error| format!("{}: {error}", directory.display());
+    let entries = fs::read_dir(directory).map_err(failed)?;
+    entries.map(|entry| entry.map(|entry| entry.path()).map_err(failed)).collect()
+}
+
+/// The Markdown files of a directory, and of those in it.
+fn markdown(directory: &Path, deep: bool, found: &mut Vec<PathBuf>) -> Done {
+    for path in entries(directory)? {
+        if path.is_dir() {
+            if deep {
+                markdown(&path, deep, found)?;
+            }
+        } else if path.extension().is_some_and(|extension| extension == "md")
+            // The glossary names the words that are avoided.
+            && !path.ends_with("docs/glossary.md")
+        {
+            found.push(path);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{WORDS, findings, is_used, place, read, root, text};
+
+    #[test]
+    fn texts_use_the_terms_of_the_field() {
+        let findings = findings().unwrap();
+        assert!(findings.is_empty(), "{}", findings.join("\n"));
+    }
+
+    #[test]
+    fn the_glossary_lists_every_avoided_word() {
+        let glossary = read(&root().join("docs/glossary.md")).unwrap();
+        for avoided in WORDS {
+            let row = format!("| {} | {} |", avoided.words, avoided.instead);
+            assert!(glossary.contains(&row), "no row: {row}");
+        }
+    }
+
+    #[test]
+    fn words_are_found_whole_and_in_their_context() {
+        let used = |words: &str, text: &str| {
+            let avoided = WORDS.iter().find(|avoided| avoided.words == words).unwrap();
+            is_used(avoided, &text::normalized(text))
+        };
+        assert!(used("folder", "The folder of a model"));
+        assert!(!used("folder", "subfolders"));
+        assert!(used("is no", "this is no\nfile") && used("is no", "IS NO file"));
+        assert!(!used("is no", "there is no file") && !used("is no", "it is no longer there"));
+    }
+
+    #[test]
+    fn texts_of_a_source_are_its_documentation_and_its_literals() {
+        let source = "//! One\n//! two.\n\n// not this\nlet a = \"three \\\n    four\"; // nor \
+                      this\nlet b = 'x'; let c = r#\"five \"six\"\"#;\n/// ```\n/// code();\n/// \
+                      ```\n#[cfg(test)]\nmod tests { \"seven\" }\n";
+        let texts = text::of_rust(source);
+        let texts: Vec<_> = texts.iter().map(|(line, text)| (*line, text.as_str())).collect();
+        assert_eq!(texts, [(5, "three four"), (7, "five \"six\""), (1, "One two."), (8, "")]);
+        assert_eq!(place(&root().join("docs/x.md")), "docs/x.md");
+    }
+}

@@ -1,0 +1,94 @@
+//! The words that are avoided, what to write instead, and why.
+
+/// Words that user-facing text does not use.
+pub(super) struct Avoided {
+    /// In lower case, with single spaces.
+    pub(super) words: &'static str,
+    pub(super) instead: &'static str,
+    pub(super) because: &'static str,
+    /// Words before them that make them fine.
+    pub(super) fine_after: &'static [&'static str],
+    /// Words after them that make them fine.
+    pub(super) fine_before: &'static [&'static str],
+}
+
+/// A file that may use some words, and why.
+pub(super) struct Exception {
+    pub(super) file: &'static str,
+    pub(super) words: &'static str,
+    #[expect(dead_code, reason = "for those who read the table")]
+    pub(super) because: &'static str,
+}
+
+pub(super) const EXCEPTIONS: &[Exception] = &[];
+
+const fn avoid(words: &'static str, instead: &'static str, because: &'static str) -> Avoided {
+    Avoided { words, instead, because, fine_after: &[], fine_before: &[] }
+}
+
+pub(super) const WORDS: &[Avoided] = &[
+    avoid("folder", "directory", "one term for one thing"),
+    avoid("folders", "directories", "one term for one thing"),
+    avoid("metadata pair", "metadata entry", "the specification's metadata has keys and values"),
+    avoid("metadata pairs", "metadata entries", "the specification's metadata has keys and values"),
+    avoid("stands twice", "occurs twice, or duplicate", "a metaphor"),
+    avoid("stand twice", "occur twice, or duplicate", "a metaphor"),
+    Avoided {
+        words: "stands in",
+        instead: "is in",
+        because: "a metaphor",
+        fine_after: &[],
+        fine_before: &["for"],
+    },
+    avoid("stands at", "is at", "a metaphor"),
+    avoid("stands there", "is there", "a metaphor"),
+    avoid("stands where", "is where", "a metaphor"),
+    avoid("stands behind", "follows", "a metaphor"),
+    avoid("stands beside", "is beside", "a metaphor"),
+    avoid("stands before", "precedes", "a metaphor"),
+    avoid("anew", "again, or rewrite", "archaic"),
+    avoid("laid out anew", "rewritten", "archaic"),
+    avoid("mend", "fix", "the command has --fix"),
+    avoid("mends", "fixes", "the command has --fix"),
+    avoid("mended", "fixed", "the command has --fix"),
+    avoid("mending", "fixing", "the command has --fix"),
+    avoid("whoever", "the caller, the program, the user", "say who it is"),
+    avoid("nobody", "the passive voice", "say what does not happen"),
+    avoid("anybody", "the passive voice", "say who it is"),
+    avoid("somebody", "a program, a user", "say who it is"),
+    Avoided {
+        words: "is no",
+        instead: "is not a",
+        because: "a translated idiom",
+        fine_after: &["there"],
+        fine_before: &["longer", "more", "less", "better", "such", "other", "one"],
+    },
+    Avoided {
+        words: "are no",
+        instead: "are not",
+        because: "a translated idiom",
+        fine_after: &["there"],
+        fine_before: &["longer", "more", "less", "better", "such", "other"],
+    },
+    avoid("what is no", "a value that is not", "a translated idiom"),
+    avoid(
+        "rows are not whole blocks",
+        "row length is not a multiple of the block size",
+        "the common term",
+    ),
+    avoid("are no whole blocks", "is not a multiple of the block size", "the common term"),
+    avoid("cannot be turned", "cannot be byte-swapped", "the common term"),
+    avoid("turned bytes", "byte-swapped", "the common term"),
+    avoid("truth for each lane", "lane mask", "the common term"),
+    avoid("root of the mean square", "RMSE", "the common term"),
+    avoid("speaks of", "refers to", "a metaphor"),
+    avoid("the first that speaks", "the first source wins", "a metaphor"),
+    avoid("is heard", "is used", "a metaphor"),
+    avoid("without a word", "silently", "a metaphor"),
+    avoid("as ever", "as before", "archaic"),
+    avoid("all the same", "anyway", "ambiguous"),
+    avoid("is to be had", "is available", "a translated idiom"),
+    avoid("beyond all reason", "implausible", "a metaphor"),
+    avoid("put aside", "close idle files", "a private term"),
+    avoid("the house", "the inspection pipeline", "a private term"),
+];
