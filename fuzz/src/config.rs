@@ -6,8 +6,10 @@ use std::ops::ControlFlow;
 use ggmill_arch::{Catalogue, Origin};
 use ggmill_convert::{ConvertOptions, convert};
 use ggmill_core::{FileType, GgmlType, Gguf};
-use ggmill_pipeline::{Checkpoint, Pretrained, Result, RunOptions, SideFiles, SourceTensor, run};
+use ggmill_pipeline::{RunOptions, SourceTensor, run};
 use serde_json::Value;
+
+use crate::zeros::Zeros;
 
 /// Elements of all tensors of a checkpoint that is converted.
 const MOST_ELEMENTS: u64 = 1 << 14;
@@ -35,7 +37,7 @@ pub fn config(data: &[u8]) {
         return;
     }
     let checkpoint =
-        Memory { config, tensors: tensors.into_values().collect(), files: BTreeMap::new() };
+        Zeros { config, tensors: tensors.into_values().collect(), files: BTreeMap::new() };
     let Ok(recipe) = convert(&checkpoint, architecture, &ConvertOptions::new(FileType::F16)) else {
         return;
     };
@@ -48,38 +50,5 @@ pub fn config(data: &[u8]) {
     for tensor in file.tensors() {
         let name = tensor.name().to_string();
         assert_eq!(resolved.tensor(&name).map(|spec| spec.shape), Some(*tensor.shape()), "{name}");
-    }
-}
-
-/// Tensors of zeros.
-#[derive(Debug)]
-struct Memory {
-    config: Value,
-    tensors: Vec<SourceTensor>,
-    files: BTreeMap<String, Vec<u8>>,
-}
-
-impl Checkpoint for Memory {
-    fn tensors(&self) -> &[SourceTensor] {
-        &self.tensors
-    }
-
-    fn read(&self, _: usize, _: u64, out: &mut [u8]) -> Result<()> {
-        out.fill(0);
-        Ok(())
-    }
-}
-
-impl Pretrained for Memory {
-    fn config(&self) -> &Value {
-        &self.config
-    }
-
-    fn name(&self) -> Option<&str> {
-        None
-    }
-
-    fn side_files(&self) -> &dyn SideFiles {
-        &self.files
     }
 }

@@ -25,6 +25,7 @@ pub mod seeds;
 mod tensors;
 mod type_plan;
 mod vocabulary;
+mod zeros;
 
 pub use architecture::architecture;
 pub use check::check;

@@ -6,7 +6,7 @@ use ggmill_core::{Array, Builder, Error, Gguf, MetadataBuf, Value, Writer};
 /// More than this is not written: a tiny file may ask for an alignment of megabytes.
 const LARGEST: u64 = 1 << 20;
 
-/// Opens the bytes as a file, writes it anew, and compares.
+/// Opens the bytes as a file, rewrites it, and compares.
 pub fn roundtrip(data: &[u8]) {
     let Ok(model) = Gguf::parse(data) else { return };
     let Ok(Some(written)) = write(&model) else { return };

@@ -6,8 +6,10 @@ use std::ops::ControlFlow;
 use ggmill_arch::Architecture;
 use ggmill_convert::{ConvertOptions, convert};
 use ggmill_core::{FileType, Gguf};
-use ggmill_pipeline::{Checkpoint, Pretrained, Result, RunOptions, SideFiles, SourceTensor, run};
-use serde_json::{Value, json};
+use ggmill_pipeline::{RunOptions, run};
+use serde_json::json;
+
+use crate::zeros::Zeros;
 
 /// The files that may be there.
 pub(crate) const FILES: [&str; 7] = [
@@ -36,7 +38,7 @@ pub fn vocabulary(data: &[u8]) {
         "architectures": ["LlamaForCausalLM"], "vocab_size": 600, "num_hidden_layers": 1, "hidden_size": 64,
         "intermediate_size": 64, "num_attention_heads": 8, "max_position_embeddings": 64, "bos_token_id": 1,
     });
-    let checkpoint = Files { config, files };
+    let checkpoint = Zeros { config, tensors: Vec::new(), files };
     let Some(architecture) = Architecture::builtin("llama") else { return };
     let mut options = ConvertOptions::new(FileType::F16);
     options.vocab_only = true;
@@ -61,36 +63,4 @@ fn split(mut data: &[u8]) -> Vec<&[u8]> {
     }
     parts.push(data);
     parts
-}
-
-/// Files, and no weights.
-#[derive(Debug)]
-struct Files {
-    config: Value,
-    files: BTreeMap<String, Vec<u8>>,
-}
-
-impl Checkpoint for Files {
-    fn tensors(&self) -> &[SourceTensor] {
-        &[]
-    }
-
-    fn read(&self, _: usize, _: u64, out: &mut [u8]) -> Result<()> {
-        out.fill(0);
-        Ok(())
-    }
-}
-
-impl Pretrained for Files {
-    fn config(&self) -> &Value {
-        &self.config
-    }
-
-    fn name(&self) -> Option<&str> {
-        None
-    }
-
-    fn side_files(&self) -> &dyn SideFiles {
-        &self.files
-    }
 }

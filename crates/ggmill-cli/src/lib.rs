@@ -24,6 +24,7 @@ mod outcome;
 mod outputs;
 mod paths;
 mod progress;
+mod shard_limit;
 mod shards;
 mod source;
 mod text_file;

@@ -6,11 +6,10 @@ use ggmill_convert::{ConvertOptions, auto_type, own_type};
 use ggmill_core::{FileType, RawStr};
 use ggmill_formats::Safetensors;
 use ggmill_inspect::FileKind;
-use ggmill_pipeline::{ErrorKind, Pretrained as _, ShardLimit, SplitOptions};
+use ggmill_pipeline::{ErrorKind, Pretrained as _};
 use ggmill_quantize::{QuantizeOptions, Target, quantize_recipe};
 
 use crate::arch_file::catalogue;
-use crate::byte_size::byte_size;
 use crate::commands::convert_legacy;
 use crate::commands::quantize::{TypeArgs, refused, target, without_ending};
 use crate::console::Console;
@@ -18,6 +17,7 @@ use crate::making::Making;
 use crate::outcome::{Failure, Status};
 use crate::outputs::Output;
 use crate::paths::shown;
+use crate::shard_limit::ShardLimitArgs;
 use crate::shards::MakingShards;
 use crate::source::what_it_is;
 
@@ -50,12 +50,8 @@ pub(crate) struct Args {
     /// The type of most tensors: auto, or a type such as BF16, Q8_0, Q4_K_M
     #[arg(short = 't', long = "type", visible_alias = "outtype", value_name = "TYPE", default_value = "auto", value_parser = conversion_type)]
     to: ConversionType,
-    /// Write shards of so many bytes of data: OUT-00001-of-00009.gguf and so on
-    #[arg(long, alias = "max-size", value_name = "N(K|M|G)", value_parser = byte_size, conflicts_with = "split_max_tensors")]
-    split_max_size: Option<u64>,
-    /// Write shards of so many tensors
-    #[arg(long, alias = "max-tensors", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    split_max_tensors: Option<u64>,
+    #[command(flatten)]
+    shard_limit: ShardLimitArgs,
     /// The model's name in the metadata; by default from SRC
     #[arg(long, value_name = "TEXT")]
     name: Option<String>,
@@ -173,13 +169,10 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
         .chain(args.arch_file)
         .collect();
     let (force, dry_run, json) = (args.force, args.dry_run, args.json);
-    let limit = args
-        .split_max_size
-        .map(ShardLimit::Bytes)
-        .or(args.split_max_tensors.map(ShardLimit::Tensors));
+    let cut = args.shard_limit.options();
     let prefix = without_ending(&output);
     let shards = MakingShards { prefix: &prefix, inputs: &inputs, force, dry_run, json };
-    let one = match limit {
+    let one = match cut {
         Some(_) => shards.look_ahead().map(|_| None)?,
         None => Some(Output::new(&output, &inputs, force, dry_run)?),
     };
@@ -213,13 +206,13 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
         options.dry_run = dry_run;
         recipe = quantize_recipe(&recipe, &options).map_err(refused)?;
     }
-    let status = match (one, limit) {
+    let status = match (one, cut) {
         (Some(output), _) => {
             let plan = recipe.plan(&checkpoint).map_err(Failure::new)?;
             Making { output, inputs: &inputs, json }.run(&plan, &checkpoint, console)?
         }
-        (None, Some(limit)) => {
-            let recipes = recipe.split(&SplitOptions::new(limit)).map_err(Failure::new)?;
+        (None, Some(cut)) => {
+            let recipes = recipe.split(&cut).map_err(Failure::new)?;
             shards.run(recipes, &checkpoint, console)?.0
         }
         (None, None) => Status::Fine,

@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 
 use crate::support::{Directory, command, ggmill, outcome, real, shard, tiny};
 
-/// A file with findings of every severity, and with everything that can be mended.
+/// A file with findings of every severity, and with everything that can be fixed.
 fn faulty() -> Vec<u8> {
     with_gap([0; 32])
 }
@@ -375,16 +375,16 @@ fn what_can_be_mended_is_shown_and_mended() {
         "showing changes nothing"
     );
 
-    let mended = ggmill(directory.path(), &["check", "faulty.gguf", "--fix", "--format", "json"]);
-    assert_eq!(mended.code, 1, "{}", mended.stderr);
+    let fixed = ggmill(directory.path(), &["check", "faulty.gguf", "--fix", "--format", "json"]);
+    assert_eq!(fixed.code, 1, "{}", fixed.stderr);
     assert!(
-        mended.stderr.contains("note: faulty.gguf: fixed ")
-            && mended.stderr.contains("GG1201, GG1207"),
+        fixed.stderr.contains("note: faulty.gguf: fixed ")
+            && fixed.stderr.contains("GG1201, GG1207"),
         "{}",
-        mended.stderr
+        fixed.stderr
     );
     // What is left nobody can mend without knowing more.
-    let left = parsed(&mended.stdout);
+    let left = parsed(&fixed.stdout);
     let left = left["files"][0]["findings"].as_array().unwrap();
     assert!(left.iter().all(|finding| finding["fix"].is_null()) && !left.is_empty(), "{left:?}");
     let again = ggmill(directory.path(), &["check", "faulty.gguf", "--diff"]);
@@ -419,8 +419,8 @@ fn bytes_behind_the_end_are_not_thrown_away() {
     let mut bytes = faulty();
     bytes.extend_from_slice(&[9; 100]);
     let directory = Directory::new().with("longer.gguf", &bytes);
-    let mended = ggmill(directory.path(), &["check", "longer.gguf", "--fix"]);
-    assert!(mended.stdout.contains("GG1010"), "{}", mended.stdout);
+    let fixed = ggmill(directory.path(), &["check", "longer.gguf", "--fix"]);
+    assert!(fixed.stdout.contains("GG1010"), "{}", fixed.stdout);
     assert!(std::fs::read(directory.path().join("longer.gguf")).unwrap().ends_with(&[9; 100]));
 }
 
@@ -429,8 +429,8 @@ fn bytes_between_tensors_are_not_thrown_away() {
     let directory = Directory::new().with("gap.gguf", with_gap([b'S'; 32]));
     // Nor when nobody asks about them.
     for select in ["GG1311", "all"] {
-        let mended = ggmill(directory.path(), &["check", "gap.gguf", "--fix", "--select", select]);
-        assert_eq!(mended.code, 1, "{}", mended.stderr);
+        let fixed = ggmill(directory.path(), &["check", "gap.gguf", "--fix", "--select", select]);
+        assert_eq!(fixed.code, 1, "{}", fixed.stderr);
         let bytes = std::fs::read(directory.path().join("gap.gguf")).unwrap();
         assert!(bytes.windows(32).any(|window| window == [b'S'; 32]), "{select}");
     }

@@ -53,7 +53,7 @@ fn time(directory: &Path, args: &[&str]) -> Duration {
     begin.elapsed()
 }
 
-/// Each way an edit can go: the same place, blocks inserted, a copy, everything anew.
+/// Each way an edit can go: the same place, blocks inserted, a copy, everything rewritten.
 #[test]
 fn edit() {
     let long = format!("general.name={}", "long ".repeat(2000));

@@ -3,6 +3,7 @@
 //! `tokenizer_config.json` names a class and leaves out what the class has anyway; the reference
 //! converter loads the class. `data/tokenizer-classes.json` has these values as facts.
 
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use ggmill_arch::configured;
@@ -121,7 +122,6 @@ impl Class {
 
     /// Every special token, once.
     pub(crate) fn special_tokens(&self) -> Vec<SpecialToken> {
-        let mut found: Vec<SpecialToken> = Vec::new();
         let more = self.value("additional_special_tokens").and_then(Value::as_array);
         let own = self.value("extra_special_tokens").and_then(Value::as_object);
         let tokens = TOKENS
@@ -131,12 +131,8 @@ impl Class {
             .chain(
                 own.into_iter().flat_map(|own| own.values()).filter_map(|it| special(it, false)),
             );
-        for token in tokens {
-            if !found.iter().any(|known| known.content == token.content) {
-                found.push(token);
-            }
-        }
-        found
+        let mut seen = BTreeSet::new();
+        tokens.filter(|token| seen.insert(token.content.clone())).collect()
     }
 }
 

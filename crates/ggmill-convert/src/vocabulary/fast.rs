@@ -1,7 +1,7 @@
 //! A tokenizer as the `transformers` library loads it from `tokenizer.json`: the reference
 //! converter takes tokens, flags and the check of the pre-tokenizer from there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use ggmill_core::RawStr;
@@ -74,27 +74,33 @@ impl Fast {
     /// Of those the flags are known from `known`, or from the file.
     fn add_declared(&mut self, declared: Vec<AddedToken>, known: Option<&[AddedToken]>) {
         let present: Vec<AddedToken> = self.added.by_id().values().cloned().collect();
-        let known = known.unwrap_or(&present);
-        let special = self.class.special_tokens();
-        let mut tokens: Vec<AddedToken> =
-            declared.into_iter().filter(|token| !present.contains(token)).collect();
-        for token in &mut tokens {
-            token.special |= special.iter().any(|special| special.content == token.content);
+        let mut known_by_content: BTreeMap<&str, &AddedToken> = BTreeMap::new();
+        for token in known.unwrap_or(&present) {
+            known_by_content.entry(&token.content).or_insert(token);
         }
+        let special = self.class.special_tokens();
+        let contents: BTreeSet<&str> = special.iter().map(|token| &*token.content).collect();
+        let is_present: BTreeSet<&AddedToken> = present.iter().collect();
+        let mut tokens: Vec<AddedToken> =
+            declared.into_iter().filter(|token| !is_present.contains(token)).collect();
+        for token in &mut tokens {
+            token.special |= contents.contains(&*token.content);
+        }
+        // The class names each special token once, so those made here are not looked for.
+        let there: BTreeSet<String> =
+            present.iter().chain(&tokens).map(|token| token.content.clone()).collect();
         for token in &special {
-            let same = |known: &&AddedToken| known.content == token.content;
-            let anew = || AddedToken::new(&token.content, true);
-            let of_known = known.iter().find(same).filter(|_| token.own);
+            let new = || AddedToken::new(&token.content, true);
+            let of_known = known_by_content.get(&*token.content).filter(|_| token.own);
             let made = match (&token.flags, of_known) {
                 (Some(flags), _) => Some(AddedToken::with_flags(&token.content, flags)),
-                (None, Some(known)) => Some(known.clone()),
-                (None, None) => self.class.makes_tokens().then(anew),
+                (None, Some(&known)) => Some(known.clone()),
+                (None, None) => self.class.makes_tokens().then(new),
             };
-            let is_there = present.iter().chain(&tokens).any(|it| same(&it));
             match made {
                 Some(made) => tokens.push(AddedToken { special: true, ..made }),
-                None if is_there => {}
-                None => tokens.push(anew()),
+                None if there.contains(&token.content) => {}
+                None => tokens.push(new()),
             }
         }
         self.add(&tokens);
@@ -106,12 +112,13 @@ impl Fast {
         let wrong = || fault(FILE, "expected tokens with their IDs");
         let Some(added) = files::json(request.files, FILE)? else { return Ok(Vec::new()) };
         let special = self.class.special_tokens();
+        let special: BTreeSet<&str> = special.iter().map(|token| &*token.content).collect();
+        let listed: BTreeSet<u32> = self.file.added_tokens.iter().map(|listed| listed.id).collect();
         let mut found = Vec::new();
         for (content, id) in added.as_object().ok_or_else(wrong)? {
             let id = id.as_u64().and_then(|id| u32::try_from(id).ok()).ok_or_else(wrong)?;
-            if !self.file.added_tokens.iter().any(|listed| listed.id == id) {
-                let is_special = special.iter().any(|token| token.content == *content);
-                found.push((id, AddedToken::new(content, is_special)));
+            if !listed.contains(&id) {
+                found.push((id, AddedToken::new(content, special.contains(&**content))));
             }
         }
         found.sort_by_key(|(id, _)| *id);

@@ -15,19 +15,10 @@ use super::template::Templates;
 /// The kinds of special tokens, in the order their IDs are looked up.
 const KINDS: [&str; 7] = ["bos", "eos", "unk", "sep", "pad", "cls", "mask"];
 
-/// The metadata key of a special token's ID; kinds without one are not written.
+/// The metadata key of a special token's ID; the reference writes none for `cls`.
 fn id_key(kind: &str) -> Option<&'static str> {
-    Some(match kind {
-        "bos" => "tokenizer.ggml.bos_token_id",
-        "eos" => "tokenizer.ggml.eos_token_id",
-        "eot" => "tokenizer.ggml.eot_token_id",
-        "eom" => "tokenizer.ggml.eom_token_id",
-        "unk" => "tokenizer.ggml.unknown_token_id",
-        "sep" => "tokenizer.ggml.seperator_token_id",
-        "pad" => "tokenizer.ggml.padding_token_id",
-        "mask" => "tokenizer.ggml.mask_token_id",
-        _ => return None,
-    })
+    let mut tokens = keys::SPECIAL_TOKENS.iter().filter(|(role, _)| *role != "cls");
+    tokens.find(|(role, _)| *role == kind).map(|(_, key)| *key)
 }
 
 /// The metadata key that says whether a special token is added.

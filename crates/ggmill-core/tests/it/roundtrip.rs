@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use crate::support::cases;
 
-/// The file written anew in this byte order, as version 2 or 3, or `None` where that is refused: a
+/// The file rewritten in this byte order, as version 2 or 3, or `None` where that is refused: a
 /// type of unknown size, or a name twice.
 fn rewritten<B: AsRef<[u8]>>(model: &Gguf<B>, version: u32, endian: Endian) -> Option<Vec<u8>> {
     let mut builder =

@@ -10,7 +10,7 @@ use super::Edit;
 use super::error::EditError;
 use super::key_type::KeyType;
 use super::limits::{FILLER_KEY, MAX_KEY_LEN};
-use super::standard::{SPECIAL_TOKENS, special_token_key, standard_type};
+use super::standard::{special_token_key, standard_type};
 use super::value::{EditValue, TypedValue};
 
 /// Metadata after edits, and how they differ from before.
@@ -391,7 +391,7 @@ fn check(
         return Err(broken(why).key(&change.key));
     }
     check_vocabulary(before, after, changes, embedding_rows)?;
-    for (role, key) in SPECIAL_TOKENS {
+    for (role, key) in keys::SPECIAL_TOKENS {
         let count = after
             .get(keys::TOKENIZER_TOKENS)
             .and_then(|value| value.as_array())

@@ -176,7 +176,7 @@ impl fmt::Display for EditError {
             }
             Self::NoSuchRole(role) => {
                 let names: Vec<&str> =
-                    super::standard::SPECIAL_TOKENS.iter().map(|(name, _)| *name).collect();
+                    ggmill_core::keys::SPECIAL_TOKENS.iter().map(|(name, _)| *name).collect();
                 write!(
                     f,
                     "{} is not a special token, expected one of {}",

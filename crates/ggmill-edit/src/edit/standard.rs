@@ -1,7 +1,7 @@
 //! The types that standard keys have, whichever program writes them.
 
 use ggmill_arch::{Architecture, StandardKey};
-use ggmill_core::ValueType;
+use ggmill_core::{ValueType, keys};
 
 use super::key_type::KeyType;
 
@@ -44,26 +44,6 @@ pub(crate) fn special_token_key(role: &str) -> Option<&'static str> {
         let name = key.strip_prefix("tokenizer.ggml.");
         name.and_then(|name| name.strip_suffix("_token_id")) == Some(role)
     };
-    let mut tokens = SPECIAL_TOKENS.iter();
+    let mut tokens = keys::SPECIAL_TOKENS.iter();
     tokens.find(|(name, key)| *name == role || is_in(key)).map(|(_, key)| *key)
 }
-
-/// The metadata keys after the short names of special tokens.
-pub(crate) const SPECIAL_TOKENS: &[(&str, &str)] = &[
-    ("bos", "tokenizer.ggml.bos_token_id"),
-    ("eos", "tokenizer.ggml.eos_token_id"),
-    ("eot", "tokenizer.ggml.eot_token_id"),
-    ("eom", "tokenizer.ggml.eom_token_id"),
-    ("unk", "tokenizer.ggml.unknown_token_id"),
-    // Spelled as every file and every reader has it.
-    ("sep", "tokenizer.ggml.seperator_token_id"),
-    ("pad", "tokenizer.ggml.padding_token_id"),
-    ("cls", "tokenizer.ggml.cls_token_id"),
-    ("mask", "tokenizer.ggml.mask_token_id"),
-    ("fim_pre", "tokenizer.ggml.fim_pre_token_id"),
-    ("fim_suf", "tokenizer.ggml.fim_suf_token_id"),
-    ("fim_mid", "tokenizer.ggml.fim_mid_token_id"),
-    ("fim_pad", "tokenizer.ggml.fim_pad_token_id"),
-    ("fim_rep", "tokenizer.ggml.fim_rep_token_id"),
-    ("fim_sep", "tokenizer.ggml.fim_sep_token_id"),
-];

@@ -264,7 +264,7 @@ fn typed_values_keep_their_types() {
     }
 }
 
-/// A file that says it is a shard and is not called one opens in no set: it has to be mended by
+/// A file that says it is a shard and is not called one opens in no set: it has to be fixed by
 /// taking all of that away.
 #[test]
 fn the_keys_of_a_set_are_not_set_and_go_together() {

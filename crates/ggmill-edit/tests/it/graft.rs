@@ -109,9 +109,9 @@ proptest! {
         let edited = ggmill_edit::edit_metadata(&metadata, &edits, None).unwrap();
         prop_assert_eq!(edited.metadata(), &metadata);
         prop_assert_eq!(edited.changes().len(), 0);
-        let anew = ggmill_edit::edit_metadata(&MetadataBuf::new(), &edits, None).unwrap();
+        let rebuilt = ggmill_edit::edit_metadata(&MetadataBuf::new(), &edits, None).unwrap();
         for (key, value) in metadata.iter() {
-            prop_assert_eq!(anew.metadata().get(key.as_bytes()), Some(value), "{}", key);
+            prop_assert_eq!(rebuilt.metadata().get(key.as_bytes()), Some(value), "{}", key);
         }
     }
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use ggmill_core::{RawStr, keys};
 use ggmill_pipeline::{
-    Checkpoint as _, ErrorKind, GgufCheckpoint, RunOptions, ShardLimit, SourceTensor, SplitOptions,
+    Checkpoint as _, ErrorKind, GgufCheckpoint, RunOptions, SourceTensor, SplitOptions,
 };
 use ggmill_quantize::{Goal, QuantizeOptions, RoleRule, Target, TypePlan};
 
@@ -26,6 +26,7 @@ use crate::outcome::{Failure, Status};
 use crate::outputs::{Output, inputs_of};
 use crate::paths::shown;
 use crate::progress::Bar;
+use crate::shard_limit::ShardLimitArgs;
 use crate::shards::MakingShards;
 use crate::source::open_checkpoint;
 use crate::text_file::read_text;
@@ -101,12 +102,8 @@ pub(crate) struct Args {
     /// Write a shard for each shard of IN: OUT-00001-of-00009.gguf and so on
     #[arg(long, conflicts_with_all = ["split_max_size", "split_max_tensors"])]
     keep_split: bool,
-    /// Write shards of so many bytes of data
-    #[arg(long, alias = "max-size", value_name = "N(K|M|G)", value_parser = byte_size, conflicts_with = "split_max_tensors")]
-    split_max_size: Option<u64>,
-    /// Write shards of so many tensors
-    #[arg(long, alias = "max-tensors", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    split_max_tensors: Option<u64>,
+    #[command(flatten)]
+    shard_limit: ShardLimitArgs,
     /// Replace OUT if it exists
     #[arg(long)]
     force: bool,
@@ -141,11 +138,7 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
             .build_global()
             .map_err(Failure::new)?;
     }
-    let limit = args
-        .split_max_size
-        .map(ShardLimit::Bytes)
-        .or(args.split_max_tensors.map(ShardLimit::Tensors));
-    let cut = limit.map(SplitOptions::new);
+    let cut = args.shard_limit.options();
     let (force, dry_run, json, keep_split) = (args.force, args.dry_run, args.json, args.keep_split);
     // As the reference has it: what the names of the shards begin with, even where a file's name
     // was given.

@@ -1,0 +1,23 @@
+//! How large a shard may be, as commands that write a whole model and may split it take it.
+
+use ggmill_pipeline::{ShardLimit, SplitOptions};
+
+use crate::byte_size::byte_size;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ShardLimitArgs {
+    /// Write shards of so many bytes of data: OUT-00001-of-00009.gguf and so on
+    #[arg(long, alias = "max-size", value_name = "N(K|M|G)", value_parser = byte_size, conflicts_with = "split_max_tensors")]
+    split_max_size: Option<u64>,
+    /// Write shards of so many tensors
+    #[arg(long, alias = "max-tensors", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    split_max_tensors: Option<u64>,
+}
+
+impl ShardLimitArgs {
+    /// How to split, if at all.
+    pub(crate) fn options(&self) -> Option<SplitOptions> {
+        let bytes = self.split_max_size.map(ShardLimit::Bytes);
+        bytes.or(self.split_max_tensors.map(ShardLimit::Tensors)).map(SplitOptions::new)
+    }
+}
