@@ -1,5 +1,6 @@
 //! The report as JSON: the schema `ggmill.inspect/1`, described in `docs/formats/inspect.md`.
 
+use std::collections::HashSet;
 use std::io::{self, Write};
 
 use ggmill_core::{Model, Pair, Tensor};
@@ -68,6 +69,7 @@ impl Serialize for Document<'_> {
         object.serialize_entry("summary", &Summary::of(self.model))?;
         if self.selection.metadata {
             object.serialize_entry("metadata", &Pairs(self))?;
+            object.serialize_entry("metadata_by_key", &ByKey(self))?;
         }
         if self.selection.tensors {
             object.serialize_entry("tensors", &Directory(self))?;
@@ -87,6 +89,27 @@ impl Serialize for Pairs<'_> {
             sequence.serialize_element(&PairObject(pair, *limit))?;
         }
         sequence.end()
+    }
+}
+
+/// The values by their keys.
+struct ByKey<'a>(&'a Document<'a>);
+
+impl Serialize for ByKey<'_> {
+    /// A duplicate key has its first value, as in a look-up. Keys that are not UTF-8 are only in the
+    /// list.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Document { model, selection, limit } = self.0;
+        let mut object = serializer.serialize_map(None)?;
+        let mut seen = HashSet::new();
+        for pair in model.metadata().iter().filter(|pair| selection.has_key(pair.key())) {
+            let Ok(key) = pair.key().to_str() else { continue };
+            if seen.insert(key) {
+                let value = pair.value().map_err(S::Error::custom)?;
+                object.serialize_entry(key, &LosslessValue(value, *limit))?;
+            }
+        }
+        object.end()
     }
 }
 

@@ -58,7 +58,7 @@ impl Page<'_> {
             write!(
                 out,
                 "{type_name}{}{type_name:#}  ",
-                Padded(&type_of(&value), columns.value_type)
+                Padded(&value::type_of(&value), columns.value_type)
             )?;
         }
         if self.options.full {
@@ -66,7 +66,7 @@ impl Page<'_> {
         } else {
             let mut room = columns.value;
             if columns.value_type == 0 && matches!(value, Value::Array(_)) {
-                let array_type = type_of(&value);
+                let array_type = value::type_of(&value);
                 write!(out, "{type_name}{array_type}{type_name:#} ")?;
                 room = room.saturating_sub(width(&array_type) + 1).max(8);
             }
@@ -91,7 +91,8 @@ impl Columns {
         let (mut key, mut value_type) = (0, 0);
         for pair in pairs {
             key = key.max(width(&pair.key().to_string()));
-            value_type = value_type.max(width(&type_of(&pair.value().map_err(io::Error::other)?)));
+            value_type =
+                value_type.max(width(&value::type_of(&pair.value().map_err(io::Error::other)?)));
         }
         let Some(room) = room else {
             return Ok(Self { key: key.min(MAX_ALIGNED_LEN), value_type, value: FREE_COLUMNS });
@@ -102,14 +103,6 @@ impl Columns {
         let key = key.min(room.saturating_mul(9) / 20);
         let before = key + 2 + if value_type > 0 { value_type + 2 } else { 0 };
         Ok(Self { key, value_type, value: room.saturating_sub(before).max(12) })
-    }
-}
-
-/// `u32`, or `string[32000]`.
-fn type_of(value: &Value<'_>) -> String {
-    match value {
-        Value::Array(array) => format!("{}[{}]", array.element_type(), array.len()),
-        other => other.value_type().to_string(),
     }
 }
 
