@@ -250,7 +250,7 @@ fn warn(model: &Model, console: Console) {
 /// Reports which patterns match nothing, and suggests a wider one. It is a finding when none
 /// matches anything.
 fn unmatched(model: &Model, selection: &Selection, console: Console) -> Status {
-    let key = |glob: &Glob| model.metadata().iter().any(|pair| glob.matches(pair.key()));
+    let key = |glob: &Glob| model.metadata().iter().any(|entry| glob.matches(entry.key()));
     let name = |glob: &Glob| model.tensors().iter().any(|tensor| glob.matches(tensor.name()));
     let (mut found, mut missed) = (0, 0);
     for (what, globs, matches) in [

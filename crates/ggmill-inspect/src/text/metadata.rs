@@ -1,8 +1,8 @@
-//! The metadata: a line for each pair.
+//! The metadata: a line for each entry.
 
 use std::io::{self, Write};
 
-use ggmill_core::{FileType, Metadata, Pair, RawStr, Value, keys};
+use ggmill_core::{Entry, FileType, Metadata, RawStr, Value, keys};
 
 use super::measure::{Padded, cut, cut_middle, width};
 use super::style::Styles;
@@ -20,9 +20,9 @@ const NARROW: usize = 72;
 impl Page<'_> {
     pub(super) fn metadata(&self, out: &mut dyn Write, titled: bool) -> io::Result<()> {
         let metadata = self.model.metadata();
-        let pairs = || metadata.iter().filter(|pair| self.selection.has_key(pair.key()));
+        let entries = || metadata.iter().filter(|entry| self.selection.has_key(entry.key()));
         if titled {
-            let (shown, all) = (pairs().count(), metadata.len());
+            let (shown, all) = (entries().count(), metadata.len());
             let note = if shown == all {
                 grouped(all as u64)
             } else {
@@ -32,26 +32,26 @@ impl Page<'_> {
         }
         let indent = if titled { 2 } else { 0 };
         let columns =
-            Columns::of(pairs(), self.options.width.map(|width| width.saturating_sub(indent)))?;
-        for pair in pairs() {
+            Columns::of(entries(), self.options.width.map(|width| width.saturating_sub(indent)))?;
+        for entry in entries() {
             write!(out, "{:indent$}", "")?;
-            self.pair(out, &pair, &columns, metadata)?;
+            self.entry(out, &entry, &columns, metadata)?;
         }
         Ok(())
     }
 
-    fn pair(
+    fn entry(
         &self,
         out: &mut dyn Write,
-        pair: &Pair<'_>,
+        entry: &Entry<'_>,
         columns: &Columns,
         metadata: Metadata<'_>,
     ) -> io::Result<()> {
         let Styles { key: key_style, type_name, faint, .. } = self.styles;
-        let value = pair.value().map_err(io::Error::other)?;
+        let value = entry.value().map_err(io::Error::other)?;
         let key = match self.options.width {
-            Some(_) => cut_middle(pair.key().to_string(), columns.key),
-            None => pair.key().to_string(),
+            Some(_) => cut_middle(entry.key().to_string(), columns.key),
+            None => entry.key().to_string(),
         };
         write!(out, "{key_style}{}{key_style:#}  ", Padded(&key, columns.key))?;
         if columns.value_type > 0 {
@@ -72,7 +72,7 @@ impl Page<'_> {
             }
             value::write_short(out, &value, room, &self.styles)?;
         }
-        match meaning(pair.key(), &value, metadata) {
+        match meaning(entry.key(), &value, metadata) {
             Some(meaning) => writeln!(out, " {faint}({}){faint:#}", cut(meaning, 32)),
             None => writeln!(out),
         }
@@ -87,12 +87,12 @@ struct Columns {
 }
 
 impl Columns {
-    fn of<'a>(pairs: impl Iterator<Item = Pair<'a>>, room: Option<usize>) -> io::Result<Self> {
+    fn of<'a>(entries: impl Iterator<Item = Entry<'a>>, room: Option<usize>) -> io::Result<Self> {
         let (mut key, mut value_type) = (0, 0);
-        for pair in pairs {
-            key = key.max(width(&pair.key().to_string()));
+        for entry in entries {
+            key = key.max(width(&entry.key().to_string()));
             value_type =
-                value_type.max(width(&value::type_of(&pair.value().map_err(io::Error::other)?)));
+                value_type.max(width(&value::type_of(&entry.value().map_err(io::Error::other)?)));
         }
         let Some(room) = room else {
             return Ok(Self { key: key.min(MAX_ALIGNED_LEN), value_type, value: FREE_COLUMNS });
