@@ -10,6 +10,7 @@ A *recipe* is crates/ggmill-convert/tests/fixtures/classes/NAME.json:
 
 - class: the name in `architectures`; config: all of config.json;
 - files: other files by name: an object is written as JSON, a text as it is, {"tensors": {...}} under a name that ends in .safetensors as weights;
+  a text under config.json goes before `config` (for what JSON does not have, such as Infinity);
 - tensors: NAME: [DTYPE, SHAPE] or [DTYPE, SHAPE, VALUES], dtypes as safetensors spells them, shapes as PyTorch shows them;
 - vocabulary: "none" (the reference's own step for models without a vocabulary takes the place of every class's), "spm", "bpe" or "wordpiece" (tiny tokenizers of
   this repository are put beside the weights), or "tokens" (the recipe has its tokenizer under `files`). With all but "none", the one thing that is not as the
@@ -159,8 +160,8 @@ def write_recipe(path, recipe):
     """Writes a recipe with one line for each tensor."""
     def lines(value, one_each):
         if not one_each or not value:
-            return json.dumps(value, ensure_ascii=False)
-        return "{\n" + ",\n".join(f"    {json.dumps(k)}: {json.dumps(v, ensure_ascii=False)}" for k, v in value.items()) + "\n  }"
+            return json.dumps(value, ensure_ascii=False, allow_nan=False)
+        return "{\n" + ",\n".join(f"    {json.dumps(k)}: {json.dumps(v, ensure_ascii=False, allow_nan=False)}" for k, v in value.items()) + "\n  }"
 
     order = ["class", "config", "files", "vocabulary", "tensors", "expected"]
     rest = [key for key in recipe if key not in order]

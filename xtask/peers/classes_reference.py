@@ -147,6 +147,10 @@ def build(path):
         with open(Path(directory) / "model.safetensors", "rb") as file:
             header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
     header.pop("__metadata__", None)
+    # Python writes infinity as a word that JSON does not have; recipes are JSON. Such numbers are limits that no converter looks at.
+    for key in [key for key, value in saved.items() if "Infinity" in json.dumps(value)]:
+        del saved[key]
+        print(f"left out of the configuration: {key}", file=sys.stderr)
     tensors = {key: [header[key]["dtype"], header[key]["shape"]] for key in sorted(header)}
     return {"class": name, "config": saved, "tensors": tensors}
 
