@@ -201,7 +201,7 @@ class Job:
         """Our file, or none and what the command printed."""
         out = self.cache / f"{kind}.{os.getpid()}.gguf"
         command = [os.environ["GGMILL"], "convert", str(self.directory), "-o", str(out), "--type", kind, "--force", "--arch-file"]
-        pre = ["--pre", "gpt-2"] if self.vocabulary not in ("none", "spm") else []
+        pre = {"none": ["--no-vocab"], "spm": []}.get(self.vocabulary, ["--pre", "gpt-2"])
         done = subprocess.run([*command, str(data), *pre], capture_output=True, text=True, errors="replace")
         if "is a directory" in done.stderr:
             # A ggmill that takes only files: those that name the class, with the parts that it has built in.
