@@ -324,6 +324,11 @@ def differences(ours, theirs):
     for name, mine in ours.keys.items():
         their = theirs.keys.get(name, mine)
         if repr(mine) != repr(their):
+            if isinstance(mine[1], list) and isinstance(their[1], list) and mine[0] == their[0]:
+                at = next((i for i, (a, b) in enumerate(zip(mine[1], their[1])) if repr(a) != repr(b)), min(len(mine[1]), len(their[1])))
+                lines.append(f"key differs: {name} {mine[0]} of {len(mine[1])}, from element {at}: {short(mine[1][at:at + 8])}; "
+                             f"reference: {len(their[1])}, {short(their[1][at:at + 8])}")
+                continue
             lines.append(f"key differs: {name} = {mine[0]} {short(mine[1])}; reference: {their[0]} {short(their[1])}")
     lines += [f"tensor missing: {name} {kind} {shape}" for name, (kind, shape, _) in theirs.tensors.items() if name not in ours.tensors]
     lines += [f"tensor extra: {name} {kind} {shape}" for name, (kind, shape, _) in ours.tensors.items() if name not in theirs.tensors]
