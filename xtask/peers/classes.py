@@ -12,12 +12,12 @@ A *recipe* is crates/ggmill-convert/tests/fixtures/classes/NAME.json:
 - files: other files by name: an object is written as JSON, a text as it is, {"tensors": {...}} under a name that ends in .safetensors as weights;
   a text under config.json goes before `config` (for what JSON does not have, such as Infinity);
 - tensors: NAME: [DTYPE, SHAPE] or [DTYPE, SHAPE, VALUES], dtypes as safetensors spells them, shapes as PyTorch shows them;
-- vocabulary: "none" (the reference's own step for models without a vocabulary takes the place of every class's), "spm", "bpe" or "wordpiece" (tiny tokenizers of
-  this repository are put beside the weights), or "tokens" (the recipe has its tokenizer under `files`). With all but "none", the one thing that is not as the
+- vocabulary: "none" (the reference's own step for models without a vocabulary takes the place of every class's), "spm", "bpe" or "wordpiece" (tiny tokenizers
+  of this repository are put beside the weights), or "tokens" (the recipe has its tokenizer under `files`). With all but "none", the one thing that is not as the
   reference has it is that it takes every pre-tokenizer to be "gpt-2", as `--pre gpt-2` makes ours do;
 - expected: SHA-256 of the reference's whole file, for each type in which both write the same bytes. A type that the reference cannot write is left out.
 
-The weights follow from the recipe. For the tensor NAME let seed be the 64-bit FNV-1a hash of NAME in UTF-8. Element i (counted in the order of the file) comes from
+The weights follow from the recipe. For the tensor NAME let seed be the 64-bit FNV-1a hash of NAME in UTF-8. Element i (in the order of the file) comes from
 
     z = seed + (i + 1) * 0x9E3779B97F4A7C15;  z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9;  z = (z ^ z >> 27) * 0x94D049BB133111EB;  h = z ^ z >> 31
 
@@ -27,11 +27,11 @@ in wrapping 64-bit arithmetic (SplitMix64):
 - I64, I32, I16, U32, U16: h % 50. U8: h & 0xff. I8: int8(h & 0xff). BOOL: h & 1. F8_E4M3, F8_E5M2, F8_E8M0: the byte h & 0x77.
 
 VALUES replaces this: "zeros"; "ones"; a list of numbers, taken from its beginning again where it is shorter than the tensor; {"like": OTHER}: generated as the
-tensor OTHER is. model.safetensors has a tensor of a wider type before one of a narrower (F64, I64, F32, I32, U32, BF16, F16, ...: see WIDTHS), and by name within
-a type, as the safetensors library writes it.
+tensor OTHER is. model.safetensors has a tensor of a wider type before one of a narrower (F64, I64, F32, I32, U32, BF16, F16, ...: see WIDTHS), and by name
+within a type, as the safetensors library writes it.
 
-Environment: GGMILL, our binary; LLAMA_CPP, the directory vendor/llama.cpp of the source archive of llama-cpp-python 0.3.36; REFERENCE_PYTHON, an interpreter with
-torch, transformers 4.57.6 and numpy, which runs the reference (and `build v4`); REFERENCE_PYTHON_5, one with transformers 5 for `build v5`; CLASSES_CACHE, a
+Environment: GGMILL, our binary; LLAMA_CPP, the directory vendor/llama.cpp of the source archive of llama-cpp-python 0.3.36; REFERENCE_PYTHON, an interpreter
+with torch, transformers 4.57.6 and numpy, which runs the reference (and `build v4`); REFERENCE_PYTHON_5, one with transformers 5 for `build v5`; CLASSES_CACHE, a
 directory for checkpoints and what the reference made of them. Needs numpy. Recipes and descriptions are those of the repository in which it is called.
 """
 
@@ -355,7 +355,8 @@ def compare(job, kind, data):
     ours, printed = job.ours(kind, data)
     try:
         if theirs is None:
-            return (ours is None), None, ["the reference fails: " + line for line in log.strip().splitlines()[-6:]] + ["we " + ("succeed" if ours else "fail too")]
+            lines = ["the reference fails: " + line for line in log.strip().splitlines()[-6:]]
+            return (ours is None), None, lines + ["we " + ("succeed" if ours else "fail too")]
         if ours is None:
             return False, None, ["we fail: " + line for line in printed.strip().splitlines()[:12]]
         theirs_bytes = theirs.read_bytes()
