@@ -179,8 +179,6 @@ class Job:
             sys.exit(f"there is no recipe {self.path}")
         self.name = self.path.stem
         self.recipe = json.loads(self.path.read_text())
-        if self.recipe["config"].get("architectures") is None and "class" in self.recipe and "model_type" not in self.recipe["config"]:
-            self.recipe["config"]["architectures"] = [self.recipe["class"]]
         self.vocabulary = self.recipe.get("vocabulary", "none")
         content = {key: value for key, value in self.recipe.items() if key != "expected"}
         digest = hashlib.sha256(json.dumps([3, content]).encode()).hexdigest()[:16]
