@@ -199,7 +199,9 @@ class Job:
         """Our file, or none and what the command printed."""
         out = self.cache / f"{kind}.{os.getpid()}.gguf"
         command = [os.environ["GGMILL"], "convert", str(self.directory), "-o", str(out), "--type", kind, "--force", "--arch-file"]
-        pre = {"none": ["--no-vocab"], "spm": []}.get(self.vocabulary, ["--pre", "gpt-2"])
+        # These have no pre-tokenizer.
+        plain = any((self.directory / name).exists() for name in ("rwkv_vocab_v20230424.txt", "tokenizer.jsonl"))
+        pre = {"none": ["--no-vocab"], "spm": []}.get(self.vocabulary, [] if plain else ["--pre", "gpt-2"])
         done = subprocess.run([*command, str(data), *pre], capture_output=True, text=True, errors="replace")
         if "is a directory" in done.stderr:
             # A ggmill that takes only files: those that name the class, with the parts that it has built in.
