@@ -8,6 +8,10 @@ from this one, so that what one changes the next does not see. The file is `out`
     python classes_reference.py build CONFIG.json
 
 prints a recipe as JSON: the model that transformers makes for a configuration (its class is the first of `architectures`), as it saves it.
+
+    python classes_reference.py vocabularies DIR
+
+makes the tokenizers `bpe` and `wordpiece` under DIR (committed as crates/ggmill-convert/tests/fixtures/classes/vocabularies).
 """
 
 import fcntl
@@ -155,9 +159,53 @@ def build(path):
     return {"class": name, "config": saved, "tensors": tensors}
 
 
+def vocabularies(directory):
+    """Tiny tokenizers: bytes with a few merges, and word pieces."""
+    from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+    from transformers.models.gpt2.tokenization_gpt2 import bytes_to_unicode
+
+    def save(name, tokenizer, **config):
+        (directory / name).mkdir(parents=True, exist_ok=True)
+        tokenizer.save(str(directory / name / "tokenizer.json"), pretty=False)
+        (directory / name / "tokenizer_config.json").write_text(json.dumps(config, indent=1))
+
+    def special(names):
+        return [AddedToken(name, special=True, normalized=False) for name in names]
+
+    merges = ["t h", "th e", "\u0120 the", "i n", "a n", "an d", "\u0120 and", "e r", "o n", "r e", "in g", "\u0120 a", "l l", "o u", "1 2", "12 3"]
+    merges = [tuple(merge.split(" ")) for merge in merges]
+    table = bytes_to_unicode()
+    vocabulary = {table[byte]: byte for byte in range(256)}
+    for merge in merges:
+        vocabulary["".join(merge)] = len(vocabulary)
+    bpe = Tokenizer(models.BPE(vocab=vocabulary, merges=merges))
+    bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    bpe.decoder = decoders.ByteLevel()
+    bpe.add_special_tokens(special(["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<unk>", "<pad>"]))
+    bpe.add_tokens([AddedToken("<extra>", normalized=False)])
+    save("bpe", bpe, tokenizer_class="PreTrainedTokenizerFast", bos_token="<|endoftext|>", eos_token="<|im_end|>", unk_token="<unk>", pad_token="<pad>",
+         add_bos_token=False, clean_up_tokenization_spaces=False, model_max_length=512)
+
+    letters = "abcdefghijklmnopqrstuvwxyz0123456789"
+    specials = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    words = specials + list(letters + ".,!?'-") + ["##" + letter for letter in letters] + ["the", "and", "##ing", "##er", "in", "##ll"]
+    pieces = Tokenizer(models.WordPiece(vocab={word: id for id, word in enumerate(words)}, unk_token="[UNK]", continuing_subword_prefix="##"))
+    pieces.normalizer = normalizers.BertNormalizer(lowercase=True)
+    pieces.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    pieces.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
+    pieces.decoder = decoders.WordPiece()
+    pieces.add_special_tokens(special(specials))
+    save("wordpiece", pieces, tokenizer_class="BertTokenizer", do_lower_case=True, cls_token="[CLS]", sep_token="[SEP]", pad_token="[PAD]", unk_token="[UNK]",
+         mask_token="[MASK]", model_max_length=512)
+    (directory / "wordpiece" / "vocab.txt").write_text("\n".join(words) + "\n")
+
+
 if __name__ == "__main__":
     if sys.argv[1] == "serve":
         serve(sys.argv[2], sys.argv[3])
+    elif sys.argv[1] == "vocabularies":
+        vocabularies(Path(sys.argv[2]))
     else:
         printed = os.dup(1)
         os.dup2(2, 1)
