@@ -13,8 +13,8 @@ A *recipe* is crates/ggmill-convert/tests/fixtures/classes/NAME.json:
   a text under config.json goes before `config` (for what JSON does not have, such as Infinity);
 - tensors: NAME: [DTYPE, SHAPE] or [DTYPE, SHAPE, VALUES], dtypes as safetensors spells them, shapes as PyTorch shows them;
 - vocabulary: "none" (the reference's own step for models without a vocabulary takes the place of every class's), "spm", "bpe" or "wordpiece" (tiny tokenizers
-  of this repository are put beside the weights), or "tokens" (the recipe has its tokenizer under `files`). With all but "none", the one thing that is not as the
-  reference has it is that it takes every pre-tokenizer to be "gpt-2", as `--pre gpt-2` makes ours do;
+  of this repository are put beside the weights), or "tokens" (the recipe has its tokenizer under `files`). With all but "none", the one thing that is not as
+  the reference has it is that it takes every pre-tokenizer to be "gpt-2", as `--pre gpt-2` makes ours do;
 - expected: SHA-256 of the reference's whole file, for each type in which both write the same bytes. A type that the reference cannot write is left out.
 
 The weights follow from the recipe. For the tensor NAME let seed be the 64-bit FNV-1a hash of NAME in UTF-8. Element i (in the order of the file) comes from
@@ -31,8 +31,8 @@ tensor OTHER is. model.safetensors has a tensor of a wider type before one of a 
 within a type, as the safetensors library writes it.
 
 Environment: GGMILL, our binary; LLAMA_CPP, the directory vendor/llama.cpp of the source archive of llama-cpp-python 0.3.36; REFERENCE_PYTHON, an interpreter
-with torch, transformers 4.57.6 and numpy, which runs the reference (and `build v4`); REFERENCE_PYTHON_5, one with transformers 5 for `build v5`; CLASSES_CACHE, a
-directory for checkpoints and what the reference made of them. Needs numpy. Recipes and descriptions are those of the repository in which it is called.
+with torch, transformers 4.57.6 and numpy, which runs the reference (and `build v4`); REFERENCE_PYTHON_5, one with transformers 5 for `build v5`; CLASSES_CACHE,
+a directory for checkpoints and what the reference made of them. Needs numpy. Recipes and descriptions are those of the repository in which it is called.
 """
 
 import hashlib

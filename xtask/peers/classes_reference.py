@@ -2,8 +2,8 @@
 
     python classes_reference.py serve CACHE LLAMA_CPP
 
-waits at CACHE/reference.socket for conversions: a line of JSON with `directory`, `out`, `type`, `vocabulary` and `log`. Each runs in a process of its own, forked
-from this one, so that what one changes the next does not see. The file is `out` if all went well; the log is written last.
+waits at CACHE/reference.socket for conversions: a line of JSON with `directory`, `out`, `type`, `vocabulary` and `log`. Each runs in a process of its own,
+forked from this one, so that what one changes the next does not see. The file is `out` if all went well; the log is written last.
 
     python classes_reference.py build CONFIG.json
 
