@@ -36,6 +36,7 @@ mod terms;
 mod value;
 mod view;
 mod vocabulary;
+mod vocabulary_kind;
 
 pub use architecture::Architecture;
 pub use assignment::{Assigned, Assignment};
@@ -58,4 +59,8 @@ pub use standard::StandardKey;
 pub use tensor::{Origin, Part, Source, TensorSpec};
 pub use value::ParameterValue;
 pub use view::ModelView;
-pub use vocabulary::{VocabularyKind, VocabularySpec};
+pub use vocabulary::{
+    AddedTokens, PieceRules, RankRules, SpacePrefix, TokenReference, VocabularyKindSpec,
+    VocabularySpec,
+};
+pub use vocabulary_kind::VocabularyKind;
