@@ -33,6 +33,7 @@ use ggmill_pipeline::{Error, ErrorKind, Pretrained, Result, SideFiles};
 use serde_json::Value;
 
 use self::request::Request;
+pub(crate) use files::document;
 
 /// The files a vocabulary can be made from.
 const SOURCES: [&str; 10] = [
