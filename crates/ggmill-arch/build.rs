@@ -68,6 +68,8 @@ mod terms;
 mod value;
 #[path = "src/vocabulary.rs"]
 mod vocabulary;
+#[path = "src/vocabulary_kind.rs"]
+mod vocabulary_kind;
 
 use architecture::Architecture;
 use data::Table as _;

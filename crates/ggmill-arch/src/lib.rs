@@ -41,6 +41,7 @@ mod transformers;
 mod value;
 mod view;
 mod vocabulary;
+mod vocabulary_kind;
 
 pub use architecture::Architecture;
 pub use assignment::{Assigned, Assignment};
@@ -65,4 +66,8 @@ pub use tensor::{Origin, Part, Source, TensorSpec};
 pub use tensor_type::TensorType;
 pub use value::ParameterValue;
 pub use view::ModelView;
-pub use vocabulary::{VocabularyKind, VocabularySpec};
+pub use vocabulary::{
+    AddedTokens, PieceRules, RankRules, SpacePrefix, TokenReference, VocabularyKindSpec,
+    VocabularySpec,
+};
+pub use vocabulary_kind::VocabularyKind;

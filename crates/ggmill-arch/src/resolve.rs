@@ -20,7 +20,7 @@ use crate::parameter::ParameterSource;
 use crate::schema::RawStage;
 use crate::tensor::{Budget, Origin, TensorSpec};
 use crate::value::ParameterValue;
-use crate::vocabulary::{VocabularySpec, VocabularyTemplate};
+use crate::vocabulary::{VocabularyKindSpec, VocabularySpec, VocabularyTemplate};
 
 /// An architecture with the numbers of one model: hyper-parameters, metadata keys and tensors.
 #[derive(Clone)]
@@ -379,15 +379,36 @@ impl KeyTemplate {
 impl VocabularyTemplate {
     /// The vocabulary with the keys whose conditions hold.
     fn resolve(&self, scope: &Scope<'_>) -> Result<VocabularySpec> {
-        let mut keys = Vec::with_capacity(self.keys.len());
-        for template in &self.keys {
-            let resolved = template
-                .resolve(scope)
-                .map_err(|error| error.about(SubjectKind::Key, &template.name))?;
-            keys.extend(resolved);
+        let mut by_kind = Vec::with_capacity(self.by_kind.len());
+        for (kind, template) in &self.by_kind {
+            let of_kind = VocabularyKindSpec {
+                possible: template.when.evaluate_bool(scope)?,
+                tokenizer_classes: template.tokenizer_classes.clone(),
+                keys_before: keys(&template.keys_before, scope)?,
+                keys: keys(&template.keys, scope)?,
+            };
+            by_kind.push((*kind, of_kind));
         }
-        Ok(VocabularySpec { kinds: self.kinds.clone(), space_prefix: self.space_prefix, keys })
+        Ok(VocabularySpec {
+            size: self.size.as_ref().map(|size| size.evaluate_u64(scope)).transpose()?,
+            keys_before: keys(&self.keys_before, scope)?,
+            keys: keys(&self.keys, scope)?,
+            by_kind,
+            ..self.spec.clone()
+        })
     }
+}
+
+/// The keys whose conditions hold, with their values.
+fn keys(templates: &[KeyTemplate], scope: &Scope<'_>) -> Result<Vec<Key>> {
+    let mut keys = Vec::with_capacity(templates.len());
+    for template in templates {
+        let resolved = template
+            .resolve(scope)
+            .map_err(|error| error.about(SubjectKind::Key, &template.name))?;
+        keys.extend(resolved);
+    }
+    Ok(keys)
 }
 
 /// Positions by name. Fails when two tensors have the same.

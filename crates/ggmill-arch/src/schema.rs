@@ -216,7 +216,136 @@ pub(crate) enum RawStage {
 pub(crate) struct RawVocabulary {
     pub(crate) kinds: Vec<String>,
     #[serde(default)]
-    pub(crate) space_prefix: bool,
+    pub(crate) space_prefix: RawSpacePrefix,
+    #[serde(default)]
+    pub(crate) size: Option<RawExpression>,
+    #[serde(default)]
+    pub(crate) pre: Option<String>,
+    #[serde(default)]
+    pub(crate) builtin: Option<String>,
+    #[serde(default)]
+    pub(crate) template: RawTemplate,
+    #[serde(default)]
+    pub(crate) builtin_template: Option<String>,
+    #[serde(default)]
+    pub(crate) added_tokens: RawAddedTokens,
+    #[serde(default)]
+    pub(crate) control: Vec<String>,
+    #[serde(default)]
+    pub(crate) user_defined: Vec<String>,
+    #[serde(default)]
+    pub(crate) special_tokens: Ordered<RawToken>,
+    #[serde(default)]
+    pub(crate) special_tokens_if_none: Ordered<RawToken>,
+    #[serde(default)]
+    pub(crate) replaced_special_tokens: Ordered<RawToken>,
+    #[serde(default)]
+    pub(crate) last_special_tokens: Ordered<RawToken>,
+    #[serde(default)]
+    pub(crate) pieces: RawPieces,
+    #[serde(default)]
+    pub(crate) ranks: Option<RawRanks>,
+    #[serde(default)]
+    pub(crate) keys_before: Ordered<RawKey>,
+    #[serde(default)]
+    pub(crate) keys: Ordered<RawKey>,
+    #[serde(default)]
+    pub(crate) by_kind: Ordered<RawVocabularyKind>,
+}
+
+/// When `add_prefix_space` becomes a key; `true` is before the vocabulary.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(untagged, expecting = "expected true, false, \"after-tokens\" or \"last\"")]
+pub(crate) enum RawSpacePrefix {
+    Flag(bool),
+    Place(RawSpacePrefixPlace),
+}
+
+impl Default for RawSpacePrefix {
+    fn default() -> Self {
+        Self::Flag(false)
+    }
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum RawSpacePrefixPlace {
+    AfterTokens,
+    Last,
+}
+
+/// Whether a chat template of its own file replaces one of the configuration.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum RawTemplate {
+    #[default]
+    ConfigFirst,
+    FileFirst,
+}
+
+/// What becomes of the texts and types of added tokens.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum RawAddedTokens {
+    #[default]
+    Normalized,
+    Decoded,
+    Plain,
+}
+
+/// A token: its ID, or its text.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged, expecting = "expected the text of a token, or its ID")]
+pub(crate) enum RawToken {
+    Id(u32),
+    Text(String),
+}
+
+/// What is special about the pieces of a SentencePiece model.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawPieces {
+    #[serde(default)]
+    pub(crate) added: Option<Vec<String>>,
+    #[serde(default)]
+    pub(crate) appended: bool,
+    #[serde(default)]
+    pub(crate) added_score: Option<f32>,
+    #[serde(default)]
+    pub(crate) special_score: Option<f32>,
+    #[serde(default)]
+    pub(crate) unused_prefix: Option<String>,
+    #[serde(default)]
+    pub(crate) nul: Option<String>,
+    #[serde(default)]
+    pub(crate) dummy_prefix: bool,
+    #[serde(default)]
+    pub(crate) mask: Option<u32>,
+}
+
+/// A vocabulary in a rank file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawRanks {
+    pub(crate) file: String,
+    #[serde(default)]
+    pub(crate) special: Vec<String>,
+    #[serde(default)]
+    pub(crate) reserved: Option<String>,
+    #[serde(default)]
+    pub(crate) reserved_count: u32,
+}
+
+/// What is special about one kind of vocabulary.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawVocabularyKind {
+    #[serde(default)]
+    pub(crate) when: Option<RawExpression>,
+    #[serde(default)]
+    pub(crate) tokenizer_classes: Vec<String>,
+    #[serde(default)]
+    pub(crate) keys_before: Ordered<RawKey>,
     #[serde(default)]
     pub(crate) keys: Ordered<RawKey>,
 }
