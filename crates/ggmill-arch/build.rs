@@ -106,6 +106,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let texts: Vec<(&str, &str)> = parts.iter().map(|part| (&*part.name, &*part.text)).collect();
     let descriptions = files(&data.join("architectures"))?;
+    let mut marks = Vec::new();
     for file in &descriptions {
         let architecture = Architecture::read(&file.text, &texts)
             .map_err(|error| format!("{}: {error}", file.path))?;
@@ -117,11 +118,12 @@ fn main() -> Result<(), Box<dyn Error>> {
             )
             .into());
         }
+        marks.push(architecture.marks().map(str::to_owned).collect::<Vec<_>>());
     }
     let mut code = String::new();
     writeln!(code, "static BUILTIN: [Builtin; {}] = [", descriptions.len())?;
-    for File { name, path, .. } in &descriptions {
-        writeln!(code, "    Builtin::new({name:?}, include_str!({path:?})),")?;
+    for (File { name, path, .. }, marks) in descriptions.iter().zip(marks) {
+        writeln!(code, "    Builtin::new({name:?}, include_str!({path:?}), &{marks:?}),")?;
     }
     writeln!(code, "];\n\nstatic PARTS: crate::include::Parts<'static> = &[")?;
     for File { name, path, .. } in &parts {

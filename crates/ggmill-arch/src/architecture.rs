@@ -220,6 +220,15 @@ impl Architecture {
         self.checkpoints.iter().flat_map(|checkpoint| &checkpoint.classes).map(|class| &**class)
     }
 
+    /// The classes, the model types and the places in a configuration that tell the checkpoints it
+    /// is for.
+    pub(crate) fn marks(&self) -> impl Iterator<Item = &str> {
+        let marks = self.checkpoints.iter().flat_map(|kind| {
+            kind.classes.iter().chain(&kind.model_types).chain(&kind.marker)
+        });
+        marks.map(|mark| &**mark)
+    }
+
     /// The JSON files beside the weights that hyper-parameters are looked for in.
     pub fn documents(&self) -> impl Iterator<Item = &str> {
         let places = self.parameters.iter().flat_map(|parameter| &parameter.from);

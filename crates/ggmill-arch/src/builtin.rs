@@ -9,12 +9,18 @@ use crate::error::Result;
 struct Builtin {
     name: &'static str,
     text: &'static str,
+    /// What tells the checkpoints it is for: classes, model types and places in a configuration.
+    marks: &'static [&'static str],
     parsed: OnceLock<Architecture>,
 }
 
 impl Builtin {
-    const fn new(name: &'static str, text: &'static str) -> Self {
-        Self { name, text, parsed: OnceLock::new() }
+    const fn new(
+        name: &'static str,
+        text: &'static str,
+        marks: &'static [&'static str],
+    ) -> Self {
+        Self { name, text, marks, parsed: OnceLock::new() }
     }
 }
 
@@ -53,6 +59,15 @@ impl Architecture {
     /// alone.
     pub fn builtins() -> impl Iterator<Item = &'static Self> {
         BUILTIN.iter().map(Builtin::get)
+    }
+
+    /// The built-in descriptions that may be for a checkpoint of these classes, of this model type,
+    /// or with these places in its configuration. Only they are read.
+    pub(crate) fn builtins_marked(
+        is_mark: impl Fn(&str) -> bool,
+    ) -> impl Iterator<Item = &'static Self> {
+        let has = move |builtin: &&Builtin| builtin.marks.iter().any(|mark| is_mark(mark));
+        BUILTIN.iter().filter(has).map(Builtin::get)
     }
 
     /// The built-in description of the architecture with this name.

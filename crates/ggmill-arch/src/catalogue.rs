@@ -42,6 +42,14 @@ impl Catalogue {
             .chain(Architecture::builtins().map(|builtin| -> &Architecture { builtin }))
     }
 
+    /// The descriptions that may be for a checkpoint with this configuration.
+    fn marked(&self, config: &Config<'_>) -> impl Iterator<Item = &Architecture> {
+        let names = [config.class(), config.whole_class(), config.model_type()];
+        let is_mark = move |mark: &str| names.contains(&Some(mark)) || config.has(mark);
+        let builtins = Architecture::builtins_marked(is_mark);
+        self.added.iter().rev().chain(builtins.map(|builtin| -> &Architecture { builtin }))
+    }
+
     /// The description of the architecture with this name.
     pub fn by_name(&self, name: &str) -> Option<&Architecture> {
         self.added
@@ -62,7 +70,7 @@ impl Catalogue {
         }
         let config = Config::new(config);
         let known = |whole: bool| {
-            self.architectures().find(|architecture| {
+            self.marked(&config).find(|architecture| {
                 architecture.checkpoint_kind(&config).is_some_and(|kind| kind.whole == whole)
             })
         };

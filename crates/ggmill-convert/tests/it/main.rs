@@ -2,6 +2,8 @@
 
 #![allow(
     clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
     clippy::cast_precision_loss,
     clippy::float_cmp,
     clippy::format_push_string,
@@ -12,6 +14,7 @@
 )]
 
 mod checkpoints;
+mod classes;
 mod legacy;
 mod side_files;
 mod stories;

@@ -1,0 +1,228 @@
+//! A small checkpoint of every class of models that the reference converter knows and a description
+//! covers: our file is the reference's, byte for byte.
+//!
+//! `fixtures/classes` has a recipe for each: its configuration, the names, types and shapes of its
+//! tensors, and the hashes of the files that the reference made of it. `xtask/peers/classes.py`
+//! records them; it says what a recipe has and how its weights follow from it, which is done again
+//! here.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use ggmill_arch::Catalogue;
+use ggmill_convert::{ConvertOptions, convert};
+use ggmill_core::{FileType, GgmlType};
+use ggmill_formats::Safetensors;
+use ggmill_pipeline::{Pretrained as _, RunOptions, run};
+use ggmill_testdata::{real, sha256};
+use serde_json::{Map, Value as Json};
+
+use crate::support::safetensors;
+
+/// The types of safetensors, in the order in which that library writes tensors.
+const DTYPES: [&str; 16] = [
+    "U64", "I64", "F64", "F32", "U32", "I32", "BF16", "F16", "U16", "I16", "F8_E8M0", "F8_E4M3",
+    "F8_E5M2", "I8", "U8", "BOOL",
+];
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/classes")
+}
+
+/// SplitMix64, begun with the FNV-1a hash of a name.
+fn mixed(name: &str) -> impl Iterator<Item = u64> {
+    let seed = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    (1u64..).map(move |place| {
+        let z = seed.wrapping_add(place.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    })
+}
+
+/// The bytes of a number in a floating-point type.
+fn float(dtype: &str, number: f64) -> Vec<u8> {
+    match dtype {
+        "F64" => number.to_le_bytes().to_vec(),
+        "F32" => (number as f32).to_le_bytes().to_vec(),
+        "BF16" => (number as f32).to_le_bytes()[2..].to_vec(),
+        _ => {
+            let mut bits = vec![0; 2];
+            ggmill_quant::quantize(GgmlType::F16, &[number as f32], 1, None, &mut bits).unwrap();
+            bits
+        }
+    }
+}
+
+/// The bytes of an element that nothing but its tensor's name decides.
+fn element(dtype: &str, h: u64) -> Vec<u8> {
+    let small = || f64::from((h >> 56) as u8 as i8) / 256.0;
+    match dtype {
+        "BF16" | "F16" => float(dtype, small()),
+        "F32" | "F64" => float(dtype, ((h >> 40) as i64 - (1 << 23)) as f64 / f64::from(1 << 24)),
+        "U8" | "I8" => vec![h as u8],
+        "BOOL" => vec![(h & 1) as u8],
+        "F8_E8M0" | "F8_E4M3" | "F8_E5M2" => vec![(h & 0x77) as u8],
+        "I64" | "U64" => (h % 50).to_le_bytes().to_vec(),
+        "I32" | "U32" => ((h % 50) as u32).to_le_bytes().to_vec(),
+        _ => ((h % 50) as u16).to_le_bytes().to_vec(),
+    }
+}
+
+/// The bytes of a number that a recipe gives.
+fn given(dtype: &str, number: f64) -> Vec<u8> {
+    match dtype {
+        "BF16" | "F16" | "F32" | "F64" => float(dtype, number),
+        "I64" | "U64" => (number as i64).to_le_bytes().to_vec(),
+        "I32" | "U32" => (number as i32).to_le_bytes().to_vec(),
+        "I16" | "U16" => (number as i16).to_le_bytes().to_vec(),
+        _ => vec![number as i64 as u8],
+    }
+}
+
+/// A safetensors file of these tensors of a recipe.
+fn weights(tensors: &Map<String, Json>) -> Vec<u8> {
+    let dtype = |tensor: &Json| tensor[0].as_str().unwrap().to_owned();
+    let place = |tensor: &Json| DTYPES.iter().position(|known| **known == dtype(tensor)).unwrap();
+    let mut names: Vec<&String> = tensors.keys().collect();
+    names.sort_by_key(|name| (place(&tensors[*name]), *name));
+    let made = names.into_iter().map(|name| {
+        let tensor = &tensors[name];
+        let dtype = dtype(tensor);
+        let shape: Vec<u64> =
+            tensor[1].as_array().unwrap().iter().map(|extent| extent.as_u64().unwrap()).collect();
+        let count = shape.iter().product::<u64>() as usize;
+        let numbers: Option<Vec<f64>> = match tensor.get(2) {
+            Some(Json::String(word)) => Some(vec![if word == "ones" { 1.0 } else { 0.0 }]),
+            Some(Json::Array(numbers)) => {
+                Some(numbers.iter().map(|number| number.as_f64().unwrap()).collect())
+            }
+            _ => None,
+        };
+        let like = tensor.get(2).and_then(|values| values["like"].as_str()).unwrap_or(name);
+        let bytes: Vec<u8> = match numbers {
+            Some(numbers) => {
+                let numbers = numbers.iter().cycle().take(count);
+                numbers.flat_map(|&number| given(&dtype, number)).collect()
+            }
+            None => mixed(like).take(count).flat_map(|h| element(&dtype, h)).collect(),
+        };
+        (name.clone(), DTYPES[place(tensor)], shape, bytes)
+    });
+    safetensors(&made.collect::<Vec<_>>())
+}
+
+/// Makes the checkpoint of a recipe.
+fn materialize(recipe: &Json, directory: &Path) {
+    fs::create_dir_all(directory).unwrap();
+    let copy = |from: &Path| {
+        fs::copy(from, directory.join(from.file_name().unwrap())).unwrap();
+    };
+    match vocabulary(recipe) {
+        "spm" => {
+            for name in ["tokenizer.model", "tokenizer_config.json"] {
+                copy(&real(&format!("tinystories260K/{name}")));
+            }
+        }
+        kind @ ("bpe" | "wordpiece") => {
+            for file in fs::read_dir(fixtures().join("vocabularies").join(kind)).unwrap() {
+                copy(&file.unwrap().path());
+            }
+        }
+        _ => {}
+    }
+    fs::write(directory.join("config.json"), recipe["config"].to_string()).unwrap();
+    for (name, content) in recipe["files"].as_object().into_iter().flatten() {
+        let path = directory.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        if name.ends_with(".safetensors") {
+            fs::write(path, weights(content["tensors"].as_object().unwrap())).unwrap();
+        } else {
+            let text = content.as_str().map_or_else(|| content.to_string(), str::to_owned);
+            fs::write(path, text).unwrap();
+        }
+    }
+    let tensors = recipe["tensors"].as_object().unwrap();
+    fs::write(directory.join("model.safetensors"), weights(tensors)).unwrap();
+}
+
+fn vocabulary(recipe: &Json) -> &str {
+    recipe["vocabulary"].as_str().unwrap_or("none")
+}
+
+/// The hash of our file, or why there is none.
+fn hash(recipe: &Json, directory: &Path, file_type: FileType) -> Result<String, String> {
+    // Vocabularies of these files have no pre-tokenizer.
+    const PLAIN: [&str; 2] = ["rwkv_vocab_v20230424.txt", "tokenizer.jsonl"];
+    let is_plain = PLAIN.iter().any(|name| directory.join(name).exists());
+    let mut options = ConvertOptions::new(file_type);
+    options.no_vocab = vocabulary(recipe) == "none";
+    options.pre = Some("gpt-2".to_owned())
+        .filter(|_| !is_plain && !matches!(vocabulary(recipe), "none" | "spm"));
+    let made = || {
+        let checkpoint = Safetensors::open(directory)?;
+        let catalogue = Catalogue::new();
+        let architecture = catalogue
+            .for_checkpoint(checkpoint.config())
+            .map_err(|error| std::io::Error::other(error.to_string()))?;
+        let plan = convert(&checkpoint, architecture, &options)?.plan(&checkpoint)?;
+        let file = run(&plan, &checkpoint, Vec::new(), &RunOptions::default(), &mut |_| {
+            std::ops::ControlFlow::Continue(())
+        })?;
+        Ok::<_, Box<dyn std::error::Error>>(sha256(&file))
+    };
+    made().map_err(|error| error.to_string())
+}
+
+/// What of a recipe is not as expected.
+fn faults(path: &Path) -> Vec<String> {
+    const TYPES: [(&str, FileType); 4] = [
+        ("f32", FileType::F32),
+        ("f16", FileType::F16),
+        ("bf16", FileType::BF16),
+        ("q8_0", FileType::Q8_0),
+    ];
+    let name = path.file_stem().unwrap().to_str().unwrap();
+    let recipe: Json = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path().join(name);
+    let Some(expected) = recipe["expected"].as_object() else { return Vec::new() };
+    materialize(&recipe, &directory);
+    let fault = |(kind, expected): (&String, &Json)| {
+        let (_, file_type) = TYPES.iter().find(|(known, _)| known == kind).unwrap();
+        match hash(&recipe, &directory, *file_type) {
+            Ok(found) if *expected == *found => None,
+            Ok(_) => Some(format!("{name}: other bytes than the reference's in {kind}")),
+            Err(error) => Some(format!("{name}: {error}")),
+        }
+    };
+    expected.iter().filter_map(fault).collect()
+}
+
+#[test]
+fn every_class_is_converted_as_the_reference_does() {
+    let mut paths: Vec<PathBuf> = fs::read_dir(fixtures())
+        .unwrap()
+        .map(|file| file.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|ending| ending == "json"))
+        .collect();
+    paths.sort();
+    assert!(paths.len() > 300, "{} recipes", paths.len());
+    let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while let Some(path) = paths.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    found.lock().unwrap().extend(faults(path));
+                }
+            });
+        }
+    });
+    let mut found = found.into_inner().unwrap();
+    found.sort();
+    assert!(found.is_empty(), "{} of {}:\n{}", found.len(), paths.len(), found.join("\n"));
+}
