@@ -13,7 +13,7 @@ A *recipe* is crates/ggmill-convert/tests/fixtures/classes/NAME.json:
   a text under config.json goes before `config` (for what JSON does not have, such as Infinity);
 - tensors: NAME: [DTYPE, SHAPE] or [DTYPE, SHAPE, VALUES], dtypes as safetensors spells them, shapes as PyTorch shows them;
 - vocabulary: "none" (the reference's own step for models without a vocabulary takes the place of every class's), "spm", "bpe" or "wordpiece" (tiny tokenizers
-  of this repository are put beside the weights), "tokens" (the recipe has its tokenizer under `files`) or "builtin" (there is none, and every class does what it
+  of this repository are put beside the weights), "tokens" (the recipe has its tokenizer under `files`) or "builtin" (there is none: every class does what it
   does then). With all but "none", the one thing that is not as the reference has it is that it takes every pre-tokenizer to be "gpt-2", as `--pre gpt-2` makes
   ours do;
 - expected: SHA-256 of the reference's whole file, for each type in which both write the same bytes. A type that the reference cannot write is left out.
