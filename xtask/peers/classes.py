@@ -13,8 +13,9 @@ A *recipe* is crates/ggmill-convert/tests/fixtures/classes/NAME.json:
   a text under config.json goes before `config` (for what JSON does not have, such as Infinity);
 - tensors: NAME: [DTYPE, SHAPE] or [DTYPE, SHAPE, VALUES], dtypes as safetensors spells them, shapes as PyTorch shows them;
 - vocabulary: "none" (the reference's own step for models without a vocabulary takes the place of every class's), "spm", "bpe" or "wordpiece" (tiny tokenizers
-  of this repository are put beside the weights), or "tokens" (the recipe has its tokenizer under `files`). With all but "none", the one thing that is not as
-  the reference has it is that it takes every pre-tokenizer to be "gpt-2", as `--pre gpt-2` makes ours do;
+  of this repository are put beside the weights), "tokens" (the recipe has its tokenizer under `files`) or "builtin" (there is none: every class does what it
+  does then). With all but "none", the one thing that is not as the reference has it is that it takes every pre-tokenizer to be "gpt-2", as `--pre gpt-2` makes
+  ours do;
 - expected: SHA-256 of the reference's whole file, for each type in which both write the same bytes. A type that the reference cannot write is left out.
 
 The weights follow from the recipe. For the tensor NAME let seed be the 64-bit FNV-1a hash of NAME in UTF-8. Element i (in the order of the file) comes from
@@ -128,7 +129,7 @@ def materialize(recipe, directory):
     elif kind in ("bpe", "wordpiece"):
         for file in (REPOSITORY / RECIPES / "vocabularies" / kind).iterdir():
             shutil.copyfile(file, directory / file.name)
-    elif kind not in ("none", "tokens"):
+    elif kind not in ("none", "tokens", "builtin"):
         sys.exit(f"there is no vocabulary {kind!r}")
     (directory / "config.json").write_text(json.dumps(recipe["config"], indent=2))
     for name, content in recipe.get("files", {}).items():
@@ -201,7 +202,7 @@ class Job:
         command = [os.environ["GGMILL"], "convert", str(self.directory), "-o", str(out), "--type", kind, "--force", "--arch-file"]
         # These have no pre-tokenizer.
         plain = any((self.directory / name).exists() for name in ("rwkv_vocab_v20230424.txt", "tokenizer.jsonl"))
-        pre = {"none": ["--no-vocab"], "spm": []}.get(self.vocabulary, [] if plain else ["--pre", "gpt-2"])
+        pre = {"none": ["--no-vocab"], "spm": [], "builtin": []}.get(self.vocabulary, [] if plain else ["--pre", "gpt-2"])
         done = subprocess.run([*command, str(data), *pre], capture_output=True, text=True, errors="replace")
         if "is a directory" in done.stderr:
             # A ggmill that takes only files: those that name the class, with the parts that it has built in.
