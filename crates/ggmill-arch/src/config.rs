@@ -71,16 +71,31 @@ impl<'a> Config<'a> {
         at(layer, path)
     }
 
-    /// The number of elements or members at a place that is written as `FILE#len(PATH)`.
-    fn count(&self, path: &str) -> Option<i64> {
-        let (file, path) = path.split_once('#')?;
-        let path = path.strip_prefix("len(")?.strip_suffix(')')?;
-        let count = match at(self.documents?.get(file)?, path)? {
-            Json::Array(elements) => elements.len(),
-            Json::Object(members) => members.len(),
-            _ => return None,
+    /// The number of elements or members at a place, written as `len(PATH)`; the names of the
+    /// members of an object, as `names(PATH)`, numbers where they are numbers.
+    fn measure(&self, path: &str) -> Option<ParameterValue> {
+        let (file, path) =
+            path.split_once('#').map_or((None, path), |(file, path)| (Some(file), path));
+        let (word, place) = path.strip_suffix(')')?.split_once('(')?;
+        let found = match file {
+            Some(file) => at(self.documents?.get(file)?, place)?,
+            None => self.find(place)?,
         };
-        i64::try_from(count).ok()
+        match (word, found) {
+            ("len", Json::Array(elements)) => i64::try_from(elements.len()).ok(),
+            ("len", Json::Object(members)) => i64::try_from(members.len()).ok(),
+            ("names", Json::Object(members)) => {
+                let name = |name: &String| match name.parse() {
+                    Ok(number) => ParameterValue::Int(number),
+                    Err(_) => ParameterValue::Str(name.as_str().into()),
+                };
+                return Some(ParameterValue::List(
+                    members.keys().take(MAX_LEN).map(name).collect(),
+                ));
+            }
+            _ => None,
+        }
+        .map(ParameterValue::Int)
     }
 
     /// The values at a path with one `*`, for the elements of a list or the members of an object
@@ -117,7 +132,7 @@ impl<'a> Config<'a> {
     /// Fails where a path leads through something that is not an object: what it says there would
     /// be passed over.
     fn refuse_values_on_the_way(&self, path: &str) -> Result<()> {
-        let own = if path.contains(['#', '*']) { "" } else { path };
+        let own = if path.contains(['#', '*', '(']) { "" } else { path };
         for (end, _) in own.match_indices('.') {
             let through = path.get(..end).unwrap_or_default();
             if let Some(found) =
@@ -179,9 +194,9 @@ fn at<'a>(json: &'a Json, path: &str) -> Option<&'a Json> {
 impl ParameterSource for Config<'_> {
     fn lookup(&self, parameter: &Parameter) -> Result<Option<(ParameterValue, String)>> {
         parameter.from.iter().try_for_each(|path| self.refuse_values_on_the_way(path))?;
-        let counted = parameter.from.iter().find_map(|path| Some((path, self.count(path)?)));
-        if let Some((path, count)) = counted {
-            return Ok(Some((ParameterValue::Int(count), path.to_string())));
+        let measured = parameter.from.iter().find_map(|path| Some((path, self.measure(path)?)));
+        if let Some((path, value)) = measured {
+            return Ok(Some((value, path.to_string())));
         }
         let each = parameter.from.iter().find_map(|path| Some((path, self.find_each(path)?)));
         if let Some((path, value)) = each {

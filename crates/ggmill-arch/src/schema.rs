@@ -192,7 +192,7 @@ definition! {
         when: RawExpression,
         tied: String,
         unless: String,
-        keep_f32: bool,
+        keep_f32: RawExpression,
         r#type: String,
         drop_if_equal: String,
         together: String,

@@ -176,6 +176,7 @@ struct TensorTemplate {
     tied: Option<Template>,
     unless: Option<Template>,
     fixed_type: Option<TensorType>,
+    keep_f32: Option<Expression>,
     drop_if_equal: Option<Template>,
     together: Option<Template>,
 }
@@ -411,7 +412,13 @@ impl TensorTemplate {
             when: condition(raw.when.as_ref(), known)?,
             tied: raw.tied.as_deref().map(template).transpose()?,
             unless: raw.unless.as_deref().map(template).transpose()?,
-            fixed_type: TensorType::of_words(raw.r#type.as_deref(), raw.keep_f32, name)?,
+            fixed_type: TensorType::of_words(raw.r#type.as_deref(), name)?,
+            keep_f32: raw
+                .keep_f32
+                .as_ref()
+                .map(|keep_f32| expression(keep_f32, known))
+                .transpose()
+                .map_err(|error| error.at("keep_f32"))?,
             drop_if_equal: raw.drop_if_equal.as_deref().map(in_checkpoint).transpose()?,
             together: raw.together.as_deref().map(template).transpose()?,
         })
@@ -446,12 +453,17 @@ impl TensorTemplate {
                 Origin::Computed(computed(elements, &shape, scope, budget)?)
             }
         };
+        let keep_f32 = self.keep_f32.as_ref().map(|keep_f32| keep_f32.evaluate_bool(scope));
+        let fixed_type = match keep_f32.transpose()? {
+            Some(true) => Some(TensorType::Fixed(GgmlType::F32)),
+            Some(false) => Some(TensorType::OfFile),
+            None => self.fixed_type,
+        };
+        let is_vector = shape.dimensions().len() <= 1;
         let mut fill = |template: &Template| budget.name(template, scope, 0);
         Ok(Some(TensorSpec {
             name: fill(&self.name)?,
-            fixed_type: self.fixed_type.or_else(|| {
-                (shape.dimensions().len() <= 1).then_some(TensorType::Fixed(GgmlType::F32))
-            }),
+            fixed_type: fixed_type.or(is_vector.then_some(TensorType::Fixed(GgmlType::F32))),
             drop_if_equal: self.drop_if_equal.as_ref().map(&mut fill).transpose()?,
             before,
             shape,

@@ -70,11 +70,7 @@ impl TensorType {
     ];
 
     /// What a description says of the type of a tensor with this name.
-    pub(crate) fn of_words(
-        text: Option<&str>,
-        keep_f32: Option<bool>,
-        name: &str,
-    ) -> Result<Option<Self>> {
+    pub(crate) fn of_words(text: Option<&str>, name: &str) -> Result<Option<Self>> {
         if let Some(text) = text {
             let known = Self::TYPES.iter().find(|(known, _)| *known == text);
             let (_, found) = known.ok_or_else(|| {
@@ -84,10 +80,6 @@ impl TensorType {
             })?;
             return Ok(Some(*found));
         }
-        Ok(match keep_f32 {
-            Some(true) => Some(Self::Fixed(GgmlType::F32)),
-            Some(false) => Some(Self::OfFile),
-            None => KEEP_F32.has(name).then_some(Self::Fixed(GgmlType::F32)),
-        })
+        Ok(KEEP_F32.has(name).then_some(Self::Fixed(GgmlType::F32)))
     }
 }

@@ -95,7 +95,7 @@ pub fn convert(
 
     let label =
         size_label(tensors.iter().map(|tensor| (RawStr::new(&tensor.name), tensor.shape())))
-            .filter(|_| !tensors.is_empty());
+            .filter(|_| !tensors.is_empty() && !tensors.iter().any(is_adapter));
     let parameters =
         tensors.iter().fold(0u64, |sum, tensor| sum.saturating_add(tensor.shape().elements()));
     let mut general = General::of(checkpoint.config(), checkpoint.name(), parameters);
@@ -171,6 +171,11 @@ fn tensors(
         );
     }
     Ok(tensors)
+}
+
+/// Whether a tensor is a factor of an adapter: models that have some get no label of their size.
+fn is_adapter(tensor: &RecipeTensor) -> bool {
+    [".lora_a", ".lora_b"].iter().any(|ending| tensor.name.ends_with(ending.as_bytes()))
 }
 
 /// Two tensors of the checkpoint must not get the same name.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ggmill_arch::{Architecture, CheckpointFacts};
+use ggmill_arch::{Architecture, CheckpointFacts, ParameterValue};
 use ggmill_core::{GgmlType, Shape};
 use ggmill_pipeline::{Checkpoint, Encoding, Error, ErrorKind, Expression, Pretrained, Result};
 use serde_json::Value;
@@ -11,6 +11,8 @@ use crate::vocabulary::document;
 
 /// Elements of a tensor whose values a description may ask for.
 const MAX_VALUES: u64 = 1 << 16;
+/// Bytes of a text that a description may ask for: a model card has a few thousand.
+const MAX_TEXT: u64 = 4 << 20;
 /// Elements that are compared at once.
 const CHUNK: u64 = 1 << 20;
 
@@ -50,19 +52,71 @@ impl CheckpointFacts for Facts<'_> {
         self.checkpoint.tensors().get(number).map(|tensor| tensor.shape)
     }
 
-    fn values(&self, name: &str) -> Result<Vec<f32>, String> {
+    fn values(&self, name: &str) -> Result<Vec<ParameterValue>, String> {
         let &number = self.names.get(name).ok_or("there is no such tensor")?;
         let elements = self.shape(name).map_or(0, |shape| shape.elements());
         if elements > MAX_VALUES {
             return Err(format!("{name} has {elements} elements, the limit is {MAX_VALUES}"));
         }
-        let values = || floats(self.checkpoint, number, 0..elements);
-        values().map_err(|error| error.to_string())
+        let values = match self.checkpoint.tensors().get(number).map(|tensor| tensor.ggml_type) {
+            Some(GgmlType::I64) => integers(self.checkpoint, number, elements, i64::from_le_bytes),
+            Some(GgmlType::I32) => {
+                let of_bytes = |bytes| i64::from(i32::from_le_bytes(bytes));
+                integers(self.checkpoint, number, elements, of_bytes)
+            }
+            _ => floats(self.checkpoint, number, 0..elements).map(|values| {
+                values.into_iter().map(f64::from).map(ParameterValue::Float).collect()
+            }),
+        };
+        values.map_err(|error| error.to_string())
+    }
+
+    fn zero_rows(&self, name: &str) -> Result<Vec<u64>, String> {
+        let &number = self.names.get(name).ok_or("there is no such tensor")?;
+        let shape = self.checkpoint.tensors()[number].shape;
+        let (width, mut rows) = (shape.row_len(), Vec::new());
+        for row in 0..shape.elements().checked_div(width).unwrap_or(0) {
+            let elements = row.saturating_mul(width)..row.saturating_add(1).saturating_mul(width);
+            let values = floats(self.checkpoint, number, elements);
+            if values.map_err(|error| error.to_string())?.iter().all(|&value| value == 0.0) {
+                rows.push(row);
+            }
+        }
+        Ok(rows)
     }
 
     fn has_file(&self, name: &str) -> bool {
         self.checkpoint.side_files().has(name)
     }
+
+    fn text(&self, name: &str) -> Option<String> {
+        let bytes = self.checkpoint.side_files().read(name, MAX_TEXT).ok()??;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    fn token(&self, text: &str) -> Option<u64> {
+        let tokenizer = document(self.checkpoint.side_files(), "tokenizer.json").ok()??;
+        let added = tokenizer.get("added_tokens").and_then(Value::as_array);
+        let added = added.into_iter().flatten().find(|token| token["content"] == text);
+        let id = added
+            .map_or_else(|| tokenizer.pointer("/model/vocab")?.get(text), |token| token.get("id"));
+        id?.as_u64()
+    }
+
+    fn name(&self) -> Option<&str> {
+        self.checkpoint.name()
+    }
+}
+
+fn integers<const SIZE: usize>(
+    checkpoint: &dyn Checkpoint,
+    number: usize,
+    elements: u64,
+    of_bytes: impl Fn([u8; SIZE]) -> i64,
+) -> Result<Vec<ParameterValue>> {
+    let bytes = Expression::tensor(checkpoint, number)?.evaluate(checkpoint, 0..elements)?;
+    let (numbers, _) = bytes.as_chunks();
+    Ok(numbers.iter().map(|&number| ParameterValue::Int(of_bytes(number))).collect())
 }
 
 fn floats(

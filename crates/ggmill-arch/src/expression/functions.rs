@@ -4,6 +4,7 @@ use core::cmp::Ordering;
 
 use super::Node;
 use super::evaluate::{Outcome, Scope, compare, divided, equal, not_a_number, overflow, weight};
+use super::normal::normal_quantile;
 use crate::pieces::{RawPiece, choices, is_chosen, pieces};
 use crate::rope_factors::Llama3RopeFactors;
 use crate::value::ParameterValue as Value;
@@ -62,12 +63,24 @@ pub(super) enum Function {
     Values,
     /// The first of them.
     Value,
+    /// The rows of a tensor of the checkpoint that are zero.
+    ZeroRows,
+    /// The text of a file beside the weights.
+    FileText,
+    /// The number of a token.
+    TokenId,
+    /// The name of the checkpoint.
+    Directory,
+    /// A number as single precision has it.
+    Single,
+    /// The value below which a standard normal variable is with this probability.
+    NormalQuantile,
     /// Factors of rotary positions.
     Llama3RopeFactors,
 }
 
 /// Each function by its name, with the least and the greatest number of arguments.
-const FUNCTIONS: [(&str, Function, usize, usize); 38] = [
+const FUNCTIONS: [(&str, Function, usize, usize); 44] = [
     ("min", Function::Min, 1, 16),
     ("max", Function::Max, 1, 16),
     ("has", Function::Has, 1, 1),
@@ -105,6 +118,12 @@ const FUNCTIONS: [(&str, Function, usize, usize); 38] = [
     ("dim", Function::Dim, 2, 2),
     ("values", Function::Values, 1, 1),
     ("value", Function::Value, 1, 1),
+    ("zero_rows", Function::ZeroRows, 1, 1),
+    ("file_text", Function::FileText, 1, 1),
+    ("token_id", Function::TokenId, 1, 1),
+    ("directory", Function::Directory, 0, 0),
+    ("single", Function::Single, 1, 1),
+    ("normal_quantile", Function::NormalQuantile, 1, 1),
     ("llama3_rope_factors", Function::Llama3RopeFactors, 6, 6),
 ];
 
@@ -223,11 +242,34 @@ impl Function {
                 let found = found.ok_or_else(|| format!("asks for values: no tensor {name}"))?;
                 let values = facts.values(found)?;
                 scope.spend(values.len())?;
-                let mut values = values.into_iter().map(f64::from).map(Value::Float);
                 if self == Self::Values {
-                    return Ok(Value::List(values.collect()));
+                    return Ok(Value::List(values.into()));
                 }
-                values.next().ok_or_else(|| format!("asks for a value: {name} has none"))
+                values
+                    .into_iter()
+                    .next()
+                    .ok_or_else(|| format!("asks for a value: {name} has none"))
+            }
+            (Self::ZeroRows, [name]) => {
+                let facts = scope.facts()?;
+                let names = names(name, scope)?;
+                let found = names.iter().find(|name| facts.shape(name).is_some());
+                let found = found.ok_or_else(|| format!("asks for rows: no tensor {name}"))?;
+                let rows = facts.zero_rows(found)?;
+                scope.spend(rows.len())?;
+                let row = |row| i64::try_from(row).map(Value::Int).map_err(|_| overflow());
+                Ok(Value::List(rows.into_iter().map(row).collect::<Outcome<_>>()?))
+            }
+            (Self::FileText, [Value::Str(name)]) => {
+                Ok(scope.facts()?.text(name).map_or(Value::None, |text| Value::Str(text.into())))
+            }
+            (Self::TokenId, [Value::Str(text)]) => {
+                scope.facts()?.token(text).map_or(Ok(Value::None), |id| {
+                    i64::try_from(id).map(Value::Int).map_err(|_| overflow())
+                })
+            }
+            (Self::Directory, []) => {
+                Ok(scope.facts()?.name().map_or(Value::None, |name| Value::Str(name.into())))
             }
             (Self::Llama3RopeFactors, _) => {
                 let numbers: Option<Vec<f64>> = arguments.iter().map(Value::as_f64).collect();
@@ -269,6 +311,16 @@ impl Function {
             (Self::Pow, [Value::Int(base), Value::Int(exponent)]) if *exponent >= 0 => {
                 let power = u32::try_from(*exponent).ok().and_then(|by| base.checked_pow(by));
                 power.map(Value::Int).ok_or_else(overflow)
+            }
+            (Self::Single, [value]) => {
+                let value = value.as_f64().ok_or_else(|| not_a_number(value))?;
+                #[expect(clippy::cast_possible_truncation, reason = "the rounding is the point")]
+                let value = value as f32;
+                Ok(Value::Float(f64::from(value)))
+            }
+            (Self::NormalQuantile, [value]) => {
+                let value = value.as_f64().ok_or_else(|| not_a_number(value))?;
+                Ok(Value::Float(f64::from(normal_quantile(value))))
             }
             (Self::Pow | Self::Sqrt | Self::Exp | Self::Log | Self::Float, [first, ..]) => {
                 let number = |value: &Value| value.as_f64().ok_or_else(|| not_a_number(value));

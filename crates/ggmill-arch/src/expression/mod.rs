@@ -7,6 +7,7 @@
 mod evaluate;
 mod functions;
 mod lexer;
+mod normal;
 mod parser;
 
 pub(crate) use evaluate::{Purpose, Scope};
