@@ -54,7 +54,7 @@ pub fn edit_findings(editor: &Editor, edited: &Edited, plan: &EditPlan) -> Resul
     else {
         return Ok(findings);
     };
-    let options = Options { findings_per_rule: COMPARED, ..Options::default() };
+    let options = Options::default().with_findings_per_rule(COMPARED);
     let told = |diagnostic: &Diagnostic| {
         (diagnostic.rule.code, diagnostic.subject.to_string(), diagnostic.message.clone())
     };
