@@ -1,5 +1,5 @@
-//! What every command that makes a model does with its plan: print it, or write the file and say
-//! so.
+//! Common to every command that makes a model: its plan is printed, or the file written and
+//! reported.
 
 use std::io::{self, Write};
 use std::ops::ControlFlow;

@@ -1,4 +1,4 @@
-//! What `docs/ARCHITECTURE.md` claims of the sources, held against them.
+//! The claims of `docs/ARCHITECTURE.md` about the sources.
 
 mod circles;
 mod one_of_each;

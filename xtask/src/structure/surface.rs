@@ -1,8 +1,8 @@
 //! The public surface of the libraries: foreign types in signatures are few and chosen, traits are
 //! sealed or deliberately open, and structs of options can grow.
 //!
-//! This reads sources, file by file, and takes every unrestricted `pub` for public. Re-exports under
-//! another name escape it.
+//! This reads sources, file by file, and takes every unrestricted `pub` for public. Re-exports
+//! under another name escape it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -47,7 +47,7 @@ const OPEN: &[(&str, &str)] = &[
     ("ggmill-pipeline", "SideFiles"),
 ];
 
-/// What the public items of a crate name.
+/// The public items of a crate.
 #[derive(Debug, Default)]
 struct Surface {
     foreign: BTreeSet<String>,

@@ -23,8 +23,8 @@ pub enum EditSyntaxError {
         /// The fault.
         cause: GlobError,
     },
-    /// What is between `[` and `]` after a key is not an index, or a type was given for an element,
-    /// which has that of its array.
+    /// The text between `[` and `]` after a key is not an index, or a type was given for an
+    /// element, which has that of its array.
     Element,
     /// A JSON document that a chat template was to be read out of has none.
     NoChatTemplate,

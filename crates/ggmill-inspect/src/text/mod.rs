@@ -36,7 +36,7 @@ pub struct Options {
     pub full: bool,
     /// The most tensors that are listed, with a line for those left out.
     pub tensor_rows: Option<usize>,
-    /// What that line ends with, such as how all of them are listed.
+    /// The end of that line, such as the option that lists all of them.
     pub rest_hint: Option<&'static str>,
 }
 
@@ -109,7 +109,7 @@ pub fn write(
     Ok(())
 }
 
-/// What every section needs.
+/// Common to all sections.
 struct Page<'a> {
     model: &'a Model,
     selection: &'a Selection,
