@@ -128,7 +128,7 @@ fn template(entry: &Entry<'_>, text: RawStr<'_>, out: &mut Findings<'_>) {
                 "the name of an attribute is computed at run time".into()
             }),
             Reach::Endless(what) => {
-                out.add(&ENDLESS, Place::value(entry), || format!("has {what}"))
+                out.add(&ENDLESS, Place::value(entry), || format!("has {what}"));
             }
         }
     }
