@@ -82,7 +82,7 @@ impl RawArchitecture {
         let mut ordered = Vec::with_capacity(self.keys.0.len());
         for name in order {
             let key = self.keys.remove(name).ok_or_else(|| {
-                Error::description(format!("order: {} is no key, or is there before", quoted(name)))
+                Error::description(format!("order: {} is not a key, or occurs twice", quoted(name)))
             })?;
             ordered.push((name.clone(), key));
         }

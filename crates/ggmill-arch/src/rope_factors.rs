@@ -19,8 +19,8 @@ pub(crate) struct Llama3RopeFactors {
 }
 
 impl Llama3RopeFactors {
-    /// The numbers in the order that a description gives them; `None` where the first is no number
-    /// of dimensions.
+    /// The numbers in the order that a description gives them; `None` where the first is not a
+    /// number of dimensions.
     pub(crate) fn of(numbers: &[f64]) -> Option<Self> {
         let &[dimensions, base, factor, low, high, original] = numbers else { return None };
         #[expect(

@@ -14,8 +14,8 @@ pub(crate) fn catalogue(files: &[PathBuf]) -> Result<Catalogue, Failure> {
     Ok(described(files)?.into_iter().fold(Catalogue::new(), Catalogue::with))
 }
 
-/// What `--arch-file` names describe, in their order: a description, or a directory of them, which
-/// may have parts that they include in a directory beside them.
+/// The descriptions that `--arch-file` names, in their order: files, or directories of them, which
+/// may have a directory of included parts beside them.
 pub(crate) fn described(paths: &[PathBuf]) -> Result<Vec<Architecture>, Failure> {
     let mut found = Vec::new();
     for path in paths {

@@ -28,8 +28,8 @@ pub fn json_from_slice<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, serde_jso
     })
 }
 
-/// The document with `null` for Python's words for what is no finite number; `None` where it has
-/// none of them.
+/// The document with `null` for Python's words for infinities and NaN; `None` where it has none of
+/// them.
 fn without_infinities(bytes: &[u8]) -> Option<Vec<u8>> {
     const WORDS: [&[u8]; 3] = [b"-Infinity", b"Infinity", b"NaN"];
     let mut plain = Vec::with_capacity(bytes.len());
@@ -47,7 +47,7 @@ fn without_infinities(bytes: &[u8]) -> Option<Vec<u8>> {
         rest = after;
         match first {
             b'"' => is_text = !is_text,
-            // Whatever is escaped is no end of the text.
+            // An escaped quote does not end the text.
             b'\\' if is_text => {
                 if let [escaped, after @ ..] = rest {
                     plain.push(*escaped);

@@ -295,9 +295,11 @@ impl Function {
                 let value = if self == Self::Abs { value.checked_abs() } else { Some(*value) };
                 value.map(Value::Int).ok_or_else(overflow)
             }
-            (Self::Int, [Value::Str(text)]) => {
-                text.trim().parse().map(Value::Int).map_err(|_| format!("is no number: {text:?}"))
-            }
+            (Self::Int, [Value::Str(text)]) => text
+                .trim()
+                .parse()
+                .map(Value::Int)
+                .map_err(|_| format!("is not a number: {text:?}")),
             (Self::Int, &[Value::Float(value)]) => integer(value.trunc()),
             (Self::Round, &[Value::Float(value)]) => integer(value.round_ties_even()),
             (Self::Floor, &[Value::Float(value)]) => integer(value.floor()),

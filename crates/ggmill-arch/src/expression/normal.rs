@@ -2,7 +2,7 @@
 
 /// The value below which a standard normal variable is with this probability, as PyTorch computes
 /// it in single precision: the inverse error function of `2 p - 1`, times the square root of 2.
-/// Negative infinity for 0 and infinity for 1; NaN for what is no probability.
+/// Negative infinity for 0 and infinity for 1; NaN for a number that is not a probability.
 ///
 /// The inverse error function is a rational approximation with two steps of Newton's method
 /// (P. Giles and the authors of PyTorch's `calc_erfinv` use the same coefficients), here in double

@@ -134,7 +134,7 @@ fn template(entry: &Entry<'_>, text: RawStr<'_>, out: &mut Findings<'_>) {
     }
 }
 
-/// What a parser says of a text.
+/// The parser's message, with its line.
 fn fault(error: &minijinja::Error) -> String {
     let line = error.line().map(|line| format!("line {line}: ")).unwrap_or_default();
     format!("{line}{}", shown(RawStr::from(error.detail().unwrap_or("not a template"))))

@@ -213,7 +213,7 @@ impl Parts {
 
     /// The files that an index lists, in the order of their names.
     fn listed(index_file: &RandomAccess) -> Result<Self> {
-        /// What else is in an index is passed over without taking memory.
+        /// Other entries of an index are skipped without taking memory.
         #[derive(serde::Deserialize)]
         struct Listing {
             #[serde(deserialize_with = "unique")]
