@@ -40,7 +40,7 @@ fn limits(control: u8) -> Limits {
         0 | 1 => Limits::default(),
         2 => Limits { dimensions: 8, array_depth: 64, ..Limits::default() },
         _ => Limits {
-            pairs: 4,
+            entries: 4,
             tensors: 3,
             string_bytes: 12,
             array_elements: 5,

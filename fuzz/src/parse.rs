@@ -39,20 +39,20 @@ fn metadata(model: &Gguf<&[u8]>) {
     let metadata = model.metadata();
     let header_len = model.index().header_len();
     let mut end = 0;
-    for pair in metadata.iter() {
-        let first = metadata.get(pair.key().as_bytes()).expect("a key that is there is found");
-        assert!(first.offset() <= pair.offset(), "the first pair answers");
+    for entry in metadata.iter() {
+        let first = metadata.get(entry.key().as_bytes()).expect("a key that is there is found");
+        assert!(first.offset() <= entry.offset(), "the first entry answers");
         assert!(
-            metadata.all(pair.key().as_bytes()).any(|other| other.offset() == pair.offset()),
-            "every pair is found by its key"
+            metadata.all(entry.key().as_bytes()).any(|other| other.offset() == entry.offset()),
+            "every entry is found by its key"
         );
 
-        assert!(pair.offset() >= end, "pairs follow each other");
-        end = pair.value_offset() + pair.value_bytes().len() as u64;
+        assert!(entry.offset() >= end, "entries follow each other");
+        end = entry.value_offset() + entry.value_bytes().len() as u64;
         assert!(end <= header_len, "a value outside the header");
 
-        let value = pair.value().expect("a checked value decodes");
-        assert_eq!(value.value_type(), pair.value_type());
+        let value = entry.value().expect("a checked value decodes");
+        assert_eq!(value.value_type(), entry.value_type());
         walk(&value);
     }
     // The typed accessors answer or say why not.

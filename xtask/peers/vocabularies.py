@@ -4,7 +4,11 @@
 
 LLAMA_CPP is a llama.cpp source tree (that of llama-cpp-python 0.3.36), DIRECTORY crates/ggmill-convert/tests/vocabularies; the interpreter needs torch 2.11.0,
 transformers 4.57.6, sentencepiece and gguf 0.19.0. Each case is a JSON file with the files of a checkpoint's directory, and the keys and the SHA-256 of the
-file that `convert_hf_to_gguf.py --vocab-only --outtype f16` makes of it; the directory has the name of the case. `@NAME` stands for a bundled file.
+file that `convert_hf_to_gguf.py --vocab-only --outtype f16` makes of it; the directory has the name of the case. `@NAME` stands for a bundled file, and a file
+whose name ends in ` (hex)` is binary; one in ` (lines)` has these lines, and empty ones before and between.
+
+A case with `vocabulary` has the `[vocabulary]` of a description beside: there, hyper-parameters are left out on both sides (the class's
+`set_gguf_parameters` does nothing), and the keys and the hash are those of the file from its first `tokenizer.` key on.
 
 The tokenizers with the names of pre-tokenizers are sparse: of the vocabularies in LLAMA_CPP/models they have what the check text of the pre-tokenizer needs,
 under the same IDs, so that the reference knows their hash. Added tokens are among the model's tokens, or they would be given IDs that others have.
@@ -21,7 +25,9 @@ ROOT = Path(__file__).parents[2]
 LLAMA_CPP, OUT = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
 sys.path[:0] = [str(LLAMA_CPP), str(LLAMA_CPP / "gguf-py")]
 
+import conversion  # noqa: E402
 import gguf  # noqa: E402
+import vocabulary_cases  # noqa: E402
 
 BUNDLED = ROOT / "crates/ggmill-testdata/real"
 MODEL = "@tinystories260K/tokenizer.model"
@@ -205,7 +211,12 @@ def byte_level_cases():
 
 def written(place, files):
     for name, content in files.items():
-        if isinstance(content, str) and content.startswith("@"):
+        if name.endswith(" (hex)"):
+            (place / name.removesuffix(" (hex)")).write_bytes(bytes.fromhex(content))
+        elif name.endswith(" (lines)"):
+            lines = (content.get(number, "") + "\n" for number in range(max(content) + 1))
+            (place / name.removesuffix(" (lines)")).write_bytes("".join(lines).encode())
+        elif isinstance(content, str) and content.startswith("@"):
             (place / name).write_bytes((BUNDLED / content[1:]).read_bytes())
         elif isinstance(content, str):
             (place / name).write_bytes(content.encode())
@@ -213,29 +224,37 @@ def written(place, files):
             (place / name).write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
 
 
-def converted(name, files):
+def converted(name, files, alone):
     with tempfile.TemporaryDirectory() as work:
         place = Path(work) / name
         place.mkdir()
         written(place, files)
         out = Path(work) / "out.gguf"
         sys.argv = ["convert_hf_to_gguf.py", str(place), "--outfile", str(out), "--outtype", "f16", "--vocab-only"]
+        if alone:
+            conversion.get_model_class(files["config.json"].get("text_config", files["config.json"])["architectures"][0]).set_gguf_parameters = lambda self: None
         runpy.run_path(str(LLAMA_CPP / "convert_hf_to_gguf.py"), run_name="__main__")
         reader = gguf.GGUFReader(out)
-        return [field for field in reader.fields if not field.startswith("GGUF.")], hashlib.sha256(out.read_bytes()).hexdigest()
+        keys = [field for field in reader.fields if not field.startswith("GGUF.")]
+        content = out.read_bytes()
+        if not alone:
+            return keys, hashlib.sha256(content).hexdigest()
+        # A key begins with its length in eight bytes.
+        return [key for key in keys if key.startswith("tokenizer.")], hashlib.sha256(content[content.index(b"tokenizer.") - 8:]).hexdigest()
 
 
 def main(names):
     OUT.mkdir(exist_ok=True)
-    for name, files in [*cases(), *byte_level_cases()]:
+    for name, files in [*cases(), *byte_level_cases(), *vocabulary_cases.cases(sys.modules[__name__])]:
         if names and name not in names:
             continue
+        vocabulary = files.pop("vocabulary", None)
         try:
-            keys, digest = converted(name, files)
+            keys, digest = converted(name, files, vocabulary is not None)
         except (Exception, SystemExit) as error:  # noqa: BLE001
             print(f"FAILED {name}: {type(error).__name__}: {error}")
             continue
-        case = dict(sha256=digest, keys=keys, files=files)
+        case = dict(sha256=digest, keys=keys) | (dict(vocabulary=vocabulary) if vocabulary is not None else {}) | dict(files=files)
         (OUT / f"{name}.json").write_text(json.dumps(case, ensure_ascii=False, indent=None, separators=(", ", ": ")) + "\n", encoding="utf-8")
         print(f"{name}: {len(keys)} keys, {digest}")
 

@@ -113,6 +113,12 @@ pub fn rules_index() -> String {
 }
 
 fn group_table(group: Group, page: &mut String, links: bool) {
+    if group == Group::Naming {
+        page.push_str(
+            "\nChecked with `--profile spec`, or when selected with `--select naming` or \
+             `--select all`.\n",
+        );
+    }
     page.push_str("\n| code | severity | problem |\n|---|---|---|\n");
     for rule in rules().filter(|rule| rule.group == group) {
         let code = if links { format!("[{0}]({0}.md)", rule.code) } else { rule.code.to_owned() };
@@ -120,10 +126,20 @@ fn group_table(group: Group, page: &mut String, links: bool) {
     }
 }
 
-/// The groups of rules, as a section of a page.
+/// Every rule, by group, as sections of a page with a line for each.
 pub fn topics() -> String {
-    let groups = Group::ALL.map(|group| format!("{} (GG{}…)", group.name(), group as u8));
-    format!("## Groups of rules, and each rule by its code\n\n{}\n", groups.join(", "))
+    let mut page = String::new();
+    for group in Group::ALL {
+        if rules().any(|rule| rule.group == group) {
+            // Writing to a String cannot fail.
+            let _ = write!(page, "## Rules about {0} (`{0}`)\n\n", group.name());
+            for rule in rules().filter(|rule| rule.group == group) {
+                let _ = writeln!(page, "    {}  {}", rule.code, rule.summary);
+            }
+            page.push('\n');
+        }
+    }
+    page
 }
 
 /// Whether a text names a key, and not one that begins with it.

@@ -9,7 +9,8 @@ use crate::{Authority, Group, Rule, Severity};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Profile {
-    /// Everybody's.
+    /// All requirements on the content of a file. Rules about its name ([`Group::Naming`]) are
+    /// checked only when they are selected.
     #[default]
     All,
     /// Those of the specification.
@@ -122,7 +123,11 @@ impl Options {
         let among =
             |selectors: &[Selector]| selectors.iter().any(|selector| selector.selects(rule));
         let demanded = match self.profile {
-            Profile::All => rule.authority != Authority::Letter || among(&self.select),
+            // The name of a file is checked on request only.
+            Profile::All => {
+                (rule.authority != Authority::Letter && rule.group != Group::Naming)
+                    || among(&self.select)
+            }
             Profile::Spec => matches!(
                 rule.authority,
                 Authority::Both | Authority::Specification | Authority::Must | Authority::Letter

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use ggmill_core::{Error, Pair, RawStr, Subject, Tensor};
+use ggmill_core::{Entry, Error, RawStr, Subject, Tensor};
 
 use crate::fix::ProposedFix;
 use crate::{Authority, Fix, Options, Profile, Rule, Severity};
@@ -140,14 +140,14 @@ impl<'a> Place<'a> {
         Self { offset: Some(offset), ..Self::FILE }
     }
 
-    pub(crate) fn key(pair: &Pair<'a>) -> Self {
-        Self { offset: Some(pair.offset()), subject: Some(Subject::Key(pair.key())), shard: None }
+    pub(crate) fn key(entry: &Entry<'a>) -> Self {
+        Self { offset: Some(entry.offset()), subject: Some(Subject::Key(entry.key())), shard: None }
     }
 
-    pub(crate) fn value(pair: &Pair<'a>) -> Self {
+    pub(crate) fn value(entry: &Entry<'a>) -> Self {
         Self {
-            offset: Some(pair.value_offset()),
-            subject: Some(Subject::Key(pair.key())),
+            offset: Some(entry.value_offset()),
+            subject: Some(Subject::Key(entry.key())),
             shard: None,
         }
     }

@@ -25,7 +25,7 @@ pub(crate) struct Cli {
         display_order = 100
     )]
     pub(crate) color: Color,
-    /// No warnings and no progress
+    /// Print only requested results and errors: no notes, warnings or progress
     #[arg(long, short, global = true, help_heading = "Everywhere", display_order = 101)]
     pub(crate) quiet: bool,
     #[command(subcommand)]
@@ -53,7 +53,11 @@ impl From<Color> for anstream::ColorChoice {
 #[derive(Debug, Subcommand)]
 #[expect(clippy::large_enum_variant, reason = "there is one, and it is taken apart at once")]
 pub(crate) enum Command {
+    #[command(alias = "info")]
     Inspect(inspect::Args),
+    /// The same as `inspect --all`, named after `gguf-dump`
+    #[command(hide = true)]
+    Dump(inspect::Args),
     Check(check::Args),
     Explain(explain::Args),
     Name(name::Args),
@@ -78,7 +82,8 @@ pub(crate) enum Command {
 impl Command {
     pub(crate) fn run(self, console: Console) -> Result<Status, Failure> {
         match self {
-            Self::Inspect(args) => inspect::run(&args.into(), console),
+            Self::Inspect(args) => inspect::run(args, console),
+            Self::Dump(args) => inspect::run_all(args, console),
             Self::Check(args) => check::run(&args, console),
             Self::Explain(args) => explain::run(&args, console),
             Self::Name(args) => name::run(&args, console),

@@ -77,6 +77,11 @@ impl Console {
         }
     }
 
+    /// Whether nothing is to be said but results that were asked for, and errors.
+    pub(crate) fn is_quiet(self) -> bool {
+        self.quiet
+    }
+
     /// Whether progress is shown: to a person who looks at a terminal and did not ask for quiet.
     pub(crate) fn shows_progress(self) -> bool {
         !self.quiet && io::stderr().is_terminal()

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use ggmill_inspect::{TypeUse, text};
 use ggmill_pipeline::{Checkpoint, Plan, RunOptions, plan_document};
 
 use crate::commands::inspect;
@@ -53,6 +54,13 @@ impl Making<'_> {
                 print_json(&mut out, plan, path, false)?;
             } else {
                 print_table(&mut out, plan, path)?;
+                writeln!(out)?;
+                let options = text::Options {
+                    width: console.width(),
+                    styled: console.is_styled(),
+                    ..text::Options::default()
+                };
+                text::write_size(&mut out, len, &type_uses(plan), &options)?;
             }
             out.flush()?;
             tell(plan, console);
@@ -88,6 +96,16 @@ pub(crate) fn tell(plan: &Plan, console: Console) -> Status {
         console.note(note);
     }
     Status::Fine
+}
+
+/// The tensors of a plan, counted by type.
+pub(crate) fn type_uses(plan: &Plan) -> Vec<TypeUse> {
+    TypeUse::tally(
+        plan.layout()
+            .tensors()
+            .iter()
+            .map(|tensor| (tensor.ggml_type(), tensor.shape(), Some(tensor.size()))),
+    )
 }
 
 /// The plan as a table: what would be placed where.

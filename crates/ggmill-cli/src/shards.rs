@@ -64,7 +64,7 @@ impl MakingShards<'_> {
         let mut out = console.text();
         if self.json {
             print_json(&mut out, &plans, &outputs, !self.dry_run)?;
-        } else {
+        } else if self.dry_run || !console.is_quiet() {
             print_table(&mut out, &plans, &outputs)?;
         }
         out.flush()?;

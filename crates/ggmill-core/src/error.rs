@@ -281,7 +281,7 @@ impl fmt::Display for Detail {
             }
             Self::AlignmentType { found } => write!(f, "alignment has type {found}, expected u32"),
             Self::AlignmentsDiffer { first, second } => {
-                write!(f, "alignment {second}, after another pair with this key said {first}")
+                write!(f, "alignment {second}, after another entry with this key said {first}")
             }
             Self::Elements => write!(f, "the number of elements exceeds 64 bits"),
             Self::Bytes { ggml_type } => {

@@ -28,7 +28,7 @@ impl Span {
 
 /// One metadata entry: where its key and value are.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct PairEntry {
+pub(crate) struct MetadataEntry {
     pub(crate) key: Span,
     pub(crate) value_type: ValueType,
     pub(crate) value: Span,
@@ -71,9 +71,9 @@ pub struct Index {
     pub(crate) encoding: Encoding,
     pub(crate) swapped_magic: bool,
     pub(crate) alignment: Alignment,
-    pub(crate) pairs: Vec<PairEntry>,
-    /// Numbers of `pairs`, ordered by key, then by place.
-    pub(crate) pairs_by_key: Vec<u32>,
+    pub(crate) entries: Vec<MetadataEntry>,
+    /// Numbers of `entries`, ordered by key, then by place.
+    pub(crate) entries_by_key: Vec<u32>,
     pub(crate) tensors: Vec<TensorEntry>,
     /// Numbers of `tensors`, ordered by name, then by place.
     pub(crate) tensors_by_name: Vec<u32>,

@@ -62,7 +62,7 @@ pub use file_name::FileName;
 pub use gguf::Gguf;
 pub use index::Index;
 pub use limits::Limits;
-pub use metadata::{Metadata, Pair};
+pub use metadata::{Entry, Metadata};
 pub use model::{Model, Part};
 pub use naming::{NamingError, suggested_file_name};
 pub use read::{Decoder, Progress};

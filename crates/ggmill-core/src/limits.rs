@@ -19,7 +19,7 @@
 )]
 pub struct Limits {
     /// Metadata entries in one file.
-    pub pairs: u64,
+    pub entries: u64,
     /// Tensors in one file.
     pub tensors: u64,
     /// Bytes of one string: keys, names, values, array elements. The C reader's limit is the same
@@ -42,7 +42,7 @@ pub struct Limits {
 impl Limits {
     /// Those of [`Default`].
     pub const DEFAULT: Self = Self {
-        pairs: 1 << 20,
+        entries: 1 << 20,
         tensors: 1 << 20,
         string_bytes: 1 << 30,
         array_elements: 1 << 30,

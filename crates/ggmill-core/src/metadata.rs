@@ -2,10 +2,10 @@
 
 use crate::bytes::{Cursor, Encoding};
 use crate::error::{Detail, Error, ErrorKind, Result};
-use crate::index::{Index, PairEntry};
+use crate::index::{Index, MetadataEntry};
 use crate::{Array, RawStr, Value, ValueType};
 
-/// The metadata of a file: pairs in the order the file has them, duplicates included.
+/// The metadata of a file: entries in the order the file has them, duplicates included.
 ///
 /// The typed accessors ([`str`](Self::str), [`u64`](Self::u64), …) say what is wrong when a key is
 /// missing or holds something else; integers of any width answer any integer accessor they fit. For
@@ -44,35 +44,35 @@ impl<'a> Metadata<'a> {
         Self { index, bytes }
     }
 
-    /// Number of pairs, duplicates counted.
+    /// Number of entries, duplicates counted.
     pub fn len(&self) -> usize {
-        self.index.pairs.len()
+        self.index.entries.len()
     }
 
-    /// Whether there are no pairs.
+    /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
-        self.index.pairs.is_empty()
+        self.index.entries.is_empty()
     }
 
-    /// The pairs in the order of the file.
+    /// The entries in the order of the file.
     pub fn iter(
         &self,
-    ) -> impl ExactSizeIterator<Item = Pair<'a>> + DoubleEndedIterator + Clone + use<'a> {
+    ) -> impl ExactSizeIterator<Item = Entry<'a>> + DoubleEndedIterator + Clone + use<'a> {
         let Self { index, bytes } = *self;
-        index.pairs.iter().map(move |entry| Pair { entry, bytes, encoding: index.encoding })
+        index.entries.iter().map(move |record| Entry { record, bytes, encoding: index.encoding })
     }
 
-    fn pair(&self, number: u32) -> Option<Pair<'a>> {
-        let entry = self.index.pairs.get(usize::try_from(number).ok()?)?;
-        Some(Pair { entry, bytes: self.bytes, encoding: self.index.encoding })
+    fn entry(&self, number: u32) -> Option<Entry<'a>> {
+        let record = self.index.entries.get(usize::try_from(number).ok()?)?;
+        Some(Entry { record, bytes: self.bytes, encoding: self.index.encoding })
     }
 
-    /// Every pair with this key, in the order of the file.
-    pub fn all(&self, key: &[u8]) -> impl Iterator<Item = Pair<'a>> + use<'a> {
+    /// Every entry with this key, in the order of the file.
+    pub fn all(&self, key: &[u8]) -> impl Iterator<Item = Entry<'a>> + use<'a> {
         let metadata = *self;
-        let by_key = &self.index.pairs_by_key;
+        let by_key = &self.index.entries_by_key;
         let key_of =
-            |number: u32| metadata.pair(number).map_or(&[][..], |pair| pair.key().as_bytes());
+            |number: u32| metadata.entry(number).map_or(&[][..], |entry| entry.key().as_bytes());
         let from = by_key.partition_point(|&number| key_of(number) < key);
         let len =
             by_key.get(from..).unwrap_or_default().partition_point(|&number| key_of(number) <= key);
@@ -81,11 +81,11 @@ impl<'a> Metadata<'a> {
             .unwrap_or_default()
             .iter()
             .take(len)
-            .filter_map(move |&number| metadata.pair(number))
+            .filter_map(move |&number| metadata.entry(number))
     }
 
-    /// The first pair with this key.
-    pub fn get(&self, key: impl AsRef<[u8]>) -> Option<Pair<'a>> {
+    /// The first entry with this key.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Option<Entry<'a>> {
         self.all(key.as_ref()).next()
     }
 
@@ -97,18 +97,18 @@ impl<'a> Metadata<'a> {
         read: impl FnOnce(&Value<'a>) -> Option<T>,
         fits: fn(&Value<'a>) -> bool,
     ) -> Result<T> {
-        let pair = self.get(key).ok_or_else(|| {
+        let entry = self.get(key).ok_or_else(|| {
             Error::new(ErrorKind::Missing, Detail::KeyMissing).key(key.as_bytes())
         })?;
-        let value = pair.value()?;
+        let value = entry.value()?;
         read(&value).ok_or_else(|| {
-            let found = pair.value_type();
+            let found = entry.value_type();
             let detail = if fits(&value) {
                 Detail::DoesNotFit { expected }
             } else {
                 Detail::WrongType { found, expected }
             };
-            Error::new(ErrorKind::WrongType, detail).at(pair.value_offset()).key(key.as_bytes())
+            Error::new(ErrorKind::WrongType, detail).at(entry.value_offset()).key(key.as_bytes())
         })
     }
 
@@ -125,7 +125,7 @@ impl<'a> Metadata<'a> {
     pub fn str(&self, key: &str) -> Result<&'a str> {
         let raw = self.raw_str(key)?;
         raw.to_str().map_err(|error| {
-            let offset = self.get(key).map_or(0, |pair| pair.value_offset());
+            let offset = self.get(key).map_or(0, |entry| entry.value_offset());
             Error::new(ErrorKind::WrongType, Detail::NotUtf8 { valid_up_to: error.valid_up_to() })
                 .at(offset)
                 .key(key.as_bytes())
@@ -170,21 +170,21 @@ impl<'a> Metadata<'a> {
 
 /// One metadata entry of a file.
 #[derive(Clone, Copy, Debug)]
-pub struct Pair<'a> {
-    entry: &'a PairEntry,
+pub struct Entry<'a> {
+    record: &'a MetadataEntry,
     bytes: &'a [u8],
     encoding: Encoding,
 }
 
-impl<'a> Pair<'a> {
+impl<'a> Entry<'a> {
     /// The key.
     pub fn key(&self) -> RawStr<'a> {
-        RawStr::new(self.entry.key.of(self.bytes))
+        RawStr::new(self.record.key.of(self.bytes))
     }
 
     /// The type of the value.
     pub fn value_type(&self) -> ValueType {
-        self.entry.value_type
+        self.record.value_type
     }
 
     /// The value, decoded. Fails only when the bytes changed since they were parsed.
@@ -195,11 +195,11 @@ impl<'a> Pair<'a> {
                 .at(self.value_offset())
                 .key(self.key().as_bytes())
         };
-        if self.entry.value_type == ValueType::ARRAY {
+        if self.record.value_type == ValueType::ARRAY {
             return Array::over(bytes, self.encoding).map(Value::Array).map_err(|_| changed());
         }
         let mut cursor = Cursor::new(bytes, 0, bytes.len() as u64, self.encoding);
-        match Value::decode(self.entry.value_type, &mut cursor, self.encoding) {
+        match Value::decode(self.record.value_type, &mut cursor, self.encoding) {
             Ok(value) if cursor.remain() == 0 => Ok(value),
             _ => Err(changed()),
         }
@@ -208,7 +208,7 @@ impl<'a> Pair<'a> {
     /// The bytes of the value as they are in the file: for a string its length and bytes, for an
     /// array its element type, count and elements.
     pub fn value_bytes(&self) -> &'a [u8] {
-        self.entry.value.of(self.bytes)
+        self.record.value.of(self.bytes)
     }
 
     /// The bytes of the value, where they are those of the encoding in which values are kept;
@@ -220,11 +220,11 @@ impl<'a> Pair<'a> {
 
     /// Where the key's length is in the file.
     pub fn offset(&self) -> u64 {
-        self.entry.key.start.saturating_sub(self.encoding.length_size())
+        self.record.key.start.saturating_sub(self.encoding.length_size())
     }
 
     /// Where the value is in the file.
     pub fn value_offset(&self) -> u64 {
-        self.entry.value.start
+        self.record.value.start
     }
 }

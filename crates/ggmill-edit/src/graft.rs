@@ -151,10 +151,10 @@ impl<'a> Graft<'a> {
         mut picks: impl FnMut(RawStr<'_>) -> bool,
     ) -> Result<usize> {
         let mut taken = 0;
-        for pair in donor.metadata().iter().filter(|pair| picks(pair.key())) {
+        for entry in donor.metadata().iter().filter(|entry| picks(entry.key())) {
             let value =
-                pair.value().map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?;
-            self.recipe.metadata.set(pair.key().as_bytes(), value);
+                entry.value().map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?;
+            self.recipe.metadata.set(entry.key().as_bytes(), value);
             taken += 1;
         }
         Ok(taken)

@@ -40,7 +40,7 @@ fn lost_keys(checkpoint: &GgufCheckpoint) -> Option<String> {
     const NAMED: usize = 3;
     let shards = checkpoint.model().parts();
     let first: BTreeSet<&[u8]> =
-        shards.first()?.metadata().iter().map(|pair| pair.key().as_bytes()).collect();
+        shards.first()?.metadata().iter().map(|entry| entry.key().as_bytes()).collect();
     let known = |key: &[u8]| {
         first.contains(key)
             || key == keys::GENERAL_ALIGNMENT.as_bytes()
@@ -49,7 +49,7 @@ fn lost_keys(checkpoint: &GgufCheckpoint) -> Option<String> {
     let later = shards
         .iter()
         .skip(1)
-        .flat_map(|file| file.metadata().iter().map(|pair| pair.key().as_bytes()));
+        .flat_map(|file| file.metadata().iter().map(|entry| entry.key().as_bytes()));
     let lost: BTreeSet<&[u8]> = later.filter(|key| !known(key)).collect();
     let names: Vec<String> =
         lost.iter().take(NAMED).map(|key| RawStr::new(key).to_string()).collect();

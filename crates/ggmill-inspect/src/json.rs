@@ -1,8 +1,9 @@
 //! The report as JSON: the schema `ggmill.inspect/1`, described in `docs/formats/inspect.md`.
 
+use std::collections::HashSet;
 use std::io::{self, Write};
 
-use ggmill_core::{Model, Pair, Tensor};
+use ggmill_core::{Entry, Model, Tensor};
 use ggmill_text::LosslessStr;
 use serde::Serialize;
 use serde::ser::{Error as _, SerializeMap as _, SerializeSeq as _, Serializer};
@@ -67,7 +68,8 @@ impl Serialize for Document<'_> {
         object.serialize_entry("file_size", &self.model.file_len())?;
         object.serialize_entry("summary", &Summary::of(self.model))?;
         if self.selection.metadata {
-            object.serialize_entry("metadata", &Pairs(self))?;
+            object.serialize_entry("metadata", &Entries(self))?;
+            object.serialize_entry("metadata_by_key", &ByKey(self))?;
         }
         if self.selection.tensors {
             object.serialize_entry("tensors", &Directory(self))?;
@@ -77,31 +79,52 @@ impl Serialize for Document<'_> {
     }
 }
 
-struct Pairs<'a>(&'a Document<'a>);
+struct Entries<'a>(&'a Document<'a>);
 
-impl Serialize for Pairs<'_> {
+impl Serialize for Entries<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Document { model, selection, limit } = self.0;
         let mut sequence = serializer.serialize_seq(None)?;
-        for pair in model.metadata().iter().filter(|pair| selection.has_key(pair.key())) {
-            sequence.serialize_element(&PairObject(pair, *limit))?;
+        for entry in model.metadata().iter().filter(|entry| selection.has_key(entry.key())) {
+            sequence.serialize_element(&EntryObject(entry, *limit))?;
         }
         sequence.end()
     }
 }
 
-struct PairObject<'a>(Pair<'a>, ElementLimit);
+/// The values by their keys.
+struct ByKey<'a>(&'a Document<'a>);
 
-impl Serialize for PairObject<'_> {
+impl Serialize for ByKey<'_> {
+    /// A duplicate key has its first value, as in a look-up. Keys that are not UTF-8 are only in the
+    /// list.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self(pair, limit) = self;
-        let value = pair.value().map_err(S::Error::custom)?;
+        let Document { model, selection, limit } = self.0;
         let mut object = serializer.serialize_map(None)?;
-        object.serialize_entry("key", &LosslessStr(pair.key()))?;
+        let mut seen = HashSet::new();
+        for entry in model.metadata().iter().filter(|entry| selection.has_key(entry.key())) {
+            let Ok(key) = entry.key().to_str() else { continue };
+            if seen.insert(key) {
+                let value = entry.value().map_err(S::Error::custom)?;
+                object.serialize_entry(key, &LosslessValue(value, *limit))?;
+            }
+        }
+        object.end()
+    }
+}
+
+struct EntryObject<'a>(Entry<'a>, ElementLimit);
+
+impl Serialize for EntryObject<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(entry, limit) = self;
+        let value = entry.value().map_err(S::Error::custom)?;
+        let mut object = serializer.serialize_map(None)?;
+        object.serialize_entry("key", &LosslessStr(entry.key()))?;
         if let Some(array) = value.as_array() {
             serialize_array_entries::<S>(&mut object, array, *limit)?;
         } else {
-            object.serialize_entry("type", pair.value_type().name().unwrap_or("unknown"))?;
+            object.serialize_entry("type", entry.value_type().name().unwrap_or("unknown"))?;
             object.serialize_entry("value", &LosslessValue(value, *limit))?;
         }
         object.end()

@@ -7,6 +7,7 @@ mod human;
 pub mod json;
 pub mod loss;
 mod lossless;
+pub mod markdown;
 mod notice;
 mod raw;
 mod sniff;

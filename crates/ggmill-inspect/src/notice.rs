@@ -13,12 +13,12 @@ use crate::view::file_name;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Notice<'a> {
-    /// Several pairs have this key; the first one answers.
+    /// Several entries have this key; the first one answers.
     DuplicateKey {
         /// The key.
         key: RawStr<'a>,
-        /// Pairs that have it.
-        pairs: usize,
+        /// Entries that have it.
+        entries: usize,
     },
     /// Several tensors have this name.
     DuplicateTensor {
@@ -76,8 +76,8 @@ pub enum Notice<'a> {
 impl fmt::Display for Notice<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::DuplicateKey { key, pairs } => {
-                write!(f, "key {key:?} occurs {pairs} times; the first entry is used")
+            Self::DuplicateKey { key, entries } => {
+                write!(f, "key {key:?} occurs {entries} times; the first entry is used")
             }
             Self::DuplicateTensor { name, tensors } => {
                 write!(f, "tensor {name:?} occurs {tensors} times")
@@ -145,9 +145,9 @@ pub fn notices(model: &Model) -> Vec<Notice<'_>> {
         notices.push(Notice::LengthUnknown);
     }
     notices.extend(
-        repeated(model.metadata().iter().map(|pair| pair.key()))
+        repeated(model.metadata().iter().map(|entry| entry.key()))
             .into_iter()
-            .map(|(key, pairs)| Notice::DuplicateKey { key, pairs }),
+            .map(|(key, entries)| Notice::DuplicateKey { key, entries }),
     );
     notices.extend(
         repeated(model.tensors().iter().map(|tensor| tensor.name()))

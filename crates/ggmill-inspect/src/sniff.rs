@@ -35,6 +35,8 @@ pub enum FileKind {
     Numpy,
     /// Several NumPy arrays in a zip archive.
     NumpyZip,
+    /// An importance matrix of llama-imatrix in the legacy format (`.dat`).
+    Imatrix,
     /// ONNX.
     Onnx,
     /// TensorFlow Lite.
@@ -82,6 +84,7 @@ pub fn sniff(bytes: &[u8], name: Option<&str>) -> Option<FileKind> {
         .or_else(|| by_magic(bytes))
         .or_else(|| safetensors(bytes))
         .or_else(|| onnx(bytes, name))
+        .or_else(|| imatrix(bytes))
         .or_else(|| text(bytes))
 }
 
@@ -171,6 +174,19 @@ fn onnx(bytes: &[u8], name: Option<&str>) -> Option<FileKind> {
     (named && matches!(bytes, [0x08, 1..=32, ..])).then_some(FileKind::Onnx)
 }
 
+/// A number of entries, each beginning with the length and the name of a tensor. The format has no
+/// magic, so the name is checked.
+fn imatrix(bytes: &[u8]) -> Option<FileKind> {
+    const MAX_ENTRIES: u32 = 1 << 20;
+    let (count, rest) = bytes.split_first_chunk::<4>()?;
+    let (len, rest) = rest.split_first_chunk::<4>()?;
+    let name = rest.get(..usize::try_from(u32::from_le_bytes(*len)).ok()?)?;
+    let is_name =
+        name.len() > 7 && name.ends_with(b".weight") && name.iter().all(u8::is_ascii_graphic);
+    let is_count = (1..=MAX_ENTRIES).contains(&u32::from_le_bytes(*count));
+    (is_name && is_count).then_some(FileKind::Imatrix)
+}
+
 fn text(bytes: &[u8]) -> Option<FileKind> {
     const LFS: &str = "version https://git-lfs.github.com/spec/";
     let shown = bytes.get(..4096).unwrap_or(bytes);
@@ -241,6 +257,7 @@ impl fmt::Display for FileKind {
             Self::Pickle => "a Python pickle",
             Self::Numpy => "a NumPy array",
             Self::NumpyZip => "an archive of NumPy arrays",
+            Self::Imatrix => "an importance matrix in the legacy format",
             Self::Onnx => "an ONNX model",
             Self::Tflite => "a TensorFlow Lite model",
             Self::Hdf5 => "an HDF5 file, perhaps of Keras weights",
@@ -280,6 +297,7 @@ impl FileKind {
             Self::Numpy | Self::NumpyZip | Self::Onnx | Self::Tflite | Self::Hdf5 => {
                 "find the model as GGUF, or convert its original checkpoint".to_owned()
             }
+            Self::Imatrix => "`ggmill imatrix show` lists its entries".to_owned(),
             Self::Packed(tool) => format!("unpack it first: {tool}"),
             Self::Program => "this is not a model; be careful where it came from".to_owned(),
             Self::Media(_) => "this is not a model; is it the file that was meant?".to_owned(),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ggmill_arch::ModelView;
-use ggmill_core::{FileType, GgmlType, Model, keys};
+use ggmill_core::{FileType, GgmlType, Model, Shape, keys};
 use ggmill_text::LosslessStr;
 use serde::Serialize;
 use serde::ser::{SerializeMap as _, SerializeStruct as _, Serializer};
@@ -115,13 +115,15 @@ impl<'a> Summary<'a> {
         let metadata = model.metadata();
         let view = ModelView::of_metadata(metadata);
         let text = |key: &str| metadata.raw_str(key).ok().map(LosslessStr);
-        let types = types(model);
+        let types = TypeUse::tally(
+            model
+                .tensors()
+                .iter()
+                .map(|tensor| (tensor.ggml_type(), tensor.shape(), tensor.size())),
+        );
         let parameters = types.iter().map(|used| used.elements).sum();
         let tensor_bytes = types.iter().filter_map(|used| used.bytes).sum();
-        let weights: u128 =
-            types.iter().filter(|used| used.bytes.is_some()).map(|used| used.elements).sum();
-        #[expect(clippy::cast_precision_loss, reason = "a mean; 53 bits are plenty")]
-        let bits_per_weight = (weights > 0).then(|| tensor_bytes as f64 * 8.0 / weights as f64);
+        let bits_per_weight = TypeUse::bits_per_weight(&types);
         let tokens = metadata.array(keys::TOKENIZER_TOKENS).ok();
         Self {
             architecture: text(keys::GENERAL_ARCHITECTURE),
@@ -164,21 +166,44 @@ impl PerBlock {
     }
 }
 
-fn types(model: &Model) -> Vec<TypeUse> {
-    let mut types: BTreeMap<GgmlType, TypeUse> = BTreeMap::new();
-    for tensor in model.tensors() {
-        let ggml_type = tensor.ggml_type();
-        let used = types.entry(ggml_type).or_insert_with(|| TypeUse {
-            ggml_type,
-            tensors: 0,
-            elements: 0,
-            bytes: ggml_type.layout().map(|_| 0),
-        });
-        used.tensors += 1;
-        used.elements += u128::from(tensor.shape().elements());
-        used.bytes = used.bytes.map(|bytes| bytes + u128::from(tensor.size().unwrap_or(0)));
+impl TypeUse {
+    /// Counts tensors, given as type, shape and size in bytes, by type, in the order of the types'
+    /// numbers.
+    ///
+    /// ```
+    /// use ggmill_core::{GgmlType, Shape};
+    /// use ggmill_inspect::TypeUse;
+    /// let shape = Shape::new(&[256, 8])?;
+    /// let types = TypeUse::tally([(GgmlType::Q8_0, &shape, Some(2176)), (GgmlType::F32, &shape, Some(8192))]);
+    /// assert_eq!(TypeUse::bits_per_weight(&types), Some((8.5 + 32.0) / 2.0));
+    /// # Ok::<(), ggmill_core::Error>(())
+    /// ```
+    pub fn tally<'a>(
+        tensors: impl IntoIterator<Item = (GgmlType, &'a Shape, Option<u64>)>,
+    ) -> Vec<Self> {
+        let mut types: BTreeMap<GgmlType, Self> = BTreeMap::new();
+        for (ggml_type, shape, size) in tensors {
+            let used = types.entry(ggml_type).or_insert_with(|| Self {
+                ggml_type,
+                tensors: 0,
+                elements: 0,
+                bytes: ggml_type.layout().map(|_| 0),
+            });
+            used.tensors += 1;
+            used.elements += u128::from(shape.elements());
+            used.bytes = used.bytes.map(|bytes| bytes + u128::from(size.unwrap_or(0)));
+        }
+        types.into_values().collect()
     }
-    types.into_values().collect()
+
+    /// Bits per element over the types whose size is known; `None` when they have no elements.
+    pub fn bits_per_weight(types: &[Self]) -> Option<f64> {
+        let known = || types.iter().filter_map(|used| Some((used.elements, used.bytes?)));
+        let weights: u128 = known().map(|(elements, _)| elements).sum();
+        let bytes: u128 = known().map(|(_, bytes)| bytes).sum();
+        #[expect(clippy::cast_precision_loss, reason = "a mean; 53 bits are plenty")]
+        (weights > 0).then(|| bytes as f64 * 8.0 / weights as f64)
+    }
 }
 
 impl Serialize for PerBlock {

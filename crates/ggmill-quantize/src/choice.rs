@@ -267,7 +267,8 @@ impl<'a> Choice<'a> {
         Err(Error::new(
             ErrorKind::Importance,
             format!(
-                "{} importance weights, expected {} for shape {}",
+                "{} importance weights, expected {} for shape {}: the importance matrix was made \
+                 for another model",
                 weights.len(),
                 expected.unwrap_or(0),
                 source.shape

@@ -206,7 +206,7 @@ impl Override {
         }
     }
 
-    /// Sets the pair at the end of the metadata, where the reference puts what it sets. Integers
+    /// Sets the entry at the end of the metadata, where the reference puts what it sets. Integers
     /// are written as u32 where they fit. Says so where a value of another sort was there,
     /// which programs may ask for.
     pub(crate) fn apply(&self, metadata: &mut MetadataBuf) -> Option<String> {

@@ -49,7 +49,7 @@ pub fn quantize_recipe(before: &Recipe, options: &QuantizeOptions) -> Result<Rec
 /// to.
 pub(crate) fn is_known(metadata: &MetadataBuf, options: &QuantizeOptions) -> bool {
     let asked =
-        options.overrides.iter().rev().find_map(|pair| pair.text_for(keys::GENERAL_ARCHITECTURE));
+        options.overrides.iter().rev().find_map(|entry| entry.text_for(keys::GENERAL_ARCHITECTURE));
     let stated = || metadata.get(keys::GENERAL_ARCHITECTURE).and_then(|value| value.as_str());
     asked.or_else(stated).is_some_and(|architecture| TensorNames::of(architecture).is_some())
 }
@@ -116,8 +116,8 @@ fn recipe(
     set_last(&mut metadata, keys::GENERAL_QUANTIZATION_VERSION, QUANTIZATION_VERSION);
     set_last(&mut metadata, keys::GENERAL_FILE_TYPE, file_type.0);
     let origin = options.importance.iter().flat_map(Importance::origin);
-    for pair in options.overrides.iter().chain(origin) {
-        notes.extend(pair.apply(&mut metadata));
+    for entry in options.overrides.iter().chain(origin) {
+        notes.extend(entry.apply(&mut metadata));
     }
     let model = ModelView::of_metadata_to_write(&metadata);
     let block_count = model.key("block_count");
@@ -163,7 +163,7 @@ fn tensors_of(recipe: &Recipe) -> Vec<SourceTensor> {
         .collect()
 }
 
-/// Sets a pair after all others, as the reference does also for keys that are there.
+/// Sets a entry after all others, as the reference does also for keys that are there.
 fn set_last(metadata: &mut MetadataBuf, key: &str, value: u32) {
     metadata.remove(key);
     metadata.set(key, value);

@@ -82,7 +82,13 @@ pub(crate) fn without_effect(
             .names()
             .filter(|name| !known.contains(name))
             .for_each(|name| strangers.add(name));
-        notes.extend(strangers.note("importance of tensors that the model does not have"));
+        if importance.names().any(|name| known.contains(name)) {
+            notes.extend(strangers.note("importance of tensors that the model does not have"));
+        } else {
+            notes.extend(strangers.note(
+                "the importance matrix was made for another model: no entry matches a tensor",
+            ));
+        }
     }
     notes
 }

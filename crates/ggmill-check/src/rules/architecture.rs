@@ -6,7 +6,7 @@ mod numbers;
 use ggmill_arch::{
     Architecture, Catalogue, Demand, Difference, ModelView, Resolved, SpecifiedKey, TensorNames,
 };
-use ggmill_core::{Pair, RawStr, Tensor, ValueType, keys};
+use ggmill_core::{Entry, RawStr, Tensor, ValueType, keys};
 
 use crate::report::{Findings, Place, shown};
 use crate::rule::rules;
@@ -179,14 +179,14 @@ pub(super) fn check(input: &Input<'_>, options: &Options, out: &mut Findings<'_>
         let by_loader = described.is_none_or(|architecture| architecture.loader().is_some());
         // Keys that are not numbers were reported. llama.cpp saves some infinite ones that the
         // architecture does not use.
-        let is_used = |pair: &Pair<'_>| {
-            pair.key().to_str().is_ok_and(|key| {
+        let is_used = |entry: &Entry<'_>| {
+            entry.key().to_str().is_ok_and(|key| {
                 described.is_some_and(|architecture| architecture.key_types(key).is_some())
             })
         };
-        let finite = |pair: Pair<'_>| {
-            pair.value().ok().and_then(|value| value.as_f64()).is_none_or(f64::is_finite)
-                || !is_used(&pair)
+        let finite = |entry: Entry<'_>| {
+            entry.value().ok().and_then(|value| value.as_f64()).is_none_or(f64::is_finite)
+                || !is_used(&entry)
         };
         let keys_fit = required(input, &model, name, out) & types_fit
             && input.metadata().iter().all(finite)
@@ -302,23 +302,23 @@ fn absent(key: &str, by_loader: bool) -> String {
 /// judged.
 fn types(input: &Input<'_>, architecture: &Architecture, out: &mut Findings<'_>) -> bool {
     let mut fit = true;
-    for pair in input.metadata().iter() {
+    for entry in input.metadata().iter() {
         let Some((single, element)) =
-            pair.key().to_str().ok().and_then(|key| architecture.key_types(key))
+            entry.key().to_str().ok().and_then(|key| architecture.key_types(key))
         else {
             continue;
         };
         // Keys of the format itself have a rule of their own.
         if ["general.", "tokenizer."]
             .iter()
-            .any(|space| pair.key().as_bytes().starts_with(space.as_bytes()))
+            .any(|space| entry.key().as_bytes().starts_with(space.as_bytes()))
         {
             continue;
         }
-        let found = pair.value_type();
+        let found = entry.value_type();
         if found == ValueType::ARRAY {
             let elements =
-                pair.value().ok().and_then(|value| Some(value.as_array()?.element_type()));
+                entry.value().ok().and_then(|value| Some(value.as_array()?.element_type()));
             // Readers take integers of either sign in an array, and numbers for bools.
             let integer = |element: ValueType| [ValueType::U32, ValueType::I32].contains(&element);
             let fits = |expected| {
@@ -335,7 +335,7 @@ fn types(input: &Input<'_>, architecture: &Architecture, out: &mut Findings<'_>)
                 let found = elements
                     .map_or_else(|| "an array".to_owned(), |found| format!("an array of {found}"));
                 fit = false;
-                out.add(&KEY_TYPE, Place::value(&pair), || {
+                out.add(&KEY_TYPE, Place::value(&entry), || {
                     format!("is {found}, expected {expected}")
                 });
             }
@@ -343,11 +343,11 @@ fn types(input: &Input<'_>, architecture: &Architecture, out: &mut Findings<'_>)
             let expected =
                 single.map_or_else(|| "an array".to_owned(), |single| single.to_string());
             let fix = single
-                .zip(pair.key().to_str().ok())
-                .and_then(|(single, key)| retyped(&pair, key, single));
+                .zip(entry.key().to_str().ok())
+                .and_then(|(single, key)| retyped(&entry, key, single));
             // Another type of integer says the same number.
             fit &= fix.is_some();
-            out.add_fixable(&KEY_TYPE, Place::value(&pair), || {
+            out.add_fixable(&KEY_TYPE, Place::value(&entry), || {
                 (format!("is {found}, expected {expected}"), fix)
             });
         }
@@ -418,7 +418,7 @@ fn tensor_names(input: &Input<'_>, names: &TensorNames, out: &mut Findings<'_>) 
 
 fn heads(input: &Input<'_>, model: &ModelView<'_>, out: &mut Findings<'_>) {
     let number = |key: &str| model.integer(key);
-    let (Some(pair), Some(heads)) =
+    let (Some(entry), Some(heads)) =
         (input.metadata().get(model.key("attention.head_count")), number("attention.head_count"))
     else {
         return;
@@ -429,14 +429,14 @@ fn heads(input: &Input<'_>, model: &ModelView<'_>, out: &mut Findings<'_>) {
         return;
     }
     if let Some(embedding) = embedding.filter(|embedding| !embedding.is_multiple_of(heads)) {
-        out.add(&HEADS, Place::value(&pair), || {
+        out.add(&HEADS, Place::value(&entry), || {
             format!("embedding length {embedding} is not a multiple of {heads} heads")
         });
     }
     if let Some(groups) = number("attention.head_count_kv")
         .filter(|&groups| groups > 0 && !heads.is_multiple_of(groups))
     {
-        out.add(&HEADS, Place::value(&pair), || {
+        out.add(&HEADS, Place::value(&entry), || {
             format!("{heads} heads are not a multiple of {groups} KV heads")
         });
     }
@@ -455,7 +455,7 @@ fn blocks(
     needed: impl Fn(u64) -> bool,
     out: &mut Findings<'_>,
 ) -> bool {
-    let (Some(pair), Some(count)) =
+    let (Some(entry), Some(count)) =
         (input.metadata().get(model.key("block_count")), model.integer("block_count"))
     else {
         return true;
@@ -470,7 +470,7 @@ fn blocks(
     // Architectures with an encoder name its blocks otherwise.
     let Some(&last) = numbers.last() else { return true };
     if last >= count {
-        out.add(&BLOCKS, Place::value(&pair), || {
+        out.add(&BLOCKS, Place::value(&entry), || {
             format!("block_count is {count}, but there are tensors of block {last}")
         });
         return false;
@@ -483,7 +483,7 @@ fn blocks(
         .or((last + 1 < count).then_some(last + 1))
         .filter(|&gap| needed(gap));
     if let Some(gap) = gap {
-        out.add(&BLOCKS, Place::value(&pair), || {
+        out.add(&BLOCKS, Place::value(&entry), || {
             format!("block_count is {count}, but there is no tensor of block {gap}")
         });
     }
@@ -492,12 +492,12 @@ fn blocks(
 
 fn rope(input: &Input<'_>, model: &ModelView<'_>, out: &mut Findings<'_>) {
     let method = model.value("rope.scaling.type");
-    if let (Some(pair), Some(method)) = (
+    if let (Some(entry), Some(method)) = (
         input.metadata().get(model.key("rope.scaling.type")),
         method.and_then(|method| method.as_str()),
     ) {
         if !["none", "linear", "yarn", "longrope"].contains(&method) {
-            out.add(&ROPE_TYPE, Place::value(&pair), || {
+            out.add(&ROPE_TYPE, Place::value(&entry), || {
                 format!("method {}", shown(RawStr::from(method)))
             });
         } else if matches!(method, "linear" | "yarn") && !model.has("rope.scaling.factor") {
@@ -506,7 +506,7 @@ fn rope(input: &Input<'_>, model: &ModelView<'_>, out: &mut Findings<'_>) {
             });
         }
     }
-    if let Some(pair) = input.metadata().get(model.key("rope.scale_linear")) {
-        out.add(&ROPE_OLD, Place::key(&pair), || "deprecated key".into());
+    if let Some(entry) = input.metadata().get(model.key("rope.scale_linear")) {
+        out.add(&ROPE_OLD, Place::key(&entry), || "deprecated key".into());
     }
 }

@@ -2,7 +2,7 @@
 
 mod standard;
 
-use ggmill_core::{Pair, RawStr};
+use ggmill_core::{Entry, RawStr};
 
 use super::metadata::is_known_general;
 use crate::report::{Findings, Place, shown};
@@ -85,16 +85,16 @@ rules! { Keys;
 }
 
 pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
-    for pair in input.metadata().iter() {
-        spelling(input, &pair, out);
+    for entry in input.metadata().iter() {
+        spelling(input, &entry, out);
     }
     duplicates(input, out);
 }
 
 fn duplicates(input: &Input<'_>, out: &mut Findings<'_>) {
-    let mut pairs: Vec<Pair<'_>> = input.metadata().iter().collect();
-    pairs.sort_by(|a, b| a.key().cmp(&b.key()));
-    for same in pairs.chunk_by(|a, b| a.key() == b.key()) {
+    let mut entries: Vec<Entry<'_>> = input.metadata().iter().collect();
+    entries.sort_by(|a, b| a.key().cmp(&b.key()));
+    for same in entries.chunk_by(|a, b| a.key() == b.key()) {
         if let [first, second, ..] = same {
             let at = first.offset();
             out.add_fixable(&DUPLICATE, Place::key(second), || {
@@ -104,11 +104,11 @@ fn duplicates(input: &Input<'_>, out: &mut Findings<'_>) {
     }
 }
 
-/// Where all pairs say the same, and it is one value, one of them is as good as all.
-fn one_of(same: &[Pair<'_>]) -> Option<Fix> {
+/// Where all entries say the same, and it is one value, one of them is as good as all.
+fn one_of(same: &[Entry<'_>]) -> Option<Fix> {
     let first = same.first()?;
-    let agree = same.iter().all(|pair| {
-        pair.value_type() == first.value_type() && pair.value_bytes() == first.value_bytes()
+    let agree = same.iter().all(|entry| {
+        entry.value_type() == first.value_type() && entry.value_bytes() == first.value_bytes()
     });
     let value = first.value().ok().filter(|_| agree)?;
     let number = || value.as_i128().filter(|number| i64::try_from(*number).is_ok());
@@ -132,20 +132,20 @@ pub fn meant_key(key: &str, architecture: Option<&str>) -> Option<String> {
     standard::meant(key, architecture)
 }
 
-fn spelling(input: &Input<'_>, pair: &Pair<'_>, out: &mut Findings<'_>) {
-    let key = pair.key();
+fn spelling(input: &Input<'_>, entry: &Entry<'_>, out: &mut Findings<'_>) {
+    let key = entry.key();
     let bytes = key.as_bytes();
     if bytes.is_empty() {
-        return out.add(&EMPTY, Place::key(pair), || "the key is empty".into());
+        return out.add(&EMPTY, Place::key(entry), || "the key is empty".into());
     }
     if bytes.len() > 65_535 {
-        out.add(&TOO_LONG, Place::key(pair), || format!("{} bytes", bytes.len()));
+        out.add(&TOO_LONG, Place::key(entry), || format!("{} bytes", bytes.len()));
     }
     if bytes.contains(&0) {
-        out.add(&NUL, Place::key(pair), || "contains NUL".into());
+        out.add(&NUL, Place::key(entry), || "contains NUL".into());
     }
     if !bytes.is_ascii() {
-        return out.add(&NOT_ASCII, Place::key(pair), || "contains non-ASCII characters".into());
+        return out.add(&NOT_ASCII, Place::key(entry), || "contains non-ASCII characters".into());
     }
     // The keys of an architecture begin with its name, whatever that is; the name has a rule of its
     // own. Templates are named by their authors.
@@ -156,28 +156,28 @@ fn spelling(input: &Input<'_>, pair: &Pair<'_>, out: &mut Findings<'_>) {
     if let Some(segment) =
         rest.split(|&byte| byte == b'.').find(|segment| !is_lower_snake_case(segment))
     {
-        out.add(&GRAMMAR, Place::key(pair), || {
+        out.add(&GRAMMAR, Place::key(entry), || {
             format!("segment {} is not lower_snake_case", shown(RawStr::new(segment)))
         });
     } else if !bytes.contains(&b'.') {
-        out.add(&NO_NAMESPACE, Place::key(pair), || "the key has no dot".into());
+        out.add(&NO_NAMESPACE, Place::key(entry), || "the key has no dot".into());
     }
     let Ok(key) = key.to_str() else { return };
     if let Some(meant) = standard::meant(key, input.architecture())
         .filter(|meant| input.metadata().get(meant).is_none())
     {
-        out.add_fixable(&MISSPELT, Place::key(pair), || {
+        out.add_fixable(&MISSPELT, Place::key(entry), || {
             (
                 format!("not a standard key; did you mean {meant}?"),
                 Some(Fix::Rename { from: key.to_owned(), to: meant }),
             )
         });
     } else if key.strip_prefix("general.").is_some_and(|name| !is_known_general(name)) {
-        out.add(&UNKNOWN_GENERAL, Place::key(pair), || "not a standard key".into());
+        out.add(&UNKNOWN_GENERAL, Place::key(entry), || "not a standard key".into());
     } else if let Some(other) =
         input.architecture().and_then(|architecture| standard::foreign(key, architecture))
     {
-        out.add(&FOREIGN, Place::key(pair), || format!("is a key of {other}"));
+        out.add(&FOREIGN, Place::key(entry), || format!("is a key of {other}"));
     }
 }
 

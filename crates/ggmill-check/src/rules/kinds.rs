@@ -77,7 +77,7 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
             } else if input
                 .metadata()
                 .get("adapter.lora.alpha")
-                .is_none_or(|pair| pair.value_type() != ValueType::F32)
+                .is_none_or(|entry| entry.value_type() != ValueType::F32)
             {
                 out.add(&ADAPTER_ALPHA, Place::missing("adapter.lora.alpha"), || {
                     "the key is missing or not f32".into()

@@ -1,6 +1,6 @@
 //! Types and values of metadata.
 
-use ggmill_core::{Array, Pair, RawStr, Value, ValueType, keys};
+use ggmill_core::{Array, Entry, RawStr, Value, ValueType, keys};
 
 use crate::report::{Findings, Place, shown};
 use crate::rule::rules;
@@ -295,11 +295,11 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
             "the key is missing".into()
         });
     }
-    for pair in input.metadata().iter() {
-        types(&pair, out);
-        if let Ok(value) = pair.value() {
-            content(&pair, &value, out);
-            sampling(&pair, &value, out);
+    for entry in input.metadata().iter() {
+        types(&entry, out);
+        if let Ok(value) = entry.value() {
+            content(&entry, &value, out);
+            sampling(&entry, &value, out);
         }
     }
     if input.is_whole()
@@ -315,12 +315,12 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
         });
     }
     parallel(input, out);
-    if let (Some(pair), Some(name)) =
+    if let (Some(entry), Some(name)) =
         (input.metadata().get(keys::GENERAL_ARCHITECTURE), input.architecture())
         && (name.is_empty()
             || !name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()))
     {
-        out.add(&ARCHITECTURE_NAME, Place::value(&pair), || {
+        out.add(&ARCHITECTURE_NAME, Place::value(&entry), || {
             if name.is_empty() {
                 "the name is empty".into()
             } else {
@@ -328,12 +328,12 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
             }
         });
     }
-    if let (Some(pair), Some(kind)) =
+    if let (Some(entry), Some(kind)) =
         (input.metadata().get(keys::GENERAL_TYPE), input.text(keys::GENERAL_TYPE))
         && !["model", "adapter", "imatrix", "mmproj", "vocab", "controlvector", "clip-vision"]
             .contains(&kind)
     {
-        out.add(&UNKNOWN_KIND, Place::value(&pair), || {
+        out.add(&UNKNOWN_KIND, Place::value(&entry), || {
             format!("type {}", shown(RawStr::from(kind)))
         });
     }
@@ -343,34 +343,34 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
 fn parallel(input: &Input<'_>, out: &mut Findings<'_>) {
     let len = |key: &str| input.value(key).and_then(|value| Some(value.as_array()?.len()));
     let (names, entries) = ("general.tensor_extra.name", "general.tensor_extra.prec_a4");
-    if let (Some(pair), Some(left), Some(right)) =
+    if let (Some(entry), Some(left), Some(right)) =
         (input.metadata().get(entries), len(names), len(entries))
         && left != right
     {
-        out.add(&NOT_PARALLEL, Place::value(&pair), || {
+        out.add(&NOT_PARALLEL, Place::value(&entry), || {
             format!("{right} elements, {names} has {left}")
         });
     }
 }
 
-fn types(pair: &Pair<'_>, out: &mut Findings<'_>) {
-    let (Ok(key), found) = (pair.key().to_str(), pair.value_type()) else { return };
+fn types(entry: &Entry<'_>, out: &mut Findings<'_>) {
+    let (Ok(key), found) = (entry.key().to_str(), entry.value_type()) else { return };
     if let Some((expected, rule)) = relied_on(key) {
         // An alignment that is not an integer is invalid, which has a rule of its own.
         if found != expected && (key != keys::GENERAL_ALIGNMENT || found.is_integer()) {
-            out.add_fixable(rule, Place::value(pair), || {
-                (format!("is {found}, expected {expected}"), retyped(pair, key, expected))
+            out.add_fixable(rule, Place::value(entry), || {
+                (format!("is {found}, expected {expected}"), retyped(entry, key, expected))
             });
         }
     } else if let Some((expected, element)) = descriptive(key) {
         let rule = descriptive_rule(key);
-        let elements = pair.value().ok().and_then(|value| Some(value.as_array()?.element_type()));
+        let elements = entry.value().ok().and_then(|value| Some(value.as_array()?.element_type()));
         if found != expected && !(expected.is_integer() && found.is_integer()) {
-            out.add(rule, Place::value(pair), || format!("is {found}, expected {expected}"));
+            out.add(rule, Place::value(entry), || format!("is {found}, expected {expected}"));
         } else if let (Some(expected), Some(found)) = (element, elements)
             && expected != found
         {
-            out.add(rule, Place::value(pair), || {
+            out.add(rule, Place::value(entry), || {
                 format!("is an array of {found}, expected array of {expected}")
             });
         }
@@ -378,8 +378,8 @@ fn types(pair: &Pair<'_>, out: &mut Findings<'_>) {
 }
 
 /// The same number in the type it should have, where that holds it.
-pub(super) fn retyped(pair: &Pair<'_>, key: &str, expected: ValueType) -> Option<Fix> {
-    let number = pair.value().ok()?.as_i128()?;
+pub(super) fn retyped(entry: &Entry<'_>, key: &str, expected: ValueType) -> Option<Fix> {
+    let number = entry.value().ok()?.as_i128()?;
     let most: i128 = match expected {
         ValueType::U16 => u16::MAX.into(),
         ValueType::I32 => i32::MAX.into(),
@@ -390,8 +390,8 @@ pub(super) fn retyped(pair: &Pair<'_>, key: &str, expected: ValueType) -> Option
 }
 
 /// Checks the default settings of samplers.
-fn sampling(pair: &Pair<'_>, value: &Value<'_>, out: &mut Findings<'_>) {
-    let setting = pair.key().to_str().ok().and_then(|key| key.strip_prefix("general.sampling."));
+fn sampling(entry: &Entry<'_>, value: &Value<'_>, out: &mut Findings<'_>) {
+    let setting = entry.key().to_str().ok().and_then(|key| key.strip_prefix("general.sampling."));
     let Some(&(_, _, least, most)) =
         setting.and_then(|name| SAMPLING_SETTINGS.iter().find(|(known, ..)| *known == name))
     else {
@@ -405,44 +405,44 @@ fn sampling(pair: &Pair<'_>, value: &Value<'_>, out: &mut Findings<'_>) {
         } else {
             format!("{least} to {most}")
         };
-        out.add(&SAMPLING, Place::value(pair), || format!("is {number}, expected {range}"));
+        out.add(&SAMPLING, Place::value(entry), || format!("is {number}, expected {range}"));
     }
 }
 
-fn content(pair: &Pair<'_>, value: &Value<'_>, out: &mut Findings<'_>) {
+fn content(entry: &Entry<'_>, value: &Value<'_>, out: &mut Findings<'_>) {
     match value {
         Value::Str(text) => {
             if let Err(error) = text.to_str() {
-                out.add(&NOT_UTF8, Place::value(pair), || {
+                out.add(&NOT_UTF8, Place::value(entry), || {
                     format!("invalid UTF-8 at byte {}: {}", error.valid_up_to(), shown(*text))
                 });
             }
             if text.as_bytes().contains(&0) {
-                out.add(&NUL, Place::value(pair), || format!("contains NUL: {}", shown(*text)));
+                out.add(&NUL, Place::value(entry), || format!("contains NUL: {}", shown(*text)));
             }
         }
         Value::Bool(_) => {
-            if let Some(&byte) = pair.value_bytes().first().filter(|&&byte| byte > 1) {
-                let fix = pair.key().to_str().ok().map(|key| Fix::set(key, ValueType::BOOL, true));
-                out.add_fixable(&BOOL_BYTE, Place::value(pair), || {
+            if let Some(&byte) = entry.value_bytes().first().filter(|&&byte| byte > 1) {
+                let fix = entry.key().to_str().ok().map(|key| Fix::set(key, ValueType::BOOL, true));
+                out.add_fixable(&BOOL_BYTE, Place::value(entry), || {
                     (format!("the byte is {byte}, expected 0 or 1"), fix)
                 });
             }
         }
         // What llama.cpp saves for "no bound".
-        Value::F32(f32::NEG_INFINITY) if pair.key().as_bytes().ends_with(b"_lower_bound") => {}
+        Value::F32(f32::NEG_INFINITY) if entry.key().as_bytes().ends_with(b"_lower_bound") => {}
         Value::F32(number) if !number.is_finite() => {
-            out.add(&NOT_FINITE, Place::value(pair), || format!("is {number}"));
+            out.add(&NOT_FINITE, Place::value(entry), || format!("is {number}"));
         }
         Value::F64(number) if !number.is_finite() => {
-            out.add(&NOT_FINITE, Place::value(pair), || format!("is {number}"));
+            out.add(&NOT_FINITE, Place::value(entry), || format!("is {number}"));
         }
-        Value::Array(array) => elements(pair, array, out),
+        Value::Array(array) => elements(entry, array, out),
         _ => {}
     }
 }
 
-fn elements(pair: &Pair<'_>, array: &Array<'_>, out: &mut Findings<'_>) {
+fn elements(entry: &Entry<'_>, array: &Array<'_>, out: &mut Findings<'_>) {
     match array.element_type() {
         ValueType::F32 | ValueType::F64 => {
             let mut odd = array
@@ -454,18 +454,18 @@ fn elements(pair: &Pair<'_>, array: &Array<'_>, out: &mut Findings<'_>) {
             if let Some((at, number)) = odd.next() {
                 let more = odd.count();
                 let others = if more > 0 { format!(", and {more} more") } else { String::new() };
-                out.add(&NOT_FINITE, Place::value(pair), || {
+                out.add(&NOT_FINITE, Place::value(entry), || {
                     format!("element {at} is {number}{others}")
                 });
             }
         }
         ValueType::ARRAY => {
-            out.add(&NESTED_ARRAY, Place::value(pair), || "is an array of arrays".into());
+            out.add(&NESTED_ARRAY, Place::value(entry), || "is an array of arrays".into());
         }
         ValueType::BOOL => {
             if let Some(at) = array.as_bytes().iter().position(|&byte| byte > 1) {
                 let byte = array.as_bytes().get(at).copied().unwrap_or_default();
-                out.add(&BOOL_BYTE, Place::value(pair), || {
+                out.add(&BOOL_BYTE, Place::value(entry), || {
                     format!("element {at} is {byte}, expected 0 or 1")
                 });
             }
@@ -478,7 +478,7 @@ fn elements(pair: &Pair<'_>, array: &Array<'_>, out: &mut Findings<'_>) {
                 let more = odd.count();
                 let others =
                     if more > 0 { format!(", and so are {more} more") } else { String::new() };
-                out.add(&NOT_UTF8, Place::value(pair), || {
+                out.add(&NOT_UTF8, Place::value(entry), || {
                     format!("element {at} is not UTF-8: {}{others}", shown(text))
                 });
             }

@@ -95,11 +95,11 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     }
     let Some(name) = FileName::parse(text) else { return };
     if let Some(encoding) = name.encoding.and_then(|name| name.parse().ok())
-        && let Some(pair) = input.metadata().get(keys::GENERAL_FILE_TYPE)
-        && let Some(number) = pair.value().ok().and_then(|value| value.as_u32())
+        && let Some(entry) = input.metadata().get(keys::GENERAL_FILE_TYPE)
+        && let Some(number) = entry.value().ok().and_then(|value| value.as_u32())
         && FileType(number).without_guess() != encoding
     {
-        out.add(&ENCODING, Place::value(&pair), || {
+        out.add(&ENCODING, Place::value(&entry), || {
             format!("the file name has {encoding}, general.file_type is {}", FileType(number))
         });
     }
@@ -120,13 +120,13 @@ fn parts(input: &Input<'_>, name: &FileName<'_>, out: &mut Findings<'_>) {
                        key: &'static str,
                        part: Option<&str>,
                        same: fn(&str, &str) -> bool| {
-        if let (Some(part), Some(text), Some(pair)) = (
+        if let (Some(part), Some(text), Some(entry)) = (
             part,
             input.text(key).filter(|text| !text.trim().is_empty()),
             input.metadata().get(key),
         ) && !same(part, text)
         {
-            out.add(rule, Place::value(&pair), || {
+            out.add(rule, Place::value(&entry), || {
                 format!(
                     "the file name has {}, {key} is {}",
                     shown(RawStr::from(part)),

@@ -1,6 +1,6 @@
 //! Who made the model, from what, under which licence.
 
-use ggmill_core::{Pair, RawStr, ValueType, keys};
+use ggmill_core::{Entry, RawStr, ValueType, keys};
 
 use crate::report::{Findings, Place, shown};
 use crate::rule::rules;
@@ -91,14 +91,14 @@ const LANGUAGES: &str = "aa ab ae af ak am an ar as av ay az ba be bg bh bi bm b
      sw ta te tg th ti tk tl tn to tr ts tt tw ty ug uk ur uz ve vi vo wa wo xh yi yo za zh zu";
 
 pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
-    for pair in input.metadata().iter() {
-        let Some(name) = pair.key().to_str().ok().and_then(|key| key.strip_prefix("general."))
+    for entry in input.metadata().iter() {
+        let Some(name) = entry.key().to_str().ok().and_then(|key| key.strip_prefix("general."))
         else {
             continue;
         };
         let last = name.rsplit('.').next().unwrap_or(name);
-        if let Some(text) = pair.value().ok().and_then(|value| value.as_str()) {
-            described(&pair, name, last, text, out);
+        if let Some(text) = entry.value().ok().and_then(|value| value.as_str()) {
+            described(&entry, name, last, text, out);
         }
     }
     languages(input, out);
@@ -141,21 +141,21 @@ fn recommended(input: &Input<'_>, out: &mut Findings<'_>) {
     }
 }
 
-fn described(pair: &Pair<'_>, name: &str, last: &str, text: &str, out: &mut Findings<'_>) {
+fn described(entry: &Entry<'_>, name: &str, last: &str, text: &str, out: &mut Findings<'_>) {
     let show = || shown(RawStr::from(text));
     match last {
         "license" if name == "license" && !is_licence(text) => {
-            out.add(&LICENSE, Place::value(pair), show);
+            out.add(&LICENSE, Place::value(entry), show);
         }
         "url" | "repo_url" | "link"
             if !["https://", "http://"].iter().any(|start| text.starts_with(start)) =>
         {
-            out.add(&URL, Place::value(pair), show);
+            out.add(&URL, Place::value(entry), show);
         }
-        "doi" if !is_doi(text) => out.add(&DOI, Place::value(pair), show),
-        "uuid" if !is_uuid(text) => out.add(&UUID, Place::value(pair), show),
+        "doi" if !is_doi(text) => out.add(&DOI, Place::value(entry), show),
+        "uuid" if !is_uuid(text) => out.add(&UUID, Place::value(entry), show),
         "name" | "basename" if name == last && is_junk(text) => {
-            out.add(&JUNK_NAME, Place::value(pair), show);
+            out.add(&JUNK_NAME, Place::value(entry), show);
         }
         _ => {}
     }
@@ -212,19 +212,19 @@ fn is_junk(text: &str) -> bool {
 
 fn languages(input: &Input<'_>, out: &mut Findings<'_>) {
     const KEY: &str = "general.languages";
-    let Some(pair) = input.metadata().get(KEY) else { return };
-    let Some(array) = pair.value().ok().and_then(|value| value.as_array()) else { return };
+    let Some(entry) = input.metadata().get(KEY) else { return };
+    let Some(array) = entry.value().ok().and_then(|value| value.as_array()) else { return };
     for language in texts(&array) {
         if !LANGUAGES.split_whitespace().any(|known| language == known) {
-            out.add(&LANGUAGE, Place::value(&pair), || shown(language));
+            out.add(&LANGUAGE, Place::value(&entry), || shown(language));
         }
     }
 }
 
 /// Holds `<prefix>.count` against the numbers after the prefix.
 fn counts(input: &Input<'_>, prefix: &str, out: &mut Findings<'_>) {
-    let number = |pair: Pair<'_>| -> Option<u64> {
-        let rest = pair.key().to_str().ok()?.strip_prefix(prefix)?.strip_prefix('.')?;
+    let number = |entry: Entry<'_>| -> Option<u64> {
+        let rest = entry.key().to_str().ok()?.strip_prefix(prefix)?.strip_prefix('.')?;
         rest.split_once('.')?.0.parse().ok()
     };
     let mut numbers: Vec<u64> = input.metadata().iter().filter_map(number).collect();
@@ -235,7 +235,7 @@ fn counts(input: &Input<'_>, prefix: &str, out: &mut Findings<'_>) {
     let consecutive = numbers.iter().enumerate().all(|(place, &number)| place as u64 == number);
     if input.is_whole() && (count.unwrap_or(0) != numbers.len() as u64 || !consecutive) {
         let place =
-            input.metadata().get(&key).map_or(Place::missing(&key), |pair| Place::value(&pair));
+            input.metadata().get(&key).map_or(Place::missing(&key), |entry| Place::value(&entry));
         let stated = count.map_or("missing".to_owned(), |count| count.to_string());
         let fix = consecutive.then(|| Fix::set(key.as_str(), ValueType::U32, numbers.len() as u64));
         out.add_fixable(&COUNT, place, || {
@@ -252,7 +252,7 @@ fn counts(input: &Input<'_>, prefix: &str, out: &mut Findings<'_>) {
 }
 
 fn size_label(input: &Input<'_>, out: &mut Findings<'_>) {
-    let (Some(pair), Some(label)) =
+    let (Some(entry), Some(label)) =
         (input.metadata().get(keys::GENERAL_SIZE_LABEL), input.text(keys::GENERAL_SIZE_LABEL))
     else {
         return;
@@ -287,7 +287,7 @@ fn size_label(input: &Input<'_>, out: &mut Findings<'_>) {
     let found =
         input.model_tensors().map(|(_, tensor)| tensor.shape().elements() as f64).sum::<f64>();
     if !(0.5..=2.0).contains(&(found / said)) {
-        out.add(&SIZE_LABEL, Place::value(&pair), || {
+        out.add(&SIZE_LABEL, Place::value(&entry), || {
             format!("{}, but the model has {found:.0} parameters", shown(RawStr::from(label)))
         });
     }

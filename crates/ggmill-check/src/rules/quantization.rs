@@ -90,8 +90,8 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
                 },
             );
         }
-        (Some(pair), Some(version)) if version != 2 => {
-            out.add(&VERSION, Place::value(&pair), || format!("version {version}, expected 2"));
+        (Some(entry), Some(version)) if version != 2 => {
+            out.add(&VERSION, Place::value(&entry), || format!("version {version}, expected 2"));
         }
         _ => {}
     }
@@ -139,7 +139,7 @@ fn majority(input: &Input<'_>) -> Option<Fix> {
 }
 
 fn file_type(input: &Input<'_>, out: &mut Findings<'_>) {
-    let Some(pair) = input.metadata().get(keys::GENERAL_FILE_TYPE) else {
+    let Some(entry) = input.metadata().get(keys::GENERAL_FILE_TYPE) else {
         if input.is_whole()
             && input.is_first()
             && input.model_tensors().next().is_some()
@@ -151,11 +151,11 @@ fn file_type(input: &Input<'_>, out: &mut Findings<'_>) {
         }
         return;
     };
-    let Some(number) = pair.value().ok().and_then(|value| value.as_u32()) else { return };
+    let Some(number) = entry.value().ok().and_then(|value| value.as_u32()) else { return };
     let file_type = FileType(number).without_guess();
     let removed = matches!(number, 4..=6 | 33..=35);
     let Some(name) = file_type.name().filter(|_| !removed) else {
-        return out.add_fixable(&UNKNOWN_FILE_TYPE, Place::value(&pair), || {
+        return out.add_fixable(&UNKNOWN_FILE_TYPE, Place::value(&entry), || {
             let found = if removed {
                 format!("{file_type} was removed")
             } else {
@@ -180,7 +180,7 @@ fn file_type(input: &Input<'_>, out: &mut Findings<'_>) {
         && matrices.peek().is_some()
         && !matrices.any(|tensor| tensor.ggml_type() == base)
     {
-        out.add_fixable(&FILE_TYPE_DIFFERS, Place::value(&pair), || {
+        out.add_fixable(&FILE_TYPE_DIFFERS, Place::value(&entry), || {
             (format!("{name} means mostly {base}, but no matrix is {base}"), majority(input))
         });
     }

@@ -79,11 +79,11 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     let place = metadata
         .get(keys::SPLIT_NO)
         .or_else(|| metadata.get(keys::SPLIT_COUNT))
-        .map_or(Place::FILE, |pair| Place::value(&pair));
+        .map_or(Place::FILE, |entry| Place::value(&entry));
     if !split.is_part() {
         for key in [keys::SPLIT_COUNT, keys::SPLIT_NO, keys::SPLIT_TENSORS_COUNT] {
-            if let Some(pair) = metadata.get(key) {
-                out.add_fixable(&LEFTOVER, Place::key(&pair), || {
+            if let Some(entry) = metadata.get(key) {
+                out.add_fixable(&LEFTOVER, Place::key(&entry), || {
                     (
                         format!("split.count is {}", split.count),
                         Some(Fix::Unset { key: key.into() }),

@@ -230,10 +230,10 @@ fn alignment(input: &Input<'_>, out: &mut Findings<'_>) {
         input.faults().iter().find(|fault| is_alignment(fault.subject()) && input.is_whole())
     {
         out.add(&ALIGNMENT, Place::fault(fault), || fault.message().to_string());
-    } else if let Some(pair) = input.metadata().get(keys::GENERAL_ALIGNMENT) {
+    } else if let Some(entry) = input.metadata().get(keys::GENERAL_ALIGNMENT) {
         let alignment = input.index().alignment();
         if input.is_whole() && !alignment.is_power_of_two() {
-            out.add(&ALIGNMENT_POWER, Place::value(&pair), || {
+            out.add(&ALIGNMENT_POWER, Place::value(&entry), || {
                 format!("alignment {alignment} is not a power of two")
             });
         }

@@ -3,7 +3,7 @@
 mod fold;
 mod reach;
 
-use ggmill_core::{Pair, RawStr};
+use ggmill_core::{Entry, RawStr};
 use minijinja::machinery::{WhitespaceConfig, parse};
 use minijinja::syntax::SyntaxConfig;
 use reach::Reach;
@@ -74,8 +74,8 @@ rules! { Template;
 /// The longest template that is examined.
 const MAX_LEN: usize = 1 << 20;
 pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
-    for pair in input.metadata().iter() {
-        let key = pair.key();
+    for entry in input.metadata().iter() {
+        let key = entry.key();
         let templates = [b"tokenizer.chat_template".as_slice(), b"tokenizer.chat_templates"];
         if !templates.contains(&key.as_bytes())
             && !key.as_bytes().starts_with(b"tokenizer.chat_template.")
@@ -83,50 +83,53 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
             continue;
         }
         // `tokenizer.chat_templates` lists names.
-        if let Some(text) = pair.value().ok().and_then(|value| value.as_raw_str()) {
-            template(&pair, text, out);
+        if let Some(text) = entry.value().ok().and_then(|value| value.as_raw_str()) {
+            template(&entry, text, out);
         }
     }
 }
 
-fn template(pair: &Pair<'_>, text: RawStr<'_>, out: &mut Findings<'_>) {
+fn template(entry: &Entry<'_>, text: RawStr<'_>, out: &mut Findings<'_>) {
     // A value that is not text is reported by another rule.
     let Ok(text) = text.to_str() else { return };
     if text.trim().is_empty() {
-        return out
-            .add(&EMPTY, Place::value(pair), || format!("{} bytes, only white space", text.len()));
+        return out.add(&EMPTY, Place::value(entry), || {
+            format!("{} bytes, only white space", text.len())
+        });
     }
     if text.len() > MAX_LEN {
-        return out.add(&TOO_LONG, Place::value(pair), || format!("{} bytes", text.len()));
+        return out.add(&TOO_LONG, Place::value(entry), || format!("{} bytes", text.len()));
     }
     if let Some(c) = text.chars().find(|&c| is_hidden(c)) {
-        out.add(&HIDDEN, Place::value(pair), || format!("has {}", c.escape_unicode()));
+        out.add(&HIDDEN, Place::value(entry), || format!("has {}", c.escape_unicode()));
     }
     let plain = without_generation(text);
     if !reach::is_simple(&plain) {
-        return out.add(&TOO_LONG, Place::value(pair), || {
+        return out.add(&TOO_LONG, Place::value(entry), || {
             "an expression or a chain of conditions is too long".into()
         });
     }
     let found = match parse(&plain, "template", SyntaxConfig, WhitespaceConfig::default()) {
         Ok(tree) => reach::examine(&tree),
         Err(error) => {
-            out.add(&SYNTAX, Place::value(pair), || fault(&error));
+            out.add(&SYNTAX, Place::value(entry), || fault(&error));
             reach::names_in(&plain)
         }
     };
     for reach in found {
         match reach {
-            Reach::Inside(name) => out.add(&ESCAPE, Place::value(pair), || {
+            Reach::Inside(name) => out.add(&ESCAPE, Place::value(entry), || {
                 format!("accesses {}", shown(RawStr::from(&*name)))
             }),
             Reach::Other(tag) => {
-                out.add(&OTHER, Place::value(pair), || format!("has the tag {tag}"));
+                out.add(&OTHER, Place::value(entry), || format!("has the tag {tag}"));
             }
-            Reach::Computed => out.add(&COMPUTED, Place::value(pair), || {
+            Reach::Computed => out.add(&COMPUTED, Place::value(entry), || {
                 "the name of an attribute is computed at run time".into()
             }),
-            Reach::Endless(what) => out.add(&ENDLESS, Place::value(pair), || format!("has {what}")),
+            Reach::Endless(what) => {
+                out.add(&ENDLESS, Place::value(entry), || format!("has {what}"));
+            }
         }
     }
 }

@@ -4,7 +4,7 @@ use std::hash::BuildHasher as _;
 
 use foldhash::fast::RandomState;
 use foldhash::{HashSet, HashSetExt as _};
-use ggmill_core::{Array, Pair, RawStr, ValueType, keys};
+use ggmill_core::{Array, Entry, RawStr, ValueType, keys};
 
 use crate::report::{Findings, Place, shown};
 use crate::rule::rules;
@@ -164,18 +164,18 @@ const SEPARATOR_CODE: &str = "tokenizer.ggml.seperator_token_id";
 const HUGGING_FACE: &str = "tokenizer.huggingface.json";
 const SEPARATOR_SPEC: &str = "tokenizer.ggml.separator_token_id";
 
-/// An array key with its pair.
-fn array<'a>(input: &Input<'a>, key: &str) -> Option<(Pair<'a>, Array<'a>)> {
-    let pair = input.metadata().get(key)?;
-    Some((pair, pair.value().ok()?.as_array()?))
+/// An array key with its entry.
+fn array<'a>(input: &Input<'a>, key: &str) -> Option<(Entry<'a>, Array<'a>)> {
+    let entry = input.metadata().get(key)?;
+    Some((entry, entry.value().ok()?.as_array()?))
 }
 
 pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     let model = input.text(keys::TOKENIZER_MODEL);
     let tokens = array(input, keys::TOKENIZER_TOKENS);
-    if let (Some(name), Some(pair)) = (model, input.metadata().get(keys::TOKENIZER_MODEL)) {
+    if let (Some(name), Some(entry)) = (model, input.metadata().get(keys::TOKENIZER_MODEL)) {
         if !MODELS.contains(&name) {
-            out.add(&UNKNOWN_MODEL, Place::value(&pair), || {
+            out.add(&UNKNOWN_MODEL, Place::value(&entry), || {
                 format!("model {}", shown(RawStr::from(name)))
             });
         }
@@ -193,26 +193,27 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
             byte_pairs(input, out);
         }
     }
-    if let (Some(pair), Some(text)) = (input.metadata().get(HUGGING_FACE), input.text(HUGGING_FACE))
+    if let (Some(entry), Some(text)) =
+        (input.metadata().get(HUGGING_FACE), input.text(HUGGING_FACE))
         && let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(text)
     {
-        out.add(&NOT_JSON, Place::value(&pair), || {
+        out.add(&NOT_JSON, Place::value(&entry), || {
             format!("line {}, column {}: {}", error.line(), error.column(), reason(&error))
         });
     }
     special(input, tokens.map(|(_, tokens)| tokens.len()), out);
-    let Some((pair, tokens)) =
+    let Some((entry, tokens)) =
         tokens.filter(|(_, tokens)| tokens.element_type() == ValueType::STRING)
     else {
         return;
     };
     parallel(input, tokens.len(), out);
-    embedding(input, &pair, tokens.len(), out);
+    embedding(input, &entry, tokens.len(), out);
     // The tokenizers that cannot do without.
     if matches!(model, Some("llama" | "plamo2")) && out.wants(&BYTE_TOKENS) {
-        bytes(&pair, &tokens, model == Some("llama"), out);
+        bytes(&entry, &tokens, model == Some("llama"), out);
     }
-    vocabulary(input, &pair, &tokens, model, out);
+    vocabulary(input, &entry, &tokens, model, out);
 }
 
 /// The message of a JSON error without its position.
@@ -226,8 +227,8 @@ fn byte_pairs(input: &Input<'_>, out: &mut Findings<'_>) {
         (None | Some(""), None) if input.is_whole() => {
             out.add(&NO_PRE, Place::missing(keys::TOKENIZER_PRE), || "the key is missing".into());
         }
-        (Some(name), Some(pair)) if !PRE_TOKENIZERS.lines().any(|known| known == name) => {
-            out.add(&UNKNOWN_PRE, Place::value(&pair), || {
+        (Some(name), Some(entry)) if !PRE_TOKENIZERS.lines().any(|known| known == name) => {
+            out.add(&UNKNOWN_PRE, Place::value(&entry), || {
                 format!("pre-tokenizer {}", shown(RawStr::from(name)))
             });
         }
@@ -240,8 +241,8 @@ fn byte_pairs(input: &Input<'_>, out: &mut Findings<'_>) {
 
 /// Ids of special tokens, which must be indices of tokens; and keys that have other names by now.
 fn special(input: &Input<'_>, tokens: Option<u64>, out: &mut Findings<'_>) {
-    for pair in input.metadata().iter() {
-        let Some(name) = pair
+    for entry in input.metadata().iter() {
+        let Some(name) = entry
             .key()
             .to_str()
             .ok()
@@ -254,32 +255,32 @@ fn special(input: &Input<'_>, tokens: Option<u64>, out: &mut Findings<'_>) {
             if input.metadata().get(&new).is_some() {
                 continue;
             }
-            let id = pair.value().ok().and_then(|value| value.as_u64());
+            let id = entry.value().ok().and_then(|value| value.as_u64());
             let fix = id.map(|id| Fix::set(new.as_str(), ValueType::U32, id));
-            out.add_fixable(&OLD_KEY, Place::key(&pair), || (format!("renamed to {new}"), fix));
+            out.add_fixable(&OLD_KEY, Place::key(&entry), || (format!("renamed to {new}"), fix));
         }
-        let Some(id) = pair.value().ok().and_then(|value| value.as_i128()) else { continue };
+        let Some(id) = entry.value().ok().and_then(|value| value.as_i128()) else { continue };
         // Of a shard that has no vocabulary nothing is known; 2^32 - 1 says "none".
         if let Some(count) = tokens
             && !(0..i128::from(count)).contains(&id)
             && id != -1
             && id != i128::from(u32::MAX)
         {
-            out.add(&SPECIAL_ID, Place::value(&pair), || {
+            out.add(&SPECIAL_ID, Place::value(&entry), || {
                 format!("ID {id}, but the vocabulary has {count} tokens")
             });
         }
     }
-    let Some(pair) = input.metadata().get(SEPARATOR_SPEC) else { return };
+    let Some(entry) = input.metadata().get(SEPARATOR_SPEC) else { return };
     match (input.metadata().get(SEPARATOR_CODE), input.number(SEPARATOR_SPEC)) {
-        (None, id) => out.add_fixable(&SEPARATOR, Place::key(&pair), || {
+        (None, id) => out.add_fixable(&SEPARATOR, Place::key(&entry), || {
             (
                 format!("llama.cpp reads {SEPARATOR_CODE}"),
                 id.map(|id| Fix::set(SEPARATOR_CODE, ValueType::U32, id)),
             )
         }),
         (Some(_), id) if id != input.number(SEPARATOR_CODE) => {
-            out.add(&SEPARATORS_DIFFER, Place::value(&pair), || {
+            out.add(&SEPARATORS_DIFFER, Place::value(&entry), || {
                 format!("differs from {SEPARATOR_CODE}")
             });
         }
@@ -289,23 +290,23 @@ fn special(input: &Input<'_>, tokens: Option<u64>, out: &mut Findings<'_>) {
 
 fn parallel(input: &Input<'_>, count: u64, out: &mut Findings<'_>) {
     let differs = |found: u64| format!("{found} elements for {count} tokens");
-    if let Some((pair, scores)) = array(input, keys::TOKENIZER_SCORES) {
+    if let Some((entry, scores)) = array(input, keys::TOKENIZER_SCORES) {
         // Whole numbers are read too.
         if !matches!(scores.element_type(), ValueType::F32 | ValueType::I32) {
-            out.add(&SCORES, Place::value(&pair), || {
+            out.add(&SCORES, Place::value(&entry), || {
                 format!("array of {}, expected array of f32", scores.element_type())
             });
         } else if scores.len() != count {
-            out.add(&SCORES, Place::value(&pair), || differs(scores.len()));
+            out.add(&SCORES, Place::value(&entry), || differs(scores.len()));
         }
     }
-    if let Some((pair, types)) = array(input, keys::TOKENIZER_TOKEN_TYPE) {
+    if let Some((entry, types)) = array(input, keys::TOKENIZER_TOKEN_TYPE) {
         if types.element_type() != ValueType::I32 {
-            out.add(&TOKEN_TYPES, Place::value(&pair), || {
+            out.add(&TOKEN_TYPES, Place::value(&entry), || {
                 format!("array of {}, expected array of i32", types.element_type())
             });
         } else if types.len() != count {
-            out.add(&TOKEN_TYPES, Place::value(&pair), || differs(types.len()));
+            out.add(&TOKEN_TYPES, Place::value(&entry), || differs(types.len()));
         }
         let mut odd = types
             .integers()
@@ -320,18 +321,18 @@ fn parallel(input: &Input<'_>, count: u64, out: &mut Findings<'_>) {
             } else {
                 String::new()
             };
-            out.add(&TOKEN_TYPE, Place::value(&pair), || {
+            out.add(&TOKEN_TYPE, Place::value(&entry), || {
                 format!("token {id} has type {number}{others}")
             });
         }
     }
 }
 
-fn embedding(input: &Input<'_>, pair: &Pair<'_>, count: u64, out: &mut Findings<'_>) {
+fn embedding(input: &Input<'_>, entry: &Entry<'_>, count: u64, out: &mut Findings<'_>) {
     if let Some((_, tensor)) = input.model_tensor(b"token_embd.weight") {
         let rows = tensor.shape().rows();
         if rows != count {
-            out.add(&VOCABULARY_SIZE, Place::value(pair), || {
+            out.add(&VOCABULARY_SIZE, Place::value(entry), || {
                 format!("{count} tokens, token_embd.weight has {rows} rows")
             });
         }
@@ -340,7 +341,7 @@ fn embedding(input: &Input<'_>, pair: &Pair<'_>, count: u64, out: &mut Findings<
 
 /// The tokens that stand for single bytes: all 256 of them, when there is any. Some tokenizers take
 /// a token of the byte itself for one.
-fn bytes(pair: &Pair<'_>, tokens: &Array<'_>, or_itself: bool, out: &mut Findings<'_>) {
+fn bytes(entry: &Entry<'_>, tokens: &Array<'_>, or_itself: bool, out: &mut Findings<'_>) {
     let mut known = [false; 256];
     let mut left = known.len();
     for token in texts(tokens) {
@@ -370,7 +371,7 @@ fn bytes(pair: &Pair<'_>, tokens: &Array<'_>, or_itself: bool, out: &mut Finding
     if let Some(first) = missing.next() {
         let more = missing.count();
         let others = if more > 0 { format!(", and {more} more") } else { String::new() };
-        out.add(&BYTE_TOKENS, Place::value(pair), || {
+        out.add(&BYTE_TOKENS, Place::value(entry), || {
             format!("there is no <0x{first:02X}>{others}")
         });
     }
@@ -389,7 +390,7 @@ fn byte_of(token: &[u8]) -> Option<u8> {
 /// Duplicate tokens, and merges that make none.
 fn vocabulary(
     input: &Input<'_>,
-    pair: &Pair<'_>,
+    entry: &Entry<'_>,
     tokens: &Array<'_>,
     model: Option<&str>,
     out: &mut Findings<'_>,
@@ -412,12 +413,12 @@ fn vocabulary(
     for (id, token) in texts(tokens).enumerate() {
         // llama.cpp gives empty tokens names of their own.
         if !known.insert(token.as_bytes()) && !token.is_empty() {
-            out.add(&DUPLICATE_TOKEN, Place::value(pair), || {
+            out.add(&DUPLICATE_TOKEN, Place::value(entry), || {
                 format!("token {id} is a duplicate: {}", shown(token))
             });
         }
     }
-    let Some((pair, merges)) = merges else { return };
+    let Some((entry, merges)) = merges else { return };
     let mut joined = Vec::new();
     for (number, merge) in texts(&merges).enumerate() {
         let bytes = merge.as_bytes();
@@ -426,14 +427,14 @@ fn vocabulary(
             .and_then(|at| Some((bytes.get(..at)?, bytes.get(at + 1..)?)))
             .filter(|(_, right)| !right.is_empty())
         else {
-            out.add(&MERGE, Place::value(&pair), || format!("merge {number} is {}", shown(merge)));
+            out.add(&MERGE, Place::value(&entry), || format!("merge {number} is {}", shown(merge)));
             continue;
         };
         joined.clear();
         joined.extend_from_slice(left);
         joined.extend_from_slice(right);
         if !known.contains(&*joined) {
-            out.add(&MERGE_TOKENS, Place::value(&pair), || {
+            out.add(&MERGE_TOKENS, Place::value(&entry), || {
                 format!(
                     "merge {number} is {}, but {} is not a token",
                     shown(merge),

@@ -125,9 +125,12 @@ fn broken(name: &str, bytes: &[u8]) -> Vec<&'static str> {
     // The letter of the specification is asked for by its own profile only.
     let letter =
         |code: &&str| rules().any(|rule| rule.code == *code && rule.authority == Authority::Letter);
+    // Rules about the name of a file are checked on request.
+    let naming = Options { select: vec!["naming".parse().unwrap()], ..Options::default() };
+    let named = codes(&report_named(name, bytes, &naming));
     // And what only llama.cpp minds is no error for everybody.
     let all = [Profile::All, Profile::Ggml].into_iter().flat_map(profile);
-    all.chain(profile(Profile::Spec).into_iter().filter(letter)).collect()
+    all.chain(named).chain(profile(Profile::Spec).into_iter().filter(letter)).collect()
 }
 
 #[test]

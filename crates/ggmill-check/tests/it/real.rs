@@ -25,14 +25,16 @@ fn listed(file: &str) -> BTreeSet<String> {
 }
 
 fn found(path: &Path, file: &str) -> BTreeSet<String> {
-    let report = report_named(
-        file,
-        &std::fs::read(path).unwrap(),
-        &Options { findings_per_rule: usize::MAX, ..Options::default() },
-    );
-    report
+    let bytes = std::fs::read(path).unwrap();
+    // Rules about the name of a file are checked on request.
+    let [content, name] = [vec![], vec!["naming".parse().unwrap()]].map(|select| {
+        let options = Options { findings_per_rule: usize::MAX, select, ..Options::default() };
+        report_named(file, &bytes, &options)
+    });
+    content
         .diagnostics()
         .iter()
+        .chain(name.diagnostics())
         .map(|diagnostic| format!("{} | {}", diagnostic.rule.code, diagnostic.subject))
         .collect()
 }

@@ -73,7 +73,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let selection = args.selection();
     let files = || a.parts().iter().chain(b.parts());
     fits_any("key", &selection.keys, || {
-        files().flat_map(|file| file.metadata().iter()).map(|pair| pair.key())
+        files().flat_map(|file| file.metadata().iter()).map(|entry| entry.key())
     })?;
     if selection.tensors {
         let (a, b) = (

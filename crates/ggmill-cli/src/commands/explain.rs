@@ -17,11 +17,12 @@ Examples:
   ggmill explain GG1302
   ggmill explain tokenizer
   ggmill explain Q4_K
-  ggmill explain llama.context_length
+  ggmill explain Q4_K_M
+  ggmill explain context_length
   ggmill explain                        # all there is")]
 pub(crate) struct Args {
     /// The code of a rule or the name of a group, a type, a key or an architecture; all of them
-    /// are listed without it
+    /// are listed without it, a line for each
     topic: Option<String>,
 }
 
@@ -29,7 +30,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let catalogue = Catalogue::new();
     let page = match args.topic.as_deref().map(str::trim) {
         None => format!(
-            "# What `ggmill explain` knows\n\n{}\n{}",
+            "# What `ggmill explain` knows\n\n{}{}",
             ggmill_check::topics(),
             explain::topics(&catalogue)
         ),

@@ -146,7 +146,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let checkpoint = open_checkpoint(&args.file)?;
     let inputs = inputs_of(&checkpoint)?;
     let numbers = args.numbers(checkpoint.tensors())?;
-    fits_any("key", &args.keys, || checkpoint.metadata().iter().map(|pair| pair.key()))?;
+    fits_any("key", &args.keys, || checkpoint.metadata().iter().map(|entry| entry.key()))?;
     if matches!(format, Format::Npy | Format::Safetensors) && numbers.is_empty() {
         return Err(Failure::new("no tensors to take").with_hint(
             (!args.keys.is_empty()).then(|| "metadata go into .gguf or .json".to_owned()),

@@ -76,8 +76,8 @@ fn about(args: &Args, why: &dyn std::fmt::Display) -> Failure {
 fn value<'a>(model: &'a Model, args: &Args) -> Result<Value<'a>, Failure> {
     let metadata = model.metadata();
     let read = |key: &str| {
-        let pair = metadata.get(key)?;
-        Some(pair.value().map_err(|error| about(args, &error)))
+        let entry = metadata.get(key)?;
+        Some(entry.value().map_err(|error| about(args, &error)))
     };
     if let Some(value) = read(&args.key) {
         return value;
@@ -99,7 +99,7 @@ fn near(model: &Model, key: &str) -> Option<String> {
     let keys: Vec<String> = model
         .metadata()
         .iter()
-        .filter_map(|pair| Some(pair.key().to_str().ok()?.to_owned()))
+        .filter_map(|entry| Some(entry.key().to_str().ok()?.to_owned()))
         .collect();
     let mut meant: Vec<&String> = keys.iter().filter(|known| known.contains(key)).collect();
     let near = ggmill_check::near(key, keys.iter().cloned());

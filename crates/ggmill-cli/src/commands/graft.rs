@@ -242,7 +242,7 @@ fn take<'a>(
             .filter_map(|donor| if let Donor::Gguf(model) = donor { Some(model) } else { None })
     };
     fits_any("key of a donor", &args.take_key, || {
-        models().flat_map(|model| model.metadata().iter()).map(|pair| pair.key())
+        models().flat_map(|model| model.metadata().iter()).map(|entry| entry.key())
     })?;
     for (named, donor) in named.iter().zip(donors) {
         if let Some(tensors) = donor.tensors() {

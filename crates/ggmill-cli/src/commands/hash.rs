@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use ggmill_core::RawStr;
-use ggmill_hash::{Conclusion, HashKind, HashLine, HashSubject, Manifest};
+use ggmill_hash::{Conclusion, HashKind, HashLine, HashSubject, Manifest, Verdict};
 use ggmill_pipeline::{Checkpoint as _, RunOptions};
 use ggmill_text::LosslessStr;
 use serde_json::json;
@@ -27,6 +27,7 @@ const MAX_MANIFEST_LEN: u64 = 64 << 20;
 Examples:
   ggmill hash model.gguf --sha256 > model.manifest
   ggmill hash model.gguf --check model.manifest
+  ggmill hash *.gguf --sha256 --no-layer
 
 Only tensor data are hashed, so an edit of the metadata changes nothing, and neither does
 splitting a model into shards or another name, as long as the manifest is about one model.
@@ -35,8 +36,9 @@ written here and the other way round. Without a choice the hash is xxh64, or, fo
 the strongest that the manifest has for the model. Lines that contradict each other hold
 for nothing, and neither does a line that an earlier check found wrong.")]
 pub(crate) struct Args {
-    /// The model, or any shard of a set
-    file: PathBuf,
+    /// The models: each a file, or any shard of a set
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
     /// XXH64: fast, against accidents
     #[arg(long)]
     xxh64: bool,
@@ -61,7 +63,10 @@ pub(crate) struct Args {
     /// Check against the hashes in this file; - is standard input
     #[arg(short, long, value_name = "MANIFEST")]
     check: Option<PathBuf>,
-    /// Write JSON
+    /// With --check: print every line, not only failures
+    #[arg(short, long, requires = "check")]
+    verbose: bool,
+    /// Write JSON: a document for each model
     #[arg(long)]
     json: bool,
 }
@@ -79,22 +84,46 @@ impl Args {
     }
 }
 
+/// Hashes each model. If one cannot be read, the others are hashed nevertheless.
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
-    let checkpoint = open_checkpoint(&args.file)?;
+    let manifest = args
+        .check
+        .as_deref()
+        .map(|path| read_manifest(path).map(|manifest| (path, manifest)))
+        .transpose()?;
+    let mut status = Status::Fine;
+    let mut failed: Option<Failure> = None;
+    for path in &args.files {
+        match hash_one(path, args, manifest.as_ref(), console) {
+            Ok(Status::Fine) => {}
+            Ok(Status::Findings) => status = Status::Findings,
+            Err(Failure::Closed) => return Err(Failure::Closed),
+            Err(failure) => {
+                if let Some(before) = failed.replace(failure) {
+                    console.error(&before);
+                }
+            }
+        }
+    }
+    failed.map_or(Ok(status), Err)
+}
+
+fn hash_one(
+    path: &Path,
+    args: &Args,
+    manifest: Option<&(&Path, Manifest)>,
+    console: Console,
+) -> Result<Status, Failure> {
+    let checkpoint = open_checkpoint(path)?;
     inputs_of(&checkpoint)?;
-    let file = shown(&args.file).to_string();
+    let file = shown(path).to_string();
     let files: Vec<String> = ggmill_io::files(checkpoint.model())
         .filter_map(|shard| {
             Some(RawStr::new(shard.path().file_name()?.as_encoded_bytes()).to_string())
         })
         .collect();
     let files: Vec<&str> = files.iter().map(String::as_str).collect();
-    let manifest = args
-        .check
-        .as_deref()
-        .map(|path| read_manifest(path).map(|manifest| (path, manifest)))
-        .transpose()?;
-    let claims = manifest.as_ref().map(|(_, manifest)| {
+    let claims = manifest.map(|(_, manifest)| {
         match (manifest.about(&file, &files), manifest.only_model()) {
             // The model has another name now, or lies in shards.
             (claims, Some(other)) if claims.kinds().is_empty() => {
@@ -127,11 +156,11 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         checkpoint.tensors().iter().map(ggmill_pipeline::SourceTensor::name).collect();
     let mut lines = hashes.lines(&names);
     let (Some((path, manifest)), Some(claims)) = (manifest, claims) else {
-        print(&lines, &file, None, args.json, console)?;
+        print(&lines, &file, None, args, console)?;
         return Ok(Status::Fine);
     };
     let conclusion = claims.verify(&mut lines, &kinds, !args.no_layer);
-    print(&lines, &file, Some((path, &manifest, conclusion)), args.json, console)?;
+    print(&lines, &file, Some((*path, manifest, conclusion)), args, console)?;
     Ok(if conclusion == Conclusion::Success { Status::Fine } else { Status::Findings })
 }
 
@@ -161,14 +190,14 @@ fn print(
     lines: &[HashLine<'_>],
     file: &str,
     checked: Option<Checked<'_>>,
-    json: bool,
+    args: &Args,
     console: Console,
 ) -> Result<(), Failure> {
     let mut out = console.bytes();
-    if json {
+    if args.json {
         print_json(&mut out, lines, file, checked)?;
     } else {
-        print_text(&mut out, lines, file, checked)?;
+        print_text(&mut out, lines, file, checked, args.verbose)?;
     }
     Ok(out.flush()?)
 }
@@ -178,13 +207,15 @@ fn print_text(
     lines: &[HashLine<'_>],
     file: &str,
     checked: Option<Checked<'_>>,
+    verbose: bool,
 ) -> io::Result<()> {
-    if let Some((path, manifest, _)) = checked {
+    if let Some((path, manifest, _)) = checked.filter(|_| verbose) {
         write!(out, "manifest  {}", shown(path))?;
         manifest.kinds().iter().try_for_each(|kind| write!(out, "  {kind}"))?;
         writeln!(out)?;
     }
-    for line in lines {
+    let is_shown = |line: &&HashLine<'_>| verbose || line.verdict != Some(Verdict::Ok);
+    for line in lines.iter().filter(is_shown) {
         write!(out, "{:<8}  {}  {file}", line.kind, line.digest)?;
         match &line.subject {
             HashSubject::Tensor(tensor) => write!(out, ":{tensor}")?,
@@ -198,7 +229,13 @@ fn print_text(
         }
     }
     if let Some((path, _, conclusion)) = checked {
-        writeln!(out, "\nVerification results for {} - {}", shown(path), conclusion.name())?;
+        let (blank, of) = if verbose { ("\n", String::new()) } else { ("", format!("{file}: ")) };
+        writeln!(
+            out,
+            "{blank}{of}Verification results for {} - {}",
+            shown(path),
+            conclusion.name()
+        )?;
     }
     Ok(())
 }

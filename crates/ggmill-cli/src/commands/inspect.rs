@@ -1,48 +1,60 @@
-//! `ggmill inspect`: what is in a file.
+//! `ggmill inspect`: the content of files.
 
+use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use ggmill_core::Model;
-use ggmill_inspect::{FileKind, Selection, json, notices, text};
+use ggmill_core::{Model, RawStr};
+use ggmill_inspect::{FileKind, Selection, json, markdown, notices, text};
 use ggmill_text::Glob;
 
 use crate::commands::legacy_listing;
 use crate::console::Console;
 use crate::journal::warn_of_journal;
 use crate::outcome::{Failure, Status};
+use crate::paths::shown;
 use crate::source::{open_what_is_there, what_it_is};
 
-/// Tensors listed on a terminal by a command that did not ask for tensors.
-const TENSOR_ROWS: usize = 48;
 /// Warnings shown; a hostile file can deserve a million.
 const MAX_WARNINGS: usize = 20;
 
-/// Show what is in a GGUF file: summary, metadata, tensors
+/// Show the content of GGUF files: a summary; on request the metadata and the tensors
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   ggmill inspect model.gguf
-  ggmill inspect model.gguf --key 'tokenizer.*' --full --json")]
+  ggmill inspect model.gguf --all
+  ggmill inspect model.gguf --tensors 'blk.0.*'
+  ggmill inspect model.gguf --key 'tokenizer.*' --full --json
+
+--json and --markdown include metadata and tensors. For several files, --json prints one
+document after another.")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct Args {
-    /// The file, any shard of a set, or - for standard input
-    file: PathBuf,
+    /// The files: each a model, any shard of a set, or - for standard input
+    #[arg(value_name = "FILE", required_unless_present = "tensors")]
+    files: Vec<PathBuf>,
+    /// Show everything: summary, metadata and tensors
+    #[arg(long, conflicts_with_all = ["metadata", "key", "tensors"])]
+    all: bool,
     /// Show the metadata only
     #[arg(long)]
     metadata: bool,
-    /// Show only the metadata with keys like this (repeatable)
+    /// Show only metadata entries with matching keys (repeatable)
     #[arg(long, value_name = "GLOB")]
     key: Vec<Glob>,
-    /// Show only the tensors, or those with names like this (repeatable)
-    #[arg(long, value_name = "GLOB", num_args = 0..=1, require_equals = true, action = clap::ArgAction::Append)]
-    tensors: Option<Vec<Glob>>,
-    /// Show long strings and arrays in full
+    /// Show only the tensors, or those with matching names (repeatable)
+    #[arg(long, value_name = "GLOB", num_args = 0..=1, action = clap::ArgAction::Append)]
+    tensors: Option<Vec<OsString>>,
+    /// Show everything, with long strings and arrays in full
     #[arg(long)]
     full: bool,
     /// Write JSON
-    #[arg(long)]
+    #[arg(long, conflicts_with = "markdown")]
     json: bool,
+    /// Write Markdown, for a model card or an issue
+    #[arg(long)]
+    markdown: bool,
     /// Inspect only this file, even if it is one shard of several
     #[arg(long)]
     alone: bool,
@@ -51,52 +63,118 @@ pub(crate) struct Args {
 /// The arguments, resolved.
 #[derive(Debug)]
 pub(crate) struct Config {
-    file: PathBuf,
+    files: Vec<PathBuf>,
     alone: bool,
     selection: Selection,
     full: bool,
     format: Format,
-    /// Whether a long list of tensors may be shortened.
-    shorten_tensors: bool,
+    /// Whether to end with the options that show the rest.
+    tells_of_rest: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Format {
     Text,
     Json,
+    Markdown,
 }
 
-impl From<Args> for Config {
-    fn from(args: Args) -> Self {
-        let metadata = args.metadata || !args.key.is_empty();
-        let everything = !metadata && args.tensors.is_none();
-        let selection = Selection {
-            summary: everything,
-            metadata: everything || metadata,
-            tensors: everything || args.tensors.is_some(),
-            keys: args.key,
-            names: args.tensors.unwrap_or_default(),
+impl Config {
+    /// Without options, text is a summary; JSON and Markdown have everything.
+    fn of(args: Args) -> Result<Self, Failure> {
+        let mut files = args.files;
+        let asked_for_tensors = args.tensors.is_some();
+        let mut names: Vec<Glob> = Vec::new();
+        for value in args.tensors.unwrap_or_default() {
+            // `--tensors model.gguf` shows all tensors of a file.
+            if value == "-" || Path::new(&value).is_file() {
+                files.push(value.into());
+                continue;
+            }
+            let text = value.to_string_lossy().into_owned();
+            // A missing file is reported as a file, not as a pattern.
+            if files.is_empty() && Path::new(&value).extension().is_some_and(|end| end == "gguf") {
+                files.push(value.into());
+                continue;
+            }
+            names.push(text.parse().map_err(|error| {
+                let error: ggmill_text::GlobError = error;
+                Failure::new(format_args!("--tensors {:?}: {error}", RawStr::from(&*text)))
+            })?);
+        }
+        if files.is_empty() {
+            return Err(Failure::new("expected a file to inspect")
+                .with_hint(Some("ggmill inspect model.gguf --tensors 'blk.0.*'".to_owned())));
+        }
+        let format = match (args.json, args.markdown) {
+            (true, _) => Format::Json,
+            (_, true) => Format::Markdown,
+            _ => Format::Text,
         };
-        let format = if args.json { Format::Json } else { Format::Text };
-        Self {
-            file: args.file,
+        let metadata = args.metadata || !args.key.is_empty();
+        let is_selected = metadata || asked_for_tensors;
+        let everything = !is_selected && (args.all || args.full || !matches!(format, Format::Text));
+        let selection = Selection {
+            summary: !is_selected,
+            metadata: everything || metadata,
+            tensors: everything || asked_for_tensors,
+            keys: args.key,
+            names,
+        };
+        Ok(Self {
+            files,
             alone: args.alone,
             selection,
             full: args.full,
             format,
-            shorten_tensors: everything && !args.full,
-        }
+            tells_of_rest: !is_selected && !everything,
+        })
     }
 }
 
-pub(crate) fn run(config: &Config, console: Console) -> Result<Status, Failure> {
-    if let Some(FileKind::LegacyGgml { magic: "GGML" | "GGMF" | "GGJT", .. }) =
-        what_it_is(&config.file)
-    {
-        return legacy_listing::show(&config.file, matches!(config.format, Format::Json), console);
+pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
+    inspect(&Config::of(args)?, console)
+}
+
+/// As [`run`] with `--all`.
+pub(crate) fn run_all(mut args: Args, console: Console) -> Result<Status, Failure> {
+    args.all = !args.metadata && args.key.is_empty() && args.tensors.is_none();
+    run(args, console)
+}
+
+/// Shows each file. If one cannot be opened, the others are shown nevertheless.
+fn inspect(config: &Config, console: Console) -> Result<Status, Failure> {
+    let mut status = Status::Fine;
+    let mut failed: Option<Failure> = None;
+    for (number, file) in config.files.iter().enumerate() {
+        if config.files.len() > 1 && !matches!(config.format, Format::Json) {
+            let mut out = console.text();
+            let between = if number == 0 { "" } else { "\n" };
+            let heading = if matches!(config.format, Format::Markdown) { "# " } else { "" };
+            let colon = if heading.is_empty() { ":" } else { "\n" };
+            writeln!(out, "{between}{heading}{}{colon}", shown(file))?;
+            out.flush()?;
+        }
+        match inspect_one(file, config, console) {
+            Ok(Status::Fine) => {}
+            Ok(Status::Findings) => status = Status::Findings,
+            Err(Failure::Closed) => return Err(Failure::Closed),
+            Err(failure) => {
+                if let Some(before) = failed.replace(failure) {
+                    console.error(&before);
+                }
+            }
+        }
     }
-    warn_of_journal(&config.file, console);
-    let (model, broken) = open_what_is_there(&config.file, config.alone)?;
+    failed.map_or(Ok(status), Err)
+}
+
+fn inspect_one(file: &Path, config: &Config, console: Console) -> Result<Status, Failure> {
+    if let Some(FileKind::LegacyGgml { magic: "GGML" | "GGMF" | "GGJT", .. }) = what_it_is(file) {
+        return legacy_listing::show(file, matches!(config.format, Format::Json), console);
+    }
+    warn_of_journal(file, console);
+    let (model, broken) = open_what_is_there(file, config.alone)?;
     let model = &model;
     if broken.is_none() {
         warn(model, console);
@@ -108,18 +186,31 @@ pub(crate) fn run(config: &Config, console: Console) -> Result<Status, Failure> 
             json::write(&mut out, model, &config.selection, arrays)?;
             out.flush()?;
         }
+        Format::Markdown => {
+            let mut out = console.bytes();
+            markdown::write(&mut out, model, &config.selection)?;
+            out.flush()?;
+        }
         Format::Text => {
-            let width = console.width();
-            let tensor_rows = (width.is_some() && config.shorten_tensors).then_some(TENSOR_ROWS);
             let options = text::Options {
-                width,
+                width: console.width(),
                 styled: console.is_styled(),
                 full: config.full,
-                tensor_rows,
-                rest_hint: Some("--tensors lists all"),
+                ..text::Options::default()
             };
             let mut out = console.text();
             text::write(&mut out, model, &config.selection, &options)?;
+            if config.tells_of_rest {
+                let counted = |count: usize, one: &str, several: &str| {
+                    format!("{count} {}", if count == 1 { one } else { several })
+                };
+                writeln!(
+                    out,
+                    "\n{}, {}: --metadata, --tensors, --all",
+                    counted(model.metadata().len(), "metadata entry", "metadata entries"),
+                    counted(model.tensors().len(), "tensor", "tensors")
+                )?;
+            }
             out.flush()?;
         }
     }
@@ -127,17 +218,20 @@ pub(crate) fn run(config: &Config, console: Console) -> Result<Status, Failure> 
     broken.map_or(Ok(status), Err)
 }
 
-/// The summary of a file that was just written.
+/// The summary of a file that was just written, except with `--quiet`.
 pub(crate) fn summarize(file: &Path, console: Console) -> Result<Status, Failure> {
+    if console.is_quiet() {
+        return Ok(Status::Fine);
+    }
     let selection = Selection { metadata: false, tensors: false, ..Selection::default() };
-    run(
+    inspect(
         &Config {
-            file: file.to_owned(),
+            files: vec![file.to_owned()],
             alone: true,
             selection,
             full: false,
             format: Format::Text,
-            shorten_tensors: true,
+            tells_of_rest: false,
         },
         console,
     )
@@ -153,25 +247,28 @@ fn warn(model: &Model, console: Console) {
     }
 }
 
-/// Reports which patterns match nothing. It is a finding when none matches anything.
+/// Reports which patterns match nothing, and suggests a wider one. It is a finding when none
+/// matches anything.
 fn unmatched(model: &Model, selection: &Selection, console: Console) -> Status {
-    let key = |glob: &&Glob| model.metadata().iter().any(|pair| glob.matches(pair.key()));
-    let name = |glob: &&Glob| model.tensors().iter().any(|tensor| glob.matches(tensor.name()));
+    let key = |glob: &Glob| model.metadata().iter().any(|entry| glob.matches(entry.key()));
+    let name = |glob: &Glob| model.tensors().iter().any(|tensor| glob.matches(tensor.name()));
     let (mut found, mut missed) = (0, 0);
-    for (what, globs, fits) in [
-        ("key", &selection.keys, &key as &dyn Fn(&&Glob) -> bool),
+    for (what, globs, matches) in [
+        ("key", &selection.keys, &key as &dyn Fn(&Glob) -> bool),
         ("tensor", &selection.names, &name),
     ] {
         for glob in globs {
-            if fits(&glob) {
+            if matches(glob) {
                 found += 1;
-            } else {
-                missed += 1;
-                console.warn(format_args!(
-                    "no {what} matches {:?}",
-                    ggmill_core::RawStr::from(glob.to_string().as_str())
-                ));
+                continue;
             }
+            missed += 1;
+            let text = glob.to_string();
+            let wider = (!text.contains(['*', '?', '['])).then(|| format!("*{text}*"));
+            let wider = wider.filter(|wider| wider.parse().is_ok_and(|wider| matches(&wider)));
+            let hint =
+                wider.map(|wider| format!("; try {:?}", RawStr::from(&*wider))).unwrap_or_default();
+            console.warn(format_args!("no {what} matches {:?}{hint}", RawStr::from(&*text)));
         }
     }
     if missed > 0 && found == 0 { Status::Findings } else { Status::Fine }

@@ -10,10 +10,12 @@ use crate::outcome::{Failure, Status};
 #[command(after_help = "\
 Examples:
   ggmill man | man -l -
-  ggmill man inspect > ggmill-inspect.1")]
+  ggmill man inspect > ggmill-inspect.1
+  ggmill man imatrix show | man -l -")]
 pub(crate) struct Args {
     /// The command the page is about; without one, ggmill itself
-    command: Option<String>,
+    #[arg(value_name = "COMMAND")]
+    commands: Vec<String>,
 }
 
 pub(crate) fn run(
@@ -22,18 +24,20 @@ pub(crate) fn run(
     console: Console,
 ) -> Result<Status, Failure> {
     program.build();
-    let command = match &args.command {
-        None => program,
-        Some(name) => match program.find_subcommand(name) {
-            Some(command) => command.clone(),
-            None => {
-                return Err(Failure::new(format_args!(
-                    "no command {:?}",
-                    ggmill_core::RawStr::from(name.as_str())
-                )));
-            }
-        },
-    };
+    let mut command = program;
+    for name in args.commands.iter().flat_map(|words| words.split_whitespace()) {
+        let found = command.find_subcommand(name).cloned();
+        command = found.ok_or_else(|| {
+            let name = ggmill_core::RawStr::from(name);
+            let known: Vec<_> = command
+                .get_subcommands()
+                .filter(|known| !known.is_hide_set())
+                .map(clap::Command::get_name)
+                .collect();
+            Failure::new(format_args!("{} has no command {name:?}", command.get_name()))
+                .with_hint((!known.is_empty()).then(|| format!("it has {}", known.join(", "))))
+        })?;
+    }
     let mut out = console.bytes();
     let version = concat!("ggmill ", env!("CARGO_PKG_VERSION"));
     clap_mangen::Man::new(command).source(version).manual("ggmill manual").render(&mut out)?;

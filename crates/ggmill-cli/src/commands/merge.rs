@@ -54,6 +54,20 @@ pub(crate) struct Args {
     json: bool,
 }
 
+impl Args {
+    /// Arguments that merge the set of one of its shards into a file.
+    pub(crate) fn of(shard: &Path, output: &Path, force: bool, dry_run: bool, json: bool) -> Self {
+        Self {
+            paths: vec![shard.to_owned()],
+            output: Some(output.to_owned()),
+            delete_parts: false,
+            force,
+            dry_run,
+            json,
+        }
+    }
+}
+
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let (shards, output) = shards_and_output(args)?;
     let shards = &*expanded(shards)?;

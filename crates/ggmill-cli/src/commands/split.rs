@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use ggmill_pipeline::{ShardLimit, SplitOptions};
 
 use crate::byte_size::byte_size;
+use crate::commands::merge;
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
 use crate::outputs::inputs_of;
@@ -24,8 +25,14 @@ data are moved without being read; a limit counts data alone, not the header.")]
 pub(crate) struct Args {
     /// The model: a file, or any shard of a set that is to be split again
     file: PathBuf,
-    /// The prefix of the shards' names, directory included
+    /// The prefix of the shards' names, directory included; with --merge the file to write
     prefix: PathBuf,
+    /// Merge the set that FILE is a shard of, as `ggmill merge` does
+    #[arg(long, conflicts_with_all = ["max_tensors", "max_size", "no_tensor_first_split"])]
+    merge: bool,
+    /// Split: the default
+    #[arg(long, hide = true, conflicts_with = "merge")]
+    split: bool,
     /// So many tensors in a shard
     #[arg(long, alias = "split-max-tensors", value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "max_size")]
     max_tensors: u64,
@@ -48,6 +55,10 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
+    if args.merge {
+        let args = merge::Args::of(&args.file, &args.prefix, args.force, args.dry_run, args.json);
+        return merge::run(&args, console);
+    }
     let checkpoint = open_checkpoint(&args.file)?;
     let inputs = inputs_of(&checkpoint)?;
     let making = MakingShards {

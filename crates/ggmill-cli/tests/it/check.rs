@@ -469,6 +469,21 @@ fn hostile_keys_stay_in_their_line() {
     }
 }
 
+/// The name of a file is checked on request only.
+#[test]
+fn names_are_checked_on_request() {
+    let directory = Directory::new().with("faulty.gguf", faulty());
+    let told = |args: &[&str]| {
+        let found = ggmill(directory.path(), &[&["check", "faulty.gguf"], args].concat());
+        (found.stdout.contains("GG1801"), found.stdout.contains("GG1201"))
+    };
+    assert_eq!(told(&[]), (false, true));
+    assert_eq!(told(&["--select", "naming"]), (true, false));
+    assert_eq!(told(&["--select", "GG18"]), (true, false));
+    assert_eq!(told(&["--select", "all"]), (true, true));
+    assert!(told(&["--profile", "spec"]).0);
+}
+
 /// The specification requires five keys of GPT-2; llama.cpp requires `feed_forward_length` besides.
 #[test]
 fn a_profile_asks_for_what_its_source_requires() {
@@ -526,7 +541,7 @@ fn the_page_of_an_architecture_says_who_requires_a_key() {
     let page = ggmill(directory.path(), &["explain", "falcon"]).stdout;
     for expected in [
         "the specification (Falcon, line 554) and llama.cpp (llama_model_base::load_hparams)",
-        "| `falcon.feed_forward_length` | u32, or an array of u32 with one for each block | \
+        "| `falcon.feed_forward_length` | u32, or an array of i32 with one for each block | \
          llama.cpp (llama_model_falcon::load_arch_tensors) |",
         "| `falcon.attention.use_norm` | bool | the specification (Falcon, line 559) |",
     ] {

@@ -52,3 +52,25 @@ fn what_is_unknown_is_refused_with_what_is_near() {
                 .all(|topic| all.stdout.contains(topic))
     );
 }
+
+#[test]
+fn topics_have_a_line_each() {
+    let directory = Directory::new();
+    let all = ggmill(directory.path(), &["explain"]).stdout;
+    for start in ["    GG1302  ", "    Q4_K ", "    Q4_K_M ", "    general.name ", "    llama "] {
+        assert_eq!(all.lines().filter(|line| line.starts_with(start)).count(), 1, "{start}");
+    }
+    assert!(
+        all.lines()
+            .filter(|line| !line.starts_with('#'))
+            .all(|line| { line.is_empty() || line.starts_with("    ") })
+    );
+    let page = ggmill(directory.path(), &["explain", "context_length"]);
+    assert!(
+        page.code == 0 && page.stdout.starts_with("# {arch}.context_length\n"),
+        "{}",
+        page.stderr
+    );
+    let page = ggmill(directory.path(), &["explain", "q4_k_m"]).stdout;
+    assert!(page.contains("4.89 bits per weight") && page.contains("The usual choice"), "{page}");
+}

@@ -199,6 +199,26 @@ fn what_is_lost_is_written_down() {
         (&report["schema"], &report["output"], &report["weighted"]),
         (&"ggmill.loss/1".into(), &"out.gguf".into(), &true.into())
     );
+    let program = format!("ggmill {}", env!("CARGO_PKG_VERSION"));
+    assert_eq!(
+        (&report["input"], &report["imatrix"], &report["program"]),
+        (&"llama.gguf".into(), &"imatrix".into(), &program.as_str().into())
+    );
+    // The page says the same, and its numbers have one form.
+    fine(&directory, &[&args[..], &["lost.html"]].concat());
+    let page = fs::read_to_string(directory.path().join("lost.html")).unwrap();
+    let told = format!(
+        "The error of each tensor of out.gguf against llama.gguf, with the importance matrix \
+         imatrix; measured by {program}"
+    );
+    assert!(page.contains(&told), "{page}");
+    assert!(!page.contains("anywhere}\ntr") && page.contains("blk.<wbr>0.<wbr>"), "{page}");
+    let cells =
+        page.split("<td>").skip(1).filter_map(|cell| cell.split_once(" %")).map(|(cell, _)| cell);
+    for percentage in cells {
+        let decimals = percentage.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+        assert!(percentage == "0" || decimals == 3, "{percentage}");
+    }
     let tensors = report["tensors"].as_array().unwrap();
     let number = |value: &Value| value.as_f64().unwrap();
     let total = |field: &str| tensors.iter().map(|tensor| number(&tensor[field])).sum::<f64>();
@@ -299,7 +319,7 @@ fn a_page_is_only_a_page() {
     // Every tag is one of ours.
     let ours = [
         "!doctype", "html", "meta", "title", "style", "h1", "p", "b", "svg", "rect", "path",
-        "text", "span", "table", "thead", "tbody", "tr", "th", "td",
+        "text", "span", "table", "thead", "tbody", "tr", "th", "td", "div", "wbr",
     ];
     for tag in page.split('<').skip(1) {
         let tag = tag
@@ -314,7 +334,7 @@ fn a_page_is_only_a_page() {
     for tag in page.split('<').skip(1).map(|rest| rest.split_once('>').unwrap().0) {
         let name = tag.trim_start_matches('/').split(' ').next().unwrap();
         let is_cell = ["td", "th"].contains(&name);
-        if ["!doctype", "meta"].contains(&name) || tag.ends_with('/') {
+        if ["!doctype", "meta", "wbr"].contains(&name) || tag.ends_with('/') {
             continue;
         }
         if open.last().is_some_and(|last| ["td", "th"].contains(last))

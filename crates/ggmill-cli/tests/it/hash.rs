@@ -41,7 +41,8 @@ fn a_manifest_holds_the_model_to_it() {
         .with("more.manifest", more)
         .with("unknown.manifest", "md5 00 tiny.gguf\nuuid 00 other.gguf\n");
 
-    let good = ggmill(directory.path(), &["hash", "tiny.gguf", "--check", "good.manifest"]);
+    let good =
+        ggmill(directory.path(), &["hash", "tiny.gguf", "--check", "good.manifest", "--verbose"]);
     assert_eq!(good.code, 0, "{}", good.stderr);
     insta::assert_snapshot!("good", good.stdout);
     assert_eq!(
@@ -51,7 +52,7 @@ fn a_manifest_holds_the_model_to_it() {
     );
     let bad = ggmill(
         directory.path(),
-        &["hash", "changed.gguf", "--check", "renamed.manifest", "--xxh64"],
+        &["hash", "changed.gguf", "--check", "renamed.manifest", "--xxh64", "--verbose"],
     );
     assert_eq!(bad.code, 1, "{}", bad.stderr);
     insta::assert_snapshot!("bad", bad.stdout);
@@ -64,7 +65,8 @@ fn a_manifest_holds_the_model_to_it() {
         .stdout
     );
     // Under another name it is the same model, since the manifest is about no other.
-    let renamed = ggmill(directory.path(), &["hash", "changed.gguf", "--check", "good.manifest"]);
+    let renamed =
+        ggmill(directory.path(), &["hash", "changed.gguf", "--check", "good.manifest", "-v"]);
     assert_eq!(renamed.code, 1, "{}", renamed.stderr);
     assert!(
         renamed.stderr.contains("the manifest is about \"tiny.gguf\" and nothing else")
@@ -164,12 +166,12 @@ fn a_failed_check_is_no_manifest() {
         "good",
         ggmill(Directory::new().with("model.gguf", tiny()).path(), &["hash", "model.gguf"]).stdout,
     );
-    let held = ggmill(directory.path(), &["hash", "model.gguf", "-c", "good"]);
+    let held = ggmill(directory.path(), &["hash", "model.gguf", "-c", "good", "--verbose"]);
     let mut changed = tiny();
     let last = changed.len() - 32;
     changed[last] = 1;
     let directory = directory.with("held", held.stdout).with("model.gguf", changed);
-    let failed = ggmill(directory.path(), &["hash", "model.gguf", "-c", "good"]);
+    let failed = ggmill(directory.path(), &["hash", "model.gguf", "-c", "good", "--verbose"]);
     assert_eq!((held.code, failed.code), (0, 1));
     let directory = directory.with("failed", failed.stdout);
     for (manifest, code) in [("held", 1), ("failed", 1)] {
@@ -203,7 +205,8 @@ fn shards_are_one_model() {
     let first = ggmill(directory.path(), &["hash", "a-00001-of-00002.gguf", "--sha1"]);
     assert_eq!((first.code, first.stdout.lines().count()), (0, 3), "{}", first.stderr);
     let directory = directory.with("manifest", &first.stdout);
-    let second = ggmill(directory.path(), &["hash", "a-00002-of-00002.gguf", "-c", "manifest"]);
+    let second =
+        ggmill(directory.path(), &["hash", "a-00002-of-00002.gguf", "-c", "manifest", "-v"]);
     assert_eq!(second.code, 0, "{}", second.stdout);
     assert!(
         second.stdout.contains("a-00002-of-00002.gguf:blk.0.attn_q.weight  -  Ok"),
@@ -216,4 +219,24 @@ fn shards_are_one_model() {
 fn a_model_without_tensors_has_a_hash() {
     let found = ggmill(&real(""), &["hash", "ggml-vocab-phi-3.gguf", "--uuid"]);
     assert_eq!((found.code, found.stdout.lines().count()), (0, 1));
+}
+
+#[test]
+fn a_check_prints_failures_only_and_takes_several_models() {
+    let mut changed = tiny();
+    let last = changed.len() - 32;
+    changed[last] = 1;
+    let directory = Directory::new().with("a.gguf", tiny()).with("b.gguf", tiny());
+    let both = ggmill(directory.path(), &["hash", "a.gguf", "b.gguf"]);
+    assert_eq!((both.code, both.stdout.lines().count()), (0, 6), "{}", both.stderr);
+    let directory = directory.with("manifest", &both.stdout).with("b.gguf", changed);
+    let found = ggmill(directory.path(), &["hash", "a.gguf", "b.gguf", "-c", "manifest"]);
+    assert_eq!(found.code, 1, "{}", found.stderr);
+    let lines: Vec<&str> = found.stdout.lines().collect();
+    assert_eq!(lines.len(), 4, "{}", found.stdout);
+    assert_eq!(lines[0], "a.gguf: Verification results for manifest - Success");
+    assert!(lines[1].ends_with("b.gguf:output_norm.weight  -  Mismatch"), "{}", found.stdout);
+    assert!(lines[2].ends_with("b.gguf  -  Mismatch"), "{}", found.stdout);
+    let absent = ggmill(directory.path(), &["hash", "absent.gguf", "a.gguf"]);
+    assert_eq!((absent.code, absent.stdout.lines().count()), (2, 3), "{}", absent.stderr);
 }

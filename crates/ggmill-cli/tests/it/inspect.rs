@@ -7,9 +7,132 @@ use crate::support::{Directory, command, ggmill, outcome, real, shard, tiny};
 #[test]
 fn text() {
     let directory = Directory::new().with("tiny.gguf", tiny());
-    let found = ggmill(directory.path(), &["inspect", "tiny.gguf"]);
+    let found = ggmill(directory.path(), &["inspect", "--all", "tiny.gguf"]);
     assert_eq!((found.code, found.stderr.as_str()), (0, ""));
     insta::assert_snapshot!(found.stdout);
+}
+
+#[test]
+fn a_summary_fits_a_screen() {
+    let directory = Directory::new().with("tiny.gguf", tiny());
+    let found = ggmill(directory.path(), &["inspect", "tiny.gguf"]);
+    assert_eq!((found.code, found.stderr.as_str()), (0, ""));
+    insta::assert_snapshot!(found.stdout, @"
+    Tiny
+      architecture   llama
+      parameters     40 · 2 tensors
+      size           544 B · 144 B of weights · 28.80 bits per weight
+      context        128 tokens
+      format         GGUF v3 · little-endian · alignment 32 · 4 metadata entries · 544 bytes
+
+      F32  1 tensor   128 B  █████████████████████▍     88.9 %
+      F16  1 tensor    16 B  ██▋                        11.1 %
+
+    4 metadata entries, 2 tensors: --metadata, --tensors, --all
+    ");
+    for name in ggmill_testdata::REAL_GGUF {
+        let shown = ggmill(&real(""), &["inspect", name]).stdout;
+        assert!(shown.lines().count() <= 24, "{shown}");
+    }
+    // The names of other tools for it.
+    let info = ggmill(directory.path(), &["info", "tiny.gguf"]);
+    assert_eq!((info.code, info.stdout), (0, found.stdout));
+    let dump = ggmill(directory.path(), &["dump", "tiny.gguf"]);
+    let all = ggmill(directory.path(), &["inspect", "tiny.gguf", "--all"]);
+    assert_eq!((dump.code, dump.stdout), (0, all.stdout));
+}
+
+#[test]
+fn tensors_are_named_with_and_without_an_equals_sign() {
+    let directory = Directory::new().with("tiny.gguf", tiny());
+    let shown = |args: &[&str]| {
+        let found = ggmill(directory.path(), &[&["inspect"], args].concat());
+        assert_eq!((found.code, found.stderr.as_str()), (0, ""), "{args:?}");
+        found.stdout
+    };
+    let one = shown(&["tiny.gguf", "--tensors=output*"]);
+    assert!(one.contains("output_norm") && !one.contains("token_embd"), "{one}");
+    assert_eq!(shown(&["tiny.gguf", "--tensors", "output*"]), one);
+    assert_eq!(shown(&["--tensors", "output*", "tiny.gguf"]), one);
+    let all = shown(&["tiny.gguf", "--tensors"]);
+    assert_eq!(shown(&["--tensors", "tiny.gguf"]), all);
+    let none = ggmill(directory.path(), &["inspect", "--tensors", "output*"]);
+    assert_eq!(none.code, 2);
+    assert!(none.stderr.contains("expected a file"), "{}", none.stderr);
+    let absent = ggmill(directory.path(), &["inspect", "--tensors", "absent.gguf"]);
+    assert!(absent.stderr.contains("absent.gguf: cannot open"), "{}", absent.stderr);
+}
+
+#[test]
+fn a_part_of_a_name_suggests_a_pattern() {
+    let directory = Directory::new().with("tiny.gguf", tiny());
+    let told = |args: &[&str]| {
+        let found = ggmill(directory.path(), &[&["inspect", "tiny.gguf"], args].concat());
+        assert_eq!(found.code, 1, "{args:?}");
+        found.stderr
+    };
+    assert_eq!(
+        told(&["--key", "context"]),
+        "warning: no key matches \"context\"; try \"*context*\"\n"
+    );
+    assert_eq!(
+        told(&["--tensors", "norm"]),
+        "warning: no tensor matches \"norm\"; try \"*norm*\"\n"
+    );
+    assert_eq!(told(&["--key", "nope*"]), "warning: no key matches \"nope*\"\n");
+}
+
+#[test]
+fn several_files_are_shown_one_after_another() {
+    let directory = Directory::new().with("a.gguf", tiny()).with("b.gguf", tiny());
+    let found = ggmill(directory.path(), &["inspect", "a.gguf", "absent.gguf", "b.gguf"]);
+    assert_eq!(found.code, 2);
+    assert!(found.stderr.contains("absent.gguf: cannot open"), "{}", found.stderr);
+    let (a, b) = (found.stdout.find("a.gguf:\nTiny"), found.stdout.find("b.gguf:\nTiny"));
+    assert!(a < b && a.is_some(), "{}", found.stdout);
+    let both = ggmill(directory.path(), &["inspect", "a.gguf", "b.gguf", "--json"]);
+    let documents: Vec<serde_json::Value> = serde_json::Deserializer::from_str(&both.stdout)
+        .into_iter()
+        .collect::<Result<_, _>>()
+        .unwrap();
+    let names: Vec<_> = documents.iter().map(|document| &document["shards"][0]["file"]).collect();
+    assert_eq!((both.code, names), (0, vec![&"a.gguf".into(), &"b.gguf".into()]));
+}
+
+#[test]
+fn json_has_metadata_by_key() {
+    let directory = Directory::new().with("tiny.gguf", tiny());
+    let found = ggmill(directory.path(), &["inspect", "tiny.gguf", "--json"]);
+    let report: serde_json::Value = serde_json::from_str(&found.stdout).unwrap();
+    let by_key = &report["metadata_by_key"];
+    assert_eq!(by_key["llama.context_length"], 128);
+    assert_eq!(by_key["general.name"], "Tiny");
+    assert_eq!(by_key["tokenizer.ggml.scores"]["length"], 20);
+}
+
+#[test]
+fn markdown_is_tables() {
+    let directory = Directory::new().with("tiny.gguf", tiny());
+    let found = ggmill(directory.path(), &["inspect", "tiny.gguf", "--markdown", "--all"]);
+    assert_eq!((found.code, found.stderr.as_str()), (0, ""));
+    insta::assert_snapshot!(found.stdout);
+    for line in found.stdout.lines().filter(|line| !line.is_empty()) {
+        assert!(line.starts_with("| ") || line.starts_with("|-"), "{line}");
+    }
+}
+
+#[test]
+fn an_importance_matrix_is_named_as_one() {
+    let llama =
+        ggmill_testdata::models::models().into_iter().find(|model| model.name == "llama").unwrap();
+    let directory = Directory::new().with("x.imatrix.dat", llama.legacy_imatrix());
+    let found = ggmill(directory.path(), &["inspect", "x.imatrix.dat"]);
+    assert_eq!(found.code, 2);
+    assert!(
+        found.stderr.contains("an importance matrix") && found.stderr.contains("imatrix show"),
+        "{}",
+        found.stderr
+    );
 }
 
 #[test]
@@ -22,7 +145,7 @@ fn json() {
 
 #[test]
 fn a_real_file() {
-    let found = ggmill(&real(""), &["inspect", "ggml-vocab-llama.v1.gguf"]);
+    let found = ggmill(&real(""), &["inspect", "--all", "ggml-vocab-llama.v1.gguf"]);
     assert_eq!((found.code, found.stderr.as_str()), (0, ""));
     insta::assert_snapshot!(found.stdout);
 }

@@ -18,7 +18,7 @@ fn misuse_is_code_2() {
         &[][..],
         &["nonsense"],
         &["inspect"],
-        &["inspect", "a", "b"],
+        &["inspect", "a", "--all", "--metadata"],
         &["inspect", "a", "--key", "[", "--json"],
     ] {
         let (code, stdout, stderr) = run(args);
@@ -33,7 +33,7 @@ fn help_and_version_are_answers() {
     assert_eq!((code, stdout), (0, format!("ggmill {}\n", env!("CARGO_PKG_VERSION"))));
     let (code, stdout, _) = run(&["inspect", "--help"]);
     assert_eq!(code, 0);
-    assert_eq!(stdout.matches("\n  ggmill inspect ").count(), 2, "two examples");
+    assert_eq!(stdout.matches("\n  ggmill inspect ").count(), 4, "four examples");
 }
 
 #[test]
@@ -46,6 +46,12 @@ fn every_command_has_a_page_and_completions() {
         assert!(page.contains("Examples:"), "{page}");
     }
     assert_eq!(run(&["man", "nonsense"]).0, 2);
+    for words in [&["man", "imatrix", "show"][..], &["man", "imatrix show"]] {
+        let (code, page, _) = run(words);
+        assert!(code == 0 && page.contains(".TH ggmill-imatrix-show 1"), "{page}");
+    }
+    let (code, _, stderr) = run(&["man", "imatrix", "nonsense"]);
+    assert!(code == 2 && stderr.contains("show") && stderr.contains("merge"), "{stderr}");
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let (code, script, _) = run(&["completions", shell]);
         assert!(code == 0 && script.contains("inspect"), "{shell}");

@@ -120,6 +120,61 @@ fn a_dry_run_says_what_a_run_would_write() {
 }
 
 #[test]
+fn a_dry_run_ends_with_size_bits_and_types() {
+    let directory = directory();
+    let dry = ggmill(directory.path(), &["quantize", "llama.gguf", "Q4_K_M", "--dry-run"]);
+    assert_eq!((dry.code, files(&directory).len()), (0, 3), "{}", dry.stderr);
+    let (_, end) = dry.stdout.split_once("nothing was written\n\n").unwrap();
+    let mut lines = end.lines();
+    assert!(lines.next().unwrap().ends_with(" bits per weight"), "{end}");
+    assert!(lines.any(|line| line.starts_with("  Q4_K ") && line.ends_with(" %")), "{end}");
+}
+
+#[test]
+fn several_types_are_compared_in_one_dry_run() {
+    let directory = directory();
+    let types = "q4_k_m,Q6_K,IQ2_XS";
+    let args = ["quantize", "llama.gguf", "--dry-run", "--compare", types];
+    let found = ggmill(directory.path(), &args);
+    assert_eq!((found.code, files(&directory).len()), (0, 3), "{}", found.stderr);
+    let lines: Vec<&str> = found.stdout.lines().collect();
+    assert!(lines[0].contains("bits per weight"), "{}", found.stdout);
+    assert!(lines[1].starts_with("Q4_K_M ") && lines[1].contains("Q4_K "), "{}", found.stdout);
+    assert!(lines[2].starts_with("Q6_K "), "{}", found.stdout);
+    assert!(
+        lines[3].starts_with("IQ2_XS ") && lines[4].contains("needs importance weights"),
+        "{}",
+        found.stdout
+    );
+    // A size is that of the file that a run writes.
+    let json = ggmill(directory.path(), &[&args[..], &["--json"]].concat());
+    let document: Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!(document["candidates"].as_array().unwrap().len(), 3);
+    let made = ggmill(directory.path(), &["quantize", "llama.gguf", "out.gguf", "Q6_K", "-q"]);
+    // Quiet is quiet.
+    assert_eq!((made.code, &*made.stdout, &*made.stderr), (0, "", ""));
+    assert_eq!(
+        document["candidates"][1]["file_size"],
+        fs::metadata(directory.path().join("out.gguf")).unwrap().len()
+    );
+    let refused = ggmill(directory.path(), &["quantize", "llama.gguf", "Q8_0", "--compare", types]);
+    assert_eq!(refused.code, 2, "{}", refused.stdout);
+}
+
+#[test]
+fn a_wrong_imatrix_is_called_one() {
+    // Of tensors with other names, and of tensors with other shapes.
+    let directory = directory()
+        .with("names", model("mamba").imatrix())
+        .with("shapes", model("falcon").imatrix());
+    for imatrix in ["names", "shapes"] {
+        let args = ["quantize", "llama.gguf", "x.gguf", "Q4_K_M", "--dry-run", "--imatrix"];
+        let found = ggmill(directory.path(), &[&args[..], &[imatrix]].concat());
+        assert!(found.stderr.contains("made for another model"), "{imatrix}: {}", found.stderr);
+    }
+}
+
+#[test]
 fn what_is_refused_leaves_nothing_behind() {
     let directory = directory()
         .with("rules", "attn_q=q8_0\nffn=q9")

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 #[cfg(unix)]
 use crate::support::outcome;
-use crate::support::{Directory, Outcome, ggmill, real, tiny};
+use crate::support::{Directory, Outcome, ggmill, real, shard, tiny};
 
 /// Every file of a directory with its bytes.
 fn content(directory: &Directory) -> BTreeMap<String, Vec<u8>> {
@@ -352,4 +352,19 @@ fn a_set_of_more_files_than_may_be_open() {
         &["split", "model.gguf", "part", "--max-tensors", "1"],
         "part-00244-of-00244.gguf: is a directory",
     );
+}
+
+#[test]
+fn split_merges_as_llama_gguf_split_does() {
+    let directory = Directory::new()
+        .with("a-00001-of-00002.gguf", shard(0, 2))
+        .with("a-00002-of-00002.gguf", shard(1, 2));
+    let ours = ["merge", "a-00001-of-00002.gguf", "ours.gguf"];
+    let theirs = ["split", "--merge", "a-00001-of-00002.gguf", "theirs.gguf"];
+    for args in [&ours[..], &theirs] {
+        let found = ggmill(directory.path(), args);
+        assert_eq!(found.code, 0, "{}", found.stderr);
+    }
+    let read = |name: &str| std::fs::read(directory.path().join(name)).unwrap();
+    assert_eq!(read("ours.gguf"), read("theirs.gguf"));
 }

@@ -25,7 +25,12 @@ fn byte(character: char) -> Option<u8> {
 
 /// A text with a character for each of its bytes.
 pub(crate) fn to_alphabet(text: &str) -> String {
-    text.bytes().map(character).collect()
+    alphabet(text.as_bytes())
+}
+
+/// A character for each byte.
+pub(crate) fn alphabet(bytes: &[u8]) -> String {
+    bytes.iter().copied().map(character).collect()
 }
 
 /// The bytes that characters stand for; `None` where one stands for none.

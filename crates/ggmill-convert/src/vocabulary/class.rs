@@ -45,6 +45,8 @@ pub(crate) struct Class {
     name: Option<String>,
     /// The configuration, above what the class takes for granted.
     config: Map<String, Value>,
+    /// Whether the class applies its flags to a normalizer.
+    overrules: bool,
     /// The kinds of special tokens that the checkpoint names itself.
     own: Vec<&'static str>,
 }
@@ -64,13 +66,14 @@ impl Class {
             .map(|name| if name.ends_with("Fast") { name } else { format!("{name}Fast") });
         let known = name.as_ref().and_then(|name| FACTS.get("classes")?.get(name)?.as_object());
         let mut values = known.cloned().unwrap_or_default();
+        let overrules = values.contains_key("tokenize_chinese_chars");
         let map = special_tokens_map.and_then(Value::as_object);
         let has =
             |kind: &str| config.contains_key(kind) || map.is_some_and(|map| map.contains_key(kind));
         let own = TOKENS.into_iter().filter(|kind| has(kind)).collect();
         values.extend(config);
         values.extend(map.cloned().unwrap_or_default());
-        Self { name, config: values, own }
+        Self { name, config: values, overrules, own }
     }
 
     /// The name, with `Fast` at its end; `None` where nothing says it.
@@ -111,6 +114,30 @@ impl Class {
         let mut changed = of_file.clone();
         if let Some(known) = changed.get_mut("add_prefix_space") {
             *known = self.flag("add_prefix_space").into();
+        }
+        changed
+    }
+
+    /// The normalizer of the file, in which flags of the configuration overrule: the classes that
+    /// tokenize Chinese characters do so.
+    pub(crate) fn normalizer(&self, of_file: &Value) -> Value {
+        let mut changed = of_file.clone();
+        let lowercase = Value::Bool(self.flag("do_lower_case"));
+        let chinese = Value::Bool(self.flag("tokenize_chinese_chars"));
+        let accents = self.value("strip_accents").cloned().unwrap_or_default();
+        let values = [
+            ("lowercase", lowercase),
+            ("strip_accents", accents),
+            ("handle_chinese_chars", chinese),
+        ];
+        let differs = |(name, value): &(&str, Value)| {
+            of_file.get(name).is_some_and(|of_file| of_file != value)
+        };
+        if self.overrules
+            && values.iter().any(differs)
+            && let Some(state) = changed.as_object_mut()
+        {
+            state.extend(values.map(|(name, value)| (name.to_owned(), value)));
         }
         changed
     }

@@ -17,6 +17,7 @@ use super::python::truthy;
 use super::request::Request;
 use super::split::split;
 use super::tokenizer_json::{AddedToken, TokenizerJson};
+use super::word_pieces::WordPieces;
 
 const FILE: &str = "tokenizer.json";
 
@@ -32,6 +33,11 @@ impl Fast {
     /// absent.
     pub(crate) fn load(request: &mut Request<'_>) -> Result<Option<Self>> {
         let Some(file) = request.tokenizer()? else { return Ok(None) };
+        Self::of(file, request).map(Some)
+    }
+
+    /// Loads this `tokenizer.json`.
+    pub(crate) fn of(file: Rc<TokenizerJson>, request: &mut Request<'_>) -> Result<Self> {
         let decoder = request
             .tokenizer_config
             .as_ref()
@@ -60,7 +66,7 @@ impl Fast {
             None => this.of_file(request)?,
         };
         this.add_declared(declared, decoder.as_deref());
-        Ok(Some(this))
+        Ok(this)
     }
 
     fn add(&mut self, tokens: &[AddedToken]) {
@@ -160,6 +166,11 @@ impl Fast {
         self.class.special_tokens().into_iter().map(|token| token.content).collect()
     }
 
+    /// The class of the tokenizer, with its configuration.
+    pub(crate) fn class(&self) -> &Class {
+        &self.class
+    }
+
     /// The pre-tokenizer as the file has it.
     pub(crate) fn pre_tokenizer(&self) -> &Value {
         &self.file.pre_tokenizer
@@ -182,12 +193,17 @@ impl Fast {
     }
 
     fn ids(&self, text: &str) -> Result<Vec<u32>, String> {
-        let merger = Merger::new(&self.file.model)?;
+        let encoder = if self.file.model.is_word_piece() {
+            Encoder::WordPieces(WordPieces::new(&self.file.model))
+        } else {
+            Encoder::Merger(Merger::new(&self.file.model)?)
+        };
+        let normalizer = self.class.normalizer(&self.file.normalizer);
         let pre_tokenizer = self.class.pre_tokenizer(&self.file.pre_tokenizer);
         let mut ids = Vec::new();
         for cut in self.added.cut(text, false) {
             let text = match cut {
-                Cut::Text(text) => normalize::normalized(&self.file.normalizer, text)?,
+                Cut::Text(text) => normalize::normalized(&normalizer, text)?,
                 Cut::Token(id) => {
                     ids.push(id);
                     continue;
@@ -198,7 +214,7 @@ impl Fast {
                     Cut::Token(id) => ids.push(id),
                     Cut::Text(text) => {
                         for piece in split(&pre_tokenizer, text)? {
-                            ids.extend(merger.encode(&piece));
+                            ids.extend(encoder.encode(&piece));
                         }
                     }
                 }
@@ -213,6 +229,21 @@ impl Fast {
             .map_err(|message| fault(FILE, message))?;
         let clean = self.class.value("clean_up_tokenization_spaces").is_some_and(truthy);
         Ok(if clean { without_spaces(&text) } else { text })
+    }
+}
+
+/// How pieces of a text become IDs.
+enum Encoder<'a> {
+    Merger(Merger<'a>),
+    WordPieces(WordPieces<'a>),
+}
+
+impl Encoder<'_> {
+    fn encode(&self, piece: &str) -> Vec<u32> {
+        match self {
+            Self::Merger(merger) => merger.encode(piece),
+            Self::WordPieces(pieces) => pieces.encode(piece),
+        }
     }
 }
 

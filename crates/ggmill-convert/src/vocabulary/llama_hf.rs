@@ -1,6 +1,8 @@
 //! A vocabulary of SentencePiece's kind in `tokenizer.json`: BPE over characters that falls back
 //! to bytes.
 
+use std::collections::BTreeSet;
+
 use ggmill_core::{MetadataBuf, keys};
 use ggmill_pipeline::Result;
 use serde_json::Value;
@@ -9,8 +11,8 @@ use super::fast::Fast;
 use super::files::fault;
 use super::normalize::byte_token;
 use super::request::Request;
-use super::special::{Special, SpecialOptions};
-use super::tokens::{SENTENCEPIECE, TokenType, Tokens, bounded};
+use super::special::{self, SpecialOptions};
+use super::tokens::{CHARACTER_BPE, SENTENCEPIECE, TokenType, Tokens, bounded};
 
 const FILE: &str = "tokenizer.json";
 /// Such a vocabulary has no scores; the merges order it.
@@ -19,27 +21,45 @@ const SCORE: f32 = -1000.0;
 /// Sets the keys of the vocabulary; `false` where the checkpoint has no such file, or one of
 /// another kind.
 pub(crate) fn write(request: &mut Request<'_>, metadata: &mut MetadataBuf) -> Result<bool> {
-    let Some(file) = request.tokenizer()? else { return Ok(false) };
+    let Some(mut tokens) = read(request)? else { return Ok(false) };
+    metadata.set(keys::TOKENIZER_MODEL, SENTENCEPIECE);
+    metadata.set(keys::TOKENIZER_PRE, "default");
+    tokens.write_to(true, request.spec, metadata);
+    let options = SpecialOptions { merges: false, limit: Some(tokens.len()) };
+    special::write(request, &tokens, options, metadata)?;
+    Ok(true)
+}
+
+/// The same with merges, for readers that apply them.
+pub(crate) fn write_with_merges(
+    request: &mut Request<'_>,
+    metadata: &mut MetadataBuf,
+) -> Result<bool> {
+    let Some(mut tokens) = read(request)? else { return Ok(false) };
+    metadata.set(keys::TOKENIZER_MODEL, CHARACTER_BPE);
+    tokens.write_to(true, request.spec, metadata);
+    let options = SpecialOptions { merges: true, limit: None };
+    special::write(request, &tokens, options, metadata)?;
+    Ok(true)
+}
+
+/// The tokens, where the checkpoint has a vocabulary of this kind.
+fn read(request: &mut Request<'_>) -> Result<Option<Tokens>> {
+    let Some(file) = request.tokenizer()? else { return Ok(None) };
     let model = &file.model;
     let fits = model.is_bpe()
         && model.byte_fallback == Some(true)
         && file.decoder.get("type").and_then(Value::as_str) == Some("Sequence");
     if !fits {
-        return Ok(false);
+        return Ok(None);
     }
-    let Some(tokenizer) = Fast::load(request)? else { return Ok(false) };
-    let tokens = tokens(&tokenizer)?;
-    metadata.set(keys::TOKENIZER_MODEL, SENTENCEPIECE);
-    metadata.set(keys::TOKENIZER_PRE, "default");
-    tokens.write_to(true, metadata);
-    let options = SpecialOptions { merges: false, limit: Some(tokens.len()) };
-    Special::load(request, options)?.write_to(metadata);
-    Ok(true)
+    let Some(tokenizer) = Fast::load(request)? else { return Ok(None) };
+    tokens(&tokenizer).map(Some)
 }
 
 fn tokens(tokenizer: &Fast) -> Result<Tokens> {
     let by_id = tokenizer.vocabulary()?;
-    let special = tokenizer.special();
+    let special: BTreeSet<String> = tokenizer.special().into_iter().collect();
     let size = bounded(tokenizer.model_size() as u64)?;
     let mut tokens = Tokens::default();
     for id in 0..u32::try_from(size).unwrap_or(u32::MAX) {
@@ -48,7 +68,7 @@ fn tokens(tokenizer: &Fast) -> Result<Tokens> {
         })?;
         let token_type = if byte_token(text).is_some() {
             TokenType::Byte
-        } else if special.iter().any(|it| it == text) {
+        } else if special.contains(*text) {
             TokenType::Control
         } else {
             TokenType::Normal

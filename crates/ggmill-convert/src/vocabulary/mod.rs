@@ -4,11 +4,14 @@
 //! `conversion/base.py`, and `vocab.py` of `gguf` 0.19.0).
 
 mod added;
+mod base64;
 mod bpe;
 mod bytes;
 mod class;
+mod fairseq_unigram;
 mod fast;
 mod files;
+mod jsonl;
 mod llama_hf;
 mod merger;
 mod merges;
@@ -16,9 +19,11 @@ mod merges_txt;
 mod model_proto;
 mod normalize;
 mod patterns;
+mod pieces;
 mod post_processor;
 mod pretokenizer;
 mod python;
+mod ranks;
 mod request;
 mod sentencepiece;
 mod special;
@@ -26,13 +31,17 @@ mod split;
 mod template;
 mod tokenizer_json;
 mod tokens;
+mod unigram;
+mod word_pieces;
+mod wordpiece;
+mod world;
 
-use ggmill_arch::{VocabularyKind, VocabularySpec};
+use ggmill_arch::{SpacePrefix, VocabularyKind, VocabularySpec};
 use ggmill_core::{MetadataBuf, keys};
 use ggmill_pipeline::{Error, ErrorKind, Pretrained, Result, SideFiles};
-use serde_json::Value;
 
 use self::request::Request;
+pub(crate) use files::document;
 
 /// The files a vocabulary can be made from.
 const SOURCES: [&str; 10] = [
@@ -81,17 +90,24 @@ pub(crate) fn write(
              tokenizer",
         )
     })?;
-    let mut request = Request::new(checkpoint.side_files(), checkpoint.config(), pre)?;
+    let mut request = Request::new(checkpoint.side_files(), checkpoint.config(), spec, pre)?;
     for &kind in &spec.kinds {
-        if spec.space_prefix
-            && kind != VocabularyKind::Tekken
-            && let Some(config) = &request.tokenizer_config
-            && let Some(&Value::Bool(flag)) = config.get("add_prefix_space")
-        {
-            metadata.set("tokenizer.ggml.add_space_prefix", flag);
+        if !is_possible(kind, &request) {
+            continue;
         }
-        if write_kind(kind, &mut request, metadata)? {
-            spec.write_keys(metadata);
+        // What is set before a kind that the checkpoint turns out not to have is forgotten.
+        let mut made = metadata.clone();
+        let space_first =
+            !matches!(kind, VocabularyKind::Tekken | VocabularyKind::MistralSentencePiece);
+        if space_first {
+            request.write_space_prefix(SpacePrefix::First, &mut made);
+        }
+        spec.write_keys_before(kind, &mut made);
+        if write_kind(kind, &mut request, &mut made)? {
+            request.write_space_prefix(SpacePrefix::Last, &mut made);
+            template::write_preferred(&mut request, &mut made)?;
+            spec.write_keys(kind, &mut made);
+            *metadata = made;
             return Ok(request.notes);
         }
     }
@@ -104,6 +120,16 @@ pub(crate) fn write(
     Err(Error::new(ErrorKind::Unsupported, message))
 }
 
+/// Whether the description lets a checkpoint like this have the kind.
+fn is_possible(kind: VocabularyKind, request: &Request<'_>) -> bool {
+    request.spec.of_kind(kind).is_none_or(|of_kind| {
+        let classes = &of_kind.tokenizer_classes;
+        let named = request.tokenizer_class();
+        of_kind.possible
+            && (classes.is_empty() || classes.iter().any(|class| Some(&**class) == named))
+    })
+}
+
 /// Sets the keys of a vocabulary of this kind; `false` where the checkpoint has none.
 fn write_kind(
     kind: VocabularyKind,
@@ -113,7 +139,15 @@ fn write_kind(
     match kind {
         VocabularyKind::SentencePiece => sentencepiece::write(request, metadata),
         VocabularyKind::LlamaHf => llama_hf::write(request, metadata),
+        VocabularyKind::CharacterBpe => llama_hf::write_with_merges(request, metadata),
         VocabularyKind::Bpe => bpe::write(request, metadata),
+        VocabularyKind::Whitespace => bpe::write_whitespace(request, metadata),
+        VocabularyKind::WordPiece => wordpiece::write(request, metadata),
+        VocabularyKind::Unigram => unigram::write(request, metadata),
+        VocabularyKind::FairseqUnigram => fairseq_unigram::write(request, metadata),
+        VocabularyKind::Ranks => ranks::write(request, metadata),
+        VocabularyKind::World => world::write(request, metadata),
+        VocabularyKind::Jsonl => jsonl::write(request, metadata),
         VocabularyKind::None => {
             metadata.set(keys::TOKENIZER_MODEL, "none");
             Ok(true)

@@ -1,6 +1,7 @@
 //! Normalizers and decoders of `tokenizer.json`, as far as the check of a pre-tokenizer and the
 //! texts of added tokens need them.
 
+use fancy_regex::Regex;
 use serde_json::Value;
 
 use super::bytes::of_alphabet;
@@ -26,6 +27,13 @@ pub(crate) fn normalized(normalizer: &Value, text: &str) -> Result<String, Fault
             "NFC" | "NFD" => text,
             "NFKC" | "NFKD" => text.replace('\u{ff5e}', "~"),
             "Lowercase" => text.to_lowercase(),
+            "StripAccents" => without(r"\p{Mn}", &text)?,
+            "BertNormalizer" => of_bert(step, &text)?,
+            "Strip" => {
+                let flag = |name| step.get(name).and_then(Value::as_bool).unwrap_or(true);
+                let text = if flag("strip_left") { text.trim_start() } else { &*text };
+                if flag("strip_right") { text.trim_end() } else { text }.to_owned()
+            }
             "Prepend" if text.is_empty() => text,
             "Prepend" => format!("{}{text}", field("prepend").unwrap_or_default()),
             "Replace" => replaced(step, &text)?,
@@ -42,6 +50,7 @@ pub(crate) fn decoded(decoder: &Value, token: &str) -> Result<String, Fault> {
     let mut text = token.to_owned();
     for step in steps {
         let field = |name: &str| step.get(name).and_then(Value::as_str);
+        let flag = |name: &str, or| step.get(name).and_then(Value::as_bool).unwrap_or(or);
         let number = |name: &str| {
             let number = step.get(name).and_then(Value::as_u64).unwrap_or_default();
             usize::try_from(number).unwrap_or(usize::MAX)
@@ -55,7 +64,6 @@ pub(crate) fn decoded(decoder: &Value, token: &str) -> Result<String, Fault> {
                 Some(byte) => String::from_utf8_lossy(&[byte]).into_owned(),
                 None => text,
             },
-            "Fuse" => text,
             "Replace" => replaced(step, &text)?,
             "Strip" => {
                 let content = field("content").and_then(|it| it.chars().next()).unwrap_or(' ');
@@ -66,6 +74,8 @@ pub(crate) fn decoded(decoder: &Value, token: &str) -> Result<String, Fault> {
                 let stop: usize = stop.map(char::len_utf8).sum();
                 rest.get(..rest.len().saturating_sub(stop)).unwrap_or_default().to_owned()
             }
+            "WordPiece" if flag("cleanup", true) => without_word_spaces(&text),
+            "Fuse" | "WordPiece" => text,
             "Metaspace" => {
                 let mark = field("replacement").and_then(|it| it.chars().next());
                 let mark = mark.unwrap_or('\u{2581}');
@@ -98,6 +108,61 @@ fn flatten<'a>(step: &'a Value, parts: &str, steps: &mut Vec<&'a Value>) -> Resu
         return Err(format!("{parts} make a text too long"));
     }
     Ok(())
+}
+
+/// What a `BertNormalizer` makes of a text, in the order of the library.
+fn of_bert(step: &Value, text: &str) -> Result<String, Fault> {
+    let flag = |name: &str| step.get(name).and_then(Value::as_bool);
+    let mut text = text.to_owned();
+    if flag("clean_text").unwrap_or(true) {
+        text = without(r"[[\p{C}\u{fffd}]&&[^\t\n\r]]", &text)?;
+        text = text.chars().map(|c| if c.is_whitespace() { ' ' } else { c }).collect();
+    }
+    if flag("handle_chinese_chars").unwrap_or(true) {
+        text = text.chars().fold(String::new(), |mut spaced, c| {
+            match u32::from(c) {
+                0x3400..=0x4dbf
+                | 0x4e00..=0x9fff
+                | 0xf900..=0xfaff
+                | 0x20000..=0x2a6df
+                | 0x2a700..=0x2b73f
+                | 0x2b740..=0x2b81f
+                | 0x2b920..=0x2ceaf
+                | 0x2f800..=0x2fa1f => spaced.extend([' ', c, ' ']),
+                _ => spaced.push(c),
+            }
+            spaced
+        });
+    }
+    let lowercase = flag("lowercase").unwrap_or(true);
+    if flag("strip_accents").unwrap_or(lowercase) {
+        text = without(r"\p{Mn}", &text)?;
+    }
+    Ok(if lowercase { text.to_lowercase() } else { text })
+}
+
+/// A text without what matches a regular expression.
+fn without(expression: &str, text: &str) -> Result<String, Fault> {
+    let regex = Regex::new(expression).map_err(|error| error.to_string())?;
+    Ok(regex.replace_all(text, "").into_owned())
+}
+
+/// What a decoder of WordPiece models makes of the spaces in a token.
+fn without_word_spaces(text: &str) -> String {
+    let rules = [
+        (" .", "."),
+        (" ?", "?"),
+        (" !", "!"),
+        (" ,", ","),
+        (" ' ", "'"),
+        (" n't", "n't"),
+        (" 'm", "'m"),
+        (" do not", " don't"),
+        (" 's", "'s"),
+        (" 've", "'ve"),
+        (" 're", "'re"),
+    ];
+    rules.into_iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
 }
 
 /// A replacement of one string by another.

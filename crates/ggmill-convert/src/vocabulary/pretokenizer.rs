@@ -35,7 +35,8 @@ pub(crate) fn name(request: &Request<'_>, tokenizer: &Fast) -> Result<String> {
         return Ok(name.to_owned());
     }
     let hash = hash(&tokenizer.encode(&KNOWN.text)?);
-    if let Some([_, name, _]) = KNOWN.hashes.iter().find(|known| known[0] == hash) {
+    // Two hashes belong to two names each, of which the reference takes the last.
+    if let Some([_, name, _]) = KNOWN.hashes.iter().rev().find(|known| known[0] == hash) {
         return Ok((*name).to_owned());
     }
     let nearest = patterns::nearest(tokenizer.pre_tokenizer())

@@ -2,7 +2,8 @@
 
 use std::rc::Rc;
 
-use ggmill_arch::configured;
+use ggmill_arch::{SpacePrefix, VocabularySpec, configured};
+use ggmill_core::MetadataBuf;
 use ggmill_pipeline::{Result, SideFiles};
 use serde_json::{Map, Value};
 
@@ -20,6 +21,8 @@ enum Tokenizer {
 pub(crate) struct Request<'a> {
     pub(crate) files: &'a dyn SideFiles,
     pub(crate) config: &'a Value,
+    /// What the architecture's description says.
+    pub(crate) spec: &'a VocabularySpec,
     pub(crate) tokenizer_config: Option<Map<String, Value>>,
     tokenizer: Tokenizer,
     /// The name of the pre-tokenizer, where one was asked for.
@@ -32,6 +35,7 @@ impl<'a> Request<'a> {
     pub(crate) fn new(
         files: &'a dyn SideFiles,
         config: &'a Value,
+        spec: &'a VocabularySpec,
         pre: Option<&'a str>,
     ) -> Result<Self> {
         const FILE: &str = "tokenizer_config.json";
@@ -43,9 +47,10 @@ impl<'a> Request<'a> {
         Ok(Self {
             files,
             config,
+            spec,
             tokenizer_config,
             tokenizer: Tokenizer::Unread,
-            pre,
+            pre: pre.or(spec.pre.as_deref()),
             notes: Vec::new(),
         })
     }
@@ -53,6 +58,26 @@ impl<'a> Request<'a> {
     /// A whole number of the configuration.
     pub(crate) fn number(&self, name: &str) -> Option<u64> {
         configured(self.config, name)?.as_u64()
+    }
+
+    /// The number of tokens that the model has.
+    pub(crate) fn size(&self) -> Option<u64> {
+        self.spec.size.or_else(|| self.number("vocab_size"))
+    }
+
+    /// The class of the tokenizer that `tokenizer_config.json` names.
+    pub(crate) fn tokenizer_class(&self) -> Option<&str> {
+        self.tokenizer_config.as_ref()?.get("tokenizer_class")?.as_str()
+    }
+
+    /// Sets `tokenizer.ggml.add_space_prefix` where this is the place of it.
+    pub(crate) fn write_space_prefix(&self, place: SpacePrefix, metadata: &mut MetadataBuf) {
+        if self.spec.space_prefix == place
+            && let Some(config) = &self.tokenizer_config
+            && let Some(&Value::Bool(flag)) = config.get("add_prefix_space")
+        {
+            metadata.set("tokenizer.ggml.add_space_prefix", flag);
+        }
     }
 
     /// `tokenizer.json`; `None` where it is absent.

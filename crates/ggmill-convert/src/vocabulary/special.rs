@@ -3,17 +3,32 @@
 //!
 //! The rules are those of the reference (`gguf` 0.19.0, `vocab.py`, `SpecialVocab`), in its order.
 
-use ggmill_core::{MetadataBuf, keys};
-use ggmill_pipeline::Result;
+use ggmill_arch::{SpacePrefix, TokenReference};
+use ggmill_core::{MetadataBuf, RawStr, keys};
+use ggmill_pipeline::{Error, ErrorKind, Result};
 use serde_json::Value;
 
 use super::files::fault;
 use super::post_processor::PostProcessor;
 use super::request::Request;
-use super::template::Templates;
+use super::template::{Templates, builtin_template};
+use super::tokens::Tokens;
 
 /// The kinds of special tokens, in the order their IDs are looked up.
 const KINDS: [&str; 7] = ["bos", "eos", "unk", "sep", "pad", "cls", "mask"];
+
+/// A role by name, with the metadata key of its ID.
+fn role_key(role: &str) -> Option<(&'static str, &'static str)> {
+    keys::SPECIAL_TOKENS.iter().find(|(known, _)| *known == role).copied()
+}
+
+/// A token for a message.
+fn shown(token: &TokenReference) -> String {
+    match token {
+        TokenReference::Id(id) => format!("token ID {id}"),
+        TokenReference::Text(text) => format!("token {:?}", RawStr::from(&**text)),
+    }
+}
 
 /// The metadata key of a special token's ID; the reference writes none for `cls`.
 fn id_key(kind: &str) -> Option<&'static str> {
@@ -38,6 +53,55 @@ pub(crate) struct SpecialOptions {
     pub(crate) merges: bool,
     /// The number of tokens: IDs from there on are left out.
     pub(crate) limit: Option<usize>,
+}
+
+/// Sets what a vocabulary has besides these tokens.
+pub(crate) fn write(
+    request: &mut Request<'_>,
+    tokens: &Tokens,
+    options: SpecialOptions,
+    metadata: &mut MetadataBuf,
+) -> Result<()> {
+    write_made(request, tokens, options, Vec::new(), metadata)
+}
+
+/// The same with merges that do not come from the tokenizer's files.
+pub(crate) fn write_made(
+    request: &mut Request<'_>,
+    tokens: &Tokens,
+    options: SpecialOptions,
+    merges: Vec<String>,
+    metadata: &mut MetadataBuf,
+) -> Result<()> {
+    request.write_space_prefix(SpacePrefix::AfterTokens, metadata);
+    let mut special = Special::load(request, options)?;
+    if !merges.is_empty() {
+        special.merges = merges;
+    }
+    special.add_defaults(request, tokens)?;
+    if let Some(name) = &request.spec.builtin_template {
+        special.templates.set_default(|| builtin_template(name))?;
+    }
+    special.write_to(metadata);
+    write_last(request, tokens, metadata);
+    Ok(())
+}
+
+/// Sets the IDs of special tokens that the description gives after all others.
+pub(crate) fn write_last(request: &Request<'_>, tokens: &Tokens, metadata: &mut MetadataBuf) {
+    for (role, token) in &request.spec.last_special_tokens {
+        if let (Some(id), Some((_, key))) = (found(token, tokens), role_key(role)) {
+            metadata.set(key, id);
+        }
+    }
+}
+
+/// The ID of a token, where the vocabulary has it.
+fn found(token: &TokenReference, tokens: &Tokens) -> Option<u32> {
+    match token {
+        TokenReference::Id(id) => Some(*id),
+        TokenReference::Text(text) => tokens.id(text),
+    }
 }
 
 /// What a vocabulary has besides its tokens.
@@ -112,7 +176,40 @@ impl Special {
         Ok(())
     }
 
+    /// Sets the IDs that the checkpoint does not say and the description does, and those that the
+    /// description says in any case. Fails where a token of the former is not in the vocabulary.
+    pub(crate) fn add_defaults(&mut self, request: &Request<'_>, tokens: &Tokens) -> Result<()> {
+        let if_none = &request.spec.special_tokens_if_none;
+        let if_none = if self.ids.is_empty() { &if_none[..] } else { &[] };
+        for (role, token) in if_none.iter().chain(&request.spec.special_tokens) {
+            let Some((role, _)) = role_key(role) else { continue };
+            let id = found(token, tokens).ok_or_else(|| {
+                let message = format!(
+                    "the vocabulary has no {}, which is the {role} token of the architecture",
+                    shown(token)
+                );
+                Error::new(ErrorKind::Checkpoint, message)
+            })?;
+            self.default_id(role, id);
+        }
+        for (role, token) in &request.spec.replaced_special_tokens {
+            let Some(((role, _), id)) = role_key(role).zip(found(token, tokens)) else { continue };
+            match self.ids.iter_mut().find(|(known, _)| *known == role) {
+                Some((_, known)) => *known = id,
+                None => self.ids.push((role, id)),
+            }
+        }
+        Ok(())
+    }
+
     /// Sets the ID of a kind unless it is set already.
+    pub(crate) fn default_id(&mut self, kind: &'static str, id: u32) {
+        if !self.ids.iter().any(|(known, _)| *known == kind) {
+            self.ids.push((kind, id));
+        }
+    }
+
+    /// Sets the ID of a kind unless it is set already, and within the vocabulary.
     fn set_id(
         &mut self,
         kind: &'static str,
@@ -140,9 +237,7 @@ impl Special {
             ));
             return Ok(());
         }
-        if !self.ids.iter().any(|(known, _)| *known == kind) {
-            self.ids.push((kind, id));
-        }
+        self.default_id(kind, id);
         Ok(())
     }
 

@@ -82,6 +82,10 @@ fn apply(step: &Value, pieces: Vec<String>) -> Result<Vec<String>, Fault> {
             let behavior = Behavior::parse(behavior.unwrap_or("Isolated"))?;
             each(pieces, r"[\p{P}$+<=>^`|~]", behavior, false)
         }
+        "BertPreTokenizer" => {
+            let words = each(pieces, r"\s", Behavior::Removed, false)?;
+            each(words, r"[\p{P}$+<=>^`|~]", Behavior::Isolated, false)
+        }
         "Whitespace" => each(pieces, r"\w+|[^\w\s]+", Behavior::Removed, true),
         "WhitespaceSplit" => each(pieces, r"\s", Behavior::Removed, false),
         other => Err(format!("pre_tokenizer {other:?} is not known")),

@@ -1,14 +1,52 @@
 //! Chat templates: one, or several with names.
 
 use ggmill_core::{MetadataBuf, keys};
-use ggmill_pipeline::Result;
+use ggmill_pipeline::{Error, ErrorKind, Result};
 use serde_json::{Map, Value};
 
 use super::files;
 use super::request::Request;
 
+/// The template in a file of its own.
+const FILE: &str = "chat_template.jinja";
+
 /// The most templates of one checkpoint.
 const MAX_TEMPLATES: usize = 256;
+
+/// Sets the template of `chat_template.jinja` where the description prefers it to the one of the
+/// configuration.
+pub(crate) fn write_preferred(request: &mut Request<'_>, metadata: &mut MetadataBuf) -> Result<()> {
+    if request.spec.template_file_first
+        && let Some(template) = files::template(request.files, FILE)?
+    {
+        metadata.set(keys::TOKENIZER_CHAT_TEMPLATE, template.as_str());
+    }
+    Ok(())
+}
+
+/// The chat templates for checkpoints that have none, by name.
+const BUILTIN: [(&str, &str); 4] = [
+    ("Kimi-K3", include_str!("../../data/templates/Kimi-K3.jinja")),
+    (
+        "Mistral-Small-3.2-24B-Instruct-2506",
+        include_str!("../../data/templates/Mistral-Small-3.2-24B-Instruct-2506.jinja"),
+    ),
+    ("llama-cpp-rwkv-world", include_str!("../../data/templates/llama-cpp-rwkv-world.jinja")),
+    (
+        "unsloth-mistral-Devstral-Small-2507",
+        include_str!("../../data/templates/unsloth-mistral-Devstral-Small-2507.jinja"),
+    ),
+];
+
+/// The chat template of this name. Fails where there is none.
+pub(crate) fn builtin_template(name: &str) -> Result<&'static str> {
+    let found = BUILTIN.iter().find(|(known, _)| *known == name).map(|(_, template)| *template);
+    found.ok_or_else(|| {
+        let known: Vec<&str> = BUILTIN.iter().map(|(name, _)| *name).collect();
+        let message = format!("there is no chat template {name:?}; there are {}", known.join(", "));
+        Error::new(ErrorKind::Architecture, message)
+    })
+}
 
 /// The chat templates of a checkpoint.
 #[derive(Debug, Default)]
@@ -31,8 +69,8 @@ impl Templates {
 
     fn beside(request: &mut Request<'_>) -> Result<Self> {
         const ADDITIONAL: &str = "additional_chat_templates";
-        const FILE: &str = "chat_template.json";
-        if let Some(default) = files::template(request.files, "chat_template.jinja")? {
+        const JSON: &str = "chat_template.json";
+        if let Some(default) = files::template(request.files, FILE)? {
             let mut this = Self { default: Some(default), named: Vec::new() };
             let others = request.files.list(ADDITIONAL)?;
             for file in others.iter().filter_map(|name| name.strip_suffix(".jinja")) {
@@ -43,9 +81,9 @@ impl Templates {
             }
             return Ok(this);
         }
-        let Some(document) = files::json(request.files, FILE)? else { return Ok(Self::default()) };
+        let Some(document) = files::json(request.files, JSON)? else { return Ok(Self::default()) };
         let template = document.get("chat_template").cloned().unwrap_or_default();
-        Ok(Self::of(&template, FILE, request))
+        Ok(Self::of(&template, JSON, request))
     }
 
     /// A template, or a list of them with names.
@@ -80,6 +118,17 @@ impl Templates {
         } else if !name.is_empty() && self.named.len() < MAX_TEMPLATES {
             self.named.push((name, template));
         }
+    }
+
+    /// Takes this one where there is none.
+    pub(crate) fn set_default(
+        &mut self,
+        template: impl FnOnce() -> Result<&'static str>,
+    ) -> Result<()> {
+        if self.default.is_none() && self.named.is_empty() {
+            self.default = Some(template()?.to_owned());
+        }
+        Ok(())
     }
 
     /// Sets the keys. The names are listed in their order here; the reference lists them in that

@@ -1,7 +1,7 @@
 //! `tokenizer.json`, the file of the `tokenizers` library.
 
 use serde::Deserialize;
-use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
 use super::merges::Merge;
@@ -95,21 +95,30 @@ pub(crate) struct Algorithm {
     #[serde(default)]
     pub(crate) unk_token: Option<String>,
     #[serde(default)]
+    pub(crate) unk_id: Option<u32>,
+    #[serde(default)]
+    pub(crate) max_input_chars_per_word: Option<u64>,
+    #[serde(default)]
     pub(crate) continuing_subword_prefix: Option<String>,
     #[serde(default)]
     pub(crate) end_of_word_suffix: Option<String>,
 }
 
 impl Algorithm {
+    /// Whether it is a WordPiece model.
+    pub(crate) fn is_word_piece(&self) -> bool {
+        self.r#type.as_deref() == Some("WordPiece")
+    }
+
     /// Whether it is a BPE model.
     pub(crate) fn is_bpe(&self) -> bool {
         self.r#type.as_deref().map_or(!self.merges.is_empty(), |name| name == "BPE")
     }
 }
 
-/// The tokens of a model with their IDs; none where they are a list with scores.
+/// The tokens of a model with their IDs, and their scores where they are a list with scores.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Vocab(pub(crate) Vec<(String, u32)>);
+pub(crate) struct Vocab(pub(crate) Vec<(String, u32)>, pub(crate) Vec<f32>);
 
 impl<'de> Deserialize<'de> for Vocab {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -129,12 +138,21 @@ impl<'de> Deserialize<'de> for Vocab {
                     }
                     found.push(entry);
                 }
-                Ok(Vocab(found))
+                Ok(Vocab(found, Vec::new()))
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Vocab, A::Error> {
-                while elements.next_element::<IgnoredAny>()?.is_some() {}
-                Ok(Vocab::default())
+                let mut found = Vocab::default();
+                while let Some((token, score)) = elements.next_element::<(String, f64)>()? {
+                    let id = u32::try_from(found.0.len()).unwrap_or(u32::MAX);
+                    if found.0.len() >= MAX_TOKENS {
+                        return Err(A::Error::custom(format!("more than {MAX_TOKENS} tokens")));
+                    }
+                    found.0.push((token, id));
+                    #[expect(clippy::cast_possible_truncation, reason = "as a file has scores")]
+                    found.1.push(score as f32);
+                }
+                Ok(found)
             }
         }
         deserializer.deserialize_any(AnyVocab)

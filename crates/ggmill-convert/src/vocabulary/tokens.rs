@@ -1,5 +1,8 @@
 //! A list of tokens with what is known of each.
 
+use std::collections::BTreeSet;
+
+use ggmill_arch::VocabularySpec;
 use ggmill_core::{MetadataBuf, keys};
 use ggmill_pipeline::{Error, ErrorKind, Result};
 
@@ -7,6 +10,18 @@ use ggmill_pipeline::{Error, ErrorKind, Result};
 pub(crate) const SENTENCEPIECE: &str = "llama";
 /// `tokenizer.ggml.model` of byte-level BPE.
 pub(crate) const BYTE_LEVEL: &str = "gpt2";
+/// `tokenizer.ggml.model` of WordPiece.
+pub(crate) const WORD_PIECE: &str = "bert";
+/// `tokenizer.ggml.model` of a unigram model.
+pub(crate) const UNIGRAM: &str = "t5";
+/// `tokenizer.ggml.model` of a BPE model over characters with merges.
+pub(crate) const CHARACTER_BPE: &str = "gemma4";
+/// `tokenizer.ggml.model` of a BPE model over characters that splits texts at whitespace.
+pub(crate) const WHITESPACE: &str = "whitespace";
+/// `tokenizer.ggml.model` of byte sequences that are matched greedily.
+pub(crate) const WORLD: &str = "rwkv";
+/// `tokenizer.ggml.model` of a list of tokens with scores, matched by the best sum of them.
+pub(crate) const SCORED: &str = "plamo2";
 
 /// The most tokens a vocabulary can have; the largest in use have about 262,144.
 pub(crate) const MAX_TOKENS: usize = 1 << 22;
@@ -71,13 +86,41 @@ impl Tokens {
         true
     }
 
-    /// Sets the keys of the list, with scores or without.
-    pub(crate) fn write_to(&self, scores: bool, metadata: &mut MetadataBuf) {
+    /// Sets the keys of the list, with scores or without. Tokens whose types the description knows
+    /// have those.
+    pub(crate) fn write_to(
+        &mut self,
+        scores: bool,
+        spec: &VocabularySpec,
+        metadata: &mut MetadataBuf,
+    ) {
+        self.force(&spec.control, TokenType::Control);
+        self.force(&spec.user_defined, TokenType::UserDefined);
         metadata.set(keys::TOKENIZER_TOKENS, &self.texts);
         if scores {
             metadata.set(keys::TOKENIZER_SCORES, &self.scores);
         }
         metadata.set(keys::TOKENIZER_TOKEN_TYPE, &self.types);
+    }
+}
+
+impl Tokens {
+    /// Gives the tokens with these texts a type.
+    fn force(&mut self, texts: &[String], token_type: TokenType) {
+        if texts.is_empty() {
+            return;
+        }
+        let texts: BTreeSet<&str> = texts.iter().map(String::as_str).collect();
+        for (text, known) in self.texts.iter().zip(&mut self.types) {
+            if texts.contains(&**text) {
+                *known = token_type as i32;
+            }
+        }
+    }
+
+    /// The ID of the token with this text.
+    pub(crate) fn id(&self, text: &str) -> Option<u32> {
+        self.texts.iter().position(|known| known == text).and_then(|id| u32::try_from(id).ok())
     }
 }
 

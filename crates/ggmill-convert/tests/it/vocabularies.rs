@@ -9,7 +9,7 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use ggmill_arch::Catalogue;
+use ggmill_arch::{Architecture, Catalogue};
 use ggmill_convert::{ConvertOptions, convert};
 use ggmill_core::{FileType, Gguf};
 use ggmill_pipeline::{
@@ -61,18 +61,69 @@ impl Bare {
         Self {
             name: name.to_owned(),
             config: files["config.json"].clone(),
-            files: files.iter().map(|(name, it)| (name.clone(), content(it))).collect(),
+            files: files
+                .iter()
+                .map(|(name, it)| match name.split_once(" (") {
+                    Some((name, "hex)")) => (name.to_owned(), bytes_of(it.as_str().unwrap())),
+                    Some((name, _)) => (name.to_owned(), lines(it)),
+                    None => (name.clone(), content(it)),
+                })
+                .collect(),
         }
     }
 
     fn converted(&self) -> Result<Vec<u8>, Error> {
+        let catalogue = Catalogue::new();
+        self.converted_by(catalogue.for_checkpoint(&self.config).expect("a known architecture"))
+    }
+
+    /// Converts it with a description that has this `[vocabulary]` alone.
+    fn vocabulary(&self, vocabulary: &str) -> Result<Vec<u8>, Error> {
+        let vocabulary = vocabulary.replace("\n[", "\n[vocabulary.");
+        let text = format!(
+            "schema = \"ggmill.architecture/1\"\nname = \"case\"\ntitle = \"Case\"\n[vocabulary]\n{vocabulary}"
+        );
+        let mut file = self.converted_by(&Architecture::parse(&text).unwrap())?;
+        // A key begins with its length in eight bytes.
+        let first = file.windows(10).position(|window| window == b"tokenizer.").unwrap() - 8;
+        Ok(file.split_off(first))
+    }
+
+    fn converted_by(&self, architecture: &Architecture) -> Result<Vec<u8>, Error> {
         let mut options = ConvertOptions::new(FileType::F16);
         options.vocab_only = true;
-        let catalogue = Catalogue::new();
-        let architecture = catalogue.for_checkpoint(&self.config).expect("a known architecture");
         let plan = convert(self, architecture, &options)?.plan(self)?;
         run(&plan, self, Vec::new(), &RunOptions::default(), &mut |_| ControlFlow::Continue(()))
     }
+}
+
+/// The bytes that pairs of hexadecimal digits stand for.
+fn bytes_of(digits: &str) -> Vec<u8> {
+    let pairs = digits.as_bytes().chunks(2);
+    pairs.map(|pair| u8::from_str_radix(str::from_utf8(pair).unwrap(), 16).unwrap()).collect()
+}
+
+/// A text that has these lines, by number, and empty ones before and between.
+fn lines(by_number: &Value) -> Vec<u8> {
+    let by_number = by_number.as_object().unwrap();
+    let last: usize = by_number.keys().map(|number| number.parse().unwrap()).max().unwrap();
+    let line = |number: usize| by_number.get(&number.to_string()).and_then(Value::as_str);
+    (0..=last)
+        .flat_map(|number| [line(number).unwrap_or_default(), "\n"])
+        .collect::<String>()
+        .into()
+}
+
+/// The keys of a file that has no header, which is put before it.
+fn keys(file: &[u8]) -> Value {
+    let parsed = |count: u64| {
+        let header = [b"GGUF", &3u32.to_le_bytes()[..], &[0; 8], &count.to_le_bytes()].concat();
+        let model = Gguf::parse([&header, file].concat()).ok()?;
+        Some(model.metadata().iter().map(|it| it.key().to_string()).collect::<Vec<_>>())
+    };
+    // The most keys it can be read with are all.
+    let keys: Vec<String> = (1..64).map_while(parsed).last().unwrap();
+    json!(keys)
 }
 
 #[test]
@@ -84,9 +135,15 @@ fn every_case_is_what_the_reference_makes_of_it() {
     for path in &cases {
         let name = path.file_stem().unwrap().to_str().unwrap();
         let case: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
-        let file = Bare::of(name, &case["files"])
-            .converted()
-            .unwrap_or_else(|error| panic!("{name}: {error}"));
+        let checkpoint = Bare::of(name, &case["files"]);
+        if let Some(vocabulary) = case["vocabulary"].as_str() {
+            let file = checkpoint.vocabulary(vocabulary);
+            let file = file.unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert_eq!(keys(&file), case["keys"], "{name}");
+            assert_eq!(sha256(&file), case["sha256"], "{name}");
+            continue;
+        }
+        let file = checkpoint.converted().unwrap_or_else(|error| panic!("{name}: {error}"));
         let model = Gguf::parse(&file).unwrap();
         let keys: Vec<String> = model.metadata().iter().map(|it| it.key().to_string()).collect();
         assert_eq!(json!(keys), case["keys"], "{name}");

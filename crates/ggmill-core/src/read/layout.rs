@@ -45,14 +45,14 @@ pub(crate) fn lay_out(
     if aligned { overlaps(index, bytes, fault) } else { Ok(()) }
 }
 
-/// `general.alignment`, of any integer type; 32 when absent. Two pairs that disagree would be two
+/// `general.alignment`, of any integer type; 32 when absent. Two entries that disagree would be two
 /// readings of one file.
 fn alignment(index: &Index, bytes: &[u8], limit: u32) -> Result<Alignment> {
     let mut found: Option<Alignment> = None;
-    for pair in index.metadata(bytes).all(keys::GENERAL_ALIGNMENT.as_bytes()) {
+    for entry in index.metadata(bytes).all(keys::GENERAL_ALIGNMENT.as_bytes()) {
         let fail =
-            |error: Error| error.at(pair.value_offset()).key(keys::GENERAL_ALIGNMENT.as_bytes());
-        let value = pair.value()?;
+            |error: Error| error.at(entry.value_offset()).key(keys::GENERAL_ALIGNMENT.as_bytes());
+        let value = entry.value()?;
         let number = match value.as_i128() {
             Some(number) => u64::try_from(number).map_err(|_| {
                 fail(Error::new(ErrorKind::Malformed, Detail::Alignment { found: number }))
@@ -60,7 +60,7 @@ fn alignment(index: &Index, bytes: &[u8], limit: u32) -> Result<Alignment> {
             None => {
                 return Err(fail(Error::new(
                     ErrorKind::WrongType,
-                    Detail::AlignmentType { found: pair.value_type() },
+                    Detail::AlignmentType { found: entry.value_type() },
                 )));
             }
         };

@@ -3,7 +3,7 @@ use alloc::vec::Vec;
 use crate::bytes::{Cursor, Encoding, Stop};
 use crate::endian::Endian;
 use crate::error::{Detail, Error, ErrorKind, Result};
-use crate::index::{Index, PairEntry, Span, TensorEntry};
+use crate::index::{Index, MetadataEntry, Span, TensorEntry};
 use crate::memory;
 use crate::read::layout::{self, OnFault};
 use crate::value::{ArrayWalk, array_head};
@@ -19,9 +19,9 @@ pub(crate) struct Parser {
     encoding: Encoding,
     version: u32,
     swapped_magic: bool,
-    pair_count: u64,
+    entry_count: u64,
     tensor_count: u64,
-    pairs: Vec<PairEntry>,
+    entries: Vec<MetadataEntry>,
     /// With their offsets as the file has them, until [`Parser::finish`] knows where the data
     /// begin.
     tensors: Vec<TensorEntry>,
@@ -31,8 +31,8 @@ pub(crate) struct Parser {
 #[derive(Clone, Debug)]
 enum Stage {
     Magic,
-    Pairs,
-    /// Within the array that is the value of a pair: its key, where the value starts, and the place
+    Entries,
+    /// Within the array that is the value of a entry: its key, where the value starts, and the place
     /// in it.
     Array {
         key: Span,
@@ -52,9 +52,9 @@ impl Parser {
             encoding: Encoding::CANONICAL,
             version: 0,
             swapped_magic: false,
-            pair_count: 0,
+            entry_count: 0,
             tensor_count: 0,
-            pairs: Vec::new(),
+            entries: Vec::new(),
             tensors: Vec::new(),
             stage: Stage::Magic,
         }
@@ -70,14 +70,14 @@ impl Parser {
                 Stage::Magic => {
                     self.magic(&mut cursor)?;
                     self.position = cursor.position();
-                    self.stage = Stage::Pairs;
+                    self.stage = Stage::Entries;
                 }
-                Stage::Pairs if self.pairs.len() as u64 == self.pair_count => {
+                Stage::Entries if self.entries.len() as u64 == self.entry_count => {
                     self.stage = Stage::Tensors;
                 }
-                Stage::Pairs => {
+                Stage::Entries => {
                     let key_at = cursor.position();
-                    self.pair(&mut cursor).map_err(|stop| placed(stop, key_at))?;
+                    self.entry(&mut cursor).map_err(|stop| placed(stop, key_at))?;
                     self.position = cursor.position();
                 }
                 Stage::Array { key, value, walk } => {
@@ -92,10 +92,10 @@ impl Parser {
                     result.map_err(|stop| about_key(stop, key.of(bytes)))?;
                     let value = Span::new(*value..self.position);
                     memory::push(
-                        &mut self.pairs,
-                        PairEntry { key, value_type: ValueType::ARRAY, value },
+                        &mut self.entries,
+                        MetadataEntry { key, value_type: ValueType::ARRAY, value },
                     )?;
-                    self.stage = Stage::Pairs;
+                    self.stage = Stage::Entries;
                 }
                 Stage::Tensors if self.tensors.len() as u64 == self.tensor_count => {
                     self.stage = Stage::Done;
@@ -140,7 +140,7 @@ impl Parser {
         counts.set_encoding(self.encoding);
         let at = counts.position();
         self.tensor_count = counts.length("tensor count")?;
-        self.pair_count = counts.length("metadata count")?;
+        self.entry_count = counts.length("metadata count")?;
         let length = self.encoding.length_size();
         // The least that one of them takes: an empty key, its type and a byte; an empty name, no
         // dimensions, type and offset.
@@ -154,9 +154,9 @@ impl Parser {
         .map_err(|error| error.at(at))?;
         count(
             "metadata entries",
-            self.pair_count,
+            self.entry_count,
             length.saturating_add(5),
-            self.limits.pairs,
+            self.limits.entries,
             counts.remain(),
         )
         .map_err(|error| error.at(at.saturating_add(length)))?;
@@ -164,8 +164,8 @@ impl Parser {
         Ok(())
     }
 
-    /// One pair, or its key and the head of its array.
-    fn pair(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Stop> {
+    /// One entry, or its key and the head of its array.
+    fn entry(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Stop> {
         let key = cursor.string(self.limits.string_bytes, "key")?;
         let key_span =
             Span::new(cursor.position().saturating_sub(key.len() as u64)..cursor.position());
@@ -189,8 +189,8 @@ impl Parser {
         }
         .map_err(about)?;
         memory::push(
-            &mut self.pairs,
-            PairEntry { key: key_span, value_type, value: Span::new(value..cursor.position()) },
+            &mut self.entries,
+            MetadataEntry { key: key_span, value_type, value: Span::new(value..cursor.position()) },
         )?;
         Ok(())
     }
@@ -257,8 +257,8 @@ impl Parser {
             encoding: self.encoding,
             swapped_magic: self.swapped_magic,
             alignment: crate::Alignment::DEFAULT,
-            pairs_by_key: sorted(&self.pairs, bytes, |pair| pair.key)?,
-            pairs: self.pairs,
+            entries_by_key: sorted(&self.entries, bytes, |entry| entry.key)?,
+            entries: self.entries,
             tensors_by_name: sorted(&self.tensors, bytes, |tensor| tensor.name)?,
             tensors: self.tensors,
             header_len: self.position,

@@ -250,7 +250,7 @@ fn every_error_of_opening_has_a_file() {
         "alignment 0, expected a positive multiple of 8 below 2^32",
         "alignment -32, expected a positive multiple",
         "alignment has type string, expected u32",
-        "alignment 64, after another pair with this key said 32",
+        "alignment 64, after another entry with this key said 32",
         "the number of elements exceeds 64 bits",
         "the size in bytes as F64 exceeds 64 bits",
         "rows of 64 elements, expected a multiple of 128, the block of Q1_0",

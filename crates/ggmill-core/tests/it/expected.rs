@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use ggmill_core::{Gguf, Pair, RawStr, Tensor, ToValue as _, Value};
+use ggmill_core::{Entry, Gguf, RawStr, Tensor, ToValue as _, Value};
 use ggmill_testdata::{every_gguf, expected, sha256};
 use serde_json::{Value as Json, json};
 
@@ -46,7 +46,7 @@ fn one_form(mut expected: Json) -> Json {
     expected
 }
 
-fn compare_pair(name: &str, found: &Pair<'_>, expected: &Json) {
+fn compare_pair(name: &str, found: &Entry<'_>, expected: &Json) {
     let about = format!("{name}, key {:?}", found.key());
     assert_eq!(text(found.key()), expected["key"], "{about}");
     assert_eq!(found.value_type().to_string(), expected["type"], "{about}");
@@ -103,14 +103,14 @@ fn compare(path: &Path) {
     if !fixture["data_offset"].is_null() {
         assert_eq!(index.data_offset(), fixture["data_offset"], "{name}");
     }
-    let (pairs, tensors) =
+    let (entries, tensors) =
         (fixture["metadata"].as_array().unwrap(), fixture["tensors"].as_array().unwrap());
     assert_eq!(
         (model.metadata().len(), model.tensors().len()),
-        (pairs.len(), tensors.len()),
+        (entries.len(), tensors.len()),
         "{name}"
     );
-    for (found, expected) in model.metadata().iter().zip(pairs) {
+    for (found, expected) in model.metadata().iter().zip(entries) {
         compare_pair(name, &found, expected);
     }
     for (found, expected) in model.tensors().iter().zip(tensors) {

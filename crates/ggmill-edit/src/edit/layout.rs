@@ -9,7 +9,7 @@ use crate::repack::RepackOptions;
 use ggmill_pipeline::{Error, ErrorKind, Result};
 use ggmill_pipeline::{Progress, Report};
 
-/// Bytes of a pair besides its value: the lengths of the key and the type.
+/// Bytes of a entry besides its value: the lengths of the key and the type.
 const PAIR: u64 = 8 + FILLER_KEY.len() as u64 + 4;
 /// The filler as an array of bytes, without its elements.
 const FILLER_ARRAY: u64 = PAIR + 4 + 8;
@@ -241,8 +241,8 @@ impl<'a> OldHeader<'a> {
         let header_len = usize::try_from(index.header_len()).unwrap_or(usize::MAX);
         let bytes = file.bytes();
         let wide = if index.version() == 1 { 16 } else { 24 };
-        let infos = file.metadata().iter().next_back().map_or(wide, |pair| {
-            pair.value_offset().saturating_add(pair.value_bytes().len() as u64)
+        let infos = file.metadata().iter().next_back().map_or(wide, |entry| {
+            entry.value_offset().saturating_add(entry.value_bytes().len() as u64)
         });
         // A file without tensors needs no padding, and often has none.
         let padded = !file.tensors().is_empty()

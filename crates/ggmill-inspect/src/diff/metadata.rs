@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ggmill_core::{Array, Model, Pair, Result, Value};
+use ggmill_core::{Array, Entry, Model, Result, Value};
 
 use super::{Diff, KeyDiff, first_moved};
 use crate::Selection;
@@ -14,22 +14,22 @@ impl<'a> Diff<'a> {
         b: &'a Model,
         selection: &Selection,
     ) -> Result<()> {
-        let (a, b) = (pairs(a, selection), pairs(b, selection));
+        let (a, b) = (entries(a, selection), entries(b, selection));
         let mut in_b: BTreeMap<&[u8], Vec<usize>> = BTreeMap::new();
-        for (number, pair) in b.iter().enumerate().rev() {
-            in_b.entry(pair.key().as_bytes()).or_default().push(number);
+        for (number, entry) in b.iter().enumerate().rev() {
+            in_b.entry(entry.key().as_bytes()).or_default().push(number);
         }
         let mut taken = vec![false; b.len()];
         let mut places = Vec::new();
         let mut found = Vec::new();
-        for pair in &a {
-            let other = in_b.get_mut(pair.key().as_bytes()).and_then(Vec::pop);
-            let (before, mut after) = (pair.value()?, None);
+        for entry in &a {
+            let other = in_b.get_mut(entry.key().as_bytes()).and_then(Vec::pop);
+            let (before, mut after) = (entry.value()?, None);
             if let Some(number) = other {
-                places.push((pair.key(), number));
-                if let (Some(taken), Some(pair)) = (taken.get_mut(number), b.get(number)) {
+                places.push((entry.key(), number));
+                if let (Some(taken), Some(entry)) = (taken.get_mut(number), b.get(number)) {
                     *taken = true;
-                    after = Some(pair.value()?);
+                    after = Some(entry.value()?);
                 }
             }
             match &after {
@@ -38,17 +38,17 @@ impl<'a> Diff<'a> {
                     let first_difference =
                         after.as_ref().and_then(|after| first_difference(&before, after));
                     found.push(KeyDiff {
-                        key: pair.key(),
+                        key: entry.key(),
                         sides: [Some(before), after],
                         first_difference,
                     });
                 }
             }
         }
-        for (pair, _) in b.iter().zip(&taken).filter(|(_, taken)| !**taken) {
+        for (entry, _) in b.iter().zip(&taken).filter(|(_, taken)| !**taken) {
             found.push(KeyDiff {
-                key: pair.key(),
-                sides: [None, Some(pair.value()?)],
+                key: entry.key(),
+                sides: [None, Some(entry.value()?)],
                 first_difference: None,
             });
         }
@@ -58,11 +58,11 @@ impl<'a> Diff<'a> {
     }
 }
 
-/// The pairs of a model; those that say how it is divided into shards are not about it.
-fn pairs<'a>(model: &'a Model, selection: &Selection) -> Vec<Pair<'a>> {
+/// The entries of a model; those that say how it is divided into shards are not about it.
+fn entries<'a>(model: &'a Model, selection: &Selection) -> Vec<Entry<'a>> {
     let is_set = model.parts().len() > 1;
-    let admitted = |pair: &Pair<'_>| {
-        selection.has_key(pair.key()) && !(is_set && pair.key().as_bytes().starts_with(b"split."))
+    let admitted = |entry: &Entry<'_>| {
+        selection.has_key(entry.key()) && !(is_set && entry.key().as_bytes().starts_with(b"split."))
     };
     model.metadata().iter().filter(admitted).collect()
 }

@@ -122,7 +122,7 @@ impl<'a> Diff<'a> {
         self.metadata.as_deref()
     }
 
-    /// How many pairs of the metadata are the same.
+    /// Number of identical metadata entries.
     pub fn same_keys(&self) -> usize {
         self.same_keys
     }

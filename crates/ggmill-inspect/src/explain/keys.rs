@@ -13,8 +13,12 @@ fn standard_key(key: &str, catalogue: &Catalogue) -> Option<StandardKey> {
     StandardKey::of(key).filter(|standard| !standard.is_of_architecture() || is_architecture())
 }
 
-/// The page of a standard key, or of one that only the description of its architecture knows.
+/// The page of a standard key, with or without the architecture before it, or of one that only the
+/// description of its architecture knows.
 pub(super) fn page(key: &str, catalogue: &Catalogue) -> Option<String> {
+    let of_any = format!("{{arch}}.{key}");
+    let is_standard = StandardKey::all().any(|standard| standard.pattern == of_any);
+    let key = if is_standard { &*of_any } else { key };
     let Some(StandardKey { type_name, meaning, .. }) = standard_key(key, catalogue) else {
         return own_key_page(key, catalogue);
     };
@@ -50,6 +54,11 @@ mod tests {
                 .contains("of the architecture rwkv7, of type u32")
         );
         assert!(page("nobody.context_length", &Catalogue::new()).is_none());
+        assert!(
+            page("context_length", &Catalogue::new())
+                .unwrap()
+                .starts_with("# {arch}.context_length\n")
+        );
         assert!(page("general.base_model.0.colour", &Catalogue::new()).is_none());
     }
 }

@@ -3,6 +3,7 @@
 mod architecture;
 mod drawing;
 mod keys;
+mod mixtures;
 mod types;
 
 use ggmill_arch::{Architecture, Catalogue, StandardKey, TensorNames};
@@ -59,25 +60,48 @@ pub fn names(catalogue: &Catalogue) -> impl Iterator<Item = String> {
         .chain(catalogue.architectures().map(|architecture| architecture.name().to_owned()))
 }
 
-/// The topics that have pages, as sections of a page.
+/// The topics that have pages, as sections of a page with a line for each.
 pub fn topics(catalogue: &Catalogue) -> String {
-    let list = |names: Vec<String>| names.join(", ");
-    let names =
-        catalogue.architectures().map(|architecture| architecture.name().to_owned()).collect();
-    let by_name = TensorNames::all()
-        .map(|(name, _)| name)
-        .filter(|name| catalogue.by_name(name).is_none())
-        .map(str::to_owned)
-        .collect();
-    format!(
-        "## Tensor types\n\n{}\n\n## Metadata types\n\n{}\n\n## Architectures\n\n{}\n\n## \
-         Architectures of which the names of tensors are known\n\n{}\n\n## Standard keys\n\n{}\n",
-        list(GgmlType::all().map(|ggml_type| ggml_type.to_string()).collect()),
-        list((0..13).map(|number| ValueType(number).to_string()).collect()),
-        list(names),
-        list(by_name),
-        list(StandardKey::all().map(|key| key.pattern.to_owned()).collect()),
-    )
+    let types = GgmlType::all().map(|ggml_type| {
+        let bits = ggml_type.layout().map_or_else(String::new, |layout| {
+            format!("{} bits per weight", layout.bits_per_weight())
+        });
+        (ggml_type.to_string(), bits)
+    });
+    let mixtures = mixtures::names().map(|name| (name.to_owned(), mixtures::summary(name)));
+    let values = (0..13).map(|number| (ValueType(number).to_string(), String::new()));
+    let keys = StandardKey::all().map(|key| {
+        let (meaning, _) = key.meaning.split_once(". ").unwrap_or((key.meaning, ""));
+        (key.pattern.to_owned(), format!("{}: {}", key.type_name, meaning.trim_end_matches('.')))
+    });
+    let described = catalogue
+        .architectures()
+        .map(|architecture| (architecture.name().to_owned(), architecture.title().to_owned()));
+    let named = TensorNames::all()
+        .filter(|(name, _)| catalogue.by_name(name).is_none())
+        .map(|(name, _)| (name.to_owned(), String::new()));
+    [
+        section("Tensor types", types),
+        section(
+            "Mixtures (arguments of ggmill quantize), with their size for Llama 3.1 8B",
+            mixtures,
+        ),
+        section("Metadata types", values),
+        section("Standard metadata keys", keys),
+        section("Architectures", described),
+        section("Architectures of which the names of tensors are known", named),
+    ]
+    .join("\n")
+}
+
+/// A heading and a line for each topic, with the descriptions in a column.
+fn section(heading: &str, topics: impl Iterator<Item = (String, String)>) -> String {
+    const MAX_COLUMN: usize = 40;
+    let topics: Vec<_> = topics.collect();
+    let width = topics.iter().map(|(topic, _)| topic.len()).max().unwrap_or(0).min(MAX_COLUMN);
+    topics.iter().fold(format!("## {heading}\n\n"), |page, (topic, description)| {
+        page + format!("    {topic:<width$}  {description}").trim_end() + "\n"
+    })
 }
 
 #[cfg(test)]

@@ -32,8 +32,9 @@ pub(super) fn file_type_page(topic: &str) -> Option<String> {
     Some(format!(
         "# {file_type}\n\nFile type number {}: what general.file_type says of a file that was \
          made as {file_type}, and what `ggmill quantize` takes as a type. It is a mixture: which \
-         type each tensor has, `ggmill quantize --dry-run` shows.\n",
-        file_type.0
+         type each tensor has, `ggmill quantize --dry-run` shows.\n{}",
+        file_type.0,
+        super::mixtures::advice(&file_type.to_string())
     ))
 }
 
@@ -79,6 +80,7 @@ fn type_page(ggml_type: GgmlType) -> String {
         let parts = bits.map(|(name, size)| Part { name, size });
         let _ = write!(page, "\n## A number, bit by bit from the highest\n\n{}", draw(&parts));
     }
+    page.push_str(&super::mixtures::advice(&ggml_type.to_string()));
     page
 }
 

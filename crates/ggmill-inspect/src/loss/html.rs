@@ -23,13 +23,15 @@ h1{font-size:1.3rem;margin:0;overflow-wrap:anywhere}p{margin:.3rem 0}
 table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
 th,td{text-align:right;padding:.15rem .5rem;white-space:nowrap}
 th:first-child,td:first-child{text-align:left;font-family:ui-monospace,monospace;font-size:.85em;\
-                     white-space:normal;overflow-wrap:anywhere}
+                     white-space:normal}
 tr:nth-child(even){background:#8881}thead th{border-bottom:1px solid \
                      #8888;position:sticky;top:0;background:Canvas}
 svg{display:block;width:100%;height:auto;margin:.5rem 0 1.5rem}svg text{font:12px \
                      system-ui,sans-serif;fill:currentColor}
 td svg{width:8rem;height:.8rem;margin:0;display:inline-block;vertical-align:middle}
 .key{display:inline-block;width:.8em;height:.8em;margin:0 .3em 0 1em}
+@media(max-width:45rem){.scroll{overflow-x:auto}.more{display:none}th,td{padding:.15rem .3rem}.scroll svg{min-width:40rem}\
+                     td svg{min-width:0!important;width:3rem}}
 ";
 
 /// Writes the page. Fails when `out` does.
@@ -49,6 +51,7 @@ pub fn write(out: &mut dyn Write, report: &LossReport<'_>) -> io::Result<()> {
     )?;
     let (weights, size) = (report.weights(), report.size());
     writeln!(out, "<h1>{}</h1>\n<p><b>{}</b></p>", Escaped(name), Escaped(human_summary(report)))?;
+    provenance(out, report)?;
     let tensors = counted(report.rows().len() as u64, "tensor");
     writeln!(
         out,
@@ -73,6 +76,27 @@ pub fn write(out: &mut dyn Write, report: &LossReport<'_>) -> io::Result<()> {
         "<p>Errors are roots of noise to signal{}.</p>\n</html>",
         if report.is_weighted() { ", weighted by importance where there is some" } else { "" }
     )
+}
+
+/// The source of the figures: the file that was quantized, the importance matrix, the program.
+fn provenance(out: &mut dyn Write, report: &LossReport<'_>) -> io::Result<()> {
+    let Some(input) = report.input else { return Ok(()) };
+    write!(
+        out,
+        "<p>The error of each tensor of {} against {}",
+        Escaped(RawStr::from(report.output)),
+        Escaped(RawStr::from(input))
+    )?;
+    match report.imatrix {
+        Some(imatrix) => {
+            write!(out, ", with the importance matrix {}", Escaped(RawStr::from(imatrix)))?;
+        }
+        None => write!(out, ", without an importance matrix")?,
+    }
+    if let Some(program) = report.program {
+        write!(out, "; measured by {}", Escaped(RawStr::from(program)))?;
+    }
+    writeln!(out, "</p>")
 }
 
 /// One bar: how the bytes divide among types.
@@ -126,7 +150,7 @@ fn errors(
     let height = |error: f64| ((error.log10() - floor) / (ceiling - floor)).clamp(0.0, 1.0) * HIGH;
     writeln!(
         out,
-        "<svg viewBox=\"0 0 1000 {:.0}\" role=\"img\" aria-label=\"error of each tensor\">",
+        "<div class=\"scroll\"><svg viewBox=\"0 0 1000 {:.0}\" role=\"img\" aria-label=\"error of each tensor\">",
         TOP + HIGH + 20.0
     )?;
     let mut power = floor;
@@ -139,7 +163,7 @@ fn errors(
             LEFT + WIDE,
             LEFT - 6.0,
             y + 4.0,
-            percent(10f64.powf(power))
+            power_of_ten(power)
         )?;
         power += 1.0;
     }
@@ -168,9 +192,16 @@ fn errors(
     writeln!(
         out,
         "<text x=\"{LEFT}\" y=\"{:.0}\">error of each tensor, in the order of the \
-         file</text>\n</svg>",
+         file</text>\n</svg></div>",
         TOP + HIGH + 16.0
     )
+}
+
+/// Ten to a whole power as a percentage, in plain decimals: `0.001 %`.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few decimals")]
+fn power_of_ten(power: f64) -> String {
+    let decimals = (-(power + 2.0)).clamp(0.0, 40.0) as usize;
+    format!("{:.decimals$} %", 10f64.powf(power + 2.0))
 }
 
 fn table(
@@ -179,26 +210,32 @@ fn table(
     colour: &dyn Fn(GgmlType) -> &'static str,
 ) -> io::Result<()> {
     let weighted = report.is_weighted();
-    write!(out, "<table>\n<thead><tr><th>tensor<th>shape<th>was<th>is<th>bits<th>rmse")?;
+    write!(out, "<div class=\"scroll\"><table>\n<thead><tr><th>tensor<th class=\"more\">shape")?;
+    write!(out, "<th class=\"more\">was<th>is<th class=\"more\">bits<th class=\"more\">RMSE")?;
     writeln!(
         out,
         "{}<th>error<th>of all loss<th></tr></thead>\n<tbody>",
-        if weighted { "<th>weighted rmse" } else { "" }
+        if weighted { "<th class=\"more\">weighted RMSE" } else { "" }
     )?;
     let largest = report.largest_error();
     for row in report.rows() {
         write!(
             out,
-            "<tr><td>{}<td>{}<td>{}<td>{}",
-            Escaped(row.name),
+            "<tr><td>{}<td class=\"more\">{}<td class=\"more\">{}<td>{}",
+            Breakable(row.name),
             row.shape,
             row.from,
             row.to
         )?;
-        write!(out, "<td>{:.2}<td>{}", row.bits(), scientific(row.rmse))?;
+        write!(
+            out,
+            "<td class=\"more\">{:.2}<td class=\"more\">{}",
+            row.bits(),
+            scientific(row.rmse)
+        )?;
         match row.weighted_rmse {
-            Some(error) => write!(out, "<td>{}", scientific(error))?,
-            None if weighted => write!(out, "<td>–")?,
+            Some(error) => write!(out, "<td class=\"more\">{}", scientific(error))?,
+            None if weighted => write!(out, "<td class=\"more\">–")?,
             None => {}
         }
         let part = if largest > 0.0 { row.error() / largest * 100.0 } else { 0.0 };
@@ -211,7 +248,16 @@ fn table(
             "<td><svg viewBox=\"0 0 100 10\" preserveAspectRatio=\"none\">{bar}</svg></tr>"
         )?;
     }
-    writeln!(out, "</tbody>\n</table>")
+    writeln!(out, "</tbody>\n</table></div>")
+}
+
+/// The name of a tensor, which may break after its dots.
+struct Breakable<'a>(RawStr<'a>);
+
+impl fmt::Display for Breakable<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&Escaped(self.0).to_string().replace('.', ".<wbr>"))
+    }
 }
 
 /// Text as HTML: nothing in it is markup, in text and in quoted attributes.

@@ -28,6 +28,9 @@ impl Serialize for Document<'_> {
         let mut object = serializer.serialize_map(None)?;
         object.serialize_entry("schema", SCHEMA)?;
         object.serialize_entry("output", report.output)?;
+        object.serialize_entry("input", &report.input)?;
+        object.serialize_entry("imatrix", &report.imatrix)?;
+        object.serialize_entry("program", &report.program)?;
         object.serialize_entry("weighted", &report.is_weighted())?;
         object.serialize_entry("weights", &report.weights())?;
         object.serialize_entry("size", &report.size())?;

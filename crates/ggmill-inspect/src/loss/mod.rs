@@ -36,13 +36,37 @@ pub struct Row<'a> {
 #[derive(Clone, Debug)]
 pub struct LossReport<'a> {
     output: &'a str,
+    input: Option<&'a str>,
+    imatrix: Option<&'a str>,
+    program: Option<&'a str>,
     rows: Vec<Row<'a>>,
 }
 
 impl<'a> LossReport<'a> {
     /// A report on the tensors of a file of this name, in its order.
     pub fn new(output: &'a str, rows: Vec<Row<'a>>) -> Self {
-        Self { output, rows }
+        Self { output, input: None, imatrix: None, program: None, rows }
+    }
+
+    /// With the name of the file that was quantized.
+    #[must_use]
+    pub fn with_input(mut self, name: &'a str) -> Self {
+        self.input = Some(name);
+        self
+    }
+
+    /// With the name of the importance matrix that was used.
+    #[must_use]
+    pub fn with_imatrix(mut self, name: &'a str) -> Self {
+        self.imatrix = Some(name);
+        self
+    }
+
+    /// With the name and version of the program that measured.
+    #[must_use]
+    pub fn with_program(mut self, name: &'a str) -> Self {
+        self.program = Some(name);
+        self
     }
 
     /// The tensors.

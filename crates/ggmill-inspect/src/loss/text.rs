@@ -99,13 +99,11 @@ pub(super) fn scientific(number: f64) -> String {
     if number > 0.0 { format!("{number:.3e}") } else { "0".to_owned() }
 }
 
-/// Three digits of a part of a whole.
+/// A part of a whole, always with three decimals.
 pub(super) fn percent(part: f64) -> String {
     match part * 100.0 {
         0.0 => "0 %".to_owned(),
-        small @ ..0.001 => format!("{small:.0e} %"),
-        small @ ..0.1 => format!("{small:.4} %"),
-        some @ ..10.0 => format!("{some:.2} %"),
-        more => format!("{more:.1} %"),
+        ..0.0005 => "<0.001 %".to_owned(),
+        some => format!("{some:.3} %"),
     }
 }

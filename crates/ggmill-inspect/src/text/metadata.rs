@@ -1,8 +1,8 @@
-//! The metadata: a line for each pair.
+//! The metadata: a line for each entry.
 
 use std::io::{self, Write};
 
-use ggmill_core::{FileType, Metadata, Pair, RawStr, Value, keys};
+use ggmill_core::{Entry, FileType, Metadata, RawStr, Value, keys};
 
 use super::measure::{Padded, cut, cut_middle, width};
 use super::style::Styles;
@@ -20,9 +20,9 @@ const NARROW: usize = 72;
 impl Page<'_> {
     pub(super) fn metadata(&self, out: &mut dyn Write, titled: bool) -> io::Result<()> {
         let metadata = self.model.metadata();
-        let pairs = || metadata.iter().filter(|pair| self.selection.has_key(pair.key()));
+        let entries = || metadata.iter().filter(|entry| self.selection.has_key(entry.key()));
         if titled {
-            let (shown, all) = (pairs().count(), metadata.len());
+            let (shown, all) = (entries().count(), metadata.len());
             let note = if shown == all {
                 grouped(all as u64)
             } else {
@@ -32,33 +32,33 @@ impl Page<'_> {
         }
         let indent = if titled { 2 } else { 0 };
         let columns =
-            Columns::of(pairs(), self.options.width.map(|width| width.saturating_sub(indent)))?;
-        for pair in pairs() {
+            Columns::of(entries(), self.options.width.map(|width| width.saturating_sub(indent)))?;
+        for entry in entries() {
             write!(out, "{:indent$}", "")?;
-            self.pair(out, &pair, &columns, metadata)?;
+            self.entry(out, &entry, &columns, metadata)?;
         }
         Ok(())
     }
 
-    fn pair(
+    fn entry(
         &self,
         out: &mut dyn Write,
-        pair: &Pair<'_>,
+        entry: &Entry<'_>,
         columns: &Columns,
         metadata: Metadata<'_>,
     ) -> io::Result<()> {
         let Styles { key: key_style, type_name, faint, .. } = self.styles;
-        let value = pair.value().map_err(io::Error::other)?;
+        let value = entry.value().map_err(io::Error::other)?;
         let key = match self.options.width {
-            Some(_) => cut_middle(pair.key().to_string(), columns.key),
-            None => pair.key().to_string(),
+            Some(_) => cut_middle(entry.key().to_string(), columns.key),
+            None => entry.key().to_string(),
         };
         write!(out, "{key_style}{}{key_style:#}  ", Padded(&key, columns.key))?;
         if columns.value_type > 0 {
             write!(
                 out,
                 "{type_name}{}{type_name:#}  ",
-                Padded(&type_of(&value), columns.value_type)
+                Padded(&value::type_of(&value), columns.value_type)
             )?;
         }
         if self.options.full {
@@ -66,13 +66,13 @@ impl Page<'_> {
         } else {
             let mut room = columns.value;
             if columns.value_type == 0 && matches!(value, Value::Array(_)) {
-                let array_type = type_of(&value);
+                let array_type = value::type_of(&value);
                 write!(out, "{type_name}{array_type}{type_name:#} ")?;
                 room = room.saturating_sub(width(&array_type) + 1).max(8);
             }
             value::write_short(out, &value, room, &self.styles)?;
         }
-        match meaning(pair.key(), &value, metadata) {
+        match meaning(entry.key(), &value, metadata) {
             Some(meaning) => writeln!(out, " {faint}({}){faint:#}", cut(meaning, 32)),
             None => writeln!(out),
         }
@@ -87,11 +87,12 @@ struct Columns {
 }
 
 impl Columns {
-    fn of<'a>(pairs: impl Iterator<Item = Pair<'a>>, room: Option<usize>) -> io::Result<Self> {
+    fn of<'a>(entries: impl Iterator<Item = Entry<'a>>, room: Option<usize>) -> io::Result<Self> {
         let (mut key, mut value_type) = (0, 0);
-        for pair in pairs {
-            key = key.max(width(&pair.key().to_string()));
-            value_type = value_type.max(width(&type_of(&pair.value().map_err(io::Error::other)?)));
+        for entry in entries {
+            key = key.max(width(&entry.key().to_string()));
+            value_type =
+                value_type.max(width(&value::type_of(&entry.value().map_err(io::Error::other)?)));
         }
         let Some(room) = room else {
             return Ok(Self { key: key.min(MAX_ALIGNED_LEN), value_type, value: FREE_COLUMNS });
@@ -102,14 +103,6 @@ impl Columns {
         let key = key.min(room.saturating_mul(9) / 20);
         let before = key + 2 + if value_type > 0 { value_type + 2 } else { 0 };
         Ok(Self { key, value_type, value: room.saturating_sub(before).max(12) })
-    }
-}
-
-/// `u32`, or `string[32000]`.
-fn type_of(value: &Value<'_>) -> String {
-    match value {
-        Value::Array(array) => format!("{}[{}]", array.element_type(), array.len()),
-        other => other.value_type().to_string(),
     }
 }
 

@@ -8,11 +8,13 @@ use crate::{Selection, Summary};
 
 pub(crate) mod measure;
 mod metadata;
+mod sizes;
 pub(crate) mod style;
 pub(crate) mod summary;
 mod tensors;
 pub(crate) mod value;
 
+pub use sizes::{Candidate, write_comparison, write_size};
 use style::Styles;
 
 /// How the text looks.

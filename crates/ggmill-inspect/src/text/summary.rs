@@ -2,13 +2,13 @@
 
 use std::io::{self, Write};
 
-use super::Page;
 use super::measure::{Padded, cut, shown_beginning, width};
 use super::style::Styles;
+use super::{Options, Page};
 use crate::human::{self, counted, grouped};
 use crate::view::file_name;
 use crate::{PerBlock, Summary, TypeUse};
-use ggmill_core::RawStr;
+use ggmill_core::{Model, RawStr};
 use ggmill_text::LosslessStr;
 
 /// Columns of the labels.
@@ -19,19 +19,13 @@ const MAX_TYPES: usize = 48;
 impl Page<'_> {
     pub(super) fn summary(&self, out: &mut dyn Write, summary: &Summary<'_>) -> io::Result<()> {
         let Styles { title, .. } = self.styles;
-        let name = match summary.name {
-            Some(name) if !name.0.is_empty() => short(name),
-            _ => self.model.parts().first().and_then(file_name).map_or_else(
-                || "(no name)".to_owned(),
-                |file| short(LosslessStr(RawStr::from(&*file))),
-            ),
-        };
+        let name = name(self.model, summary);
         writeln!(out, "{title}{}{title:#}", cut(name, self.options.width.unwrap_or(usize::MAX)))?;
         for (label, pieces) in rows(summary, self.model.file_len()) {
             self.labelled(out, label, &pieces)?;
         }
         self.labelled(out, "format", &self.format())?;
-        self.types(out, summary)
+        write_types(out, &summary.types, self.options)
     }
 
     /// `label  piece · piece`, broken between pieces where the line is full.
@@ -69,68 +63,91 @@ impl Page<'_> {
             pieces.push("magic swapped".to_owned());
         }
         pieces.push(format!("alignment {}", index.alignment()));
-        pieces.push(counted(self.model.metadata().len() as u64, "pair"));
+        let entries = self.model.metadata().len() as u64;
+        let noun = if entries == 1 { "entry" } else { "entries" };
+        pieces.push(format!("{} metadata {noun}", grouped(entries)));
         if let Some(size) = self.model.file_len() {
             pieces.push(format!("{} bytes", grouped(size)));
         }
         pieces
     }
+}
 
-    /// The share of each tensor type, largest first, with a bar.
-    fn types(&self, out: &mut dyn Write, summary: &Summary<'_>) -> io::Result<()> {
-        let Styles { faint, type_name, bar, .. } = self.styles;
-        let mut types: Vec<&TypeUse> = summary.types.iter().collect();
-        types.sort_by_key(|used| std::cmp::Reverse(used.bytes));
-        let left_out = types.len().saturating_sub(MAX_TYPES);
-        types.truncate(MAX_TYPES);
-        if types.is_empty() {
-            return Ok(());
-        }
-        let cells: Vec<[String; 3]> = types
-            .iter()
-            .map(|used| {
-                [
-                    used.ggml_type.to_string(),
-                    format!(
-                        "{} tensor{}",
-                        grouped(used.tensors),
-                        if used.tensors == 1 { " " } else { "s" }
-                    ),
-                    used.bytes.map_or_else(|| "unknown".to_owned(), human::bytes),
-                ]
-            })
-            .collect();
-        let [type_column, tensor_column, byte_column] =
-            [0, 1, 2].map(|column| cells.iter().map(|row| width(&row[column])).max().unwrap_or(0));
-        let before = 2 + type_column + 2 + tensor_column + 2 + byte_column + 2;
-        let longest_bar =
-            self.options.width.map_or(24, |room| room.saturating_sub(before + 9).min(24));
-        writeln!(out)?;
-        for (used, [name, tensors, bytes]) in types.iter().zip(&cells) {
-            let share = share(used.bytes.unwrap_or(0), summary.tensor_bytes);
-            write!(
-                out,
-                "  {type_name}{}{type_name:#}  {:>}  {:>}",
-                Padded(name, type_column),
-                Padded(tensors, tensor_column),
-                Padded(bytes, byte_column)
-            )?;
-            writeln!(
-                out,
-                "  {bar}{}{bar:#}  {faint}{:>5.1} %{faint:#}",
-                Padded(&drawn(share, longest_bar), longest_bar),
-                share * 100.0
-            )?;
-        }
-        if left_out > 0 {
-            writeln!(out, "  {faint}… and {} more{faint:#}", counted(left_out as u64, "type"))?;
-        }
-        Ok(())
+/// The model's name, or that of its file.
+pub(crate) fn name(model: &Model, summary: &Summary<'_>) -> String {
+    match summary.name {
+        Some(name) if !name.0.is_empty() => short(name),
+        _ => model.parts().first().and_then(file_name).map_or_else(
+            || "(no name)".to_owned(),
+            |file| short(LosslessStr(RawStr::from(&*file))),
+        ),
     }
 }
 
+/// The types by size, largest first.
+pub(crate) fn largest_first(types: &[TypeUse]) -> Vec<&TypeUse> {
+    let mut types: Vec<&TypeUse> = types.iter().collect();
+    types.sort_by_key(|used| std::cmp::Reverse(used.bytes));
+    types
+}
+
+/// The share of each tensor type, largest first, with a bar, after an empty line.
+pub(super) fn write_types(
+    out: &mut dyn Write,
+    types: &[TypeUse],
+    options: &Options,
+) -> io::Result<()> {
+    let Styles { faint, type_name, bar, .. } = Styles::new(options.styled);
+    let all: u128 = types.iter().filter_map(|used| used.bytes).sum();
+    let mut types = largest_first(types);
+    let left_out = types.len().saturating_sub(MAX_TYPES);
+    types.truncate(MAX_TYPES);
+    if types.is_empty() {
+        return Ok(());
+    }
+    let cells: Vec<[String; 3]> = types
+        .iter()
+        .map(|used| {
+            [
+                used.ggml_type.to_string(),
+                format!(
+                    "{} tensor{}",
+                    grouped(used.tensors),
+                    if used.tensors == 1 { " " } else { "s" }
+                ),
+                used.bytes.map_or_else(|| "unknown".to_owned(), human::bytes),
+            ]
+        })
+        .collect();
+    let [type_column, tensor_column, byte_column] =
+        [0, 1, 2].map(|column| cells.iter().map(|row| width(&row[column])).max().unwrap_or(0));
+    let before = 2 + type_column + 2 + tensor_column + 2 + byte_column + 2;
+    let longest_bar = options.width.map_or(24, |room| room.saturating_sub(before + 9).min(24));
+    writeln!(out)?;
+    for (used, [name, tensors, bytes]) in types.iter().zip(&cells) {
+        let share = share(used.bytes.unwrap_or(0), all);
+        write!(
+            out,
+            "  {type_name}{}{type_name:#}  {:>}  {:>}",
+            Padded(name, type_column),
+            Padded(tensors, tensor_column),
+            Padded(bytes, byte_column)
+        )?;
+        writeln!(
+            out,
+            "  {bar}{}{bar:#}  {faint}{:>5.1} %{faint:#}",
+            Padded(&drawn(share, longest_bar), longest_bar),
+            share * 100.0
+        )?;
+    }
+    if left_out > 0 {
+        writeln!(out, "  {faint}… and {} more{faint:#}", counted(left_out as u64, "type"))?;
+    }
+    Ok(())
+}
+
 #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
-fn share(part: u128, whole: u128) -> f64 {
+pub(crate) fn share(part: u128, whole: u128) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
@@ -153,7 +170,10 @@ fn short(text: LosslessStr<'_>) -> String {
     shown_beginning(text.0, 200).0
 }
 
-fn rows(summary: &Summary<'_>, file_size: Option<u64>) -> Vec<(&'static str, Vec<String>)> {
+pub(crate) fn rows(
+    summary: &Summary<'_>,
+    file_size: Option<u64>,
+) -> Vec<(&'static str, Vec<String>)> {
     vec![
         ("architecture", architecture(summary)),
         ("parameters", parameters(summary)),
@@ -212,13 +232,10 @@ fn blocks(summary: &Summary<'_>) -> Vec<String> {
     pieces.extend(summary.block_count.map(grouped));
     pieces.extend(summary.embedding_length.map(|length| format!("embedding {}", grouped(length))));
     pieces.extend(summary.head_count.map(|heads| {
-        match summary.head_count_kv.filter(|kv| *kv != heads) {
-            Some(kv) => format!(
-                "{heads} heads over {kv} kv head{}",
-                if kv == PerBlock::Same(1) { "" } else { "s" }
-            ),
-            None => format!("{heads} heads"),
-        }
+        let plural = |count| if count == PerBlock::Same(1) { "" } else { "s" };
+        let kv = summary.head_count_kv.filter(|kv| *kv != heads);
+        let kv = kv.map(|kv| format!(", {kv} KV head{}", plural(kv))).unwrap_or_default();
+        format!("{heads} head{}{kv}", plural(heads))
     }));
     pieces.extend(summary.feed_forward_length.map(|length| format!("feed-forward {length}")));
     pieces.extend(summary.expert_count.filter(|&count| count > 0).map(|count| {

@@ -8,6 +8,14 @@ use super::measure::{quoted_beginning, width};
 use super::style::Styles;
 use crate::human;
 
+/// `u32`, or `string[32000]`.
+pub(crate) fn type_of(value: &Value<'_>) -> String {
+    match value {
+        Value::Array(array) => format!("{}[{}]", array.element_type(), array.len()),
+        other => other.value_type().to_string(),
+    }
+}
+
 /// Writes all of a value, however long.
 pub(crate) fn write_full(
     out: &mut dyn Write,

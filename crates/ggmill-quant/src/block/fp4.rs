@@ -203,7 +203,7 @@ fn half_power_of_two(exponent: u8) -> f32 {
     })
 }
 
-/// What `floor(log2f(x))` gives for a finite positive `x`.
+/// `floor(log2f(x))` for a finite positive `x`.
 ///
 /// The logarithm is rounded before the floor: a hair below a power of two it rounds up to the next
 /// whole number. How wide that hair is, in steps of 2^-24 of the power, depends on how coarse `f32`

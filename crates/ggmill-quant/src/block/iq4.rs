@@ -14,7 +14,7 @@ pub(crate) struct IQ4_NL;
 /// 256 weights, each 32 under a six-bit scale.
 pub(crate) struct IQ4_XS;
 
-/// What the indices stand for, ascending.
+/// The values of the indices, ascending.
 const VALUES: [i8; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
 
 // IQ4_XS: the super-scale, two bits of every scale, four bits of every scale, the indices.
@@ -375,7 +375,7 @@ const fn number(place: i64) -> f32 {
     f32::from_bits(if place < 0 { place.unsigned_abs() as u32 | 0x8000_0000 } else { place as u32 })
 }
 
-/// What each weight counts: its column's importance, times a magnitude that small weights share
+/// The weight of each value: its column's importance, times a magnitude that small weights share
 /// with their block.
 fn importance(values: &[f32; 32], weights: &[f32; 32], spread: f32) -> [f32; 32] {
     core::array::from_fn(|i| weights[i] * (spread + values[i] * values[i]).sqrt())

@@ -571,7 +571,7 @@ fn affine_levels<L: Lanes>(
 /// How the `_1` formats look for scale and minimum when there are importance weights.
 const WEIGHTED: Steps = Steps { first: -0.9, width: 0.05, last: 36, absolute: false };
 
-/// What each weight counts: its column's importance, times a magnitude that small weights share
+/// The weight of each value: its column's importance, times a magnitude that small weights share
 /// with their row.
 fn importance(values: &[f32; 32], weights: &[f32; 32], mean_square: f32) -> [f32; 32] {
     core::array::from_fn(|i| weights[i] * (mean_square + values[i] * values[i]).sqrt())

@@ -139,7 +139,7 @@ pub(crate) trait Encode<const N: usize, const B: usize>: Decode<N, B> {
         })
     }
 
-    /// What writing with importance needs to know of the whole row: for most formats nothing.
+    /// A statistic of the whole row that encoding with importance needs; 0 for most formats.
     fn row_spread(row: &[f32]) -> f32 {
         let _ = row;
         0.0

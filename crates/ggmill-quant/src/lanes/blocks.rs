@@ -1,5 +1,5 @@
-//! What the formats without a search need: a scale for each block, a block to a lane, then levels,
-//! value after value.
+//! Encoding of the formats without a search: a scale for each block, a block to a lane, then
+//! levels, value after value.
 
 use super::{Floats, Lanes, MOST, Mask, Room, columns};
 
@@ -8,7 +8,7 @@ pub(crate) struct Scales {
     pub(crate) scales: [f32; MOST],
     /// Their inverses; 0 of 0.
     pub(crate) inverses: [f32; MOST],
-    /// What is subtracted before scaling.
+    /// The number that is subtracted before scaling.
     pub(crate) mins: [f32; MOST],
 }
 

@@ -64,8 +64,8 @@ pub(crate) trait Lanes: Copy {
     /// The first half-precision numbers of a slice. There are at least [`WIDTH`](Self::WIDTH).
     fn load_halves(self, halves: &[[u8; 2]]) -> Self::F;
 
-    /// What the first indices of a slice stand for. There are at least [`WIDTH`](Self::WIDTH), each
-    /// below 16.
+    /// The values in `table` of the first indices of a slice. There are at least
+    /// [`WIDTH`](Self::WIDTH) indices, each below 16.
     fn look_up(self, table: &[i8; 16], indices: &[u8]) -> Self::F;
 
     /// The first words of a slice. There are at least [`WIDTH`](Self::WIDTH).

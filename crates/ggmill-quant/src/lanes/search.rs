@@ -7,8 +7,8 @@
 use super::{Floats, Lanes, MAGIC, Mask};
 use crate::search::{NOTHING, Steps};
 
-/// What [`affine`] found: the scales, what is subtracted after scaling, and how the levels come
-/// from values: nearest(`inverse` · (x - `offset`)), limited.
+/// The result of [`affine`]: the scales, the minimums (subtracted after scaling), and the numbers
+/// that map values to levels: nearest(`inverse` · (x - `offset`)), limited.
 pub(crate) struct AffineLanes<F> {
     pub(crate) scale: F,
     pub(crate) min: F,
@@ -144,7 +144,7 @@ pub(crate) fn symmetric<L: Lanes, const N: usize>(
     (scale.or(live, zero), inverse.or(live, zero))
 }
 
-/// What [`symmetric_by_moves`] found.
+/// The result of [`symmetric_by_moves`].
 #[derive(Clone, Copy)]
 pub(crate) struct Moved<F: Floats, const N: usize> {
     pub(crate) scale: F,

@@ -22,7 +22,7 @@ pub(crate) fn sums_of_squares<L: Lanes>(lanes: L, blocks: &[[f32; 256]]) -> [f32
     out
 }
 
-/// What each value of the groups counts: its column's importance, times a magnitude that small
+/// The weight of each value of the groups: its column's importance, times a magnitude that small
 /// weights share.
 #[inline(always)]
 pub(crate) fn importance<F: Floats, const N: usize>(

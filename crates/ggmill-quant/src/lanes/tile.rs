@@ -39,7 +39,7 @@ pub(crate) fn columns<L: Lanes, const N: usize>(
     out
 }
 
-/// What [`columns`] would make of groups given value by value.
+/// The result of [`columns`] for groups given value by value.
 #[inline(always)]
 pub(crate) fn spread_out<L: Lanes, const N: usize>(
     lanes: L,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anstyle::{AnsiColor, Style};
 use ggmill_check::{Fix, Options, ProposedFix, Report};
-use ggmill_core::{Pair, RawStr, Value};
+use ggmill_core::{Entry, RawStr, Value};
 use ggmill_edit::apply_fixes;
 
 use super::read::{CheckOutcome, Criteria, check_files};
@@ -45,7 +45,7 @@ impl Proposal {
                 None => Ok(()),
             };
             match fix {
-                // Of pairs that say the same one stays.
+                // Of entries that say the same one stays.
                 Fix::Set { key, .. } if codes.iter().all(|code| *code == DUPLICATE) => {
                     let before = before.as_deref().unwrap_or_default();
                     writeln!(
@@ -114,7 +114,7 @@ fn proposal(path: &Path, report: &Report) -> Result<Proposal, Failure> {
                 Fix::Set { key, .. } | Fix::Unset { key } | Fix::Rename { from: key, .. } => key,
                 _ => "",
             };
-            before.push(file.metadata().get(key).map(|pair| brief(&pair)));
+            before.push(file.metadata().get(key).map(|entry| brief(&entry)));
         }
     }
     Ok(Proposal { fixes, before })
@@ -124,12 +124,12 @@ fn proposal(path: &Path, report: &Report) -> Result<Proposal, Failure> {
 const DUPLICATE: &str = "GG1201";
 
 /// A value on one short line, with its type.
-fn brief(pair: &Pair<'_>) -> String {
+fn brief(entry: &Entry<'_>) -> String {
     const MAX_LEN: usize = 60;
-    let Ok(value) = pair.value() else { return String::new() };
+    let Ok(value) = entry.value() else { return String::new() };
     match value {
-        Value::Bool(_) if pair.value_bytes().first().is_some_and(|&byte| byte > 1) => {
-            format!("byte {} (bool)", pair.value_bytes().first().copied().unwrap_or_default())
+        Value::Bool(_) if entry.value_bytes().first().is_some_and(|&byte| byte > 1) => {
+            format!("byte {} (bool)", entry.value_bytes().first().copied().unwrap_or_default())
         }
         Value::Str(text) => {
             let shown = format!("{text:?}");

@@ -48,7 +48,8 @@ pub(crate) struct Args {
     /// The output format
     #[arg(long, value_enum, default_value_t)]
     format: Format,
-    /// Which requirements are checked: those of the specification, of llama.cpp, or all
+    /// Which requirements are checked: those of the specification, of llama.cpp, or all. Rules about
+    /// the file name (GG18) are checked with --profile spec, --select naming or --select all
     #[arg(long, value_enum, default_value_t)]
     profile: Demands,
     /// Only these rules: codes, prefixes of codes, or groups

@@ -1,5 +1,6 @@
 //! `ggmill quantize`: a model becomes a smaller one.
 
+mod compare;
 mod positionals;
 mod report;
 mod types;
@@ -40,13 +41,15 @@ const MAX_PLAN_LEN: u64 = 256 << 20;
 #[command(
     override_usage = "ggmill quantize [OPTIONS] IN [OUT] TYPE [THREADS]\n       ggmill quantize \
                       [OPTIONS] IN [OUT] <--target-size SIZE|--target-bpw BITS>\n       ggmill \
-                      quantize [OPTIONS] IN [OUT] [TYPE] --plan FILE",
+                      quantize [OPTIONS] IN [OUT] [TYPE] --plan FILE\n       ggmill quantize \
+                      [OPTIONS] IN --compare TYPE,TYPE,…",
     after_help = "\
 Examples:
   ggmill quantize model-F16.gguf Q4_K_M
   ggmill quantize model-F16.gguf small.gguf IQ2_XS --imatrix model.imatrix.gguf
   ggmill quantize model-F16.gguf out.gguf Q4_K_M --tensor-type 'ffn_down=q6_k' --dry-run
   ggmill quantize model-F16.gguf out.gguf --target-size 4.2G --report lost.html
+  ggmill quantize model-F16.gguf --compare Q4_K_M,Q5_K_M,Q6_K
   ggmill quantize model-F16.gguf --target-bpw 4.5 --dry-run --json > plan.json
   ggmill quantize model-F16.gguf out.gguf --plan plan.json
 
@@ -71,13 +74,22 @@ pub(crate) struct Args {
     /// TYPE, where it is not given in its place
     #[arg(long = "type", value_name = "TYPE", value_parser = target)]
     target: Option<Target>,
+    /// Print size and bits per weight for each of these types, and write nothing
+    #[arg(
+        long,
+        value_name = "TYPE,TYPE,…",
+        value_delimiter = ',',
+        value_parser = target,
+        conflicts_with_all = ["target", "target_size", "target_bpw", "plan", "report", "force"]
+    )]
+    compare: Vec<Target>,
     /// How many threads to use; by default all
     #[arg(short, long, value_name = "N", value_parser = number_of_threads)]
     threads: Option<usize>,
     #[command(flatten)]
     types: TypeArgs,
     /// A description of the model's architecture (TOML), which says what its tensors do
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Types of single tensors")]
     arch_file: Vec<PathBuf>,
     /// Choose types with the least loss for a size in bytes, such as 4.2G or 4.2GiB
     #[arg(long, value_name = "SIZE", value_parser = byte_size, help_heading = "Types for a size", conflicts_with_all = ["target", "pure", "target_bpw", "plan"])]
@@ -100,7 +112,7 @@ pub(crate) struct Args {
     #[arg(long)]
     allow_requantize: bool,
     /// Write a shard for each shard of IN: OUT-00001-of-00009.gguf and so on
-    #[arg(long, conflicts_with_all = ["split_max_size", "split_max_tensors"])]
+    #[arg(long, conflicts_with_all = ["split_max_size", "split_max_tensors"], help_heading = "Shards")]
     keep_split: bool,
     #[command(flatten)]
     shard_limit: ShardLimitArgs,
@@ -127,8 +139,15 @@ fn layer(number: &str) -> Result<u64, String> {
 
 pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
     let goal = args.target_size.map(Goal::Size).or(args.target_bpw.map(Goal::BitsPerWeight));
-    let Positionals { input, output, target, threads } =
-        Positionals::of(&args.words, args.target, goal.is_some() || args.plan.is_some())?;
+    let is_compared = !args.compare.is_empty();
+    let Positionals { input, output, target, threads } = Positionals::of(
+        &args.words,
+        args.target,
+        goal.is_some() || args.plan.is_some() || is_compared,
+    )?;
+    if is_compared && (args.words.len() > 1 || target.is_some()) {
+        return Err(Failure::new("--compare writes nothing, so it takes IN and no OUT or TYPE"));
+    }
     if goal.is_some() && target.is_some() {
         return Err(Failure::new("a type and a size were given, expected one of them"));
     }
@@ -137,6 +156,9 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
             .num_threads(threads)
             .build_global()
             .map_err(Failure::new)?;
+    }
+    if is_compared {
+        return compare::run(args, &open_checkpoint(&input)?, console);
     }
     let cut = args.shard_limit.options();
     let (force, dry_run, json, keep_split) = (args.force, args.dry_run, args.json, args.keep_split);
@@ -156,7 +178,7 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
     let report = args
         .report
         .as_deref()
-        .map(|path| Report::start(path, &args, &output, &inputs))
+        .map(|path| Report::start(path, &args, &input, &output, &inputs))
         .transpose()?;
     let mut options = args.options(target.unwrap_or(Target::copy()), &checkpoint, console)?;
     if let Some(goal) = goal {

@@ -24,6 +24,9 @@ pub(super) struct Report {
     /// `None` for standard output.
     file: Option<FileSink>,
     form: Form,
+    /// The files that were quantized and that weights came from, by the last part of their paths.
+    input: String,
+    imatrix: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -37,16 +40,20 @@ impl Report {
     pub(super) fn start(
         path: &Path,
         args: &Args,
+        input: &Path,
         output: &Path,
         inputs: &[PathBuf],
     ) -> Result<Self, Failure> {
+        let name =
+            |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let (input, imatrix) = (name(input), args.types.imatrix.as_deref().map(name));
         if path.as_os_str() == "-" {
             if args.json {
                 return Err(Failure::new(
                     "--json and --report - would both write to standard output",
                 ));
             }
-            return Ok(Self { file: None, form: Form::Text });
+            return Ok(Self { file: None, form: Form::Text, input, imatrix });
         }
         if path == output {
             return Err(Failure::new(format_args!(
@@ -59,7 +66,7 @@ impl Report {
             Some("json") => Form::Json,
             _ => Form::Text,
         };
-        Ok(Self { file: Some(start(path, inputs, args.force, 0)?), form })
+        Ok(Self { file: Some(start(path, inputs, args.force, 0)?), form, input, imatrix })
     }
 
     /// Measures what was lost by holding what was written against what it was made of, and writes
@@ -90,7 +97,12 @@ impl Report {
         let losses = losses.map_err(Failure::new)?;
         let name = first.file_name().unwrap_or_default().to_string_lossy();
         tell_of_unmeasured(&losses.unmeasured, console);
-        let report = LossReport::new(&name, losses.tensors.iter().map(row).collect());
+        let mut report = LossReport::new(&name, losses.tensors.iter().map(row).collect())
+            .with_input(&self.input)
+            .with_program(concat!("ggmill ", env!("CARGO_PKG_VERSION")));
+        if let Some(imatrix) = &self.imatrix {
+            report = report.with_imatrix(imatrix);
+        }
         let Some(mut file) = self.file else {
             let mut out = console.text();
             text::write(

@@ -62,7 +62,7 @@ impl<const D: usize> Grid<D> {
         Self { points, levels, rings, near: OnceLock::new() }
     }
 
-    /// What lies near each point, on the grid or not. Computed once, by the first caller.
+    /// The grid points near each point, on the grid or not. Computed once, by the first caller.
     #[inline(always)]
     pub(super) fn near(&self) -> &Near {
         self.near.get_or_init(|| Near::new(self))

@@ -4,7 +4,7 @@ use crate::block::SPREAD;
 
 /// A group of weights to be rounded: magnitudes for the grid, a byte of signs for every eight.
 pub(super) struct Group<const N: usize> {
-    /// What the grid is to approximate. With [`even_signs`](Group::even_signs), one in eight may
+    /// The magnitudes for the grid to approximate. With [`even_signs`](Group::even_signs), one in eight may
     /// be negative.
     pub(super) magnitudes: [f32; N],
     /// Bit `i` of byte `b` says that weight `8·b + i` is negative. Bytes beyond the group are 0.

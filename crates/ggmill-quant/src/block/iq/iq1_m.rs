@@ -142,11 +142,11 @@ fn shift(down: bool) -> &'static Shift {
 /// shifts may differ; with room after them to read a whole vector anywhere.
 struct Sums {
     x: [[f32; RANKS + MOST]; 2],
-    /// What all values on the top level come to, for either shift: Σ w·q·x.
+    /// Σ w·q·x with all values on the top level, for either shift.
     top: [[f32; 2]; 2],
-    /// The same of Σ w·q², less what those below the first border make of it.
+    /// Σ w·q² of the same, less the part of the values below the first border.
     first: [[[f32; RANKS]; 2]; 2],
-    /// What those below the second border make of it.
+    /// The part of the values below the second border.
     second: [[[f32; RANKS + MOST]; 2]; 2],
     /// The sum of all weights, if none is negative.
     weight: Option<f32>,
@@ -205,7 +205,7 @@ impl Sums {
         sums
     }
 
-    /// What one half adds to the sums, shifted up and shifted down.
+    /// The terms of one half in the sums, shifted up and shifted down.
     #[inline(always)]
     fn half<L: Lanes>(
         &self,

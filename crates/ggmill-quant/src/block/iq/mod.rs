@@ -79,7 +79,7 @@ impl<T: Write<B>, const B: usize> Encode<SUPER, B> for T {
     }
 }
 
-/// What each weight counts: its column's importance, times a magnitude that small weights share
+/// The weight of each value: its column's importance, times a magnitude that small weights share
 /// with their super-block. Without importance, its square and a share.
 #[inline(always)]
 fn counts(

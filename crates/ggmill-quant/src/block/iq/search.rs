@@ -20,7 +20,7 @@ pub(super) enum Again {
     All,
 }
 
-/// What the levels stand for, under a scale.
+/// The values of the levels, before scaling.
 pub(super) const ODD: [f32; 8] = [1.0, 3.0, 5.0, 7.0, 9.0, 11.0, 13.0, 15.0];
 
 /// How groups are searched. The answers are the same.
@@ -190,13 +190,13 @@ impl<const D: usize> Search<D> {
         self.finish(OneByOne, group, weights, &roots, &best)
     }
 
-    /// What there is before any candidate.
+    /// The best before any candidate.
     #[inline(always)]
     pub(super) fn nothing<const P: usize>(&self, scale: f32) -> Best<P> {
         Best { scale, value: 0.0, indices: [0; P], off: [self.again == Again::AllIfAnyOff; P] }
     }
 
-    /// What a candidate puts the extent on.
+    /// The level that a candidate assigns to the extent.
     #[inline(always)]
     pub(super) fn numerator(&self, step: i32) -> f32 {
         f32::from(2 * self.grid.levels - 1) + step as f32 * self.width

@@ -1,5 +1,5 @@
-//! What the two IQ1 types share: three signed levels, all shifted up or down by an eighth, and a
-//! grid of 2048 points.
+//! Common parts of the two IQ1 types: three signed levels, all shifted up or down by an eighth, and
+//! a grid of 2048 points.
 
 use super::grid::{IQ1, Place, points};
 use super::search::Way;
@@ -33,7 +33,7 @@ static DIGITS: [u32; 2048] = {
     digits
 };
 
-/// What the digits of [`digits`] stand for, as often as a vector may need it.
+/// The values of the digits of [`digits`], repeated to the longest vector.
 const OF_DIGITS: [f32; MOST] = {
     let mut of_digits = [0.0; MOST];
     let mut place = 0;

@@ -199,7 +199,7 @@ const COUNT: [f32; MOST] = {
     count
 };
 
-/// What levels stand for, by a word's bits: those of the next level lie above them.
+/// The values of levels, by the bits of a word: those of the next level lie above them.
 const fn table<const D: usize>(quants: &[f32; 8]) -> [f32; MOST] {
     let mut table = [0.0; MOST];
     let mut place = 0;
@@ -222,7 +222,7 @@ struct Trials<const P: usize> {
     inverses: [f32; ROOM],
 }
 
-/// What each of the trials chose.
+/// The choice of each trial.
 struct Chosen {
     indices: [u16; ROOM],
     words: [u16; ROOM],

@@ -4,7 +4,7 @@
 use super::grid::IQ1;
 use crate::lanes::Lanes;
 
-/// What the levels 0, 1 and 2 stand for.
+/// The values of the levels 0, 1 and 2.
 pub(super) type Shift = [f32; 3];
 
 /// A group's columns in the order of their values; equal ones in their original order.

@@ -254,8 +254,8 @@ fn choose_weighted(
     levels
 }
 
-/// What [`choose`] and [`choose_weighted`] do, for many super-blocks. `None`: some of them need the
-/// scalar code.
+/// [`choose`] and [`choose_weighted`] for many super-blocks. `None`: some of them need the scalar
+/// code.
 #[inline(always)]
 fn choose_many<L: Lanes, const B: usize>(
     lanes: L,

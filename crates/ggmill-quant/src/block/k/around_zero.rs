@@ -12,7 +12,7 @@ use crate::numeric::nearest;
 /// How often every level may move.
 const ROUNDS: usize = 5;
 
-/// What was found for each group of 16 of up to [`MOST`] super-blocks, group after group.
+/// The result for each group of 16 of up to [`MOST`] super-blocks, group after group.
 pub(super) struct Found {
     pub(super) scales: [f32; 16 * MOST],
     /// The weights' sums, where values count by importance times magnitude.

@@ -19,7 +19,7 @@ pub(crate) use q8_k::Q8_K;
 /// Weights in a super-block.
 const SUPER: usize = 256;
 
-/// What each weight of a group counts: its column's importance, times a magnitude that small
+/// The weight of each value of a group: its column's importance, times a magnitude that small
 /// weights share with their super-block.
 fn importance<const N: usize>(values: &[f32; N], weights: &[f32; N], spread: f32) -> [f32; N] {
     core::array::from_fn(|i| weights[i] * (spread + values[i] * values[i]).sqrt())

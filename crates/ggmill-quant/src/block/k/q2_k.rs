@@ -150,8 +150,8 @@ impl Encode<SUPER, 84> for Q2_K {
     }
 }
 
-/// What [`Encode::encode`] and [`Encode::encode_weighted`] do, for many super-blocks. `None`: some
-/// of them need the scalar code.
+/// [`Encode::encode`] and [`Encode::encode_weighted`] for many super-blocks. `None`: some of them
+/// need the scalar code.
 #[inline(always)]
 fn choose_many<L: Lanes>(
     lanes: L,

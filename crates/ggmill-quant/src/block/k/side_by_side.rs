@@ -10,7 +10,7 @@ use crate::lanes::{
 use crate::numeric::nearest;
 use crate::search::Steps;
 
-/// What was found for each group of up to [`MOST`] super-blocks, group after group.
+/// The result for each group of up to [`MOST`] super-blocks, group after group.
 pub(super) struct Found {
     pub(super) scales: [f32; 16 * MOST],
     pub(super) mins: [f32; 16 * MOST],

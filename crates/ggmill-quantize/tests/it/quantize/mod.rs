@@ -180,8 +180,8 @@ fn importance_of_another_model_does_not_fit() {
         )
         .unwrap(),
     );
-    let expected =
-        r#"tensor "blk.0.ffn_down.weight": 256 importance weights, expected 512 for shape 512 × 8"#;
+    let expected = "tensor \"blk.0.ffn_down.weight\": 256 importance weights, expected 512 for \
+                    shape 512 × 8: the importance matrix was made for another model";
     assert_eq!(refusal(&fixture.path(), &options), (ErrorKind::Importance, expected.to_owned()));
 }
 

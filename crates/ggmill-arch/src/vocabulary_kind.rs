@@ -1,0 +1,115 @@
+//! The kinds of vocabularies that checkpoints have.
+
+use core::fmt;
+use core::str::FromStr;
+
+use crate::error::{Error, Result, quoted};
+
+/// How the vocabulary of a checkpoint is converted. The names are those of `kinds` in a
+/// description.
+///
+/// ```
+/// use ggmill_arch::VocabularyKind;
+/// assert_eq!("sentencepiece".parse::<VocabularyKind>()?, VocabularyKind::SentencePiece);
+/// assert_eq!(VocabularyKind::LlamaHf.to_string(), "llama-hf");
+/// # Ok::<(), ggmill_arch::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum VocabularyKind {
+    /// Mistral's `tekken.json`, where there is no `tokenizer.json`.
+    Tekken,
+    /// A SentencePiece model of Mistral's own format, `tokenizer.model.v3`.
+    MistralSentencePiece,
+    /// A SentencePiece model, `tokenizer.model`: pieces with scores.
+    SentencePiece,
+    /// `tokenizer.json` of a BPE model over characters that falls back to bytes, as
+    /// SentencePiece models become in the `transformers` library.
+    LlamaHf,
+    /// The same with its merges, for readers that apply them.
+    CharacterBpe,
+    /// `tokenizer.json` of a BPE model over bytes, with merges and a pre-tokenizer.
+    Bpe,
+    /// `tokenizer.json` of a BPE model over characters that splits texts at whitespace.
+    Whitespace,
+    /// `tokenizer.json` or `vocab.txt` of a WordPiece model.
+    WordPiece,
+    /// `tokenizer.model` or `spiece.model` of a unigram model.
+    Unigram,
+    /// `sentencepiece.bpe.model` or `tokenizer.json` of a unigram model whose first four tokens
+    /// are those of the fairseq library.
+    FairseqUnigram,
+    /// A file of byte sequences in Base64 with their ranks, as the `tiktoken` library reads.
+    Ranks,
+    /// `rwkv_vocab_v20230424.txt`: byte sequences as literals.
+    World,
+    /// `tokenizer.jsonl`: a list of tokens with scores and types.
+    Jsonl,
+    /// One that `ggmill` has, where the checkpoint has no files of a tokenizer.
+    Builtin,
+    /// No vocabulary belongs to the model.
+    None,
+}
+
+impl VocabularyKind {
+    /// Every kind, in the order of the documentation.
+    pub const ALL: [Self; 15] = [
+        Self::Tekken,
+        Self::MistralSentencePiece,
+        Self::SentencePiece,
+        Self::LlamaHf,
+        Self::CharacterBpe,
+        Self::Bpe,
+        Self::Whitespace,
+        Self::WordPiece,
+        Self::Unigram,
+        Self::FairseqUnigram,
+        Self::Ranks,
+        Self::World,
+        Self::Jsonl,
+        Self::Builtin,
+        Self::None,
+    ];
+
+    /// The name a description writes.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tekken => "tekken",
+            Self::MistralSentencePiece => "mistral-sentencepiece",
+            Self::SentencePiece => "sentencepiece",
+            Self::LlamaHf => "llama-hf",
+            Self::CharacterBpe => "character-bpe",
+            Self::Bpe => "bpe",
+            Self::Whitespace => "whitespace",
+            Self::WordPiece => "wordpiece",
+            Self::Unigram => "unigram",
+            Self::FairseqUnigram => "fairseq-unigram",
+            Self::Ranks => "ranks",
+            Self::World => "world",
+            Self::Jsonl => "jsonl",
+            Self::Builtin => "builtin",
+            Self::None => "none",
+        }
+    }
+}
+
+impl fmt::Display for VocabularyKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for VocabularyKind {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name).ok_or_else(|| {
+            let known: Vec<_> = Self::ALL.iter().map(|kind| kind.name()).collect();
+            Error::description(format!(
+                "vocabulary kind {}: expected {}",
+                quoted(name),
+                known.join(", ")
+            ))
+        })
+    }
+}

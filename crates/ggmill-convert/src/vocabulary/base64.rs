@@ -1,0 +1,65 @@
+//! Base64 (RFC 4648, section 4), as tokenizers write bytes.
+
+/// What a character stands for, and 64 for none.
+const VALUES: [u8; 256] = {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut values = [64; 256];
+    let mut value = 0;
+    while value < 64 {
+        #[expect(clippy::cast_possible_truncation, reason = "less than 64")]
+        #[expect(clippy::indexing_slicing, reason = "in bounds: the compiler evaluates it")]
+        {
+            values[ALPHABET[value] as usize] = value as u8;
+        }
+        value += 1;
+    }
+    values
+};
+
+/// The bytes that a text stands for. Fails where it is cut off or has a character that is not of
+/// the alphabet.
+pub(crate) fn decoded(text: &str) -> Result<Vec<u8>, String> {
+    let digits = text.trim_end_matches('=');
+    let padded = text.len().saturating_sub(digits.len());
+    if !text.len().is_multiple_of(4) || padded > 2 {
+        return Err("is not Base64: its length".to_owned());
+    }
+    let mut bytes = Vec::with_capacity(digits.len().saturating_mul(3) / 4);
+    let (mut held, mut bits) = (0u32, 0u32);
+    for &digit in digits.as_bytes() {
+        let value = VALUES.get(usize::from(digit)).copied().filter(|&value| value < 64);
+        let value = value.ok_or_else(|| format!("is not Base64: byte 0x{digit:02x}"))?;
+        held = held << 6 | u32::from(value);
+        bits = bits.saturating_add(6);
+        if bits >= 8 {
+            bits = bits.saturating_sub(8);
+            bytes.push(u8::try_from(held >> bits & 0xff).unwrap_or_default());
+            held &= (1 << bits) - 1;
+        }
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::decoded;
+
+    #[test]
+    fn the_vectors_of_the_rfc() {
+        for (text, bytes) in [
+            ("", ""),
+            ("Zg==", "f"),
+            ("Zm8=", "fo"),
+            ("Zm9v", "foo"),
+            ("Zm9vYg==", "foob"),
+            ("Zm9vYmE=", "fooba"),
+            ("Zm9vYmFy", "foobar"),
+        ] {
+            assert_eq!(decoded(text).unwrap(), bytes.as_bytes());
+        }
+        assert_eq!(decoded("/+8=").unwrap(), [0xff, 0xef]);
+        for broken in ["Z", "Zg", "Zg=", "Zg===", "Z=g=", "Zm8-", "Zm 9"] {
+            assert!(decoded(broken).is_err(), "{broken}");
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! The tokens of a SentencePiece model, and those that other files add to them.
+
+use ggmill_arch::AddedTokens;
+use ggmill_pipeline::Result;
+use serde_json::Value;
+
+use super::files::{self, fault};
+use super::model_proto::{ModelProto, Piece, PieceKind};
+use super::request::Request;
+use super::tokens::{TokenType, Tokens, looks_special, with_spaces};
+
+/// Tokens added by text.
+const ADDED: &str = "added_tokens.json";
+const CONFIG: &str = "tokenizer_config.json";
+const TOKENIZER: &str = "tokenizer.json";
+
+/// The score of a token that is not a piece.
+const ADDED_SCORE: f32 = -1000.0;
+/// The score of an ID that no token has.
+const UNUSED_SCORE: f32 = -10000.0;
+
+/// Pieces, and placeholders up to `size`. `name` is the file's.
+pub(crate) fn of_model(
+    request: &mut Request<'_>,
+    name: &str,
+    model: &ModelProto,
+    size: u64,
+) -> Result<Tokens> {
+    let mut tokens = Tokens::placeholders(size, UNUSED_SCORE)?;
+    for (id, piece) in model.pieces.iter().enumerate() {
+        let (text, token_type) = token(piece, request);
+        if !tokens.set(id, text, piece.score, token_type) {
+            let left_out = model.pieces.len().saturating_sub(id);
+            request.notes.push(format!(
+                "{name} has {} pieces, the model {size} tokens: {left_out} pieces were left out",
+                model.pieces.len(),
+            ));
+            break;
+        }
+    }
+    Ok(tokens)
+}
+
+fn token(piece: &Piece, request: &Request<'_>) -> (String, TokenType) {
+    let rules = &request.spec.pieces;
+    let token_type = match piece.kind {
+        PieceKind::Normal | PieceKind::UserDefined => TokenType::Normal,
+        PieceKind::Unknown => TokenType::Unknown,
+        PieceKind::Control => TokenType::Control,
+        PieceKind::Unused => TokenType::Unused,
+        PieceKind::Byte => TokenType::Byte,
+    };
+    let unused = rules.unused_prefix.as_ref().is_some_and(|begin| piece.text.starts_with(begin));
+    let text = rules.nul.as_ref().filter(|_| piece.text == "\0").unwrap_or(&piece.text);
+    (text.clone(), if unused { TokenType::Unused } else { token_type })
+}
+
+/// Adds what the files say that the architecture's checkpoints have added tokens in.
+pub(crate) fn add(request: &mut Request<'_>, tokens: &mut Tokens) -> Result<()> {
+    for file in &request.spec.pieces.added {
+        match &**file {
+            ADDED if request.spec.pieces.appended => append(request, tokens)?,
+            ADDED => add_by_text(request, tokens)?,
+            CONFIG => add_listed(CONFIG, of_config(request)?, request, tokens),
+            _ => add_listed(TOKENIZER, of_tokenizer(request)?, request, tokens),
+        }
+    }
+    Ok(())
+}
+
+/// Adds the tokens of `added_tokens.json` where they say.
+pub(crate) fn add_by_text(request: &mut Request<'_>, tokens: &mut Tokens) -> Result<()> {
+    let mut added = by_text(request)?;
+    added.sort_unstable();
+    refuse_duplicates(ADDED, added.iter().map(|&(id, _)| id))?;
+    for (id, token) in added {
+        let what = format!("{ADDED}: {token:?}");
+        if !tokens.set(id, token, ADDED_SCORE, TokenType::UserDefined) {
+            request.notes.push(format!("{what}: token ID {id} out of range, was left out"));
+        }
+    }
+    Ok(())
+}
+
+/// Adds them behind the others.
+fn append(request: &Request<'_>, tokens: &mut Tokens) -> Result<()> {
+    for (_, token) in by_text(request)? {
+        tokens.push(token, ADDED_SCORE, TokenType::UserDefined);
+    }
+    Ok(())
+}
+
+/// The tokens of `added_tokens.json`, with their IDs.
+fn by_text(request: &Request<'_>) -> Result<Vec<(usize, String)>> {
+    let Some(added) = files::json(request.files, ADDED)? else { return Ok(Vec::new()) };
+    let Value::Object(added) = added else { return Err(fault(ADDED, "expected an object")) };
+    let mut found = Vec::with_capacity(added.len());
+    for (text, id) in added {
+        let id = id.as_u64().and_then(|id| usize::try_from(id).ok());
+        let id = id.ok_or_else(|| fault(ADDED, format!("{text:?}: expected a token ID")))?;
+        found.push((id, text));
+    }
+    Ok(found)
+}
+
+/// A token with its ID.
+struct Listed {
+    id: usize,
+    content: String,
+    special: bool,
+}
+
+fn add_listed(file: &str, listed: Vec<Listed>, request: &mut Request<'_>, tokens: &mut Tokens) {
+    let rules = &request.spec.pieces;
+    let unknown = request.tokenizer_config.as_ref().and_then(|config| config.get("unk_token"));
+    let unknown = unknown.and_then(Value::as_str).map(str::to_owned);
+    for token in listed {
+        let normalized = request.spec.added_tokens == AddedTokens::Normalized;
+        let special = token.special || (normalized && looks_special(&token.content));
+        let is_unknown = rules.special_score.is_some() && unknown.as_ref() == Some(&token.content);
+        let token_type = match (special, is_unknown) {
+            (true, true) => TokenType::Unknown,
+            (true, false) => TokenType::Control,
+            (false, _) => TokenType::UserDefined,
+        };
+        let score = rules.special_score.filter(|_| special).or(rules.added_score);
+        let text = if special || !normalized { token.content } else { with_spaces(&token.content) };
+        let id = token.id;
+        if !tokens.set(id, text, score.unwrap_or(ADDED_SCORE), token_type) {
+            request.notes.push(format!("{file}: added token ID {id} out of range, was left out"));
+        }
+    }
+}
+
+/// The tokens of `added_tokens_decoder` in `tokenizer_config.json`.
+fn of_config(request: &Request<'_>) -> Result<Vec<Listed>> {
+    let Some(config) = &request.tokenizer_config else { return Ok(Vec::new()) };
+    let Some(decoder) = config.get("added_tokens_decoder") else { return Ok(Vec::new()) };
+    let wrong = || fault(CONFIG, "added_tokens_decoder: expected token IDs with content");
+    let mut found = Vec::new();
+    for (id, token) in decoder.as_object().ok_or_else(wrong)? {
+        let id = id.trim().parse().map_err(|_| wrong())?;
+        let content = token.get("content").and_then(Value::as_str).ok_or_else(wrong)?.to_owned();
+        let special = token.get("special").is_some_and(super::python::truthy);
+        found.push(Listed { id, content, special });
+    }
+    found.sort_unstable_by_key(|listed| listed.id);
+    refuse_duplicates(CONFIG, found.iter().map(|listed| listed.id))?;
+    Ok(found)
+}
+
+/// The tokens of `added_tokens` in `tokenizer.json`.
+fn of_tokenizer(request: &mut Request<'_>) -> Result<Vec<Listed>> {
+    let Some(file) = request.tokenizer()? else { return Ok(Vec::new()) };
+    let listed = file.added_tokens.iter().map(|listed| Listed {
+        id: usize::try_from(listed.id).unwrap_or(usize::MAX),
+        content: listed.token.content.clone(),
+        special: listed.token.special,
+    });
+    Ok(listed.collect())
+}
+
+/// Fails where two added tokens have one ID; which one a reader takes is not defined.
+fn refuse_duplicates(file: &str, sorted: impl Iterator<Item = usize> + Clone) -> Result<()> {
+    match sorted.clone().zip(sorted.skip(1)).find(|(one, other)| one == other) {
+        Some((id, _)) => Err(fault(file, format!("two added tokens have ID {id}"))),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,179 @@
+//! A byte-level BPE vocabulary in a file of ranks, as the `tiktoken` library reads: in each line a
+//! byte sequence in Base64 and its rank, which is its ID and the order of its merge.
+//!
+//! The special tokens and the pre-tokenizer of such a checkpoint are in code beside the file. The
+//! description has them as data.
+
+use std::collections::{BTreeSet, HashMap};
+
+use ggmill_arch::RankRules;
+use ggmill_core::{MetadataBuf, keys};
+use ggmill_pipeline::{Error, ErrorKind, Result};
+use serde_json::Value;
+
+use super::base64;
+use super::bytes::alphabet;
+use super::files::{self, fault};
+use super::request::Request;
+use super::special::{self, SpecialOptions};
+use super::tokens::{BYTE_LEVEL, MAX_TOKENS, TokenType, Tokens, bounded};
+
+/// The work that finding merges may take: the sum of the squares of the tokens' lengths. Real
+/// vocabularies take about 30 million.
+const MAX_WORK: u64 = 1 << 33;
+
+/// Byte sequences with their ranks, in the order of the file.
+pub(crate) struct Ranks {
+    sequences: Vec<(Vec<u8>, u32)>,
+}
+
+impl Ranks {
+    /// Reads the lines of a file. Fails where one is not a sequence and a rank, and where two are
+    /// the same.
+    fn parse(bytes: &[u8]) -> Result<Self, String> {
+        let text = str::from_utf8(bytes).map_err(|_| "is not UTF-8")?;
+        let mut sequences = Vec::new();
+        let mut work = 0u64;
+        for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.is_empty()) {
+            let at = |message: &str| format!("line {}: {message}", number.saturating_add(1));
+            let mut parts = line.split_ascii_whitespace();
+            let (Some(sequence), Some(rank), None) = (parts.next(), parts.next(), parts.next())
+            else {
+                return Err(at("expected a sequence in Base64 and its rank"));
+            };
+            let sequence = base64::decoded(sequence).map_err(|message| at(&message))?;
+            let rank = rank.parse().map_err(|_| at("the rank is not a number"))?;
+            let len = sequence.len() as u64;
+            work = work.saturating_add(len.saturating_mul(len));
+            if sequence.is_empty() || sequences.len() >= MAX_TOKENS || work > MAX_WORK {
+                return Err(at("an empty sequence, or too many or too long ones"));
+            }
+            sequences.push((sequence, rank));
+        }
+        let of_rank: BTreeSet<u32> = sequences.iter().map(|(_, rank)| *rank).collect();
+        let distinct: BTreeSet<&[u8]> = sequences.iter().map(|(bytes, _)| &**bytes).collect();
+        if of_rank.len() < sequences.len() || distinct.len() < sequences.len() {
+            return Err("two lines have the same sequence or rank".to_owned());
+        }
+        Ok(Self { sequences })
+    }
+
+    /// The merges that make the sequences, in their order: of each the last one.
+    fn merges(&self) -> Vec<String> {
+        let ranks: HashMap<&[u8], u32> =
+            self.sequences.iter().map(|(bytes, rank)| (&**bytes, *rank)).collect();
+        let mut merges = Vec::with_capacity(self.sequences.len());
+        for (bytes, rank) in self.sequences.iter().filter(|(bytes, _)| bytes.len() > 1) {
+            // A sequence that cannot be made of two is never merged.
+            if let Some(place) = last_merge(&ranks, bytes, *rank)
+                && let Some((left, right)) = bytes.split_at_checked(place)
+            {
+                merges.push(format!("{} {}", alphabet(left), alphabet(right)));
+            }
+        }
+        merges
+    }
+}
+
+/// Where the two parts of a sequence meet that merges of lower ranks make of it; `None` where they
+/// leave more parts, or one.
+fn last_merge(ranks: &HashMap<&[u8], u32>, bytes: &[u8], rank: u32) -> Option<usize> {
+    // The ends of the parts.
+    let mut ends: Vec<usize> = (1..=bytes.len()).collect();
+    while ends.len() > 1 {
+        let mut best: Option<(u32, usize)> = None;
+        for (place, pair) in ends.windows(2).enumerate() {
+            let start = place.checked_sub(1).and_then(|before| ends.get(before)).copied();
+            let merged = bytes.get(start.unwrap_or_default()..*pair.last()?)?;
+            if let Some(&of_merged) = ranks.get(merged)
+                && best.is_none_or(|(least, _)| of_merged < least)
+            {
+                best = Some((of_merged, place));
+            }
+        }
+        match best {
+            Some((least, place)) if least < rank => {
+                ends.remove(place);
+            }
+            _ => break,
+        }
+    }
+    match ends.as_slice() {
+        [place, _] => Some(*place),
+        _ => None,
+    }
+}
+
+/// Sets the keys of the vocabulary; `false` where the checkpoint has no such file.
+pub(crate) fn write(request: &mut Request<'_>, metadata: &mut MetadataBuf) -> Result<bool> {
+    let Some(rules) = &request.spec.ranks else { return Ok(false) };
+    let Some(bytes) = files::vocabulary(request.files, &rules.file)? else { return Ok(false) };
+    let ranks = Ranks::parse(&bytes).map_err(|message| fault(&rules.file, message))?;
+    let pre = request.pre.ok_or_else(|| {
+        Error::new(
+            ErrorKind::PreTokenizer,
+            "the pre-tokenizer of a vocabulary of ranks is in code, and the description of the \
+             architecture does not name it",
+        )
+    })?;
+    let mut tokens = tokens(request, rules, &ranks)?;
+    metadata.set(keys::TOKENIZER_MODEL, BYTE_LEVEL);
+    metadata.set(keys::TOKENIZER_PRE, pre);
+    tokens.write_to(false, request.spec, metadata);
+    special::write_made(request, &tokens, SpecialOptions::default(), ranks.merges(), metadata)?;
+    Ok(true)
+}
+
+/// The tokens by ID, with placeholders where an ID has none, up to the size of the vocabulary.
+fn tokens(request: &Request<'_>, rules: &RankRules, ranks: &Ranks) -> Result<Tokens> {
+    let first = ranks.sequences.len();
+    let special = rules.special.len();
+    let reserved = usize::try_from(rules.reserved_count).unwrap_or(usize::MAX);
+    let all = first.saturating_add(special).saturating_add(reserved);
+    let size = bounded(request.size().unwrap_or(all as u64))?;
+    let mut tokens = Tokens::placeholders(size as u64, 0.0)?;
+    for (bytes, rank) in &ranks.sequences {
+        let id = usize::try_from(*rank).unwrap_or(usize::MAX);
+        if !tokens.set(id, alphabet(bytes), 0.0, TokenType::Normal) {
+            let message = format!("rank {rank} is out of range: vocab_size is {size}");
+            return Err(fault(&rules.file, message));
+        }
+    }
+    let named = request.tokenizer_config.as_ref();
+    let named = named.and_then(|config| config.get("added_tokens_decoder"));
+    for (place, id) in (first..all.min(size)).enumerate() {
+        let given = named.and_then(|named| named.get(id.to_string())?.get("content"));
+        let filler = || rules.reserved.as_ref().map(|text| text.replace("{id}", &id.to_string()));
+        let text = match rules.special.get(place) {
+            Some(text) => Some(text.clone()),
+            None => given.and_then(Value::as_str).map(str::to_owned).or_else(filler),
+        };
+        if let Some(text) = text {
+            tokens.set(id, text, 0.0, TokenType::Control);
+        }
+    }
+    Ok(tokens)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn merges_follow_from_ranks() {
+        // a b c, then ab, bc, abc (of ab and c), and one that no merge makes.
+        let file = "YQ== 0\nYg== 1\nYw== 2\nYWI= 3\nYmM= 4\n\nYWJj 5\nY2NjYw== 6\n";
+        let ranks = Ranks::parse(file.as_bytes()).unwrap();
+        assert_eq!(ranks.merges(), ["a b", "b c", "ab c"]);
+        for (file, words) in [
+            ("YQ==", "line 1: expected a sequence"),
+            ("YQ== a", "line 1: the rank is not a number"),
+            ("\nYQ 1", "line 2: is not Base64"),
+            ("YQ== 1\nYQ== 2", "two lines have the same"),
+            ("YQ== 1\nYg== 1", "two lines have the same"),
+        ] {
+            let fault = Ranks::parse(file.as_bytes()).map(drop).unwrap_err();
+            assert!(fault.contains(words), "{fault}");
+        }
+    }
+}

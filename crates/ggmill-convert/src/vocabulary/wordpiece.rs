@@ -1,0 +1,112 @@
+//! A WordPiece vocabulary: `tokenizer.json`, or `vocab.txt` with a token in each line.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use ggmill_core::{MetadataBuf, keys};
+use ggmill_pipeline::Result;
+use serde_json::{Value, json};
+
+use super::bpe;
+use super::class::Class;
+use super::fast::Fast;
+use super::files::{self, fault};
+use super::pretokenizer;
+use super::request::Request;
+use super::special::{self, SpecialOptions};
+use super::tokenizer_json::{Algorithm, TokenizerJson, Vocab};
+use super::tokens::{MAX_TOKENS, TokenType, Tokens, WORD_PIECE};
+
+const FILE: &str = "vocab.txt";
+/// What a token begins with that continues a word.
+const CONTINUING: &str = "##";
+
+/// Sets the keys of the vocabulary; `false` where the checkpoint has no such file, or one of
+/// another kind.
+pub(crate) fn write(request: &mut Request<'_>, metadata: &mut MetadataBuf) -> Result<bool> {
+    let file = match request.tokenizer()? {
+        Some(file) if file.model.is_word_piece() => file,
+        Some(_) => return Ok(false),
+        None => match of_lines(request)? {
+            Some(file) => file,
+            None => return Ok(false),
+        },
+    };
+    let tokenizer = Fast::of(file, request)?;
+    let mut tokens = bpe::tokens(request, &tokenizer)?;
+    let pre = pretokenizer::name(request, &tokenizer)?;
+    mark_words(&mut tokens);
+    metadata.set(keys::TOKENIZER_MODEL, WORD_PIECE);
+    metadata.set(keys::TOKENIZER_PRE, &*pre);
+    tokens.write_to(false, request.spec, metadata);
+    let options = SpecialOptions { merges: false, limit: Some(tokens.len()) };
+    special::write(request, &tokens, options, metadata)?;
+    Ok(true)
+}
+
+/// Marks what begins a word, as SentencePiece does, in place of what continues one.
+fn mark_words(tokens: &mut Tokens) {
+    for (text, &token_type) in tokens.texts.iter_mut().zip(&tokens.types) {
+        if token_type == TokenType::Control as i32 {
+            continue;
+        }
+        *text = match text.strip_prefix(CONTINUING) {
+            Some(rest) => rest.to_owned(),
+            None => format!("\u{2581}{text}"),
+        };
+    }
+}
+
+/// What the `transformers` library makes of `vocab.txt`; `None` where it is absent.
+fn of_lines(request: &mut Request<'_>) -> Result<Option<Rc<TokenizerJson>>> {
+    let Some(bytes) = files::vocabulary(request.files, FILE)? else { return Ok(None) };
+    let text = String::from_utf8(bytes).map_err(|_| fault(FILE, "is not UTF-8"))?;
+    let text = text.replace("\r\n", "\n").replace('\r', "\n");
+    let lines = text.strip_suffix('\n').unwrap_or(&text);
+    let mut ids: BTreeMap<&str, u32> = BTreeMap::new();
+    for (id, token) in (0u32..).zip(lines.split('\n')) {
+        if ids.len() >= MAX_TOKENS {
+            return Err(fault(FILE, format!("more than {MAX_TOKENS} tokens")));
+        }
+        ids.insert(token, id);
+    }
+    let map = files::json(request.files, "special_tokens_map.json")?;
+    let class = Class::of(request, map.as_ref());
+    let token = |kind: &str| class.token(kind).map(|token| token.content);
+    let around = |kind: &str| {
+        let content = token(kind)?;
+        let id = *ids.get(&*content)?;
+        Some((content, id))
+    };
+    let part = |name: &str| json!({ "SpecialToken": { "id": name, "type_id": 0 } });
+    let post_processor = match (around("cls_token"), around("sep_token")) {
+        (Some((cls, cls_id)), Some((sep, sep_id))) => json!({
+            "type": "TemplateProcessing",
+            "single": [part(&cls), { "Sequence": { "id": "A", "type_id": 0 } }, part(&sep)],
+            "special_tokens": { cls: { "ids": [cls_id] }, sep: { "ids": [sep_id] } },
+        }),
+        _ => Value::Null,
+    };
+    let mut tokens: Vec<(String, u32)> =
+        ids.iter().map(|(token, id)| ((*token).to_owned(), *id)).collect();
+    tokens.sort_unstable_by_key(|(_, id)| *id);
+    Ok(Some(Rc::new(TokenizerJson {
+        model: Algorithm {
+            r#type: Some("WordPiece".to_owned()),
+            vocab: Vocab(tokens, Vec::new()),
+            unk_token: token("unk_token"),
+            continuing_subword_prefix: Some(CONTINUING.to_owned()),
+            ..Algorithm::default()
+        },
+        added_tokens: Vec::new(),
+        normalizer: json!({
+            "type": "BertNormalizer", "clean_text": true,
+            "handle_chinese_chars": class.flag("tokenize_chinese_chars"),
+            "strip_accents": class.value("strip_accents"),
+            "lowercase": class.flag("do_lower_case"),
+        }),
+        pre_tokenizer: json!({ "type": "BertPreTokenizer" }),
+        post_processor,
+        decoder: json!({ "type": "WordPiece", "prefix": CONTINUING, "cleanup": true }),
+    })))
+}
