@@ -49,7 +49,6 @@ fn numbers(model: &ModelView<'_>) -> (Option<u64>, u64, u64, u64, u64) {
 #[test]
 fn a_configuration_and_the_metadata_made_of_it_are_one_model() {
     let catalogue = Catalogue::new();
-    let mut architectures = Vec::new();
     for config in configurations() {
         let architecture = catalogue.for_checkpoint(&config).unwrap();
         let resolved = architecture.resolve(&config).unwrap();
@@ -113,13 +112,6 @@ fn a_configuration_and_the_metadata_made_of_it_are_one_model() {
                 );
             }
         }
-        architectures.push(architecture.name());
-    }
-    // A new description for checkpoints needs a configuration here.
-    for architecture in Architecture::builtins()
-        .filter(|architecture| architecture.checkpoint_classes().next().is_some())
-    {
-        assert!(architectures.contains(&architecture.name()), "{}", architecture.name());
     }
 }
 
