@@ -6,6 +6,7 @@
 mod added;
 mod base64;
 mod bpe;
+mod builtin;
 mod bytes;
 mod class;
 mod fairseq_unigram;
@@ -28,6 +29,7 @@ mod request;
 mod sentencepiece;
 mod special;
 mod split;
+mod tekken;
 mod template;
 mod tokenizer_json;
 mod tokens;
@@ -43,7 +45,7 @@ use ggmill_pipeline::{Error, ErrorKind, Pretrained, Result, SideFiles};
 use self::request::Request;
 
 /// The files a vocabulary can be made from.
-const SOURCES: [&str; 10] = [
+const SOURCES: [&str; 16] = [
     "tokenizer.json",
     "tokenizer.model",
     "tekken.json",
@@ -53,6 +55,12 @@ const SOURCES: [&str; 10] = [
     "spiece.model",
     "tokenizer.jsonl",
     "tiktoken.model",
+    "qwen.tiktoken",
+    "hy.tiktoken",
+    "tokenizer.model.v1",
+    "tokenizer.model.v3",
+    "tokenizer.model.v7",
+    "tokenizer.model.v7m1",
     "rwkv_vocab_v20230424.txt",
 ];
 
@@ -67,6 +75,12 @@ const SOURCES: [&str; 10] = [
 /// ```
 pub fn has_tokenizer(files: &dyn SideFiles) -> bool {
     sources(files).next().is_some()
+}
+
+/// Whether a vocabulary is written for a checkpoint: it has a tokenizer, or the description names
+/// one for those that have none.
+pub(crate) fn is_written(files: &dyn SideFiles, spec: Option<&VocabularySpec>) -> bool {
+    has_tokenizer(files) || spec.is_some_and(|spec| spec.builtin.is_some())
 }
 
 fn sources(files: &dyn SideFiles) -> impl Iterator<Item = &'static str> {
@@ -145,6 +159,9 @@ fn write_kind(
         VocabularyKind::Unigram => unigram::write(request, metadata),
         VocabularyKind::FairseqUnigram => fairseq_unigram::write(request, metadata),
         VocabularyKind::Ranks => ranks::write(request, metadata),
+        VocabularyKind::Tekken => tekken::write(request, metadata),
+        VocabularyKind::MistralSentencePiece => tekken::write_model(request, metadata),
+        VocabularyKind::Builtin => builtin::write(request, metadata),
         VocabularyKind::World => world::write(request, metadata),
         VocabularyKind::Jsonl => jsonl::write(request, metadata),
         VocabularyKind::None => {

@@ -61,7 +61,7 @@ pub(crate) fn literal(text: &str) -> Result<Vec<u8>, String> {
         if is_bytes {
             bytes.push(u8::try_from(code).unwrap_or_default());
         } else {
-            let c = char::from_u32(code).ok_or("an escape that is no character")?;
+            let c = char::from_u32(code).ok_or("an escape that is not a character")?;
             bytes.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
         }
     }
