@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout, reason = "how a build script speaks to cargo")]
 #![allow(
     dead_code,
+    unused_imports,
     unreachable_pub,
     unfulfilled_lint_expectations,
     reason = "the loader is compiled here for reading alone"
@@ -15,14 +16,14 @@ use std::{env, fs};
 
 #[path = "src/architecture.rs"]
 mod architecture;
-#[path = "src/computation.rs"]
-mod computation;
 #[path = "src/data.rs"]
 mod data;
 #[path = "src/error.rs"]
 mod error;
 #[path = "src/expression/mod.rs"]
 mod expression;
+#[path = "src/facts.rs"]
+mod facts;
 #[path = "src/include.rs"]
 mod include;
 #[path = "src/key.rs"]
@@ -33,6 +34,8 @@ mod key_template;
 mod kinds;
 #[path = "src/limits.rs"]
 mod limits;
+#[path = "src/name_rules.rs"]
+mod name_rules;
 #[path = "src/names.rs"]
 mod names;
 #[path = "src/operation.rs"]
@@ -43,16 +46,22 @@ mod outline;
 mod parameter;
 #[path = "src/pattern.rs"]
 mod pattern;
+#[path = "src/pieces.rs"]
+mod pieces;
 #[path = "src/quantization.rs"]
 mod quantization;
 #[path = "src/role.rs"]
 mod role;
+#[path = "src/rope_factors.rs"]
+mod rope_factors;
 #[path = "src/schema.rs"]
 mod schema;
 #[path = "src/standard_role.rs"]
 mod standard_role;
 #[path = "src/tensor.rs"]
 mod tensor;
+#[path = "src/tensor_type.rs"]
+mod tensor_type;
 #[path = "src/terms.rs"]
 mod terms;
 #[path = "src/value.rs"]
@@ -79,6 +88,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=src");
     let data = Path::new(&env::var("CARGO_MANIFEST_DIR")?).join("data");
     let tables = [
+        ("keep-f32.toml", tensor_type::KeepF32::read().err()),
         ("kinds.toml", kinds::Kinds::read().err()),
         ("names.toml", names::File::read().err()),
         ("quantization.toml", quantization::Quantization::read().err()),

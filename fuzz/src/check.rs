@@ -17,7 +17,7 @@ const TOLD: usize = 3;
 /// the fuzzer follows every allocation.
 pub fn check(data: &[u8]) {
     let chosen = data.iter().fold(0u8, |sum, byte| sum.wrapping_add(*byte));
-    let options = Options { findings_per_rule: TOLD, ..Options::default() };
+    let options = Options::default().with_findings_per_rule(TOLD);
     let report = match Model::salvage(data.to_vec()) {
         Ok(model) => {
             let (part, faults) = (&model.parts()[0], model.parts()[0].faults());
@@ -38,7 +38,7 @@ pub fn check(data: &[u8]) {
                 "a file that does not open has an error: {faults:?}"
             );
             let profile = if chosen & 4 == 0 { Profile::Spec } else { Profile::Ggml };
-            let part = hold_to_rules(&input, &Options { profile, ..options.clone() });
+            let part = hold_to_rules(&input, &options.clone().with_profile(profile));
             let of_all = |found: &&(&Rule, u64)| found.0.authority != Authority::Letter;
             // What nobody knows is a note to all and an error to llama.cpp, which is another rule.
             let unknown = report.counts().iter().any(|(rule, _)| rule.code == "GG1503");

@@ -38,17 +38,16 @@ pub fn decoder_chunks(data: &[u8]) {
 fn limits(control: u8) -> Limits {
     match control / 16 % 4 {
         0 | 1 => Limits::default(),
-        2 => Limits { dimensions: 8, array_depth: 64, ..Limits::default() },
-        _ => Limits {
-            entries: 4,
-            tensors: 3,
-            string_bytes: 12,
-            array_elements: 5,
-            array_depth: 1,
-            dimensions: 2,
-            alignment: 64,
-            header_bytes: 200,
-        },
+        2 => Limits::default().with_dimensions(8).with_array_depth(64),
+        _ => Limits::default()
+            .with_entries(4)
+            .with_tensors(3)
+            .with_string_bytes(12)
+            .with_array_elements(5)
+            .with_array_depth(1)
+            .with_dimensions(2)
+            .with_alignment(64)
+            .with_header_bytes(200),
     }
 }
 

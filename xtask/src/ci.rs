@@ -14,7 +14,7 @@ pub(crate) struct Args {
 
 type Step = (&'static str, fn() -> Done);
 
-/// Runs every step, also after one has failed: whoever waits for it learns everything at once.
+/// Runs every step, also after one has failed: one run shows every failure.
 pub(crate) fn run(args: &Args) -> Done {
     let steps: [Step; 9] = [
         ("tests", tests),

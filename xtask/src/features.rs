@@ -7,7 +7,7 @@ use crate::process::{Done, cargo, metadata, output, run as run_command};
 /// The package whose features these are.
 const FACADE: &str = "ggmill";
 
-/// What reading must not cost: the dependencies that come with the work of many threads.
+/// Dependencies that reading must not have: those of the work of many threads.
 const HEAVY: [&str; 3] = ["rayon", "rayon-core", "toml"];
 
 pub(crate) fn run() -> Done {

@@ -79,7 +79,7 @@ const LIBRARIES: &[&str] = &[
     "ggmill",
 ];
 
-/// Crates without any dependency, of whoever.
+/// Crates without any dependency.
 const NO_DEPENDENCIES: &[&str] = &["ggmill-core"];
 
 /// An effect on the world, the words in source code that betray it, and the libraries that may have

@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use crate::process::{Done, cargo, command, metadata, run as run_command, target};
 
-/// What every package contains.
+/// Files of every package.
 const FILES: [&str; 4] = ["Cargo.toml", "README.md", "LICENSE-MIT", "LICENSE-APACHE"];
 
-/// What every manifest says.
+/// Fields of every manifest.
 const FIELDS: [&str; 7] =
     ["description", "license", "repository", "keywords", "categories", "readme", "rust_version"];
 

@@ -4,7 +4,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What a chore comes to: done, or why not, for people.
+/// The outcome of a chore: done, or the reason why not, for people.
 pub(crate) type Done<T = ()> = Result<T, String>;
 
 /// The root of the repository.
@@ -63,7 +63,7 @@ pub(crate) fn shown(command: &Command) -> String {
     words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
 }
 
-/// What `cargo metadata` says of the workspace.
+/// The output of `cargo metadata`.
 pub(crate) fn metadata() -> Done<serde_json::Value> {
     let text = output(&mut cargo(&["metadata", "--format-version=1", "--no-deps"]))?;
     serde_json::from_str(&text).map_err(|error| format!("cargo metadata: {error}"))

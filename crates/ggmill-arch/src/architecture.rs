@@ -9,9 +9,10 @@ use crate::expression::{Expression, is_name};
 use crate::include::Parts;
 use crate::key_template::KeyTemplate;
 use crate::limits::{MAX_ENTRIES, MAX_KEYS, MAX_PARAMETERS, MAX_PLACES, MAX_TEMPLATES};
+use crate::name_rules::NameRuleTemplates;
 use crate::outline::{ParameterOutline, TensorOutline};
 use crate::parameter::{FilePlace, Parameter, ParameterType};
-use crate::pattern::{Glob, begins};
+use crate::pattern::begins;
 use crate::role::Role;
 use crate::schema::{Ordered, RawArchitecture, RawCheckpoint, RawParameter, RawRemark, SCHEMA};
 use crate::tensor::TensorGroup;
@@ -48,7 +49,7 @@ pub struct Architecture {
     pub(crate) keys: Vec<KeyTemplate>,
     pub(crate) groups: Vec<TensorGroup>,
     pub(crate) vocabulary: Option<VocabularyTemplate>,
-    pub(crate) ignore: Vec<Glob>,
+    pub(crate) name_rules: NameRuleTemplates,
     /// Hyper-parameters that no model can have.
     pub(crate) contradictions: Vec<Remark>,
     /// Models that cannot be converted.
@@ -61,7 +62,16 @@ pub struct Architecture {
 pub(crate) struct CheckpointKind {
     pub(crate) classes: Vec<Box<str>>,
     pub(crate) model_types: Vec<Box<str>>,
+    /// Whether the defaults of its class in the `transformers` library count.
+    pub(crate) class_defaults: bool,
+    /// A place in a configuration without classes and model type that tells the kind.
+    pub(crate) marker: Option<Box<str>>,
+    /// The class of the whole model decides.
+    pub(crate) whole: bool,
+    /// A condition on hyper-parameters, where several descriptions share the classes.
+    pub(crate) when: Option<Expression>,
     pub(crate) defaults: Vec<(Box<str>, Expression)>,
+    pub(crate) vocabulary: Option<VocabularyTemplate>,
 }
 
 /// A condition with what is to be said when it holds.
@@ -108,7 +118,7 @@ impl Architecture {
         raw.include_parts(parts)?;
         raw.check_counts()?;
         let places = Declared::of(&raw.parameters);
-        let mut parameters = parameters(&raw.name, &raw.parameters, &places)?;
+        let parameters = parameters(&raw.name, &raw.parameters, &places)?;
         let known = |name: &str| places.place(name).is_some();
         let keys: Vec<_> = raw
             .keys
@@ -135,6 +145,8 @@ impl Architecture {
             .as_ref()
             .map(|vocabulary| VocabularyTemplate::understand(&raw.name, vocabulary, &known))
             .transpose()?;
+        let name_rules =
+            NameRuleTemplates::understand(&raw.ignore, &raw.zeros, &raw.rename, &known)?;
         let contradictions = raw
             .contradiction
             .iter()
@@ -150,20 +162,22 @@ impl Architecture {
             .iter()
             .map(|remark| Remark::understand(remark, &known))
             .collect::<Result<_>>()?;
+        let checkpoints: Vec<CheckpointKind> = raw
+            .checkpoint
+            .iter()
+            .map(|checkpoint| CheckpointKind::understand(checkpoint, &raw.name, &places))
+            .collect::<Result<_>>()?;
+        let mut parameters = in_order_of_use(parameters, &checkpoints)?;
         read_back(&mut parameters, &keys);
         Ok(Self {
             name: raw.name.as_str().into(),
             title: raw.title.as_str().into(),
             loader: raw.loader.as_deref().map(Into::into),
-            checkpoints: raw
-                .checkpoint
-                .iter()
-                .map(|checkpoint| CheckpointKind::understand(checkpoint, &places))
-                .collect::<Result<_>>()?,
+            checkpoints,
             keys,
             groups,
             vocabulary,
-            ignore: raw.ignore.iter().map(|pattern| Glob::new(pattern)).collect(),
+            name_rules,
             contradictions,
             refuse,
             warn,
@@ -206,9 +220,10 @@ impl Architecture {
         self.checkpoints.iter().flat_map(|checkpoint| &checkpoint.classes).map(|class| &**class)
     }
 
-    /// Whether a checkpoint tensor of this name is known and not needed.
-    pub fn ignores(&self, checkpoint_name: &str) -> bool {
-        self.ignore.iter().any(|glob| glob.matches(checkpoint_name))
+    /// The JSON files beside the weights that hyper-parameters are looked for in.
+    pub fn documents(&self) -> impl Iterator<Item = &str> {
+        let places = self.parameters.iter().flat_map(|parameter| &parameter.from);
+        places.filter_map(|place| place.split_once('#').map(|(file, _)| file))
     }
 
     /// The hyper-parameters as the description writes them, for finished files, in its order.
@@ -296,44 +311,50 @@ impl RawArchitecture {
     }
 }
 
+/// Hyper-parameters that every description has: the class of a checkpoint, the one that the whole of
+/// it names where a part names another, and its model type.
+pub(crate) const IMPLICIT: [&str; 3] = ["class", "outer_class", "model_type"];
+
 /// The places of hyper-parameters in the order of their declaration, by name.
 struct Declared<'a>(BTreeMap<&'a str, usize>);
 
 impl<'a> Declared<'a> {
     fn of(raw: &'a Ordered<RawParameter>) -> Self {
-        Self(raw.0.iter().enumerate().map(|(place, (name, _))| (&**name, place)).collect())
+        // The implicit ones are known from the beginning.
+        let own = raw.0.iter().enumerate().map(|(place, (name, _))| (&**name, place));
+        Self(IMPLICIT.into_iter().map(|name| (name, 0)).chain(own).collect())
     }
 
     fn place(&self, name: &str) -> Option<usize> {
         self.0.get(name).copied()
     }
-
-    /// Whether a name is declared before this place.
-    fn is_before(&self, name: &str, place: usize) -> bool {
-        self.place(name).is_some_and(|declared| declared < place)
-    }
 }
 
-/// The hyper-parameters in order; a default may use those before it.
+/// The hyper-parameters as they are declared.
 fn parameters(
     architecture: &str,
     raw: &Ordered<RawParameter>,
     declared: &Declared<'_>,
 ) -> Result<Vec<Parameter>> {
-    let understand = |(place, (name, raw)): (usize, &(String, RawParameter))| {
+    let understand = |(name, raw): &(String, RawParameter)| {
         let understood = || {
             if !is_name(name) {
                 return Err(Error::description("expected a name of letters, digits and _"));
             }
+            if IMPLICIT.contains(&name.as_str()) {
+                return Err(Error::description("every description has it"));
+            }
+            let from = raw.from.as_deref().unwrap_or_default();
+            let keys = raw.keys.as_deref().unwrap_or_default();
             if let Some(count) =
-                [raw.from.len(), raw.keys.len()].into_iter().find(|&count| count > MAX_PLACES)
+                [from.len(), keys.len()].into_iter().find(|&count| count > MAX_PLACES)
             {
                 return Err(Error::new(
                     ErrorKind::Limit,
                     format!("{count} places, the limit is {MAX_PLACES}"),
                 ));
             }
-            let known = |name: &str| declared.is_before(name, place);
+            let known = |name: &str| declared.place(name).is_some();
             let default = raw
                 .default
                 .as_ref()
@@ -346,21 +367,60 @@ fn parameters(
                 .map(|in_file| expression(in_file, &known))
                 .transpose()
                 .map_err(|error| error.at("in_file"))?;
-            let keys = raw.keys.iter().map(|place| FilePlace::parse(architecture, place)).collect();
-            let from = raw.from.iter().map(|path| path.as_str().into()).collect();
+            let kind = raw.r#type.as_deref().ok_or_else(|| Error::description("no type"))?;
+            let keys = keys.iter().map(|place| FilePlace::parse(architecture, place)).collect();
+            let from = from.iter().map(|path| path.as_str().into()).collect();
             Ok(Parameter {
                 name: name.as_str().into(),
-                kind: ParameterType::parse(&raw.r#type)?,
+                kind: ParameterType::parse(kind)?,
                 from,
                 keys,
                 default,
                 in_file,
-                optional: raw.optional,
+                optional: raw.optional.unwrap_or(false),
             })
         };
         understood().map_err(|error| error.about(SubjectKind::Parameter, name))
     };
-    raw.0.iter().enumerate().map(understand).collect()
+    raw.0.iter().map(understand).collect()
+}
+
+/// The hyper-parameters so that each follows those its defaults use; otherwise in the order of the
+/// description. Fails where two use each other.
+fn in_order_of_use(
+    parameters: Vec<Parameter>,
+    checkpoints: &[CheckpointKind],
+) -> Result<Vec<Parameter>> {
+    let places: BTreeMap<&str, usize> =
+        parameters.iter().enumerate().map(|(place, parameter)| (&*parameter.name, place)).collect();
+    let mut uses: Vec<Vec<usize>> = Vec::with_capacity(parameters.len());
+    for parameter in &parameters {
+        let of_kinds = checkpoints.iter().flat_map(|kind| &kind.defaults);
+        let of_kinds = of_kinds.filter(|(name, _)| *name == parameter.name).map(|(_, used)| used);
+        let own = parameter.default.iter().chain(&parameter.in_file);
+        let names = own.chain(of_kinds).flat_map(Expression::names);
+        uses.push(names.filter_map(|name| places.get(name).copied()).collect());
+    }
+    let mut left: Vec<Option<Parameter>> = parameters.into_iter().map(Some).collect();
+    let mut ordered = Vec::with_capacity(left.len());
+    let mut done = vec![false; left.len()];
+    while ordered.len() < left.len() {
+        let before = ordered.len();
+        for (place, uses) in uses.iter().enumerate() {
+            let is_ready = uses.iter().all(|&used| done.get(used) == Some(&true));
+            if let (true, Some(parameter)) = (is_ready, left.get_mut(place)) {
+                ordered.extend(parameter.take());
+                if let Some(flag) = done.get_mut(place) {
+                    *flag = true;
+                }
+            }
+        }
+        if let (true, Some(parameter)) = (ordered.len() == before, left.iter().flatten().next()) {
+            return Err(Error::description("it is used to compute what it uses itself")
+                .about(SubjectKind::Parameter, &parameter.name));
+        }
+    }
+    Ok(ordered)
 }
 
 /// A hyper-parameter that names no keys is read from those whose value it is.
@@ -377,14 +437,18 @@ fn read_back(parameters: &mut [Parameter], keys: &[KeyTemplate]) {
 }
 
 impl CheckpointKind {
-    fn understand(raw: &RawCheckpoint, declared: &Declared<'_>) -> Result<Self> {
+    fn understand(
+        raw: &RawCheckpoint,
+        architecture: &str,
+        declared: &Declared<'_>,
+    ) -> Result<Self> {
         let mut defaults = Vec::with_capacity(raw.defaults.0.len());
         for (name, default) in &raw.defaults.0 {
             let understood = || {
-                let place = declared.place(name).ok_or_else(|| {
+                declared.place(name).ok_or_else(|| {
                     Error::description("a default for a hyper-parameter that is not declared")
                 })?;
-                expression(default, &|name| declared.is_before(name, place))
+                expression(default, &|name| declared.place(name).is_some())
                     .map_err(|error| error.at("default"))
             };
             defaults.push((
@@ -393,7 +457,22 @@ impl CheckpointKind {
             ));
         }
         let owned = |names: &[String]| names.iter().map(|name| name.as_str().into()).collect();
-        Ok(Self { classes: owned(&raw.classes), model_types: owned(&raw.model_types), defaults })
+        let known = |name: &str| declared.place(name).is_some();
+        let when = raw.when.as_ref().map(|when| expression(when, &known)).transpose();
+        let vocabulary = raw
+            .vocabulary
+            .as_ref()
+            .map(|vocabulary| VocabularyTemplate::understand(architecture, vocabulary, &known));
+        Ok(Self {
+            classes: owned(&raw.classes),
+            model_types: owned(&raw.model_types),
+            class_defaults: raw.class_defaults.unwrap_or(true),
+            marker: raw.marker.as_deref().map(Into::into),
+            whole: raw.whole,
+            when: when.map_err(|error| error.at("when"))?,
+            defaults,
+            vocabulary: vocabulary.transpose()?,
+        })
     }
 }
 

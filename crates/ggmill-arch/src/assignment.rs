@@ -33,21 +33,26 @@ pub struct Assigned<'r> {
 
 impl Resolved<'_> {
     /// Says which tensors the file has when the checkpoint has tensors of these names, and in what
-    /// order.
+    /// order. The names are those that [`name_rules`](Self::name_rules) give; tensors that they
+    /// ignore count as absent.
     ///
     /// The order of the file is that of the reference when `names` are in its order: shards by file
     /// name, the names within each sorted. Fails when a required tensor is missing, or some of
     /// the parts of one.
     pub fn assign<'r>(&'r self, names: &[impl AsRef<str>]) -> Result<Assignment<'r>> {
-        let positions: BTreeMap<&str, usize> =
-            names.iter().enumerate().map(|(position, name)| (name.as_ref(), position)).collect();
+        let positions_of: BTreeMap<&str, usize> = names
+            .iter()
+            .enumerate()
+            .map(|(position, name)| (name.as_ref(), position))
+            .filter(|(name, _)| !self.name_rules().ignores(name))
+            .collect();
         let mut used = vec![false; names.len()];
         let mut assigned = Vec::with_capacity(self.tensors().len());
         // The place of every group that is written together.
         let mut places: BTreeMap<&str, usize> = BTreeMap::new();
         for spec in self.tensors() {
             let source = spec
-                .source(|name| positions.contains_key(name))
+                .source(|name| positions_of.contains_key(name))
                 .map_err(|error| error.within(self.architecture().name()))?;
             if source.is_none() && !matches!(spec.origin, Origin::Computed(_)) {
                 continue;
@@ -55,7 +60,7 @@ impl Resolved<'_> {
             let positions: Vec<usize> = source
                 .iter()
                 .flat_map(|source| &source.names)
-                .filter_map(|name| positions.get(&**name).copied())
+                .filter_map(|name| positions_of.get(&**name).copied())
                 .collect();
             for &position in &positions {
                 if let Some(used) = used.get_mut(position) {
@@ -66,17 +71,20 @@ impl Resolved<'_> {
                 let place = places.entry(group).or_insert(last);
                 *place = last.max(*place);
             }
-            assigned.push(Assigned { spec, source, positions });
+            let before = spec.before.iter().find_map(|name| positions_of.get(&**name).copied());
+            assigned.push((before, Assigned { spec, source, positions }));
         }
-        // A stable sort: tensors of one place stay in the order of the description, and `None`, a
-        // computed tensor, goes before all.
-        assigned.sort_by_key(|tensor| {
+        // A stable sort: tensors of one place stay in the order of the description, computed ones
+        // first, and `None`, a computed tensor without a place, goes before all.
+        assigned.sort_by_key(|(before, tensor)| {
             let together =
                 tensor.spec.together.as_deref().and_then(|group| places.get(group).copied());
-            together.or_else(|| tensor.positions.iter().max().copied())
+            let place = together.or_else(|| tensor.positions.iter().max().copied());
+            (before.or(place), before.is_none())
         });
+        let assigned = assigned.into_iter().map(|(_, tensor)| tensor).collect();
         let known = |(position, name): (usize, &str)| {
-            used.get(position) == Some(&true) || self.architecture().ignores(name)
+            used.get(position) == Some(&true) || self.name_rules().ignores(name)
         };
         let unknown = (0..names.len())
             .filter(|&position| {

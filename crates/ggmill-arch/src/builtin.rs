@@ -43,6 +43,12 @@ impl Architecture {
         Self::read(toml, PARTS)
     }
 
+    /// Reads a description that may include parts of the caller's, name and text of each; they go
+    /// before those that come with this library.
+    pub fn parse_with_parts(toml: &str, parts: &[(&str, &str)]) -> Result<Self> {
+        Self::read(toml, &[parts, PARTS].concat())
+    }
+
     /// The descriptions that come with this library. All of them are read; one by name is read
     /// alone.
     pub fn builtins() -> impl Iterator<Item = &'static Self> {

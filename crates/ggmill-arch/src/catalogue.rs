@@ -61,9 +61,13 @@ impl Catalogue {
             ));
         }
         let config = Config::new(config);
-        let found = self
-            .architectures()
-            .find(|architecture| architecture.checkpoint_kind(&config).is_some());
+        let known = |whole: bool| {
+            self.architectures().find(|architecture| {
+                architecture.checkpoint_kind(&config).is_some_and(|kind| kind.whole == whole)
+            })
+        };
+        // A description for the class of the whole goes before one for that of a part.
+        let found = known(true).or_else(|| known(false));
         found.ok_or_else(|| {
             let named = match (config.class(), config.model_type()) {
                 (Some(class), _) => {

@@ -1,9 +1,12 @@
 //! A checkpoint's `config.json` as a source of hyper-parameters.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value as Json;
 
 use crate::error::{Error, Result};
 use crate::parameter::{Parameter, ParameterSource};
+use crate::transformers::class_defaults;
 use crate::value::ParameterValue;
 
 /// Where the configuration of a model with several parts keeps the language model. What is there
@@ -14,34 +17,127 @@ const SECTIONS: [&str; 5] =
 /// The longest list and the longest string a hyper-parameter can be.
 const MAX_LEN: usize = 1 << 16;
 
-/// A `config.json`.
-#[derive(Clone, Copy, Debug)]
+/// JSON files beside the weights of a checkpoint, by name.
+pub(crate) type Documents = BTreeMap<String, Json>;
+
+/// A `config.json`, with what the configuration class of its model type adds.
+///
+/// The part of the language model goes before the whole, and in each what is written before the
+/// defaults of its class, as names of one object that is put over another.
+#[derive(Clone, Copy)]
 pub(crate) struct Config<'a> {
     root: &'a Json,
     section: Option<&'a Json>,
+    /// Best first.
+    layers: [Option<&'a Json>; 4],
+    documents: Option<&'a Documents>,
 }
 
 impl<'a> Config<'a> {
     pub(crate) fn new(root: &'a Json) -> Self {
-        Self {
-            root,
-            section: SECTIONS
-                .iter()
-                .find_map(|path| at(root, path).filter(|section| section.is_object())),
-        }
+        let section =
+            SECTIONS.iter().find_map(|path| at(root, path).filter(|section| section.is_object()));
+        let defaults = |part: &Json| class_defaults(part.get("model_type")?.as_str()?);
+        let of_root = defaults(root);
+        // A part that names no model type has that which the defaults of the whole give it.
+        let of_section = section.and_then(|section| {
+            let named = || SECTIONS.iter().find_map(|path| of_root.and_then(|all| at(all, path)));
+            defaults(section).or_else(|| defaults(named()?))
+        });
+        let layers = [section, of_section, Some(root), of_root];
+        Self { root, section, layers, documents: None }
     }
 
-    /// The value at a path of names between dots; `null` is nothing.
+    /// The same, with or without the defaults of the classes.
+    pub(crate) fn with_class_defaults(self, count: bool) -> Self {
+        let [section, of_section, root, of_root] = self.layers;
+        let of_class = |layer: Option<&'a Json>| layer.filter(|_| count);
+        Self { layers: [section, of_class(of_section), root, of_class(of_root)], ..self }
+    }
+
+    /// The same with the files beside it.
+    pub(crate) fn beside(self, documents: Option<&'a Documents>) -> Self {
+        Self { documents, ..self }
+    }
+
+    /// The value at a path of names between dots; `null` is nothing. `FILE#PATH` is a path in
+    /// another file.
     fn find(&self, path: &str) -> Option<&'a Json> {
-        self.section.and_then(|section| at(section, path)).or_else(|| at(self.root, path))
+        if let Some((file, path)) = path.split_once('#') {
+            return at(self.documents?.get(file)?, path);
+        }
+        let name = path.split_once('.').map_or(path, |(name, _)| name);
+        let layer = self.layers.into_iter().flatten().find(|layer| layer.get(name).is_some())?;
+        at(layer, path)
+    }
+
+    /// The number of elements or members at a place, written as `len(PATH)`; the names of the
+    /// members of an object, as `names(PATH)`, numbers where they are numbers.
+    fn measure(&self, path: &str) -> Option<ParameterValue> {
+        let (file, path) =
+            path.split_once('#').map_or((None, path), |(file, path)| (Some(file), path));
+        let (word, place) = path.strip_suffix(')')?.split_once('(')?;
+        let found = match file {
+            Some(file) => at(self.documents?.get(file)?, place)?,
+            None => self.find(place)?,
+        };
+        match (word, found) {
+            ("len", Json::Array(elements)) => i64::try_from(elements.len()).ok(),
+            ("len", Json::Object(members)) => i64::try_from(members.len()).ok(),
+            ("names", Json::Object(members)) => {
+                let name = |name: &String| match name.parse() {
+                    Ok(number) => ParameterValue::Int(number),
+                    Err(_) => ParameterValue::Str(name.as_str().into()),
+                };
+                return Some(ParameterValue::List(
+                    members.keys().take(MAX_LEN).map(name).collect(),
+                ));
+            }
+            _ => None,
+        }
+        .map(ParameterValue::Int)
+    }
+
+    /// The values at a path with one `*`, for the elements of a list or the members of an object
+    /// whose names are numbers, in their order: a list, with nothing where an element has none.
+    fn find_each(&self, path: &str) -> Option<ParameterValue> {
+        let (before, after) = path.split_once('*')?;
+        let container = match before.strip_suffix('.') {
+            Some(place) => self.find(place)?,
+            None => self.documents?.get(before.strip_suffix('#')?)?,
+        };
+        let elements: Vec<&Json> = match container {
+            Json::Array(elements) => elements.iter().collect(),
+            Json::Object(members) => {
+                let number =
+                    |(name, value): (&'a String, _)| Some((name.parse::<u64>().ok()?, value));
+                let mut members: Vec<(u64, &Json)> =
+                    members.iter().map(number).collect::<Option<_>>()?;
+                members.sort_by_key(|(number, _)| *number);
+                members.into_iter().map(|(_, value)| value).collect()
+            }
+            _ => return None,
+        };
+        let value = |element: &Json| {
+            let found = match after.strip_prefix('.') {
+                Some(rest) => at(element, rest),
+                None => Some(element).filter(|element| !element.is_null()),
+            };
+            found.map_or(Some(ParameterValue::None), |found| scalar(found).or_else(|| list(found)))
+        };
+        let elements = elements.into_iter().take(MAX_LEN).map(value).collect::<Option<Vec<_>>>()?;
+        Some(ParameterValue::List(elements.into()))
     }
 
     /// Fails where a path leads through something that is not an object: what it says there would
     /// be passed over.
     fn refuse_values_on_the_way(&self, path: &str) -> Result<()> {
-        for (end, _) in path.match_indices('.') {
+        let own = if path.contains(['#', '*', '(']) { "" } else { path };
+        for (end, _) in own.match_indices('.') {
             let through = path.get(..end).unwrap_or_default();
-            if let Some(found) = self.find(through).filter(|found| !found.is_object()) {
+            if let Some(found) =
+                self.find(through).filter(|found| !found.is_object() && !found.is_array())
+            {
                 return Err(Error::configuration(format!(
                     "{through} is {}, expected an object",
                     json_type(found)
@@ -51,14 +147,28 @@ impl<'a> Config<'a> {
         Ok(())
     }
 
-    /// The class of the model: the first of `architectures`.
+    /// The class of the model: the first of `architectures`, of the part where it has some.
     pub(crate) fn class(&self) -> Option<&'a str> {
-        self.find("architectures")?.get(0)?.as_str()
+        self.section.and_then(first_class).or_else(|| self.whole_class())
+    }
+
+    /// The class that the whole names.
+    pub(crate) fn whole_class(&self) -> Option<&'a str> {
+        first_class(self.root)
     }
 
     pub(crate) fn model_type(&self) -> Option<&'a str> {
         self.find("model_type")?.as_str()
     }
+
+    /// Whether there is something at a place.
+    pub(crate) fn has(&self, path: &str) -> bool {
+        self.find(path).is_some()
+    }
+}
+
+fn first_class(part: &Json) -> Option<&str> {
+    part.get("architectures")?.get(0)?.as_str()
 }
 
 /// The value at a path of names between dots in a `config.json`, looked up as hyper-parameters are:
@@ -74,12 +184,24 @@ pub fn configured<'a>(config: &'a Json, path: &str) -> Option<&'a Json> {
 }
 
 fn at<'a>(json: &'a Json, path: &str) -> Option<&'a Json> {
-    path.split('.').try_fold(json, |json, name| json.get(name)).filter(|json| !json.is_null())
+    let step = |json: &'a Json, name: &str| match json {
+        Json::Array(elements) => elements.get(name.parse::<usize>().ok()?),
+        _ => json.get(name),
+    };
+    path.split('.').try_fold(json, step).filter(|json| !json.is_null())
 }
 
 impl ParameterSource for Config<'_> {
     fn lookup(&self, parameter: &Parameter) -> Result<Option<(ParameterValue, String)>> {
         parameter.from.iter().try_for_each(|path| self.refuse_values_on_the_way(path))?;
+        let measured = parameter.from.iter().find_map(|path| Some((path, self.measure(path)?)));
+        if let Some((path, value)) = measured {
+            return Ok(Some((value, path.to_string())));
+        }
+        let each = parameter.from.iter().find_map(|path| Some((path, self.find_each(path)?)));
+        if let Some((path, value)) = each {
+            return Ok(Some((value, path.to_string())));
+        }
         let Some((path, json)) =
             parameter.from.iter().find_map(|path| Some((path, self.find(path)?)))
         else {
@@ -118,7 +240,13 @@ fn scalar(json: &Json) -> Option<ParameterValue> {
 
 fn list(json: &Json) -> Option<ParameterValue> {
     let elements = json.as_array().filter(|elements| elements.len() <= MAX_LEN)?;
-    Some(ParameterValue::List(elements.iter().map(scalar).collect::<Option<Vec<_>>>()?.into()))
+    let element = |element: &Json| match element {
+        Json::Null => Some(ParameterValue::None),
+        // Lists of lists, such as the layers of several stages.
+        Json::Array(_) => list(element),
+        _ => scalar(element),
+    };
+    Some(ParameterValue::List(elements.iter().map(element).collect::<Option<Vec<_>>>()?.into()))
 }
 
 pub(crate) fn json_type(json: &Json) -> &'static str {
@@ -129,7 +257,7 @@ pub(crate) fn json_type(json: &Json) -> &'static str {
         Json::String(text) if text.len() > MAX_LEN => "a string that is too long",
         Json::String(_) => "a string",
         Json::Array(elements) if elements.len() > MAX_LEN => "a list that is too long",
-        Json::Array(_) if list(json).is_none() => "a list that holds lists, objects or null",
+        Json::Array(_) if list(json).is_none() => "a list that holds objects",
         Json::Array(_) => "a list",
         Json::Object(_) => "an object",
     }

@@ -4,10 +4,10 @@ use core::cell::Cell;
 
 use ggmill_core::{Metadata, ValueType};
 
-use crate::architecture::Architecture;
+use crate::architecture::{Architecture, IMPLICIT};
 use crate::entries::Entries;
 use crate::error::Result;
-use crate::expression::Scope;
+use crate::expression::{Expression, Scope};
 use crate::key_template::KeyTemplate;
 use crate::parameter::ParameterSource;
 use crate::requirement::SpecifiedKey;
@@ -111,13 +111,21 @@ impl Architecture {
     pub(crate) fn parameters_of(
         &self,
         source: &dyn ParameterSource,
+        defaults: &[(Box<str>, Expression)],
+        names: [Option<&str>; 3],
     ) -> Vec<(Box<str>, ParameterValue)> {
         let fuel = Cell::new(Scope::FUEL);
-        let mut parameters: Vec<(Box<str>, ParameterValue)> =
-            Vec::with_capacity(self.parameters.len());
+        let name = |value: &str| ParameterValue::Str(value.into());
+        let mut parameters: Vec<(Box<str>, ParameterValue)> = IMPLICIT
+            .into_iter()
+            .zip(names)
+            .map(|(implicit, value)| (implicit.into(), value.map_or(ParameterValue::None, name)))
+            .collect();
         for parameter in &self.parameters {
+            let default = defaults.iter().find(|(name, _)| *name == parameter.name);
+            let default = default.map(|(_, default)| default);
             let value = parameter
-                .resolve(source, None, &Scope::new(&parameters, &fuel))
+                .resolve(source, default, &Scope::new(&parameters, &fuel))
                 .unwrap_or(ParameterValue::None);
             parameters.push((parameter.name.clone(), value));
         }
@@ -127,7 +135,7 @@ impl Architecture {
     /// The keys that a file with this metadata must have and has not. Conditions on
     /// hyper-parameters that are missing too are taken as met.
     pub fn missing_keys(&self, metadata: Metadata<'_>) -> Vec<KeySpec<'_>> {
-        let parameters = self.parameters_of(&Entries::Read(metadata));
+        let parameters = self.parameters_of(&Entries::Read(metadata), &[], [None; 3]);
         let fuel = Cell::new(Scope::FUEL);
         let scope = Scope::new(&parameters, &fuel);
         let missing = |template: &&KeyTemplate| {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::{Error, ErrorKind, Result, quoted};
 use crate::limits::MAX_INCLUDES;
-use crate::schema::{Ordered, RawArchitecture, RawPart};
+use crate::schema::{RawArchitecture, RawPart, RawStage};
 
 /// The schema a part names.
 const SCHEMA: &str = "ggmill.architecture-part/1";
@@ -22,13 +22,7 @@ impl RawArchitecture {
                 format!("includes {} parts, the limit is {MAX_INCLUDES}", self.include.len()),
             ));
         }
-        let mut whole = RawPart {
-            schema: SCHEMA.into(),
-            parameters: Ordered::default(),
-            keys: Ordered::default(),
-            tensors: Vec::new(),
-            contradiction: Vec::new(),
-        };
+        let mut whole = RawPart::default();
         for name in core::mem::take(&mut self.include) {
             let text = parts.iter().find(|(part, _)| *part == name).map(|(_, text)| *text);
             let text = text.ok_or_else(|| {
@@ -41,26 +35,75 @@ impl RawArchitecture {
             })?;
             add(&mut whole, RawPart::parse(&name, text)?);
         }
+        for name in core::mem::take(&mut self.drop) {
+            if !whole.remove(&name) {
+                let message = format!("drop {}: no part has it", quoted(&name));
+                return Err(Error::description(message));
+            }
+        }
         let own = RawPart {
             schema: SCHEMA.into(),
+            ignore: core::mem::take(&mut self.ignore),
+            zeros: core::mem::take(&mut self.zeros),
+            rename: core::mem::take(&mut self.rename),
             parameters: core::mem::take(&mut self.parameters),
             keys: core::mem::take(&mut self.keys),
+            order: self.order.take(),
             tensors: core::mem::take(&mut self.tensors),
+            vocabulary: self.vocabulary.take(),
             contradiction: core::mem::take(&mut self.contradiction),
+            refuse: core::mem::take(&mut self.refuse),
+            warn: core::mem::take(&mut self.warn),
         };
         add(&mut whole, own);
         RawPart {
+            schema: _,
+            ignore: self.ignore,
+            zeros: self.zeros,
+            rename: self.rename,
             parameters: self.parameters,
             keys: self.keys,
+            order: self.order,
             tensors: self.tensors,
+            vocabulary: self.vocabulary,
             contradiction: self.contradiction,
-            ..
+            refuse: self.refuse,
+            warn: self.warn,
         } = whole;
+        self.order_keys()
+    }
+}
+
+impl RawArchitecture {
+    /// Puts the keys in the order that is written, where one is: all others are of finished files
+    /// that others wrote.
+    fn order_keys(&mut self) -> Result<()> {
+        let Some(order) = &self.order else { return Ok(()) };
+        let mut ordered = Vec::with_capacity(self.keys.0.len());
+        for name in order {
+            let key = self.keys.remove(name).ok_or_else(|| {
+                Error::description(format!("order: {} is not a key, or occurs twice", quoted(name)))
+            })?;
+            ordered.push((name.clone(), key));
+        }
+        for (name, mut key) in core::mem::take(&mut self.keys.0) {
+            key.stage = Some(RawStage::Never);
+            ordered.push((name, key));
+        }
+        self.keys.0 = ordered;
         Ok(())
     }
 }
 
 impl RawPart {
+    /// Removes what has this name.
+    fn remove(&mut self, name: &str) -> bool {
+        let groups = &mut self.tensors;
+        self.parameters.remove(name).is_some()
+            || self.keys.remove(name).is_some()
+            || groups.iter_mut().any(|group| group.tensor.remove(name).is_some())
+    }
+
     /// Reads the part with this name.
     pub(crate) fn parse(name: &str, text: &str) -> Result<Self> {
         let part: Self = toml::from_str(text)
@@ -76,28 +119,33 @@ impl RawPart {
     }
 }
 
-fn add(whole: &mut RawPart, more: RawPart) {
-    replace(&mut whole.parameters, more.parameters);
-    replace(&mut whole.keys, more.keys);
-    let again: BTreeSet<&str> =
-        more.tensors.iter().flat_map(|group| &group.tensor.0).map(|(name, _)| &**name).collect();
-    for earlier in &mut whole.tensors {
-        earlier.tensor.0.retain(|(name, _)| !again.contains(&**name));
-    }
-    whole.tensors.extend(more.tensors);
-    whole.contradiction.extend(more.contradiction);
-}
-
-/// Entries of the same name replace what was there; others are appended.
-fn replace<T>(whole: &mut Ordered<T>, more: Ordered<T>) {
-    let mut places: BTreeMap<String, usize> =
-        whole.0.iter().enumerate().map(|(place, (name, _))| (name.clone(), place)).collect();
-    for (name, entry) in more.0 {
-        if let Some((_, place)) = places.get(&name).and_then(|&place| whole.0.get_mut(place)) {
-            *place = entry;
-        } else {
-            places.insert(name.clone(), whole.0.len());
-            whole.0.push((name, entry));
+/// Puts a later part after the others: what it names again, it completes or changes field by field.
+/// Tensors move to the group that names them last.
+fn add(whole: &mut RawPart, mut more: RawPart) {
+    whole.parameters.merge(more.parameters);
+    whole.keys.merge(more.keys);
+    whole.order = more.order.or(whole.order.take());
+    let again: BTreeSet<String> = more
+        .tensors
+        .iter()
+        .flat_map(|group| &group.tensor.0)
+        .map(|(name, _)| name.clone())
+        .collect();
+    let mut earlier = BTreeMap::new();
+    for group in &mut whole.tensors {
+        for name in &again {
+            earlier.extend(group.tensor.remove(name).map(|tensor| (name.clone(), tensor)));
         }
     }
+    for group in &mut more.tensors {
+        group.tensor.complete(&mut earlier);
+    }
+    whole.tensors.extend(more.tensors);
+    whole.ignore.extend(more.ignore);
+    whole.zeros.extend(more.zeros);
+    whole.rename.extend(more.rename);
+    whole.vocabulary = more.vocabulary.or(whole.vocabulary.take());
+    whole.contradiction.extend(more.contradiction);
+    whole.refuse.extend(more.refuse);
+    whole.warn.extend(more.warn);
 }

@@ -35,6 +35,8 @@ pub enum KeyValue {
     Str(String),
     U32Array(Vec<u32>),
     I32Array(Vec<i32>),
+    U64Array(Vec<u64>),
+    I64Array(Vec<i64>),
     F32Array(Vec<f32>),
     BoolArray(Vec<bool>),
     StrArray(Vec<String>),
@@ -61,6 +63,8 @@ impl KeyValue {
             Self::Str(value) => value,
             Self::U32Array(value) => value,
             Self::I32Array(value) => value,
+            Self::U64Array(value) => value,
+            Self::I64Array(value) => value,
             Self::F32Array(value) => value,
             Self::BoolArray(value) => value,
             Self::StrArray(value) => value,
@@ -121,8 +125,15 @@ impl KeyType {
                 return Err(fault());
             }
         }
-        let elements =
-            [ValueType::U32, ValueType::I32, ValueType::F32, ValueType::BOOL, ValueType::STRING];
+        let elements = [
+            ValueType::U32,
+            ValueType::I32,
+            ValueType::U64,
+            ValueType::I64,
+            ValueType::F32,
+            ValueType::BOOL,
+            ValueType::STRING,
+        ];
         if key_type.element.is_some_and(|element| !elements.contains(&element)) {
             return Err(fault());
         }
@@ -162,7 +173,8 @@ fn integer<T: TryFrom<i64>>(value: &ParameterValue) -> Option<T> {
 fn float(value: &ParameterValue) -> Option<f32> {
     #[expect(clippy::cast_possible_truncation, reason = "the rounding is the point")]
     let rounded = value.as_f64()? as f32;
-    rounded.is_finite().then_some(rounded)
+    // An infinity is one by intent; what becomes one does not fit.
+    (rounded.is_finite() || value.as_f64()?.is_infinite()).then_some(rounded)
 }
 
 fn text(value: &ParameterValue) -> Option<String> {
@@ -197,6 +209,8 @@ fn list(element: ValueType, elements: &[ParameterValue]) -> Option<KeyValue> {
     Some(match element {
         ValueType::U32 => KeyValue::U32Array(all(elements, integer)?),
         ValueType::I32 => KeyValue::I32Array(all(elements, integer)?),
+        ValueType::U64 => KeyValue::U64Array(all(elements, integer)?),
+        ValueType::I64 => KeyValue::I64Array(all(elements, integer)?),
         ValueType::F32 => KeyValue::F32Array(all(elements, float)?),
         ValueType::BOOL => KeyValue::BoolArray(all(elements, ParameterValue::as_bool)?),
         ValueType::STRING => KeyValue::StrArray(all(elements, text)?),

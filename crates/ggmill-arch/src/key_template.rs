@@ -5,7 +5,7 @@ use ggmill_core::keys::GENERAL_FILE_TYPE;
 use crate::error::{Error, Result, SubjectKind};
 use crate::expression::Expression;
 use crate::key::{KeyType, whole_key};
-use crate::schema::{RawKey, RawRequired};
+use crate::schema::{RawKey, RawRequired, RawStage};
 use crate::terms::{condition, expression};
 
 /// A metadata key as a description writes it. Without a value it is a place that the writer fills.
@@ -17,6 +17,7 @@ pub(crate) struct KeyTemplate {
     pub(crate) optional: bool,
     pub(crate) required: Option<RawRequired>,
     pub(crate) when: Expression,
+    pub(crate) stage: RawStage,
 }
 
 impl KeyTemplate {
@@ -33,20 +34,30 @@ impl KeyTemplate {
                 .map(|value| expression(value, known))
                 .transpose()
                 .map_err(|error| error.at("value"))?;
-            if value.is_none() && !raw.optional && name != GENERAL_FILE_TYPE {
+            let optional = raw.optional.unwrap_or(false);
+            if value.is_none() && !optional && name != GENERAL_FILE_TYPE {
                 return Err(Error::description(format!(
                     "no value: only {GENERAL_FILE_TYPE} is left to the writer, and optional ones \
                      to other writers"
                 )));
             }
-            let key_type = KeyType::parse(&raw.r#type)?;
+            let key_type = raw.r#type.as_deref().ok_or_else(|| Error::description("no type"))?;
+            let key_type = KeyType::parse(key_type)?;
+            // What follows @ tells apart entries of one key, which is written where the first of
+            // them that applies is, with the value of the last.
+            let name = name.split_once('@').map_or(name, |(name, _)| name);
             Ok(Self {
-                name: whole_key(architecture, name),
+                name: if raw.absolute == Some(true) {
+                    name.into()
+                } else {
+                    whole_key(architecture, name)
+                },
                 key_type,
                 value,
-                optional: raw.optional,
+                optional,
                 required: raw.required,
                 when: condition(raw.when.as_ref(), known)?,
+                stage: raw.stage.unwrap_or(RawStage::Model),
             })
         };
         understood().map_err(|error| error.about(SubjectKind::Key, name))

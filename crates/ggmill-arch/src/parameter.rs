@@ -72,6 +72,8 @@ enum ScalarType {
     Float,
     Bool,
     Str,
+    /// Any of these.
+    Any,
 }
 
 /// Where hyper-parameters come from. A checkpoint's configuration is one source; the metadata of a
@@ -144,9 +146,10 @@ impl ParameterType {
             "float" => ScalarType::Float,
             "bool" => ScalarType::Bool,
             "string" => ScalarType::Str,
+            "any" => ScalarType::Any,
             _ => {
                 return Err(Error::description(format!(
-                    "type {}: expected int, float, bool or string, in brackets for a list, or \
+                    "type {}: expected int, float, bool, string or any, in brackets for a list, or \
                      \"int | [int]\"",
                     quoted(text)
                 )));
@@ -161,10 +164,12 @@ impl ParameterType {
             (ScalarType::Float, false) => "a number",
             (ScalarType::Bool, false) => "true or false",
             (ScalarType::Str, false) => "a string",
+            (ScalarType::Any, false) => "a value",
             (ScalarType::Int, true) => "a list of integers",
             (ScalarType::Float, true) => "a list of numbers",
             (ScalarType::Bool, true) => "a list of true and false",
             (ScalarType::Str, true) => "a list of strings",
+            (ScalarType::Any, true) => "a list of values",
         }
     }
 
@@ -190,7 +195,10 @@ impl ScalarType {
         Some(match (self, value) {
             (Self::Int, ParameterValue::Int(_))
             | (Self::Bool, ParameterValue::Bool(_))
-            | (Self::Str, ParameterValue::Str(_)) => value.clone(),
+            | (Self::Str, ParameterValue::Str(_))
+            | (Self::Any, _)
+            // An element that a list leaves out.
+            | (_, ParameterValue::None) => value.clone(),
             #[expect(
                 clippy::cast_possible_truncation,
                 reason = "whole and within the range of exact doubles"

@@ -1,6 +1,8 @@
 //! Names with places to fill in, and globs.
 
 use crate::error::{Error, Result, quoted};
+use crate::expression::{Expression, Scope};
+use crate::pieces::{RawPiece, choices, fault, is_chosen, pieces};
 
 /// A name with loop variables and optional pieces: `[model.]layers.{bid}.self_attn.q_proj.weight`.
 #[derive(Clone, Debug, PartialEq)]
@@ -12,53 +14,26 @@ pub(crate) struct Template {
 #[derive(Clone, Debug, PartialEq)]
 enum Piece {
     Text(Box<str>),
-    Variable(Box<str>),
+    /// A number: a loop variable, or an expression of hyper-parameters and loop variables.
+    Number(Expression),
     Optional(Box<str>),
 }
 
 impl Template {
-    /// The longest pattern, in bytes.
-    const MAX_LEN: usize = 256;
-    /// The most optional pieces in one pattern.
-    const MAX_OPTIONAL: usize = 3;
-
     pub(crate) fn parse(text: &str) -> Result<Self> {
-        let fault = |what: &str| Error::description(format!("name {}: {what}", quoted(text)));
-        if text.is_empty() || text.len() > Self::MAX_LEN {
-            return Err(fault("expected 1 to 256 bytes"));
-        }
-        let mut pieces = Vec::new();
-        let mut rest = text;
-        while let Some(start) = rest.find(['{', '}', '[', ']']) {
-            let (plain, bracketed) = rest.split_at_checked(start).unwrap_or((rest, ""));
-            if !plain.is_empty() {
-                pieces.push(Piece::Text(plain.into()));
-            }
-            let (close, optional) =
-                if bracketed.starts_with('{') { ('}', false) } else { (']', true) };
-            let inner =
-                bracketed.strip_prefix(['{', '[']).and_then(|inner| inner.split_once(close));
-            let (inside, after) = inner
-                .filter(|(inside, _)| !inside.contains(['{', '}', '[', ']']))
-                .ok_or_else(|| fault("a bracket without its partner"))?;
-            if !optional && !crate::expression::is_name(inside) {
-                return Err(fault("expected the name of a loop variable between { and }"));
-            }
-            pieces.push(if optional {
-                Piece::Optional(inside.into())
-            } else {
-                Piece::Variable(inside.into())
-            });
-            rest = after;
-        }
-        if !rest.is_empty() {
-            pieces.push(Piece::Text(rest.into()));
-        }
-        let template = Self { text: text.into(), pieces };
-        if template.optional() > Self::MAX_OPTIONAL {
-            return Err(fault("more than 3 optional pieces"));
-        }
-        Ok(template)
+        let piece = |piece| {
+            Ok(match piece {
+                RawPiece::Text(text) => Piece::Text(text.into()),
+                RawPiece::Optional(text) => Piece::Optional(text.into()),
+                RawPiece::Number(number) => {
+                    let number = Expression::parse(number);
+                    let fault = |_| fault(text, "expected a number between { and }");
+                    Piece::Number(number.map_err(fault)?)
+                }
+            })
+        };
+        let pieces = pieces(text)?.into_iter().map(piece).collect::<Result<_>>()?;
+        Ok(Self { text: text.into(), pieces })
     }
 
     pub(crate) fn text(&self) -> &str {
@@ -71,19 +46,18 @@ impl Template {
 
     /// In how many ways the optional pieces can be there or not.
     pub(crate) fn choices(&self) -> u32 {
-        1 << self.optional().min(Self::MAX_OPTIONAL)
+        choices(self.optional())
     }
 
     /// Fails for a loop variable that `known` does not know.
     pub(crate) fn check_variables(&self, known: &dyn Fn(&str) -> bool) -> Result<()> {
         for piece in &self.pieces {
-            if let Piece::Variable(name) = piece
-                && !known(name)
-            {
-                return Err(Error::description(format!(
-                    "name {}: there is no loop over {name}",
-                    quoted(&self.text)
-                )));
+            if let Piece::Number(number) = piece {
+                let fault = || {
+                    let (name, number) = (quoted(&self.text), number.text());
+                    Error::description(format!("name {name}: there is no loop over {number}"))
+                };
+                number.check_names(known).map_err(|_| fault())?;
             }
         }
         Ok(())
@@ -96,7 +70,7 @@ impl Template {
         for piece in &self.pieces {
             let after = match piece {
                 Piece::Text(text) | Piece::Optional(text) => rest.strip_prefix(&**text),
-                Piece::Variable(_) => Some(rest.trim_start_matches(|c: char| c.is_ascii_digit()))
+                Piece::Number(_) => Some(rest.trim_start_matches(|c: char| c.is_ascii_digit()))
                     .filter(|after| after.len() < rest.len()),
             };
             let Some(after) = after else { return false };
@@ -107,30 +81,27 @@ impl Template {
 
     /// The name with its variables filled in. Choice 0 has every optional piece; bit *n* of a
     /// choice leaves out the *n*-th.
-    pub(crate) fn fill(&self, variables: &[(&str, u64)], choice: u32) -> String {
+    pub(crate) fn fill(&self, scope: &Scope<'_>, choice: u32) -> Result<String> {
         use core::fmt::Write as _;
         let mut name = String::with_capacity(self.text.len());
         let mut optional = 0u32;
         for piece in &self.pieces {
             match piece {
                 Piece::Text(text) => name.push_str(text),
-                Piece::Variable(variable) => {
-                    if let Some((_, value)) =
-                        variables.iter().rev().find(|(known, _)| *known == &**variable)
-                    {
-                        // Writing to a String cannot fail.
-                        let _ = write!(name, "{value}");
-                    }
+                Piece::Number(number) => {
+                    let value = number.evaluate_u64(scope)?;
+                    // Writing to a String cannot fail.
+                    let _ = write!(name, "{value}");
                 }
                 Piece::Optional(text) => {
-                    if choice.checked_shr(optional).unwrap_or(0) & 1 == 0 {
+                    if is_chosen(choice, optional) {
                         name.push_str(text);
                     }
                     optional = optional.saturating_add(1);
                 }
             }
         }
-        name
+        Ok(name)
     }
 }
 
@@ -229,11 +200,24 @@ mod tests {
         }
     }
 
+    /// The name with these numbers.
+    fn fill(template: &Template, variables: &[(&str, u64)], choice: u32) -> String {
+        let fuel = core::cell::Cell::new(Scope::FUEL);
+        template.fill(&Scope::new(&[], &fuel).with(variables), choice).unwrap()
+    }
+
+    #[test]
+    fn numbers_may_be_computed() {
+        let template = Template::parse("mtp.layers.{bid - 2 * (n + 1)}.x").unwrap();
+        assert_eq!(fill(&template, &[("bid", 7), ("n", 1)], 0), "mtp.layers.3.x");
+        assert!(template.check_variables(&|name| name == "bid").is_err());
+    }
+
     #[test]
     fn optional_pieces_are_left_out_by_choice() {
         let template = Template::parse("[model.]layers.{bid}.x[.y]").unwrap();
         assert_eq!(template.choices(), 4);
-        let names: Vec<_> = (0..4).map(|choice| template.fill(&[("bid", 7)], choice)).collect();
+        let names: Vec<_> = (0..4).map(|choice| fill(&template, &[("bid", 7)], choice)).collect();
         assert_eq!(names, ["model.layers.7.x.y", "layers.7.x.y", "model.layers.7.x", "layers.7.x"]);
     }
 
@@ -242,7 +226,7 @@ mod tests {
         let template = Template::parse("blk.{bid}.x.{eid}.weight").unwrap();
         assert!(
             template.fits("blk.7.x.12.weight")
-                && template.fits(&template.fill(&[("bid", 7), ("eid", 0)], 0))
+                && template.fits(&fill(&template, &[("bid", 7), ("eid", 0)], 0))
         );
         for other in
             ["blk.7.x..weight", "blk.7.x.1.weight.y", "blk.x.12.weight", "a.blk.7.x.12.weight", ""]

@@ -2,18 +2,22 @@
 
 use core::cell::Cell;
 use core::fmt;
+use std::collections::BTreeMap;
 
 use ggmill_core::{FileType, MetadataBuf};
 use serde_json::Value as Json;
 
-use crate::architecture::{Architecture, CheckpointKind, Remark};
-use crate::config::Config;
+use crate::architecture::{Architecture, CheckpointKind, IMPLICIT, Remark};
+use crate::config::{Config, Documents};
 use crate::error::{Error, ErrorKind, Result, SubjectKind};
-use crate::expression::Scope;
+use crate::expression::{Expression, Purpose, Scope};
+use crate::facts::CheckpointFacts;
 use crate::key::{Key, KeyValue};
 use crate::key_template::KeyTemplate;
 use crate::limits::{MAX_TENSOR_BYTES, MAX_TENSORS};
+use crate::name_rules::NameRules;
 use crate::parameter::ParameterSource;
+use crate::schema::RawStage;
 use crate::tensor::{Budget, Origin, TensorSpec};
 use crate::value::ParameterValue;
 use crate::vocabulary::{VocabularyKindSpec, VocabularySpec, VocabularyTemplate};
@@ -23,6 +27,8 @@ use crate::vocabulary::{VocabularyKindSpec, VocabularySpec, VocabularyTemplate};
 pub struct Resolved<'a> {
     architecture: &'a Architecture,
     parameters: Vec<(Box<str>, ParameterValue)>,
+    name_rules: NameRules,
+    early_keys: Vec<Key>,
     keys: Vec<Key>,
     tensors: Vec<TensorSpec>,
     vocabulary: Option<VocabularySpec>,
@@ -40,10 +46,13 @@ impl<'a> Resolved<'a> {
 
     pub(crate) fn new(
         architecture: &'a Architecture,
-        source: &dyn ParameterSource,
+        source: &Config<'_>,
         kind: Option<&CheckpointKind>,
+        facts: Option<&dyn CheckpointFacts>,
     ) -> Result<Self> {
-        let mut model = Self::of(architecture, source, kind, true)?;
+        let class = kind.filter(|kind| kind.whole).and_then(|_| source.whole_class());
+        let names = [class.or(source.class()), source.whole_class(), source.model_type()];
+        let mut model = Self::of(architecture, source, kind, names, Purpose::Checkpoint(facts))?;
         // What only finished files have, no checkpoint gives.
         model.tensors.retain(|tensor| !matches!(&tensor.origin, Origin::Checkpoint(alternatives) if alternatives.is_empty()));
         model.by_name = sorted_by_name(&model.tensors)?;
@@ -55,30 +64,37 @@ impl<'a> Resolved<'a> {
         architecture: &'a Architecture,
         source: &dyn ParameterSource,
     ) -> Result<Self> {
-        Self::of(architecture, source, None, false)
+        Self::of(architecture, source, None, [None; 3], Purpose::File)
     }
 
     fn of(
         architecture: &'a Architecture,
         source: &dyn ParameterSource,
         kind: Option<&CheckpointKind>,
-        convert: bool,
+        names: [Option<&str>; 3],
+        purpose: Purpose<'_>,
     ) -> Result<Self> {
+        let convert = matches!(purpose, Purpose::Checkpoint(_));
         let fuel = Cell::new(Scope::FUEL);
         let defaults = kind.map_or(&[][..], |kind| &kind.defaults);
         let mut parameters: Vec<(Box<str>, ParameterValue)> =
-            Vec::with_capacity(architecture.parameters.len());
+            Vec::with_capacity(architecture.parameters.len().saturating_add(IMPLICIT.len()));
+        for (name, value) in IMPLICIT.into_iter().zip(names) {
+            let value =
+                value.map_or(ParameterValue::None, |value| ParameterValue::Str(value.into()));
+            parameters.push((name.into(), value));
+        }
         for parameter in &architecture.parameters {
             let default = defaults
                 .iter()
                 .find(|(name, _)| *name == parameter.name)
                 .map(|(_, default)| default);
             let value = parameter
-                .resolve(source, default, &Scope::new(&parameters, &fuel))
+                .resolve(source, default, &Scope::new(&parameters, &fuel).for_purpose(purpose))
                 .map_err(|error| error.about(SubjectKind::Parameter, &parameter.name))?;
             parameters.push((parameter.name.clone(), value));
         }
-        let scope = Scope::new(&parameters, &fuel);
+        let scope = Scope::new(&parameters, &fuel).for_purpose(purpose);
         let (refuse, warn, templates) = if convert {
             (&*architecture.refuse, &*architecture.warn, &*architecture.keys)
         } else {
@@ -91,17 +107,23 @@ impl<'a> Resolved<'a> {
             return Err(Error::configuration(*because));
         }
         let warnings = holding(warn, &scope)?;
+        let mut early_keys = Vec::new();
         let mut keys = Vec::with_capacity(templates.len());
         for template in templates {
-            keys.extend(
+            let stage = match template.stage {
+                RawStage::Early => &mut early_keys,
+                RawStage::Model => &mut keys,
+                RawStage::Never => continue,
+            };
+            stage.extend(
                 template
                     .resolve(&scope)
                     .map_err(|error| error.about(SubjectKind::Key, &template.name))?,
             );
         }
-        let vocabulary = architecture
-            .vocabulary
-            .as_ref()
+        let vocabulary = kind
+            .and_then(|kind| kind.vocabulary.as_ref())
+            .or(architecture.vocabulary.as_ref())
             .filter(|_| convert)
             .map(|vocabulary| vocabulary.resolve(&scope))
             .transpose()?;
@@ -111,7 +133,17 @@ impl<'a> Resolved<'a> {
             group.resolve(&scope, &mut budget, &mut tensors)?;
         }
         let by_name = sorted_by_name(&tensors)?;
-        Ok(Self { architecture, parameters, keys, tensors, vocabulary, by_name, warnings })
+        Ok(Self {
+            architecture,
+            name_rules: NameRules::default(),
+            parameters,
+            early_keys,
+            keys,
+            tensors,
+            vocabulary,
+            by_name,
+            warnings,
+        })
     }
 
     /// The description this comes from.
@@ -136,10 +168,23 @@ impl<'a> Resolved<'a> {
         &self.keys
     }
 
+    /// How the names of the checkpoint's tensors are read.
+    pub fn name_rules(&self) -> &NameRules {
+        &self.name_rules
+    }
+
     /// Which vocabulary a checkpoint has, where the description says so. None where the model is a
     /// finished file's.
     pub fn vocabulary(&self) -> Option<&VocabularySpec> {
         self.vocabulary.as_ref()
+    }
+
+    /// Sets the metadata keys that go before all others but `general.architecture`, as the
+    /// reference does with what it finds out from tensors.
+    pub fn write_early_keys(&self, file_type: FileType, metadata: &mut MetadataBuf) {
+        for key in &self.early_keys {
+            key.value.set(&key.name, file_type.0, metadata);
+        }
     }
 
     /// Appends the metadata keys, in their order.
@@ -196,25 +241,96 @@ impl Architecture {
     /// looked for), when sizes contradict each other, when the description refuses the
     /// checkpoint, or when the model would have more than [`Resolved::MAX_TENSORS`] tensors.
     pub fn resolve(&self, config: &Json) -> Result<Resolved<'_>> {
+        self.resolve_config(config, None)
+    }
+
+    /// The same, where the description may ask for the tensors of the checkpoint and the JSON files
+    /// beside its weights ([`documents`](Self::documents)).
+    pub fn resolve_checkpoint(
+        &self,
+        config: &Json,
+        documents: &BTreeMap<String, Json>,
+        facts: &dyn CheckpointFacts,
+    ) -> Result<Resolved<'_>> {
+        self.resolve_config(config, Some((documents, facts)))
+    }
+
+    fn resolve_config(
+        &self,
+        config: &Json,
+        beside: Option<(&Documents, &dyn CheckpointFacts)>,
+    ) -> Result<Resolved<'_>> {
+        let (documents, facts) = beside.unzip();
+        let config = Config::new(config).beside(documents);
+        let kind = self.checkpoint_kind(&config);
+        let config = config.with_class_defaults(kind.is_none_or(|kind| kind.class_defaults));
+        let known = self.known_parameters(&config, kind);
+        let resolve = || {
+            let mut model = Resolved::new(self, &config, kind, facts)?;
+            model.name_rules = self.name_rules.resolve(&model.parameters)?;
+            Ok(model)
+        };
+        // A checkpoint that is refused need not have what others need.
+        let refused = |error: Error| {
+            let fuel = Cell::new(Scope::FUEL);
+            let scope = Scope::new(&known, &fuel);
+            let holds = |remark: &&Remark| remark.when.evaluate_bool(&scope).unwrap_or(false);
+            let remark = self.refuse.iter().find(holds);
+            remark.map_or(error, |remark| Error::new(ErrorKind::Unsupported, &*remark.because))
+        };
+        resolve().map_err(|error| refused(error).within(&self.name))
+    }
+
+    /// How the names of the tensors of a checkpoint with this `config.json` are read, as far as it
+    /// is known without its tensors.
+    pub fn name_rules(&self, config: &Json) -> NameRules {
         let config = Config::new(config);
-        Resolved::new(self, &config, self.checkpoint_kind(&config))
-            .map_err(|error| error.within(&self.name))
+        let known = self.known_parameters(&config, self.checkpoint_kind(&config));
+        self.name_rules.without_loops().resolve(&known).unwrap_or_default()
+    }
+
+    /// The hyper-parameters as far as a configuration gives them.
+    fn known_parameters(
+        &self,
+        config: &Config<'_>,
+        kind: Option<&CheckpointKind>,
+    ) -> Vec<(Box<str>, ParameterValue)> {
+        let whole = kind.filter(|kind| kind.whole).and_then(|_| config.whole_class());
+        let names = [whole.or(config.class()), config.whole_class(), config.model_type()];
+        self.parameters_of(config, kind.map_or(&[], |kind| &kind.defaults), names)
     }
 
     /// The kind of checkpoint a configuration belongs to: by its class, or by its model type when
     /// it names no class.
     pub(crate) fn checkpoint_kind(&self, config: &Config<'_>) -> Option<&CheckpointKind> {
         let names = |names: &[Box<str>], name: &str| names.iter().any(|known| **known == *name);
-        match (config.class(), config.model_type()) {
-            (Some(class), _) => {
-                self.checkpoints.iter().find(|checkpoint| names(&checkpoint.classes, class))
-            }
-            (None, Some(model_type)) => self
-                .checkpoints
-                .iter()
-                .find(|checkpoint| names(&checkpoint.model_types, model_type)),
-            (None, None) => None,
-        }
+        let holds = |kind: &&CheckpointKind| {
+            kind.when.as_ref().is_none_or(|when| self.meets(config, kind, when))
+        };
+        let is_class = |kind: &CheckpointKind, class: &str| names(&kind.classes, class);
+        let whole = config.whole_class();
+        let by_whole = self
+            .checkpoints
+            .iter()
+            .filter(|kind| kind.whole)
+            .find(|kind| whole.is_some_and(|class| is_class(kind, class)) && holds(kind));
+        by_whole.or_else(|| {
+            self.checkpoints.iter().filter(holds).find(|kind| {
+                match (config.class(), config.model_type()) {
+                    (Some(class), _) => is_class(kind, class),
+                    (None, Some(model_type)) => names(&kind.model_types, model_type),
+                    (None, None) => kind.marker.as_ref().is_some_and(|place| config.has(place)),
+                }
+            })
+        })
+    }
+
+    /// Whether a configuration meets the condition of a kind of checkpoint. What it does not say is
+    /// nothing.
+    fn meets(&self, config: &Config<'_>, kind: &CheckpointKind, when: &Expression) -> bool {
+        let parameters = self.known_parameters(config, Some(kind));
+        let fuel = Cell::new(Scope::FUEL);
+        when.evaluate_bool(&Scope::new(&parameters, &fuel)).unwrap_or(false)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use core::fmt;
 use core::marker::PhantomData;
+use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
@@ -19,14 +20,24 @@ pub(crate) struct RawArchitecture {
     pub(crate) loader: Option<String>,
     #[serde(default)]
     pub(crate) include: Vec<String>,
+    /// Names of hyper-parameters, keys and tensors of the parts that it has not.
     #[serde(default)]
-    pub(crate) ignore: Vec<String>,
+    pub(crate) drop: Vec<String>,
+    #[serde(default)]
+    pub(crate) ignore: Vec<RawIgnore>,
+    #[serde(default)]
+    pub(crate) zeros: Vec<String>,
+    #[serde(default)]
+    pub(crate) rename: Vec<RawRename>,
     #[serde(default)]
     pub(crate) checkpoint: Vec<RawCheckpoint>,
     #[serde(default)]
     pub(crate) parameters: Ordered<RawParameter>,
     #[serde(default)]
     pub(crate) keys: Ordered<RawKey>,
+    /// The keys that are written, in this order; all others are of finished files alone.
+    #[serde(default)]
+    pub(crate) order: Option<Vec<String>>,
     #[serde(default)]
     pub(crate) tensors: Vec<RawGroup>,
     #[serde(default)]
@@ -40,18 +51,61 @@ pub(crate) struct RawArchitecture {
 }
 
 /// Parts that several architectures share: their descriptions include it.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawPart {
     pub(crate) schema: String,
     #[serde(default)]
+    pub(crate) ignore: Vec<RawIgnore>,
+    #[serde(default)]
+    pub(crate) zeros: Vec<String>,
+    #[serde(default)]
+    pub(crate) rename: Vec<RawRename>,
+    #[serde(default)]
     pub(crate) parameters: Ordered<RawParameter>,
     #[serde(default)]
     pub(crate) keys: Ordered<RawKey>,
+    /// The keys that are written, in this order; all others are of finished files alone.
+    #[serde(default)]
+    pub(crate) order: Option<Vec<String>>,
     #[serde(default)]
     pub(crate) tensors: Vec<RawGroup>,
     #[serde(default)]
+    pub(crate) vocabulary: Option<RawVocabulary>,
+    #[serde(default)]
     pub(crate) contradiction: Vec<RawRemark>,
+    #[serde(default)]
+    pub(crate) refuse: Vec<RawRemark>,
+    #[serde(default)]
+    pub(crate) warn: Vec<RawRemark>,
+}
+
+/// A text that is replaced in every name of a checkpoint; at the end of names only where it begins
+/// with `*`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawRename {
+    pub(crate) find: String,
+    pub(crate) with: String,
+    #[serde(default)]
+    pub(crate) r#for: Option<String>,
+    #[serde(default)]
+    pub(crate) when: Option<RawExpression>,
+}
+
+/// Tensors of a checkpoint that are known and not needed.
+#[derive(Debug, Deserialize)]
+#[serde(untagged, expecting = "expected a pattern, or a table with names and when")]
+pub(crate) enum RawIgnore {
+    Pattern(String),
+    Table(RawIgnoreTable),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawIgnoreTable {
+    pub(crate) names: Vec<String>,
+    pub(crate) when: RawExpression,
 }
 
 #[derive(Debug, Deserialize)]
@@ -60,38 +114,101 @@ pub(crate) struct RawCheckpoint {
     pub(crate) classes: Vec<String>,
     #[serde(default)]
     pub(crate) model_types: Vec<String>,
+    /// A place in `config.json` that tells this kind where no class is named.
+    /// Whether the defaults of the class in the `transformers` library count.
     #[serde(default)]
-    pub(crate) defaults: Ordered<RawExpression>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct RawParameter {
-    pub(crate) r#type: String,
+    pub(crate) class_defaults: Option<bool>,
     #[serde(default)]
-    pub(crate) from: Vec<String>,
+    pub(crate) marker: Option<String>,
+    /// The class of the whole model decides, although a part of it names another.
     #[serde(default)]
-    pub(crate) keys: Vec<String>,
-    #[serde(default)]
-    pub(crate) default: Option<RawExpression>,
-    #[serde(default)]
-    pub(crate) in_file: Option<RawExpression>,
-    #[serde(default)]
-    pub(crate) optional: bool,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct RawKey {
-    pub(crate) r#type: String,
-    #[serde(default)]
-    pub(crate) value: Option<RawExpression>,
-    #[serde(default)]
-    pub(crate) optional: bool,
-    #[serde(default)]
-    pub(crate) required: Option<RawRequired>,
+    pub(crate) whole: bool,
     #[serde(default)]
     pub(crate) when: Option<RawExpression>,
+    #[serde(default)]
+    pub(crate) defaults: Ordered<RawExpression>,
+    #[serde(default)]
+    pub(crate) vocabulary: Option<RawVocabulary>,
+}
+
+/// Fields of a definition, each as some part says it.
+trait Merge {
+    /// What `later` says replaces what is here; what it leaves out stays.
+    fn merge(&mut self, later: Self);
+}
+
+macro_rules! definition {
+    ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $field:ident: $type:ty,)* }) => {
+        $(#[$about])*
+        #[derive(Debug, Default, Deserialize)]
+        #[serde(deny_unknown_fields, default)]
+        pub(crate) struct $name {
+            $($(#[$doc])* pub(crate) $field: Option<$type>,)*
+        }
+
+        impl Merge for $name {
+            fn merge(&mut self, later: Self) {
+                $(if later.$field.is_some() { self.$field = later.$field; })*
+            }
+        }
+    };
+}
+
+definition! {
+    /// A hyper-parameter.
+    RawParameter {
+        r#type: String,
+        from: Vec<String>,
+        keys: Vec<String>,
+        default: RawExpression,
+        in_file: RawExpression,
+        optional: bool,
+    }
+}
+
+definition! {
+    /// A metadata key.
+    RawKey {
+        r#type: String,
+        value: RawExpression,
+        optional: bool,
+        required: RawRequired,
+        when: RawExpression,
+        stage: RawStage,
+        /// The name is the whole key.
+        absolute: bool,
+    }
+}
+
+definition! {
+    /// A tensor of a file.
+    RawTensor {
+        shape: Vec<RawExpression>,
+        role: String,
+        from: Vec<RawSource>,
+        operations: Vec<String>,
+        compute: String,
+        required: RawExpression,
+        when: RawExpression,
+        tied: String,
+        unless: String,
+        keep_f32: RawExpression,
+        r#type: String,
+        drop_if_equal: String,
+        together: String,
+    }
+}
+
+/// When a key is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum RawStage {
+    /// Before `general.type`.
+    Early,
+    /// With the hyper-parameters.
+    Model,
+    /// By other writers alone.
+    Never,
 }
 
 #[derive(Debug, Deserialize)]
@@ -243,31 +360,6 @@ pub(crate) struct RawGroup {
     pub(crate) tensor: Ordered<RawTensor>,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct RawTensor {
-    pub(crate) shape: Vec<RawExpression>,
-    pub(crate) role: String,
-    #[serde(default)]
-    pub(crate) from: Vec<RawSource>,
-    #[serde(default)]
-    pub(crate) operations: Vec<String>,
-    #[serde(default)]
-    pub(crate) compute: Option<String>,
-    #[serde(default)]
-    pub(crate) required: Option<RawExpression>,
-    #[serde(default)]
-    pub(crate) when: Option<RawExpression>,
-    #[serde(default)]
-    pub(crate) tied: Option<String>,
-    #[serde(default)]
-    pub(crate) unless: Option<String>,
-    #[serde(default)]
-    pub(crate) keep_f32: Option<bool>,
-    #[serde(default)]
-    pub(crate) together: Option<String>,
-}
-
 /// Who requires a key of a file.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -298,6 +390,8 @@ pub(crate) struct RawSourceTable {
     pub(crate) r#for: Option<String>,
     #[serde(default)]
     pub(crate) operations: Option<Vec<String>>,
+    #[serde(default)]
+    pub(crate) when: Option<RawExpression>,
     #[serde(default)]
     pub(crate) parts: Vec<RawSource>,
 }
@@ -334,6 +428,41 @@ impl RawExpression {
 /// A table whose entries stay in the order of the file.
 #[derive(Debug)]
 pub(crate) struct Ordered<T>(pub(crate) Vec<(String, T)>);
+
+impl<T> Ordered<T> {
+    /// Removes the entry of this name, and says whether there was one.
+    pub(crate) fn remove(&mut self, name: &str) -> Option<T> {
+        let place = self.0.iter().position(|(known, _)| known == name)?;
+        Some(self.0.remove(place).1)
+    }
+}
+
+#[expect(private_bounds, reason = "definitions are merged in this crate alone")]
+impl<T: Merge> Ordered<T> {
+    /// Entries of the same name say in part what is there already; others are appended.
+    pub(crate) fn merge(&mut self, later: Self) {
+        let mut places: BTreeMap<String, usize> =
+            self.0.iter().enumerate().map(|(place, (name, _))| (name.clone(), place)).collect();
+        for (name, entry) in later.0 {
+            if let Some((_, known)) = places.get(&name).and_then(|&place| self.0.get_mut(place)) {
+                known.merge(entry);
+            } else {
+                places.insert(name.clone(), self.0.len());
+                self.0.push((name, entry));
+            }
+        }
+    }
+
+    /// Completes the entries that `earlier` has too: what they leave out is as there.
+    pub(crate) fn complete(&mut self, earlier: &mut BTreeMap<String, T>) {
+        for (name, entry) in &mut self.0 {
+            if let Some(mut known) = earlier.remove(name) {
+                core::mem::swap(&mut known, entry);
+                entry.merge(known);
+            }
+        }
+    }
+}
 
 impl<T> Default for Ordered<T> {
     fn default() -> Self {

@@ -1,8 +1,9 @@
 //! Tensors: as a description writes them, and as a model has them.
 
-use ggmill_core::Shape;
+use std::sync::Arc;
 
-use crate::computation::{Computation, ComputationTemplate};
+use ggmill_core::{GgmlType, Shape};
+
 use crate::error::{Error, ErrorKind, Result, SubjectKind, quoted};
 use crate::expression::{Expression, Loop, Scope};
 use crate::limits::{MAX_PIECES, MAX_TENSOR_BYTES, MAX_TENSORS};
@@ -11,7 +12,9 @@ use crate::outline::TensorOutline;
 use crate::pattern::Template;
 use crate::role::Role;
 use crate::schema::{RawGroup, RawSource, RawTensor};
+use crate::tensor_type::TensorType;
 use crate::terms::{condition, expression};
+use crate::value::ParameterValue;
 
 /// A tensor of a model: name, shape, role, and where its data come from.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,9 +30,13 @@ pub struct TensorSpec {
     pub required: bool,
     /// Where its data come from.
     pub origin: Origin,
-    /// Whether it stays F32 whatever type the file has. True of every tensor of at most one
-    /// dimension.
-    pub keep_f32: bool,
+    /// The type that it has whatever type the file has; `None` where the file's counts. Tensors of
+    /// at most one dimension and some others are F32 ([`TensorType::of_standard_name`]).
+    pub fixed_type: Option<TensorType>,
+    /// The tensor of the checkpoint that makes it superfluous where the elements are equal.
+    pub drop_if_equal: Option<String>,
+    /// The tensor of the checkpoint before whose place it is written, where it is computed.
+    pub before: Vec<String>,
     /// The tensor that replaces it when it is absent.
     pub tied: Option<String>,
     /// The tensor that it cannot be combined with: a file has one or the other.
@@ -46,8 +53,9 @@ pub enum Origin {
     /// From the checkpoint: the first of these alternatives that is there. Without any, only a
     /// finished file can have the tensor.
     Checkpoint(Vec<Source>),
-    /// From hyper-parameters alone.
-    Computed(Computation),
+    /// From hyper-parameters alone: the elements in stored order. A finished file has its own:
+    /// then there are none here.
+    Computed(Arc<[f32]>),
 }
 
 /// Tensors of the checkpoint, and the operations that make one tensor of the file from them.
@@ -112,6 +120,11 @@ fn shape_after(operations: &[Operation], inputs: &[Shape]) -> Result<Shape> {
 }
 
 impl TensorSpec {
+    /// Whether it is F32 whatever type the file has.
+    pub fn is_f32(&self) -> bool {
+        self.fixed_type == Some(TensorType::Fixed(GgmlType::F32))
+    }
+
     /// The alternative that a checkpoint has, given which names it has, or nothing.
     ///
     /// Fails when an alternative is there in part (the error says what is missing), and when the
@@ -162,20 +175,28 @@ struct TensorTemplate {
     when: Expression,
     tied: Option<Template>,
     unless: Option<Template>,
-    keep_f32: Option<bool>,
+    fixed_type: Option<TensorType>,
+    keep_f32: Option<Expression>,
+    drop_if_equal: Option<Template>,
     together: Option<Template>,
 }
 
 #[derive(Clone, Debug)]
 enum OriginTemplate {
     Checkpoint(Vec<SourceTemplate>),
-    Computed(ComputationTemplate),
+    Computed {
+        elements: Expression,
+        /// The source that it is written before; at the beginning without one.
+        at: Option<Template>,
+    },
 }
 
 #[derive(Clone, Debug)]
 struct SourceTemplate {
     names: Vec<Template>,
     repeat: Option<Loop>,
+    /// Without it, the alternative is not one.
+    when: Option<Expression>,
     operations: Vec<OperationTemplate>,
     /// In place of names: tensors with operations of their own.
     parts: Vec<SourceTemplate>,
@@ -199,13 +220,8 @@ impl Budget {
     }
 
     /// A template filled in.
-    fn name(
-        &mut self,
-        template: &Template,
-        variables: &[(&str, u64)],
-        choice: u32,
-    ) -> Result<String> {
-        let name = template.fill(variables, choice);
+    fn name(&mut self, template: &Template, scope: &Scope<'_>, choice: u32) -> Result<String> {
+        let name = template.fill(scope, choice)?;
         self.take(name.len().saturating_add(size_of::<String>()))?;
         Ok(name)
     }
@@ -318,7 +334,7 @@ impl TensorTemplate {
     ) -> Result<Self> {
         let template = |text: &str| {
             let template = Template::parse(text)?;
-            template.check_variables(&|name| variable == Some(name))?;
+            template.check_variables(known)?;
             if template.choices() == 1 {
                 Ok(template)
             } else {
@@ -328,42 +344,58 @@ impl TensorTemplate {
                 )))
             }
         };
-        let role = raw
-            .role
-            .parse::<Role>()
-            .map_err(|_| Error::description(format!("there is no role {}", quoted(&raw.role))))?;
-        if raw.shape.len() > 4 {
+        let role = match &raw.role {
+            None => Role::of_standard_name(name),
+            Some(role) => role
+                .parse::<Role>()
+                .map_err(|_| Error::description(format!("there is no role {}", quoted(role))))?,
+        };
+        let from = raw.from.as_deref().unwrap_or_default();
+        let operations = raw.operations.as_deref().unwrap_or_default();
+        let shape = raw.shape.as_deref().ok_or_else(|| Error::description("no shape"))?;
+        if shape.len() > 4 {
             return Err(Error::description(format!(
                 "a shape of {} dimensions, the limit is 4",
-                raw.shape.len()
+                shape.len()
             )));
         }
-        let shape = raw
-            .shape
+        let shape = shape
             .iter()
             .map(|dimension| expression(dimension, known))
             .collect::<Result<_>>()
             .map_err(|error| error.at("shape"))?;
         let origin = match &raw.compute {
-            Some(_) if !raw.from.is_empty() || !raw.operations.is_empty() => {
-                return Err(Error::description("expected either from or compute"));
+            Some(_) if from.len() > 1 || !operations.is_empty() => {
+                return Err(Error::description(
+                    "expected either from or compute, with at most one name in from: that of the \
+                     tensor it is written before",
+                ));
             }
             Some(text) => {
-                let computation = ComputationTemplate::parse(text)?;
-                computation.check_names(known)?;
-                OriginTemplate::Computed(computation)
+                let elements = Expression::parse(text)?;
+                elements.check_names(known)?;
+                let at = from.first().map(|at| match at {
+                    RawSource::Name(name) => Template::parse(name),
+                    RawSource::Table(_) => Err(Error::description("expected a name in from")),
+                });
+                OriginTemplate::Computed { elements, at: at.transpose()? }
             }
-            None if raw.from.len() > MAX_PIECES => {
+            None if from.len() > MAX_PIECES => {
                 return Err(Error::description(format!("more than {MAX_PIECES} alternatives")));
             }
             None => {
-                let sources = raw.from.iter().map(|source| {
-                    SourceTemplate::understand(source, &raw.operations, variable, known)
-                });
+                let sources = from
+                    .iter()
+                    .map(|source| SourceTemplate::understand(source, operations, variable, known));
                 OriginTemplate::Checkpoint(
                     sources.collect::<Result<_>>().map_err(|error| error.at("from"))?,
                 )
             }
+        };
+        let in_checkpoint = |text: &str| {
+            let template = Template::parse(text)?;
+            template.check_variables(known)?;
+            Ok::<_, Error>(template)
         };
         let required = raw
             .required
@@ -380,7 +412,14 @@ impl TensorTemplate {
             when: condition(raw.when.as_ref(), known)?,
             tied: raw.tied.as_deref().map(template).transpose()?,
             unless: raw.unless.as_deref().map(template).transpose()?,
-            keep_f32: raw.keep_f32,
+            fixed_type: TensorType::of_words(raw.r#type.as_deref(), name)?,
+            keep_f32: raw
+                .keep_f32
+                .as_ref()
+                .map(|keep_f32| expression(keep_f32, known))
+                .transpose()
+                .map_err(|error| error.at("keep_f32"))?,
+            drop_if_equal: raw.drop_if_equal.as_deref().map(in_checkpoint).transpose()?,
             together: raw.together.as_deref().map(template).transpose()?,
         })
     }
@@ -391,22 +430,42 @@ impl TensorTemplate {
         }
         budget.tensor()?;
         let shape = resolve_shape(&self.shape, scope).map_err(|error| error.at("shape"))?;
+        let mut before = Vec::new();
         let origin = match &self.origin {
             OriginTemplate::Checkpoint(sources) => {
                 let mut alternatives = Vec::with_capacity(sources.len());
                 for source in sources {
+                    let applies = |when: &Expression| when.evaluate_bool(scope);
+                    if scope.converts() && !source.when.as_ref().map_or(Ok(true), applies)? {
+                        continue;
+                    }
                     source
                         .resolve(scope, budget, &mut alternatives)
                         .map_err(|error| error.at("from"))?;
                 }
                 Origin::Checkpoint(alternatives)
             }
-            OriginTemplate::Computed(computation) => Origin::Computed(computation.resolve(scope)?),
+            OriginTemplate::Computed { elements, at } => {
+                for choice in 0..at.as_ref().map_or(0, Template::choices) {
+                    let name = at.as_ref().map(|at| budget.name(at, scope, choice));
+                    before.extend(name.transpose()?);
+                }
+                Origin::Computed(computed(elements, &shape, scope, budget)?)
+            }
         };
-        let mut fill = |template: &Template| budget.name(template, scope.variables(), 0);
+        let keep_f32 = self.keep_f32.as_ref().map(|keep_f32| keep_f32.evaluate_bool(scope));
+        let fixed_type = match keep_f32.transpose()? {
+            Some(true) => Some(TensorType::Fixed(GgmlType::F32)),
+            Some(false) => Some(TensorType::OfFile),
+            None => self.fixed_type,
+        };
+        let is_vector = shape.dimensions().len() <= 1;
+        let mut fill = |template: &Template| budget.name(template, scope, 0);
         Ok(Some(TensorSpec {
             name: fill(&self.name)?,
-            keep_f32: self.keep_f32.unwrap_or(false) || shape.dimensions().len() <= 1,
+            fixed_type: fixed_type.or(is_vector.then_some(TensorType::Fixed(GgmlType::F32))),
+            drop_if_equal: self.drop_if_equal.as_ref().map(&mut fill).transpose()?,
+            before,
             shape,
             role: self.role,
             required: self.required.evaluate_bool(scope)?,
@@ -433,7 +492,10 @@ impl SourceTemplate {
         };
         let operations = table.operations.as_deref().unwrap_or(operations);
         let names = table.name.iter().chain(&table.names);
-        Self::of(names, table.r#for.as_deref(), &table.parts, operations, variable, known)
+        let repeat = table.r#for.as_deref();
+        let source = Self::of(names, repeat, &table.parts, operations, variable, known)?;
+        let when = table.when.as_ref().map(|when| expression(when, known)).transpose();
+        Ok(Self { when: when.map_err(|error| error.at("when"))?, ..source })
     }
 
     fn of<'n>(
@@ -452,7 +514,7 @@ impl SourceTemplate {
         let mut templates = Vec::new();
         for name in names {
             let template = Template::parse(name)?;
-            template.check_variables(&|name| variable == Some(name) || inner == Some(name))?;
+            template.check_variables(&|name| known(name) || inner == Some(name))?;
             templates.push(template);
         }
         let operations: Vec<_> = operations
@@ -485,7 +547,7 @@ impl SourceTemplate {
         if operations.iter().skip(1).any(OperationTemplate::joins) {
             return Err(Error::description("only the first operation can join tensors"));
         }
-        Ok(Self { names: templates, repeat, operations, parts })
+        Ok(Self { names: templates, repeat, when: None, operations, parts })
     }
 
     /// Appends one source for each choice of optional pieces.
@@ -533,28 +595,51 @@ impl SourceTemplate {
         names: &mut Vec<String>,
     ) -> Result<()> {
         let Some(repeat) = &self.repeat else {
-            return self.fill(scope.variables(), choice, budget, names);
+            return self.fill(scope, choice, budget, names);
         };
         for value in repeat.range(scope, MAX_TENSORS)? {
             let variables: Vec<_> =
                 scope.variables().iter().copied().chain([(&*repeat.variable, value)]).collect();
-            self.fill(&variables, choice, budget, names)?;
+            self.fill(&scope.with(&variables), choice, budget, names)?;
         }
         Ok(())
     }
 
     fn fill(
         &self,
-        variables: &[(&str, u64)],
+        scope: &Scope<'_>,
         choice: u32,
         budget: &mut Budget,
         names: &mut Vec<String>,
     ) -> Result<()> {
         for template in &self.names {
-            names.push(budget.name(template, variables, choice)?);
+            names.push(budget.name(template, scope, choice)?);
         }
         Ok(())
     }
+}
+
+/// The elements of a computed tensor; none for a finished file.
+fn computed(
+    elements: &Expression,
+    shape: &Shape,
+    scope: &Scope<'_>,
+    budget: &mut Budget,
+) -> Result<Arc<[f32]>> {
+    if !scope.converts() {
+        return Ok(Arc::new([]));
+    }
+    let value = elements.evaluate(scope)?;
+    let numbers = value.as_list().ok_or_else(|| elements.wrong(&value, "a list of numbers"))?;
+    budget.take(size_of_val(numbers))?;
+    if u64::try_from(numbers.len()).ok() != Some(shape.elements()) {
+        let message = format!("compute gives {} elements, the shape is {shape}", numbers.len());
+        return Err(Error::configuration(message));
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "tensors are made in single precision")]
+    let single = |number: &ParameterValue| number.as_f64().map(|number| number as f32);
+    let numbers: Option<Arc<[f32]>> = numbers.iter().map(single).collect();
+    numbers.ok_or_else(|| elements.wrong(&value, "a list of numbers"))
 }
 
 fn operations(templates: &[OperationTemplate], scope: &Scope<'_>) -> Result<Vec<Operation>> {

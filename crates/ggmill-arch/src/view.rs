@@ -159,7 +159,7 @@ impl<'a> ModelView<'a> {
     pub fn parameter(&self, name: &str) -> Option<&ParameterValue> {
         let parameters = self.parameters.get_or_init(|| {
             self.description
-                .map(|description| description.parameters_of(&self.entries))
+                .map(|description| description.parameters_of(&self.entries, &[], [None; 3]))
                 .unwrap_or_default()
         });
         parameters

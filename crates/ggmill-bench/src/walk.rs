@@ -1,6 +1,6 @@
 //! The yardstick: one pass over the length prefixes of a header, without a single check.
 
-/// What a [`walk`] has passed.
+/// The counts of a [`walk`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Walked {

@@ -81,11 +81,11 @@ impl std::error::Error for SelectorError {}
 ///
 /// ```
 /// use ggmill_check::{Options, Profile};
-/// let options = Options { profile: Profile::Ggml, ..Options::default() };
+/// let options = Options::default().with_profile(Profile::Ggml);
 /// assert_eq!(options.findings_per_rule, 20);
 /// ```
 #[derive(Clone, Debug)]
-#[expect(clippy::exhaustive_structs, reason = "built with `..Options::default()`")]
+#[non_exhaustive]
 pub struct Options {
     /// The requirements that are checked.
     pub profile: Profile,
@@ -109,6 +109,34 @@ impl Default for Options {
 }
 
 impl Options {
+    /// With the requirements of this profile.
+    #[must_use]
+    pub fn with_profile(mut self, profile: Profile) -> Self {
+        self.profile = profile;
+        self
+    }
+
+    /// With these rules only; all when empty.
+    #[must_use]
+    pub fn with_select(mut self, select: Vec<Selector>) -> Self {
+        self.select = select;
+        self
+    }
+
+    /// Without these rules.
+    #[must_use]
+    pub fn with_ignore(mut self, ignore: Vec<Selector>) -> Self {
+        self.ignore = ignore;
+        self
+    }
+
+    /// With at most so many findings of each rule.
+    #[must_use]
+    pub fn with_findings_per_rule(mut self, count: usize) -> Self {
+        self.findings_per_rule = count;
+        self
+    }
+
     /// How bad it is to break the rule, in this profile.
     pub fn severity(&self, rule: &Rule) -> Severity {
         if self.profile == Profile::Spec && rule.authority == Authority::Must {

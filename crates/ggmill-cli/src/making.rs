@@ -1,5 +1,5 @@
-//! What every command that makes a model does with its plan: print it, or write the file and say
-//! so.
+//! Common to every command that makes a model: its plan is printed, or the file written and
+//! reported.
 
 use std::io::{self, Write};
 use std::ops::ControlFlow;
@@ -55,11 +55,9 @@ impl Making<'_> {
             } else {
                 print_table(&mut out, plan, path)?;
                 writeln!(out)?;
-                let options = text::Options {
-                    width: console.width(),
-                    styled: console.is_styled(),
-                    ..text::Options::default()
-                };
+                let options = text::Options::default()
+                    .with_width(console.width())
+                    .with_styled(console.is_styled());
                 text::write_size(&mut out, len, &type_uses(plan), &options)?;
             }
             out.flush()?;

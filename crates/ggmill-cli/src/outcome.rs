@@ -20,7 +20,7 @@ pub(crate) enum Failure {
     Closed,
     /// Something was refused or failed.
     Refused {
-        /// What, where and why, in lower case and without a full stop.
+        /// The fault, its place and its reason, in lower case and without a full stop.
         message: String,
         /// How to fix it.
         hint: Option<String>,

@@ -61,7 +61,7 @@ impl Bar {
     }
 }
 
-/// What fits into a line of so many columns. The name at the end gets what is left of them.
+/// The template for a line of so many columns. The name at the end gets the remaining ones.
 fn template(columns: u16) -> &'static str {
     match columns {
         100.. => {

@@ -1,5 +1,5 @@
-//! What commands that make a set of shards do with their plans: print them, or write every shard
-//! and name them when the last is complete.
+//! Common to commands that make a set of shards: plans are printed, or every shard is written and
+//! named when the last is complete.
 
 use std::io::{self, Write};
 use std::ops::ControlFlow;

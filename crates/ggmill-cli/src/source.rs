@@ -112,7 +112,7 @@ pub(crate) fn beginning(path: &Path) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// What the bytes are when they are not GGUF, and what to do about them when they are.
+/// The kind of file, if it is not GGUF, and otherwise what to do about the error.
 pub(crate) fn hint_for_content(
     error: &ggmill_core::Error,
     beginning: &[u8],

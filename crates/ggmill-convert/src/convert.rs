@@ -1,6 +1,7 @@
-use ggmill_arch::{Architecture, Assigned, Origin, Resolved, Source, TensorSpec};
+use ggmill_arch::{Architecture, Assigned, Origin, Resolved, Source, TensorSpec, TensorType};
 use ggmill_core::{FileType, GgmlType, MetadataBuf, RawStr, Shape, keys, size_label};
 
+use crate::facts::{Facts, documents, require_zeros, same_elements};
 use crate::general::General;
 use crate::operations::apply;
 use crate::vocabulary;
@@ -81,8 +82,10 @@ pub fn convert(
 ) -> Result<Recipe> {
     refuse_quantized(checkpoint)?;
     let target = target_type(options.file_type)?;
+    let facts = Facts::of(checkpoint, architecture);
+    let documents = documents(checkpoint, architecture)?;
     let resolved = architecture
-        .resolve(checkpoint.config())
+        .resolve_checkpoint(checkpoint.config(), &documents, &facts)
         .map_err(|error| Error::caused(ErrorKind::Architecture, error))?;
     let mut notes: Vec<String> = resolved.warnings().iter().map(ToString::to_string).collect();
 
@@ -92,7 +95,7 @@ pub fn convert(
 
     let label =
         size_label(tensors.iter().map(|tensor| (RawStr::new(&tensor.name), tensor.shape())))
-            .filter(|_| !tensors.is_empty());
+            .filter(|_| !tensors.is_empty() && !tensors.iter().any(is_adapter));
     let parameters =
         tensors.iter().fold(0u64, |sum, tensor| sum.saturating_add(tensor.shape().elements()));
     let mut general = General::of(checkpoint.config(), checkpoint.name(), parameters);
@@ -101,6 +104,7 @@ pub fn convert(
 
     let mut metadata = MetadataBuf::new();
     metadata.set(keys::GENERAL_ARCHITECTURE, architecture.name());
+    resolved.write_early_keys(options.file_type, &mut metadata);
     metadata.set(keys::GENERAL_TYPE, "model");
     general.write_to(&mut metadata);
     resolved.write_keys(options.file_type, &mut metadata);
@@ -125,30 +129,66 @@ fn tensors(
     resolved: &Resolved<'_>,
     target: GgmlType,
 ) -> Result<Vec<RecipeTensor>> {
+    let (architecture, rules) = (resolved.architecture(), resolved.name_rules());
     // Names come from JSON here, so they are text.
-    let names: Vec<_> =
-        checkpoint.tensors().iter().map(|tensor| String::from_utf8_lossy(&tensor.name)).collect();
+    let names: Vec<String> = checkpoint
+        .tensors()
+        .iter()
+        .map(|tensor| rules.renamed(&String::from_utf8_lossy(&tensor.name)))
+        .collect();
+    refuse_renamed_twice(&names)?;
     let assignment =
         resolved.assign(&names).map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?;
-    if let Some(&unknown) = assignment.unknown.first() {
+    let unknown = assignment.unknown.iter();
+    let (zeros, unknown): (Vec<usize>, Vec<usize>) =
+        unknown.copied().partition(|&number| rules.must_be_zero(&names[number]));
+    for number in zeros {
+        require_zeros(checkpoint, number)?;
+    }
+    if let Some(&unknown) = unknown.first() {
         let blocks = resolved
             .parameter("block_count")
             .map(|count| format!(" with {count} blocks"))
             .unwrap_or_default();
         let message = format!(
             "the description of {}{blocks} has no tensor that comes from this name",
-            resolved.architecture().name()
+            architecture.name()
         );
         return Err(Error::new(ErrorKind::Architecture, message).tensor(&*names[unknown]));
     }
     let mut tensors = Vec::new();
     for assigned in &assignment.tensors {
+        if let Some(other) = &assigned.spec.drop_if_equal
+            && let Some(other) = names.iter().position(|name| name == other)
+            && let [own] = *assigned.positions
+            && same_elements(checkpoint, own, other)?
+        {
+            continue;
+        }
         tensors.push(
             tensor(assigned, checkpoint, target)
                 .map_err(|error| error.tensor(&assigned.spec.name))?,
         );
     }
     Ok(tensors)
+}
+
+/// Whether a tensor is a factor of an adapter: models that have some get no label of their size.
+fn is_adapter(tensor: &RecipeTensor) -> bool {
+    [".lora_a", ".lora_b"].iter().any(|ending| tensor.name.ends_with(ending.as_bytes()))
+}
+
+/// Two tensors of the checkpoint must not get the same name.
+fn refuse_renamed_twice(names: &[String]) -> Result<()> {
+    let mut sorted: Vec<&str> = names.iter().map(String::as_str).collect();
+    sorted.sort_unstable();
+    match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => {
+            let message = "two tensors of the checkpoint have this name to the architecture";
+            Err(Error::new(ErrorKind::Checkpoint, message).tensor(pair[0]))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Weights that something has packed already: their tensors are not those the architecture's
@@ -195,15 +235,17 @@ fn tensor(
 ) -> Result<RecipeTensor> {
     let spec = assigned.spec;
     let expression = match (&spec.origin, assigned.source) {
-        (Origin::Computed(computation), _) => Expression::floats(spec.shape, computation.values())?,
+        (Origin::Computed(elements), _) => Expression::floats(spec.shape, elements.to_vec())?,
         (_, Some(source)) => operated(spec, source, &assigned.positions, checkpoint)?,
         (_, None) => return Err(Error::new(ErrorKind::Checkpoint, "has no source")),
     };
-    let ggml_type = match target {
-        _ if spec.keep_f32 => GgmlType::F32,
-        target if fits(target, &spec.shape) => target,
-        _ => FALLBACK,
+    let of_source = || assigned.positions.first().map(|&number| &checkpoint.tensors()[number]);
+    let wanted = match spec.fixed_type {
+        Some(TensorType::Fixed(fixed)) => fixed,
+        Some(TensorType::OfSource) => of_source().map_or(target, |source| source.ggml_type),
+        _ => target,
     };
+    let ggml_type = if fits(wanted, &spec.shape) { wanted } else { FALLBACK };
     // What is copied is copied; numbers that are encoded again must fit, or the file would be
     // quietly another model.
     let finite = expression.computes()

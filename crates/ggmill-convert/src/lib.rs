@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod convert;
+mod facts;
 mod general;
 mod legacy;
 mod operations;

@@ -392,9 +392,16 @@ impl core::error::Error for Error {
 /// assert_eq!(model.metadata().str("general.name").optional()?, None);
 /// # Ok::<(), ggmill_core::Error>(())
 /// ```
-pub trait Optional<T> {
+pub trait Optional<T>: sealed::Sealed {
     /// `Ok(None)` for [`ErrorKind::Missing`]; every other error stays one.
     fn optional(self) -> Result<Option<T>>;
+}
+
+mod sealed {
+    /// Keeps [`Optional`](super::Optional) to results of this crate.
+    #[expect(unnameable_types, reason = "so that other crates cannot implement it")]
+    pub trait Sealed {}
+    impl<T> Sealed for super::Result<T> {}
 }
 
 impl<T> Optional<T> for Result<T> {

@@ -7,16 +7,13 @@
 ///
 /// ```
 /// use ggmill_core::{Gguf, Limits};
-/// let limits = Limits { dimensions: 6, ..Limits::default() };
+/// let limits = Limits::default().with_dimensions(6);
 /// let empty = b"GGUF\x03\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
 /// assert_eq!(Gguf::parse_with(&empty[..], &limits)?.tensors().len(), 0);
 /// # Ok::<(), ggmill_core::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(
-    clippy::exhaustive_structs,
-    reason = "built with `..Limits::default()`; a new limit is a minor release"
-)]
+#[non_exhaustive]
 pub struct Limits {
     /// Metadata entries in one file.
     pub entries: u64,
@@ -51,6 +48,62 @@ impl Limits {
         alignment: 1 << 24,
         header_bytes: 256 << 20,
     };
+
+    /// With at most so many metadata entries.
+    #[must_use]
+    pub const fn with_entries(mut self, limit: u64) -> Self {
+        self.entries = limit;
+        self
+    }
+
+    /// With at most so many tensors.
+    #[must_use]
+    pub const fn with_tensors(mut self, limit: u64) -> Self {
+        self.tensors = limit;
+        self
+    }
+
+    /// With at most so many bytes of a string.
+    #[must_use]
+    pub const fn with_string_bytes(mut self, limit: u64) -> Self {
+        self.string_bytes = limit;
+        self
+    }
+
+    /// With at most so many elements of an array.
+    #[must_use]
+    pub const fn with_array_elements(mut self, limit: u64) -> Self {
+        self.array_elements = limit;
+        self
+    }
+
+    /// With at most so many levels of arrays within arrays.
+    #[must_use]
+    pub const fn with_array_depth(mut self, limit: u32) -> Self {
+        self.array_depth = limit;
+        self
+    }
+
+    /// With at most so many dimensions of a tensor.
+    #[must_use]
+    pub const fn with_dimensions(mut self, limit: u32) -> Self {
+        self.dimensions = limit;
+        self
+    }
+
+    /// With at most this alignment.
+    #[must_use]
+    pub const fn with_alignment(mut self, limit: u32) -> Self {
+        self.alignment = limit;
+        self
+    }
+
+    /// With at most so many bytes of a header.
+    #[must_use]
+    pub const fn with_header_bytes(mut self, limit: u64) -> Self {
+        self.header_bytes = limit;
+        self
+    }
 }
 
 impl Default for Limits {

@@ -59,12 +59,12 @@ impl<'a> Metadata<'a> {
         &self,
     ) -> impl ExactSizeIterator<Item = Entry<'a>> + DoubleEndedIterator + Clone + use<'a> {
         let Self { index, bytes } = *self;
-        index.entries.iter().map(move |entry| Entry { entry, bytes, encoding: index.encoding })
+        index.entries.iter().map(move |record| Entry { record, bytes, encoding: index.encoding })
     }
 
     fn entry(&self, number: u32) -> Option<Entry<'a>> {
-        let entry = self.index.entries.get(usize::try_from(number).ok()?)?;
-        Some(Entry { entry, bytes: self.bytes, encoding: self.index.encoding })
+        let record = self.index.entries.get(usize::try_from(number).ok()?)?;
+        Some(Entry { record, bytes: self.bytes, encoding: self.index.encoding })
     }
 
     /// Every entry with this key, in the order of the file.
@@ -171,7 +171,7 @@ impl<'a> Metadata<'a> {
 /// One metadata entry of a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'a> {
-    entry: &'a MetadataEntry,
+    record: &'a MetadataEntry,
     bytes: &'a [u8],
     encoding: Encoding,
 }
@@ -179,12 +179,12 @@ pub struct Entry<'a> {
 impl<'a> Entry<'a> {
     /// The key.
     pub fn key(&self) -> RawStr<'a> {
-        RawStr::new(self.entry.key.of(self.bytes))
+        RawStr::new(self.record.key.of(self.bytes))
     }
 
     /// The type of the value.
     pub fn value_type(&self) -> ValueType {
-        self.entry.value_type
+        self.record.value_type
     }
 
     /// The value, decoded. Fails only when the bytes changed since they were parsed.
@@ -195,11 +195,11 @@ impl<'a> Entry<'a> {
                 .at(self.value_offset())
                 .key(self.key().as_bytes())
         };
-        if self.entry.value_type == ValueType::ARRAY {
+        if self.record.value_type == ValueType::ARRAY {
             return Array::over(bytes, self.encoding).map(Value::Array).map_err(|_| changed());
         }
         let mut cursor = Cursor::new(bytes, 0, bytes.len() as u64, self.encoding);
-        match Value::decode(self.entry.value_type, &mut cursor, self.encoding) {
+        match Value::decode(self.record.value_type, &mut cursor, self.encoding) {
             Ok(value) if cursor.remain() == 0 => Ok(value),
             _ => Err(changed()),
         }
@@ -208,7 +208,7 @@ impl<'a> Entry<'a> {
     /// The bytes of the value as they are in the file: for a string its length and bytes, for an
     /// array its element type, count and elements.
     pub fn value_bytes(&self) -> &'a [u8] {
-        self.entry.value.of(self.bytes)
+        self.record.value.of(self.bytes)
     }
 
     /// The bytes of the value, where they are those of the encoding in which values are kept;
@@ -220,11 +220,11 @@ impl<'a> Entry<'a> {
 
     /// Where the key's length is in the file.
     pub fn offset(&self) -> u64 {
-        self.entry.key.start.saturating_sub(self.encoding.length_size())
+        self.record.key.start.saturating_sub(self.encoding.length_size())
     }
 
     /// Where the value is in the file.
     pub fn value_offset(&self) -> u64 {
-        self.entry.value.start
+        self.record.value.start
     }
 }

@@ -229,7 +229,7 @@ fn depth_costs_a_list_and_no_stack() {
     }
     file.array(ValueType::U8.0, 0);
     let file = file.into_bytes();
-    let limits = Limits { array_depth: DEPTH, ..Limits::default() };
+    let limits = Limits::default().with_array_depth(DEPTH);
     let (opened, _, peak) = counted(|| Index::parse(&file, &limits).map(|_| ()));
     assert!(opened.is_ok() && peak < 8 * file.len() as u64, "{peak} bytes for {}", file.len());
     let (refused, _, peak) = counted(|| Index::parse(&file, &Limits::default()).map(|_| ()));

@@ -1,4 +1,4 @@
-//! What the rules find in a file as an edit leaves it.
+//! The findings of the rules in an edited file.
 
 use std::collections::HashSet;
 
@@ -14,7 +14,7 @@ use crate::{EditMethod, EditPlan, Edited, Editor};
 /// Findings of one rule that are compared between the file before and after an edit.
 const COMPARED: usize = 10_000;
 
-/// What an edit leads to that a person should know, before or after it is made.
+/// The findings that an edit leads to, before or after it is made.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct EditFindings {
@@ -31,7 +31,7 @@ pub struct EditFindings {
 pub struct Misspelt {
     /// The key.
     pub key: String,
-    /// What it is nearly.
+    /// The standard key that it resembles.
     pub meant: String,
 }
 
@@ -54,7 +54,7 @@ pub fn edit_findings(editor: &Editor, edited: &Edited, plan: &EditPlan) -> Resul
     else {
         return Ok(findings);
     };
-    let options = Options { findings_per_rule: COMPARED, ..Options::default() };
+    let options = Options::default().with_findings_per_rule(COMPARED);
     let told = |diagnostic: &Diagnostic| {
         (diagnostic.rule.code, diagnostic.subject.to_string(), diagnostic.message.clone())
     };

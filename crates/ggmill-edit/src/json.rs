@@ -11,8 +11,8 @@ const DEEPEST: usize = 8;
 /// value`, the form that [`Edit::from_json`](crate::Edit::from_json) reads. Set again they are what
 /// they were, to the last bit.
 ///
-/// What says how the file lies stays out, since no edit sets it: the room that edits leave, and
-/// which shard of which set it is.
+/// Keys about the file itself, which no edit sets, are omitted: the room that edits leave, and the
+/// number of the shard and its set.
 ///
 /// Fails for what JSON cannot say: text that is not UTF-8, numbers that are not finite, arrays of
 /// arrays of different types, a duplicate key.

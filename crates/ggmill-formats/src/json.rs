@@ -7,8 +7,58 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use ggmill_core::RawStr;
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::de::{
+    Deserialize, DeserializeOwned, Deserializer, Error, MapAccess, SeqAccess, Visitor,
+};
 use serde_json::{Map, Value};
+
+/// Reads JSON as Python writes it: with a byte order mark or without, and with the words `NaN`,
+/// `Infinity` and `-Infinity`, which become `null`, as no number of a model is one of them.
+///
+/// ```
+/// let limit: Vec<Option<f64>> = ggmill_formats::json_from_slice(b"[0.0, -Infinity]")?;
+/// assert_eq!(limit, [Some(0.0), None]);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+pub fn json_from_slice<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, serde_json::Error> {
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    serde_json::from_slice(bytes).or_else(|error| match without_infinities(bytes) {
+        Some(bytes) if error.is_syntax() => serde_json::from_slice(&bytes),
+        _ => Err(error),
+    })
+}
+
+/// The document with `null` for Python's words for infinities and NaN; `None` where it has none of
+/// them.
+fn without_infinities(bytes: &[u8]) -> Option<Vec<u8>> {
+    const WORDS: [&[u8]; 3] = [b"-Infinity", b"Infinity", b"NaN"];
+    let mut plain = Vec::with_capacity(bytes.len());
+    let (mut is_text, mut found) = (false, false);
+    let mut rest = bytes;
+    while let [first, after @ ..] = rest {
+        let word = WORDS.iter().find(|word| !is_text && rest.starts_with(word));
+        if let Some(word) = word {
+            plain.extend_from_slice(b"null");
+            found = true;
+            rest = &rest[word.len()..];
+            continue;
+        }
+        plain.push(*first);
+        rest = after;
+        match first {
+            b'"' => is_text = !is_text,
+            // An escaped quote does not end the text.
+            b'\\' if is_text => {
+                if let [escaped, after @ ..] = rest {
+                    plain.push(*escaped);
+                    rest = after;
+                }
+            }
+            _ => {}
+        }
+    }
+    found.then_some(plain)
+}
 
 /// A JSON document without contradictions: a key that an object has more than once has the same
 /// value each time.

@@ -7,7 +7,7 @@ mod legacy;
 mod npy;
 mod safetensors;
 
-pub use json::Unambiguous;
+pub use json::{Unambiguous, json_from_slice};
 pub use legacy::{Legacy, LegacyContainer, LegacyFamily};
 pub use npy::{Numpy, extract_npy, npy_len};
 pub use safetensors::{Safetensors, SafetensorsFile, extract_safetensors, safetensors_len};

@@ -202,7 +202,7 @@ impl Side<'_> {
     }
 }
 
-/// What is added up over the chunks of a tensor.
+/// The sums over the chunks of a tensor.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
     first_byte: Option<u64>,

@@ -2,11 +2,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::kind::HashKind;
 
-/// What follows the name in a line of a check that held, so that a saved check is a manifest.
+/// The end of a line of a check that held, so that a saved check is a manifest.
 const HELD: &str = "  -  Ok";
 
-/// What follows it in a line of one that did not. Such a line says what was found, which no claim
-/// mentions.
+/// The end of a line of one that did not. Such a line has the computed hash, which is not a claim.
 const FAILED: [&str; 3] = ["  -  Mismatch", "  -  Not Found", "  -  Missing"];
 
 /// A list of hashes that a model is held to, as `ggmill hash` and `llama-gguf-hash` write it: the
@@ -147,7 +146,7 @@ impl Line {
     }
 }
 
-/// What a name is about, when it is about a file of this name: one of its tensors or all of it.
+/// The subject of a name, if it is about a file of this name: one of its tensors, or the file.
 #[expect(clippy::option_option, reason = "another file, this file as a whole, or a tensor of it")]
 fn about_file<'a>(name: &'a str, file: &str) -> Option<Option<&'a str>> {
     name.match_indices(file).find_map(|(at, _)| {

@@ -181,7 +181,7 @@ pub fn notices(model: &Model) -> Vec<Notice<'_>> {
     notices
 }
 
-/// What occurs more than once, with how often.
+/// The names that occur more than once, and how often.
 fn repeated<'a>(names: impl Iterator<Item = RawStr<'a>>) -> Vec<(RawStr<'a>, usize)> {
     let mut names: Vec<RawStr<'a>> = names.collect();
     names.sort_unstable();

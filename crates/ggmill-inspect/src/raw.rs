@@ -7,8 +7,8 @@ use ggmill_core::Value;
 /// A value as it is: the bytes of a string, without a line break after them; a number or bool on a
 /// line; the elements of an array with a line each.
 ///
-/// What an edit reads back from such a file is the same value. Fails for arrays whose elements are
-/// not one line each.
+/// An edit that reads such a file gets the same value. Fails for arrays whose elements are not one
+/// line each.
 ///
 /// ```
 /// use ggmill_core::Value;

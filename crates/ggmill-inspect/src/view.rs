@@ -17,13 +17,13 @@ pub(crate) fn file_name(part: &Part) -> Option<Cow<'_, str>> {
 /// ```
 /// use ggmill_core::RawStr;
 /// use ggmill_inspect::Selection;
-/// let tokenizer = Selection { summary: false, tensors: false, keys: vec!["tokenizer.*".parse()?], ..Selection::default() };
+/// let tokenizer = Selection::metadata(vec!["tokenizer.*".parse()?]);
 /// assert!(tokenizer.has_key(RawStr::from("tokenizer.ggml.model")));
 /// assert!(!tokenizer.has_key(RawStr::from("general.name")));
 /// # Ok::<(), ggmill_text::GlobError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "built with `..Selection::default()`")]
+#[non_exhaustive]
 pub struct Selection {
     /// The summary. JSON has it always.
     pub summary: bool,
@@ -45,6 +45,21 @@ impl Default for Selection {
 }
 
 impl Selection {
+    /// The summary only.
+    pub fn summary() -> Self {
+        Self { metadata: false, tensors: false, ..Self::default() }
+    }
+
+    /// The metadata entries only: those whose keys fit any pattern, or all when there is none.
+    pub fn metadata(keys: Vec<Glob>) -> Self {
+        Self { summary: false, tensors: false, keys, ..Self::default() }
+    }
+
+    /// The tensors only: those whose names fit any pattern, or all when there is none.
+    pub fn tensors(names: Vec<Glob>) -> Self {
+        Self { summary: false, metadata: false, names, ..Self::default() }
+    }
+
     /// Whether the patterns admit this key.
     pub fn has_key(&self, key: RawStr<'_>) -> bool {
         self.keys.is_empty() || self.keys.iter().any(|glob| glob.matches(key))

@@ -30,8 +30,8 @@ pub enum ErrorKind {
     /// The files do not make up a whole model: a shard is missing, is there more than once, or
     /// belongs to another set.
     Shards,
-    /// What the file holds, sorted as `ggmill-core` sorts it. A file that lost its end while it was
-    /// open is [`Truncated`](ggmill_core::ErrorKind::Truncated) too.
+    /// The content of the file, by the kinds of `ggmill-core`. A file that became shorter while it
+    /// was open is [`Truncated`](ggmill_core::ErrorKind::Truncated) too.
     Format(ggmill_core::ErrorKind),
 }
 

@@ -193,7 +193,7 @@ impl From<ggmill_core::Error> for Error {
     }
 }
 
-/// What a reader's error is to those who use what it reads.
+/// The kind of a reader's error for the callers of this crate.
 fn kind_of(kind: ggmill_core::ErrorKind) -> ErrorKind {
     match kind {
         ggmill_core::ErrorKind::Truncated => ErrorKind::Truncated,

@@ -102,7 +102,7 @@ struct Piece {
     wanted: Range<usize>,
 }
 
-/// What bytes `start..end` of a tensor take: the blocks around them, chunk by chunk.
+/// The blocks that cover bytes `start..end` of a tensor, chunk by chunk.
 fn pieces(expression: &Expression, start: u64, end: u64) -> Vec<Piece> {
     let Some(layout) = expression.ggml_type().layout() else { return Vec::new() };
     let (elements, bytes) = (u64::from(layout.elements), u64::from(layout.bytes));

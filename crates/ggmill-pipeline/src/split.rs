@@ -96,7 +96,7 @@ impl Recipe {
     }
 }
 
-/// What the metadata say the alignment is. Fails where no file can have it.
+/// The alignment that the metadata state. Fails if it is not valid.
 fn alignment(metadata: &MetadataBuf) -> Result<Alignment> {
     let Some(stated) = metadata.get(keys::GENERAL_ALIGNMENT) else { return Ok(Alignment::DEFAULT) };
     Alignment::new(stated.as_u64().unwrap_or(0))

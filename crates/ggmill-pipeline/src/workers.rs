@@ -30,7 +30,7 @@ impl Workers {
         self.0.current_num_threads()
     }
 
-    /// What the work makes of each item, in the order of the items.
+    /// The result of the work for each item, in the order of the items.
     pub fn map<T: Sync, R: Send>(
         &self,
         items: &[T],

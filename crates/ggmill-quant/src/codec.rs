@@ -16,8 +16,11 @@ use crate::error::{Detail, Error, Result};
 use crate::isa::{Direction, Isa, Kind};
 use crate::lanes::{Floats, Lanes, Mask, Work};
 
-/// Turns blocks of one type into values and back. Obtained from [`codec`].
-pub trait BlockCodec: Sync + Debug {
+use self::sealed::Sealed;
+
+/// Turns blocks of one type into values and back. Obtained from [`codec`]; not for other crates to
+/// implement.
+pub trait BlockCodec: Sealed + Sync + Debug {
     /// The type whose blocks these are.
     fn ggml_type(&self) -> GgmlType;
 
@@ -153,6 +156,12 @@ fn read_only<T: Decode<N, B>, const N: usize, const B: usize>(
     with_isa!(isa, ReadOnly)
 }
 
+mod sealed {
+    /// Keeps [`BlockCodec`](super::BlockCodec) to this crate.
+    #[expect(unnameable_types, reason = "so that other crates cannot implement it")]
+    pub trait Sealed {}
+}
+
 /// A type that is read and written.
 struct Both<T, const N: usize, const B: usize>(Kind, PhantomData<T>);
 
@@ -204,6 +213,8 @@ impl<T: Encode<N, B>, const N: usize, const B: usize> Writing<'_, T, N, B> {
         }
     }
 }
+
+impl<T, const N: usize, const B: usize> Sealed for Both<T, N, B> {}
 
 impl<T: Encode<N, B>, const N: usize, const B: usize> BlockCodec for Both<T, N, B> {
     fn ggml_type(&self) -> GgmlType {
@@ -268,6 +279,8 @@ impl<T: Encode<N, B>, const N: usize, const B: usize> BlockCodec for Both<T, N, 
         }))
     }
 }
+
+impl<T, const N: usize, const B: usize> Sealed for ReadOnly<T, N, B> {}
 
 impl<T: Decode<N, B>, const N: usize, const B: usize> BlockCodec for ReadOnly<T, N, B> {
     fn ggml_type(&self) -> GgmlType {

@@ -18,7 +18,7 @@ pub(crate) struct Hyper {
 }
 
 impl Hyper {
-    /// What the model says; the depth comes from the names of tensors where it does not say it.
+    /// From the metadata of the model; without a depth there, from the names of tensors.
     pub(crate) fn of<'a>(model: &ModelView<'_>, names: impl Iterator<Item = &'a [u8]>) -> Self {
         let traits = MixtureTraits::of(model.architecture());
         let layers = model.block_count().unwrap_or_else(|| {

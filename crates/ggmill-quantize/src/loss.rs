@@ -282,7 +282,7 @@ pub(crate) fn decoded(
     Ok(values)
 }
 
-/// What is added up over the rows of a tensor.
+/// The sums over the rows of a tensor.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sums {
     /// Of the distances, squared.

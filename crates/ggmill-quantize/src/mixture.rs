@@ -10,7 +10,7 @@ use crate::layers::layer;
 /// In files of these types, a tensor of which all this holds becomes that.
 struct Rule(&'static [FileType], &'static [When], GgmlType);
 
-/// What a rule asks of the model, of the tensor and of its place among those of its role.
+/// A condition of a rule: on the model, the tensor, or its place among those of its role.
 #[derive(Clone, Copy, Debug)]
 enum When {
     /// This many query heads or more share a key and value head.
@@ -68,7 +68,7 @@ const OUTPUT: &[Rule] = &[
     Rule(ANY, &[], G::Q6_K),
 ];
 
-/// What any other tensor becomes where the role does not matter.
+/// The rules for all other tensors, whatever their role.
 const EVERY: &[Rule] = &[
     Rule(&[F::MXFP4_MOE], &[Stacked, StacksExperts], G::MXFP4),
     Rule(&[F::MXFP4_MOE], &[Stacked, Ffn], G::MXFP4),

@@ -36,8 +36,8 @@ pub struct QuantizeOptions {
     /// Types for tensors by their whole names, before everything else. Where the target is a copy
     /// it names every tensor.
     pub types: Option<TypePlan>,
-    /// What tensors do whose names do not tell; the first rule whose pattern is found in a name
-    /// decides, before names do.
+    /// Roles of tensors with unknown names; the first rule whose pattern is found in a name
+    /// decides, before the names that are known.
     pub roles: Vec<RoleRule>,
     /// Layers to leave out; the others are renumbered.
     pub prune_layers: BTreeSet<u64>,

@@ -55,7 +55,7 @@ pub(crate) enum Kept {
     Integers,
     /// The output, where that was asked for.
     Left,
-    /// What its name or its role tells.
+    /// From its name or its role.
     Name,
 }
 
@@ -68,10 +68,10 @@ impl Kept {
     ];
 }
 
-/// What was met on the way through the tensors.
+/// Observations about the tensors, for notes.
 #[derive(Debug, Default)]
 pub(crate) struct Remarks {
-    /// What a run would be refused for, and the tensors it would be refused for.
+    /// The reasons for which a run would be refused, with their tensors.
     refused: Vec<(String, Named)>,
     /// Tensors whose row length is not a multiple of the block size of the type chosen first.
     pub(crate) ragged: Named,

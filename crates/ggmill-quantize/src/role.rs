@@ -11,8 +11,7 @@ use crate::layers::layer;
 use crate::rule_list::rules_in;
 use ggmill_pipeline::{Error, ErrorKind, Result};
 
-/// What tensors do whose names do not tell: a role for every tensor in whose name a pattern is
-/// found.
+/// A role for tensors with unknown names: every tensor in whose name a pattern is found.
 #[derive(Clone, Debug)]
 pub struct RoleRule {
     pattern: Regex,
@@ -103,7 +102,7 @@ fn all_roles() -> String {
     Role::ALL.iter().map(|(role, _)| role.name()).collect::<Vec<_>>().join(", ")
 }
 
-/// What tells roles: rules, the first that is found, and the model itself.
+/// The sources of roles: rules, of which the first match decides, and the model itself.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Roles<'a> {
     pub(crate) rules: &'a [RoleRule],

@@ -55,7 +55,7 @@ enum Side {
     Candle,
 }
 
-/// What came of opening one file with every reader.
+/// The results of opening one file with every reader.
 struct Row {
     file: PathBuf,
     size: u64,

@@ -6,14 +6,14 @@ use super::environment;
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// What `xtask/peers/quant.py` takes: --type, --work, --isa, --all-isas, --rounds
+    /// Arguments of `xtask/peers/quant.py`: --type, --work, --isa, --all-isas, --rounds
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     rest: Vec<String>,
 }
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct CountArgs {
-    /// What `xtask/peers/quant_count.py` takes: --type, --work, --isa
+    /// Arguments of `xtask/peers/quant_count.py`: --type, --work, --isa
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     rest: Vec<String>,
 }

@@ -1,5 +1,5 @@
-//! What the source package of llama-cpp-python carries: llama.cpp's constants, and the largest
-//! vocabulary file there is (gemma-4's).
+//! From the source package of llama-cpp-python: llama.cpp's constants, and the largest vocabulary
+//! file (that of gemma-4).
 
 use std::path::PathBuf;
 

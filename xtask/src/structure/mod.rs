@@ -1,15 +1,16 @@
-//! What `docs/ARCHITECTURE.md` claims of the sources, held against them.
+//! The claims of `docs/ARCHITECTURE.md` about the sources.
 
 mod circles;
 mod one_of_each;
 mod paths;
+mod surface;
 mod tokens;
 
 use crate::process::Done;
 
 /// Everything that is found, of every check.
 pub(crate) fn findings() -> Done<Vec<String>> {
-    Ok([circles::findings()?, one_of_each::findings()?].concat())
+    Ok([circles::findings()?, one_of_each::findings()?, surface::findings()?].concat())
 }
 
 #[cfg(test)]

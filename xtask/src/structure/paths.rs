@@ -7,13 +7,13 @@ use super::tokens::Token;
 pub(super) struct Use {
     /// Where it is, as written.
     pub(super) path: Vec<String>,
-    /// What it is called here; `*` for everything there is.
+    /// Its name here; `*` for everything.
     pub(super) name: String,
     /// Whether it is handed on, to whomever: then it is no need of this file's own.
     pub(super) is_public: bool,
 }
 
-/// What a file says of others.
+/// The references of a file to others.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Paths {
     pub(super) uses: Vec<Use>,
@@ -23,7 +23,7 @@ pub(super) struct Paths {
     pub(super) defined: Vec<String>,
 }
 
-/// Words after which the name of an item stands.
+/// Words that precede the name of an item.
 const ITEMS: [&str; 10] =
     ["fn", "struct", "enum", "union", "trait", "type", "const", "static", "mod", "macro_rules"];
 
@@ -67,7 +67,7 @@ pub(super) fn paths(tokens: &[Token]) -> Paths {
     paths
 }
 
-/// Whether `pub`, perhaps for some only, stands last.
+/// Whether the last word is `pub`, perhaps restricted.
 fn is_public(before: &[Token]) -> bool {
     match before {
         [.., last] if last.word() == Some("pub") => true,
@@ -132,7 +132,7 @@ fn tree(tokens: &[Token], before: &[String], is_public: bool, uses: &mut Vec<Use
     uses.push(Use { path, name, is_public });
 }
 
-/// What stands between braces, cut at its own commas.
+/// The content of braces, cut at its own commas.
 fn parts(tokens: &[Token]) -> Vec<&[Token]> {
     let (mut parts, mut start, mut depth) = (Vec::new(), 0, 0usize);
     for (place, token) in tokens.iter().enumerate() {

@@ -104,7 +104,7 @@ fn after_raw(text: &[char], start: usize) -> usize {
     (start + hashes + 1..text.len()).find(end).map_or(text.len(), |end| end + 1 + hashes)
 }
 
-/// Leaves out what `#[cfg(test)]` stands before: up to its semicolon, or to the end of its block.
+/// Omits the item after `#[cfg(test)]`: up to its semicolon, or to the end of its block.
 fn without_tests(tokens: &[Token]) -> Vec<Token> {
     let mut kept = Vec::new();
     let mut place = 0;

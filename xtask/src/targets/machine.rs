@@ -1,4 +1,4 @@
-//! What links programs for a Linux machine of another kind, and what runs them here.
+//! Linkers and emulators for other Linux machines.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ pub(super) struct Machine {
     pub(super) linker: &'static str,
     /// QEMU in user mode runs its programs.
     pub(super) emulator: &'static str,
-    /// What loads its programs where this machine can run them itself.
+    /// The loader of its programs where this machine can run them itself.
     pub(super) loader: Option<&'static str>,
     /// The package of Debian and Ubuntu that has its C library.
     pub(super) libc_package: &'static str,

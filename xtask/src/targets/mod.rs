@@ -29,7 +29,7 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// What the gate does: building a standard library takes minutes for each target.
+    /// The arguments of the gate: building a standard library takes minutes for each target.
     pub(crate) fn of_the_gate() -> Self {
         Self { installed: true, ..Self::default() }
     }
@@ -52,7 +52,7 @@ enum Work {
     Build(&'static str),
 }
 
-/// What became of a target.
+/// The outcome for a target.
 enum Outcome {
     Passed,
     /// Something is missing.

@@ -94,7 +94,7 @@ fn literals(source: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// What follows a character literal at the beginning of a text.
+/// The rest of a text after a character literal at its beginning.
 fn character(text: &str) -> Option<&str> {
     let content = text.strip_prefix('\'')?;
     let len = match content.strip_prefix('\\') {

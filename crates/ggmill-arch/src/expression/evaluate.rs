@@ -3,16 +3,28 @@
 use core::cell::Cell;
 use core::cmp::Ordering;
 
-use super::{Function, Node, Operator};
+use super::{Node, Operator};
+use crate::facts::CheckpointFacts;
+use crate::limits::MAX_TENSORS;
 use crate::value::ParameterValue as Value;
 
 /// The names an expression sees: hyper-parameters, and the loop variables around it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) struct Scope<'a> {
     parameters: &'a [(Box<str>, Value)],
     variables: &'a [(&'a str, u64)],
     /// Steps that are left; shared by everything one model takes.
     fuel: &'a Cell<u64>,
+    purpose: Purpose<'a>,
+}
+
+/// What expressions are evaluated for.
+#[derive(Clone, Copy)]
+pub(crate) enum Purpose<'a> {
+    /// A finished file.
+    File,
+    /// Converting a checkpoint, with its tensors where they are known.
+    Checkpoint(Option<&'a dyn CheckpointFacts>),
 }
 
 impl<'a> Scope<'a> {
@@ -20,7 +32,25 @@ impl<'a> Scope<'a> {
     pub(crate) const FUEL: u64 = 1 << 26;
 
     pub(crate) fn new(parameters: &'a [(Box<str>, Value)], fuel: &'a Cell<u64>) -> Self {
-        Self { parameters, variables: &[], fuel }
+        Self { parameters, variables: &[], fuel, purpose: Purpose::File }
+    }
+
+    /// The same scope for a purpose.
+    pub(crate) fn for_purpose(self, purpose: Purpose<'a>) -> Self {
+        Self { purpose, ..self }
+    }
+
+    /// Whether a checkpoint is converted; otherwise the numbers are those of a finished file.
+    pub(crate) fn converts(&self) -> bool {
+        matches!(self.purpose, Purpose::Checkpoint(_))
+    }
+
+    /// The tensors of the checkpoint.
+    pub(super) fn facts(&self) -> Outcome<&'a dyn CheckpointFacts> {
+        match self.purpose {
+            Purpose::Checkpoint(Some(facts)) => Ok(facts),
+            _ => Err("asks for a tensor, and there is no checkpoint here".into()),
+        }
     }
 
     /// The same scope within a loop.
@@ -28,7 +58,7 @@ impl<'a> Scope<'a> {
     where
         'a: 'b,
     {
-        Scope { parameters: self.parameters, variables, fuel: self.fuel }
+        Scope { variables, ..*self }
     }
 
     /// The loop variables with their values.
@@ -37,13 +67,13 @@ impl<'a> Scope<'a> {
     }
 
     /// Takes steps from what is left.
-    fn spend(&self, steps: usize) -> Outcome<()> {
+    pub(super) fn spend(&self, steps: usize) -> Outcome<()> {
         let left = u64::try_from(steps).ok().and_then(|steps| self.fuel.get().checked_sub(steps));
         self.fuel.set(left.unwrap_or(0));
         left.map(|_| ()).ok_or_else(|| "takes too many steps".into())
     }
 
-    fn value(&self, name: &str) -> Outcome<Value> {
+    pub(super) fn value(&self, name: &str) -> Outcome<Value> {
         if let Some(&(_, value)) =
             self.variables.iter().rev().find(|(variable, _)| *variable == name)
         {
@@ -58,7 +88,7 @@ impl<'a> Scope<'a> {
 }
 
 /// Why there is no value, to follow the text of the expression.
-type Outcome<T> = Result<T, String>;
+pub(super) type Outcome<T> = Result<T, String>;
 
 impl Node {
     pub(super) fn evaluate(&self, scope: &Scope<'_>) -> Outcome<Value> {
@@ -83,7 +113,8 @@ impl Node {
                 scope.spend(weight(&left).saturating_add(weight(&right)))?;
                 binary(*operator, &left, &right)
             }
-            Self::Call(function, arguments) => call(*function, arguments, scope),
+            Self::Call(function, arguments) => function.call(arguments, scope),
+            Self::Each(variable, count, element) => each(variable, count, element, scope),
             Self::Element(list, index) => element(list.evaluate(scope)?, &index.evaluate(scope)?),
             Self::List(nodes) => Ok(Value::List(
                 nodes.iter().map(|node| node.evaluate(scope)).collect::<Outcome<Vec<_>>>()?.into(),
@@ -91,10 +122,31 @@ impl Node {
         }
     }
 
-    fn bool(&self, scope: &Scope<'_>) -> Outcome<bool> {
+    pub(super) fn bool(&self, scope: &Scope<'_>) -> Outcome<bool> {
         let value = self.evaluate(scope)?;
         value.as_bool().ok_or_else(|| format!("needs true or false, found {}", value.type_name()))
     }
+}
+
+/// As many elements as `count` says, at most as many as a model has tensors.
+fn each(variable: &str, count: &Node, element: &Node, scope: &Scope<'_>) -> Outcome<Value> {
+    let count = count.evaluate(scope)?;
+    let limit = usize::try_from(MAX_TENSORS).unwrap_or(usize::MAX);
+    let elements = count
+        .as_u64()
+        .and_then(|count| usize::try_from(count).ok())
+        .filter(|&count| count <= limit)
+        .ok_or_else(|| format!("needs a number of elements up to {limit}, found {count}"))?;
+    let mut variables = scope.variables().to_vec();
+    variables.push((variable, 0));
+    let mut values = Vec::with_capacity(elements);
+    for place in (0u64..).take(elements) {
+        if let Some(last) = variables.last_mut() {
+            last.1 = place;
+        }
+        values.push(element.evaluate(&scope.with(&variables))?);
+    }
+    Ok(Value::List(values.into()))
 }
 
 /// The element of a list; what is not a list is the same for every index, as hyper-parameters that
@@ -106,86 +158,16 @@ fn element(list: Value, index: &Value) -> Outcome<Value> {
     found.cloned().ok_or_else(|| format!("asks for element {index} of {}", elements.len()))
 }
 
-fn call(function: Function, arguments: &[Node], scope: &Scope<'_>) -> Outcome<Value> {
-    match (function, arguments) {
-        (Function::If, [condition, yes, no]) => {
-            (if condition.bool(scope)? { yes } else { no }).evaluate(scope)
-        }
-        (Function::Has, [operand]) => Ok(Value::Bool(operand.evaluate(scope)?.is_some())),
-        (Function::First, _) => {
-            for argument in arguments {
-                let value = argument.evaluate(scope)?;
-                if value.is_some() {
-                    return Ok(value);
-                }
-            }
-            Ok(Value::None)
-        }
-        (Function::Min | Function::Max, [first, rest @ ..]) => {
-            let wanted = if function == Function::Min { Ordering::Less } else { Ordering::Greater };
-            let mut best = first.evaluate(scope)?;
-            for argument in rest {
-                let value = argument.evaluate(scope)?;
-                if compare(&value, &best)? == wanted {
-                    best = value;
-                }
-            }
-            Ok(best)
-        }
-        (Function::Floor | Function::Ceil, [left, right]) => {
-            let (left, right) = (left.evaluate(scope)?, right.evaluate(scope)?);
-            let (Some(left), Some(right)) = (left.as_i64(), right.as_i64()) else {
-                return Err(format!(
-                    "needs whole numbers, found {} and {}",
-                    left.type_name(),
-                    right.type_name()
-                ));
-            };
-            let quotient = left.checked_div(right).ok_or_else(|| divided(right))?;
-            let uneven = left.checked_rem(right).is_some_and(|remainder| remainder != 0);
-            let negative = (left < 0) != (right < 0);
-            let step = match function {
-                Function::Floor if uneven && negative => -1,
-                Function::Ceil if uneven && !negative => 1,
-                _ => 0,
-            };
-            quotient.checked_add(step).map(Value::Int).ok_or_else(overflow)
-        }
-        (Function::IsList, [operand]) => {
-            Ok(Value::Bool(operand.evaluate(scope)?.as_list().is_some()))
-        }
-        (Function::Len, [operand]) => match operand.evaluate(scope)? {
-            Value::List(elements) => {
-                i64::try_from(elements.len()).map(Value::Int).map_err(|_| overflow())
-            }
-            other => Err(format!("needs a list, found {}", other.type_name())),
-        },
-        (Function::Lower, [operand]) => match operand.evaluate(scope)? {
-            Value::Str(text) => {
-                scope.spend(text.len())?;
-                Ok(Value::Str(text.to_lowercase().into()))
-            }
-            Value::None => Ok(Value::None),
-            other => Err(format!("needs a string, found {}", other.type_name())),
-        },
-        (Function::Int, [operand]) => match operand.evaluate(scope)? {
-            Value::Int(value) => Ok(Value::Int(value)),
-            #[expect(
-                clippy::cast_possible_truncation,
-                reason = "the range is held against that of an integer first"
-            )]
-            Value::Float(value) if value.abs() < 9.0e18 => Ok(Value::Int(value as i64)),
-            other => Err(not_a_number(&other)),
-        },
-        // The parser counts arguments.
-        _ => Err("has the wrong number of arguments".into()),
-    }
-}
-
 fn binary(operator: Operator, left: &Value, right: &Value) -> Outcome<Value> {
     match operator {
         Operator::Equal => return Ok(Value::Bool(equal(left, right))),
         Operator::NotEqual => return Ok(Value::Bool(!equal(left, right))),
+        Operator::In if right.as_str().is_some() => {
+            let (Some(part), Some(text)) = (left.as_str(), right.as_str()) else {
+                return Err(format!("needs text before \"in\", found {}", left.type_name()));
+            };
+            return Ok(Value::Bool(text.contains(part)));
+        }
         Operator::In => {
             let elements = right
                 .as_list()
@@ -196,6 +178,15 @@ fn binary(operator: Operator, left: &Value, right: &Value) -> Outcome<Value> {
         Operator::LessEqual => return Ok(Value::Bool(compare(left, right)?.is_le())),
         Operator::Greater => return Ok(Value::Bool(compare(left, right)?.is_gt())),
         Operator::GreaterEqual => return Ok(Value::Bool(compare(left, right)?.is_ge())),
+        _ => {}
+    }
+    match (operator, left, right) {
+        (Operator::Add, Value::List(left), Value::List(right)) => {
+            return Ok(Value::List(left.iter().chain(right.iter()).cloned().collect()));
+        }
+        (Operator::Add, Value::Str(left), Value::Str(right)) => {
+            return Ok(Value::Str([&**left, &**right].concat().into()));
+        }
         _ => {}
     }
     if let (Value::Int(left), Value::Int(right)) = (left, right) {
@@ -218,7 +209,7 @@ fn binary(operator: Operator, left: &Value, right: &Value) -> Outcome<Value> {
 }
 
 /// The limit of the cost of a comparison.
-fn weight(value: &Value) -> usize {
+pub(super) fn weight(value: &Value) -> usize {
     match value {
         Value::Str(text) => text.len(),
         Value::List(elements) => {
@@ -244,7 +235,7 @@ fn integers(operator: Operator, left: i64, right: i64) -> Outcome<i64> {
     value.ok_or_else(overflow)
 }
 
-fn equal(left: &Value, right: &Value) -> bool {
+pub(super) fn equal(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Int(_) | Value::Float(_), Value::Int(_) | Value::Float(_)) => {
             compare(left, right).is_ok_and(Ordering::is_eq)
@@ -253,7 +244,7 @@ fn equal(left: &Value, right: &Value) -> bool {
     }
 }
 
-fn compare(left: &Value, right: &Value) -> Outcome<Ordering> {
+pub(super) fn compare(left: &Value, right: &Value) -> Outcome<Ordering> {
     if let (Value::Int(left), Value::Int(right)) = (left, right) {
         return Ok(left.cmp(right));
     }
@@ -263,16 +254,16 @@ fn compare(left: &Value, right: &Value) -> Outcome<Ordering> {
 }
 
 #[cold]
-fn not_a_number(value: &Value) -> String {
+pub(super) fn not_a_number(value: &Value) -> String {
     format!("needs a number, found {}", value.type_name())
 }
 
 #[cold]
-fn overflow() -> String {
+pub(super) fn overflow() -> String {
     "exceeds 64 bits".into()
 }
 
 #[cold]
-fn divided(right: i64) -> String {
+pub(super) fn divided(right: i64) -> String {
     if right == 0 { "divides by zero".into() } else { overflow() }
 }

@@ -5,17 +5,20 @@
 //! panic.
 
 mod evaluate;
+mod functions;
 mod lexer;
+mod normal;
 mod parser;
 
-pub(crate) use evaluate::Scope;
+pub(crate) use evaluate::{Purpose, Scope};
+use functions::Function;
 
 use crate::error::{Error, Result, quoted};
 use crate::value::ParameterValue;
 
 /// The longest text of an expression, in bytes. Also bounds the depth of what an operator chain
 /// builds.
-const MAX_LEN: usize = 1024;
+const MAX_LEN: usize = 4096;
 
 /// A parsed expression, with its text for messages.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,6 +37,9 @@ enum Node {
     Call(Function, Vec<Node>),
     Element(Box<Node>, Box<Node>),
     List(Vec<Node>),
+    /// A list of as many elements as the first says, each with the number of its place as a
+    /// variable.
+    Each(Box<str>, Box<Node>, Box<Node>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,55 +58,6 @@ enum Operator {
     Multiply,
     Divide,
     Remainder,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Function {
-    Min,
-    Max,
-    /// Whether there is a value.
-    Has,
-    /// The first that has a value.
-    First,
-    If,
-    /// Division rounded towards minus infinity.
-    Floor,
-    /// Division rounded towards plus infinity.
-    Ceil,
-    Len,
-    Lower,
-    /// The integer part of a number, towards zero.
-    Int,
-    IsList,
-}
-
-impl Function {
-    fn from_name(name: &str) -> Option<Self> {
-        Some(match name {
-            "min" => Self::Min,
-            "max" => Self::Max,
-            "has" => Self::Has,
-            "first" => Self::First,
-            "if" => Self::If,
-            "div_floor" => Self::Floor,
-            "div_ceil" => Self::Ceil,
-            "len" => Self::Len,
-            "lower" => Self::Lower,
-            "int" => Self::Int,
-            "is_list" => Self::IsList,
-            _ => return None,
-        })
-    }
-
-    /// The least and the greatest number of arguments.
-    fn arity(self) -> (usize, usize) {
-        match self {
-            Self::Min | Self::Max | Self::First => (1, 16),
-            Self::Has | Self::Len | Self::Lower | Self::Int | Self::IsList => (1, 1),
-            Self::If => (3, 3),
-            Self::Floor | Self::Ceil => (2, 2),
-        }
-    }
 }
 
 impl Expression {
@@ -135,12 +92,19 @@ impl Expression {
     pub(crate) fn check_names(&self, known: &dyn Fn(&str) -> bool) -> Result<()> {
         match self.node.first_name(&|name| !known(name)) {
             Some(name) => Err(Error::description(format!(
-                "expression {}: {} is not a hyper-parameter declared before",
+                "expression {}: {} is not a hyper-parameter",
                 quoted(&self.text),
                 quoted(name)
             ))),
             None => Ok(()),
         }
+    }
+
+    /// The names in the expression.
+    pub(crate) fn names(&self) -> Vec<&str> {
+        let mut names = Vec::new();
+        self.node.visit(&mut names);
+        names
     }
 
     /// The value in a scope. What fails is the configuration's doing: the names were checked when
@@ -167,6 +131,33 @@ impl Expression {
 }
 
 impl Node {
+    fn visit<'n>(&'n self, names: &mut Vec<&'n str>) {
+        match self {
+            Self::Literal(_) => {}
+            Self::Name(name) => names.push(name),
+            Self::Not(operand) | Self::Negate(operand) => operand.visit(names),
+            Self::Binary(_, left, right) | Self::Element(left, right) => {
+                left.visit(names);
+                right.visit(names);
+            }
+            Self::Call(_, nodes) | Self::List(nodes) => {
+                for node in nodes {
+                    node.visit(names);
+                }
+            }
+            Self::Each(variable, count, element) => {
+                count.visit(names);
+                let before = names.len();
+                element.visit(names);
+                let mut place = 0usize;
+                names.retain(|name| {
+                    place = place.saturating_add(1);
+                    place <= before || *name != &**variable
+                });
+            }
+        }
+    }
+
     /// The first name that `wanted` picks, in the order of the text.
     fn first_name(&self, wanted: &dyn Fn(&str) -> bool) -> Option<&str> {
         match self {
@@ -179,6 +170,9 @@ impl Node {
             Self::Call(_, nodes) | Self::List(nodes) => {
                 nodes.iter().find_map(|node| node.first_name(wanted))
             }
+            Self::Each(variable, count, element) => count
+                .first_name(wanted)
+                .or_else(|| element.first_name(&|name| name != &**variable && wanted(name))),
         }
     }
 }

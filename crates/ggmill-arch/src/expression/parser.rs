@@ -199,6 +199,7 @@ impl<'a> Parser<'a> {
                 Ok(node)
             }
             Some(Token::Symbol("[")) => Ok(Node::List(self.list("]")?)),
+            Some(Token::Name("each")) if self.accept("(") => self.each(),
             Some(Token::Name(name)) if self.accept("(") => {
                 let function = Function::from_name(name)
                     .ok_or_else(|| format!("there is no function {}", quoted(name)))?;
@@ -221,6 +222,21 @@ impl<'a> Parser<'a> {
             Some(_) => Err(format!("expected a value at byte {at}")),
             None => Err("ends where a value is expected".into()),
         }
+    }
+
+    /// `VARIABLE, COUNT, ELEMENT)`.
+    fn each(&mut self) -> Result<Node, String> {
+        let Some(Token::Name(variable)) =
+            self.take().filter(|token| matches!(token, Token::Name(variable) if is_name(variable)))
+        else {
+            return Err("each takes a name for the place of an element first".into());
+        };
+        self.expect(",")?;
+        let count = self.expression()?;
+        self.expect(",")?;
+        let element = self.expression()?;
+        self.expect(")")?;
+        Ok(Node::Each(variable.into(), Box::new(count), Box::new(element)))
     }
 
     /// Expressions between commas up to the closing bracket.

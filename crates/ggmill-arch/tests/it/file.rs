@@ -9,7 +9,7 @@ const DIFFERENT: &str = r#"
 schema = "ggmill.architecture/1"
 name = "different"
 title = "Different"
-include = ["model"]
+include = ["base", "model"]
 [parameters]
 widths = { type = "[int]" }
 heads = { type = "int | [int]" }

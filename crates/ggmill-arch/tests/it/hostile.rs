@@ -33,16 +33,15 @@ fn a_slip_is_found_when_the_description_is_loaded() {
     for (toml, message) in [
         (
             description(
-                "m = { type = \"int\", default = \"later\" }\nlater = { type = \"int\" }",
+                "m = { type = \"int\", default = \"l\" }\nl = { type = \"int\", default = \"m\" }",
                 "",
                 "",
             ),
-            "hyper-parameter \"m\": default: expression \"later\": \"later\" is not a \
-             hyper-parameter declared before",
+            "hyper-parameter \"m\": it is used to compute what it uses itself",
         ),
         (
             description("m = { type = \"integer\" }", "", ""),
-            "hyper-parameter \"m\": type \"integer\": expected int, float, bool or string",
+            "hyper-parameter \"m\": type \"integer\": expected int, float, bool, string or any",
         ),
         (
             description("\"a b\" = { type = \"int\" }", "", ""),
@@ -76,7 +75,7 @@ fn a_slip_is_found_when_the_description_is_loaded() {
         (
             description("m = { type = \"int\", in_file = \"later\" }", "", ""),
             "hyper-parameter \"m\": in_file: expression \"later\": \"later\" is not a \
-             hyper-parameter declared before",
+             hyper-parameter",
         ),
         (
             tensor("shape = [1], role = \"norm\", from = [\"a.{x}\"]"),
@@ -100,7 +99,7 @@ fn a_slip_is_found_when_the_description_is_loaded() {
         ),
         (
             tensor("shape = [1], role = \"norm\", compute = \"magic(1)\""),
-            "tensor \"t.{bid}\": there is no computation \"magic\"",
+            "tensor \"t.{bid}\": expression \"magic(1)\": there is no function \"magic\"",
         ),
         (
             tensor("shape = [1], role = \"norm\", from = [\"a\"], tied = \"[a]b\""),

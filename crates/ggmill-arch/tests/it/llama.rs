@@ -9,7 +9,7 @@ use crate::llama;
 /// The sizes of Mistral 7B.
 fn mistral() -> Json {
     json!({
-        "architectures": ["MistralForCausalLM"], "model_type": "mistral", "hidden_size": 4096, "intermediate_size": 14336, "num_attention_heads": 32,
+        "architectures": ["MistralForCausalLM"], "hidden_size": 4096, "intermediate_size": 14336, "num_attention_heads": 32,
         "num_hidden_layers": 32, "num_key_value_heads": 8, "rms_norm_eps": 1e-5, "rope_theta": 1e6, "max_position_embeddings": 32768, "vocab_size": 32768,
     })
 }
@@ -47,7 +47,7 @@ fn names_come_from_either_spelling_and_heads_are_permuted() {
     let source =
         k.source(|name| name == "model.layers.0.self_attn.k_proj.weight").unwrap().unwrap();
     assert_eq!(source.operations, [Operation::Permute { heads: 8 }]);
-    assert_eq!((k.role, k.keep_f32, k.required), (Role::ATTENTION_K, false, true));
+    assert_eq!((k.role, k.is_f32(), k.required), (Role::ATTENTION_K, false, true));
     assert!(model.tensor("blk.32.attn_k.weight").is_none());
 }
 
@@ -91,7 +91,7 @@ fn experts_are_stacked_in_their_order() {
         )
     );
     let router = model.tensor("blk.7.ffn_gate_inp.weight").unwrap();
-    assert!(router.keep_f32);
+    assert!(router.is_f32());
 }
 
 #[test]

@@ -67,7 +67,7 @@ fn agrees(name: &str) {
     let mut tensors = Vec::new();
     for assigned in &assignment.tensors {
         let spec = assigned.spec;
-        let tensor_type = if spec.keep_f32 { "F32" } else { "F16" };
+        let tensor_type = if spec.is_f32() { "F32" } else { "F16" };
         tensors.push(serde_json::json!([spec.name, spec.shape.dimensions(), tensor_type]));
         match (&spec.origin, assigned.source) {
             (Origin::Computed(computation), None) => {
@@ -77,7 +77,7 @@ fn agrees(name: &str) {
                     .iter()
                     .filter_map(Json::as_f64)
                     .collect();
-                let values: Vec<f64> = computation.values().into_iter().map(f64::from).collect();
+                let values: Vec<f64> = computation.iter().copied().map(f64::from).collect();
                 assert_eq!(values, expected);
             }
             (_, Some(source)) => {

@@ -80,7 +80,7 @@ fn a_state_space_model_is_a_file() {
         conv.shape
     );
     let a = model.tensor("blk.0.ssm_a").unwrap();
-    assert_eq!((a.role, a.keep_f32, a.shape.dimensions()), (Role::SSM_A, true, &[16, 200][..]));
+    assert_eq!((a.role, a.is_f32(), a.shape.dimensions()), (Role::SSM_A, true, &[16, 200][..]));
 }
 
 #[test]

@@ -281,7 +281,7 @@ fn by_specification(key: &SpecifiedKey) -> &'static Rule {
     if key.is_rare { &REQUIRED_AND_RARE } else { &REQUIRED_BY_SPEC }
 }
 
-/// What is said of a key that is missing: who requires it.
+/// The text about a missing key: the source that requires it.
 fn absent(key: &str, by_loader: bool) -> String {
     let Some(specified) = SpecifiedKey::of(key) else {
         return if by_loader {

@@ -65,8 +65,8 @@ pub fn check(input: &Input<'_>, options: &Options) -> Report {
 /// Holds all shards of a set, in order and each with its whole header, to the rules as the one
 /// model they are: a report for each file.
 ///
-/// What concerns the model as a whole is found once, with the metadata of the first shard and the
-/// tensors of all, and told of the file it lies in.
+/// Findings about the model as a whole occur once, with the metadata of the first shard and the
+/// tensors of all, in the report of the file that they are in.
 pub fn check_set(shards: &[Input<'_>], options: &Options) -> Vec<Report> {
     let mut findings = Findings::new(options, shards.len());
     for (shard, input) in shards.iter().enumerate() {

@@ -128,13 +128,13 @@ fn template(entry: &Entry<'_>, text: RawStr<'_>, out: &mut Findings<'_>) {
                 "the name of an attribute is computed at run time".into()
             }),
             Reach::Endless(what) => {
-                out.add(&ENDLESS, Place::value(entry), || format!("has {what}"))
+                out.add(&ENDLESS, Place::value(entry), || format!("has {what}"));
             }
         }
     }
 }
 
-/// What a parser says of a text.
+/// The parser's message, with its line.
 fn fault(error: &minijinja::Error) -> String {
     let line = error.line().map(|line| format!("line {line}: ")).unwrap_or_default();
     format!("{line}{}", shown(RawStr::from(error.detail().unwrap_or("not a template"))))

@@ -184,7 +184,7 @@ fn duplicates(input: &Input<'_>, out: &mut Findings<'_>) {
     }
 }
 
-/// What the reader refused: data outside the file, overlaps, sizes beyond 64 bits.
+/// The faults of the reader: data outside the file, overlaps, sizes beyond 64 bits.
 fn faults(input: &Input<'_>, out: &mut Findings<'_>) {
     let of_tensor =
         |fault: &&Error| input.is_whole() && matches!(fault.subject(), Some(Subject::Tensor(_)));

@@ -121,12 +121,12 @@ fn every_rule_has_a_file_that_breaks_it() {
 
 fn broken(name: &str, bytes: &[u8]) -> Vec<&'static str> {
     let profile =
-        |profile| codes(&report_named(name, bytes, &Options { profile, ..Options::default() }));
+        |profile| codes(&report_named(name, bytes, &Options::default().with_profile(profile)));
     // The letter of the specification is asked for by its own profile only.
     let letter =
         |code: &&str| rules().any(|rule| rule.code == *code && rule.authority == Authority::Letter);
     // Rules about the name of a file are checked on request.
-    let naming = Options { select: vec!["naming".parse().unwrap()], ..Options::default() };
+    let naming = Options::default().with_select(vec!["naming".parse().unwrap()]);
     let named = codes(&report_named(name, bytes, &naming));
     // And what only llama.cpp minds is no error for everybody.
     let all = [Profile::All, Profile::Ggml].into_iter().flat_map(profile);
@@ -148,7 +148,7 @@ fn findings_are_capped_and_counted() {
     let found = report_named(
         "Tiny-1K-v1.0.gguf",
         &model.bytes(),
-        &Options { findings_per_rule: 3, ..Options::default() },
+        &Options::default().with_findings_per_rule(3),
     );
     assert_eq!((found.diagnostics().len(), found.count(Severity::Warning)), (3, 50));
 }
@@ -162,7 +162,7 @@ fn musts_are_errors_by_the_profile_of_the_specification() {
             let found = report_named(
                 name,
                 &bytes,
-                &Options { profile, select: vec![code.parse().unwrap()], ..Options::default() },
+                &Options::default().with_profile(profile).with_select(vec![code.parse().unwrap()]),
             );
             (found.diagnostics()[0].severity, found.has_errors())
         };
@@ -187,20 +187,15 @@ fn profiles_and_selections() {
         codes(&report_named("Tiny-1K-v1.0.gguf", &bytes, &options))
     };
     let selected = |code: &str| vec![code.parse().unwrap()];
-    assert!(broken(Options { profile: Spec, ..Options::default() }).contains(&"GG1204"));
-    assert!(!broken(Options { profile: Spec, ..Options::default() }).contains(&"GG1009"));
-    assert!(broken(Options { profile: Ggml, ..Options::default() }).contains(&"GG1009"));
-    assert_eq!(broken(Options { select: selected("keys"), ..Options::default() }), ["GG1204"]);
+    assert!(broken(Options::default().with_profile(Spec)).contains(&"GG1204"));
+    assert!(!broken(Options::default().with_profile(Spec)).contains(&"GG1009"));
+    assert!(broken(Options::default().with_profile(Ggml)).contains(&"GG1009"));
+    assert_eq!(broken(Options::default().with_select(selected("keys"))), ["GG1204"]);
+    assert_eq!(broken(Options::default().with_select(selected("GG10"))), ["GG1009", "GG1010"]);
     assert_eq!(
-        broken(Options { select: selected("GG10"), ..Options::default() }),
-        ["GG1009", "GG1010"]
-    );
-    assert_eq!(
-        broken(Options {
-            select: selected("structure"),
-            ignore: selected("gg1009"),
-            ..Options::default()
-        }),
+        broken(
+            Options::default().with_select(selected("structure")).with_ignore(selected("gg1009"))
+        ),
         ["GG1010"]
     );
 }

@@ -8,7 +8,7 @@ use crate::support::report_named;
 fn fix_of(code: &str) -> Option<Fix> {
     let (name, bytes) = example(code).unwrap();
     [Profile::All, Profile::Spec].into_iter().find_map(|profile| {
-        let found = report_named(name, &bytes, &Options { profile, ..Options::default() });
+        let found = report_named(name, &bytes, &Options::default().with_profile(profile));
         found.diagnostics().iter().find(|diagnostic| diagnostic.rule.code == code)?.fix.clone()
     })
 }
@@ -53,7 +53,7 @@ fn fixes_say_what_they_do() {
             && found.diagnostics().iter().all(|one| one.fix.is_none())
     );
     // This also holds when the rule about those bytes is not selected.
-    let options = Options { select: vec!["GG1311".parse().unwrap()], ..Options::default() };
+    let options = Options::default().with_select(vec!["GG1311".parse().unwrap()]);
     bytes.extend_from_slice(&[7; 64]);
     assert!(
         report_named("Tiny-1K-v1.0.gguf", &bytes, &options)

@@ -145,7 +145,7 @@ fn good_files_of_every_kind_break_no_rule() {
     for (name, model) in files() {
         for profile in [Profile::All, Profile::Spec, Profile::Ggml] {
             let found =
-                report_named(name, &model.bytes(), &Options { profile, ..Options::default() });
+                report_named(name, &model.bytes(), &Options::default().with_profile(profile));
             assert_eq!(codes(&found), Vec::<&str>::new(), "{name}: {:?}", found.diagnostics());
         }
     }
@@ -156,7 +156,7 @@ fn good_files_of_every_kind_break_no_rule() {
 fn every_rule_is_asked_of_a_good_file() {
     let (name, bytes) = ("Tiny-0.48K-v1.0-F32.gguf", letter().bytes());
     for rule in rules() {
-        let only = Options { select: vec![rule.code.parse().unwrap()], ..Options::default() };
+        let only = Options::default().with_select(vec![rule.code.parse().unwrap()]);
         assert!(only.applies(rule), "{}", rule.code);
         assert!(report_named(name, &bytes, &only).is_clean(), "{}", rule.code);
     }

@@ -23,7 +23,8 @@ fn printed_findings() -> String {
         };
         let reports = [profile, Profile::All].map(|profile| {
             let select = vec![rule.code.parse().unwrap()];
-            let options = ggmill_check::Options { profile, select, ..Default::default() };
+            let options =
+                ggmill_check::Options::default().with_profile(profile).with_select(select);
             crate::support::report_named(name, &bytes, &options)
         });
         let report = reports.iter().find(|report| !report.is_clean()).unwrap();
@@ -155,7 +156,7 @@ fn sarif_is_valid_by_its_schema() {
 
 #[test]
 fn json_counts_what_it_does_not_tell() {
-    let options = ggmill_check::Options { findings_per_rule: 1, ..Default::default() };
+    let options = ggmill_check::Options::default().with_findings_per_rule(1);
     let bytes = Model::llama().push("X", "1").push("Y", "2").bytes();
     let found = crate::support::report_named("Tiny-1K-v1.0.gguf", &bytes, &options);
     let file = &json(&[Checked { path: "Tiny-1K-v1.0.gguf", report: &found }])["files"][0];

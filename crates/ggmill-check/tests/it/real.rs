@@ -28,7 +28,7 @@ fn found(path: &Path, file: &str) -> BTreeSet<String> {
     let bytes = std::fs::read(path).unwrap();
     // Rules about the name of a file are checked on request.
     let [content, name] = [vec![], vec!["naming".parse().unwrap()]].map(|select| {
-        let options = Options { findings_per_rule: usize::MAX, select, ..Options::default() };
+        let options = Options::default().with_findings_per_rule(usize::MAX).with_select(select);
         report_named(file, &bytes, &options)
     });
     content

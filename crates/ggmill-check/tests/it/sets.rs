@@ -26,7 +26,7 @@ fn reports(shards: &[Model], profile: Profile) -> Vec<Report> {
     let files: Vec<_> =
         shards.iter().map(|shard| ggmill_core::Model::salvage(shard.bytes()).unwrap()).collect();
     let inputs: Vec<_> = files.iter().map(|file| Input::new(&file.parts()[0])).collect();
-    check_set(&inputs, &Options { profile, ..Options::default() })
+    check_set(&inputs, &Options::default().with_profile(profile))
 }
 
 fn all_codes(shards: &[Model]) -> Vec<Vec<&'static str>> {

@@ -40,7 +40,7 @@ fn a_slip_in_the_name_of_the_architecture_is_an_error() {
         let found = report_named(
             "Tiny-1K-v1.0.gguf",
             &model.bytes(),
-            &Options { profile, select: vec!["GG15".parse().unwrap()], ..Options::default() },
+            &Options::default().with_profile(profile).with_select(vec!["GG15".parse().unwrap()]),
         );
         found.diagnostics().iter().map(|one| (one.rule.code, one.severity)).collect::<Vec<_>>()
     };

@@ -201,7 +201,7 @@ fn model(architecture: &str, keys: &[Required], width: Width, holds: Holds) -> M
 }
 
 fn held_to(profile: Profile, model: &Model) -> Report {
-    report_named("Tiny-1K-v1.0.gguf", &model.bytes(), &Options { profile, ..Options::default() })
+    report_named("Tiny-1K-v1.0.gguf", &model.bytes(), &Options::default().with_profile(profile))
 }
 
 fn every_file(mut look: impl FnMut(&'static str, &'static [Required], Holds, Model)) {

@@ -29,11 +29,7 @@ pub(crate) fn report_named(name: &str, bytes: &[u8], options: &Options) -> Repor
 }
 
 pub(crate) fn report(bytes: &[u8]) -> Report {
-    report_named(
-        "Tiny-1K-v1.0.gguf",
-        bytes,
-        &Options { findings_per_rule: usize::MAX, ..Options::default() },
-    )
+    report_named("Tiny-1K-v1.0.gguf", bytes, &Options::default().with_findings_per_rule(usize::MAX))
 }
 
 pub(crate) fn codes(report: &Report) -> Vec<&'static str> {

@@ -5,7 +5,7 @@ use ggmill_check::Options;
 use crate::support::{Model, codes, report_named};
 
 fn found(template: &str) -> Vec<&'static str> {
-    let options = Options { select: vec!["template".parse().unwrap()], ..Options::default() };
+    let options = Options::default().with_select(vec!["template".parse().unwrap()]);
     codes(&report_named(
         "Tiny-1K-v1.0.gguf",
         &Model::llama().set("tokenizer.chat_template", template).bytes(),

@@ -220,7 +220,7 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
     refusal.map_or(Ok(status), Err)
 }
 
-/// What a file is that should be a part of a checkpoint and is not.
+/// The kind of a file that should be a part of a checkpoint and is not.
 fn what_instead(path: &Path) -> Option<String> {
     match what_it_is(path)? {
         FileKind::Safetensors => None,

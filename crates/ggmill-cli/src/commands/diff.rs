@@ -58,13 +58,11 @@ impl Args {
     fn selection(&self) -> Selection {
         let metadata = self.metadata || !self.key.is_empty();
         let tensors = self.tensors.is_some();
-        Selection {
-            summary: false,
-            metadata: metadata || !tensors,
-            tensors: tensors || !metadata,
-            keys: self.key.clone(),
-            names: self.tensors.clone().unwrap_or_default(),
-        }
+        let mut selection = Selection::metadata(self.key.clone());
+        selection.metadata = metadata || !tensors;
+        selection.tensors = tensors || !metadata;
+        selection.names = self.tensors.clone().unwrap_or_default();
+        selection
     }
 }
 
@@ -152,12 +150,10 @@ fn show(diff: &Diff<'_>, args: &Args, console: Console) -> Result<Status, Failur
         out.flush()?;
         return Ok(status);
     }
-    let options = inspect_text::Options {
-        width: console.width(),
-        styled: console.is_styled(),
-        full: args.full,
-        ..inspect_text::Options::default()
-    };
+    let options = inspect_text::Options::default()
+        .with_width(console.width())
+        .with_styled(console.is_styled())
+        .with_full(args.full);
     let mut out = console.text();
     text::write(&mut out, diff, names, &options)?;
     out.flush()?;

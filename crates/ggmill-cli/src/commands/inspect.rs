@@ -114,13 +114,12 @@ impl Config {
         let metadata = args.metadata || !args.key.is_empty();
         let is_selected = metadata || asked_for_tensors;
         let everything = !is_selected && (args.all || args.full || !matches!(format, Format::Text));
-        let selection = Selection {
-            summary: !is_selected,
-            metadata: everything || metadata,
-            tensors: everything || asked_for_tensors,
-            keys: args.key,
-            names,
-        };
+        let mut selection = Selection::default();
+        selection.summary = !is_selected;
+        selection.metadata = everything || metadata;
+        selection.tensors = everything || asked_for_tensors;
+        selection.keys = args.key;
+        selection.names = names;
         Ok(Self {
             files,
             alone: args.alone,
@@ -192,12 +191,10 @@ fn inspect_one(file: &Path, config: &Config, console: Console) -> Result<Status,
             out.flush()?;
         }
         Format::Text => {
-            let options = text::Options {
-                width: console.width(),
-                styled: console.is_styled(),
-                full: config.full,
-                ..text::Options::default()
-            };
+            let options = text::Options::default()
+                .with_width(console.width())
+                .with_styled(console.is_styled())
+                .with_full(config.full);
             let mut out = console.text();
             text::write(&mut out, model, &config.selection, &options)?;
             if config.tells_of_rest {
@@ -223,12 +220,11 @@ pub(crate) fn summarize(file: &Path, console: Console) -> Result<Status, Failure
     if console.is_quiet() {
         return Ok(Status::Fine);
     }
-    let selection = Selection { metadata: false, tensors: false, ..Selection::default() };
     inspect(
         &Config {
             files: vec![file.to_owned()],
             alone: true,
-            selection,
+            selection: Selection::summary(),
             full: false,
             format: Format::Text,
             tells_of_rest: false,

@@ -1,4 +1,4 @@
-//! What `ggmill inspect` shows of legacy files.
+//! `ggmill inspect` of legacy files.
 
 use std::io::Write as _;
 use std::path::Path;

@@ -88,7 +88,7 @@ fn alignment(text: &str) -> Result<Alignment, String> {
     Alignment::new(number).map_err(|_| expected())
 }
 
-/// What is read again without asking for more than the usual limits.
+/// The largest alignment within the usual limits of a reader.
 const MAX_ALIGNMENT: u64 = 1 << 24;
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {

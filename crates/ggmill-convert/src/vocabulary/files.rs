@@ -1,7 +1,7 @@
 //! The files of a tokenizer, read within limits.
 
 use ggmill_core::RawStr;
-use ggmill_formats::Unambiguous;
+use ggmill_formats::{Unambiguous, json_from_slice};
 use ggmill_pipeline::{Error, ErrorKind, Result, SideFiles};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -25,6 +25,13 @@ pub(crate) fn json(files: &dyn SideFiles, name: &str) -> Result<Option<Value>> {
     Ok(Some(value))
 }
 
+/// A file of JSON as large as a vocabulary; `None` where it is absent.
+pub(crate) fn document(files: &dyn SideFiles, name: &str) -> Result<Option<Value>> {
+    let Some(bytes) = files.read(name, MAX_VOCABULARY)? else { return Ok(None) };
+    let Unambiguous(value) = parse(name, &bytes)?;
+    Ok(Some(value))
+}
+
 /// A vocabulary; `None` where it is absent.
 pub(crate) fn vocabulary(files: &dyn SideFiles, name: &str) -> Result<Option<Vec<u8>>> {
     files.read(name, MAX_VOCABULARY)
@@ -42,7 +49,7 @@ pub(crate) fn template(files: &dyn SideFiles, name: &str) -> Result<Option<Strin
 
 /// The document that these bytes of a file are.
 pub(crate) fn parse<T: DeserializeOwned>(name: &str, bytes: &[u8]) -> Result<T> {
-    serde_json::from_slice(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)).map_err(|error| {
+    json_from_slice(bytes).map_err(|error| {
         let what = if error.is_data() { "is not as expected" } else { "is not JSON" };
         fault(name, format!("{what}: {}", RawStr::from(&*error.to_string())))
     })

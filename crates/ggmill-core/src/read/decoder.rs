@@ -163,8 +163,8 @@ impl Decoder {
         Ok(Gguf::from_parts(index, self.header))
     }
 
-    /// What can be known of a file that is refused, with everything it is refused for: for those
-    /// who examine broken files rather than use them.
+    /// The readable part of a file that is refused, with all its faults: for programs that examine
+    /// damaged files.
     ///
     /// The metadata entries and tensors before the place where reading stopped are there. A tensor
     /// whose data lie outside the file or in another tensor is there too, so the file must not be

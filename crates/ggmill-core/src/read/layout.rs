@@ -6,8 +6,8 @@ use crate::error::{Detail, Error, ErrorKind, Result, shortened_name};
 use crate::index::{Index, TensorEntry};
 use crate::{Alignment, GgmlType, Limits, Shape, keys, memory};
 
-/// What becomes of a fault: the strict reader fails with it, the one that salvages notes it and
-/// goes on.
+/// The handler of a fault: the strict reader fails with it, the salvaging one records it and
+/// continues.
 pub(crate) type OnFault<'a> = dyn FnMut(Error) -> Result<()> + 'a;
 
 /// Fills in alignment, data offset and tensors, and hands whatever cannot be read safely to

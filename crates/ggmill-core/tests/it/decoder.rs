@@ -106,7 +106,7 @@ fn the_length_of_the_file_may_be_unknown() {
 /// Without a length nothing can be held against it, and yet nothing is asked for beyond the limits.
 #[test]
 fn without_a_length_the_limits_bound_what_is_asked_for() {
-    let limits = Limits { header_bytes: 1 << 20, ..Limits::default() };
+    let limits = Limits::default().with_header_bytes(1 << 20);
     for case in corpus::broken() {
         let mut decoder = Decoder::new(None, &limits);
         if let Ok(Progress::Needs(end)) = decoder.feed(&case.bytes) {

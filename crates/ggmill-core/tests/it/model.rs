@@ -315,7 +315,7 @@ fn the_chain_of_causes_says_everything_once() {
 #[test]
 fn limits_hold_for_every_source() {
     let file = of_blocks(GgmlType::F32, &[0; 12], Endian::Little);
-    let limits = Limits { tensors: 0, ..Limits::default() };
+    let limits = Limits::default().with_tensors(0);
     assert_eq!(Model::open_with(file.clone(), &limits).unwrap_err().kind(), ErrorKind::Limit);
     assert_eq!(
         Model::open_with(Positioned::new(&file), &limits).unwrap_err().kind(),

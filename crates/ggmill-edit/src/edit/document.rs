@@ -32,8 +32,8 @@ impl Edit {
     /// # Ok::<(), EditSyntaxError>(())
     /// ```
     pub fn from_toml(text: &str) -> Result<Vec<Self>, EditSyntaxError> {
-        let table: toml::Table =
-            toml::from_str(text).map_err(|error| EditSyntaxError::Toml(Box::new(error)))?;
+        let table: toml::Table = toml::from_str(text)
+            .map_err(|error| EditSyntaxError::Toml(error.message().to_owned()))?;
         table_of_edits(json_table(table)?)
     }
 

@@ -23,15 +23,15 @@ pub enum EditSyntaxError {
         /// The fault.
         cause: GlobError,
     },
-    /// What is between `[` and `]` after a key is not an index, or a type was given for an element,
-    /// which has that of its array.
+    /// The text between `[` and `]` after a key is not an index, or a type was given for an
+    /// element, which has that of its array.
     Element,
     /// A JSON document that a chat template was to be read out of has none.
     NoChatTemplate,
     /// A document is not JSON.
     Json(serde_json::Error),
-    /// A document is not TOML.
-    Toml(Box<toml::de::Error>),
+    /// A document is not TOML: the message of the parser.
+    Toml(String),
     /// A document is not a table of keys and values.
     NotTable,
     /// A TOML document has a date or a time, which is not a type of this format.
@@ -49,7 +49,7 @@ impl fmt::Display for EditSyntaxError {
                 write!(f, "pattern {:?}, {cause}", RawStr::from(pattern.as_str()))
             }
             Self::Json(error) => error.fmt(f),
-            Self::Toml(error) => f.write_str(error.message()),
+            Self::Toml(message) => f.write_str(message),
             Self::NotTable => f.write_str("expected a table of keys and values"),
             Self::Date => f.write_str("has a date or a time, expected text in quotes"),
         }

@@ -15,7 +15,7 @@ const PAIR: u64 = 8 + FILLER_KEY.len() as u64 + 4;
 const FILLER_ARRAY: u64 = PAIR + 4 + 8;
 /// The filler as a single byte, where an array has no room.
 const FILLER_BYTE: u64 = PAIR + 1;
-/// What a copy in the place of the file leaves for the next edit, at least.
+/// The least room that a copy in the place of the file leaves for the next edit.
 const ROOM: u64 = 1 << 10;
 /// And up to a multiple of this, so that data begin on a page.
 const PAGE: u64 = 4 << 10;
@@ -176,7 +176,7 @@ impl EditPlan {
         &self.metadata
     }
 
-    /// What a rewrite changes besides the metadata.
+    /// The changes of a rewrite besides the metadata.
     pub(crate) fn form(&self) -> RepackOptions {
         self.form
     }

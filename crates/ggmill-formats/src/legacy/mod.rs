@@ -241,7 +241,7 @@ impl Checkpoint for Legacy {
     }
 }
 
-/// What is found on the way through a file.
+/// The parts of a file, as they are read.
 struct Parts {
     container: LegacyContainer,
     family: LegacyFamily,

@@ -123,7 +123,7 @@ fn header(file: &RandomAccess) -> Result<(String, u64)> {
     Ok((String::from_utf8(text).map_err(|_| bad())?, before + u64::from(len)))
 }
 
-/// What a header says: a Python dictionary of three entries.
+/// A header: a Python dictionary of three entries.
 #[derive(Debug, PartialEq, Eq)]
 struct Array {
     descr: String,

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::file::SafetensorsFile;
 use super::header::MAX_HEADER;
-use crate::json::{Unambiguous, unique};
+use crate::json::{Unambiguous, json_from_slice, unique};
 use ggmill_pipeline::{Checkpoint, FileRange, Pretrained, SideFiles, SourceTensor};
 use ggmill_pipeline::{Error, ErrorKind, Result};
 
@@ -213,7 +213,7 @@ impl Parts {
 
     /// The files that an index lists, in the order of their names.
     fn listed(index_file: &RandomAccess) -> Result<Self> {
-        /// What else is in an index is passed over without taking memory.
+        /// Other entries of an index are skipped without taking memory.
         #[derive(serde::Deserialize)]
         struct Listing {
             #[serde(deserialize_with = "unique")]
@@ -229,9 +229,7 @@ impl Parts {
 
 fn read_json<T: serde::de::DeserializeOwned>(file: &RandomAccess, limit: u64) -> Result<T> {
     let bytes = file.read_whole(limit)?;
-    // Some editors put a byte order mark first.
-    let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
-    serde_json::from_slice(text).map_err(|error| {
+    json_from_slice(&bytes).map_err(|error| {
         let what = if error.is_data() { "is not as expected" } else { "is not JSON" };
         Error::new(ErrorKind::Checkpoint, format!("{what}: {}", RawStr::from(&*error.to_string())))
             .file(file.path())

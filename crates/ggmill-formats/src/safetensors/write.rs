@@ -109,8 +109,8 @@ fn dtype(element: Element) -> &'static str {
     }
 }
 
-/// What the metadata of a file say its raw tensors are. What they say wrong is left out, and the
-/// tensor stays bytes.
+/// The types and shapes of raw tensors from the metadata of a file. Invalid ones are omitted, and
+/// the tensor stays bytes.
 pub(crate) fn raw_tensors(noted: Option<&str>) -> BTreeMap<String, (GgmlType, Shape)> {
     let noted =
         noted.and_then(|text| serde_json::from_str(text).ok()).map(|Unambiguous(noted)| noted);

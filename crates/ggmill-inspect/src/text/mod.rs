@@ -21,11 +21,11 @@ use style::Styles;
 ///
 /// ```
 /// use ggmill_inspect::text::Options;
-/// let terminal = Options { width: Some(80), styled: true, ..Options::default() };
+/// let terminal = Options::default().with_width(80).with_styled(true);
 /// assert!(!terminal.full);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-#[expect(clippy::exhaustive_structs, reason = "built with `..Options::default()`")]
+#[non_exhaustive]
 pub struct Options {
     /// Columns of the terminal. Without a terminal there is nothing lines must fit: keys and names
     /// are never cut.
@@ -36,8 +36,45 @@ pub struct Options {
     pub full: bool,
     /// The most tensors that are listed, with a line for those left out.
     pub tensor_rows: Option<usize>,
-    /// What that line ends with, such as how all of them are listed.
+    /// The end of that line, such as the option that lists all of them.
     pub rest_hint: Option<&'static str>,
+}
+
+impl Options {
+    /// For a terminal of so many columns; `None` without a terminal.
+    #[must_use]
+    pub fn with_width(mut self, columns: impl Into<Option<usize>>) -> Self {
+        self.width = columns.into();
+        self
+    }
+
+    /// With or without colours.
+    #[must_use]
+    pub fn with_styled(mut self, styled: bool) -> Self {
+        self.styled = styled;
+        self
+    }
+
+    /// With long strings and arrays in full, or cut.
+    #[must_use]
+    pub fn with_full(mut self, full: bool) -> Self {
+        self.full = full;
+        self
+    }
+
+    /// With at most so many tensors; `None` for all.
+    #[must_use]
+    pub fn with_tensor_rows(mut self, rows: impl Into<Option<usize>>) -> Self {
+        self.tensor_rows = rows.into();
+        self
+    }
+
+    /// With this text after the number of omitted tensors.
+    #[must_use]
+    pub fn with_rest_hint(mut self, hint: &'static str) -> Self {
+        self.rest_hint = Some(hint);
+        self
+    }
 }
 
 /// Writes the sections that are selected. Fails when `out` does, and when the bytes of the file
@@ -72,7 +109,7 @@ pub fn write(
     Ok(())
 }
 
-/// What every section needs.
+/// Common to all sections.
 struct Page<'a> {
     model: &'a Model,
     selection: &'a Selection,

@@ -11,7 +11,7 @@ use crate::human;
 
 /// One of several quantizations of a model, for [`write_comparison`].
 #[derive(Clone, Debug)]
-#[expect(clippy::exhaustive_structs, reason = "a row of a table, filled in by the caller")]
+#[non_exhaustive]
 pub struct Candidate {
     /// The name, such as `Q4_K_M`.
     pub name: String,
@@ -21,6 +21,20 @@ pub struct Candidate {
     pub types: Vec<TypeUse>,
     /// Why it would be refused, such as missing importance weights.
     pub remark: Option<String>,
+}
+
+impl Candidate {
+    /// A quantization of this name, file length in bytes and tensors by type.
+    pub fn new(name: &str, file_len: u64, types: Vec<TypeUse>) -> Self {
+        Self { name: name.to_owned(), file_len, types, remark: None }
+    }
+
+    /// With the reason why it would be refused.
+    #[must_use]
+    pub fn with_remark(mut self, remark: Option<String>) -> Self {
+        self.remark = remark;
+        self
+    }
 }
 
 /// Writes `24.4 MiB · 4.84 bits per weight`, and the share of each tensor type.

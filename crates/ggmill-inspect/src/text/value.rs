@@ -69,7 +69,8 @@ pub(crate) fn write_short(
     }
 }
 
-/// What fits of a string between its quotes, and a note of its length when that is not all.
+/// The part of a string that fits between its quotes, and a note of its length when that is not
+/// all.
 fn short_string(text: RawStr<'_>, columns: usize) -> (String, Option<String>) {
     let (shown, whole) = quoted_beginning(text, columns.saturating_sub(2));
     if whole {

@@ -33,7 +33,11 @@ fn every_output(file: &Gguf<Vec<u8>>) -> Vec<String> {
     let mut outputs = vec![json_text(file, Arrays::Shortened), json_text(file, Arrays::Full)];
     for width in [None, Some(0), Some(1), Some(20), Some(60), Some(200), Some(usize::MAX)] {
         for full in [false, true] {
-            outputs.push(shown(file, ESCAPES, Options { width, full, ..Options::default() }));
+            outputs.push(shown(
+                file,
+                ESCAPES,
+                Options::default().with_width(width).with_full(full),
+            ));
         }
     }
     let view = named(file, ESCAPES);
@@ -70,8 +74,7 @@ fn escaped_json_reads_back() {
 /// Only colours are sent, and only when asked for.
 #[test]
 fn the_only_sequences_are_styles() {
-    let styled =
-        shown(&hostile(), ESCAPES, Options { width: Some(80), styled: true, ..Options::default() });
+    let styled = shown(&hostile(), ESCAPES, Options::default().with_width(80).with_styled(true));
     assert!(styled.contains("\u{1b}[1m"));
     let mut rest = styled.as_str();
     while let Some((_, after)) = rest.split_once('\u{1b}') {
@@ -94,10 +97,8 @@ fn a_long_name_costs_its_own_line_only() {
         file.pair(format!("key{number}"), &Value::U8(0));
     }
     let file = Gguf::parse(file.into_bytes()).unwrap();
-    assert!(
-        !shown(&file, "a", Options { width: Some(usize::MAX), ..Options::default() }).is_empty()
-    );
+    assert!(!shown(&file, "a", Options::default().with_width(usize::MAX)).is_empty());
     for width in [None, Some(80)] {
-        assert!(shown(&file, "a", Options { width, ..Options::default() }).len() < 120_000);
+        assert!(shown(&file, "a", Options::default().with_width(width)).len() < 120_000);
     }
 }

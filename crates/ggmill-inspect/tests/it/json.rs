@@ -188,19 +188,10 @@ fn sections_and_patterns_choose() {
         report::write(&mut out, &view, selection, Arrays::Shortened).unwrap();
         serde_json::from_slice(&out).unwrap()
     };
-    let keys = write(&Selection {
-        summary: false,
-        tensors: false,
-        keys: vec!["*.head_count*".parse().unwrap()],
-        ..Selection::default()
-    });
+    let keys = write(&Selection::metadata(vec!["*.head_count*".parse().unwrap()]));
     assert_eq!(keys["metadata"].as_array().unwrap().len(), 2);
     assert!(keys.get("tensors").is_none());
-    let tensors = write(&Selection {
-        metadata: false,
-        names: vec!["blk.1.*".parse().unwrap()],
-        ..Selection::default()
-    });
+    let tensors = write(&Selection::tensors(vec!["blk.1.*".parse().unwrap()]));
     assert_eq!(tensors["tensors"].as_array().unwrap().len(), 2);
     assert!(tensors.get("metadata").is_none());
     assert_eq!(tensors["summary"]["tensors"], 6);

@@ -31,8 +31,7 @@ impl ReadAt for Named {
 
 /// A file as a model of this name; without one, where the length of the file is not known.
 pub(crate) fn named<B: AsRef<[u8]>>(file: &Gguf<B>, name: &str) -> Model {
-    let limits =
-        Limits { dimensions: 8, alignment: u32::MAX, array_depth: 64, ..Limits::default() };
+    let limits = Limits::default().with_dimensions(8).with_alignment(u32::MAX).with_array_depth(64);
     match file.index().file_len() {
         Some(_) => {
             Model::open_with(Named(file.bytes().to_vec(), name.to_owned()), &limits).unwrap()

@@ -7,7 +7,7 @@ use unicode_width::UnicodeWidthStr as _;
 use crate::support::{open, shown, small_model};
 
 fn at(width: usize) -> Options {
-    Options { width: Some(width), ..Options::default() }
+    Options::default().with_width(width)
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn a_real_model_of_an_unknown_architecture() {
     insta::assert_snapshot!(shown(
         &open(&real(name)),
         name,
-        Options { tensor_rows: Some(12), rest_hint: Some("--tensors lists all"), ..at(100) }
+        at(100).with_tensor_rows(12).with_rest_hint("--tensors lists all")
     ));
 }
 
@@ -70,7 +70,7 @@ fn names_are_whole_without_a_terminal() {
 
 #[test]
 fn full_shows_every_element() {
-    let text = shown(&small_model(), "small.gguf", Options { full: true, ..at(60) });
+    let text = shown(&small_model(), "small.gguf", at(60).with_full(true));
     assert!(text.contains("\"token0\", \"token1\"") && text.contains("\"token299\"]"));
     assert_eq!(text.matches("message.content").count(), 20);
 }

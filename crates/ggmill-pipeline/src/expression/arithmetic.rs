@@ -89,6 +89,14 @@ fn single(number: f64) -> f32 {
     number as f32
 }
 
+/// The number as a half float has it.
+fn half(number: f32) -> ggmill_quant::Result<f32> {
+    let (mut bits, mut rounded) = ([0; 2], [0.0]);
+    ggmill_quant::quantize(GgmlType::F16, &[number], 1, None, &mut bits)?;
+    ggmill_quant::dequantize(GgmlType::F16, &bits, &mut rounded)?;
+    Ok(rounded[0])
+}
+
 impl Expression {
     /// The elements as F32. Fails for a type that is not decoded.
     pub fn to_f32(&self) -> Result<Self> {
@@ -110,9 +118,16 @@ impl Expression {
         Self::new(*child.shape(), child.ggml_type(), Kind::Map { child, map })
     }
 
-    /// Adds a number to every element.
+    /// Adds a number to every element. To half floats it is added as a half float, as PyTorch does
+    /// with a tensor and a number; a factor of [`mul`](Self::mul) it does not round.
     pub fn add(&self, number: f64) -> Result<Self> {
-        self.map(Map::Add(single(number)))
+        let number = single(number);
+        let is_half = self.ggml_type() == GgmlType::F16;
+        self.map(Map::Add(if is_half {
+            half(number).map_err(|error| self.fault("add", error))?
+        } else {
+            number
+        }))
     }
 
     /// Multiplies every element by a number.

@@ -182,7 +182,7 @@ impl Expression {
         Self::tensor(source, number)
     }
 
-    /// What will be tensor `number` of the source it is evaluated with.
+    /// Tensor `number` of the source that it is evaluated with.
     pub(crate) fn of_tensor(number: usize, tensor: &SourceTensor) -> Result<Self> {
         let kind = Kind::Tensor { number, name: tensor.name.clone() };
         Self::new(tensor.shape, tensor.ggml_type, kind).map_err(|error| error.tensor(&tensor.name))
@@ -248,7 +248,7 @@ impl Expression {
         }
     }
 
-    /// What is known of the numbers as they are encoded, where that is the last step.
+    /// The parameters of the encoding, if that is the last step.
     pub fn encoding(&self) -> Option<&Encoding> {
         match &self.0.kind {
             Kind::Encoded { encoding, .. } => Some(encoding),

@@ -20,7 +20,7 @@ pub(super) struct Reading<'a, 'o> {
     /// Bytes of an atom.
     pub(super) atom: usize,
     pub(super) out: &'a mut Out<'o>,
-    /// What is read before it goes to its place.
+    /// Bytes that are read before they are copied to their places.
     pub(super) buffer: Vec<u8>,
 }
 

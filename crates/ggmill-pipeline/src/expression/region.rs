@@ -283,7 +283,7 @@ pub(super) fn join(loops: &mut Vec<Linear>) {
 mod tests {
     use super::*;
 
-    /// What a region wants: for each place in the output the index into the array.
+    /// The content of a region: for each place in the output the index into the array.
     fn wanted(region: &Region, extents: &[u64], out: &mut [Option<u64>]) {
         let (start, loops) = region.flatten(extents);
         let mut places = vec![(start, region.to)];

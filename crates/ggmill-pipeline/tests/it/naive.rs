@@ -207,6 +207,8 @@ impl Array {
     }
 
     pub(crate) fn add(&self, number: f64) -> Self {
+        // A half float is added where half floats are.
+        let number = rounded(self.arithmetic(), f64::from(number as f32));
         self.calculate(|value| value + number as f32)
     }
 

@@ -11,7 +11,7 @@
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Way {
     pub(super) bytes: u64,
-    /// What is lost by it: finite, and no less than 0.
+    /// Its loss: finite, and not less than 0.
     pub(super) loss: f64,
 }
 
@@ -78,7 +78,7 @@ fn front(ways: &[Way]) -> Vec<usize> {
     front
 }
 
-/// What a byte more saves, going from one way to another.
+/// The reduction of loss for each additional byte, from one way to another.
 fn slope(from: Way, to: Way) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "a slope to compare")]
     let bytes = to.bytes.saturating_sub(from.bytes).max(1) as f64;

@@ -45,8 +45,8 @@ impl Subject<'_> {
             .unwrap_or(0)
     }
 
-    /// What each type loses. A type that cannot hold the numbers is left out, unless there is no
-    /// other.
+    /// The loss of each type. A type that cannot represent the numbers is left out, unless there is
+    /// no other.
     pub(super) fn measure(&self, checkpoint: &GgufCheckpoint) -> Result<Vec<Candidate>> {
         let elements = self.source.shape.elements();
         let bytes = |ggml_type: GgmlType| {

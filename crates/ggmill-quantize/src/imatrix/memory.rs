@@ -3,7 +3,7 @@
 use super::invalid;
 use ggmill_pipeline::Result;
 
-/// What an iterator gives, in memory that is asked for first.
+/// The items of an iterator, in memory that is allocated fallibly.
 pub(super) fn collected<T>(items: impl ExactSizeIterator<Item = T>) -> Result<Vec<T>> {
     let mut all = room(items.len())?;
     all.extend(items);

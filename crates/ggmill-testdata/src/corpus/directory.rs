@@ -79,7 +79,7 @@ fn keys() -> Vec<Case> {
             About::File,
             typed(0),
         )
-        .under(Limits { string_bytes: 2, ..Limits::default() }),
+        .under(Limits::default().with_string_bytes(2)),
         Case::fails(
             "second-pair-missing",
             "ends where the second of two pairs begins",
@@ -120,7 +120,7 @@ fn keys() -> Vec<Case> {
             About::Key("key"),
             typed(10),
         )
-        .under(Limits { header_bytes: 40, ..Limits::default() }),
+        .under(Limits::default().with_header_bytes(40)),
     ]
 }
 
@@ -175,7 +175,7 @@ fn infos() -> Vec<Case> {
             About::File,
             dimensions(&[2]),
         )
-        .under(Limits { string_bytes: 5, ..Limits::default() }),
+        .under(Limits::default().with_string_bytes(5)),
         // Offsets: name 24, dimension count 38, dimensions 42 and 50, type 58, offset 62, end 70.
         Case::fails(
             "dimension-cut",
@@ -217,7 +217,7 @@ fn infos() -> Vec<Case> {
             tensor,
             counted(9),
         )
-        .under(Limits { dimensions: 100, ..Limits::default() }),
+        .under(Limits::default().with_dimensions(100)),
         Case::fails("dimensions-max", "2^32 - 1 dimensions", Limit, 38, tensor, counted(u32::MAX)),
         Case::fails(
             "elements-wrap",

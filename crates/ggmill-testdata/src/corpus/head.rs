@@ -35,7 +35,7 @@ pub(super) fn cases() -> Vec<Case> {
         file.tensor("a", &[0], 0, 0).tensor("b", &[0], 0, 0);
         file.into_bytes()
     };
-    let limits = |entries, tensors| Limits { entries, tensors, ..Limits::default() };
+    let limits = |entries, tensors| Limits::default().with_entries(entries).with_tensors(tensors);
     vec![
         bad("no-bytes", "there is nothing", Truncated, 0, b""),
         bad("magic-cut", "ends within the magic", Truncated, 0, b"GGU"),

@@ -189,6 +189,6 @@ fn overlaps() -> Vec<Case> {
             About::Tensor("b"),
             file(&[("a", &[1, 1, 1, 2, 1, 4], f32, 0), ("b", &[1, 1, 1, 2, 1, 4], f32, 0)], 64),
         )
-        .under(Limits { dimensions: 6, ..Limits::default() }),
+        .under(Limits::default().with_dimensions(6)),
     ]
 }

@@ -125,7 +125,7 @@ fn metadata() -> Vec<Case> {
             values::nested(8),
         ),
         Case::opens("array-depth-9-allowed", "one deeper, and a limit that allows it", deep)
-            .under(Limits { array_depth: 9, ..Limits::default() }),
+            .under(Limits::default().with_array_depth(9)),
         Case::opens(
             "odd-bools",
             "bools whose byte is neither 0 nor 1, alone and in an array",
@@ -380,7 +380,7 @@ fn layouts() -> Vec<Case> {
             "six dimensions, and a limit that allows them",
             f32s(&[("a", &[1, 2, 1, 2, 1, 2], 0)], 32),
         )
-        .under(Limits { dimensions: 6, ..Limits::default() }),
+        .under(Limits::default().with_dimensions(6)),
         Case::opens(
             "duplicate-names",
             "one tensor name twice",

@@ -305,9 +305,9 @@ fn limits() -> Vec<Case> {
         file.array(ValueType::STRING.0, 2).string("a").string("four");
     });
     let three = array(0, 3, b"abc");
-    let short = |string_bytes| Limits { string_bytes, ..Limits::default() };
-    let few = |array_elements| Limits { array_elements, ..Limits::default() };
-    let flat = |array_depth| Limits { array_depth, ..Limits::default() };
+    let short = |string_bytes| Limits::default().with_string_bytes(string_bytes);
+    let few = |array_elements| Limits::default().with_array_elements(array_elements);
+    let flat = |array_depth| Limits::default().with_array_depth(array_depth);
     vec![
         Case::fails(
             "string-above-limit",

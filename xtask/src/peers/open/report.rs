@@ -111,7 +111,7 @@ fn machine() -> String {
     format!("{model}, {cores} cores, {}; load before the end {load}", std::env::consts::OS)
 }
 
-/// What the lock file of its workspace says.
+/// Its version in the lock file of its workspace.
 fn candle_version() -> String {
     let lock = fs::read_to_string(root().join("xtask/peers/candle/Cargo.lock")).unwrap_or_default();
     let version = lock

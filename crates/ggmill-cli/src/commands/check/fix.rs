@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use anstyle::{AnsiColor, Style};
-use ggmill_check::{Fix, Options, ProposedFix, Report};
+use ggmill_check::{Fix, ProposedFix, Report};
 use ggmill_core::{Entry, RawStr, Value};
 use ggmill_edit::apply_fixes;
 
@@ -90,7 +90,7 @@ pub(super) fn proposed(
         return vec![Err(Failure::new("standard input cannot be fixed"))];
     }
     let every = Criteria {
-        options: Options { findings_per_rule: usize::MAX, ..criteria.options.clone() },
+        options: criteria.options.clone().with_findings_per_rule(usize::MAX),
         ..*criteria
     };
     let outcomes = check_files(files, &every, false, Console::silent());

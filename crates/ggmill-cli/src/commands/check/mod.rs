@@ -110,12 +110,11 @@ struct CheckedFile {
 }
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
-    let options = Options {
-        profile: args.profile.into(),
-        select: args.select.clone(),
-        ignore: args.ignore.clone(),
-        findings_per_rule: args.most,
-    };
+    let options = Options::default()
+        .with_profile(args.profile.into())
+        .with_select(args.select.clone())
+        .with_ignore(args.ignore.clone())
+        .with_findings_per_rule(args.most);
     let catalogue = catalogue(&args.arch_file)?;
     let criteria = Criteria { options, catalogue: &catalogue };
     let mut failures = Vec::new();

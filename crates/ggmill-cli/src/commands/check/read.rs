@@ -144,7 +144,7 @@ fn not_gguf(error: &Error, path: &Path, beginning: &[u8], options: &Options) -> 
     }
 }
 
-/// What is wrong with the set of shards that some files are all of, or all that is there of it.
+/// The fault of the set that these files are, or are a part of: missing or contradictory shards.
 fn set_fault(files: &[Opened]) -> Option<String> {
     let first = files.first()?;
     let splits: Vec<_> = files

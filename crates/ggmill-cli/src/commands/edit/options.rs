@@ -19,7 +19,7 @@ pub(super) struct Typed(Vec<(&'static EditOption, String)>);
 #[derive(Debug)]
 struct EditOption {
     name: &'static str,
-    /// What other tools call it.
+    /// Its names in other tools.
     aliases: &'static [&'static str],
     value_name: &'static str,
     /// None for what is only known to those who come from another tool.

@@ -1,4 +1,4 @@
-//! What an edit did, or would do, in text and as JSON.
+//! The report of an edit or its dry run, in text and as JSON.
 
 use std::io::{self, Write};
 use std::path::Path;

@@ -30,23 +30,18 @@ pub(super) fn run(
             .and_then(|recipe| recipe.plan(checkpoint))
             .map_err(refused)?;
         let refusal = plan.notes().iter().find(|note| note.contains("would be refused"));
-        candidates.push(Candidate {
-            name: target.name().to_owned(),
-            file_len: plan.layout().total_len(),
-            types: type_uses(&plan),
-            remark: refusal.cloned(),
-        });
+        candidates.push(
+            Candidate::new(target.name(), plan.layout().total_len(), type_uses(&plan))
+                .with_remark(refusal.cloned()),
+        );
     }
     if as_json {
         let mut out = console.bytes();
         ggmill_text::json::write_pretty(&mut out, &document(&candidates))?;
         out.flush()?;
     } else {
-        let options = text::Options {
-            width: console.width(),
-            styled: console.is_styled(),
-            ..text::Options::default()
-        };
+        let options =
+            text::Options::default().with_width(console.width()).with_styled(console.is_styled());
         let mut out = console.text();
         text::write_comparison(&mut out, &candidates, checkpoint.model().file_len(), &options)?;
         out.flush()?;

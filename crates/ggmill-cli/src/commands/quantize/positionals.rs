@@ -90,7 +90,7 @@ fn no_type(word: &Path) -> Failure {
         .with_hint(Some(format!("--help lists the types; {hint}")))
 }
 
-/// What may have been meant by an unknown type name.
+/// A suggestion for an unknown type name.
 pub(super) fn near(word: &str) -> Option<String> {
     const REMOVED: [&str; 3] = ["Q4044", "Q4048", "Q4088"];
     let plain = |word: &str| {

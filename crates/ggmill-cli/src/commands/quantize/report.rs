@@ -108,22 +108,17 @@ impl Report {
             text::write(
                 &mut out,
                 &report,
-                &ggmill_inspect::text::Options {
-                    width: console.width(),
-                    styled: console.is_styled(),
-                    ..ggmill_inspect::text::Options::default()
-                },
+                &ggmill_inspect::text::Options::default()
+                    .with_width(console.width())
+                    .with_styled(console.is_styled()),
             )?;
             return Ok(out.flush()?);
         };
         let mut bytes = Vec::new();
         match self.form {
             Form::Text => {
-                let plain = ggmill_inspect::text::Options {
-                    width: None,
-                    styled: false,
-                    ..ggmill_inspect::text::Options::default()
-                };
+                let plain =
+                    ggmill_inspect::text::Options::default().with_width(None).with_styled(false);
                 text::write(&mut bytes, &report, &plain)?;
             }
             Form::Json => json::write(&mut bytes, &report)?,

@@ -1,0 +1,253 @@
+//! What happens to the names of a checkpoint before its tensors are looked for.
+
+use core::cell::Cell;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::expression::{Expression, Loop, Scope};
+use crate::pattern::{Glob, Template};
+use crate::schema::{RawExpression, RawIgnore, RawRename};
+use crate::terms::expression;
+use crate::value::ParameterValue;
+
+/// How the names of one checkpoint's tensors are read: what is replaced in them, which tensors are
+/// not needed, and which must be zero.
+///
+/// ```
+/// use ggmill_arch::Architecture;
+/// let llama = Architecture::builtin("llama").ok_or("built in")?;
+/// let rules = llama.name_rules(&serde_json::json!({ "architectures": ["LlamaForCausalLM"] }));
+/// assert!(rules.ignores("model.layers.3.self_attn.rotary_emb.inv_freq"));
+/// assert!(!rules.ignores("model.layers.3.self_attn.q_proj.weight"));
+/// # Ok::<(), &str>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct NameRules {
+    ignore: Arc<[Ignored]>,
+    /// What conditions are about.
+    parameters: Arc<[(Box<str>, ParameterValue)]>,
+    zeros: Vec<Glob>,
+    renames: Vec<Rename>,
+}
+
+impl NameRules {
+    /// The name that the description goes by for a tensor of this name.
+    pub fn renamed(&self, name: &str) -> String {
+        let apply = |name: String, rename: &Rename| rename.apply(&name).unwrap_or(name);
+        self.renames.iter().fold(name.to_owned(), apply)
+    }
+
+    /// Whether a tensor is known and not needed.
+    pub fn ignores(&self, name: &str) -> bool {
+        let fuel = Cell::new(Scope::FUEL);
+        let scope = Scope::new(&self.parameters, &fuel);
+        self.ignore.iter().any(|ignored| ignored.matches(name, &scope))
+    }
+
+    /// Whether a tensor must have zeros alone, and is left out then.
+    pub fn must_be_zero(&self, name: &str) -> bool {
+        self.zeros.iter().any(|glob| glob.matches(name))
+    }
+}
+
+/// A text that is replaced in names.
+#[derive(Clone, Debug)]
+struct Rename {
+    find: Box<str>,
+    with: Box<str>,
+    place: Place,
+}
+
+/// Where in a name a text is looked for.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    Beginning,
+    End,
+    Anywhere,
+}
+
+impl Rename {
+    /// The name with the text replaced; `None` where it does not have it.
+    fn apply(&self, name: &str) -> Option<String> {
+        let (find, with) = (&*self.find, &*self.with);
+        match self.place {
+            Place::Beginning => name.strip_prefix(find).map(|rest| format!("{with}{rest}")),
+            Place::End => name.strip_suffix(find).map(|start| format!("{start}{with}")),
+            Place::Anywhere => name.contains(find).then(|| name.replace(find, with)),
+        }
+    }
+}
+
+/// A replacement as a description writes it.
+#[derive(Clone, Debug)]
+struct RenameTemplate {
+    find: Template,
+    /// The replacement; `None` for no text.
+    with: Option<Template>,
+    place: Place,
+    repeat: Option<Loop>,
+    when: Option<Expression>,
+}
+
+impl RenameTemplate {
+    fn understand(raw: &RawRename, known: &dyn Fn(&str) -> bool) -> Result<Self> {
+        let repeat = raw.r#for.as_deref().map(Loop::parse).transpose()?;
+        if let Some(repeat) = &repeat {
+            repeat.check_names(known)?;
+        }
+        let variable = repeat.as_ref().map(|repeat| &*repeat.variable);
+        let known = |name: &str| known(name) || variable == Some(name);
+        let template = |text: &str| {
+            let template = Template::parse(text)?;
+            template.check_variables(&known)?;
+            Ok::<_, Error>(template)
+        };
+        let (place, find) = match (raw.find.strip_prefix('^'), raw.find.strip_prefix('*')) {
+            (Some(find), _) => (Place::Beginning, find),
+            (_, Some(find)) => (Place::End, find),
+            _ => (Place::Anywhere, &*raw.find),
+        };
+        let with = Some(raw.with.as_str()).filter(|with| !with.is_empty());
+        Ok(Self {
+            find: template(find)?,
+            with: with.map(template).transpose()?,
+            place,
+            when: raw.when.as_ref().map(|when| expression(when, &known)).transpose()?,
+            repeat,
+        })
+    }
+
+    fn resolve(&self, scope: &Scope<'_>, renames: &mut Vec<Rename>) -> Result<()> {
+        let mut one = |scope: &Scope<'_>| {
+            if !self.when.as_ref().map_or(Ok(true), |when| when.evaluate_bool(scope))? {
+                return Ok(());
+            }
+            let with = self.with.as_ref().map(|with| with.fill(scope, 0)).transpose()?;
+            renames.push(Rename {
+                find: self.find.fill(scope, 0)?.into(),
+                with: with.unwrap_or_default().into(),
+                place: self.place,
+            });
+            Ok(())
+        };
+        let Some(repeat) = &self.repeat else { return one(scope) };
+        let mut range = repeat.range(scope, MAX_RENAMES)?;
+        range.try_for_each(|value| one(&scope.with(&[(&*repeat.variable, value)])))
+    }
+}
+
+/// Replacements that one loop makes.
+const MAX_RENAMES: u64 = 1 << 10;
+
+/// Tensors that are not needed: a pattern in which `*` is any text and `{n}` a number, which the
+/// condition may ask for.
+#[derive(Clone, Debug)]
+struct Ignored {
+    glob: Glob,
+    /// The text before and after the number, and its name.
+    number: Option<(Box<str>, Box<str>, Box<str>)>,
+    when: Option<Expression>,
+}
+
+impl Ignored {
+    fn understand(
+        pattern: &str,
+        when: Option<&RawExpression>,
+        known: &dyn Fn(&str) -> bool,
+    ) -> Result<Self> {
+        let braced = pattern.split_once('{').and_then(|(before, rest)| {
+            let (name, after) = rest.split_once('}')?;
+            Some((before.into(), name.into(), after.into()))
+        });
+        let glob = match &braced {
+            Some((before, _, after)) => Glob::new(&format!("{before}*{after}")),
+            None => Glob::new(pattern),
+        };
+        let number = braced
+            .map(|(before, name, after): (Box<str>, Box<str>, Box<str>)| (before, after, name));
+        let variable = number.as_ref().map(|(_, _, name)| &**name);
+        let known = |name: &str| known(name) || variable == Some(name);
+        let when = when.map(|when| expression(when, &known)).transpose()?;
+        Ok(Self { glob, number, when })
+    }
+
+    /// Whether a tensor of this name is not needed, for a model of these numbers.
+    fn matches(&self, name: &str, scope: &Scope<'_>) -> bool {
+        let holds = |scope: &Scope<'_>| {
+            let when = self.when.as_ref();
+            when.is_none_or(|when| when.evaluate_bool(scope).unwrap_or(false))
+        };
+        if !self.glob.matches(name) {
+            return false;
+        }
+        let Some((before, _, variable)) = &self.number else { return holds(scope) };
+        let digits = name.strip_prefix(&**before).map(|rest| {
+            let end = rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len());
+            rest.split_at_checked(end).unwrap_or((rest, ""))
+        });
+        let Some((digits, rest)) = digits else { return false };
+        let after = self.number.as_ref().map_or("", |(_, after, _)| after);
+        let goes_on = after.split('*').next().is_some_and(|text| rest.starts_with(text));
+        goes_on && digits.parse().is_ok_and(|value| holds(&scope.with(&[(&**variable, value)])))
+    }
+}
+
+/// The rules as a description writes them, each with its condition.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct NameRuleTemplates {
+    ignore: Arc<[Ignored]>,
+    zeros: Vec<Glob>,
+    renames: Vec<RenameTemplate>,
+}
+
+impl NameRuleTemplates {
+    pub(crate) fn understand(
+        ignore: &[RawIgnore],
+        zeros: &[String],
+        renames: &[RawRename],
+        known: &dyn Fn(&str) -> bool,
+    ) -> Result<Self> {
+        let mut ignored = Vec::new();
+        for ignore in ignore {
+            match ignore {
+                RawIgnore::Pattern(pattern) => {
+                    ignored.push(Ignored::understand(pattern, None, known)?);
+                }
+                RawIgnore::Table(table) => {
+                    for name in &table.names {
+                        ignored.push(Ignored::understand(name, Some(&table.when), known)?);
+                    }
+                }
+            }
+        }
+        let renames = renames.iter().map(|raw| RenameTemplate::understand(raw, known));
+        Ok(Self {
+            ignore: ignored.into(),
+            zeros: zeros.iter().map(|name| Glob::new(name)).collect(),
+            renames: renames.collect::<Result<_>>()?,
+        })
+    }
+
+    /// The same without the replacements that are repeated, whose numbers may depend on the tensors
+    /// of a checkpoint.
+    pub(crate) fn without_loops(&self) -> Self {
+        let renames = self.renames.iter().filter(|rename| rename.repeat.is_none());
+        Self { renames: renames.cloned().collect(), ..self.clone() }
+    }
+
+    /// The rules for a model of these numbers.
+    pub(crate) fn resolve(&self, parameters: &[(Box<str>, ParameterValue)]) -> Result<NameRules> {
+        let fuel = Cell::new(Scope::FUEL);
+        let scope = Scope::new(parameters, &fuel);
+        let mut renames = Vec::new();
+        for rename in &self.renames {
+            rename.resolve(&scope, &mut renames)?;
+        }
+        Ok(NameRules {
+            ignore: Arc::clone(&self.ignore),
+            parameters: parameters.into(),
+            zeros: self.zeros.clone(),
+            renames,
+        })
+    }
+}

@@ -1,0 +1,36 @@
+//! What the configuration classes of the `transformers` library add to a `config.json`.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+use serde_json::Value as Json;
+
+/// The defaults of the classes by model type. The file is generated (`xtask/peers`).
+#[derive(Debug, Deserialize)]
+struct Defaults {
+    defaults: BTreeMap<String, Json>,
+}
+
+static DEFAULTS: LazyLock<BTreeMap<String, Json>> = LazyLock::new(|| {
+    let text = include_str!("../data/transformers.json");
+    serde_json::from_str::<Defaults>(text).expect("a test reads the same text").defaults
+});
+
+/// The defaults of the configuration class with this model type, in the release of the library
+/// that the reference converter asks for; `None` for a type it does not know.
+pub(crate) fn class_defaults(model_type: &str) -> Option<&'static Json> {
+    DEFAULTS.get(model_type)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_objects() {
+        assert!(DEFAULTS.values().all(Json::is_object));
+        let size = class_defaults("gemma3_text").and_then(|defaults| defaults["head_dim"].as_u64());
+        assert_eq!(size, Some(256));
+    }
+}
