@@ -81,7 +81,7 @@ impl Bare {
     fn vocabulary(&self, vocabulary: &str) -> Result<Vec<u8>, Error> {
         let vocabulary = vocabulary.replace("\n[", "\n[vocabulary.");
         let text = format!(
-            "schema = \"ggmill.architecture/1\"\nname = \"case\"\ntitle = \"Case\"\n[vocabulary]\n{vocabulary}"
+            "schema = \"ggmill.architecture/1\"\nname = \"llama\"\ntitle = \"Case\"\n[vocabulary]\n{vocabulary}"
         );
         let mut file = self.converted_by(&Architecture::parse(&text).unwrap())?;
         // A key begins with its length in eight bytes.
