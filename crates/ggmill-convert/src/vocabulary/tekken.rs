@@ -112,6 +112,8 @@ pub(crate) fn write(request: &mut Request<'_>, metadata: &mut MetadataBuf) -> Re
     metadata.set(keys::TOKENIZER_MERGES, merges);
     let version = format!("{} tekken", file.config.version);
     write_rest(request, &mut tokens, &ids, &version, metadata)?;
+    // Whole numbers, as the reference writes them; readers take a zero of either type.
+    metadata.set(keys::TOKENIZER_SCORES, vec![0i32; tokens.len()]);
     Ok(true)
 }
 
