@@ -46,7 +46,7 @@ use self::request::Request;
 pub(crate) use files::document;
 
 /// The files a vocabulary can be made from.
-const SOURCES: [&str; 16] = [
+const SOURCES: [&str; 14] = [
     "tokenizer.json",
     "tokenizer.model",
     "tekken.json",
@@ -56,8 +56,6 @@ const SOURCES: [&str; 16] = [
     "spiece.model",
     "tokenizer.jsonl",
     "tiktoken.model",
-    "qwen.tiktoken",
-    "hy.tiktoken",
     "tokenizer.model.v1",
     "tokenizer.model.v3",
     "tokenizer.model.v7",
@@ -78,10 +76,13 @@ pub fn has_tokenizer(files: &dyn SideFiles) -> bool {
     sources(files).next().is_some()
 }
 
-/// Whether a vocabulary is written for a checkpoint: it has a tokenizer, or the description names
-/// one for those that have none.
+/// Whether a vocabulary is written for a checkpoint: it has a tokenizer, the file of ranks that the
+/// description names, or the description names a vocabulary for those that have none.
 pub(crate) fn is_written(files: &dyn SideFiles, spec: Option<&VocabularySpec>) -> bool {
-    has_tokenizer(files) || spec.is_some_and(|spec| spec.builtin.is_some())
+    let described = |spec: &VocabularySpec| {
+        spec.builtin.is_some() || spec.ranks.as_ref().is_some_and(|ranks| files.has(&ranks.file))
+    };
+    has_tokenizer(files) || spec.is_some_and(described)
 }
 
 fn sources(files: &dyn SideFiles) -> impl Iterator<Item = &'static str> {
