@@ -74,7 +74,11 @@ mod tests {
         assert!(normal_quantile(0.0).is_infinite() && normal_quantile(2.0).is_nan());
     }
 
-    #[expect(clippy::unreadable_literal, reason = "as it was printed")]
+    #[expect(
+        clippy::unreadable_literal,
+        clippy::excessive_precision,
+        reason = "as they were printed"
+    )]
     const REFERENCE: [(f64, f32); 10] = [
         (0.95, 1.6448535919189453),
         (0.9, 1.281551480293274),
