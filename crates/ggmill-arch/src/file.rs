@@ -72,8 +72,12 @@ impl KeyTemplate {
 
 impl Architecture {
     /// Every key the description knows, in its order.
-    pub fn keys(&self) -> impl ExactSizeIterator<Item = KeySpec<'_>> {
-        self.keys.iter().map(KeyTemplate::spec)
+    pub fn keys(&self) -> impl Iterator<Item = KeySpec<'_>> {
+        let own = |key: &&KeyTemplate| {
+            let is_same = |other: &KeyTemplate| !other.is_further && other.name == key.name;
+            !key.is_further || !self.keys.iter().any(is_same)
+        };
+        self.keys.iter().filter(own).map(KeyTemplate::spec)
     }
 
     /// Applies the description to a finished file's metadata: every hyper-parameter and every

@@ -18,6 +18,8 @@ pub(crate) struct KeyTemplate {
     pub(crate) required: Option<RawRequired>,
     pub(crate) when: Expression,
     pub(crate) stage: RawStage,
+    /// Whether it is a further entry of a key.
+    pub(crate) is_further: bool,
 }
 
 impl KeyTemplate {
@@ -45,7 +47,8 @@ impl KeyTemplate {
             let key_type = KeyType::parse(key_type)?;
             // What follows @ tells apart entries of one key, which is written where the first of
             // them that applies is, with the value of the last.
-            let name = name.split_once('@').map_or(name, |(name, _)| name);
+            let (name, is_further) =
+                name.split_once('@').map_or((name, false), |(name, _)| (name, true));
             Ok(Self {
                 name: if raw.absolute == Some(true) {
                     name.into()
@@ -58,6 +61,7 @@ impl KeyTemplate {
                 required: raw.required,
                 when: condition(raw.when.as_ref(), known)?,
                 stage: raw.stage.unwrap_or(RawStage::Model),
+                is_further,
             })
         };
         understood().map_err(|error| error.about(SubjectKind::Key, name))

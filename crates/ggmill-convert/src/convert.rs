@@ -1,3 +1,5 @@
+use std::fmt::Write as _;
+
 use ggmill_arch::{Architecture, Assigned, Origin, Resolved, Source, TensorSpec, TensorType};
 use ggmill_core::{FileType, GgmlType, MetadataBuf, RawStr, Shape, keys, size_label};
 
@@ -116,7 +118,12 @@ pub fn convert(
     } else {
         metadata.set(keys::TOKENIZER_MODEL, "none");
         let why = if is_written { "as asked" } else { "the checkpoint has no tokenizer" };
-        notes.push(format!("no vocabulary was written: {why}"));
+        let mut note = format!("no vocabulary was written ({why})");
+        let size = format!("{}.vocab_size", architecture.name());
+        if metadata.get(&size).is_none() {
+            let _ = write!(note, "; llama.cpp loads such a file only if it has the key {size}");
+        }
+        notes.push(note);
     }
     let mut recipe = Recipe::new(metadata, tensors);
     recipe.notes = notes;

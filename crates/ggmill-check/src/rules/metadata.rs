@@ -74,9 +74,9 @@ rules! { Metadata;
         fixed: "general.type = \"model\"",
     }
     NOT_FINITE = "GG1110" Warning Practice {
-        summary: "Number is infinite or NaN",
-        clause: "No standard key has a defined meaning for infinity or NaN.",
-        why: "Every result computed from it becomes NaN.",
+        summary: "Metadata number is infinite or NaN",
+        clause: "Reports every number in the metadata, in arrays too, that is infinite or NaN. No standard key has a defined meaning for them.",
+        why: "Results computed from it become NaN or infinite.",
         remedy: "Set the key to a finite number.",
         fixed: "llama.rope.freq_base = 10000.0",
     }
@@ -96,10 +96,10 @@ rules! { Metadata;
         fixed: "general.sampling.top_p = 0.95",
     }
     NOT_PARALLEL = "GG1113" Warning Practice {
-        summary: "Parallel arrays differ in length",
-        clause: "general.tensor_extra.name and general.tensor_extra.prec_a4 are parallel arrays: the entry for each name has the same index.",
+        summary: "general.tensor_extra arrays differ in length",
+        clause: "Reports general.tensor_extra.name and general.tensor_extra.prec_a4 of different length. They are parallel arrays: for each tensor name, the entry with the same index says whether its activations may have 4 bits.",
         why: "Entries cannot be matched to their tensors.",
-        remedy: "Create the file again: one of the two arrays was edited.",
+        remedy: "Regenerate the file, for example by converting it again.",
         fixed: "general.tensor_extra.name = [\"a\"], general.tensor_extra.prec_a4 = [true]",
     }
     LOADER_TYPE = "GG1114" Error Reference {

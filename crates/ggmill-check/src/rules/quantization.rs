@@ -49,9 +49,9 @@ rules! { Quantization;
     }
     NO_COMPANION = "GG1406" Note Practice {
         summary: "NVFP4 tensor has no scale tensor",
-        clause: "For each NVFP4 tensor `X.weight` llama.cpp's converter writes `X.scale`, the scale of the whole tensor.",
-        why: "NVFP4 blocks only represent values up to 448 times 6; without the tensor's scale the true magnitude is lost.",
-        remedy: "Convert the model again if its checkpoint has such scales. A tensor quantized by `llama-quantize` needs none.",
+        clause: "Reports every NVFP4 tensor `X.weight` without a tensor `X.scale`, the scale of the whole tensor, which llama.cpp's converter writes for checkpoints that have one.",
+        why: "If the checkpoint had such a scale, the magnitude of the weights is lost: NVFP4 blocks only represent values up to 448 times 6. A tensor that `llama-quantize` made of 16-bit weights has none, and needs none.",
+        remedy: "Convert the model again if `X.weight_scale_2` or `X.weight_global_scale` is in its checkpoint; otherwise there is nothing to do.",
         fixed: "tensors \"x.weight\" and \"x.scale\"",
     }
     NO_FILE_TYPE = "GG1407" Note Letter {

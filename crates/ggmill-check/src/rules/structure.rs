@@ -25,7 +25,7 @@ rules! { Structure;
         summary: "Header is malformed",
         clause: "Every field of the header must have a defined value. Specification: a value type \"must be one of the `gguf_metadata_value_type` values\", a tensor has \"currently at most 4\" dimensions; llama.cpp refuses anything else.",
         why: "Parsing stops at this field, in ggmill and in every other reader; the rest of the header cannot be read.",
-        remedy: "Create the file again from its source: it was damaged, or written by a program with a bug.",
+        remedy: "Regenerate the file, for example by converting it again from its source: it was damaged, or written by a program with a bug.",
         fixed: "key \"a.key\": value type 4 (u32)",
     }
     VERSION_1 = "GG1004" Error Reference {
@@ -62,7 +62,7 @@ rules! { Structure;
         summary: "Invalid alignment",
         clause: "Specification: `general.alignment` is a uint32 that \"must be a multiple of 8\"; llama.cpp refuses 0 and every value that is not a power of two.",
         why: "The start of the tensor data cannot be computed.",
-        remedy: "Create the file again with an alignment of 32. It cannot be repaired, because the offset of its tensor data is unknown.",
+        remedy: "Regenerate the file, for example by converting it again with an alignment of 32. It cannot be repaired, because the offset of its tensor data is unknown.",
         fixed: "general.alignment = 32",
     }
     ALIGNMENT_POWER = "GG1009" Error Reference {

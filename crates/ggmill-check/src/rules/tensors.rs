@@ -12,7 +12,7 @@ rules! { Tensors;
         summary: "Duplicate tensor name",
         clause: "llama.cpp refuses a file with a \"duplicate tensor name\".",
         why: "llama.cpp refuses the file; other readers use either of the tensors.",
-        remedy: "Create the file again. A program that joined two files usually causes this.",
+        remedy: "Regenerate the file, for example by converting it again. A program that joined two files usually causes this.",
         fixed: "one tensor \"output.weight\"",
     }
     OUTSIDE = "GG1302" Error Both {
@@ -39,8 +39,8 @@ rules! { Tensors;
     NAME_TOO_LONG = "GG1305" Error Both {
         summary: "Tensor name is longer than 64 bytes",
         clause: "Specification: a tensor name \"must be at most 64 bytes long\".",
-        why: "llama.cpp refuses the file.",
-        remedy: "Rename the tensor.",
+        why: "llama.cpp refuses the file. It refuses 64 bytes too, which the specification allows (GG1306).",
+        remedy: "Regenerate the file with a shorter name. Programs that expect the long name have to know the new one.",
         fixed: "a tensor name of at most 63 bytes",
     }
     NAME_64 = "GG1306" Error Reference {
@@ -91,7 +91,7 @@ rules! { Tensors;
         summary: "Number of elements does not fit in int64",
         clause: "llama.cpp: every dimension, and their product, must fit in int64. The dimensions of the specification are unsigned.",
         why: "llama.cpp refuses the file.",
-        remedy: "Create the file again: no real tensor is that large.",
+        remedy: "Regenerate the file, for example by converting it again: no real tensor is that large.",
         fixed: "tensor \"a.b\": dimensions [8]",
     }
     NO_ELEMENTS = "GG1313" Note Practice {
