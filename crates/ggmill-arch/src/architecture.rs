@@ -223,9 +223,10 @@ impl Architecture {
     /// The classes, the model types and the places in a configuration that tell the checkpoints it
     /// is for.
     pub(crate) fn marks(&self) -> impl Iterator<Item = &str> {
-        let marks = self.checkpoints.iter().flat_map(|kind| {
-            kind.classes.iter().chain(&kind.model_types).chain(&kind.marker)
-        });
+        let marks = self
+            .checkpoints
+            .iter()
+            .flat_map(|kind| kind.classes.iter().chain(&kind.model_types).chain(&kind.marker));
         marks.map(|mark| &**mark)
     }
 

@@ -9,5 +9,6 @@ mod operations;
 mod vocabulary;
 
 pub use convert::{ConvertOptions, auto_type, convert, own_type};
+pub use general::MetadataOverride;
 pub use legacy::{LegacyOptions, convert_legacy};
 pub use vocabulary::has_tokenizer;
