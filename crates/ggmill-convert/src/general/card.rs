@@ -41,7 +41,7 @@ pub(super) fn read(
     notes: &mut Vec<String>,
 ) {
     match front_matter(files) {
-        Ok(Some(card)) => Card { card, parameters, notes }.add_to(general),
+        Ok(Some(card)) => Card { entries: card, parameters, notes }.add_to(general),
         Ok(None) => {}
         Err(why) => {
             notes.push(format!("the model card ({FILE}) was ignored: {}", RawStr::from(&*why)));
@@ -98,7 +98,7 @@ fn lines(text: &str) -> impl Iterator<Item = &str> {
 }
 
 struct Card<'a> {
-    card: Yaml,
+    entries: Yaml,
     parameters: u64,
     notes: &'a mut Vec<String>,
 }
@@ -122,7 +122,7 @@ impl Card<'_> {
 
     /// The text of an entry. A number, a date or a truth value is its text as written.
     fn text(&mut self, name: &str, may_be_list: bool) -> Option<String> {
-        match self.card.get(name)? {
+        match self.entries.get(name)? {
             Yaml::Null => None,
             Yaml::Text(text) => Some(text.clone()),
             Yaml::Other { text, is_falsy } => {
@@ -146,7 +146,7 @@ impl Card<'_> {
     fn texts(&mut self, names: &[&str]) -> Vec<String> {
         let mut texts = Vec::new();
         for name in names {
-            match self.card.get(name) {
+            match self.entries.get(name) {
                 Some(Yaml::Text(text)) => texts.push(text.clone()),
                 Some(Yaml::List(items)) => {
                     let found: Vec<String> =
@@ -165,7 +165,7 @@ impl Card<'_> {
 
     /// The models or datasets under the first of these names that the card has.
     fn origins(&mut self, names: &[&str]) -> Option<Vec<Origin>> {
-        let (name, value) = names.iter().find_map(|&name| Some((name, self.card.get(name)?)))?;
+        let (name, value) = names.iter().find_map(|&name| Some((name, self.entries.get(name)?)))?;
         let items = match value {
             Yaml::Text(_) => std::slice::from_ref(value),
             Yaml::List(items) => items,

@@ -32,13 +32,17 @@ const DATASETS: &str = "general.datasets";
 pub struct MetadataOverride {
     fields: BTreeMap<Field, Option<String>>,
     sampling: Sampling,
-    base_models: Option<Option<Vec<Origin>>>,
-    datasets: Option<Option<Vec<Origin>>>,
+    base_models: Option<Replacement>,
+    datasets: Option<Replacement>,
     tags: Option<Vec<String>>,
     languages: Option<Vec<String>>,
     /// Keys that are none of these.
     ignored: Vec<String>,
 }
+
+/// What replaces the base models or the datasets; none for null, which removes them.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Replacement(Option<Vec<Origin>>);
 
 impl MetadataOverride {
     /// The size in bytes of a file that is worth reading.
@@ -93,7 +97,7 @@ impl MetadataOverride {
             (&mut general.datasets, &self.datasets),
         ];
         for (mine, given) in origins {
-            if let Some(given) = given {
+            if let Some(Replacement(given)) = given {
                 mine.clone_from(given);
             }
         }
@@ -141,10 +145,10 @@ fn texts(value: &Value) -> std::result::Result<Vec<String>, &'static str> {
     }
 }
 
-fn origins(value: &Value) -> std::result::Result<Option<Vec<Origin>>, &'static str> {
+fn origins(value: &Value) -> std::result::Result<Replacement, &'static str> {
     const EXPECTED: &str = "an array of objects";
     let items = match value {
-        Value::Null => return Ok(None),
+        Value::Null => return Ok(Replacement(None)),
         Value::Array(items) => items,
         _ => return Err(EXPECTED),
     };
@@ -159,5 +163,5 @@ fn origins(value: &Value) -> std::result::Result<Option<Vec<Origin>>, &'static s
         }
         origins.push(origin);
     }
-    Ok(Some(origins))
+    Ok(Replacement(Some(origins)))
 }

@@ -17,11 +17,14 @@ fn written(general: &General) -> MetadataBuf {
     metadata
 }
 
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat()
+}
+
 /// The entries, each with its type and value in hexadecimal digits.
 fn entries(metadata: MetadataBuf) -> Vec<[String; 2]> {
     let plan = Builder::new().metadata(metadata).plan().unwrap();
     let file = Gguf::parse(plan.header().to_vec()).unwrap();
-    let hexadecimal = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     file.metadata()
         .iter()
         .map(|entry| {
@@ -83,7 +86,7 @@ fn what_the_reference_does_not_define_is_text_as_written() {
     let text = |text: &str| {
         let mut bytes = 8u32.to_le_bytes().to_vec();
         text.encode(&mut bytes);
-        bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+        hexadecimal(&bytes)
     };
     for (version, expected) in
         [("1.0", "1.0"), ("2024-01-01", "2024-01-01"), ("3", "3"), ("yes", "yes"), ("1:30", "1:30")]
@@ -102,7 +105,8 @@ fn what_the_reference_does_not_define_is_text_as_written() {
 #[test]
 fn a_card_that_cannot_be_read_is_ignored_with_a_note() {
     let deep = "[".repeat(100_000);
-    let nested = (0..100).map(|level| format!("{}a:\n", " ".repeat(level))).collect::<String>();
+    let nested =
+        (0..100).map(|level| format!("{}a:\n", " ".repeat(level))).collect::<Vec<_>>().concat();
     // Ten aliases of ten aliases, and so on: a billion.
     let laughs = (1..10).fold("a0: &a0 [x]\n".to_owned(), |text, level| {
         let aliases = vec![format!("*a{}", level - 1); 10].join(", ");
