@@ -48,8 +48,8 @@ impl MetadataOverride {
     /// The size in bytes of a file that is worth reading.
     pub const MAX_LEN: u64 = 1 << 20;
 
-    /// Reads an override. Fails when the text is not an object in JSON, or when the value of a known
-    /// key is of another type.
+    /// Reads an override. Fails when the text is not an object in JSON, or when the value of a
+    /// known key is of another type.
     pub fn from_json(text: &[u8]) -> Result<Self> {
         let Unambiguous(document) = json_from_slice(text)
             .map_err(|error| fault(format!("not JSON: {}", RawStr::from(&*error.to_string()))))?;
