@@ -55,6 +55,8 @@ pub struct Architecture {
     /// Models that cannot be converted.
     pub(crate) refuse: Vec<Remark>,
     pub(crate) warn: Vec<Remark>,
+    /// How its checkpoints may be quantized, where the description says so.
+    quantized: Option<Vec<Box<str>>>,
 }
 
 /// A kind of checkpoint a description is for, with what its configuration may leave out.
@@ -182,6 +184,10 @@ impl Architecture {
             refuse,
             warn,
             parameters,
+            quantized: raw
+                .quantized
+                .as_ref()
+                .map(|methods| methods.iter().map(|method| method.as_str().into()).collect()),
         })
     }
 
@@ -215,6 +221,22 @@ impl Architecture {
         Some((template.key_type.single, template.key_type.element))
     }
 
+    /// Whether its checkpoints may be quantized by this method (`quantization_config.quant_method`
+    /// in `config.json`): those that the description lists, or `fp8` where it lists none.
+    ///
+    /// ```
+    /// use ggmill_arch::Architecture;
+    /// let llama = Architecture::builtin("llama").ok_or("built in")?;
+    /// assert!(llama.takes_quantized("fp8") && !llama.takes_quantized("mxfp4"));
+    /// # Ok::<(), &str>(())
+    /// ```
+    pub fn takes_quantized(&self, method: &str) -> bool {
+        match &self.quantized {
+            Some(methods) => methods.iter().any(|known| **known == *method),
+            None => method == "fp8",
+        }
+    }
+
     /// The class names (`architectures` in `config.json`) of the checkpoints it is for.
     pub fn checkpoint_classes(&self) -> impl Iterator<Item = &str> {
         self.checkpoints.iter().flat_map(|checkpoint| &checkpoint.classes).map(|class| &**class)
@@ -223,9 +245,10 @@ impl Architecture {
     /// The classes, the model types and the places in a configuration that tell the checkpoints it
     /// is for.
     pub(crate) fn marks(&self) -> impl Iterator<Item = &str> {
-        let marks = self.checkpoints.iter().flat_map(|kind| {
-            kind.classes.iter().chain(&kind.model_types).chain(&kind.marker)
-        });
+        let marks = self
+            .checkpoints
+            .iter()
+            .flat_map(|kind| kind.classes.iter().chain(&kind.model_types).chain(&kind.marker));
         marks.map(|mark| &**mark)
     }
 
@@ -310,6 +333,7 @@ impl RawArchitecture {
             ("contradictions", self.contradiction.len(), MAX_ENTRIES),
             ("refusals", self.refuse.len(), MAX_ENTRIES),
             ("warnings", self.warn.len(), MAX_ENTRIES),
+            ("quantizations", self.quantized.as_ref().map_or(0, Vec::len), MAX_ENTRIES),
         ];
         match counts.into_iter().find(|(_, count, limit)| count > limit) {
             Some((what, count, limit)) => {

@@ -15,11 +15,7 @@ struct Builtin {
 }
 
 impl Builtin {
-    const fn new(
-        name: &'static str,
-        text: &'static str,
-        marks: &'static [&'static str],
-    ) -> Self {
+    const fn new(name: &'static str, text: &'static str, marks: &'static [&'static str]) -> Self {
         Self { name, text, marks, parsed: OnceLock::new() }
     }
 }

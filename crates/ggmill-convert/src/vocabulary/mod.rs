@@ -44,7 +44,7 @@ use self::request::Request;
 pub(crate) use files::document;
 
 /// The files a vocabulary can be made from.
-const SOURCES: [&str; 10] = [
+const SOURCES: [&str; 12] = [
     "tokenizer.json",
     "tokenizer.model",
     "tekken.json",
@@ -54,6 +54,8 @@ const SOURCES: [&str; 10] = [
     "spiece.model",
     "tokenizer.jsonl",
     "tiktoken.model",
+    "qwen.tiktoken",
+    "hy.tiktoken",
     "rwkv_vocab_v20230424.txt",
 ];
 
