@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::sync::LazyLock;
 
 use ggmill_arch::Architecture;
 use ggmill_convert::{ConvertOptions, convert};
@@ -12,7 +13,7 @@ use serde_json::json;
 use crate::zeros::Zeros;
 
 /// The files that may be there.
-pub(crate) const FILES: [&str; 7] = [
+pub(crate) const FILES: [&str; 15] = [
     "tokenizer.model",
     "tokenizer.json",
     "tokenizer_config.json",
@@ -20,7 +21,45 @@ pub(crate) const FILES: [&str; 7] = [
     "added_tokens.json",
     "merges.txt",
     "chat_template.jinja",
+    "vocab.txt",
+    "spiece.model",
+    "sentencepiece.bpe.model",
+    "tekken.json",
+    "tokenizer.model.v3",
+    "qwen.tiktoken",
+    "rwkv_vocab_v20230424.txt",
+    "tokenizer.jsonl",
 ];
+
+/// The number of a part that has, in place of a file, the number of the vocabulary's description.
+pub(crate) const DESCRIPTION: u8 = 0xff;
+
+/// What a description says of the vocabulary.
+const VOCABULARIES: [&str; 8] = [
+    "kinds = ['wordpiece', 'whitespace', 'bpe']\nadded_tokens = 'decoded'",
+    "kinds = ['unigram', 'sentencepiece']",
+    "kinds = ['fairseq-unigram']\npieces = { mask = 599 }",
+    "kinds = ['tekken', 'mistral-sentencepiece']\ntemplate = 'file-first'",
+    "kinds = ['character-bpe']\nuser_defined = ['a']\nspecial_tokens = { eot = 'a', unk = 0 }",
+    "kinds = ['ranks']\npre = 'a'\nranks = { file = 'qwen.tiktoken', special = ['<{0..9}>'], \
+     reserved = '<{id}>', reserved_count = 9 }",
+    "kinds = ['world', 'jsonl']\nreplaced_special_tokens = { bos = 0, eos = '\\\\n' }\n\
+     builtin_template = 'llama-cpp-rwkv-world'",
+    "kinds = ['sentencepiece']\nadded_tokens = 'plain'\npieces = { added = ['added_tokens.json', \
+     'tokenizer_config.json', 'tokenizer.json'], appended = true, special_score = 1.0, \
+     dummy_prefix = true, unused_prefix = '[', nul = '-' }\nspace_prefix = 'last'",
+];
+
+/// The descriptions, parsed once.
+static ARCHITECTURES: LazyLock<Vec<Architecture>> = LazyLock::new(|| {
+    let described = |vocabulary: &&str| {
+        let text = format!(
+            "schema = 'ggmill.architecture/1'\nname = 'fuzz'\ntitle = 'Fuzz'\n[vocabulary]\n{vocabulary}"
+        );
+        Architecture::parse(&text).expect("a description")
+    };
+    VOCABULARIES.iter().map(described).collect()
+});
 
 /// Between one file and the next: no protobuf message or text has it by chance.
 pub(crate) const SEPARATOR: &[u8] = b"\n--8<--\n";
@@ -28,9 +67,12 @@ pub(crate) const SEPARATOR: &[u8] = b"\n--8<--\n";
 /// Converts the files: each begins with the number of its name in one byte.
 pub fn vocabulary(data: &[u8]) {
     let mut files = BTreeMap::new();
+    let mut described = None;
     for part in split(data) {
         let Some((&number, content)) = part.split_first() else { continue };
-        if let Some(name) = FILES.get(usize::from(number)) {
+        if number == DESCRIPTION {
+            described = content.first();
+        } else if let Some(name) = FILES.get(usize::from(number)) {
             files.insert((*name).to_owned(), content.to_vec());
         }
     }
@@ -39,7 +81,10 @@ pub fn vocabulary(data: &[u8]) {
         "intermediate_size": 64, "num_attention_heads": 8, "max_position_embeddings": 64, "bos_token_id": 1,
     });
     let checkpoint = Zeros { config, tensors: Vec::new(), files };
-    let Some(architecture) = Architecture::builtin("llama") else { return };
+    let architecture = match described {
+        Some(&number) => &ARCHITECTURES[usize::from(number) % ARCHITECTURES.len()],
+        None => Architecture::builtin("llama").expect("a built-in description"),
+    };
     let mut options = ConvertOptions::new(FileType::F16);
     options.vocab_only = true;
     let Ok(recipe) = convert(&checkpoint, architecture, &options) else { return };

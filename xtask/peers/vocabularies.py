@@ -240,7 +240,8 @@ def converted(name, files, alone):
         if not alone:
             return keys, hashlib.sha256(content).hexdigest()
         # A key begins with its length in eight bytes.
-        return [key for key in keys if key.startswith("tokenizer.")], hashlib.sha256(content[content.index(b"tokenizer.") - 8:]).hexdigest()
+        first = next(number for number, key in enumerate(keys) if key.startswith("tokenizer."))
+        return keys[first:], hashlib.sha256(content[content.index(b"tokenizer.") - 8:]).hexdigest()
 
 
 def main(names):

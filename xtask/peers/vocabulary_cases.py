@@ -9,6 +9,8 @@ import tempfile
 
 import gguf
 import sentencepiece
+import tokenizers
+from mistral_common.tokens.tokenizers.tekken import Tekkenizer
 from sentencepiece import sentencepiece_model_pb2
 
 BASE = dict(num_hidden_layers=1, hidden_size=64, intermediate_size=64, num_attention_heads=4, max_position_embeddings=64, rms_norm_eps=1e-5)
@@ -146,7 +148,7 @@ def special_cases(tool):
         **files("Glm4ForCausalLM", chat, dict(bos_token_id=7)),
     }
     yield "special-tokens-by-id", {
-        "vocabulary": kinds + "added_tokens = \"decoded\"\n" + special("special_tokens", bos=50260),
+        "vocabulary": kinds + "added_tokens = \"decoded\"\n" + special("special_tokens", bos=151643),
         **files("InternS1ForConditionalGeneration", chat, dict(text_config=dict(architectures=["Qwen3ForCausalLM"]))),
     }
     yield "special-tokens-last", {
@@ -214,7 +216,7 @@ def piece_cases(tool):
         **of("ArcticForCausalLM"),
     }
     appended = of("InternLM2ForCausalLM", vocab_size=64, rope_theta=1.0)
-    own = trained(model_type="bpe", vocab_size=64, character_coverage=1.0, user_defined_symbols=["@", "[UNUSED_TOKEN_1]"])
+    own = trained(model_type="bpe", vocab_size=64, normalization_rule_name="identity", character_coverage=1.0, user_defined_symbols=["@", "[UNUSED_TOKEN_1]"])
     late = [tool.token(0, "<unk>"), tool.token(64, "<|im_end|>"), tool.token(65, "<late>", special=False)]
     del appended["tokenizer.model"]
     yield "pieces-appended", {
@@ -230,6 +232,100 @@ def piece_cases(tool):
     yield "pieces-full-size", {
         "vocabulary": "kinds = [\"sentencepiece\", \"bpe\"]\nsize = \"521\"\n[by_kind.sentencepiece.keys]\n\"tokenizer.ggml.add_space_prefix\" = { type = \"bool\", value = false }",
         **of("Gemma3nForCausalLM", vocab_size=521, vocab_size_per_layer_input=512, altup_num_inputs=4),
+    }
+
+
+CODE = """import base64
+from transformers import PreTrainedTokenizer
+
+
+class RankTokenizer(PreTrainedTokenizer):
+    vocab_files_names = {"vocab_file": "FILE"}
+
+    def __init__(self, vocab_file, named, checked, size, **options):
+        lines = open(vocab_file, "rb").read().splitlines()
+        self.mergeable_ranks = {base64.b64decode(token): int(rank) for token, rank in (line.split() for line in lines if line)}
+        self.special_tokens, self.checked, self.size = named, checked, size
+        super().__init__(**options)
+
+    @property
+    def vocab_size(self):
+        return self.size
+
+    def get_vocab(self):
+        return {str(token): rank for token, rank in self.mergeable_ranks.items()} | self.special_tokens
+
+    def encode(self, text, **options):
+        return self.checked
+"""
+
+
+def rank_cases(tool):
+    """Rank files, with code that does what that of such checkpoints does, as far as the reference needs it."""
+    vocab, merges, _ = tool.sparse("qwen2")
+    byte_of = {character: byte for byte, character in tool.byte_alphabet().items()}
+    lines = "".join(f"{base64.b64encode(bytes(byte_of[each] for each in token)).decode()} {id}\n" for token, id in vocab.items())
+    fast = tool.bpe(vocab, merges, tool.sequence(tool.split(tool.QWEN2), tool.byte_level(False)), [], normalizer=dict(type="NFC"))
+    checked = tokenizers.Tokenizer.from_str(tool.json.dumps(fast)).encode(tool.CHECK).ids
+    first = max(vocab.values()) + 1
+
+    def files(name, file, special, size, **more):
+        named = {text: first + number for number, text in enumerate(special)}
+        return {
+            "config.json": config(name, vocab_size=size, **more),
+            "tokenizer_config.json": dict(tokenizer_class="RankTokenizer", auto_map=dict(AutoTokenizer=["tokenization_ranks.RankTokenizer", None]), named=named, checked=checked, size=size),
+            "tokenization_ranks.py": CODE.replace("FILE", file), file: lines,
+        }
+
+    qwen = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", *(f"<|extra_{number}|>" for number in range(3))]
+    vocabulary = """kinds = ["ranks"]
+pre = "qwen2"
+special_tokens_if_none = { bos = "<|endoftext|>", eos = "<|endoftext|>" }
+special_tokens = { unk = "<|endoftext|>" }
+[ranks]
+file = "qwen.tiktoken"
+special = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|extra_{0..3}|>"]
+"""
+    yield "ranks", {"vocabulary": vocabulary, **files("QWenLMHeadModel", "qwen.tiktoken", qwen, first + 9)}
+    yield "ranks-with-ids", {"vocabulary": vocabulary, **files("QWenLMHeadModel", "qwen.tiktoken", qwen, first + 6, eos_token_id=5)}
+    other = ["<|startoftext|>", "<|endoftext|>"]
+    yield "ranks-other", {
+        "vocabulary": """kinds = ["bpe", "ranks"]
+pre = "qwen2"
+[ranks]
+file = "hy.tiktoken"
+special = ["<|startoftext|>", "<|endoftext|>"]
+[by_kind.ranks.keys]
+"tokenizer.ggml.bos_token_id" = { type = "u32", value = 127959 }
+""",
+        **files("HunYuanMoEV1ForCausalLM", "hy.tiktoken", other, first + 2, bos_token_id=1, eos_token_id=first),
+    }
+
+
+def tekken_cases(tool):
+    """Mistral's own tokenizers. The description says the same as the one of LLaMA."""
+    words = [bytes([byte]) for byte in range(256)] + [b"ab", b"bc", b"abc", "\u00e9".encode(), b"  ", b"    ", b"   "]
+    def tekken(version, special=24, cut=0, **more):
+        listed = [dict(rank=rank, token_bytes=base64.b64encode(word).decode(), token_str=None) for rank, word in enumerate(words)]
+        return dict(config=dict(pattern=r"\\s+|\\S+".replace("\\\\", "\\"), num_vocab_tokens=len(words), default_vocab_size=special + len(words) - cut, default_num_special_tokens=special, version=version),
+                    vocab=listed) | more
+    named = [str(each["token_str"]) for each in Tekkenizer.DEPRECATED_SPECIAL_TOKENS] + ["[ARGS]", "[CALL_ID]"]
+    special = [dict(rank=rank, token_str=text, is_control=True) for rank, text in enumerate(named)]
+    vocabulary = "kinds = [\"tekken\", \"bpe\"]"
+    for version, content in (("v3", tekken("v3", cut=2)), ("v7", tekken("v7", special=20)), ("v11", tekken("v11", special=24, special_tokens=special)), ("v13", tekken("v13", special=22, special_tokens=special))):
+        yield f"tekken-{version}", {
+            "vocabulary": vocabulary, "config.json": config("MistralForCausalLM", vocab_size=300, head_dim=16, bos_token_id=1), "tekken.json": content,
+        }
+
+
+def builtin_cases(tool):
+    yield "builtin-bytes", {
+        "vocabulary": "kinds = [\"bpe\", \"sentencepiece\", \"builtin\"]\nbuiltin = \"gpt-neox\"\nsize = \"50280\"",
+        "config.json": config("MambaForCausalLM", vocab_size=50277, state_size=4),
+    }
+    yield "builtin-pieces", {
+        "vocabulary": "kinds = [\"sentencepiece\", \"builtin\"]\nbuiltin = \"llama-spm\"",
+        "config.json": config("OpenELMForCausalLM", vocab_size=32000, num_transformer_layers=1, model_dim=64, num_kv_heads=[1], num_query_heads=[1], ffn_multipliers=[1.0], ffn_dim_divisor=8),
     }
 
 
@@ -275,5 +371,8 @@ def cases(tool):
     yield from special_cases(tool)
     yield from character_cases(tool)
     yield from piece_cases(tool)
+    yield from rank_cases(tool)
+    yield from tekken_cases(tool)
+    yield from builtin_cases(tool)
     yield from world_cases(tool)
     yield from jsonl_cases(tool)

@@ -46,8 +46,9 @@ impl Catalogue {
     fn marked(&self, config: &Config<'_>) -> impl Iterator<Item = &Architecture> {
         let names = [config.class(), config.whole_class(), config.model_type()];
         let is_mark = move |mark: &str| names.contains(&Some(mark)) || config.has(mark);
+        let added = self.added.iter().rev().filter(move |added| added.marks().any(is_mark));
         let builtins = Architecture::builtins_marked(is_mark);
-        self.added.iter().rev().chain(builtins.map(|builtin| -> &Architecture { builtin }))
+        added.chain(builtins.map(|builtin| -> &Architecture { builtin }))
     }
 
     /// The description of the architecture with this name.

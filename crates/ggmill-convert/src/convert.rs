@@ -6,7 +6,7 @@ use ggmill_core::{FileType, GgmlType, MetadataBuf, RawStr, Shape, keys, size_lab
 use crate::facts::{Facts, documents, require_zeros, same_elements};
 use crate::general::General;
 use crate::operations::apply;
-use crate::vocabulary::{self, has_tokenizer};
+use crate::vocabulary;
 use crate::weights::{Weights, quantization};
 use ggmill_pipeline::{Checkpoint, Pretrained};
 use ggmill_pipeline::{Encoding, Expression, Recipe, RecipeTensor};
@@ -119,13 +119,13 @@ pub fn convert(
     general.write_to(&mut metadata);
     resolved.write_keys(file_type, &mut metadata);
     metadata.set(keys::GENERAL_QUANTIZATION_VERSION, QUANTIZATION_VERSION);
-    let has_tokenizer = has_tokenizer(checkpoint.side_files());
-    if has_tokenizer && !options.no_vocab {
+    let is_written = vocabulary::is_written(checkpoint.side_files(), resolved.vocabulary());
+    if is_written && !options.no_vocab {
         let pre = options.pre.as_deref();
         notes.extend(vocabulary::write(checkpoint, resolved.vocabulary(), pre, &mut metadata)?);
     } else {
         metadata.set(keys::TOKENIZER_MODEL, "none");
-        let why = if has_tokenizer { "as asked" } else { "the checkpoint has no tokenizer" };
+        let why = if is_written { "as asked" } else { "the checkpoint has no tokenizer" };
         notes.push(format!("no vocabulary was written: {why}"));
     }
     let mut recipe = Recipe::new(metadata, tensors);

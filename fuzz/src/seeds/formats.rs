@@ -179,26 +179,69 @@ pub(super) fn journals() -> Vec<(String, Vec<u8>)> {
 
 /// The files of the bundled vocabulary, and of the cases that are held against the reference.
 pub(super) fn vocabularies() -> Vec<(String, Vec<u8>)> {
-    const CASES: [(&str, &str); 4] = [
+    const CASES: [(&str, &str, Option<u8>); 10] = [
         (
             "spm-added",
             include_str!("../../../crates/ggmill-convert/tests/vocabularies/spm-added.json"),
+            None,
         ),
         (
             "spm-processor",
             include_str!("../../../crates/ggmill-convert/tests/vocabularies/spm-processor.json"),
+            None,
         ),
         (
             "llama-hf",
             include_str!("../../../crates/ggmill-convert/tests/vocabularies/llama-hf.json"),
+            None,
         ),
-        ("gpt-2", include_str!("../../../crates/ggmill-convert/tests/vocabularies/gpt-2.json")),
+        (
+            "gpt-2",
+            include_str!("../../../crates/ggmill-convert/tests/vocabularies/gpt-2.json"),
+            None,
+        ),
+        (
+            "wordpiece",
+            include_str!("../../../crates/ggmill-convert/tests/vocabularies/wordpiece.json"),
+            Some(0),
+        ),
+        (
+            "unigram",
+            include_str!("../../../crates/ggmill-convert/tests/vocabularies/unigram.json"),
+            Some(1),
+        ),
+        (
+            "fairseq-unigram-json",
+            include_str!(
+                "../../../crates/ggmill-convert/tests/vocabularies/fairseq-unigram-json.json"
+            ),
+            Some(2),
+        ),
+        (
+            "tekken-v11",
+            include_str!("../../../crates/ggmill-convert/tests/vocabularies/tekken-v11.json"),
+            Some(3),
+        ),
+        (
+            "ranks",
+            include_str!("../../../crates/ggmill-convert/tests/vocabularies/ranks.json"),
+            Some(5),
+        ),
+        (
+            "world",
+            include_str!("../../../crates/ggmill-convert/tests/vocabularies/world.json"),
+            Some(6),
+        ),
     ];
     let model = fs::read(real("tinystories260K/tokenizer.model")).unwrap_or_default();
     let mut seeds = vec![("tokenizer-model".to_owned(), [&[0], &model[..]].concat())];
-    for (name, case) in CASES {
+    for (name, case, described) in CASES {
         let case: serde_json::Value = serde_json::from_str(case).unwrap_or_default();
         let mut seed = Vec::new();
+        if let Some(number) = described {
+            seed.extend([crate::vocabulary::DESCRIPTION, number]);
+            seed.extend_from_slice(crate::vocabulary::SEPARATOR);
+        }
         for (number, file) in crate::vocabulary::FILES.into_iter().enumerate() {
             let content = match &case["files"][file] {
                 serde_json::Value::Null => continue,

@@ -136,6 +136,7 @@ fn vocabularies(llama_cpp: &Path) -> Done {
     run(environment::script("pretokenizers.py")?.arg(llama_cpp).arg(&facts))?;
     let classes = facts.join("tokenizer-classes.json");
     run(environment::script("tokenizer_classes.py")?.arg(classes))?;
+    run(environment::script("builtin_vocabularies.py")?.arg(llama_cpp).arg(&facts))?;
     let cases = root().join("crates/ggmill-convert/tests/vocabularies");
     run(environment::script("vocabularies.py")?.arg(llama_cpp).arg(cases))
 }

@@ -110,7 +110,9 @@ impl Node {
             }
             Self::Binary(operator, left, right) => {
                 let (left, right) = (left.evaluate(scope)?, right.evaluate(scope)?);
-                scope.spend(weight(&left).saturating_add(weight(&right)))?;
+                let weights = weight(&left).saturating_add(weight(&right));
+                let is_joined = *operator == Operator::Add;
+                scope.spend(weights.saturating_mul(if is_joined { ELEMENT } else { 1 }))?;
                 binary(*operator, &left, &right)
             }
             Self::Call(function, arguments) => function.call(arguments, scope),
@@ -137,6 +139,8 @@ fn each(variable: &str, count: &Node, element: &Node, scope: &Scope<'_>) -> Outc
         .and_then(|count| usize::try_from(count).ok())
         .filter(|&count| count <= limit)
         .ok_or_else(|| format!("needs a number of elements up to {limit}, found {count}"))?;
+    // Memory is bounded with time: an element costs as much as it takes.
+    scope.spend(elements.saturating_mul(ELEMENT))?;
     let mut variables = scope.variables().to_vec();
     variables.push((variable, 0));
     let mut values = Vec::with_capacity(elements);
@@ -207,6 +211,9 @@ fn binary(operator: Operator, left: &Value, right: &Value) -> Outcome<Value> {
         Err(format!("is {value}, expected a finite number"))
     }
 }
+
+/// Steps that an element of a new list costs: about its bytes.
+const ELEMENT: usize = 16;
 
 /// The limit of the cost of a comparison.
 pub(super) fn weight(value: &Value) -> usize {

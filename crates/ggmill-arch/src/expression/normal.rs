@@ -15,15 +15,16 @@ pub(super) fn normal_quantile(probability: f64) -> f32 {
     inverse * root
 }
 
+const CENTER: [f64; 4] = [0.886_226_899, -1.645_349_621, 0.914_624_893, -0.140_543_331];
+const CENTER_BELOW: [f64; 4] = [-2.118_377_725, 1.442_710_462, -0.329_097_515, 0.012_229_801];
+const TAIL: [f64; 4] = [-1.970_840_454, -1.624_906_493, 3.429_567_803, 1.641_345_311];
+const TAIL_BELOW: [f64; 2] = [3.543_889_200, 1.637_067_800];
+
 /// The number whose error function this is.
 fn inverse_erf(y: f64) -> f64 {
     if y.abs() >= 1.0 {
         return if y.abs() > 1.0 || y.is_nan() { f64::NAN } else { y * f64::INFINITY };
     }
-    const CENTER: [f64; 4] = [0.886_226_899, -1.645_349_621, 0.914_624_893, -0.140_543_331];
-    const CENTER_BELOW: [f64; 4] = [-2.118_377_725, 1.442_710_462, -0.329_097_515, 0.012_229_801];
-    const TAIL: [f64; 4] = [-1.970_840_454, -1.624_906_493, 3.429_567_803, 1.641_345_311];
-    const TAIL_BELOW: [f64; 2] = [3.543_889_200, 1.637_067_800];
     let polynomial =
         |coefficients: &[f64], x: f64| coefficients.iter().rev().fold(0.0, |sum, c| sum * x + c);
     let mut x = if y.abs() <= 0.7 {
@@ -73,6 +74,11 @@ mod tests {
         assert!(normal_quantile(0.0).is_infinite() && normal_quantile(2.0).is_nan());
     }
 
+    #[expect(
+        clippy::unreadable_literal,
+        clippy::excessive_precision,
+        reason = "as they were printed"
+    )]
     const REFERENCE: [(f64, f32); 10] = [
         (0.95, 1.6448535919189453),
         (0.9, 1.281551480293274),

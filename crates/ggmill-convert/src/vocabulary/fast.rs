@@ -1,7 +1,7 @@
 //! A tokenizer as the `transformers` library loads it from `tokenizer.json`: the reference
 //! converter takes tokens, flags and the check of the pre-tokenizer from there.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
 use ggmill_core::RawStr;
@@ -33,11 +33,11 @@ impl Fast {
     /// absent.
     pub(crate) fn load(request: &mut Request<'_>) -> Result<Option<Self>> {
         let Some(file) = request.tokenizer()? else { return Ok(None) };
-        Self::of(file, request).map(Some)
+        Self::of(&file, request).map(Some)
     }
 
     /// Loads this `tokenizer.json`.
-    pub(crate) fn of(file: Rc<TokenizerJson>, request: &mut Request<'_>) -> Result<Self> {
+    pub(crate) fn of(file: &Rc<TokenizerJson>, request: &mut Request<'_>) -> Result<Self> {
         let decoder = request
             .tokenizer_config
             .as_ref()
@@ -57,28 +57,34 @@ impl Fast {
                 RawStr::from(name)
             ));
         }
-        let mut this = Self { file, class, added: AddedVocabulary::default() };
+        let ids: HashMap<&str, u32> =
+            file.model.vocab.0.iter().map(|(token, id)| (&**token, *id)).collect();
+        let mut this = Self { file: Rc::clone(file), class, added: AddedVocabulary::default() };
         let own: Vec<AddedToken> =
-            this.file.added_tokens.iter().map(|listed| listed.token.clone()).collect();
-        this.add(&own);
+            file.added_tokens.iter().map(|listed| listed.token.clone()).collect();
+        this.add(&own, &ids);
         let declared = match &decoder {
             Some(declared) => declared.clone(),
             None => this.of_file(request)?,
         };
-        this.add_declared(declared, decoder.as_deref());
+        this.add_declared(declared, decoder.as_deref(), &ids);
         Ok(this)
     }
 
-    fn add(&mut self, tokens: &[AddedToken]) {
-        let ids: BTreeMap<&str, u32> =
-            self.file.model.vocab.0.iter().map(|(token, id)| (&**token, *id)).collect();
+    /// Adds tokens to those of the model, whose IDs these are.
+    fn add(&mut self, tokens: &[AddedToken], ids: &HashMap<&str, u32>) {
         let size = u32::try_from(ids.len()).unwrap_or(u32::MAX);
         self.added.add(tokens, size, &|token| ids.get(token).copied());
     }
 
     /// Adds the tokens that the configuration declares and the file lacks, and the special tokens.
     /// Of those the flags are known from `known`, or from the file.
-    fn add_declared(&mut self, declared: Vec<AddedToken>, known: Option<&[AddedToken]>) {
+    fn add_declared(
+        &mut self,
+        declared: Vec<AddedToken>,
+        known: Option<&[AddedToken]>,
+        ids: &HashMap<&str, u32>,
+    ) {
         let present: Vec<AddedToken> = self.added.by_id().values().cloned().collect();
         let mut known_by_content: BTreeMap<&str, &AddedToken> = BTreeMap::new();
         for token in known.unwrap_or(&present) {
@@ -109,7 +115,7 @@ impl Fast {
                 None => tokens.push(new()),
             }
         }
-        self.add(&tokens);
+        self.add(&tokens, ids);
     }
 
     /// The tokens of `added_tokens.json` that the tokenizer lacks, by ID.

@@ -1,7 +1,7 @@
 //! A vocabulary of SentencePiece's kind in `tokenizer.json`: BPE over characters that falls back
 //! to bytes.
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 
 use ggmill_core::{MetadataBuf, keys};
 use ggmill_pipeline::Result;
@@ -59,7 +59,7 @@ fn read(request: &mut Request<'_>) -> Result<Option<Tokens>> {
 
 fn tokens(tokenizer: &Fast) -> Result<Tokens> {
     let by_id = tokenizer.vocabulary()?;
-    let special: BTreeSet<String> = tokenizer.special().into_iter().collect();
+    let special: HashSet<String> = tokenizer.special().into_iter().collect();
     let size = bounded(tokenizer.model_size() as u64)?;
     let mut tokens = Tokens::default();
     for id in 0..u32::try_from(size).unwrap_or(u32::MAX) {

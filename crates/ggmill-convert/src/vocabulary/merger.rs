@@ -1,6 +1,6 @@
 //! A BPE model at work: a piece of text becomes IDs.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use super::merges::Merge;
 use super::tokenizer_json::Algorithm;
@@ -11,9 +11,9 @@ pub(crate) type Fault = String;
 /// A BPE model.
 pub(crate) struct Merger<'a> {
     model: &'a Algorithm,
-    ids: BTreeMap<&'a str, u32>,
+    ids: HashMap<&'a str, u32>,
     /// Two IDs, with the rank of their merge and its result.
-    merges: BTreeMap<(u32, u32), (usize, u32)>,
+    merges: HashMap<(u32, u32), (usize, u32)>,
 }
 
 impl<'a> Merger<'a> {
@@ -22,9 +22,10 @@ impl<'a> Merger<'a> {
         if model.continuing_subword_prefix.as_deref().is_some_and(|it| !it.is_empty()) {
             return Err("continuing_subword_prefix is not known".into());
         }
-        let ids: BTreeMap<&str, u32> =
+        let ids: HashMap<&str, u32> =
             model.vocab.0.iter().map(|(token, id)| (&**token, *id)).collect();
-        let mut merges = BTreeMap::new();
+        let mut merges = HashMap::with_capacity(model.merges.len());
+        let mut result = String::new();
         for (rank, merge) in model.merges.iter().enumerate() {
             let parts = match merge {
                 Merge::Pair(left, right) => Some((&**left, &**right)),
@@ -38,11 +39,12 @@ impl<'a> Merger<'a> {
                     .copied()
                     .ok_or_else(|| format!("merge {rank}: {token:?} is not in the vocabulary"))
             };
-            let result = format!("{left}{right}");
-            let result = ids.get(&*result).copied().ok_or_else(|| {
+            result.clear();
+            result.extend([left, right]);
+            let of_result = ids.get(&*result).copied().ok_or_else(|| {
                 format!("merge {rank}: merge result {result:?} not in vocabulary")
             })?;
-            merges.insert((id(left)?, id(right)?), (rank, result));
+            merges.insert((id(left)?, id(right)?), (rank, of_result));
         }
         Ok(Self { model, ids, merges })
     }

@@ -41,14 +41,22 @@ impl<'de> Deserialize<'de> for Merge {
 /// The merges as a file has them. A space within a part is written as the byte-level alphabet
 /// writes it.
 pub(crate) fn joined(merges: &[Merge]) -> Vec<String> {
+    let joined = |left: &str, right: &str| {
+        let mut merge = String::with_capacity(left.len().saturating_add(right.len() + 1));
+        merge.push_str(left);
+        merge.push(' ');
+        merge.push_str(right);
+        merge
+    };
     let without_spaces = |part: &str| part.replace(' ', "\u{120}");
     merges
         .iter()
         .map(|merge| match merge {
             Merge::Joined(merge) => merge.clone(),
-            Merge::Pair(left, right) => {
-                format!("{} {}", without_spaces(left), without_spaces(right))
+            Merge::Pair(left, right) if left.contains(' ') || right.contains(' ') => {
+                joined(&without_spaces(left), &without_spaces(right))
             }
+            Merge::Pair(left, right) => joined(left, right),
         })
         .collect()
 }

@@ -6,6 +6,7 @@
 mod added;
 mod base64;
 mod bpe;
+mod builtin;
 mod bytes;
 mod class;
 mod fairseq_unigram;
@@ -28,6 +29,7 @@ mod request;
 mod sentencepiece;
 mod special;
 mod split;
+mod tekken;
 mod template;
 mod tokenizer_json;
 mod tokens;
@@ -44,7 +46,7 @@ use self::request::Request;
 pub(crate) use files::document;
 
 /// The files a vocabulary can be made from.
-const SOURCES: [&str; 12] = [
+const SOURCES: [&str; 16] = [
     "tokenizer.json",
     "tokenizer.model",
     "tekken.json",
@@ -56,6 +58,10 @@ const SOURCES: [&str; 12] = [
     "tiktoken.model",
     "qwen.tiktoken",
     "hy.tiktoken",
+    "tokenizer.model.v1",
+    "tokenizer.model.v3",
+    "tokenizer.model.v7",
+    "tokenizer.model.v7m1",
     "rwkv_vocab_v20230424.txt",
 ];
 
@@ -70,6 +76,15 @@ const SOURCES: [&str; 12] = [
 /// ```
 pub fn has_tokenizer(files: &dyn SideFiles) -> bool {
     sources(files).next().is_some()
+}
+
+/// Whether a vocabulary is written for a checkpoint: it has a tokenizer, the file of ranks that the
+/// description names, or the description names a vocabulary for those that have none.
+pub(crate) fn is_written(files: &dyn SideFiles, spec: Option<&VocabularySpec>) -> bool {
+    let described = |spec: &VocabularySpec| {
+        spec.builtin.is_some() || spec.ranks.as_ref().is_some_and(|ranks| files.has(&ranks.file))
+    };
+    has_tokenizer(files) || spec.is_some_and(described)
 }
 
 fn sources(files: &dyn SideFiles) -> impl Iterator<Item = &'static str> {
@@ -148,6 +163,9 @@ fn write_kind(
         VocabularyKind::Unigram => unigram::write(request, metadata),
         VocabularyKind::FairseqUnigram => fairseq_unigram::write(request, metadata),
         VocabularyKind::Ranks => ranks::write(request, metadata),
+        VocabularyKind::Tekken => tekken::write(request, metadata),
+        VocabularyKind::MistralSentencePiece => tekken::write_model(request, metadata),
+        VocabularyKind::Builtin => builtin::write(request, metadata),
         VocabularyKind::World => world::write(request, metadata),
         VocabularyKind::Jsonl => jsonl::write(request, metadata),
         VocabularyKind::None => {

@@ -64,8 +64,9 @@ impl Ranks {
             self.sequences.iter().map(|(bytes, rank)| (&**bytes, *rank)).collect();
         let mut merges = Vec::with_capacity(self.sequences.len());
         for (bytes, rank) in self.sequences.iter().filter(|(bytes, _)| bytes.len() > 1) {
+            let rank_of = |from: usize, to: usize| ranks.get(bytes.get(from..to)?).copied();
             // A sequence that cannot be made of two is never merged.
-            if let Some(place) = last_merge(&ranks, bytes, *rank)
+            if let Some(place) = last_merge(&rank_of, (1..=bytes.len()).collect(), *rank)
                 && let Some((left, right)) = bytes.split_at_checked(place)
             {
                 merges.push(format!("{} {}", alphabet(left), alphabet(right)));
@@ -75,21 +76,25 @@ impl Ranks {
     }
 }
 
-/// Where the two parts of a sequence meet that merges of lower ranks make of it; `None` where they
-/// leave more parts, or one.
-fn last_merge(ranks: &HashMap<&[u8], u32>, bytes: &[u8], rank: u32) -> Option<usize> {
-    // The ends of the parts.
-    let mut ends: Vec<usize> = (1..=bytes.len()).collect();
+/// Where the two parts of a token meet that merges of ranks below its own make of it; `None` where
+/// they leave more parts, or one. `ends` are those of its smallest parts, and `rank_of` the rank of
+/// what is between two places.
+pub(crate) fn last_merge(
+    rank_of: &dyn Fn(usize, usize) -> Option<u32>,
+    mut ends: Vec<usize>,
+    rank: u32,
+) -> Option<usize> {
     while ends.len() > 1 {
+        let mut start = 0;
         let mut best: Option<(u32, usize)> = None;
         for (place, pair) in ends.windows(2).enumerate() {
-            let start = place.checked_sub(1).and_then(|before| ends.get(before)).copied();
-            let merged = bytes.get(start.unwrap_or_default()..*pair.last()?)?;
-            if let Some(&of_merged) = ranks.get(merged)
-                && best.is_none_or(|(least, _)| of_merged < least)
+            let [middle, end] = pair else { continue };
+            if let Some(merged) = rank_of(start, *end)
+                && best.is_none_or(|(least, _)| merged < least)
             {
-                best = Some((of_merged, place));
+                best = Some((merged, place));
             }
+            start = *middle;
         }
         match best {
             Some((least, place)) if least < rank => {
@@ -126,7 +131,10 @@ pub(crate) fn write(request: &mut Request<'_>, metadata: &mut MetadataBuf) -> Re
 
 /// The tokens by ID, with placeholders where an ID has none, up to the size of the vocabulary.
 fn tokens(request: &Request<'_>, rules: &RankRules, ranks: &Ranks) -> Result<Tokens> {
-    let first = ranks.sequences.len();
+    // Real files have every rank up to the last.
+    let last = ranks.sequences.iter().map(|(_, rank)| *rank).max();
+    let first =
+        last.map_or(0, |last| usize::try_from(last).unwrap_or(usize::MAX).saturating_add(1));
     let special = rules.special.len();
     let reserved = usize::try_from(rules.reserved_count).unwrap_or(usize::MAX);
     let all = first.saturating_add(special).saturating_add(reserved);

@@ -32,7 +32,7 @@ pub(crate) fn write(request: &mut Request<'_>, metadata: &mut MetadataBuf) -> Re
             None => return Ok(false),
         },
     };
-    let tokenizer = Fast::of(file, request)?;
+    let tokenizer = Fast::of(&file, request)?;
     let mut tokens = bpe::tokens(request, &tokenizer)?;
     let pre = pretokenizer::name(request, &tokenizer)?;
     mark_words(&mut tokens);

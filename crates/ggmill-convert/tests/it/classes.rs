@@ -6,12 +6,13 @@
 //! records them; it says what a recipe has and how its weights follow from it, which is done again
 //! here.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use ggmill_arch::Catalogue;
+use ggmill_arch::{Architecture, Catalogue};
 use ggmill_convert::{ConvertOptions, convert};
 use ggmill_core::{FileType, GgmlType};
 use ggmill_formats::Safetensors;
@@ -212,6 +213,20 @@ fn every_class_is_converted_as_the_reference_does() {
         .collect();
     paths.sort();
     assert!(paths.len() > 300, "{} recipes", paths.len());
+    // A description for checkpoints needs a recipe.
+    let catalogue = Catalogue::new();
+    let described: BTreeSet<&str> = paths
+        .iter()
+        .filter_map(|path| {
+            let recipe: Json = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+            catalogue.for_checkpoint(&recipe["config"]).ok().map(Architecture::name)
+        })
+        .collect();
+    for architecture in Architecture::builtins() {
+        let is_for_checkpoints = architecture.checkpoint_classes().next().is_some();
+        let name = architecture.name();
+        assert!(!is_for_checkpoints || described.contains(name), "{name} has no recipe");
+    }
     let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
