@@ -181,22 +181,17 @@ fn scaled(
     let mut extents = vec![1; missing];
     extents.extend(found);
     let at = |dimension: usize| dimensions.get(dimension).copied().unwrap_or(1);
-    let (columns, rows) = match block {
-        Some([rows, columns]) => (columns, rows),
-        None => {
-            let len = |dimension: usize| match extents.get(dimension) {
-                Some(1) | None => at(dimension),
-                Some(_) => 1,
-            };
-            (len(0), len(1))
-        }
+    let whole = |dimension: usize| match extents.get(dimension) {
+        Some(1) | None => at(dimension),
+        Some(_) => 1,
     };
+    let [rows, columns] = block.unwrap_or_else(|| [whole(1), whole(0)]);
     let mut scales = scales.reshape(
         Shape::new(&extents).map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?,
     )?;
-    for dimension in 2..dimensions.len() {
-        if extents[dimension] == 1 {
-            scales = scales.repeat(dimension, at(dimension))?;
+    for (dimension, &times) in dimensions.iter().enumerate().skip(2) {
+        if extents.get(dimension) == Some(&1) {
+            scales = scales.repeat(dimension, times)?;
         }
     }
     let mut blocks = Fp8Blocks::new(columns, rows);

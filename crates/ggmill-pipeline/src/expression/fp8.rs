@@ -152,7 +152,7 @@ impl Decode for Fp8Blocks {
         let first = row_of_scales(rows.start);
         let end = rows.end.checked_sub(1).map_or(first, |last| row_of_scales(last) + 1);
         let scales = inputs.floats(1, first * blocks..end * blocks)?;
-        let (width, block) = (super::copy::size(columns), super::copy::size(self.columns));
+        let (width, block) = (super::copy::size(columns).max(1), super::copy::size(self.columns));
         for ((row, weights), out) in
             rows.zip(weights.chunks_exact(width)).zip(out.chunks_exact_mut(4 * width))
         {
