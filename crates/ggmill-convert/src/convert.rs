@@ -4,7 +4,7 @@ use ggmill_arch::{
 use ggmill_core::{FileType, GgmlType, MetadataBuf, RawStr, Shape, keys, size_label};
 
 use crate::facts::{Facts, documents, require_zeros, same_elements};
-use crate::general::General;
+use crate::general::{General, MetadataOverride, Sources};
 use crate::operations::apply;
 use crate::vocabulary;
 use crate::weights::{Weights, quantization};
@@ -33,12 +33,21 @@ pub struct ConvertOptions {
     pub pre: Option<String>,
     /// Leaves the tensors out: the result has the metadata alone, vocabulary included.
     pub vocab_only: bool,
+    /// Metadata that replace what the checkpoint says of itself.
+    pub metadata: Option<MetadataOverride>,
 }
 
 impl ConvertOptions {
     /// A conversion to this type, with everything else as the checkpoint has it.
     pub fn new(file_type: FileType) -> Self {
-        Self { file_type, name: None, no_vocab: false, pre: None, vocab_only: false }
+        Self {
+            file_type,
+            name: None,
+            no_vocab: false,
+            pre: None,
+            vocab_only: false,
+            metadata: None,
+        }
     }
 }
 
@@ -108,9 +117,16 @@ pub fn convert(
             .filter(|_| !tensors.is_empty() && !tensors.iter().any(is_adapter));
     let parameters =
         tensors.iter().fold(0u64, |sum, tensor| sum.saturating_add(tensor.shape().elements()));
-    let mut general = General::of(checkpoint.config(), checkpoint.name(), parameters);
-    general.size_label = general.size_label.or(label);
-    general.name = options.name.clone().or(general.name);
+    let sources = Sources {
+        config: checkpoint.config(),
+        directory: checkpoint.name(),
+        files: checkpoint.side_files(),
+        parameters,
+        size_label: label,
+        given: options.metadata.as_ref(),
+        name: options.name.as_deref(),
+    };
+    let general = General::of(&sources, &mut notes);
 
     let mut metadata = MetadataBuf::new();
     metadata.set(keys::GENERAL_ARCHITECTURE, architecture.name());

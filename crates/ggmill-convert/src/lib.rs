@@ -10,5 +10,6 @@ mod vocabulary;
 mod weights;
 
 pub use convert::{ConvertOptions, auto_type, convert, own_type};
+pub use general::MetadataOverride;
 pub use legacy::{LegacyOptions, convert_legacy};
 pub use vocabulary::has_tokenizer;

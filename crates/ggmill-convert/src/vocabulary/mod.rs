@@ -43,7 +43,7 @@ use ggmill_core::{MetadataBuf, keys};
 use ggmill_pipeline::{Error, ErrorKind, Pretrained, Result, SideFiles};
 
 use self::request::Request;
-pub(crate) use files::document;
+pub(crate) use files::{document, json};
 
 /// The files a vocabulary can be made from.
 const SOURCES: [&str; 16] = [
