@@ -7,6 +7,7 @@ mod general;
 mod legacy;
 mod operations;
 mod vocabulary;
+mod weights;
 
 pub use convert::{ConvertOptions, auto_type, convert, own_type};
 pub use general::MetadataOverride;
