@@ -55,6 +55,8 @@ pub struct Architecture {
     /// Models that cannot be converted.
     pub(crate) refuse: Vec<Remark>,
     pub(crate) warn: Vec<Remark>,
+    /// How its checkpoints may be quantized, where the description says so.
+    quantized: Option<Vec<Box<str>>>,
 }
 
 /// A kind of checkpoint a description is for, with what its configuration may leave out.
@@ -182,6 +184,10 @@ impl Architecture {
             refuse,
             warn,
             parameters,
+            quantized: raw
+                .quantized
+                .as_ref()
+                .map(|methods| methods.iter().map(|method| method.as_str().into()).collect()),
         })
     }
 
@@ -213,6 +219,22 @@ impl Architecture {
     pub fn key_types(&self, key: &str) -> Option<(Option<ValueType>, Option<ValueType>)> {
         let template = self.keys.iter().find(|template| &*template.name == key)?;
         Some((template.key_type.single, template.key_type.element))
+    }
+
+    /// Whether its checkpoints may be quantized by this method (`quantization_config.quant_method`
+    /// in `config.json`): those that the description lists, or `fp8` where it lists none.
+    ///
+    /// ```
+    /// use ggmill_arch::Architecture;
+    /// let llama = Architecture::builtin("llama").ok_or("built in")?;
+    /// assert!(llama.takes_quantized("fp8") && !llama.takes_quantized("mxfp4"));
+    /// # Ok::<(), &str>(())
+    /// ```
+    pub fn takes_quantized(&self, method: &str) -> bool {
+        match &self.quantized {
+            Some(methods) => methods.iter().any(|known| **known == *method),
+            None => method == "fp8",
+        }
     }
 
     /// The class names (`architectures` in `config.json`) of the checkpoints it is for.
@@ -311,6 +333,7 @@ impl RawArchitecture {
             ("contradictions", self.contradiction.len(), MAX_ENTRIES),
             ("refusals", self.refuse.len(), MAX_ENTRIES),
             ("warnings", self.warn.len(), MAX_ENTRIES),
+            ("quantizations", self.quantized.as_ref().map_or(0, Vec::len), MAX_ENTRIES),
         ];
         match counts.into_iter().find(|(_, count, limit)| count > limit) {
             Some((what, count, limit)) => {

@@ -11,8 +11,8 @@ use crate::tensor::{Origin, Source, TensorSpec};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Assignment<'r> {
-    /// The tensors of the file in their order: computed ones first, then each at the place of the
-    /// last of its sources in the checkpoint.
+    /// The tensors of the file in their order: those whose source says so ([`Source::first`]), then
+    /// computed ones, then each at the place of the last of its sources in the checkpoint.
     pub tensors: Vec<Assigned<'r>>,
     /// Positions of checkpoint tensors that no tensor of the file comes from and that the
     /// description does not ignore either.
@@ -80,7 +80,8 @@ impl Resolved<'_> {
             let together =
                 tensor.spec.together.as_deref().and_then(|group| places.get(group).copied());
             let place = together.or_else(|| tensor.positions.iter().max().copied());
-            (before.or(place), before.is_none())
+            let first = tensor.source.is_some_and(|source| source.first);
+            (!first, before.or(place), before.is_none())
         });
         let assigned = assigned.into_iter().map(|(_, tensor)| tensor).collect();
         let known = |(position, name): (usize, &str)| {

@@ -4,6 +4,7 @@ use serde_json::Value as Json;
 
 use crate::architecture::Architecture;
 use crate::config::{Config, json_type};
+use crate::distance::distance;
 use crate::error::{Error, ErrorKind, Result, quoted};
 
 /// The built-in descriptions and those a user adds. A user's goes before a built-in one for the
@@ -88,12 +89,26 @@ impl Catalogue {
                 ),
                 (None, None) => "config.json names neither architectures nor model_type".into(),
             };
-            let known: Vec<_> =
-                self.architectures().flat_map(Architecture::checkpoint_classes).collect();
-            Error::new(
-                ErrorKind::Unknown,
-                format!("{named}; there are descriptions for {}", known.join(", ")),
-            )
+            let wanted = config.class().or(config.model_type()).unwrap_or_default();
+            Error::new(ErrorKind::Unknown, format!("{named}; {}", self.nearest(wanted)))
         })
+    }
+
+    /// The classes whose names are nearest to this one, and the number of all.
+    fn nearest(&self, wanted: &str) -> String {
+        const NAMED: usize = 3;
+        /// Bytes of a name that are compared: no class has more, and a file can have any number.
+        const COMPARED: usize = 96;
+        let wanted = wanted.as_bytes();
+        let wanted = wanted.get(..COMPARED).unwrap_or(wanted);
+        let mut known: Vec<(usize, &str)> = self
+            .architectures()
+            .flat_map(Architecture::checkpoint_classes)
+            .map(|class| (distance(class.as_bytes(), wanted), class))
+            .collect();
+        known.sort_unstable();
+        known.dedup();
+        let named: Vec<&str> = known.iter().take(NAMED).map(|&(_, class)| class).collect();
+        format!("of {} that have one, the nearest are {}", known.len(), named.join(", "))
     }
 }

@@ -65,7 +65,7 @@ impl KeyTemplate {
             Some(RawRequired::Loader) if is_specified => Some(Demand::Both),
             Some(RawRequired::Loader) => Some(Demand::Loader),
             Some(RawRequired::Specification) => Some(Demand::Specification),
-            None => is_specified.then_some(Demand::Specification),
+            None | Some(RawRequired::None) => is_specified.then_some(Demand::Specification),
         }
     }
 }

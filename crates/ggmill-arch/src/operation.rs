@@ -91,6 +91,9 @@ pub enum Operation {
     Ternarize,
     /// Replaces every element `x` by `-exp(x)`.
     NegExp,
+    /// Joins MXFP4 weights, of shape (16, blocks of a row, …), with their scales, of shape (blocks
+    /// of a row, …), into a tensor of type MXFP4.
+    Mxfp4,
 }
 
 impl Operation {
@@ -116,12 +119,13 @@ impl Operation {
             Self::NormalizeColumns => "normalize_columns",
             Self::Ternarize => "ternarize",
             Self::NegExp => "neg_exp",
+            Self::Mxfp4 => "mxfp4",
         }
     }
 
     /// Whether several tensors become one.
     pub fn joins(&self) -> bool {
-        matches!(self, Self::Stack | Self::Concat { .. } | Self::Product | Self::Sum)
+        matches!(self, Self::Stack | Self::Concat { .. } | Self::Product | Self::Sum | Self::Mxfp4)
     }
 
     /// The shape that comes out when tensors of these shapes go in. Fails when the operation cannot
@@ -196,6 +200,16 @@ impl Operation {
             Self::Product | Self::Sum => match rest {
                 [second] if second == first => Ok(*first),
                 [second] => Err(format!("shapes differ: {first} and {second}")),
+                _ => Err(format!("takes two tensors, found {}", inputs.len())),
+            },
+            Self::Mxfp4 => match (dimensions, rest) {
+                ([16, blocks, others @ ..], [scales])
+                    if scales.dimensions().split_first() == Some((blocks, others)) =>
+                {
+                    let row_len = blocks.checked_mul(32).ok_or("too many elements")?;
+                    new(&[&[row_len], others].concat())
+                }
+                (_, [scales]) => Err(format!("blocks of shape {first}, scales of {scales}")),
                 _ => Err(format!("takes two tensors, found {}", inputs.len())),
             },
             Self::Axes(ref order) => {
@@ -298,10 +312,11 @@ enum Kind {
     Center,
     NormalizeColumns,
     Ternarize,
+    Mxfp4,
 }
 
 /// The operations that a description may write, with the least and the most arguments each takes.
-const OPERATIONS: [(&str, Kind, usize, usize); 18] = [
+const OPERATIONS: [(&str, Kind, usize, usize); 19] = [
     ("permute", Kind::Permute, 1, 1),
     ("stack", Kind::Stack, 0, 0),
     ("concat", Kind::Concat, 0, 1),
@@ -320,6 +335,7 @@ const OPERATIONS: [(&str, Kind, usize, usize); 18] = [
     ("center", Kind::Center, 0, 0),
     ("normalize_columns", Kind::NormalizeColumns, 0, 0),
     ("ternarize", Kind::Ternarize, 0, 0),
+    ("mxfp4", Kind::Mxfp4, 0, 0),
 ];
 
 impl Operation {
@@ -356,7 +372,7 @@ impl OperationTemplate {
 
     /// Whether several tensors become one.
     pub(crate) fn joins(&self) -> bool {
-        matches!(self.kind, Kind::Stack | Kind::Concat | Kind::Product | Kind::Sum)
+        matches!(self.kind, Kind::Stack | Kind::Concat | Kind::Product | Kind::Sum | Kind::Mxfp4)
     }
 
     pub(crate) fn resolve(&self, scope: &Scope<'_>) -> Result<Operation> {
@@ -430,6 +446,7 @@ impl OperationTemplate {
             (Kind::Center, _) => Operation::Center,
             (Kind::NormalizeColumns, _) => Operation::NormalizeColumns,
             (Kind::Ternarize, _) => Operation::Ternarize,
+            (Kind::Mxfp4, _) => Operation::Mxfp4,
             // The number of arguments was checked when the description was loaded.
             _ => return Err(Error::description("an operation with the wrong number of arguments")),
         })
@@ -543,6 +560,14 @@ mod tests {
             (Operation::Repeat { dimension: 0, times: 3 }, vec![matrix], Some(shape(&[192, 32]))),
             (Operation::Repeat { dimension: 0, times: u64::MAX }, vec![matrix], None),
             (Operation::Product, vec![matrix, matrix], Some(matrix)),
+            (
+                Operation::Mxfp4,
+                vec![shape(&[16, 3, 5, 7]), shape(&[3, 5, 7])],
+                Some(shape(&[96, 5, 7])),
+            ),
+            (Operation::Mxfp4, vec![shape(&[16, 3, 5]), shape(&[3, 6])], None),
+            (Operation::Mxfp4, vec![shape(&[15, 3]), shape(&[3])], None),
+            (Operation::Mxfp4, vec![shape(&[16, 3])], None),
             (Operation::Product, vec![matrix], None),
             (
                 Operation::Within {

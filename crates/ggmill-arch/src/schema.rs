@@ -48,6 +48,9 @@ pub(crate) struct RawArchitecture {
     pub(crate) refuse: Vec<RawRemark>,
     #[serde(default)]
     pub(crate) warn: Vec<RawRemark>,
+    /// How its checkpoints may be quantized.
+    #[serde(default)]
+    pub(crate) quantized: Option<Vec<String>>,
 }
 
 /// Parts that several architectures share: their descriptions include it.
@@ -366,6 +369,8 @@ pub(crate) struct RawGroup {
 pub(crate) enum RawRequired {
     Loader,
     Specification,
+    /// Nobody, although a part says so.
+    None,
 }
 
 #[derive(Debug, Deserialize)]
@@ -394,6 +399,9 @@ pub(crate) struct RawSourceTable {
     pub(crate) when: Option<RawExpression>,
     #[serde(default)]
     pub(crate) parts: Vec<RawSource>,
+    /// The tensor is written before all others.
+    #[serde(default)]
+    pub(crate) first: bool,
 }
 
 #[derive(Debug, Deserialize)]

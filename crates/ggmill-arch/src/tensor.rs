@@ -70,6 +70,8 @@ pub struct Source {
     /// The operations on single names before that, in order; empty where nothing
     /// does.
     pub parts: Vec<Part>,
+    /// Whether the tensor is written before those that no alternative of this sort makes.
+    pub first: bool,
 }
 
 /// Some of the names of a [`Source`], with operations of their own.
@@ -200,6 +202,8 @@ struct SourceTemplate {
     operations: Vec<OperationTemplate>,
     /// In place of names: tensors with operations of their own.
     parts: Vec<SourceTemplate>,
+    /// Written before all others.
+    first: bool,
 }
 
 /// How much of the limits is left while tensors are made.
@@ -410,8 +414,14 @@ impl TensorTemplate {
             origin,
             required: required.unwrap_or_else(|| Expression::bool(true)),
             when: condition(raw.when.as_ref(), known)?,
-            tied: raw.tied.as_deref().map(template).transpose()?,
-            unless: raw.unless.as_deref().map(template).transpose()?,
+            // An empty name takes back what a part says.
+            tied: raw.tied.as_deref().filter(|name| !name.is_empty()).map(template).transpose()?,
+            unless: raw
+                .unless
+                .as_deref()
+                .filter(|name| !name.is_empty())
+                .map(template)
+                .transpose()?,
             fixed_type: TensorType::of_words(raw.r#type.as_deref(), name)?,
             keep_f32: raw
                 .keep_f32
@@ -495,7 +505,8 @@ impl SourceTemplate {
         let repeat = table.r#for.as_deref();
         let source = Self::of(names, repeat, &table.parts, operations, variable, known)?;
         let when = table.when.as_ref().map(|when| expression(when, known)).transpose();
-        Ok(Self { when: when.map_err(|error| error.at("when"))?, ..source })
+        let when = when.map_err(|error| error.at("when"))?;
+        Ok(Self { when, first: table.first, ..source })
     }
 
     fn of<'n>(
@@ -547,7 +558,7 @@ impl SourceTemplate {
         if operations.iter().skip(1).any(OperationTemplate::joins) {
             return Err(Error::description("only the first operation can join tensors"));
         }
-        Ok(Self { names: templates, repeat, when: None, operations, parts })
+        Ok(Self { names: templates, repeat, when: None, operations, parts, first: false })
     }
 
     /// Appends one source for each choice of optional pieces.
@@ -576,7 +587,12 @@ impl SourceTemplate {
                 template.add_names(scope, choice, budget, &mut names)?;
                 part.names = names.len().saturating_sub(before);
             }
-            sources.push(Source { names, operations: operations.clone(), parts });
+            sources.push(Source {
+                names,
+                operations: operations.clone(),
+                parts,
+                first: self.first,
+            });
         }
         Ok(())
     }

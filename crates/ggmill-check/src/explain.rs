@@ -54,10 +54,7 @@ pub fn near(topic: &str, others: impl Iterator<Item = String>) -> Vec<String> {
     let mut found: Vec<(usize, String)> = others
         .chain(codes)
         .map(|known| {
-            (
-                crate::distance::distance(known.to_ascii_lowercase().as_bytes(), wanted.as_bytes()),
-                known,
-            )
+            (ggmill_arch::distance(known.to_ascii_lowercase().as_bytes(), wanted.as_bytes()), known)
         })
         .filter(|(distance, known)| *distance <= known.len() / 3)
         .collect();

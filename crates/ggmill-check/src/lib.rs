@@ -2,7 +2,6 @@
 #![forbid(unsafe_code)]
 
 mod data;
-mod distance;
 #[cfg(feature = "examine")]
 mod examine;
 mod explain;

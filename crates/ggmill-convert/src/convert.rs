@@ -1,12 +1,15 @@
 use std::fmt::Write as _;
 
-use ggmill_arch::{Architecture, Assigned, Origin, Resolved, Source, TensorSpec, TensorType};
+use ggmill_arch::{
+    Architecture, Assigned, Operation, Origin, Resolved, Source, TensorSpec, TensorType,
+};
 use ggmill_core::{FileType, GgmlType, MetadataBuf, RawStr, Shape, keys, size_label};
 
 use crate::facts::{Facts, documents, require_zeros, same_elements};
-use crate::general::General;
+use crate::general::{General, MetadataOverride, Sources};
 use crate::operations::apply;
 use crate::vocabulary;
+use crate::weights::{Weights, quantization};
 use ggmill_pipeline::{Checkpoint, Pretrained};
 use ggmill_pipeline::{Encoding, Expression, Recipe, RecipeTensor};
 use ggmill_pipeline::{Error, ErrorKind, Result};
@@ -32,12 +35,21 @@ pub struct ConvertOptions {
     pub pre: Option<String>,
     /// Leaves the tensors out: the result has the metadata alone, vocabulary included.
     pub vocab_only: bool,
+    /// Metadata that replace what the checkpoint says of itself.
+    pub metadata: Option<MetadataOverride>,
 }
 
 impl ConvertOptions {
     /// A conversion to this type, with everything else as the checkpoint has it.
     pub fn new(file_type: FileType) -> Self {
-        Self { file_type, name: None, no_vocab: false, pre: None, vocab_only: false }
+        Self {
+            file_type,
+            name: None,
+            no_vocab: false,
+            pre: None,
+            vocab_only: false,
+            metadata: None,
+        }
     }
 }
 
@@ -54,13 +66,15 @@ pub fn auto_type(checkpoint: &dyn Checkpoint) -> FileType {
 /// The float type from which a checkpoint is quantized in one pass: that of its first weights of
 /// two dimensions or more, so that nothing is rounded before it is quantized; F32 for F64.
 pub fn own_type(checkpoint: &dyn Checkpoint) -> FileType {
-    let is_float =
-        |found| matches!(found, GgmlType::F64 | GgmlType::F32 | GgmlType::F16 | GgmlType::BF16);
     match first_weights(checkpoint, is_float) {
         Some(GgmlType::BF16) => FileType::BF16,
         Some(GgmlType::F16) => FileType::F16,
         _ => FileType::F32,
     }
+}
+
+fn is_float(found: GgmlType) -> bool {
+    matches!(found, GgmlType::F64 | GgmlType::F32 | GgmlType::F16 | GgmlType::BF16)
 }
 
 fn first_weights(
@@ -82,9 +96,14 @@ pub fn convert(
     architecture: &Architecture,
     options: &ConvertOptions,
 ) -> Result<Recipe> {
-    refuse_quantized(checkpoint)?;
+    refuse_quantized(checkpoint, architecture)?;
     let target = target_type(options.file_type)?;
-    let facts = Facts::of(checkpoint, architecture);
+    let file_type = match quantization(checkpoint) {
+        Some("mxfp4") if !target.is_quantized() => FileType::MXFP4_MOE,
+        _ => options.file_type,
+    };
+    let weights = Weights::of(checkpoint)?;
+    let facts = Facts::of(&weights, architecture);
     let documents = documents(checkpoint, architecture)?;
     let resolved = architecture
         .resolve_checkpoint(checkpoint.config(), &documents, &facts)
@@ -92,7 +111,7 @@ pub fn convert(
     let mut notes: Vec<String> = resolved.warnings().iter().map(ToString::to_string).collect();
 
     let tensors =
-        if options.vocab_only { Vec::new() } else { tensors(checkpoint, &resolved, target)? };
+        if options.vocab_only { Vec::new() } else { tensors(&weights, &resolved, target)? };
     notes.extend(fallback_note(&tensors, target));
 
     let label =
@@ -100,16 +119,23 @@ pub fn convert(
             .filter(|_| !tensors.is_empty() && !tensors.iter().any(is_adapter));
     let parameters =
         tensors.iter().fold(0u64, |sum, tensor| sum.saturating_add(tensor.shape().elements()));
-    let mut general = General::of(checkpoint.config(), checkpoint.name(), parameters);
-    general.size_label = general.size_label.or(label);
-    general.name = options.name.clone().or(general.name);
+    let sources = Sources {
+        config: checkpoint.config(),
+        directory: checkpoint.name(),
+        files: checkpoint.side_files(),
+        parameters,
+        size_label: label,
+        given: options.metadata.as_ref(),
+        name: options.name.as_deref(),
+    };
+    let general = General::of(&sources, &mut notes);
 
     let mut metadata = MetadataBuf::new();
     metadata.set(keys::GENERAL_ARCHITECTURE, architecture.name());
-    resolved.write_early_keys(options.file_type, &mut metadata);
+    resolved.write_early_keys(file_type, &mut metadata);
     metadata.set(keys::GENERAL_TYPE, "model");
     general.write_to(&mut metadata);
-    resolved.write_keys(options.file_type, &mut metadata);
+    resolved.write_keys(file_type, &mut metadata);
     metadata.set(keys::GENERAL_QUANTIZATION_VERSION, QUANTIZATION_VERSION);
     let is_written = vocabulary::is_written(checkpoint.side_files(), resolved.vocabulary());
     if is_written && !options.no_vocab {
@@ -132,17 +158,13 @@ pub fn convert(
 
 /// The tensors of the recipe, in their order.
 fn tensors(
-    checkpoint: &dyn Pretrained,
+    weights: &Weights<'_>,
     resolved: &Resolved<'_>,
     target: GgmlType,
 ) -> Result<Vec<RecipeTensor>> {
     let (architecture, rules) = (resolved.architecture(), resolved.name_rules());
     // Names come from JSON here, so they are text.
-    let names: Vec<String> = checkpoint
-        .tensors()
-        .iter()
-        .map(|tensor| rules.renamed(&String::from_utf8_lossy(&tensor.name)))
-        .collect();
+    let names: Vec<String> = weights.names().map(|name| rules.renamed(&name)).collect();
     refuse_renamed_twice(&names)?;
     let assignment =
         resolved.assign(&names).map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?;
@@ -150,7 +172,7 @@ fn tensors(
     let (zeros, unknown): (Vec<usize>, Vec<usize>) =
         unknown.copied().partition(|&number| rules.must_be_zero(&names[number]));
     for number in zeros {
-        require_zeros(checkpoint, number)?;
+        require_zeros(weights, number)?;
     }
     if let Some(&unknown) = unknown.first() {
         let blocks = resolved
@@ -168,13 +190,12 @@ fn tensors(
         if let Some(other) = &assigned.spec.drop_if_equal
             && let Some(other) = names.iter().position(|name| name == other)
             && let [own] = *assigned.positions
-            && same_elements(checkpoint, own, other)?
+            && same_elements(weights, own, other)?
         {
             continue;
         }
         tensors.push(
-            tensor(assigned, checkpoint, target)
-                .map_err(|error| error.tensor(&assigned.spec.name))?,
+            tensor(assigned, weights, target).map_err(|error| error.tensor(&assigned.spec.name))?,
         );
     }
     Ok(tensors)
@@ -198,14 +219,17 @@ fn refuse_renamed_twice(names: &[String]) -> Result<()> {
     }
 }
 
-/// Weights that something has packed already: their tensors are not those the architecture's
-/// description is about.
-fn refuse_quantized(checkpoint: &dyn Pretrained) -> Result<()> {
+/// Weights that something has packed already, unless the description takes them: their tensors are
+/// not those that it is about.
+fn refuse_quantized(checkpoint: &dyn Pretrained, architecture: &Architecture) -> Result<()> {
     let config = checkpoint.config();
     let found = ["quantization_config", "compression_config"]
         .into_iter()
         .find(|name| config.get(name).is_some_and(|value| !value.is_null()));
     let Some(name) = found else { return Ok(()) };
+    if quantization(checkpoint).is_some_and(|method| architecture.takes_quantized(method)) {
+        return Ok(());
+    }
     let method = config[name]
         .get("quant_method")
         .and_then(serde_json::Value::as_str)
@@ -237,29 +261,30 @@ fn target_type(file_type: FileType) -> Result<GgmlType> {
 /// One tensor of the recipe: its shape held against its sources, its operations, its type.
 fn tensor(
     assigned: &Assigned<'_>,
-    checkpoint: &dyn Checkpoint,
+    weights: &Weights<'_>,
     target: GgmlType,
 ) -> Result<RecipeTensor> {
     let spec = assigned.spec;
     let expression = match (&spec.origin, assigned.source) {
         (Origin::Computed(elements), _) => Expression::floats(spec.shape, elements.to_vec())?,
-        (_, Some(source)) => operated(spec, source, &assigned.positions, checkpoint)?,
+        (_, Some(source)) => operated(spec, source, &assigned.positions, weights)?,
         (_, None) => return Err(Error::new(ErrorKind::Checkpoint, "has no source")),
     };
-    let of_source = || assigned.positions.first().map(|&number| &checkpoint.tensors()[number]);
+    // Blocks that were packed already stay what they are.
+    if expression.ggml_type().is_quantized() {
+        return Ok(RecipeTensor::new(&*spec.name, expression));
+    }
+    let of_source = || assigned.positions.first().and_then(|&number| weights.ggml_type(number));
     let wanted = match spec.fixed_type {
         Some(TensorType::Fixed(fixed)) => fixed,
-        Some(TensorType::OfSource) => of_source().map_or(target, |source| source.ggml_type),
+        Some(TensorType::OfSource) => of_source().unwrap_or(target),
         _ => target,
     };
     let ggml_type = if fits(wanted, &spec.shape) { wanted } else { FALLBACK };
     // What is copied is copied; numbers that are encoded again must fit, or the file would be
     // quietly another model.
     let finite = expression.computes()
-        || assigned
-            .positions
-            .iter()
-            .any(|&number| checkpoint.tensors()[number].ggml_type != ggml_type);
+        || assigned.positions.iter().any(|&number| weights.ggml_type(number) != Some(ggml_type));
     Ok(RecipeTensor::new(&*spec.name, expression.encode(ggml_type, Encoding::new(None, finite))?))
 }
 
@@ -267,23 +292,26 @@ fn operated(
     spec: &TensorSpec,
     source: &Source,
     positions: &[usize],
-    checkpoint: &dyn Checkpoint,
+    weights: &Weights<'_>,
 ) -> Result<Expression> {
-    for source in positions.iter().map(|&number| &checkpoint.tensors()[number]) {
-        if !matches!(
-            source.ggml_type,
-            GgmlType::F64 | GgmlType::F32 | GgmlType::F16 | GgmlType::BF16
-        ) {
+    let is_packed = source.operations.first() == Some(&Operation::Mxfp4);
+    for &position in positions.iter().filter(|_| !is_packed) {
+        let is_taken = weights.ggml_type(position).is_some_and(|found| match spec.fixed_type {
+            _ if is_float(found) => true,
+            Some(TensorType::OfSource) => true,
+            Some(TensorType::Fixed(fixed)) => fixed == found,
+            _ => false,
+        });
+        if !is_taken {
             let message = format!(
                 "{:?} has elements of type {}, expected floating-point weights",
-                source.name(),
-                source.ggml_type
+                weights.name(position),
+                weights.type_name(position)
             );
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
     }
-    let inputs: Vec<Shape> =
-        positions.iter().map(|&number| checkpoint.tensors()[number].shape).collect();
+    let inputs: Vec<Shape> = positions.iter().map(|&number| weights.shape(number)).collect();
     let shape =
         source.shape(&inputs).map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?;
     if shape != spec.shape {
@@ -295,7 +323,7 @@ fn operated(
     }
     let inputs = positions
         .iter()
-        .map(|&number| Expression::tensor(checkpoint, number))
+        .map(|&number| if is_packed { weights.packed(number) } else { weights.values(number) })
         .collect::<Result<_>>()?;
     apply(source, inputs)
 }

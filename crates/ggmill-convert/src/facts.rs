@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ggmill_arch::{Architecture, CheckpointFacts, ParameterValue};
 use ggmill_core::{GgmlType, Shape};
-use ggmill_pipeline::{Checkpoint, Encoding, Error, ErrorKind, Expression, Pretrained, Result};
+use ggmill_pipeline::{Encoding, Error, ErrorKind, Pretrained, Result};
 use serde_json::Value;
 
 use crate::vocabulary::document;
+use crate::weights::Weights;
 
 /// Elements of a tensor whose values a description may ask for.
 const MAX_VALUES: u64 = 1 << 16;
@@ -18,18 +19,17 @@ const CHUNK: u64 = 1 << 20;
 
 /// A checkpoint as its architecture's description sees it.
 pub(crate) struct Facts<'a> {
-    checkpoint: &'a dyn Pretrained,
+    weights: &'a Weights<'a>,
     /// Places of the tensors by the names that the description has for them.
     names: BTreeMap<String, usize>,
 }
 
 impl<'a> Facts<'a> {
-    pub(crate) fn of(checkpoint: &'a dyn Pretrained, architecture: &Architecture) -> Self {
-        let rules = architecture.name_rules(checkpoint.config());
-        let name = |bytes: &[u8]| rules.renamed(&String::from_utf8_lossy(bytes));
-        let tensors = checkpoint.tensors().iter().enumerate();
-        let names = tensors.map(|(number, tensor)| (name(&tensor.name), number)).collect();
-        Self { checkpoint, names }
+    pub(crate) fn of(weights: &'a Weights<'a>, architecture: &Architecture) -> Self {
+        let rules = architecture.name_rules(weights.checkpoint().config());
+        let names = weights.names().enumerate();
+        let names = names.map(|(number, name)| (rules.renamed(&name), number)).collect();
+        Self { weights, names }
     }
 }
 
@@ -49,7 +49,7 @@ pub(crate) fn documents(
 impl CheckpointFacts for Facts<'_> {
     fn shape(&self, name: &str) -> Option<Shape> {
         let &number = self.names.get(name)?;
-        self.checkpoint.tensors().get(number).map(|tensor| tensor.shape)
+        Some(self.weights.shape(number))
     }
 
     fn values(&self, name: &str) -> Result<Vec<ParameterValue>, String> {
@@ -58,13 +58,13 @@ impl CheckpointFacts for Facts<'_> {
         if elements > MAX_VALUES {
             return Err(format!("{name} has {elements} elements, the limit is {MAX_VALUES}"));
         }
-        let values = match self.checkpoint.tensors().get(number).map(|tensor| tensor.ggml_type) {
-            Some(GgmlType::I64) => integers(self.checkpoint, number, elements, i64::from_le_bytes),
+        let values = match self.weights.ggml_type(number) {
+            Some(GgmlType::I64) => integers(self.weights, number, elements, i64::from_le_bytes),
             Some(GgmlType::I32) => {
                 let of_bytes = |bytes| i64::from(i32::from_le_bytes(bytes));
-                integers(self.checkpoint, number, elements, of_bytes)
+                integers(self.weights, number, elements, of_bytes)
             }
-            _ => floats(self.checkpoint, number, 0..elements).map(|values| {
+            _ => floats(self.weights, number, 0..elements).map(|values| {
                 values.into_iter().map(f64::from).map(ParameterValue::Float).collect()
             }),
         };
@@ -73,11 +73,11 @@ impl CheckpointFacts for Facts<'_> {
 
     fn zero_rows(&self, name: &str) -> Result<Vec<u64>, String> {
         let &number = self.names.get(name).ok_or("there is no such tensor")?;
-        let shape = self.checkpoint.tensors()[number].shape;
+        let shape = self.weights.shape(number);
         let (width, mut rows) = (shape.row_len(), Vec::new());
         for row in 0..shape.elements().checked_div(width).unwrap_or(0) {
             let elements = row.saturating_mul(width)..row.saturating_add(1).saturating_mul(width);
-            let values = floats(self.checkpoint, number, elements);
+            let values = floats(self.weights, number, elements);
             if values.map_err(|error| error.to_string())?.iter().all(|&value| value == 0.0) {
                 rows.push(row);
             }
@@ -86,16 +86,17 @@ impl CheckpointFacts for Facts<'_> {
     }
 
     fn has_file(&self, name: &str) -> bool {
-        self.checkpoint.side_files().has(name)
+        self.weights.checkpoint().side_files().has(name)
     }
 
     fn text(&self, name: &str) -> Option<String> {
-        let bytes = self.checkpoint.side_files().read(name, MAX_TEXT).ok()??;
+        let bytes = self.weights.checkpoint().side_files().read(name, MAX_TEXT).ok()??;
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 
     fn token(&self, text: &str) -> Option<u64> {
-        let tokenizer = document(self.checkpoint.side_files(), "tokenizer.json").ok()??;
+        let tokenizer =
+            document(self.weights.checkpoint().side_files(), "tokenizer.json").ok()??;
         let added = tokenizer.get("added_tokens").and_then(Value::as_array);
         let added = added.into_iter().flatten().find(|token| token["content"] == text);
         let id = added
@@ -104,55 +105,53 @@ impl CheckpointFacts for Facts<'_> {
     }
 
     fn name(&self) -> Option<&str> {
-        self.checkpoint.name()
+        self.weights.checkpoint().name()
     }
 }
 
 fn integers<const SIZE: usize>(
-    checkpoint: &dyn Checkpoint,
+    weights: &Weights<'_>,
     number: usize,
     elements: u64,
     of_bytes: impl Fn([u8; SIZE]) -> i64,
 ) -> Result<Vec<ParameterValue>> {
-    let bytes = Expression::tensor(checkpoint, number)?.evaluate(checkpoint, 0..elements)?;
+    let bytes = weights.values(number)?.evaluate(weights.checkpoint(), 0..elements)?;
     let (numbers, _) = bytes.as_chunks();
     Ok(numbers.iter().map(|&number| ParameterValue::Int(of_bytes(number))).collect())
 }
 
 fn floats(
-    checkpoint: &dyn Checkpoint,
+    weights: &Weights<'_>,
     number: usize,
     elements: std::ops::Range<u64>,
 ) -> Result<Vec<f32>> {
-    let tensor = Expression::tensor(checkpoint, number)?;
+    let tensor = weights.values(number)?;
     let tensor = tensor.encode(GgmlType::F32, Encoding::new(None, false))?;
-    let bytes = tensor.evaluate(checkpoint, elements)?;
+    let bytes = tensor.evaluate(weights.checkpoint(), elements)?;
     let (numbers, _) = bytes.as_chunks();
     Ok(numbers.iter().map(|&number| f32::from_le_bytes(number)).collect())
 }
 
 /// Whether two tensors of a checkpoint have the same shape and elements.
-pub(crate) fn same_elements(checkpoint: &dyn Checkpoint, a: usize, b: usize) -> Result<bool> {
-    let tensors = checkpoint.tensors();
-    if tensors[a].shape != tensors[b].shape {
+pub(crate) fn same_elements(weights: &Weights<'_>, a: usize, b: usize) -> Result<bool> {
+    if weights.shape(a) != weights.shape(b) {
         return Ok(false);
     }
-    chunks(tensors[a].shape.elements(), |elements| {
-        Ok(floats(checkpoint, a, elements.clone())? == floats(checkpoint, b, elements)?)
+    chunks(weights.shape(a).elements(), |elements| {
+        Ok(floats(weights, a, elements.clone())? == floats(weights, b, elements)?)
     })
 }
 
 /// Fails for a tensor that has an element other than zero: the architecture has no place for it.
-pub(crate) fn require_zeros(checkpoint: &dyn Checkpoint, number: usize) -> Result<()> {
-    let tensor = &checkpoint.tensors()[number];
-    let is_zero = chunks(tensor.shape.elements(), |elements| {
-        Ok(floats(checkpoint, number, elements)?.iter().all(|&element| element == 0.0))
+pub(crate) fn require_zeros(weights: &Weights<'_>, number: usize) -> Result<()> {
+    let is_zero = chunks(weights.shape(number).elements(), |elements| {
+        Ok(floats(weights, number, elements)?.iter().all(|&element| element == 0.0))
     })?;
     if is_zero {
         return Ok(());
     }
     let message = "expected zeros alone: the architecture has no such tensor";
-    Err(Error::new(ErrorKind::Unsupported, message).tensor(&*String::from_utf8_lossy(&tensor.name)))
+    Err(Error::new(ErrorKind::Unsupported, message).tensor(weights.name(number).as_bytes()))
 }
 
 /// Whether something holds of every chunk.

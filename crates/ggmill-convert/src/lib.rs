@@ -7,7 +7,9 @@ mod general;
 mod legacy;
 mod operations;
 mod vocabulary;
+mod weights;
 
 pub use convert::{ConvertOptions, auto_type, convert, own_type};
+pub use general::MetadataOverride;
 pub use legacy::{LegacyOptions, convert_legacy};
 pub use vocabulary::has_tokenizer;

@@ -1,7 +1,7 @@
 //! The operations of a description, as expressions.
 
 use ggmill_arch::{Operation, Source};
-use ggmill_pipeline::{Error, ErrorKind, Expression, Result};
+use ggmill_pipeline::{Error, ErrorKind, Expression, Mxfp4, Result};
 
 /// The tensor of the file from those of an alternative, in the order of its names: what each part
 /// does first, then what all do.
@@ -66,6 +66,7 @@ fn one(operation: &Operation, tensors: &[Expression]) -> Result<Expression> {
         Operation::Center => first.center(),
         Operation::NormalizeColumns => first.normalize_columns(),
         Operation::Ternarize => first.ternarize(),
+        Operation::Mxfp4 => Expression::decode(Mxfp4::new(), tensors),
         _ => Err(Error::new(
             ErrorKind::Unsupported,
             format!("the operation {} is not carried out", operation.name()),
@@ -77,7 +78,8 @@ fn one(operation: &Operation, tensors: &[Expression]) -> Result<Expression> {
 mod tests {
     use std::collections::BTreeSet;
 
-    use ggmill_core::Shape;
+    use ggmill_core::{GgmlType, Shape};
+    use ggmill_pipeline::MemorySource;
 
     use super::*;
 
@@ -113,20 +115,28 @@ mod tests {
             Operation::Center,
             Operation::NormalizeColumns,
             Operation::Ternarize,
+            Operation::Mxfp4,
         ];
+        let mut source = MemorySource::new();
+        for (name, dimensions, len) in [("blocks", &[16, 2, 3][..], 96), ("scales", &[2, 3], 6)] {
+            source.add(name, GgmlType::I8, shape(dimensions), vec![0x77; len]).unwrap();
+        }
         let tensor = Expression::computed(shape(&[6, 4, 4]), |place| {
             f32::from(u8::try_from(place).unwrap())
         })
         .unwrap();
         for operation in &samples {
-            let tensors = vec![tensor.clone(); if operation.joins() { 2 } else { 1 }];
+            let tensors = match operation {
+                Operation::Mxfp4 => vec![0, 1]
+                    .into_iter()
+                    .map(|n| Expression::tensor(&source, n).unwrap())
+                    .collect(),
+                _ => vec![tensor.clone(); if operation.joins() { 2 } else { 1 }],
+            };
             let shapes: Vec<Shape> = tensors.iter().map(|tensor| *tensor.shape()).collect();
             let made = all(std::slice::from_ref(operation), tensors).unwrap();
             assert_eq!(*made.shape(), operation.shape(&shapes).unwrap(), "{operation:?}");
-            let size = made
-                .evaluate(&ggmill_pipeline::MemorySource::new(), 0..made.shape().elements())
-                .unwrap()
-                .len();
+            let size = made.evaluate(&source, 0..made.shape().elements()).unwrap().len();
             assert_eq!(size as u64, made.size(), "{operation:?}");
         }
         let tried: BTreeSet<&str> = samples.iter().map(Operation::name).collect();

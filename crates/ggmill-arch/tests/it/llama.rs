@@ -278,6 +278,10 @@ fn checkpoints_are_known_by_class_then_by_model_type() {
         assert_eq!(error.kind(), ErrorKind::Unknown);
         assert!(error.to_string().starts_with(message), "{error}");
     }
+    let config = json!({ "architectures": ["MistralForCausal"] });
+    let error = catalogue.for_checkpoint(&config).unwrap_err().to_string();
+    assert!(error.contains("the nearest are MistralForCausalLM, "), "{error}");
+    assert!(error.len() < 300, "{error}");
     let error = catalogue.for_checkpoint(&json!([])).unwrap_err();
     assert_eq!(
         (error.kind(), error.to_string()),

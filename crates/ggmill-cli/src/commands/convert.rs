@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ggmill_convert::{ConvertOptions, auto_type, own_type};
+use ggmill_convert::{ConvertOptions, MetadataOverride, auto_type, own_type};
 use ggmill_core::{FileType, RawStr};
 use ggmill_formats::Safetensors;
 use ggmill_inspect::FileKind;
@@ -20,6 +20,7 @@ use crate::paths::shown;
 use crate::shard_limit::ShardLimitArgs;
 use crate::shards::MakingShards;
 use crate::source::what_it_is;
+use crate::text_file::read_text;
 
 /// Convert a model checkpoint to a GGUF file
 #[derive(Debug, clap::Args)]
@@ -55,6 +56,9 @@ pub(crate) struct Args {
     /// The model's name in the metadata; by default from SRC
     #[arg(long, value_name = "TEXT")]
     name: Option<String>,
+    /// A JSON file with metadata (general.author, general.license, …) that replace what SRC says
+    #[arg(long, value_name = "FILE")]
+    metadata: Option<PathBuf>,
     /// Leave out the vocabulary of a checkpoint that has a tokenizer
     #[arg(long)]
     no_vocab: bool,
@@ -167,6 +171,7 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
         .map(Path::to_owned)
         .chain(args.types.files().cloned())
         .chain(args.arch_file)
+        .chain(args.metadata.clone())
         .collect();
     let (force, dry_run, json) = (args.force, args.dry_run, args.json);
     let cut = args.shard_limit.options();
@@ -181,6 +186,7 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
     options.no_vocab = args.no_vocab;
     options.pre = args.pre;
     options.vocab_only = args.vocab_only;
+    options.metadata = args.metadata.as_deref().map(metadata_override).transpose()?;
     let refused_here = |error: ggmill_pipeline::Error| {
         let hint = match error.kind() {
             ErrorKind::PreTokenizer => Some(
@@ -218,6 +224,12 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
         (None, None) => Status::Fine,
     };
     refusal.map_or(Ok(status), Err)
+}
+
+fn metadata_override(path: &Path) -> Result<MetadataOverride, Failure> {
+    let text = read_text(path, MetadataOverride::MAX_LEN)?;
+    MetadataOverride::from_json(text.as_bytes())
+        .map_err(|error| Failure::new(format_args!("{}: {error}", shown(path))))
 }
 
 /// The kind of a file that should be a part of a checkpoint and is not.

@@ -43,10 +43,10 @@ use ggmill_core::{MetadataBuf, keys};
 use ggmill_pipeline::{Error, ErrorKind, Pretrained, Result, SideFiles};
 
 use self::request::Request;
-pub(crate) use files::document;
+pub(crate) use files::{document, json};
 
 /// The files a vocabulary can be made from.
-const SOURCES: [&str; 14] = [
+const SOURCES: [&str; 16] = [
     "tokenizer.json",
     "tokenizer.model",
     "tekken.json",
@@ -56,6 +56,8 @@ const SOURCES: [&str; 14] = [
     "spiece.model",
     "tokenizer.jsonl",
     "tiktoken.model",
+    "qwen.tiktoken",
+    "hy.tiktoken",
     "tokenizer.model.v1",
     "tokenizer.model.v3",
     "tokenizer.model.v7",

@@ -289,6 +289,26 @@ fn weights_that_are_quantized_already_are_refused() {
         "{message}"
     );
 
+    // The same holds of types that GGML does not have, which alone do no harm.
+    for stored_type in ["BOOL", "U8", "F8_E4M3FNUZ"] {
+        let place = tensors
+            .iter()
+            .position(|tensor| tensor.0 == "model.layers.1.self_attn.q_proj.weight")
+            .unwrap();
+        tensors[place].1 = stored_type;
+        let (kind, message) = failure(&safetensors(&tensors), FileType::F32);
+        assert_eq!(kind, ErrorKind::Unsupported);
+        let expected = format!(
+            "\"model.layers.1.self_attn.q_proj.weight\" has elements of type {stored_type}"
+        );
+        assert!(message.contains(&expected), "{message}");
+        let mut tensors = stories_tensors();
+        let mask = "model.layers.0.self_attn.rotary_emb.inv_freq";
+        tensors.push((mask.into(), stored_type, vec![2], vec![1; 2]));
+        let directory = directory(&safetensors(&tensors));
+        assert!(converted(directory.path(), FileType::F32).is_ok(), "{stored_type}");
+    }
+
     let directory = directory(&safetensors(&stories_tensors()));
     let path = directory.path().join("config.json");
     let mut config: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
@@ -299,6 +319,36 @@ fn weights_that_are_quantized_already_are_refused() {
         error.to_string().contains("quantization_config (gptq): the weights are quantized already"),
         "{error}"
     );
+}
+
+/// What the scales of an fp8 checkpoint contradict is said of the tensor.
+#[test]
+fn scales_that_do_not_fit_are_refused() {
+    let name = "model.layers.1.self_attn.q_proj.weight";
+    let cases = [
+        (format!("{name}_scale_inv"), vec![3, 2], json!([32, 32]), "scales of shape"),
+        (format!("{name}_scale_inv"), vec![2, 2], json!(null), "scales of shape"),
+        (format!("{name}_scale_inv"), vec![1, 1, 1], json!(null), "scales of shape"),
+        (format!("{name}_scale_inv"), vec![2, 2], json!([0, 32]), "expected two positive numbers"),
+        (format!("{name}_scale_inv"), vec![2, 2], json!(32), "expected two positive numbers"),
+        ("lost.weight_scale_inv".to_owned(), vec![1], json!(null), "no weights \"lost.weight\""),
+    ];
+    for (scale, shape, block, expected) in cases {
+        let mut tensors = stories_tensors();
+        let weight = tensors.iter_mut().find(|tensor| tensor.0 == name).unwrap();
+        (weight.1, weight.3) = ("F8_E4M3", vec![0x38; 64 * 64]);
+        let bytes = vec![0; 4 * shape.iter().product::<u64>() as usize];
+        tensors.push((scale, "F32", shape, bytes));
+        let directory = directory(&safetensors(&tensors));
+        let path = directory.path().join("config.json");
+        let mut config: serde_json::Value =
+            serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        config["quantization_config"] =
+            json!({ "quant_method": "fp8", "weight_block_size": block });
+        fs::write(&path, config.to_string()).unwrap();
+        let error = converted(directory.path(), FileType::F32).unwrap_err().to_string();
+        assert!(error.contains(expected), "{block}: {error}");
+    }
 }
 
 /// Editors on some systems put a byte order mark before JSON.

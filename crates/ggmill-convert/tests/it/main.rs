@@ -13,6 +13,7 @@
     reason = "a test that cannot go on has failed, and what it compares is exact"
 )]
 
+mod authorship;
 mod checkpoints;
 mod classes;
 mod legacy;

@@ -179,7 +179,7 @@ impl Pretrained for Safetensors {
 /// Whether a file of a checkpoint's directory describes the model: everything but weights.
 fn is_description(name: &str) -> bool {
     Path::new(name).extension().is_some_and(|extension| {
-        ["json", "jsonl", "jinja", "model", "txt"].iter().any(|&known| extension == known)
+        ["json", "jsonl", "jinja", "md", "model", "txt"].iter().any(|&known| extension == known)
     })
 }
 

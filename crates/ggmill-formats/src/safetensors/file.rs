@@ -20,8 +20,9 @@ pub struct SafetensorsFile {
 }
 
 impl SafetensorsFile {
-    /// Opens a file. Fails when it is none of safetensors or only the beginning of one, and for
-    /// elements that GGUF does not have.
+    /// Opens a file. Fails when it is none of safetensors or only the beginning of one. Tensors of
+    /// types that GGUF does not have are listed with the type's name
+    /// ([`SourceTensor::stored_type`]); those of types smaller than a byte are refused.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         Self::new(RandomAccess::open(path)?)
     }
@@ -36,13 +37,17 @@ impl SafetensorsFile {
             (Vec::with_capacity(names.len()), Vec::with_capacity(names.len()));
         for name in names {
             let Some(info) = metadata.info(&name) else { continue };
-            let (ggml_type, shape) =
+            let (ggml_type, shape, stored_type) =
                 element(info, raw.get(&name)).map_err(|error| error.tensor(&name))?;
             places.push((
                 data_start + info.data_offsets.0 as u64,
                 (info.data_offsets.1 - info.data_offsets.0) as u64,
             ));
-            tensors.push(SourceTensor::new(name, ggml_type, shape));
+            let tensor = SourceTensor::new(name, ggml_type, shape);
+            tensors.push(match stored_type {
+                Some(stored_type) => tensor.of_stored_type(stored_type),
+                None => tensor,
+            });
         }
         Ok(Self { file, tensors, places })
     }
@@ -75,8 +80,11 @@ impl Checkpoint for SafetensorsFile {
 }
 
 /// The type of a tensor: of its own type, or, when its bytes are noted to be blocks and are as many
-/// as these have, of that.
-fn element(info: &TensorInfo, noted: Option<&(GgmlType, Shape)>) -> Result<(GgmlType, Shape)> {
+/// as these have, of that; with the name of a type that GGML does not have.
+fn element(
+    info: &TensorInfo,
+    noted: Option<&(GgmlType, Shape)>,
+) -> Result<(GgmlType, Shape, Option<&'static str>)> {
     if let Some((ggml_type, shape)) = noted.filter(|_| info.dtype == Dtype::U8) {
         let size = (info.data_offsets.1 - info.data_offsets.0) as u64;
         if ggml_type.layout().and_then(|layout| layout.bytes_for(shape.elements())) != Some(size) {
@@ -85,9 +93,9 @@ fn element(info: &TensorInfo, noted: Option<&(GgmlType, Shape)>) -> Result<(Ggml
                 format!("{size} bytes, which are not {shape} of {ggml_type}"),
             ));
         }
-        return Ok((*ggml_type, *shape));
+        return Ok((*ggml_type, *shape, None));
     }
-    let ggml_type = ggml_type(info.dtype).ok_or_else(|| {
+    let (ggml_type, stored_type) = ggml_type(info.dtype).ok_or_else(|| {
         Error::new(
             ErrorKind::Unsupported,
             format!("elements of type {:?} are not converted", info.dtype),
@@ -96,19 +104,32 @@ fn element(info: &TensorInfo, noted: Option<&(GgmlType, Shape)>) -> Result<(Ggml
     let dimensions: Vec<u64> = info.shape.iter().map(|&dimension| dimension as u64).collect();
     let shape = Shape::from_row_major(&dimensions)
         .map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?;
-    Ok((ggml_type, shape))
+    Ok((ggml_type, shape, stored_type))
 }
 
-fn ggml_type(dtype: Dtype) -> Option<GgmlType> {
+/// The type of the elements, or the integer type of the same size and the type's name; `None` for
+/// elements smaller than a byte.
+fn ggml_type(dtype: Dtype) -> Option<(GgmlType, Option<&'static str>)> {
     Some(match dtype {
-        Dtype::F64 => GgmlType::F64,
-        Dtype::F32 => GgmlType::F32,
-        Dtype::F16 => GgmlType::F16,
-        Dtype::BF16 => GgmlType::BF16,
-        Dtype::I64 => GgmlType::I64,
-        Dtype::I32 => GgmlType::I32,
-        Dtype::I16 => GgmlType::I16,
-        Dtype::I8 => GgmlType::I8,
+        Dtype::F64 => (GgmlType::F64, None),
+        Dtype::F32 => (GgmlType::F32, None),
+        Dtype::F16 => (GgmlType::F16, None),
+        Dtype::BF16 => (GgmlType::BF16, None),
+        Dtype::I64 => (GgmlType::I64, None),
+        Dtype::I32 => (GgmlType::I32, None),
+        Dtype::I16 => (GgmlType::I16, None),
+        Dtype::I8 => (GgmlType::I8, None),
+        Dtype::BOOL => (GgmlType::I8, Some("BOOL")),
+        Dtype::U8 => (GgmlType::I8, Some("U8")),
+        Dtype::F8_E4M3 => (GgmlType::I8, Some("F8_E4M3")),
+        Dtype::F8_E5M2 => (GgmlType::I8, Some("F8_E5M2")),
+        Dtype::F8_E8M0 => (GgmlType::I8, Some("F8_E8M0")),
+        Dtype::F8_E4M3FNUZ => (GgmlType::I8, Some("F8_E4M3FNUZ")),
+        Dtype::F8_E5M2FNUZ => (GgmlType::I8, Some("F8_E5M2FNUZ")),
+        Dtype::U16 => (GgmlType::I16, Some("U16")),
+        Dtype::U32 => (GgmlType::I32, Some("U32")),
+        Dtype::U64 => (GgmlType::I64, Some("U64")),
+        Dtype::C64 => (GgmlType::I64, Some("C64")),
         _ => return None,
     })
 }

@@ -47,6 +47,11 @@ impl Inputs<'_> {
         self.inputs[number].shape()
     }
 
+    /// The type of an input. Panics when there are not so many.
+    pub fn ggml_type(&self, number: usize) -> GgmlType {
+        self.inputs[number].ggml_type()
+    }
+
     /// Bytes of a range of elements of an input, in stored order, little-endian.
     pub fn bytes(&self, number: usize, elements: Range<u64>) -> Result<Vec<u8>> {
         self.elements.bytes_of(&self.inputs[number], elements)

@@ -32,7 +32,7 @@ pub(crate) use self::copies::Piece;
 pub use self::decode::{Decode, Inputs};
 pub use self::encode::{Encoding, matrices};
 pub(crate) use self::evaluate::Evaluator;
-pub use self::fp8::Fp8Blocks;
+pub use self::fp8::{Fp8, Fp8Blocks};
 pub use self::mxfp4::Mxfp4;
 use self::reduce::Reduction;
 use self::region::RANK;
@@ -164,12 +164,17 @@ const MAX_DEPTH: u16 = 128;
 const MAX_NODES: u32 = 1 << 16;
 
 impl Expression {
-    /// Tensor `number` of a source, as it is. Fails for a number the source does not have, and for
-    /// a type whose size is not known.
+    /// Tensor `number` of a source, as it is. Fails for a number the source does not have, for a
+    /// type whose size is not known, and for one that GGML does not have
+    /// ([`SourceTensor::stored_type`]).
     pub fn tensor(source: &(impl Checkpoint + ?Sized), number: usize) -> Result<Self> {
-        let missing =
-            || Error::new(ErrorKind::Misuse, format!("the source has no tensor number {number}"));
-        Self::of_tensor(number, source.tensors().get(number).ok_or_else(missing)?)
+        Self::of_tensor(number, numbered(source, number)?)
+    }
+
+    /// The bytes of tensor `number` of a source, whose type may be one that GGML does not have: as
+    /// the integers of [`SourceTensor::ggml_type`]. For decoders.
+    pub fn stored(source: &(impl Checkpoint + ?Sized), number: usize) -> Result<Self> {
+        Self::bytes_of_tensor(number, numbered(source, number)?)
     }
 
     /// The tensor of this name, the first where there are several. Fails when the source has none.
@@ -184,6 +189,14 @@ impl Expression {
 
     /// Tensor `number` of the source that it is evaluated with.
     pub(crate) fn of_tensor(number: usize, tensor: &SourceTensor) -> Result<Self> {
+        if let Some(stored_type) = tensor.stored_type {
+            let message = format!("elements of type {stored_type} are not converted");
+            return Err(Error::new(ErrorKind::Unsupported, message).tensor(&tensor.name));
+        }
+        Self::bytes_of_tensor(number, tensor)
+    }
+
+    fn bytes_of_tensor(number: usize, tensor: &SourceTensor) -> Result<Self> {
         let kind = Kind::Tensor { number, name: tensor.name.clone() };
         Self::new(tensor.shape, tensor.ggml_type, kind).map_err(|error| error.tensor(&tensor.name))
     }
@@ -357,6 +370,12 @@ impl Kind {
             Self::Decoded { inputs, .. } => inputs,
         }
     }
+}
+
+fn numbered(source: &(impl Checkpoint + ?Sized), number: usize) -> Result<&SourceTensor> {
+    source.tensors().get(number).ok_or_else(|| {
+        Error::new(ErrorKind::Misuse, format!("the source has no tensor number {number}"))
+    })
 }
 
 /// A shape of these dimensions, for a step that makes it.

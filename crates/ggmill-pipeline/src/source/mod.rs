@@ -91,12 +91,31 @@ pub struct SourceTensor {
     pub ggml_type: GgmlType,
     /// Its dimensions in stored order, fastest first: the reverse of what PyTorch prints.
     pub shape: Shape,
+    /// The name of the type in the format of the source, where GGML has no such type. Then
+    /// `ggml_type` is the integer type of the same size, [`Expression::tensor`] refuses the tensor,
+    /// and [`Expression::stored`] has its bytes for a decoder.
+    ///
+    /// [`Expression::tensor`]: crate::Expression::tensor
+    /// [`Expression::stored`]: crate::Expression::stored
+    pub stored_type: Option<&'static str>,
 }
 
 impl SourceTensor {
     /// A tensor with this name, element type and shape.
     pub fn new(name: impl Into<Vec<u8>>, ggml_type: GgmlType, shape: Shape) -> Self {
-        Self { name: name.into(), ggml_type, shape }
+        Self { name: name.into(), ggml_type, shape, stored_type: None }
+    }
+
+    /// The same of a type that GGML does not have, with the name that the source's format has for
+    /// it. The GGML type is the integer type of the same size.
+    #[must_use]
+    pub fn of_stored_type(self, name: &'static str) -> Self {
+        Self { stored_type: Some(name), ..self }
+    }
+
+    /// The name of the type of its elements, as the source has them.
+    pub fn type_name(&self) -> String {
+        self.stored_type.map_or_else(|| self.ggml_type.to_string(), str::to_owned)
     }
 
     /// The name, fit to be shown.

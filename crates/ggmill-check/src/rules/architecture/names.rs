@@ -4,9 +4,9 @@ use ggmill_arch::{Architecture, TensorNames};
 use ggmill_core::{RawStr, keys};
 
 use super::{MISNAMED, NOT_AS_DESCRIBED, UNEXPECTED_TENSOR, UNKNOWN};
-use crate::distance::distance;
 use crate::report::{Findings, Place, shown};
 use crate::{Input, Options, Profile};
+use ggmill_arch::distance;
 
 /// An unknown name: another program's, unless the file shows that it is a slip.
 pub(super) fn unknown(input: &Input<'_>, options: &Options, name: &str, out: &mut Findings<'_>) {

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use ggmill_arch::{StandardKey, TensorNames};
 
 use super::super::metadata::{is_known_general, known_general};
-use crate::distance::distance;
+use ggmill_arch::distance;
 
 /// The keys of tokenizers and of architectures that llama.cpp reads or gguf writes, in alphabetical
 /// order; `{arch}` stands for the architecture's name. Those that are not standard keys have no

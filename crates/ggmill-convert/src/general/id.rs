@@ -1,62 +1,28 @@
-//! The `general.*` keys a converter works out by itself: a name, what the name says, a size label.
+//! What the name of a model says: `mistralai/Mixtral-8x7B-v0.1` taken apart.
 //!
-//! The rules are those of the reference (`gguf` 0.19.0, `metadata.py` and `utility.py`), so that a
-//! file says the same whichever tool made it. A model card and `generation_config.json` are not
-//! read yet; `docs/exactness.md` lists what that leaves out.
+//! The rules are those of the reference (`Metadata.get_model_id_components` and `id_to_title`).
 
 use std::sync::LazyLock;
 
-use ggmill_core::{MetadataBuf, keys};
 use regex_lite::Regex;
-use serde_json::Value;
 
-/// The properties of a model besides its weights.
+/// The parts of a model's name, as they are written there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct General {
-    pub(crate) name: Option<String>,
-    pub(crate) version: Option<String>,
-    pub(crate) organization: Option<String>,
-    pub(crate) finetune: Option<String>,
-    pub(crate) basename: Option<String>,
-    pub(crate) size_label: Option<String>,
+pub(super) struct ModelId {
+    /// The name without the organization.
+    pub(super) name: String,
+    pub(super) organization: Option<String>,
+    pub(super) version: Option<String>,
+    pub(super) finetune: Option<String>,
+    pub(super) basename: Option<String>,
+    pub(super) size_label: Option<String>,
 }
 
-impl General {
-    /// Gathers what `config.json` (`_name_or_path`) and the name of the directory say; the first
-    /// source that has a value wins.
-    pub(crate) fn of(config: &Value, directory: Option<&str>, parameters: u64) -> Self {
-        let from_config = config
-            .get("_name_or_path")
-            .and_then(Value::as_str)
-            .filter(|path| !path.is_empty() && path.matches('/').count() <= 1);
-        let mut general = Self::default();
-        for id in from_config.into_iter().chain(directory) {
-            general.add(Self::of_id(id, parameters));
-        }
-        general
-    }
-
-    fn add(&mut self, other: Self) {
-        let pairs = [
-            (&mut self.name, other.name),
-            (&mut self.version, other.version),
-            (&mut self.organization, other.organization),
-            (&mut self.finetune, other.finetune),
-            (&mut self.basename, other.basename),
-            (&mut self.size_label, other.size_label),
-        ];
-        for (mine, theirs) in pairs {
-            if mine.is_none() {
-                *mine = theirs;
-            }
-        }
-    }
-
-    /// Takes a model's name such as `mistralai/Mixtral-8x7B-v0.1` apart. `parameters` tells a size
-    /// from a context length.
-    fn of_id(id: &str, parameters: u64) -> Self {
+impl ModelId {
+    /// Takes a name apart. `parameters` tells a size from a context length.
+    pub(super) fn new(id: &str, parameters: u64) -> Self {
         if id.contains(' ') {
-            return Self { name: Some(title(id)), ..Self::default() };
+            return Self { name: id.to_owned(), ..Self::default() };
         }
         let (organization, full_name) = match id.split_once('/') {
             Some((organization, name)) => {
@@ -91,29 +57,12 @@ impl General {
         let basename = join(&|part| part.basename)
             .filter(|_| size_label.is_some() || finetune.is_some() || version.is_some());
         Self {
-            name: Some(title(full_name)),
+            name: full_name.to_owned(),
+            organization: organization.map(str::to_owned),
             version,
-            organization: organization.map(title),
             finetune,
             basename,
             size_label,
-        }
-    }
-
-    /// Writes the keys in the reference's order.
-    pub(crate) fn write_to(&self, metadata: &mut MetadataBuf) {
-        let pairs = [
-            (keys::GENERAL_NAME, &self.name),
-            (keys::GENERAL_VERSION, &self.version),
-            (keys::GENERAL_ORGANIZATION, &self.organization),
-            (keys::GENERAL_FINETUNE, &self.finetune),
-            (keys::GENERAL_BASENAME, &self.basename),
-            (keys::GENERAL_SIZE_LABEL, &self.size_label),
-        ];
-        for (key, value) in pairs {
-            if let Some(value) = value {
-                metadata.set(key, value.as_str());
-            }
         }
     }
 }
@@ -241,7 +190,7 @@ fn mark_basename(parts: &mut [Part]) {
 }
 
 /// Words in lower case get a capital; acronyms, versions and numbers stay.
-fn title(id: &str) -> String {
+pub(super) fn title(id: &str) -> String {
     let word = |word: &str| {
         let lower = word.chars().any(char::is_lowercase) && !word.chars().any(char::is_uppercase);
         let version = word.strip_prefix('v').is_some_and(|rest| {
@@ -269,7 +218,7 @@ mod tests {
     /// What `gguf` 0.19.0's `Metadata.apply_metadata_heuristic` gives for a directory of this name
     /// and so many parameters, printed by `cargo xtask peers names`: id | parameters | name |
     /// version | organization | finetune | basename | size label.
-    const REFERENCE: &str = include_str!("../tests/names.txt");
+    const REFERENCE: &str = include_str!("../../tests/names.txt");
 
     #[test]
     fn names_are_read_as_the_reference_reads_them() {
@@ -278,15 +227,16 @@ mod tests {
             let fields: Vec<&str> = line.split('|').collect();
             let field =
                 |place: usize| Some(fields[place].to_owned()).filter(|field| !field.is_empty());
-            let expected = General {
-                name: field(2),
-                version: field(3),
-                organization: field(4),
-                finetune: field(5),
-                basename: field(6),
-                size_label: field(7),
-            };
-            assert_eq!(General::of_id(fields[0], fields[1].parse().unwrap()), expected, "{line}");
+            let id = ModelId::new(fields[0], fields[1].parse().unwrap());
+            let found = [
+                Some(title(&id.name)),
+                id.version,
+                id.organization.as_deref().map(title),
+                id.finetune,
+                id.basename,
+                id.size_label,
+            ];
+            assert_eq!(found, [2, 3, 4, 5, 6, 7].map(field), "{line}");
             seen += 1;
         }
         assert!(seen > 20, "{seen}");
