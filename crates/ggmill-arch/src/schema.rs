@@ -369,7 +369,7 @@ pub(crate) struct RawGroup {
 pub(crate) enum RawRequired {
     Loader,
     Specification,
-    /// Nobody, although a part says so.
+    /// No program: takes back what a part says.
     None,
 }
 

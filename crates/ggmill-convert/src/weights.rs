@@ -109,7 +109,7 @@ fn unscaled(checkpoint: &dyn Checkpoint, number: usize) -> Result<Expression> {
     }
 }
 
-/// Weights times their scales, which are no tensors any more, as the reference makes them.
+/// Weights times their scales, as the reference makes them; the scales are left out.
 fn decode_fp8(checkpoint: &dyn Pretrained, tensors: &mut Vec<Weight>) -> Result<()> {
     let block = &checkpoint.config()["quantization_config"]["weight_block_size"];
     let block = block_size(block)?;

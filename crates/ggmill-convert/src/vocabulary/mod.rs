@@ -46,7 +46,7 @@ use self::request::Request;
 pub(crate) use files::{document, json};
 
 /// The files a vocabulary can be made from.
-const SOURCES: [&str; 16] = [
+const SOURCES: [&str; 14] = [
     "tokenizer.json",
     "tokenizer.model",
     "tekken.json",
@@ -56,8 +56,6 @@ const SOURCES: [&str; 16] = [
     "spiece.model",
     "tokenizer.jsonl",
     "tiktoken.model",
-    "qwen.tiktoken",
-    "hy.tiktoken",
     "tokenizer.model.v1",
     "tokenizer.model.v3",
     "tokenizer.model.v7",
