@@ -31,7 +31,7 @@ pub struct TensorSpec {
     /// Where its data come from.
     pub origin: Origin,
     /// The type that it has whatever type the file has; `None` where the file's counts. Tensors of
-    /// at most one dimension and some others are F32 ([`TensorType::of_standard_name`]).
+    /// at most one dimension and some others are F32.
     pub fixed_type: Option<TensorType>,
     /// The tensor of the checkpoint that makes it superfluous where the elements are equal.
     pub drop_if_equal: Option<String>,
