@@ -78,6 +78,10 @@ impl<'a> Column<'a> {
             .tensors()
             .get(number)
             .ok_or_else(|| Error::new(ErrorKind::Misuse, "no tensor has this number"))?;
+        if let Some(stored_type) = tensor.stored_type {
+            let message = format!("elements of type {stored_type} are not converted");
+            return Err(Error::new(ErrorKind::Unsupported, message).tensor(&tensor.name));
+        }
         let bytes_for =
             |elements| tensor.ggml_type.layout().and_then(|layout| layout.bytes_for(elements));
         let size = bytes_for(tensor.shape.elements());

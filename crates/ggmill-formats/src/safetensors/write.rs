@@ -129,3 +129,30 @@ pub(crate) fn raw_tensors(noted: Option<&str>) -> BTreeMap<String, (GgmlType, Sh
         _ => BTreeMap::new(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ops::ControlFlow;
+
+    use super::*;
+    use crate::SafetensorsFile;
+
+    /// Found by fuzzing: such a tensor came out as I8.
+    #[test]
+    fn a_tensor_of_a_type_that_is_not_converted_is_not_written_as_another() {
+        let header = br#"{"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}"#;
+        let file = [&(header.len() as u64).to_le_bytes()[..], header, &[1, 2]].concat();
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.safetensors");
+        std::fs::write(&path, file).unwrap();
+        let file = SafetensorsFile::open(&path).unwrap();
+        for raw in [false, true] {
+            let options = RunOptions::on(1);
+            let error = extract_safetensors(&file, &[0], raw, Vec::new(), &options, &mut |_| {
+                ControlFlow::Continue(())
+            })
+            .unwrap_err();
+            assert!(error.to_string().contains("elements of type U8"), "{error}");
+        }
+    }
+}
