@@ -16,6 +16,8 @@ pub enum HashSubject<'a> {
     Tensor(RawStr<'a>),
     /// A tensor that only the manifest has, by its name as the manifest shows it.
     Unknown(String),
+    /// The whole file, header and padding included.
+    File,
 }
 
 /// The verdict of a manifest about one hash.
