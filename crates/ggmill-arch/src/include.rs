@@ -41,35 +41,8 @@ impl RawArchitecture {
                 return Err(Error::description(message));
             }
         }
-        let own = RawPart {
-            schema: SCHEMA.into(),
-            ignore: core::mem::take(&mut self.ignore),
-            zeros: core::mem::take(&mut self.zeros),
-            rename: core::mem::take(&mut self.rename),
-            parameters: core::mem::take(&mut self.parameters),
-            keys: core::mem::take(&mut self.keys),
-            order: self.order.take(),
-            tensors: core::mem::take(&mut self.tensors),
-            vocabulary: self.vocabulary.take(),
-            contradiction: core::mem::take(&mut self.contradiction),
-            refuse: core::mem::take(&mut self.refuse),
-            warn: core::mem::take(&mut self.warn),
-        };
-        add(&mut whole, own);
-        RawPart {
-            schema: _,
-            ignore: self.ignore,
-            zeros: self.zeros,
-            rename: self.rename,
-            parameters: self.parameters,
-            keys: self.keys,
-            order: self.order,
-            tensors: self.tensors,
-            vocabulary: self.vocabulary,
-            contradiction: self.contradiction,
-            refuse: self.refuse,
-            warn: self.warn,
-        } = whole;
+        add(&mut whole, self.take_part());
+        self.set_part(whole);
         self.order_keys()
     }
 }

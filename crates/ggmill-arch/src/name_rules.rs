@@ -144,9 +144,27 @@ const MAX_RENAMES: u64 = 1 << 10;
 #[derive(Clone, Debug)]
 struct Ignored {
     glob: Glob,
-    /// The text before and after the number, and its name.
-    number: Option<(Box<str>, Box<str>, Box<str>)>,
+    number: Option<Numbered>,
     when: Option<Expression>,
+}
+
+/// The place of the number in a pattern.
+#[derive(Clone, Debug)]
+struct Numbered {
+    before: Box<str>,
+    variable: Box<str>,
+    /// What follows the number, up to the next `*`.
+    after: Box<str>,
+}
+
+impl Numbered {
+    /// The number that a name has there.
+    fn of(&self, name: &str) -> Option<u64> {
+        let rest = name.strip_prefix(&*self.before)?;
+        let end = rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len());
+        let (digits, rest) = rest.split_at_checked(end)?;
+        digits.parse().ok().filter(|_| rest.starts_with(&*self.after))
+    }
 }
 
 impl Ignored {
@@ -155,20 +173,19 @@ impl Ignored {
         when: Option<&RawExpression>,
         known: &dyn Fn(&str) -> bool,
     ) -> Result<Self> {
-        let braced = pattern.split_once('{').and_then(|(before, rest)| {
-            let (name, after) = rest.split_once('}')?;
-            Some((before.into(), name.into(), after.into()))
+        let number = pattern.split_once('{').and_then(|(before, rest)| {
+            let (variable, rest) = rest.split_once('}')?;
+            let after = rest.split_once('*').map_or(rest, |(after, _)| after);
+            Some(Numbered { before: before.into(), variable: variable.into(), after: after.into() })
         });
-        let glob = match &braced {
-            Some((before, _, after)) => Glob::new(&format!("{before}*{after}")),
-            None => Glob::new(pattern),
+        let pattern = match &number {
+            Some(number) => pattern.replace(&format!("{{{}}}", number.variable), "*"),
+            None => pattern.to_owned(),
         };
-        let number = braced
-            .map(|(before, name, after): (Box<str>, Box<str>, Box<str>)| (before, after, name));
-        let variable = number.as_ref().map(|(_, _, name)| &**name);
+        let variable = number.as_ref().map(|number| &*number.variable);
         let known = |name: &str| known(name) || variable == Some(name);
         let when = when.map(|when| expression(when, &known)).transpose()?;
-        Ok(Self { glob, number, when })
+        Ok(Self { glob: Glob::new(&pattern), number, when })
     }
 
     /// Whether a tensor of this name is not needed, for a model of these numbers.
@@ -180,15 +197,12 @@ impl Ignored {
         if !self.glob.matches(name) {
             return false;
         }
-        let Some((before, _, variable)) = &self.number else { return holds(scope) };
-        let digits = name.strip_prefix(&**before).map(|rest| {
-            let end = rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len());
-            rest.split_at_checked(end).unwrap_or((rest, ""))
-        });
-        let Some((digits, rest)) = digits else { return false };
-        let after = self.number.as_ref().map_or("", |(_, after, _)| after);
-        let goes_on = after.split('*').next().is_some_and(|text| rest.starts_with(text));
-        goes_on && digits.parse().is_ok_and(|value| holds(&scope.with(&[(&**variable, value)])))
+        match &self.number {
+            None => holds(scope),
+            Some(number) => number
+                .of(name)
+                .is_some_and(|value| holds(&scope.with(&[(&*number.variable, value)]))),
+        }
     }
 }
 

@@ -127,6 +127,11 @@ impl<'a> Resolved<'a> {
             .filter(|_| convert)
             .map(|vocabulary| vocabulary.resolve(&scope))
             .transpose()?;
+        let name_rules = if convert {
+            architecture.name_rules.resolve(&parameters)?
+        } else {
+            NameRules::default()
+        };
         let mut budget = Budget { tensors: MAX_TENSORS, bytes: MAX_TENSOR_BYTES };
         let mut tensors = Vec::new();
         for group in &architecture.groups {
@@ -135,8 +140,8 @@ impl<'a> Resolved<'a> {
         let by_name = sorted_by_name(&tensors)?;
         Ok(Self {
             architecture,
-            name_rules: NameRules::default(),
             parameters,
+            name_rules,
             early_keys,
             keys,
             tensors,
@@ -261,32 +266,31 @@ impl Architecture {
         beside: Option<(&Documents, &dyn CheckpointFacts)>,
     ) -> Result<Resolved<'_>> {
         let (documents, facts) = beside.unzip();
-        let config = Config::new(config).beside(documents);
-        let kind = self.checkpoint_kind(&config);
-        let config = config.with_class_defaults(kind.is_none_or(|kind| kind.class_defaults));
-        let known = self.known_parameters(&config, kind);
-        let resolve = || {
-            let mut model = Resolved::new(self, &config, kind, facts)?;
-            model.name_rules = self.name_rules.resolve(&model.parameters)?;
-            Ok(model)
-        };
+        let (config, kind) = self.configured(Config::new(config).beside(documents));
         // A checkpoint that is refused need not have what others need.
         let refused = |error: Error| {
+            let known = self.known_parameters(&config, kind);
             let fuel = Cell::new(Scope::FUEL);
             let scope = Scope::new(&known, &fuel);
             let holds = |remark: &&Remark| remark.when.evaluate_bool(&scope).unwrap_or(false);
             let remark = self.refuse.iter().find(holds);
             remark.map_or(error, |remark| Error::new(ErrorKind::Unsupported, &*remark.because))
         };
-        resolve().map_err(|error| refused(error).within(&self.name))
+        Resolved::new(self, &config, kind, facts).map_err(|error| refused(error).within(&self.name))
     }
 
     /// How the names of the tensors of a checkpoint with this `config.json` are read, as far as it
     /// is known without its tensors.
     pub fn name_rules(&self, config: &Json) -> NameRules {
-        let config = Config::new(config);
-        let known = self.known_parameters(&config, self.checkpoint_kind(&config));
+        let (config, kind) = self.configured(Config::new(config));
+        let known = self.known_parameters(&config, kind);
         self.name_rules.without_loops().resolve(&known).unwrap_or_default()
+    }
+
+    /// A configuration as its kind of checkpoint has it, and that kind.
+    fn configured<'c>(&self, config: Config<'c>) -> (Config<'c>, Option<&CheckpointKind>) {
+        let kind = self.checkpoint_kind(&config);
+        (config.with_class_defaults(kind.is_none_or(|kind| kind.class_defaults)), kind)
     }
 
     /// The hyper-parameters as far as a configuration gives them.

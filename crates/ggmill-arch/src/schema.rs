@@ -10,77 +10,68 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 /// The schema every description names, so that a later one can be told apart.
 pub(crate) const SCHEMA: &str = "ggmill.architecture/1";
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct RawArchitecture {
-    pub(crate) schema: String,
-    pub(crate) name: String,
-    pub(crate) title: String,
-    #[serde(default)]
-    pub(crate) loader: Option<String>,
-    #[serde(default)]
-    pub(crate) include: Vec<String>,
-    /// Names of hyper-parameters, keys and tensors of the parts that it has not.
-    #[serde(default)]
-    pub(crate) drop: Vec<String>,
-    #[serde(default)]
-    pub(crate) ignore: Vec<RawIgnore>,
-    #[serde(default)]
-    pub(crate) zeros: Vec<String>,
-    #[serde(default)]
-    pub(crate) rename: Vec<RawRename>,
-    #[serde(default)]
-    pub(crate) checkpoint: Vec<RawCheckpoint>,
-    #[serde(default)]
-    pub(crate) parameters: Ordered<RawParameter>,
-    #[serde(default)]
-    pub(crate) keys: Ordered<RawKey>,
-    /// The keys that are written, in this order; all others are of finished files alone.
-    #[serde(default)]
-    pub(crate) order: Option<Vec<String>>,
-    #[serde(default)]
-    pub(crate) tensors: Vec<RawGroup>,
-    #[serde(default)]
-    pub(crate) vocabulary: Option<RawVocabulary>,
-    #[serde(default)]
-    pub(crate) contradiction: Vec<RawRemark>,
-    #[serde(default)]
-    pub(crate) refuse: Vec<RawRemark>,
-    #[serde(default)]
-    pub(crate) warn: Vec<RawRemark>,
-    /// How its checkpoints may be quantized.
-    #[serde(default)]
-    pub(crate) quantized: Option<Vec<String>>,
+/// A description and a part, with the fields that both have written once.
+macro_rules! description_and_part {
+    ($($(#[$doc:meta])* $field:ident: $type:ty,)*) => {
+        #[derive(Debug, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub(crate) struct RawArchitecture {
+            pub(crate) schema: String,
+            pub(crate) name: String,
+            pub(crate) title: String,
+            #[serde(default)]
+            pub(crate) loader: Option<String>,
+            #[serde(default)]
+            pub(crate) include: Vec<String>,
+            /// Names of hyper-parameters, keys and tensors of the parts that it has not.
+            #[serde(default)]
+            pub(crate) drop: Vec<String>,
+            #[serde(default)]
+            pub(crate) checkpoint: Vec<RawCheckpoint>,
+            /// How its checkpoints may be quantized.
+            #[serde(default)]
+            pub(crate) quantized: Option<Vec<String>>,
+            $($(#[$doc])* #[serde(default)] pub(crate) $field: $type,)*
+        }
+
+        /// Parts that several architectures share: their descriptions include it.
+        #[derive(Debug, Default, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub(crate) struct RawPart {
+            pub(crate) schema: String,
+            $($(#[$doc])* #[serde(default)] pub(crate) $field: $type,)*
+        }
+
+        impl RawArchitecture {
+            /// Takes what the description says itself, as a part.
+            pub(crate) fn take_part(&mut self) -> RawPart {
+                RawPart {
+                    schema: String::new(),
+                    $($field: core::mem::take(&mut self.$field),)*
+                }
+            }
+
+            /// Says what a part says.
+            pub(crate) fn set_part(&mut self, part: RawPart) {
+                $(self.$field = part.$field;)*
+            }
+        }
+    };
 }
 
-/// Parts that several architectures share: their descriptions include it.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct RawPart {
-    pub(crate) schema: String,
-    #[serde(default)]
-    pub(crate) ignore: Vec<RawIgnore>,
-    #[serde(default)]
-    pub(crate) zeros: Vec<String>,
-    #[serde(default)]
-    pub(crate) rename: Vec<RawRename>,
-    #[serde(default)]
-    pub(crate) parameters: Ordered<RawParameter>,
-    #[serde(default)]
-    pub(crate) keys: Ordered<RawKey>,
+description_and_part! {
+    ignore: Vec<RawIgnore>,
+    zeros: Vec<String>,
+    rename: Vec<RawRename>,
+    parameters: Ordered<RawParameter>,
+    keys: Ordered<RawKey>,
     /// The keys that are written, in this order; all others are of finished files alone.
-    #[serde(default)]
-    pub(crate) order: Option<Vec<String>>,
-    #[serde(default)]
-    pub(crate) tensors: Vec<RawGroup>,
-    #[serde(default)]
-    pub(crate) vocabulary: Option<RawVocabulary>,
-    #[serde(default)]
-    pub(crate) contradiction: Vec<RawRemark>,
-    #[serde(default)]
-    pub(crate) refuse: Vec<RawRemark>,
-    #[serde(default)]
-    pub(crate) warn: Vec<RawRemark>,
+    order: Option<Vec<String>>,
+    tensors: Vec<RawGroup>,
+    vocabulary: Option<RawVocabulary>,
+    contradiction: Vec<RawRemark>,
+    refuse: Vec<RawRemark>,
+    warn: Vec<RawRemark>,
 }
 
 /// A text that is replaced in every name of a checkpoint; at the end of names only where it begins
@@ -117,10 +108,10 @@ pub(crate) struct RawCheckpoint {
     pub(crate) classes: Vec<String>,
     #[serde(default)]
     pub(crate) model_types: Vec<String>,
-    /// A place in `config.json` that tells this kind where no class is named.
     /// Whether the defaults of the class in the `transformers` library count.
     #[serde(default)]
     pub(crate) class_defaults: Option<bool>,
+    /// A place in `config.json` that tells this kind where no class is named.
     #[serde(default)]
     pub(crate) marker: Option<String>,
     /// The class of the whole model decides, although a part of it names another.

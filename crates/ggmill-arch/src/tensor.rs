@@ -422,7 +422,7 @@ impl TensorTemplate {
                 .filter(|name| !name.is_empty())
                 .map(template)
                 .transpose()?,
-            fixed_type: TensorType::of_words(raw.r#type.as_deref(), name)?,
+            fixed_type: raw.r#type.as_deref().map(TensorType::of_word).transpose()?,
             keep_f32: raw
                 .keep_f32
                 .as_ref()
@@ -469,11 +469,11 @@ impl TensorTemplate {
             Some(false) => Some(TensorType::OfFile),
             None => self.fixed_type,
         };
-        let is_vector = shape.dimensions().len() <= 1;
         let mut fill = |template: &Template| budget.name(template, scope, 0);
+        let name = fill(&self.name)?;
         Ok(Some(TensorSpec {
-            name: fill(&self.name)?,
-            fixed_type: fixed_type.or(is_vector.then_some(TensorType::Fixed(GgmlType::F32))),
+            fixed_type: fixed_type.or_else(|| TensorType::by_name(&name, shape.dimensions().len())),
+            name,
             drop_if_equal: self.drop_if_equal.as_ref().map(&mut fill).transpose()?,
             before,
             shape,

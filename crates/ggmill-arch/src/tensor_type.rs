@@ -23,14 +23,14 @@ pub enum TensorType {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct KeepF32 {
+struct File {
     schema: String,
     endings: Vec<String>,
     quantized_endings: Vec<String>,
     names: Vec<String>,
 }
 
-impl Table for KeepF32 {
+impl Table for File {
     const TEXT: &'static str = include_str!("../data/keep-f32.toml");
     const SCHEMA: &'static str = "ggmill.keep-f32/1";
 
@@ -39,15 +39,27 @@ impl Table for KeepF32 {
     }
 }
 
+/// The names of tensors that stay F32 in any architecture.
+#[derive(Debug)]
+pub(crate) struct KeepF32 {
+    endings: Vec<String>,
+    quantized_endings: Vec<String>,
+    names: Vec<Template>,
+}
+
 impl KeepF32 {
-    /// Whether a tensor with this name, or names of this pattern, stays F32.
-    pub(crate) fn has(&self, name: &str) -> bool {
-        let known = |known: &String| {
-            known == name || Template::parse(known).is_ok_and(|known| known.fits(name))
-        };
+    /// Reads the table.
+    pub(crate) fn read() -> Result<Self> {
+        let File { schema: _, endings, quantized_endings, names } = File::read()?;
+        let names = names.iter().map(|name| Template::parse(name)).collect::<Result<_>>()?;
+        Ok(Self { endings, quantized_endings, names })
+    }
+
+    /// Whether a tensor with this name stays F32.
+    fn has(&self, name: &str) -> bool {
         self.endings.iter().any(|ending| name.ends_with(ending.as_str()))
             || !self.quantized_endings.iter().any(|ending| name.ends_with(ending.as_str()))
-            || self.names.iter().any(known)
+            || self.names.iter().any(|known| known.fits(name))
     }
 }
 
@@ -69,17 +81,18 @@ impl TensorType {
         ("file", Self::OfFile),
     ];
 
-    /// What a description says of the type of a tensor with this name.
-    pub(crate) fn of_words(text: Option<&str>, name: &str) -> Result<Option<Self>> {
-        if let Some(text) = text {
-            let known = Self::TYPES.iter().find(|(known, _)| *known == text);
-            let (_, found) = known.ok_or_else(|| {
-                let names: Vec<_> = Self::TYPES.iter().map(|(name, _)| *name).collect();
-                let names = names.join(", ");
-                Error::description(format!("type {}: expected one of {names}", quoted(text)))
-            })?;
-            return Ok(Some(*found));
-        }
-        Ok(KEEP_F32.has(name).then_some(Self::Fixed(GgmlType::F32)))
+    /// The type with this name in descriptions.
+    pub(crate) fn of_word(text: &str) -> Result<Self> {
+        let known = Self::TYPES.iter().find(|(known, _)| *known == text);
+        known.map(|(_, found)| *found).ok_or_else(|| {
+            let names: Vec<_> = Self::TYPES.iter().map(|(name, _)| *name).collect();
+            let names = names.join(", ");
+            Error::description(format!("type {}: expected one of {names}", quoted(text)))
+        })
+    }
+
+    /// The type of a tensor of which a description says nothing: F32 by the name and for vectors.
+    pub(crate) fn by_name(name: &str, dimensions: usize) -> Option<Self> {
+        (dimensions <= 1 || KEEP_F32.has(name)).then_some(Self::Fixed(GgmlType::F32))
     }
 }

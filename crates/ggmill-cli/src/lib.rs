@@ -17,6 +17,7 @@ mod args;
 mod byte_size;
 mod commands;
 mod console;
+mod each;
 mod edit_file;
 mod journal;
 mod making;

@@ -90,7 +90,7 @@ impl Expression {
     /// Fails for a name that `known` does not know, so that a slip in a description shows when it
     /// is loaded.
     pub(crate) fn check_names(&self, known: &dyn Fn(&str) -> bool) -> Result<()> {
-        match self.node.first_name(&|name| !known(name)) {
+        match self.names().into_iter().find(|name| !known(name)) {
             Some(name) => Err(Error::description(format!(
                 "expression {}: {} is not a hyper-parameter",
                 quoted(&self.text),
@@ -155,24 +155,6 @@ impl Node {
                     place <= before || *name != &**variable
                 });
             }
-        }
-    }
-
-    /// The first name that `wanted` picks, in the order of the text.
-    fn first_name(&self, wanted: &dyn Fn(&str) -> bool) -> Option<&str> {
-        match self {
-            Self::Literal(_) => None,
-            Self::Name(name) => wanted(name).then_some(name),
-            Self::Not(operand) | Self::Negate(operand) => operand.first_name(wanted),
-            Self::Binary(_, left, right) | Self::Element(left, right) => {
-                left.first_name(wanted).or_else(|| right.first_name(wanted))
-            }
-            Self::Call(_, nodes) | Self::List(nodes) => {
-                nodes.iter().find_map(|node| node.first_name(wanted))
-            }
-            Self::Each(variable, count, element) => count
-                .first_name(wanted)
-                .or_else(|| element.first_name(&|name| name != &**variable && wanted(name))),
         }
     }
 }

@@ -52,7 +52,7 @@ fn a_model_has_an_error_exactly_when_the_loader_refuses_it() {
             compared += 1;
         }
     }
-    let recipe = "cargo xtask peers architectures --load records anew";
+    let recipe = "run cargo xtask peers architectures --load";
     assert!(wrong.is_empty(), "{recipe}:\n{}", wrong.join("\n"));
     assert!(compared > 2000, "{compared}");
 }

@@ -14,6 +14,7 @@ use ggmill_text::LosslessStr;
 use serde_json::json;
 
 use crate::console::Console;
+use crate::each::each;
 use crate::outcome::{Failure, Status};
 use crate::outputs::inputs_of;
 use crate::paths::shown;
@@ -97,21 +98,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         .as_deref()
         .map(|path| read_manifest(path).map(|manifest| (path, manifest)))
         .transpose()?;
-    let mut status = Status::Fine;
-    let mut failed: Option<Failure> = None;
-    for path in &args.files {
-        match hash_one(path, args, manifest.as_ref(), console) {
-            Ok(Status::Fine) => {}
-            Ok(Status::Findings) => status = Status::Findings,
-            Err(Failure::Closed) => return Err(Failure::Closed),
-            Err(failure) => {
-                if let Some(before) = failed.replace(failure) {
-                    console.error(&before);
-                }
-            }
-        }
-    }
-    failed.map_or(Ok(status), Err)
+    each(&args.files, console, |_, path| hash_one(path, args, manifest.as_ref(), console))
 }
 
 fn hash_one(

@@ -10,6 +10,7 @@ use ggmill_text::Glob;
 
 use crate::commands::legacy_listing;
 use crate::console::Console;
+use crate::each::each;
 use crate::journal::warn_of_journal;
 use crate::outcome::{Failure, Status};
 use crate::paths::shown;
@@ -143,9 +144,7 @@ pub(crate) fn run_all(mut args: Args, console: Console) -> Result<Status, Failur
 
 /// Shows each file. If one cannot be opened, the others are shown nevertheless.
 fn inspect(config: &Config, console: Console) -> Result<Status, Failure> {
-    let mut status = Status::Fine;
-    let mut failed: Option<Failure> = None;
-    for (number, file) in config.files.iter().enumerate() {
+    each(&config.files, console, |number, file| {
         if config.files.len() > 1 && !matches!(config.format, Format::Json) {
             let mut out = console.text();
             let between = if number == 0 { "" } else { "\n" };
@@ -154,18 +153,8 @@ fn inspect(config: &Config, console: Console) -> Result<Status, Failure> {
             writeln!(out, "{between}{heading}{}{colon}", shown(file))?;
             out.flush()?;
         }
-        match inspect_one(file, config, console) {
-            Ok(Status::Fine) => {}
-            Ok(Status::Findings) => status = Status::Findings,
-            Err(Failure::Closed) => return Err(Failure::Closed),
-            Err(failure) => {
-                if let Some(before) = failed.replace(failure) {
-                    console.error(&before);
-                }
-            }
-        }
-    }
-    failed.map_or(Ok(status), Err)
+        inspect_one(file, config, console)
+    })
 }
 
 fn inspect_one(file: &Path, config: &Config, console: Console) -> Result<Status, Failure> {

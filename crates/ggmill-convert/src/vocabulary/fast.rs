@@ -234,7 +234,7 @@ impl Fast {
         let text = normalize::decoded(&self.file.decoder, token)
             .map_err(|message| fault(FILE, message))?;
         let clean = self.class.value("clean_up_tokenization_spaces").is_some_and(truthy);
-        Ok(if clean { without_spaces(&text) } else { text })
+        Ok(if clean { normalize::without_spaces(&text) } else { text })
     }
 }
 
@@ -251,23 +251,6 @@ impl Encoder<'_> {
             Self::WordPieces(pieces) => pieces.encode(piece),
         }
     }
-}
-
-/// What the library's clean-up of spaces makes of a text.
-fn without_spaces(text: &str) -> String {
-    let rules = [
-        (" .", "."),
-        (" ?", "?"),
-        (" !", "!"),
-        (" ,", ","),
-        (" ' ", "'"),
-        (" n't", "n't"),
-        (" 'm", "'m"),
-        (" 's", "'s"),
-        (" 've", "'ve"),
-        (" 're", "'re"),
-    ];
-    rules.into_iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
 }
 
 /// The tokens of `added_tokens_decoder`, by ID.

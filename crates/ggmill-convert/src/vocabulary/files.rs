@@ -20,14 +20,16 @@ pub(crate) fn fault(name: &str, message: impl Into<String>) -> Error {
 
 /// A file of JSON; `None` where it is absent.
 pub(crate) fn json(files: &dyn SideFiles, name: &str) -> Result<Option<Value>> {
-    let Some(bytes) = files.read(name, MAX_CONFIG)? else { return Ok(None) };
-    let Unambiguous(value) = parse(name, &bytes)?;
-    Ok(Some(value))
+    json_within(files, name, MAX_CONFIG)
 }
 
 /// A file of JSON as large as a vocabulary; `None` where it is absent.
 pub(crate) fn document(files: &dyn SideFiles, name: &str) -> Result<Option<Value>> {
-    let Some(bytes) = files.read(name, MAX_VOCABULARY)? else { return Ok(None) };
+    json_within(files, name, MAX_VOCABULARY)
+}
+
+fn json_within(files: &dyn SideFiles, name: &str, limit: u64) -> Result<Option<Value>> {
+    let Some(bytes) = files.read(name, limit)? else { return Ok(None) };
     let Unambiguous(value) = parse(name, &bytes)?;
     Ok(Some(value))
 }

@@ -147,8 +147,8 @@ fn without(expression: &str, text: &str) -> Result<String, Fault> {
     Ok(regex.replace_all(text, "").into_owned())
 }
 
-/// What a decoder of WordPiece models makes of the spaces in a token.
-fn without_word_spaces(text: &str) -> String {
+/// What the library's clean-up of spaces makes of a text.
+pub(super) fn without_spaces(text: &str) -> String {
     let rules = [
         (" .", "."),
         (" ?", "?"),
@@ -157,12 +157,16 @@ fn without_word_spaces(text: &str) -> String {
         (" ' ", "'"),
         (" n't", "n't"),
         (" 'm", "'m"),
-        (" do not", " don't"),
         (" 's", "'s"),
         (" 've", "'ve"),
         (" 're", "'re"),
     ];
     rules.into_iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
+}
+
+/// What a decoder of WordPiece models makes of the spaces in a token.
+fn without_word_spaces(text: &str) -> String {
+    without_spaces(text).replace(" do not", " don't")
 }
 
 /// A replacement of one string by another.

@@ -28,6 +28,32 @@ const DTYPES: [&str; 16] = [
     "F8_E5M2", "I8", "U8", "BOOL",
 ];
 
+/// Recipes without hashes of the reference's files. Of the first it has none: it does not know the
+/// class, refuses it or stops with an exception of its own. The others are not equal yet.
+const WITHOUT_HASHES: [&[&str]; 2] = [
+    &[
+        "BaichuanForCausalLM",
+        "FalconForCausalLM",
+        "GPT2LMHeadModel-masks",
+        "GPTJForCausalLM",
+        "JAISLMHeadModel-slopes",
+        "ModernBertForMaskedLM",
+        "RwkvForCausalLM",
+        "StableLmForCausalLM-12b",
+        "UltravoxModel",
+        "WhisperForConditionalGeneration",
+    ],
+    &[
+        "DeepseekV4ForCausalLM",
+        "Gemma4UnifiedForConditionalGeneration-sampling",
+        "KimiK3ForConditionalGeneration-f16",
+        "KimiK3ForConditionalGeneration-mxfp4",
+        "Lfm2Model",
+        "MiniMaxM1ForCausalLM",
+        "XverseForCausalLM-bpe",
+    ],
+];
+
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/classes")
 }
@@ -191,7 +217,11 @@ fn faults(path: &Path) -> Vec<String> {
     let recipe: Json = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
     let place = tempfile::tempdir().unwrap();
     let directory = place.path().join(name);
-    let Some(expected) = recipe["expected"].as_object() else { return Vec::new() };
+    let is_listed = WITHOUT_HASHES.iter().any(|names| names.contains(&name));
+    let Some(expected) = recipe["expected"].as_object().filter(|_| !is_listed) else {
+        let is_right = is_listed && recipe["expected"].is_null();
+        return if is_right { Vec::new() } else { vec![format!("{name}: hashes, or in the list")] };
+    };
     materialize(&recipe, &directory);
     let fault = |(kind, expected): (&String, &Json)| {
         let (_, file_type) = TYPES.iter().find(|(known, _)| known == kind).unwrap();
