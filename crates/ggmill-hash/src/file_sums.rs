@@ -113,8 +113,11 @@ impl Line {
                 line.strip_prefix('\\').map_or((line, false), |rest| (rest, true));
             let (digest, rest) = line.split_once(' ')?;
             let name = rest.strip_prefix([' ', '*'])?;
-            let name =
-                if is_escaped { name.replace("\\n", "\n").replace("\\\\", "\\") } else { name.to_owned() };
+            let name = if is_escaped {
+                name.replace("\\n", "\n").replace("\\\\", "\\")
+            } else {
+                name.to_owned()
+            };
             (digest, name)
         };
         let is_digest =

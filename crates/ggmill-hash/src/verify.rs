@@ -149,7 +149,7 @@ impl Claims {
         for line in &mut *lines {
             let tensor = match &line.subject {
                 HashSubject::Tensor(name) => Some(name.to_string()),
-                HashSubject::Model | HashSubject::Unknown(_) => None,
+                HashSubject::Model | HashSubject::Unknown(_) | HashSubject::File => None,
             };
             let verdict = match self.settle(line.kind, tensor.as_deref(), &line.digest) {
                 Some(true) => Verdict::Ok,

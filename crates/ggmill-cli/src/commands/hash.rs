@@ -93,11 +93,16 @@ impl Args {
 
 /// Hashes each model. If one cannot be read, the others are hashed nevertheless.
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
-    let manifest = args
-        .check
-        .as_deref()
-        .map(|path| read_manifest(path).map(|manifest| (path, manifest)))
-        .transpose()?;
+    let claims = args.check.as_deref().map(|path| read_claims(path, args)).transpose()?;
+    let manifest = match claims {
+        Some((path, Claimed::Files(sums))) => {
+            return each(&args.files, console, |_, file| {
+                check_file(file, args, (path, &sums), console)
+            });
+        }
+        Some((path, Claimed::Weights(manifest))) => Some((path, manifest)),
+        None => None,
+    };
     each(&args.files, console, |_, path| hash_one(path, args, manifest.as_ref(), console))
 }
 

@@ -244,7 +244,7 @@ fn a_check_prints_failures_only_and_takes_several_models() {
 /// Lines of sha256sum are about whole files.
 #[test]
 fn whole_files_are_checked_by_the_lines_of_sha256sum() {
-    let digest = "HEX";
+    let digest = ggmill_testdata::sha256(&tiny());
     let mut changed = tiny();
     // A byte of the metadata, which the hashes of weights leave out.
     changed[40] ^= 1;

@@ -136,7 +136,9 @@ fn refuse_unasked(args: &Args) -> Result<(), Failure> {
     let copy = match &*args.files {
         [_] => return Ok(()),
         _ if args.in_place => return Ok(()),
-        [file, output] => format!("-o {} writes an edited copy of {}; ", shown(output), shown(file)),
+        [file, output] => {
+            format!("-o {} writes an edited copy of {}; ", shown(output), shown(file))
+        }
         _ => String::new(),
     };
     let message = format!("{} files were given, and none was edited", args.files.len());
