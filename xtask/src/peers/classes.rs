@@ -34,7 +34,9 @@ pub(super) fn all(jobs: usize) -> Done {
     let files = std::fs::read_dir(&directory)
         .map_err(|error| format!("{}: {error}", directory.display()))?;
     let mut names: Vec<String> = files
-        .filter_map(|file| Some(file.ok()?.file_name().to_string_lossy().strip_suffix(".json")?.to_owned()))
+        .filter_map(|file| {
+            Some(file.ok()?.file_name().to_string_lossy().strip_suffix(".json")?.to_owned())
+        })
         .collect();
     names.sort();
     // The first starts the reference, which all of them ask.
