@@ -29,8 +29,8 @@ fn decode(text: &[u8], place: usize) -> (u32, usize) {
     let first = at(0);
     match first {
         0..0x80 => (first, 1),
-        0..0xE0 => ((first & 0x1F) << 6 | at(1) & 0x3F, 2),
-        0..0xF0 => ((first & 0x0F) << 12 | (at(1) & 0x3F) << 6 | at(2) & 0x3F, 3),
+        0x80..0xE0 => ((first & 0x1F) << 6 | at(1) & 0x3F, 2),
+        0xE0..0xF0 => ((first & 0x0F) << 12 | (at(1) & 0x3F) << 6 | at(2) & 0x3F, 3),
         _ => {
             let high = (first & 7) << 18 | (at(1) & 0x3F) << 12;
             (high | (at(2) & 0x3F) << 6 | at(3) & 0x3F, 4)

@@ -123,9 +123,12 @@ mod tests {
 
     #[test]
     fn long_runs_take_linear_time() {
-        for pre in table::all() {
+        let mut names: Vec<_> = table::all().iter().collect();
+        names.sort_by_key(|pre| pre.rules);
+        names.dedup_by_key(|pre| pre.rules);
+        for pre in names {
             for unit in ["a", " ", "\n", "1", "-", "中", " \n", "\u{301}", "a ", "'", "\t"] {
-                let mut text = unit.repeat(30_000);
+                let mut text = unit.repeat(5_000);
                 text.push('x');
                 let pieces = words(pre.name, &text);
                 assert_eq!(pieces.iter().map(|piece| piece.len()).sum::<usize>(), text.len());

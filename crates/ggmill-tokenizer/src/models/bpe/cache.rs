@@ -41,15 +41,14 @@ pub(super) fn key(text: &[u8], start: usize, end: usize) -> u128 {
     if length > SHORT || length == 0 {
         return 0;
     }
-    let bytes = match text.get(start..).and_then(|rest| rest.first_chunk::<16>()) {
-        Some(bytes) => u128::from_le_bytes(*bytes),
-        None => {
-            let mut bytes = [0; 16];
-            for (slot, &byte) in bytes.iter_mut().zip(text.get(start..end).unwrap_or_default()) {
-                *slot = byte;
-            }
-            u128::from_le_bytes(bytes)
+    let bytes = if let Some(bytes) = text.get(start..).and_then(|rest| rest.first_chunk::<16>()) {
+        u128::from_le_bytes(*bytes)
+    } else {
+        let mut bytes = [0; 16];
+        for (slot, &byte) in bytes.iter_mut().zip(text.get(start..end).unwrap_or_default()) {
+            *slot = byte;
         }
+        u128::from_le_bytes(bytes)
     };
     let mask = (1u128 << (length * 8)).wrapping_sub(1);
     bytes & mask | (length as u128) << 120

@@ -20,7 +20,7 @@ pub(super) const NONE: u32 = u32::MAX;
 const UNRANKED: u32 = u32::MAX;
 /// What stands for a space.
 pub(super) const SPACE: &[u8] = "\u{2581}".as_bytes();
-/// The most symbols of a word that are merged by looking for the best pair anew each time.
+/// The most symbols of a word that are merged by a search for the best pair each time.
 const SHORT: usize = 48;
 
 /// A pair of symbols, its rank and what it becomes.

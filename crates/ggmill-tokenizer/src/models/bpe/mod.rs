@@ -35,6 +35,7 @@ struct WordScratch {
 
 /// The model of byte pairs.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the vocabulary")]
 pub(crate) struct Bpe {
     words: Words,
     merges: Merges,
@@ -215,7 +216,7 @@ impl Bpe {
         &self,
         vocabulary: &Vocabulary,
         word: &[u8],
-        work: &mut Work,
+        memory: &mut Work,
         encoded: &mut Vec<u8>,
         each: &mut impl FnMut(u32, usize, usize),
     ) {
@@ -231,13 +232,13 @@ impl Bpe {
                 return each(id, 0, word.len());
             }
         }
-        work.symbols.clear();
-        work.starts.clear();
-        self.symbols(vocabulary, word, work);
-        self.merges.merge(work);
-        for (place, (&symbol, &from)) in work.symbols.iter().zip(&work.starts).enumerate() {
+        memory.symbols.clear();
+        memory.starts.clear();
+        self.symbols(vocabulary, word, memory);
+        self.merges.merge(memory);
+        for (place, (&symbol, &from)) in memory.symbols.iter().zip(&memory.starts).enumerate() {
             let from = from as usize;
-            let to = work.starts.get(place + 1).map_or(word.len(), |&to| to as usize);
+            let to = memory.starts.get(place + 1).map_or(word.len(), |&to| to as usize);
             if let Some(id) = self.merges.token(symbol) {
                 each(id, from, to);
             } else {
@@ -248,19 +249,19 @@ impl Bpe {
 
     /// The symbols of a word before any merge.
     #[expect(clippy::cast_possible_truncation, reason = "a text has less than 2^31 bytes")]
-    fn symbols(&self, vocabulary: &Vocabulary, word: &[u8], work: &mut Work) {
+    fn symbols(&self, vocabulary: &Vocabulary, word: &[u8], memory: &mut Work) {
         if let Some(bytes) = &self.bytes {
             let symbol = |&byte: &u8| bytes.get(usize::from(byte)).copied().unwrap_or(NONE);
-            work.symbols.extend(word.iter().map(symbol));
-            work.starts.extend(0..word.len() as u32);
+            memory.symbols.extend(word.iter().map(symbol));
+            memory.starts.extend(0..word.len() as u32);
             return;
         }
         let mut place = 0;
         while let Some(&first) = word.get(place) {
             let end = place.saturating_add(unicode::length_by_first(first)).min(word.len());
             let character = word.get(place..end).unwrap_or_default();
-            work.symbols.push(self.merges.known(vocabulary, character).unwrap_or(NONE));
-            work.starts.push(place as u32);
+            memory.symbols.push(self.merges.known(vocabulary, character).unwrap_or(NONE));
+            memory.starts.push(place as u32);
             place = end;
         }
     }
