@@ -1,9 +1,10 @@
 //! The tokenizer: special tokens, fragments, and what goes before and after them.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use ggmill_core::Metadata;
 
+use crate::decode::Texts;
 use crate::error::{Error, ErrorKind};
 use crate::models::{self, Fragment, Model};
 use crate::options::{EncodeOptions, LoadOptions};
@@ -23,6 +24,8 @@ struct Inner {
     vocabulary: Vocabulary,
     model: Model,
     special: Special,
+    /// What tokens are as text, once that is asked for.
+    texts: OnceLock<Texts>,
     /// Memory that no call uses now.
     free: Mutex<Vec<Scratch>>,
 }
@@ -54,12 +57,23 @@ impl Tokenizer {
         let vocabulary = Vocabulary::with_options(metadata, options)?;
         let model = Model::new(&vocabulary, metadata)?;
         let special = Special::new(&vocabulary)?;
-        Ok(Self(Arc::new(Inner { vocabulary, model, special, free: Mutex::default() })))
+        Ok(Self(Arc::new(Inner {
+            vocabulary,
+            model,
+            special,
+            texts: OnceLock::new(),
+            free: Mutex::default(),
+        })))
     }
 
     /// The vocabulary.
     pub fn vocabulary(&self) -> &Vocabulary {
         &self.0.vocabulary
+    }
+
+    /// What tokens are as text.
+    pub(crate) fn texts(&self) -> &Texts {
+        self.0.texts.get_or_init(|| Texts::new(&self.0.vocabulary))
     }
 
     /// Appends the tokens of a text.
