@@ -31,6 +31,7 @@ pub(crate) struct PreTokenizer {
     pub(crate) no_bos: bool,
     pub(crate) force_bos: bool,
     pub(crate) cased: bool,
+    pub(crate) without_merges: bool,
 }
 
 static TABLE: LazyLock<Vec<PreTokenizer>> =
@@ -105,6 +106,7 @@ fn parse(text: &'static str) -> Vec<PreTokenizer> {
                     no_bos: has("no-bos"),
                     force_bos: has("force-bos"),
                     cased: has("cased"),
+                    without_merges: has("without-merges"),
                 }));
             }
             _ => {}
