@@ -35,9 +35,9 @@ impl CharsMap {
     pub(crate) fn from_metadata(metadata: &Metadata<'_>) -> Result<Self, Error> {
         let Some(array) = optional(metadata.array(KEY))? else { return Ok(Self::default()) };
         let found = array.element_type();
-        let bytes = array.integers().filter(|_| {
-            matches!(found, ggmill_core::ValueType::U8 | ggmill_core::ValueType::I8)
-        });
+        let bytes = array
+            .integers()
+            .filter(|_| matches!(found, ggmill_core::ValueType::U8 | ggmill_core::ValueType::I8));
         let bytes = bytes.ok_or_else(|| {
             let message = format!("is an array of {found}, expected i8 or u8");
             Error::at(ErrorKind::WrongType, KEY, message)
@@ -46,15 +46,15 @@ impl CharsMap {
         let mut data = Vec::new();
         data.try_reserve_exact(length)
             .map_err(|_| Error::at(ErrorKind::Limit, KEY, "too large for the memory there is"))?;
-        data.extend(bytes.map(|value| (value & 0xFF) as u8));
+        data.extend(bytes.map(|value| u8::try_from(value & 0xFF).unwrap_or_default()));
         Self::new(&data)
     }
 
     /// The map of its bytes: the length of the array, the array, the replacements.
     pub(crate) fn new(data: &[u8]) -> Result<Self, Error> {
-        let (length, rest) = data.split_first_chunk::<4>().ok_or_else(|| {
-            malformed(&format!("has {} bytes, expected at least 4", data.len()))
-        })?;
+        let (length, rest) = data
+            .split_first_chunk::<4>()
+            .ok_or_else(|| malformed(&format!("has {} bytes, expected at least 4", data.len())))?;
         let length = u32::from_le_bytes(*length) as usize;
         if length >= rest.len() {
             return Err(malformed(&format!(
@@ -64,9 +64,9 @@ impl CharsMap {
             )));
         }
         let (array, replacements) = rest.split_at(length);
-        let units = array.chunks_exact(4).map(|unit| {
-            u32::from_le_bytes(unit.try_into().unwrap_or_default())
-        });
+        let units = array
+            .chunks_exact(4)
+            .map(|unit| u32::from_le_bytes(unit.try_into().unwrap_or_default()));
         let map = Self { units: units.collect(), replacements: replacements.to_vec() };
         map.verify()?;
         Ok(map)
@@ -84,7 +84,8 @@ impl CharsMap {
             for byte in 1..=u8::MAX {
                 let index = node ^ u32::from(byte);
                 let unit = self.units.get(index as usize).copied();
-                let unit = unit.ok_or_else(|| malformed("a node is beyond the end of the array"))?;
+                let unit =
+                    unit.ok_or_else(|| malformed("a node is beyond the end of the array"))?;
                 if !is_byte(unit, byte) || seen[index as usize] {
                     continue;
                 }

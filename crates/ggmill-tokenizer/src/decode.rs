@@ -213,7 +213,9 @@ fn number(digits: &[u8]) -> u8 {
         _ => (false, digits),
     };
     let digits = digits.iter().map_while(|&digit| char::from(digit).to_digit(16));
-    let value = digits.fold(0u8, |value, digit| value << 4 | digit as u8);
+    // At most two digits.
+    let value = digits.fold(0, |value, digit| value << 4 | digit);
+    let value = u8::try_from(value).unwrap_or_default();
     if negative { value.wrapping_neg() } else { value }
 }
 

@@ -66,7 +66,8 @@ impl Decoder {
         }
         let (flags, special) = (vocabulary.flags(), vocabulary.special_ids());
         let remove = self.options.remove_special;
-        if std::mem::take(&mut self.is_first) && remove && flags.add_bos && special.bos == Some(id) {
+        if std::mem::take(&mut self.is_first) && remove && flags.add_bos && special.bos == Some(id)
+        {
             self.remove_space = false;
             return Ok(());
         }

@@ -54,7 +54,8 @@ impl Trie {
             children.clear();
             while from < to {
                 let byte = sorted[from].1[depth];
-                let end = from + sorted[from..to].partition_point(|(_, text, _)| text[depth] == byte);
+                let end =
+                    from + sorted[from..to].partition_point(|(_, text, _)| text[depth] == byte);
                 children.push((byte, from, end));
                 from = end;
             }
@@ -188,14 +189,15 @@ mod tests {
             .map(|number| {
                 let mixed = number.wrapping_mul(2_654_435_761);
                 let length = 1 + (mixed >> 28) as usize % 7;
-                (0..length).map(|place| (mixed >> (3 * place)) as u8 % 11 * 23).collect()
+                (0..length).map(|place| (mixed >> (3 * place)).to_le_bytes()[0] % 11 * 23).collect()
             })
             .collect();
         let pairs = || texts.iter().zip(0..).map(|(text, value)| (&text[..], value));
         let trie = Trie::new(pairs()).unwrap();
         let map: std::collections::BTreeMap<&[u8], u32> = pairs().collect();
         for text in &texts {
-            let longest = (1..=text.len()).rev().find_map(|end| Some((end, *map.get(&text[..end])?)));
+            let longest =
+                (1..=text.len()).rev().find_map(|end| Some((end, *map.get(&text[..end])?)));
             assert_eq!(trie.longest(text), longest, "{text:?}");
             assert_eq!(trie.depth(text), text.len());
         }

@@ -40,9 +40,8 @@ impl WordCache {
     }
 
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "a part of the hash")]
     fn place(&self, hash: u64) -> usize {
-        (hash >> 20) as usize & self.slots.len().wrapping_sub(1)
+        (hash >> 32) as usize & self.slots.len().wrapping_sub(1)
     }
 
     /// The tokens of a word, if it is here.

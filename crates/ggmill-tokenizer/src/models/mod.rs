@@ -12,8 +12,7 @@ use ggmill_core::Metadata;
 
 use crate::error::Error;
 use crate::sink::Sink;
-use crate::vocabulary::{Kind, Vocabulary};
-use crate::vocabulary::Dialect;
+use crate::vocabulary::{Dialect, Kind, Vocabulary};
 use bpe::Bpe;
 use dna::Dna;
 use plamo2::Plamo2;

@@ -75,7 +75,13 @@ impl Plamo2 {
     pub(crate) fn new(vocabulary: &Vocabulary) -> Result<Self, Error> {
         let mut model = Self {
             children: HashMap::default(),
-            nodes: vec![Node { token: NONE, score: INVALID, length: 0, shorter: ROOT, usable: ROOT }],
+            nodes: vec![Node {
+                token: NONE,
+                score: INVALID,
+                length: 0,
+                shorter: ROOT,
+                usable: ROOT,
+            }],
             bytes: byte_tokens(vocabulary)?,
         };
         let mut points = Vec::new();
@@ -95,7 +101,13 @@ impl Plamo2 {
                 }
                 let length = model.nodes[node as usize].length + 1;
                 node = *model.children.entry(key(node, point)).or_insert_with(|| {
-                    model.nodes.push(Node { token: NONE, score: INVALID, length, shorter: ROOT, usable: ROOT });
+                    model.nodes.push(Node {
+                        token: NONE,
+                        score: INVALID,
+                        length,
+                        shorter: ROOT,
+                        usable: ROOT,
+                    });
                     edges.push((node, point));
                     next
                 });
@@ -139,7 +151,12 @@ impl Plamo2 {
         }
     }
 
-    pub(crate) fn encode<S: Sink>(&self, fragment: Fragment<'_>, scratch: &mut Scratch, out: &mut S) {
+    pub(crate) fn encode<S: Sink>(
+        &self,
+        fragment: Fragment<'_>,
+        scratch: &mut Scratch,
+        out: &mut S,
+    ) {
         let Scratch { points, best } = scratch;
         decode(fragment.text, points);
         let skipped = points.first().is_some_and(|&(point, _)| point == BYTE_ORDER_MARK);
@@ -206,7 +223,9 @@ fn byte_tokens(vocabulary: &Vocabulary) -> Result<[u32; 256], Error> {
         Some(byte) => Err(Error::at(
             ErrorKind::Malformed,
             ggmill_core::keys::TOKENIZER_TOKENS,
-            format!("no token, or token 0, for the byte 0x{byte:02X}, expected a token <0x{byte:02X}>"),
+            format!(
+                "no token, or token 0, for the byte 0x{byte:02X}, expected a token <0x{byte:02X}>"
+            ),
         )),
     }
 }

@@ -8,17 +8,14 @@ use foldhash::fast::FixedState;
 
 use super::Fragment;
 use crate::sink::Sink;
-use crate::spaces::{self, Places, SPACE};
-use crate::unicode;
+use crate::spaces::{self, Places};
+use crate::symbols::{self, Cuts};
 use crate::vocabulary::Vocabulary;
 use crate::word_cache::{self, WordCache};
 
 #[derive(Debug)]
 pub(crate) struct Spm {
-    /// Symbols after which some token has a space: there, a text cannot be cut before a space.
-    before_space: HashSet<u32, FixedState>,
-    /// Of these, those of one byte.
-    bytes_before_space: [bool; 256],
+    cuts: Cuts,
     /// Neighbours in some token. Two symbols that are neighbours in none are never in one token.
     pairs: HashSet<u64, FixedState>,
     /// For a byte of a symbol that is no token.
@@ -62,46 +59,16 @@ const FEW: usize = 24;
 /// Longer words are also cut between symbols that are neighbours in no token.
 const LONG: usize = 48;
 
-/// The length of the symbol at the beginning.
-#[inline]
-fn symbol_length(text: &[u8]) -> usize {
-    text.first().map_or(0, |&first| unicode::length_by_first(first).min(text.len()))
-}
-
-/// A symbol as a number.
-#[inline]
-fn number(symbol: &[u8]) -> u32 {
-    symbol.iter().fold(symbol.len() as u32, |number, &byte| number << 8 | u32::from(byte))
-}
-
 impl Spm {
     pub(crate) fn new(vocabulary: &Vocabulary) -> Self {
-        let mut model = Self {
-            before_space: HashSet::default(),
-            bytes_before_space: [false; 256],
-            pairs: HashSet::default(),
-            bytes: [None; 256],
-        };
-        let space = number(SPACE);
+        let mut model = Self { cuts: Cuts::new(), pairs: HashSet::default(), bytes: [None; 256] };
+        let Self { cuts, pairs, .. } = &mut model;
         for id in 0..vocabulary.len() {
-            let mut rest = vocabulary.text(id).unwrap_or_default();
-            let mut before = None;
-            while !rest.is_empty() {
-                let (symbol, after) = rest.split_at(symbol_length(rest));
-                let this = number(symbol);
-                if let Some(before) = before {
-                    model.pairs.insert(u64::from(before) << 32 | u64::from(this));
-                    if this == space {
-                        model.before_space.insert(before);
-                    }
-                }
-                before = Some(this);
-                rest = after;
-            }
+            cuts.add(vocabulary.text(id).unwrap_or_default(), |left, right| {
+                pairs.insert(u64::from(left) << 32 | u64::from(right));
+            });
         }
         for byte in 0..=u8::MAX {
-            let alone = number(&[byte]);
-            model.bytes_before_space[usize::from(byte)] = model.before_space.contains(&alone);
             // To the reference a zero byte alone is an empty text, and where a byte has no token at
             // all it ends the process; here that is the unknown token.
             model.bytes[usize::from(byte)] = vocabulary
@@ -126,12 +93,8 @@ impl Spm {
         let mut word = 0;
         let mut at = 0;
         while at < escaped.len() {
-            let next = at + symbol_length(&escaped[at..]);
-            if next == escaped.len()
-                || escaped[next] == SPACE[0]
-                    && escaped[next..].starts_with(SPACE)
-                    && !self.has_before_space(&escaped[at..next])
-            {
+            let (next, can_cut) = self.cuts.after(&escaped, at);
+            if can_cut || next == escaped.len() {
                 self.word(vocabulary, &escaped[word..next], scratch, out, &mut |start, end| {
                     let (start, end) = places.range(word + start, word + end);
                     (fragment.start + start, fragment.start + end)
@@ -141,14 +104,6 @@ impl Spm {
             at = next;
         }
         scratch.escaped = escaped;
-    }
-
-    #[inline]
-    fn has_before_space(&self, symbol: &[u8]) -> bool {
-        match symbol {
-            &[byte] => self.bytes_before_space[usize::from(byte)],
-            _ => self.before_space.contains(&number(symbol)),
-        }
     }
 
     /// The tokens of a part of the text that no token goes beyond.
@@ -168,8 +123,8 @@ impl Spm {
         let mut at = 0;
         let mut before = None;
         while at < word.len() {
-            let next = at + symbol_length(&word[at..]);
-            let this = number(&word[at..next]);
+            let next = at + symbols::length(&word[at..]);
+            let this = symbols::number(&word[at..next]);
             let pair = before.map(|before| u64::from(before) << 32 | u64::from(this));
             if pair.is_some_and(|pair| !self.pairs.contains(&pair)) {
                 let mut moved = |from, to| place(start + from, start + to);
@@ -247,7 +202,7 @@ impl Merger {
         self.symbols.clear();
         let mut at = 0;
         while at < text.len() {
-            at += symbol_length(&text[at..]);
+            at += symbols::length(&text[at..]);
             self.ends.push(at);
         }
         if self.ends.len() <= FEW {
@@ -303,7 +258,7 @@ impl Merger {
         if let Some(last) = symbols.last_mut() {
             last.next = NONE;
         }
-        for left in 0..symbols.len().saturating_sub(1) as u32 {
+        for left in (0u32..).take(symbols.len().saturating_sub(1)) {
             heap.extend(candidate(vocabulary, text, symbols, left, left + 1));
         }
         while let Some((_, Reverse(left), right, length)) = heap.pop() {

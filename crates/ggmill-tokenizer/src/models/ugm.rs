@@ -1,8 +1,5 @@
 //! Unigram: of all ways to cut a text into tokens, the one with the highest sum of scores.
 
-use std::collections::HashSet;
-
-use foldhash::fast::FixedState;
 use ggmill_core::Metadata;
 
 use super::Fragment;
@@ -11,6 +8,7 @@ use crate::charsmap::CharsMap;
 use crate::error::{Error, ErrorKind};
 use crate::sink::Sink;
 use crate::spaces::SPACE;
+use crate::symbols::{self, Cuts};
 use crate::trie::{ROOT, Trie};
 use crate::unicode;
 use crate::vocabulary::Vocabulary;
@@ -28,8 +26,7 @@ pub(crate) struct Ugm {
     unknown: u32,
     /// ASCII characters that are left as they are before others, and at the end.
     plain: [bool; 128],
-    /// Symbols after which some token has a space: there, a text cannot be cut before a space.
-    before_space: HashSet<u32, FixedState>,
+    cuts: Cuts,
     /// So many symbols have an exact sum, so that words can be tokenized one by one.
     exact: usize,
 }
@@ -65,16 +62,6 @@ const NONE: u32 = u32::MAX;
 /// How much less likely than the least likely token the unknown one is.
 const PENALTY: f32 = 10.0;
 
-#[inline]
-fn symbol_length(text: &[u8]) -> usize {
-    text.first().map_or(0, |&first| unicode::length_by_first(first).min(text.len()))
-}
-
-#[inline]
-fn number(symbol: &[u8]) -> u32 {
-    symbol.iter().fold(symbol.len() as u32, |number, &byte| number << 8 | u32::from(byte))
-}
-
 impl Ugm {
     pub(crate) fn new(vocabulary: &Vocabulary, metadata: &Metadata<'_>) -> Result<Self, Error> {
         let map = CharsMap::from_metadata(metadata)?;
@@ -104,19 +91,10 @@ impl Ugm {
             .collect();
         let mut exactness = Exactness::default();
         exactness.add(unknown_score);
-        let mut before_space = HashSet::default();
-        let space = number(SPACE);
-        for (mut rest, id) in texts(can_occur) {
+        let mut cuts = Cuts::new();
+        for (text, id) in texts(can_occur) {
             exactness.add(scores.get(id as usize).copied().unwrap_or_default());
-            let mut before = None;
-            while !rest.is_empty() {
-                let (symbol, after) = rest.split_at(symbol_length(rest));
-                if number(symbol) == space {
-                    before_space.extend(before);
-                }
-                before = Some(number(symbol));
-                rest = after;
-            }
+            cuts.add(text, |_, _| {});
         }
         let mut plain = [false; 128];
         for (byte, plain) in (0u8..).zip(&mut plain) {
@@ -130,7 +108,7 @@ impl Ugm {
             unknown_score,
             unknown: vocabulary.special_ids().unk.unwrap_or(NONE),
             plain,
-            before_space,
+            cuts,
             exact: exactness.symbols(),
         })
     }
@@ -153,9 +131,12 @@ impl Ugm {
                 for &(id, from, to) in &scratch.found {
                     let from = normalized.from.get(start + from).map_or(0, |range| range.0);
                     let to = (start + to).checked_sub(1).and_then(|to| normalized.from.get(to));
-                    let piece = (id, fragment.start + from, fragment.start + to.map_or(0, |to| to.1));
+                    let piece =
+                        (id, fragment.start + from, fragment.start + to.map_or(0, |to| to.1));
                     match &mut pending {
-                        Some(known) if known.0 == self.unknown && id == known.0 => known.2 = piece.2,
+                        Some(known) if known.0 == self.unknown && id == known.0 => {
+                            known.2 = piece.2;
+                        }
                         _ => push(pending.replace(piece), out),
                     }
                 }
@@ -173,11 +154,8 @@ impl Ugm {
         if text.len() <= self.exact {
             let mut at = 0;
             while at < text.len() {
-                let next = at + symbol_length(&text[at..]);
-                if text.get(next) == Some(&SPACE[0])
-                    && text[next..].starts_with(SPACE)
-                    && !self.before_space.contains(&number(&text[at..next]))
-                {
+                let (next, can_cut) = self.cuts.after(text, at);
+                if can_cut {
                     each(word, next);
                     word = next;
                 }
@@ -226,7 +204,7 @@ impl Ugm {
         best[0].sum = 0.0;
         let mut at = 0;
         while at < text.len() {
-            let length = symbol_length(&text[at..]);
+            let length = symbols::length(&text[at..]);
             let sum = best[at].sum;
             let mut is_token = false;
             let mut node = ROOT;
@@ -397,6 +375,12 @@ impl Exactness {
     fn symbols(&self) -> usize {
         let greatest_sum = f64::powi(2.0, 52 + self.least.clamp(-1000, 64));
         let symbols = greatest_sum / self.greatest;
-        if symbols.is_finite() { symbols as usize } else if self.greatest == 0.0 { usize::MAX } else { 0 }
+        if symbols.is_finite() {
+            symbols as usize
+        } else if self.greatest == 0.0 {
+            usize::MAX
+        } else {
+            0
+        }
     }
 }

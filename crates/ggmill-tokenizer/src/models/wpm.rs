@@ -156,7 +156,10 @@ impl Wpm {
             if alone {
                 self.word(vocabulary, word, found, &mut push);
             }
-            unicode::encode(if flags.lowercase { unicode::lower(point) } else { point }, &mut word.text);
+            unicode::encode(
+                if flags.lowercase { unicode::lower(point) } else { point },
+                &mut word.text,
+            );
             word.from.resize(word.text.len() - SPACE.len(), range);
             if alone {
                 self.word(vocabulary, word, found, &mut push);
@@ -189,10 +192,8 @@ impl Wpm {
         // A place in the word is one in the part; the space before it is where the word begins.
         let from = |place: usize| word.from.get(place.saturating_sub(SPACE.len()));
         let begin = word.from.first().map_or(0, |range| range.0);
-        if found.is_empty() {
-            if let Some(id) = vocabulary.special_ids().unk {
-                push(id, begin, word.from.last().map_or(begin, |range| range.1));
-            }
+        if let Some(id) = vocabulary.special_ids().unk.filter(|_| found.is_empty()) {
+            push(id, begin, word.from.last().map_or(begin, |range| range.1));
         }
         let mut start = 0;
         for &(id, end) in &*found {
