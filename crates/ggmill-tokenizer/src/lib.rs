@@ -19,6 +19,7 @@ mod special;
 mod special_ids;
 mod stream;
 mod symbols;
+mod texts;
 mod token_map;
 mod tokenizer;
 mod trie;

@@ -1,7 +1,8 @@
 //! Tokens become text one by one.
 
-use crate::decode::{DecodeOptions, clean, no_such};
+use crate::decode::{DecodeOptions, clean};
 use crate::error::Error;
+use crate::texts::no_such;
 use crate::tokenizer::Tokenizer;
 use crate::vocabulary::Kind;
 

@@ -4,12 +4,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use ggmill_core::Metadata;
 
-use crate::decode::Texts;
 use crate::error::{Error, ErrorKind};
 use crate::models::{self, Fragment, Model};
 use crate::options::{EncodeOptions, LoadOptions};
 use crate::sink::{Count, Ids, Piece, Pieces, Sink};
 use crate::special::{self, Part, Special};
+use crate::texts::Texts;
 use crate::vocabulary::{Kind, Vocabulary};
 
 /// Makes tokens of text and text of tokens, with the vocabulary of a file.

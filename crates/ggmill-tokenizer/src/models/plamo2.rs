@@ -23,7 +23,7 @@ pub(crate) struct Plamo2 {
 
 #[derive(Clone, Copy, Debug)]
 struct Node {
-    /// The token with this text, and its score; [`INVALID`] where it is none.
+    /// The token with this text, and its score; [`INVALID`] where there is none.
     token: u32,
     score: i32,
     /// Its number of characters.
@@ -52,7 +52,7 @@ struct Best {
 
 const ROOT: u32 = 0;
 const NONE: u32 = u32::MAX;
-/// The scores of what is no token, and of a character as its bytes.
+/// The score of a text without a token, and that of a character as its bytes.
 const INVALID: i32 = -20_000_000;
 const UNKNOWN: i32 = -10_000_000;
 const BYTE_ORDER_MARK: u32 = 0xFEFF;

@@ -18,7 +18,7 @@ pub(crate) struct Spm {
     cuts: Cuts,
     /// Neighbours in some token. Two symbols that are neighbours in none are never in one token.
     pairs: HashSet<u64, FixedState>,
-    /// For a byte of a symbol that is no token.
+    /// The token for a byte of a symbol that has none.
     bytes: [Option<u32>; 256],
 }
 
@@ -186,7 +186,7 @@ impl Spm {
 #[inline]
 fn score(vocabulary: &Vocabulary, text: &[u8]) -> Option<u32> {
     let id = vocabulary.id(text)?;
-    // Both zeros are equal. What is no number is last; the reference has no order for it.
+    // Both zeros are equal. NaN is last; the reference has no order for it.
     let score = vocabulary.score(id) + 0.0;
     if score.is_nan() {
         return Some(0);

@@ -46,7 +46,7 @@ pub(crate) struct Scratch {
 struct Normalized {
     text: Vec<u8>,
     /// For each byte, where in the fragment the text begins and ends that it comes from; empty
-    /// where nobody asks.
+    /// where ranges are not asked for.
     from: Vec<(usize, usize)>,
 }
 
@@ -79,7 +79,7 @@ impl Ugm {
         let tokens = Trie::new(texts(can_occur)).ok_or_else(no_memory)?;
         let mut lowest = f32::MAX;
         for (_, id) in texts(Attributes::NORMAL) {
-            // As `std::min` takes it: what is no number is never lower.
+            // As `std::min` takes it: NaN is never lower.
             if vocabulary.score(id) < lowest {
                 lowest = vocabulary.score(id);
             }
@@ -318,7 +318,7 @@ impl Ugm {
 }
 
 /// The length of the character at the beginning. Four bytes of the right form are one, even beyond
-/// the last code point: no one asks which it is.
+/// the last code point: nothing depends on which it is.
 fn whole(text: &[u8]) -> Option<usize> {
     match unicode::decode(text)? {
         (unicode::REPLACEMENT, 1) => {
@@ -366,8 +366,9 @@ impl Exactness {
         let fraction = bits & ((1 << 52) - 1) | 1 << 52;
         let zeros = i32::try_from(fraction.trailing_zeros()).unwrap_or_default();
         self.least = self.least.min(exponent + zeros);
-        // What is no number makes the comparison below fail.
-        self.greatest = if score.abs() <= self.greatest { self.greatest } else { score.abs() };
+        // With a score that is NaN or infinite, no sum is exact.
+        let size = if score.is_finite() { score.abs() } else { f64::INFINITY };
+        self.greatest = self.greatest.max(size);
     }
 
     /// The number of scores whose sum is exact, whichever they are.
