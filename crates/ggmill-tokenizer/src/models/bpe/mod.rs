@@ -274,7 +274,8 @@ impl<S: Sink> Run<'_, S> {
         }));
         for number in 0..self.scratch.batch.len() {
             let Some(&(key, place)) = self.scratch.keys.get(number) else { break };
-            if let Some((known, count)) = self.scratch.cache.short(place, key) {
+            let known = if key == 0 { None } else { self.scratch.cache.short(place, key) };
+            if let Some((known, count)) = known {
                 self.out.few(known, count);
                 continue;
             }
