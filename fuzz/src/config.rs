@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use ggmill_arch::{Catalogue, Origin};
+use ggmill_arch::{Architecture, Catalogue, Origin};
 use ggmill_convert::{ConvertOptions, convert};
 use ggmill_core::{FileType, GgmlType, Gguf};
 use ggmill_pipeline::{RunOptions, SourceTensor, run};
@@ -14,13 +14,18 @@ use crate::zeros::Zeros;
 /// Elements of all tensors of a checkpoint that is converted.
 const MOST_ELEMENTS: u64 = 1 << 14;
 
-/// Converts a checkpoint with this configuration, where it is one of an architecture that is known
-/// and of few enough weights.
+/// Converts a checkpoint with this configuration, and its projector, where it is one of an
+/// architecture that is known and of few enough weights.
 pub fn config(data: &[u8]) {
     let Ok(config) = serde_json::from_slice::<Value>(data) else { return };
     let catalogue = Catalogue::new();
-    let Ok(architecture) = catalogue.for_checkpoint(&config) else { return };
-    let Ok(resolved) = architecture.resolve(&config) else { return };
+    let found = [catalogue.for_checkpoint(&config), catalogue.for_projector(&config)];
+    found.into_iter().flatten().for_each(|architecture| converted(&config, architecture));
+}
+
+/// Converts a checkpoint of an architecture with this configuration.
+fn converted(config: &Value, architecture: &Architecture) {
+    let Ok(resolved) = architecture.resolve(config) else { return };
     let mut tensors = BTreeMap::new();
     let mut elements = 0u64;
     for tensor in resolved.tensors() {
@@ -36,8 +41,8 @@ pub fn config(data: &[u8]) {
     if elements > MOST_ELEMENTS {
         return;
     }
-    let checkpoint =
-        Zeros { config, tensors: tensors.into_values().collect(), files: BTreeMap::new() };
+    let tensors = tensors.into_values().collect();
+    let checkpoint = Zeros { config: config.clone(), tensors, files: BTreeMap::new() };
     let Ok(recipe) = convert(&checkpoint, architecture, &ConvertOptions::new(FileType::F16)) else {
         return;
     };
