@@ -149,6 +149,27 @@ pub(super) fn safetensors() -> Vec<(String, Vec<u8>)> {
     vec![("two".to_owned(), with(two, 14)), ("raw".to_owned(), with(raw, 34))]
 }
 
+/// Files that PyTorch wrote, and the pickles of those that are archives.
+pub(super) fn torch() -> Vec<(String, Vec<u8>)> {
+    let directory = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../crates/ggmill-formats/tests/fixtures/torch"
+    );
+    let names = ["attributes", "views", "types", "module", "protocol-4", "big-endian", "training"];
+    let legacy = ["attributes-legacy", "views-legacy", "types-legacy"];
+    let mut seeds = Vec::new();
+    for name in names.into_iter().chain(legacy) {
+        let Ok(bytes) = fs::read(format!("{directory}/{name}.pt")) else { continue };
+        let at = |word: &[u8]| bytes.windows(word.len()).position(|window| window == word);
+        let pickle = at(b"\x80").zip(at(b".PK"));
+        if let Some(pickle) = pickle.and_then(|(start, end)| bytes.get(start..=end)) {
+            seeds.push((format!("{name}.pkl"), pickle.to_vec()));
+        }
+        seeds.push((name.to_owned(), bytes));
+    }
+    seeds
+}
+
 /// A file whose header is to grow within its padding, with the journal of that, whose checksums the
 /// target puts in.
 pub(super) fn journals() -> Vec<(String, Vec<u8>)> {

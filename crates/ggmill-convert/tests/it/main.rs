@@ -20,4 +20,5 @@ mod legacy;
 mod side_files;
 mod stories;
 mod support;
+mod torch;
 mod vocabularies;
