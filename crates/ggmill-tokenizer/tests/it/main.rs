@@ -1,0 +1,3 @@
+//! The tokenizer by its public interface.
+
+mod vocabulary;
