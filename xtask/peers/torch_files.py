@@ -4,10 +4,12 @@
 
 writes crates/ggmill-formats/tests/fixtures/torch: files saved by torch.save in both forms, one written with zipfile as a machine of the other byte order
 would (and read again by torch.load), and expected.json: for each file its tensors in the order of the dictionary, as `torch.load(weights_only=True)` gives them
-(name, safetensors' name of the type, shape, the elements in little-endian order as hexadecimal digits), or the error that is expected of us. Written with torch 2.11.0.
+(name, safetensors' name of the type, shape, the elements in little-endian order as hexadecimal digits), or the error that is expected of us; and shared.json, the
+same for the files of others in ../shared/data/pytorch. Written with torch 2.11.0.
 """
 
 import collections
+import hashlib
 import json
 import zipfile
 from pathlib import Path
@@ -104,6 +106,21 @@ def described(state):
     return [[name, NAMES[tensor.dtype], list(tensor.shape), data(tensor)] for name, tensor in state.items()]
 
 
+def shared():
+    """What PyTorch finds in the files of ../shared/data/pytorch: for each its tensors with hashes of their elements, or nothing where it is not a state dictionary."""
+    root, found = HERE.parent.parent.parent / "shared/data/pytorch", {}
+    for path in sorted(path for path in root.rglob("*") if path.suffix in (".pt", ".pth", ".tar")):
+        try:
+            state = torch.load(path, weights_only=True, map_location="cpu")
+            is_flat = isinstance(state, dict) and all(isinstance(name, str) and isinstance(tensor, torch.Tensor) for name, tensor in state.items())
+            tensors = [[*tensor[:3], hashlib.sha256(bytes.fromhex(tensor[3])).hexdigest()] for tensor in described(state)] if is_flat else None
+        except Exception as error:
+            print(path.name, str(error).splitlines()[0])
+            tensors = None
+        found[str(path.relative_to(root))] = tensors
+    return found
+
+
 def main():
     OUT.mkdir(parents=True, exist_ok=True)
     expected = {}
@@ -140,6 +157,7 @@ def main():
     for name, (what, message) in faults.items():
         torch.save(what, OUT / name)
         expected[name] = message
+    (OUT / "shared.json").write_text("{\n" + ",\n".join(f"  {json.dumps(name)}: {json.dumps(value)}" for name, value in shared().items()) + "\n}\n")
     (OUT / "expected.json").write_text("{\n" + ",\n".join(f"  {json.dumps(name)}: {json.dumps(value)}" for name, value in expected.items()) + "\n}\n")
 
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use ggmill_core::Endian;
 use ggmill_formats::TorchFile;
 use ggmill_pipeline::{Checkpoint as _, SourceTensor};
+use ggmill_testdata::sha256;
 use serde_json::{Value, json};
 
 use crate::support::{dict, fixture, pickle, storage, tensor, zip, zip64};
@@ -41,6 +42,28 @@ fn tensors_are_those_that_pytorch_finds() {
             }
             (found, _) => panic!("{name}: {found:?}"),
         }
+    }
+}
+
+/// The files of others, where the directory with them is there.
+#[test]
+fn tensors_of_foreign_files_are_those_that_pytorch_finds() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/pytorch");
+    if !root.is_dir() {
+        eprintln!("skipped: there is no {}", root.display());
+        return;
+    }
+    let document = std::fs::read(fixture("shared.json")).unwrap();
+    let expected: Value = serde_json::from_slice(&document).unwrap();
+    for (name, expected) in expected.as_object().unwrap() {
+        let found = TorchFile::open(root.join(name)).ok().map(|file| {
+            let Value::Array(mut tensors) = described(&file) else { return Value::Null };
+            for (number, tensor) in tensors.iter_mut().enumerate() {
+                tensor[3] = sha256(&data(&file, number)).into();
+            }
+            tensors.into()
+        });
+        assert_eq!(found.unwrap_or_default(), *expected, "{name}");
     }
 }
 
