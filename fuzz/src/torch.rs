@@ -1,18 +1,20 @@
-//! Any bytes as a PyTorch file, or as the pickle of one.
+//! Any bytes as a PyTorch file, as the pickle of one, or as a file of llama2.c.
 
-use ggmill_formats::TorchFile;
-use ggmill_pipeline::Checkpoint as _;
+use ggmill_formats::{CheckpointDirectory, TorchFile};
 
 use crate::allocations::bounded;
 use crate::scratch::scratch;
-
-/// Bytes that are read of each tensor, which may be larger than its storage.
-const READ: u64 = 1 << 16;
+use crate::tensors::read_all;
 
 /// Opens the bytes, once as they are and once as the pickle of an archive with a storage; what
 /// opens is read.
 pub fn torch(data: &[u8]) {
     open(data);
+    let path = scratch("model.bin", data);
+    let whole = bounded(data.len(), 1 << 20, 400, || CheckpointDirectory::open(&path));
+    if let Ok(checkpoint) = whole {
+        read_all(&checkpoint);
+    }
     if !data.starts_with(b"PK") {
         let data = &data[..data.len().min(1 << 20)];
         open(&archive(&[("x/data.pkl", data), ("x/data/0", &[1; 256])]));
@@ -22,19 +24,11 @@ pub fn torch(data: &[u8]) {
 fn open(data: &[u8]) {
     let path = scratch("input.pt", data);
     let Ok(file) = bounded(data.len(), 1 << 20, 200, || TorchFile::open(&path)) else { return };
-    for (number, tensor) in file.tensors().iter().enumerate() {
-        let layout = tensor.ggml_type.layout().expect("a type with a size");
-        let size = layout.bytes_for(tensor.shape.elements()).expect("checked when it was opened");
-        let mut bytes = vec![0; usize::try_from(size.min(READ)).expect("few")];
-        bounded(bytes.len(), 3 << 20, 2, || file.read(number, 0, &mut bytes))
-            .expect("what is listed can be read");
-        let end = size - bytes.len() as u64;
-        file.read(number, end, &mut bytes).expect("to its end");
-    }
+    bounded(0, 8 << 20, 0, || read_all(&file));
 }
 
 /// A zip archive of entries that are stored as they are.
-pub(crate) fn archive(entries: &[(&str, &[u8])]) -> Vec<u8> {
+fn archive(entries: &[(&str, &[u8])]) -> Vec<u8> {
     let (mut out, mut directory) = (Vec::new(), Vec::new());
     let short = |number: usize| u32::try_from(number).expect("small").to_le_bytes();
     for (name, data) in entries {

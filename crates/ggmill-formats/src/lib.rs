@@ -5,6 +5,7 @@ mod checkpoint;
 mod column;
 mod json;
 mod legacy;
+mod llama2c;
 mod npy;
 mod safetensors;
 mod torch;

@@ -39,7 +39,8 @@ has. F32, F16, BF16 and Q8_0 are written as convert_hf_to_gguf.py writes them; t
 SRC is a directory with config.json and model.safetensors or pytorch_model.bin (or shards), as
 Hugging Face has them; nothing in a PyTorch file is executed. The architecture comes from
 config.json; --arch-file adds one of your own. SRC may also be in the layout of Mistral or of
-Meta: params.json with consolidated.safetensors, or with consolidated.00.pth and so on.
+Meta: params.json with consolidated.safetensors, or with consolidated.00.pth and so on; or a
+file of llama2.c, with tokenizer.bin beside it.
 
 SRC may also be a LLaMA file from before GGUF (GGML, GGMF, GGJT): `ggmill convert old.bin`.
 Its tensors keep their types; blocks that have changed since become those of today.")]

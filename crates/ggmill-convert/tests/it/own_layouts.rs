@@ -78,6 +78,61 @@ fn meta_checkpoints_have_the_tensors_of_the_reference() {
     }
 }
 
+/// A file of llama2.c is the model that it was made from: every tensor, and the tokens.
+#[test]
+fn llama2c_files_are_the_model_that_they_hold() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("stories.bin");
+    let real = ggmill_testdata::real("tinystories260K");
+    fs::copy(ggmill_testdata::real("tinystories260K.llama2c.bin"), &file).unwrap();
+    let theirs = converted(&real, Some(FileType::F32)).unwrap();
+    let theirs = Gguf::parse(&theirs).unwrap();
+    let bare = converted(&file, Some(FileType::F32)).unwrap();
+    let bare = Gguf::parse(&bare).unwrap();
+    let name = bare.metadata().str("general.name").unwrap();
+    assert_eq!(name.to_lowercase(), "stories");
+    assert_eq!(bare.metadata().str("tokenizer.ggml.model").unwrap(), "none");
+    assert_eq!(bare.tensors().len(), theirs.tensors().len());
+    for tensor in theirs.tensors().iter() {
+        let found = bare.tensor(&tensor.name().to_string()).unwrap();
+        assert!(found.raw_data().unwrap() == tensor.raw_data().unwrap(), "{}", tensor.name());
+    }
+    // The tokens of the model's SentencePiece form, as the program writes them.
+    let tokens = theirs.metadata().array("tokenizer.ggml.tokens").unwrap();
+    let scores = theirs.metadata().array("tokenizer.ggml.scores").unwrap();
+    let mut bytes = 7u32.to_le_bytes().to_vec();
+    for (token, score) in tokens.strings().unwrap().zip(scores.floats().unwrap()) {
+        let text = match &*token.unwrap().to_string_lossy() {
+            "<s>" => "\n<s>\n".to_owned(),
+            "</s>" => "\n</s>\n".to_owned(),
+            text => text.replace('\u{2581}', " "),
+        };
+        bytes.extend((score as f32).to_le_bytes());
+        bytes.extend(u32::try_from(text.len()).unwrap().to_le_bytes());
+        bytes.extend(text.as_bytes());
+    }
+    let vocabulary = directory.path().join("tokenizer.bin");
+    fs::write(&vocabulary, &bytes).unwrap();
+    let made = converted(&file, Some(FileType::F32)).unwrap();
+    let made = Gguf::parse(&made).unwrap();
+    for key in ["model", "pre", "tokens", "scores", "token_type", "bos_token_id", "eos_token_id"] {
+        let key = format!("tokenizer.ggml.{key}");
+        let value = |model: &Gguf<&Vec<u8>>| {
+            model.metadata().get(&key).map(|entry| entry.value_bytes().to_vec())
+        };
+        assert_eq!(value(&made), value(&theirs), "{key}");
+    }
+    for broken in [&bytes[..bytes.len() - 1], &[&*bytes, b"more"].concat()] {
+        fs::write(&vocabulary, broken).unwrap();
+        let error = converted(&file, Some(FileType::F32)).unwrap_err().to_string();
+        assert!(error.starts_with("tokenizer.bin: "), "{error}");
+    }
+    // A file cut short is not one of these.
+    let bytes = fs::read(&file).unwrap();
+    fs::write(&file, &bytes[..bytes.len() - 1]).unwrap();
+    assert!(converted(&file, Some(FileType::F32)).is_err());
+}
+
 /// One file less is not a smaller model.
 #[test]
 fn shares_are_complete() {

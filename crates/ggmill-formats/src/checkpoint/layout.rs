@@ -11,6 +11,8 @@ use super::index::Index;
 const FORMATS: [(&str, &str); 2] = [("model", ".safetensors"), ("pytorch_model", ".bin")];
 /// What the names of weights begin with in the layout of those who trained the model.
 const CONSOLIDATED: &str = "consolidated";
+/// What their names end with where each file has a share of every tensor.
+const SPLIT: &str = ".pth";
 /// The configuration beside them.
 const PARAMS: &str = "params.json";
 
@@ -48,7 +50,7 @@ impl Layout {
             }
         }
         if names.iter().any(|name| is_consolidated(name)) {
-            return Self::consolidated(directory, &[".safetensors", ".pth"]);
+            return Self::consolidated(directory, &[".safetensors", SPLIT]);
         }
         let other = names.iter().find(|name| name.starts_with(CONSOLIDATED));
         let found =
@@ -74,16 +76,16 @@ impl Layout {
         let with = |ending: &str| -> Vec<String> {
             names.iter().filter(|name| is_part(name, ending)).cloned().collect()
         };
-        let files = endings.iter().map(|ending| with(ending)).find(|files| !files.is_empty());
-        let Some(files) = files else {
+        let mut found = endings.iter().map(|&ending| (ending, with(ending)));
+        let Some((ending, files)) = found.find(|(_, files)| !files.is_empty()) else {
             let message =
                 format!("has {PARAMS} and no weights in {CONSOLIDATED}*{}", endings.join(" or *"));
             return Err(Error::new(ErrorKind::Checkpoint, message).file(directory.path()));
         };
-        let is_split = files.iter().any(|name| name.ends_with(".pth"));
+        let is_split = ending == SPLIT;
         if is_split {
             for (number, name) in files.iter().enumerate() {
-                let expected = format!("{CONSOLIDATED}.{number:02}.pth");
+                let expected = format!("{CONSOLIDATED}.{number:02}{SPLIT}");
                 if *name != expected {
                     let message =
                         format!("has {:?}, expected {expected} before it", RawStr::from(&**name));

@@ -32,6 +32,9 @@ const MAX_CONFIG: u64 = 4 << 20;
 /// `1/layers.0.attention.wq.weight`; the configuration has the number of files as `shards`. A
 /// directory that has both layouts is read as Hugging Face's, unless a file of the other is given.
 ///
+/// Or one file of llama2.c (`model.bin`, version 0), which has its configuration itself, with
+/// `tokenizer.bin` beside it.
+///
 /// Tensors are in the order of the reference converter: file by file in the order of their names,
 /// and within each by name (safetensors) or in the order of the dictionary (PyTorch).
 #[derive(Debug)]
@@ -48,40 +51,49 @@ pub struct CheckpointDirectory {
 }
 
 impl CheckpointDirectory {
-    /// Opens a directory, or one file of weights with its configuration beside it.
+    /// Opens a directory, or one file of weights with its configuration in it or beside it.
     pub fn open(path: &Path) -> Result<Self> {
         let (directory, file) = Directory::open_either(path)?;
+        if let Some(file) = &file
+            && let Some((part, config)) = Part::with_configuration(directory.file(file)?)?
+        {
+            let name = Path::new(file).file_stem().and_then(|name| name.to_str());
+            let mut this = Self::empty(directory, config)?;
+            this.name = name.map(str::to_owned);
+            this.add_part(part, "");
+            return Ok(this);
+        }
         let layout = Layout::of(&directory, file)?;
         let config_file = directory.file(layout.config)?;
         let Unambiguous(mut config) = read_json(&config_file, MAX_CONFIG)?;
         if layout.is_split {
             layout::complete(&mut config, layout.files.len());
         }
-        let descriptions = directory.files()?;
-        let descriptions = descriptions
-            .into_iter()
-            .filter(|name| is_description(name))
-            .map(|name| directory.path().join(name))
-            .collect();
-
-        let mut this = Self {
-            name: directory.name(),
-            config,
-            directory: directory.clone(),
-            descriptions,
-            parts: Vec::new(),
-            tensors: Vec::new(),
-            places: Vec::new(),
-        };
+        let mut this = Self::empty(directory, config)?;
         for (number, file) in layout.files.iter().enumerate() {
             let prefix = if layout.is_split { format!("{number}/") } else { String::new() };
-            this.add_part(directory.file(file)?, &prefix)?;
+            this.add_part(Part::open(this.directory.file(file)?)?, &prefix);
         }
         this.refuse_duplicates()?;
         if let Some(index) = &layout.index {
             this.hold_against(index)?;
         }
         Ok(this)
+    }
+
+    /// A checkpoint without weights yet.
+    fn empty(directory: Directory, config: Value) -> Result<Self> {
+        let descriptions = directory.files()?;
+        let descriptions = descriptions.into_iter().filter(|name| is_description(name));
+        Ok(Self {
+            name: directory.name(),
+            config,
+            descriptions: descriptions.map(|name| directory.path().join(name)).collect(),
+            directory,
+            parts: Vec::new(),
+            tensors: Vec::new(),
+            places: Vec::new(),
+        })
     }
 
     /// The files it was read from: what must not be written over.
@@ -91,8 +103,7 @@ impl CheckpointDirectory {
     }
 
     /// Adds a file, before the names of whose tensors a prefix is put.
-    fn add_part(&mut self, file: RandomAccess, prefix: &str) -> Result<()> {
-        let part = Part::open(file)?;
+    fn add_part(&mut self, part: Part, prefix: &str) {
         if self.parts.len() >= ggmill_io::MAX_OPEN_FILES {
             part.file().close_idle();
         }
@@ -104,7 +115,6 @@ impl CheckpointDirectory {
             tensor
         }));
         self.parts.push(part);
-        Ok(())
     }
 
     /// Where each tensor is, by name.

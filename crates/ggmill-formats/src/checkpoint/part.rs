@@ -2,7 +2,9 @@ use std::path::Path;
 
 use ggmill_io::RandomAccess;
 use ggmill_pipeline::{Checkpoint, Result};
+use serde_json::Value;
 
+use crate::llama2c::Llama2c;
 use crate::safetensors::SafetensorsFile;
 use crate::torch::TorchFile;
 
@@ -11,6 +13,7 @@ use crate::torch::TorchFile;
 pub(super) enum Part {
     Safetensors(SafetensorsFile),
     Torch(TorchFile),
+    Llama2c(Llama2c),
 }
 
 impl Part {
@@ -22,10 +25,20 @@ impl Part {
         Ok(Self::Safetensors(SafetensorsFile::new(file)?))
     }
 
+    /// A file that has its configuration itself, with that; `None` for another.
+    pub(super) fn with_configuration(file: RandomAccess) -> Result<Option<(Self, Value)>> {
+        if !Llama2c::begins(&file) {
+            return Ok(None);
+        }
+        let (file, config) = Llama2c::new(file)?;
+        Ok(Some((Self::Llama2c(file), config)))
+    }
+
     pub(super) fn checkpoint(&self) -> &dyn Checkpoint {
         match self {
             Self::Safetensors(file) => file,
             Self::Torch(file) => file,
+            Self::Llama2c(file) => file,
         }
     }
 
@@ -33,6 +46,7 @@ impl Part {
         match self {
             Self::Safetensors(part) => part.file(),
             Self::Torch(part) => part.file(),
+            Self::Llama2c(part) => part.file(),
         }
     }
 

@@ -171,13 +171,11 @@ impl Objects {
             (Global::OrderedDict, &[pairs]) => {
                 // Taken rather than copied: a list that is used a thousand times would be memory
                 // that the file does not have.
-                let pairs = match self.node_mut(pairs) {
-                    Some(Node::List(pairs)) => std::mem::take(pairs),
-                    _ => {
-                        let found = self.shown(pairs);
-                        return Err(format!("a dictionary of {found}, expected a list"));
-                    }
+                let Some(Node::List(list)) = self.node_mut(pairs) else {
+                    let found = self.shown(pairs);
+                    return Err(format!("a dictionary of {found}, expected a list"));
                 };
+                let pairs = std::mem::take(list);
                 let pair = |&pair: &Value| match self.sequence(pair) {
                     Some(&[key, value]) => Ok((key, value)),
                     _ => Err(format!("{} as an entry, expected two values", self.shown(pair))),

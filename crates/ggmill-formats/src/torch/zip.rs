@@ -16,7 +16,7 @@ const END: &[u8; 4] = b"PK\x05\x06";
 const END_64: &[u8; 4] = b"PK\x06\x06";
 const LOCATOR_64: &[u8; 4] = b"PK\x06\x07";
 
-const LOCAL_LEN: u64 = 30;
+const LOCAL_LEN: usize = 30;
 const ENTRY_LEN: usize = 46;
 const END_LEN: usize = 22;
 const LOCATOR_LEN: usize = 20;
@@ -108,17 +108,19 @@ impl<'a> Archive<'a> {
         if packed != size {
             return Err(fault(&format_args!("{packed} bytes stand for {size}")));
         }
-        if header.saturating_add(LOCAL_LEN) > self.directory {
+        if header.saturating_add(LOCAL_LEN as u64) > self.directory {
             let message = format!("its header is outside of the {} bytes of data", self.directory);
             return Err(fault(&message));
         }
-        let mut local = [0; LOCAL_LEN as usize];
+        let mut local = [0; LOCAL_LEN];
         self.file.read_at(header, &mut local)?;
         if !local.starts_with(LOCAL) {
             return Err(fault(&"it has no header there"));
         }
-        let start =
-            header + LOCAL_LEN + u64::from(u16_at(&local, 26)) + u64::from(u16_at(&local, 28));
+        let start = header
+            + LOCAL_LEN as u64
+            + u64::from(u16_at(&local, 26))
+            + u64::from(u16_at(&local, 28));
         match start.checked_add(size) {
             Some(end) if end <= self.directory => Ok(Some(start..end)),
             _ => Err(fault(&format_args!(
