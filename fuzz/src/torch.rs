@@ -29,15 +29,15 @@ fn open(data: &[u8]) {
 
 /// A zip archive of entries that are stored as they are.
 fn archive(entries: &[(&str, &[u8])]) -> Vec<u8> {
-    let (mut out, mut directory) = (Vec::new(), Vec::new());
+    let (mut out, mut directory): (Vec<u8>, Vec<u8>) = (Vec::new(), Vec::new());
     let short = |number: usize| u32::try_from(number).expect("small").to_le_bytes();
     for (name, data) in entries {
         let offset = short(out.len());
         let name_len = u16::try_from(name.len()).expect("short").to_le_bytes();
         let size = short(data.len());
-        let numbers = [&[0; 12], &size[..], &size, &name_len, &[0; 2]].concat();
-        out.extend([b"PK\x03\x04\x14\0", &*numbers, name.as_bytes(), data].concat());
-        let head = [b"PK\x01\x02\x14\0\x14\0", &*numbers, &[0; 10], &offset];
+        let numbers = [&[0; 12][..], &size, &size, &name_len, &[0; 2]].concat();
+        out.extend([&b"PK\x03\x04\x14\0"[..], &numbers, name.as_bytes(), data].concat());
+        let head = [&b"PK\x01\x02\x14\0\x14\0"[..], &numbers, &[0; 10], &offset];
         directory.extend([&head.concat(), name.as_bytes()].concat());
     }
     let count = u16::try_from(entries.len()).expect("few").to_le_bytes();

@@ -261,11 +261,12 @@ pub(super) fn vocabularies() -> Vec<(String, Vec<u8>)> {
     let token = |id: u32| {
         let text = format!("a {id}");
         let len = u32::try_from(text.len()).unwrap_or_default();
-        [&(-1.0f32).to_le_bytes(), &len.to_le_bytes(), text.as_bytes()].concat()
+        [&(-1.0f32).to_le_bytes()[..], &len.to_le_bytes(), text.as_bytes()].concat()
     };
     let tokens = (0..600).map(token);
     let list = [[0; 4].to_vec()].into_iter().chain(tokens).collect::<Vec<_>>().concat();
-    let described = [&[crate::vocabulary::DESCRIPTION, 6], crate::vocabulary::SEPARATOR].concat();
+    let described =
+        [&[crate::vocabulary::DESCRIPTION, 6][..], crate::vocabulary::SEPARATOR].concat();
     seeds.push(("llama2c".to_owned(), [&*described, &[15], &list].concat()));
     for (name, case, described) in CASES {
         let case: serde_json::Value = serde_json::from_str(case).unwrap_or_default();

@@ -11,18 +11,20 @@ use super::object::{Node, Storage, Value};
 use super::pickle::Pickle;
 use super::zip::Archive;
 
-/// The first pickle of the form from before PyTorch 1.6, with protocol 2: the number below.
-const BEGINNING: &[u8] = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19";
+/// What the first pickle of the form from before PyTorch 1.6 has near its beginning:
 /// 0x1950a86a20f9469cfc6c.
 const MAGIC: &[u8] = b"l\xfc\x9cF\xf9 j\xa8P\x19";
+/// The opcode that a pickle begins with: its protocol follows.
+const PICKLE: u8 = 0x80;
 /// The version of that form; there is no other.
 const VERSION: i64 = 1001;
 
 /// Whether a file begins as one of PyTorch does.
 pub(super) fn begins(file: &RandomAccess) -> bool {
-    let mut beginning = [0; BEGINNING.len()];
+    let mut beginning = [0; 32];
     file.read_at(0, &mut beginning).is_ok()
-        && (Archive::begins(&beginning) || beginning == *BEGINNING)
+        && (Archive::begins(&beginning)
+            || beginning[0] == PICKLE && beginning.windows(MAGIC.len()).any(|part| part == MAGIC))
 }
 
 /// A PyTorch file taken apart.
@@ -54,8 +56,7 @@ impl<'a> Container<'a> {
         if Archive::begins(&beginning) {
             return Self::archive(file);
         }
-        // Pickles begin with an opcode for their protocol.
-        if beginning[0] != 0x80 {
+        if beginning[0] != PICKLE {
             let message = "its beginning is not that of a PyTorch file: expected an archive \
                            (\"PK\") or a pickle (0x80)";
             return Err(Error::new(ErrorKind::Checkpoint, message).file(file.path()));
@@ -64,11 +65,11 @@ impl<'a> Container<'a> {
     }
 
     fn archive(file: &'a RandomAccess) -> Result<Self> {
-        const PICKLE: &[u8] = b"data.pkl";
+        const DATA: &[u8] = b"data.pkl";
         let fault = |message: String| Error::new(ErrorKind::Checkpoint, message).file(file.path());
         let archive = Archive::open(file)?;
         let prefix = |name: &[u8]| {
-            let prefix = name.strip_suffix(PICKLE)?;
+            let prefix = name.strip_suffix(DATA)?;
             (prefix.is_empty() || prefix.ends_with(b"/")).then(|| prefix.to_vec())
         };
         let mut prefixes = archive.names().filter_map(prefix);
@@ -83,7 +84,7 @@ impl<'a> Container<'a> {
             let message = "a program (TorchScript), expected a state dictionary";
             return Err(Error::new(ErrorKind::Unsupported, message).file(file.path()));
         }
-        let range = named(PICKLE)?.unwrap_or_default();
+        let range = named(DATA)?.unwrap_or_default();
         let end = range.end;
         let pickle = Pickle::read(file, range)?;
         if pickle.end != end {
