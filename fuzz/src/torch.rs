@@ -38,7 +38,7 @@ fn archive(entries: &[(&str, &[u8])]) -> Vec<u8> {
         let numbers = [&[0; 12][..], &size, &size, &name_len, &[0; 2]].concat();
         out.extend([&b"PK\x03\x04\x14\0"[..], &numbers, name.as_bytes(), data].concat());
         let head = [&b"PK\x01\x02\x14\0\x14\0"[..], &numbers, &[0; 10], &offset];
-        directory.extend([&head.concat(), name.as_bytes()].concat());
+        directory.extend([&head.concat()[..], name.as_bytes()].concat());
     }
     let count = u16::try_from(entries.len()).expect("few").to_le_bytes();
     let start = short(out.len());
