@@ -117,7 +117,7 @@ def main():
         expected[name] = {}
         for kind in TYPES:
             out, log = cache / f"own.{name}.{kind}.gguf", cache / f"own.{name}.{kind}.log"
-            ask_reference({"directory": str(directory), "out": str(out), "type": kind, "vocabulary": "tokens" if "tekken.json" in files else "none", "log": str(log)})
+            ask_reference({"directory": str(directory), "out": str(out), "type": kind, "vocabulary": "tokens" if "tekken.json" in files else "none", "mmproj": False, "log": str(log)})
             if not out.exists():
                 sys.exit(log.read_text())
             expected[name][kind] = hashlib.sha256(out.read_bytes()).hexdigest()

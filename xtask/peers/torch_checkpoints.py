@@ -85,7 +85,7 @@ def main():
         for kind in TYPES:
             out = Path(os.environ["CLASSES_CACHE"]) / f"torch.{name}.{kind}.gguf"
             log = out.with_suffix(".log")
-            ask_reference({"directory": str(directory), "out": str(out), "type": kind, "vocabulary": "none", "log": str(log)})
+            ask_reference({"directory": str(directory), "out": str(out), "type": kind, "vocabulary": "none", "mmproj": False, "log": str(log)})
             if out.exists():
                 expected[name][kind] = hashlib.sha256(out.read_bytes()).hexdigest()
                 out.unlink()
