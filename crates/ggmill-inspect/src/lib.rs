@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+mod adapter;
 pub mod diff;
 pub mod explain;
 mod human;
@@ -15,6 +16,7 @@ mod summary;
 pub mod text;
 mod view;
 
+pub use adapter::AdapterSummary;
 pub use notice::{Notice, notices};
 pub use raw::{RawValueError, raw_value};
 pub use sniff::{FileKind, sniff};

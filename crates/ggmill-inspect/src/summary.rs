@@ -8,6 +8,8 @@ use ggmill_text::LosslessStr;
 use serde::Serialize;
 use serde::ser::{SerializeMap as _, SerializeStruct as _, Serializer};
 
+use crate::AdapterSummary;
+
 /// The summary of a model. A fact the file does not tell, or tells in another type than it
 /// should have, is `None`: JSON has `null`.
 ///
@@ -73,6 +75,9 @@ pub struct Summary<'a> {
     pub has_tokens: bool,
     /// Bytes of `tokenizer.chat_template`; `None` when there is none.
     pub chat_template_bytes: Option<u64>,
+    /// The facts of an adapter; `None`, and absent in JSON, for a file that is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub adapter: Option<AdapterSummary<'a>>,
     /// Number of files.
     pub shards: u64,
     /// The tensor types in use, in the order of their numbers.
@@ -152,6 +157,7 @@ impl<'a> Summary<'a> {
                 .or_else(|| view.integer("vocab_size")),
             chat_template_bytes: text(keys::TOKENIZER_CHAT_TEMPLATE)
                 .map(|template| template.0.len() as u64),
+            adapter: AdapterSummary::of(model),
             shards: model.parts().len() as u64,
             types,
         }
