@@ -26,9 +26,16 @@ pub(crate) fn described(paths: &[PathBuf]) -> Result<Vec<Architecture>, Failure>
         let parts = texts(&path.join("parts"))?;
         let parts: Vec<(&str, &str)> =
             parts.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
-        let inner = path.join("architectures");
-        for file in toml_files(if inner.is_dir() { &inner } else { path })? {
-            found.push(read(&file, &parts)?);
+        let inner = ["architectures", "projectors"].map(|name| path.join(name));
+        let mut directories: Vec<&Path> =
+            inner.iter().filter(|inner| inner.is_dir()).map(PathBuf::as_path).collect();
+        if directories.is_empty() {
+            directories.push(path);
+        }
+        for directory in directories {
+            for file in toml_files(directory)? {
+                found.push(read(&file, &parts)?);
+            }
         }
     }
     Ok(found)

@@ -7,6 +7,7 @@ mod general;
 mod legacy;
 mod lora;
 mod operations;
+mod projector;
 mod vocabulary;
 mod weights;
 
@@ -14,4 +15,5 @@ pub use convert::{ConvertOptions, auto_type, convert, own_type};
 pub use general::MetadataOverride;
 pub use legacy::{LegacyOptions, convert_legacy};
 pub use lora::convert_lora;
+pub use projector::has_projector;
 pub use vocabulary::has_tokenizer;

@@ -76,6 +76,10 @@ pub(crate) struct Args {
     /// The name of the vocabulary's pre-tokenizer; by default the one recognised
     #[arg(long, value_name = "NAME")]
     pre: Option<String>,
+    /// Convert the towers for images and sound to a file of their own, which llama.cpp takes beside
+    /// the model's
+    #[arg(long, conflicts_with_all = ["no_vocab", "pre", "vocab_only"])]
+    mmproj: bool,
     /// Write the metadata alone, vocabulary included: a file without tensors
     #[arg(long, conflicts_with = "no_vocab")]
     vocab_only: bool,
@@ -174,9 +178,13 @@ pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
         Failure::new(error).with_hint(hint)
     })?;
     let catalogue = catalogue(&args.arch_file)?;
-    let architecture = catalogue
-        .for_checkpoint(checkpoint.config())
-        .map_err(|error| Failure::new(error).with_hint(Some(ARCH_FILE_HINT.to_owned())))?;
+    let found = if args.mmproj {
+        catalogue.for_projector(checkpoint.config())
+    } else {
+        catalogue.for_checkpoint(checkpoint.config())
+    };
+    let architecture =
+        found.map_err(|error| Failure::new(error).with_hint(Some(ARCH_FILE_HINT.to_owned())))?;
     let (float_type, target) = match args.to {
         ConversionType::Auto => (auto_type(&checkpoint), None),
         ConversionType::Plain(file_type) => (file_type, None),
@@ -189,7 +197,8 @@ pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
         .with_hint(Some("--type Q4_K_M, for example, is a mixture they apply to".to_owned())));
     }
     let type_name = target.map_or_else(|| float_type.to_string(), |to| to.name().to_owned());
-    let output = args.output.unwrap_or_else(|| default_output(checkpoint.name(), &type_name));
+    let default = || default_output(checkpoint.name(), &type_name, args.mmproj);
+    let output = args.output.unwrap_or_else(default);
     let inputs: Vec<PathBuf> = checkpoint
         .files()
         .map(Path::to_owned)
@@ -224,6 +233,11 @@ pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
     };
     let mut recipe =
         ggmill_convert::convert(&checkpoint, architecture, &options).map_err(refused_here)?;
+    let projector = catalogue.for_projector(checkpoint.config()).ok().filter(|_| !args.mmproj);
+    if projector.is_some_and(|found| ggmill_convert::has_projector(&checkpoint, found)) {
+        let note = "the checkpoint has towers for images or sound; --mmproj makes their file";
+        recipe.notes.push(note.to_owned());
+    }
     let mut refusal = None;
     if let Some(target) = target {
         let mut options = QuantizeOptions::new(target);
@@ -271,6 +285,7 @@ impl Args {
             ("--no-vocab", self.no_vocab),
             ("--vocab-only", self.vocab_only),
             ("--pre", self.pre.is_some()),
+            ("--mmproj", self.mmproj),
             ("--split-max-size and --split-max-tensors", self.shard_limit.options().is_some()),
             ("options for quantization", self.types.is_given()),
         ];
@@ -310,6 +325,7 @@ fn what_instead(path: &Path) -> Option<String> {
     }
 }
 
-fn default_output(name: Option<&str>, type_name: &str) -> PathBuf {
-    PathBuf::from(format!("{}-{type_name}.gguf", name.unwrap_or("model")))
+fn default_output(name: Option<&str>, type_name: &str, is_projector: bool) -> PathBuf {
+    let prefix = if is_projector { "mmproj-" } else { "" };
+    PathBuf::from(format!("{prefix}{}-{type_name}.gguf", name.unwrap_or("model")))
 }
