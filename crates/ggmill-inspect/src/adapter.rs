@@ -4,7 +4,7 @@ use ggmill_core::{Model, Tensor, Value, keys};
 use ggmill_text::LosslessStr;
 use serde::Serialize;
 
-use crate::PerBlock;
+use crate::per_block::PerBlock;
 
 /// The most sorts of tensors that are listed: more than a model has.
 const MAX_TARGETS: usize = 64;
@@ -73,9 +73,7 @@ impl<'a> AdapterSummary<'a> {
                 targets.push(sort);
             }
         }
-        let rank = ranks.map(|(min, max)| {
-            if min == max { PerBlock::Same(min) } else { PerBlock::Varying { min, max } }
-        });
+        let rank = ranks.map(|(min, max)| PerBlock::spanning(min, max));
         let base = text("general.base_model.0.name");
         Some(Self { kind: text(keys::ADAPTER_TYPE), rank, alpha, base, changed, targets })
     }

@@ -10,6 +10,7 @@ pub mod loss;
 mod lossless;
 pub mod markdown;
 mod notice;
+mod per_block;
 mod raw;
 mod sniff;
 mod summary;
@@ -18,7 +19,8 @@ mod view;
 
 pub use adapter::AdapterSummary;
 pub use notice::{Notice, notices};
+pub use per_block::PerBlock;
 pub use raw::{RawValueError, raw_value};
 pub use sniff::{FileKind, sniff};
-pub use summary::{PerBlock, Summary, TypeUse};
+pub use summary::{Summary, TypeUse};
 pub use view::Selection;

@@ -2,25 +2,25 @@
 
 use std::path::{Path, PathBuf};
 
-use ggmill_convert::{ConvertOptions, MetadataOverride, auto_type, own_type};
+use ggmill_convert::{ConvertOptions, auto_type, own_type};
 use ggmill_core::{FileType, RawStr};
 use ggmill_formats::{PeftAdapter, Safetensors};
 use ggmill_inspect::FileKind;
 use ggmill_pipeline::{ErrorKind, Pretrained as _};
 use ggmill_quantize::{QuantizeOptions, Target, quantize_recipe};
 
-use crate::arch_file::catalogue;
+use crate::arch_file::{ARCH_FILE_HINT, catalogue};
 use crate::commands::quantize::{TypeArgs, refused, target, without_ending};
 use crate::commands::{convert_legacy, convert_lora};
 use crate::console::Console;
 use crate::making::Making;
+use crate::metadata_file::metadata_override;
 use crate::outcome::{Failure, Status};
 use crate::outputs::Output;
 use crate::paths::shown;
 use crate::shard_limit::ShardLimitArgs;
 use crate::shards::MakingShards;
 use crate::source::what_it_is;
-use crate::text_file::read_text;
 
 /// Convert a model checkpoint to a GGUF file
 #[derive(Debug, clap::Args)]
@@ -264,10 +264,6 @@ pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
     refusal.map_or(Ok(status), Err)
 }
 
-/// What to do about a checkpoint of an unknown class.
-pub(crate) const ARCH_FILE_HINT: &str = "--arch-file adds a description of your own; \
-                                         docs/formats/architecture.md says how to write one";
-
 impl Args {
     /// The conversion of an adapter. Refuses what only models have.
     fn of_adapter(self) -> Result<convert_lora::Request, Failure> {
@@ -305,12 +301,6 @@ impl Args {
             json: self.json,
         })
     }
-}
-
-pub(crate) fn metadata_override(path: &Path) -> Result<MetadataOverride, Failure> {
-    let text = read_text(path, MetadataOverride::MAX_LEN)?;
-    MetadataOverride::from_json(text.as_bytes())
-        .map_err(|error| Failure::new(format_args!("{}: {error}", shown(path))))
 }
 
 /// The kind of a file that should be a part of a checkpoint and is not.

@@ -8,10 +8,10 @@ use ggmill_core::FileType;
 use ggmill_formats::{Configuration, PeftAdapter, Safetensors};
 use ggmill_pipeline::Pretrained;
 
-use crate::arch_file::catalogue;
-use crate::commands::convert::{ARCH_FILE_HINT, metadata_override};
+use crate::arch_file::{ARCH_FILE_HINT, catalogue};
 use crate::console::Console;
 use crate::making::Making;
+use crate::metadata_file::metadata_override;
 use crate::outcome::{Failure, Status};
 use crate::outputs::Output;
 use crate::paths::shown;
@@ -74,7 +74,7 @@ fn base_of(
         (None, named) => {
             let message = match named {
                 Some(named) => format!(
-                    "the base of the adapter is {:?}, which is no directory here",
+                    "the base of the adapter is {:?}, which is not a directory here",
                     ggmill_core::RawStr::from(named)
                 ),
                 None => "the adapter does not name its base".to_owned(),

@@ -182,7 +182,7 @@ fn refusals_leave_nothing_behind() {
     let directory = with_adapter(&elsewhere);
     let Outcome { code, stderr, .. } = ggmill(directory.path(), &["convert", "style"]);
     assert!(
-        code == 2 && stderr.contains("\"meta-llama/Llama-3.2-1B\", which is no directory"),
+        code == 2 && stderr.contains("\"meta-llama/Llama-3.2-1B\", which is not a directory"),
         "{stderr}"
     );
 }

@@ -3,7 +3,7 @@
 //! The product of `a` and `b` has element (*i*, *j*, …) = Σ over *k* of `a`(*i*, *k*, …) · `b`(*k*,
 //! *j*, …). A view of the first dimension of the product is one of `a`, a view of the others one of
 //! `b`, and of `a` where that has the dimension too; a number is multiplied into `b`. What mixes the
-//! first dimension with others, or is no view, does not act on a product.
+//! first dimension with others, or is not a view, does not act on a product.
 
 use ggmill_arch::Operation;
 use ggmill_core::Shape;
@@ -23,7 +23,7 @@ pub(super) struct Factors {
 }
 
 impl Factors {
-    /// Two factors. Fails when they are no matrices, or not of one inner dimension.
+    /// Two factors. Fails when they are not matrices, or not of one inner dimension.
     pub(super) fn new(a: Expression, b: Expression) -> Result<Self> {
         if let ([_, inner], [other, _]) = (dimensions(&a), dimensions(&b))
             && inner == other

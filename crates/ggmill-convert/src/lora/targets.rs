@@ -8,8 +8,7 @@ use ggmill_pipeline::{Checkpoint, Error, ErrorKind, Result};
 /// What the names of an adapter begin with: the class that PEFT wraps a model in.
 const WRAPPER: &str = "base_model.model.";
 
-/// Endings of the names of factors, with which of the two it is and what stands in its place in the
-/// base.
+/// Endings of the names of factors, with which of the two it is.
 const FACTORS: [(&str, Half); 4] = [
     (".lora_A.weight", Half::A),
     (".lora_B.weight", Half::B),
@@ -145,7 +144,7 @@ fn unexpected(stored: &str) -> Error {
     let message = if stored.contains(".lora_magnitude_vector") {
         "is a magnitude of DoRA, which a GGUF adapter cannot have; merge the adapter into its base"
     } else if stored.contains(".lora_") {
-        "is no factor that a GGUF adapter can have, expected lora_A and lora_B of a weight"
+        "is not a factor that a GGUF adapter can have, expected lora_A and lora_B of a weight"
     } else if stored.contains("trainable_tokens") {
         "are trained tokens, which a GGUF adapter cannot have; merge the adapter into its base"
     } else if stored.ends_with(".weight") {

@@ -24,7 +24,7 @@ pub struct LoraAdapter<'a> {
     alpha: f32,
     /// Names in the base, with the numbers of the two factors.
     pairs: BTreeMap<Vec<u8>, [usize; 2]>,
-    /// Tensors that are no factors: norms, which no program applies.
+    /// Tensors that are not factors: norms, which no program applies.
     others: Vec<usize>,
 }
 
