@@ -19,7 +19,7 @@ use ggmill_pipeline::{Checkpoint, FileRange, Pretrained, SideFiles, SourceTensor
 use ggmill_pipeline::{Error, ErrorKind, Result};
 
 /// Bytes of `config.json`, which has a few thousand.
-const MAX_CONFIG: u64 = 4 << 20;
+pub(crate) const MAX_CONFIG: u64 = 4 << 20;
 
 /// A checkpoint as Hugging Face has them: `config.json` beside weights in safetensors
 /// (`model*.safetensors`) or PyTorch files (`pytorch_model*.bin`), or beside those that an index
@@ -208,7 +208,7 @@ impl Pretrained for CheckpointDirectory {
 }
 
 /// Whether a file of a checkpoint's directory describes the model: everything but weights.
-fn is_description(name: &str) -> bool {
+pub(crate) fn is_description(name: &str) -> bool {
     // Mistral's have a version at their end.
     name.starts_with("tokenizer.model")
         || Path::new(name).extension().is_some_and(|extension| {
@@ -216,7 +216,10 @@ fn is_description(name: &str) -> bool {
         })
 }
 
-fn read_json<T: serde::de::DeserializeOwned>(file: &RandomAccess, limit: u64) -> Result<T> {
+pub(crate) fn read_json<T: serde::de::DeserializeOwned>(
+    file: &RandomAccess,
+    limit: u64,
+) -> Result<T> {
     let bytes = file.read_whole(limit)?;
     json_from_slice(&bytes).map_err(|error| {
         let what = if error.is_data() { "is not as expected" } else { "is not JSON" };
