@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use ggmill_arch::{Architecture, Catalogue};
 use ggmill_convert::{ConvertOptions, convert};
 use ggmill_core::{FileType, GgmlType};
-use ggmill_formats::Safetensors;
+use ggmill_formats::CheckpointDirectory;
 use ggmill_pipeline::{Pretrained as _, RunOptions, run};
 use ggmill_testdata::{real, sha256};
 use serde_json::{Map, Value as Json};
@@ -112,7 +112,14 @@ fn given(dtype: &str, number: f64) -> Vec<u8> {
 }
 
 /// A safetensors file of these tensors of a recipe.
-fn weights(tensors: &Map<String, Json>) -> Vec<u8> {
+pub(crate) fn weights(tensors: &Map<String, Json>) -> Vec<u8> {
+    safetensors(&weights_of(tensors))
+}
+
+/// Tensors of a recipe in the order of the file: name, type, shape, bytes.
+pub(crate) fn weights_of(
+    tensors: &Map<String, Json>,
+) -> Vec<(String, &'static str, Vec<u64>, Vec<u8>)> {
     let dtype = |tensor: &Json| tensor[0].as_str().unwrap().to_owned();
     let place = |tensor: &Json| DTYPES.iter().position(|known| **known == dtype(tensor)).unwrap();
     let mut names: Vec<&String> = tensors.keys().collect();
@@ -140,7 +147,7 @@ fn weights(tensors: &Map<String, Json>) -> Vec<u8> {
         };
         (name.clone(), DTYPES[place(tensor)], shape, bytes)
     });
-    safetensors(&made.collect::<Vec<_>>())
+    made.collect()
 }
 
 /// Makes the checkpoint of a recipe.
@@ -196,7 +203,7 @@ fn hash(
     options.pre = Some("gpt-2".to_owned())
         .filter(|_| !is_plain && !matches!(vocabulary(recipe), "none" | "spm"));
     let made = || {
-        let checkpoint = Safetensors::open(directory)?;
+        let checkpoint = CheckpointDirectory::open(directory)?;
         let catalogue = Catalogue::new();
         let found = if is_projector {
             catalogue.for_projector(checkpoint.config())
