@@ -1,4 +1,5 @@
-//! Any configuration: a checkpoint in memory that has the tensors it asks for, converted.
+//! Any configuration: a checkpoint in memory that has the tensors it asks for, some of them packed,
+//! converted.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -9,6 +10,7 @@ use ggmill_core::{FileType, GgmlType, Gguf};
 use ggmill_pipeline::{RunOptions, SourceTensor, run};
 use serde_json::Value;
 
+use crate::packed::packed;
 use crate::zeros::Zeros;
 
 /// Elements of all tensors of a checkpoint that is converted.
@@ -35,6 +37,9 @@ pub fn config(data: &[u8]) {
     }
     if elements > MOST_ELEMENTS {
         return;
+    }
+    if config.get("packed").is_some() {
+        return packed(config, architecture, tensors.into_values().collect());
     }
     let checkpoint =
         Zeros { config, tensors: tensors.into_values().collect(), files: BTreeMap::new() };

@@ -11,6 +11,7 @@
 mod examples;
 mod guard;
 mod one_pass;
+mod packed;
 
 use std::ops::ControlFlow;
 
