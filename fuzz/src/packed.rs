@@ -78,7 +78,8 @@ pub(crate) fn packed(config: Value, architecture: &Architecture, plain: Vec<Sour
         }
     }
     for (name, value) in given {
-        let Some((_, ggml_type, stored)) = TYPES.iter().find(|known| value[0] == known.0) else {
+        let Some((_, ggml_type, stored)) = TYPES.iter().find(|known| value[0] == known.0).copied()
+        else {
             return;
         };
         let list = |value: &Value| -> Option<Vec<u64>> {
@@ -88,7 +89,7 @@ pub(crate) fn packed(config: Value, architecture: &Architecture, plain: Vec<Sour
         elements = elements.saturating_add(shape.elements());
         let own: Vec<u8> =
             list(&value[2]).into_iter().flatten().map(|byte| byte.to_le_bytes()[0]).collect();
-        let tensor = SourceTensor::new(name.as_bytes(), *ggml_type, shape);
+        let tensor = SourceTensor::new(name.as_bytes(), ggml_type, shape);
         tensors.push(match stored {
             Some(stored) => tensor.of_stored_type(stored),
             None => tensor,

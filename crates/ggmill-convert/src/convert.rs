@@ -117,11 +117,8 @@ pub fn convert(
         .map_err(|error| Error::caused(ErrorKind::Architecture, error))?;
     let mut notes: Vec<String> = resolved.warnings().iter().map(ToString::to_string).collect();
 
-    let (tensors, wide) = if options.vocab_only {
-        Default::default()
-    } else {
-        tensors(&weights, &resolved, target)?
-    };
+    let (tensors, wide) =
+        if options.vocab_only { Default::default() } else { tensors(&weights, &resolved, target)? };
     notes.extend(fallback_note(&tensors, target));
 
     let label =

@@ -183,8 +183,7 @@ impl<'a> Choice<'a> {
         };
         let is_to_become_another =
             self.options.allow_requantize || self.asked_by_pattern(name).is_some();
-        let is_for_blocks =
-            self.options.target.default_type().is_some_and(GgmlType::is_quantized);
+        let is_for_blocks = self.options.target.default_type().is_some_and(GgmlType::is_quantized);
         if !is_matrix {
             Some(Kept::NoMatrix)
         } else if self.options.leave_output_tensor && name == "output.weight" {

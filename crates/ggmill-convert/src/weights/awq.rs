@@ -18,8 +18,7 @@ pub(super) fn decode(list: &mut Unpacking<'_>, settings: &Value) -> Result<()> {
     let group = group_size(settings, &["group_size", "q_group_size"])?;
     for (number, base) in list.ending(".qweight") {
         let bits = bits_of(settings, &["bits", "w_bit"], &[4])?;
-        let [zeros, scales] =
-            [".qzeros", ".scales"].map(|ending| list.need(base, ending, number));
+        let [zeros, scales] = [".qzeros", ".scales"].map(|ending| list.need(base, ending, number));
         let parts = [number, zeros?, scales?];
         let values = weights(list, parts, bits, group)
             .map_err(|error| error.tensor(&list.tensor(number).name))?;

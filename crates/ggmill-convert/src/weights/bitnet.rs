@@ -10,8 +10,8 @@ pub(super) fn decode(list: &mut Unpacking<'_>) -> Result<()> {
         let number = list.need(base, ".weight", scale)?;
         let inputs = [list.stored(number)?, unscaled(list.checkpoint, scale)?];
         let name = &list.tensor(number).name;
-        let values = Expression::decode(TernaryRows::new(), &inputs)
-            .map_err(|error| error.tensor(name))?;
+        let values =
+            Expression::decode(TernaryRows::new(), &inputs).map_err(|error| error.tensor(name))?;
         list.replace(number, &**name, Content::Values(values));
         list.leave_out(scale);
     }

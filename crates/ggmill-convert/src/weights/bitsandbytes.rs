@@ -33,8 +33,9 @@ pub(super) fn decode(list: &mut Unpacking<'_>) -> Result<()> {
             && list.bytes(format, 1)?.first() != Some(&0)
         {
             let message = "weights are not stored row after row, which is the only order decoded";
-            return Err(Error::new(ErrorKind::Unsupported, message)
-                .tensor(&list.tensor(format).name));
+            return Err(
+                Error::new(ErrorKind::Unsupported, message).tensor(&list.tensor(format).name)
+            );
         }
         let name = &list.tensor(number).name;
         let values = rows(list, number, scales).map_err(|error| error.tensor(name))?;
@@ -45,7 +46,11 @@ pub(super) fn decode(list: &mut Unpacking<'_>) -> Result<()> {
 }
 
 /// The values, and the tensors that say how they are stored.
-fn four_bits(list: &Unpacking<'_>, number: usize, state: usize) -> Result<(Expression, Vec<usize>)> {
+fn four_bits(
+    list: &Unpacking<'_>,
+    number: usize,
+    state: usize,
+) -> Result<(Expression, Vec<usize>)> {
     let base = &*list.tensor(number).name;
     let fault = |what: &str| list.fault(state, format!("has no {what}"));
     let json: Value = serde_json::from_slice(&list.bytes(state, MAX_STATE)?)

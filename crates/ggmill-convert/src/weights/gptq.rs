@@ -20,11 +20,11 @@ pub(super) fn decode(list: &mut Unpacking<'_>, settings: &Value) -> Result<()> {
     };
     for (number, base) in list.ending(".qweight") {
         let bits = bits_of(settings, &["bits"], &[2, 4, 8])?;
-        let [zeros, scales, groups] = [".qzeros", ".scales", ".g_idx"]
-            .map(|ending| list.need(base, ending, number));
+        let [zeros, scales, groups] =
+            [".qzeros", ".scales", ".g_idx"].map(|ending| list.need(base, ending, number));
         let parts = [number, zeros?, scales?, groups?];
-        let values =
-            weights(list, parts, bits, plus).map_err(|error| error.tensor(&list.tensor(number).name))?;
+        let values = weights(list, parts, bits, plus)
+            .map_err(|error| error.tensor(&list.tensor(number).name))?;
         list.append(number, [base, b".weight"].concat(), values);
         parts.into_iter().for_each(|part| list.leave_out(part));
     }
@@ -35,7 +35,7 @@ fn weights(
     list: &Unpacking<'_>,
     [levels, zeros, scales, groups]: [usize; 4],
     bits: u32,
-    plus: i32,
+    plus: i16,
 ) -> Result<Expression> {
     let [rows, words] = matrix(list, levels)?;
     let columns = words.saturating_mul(levels_in_word(list, levels, bits)?);

@@ -58,7 +58,8 @@ pub(super) fn decode(
     block: Option<[u64; 2]>,
 ) -> Result<()> {
     let name = &list.tensor(number).name;
-    let values = scaled(list.checkpoint, number, scales, block).map_err(|error| error.tensor(name))?;
+    let values =
+        scaled(list.checkpoint, number, scales, block).map_err(|error| error.tensor(name))?;
     list.replace(number, &**name, Content::Values(values));
     list.leave_out(scales);
     Ok(())

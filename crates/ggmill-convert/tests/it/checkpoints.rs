@@ -341,8 +341,7 @@ fn scales_that_do_not_fit_are_refused() {
         tensors.push((scale, "F32", shape, bytes));
         let directory = directory(&safetensors(&tensors));
         let path = directory.path().join("config.json");
-        let mut config: Value =
-            serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        let mut config: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
         config["quantization_config"] =
             json!({ "quant_method": "fp8", "weight_block_size": block });
         fs::write(&path, config.to_string()).unwrap();
@@ -364,9 +363,7 @@ fn packed_tensors_that_do_not_fit_are_refused() {
             ("g_idx", "I32", vec![groups]),
         ]
     };
-    let of_gptq = |bits: u32, format: &str| {
-        json!({ "quant_method": "gptq", "bits": bits, "checkpoint_format": format })
-    };
+    let of_gptq = |bits: u32, format: &str| json!({ "quant_method": "gptq", "bits": bits, "checkpoint_format": format });
     let compressed = |format: &str, weights: Value| {
         json!({
             "quant_method": "compressed-tensors", "format": format,
@@ -404,11 +401,7 @@ fn packed_tensors_that_do_not_fit_are_refused() {
             vec![],
             "config_groups has 0 groups",
         ),
-        (
-            compressed("int-quantized", json!({ "strategy": "token" })),
-            vec![],
-            "strategy is",
-        ),
+        (compressed("int-quantized", json!({ "strategy": "token" })), vec![], "strategy is"),
         (
             json!({ "quant_method": "modelopt", "quant_algo": "NVFP4" }),
             nvfp4(3),

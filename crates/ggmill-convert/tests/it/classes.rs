@@ -129,7 +129,9 @@ fn weights(tensors: &Map<String, Json>) -> Vec<u8> {
             tensor[1].as_array().unwrap().iter().map(|extent| extent.as_u64().unwrap()).collect();
         let count = shape.iter().product::<u64>() as usize;
         let numbers: Option<Vec<f64>> = match tensor.get(2) {
-            Some(Json::String(word)) if word != "bits" => Some(vec![if word == "ones" { 1.0 } else { 0.0 }]),
+            Some(Json::String(word)) if word != "bits" => {
+                Some(vec![if word == "ones" { 1.0 } else { 0.0 }])
+            }
             Some(Json::Array(numbers)) => {
                 Some(numbers.iter().map(|number| number.as_f64().unwrap()).collect())
             }
@@ -256,13 +258,12 @@ fn faults(path: &Path) -> Vec<String> {
             .collect();
     };
     materialize(&recipe, &directory);
-    let fault = |(kind, expected): (&String, &Json)| {
-        match file(&recipe, &directory, file_type(kind)) {
+    let fault =
+        |(kind, expected): (&String, &Json)| match file(&recipe, &directory, file_type(kind)) {
             Ok(found) if *expected == *sha256(&found) => None,
             Ok(_) => Some(format!("{name}: other bytes than the reference's in {kind}")),
             Err(error) => Some(format!("{name}: {error}")),
-        }
-    };
+        };
     expected.iter().filter_map(fault).collect()
 }
 

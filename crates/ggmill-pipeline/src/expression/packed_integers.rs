@@ -32,7 +32,7 @@ pub struct PackedIntegers {
     rows: u64,
     is_interleaved: bool,
     /// What is added to the zero points that are an input.
-    zeros: Option<i32>,
+    zeros: Option<i16>,
     grouping: Grouping,
 }
 
@@ -62,7 +62,7 @@ impl PackedIntegers {
 
     /// The same with zero points as an input, to which this is added.
     #[must_use]
-    pub fn with_zeros(self, plus: i32) -> Self {
+    pub fn with_zeros(self, plus: i16) -> Self {
         Self { zeros: Some(plus), ..self }
     }
 
@@ -101,7 +101,7 @@ impl PackedIntegers {
     }
 
     /// The zero points of rows, row after row.
-    fn zeros_of(&self, rows: &Range<u64>, inputs: &Inputs<'_>) -> Result<Vec<i32>> {
+    fn zeros_of(&self, rows: &Range<u64>, inputs: &Inputs<'_>) -> Result<Vec<i16>> {
         let groups = inputs.shape(1).row_len();
         let Some(plus) = self.zeros else {
             let count = size((rows.end - rows.start) * groups);
@@ -114,7 +114,7 @@ impl PackedIntegers {
             let (start, field) = (size((row / fields - first) * groups), self.field(row, fields));
             words[start..][..size(groups)]
                 .iter()
-                .map(move |&word| i32::from(self.level(word, field)) + plus)
+                .map(move |&word| i16::from(self.level(word, field)).saturating_add(plus))
         };
         Ok(rows.clone().flat_map(of_row).collect())
     }
@@ -147,9 +147,8 @@ impl Decode for PackedIntegers {
 
     fn output(&self, inputs: &[(GgmlType, Shape)]) -> Result<(GgmlType, Shape)> {
         let fault = |message: String| Error::new(ErrorKind::Checkpoint, message);
-        let count = 2
-            + usize::from(self.zeros.is_some())
-            + usize::from(self.grouping == Grouping::Numbers);
+        let count =
+            2 + usize::from(self.zeros.is_some()) + usize::from(self.grouping == Grouping::Numbers);
         if inputs.len() != count || !(1..=8).contains(&self.bits) {
             return Err(fault(format!("{} inputs of {} bits", inputs.len(), self.bits)));
         }
@@ -230,8 +229,7 @@ impl Decode for PackedIntegers {
             for ((&level, &group), out) in
                 levels.iter().zip(&group_of).zip(out.as_chunks_mut::<4>().0)
             {
-                // At most ten bits, so the difference is exact.
-                let difference = (i32::from(level) - zeros[group]) as f32;
+                let difference = f32::from(i16::from(level).saturating_sub(zeros[group]));
                 *out = (scales[group] * difference).to_le_bytes();
             }
         }

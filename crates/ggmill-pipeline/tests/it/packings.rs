@@ -87,8 +87,7 @@ fn fp8(making: &mut Making<'_>) -> (Expression, Array) {
             (1.0 + mantissa) * 2f32.powi(exponent - 7)
         }
     };
-    let element =
-        |row, column| value(bytes[row * 11 + column]) * numbers[row / 4 * 3 + column / 4];
+    let element = |row, column| value(bytes[row * 11 + column]) * numbers[row / 4 * 3 + column / 4];
     let decoded = Expression::decode(Fp8Blocks::new(4, 4), &[weights, scales]).unwrap();
     (decoded, array([11, 9], element))
 }
@@ -154,9 +153,8 @@ fn gptq(making: &mut Making<'_>, bits: usize, is_ordered: bool) -> (Expression, 
     let (weights, words) = making.words(&[16, extent(columns / fields)]);
     let (zeros, words_of_zeros) = making.words(&[extent(rows / fields), extent(groups)]);
     let (scales, numbers) = making.floats(&[16, extent(groups)]);
-    let group_of: Vec<usize> = (0..columns)
-        .map(|column| if is_ordered { column / 16 } else { column * 7 % 3 })
-        .collect();
+    let group_of: Vec<usize> =
+        (0..columns).map(|column| if is_ordered { column / 16 } else { column * 7 % 3 }).collect();
     let bytes = group_of.iter().flat_map(|&group| (group as i32).to_le_bytes()).collect();
     let group_numbers = making.add(GgmlType::I32, &[extent(columns)], bytes);
     let element = |row: usize, column: usize| {

@@ -63,10 +63,17 @@ impl Packed {
     }
 
     /// Adds a tensor, of these dimensions in stored order, whose bytes are these again and again.
-    fn add(&mut self, name: &str, of: (GgmlType, Option<&'static str>), shape: &[u64], bytes: &[u8]) {
+    fn add(
+        &mut self,
+        name: &str,
+        of: (GgmlType, Option<&'static str>),
+        shape: &[u64],
+        bytes: &[u8],
+    ) {
         let shape = Shape::new(shape).unwrap();
         let size = of.0.layout().unwrap().bytes_for(shape.elements()).unwrap();
-        self.data.push(bytes.iter().copied().cycle().take(usize::try_from(size).unwrap()).collect());
+        self.data
+            .push(bytes.iter().copied().cycle().take(usize::try_from(size).unwrap()).collect());
         let tensor = SourceTensor::new(name, of.0, shape);
         self.tensors.push(of.1.map_or(tensor.clone(), |stored| tensor.of_stored_type(stored)));
     }
@@ -158,7 +165,12 @@ fn gptq_is_quantized_from_f32() {
         let (words, halves) = ((GgmlType::I32, None), (GgmlType::F16, None));
         this.add(&format!("{name}.qweight"), words, &[rows, columns / 8], &noise(2));
         this.add(&format!("{name}.qzeros"), words, &[rows / 8, columns / 64], &noise(3));
-        this.add(&format!("{name}.scales"), halves, &[rows, columns / 64], &[0x34, 0x21, 0x02, 0x1f]);
+        this.add(
+            &format!("{name}.scales"),
+            halves,
+            &[rows, columns / 64],
+            &[0x34, 0x21, 0x02, 0x1f],
+        );
         let groups: Vec<u8> =
             (0..columns).flat_map(|column| ((column / 64) as u32).to_le_bytes()).collect();
         this.add(&format!("{name}.g_idx"), words, &[columns], &groups);
