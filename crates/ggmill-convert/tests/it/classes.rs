@@ -6,6 +6,7 @@
 //! records them; it says what a recipe has and how its weights follow from it, which is done again
 //! here. Recipes of quantized checkpoints that the reference refuses have the hashes of what the
 //! library that makes such checkpoints decodes (`xtask/peers/classes_decoded.py`).
+//! `fixtures/mmproj` has recipes for projectors.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -117,7 +118,14 @@ fn given(dtype: &str, number: f64) -> Vec<u8> {
 }
 
 /// A safetensors file of these tensors of a recipe.
-fn weights(tensors: &Map<String, Json>) -> Vec<u8> {
+pub(crate) fn weights(tensors: &Map<String, Json>) -> Vec<u8> {
+    safetensors(&weights_of(tensors))
+}
+
+/// Tensors of a recipe in the order of the file: name, type, shape, bytes.
+pub(crate) fn weights_of(
+    tensors: &Map<String, Json>,
+) -> Vec<(String, &'static str, Vec<u64>, Vec<u8>)> {
     let dtype = |tensor: &Json| tensor[0].as_str().unwrap().to_owned();
     let place = |tensor: &Json| DTYPES.iter().position(|known| **known == dtype(tensor)).unwrap();
     let mut names: Vec<&String> = tensors.keys().collect();
@@ -151,7 +159,7 @@ fn weights(tensors: &Map<String, Json>) -> Vec<u8> {
         };
         (name.clone(), DTYPES[place(tensor)], shape, bytes)
     });
-    safetensors(&made.collect::<Vec<_>>())
+    made.collect()
 }
 
 /// Makes the checkpoint of a recipe.
@@ -193,7 +201,12 @@ fn vocabulary(recipe: &Json) -> &str {
 }
 
 /// Our file, or why there is none.
-fn file(recipe: &Json, directory: &Path, file_type: FileType) -> Result<Vec<u8>, String> {
+fn file(
+    recipe: &Json,
+    directory: &Path,
+    is_projector: bool,
+    file_type: FileType,
+) -> Result<Vec<u8>, String> {
     // Vocabularies of these files have no pre-tokenizer.
     const PLAIN: [&str; 2] = ["rwkv_vocab_v20230424.txt", "tokenizer.jsonl"];
     let is_plain = PLAIN.iter().any(|name| directory.join(name).exists());
@@ -204,9 +217,12 @@ fn file(recipe: &Json, directory: &Path, file_type: FileType) -> Result<Vec<u8>,
     let made = || {
         let checkpoint = Safetensors::open(directory)?;
         let catalogue = Catalogue::new();
-        let architecture = catalogue
-            .for_checkpoint(checkpoint.config())
-            .map_err(|error| std::io::Error::other(error.to_string()))?;
+        let found = if is_projector {
+            catalogue.for_projector(checkpoint.config())
+        } else {
+            catalogue.for_checkpoint(checkpoint.config())
+        };
+        let architecture = found.map_err(|error| std::io::Error::other(error.to_string()))?;
         let plan = convert(&checkpoint, architecture, &options)?.plan(&checkpoint)?;
         let file = run(&plan, &checkpoint, Vec::new(), &RunOptions::default(), &mut |_| {
             std::ops::ControlFlow::Continue(())
@@ -253,28 +269,28 @@ fn faults(path: &Path) -> Vec<String> {
         let decoded = recipe["decoded"].as_object().into_iter().flatten();
         return decoded
             .flat_map(|(kind, hashes)| {
-                decoded_faults(name, hashes, file(&recipe, &directory, file_type(kind)))
+                decoded_faults(name, hashes, file(&recipe, &directory, false, file_type(kind)))
             })
             .collect();
     };
     materialize(&recipe, &directory);
-    let fault =
-        |(kind, expected): (&String, &Json)| match file(&recipe, &directory, file_type(kind)) {
-            Ok(found) if *expected == *sha256(&found) => None,
-            Ok(_) => Some(format!("{name}: other bytes than the reference's in {kind}")),
-            Err(error) => Some(format!("{name}: {error}")),
-        };
+    let is_projector = path.parent().is_some_and(|parent| parent.ends_with("mmproj"));
+    let fault = |(kind, expected): (&String, &Json)| match file(
+        &recipe,
+        &directory,
+        is_projector,
+        file_type(kind),
+    ) {
+        Ok(found) if *expected == *sha256(&found) => None,
+        Ok(_) => Some(format!("{name}: other bytes than the reference's in {kind}")),
+        Err(error) => Some(format!("{name}: {error}")),
+    };
     expected.iter().filter_map(fault).collect()
 }
 
 #[test]
 fn every_class_is_converted_as_the_reference_does() {
-    let mut paths: Vec<PathBuf> = fs::read_dir(fixtures())
-        .unwrap()
-        .map(|file| file.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|ending| ending == "json"))
-        .collect();
-    paths.sort();
+    let paths = recipes(&fixtures());
     assert!(paths.len() > 300, "{} recipes", paths.len());
     // A description for checkpoints needs a recipe.
     let catalogue = Catalogue::new();
@@ -290,6 +306,39 @@ fn every_class_is_converted_as_the_reference_does() {
         let name = architecture.name();
         assert!(!is_for_checkpoints || described.contains(name), "{name} has no recipe");
     }
+    require_equal(&paths);
+}
+
+#[test]
+fn every_projector_is_converted_as_the_reference_does() {
+    let paths = recipes(&fixtures().with_file_name("mmproj"));
+    let catalogue = Catalogue::new();
+    // A description needs a recipe.
+    let described: BTreeSet<&str> = paths
+        .iter()
+        .map(|path| {
+            let recipe: Json = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+            catalogue.for_projector(&recipe["config"]).unwrap().title()
+        })
+        .collect();
+    let titles: BTreeSet<&str> = Architecture::projectors().map(Architecture::title).collect();
+    assert_eq!(described, titles);
+    require_equal(&paths);
+}
+
+/// The recipes in a directory, by name.
+fn recipes(directory: &Path) -> Vec<PathBuf> {
+    let mut paths: Vec<PathBuf> = fs::read_dir(directory)
+        .unwrap()
+        .map(|file| file.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|ending| ending == "json"))
+        .collect();
+    paths.sort();
+    paths
+}
+
+/// Fails unless the file of every recipe is the reference's.
+fn require_equal(paths: &[PathBuf]) {
     let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
