@@ -58,7 +58,11 @@ impl Quantization {
             None => producer.map(str::to_lowercase).unwrap_or_default(),
         };
         if found.is_none() && (file.is_null() || method.is_empty()) {
-            return Ok(None);
+            // Mistral's own `params.json`.
+            let own = config.pointer("/quantization/qformat_weight").and_then(Value::as_str);
+            let method = own.map(|own| if own == "fp8_e4m3" { "fp8" } else { own }.to_owned());
+            let (settings, file) = (Value::Null, Value::Null);
+            return Ok(method.map(|method| Self { place: "quantization", method, settings, file }));
         }
         let place = found.map_or(FILE, |(name, _)| name);
         let file = file.get("quantization").cloned().unwrap_or_default();
