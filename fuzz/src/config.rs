@@ -1,5 +1,5 @@
-//! Any configuration: a checkpoint in memory that has the tensors it asks for, converted; and an
-//! adapter of all of them, of any configuration that follows a zero byte.
+//! Any configuration: a checkpoint in memory that has the tensors it asks for, some of them packed,
+//! converted; and an adapter of all of them, of any configuration that follows a zero byte.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -10,6 +10,7 @@ use ggmill_core::{FileType, GgmlType, Gguf, Shape};
 use ggmill_pipeline::{RunOptions, SourceTensor, run};
 use serde_json::Value;
 
+use crate::packed::packed;
 use crate::zeros::Zeros;
 
 /// Elements of all tensors of a checkpoint that is converted.
@@ -49,6 +50,9 @@ fn converted(config: &Value, of_adapter: &Value, architecture: &Architecture) {
         return;
     }
     let tensors = tensors.into_values().collect();
+    if config.get("packed").is_some() {
+        return packed(config.clone(), architecture, tensors);
+    }
     let checkpoint = Zeros { config: config.clone(), tensors, files: BTreeMap::new() };
     if !architecture.is_projector() {
         adapter(&checkpoint, of_adapter.clone(), architecture);

@@ -228,18 +228,19 @@ impl Architecture {
     }
 
     /// Whether its checkpoints may be quantized by this method (`quantization_config.quant_method`
-    /// in `config.json`): those that the description lists, or `fp8` where it lists none.
+    /// in `config.json`): those that the description lists, or any but `mxfp4`, which is for
+    /// descriptions with its operation, where it lists none.
     ///
     /// ```
     /// use ggmill_arch::Architecture;
     /// let llama = Architecture::builtin("llama").ok_or("built in")?;
-    /// assert!(llama.takes_quantized("fp8") && !llama.takes_quantized("mxfp4"));
+    /// assert!(llama.takes_quantized("gptq") && !llama.takes_quantized("mxfp4"));
     /// # Ok::<(), &str>(())
     /// ```
     pub fn takes_quantized(&self, method: &str) -> bool {
         match &self.quantized {
             Some(methods) => methods.iter().any(|known| **known == *method),
-            None => method == "fp8",
+            None => method != "mxfp4",
         }
     }
 
