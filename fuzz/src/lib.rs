@@ -18,6 +18,7 @@ mod manifest;
 mod npy;
 mod parse;
 mod quantize;
+mod restore;
 mod roundtrip;
 mod safetensors;
 mod scratch;
@@ -40,6 +41,7 @@ pub use manifest::manifest;
 pub use npy::npy;
 pub use parse::parse;
 pub use quantize::quantize;
+pub use restore::restore;
 pub use roundtrip::roundtrip;
 pub use safetensors::{safetensors, safetensors_index};
 pub use type_plan::type_plan;
@@ -49,9 +51,10 @@ pub use vocabulary::vocabulary;
 pub type Target = fn(&[u8]);
 
 /// Every target by the name of its binary: a parser of foreign bytes each, or a codec.
-pub const TARGETS: [(&str, Target); 18] = [
+pub const TARGETS: [(&str, Target); 19] = [
     ("parse", parse),
     ("decoder_chunks", decoder_chunks),
+    ("restore", restore),
     ("roundtrip", roundtrip),
     ("check", check),
     ("dequantize", dequantize),

@@ -23,6 +23,16 @@ pub(crate) fn class_defaults(model_type: &str) -> Option<&'static Json> {
     DEFAULTS.get(model_type)
 }
 
+/// The model types that the library knows.
+pub(crate) fn model_types() -> impl Iterator<Item = &'static str> {
+    DEFAULTS.keys().map(String::as_str)
+}
+
+/// How many configuration classes have a member of this name.
+pub(crate) fn classes_with(member: &str) -> usize {
+    DEFAULTS.values().filter(|defaults| defaults.get(member).is_some()).count()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

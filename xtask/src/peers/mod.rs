@@ -35,6 +35,9 @@ pub(crate) enum Peers {
     Convert,
     /// Let libllama continue a text with the converted bundled checkpoint
     Speak,
+    /// Let the transformers library compute with checkpoints that files were turned back into;
+    /// needs torch and transformers
+    Restore,
     /// Write what the reference converter makes of small tokenizers of every kind into
     /// crates/ggmill-convert/tests/vocabularies, and the facts it goes by into data; needs torch,
     /// transformers and sentencepiece
@@ -81,6 +84,7 @@ impl Peers {
             Self::Inspect { paths } => inspect(paths),
             Self::Convert => convert(),
             Self::Speak => speak(),
+            Self::Restore => restore(),
             Self::Vocabularies { llama_cpp } => vocabularies(llama_cpp),
             Self::Hash(args) => hash::execute(args),
             Self::Legacy(args) => legacy::execute(args),
@@ -129,6 +133,10 @@ fn convert() -> Done {
 fn speak() -> Done {
     let checkpoint = root().join("crates/ggmill-testdata/real/tinystories260K");
     run(environment::script("speak.py")?.arg(ggmill()?).arg(checkpoint))
+}
+
+fn restore() -> Done {
+    run(environment::script("restore.py")?.arg(ggmill()?))
 }
 
 fn vocabularies(llama_cpp: &Path) -> Done {

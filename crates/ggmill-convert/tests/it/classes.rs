@@ -54,8 +54,41 @@ const WITHOUT_HASHES: [&[&str]; 2] = [
     ],
 ];
 
-fn fixtures() -> PathBuf {
+pub(crate) fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/classes")
+}
+
+/// The files of the recipes, sorted by name.
+pub(crate) fn recipes() -> Vec<PathBuf> {
+    let mut paths: Vec<PathBuf> = fs::read_dir(fixtures())
+        .unwrap()
+        .map(|file| file.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|ending| ending == "json"))
+        .collect();
+    paths.sort();
+    assert!(paths.len() > 300, "{} recipes", paths.len());
+    paths
+}
+
+/// What is found for each file, on all threads, sorted.
+pub(crate) fn for_each(
+    paths: &[PathBuf],
+    look: impl Fn(&Path) -> Vec<String> + Sync,
+) -> Vec<String> {
+    let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while let Some(path) = paths.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let these = look(path);
+                    found.lock().unwrap().extend(these);
+                }
+            });
+        }
+    });
+    let mut found = found.into_inner().unwrap();
+    found.sort();
+    found
 }
 
 /// SplitMix64, begun with the FNV-1a hash of a name.
@@ -144,7 +177,7 @@ fn weights(tensors: &Map<String, Json>) -> Vec<u8> {
 }
 
 /// Makes the checkpoint of a recipe.
-fn materialize(recipe: &Json, directory: &Path) {
+pub(crate) fn materialize(recipe: &Json, directory: &Path) {
     fs::create_dir_all(directory).unwrap();
     let copy = |from: &Path| {
         fs::copy(from, directory.join(from.file_name().unwrap())).unwrap();
@@ -236,13 +269,7 @@ fn faults(path: &Path) -> Vec<String> {
 
 #[test]
 fn every_class_is_converted_as_the_reference_does() {
-    let mut paths: Vec<PathBuf> = fs::read_dir(fixtures())
-        .unwrap()
-        .map(|file| file.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|ending| ending == "json"))
-        .collect();
-    paths.sort();
-    assert!(paths.len() > 300, "{} recipes", paths.len());
+    let paths = recipes();
     // A description for checkpoints needs a recipe.
     let catalogue = Catalogue::new();
     let described: BTreeSet<&str> = paths
@@ -257,17 +284,6 @@ fn every_class_is_converted_as_the_reference_does() {
         let name = architecture.name();
         assert!(!is_for_checkpoints || described.contains(name), "{name} has no recipe");
     }
-    let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    std::thread::scope(|scope| {
-        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
-            scope.spawn(|| {
-                while let Some(path) = paths.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    found.lock().unwrap().extend(faults(path));
-                }
-            });
-        }
-    });
-    let mut found = found.into_inner().unwrap();
-    found.sort();
+    let found = for_each(&paths, faults);
     assert!(found.is_empty(), "{} of {}:\n{}", found.len(), paths.len(), found.join("\n"));
 }

@@ -15,6 +15,7 @@ pub(super) enum Map {
     Multiply(f32),
     Exp,
     NegExp,
+    Log,
 }
 
 /// An operation on two elements at the same index.
@@ -35,6 +36,7 @@ impl Map {
             Self::Multiply(number) => values.iter_mut().for_each(|value| *value *= number),
             Self::Exp => values.iter_mut().for_each(|value| *value = exp(*value)),
             Self::NegExp => values.iter_mut().for_each(|value| *value = -exp(*value)),
+            Self::Log => values.iter_mut().for_each(|value| *value = log(*value)),
         }
     }
 }
@@ -61,6 +63,12 @@ pub(super) fn exp(value: f32) -> f32 {
     f64::from(value).exp() as f32
 }
 
+/// The natural logarithm, rounded once.
+#[expect(clippy::cast_possible_truncation, reason = "rounding is the point")]
+pub(super) fn log(value: f32) -> f32 {
+    f64::from(value).ln() as f32
+}
+
 impl fmt::Display for Map {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -68,6 +76,7 @@ impl fmt::Display for Map {
             Self::Multiply(number) => write!(f, "mul({number})"),
             Self::Exp => f.write_str("exp"),
             Self::NegExp => f.write_str("neg_exp"),
+            Self::Log => f.write_str("log"),
         }
     }
 }
@@ -143,6 +152,12 @@ impl Expression {
     /// Replaces every element `x` by `-exp(x)`.
     pub fn neg_exp(&self) -> Result<Self> {
         self.map(Map::NegExp)
+    }
+
+    /// Replaces every element `x` by its natural logarithm: the way back from
+    /// [`exp`](Self::exp).
+    pub fn log(&self) -> Result<Self> {
+        self.map(Map::Log)
     }
 
     fn pair(&self, other: &Self, pair: Pair) -> Result<Self> {
