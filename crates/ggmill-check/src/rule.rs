@@ -131,8 +131,8 @@ pub struct Rule {
     pub authority: Authority,
     /// The problem, in a few words.
     pub summary: &'static str,
-    /// The requirement, with the sentence of the specification or the behaviour of llama.cpp behind
-    /// it.
+    /// When there is a finding; then the requirement, with the sentence of the specification or the
+    /// behaviour of llama.cpp behind it.
     pub clause: &'static str,
     /// Why it matters.
     pub why: &'static str,

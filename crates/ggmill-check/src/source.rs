@@ -188,9 +188,11 @@ impl Rule {
 /// The section about the sources of a rule, for its page.
 pub(crate) fn sources_section(rule: &Rule) -> String {
     let mut section = String::from("\n## Sources\n\n");
-    let mut has_place = false;
+    let (mut lines, mut functions) = (false, false);
     for source in rule.sources() {
-        has_place |= !source.place.is_empty();
+        let is_specification = source.by == StatedBy::Specification;
+        lines |= is_specification && !source.place.is_empty();
+        functions |= !is_specification && !source.place.is_empty();
         // Writing to a String cannot fail.
         let _ = match (source.by, source.quotation) {
             (_, "") => writeln!(section, "- {}.", source.place()),
@@ -198,18 +200,37 @@ pub(crate) fn sources_section(rule: &Rule) -> String {
             (_, quotation) => writeln!(section, "- {}: \"{quotation}\"", source.place()),
         };
     }
-    if has_place {
-        let _ = write!(
+    // The revisions of what is cited.
+    let _ = match (lines, functions) {
+        (true, true) => write!(
             section,
             "\nLines are those of {SPECIFICATION_REVISION}; functions those of {LOADER_REVISION}.\n"
-        );
-    }
+        ),
+        (true, false) => write!(section, "\nLines are those of {SPECIFICATION_REVISION}.\n"),
+        (false, true) => write!(section, "\nFunctions are those of {LOADER_REVISION}.\n"),
+        (false, false) => Ok(()),
+    };
     section
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A page ends with the revisions of what it cites, and of nothing else.
+    #[test]
+    fn revisions_are_those_of_what_is_cited() {
+        for rule in crate::rules() {
+            let section = sources_section(rule);
+            let cites = |text: &str| {
+                section.lines().any(|line| line.starts_with("- ") && line.contains(text))
+            };
+            let cites_lines = cites("Specification, line ");
+            let cites_functions = cites("llama.cpp, `") || cites("gguf for Python, `");
+            assert_eq!(section.contains(SPECIFICATION_REVISION), cites_lines, "{section}");
+            assert_eq!(section.contains(LOADER_REVISION), cites_functions, "{section}");
+        }
+    }
 
     #[test]
     fn every_line_is_in_the_vocabulary() {

@@ -16,6 +16,8 @@ pub enum HashSubject<'a> {
     Tensor(RawStr<'a>),
     /// A tensor that only the manifest has, by its name as the manifest shows it.
     Unknown(String),
+    /// The whole file, header and padding included.
+    File,
 }
 
 /// The verdict of a manifest about one hash.
@@ -147,7 +149,7 @@ impl Claims {
         for line in &mut *lines {
             let tensor = match &line.subject {
                 HashSubject::Tensor(name) => Some(name.to_string()),
-                HashSubject::Model | HashSubject::Unknown(_) => None,
+                HashSubject::Model | HashSubject::Unknown(_) | HashSubject::File => None,
             };
             let verdict = match self.settle(line.kind, tensor.as_deref(), &line.digest) {
                 Some(true) => Verdict::Ok,

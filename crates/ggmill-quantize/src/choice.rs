@@ -140,7 +140,9 @@ impl<'a> Choice<'a> {
             }),
         };
         let fitting = fallback::fitting(wanted, row_len);
-        if fitting != wanted {
+        if fitting != wanted && asked.is_some() {
+            self.remarks.misfit(&tensor.name, wanted, fitting, row_len);
+        } else if fitting != wanted {
             self.remarks
                 .ragged
                 .add_as(|| format!("{} ({wanted} → {fitting})", RawStr::new(&tensor.name)));

@@ -120,15 +120,34 @@ impl TensorType {
         rules_in(text, str::parse)
     }
 
-    pub(crate) fn pattern(&self) -> &str {
+    /// The pattern, as it was written.
+    pub fn pattern(&self) -> &str {
         self.pattern.as_str()
     }
 
-    pub(crate) fn is_for(&self, name: &str) -> bool {
+    /// Whether the pattern is found in the name of a tensor.
+    pub fn is_for(&self, name: &str) -> bool {
         self.pattern.is_match(name)
     }
 
-    pub(crate) fn ggml_type(&self) -> GgmlType {
+    /// What the pattern was meant to be found in where it is found in none of these names: a part
+    /// of one that is nearly spelt so.
+    ///
+    /// ```
+    /// use ggmill_quantize::TensorType;
+    /// let rule: TensorType = r"blk\.0\.atn_v=q6_k".parse()?;
+    /// assert_eq!(rule.meant(["blk.0.attn_v.weight"]).as_deref(), Some("blk.0.attn_v"));
+    /// # Ok::<(), ggmill_pipeline::Error>(())
+    /// ```
+    pub fn meant<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> Option<String> {
+        let plain = self.pattern().replace("\\.", ".");
+        let plain = plain.trim_matches(['^', '$', '*', '.']);
+        let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_-.".contains(letter);
+        plain.chars().all(is_plain).then(|| ggmill_arch::near_part(plain, names)).flatten()
+    }
+
+    /// The type for the tensors it is for.
+    pub fn ggml_type(&self) -> GgmlType {
         self.ggml_type
     }
 }

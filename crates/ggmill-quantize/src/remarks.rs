@@ -73,6 +73,9 @@ impl Kept {
 pub(crate) struct Remarks {
     /// The reasons for which a run would be refused, with their tensors.
     refused: Vec<(String, Named)>,
+    /// Types that were asked for by name and do not fit: the type that replaces each, with the
+    /// tensors.
+    misfits: Vec<([GgmlType; 2], Named)>,
     /// Tensors whose row length is not a multiple of the block size of the type chosen first.
     pub(crate) ragged: Named,
     /// Quantized by a plan, though tensors like them are not.
@@ -95,6 +98,18 @@ impl Remarks {
             let mut names = Named::default();
             names.add(tensor);
             self.refused.push((why, names));
+        }
+    }
+
+    /// Notes that a tensor gets another type than was asked for, for its rows.
+    pub(crate) fn misfit(&mut self, tensor: &[u8], asked: GgmlType, to: GgmlType, row_len: u64) {
+        let name = || format!("{:?} (rows of {row_len})", RawStr::new(tensor));
+        if let Some((_, names)) = self.misfits.iter_mut().find(|(types, _)| *types == [asked, to]) {
+            names.add_as(name);
+        } else {
+            let mut names = Named::default();
+            names.add_as(name);
+            self.misfits.push(([asked, to], names));
         }
     }
 
@@ -146,6 +161,13 @@ impl Remarks {
             let tensors = if names.count > 1 { "tensors" } else { "tensor" };
             Some(format!("a run would be refused: {tensors} {names}: {why}"))
         });
+        let misfits = self.misfits.iter().map(|([asked, to], names)| {
+            let block = asked.layout().map_or(0, |layout| layout.elements);
+            Some(format!(
+                "{asked} was asked for and does not fit, so the type is {to}: the row length is not \
+                 a multiple of {block}: {names}"
+            ))
+        });
         let named = [
             self.ragged.note("row length is not a multiple of the block size of the type chosen"),
             self.unusual.note(
@@ -158,7 +180,7 @@ impl Remarks {
             self.negative.note("importance is negative, and is used anyway"),
             self.coverage(),
         ];
-        refused.chain(named).flatten().collect()
+        refused.chain(misfits).chain(named).flatten().collect()
     }
 
     /// How little was quantized, where it is less than half of the weights.

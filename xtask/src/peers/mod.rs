@@ -5,6 +5,7 @@
 //! say is committed as fixtures.
 
 mod architectures;
+mod classes;
 mod environment;
 mod hash;
 mod legacy;
@@ -12,6 +13,7 @@ mod open;
 mod quant;
 mod quantize;
 mod source;
+mod tokenize;
 mod write;
 
 use std::path::{Path, PathBuf};
@@ -31,8 +33,19 @@ pub(crate) enum Peers {
         /// Files, or directories to look for them in [default: the bundled files, and ../shared/data]
         paths: Vec<PathBuf>,
     },
-    /// Compare the converted bundled checkpoint with an independent reading
-    Convert,
+    /// Compare the converted bundled checkpoint with an independent reading, and every recipe of a
+    /// checkpoint with what the reference converter makes of it (needs the environment of classes)
+    Convert {
+        /// How many recipes are compared at once
+        #[arg(long, short, value_name = "N", default_value_t = 4)]
+        jobs: usize,
+        /// Leave out the recipes
+        #[arg(long)]
+        bundled: bool,
+    },
+    /// Compare checkpoints, class by class, with the reference converter: xtask/peers/classes.py, whose
+    /// head lists the words and the environment
+    Classes(classes::Args),
     /// Let libllama continue a text with the converted bundled checkpoint
     Speak,
     /// Let the transformers library compute with checkpoints that files were turned back into;
@@ -68,6 +81,8 @@ pub(crate) enum Peers {
     Imatrix,
     /// Hold split, merged and repacked files against gguf and libllama, and their speed against cp
     Write(write::Args),
+    /// Compare tokens with llama.cpp's: IDs of texts of every kind, and the texts they give back
+    Tokenize(tokenize::Args),
     /// Import the names of architectures and of their tensors from gguf, or hold the descriptions
     /// against llama.cpp's loader
     Architectures(architectures::Args),
@@ -82,7 +97,9 @@ impl Peers {
             Self::Quant(args) => quant::run(args),
             Self::QuantCount(args) => quant::count(args),
             Self::Inspect { paths } => inspect(paths),
-            Self::Convert => convert(),
+            Self::Convert { bundled: true, .. } => convert(),
+            Self::Convert { jobs, .. } => convert().and_then(|()| classes::all(*jobs)),
+            Self::Classes(args) => classes::execute(args),
             Self::Speak => speak(),
             Self::Restore => restore(),
             Self::Vocabularies { llama_cpp } => vocabularies(llama_cpp),
@@ -94,6 +111,7 @@ impl Peers {
             Self::Fit { model, imatrix } => quantize::fit(model.as_deref(), imatrix.as_deref()),
             Self::Imatrix => quantize::imatrix(),
             Self::Write(args) => write::execute(args),
+            Self::Tokenize(args) => tokenize::execute(args),
             Self::Architectures(args) => architectures::execute(args),
             Self::Environment => {
                 environment::python().map(|python| println!("{}", python.display()))

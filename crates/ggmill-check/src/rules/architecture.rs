@@ -19,42 +19,42 @@ use super::metadata::retyped;
 rules! { Architecture;
     REQUIRED = "GG1501" Error Both {
         summary: "Missing hyper-parameter",
-        clause: "Specification, of the keys of an architecture: \"each key specified _must_ be present\"; llama.cpp: \"key not found in model\".",
+        clause: "Reported when a key of the architecture is missing that the specification and llama.cpp require. Specification, of the keys of an architecture: \"each key specified _must_ be present\"; llama.cpp: \"key not found in model\".",
         why: "llama.cpp refuses the model.",
         remedy: "Convert the model again, or set the key from its config.json.",
         fixed: "llama.context_length = 16",
     }
     REQUIRED_BY_SPEC = "GG1502" Warning Must {
         summary: "Missing hyper-parameter required by the specification",
-        clause: "Specification, of the keys of an architecture: \"each key specified _must_ be present\". llama.cpp uses a default, or does not support the architecture.",
+        clause: "Reported when a key of the architecture is missing that the specification requires and llama.cpp does not. Specification, of the keys of an architecture: \"each key specified _must_ be present\". llama.cpp uses a default, or does not support the architecture.",
         why: "A program without a default refuses the model, and different defaults give different results.",
         remedy: "Set the key from the model's config.json.",
         fixed: "llama.rope.dimension_count = 4",
     }
     REQUIRED_BY_LOADER = "GG1518" Error Reference {
         summary: "Missing hyper-parameter required by llama.cpp",
-        clause: "llama.cpp: \"key not found in model\", or a number read as 0 with which the tensors do not load. The specification does not require the key for this architecture.",
+        clause: "Reported when a key of the architecture is missing that llama.cpp requires and the specification does not. llama.cpp: \"key not found in model\", or a number read as 0 with which the tensors do not load. The specification does not require the key for this architecture.",
         why: "llama.cpp refuses the model.",
         remedy: "Convert the model again, or set the key from its config.json.",
         fixed: "every key that llama.cpp requires of gpt2, such as gpt2.feed_forward_length",
     }
     REQUIRED_AND_RARE = "GG1519" Error Letter {
         summary: "Missing hyper-parameter that few files have",
-        clause: "Specification, of the keys of an architecture: \"each key specified _must_ be present\". llama.cpp uses a default or does not read the key.",
+        clause: "Reported when a key of the architecture is missing that the specification requires and hardly any file has. Specification, of the keys of an architecture: \"each key specified _must_ be present\". llama.cpp uses a default or does not read the key.",
         why: "A program that follows the letter of the specification refuses the model; no such program is known.",
         remedy: "Set the key from the model's config.json.",
         fixed: "every key that the specification lists for falcon",
     }
     UNKNOWN = "GG1503" Note Reference {
         summary: "Unknown architecture",
-        clause: "llama.cpp: \"unknown model architecture\". The specification allows communities to define their own.",
+        clause: "Reported when llama.cpp does not know the value of `general.architecture`, and nothing in the file shows that one of its own was meant. llama.cpp: \"unknown model architecture\". The specification allows communities to define their own.",
         why: "Only programs made for this architecture load the file.",
         remedy: "Nothing has to be done if the file is for such a program.",
         fixed: "general.architecture = \"llama\"",
     }
     KEY_TYPE = "GG1504" Error Reference {
         summary: "Wrong type for a hyper-parameter",
-        clause: "llama.cpp: \"key has wrong type\"; its converter writes each key with the type that the loader reads.",
+        clause: "Reported when a key of the architecture has another type than the loader reads. llama.cpp: \"key has wrong type\"; its converter writes each key with the type that the loader reads.",
         why: "llama.cpp refuses the model.",
         remedy: "Set the key again with its expected type.",
         fixed: "llama.context_length = 16 (u32)",
@@ -62,91 +62,91 @@ rules! { Architecture;
     }
     HEADS = "GG1505" Warning Practice {
         summary: "Head counts do not fit",
-        clause: "The embedding length must be a multiple of the number of heads unless attention.key_length is set, and the number of heads a multiple of the number of KV heads.",
+        clause: "Reported when the embedding length is not a multiple of the number of heads and there is no `attention.key_length`, or the number of heads is not a multiple of the number of KV heads. A head has the embedding length divided by the number of heads, and each KV head belongs to the same number of heads.",
         why: "The tensors cannot have the shapes that these numbers imply, and readers refuse the model.",
         remedy: "Set the head counts from the model's config.json.",
         fixed: "llama.attention.head_count = 2",
     }
     BLOCKS = "GG1506" Error Both {
         summary: "block_count does not match",
-        clause: "Specification: block_count is \"the number of blocks of attention+feed-forward layers\"; the tensors of block N are named blk.N, from 0.",
+        clause: "Reported when block_count is not the number of blocks that the tensors have. Specification: block_count is \"the number of blocks of attention+feed-forward layers\"; the tensors of block N are named blk.N, from 0.",
         why: "llama.cpp refuses a model that lacks a block, and one with tensors that no block uses.",
         remedy: "Set block_count to the number of blocks in the file, or convert the model again.",
         fixed: "llama.block_count = 1",
     }
     ROPE_TYPE = "GG1507" Warning Both {
         summary: "Unknown RoPE scaling method",
-        clause: "Specification: rope.scaling.type \"can be `none`, `linear`, or `yarn`\"; llama.cpp also knows longrope.",
+        clause: "Reported when the value of `rope.scaling.type` is not a known method. Specification: rope.scaling.type \"can be `none`, `linear`, or `yarn`\"; llama.cpp also knows longrope.",
         why: "The model fails beyond its original context length, or is refused.",
         remedy: "Set the key to one of the known methods.",
         fixed: "llama.rope.scaling.type = \"linear\"",
     }
     ROPE_FACTOR = "GG1508" Warning Practice {
         summary: "RoPE scaling has no factor",
-        clause: "Specification: rope.scaling.factor is \"a scale factor for RoPE to adjust the context length\".",
+        clause: "Reported when the file names a method of RoPE scaling that needs a factor, and `rope.scaling.factor` is missing. Specification: rope.scaling.factor is \"a scale factor for RoPE to adjust the context length\".",
         why: "Readers use a factor of 1, which means no scaling.",
         remedy: "Set rope.scaling.factor from the model's config.json.",
         fixed: "llama.rope.scaling.factor = 4.0",
     }
     ROPE_OLD = "GG1509" Note Specification {
         summary: "RoPE scaling uses a deprecated key",
-        clause: "Specification: \"it is recommended that models use the newer keys if possible\" instead of rope.scale_linear.",
+        clause: "Reported when the file has the key `rope.scale_linear`. Specification: \"it is recommended that models use the newer keys if possible\" instead of rope.scale_linear.",
         why: "Newer programs may not read it.",
         remedy: "Set rope.scaling.type to linear and rope.scaling.factor to the value.",
         fixed: "llama.rope.scaling.type = \"linear\", llama.rope.scaling.factor = 2.0",
     }
     NO_TENSORS = "GG1510" Note Practice {
         summary: "Model has no tensors",
-        clause: "A file that contains only a vocabulary has the type `vocab`; this one says it is a model.",
+        clause: "Reported when a file of type model has no tensors. A file that contains only a vocabulary has the type `vocab`; this one says it is a model.",
         why: "Programs try to run it and fail.",
         remedy: "Set general.type to vocab, or download the whole model.",
         fixed: "general.type = \"vocab\"",
     }
     NUMBERS = "GG1511" Error Reference {
         summary: "Contradictory hyper-parameters",
-        clause: "llama.cpp stops where numbers do not fit: \"invalid n_rot\", \"wrong array length\", a division by zero.",
+        clause: "Reported when hyper-parameters contradict each other so that no model can have them. llama.cpp stops where numbers do not fit: \"invalid n_rot\", \"wrong array length\", a division by zero.",
         why: "No set of tensors fits these numbers. llama.cpp refuses the model or crashes.",
         remedy: "Set the keys from the model's config.json, or convert the model again.",
         fixed: "llama.rope.dimension_count = 4",
     }
     MISSING_TENSOR = "GG1512" Error Reference {
         summary: "Missing tensor",
-        clause: "llama.cpp: \"tensor not found\", for each tensor that its architecture requires.",
+        clause: "Reported when a tensor is missing that the architecture requires. llama.cpp: \"tensor not found\", for each tensor that its architecture requires.",
         why: "The model is incomplete, and llama.cpp refuses it.",
         remedy: "Convert the model again, or download the whole file.",
         fixed: "tensor \"blk.0.ffn_up.weight\": dimensions [8, 12]",
     }
     UNEXPECTED_TENSOR = "GG1513" Error Reference {
         summary: "Unexpected tensor",
-        clause: "llama.cpp: \"wrong number of tensors\", when a file has more tensors than the architecture uses.",
+        clause: "Reported when the file has a tensor that the architecture does not use. llama.cpp: \"wrong number of tensors\", when a file has more tensors than the architecture uses.",
         why: "llama.cpp refuses the model.",
         remedy: "Remove the tensor, or correct general.architecture and the hyper-parameters that it depends on.",
         fixed: "no tensor \"blk.0.ffn_side.weight\"",
     }
     TENSOR_SHAPE = "GG1514" Error Reference {
         summary: "Wrong tensor shape",
-        clause: "The shape of every tensor must follow from the hyper-parameters. llama.cpp: \"tensor has wrong shape\".",
+        clause: "Reported when the shape of a tensor does not follow from the hyper-parameters. The shape of every tensor must follow from the hyper-parameters. llama.cpp: \"tensor has wrong shape\".",
         why: "llama.cpp refuses the model.",
         remedy: "Set the hyper-parameters from the model's config.json, or convert the model again.",
         fixed: "tensor \"blk.0.ffn_up.weight\": dimensions [8, 12]",
     }
     MISNAMED = "GG1517" Error Reference {
         summary: "Architecture unknown to llama.cpp",
-        clause: "llama.cpp: \"unknown model architecture\", for any name that is not exactly one of its own.",
+        clause: "Reported when llama.cpp does not know the value of `general.architecture`, and the keys of the file or a similar name show which one was meant; in the profile of llama.cpp, for every unknown value. llama.cpp: \"unknown model architecture\", for any name that is not exactly one of its own.",
         why: "llama.cpp refuses the model.",
         remedy: "Set general.architecture to the name that the keys of the file begin with, or use the program that the file is made for.",
         fixed: "general.architecture = \"llama\"",
     }
     NOT_AS_DESCRIBED = "GG1515" Warning Practice {
         summary: "Does not match the description of the architecture",
-        clause: "The file is compared with the built-in or the user's description of an architecture that llama.cpp does not load.",
+        clause: "Reported when a file of an architecture that llama.cpp does not load differs from the built-in or the user's description of it. Hyper-parameters, tensor names and shapes are compared.",
         why: "A program made for the architecture may refuse the model.",
         remedy: "Check whether the file is complete and whether the description is right.",
         fixed: "general.architecture = \"llama\", as the keys and tensors of the file say",
     }
     TENSOR_NAME = "GG1516" Warning Practice {
         summary: "Unknown tensor name for the architecture",
-        clause: "gguf-py's table of tensor names for the architecture does not contain the name.",
+        clause: "Reported when a tensor name is not in gguf-py's table for the architecture. That table has the names that converters write.",
         why: "A reader that follows the table refuses the model or ignores the tensor.",
         remedy: "Name the tensor as the architecture's converter does.",
         fixed: "no tensor \"blk.0.ffn_side.weight\"",

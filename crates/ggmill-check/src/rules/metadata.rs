@@ -10,14 +10,14 @@ use crate::{Fix, Input, Options, Rule};
 rules! { Metadata;
     NO_ARCHITECTURE = "GG1101" Error Both {
         summary: "Missing general.architecture",
-        clause: "Specification: `general.architecture: string` is required; llama.cpp refuses a model without it.",
+        clause: "Reported when the file has no `general.architecture`. Specification: `general.architecture: string` is required; llama.cpp refuses a model without it.",
         why: "Without it a program can tell neither how to run the model nor which other keys to read.",
         remedy: "Set general.architecture to the name of the architecture, such as llama.",
         fixed: "general.architecture = \"llama\"",
     }
     RELIED_TYPE = "GG1102" Error Both {
         summary: "Wrong type for a standard key",
-        clause: "Specification: each standard key is listed with its type; llama.cpp throws \"key has wrong type\" when it reads one as another type.",
+        clause: "Reported when a standard key that llama.cpp reads has another type than the specification lists. Specification: each standard key is listed with its type; llama.cpp throws \"key has wrong type\" when it reads one as another type.",
         why: "llama.cpp refuses the model; other readers use a default or refuse it too.",
         remedy: "Set the key again with its expected type.",
         fixed: "general.file_type = 0 (u32)",
@@ -25,14 +25,14 @@ rules! { Metadata;
     }
     DESCRIPTIVE_TYPE = "GG1103" Warning Specification {
         summary: "Wrong type for a descriptive key",
-        clause: "Specification: each standard key is listed with its type.",
+        clause: "Reported when a standard key that only describes the model has another type than the specification lists. Specification: each standard key is listed with its type.",
         why: "Model hubs and programs that display the key ignore it or fail.",
         remedy: "Set the key again with its expected type.",
         fixed: "general.name = \"Tiny\" (string)",
     }
     BOOL_BYTE = "GG1104" Warning Must {
         summary: "Invalid bool value",
-        clause: "Specification: \"1-byte value where 0 is false and 1 is true. Anything else is invalid\".",
+        clause: "Reported when a value of type bool is a byte other than 0 and 1. Specification: \"1-byte value where 0 is false and 1 is true. Anything else is invalid\".",
         why: "llama.cpp reads it as true; readers that follow the specification refuse the file.",
         remedy: "Set the key again to true or false.",
         fixed: "llama.attention.causal = true",
@@ -40,49 +40,49 @@ rules! { Metadata;
     }
     NOT_UTF8 = "GG1105" Warning Must {
         summary: "String is not valid UTF-8",
-        clause: "Specification: a string is \"a UTF-8 non-null-terminated string, with length prepended\".",
+        clause: "Reported when a string value is not valid UTF-8. Specification: a string is \"a UTF-8 non-null-terminated string, with length prepended\".",
         why: "Readers in languages with Unicode strings replace the invalid bytes, or fail.",
         remedy: "Set the string again as UTF-8.",
         fixed: "general.name = \"Tiny\"",
     }
     NUL = "GG1106" Warning Practice {
         summary: "String contains a NUL byte",
-        clause: "Specification: strings are \"non-null-terminated\"; llama.cpp passes them on as C strings, which end at the first NUL.",
+        clause: "Reported when a string value contains a NUL byte. Specification: strings are \"non-null-terminated\"; llama.cpp passes them on as C strings, which end at the first NUL.",
         why: "Readers disagree about the text: everything after the NUL is invisible to some of them.",
         remedy: "Set the string again without the NUL.",
         fixed: "general.name = \"ab\"",
     }
     NESTED_ARRAY = "GG1107" Error Reference {
         summary: "Nested array",
-        clause: "llama.cpp: the elements of an array must be of a scalar type or strings. Specification: \"arrays can be nested\".",
+        clause: "Reported when an array has arrays as its elements. llama.cpp: the elements of an array must be of a scalar type or strings. Specification: \"arrays can be nested\".",
         why: "llama.cpp refuses the file.",
         remedy: "Store the value as one flat array, or under several keys.",
         fixed: "x.y = [\"a\"]",
     }
     ARCHITECTURE_NAME = "GG1108" Note Must {
         summary: "Architecture name has characters other than a-z and 0-9",
-        clause: "Specification: general.architecture is \"all lowercase ASCII, with only `[a-z0-9]+` characters allowed\".",
+        clause: "Reported when the value of `general.architecture` has a character other than a-z and 0-9. Specification: general.architecture is \"all lowercase ASCII, with only `[a-z0-9]+` characters allowed\".",
         why: "llama.cpp itself has names such as command-r and nemotron_h, so readers accept them; programs that follow the text of the specification may not.",
         remedy: "Keep a name that llama.cpp knows. For a new architecture, use only letters and digits.",
         fixed: "general.architecture = \"commandr\"",
     }
     UNKNOWN_KIND = "GG1109" Note Practice {
         summary: "Unknown general.type",
-        clause: "gguf-py writes general.type as one of model, adapter, imatrix, mmproj and vocab.",
+        clause: "Reported when the value of `general.type` is not a known one. gguf-py writes general.type as one of model, adapter, imatrix, mmproj and vocab.",
         why: "Programs that select files by type cannot classify this one.",
         remedy: "Set general.type to one of the known types, or remove it.",
         fixed: "general.type = \"model\"",
     }
     NOT_FINITE = "GG1110" Warning Practice {
         summary: "Metadata number is infinite or NaN",
-        clause: "Reports every number in the metadata, in arrays too, that is infinite or NaN. No standard key has a defined meaning for them.",
+        clause: "Reported when a number in the metadata, in arrays too, is infinite or NaN. No standard key has a defined meaning for them.",
         why: "Results computed from it become NaN or infinite.",
         remedy: "Set the key to a finite number.",
         fixed: "llama.rope.freq_base = 10000.0",
     }
     NO_ALIGNMENT = "GG1111" Note Letter {
         summary: "Missing general.alignment",
-        clause: "Specification: `general.alignment: uint32` is among the required keys; \"some writers may not write the alignment\", and the default is then 32.",
+        clause: "Reported when the file has no `general.alignment`. Specification: `general.alignment: uint32` is among the required keys; \"some writers may not write the alignment\", and the default is then 32.",
         why: "Every reader uses 32 when the key is missing, so the file loads everywhere.",
         remedy: "Set general.alignment to 32 (u32).",
         fixed: "general.alignment = 32",
@@ -90,21 +90,21 @@ rules! { Metadata;
     }
     SAMPLING = "GG1112" Warning Practice {
         summary: "Sampling setting out of range",
-        clause: "llama.cpp reads general.sampling.* as defaults: probabilities from 0 to 1, temperatures and penalties of at least 0, mirostat 0, 1 or 2.",
+        clause: "Reported when a key of `general.sampling` has a value outside its range. llama.cpp reads general.sampling.* as defaults: probabilities from 0 to 1, temperatures and penalties of at least 0, mirostat 0, 1 or 2.",
         why: "Programs that use the setting produce nonsense, or refuse it.",
         remedy: "Set the key to the value from the model's generation_config.json, or remove it.",
         fixed: "general.sampling.top_p = 0.95",
     }
     NOT_PARALLEL = "GG1113" Warning Practice {
         summary: "general.tensor_extra arrays differ in length",
-        clause: "Reports general.tensor_extra.name and general.tensor_extra.prec_a4 of different length. They are parallel arrays: for each tensor name, the entry with the same index says whether its activations may have 4 bits.",
+        clause: "Reported when the arrays `general.tensor_extra.name` and `general.tensor_extra.prec_a4` differ in length. They are parallel arrays: for each tensor name, the entry with the same index says whether its activations may have 4 bits.",
         why: "Entries cannot be matched to their tensors.",
         remedy: "Regenerate the file, for example by converting it again.",
         fixed: "general.tensor_extra.name = [\"a\"], general.tensor_extra.prec_a4 = [true]",
     }
     LOADER_TYPE = "GG1114" Error Reference {
         summary: "Wrong type for a key that llama.cpp reads",
-        clause: "llama.cpp: \"key has wrong type\". The specification does not list the key.",
+        clause: "Reported when a key that llama.cpp reads and the specification does not list has another type than llama.cpp expects. llama.cpp: \"key has wrong type\". The specification does not list the key.",
         why: "llama.cpp refuses the model.",
         remedy: "Set the key again with its expected type.",
         fixed: "tokenizer.ggml.token_type_count = 2 (u32)",
@@ -112,7 +112,7 @@ rules! { Metadata;
     }
     CUSTOMARY_TYPE = "GG1115" Warning Practice {
         summary: "Unusual type for a key",
-        clause: "gguf-py and llama.cpp write the key with one type. The specification does not list it.",
+        clause: "Reported when a key that the specification does not list has another type than gguf-py and llama.cpp write. gguf-py and llama.cpp write the key with one type. The specification does not list it.",
         why: "Programs that display or read the key ignore it or fail.",
         remedy: "Set the key again with its expected type.",
         fixed: "general.source.huggingface.repository = \"owner/model\" (string)",

@@ -9,42 +9,42 @@ use crate::{Input, Options, Rule};
 rules! { Naming;
     CONVENTION = "GG1801" Note Specification {
         summary: "File name does not follow the naming convention",
-        clause: "Specification: \"at a minimum all model files should have at least BaseName, SizeLabel, Version\"; it includes a regular expression that validates names.",
+        clause: "Reported when the name of a file does not follow the naming convention. Specification: \"at a minimum all model files should have at least BaseName, SizeLabel, Version\"; it includes a regular expression that validates names.",
         why: "Programs and people cannot tell model, size and quantization from the name.",
         remedy: "`ggmill name build` makes the name from the metadata, or says which key is missing.",
         fixed: "Tiny-1K-v1.0.gguf",
     }
     ENCODING = "GG1802" Warning Practice {
         summary: "File name has a different quantization",
-        clause: "Specification: the Encoding in a name \"indicates the weights encoding scheme that was applied to the model\". It is compared with general.file_type.",
+        clause: "Reported when the name of a file has another quantization than `general.file_type`. Specification: the Encoding in a name \"indicates the weights encoding scheme that was applied to the model\". It is compared with general.file_type.",
         why: "People download and run a different model than they expect.",
         remedy: "Rename the file, or correct general.file_type.",
         fixed: "Tiny-1K-v1.0-F32.gguf",
     }
     SIZE = "GG1803" Warning Specification {
         summary: "File name has a different size label",
-        clause: "Specification: the SizeLabel of a name \"can be derived from gguf metadata `general.size_label`\".",
+        clause: "Reported when the name of a file has another size label than `general.size_label`. Specification: the SizeLabel of a name \"can be derived from gguf metadata `general.size_label`\".",
         why: "People download a different model than they expect.",
         remedy: "`ggmill name rename` renames the file after its metadata. If the name is right, correct general.size_label.",
         fixed: "general.size_label = \"1K\"",
     }
     KIND = "GG1804" Warning Specification {
         summary: "File name has a different type",
-        clause: "Specification: the Type in a name is LoRA for an adapter and vocab for a vocabulary, and absent otherwise; the names of projectors begin with mmproj-.",
+        clause: "Reported when the name of a file is that of another type of file. Specification: the Type in a name is LoRA for an adapter and vocab for a vocabulary, and absent otherwise; the names of projectors begin with mmproj-.",
         why: "Programs that select files by name load the wrong one.",
         remedy: "`ggmill name rename` renames the file after its metadata.",
         fixed: "Tiny-1K-v1.0.gguf",
     }
     VERSION = "GG1805" Warning Specification {
         summary: "File name has a different version",
-        clause: "Specification: the Version of a name \"can be derived from gguf metadata `general.version`\", and is v1.0 when the model has none.",
+        clause: "Reported when the name of a file has another version than `general.version`. Specification: the Version of a name \"can be derived from gguf metadata `general.version`\", and is v1.0 when the model has none.",
         why: "People confuse two versions.",
         remedy: "`ggmill name rename` renames the file after its metadata. If the name is right, correct general.version.",
         fixed: "general.version = \"v1.0\"",
     }
     BASE = "GG1806" Note Specification {
         summary: "File name has a different base name or fine-tune",
-        clause: "Specification: the BaseName of a name can be derived from `general.basename` and the FineTune from `general.finetune`, \"substituting spaces for dashes\".",
+        clause: "Reported when the name of a file has another base name than `general.basename`, or another fine-tune than `general.finetune`. Specification: the BaseName of a name can be derived from `general.basename` and the FineTune from `general.finetune`, \"substituting spaces for dashes\".",
         why: "People cannot tell which of the two the model is.",
         remedy: "`ggmill name rename` renames the file after its metadata. If the name is right, correct the keys.",
         fixed: "general.basename = \"Tiny\"",

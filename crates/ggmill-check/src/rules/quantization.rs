@@ -11,7 +11,7 @@ use crate::{Fix, Input, Options};
 rules! { Quantization;
     NO_VERSION = "GG1401" Warning Must {
         summary: "Missing general.quantization_version",
-        clause: "Specification: \"if any tensors are quantized, this _must_ be present\".",
+        clause: "Reported when a tensor is quantized and the file has no `general.quantization_version`. Specification: \"if any tensors are quantized, this _must_ be present\".",
         why: "If the layout of a type changed again, readers could not tell which layout this file uses.",
         remedy: "Set general.quantization_version to 2 (u32).",
         fixed: "general.quantization_version = 2",
@@ -19,14 +19,14 @@ rules! { Quantization;
     }
     VERSION = "GG1402" Warning Practice {
         summary: "Unknown quantization version",
-        clause: "The current version is 2 (`GGML_QNT_VERSION`); version 1 dates from early 2023.",
+        clause: "Reported when the value of `general.quantization_version` is not 2. The current version is 2 (`GGML_QNT_VERSION`); version 1 dates from early 2023.",
         why: "Readers decode the data as version 2, whatever this key says.",
         remedy: "Set general.quantization_version to 2 if the file was created after May 2023.",
         fixed: "general.quantization_version = 2",
     }
     UNKNOWN_FILE_TYPE = "GG1403" Warning Both {
         summary: "Unknown or removed general.file_type",
-        clause: "Specification: general.file_type is \"an enumerated value describing the type of the majority of the tensors\"; llama.cpp shows any other number as unknown.",
+        clause: "Reported when the value of `general.file_type` is unknown, or that of a type that was removed. Specification: general.file_type is \"an enumerated value describing the type of the majority of the tensors\"; llama.cpp shows any other number as unknown.",
         why: "Programs show no quantization name, or a wrong one.",
         remedy: "Set general.file_type to the number of the type that most tensors have, or remove it.",
         fixed: "general.file_type = 0 (all F32)",
@@ -34,7 +34,7 @@ rules! { Quantization;
     }
     FILE_TYPE_DIFFERS = "GG1404" Warning Specification {
         summary: "general.file_type does not match the tensors",
-        clause: "Specification: general.file_type describes \"the type of the majority of the tensors in the file\". Reported when no matrix has the type that it names.",
+        clause: "Reported when no matrix has the tensor type that `general.file_type` names. Specification: general.file_type describes \"the type of the majority of the tensors in the file\".",
         why: "The model is displayed, sorted and named with the wrong quantization.",
         remedy: "Set general.file_type to the number of the type that most tensors have.",
         fixed: "general.file_type = 0 (all F32)",
@@ -42,21 +42,21 @@ rules! { Quantization;
     }
     NOT_FOR_STORAGE = "GG1405" Warning Practice {
         summary: "Tensor type is for intermediate results only",
-        clause: "ggml creates Q8_1 and Q8_K from activations at run time; no file type uses them.",
+        clause: "Reported when a tensor has the type Q8_1 or Q8_K. ggml creates Q8_1 and Q8_K from activations at run time; no file type uses them.",
         why: "Many operations have no code for weights of this type.",
         remedy: "Quantize the tensor to Q8_0.",
         fixed: "tensor \"x.weight\": Q8_0",
     }
     NO_COMPANION = "GG1406" Note Practice {
         summary: "NVFP4 tensor has no scale tensor",
-        clause: "Reports every NVFP4 tensor `X.weight` without a tensor `X.scale`, the scale of the whole tensor, which llama.cpp's converter writes for checkpoints that have one.",
+        clause: "Reported when an NVFP4 tensor `X.weight` has no tensor `X.scale` beside it. `X.scale` is the scale of the whole tensor, which llama.cpp's converter writes for checkpoints that have one.",
         why: "If the checkpoint had such a scale, the magnitude of the weights is lost: NVFP4 blocks only represent values up to 448 times 6. A tensor that `llama-quantize` made of 16-bit weights has none, and needs none.",
         remedy: "Convert the model again if `X.weight_scale_2` or `X.weight_global_scale` is in its checkpoint; otherwise there is nothing to do.",
         fixed: "tensors \"x.weight\" and \"x.scale\"",
     }
     NO_FILE_TYPE = "GG1407" Note Letter {
         summary: "Missing general.file_type",
-        clause: "Specification: general.file_type is a standard key, \"optional; can be inferred from the tensor types\"; the standard keys \"are all recommended\".",
+        clause: "Reported when the file has no `general.file_type`. Specification: general.file_type is a standard key, \"optional; can be inferred from the tensor types\"; the standard keys \"are all recommended\".",
         why: "Programs that display or sort models by it have to inspect every tensor.",
         remedy: "Set general.file_type to the number of the type that most tensors have.",
         fixed: "general.file_type = 0 (all F32)",

@@ -10,70 +10,70 @@ use crate::{Input, Options};
 rules! { Tensors;
     DUPLICATE = "GG1301" Error Reference {
         summary: "Duplicate tensor name",
-        clause: "llama.cpp refuses a file with a \"duplicate tensor name\".",
+        clause: "Reported when a tensor name occurs more than once. llama.cpp refuses a file with a \"duplicate tensor name\".",
         why: "llama.cpp refuses the file; other readers use either of the tensors.",
         remedy: "Regenerate the file, for example by converting it again. A program that joined two files usually causes this.",
         fixed: "one tensor \"output.weight\"",
     }
     OUTSIDE = "GG1302" Error Both {
         summary: "Tensor data is outside the file",
-        clause: "Specification: \"each tensor's data must be stored within this array\"; llama.cpp: \"tensor data is not within the file bounds, model is corrupted or incomplete\".",
+        clause: "Reported when the data of a tensor is not wholly within the file. Specification: \"each tensor's data must be stored within this array\"; llama.cpp: \"tensor data is not within the file bounds, model is corrupted or incomplete\".",
         why: "Weights are missing. Usually a download was interrupted.",
         remedy: "Resume the download, or download the file again.",
         fixed: "the file contains the data of every tensor",
     }
     NOT_BLOCKS = "GG1303" Error Reference {
         summary: "Row length is not a multiple of the block size",
-        clause: "The first dimension of a tensor must be a multiple of the block size of its type. llama.cpp refuses anything else; the specification defines no partial blocks.",
+        clause: "Reported when the row length of a tensor is not a multiple of the block size of its type. llama.cpp refuses such a tensor; the specification defines no partial blocks.",
         why: "The size of the tensor data is undefined, and every reader refuses the file.",
         remedy: "Quantize the tensor to a type whose block size divides the row length. F16 has a block size of 1 and fits every row.",
         fixed: "tensor \"x.weight\": Q8_0, row length 64",
     }
     BAD_PLACE = "GG1304" Error Both {
         summary: "Tensor data overlaps or ends beyond 2^64",
-        clause: "llama.cpp: each offset must be the sum of the padded sizes of the tensors before it. The specification gives every tensor its own data.",
+        clause: "Reported when the data of two tensors overlap, or the data of one ends beyond 2^64. llama.cpp: each offset must be the sum of the padded sizes of the tensors before it. The specification gives every tensor its own data.",
         why: "A small file can claim to be a huge model, and a change to one tensor changes another.",
         remedy: "Do not use the file unless you trust its source. Create it again.",
         fixed: "tensor \"a.c\": offset 32",
     }
     NAME_TOO_LONG = "GG1305" Error Both {
         summary: "Tensor name is longer than 64 bytes",
-        clause: "Specification: a tensor name \"must be at most 64 bytes long\".",
+        clause: "Reported when a tensor name is longer than 64 bytes. Specification: a tensor name \"must be at most 64 bytes long\".",
         why: "llama.cpp refuses the file. It refuses 64 bytes too, which the specification allows (GG1306).",
         remedy: "Regenerate the file with a shorter name. Programs that expect the long name have to know the new one.",
         fixed: "a tensor name of at most 63 bytes",
     }
     NAME_64 = "GG1306" Error Reference {
         summary: "Tensor name is exactly 64 bytes long",
-        clause: "llama.cpp: a name and its terminating NUL must fit in 64 bytes, so a name has at most 63. The specification allows 64.",
+        clause: "Reported when a tensor name is exactly 64 bytes long. llama.cpp: a name and its terminating NUL must fit in 64 bytes, so a name has at most 63. The specification allows 64.",
         why: "llama.cpp refuses the file.",
         remedy: "Shorten the name by at least one byte.",
         fixed: "a tensor name of at most 63 bytes",
     }
     NAME_ODD = "GG1307" Warning Practice {
         summary: "Tensor name is empty or has unusual characters",
-        clause: "Standard tensor names consist of letters, digits, `_`, `-` and `.`. Reported are empty names, and spaces, control characters, quotes, shell metacharacters and characters outside ASCII.",
+        clause: "Reported when a tensor name is empty, or has spaces, control characters, quotes, shell metacharacters or characters outside ASCII. Standard tensor names consist of letters, digits, `_`, `-` and `.`.",
         why: "Such names mislead people, and break programs that build file names or command lines from them.",
         remedy: "Rename the tensor.",
         fixed: "tensor \"a.b\"",
     }
     UNKNOWN_TYPE = "GG1308" Error Both {
         summary: "Unknown tensor type",
-        clause: "Specification: `ggml_type` lists the tensor types; llama.cpp refuses any other number.",
+        clause: "Reported when the number of a tensor's type is unknown. Specification: `ggml_type` lists the tensor types; llama.cpp refuses any other number.",
         why: "Neither the size nor the content of the tensor data is known. Forks of llama.cpp use such numbers.",
         remedy: "Use the fork that created the file, or quantize the model to a published type.",
         fixed: "tensor \"x.weight\": F32",
     }
     RETIRED_TYPE = "GG1309" Error Both {
         summary: "Removed tensor type",
-        clause: "Specification: \"support has been removed\" for Q4_2 and Q4_3; llama.cpp has also removed the interleaved types.",
+        clause: "Reported when a tensor has a type that was removed: Q4_2, Q4_3 or an interleaved one. Specification: \"support has been removed\" for Q4_2 and Q4_3; llama.cpp has also removed the interleaved types.",
         why: "Current readers refuse the file.",
         remedy: "Quantize the model again, to a current type.",
         fixed: "tensor \"x.weight\": Q4_0",
     }
     NOT_ALIGNED = "GG1310" Error Both {
         summary: "Tensor offset is not aligned",
-        clause: "Specification: the offset \"must be a multiple of `ALIGNMENT`\"; llama.cpp refuses any other.",
+        clause: "Reported when the offset of a tensor is not a multiple of the alignment. Specification: the offset \"must be a multiple of `ALIGNMENT`\"; llama.cpp refuses any other.",
         why: "llama.cpp refuses the file. In a memory map, access to the data is slow or faults.",
         remedy: "Rewrite the file.",
         fixed: "tensor \"a.b\": offset 0",
@@ -81,7 +81,7 @@ rules! { Tensors;
     }
     NOT_CONTIGUOUS = "GG1311" Error Reference {
         summary: "Tensor data has gaps or is out of order",
-        clause: "llama.cpp: each offset must equal the sum of the padded sizes of the tensors before it. The specification only requires alignment.",
+        clause: "Reported when an offset is larger or smaller than the padded sizes of the tensors before it add up to. llama.cpp: each offset must equal the sum of the padded sizes of the tensors before it. The specification only requires alignment.",
         why: "llama.cpp refuses the file.",
         remedy: "Rewrite the file.",
         fixed: "tensor \"a.b\": offset 0",
@@ -89,14 +89,14 @@ rules! { Tensors;
     }
     TOO_MANY_ELEMENTS = "GG1312" Error Reference {
         summary: "Number of elements does not fit in int64",
-        clause: "llama.cpp: every dimension, and their product, must fit in int64. The dimensions of the specification are unsigned.",
+        clause: "Reported when a dimension of a tensor, or the product of its dimensions, does not fit in int64. llama.cpp: every dimension, and their product, must fit in int64. The dimensions of the specification are unsigned.",
         why: "llama.cpp refuses the file.",
         remedy: "Regenerate the file, for example by converting it again: no real tensor is that large.",
         fixed: "tensor \"a.b\": dimensions [8]",
     }
     NO_ELEMENTS = "GG1313" Note Practice {
         summary: "Tensor has no elements",
-        clause: "A dimension of 0 is allowed, and llama.cpp loads such tensors.",
+        clause: "Reported when a tensor has a dimension of 0. A dimension of 0 is allowed, and llama.cpp loads such tensors.",
         why: "Nothing can be computed with it. Some converters write one where a part of a model is absent.",
         remedy: "Remove the tensor unless a program expects it.",
         fixed: "tensor \"a.b\": dimensions [8]",

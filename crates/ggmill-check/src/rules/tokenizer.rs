@@ -14,70 +14,70 @@ use crate::{Fix, Input, Options};
 rules! { Tokenizer;
     NO_TOKENS = "GG1601" Error Reference {
         summary: "Tokenizer has no tokens",
-        clause: "llama.cpp: \"cannot find tokenizer vocab in model file\"; in the specification, tokenizer.ggml.tokens is an array of strings.",
+        clause: "Reported when the file has a tokenizer, and `tokenizer.ggml.tokens` is missing or not an array of strings. llama.cpp: \"cannot find tokenizer vocab in model file\"; in the specification, tokenizer.ggml.tokens is an array of strings.",
         why: "Text cannot be tokenized, and llama.cpp refuses the model.",
         remedy: "Convert the model again with its tokenizer files in the same directory.",
         fixed: "tokenizer.ggml.tokens = [\"<s>\", \"a\", \"b\", \"ab\", \"c\"]",
     }
     SCORES = "GG1602" Error Both {
         summary: "Scores do not match the tokens",
-        clause: "Specification: scores \"must have the same length and index as `tokens`\"; llama.cpp refuses fewer scores than tokens, and other types.",
+        clause: "Reported when `tokenizer.ggml.scores` has another length than the tokens, or another type than f32. Specification: scores \"must have the same length and index as `tokens`\"; llama.cpp refuses fewer scores than tokens, and other types.",
         why: "Scores are missing, or are applied to the wrong tokens.",
         remedy: "Convert the model again, or copy the vocabulary from a correct file.",
         fixed: "tokenizer.ggml.scores: 5 elements for 5 tokens",
     }
     TOKEN_TYPES = "GG1603" Error Both {
         summary: "Token types do not match the tokens",
-        clause: "Specification: token_type is an array of int32 that \"must have the same length and index as `tokens`\"; llama.cpp refuses fewer types than tokens.",
+        clause: "Reported when `tokenizer.ggml.token_type` has another length than the tokens, or another type than int32. Specification: token_type is an array of int32 that \"must have the same length and index as `tokens`\"; llama.cpp refuses fewer types than tokens.",
         why: "Control tokens can be treated as text, and text as control tokens.",
         remedy: "Convert the model again, or copy the vocabulary from a correct file.",
         fixed: "tokenizer.ggml.token_type: 5 elements for 5 tokens",
     }
     TOKEN_TYPE = "GG1604" Warning Specification {
         summary: "Unknown token type",
-        clause: "Specification: \"1=normal, 2=unknown, 3=control, 4=user defined, 5=unused, 6=byte\".",
+        clause: "Reported when a token has a type other than 1 to 6. Specification: \"1=normal, 2=unknown, 3=control, 4=user defined, 5=unused, 6=byte\".",
         why: "Readers treat the token as undefined: it is never produced from text.",
         remedy: "Set the type of the token to one of the six.",
         fixed: "tokenizer.ggml.token_type = [3, 1, 1, 1, 1]",
     }
     SPECIAL_ID = "GG1605" Warning Both {
         summary: "Special token ID out of range",
-        clause: "A special token ID must be the index of a token. llama.cpp: \"bad special token\", a warning, for an ID outside the vocabulary.",
+        clause: "Reported when the ID of a special token is not the index of a token. A special token ID must be the index of a token. llama.cpp: \"bad special token\", a warning, for an ID outside the vocabulary.",
         why: "Readers ignore the key and use a default, so text begins or ends with the wrong token.",
         remedy: "Set the key to the ID from the tokenizer's configuration, or remove it.",
         fixed: "tokenizer.ggml.bos_token_id = 0",
     }
     MERGE = "GG1606" Error Reference {
         summary: "Merge does not have two parts",
-        clause: "llama.cpp splits each merge at the first space after its first character.",
+        clause: "Reported when a merge has no space between two parts. llama.cpp splits each merge at the first space after its first character.",
         why: "The merge is lost, and with it every token that depends on it.",
         remedy: "Convert the model again from its tokenizer.json.",
         fixed: "tokenizer.ggml.merges = [\"a b\"]",
     }
     MERGE_TOKENS = "GG1607" Warning Practice {
         summary: "Merge result not in vocabulary",
-        clause: "A merge joins two tokens into a third; llama.cpp looks up the result in the vocabulary.",
+        clause: "Reported when the result of a merge is not a token. A merge joins two tokens into a third; llama.cpp looks up the result in the vocabulary.",
         why: "The vocabulary and the merges come from different tokenizers, or one of them was edited.",
         remedy: "Convert the model again from its tokenizer.json.",
         fixed: "tokenizer.ggml.merges = [\"a b\"], and \"ab\" is a token",
     }
     NO_PRE = "GG1608" Warning Reference {
         summary: "BPE vocabulary has no pre-tokenizer",
-        clause: "llama.cpp: \"missing pre-tokenizer type, using: 'default'\"; it warns that generation quality will be degraded.",
+        clause: "Reported when a BPE vocabulary has no `tokenizer.ggml.pre`. llama.cpp: \"missing pre-tokenizer type, using: 'default'\"; it warns that generation quality will be degraded.",
         why: "Text is split differently than in training, so the model sees tokens that it hardly knows.",
         remedy: "Set tokenizer.ggml.pre to llama.cpp's name for the pre-tokenizer.",
         fixed: "tokenizer.ggml.pre = \"default\"",
     }
     UNKNOWN_PRE = "GG1609" Error Reference {
         summary: "Unknown pre-tokenizer",
-        clause: "llama.cpp refuses an \"unknown pre-tokenizer type\".",
+        clause: "Reported when llama.cpp does not know the pre-tokenizer that `tokenizer.ggml.pre` names. llama.cpp refuses an \"unknown pre-tokenizer type\".",
         why: "llama.cpp refuses the model. A newer version may know the name.",
         remedy: "Set tokenizer.ggml.pre to a name that the programs in use know.",
         fixed: "tokenizer.ggml.pre = \"default\"",
     }
     SEPARATOR = "GG1610" Warning Reference {
         summary: "separator_token_id is not read by llama.cpp",
-        clause: "llama.cpp reads and writes tokenizer.ggml.seperator_token_id; the specification spells it separator_token_id.",
+        clause: "Reported when the file has `tokenizer.ggml.separator_token_id` and not the key that llama.cpp reads instead. llama.cpp reads and writes tokenizer.ggml.seperator_token_id; the specification spells it separator_token_id.",
         why: "llama.cpp does not find the separator token.",
         remedy: "Add tokenizer.ggml.seperator_token_id, as llama.cpp spells it, with the same value.",
         fixed: "tokenizer.ggml.seperator_token_id = 1, beside separator_token_id",
@@ -85,35 +85,35 @@ rules! { Tokenizer;
     }
     DUPLICATE_TOKEN = "GG1611" Error Reference {
         summary: "Duplicate token",
-        clause: "llama.cpp asserts that all tokens are different.",
+        clause: "Reported when two tokens are equal. llama.cpp asserts that all tokens are different.",
         why: "llama.cpp aborts while it loads the file.",
         remedy: "Give the second token a unique text, such as [PAD12345].",
         fixed: "tokenizer.ggml.tokens = [\"<s>\", \"a\", \"b\", \"ab\", \"c\"]",
     }
     UNKNOWN_MODEL = "GG1612" Error Reference {
         summary: "Unknown tokenizer model",
-        clause: "llama.cpp refuses an \"unknown tokenizer\".",
+        clause: "Reported when llama.cpp does not know the value of `tokenizer.ggml.model`. llama.cpp refuses an \"unknown tokenizer\".",
         why: "llama.cpp refuses the model.",
         remedy: "Set tokenizer.ggml.model to the kind of tokenizer: llama, gpt2, bert, t5, rwkv, ….",
         fixed: "tokenizer.ggml.model = \"gpt2\"",
     }
     VOCABULARY_SIZE = "GG1613" Warning Practice {
         summary: "Number of tokens does not match the embedding",
-        clause: "llama.cpp: token_embd.weight has one row for each token.",
+        clause: "Reported when the number of tokens is not the number of rows of `token_embd.weight`. llama.cpp: token_embd.weight has one row for each token.",
         why: "Token IDs without a row cannot be used, and rows without a token cannot be displayed. llama.cpp refuses most such models.",
         remedy: "Pad the vocabulary to the size of the embedding when converting the model.",
         fixed: "5 tokens, token_embd.weight with 5 rows",
     }
     NO_MERGES = "GG1614" Error Reference {
         summary: "BPE vocabulary has no merges",
-        clause: "llama.cpp refuses such a model: \"cannot find tokenizer merges in model file\". In the specification, tokens without merges are atomic.",
+        clause: "Reported when a BPE vocabulary has no merges. llama.cpp refuses such a model: \"cannot find tokenizer merges in model file\". In the specification, tokens without merges are atomic.",
         why: "llama.cpp refuses the model.",
         remedy: "Convert the model again from its tokenizer.json.",
         fixed: "tokenizer.ggml.merges = [\"a b\"]",
     }
     OLD_KEY = "GG1615" Note Practice {
         summary: "Renamed tokenizer key",
-        clause: "llama.cpp renamed prefix_token_id, suffix_token_id and middle_token_id to fim_pre_token_id, fim_suf_token_id and fim_mid_token_id.",
+        clause: "Reported when a key of the tokenizer has a name that llama.cpp no longer uses. llama.cpp renamed prefix_token_id, suffix_token_id and middle_token_id to fim_pre_token_id, fim_suf_token_id and fim_mid_token_id.",
         why: "Programs that know only the new names do not find the token.",
         remedy: "Add the key under its new name.",
         fixed: "tokenizer.ggml.fim_pre_token_id = 1, beside prefix_token_id",
@@ -121,21 +121,21 @@ rules! { Tokenizer;
     }
     NOT_JSON = "GG1616" Warning Specification {
         summary: "tokenizer.huggingface.json is not valid JSON",
-        clause: "Specification: tokenizer.huggingface.json is \"the entirety of the HF `tokenizer.json` for a given model\".",
+        clause: "Reported when the value of `tokenizer.huggingface.json` is not valid JSON. Specification: tokenizer.huggingface.json is \"the entirety of the HF `tokenizer.json` for a given model\".",
         why: "Programs that prefer it over the embedded vocabulary fail.",
         remedy: "Set the key again from the model's tokenizer.json, or remove it.",
         fixed: "tokenizer.huggingface.json = \"{}\"",
     }
     SEPARATORS_DIFFER = "GG1617" Warning Practice {
         summary: "Separator token keys differ",
-        clause: "The specification's separator_token_id and llama.cpp's seperator_token_id name the same token, so they must have the same value.",
+        clause: "Reported when `tokenizer.ggml.separator_token_id` and `tokenizer.ggml.seperator_token_id` have different values. The specification's separator_token_id and llama.cpp's seperator_token_id name the same token, so they must have the same value.",
         why: "Which token is the separator depends on the program.",
         remedy: "Set both keys to the ID from the tokenizer's configuration.",
         fixed: "tokenizer.ggml.separator_token_id = 1, tokenizer.ggml.seperator_token_id = 1",
     }
     BYTE_TOKENS = "GG1618" Warning Reference {
         summary: "Missing byte tokens",
-        clause: "llama.cpp encodes bytes of text that no token covers as the tokens <0x00> to <0xFF>. It throws an exception when the vocabulary has neither that token nor, except for PLaMo-2, a token for the byte itself.",
+        clause: "Reported when a vocabulary has tokens for some bytes and none for others. llama.cpp encodes bytes of text that no token covers as the tokens <0x00> to <0xFF>. It throws an exception when the vocabulary has neither that token nor, except for PLaMo-2, a token for the byte itself.",
         why: "Text with such a byte terminates the program, and users control the text.",
         remedy: "Convert the model again with all of its tokenizer files. A reduced vocabulary must keep its 256 byte tokens.",
         fixed: "all of <0x00> to <0xFF> are tokens, or none is",

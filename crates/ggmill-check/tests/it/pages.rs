@@ -77,6 +77,12 @@ fn pages_have_one_form() {
         assert_ne!(has_fix, page.contains("\nThere is no automatic fix.\n"), "{}", rule.code);
         assert_eq!(has_fix, rule.automatic.is_some(), "{}", rule.code);
         assert!(!rule.fixed.is_empty(), "{}", rule.code);
+        // The condition comes first, the requirement behind it later.
+        let condition = rule
+            .clause
+            .strip_prefix("Checked with `--data`: r")
+            .unwrap_or(rule.clause.strip_prefix('R').unwrap_or_default());
+        assert!(condition.starts_with("eported when "), "{}: {}", rule.code, rule.clause);
     }
 }
 

@@ -50,6 +50,9 @@ pub(crate) struct Args {
     /// The checkpoint: a directory, a .safetensors file with config.json beside it, or a
     /// legacy file
     src: PathBuf,
+    /// The file to write, as with -o
+    #[arg(value_name = "OUT", conflicts_with = "output", value_parser = output_path)]
+    out: Option<PathBuf>,
     /// The file to write; by default SRC's name and the type, in the current directory
     #[arg(short, long, visible_alias = "outfile", value_name = "FILE")]
     output: Option<PathBuf>,
@@ -104,6 +107,16 @@ enum ConversionType {
     Quantized(Target),
 }
 
+/// Takes a path that does not read like a type: a type in this place is a mistake.
+fn output_path(text: &str) -> Result<PathBuf, String> {
+    if conversion_type(text).is_ok() {
+        return Err(format!(
+            "this is a type, expected the file to write; --type {text} sets the type"
+        ));
+    }
+    Ok(PathBuf::from(text))
+}
+
 fn conversion_type(name: &str) -> Result<ConversionType, String> {
     const PLAIN: [FileType; 4] = [FileType::F32, FileType::F16, FileType::BF16, FileType::Q8_0];
     if name.eq_ignore_ascii_case("auto") {
@@ -119,7 +132,8 @@ fn conversion_type(name: &str) -> Result<ConversionType, String> {
     Ok(ConversionType::Quantized(target))
 }
 
-pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
+pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
+    args.output = args.output.or(args.out.take());
     match what_it_is(&args.src) {
         Some(FileKind::LegacyGgml { .. }) => {
             let Args { src, output, to, name, force, dry_run, json, legacy, .. } = args;

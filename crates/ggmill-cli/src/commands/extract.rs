@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use ggmill_core::{MetadataBuf, RawStr};
-use ggmill_edit::{extract_metadata, subset};
+use ggmill_edit::{extract_metadata, meant_pattern, subset};
 use ggmill_formats::{extract_npy, extract_safetensors, npy_len, safetensors_len};
 use ggmill_io::FileSink;
 use ggmill_pipeline::{Checkpoint as _, GgufCheckpoint, RunOptions, SourceTensor};
@@ -119,17 +119,20 @@ impl Args {
     }
 }
 
-/// Refuses patterns that match nothing: a pattern that was typed was meant to match.
+/// Refuses patterns that match nothing: a pattern that was typed was meant to match. The hint is a
+/// pattern like it that matches something.
 pub(crate) fn fits_any<'a, I: Iterator<Item = RawStr<'a>>>(
     what: &str,
     globs: &[Glob],
     names: impl Fn() -> I,
 ) -> Result<(), Failure> {
     match globs.iter().find(|glob| !names().any(|name| glob.matches(name))) {
-        Some(glob) => Err(Failure::new(format_args!(
-            "no {what} matches {:?}",
-            RawStr::from(glob.to_string().as_str())
-        ))),
+        Some(glob) => {
+            let hint = meant_pattern(glob, names)
+                .map(|meant| format!("did you mean '{}'?", RawStr::from(&*meant)));
+            let message = format!("no {what} matches {:?}", RawStr::from(glob.as_str()));
+            Err(Failure::new(message).with_hint(hint))
+        }
         None => Ok(()),
     }
 }

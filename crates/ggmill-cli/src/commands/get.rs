@@ -82,7 +82,18 @@ fn value<'a>(model: &'a Model, args: &Args) -> Result<Value<'a>, Failure> {
     if let Some(value) = read(&args.key) {
         return value;
     }
-    let absent = || about(args, &"no such key").with_hint(near(model, &args.key));
+    let absent = || {
+        let hint = if args.key.contains(['*', '?']) {
+            Some(
+                "one value is printed; `ggmill extract FILE --key GLOB -o -` writes all that match \
+                 as JSON"
+                    .to_owned(),
+            )
+        } else {
+            near(model, &args.key)
+        };
+        about(args, &"no such key").with_hint(hint)
+    };
     let Some((key, index)) = parse_element(&args.key).ok().flatten() else { return Err(absent()) };
     let whole = read(key).ok_or_else(absent)??;
     let array = whole.as_array().ok_or_else(|| about(args, &"is not an array"))?;

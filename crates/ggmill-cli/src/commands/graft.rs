@@ -202,10 +202,12 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     graft.keep(|name| !args.drop.iter().any(|glob| glob.matches(name)));
     for renaming in &args.rename {
         if graft.rename(|name| renaming.of(name)) == 0 {
-            return Err(Failure::new(format_args!(
-                "no tensor matches {:?}",
-                RawStr::from(&*renaming.old)
-            )));
+            let typed = if renaming.old.contains('*') {
+                renaming.old.parse().map_err(Failure::new)?
+            } else {
+                Glob::literal(&renaming.old)
+            };
+            fits_any("tensor", &[typed], || graft.names())?;
         }
     }
     fits_any("tensor", &args.order, || graft.names())?;

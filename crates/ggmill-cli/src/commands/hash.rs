@@ -5,7 +5,10 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use ggmill_core::RawStr;
-use ggmill_hash::{Conclusion, HashKind, HashLine, HashSubject, Manifest, Verdict};
+use ggmill_hash::{
+    Conclusion, FileSums, HashKind, HashLine, HashSubject, Manifest, Verdict, file_sha256,
+};
+use ggmill_io::RandomAccess;
 use ggmill_pipeline::{Checkpoint as _, RunOptions};
 use ggmill_text::LosslessStr;
 use serde_json::json;
@@ -35,7 +38,10 @@ splitting a model into shards or another name, as long as the manifest is about 
 Lines are those of llama-gguf-hash, which can check what is
 written here and the other way round. Without a choice the hash is xxh64, or, for a check,
 the strongest that the manifest has for the model. Lines that contradict each other hold
-for nothing, and neither does a line that an earlier check found wrong.")]
+for nothing, and neither does a line that an earlier check found wrong.
+
+--check also takes the lines of sha256sum, which are about whole files: each FILE is hashed
+as a whole then, metadata included.")]
 pub(crate) struct Args {
     /// The models: each a file, or any shard of a set
     #[arg(value_name = "FILE", required = true)]
@@ -87,11 +93,16 @@ impl Args {
 
 /// Hashes each model. If one cannot be read, the others are hashed nevertheless.
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
-    let manifest = args
-        .check
-        .as_deref()
-        .map(|path| read_manifest(path).map(|manifest| (path, manifest)))
-        .transpose()?;
+    let claims = args.check.as_deref().map(|path| read_claims(path, args)).transpose()?;
+    let manifest = match claims {
+        Some((path, Claimed::Files(sums))) => {
+            return each(&args.files, console, |_, file| {
+                check_file(file, args, (path, &sums), console)
+            });
+        }
+        Some((path, Claimed::Weights(manifest))) => Some((path, manifest)),
+        None => None,
+    };
     each(&args.files, console, |_, path| hash_one(path, args, manifest.as_ref(), console))
 }
 
@@ -147,11 +158,20 @@ fn hash_one(
         return Ok(Status::Fine);
     };
     let conclusion = claims.verify(&mut lines, &kinds, !args.no_layer);
-    print(&lines, &file, Some((*path, manifest, conclusion)), args, console)?;
+    let checked = Checked { path, kinds: &manifest.kinds(), conclusion };
+    print(&lines, &file, Some(checked), args, console)?;
     Ok(if conclusion == Conclusion::Success { Status::Fine } else { Status::Findings })
 }
 
-fn read_manifest(path: &Path) -> Result<Manifest, Failure> {
+/// What a file of hashes is about.
+enum Claimed {
+    /// The weights of models.
+    Weights(Manifest),
+    /// Whole files.
+    Files(FileSums),
+}
+
+fn read_claims<'a>(path: &'a Path, args: &Args) -> Result<(&'a Path, Claimed), Failure> {
     let failed = |error: io::Error| Failure::new(format_args!("{}: {error}", shown(path)));
     let mut text = Vec::new();
     if path.as_os_str() == "-" {
@@ -161,17 +181,56 @@ fn read_manifest(path: &Path) -> Result<Manifest, Failure> {
             .and_then(|file| file.take(MAX_MANIFEST_LEN).read_to_end(&mut text))
             .map_err(failed)?;
     }
-    let manifest = Manifest::parse(&String::from_utf8_lossy(&text));
-    if manifest.kinds().is_empty() {
+    let text = String::from_utf8_lossy(&text);
+    let manifest = Manifest::parse(&text);
+    if !manifest.kinds().is_empty() {
+        return Ok((path, Claimed::Weights(manifest)));
+    }
+    let sums = FileSums::parse(&text);
+    if sums.is_empty() {
         let hint = "a line is a kind (xxh64, sha1, sha256, blake3, uuid), a digest and a file, \
-                    with a tensor after a colon";
+                    with a tensor after a colon; or a line of sha256sum, about a whole file";
         return Err(Failure::new(format_args!("{}: has no line with a hash", shown(path)))
             .with_hint(Some(hint.to_owned())));
     }
-    Ok(manifest)
+    if let Some(other) = args.kinds().iter().find(|kind| **kind != HashKind::Sha256) {
+        return Err(Failure::new(format_args!(
+            "{}: has SHA-256 of whole files, and {other} was asked for",
+            shown(path)
+        )));
+    }
+    Ok((path, Claimed::Files(sums)))
 }
 
-type Checked<'a> = (&'a Path, &'a Manifest, Conclusion);
+/// Checks a file against the SHA-256 of its bytes.
+fn check_file(
+    file: &Path,
+    args: &Args,
+    (list, sums): (&Path, &FileSums),
+    console: Console,
+) -> Result<Status, Failure> {
+    let source = RandomAccess::open(file).map_err(Failure::new)?;
+    let mut bar = Bar::new(console);
+    let digest = file_sha256(&source, &mut |progress| {
+        bar.update(progress.written, progress.total, progress.tensor);
+        ControlFlow::Continue(())
+    });
+    drop(bar);
+    let digest = digest.map_err(|error| Failure::new(format_args!("{}: {error}", shown(file))))?;
+    let name = shown(file).to_string();
+    let (line, conclusion) = sums.verify(&name, &digest.to_string());
+    let checked = Checked { path: list, kinds: &[HashKind::Sha256], conclusion };
+    print(&[line], &name, Some(checked), args, console)?;
+    Ok(if conclusion == Conclusion::Success { Status::Fine } else { Status::Findings })
+}
+
+/// A list of hashes that lines were compared with, and the result.
+#[derive(Clone, Copy)]
+struct Checked<'a> {
+    path: &'a Path,
+    kinds: &'a [HashKind],
+    conclusion: Conclusion,
+}
 
 fn print(
     lines: &[HashLine<'_>],
@@ -196,9 +255,9 @@ fn print_text(
     checked: Option<Checked<'_>>,
     verbose: bool,
 ) -> io::Result<()> {
-    if let Some((path, manifest, _)) = checked.filter(|_| verbose) {
+    if let Some(Checked { path, kinds, .. }) = checked.filter(|_| verbose) {
         write!(out, "manifest  {}", shown(path))?;
-        manifest.kinds().iter().try_for_each(|kind| write!(out, "  {kind}"))?;
+        kinds.iter().try_for_each(|kind| write!(out, "  {kind}"))?;
         writeln!(out)?;
     }
     let is_shown = |line: &&HashLine<'_>| verbose || line.verdict != Some(Verdict::Ok);
@@ -208,6 +267,7 @@ fn print_text(
             HashSubject::Tensor(tensor) => write!(out, ":{tensor}")?,
             // It comes from the manifest, where it was shown once already.
             HashSubject::Unknown(tensor) => write!(out, ":{}", tensor.escape_debug())?,
+            HashSubject::File => write!(out, " (whole file)")?,
             _ => {}
         }
         match line.verdict {
@@ -215,7 +275,7 @@ fn print_text(
             None => writeln!(out)?,
         }
     }
-    if let Some((path, _, conclusion)) = checked {
+    if let Some(Checked { path, conclusion, .. }) = checked {
         let (blank, of) = if verbose { ("\n", String::new()) } else { ("", format!("{file}: ")) };
         writeln!(
             out,
@@ -239,7 +299,7 @@ fn print_json(
         "{{\"schema\":\"ggmill.hash/1\",\n\"file\":{},\n",
         ggmill_text::json::to_string(file)?
     )?;
-    if let Some((path, _, conclusion)) = checked {
+    if let Some(Checked { path, conclusion, .. }) = checked {
         let result = match conclusion {
             Conclusion::Success => "ok",
             Conclusion::MissingEntry => "missing",
@@ -262,6 +322,9 @@ fn print_json(
             json!({ "hash": line.kind.name(), "digest": line.digest, "tensor": tensor });
         if let (Some(verdict), Some(object)) = (line.verdict, object.as_object_mut()) {
             object.insert("verdict".to_owned(), json!(verdict.name().to_lowercase()));
+        }
+        if line.subject == HashSubject::File {
+            object["whole_file"] = json!(true);
         }
         writeln!(out, "{}", if number == 0 { "" } else { "," })?;
         ggmill_text::json::write(out, &object)?;

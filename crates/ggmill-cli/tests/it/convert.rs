@@ -90,6 +90,13 @@ fn what_fails_leaves_nothing_behind() {
     let directory = Directory::new();
     for (args, words) in [
         (&["--type", "q9"][..], "expected a type such as Q4_K_M"),
+        (&["--type", "q8"], "expected a type such as Q4_K_M; --help lists them; perhaps Q8_0"),
+        (&["q8_0"], "this is a type, expected the file to write; --type q8_0 sets the type"),
+        (
+            &["--type", "q4_k_m", "--tensor-type", "atn_v=q6_k"],
+            "the pattern is found in no tensor's name\nhint: did you mean --tensor-type \
+             attn_v=Q6_K?\n",
+        ),
         (&["--type", "copy"], "expected a type such as Q4_K_M, or auto"),
         (
             &["--type", "f32", "-o", "no/such/directory/x.gguf"],

@@ -66,6 +66,9 @@ fn without_a_type_it_is_the_16_bit_type_of_the_checkpoint() {
     let f16 = bytes(&directory, "f16.gguf");
     assert!(bytes(&directory, "tinystories260K-F16.gguf") == f16);
     assert!(bytes(&directory, "auto.gguf") == f16);
+    // As llama-quantize takes its files.
+    convert(&directory, &["placed.gguf"]);
+    assert!(bytes(&directory, "placed.gguf") == f16);
 }
 
 #[test]

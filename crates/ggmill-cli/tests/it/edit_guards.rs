@@ -175,9 +175,9 @@ fn several_files() {
         .with("b.gguf", vocabulary())
         .with("page.gguf", "<!DOCTYPE html>");
     let set = ["--set", "general.author=A"];
-    let found = edit(&directory, &[&["a.gguf", "b.gguf"], &set[..]].concat());
+    let found = edit(&directory, &[&["a.gguf", "b.gguf", "--in-place"], &set[..]].concat());
     assert_eq!((found.code, &*found.stderr), (0, ""));
-    let args = ["a.gguf", "page.gguf", "b.gguf", "--set", "general.author=B", "--json"];
+    let args = ["-i", "a.gguf", "page.gguf", "b.gguf", "--set", "general.author=B", "--json"];
     let found = edit(&directory, &args);
     assert_eq!(found.code, 2, "{}", found.stdout);
     assert!(found.stderr.contains("1 of 3 files failed"), "{}", found.stderr);
@@ -195,6 +195,17 @@ fn several_files() {
     assert_eq!(found.code, 2);
     assert!(found.stderr.contains("hint: -o OUT writes an edited copy"), "{}", found.stderr);
     assert!(bytes(&directory, "a.gguf") == before);
+    // Neither where the output is there already: both would be edited.
+    for more in [&[][..], &["--dry-run"]] {
+        let args = ["a.gguf", "b.gguf", "--set", "general.author=C"];
+        let found = edit(&directory, &[&args, more].concat());
+        let expected = "error: 2 files were given, and none was edited\nhint: -o b.gguf writes an \
+                        edited copy of a.gguf; --in-place edits each of them\n";
+        assert_eq!((found.code, &*found.stderr), (2, expected));
+    }
+    for name in ["a.gguf", "b.gguf"] {
+        assert_eq!(text(&directory, name, "general.author"), "B", "{name}");
+    }
     let found = edit(&directory, &["a.gguf", "b.gguf", "--set", "x.y=1", "-o", "c.gguf"]);
     assert!(found.code == 2 && found.stderr.contains("of one file"), "{}", found.stderr);
 }

@@ -240,3 +240,38 @@ fn a_check_prints_failures_only_and_takes_several_models() {
     let absent = ggmill(directory.path(), &["hash", "absent.gguf", "a.gguf"]);
     assert_eq!((absent.code, absent.stdout.lines().count()), (2, 3), "{}", absent.stderr);
 }
+
+/// Lines of sha256sum are about whole files.
+#[test]
+fn whole_files_are_checked_by_the_lines_of_sha256sum() {
+    let digest = ggmill_testdata::sha256(&tiny());
+    let mut changed = tiny();
+    // A byte of the metadata, which the hashes of weights leave out.
+    changed[40] ^= 1;
+    let directory = Directory::new().with("tiny.gguf", tiny()).with("changed.gguf", changed);
+    let directory = directory
+        .with("SHA256SUMS", format!("{digest}  elsewhere/tiny.gguf\n{digest} *changed.gguf\n"))
+        .with("MD5SUMS", "d41d8cd98f00b204e9800998ecf8427e  tiny.gguf\n");
+    let check = |args: &[&str]| ggmill(directory.path(), &[&["hash"], args].concat());
+    let good = check(&["tiny.gguf", "--check", "SHA256SUMS"]);
+    assert_eq!(
+        (good.code, &*good.stdout),
+        (0, "tiny.gguf: Verification results for SHA256SUMS - Success\n"),
+        "{}",
+        good.stderr
+    );
+    let bad = check(&["changed.gguf", "-c", "SHA256SUMS"]);
+    assert_eq!(bad.code, 1, "{}", bad.stderr);
+    assert!(bad.stdout.contains("changed.gguf (whole file)  -  Mismatch\n"), "{}", bad.stdout);
+    let json = check(&["tiny.gguf", "-c", "SHA256SUMS", "--json"]).stdout;
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&json["result"], &json["hashes"][0]["whole_file"]), (&"ok".into(), &true.into()));
+    assert_eq!(check(&["SHA256SUMS", "-c", "SHA256SUMS"]).code, 1);
+    for (args, words) in [
+        (&["tiny.gguf", "-c", "MD5SUMS"][..], "or a line of sha256sum, about a whole file"),
+        (&["tiny.gguf", "-c", "SHA256SUMS", "--xxh64"], "has SHA-256 of whole files, and xxh64"),
+    ] {
+        let found = check(args);
+        assert!(found.code == 2 && found.stderr.contains(words), "{}", found.stderr);
+    }
+}

@@ -146,6 +146,12 @@ fn several_types_are_compared_in_one_dry_run() {
         "{}",
         found.stdout
     );
+    // What a run says of a type is said here.
+    assert!(
+        found.stderr.contains("note: Q4_K_M: row length is not a multiple of the block size"),
+        "{}",
+        found.stderr
+    );
     // A size is that of the file that a run writes.
     let json = ggmill(directory.path(), &[&args[..], &["--json"]].concat());
     let document: Value = serde_json::from_str(&json.stdout).unwrap();
@@ -378,6 +384,26 @@ fn what_meets_nothing_is_told_of() {
     );
     said(&["Q8_0", "--prune-layers", " 1, 2"], "row length is not a multiple of the block size");
     said(&["Q8_0", "--split-max-size", "1K"], "alone has");
+    // What was asked for of single tensors has a line of its own.
+    said(
+        &["Q8_0", "--tensor-type", "ffn_down=q6_k"],
+        "note: Q6_K was asked for and does not fit, so the type is Q8_0: the row length is not a \
+         multiple of 256: \"blk.",
+    );
+    for (pattern, hint) in [
+        ("atn_q", "did you mean --tensor-type attn_q=Q6_K?"),
+        ("^zzz$", "a pattern is a regular expression; upper and lower case differ"),
+    ] {
+        let rule = format!("{pattern}=q6_k");
+        let args = ["quantize", "llama.gguf", "new.gguf", "Q8_0", "--tensor-type", &rule];
+        let found = ggmill(directory.path(), &args);
+        let expected = format!(
+            "error: --tensor-type {pattern}=Q6_K: the pattern is found in no tensor's name\nhint: \
+             {hint}\n"
+        );
+        assert_eq!((found.code, &*found.stderr), (2, &*expected));
+        assert!(!directory.path().join("new.gguf").exists());
+    }
     let dry = ggmill(directory.path(), &["quantize", "llama.gguf", "--dry-run", "IQ2_XS"]);
     assert_eq!((dry.code, dry.stderr.matches("a run would be refused").count()), (2, 1));
 }

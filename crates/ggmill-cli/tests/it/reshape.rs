@@ -368,3 +368,27 @@ fn split_merges_as_llama_gguf_split_does() {
     let read = |name: &str| std::fs::read(directory.path().join(name)).unwrap();
     assert_eq!(read("ours.gguf"), read("theirs.gguf"));
 }
+
+/// A pattern without a wildcard that matches nothing names one that matches something.
+#[test]
+fn a_pattern_that_matches_nothing_names_what_was_meant() {
+    let directory = Directory::new().with("tiny.gguf", tiny());
+    for (args, hint) in [
+        (&["extract", "tiny.gguf", "token_embd", "-o", "x.npy"][..], "'token_embd.*'"),
+        (&["extract", "tiny.gguf", "token_emdb.weight", "-o", "x.npy"], "'token_embd.weight'"),
+        (&["extract", "tiny.gguf", "--key", "general", "-o", "x.json"], "'general.*'"),
+        (&["graft", "tiny.gguf", "--drop", "norm", "-o", "x.gguf"], "'*norm*'"),
+        (&["graft", "tiny.gguf", "--rename", "output_norm=x", "-o", "x.gguf"], "'output_norm.*'"),
+    ] {
+        let found = ggmill(directory.path(), args);
+        assert_eq!(found.code, 2, "{args:?}");
+        let expected = format!("\nhint: did you mean {hint}?\n");
+        assert!(found.stderr.contains(&expected), "{args:?}: {}", found.stderr);
+    }
+    let found = ggmill(directory.path(), &["get", "tiny.gguf", "general.*"]);
+    assert!(
+        found.code == 2 && found.stderr.contains("`ggmill extract FILE --key"),
+        "{}",
+        found.stderr
+    );
+}

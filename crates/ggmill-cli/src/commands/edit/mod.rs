@@ -29,6 +29,7 @@ use crate::progress::Bar;
   ggmill edit model.gguf --set general.name='My model' --unset 'general.base_model.*'
   ggmill edit model.gguf --chat-template template.jinja --special-token eos='<|im_end|>'
   ggmill edit model.gguf --set tokenizer.ggml.scores:[f32]=@scores.txt -o scored.gguf
+  ggmill edit --in-place models/*.gguf --set general.license=mit
 
 VALUE has the type the key has now, else the one the specification or the architecture
 gives it, else the one it looks like; KEY:TYPE=VALUE says it (u8 to i64, f32, f64, bool,
@@ -42,8 +43,8 @@ and replaced. --dry-run says which. The first edit that needs it leaves room for
 in a key (ggmill.padding) that readers ignore.
 
 What the rules of `ggmill check` find wrong with the keys that were touched is printed; the
-edit is made anyway. Of several files each is edited as a whole or not at all; the exit
-code is 2 when one could not be.")]
+edit is made anyway. Several files are edited with --in-place, each as a whole or not at
+all; the exit code is 2 when one could not be.")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct Args {
     /// The files; of a set of shards the first
@@ -54,6 +55,9 @@ pub(crate) struct Args {
     /// Write the edited file here, and leave FILE as it is
     #[arg(short, long, value_name = "OUT")]
     output: Option<PathBuf>,
+    /// Edit each of several files in place; one file is edited in place without it
+    #[arg(short, long, conflicts_with = "output")]
+    in_place: bool,
     /// Replace OUT if it exists, and set a chat template that does not parse
     #[arg(long)]
     force: bool,
@@ -81,6 +85,7 @@ impl Args {
             files: vec![file],
             edits: Typed::one(key, value),
             output: None,
+            in_place: false,
             force: false,
             no_padding: false,
             no_check: false,
@@ -114,14 +119,30 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
             let message = format!("{}: no such file, and none was edited", shown(absent));
             return Err(Failure::new(message).with_hint(Some(hint)));
         }
+        refuse_unasked(args)?;
         return each(args, console, |file| in_place(args, file, &edits, console));
     };
     let [file] = &*args.files else {
         return Err(Failure::new("-o takes the edited copy of one file")
-            .with_hint(Some("without -o several files are edited where they lie".to_owned())));
+            .with_hint(Some("--in-place edits each of several files".to_owned())));
     };
     let told = copy(args, file, output, &edits, console)?;
     print(args, &told, console)
+}
+
+/// Refuses to edit several files in place unless that was asked for: the last of them is an output
+/// to those who come from programs that take IN and OUT.
+fn refuse_unasked(args: &Args) -> Result<(), Failure> {
+    let copy = match &*args.files {
+        [_] => return Ok(()),
+        _ if args.in_place => return Ok(()),
+        [file, output] => {
+            format!("-o {} writes an edited copy of {}; ", shown(output), shown(file))
+        }
+        _ => String::new(),
+    };
+    let message = format!("{} files were given, and none was edited", args.files.len());
+    Err(Failure::new(message).with_hint(Some(format!("{copy}--in-place edits each of them"))))
 }
 
 /// Goes through the files, and through with them when one fails.

@@ -24,12 +24,21 @@ pub(super) fn run(
     let first = targets.first().copied().unwrap_or(Target::copy());
     let mut options = args.options(first, checkpoint, console)?;
     let mut candidates = Vec::with_capacity(targets.len());
+    // Each note with the types it is about.
+    let mut notes: Vec<(String, Vec<&str>)> = Vec::new();
     for target in targets {
         options.target = target;
         let plan = ggmill_quantize::quantize(checkpoint, &options)
             .and_then(|recipe| recipe.plan(checkpoint))
             .map_err(refused)?;
-        let refusal = plan.notes().iter().find(|note| note.contains("would be refused"));
+        let is_refusal = |note: &&String| note.contains("would be refused");
+        let refusal = plan.notes().iter().find(is_refusal);
+        for note in plan.notes().iter().filter(|note| !is_refusal(note)) {
+            match notes.iter_mut().find(|(known, _)| known == note) {
+                Some((_, of)) => of.push(target.name()),
+                None => notes.push((note.clone(), vec![target.name()])),
+            }
+        }
         candidates.push(
             Candidate::new(target.name(), plan.layout().total_len(), type_uses(&plan))
                 .with_remark(refusal.cloned()),
@@ -37,7 +46,7 @@ pub(super) fn run(
     }
     if as_json {
         let mut out = console.bytes();
-        ggmill_text::json::write_pretty(&mut out, &document(&candidates))?;
+        ggmill_text::json::write_pretty(&mut out, &document(&candidates, &notes))?;
         out.flush()?;
     } else {
         let options =
@@ -46,10 +55,13 @@ pub(super) fn run(
         text::write_comparison(&mut out, &candidates, checkpoint.model().file_len(), &options)?;
         out.flush()?;
     }
+    for (note, of) in notes {
+        console.note(format_args!("{}: {note}", of.join(", ")));
+    }
     Ok(Status::Fine)
 }
 
-fn document(candidates: &[Candidate]) -> serde_json::Value {
+fn document(candidates: &[Candidate], notes: &[(String, Vec<&str>)]) -> serde_json::Value {
     let candidates: Vec<_> = candidates
         .iter()
         .map(|candidate| {
@@ -64,6 +76,11 @@ fn document(candidates: &[Candidate]) -> serde_json::Value {
                 "bits_per_weight": ggmill_inspect::TypeUse::bits_per_weight(&candidate.types),
                 "types": types,
                 "refused": candidate.remark,
+                "notes": notes
+                    .iter()
+                    .filter(|(_, of)| of.contains(&&*candidate.name))
+                    .map(|(note, _)| note)
+                    .collect::<Vec<_>>(),
             })
         })
         .collect();

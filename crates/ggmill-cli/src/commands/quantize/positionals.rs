@@ -107,6 +107,15 @@ pub(super) fn near(word: &str) -> Option<String> {
     }
     let known: Vec<(&str, String)> =
         Target::all().map(|target| (target.name(), plain(target.name()))).collect();
+    // Of so few letters there may be several.
+    if word.len() == 2 && !known.iter().any(|(_, known)| *known == word) {
+        let begins: Vec<&str> = known
+            .iter()
+            .filter(|(_, known)| known.starts_with(&word))
+            .map(|&(name, _)| name)
+            .collect();
+        return (!begins.is_empty()).then(|| format!("perhaps {}", begins.join(" or ")));
+    }
     let same = known.iter().find(|(_, known)| *known == word);
     let longer = || known.iter().find(|(_, known)| word.len() >= 3 && known.starts_with(&word));
     let shorter = || {
@@ -167,7 +176,8 @@ mod tests {
 
     #[test]
     fn names_that_are_nearly_right() {
-        let found = ["q4km", "MXFP4", "Q4_K_XL", "iq2", "Q4_0_4_4", "out.gguf", ""].map(near);
+        let found = ["q4km", "MXFP4", "Q4_K_XL", "iq2", "q8", "q5", "Q4_0_4_4", "out.gguf", ""];
+        let found = found.map(near);
         let found = found.each_ref().map(|found| found.as_deref().unwrap_or_default());
         let removed = "it was removed: programs rearrange Q4_0 themselves when they load it";
         assert_eq!(
@@ -177,6 +187,8 @@ mod tests {
                 "perhaps MXFP4_MOE",
                 "perhaps Q4_K",
                 "perhaps IQ2_XXS",
+                "perhaps Q8_0",
+                "perhaps Q5_0 or Q5_1 or Q5_K or Q5_K_S or Q5_K_M",
                 removed,
                 "",
                 ""

@@ -96,6 +96,7 @@ impl TypeArgs {
         names: &(impl Iterator<Item = RawStr<'n>> + Clone),
         console: Console,
     ) -> Result<(), Failure> {
+        self.refuse_unmet(names)?;
         options.importance = self.importance(console)?;
         options.tensor_types = self.tensor_type;
         if let Some(path) = &self.tensor_type_file {
@@ -126,6 +127,31 @@ impl TypeArgs {
             ));
         }
         Ok(())
+    }
+
+    /// Refuses a pattern that was typed and is found in no tensor's name; a file of patterns may be
+    /// for several models.
+    fn refuse_unmet<'n>(
+        &self,
+        names: &(impl Iterator<Item = RawStr<'n>> + Clone),
+    ) -> Result<(), Failure> {
+        if self.tensor_type.is_empty() {
+            return Ok(());
+        }
+        let names: Vec<_> = names.clone().map(|name| name.to_string_lossy().into_owned()).collect();
+        let is_unmet = |rule: &&TensorType| !names.iter().any(|name| rule.is_for(name));
+        let Some(rule) = self.tensor_type.iter().find(is_unmet) else { return Ok(()) };
+        let pattern = RawStr::from(rule.pattern());
+        let meant = rule.meant(names.iter().map(String::as_str));
+        let hint = meant.map_or_else(
+            || "a pattern is a regular expression; upper and lower case differ".to_owned(),
+            |meant| format!("did you mean --tensor-type {meant}={}?", rule.ggml_type()),
+        );
+        Err(Failure::new(format_args!(
+            "--tensor-type {pattern}={}: the pattern is found in no tensor's name",
+            rule.ggml_type()
+        ))
+        .with_hint(Some(hint)))
     }
 
     fn importance(&self, console: Console) -> Result<Option<Importance>, Failure> {

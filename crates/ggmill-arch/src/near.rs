@@ -1,0 +1,57 @@
+//! The name that was meant where nothing has the one that was typed.
+
+use crate::distance::distance;
+
+/// Names that are compared: a file can have any number.
+const MAX_NAMES: usize = 20_000;
+/// Bytes of a name that was typed.
+const MAX_LEN: usize = 96;
+
+/// The part of a name that is nearest to `text`: as many components between dots as `text` has, next
+/// to each other. `None` where nothing resembles it. Upper and lower case are the same.
+///
+/// ```
+/// use ggmill_arch::near_part;
+/// let names = ["token_embd.weight", "blk.0.attn_q.weight", "blk.0.attn_v.weight"];
+/// assert_eq!(near_part("atn_v", names).as_deref(), Some("attn_v"));
+/// assert_eq!(near_part("0.Attn_q", names).as_deref(), Some("0.attn_q"));
+/// assert_eq!(near_part("vision", names), None);
+/// ```
+pub fn near_part<'n>(text: &str, names: impl IntoIterator<Item = &'n str>) -> Option<String> {
+    if text.is_empty() || text.len() > MAX_LEN {
+        return None;
+    }
+    let wanted = text.to_ascii_lowercase();
+    let (count, most) = (wanted.split('.').count(), wanted.len() / 3);
+    let mut best: Option<(usize, &str)> = None;
+    for name in names.into_iter().take(MAX_NAMES) {
+        for part in runs(name, count).filter(|part| part.len().abs_diff(wanted.len()) <= most) {
+            let found = distance(part.to_ascii_lowercase().as_bytes(), wanted.as_bytes());
+            if found <= most && best.is_none_or(|best| (found, part) < best) {
+                best = Some((found, part));
+            }
+        }
+    }
+    best.map(|(_, part)| part.to_owned())
+}
+
+/// The runs of so many components of a name.
+fn runs(name: &str, count: usize) -> impl Iterator<Item = &str> {
+    let starts =
+        || std::iter::once(0).chain(name.match_indices('.').map(|(at, _)| at.saturating_add(1)));
+    let ends = name.match_indices('.').map(|(at, _)| at).chain([name.len()]);
+    starts().zip(ends.skip(count.saturating_sub(1))).filter_map(|(start, end)| name.get(start..end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::runs;
+
+    #[test]
+    fn runs_of_components() {
+        assert_eq!(runs("a.b.c", 1).collect::<Vec<_>>(), ["a", "b", "c"]);
+        assert_eq!(runs("a.b.c", 2).collect::<Vec<_>>(), ["a.b", "b.c"]);
+        assert_eq!(runs("a.b.c", 3).collect::<Vec<_>>(), ["a.b.c"]);
+        assert_eq!(runs("a.b", 3).count(), 0);
+    }
+}

@@ -1,0 +1,156 @@
+//! Hashes of whole files, as `sha256sum` writes them and model hubs show them.
+
+use ggmill_core::ReadAt;
+use ggmill_pipeline::{Error, ErrorKind, Progress, Report, Result};
+
+use crate::kind::{Digest, HashKind};
+use crate::verify::{Conclusion, HashLine, HashSubject, Verdict};
+
+/// Bytes read and hashed at once.
+const PIECE: usize = 4 << 20;
+
+/// Hexadecimal digits of a SHA-256.
+const DIGITS: usize = 64;
+
+/// The SHA-256 of a whole file, header and padding included.
+///
+/// `progress` is told of bytes read and can end it with
+/// [`ControlFlow::Break`](std::ops::ControlFlow::Break). Fails as reading does, and when the file
+/// changes meanwhile.
+///
+/// ```
+/// use std::ops::ControlFlow;
+/// let found = ggmill_hash::file_sha256(&b"abc".to_vec(), &mut |_| ControlFlow::Continue(()))?;
+/// assert!(found.to_string().starts_with("ba7816bf8f01cfea414140de5dae2223"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn file_sha256(file: &dyn ReadAt, progress: &mut Report<'_>) -> Result<Digest> {
+    let mut state = HashKind::Sha256.start();
+    let (len, mut done) = (file.len(), 0);
+    let mut buffer = vec![0; PIECE.min(usize::try_from(len).unwrap_or(PIECE))];
+    while done < len {
+        let count = buffer.len().min(usize::try_from(len - done).unwrap_or(PIECE));
+        let piece = &mut buffer[..count];
+        file.read_at(done, piece)?;
+        state.update(piece);
+        done += count as u64;
+        if progress(Progress::new("", done, len)).is_break() {
+            return Err(Error::new(ErrorKind::Cancelled, "stopped on request"));
+        }
+    }
+    file.verify()?;
+    Ok(state.finish())
+}
+
+/// A list of hashes of whole files: lines of `sha256sum`, in either of its forms
+/// (`HEX  NAME` with a space or `*` before the name, and `SHA256 (NAME) = HEX`).
+///
+/// ```
+/// use ggmill_hash::{Conclusion, FileSums};
+/// let digest = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+/// let sums = FileSums::parse(&format!("{digest}  models/abc.gguf\nnot a sum\n"));
+/// let (_, conclusion) = sums.verify("abc.gguf", digest);
+/// assert_eq!(conclusion, Conclusion::Success);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct FileSums {
+    lines: Vec<Line>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Line {
+    digest: String,
+    name: String,
+}
+
+impl FileSums {
+    /// Takes the lines that are such hashes from a text, and passes over others.
+    pub fn parse(text: &str) -> Self {
+        Self { lines: text.lines().filter_map(Line::parse).collect() }
+    }
+
+    /// Whether it has no line.
+    pub fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+
+    /// Compares the SHA-256 of the file with this name with the lines about it: those with this
+    /// name or, where there is none, those with its last part in whatever directory. Lines that
+    /// contradict each other hold for nothing.
+    pub fn verify(&self, name: &str, digest: &str) -> (HashLine<'static>, Conclusion) {
+        let last = |name: &str| name.rsplit(['/', '\\']).next().unwrap_or_default().to_owned();
+        let exact: Vec<&Line> = self.lines.iter().filter(|line| line.name == name).collect();
+        let about: Vec<&Line> = if exact.is_empty() {
+            self.lines.iter().filter(|line| last(&line.name) == last(name)).collect()
+        } else {
+            exact
+        };
+        let holds = about.iter().all(|line| line.digest.eq_ignore_ascii_case(digest));
+        let (verdict, conclusion) = match (about.is_empty(), holds) {
+            (true, _) => (Verdict::NotFound, Conclusion::MissingEntry),
+            (false, true) => (Verdict::Ok, Conclusion::Success),
+            (false, false) => (Verdict::Mismatch, Conclusion::Failure),
+        };
+        let line = HashLine {
+            kind: HashKind::Sha256,
+            digest: digest.to_owned(),
+            subject: HashSubject::File,
+            verdict: Some(verdict),
+        };
+        (line, conclusion)
+    }
+}
+
+impl Line {
+    fn parse(line: &str) -> Option<Self> {
+        let line = line.trim_end_matches('\r');
+        let (digest, name) = if let Some(rest) = line.strip_prefix("SHA256 (") {
+            let (name, digest) = rest.rsplit_once(") = ")?;
+            (digest, name.to_owned())
+        } else {
+            // A backslash before the digest says that the name has escapes.
+            let (line, is_escaped) =
+                line.strip_prefix('\\').map_or((line, false), |rest| (rest, true));
+            let (digest, rest) = line.split_once(' ')?;
+            let name = rest.strip_prefix([' ', '*'])?;
+            let name = if is_escaped {
+                name.replace("\\n", "\n").replace("\\\\", "\\")
+            } else {
+                name.to_owned()
+            };
+            (digest, name)
+        };
+        let is_digest =
+            digest.len() == DIGITS && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
+        (is_digest && !name.is_empty()).then(|| Self { digest: digest.to_owned(), name })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_in_every_form() {
+        let digest = "ab".repeat(32);
+        let text = format!(
+            "{digest}  a.gguf\r\n{digest} *dir/b.gguf\nSHA256 (c) d.gguf) = {digest}\n\
+             \\{digest}  e\\\\f.gguf\n{digest} g.gguf\n{}  h.gguf\nsha256 {digest}  i.gguf\n",
+            &digest[1..]
+        );
+        let names: Vec<_> =
+            FileSums::parse(&text).lines.into_iter().map(|line| line.name).collect();
+        assert_eq!(names, ["a.gguf", "dir/b.gguf", "c) d.gguf", "e\\f.gguf"]);
+    }
+
+    #[test]
+    fn the_name_as_typed_before_the_same_name_elsewhere() {
+        let (one, two) = ("1".repeat(64), "2".repeat(64));
+        let sums = FileSums::parse(&format!("{one}  old/a.gguf\n{two}  new/a.gguf\n"));
+        let conclusion = |name: &str| sums.verify(name, &two).1;
+        assert_eq!(conclusion("new/a.gguf"), Conclusion::Success);
+        assert_eq!(conclusion("old/a.gguf"), Conclusion::Failure);
+        assert_eq!(conclusion("a.gguf"), Conclusion::Failure);
+        assert_eq!(conclusion("b.gguf"), Conclusion::MissingEntry);
+    }
+}

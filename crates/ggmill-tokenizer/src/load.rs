@@ -1,0 +1,323 @@
+//! From metadata to a vocabulary, in the reference's order.
+
+use ggmill_core::{Metadata, ValueType, keys};
+
+use crate::attributes::Attributes;
+use crate::error::{Error, ErrorKind};
+use crate::flags::Flags;
+use crate::options::LoadOptions;
+use crate::pre::{self, PreTokenizer};
+use crate::read::{optional, required, strings};
+use crate::roles;
+use crate::special_ids::SpecialIds;
+use crate::token_map::TokenMap;
+use crate::vocabulary::{Dialect, Kind, Vocabulary};
+
+/// The names of models and what they are.
+const MODELS: [(&str, Kind, Dialect); 12] = [
+    ("llama", Kind::Spm, Dialect::Plain),
+    ("gpt2", Kind::Bpe, Dialect::Plain),
+    ("gemma4", Kind::Bpe, Dialect::Plain),
+    ("hybriddna", Kind::Bpe, Dialect::HybridDna),
+    ("whitespace", Kind::Bpe, Dialect::Whitespace),
+    ("bert", Kind::Wpm, Dialect::Plain),
+    ("t5", Kind::Ugm, Dialect::Plain),
+    ("rwkv", Kind::Rwkv, Dialect::Plain),
+    ("plamo2", Kind::Plamo2, Dialect::Plain),
+    ("test", Kind::Test, Dialect::Plain),
+    ("none", Kind::None, Dialect::Plain),
+    ("no_vocab", Kind::None, Dialect::Plain),
+];
+
+/// The model that has its own pre-tokenizer, whatever the file says.
+const OWN_PRE: &str = "gemma4";
+
+#[cold]
+fn no_memory() -> Error {
+    Error::at(ErrorKind::Limit, keys::TOKENIZER_TOKENS, "too large for the memory there is")
+}
+
+/// What the model's kind and the pre-tokenizer's name say.
+struct Defaults {
+    flags: Flags,
+    special: SpecialIds,
+}
+
+impl Defaults {
+    fn new(kind: Kind, is_own: bool, pre: Option<&PreTokenizer>) -> Self {
+        let mut flags = Flags { escape_whitespaces: true, lowercase: true, ..Flags::default() };
+        let mut special = SpecialIds::default();
+        match kind {
+            Kind::Spm => {
+                (special.bos, special.eos, special.unk) = (Some(1), Some(2), Some(0));
+                (flags.add_space_prefix, flags.add_bos) = (true, true);
+            }
+            Kind::Wpm => {
+                (special.bos, special.unk, special.sep) = (Some(101), Some(100), Some(102));
+                (special.pad, special.mask) = (Some(0), Some(103));
+                (flags.clean_spaces, flags.add_bos, flags.add_sep) = (true, true, true);
+            }
+            Kind::Ugm => {
+                (special.eos, special.unk, special.pad) = (Some(1), Some(2), Some(0));
+                flags.add_eos = true;
+            }
+            Kind::Plamo2 => {
+                (special.bos, special.eos, special.unk) = (Some(1), Some(2), Some(0));
+                special.pad = Some(3);
+            }
+            Kind::Bpe => {
+                if !is_own {
+                    (special.bos, special.eos) = (Some(11), Some(11));
+                }
+                flags.escape_whitespaces = false;
+                flags.clean_spaces = true;
+            }
+            Kind::Rwkv | Kind::Test | Kind::None => {}
+        }
+        if let Some(pre) = pre {
+            flags.escape_whitespaces |= pre.escape;
+            flags.clean_spaces &= !pre.keep_spaces;
+            flags.add_bos |= pre.add_bos;
+            flags.add_sep |= pre.add_sep;
+            flags.ignore_merges |= pre.ignore_merges;
+            flags.lowercase &= !pre.cased;
+            special.bos = special.bos.filter(|_| !pre.no_bos);
+        }
+        Self { flags, special }
+    }
+}
+
+impl Vocabulary {
+    /// Reads a vocabulary, as llama.cpp does: what the model's kind and the pre-tokenizer's name
+    /// mean comes before what the keys say, and attributes are corrected by text.
+    ///
+    /// Fails where a key is missing or has another type, an array is too short, a model or a
+    /// pre-tokenizer is unknown, or two tokens are equal.
+    pub fn from_metadata(metadata: &Metadata<'_>) -> Result<Self, Error> {
+        Self::with_options(metadata, &LoadOptions::new())
+    }
+
+    /// The same, with choices of the caller.
+    pub fn with_options(metadata: &Metadata<'_>, options: &LoadOptions) -> Result<Self, Error> {
+        vocabulary(metadata, options)
+    }
+}
+
+fn vocabulary(metadata: &Metadata<'_>, options: &LoadOptions) -> Result<Vocabulary, Error> {
+    let name = required(metadata.raw_str(keys::TOKENIZER_MODEL))?;
+    let known = MODELS.iter().find(|(known, ..)| known.as_bytes() == name.as_bytes());
+    let Some(&(model, kind, dialect)) = known else {
+        return Err(Error::at(
+            ErrorKind::UnknownModel,
+            keys::TOKENIZER_MODEL,
+            format!("{name:?} is not a known model"),
+        ));
+    };
+    let pre = if kind == Kind::Bpe { Some(pre_tokenizer(metadata, options, model)?) } else { None };
+    let Defaults { mut flags, special } = Defaults::new(kind, model == OWN_PRE, pre);
+    if kind == Kind::None {
+        let architecture = optional(metadata.str(keys::GENERAL_ARCHITECTURE))?.unwrap_or_default();
+        let len = optional(metadata.u32(&format!("{architecture}.vocab_size")))?.unwrap_or(0);
+        return Ok(empty(kind, len, flags));
+    }
+    if let Some(add) = optional(metadata.bool("tokenizer.ggml.add_space_prefix"))? {
+        flags.add_space_prefix = add;
+    }
+    if let Some(remove) = optional(metadata.bool("tokenizer.ggml.remove_extra_whitespaces"))? {
+        flags.remove_extra_whitespaces = remove;
+    }
+    let mut found = Vocabulary { dialect, pre, special, ..empty(kind, 0, flags) };
+    found.texts = texts(metadata)?;
+    found.len = u32::try_from(found.texts.len()).map_err(|_| no_memory())?;
+    found.scores = scores(metadata, found.texts.len())?;
+    found.types = types(metadata, found.texts.len())?;
+    found.attributes.try_reserve_exact(found.texts.len()).map_err(|_| no_memory())?;
+    found.attributes = (0..found.len).map(|id| found.attributes_in_file(id)).collect();
+    if dialect == Dialect::HybridDna
+        && let Some(unknown) = found.id(b"<oov>")
+    {
+        found.marked_from = unknown.saturating_add(1);
+    }
+    special_ids(metadata, &mut found)?;
+    switches(metadata, &mut found)?;
+    roles::apply(&mut found);
+    found.special_order = special_order(&found);
+    roles::strips(metadata, &mut found)?;
+    Ok(found)
+}
+
+fn empty(kind: Kind, len: u32, flags: Flags) -> Vocabulary {
+    Vocabulary {
+        kind,
+        dialect: Dialect::Plain,
+        pre: None,
+        len,
+        texts: TokenMap::default(),
+        scores: Vec::new(),
+        types: Vec::new(),
+        attributes: Vec::new(),
+        flags,
+        special: SpecialIds::default(),
+        end_of_generation: Vec::new(),
+        suppressed: Vec::new(),
+        special_order: Vec::new(),
+        marked_from: u32::MAX,
+    }
+}
+
+fn pre_tokenizer(
+    metadata: &Metadata<'_>,
+    options: &LoadOptions,
+    model: &str,
+) -> Result<&'static PreTokenizer, Error> {
+    let in_file = optional(metadata.raw_str(keys::TOKENIZER_PRE))?.unwrap_or_default();
+    let name = match &options.pre {
+        Some(chosen) => chosen.as_bytes(),
+        None if model == OWN_PRE => OWN_PRE.as_bytes(),
+        None if in_file.as_bytes().is_empty() => b"default",
+        None => in_file.as_bytes(),
+    };
+    pre::find(name).ok_or_else(|| {
+        let name = String::from_utf8_lossy(name);
+        let nearest = pre::nearest(&name).unwrap_or_default();
+        Error::at(
+            ErrorKind::UnknownPreTokenizer,
+            keys::TOKENIZER_PRE,
+            format!("{name:?} is not a known pre-tokenizer; the nearest name is {nearest:?}"),
+        )
+    })
+}
+
+fn texts(metadata: &Metadata<'_>) -> Result<TokenMap, Error> {
+    let array = required(metadata.array(keys::TOKENIZER_TOKENS))?;
+    let count = usize::try_from(array.len()).map_err(|_| no_memory())?;
+    let bytes = strings(keys::TOKENIZER_TOKENS, array)?
+        .try_fold(0usize, |sum, text| text.map(|text| sum.saturating_add(text.len())))?;
+    let mut texts = TokenMap::with_capacity(count, bytes).ok_or_else(no_memory)?;
+    for (id, text) in strings(keys::TOKENIZER_TOKENS, array)?.enumerate() {
+        let text = text?;
+        let pushed = if text.is_empty() {
+            texts.push(format!("[EMPTY_{id}]").as_bytes())
+        } else {
+            texts.push(text)
+        };
+        if let Err(first) = pushed.ok_or_else(no_memory)? {
+            let text = ggmill_core::RawStr::new(text);
+            return Err(Error::at(
+                ErrorKind::DuplicateToken,
+                keys::TOKENIZER_TOKENS,
+                format!("tokens {first} and {id} are both {text:?}"),
+            ));
+        }
+    }
+    Ok(texts)
+}
+
+#[cold]
+fn too_short(key: &'static str, found: u64, expected: usize) -> Error {
+    Error::at(
+        ErrorKind::WrongLength,
+        key,
+        format!("has {found} elements, expected at least {expected}, one for each token"),
+    )
+}
+
+#[cold]
+fn wrong_elements(key: &'static str, found: ValueType, expected: &str) -> Error {
+    Error::at(ErrorKind::WrongType, key, format!("is an array of {found}, expected {expected}"))
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    reason = "scores are f32, and integers are converted to f32 as the reference does"
+)]
+fn scores(metadata: &Metadata<'_>, tokens: usize) -> Result<Vec<f32>, Error> {
+    let key = keys::TOKENIZER_SCORES;
+    let Some(array) = optional(metadata.array(key))? else { return Ok(Vec::new()) };
+    if array.len() < tokens as u64 {
+        return Err(too_short(key, array.len(), tokens));
+    }
+    let mut scores = Vec::new();
+    scores.try_reserve_exact(tokens).map_err(|_| no_memory())?;
+    if let Some(floats) = array.floats() {
+        scores.extend(floats.take(tokens).map(|score| score as f32));
+    } else if let Some(integers) = array.integers() {
+        scores.extend(integers.take(tokens).map(|score| score as f32));
+    } else {
+        return Err(wrong_elements(key, array.element_type(), "f32 or i32"));
+    }
+    if scores.iter().all(|score| score.to_bits() == 0) {
+        scores = Vec::new();
+    }
+    Ok(scores)
+}
+
+fn types(metadata: &Metadata<'_>, tokens: usize) -> Result<Vec<i8>, Error> {
+    let key = keys::TOKENIZER_TOKEN_TYPE;
+    let Some(array) = optional(metadata.array(key))? else { return Ok(Vec::new()) };
+    if array.len() < tokens as u64 {
+        return Err(too_short(key, array.len(), tokens));
+    }
+    let Some(integers) = array.integers() else {
+        return Err(wrong_elements(key, array.element_type(), "i32"));
+    };
+    let mut types = Vec::new();
+    types.try_reserve_exact(tokens).map_err(|_| no_memory())?;
+    types.extend(integers.take(tokens).map(|value| i8::try_from(value).unwrap_or_default()));
+    Ok(types)
+}
+
+fn special_ids(metadata: &Metadata<'_>, found: &mut Vocabulary) -> Result<(), Error> {
+    let len = found.len;
+    let read = |key: &str, id: &mut Option<u32>| {
+        *id = id.filter(|&id| id < len);
+        if let Some(new) = optional(metadata.u32(key))?.filter(|&new| new < len) {
+            *id = Some(new);
+        }
+        Ok(())
+    };
+    for (key, id) in found.special.keyed() {
+        read(key, id)?;
+    }
+    for (key, id) in found.special.deprecated() {
+        read(key, id)?;
+    }
+    Ok(())
+}
+
+fn switches(metadata: &Metadata<'_>, found: &mut Vocabulary) -> Result<(), Error> {
+    let flags = &mut found.flags;
+    for (key, flag) in [
+        ("tokenizer.ggml.add_bos_token", &mut flags.add_bos),
+        ("tokenizer.ggml.add_eos_token", &mut flags.add_eos),
+        ("tokenizer.ggml.add_sep_token", &mut flags.add_sep),
+        ("tokenizer.ggml.normalizer.lowercase", &mut flags.lowercase),
+    ] {
+        if let Some(value) = optional(metadata.bool(key))? {
+            *flag = value;
+        }
+    }
+    flags.add_bos |= found.pre.is_some_and(|pre| pre.force_bos);
+    let accents = optional(metadata.bool("tokenizer.ggml.normalizer.strip_accents"))?;
+    flags.strip_accents = accents.unwrap_or(flags.lowercase);
+    let key = "tokenizer.ggml.suppress_tokens";
+    if let Some(array) = optional(metadata.array(key))? {
+        let Some(ids) = array.integers() else {
+            return Err(wrong_elements(key, array.element_type(), "i32"));
+        };
+        let ids = ids.filter_map(|id| u32::try_from(id).ok()).filter(|&id| id < found.len);
+        found.suppressed = ids.collect();
+    }
+    Ok(())
+}
+
+/// The tokens that are looked for in text before all else: the longest first, and of equal length
+/// the first. The reference's sort does not say which of equal length is first.
+fn special_order(found: &Vocabulary) -> Vec<u32> {
+    let looked_for = Attributes::CONTROL | Attributes::USER_DEFINED | Attributes::UNKNOWN;
+    let mut order: Vec<u32> =
+        (0..found.len).filter(|&id| found.attributes(id).intersects(looked_for)).collect();
+    order.sort_by_key(|&id| std::cmp::Reverse(found.shown(id).map_or(0, <[u8]>::len)));
+    order
+}

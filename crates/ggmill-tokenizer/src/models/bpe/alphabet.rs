@@ -1,0 +1,57 @@
+//! The alphabet that writes every byte as a character: GPT-2's.
+
+/// The character that stands for a byte, in UTF-8.
+pub(super) struct Character([u8; 2], usize);
+
+impl Character {
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        self.0.get(..self.1).unwrap_or_default()
+    }
+}
+
+/// The code point that stands for a byte: its own where that is printable, and else the next free
+/// one from 256 on.
+pub(crate) fn code_point(byte: u8) -> u16 {
+    let byte = u16::from(byte);
+    match byte {
+        0x21..=0x7E | 0xA1..=0xAC | 0xAE..=0xFF => byte,
+        0..=0x20 => 0x100 + byte,
+        0x7F..=0xA0 => 0x121 + byte - 0x7F,
+        _ => 0x143,
+    }
+}
+
+/// The character that stands for a byte.
+#[expect(clippy::cast_possible_truncation, reason = "a code point below 0x800 has two bytes")]
+pub(super) fn character(byte: u8) -> Character {
+    let point = code_point(byte);
+    if point < 0x80 {
+        Character([point as u8, 0], 1)
+    } else {
+        Character([0xC0 | (point >> 6) as u8, 0x80 | (point & 0x3F) as u8], 2)
+    }
+}
+
+/// A word in the alphabet.
+pub(super) fn encode(word: &[u8], out: &mut Vec<u8>) {
+    out.clear();
+    for &byte in word {
+        out.extend_from_slice(character(byte).as_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_byte_has_a_character_of_its_own() {
+        let mut points: Vec<u16> = (0..=255).map(code_point).collect();
+        points.sort_unstable();
+        points.dedup();
+        assert_eq!(points.len(), 256);
+        assert_eq!(points.last(), Some(&0x143));
+        assert_eq!(character(b' ').as_bytes(), "Ġ".as_bytes());
+        assert_eq!(character(0xAD).as_bytes(), "\u{143}".as_bytes());
+    }
+}

@@ -1,0 +1,276 @@
+//! Merging pairs of symbols in the order of their ranks.
+//!
+//! A symbol is a string that can come up in a merge: a token, or a string that is only a half or the
+//! product of merges, numbered after the tokens. The reference compares strings, so that a product
+//! need not be a token.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use ggmill_core::{Metadata, keys};
+
+use crate::error::{Error, ErrorKind};
+use crate::read::{optional, strings};
+use crate::token_map::TokenMap;
+use crate::vocabulary::Vocabulary;
+
+/// No symbol.
+pub(super) const NONE: u32 = u32::MAX;
+/// No rank.
+const UNRANKED: u32 = u32::MAX;
+/// What stands for a space.
+pub(super) const SPACE: &[u8] = "\u{2581}".as_bytes();
+/// The most symbols of a word that are merged by a search for the best pair each time.
+const SHORT: usize = 48;
+
+/// A pair of symbols, its rank and what it becomes.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    left: u32,
+    right: u32,
+    rank: u32,
+    product: u32,
+}
+
+const EMPTY: Entry = Entry { left: NONE, right: NONE, rank: UNRANKED, product: NONE };
+
+/// The merges of a vocabulary.
+#[derive(Debug)]
+pub(super) struct Merges {
+    slots: Vec<Entry>,
+    shift: u32,
+    /// Strings that are not tokens.
+    others: TokenMap,
+    tokens: u32,
+    /// For every byte whether a merge has it before U+2581 where its halves meet.
+    before_space: [bool; 256],
+}
+
+/// Symbols of a word that is being merged.
+#[derive(Debug, Default)]
+pub(crate) struct Work {
+    /// The symbols, and where each begins in the word.
+    pub(super) symbols: Vec<u32>,
+    pub(super) starts: Vec<u32>,
+    pairs: Vec<(u32, u32)>,
+    links: Vec<(u32, u32)>,
+    queue: BinaryHeap<Reverse<(u64, u32, u32, u32)>>,
+}
+
+#[cold]
+fn no_memory() -> Error {
+    Error::at(ErrorKind::Limit, keys::TOKENIZER_MERGES, "too many merges for the memory there is")
+}
+
+impl Merges {
+    /// Reads the merges. Only a pre-tokenizer that needs none may go without.
+    pub(super) fn new(vocabulary: &Vocabulary, metadata: &Metadata<'_>) -> Result<Self, Error> {
+        let key = keys::TOKENIZER_MERGES;
+        let Some(array) = optional(metadata.array(key))? else {
+            if vocabulary.pre.is_some_and(|pre| pre.without_merges) {
+                return Self::with_room(vocabulary.len(), 0).ok_or_else(no_memory);
+            }
+            return Err(Error::at(ErrorKind::Missing, key, "is missing"));
+        };
+        let count = usize::try_from(array.len()).map_err(|_| no_memory())?;
+        let mut merges = Self::with_room(vocabulary.len(), count).ok_or_else(no_memory)?;
+        let mut product = Vec::new();
+        for (rank, text) in strings(key, array)?.enumerate() {
+            let text = text?;
+            let tail = text.get(1..).unwrap_or_default();
+            let Some(space) = memchr::memchr(b' ', tail) else { continue };
+            let (left, right) = text.split_at(space.saturating_add(1));
+            let right = right.get(1..).unwrap_or_default();
+            let rank = u32::try_from(rank).ok().filter(|&rank| rank != UNRANKED);
+            product.clear();
+            product.extend_from_slice(left);
+            product.extend_from_slice(right);
+            let entry = Entry {
+                left: merges.symbol(vocabulary, left).ok_or_else(no_memory)?,
+                right: merges.symbol(vocabulary, right).ok_or_else(no_memory)?,
+                rank: rank.ok_or_else(no_memory)?,
+                product: merges.symbol(vocabulary, &product).ok_or_else(no_memory)?,
+            };
+            merges.insert(entry);
+            if let Some(&last) = left.last()
+                && right.starts_with(SPACE)
+                && let Some(slot) = merges.before_space.get_mut(usize::from(last))
+            {
+                *slot = true;
+            }
+        }
+        Ok(merges)
+    }
+
+    fn with_room(tokens: u32, merges: usize) -> Option<Self> {
+        let size = merges.checked_mul(2)?.checked_next_power_of_two()?.max(4);
+        let mut slots = Vec::new();
+        slots.try_reserve_exact(size).ok()?;
+        slots.resize(size, EMPTY);
+        let shift = 64u32.checked_sub(size.trailing_zeros())?;
+        let others = TokenMap::with_capacity(0, 0)?;
+        Some(Self { slots, shift, others, tokens, before_space: [false; 256] })
+    }
+
+    /// The symbol of a string, which becomes one.
+    fn symbol(&mut self, vocabulary: &Vocabulary, text: &[u8]) -> Option<u32> {
+        if let Some(known) = self.known(vocabulary, text) {
+            return Some(known);
+        }
+        let number = self.others.push(text)?.ok()?;
+        self.tokens.checked_add(number).filter(|&symbol| symbol != NONE)
+    }
+
+    /// The symbol of a string, if it is one.
+    pub(super) fn known(&self, vocabulary: &Vocabulary, text: &[u8]) -> Option<u32> {
+        vocabulary.id(text).or_else(|| Some(self.others.get(text)?.wrapping_add(self.tokens)))
+    }
+
+    /// The token that a symbol is.
+    #[inline]
+    pub(super) fn token(&self, symbol: u32) -> Option<u32> {
+        (symbol < self.tokens).then_some(symbol)
+    }
+
+    /// Whether a merge may join what ends with a byte to what begins with U+2581.
+    #[inline]
+    pub(super) fn may_join_space(&self, last: u8) -> bool {
+        self.before_space.get(usize::from(last)).copied().unwrap_or(true)
+    }
+
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "the place is below the number of slots")]
+    fn place(&self, left: u32, right: u32) -> usize {
+        let pair = u64::from(left) << 32 | u64::from(right);
+        let mixed = (pair ^ pair >> 29).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        (mixed >> self.shift) as usize
+    }
+
+    /// The first rank of a pair stays.
+    fn insert(&mut self, entry: Entry) {
+        let mask = self.slots.len().wrapping_sub(1);
+        let mut place = self.place(entry.left, entry.right);
+        while let Some(slot) = self.slots.get_mut(place) {
+            if slot.rank == UNRANKED {
+                *slot = entry;
+                return;
+            }
+            if (slot.left, slot.right) == (entry.left, entry.right) {
+                return;
+            }
+            place = place.wrapping_add(1) & mask;
+        }
+    }
+
+    /// The rank of a pair and what it becomes.
+    #[inline]
+    fn pair(&self, left: u32, right: u32) -> (u32, u32) {
+        let mask = self.slots.len().wrapping_sub(1);
+        let mut place = self.place(left, right);
+        while let Some(slot) = self.slots.get(place) {
+            if slot.rank == UNRANKED {
+                break;
+            }
+            if (slot.left, slot.right) == (left, right) {
+                return (slot.rank, slot.product);
+            }
+            place = place.wrapping_add(1) & mask;
+        }
+        (UNRANKED, NONE)
+    }
+
+    /// Merges the symbols until no pair has a rank: the lowest rank first, of equal ones the
+    /// leftmost.
+    pub(super) fn merge(&self, work: &mut Work) {
+        if work.symbols.len() <= SHORT {
+            self.merge_short(work);
+        } else {
+            self.merge_long(work);
+        }
+    }
+
+    fn merge_short(&self, work: &mut Work) {
+        let Work { symbols, starts, pairs, .. } = work;
+        pairs.clear();
+        let both = symbols.iter().zip(symbols.iter().skip(1));
+        pairs.extend(both.map(|(&left, &right)| self.pair(left, right)));
+        loop {
+            let best = pairs.iter().enumerate().min_by_key(|(_, (rank, _))| *rank);
+            let Some((place, &(rank, product))) = best else { return };
+            if rank == UNRANKED {
+                return;
+            }
+            if let Some(slot) = symbols.get_mut(place) {
+                *slot = product;
+            }
+            symbols.remove(place + 1);
+            starts.remove(place + 1);
+            pairs.remove(place);
+            if let Some(before) = place.checked_sub(1)
+                && let (Some(slot), Some(&left)) = (pairs.get_mut(before), symbols.get(before))
+            {
+                *slot = self.pair(left, product);
+            }
+            if let (Some(slot), Some(&right)) = (pairs.get_mut(place), symbols.get(place + 1)) {
+                *slot = self.pair(product, right);
+            }
+        }
+    }
+
+    /// The same with a queue, in time that grows little faster than the word.
+    #[expect(clippy::cast_possible_truncation, reason = "a text has less than 2^31 bytes")]
+    fn merge_long(&self, work: &mut Work) {
+        let Work { symbols, starts, links, queue, .. } = work;
+        let count = symbols.len() as u32;
+        links.clear();
+        links.extend((0..count).map(|place| (place.wrapping_sub(1), place + 1)));
+        let entry = |place: u32, left: u32, right: u32| {
+            let (rank, product) = self.pair(left, right);
+            let key = u64::from(rank) << 32 | u64::from(place);
+            (rank != UNRANKED).then_some(Reverse((key, left, right, product)))
+        };
+        let pairs = symbols.iter().zip(symbols.iter().skip(1)).zip(0..);
+        let mut entries = std::mem::take(queue).into_vec();
+        entries.clear();
+        entries.extend(pairs.filter_map(|((&left, &right), place)| entry(place, left, right)));
+        *queue = BinaryHeap::from(entries);
+        let at = |symbols: &[u32], place: u32| symbols.get(place as usize).copied();
+        while let Some(Reverse((key, left, right, product))) = queue.pop() {
+            let place = key as u32;
+            let Some(&(before, next)) = links.get(place as usize) else { continue };
+            if at(symbols, place) != Some(left) || at(symbols, next) != Some(right) {
+                continue;
+            }
+            let after = links.get(next as usize).map_or(count, |link| link.1);
+            if let Some(slot) = symbols.get_mut(place as usize) {
+                *slot = product;
+            }
+            if let Some(slot) = symbols.get_mut(next as usize) {
+                *slot = NONE;
+            }
+            if let Some(link) = links.get_mut(place as usize) {
+                link.1 = after;
+            }
+            if let Some(link) = links.get_mut(after as usize) {
+                link.0 = place;
+            }
+            if let Some(symbol) = at(symbols, before) {
+                queue.extend(entry(before, symbol, product));
+            }
+            if let Some(symbol) = at(symbols, after) {
+                queue.extend(entry(place, product, symbol));
+            }
+        }
+        // What is left is linked from the first on.
+        let (mut place, mut kept) = (0, 0);
+        while let (Some(symbol), Some(&start)) = (at(symbols, place), starts.get(place as usize)) {
+            if let (Some(slot), Some(begin)) = (symbols.get_mut(kept), starts.get_mut(kept)) {
+                (*slot, *begin) = (symbol, start);
+            }
+            kept += 1;
+            place = links.get(place as usize).map_or(count, |link| link.1);
+        }
+        symbols.truncate(kept);
+        starts.truncate(kept);
+    }
+}

@@ -1,0 +1,303 @@
+//! Byte pairs that are merged in the order of their ranks.
+
+pub(crate) mod alphabet;
+mod cache;
+mod merges;
+mod normal;
+
+use ggmill_core::Metadata;
+
+use super::Fragment;
+use crate::error::{Error, ErrorKind};
+use crate::pre::{Memo, Words};
+use crate::sink::{Ids, Sink};
+use crate::unicode;
+use crate::vocabulary::{Dialect, Vocabulary};
+use cache::Cache;
+use merges::{Merges, NONE, SPACE, Work};
+use normal::Normal;
+
+/// Memory that calls use one after the other. The cache belongs to the tokenizer it was used with.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    normal: Normal,
+    words: WordScratch,
+    memos: Vec<Memo>,
+}
+
+#[derive(Debug, Default)]
+struct WordScratch {
+    cache: Cache,
+    work: Work,
+    tokens: Vec<u32>,
+    encoded: Vec<u8>,
+}
+
+/// The model of byte pairs.
+#[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the vocabulary")]
+pub(crate) struct Bpe {
+    words: Words,
+    merges: Merges,
+    /// The symbols of the bytes, where text is merged in their alphabet.
+    bytes: Option<Box<[u32; 256]>>,
+    /// What stands for a byte of text that has no token.
+    fallback: Box<[u32; 256]>,
+    newlines: bool,
+    escape: bool,
+    ignore_merges: bool,
+    dialect: Dialect,
+    lowercase: bool,
+}
+
+impl Bpe {
+    /// Reads the merges and compiles the pre-tokenizer.
+    pub(crate) fn new(vocabulary: &Vocabulary, metadata: &Metadata<'_>) -> Result<Self, Error> {
+        let pre = vocabulary.pre.and_then(|pre| Some((pre, Words::new(pre)?)));
+        let Some((pre, words)) = pre else {
+            return Err(Error::new(ErrorKind::UnknownPreTokenizer, "no pre-tokenizer"));
+        };
+        let merges = Merges::new(vocabulary, metadata)?;
+        let bytes = (!pre.raw).then(|| {
+            Box::new(std::array::from_fn(|byte| {
+                let text = alphabet::character(u8::try_from(byte).unwrap_or_default());
+                merges.known(vocabulary, text.as_bytes()).unwrap_or(NONE)
+            }))
+        });
+        let fallback = Box::new(std::array::from_fn(|byte| {
+            let byte = u8::try_from(byte).unwrap_or_default();
+            let id = if pre.raw { vocabulary.byte_token(byte) } else { vocabulary.id(&[byte]) };
+            id.unwrap_or(NONE)
+        }));
+        let flags = vocabulary.flags();
+        Ok(Self {
+            words,
+            merges,
+            bytes,
+            fallback,
+            newlines: pre.newlines,
+            escape: flags.escape_whitespaces,
+            ignore_merges: flags.ignore_merges,
+            dialect: vocabulary.dialect,
+            lowercase: flags.lowercase,
+        })
+    }
+
+    /// The tokens of a fragment.
+    pub(crate) fn encode<S: Sink>(
+        &self,
+        vocabulary: &Vocabulary,
+        fragment: Fragment<'_>,
+        scratch: &mut Scratch,
+        out: &mut S,
+    ) {
+        let Scratch { normal, words, memos } = scratch;
+        let Fragment { text, start, .. } = fragment;
+        if self.dialect == Dialect::Whitespace {
+            normal.segments(text, self.lowercase, |segment, origins| {
+                let origin = Origin { start, places: Some(origins) };
+                self.encode_words(vocabulary, segment, origin, words, memos, out);
+            });
+        } else if self.escape || std::str::from_utf8(text).is_err() {
+            normal.rewrite(text, self.escape);
+            let origin = Origin { start, places: Some(&normal.origins) };
+            self.encode_words(vocabulary, &normal.text, origin, words, memos, out);
+        } else {
+            let origin = Origin { start, places: None };
+            self.encode_words(vocabulary, text, origin, words, memos, out);
+        }
+    }
+
+    /// The tokens of text that is UTF-8, but may have surrogates.
+    fn encode_words<S: Sink>(
+        &self,
+        vocabulary: &Vocabulary,
+        text: &[u8],
+        origin: Origin<'_>,
+        scratch: &mut WordScratch,
+        memos: &mut Vec<Memo>,
+        out: &mut S,
+    ) {
+        self.words.cut(text, memos, &mut |start, end| {
+            if self.escape {
+                self.encode_parts(vocabulary, text, start, end, origin, scratch, out);
+            } else {
+                self.encode_word(vocabulary, text, start, end, origin, scratch, out);
+            }
+        });
+    }
+
+    /// The tokens of a word, cut further where no merge joins the parts: before U+2581, which stands
+    /// for a space, if none has it there. A word of escaped text is a line.
+    #[expect(clippy::too_many_arguments, reason = "a word and where it comes from")]
+    fn encode_parts<S: Sink>(
+        &self,
+        vocabulary: &Vocabulary,
+        text: &[u8],
+        start: usize,
+        end: usize,
+        origin: Origin<'_>,
+        scratch: &mut WordScratch,
+        out: &mut S,
+    ) {
+        let whole = text.get(start..end).unwrap_or_default();
+        // A line that is a token is taken as a whole.
+        if self.ignore_merges && vocabulary.id(whole).is_some() {
+            return self.encode_word(vocabulary, text, start, end, origin, scratch, out);
+        }
+        let mut done = start;
+        for hit in memchr::memmem::find_iter(whole, SPACE) {
+            let place = start + hit;
+            let before = place.checked_sub(1).and_then(|before| text.get(before));
+            let is_cut =
+                place > done && before.is_some_and(|&last| !self.merges.may_join_space(last));
+            if is_cut {
+                self.encode_word(vocabulary, text, done, place, origin, scratch, out);
+                done = place;
+            }
+        }
+        self.encode_word(vocabulary, text, done, end, origin, scratch, out);
+    }
+
+    /// The tokens of a word.
+    #[inline]
+    #[expect(clippy::too_many_arguments, reason = "a word and where it comes from")]
+    fn encode_word<S: Sink>(
+        &self,
+        vocabulary: &Vocabulary,
+        text: &[u8],
+        start: usize,
+        end: usize,
+        origin: Origin<'_>,
+        scratch: &mut WordScratch,
+        out: &mut S,
+    ) {
+        let word = text.get(start..end).unwrap_or_default();
+        if S::RANGES {
+            let mut each = |id, from: usize, to: usize| {
+                out.push(id, origin.of(start + from), origin.of(start + to));
+            };
+            self.merge_word(vocabulary, word, &mut scratch.work, &mut scratch.encoded, &mut each);
+            return;
+        }
+        let key = cache::key(text, start, end);
+        let known = if key == 0 { scratch.cache.long(word) } else { scratch.cache.short(key) };
+        if let Some(known) = known {
+            out.extend(known);
+            return;
+        }
+        self.encode_new(vocabulary, word, key, scratch, out);
+    }
+
+    /// The tokens of a word that the cache does not have.
+    #[cold]
+    fn encode_new<S: Sink>(
+        &self,
+        vocabulary: &Vocabulary,
+        word: &[u8],
+        key: u128,
+        scratch: &mut WordScratch,
+        out: &mut S,
+    ) {
+        let WordScratch { cache, work, tokens, encoded } = scratch;
+        tokens.clear();
+        let mut ids = Ids(tokens);
+        self.merge_word(vocabulary, word, work, encoded, &mut |id, _, _| ids.push(id, 0, 0));
+        out.extend(tokens);
+        if key == 0 {
+            cache.keep_long(word, tokens);
+        } else {
+            cache.keep_short(key, tokens);
+        }
+    }
+
+    /// The tokens of a word with their ranges in it.
+    fn merge_word(
+        &self,
+        vocabulary: &Vocabulary,
+        word: &[u8],
+        memory: &mut Work,
+        encoded: &mut Vec<u8>,
+        each: &mut impl FnMut(u32, usize, usize),
+    ) {
+        let whole = self.ignore_merges || (self.newlines && word.iter().all(|&byte| byte == b'\n'));
+        if whole {
+            let id = if self.bytes.is_some() {
+                alphabet::encode(word, encoded);
+                vocabulary.id(encoded)
+            } else {
+                vocabulary.id(word)
+            };
+            if let Some(id) = id {
+                return each(id, 0, word.len());
+            }
+        }
+        memory.symbols.clear();
+        memory.starts.clear();
+        self.symbols(vocabulary, word, memory);
+        self.merges.merge(memory);
+        for (place, (&symbol, &from)) in memory.symbols.iter().zip(&memory.starts).enumerate() {
+            let from = from as usize;
+            let to = memory.starts.get(place + 1).map_or(word.len(), |&to| to as usize);
+            if let Some(id) = self.merges.token(symbol) {
+                each(id, from, to);
+            } else {
+                self.fall_back(word.get(from..to).unwrap_or_default(), |id| each(id, from, to));
+            }
+        }
+    }
+
+    /// The symbols of a word before any merge.
+    #[expect(clippy::cast_possible_truncation, reason = "a text has less than 2^31 bytes")]
+    fn symbols(&self, vocabulary: &Vocabulary, word: &[u8], memory: &mut Work) {
+        if let Some(bytes) = &self.bytes {
+            let symbol = |&byte: &u8| bytes.get(usize::from(byte)).copied().unwrap_or(NONE);
+            memory.symbols.extend(word.iter().map(symbol));
+            memory.starts.extend(0..word.len() as u32);
+            return;
+        }
+        let mut place = 0;
+        while let Some(&first) = word.get(place) {
+            let end = place.saturating_add(unicode::length_by_first(first)).min(word.len());
+            let character = word.get(place..end).unwrap_or_default();
+            memory.symbols.push(self.merges.known(vocabulary, character).unwrap_or(NONE));
+            memory.starts.push(place as u32);
+            place = end;
+        }
+    }
+
+    /// What stands for text that has no token: tokens of its bytes, and nothing for those that have
+    /// none.
+    fn fall_back(&self, text: &[u8], mut each: impl FnMut(u32)) {
+        let mut byte = |&byte: &u8| {
+            let id = self.fallback.get(usize::from(byte)).copied().unwrap_or(NONE);
+            if id != NONE {
+                each(id);
+            }
+        };
+        if self.bytes.is_some() {
+            for &encoded in text {
+                alphabet::character(encoded).as_bytes().iter().for_each(&mut byte);
+            }
+        } else {
+            text.iter().for_each(byte);
+        }
+    }
+}
+
+/// Where the bytes of a rewritten text come from.
+#[derive(Clone, Copy)]
+struct Origin<'a> {
+    start: usize,
+    places: Option<&'a [u32]>,
+}
+
+impl Origin<'_> {
+    fn of(self, place: usize) -> usize {
+        let moved = match self.places {
+            Some(places) => places.get(place).map_or(place, |&at| at as usize),
+            None => place,
+        };
+        self.start.saturating_add(moved)
+    }
+}

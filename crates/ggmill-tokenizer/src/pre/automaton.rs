@@ -1,0 +1,293 @@
+//! Expressions as automata: every character is looked at once, and nothing is tried twice.
+//!
+//! A state is the list of places in a program that a backtracking matcher would still try, in the
+//! order it would. The first match of such a matcher is thus found without going back. Transitions
+//! are taken on the class of the next character, or on the end of the text, which decides what looks
+//! ahead; that the program had matched before this character is part of the transition.
+
+use std::collections::HashMap;
+
+use super::expression::{Program, Step};
+use super::set::Set;
+use crate::unicode::{CODE_POINTS, Table};
+
+/// An automaton that finds the match a backtracking matcher would.
+#[derive(Debug)]
+pub(super) struct Automaton {
+    /// The class of every ASCII character.
+    ascii: [u8; 128],
+    /// The class of every character.
+    classes: Table<u8>,
+    /// For every state and class the next state, times `stride`, and whether the text before the
+    /// character is a match.
+    transitions: Vec<u32>,
+    start: u32,
+    end: u8,
+    /// For every ASCII character, whether a match may begin with it.
+    begins: [bool; 128],
+}
+
+/// The state in which no match is possible any more.
+const DEAD: u32 = 0;
+/// That the text so far is a match, in a transition.
+const MATCHED: u32 = 1;
+/// Steps without a match after which states are noted.
+const PATIENCE: usize = 32;
+
+/// States at positions from which no match came, so that no part of a text is looked at again and
+/// again in vain.
+#[derive(Debug, Default)]
+pub(crate) struct Memo {
+    start: usize,
+    states: Vec<u32>,
+    next: Vec<u32>,
+}
+
+impl Memo {
+    /// Forgets everything.
+    pub(super) fn clear(&mut self) {
+        self.states.clear();
+    }
+}
+
+impl Automaton {
+    /// The automaton of an expression. `None` where it is not in the syntax, or has too many states.
+    pub(super) fn new(expression: &str) -> Option<Self> {
+        let program = Program::new(expression)?;
+        let alphabet = Alphabet::new(&program.classes)?;
+        let stride = alphabet.size.checked_next_power_of_two()?.max(2);
+        let end = u8::try_from(alphabet.size.checked_sub(1)?).ok()?;
+        let mut builder = Builder {
+            program: &program,
+            alphabet: &alphabet,
+            seen: vec![0; program.steps.len()],
+            mark: 0,
+            known: HashMap::new(),
+            lists: Vec::new(),
+        };
+        builder.state(Vec::new())?;
+        builder.state(vec![0])?;
+        let mut transitions = Vec::new();
+        let mut state = 0;
+        while state < builder.lists.len() {
+            transitions.resize(state.checked_mul(stride)?, DEAD);
+            for symbol in 0..alphabet.size {
+                let list = builder.lists.get(state)?.clone();
+                let (next, matched) = builder.step(&list, symbol)?;
+                let next = u32::try_from(next.checked_mul(stride)?).ok()?;
+                transitions.push(next | if matched { MATCHED } else { 0 });
+            }
+            state += 1;
+        }
+        transitions.resize(state.checked_mul(stride)?, DEAD);
+        let classes = Table::new(alphabet.ranges.iter().copied());
+        let ascii = std::array::from_fn(|point| classes.get(u32::try_from(point).unwrap_or(0)));
+        let row = |class: u8| transitions.get(stride.wrapping_add(usize::from(class))).copied();
+        let begins = ascii.map(|class| row(class).is_some_and(|next| next & !MATCHED != DEAD));
+        // After the row of the dead state.
+        let start = u32::try_from(stride).ok()?;
+        Some(Self { ascii, classes, transitions, start, end, begins })
+    }
+
+    /// The class of the character at a position, and its length.
+    #[inline]
+    fn class(&self, text: &[u8], place: usize) -> (u8, usize) {
+        match text.get(place) {
+            Some(&byte) if byte < 0x80 => {
+                (self.ascii.get(usize::from(byte)).copied().unwrap_or_default(), 1)
+            }
+            Some(_) => {
+                let (point, length) = super::decode(text, place);
+                (self.classes.get(point), length)
+            }
+            None => (self.end, 0),
+        }
+    }
+
+    #[inline]
+    fn transition(&self, state: u32, class: u8) -> u32 {
+        self.transitions.get(state as usize + usize::from(class)).copied().unwrap_or(DEAD)
+    }
+
+    /// Where the match that begins here ends.
+    #[inline]
+    pub(super) fn match_at(&self, text: &[u8], start: usize, memo: &mut Memo) -> Option<usize> {
+        let mut state = self.start;
+        let mut place = start;
+        let mut found = None;
+        let mut patience = start.saturating_add(PATIENCE);
+        loop {
+            let (class, length) = self.class(text, place);
+            let next = self.transition(state, class);
+            if next & MATCHED != 0 {
+                found = Some(place);
+                patience = place.saturating_add(PATIENCE);
+            }
+            state = next & !MATCHED;
+            if state == DEAD {
+                return found;
+            }
+            place += length;
+            if place > patience {
+                return self.patiently(text, state, place, found, memo);
+            }
+        }
+    }
+
+    /// The same for matches that need a long look ahead: it is given up where one in the same state
+    /// was in vain before.
+    #[cold]
+    fn patiently(
+        &self,
+        text: &[u8],
+        mut state: u32,
+        mut place: usize,
+        mut found: Option<usize>,
+        memo: &mut Memo,
+    ) -> Option<usize> {
+        memo.next.clear();
+        let mut from = place;
+        loop {
+            let known = place.checked_sub(memo.start).and_then(|at| memo.states.get(at));
+            if known == Some(&state) {
+                return found;
+            }
+            memo.next.push(state);
+            let (class, length) = self.class(text, place);
+            let next = self.transition(state, class);
+            if next & MATCHED != 0 {
+                found = Some(place);
+                memo.next.clear();
+                from = place.saturating_add(length);
+            } else {
+                // Positions inside a character are not looked up.
+                memo.next.resize(memo.next.len() + length.saturating_sub(1), DEAD);
+            }
+            state = next & !MATCHED;
+            if state == DEAD {
+                memo.start = from;
+                std::mem::swap(&mut memo.states, &mut memo.next);
+                return found;
+            }
+            place += length;
+        }
+    }
+
+    /// The first match that begins at a position or after it.
+    #[inline]
+    pub(super) fn find(
+        &self,
+        text: &[u8],
+        mut place: usize,
+        memo: &mut Memo,
+    ) -> Option<(usize, usize)> {
+        loop {
+            let byte = *text.get(place)?;
+            let may_begin = self.begins.get(usize::from(byte)).copied().unwrap_or(true);
+            if may_begin && let Some(end) = self.match_at(text, place, memo) {
+                return Some((place, end));
+            }
+            place += if byte < 0x80 { 1 } else { super::decode(text, place).1 };
+        }
+    }
+}
+
+/// The classes of characters that no class of an expression tells apart.
+struct Alphabet {
+    /// Where each range of one class begins.
+    ranges: Vec<(u32, u8)>,
+    /// For each class of characters, which classes of the expression have it.
+    members: Vec<Vec<bool>>,
+    /// With the end of the text, the last.
+    size: usize,
+}
+
+impl Alphabet {
+    fn new(classes: &[Set]) -> Option<Self> {
+        let mut bounds: Vec<u32> = classes.iter().flat_map(Set::bounds).chain([0]).collect();
+        bounds.retain(|&bound| bound < CODE_POINTS);
+        bounds.sort_unstable();
+        bounds.dedup();
+        let mut members: Vec<Vec<bool>> = Vec::new();
+        let mut ranges = Vec::with_capacity(bounds.len());
+        for bound in bounds {
+            let row: Vec<bool> = classes.iter().map(|class| class.contains(bound)).collect();
+            let number = members.iter().position(|known| *known == row).unwrap_or_else(|| {
+                members.push(row);
+                members.len() - 1
+            });
+            ranges.push((bound, u8::try_from(number).ok()?));
+        }
+        let size = members.len().checked_add(1)?;
+        Some(Self { ranges, members, size })
+    }
+}
+
+struct Builder<'a> {
+    program: &'a Program,
+    alphabet: &'a Alphabet,
+    seen: Vec<u32>,
+    mark: u32,
+    known: HashMap<Vec<usize>, usize>,
+    lists: Vec<Vec<usize>>,
+}
+
+/// The most states of an automaton.
+const MAX_STATES: usize = 1 << 14;
+
+impl Builder<'_> {
+    fn state(&mut self, list: Vec<usize>) -> Option<usize> {
+        if let Some(&known) = self.known.get(&list) {
+            return Some(known);
+        }
+        let number = self.lists.len();
+        self.known.insert(list.clone(), number);
+        self.lists.push(list);
+        (number < MAX_STATES).then_some(number)
+    }
+
+    /// The state after a character of a class, and whether there is a match before it.
+    fn step(&mut self, list: &[usize], symbol: usize) -> Option<(usize, bool)> {
+        self.mark += 1;
+        let mut next = Vec::new();
+        let mut stack = Vec::new();
+        let mut matched = false;
+        'list: for &first in list {
+            stack.push(first);
+            while let Some(place) = stack.pop() {
+                let seen = self.seen.get_mut(place)?;
+                if *seen == self.mark {
+                    continue;
+                }
+                *seen = self.mark;
+                match *self.program.steps.get(place)? {
+                    Step::Take(class) => {
+                        if self.has(symbol, class) {
+                            next.push(place + 1);
+                        }
+                    }
+                    Step::Look { class, negated, at_end } => {
+                        let is_end = symbol + 1 == self.alphabet.size;
+                        let holds =
+                            if is_end { at_end } else { self.has(symbol, class) != negated };
+                        if holds {
+                            stack.push(place + 1);
+                        }
+                    }
+                    Step::Fork(first, second) => stack.extend([second, first]),
+                    Step::Jump(to) => stack.push(to),
+                    Step::Match => {
+                        matched = true;
+                        break 'list;
+                    }
+                }
+            }
+        }
+        Some((self.state(next)?, matched))
+    }
+
+    fn has(&self, symbol: usize, class: usize) -> bool {
+        let row = self.alphabet.members.get(symbol);
+        row.and_then(|row| row.get(class)).copied().unwrap_or_default()
+    }
+}

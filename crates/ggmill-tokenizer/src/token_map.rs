@@ -1,0 +1,126 @@
+//! From the bytes of a token to its ID.
+
+use foldhash::fast::FixedState;
+use std::hash::BuildHasher;
+
+/// Texts in one arena, found by their bytes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TokenMap {
+    arena: Vec<u8>,
+    /// Where each text begins; one more than there are texts.
+    starts: Vec<u32>,
+    /// Pairs of a part of the hash and an ID, or [`EMPTY`].
+    slots: Vec<(u32, u32)>,
+    longest: usize,
+}
+
+const EMPTY: u32 = u32::MAX;
+
+/// The hash of a text; the same on every machine of one byte order.
+#[inline]
+fn hash(text: &[u8]) -> u64 {
+    FixedState::with_seed(0x6767_6d69_6c6c).hash_one(text)
+}
+
+/// The two halves of a hash: where to look, and what to compare first.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "halves")]
+fn halves(hash: u64) -> (usize, u32) {
+    ((hash >> 32) as usize, hash as u32)
+}
+
+impl TokenMap {
+    /// An empty map with room; `None` where there is no memory for it.
+    pub(crate) fn with_capacity(texts: usize, bytes: usize) -> Option<Self> {
+        let slots = texts.checked_mul(2)?.checked_next_power_of_two()?.max(8);
+        let mut map = Self::default();
+        map.arena.try_reserve_exact(bytes).ok()?;
+        map.starts.try_reserve_exact(texts.checked_add(1)?).ok()?;
+        map.slots.try_reserve_exact(slots).ok()?;
+        map.slots.resize(slots, (0, EMPTY));
+        map.starts.push(0);
+        Some(map)
+    }
+
+    /// Number of texts.
+    pub(crate) fn len(&self) -> usize {
+        self.starts.len().saturating_sub(1)
+    }
+
+    /// The bytes of the longest text.
+    pub(crate) fn longest(&self) -> usize {
+        self.longest
+    }
+
+    /// The text of an ID.
+    #[inline]
+    pub(crate) fn text(&self, id: u32) -> Option<&[u8]> {
+        let start = *self.starts.get(id as usize)? as usize;
+        let end = *self.starts.get((id as usize).checked_add(1)?)? as usize;
+        self.arena.get(start..end)
+    }
+
+    /// The ID of a text.
+    #[inline]
+    pub(crate) fn get(&self, text: &[u8]) -> Option<u32> {
+        if text.len() > self.longest {
+            return None;
+        }
+        self.slot(text).ok()
+    }
+
+    /// The ID of a text, or the free slot it belongs into and the part of the hash.
+    #[inline]
+    fn slot(&self, text: &[u8]) -> Result<u32, (usize, u32)> {
+        let mask = self.slots.len().wrapping_sub(1);
+        let (mut place, tag) = halves(hash(text));
+        loop {
+            place &= mask;
+            match self.slots.get(place) {
+                Some(&(_, EMPTY)) | None => return Err((place, tag)),
+                Some(&(found, id)) if found == tag && self.text(id) == Some(text) => return Ok(id),
+                Some(_) => place = place.wrapping_add(1),
+            }
+        }
+    }
+
+    /// Adds a text with the next ID. Where it is there already, the ID it has; the next ID is used
+    /// up anyway. `None` where there is no room for it.
+    pub(crate) fn push(&mut self, text: &[u8]) -> Option<Result<u32, u32>> {
+        let id = u32::try_from(self.len()).ok().filter(|&id| id != EMPTY)?;
+        let end = u32::try_from(self.arena.len().checked_add(text.len())?).ok()?;
+        if self.len().checked_mul(2)? > self.slots.len() {
+            self.grow()?;
+        }
+        let found = self.slot(text);
+        self.arena.try_reserve(text.len()).ok()?;
+        self.arena.extend_from_slice(text);
+        self.starts.try_reserve(1).ok()?;
+        self.starts.push(end);
+        self.longest = self.longest.max(text.len());
+        match found {
+            Ok(known) => Some(Err(known)),
+            Err((place, tag)) => {
+                *self.slots.get_mut(place)? = (tag, id);
+                Some(Ok(id))
+            }
+        }
+    }
+
+    fn grow(&mut self) -> Option<()> {
+        let size = self.slots.len().max(4).checked_mul(2)?;
+        let mut slots: Vec<(u32, u32)> = Vec::new();
+        slots.try_reserve_exact(size).ok()?;
+        slots.resize(size, (0, EMPTY));
+        let old = std::mem::replace(&mut self.slots, slots);
+        for (tag, id) in old {
+            if id != EMPTY {
+                let place = self.text(id).map(|text| self.slot(text));
+                if let Some(Err((place, _))) = place {
+                    *self.slots.get_mut(place)? = (tag, id);
+                }
+            }
+        }
+        Some(())
+    }
+}
