@@ -9,7 +9,7 @@ use ggmill_pipeline::{Checkpoint as _, Derived, GgufCheckpoint, ShardLimit};
 const ELEMENTS: u64 = 1 << 10;
 
 /// Turns the file back by the description of its architecture; one of its first tensors is computed.
-/// The byte after the file chooses whether types and vocabulary are asked for.
+/// The sum of the bytes chooses whether a type is asked for, and the vocabulary.
 pub fn restore(data: &[u8]) {
     let Ok(model) = Model::open(data.to_vec()) else { return };
     let Ok(checkpoint) = GgufCheckpoint::new(model) else { return };

@@ -535,7 +535,12 @@ fn rope_factors(
                 });
             if is_same {
                 for (node, number) in rest.iter().zip([factor, low, high, context]) {
-                    require(node, &Value::Float(number), variables, unknowns);
+                    // Said by the configuration, though a default may be the same.
+                    let said = match node {
+                        Node::Call(Function::First, arguments) => arguments.first().unwrap_or(node),
+                        _ => node,
+                    };
+                    require(said, &Value::Float(number), variables, unknowns);
                 }
                 return;
             }

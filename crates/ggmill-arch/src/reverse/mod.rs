@@ -153,9 +153,18 @@ impl Architecture {
         ReversedConfig { class: class.to_owned(), config, documents, foreign }
     }
 
+    /// The model type of a class. A class for text alone has the type of the text part, where the
+    /// library has one.
+    fn model_type_of<'a>(&'a self, kind: &'a CheckpointKind, class: &str) -> Option<&'a str> {
+        let found = self.model_type_by_name(kind, class)?;
+        let of_text = format!("{found}_text");
+        let of_text = model_types().find(|known| *known == of_text);
+        Some(of_text.filter(|_| class.ends_with("ForCausalLM")).unwrap_or(found))
+    }
+
     /// The model type of a class: of those that the kind has, or else of all that are known, the
     /// one whose name the class begins with.
-    fn model_type_of<'a>(&'a self, kind: &'a CheckpointKind, class: &str) -> Option<&'a str> {
+    fn model_type_by_name<'a>(&'a self, kind: &'a CheckpointKind, class: &str) -> Option<&'a str> {
         let plain = |name: &str| {
             let letters = name.bytes().filter(u8::is_ascii_alphanumeric);
             letters.map(|byte| byte.to_ascii_lowercase()).collect::<Vec<u8>>()

@@ -211,11 +211,9 @@ impl<'a> Solver<'a> {
     fn rest(&mut self, values: &ValueReader<'_>) {
         let architecture = self.architecture;
         for parameter in &architecture.parameters {
-            if self.known.contains_key(&*parameter.name)
-                || parameter.from.is_empty()
-                || parameter.optional
-                || self.default_of(parameter).is_some()
-            {
+            let is_open = !self.known.contains_key(&*parameter.name) && !parameter.from.is_empty();
+            let may_lack = parameter.optional || self.default_of(parameter).is_some();
+            if !is_open || may_lack && parameter.in_file.is_none() {
                 continue;
             }
             let found = parameter.keys.iter().find_map(|place| match place {
@@ -224,6 +222,7 @@ impl<'a> Solver<'a> {
             });
             // What readers of a finished file take it to be.
             let found = found.or_else(|| parameter.in_file.as_ref()?.known(&[], self, true));
+            let found = found.filter(|found| !may_lack || found.as_bool().is_some());
             if let Some(found) = found {
                 self.set(&parameter.name, None, &found);
             }

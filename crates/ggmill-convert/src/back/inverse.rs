@@ -449,8 +449,8 @@ mod tests {
 
     fn source(names: usize, operations: &[Operation]) -> Source {
         let mut source = Source::default();
-        source.names = (0..names).map(|name| name.to_string()).collect();
-        source.operations = operations.to_vec();
+        let names = (0..names).map(|name| name.to_string()).collect();
+        (source.names, source.operations) = (names, operations.to_vec());
         source
     }
 

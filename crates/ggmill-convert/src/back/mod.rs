@@ -70,8 +70,8 @@ struct Attempt {
 /// and in their layout there. Reads tensor data only to choose types.
 ///
 /// Where no type is asked for, floats of 16 bits stay as they are, quantized tensors and those of 32
-/// bits become F16, BF16 or F32, whichever the first weights are, those of 32 bits only where no
-/// number changes.
+/// bits become F16, BF16 or F32, as the largest weights are, those of 32 bits only where no number
+/// changes.
 ///
 /// Fails, with the tensor and the step, where the description does something that cannot be undone;
 /// for a tensor that it does not have; and for a class that it is not for.

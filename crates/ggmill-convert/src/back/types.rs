@@ -11,12 +11,12 @@ use super::tensors::Restored;
 /// Elements that are compared at once.
 const CHUNK: u64 = 1 << 18;
 
-/// The type of most tensors where none is asked for: that of the first weights of two dimensions or
-/// more, F16 for quantized ones.
+/// The type of most tensors where none is asked for: that of the largest weights, F16 for quantized
+/// ones.
 pub(super) fn main_type(checkpoint: &GgufCheckpoint) -> GgmlType {
-    let mut weights =
-        checkpoint.tensors().iter().filter(|tensor| tensor.shape.dimensions().len() > 1);
-    match weights.next().map(|tensor| tensor.ggml_type) {
+    let weights = checkpoint.tensors().iter().filter(|tensor| tensor.shape.dimensions().len() > 1);
+    let largest = weights.rev().max_by_key(|tensor| tensor.shape.elements());
+    match largest.map(|tensor| tensor.ggml_type) {
         Some(found @ (GgmlType::F32 | GgmlType::F16 | GgmlType::BF16)) => found,
         Some(GgmlType::F64) | None => GgmlType::F32,
         Some(_) => GgmlType::F16,

@@ -4,7 +4,7 @@
 //! Every recipe of `fixtures/classes` is a case. What has no way back is in `fixtures/back.txt`,
 //! with the reason; a recipe that is not there has to come back. `GGMILL_BLESS=1` writes the list.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -221,6 +221,19 @@ fn list() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/back.txt")
 }
 
+/// How many recipes come back whole, and how many do not, by the step at which that shows.
+fn counted(paths: &[PathBuf], found: &[String]) -> String {
+    let part = |line: &String, place| line.split(": ").nth(place).unwrap().to_owned();
+    let names: BTreeSet<String> = found.iter().map(|line| part(line, 0)).collect();
+    let mut steps: BTreeMap<String, usize> = BTreeMap::new();
+    for line in found {
+        *steps.entry(part(line, 1)).or_default() += 1;
+    }
+    let steps: Vec<String> = steps.iter().map(|(step, count)| format!("{step} {count}")).collect();
+    let whole = paths.len() - names.len();
+    format!("# {whole} of {} recipes come back whole. Others: {}.\n", paths.len(), steps.join(", "))
+}
+
 #[test]
 fn checkpoints_come_back() {
     let only = std::env::var("GGMILL_RECIPE").ok();
@@ -233,7 +246,7 @@ fn checkpoints_come_back() {
         println!("{}", found.join("\n"));
         return;
     }
-    let text = found.join("\n") + "\n";
+    let text = counted(&paths, &found) + &found.join("\n") + "\n";
     if std::env::var_os("GGMILL_BLESS").is_some() {
         fs::write(list(), &text).unwrap();
     }
