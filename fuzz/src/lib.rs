@@ -24,6 +24,8 @@ mod safetensors;
 mod scratch;
 pub mod seeds;
 mod tensors;
+mod tokenizer;
+mod torch;
 mod type_plan;
 mod vocabulary;
 mod zeros;
@@ -44,6 +46,8 @@ pub use quantize::quantize;
 pub use restore::restore;
 pub use roundtrip::roundtrip;
 pub use safetensors::{safetensors, safetensors_index};
+pub use tokenizer::tokenizer;
+pub use torch::torch;
 pub use type_plan::type_plan;
 pub use vocabulary::vocabulary;
 
@@ -51,7 +55,7 @@ pub use vocabulary::vocabulary;
 pub type Target = fn(&[u8]);
 
 /// Every target by the name of its binary: a parser of foreign bytes each, or a codec.
-pub const TARGETS: [(&str, Target); 19] = [
+pub const TARGETS: [(&str, Target); 21] = [
     ("parse", parse),
     ("decoder_chunks", decoder_chunks),
     ("restore", restore),
@@ -69,6 +73,8 @@ pub const TARGETS: [(&str, Target); 19] = [
     ("npy", npy),
     ("safetensors", safetensors),
     ("safetensors_index", safetensors_index),
+    ("torch", torch),
     ("type_plan", type_plan),
     ("vocabulary", vocabulary),
+    ("tokenizer", tokenizer),
 ];

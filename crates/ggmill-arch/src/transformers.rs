@@ -14,6 +14,8 @@ struct Defaults {
     defaults: BTreeMap<String, Json>,
     /// What a class computes of other members.
     computed: BTreeMap<String, Json>,
+    /// Of parts whose class has the model type of another, by `TYPE.NAME`.
+    parts: BTreeMap<String, Json>,
 }
 
 static CLASSES: LazyLock<Defaults> = LazyLock::new(|| {
@@ -45,14 +47,25 @@ pub(crate) fn classes_with(member: &str) -> usize {
     CLASSES.defaults.values().filter(|defaults| defaults.get(member).is_some()).count()
 }
 
+/// The defaults of the part with this name in a configuration of this model type, where the model
+/// type of the part does not tell its class; `None` where it does.
+pub(crate) fn part_defaults(model_type: &str, name: &str) -> Option<&'static Json> {
+    CLASSES.parts.get(&format!("{model_type}.{name}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn defaults_are_objects() {
-        assert!(CLASSES.defaults.values().all(Json::is_object));
+        let Defaults { defaults, parts, .. } = &*CLASSES;
+        assert!(defaults.values().chain(parts.values()).all(Json::is_object));
         let size = class_defaults("gemma3_text").and_then(|defaults| defaults["head_dim"].as_u64());
         assert_eq!(size, Some(256));
+        // The tower has the model type of the whole.
+        let width =
+            part_defaults("qwen2_vl", "vision_config").and_then(|part| part["embed_dim"].as_u64());
+        assert_eq!(width, Some(1280));
     }
 }

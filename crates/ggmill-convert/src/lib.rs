@@ -6,7 +6,9 @@ mod convert;
 mod facts;
 mod general;
 mod legacy;
+mod lora;
 mod operations;
+mod projector;
 mod vocabulary;
 mod weights;
 
@@ -14,4 +16,6 @@ pub use back::{RestoreOptions, RestoredCheckpoint, restore_checkpoint};
 pub use convert::{ConvertOptions, auto_type, convert, own_type};
 pub use general::MetadataOverride;
 pub use legacy::{LegacyOptions, convert_legacy};
+pub use lora::convert_lora;
+pub use projector::has_projector;
 pub use vocabulary::has_tokenizer;

@@ -10,6 +10,7 @@
 mod check;
 mod convert;
 mod convert_back;
+mod convert_mmproj;
 mod convert_types;
 mod diff;
 mod documentation;
@@ -28,6 +29,7 @@ mod inspect;
 mod json_safety;
 mod killed;
 mod legacy;
+mod lora;
 mod memory;
 mod name;
 mod outputs;

@@ -21,7 +21,7 @@ use ggmill_pipeline::{
 };
 use serde_json::Value as Json;
 
-use crate::classes::{for_each, materialize, recipes};
+use crate::classes::{fixtures, for_each, materialize, recipes};
 
 /// A checkpoint that came of a file, as one that can be converted.
 #[derive(Debug)]
@@ -237,7 +237,7 @@ fn counted(paths: &[PathBuf], found: &[String]) -> String {
 #[test]
 fn checkpoints_come_back() {
     let only = std::env::var("GGMILL_RECIPE").ok();
-    let mut paths = recipes();
+    let mut paths = recipes(&fixtures());
     if let Some(only) = &only {
         paths.retain(|path| path.to_str().unwrap().contains(only.as_str()));
     }
