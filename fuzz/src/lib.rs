@@ -19,6 +19,7 @@ mod npy;
 mod packed;
 mod parse;
 mod quantize;
+mod restore;
 mod roundtrip;
 mod safetensors;
 mod scratch;
@@ -43,6 +44,7 @@ pub use manifest::manifest;
 pub use npy::npy;
 pub use parse::parse;
 pub use quantize::quantize;
+pub use restore::restore;
 pub use roundtrip::roundtrip;
 pub use safetensors::{safetensors, safetensors_index};
 pub use tokenizer::tokenizer;
@@ -54,9 +56,10 @@ pub use vocabulary::vocabulary;
 pub type Target = fn(&[u8]);
 
 /// Every target by the name of its binary: a parser of foreign bytes each, or a codec.
-pub const TARGETS: [(&str, Target); 20] = [
+pub const TARGETS: [(&str, Target); 21] = [
     ("parse", parse),
     ("decoder_chunks", decoder_chunks),
+    ("restore", restore),
     ("roundtrip", roundtrip),
     ("check", check),
     ("dequantize", dequantize),

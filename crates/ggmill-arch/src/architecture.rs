@@ -71,6 +71,8 @@ pub(crate) struct CheckpointKind {
     pub(crate) marker: Option<Box<str>>,
     /// The class of the whole model decides.
     pub(crate) whole: bool,
+    /// The names in its checkpoints have no optional pieces.
+    pub(crate) bare: bool,
     /// A condition on hyper-parameters, where several descriptions share the classes.
     pub(crate) when: Option<Expression>,
     pub(crate) defaults: Vec<(Box<str>, Expression)>,
@@ -510,6 +512,7 @@ impl CheckpointKind {
             class_defaults: raw.class_defaults.unwrap_or(true),
             marker: raw.marker.as_deref().map(Into::into),
             whole: raw.whole,
+            bare: raw.bare,
             when: when.map_err(|error| error.at("when"))?,
             defaults,
             vocabulary: vocabulary.transpose()?,

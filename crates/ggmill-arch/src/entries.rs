@@ -49,7 +49,8 @@ impl Entries<'_> {
     }
 }
 
-fn read(value: &Value<'_>) -> Option<ParameterValue> {
+/// A value as one of a hyper-parameter.
+pub(crate) fn read(value: &Value<'_>) -> Option<ParameterValue> {
     if let Some(array) = value.as_array() {
         return list(&array);
     }

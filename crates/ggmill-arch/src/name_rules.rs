@@ -39,6 +39,20 @@ impl NameRules {
         self.renames.iter().fold(name.to_owned(), apply)
     }
 
+    /// The name in a checkpoint of a tensor that the description has by this name: the way back from
+    /// [`renamed`](Self::renamed), for replacements that checkpoints always need.
+    pub fn original(&self, name: &str) -> String {
+        let mut original = name.to_owned();
+        for rename in self.renames.iter().rev().filter(|rename| rename.always) {
+            if let Some(before) = rename.undone(&original)
+                && self.renamed(&before) == name
+            {
+                original = before;
+            }
+        }
+        original
+    }
+
     /// Whether a tensor is known and not needed.
     pub fn ignores(&self, name: &str) -> bool {
         let fuel = Cell::new(Scope::FUEL);
@@ -59,6 +73,8 @@ struct Rename {
     find: Box<str>,
     with: Box<str>,
     place: Place,
+    /// Whether checkpoints always have the text that is replaced.
+    always: bool,
 }
 
 /// Where in a name a text is looked for.
@@ -79,6 +95,18 @@ impl Rename {
             Place::Anywhere => name.contains(find).then(|| name.replace(find, with)),
         }
     }
+
+    /// The name before the text was replaced; `None` where it does not have the replacement.
+    fn undone(&self, name: &str) -> Option<String> {
+        let (find, with) = (&*self.find, &*self.with);
+        match self.place {
+            Place::Beginning => name.strip_prefix(with).map(|rest| format!("{find}{rest}")),
+            Place::End => name.strip_suffix(with).map(|start| format!("{start}{find}")),
+            Place::Anywhere => {
+                (!with.is_empty() && name.contains(with)).then(|| name.replace(with, find))
+            }
+        }
+    }
 }
 
 /// A replacement as a description writes it.
@@ -90,6 +118,7 @@ struct RenameTemplate {
     place: Place,
     repeat: Option<Loop>,
     when: Option<Expression>,
+    always: bool,
 }
 
 impl RenameTemplate {
@@ -117,6 +146,7 @@ impl RenameTemplate {
             place,
             when: raw.when.as_ref().map(|when| expression(when, &known)).transpose()?,
             repeat,
+            always: raw.always,
         })
     }
 
@@ -130,6 +160,7 @@ impl RenameTemplate {
                 find: self.find.fill(scope, 0)?.into(),
                 with: with.unwrap_or_default().into(),
                 place: self.place,
+                always: self.always,
             });
             Ok(())
         };

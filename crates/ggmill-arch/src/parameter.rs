@@ -173,8 +173,13 @@ impl ParameterType {
         }
     }
 
+    /// Whether it can be a list.
+    pub(crate) fn can_be_list(self) -> bool {
+        self.list
+    }
+
     /// The value as this type. Whole numbers may be written as floats, and any number is a float.
-    fn accept(self, value: &ParameterValue) -> Option<ParameterValue> {
+    pub(crate) fn accept(self, value: &ParameterValue) -> Option<ParameterValue> {
         match value {
             ParameterValue::List(elements) if self.list => {
                 let elements: Option<Vec<_>> =

@@ -79,6 +79,26 @@ impl Template {
         rest.is_empty()
     }
 
+    /// The numbers that a name has in the places of loop variables; `None` for a name that does not
+    /// come out of the template.
+    pub(crate) fn numbers(&self, name: &str) -> Option<Vec<(&str, u64)>> {
+        let mut numbers = Vec::new();
+        let mut rest = name;
+        for piece in &self.pieces {
+            rest = match piece {
+                Piece::Text(text) | Piece::Optional(text) => rest.strip_prefix(&**text)?,
+                Piece::Number(number) => {
+                    let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+                    let (digits, after) = rest.split_at_checked(end)?;
+                    let value = digits.parse().ok()?;
+                    numbers.extend(number.as_name().map(|variable| (variable, value)));
+                    after
+                }
+            };
+        }
+        rest.is_empty().then_some(numbers)
+    }
+
     /// The name with its variables filled in. Choice 0 has every optional piece; bit *n* of a
     /// choice leaves out the *n*-th.
     pub(crate) fn fill(&self, scope: &Scope<'_>, choice: u32) -> Result<String> {

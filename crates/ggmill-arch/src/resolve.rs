@@ -35,6 +35,7 @@ pub struct Resolved<'a> {
     /// Positions in `tensors`, by name.
     by_name: Vec<u32>,
     warnings: Vec<&'a str>,
+    bare: bool,
 }
 
 impl<'a> Resolved<'a> {
@@ -148,6 +149,7 @@ impl<'a> Resolved<'a> {
             vocabulary,
             by_name,
             warnings,
+            bare: kind.is_some_and(|kind| kind.bare),
         })
     }
 
@@ -230,6 +232,11 @@ impl<'a> Resolved<'a> {
             .binary_search_by(|position| of(position).map_or("", |tensor| &tensor.name).cmp(name))
             .ok()?;
         self.by_name.get(found).and_then(of)
+    }
+
+    /// Whether the names in such a checkpoint have no optional pieces.
+    pub fn is_bare(&self) -> bool {
+        self.bare
     }
 
     /// Remarks of the description about converting this model.

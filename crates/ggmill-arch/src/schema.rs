@@ -87,6 +87,9 @@ pub(crate) struct RawRename {
     pub(crate) r#for: Option<String>,
     #[serde(default)]
     pub(crate) when: Option<RawExpression>,
+    /// Whether checkpoints always have the text.
+    #[serde(default)]
+    pub(crate) always: bool,
 }
 
 /// Tensors of a checkpoint that are known and not needed.
@@ -119,6 +122,9 @@ pub(crate) struct RawCheckpoint {
     /// The class of the whole model decides, although a part of it names another.
     #[serde(default)]
     pub(crate) whole: bool,
+    /// The names in its checkpoints have no optional pieces.
+    #[serde(default)]
+    pub(crate) bare: bool,
     #[serde(default)]
     pub(crate) when: Option<RawExpression>,
     #[serde(default)]
@@ -183,6 +189,8 @@ definition! {
         role: String,
         from: Vec<RawSource>,
         operations: Vec<String>,
+        /// The shape of each tensor of a checkpoint that it is made of.
+        from_shape: Vec<RawExpression>,
         compute: String,
         required: RawExpression,
         when: RawExpression,
@@ -395,6 +403,9 @@ pub(crate) struct RawSourceTable {
     /// The tensor is written before all others.
     #[serde(default)]
     pub(crate) first: bool,
+    /// The shape of each tensor in the checkpoint.
+    #[serde(default)]
+    pub(crate) shape: Vec<RawExpression>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -59,7 +59,7 @@ pub enum Origin {
 }
 
 /// Tensors of the checkpoint, and the operations that make one tensor of the file from them.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Source {
     /// Names in the checkpoint: one, or as many as the first operation joins, in their order.
@@ -72,6 +72,11 @@ pub struct Source {
     pub parts: Vec<Part>,
     /// Whether the tensor is written before those that no alternative of this sort makes.
     pub first: bool,
+    /// Whether the names have none of their optional pieces, of which there are some.
+    pub bare: bool,
+    /// The shape of each tensor in the checkpoint, where the description says it, because the
+    /// operations do not: for the way back.
+    pub shape: Option<Shape>,
 }
 
 /// Some of the names of a [`Source`], with operations of their own.
@@ -82,6 +87,8 @@ pub struct Part {
     pub names: usize,
     /// The operations that combine their tensors.
     pub operations: Vec<Operation>,
+    /// The shape of each in the checkpoint, where the description says it.
+    pub shape: Option<Shape>,
 }
 
 impl Source {
@@ -214,6 +221,19 @@ struct SourceTemplate {
     parts: Vec<SourceTemplate>,
     /// Written before all others.
     first: bool,
+    /// The shape of each tensor; empty where it is not said.
+    shape: Vec<Expression>,
+}
+
+/// What a description says of the tensors of one name, where there are some.
+pub(crate) struct Claim<'g> {
+    /// They hold.
+    pub(crate) conditions: [&'g Expression; 2],
+    pub(crate) shape: &'g [Expression],
+    /// What its elements are, where they are computed.
+    pub(crate) computed: Option<&'g Expression>,
+    /// The loop variables.
+    pub(crate) variables: Vec<(&'g str, u64)>,
 }
 
 /// How much of the limits is left while tensors are made.
@@ -288,6 +308,29 @@ impl TensorGroup {
             tied: tensor.tied.as_ref().map(Template::text),
             unless: tensor.unless.as_ref().map(Template::text),
         })
+    }
+
+    /// What the group says of tensors of this name, each with the numbers in it.
+    pub(crate) fn claims<'g>(&'g self, name: &str) -> impl Iterator<Item = Claim<'g>> {
+        let claims = self.tensors.iter().filter_map(|tensor| {
+            let variables = tensor.name.numbers(name)?;
+            Some(Claim {
+                conditions: [&self.when, &tensor.when],
+                shape: &tensor.shape,
+                computed: match &tensor.origin {
+                    OriginTemplate::Computed { elements, .. } => Some(elements),
+                    OriginTemplate::Checkpoint(_) => None,
+                },
+                variables,
+            })
+        });
+        claims.collect::<Vec<_>>().into_iter()
+    }
+
+    /// The tensors of the whole model: names, and whether a file must have them.
+    pub(crate) fn of_whole(&self) -> impl Iterator<Item = (&str, &Expression)> {
+        let single = self.tensors.iter().filter(|_| self.repeat.is_none());
+        single.map(|tensor| (tensor.name.text(), &tensor.required))
     }
 
     /// The role of the tensor with this name, when it is one of these whatever the numbers are.
@@ -398,9 +441,18 @@ impl TensorTemplate {
                 return Err(Error::description(format!("more than {MAX_PIECES} alternatives")));
             }
             None => {
-                let sources = from
-                    .iter()
-                    .map(|source| SourceTemplate::understand(source, operations, variable, known));
+                let from_shape = raw.from_shape.as_deref().unwrap_or_default();
+                let from_shape = from_shape.iter().map(|dimension| expression(dimension, known));
+                let from_shape: Vec<Expression> =
+                    from_shape.collect::<Result<_>>().map_err(|error| error.at("from_shape"))?;
+                let understand = |source| {
+                    let understood =
+                        SourceTemplate::understand(source, operations, variable, known)?;
+                    let is_said = !understood.shape.is_empty() || !understood.parts.is_empty();
+                    let shape = if is_said { understood.shape } else { from_shape.clone() };
+                    Ok(SourceTemplate { shape, ..understood })
+                };
+                let sources = from.iter().map(understand);
                 OriginTemplate::Checkpoint(
                     sources.collect::<Result<_>>().map_err(|error| error.at("from"))?,
                 )
@@ -516,7 +568,9 @@ impl SourceTemplate {
         let source = Self::of(names, repeat, &table.parts, operations, variable, known)?;
         let when = table.when.as_ref().map(|when| expression(when, known)).transpose();
         let when = when.map_err(|error| error.at("when"))?;
-        Ok(Self { when, first: table.first, ..source })
+        let shape = table.shape.iter().map(|dimension| expression(dimension, known));
+        let shape = shape.collect::<Result<_>>().map_err(|error| error.at("shape"))?;
+        Ok(Self { when, first: table.first, shape, ..source })
     }
 
     fn of<'n>(
@@ -568,7 +622,8 @@ impl SourceTemplate {
         if operations.iter().skip(1).any(OperationTemplate::joins) {
             return Err(Error::description("only the first operation can join tensors"));
         }
-        Ok(Self { names: templates, repeat, when: None, operations, parts, first: false })
+        let (when, first, shape) = (None, false, Vec::new());
+        Ok(Self { names: templates, repeat, when, operations, parts, first, shape })
     }
 
     /// Appends one source for each choice of optional pieces.
@@ -581,8 +636,10 @@ impl SourceTemplate {
         let operations = operations(&self.operations, scope)?;
         let mut parts = Vec::with_capacity(self.parts.len());
         for part in &self.parts {
-            parts.push(Part { names: 0, operations: self::operations(&part.operations, scope)? });
+            let operations = self::operations(&part.operations, scope)?;
+            parts.push(Part { names: 0, operations, shape: part.shape(scope)? });
         }
+        let shape = self.shape(scope)?;
         for choice in 0..self.choices() {
             let own = size_of::<Source>().saturating_add(size_of_val(&*operations));
             let of_parts = parts
@@ -602,9 +659,16 @@ impl SourceTemplate {
                 operations: operations.clone(),
                 parts,
                 first: self.first,
+                bare: choice > 0 && choice.saturating_add(1) == self.choices(),
+                shape,
             });
         }
         Ok(())
+    }
+
+    fn shape(&self, scope: &Scope<'_>) -> Result<Option<Shape>> {
+        let shape = Some(&*self.shape).filter(|shape| !shape.is_empty());
+        shape.map(|shape| resolve_shape(shape, scope)).transpose()
     }
 
     /// How many ways there are to choose optional pieces.

@@ -9,12 +9,16 @@ use serde_json::Value as Json;
 /// The defaults of the classes by model type. The file is generated (`xtask/peers`).
 #[derive(Debug, Deserialize)]
 struct Defaults {
+    /// What every class has.
+    base: Json,
     defaults: BTreeMap<String, Json>,
+    /// What a class computes of other members.
+    computed: BTreeMap<String, Json>,
     /// Of parts whose class has the model type of another, by `TYPE.NAME`.
     parts: BTreeMap<String, Json>,
 }
 
-static DEFAULTS: LazyLock<Defaults> = LazyLock::new(|| {
+static CLASSES: LazyLock<Defaults> = LazyLock::new(|| {
     let text = include_str!("../data/transformers.json");
     serde_json::from_str(text).expect("a test reads the same text")
 });
@@ -22,13 +26,31 @@ static DEFAULTS: LazyLock<Defaults> = LazyLock::new(|| {
 /// The defaults of the configuration class with this model type, in the release of the library
 /// that the reference converter asks for; `None` for a type it does not know.
 pub(crate) fn class_defaults(model_type: &str) -> Option<&'static Json> {
-    DEFAULTS.defaults.get(model_type)
+    CLASSES.defaults.get(model_type)
+}
+
+/// The model types that the library knows.
+pub(crate) fn model_types() -> impl Iterator<Item = &'static str> {
+    CLASSES.defaults.keys().map(String::as_str)
+}
+
+/// Whether the configuration class of a model type has a member of this name.
+pub(crate) fn class_has(model_type: &str, member: &str) -> bool {
+    let Some(defaults) = class_defaults(model_type) else { return false };
+    let computed = CLASSES.computed.get(model_type);
+    let members = [Some(defaults), computed, Some(&CLASSES.base)];
+    members.into_iter().flatten().any(|members| members.get(member).is_some())
+}
+
+/// How many configuration classes have a member of this name.
+pub(crate) fn classes_with(member: &str) -> usize {
+    CLASSES.defaults.values().filter(|defaults| defaults.get(member).is_some()).count()
 }
 
 /// The defaults of the part with this name in a configuration of this model type, where the model
 /// type of the part does not tell its class; `None` where it does.
 pub(crate) fn part_defaults(model_type: &str, name: &str) -> Option<&'static Json> {
-    DEFAULTS.parts.get(&format!("{model_type}.{name}"))
+    CLASSES.parts.get(&format!("{model_type}.{name}"))
 }
 
 #[cfg(test)]
@@ -37,7 +59,7 @@ mod tests {
 
     #[test]
     fn defaults_are_objects() {
-        let Defaults { defaults, parts } = &*DEFAULTS;
+        let Defaults { defaults, parts, .. } = &*CLASSES;
         assert!(defaults.values().chain(parts.values()).all(Json::is_object));
         let size = class_defaults("gemma3_text").and_then(|defaults| defaults["head_dim"].as_u64());
         assert_eq!(size, Some(256));

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+mod back;
 mod blocks;
 mod convert;
 mod facts;
@@ -12,6 +13,7 @@ mod projector;
 mod vocabulary;
 mod weights;
 
+pub use back::{RestoreOptions, RestoredCheckpoint, restore_checkpoint};
 pub use convert::{ConvertOptions, auto_type, convert, own_type};
 pub use general::MetadataOverride;
 pub use legacy::{LegacyOptions, convert_legacy};

@@ -12,6 +12,7 @@
 //! | open the files of a checkpoint by name | [`Directory`] | [`RandomAccess`] |
 //! | change the header of a file where it lies, safe against crashes | [`InPlace`] | an edited file |
 //! | write a file whole or not at all | [`FileSink`] | a [`Sink`](ggmill_core::Sink) |
+//! | write a directory whole or not at all | [`NewDirectory`] | files in it |
 //! | give a file another name, never that of another | [`rename_no_replace`] | |
 //! | move bytes from file to file without reading them | [`RangeSink`] | |
 //!
@@ -30,6 +31,7 @@ mod journal;
               `map`"
 )]
 mod map;
+mod new_directory;
 mod open;
 mod positioned;
 mod random_access;
@@ -47,6 +49,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use in_place::{Applied, HeaderChange, InPlace, Recovery};
 pub use journal::{journal_path, pending_journal};
 pub use map::{Mapping, map, map_alone_with, map_file, map_with};
+pub use new_directory::NewDirectory;
 pub use open::{
     MAX_OPEN_FILES, close_idle, file_of, files, open, open_alone, open_alone_with, open_shards,
     open_with, salvage, shard_name,

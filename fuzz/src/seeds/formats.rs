@@ -289,3 +289,62 @@ pub(super) fn vocabularies() -> Vec<(String, Vec<u8>)> {
     }
     seeds
 }
+
+/// A file of a small model with a vocabulary, in every kind that is turned back.
+pub(super) fn restorable() -> Vec<(String, Vec<u8>)> {
+    use ggmill_core::{Builder, GgmlType, MetadataBuf, Shape};
+    let model = |kind: &str, pre: &str, tokens: [&str; 6]| {
+        let mut metadata = MetadataBuf::new();
+        metadata.set("general.architecture", "llama");
+        for (key, value) in [
+            ("block_count", 1u32),
+            ("context_length", 32),
+            ("embedding_length", 8),
+            ("feed_forward_length", 8),
+            ("attention.head_count", 2),
+            ("attention.head_count_kv", 1),
+            ("attention.key_length", 4),
+            ("attention.value_length", 4),
+            ("vocab_size", 6),
+            ("rope.dimension_count", 4),
+        ] {
+            metadata.set(format!("llama.{key}"), value);
+        }
+        metadata.set("llama.rope.freq_base", 1e4f32);
+        metadata.set("llama.attention.layer_norm_rms_epsilon", 1e-6f32);
+        metadata.set("tokenizer.ggml.model", kind);
+        metadata.set("tokenizer.ggml.pre", pre);
+        metadata.set("tokenizer.ggml.tokens", &tokens.map(str::to_owned).to_vec());
+        metadata.set("tokenizer.ggml.scores", &vec![0.0f32, -1.0, -2.0, -3.0, -4.0, -1000.0]);
+        metadata.set("tokenizer.ggml.token_type", &vec![2i32, 3, 1, 1, 6, 4]);
+        metadata.set("tokenizer.ggml.merges", &vec!["a b".to_owned()]);
+        metadata.set("tokenizer.ggml.bos_token_id", 1u32);
+        let mut builder = Builder::new().metadata(metadata);
+        for (name, shape) in [
+            ("token_embd.weight", &[8, 6][..]),
+            ("output_norm.weight", &[8]),
+            ("blk.0.attn_norm.weight", &[8]),
+            ("blk.0.attn_q.weight", &[8, 8]),
+            ("blk.0.attn_k.weight", &[8, 4]),
+            ("blk.0.attn_v.weight", &[8, 4]),
+            ("blk.0.attn_output.weight", &[8, 8]),
+            ("blk.0.ffn_norm.weight", &[8]),
+            ("blk.0.ffn_gate.weight", &[8, 8]),
+            ("blk.0.ffn_down.weight", &[8, 8]),
+            ("blk.0.ffn_up.weight", &[8, 8]),
+        ] {
+            let shape = Shape::new(shape).expect("a shape");
+            builder = builder.tensor(name, GgmlType::F16, shape);
+        }
+        let plan = builder.plan().expect("a file");
+        let mut file = plan.header().to_vec();
+        file.resize(usize::try_from(plan.total_len()).expect("a small file"), 0);
+        file
+    };
+    let pieces = ["<unk>", "<s>", "\u{2581}a", "b", "<0x0A>", "<x>"];
+    let words = ["[UNK]", "[CLS]", "a", "b", "ab", "[SEP]"];
+    [("llama", "default", pieces), ("gpt2", "gpt-2", words), ("bert", "jina-v2-en", words), ("t5", "default", pieces)]
+        .into_iter()
+        .map(|(kind, pre, tokens)| (kind.to_owned(), model(kind, pre, tokens)))
+        .collect()
+}

@@ -32,6 +32,7 @@ pub fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
         "vocabulary" => return formats::vocabularies(),
         "imatrix" => return formats::imatrices(),
         "journal" => return formats::journals(),
+        "restore" => return formats::restorable(),
         "legacy" => return formats::legacy(),
         "npy" => return formats::npy(),
         "safetensors" => return formats::safetensors(),

@@ -51,6 +51,9 @@ pub(crate) enum Peers {
     Classes(classes::Args),
     /// Let libllama continue a text with the converted bundled checkpoint
     Speak,
+    /// Let the transformers library compute with checkpoints that files were turned back into;
+    /// needs torch and transformers
+    Restore,
     /// Write what the reference converter makes of small tokenizers of every kind into
     /// crates/ggmill-convert/tests/vocabularies, and the facts it goes by into data; needs torch,
     /// transformers and sentencepiece
@@ -102,6 +105,7 @@ impl Peers {
             Self::Convert { jobs, .. } => convert().and_then(|()| classes::all(*jobs)),
             Self::Classes(args) => classes::execute(args),
             Self::Speak => speak(),
+            Self::Restore => restore(),
             Self::Vocabularies { llama_cpp } => vocabularies(llama_cpp),
             Self::Hash(args) => hash::execute(args),
             Self::Legacy(args) => legacy::execute(args),
@@ -157,6 +161,10 @@ fn convert_speed() -> Done {
 fn speak() -> Done {
     let checkpoint = root().join("crates/ggmill-testdata/real/tinystories260K");
     run(environment::script("speak.py")?.arg(ggmill()?).arg(checkpoint))
+}
+
+fn restore() -> Done {
+    run(environment::script("restore.py")?.arg(ggmill()?))
 }
 
 fn vocabularies(llama_cpp: &Path) -> Done {

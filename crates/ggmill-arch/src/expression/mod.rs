@@ -9,9 +9,11 @@ mod functions;
 mod lexer;
 mod normal;
 mod parser;
+mod require;
 
 pub(crate) use evaluate::{Purpose, Scope};
 use functions::Function;
+pub(crate) use require::{Parameters, Unknowns};
 
 use crate::error::{Error, Result, quoted};
 use crate::value::ParameterValue;

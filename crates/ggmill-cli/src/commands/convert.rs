@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use ggmill_convert::{ConvertOptions, auto_type, own_type};
-use ggmill_core::{FileType, RawStr};
+use ggmill_core::{FileType, GgmlType, RawStr};
 use ggmill_formats::{CheckpointDirectory, PeftAdapter};
 use ggmill_inspect::FileKind;
 use ggmill_pipeline::{ErrorKind, Pretrained as _};
@@ -11,7 +11,7 @@ use ggmill_quantize::{QuantizeOptions, Target, quantize_recipe};
 
 use crate::arch_file::{ARCH_FILE_HINT, catalogue};
 use crate::commands::quantize::{TypeArgs, refused, target, without_ending};
-use crate::commands::{convert_legacy, convert_lora};
+use crate::commands::{convert_back, convert_legacy, convert_lora};
 use crate::console::Console;
 use crate::making::Making;
 use crate::metadata_file::metadata_override;
@@ -31,6 +31,7 @@ Examples:
   ggmill convert Llama-3.2-1B/ -o llama.gguf --type Q4_K_M
   ggmill convert my-model/ --type IQ3_M --imatrix model.imatrix.gguf --split-max-size 4G
   ggmill convert my-model/ --type q8_0 --dry-run
+  ggmill convert model.gguf --to safetensors -o my-model/
 
 TYPE is auto, or any type of `ggmill quantize`. auto is BF16 or F16, whichever the checkpoint
 has. F32, F16, BF16 and Q8_0 are written as convert_hf_to_gguf.py writes them; the others as
@@ -48,7 +49,11 @@ merge` merges the result. Its type is F32, F16, BF16 or Q8_0; auto is F32.
   ggmill convert my-adapter/ --base Llama-3.2-1B/ -o my-adapter.gguf
 
 SRC may also be a LLaMA file from before GGUF (GGML, GGMF, GGJT): `ggmill convert old.bin`.
-Its tensors keep their types; blocks that have changed since become those of today.")]
+Its tensors keep their types; blocks that have changed since become those of today.
+
+With --to safetensors, SRC is a GGUF file and becomes a checkpoint again: the description of
+its architecture is followed backwards. TYPE is auto, F32, F16 or BF16. What the file does not
+have any more is refused, by the name of the tensor.")]
 pub(crate) struct Args {
     /// The checkpoint: a directory, a .safetensors or PyTorch file with config.json beside it,
     /// or a legacy file
@@ -100,6 +105,8 @@ pub(crate) struct Args {
     json: bool,
     #[command(flatten, next_help_heading = "Quantization")]
     types: TypeArgs,
+    #[command(flatten, next_help_heading = "Back to a checkpoint")]
+    back: convert_back::BackArgs,
     #[command(flatten)]
     legacy: convert_legacy::LegacyArgs,
 }
@@ -157,8 +164,17 @@ pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
             };
             return convert_legacy::run(request, console);
         }
+        Some(FileKind::Gguf) if args.back.is_given() => {
+            return convert_back::run(back(args)?, console);
+        }
+        _ if args.back.is_given() => {
+            return Err(Failure::new(format_args!(
+                "{}: is no GGUF file, which --to is for",
+                shown(&args.src)
+            )));
+        }
         Some(FileKind::Gguf) => {
-            let hint = "`ggmill quantize` changes the types of its tensors, `ggmill edit` its \
+            let hint = "--to safetensors turns it back into a checkpoint; `ggmill quantize` changes the types of its tensors, `ggmill edit` its \
                         metadata, `ggmill repack` its form";
             return Err(Failure::new(format_args!("{}: is a GGUF file already", shown(&args.src)))
                 .with_hint(Some(hint.to_owned())));
@@ -265,6 +281,46 @@ pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
         (None, None) => Status::Fine,
     };
     refusal.map_or(Ok(status), Err)
+}
+
+/// What is asked for with a GGUF file.
+fn back(args: Args) -> Result<convert_back::Request, Failure> {
+    let ggml_type = match args.to {
+        ConversionType::Auto => None,
+        ConversionType::Plain(FileType::F32) => Some(GgmlType::F32),
+        ConversionType::Plain(FileType::F16) => Some(GgmlType::F16),
+        ConversionType::Plain(FileType::BF16) => Some(GgmlType::BF16),
+        _ => {
+            let message = "tensors of a checkpoint are F32, F16 or BF16, or auto";
+            return Err(Failure::new(format_args!("{message}")));
+        }
+    };
+    for (is_given, option) in [
+        (args.name.is_some(), "--name"),
+        (args.metadata.is_some(), "--metadata"),
+        (args.pre.is_some(), "--pre"),
+        (args.json, "--json"),
+        (args.mmproj, "--mmproj"),
+        (args.base.is_some(), "--base"),
+        (args.types.is_given(), "an option for quantization"),
+    ] {
+        if is_given {
+            return Err(Failure::new(format_args!(
+                "{option} has no meaning with --to safetensors"
+            )));
+        }
+    }
+    Ok(convert_back::Request {
+        src: args.src,
+        output: args.output,
+        ggml_type,
+        limit: args.shard_limit.options().map(|options| options.limit),
+        no_vocab: args.no_vocab,
+        vocab_only: args.vocab_only,
+        arch_file: args.arch_file,
+        dry_run: args.dry_run,
+        back: args.back,
+    })
 }
 
 impl Args {

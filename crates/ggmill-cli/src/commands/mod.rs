@@ -3,6 +3,7 @@
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod convert;
+pub(crate) mod convert_back;
 pub(crate) mod convert_legacy;
 pub(crate) mod convert_lora;
 pub(crate) mod diff;

@@ -9,6 +9,7 @@
 
 mod check;
 mod convert;
+mod convert_back;
 mod convert_mmproj;
 mod convert_types;
 mod diff;

@@ -10,7 +10,7 @@ mod card;
 mod given;
 mod id;
 mod origin;
-mod sampling;
+pub(crate) mod sampling;
 mod yaml;
 
 use std::collections::BTreeMap;

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use ggmill_core::{MetadataBuf, RawStr};
+use ggmill_core::{Metadata, MetadataBuf, RawStr};
 use ggmill_pipeline::SideFiles;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::vocabulary::json;
 
@@ -33,6 +33,25 @@ const PARAMETERS: [(&str, Kind, &[&str]); 12] = [
     ("general.sampling.mirostat_tau", Kind::Float, &["mirostat_tau"]),
     ("general.sampling.mirostat_eta", Kind::Float, &["mirostat_eta"]),
 ];
+
+/// The members of `generation_config.json` that these keys of a file come from.
+pub(crate) fn restored(metadata: Metadata<'_>) -> Map<String, Value> {
+    let member = |(key, kind, names): &(&str, Kind, &[&str])| {
+        let value = metadata.get(*key)?.value().ok()?;
+        let value = match kind {
+            Kind::Text => value.as_str()?.into(),
+            Kind::Int => value.as_i64()?.into(),
+            Kind::Float => {
+                // The shortest number that is rounded to it.
+                #[expect(clippy::cast_possible_truncation, reason = "it is single precision")]
+                let number = value.as_f64()? as f32;
+                number.to_string().parse::<f64>().ok()?.into()
+            }
+        };
+        Some((names.last()?.to_string(), value))
+    };
+    PARAMETERS.iter().filter_map(member).collect()
+}
 
 #[derive(Clone, Debug, PartialEq)]
 enum Parameter {

@@ -40,6 +40,23 @@ pub(crate) fn decoded(text: &str) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
+/// The text for these bytes.
+pub(crate) fn encoded(bytes: &[u8]) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3).saturating_mul(4));
+    for three in bytes.chunks(3) {
+        let at = |place: usize| u32::from(three.get(place).copied().unwrap_or(0));
+        let bits = at(0) << 16 | at(1) << 8 | at(2);
+        for place in 0..4usize {
+            let digit = (bits >> (18 - 6 * place)) & 63;
+            let letter = usize::try_from(digit).ok().and_then(|digit| ALPHABET.get(digit));
+            let is_padding = place > three.len();
+            text.push(letter.filter(|_| !is_padding).map_or('=', |letter| char::from(*letter)));
+        }
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::decoded;
@@ -61,5 +78,15 @@ mod tests {
         for broken in ["Z", "Zg", "Zg=", "Zg===", "Z=g=", "Zm8-", "Zm 9"] {
             assert!(decoded(broken).is_err(), "{broken}");
         }
+    }
+
+    #[test]
+    fn what_is_encoded_is_decoded() {
+        for (bytes, text) in [(&b""[..], ""), (b"f", "Zg=="), (b"fo", "Zm8="), (b"foo", "Zm9v")] {
+            assert_eq!(encoded(bytes), text);
+            assert_eq!(decoded(text).unwrap(), bytes);
+        }
+        let all: Vec<u8> = (0..=255).collect();
+        assert_eq!(decoded(&encoded(&all)).unwrap(), all);
     }
 }

@@ -4,7 +4,7 @@
 //! `conversion/base.py`, and `vocab.py` of `gguf` 0.19.0).
 
 mod added;
-mod base64;
+pub(crate) mod base64;
 mod bpe;
 mod builtin;
 mod bytes;
@@ -20,7 +20,7 @@ mod merges;
 mod merges_txt;
 mod model_proto;
 mod normalize;
-mod patterns;
+pub(crate) mod patterns;
 mod pieces;
 mod post_processor;
 mod pretokenizer;
@@ -33,7 +33,7 @@ mod split;
 mod tekken;
 mod template;
 mod tokenizer_json;
-mod tokens;
+pub(crate) mod tokens;
 mod unigram;
 mod word_pieces;
 mod wordpiece;

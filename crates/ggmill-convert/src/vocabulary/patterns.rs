@@ -26,6 +26,15 @@ const BYTE_LEVEL: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}
 const MOST: usize = 256;
 const MAX_LEN: usize = 1 << 14;
 
+/// The expressions that a pre-tokenizer splits texts by, one after the other; `None` for a name that
+/// is not known, and where a character class of llama.cpp's own is among them.
+pub(crate) fn of_name(name: &str) -> Option<&'static [String]> {
+    /// A class that no other program has.
+    const OWN: &str = "_digits}";
+    let group = GROUPS.iter().find(|group| group.names.iter().any(|known| known == name))?;
+    (!group.patterns.iter().any(|pattern| pattern.contains(OWN))).then_some(&*group.patterns)
+}
+
 /// The known pre-tokenizers that have most in common with the one of a `tokenizer.json`, with what
 /// differs; `None` where none has anything in common.
 pub(crate) fn nearest(pre_tokenizer: &Value) -> Option<String> {

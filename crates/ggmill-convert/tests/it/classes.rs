@@ -60,8 +60,29 @@ const WITHOUT_HASHES: [&[&str]; 2] = [
     ],
 ];
 
-fn fixtures() -> PathBuf {
+pub(crate) fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/classes")
+}
+
+/// What is found for each file, on all threads, sorted.
+pub(crate) fn for_each(
+    paths: &[PathBuf],
+    look: impl Fn(&Path) -> Vec<String> + Sync,
+) -> Vec<String> {
+    let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while let Some(path) = paths.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let these = look(path);
+                    found.lock().unwrap().extend(these);
+                }
+            });
+        }
+    });
+    let mut found = found.into_inner().unwrap();
+    found.sort();
+    found
 }
 
 /// SplitMix64, begun with the FNV-1a hash of a name.
@@ -163,7 +184,7 @@ pub(crate) fn weights_of(
 }
 
 /// Makes the checkpoint of a recipe.
-fn materialize(recipe: &Json, directory: &Path) {
+pub(crate) fn materialize(recipe: &Json, directory: &Path) {
     fs::create_dir_all(directory).unwrap();
     let copy = |from: &Path| {
         fs::copy(from, directory.join(from.file_name().unwrap())).unwrap();
@@ -327,7 +348,7 @@ fn every_projector_is_converted_as_the_reference_does() {
 }
 
 /// The recipes in a directory, by name.
-fn recipes(directory: &Path) -> Vec<PathBuf> {
+pub(crate) fn recipes(directory: &Path) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = fs::read_dir(directory)
         .unwrap()
         .map(|file| file.unwrap().path())
@@ -339,17 +360,6 @@ fn recipes(directory: &Path) -> Vec<PathBuf> {
 
 /// Fails unless the file of every recipe is the reference's.
 fn require_equal(paths: &[PathBuf]) {
-    let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    std::thread::scope(|scope| {
-        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
-            scope.spawn(|| {
-                while let Some(path) = paths.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    found.lock().unwrap().extend(faults(path));
-                }
-            });
-        }
-    });
-    let mut found = found.into_inner().unwrap();
-    found.sort();
+    let found = for_each(paths, faults);
     assert!(found.is_empty(), "{} of {}:\n{}", found.len(), paths.len(), found.join("\n"));
 }

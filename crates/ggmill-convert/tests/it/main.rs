@@ -14,6 +14,7 @@
 )]
 
 mod authorship;
+mod back;
 mod checkpoints;
 mod classes;
 mod legacy;

@@ -15,6 +15,7 @@ pub(super) enum Map {
     Multiply(f32),
     Exp,
     NegExp,
+    Log,
     Softplus,
     Sqrt,
 }
@@ -37,6 +38,7 @@ impl Map {
             Self::Multiply(number) => values.iter_mut().for_each(|value| *value *= number),
             Self::Exp => values.iter_mut().for_each(|value| *value = exp(*value)),
             Self::NegExp => values.iter_mut().for_each(|value| *value = -exp(*value)),
+            Self::Log => values.iter_mut().for_each(|value| *value = log(*value)),
             Self::Softplus => values.iter_mut().for_each(|value| *value = softplus(*value)),
             Self::Sqrt => values.iter_mut().for_each(|value| *value = value.sqrt()),
         }
@@ -65,6 +67,12 @@ pub(super) fn exp(value: f32) -> f32 {
     f64::from(value).exp() as f32
 }
 
+/// The natural logarithm, rounded once.
+#[expect(clippy::cast_possible_truncation, reason = "rounding is the point")]
+pub(super) fn log(value: f32) -> f32 {
+    f64::from(value).ln() as f32
+}
+
 /// `ln(1 + exp(x))`, each of the two steps rounded once; large numbers are themselves, as in PyTorch.
 #[expect(clippy::cast_possible_truncation, reason = "rounding is the point")]
 fn softplus(value: f32) -> f32 {
@@ -80,6 +88,7 @@ impl fmt::Display for Map {
             Self::Multiply(number) => write!(f, "mul({number})"),
             Self::Exp => f.write_str("exp"),
             Self::NegExp => f.write_str("neg_exp"),
+            Self::Log => f.write_str("log"),
             Self::Softplus => f.write_str("softplus"),
             Self::Sqrt => f.write_str("sqrt"),
         }
@@ -157,6 +166,12 @@ impl Expression {
     /// Replaces every element `x` by `-exp(x)`.
     pub fn neg_exp(&self) -> Result<Self> {
         self.map(Map::NegExp)
+    }
+
+    /// Replaces every element `x` by its natural logarithm: the way back from
+    /// [`exp`](Self::exp).
+    pub fn log(&self) -> Result<Self> {
+        self.map(Map::Log)
     }
 
     /// Replaces every element `x` by `ln(1 + exp(x))`.

@@ -219,6 +219,11 @@ impl Expression {
         self.0.ggml_type
     }
 
+    /// Elements and bytes of a block of the type.
+    pub(crate) fn block(&self) -> (u64, usize) {
+        self.0.block
+    }
+
     /// Bytes of all elements.
     pub fn size(&self) -> u64 {
         // `new` has seen that it fits.

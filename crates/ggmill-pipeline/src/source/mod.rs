@@ -4,6 +4,7 @@
 //! formats are in `ggmill-formats`. What they have in common is the [`Checkpoint`] trait; a plan
 //! and a run know nothing else of them.
 
+mod derived;
 mod gguf;
 mod joined;
 mod memory;
@@ -16,6 +17,7 @@ use ggmill_io::RandomAccess;
 
 use crate::error::Result;
 
+pub use self::derived::Derived;
 pub use self::gguf::GgufCheckpoint;
 pub use self::joined::Joined;
 pub use self::memory::MemorySource;

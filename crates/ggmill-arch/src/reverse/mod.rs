@@ -1,0 +1,244 @@
+//! The way back from a finished file: the `config.json` that it may have come from.
+//!
+//! A description says how keys and the shapes of tensors follow from a configuration. Here its
+//! expressions are followed the other way, from the values in the file to the places in
+//! `config.json`. Not all of them have a way back, so what comes out is a proposal. The caller
+//! applies the description to it, which shows whether the file comes out again.
+
+mod places;
+mod solver;
+
+use std::collections::BTreeMap;
+
+use ggmill_core::{Metadata, RawStr, Shape};
+use serde_json::{Value as Json, json};
+
+use crate::architecture::{Architecture, CheckpointKind};
+use crate::entries::Entries;
+use crate::facts::CheckpointFacts;
+use crate::transformers::model_types;
+use solver::{Read, Solver, ValueReader};
+
+/// A configuration that a finished file may have come from.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct ReversedConfig {
+    /// The class of the checkpoint; empty for a kind that names none.
+    pub class: String,
+    /// The content of `config.json`: `architectures`, `model_type` where it is known, and every
+    /// number of the file that has a place in it. What its configuration class has by default is
+    /// left out only where the file does not say it.
+    pub config: Json,
+    /// The contents of JSON files beside it, by name.
+    pub documents: BTreeMap<String, Json>,
+    /// How many of the numbers have a place that the configuration class in `transformers` does
+    /// not have: a sign that another class is meant. All of them where the library has no such
+    /// class.
+    pub foreign: usize,
+}
+
+impl ReversedConfig {
+    /// Says that the configuration does not have what a key of the description follows from, where
+    /// only its class has that by default. Says whether something changed.
+    pub fn leave_out(&mut self, architecture: &Architecture, key: &str) -> bool {
+        let model_type = self.config.get("model_type").and_then(Json::as_str).map(str::to_owned);
+        let values = architecture.keys.iter().filter(|template| *template.name == *key);
+        let names =
+            values.filter_map(|template| template.value.as_ref()).flat_map(|value| value.names());
+        let mut changed = false;
+        for name in names {
+            let parameter = architecture.parameters.iter().find(|known| *known.name == *name);
+            let places = parameter.iter().flat_map(|parameter| &parameter.from);
+            for place in places.filter(|place| !place.contains(['.', '*', '(', '#'])) {
+                if places::is_of_class(place, model_type.as_deref())
+                    && let Some(members) = self.config.as_object_mut()
+                    && !members.contains_key(&**place)
+                {
+                    members.insert(place.to_string(), Json::Null);
+                    changed = true;
+                }
+            }
+        }
+        changed
+    }
+}
+
+/// Tensors of a file beyond this number tell nothing more about its configuration.
+const MAX_TENSORS: usize = 1 << 16;
+
+impl Architecture {
+    /// The configurations that a finished file may have come from: one for each class of
+    /// checkpoints, or for `class` alone, in the order of the description.
+    ///
+    /// `tensors` are the names and shapes of the file, and `read` gives the elements of small ones
+    /// by their names, for those that conversion computes. `facts` are the tensors of the
+    /// checkpoint as far as they are known, for descriptions that ask for them.
+    ///
+    /// ```
+    /// use ggmill_arch::Architecture;
+    /// use ggmill_core::{Builder, Gguf, MetadataBuf};
+    /// let mut metadata = MetadataBuf::new();
+    /// for (key, value) in [("block_count", 2u32), ("embedding_length", 32), ("attention.head_count", 4)] {
+    ///     metadata.set(&format!("llama.{key}"), value);
+    /// }
+    /// let file = Builder::new().metadata(metadata).plan()?.header().to_vec();
+    /// let file = Gguf::parse(&file)?;
+    /// let llama = Architecture::builtin("llama").ok_or("built in")?;
+    /// let found = llama.reversed(file.metadata(), &[], Some("LlamaForCausalLM"), &|_| None, None);
+    /// assert_eq!(found[0].config["hidden_size"], 32);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn reversed(
+        &self,
+        metadata: Metadata<'_>,
+        tensors: &[(RawStr<'_>, Shape)],
+        class: Option<&str>,
+        read: &dyn Fn(&str) -> Option<Vec<f32>>,
+        facts: Option<&dyn CheckpointFacts>,
+    ) -> Vec<ReversedConfig> {
+        let entries = Entries::Read(metadata);
+        let tensors = tensors.get(..MAX_TENSORS).unwrap_or(tensors);
+        let tensors: Vec<(&str, Shape)> = tensors
+            .iter()
+            .filter_map(|(name, shape)| Some((name.to_str().ok()?, *shape)))
+            .collect();
+        let values = ValueReader::of(&entries);
+        let mut found = Vec::new();
+        for kind in &self.checkpoints {
+            let named = kind.classes.iter().map(|class| &**class);
+            let names: Vec<&str> = if kind.classes.is_empty() { vec![""] } else { named.collect() };
+            for name in names.into_iter().filter(|name| class.is_none_or(|class| class == *name)) {
+                let model_type = self.model_type_of(kind, name);
+                found.push(self.reversed_as(
+                    kind,
+                    name,
+                    model_type,
+                    (&values, &tensors, read),
+                    facts,
+                ));
+            }
+        }
+        found
+    }
+
+    fn reversed_as(
+        &self,
+        kind: &CheckpointKind,
+        class: &str,
+        model_type: Option<&str>,
+        (values, tensors, read): (&ValueReader<'_>, &[(&str, Shape)], &Read<'_>),
+        facts: Option<&dyn CheckpointFacts>,
+    ) -> ReversedConfig {
+        let mut config = json!({});
+        if let Some(members) = config.as_object_mut() {
+            if !class.is_empty() {
+                members.insert("architectures".to_owned(), json!([class]));
+            }
+            if let Some(model_type) = model_type {
+                members.insert("model_type".to_owned(), model_type.into());
+            }
+        }
+        let named = config.clone();
+        let mut solver = Solver::new(self, kind, class, model_type, &named, facts);
+        solver.solve(values, tensors, read);
+        let mut documents = BTreeMap::new();
+        let mut foreign = 0usize;
+        for (parameter, value) in solver.found() {
+            let Some(place) = places::place_of(parameter, model_type) else { continue };
+            let is_of_class = place.contains('#') || places::is_of_class(place, model_type);
+            if places::write(&mut config, &mut documents, place, places::json(&value)) {
+                foreign = foreign.saturating_add(usize::from(!is_of_class));
+            }
+        }
+        ReversedConfig { class: class.to_owned(), config, documents, foreign }
+    }
+
+    /// The model type of a class. A class for text alone has the type of the text part, where the
+    /// library has one.
+    fn model_type_of<'a>(&'a self, kind: &'a CheckpointKind, class: &str) -> Option<&'a str> {
+        let found = self.model_type_by_name(kind, class)?;
+        let of_text = format!("{found}_text");
+        let of_text = model_types().find(|known| *known == of_text);
+        Some(of_text.filter(|_| class.ends_with("ForCausalLM")).unwrap_or(found))
+    }
+
+    /// The model type of a class: of those that the kind has, or else of all that are known, the
+    /// one whose name the class begins with.
+    fn model_type_by_name<'a>(&'a self, kind: &'a CheckpointKind, class: &str) -> Option<&'a str> {
+        let plain = |name: &str| {
+            let letters = name.bytes().filter(u8::is_ascii_alphanumeric);
+            letters.map(|byte| byte.to_ascii_lowercase()).collect::<Vec<u8>>()
+        };
+        let wanted = plain(class);
+        let own = kind.model_types.iter().map(|name| &**name);
+        let best = |names: Vec<&'a str>| {
+            let fitting = names.into_iter().map(|name| (plain(name), name));
+            let fitting = fitting.filter(|(name, _)| wanted.starts_with(name));
+            fitting.max_by_key(|(name, _)| name.len()).map(|(_, name)| name)
+        };
+        let others = self.checkpoints.iter().flat_map(|kind| &kind.model_types);
+        let others: Vec<&str> = others.map(|name| &**name).collect();
+        best(own.collect())
+            .or_else(|| kind.model_types.first().map(|name| &**name))
+            .or_else(|| best(others.clone()))
+            .or_else(|| best(model_types().collect()))
+            .or_else(|| others.first().copied())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ggmill_core::{Builder, Gguf, MetadataBuf};
+
+    use super::*;
+
+    /// A description of keys alone.
+    fn reversed(keys: &str, parameters: &str, file: &[(&str, i64)]) -> Json {
+        let text = format!(
+            "schema = 'ggmill.architecture/1'\nname = 'x'\ntitle = 'X'\n[[checkpoint]]\n\
+             classes = ['X']\n[parameters]\n{parameters}\n[keys]\n{keys}"
+        );
+        let architecture = Architecture::parse(&text).unwrap();
+        let mut metadata = MetadataBuf::new();
+        for (key, value) in file {
+            metadata.set(format!("x.{key}"), u32::try_from(*value).unwrap());
+        }
+        let file = Builder::new().metadata(metadata).plan().unwrap().header().to_vec();
+        let file = Gguf::parse(&file).unwrap();
+        let mut found = architecture.reversed(file.metadata(), &[], None, &|_| None, None);
+        assert_eq!(found.len(), 1);
+        found.remove(0).config
+    }
+
+    #[test]
+    fn expressions_are_followed_back() {
+        let int = |name: &str| {
+            format!("{name} = {{ type = 'int', from = ['{name}'], optional = true }}\n")
+        };
+        let parameters = [int("a"), int("b"), int("c")].concat()
+            + "word = { type = 'string', from = ['word'], optional = true }\n\
+               flag = { type = 'bool', from = ['flag'], default = true }\n\
+               derived = { type = 'int', default = 'a * b' }";
+        for (key, value, expected) in [
+            ("a", 7, json!({ "a": 7 })),
+            ("a * 3 + 1", 22, json!({ "a": 7 })),
+            ("100 - a", 30, json!({ "a": 70 })),
+            ("if(flag, 1, 2)", 2, json!({ "flag": false })),
+            ("if(word == 'x', 5, 6)", 5, json!({ "word": "x" })),
+            ("1 + find(['p', 'q', 'r'], word)", 3, json!({ "word": "r" })),
+            ("first(a, 3)", 9, json!({ "a": 9 })),
+            ("first(a, 3)", 3, json!({})),
+            ("div_floor(a, 4)", 5, json!({ "a": 20 })),
+        ] {
+            let keys = format!("'k' = {{ type = 'u32', value = \"{key}\" }}");
+            let mut config = reversed(&keys, &parameters, &[("k", value)]);
+            let members = config.as_object_mut().unwrap();
+            assert_eq!(members.remove("architectures"), Some(json!(["X"])));
+            assert_eq!(config, expected, "{key}");
+        }
+        // What is known of one unknown makes the other known.
+        let keys = "'p' = { type = 'u32', value = 'derived' }\n'b' = { type = 'u32', value = 'b' }";
+        let config = reversed(keys, &parameters, &[("p", 12), ("b", 3)]);
+        assert_eq!((&config["a"], &config["b"]), (&json!(4), &json!(3)));
+    }
+}

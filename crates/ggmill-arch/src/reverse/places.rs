@@ -1,0 +1,100 @@
+//! Where a configuration has its numbers: the places of hyper-parameters, written to.
+
+use core::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value as Json};
+
+use crate::parameter::Parameter;
+use crate::transformers::{class_has, classes_with};
+use crate::value::ParameterValue;
+
+/// The place of a hyper-parameter in the configuration of a model type: one that its configuration
+/// class has, otherwise one that most classes have; `None` where it cannot be written to.
+pub(super) fn place_of<'p>(parameter: &'p Parameter, model_type: Option<&str>) -> Option<&'p str> {
+    let writable = |place: &&str| !place.trim_end_matches(".*").contains(['*', '(']);
+    let places = parameter.from.iter().map(|place| &**place).filter(writable).enumerate();
+    places
+        .max_by_key(|&(number, place)| (weight(place, model_type), Reverse(number)))
+        .map(|(_, place)| place)
+}
+
+/// How likely a configuration of a model type has something at a place: whether its class has it,
+/// how many have it where it does not, how deep it is.
+fn weight(place: &str, model_type: Option<&str>) -> (bool, usize, Reverse<usize>) {
+    let first = place.split_once('.').map_or(place, |(first, _)| first);
+    let depth = Reverse(place.matches('.').count());
+    let is_of_class = is_of_class(place, model_type);
+    (is_of_class, if is_of_class { 0 } else { classes_with(first) }, depth)
+}
+
+/// Whether the configuration class of a model type has the place.
+pub(super) fn is_of_class(place: &str, model_type: Option<&str>) -> bool {
+    let first = place.split_once('.').map_or(place, |(first, _)| first);
+    model_type.is_some_and(|model_type| class_has(model_type, first))
+}
+
+/// How likely a configuration has the hyper-parameter at all.
+pub(super) fn rank(parameter: &Parameter, model_type: Option<&str>) -> i32 {
+    let Some(place) = place_of(parameter, model_type) else { return -1 };
+    let (is_of_class, classes, Reverse(depth)) = weight(place, model_type);
+    let depth = i32::try_from(depth).unwrap_or(i32::MAX);
+    i32::from(is_of_class)
+        .saturating_mul(100)
+        .saturating_add(i32::from(is_of_class || classes > 0).saturating_mul(10))
+        .saturating_sub(depth)
+}
+
+/// Writes a value to a place of names between dots, `FILE#PATH` in one of the documents. Says
+/// whether it could: not through something that is no object, nor over something else.
+pub(super) fn write(
+    config: &mut Json,
+    documents: &mut BTreeMap<String, Json>,
+    place: &str,
+    value: Json,
+) -> bool {
+    let (root, path) = match place.split_once('#') {
+        Some((file, path)) => {
+            let empty = || Json::Object(Map::new());
+            (documents.entry(file.to_owned()).or_insert_with(empty), path)
+        }
+        None => (config, place),
+    };
+    // A list that is an object whose members have numbers for names.
+    let (path, value) = match (path.strip_suffix(".*"), value) {
+        (Some(path), Json::Array(elements)) => {
+            let members = elements.into_iter().enumerate();
+            (path, members.map(|(place, value)| (place.to_string(), value)).collect())
+        }
+        (_, value) => (path, value),
+    };
+    let mut names = path.split('.');
+    let Some(last) = names.next_back() else { return false };
+    let mut object = root;
+    for name in names {
+        let Some(members) = object.as_object_mut() else { return false };
+        object = members.entry(name).or_insert_with(|| Json::Object(Map::new()));
+        if object.is_null() {
+            *object = Json::Object(Map::new());
+        }
+    }
+    match object.as_object_mut() {
+        Some(members) => {
+            members.entry(last).or_insert(value);
+            true
+        }
+        None => false,
+    }
+}
+
+/// A value as a configuration has it.
+pub(super) fn json(value: &ParameterValue) -> Json {
+    match value {
+        ParameterValue::None => Json::Null,
+        ParameterValue::Int(number) => (*number).into(),
+        ParameterValue::Float(number) => (*number).into(),
+        ParameterValue::Bool(value) => (*value).into(),
+        ParameterValue::Str(text) => (**text).into(),
+        ParameterValue::List(elements) => elements.iter().map(json).collect(),
+    }
+}

@@ -1,0 +1,384 @@
+//! Hyper-parameters from the keys and tensors of a file.
+
+use core::cell::{Cell, OnceCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use ggmill_core::{Shape, ValueType};
+use serde_json::Value as Json;
+
+use super::places;
+use crate::architecture::{Architecture, CheckpointKind, IMPLICIT};
+use crate::config::Config;
+use crate::entries::{Entries, read};
+use crate::expression::{Expression, Parameters, Purpose, Scope, Unknowns};
+use crate::facts::CheckpointFacts;
+use crate::parameter::{FilePlace, Parameter, ParameterSource as _};
+use crate::schema::RawStage;
+use crate::value::ParameterValue as Value;
+
+/// The metadata of a file as values of hyper-parameters.
+pub(super) struct ValueReader<'a> {
+    entries: &'a Entries<'a>,
+}
+
+impl<'a> ValueReader<'a> {
+    pub(super) fn of(entries: &'a Entries<'a>) -> Self {
+        Self { entries }
+    }
+
+    /// A number of single precision is the shortest one that is rounded to it.
+    fn get(&self, key: &str) -> Option<Value> {
+        let value = self.entries.get(key)?.ok()?;
+        let single = value.value_type() == ValueType::F32
+            || value.as_array().is_some_and(|array| array.element_type() == ValueType::F32);
+        let found = read(&value)?;
+        Some(if single { shortest(&found) } else { found })
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "it is one of single precision")]
+fn shortest(value: &Value) -> Value {
+    match value {
+        Value::Float(number) => {
+            Value::Float(format!("{:?}", *number as f32).parse().unwrap_or(*number))
+        }
+        Value::List(elements) => Value::List(elements.iter().map(shortest).collect()),
+        other => other.clone(),
+    }
+}
+
+/// The elements of small tensors of the file, by name.
+pub(super) type Read<'a> = dyn Fn(&str) -> Option<Vec<f32>> + 'a;
+
+/// A checkpoint of which nothing is known yet.
+struct NoFacts;
+
+impl CheckpointFacts for NoFacts {
+    fn shape(&self, _: &str) -> Option<Shape> {
+        None
+    }
+
+    fn values(&self, _: &str) -> Result<Vec<Value>, String> {
+        Err("there are no tensors yet".to_owned())
+    }
+
+    fn zero_rows(&self, _: &str) -> Result<Vec<u64>, String> {
+        Err("there are no tensors yet".to_owned())
+    }
+
+    fn has_file(&self, _: &str) -> bool {
+        false
+    }
+
+    fn text(&self, _: &str) -> Option<String> {
+        None
+    }
+
+    fn token(&self, _: &str) -> Option<u64> {
+        None
+    }
+
+    fn name(&self) -> Option<&str> {
+        Some("")
+    }
+}
+
+/// What is known of the hyper-parameters while keys and tensors are looked at.
+pub(super) struct Solver<'a> {
+    architecture: &'a Architecture,
+    kind: &'a CheckpointKind,
+    names: [Option<&'a str>; 3],
+    model_type: Option<&'a str>,
+    /// The configuration as far as its class says it.
+    config: &'a Json,
+    facts: Option<&'a dyn CheckpointFacts>,
+    known: BTreeMap<&'a str, Value>,
+    /// Elements of lists of which others are not known.
+    elements: BTreeMap<&'a str, BTreeMap<u64, Value>>,
+    steps: Rc<Cell<u64>>,
+    assumes: bool,
+    certain: OnceCell<Parameters>,
+    assumed: OnceCell<Parameters>,
+}
+
+impl<'a> Solver<'a> {
+    pub(super) fn new(
+        architecture: &'a Architecture,
+        kind: &'a CheckpointKind,
+        class: &'a str,
+        model_type: Option<&'a str>,
+        config: &'a Json,
+        facts: Option<&'a dyn CheckpointFacts>,
+    ) -> Self {
+        let class = Some(class).filter(|class| !class.is_empty());
+        Self {
+            architecture,
+            kind,
+            names: [class, class, model_type],
+            model_type,
+            config,
+            facts,
+            known: BTreeMap::new(),
+            elements: BTreeMap::new(),
+            steps: Rc::new(Cell::new(Scope::FUEL)),
+            assumes: false,
+            certain: OnceCell::new(),
+            assumed: OnceCell::new(),
+        }
+    }
+
+    /// Follows every expression of the description back.
+    pub(super) fn solve(
+        &mut self,
+        values: &ValueReader<'_>,
+        tensors: &[(&str, Shape)],
+        read: &Read<'_>,
+    ) {
+        if let Some(when) = &self.kind.when {
+            when.require(&Value::Bool(true), &[], self);
+        }
+        // What is certain goes first: assumptions are for what it leaves open.
+        for assumes in [false, false, true, true] {
+            self.assumes = assumes;
+            self.keys(values);
+            self.tensors(tensors, read);
+        }
+        self.remarks();
+        self.rest(values);
+    }
+
+    /// What the description refuses, the checkpoint was not.
+    fn remarks(&mut self) {
+        let architecture = self.architecture;
+        for remark in architecture.refuse.iter().chain(&architecture.contradictions) {
+            if remark.when.known(&[], self, true) != Some(Value::Bool(false)) {
+                remark.when.require(&Value::Bool(false), &[], self);
+            }
+        }
+    }
+
+    fn keys(&mut self, values: &ValueReader<'_>) {
+        let architecture = self.architecture;
+        for key in architecture.keys.iter().filter(|key| key.stage != RawStage::Never) {
+            let (Some(expression), Some(value)) = (&key.value, values.get(&key.name)) else {
+                continue;
+            };
+            expression.require(&value, &[], self);
+            key.when.require(&Value::Bool(true), &[], self);
+        }
+        self.complete_lists();
+    }
+
+    fn tensors(&mut self, tensors: &[(&str, Shape)], read: &Read<'_>) {
+        let architecture = self.architecture;
+        for (name, shape) in tensors {
+            for claim in architecture.groups.iter().flat_map(|group| group.claims(name)) {
+                let variables = &claim.variables;
+                let applies = claim.conditions.iter().all(|condition| {
+                    condition.known(variables, self, false) != Some(Value::Bool(false))
+                });
+                if !applies {
+                    continue;
+                }
+                for condition in claim.conditions {
+                    condition.require(&Value::Bool(true), variables, self);
+                }
+                let extents = shape.dimensions().iter().copied().chain(core::iter::repeat(1));
+                for (dimension, extent) in claim.shape.iter().zip(extents) {
+                    if let Ok(extent) = i64::try_from(extent) {
+                        dimension.require(&Value::Int(extent), variables, self);
+                    }
+                }
+                if let Some((computed, elements)) = claim.computed.zip(read(name)) {
+                    let elements = elements.into_iter().map(f64::from).map(Value::Float);
+                    let elements = shortest(&Value::List(elements.collect()));
+                    computed.require(&elements, variables, self);
+                }
+            }
+        }
+        self.complete_lists();
+        // What a model may do without says how it is when it is there, and when it is not.
+        for (name, required) in architecture.groups.iter().flat_map(|group| group.of_whole()) {
+            let is_there = tensors.iter().any(|(known, _)| *known == name);
+            if required.known(&[], self, false).is_none() {
+                required.require(&Value::Bool(is_there), &[], self);
+            }
+        }
+    }
+
+    /// What no expression led to, by the keys that readers of finished files go by.
+    fn rest(&mut self, values: &ValueReader<'_>) {
+        let architecture = self.architecture;
+        for parameter in &architecture.parameters {
+            let is_open = !self.known.contains_key(&*parameter.name) && !parameter.from.is_empty();
+            let may_lack = parameter.optional || self.default_of(parameter).is_some();
+            if !is_open || may_lack && parameter.in_file.is_none() {
+                continue;
+            }
+            let found = parameter.keys.iter().find_map(|place| match place {
+                FilePlace::Value(key) => values.get(key),
+                FilePlace::Count(_) => None,
+            });
+            // What readers of a finished file take it to be.
+            let found = found.or_else(|| parameter.in_file.as_ref()?.known(&[], self, true));
+            let found = found.filter(|found| !may_lack || found.as_bool().is_some());
+            if let Some(found) = found {
+                self.set(&parameter.name, None, &found);
+            }
+        }
+    }
+
+    /// The hyper-parameters that have a place in a configuration, with what they are.
+    pub(super) fn found(&self) -> impl Iterator<Item = (&'a Parameter, Value)> {
+        let parameters = self.architecture.parameters.iter();
+        parameters
+            .filter(|parameter| !parameter.from.is_empty())
+            .filter_map(|parameter| Some((parameter, self.known.get(&*parameter.name)?.clone())))
+    }
+
+    /// Lists whose elements are known from the first on.
+    fn complete_lists(&mut self) {
+        for (name, elements) in core::mem::take(&mut self.elements) {
+            let is_whole = (0u64..).zip(elements.keys()).all(|(place, known)| place == *known);
+            if is_whole && !self.known.contains_key(name) {
+                self.known.insert(name, Value::List(elements.into_values().collect()));
+                self.forget();
+            }
+        }
+    }
+
+    fn forget(&mut self) {
+        (self.certain, self.assumed) = (OnceCell::new(), OnceCell::new());
+    }
+
+    fn default_of(&self, parameter: &'a Parameter) -> Option<&'a Expression> {
+        let of_kind = self.kind.defaults.iter().find(|(name, _)| *name == parameter.name);
+        of_kind.map(|(_, default)| default).or(parameter.default.as_ref())
+    }
+
+    fn values(&self, assume: bool) -> Parameters {
+        let steps = Cell::new(self.steps.get());
+        let name = |value: &str| Value::Str(value.into());
+        let mut parameters: Vec<(Box<str>, Value)> = IMPLICIT
+            .into_iter()
+            .zip(self.names)
+            .map(|(implicit, value)| (implicit.into(), value.map_or(Value::None, name)))
+            .collect();
+        let config = Config::new(self.config).with_class_defaults(self.kind.class_defaults);
+        for parameter in &self.architecture.parameters {
+            let known = self.known.get(&*parameter.name).cloned();
+            let is_open = assume || parameter.from.is_empty();
+            let of_class = || {
+                let (found, _) = config.lookup(parameter).ok()??;
+                parameter.kind.accept(&found)
+            };
+            let of_default = || {
+                let scope = Scope::new(&parameters, &steps).for_purpose(self.purpose());
+                let value = self.default_of(parameter)?.evaluate(&scope).ok()?;
+                parameter.kind.accept(&value)
+            };
+            let value = known.or_else(|| {
+                let found = is_open.then(|| {
+                    let given = if assume { of_class() } else { None };
+                    given.or_else(of_default)
+                });
+                found.flatten().or_else(|| assume.then_some(Value::None))
+            });
+            parameters.extend(value.map(|value| (parameter.name.clone(), value)));
+        }
+        self.steps.set(steps.get());
+        parameters.into()
+    }
+}
+
+impl Unknowns for Solver<'_> {
+    fn parameters(&mut self, assume: bool) -> Parameters {
+        let cell = if assume { &self.assumed } else { &self.certain };
+        cell.get_or_init(|| self.values(assume)).clone()
+    }
+
+    fn steps(&self) -> Rc<Cell<u64>> {
+        Rc::clone(&self.steps)
+    }
+
+    fn purpose(&self) -> Purpose<'_> {
+        Purpose::Checkpoint(Some(self.facts.unwrap_or(&NoFacts)))
+    }
+
+    fn set(&mut self, name: &str, element: Option<u64>, value: &Value) {
+        let architecture = self.architecture;
+        let Some(parameter) = architecture.parameters.iter().find(|known| *known.name == *name)
+        else {
+            return;
+        };
+        if !value.is_some() {
+            return;
+        }
+        if self.known.contains_key(&*parameter.name) {
+            // What it follows from may not be known yet.
+            if parameter.from.is_empty()
+                && self.known.get(&*parameter.name) == Some(value)
+                && let Some(default) = self.default_of(parameter)
+            {
+                default.require(value, &[], self);
+            }
+            return;
+        }
+        if let (Some(place), true) = (element, parameter.kind.can_be_list()) {
+            let elements = self.elements.entry(&parameter.name).or_default();
+            elements.entry(place).or_insert_with(|| value.clone());
+            return;
+        }
+        let value = match value {
+            // A size that comes from a root or a factor.
+            Value::Float(number) => {
+                let near = Value::Float(number.round());
+                parameter.kind.accept(value).or_else(|| {
+                    let is_near = (number - number.round()).abs() <= 1e-6 * number.abs();
+                    is_near.then(|| parameter.kind.accept(&near)).flatten()
+                })
+            }
+            _ => parameter.kind.accept(value),
+        };
+        let Some(value) = value else { return };
+        self.known.insert(&parameter.name, value.clone());
+        self.forget();
+        if parameter.from.is_empty()
+            && let Some(default) = self.default_of(parameter)
+        {
+            default.require(&value, &[], self);
+        }
+    }
+
+    fn may_assume(&self) -> bool {
+        self.assumes
+    }
+
+    fn other_word(&self, name: &str, than: &str) -> Value {
+        /// Words that configurations have for layers.
+        const USUAL: [&str; 2] = ["full_attention", "linear_attention"];
+        let keys = self.architecture.keys.iter().filter_map(|key| key.value.as_ref());
+        let parameters = &self.architecture.parameters;
+        let defaults = parameters.iter().filter_map(|parameter| parameter.default.as_ref());
+        let own = parameters.iter().filter(|parameter| *parameter.name == *name);
+        let own = own.filter_map(|parameter| parameter.default.as_ref());
+        let about = keys.chain(defaults).filter(|expression| expression.names().contains(&name));
+        let words = own.chain(about).flat_map(Expression::words).chain(USUAL);
+        let other = words.into_iter().find(|word| *word != than).unwrap_or_default();
+        Value::Str(other.into())
+    }
+
+    fn rank(&self, name: &str) -> i32 {
+        let parameters = &self.architecture.parameters;
+        let Some(parameter) = parameters.iter().find(|known| *known.name == *name) else {
+            return i32::MIN;
+        };
+        if !parameter.from.is_empty() {
+            return places::rank(parameter, self.model_type);
+        }
+        let names = parameter.default.as_ref().map(Expression::names).unwrap_or_default();
+        let own = |name: &&str| **name != *parameter.name;
+        names.into_iter().filter(own).map(|name| self.rank(name)).max().unwrap_or(-1)
+    }
+}

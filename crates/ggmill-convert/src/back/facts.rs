@@ -1,0 +1,67 @@
+//! What descriptions ask about a checkpoint, answered by the tensors that a file gives.
+
+use ggmill_arch::{CheckpointFacts, ParameterValue};
+use ggmill_core::{GgmlType, Shape};
+use ggmill_pipeline::{Encoding, GgufCheckpoint};
+
+use super::tensors::Tensors;
+
+/// Elements of a tensor whose values a description may ask for.
+const MAX_VALUES: u64 = 1 << 16;
+
+/// The checkpoint that comes of a file.
+pub(super) struct Facts<'a> {
+    pub(super) checkpoint: &'a GgufCheckpoint,
+    pub(super) tensors: &'a Tensors,
+}
+
+impl CheckpointFacts for Facts<'_> {
+    fn shape(&self, name: &str) -> Option<Shape> {
+        self.tensors.get(name).map(|tensor| *tensor.values.shape())
+    }
+
+    fn values(&self, name: &str) -> Result<Vec<ParameterValue>, String> {
+        let tensor = self.tensors.get(name).ok_or("there is no such tensor")?;
+        let elements = tensor.values.shape().elements();
+        if elements > MAX_VALUES {
+            return Err(format!("{name} has {elements} elements, the limit is {MAX_VALUES}"));
+        }
+        let made = match tensor.values.ggml_type() {
+            GgmlType::I32 => tensor.values.evaluate(self.checkpoint, 0..elements).map(|bytes| {
+                let (numbers, _) = bytes.as_chunks();
+                let int = |&bytes| ParameterValue::Int(i32::from_le_bytes(bytes).into());
+                numbers.iter().map(int).collect()
+            }),
+            _ => tensor
+                .values
+                .encode(GgmlType::F32, Encoding::default())
+                .and_then(|values| values.evaluate(self.checkpoint, 0..elements))
+                .map(|bytes| {
+                    let (numbers, _) = bytes.as_chunks();
+                    let float = |&bytes| ParameterValue::Float(f32::from_le_bytes(bytes).into());
+                    numbers.iter().map(float).collect()
+                }),
+        };
+        made.map_err(|error| error.to_string())
+    }
+
+    fn zero_rows(&self, _: &str) -> Result<Vec<u64>, String> {
+        Ok(Vec::new())
+    }
+
+    fn has_file(&self, _: &str) -> bool {
+        false
+    }
+
+    fn text(&self, _: &str) -> Option<String> {
+        None
+    }
+
+    fn token(&self, _: &str) -> Option<u64> {
+        None
+    }
+
+    fn name(&self) -> Option<&str> {
+        Some("")
+    }
+}

@@ -1,0 +1,342 @@
+//! The way back: a checkpoint of Hugging Face from a finished file.
+//!
+//! The description of the architecture is read backwards. `ggmill-arch` proposes a configuration
+//! for each class of checkpoints; the description applied to it says which tensors of a checkpoint
+//! each tensor of the file was made of, and how, and that is undone. Then the description is applied
+//! to the result: only what would become the same file again is given out.
+
+mod facts;
+mod inverse;
+mod tensors;
+mod types;
+mod vocabulary;
+mod write;
+
+use std::collections::BTreeMap;
+
+use ggmill_arch::{Architecture, CheckpointFacts, Resolved, ReversedConfig};
+use ggmill_core::{FileType, GgmlType, Metadata, MetadataBuf, RawStr, Shape, Value, keys};
+use ggmill_pipeline::{
+    Checkpoint as _, Encoding, Error, ErrorKind, Expression, GgufCheckpoint, RecipeTensor, Result,
+};
+use serde_json::{Map, Value as Json};
+
+use self::facts::Facts;
+use self::tensors::{Tensors, prove, restore};
+use self::types::{main_type, typed};
+use crate::general::sampling;
+
+/// Options of the way back.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct RestoreOptions {
+    /// The type of the tensors: F32, F16 or BF16. When not given, tensors keep what they have as
+    /// far as that is one of these; see [`restore_checkpoint`].
+    pub ggml_type: Option<GgmlType>,
+    /// The class of the checkpoint (`architectures` in `config.json`); the one that fits best when
+    /// not given.
+    pub class: Option<String>,
+    /// Leaves the vocabulary out.
+    pub no_vocab: bool,
+}
+
+/// A checkpoint that a finished file gives.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct RestoredCheckpoint {
+    /// Its class.
+    pub class: String,
+    /// Its tensors, computed from those of the file, sorted by name.
+    pub tensors: Vec<RecipeTensor>,
+    /// The content of `config.json`; `null` of a vocabulary alone.
+    pub config: Json,
+    /// Other files, by name.
+    pub files: BTreeMap<String, Vec<u8>>,
+    /// Notes about what is not as it was.
+    pub notes: Vec<String>,
+}
+
+/// A class of checkpoints with what it makes of the file.
+struct Attempt {
+    reversed: ReversedConfig,
+    tensors: Tensors,
+    /// The names of the tensors in the checkpoint, in the order of `tensors`.
+    names: Vec<String>,
+    /// Keys that the configuration gives otherwise than the file has them.
+    differing: Vec<String>,
+}
+
+/// Turns a file back into the checkpoint it was made from: `config.json`, tensors by their names
+/// and in their layout there. Reads tensor data only to choose types.
+///
+/// Where no type is asked for, floats of 16 bits stay as they are, quantized tensors and those of 32
+/// bits become F16, BF16 or F32, as the largest weights are, those of 32 bits only where no number
+/// changes.
+///
+/// Fails, with the tensor and the step, where the description does something that cannot be undone;
+/// for a tensor that it does not have; and for a class that it is not for.
+pub fn restore_checkpoint(
+    checkpoint: &GgufCheckpoint,
+    architecture: &Architecture,
+    options: &RestoreOptions,
+) -> Result<RestoredCheckpoint> {
+    let metadata = checkpoint.metadata();
+    let tensors: Vec<(RawStr<'_>, Shape)> =
+        checkpoint.tensors().iter().map(|tensor| (tensor.name(), tensor.shape)).collect();
+    let class = options.class.as_deref();
+    let read = |name: &str| elements(checkpoint, name);
+    let proposals = architecture.reversed(metadata, &tensors, class, &read, None);
+    if proposals.is_empty() {
+        return Err(no_class(architecture, class));
+    }
+    let mut best: Option<Attempt> = None;
+    let mut refusal = None;
+    for proposal in proposals {
+        match attempt(checkpoint, architecture, &tensors, proposal) {
+            Ok(found) => {
+                let cost = |attempt: &Attempt| (attempt.differing.len(), attempt.reversed.foreign);
+                if best.as_ref().is_none_or(|best| cost(&found) < cost(best)) {
+                    best = Some(found);
+                }
+            }
+            Err(error) => refusal = refusal.or(Some(error)),
+        }
+        if best.as_ref().is_some_and(|best| best.differing.is_empty() && best.reversed.foreign == 0)
+        {
+            break;
+        }
+    }
+    let Some(best) = best else {
+        return Err(refusal.unwrap_or_else(|| no_class(architecture, class)));
+    };
+    finished(checkpoint, best, options)
+}
+
+impl RestoredCheckpoint {
+    /// The files of the tokenizer alone. Fails where the file has no vocabulary, or one of a kind
+    /// that is not turned back.
+    pub fn of_vocabulary(metadata: Metadata<'_>) -> Result<Self> {
+        let files = vocabulary::files(metadata)?;
+        if files.is_empty() {
+            return Err(Error::new(ErrorKind::Checkpoint, "the file has no vocabulary"));
+        }
+        let (class, tensors, notes) = (String::new(), Vec::new(), Vec::new());
+        Ok(Self { class, tensors, config: Json::Null, files, notes })
+    }
+}
+
+/// The elements of a small tensor of the file.
+fn elements(checkpoint: &GgufCheckpoint, name: &str) -> Option<Vec<f32>> {
+    /// As many as factors of rotary positions are at most.
+    const MAX_ELEMENTS: u64 = 1 << 16;
+    let tensor = Expression::named(checkpoint, name).ok()?;
+    let count = Some(tensor.shape().elements()).filter(|count| *count <= MAX_ELEMENTS)?;
+    let values = tensor.encode(GgmlType::F32, Encoding::default()).ok()?;
+    let bytes = values.evaluate(checkpoint, 0..count).ok()?;
+    let (numbers, _) = bytes.as_chunks();
+    Some(numbers.iter().map(|&number| f32::from_le_bytes(number)).collect())
+}
+
+fn no_class(architecture: &Architecture, class: Option<&str>) -> Error {
+    let known: Vec<&str> = architecture.checkpoint_classes().collect();
+    let name = architecture.name();
+    let message = match class {
+        _ if known.is_empty() => {
+            format!("the description of {name} is for finished files, not for checkpoints")
+        }
+        Some(class) => format!(
+            "the description of {name} is not for checkpoints of class {}, only of {}",
+            RawStr::from(class),
+            known.join(", ")
+        ),
+        None => format!("the description of {name} names no class of checkpoints"),
+    };
+    Error::new(ErrorKind::Architecture, message)
+}
+
+fn resolved<'a>(
+    architecture: &'a Architecture,
+    reversed: &ReversedConfig,
+    facts: &dyn CheckpointFacts,
+) -> Result<Resolved<'a>> {
+    architecture
+        .resolve_checkpoint(&reversed.config, &reversed.documents, facts)
+        .map_err(|error| Error::caused(ErrorKind::Architecture, error))
+}
+
+/// What the file is as a checkpoint of one class.
+fn attempt(
+    checkpoint: &GgufCheckpoint,
+    architecture: &Architecture,
+    file: &[(RawStr<'_>, Shape)],
+    mut reversed: ReversedConfig,
+) -> Result<Attempt> {
+    /// What the tensors of a checkpoint say about its numbers may give it other tensors.
+    const ROUNDS: usize = 4;
+    let metadata = checkpoint.metadata();
+    let mut tensors = Tensors::new();
+    if resolved(architecture, &reversed, &Facts { checkpoint, tensors: &tensors }).is_err() {
+        // What asks for tensors of the checkpoint gets those that the keys of the file mean.
+        tensors = by_keys(checkpoint, architecture);
+    }
+    for _ in 0..ROUNDS {
+        let facts = Facts { checkpoint, tensors: &tensors };
+        let mut model = resolved(architecture, &reversed, &facts);
+        if let Ok(found) = &model {
+            let extra = extra_keys(checkpoint, found);
+            if extra.iter().any(|key| reversed.leave_out(architecture, key)) {
+                model = resolved(architecture, &reversed, &facts);
+            }
+        }
+        let next = restore(checkpoint, &model?)?;
+        let is_stable = next.keys().eq(tensors.keys());
+        tensors = next;
+        if is_stable {
+            break;
+        }
+        let facts = Facts { checkpoint, tensors: &tensors };
+        let class = reversed.class.clone();
+        let read = |name: &str| elements(checkpoint, name);
+        let again = architecture.reversed(metadata, file, Some(&class), &read, Some(&facts));
+        if let Some(again) = again.into_iter().next() {
+            reversed = again;
+        }
+    }
+    let facts = Facts { checkpoint, tensors: &tensors };
+    let mut model = resolved(architecture, &reversed, &facts)?;
+    if extra_keys(checkpoint, &model).iter().any(|key| reversed.leave_out(architecture, key)) {
+        model = resolved(architecture, &reversed, &facts)?;
+    }
+    let rules = model.name_rules();
+    let names: Vec<String> = tensors.keys().map(|name| rules.original(name)).collect();
+    let renamed: Vec<String> = names.iter().map(|name| rules.renamed(name)).collect();
+    prove(checkpoint, &model, &renamed)?;
+    let differing = differing_keys(checkpoint, &model)?;
+    Ok(Attempt { reversed, tensors, names, differing })
+}
+
+/// The tensors of a checkpoint as far as the keys of the file alone say what they are.
+fn by_keys(checkpoint: &GgufCheckpoint, architecture: &Architecture) -> Tensors {
+    let model = architecture.resolve_file(checkpoint.metadata()).ok();
+    model.map(|model| tensors::restore_some(checkpoint, &model)).unwrap_or_default()
+}
+
+/// The keys that a configuration gives.
+fn derived(model: &Resolved<'_>) -> MetadataBuf {
+    let mut keys = MetadataBuf::new();
+    model.write_early_keys(FileType::F32, &mut keys);
+    model.write_keys(FileType::F32, &mut keys);
+    keys.remove(keys::GENERAL_FILE_TYPE);
+    keys
+}
+
+/// Those that the file does not have.
+fn extra_keys(checkpoint: &GgufCheckpoint, model: &Resolved<'_>) -> Vec<String> {
+    let file = checkpoint.metadata();
+    let derived = derived(model);
+    let extra = derived.iter().filter(|(key, _)| file.get(key.as_bytes()).is_none());
+    extra.map(|(key, _)| key.to_string_lossy().into_owned()).collect()
+}
+
+/// Those that the file has otherwise, or does not have, or has and the configuration does not give.
+fn differing_keys(checkpoint: &GgufCheckpoint, model: &Resolved<'_>) -> Result<Vec<String>> {
+    let file = MetadataBuf::copy_of(&checkpoint.metadata())
+        .map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?;
+    let derived = derived(model);
+    let mut differing = Vec::new();
+    for (key, value) in derived.iter() {
+        if file.get(key.as_bytes()).is_none_or(|found| !is_same(&found, &value)) {
+            differing.push(key.to_string_lossy().into_owned());
+        }
+    }
+    let own = format!("{}.", model.architecture().name());
+    for (key, _) in file.iter() {
+        let name = key.to_string_lossy();
+        if name.starts_with(&own) && derived.get(key.as_bytes()).is_none() {
+            differing.push(name.into_owned());
+        }
+    }
+    Ok(differing)
+}
+
+/// Numbers of other types are the same where they are equal.
+fn is_same(a: &Value<'_>, b: &Value<'_>) -> bool {
+    let integers = || a.as_i128().is_some() && a.as_i128() == b.as_i128();
+    a == b || integers()
+}
+
+fn finished(
+    checkpoint: &GgufCheckpoint,
+    attempt: Attempt,
+    options: &RestoreOptions,
+) -> Result<RestoredCheckpoint> {
+    let Attempt { reversed, tensors, names, differing } = attempt;
+    let main = options.ggml_type.unwrap_or_else(|| main_type(checkpoint));
+    let mut made = Vec::with_capacity(tensors.len());
+    for (name, tensor) in names.into_iter().zip(tensors.values()) {
+        let expression = typed(checkpoint, tensor, main, options.ggml_type)
+            .map_err(|error| error.tensor(&name))?;
+        made.push(RecipeTensor::new(name, expression));
+    }
+    made.sort_by(|a, b| a.name.cmp(&b.name));
+    let mut config = reversed.config;
+    if let Some(members) = config.as_object_mut() {
+        complete(members, checkpoint, main);
+    }
+    let mut notes = Vec::new();
+    if !differing.is_empty() {
+        notes.push(format!(
+            "config.json does not give what the file has in {}",
+            differing
+                .iter()
+                .map(|key| RawStr::from(&**key).to_string())
+                .collect::<Vec<_>>()
+                .join(", ")
+        ));
+    }
+    let mut files: BTreeMap<String, Vec<u8>> =
+        reversed.documents.into_iter().map(|(name, document)| (name, pretty(&document))).collect();
+    files.insert("config.json".to_owned(), pretty(&config));
+    let mut generation = sampling::restored(checkpoint.metadata());
+    special_ids(&mut generation, checkpoint);
+    if !generation.is_empty() {
+        files.insert("generation_config.json".to_owned(), pretty(&Json::Object(generation)));
+    }
+    if !options.no_vocab {
+        files.extend(vocabulary::files(checkpoint.metadata())?);
+    }
+    Ok(RestoredCheckpoint { class: reversed.class, tensors: made, config, files, notes })
+}
+
+/// What the file says and no key of the description does: the type of the weights, and the special
+/// tokens that a model goes by when it writes.
+fn complete(config: &mut Map<String, Json>, checkpoint: &GgufCheckpoint, main: GgmlType) {
+    let name = match main {
+        GgmlType::F16 => "float16",
+        GgmlType::BF16 => "bfloat16",
+        _ => "float32",
+    };
+    config.insert("torch_dtype".to_owned(), name.into());
+    special_ids(config, checkpoint);
+}
+
+/// The special tokens that a model goes by when it writes.
+fn special_ids(members: &mut Map<String, Json>, checkpoint: &GgufCheckpoint) {
+    for (member, key) in [
+        ("bos_token_id", "tokenizer.ggml.bos_token_id"),
+        ("eos_token_id", "tokenizer.ggml.eos_token_id"),
+        ("pad_token_id", "tokenizer.ggml.padding_token_id"),
+    ] {
+        let value = checkpoint.metadata().get(key).and_then(|entry| entry.value().ok()?.as_u32());
+        if let Some(value) = value {
+            members.entry(member).or_insert(value.into());
+        }
+    }
+}
+
+/// As people read it, with a line break at the end.
+fn pretty(document: &Json) -> Vec<u8> {
+    let mut text = serde_json::to_vec_pretty(document).unwrap_or_default();
+    text.push(b'\n');
+    text
+}

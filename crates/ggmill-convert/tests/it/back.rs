@@ -1,0 +1,259 @@
+//! The way back: a checkpoint that became a file becomes the same checkpoint again, and a file that
+//! became a checkpoint the same file.
+//!
+//! Every recipe of `fixtures/classes` is a case. What has no way back is in `fixtures/back.txt`,
+//! with the reason; a recipe that is not there has to come back. `GGMILL_BLESS=1` writes the list.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use ggmill_arch::Catalogue;
+use ggmill_convert::{
+    ConvertOptions, RestoreOptions, RestoredCheckpoint, convert, restore_checkpoint,
+};
+use ggmill_core::{FileType, GgmlType, RawStr};
+use ggmill_formats::Safetensors;
+use ggmill_pipeline::{
+    Checkpoint, Derived, Encoding, Expression, GgufCheckpoint, Pretrained, Result, RunOptions,
+    SideFiles, SourceTensor, run,
+};
+use serde_json::Value as Json;
+
+use crate::classes::{fixtures, for_each, materialize, recipes};
+
+/// A checkpoint that came of a file, as one that can be converted.
+#[derive(Debug)]
+struct Again<'a> {
+    tensors: Derived<'a>,
+    config: Json,
+    files: BTreeMap<String, Vec<u8>>,
+}
+
+impl Checkpoint for Again<'_> {
+    fn tensors(&self) -> &[SourceTensor] {
+        self.tensors.tensors()
+    }
+
+    fn read(&self, number: usize, offset: u64, out: &mut [u8]) -> Result<()> {
+        self.tensors.read(number, offset, out)
+    }
+}
+
+impl Pretrained for Again<'_> {
+    fn config(&self) -> &Json {
+        &self.config
+    }
+
+    fn name(&self) -> Option<&str> {
+        Some("restored")
+    }
+
+    fn side_files(&self) -> &dyn SideFiles {
+        &self.files
+    }
+}
+
+fn again(file: &dyn Checkpoint, restored: RestoredCheckpoint) -> Again<'_> {
+    Again {
+        tensors: Derived::new(file, restored.tensors).unwrap(),
+        config: restored.config,
+        files: restored.files,
+    }
+}
+
+/// The file of a checkpoint.
+fn file(
+    checkpoint: &dyn Pretrained,
+    file_type: FileType,
+    path: &Path,
+) -> Result<GgufCheckpoint, String> {
+    let mut options = ConvertOptions::new(file_type);
+    options.no_vocab = true;
+    let catalogue = Catalogue::new();
+    let text = |error: &dyn std::fmt::Display| error.to_string();
+    let architecture =
+        catalogue.for_checkpoint(checkpoint.config()).map_err(|error| text(&error))?;
+    let plan = convert(checkpoint, architecture, &options)
+        .and_then(|recipe| recipe.plan(checkpoint))
+        .map_err(|error| text(&error))?;
+    let made =
+        run(&plan, checkpoint, Vec::new(), &RunOptions::on(1), &mut |_| ControlFlow::Continue(()));
+    fs::write(path, made.map_err(|error| text(&error))?).unwrap();
+    GgufCheckpoint::open(path).map_err(|error| text(&error))
+}
+
+/// Every element of a tensor as F32, for those that are numbers with a fraction.
+fn floats(checkpoint: &dyn Checkpoint, number: usize) -> Vec<u8> {
+    let values = Expression::tensor(checkpoint, number).unwrap();
+    let values = values.encode(GgmlType::F32, Encoding::default()).unwrap();
+    values.evaluate(checkpoint, 0..values.shape().elements()).unwrap()
+}
+
+fn bytes(checkpoint: &dyn Checkpoint, number: usize) -> Vec<u8> {
+    let values = Expression::tensor(checkpoint, number).unwrap();
+    values.evaluate(checkpoint, 0..values.shape().elements()).unwrap()
+}
+
+/// What a checkpoint has otherwise than the one it came of; with `exactly`, types count too.
+fn difference(found: &dyn Checkpoint, expected: &dyn Checkpoint, exactly: bool) -> Option<String> {
+    let names = |checkpoint: &dyn Checkpoint| -> BTreeMap<Vec<u8>, usize> {
+        let tensors = checkpoint.tensors().iter().enumerate();
+        tensors.map(|(number, tensor)| (tensor.name.clone(), number)).collect()
+    };
+    let (found_names, expected_names) = (names(found), names(expected));
+    let shown = |name: &Vec<u8>| RawStr::new(name).to_string();
+    if let Some(name) = found_names.keys().find(|name| !expected_names.contains_key(*name)) {
+        let missing = expected_names.keys().find(|name| !found_names.contains_key(*name));
+        let missing = missing.map_or_else(|| "nothing".to_owned(), &shown);
+        return Some(format!("{} in place of {missing}", shown(name)));
+    }
+    if let Some(name) = expected_names.keys().find(|name| !found_names.contains_key(*name)) {
+        return Some(format!("{} is dropped", shown(name)));
+    }
+    for (name, &number) in &expected_names {
+        let other = found_names[name];
+        let (found_tensor, tensor) = (&found.tensors()[other], &expected.tensors()[number]);
+        if found_tensor.shape != tensor.shape {
+            let (found, expected) = (found_tensor.shape, tensor.shape);
+            return Some(format!("{}: shape {found}, expected {expected}", shown(name)));
+        }
+        if exactly && found_tensor.ggml_type != tensor.ggml_type {
+            let (found, expected) = (found_tensor.ggml_type, tensor.ggml_type);
+            return Some(format!("{}: type {found}, expected {expected}", shown(name)));
+        }
+        let is_same = if exactly {
+            bytes(found, other) == bytes(expected, number)
+        } else {
+            floats(found, other) == floats(expected, number)
+        };
+        if !is_same {
+            return Some(format!("{}: other elements", shown(name)));
+        }
+    }
+    None
+}
+
+/// What of a recipe does not come back.
+fn faults(path: &Path) -> Vec<String> {
+    let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+    let recipe: Json = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path().join(&name);
+    materialize(&recipe, &directory);
+    let fault = |step: &str, why: String| vec![format!("{name}: {step}: {why}")];
+    let Ok(source) = Safetensors::open(&directory) else {
+        return fault("source", "is not read".to_owned());
+    };
+    let is_plain = |tensor: &SourceTensor| {
+        tensor.stored_type.is_none()
+            && [GgmlType::F32, GgmlType::F16, GgmlType::BF16].contains(&tensor.ggml_type)
+    };
+    let catalogue = Catalogue::new();
+    let Ok(architecture) = catalogue.for_checkpoint(source.config()) else {
+        return fault("source", "has no description".to_owned());
+    };
+    let class = |config: &Json| config["architectures"][0].as_str().map(str::to_owned);
+    let parts = ["text_config", "llm_config", "lm_config", "language_config"];
+    let of_part = parts.iter().find_map(|part| class(&source.config()[*part]));
+    let class = of_part.or_else(|| class(source.config()));
+    let class = class.filter(|class| architecture.checkpoint_classes().any(|known| known == class));
+    let whole = match file(&source, FileType::F32, &place.path().join("whole.gguf")) {
+        Ok(whole) => whole,
+        Err(error) => return fault("source", error),
+    };
+    let back = |file: &GgufCheckpoint, ggml_type| {
+        let mut options = RestoreOptions::default();
+        (options.class, options.ggml_type) = (class.clone(), ggml_type);
+        restore_checkpoint(file, architecture, &options).map_err(|error| error.to_string())
+    };
+    let restored = match back(&whole, Some(GgmlType::F32)) {
+        Ok(restored) => restored,
+        Err(error) => return fault("refused", error),
+    };
+    let mut found = Vec::new();
+    let notes = restored.notes.clone();
+    let first = again(&whole, restored);
+    // What conversion leaves unread, and numbers that are no weights, are of no file.
+    if let Some(why) = difference(&first, &source, false) {
+        found.extend(fault("tensors", why));
+    }
+    if let Some(note) = notes.first() {
+        found.extend(fault("keys", note.clone()));
+    }
+    match file(&first, FileType::F32, &place.path().join("again.gguf")) {
+        Ok(other) => {
+            if let Some(why) = difference(&other, &whole, true) {
+                found.extend(fault("file", why));
+            }
+        }
+        Err(error) => found.extend(fault("file", error)),
+    }
+    // In the types of the checkpoint, where it has one.
+    let types: Vec<GgmlType> = source.tensors().iter().map(|tensor| tensor.ggml_type).collect();
+    if !found.is_empty()
+        || !source.tensors().iter().all(is_plain)
+        || types.iter().any(|other| *other != types[0])
+    {
+        return found;
+    }
+    let own = match types[0] {
+        GgmlType::F16 => FileType::F16,
+        GgmlType::BF16 => FileType::BF16,
+        _ => FileType::F32,
+    };
+    for (file_type, asked) in [(own, None), (FileType::F32, Some(types[0]))] {
+        let other = place.path().join("own.gguf");
+        let made = file(&source, file_type, &other).and_then(|own| {
+            let restored = back(&own, asked)?;
+            Ok(difference(&again(&own, restored), &source, true))
+        });
+        match made {
+            Ok(None) => {}
+            Ok(Some(why)) | Err(why) => found.extend(fault("types", why)),
+        }
+    }
+    found
+}
+
+fn list() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/back.txt")
+}
+
+/// How many recipes come back whole, and how many do not, by the step at which that shows.
+fn counted(paths: &[PathBuf], found: &[String]) -> String {
+    let part = |line: &String, place| line.split(": ").nth(place).unwrap().to_owned();
+    let names: BTreeSet<String> = found.iter().map(|line| part(line, 0)).collect();
+    let mut steps: BTreeMap<String, usize> = BTreeMap::new();
+    for line in found {
+        *steps.entry(part(line, 1)).or_default() += 1;
+    }
+    let steps: Vec<String> = steps.iter().map(|(step, count)| format!("{step} {count}")).collect();
+    let whole = paths.len() - names.len();
+    format!("# {whole} of {} recipes come back whole. Others: {}.\n", paths.len(), steps.join(", "))
+}
+
+#[test]
+fn checkpoints_come_back() {
+    let only = std::env::var("GGMILL_RECIPE").ok();
+    let mut paths = recipes(&fixtures());
+    if let Some(only) = &only {
+        paths.retain(|path| path.to_str().unwrap().contains(only.as_str()));
+    }
+    let found = for_each(&paths, faults);
+    if only.is_some() {
+        println!("{}", found.join("\n"));
+        return;
+    }
+    let text = counted(&paths, &found) + &found.join("\n") + "\n";
+    if std::env::var_os("GGMILL_BLESS").is_some() {
+        fs::write(list(), &text).unwrap();
+    }
+    let expected = fs::read_to_string(list()).unwrap();
+    let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
+    let (found, expected) = (lines(&text), lines(&expected));
+    let new: Vec<&String> = found.iter().filter(|line| !expected.contains(line)).collect();
+    let gone: Vec<&String> = expected.iter().filter(|line| !found.contains(line)).collect();
+    assert!(new.is_empty() && gone.is_empty(), "new: {new:#?}\nno longer: {gone:#?}");
+}
