@@ -25,7 +25,7 @@ pub use recipe::{Form, Recipe, RecipeTensor};
 pub use run::{Progress, Report, RunOptions, run};
 pub use shard_files::ShardFiles;
 pub use source::{
-    Checkpoint, FileRange, GgufCheckpoint, Joined, MemorySource, Pretrained, SideFiles,
+    Checkpoint, FileRange, GgufCheckpoint, Joined, MemorySource, Planned, Pretrained, SideFiles,
     SourceTensor,
 };
 pub use split::{SPLIT_KEYS, ShardLimit, SplitOptions, split};

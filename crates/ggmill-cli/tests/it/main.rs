@@ -9,6 +9,7 @@
 
 mod check;
 mod convert;
+mod convert_default;
 mod convert_types;
 mod diff;
 mod documentation;

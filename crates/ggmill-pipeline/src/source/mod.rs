@@ -7,6 +7,7 @@
 mod gguf;
 mod joined;
 mod memory;
+mod planned;
 mod side_files;
 
 use std::fmt::Debug;
@@ -19,6 +20,7 @@ use crate::error::Result;
 pub use self::gguf::GgufCheckpoint;
 pub use self::joined::Joined;
 pub use self::memory::MemorySource;
+pub use self::planned::Planned;
 pub use self::side_files::SideFiles;
 
 /// A set of tensors with their bytes.
