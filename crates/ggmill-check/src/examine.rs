@@ -7,8 +7,9 @@ use crate::data::{DataFacts, DataPiece, data_pieces};
 
 /// Pieces that one thread examines, one after another.
 const BATCH: usize = 16;
-/// Batches for each thread between two reports of progress.
-const AHEAD: usize = 4;
+/// Batches for each thread between two reports of progress, where threads wait for the last of
+/// them: about a tenth of a second.
+const AHEAD: usize = 16;
 
 /// Reads the data of every tensor of a file and says what they hold, for
 /// [`Input::with_data`](crate::Input::with_data).

@@ -3,6 +3,8 @@
 #![allow(dead_code, reason = "tables and helpers that the models to come use")]
 
 mod attributes;
+mod charsmap;
+mod decode;
 mod error;
 mod flags;
 mod load;
@@ -12,19 +14,27 @@ mod pre;
 mod read;
 mod roles;
 mod sink;
+mod spaces;
 mod special;
 mod special_ids;
+mod stream;
+mod symbols;
+mod texts;
 mod token_map;
 mod tokenizer;
+mod trie;
 mod unicode;
 mod vocabulary;
+mod word_cache;
 
 pub use attributes::Attributes;
+pub use decode::DecodeOptions;
 pub use error::{Error, ErrorKind};
 pub use flags::Flags;
 pub use options::{EncodeOptions, LoadOptions};
 pub use pre::names as pre_tokenizer_names;
 pub use sink::Piece;
 pub use special_ids::SpecialIds;
+pub use stream::Decoder;
 pub use tokenizer::Tokenizer;
 pub use vocabulary::{Kind, Vocabulary};

@@ -1,6 +1,6 @@
 //! The tokenizer: special tokens, fragments, and what goes before and after them.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use ggmill_core::Metadata;
 
@@ -9,6 +9,7 @@ use crate::models::{self, Fragment, Model};
 use crate::options::{EncodeOptions, LoadOptions};
 use crate::sink::{Count, Ids, Piece, Pieces, Sink};
 use crate::special::{self, Part, Special};
+use crate::texts::Texts;
 use crate::vocabulary::{Kind, Vocabulary};
 
 /// Makes tokens of text and text of tokens, with the vocabulary of a file.
@@ -23,6 +24,8 @@ struct Inner {
     vocabulary: Vocabulary,
     model: Model,
     special: Special,
+    /// What tokens are as text, once that is asked for.
+    texts: OnceLock<Texts>,
     /// Memory that no call uses now.
     free: Mutex<Vec<Scratch>>,
 }
@@ -54,12 +57,23 @@ impl Tokenizer {
         let vocabulary = Vocabulary::with_options(metadata, options)?;
         let model = Model::new(&vocabulary, metadata)?;
         let special = Special::new(&vocabulary)?;
-        Ok(Self(Arc::new(Inner { vocabulary, model, special, free: Mutex::default() })))
+        Ok(Self(Arc::new(Inner {
+            vocabulary,
+            model,
+            special,
+            texts: OnceLock::new(),
+            free: Mutex::default(),
+        })))
     }
 
     /// The vocabulary.
     pub fn vocabulary(&self) -> &Vocabulary {
         &self.0.vocabulary
+    }
+
+    /// What tokens are as text.
+    pub(crate) fn texts(&self) -> &Texts {
+        self.0.texts.get_or_init(|| Texts::new(&self.0.vocabulary))
     }
 
     /// Appends the tokens of a text.

@@ -13,6 +13,7 @@ mod open;
 mod quant;
 mod quantize;
 mod source;
+mod tokenize;
 mod write;
 
 use std::path::{Path, PathBuf};
@@ -77,6 +78,8 @@ pub(crate) enum Peers {
     Imatrix,
     /// Hold split, merged and repacked files against gguf and libllama, and their speed against cp
     Write(write::Args),
+    /// Compare tokens with llama.cpp's: IDs of texts of every kind, and the texts they give back
+    Tokenize(tokenize::Args),
     /// Import the names of architectures and of their tensors from gguf, or hold the descriptions
     /// against llama.cpp's loader
     Architectures(architectures::Args),
@@ -104,6 +107,7 @@ impl Peers {
             Self::Fit { model, imatrix } => quantize::fit(model.as_deref(), imatrix.as_deref()),
             Self::Imatrix => quantize::imatrix(),
             Self::Write(args) => write::execute(args),
+            Self::Tokenize(args) => tokenize::execute(args),
             Self::Architectures(args) => architectures::execute(args),
             Self::Environment => {
                 environment::python().map(|python| println!("{}", python.display()))

@@ -1,13 +1,25 @@
 //! The models: each makes tokens of a fragment of text that has no special tokens in it.
 
 pub(crate) mod bpe;
+mod dna;
+pub(crate) mod plamo2;
+pub(crate) mod rwkv;
+mod spm;
+mod ugm;
+mod wpm;
 
 use ggmill_core::Metadata;
 
 use crate::error::Error;
 use crate::sink::Sink;
-use crate::vocabulary::{Kind, Vocabulary};
+use crate::vocabulary::{Dialect, Kind, Vocabulary};
 use bpe::Bpe;
+use dna::Dna;
+use plamo2::Plamo2;
+use rwkv::Rwkv;
+use spm::Spm;
+use ugm::Ugm;
+use wpm::Wpm;
 
 /// A piece of text between special tokens.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +36,10 @@ pub(crate) struct Fragment<'t> {
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     pub(crate) bpe: bpe::Scratch,
+    plamo2: plamo2::Scratch,
+    spm: spm::Scratch,
+    ugm: ugm::Scratch,
+    wpm: wpm::Scratch,
 }
 
 /// The model of a vocabulary.
@@ -31,6 +47,18 @@ pub(crate) struct Scratch {
 pub(crate) enum Model {
     /// Byte pairs.
     Bpe(Box<Bpe>),
+    /// Byte pairs, and DNA between marks.
+    Dna(Box<Dna>),
+    /// The cheapest way through a text.
+    Plamo2(Box<Plamo2>),
+    /// The longest token first.
+    Rwkv(Rwkv),
+    /// Pairs by their scores.
+    Spm(Box<Spm>),
+    /// The way with the highest sum of scores.
+    Ugm(Box<Ugm>),
+    /// Words and the longest tokens in them.
+    Wpm(Wpm),
     /// Hashes of five bytes, for the reference's own tests.
     Test,
     /// No tokenizer.
@@ -41,15 +69,17 @@ impl Model {
     /// The model, with what it reads from the metadata besides the vocabulary.
     pub(crate) fn new(vocabulary: &Vocabulary, metadata: &Metadata<'_>) -> Result<Self, Error> {
         Ok(match vocabulary.kind() {
+            Kind::Bpe if vocabulary.dialect == Dialect::HybridDna => {
+                Self::Dna(Box::new(Dna::new(vocabulary, metadata)?))
+            }
             Kind::Bpe => Self::Bpe(Box::new(Bpe::new(vocabulary, metadata)?)),
             Kind::Test => Self::Test,
             Kind::None => Self::None,
-            kind => {
-                return Err(Error::new(
-                    crate::ErrorKind::UnknownModel,
-                    format!("no model for {kind:?}"),
-                ));
-            }
+            Kind::Plamo2 => Self::Plamo2(Box::new(Plamo2::new(vocabulary)?)),
+            Kind::Rwkv => Self::Rwkv(Rwkv::new(vocabulary)?),
+            Kind::Spm => Self::Spm(Box::new(Spm::new(vocabulary))),
+            Kind::Ugm => Self::Ugm(Box::new(Ugm::new(vocabulary, metadata)?)),
+            Kind::Wpm => Self::Wpm(Wpm::new(vocabulary)?),
         })
     }
 
@@ -63,6 +93,12 @@ impl Model {
     ) {
         match self {
             Self::Bpe(model) => model.encode(vocabulary, fragment, &mut scratch.bpe, out),
+            Self::Dna(model) => model.encode(vocabulary, fragment, &mut scratch.bpe, out),
+            Self::Plamo2(model) => model.encode(fragment, &mut scratch.plamo2, out),
+            Self::Rwkv(model) => model.encode(vocabulary, fragment, out),
+            Self::Spm(model) => model.encode(vocabulary, fragment, &mut scratch.spm, out),
+            Self::Ugm(model) => model.encode(vocabulary, fragment, &mut scratch.ugm, out),
+            Self::Wpm(model) => model.encode(vocabulary, fragment, &mut scratch.wpm, out),
             Self::Test => encode_hashes(vocabulary, fragment, out),
             Self::None => {}
         }

@@ -25,7 +25,7 @@ const SMALLEST: f32 = 1e-8;
 
 static MAGNITUDES: [[u8; 8]; 1024] = points(&sets::IQ2_S, &[8, 25, 43]);
 
-const SEARCH: Search<8> = Search { grid: &grid::IQ2_S, reach: 9, width: 0.1, again: Again::Off };
+static SEARCH: Search<8> = Search { grid: &grid::IQ2_S, reach: 9, width: 0.1, again: Again::Off };
 
 impl Decode<SUPER, 82> for IQ2_S {
     const TYPE: GgmlType = GgmlType::IQ2_S;

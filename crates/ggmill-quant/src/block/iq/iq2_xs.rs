@@ -21,7 +21,7 @@ const SCALES: usize = 66;
 
 static MAGNITUDES: [[u8; 8]; 512] = points(&sets::IQ2_XS, &[8, 25, 43]);
 
-const SEARCH: Search<8> = Search { grid: &grid::IQ2_XS, reach: 9, width: 0.1, again: Again::Off };
+static SEARCH: Search<8> = Search { grid: &grid::IQ2_XS, reach: 9, width: 0.1, again: Again::Off };
 
 impl Decode<SUPER, 74> for IQ2_XS {
     const TYPE: GgmlType = GgmlType::IQ2_XS;

@@ -21,7 +21,7 @@ const GROUPS: usize = 2;
 
 static MAGNITUDES: [[u8; 8]; 256] = points(&sets::IQ2_XXS, &[8, 25, 43]);
 
-const SEARCH: Search<8> = Search { grid: &grid::IQ2_XXS, reach: 6, width: 0.1, again: Again::All };
+static SEARCH: Search<8> = Search { grid: &grid::IQ2_XXS, reach: 6, width: 0.1, again: Again::All };
 
 impl Decode<SUPER, 66> for IQ2_XXS {
     const TYPE: GgmlType = GgmlType::IQ2_XXS;

@@ -20,7 +20,7 @@ const SCALES: usize = 106;
 
 static MAGNITUDES: [[u8; 4]; 512] = points(&sets::IQ3_S, &[1, 3, 5, 7, 9, 11, 13, 15]);
 
-const SEARCH: Search<4> =
+static SEARCH: Search<4> =
     Search { grid: &grid::IQ3_S, reach: 9, width: 0.2, again: Again::AllIfAnyOff };
 
 impl Decode<SUPER, 110> for IQ3_S {

@@ -23,7 +23,8 @@ const SMALLEST: f32 = 1e-8;
 
 static MAGNITUDES: [[u8; 4]; 256] = points(&sets::IQ3_XXS, &[4, 12, 20, 28, 36, 44, 52, 62]);
 
-const SEARCH: Search<4> = Search { grid: &grid::IQ3_XXS, reach: 15, width: 0.2, again: Again::Off };
+static SEARCH: Search<4> =
+    Search { grid: &grid::IQ3_XXS, reach: 15, width: 0.2, again: Again::Off };
 
 impl Decode<SUPER, 98> for IQ3_XXS {
     const TYPE: GgmlType = GgmlType::IQ3_XXS;

@@ -15,7 +15,7 @@ pub(super) struct SideBySide<L>(pub(super) L);
 
 /// For each candidate in the lanes and each place of a point, what every level there adds to the
 /// error: row `place << bits | level`.
-struct Terms([[f32; MOST]; 32]);
+struct Terms<F>([F; 32]);
 
 impl<L: Lanes> Way for SideBySide<L> {
     #[inline(always)]
@@ -268,7 +268,7 @@ impl<const P: usize> Trials<P> {
         roots: &[f32; N],
     ) -> Chosen {
         let near = search.grid.near();
-        let mut terms = Terms([[0.0; MOST]; 32]);
+        let mut terms = Terms([lanes.splat(0.0); 32]);
         let mut chosen = Chosen { indices: [0; ROOM], words: [0; ROOM], off: [false; ROOM] };
         let total = P * self.count;
         for first in (0..total).step_by(L::WIDTH) {
@@ -369,15 +369,15 @@ fn number<L: Lanes, const D: usize>(
     number
 }
 
-impl Terms {
+impl<F: Floats> Terms<F> {
     /// From the magnitudes and the roots of their weights.
     #[inline(always)]
-    fn fill<L: Lanes, const D: usize>(
+    fn fill<L: Lanes<F = F>, const D: usize>(
         &mut self,
         lanes: L,
         levels: u8,
-        of_lanes: &[[L::F; 2]; D],
-        scale: L::F,
+        of_lanes: &[[F; 2]; D],
+        scale: F,
     ) {
         let mut scaled = [scale; 8];
         for (scaled, quant) in scaled.iter_mut().zip(ODD) {
@@ -386,23 +386,23 @@ impl Terms {
         for (rows, &[magnitude, root]) in self.0.chunks_exact_mut(32 / D).zip(of_lanes) {
             for (row, &scaled) in rows.iter_mut().zip(&scaled[..usize::from(levels)]) {
                 let diff = scaled - magnitude;
-                (root * diff * diff).store(row);
+                *row = root * diff * diff;
             }
         }
     }
 
     /// For each candidate the place in a list of the point of the least error, the first of equals.
     #[inline(always)]
-    fn least<L: Lanes, const D: usize>(&self, lanes: L, list: List<'_>) -> L::F {
+    fn least<L: Lanes<F = F>, const D: usize>(&self, lanes: L, list: List<'_>) -> F {
         let one = lanes.splat(1.0);
         let (mut least, mut found, mut place) =
             (lanes.splat(f32::MAX), lanes.splat(0.0), lanes.splat(0.0));
         for &word in &list.words[..list.indices.len()] {
             let word = usize::from(word);
-            let mut error = lanes.load(&self.0[word & (32 / D - 1)]);
+            let mut error = self.0[word & (32 / D - 1)];
             for place in 1..D {
                 let level = word >> (place as u32 * bits::<D>()) & (32 / D - 1);
-                error = error + lanes.load(&self.0[place * (32 / D) | level]);
+                error = error + self.0[place * (32 / D) | level];
             }
             found = place.or(error.lt(least), found);
             least = error.lesser(least);

@@ -11,7 +11,7 @@ impl Character {
 
 /// The code point that stands for a byte: its own where that is printable, and else the next free
 /// one from 256 on.
-fn code_point(byte: u8) -> u16 {
+pub(crate) fn code_point(byte: u8) -> u16 {
     let byte = u16::from(byte);
     match byte {
         0x21..=0x7E | 0xA1..=0xAC | 0xAE..=0xFF => byte,

@@ -1,6 +1,6 @@
 //! Byte pairs that are merged in the order of their ranks.
 
-mod alphabet;
+pub(crate) mod alphabet;
 mod cache;
 mod merges;
 mod normal;

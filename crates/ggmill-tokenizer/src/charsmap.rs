@@ -1,0 +1,188 @@
+//! The character map of SentencePiece: replacements found by a double array, compressed by XOR.
+
+use ggmill_core::Metadata;
+
+use crate::error::{Error, ErrorKind};
+use crate::read::optional;
+
+const KEY: &str = "tokenizer.ggml.precompiled_charsmap";
+
+/// Replacements of texts. Every way through the array has been tried: no step leaves it.
+#[derive(Debug, Default)]
+pub(crate) struct CharsMap {
+    units: Vec<u32>,
+    /// Ended by zero bytes.
+    replacements: Vec<u8>,
+}
+
+/// A unit: the offset of its children in bits 10 to 30 (shifted by eight more where bit 9 is set),
+/// in bit 8 whether a replacement is there, and the byte that leads to it; or, with bit 31 set, the
+/// place of a replacement.
+fn offset(unit: u32) -> u32 {
+    unit >> 10 << ((unit & 1 << 9) >> 6)
+}
+
+fn is_byte(unit: u32, byte: u8) -> bool {
+    unit & (1 << 31 | 0xFF) == u32::from(byte)
+}
+
+fn malformed(message: &str) -> Error {
+    Error::at(ErrorKind::Malformed, KEY, message)
+}
+
+impl CharsMap {
+    /// The map of a file; empty where there is none.
+    pub(crate) fn from_metadata(metadata: &Metadata<'_>) -> Result<Self, Error> {
+        let Some(array) = optional(metadata.array(KEY))? else { return Ok(Self::default()) };
+        let found = array.element_type();
+        let bytes = array
+            .integers()
+            .filter(|_| matches!(found, ggmill_core::ValueType::U8 | ggmill_core::ValueType::I8));
+        let bytes = bytes.ok_or_else(|| {
+            let message = format!("is an array of {found}, expected i8 or u8");
+            Error::at(ErrorKind::WrongType, KEY, message)
+        })?;
+        let length = usize::try_from(array.len()).unwrap_or(usize::MAX);
+        let mut data = Vec::new();
+        data.try_reserve_exact(length)
+            .map_err(|_| Error::at(ErrorKind::Limit, KEY, "too large for the memory there is"))?;
+        data.extend(bytes.map(|value| u8::try_from(value & 0xFF).unwrap_or_default()));
+        Self::new(&data)
+    }
+
+    /// The map of its bytes: the length of the array, the array, the replacements.
+    pub(crate) fn new(data: &[u8]) -> Result<Self, Error> {
+        let (length, rest) = data
+            .split_first_chunk::<4>()
+            .ok_or_else(|| malformed(&format!("has {} bytes, expected at least 4", data.len())))?;
+        let length = u32::from_le_bytes(*length) as usize;
+        if length >= rest.len() {
+            return Err(malformed(&format!(
+                "the array has {length} bytes, of {} that follow its length, and replacements come \
+                 after it",
+                rest.len()
+            )));
+        }
+        let (array, replacements) = rest.split_at(length);
+        let units = array
+            .chunks_exact(4)
+            .map(|unit| u32::from_le_bytes(unit.try_into().unwrap_or_default()));
+        let map = Self { units: units.collect(), replacements: replacements.to_vec() };
+        map.verify()?;
+        Ok(map)
+    }
+
+    /// Goes every way through the array.
+    fn verify(&self) -> Result<(), Error> {
+        if self.units.is_empty() {
+            return Ok(());
+        }
+        let last = self.replacements.iter().rposition(|&byte| byte == 0);
+        let mut seen = vec![false; self.units.len()];
+        let mut waiting = vec![self.root()];
+        while let Some(node) = waiting.pop() {
+            for byte in 1..=u8::MAX {
+                let index = node ^ u32::from(byte);
+                let unit = self.units.get(index as usize).copied();
+                let unit =
+                    unit.ok_or_else(|| malformed("a node is beyond the end of the array"))?;
+                if !is_byte(unit, byte) || seen[index as usize] {
+                    continue;
+                }
+                seen[index as usize] = true;
+                let child = index ^ offset(unit);
+                if unit >> 8 & 1 == 1 {
+                    let value = self.units.get(child as usize).map(|value| value & !(1 << 31));
+                    let value = value.ok_or_else(|| malformed("a value is beyond the array"))?;
+                    if last.is_none_or(|last| value as usize > last) {
+                        return Err(malformed("a replacement is beyond the end or has no end"));
+                    }
+                }
+                waiting.push(child);
+            }
+        }
+        Ok(())
+    }
+
+    fn root(&self) -> u32 {
+        self.units.first().map_or(0, |&unit| offset(unit))
+    }
+
+    /// The longest text with a replacement that the bytes begin with: its length, and the
+    /// replacement.
+    pub(crate) fn longest(&self, bytes: &[u8]) -> Option<(usize, &[u8])> {
+        let mut node = self.root();
+        let mut found = None;
+        for (place, &byte) in bytes.iter().enumerate() {
+            let index = node ^ u32::from(byte);
+            let Some(&unit) = self.units.get(index as usize) else { break };
+            if byte == 0 || !is_byte(unit, byte) {
+                break;
+            }
+            node = index ^ offset(unit);
+            if unit >> 8 & 1 == 1 {
+                let value = self.units.get(node as usize)? & !(1 << 31);
+                found = Some((place + 1, value as usize));
+            }
+        }
+        let (length, start) = found?;
+        let rest = self.replacements.get(start..)?;
+        Some((length, &rest[..memchr::memchr(0, rest)?]))
+    }
+
+    /// Whether an ASCII byte before another, or at the end, is left as it is.
+    pub(crate) fn leaves(&self, byte: u8) -> bool {
+        let index = self.root() ^ u32::from(byte);
+        let Some(&unit) = self.units.get(index as usize).filter(|unit| is_byte(**unit, byte))
+        else {
+            return true;
+        };
+        let node = index ^ offset(unit);
+        unit >> 8 & 1 == 0
+            && (1..0x80).all(|next| {
+                let unit = self.units.get((node ^ u32::from(next)) as usize);
+                unit.is_none_or(|&unit| !is_byte(unit, next))
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One unit for `a`, replaced by `b`.
+    fn small() -> Vec<u8> {
+        let mut units = vec![1 << 31; 256];
+        units[0] = 1 << 10;
+        let a = 1 ^ 0x61;
+        units[a] = 2 << 10 | 1 << 8 | 0x61;
+        units[a ^ 2] = 1 << 31;
+        let mut data = 1024u32.to_le_bytes().to_vec();
+        data.extend(units.iter().flat_map(|unit: &u32| unit.to_le_bytes()));
+        data.extend_from_slice(b"b\0");
+        data
+    }
+
+    #[test]
+    fn replacements_are_found() {
+        let map = CharsMap::new(&small()).unwrap();
+        assert_eq!(map.longest(b"ab"), Some((1, &b"b"[..])));
+        assert_eq!(map.longest(b"ba"), None);
+        assert!(map.leaves(b'b') && !map.leaves(b'a'));
+        assert!(CharsMap::default().leaves(b'a') && CharsMap::default().longest(b"a").is_none());
+    }
+
+    #[test]
+    fn maps_cut_short_are_refused() {
+        let whole = small();
+        for length in 0..whole.len() {
+            let error = CharsMap::new(&whole[..length]).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Malformed, "{length}");
+        }
+        // The array says that it is shorter than its nodes need.
+        let mut cut = whole[..4 + 512].to_vec();
+        cut[..4].copy_from_slice(&512u32.to_le_bytes());
+        cut.extend_from_slice(b"b\0");
+        assert!(CharsMap::new(&cut).is_err());
+    }
+}

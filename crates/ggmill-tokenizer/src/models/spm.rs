@@ -1,0 +1,299 @@
+//! SentencePiece with scores: neighbours become one symbol while they are a token together, the
+//! highest score first.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashSet};
+
+use foldhash::fast::FixedState;
+
+use super::Fragment;
+use crate::sink::Sink;
+use crate::spaces::{self, Places};
+use crate::symbols::{self, Cuts};
+use crate::vocabulary::Vocabulary;
+use crate::word_cache::{self, WordCache};
+
+#[derive(Debug)]
+pub(crate) struct Spm {
+    cuts: Cuts,
+    /// Neighbours in some token. Two symbols that are neighbours in none are never in one token.
+    pairs: HashSet<u64, FixedState>,
+    /// The token for a byte of a symbol that has none.
+    bytes: [Option<u32>; 256],
+}
+
+/// Memory that calls use one after the other.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    escaped: Vec<u8>,
+    cache: WordCache,
+    merger: Merger,
+    ids: Vec<u32>,
+}
+
+/// A part of the text that may become one token. It is gone when its length is 0.
+#[derive(Clone, Copy, Debug)]
+struct Symbol {
+    start: usize,
+    length: usize,
+    previous: u32,
+    next: u32,
+}
+
+/// A candidate: the score in an order of whole numbers, the left symbol, the right one, and the
+/// length of both.
+type Candidate = (u32, Reverse<u32>, u32, usize);
+
+#[derive(Debug, Default)]
+struct Merger {
+    symbols: Vec<Symbol>,
+    heap: BinaryHeap<Candidate>,
+    /// For few symbols: the end of each, and the score it has together with the next.
+    ends: Vec<usize>,
+    scores: Vec<Option<u32>>,
+}
+
+const NONE: u32 = u32::MAX;
+/// Up to so many symbols, the best pair is searched.
+const FEW: usize = 24;
+/// Longer words are also cut between symbols that are neighbours in no token.
+const LONG: usize = 48;
+
+impl Spm {
+    pub(crate) fn new(vocabulary: &Vocabulary) -> Self {
+        let mut model = Self { cuts: Cuts::new(), pairs: HashSet::default(), bytes: [None; 256] };
+        let Self { cuts, pairs, .. } = &mut model;
+        for id in 0..vocabulary.len() {
+            cuts.add(vocabulary.text(id).unwrap_or_default(), |left, right| {
+                pairs.insert(u64::from(left) << 32 | u64::from(right));
+            });
+        }
+        for byte in 0..=u8::MAX {
+            // To the reference a zero byte alone is an empty text, and where a byte has no token at
+            // all it ends the process; here that is the unknown token.
+            model.bytes[usize::from(byte)] = vocabulary
+                .byte_token(byte)
+                .or_else(|| vocabulary.id(&[byte]).filter(|_| byte != 0))
+                .or(vocabulary.special_ids().unk);
+        }
+        model
+    }
+
+    pub(crate) fn encode<S: Sink>(
+        &self,
+        vocabulary: &Vocabulary,
+        fragment: Fragment<'_>,
+        scratch: &mut Scratch,
+        out: &mut S,
+    ) {
+        let prefix = vocabulary.flags().add_space_prefix && fragment.after_special;
+        let mut escaped = std::mem::take(&mut scratch.escaped);
+        spaces::escape(fragment.text, prefix, &mut escaped);
+        let mut places = Places::new(fragment.text, prefix);
+        let mut word = 0;
+        let mut at = 0;
+        while at < escaped.len() {
+            let (next, can_cut) = self.cuts.after(&escaped, at);
+            if can_cut || next == escaped.len() {
+                self.word(vocabulary, &escaped[word..next], scratch, out, &mut |start, end| {
+                    let (start, end) = places.range(word + start, word + end);
+                    (fragment.start + start, fragment.start + end)
+                });
+                word = next;
+            }
+            at = next;
+        }
+        scratch.escaped = escaped;
+    }
+
+    /// The tokens of a part of the text that no token goes beyond.
+    fn word<S: Sink>(
+        &self,
+        vocabulary: &Vocabulary,
+        word: &[u8],
+        scratch: &mut Scratch,
+        out: &mut S,
+        place: &mut impl FnMut(usize, usize) -> (usize, usize),
+    ) {
+        if word.len() <= LONG {
+            self.part(vocabulary, word, scratch, out, place);
+            return;
+        }
+        let mut start = 0;
+        let mut at = 0;
+        let mut before = None;
+        while at < word.len() {
+            let next = at + symbols::length(&word[at..]);
+            let this = symbols::number(&word[at..next]);
+            let pair = before.map(|before| u64::from(before) << 32 | u64::from(this));
+            if pair.is_some_and(|pair| !self.pairs.contains(&pair)) {
+                let mut moved = |from, to| place(start + from, start + to);
+                self.part(vocabulary, &word[start..at], scratch, out, &mut moved);
+                start = at;
+            }
+            before = Some(this);
+            at = next;
+        }
+        let mut moved = |from, to| place(start + from, start + to);
+        self.part(vocabulary, &word[start..], scratch, out, &mut moved);
+    }
+
+    fn part<S: Sink>(
+        &self,
+        vocabulary: &Vocabulary,
+        part: &[u8],
+        scratch: &mut Scratch,
+        out: &mut S,
+        place: &mut impl FnMut(usize, usize) -> (usize, usize),
+    ) {
+        let Scratch { cache, merger, ids, .. } = scratch;
+        if S::RANGES {
+            merger.merge(vocabulary, part);
+            merger.each(|from, to| {
+                let (start, end) = place(from, to);
+                self.tokens(vocabulary, &part[from..to], |id| out.push(id, start, end));
+            });
+            return;
+        }
+        if part.len() <= word_cache::LONGEST
+            && let Some(known) = cache.get(part)
+        {
+            out.extend(known);
+            return;
+        }
+        ids.clear();
+        merger.merge(vocabulary, part);
+        merger.each(|from, to| self.tokens(vocabulary, &part[from..to], |id| ids.push(id)));
+        cache.put(part, ids);
+        out.extend(ids);
+    }
+
+    /// A symbol that merged no further: its token, or those of its bytes.
+    fn tokens(&self, vocabulary: &Vocabulary, symbol: &[u8], mut push: impl FnMut(u32)) {
+        if let Some(id) = vocabulary.id(symbol) {
+            push(id);
+            return;
+        }
+        for &byte in symbol {
+            if let Some(id) = self.bytes[usize::from(byte)] {
+                push(id);
+            }
+        }
+    }
+}
+
+/// The score of a text that is a token, as a number with the same order.
+#[inline]
+fn score(vocabulary: &Vocabulary, text: &[u8]) -> Option<u32> {
+    let id = vocabulary.id(text)?;
+    // Both zeros are equal. NaN is last; the reference has no order for it.
+    let score = vocabulary.score(id) + 0.0;
+    if score.is_nan() {
+        return Some(0);
+    }
+    let bits = score.to_bits();
+    Some(if bits >> 31 == 0 { bits | 1 << 31 } else { !bits })
+}
+
+impl Merger {
+    /// Merges the symbols of a text as far as it goes.
+    fn merge(&mut self, vocabulary: &Vocabulary, text: &[u8]) {
+        self.ends.clear();
+        self.symbols.clear();
+        let mut at = 0;
+        while at < text.len() {
+            at += symbols::length(&text[at..]);
+            self.ends.push(at);
+        }
+        if self.ends.len() <= FEW {
+            self.merge_few(vocabulary, text);
+        } else {
+            self.merge_many(vocabulary, text);
+        }
+    }
+
+    /// The symbols that are left, by where they begin and end.
+    fn each(&self, mut each: impl FnMut(usize, usize)) {
+        let mut start = 0;
+        for &end in &self.ends {
+            each(start, end);
+            start = end;
+        }
+    }
+
+    fn merge_few(&mut self, vocabulary: &Vocabulary, text: &[u8]) {
+        let ends = &mut self.ends;
+        let start = |ends: &[usize], symbol: usize| if symbol == 0 { 0 } else { ends[symbol - 1] };
+        self.scores.clear();
+        for symbol in 0..ends.len().saturating_sub(1) {
+            let pair = &text[start(ends, symbol)..ends[symbol + 1]];
+            self.scores.push(score(vocabulary, pair));
+        }
+        loop {
+            // The first of the best.
+            let best = self.scores.iter().enumerate().rev().max_by_key(|(_, score)| **score);
+            let Some((symbol, Some(_))) = best else { break };
+            ends.remove(symbol);
+            self.scores.remove(symbol);
+            if symbol > 0 {
+                let pair = &text[start(ends, symbol - 1)..ends[symbol]];
+                self.scores[symbol - 1] = score(vocabulary, pair);
+            }
+            if symbol < self.scores.len() {
+                let pair = &text[start(ends, symbol)..ends[symbol + 1]];
+                self.scores[symbol] = score(vocabulary, pair);
+            }
+        }
+    }
+
+    fn merge_many(&mut self, vocabulary: &Vocabulary, text: &[u8]) {
+        let Self { symbols, heap, ends, .. } = self;
+        heap.clear();
+        let mut start = 0;
+        for (&end, index) in ends.iter().zip(0u32..) {
+            let previous = index.wrapping_sub(1);
+            symbols.push(Symbol { start, length: end - start, previous, next: index + 1 });
+            start = end;
+        }
+        if let Some(last) = symbols.last_mut() {
+            last.next = NONE;
+        }
+        for left in (0u32..).take(symbols.len().saturating_sub(1)) {
+            heap.extend(candidate(vocabulary, text, symbols, left, left + 1));
+        }
+        while let Some((_, Reverse(left), right, length)) = heap.pop() {
+            let (one, other) = (symbols[left as usize], symbols[right as usize]);
+            // A candidate is out of date when one of the two is gone or has grown.
+            if one.length == 0 || other.length == 0 || one.length + other.length != length {
+                continue;
+            }
+            symbols[left as usize].length = length;
+            symbols[left as usize].next = other.next;
+            symbols[right as usize].length = 0;
+            if other.next != NONE {
+                symbols[other.next as usize].previous = left;
+                heap.extend(candidate(vocabulary, text, symbols, left, other.next));
+            }
+            if one.previous != NONE {
+                heap.extend(candidate(vocabulary, text, symbols, one.previous, left));
+            }
+        }
+        ends.clear();
+        let left = symbols.iter().filter(|symbol| symbol.length > 0);
+        ends.extend(left.map(|symbol| symbol.start + symbol.length));
+    }
+}
+
+/// Two neighbours, if they are a token together.
+fn candidate(
+    vocabulary: &Vocabulary,
+    text: &[u8],
+    symbols: &[Symbol],
+    left: u32,
+    right: u32,
+) -> Option<Candidate> {
+    let start = symbols[left as usize].start;
+    let length = symbols[left as usize].length + symbols[right as usize].length;
+    let score = score(vocabulary, &text[start..start + length])?;
+    Some((score, Reverse(left), right, length))
+}

@@ -1,0 +1,387 @@
+//! Unigram: of all ways to cut a text into tokens, the one with the highest sum of scores.
+
+use ggmill_core::Metadata;
+
+use super::Fragment;
+use crate::attributes::Attributes;
+use crate::charsmap::CharsMap;
+use crate::error::{Error, ErrorKind};
+use crate::sink::Sink;
+use crate::spaces::SPACE;
+use crate::symbols::{self, Cuts};
+use crate::trie::{ROOT, Trie};
+use crate::unicode;
+use crate::vocabulary::Vocabulary;
+use crate::word_cache::{self, WordCache};
+
+#[derive(Debug)]
+pub(crate) struct Ugm {
+    map: CharsMap,
+    user_defined: Trie,
+    tokens: Trie,
+    /// The score of each token that can occur.
+    scores: Vec<f64>,
+    unknown_score: f64,
+    /// The token for what has none; [`NONE`] where the vocabulary has no such token.
+    unknown: u32,
+    /// ASCII characters that are left as they are before others, and at the end.
+    plain: [bool; 128],
+    cuts: Cuts,
+    /// So many symbols have an exact sum, so that words can be tokenized one by one.
+    exact: usize,
+}
+
+/// Memory that calls use one after the other.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    normalized: Normalized,
+    cache: WordCache,
+    best: Vec<Best>,
+    found: Vec<(u32, usize, usize)>,
+    ids: Vec<u32>,
+}
+
+/// A normalized text.
+#[derive(Debug, Default)]
+struct Normalized {
+    text: Vec<u8>,
+    /// For each byte, where in the fragment the text begins and ends that it comes from; empty
+    /// where ranges are not asked for.
+    from: Vec<(usize, usize)>,
+}
+
+/// The best way to a place: its last token, where that begins, and the sum.
+#[derive(Clone, Copy, Debug)]
+struct Best {
+    id: u32,
+    from: usize,
+    sum: f64,
+}
+
+const NONE: u32 = u32::MAX;
+/// How much less likely than the least likely token the unknown one is.
+const PENALTY: f32 = 10.0;
+
+impl Ugm {
+    pub(crate) fn new(vocabulary: &Vocabulary, metadata: &Metadata<'_>) -> Result<Self, Error> {
+        let map = CharsMap::from_metadata(metadata)?;
+        // The reference makes this before it corrects attributes.
+        let attributes = |id| vocabulary.attributes_in_file(id);
+        let is = |id, wanted: Attributes| attributes(id).intersects(wanted);
+        let texts = |wanted: Attributes| {
+            let ids = (0..vocabulary.len()).filter(move |&id| is(id, wanted));
+            ids.map(|id| (vocabulary.text(id).unwrap_or_default(), id))
+        };
+        let (defined, unused) = (Attributes::USER_DEFINED, Attributes::UNUSED);
+        let no_memory = || Error::new(ErrorKind::Limit, "no memory for the tokens");
+        let user_defined = Trie::new(texts(defined)).ok_or_else(no_memory)?;
+        let can_occur = Attributes::NORMAL | defined | unused;
+        let tokens = Trie::new(texts(can_occur)).ok_or_else(no_memory)?;
+        let mut lowest = f32::MAX;
+        for (_, id) in texts(Attributes::NORMAL) {
+            // As `std::min` takes it: NaN is never lower.
+            if vocabulary.score(id) < lowest {
+                lowest = vocabulary.score(id);
+            }
+        }
+        let unknown_score = f64::from(lowest - PENALTY);
+        // A user-defined token costs nothing.
+        let scores: Vec<f64> = (0..vocabulary.len())
+            .map(|id| if is_corrected(vocabulary, id) { 0.0 } else { vocabulary.score(id).into() })
+            .collect();
+        let mut exactness = Exactness::default();
+        exactness.add(unknown_score);
+        let mut cuts = Cuts::new();
+        for (text, id) in texts(can_occur) {
+            exactness.add(scores.get(id as usize).copied().unwrap_or_default());
+            cuts.add(text, |_, _| {});
+        }
+        let mut plain = [false; 128];
+        for (byte, plain) in (0u8..).zip(&mut plain) {
+            *plain = map.leaves(byte) && user_defined.step(ROOT, byte).is_none();
+        }
+        Ok(Self {
+            map,
+            user_defined,
+            tokens,
+            scores,
+            unknown_score,
+            unknown: vocabulary.special_ids().unk.unwrap_or(NONE),
+            plain,
+            cuts,
+            exact: exactness.symbols(),
+        })
+    }
+
+    pub(crate) fn encode<S: Sink>(
+        &self,
+        vocabulary: &Vocabulary,
+        fragment: Fragment<'_>,
+        scratch: &mut Scratch,
+        out: &mut S,
+    ) {
+        let mut normalized = std::mem::take(&mut scratch.normalized);
+        self.normalize(vocabulary, fragment.text, &mut normalized, S::RANGES);
+        let mut last = NONE;
+        let mut pending: Option<(u32, usize, usize)> = None;
+        self.words(&normalized.text, |start, end| {
+            let word = &normalized.text[start..end];
+            if S::RANGES {
+                self.best(word, scratch);
+                for &(id, from, to) in &scratch.found {
+                    let from = normalized.from.get(start + from).map_or(0, |range| range.0);
+                    let to = (start + to).checked_sub(1).and_then(|to| normalized.from.get(to));
+                    let piece =
+                        (id, fragment.start + from, fragment.start + to.map_or(0, |to| to.1));
+                    match &mut pending {
+                        Some(known) if known.0 == self.unknown && id == known.0 => {
+                            known.2 = piece.2;
+                        }
+                        _ => push(pending.replace(piece), out),
+                    }
+                }
+            } else {
+                last = self.ids(word, scratch, last, out);
+            }
+        });
+        push(pending, out);
+        scratch.normalized = normalized;
+    }
+
+    /// Calls with the bounds of parts that no token goes beyond.
+    fn words(&self, text: &[u8], mut each: impl FnMut(usize, usize)) {
+        let mut word = 0;
+        if text.len() <= self.exact {
+            let mut at = 0;
+            while at < text.len() {
+                let (next, can_cut) = self.cuts.after(text, at);
+                if can_cut {
+                    each(word, next);
+                    word = next;
+                }
+                at = next;
+            }
+        }
+        if word < text.len() {
+            each(word, text.len());
+        }
+    }
+
+    /// The tokens of a word, after one that ended with `last`; the last of them.
+    fn ids<S: Sink>(&self, word: &[u8], scratch: &mut Scratch, last: u32, out: &mut S) -> u32 {
+        let cached = if word.len() <= word_cache::LONGEST { scratch.cache.get(word) } else { None };
+        if let Some(known) = cached {
+            return self.extend(known, last, out);
+        }
+        self.best(word, scratch);
+        let Scratch { cache, found, ids, .. } = scratch;
+        ids.clear();
+        ids.extend(found.iter().map(|&(id, ..)| id));
+        cache.put(word, ids);
+        self.extend(ids, last, out)
+    }
+
+    /// Adds tokens. Unknown tokens side by side are one.
+    fn extend<S: Sink>(&self, ids: &[u32], last: u32, out: &mut S) -> u32 {
+        let unknown = self.unknown;
+        if unknown == NONE {
+            for &id in ids.iter().filter(|&&id| id != NONE) {
+                out.push(id, 0, 0);
+            }
+        } else if last == unknown && ids.first() == Some(&unknown) {
+            out.extend(&ids[1..]);
+        } else {
+            out.extend(ids);
+        }
+        ids.last().copied().unwrap_or(last)
+    }
+
+    /// Leaves the best tokens of a text in `scratch.found`. Unknown tokens side by side are one.
+    fn best(&self, text: &[u8], scratch: &mut Scratch) {
+        let Scratch { best, found, .. } = scratch;
+        best.clear();
+        best.resize(text.len() + 1, Best { id: self.unknown, from: 0, sum: -f64::MAX });
+        best[0].sum = 0.0;
+        let mut at = 0;
+        while at < text.len() {
+            let length = symbols::length(&text[at..]);
+            let sum = best[at].sum;
+            let mut is_token = false;
+            let mut node = ROOT;
+            for (end, &byte) in (at + 1..).zip(&text[at..]) {
+                let Some(next) = self.tokens.step(node, byte) else { break };
+                node = next;
+                let Some(id) = self.tokens.value(node) else { continue };
+                is_token |= end - at == length;
+                let sum = sum + self.scores[id as usize];
+                // Of equal sums, the first stays.
+                if sum > best[end].sum {
+                    best[end] = Best { id, from: at, sum };
+                }
+            }
+            if !is_token {
+                let sum = sum + self.unknown_score;
+                if sum > best[at + length].sum {
+                    best[at + length] = Best { id: self.unknown, from: at, sum };
+                }
+            }
+            at += length;
+        }
+        found.clear();
+        let mut end = text.len();
+        while end > 0 {
+            let Best { id, from, .. } = best[end];
+            match found.last_mut() {
+                Some(after) if id == self.unknown && after.0 == id => after.1 = from,
+                _ => found.push((id, from, end)),
+            }
+            end = from;
+        }
+        found.reverse();
+    }
+
+    /// Replaces what the map replaces, and writes spaces as tokens have them.
+    fn normalize(
+        &self,
+        vocabulary: &Vocabulary,
+        text: &[u8],
+        out: &mut Normalized,
+        with_places: bool,
+    ) {
+        out.text.clear();
+        out.from.clear();
+        out.text.reserve(text.len() + text.len() / 4);
+        let flags = vocabulary.flags();
+        let merge = flags.remove_extra_whitespaces;
+        let mut prefix = flags.add_space_prefix;
+        let mut in_word = false;
+        let mut put = |bytes: &[u8], from: (usize, usize)| {
+            for &byte in bytes {
+                if byte == b' ' {
+                    in_word = false;
+                    if !merge {
+                        out.text.extend_from_slice(SPACE);
+                    }
+                    continue;
+                }
+                if !in_word {
+                    in_word = true;
+                    if prefix || merge {
+                        out.text.extend_from_slice(SPACE);
+                        prefix = false;
+                    }
+                    if with_places {
+                        out.from.resize(out.text.len(), (from.0, from.0));
+                    }
+                }
+                out.text.push(byte);
+            }
+            if with_places {
+                out.from.resize(out.text.len(), from);
+            }
+        };
+        let mut at = 0;
+        while at < text.len() {
+            let rest = &text[at..];
+            // Only a following byte beyond ASCII can make a difference to a plain one.
+            let is_plain = |byte: &u8| self.plain.get(usize::from(*byte)) == Some(&true);
+            let plain = rest.iter().position(|byte| !is_plain(byte)).unwrap_or(rest.len());
+            let next = rest.get(plain).is_some_and(|&byte| byte >= 0x80);
+            let plain = if next { plain.saturating_sub(1) } else { plain };
+            if plain > 0 {
+                if with_places {
+                    for (place, byte) in (at..).zip(&rest[..plain]) {
+                        put(&[*byte], (place, place + 1));
+                    }
+                } else {
+                    put(&rest[..plain], (at, at + plain));
+                }
+                at += plain;
+                continue;
+            }
+            // The beginning of a user-defined token is taken for one, by the reference too.
+            let defined = self.user_defined.depth(rest);
+            let (length, replacement) = if defined > 0 {
+                (defined, &rest[..defined])
+            } else if let Some(found) = self.map.longest(rest) {
+                found
+            } else {
+                match whole(rest) {
+                    Some(length) => (length, &rest[..length]),
+                    None => (1, "\u{FFFD}".as_bytes()),
+                }
+            };
+            put(replacement, (at, at + length));
+            at += length;
+        }
+    }
+}
+
+/// The length of the character at the beginning. Four bytes of the right form are one, even beyond
+/// the last code point: nothing depends on which it is.
+fn whole(text: &[u8]) -> Option<usize> {
+    match unicode::decode(text)? {
+        (unicode::REPLACEMENT, 1) => {
+            let four = text.get(..4)?;
+            let is_tail = |byte: &u8| byte & 0xC0 == 0x80;
+            (four[0] & 0xF8 == 0xF0 && four[1..].iter().all(is_tail)).then_some(4)
+        }
+        (_, length) => Some(length),
+    }
+}
+
+fn push(piece: Option<(u32, usize, usize)>, out: &mut impl Sink) {
+    if let Some((id, start, end)) = piece.filter(|piece| piece.0 != NONE) {
+        out.push(id, start, end);
+    }
+}
+
+/// Whether a token is user-defined when texts are tokenized, after corrections.
+fn is_corrected(vocabulary: &Vocabulary, id: u32) -> bool {
+    vocabulary.attributes(id).contains(Attributes::USER_DEFINED)
+}
+
+/// How far sums of scores are exact in 64 bits: then the best way through a text is the best way
+/// through each of its words.
+#[derive(Debug)]
+struct Exactness {
+    /// The least power of two that is in a score.
+    least: i32,
+    greatest: f64,
+}
+
+impl Default for Exactness {
+    fn default() -> Self {
+        Self { least: 64, greatest: 0.0 }
+    }
+}
+
+impl Exactness {
+    fn add(&mut self, score: f64) {
+        if score == 0.0 {
+            return;
+        }
+        let bits = score.to_bits();
+        let exponent = i32::try_from(bits >> 52 & 0x7FF).unwrap_or_default() - 1075;
+        let fraction = bits & ((1 << 52) - 1) | 1 << 52;
+        let zeros = i32::try_from(fraction.trailing_zeros()).unwrap_or_default();
+        self.least = self.least.min(exponent + zeros);
+        // With a score that is NaN or infinite, no sum is exact.
+        let size = if score.is_finite() { score.abs() } else { f64::INFINITY };
+        self.greatest = self.greatest.max(size);
+    }
+
+    /// The number of scores whose sum is exact, whichever they are.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
+    fn symbols(&self) -> usize {
+        let greatest_sum = f64::powi(2.0, 52 + self.least.clamp(-1000, 64));
+        let symbols = greatest_sum / self.greatest;
+        if symbols.is_finite() {
+            symbols as usize
+        } else if self.greatest == 0.0 {
+            usize::MAX
+        } else {
+            0
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Texts found by walking over their bytes: a double array in which a step is one load.
+
+/// Texts and their values. A node is the number of a unit; the root is 0.
+#[derive(Debug, Default)]
+pub(crate) struct Trie {
+    units: Vec<Unit>,
+}
+
+/// A node: children are at `base ^ byte`, if their `parent` is this one.
+#[derive(Clone, Copy, Debug)]
+struct Unit {
+    base: u32,
+    parent: u32,
+    value: u32,
+}
+
+/// No value, no parent, no children.
+const NONE: u32 = u32::MAX;
+const FREE: Unit = Unit { base: NONE, parent: NONE, value: NONE };
+/// Units in which the children of one node are.
+const BLOCK: usize = 256;
+/// The blocks in which places for children are searched.
+const OPEN: usize = 12;
+
+/// The root of every trie.
+pub(crate) const ROOT: u32 = 0;
+
+impl Trie {
+    /// The trie of texts that are not empty; of equal texts the last one's value counts. `None`
+    /// where there is no memory for it, or more than 2^31 units.
+    pub(crate) fn new<'a>(texts: impl Iterator<Item = (&'a [u8], u32)>) -> Option<Self> {
+        let mut sorted: Vec<(u64, &[u8], u32)> = Vec::new();
+        for (text, value) in texts.filter(|(text, _)| !text.is_empty()) {
+            sorted.try_reserve(1).ok()?;
+            sorted.push((first_eight(text), text, value));
+        }
+        // Stable: of equal texts, the last stays last.
+        sorted.sort_by(|a, b| a.0.cmp(&b.0).then_with(|| a.1.cmp(b.1)));
+        let mut builder = Builder { trie: Self { units: Vec::new() }, open: Vec::new() };
+        builder.block()?;
+        builder.trie.units[0].parent = 0;
+        builder.open[0].1 -= 1;
+        // Nodes whose children are to be placed: the node, its texts, and how many bytes lead to it.
+        let mut waiting: Vec<(u32, usize, usize, usize)> = vec![(ROOT, 0, sorted.len(), 0)];
+        let mut children: Vec<(u8, usize, usize)> = Vec::new();
+        while let Some((node, mut from, to, depth)) = waiting.pop() {
+            while let Some(&(_, text, value)) = sorted.get(from).filter(|_| from < to) {
+                if text.len() > depth {
+                    break;
+                }
+                builder.trie.units[node as usize].value = value;
+                from += 1;
+            }
+            children.clear();
+            while from < to {
+                let byte = sorted[from].1[depth];
+                let end =
+                    from + sorted[from..to].partition_point(|(_, text, _)| text[depth] == byte);
+                children.push((byte, from, end));
+                from = end;
+            }
+            if children.is_empty() {
+                continue;
+            }
+            let base = builder.place(&children)?;
+            builder.trie.units[node as usize].base = base;
+            for &(byte, from, to) in &children {
+                let child = base ^ u32::from(byte);
+                builder.trie.units[child as usize].parent = node;
+                waiting.push((child, from, to, depth + 1));
+            }
+        }
+        Some(builder.trie)
+    }
+
+    /// The child of a node by a byte.
+    #[inline]
+    pub(crate) fn step(&self, node: u32, byte: u8) -> Option<u32> {
+        let child = self.units.get(node as usize)?.base ^ u32::from(byte);
+        (self.units.get(child as usize)?.parent == node && child != ROOT).then_some(child)
+    }
+
+    /// The value of the text that leads to a node.
+    #[inline]
+    pub(crate) fn value(&self, node: u32) -> Option<u32> {
+        self.units.get(node as usize).map(|unit| unit.value).filter(|&value| value != NONE)
+    }
+
+    /// The longest text that the bytes begin with: its length and value.
+    #[inline]
+    pub(crate) fn longest(&self, bytes: &[u8]) -> Option<(usize, u32)> {
+        let mut node = ROOT;
+        let mut found = None;
+        for (place, &byte) in bytes.iter().enumerate() {
+            let Some(next) = self.step(node, byte) else { break };
+            node = next;
+            if let Some(value) = self.value(node) {
+                found = Some((place + 1, value));
+            }
+        }
+        found
+    }
+
+    /// How many bytes can be walked, whether they end a text or not.
+    pub(crate) fn depth(&self, bytes: &[u8]) -> usize {
+        let mut node = ROOT;
+        for (place, &byte) in bytes.iter().enumerate() {
+            let Some(next) = self.step(node, byte) else { return place };
+            node = next;
+        }
+        bytes.len()
+    }
+}
+
+/// The first eight bytes, as a number in the order of the bytes.
+fn first_eight(text: &[u8]) -> u64 {
+    let mut bytes = [0; 8];
+    for (to, from) in bytes.iter_mut().zip(text) {
+        *to = *from;
+    }
+    u64::from_be_bytes(bytes)
+}
+
+struct Builder {
+    trie: Trie,
+    /// Blocks with free units, and how many.
+    open: Vec<(usize, usize)>,
+}
+
+impl Builder {
+    /// Appends a block.
+    fn block(&mut self) -> Option<usize> {
+        let start = self.trie.units.len();
+        if start >= 1 << 31 {
+            return None;
+        }
+        self.trie.units.try_reserve(BLOCK).ok()?;
+        self.trie.units.resize(start + BLOCK, FREE);
+        if self.open.len() == OPEN {
+            let fullest = (0..OPEN).min_by_key(|&place| self.open[place].1).unwrap_or_default();
+            self.open.swap_remove(fullest);
+        }
+        self.open.push((start, BLOCK));
+        Some(start)
+    }
+
+    /// A base at which all children have a free unit. The units become theirs when their parents
+    /// are set, which the caller does before the next call.
+    fn place(&mut self, children: &[(u8, usize, usize)]) -> Option<u32> {
+        let wanted = children.len();
+        let first = usize::from(children.first()?.0);
+        for number in 0..self.open.len() {
+            let (start, free) = self.open[number];
+            if free < wanted {
+                continue;
+            }
+            for place in 0..BLOCK {
+                if self.trie.units[start + place].parent != NONE {
+                    continue;
+                }
+                let base = start + (place ^ first);
+                let fits = children
+                    .iter()
+                    .all(|child| self.trie.units[base ^ usize::from(child.0)].parent == NONE);
+                if fits {
+                    self.open[number].1 -= wanted;
+                    if self.open[number].1 == 0 {
+                        self.open.swap_remove(number);
+                    }
+                    return u32::try_from(base).ok();
+                }
+            }
+        }
+        let base = self.block()?;
+        if let Some(last) = self.open.last_mut() {
+            last.1 -= wanted;
+        }
+        u32::try_from(base).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_what_it_was_made_of() {
+        let texts: Vec<Vec<u8>> = (0..5000u32)
+            .map(|number| {
+                let mixed = number.wrapping_mul(2_654_435_761);
+                let length = 1 + (mixed >> 28) as usize % 7;
+                (0..length).map(|place| (mixed >> (3 * place)).to_le_bytes()[0] % 11 * 23).collect()
+            })
+            .collect();
+        let pairs = || texts.iter().zip(0..).map(|(text, value)| (&text[..], value));
+        let trie = Trie::new(pairs()).unwrap();
+        let map: std::collections::BTreeMap<&[u8], u32> = pairs().collect();
+        for text in &texts {
+            let longest =
+                (1..=text.len()).rev().find_map(|end| Some((end, *map.get(&text[..end])?)));
+            assert_eq!(trie.longest(text), longest, "{text:?}");
+            assert_eq!(trie.depth(text), text.len());
+        }
+        assert_eq!(trie.longest(b"\xfe\xfe"), None);
+        assert_eq!(trie.longest(b""), None);
+    }
+
+    #[test]
+    fn of_equal_texts_the_last_counts_and_zero_bytes_are_bytes() {
+        let trie = Trie::new([(&b"\0"[..], 1), (b"\0", 2), (b"\0\0a", 3), (b"", 4)].into_iter());
+        let trie = trie.unwrap();
+        assert_eq!(trie.longest(b"\0"), Some((1, 2)));
+        assert_eq!(trie.longest(b"\0\0a"), Some((3, 3)));
+        assert_eq!(trie.longest(b"\0\0b"), Some((1, 2)));
+        assert!(Trie::new(std::iter::empty()).unwrap().longest(b"a").is_none());
+    }
+}

@@ -1,0 +1,114 @@
+//! What this crate does where the reference ends the process, never returns, or gives no token.
+
+use ggmill_core::{Builder, Gguf, MetadataBuf};
+use ggmill_tokenizer::{DecodeOptions, EncodeOptions, ErrorKind, Tokenizer};
+
+use crate::identity::tokenizer;
+
+fn made(metadata: MetadataBuf) -> Result<Tokenizer, ggmill_tokenizer::Error> {
+    let plan = Builder::new().metadata(metadata).plan().expect("a plan");
+    let file = plan.header().to_vec();
+    let model = Gguf::parse(&file).expect("a file");
+    Tokenizer::from_metadata(&model.metadata())
+}
+
+fn vocabulary(model: &str, tokens: &[&str], types: &[i32]) -> MetadataBuf {
+    let mut metadata = MetadataBuf::new();
+    metadata.set("tokenizer.ggml.model", model);
+    metadata.set("tokenizer.ggml.tokens", tokens);
+    metadata.set("tokenizer.ggml.token_type", types);
+    metadata
+}
+
+fn ids(tokenizer: &Tokenizer, text: &[u8]) -> Vec<u32> {
+    let mut ids = Vec::new();
+    let options = EncodeOptions::new().add_special(false);
+    tokenizer.encode(text, &options, &mut ids).expect("tokens");
+    ids
+}
+
+#[test]
+fn a_byte_with_only_longer_tokens_is_unknown() {
+    // The reference never returns.
+    let tokens = ["<s>", "ab", "b"];
+    let tokenizer = made(vocabulary("rwkv", &tokens, &[3, 1, 1])).expect("a tokenizer");
+    assert_eq!(ids(&tokenizer, b"abacb"), [1, 2]);
+    let mut metadata = vocabulary("rwkv", &tokens, &[3, 1, 1]);
+    metadata.set("tokenizer.ggml.unknown_token_id", 0u32);
+    assert_eq!(ids(&made(metadata).expect("a tokenizer"), b"abacb"), [1, 0, 0, 2]);
+}
+
+#[test]
+fn a_byte_without_a_token_is_unknown() {
+    let tokens = ["<unk>", "<s>", "</s>", "▁a", "▁", "a", "b"];
+    let types = [2, 3, 3, 1, 1, 1, 1];
+    let tokenizer = made(vocabulary("llama", &tokens, &types)).expect("a tokenizer");
+    assert_eq!(ids(&tokenizer, "a é".as_bytes()), [3, 4, 0, 0]);
+    assert_eq!(ids(&tokenizer, b"b\0"), [4, 6, 0]);
+}
+
+#[test]
+fn tokens_that_are_not_there_are_left_out() {
+    let tokenizer = made(vocabulary("bert", &["a", "▁b"], &[1, 1])).expect("a tokenizer");
+    let mut ids = Vec::new();
+    tokenizer.encode("b c ba", &EncodeOptions::new(), &mut ids).expect("tokens");
+    assert_eq!(ids, [1, 1, 0]);
+    // A score of its own has no effect; three of four letters have no token.
+    let tokenizer = made(vocabulary("t5", &["a"], &[1])).expect("a tokenizer");
+    let mut ids = Vec::new();
+    tokenizer.encode("bab", &EncodeOptions::new(), &mut ids).expect("tokens");
+    assert_eq!(ids, [0]);
+}
+
+#[test]
+fn an_id_beyond_the_last_is_an_error() {
+    let tokenizer = tokenizer("small-spm");
+    let last = tokenizer.vocabulary().len();
+    let error = tokenizer.decode(&[5, last], &DecodeOptions::new(), &mut Vec::new());
+    assert_eq!(error.expect_err("refused").kind(), ErrorKind::NoSuchToken);
+    assert!(tokenizer.piece(last).is_none() && tokenizer.piece(u32::MAX).is_none());
+}
+
+#[test]
+fn a_character_map_cut_short_is_refused() {
+    let map = |bytes: &[u8]| {
+        let mut metadata = vocabulary("t5", &["a", "b", "c"], &[1, 1, 1]);
+        metadata.set("tokenizer.ggml.precompiled_charsmap", bytes);
+        made(metadata)
+    };
+    for bytes in [&b"\x01"[..], b"\x04\0\0\0", b"\x04\0\0\0\0\0\0\0", b"\xff\xff\xff\xff\0\0\0\0\0"]
+    {
+        let error = map(bytes).expect_err("refused");
+        assert_eq!(error.kind(), ErrorKind::Malformed);
+        assert_eq!(error.key(), Some("tokenizer.ggml.precompiled_charsmap"));
+    }
+    assert!(map(b"\0\0\0\0\0").is_ok());
+}
+
+#[test]
+fn every_byte_needs_a_token_in_plamo() {
+    let error = made(vocabulary("plamo2", &["<0x00>", "a"], &[6, 1])).expect_err("refused");
+    assert_eq!(error.kind(), ErrorKind::Malformed);
+    assert!(error.to_string().contains("0x00"), "{error}");
+}
+
+#[test]
+fn code_points_beyond_the_last_are_bytes() {
+    // The reference throws, but for models that do not look at code points.
+    let text = b"a\xf4\x90\x80\x80b";
+    for name in ["small-wpm", "small-plamo2", "small-bpe", "small-whitespace"] {
+        let replaced = "a\u{FFFD}\u{FFFD}\u{FFFD}\u{FFFD}b";
+        let tokenizer = tokenizer(name);
+        assert_eq!(ids(&tokenizer, text), ids(&tokenizer, replaced.as_bytes()), "{name}");
+    }
+}
+
+#[test]
+fn long_runs_take_no_time() {
+    for name in crate::identity::NAMES {
+        let tokenizer = tokenizer(name);
+        for piece in ["a", "é", "世", "\n"] {
+            assert!(!ids(&tokenizer, piece.repeat(1 << 15).as_bytes()).is_empty() || piece == "\n");
+        }
+    }
+}
