@@ -33,7 +33,7 @@ impl DescriptionFiles {
     /// Whether the file of this path has a place among the descriptions.
     pub fn takes(path: &str) -> bool {
         let (directory, name) = split(path);
-        Self::DIRECTORIES.contains(&directory) && name.ends_with(".toml")
+        Self::DIRECTORIES.contains(&directory) && name.strip_suffix(".toml").is_some()
     }
 
     /// Adds a file. One without a place is not looked at.

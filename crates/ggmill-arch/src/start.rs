@@ -93,7 +93,7 @@ impl Catalogue {
                 architecture,
                 fit: misfit(architecture, config, &names, &mut left),
             })
-            .min_by_key(|suited| suited.order())?;
+            .min_by_key(Suited::order)?;
         let text = text_of(best.architecture.name())?;
         let text = for_class(text, &class, is_class);
         // What cannot be read is nothing to begin with.
@@ -229,8 +229,12 @@ fn numberless(name: &str) -> String {
 /// The text of a description with one kind of checkpoint, of this class, in place of its own. What
 /// the first of them says otherwise stays.
 fn for_class(text: &str, class: &str, is_class: bool) -> String {
-    let key = if is_class { "classes" } else { "model_types" };
-    let own = format!("[[checkpoint]]\n{key} = [{}]\n", Json::from(class));
+    let (classes, model_types) =
+        if is_class { (json!([class]), "") } else { (json!([]), "model_types") };
+    let mut own = format!("[[checkpoint]]\nclasses = {classes}\n");
+    if !model_types.is_empty() {
+        let _ = writeln!(own, "{model_types} = {}", json!([class]));
+    }
     let (mut out, mut kinds, mut is_within) = (String::new(), 0usize, false);
     // The brackets open in a value that goes over several lines, and whether it is left out.
     let (mut open, mut is_left_out) = (0usize, false);

@@ -17,17 +17,19 @@ pub(crate) struct Checked(Vec<Report>);
 
 impl Checked {
     /// Holds the files of a model to the rules; with errors among the findings, they are printed and
-    /// the model is refused.
+    /// the model is refused. A part of a model, such as one without its vocabulary, is not refused:
+    /// what is missing was left out.
     pub(crate) fn of(
         plans: &[Plan],
         outputs: &[PathBuf],
         catalogue: &Catalogue,
+        is_part: bool,
         console: Console,
     ) -> Result<Self, Failure> {
         let plans: Vec<&Plan> = plans.iter().collect();
         let reports = check_plans(&plans, catalogue, &Options::default()).map_err(Failure::new)?;
         let errors: u64 = reports.iter().map(|report| report.count(Severity::Error)).sum();
-        if errors == 0 {
+        if errors == 0 || is_part {
             return Ok(Self(reports));
         }
         let mut out = console.errors();
@@ -58,16 +60,17 @@ impl Checked {
             1 => Some(format!("1 {thing}")),
             _ => Some(format!("{number} {thing}s")),
         };
-        let found: Vec<String> =
-            [counted(count(Severity::Warning), "warning"), counted(count(Severity::Note), "note")]
-                .into_iter()
-                .flatten()
-                .collect();
+        let severities =
+            [(Severity::Error, "error"), (Severity::Warning, "warning"), (Severity::Note, "note")];
+        let found: Vec<String> = severities
+            .into_iter()
+            .filter_map(|(severity, name)| counted(count(severity), name))
+            .collect();
         if found.is_empty() {
             return console.note("checked: no findings");
         }
         let mut rules: Vec<String> = Vec::new();
-        for (rule, _) in reports.iter().flat_map(|report| report.counts()) {
+        for (rule, _) in reports.iter().flat_map(Report::counts) {
             let named = format!("{} ({})", rule.summary, rule.code);
             if !rules.contains(&named) {
                 rules.push(named);
@@ -79,6 +82,10 @@ impl Checked {
         };
         rules.truncate(NAMED);
         let message = format!("checked: {}: {}{more}", found.join(", "), rules.join(", "));
-        if count(Severity::Warning) > 0 { console.warn(message) } else { console.note(message) }
+        if count(Severity::Error) + count(Severity::Warning) > 0 {
+            console.warn(message)
+        } else {
+            console.note(message)
+        }
     }
 }

@@ -115,9 +115,9 @@ pub fn write_text(out: &mut dyn Write, list: &[Listed], options: &Options) -> io
         }
         // Classes of a single architecture are what was asked for.
         let left = options.width.filter(|_| rows.len() > 1).map(|all| all.saturating_sub(before));
-        let last =
+        let classes_cell =
             left.map_or_else(|| cells[3].to_owned(), |left| cut(cells[3].to_owned(), left.max(8)));
-        writeln!(out, "  {last}")
+        writeln!(out, "  {classes_cell}")
     };
     line(heads, faint)?;
     for row in &rows {
@@ -136,8 +136,8 @@ pub fn write_text(out: &mut dyn Write, list: &[Listed], options: &Options) -> io
     )
 }
 
-/// The list as a document (`docs/formats/architectures.md`).
-pub fn json(list: &[Listed]) -> serde_json::Value {
+/// Writes the list as a document (`docs/formats/architectures.md`).
+pub fn write_json(out: &mut dyn Write, list: &[Listed]) -> io::Result<()> {
     let list: Vec<_> = list
         .iter()
         .map(|listed| {
@@ -150,5 +150,6 @@ pub fn json(list: &[Listed]) -> serde_json::Value {
             })
         })
         .collect();
-    json!({ "schema": "ggmill.architectures/1", "architectures": list })
+    let document = json!({ "schema": "ggmill.architectures/1", "architectures": list });
+    ggmill_text::json::write_pretty(out, &document)
 }

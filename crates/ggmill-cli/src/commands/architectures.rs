@@ -49,7 +49,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     }
     if args.json {
         let mut out = console.bytes();
-        ggmill_text::json::write_pretty(&mut out, &architectures::json(&found))?;
+        architectures::write_json(&mut out, &found)?;
         out.flush()?;
     } else {
         let options =

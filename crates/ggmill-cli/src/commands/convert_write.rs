@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use ggmill_arch::Catalogue;
+use ggmill_core::keys;
 use ggmill_pipeline::{Checkpoint, Plan, Recipe, SplitOptions};
 
 use crate::checked::Checked;
@@ -47,6 +48,9 @@ impl Destination<'_> {
         checkpoint: &dyn Checkpoint,
         console: Console,
     ) -> Result<Status, Failure> {
+        let vocabulary = recipe.metadata().get(keys::TOKENIZER_MODEL);
+        let has_vocabulary = vocabulary.is_some_and(|model| model.as_str() != Some("none"));
+        let is_part = recipe.tensors.is_empty() || !has_vocabulary;
         // The name is that of the model as a whole.
         let of_set = self.cut.filter(|_| self.output.is_none()).map(|_| recipe.clone());
         let plans: Vec<Plan> = match self.cut {
@@ -70,7 +74,8 @@ impl Destination<'_> {
             None => vec![output],
         };
         // A plan that is refused is printed first.
-        let early = if self.dry_run { None } else { Some(self.check(&plans, &outputs, console)?) };
+        let early =
+            if self.dry_run { None } else { Some(self.check(&plans, &outputs, is_part, console)?) };
         let status = match (self.cut, &*plans, &*outputs) {
             (None, [plan], [output]) => {
                 let output = Output::new(output, self.inputs, self.force, self.dry_run)?;
@@ -79,7 +84,7 @@ impl Destination<'_> {
             }
             _ => self.shards(&prefix).run_plans(&plans, checkpoint, console)?,
         };
-        early.map_or_else(|| self.check(&plans, &outputs, console), Ok)?.tell(console);
+        early.map_or_else(|| self.check(&plans, &outputs, is_part, console), Ok)?.tell(console);
         Ok(status)
     }
 
@@ -98,9 +103,10 @@ impl Destination<'_> {
         &self,
         plans: &[Plan],
         outputs: &[PathBuf],
+        is_part: bool,
         console: Console,
     ) -> Result<Checked, Failure> {
         let Some(catalogue) = self.rules else { return Ok(Checked::default()) };
-        Checked::of(plans, outputs, catalogue, console)
+        Checked::of(plans, outputs, catalogue, is_part, console)
     }
 }
