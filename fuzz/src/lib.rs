@@ -23,6 +23,7 @@ mod safetensors;
 mod scratch;
 pub mod seeds;
 mod tensors;
+mod tokenizer;
 mod type_plan;
 mod vocabulary;
 mod zeros;
@@ -42,6 +43,7 @@ pub use parse::parse;
 pub use quantize::quantize;
 pub use roundtrip::roundtrip;
 pub use safetensors::{safetensors, safetensors_index};
+pub use tokenizer::tokenizer;
 pub use type_plan::type_plan;
 pub use vocabulary::vocabulary;
 
@@ -49,7 +51,7 @@ pub use vocabulary::vocabulary;
 pub type Target = fn(&[u8]);
 
 /// Every target by the name of its binary: a parser of foreign bytes each, or a codec.
-pub const TARGETS: [(&str, Target); 18] = [
+pub const TARGETS: [(&str, Target); 19] = [
     ("parse", parse),
     ("decoder_chunks", decoder_chunks),
     ("roundtrip", roundtrip),
@@ -68,4 +70,5 @@ pub const TARGETS: [(&str, Target); 18] = [
     ("safetensors_index", safetensors_index),
     ("type_plan", type_plan),
     ("vocabulary", vocabulary),
+    ("tokenizer", tokenizer),
 ];

@@ -2,7 +2,7 @@
 
     python classes_reference.py serve CACHE LLAMA_CPP
 
-waits at CACHE/reference.socket for conversions: a line of JSON with `directory`, `out`, `type`, `vocabulary` and `log`. Each runs in a process of its own,
+waits at CACHE/reference.socket for conversions: a line of JSON with `directory`, `out`, `type`, `vocabulary`, `mmproj` and `log`. Each runs in a process of its own,
 forked from this one, so that what one changes the next does not see. The file is `out` if all went well; the log is written last.
 
     python classes_reference.py build CONFIG.json
@@ -46,8 +46,9 @@ def convert(job, conversion, gguf, torch):
     directory, partial = Path(job["directory"]), Path(job["out"] + ".part")
     with torch.inference_mode():
         hparams = conversion.ModelBase.load_hparams(directory, False)
-        architecture = conversion.get_model_architecture(hparams, conversion.ModelType.TEXT)
-        model = conversion.get_model_class(architecture)(directory, gguf.LlamaFileType[kinds[job["type"]]], partial)
+        kind = conversion.ModelType.MMPROJ if job["mmproj"] else conversion.ModelType.TEXT
+        architecture = conversion.get_model_architecture(hparams, kind)
+        model = conversion.get_model_class(architecture, mmproj=job["mmproj"])(directory, gguf.LlamaFileType[kinds[job["type"]]], partial)
         model.write()
     made = Path(model.fname_out)
     os.replace(made, job["out"])

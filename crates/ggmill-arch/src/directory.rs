@@ -4,8 +4,9 @@ use crate::architecture::Architecture;
 use crate::error::{Error, Result};
 
 /// Text files of descriptions, by their paths in a directory with `/` between names: an
-/// architecture in each file, and the parts that they include in `parts`. Where there is a
-/// directory `architectures`, the descriptions are in it, otherwise beside `parts`.
+/// architecture in each file, and the parts that they include in `parts`. Where there are
+/// directories `architectures` and `projectors`, the descriptions are in them, otherwise beside
+/// `parts`.
 ///
 /// ```
 /// use ggmill_arch::{Architecture, DescriptionFiles};
@@ -23,7 +24,7 @@ pub struct DescriptionFiles {
 
 impl DescriptionFiles {
     /// The directories that files are looked for in, the whole one first.
-    pub const DIRECTORIES: [&'static str; 3] = ["", "architectures", "parts"];
+    pub const DIRECTORIES: [&'static str; 4] = ["", "architectures", "projectors", "parts"];
 
     /// No files yet.
     pub fn new() -> Self {
@@ -51,12 +52,15 @@ impl DescriptionFiles {
         let parts: Vec<(&str, &str)> = in_directory("parts")
             .map(|(path, text)| (split(path).1.trim_end_matches(".toml"), text.as_str()))
             .collect();
-        let own = if in_directory("architectures").next().is_some() { "architectures" } else { "" };
         let read = |(path, text): &(String, String)| -> core::result::Result<_, _> {
             let parsed: Result<_> = Architecture::parse_with_parts(text, &parts);
             parsed.map_err(|error| (path.clone(), error))
         };
-        in_directory(own).map(read).collect()
+        let own = || in_directory("architectures").chain(in_directory("projectors"));
+        if own().next().is_some() {
+            return own().map(read).collect();
+        }
+        in_directory("").map(read).collect()
     }
 }
 

@@ -2,12 +2,14 @@ use std::fmt::Write as _;
 
 use ggmill_arch::{
     Architecture, Assigned, Operation, Origin, Resolved, Source, TensorSpec, TensorType,
+    kind_of_architecture,
 };
 use ggmill_core::{FileType, GgmlType, MetadataBuf, RawStr, Shape, keys, size_label};
 
 use crate::facts::{Facts, documents, require_zeros, same_elements};
 use crate::general::{General, MetadataOverride, Sources};
 use crate::operations::apply;
+use crate::projector::has_projector;
 use crate::vocabulary;
 use crate::weights::{Weights, quantization};
 use ggmill_pipeline::{Checkpoint, Pretrained};
@@ -96,6 +98,10 @@ pub fn convert(
     architecture: &Architecture,
     options: &ConvertOptions,
 ) -> Result<Recipe> {
+    if architecture.is_projector() && !has_projector(checkpoint, architecture) {
+        let message = "none of its tensors is of a tower for images or sound";
+        return Err(Error::new(ErrorKind::Checkpoint, message));
+    }
     refuse_quantized(checkpoint, architecture)?;
     let target = target_type(options.file_type)?;
     let file_type = match quantization(checkpoint) {
@@ -133,27 +139,39 @@ pub fn convert(
     let mut metadata = MetadataBuf::new();
     metadata.set(keys::GENERAL_ARCHITECTURE, architecture.name());
     resolved.write_early_keys(file_type, &mut metadata);
-    metadata.set(keys::GENERAL_TYPE, "model");
+    let kind = kind_of_architecture(architecture.name()).unwrap_or("model");
+    metadata.set(keys::GENERAL_TYPE, kind);
     general.write_to(&mut metadata);
     resolved.write_keys(file_type, &mut metadata);
     metadata.set(keys::GENERAL_QUANTIZATION_VERSION, QUANTIZATION_VERSION);
-    let is_written = vocabulary::is_written(checkpoint.side_files(), resolved.vocabulary());
-    if is_written && !options.no_vocab {
-        let pre = options.pre.as_deref();
-        notes.extend(vocabulary::write(checkpoint, resolved.vocabulary(), pre, &mut metadata)?);
-    } else {
-        metadata.set(keys::TOKENIZER_MODEL, "none");
-        let why = if is_written { "as asked" } else { "the checkpoint has no tokenizer" };
-        let mut note = format!("no vocabulary was written ({why})");
-        let size = format!("{}.vocab_size", architecture.name());
-        if metadata.get(&size).is_none() {
-            let _ = write!(note, "; llama.cpp loads such a file only if it has the key {size}");
-        }
-        notes.push(note);
+    if !architecture.is_projector() {
+        notes.extend(write_vocabulary(checkpoint, &resolved, options, &mut metadata)?);
     }
     let mut recipe = Recipe::new(metadata, tensors);
     recipe.notes = notes;
     Ok(recipe)
+}
+
+/// Sets the keys of the vocabulary, and says what there is to say about it.
+fn write_vocabulary(
+    checkpoint: &dyn Pretrained,
+    resolved: &Resolved<'_>,
+    options: &ConvertOptions,
+    metadata: &mut MetadataBuf,
+) -> Result<Vec<String>> {
+    let is_written = vocabulary::is_written(checkpoint.side_files(), resolved.vocabulary());
+    if is_written && !options.no_vocab {
+        let pre = options.pre.as_deref();
+        return vocabulary::write(checkpoint, resolved.vocabulary(), pre, metadata);
+    }
+    metadata.set(keys::TOKENIZER_MODEL, "none");
+    let why = if is_written { "as asked" } else { "the checkpoint has no tokenizer" };
+    let mut note = format!("no vocabulary was written ({why})");
+    let size = format!("{}.vocab_size", resolved.architecture().name());
+    if metadata.get(&size).is_none() {
+        let _ = write!(note, "; llama.cpp loads such a file only if it has the key {size}");
+    }
+    Ok(vec![note])
 }
 
 /// The tensors of the recipe, in their order.
@@ -278,6 +296,7 @@ fn tensor(
     let wanted = match spec.fixed_type {
         Some(TensorType::Fixed(fixed)) => fixed,
         Some(TensorType::OfSource) => of_source().unwrap_or(target),
+        Some(TensorType::HalfOrSingle) if target != GgmlType::F16 => GgmlType::F32,
         _ => target,
     };
     let ggml_type = if fits(wanted, &spec.shape) { wanted } else { FALLBACK };

@@ -6,10 +6,12 @@ mod facts;
 mod general;
 mod legacy;
 mod operations;
+mod projector;
 mod vocabulary;
 mod weights;
 
 pub use convert::{ConvertOptions, auto_type, convert, own_type};
 pub use general::MetadataOverride;
 pub use legacy::{LegacyOptions, convert_legacy};
+pub use projector::has_projector;
 pub use vocabulary::has_tokenizer;

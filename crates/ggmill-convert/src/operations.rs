@@ -66,12 +66,25 @@ fn one(operation: &Operation, tensors: &[Expression]) -> Result<Expression> {
         Operation::Center => first.center(),
         Operation::NormalizeColumns => first.normalize_columns(),
         Operation::Ternarize => first.ternarize(),
+        Operation::Softplus => first.softplus(),
+        Operation::BatchNormWeight { epsilon } => factor(first, second()?, *epsilon),
+        Operation::BatchNormBias { epsilon } => match tensors {
+            [bias, mean, weight, variance] => {
+                bias.difference(&mean.product(&factor(weight, variance, *epsilon)?)?)
+            }
+            _ => Err(wrong_count()),
+        },
         Operation::Mxfp4 => Expression::decode(Mxfp4::new(), tensors),
         _ => Err(Error::new(
             ErrorKind::Unsupported,
             format!("the operation {} is not carried out", operation.name()),
         )),
     }
+}
+
+/// What a batch normalization multiplies by.
+fn factor(weight: &Expression, variance: &Expression, epsilon: f64) -> Result<Expression> {
+    weight.quotient(&variance.add(epsilon)?.sqrt()?)
 }
 
 #[cfg(test)]
@@ -115,6 +128,9 @@ mod tests {
             Operation::Center,
             Operation::NormalizeColumns,
             Operation::Ternarize,
+            Operation::Softplus,
+            Operation::BatchNormWeight { epsilon: 1e-5 },
+            Operation::BatchNormBias { epsilon: 1e-5 },
             Operation::Mxfp4,
         ];
         let mut source = MemorySource::new();
@@ -131,6 +147,7 @@ mod tests {
                     .into_iter()
                     .map(|n| Expression::tensor(&source, n).unwrap())
                     .collect(),
+                Operation::BatchNormBias { .. } => vec![tensor.clone(); 4],
                 _ => vec![tensor.clone(); if operation.joins() { 2 } else { 1 }],
             };
             let shapes: Vec<Shape> = tensors.iter().map(|tensor| *tensor.shape()).collect();

@@ -2,6 +2,7 @@
 
 mod formats;
 mod texts;
+mod tokenizer;
 
 use std::fs;
 
@@ -26,6 +27,7 @@ pub fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
         "manifest" => return texts::manifests(),
         "safetensors_index" => return texts::indexes(),
         "type_plan" => return texts::type_plans(),
+        "tokenizer" => return tokenizer::vocabularies(),
         "vocabulary" => return formats::vocabularies(),
         "imatrix" => return formats::imatrices(),
         "journal" => return formats::journals(),

@@ -81,6 +81,10 @@ pub(crate) struct Args {
     /// The name of the vocabulary's pre-tokenizer; by default the one recognised
     #[arg(long, value_name = "NAME")]
     pre: Option<String>,
+    /// Convert the towers for images and sound to a file of their own, which llama.cpp takes beside
+    /// the model's
+    #[arg(long, conflicts_with_all = ["no_vocab", "pre", "vocab_only"])]
+    mmproj: bool,
     /// Write the metadata alone, vocabulary included: a file without tensors
     #[arg(long, conflicts_with = "no_vocab")]
     vocab_only: bool,
@@ -177,9 +181,14 @@ pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
         Failure::new(error).with_hint(hint)
     })?;
     let catalogue = catalogue(&args.arch_file)?;
-    let architecture = match catalogue.for_checkpoint(checkpoint.config()) {
+    let found = if args.mmproj {
+        catalogue.for_projector(checkpoint.config())
+    } else {
+        catalogue.for_checkpoint(checkpoint.config())
+    };
+    let architecture = match found {
         Ok(architecture) => architecture,
-        Err(error) => return Err(unknown_class(error, &catalogue, &checkpoint, console)?),
+        Err(error) => return Err(unknown_class(error, &args, &catalogue, &checkpoint, console)?),
     };
     let goal = args.target_size.map(Goal::Size).or(args.target_bpw.map(Goal::BitsPerWeight));
     let (float_type, target) = match args.to {
@@ -195,7 +204,8 @@ pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
         .with_hint(Some("--type Q4_K_M, for example, is a mixture they apply to".to_owned())));
     }
     let type_name = target.map_or_else(|| float_type.to_string(), |to| to.name().to_owned());
-    let other_name = format!("{}-{type_name}", checkpoint.name().unwrap_or("model"));
+    let prefix = if args.mmproj { "mmproj-" } else { "" };
+    let other_name = format!("{prefix}{}-{type_name}", checkpoint.name().unwrap_or("model"));
     let inputs: Vec<PathBuf> = checkpoint
         .files()
         .map(Path::to_owned)
@@ -234,6 +244,11 @@ pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
     };
     let mut recipe =
         ggmill_convert::convert(&checkpoint, architecture, &options).map_err(refused_here)?;
+    let projector = catalogue.for_projector(checkpoint.config()).ok().filter(|_| !args.mmproj);
+    if projector.is_some_and(|found| ggmill_convert::has_projector(&checkpoint, found)) {
+        let note = "the checkpoint has towers for images or sound; --mmproj makes their file";
+        recipe.notes.push(note.to_owned());
+    }
     let mut refusal = None;
     if let Some(target) = target {
         let mut options = QuantizeOptions::new(target);
@@ -260,13 +275,14 @@ pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
 /// A checkpoint of a class that no description is for: what is printed begins one.
 fn unknown_class(
     error: ggmill_arch::Error,
+    args: &Args,
     catalogue: &Catalogue,
     checkpoint: &Safetensors,
     console: Console,
 ) -> Result<Failure, Failure> {
     let names: Vec<_> =
         checkpoint.tensors().iter().map(|tensor| tensor.name().to_string_lossy()).collect();
-    let start = (error.kind() == ggmill_arch::ErrorKind::Unknown)
+    let start = (error.kind() == ggmill_arch::ErrorKind::Unknown && !args.mmproj)
         .then(|| catalogue.starting_description(checkpoint.config(), &names))
         .flatten();
     let hint = if let Some(start) = &start {

@@ -18,19 +18,39 @@ pub(super) struct Automaton {
     ascii: [u8; 128],
     /// The class of every character.
     classes: Table<u8>,
-    /// For every state and class the next state, times `stride`, and whether the text before the
-    /// character is a match.
+    /// For every state and class the place of the next state's row, and in the low bits whether the
+    /// text before the character is a match, and which letters do not change the next state.
     transitions: Vec<u32>,
     start: u32,
     end: u8,
-    /// For every ASCII character, whether a match may begin with it.
-    begins: [bool; 128],
+    /// For every byte, whether a match may begin with it.
+    begins: [bool; 256],
+    /// What is known of words of ASCII letters.
+    plain: Option<Plain>,
+}
+
+/// Words of ASCII letters after at most one space: most words, which need no automaton.
+#[derive(Debug)]
+struct Plain {
+    /// A large letter is like a small one; if not, only the first of a word may be large.
+    large: bool,
+    /// The first letter may be large.
+    first_large: bool,
+    /// A word may begin with a space.
+    space: bool,
+    /// For every ASCII character, whether a word ends before it.
+    ends: [bool; 128],
 }
 
 /// The state in which no match is possible any more.
 const DEAD: u32 = 0;
 /// That the text so far is a match, in a transition.
 const MATCHED: u32 = 1;
+/// That small letters, or all ASCII letters, do not change the state it leads to. Before each of
+/// them the text so far is a match.
+const SMALL: u32 = 2;
+const LETTERS: u32 = 4;
+const FLAGS: u32 = MATCHED | SMALL | LETTERS;
 /// Steps without a match after which states are noted.
 const PATIENCE: usize = 32;
 
@@ -55,7 +75,7 @@ impl Automaton {
     pub(super) fn new(expression: &str) -> Option<Self> {
         let program = Program::new(expression)?;
         let alphabet = Alphabet::new(&program.classes)?;
-        let stride = alphabet.size.checked_next_power_of_two()?.max(2);
+        let stride = alphabet.size.checked_next_power_of_two()?.max(8);
         let end = u8::try_from(alphabet.size.checked_sub(1)?).ok()?;
         let mut builder = Builder {
             program: &program,
@@ -82,11 +102,71 @@ impl Automaton {
         transitions.resize(state.checked_mul(stride)?, DEAD);
         let classes = Table::new(alphabet.ranges.iter().copied());
         let ascii = std::array::from_fn(|point| classes.get(u32::try_from(point).unwrap_or(0)));
+        mark_loops(&mut transitions, stride, &ascii)?;
         let row = |class: u8| transitions.get(stride.wrapping_add(usize::from(class))).copied();
-        let begins = ascii.map(|class| row(class).is_some_and(|next| next & !MATCHED != DEAD));
+        let begins = std::array::from_fn(|byte| {
+            ascii
+                .get(byte)
+                .is_none_or(|&class| row(class).is_some_and(|next| next & !FLAGS != DEAD))
+        });
         // After the row of the dead state.
         let start = u32::try_from(stride).ok()?;
-        Some(Self { ascii, classes, transitions, start, end, begins })
+        let mut automaton = Self { ascii, classes, transitions, start, end, begins, plain: None };
+        automaton.plain = automaton.plain_words();
+        Some(automaton)
+    }
+
+    /// The transition from a state on an ASCII character.
+    fn on(&self, state: u32, byte: u8) -> u32 {
+        let class = self.ascii.get(usize::from(byte)).copied().unwrap_or_default();
+        self.transition(state, class)
+    }
+
+    /// Where all the bytes lead from a state, if to one place.
+    fn all_on(&self, state: u32, mut bytes: impl Iterator<Item = u8>) -> Option<u32> {
+        let first = self.on(state, bytes.next()?) & !FLAGS;
+        bytes.all(|byte| self.on(state, byte) & !FLAGS == first).then_some(first)
+    }
+
+    /// What the transitions say of words of ASCII letters.
+    fn plain_words(&self) -> Option<Plain> {
+        let inside = self.on(self.start, b'a');
+        let word = inside & !FLAGS;
+        if inside & (SMALL | LETTERS) == 0 {
+            return None;
+        }
+        let large = inside & LETTERS != 0;
+        let leads = |state: u32| {
+            let small = self.all_on(state, b'a'..=b'z') == Some(word);
+            small && (!large || self.all_on(state, b'A'..=b'Z') == Some(word))
+        };
+        let leads_after_large =
+            |state: u32| (b'A'..=b'Z').all(|byte| leads(self.on(state, byte) & !FLAGS));
+        let after_space = self.on(self.start, b' ') & !FLAGS;
+        let space = after_space != DEAD && leads(after_space);
+        let first_large =
+            !large && leads_after_large(self.start) && (!space || leads_after_large(after_space));
+        let ends = std::array::from_fn(|byte| {
+            u8::try_from(byte).is_ok_and(|byte| self.on(word, byte) == DEAD | MATCHED)
+        });
+        leads(self.start).then_some(Plain { large, first_large, space, ends })
+    }
+
+    /// The end of a plain word, if there is one and it is known to end there.
+    #[inline]
+    fn plain_word(&self, text: &[u8], place: usize) -> Option<usize> {
+        let plain = self.plain.as_ref()?;
+        let mut start = place;
+        if plain.space && text.get(place) == Some(&b' ') {
+            start += 1;
+        }
+        if plain.first_large && text.get(start).is_some_and(u8::is_ascii_uppercase) {
+            start += 1;
+        }
+        let run = letters(text, start, plain.large);
+        let end = start + run;
+        let next = usize::from(*text.get(end)?);
+        (run > 0 && plain.ends.get(next) == Some(&true)).then_some(end)
     }
 
     /// The class of the character at a position, and its length.
@@ -123,11 +203,19 @@ impl Automaton {
                 found = Some(place);
                 patience = place.saturating_add(PATIENCE);
             }
-            state = next & !MATCHED;
+            state = next & !FLAGS;
             if state == DEAD {
                 return found;
             }
             place += length;
+            if next & (SMALL | LETTERS) != 0 {
+                let run = letters(text, place, next & LETTERS != 0);
+                if run > 0 {
+                    place += run;
+                    found = Some(place - 1);
+                    patience = place.saturating_add(PATIENCE);
+                }
+            }
             if place > patience {
                 return self.patiently(text, state, place, found, memo);
             }
@@ -163,7 +251,7 @@ impl Automaton {
                 // Positions inside a character are not looked up.
                 memo.next.resize(memo.next.len() + length.saturating_sub(1), DEAD);
             }
-            state = next & !MATCHED;
+            state = next & !FLAGS;
             if state == DEAD {
                 memo.start = from;
                 std::mem::swap(&mut memo.states, &mut memo.next);
@@ -182,14 +270,68 @@ impl Automaton {
         memo: &mut Memo,
     ) -> Option<(usize, usize)> {
         loop {
-            let byte = *text.get(place)?;
-            let may_begin = self.begins.get(usize::from(byte)).copied().unwrap_or(true);
-            if may_begin && let Some(end) = self.match_at(text, place, memo) {
+            if let Some(end) = self.plain_word(text, place) {
                 return Some((place, end));
             }
-            place += if byte < 0x80 { 1 } else { super::decode(text, place).1 };
+            let rest = text.get(place..).unwrap_or_default();
+            let may_begin =
+                |byte: &u8| self.begins.get(usize::from(*byte)).copied().unwrap_or(true);
+            place += rest.iter().position(may_begin)?;
+            if let Some(end) = self.match_at(text, place, memo) {
+                return Some((place, end));
+            }
+            place += super::decode(text, place).1;
         }
     }
+}
+
+/// Notes in transitions which letters do not change the state they lead to.
+fn mark_loops(transitions: &mut [u32], stride: usize, ascii: &[u8; 128]) -> Option<()> {
+    let mut flags = Vec::new();
+    for (number, row) in transitions.chunks_exact(stride).enumerate() {
+        let own = u32::try_from(number.checked_mul(stride)?).ok()? | MATCHED;
+        let stays = |bytes: std::ops::RangeInclusive<u8>| {
+            bytes.into_iter().all(|byte| {
+                let class = ascii.get(usize::from(byte)).copied().unwrap_or_default();
+                row.get(usize::from(class)) == Some(&own)
+            })
+        };
+        let small = stays(b'a'..=b'z');
+        flags.push(match (small, small && stays(b'A'..=b'Z')) {
+            (_, true) => LETTERS,
+            (true, false) => SMALL,
+            _ => 0,
+        });
+    }
+    for next in transitions {
+        let number = *next as usize / stride;
+        *next |= flags.get(number).copied().unwrap_or_default();
+    }
+    Some(())
+}
+
+/// The number of ASCII letters at a position, or of small ones.
+#[inline]
+fn letters(text: &[u8], place: usize, large: bool) -> usize {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x80 * EACH;
+    let fold = if large { 0x20 * EACH } else { 0 };
+    let mut run = 0;
+    while let Some(bytes) = text.get(place + run..).and_then(|rest| rest.first_chunk::<8>()) {
+        // In each byte: at least `a`, and more than `z`, without a carry into the next.
+        let word = u64::from_le_bytes(*bytes) | fold;
+        let low = word & !HIGH;
+        let inside = (low + (0x80 - 0x61) * EACH) & !(low + (0x80 - 0x7B) * EACH) & !word & HIGH;
+        let count = (inside ^ HIGH).trailing_zeros() as usize / 8;
+        run += count;
+        if count < 8 {
+            return run;
+        }
+    }
+    let rest = text.get(place + run..).unwrap_or_default();
+    let is_letter =
+        |byte: &&u8| if large { byte.is_ascii_alphabetic() } else { byte.is_ascii_lowercase() };
+    run + rest.iter().take_while(is_letter).count()
 }
 
 /// The classes of characters that no class of an expression tells apart.
