@@ -169,10 +169,10 @@ def write_recipe(path, recipe):
             return json.dumps(value, ensure_ascii=False, allow_nan=False)
         return "{\n" + ",\n".join(f"    {json.dumps(k)}: {json.dumps(v, ensure_ascii=False, allow_nan=False)}" for k, v in value.items()) + "\n  }"
 
-    order = ["class", "config", "files", "vocabulary", "tensors", "expected"]
+    order = ["class", "config", "of", "adapter", "files", "vocabulary", "tensors", "expected", "refused", "reference"]
     rest = [key for key in recipe if key not in order]
     path.write_text("{\n" + ",\n".join(
-        f"  {json.dumps(key)}: {lines(recipe[key], key in ('config', 'files', 'tensors', 'expected'))}" for key in order + rest if key in recipe
+        f"  {json.dumps(key)}: {lines(recipe[key], key in ('config', 'adapter', 'files', 'tensors', 'expected'))}" for key in order + rest if key in recipe
     ) + "\n}\n")
 
 

@@ -7,7 +7,7 @@ use ggmill_arch::{
 use ggmill_core::{FileType, GgmlType, MetadataBuf, RawStr, Shape, keys, size_label};
 
 use crate::facts::{Facts, documents, require_zeros, same_elements};
-use crate::general::{General, MetadataOverride, Sources};
+use crate::general::{General, MetadataOverride, Parameters, Sources};
 use crate::operations::apply;
 use crate::projector::has_projector;
 use crate::vocabulary;
@@ -19,7 +19,7 @@ use ggmill_quant::QUANTIZATION_VERSION;
 
 /// The type of a tensor whose row length is not a multiple of the block size of the requested
 /// type, as in the reference.
-const FALLBACK: GgmlType = GgmlType::F16;
+pub(crate) const FALLBACK: GgmlType = GgmlType::F16;
 
 /// The options of a conversion.
 #[derive(Clone, Debug)]
@@ -75,7 +75,7 @@ pub fn own_type(checkpoint: &dyn Checkpoint) -> FileType {
     }
 }
 
-fn is_float(found: GgmlType) -> bool {
+pub(crate) fn is_float(found: GgmlType) -> bool {
     matches!(found, GgmlType::F64 | GgmlType::F32 | GgmlType::F16 | GgmlType::BF16)
 }
 
@@ -129,7 +129,7 @@ pub fn convert(
         config: checkpoint.config(),
         directory: checkpoint.name(),
         files: checkpoint.side_files(),
-        parameters,
+        parameters: Parameters::Exactly(parameters),
         size_label: label,
         given: options.metadata.as_ref(),
         name: options.name.as_deref(),
@@ -261,7 +261,7 @@ fn refuse_quantized(checkpoint: &dyn Pretrained, architecture: &Architecture) ->
 }
 
 /// The tensor type after a file type, for those that convert without a mixture.
-fn target_type(file_type: FileType) -> Result<GgmlType> {
+pub(crate) fn target_type(file_type: FileType) -> Result<GgmlType> {
     Ok(match file_type {
         FileType::F32 => GgmlType::F32,
         FileType::F16 => GgmlType::F16,
@@ -348,7 +348,7 @@ fn operated(
 }
 
 /// Says which tensors could not have the type asked for.
-fn fallback_note(tensors: &[RecipeTensor], target: GgmlType) -> Option<String> {
+pub(crate) fn fallback_note(tensors: &[RecipeTensor], target: GgmlType) -> Option<String> {
     const NAMED: usize = 3;
     let is_fallback =
         |tensor: &&RecipeTensor| !fits(target, tensor.shape()) && tensor.ggml_type() == FALLBACK;
@@ -372,7 +372,7 @@ fn fallback_note(tensors: &[RecipeTensor], target: GgmlType) -> Option<String> {
     })
 }
 
-fn fits(ggml_type: GgmlType, shape: &Shape) -> bool {
+pub(crate) fn fits(ggml_type: GgmlType, shape: &Shape) -> bool {
     ggml_type
         .layout()
         .is_some_and(|layout| shape.row_len().is_multiple_of(u64::from(layout.elements)))

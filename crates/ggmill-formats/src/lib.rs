@@ -2,12 +2,16 @@
 #![forbid(unsafe_code)]
 
 mod column;
+mod configuration;
 mod json;
 mod legacy;
 mod npy;
+mod peft;
 mod safetensors;
 
+pub use configuration::Configuration;
 pub use json::{Unambiguous, json_from_slice};
 pub use legacy::{Legacy, LegacyContainer, LegacyFamily};
 pub use npy::{Numpy, extract_npy, npy_len};
+pub use peft::PeftAdapter;
 pub use safetensors::{Safetensors, SafetensorsFile, extract_safetensors, safetensors_len};

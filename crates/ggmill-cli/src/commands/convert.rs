@@ -4,24 +4,24 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use ggmill_arch::Catalogue;
-use ggmill_convert::{ConvertOptions, MetadataOverride, auto_type, own_type};
+use ggmill_convert::{ConvertOptions, auto_type, own_type};
 use ggmill_core::{FileType, RawStr};
-use ggmill_formats::Safetensors;
+use ggmill_formats::{PeftAdapter, Safetensors};
 use ggmill_inspect::FileKind;
 use ggmill_pipeline::{Checkpoint as _, ErrorKind, Pretrained as _};
 use ggmill_quantize::{Goal, QuantizeOptions, Target, fit_recipe, quantize_recipe};
 
-use crate::arch_file::catalogue;
+use crate::arch_file::{ARCH_FILE_HINT, catalogue};
 use crate::byte_size::byte_size;
-use crate::commands::convert_legacy;
 use crate::commands::convert_write::Destination;
 use crate::commands::quantize::{TypeArgs, choose, refused, smaller, target};
+use crate::commands::{convert_legacy, convert_lora};
 use crate::console::Console;
+use crate::metadata_file::metadata_override;
 use crate::outcome::{Failure, Status};
 use crate::paths::shown;
 use crate::shard_limit::ShardLimitArgs;
 use crate::source::what_it_is;
-use crate::text_file::read_text;
 
 /// Convert a model checkpoint to a GGUF file
 #[derive(Debug, clap::Args)]
@@ -45,12 +45,20 @@ has. F32, F16, BF16 and Q8_0 are written as convert_hf_to_gguf.py writes them; t
 SRC is a directory with config.json and model.safetensors (or its shards), as Hugging Face
 has them. The architecture comes from config.json; --arch-file adds one of your own.
 
+SRC may also be a PEFT adapter: a directory with adapter_config.json and
+adapter_model.safetensors. --base is the directory of the model it changes; `ggmill lora
+merge` merges the result. Its type is F32, F16, BF16 or Q8_0; auto is F32.
+  ggmill convert my-adapter/ --base Llama-3.2-1B/ -o my-adapter.gguf
+
 SRC may also be a LLaMA file from before GGUF (GGML, GGMF, GGJT): `ggmill convert old.bin`.
 Its tensors keep their types; blocks that have changed since become those of today.")]
 pub(crate) struct Args {
     /// The checkpoint: a directory, a .safetensors file with config.json beside it, or a
     /// legacy file
     src: PathBuf,
+    /// The directory of the base model of an adapter; by default the one that the adapter names
+    #[arg(long, value_name = "DIR")]
+    base: Option<PathBuf>,
     /// The file to write, as with -o
     #[arg(value_name = "OUT", conflicts_with = "output", value_parser = output_path)]
     out: Option<PathBuf>,
@@ -170,6 +178,12 @@ pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
                 .with_hint(Some(hint.to_owned())));
         }
         _ => {}
+    }
+    if PeftAdapter::is_at(&args.src) {
+        return convert_lora::run(args.of_adapter()?, console);
+    }
+    if args.base.is_some() {
+        return Err(Failure::new("--base is for adapters, and this is none"));
     }
     let checkpoint = Safetensors::open(&args.src).map_err(|error| {
         let given_config = what_it_is(&args.src) == Some(FileKind::Json);
@@ -296,17 +310,52 @@ fn unknown_class(
             start.nearest
         )
     } else {
-        "--arch-file adds a description of your own; docs/formats/architecture.md says how to write \
-         one"
-            .to_owned()
+        ARCH_FILE_HINT.to_owned()
     };
     Ok(Failure::new(error).with_hint(Some(hint)))
 }
 
-fn metadata_override(path: &Path) -> Result<MetadataOverride, Failure> {
-    let text = read_text(path, MetadataOverride::MAX_LEN)?;
-    MetadataOverride::from_json(text.as_bytes())
-        .map_err(|error| Failure::new(format_args!("{}: {error}", shown(path))))
+impl Args {
+    /// The conversion of an adapter. Refuses what only models have.
+    fn of_adapter(self) -> Result<convert_lora::Request, Failure> {
+        let file_type = match self.to {
+            ConversionType::Auto => None,
+            ConversionType::Plain(file_type) => Some(file_type),
+            ConversionType::Quantized(target) => {
+                return Err(Failure::new(format_args!(
+                    "{}: an adapter is F32, F16, BF16 or Q8_0",
+                    target.name()
+                )));
+            }
+        };
+        let of_models = [
+            ("--no-vocab", self.no_vocab),
+            ("--vocab-only", self.vocab_only),
+            ("--pre", self.pre.is_some()),
+            ("--mmproj", self.mmproj),
+            ("--split-max-size and --split-max-tensors", self.shard_limit.options().is_some()),
+            (
+                "--target-size and --target-bpw",
+                self.target_size.is_some() || self.target_bpw.is_some(),
+            ),
+            ("options for quantization", self.types.is_given()),
+        ];
+        if let Some((option, _)) = of_models.iter().find(|(_, is_given)| *is_given) {
+            return Err(Failure::new(format_args!("{option}: not for adapters")));
+        }
+        Ok(convert_lora::Request {
+            src: self.src,
+            base: self.base,
+            output: self.output,
+            file_type,
+            name: self.name,
+            metadata: self.metadata,
+            arch_file: self.arch_file,
+            force: self.force,
+            dry_run: self.dry_run,
+            json: self.json,
+        })
+    }
 }
 
 /// The kind of a file that should be a part of a checkpoint and is not.

@@ -29,6 +29,7 @@ mod inspect;
 mod json_safety;
 mod killed;
 mod legacy;
+mod lora;
 mod memory;
 mod name;
 mod outputs;

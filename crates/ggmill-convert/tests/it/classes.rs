@@ -112,7 +112,14 @@ fn given(dtype: &str, number: f64) -> Vec<u8> {
 }
 
 /// A safetensors file of these tensors of a recipe.
-fn weights(tensors: &Map<String, Json>) -> Vec<u8> {
+pub(crate) fn weights(tensors: &Map<String, Json>) -> Vec<u8> {
+    safetensors(&weights_of(tensors))
+}
+
+/// Tensors of a recipe in the order of the file: name, type, shape, bytes.
+pub(crate) fn weights_of(
+    tensors: &Map<String, Json>,
+) -> Vec<(String, &'static str, Vec<u64>, Vec<u8>)> {
     let dtype = |tensor: &Json| tensor[0].as_str().unwrap().to_owned();
     let place = |tensor: &Json| DTYPES.iter().position(|known| **known == dtype(tensor)).unwrap();
     let mut names: Vec<&String> = tensors.keys().collect();
@@ -140,7 +147,7 @@ fn weights(tensors: &Map<String, Json>) -> Vec<u8> {
         };
         (name.clone(), DTYPES[place(tensor)], shape, bytes)
     });
-    safetensors(&made.collect::<Vec<_>>())
+    made.collect()
 }
 
 /// Makes the checkpoint of a recipe.

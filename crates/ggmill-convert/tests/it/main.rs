@@ -17,6 +17,7 @@ mod authorship;
 mod checkpoints;
 mod classes;
 mod legacy;
+mod lora;
 mod side_files;
 mod stories;
 mod support;

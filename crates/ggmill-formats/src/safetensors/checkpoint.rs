@@ -15,7 +15,7 @@ use ggmill_pipeline::{Error, ErrorKind, Result};
 const INDEX: &str = "model.safetensors.index.json";
 
 /// Bytes of `config.json`, which has a few thousand.
-const MAX_CONFIG: u64 = 4 << 20;
+pub(crate) const MAX_CONFIG: u64 = 4 << 20;
 
 /// A Hugging Face directory: `config.json` beside `model.safetensors`, or beside the shards that
 /// `model.safetensors.index.json` lists.
@@ -177,7 +177,7 @@ impl Pretrained for Safetensors {
 }
 
 /// Whether a file of a checkpoint's directory describes the model: everything but weights.
-fn is_description(name: &str) -> bool {
+pub(crate) fn is_description(name: &str) -> bool {
     Path::new(name).extension().is_some_and(|extension| {
         ["json", "jsonl", "jinja", "md", "model", "txt"].iter().any(|&known| extension == known)
     })
@@ -227,7 +227,10 @@ impl Parts {
     }
 }
 
-fn read_json<T: serde::de::DeserializeOwned>(file: &RandomAccess, limit: u64) -> Result<T> {
+pub(crate) fn read_json<T: serde::de::DeserializeOwned>(
+    file: &RandomAccess,
+    limit: u64,
+) -> Result<T> {
     let bytes = file.read_whole(limit)?;
     json_from_slice(&bytes).map_err(|error| {
         let what = if error.is_data() { "is not as expected" } else { "is not JSON" };

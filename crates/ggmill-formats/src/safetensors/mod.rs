@@ -7,5 +7,6 @@ mod header;
 mod write;
 
 pub use checkpoint::Safetensors;
+pub(crate) use checkpoint::{MAX_CONFIG, is_description, read_json};
 pub use file::SafetensorsFile;
 pub use write::{extract_safetensors, safetensors_len};
