@@ -211,7 +211,7 @@ class Job:
     def ours(self, kind, data):
         """Our file, or none and what the command printed."""
         out = self.cache / f"{kind}.{os.getpid()}.gguf"
-        command = [os.environ["GGMILL"], "convert", str(self.directory), "-o", str(out), "--type", kind, "--force", "--arch-file"]
+        command = [os.environ["GGMILL"], "convert", str(self.directory), "-o", str(out), "--type", kind, "--force", "--no-check", "--arch-file"]
         # These have no pre-tokenizer.
         plain = any((self.directory / name).exists() for name in ("rwkv_vocab_v20230424.txt", "tokenizer.jsonl"))
         pre = ["--mmproj"] if self.projector else {"none": ["--no-vocab"], "spm": [], "builtin": []}.get(self.vocabulary, [] if plain else ["--pre", "gpt-2"])

@@ -19,6 +19,7 @@ use crate::schema::{Ordered, RawArchitecture, RawCheckpoint, RawParameter, RawRe
 use crate::tensor::TensorGroup;
 use crate::terms::expression;
 use crate::vocabulary::VocabularyTemplate;
+use crate::vocabulary_kind::VocabularyKind;
 
 /// The description of an architecture: which checkpoints it is for, its hyper-parameters, its
 /// metadata keys and its tensors.
@@ -249,6 +250,21 @@ impl Architecture {
     /// The class names (`architectures` in `config.json`) of the checkpoints it is for.
     pub fn checkpoint_classes(&self) -> impl Iterator<Item = &str> {
         self.checkpoints.iter().flat_map(|checkpoint| &checkpoint.classes).map(|class| &**class)
+    }
+
+    /// The kinds of vocabularies that its checkpoints may have, each once, in the order they are
+    /// tried.
+    pub fn vocabulary_kinds(&self) -> Vec<VocabularyKind> {
+        let of_kinds = self.checkpoints.iter().filter_map(|kind| kind.vocabulary.as_ref());
+        let mut kinds = Vec::new();
+        for kind in
+            self.vocabulary.iter().chain(of_kinds).flat_map(|vocabulary| &vocabulary.spec.kinds)
+        {
+            if !kinds.contains(kind) {
+                kinds.push(*kind);
+            }
+        }
+        kinds
     }
 
     /// The classes, the model types and the places in a configuration that tell the checkpoints it

@@ -3,8 +3,8 @@
 use clap::{CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    check, completions, convert, diff, edit, explain, extract, get, graft, hash, imatrix, inspect,
-    lora, man, merge, name, quantize, repack, set_metadata, split,
+    architectures, check, completions, convert, diff, edit, explain, extract, get, graft, hash,
+    imatrix, inspect, lora, man, merge, name, quantize, repack, set_metadata, split,
 };
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
@@ -60,6 +60,7 @@ pub(crate) enum Command {
     Dump(inspect::Args),
     Check(check::Args),
     Explain(explain::Args),
+    Architectures(architectures::Args),
     Name(name::Args),
     Convert(convert::Args),
     Get(get::Args),
@@ -86,6 +87,7 @@ impl Command {
             Self::Inspect(args) => inspect::run(args, console),
             Self::Dump(args) => inspect::run_all(args, console),
             Self::Check(args) => check::run(&args, console),
+            Self::Architectures(args) => architectures::run(&args, console),
             Self::Explain(args) => explain::run(&args, console),
             Self::Name(args) => name::run(&args, console),
             Self::Convert(args) => convert::run(args, console),

@@ -46,7 +46,10 @@ fn the_towers_become_a_file_that_check_has_nothing_against() {
         checkpoint(&directory, name, "mmproj", recipe);
         let made = ggmill(directory.path(), &["convert", name, "--mmproj", "--type", "f16"]);
         assert_eq!(made.code, 0, "{name}: {}", made.stderr);
-        let file = format!("mmproj-{name}-F16.gguf");
+        // The name is that of the convention.
+        let written = made.stderr.lines().find_map(|line| line.strip_prefix("note: wrote "));
+        let file = written.unwrap().to_owned();
+        assert!(file.starts_with("mmproj-") && file.ends_with("-F16.gguf"), "{file}");
         assert!(!made.stdout.contains("vocabulary"), "{}", made.stdout);
 
         let checked = ggmill(directory.path(), &["check", &file]);
