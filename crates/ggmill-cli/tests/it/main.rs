@@ -35,3 +35,4 @@ mod program;
 mod quantize;
 mod reshape;
 mod support;
+mod tokenize;
