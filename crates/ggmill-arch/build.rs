@@ -105,27 +105,33 @@ fn main() -> Result<(), Box<dyn Error>> {
             .map_err(|error| format!("{}: {error}", part.path))?;
     }
     let texts: Vec<(&str, &str)> = parts.iter().map(|part| (&*part.name, &*part.text)).collect();
-    let descriptions = files(&data.join("architectures"))?;
-    let mut marks = Vec::new();
-    for file in &descriptions {
-        let architecture = Architecture::read(&file.text, &texts)
-            .map_err(|error| format!("{}: {error}", file.path))?;
-        if architecture.name() != file.name {
-            return Err(format!(
-                "{}: describes {:?}, expected the name of the file",
-                file.path,
-                architecture.name()
-            )
-            .into());
-        }
-        marks.push(architecture.marks().map(str::to_owned).collect::<Vec<_>>());
-    }
     let mut code = String::new();
-    writeln!(code, "static BUILTIN: [Builtin; {}] = [", descriptions.len())?;
-    for (File { name, path, .. }, marks) in descriptions.iter().zip(marks) {
-        writeln!(code, "    Builtin::new({name:?}, include_str!({path:?}), &{marks:?}),")?;
+    for (list, directory) in [("BUILTIN", "architectures"), ("PROJECTORS", "projectors")] {
+        let descriptions = files(&data.join(directory))?;
+        let mut marks = Vec::new();
+        for file in &descriptions {
+            let architecture = Architecture::read(&file.text, &texts)
+                .map_err(|error| format!("{}: {error}", file.path))?;
+            // Projectors are all of one architecture.
+            if architecture.is_projector() != (list == "PROJECTORS")
+                || !architecture.is_projector() && architecture.name() != file.name
+            {
+                return Err(format!(
+                    "{}: describes {:?}, expected the name of the file, or a projector among such",
+                    file.path,
+                    architecture.name()
+                )
+                .into());
+            }
+            marks.push(architecture.marks().map(str::to_owned).collect::<Vec<_>>());
+        }
+        writeln!(code, "static {list}: [Builtin; {}] = [", descriptions.len())?;
+        for (File { name, path, .. }, marks) in descriptions.iter().zip(marks) {
+            writeln!(code, "    Builtin::new({name:?}, include_str!({path:?}), &{marks:?}),")?;
+        }
+        writeln!(code, "];\n")?;
     }
-    writeln!(code, "];\n\nstatic PARTS: crate::include::Parts<'static> = &[")?;
+    writeln!(code, "static PARTS: crate::include::Parts<'static> = &[")?;
     for File { name, path, .. } in &parts {
         writeln!(code, "    ({name:?}, include_str!({path:?})),")?;
     }

@@ -6,7 +6,8 @@
     python classes.py try [--arch-data DATA] NAME...   compare our conversion with the reference's, at f16, bf16 and q8_0
     python classes.py bless [--arch-data DATA] NAME... record the reference's hashes in recipes for which all types are equal
 
-A *recipe* is crates/ggmill-convert/tests/fixtures/classes/NAME.json:
+A *recipe* is crates/ggmill-convert/tests/fixtures/classes/NAME.json, or, called mmproj/NAME, crates/ggmill-convert/tests/fixtures/mmproj/NAME.json: what is made
+of that is the projector, as --mmproj makes it.
 
 - class: the name in `architectures`; config: all of config.json;
 - files: other files by name: an object is written as JSON, a text as it is, {"tensors": {...}} under a name that ends in .safetensors as weights;
@@ -53,6 +54,7 @@ import numpy as np
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent.parent
 RECIPES = "crates/ggmill-convert/tests/fixtures/classes"
+PROJECTORS = "crates/ggmill-convert/tests/fixtures/mmproj"
 DATA = "crates/ggmill-arch/data"
 TYPES = ["f16", "bf16", "q8_0"]
 
@@ -154,7 +156,10 @@ def top():
 
 def recipe_path(name):
     """Where a recipe is: by its name, or by its path."""
-    return Path(name) if name.endswith(".json") else top() / RECIPES / f"{name}.json"
+    if name.endswith(".json"):
+        return Path(name)
+    projector = name.removeprefix("mmproj/")
+    return top() / (RECIPES if projector == name else PROJECTORS) / f"{projector}.json"
 
 
 def write_recipe(path, recipe):
@@ -164,10 +169,10 @@ def write_recipe(path, recipe):
             return json.dumps(value, ensure_ascii=False, allow_nan=False)
         return "{\n" + ",\n".join(f"    {json.dumps(k)}: {json.dumps(v, ensure_ascii=False, allow_nan=False)}" for k, v in value.items()) + "\n  }"
 
-    order = ["class", "config", "files", "vocabulary", "tensors", "expected"]
+    order = ["class", "config", "of", "adapter", "files", "vocabulary", "tensors", "expected", "refused", "reference"]
     rest = [key for key in recipe if key not in order]
     path.write_text("{\n" + ",\n".join(
-        f"  {json.dumps(key)}: {lines(recipe[key], key in ('config', 'files', 'tensors', 'expected'))}" for key in order + rest if key in recipe
+        f"  {json.dumps(key)}: {lines(recipe[key], key in ('config', 'adapter', 'files', 'tensors', 'expected'))}" for key in order + rest if key in recipe
     ) + "\n}\n")
 
 
@@ -181,8 +186,9 @@ class Job:
         self.name = self.path.stem
         self.recipe = json.loads(self.path.read_text())
         self.vocabulary = self.recipe.get("vocabulary", "none")
+        self.projector = self.path.parent.name == "mmproj"
         content = {key: value for key, value in self.recipe.items() if key != "expected"}
-        digest = hashlib.sha256(json.dumps([3, content]).encode()).hexdigest()[:16]
+        digest = hashlib.sha256(json.dumps([3, content, "mmproj"] if self.projector else [3, content]).encode()).hexdigest()[:16]
         self.cache = Path(os.environ["CLASSES_CACHE"]) / digest
         self.directory = self.cache / self.name
         if not (self.cache / "made").exists():
@@ -193,7 +199,7 @@ class Job:
         """The reference's file, or none and its log."""
         out, log = self.cache / f"{kind}.ref.gguf", self.cache / f"{kind}.ref.log"
         if not log.exists():
-            ask_reference({"directory": str(self.directory), "out": str(out), "type": kind, "vocabulary": self.vocabulary, "log": str(log)})
+            ask_reference({"directory": str(self.directory), "out": str(out), "type": kind, "vocabulary": self.vocabulary, "log": str(log), "mmproj": self.projector})
         return (out if out.exists() else None), log.read_text(errors="replace")
 
     def ours(self, kind, data):
@@ -202,7 +208,7 @@ class Job:
         command = [os.environ["GGMILL"], "convert", str(self.directory), "-o", str(out), "--type", kind, "--force", "--arch-file"]
         # These have no pre-tokenizer.
         plain = any((self.directory / name).exists() for name in ("rwkv_vocab_v20230424.txt", "tokenizer.jsonl"))
-        pre = {"none": ["--no-vocab"], "spm": [], "builtin": []}.get(self.vocabulary, [] if plain else ["--pre", "gpt-2"])
+        pre = ["--mmproj"] if self.projector else {"none": ["--no-vocab"], "spm": [], "builtin": []}.get(self.vocabulary, [] if plain else ["--pre", "gpt-2"])
         done = subprocess.run([*command, str(data), *pre], capture_output=True, text=True, errors="replace")
         if "is a directory" in done.stderr:
             # A ggmill that takes only files: those that name the class, with the parts that it has built in.

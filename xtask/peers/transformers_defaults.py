@@ -11,6 +11,7 @@ count. What is written, one line for each `model_type`:
     computed   values that follow from others, with the names of these: head_dim from hidden_size and num_attention_heads. They are in `defaults` only where the
                constructor has them as they are, and changes them by another value: Gemma 3 halves its window if it looks in both directions
     aliases    names that config.json may use, with the name that the class has
+    parts      values of a configuration within another (`qwen2_vl.vision_config`) that no `model_type` has: its class has that of another one
 """
 
 import ast
@@ -160,10 +161,16 @@ def main(root, out):
             derived[kind] = follows
         if configuration.attribute_map:
             aliases[kind] = configuration.attribute_map
+    within = {}
+    for kind, configuration in sorted(chosen.items()):
+        for name, part in parts(configuration).items():
+            if part is not transformers.AutoConfig and chosen.get(part.model_type) is not part:
+                known = values(part)
+                within[f"{kind}.{name}"] = {name: value for name, value in known.items() if name not in base or value != base[name]}
     with open(out, "w", encoding="utf-8", newline="\n") as file:
         file.write(
             '{\n "schema": "ggmill.transformers-defaults/1",\n "source": "transformers ' + transformers.__version__ + '",\n'
-            + f' "base": {json.dumps(base, sort_keys=True)},\n "defaults": {line(defaults)},\n "computed": {line(derived)},\n "aliases": {line(aliases)}\n' + "}\n"
+            + f' "base": {json.dumps(base, sort_keys=True)},\n "defaults": {line(defaults)},\n "computed": {line(derived)},\n "aliases": {line(aliases)},\n "parts": {line(within)}\n' + "}\n"
         )
     print(f"{len(defaults)} model types, {len(derived)} with values that follow from others, {len(aliases)} with aliases: {out}")
 

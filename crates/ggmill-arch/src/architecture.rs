@@ -8,6 +8,7 @@ use crate::error::{Error, ErrorKind, Result, SubjectKind, quoted};
 use crate::expression::{Expression, is_name};
 use crate::include::Parts;
 use crate::key_template::KeyTemplate;
+use crate::kinds::{PROJECTOR, kind_of_architecture};
 use crate::limits::{MAX_ENTRIES, MAX_KEYS, MAX_PARAMETERS, MAX_PLACES, MAX_TEMPLATES};
 use crate::name_rules::NameRuleTemplates;
 use crate::outline::{ParameterOutline, TensorOutline};
@@ -148,7 +149,7 @@ impl Architecture {
             .map(|vocabulary| VocabularyTemplate::understand(&raw.name, vocabulary, &known))
             .transpose()?;
         let name_rules =
-            NameRuleTemplates::understand(&raw.ignore, &raw.zeros, &raw.rename, &known)?;
+            NameRuleTemplates::understand(&raw.ignore, &raw.only, &raw.zeros, &raw.rename, &known)?;
         let contradictions = raw
             .contradiction
             .iter()
@@ -199,6 +200,11 @@ impl Architecture {
     /// The name for people.
     pub fn title(&self) -> &str {
         &self.title
+    }
+
+    /// Whether it is of projectors, which a checkpoint has beside its language model.
+    pub fn is_projector(&self) -> bool {
+        kind_of_architecture(&self.name) == Some(PROJECTOR)
     }
 
     /// The program whose loader holds files to the description; `None` without one.
@@ -325,6 +331,7 @@ impl RawArchitecture {
             ("tensors", templates, MAX_TEMPLATES),
             ("kinds of checkpoints", self.checkpoint.len(), MAX_ENTRIES),
             ("patterns of tensors to ignore", self.ignore.len(), MAX_ENTRIES),
+            ("patterns of tensors to take", self.only.len(), MAX_ENTRIES),
             (
                 "keys of the vocabulary",
                 self.vocabulary.as_ref().map_or(0, |vocabulary| vocabulary.keys.0.len()),

@@ -40,6 +40,21 @@ impl Resolved<'_> {
     /// name, the names within each sorted. Fails when a required tensor is missing, or some of
     /// the parts of one.
     pub fn assign<'r>(&'r self, names: &[impl AsRef<str>]) -> Result<Assignment<'r>> {
+        self.assigned(names, true)
+    }
+
+    /// The same for a checkpoint that has only some of the tensors, as an adapter has factors for
+    /// some: none is required, and none is computed. Fails only when a tensor of the file lacks
+    /// some of its parts.
+    pub fn assign_some<'r>(&'r self, names: &[impl AsRef<str>]) -> Result<Assignment<'r>> {
+        self.assigned(names, false)
+    }
+
+    fn assigned<'r>(
+        &'r self,
+        names: &[impl AsRef<str>],
+        is_complete: bool,
+    ) -> Result<Assignment<'r>> {
         let positions_of: BTreeMap<&str, usize> = names
             .iter()
             .enumerate()
@@ -51,6 +66,9 @@ impl Resolved<'_> {
         // The place of every group that is written together.
         let mut places: BTreeMap<&str, usize> = BTreeMap::new();
         for spec in self.tensors() {
+            if !is_complete && !spec.has_some(|name| positions_of.contains_key(name)) {
+                continue;
+            }
             let source = spec
                 .source(|name| positions_of.contains_key(name))
                 .map_err(|error| error.within(self.architecture().name()))?;

@@ -20,7 +20,8 @@ impl Builtin {
     }
 }
 
-// `BUILTIN` and `PARTS`: a line for each file of data/architectures and data/parts.
+// `BUILTIN`, `PROJECTORS` and `PARTS`: a line for each file of data/architectures, data/projectors
+// and data/parts.
 include!(concat!(env!("OUT_DIR"), "/builtin.rs"));
 
 impl Builtin {
@@ -60,10 +61,18 @@ impl Architecture {
     /// The built-in descriptions that may be for a checkpoint of these classes, of this model type,
     /// or with these places in its configuration. Only they are read.
     pub(crate) fn builtins_marked(
+        projectors: bool,
         is_mark: impl Fn(&str) -> bool,
     ) -> impl Iterator<Item = &'static Self> {
         let has = move |builtin: &&Builtin| builtin.marks.iter().any(|mark| is_mark(mark));
-        BUILTIN.iter().filter(has).map(Builtin::get)
+        let all: &'static [Builtin] = if projectors { &PROJECTORS } else { &BUILTIN };
+        all.iter().filter(has).map(Builtin::get)
+    }
+
+    /// The built-in descriptions of projectors: the files beside a model that turn images and sound
+    /// into its input. All are of the architecture `clip`; a checkpoint's class tells which it has.
+    pub fn projectors() -> impl ExactSizeIterator<Item = &'static Self> {
+        PROJECTORS.iter().map(Builtin::get)
     }
 
     /// The built-in description of the architecture with this name.
@@ -94,5 +103,9 @@ mod tests {
         names.sort();
         assert_eq!(Architecture::builtin_names().collect::<Vec<_>>(), names);
         assert_eq!(Architecture::builtins().map(Architecture::name).collect::<Vec<_>>(), names);
+        let files =
+            fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("data/projectors")).unwrap();
+        assert_eq!(Architecture::projectors().len(), files.count());
+        assert!(Architecture::projectors().all(Architecture::is_projector));
     }
 }

@@ -20,6 +20,7 @@ use crate::error::{Error, ErrorKind, Result, quoted};
 #[derive(Clone, Debug, Default)]
 pub struct Catalogue {
     added: Vec<Architecture>,
+    added_projectors: Vec<Architecture>,
 }
 
 impl Catalogue {
@@ -31,11 +32,13 @@ impl Catalogue {
     /// Adds a description, before all that are there.
     #[must_use]
     pub fn with(mut self, architecture: Architecture) -> Self {
-        self.added.push(architecture);
+        let added =
+            if architecture.is_projector() { &mut self.added_projectors } else { &mut self.added };
+        added.push(architecture);
         self
     }
 
-    /// Every description, the one added last first.
+    /// Every description of a model, the one added last first.
     pub fn architectures(&self) -> impl Iterator<Item = &Architecture> {
         self.added
             .iter()
@@ -43,12 +46,19 @@ impl Catalogue {
             .chain(Architecture::builtins().map(|builtin| -> &Architecture { builtin }))
     }
 
+    /// Every description of a projector, the one added last first.
+    pub fn projectors(&self) -> impl Iterator<Item = &Architecture> {
+        let builtins = Architecture::projectors().map(|builtin| -> &Architecture { builtin });
+        self.added_projectors.iter().rev().chain(builtins)
+    }
+
     /// The descriptions that may be for a checkpoint with this configuration.
-    fn marked(&self, config: &Config<'_>) -> impl Iterator<Item = &Architecture> {
+    fn marked(&self, config: &Config<'_>, projectors: bool) -> impl Iterator<Item = &Architecture> {
         let names = [config.class(), config.whole_class(), config.model_type()];
         let is_mark = move |mark: &str| names.contains(&Some(mark)) || config.has(mark);
-        let added = self.added.iter().rev().filter(move |added| added.marks().any(is_mark));
-        let builtins = Architecture::builtins_marked(is_mark);
+        let added = if projectors { &self.added_projectors } else { &self.added };
+        let added = added.iter().rev().filter(move |added| added.marks().any(is_mark));
+        let builtins = Architecture::builtins_marked(projectors, is_mark);
         added.chain(builtins.map(|builtin| -> &Architecture { builtin }))
     }
 
@@ -64,45 +74,68 @@ impl Catalogue {
     /// The description for a checkpoint, from its `config.json`: by the first class in
     /// `architectures`, or by `model_type` when no class is named.
     pub fn for_checkpoint(&self, config: &Json) -> Result<&Architecture> {
+        self.of_checkpoint(config, false)
+    }
+
+    /// The description of the projector that a checkpoint has beside its language model, from its
+    /// `config.json`: by the class of its vision tower where that names one, else by that of the
+    /// whole.
+    ///
+    /// ```
+    /// use ggmill_arch::Catalogue;
+    /// let catalogue = Catalogue::new();
+    /// let config = serde_json::json!({ "architectures": ["Gemma3ForConditionalGeneration"] });
+    /// assert_eq!(catalogue.for_projector(&config)?.name(), "clip");
+    /// let config = serde_json::json!({ "architectures": ["LlamaForCausalLM"] });
+    /// assert!(catalogue.for_projector(&config).is_err());
+    /// # Ok::<(), ggmill_arch::Error>(())
+    /// ```
+    pub fn for_projector(&self, config: &Json) -> Result<&Architecture> {
+        self.of_checkpoint(config, true)
+    }
+
+    fn of_checkpoint(&self, config: &Json, projector: bool) -> Result<&Architecture> {
         if !config.is_object() {
             return Err(Error::new(
                 ErrorKind::Configuration,
                 format!("config.json is {}, expected an object", json_type(config)),
             ));
         }
-        let config = Config::new(config);
+        let config = Config::of(config, projector);
         let known = |whole: bool| {
-            self.marked(&config).find(|architecture| {
+            self.marked(&config, projector).find(|architecture| {
                 architecture.checkpoint_kind(&config).is_some_and(|kind| kind.whole == whole)
             })
         };
         // A description for the class of the whole goes before one for that of a part.
         let found = known(true).or_else(|| known(false));
         found.ok_or_else(|| {
+            let what = if projector { "no description of a projector" } else { "no description" };
             let named = match (config.class(), config.model_type()) {
                 (Some(class), _) => {
-                    format!("no description is for checkpoints of class {}", quoted(class))
+                    format!("{what} is for checkpoints of class {}", quoted(class))
                 }
-                (None, Some(model_type)) => format!(
-                    "no description is for checkpoints of model type {}",
-                    quoted(model_type)
-                ),
+                (None, Some(model_type)) => {
+                    format!("{what} is for checkpoints of model type {}", quoted(model_type))
+                }
                 (None, None) => "config.json names neither architectures nor model_type".into(),
             };
             let wanted = config.class().or(config.model_type()).unwrap_or_default();
-            Error::new(ErrorKind::Unknown, format!("{named}; {}", self.nearest(wanted)))
+            Error::new(ErrorKind::Unknown, format!("{named}; {}", self.nearest(wanted, projector)))
         })
     }
 
     /// The classes whose names are nearest to this one, and the number of all.
-    fn nearest(&self, wanted: &str) -> String {
+    fn nearest(&self, wanted: &str, projector: bool) -> String {
         const NAMED: usize = 3;
         /// Bytes of a name that are compared: no class has more, and a file can have any number.
         const COMPARED: usize = 96;
         let wanted = wanted.as_bytes();
         let wanted = wanted.get(..COMPARED).unwrap_or(wanted);
-        let mut known: Vec<(usize, &str)> = self
-            .architectures()
+        let (models, projectors) = (self.architectures(), self.projectors());
+        let mut known: Vec<(usize, &str)> = models
+            .filter(|_| !projector)
+            .chain(projectors.filter(|_| projector))
             .flat_map(Architecture::checkpoint_classes)
             .map(|class| (distance(class.as_bytes(), wanted), class))
             .collect();

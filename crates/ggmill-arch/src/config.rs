@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 
 use crate::error::{Error, Result};
 use crate::parameter::{Parameter, ParameterSource};
-use crate::transformers::class_defaults;
+use crate::transformers::{class_defaults, part_defaults};
 use crate::value::ParameterValue;
 
 /// Where the configuration of a model with several parts keeps the language model. What is there
@@ -34,10 +34,23 @@ pub(crate) struct Config<'a> {
 }
 
 impl<'a> Config<'a> {
+    /// The configuration as the architecture with this kind of files sees it.
+    pub(crate) fn of(root: &'a Json, is_projector: bool) -> Self {
+        if is_projector { Self::of_projector(root) } else { Self::new(root) }
+    }
+
+    /// The same for a projector: no part goes before the whole, and the vision tower may have a
+    /// class of its own.
+    fn of_projector(root: &'a Json) -> Self {
+        let tower = root.get("vision_config").filter(|tower| first_class(tower).is_some());
+        let of_root = model_type(root).and_then(class_defaults);
+        Self { root, section: tower, layers: [None, None, Some(root), of_root], documents: None }
+    }
+
     pub(crate) fn new(root: &'a Json) -> Self {
         let section =
             SECTIONS.iter().find_map(|path| at(root, path).filter(|section| section.is_object()));
-        let defaults = |part: &Json| class_defaults(part.get("model_type")?.as_str()?);
+        let defaults = |part: &Json| class_defaults(model_type(part)?);
         let of_root = defaults(root);
         // A part that names no model type has that which the defaults of the whole give it.
         let of_section = section.and_then(|section| {
@@ -69,6 +82,28 @@ impl<'a> Config<'a> {
         let name = path.split_once('.').map_or(path, |(name, _)| name);
         let layer = self.layers.into_iter().flatten().find(|layer| layer.get(name).is_some())?;
         at(layer, path)
+    }
+
+    /// What the class of a part has at a path that leads into that part, where the part says
+    /// nothing there.
+    fn find_in_class(&self, path: &str) -> Option<&'a Json> {
+        let (parents, last) = path.rsplit_once('.').filter(|_| !path.contains(['#', '*', '(']))?;
+        let (mut given, mut class) = (Some(self.root), self.layers[3]?);
+        let mut outer = model_type(self.root);
+        for name in parents.split('.') {
+            let by_default = class.get(name);
+            given = given.and_then(|given| given.get(name));
+            let own = given.and_then(model_type).or(by_default.and_then(model_type));
+            class = outer
+                .and_then(|outer| part_defaults(outer, name))
+                .or(own.and_then(class_defaults))
+                .or(by_default)?;
+            outer = own;
+        }
+        if given.is_some_and(|given| given.get(last).is_some()) {
+            return None;
+        }
+        class.get(last).filter(|value| !value.is_null())
     }
 
     /// The number of elements or members at a place, written as `len(PATH)`; the names of the
@@ -167,6 +202,10 @@ impl<'a> Config<'a> {
     }
 }
 
+fn model_type(part: &Json) -> Option<&str> {
+    part.get("model_type")?.as_str()
+}
+
 fn first_class(part: &Json) -> Option<&str> {
     part.get("architectures")?.get(0)?.as_str()
 }
@@ -202,9 +241,11 @@ impl ParameterSource for Config<'_> {
         if let Some((path, value)) = each {
             return Ok(Some((value, path.to_string())));
         }
-        let Some((path, json)) =
-            parameter.from.iter().find_map(|path| Some((path, self.find(path)?)))
-        else {
+        // What some part says goes before what the class of another has.
+        let found = parameter.from.iter().find_map(|path| Some((path, self.find(path)?)));
+        let in_class =
+            || parameter.from.iter().find_map(|path| Some((path, self.find_in_class(path)?)));
+        let Some((path, json)) = found.or_else(in_class) else {
             return Ok(None);
         };
         match scalar(json).or_else(|| list(json)) {

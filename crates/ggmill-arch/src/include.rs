@@ -115,6 +115,7 @@ fn add(whole: &mut RawPart, mut more: RawPart) {
     }
     whole.tensors.extend(more.tensors);
     whole.ignore.extend(more.ignore);
+    whole.only.extend(more.only);
     whole.zeros.extend(more.zeros);
     whole.rename.extend(more.rename);
     whole.vocabulary = more.vocabulary.or(whole.vocabulary.take());

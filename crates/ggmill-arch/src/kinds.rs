@@ -26,6 +26,9 @@ impl Table for Kinds {
 // The build script has read the same text.
 static KINDS: LazyLock<Kinds> = LazyLock::new(|| Kinds::read().expect("read when it was built"));
 
+/// The `general.type` of projectors.
+pub(crate) const PROJECTOR: &str = "mmproj";
+
 /// The `general.type` that a file of this architecture has, whether it says so or not; `None` for
 /// an architecture of models.
 ///

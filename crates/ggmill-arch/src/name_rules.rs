@@ -24,6 +24,8 @@ use crate::value::ParameterValue;
 #[derive(Clone, Debug, Default)]
 pub struct NameRules {
     ignore: Arc<[Ignored]>,
+    /// Where there are any, all other tensors are not needed.
+    only: Arc<[Glob]>,
     /// What conditions are about.
     parameters: Arc<[(Box<str>, ParameterValue)]>,
     zeros: Vec<Glob>,
@@ -41,7 +43,8 @@ impl NameRules {
     pub fn ignores(&self, name: &str) -> bool {
         let fuel = Cell::new(Scope::FUEL);
         let scope = Scope::new(&self.parameters, &fuel);
-        self.ignore.iter().any(|ignored| ignored.matches(name, &scope))
+        let is_left_out = !self.only.is_empty() && !self.only.iter().any(|glob| glob.matches(name));
+        is_left_out || self.ignore.iter().any(|ignored| ignored.matches(name, &scope))
     }
 
     /// Whether a tensor must have zeros alone, and is left out then.
@@ -210,6 +213,7 @@ impl Ignored {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NameRuleTemplates {
     ignore: Arc<[Ignored]>,
+    only: Arc<[Glob]>,
     zeros: Vec<Glob>,
     renames: Vec<RenameTemplate>,
 }
@@ -217,6 +221,7 @@ pub(crate) struct NameRuleTemplates {
 impl NameRuleTemplates {
     pub(crate) fn understand(
         ignore: &[RawIgnore],
+        only: &[String],
         zeros: &[String],
         renames: &[RawRename],
         known: &dyn Fn(&str) -> bool,
@@ -237,6 +242,7 @@ impl NameRuleTemplates {
         let renames = renames.iter().map(|raw| RenameTemplate::understand(raw, known));
         Ok(Self {
             ignore: ignored.into(),
+            only: only.iter().map(|name| Glob::new(name)).collect(),
             zeros: zeros.iter().map(|name| Glob::new(name)).collect(),
             renames: renames.collect::<Result<_>>()?,
         })
@@ -259,6 +265,7 @@ impl NameRuleTemplates {
         }
         Ok(NameRules {
             ignore: Arc::clone(&self.ignore),
+            only: Arc::clone(&self.only),
             parameters: parameters.into(),
             zeros: self.zeros.clone(),
             renames,

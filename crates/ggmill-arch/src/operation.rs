@@ -91,6 +91,20 @@ pub enum Operation {
     Ternarize,
     /// Replaces every element `x` by `-exp(x)`.
     NegExp,
+    /// Replaces every element `x` by `ln(1 + exp(x))`.
+    Softplus,
+    /// Joins the weight of a batch normalization with its running variance into the factor that
+    /// both come to: `weight / sqrt(variance + epsilon)`.
+    BatchNormWeight {
+        /// What is added to the variance.
+        epsilon: f64,
+    },
+    /// Joins the bias of a batch normalization with its running mean, its weight and its running
+    /// variance into what is added after the factor: `bias - mean * factor`.
+    BatchNormBias {
+        /// What is added to the variance.
+        epsilon: f64,
+    },
     /// Joins MXFP4 weights, of shape (16, blocks of a row, …), with their scales, of shape (blocks
     /// of a row, …), into a tensor of type MXFP4.
     Mxfp4,
@@ -119,13 +133,25 @@ impl Operation {
             Self::NormalizeColumns => "normalize_columns",
             Self::Ternarize => "ternarize",
             Self::NegExp => "neg_exp",
+            Self::Softplus => "softplus",
+            Self::BatchNormWeight { .. } => "batch_norm_weight",
+            Self::BatchNormBias { .. } => "batch_norm_bias",
             Self::Mxfp4 => "mxfp4",
         }
     }
 
     /// Whether several tensors become one.
     pub fn joins(&self) -> bool {
-        matches!(self, Self::Stack | Self::Concat { .. } | Self::Product | Self::Sum | Self::Mxfp4)
+        matches!(
+            self,
+            Self::Stack
+                | Self::Concat { .. }
+                | Self::Product
+                | Self::Sum
+                | Self::BatchNormWeight { .. }
+                | Self::BatchNormBias { .. }
+                | Self::Mxfp4
+        )
     }
 
     /// The shape that comes out when tensors of these shapes go in. Fails when the operation cannot
@@ -197,11 +223,19 @@ impl Operation {
                 }
                 with(dimension, total)
             }
-            Self::Product | Self::Sum => match rest {
-                [second] if second == first => Ok(*first),
-                [second] => Err(format!("shapes differ: {first} and {second}")),
-                _ => Err(format!("takes two tensors, found {}", inputs.len())),
-            },
+            Self::Product
+            | Self::Sum
+            | Self::BatchNormWeight { .. }
+            | Self::BatchNormBias { .. } => {
+                let wanted = if matches!(self, Self::BatchNormBias { .. }) { 4 } else { 2 };
+                match rest.iter().find(|shape| *shape != first) {
+                    _ if inputs.len() != wanted => {
+                        Err(format!("takes {wanted} tensors, found {}", inputs.len()))
+                    }
+                    Some(other) => Err(format!("shapes differ: {first} and {other}")),
+                    None => Ok(*first),
+                }
+            }
             Self::Mxfp4 => match (dimensions, rest) {
                 ([16, blocks, others @ ..], [scales])
                     if scales.dimensions().split_first() == Some((blocks, others)) =>
@@ -278,6 +312,7 @@ impl Operation {
             | Self::Multiply(_)
             | Self::Exp
             | Self::NegExp
+            | Self::Softplus
             | Self::Center
             | Self::NormalizeColumns
             | Self::Ternarize => Ok(*first),
@@ -312,11 +347,14 @@ enum Kind {
     Center,
     NormalizeColumns,
     Ternarize,
+    Softplus,
+    BatchNormWeight,
+    BatchNormBias,
     Mxfp4,
 }
 
 /// The operations that a description may write, with the least and the most arguments each takes.
-const OPERATIONS: [(&str, Kind, usize, usize); 19] = [
+const OPERATIONS: [(&str, Kind, usize, usize); 22] = [
     ("permute", Kind::Permute, 1, 1),
     ("stack", Kind::Stack, 0, 0),
     ("concat", Kind::Concat, 0, 1),
@@ -335,6 +373,9 @@ const OPERATIONS: [(&str, Kind, usize, usize); 19] = [
     ("center", Kind::Center, 0, 0),
     ("normalize_columns", Kind::NormalizeColumns, 0, 0),
     ("ternarize", Kind::Ternarize, 0, 0),
+    ("softplus", Kind::Softplus, 0, 0),
+    ("batch_norm_weight", Kind::BatchNormWeight, 1, 1),
+    ("batch_norm_bias", Kind::BatchNormBias, 1, 1),
     ("mxfp4", Kind::Mxfp4, 0, 0),
 ];
 
@@ -372,7 +413,16 @@ impl OperationTemplate {
 
     /// Whether several tensors become one.
     pub(crate) fn joins(&self) -> bool {
-        matches!(self.kind, Kind::Stack | Kind::Concat | Kind::Product | Kind::Sum | Kind::Mxfp4)
+        matches!(
+            self.kind,
+            Kind::Stack
+                | Kind::Concat
+                | Kind::Product
+                | Kind::Sum
+                | Kind::BatchNormWeight
+                | Kind::BatchNormBias
+                | Kind::Mxfp4
+        )
     }
 
     pub(crate) fn resolve(&self, scope: &Scope<'_>) -> Result<Operation> {
@@ -446,6 +496,13 @@ impl OperationTemplate {
             (Kind::Center, _) => Operation::Center,
             (Kind::NormalizeColumns, _) => Operation::NormalizeColumns,
             (Kind::Ternarize, _) => Operation::Ternarize,
+            (Kind::Softplus, _) => Operation::Softplus,
+            (Kind::BatchNormWeight, [epsilon]) => {
+                Operation::BatchNormWeight { epsilon: number(epsilon)? }
+            }
+            (Kind::BatchNormBias, [epsilon]) => {
+                Operation::BatchNormBias { epsilon: number(epsilon)? }
+            }
             (Kind::Mxfp4, _) => Operation::Mxfp4,
             // The number of arguments was checked when the description was loaded.
             _ => return Err(Error::description("an operation with the wrong number of arguments")),

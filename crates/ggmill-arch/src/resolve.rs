@@ -266,7 +266,8 @@ impl Architecture {
         beside: Option<(&Documents, &dyn CheckpointFacts)>,
     ) -> Result<Resolved<'_>> {
         let (documents, facts) = beside.unzip();
-        let (config, kind) = self.configured(Config::new(config).beside(documents));
+        let config = Config::of(config, self.is_projector());
+        let (config, kind) = self.configured(config.beside(documents));
         // A checkpoint that is refused need not have what others need.
         let refused = |error: Error| {
             let known = self.known_parameters(&config, kind);
@@ -282,7 +283,7 @@ impl Architecture {
     /// How the names of the tensors of a checkpoint with this `config.json` are read, as far as it
     /// is known without its tensors.
     pub fn name_rules(&self, config: &Json) -> NameRules {
-        let (config, kind) = self.configured(Config::new(config));
+        let (config, kind) = self.configured(Config::of(config, self.is_projector()));
         let known = self.known_parameters(&config, kind);
         self.name_rules.without_loops().resolve(&known).unwrap_or_default()
     }

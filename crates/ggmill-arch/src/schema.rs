@@ -61,6 +61,8 @@ macro_rules! description_and_part {
 
 description_and_part! {
     ignore: Vec<RawIgnore>,
+    /// Patterns: of a checkpoint's tensors, all others are not needed.
+    only: Vec<String>,
     zeros: Vec<String>,
     rename: Vec<RawRename>,
     parameters: Ordered<RawParameter>,

@@ -127,6 +127,16 @@ impl TensorSpec {
         self.fixed_type == Some(TensorType::Fixed(GgmlType::F32))
     }
 
+    /// Whether a checkpoint has some name of an alternative, given which names it has.
+    pub(crate) fn has_some(&self, present: impl Fn(&str) -> bool) -> bool {
+        match &self.origin {
+            Origin::Checkpoint(sources) => {
+                sources.iter().flat_map(|source| &source.names).any(|name| present(name))
+            }
+            Origin::Computed(_) => false,
+        }
+    }
+
     /// The alternative that a checkpoint has, given which names it has, or nothing.
     ///
     /// Fails when an alternative is there in part (the error says what is missing), and when the

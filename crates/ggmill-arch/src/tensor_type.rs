@@ -19,6 +19,8 @@ pub enum TensorType {
     OfSource,
     /// That of the file: the name alone would make it F32.
     OfFile,
+    /// F16 in a file of type F16, F32 in any other.
+    HalfOrSingle,
 }
 
 #[derive(Debug, Deserialize)]
@@ -69,7 +71,7 @@ static KEEP_F32: LazyLock<KeepF32> =
 
 impl TensorType {
     /// The types a description may name.
-    const TYPES: [(&'static str, Self); 9] = [
+    const TYPES: [(&'static str, Self); 10] = [
         ("f32", Self::Fixed(GgmlType::F32)),
         ("f16", Self::Fixed(GgmlType::F16)),
         ("bf16", Self::Fixed(GgmlType::BF16)),
@@ -79,6 +81,7 @@ impl TensorType {
         ("i64", Self::Fixed(GgmlType::I64)),
         ("source", Self::OfSource),
         ("file", Self::OfFile),
+        ("f16-or-f32", Self::HalfOrSingle),
     ];
 
     /// The type with this name in descriptions.

@@ -9,6 +9,10 @@ use crate::outcome::Failure;
 use crate::paths::shown;
 use crate::text_file::read_text;
 
+/// What to do about a checkpoint of an unknown class.
+pub(crate) const ARCH_FILE_HINT: &str = "--arch-file adds a description of your own; \
+                                         docs/formats/architecture.md says how to write one";
+
 /// The architectures to know: the built-in ones, and those of files a user gives.
 pub(crate) fn catalogue(files: &[PathBuf]) -> Result<Catalogue, Failure> {
     Ok(described(files)?.into_iter().fold(Catalogue::new(), Catalogue::with))
@@ -26,9 +30,16 @@ pub(crate) fn described(paths: &[PathBuf]) -> Result<Vec<Architecture>, Failure>
         let parts = texts(&path.join("parts"))?;
         let parts: Vec<(&str, &str)> =
             parts.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
-        let inner = path.join("architectures");
-        for file in toml_files(if inner.is_dir() { &inner } else { path })? {
-            found.push(read(&file, &parts)?);
+        let inner = ["architectures", "projectors"].map(|name| path.join(name));
+        let mut directories: Vec<&Path> =
+            inner.iter().filter(|inner| inner.is_dir()).map(PathBuf::as_path).collect();
+        if directories.is_empty() {
+            directories.push(path);
+        }
+        for directory in directories {
+            for file in toml_files(directory)? {
+                found.push(read(&file, &parts)?);
+            }
         }
     }
     Ok(found)

@@ -3,8 +3,13 @@
 use clap::{CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
+<<<<<<< HEAD
     check, completions, convert, detokenize, diff, edit, explain, extract, get, graft, hash,
     imatrix, inspect, man, merge, name, quantize, repack, set_metadata, split, tokenize,
+=======
+    check, completions, convert, diff, edit, explain, extract, get, graft, hash, imatrix, inspect,
+    lora, man, merge, name, quantize, repack, set_metadata, split,
+>>>>>>> main
 };
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
@@ -68,6 +73,7 @@ pub(crate) enum Command {
     SetMetadata(set_metadata::Args),
     Quantize(Box<quantize::Args>),
     Imatrix(imatrix::Args),
+    Lora(lora::Args),
     Split(split::Args),
     Merge(merge::Args),
     Repack(repack::Args),
@@ -95,6 +101,7 @@ impl Command {
             Self::Edit(args) => edit::run(&args, console),
             Self::Quantize(args) => quantize::run(*args, console),
             Self::Imatrix(args) => imatrix::run(&args, console),
+            Self::Lora(args) => lora::run(args, console),
             Self::Split(args) => split::run(&args, console),
             Self::Merge(args) => merge::run(&args, console),
             Self::Repack(args) => repack::run(&args, console),

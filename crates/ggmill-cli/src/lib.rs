@@ -21,6 +21,7 @@ mod each;
 mod edit_file;
 mod journal;
 mod making;
+mod metadata_file;
 mod outcome;
 mod outputs;
 mod paths;

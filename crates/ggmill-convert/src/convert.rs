@@ -2,12 +2,14 @@ use std::fmt::Write as _;
 
 use ggmill_arch::{
     Architecture, Assigned, Operation, Origin, Resolved, Source, TensorSpec, TensorType,
+    kind_of_architecture,
 };
 use ggmill_core::{FileType, GgmlType, MetadataBuf, RawStr, Shape, keys, size_label};
 
 use crate::facts::{Facts, documents, require_zeros, same_elements};
-use crate::general::{General, MetadataOverride, Sources};
+use crate::general::{General, MetadataOverride, Parameters, Sources};
 use crate::operations::apply;
+use crate::projector::has_projector;
 use crate::vocabulary;
 use crate::weights::{Weights, quantization};
 use ggmill_pipeline::{Checkpoint, Pretrained};
@@ -17,7 +19,7 @@ use ggmill_quant::QUANTIZATION_VERSION;
 
 /// The type of a tensor whose row length is not a multiple of the block size of the requested
 /// type, as in the reference.
-const FALLBACK: GgmlType = GgmlType::F16;
+pub(crate) const FALLBACK: GgmlType = GgmlType::F16;
 
 /// The options of a conversion.
 #[derive(Clone, Debug)]
@@ -73,7 +75,7 @@ pub fn own_type(checkpoint: &dyn Checkpoint) -> FileType {
     }
 }
 
-fn is_float(found: GgmlType) -> bool {
+pub(crate) fn is_float(found: GgmlType) -> bool {
     matches!(found, GgmlType::F64 | GgmlType::F32 | GgmlType::F16 | GgmlType::BF16)
 }
 
@@ -96,6 +98,10 @@ pub fn convert(
     architecture: &Architecture,
     options: &ConvertOptions,
 ) -> Result<Recipe> {
+    if architecture.is_projector() && !has_projector(checkpoint, architecture) {
+        let message = "none of its tensors is of a tower for images or sound";
+        return Err(Error::new(ErrorKind::Checkpoint, message));
+    }
     refuse_quantized(checkpoint, architecture)?;
     let target = target_type(options.file_type)?;
     let file_type = match quantization(checkpoint) {
@@ -123,7 +129,7 @@ pub fn convert(
         config: checkpoint.config(),
         directory: checkpoint.name(),
         files: checkpoint.side_files(),
-        parameters,
+        parameters: Parameters::Exactly(parameters),
         size_label: label,
         given: options.metadata.as_ref(),
         name: options.name.as_deref(),
@@ -133,27 +139,39 @@ pub fn convert(
     let mut metadata = MetadataBuf::new();
     metadata.set(keys::GENERAL_ARCHITECTURE, architecture.name());
     resolved.write_early_keys(file_type, &mut metadata);
-    metadata.set(keys::GENERAL_TYPE, "model");
+    let kind = kind_of_architecture(architecture.name()).unwrap_or("model");
+    metadata.set(keys::GENERAL_TYPE, kind);
     general.write_to(&mut metadata);
     resolved.write_keys(file_type, &mut metadata);
     metadata.set(keys::GENERAL_QUANTIZATION_VERSION, QUANTIZATION_VERSION);
-    let is_written = vocabulary::is_written(checkpoint.side_files(), resolved.vocabulary());
-    if is_written && !options.no_vocab {
-        let pre = options.pre.as_deref();
-        notes.extend(vocabulary::write(checkpoint, resolved.vocabulary(), pre, &mut metadata)?);
-    } else {
-        metadata.set(keys::TOKENIZER_MODEL, "none");
-        let why = if is_written { "as asked" } else { "the checkpoint has no tokenizer" };
-        let mut note = format!("no vocabulary was written ({why})");
-        let size = format!("{}.vocab_size", architecture.name());
-        if metadata.get(&size).is_none() {
-            let _ = write!(note, "; llama.cpp loads such a file only if it has the key {size}");
-        }
-        notes.push(note);
+    if !architecture.is_projector() {
+        notes.extend(write_vocabulary(checkpoint, &resolved, options, &mut metadata)?);
     }
     let mut recipe = Recipe::new(metadata, tensors);
     recipe.notes = notes;
     Ok(recipe)
+}
+
+/// Sets the keys of the vocabulary, and says what there is to say about it.
+fn write_vocabulary(
+    checkpoint: &dyn Pretrained,
+    resolved: &Resolved<'_>,
+    options: &ConvertOptions,
+    metadata: &mut MetadataBuf,
+) -> Result<Vec<String>> {
+    let is_written = vocabulary::is_written(checkpoint.side_files(), resolved.vocabulary());
+    if is_written && !options.no_vocab {
+        let pre = options.pre.as_deref();
+        return vocabulary::write(checkpoint, resolved.vocabulary(), pre, metadata);
+    }
+    metadata.set(keys::TOKENIZER_MODEL, "none");
+    let why = if is_written { "as asked" } else { "the checkpoint has no tokenizer" };
+    let mut note = format!("no vocabulary was written ({why})");
+    let size = format!("{}.vocab_size", resolved.architecture().name());
+    if metadata.get(&size).is_none() {
+        let _ = write!(note, "; llama.cpp loads such a file only if it has the key {size}");
+    }
+    Ok(vec![note])
 }
 
 /// The tensors of the recipe, in their order.
@@ -243,7 +261,7 @@ fn refuse_quantized(checkpoint: &dyn Pretrained, architecture: &Architecture) ->
 }
 
 /// The tensor type after a file type, for those that convert without a mixture.
-fn target_type(file_type: FileType) -> Result<GgmlType> {
+pub(crate) fn target_type(file_type: FileType) -> Result<GgmlType> {
     Ok(match file_type {
         FileType::F32 => GgmlType::F32,
         FileType::F16 => GgmlType::F16,
@@ -278,6 +296,7 @@ fn tensor(
     let wanted = match spec.fixed_type {
         Some(TensorType::Fixed(fixed)) => fixed,
         Some(TensorType::OfSource) => of_source().unwrap_or(target),
+        Some(TensorType::HalfOrSingle) if target != GgmlType::F16 => GgmlType::F32,
         _ => target,
     };
     let ggml_type = if fits(wanted, &spec.shape) { wanted } else { FALLBACK };
@@ -329,7 +348,7 @@ fn operated(
 }
 
 /// Says which tensors could not have the type asked for.
-fn fallback_note(tensors: &[RecipeTensor], target: GgmlType) -> Option<String> {
+pub(crate) fn fallback_note(tensors: &[RecipeTensor], target: GgmlType) -> Option<String> {
     const NAMED: usize = 3;
     let is_fallback =
         |tensor: &&RecipeTensor| !fits(target, tensor.shape()) && tensor.ggml_type() == FALLBACK;
@@ -353,7 +372,7 @@ fn fallback_note(tensors: &[RecipeTensor], target: GgmlType) -> Option<String> {
     })
 }
 
-fn fits(ggml_type: GgmlType, shape: &Shape) -> bool {
+pub(crate) fn fits(ggml_type: GgmlType, shape: &Shape) -> bool {
     ggml_type
         .layout()
         .is_some_and(|layout| shape.row_len().is_multiple_of(u64::from(layout.elements)))

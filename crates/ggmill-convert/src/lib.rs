@@ -5,11 +5,15 @@ mod convert;
 mod facts;
 mod general;
 mod legacy;
+mod lora;
 mod operations;
+mod projector;
 mod vocabulary;
 mod weights;
 
 pub use convert::{ConvertOptions, auto_type, convert, own_type};
 pub use general::MetadataOverride;
 pub use legacy::{LegacyOptions, convert_legacy};
+pub use lora::convert_lora;
+pub use projector::has_projector;
 pub use vocabulary::has_tokenizer;

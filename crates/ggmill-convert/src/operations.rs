@@ -6,23 +6,36 @@ use ggmill_pipeline::{Error, ErrorKind, Expression, Mxfp4, Result};
 /// The tensor of the file from those of an alternative, in the order of its names: what each part
 /// does first, then what all do.
 pub(crate) fn apply(source: &Source, tensors: Vec<Expression>) -> Result<Expression> {
+    apply_with(source, tensors, &one)
+}
+
+/// The same of anything on which `one` carries out an operation.
+pub(crate) fn apply_with<T>(
+    source: &Source,
+    tensors: Vec<T>,
+    one: &dyn Fn(&Operation, &[T]) -> Result<T>,
+) -> Result<T> {
     if source.parts.is_empty() {
-        return all(&source.operations, tensors);
+        return all(&source.operations, tensors, one);
     }
     let mut tensors = tensors.into_iter();
     let part = |part: &ggmill_arch::Part| {
-        all(&part.operations, tensors.by_ref().take(part.names).collect())
+        all(&part.operations, tensors.by_ref().take(part.names).collect(), one)
     };
     let parts = source.parts.iter().map(part).collect::<Result<_>>()?;
-    all(&source.operations, parts)
+    all(&source.operations, parts, one)
 }
 
 /// First operation first.
-fn all(operations: &[Operation], mut tensors: Vec<Expression>) -> Result<Expression> {
+fn all<T>(
+    operations: &[Operation],
+    mut tensors: Vec<T>,
+    one: &dyn Fn(&Operation, &[T]) -> Result<T>,
+) -> Result<T> {
     for operation in operations {
         tensors = vec![one(operation, &tensors)?];
     }
-    match <[Expression; 1]>::try_from(tensors) {
+    match <[T; 1]>::try_from(tensors) {
         Ok([tensor]) => Ok(tensor),
         Err(tensors) => {
             Err(Error::new(ErrorKind::Misuse, format!("{} tensors, expected one", tensors.len())))
@@ -30,7 +43,7 @@ fn all(operations: &[Operation], mut tensors: Vec<Expression>) -> Result<Express
     }
 }
 
-fn one(operation: &Operation, tensors: &[Expression]) -> Result<Expression> {
+pub(crate) fn one(operation: &Operation, tensors: &[Expression]) -> Result<Expression> {
     let wrong_count = || {
         Error::new(ErrorKind::Misuse, format!("{} of {} tensors", operation.name(), tensors.len()))
     };
@@ -66,12 +79,25 @@ fn one(operation: &Operation, tensors: &[Expression]) -> Result<Expression> {
         Operation::Center => first.center(),
         Operation::NormalizeColumns => first.normalize_columns(),
         Operation::Ternarize => first.ternarize(),
+        Operation::Softplus => first.softplus(),
+        Operation::BatchNormWeight { epsilon } => factor(first, second()?, *epsilon),
+        Operation::BatchNormBias { epsilon } => match tensors {
+            [bias, mean, weight, variance] => {
+                bias.difference(&mean.product(&factor(weight, variance, *epsilon)?)?)
+            }
+            _ => Err(wrong_count()),
+        },
         Operation::Mxfp4 => Expression::decode(Mxfp4::new(), tensors),
         _ => Err(Error::new(
             ErrorKind::Unsupported,
             format!("the operation {} is not carried out", operation.name()),
         )),
     }
+}
+
+/// What a batch normalization multiplies by.
+fn factor(weight: &Expression, variance: &Expression, epsilon: f64) -> Result<Expression> {
+    weight.quotient(&variance.add(epsilon)?.sqrt()?)
 }
 
 #[cfg(test)]
@@ -115,6 +141,9 @@ mod tests {
             Operation::Center,
             Operation::NormalizeColumns,
             Operation::Ternarize,
+            Operation::Softplus,
+            Operation::BatchNormWeight { epsilon: 1e-5 },
+            Operation::BatchNormBias { epsilon: 1e-5 },
             Operation::Mxfp4,
         ];
         let mut source = MemorySource::new();
@@ -131,10 +160,11 @@ mod tests {
                     .into_iter()
                     .map(|n| Expression::tensor(&source, n).unwrap())
                     .collect(),
+                Operation::BatchNormBias { .. } => vec![tensor.clone(); 4],
                 _ => vec![tensor.clone(); if operation.joins() { 2 } else { 1 }],
             };
             let shapes: Vec<Shape> = tensors.iter().map(|tensor| *tensor.shape()).collect();
-            let made = all(std::slice::from_ref(operation), tensors).unwrap();
+            let made = all(std::slice::from_ref(operation), tensors, &one).unwrap();
             assert_eq!(*made.shape(), operation.shape(&shapes).unwrap(), "{operation:?}");
             let size = made.evaluate(&source, 0..made.shape().elements()).unwrap().len();
             assert_eq!(size as u64, made.size(), "{operation:?}");

@@ -44,6 +44,12 @@ keys! {
     GENERAL_URL = "general.url";
     /// The model's repository.
     GENERAL_REPO_URL = "general.repo_url";
+    /// The kind of an adapter: `lora`.
+    ADAPTER_TYPE = "adapter.type";
+    /// The strength of a LoRA adapter, which its rank divides: f32.
+    ADAPTER_LORA_ALPHA = "adapter.lora.alpha";
+    /// The tokens after which an adapter is active: an array of u32.
+    ADAPTER_ALORA_INVOCATION_TOKENS = "adapter.alora.invocation_tokens";
     /// The number of this shard, from 0: u16.
     SPLIT_NO = "split.no";
     /// The number of shards: u16.

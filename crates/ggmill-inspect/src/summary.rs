@@ -8,6 +8,9 @@ use ggmill_text::LosslessStr;
 use serde::Serialize;
 use serde::ser::{SerializeMap as _, SerializeStruct as _, Serializer};
 
+use crate::adapter::AdapterSummary;
+use crate::per_block::PerBlock;
+
 /// The summary of a model. A fact the file does not tell, or tells in another type than it
 /// should have, is `None`: JSON has `null`.
 ///
@@ -73,26 +76,14 @@ pub struct Summary<'a> {
     pub has_tokens: bool,
     /// Bytes of `tokenizer.chat_template`; `None` when there is none.
     pub chat_template_bytes: Option<u64>,
+    /// The facts of an adapter; `None`, and absent in JSON, for a file that is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub adapter: Option<AdapterSummary<'a>>,
     /// Number of files.
     pub shards: u64,
     /// The tensor types in use, in the order of their numbers.
     #[serde(serialize_with = "serialize_types")]
     pub types: Vec<TypeUse>,
-}
-
-/// A hyper-parameter that some models have once and others once per block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(clippy::exhaustive_enums, reason = "one value or several")]
-pub enum PerBlock {
-    /// The same everywhere. JSON has the number.
-    Same(u64),
-    /// Different from block to block. JSON has `{"min":…,"max":…}`.
-    Varying {
-        /// The least of them.
-        min: u64,
-        /// The greatest of them.
-        max: u64,
-    },
 }
 
 /// How much of a model has one tensor type.
@@ -152,17 +143,10 @@ impl<'a> Summary<'a> {
                 .or_else(|| view.integer("vocab_size")),
             chat_template_bytes: text(keys::TOKENIZER_CHAT_TEMPLATE)
                 .map(|template| template.0.len() as u64),
+            adapter: AdapterSummary::of(model),
             shards: model.parts().len() as u64,
             types,
         }
-    }
-}
-
-impl PerBlock {
-    fn of(model: &ModelView<'_>, name: &str) -> Option<Self> {
-        let numbers = model.integers(name)?;
-        let (min, max) = (*numbers.iter().min()?, *numbers.iter().max()?);
-        Some(if min == max { Self::Same(min) } else { Self::Varying { min, max } })
     }
 }
 
@@ -206,20 +190,6 @@ impl TypeUse {
     }
 }
 
-impl Serialize for PerBlock {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match *self {
-            Self::Same(number) => serializer.serialize_u64(number),
-            Self::Varying { min, max } => {
-                let mut object = serializer.serialize_struct("PerBlock", 2)?;
-                object.serialize_field("min", &min)?;
-                object.serialize_field("max", &max)?;
-                object.end()
-            }
-        }
-    }
-}
-
 impl Serialize for TypeUse {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut object = serializer.serialize_struct("TypeUse", 2)?;
@@ -245,16 +215,5 @@ fn serialize_file_type<S: Serializer>(
     match file_type {
         Some(file_type) => serializer.collect_str(file_type),
         None => serializer.serialize_none(),
-    }
-}
-
-impl std::fmt::Display for PerBlock {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Same(number) => write!(f, "{}", crate::human::grouped(*number)),
-            Self::Varying { min, max } => {
-                write!(f, "{} to {}", crate::human::grouped(*min), crate::human::grouped(*max))
-            }
-        }
     }
 }

@@ -21,6 +21,14 @@ pub(crate) trait Sink {
     /// A token, and the range of the whole text it stands for.
     fn push(&mut self, id: u32, start: usize, end: usize);
 
+    /// The first of a few tokens whose ranges are not asked for.
+    #[inline]
+    fn few(&mut self, ids: &[u32; 3], count: u32) {
+        for (&id, _) in ids.iter().zip(0..count) {
+            self.push(id, 0, 0);
+        }
+    }
+
     /// Tokens whose ranges are not asked for.
     fn extend(&mut self, ids: &[u32]) {
         for &id in ids {
@@ -38,6 +46,16 @@ impl Sink for Ids<'_> {
     #[inline]
     fn push(&mut self, id: u32, _: usize, _: usize) {
         self.0.push(id);
+    }
+
+    #[inline]
+    fn few(&mut self, &[first, second, third]: &[u32; 3], count: u32) {
+        match count {
+            0 => {}
+            1 => self.0.push(first),
+            2 => self.0.extend_from_slice(&[first, second]),
+            _ => self.0.extend_from_slice(&[first, second, third]),
+        }
     }
 
     #[inline]
@@ -66,6 +84,11 @@ impl Sink for Count {
     #[inline]
     fn push(&mut self, _: u32, _: usize, _: usize) {
         self.0 = self.0.saturating_add(1);
+    }
+
+    #[inline]
+    fn few(&mut self, _: &[u32; 3], count: u32) {
+        self.0 = self.0.saturating_add(count as usize);
     }
 
     #[inline]

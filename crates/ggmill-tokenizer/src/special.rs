@@ -24,8 +24,9 @@ pub(crate) struct Special {
 struct Finder {
     /// In the order they are taken.
     tokens: Vec<Token>,
-    first: Option<AhoCorasick>,
-    overlapping: Option<AhoCorasick>,
+    automaton: Option<AhoCorasick>,
+    /// The bytes of the longest.
+    longest: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -121,26 +122,24 @@ impl Finder {
         if texts.is_empty() {
             return Ok(finder);
         }
-        let build = |kind: MatchKind| {
-            AhoCorasick::builder().match_kind(kind).build(&texts).map_err(|error| {
-                Error::new(ErrorKind::Limit, format!("too many special tokens: {error}"))
-            })
-        };
-        finder.first = Some(build(MatchKind::LeftmostFirst)?);
-        finder.overlapping = Some(build(MatchKind::Standard)?);
+        finder.longest = texts.iter().map(|text| text.len()).max().unwrap_or_default();
+        let automaton = AhoCorasick::builder().match_kind(MatchKind::Standard).build(&texts);
+        finder.automaton = Some(automaton.map_err(|error| {
+            Error::new(ErrorKind::Limit, format!("too many special tokens: {error}"))
+        })?);
         Ok(finder)
     }
 
     /// Leaves the tokens of a text in `scratch.hits`, in the order of their positions.
     fn find(&self, text: &[u8], scratch: &mut Scratch) {
         scratch.hits.clear();
-        let (Some(first), Some(overlapping)) = (&self.first, &self.overlapping) else { return };
-        // The usual text has none, and the search for the first is the fast one.
-        let Some(begin) = first.find(text).map(|hit| hit.start()) else { return };
+        let Some(automaton) = &self.automaton else { return };
+        // Most texts have none, and the search for the one that ends first is the fast one.
+        let Some(first) = automaton.find(text) else { return };
+        let begin = first.end().saturating_sub(self.longest);
         scratch.found.clear();
-        // What overlaps the first hit cannot begin before it: it would be the first.
         let rest = text.get(begin..).unwrap_or_default();
-        for hit in overlapping.find_overlapping_iter(rest) {
+        for hit in automaton.find_overlapping_iter(rest) {
             let place = (hit.start().saturating_add(begin), hit.end().saturating_add(begin));
             scratch.found.push((hit.pattern().as_u32(), place.0, place.1));
         }

@@ -69,6 +69,42 @@ impl TokenMap {
         self.slot(text).ok()
     }
 
+    /// The IDs of many texts, with which the memory's delays overlap.
+    pub(crate) fn get_many(&self, texts: &[&[u8]], ids: &mut Vec<Option<u32>>) {
+        const AT_ONCE: usize = 64;
+        let mask = self.slots.len().wrapping_sub(1);
+        let mut hashes = [0u64; AT_ONCE];
+        let mut found = [(0u32, EMPTY); AT_ONCE];
+        let mut bounds = [(0u32, 0u32); AT_ONCE];
+        ids.clear();
+        for texts in texts.chunks(AT_ONCE) {
+            for (slot, text) in hashes.iter_mut().zip(texts) {
+                *slot = hash(text);
+            }
+            for (slot, &hash) in found.iter_mut().zip(&hashes) {
+                *slot = self.slots.get(halves(hash).0 & mask).copied().unwrap_or((0, EMPTY));
+            }
+            for (slot, &(_, id)) in bounds.iter_mut().zip(&found) {
+                let start = self.starts.get(id as usize).copied().unwrap_or_default();
+                let end = self.starts.get((id as usize).saturating_add(1)).copied();
+                *slot = (start, end.unwrap_or_default());
+            }
+            for (((text, &hash), &(tag, id)), &(start, end)) in
+                texts.iter().zip(&hashes).zip(&found).zip(&bounds)
+            {
+                let is_first = tag == halves(hash).1
+                    && self.arena.get(start as usize..end as usize) == Some(*text);
+                ids.push(if id == EMPTY {
+                    None
+                } else if is_first {
+                    Some(id)
+                } else {
+                    self.get(text)
+                });
+            }
+        }
+    }
+
     /// The ID of a text, or the free slot it belongs into and the part of the hash.
     #[inline]
     fn slot(&self, text: &[u8]) -> Result<u32, (usize, u32)> {

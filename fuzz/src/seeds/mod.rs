@@ -2,6 +2,7 @@
 
 mod formats;
 mod texts;
+mod tokenizer;
 
 use std::fs;
 
@@ -26,12 +27,14 @@ pub fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
         "manifest" => return texts::manifests(),
         "safetensors_index" => return texts::indexes(),
         "type_plan" => return texts::type_plans(),
+        "tokenizer" => return tokenizer::vocabularies(),
         "vocabulary" => return formats::vocabularies(),
         "imatrix" => return formats::imatrices(),
         "journal" => return formats::journals(),
         "legacy" => return formats::legacy(),
         "npy" => return formats::npy(),
         "safetensors" => return formats::safetensors(),
+        "torch" => return formats::torch(),
         _ => {}
     }
     let built = corpus::all().into_iter().map(|case| (case.name.to_owned(), case.bytes));

@@ -58,8 +58,15 @@ pub(super) fn descriptions() -> Vec<(String, Vec<u8>)> {
     seeds
 }
 
+/// The configuration of an adapter.
+const ADAPTER: &str = r#"{"peft_type": "LORA", "r": 2, "lora_alpha": 4.0, "fan_in_fan_out": false, "use_rslora": true,
+    "use_dora": false, "alpha_pattern": {"q_proj": 8}, "alora_invocation_tokens": [5, 6], "invocation_string": "go"}"#;
+
 pub(super) fn configurations() -> Vec<(String, Vec<u8>)> {
-    named(&[("llama", CONFIG), ("mixtral", MIXTRAL), ("rope", ROPE)])
+    let mut seeds = named(&[("llama", CONFIG), ("mixtral", MIXTRAL), ("rope", ROPE)]);
+    let adapter = [CONFIG.as_bytes(), b"\0", ADAPTER.as_bytes()].concat();
+    seeds.push(("adapter".to_owned(), adapter));
+    seeds
 }
 
 pub(super) fn file_names() -> Vec<(String, Vec<u8>)> {

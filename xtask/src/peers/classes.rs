@@ -9,7 +9,7 @@ use super::ggmill;
 use crate::process::{Done, command, root, run, target};
 
 /// Where the recipes are.
-const RECIPES: &str = "crates/ggmill-convert/tests/fixtures/classes";
+const RECIPES: &str = "crates/ggmill-convert/tests/fixtures";
 
 /// An interpreter with torch, transformers 4.57.6 and numpy.
 const PYTHON: &str = "REFERENCE_PYTHON";
@@ -30,14 +30,16 @@ pub(super) fn execute(args: &Args) -> Done {
 
 /// Compares every recipe with the reference, on so many processes.
 pub(super) fn all(jobs: usize) -> Done {
-    let directory = root().join(RECIPES);
-    let files = std::fs::read_dir(&directory)
-        .map_err(|error| format!("{}: {error}", directory.display()))?;
-    let mut names: Vec<String> = files
-        .filter_map(|file| {
-            Some(file.ok()?.file_name().to_string_lossy().strip_suffix(".json")?.to_owned())
-        })
-        .collect();
+    let mut names = Vec::new();
+    for (kind, prefix) in [("classes", ""), ("mmproj", "mmproj/")] {
+        let directory = root().join(RECIPES).join(kind);
+        let files = std::fs::read_dir(&directory)
+            .map_err(|error| format!("{}: {error}", directory.display()))?;
+        names.extend(files.filter_map(|file| {
+            let name = file.ok()?.file_name();
+            Some(format!("{prefix}{}", name.to_string_lossy().strip_suffix(".json")?))
+        }));
+    }
     names.sort();
     // The first starts the reference, which all of them ask.
     let mut base = script(true)?;

@@ -2,25 +2,25 @@
 
 use std::path::{Path, PathBuf};
 
-use ggmill_convert::{ConvertOptions, MetadataOverride, auto_type, own_type};
+use ggmill_convert::{ConvertOptions, auto_type, own_type};
 use ggmill_core::{FileType, RawStr};
-use ggmill_formats::Safetensors;
+use ggmill_formats::{CheckpointDirectory, PeftAdapter};
 use ggmill_inspect::FileKind;
 use ggmill_pipeline::{ErrorKind, Pretrained as _};
 use ggmill_quantize::{QuantizeOptions, Target, quantize_recipe};
 
-use crate::arch_file::catalogue;
-use crate::commands::convert_legacy;
+use crate::arch_file::{ARCH_FILE_HINT, catalogue};
 use crate::commands::quantize::{TypeArgs, refused, target, without_ending};
+use crate::commands::{convert_legacy, convert_lora};
 use crate::console::Console;
 use crate::making::Making;
+use crate::metadata_file::metadata_override;
 use crate::outcome::{Failure, Status};
 use crate::outputs::Output;
 use crate::paths::shown;
 use crate::shard_limit::ShardLimitArgs;
 use crate::shards::MakingShards;
 use crate::source::what_it_is;
-use crate::text_file::read_text;
 
 /// Convert a model checkpoint to a GGUF file
 #[derive(Debug, clap::Args)]
@@ -36,15 +36,26 @@ TYPE is auto, or any type of `ggmill quantize`. auto is BF16 or F16, whichever t
 has. F32, F16, BF16 and Q8_0 are written as convert_hf_to_gguf.py writes them; the others as
 `ggmill quantize` makes them from the converted file, without that file: one pass.
 
-SRC is a directory with config.json and model.safetensors (or its shards), as Hugging Face
-has them. The architecture comes from config.json; --arch-file adds one of your own.
+SRC is a directory with config.json and model.safetensors or pytorch_model.bin (or shards), as
+Hugging Face has them; nothing in a PyTorch file is executed. The architecture comes from
+config.json; --arch-file adds one of your own. SRC may also be in the layout of Mistral or of
+Meta: params.json with consolidated.safetensors, or with consolidated.00.pth and so on; or a
+file of llama2.c, with tokenizer.bin beside it.
+
+SRC may also be a PEFT adapter: a directory with adapter_config.json and
+adapter_model.safetensors. --base is the directory of the model it changes; `ggmill lora
+merge` merges the result. Its type is F32, F16, BF16 or Q8_0; auto is F32.
+  ggmill convert my-adapter/ --base Llama-3.2-1B/ -o my-adapter.gguf
 
 SRC may also be a LLaMA file from before GGUF (GGML, GGMF, GGJT): `ggmill convert old.bin`.
 Its tensors keep their types; blocks that have changed since become those of today.")]
 pub(crate) struct Args {
-    /// The checkpoint: a directory, a .safetensors file with config.json beside it, or a
-    /// legacy file
+    /// The checkpoint: a directory, a .safetensors or PyTorch file with config.json beside it,
+    /// or a legacy file
     src: PathBuf,
+    /// The directory of the base model of an adapter; by default the one that the adapter names
+    #[arg(long, value_name = "DIR")]
+    base: Option<PathBuf>,
     /// The file to write, as with -o
     #[arg(value_name = "OUT", conflicts_with = "output", value_parser = output_path)]
     out: Option<PathBuf>,
@@ -68,6 +79,10 @@ pub(crate) struct Args {
     /// The name of the vocabulary's pre-tokenizer; by default the one recognised
     #[arg(long, value_name = "NAME")]
     pre: Option<String>,
+    /// Convert the towers for images and sound to a file of their own, which llama.cpp takes beside
+    /// the model's
+    #[arg(long, conflicts_with_all = ["no_vocab", "pre", "vocab_only"])]
+    mmproj: bool,
     /// Write the metadata alone, vocabulary included: a file without tensors
     #[arg(long, conflicts_with = "no_vocab")]
     vocab_only: bool,
@@ -150,7 +165,13 @@ pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
         }
         _ => {}
     }
-    let checkpoint = Safetensors::open(&args.src).map_err(|error| {
+    if PeftAdapter::is_at(&args.src) {
+        return convert_lora::run(args.of_adapter()?, console);
+    }
+    if args.base.is_some() {
+        return Err(Failure::new("--base is for adapters, and this is none"));
+    }
+    let checkpoint = CheckpointDirectory::open(&args.src).map_err(|error| {
         let given_config = what_it_is(&args.src) == Some(FileKind::Json);
         let hint = given_config.then(|| {
             "this is a JSON file; give the directory it lies in, or the file with the weights"
@@ -160,13 +181,13 @@ pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
         Failure::new(error).with_hint(hint)
     })?;
     let catalogue = catalogue(&args.arch_file)?;
-    let architecture = catalogue.for_checkpoint(checkpoint.config()).map_err(|error| {
-        Failure::new(error).with_hint(Some(
-            "--arch-file adds a description of your own; docs/formats/architecture.md says how to \
-             write one"
-                .to_owned(),
-        ))
-    })?;
+    let found = if args.mmproj {
+        catalogue.for_projector(checkpoint.config())
+    } else {
+        catalogue.for_checkpoint(checkpoint.config())
+    };
+    let architecture =
+        found.map_err(|error| Failure::new(error).with_hint(Some(ARCH_FILE_HINT.to_owned())))?;
     let (float_type, target) = match args.to {
         ConversionType::Auto => (auto_type(&checkpoint), None),
         ConversionType::Plain(file_type) => (file_type, None),
@@ -179,7 +200,8 @@ pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
         .with_hint(Some("--type Q4_K_M, for example, is a mixture they apply to".to_owned())));
     }
     let type_name = target.map_or_else(|| float_type.to_string(), |to| to.name().to_owned());
-    let output = args.output.unwrap_or_else(|| default_output(checkpoint.name(), &type_name));
+    let default = || default_output(checkpoint.name(), &type_name, args.mmproj);
+    let output = args.output.unwrap_or_else(default);
     let inputs: Vec<PathBuf> = checkpoint
         .files()
         .map(Path::to_owned)
@@ -214,6 +236,11 @@ pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
     };
     let mut recipe =
         ggmill_convert::convert(&checkpoint, architecture, &options).map_err(refused_here)?;
+    let projector = catalogue.for_projector(checkpoint.config()).ok().filter(|_| !args.mmproj);
+    if projector.is_some_and(|found| ggmill_convert::has_projector(&checkpoint, found)) {
+        let note = "the checkpoint has towers for images or sound; --mmproj makes their file";
+        recipe.notes.push(note.to_owned());
+    }
     let mut refusal = None;
     if let Some(target) = target {
         let mut options = QuantizeOptions::new(target);
@@ -240,16 +267,49 @@ pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
     refusal.map_or(Ok(status), Err)
 }
 
-fn metadata_override(path: &Path) -> Result<MetadataOverride, Failure> {
-    let text = read_text(path, MetadataOverride::MAX_LEN)?;
-    MetadataOverride::from_json(text.as_bytes())
-        .map_err(|error| Failure::new(format_args!("{}: {error}", shown(path))))
+impl Args {
+    /// The conversion of an adapter. Refuses what only models have.
+    fn of_adapter(self) -> Result<convert_lora::Request, Failure> {
+        let file_type = match self.to {
+            ConversionType::Auto => None,
+            ConversionType::Plain(file_type) => Some(file_type),
+            ConversionType::Quantized(target) => {
+                return Err(Failure::new(format_args!(
+                    "{}: an adapter is F32, F16, BF16 or Q8_0",
+                    target.name()
+                )));
+            }
+        };
+        let of_models = [
+            ("--no-vocab", self.no_vocab),
+            ("--vocab-only", self.vocab_only),
+            ("--pre", self.pre.is_some()),
+            ("--mmproj", self.mmproj),
+            ("--split-max-size and --split-max-tensors", self.shard_limit.options().is_some()),
+            ("options for quantization", self.types.is_given()),
+        ];
+        if let Some((option, _)) = of_models.iter().find(|(_, is_given)| *is_given) {
+            return Err(Failure::new(format_args!("{option}: not for adapters")));
+        }
+        Ok(convert_lora::Request {
+            src: self.src,
+            base: self.base,
+            output: self.output,
+            file_type,
+            name: self.name,
+            metadata: self.metadata,
+            arch_file: self.arch_file,
+            force: self.force,
+            dry_run: self.dry_run,
+            json: self.json,
+        })
+    }
 }
 
 /// The kind of a file that should be a part of a checkpoint and is not.
 fn what_instead(path: &Path) -> Option<String> {
     match what_it_is(path)? {
-        FileKind::Safetensors => None,
+        FileKind::Safetensors | FileKind::PytorchZip | FileKind::PytorchLegacy => None,
         FileKind::Json if path.extension().is_some_and(|extension| extension == "json") => None,
         found => Some(format!(
             "this is {found}{}",
@@ -258,6 +318,7 @@ fn what_instead(path: &Path) -> Option<String> {
     }
 }
 
-fn default_output(name: Option<&str>, type_name: &str) -> PathBuf {
-    PathBuf::from(format!("{}-{type_name}.gguf", name.unwrap_or("model")))
+fn default_output(name: Option<&str>, type_name: &str, is_projector: bool) -> PathBuf {
+    let prefix = if is_projector { "mmproj-" } else { "" };
+    PathBuf::from(format!("{prefix}{}-{type_name}.gguf", name.unwrap_or("model")))
 }

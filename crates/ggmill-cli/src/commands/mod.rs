@@ -4,7 +4,11 @@ pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod convert;
 pub(crate) mod convert_legacy;
+<<<<<<< HEAD
 pub(crate) mod detokenize;
+=======
+pub(crate) mod convert_lora;
+>>>>>>> main
 pub(crate) mod diff;
 pub(crate) mod edit;
 pub(crate) mod explain;
@@ -15,6 +19,7 @@ pub(crate) mod hash;
 pub(crate) mod imatrix;
 pub(crate) mod inspect;
 pub(crate) mod legacy_listing;
+pub(crate) mod lora;
 pub(crate) mod man;
 pub(crate) mod merge;
 pub(crate) mod name;

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use crate::lora::write_adapter;
 use crate::support::{Directory, command, ggmill, outcome, real};
 
 /// The commands in the shell blocks of a page.
@@ -71,5 +72,9 @@ fn every_command_of_the_how_tos_works() {
             .args(["-o", "model.gguf"]),
     );
     assert_eq!(made.code, 0, "{}", made.stderr);
+    let base = directory.path().join("my-model");
+    fs::create_dir(&base).unwrap();
+    fs::copy(real("tinystories260K").join("config.json"), base.join("config.json")).unwrap();
+    write_adapter(&directory.path().join("my-adapter"), &serde_json::json!({ "lora_alpha": 8 }));
     run_page("how-to.md", &directory);
 }

@@ -9,6 +9,7 @@
 
 mod check;
 mod convert;
+mod convert_mmproj;
 mod convert_types;
 mod diff;
 mod documentation;
@@ -27,6 +28,7 @@ mod inspect;
 mod json_safety;
 mod killed;
 mod legacy;
+mod lora;
 mod memory;
 mod name;
 mod outputs;

@@ -3,6 +3,7 @@
 use ggmill_core::RawStr;
 use ggmill_pipeline::SideFiles;
 
+use super::id::Parameters;
 use super::origin::{Origin, PROPERTIES};
 use super::yaml::{self, Yaml};
 use super::{Field, General};
@@ -36,7 +37,7 @@ const DATASETS: [&str; 3] = ["datasets", "dataset", "dataset_sources"];
 /// Adds what the model card says. A card that cannot be read is ignored, with a note.
 pub(super) fn read(
     files: &dyn SideFiles,
-    parameters: u64,
+    parameters: Parameters,
     general: &mut General,
     notes: &mut Vec<String>,
 ) {
@@ -99,7 +100,7 @@ fn lines(text: &str) -> impl Iterator<Item = &str> {
 
 struct Card<'a> {
     entries: Yaml,
-    parameters: u64,
+    parameters: Parameters,
     notes: &'a mut Vec<String>,
 }
 

@@ -20,7 +20,7 @@ pub(super) struct ModelId {
 
 impl ModelId {
     /// Takes a name apart. `parameters` tells a size from a context length.
-    pub(super) fn new(id: &str, parameters: u64) -> Self {
+    pub(super) fn new(id: &str, parameters: Parameters) -> Self {
         if id.contains(' ') {
             return Self { name: id.to_owned(), ..Self::default() };
         }
@@ -67,6 +67,29 @@ impl ModelId {
     }
 }
 
+/// How many elements the tensors of a model have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Parameters {
+    /// So many; 0 where it is not known.
+    Exactly(u64),
+    /// So many at least: those of the tensors that an adapter changes.
+    AtLeast(u64),
+}
+
+impl Parameters {
+    /// Whether a model cannot be of the size that a label says.
+    #[expect(clippy::cast_precision_loss, reason = "compared with a label of two digits")]
+    fn contradict(self, labelled: f64) -> bool {
+        match self {
+            Self::Exactly(0) | Self::AtLeast(0) => false,
+            Self::Exactly(count) => {
+                (labelled - count as f64).abs() > (count.saturating_mul(7) / 8) as f64
+            }
+            Self::AtLeast(count) => labelled < (count / 8) as f64,
+        }
+    }
+}
+
 /// A part of a name between dashes, and what it may be.
 #[derive(Clone, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "marks that combine freely, as in the reference")]
@@ -94,7 +117,7 @@ fn matches(pattern: &LazyLock<Option<Regex>>, text: &str) -> bool {
 }
 
 impl Part {
-    fn new(place: usize, text: &str, parameters: u64) -> Self {
+    fn new(place: usize, text: &str, parameters: Parameters) -> Self {
         let mut part = Self { text: text.to_owned(), ..Self::default() };
         if matches(&VERSION, text) {
             part.version = true;
@@ -104,14 +127,18 @@ impl Part {
         } else if place > 0 && matches(&SIZE, text) {
             part.mark_size(parameters);
         } else if place > 0 && matches(&FINETUNE, text) {
-            part.finetune = true;
+            // That an adapter is one is no purpose.
+            let is_kind =
+                matches!(parameters, Parameters::AtLeast(_)) && text.eq_ignore_ascii_case("lora");
+            part.kind = is_kind;
+            part.finetune = !is_kind;
         }
         part
     }
 
     /// A size label, unless it is so far from the number of parameters that it must be a context
     /// length.
-    fn mark_size(&mut self, parameters: u64) {
+    fn mark_size(&mut self, parameters: Parameters) {
         let mut text = self.text.replace('_', ".");
         // BLOOM writes 7b1 for 7.1B.
         if let [head @ .., unit, digit] = text.as_bytes()
@@ -135,15 +162,14 @@ impl Part {
         let unit = text.chars().last().unwrap_or(' ');
         let number = text.strip_suffix(unit).and_then(|digits| digits.parse::<f64>().ok());
         let power = " KMBT".find(unit);
-        if let (Some(number), Some(power), true) = (number, power, parameters > 0) {
+        if let (Some(number), Some(power)) = (number, power) {
             #[expect(
                 clippy::cast_possible_truncation,
                 clippy::cast_possible_wrap,
                 reason = "a power from 0 to 4"
             )]
             let labelled = number * 1000f64.powi(power as i32);
-            #[expect(clippy::cast_precision_loss, reason = "compared with a label of two digits")]
-            if (labelled - parameters as f64).abs() > (parameters.saturating_mul(7) / 8) as f64 {
+            if parameters.contradict(labelled) {
                 self.finetune = true;
                 text = format!("{}{}", &text[..text.len() - unit.len_utf8()], unit.to_lowercase());
             }
@@ -227,7 +253,7 @@ mod tests {
             let fields: Vec<&str> = line.split('|').collect();
             let field =
                 |place: usize| Some(fields[place].to_owned()).filter(|field| !field.is_empty());
-            let id = ModelId::new(fields[0], fields[1].parse().unwrap());
+            let id = ModelId::new(fields[0], Parameters::Exactly(fields[1].parse().unwrap()));
             let found = [
                 Some(title(&id.name)),
                 id.version,

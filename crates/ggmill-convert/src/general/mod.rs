@@ -21,6 +21,8 @@ use serde_json::Value;
 
 pub use given::MetadataOverride;
 
+pub(crate) use id::Parameters;
+
 use id::{ModelId, title};
 use origin::Origin;
 use sampling::Sampling;
@@ -100,7 +102,7 @@ pub(crate) struct Sources<'a> {
     pub(crate) directory: Option<&'a str>,
     pub(crate) files: &'a dyn SideFiles,
     /// The number of elements of all tensors.
-    pub(crate) parameters: u64,
+    pub(crate) parameters: Parameters,
     /// The size label counted from the tensors.
     pub(crate) size_label: Option<String>,
     pub(crate) given: Option<&'a MetadataOverride>,

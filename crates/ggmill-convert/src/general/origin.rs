@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use ggmill_core::MetadataBuf;
 use regex_lite::Regex;
 
-use super::id::{ModelId, title};
+use super::id::{ModelId, Parameters, title};
 
 /// The properties of a base model or a dataset, in the order of the file.
 pub(super) const PROPERTIES: [&str; 9] =
@@ -22,7 +22,7 @@ pub(super) struct Origin(pub(super) [Option<String>; 9]);
 
 impl Origin {
     /// What a reference says: a URL, or the name that a repository has at Hugging Face.
-    pub(super) fn of(reference: &str, parameters: u64) -> Self {
+    pub(super) fn of(reference: &str, parameters: Parameters) -> Self {
         static AT_HUGGING_FACE: LazyLock<Option<Regex>> =
             LazyLock::new(|| Regex::new("^https?://huggingface.co/([^/]+/[^/]+)$").ok());
 

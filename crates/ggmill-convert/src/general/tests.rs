@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use super::yaml::{self, Yaml};
-use super::{General, MetadataOverride, Sources};
+use super::{General, MetadataOverride, Parameters, Sources};
 
 /// What the reference makes of cards, generation configurations and overrides, printed by
 /// `xtask/peers/authorship.py`: the entries it writes, each with its type and value as in the file.
@@ -43,7 +43,7 @@ fn of_card(card: &str) -> (Vec<[String; 2]>, Vec<String>) {
         config: &Value::Null,
         directory: Some("x"),
         files: &files,
-        parameters: 0,
+        parameters: Parameters::Exactly(0),
         size_label: None,
         given: None,
         name: None,
@@ -68,7 +68,7 @@ fn entries_are_those_of_the_reference() {
             config: &case["config"],
             directory: case["directory"].as_str(),
             files: &files,
-            parameters: case["parameters"].as_u64().unwrap(),
+            parameters: Parameters::Exactly(case["parameters"].as_u64().unwrap()),
             size_label: case["label"].as_str().map(str::to_owned),
             given: given.as_ref(),
             name: case["name"].as_str(),

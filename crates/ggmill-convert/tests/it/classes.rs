@@ -4,7 +4,7 @@
 //! `fixtures/classes` has a recipe for each: its configuration, the names, types and shapes of its
 //! tensors, and the hashes of the files that the reference made of it. `xtask/peers/classes.py`
 //! records them; it says what a recipe has and how its weights follow from it, which is done again
-//! here.
+//! here. `fixtures/mmproj` has the same for projectors.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use ggmill_arch::{Architecture, Catalogue};
 use ggmill_convert::{ConvertOptions, convert};
 use ggmill_core::{FileType, GgmlType};
-use ggmill_formats::Safetensors;
+use ggmill_formats::CheckpointDirectory;
 use ggmill_pipeline::{Pretrained as _, RunOptions, run};
 use ggmill_testdata::{real, sha256};
 use serde_json::{Map, Value as Json};
@@ -112,7 +112,14 @@ fn given(dtype: &str, number: f64) -> Vec<u8> {
 }
 
 /// A safetensors file of these tensors of a recipe.
-fn weights(tensors: &Map<String, Json>) -> Vec<u8> {
+pub(crate) fn weights(tensors: &Map<String, Json>) -> Vec<u8> {
+    safetensors(&weights_of(tensors))
+}
+
+/// Tensors of a recipe in the order of the file: name, type, shape, bytes.
+pub(crate) fn weights_of(
+    tensors: &Map<String, Json>,
+) -> Vec<(String, &'static str, Vec<u64>, Vec<u8>)> {
     let dtype = |tensor: &Json| tensor[0].as_str().unwrap().to_owned();
     let place = |tensor: &Json| DTYPES.iter().position(|known| **known == dtype(tensor)).unwrap();
     let mut names: Vec<&String> = tensors.keys().collect();
@@ -140,7 +147,7 @@ fn weights(tensors: &Map<String, Json>) -> Vec<u8> {
         };
         (name.clone(), DTYPES[place(tensor)], shape, bytes)
     });
-    safetensors(&made.collect::<Vec<_>>())
+    made.collect()
 }
 
 /// Makes the checkpoint of a recipe.
@@ -182,7 +189,12 @@ fn vocabulary(recipe: &Json) -> &str {
 }
 
 /// The hash of our file, or why there is none.
-fn hash(recipe: &Json, directory: &Path, file_type: FileType) -> Result<String, String> {
+fn hash(
+    recipe: &Json,
+    directory: &Path,
+    is_projector: bool,
+    file_type: FileType,
+) -> Result<String, String> {
     // Vocabularies of these files have no pre-tokenizer.
     const PLAIN: [&str; 2] = ["rwkv_vocab_v20230424.txt", "tokenizer.jsonl"];
     let is_plain = PLAIN.iter().any(|name| directory.join(name).exists());
@@ -191,11 +203,14 @@ fn hash(recipe: &Json, directory: &Path, file_type: FileType) -> Result<String, 
     options.pre = Some("gpt-2".to_owned())
         .filter(|_| !is_plain && !matches!(vocabulary(recipe), "none" | "spm"));
     let made = || {
-        let checkpoint = Safetensors::open(directory)?;
+        let checkpoint = CheckpointDirectory::open(directory)?;
         let catalogue = Catalogue::new();
-        let architecture = catalogue
-            .for_checkpoint(checkpoint.config())
-            .map_err(|error| std::io::Error::other(error.to_string()))?;
+        let found = if is_projector {
+            catalogue.for_projector(checkpoint.config())
+        } else {
+            catalogue.for_checkpoint(checkpoint.config())
+        };
+        let architecture = found.map_err(|error| std::io::Error::other(error.to_string()))?;
         let plan = convert(&checkpoint, architecture, &options)?.plan(&checkpoint)?;
         let file = run(&plan, &checkpoint, Vec::new(), &RunOptions::default(), &mut |_| {
             std::ops::ControlFlow::Continue(())
@@ -223,9 +238,10 @@ fn faults(path: &Path) -> Vec<String> {
         return if is_right { Vec::new() } else { vec![format!("{name}: hashes, or in the list")] };
     };
     materialize(&recipe, &directory);
+    let is_projector = path.parent().is_some_and(|parent| parent.ends_with("mmproj"));
     let fault = |(kind, expected): (&String, &Json)| {
         let (_, file_type) = TYPES.iter().find(|(known, _)| known == kind).unwrap();
-        match hash(&recipe, &directory, *file_type) {
+        match hash(&recipe, &directory, is_projector, *file_type) {
             Ok(found) if *expected == *found => None,
             Ok(_) => Some(format!("{name}: other bytes than the reference's in {kind}")),
             Err(error) => Some(format!("{name}: {error}")),
@@ -236,12 +252,7 @@ fn faults(path: &Path) -> Vec<String> {
 
 #[test]
 fn every_class_is_converted_as_the_reference_does() {
-    let mut paths: Vec<PathBuf> = fs::read_dir(fixtures())
-        .unwrap()
-        .map(|file| file.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|ending| ending == "json"))
-        .collect();
-    paths.sort();
+    let paths = recipes(&fixtures());
     assert!(paths.len() > 300, "{} recipes", paths.len());
     // A description for checkpoints needs a recipe.
     let catalogue = Catalogue::new();
@@ -257,6 +268,39 @@ fn every_class_is_converted_as_the_reference_does() {
         let name = architecture.name();
         assert!(!is_for_checkpoints || described.contains(name), "{name} has no recipe");
     }
+    require_equal(&paths);
+}
+
+#[test]
+fn every_projector_is_converted_as_the_reference_does() {
+    let paths = recipes(&fixtures().with_file_name("mmproj"));
+    let catalogue = Catalogue::new();
+    // A description needs a recipe.
+    let described: BTreeSet<&str> = paths
+        .iter()
+        .map(|path| {
+            let recipe: Json = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+            catalogue.for_projector(&recipe["config"]).unwrap().title()
+        })
+        .collect();
+    let titles: BTreeSet<&str> = Architecture::projectors().map(Architecture::title).collect();
+    assert_eq!(described, titles);
+    require_equal(&paths);
+}
+
+/// The recipes in a directory, by name.
+fn recipes(directory: &Path) -> Vec<PathBuf> {
+    let mut paths: Vec<PathBuf> = fs::read_dir(directory)
+        .unwrap()
+        .map(|file| file.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|ending| ending == "json"))
+        .collect();
+    paths.sort();
+    paths
+}
+
+/// Fails unless the file of every recipe is the reference's.
+fn require_equal(paths: &[PathBuf]) {
     let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {

@@ -15,4 +15,5 @@ mod edit;
 #[cfg(feature = "fix")]
 mod fix;
 mod graft;
+mod lora;
 mod reshape;

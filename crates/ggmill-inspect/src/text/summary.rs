@@ -176,6 +176,8 @@ pub(crate) fn rows(
 ) -> Vec<(&'static str, Vec<String>)> {
     vec![
         ("architecture", architecture(summary)),
+        ("adapter", adapter(summary)),
+        ("changes", changes(summary)),
         ("parameters", parameters(summary)),
         ("size", size(summary, file_size)),
         ("file type", file_type(summary)),
@@ -194,6 +196,33 @@ fn architecture(summary: &Summary<'_>) -> Vec<String> {
     let name = summary.architecture.map_or_else(|| "not given".to_owned(), short);
     let kind = summary.kind.filter(|kind| kind.0 != "model").map(short);
     [name].into_iter().chain(kind).collect()
+}
+
+/// Kind, rank, strength and base of an adapter.
+fn adapter(summary: &Summary<'_>) -> Vec<String> {
+    let Some(adapter) = &summary.adapter else { return Vec::new() };
+    let kind = adapter.kind.map_or_else(|| "no adapter.type".to_owned(), short);
+    let rank = adapter.rank.map(|rank| format!("rank {rank}"));
+    let alpha = adapter.alpha.map(|alpha| format!("alpha {alpha}"));
+    let base = adapter.base.map(|base| format!("base {}", short(base)));
+    [kind].into_iter().chain(rank).chain(alpha).chain(base).collect()
+}
+
+/// What an adapter changes: the names of its targets without what all of them have.
+fn changes(summary: &Summary<'_>) -> Vec<String> {
+    const SHOWN: usize = 16;
+    let Some(adapter) = &summary.adapter else { return Vec::new() };
+    let name = |target: &String| {
+        let name = target.strip_prefix("blk.N.").unwrap_or(target);
+        name.strip_suffix(".weight").unwrap_or(name).to_owned()
+    };
+    let more = adapter.targets.len().saturating_sub(SHOWN);
+    let more = (more > 0).then(|| format!("and {more} more"));
+    [counted(adapter.changed, "tensor")]
+        .into_iter()
+        .chain(adapter.targets.iter().take(SHOWN).map(name))
+        .chain(more)
+        .collect()
 }
 
 fn parameters(summary: &Summary<'_>) -> Vec<String> {

@@ -15,6 +15,8 @@ pub(super) enum Map {
     Multiply(f32),
     Exp,
     NegExp,
+    Softplus,
+    Sqrt,
 }
 
 /// An operation on two elements at the same index.
@@ -35,6 +37,8 @@ impl Map {
             Self::Multiply(number) => values.iter_mut().for_each(|value| *value *= number),
             Self::Exp => values.iter_mut().for_each(|value| *value = exp(*value)),
             Self::NegExp => values.iter_mut().for_each(|value| *value = -exp(*value)),
+            Self::Softplus => values.iter_mut().for_each(|value| *value = softplus(*value)),
+            Self::Sqrt => values.iter_mut().for_each(|value| *value = value.sqrt()),
         }
     }
 }
@@ -61,6 +65,14 @@ pub(super) fn exp(value: f32) -> f32 {
     f64::from(value).exp() as f32
 }
 
+/// `ln(1 + exp(x))`, each of the two steps rounded once; large numbers are themselves, as in PyTorch.
+#[expect(clippy::cast_possible_truncation, reason = "rounding is the point")]
+fn softplus(value: f32) -> f32 {
+    /// Beyond this, PyTorch takes the function to be the identity.
+    const THRESHOLD: f32 = 20.0;
+    if value > THRESHOLD { value } else { f64::from(exp(value)).ln_1p() as f32 }
+}
+
 impl fmt::Display for Map {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -68,6 +80,8 @@ impl fmt::Display for Map {
             Self::Multiply(number) => write!(f, "mul({number})"),
             Self::Exp => f.write_str("exp"),
             Self::NegExp => f.write_str("neg_exp"),
+            Self::Softplus => f.write_str("softplus"),
+            Self::Sqrt => f.write_str("sqrt"),
         }
     }
 }
@@ -145,6 +159,16 @@ impl Expression {
         self.map(Map::NegExp)
     }
 
+    /// Replaces every element `x` by `ln(1 + exp(x))`.
+    pub fn softplus(&self) -> Result<Self> {
+        self.map(Map::Softplus)
+    }
+
+    /// Replaces every element by its square root.
+    pub fn sqrt(&self) -> Result<Self> {
+        self.map(Map::Sqrt)
+    }
+
     fn pair(&self, other: &Self, pair: Pair) -> Result<Self> {
         if self.shape() != other.shape() {
             return Err(self.fault(pair, format_args!("the other is {other}, of another shape")));
@@ -164,6 +188,16 @@ impl Expression {
     /// The sum, element by element. Fails when the shapes differ.
     pub fn sum(&self, other: &Self) -> Result<Self> {
         self.pair(other, Pair::Add)
+    }
+
+    /// The difference, element by element. Fails when the shapes differ.
+    pub fn difference(&self, other: &Self) -> Result<Self> {
+        self.pair(other, Pair::Subtract)
+    }
+
+    /// The quotient, element by element. Fails when the shapes differ.
+    pub fn quotient(&self, other: &Self) -> Result<Self> {
+        self.pair(other, Pair::Divide)
     }
 
     /// Subtracts the mean of all elements. It is summed in double precision and rounded once, where

@@ -273,6 +273,8 @@ fn step(
         17 => both(top.repeat(dimension, a % 4), Some(array.repeat(dimension, a % 4))),
         18 => both(top.add(number), Some(array.add(number))),
         19 => both(top.mul(number), Some(array.mul(number))),
+        20 if a % 3 == 1 => both(top.softplus(), Some(array.softplus())),
+        20 if a % 3 == 2 => both(top.exp().unwrap().sqrt(), Some(array.exp().sqrt())),
         20 => both(top.exp(), Some(array.exp())),
         21 => both(top.neg_exp(), Some(array.neg_exp())),
         22 | 23 => {
@@ -283,8 +285,14 @@ fn step(
                 ),
                 _ => (top.mul(number).unwrap(), array.mul(number)),
             };
-            if kind == 22 {
+            if kind == 22 && a % 2 == 0 {
                 both(top.product(&other), array.product(&other_array))
+            } else if kind == 22 {
+                // Without zeros to divide by.
+                let (other, other_array) = (other.exp().unwrap(), other_array.exp());
+                both(top.quotient(&other), array.quotient(&other_array))
+            } else if a % 2 == 0 {
+                both(top.difference(&other), array.difference(&other_array))
             } else {
                 both(top.sum(&other), array.sum(&other_array))
             }

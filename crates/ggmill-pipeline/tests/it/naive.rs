@@ -220,6 +220,15 @@ impl Array {
         self.calculate(|value| f64::from(value).exp() as f32)
     }
 
+    pub(crate) fn sqrt(&self) -> Self {
+        self.calculate(f32::sqrt)
+    }
+
+    pub(crate) fn softplus(&self) -> Self {
+        let step = |x: f32| f64::from(f64::from(x).exp() as f32).ln_1p() as f32;
+        self.calculate(|x| if x > 20.0 { x } else { step(x) })
+    }
+
     pub(crate) fn neg_exp(&self) -> Self {
         self.calculate(|value| -(f64::from(value).exp() as f32))
     }
@@ -242,6 +251,14 @@ impl Array {
 
     pub(crate) fn product(&self, other: &Self) -> Option<Self> {
         self.pair(other, |a, b| a * b)
+    }
+
+    pub(crate) fn difference(&self, other: &Self) -> Option<Self> {
+        self.pair(other, |x, y| x - y)
+    }
+
+    pub(crate) fn quotient(&self, other: &Self) -> Option<Self> {
+        self.pair(other, |x, y| x / y)
     }
 
     pub(crate) fn sum(&self, other: &Self) -> Option<Self> {

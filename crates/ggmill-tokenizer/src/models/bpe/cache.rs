@@ -5,11 +5,9 @@ use std::collections::HashMap;
 use foldhash::fast::FixedState;
 
 /// The most tokens of a word in the table of short words.
-const TOKENS: usize = 4;
+pub(super) const TOKENS: usize = 3;
 /// The most bytes of such a word.
 pub(super) const SHORT: usize = 15;
-/// No token.
-const NONE: u32 = u32::MAX;
 /// The number of short words in the beginning, and the most.
 const SIZES: (usize, usize) = (1 << 10, 1 << 16);
 /// The most bytes of a long word.
@@ -22,7 +20,10 @@ struct Short {
     /// The bytes of the word and its length; 0 where there is none.
     key: u128,
     tokens: [u32; TOKENS],
+    count: u32,
 }
+
+const NO_WORD: Short = Short { key: 0, tokens: [0; TOKENS], count: 0 };
 
 /// Tokens of words. A word that is in a place another needs is forgotten.
 #[derive(Debug, Default)]
@@ -60,19 +61,18 @@ impl Cache {
         clippy::cast_possible_truncation,
         reason = "the halves are mixed, and the top is taken"
     )]
-    fn place(&self, key: u128) -> usize {
+    pub(super) fn place(&self, key: u128) -> usize {
         let (low, high) = (key as u64, (key >> 64) as u64);
-        let mixed = (low ^ high.rotate_left(23)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        let mixed = (mixed ^ mixed >> 32).wrapping_mul(0xD6E8_FEB8_6659_FD93);
-        (mixed >> 40) as usize & self.short.len().wrapping_sub(1)
+        let mixed = u128::from(low ^ 0x9E37_79B9_7F4A_7C15)
+            .wrapping_mul(u128::from(high ^ 0xD6E8_FEB8_6659_FD93));
+        ((mixed >> 64) as u64 ^ mixed as u64) as usize & self.short.len().wrapping_sub(1)
     }
 
-    /// The tokens of a short word.
+    /// The tokens of a short word, and how many they are, if they are in its place.
     #[inline]
-    pub(super) fn short(&self, key: u128) -> Option<&[u32]> {
-        let entry = self.short.get(self.place(key)).filter(|entry| entry.key == key)?;
-        let count = entry.tokens.iter().position(|&token| token == NONE).unwrap_or(TOKENS);
-        entry.tokens.get(..count)
+    pub(super) fn short(&self, place: usize, key: u128) -> Option<(&[u32; TOKENS], u32)> {
+        let entry = self.short.get(place).filter(|entry| entry.key == key)?;
+        Some((&entry.tokens, entry.count))
     }
 
     /// Remembers a short word.
@@ -84,10 +84,7 @@ impl Cache {
         if self.short.is_empty() || (self.misses > self.short.len() && self.short.len() < SIZES.1) {
             let size = if self.short.is_empty() { SIZES.0 } else { self.short.len() * 8 };
             self.misses = 0;
-            let old = std::mem::replace(
-                &mut self.short,
-                vec![Short { key: 0, tokens: [NONE; TOKENS] }; size.min(SIZES.1)],
-            );
+            let old = std::mem::replace(&mut self.short, vec![NO_WORD; size.min(SIZES.1)]);
             for entry in old.into_iter().filter(|entry| entry.key != 0) {
                 let place = self.place(entry.key);
                 if let Some(slot) = self.short.get_mut(place) {
@@ -95,7 +92,8 @@ impl Cache {
                 }
             }
         }
-        let mut entry = Short { key, tokens: [NONE; TOKENS] };
+        let count = u32::try_from(tokens.len()).unwrap_or_default();
+        let mut entry = Short { key, tokens: [0; TOKENS], count };
         for (slot, &token) in entry.tokens.iter_mut().zip(tokens) {
             *slot = token;
         }

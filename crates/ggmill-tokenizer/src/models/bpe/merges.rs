@@ -57,6 +57,72 @@ pub(crate) struct Work {
     queue: BinaryHeap<Reverse<(u64, u32, u32, u32)>>,
 }
 
+/// The merges that are read at once.
+const AT_ONCE: usize = 64;
+
+/// Memory for reading some merges at once.
+#[derive(Debug, Default)]
+struct Reader {
+    products: Vec<u8>,
+    found: Vec<Option<u32>>,
+    entries: Vec<Entry>,
+    first: Vec<(usize, bool)>,
+}
+
+impl Reader {
+    /// Adds merges, each with its rank and halves.
+    fn read(
+        &mut self,
+        merges: &mut Merges,
+        vocabulary: &Vocabulary,
+        some: &[(u32, &[u8], &[u8])],
+    ) -> Option<()> {
+        let Self { products, found, entries, first } = self;
+        products.clear();
+        for (_, left, right) in some {
+            products.extend_from_slice(left);
+            products.extend_from_slice(right);
+        }
+        let mut texts = Vec::with_capacity(some.len().saturating_mul(3));
+        let mut rest = &**products;
+        for &(_, left, right) in some {
+            let (product, tail) = rest.split_at_checked(left.len().checked_add(right.len())?)?;
+            texts.extend([left, right, product]);
+            rest = tail;
+        }
+        vocabulary.texts.get_many(&texts, found);
+        let halves = texts.chunks_exact(3).zip(found.chunks_exact(3));
+        entries.clear();
+        for (&(rank, left, right), (texts, ids)) in some.iter().zip(halves) {
+            let mut symbol = |place: usize| match *ids.get(place)? {
+                Some(id) => Some(id),
+                None => merges.other(texts.get(place)?),
+            };
+            let (one, other, product) = (symbol(0)?, symbol(1)?, symbol(2)?);
+            entries.push(Entry { left: one, right: other, rank, product });
+            if let Some(&last) = left.last()
+                && right.starts_with(SPACE)
+                && let Some(slot) = merges.before_space.get_mut(usize::from(last))
+            {
+                *slot = true;
+            }
+        }
+        // The delays of the first looks overlap.
+        first.clear();
+        first.extend(entries.iter().map(|entry| {
+            let place = merges.place(entry.left, entry.right);
+            (place, merges.slots.get(place).is_some_and(|slot| slot.rank == UNRANKED))
+        }));
+        for (&entry, &(place, is_free)) in entries.iter().zip(&*first) {
+            match merges.slots.get_mut(place) {
+                Some(slot) if is_free && slot.rank == UNRANKED => *slot = entry,
+                _ => merges.insert(entry),
+            }
+        }
+        Some(())
+    }
+}
+
 #[cold]
 fn no_memory() -> Error {
     Error::at(ErrorKind::Limit, keys::TOKENIZER_MERGES, "too many merges for the memory there is")
@@ -74,36 +140,27 @@ impl Merges {
         };
         let count = usize::try_from(array.len()).map_err(|_| no_memory())?;
         let mut merges = Self::with_room(vocabulary.len(), count).ok_or_else(no_memory)?;
-        let mut product = Vec::new();
+        let mut some: Vec<(u32, &[u8], &[u8])> = Vec::with_capacity(AT_ONCE);
+        let mut reader = Reader::default();
         for (rank, text) in strings(key, array)?.enumerate() {
             let text = text?;
             let tail = text.get(1..).unwrap_or_default();
-            let Some(space) = memchr::memchr(b' ', tail) else { continue };
+            let Some(space) = tail.iter().position(|&byte| byte == b' ') else { continue };
             let (left, right) = text.split_at(space.saturating_add(1));
-            let right = right.get(1..).unwrap_or_default();
             let rank = u32::try_from(rank).ok().filter(|&rank| rank != UNRANKED);
-            product.clear();
-            product.extend_from_slice(left);
-            product.extend_from_slice(right);
-            let entry = Entry {
-                left: merges.symbol(vocabulary, left).ok_or_else(no_memory)?,
-                right: merges.symbol(vocabulary, right).ok_or_else(no_memory)?,
-                rank: rank.ok_or_else(no_memory)?,
-                product: merges.symbol(vocabulary, &product).ok_or_else(no_memory)?,
-            };
-            merges.insert(entry);
-            if let Some(&last) = left.last()
-                && right.starts_with(SPACE)
-                && let Some(slot) = merges.before_space.get_mut(usize::from(last))
-            {
-                *slot = true;
+            some.push((rank.ok_or_else(no_memory)?, left, right.get(1..).unwrap_or_default()));
+            if some.len() == AT_ONCE {
+                reader.read(&mut merges, vocabulary, &some).ok_or_else(no_memory)?;
+                some.clear();
             }
         }
+        reader.read(&mut merges, vocabulary, &some).ok_or_else(no_memory)?;
         Ok(merges)
     }
 
     fn with_room(tokens: u32, merges: usize) -> Option<Self> {
-        let size = merges.checked_mul(2)?.checked_next_power_of_two()?.max(4);
+        // At most three quarters of the slots are taken.
+        let size = merges.checked_add(merges / 3)?.checked_add(4)?.checked_next_power_of_two()?;
         let mut slots = Vec::new();
         slots.try_reserve_exact(size).ok()?;
         slots.resize(size, EMPTY);
@@ -112,12 +169,12 @@ impl Merges {
         Some(Self { slots, shift, others, tokens, before_space: [false; 256] })
     }
 
-    /// The symbol of a string, which becomes one.
-    fn symbol(&mut self, vocabulary: &Vocabulary, text: &[u8]) -> Option<u32> {
-        if let Some(known) = self.known(vocabulary, text) {
-            return Some(known);
-        }
-        let number = self.others.push(text)?.ok()?;
+    /// The symbol of a string that is not a token, which becomes one.
+    fn other(&mut self, text: &[u8]) -> Option<u32> {
+        let number = match self.others.get(text) {
+            Some(known) => known,
+            None => self.others.push(text)?.ok()?,
+        };
         self.tokens.checked_add(number).filter(|&symbol| symbol != NONE)
     }
 

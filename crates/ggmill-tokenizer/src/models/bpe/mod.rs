@@ -28,6 +28,9 @@ pub(crate) struct Scratch {
 #[derive(Debug, Default)]
 struct WordScratch {
     cache: Cache,
+    /// Words that were not looked up yet, and their keys and places in the cache.
+    batch: Vec<(usize, usize)>,
+    keys: Vec<(u128, usize)>,
     work: Work,
     tokens: Vec<u32>,
     encoded: Vec<u8>,
@@ -99,7 +102,7 @@ impl Bpe {
                 self.encode_words(vocabulary, segment, origin, words, memos, out);
             });
         } else if self.escape || std::str::from_utf8(text).is_err() {
-            normal.rewrite(text, self.escape);
+            normal.rewrite(text, self.escape, S::RANGES);
             let origin = Origin { start, places: Some(&normal.origins) };
             self.encode_words(vocabulary, &normal.text, origin, words, memos, out);
         } else {
@@ -118,97 +121,16 @@ impl Bpe {
         memos: &mut Vec<Memo>,
         out: &mut S,
     ) {
+        scratch.batch.clear();
+        let mut run = Run { model: self, vocabulary, text, origin, scratch, out };
         self.words.cut(text, memos, &mut |start, end| {
             if self.escape {
-                self.encode_parts(vocabulary, text, start, end, origin, scratch, out);
+                run.parts(start, end);
             } else {
-                self.encode_word(vocabulary, text, start, end, origin, scratch, out);
+                run.word(start, end);
             }
         });
-    }
-
-    /// The tokens of a word, cut further where no merge joins the parts: before U+2581, which stands
-    /// for a space, if none has it there. A word of escaped text is a line.
-    #[expect(clippy::too_many_arguments, reason = "a word and where it comes from")]
-    fn encode_parts<S: Sink>(
-        &self,
-        vocabulary: &Vocabulary,
-        text: &[u8],
-        start: usize,
-        end: usize,
-        origin: Origin<'_>,
-        scratch: &mut WordScratch,
-        out: &mut S,
-    ) {
-        let whole = text.get(start..end).unwrap_or_default();
-        // A line that is a token is taken as a whole.
-        if self.ignore_merges && vocabulary.id(whole).is_some() {
-            return self.encode_word(vocabulary, text, start, end, origin, scratch, out);
-        }
-        let mut done = start;
-        for hit in memchr::memmem::find_iter(whole, SPACE) {
-            let place = start + hit;
-            let before = place.checked_sub(1).and_then(|before| text.get(before));
-            let is_cut =
-                place > done && before.is_some_and(|&last| !self.merges.may_join_space(last));
-            if is_cut {
-                self.encode_word(vocabulary, text, done, place, origin, scratch, out);
-                done = place;
-            }
-        }
-        self.encode_word(vocabulary, text, done, end, origin, scratch, out);
-    }
-
-    /// The tokens of a word.
-    #[inline]
-    #[expect(clippy::too_many_arguments, reason = "a word and where it comes from")]
-    fn encode_word<S: Sink>(
-        &self,
-        vocabulary: &Vocabulary,
-        text: &[u8],
-        start: usize,
-        end: usize,
-        origin: Origin<'_>,
-        scratch: &mut WordScratch,
-        out: &mut S,
-    ) {
-        let word = text.get(start..end).unwrap_or_default();
-        if S::RANGES {
-            let mut each = |id, from: usize, to: usize| {
-                out.push(id, origin.of(start + from), origin.of(start + to));
-            };
-            self.merge_word(vocabulary, word, &mut scratch.work, &mut scratch.encoded, &mut each);
-            return;
-        }
-        let key = cache::key(text, start, end);
-        let known = if key == 0 { scratch.cache.long(word) } else { scratch.cache.short(key) };
-        if let Some(known) = known {
-            out.extend(known);
-            return;
-        }
-        self.encode_new(vocabulary, word, key, scratch, out);
-    }
-
-    /// The tokens of a word that the cache does not have.
-    #[cold]
-    fn encode_new<S: Sink>(
-        &self,
-        vocabulary: &Vocabulary,
-        word: &[u8],
-        key: u128,
-        scratch: &mut WordScratch,
-        out: &mut S,
-    ) {
-        let WordScratch { cache, work, tokens, encoded } = scratch;
-        tokens.clear();
-        let mut ids = Ids(tokens);
-        self.merge_word(vocabulary, word, work, encoded, &mut |id, _, _| ids.push(id, 0, 0));
-        out.extend(tokens);
-        if key == 0 {
-            cache.keep_long(word, tokens);
-        } else {
-            cache.keep_short(key, tokens);
-        }
+        run.flush();
     }
 
     /// The tokens of a word with their ranges in it.
@@ -281,6 +203,107 @@ impl Bpe {
             }
         } else {
             text.iter().for_each(byte);
+        }
+    }
+}
+
+/// The words of a text on their way to the sink. Some are collected before they are looked up, so
+/// that the memory's delays overlap.
+struct Run<'a, S> {
+    model: &'a Bpe,
+    vocabulary: &'a Vocabulary,
+    text: &'a [u8],
+    origin: Origin<'a>,
+    scratch: &'a mut WordScratch,
+    out: &'a mut S,
+}
+
+/// The words that are looked up at once.
+const AT_ONCE: usize = 64;
+
+impl<S: Sink> Run<'_, S> {
+    /// A word that is cut further where no merge joins the parts: before U+2581, which stands for a
+    /// space, if none has it there. A word of escaped text is a line.
+    fn parts(&mut self, start: usize, end: usize) {
+        let whole = self.text.get(start..end).unwrap_or_default();
+        // A line that is a token is taken as a whole.
+        if self.model.ignore_merges && self.vocabulary.id(whole).is_some() {
+            return self.word(start, end);
+        }
+        let mut done = start;
+        for hit in memchr::memchr_iter(0xE2, whole) {
+            let place = start + hit;
+            let before = place.checked_sub(1).and_then(|before| self.text.get(before));
+            let is_cut = place > done
+                && whole.get(hit..).is_some_and(|rest| rest.starts_with(SPACE))
+                && before.is_some_and(|&last| !self.model.merges.may_join_space(last));
+            if is_cut {
+                self.word(done, place);
+                done = place;
+            }
+        }
+        self.word(done, end);
+    }
+
+    /// A word.
+    #[inline]
+    fn word(&mut self, start: usize, end: usize) {
+        if S::RANGES {
+            let word = self.text.get(start..end).unwrap_or_default();
+            let (origin, out) = (self.origin, &mut *self.out);
+            let mut each = |id, from: usize, to: usize| {
+                out.push(id, origin.of(start + from), origin.of(start + to));
+            };
+            let WordScratch { work, encoded, .. } = &mut *self.scratch;
+            self.model.merge_word(self.vocabulary, word, work, encoded, &mut each);
+            return;
+        }
+        self.scratch.batch.push((start, end));
+        if self.scratch.batch.len() >= AT_ONCE {
+            self.flush();
+        }
+    }
+
+    /// The tokens of the words that were collected.
+    fn flush(&mut self) {
+        let WordScratch { cache, batch, keys, .. } = &mut *self.scratch;
+        keys.clear();
+        keys.extend(batch.iter().map(|&(start, end)| {
+            let key = cache::key(self.text, start, end);
+            (key, cache.place(key))
+        }));
+        for number in 0..self.scratch.batch.len() {
+            let Some(&(key, place)) = self.scratch.keys.get(number) else { break };
+            let known = if key == 0 { None } else { self.scratch.cache.short(place, key) };
+            if let Some((known, count)) = known {
+                self.out.few(known, count);
+                continue;
+            }
+            let Some(&(start, end)) = self.scratch.batch.get(number) else { break };
+            self.unusual(self.text.get(start..end).unwrap_or_default(), key);
+        }
+        self.scratch.batch.clear();
+    }
+
+    /// The tokens of a word that is long, or that the cache does not have.
+    #[cold]
+    fn unusual(&mut self, word: &[u8], key: u128) {
+        let WordScratch { cache, work, tokens, encoded, .. } = &mut *self.scratch;
+        if key == 0
+            && let Some(known) = cache.long(word)
+        {
+            self.out.extend(known);
+            return;
+        }
+        tokens.clear();
+        let mut ids = Ids(tokens);
+        let mut each = |id, _, _| ids.push(id, 0, 0);
+        self.model.merge_word(self.vocabulary, word, work, encoded, &mut each);
+        self.out.extend(tokens);
+        if key == 0 {
+            cache.keep_long(word, tokens);
+        } else {
+            cache.keep_short(key, tokens);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Text that is rewritten before it is cut.
 
+use super::merges::SPACE;
 use crate::unicode::{self, Properties};
 
 /// A rewritten text, and where each of its bytes comes from.
@@ -28,9 +29,19 @@ impl Normal {
         self.origins.push(place as u32);
     }
 
-    /// Replaces what is not UTF-8 as the reference does, and spaces by U+2581 if asked.
-    pub(super) fn rewrite(&mut self, text: &[u8], escape: bool) {
+    /// Replaces what is not UTF-8 as the reference does, and spaces by U+2581 if asked. Without
+    /// `origins` it need not be known where bytes come from.
+    pub(super) fn rewrite(&mut self, text: &[u8], escape: bool, origins: bool) {
         self.clear();
+        if escape && !origins && std::str::from_utf8(text).is_ok() {
+            for (number, part) in text.split(|&byte| byte == b' ').enumerate() {
+                if number > 0 {
+                    self.text.extend_from_slice(SPACE);
+                }
+                self.text.extend_from_slice(part);
+            }
+            return;
+        }
         let mut place = 0;
         while let Some((point, length)) = text.get(place..).and_then(unicode::decode) {
             let point = if escape && point == 0x20 { 0x2581 } else { point };

@@ -1,0 +1,179 @@
+//! `ggmill lora`: adapters converted, and merged into models.
+
+use std::path::{Path, PathBuf};
+
+use ggmill_core::{FileType, RawStr};
+use ggmill_edit::{LoraAdapter, merge_adapters};
+use ggmill_pipeline::GgufCheckpoint;
+
+use crate::commands::convert_lora;
+use crate::commands::quantize::without_ending;
+use crate::console::Console;
+use crate::making::Making;
+use crate::outcome::{Failure, Status};
+use crate::outputs::{Output, inputs_of};
+use crate::paths::shown;
+use crate::shard_limit::ShardLimitArgs;
+use crate::shards::MakingShards;
+use crate::source::open_checkpoint;
+
+/// Merge LoRA adapters into a model; convert adapters
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Merge adapters into a model, whose tensors keep their types
+    #[command(after_help = "Examples:
+  ggmill lora merge model.gguf adapter.gguf -o merged.gguf
+  ggmill lora merge model-Q4_K_M.gguf style.gguf=0.7 domain.gguf -o merged.gguf
+
+A weight W becomes W + SCALE * alpha / rank * B * A, summed over the adapters in F32 and
+encoded once, in its own type. Tensors that no adapter changes are copied byte for byte.
+`ggmill convert ADAPTER_DIR --base BASE_DIR` makes adapter.gguf from a PEFT adapter.")]
+    Merge(Merge),
+    /// Convert a PEFT adapter to a GGUF adapter: the same as `ggmill convert ADAPTER_DIR`
+    #[command(after_help = "Example:
+  ggmill lora convert my-adapter/ --base Llama-3.2-1B/ -o my-adapter.gguf")]
+    Convert(Convert),
+}
+
+#[derive(Debug, clap::Args)]
+struct Convert {
+    /// The adapter: a directory with adapter_config.json and adapter_model.safetensors
+    src: PathBuf,
+    /// The directory of its base model; by default the one that the adapter names
+    #[arg(long, value_name = "DIR")]
+    base: Option<PathBuf>,
+    /// The file to write; by default SRC's name and the type, in the current directory
+    #[arg(short, long, visible_alias = "outfile", value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// The type of its tensors: F32, F16, BF16 or Q8_0
+    #[arg(
+        short = 't',
+        long = "type",
+        visible_alias = "outtype",
+        value_name = "TYPE",
+        default_value = "F32"
+    )]
+    file_type: FileType,
+    /// The adapter's name in the metadata; by default from SRC
+    #[arg(long, value_name = "TEXT")]
+    name: Option<String>,
+    /// A JSON file with metadata (general.author, …) that replace what SRC says
+    #[arg(long, value_name = "FILE")]
+    metadata: Option<PathBuf>,
+    /// A description of an architecture (TOML) to use besides the built-in ones
+    #[arg(long, value_name = "FILE")]
+    arch_file: Vec<PathBuf>,
+    /// Replace the output if it exists
+    #[arg(long)]
+    force: bool,
+    /// Print what would be written, to the byte, and write nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Write the plan as JSON instead of a summary
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+struct Merge {
+    /// The model: a file, or any shard of a set
+    base: PathBuf,
+    /// Adapters in GGUF, each with a factor (1 without one)
+    #[arg(required = true, value_name = "ADAPTER[=SCALE]")]
+    adapters: Vec<PathBuf>,
+    /// The file to write
+    #[arg(short, long, value_name = "OUT")]
+    output: PathBuf,
+    #[command(flatten)]
+    shard_limit: ShardLimitArgs,
+    /// Replace OUT if it exists
+    #[arg(long)]
+    force: bool,
+    /// Print what would be written, to the byte, and write nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Write the plan as JSON instead of a summary
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
+    match args.command {
+        Command::Merge(merge) => run_merge(&merge, console),
+        Command::Convert(convert) => convert_lora::run(convert.into(), console),
+    }
+}
+
+impl From<Convert> for convert_lora::Request {
+    fn from(typed: Convert) -> Self {
+        let Convert { src, base, output, file_type, name, metadata, .. } = typed;
+        let Convert { arch_file, force, dry_run, json, .. } = typed;
+        let file_type = Some(file_type);
+        Self { src, base, output, file_type, name, metadata, arch_file, force, dry_run, json }
+    }
+}
+
+/// An adapter as it is typed: a file and its factor. A file may have a `=` in its name; one that is
+/// there is meant.
+fn scaled(typed: &Path) -> Result<(PathBuf, f32), Failure> {
+    let split = typed.to_str().and_then(|text| text.rsplit_once('='));
+    let Some((path, scale)) = split.filter(|_| !typed.exists()) else {
+        return Ok((typed.to_owned(), 1.0));
+    };
+    let number = scale.parse::<f32>().ok().filter(|scale| scale.is_finite());
+    let number = number.ok_or_else(|| {
+        let scale = RawStr::from(scale);
+        Failure::new(format_args!("{}: the factor {scale:?}, expected a number", shown(typed)))
+    })?;
+    Ok((path.into(), number))
+}
+
+fn run_merge(args: &Merge, console: Console) -> Result<Status, Failure> {
+    let typed: Vec<(PathBuf, f32)> =
+        args.adapters.iter().map(|typed| scaled(typed)).collect::<Result<_, _>>()?;
+    let files: Vec<PathBuf> =
+        typed.iter().map(|(path, _)| path.clone()).chain([args.base.clone()]).collect();
+    let cut = args.shard_limit.options();
+    let prefix = without_ending(&args.output);
+    let one = match cut {
+        Some(_) => None,
+        None => Some(Output::new(&args.output, &files, args.force, args.dry_run)?),
+    };
+    let base = open_checkpoint(&args.base)?;
+    let opened: Vec<GgufCheckpoint> =
+        typed.iter().map(|(path, _)| open_checkpoint(path)).collect::<Result<_, _>>()?;
+    let mut inputs = inputs_of(&base)?;
+    for file in &opened {
+        inputs.extend(inputs_of(file)?);
+    }
+    let adapters: Vec<LoraAdapter<'_>> =
+        opened.iter().map(LoraAdapter::new).collect::<Result<_, _>>().map_err(Failure::new)?;
+    let scaled: Vec<(&LoraAdapter<'_>, f32)> =
+        adapters.iter().zip(&typed).map(|(adapter, (_, scale))| (adapter, *scale)).collect();
+    let (recipe, sources) = merge_adapters(&base, &scaled).map_err(Failure::new)?;
+    match (one, cut) {
+        (Some(output), _) => {
+            let plan = recipe.plan(&sources).map_err(Failure::new)?;
+            Making { output, inputs: &inputs, json: args.json }.run(&plan, &sources, console)
+        }
+        (None, Some(cut)) => {
+            let shards = MakingShards {
+                prefix: &prefix,
+                inputs: &inputs,
+                force: args.force,
+                dry_run: args.dry_run,
+                json: args.json,
+            };
+            let shards = shards.look_ahead()?;
+            let recipes = recipe.split(&cut).map_err(Failure::new)?;
+            shards.run(recipes, &sources, console).map(|(status, _)| status)
+        }
+        (None, None) => Ok(Status::Fine),
+    }
+}

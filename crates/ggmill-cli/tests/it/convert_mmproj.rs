@@ -1,0 +1,80 @@
+//! `ggmill convert --mmproj`, from the command line.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::support::{Directory, ggmill, real};
+
+/// A checkpoint with the tensors of a recipe of the converter's tests, all of them zero.
+fn checkpoint(directory: &Directory, name: &str, kind: &str, recipe: &str) {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ggmill-convert/tests/fixtures");
+    let recipe = fs::read(fixtures.join(kind).join(recipe)).unwrap();
+    let recipe: Value = serde_json::from_slice(&recipe).unwrap();
+    let place = directory.path().join(name);
+    fs::create_dir(&place).unwrap();
+    fs::write(place.join("config.json"), recipe["config"].to_string()).unwrap();
+    for (name, content) in recipe["files"].as_object().into_iter().flatten() {
+        fs::write(place.join(name), content.to_string()).unwrap();
+    }
+    let (mut header, mut size) = (serde_json::Map::new(), 0);
+    for (name, tensor) in recipe["tensors"].as_object().unwrap() {
+        let (dtype, shape) = (&tensor[0], tensor[1].as_array().unwrap());
+        let width = if dtype == "F32" { 4 } else { 2 };
+        let elements: u64 = shape.iter().map(|extent| extent.as_u64().unwrap()).product();
+        let end = size + width * elements;
+        let info = json!({ "dtype": dtype, "shape": shape, "data_offsets": [size, end] });
+        header.insert(name.clone(), info);
+        size = end;
+    }
+    let header = Value::Object(header).to_string();
+    let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+    bytes.extend(header.as_bytes());
+    bytes.resize(bytes.len() + size as usize, 0);
+    fs::write(place.join("model.safetensors"), bytes).unwrap();
+}
+
+#[test]
+fn the_towers_become_a_file_that_check_has_nothing_against() {
+    for (name, recipe) in [
+        ("Tiny-Gemma-3", "Gemma3ForConditionalGeneration.json"),
+        ("Tiny-Voxtral", "VoxtralForConditionalGeneration.json"),
+        ("Tiny-Gemma-4", "Gemma4ForConditionalGeneration-images.json"),
+    ] {
+        let directory = Directory::new();
+        checkpoint(&directory, name, "mmproj", recipe);
+        let made = ggmill(directory.path(), &["convert", name, "--mmproj", "--type", "f16"]);
+        assert_eq!(made.code, 0, "{name}: {}", made.stderr);
+        let file = format!("mmproj-{name}-F16.gguf");
+        assert!(!made.stdout.contains("vocabulary"), "{}", made.stdout);
+
+        let checked = ggmill(directory.path(), &["check", &file]);
+        assert_eq!(checked.code, 0, "{}", checked.stdout);
+        let shown = ggmill(directory.path(), &["inspect", "--json", &file]);
+        let shown: Value = serde_json::from_str(&shown.stdout).unwrap();
+        assert_eq!(shown["metadata_by_key"]["general.type"], "mmproj", "{name}");
+    }
+}
+
+#[test]
+fn a_checkpoint_with_towers_says_how_to_get_them() {
+    let directory = Directory::new();
+    checkpoint(&directory, "seeing", "classes", "Gemma3ForConditionalGeneration.json");
+    let made = ggmill(directory.path(), &["convert", "seeing", "--dry-run"]);
+    assert_eq!(made.code, 0, "{}", made.stderr);
+    let note = "the checkpoint has towers for images or sound; --mmproj makes their file";
+    assert!(format!("{}{}", made.stdout, made.stderr).contains(note), "{made:?}");
+}
+
+#[test]
+fn a_checkpoint_without_towers_is_refused_with_the_classes_that_have_some() {
+    let directory = Directory::new();
+    let model = real("tinystories260K").display().to_string();
+    let refused = ggmill(directory.path(), &["convert", &model, "--mmproj"]);
+    assert_eq!(refused.code, 2);
+    let message = "error: no description of a projector is for checkpoints of class \
+                   \"LlamaForCausalLM\"; of ";
+    assert!(refused.stderr.starts_with(message), "{}", refused.stderr);
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+}

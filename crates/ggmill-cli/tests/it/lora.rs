@@ -1,0 +1,188 @@
+//! `ggmill convert` of adapters and `ggmill lora`, from the command line.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::support::{Directory, Outcome, command, ggmill, outcome, real};
+
+/// A safetensors file of F32 tensors.
+fn safetensors(tensors: &[(&str, [u64; 2])]) -> Vec<u8> {
+    let (mut header, mut data) = (serde_json::Map::new(), Vec::new());
+    for (name, shape) in tensors {
+        let start = data.len();
+        let numbers = (0..13u8).cycle().map(|number| f32::from(number) / 64.0 - 0.1);
+        let count = usize::try_from(shape[0] * shape[1]).unwrap();
+        data.extend(numbers.take(count).flat_map(f32::to_le_bytes));
+        let tensor = json!({ "dtype": "F32", "shape": shape, "data_offsets": [start, data.len()] });
+        header.insert((*name).to_owned(), tensor);
+    }
+    let header = Value::Object(header).to_string();
+    [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &data].concat()
+}
+
+/// Makes the directory of an adapter of the bundled model, with factors for one weight.
+pub(crate) fn write_adapter(path: &Path, config: &Value) {
+    const Q: &str = "base_model.model.model.layers.1.self_attn.q_proj";
+    let names = [format!("{Q}.lora_A.weight"), format!("{Q}.lora_B.weight")];
+    let weights = safetensors(&[(&names[0], [4, 64]), (&names[1], [64, 4])]);
+    fs::create_dir(path).unwrap();
+    fs::write(path.join("adapter_config.json"), config.to_string()).unwrap();
+    fs::write(path.join("adapter_model.safetensors"), weights).unwrap();
+}
+
+fn with_adapter(config: &Value) -> Directory {
+    let directory = Directory::new();
+    write_adapter(&directory.path().join("style"), config);
+    directory
+}
+
+fn usual() -> Directory {
+    let config = json!({
+        "peft_type": "LORA", "lora_alpha": 8, "r": 4,
+        "base_model_name_or_path": real("tinystories260K"),
+    });
+    with_adapter(&config)
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn an_adapter_is_converted_shown_and_merged() {
+    let directory = usual();
+    let run = |args: &[&str]| {
+        let Outcome { code, stdout, stderr } = ggmill(directory.path(), args);
+        assert_eq!(code, 0, "{args:?}: {stderr}");
+        stdout
+    };
+    run(&["convert", "style"]);
+    run(&[
+        "lora",
+        "convert",
+        "style",
+        "--base",
+        real("tinystories260K").to_str().unwrap(),
+        "-o",
+        "same.gguf",
+    ]);
+    let read = |name: &str| fs::read(directory.path().join(name)).unwrap();
+    assert!(read("style-F32.gguf") == read("same.gguf"));
+    let shown = run(&["inspect", "same.gguf"]);
+    assert!(shown.contains("lora · rank 4 · alpha 8"), "{shown}");
+    assert!(shown.contains("1 tensor · attn_q"), "{shown}");
+    let shown: Value = serde_json::from_str(&run(&["inspect", "same.gguf", "--json"])).unwrap();
+    assert_eq!(
+        shown["summary"]["adapter"],
+        json!({
+            "type": "lora", "rank": 4, "alpha": 8.0, "base": null, "changed": 1,
+            "targets": ["blk.N.attn_q.weight"],
+        })
+    );
+
+    let model = real("tinystories260K");
+    let converted = outcome(command(directory.path()).arg("convert").arg(model).args([
+        "-o",
+        "base.gguf",
+        "--type",
+        "q8_0",
+    ]));
+    assert_eq!(converted.code, 0, "{}", converted.stderr);
+    run(&["lora", "merge", "base.gguf", "same.gguf", "-o", "merged.gguf"]);
+    run(&[
+        "lora",
+        "merge",
+        "base.gguf",
+        "same.gguf=0.5",
+        "style-F32.gguf=0.5",
+        "-o",
+        "halves.gguf",
+    ]);
+    run(&["lora", "merge", "base.gguf", "same.gguf=0", "-o", "none.gguf"]);
+    run(&[
+        "lora",
+        "merge",
+        "base.gguf",
+        "same.gguf",
+        "-o",
+        "shards.gguf",
+        "--split-max-tensors",
+        "20",
+    ]);
+    assert!(read("none.gguf") == read("base.gguf"));
+    assert!(
+        read("merged.gguf") != read("base.gguf")
+            && read("merged.gguf").len() == read("base.gguf").len()
+    );
+    let differs =
+        ggmill(directory.path(), &["diff", "base.gguf", "merged.gguf", "--data", "--json"]);
+    assert_eq!(differs.code, 1);
+    assert!(differs.stdout.contains("blk.1.attn_q.weight"), "{}", differs.stdout);
+    assert!(!differs.stdout.contains("blk.0.attn_q.weight"), "{}", differs.stdout);
+    // Two halves are the whole, as far as Q8_0 can tell.
+    let same = ggmill(directory.path(), &["diff", "merged.gguf", "halves.gguf", "--data"]);
+    assert_eq!(same.code, 0, "{}", same.stdout);
+    run(&["merge", "shards-00001-of-00003.gguf", "-o", "again.gguf"]);
+    assert!(read("again.gguf") == read("merged.gguf"));
+}
+
+/// Whatever is refused is refused with a name, and nothing is left behind.
+#[test]
+fn refusals_leave_nothing_behind() {
+    let directory = usual();
+    assert_eq!(ggmill(directory.path(), &["convert", "style"]).code, 0);
+    let before = names(directory.path());
+    let base = real("tinystories260K");
+    let base = base.to_str().unwrap();
+    fs::write(directory.path().join("empty"), "").unwrap();
+    let cases: [(&[&str], &str); 8] = [
+        (
+            &["convert", "style", "--type", "Q4_K_M", "-o", "x.gguf"],
+            "Q4_K_M: an adapter is F32, F16, BF16 or Q8_0",
+        ),
+        (&["convert", "style", "--vocab-only", "-o", "x.gguf"], "--vocab-only: not for adapters"),
+        (
+            &["convert", "style", "--base", "empty", "-o", "x.gguf"],
+            "empty: is a file, expected a directory",
+        ),
+        (&["convert", "style", "--base", "style", "-o", "x.gguf"], "config.json"),
+        (&["convert", base, "--base", base, "-o", "x.gguf"], "--base is for adapters"),
+        (&["convert", "style"], "--force replaces it"),
+        (
+            &["lora", "merge", "style-F32.gguf", "style-F32.gguf", "-o", "x.gguf"],
+            "does not have: blk.1.attn_q.weight",
+        ),
+        (
+            &["lora", "merge", "style-F32.gguf", "style-F32.gguf=much", "-o", "x.gguf"],
+            "the factor \"much\", expected a number",
+        ),
+    ];
+    for (args, expected) in cases {
+        let Outcome { code, stdout, stderr } = ggmill(directory.path(), args);
+        assert_eq!((code, &*stdout), (2, ""), "{args:?}: {stderr}");
+        assert!(stderr.contains(expected), "{args:?}: {stderr}");
+    }
+    fs::remove_file(directory.path().join("empty")).unwrap();
+    assert_eq!(names(directory.path()), before);
+
+    let lora = json!({ "peft_type": "LORA", "lora_alpha": 8 });
+    let directory = with_adapter(&lora);
+    let Outcome { code, stderr, .. } = ggmill(directory.path(), &["convert", "style"]);
+    assert!(code == 2 && stderr.contains("does not name its base"), "{stderr}");
+    assert!(stderr.contains("hint: --base DIR"), "{stderr}");
+    let elsewhere =
+        json!({ "lora_alpha": 8, "base_model_name_or_path": "meta-llama/Llama-3.2-1B" });
+    let directory = with_adapter(&elsewhere);
+    let Outcome { code, stderr, .. } = ggmill(directory.path(), &["convert", "style"]);
+    assert!(
+        code == 2 && stderr.contains("\"meta-llama/Llama-3.2-1B\", which is not a directory"),
+        "{stderr}"
+    );
+}

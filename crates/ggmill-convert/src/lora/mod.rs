@@ -1,0 +1,336 @@
+//! PEFT adapters as GGUF adapters.
+//!
+//! An adapter changes weights of a base by products of two factors. What the description of the
+//! base's architecture does to a weight on its way into a file is done to the product, by doing it
+//! to the factors ([`factors`]).
+
+mod factors;
+mod targets;
+
+use ggmill_arch::{Architecture, Assigned, Operation, Source, TensorSpec};
+use ggmill_core::{GgmlType, MetadataBuf, Shape, keys};
+use ggmill_pipeline::{Encoding, Error, ErrorKind, Expression, Pretrained};
+use ggmill_pipeline::{Recipe, RecipeTensor, Result};
+use ggmill_quant::QUANTIZATION_VERSION;
+use serde_json::Value;
+
+use self::factors::Factors;
+use self::targets::Targets;
+use crate::convert::{ConvertOptions, FALLBACK, fallback_note, fits, is_float, target_type};
+use crate::facts::{Facts, documents};
+use crate::general::{General, Parameters, Sources};
+use crate::operations::{apply, apply_with};
+use crate::vocabulary::json;
+use crate::weights::Weights;
+
+/// A PEFT adapter becomes a GGUF adapter for models of this architecture, as
+/// `convert_lora_to_gguf.py` writes it.
+///
+/// `adapter` has `adapter_config.json` as its configuration. Of `base` the configuration counts,
+/// and its tensors where it has some. Options of the vocabulary do not count.
+///
+/// Fails when the adapter is of another kind (DoRA and others), has weights saved in full, changes
+/// a tensor that the architecture lacks, or has factors of a shape that the configuration
+/// contradicts; and when the description changes a weight in a way that no product of two factors
+/// follows.
+pub fn convert_lora(
+    adapter: &dyn Pretrained,
+    base: &dyn Pretrained,
+    architecture: &Architecture,
+    options: &ConvertOptions,
+) -> Result<Recipe> {
+    let target = target_type(options.file_type)?;
+    let config = Config::of(adapter.config())?;
+    let weights = Weights::of(base)?;
+    let facts = Facts::of(&weights, architecture);
+    let documents = documents(base, architecture)?;
+    let resolved = architecture
+        .resolve_checkpoint(base.config(), &documents, &facts)
+        .map_err(|error| Error::caused(ErrorKind::Architecture, error))?;
+    let targets = Targets::of(adapter, resolved.name_rules())?;
+    let assignment = resolved
+        .assign_some(&targets.names)
+        .map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?;
+    if let Some(&unknown) = assignment.unknown.first() {
+        let message = format!(
+            "the adapter changes it, and the description of {} has no tensor that comes from it",
+            architecture.name()
+        );
+        let name = &targets.names[unknown];
+        return Err(Error::new(ErrorKind::Architecture, message).tensor(name));
+    }
+    let made = Made { adapter, targets: &targets, config: &config, target };
+    let mut tensors = Vec::new();
+    for assigned in &assignment.tensors {
+        let Some(source) = assigned.source else { continue };
+        made.add(assigned, source, &mut tensors)
+            .map_err(|error| error.tensor(&assigned.spec.name))?;
+    }
+
+    let mut notes = config.notes();
+    notes.extend(targets.ignored.first().map(|first| {
+        format!(
+            "{} tensors of the adapter are of no part of the language model, and were left out: \
+             {first}{}",
+            targets.ignored.len(),
+            if targets.ignored.len() > 1 { ", …" } else { "" }
+        )
+    }));
+    notes.extend(fallback_note(&tensors, target));
+    let own = json(adapter.side_files(), "config.json")?.unwrap_or(Value::Null);
+    let sources = Sources {
+        config: &own,
+        directory: adapter.name(),
+        files: adapter.side_files(),
+        parameters: Parameters::AtLeast(changed(&tensors)),
+        size_label: None,
+        given: options.metadata.as_ref(),
+        name: options.name.as_deref(),
+    };
+    let general = General::of(&sources, &mut notes);
+
+    let mut metadata = MetadataBuf::new();
+    metadata.set(keys::GENERAL_ARCHITECTURE, architecture.name());
+    metadata.set(keys::GENERAL_TYPE, "adapter");
+    metadata.set(keys::ADAPTER_TYPE, "lora");
+    general.write_to(&mut metadata);
+    metadata.set(keys::ADAPTER_LORA_ALPHA, config.alpha);
+    if !config.invocation_tokens.is_empty() {
+        metadata.set(keys::ADAPTER_ALORA_INVOCATION_TOKENS, config.invocation_tokens.as_slice());
+    }
+    metadata.set(keys::GENERAL_QUANTIZATION_VERSION, QUANTIZATION_VERSION);
+    let mut recipe = Recipe::new(metadata, tensors);
+    recipe.notes = notes;
+    Ok(recipe)
+}
+
+/// What counts of `adapter_config.json`.
+struct Config {
+    alpha: f32,
+    /// Whether layers that store their weights transposed have factors of the weights as they are
+    /// applied.
+    is_transposed: bool,
+    /// The tokens after which the adapter is active; always where there are none.
+    invocation_tokens: Vec<u32>,
+    /// Whether the scale of the adapter is over the square root of its rank.
+    has_root_scale: bool,
+    /// Whether some layers have an alpha of their own.
+    has_own_alphas: bool,
+}
+
+impl Config {
+    fn of(config: &Value) -> Result<Self> {
+        let fault = |message: String| {
+            Error::new(ErrorKind::Unsupported, message).about("adapter_config.json")
+        };
+        let flag = |name: &str| config.get(name) == Some(&Value::Bool(true));
+        if let Some(kind) = config.get("peft_type").filter(|kind| **kind != "LORA") {
+            return Err(fault(format!("peft_type is {}, expected \"LORA\"", shown(kind))));
+        }
+        if flag("use_dora") {
+            let message = "use_dora is true: a GGUF adapter has no magnitudes; merge the adapter \
+                           into its base";
+            return Err(fault(message.to_owned()));
+        }
+        let alpha = &config["lora_alpha"];
+        #[expect(clippy::cast_possible_truncation, reason = "the key is F32")]
+        let number = alpha.as_f64().map(|alpha| alpha as f32).filter(|alpha| alpha.is_finite());
+        let number = number
+            .ok_or_else(|| fault(format!("lora_alpha is {}, expected a number", shown(alpha))))?;
+        let tokens = &config["alora_invocation_tokens"];
+        let ids = |tokens: &Vec<Value>| {
+            let id = |token: &Value| token.as_u64().and_then(|id| u32::try_from(id).ok());
+            tokens.iter().map(id).collect::<Option<Vec<u32>>>()
+        };
+        let invocation_tokens = match tokens {
+            Value::Null => Some(Vec::new()),
+            Value::Array(tokens) => ids(tokens),
+            _ => None,
+        };
+        let invocation_tokens = invocation_tokens.ok_or_else(|| {
+            let found = shown(tokens);
+            fault(format!("alora_invocation_tokens is {found}, expected an array of token IDs"))
+        })?;
+        let has_text = config["invocation_string"].as_str().is_some_and(|text| !text.is_empty());
+        if has_text && invocation_tokens.is_empty() {
+            let message = "has invocation_string without alora_invocation_tokens, which say where \
+                           the adapter begins to be active";
+            return Err(fault(message.to_owned()));
+        }
+        let is_given = |name: &str| config[name].as_object().is_some_and(|given| !given.is_empty());
+        Ok(Self {
+            alpha: number,
+            is_transposed: flag("fan_in_fan_out"),
+            invocation_tokens,
+            has_root_scale: flag("use_rslora"),
+            has_own_alphas: is_given("alpha_pattern"),
+        })
+    }
+
+    /// What a GGUF adapter cannot say.
+    fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.has_root_scale {
+            notes.push(
+                "the adapter was trained with use_rslora, where its scale is alpha over the square \
+                 root of the rank; programs divide by the rank: apply it with the square root of \
+                 the rank as its scale"
+                    .to_owned(),
+            );
+        }
+        if self.has_own_alphas {
+            notes.push(
+                "alpha_pattern gives some layers an alpha of their own; a GGUF adapter has one for \
+                 all, lora_alpha"
+                    .to_owned(),
+            );
+        }
+        notes
+    }
+}
+
+/// A value of a configuration, in a few words.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Null => "absent".to_owned(),
+        Value::Array(_) => "an array".to_owned(),
+        Value::Object(_) => "an object".to_owned(),
+        other => ggmill_core::RawStr::from(&*other.to_string()).to_string(),
+    }
+}
+
+/// The elements of the weights that an adapter changes, as the reference counts them.
+fn changed(tensors: &[RecipeTensor]) -> u64 {
+    let mut sum = 0u64;
+    let mut columns = 1;
+    for tensor in tensors {
+        let dimensions = tensor.shape().dimensions();
+        if tensor.name.ends_with(b".lora_a") {
+            columns = dimensions.first().copied().unwrap_or(1);
+        } else if tensor.name.ends_with(b".lora_b") {
+            let rows =
+                dimensions.iter().skip(1).fold(1u64, |rows, &rest| rows.saturating_mul(rest));
+            sum = sum.saturating_add(rows.saturating_mul(columns));
+        } else {
+            sum = sum.saturating_add(tensor.shape().elements());
+        }
+    }
+    sum
+}
+
+/// What the tensors of an adapter's file are made with.
+struct Made<'a> {
+    adapter: &'a dyn Pretrained,
+    targets: &'a Targets,
+    config: &'a Config,
+    target: GgmlType,
+}
+
+impl Made<'_> {
+    /// Adds what the adapter has for a tensor of the base.
+    fn add(
+        &self,
+        assigned: &Assigned<'_>,
+        source: &Source,
+        tensors: &mut Vec<RecipeTensor>,
+    ) -> Result<()> {
+        let norms = self.targets.norms.len();
+        let spec = assigned.spec;
+        if assigned.positions.iter().all(|&position| position < norms) {
+            tensors.push(self.norm(spec, source, &assigned.positions)?);
+            return Ok(());
+        }
+        let mut factors = Vec::with_capacity(assigned.positions.len());
+        for &position in &assigned.positions {
+            let target =
+                position.checked_sub(norms).and_then(|place| self.targets.weights.get(place));
+            let Some(target) = target else {
+                let message = "is made of a norm and a weight that the adapter changes";
+                return Err(Error::new(ErrorKind::Unsupported, message));
+            };
+            let [a, b] = target.factors()?.map(|number| self.elements(number));
+            let pair = Factors::new(a?, b?).map_err(|error| error.tensor(&target.shown))?;
+            let is_transposed =
+                target.is_embedding || self.config.is_transposed && is_stored_transposed(source);
+            factors.push(if is_transposed { pair.transposed()? } else { pair });
+        }
+        let product =
+            apply_with(source, factors, &|operation: &Operation, factors: &[Factors]| {
+                Factors::after(operation, factors, self.adapter)
+            })?;
+        let dimensions = product.dimensions();
+        if dimensions != spec.shape.dimensions() {
+            let message = format!(
+                "{:?} gives factors for shape {}, the configuration asks for {}",
+                source.names.first().map_or("", |name| name),
+                Shape::new(&dimensions)
+                    .map_or_else(|error| error.to_string(), |shape| shape.to_string()),
+                spec.shape
+            );
+            return Err(Error::new(ErrorKind::Checkpoint, message));
+        }
+        // Embeddings are looked up by rows of the first factor.
+        let (a, b) = if spec.name.ends_with("token_embd.weight") {
+            (product.b, product.a.transpose()?)
+        } else {
+            (product.a, product.b)
+        };
+        for (ending, factor) in [(".lora_a", a), (".lora_b", b)] {
+            let name = format!("{}{ending}", spec.name);
+            let wanted = if fits(self.target, factor.shape()) { self.target } else { FALLBACK };
+            tensors.push(RecipeTensor::new(name, encoded(&factor, wanted)?));
+        }
+        Ok(())
+    }
+
+    /// A norm that the adapter has in full.
+    fn norm(
+        &self,
+        spec: &TensorSpec,
+        source: &Source,
+        positions: &[usize],
+    ) -> Result<RecipeTensor> {
+        let inputs: Vec<Expression> = positions
+            .iter()
+            .map(|&position| self.elements(self.targets.norms[position]))
+            .collect::<Result<_>>()?;
+        let norm = apply(source, inputs)?;
+        if *norm.shape() != spec.shape
+            || spec.shape.dimensions().len() != 1
+            || !spec.name.contains("_norm")
+        {
+            let message = format!(
+                "the adapter has it in full, of shape {}; expected a norm of shape {}",
+                norm.shape(),
+                spec.shape
+            );
+            return Err(Error::new(ErrorKind::Checkpoint, message));
+        }
+        Ok(RecipeTensor::new(&*spec.name, encoded(&norm, GgmlType::F32)?))
+    }
+
+    /// The elements of a tensor of the adapter, which must be floating-point numbers.
+    fn elements(&self, number: usize) -> Result<Expression> {
+        let tensor = &self.adapter.tensors()[number];
+        if !is_float(tensor.ggml_type) {
+            let message = format!(
+                "has elements of type {}, expected floating-point numbers",
+                tensor.type_name()
+            );
+            return Err(Error::new(ErrorKind::Unsupported, message).tensor(&tensor.name));
+        }
+        Expression::tensor(self.adapter, number)
+    }
+}
+
+/// Whether the checkpoint has a weight transposed, as its description says.
+fn is_stored_transposed(source: &Source) -> bool {
+    let of_parts = source.parts.iter().flat_map(|part| &part.operations);
+    source.operations.iter().chain(of_parts).any(|operation| *operation == Operation::Transpose)
+}
+
+/// Elements in the type of the file. Numbers that change must fit.
+fn encoded(factor: &Expression, ggml_type: GgmlType) -> Result<Expression> {
+    let finite = factor.computes() || factor.ggml_type() != ggml_type;
+    factor.encode(ggml_type, Encoding::new(None, finite))
+}

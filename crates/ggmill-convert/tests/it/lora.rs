@@ -1,0 +1,263 @@
+//! A small PEFT adapter for models of many classes: our file is the reference's, byte for byte, and
+//! what it changes is what the adapter changes.
+//!
+//! `fixtures/lora` has a recipe for each: its configuration, the names, types and shapes of its
+//! tensors, and the hashes of the files that the reference made of it. `xtask/peers/lora.py` records
+//! them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use ggmill_arch::Catalogue;
+use ggmill_convert::{ConvertOptions, convert, convert_lora};
+use ggmill_core::FileType;
+use ggmill_formats::{CheckpointDirectory, Configuration, PeftAdapter};
+use ggmill_pipeline::{
+    Checkpoint as _, Expression, GgufCheckpoint, Pretrained as _, Recipe, RunOptions, run,
+};
+use ggmill_testdata::sha256;
+use serde_json::{Map, Value as Json};
+
+use crate::classes::{weights, weights_of};
+use crate::support::safetensors;
+
+const TYPES: [(&str, FileType); 4] = [
+    ("f32", FileType::F32),
+    ("f16", FileType::F16),
+    ("bf16", FileType::BF16),
+    ("q8_0", FileType::Q8_0),
+];
+
+fn fixtures(kind: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(kind)
+}
+
+fn read(path: &Path) -> Json {
+    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+}
+
+/// The recipes, by name.
+fn recipes() -> BTreeMap<String, Json> {
+    let files = fs::read_dir(fixtures("lora")).unwrap().map(|file| file.unwrap().path());
+    files
+        .map(|path| (path.file_stem().unwrap().to_str().unwrap().to_owned(), read(&path)))
+        .collect()
+}
+
+/// The recipe of the base.
+fn base(recipe: &Json) -> Json {
+    read(&fixtures("classes").join(format!("{}.json", recipe["of"].as_str().unwrap())))
+}
+
+/// Makes the adapter of a recipe with these weights, and the configuration of its base.
+fn materialize(
+    recipe: &Json,
+    name: &str,
+    weights: &[u8],
+    place: &Path,
+) -> (PeftAdapter, Configuration) {
+    let (of_base, adapter) = (place.join("base"), place.join(name));
+    fs::create_dir_all(&of_base).unwrap();
+    fs::create_dir_all(&adapter).unwrap();
+    fs::write(of_base.join("config.json"), base(recipe)["config"].to_string()).unwrap();
+    fs::write(adapter.join("adapter_config.json"), recipe["adapter"].to_string()).unwrap();
+    for (file, content) in recipe["files"].as_object().into_iter().flatten() {
+        fs::write(adapter.join(file), content.as_str().unwrap()).unwrap();
+    }
+    fs::write(adapter.join("adapter_model.safetensors"), weights).unwrap();
+    assert!(PeftAdapter::is_at(&adapter) && !PeftAdapter::is_at(&of_base));
+    (PeftAdapter::open(&adapter).unwrap(), Configuration::open(&of_base).unwrap())
+}
+
+fn converted(
+    adapter: &PeftAdapter,
+    base: &Configuration,
+    file_type: FileType,
+) -> ggmill_pipeline::Result<Recipe> {
+    let catalogue = Catalogue::new();
+    let architecture = catalogue.for_checkpoint(base.config()).unwrap();
+    convert_lora(adapter, base, architecture, &ConvertOptions::new(file_type))
+}
+
+fn written(recipe: Recipe, source: &dyn ggmill_pipeline::Checkpoint) -> Vec<u8> {
+    let plan = recipe.plan(source).unwrap();
+    run(&plan, source, Vec::new(), &RunOptions::on(1), &mut |_| ControlFlow::Continue(())).unwrap()
+}
+
+#[test]
+fn adapters_are_converted_as_the_reference_does() {
+    let recipes = recipes();
+    let mut equal = 0;
+    for (name, recipe) in &recipes {
+        let place = tempfile::tempdir().unwrap();
+        let weights = weights(recipe["tensors"].as_object().unwrap());
+        let (adapter, base) = materialize(recipe, name, &weights, place.path());
+        if let Some(expected) = recipe["refused"].as_str() {
+            let error = converted(&adapter, &base, FileType::F32).unwrap_err().to_string();
+            assert!(error.contains(expected), "{name}: {error}");
+            continue;
+        }
+        let Some(expected) = recipe["expected"].as_object() else {
+            assert!(recipe["reference"].is_string(), "{name} has no hashes");
+            continue;
+        };
+        assert_eq!(expected.len(), TYPES.len(), "{name}");
+        for (kind, file_type) in TYPES {
+            let made = converted(&adapter, &base, file_type);
+            let made = made.unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert!(expected[kind] == sha256(&written(made, &adapter)), "{name} in {kind}");
+        }
+        equal += 1;
+    }
+    assert!(equal >= 10, "{equal} of {}", recipes.len());
+}
+
+/// A factor of small whole numbers, so that products are exact.
+fn factor(name: &str, count: u64) -> Vec<f32> {
+    let seed =
+        name.bytes().fold(7u64, |seed, byte| seed.wrapping_mul(31).wrapping_add(u64::from(byte)));
+    (0..count).map(|i| (((seed + i * i * 7 + i * 3) % 5) as f32) - 2.0).collect()
+}
+
+fn bytes(numbers: &[f32]) -> Vec<u8> {
+    numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
+}
+
+fn shape(tensor: &Json) -> Vec<u64> {
+    tensor[1].as_array().unwrap().iter().map(|extent| extent.as_u64().unwrap()).collect()
+}
+
+/// The product of two matrices in PyTorch's order: of (rows, rank) and (rank, columns).
+fn product(b: &[f32], a: &[f32], [rows, rank, columns]: [u64; 3]) -> Vec<f32> {
+    let (rank, columns) = (rank as usize, columns as usize);
+    let mut product = Vec::new();
+    for row in 0..rows as usize {
+        for column in 0..columns {
+            product.push((0..rank).map(|k| b[row * rank + k] * a[k * columns + column]).sum());
+        }
+    }
+    product
+}
+
+fn transposed(matrix: &[f32], [rows, columns]: [u64; 2]) -> Vec<f32> {
+    let places = (0..columns).flat_map(|column| (0..rows).map(move |row| row * columns + column));
+    places.map(|place| matrix[place as usize]).collect()
+}
+
+fn values(model: &GgufCheckpoint, name: &str) -> Vec<f32> {
+    let tensor = Expression::named(model, name).unwrap();
+    let bytes = tensor.evaluate(model, 0..tensor.shape().elements()).unwrap();
+    bytes.as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect()
+}
+
+/// The product of two factors of a GGUF adapter, as llama.cpp reads them.
+fn of_factors(adapter: &GgufCheckpoint, name: &str) -> Vec<f32> {
+    let [a, b] = ["lora_a", "lora_b"].map(|half| format!("{name}.{half}"));
+    let dimensions = |name: &str| {
+        let tensor = adapter.tensors().iter().find(|tensor| tensor.name == name.as_bytes());
+        tensor.unwrap().shape.dimensions().to_vec()
+    };
+    let (of_a, of_b) = (dimensions(&a), dimensions(&b));
+    let (a, b) = (values(adapter, &a), values(adapter, &b));
+    let rank = of_b[0];
+    if name.ends_with("token_embd.weight") {
+        // Rows of the first are looked up.
+        let second = transposed(&b, [of_b[1], rank]);
+        return product(&a, &second, [of_a[1], rank, of_b[1]]);
+    }
+    let (columns, rows) = (of_a[0], of_b[1]);
+    let experts = of_b.get(2).copied().unwrap_or(1);
+    let shared = of_a.get(2).copied().unwrap_or(1) == 1;
+    let part = |all: &[f32], len: u64, number: u64| {
+        all[(len * number) as usize..(len * (number + 1)) as usize].to_vec()
+    };
+    (0..experts)
+        .flat_map(|expert| {
+            let a = part(&a, columns * rank, if shared { 0 } else { expert });
+            product(&part(&b, rank * rows, expert), &a, [rows, rank, columns])
+        })
+        .collect()
+}
+
+/// Converting the factors and multiplying them gives what converting their product gives, whatever
+/// the description does with it.
+#[test]
+fn factors_are_converted_as_their_product_is() {
+    let mut seen = 0;
+    for (name, recipe) in recipes().iter().filter(|(_, recipe)| recipe["refused"].is_null()) {
+        let place = tempfile::tempdir().unwrap();
+        let tensors: &Map<String, Json> = recipe["tensors"].as_object().unwrap();
+        let of_class = base(recipe);
+        let mut weights_of_base = of_class["tensors"].as_object().unwrap().clone();
+        let is_conv = recipe["adapter"]["fan_in_fan_out"] == true;
+        let mut factors = Vec::new();
+        let mut products: BTreeMap<String, (Vec<u64>, Vec<f32>)> = BTreeMap::new();
+        for (stored, tensor) in tensors {
+            let of_a = shape(tensor);
+            let Some((start, end)) =
+                [(".lora_A.weight", ".lora_B.weight"), (".lora_embedding_A", ".lora_embedding_B")]
+                    .iter()
+                    .find_map(|(a, b)| Some((stored.strip_suffix(a)?, *b)))
+            else {
+                continue;
+            };
+            let other = format!("{start}{end}");
+            let of_b = shape(&tensors[&other]);
+            let a = factor(stored, of_a[0] * of_a[1]);
+            let b = factor(&other, of_b[0] * of_b[1]);
+            let mut whole = product(&b, &a, [of_b[0], of_a[0], of_a[1]]);
+            let mut dimensions = vec![of_b[0], of_a[1]];
+            let base_name = format!("{}.weight", start.replace("base_model.model.", ""));
+            let base_name = [base_name.clone(), base_name.replace("transformer.", "")]
+                .into_iter()
+                .find(|name| weights_of_base.contains_key(name))
+                .unwrap_or_else(|| panic!("{name}: the base has no {base_name}"));
+            if end.contains("embedding") || is_conv {
+                whole = transposed(&whole, [dimensions[0], dimensions[1]]);
+                dimensions.reverse();
+            }
+            assert_eq!(shape(&weights_of_base[&base_name]), dimensions, "{name} {base_name}");
+            weights_of_base.remove(&base_name);
+            products.insert(base_name, (dimensions, whole));
+            factors.push((stored.clone(), "F32", of_a, bytes(&a)));
+            factors.push((other, "F32", of_b, bytes(&b)));
+        }
+        let (adapter, configuration) =
+            materialize(recipe, name, &safetensors(&factors), place.path());
+        let adapter_bytes =
+            written(converted(&adapter, &configuration, FileType::F32).unwrap(), &adapter);
+
+        let model = place.path().join("model");
+        fs::create_dir_all(&model).unwrap();
+        fs::write(model.join("config.json"), of_class["config"].to_string()).unwrap();
+        let mut all = weights_of(&weights_of_base);
+        all.extend(
+            products.into_iter().map(|(name, (shape, whole))| (name, "F32", shape, bytes(&whole))),
+        );
+        fs::write(model.join("model.safetensors"), safetensors(&all)).unwrap();
+        let model = CheckpointDirectory::open(&model).unwrap();
+        let mut options = ConvertOptions::new(FileType::F32);
+        options.no_vocab = true;
+        let catalogue = Catalogue::new();
+        let architecture = catalogue.for_checkpoint(model.config()).unwrap();
+        let model_bytes = written(convert(&model, architecture, &options).unwrap(), &model);
+
+        let open = |name: &str, bytes: &[u8]| {
+            let path = place.path().join(name);
+            fs::write(&path, bytes).unwrap();
+            GgufCheckpoint::open(path).unwrap()
+        };
+        let (adapter, model) =
+            (open("adapter.gguf", &adapter_bytes), open("model.gguf", &model_bytes));
+        for tensor in adapter.tensors() {
+            let text = tensor.name().to_string();
+            let Some(target) = text.strip_suffix(".lora_a") else { continue };
+            let (found, expected) = (of_factors(&adapter, target), values(&model, target));
+            assert!(found == expected, "{name}: {target}");
+            seen += 1;
+        }
+    }
+    assert!(seen > 200, "{seen}");
+}
