@@ -3,13 +3,8 @@
 use clap::{CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-<<<<<<< HEAD
     check, completions, convert, detokenize, diff, edit, explain, extract, get, graft, hash,
-    imatrix, inspect, man, merge, name, quantize, repack, set_metadata, split, tokenize,
-=======
-    check, completions, convert, diff, edit, explain, extract, get, graft, hash, imatrix, inspect,
-    lora, man, merge, name, quantize, repack, set_metadata, split,
->>>>>>> main
+    imatrix, inspect, lora, man, merge, name, quantize, repack, set_metadata, split, tokenize,
 };
 use crate::console::Console;
 use crate::outcome::{Failure, Status};

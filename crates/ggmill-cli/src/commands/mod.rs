@@ -4,11 +4,8 @@ pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod convert;
 pub(crate) mod convert_legacy;
-<<<<<<< HEAD
-pub(crate) mod detokenize;
-=======
 pub(crate) mod convert_lora;
->>>>>>> main
+pub(crate) mod detokenize;
 pub(crate) mod diff;
 pub(crate) mod edit;
 pub(crate) mod explain;
