@@ -24,6 +24,7 @@ mod scratch;
 pub mod seeds;
 mod tensors;
 mod tokenizer;
+mod torch;
 mod type_plan;
 mod vocabulary;
 mod zeros;
@@ -44,6 +45,7 @@ pub use quantize::quantize;
 pub use roundtrip::roundtrip;
 pub use safetensors::{safetensors, safetensors_index};
 pub use tokenizer::tokenizer;
+pub use torch::torch;
 pub use type_plan::type_plan;
 pub use vocabulary::vocabulary;
 
@@ -51,7 +53,7 @@ pub use vocabulary::vocabulary;
 pub type Target = fn(&[u8]);
 
 /// Every target by the name of its binary: a parser of foreign bytes each, or a codec.
-pub const TARGETS: [(&str, Target); 19] = [
+pub const TARGETS: [(&str, Target); 20] = [
     ("parse", parse),
     ("decoder_chunks", decoder_chunks),
     ("roundtrip", roundtrip),
@@ -68,6 +70,7 @@ pub const TARGETS: [(&str, Target); 19] = [
     ("npy", npy),
     ("safetensors", safetensors),
     ("safetensors_index", safetensors_index),
+    ("torch", torch),
     ("type_plan", type_plan),
     ("vocabulary", vocabulary),
     ("tokenizer", tokenizer),

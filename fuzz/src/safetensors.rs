@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use ggmill_formats::{Safetensors, SafetensorsFile, extract_safetensors};
+use ggmill_formats::{CheckpointDirectory, SafetensorsFile, extract_safetensors};
 use ggmill_pipeline::{Checkpoint as _, RunOptions};
 
 use crate::allocations::bounded;
@@ -42,7 +42,7 @@ pub fn safetensors_index(data: &[u8]) {
     scratch("2.safetensors", &shard("b"));
     let index = scratch("model.safetensors.index.json", data);
     let opened = bounded(data.len(), 1 << 20, 200, || {
-        Safetensors::open(index.parent().expect("a directory"))
+        CheckpointDirectory::open(index.parent().expect("a directory"))
     });
     if let Ok(checkpoint) = opened {
         read_all(&checkpoint);

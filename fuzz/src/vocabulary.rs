@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::zeros::Zeros;
 
 /// The files that may be there.
-pub(crate) const FILES: [&str; 15] = [
+pub(crate) const FILES: [&str; 16] = [
     "tokenizer.model",
     "tokenizer.json",
     "tokenizer_config.json",
@@ -29,6 +29,7 @@ pub(crate) const FILES: [&str; 15] = [
     "qwen.tiktoken",
     "rwkv_vocab_v20230424.txt",
     "tokenizer.jsonl",
+    "tokenizer.bin",
 ];
 
 /// The number of a part that has, in place of a file, the number of the vocabulary's description.
@@ -43,7 +44,7 @@ const VOCABULARIES: [&str; 8] = [
     "kinds = ['character-bpe']\nuser_defined = ['a']\nspecial_tokens = { eot = 'a', unk = 0 }",
     "kinds = ['ranks']\npre = 'a'\nranks = { file = 'qwen.tiktoken', special = ['<{0..9}>'], \
      reserved = '<{id}>', reserved_count = 9 }",
-    "kinds = ['world', 'jsonl']\nreplaced_special_tokens = { bos = 0, eos = '\\\\n' }\n\
+    "kinds = ['world', 'jsonl', 'llama2c']\nreplaced_special_tokens = { bos = 0, eos = '\\\\n' }\n\
      builtin_template = 'llama-cpp-rwkv-world'",
     "kinds = ['sentencepiece']\nadded_tokens = 'plain'\npieces = { added = ['added_tokens.json', \
      'tokenizer_config.json', 'tokenizer.json'], appended = true, special_score = 1.0, \

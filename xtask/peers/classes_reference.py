@@ -45,10 +45,16 @@ def convert(job, conversion, gguf, torch):
     kinds = {"f32": "ALL_F32", "f16": "MOSTLY_F16", "bf16": "MOSTLY_BF16", "q8_0": "MOSTLY_Q8_0", "auto": "GUESSED"}
     directory, partial = Path(job["directory"]), Path(job["out"] + ".part")
     with torch.inference_mode():
-        hparams = conversion.ModelBase.load_hparams(directory, False)
+        # As with --mistral-format, which is given for checkpoints that have only that layout.
+        is_mistral = not (directory / "config.json").exists() and (directory / "params.json").exists()
+        hparams = conversion.ModelBase.load_hparams(directory, is_mistral)
         kind = conversion.ModelType.MMPROJ if job["mmproj"] else conversion.ModelType.TEXT
-        architecture = conversion.get_model_architecture(hparams, kind)
-        model = conversion.get_model_class(architecture, mmproj=job["mmproj"])(directory, gguf.LlamaFileType[kinds[job["type"]]], partial)
+        if is_mistral:
+            from conversion.mistral import MistralModel, MistralMoeModel
+            model_class = MistralModel if hparams.get("moe") is None else MistralMoeModel
+        else:
+            model_class = conversion.get_model_class(conversion.get_model_architecture(hparams, kind), mmproj=job["mmproj"])
+        model = model_class(directory, gguf.LlamaFileType[kinds[job["type"]]], partial)
         model.write()
     made = Path(model.fname_out)
     os.replace(made, job["out"])

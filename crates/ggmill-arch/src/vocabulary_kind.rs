@@ -45,6 +45,8 @@ pub enum VocabularyKind {
     World,
     /// `tokenizer.jsonl`: a list of tokens with scores and types.
     Jsonl,
+    /// `tokenizer.bin` of llama2.c: a list of tokens with scores.
+    Llama2c,
     /// One that `ggmill` has, where the checkpoint has no files of a tokenizer.
     Builtin,
     /// No vocabulary belongs to the model.
@@ -53,7 +55,7 @@ pub enum VocabularyKind {
 
 impl VocabularyKind {
     /// Every kind, in the order of the documentation.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Tekken,
         Self::MistralSentencePiece,
         Self::SentencePiece,
@@ -67,6 +69,7 @@ impl VocabularyKind {
         Self::Ranks,
         Self::World,
         Self::Jsonl,
+        Self::Llama2c,
         Self::Builtin,
         Self::None,
     ];
@@ -87,6 +90,7 @@ impl VocabularyKind {
             Self::Ranks => "ranks",
             Self::World => "world",
             Self::Jsonl => "jsonl",
+            Self::Llama2c => "llama2c",
             Self::Builtin => "builtin",
             Self::None => "none",
         }

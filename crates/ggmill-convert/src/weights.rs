@@ -27,9 +27,14 @@ struct Weight {
     scaled: Option<Expression>,
 }
 
-/// How a checkpoint is quantized, as its configuration says (`quant_method`).
+/// How a checkpoint is quantized, as its configuration says (`quant_method`; `qformat_weight` in
+/// Mistral's `params.json`).
 pub(crate) fn quantization(checkpoint: &dyn Pretrained) -> Option<&str> {
-    checkpoint.config().get("quantization_config")?.get("quant_method")?.as_str()
+    let at = |part: &str, name: &str| checkpoint.config().get(part)?.get(name)?.as_str();
+    at("quantization_config", "quant_method").or_else(|| {
+        let own = at("quantization", "qformat_weight")?;
+        (own == "fp8_e4m3").then_some("fp8")
+    })
 }
 
 impl<'a> Weights<'a> {

@@ -6,8 +6,8 @@ use ggmill_io::Directory;
 use ggmill_pipeline::{Checkpoint, Error, ErrorKind, Pretrained, Result, SideFiles, SourceTensor};
 use serde_json::Value;
 
+use crate::checkpoint::{MAX_CONFIG, read_json};
 use crate::json::Unambiguous;
-use crate::safetensors::{MAX_CONFIG, read_json};
 
 /// The directory of a checkpoint of which only `config.json` and the files beside the weights
 /// count: a [`Pretrained`] without tensors, as the base of an adapter is one.

@@ -7,8 +7,9 @@ use ggmill_pipeline::{Checkpoint, Error, ErrorKind, FileRange, Pretrained, Resul
 use ggmill_pipeline::{SideFiles, SourceTensor};
 use serde_json::Value;
 
+use crate::checkpoint::{MAX_CONFIG, is_description, read_json};
 use crate::json::Unambiguous;
-use crate::safetensors::{MAX_CONFIG, SafetensorsFile, is_description, read_json};
+use crate::safetensors::SafetensorsFile;
 
 /// The file that makes a directory an adapter.
 const CONFIG: &str = "adapter_config.json";

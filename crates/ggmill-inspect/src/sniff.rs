@@ -286,7 +286,12 @@ impl FileKind {
             Self::Safetensors => "`ggmill convert` makes GGUF of the directory with this file and \
                                   its config.json"
                 .to_owned(),
-            Self::PytorchZip | Self::PytorchLegacy | Self::PytorchTar | Self::Pickle => {
+            Self::PytorchZip | Self::PytorchLegacy => {
+                "`ggmill convert` makes GGUF of the directory with this file and its config.json, \
+                 and runs nothing that is in it"
+                    .to_owned()
+            }
+            Self::PytorchTar | Self::Pickle => {
                 "it must be converted to GGUF; loaded by Python it could run code, so beware of \
                  strangers' files"
                     .to_owned()

@@ -149,6 +149,28 @@ pub(super) fn safetensors() -> Vec<(String, Vec<u8>)> {
     vec![("two".to_owned(), with(two, 14)), ("raw".to_owned(), with(raw, 34))]
 }
 
+/// Files that PyTorch wrote, and the pickles of those that are archives.
+pub(super) fn torch() -> Vec<(String, Vec<u8>)> {
+    let directory =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/ggmill-formats/tests/fixtures/torch");
+    let names = ["attributes", "views", "types", "module", "protocol-4", "big-endian", "training"];
+    let legacy = ["attributes-legacy", "views-legacy", "types-legacy"];
+    let numbers = [4i32, 4, 1, 2, 1, 3, 2];
+    let mut model: Vec<u8> = numbers.into_iter().flat_map(i32::to_le_bytes).collect();
+    model.resize(28 + 4 * (12 + 4 + 16 + 8 + 8 + 16 + 4 + 16 + 16 + 16 + 4 + 2 + 2), 1);
+    let mut seeds = vec![("llama2c".to_owned(), model)];
+    for name in names.into_iter().chain(legacy) {
+        let Ok(bytes) = fs::read(format!("{directory}/{name}.pt")) else { continue };
+        let at = |word: &[u8]| bytes.windows(word.len()).position(|window| window == word);
+        let pickle = at(b"\x80").zip(at(b".PK"));
+        if let Some(pickle) = pickle.and_then(|(start, end)| bytes.get(start..=end)) {
+            seeds.push((format!("{name}.pkl"), pickle.to_vec()));
+        }
+        seeds.push((name.to_owned(), bytes));
+    }
+    seeds
+}
+
 /// A file whose header is to grow within its padding, with the journal of that, whose checksums the
 /// target puts in.
 pub(super) fn journals() -> Vec<(String, Vec<u8>)> {
@@ -235,6 +257,17 @@ pub(super) fn vocabularies() -> Vec<(String, Vec<u8>)> {
     ];
     let model = fs::read(real("tinystories260K/tokenizer.model")).unwrap_or_default();
     let mut seeds = vec![("tokenizer-model".to_owned(), [&[0], &model[..]].concat())];
+    // As many tokens as the model has.
+    let token = |id: u32| {
+        let text = format!("a {id}");
+        let len = u32::try_from(text.len()).unwrap_or_default();
+        [&(-1.0f32).to_le_bytes()[..], &len.to_le_bytes(), text.as_bytes()].concat()
+    };
+    let tokens = (0..600).map(token);
+    let list = [[0; 4].to_vec()].into_iter().chain(tokens).collect::<Vec<_>>().concat();
+    let described =
+        [&[crate::vocabulary::DESCRIPTION, 6][..], crate::vocabulary::SEPARATOR].concat();
+    seeds.push(("llama2c".to_owned(), [&*described, &[15], &list].concat()));
     for (name, case, described) in CASES {
         let case: serde_json::Value = serde_json::from_str(case).unwrap_or_default();
         let mut seed = Vec::new();

@@ -34,6 +34,7 @@ pub fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
         "legacy" => return formats::legacy(),
         "npy" => return formats::npy(),
         "safetensors" => return formats::safetensors(),
+        "torch" => return formats::torch(),
         _ => {}
     }
     let built = corpus::all().into_iter().map(|case| (case.name.to_owned(), case.bytes));

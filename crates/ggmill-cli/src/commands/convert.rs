@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use ggmill_arch::Catalogue;
 use ggmill_convert::{ConvertOptions, auto_type, own_type};
 use ggmill_core::{FileType, RawStr};
-use ggmill_formats::{PeftAdapter, Safetensors};
+use ggmill_formats::{CheckpointDirectory, PeftAdapter};
 use ggmill_inspect::FileKind;
 use ggmill_pipeline::{Checkpoint as _, ErrorKind, Pretrained as _};
 use ggmill_quantize::{Goal, QuantizeOptions, Target, fit_recipe, quantize_recipe};
@@ -42,8 +42,11 @@ TYPE is auto, or any type of `ggmill quantize`. auto is BF16 or F16, whichever t
 has. F32, F16, BF16 and Q8_0 are written as convert_hf_to_gguf.py writes them; the others as
 `ggmill quantize` makes them from the converted file, without that file: one pass.
 
-SRC is a directory with config.json and model.safetensors (or its shards), as Hugging Face
-has them. The architecture comes from config.json; --arch-file adds one of your own.
+SRC is a directory with config.json and model.safetensors or pytorch_model.bin (or shards), as
+Hugging Face has them; nothing in a PyTorch file is executed. The architecture comes from
+config.json; --arch-file adds one of your own. SRC may also be in the layout of Mistral or of
+Meta: params.json with consolidated.safetensors, or with consolidated.00.pth and so on; or a
+file of llama2.c, with tokenizer.bin beside it.
 
 SRC may also be a PEFT adapter: a directory with adapter_config.json and
 adapter_model.safetensors. --base is the directory of the model it changes; `ggmill lora
@@ -53,8 +56,8 @@ merge` merges the result. Its type is F32, F16, BF16 or Q8_0; auto is F32.
 SRC may also be a LLaMA file from before GGUF (GGML, GGMF, GGJT): `ggmill convert old.bin`.
 Its tensors keep their types; blocks that have changed since become those of today.")]
 pub(crate) struct Args {
-    /// The checkpoint: a directory, a .safetensors file with config.json beside it, or a
-    /// legacy file
+    /// The checkpoint: a directory, a .safetensors or PyTorch file with config.json beside it,
+    /// or a legacy file
     src: PathBuf,
     /// The directory of the base model of an adapter; by default the one that the adapter names
     #[arg(long, value_name = "DIR")]
@@ -185,7 +188,7 @@ pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
     if args.base.is_some() {
         return Err(Failure::new("--base is for adapters, and this is none"));
     }
-    let checkpoint = Safetensors::open(&args.src).map_err(|error| {
+    let checkpoint = CheckpointDirectory::open(&args.src).map_err(|error| {
         let given_config = what_it_is(&args.src) == Some(FileKind::Json);
         let hint = given_config.then(|| {
             "this is a JSON file; give the directory it lies in, or the file with the weights"
@@ -361,7 +364,7 @@ impl Args {
 /// The kind of a file that should be a part of a checkpoint and is not.
 fn what_instead(path: &Path) -> Option<String> {
     match what_it_is(path)? {
-        FileKind::Safetensors => None,
+        FileKind::Safetensors | FileKind::PytorchZip | FileKind::PytorchLegacy => None,
         FileKind::Json if path.extension().is_some_and(|extension| extension == "json") => None,
         found => Some(format!(
             "this is {found}{}",

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use ggmill_convert::{ConvertOptions, convert_lora};
 use ggmill_core::FileType;
-use ggmill_formats::{Configuration, PeftAdapter, Safetensors};
+use ggmill_formats::{CheckpointDirectory, Configuration, PeftAdapter};
 use ggmill_pipeline::Pretrained;
 
 use crate::arch_file::{ARCH_FILE_HINT, catalogue};
@@ -89,7 +89,7 @@ fn base_of(
     let configuration = Configuration::open(&path).map_err(Failure::new)?;
     let file = configuration.file();
     // Some architectures are told apart by their tensors.
-    match Safetensors::open(&path) {
+    match CheckpointDirectory::open(&path) {
         Ok(checkpoint) => Ok((Box::new(checkpoint), file)),
         Err(_) => Ok((Box::new(configuration), file)),
     }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ggmill_core::RawStr;
 use ggmill_edit::{Edit, Graft};
-use ggmill_formats::{Numpy, SafetensorsFile};
+use ggmill_formats::{Numpy, SafetensorsFile, TorchFile};
 use ggmill_inspect::FileKind;
 use ggmill_pipeline::{Checkpoint, GgufCheckpoint, SourceTensor};
 use ggmill_text::Glob;
@@ -29,14 +29,14 @@ use crate::source::{open_checkpoint, what_it_is};
   ggmill graft model.gguf --from tokenizer.json -o new-tokenizer.gguf
 
 A donor is a GGUF file, .safetensors, .npy (named after its tensor), or .json with metadata,
-as `ggmill extract` writes them. NAME=FILE gives the one tensor of FILE another name. A
+as `ggmill extract` writes them, or a PyTorch file. NAME=FILE gives the one tensor of FILE another name. A
 tensor takes the place of the one of its name, others come after the last; a donor that
 replaces nothing is refused without --add. Then tensors are dropped, renamed and put in
 order.")]
 pub(crate) struct Args {
     /// The model: a file, or any shard of a set
     file: PathBuf,
-    /// A donor (repeatable): .gguf, .safetensors, .npy or .json; NAME= says which tensor it is
+    /// A donor (repeatable): .gguf, .safetensors, .npy, .pt or .json; NAME= says which tensor it is
     #[arg(long = "from", value_name = "[NAME=]DONOR")]
     donors: Vec<PathBuf>,
     /// The file to write
@@ -150,6 +150,9 @@ impl Donor {
             Some(FileKind::Numpy) => Numpy::open(path, name(), |name| base.tensor(name))
                 .map(|file| Self::Tensors(Box::new(file)))
                 .map_err(Failure::new),
+            Some(FileKind::PytorchZip | FileKind::PytorchLegacy) => TorchFile::open(path)
+                .map(|file| Self::Tensors(Box::new(file)))
+                .map_err(Failure::new),
             Some(FileKind::Json) => set_from(path).map(Self::Metadata),
             _ => GgufCheckpoint::open(path)
                 .map(|model| Self::Gguf(Box::new(model)))
@@ -159,7 +162,12 @@ impl Donor {
             Some(found) != kind.as_ref()
                 || !matches!(
                     found,
-                    FileKind::Safetensors | FileKind::Numpy | FileKind::Json | FileKind::Gguf
+                    FileKind::Safetensors
+                        | FileKind::PytorchZip
+                        | FileKind::PytorchLegacy
+                        | FileKind::Numpy
+                        | FileKind::Json
+                        | FileKind::Gguf
                 )
         };
         let hint = found.filter(is_other).map(|found| {

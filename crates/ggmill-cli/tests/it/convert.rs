@@ -144,6 +144,36 @@ fn what_is_no_checkpoint_is_named() {
     }
 }
 
+/// A PyTorch file is converted, alone or in its directory; one that asks for more than tensors is
+/// refused by the name of what it asks for.
+#[test]
+fn pytorch_files_are_read_and_never_run() {
+    let crates = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    let plain = format!("{crates}/ggmill-convert/tests/fixtures/torch/plain");
+    let directory = Directory::new();
+    for (source, name) in [(plain.clone(), "a"), (format!("{plain}/pytorch_model.bin"), "b")] {
+        let made = ggmill(directory.path(), &["convert", &source, "-o", name]);
+        assert_eq!(made.code, 0, "{}", made.stderr);
+    }
+    let read = |name: &str| fs::read(directory.path().join(name)).unwrap();
+    assert!(read("a") == read("b"));
+
+    fs::create_dir(directory.path().join("model")).unwrap();
+    fs::copy(format!("{plain}/config.json"), directory.path().join("model/config.json")).unwrap();
+    fs::copy(
+        format!("{crates}/ggmill-formats/tests/fixtures/torch/whole-module.pt"),
+        directory.path().join("model/pytorch_model.bin"),
+    )
+    .unwrap();
+    let refused = ggmill(directory.path(), &["convert", "model", "-o", "c"]);
+    assert_eq!((refused.code, refused.stdout.as_str()), (2, ""));
+    let expected = "error: model/pytorch_model.bin: offset 0x";
+    assert!(refused.stderr.starts_with(expected), "{}", refused.stderr);
+    let asked = "the pickle asks for torch.nn.modules.linear.Linear, expected only";
+    assert!(refused.stderr.contains(asked), "{}", refused.stderr);
+    assert_eq!(files(&directory), ["a", "b", "model"]);
+}
+
 /// Files that a user hands over are read within bounds, and only where they are files.
 #[test]
 #[cfg(unix)]

@@ -20,10 +20,11 @@ fn checkpoint(directory: &Directory, name: &str, kind: &str, recipe: &str) {
     }
     let (mut header, mut size) = (serde_json::Map::new(), 0);
     for (name, tensor) in recipe["tensors"].as_object().unwrap() {
-        assert_eq!(tensor[0], "BF16", "{name}");
-        let shape = tensor[1].as_array().unwrap();
-        let end = size + 2 * shape.iter().map(|extent| extent.as_u64().unwrap()).product::<u64>();
-        let info = json!({ "dtype": "BF16", "shape": shape, "data_offsets": [size, end] });
+        let (dtype, shape) = (&tensor[0], tensor[1].as_array().unwrap());
+        let width = if dtype == "F32" { 4 } else { 2 };
+        let elements: u64 = shape.iter().map(|extent| extent.as_u64().unwrap()).product();
+        let end = size + width * elements;
+        let info = json!({ "dtype": dtype, "shape": shape, "data_offsets": [size, end] });
         header.insert(name.clone(), info);
         size = end;
     }

@@ -13,6 +13,7 @@ mod fairseq_unigram;
 mod fast;
 mod files;
 mod jsonl;
+mod llama2c;
 mod llama_hf;
 mod merger;
 mod merges;
@@ -80,7 +81,9 @@ pub fn has_tokenizer(files: &dyn SideFiles) -> bool {
 /// description names, or the description names a vocabulary for those that have none.
 pub(crate) fn is_written(files: &dyn SideFiles, spec: Option<&VocabularySpec>) -> bool {
     let described = |spec: &VocabularySpec| {
-        spec.builtin.is_some() || spec.ranks.as_ref().is_some_and(|ranks| files.has(&ranks.file))
+        spec.builtin.is_some()
+            || spec.ranks.as_ref().is_some_and(|ranks| files.has(&ranks.file))
+            || spec.kinds.contains(&VocabularyKind::Llama2c) && files.has(llama2c::FILE)
     };
     has_tokenizer(files) || spec.is_some_and(described)
 }
@@ -166,6 +169,7 @@ fn write_kind(
         VocabularyKind::Builtin => builtin::write(request, metadata),
         VocabularyKind::World => world::write(request, metadata),
         VocabularyKind::Jsonl => jsonl::write(request, metadata),
+        VocabularyKind::Llama2c => llama2c::write(request, metadata),
         VocabularyKind::None => {
             metadata.set(keys::TOKENIZER_MODEL, "none");
             Ok(true)

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use ggmill_arch::Architecture;
 use ggmill_convert::{ConvertOptions, MetadataOverride, convert};
 use ggmill_core::FileType;
-use ggmill_formats::Safetensors;
+use ggmill_formats::CheckpointDirectory;
 use ggmill_pipeline::{RunOptions, run};
 use ggmill_testdata::{real, sha256};
 use serde_json::Value;
@@ -38,7 +38,7 @@ fn files_are_those_of_the_reference_converter() {
             config.as_object_mut().unwrap().extend(more.clone());
             fs::write(&path, config.to_string()).unwrap();
         }
-        let checkpoint = Safetensors::open(&directory).unwrap();
+        let checkpoint = CheckpointDirectory::open(&directory).unwrap();
         let mut options = ConvertOptions::new(FileType::F16);
         options.metadata = case
             .get("override")

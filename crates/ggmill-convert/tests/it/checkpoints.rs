@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use ggmill_arch::Architecture;
 use ggmill_convert::{ConvertOptions, convert};
 use ggmill_core::{FileType, Gguf};
-use ggmill_formats::Safetensors;
+use ggmill_formats::CheckpointDirectory;
 use ggmill_pipeline::{ErrorKind, RunOptions, run};
 use ggmill_testdata::real;
 use serde_json::json;
@@ -162,7 +162,7 @@ fn arithmetic_that_leaves_the_type_is_refused() {
             .unwrap();
         tensor.3[(5 * 64 + 7) * 4..][..4].copy_from_slice(&number.to_le_bytes());
         let directory = directory(&safetensors(&tensors));
-        let checkpoint = Safetensors::open(directory.path()).unwrap();
+        let checkpoint = CheckpointDirectory::open(directory.path()).unwrap();
         let plan = convert(&checkpoint, &architecture, &ConvertOptions::new(file_type))
             .and_then(|recipe| recipe.plan(&checkpoint))
             .unwrap();

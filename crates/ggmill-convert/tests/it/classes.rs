@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use ggmill_arch::{Architecture, Catalogue};
 use ggmill_convert::{ConvertOptions, convert};
 use ggmill_core::{FileType, GgmlType};
-use ggmill_formats::Safetensors;
+use ggmill_formats::CheckpointDirectory;
 use ggmill_pipeline::{Pretrained as _, RunOptions, run};
 use ggmill_testdata::{real, sha256};
 use serde_json::{Map, Value as Json};
@@ -203,7 +203,7 @@ fn hash(
     options.pre = Some("gpt-2".to_owned())
         .filter(|_| !is_plain && !matches!(vocabulary(recipe), "none" | "spm"));
     let made = || {
-        let checkpoint = Safetensors::open(directory)?;
+        let checkpoint = CheckpointDirectory::open(directory)?;
         let catalogue = Catalogue::new();
         let found = if is_projector {
             catalogue.for_projector(checkpoint.config())

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use ggmill_arch::Catalogue;
 use ggmill_convert::{ConvertOptions, convert, convert_lora};
 use ggmill_core::FileType;
-use ggmill_formats::{Configuration, PeftAdapter, Safetensors};
+use ggmill_formats::{CheckpointDirectory, Configuration, PeftAdapter};
 use ggmill_pipeline::{
     Checkpoint as _, Expression, GgufCheckpoint, Pretrained as _, Recipe, RunOptions, run,
 };
@@ -237,7 +237,7 @@ fn factors_are_converted_as_their_product_is() {
             products.into_iter().map(|(name, (shape, whole))| (name, "F32", shape, bytes(&whole))),
         );
         fs::write(model.join("model.safetensors"), safetensors(&all)).unwrap();
-        let model = Safetensors::open(&model).unwrap();
+        let model = CheckpointDirectory::open(&model).unwrap();
         let mut options = ConvertOptions::new(FileType::F32);
         options.no_vocab = true;
         let catalogue = Catalogue::new();

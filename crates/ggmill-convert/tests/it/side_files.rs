@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use ggmill_core::{FileType, Gguf};
-use ggmill_formats::Safetensors;
+use ggmill_formats::CheckpointDirectory;
 use ggmill_pipeline::{Pretrained as _, SideFiles};
 use ggmill_testdata::{real, sha256};
 
@@ -32,7 +32,7 @@ fn a_snapshot_of_links_is_a_checkpoint() {
     let model = Gguf::parse(&file).unwrap();
     assert_eq!(model.metadata().array("tokenizer.ggml.tokens").unwrap().len(), 512);
     // Links lead elsewhere, names do not.
-    let checkpoint = Safetensors::open(&snapshot).unwrap();
+    let checkpoint = CheckpointDirectory::open(&snapshot).unwrap();
     for name in ["../../blobs/x", "/etc/hostname", "..", "a/../b", "a/b/c", "", "C:x", "a\\b"] {
         assert!(!checkpoint.side_files().has(name), "{name}");
         assert!(!matches!(checkpoint.side_files().read(name, 1 << 20), Ok(Some(_))), "{name}");

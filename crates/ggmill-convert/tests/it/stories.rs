@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use ggmill_arch::Architecture;
 use ggmill_convert::{ConvertOptions, convert};
 use ggmill_core::{FileType, Gguf};
-use ggmill_formats::Safetensors;
+use ggmill_formats::CheckpointDirectory;
 use ggmill_pipeline::{RunOptions, run};
 use ggmill_testdata::{expected, real, sha256};
 use serde_json::Value as Json;
@@ -71,7 +71,7 @@ fn the_bytes_are_those_of_the_reference_converter() {
 #[test]
 fn without_its_vocabulary_the_file_says_none() {
     let fixture = fixture("f16-no-vocab");
-    let checkpoint = Safetensors::open(&real("tinystories260K")).unwrap();
+    let checkpoint = CheckpointDirectory::open(&real("tinystories260K")).unwrap();
     let mut options = ConvertOptions::new(FileType::F16);
     options.no_vocab = true;
     let architecture = Architecture::builtin("llama").unwrap();

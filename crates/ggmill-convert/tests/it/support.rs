@@ -4,13 +4,16 @@ use std::path::Path;
 use ggmill_arch::Catalogue;
 use ggmill_convert::{ConvertOptions, convert};
 use ggmill_core::FileType;
-use ggmill_formats::Safetensors;
+use ggmill_formats::CheckpointDirectory;
 use ggmill_io::{FileSink, Overwrite};
 use ggmill_pipeline::{Checkpoint, Error, Plan, Pretrained as _, Recipe, RunOptions, run};
 use serde_json::{Value, json};
 
-pub(crate) fn plan(directory: &Path, file_type: FileType) -> Result<(Safetensors, Plan), Error> {
-    let checkpoint = Safetensors::open(directory)?;
+pub(crate) fn plan(
+    directory: &Path,
+    file_type: FileType,
+) -> Result<(CheckpointDirectory, Plan), Error> {
+    let checkpoint = CheckpointDirectory::open(directory)?;
     let catalogue = Catalogue::new();
     let architecture = catalogue.for_checkpoint(checkpoint.config()).expect("a known architecture");
     let plan =

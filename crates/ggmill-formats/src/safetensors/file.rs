@@ -13,10 +13,10 @@ use ggmill_pipeline::{Error, ErrorKind, Result};
 /// [`extract_safetensors`](crate::extract_safetensors) wrote are what they were.
 #[derive(Debug)]
 pub struct SafetensorsFile {
-    pub(super) file: RandomAccess,
-    pub(super) tensors: Vec<SourceTensor>,
+    file: RandomAccess,
+    tensors: Vec<SourceTensor>,
     /// For each tensor where in the file its data begin, and their length.
-    pub(super) places: Vec<(u64, u64)>,
+    places: Vec<(u64, u64)>,
 }
 
 impl SafetensorsFile {
@@ -27,7 +27,12 @@ impl SafetensorsFile {
         Self::new(RandomAccess::open(path)?)
     }
 
-    pub(super) fn new(file: RandomAccess) -> Result<Self> {
+    /// The file.
+    pub(crate) fn file(&self) -> &RandomAccess {
+        &self.file
+    }
+
+    pub(crate) fn new(file: RandomAccess) -> Result<Self> {
         let (metadata, data_start) = header(&file)?;
         let noted = metadata.metadata().as_ref().and_then(|entries| entries.get(RAW_KEY));
         let raw = raw_tensors(noted.map(String::as_str));

@@ -10,7 +10,7 @@ use crate::json::unique;
 use ggmill_pipeline::{Error, ErrorKind, Result};
 
 /// The largest header the format allows (safetensors, `MAX_HEADER_SIZE`).
-pub(super) const MAX_HEADER: u64 = 100_000_000;
+const MAX_HEADER: u64 = 100_000_000;
 
 /// Strings in a header: names, types, keys. Parsed, each takes many times the few bytes it may have
 /// in the file, and no checkpoint has a tenth of these.

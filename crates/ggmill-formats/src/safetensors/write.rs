@@ -17,7 +17,7 @@ pub(crate) const RAW_KEY: &str = "ggmill.raw";
 ///
 /// Floats and integers are stored as they are, quantized types as f32 or, when `raw`, as their
 /// bytes: `U8`, one row of bytes for each row of the tensor, with type and shape noted in the
-/// metadata, so that [`Safetensors`](crate::Safetensors) reads them as what they were. Fails for
+/// metadata, so that [`SafetensorsFile`](crate::SafetensorsFile) reads them as what they were. Fails for
 /// names that the format cannot hold: those that are not UTF-8, occur twice, or are `__metadata__`.
 /// `options` say how many threads are used.
 pub fn extract_safetensors<S>(

@@ -4,12 +4,12 @@ use std::path::Path;
 use ggmill_arch::Catalogue;
 use ggmill_convert::{ConvertOptions, convert};
 use ggmill_core::FileType;
-use ggmill_formats::Safetensors;
+use ggmill_formats::CheckpointDirectory;
 use ggmill_pipeline::{Error, Pretrained as _, RunOptions, run};
 
 /// A checkpoint directory as a file of this type.
 pub(crate) fn converted(directory: &Path, file_type: FileType) -> Result<Vec<u8>, Error> {
-    let checkpoint = Safetensors::open(directory)?;
+    let checkpoint = CheckpointDirectory::open(directory)?;
     let catalogue = Catalogue::new();
     let architecture = catalogue.for_checkpoint(checkpoint.config()).expect("a known architecture");
     let plan =

@@ -15,7 +15,7 @@ mod one_pass;
 use std::ops::ControlFlow;
 
 use ggmill::convert::ConvertOptions;
-use ggmill::formats::Safetensors;
+use ggmill::formats::CheckpointDirectory;
 use ggmill::io::{FileSink, Overwrite};
 use ggmill::pipeline::Pretrained as _;
 use ggmill::{FileType, GgmlType};
@@ -25,7 +25,7 @@ fn from_a_checkpoint_to_a_row_of_numbers() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("tinystories260K.gguf");
 
-    let checkpoint = Safetensors::open(&ggmill_testdata::real("tinystories260K")).unwrap();
+    let checkpoint = CheckpointDirectory::open(&ggmill_testdata::real("tinystories260K")).unwrap();
     let catalogue = ggmill::arch::Catalogue::new();
     let architecture = catalogue.for_checkpoint(checkpoint.config()).unwrap();
     let recipe =

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use ggmill::arch::Catalogue;
 use ggmill::convert::{ConvertOptions, convert};
-use ggmill::formats::Safetensors;
+use ggmill::formats::CheckpointDirectory;
 use ggmill::pipeline::{
     Checkpoint, Encoding, Expression, GgufCheckpoint, Joined, MemorySource, Pretrained as _,
     Recipe, Result, RunOptions, ShardLimit, SplitOptions, run,
@@ -52,7 +52,7 @@ fn written(recipe: Recipe, source: &dyn Checkpoint) -> Vec<u8> {
 fn one_pass_gives_what_its_steps_give() {
     let directory =
         Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../ggmill-testdata/real/tinystories260K"));
-    let checkpoint = Safetensors::open(directory).unwrap();
+    let checkpoint = CheckpointDirectory::open(directory).unwrap();
     let adapter = adapter();
     let catalogue = Catalogue::new();
     let architecture = catalogue.for_checkpoint(checkpoint.config()).unwrap();

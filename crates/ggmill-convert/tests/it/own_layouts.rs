@@ -1,0 +1,155 @@
+//! Checkpoints in the layouts of those who trained them, which `xtask/peers/own_layouts.py` made
+//! and the reference converted.
+
+use std::fs;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use ggmill_arch::Catalogue;
+use ggmill_convert::{ConvertOptions, auto_type, convert};
+use ggmill_core::{FileType, Gguf};
+use ggmill_formats::CheckpointDirectory;
+use ggmill_pipeline::{Pretrained as _, Result, RunOptions, run};
+use ggmill_testdata::sha256;
+use serde_json::Value;
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/own-layouts")
+}
+
+fn expected() -> Value {
+    serde_json::from_slice(&fs::read(fixtures().join("expected.json")).unwrap()).unwrap()
+}
+
+fn converted(path: &Path, file_type: Option<FileType>) -> Result<Vec<u8>> {
+    let checkpoint = CheckpointDirectory::open(path)?;
+    let catalogue = Catalogue::new();
+    let architecture = catalogue.for_checkpoint(checkpoint.config()).expect("a known architecture");
+    let options = ConvertOptions::new(file_type.unwrap_or_else(|| auto_type(&checkpoint)));
+    let plan = convert(&checkpoint, architecture, &options)?.plan(&checkpoint)?;
+    run(&plan, &checkpoint, Vec::new(), &RunOptions::default(), &mut |_| ControlFlow::Continue(()))
+}
+
+/// As with the reference's `--mistral-format`.
+#[test]
+fn mistral_checkpoints_are_those_of_the_reference_converter() {
+    for (name, types) in expected().as_object().unwrap() {
+        for (file_type, hash) in types.as_object().unwrap().iter().filter(|_| name != "meta") {
+            let path = fixtures().join(name);
+            let file = converted(&path, file_type.parse().ok()).unwrap();
+            assert_eq!(sha256(&file), *hash, "{name} to {file_type}");
+            // Any file of the layout stands for the directory.
+            if name == "mistral" {
+                let file = path.join("consolidated.safetensors");
+                let given = converted(&file, file_type.parse().ok()).unwrap();
+                assert_eq!(sha256(&given), *hash);
+            }
+        }
+    }
+}
+
+/// However many files share the tensors, and along whichever dimension.
+#[test]
+fn meta_checkpoints_have_the_tensors_of_the_reference() {
+    let expected = expected();
+    let expected = expected["meta"].as_object().unwrap();
+    for (name, context, heads) in [("meta", 4096, 4), ("meta-2", 4096, 4), ("meta-4-rows", 8192, 4)]
+    {
+        let file = converted(&fixtures().join(name), Some(FileType::F16)).unwrap();
+        let model = Gguf::parse(&file).unwrap();
+        let metadata = model.metadata();
+        for (key, value) in [
+            ("llama.context_length", context),
+            ("llama.embedding_length", 32),
+            ("llama.block_count", 1),
+            ("llama.feed_forward_length", 64),
+            ("llama.rope.dimension_count", 8),
+            ("llama.attention.head_count", heads),
+            ("llama.attention.head_count_kv", heads),
+            ("llama.vocab_size", 24),
+        ] {
+            assert_eq!(metadata.u32(key).unwrap(), value, "{name}: {key}");
+        }
+        assert_eq!(model.tensors().len(), expected.len(), "{name}");
+        for tensor in model.tensors().iter() {
+            let found = sha256(tensor.raw_data().unwrap());
+            assert_eq!(found, expected[&tensor.name().to_string()], "{name}: {}", tensor.name());
+        }
+    }
+}
+
+/// A file of llama2.c is the model that it was made from: every tensor, and the tokens.
+#[test]
+fn llama2c_files_are_the_model_that_they_hold() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("stories.bin");
+    let real = ggmill_testdata::real("tinystories260K");
+    fs::copy(ggmill_testdata::real("tinystories260K.llama2c.bin"), &file).unwrap();
+    let theirs = converted(&real, Some(FileType::F32)).unwrap();
+    let theirs = Gguf::parse(&theirs).unwrap();
+    let bare = converted(&file, Some(FileType::F32)).unwrap();
+    let bare = Gguf::parse(&bare).unwrap();
+    let name = bare.metadata().str("general.name").unwrap();
+    assert_eq!(name.to_lowercase(), "stories");
+    assert_eq!(bare.metadata().str("tokenizer.ggml.model").unwrap(), "none");
+    assert_eq!(bare.tensors().len(), theirs.tensors().len());
+    for tensor in theirs.tensors().iter() {
+        let found = bare.tensor(&tensor.name().to_string()).unwrap();
+        assert!(found.raw_data().unwrap() == tensor.raw_data().unwrap(), "{}", tensor.name());
+    }
+    // The tokens of the model's SentencePiece form, as the program writes them.
+    let tokens = theirs.metadata().array("tokenizer.ggml.tokens").unwrap();
+    let scores = theirs.metadata().array("tokenizer.ggml.scores").unwrap();
+    let mut bytes = 7u32.to_le_bytes().to_vec();
+    for (token, score) in tokens.strings().unwrap().zip(scores.floats().unwrap()) {
+        let text = match &*token.unwrap().to_string_lossy() {
+            "<s>" => "\n<s>\n".to_owned(),
+            "</s>" => "\n</s>\n".to_owned(),
+            text => text.replace('\u{2581}', " "),
+        };
+        bytes.extend((score as f32).to_le_bytes());
+        bytes.extend(u32::try_from(text.len()).unwrap().to_le_bytes());
+        bytes.extend(text.as_bytes());
+    }
+    let vocabulary = directory.path().join("tokenizer.bin");
+    fs::write(&vocabulary, &bytes).unwrap();
+    let made = converted(&file, Some(FileType::F32)).unwrap();
+    let made = Gguf::parse(&made).unwrap();
+    for key in ["model", "pre", "tokens", "scores", "token_type", "bos_token_id", "eos_token_id"] {
+        let key = format!("tokenizer.ggml.{key}");
+        let value = |model: &Gguf<&Vec<u8>>| {
+            model.metadata().get(&key).map(|entry| entry.value_bytes().to_vec())
+        };
+        assert_eq!(value(&made), value(&theirs), "{key}");
+    }
+    for broken in [&bytes[..bytes.len() - 1], &[&*bytes, b"more"].concat()] {
+        fs::write(&vocabulary, broken).unwrap();
+        let error = converted(&file, Some(FileType::F32)).unwrap_err().to_string();
+        assert!(error.starts_with("tokenizer.bin: "), "{error}");
+    }
+    // A file cut short is not one of these.
+    let bytes = fs::read(&file).unwrap();
+    fs::write(&file, &bytes[..bytes.len() - 1]).unwrap();
+    assert!(converted(&file, Some(FileType::F32)).is_err());
+}
+
+/// One file less is not a smaller model.
+#[test]
+fn shares_are_complete() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    for entry in fs::read_dir(fixtures().join("meta-2")).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), at(entry.file_name().to_str().unwrap())).unwrap();
+    }
+    let failure = || converted(directory.path(), Some(FileType::F16)).unwrap_err().to_string();
+    fs::rename(at("consolidated.00.pth"), at("other")).unwrap();
+    let message = "has \"consolidated.01.pth\", expected consolidated.00.pth";
+    assert!(failure().contains(message), "{}", failure());
+    fs::rename(at("consolidated.01.pth"), at("consolidated.00.pth")).unwrap();
+    let message = "\"0/tok_embeddings.weight\" gives shape 16 × 24, the configuration asks for";
+    assert!(failure().contains(message), "{}", failure());
+    fs::remove_file(at("params.json")).unwrap();
+    let message = "has \"consolidated.00.pth\" without params.json, and has no model.safetensors";
+    assert!(failure().contains(message), "{}", failure());
+}

@@ -1,0 +1,111 @@
+//! Which files of a directory are a checkpoint.
+
+use ggmill_core::RawStr;
+use ggmill_io::Directory;
+use ggmill_pipeline::{Error, ErrorKind, Result};
+use serde_json::Value;
+
+use super::index::Index;
+
+/// The beginning and the end of the names of files of weights in Hugging Face's layout, best first.
+const FORMATS: [(&str, &str); 2] = [("model", ".safetensors"), ("pytorch_model", ".bin")];
+/// What the names of weights begin with in the layout of those who trained the model.
+const CONSOLIDATED: &str = "consolidated";
+/// What their names end with where each file has a share of every tensor.
+const SPLIT: &str = ".pth";
+/// The configuration beside them.
+const PARAMS: &str = "params.json";
+
+/// The files of a checkpoint.
+pub(super) struct Layout {
+    pub(super) files: Vec<String>,
+    pub(super) index: Option<Index>,
+    /// The name of the configuration.
+    pub(super) config: &'static str,
+    /// Whether each file has a share of every tensor.
+    pub(super) is_split: bool,
+}
+
+impl Layout {
+    /// The checkpoint in a directory, or the one that a file of it belongs to.
+    pub(super) fn of(directory: &Directory, file: Option<String>) -> Result<Self> {
+        let is_consolidated = |name: &str| name.starts_with(CONSOLIDATED) && directory.has(PARAMS);
+        if let Some(file) = file {
+            if is_consolidated(&file) {
+                return Self::consolidated(directory, &[ending(&file)]);
+            }
+            return Ok(Self::hugging_face(vec![file], None));
+        }
+        let names = directory.files()?;
+        for (beginning, ending) in FORMATS {
+            let index = format!("{beginning}{ending}.index.json");
+            if directory.has(&index) {
+                let index = Index::read(&directory.file(&index)?)?;
+                return Ok(Self::hugging_face(index.file_names(), Some(index)));
+            }
+            let is_part = |name: &&String| name.starts_with(beginning) && name.ends_with(ending);
+            let files: Vec<String> = names.iter().filter(is_part).cloned().collect();
+            if !files.is_empty() {
+                return Ok(Self::hugging_face(files, None));
+            }
+        }
+        if names.iter().any(|name| is_consolidated(name)) {
+            return Self::consolidated(directory, &[".safetensors", SPLIT]);
+        }
+        let other = names.iter().find(|name| name.starts_with(CONSOLIDATED));
+        let found =
+            other.map(|name| format!("has {:?} without {PARAMS}, and ", RawStr::from(&**name)));
+        let [safetensors, torch] =
+            FORMATS.map(|(beginning, ending)| format!("{beginning}{ending}"));
+        let message = format!(
+            "{}has no {safetensors}, no {torch} and no shards of them",
+            found.unwrap_or_default()
+        );
+        Err(Error::new(ErrorKind::Checkpoint, message).file(directory.path()))
+    }
+
+    fn hugging_face(files: Vec<String>, index: Option<Index>) -> Self {
+        Self { files, index, config: "config.json", is_split: false }
+    }
+
+    /// The weights with the first of some endings that the directory has.
+    fn consolidated(directory: &Directory, endings: &[&str]) -> Result<Self> {
+        let names = directory.files()?;
+        let is_part =
+            |name: &&String, ending: &str| name.starts_with(CONSOLIDATED) && name.ends_with(ending);
+        let with = |ending: &str| -> Vec<String> {
+            names.iter().filter(|name| is_part(name, ending)).cloned().collect()
+        };
+        let mut found = endings.iter().map(|&ending| (ending, with(ending)));
+        let Some((ending, files)) = found.find(|(_, files)| !files.is_empty()) else {
+            let message =
+                format!("has {PARAMS} and no weights in {CONSOLIDATED}*{}", endings.join(" or *"));
+            return Err(Error::new(ErrorKind::Checkpoint, message).file(directory.path()));
+        };
+        let is_split = ending == SPLIT;
+        if is_split {
+            for (number, name) in files.iter().enumerate() {
+                let expected = format!("{CONSOLIDATED}.{number:02}{SPLIT}");
+                if *name != expected {
+                    let message =
+                        format!("has {:?}, expected {expected} before it", RawStr::from(&**name));
+                    return Err(Error::new(ErrorKind::Checkpoint, message).file(directory.path()));
+                }
+            }
+        }
+        Ok(Self { files, index: None, config: PARAMS, is_split })
+    }
+}
+
+/// The ending of a name, with its dot.
+fn ending(name: &str) -> &str {
+    name.rfind('.').and_then(|at| name.get(at..)).unwrap_or_default()
+}
+
+/// What `params.json` leaves to the weights: the number of files is added, and a size of -1 stands
+/// for one that it does not know.
+pub(super) fn complete(config: &mut Value, files: usize) {
+    let Some(entries) = config.as_object_mut() else { return };
+    entries.retain(|_, value| *value != -1);
+    entries.insert("shards".to_owned(), files.into());
+}

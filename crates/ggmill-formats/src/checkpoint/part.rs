@@ -1,0 +1,56 @@
+use std::path::Path;
+
+use ggmill_io::RandomAccess;
+use ggmill_pipeline::{Checkpoint, Result};
+use serde_json::Value;
+
+use crate::llama2c::Llama2c;
+use crate::safetensors::SafetensorsFile;
+use crate::torch::TorchFile;
+
+/// One file of weights.
+#[derive(Debug)]
+pub(super) enum Part {
+    Safetensors(SafetensorsFile),
+    Torch(TorchFile),
+    Llama2c(Llama2c),
+}
+
+impl Part {
+    /// Opens a file as what it begins as.
+    pub(super) fn open(file: RandomAccess) -> Result<Self> {
+        if TorchFile::begins(&file) {
+            return Ok(Self::Torch(TorchFile::new(file)?));
+        }
+        Ok(Self::Safetensors(SafetensorsFile::new(file)?))
+    }
+
+    /// A file that has its configuration itself, with that; `None` for another.
+    pub(super) fn with_configuration(file: RandomAccess) -> Result<Option<(Self, Value)>> {
+        if !Llama2c::begins(&file) {
+            return Ok(None);
+        }
+        let (file, config) = Llama2c::new(file)?;
+        Ok(Some((Self::Llama2c(file), config)))
+    }
+
+    pub(super) fn checkpoint(&self) -> &dyn Checkpoint {
+        match self {
+            Self::Safetensors(file) => file,
+            Self::Torch(file) => file,
+            Self::Llama2c(file) => file,
+        }
+    }
+
+    pub(super) fn file(&self) -> &RandomAccess {
+        match self {
+            Self::Safetensors(part) => part.file(),
+            Self::Torch(part) => part.file(),
+            Self::Llama2c(part) => part.file(),
+        }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.file().path()
+    }
+}
