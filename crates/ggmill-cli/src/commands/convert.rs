@@ -14,7 +14,7 @@ use ggmill_quantize::{Goal, QuantizeOptions, Target, fit_recipe, quantize_recipe
 use crate::arch_file::{ARCH_FILE_HINT, catalogue};
 use crate::byte_size::byte_size;
 use crate::commands::convert_write::Destination;
-use crate::commands::quantize::{TypeArgs, choose, refused, smaller, target, without_ending};
+use crate::commands::quantize::{TypeArgs, choose, refused, smaller, target};
 use crate::commands::{convert_back, convert_legacy, convert_lora};
 use crate::console::Console;
 use crate::metadata_file::metadata_override;
@@ -191,8 +191,9 @@ pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
             )));
         }
         Some(FileKind::Gguf) => {
-            let hint = "--to safetensors turns it back into a checkpoint; `ggmill quantize` changes the types of its tensors, `ggmill edit` its \
-                        metadata, `ggmill repack` its form";
+            let hint = "--to safetensors turns it back into a checkpoint; `ggmill quantize` changes \
+                        the types of its tensors, `ggmill edit` its metadata, `ggmill repack` its \
+                        form";
             return Err(Failure::new(format_args!("{}: is a GGUF file already", shown(&args.src)))
                 .with_hint(Some(hint.to_owned())));
         }
