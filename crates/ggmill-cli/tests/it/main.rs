@@ -37,4 +37,3 @@ mod program;
 mod quantize;
 mod reshape;
 mod support;
-mod tokenize;
