@@ -45,7 +45,8 @@ impl Llama2c {
     /// A checkpoint, and its configuration by the names that Hugging Face has.
     pub(crate) fn new(file: RandomAccess) -> Result<(Self, Value)> {
         let fault = |message: &str| Error::new(ErrorKind::Checkpoint, message).file(file.path());
-        let numbers = Numbers::read(&file).ok_or_else(|| fault("is not a checkpoint of llama2.c"))?;
+        let numbers =
+            Numbers::read(&file).ok_or_else(|| fault("is not a checkpoint of llama2.c"))?;
         let Numbers { width, hidden, blocks, heads, kv_heads, vocabulary, context, is_tied } =
             numbers;
         let config = json!({

@@ -1,6 +1,5 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
-#![allow(dead_code, reason = "tables and helpers that the models to come use")]
 
 mod attributes;
 mod charsmap;
@@ -34,7 +33,7 @@ pub use decode::DecodeOptions;
 pub use error::{Error, ErrorKind};
 pub use flags::Flags;
 pub use options::{EncodeOptions, LoadOptions};
-pub use pre::names as pre_tokenizer_names;
+pub use pre::{names as pre_tokenizer_names, rules as pre_tokenizer_rules};
 pub use sink::Piece;
 pub use special_ids::SpecialIds;
 pub use stream::Decoder;

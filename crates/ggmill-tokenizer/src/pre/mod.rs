@@ -20,6 +20,18 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     table::all().iter().map(|known| known.name)
 }
 
+/// The name that stands for the rules of a pre-tokenizer: names with the same rules cut text into the
+/// same words. `None` for a name that is not known.
+///
+/// ```
+/// use ggmill_tokenizer::pre_tokenizer_rules;
+/// assert_eq!(pre_tokenizer_rules("lfm2"), pre_tokenizer_rules("llama-bpe"));
+/// assert_ne!(pre_tokenizer_rules("qwen2"), pre_tokenizer_rules("llama-bpe"));
+/// ```
+pub fn rules(name: &str) -> Option<&'static str> {
+    find(name.as_bytes()).map(|known| known.rules)
+}
+
 /// The character at a position of text that is UTF-8, but may have surrogates, and its length.
 #[inline]
 fn decode(text: &[u8], place: usize) -> (u32, usize) {
