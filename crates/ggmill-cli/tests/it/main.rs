@@ -39,4 +39,3 @@ mod program;
 mod quantize;
 mod reshape;
 mod support;
-mod tokenize;
