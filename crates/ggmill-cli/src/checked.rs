@@ -83,9 +83,9 @@ impl Checked {
         rules.truncate(NAMED);
         let message = format!("checked: {}: {}{more}", found.join(", "), rules.join(", "));
         if count(Severity::Error) + count(Severity::Warning) > 0 {
-            console.warn(message)
+            console.warn(message);
         } else {
-            console.note(message)
+            console.note(message);
         }
     }
 }

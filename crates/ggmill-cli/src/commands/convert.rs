@@ -8,7 +8,7 @@ use ggmill_convert::{ConvertOptions, auto_type, own_type};
 use ggmill_core::{FileType, GgmlType, RawStr};
 use ggmill_formats::{CheckpointDirectory, PeftAdapter};
 use ggmill_inspect::FileKind;
-use ggmill_pipeline::{Checkpoint as _, ErrorKind, Pretrained as _};
+use ggmill_pipeline::{ErrorKind, Pretrained};
 use ggmill_quantize::{Goal, QuantizeOptions, Target, fit_recipe, quantize_recipe};
 
 use crate::arch_file::{ARCH_FILE_HINT, catalogue};
@@ -353,7 +353,7 @@ fn unknown_class(
     error: ggmill_arch::Error,
     args: &Args,
     catalogue: &Catalogue,
-    checkpoint: &CheckpointDirectory,
+    checkpoint: &dyn Pretrained,
     console: Console,
 ) -> Result<Failure, Failure> {
     let names: Vec<_> =
