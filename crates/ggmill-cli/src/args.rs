@@ -3,8 +3,9 @@
 use clap::{CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    architectures, check, completions, convert, diff, edit, explain, extract, get, graft, hash,
-    imatrix, inspect, lora, man, merge, name, quantize, repack, set_metadata, split,
+    architectures, check, completions, convert, detokenize, diff, edit, explain, extract, get,
+    graft, hash, imatrix, inspect, lora, man, merge, name, quantize, repack, set_metadata, split,
+    tokenize,
 };
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
@@ -77,6 +78,8 @@ pub(crate) enum Command {
     Graft(Box<graft::Args>),
     Hash(hash::Args),
     Diff(diff::Args),
+    Tokenize(tokenize::Args),
+    Detokenize(detokenize::Args),
     Completions(completions::Args),
     Man(man::Args),
 }
@@ -103,6 +106,8 @@ impl Command {
             Self::Extract(args) => extract::run(&args, console),
             Self::Graft(args) => graft::run(&args, console),
             Self::Diff(args) => diff::run(&args, console),
+            Self::Tokenize(args) => tokenize::run(&args, console),
+            Self::Detokenize(args) => detokenize::run(&args, console),
             Self::Hash(args) => hash::run(&args, console),
             Self::Completions(args) => completions::run(&args, Cli::command(), console),
             Self::Man(args) => man::run(&args, Cli::command(), console),

@@ -31,6 +31,7 @@ mod shard_limit;
 mod shards;
 mod source;
 mod text_file;
+mod tokenizer;
 
 use console::Console;
 

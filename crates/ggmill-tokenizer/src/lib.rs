@@ -3,6 +3,7 @@
 
 mod attributes;
 mod charsmap;
+mod compare;
 mod decode;
 mod error;
 mod flags;
@@ -27,6 +28,7 @@ mod vocabulary;
 mod word_cache;
 
 pub use attributes::Attributes;
+pub use compare::{Comparison, Difference, compare};
 pub use decode::DecodeOptions;
 pub use error::{Error, ErrorKind};
 pub use flags::Flags;

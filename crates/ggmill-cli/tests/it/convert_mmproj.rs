@@ -22,7 +22,8 @@ fn checkpoint(directory: &Directory, name: &str, kind: &str, recipe: &str) {
     for (name, tensor) in recipe["tensors"].as_object().unwrap() {
         let (dtype, shape) = (&tensor[0], tensor[1].as_array().unwrap());
         let width = if dtype == "F32" { 4 } else { 2 };
-        let elements: u64 = shape.iter().map(|extent| extent.as_u64().unwrap()).product();
+        let extents = shape.iter().map(|extent| usize::try_from(extent.as_u64().unwrap()).unwrap());
+        let elements: usize = extents.product();
         let end = size + width * elements;
         let info = json!({ "dtype": dtype, "shape": shape, "data_offsets": [size, end] });
         header.insert(name.clone(), info);
@@ -31,7 +32,7 @@ fn checkpoint(directory: &Directory, name: &str, kind: &str, recipe: &str) {
     let header = Value::Object(header).to_string();
     let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
     bytes.extend(header.as_bytes());
-    bytes.resize(bytes.len() + size as usize, 0);
+    bytes.resize(bytes.len() + size, 0);
     fs::write(place.join("model.safetensors"), bytes).unwrap();
 }
 
