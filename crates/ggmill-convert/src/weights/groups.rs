@@ -72,7 +72,7 @@ pub(super) fn numbered(
     Ok(true)
 }
 
-/// Fails for a tensor that is no matrix; its rows and columns.
+/// Fails for a tensor that is not a matrix; its rows and columns.
 pub(super) fn matrix(list: &Unpacking<'_>, number: usize) -> Result<[u64; 2]> {
     let shape = &list.tensor(number).shape;
     <[u64; 2]>::try_from(shape.dimensions())
@@ -85,7 +85,7 @@ pub(super) fn turned(list: &Unpacking<'_>, number: usize) -> Result<Expression> 
     list.stored(number)?.transpose()
 }
 
-/// Levels in a word of the type of a tensor. Fails where that is no integer.
+/// Levels in a word of the type of a tensor. Fails where that is not an integer.
 pub(super) fn levels_in_word(list: &Unpacking<'_>, number: usize, bits: u32) -> Result<u64> {
     let tensor = list.tensor(number);
     let is_integer =
