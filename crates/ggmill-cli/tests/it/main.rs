@@ -39,3 +39,4 @@ mod program;
 mod quantize;
 mod reshape;
 mod support;
+mod tokenize;

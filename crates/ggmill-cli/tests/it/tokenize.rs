@@ -1,0 +1,254 @@
+//! `ggmill tokenize`, `ggmill detokenize` and `ggmill inspect --vocab`.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use ggmill_testdata::bytes::{FileBytes, Value};
+use serde_json::{Value as Json, json};
+
+use crate::support::{Directory, command, ggmill, outcome, real, tiny};
+
+const PHI: &str = "ggml-vocab-phi-3.gguf";
+
+/// A vocabulary of byte pairs, with a pre-tokenizer's name.
+fn model(pre: &str, merges: &[&str]) -> Vec<u8> {
+    let strings =
+        |texts: &[&str]| Value::Array(8, texts.iter().map(|text| Value::from(*text)).collect());
+    let mut file = FileBytes::v3(0, 6);
+    file.pair("general.architecture", &"llama".into())
+        .pair("tokenizer.ggml.model", &"gpt2".into())
+        .pair("tokenizer.ggml.pre", &pre.into())
+        .pair("tokenizer.ggml.tokens", &strings(&["a", "b", "1", "ab", "11", "<end>", "Ġ"]))
+        .pair(
+            "tokenizer.ggml.token_type",
+            &Value::Array(5, [1, 1, 1, 1, 1, 3, 1].map(Value::I32).into()),
+        )
+        .pair("tokenizer.ggml.merges", &strings(merges));
+    file.into_bytes()
+}
+
+fn directory() -> Directory {
+    Directory::new()
+        .with("a.gguf", model("gpt-2", &["a b", "1 1"]))
+        .with("b.gguf", model("qwen2", &["a b", "1 1"]))
+        .with("tiny.gguf", tiny())
+        .with("odd.gguf", model("gpt-3", &[]))
+}
+
+fn with_input(directory: &Path, arguments: &[&str], input: &str) -> crate::support::Outcome {
+    let path = directory.join("input");
+    fs::File::create(&path).unwrap().write_all(input.as_bytes()).unwrap();
+    let mut program = command(directory);
+    program.args(arguments).stdin(Stdio::from(fs::File::open(path).unwrap()));
+    outcome(&mut program)
+}
+
+#[test]
+fn tokens_of_a_real_vocabulary() {
+    let directory = Directory::new();
+    let phi = real(PHI);
+    let phi = phi.to_str().unwrap();
+    let run = |arguments: &[&str]| {
+        let arguments = [&["tokenize", phi][..], arguments].concat();
+        let found = ggmill(directory.path(), &arguments);
+        assert_eq!(found.code, 0, "{}", found.stderr);
+        found.stdout
+    };
+    assert_eq!(run(&["Hello world", "--ids"]), "[1, 15043, 3186]\n");
+    assert_eq!(run(&["Hello world", "--ids", "--no-bos"]), "[15043, 3186]\n");
+    assert_eq!(run(&["Hello world", "--count"]), "3\n");
+    assert_eq!(run(&["Hello world"]), "     1  \"<s>\"\n 15043  \" Hello\"\n  3186  \" world\"\n");
+    let offsets = run(&["Hello world", "--offsets", "--no-bos"]);
+    assert_eq!(
+        offsets,
+        "       0..5         15043  \" Hello\"\n       5..11         3186  \" world\"\n"
+    );
+    assert_eq!(run(&["<|end|>", "--ids", "--no-bos"]), "[32007]\n");
+    let text = run(&["<|end|>", "--ids", "--no-bos", "--no-parse-special"]);
+    assert_eq!(text.matches(',').count(), 4, "{text}");
+    assert_eq!(run(&[r"a\nb", "--ids", "--no-bos", "--escape"]), "[263, 13, 29890]\n");
+    let json: Json = serde_json::from_str(&run(&["é", "--json", "--no-bos"])).unwrap();
+    let expected =
+        json!({"count": 1, "tokens": [{"id": 904, "piece": " é", "start": 0, "end": 2}]});
+    assert_eq!(json, expected);
+    let coloured = run(&["Hello world", "--color", "always", "--no-bos"]);
+    assert!(coloured.contains(" Hello") && coloured.contains('\u{1b}'), "{coloured:?}");
+    assert!(coloured.contains("2 tokens"), "{coloured:?}");
+}
+
+#[test]
+fn texts_come_from_files_and_pipes() {
+    let directory = directory().with("text", "ab 11");
+    let found = ggmill(directory.path(), &["tokenize", "a.gguf", "--file", "text", "--ids"]);
+    assert_eq!((found.code, &*found.stdout), (0, "[3, 6, 4]\n"), "{}", found.stderr);
+    for arguments in [&["tokenize", "a.gguf", "--ids"][..], &["tokenize", "a.gguf", "-", "--ids"]] {
+        let found = with_input(directory.path(), arguments, "ab<end>1");
+        assert_eq!((found.code, &*found.stdout), (0, "[3, 5, 2]\n"), "{}", found.stderr);
+    }
+}
+
+#[test]
+fn lines_go_through_pipes() {
+    let directory = directory();
+    let lines = "\"ab\"\n\n\"1\\u0031\"\n\"\"\n";
+    let found = with_input(directory.path(), &["tokenize", "a.gguf", "--jsonl"], lines);
+    assert_eq!((found.code, &*found.stdout), (0, "[3]\n[4]\n[]\n"), "{}", found.stderr);
+    let back = with_input(directory.path(), &["detokenize", "a.gguf", "--jsonl"], &found.stdout);
+    assert_eq!((back.code, &*back.stdout), (0, "\"ab\"\n\"11\"\n\"\"\n"), "{}", back.stderr);
+    for (command, input, words) in [
+        ("tokenize", "\"a\"\nab\n", "line 2: expected a JSON string"),
+        ("detokenize", "[1]\n[\"a\"]\n", "line 2: expected a JSON array of token IDs"),
+        ("detokenize", "[7]\n", "line 1: token 7: there are 7 tokens"),
+    ] {
+        let found = with_input(directory.path(), &[command, "a.gguf", "--jsonl"], input);
+        assert_eq!(found.code, 2);
+        assert!(found.stderr.contains(words), "{}", found.stderr);
+    }
+}
+
+#[test]
+fn tokens_become_text_again() {
+    let directory = directory();
+    let run = |arguments: &[&str]| {
+        ggmill(directory.path(), &[&["detokenize", "a.gguf"][..], arguments].concat())
+    };
+    assert_eq!(run(&["3", "6", "4"]).stdout, "ab 11");
+    assert_eq!(run(&["[3, 6,4]", "0"]).stdout, "ab 11a");
+    assert_eq!(run(&["3", "5"]).stdout, "ab");
+    assert_eq!(run(&["3", "5", "--special"]).stdout, "ab<end>");
+    let piped = with_input(directory.path(), &["detokenize", "a.gguf", "-"], "[3, 6, 4]\n");
+    assert_eq!((piped.code, &*piped.stdout), (0, "ab 11"));
+    for (ids, words) in
+        [("x", "\"x\" is not a token ID"), ("99", "token 99: there are 7 tokens"), ("-1", "-1")]
+    {
+        let found = run(&["--", ids]);
+        assert_eq!(found.code, 2, "{ids}");
+        assert!(found.stderr.contains(words), "{}", found.stderr);
+    }
+}
+
+#[test]
+fn files_and_directories_are_counted() {
+    let directory = directory();
+    let texts = directory.path().join("texts");
+    fs::create_dir_all(texts.join("more")).unwrap();
+    fs::write(texts.join("more/b.txt"), "ab ab").unwrap();
+    fs::write(texts.join("a.txt"), "ab").unwrap();
+    let run = |arguments: &[&str]| {
+        ggmill(directory.path(), &[&["tokenize", "a.gguf", "--count"][..], arguments].concat())
+    };
+    assert_eq!(run(&["--file", "texts/a.txt"]).stdout, "1\n");
+    let found = run(&["--file", "texts"]);
+    let separator = std::path::MAIN_SEPARATOR;
+    assert_eq!(
+        found.stdout,
+        format!(
+            "           1  texts{separator}a.txt\n           3  texts{separator}more{separator}b.txt\n           4  all 2 files\n"
+        )
+    );
+    assert_eq!(run(&["--file", "absent"]).code, 2);
+}
+
+#[test]
+fn vocabularies_are_compared() {
+    let directory = directory();
+    let run =
+        |text: &str| ggmill(directory.path(), &["tokenize", "a.gguf", text, "--compare", "b.gguf"]);
+    let found = run("ab 1a");
+    assert_eq!(found.code, 0, "{}{}", found.stdout, found.stderr);
+    assert!(found.stdout.contains("the same tokens"), "{}", found.stdout);
+    let found = run("ab 11a");
+    assert_eq!(found.code, 1, "{}", found.stderr);
+    for words in [
+        "4 tokens  a.gguf",
+        "5 tokens  b.gguf",
+        "1 part of the text cut differently",
+        "bytes 3..5: \"11\"",
+        "a.gguf: \"11\" (4)",
+        "b.gguf: \"1\" (2) \"1\" (2)",
+        "gpt-2 and qwen2",
+    ] {
+        assert!(found.stdout.contains(words), "{words}: {}", found.stdout);
+    }
+    // With the rules of the other, there is no difference.
+    let same = ["tokenize", "a.gguf", "ab 11a", "--compare", "b.gguf", "--pre", "qwen2"];
+    assert_eq!(ggmill(directory.path(), &same).code, 0);
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let directory = directory();
+    for (arguments, words) in [
+        (&["tokenize", "tiny.gguf", "a"][..], "hint: the file has no vocabulary"),
+        (&["tokenize", "odd.gguf", "a"], "\"gpt-3\" is not a known pre-tokenizer"),
+        (&["tokenize", "odd.gguf", "a"], "hint: --pre NAME"),
+        (&["tokenize", "absent.gguf", "a"], "absent.gguf: cannot open"),
+        (&["tokenize", "a.gguf", "--file", "a.gguf", "--file", "b.gguf"], "expected one text"),
+        (&["detokenize", "tiny.gguf", "1"], "tiny.gguf"),
+    ] {
+        let found = ggmill(directory.path(), arguments);
+        assert_eq!((found.code, &*found.stdout), (2, ""), "{arguments:?}");
+        assert!(found.stderr.contains(words), "{words}: {}", found.stderr);
+    }
+    let given =
+        ggmill(directory.path(), &["tokenize", "odd.gguf", "ab", "--pre", "gpt-2", "--ids"]);
+    assert_eq!(given.stdout, "[0, 1]\n", "{}", given.stderr);
+}
+
+#[test]
+fn the_vocabulary_is_shown() {
+    let directory = directory();
+    let found = ggmill(directory.path(), &["inspect", "a.gguf", "--vocab"]);
+    assert_eq!((found.code, found.stdout.lines().count()), (0, 7), "{}", found.stderr);
+    let line = found.stdout.lines().last().unwrap();
+    assert!(line.contains("normal") && line.contains("\"Ġ\"") && line.ends_with("\" \""), "{line}");
+    // By the text in the file, or by what it stands for.
+    for glob in ["--vocab= ", "--vocab=Ġ"] {
+        let found = ggmill(directory.path(), &["inspect", "a.gguf", glob]);
+        assert_eq!(found.stdout.lines().count(), 1, "{glob}: {}", found.stdout);
+    }
+    let found = ggmill(directory.path(), &["inspect", "a.gguf", "--vocab=<*", "--json"]);
+    let json: Json = serde_json::from_str(&found.stdout).unwrap();
+    let token = json!({
+        "id": 5, "text": "<end>", "type": ["control"], "score": 0.0, "bytes_hex": "3c656e643e",
+    });
+    assert_eq!(json, json!([token]));
+    assert_eq!(ggmill(directory.path(), &["inspect", "a.gguf", "--vocab=zzz"]).code, 1);
+}
+
+/// llama.cpp's own texts and IDs, for the vocabularies at hand.
+#[test]
+fn texts_of_llama_cpp_have_its_ids() {
+    let shared = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/vocab-gguf");
+    let Ok(entries) = fs::read_dir(&shared) else {
+        println!("{}: not there", shared.display());
+        return;
+    };
+    let mut texts_compared = 0;
+    for path in entries.map(|entry| entry.unwrap().path()) {
+        let beside = |end: &str| PathBuf::from(format!("{}{end}", path.display()));
+        let Ok(texts) = fs::read_to_string(beside(".inp")) else { continue };
+        let directory = Directory::new();
+        let expected = fs::read_to_string(beside(".out")).unwrap();
+        let mut texts: Vec<&str> = texts.split("\n__ggml_vocab_test__\n").collect();
+        texts.truncate(expected.lines().count());
+        let lines: String =
+            texts.iter().map(|text| serde_json::to_string(text).unwrap() + "\n").collect();
+        let arguments =
+            ["tokenize", path.to_str().unwrap(), "--jsonl", "--no-bos", "--no-parse-special"];
+        let found = with_input(directory.path(), &arguments, &lines);
+        assert_eq!(found.code, 0, "{}", found.stderr);
+        for ((text, found), expected) in
+            texts.iter().zip(found.stdout.lines()).zip(expected.lines())
+        {
+            let ids: Vec<u32> = serde_json::from_str(found).unwrap();
+            let expected: Vec<u32> =
+                expected.split_whitespace().map(|id| id.parse().unwrap()).collect();
+            assert_eq!(ids, expected, "{}: {text:?}", path.display());
+            texts_compared += 1;
+        }
+    }
+    assert!(texts_compared > 300, "{texts_compared}");
+}
