@@ -7,24 +7,29 @@ use ggmill_pipeline::{Checkpoint, Error, ErrorKind, FileRange, Pretrained, Resul
 use ggmill_pipeline::{SideFiles, SourceTensor};
 use serde_json::Value;
 
-use crate::checkpoint::{MAX_CONFIG, is_description, read_json};
+use crate::checkpoint::{MAX_CONFIG, Part, is_description, read_json};
 use crate::json::Unambiguous;
-use crate::safetensors::SafetensorsFile;
 
 /// The file that makes a directory an adapter.
 const CONFIG: &str = "adapter_config.json";
-const WEIGHTS: &str = "adapter_model.safetensors";
-const PICKLED: &str = "adapter_model.bin";
+/// Its weights: the first of these that is there.
+const WEIGHTS: [&str; 2] = ["adapter_model.safetensors", "adapter_model.bin"];
 
 /// A directory of the PEFT library: `adapter_config.json`, which is its configuration, beside
-/// `adapter_model.safetensors`.
+/// `adapter_model.safetensors` or `adapter_model.bin`.
+///
+/// Tensors are in the order of the reference converter: that of their data (safetensors) or of the
+/// dictionary (PyTorch).
 #[derive(Debug)]
 pub struct PeftAdapter {
     name: Option<String>,
     config: Value,
     directory: Directory,
     descriptions: Vec<PathBuf>,
-    weights: SafetensorsFile,
+    weights: Part,
+    tensors: Vec<SourceTensor>,
+    /// For each tensor its number in the file.
+    places: Vec<usize>,
 }
 
 impl PeftAdapter {
@@ -41,18 +46,21 @@ impl PeftAdapter {
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let directory = Directory::open(path)?;
         let Unambiguous(config) = read_json(&directory.file(CONFIG)?, MAX_CONFIG)?;
-        if !directory.has(WEIGHTS) {
-            let message = if directory.has(PICKLED) {
-                format!("has {PICKLED} and no {WEIGHTS}; only safetensors are converted so far")
-            } else {
-                format!("has no {WEIGHTS}")
-            };
+        let Some(file) = WEIGHTS.into_iter().find(|name| directory.has(name)) else {
+            let message = format!("has no {}", WEIGHTS.join(" and no "));
             return Err(Error::new(ErrorKind::Checkpoint, message).file(directory.path()));
+        };
+        let weights = Part::open(directory.file(file)?)?;
+        let stored = weights.checkpoint();
+        let mut places: Vec<usize> = (0..stored.tensors().len()).collect();
+        if let Part::Safetensors(file) = &weights {
+            places.sort_by_key(|&number| file.range(number).map(|range| range.offset));
         }
-        let weights = SafetensorsFile::open(directory.path().join(WEIGHTS))?;
+        let tensors = places.iter().filter_map(|&place| stored.tensors().get(place));
+        let tensors = tensors.cloned().collect();
         let descriptions = directory.files()?.into_iter().filter(|name| is_description(name));
         let descriptions = descriptions.map(|name| directory.path().join(name)).collect();
-        Ok(Self { name: directory.name(), config, directory, descriptions, weights })
+        Ok(Self { name: directory.name(), config, directory, descriptions, weights, tensors, places })
     }
 
     /// The path or the name of its base, as the adapter was trained with it.
@@ -62,26 +70,27 @@ impl PeftAdapter {
 
     /// The files it was read from: what must not be written over.
     pub fn files(&self) -> impl Iterator<Item = &Path> {
-        let weights = self.weights.sources().into_iter().map(RandomAccess::path);
-        weights.chain(self.descriptions.iter().map(PathBuf::as_path))
+        std::iter::once(self.weights.path()).chain(self.descriptions.iter().map(PathBuf::as_path))
     }
 }
 
 impl Checkpoint for PeftAdapter {
     fn tensors(&self) -> &[SourceTensor] {
-        self.weights.tensors()
+        &self.tensors
     }
 
     fn read(&self, number: usize, offset: u64, out: &mut [u8]) -> Result<()> {
-        self.weights.read(number, offset, out)
+        let misuse = || Error::new(ErrorKind::Misuse, "no tensor has this number");
+        let &place = self.places.get(number).ok_or_else(misuse)?;
+        self.weights.checkpoint().read(place, offset, out)
     }
 
     fn sources(&self) -> Vec<&RandomAccess> {
-        self.weights.sources()
+        self.weights.checkpoint().sources()
     }
 
     fn range(&self, number: usize) -> Option<FileRange<'_>> {
-        self.weights.range(number)
+        self.weights.checkpoint().range(*self.places.get(number)?)
     }
 }
 

@@ -49,8 +49,8 @@ config.json; --arch-file adds one of your own. SRC may also be in the layout of 
 Meta: params.json with consolidated.safetensors, or with consolidated.00.pth and so on; or a
 file of llama2.c, with tokenizer.bin beside it.
 
-SRC may also be a PEFT adapter: a directory with adapter_config.json and
-adapter_model.safetensors. --base is the directory of the model it changes; `ggmill lora
+SRC may also be a PEFT adapter: a directory with adapter_config.json and adapter_model
+(.safetensors or .bin). --base is the directory of the model it changes; `ggmill lora
 merge` merges the result. Its type is F32, F16, BF16 or Q8_0; auto is F32.
   ggmill convert my-adapter/ --base Llama-3.2-1B/ -o my-adapter.gguf
 

@@ -43,7 +43,7 @@ encoded once, in its own type. Tensors that no adapter changes are copied byte f
 
 #[derive(Debug, clap::Args)]
 struct Convert {
-    /// The adapter: a directory with adapter_config.json and adapter_model.safetensors
+    /// The adapter: a directory with adapter_config.json and its weights
     src: PathBuf,
     /// The directory of its base model; by default the one that the adapter names
     #[arg(long, value_name = "DIR")]

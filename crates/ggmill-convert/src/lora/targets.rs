@@ -66,8 +66,7 @@ impl Targets {
         let mut norm_names = Vec::new();
         let mut target_names: Vec<String> = Vec::new();
         let mut places: BTreeMap<String, usize> = BTreeMap::new();
-        for number in in_order_of_data(adapter) {
-            let tensor = &adapter.tensors()[number];
+        for (number, tensor) in adapter.tensors().iter().enumerate() {
             let stored = String::from_utf8_lossy(&tensor.name).into_owned();
             let name = rules.renamed(&in_base(&stored));
             if rules.ignores(&name) {
@@ -120,14 +119,6 @@ fn in_base(stored: &str) -> String {
         name = name.replace(part, ".weight");
     }
     name
-}
-
-/// The numbers of the tensors in the order in which their data lie in the file, which is the order
-/// of the reference.
-fn in_order_of_data(adapter: &dyn Checkpoint) -> Vec<usize> {
-    let mut numbers: Vec<usize> = (0..adapter.tensors().len()).collect();
-    numbers.sort_by_key(|&number| adapter.range(number).map(|range| range.offset));
-    numbers
 }
 
 /// An adapter of the output matrix, where the base computes with its embeddings instead.

@@ -114,6 +114,25 @@ fn adapters_are_converted_as_the_reference_does() {
     assert!(equal >= 10, "{equal} of {}", recipes.len());
 }
 
+/// As older versions of PEFT saved it: the file was written by torch 2.11 with the tensors of the
+/// recipe, in the order of their data there.
+#[test]
+fn a_pytorch_file_has_the_same_adapter() {
+    let recipe = &recipes()["gptneox"];
+    let place = tempfile::tempdir().unwrap();
+    let weights = weights(recipe["tensors"].as_object().unwrap());
+    let (_, base) = materialize(recipe, "gptneox", &weights, place.path());
+    let directory = place.path().join("gptneox");
+    fs::remove_file(directory.join("adapter_model.safetensors")).unwrap();
+    let pickled = fixtures("torch").join("adapter/adapter_model.bin");
+    fs::copy(pickled, directory.join("adapter_model.bin")).unwrap();
+    let adapter = PeftAdapter::open(&directory).unwrap();
+    for (kind, file_type) in TYPES {
+        let made = written(converted(&adapter, &base, file_type).unwrap(), &adapter);
+        assert!(recipe["expected"][kind] == sha256(&made), "{kind}");
+    }
+}
+
 /// A factor of small whole numbers, so that products are exact.
 fn factor(name: &str, count: u64) -> Vec<f32> {
     let seed =

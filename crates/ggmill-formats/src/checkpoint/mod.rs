@@ -4,6 +4,8 @@ mod index;
 mod layout;
 mod part;
 
+pub(crate) use self::part::Part;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -13,7 +15,6 @@ use serde_json::Value;
 
 use self::index::Index;
 use self::layout::Layout;
-use self::part::Part;
 use crate::json::{Unambiguous, json_from_slice};
 use ggmill_pipeline::{Checkpoint, FileRange, Pretrained, SideFiles, SourceTensor};
 use ggmill_pipeline::{Error, ErrorKind, Result};

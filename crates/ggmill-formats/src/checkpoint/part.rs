@@ -10,7 +10,7 @@ use crate::torch::TorchFile;
 
 /// One file of weights.
 #[derive(Debug)]
-pub(super) enum Part {
+pub(crate) enum Part {
     Safetensors(SafetensorsFile),
     Torch(TorchFile),
     Llama2c(Llama2c),
@@ -18,7 +18,7 @@ pub(super) enum Part {
 
 impl Part {
     /// Opens a file as what it begins as.
-    pub(super) fn open(file: RandomAccess) -> Result<Self> {
+    pub(crate) fn open(file: RandomAccess) -> Result<Self> {
         if TorchFile::begins(&file) {
             return Ok(Self::Torch(TorchFile::new(file)?));
         }
@@ -26,7 +26,7 @@ impl Part {
     }
 
     /// A file that has its configuration itself, with that; `None` for another.
-    pub(super) fn with_configuration(file: RandomAccess) -> Result<Option<(Self, Value)>> {
+    pub(crate) fn with_configuration(file: RandomAccess) -> Result<Option<(Self, Value)>> {
         if !Llama2c::begins(&file) {
             return Ok(None);
         }
@@ -34,7 +34,7 @@ impl Part {
         Ok(Some((Self::Llama2c(file), config)))
     }
 
-    pub(super) fn checkpoint(&self) -> &dyn Checkpoint {
+    pub(crate) fn checkpoint(&self) -> &dyn Checkpoint {
         match self {
             Self::Safetensors(file) => file,
             Self::Torch(file) => file,
@@ -42,7 +42,7 @@ impl Part {
         }
     }
 
-    pub(super) fn file(&self) -> &RandomAccess {
+    pub(crate) fn file(&self) -> &RandomAccess {
         match self {
             Self::Safetensors(part) => part.file(),
             Self::Torch(part) => part.file(),
@@ -50,7 +50,7 @@ impl Part {
         }
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.file().path()
     }
 }
