@@ -174,8 +174,9 @@ pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
             )));
         }
         Some(FileKind::Gguf) => {
-            let hint = "--to safetensors turns it back into a checkpoint; `ggmill quantize` changes the types of its tensors, `ggmill edit` its \
-                        metadata, `ggmill repack` its form";
+            let hint = "--to safetensors turns it back into a checkpoint; `ggmill quantize` changes \
+                        the types of its tensors, `ggmill edit` its metadata, `ggmill repack` its \
+                        form";
             return Err(Failure::new(format_args!("{}: is a GGUF file already", shown(&args.src)))
                 .with_hint(Some(hint.to_owned())));
         }

@@ -437,7 +437,7 @@ mod tests {
     }
 
     fn tensor(dimensions: &[u64], start: u8) -> Expression {
-        Expression::computed(shape(dimensions), |place| {
+        Expression::computed(shape(dimensions), move |place| {
             f32::from(u8::try_from(place).unwrap().wrapping_add(start))
         })
         .unwrap()

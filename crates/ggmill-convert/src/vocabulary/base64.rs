@@ -59,7 +59,7 @@ pub(crate) fn encoded(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::decoded;
+    use super::{decoded, encoded};
 
     #[test]
     fn the_vectors_of_the_rfc() {

@@ -14,7 +14,7 @@ use ggmill_convert::{
     ConvertOptions, RestoreOptions, RestoredCheckpoint, convert, restore_checkpoint,
 };
 use ggmill_core::{FileType, GgmlType, RawStr};
-use ggmill_formats::Safetensors;
+use ggmill_formats::CheckpointDirectory;
 use ggmill_pipeline::{
     Checkpoint, Derived, Encoding, Expression, GgufCheckpoint, Pretrained, Result, RunOptions,
     SideFiles, SourceTensor, run,
@@ -143,7 +143,7 @@ fn faults(path: &Path) -> Vec<String> {
     let directory = place.path().join(&name);
     materialize(&recipe, &directory);
     let fault = |step: &str, why: String| vec![format!("{name}: {step}: {why}")];
-    let Ok(source) = Safetensors::open(&directory) else {
+    let Ok(source) = CheckpointDirectory::open(&directory) else {
         return fault("source", "is not read".to_owned());
     };
     let is_plain = |tensor: &SourceTensor| {
