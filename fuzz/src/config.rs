@@ -1,5 +1,5 @@
-//! Any configuration: a checkpoint in memory that has the tensors it asks for, converted; and an
-//! adapter of all of them, of any configuration that follows a zero byte.
+//! Any configuration: a checkpoint in memory that has the tensors it asks for, some of them packed,
+//! converted; and an adapter of all of them, of any configuration that follows a zero byte.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -10,13 +10,14 @@ use ggmill_core::{FileType, GgmlType, Gguf, Shape};
 use ggmill_pipeline::{RunOptions, SourceTensor, run};
 use serde_json::Value;
 
+use crate::packed::packed;
 use crate::zeros::Zeros;
 
 /// Elements of all tensors of a checkpoint that is converted.
 const MOST_ELEMENTS: u64 = 1 << 14;
 
-/// Converts a checkpoint with this configuration, where it is one of an architecture that is known
-/// and of few enough weights.
+/// Converts a checkpoint with this configuration, and its projector, where it is one of an
+/// architecture that is known and of few enough weights.
 pub fn config(data: &[u8]) {
     let mut parts = data.splitn(2, |&byte| byte == 0);
     let config = serde_json::from_slice::<Value>(parts.next().unwrap_or_default());
@@ -24,8 +25,15 @@ pub fn config(data: &[u8]) {
     let of_adapter = serde_json::from_slice::<Value>(parts.next().unwrap_or_default());
     let of_adapter = of_adapter.unwrap_or_else(|_| serde_json::json!({ "lora_alpha": 1 }));
     let catalogue = Catalogue::new();
-    let Ok(architecture) = catalogue.for_checkpoint(&config) else { return };
-    let Ok(resolved) = architecture.resolve(&config) else { return };
+    let found = [catalogue.for_checkpoint(&config), catalogue.for_projector(&config)];
+    for architecture in found.into_iter().flatten() {
+        converted(&config, &of_adapter, architecture);
+    }
+}
+
+/// Converts a checkpoint of an architecture with this configuration.
+fn converted(config: &Value, of_adapter: &Value, architecture: &Architecture) {
+    let Ok(resolved) = architecture.resolve(config) else { return };
     let mut tensors = BTreeMap::new();
     let mut elements = 0u64;
     for tensor in resolved.tensors() {
@@ -41,9 +49,14 @@ pub fn config(data: &[u8]) {
     if elements > MOST_ELEMENTS {
         return;
     }
-    let checkpoint =
-        Zeros { config, tensors: tensors.into_values().collect(), files: BTreeMap::new() };
-    adapter(&checkpoint, of_adapter, architecture);
+    let tensors = tensors.into_values().collect();
+    if config.get("packed").is_some() {
+        return packed(config.clone(), architecture, tensors);
+    }
+    let checkpoint = Zeros { config: config.clone(), tensors, files: BTreeMap::new() };
+    if !architecture.is_projector() {
+        adapter(&checkpoint, of_adapter.clone(), architecture);
+    }
     let Ok(recipe) = convert(&checkpoint, architecture, &ConvertOptions::new(FileType::F16)) else {
         return;
     };

@@ -16,6 +16,7 @@ mod journal;
 mod legacy;
 mod manifest;
 mod npy;
+mod packed;
 mod parse;
 mod quantize;
 mod restore;

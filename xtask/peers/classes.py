@@ -1,6 +1,7 @@
 """Checks descriptions of architectures against the reference converter, class by class, without weights from anywhere.
 
     python classes.py build v4|v5 CONFIG.json NAME     make the recipe NAME from a transformers configuration
+    python classes.py quantize METHOD FROM NAME        make the recipe NAME from the recipe FROM, quantized (classes_quantized.py has the methods)
     python classes.py materialize NAME DIR             make the checkpoint DIR/NAME
     python classes.py ref NAME [TYPE]                  what the reference makes of it: keys and tensors
     python classes.py try [--arch-data DATA] NAME...   compare our conversion with the reference's, at f16, bf16 and q8_0
@@ -17,6 +18,7 @@ of that is the projector, as --mmproj makes it.
   of this repository are put beside the weights), "tokens" (the recipe has its tokenizer under `files`) or "builtin" (there is none: every class does what it
   does then). With all but "none", the one thing that is not as the reference has it is that it takes every pre-tokenizer to be "gpt-2", as `--pre gpt-2` makes
   ours do;
+- eager: whether the reference reads all tensors at once (`--no-lazy`), as it stops with an exception otherwise;
 - expected: SHA-256 of the reference's whole file, for each type in which both write the same bytes. A type that the reference cannot write is left out.
 
 The weights follow from the recipe. For the tensor NAME let seed be the 64-bit FNV-1a hash of NAME in UTF-8. Element i (in the order of the file) comes from
@@ -28,7 +30,7 @@ in wrapping 64-bit arithmetic (SplitMix64):
 - BF16, F16: int8(h >> 56) / 2^8, which both hold exactly. F32, F64: (int(h >> 40) - 2^23) / 2^24;
 - I64, I32, I16, U32, U16: h % 50. U8: h & 0xff. I8: int8(h & 0xff). BOOL: h & 1. F8_E4M3, F8_E5M2, F8_E8M0: the byte h & 0x77.
 
-VALUES replaces this: "zeros"; "ones"; a list of numbers, taken from its beginning again where it is shorter than the tensor; {"like": OTHER}: generated as the
+VALUES replaces this: "zeros"; "ones"; "bits", the lowest bits of h as an integer of the type; a list of numbers, taken from its beginning again where it is shorter than the tensor; {"like": OTHER}: generated as the
 tensor OTHER is. model.safetensors has a tensor of a wider type before one of a narrower (F64, I64, F32, I32, U32, BF16, F16, ...: see WIDTHS), and by name
 within a type, as the safetensors library writes it.
 
@@ -49,6 +51,7 @@ import time
 from math import prod
 from pathlib import Path
 
+import classes_quantized
 import numpy as np
 
 HERE = Path(__file__).resolve().parent
@@ -84,6 +87,8 @@ def weights(name, dtype, shape, values=None):
     count = prod(shape)
     if isinstance(values, dict):
         name, values = values["like"], None
+    if values == "bits":
+        return mixed(name, count).astype(kind).tobytes()
     if values is not None:
         numbers = {"zeros": [0], "ones": [1]}[values] if isinstance(values, str) else values
         numbers = np.resize(np.array(numbers, dtype=np.float64), count)
@@ -169,10 +174,10 @@ def write_recipe(path, recipe):
             return json.dumps(value, ensure_ascii=False, allow_nan=False)
         return "{\n" + ",\n".join(f"    {json.dumps(k)}: {json.dumps(v, ensure_ascii=False, allow_nan=False)}" for k, v in value.items()) + "\n  }"
 
-    order = ["class", "config", "of", "adapter", "files", "vocabulary", "tensors", "expected", "refused", "reference"]
+    order = ["class", "config", "of", "adapter", "files", "vocabulary", "eager", "tensors", "decoded", "expected", "refused", "reference"]
     rest = [key for key in recipe if key not in order]
     path.write_text("{\n" + ",\n".join(
-        f"  {json.dumps(key)}: {lines(recipe[key], key in ('config', 'adapter', 'files', 'tensors', 'expected'))}" for key in order + rest if key in recipe
+        f"  {json.dumps(key)}: {lines(recipe[key], key in ('config', 'adapter', 'files', 'tensors', 'decoded', 'expected'))}" for key in order + rest if key in recipe
     ) + "\n}\n")
 
 
@@ -199,13 +204,14 @@ class Job:
         """The reference's file, or none and its log."""
         out, log = self.cache / f"{kind}.ref.gguf", self.cache / f"{kind}.ref.log"
         if not log.exists():
-            ask_reference({"directory": str(self.directory), "out": str(out), "type": kind, "vocabulary": self.vocabulary, "log": str(log), "mmproj": self.projector})
+            ask_reference({"directory": str(self.directory), "out": str(out), "type": kind, "vocabulary": self.vocabulary, "eager": self.recipe.get("eager", False),
+                           "log": str(log), "mmproj": self.projector})
         return (out if out.exists() else None), log.read_text(errors="replace")
 
     def ours(self, kind, data):
         """Our file, or none and what the command printed."""
         out = self.cache / f"{kind}.{os.getpid()}.gguf"
-        command = [os.environ["GGMILL"], "convert", str(self.directory), "-o", str(out), "--type", kind, "--force", "--arch-file"]
+        command = [os.environ["GGMILL"], "convert", str(self.directory), "-o", str(out), "--type", kind, "--force", "--no-check", "--arch-file"]
         # These have no pre-tokenizer.
         plain = any((self.directory / name).exists() for name in ("rwkv_vocab_v20230424.txt", "tokenizer.jsonl"))
         pre = ["--mmproj"] if self.projector else {"none": ["--no-vocab"], "spm": [], "builtin": []}.get(self.vocabulary, [] if plain else ["--pre", "gpt-2"])
@@ -440,6 +446,10 @@ def main():
             path.parent.mkdir(parents=True, exist_ok=True)
             write_recipe(path, built | {"vocabulary": "none"})
             print(f"{path}: {len(built['tensors'])} tensors")
+            return 0
+        case ["quantize"] if len(words) == 3:
+            recipe = classes_quantized.quantize(json.loads(recipe_path(words[1]).read_text()), words[0])
+            write_recipe(recipe_path(words[2]), recipe)
             return 0
         case ["materialize"] if len(words) == 2:
             path = recipe_path(words[0])

@@ -26,6 +26,16 @@ const EXCEPTIONS: &[Exception] = &[
         because: "they are names of vocabularies in tokenizer.ggml.model, too",
     },
     Exception {
+        file: "crates/ggmill-convert/src/weights/mod.rs",
+        names: &["bitnet"],
+        because: "it is a name in quantization_config.quant_method, too",
+    },
+    Exception {
+        file: "crates/ggmill-convert/src/weights/quantization.rs",
+        names: &["bitnet"],
+        because: "it is a name in quantization_config.quant_method, too",
+    },
+    Exception {
         file: "crates/ggmill-check/src/rules/tokenizer.rs",
         names: &["bert", "gemma4", "gpt2", "llama", "plamo2", "rwkv", "t5"],
         because: "tokenizer.ggml.model has names of vocabularies, some of which are called like \

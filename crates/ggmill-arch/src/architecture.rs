@@ -19,6 +19,7 @@ use crate::schema::{Ordered, RawArchitecture, RawCheckpoint, RawParameter, RawRe
 use crate::tensor::TensorGroup;
 use crate::terms::expression;
 use crate::vocabulary::VocabularyTemplate;
+use crate::vocabulary_kind::VocabularyKind;
 
 /// The description of an architecture: which checkpoints it is for, its hyper-parameters, its
 /// metadata keys and its tensors.
@@ -230,24 +231,40 @@ impl Architecture {
     }
 
     /// Whether its checkpoints may be quantized by this method (`quantization_config.quant_method`
-    /// in `config.json`): those that the description lists, or `fp8` where it lists none.
+    /// in `config.json`): those that the description lists, or any but `mxfp4`, which is for
+    /// descriptions with its operation, where it lists none.
     ///
     /// ```
     /// use ggmill_arch::Architecture;
     /// let llama = Architecture::builtin("llama").ok_or("built in")?;
-    /// assert!(llama.takes_quantized("fp8") && !llama.takes_quantized("mxfp4"));
+    /// assert!(llama.takes_quantized("gptq") && !llama.takes_quantized("mxfp4"));
     /// # Ok::<(), &str>(())
     /// ```
     pub fn takes_quantized(&self, method: &str) -> bool {
         match &self.quantized {
             Some(methods) => methods.iter().any(|known| **known == *method),
-            None => method == "fp8",
+            None => method != "mxfp4",
         }
     }
 
     /// The class names (`architectures` in `config.json`) of the checkpoints it is for.
     pub fn checkpoint_classes(&self) -> impl Iterator<Item = &str> {
         self.checkpoints.iter().flat_map(|checkpoint| &checkpoint.classes).map(|class| &**class)
+    }
+
+    /// The kinds of vocabularies that its checkpoints may have, each once, in the order they are
+    /// tried.
+    pub fn vocabulary_kinds(&self) -> Vec<VocabularyKind> {
+        let of_kinds = self.checkpoints.iter().filter_map(|kind| kind.vocabulary.as_ref());
+        let mut kinds = Vec::new();
+        for kind in
+            self.vocabulary.iter().chain(of_kinds).flat_map(|vocabulary| &vocabulary.spec.kinds)
+        {
+            if !kinds.contains(kind) {
+                kinds.push(*kind);
+            }
+        }
+        kinds
     }
 
     /// The classes, the model types and the places in a configuration that tell the checkpoints it

@@ -31,6 +31,11 @@ impl Builtin {
     }
 }
 
+/// The text of the built-in description with this name.
+pub(crate) fn text_of(name: &str) -> Option<&'static str> {
+    BUILTIN.iter().find(|builtin| builtin.name == name).map(|builtin| builtin.text)
+}
+
 impl Architecture {
     /// Reads a description. Everything that does not depend on a checkpoint is checked: the schema,
     /// the expressions and the names in them, roles, types.

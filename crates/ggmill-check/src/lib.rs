@@ -8,6 +8,8 @@ mod explain;
 mod fix;
 mod input;
 mod options;
+#[cfg(feature = "examine")]
+mod planned;
 pub mod render;
 mod report;
 mod rule;
@@ -21,6 +23,8 @@ pub use explain::{explain, near, rule_page, rules_about, rules_index, topics};
 pub use fix::{Fix, FixValue, ProposedFix};
 pub use input::Input;
 pub use options::{Options, Profile, Selector, SelectorError};
+#[cfg(feature = "examine")]
+pub use planned::check_plans;
 pub use report::{Diagnostic, OwnedSubject, Report};
 pub use rule::{Authority, Group, Rule, Severity};
 pub use rules::{check, check_set, meant_key, name_fault, rules, template_fault, unreadable};

@@ -3,8 +3,9 @@
 use clap::{CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    check, completions, convert, diff, edit, explain, extract, get, graft, hash, imatrix, inspect,
-    lora, man, merge, name, quantize, repack, set_metadata, split,
+    architectures, check, completions, convert, detokenize, diff, edit, explain, extract, get,
+    graft, hash, imatrix, inspect, lora, man, merge, name, quantize, repack, set_metadata, split,
+    tokenize,
 };
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
@@ -60,6 +61,7 @@ pub(crate) enum Command {
     Dump(inspect::Args),
     Check(check::Args),
     Explain(explain::Args),
+    Architectures(architectures::Args),
     Name(name::Args),
     Convert(convert::Args),
     Get(get::Args),
@@ -76,6 +78,8 @@ pub(crate) enum Command {
     Graft(Box<graft::Args>),
     Hash(hash::Args),
     Diff(diff::Args),
+    Tokenize(tokenize::Args),
+    Detokenize(detokenize::Args),
     Completions(completions::Args),
     Man(man::Args),
 }
@@ -86,6 +90,7 @@ impl Command {
             Self::Inspect(args) => inspect::run(args, console),
             Self::Dump(args) => inspect::run_all(args, console),
             Self::Check(args) => check::run(&args, console),
+            Self::Architectures(args) => architectures::run(&args, console),
             Self::Explain(args) => explain::run(&args, console),
             Self::Name(args) => name::run(&args, console),
             Self::Convert(args) => convert::run(args, console),
@@ -101,6 +106,8 @@ impl Command {
             Self::Extract(args) => extract::run(&args, console),
             Self::Graft(args) => graft::run(&args, console),
             Self::Diff(args) => diff::run(&args, console),
+            Self::Tokenize(args) => tokenize::run(&args, console),
+            Self::Detokenize(args) => detokenize::run(&args, console),
             Self::Hash(args) => hash::run(&args, console),
             Self::Completions(args) => completions::run(&args, Cli::command(), console),
             Self::Man(args) => man::run(&args, Cli::command(), console),

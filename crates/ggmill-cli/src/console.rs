@@ -1,7 +1,7 @@
 //! Standard output and standard error.
 
 use std::fmt;
-use std::io::{self, BufWriter, IsTerminal as _, StdoutLock, Write};
+use std::io::{self, BufWriter, IsTerminal as _, StderrLock, StdoutLock, Write};
 
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
@@ -55,6 +55,23 @@ impl Console {
         self.color_of_stdout() != ColorChoice::Never
     }
 
+    /// Standard error for text that is more than a remark.
+    pub(crate) fn errors(self) -> AutoStream<StderrLock<'static>> {
+        AutoStream::new(io::stderr().lock(), self.color_of_stderr())
+    }
+
+    /// Whether text on standard error has colours.
+    pub(crate) fn styles_errors(self) -> bool {
+        self.color_of_stderr() != ColorChoice::Never
+    }
+
+    fn color_of_stderr(self) -> ColorChoice {
+        match self.color {
+            ColorChoice::Auto => AutoStream::choice(&io::stderr()),
+            color => color,
+        }
+    }
+
     /// Columns of the terminal, or `None` where standard output is none.
     #[expect(clippy::unused_self, reason = "the terminal belongs to the console")]
     pub(crate) fn width(self) -> Option<usize> {
@@ -99,13 +116,6 @@ impl Console {
     /// A remark that cannot be written is dropped: there is nowhere to say so.
     fn remark(self, label: &str, color: AnsiColor, message: &dyn fmt::Display) {
         let style = Style::new().fg_color(Some(color.into())).bold();
-        let choice = match self.color {
-            ColorChoice::Auto => AutoStream::choice(&io::stderr()),
-            color => color,
-        };
-        let _ = writeln!(
-            AutoStream::new(io::stderr().lock(), choice),
-            "{style}{label}:{style:#} {message}"
-        );
+        let _ = writeln!(self.errors(), "{style}{label}:{style:#} {message}");
     }
 }

@@ -15,6 +15,7 @@ use clap::Parser as _;
 mod arch_file;
 mod args;
 mod byte_size;
+mod checked;
 mod commands;
 mod console;
 mod each;
@@ -30,6 +31,7 @@ mod shard_limit;
 mod shards;
 mod source;
 mod text_file;
+mod tokenizer;
 
 use console::Console;
 

@@ -13,7 +13,7 @@ use crate::console::Console;
 use crate::outcome::{Failure, Status};
 use crate::outputs::{Output, refuse_inputs};
 use crate::paths::shown;
-use crate::progress::Bar;
+use crate::progress::{Bar, TensorNumbers};
 
 /// Whether a plan is printed or carried out.
 #[derive(Clone, Copy, Debug)]
@@ -65,10 +65,10 @@ impl Making<'_> {
             return output.end_dry_run(inputs, len).map(|()| Status::Fine);
         }
         let sink = output.start(inputs, len)?;
-        let mut bar = Bar::new(console);
+        let (mut bar, numbers) = (Bar::new(console), TensorNumbers::of([plan]));
         let sink =
             ggmill_pipeline::run(plan, checkpoint, sink, &RunOptions::default(), &mut |progress| {
-                bar.update(progress.written, progress.total, progress.tensor);
+                bar.update(progress.written, progress.total, &numbers.label(progress.tensor));
                 ControlFlow::Continue(())
             })
             .map_err(Failure::new)?;

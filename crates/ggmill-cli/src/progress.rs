@@ -1,14 +1,35 @@
 //! The progress bar.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::time::{Duration, Instant};
 
 use ggmill_core::RawStr;
+use ggmill_pipeline::Plan;
 use indicatif::{
     HumanBytes, HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle,
 };
 
 use crate::console::Console;
+
+/// The places of a model's tensors, for progress that says how many there are.
+#[derive(Debug)]
+pub(crate) struct TensorNumbers(HashMap<String, usize>);
+
+impl TensorNumbers {
+    /// Of a model in these files.
+    pub(crate) fn of<'p>(plans: impl IntoIterator<Item = &'p Plan>) -> Self {
+        let tensors = plans.into_iter().flat_map(|plan| plan.layout().tensors());
+        let names = tensors.map(|tensor| tensor.name().to_string_lossy().into_owned());
+        Self(names.zip(1..).collect())
+    }
+
+    /// `12/291 blk.0.attn_q.weight`.
+    pub(crate) fn label(&self, name: &str) -> String {
+        let number = self.0.get(name).copied().unwrap_or_default();
+        format!("{number}/{} {name}", self.0.len())
+    }
+}
 
 /// The delay before a progress bar is shown.
 const PATIENCE: Duration = Duration::from_secs(1);

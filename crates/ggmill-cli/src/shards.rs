@@ -12,7 +12,7 @@ use crate::making::tell;
 use crate::outcome::{Failure, Status};
 use crate::outputs::{refuse_inputs, start};
 use crate::paths::shown;
-use crate::progress::Bar;
+use crate::progress::{Bar, TensorNumbers};
 
 /// Whether the recipes of a set are printed or carried out.
 #[derive(Clone, Copy, Debug)]
@@ -42,38 +42,54 @@ impl MakingShards<'_> {
             .map(|recipe| recipe.plan(checkpoint))
             .collect::<Result<_, _>>()
             .map_err(Failure::new)?;
+        let status = self.run_plans(&plans, checkpoint, console)?;
+        Ok((status, self.outputs(plans.len())?.into_iter().zip(plans).collect()))
+    }
+
+    /// The paths of so many shards.
+    pub(crate) fn outputs(self, count: usize) -> Result<Vec<PathBuf>, Failure> {
         let expected = || {
             Failure::new(format_args!(
                 "{}: expected the prefix of the shards' names",
                 shown(self.prefix)
             ))
         };
-        let outputs = ggmill_io::shard_paths(self.prefix, plans.len()).ok_or_else(expected)?;
+        ggmill_io::shard_paths(self.prefix, count).ok_or_else(expected)
+    }
+
+    /// Makes shards that are planned.
+    pub(crate) fn run_plans(
+        self,
+        plans: &[Plan],
+        checkpoint: &dyn Checkpoint,
+        console: Console,
+    ) -> Result<Status, Failure> {
+        let outputs = self.outputs(plans.len())?;
         for output in &outputs {
             refuse_inputs(output, self.inputs)?;
         }
         if !self.dry_run {
-            let files = self.begin(&plans, &outputs)?;
-            let mut bar = Bar::new(console);
-            let written = files.run(&plans, checkpoint, &RunOptions::default(), &mut |progress| {
-                bar.update(progress.written, progress.total, progress.tensor);
+            let files = self.begin(plans, &outputs)?;
+            let (mut bar, numbers) = (Bar::new(console), TensorNumbers::of(plans));
+            let written = files.run(plans, checkpoint, &RunOptions::default(), &mut |progress| {
+                bar.update(progress.written, progress.total, &numbers.label(progress.tensor));
                 ControlFlow::Continue(())
             });
             written.map_err(Failure::new)?;
         }
         let mut out = console.text();
         if self.json {
-            print_json(&mut out, &plans, &outputs, !self.dry_run)?;
+            print_json(&mut out, plans, &outputs, !self.dry_run)?;
         } else if self.dry_run || !console.is_quiet() {
-            print_table(&mut out, &plans, &outputs)?;
+            print_table(&mut out, plans, &outputs)?;
         }
         out.flush()?;
-        for plan in &plans {
+        for plan in plans {
             tell(plan, console);
         }
         if self.dry_run {
             // What the run would be refused for.
-            drop(self.begin(&plans, &outputs)?);
+            drop(self.begin(plans, &outputs)?);
             console.note("nothing was written");
         } else if let Some(stale) = ggmill_io::stale_shard(self.prefix, outputs.len()) {
             console.note(format_args!(
@@ -81,7 +97,7 @@ impl MakingShards<'_> {
                 shown(&stale)
             ));
         }
-        Ok((Status::Fine, outputs.into_iter().zip(plans).collect()))
+        Ok(Status::Fine)
     }
 
     /// Refuses, before the work begins, what can be known then: a directory that is missing or not

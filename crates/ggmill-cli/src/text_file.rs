@@ -12,15 +12,7 @@ use crate::paths::shown;
 /// The text of a file of at most `limit` bytes, without the byte order mark that some editors put
 /// first. `-` is standard input, and a pipe (as a shell makes of `<(…)`) is read to its end.
 pub(crate) fn read_text(path: &Path, limit: u64) -> Result<String, Failure> {
-    let is_input = path.as_os_str() == "-";
-    let bytes = if is_input {
-        read_stream(io::stdin().lock(), Path::new("standard input"), limit)?
-    } else if is_pipe(path) {
-        let refused = |error: io::Error| Failure::new(format_args!("{}: {error}", shown(path)));
-        read_stream(File::open(path).map_err(refused)?, path, limit)?
-    } else {
-        RandomAccess::open(path).and_then(|file| file.read_whole(limit)).map_err(Failure::new)?
-    };
+    let bytes = read_bytes(path, limit)?;
     let mut text = String::from_utf8(bytes).map_err(|error| {
         Failure::new(format_args!(
             "{}: not UTF-8 from byte {}",
@@ -32,6 +24,19 @@ pub(crate) fn read_text(path: &Path, limit: u64) -> Result<String, Failure> {
         text.drain(..'\u{feff}'.len_utf8());
     }
     Ok(text)
+}
+
+/// The bytes of a file of at most `limit` bytes, of standard input (`-`), or of a pipe.
+pub(crate) fn read_bytes(path: &Path, limit: u64) -> Result<Vec<u8>, Failure> {
+    let is_input = path.as_os_str() == "-";
+    if is_input {
+        read_stream(io::stdin().lock(), Path::new("standard input"), limit)
+    } else if is_pipe(path) {
+        let refused = |error: io::Error| Failure::new(format_args!("{}: {error}", shown(path)));
+        read_stream(File::open(path).map_err(refused)?, path, limit)
+    } else {
+        RandomAccess::open(path).and_then(|file| file.read_whole(limit)).map_err(Failure::new)
+    }
 }
 
 #[cfg(unix)]

@@ -6,12 +6,13 @@ use ggmill_arch::{
 };
 use ggmill_core::{FileType, GgmlType, MetadataBuf, RawStr, Shape, keys, size_label};
 
+use crate::blocks::Blocks;
 use crate::facts::{Facts, documents, require_zeros, same_elements};
 use crate::general::{General, MetadataOverride, Parameters, Sources};
 use crate::operations::apply;
 use crate::projector::has_projector;
 use crate::vocabulary;
-use crate::weights::{Weights, quantization};
+use crate::weights::{Quantization, Weights};
 use ggmill_pipeline::{Checkpoint, Pretrained};
 use ggmill_pipeline::{Encoding, Expression, Recipe, RecipeTensor};
 use ggmill_pipeline::{Error, ErrorKind, Result};
@@ -66,8 +67,14 @@ pub fn auto_type(checkpoint: &dyn Checkpoint) -> FileType {
 }
 
 /// The float type from which a checkpoint is quantized in one pass: that of its first weights of
-/// two dimensions or more, so that nothing is rounded before it is quantized; F32 for F64.
-pub fn own_type(checkpoint: &dyn Checkpoint) -> FileType {
+/// two dimensions or more, F32 for F64, and F32 where weights are decoded from packed ones: nothing
+/// is rounded before it is quantized.
+pub fn own_type(checkpoint: &dyn Pretrained) -> FileType {
+    let weights = Quantization::of(checkpoint)
+        .and_then(|quantization| Weights::of(checkpoint, quantization.as_ref()));
+    if weights.is_ok_and(|weights| weights.are_decoded()) {
+        return FileType::F32;
+    }
     match first_weights(checkpoint, is_float) {
         Some(GgmlType::BF16) => FileType::BF16,
         Some(GgmlType::F16) => FileType::F16,
@@ -102,13 +109,13 @@ pub fn convert(
         let message = "none of its tensors is of a tower for images or sound";
         return Err(Error::new(ErrorKind::Checkpoint, message));
     }
-    refuse_quantized(checkpoint, architecture)?;
+    let quantization = Quantization::of(checkpoint)?;
+    if let Some(quantization) = &quantization {
+        quantization.refuse_unknown(architecture)?;
+    }
     let target = target_type(options.file_type)?;
-    let file_type = match quantization(checkpoint) {
-        Some("mxfp4") if !target.is_quantized() => FileType::MXFP4_MOE,
-        _ => options.file_type,
-    };
-    let weights = Weights::of(checkpoint)?;
+    let weights = Weights::of(checkpoint, quantization.as_ref())?;
+    let file_type = weights.file_type(options.file_type);
     let facts = Facts::of(&weights, architecture);
     let documents = documents(checkpoint, architecture)?;
     let resolved = architecture
@@ -116,8 +123,8 @@ pub fn convert(
         .map_err(|error| Error::caused(ErrorKind::Architecture, error))?;
     let mut notes: Vec<String> = resolved.warnings().iter().map(ToString::to_string).collect();
 
-    let tensors =
-        if options.vocab_only { Vec::new() } else { tensors(&weights, &resolved, target)? };
+    let (tensors, wide) =
+        if options.vocab_only { Default::default() } else { tensors(&weights, &resolved, target)? };
     notes.extend(fallback_note(&tensors, target));
 
     let label =
@@ -144,6 +151,11 @@ pub fn convert(
     general.write_to(&mut metadata);
     resolved.write_keys(file_type, &mut metadata);
     metadata.set(keys::GENERAL_QUANTIZATION_VERSION, QUANTIZATION_VERSION);
+    if !wide.is_empty() {
+        let values = vec![false; wide.len()];
+        metadata.set("general.tensor_extra.name", wide);
+        metadata.set("general.tensor_extra.prec_a4", values);
+    }
     if !architecture.is_projector() {
         notes.extend(write_vocabulary(checkpoint, &resolved, options, &mut metadata)?);
     }
@@ -174,12 +186,13 @@ fn write_vocabulary(
     Ok(vec![note])
 }
 
-/// The tensors of the recipe, in their order.
+/// The tensors of the recipe, in their order, and the names of those that must not be multiplied
+/// with activations of four bits.
 fn tensors(
     weights: &Weights<'_>,
     resolved: &Resolved<'_>,
     target: GgmlType,
-) -> Result<Vec<RecipeTensor>> {
+) -> Result<(Vec<RecipeTensor>, Vec<String>)> {
     let (architecture, rules) = (resolved.architecture(), resolved.name_rules());
     // Names come from JSON here, so they are text.
     let names: Vec<String> = weights.names().map(|name| rules.renamed(&name)).collect();
@@ -203,7 +216,7 @@ fn tensors(
         );
         return Err(Error::new(ErrorKind::Architecture, message).tensor(&*names[unknown]));
     }
-    let mut tensors = Vec::new();
+    let (mut blocks, mut tensors) = (Blocks::new(weights, resolved), Vec::new());
     for assigned in &assignment.tensors {
         if let Some(other) = &assigned.spec.drop_if_equal
             && let Some(other) = names.iter().position(|name| name == other)
@@ -212,11 +225,12 @@ fn tensors(
         {
             continue;
         }
-        tensors.push(
-            tensor(assigned, weights, target).map_err(|error| error.tensor(&assigned.spec.name))?,
-        );
+        let made = tensor(assigned, weights, target)
+            .and_then(|tensor| blocks.take(assigned, tensor))
+            .map_err(|error| error.tensor(&assigned.spec.name))?;
+        tensors.extend(made);
     }
-    Ok(tensors)
+    Ok(blocks.before(tensors))
 }
 
 /// Whether a tensor is a factor of an adapter: models that have some get no label of their size.
@@ -235,29 +249,6 @@ fn refuse_renamed_twice(names: &[String]) -> Result<()> {
         }
         None => Ok(()),
     }
-}
-
-/// Weights that something has packed already, unless the description takes them: their tensors are
-/// not those that it is about.
-fn refuse_quantized(checkpoint: &dyn Pretrained, architecture: &Architecture) -> Result<()> {
-    let config = checkpoint.config();
-    let found = ["quantization_config", "compression_config"]
-        .into_iter()
-        .find(|name| config.get(name).is_some_and(|value| !value.is_null()));
-    let Some(name) = found else { return Ok(()) };
-    if quantization(checkpoint).is_some_and(|method| architecture.takes_quantized(method)) {
-        return Ok(());
-    }
-    let method = config[name]
-        .get("quant_method")
-        .and_then(serde_json::Value::as_str)
-        .map(|method| format!(" ({})", RawStr::from(method)));
-    let message = format!(
-        "config.json has {name}{}: the weights are quantized already; convert the checkpoint they \
-         were made from",
-        method.unwrap_or_default()
-    );
-    Err(Error::new(ErrorKind::Unsupported, message))
 }
 
 /// The tensor type after a file type, for those that convert without a mixture.
@@ -316,7 +307,7 @@ fn operated(
     let is_packed = source.operations.first() == Some(&Operation::Mxfp4);
     for &position in positions.iter().filter(|_| !is_packed) {
         let is_taken = weights.ggml_type(position).is_some_and(|found| match spec.fixed_type {
-            _ if is_float(found) => true,
+            _ if is_float(found) || found.is_quantized() => true,
             Some(TensorType::OfSource) => true,
             Some(TensorType::Fixed(fixed)) => fixed == found,
             _ => false,

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod back;
+mod blocks;
 mod convert;
 mod facts;
 mod general;

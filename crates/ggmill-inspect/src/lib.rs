@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod adapter;
+pub mod architectures;
 pub mod diff;
 pub mod explain;
 mod human;

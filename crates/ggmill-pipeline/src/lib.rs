@@ -18,15 +18,18 @@ mod workers;
 pub use buffers::zeroed;
 pub use document::{PlanDocumentError, plan_document, planned_types, plans_document};
 pub use error::{Error, ErrorKind, Result};
-pub use expression::{Decode, Encoding, Expression, Fp8, Fp8Blocks, Inputs, Mxfp4, matrices};
+pub use expression::{
+    CodedBlocks, Decode, Encoding, Expression, Fp8, Fp8Blocks, Inputs, Mxfp4, Nvfp4,
+    PackedIntegers, TernaryRows, matrices,
+};
 pub use plan::Plan;
 pub use range::run_range;
 pub use recipe::{Form, Recipe, RecipeTensor};
 pub use run::{Progress, Report, RunOptions, run};
 pub use shard_files::ShardFiles;
 pub use source::{
-    Checkpoint, Derived, FileRange, GgufCheckpoint, Joined, MemorySource, Pretrained, SideFiles,
-    SourceTensor,
+    Checkpoint, Derived, FileRange, GgufCheckpoint, Joined, MemorySource, Planned, Pretrained,
+    SideFiles, SourceTensor,
 };
 pub use split::{SPLIT_KEYS, ShardLimit, SplitOptions, split};
 pub use workers::Workers;

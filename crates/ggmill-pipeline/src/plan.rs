@@ -1,9 +1,11 @@
 //! The work laid out: offsets and sizes from the core, and for each tensor where its elements come
 //! from.
 
-use ggmill_core::{Endian, PlannedTensor};
+use ggmill_core::{
+    Decoder, Endian, Limits, Model, NamingError, PlannedTensor, size_label, suggested_file_name,
+};
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::expression::Expression;
 use crate::source::Checkpoint;
 
@@ -37,6 +39,24 @@ impl Plan {
                 .map_err(|error| error.tensor(tensor.name().as_bytes()))
         };
         self.layout.tensors().iter().zip(&self.expressions).try_for_each(check)
+    }
+
+    /// The file as a reader sees it that has its header alone: metadata, tensors, length. Its tensor
+    /// data cannot be read. Fails when the header is beyond the limits of the reader.
+    pub fn model(&self) -> Result<Model> {
+        let failed = |error| Error::caused(ErrorKind::Misuse, error);
+        let mut decoder = Decoder::new(Some(self.layout.total_len()), &Limits::default());
+        decoder.feed(self.layout.header()).map_err(failed)?;
+        Ok(Model::from_header(decoder.finish().map_err(failed)?, Vec::new()))
+    }
+
+    /// The name of the file by the naming convention, as [`suggested_file_name`] has it. Fails when
+    /// the metadata do not say enough for one.
+    pub fn file_name(&self) -> core::result::Result<String, NamingError> {
+        let model = self.model().map_err(|_| NamingError::NoBaseName)?;
+        let tensors = self.layout.tensors().iter();
+        let label = size_label(tensors.map(|tensor| (tensor.name(), tensor.shape())));
+        suggested_file_name(&model.metadata(), label, None)
     }
 
     /// Notes about the choices made.

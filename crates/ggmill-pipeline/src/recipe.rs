@@ -113,6 +113,15 @@ impl Recipe {
         Ok(Self { metadata, tensors, notes: Vec::new(), form: Form::of(checkpoint.model()) })
     }
 
+    /// The tensors with the names, types and shapes that they get: those of the file, as a source
+    /// would list them.
+    pub fn source_tensors(&self) -> Vec<SourceTensor> {
+        self.tensors
+            .iter()
+            .map(|tensor| SourceTensor::new(&*tensor.name, tensor.ggml_type(), *tensor.shape()))
+            .collect()
+    }
+
     /// The metadata of the file.
     pub fn metadata(&self) -> &MetadataBuf {
         &self.metadata

@@ -181,12 +181,20 @@ impl<'a> Choice<'a> {
                 && !self.roles.has_rule(name)
                 && self.asked_by_pattern(name).is_some()
         };
+        let is_to_become_another =
+            self.options.allow_requantize || self.asked_by_pattern(name).is_some();
+        let is_for_blocks = self.options.target.default_type().is_some_and(GgmlType::is_quantized);
         if !is_matrix {
             Some(Kept::NoMatrix)
         } else if self.options.leave_output_tensor && name == "output.weight" {
             Some(Kept::Left)
         } else if is_integer(source.ggml_type) {
             Some(Kept::Integers)
+        } else if [GgmlType::MXFP4, GgmlType::NVFP4].contains(&source.ggml_type)
+            && is_for_blocks
+            && !is_to_become_another
+        {
+            Some(Kept::Blocks)
         } else {
             (!self.roles.may_be_quantized(name, &source.shape) && !is_asked()).then_some(Kept::Name)
         }

@@ -20,7 +20,7 @@ mod types;
 mod weight_types;
 mod without_effect;
 
-pub use fit::{Fit, Goal, fit};
+pub use fit::{Fit, Goal, fit, fit_recipe};
 pub use imatrix::{Imatrix, ImatrixEntry, ImatrixForm};
 pub use loss::{Losses, TensorLoss, loss};
 pub use options::{Importance, ImportanceFilter, Override, QuantizeOptions, TensorType};

@@ -31,7 +31,7 @@ pub fn quantize(checkpoint: &GgufCheckpoint, options: &QuantizeOptions) -> Resul
 /// The same for a model that is a recipe yet, so that making it and quantizing it are one pass:
 /// what comes out is what quantizing the finished file would give.
 pub fn quantize_recipe(before: &Recipe, options: &QuantizeOptions) -> Result<Recipe> {
-    let sources = tensors_of(before);
+    let sources = before.source_tensors();
     if is_known(&before.metadata, options) {
         return Ok(recipe(before, &sources, options, layers::by_layer(&sources), true)?.0);
     }
@@ -152,15 +152,6 @@ fn recipe(
     let mut recipe = Recipe::new(metadata, made);
     recipe.notes = before.notes.iter().cloned().chain(notes).collect();
     Ok((recipe, tensors))
-}
-
-/// The tensors of a recipe, as they will be.
-fn tensors_of(recipe: &Recipe) -> Vec<SourceTensor> {
-    recipe
-        .tensors
-        .iter()
-        .map(|tensor| SourceTensor::new(&*tensor.name, tensor.ggml_type(), *tensor.shape()))
-        .collect()
 }
 
 /// Sets a entry after all others, as the reference does also for keys that are there.

@@ -57,14 +57,17 @@ pub(crate) enum Kept {
     Left,
     /// From its name or its role.
     Name,
+    /// Blocks of four bits that the model was trained with or published in.
+    Blocks,
 }
 
 impl Kept {
-    const ALL: [(Self, &'static str); 4] = [
+    const ALL: [(Self, &'static str); 5] = [
         (Self::NoMatrix, "are not matrices"),
         (Self::Integers, "hold integers"),
         (Self::Left, "were to be left"),
         (Self::Name, "are kept for their names or roles"),
+        (Self::Blocks, "are MXFP4 or NVFP4 already"),
     ];
 }
 

@@ -1,9 +1,9 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
-#![allow(dead_code, reason = "tables and helpers that the models to come use")]
 
 mod attributes;
 mod charsmap;
+mod compare;
 mod decode;
 mod error;
 mod flags;
@@ -28,11 +28,12 @@ mod vocabulary;
 mod word_cache;
 
 pub use attributes::Attributes;
+pub use compare::{Comparison, Difference, compare};
 pub use decode::DecodeOptions;
 pub use error::{Error, ErrorKind};
 pub use flags::Flags;
 pub use options::{EncodeOptions, LoadOptions};
-pub use pre::names as pre_tokenizer_names;
+pub use pre::{names as pre_tokenizer_names, rules as pre_tokenizer_rules};
 pub use sink::Piece;
 pub use special_ids::SpecialIds;
 pub use stream::Decoder;

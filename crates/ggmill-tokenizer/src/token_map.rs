@@ -47,11 +47,6 @@ impl TokenMap {
         self.starts.len().saturating_sub(1)
     }
 
-    /// The bytes of the longest text.
-    pub(crate) fn longest(&self) -> usize {
-        self.longest
-    }
-
     /// The text of an ID.
     #[inline]
     pub(crate) fn text(&self, id: u32) -> Option<&[u8]> {

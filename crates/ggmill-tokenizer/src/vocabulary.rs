@@ -155,9 +155,4 @@ impl Vocabulary {
         let digit = |value: u8| HEX.get(usize::from(value & 15)).copied().unwrap_or(b'0');
         self.id(&[b'<', b'0', b'x', digit(byte >> 4), digit(byte), b'>'])
     }
-
-    /// The bytes of the longest token.
-    pub(crate) fn longest(&self) -> usize {
-        self.texts.longest()
-    }
 }

@@ -1,6 +1,7 @@
 //! Where a search begins: the corpus of built files, and the heads of real ones.
 
 mod formats;
+mod packed;
 mod texts;
 mod tokenizer;
 
@@ -22,7 +23,7 @@ pub fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
     match target {
         "dequantize" | "quantize" => return blocks(),
         "architecture" => return texts::descriptions(),
-        "config" => return texts::configurations(),
+        "config" => return [texts::configurations(), packed::packed()].concat(),
         "file_name" => return texts::file_names(),
         "manifest" => return texts::manifests(),
         "safetensors_index" => return texts::indexes(),

@@ -119,6 +119,6 @@ pub(super) fn type_plans() -> Vec<(String, Vec<u8>)> {
     ])
 }
 
-fn named(seeds: &[(&str, &str)]) -> Vec<(String, Vec<u8>)> {
+pub(super) fn named(seeds: &[(&str, &str)]) -> Vec<(String, Vec<u8>)> {
     seeds.iter().map(|(name, text)| ((*name).to_owned(), text.as_bytes().to_vec())).collect()
 }

@@ -42,6 +42,9 @@ pub(crate) enum Peers {
         /// Leave out the recipes
         #[arg(long)]
         bundled: bool,
+        /// Compare speed and memory on 1.1 billion random weights, instead of bytes
+        #[arg(long)]
+        speed: bool,
     },
     /// Compare checkpoints, class by class, with the reference converter: xtask/peers/classes.py, whose
     /// head lists the words and the environment
@@ -97,6 +100,7 @@ impl Peers {
             Self::Quant(args) => quant::run(args),
             Self::QuantCount(args) => quant::count(args),
             Self::Inspect { paths } => inspect(paths),
+            Self::Convert { speed: true, .. } => convert_speed(),
             Self::Convert { bundled: true, .. } => convert(),
             Self::Convert { jobs, .. } => convert().and_then(|()| classes::all(*jobs)),
             Self::Classes(args) => classes::execute(args),
@@ -146,6 +150,12 @@ fn convert() -> Done {
         .arg(ggmill()?)
         .arg(real.join("tinystories260K"))
         .arg(real.join("tinystories260K.llama2c.bin")))
+}
+
+/// Needs the environment of [`classes`] besides that of the others.
+fn convert_speed() -> Done {
+    let tokenizer = root().join("crates/ggmill-testdata/real/tinystories260K");
+    run(environment::script("convert_speed.py")?.arg(ggmill()?).arg(tokenizer))
 }
 
 fn speak() -> Done {

@@ -19,6 +19,7 @@ use crate::sources::sources;
 const CHOSEN: &[(&str, &[&str])] = &[
     ("ggmill-arch", &["serde::Deserialize", "serde_json::Value"]),
     ("ggmill-check", &["serde::Serialize", "serde_json::Value"]),
+    ("ggmill-convert", &["serde_json::Value"]),
     ("ggmill-edit", &["serde_json::Error", "serde_json::Value"]),
     (
         "ggmill-formats",

@@ -61,8 +61,14 @@ enum Outcome {
 }
 
 /// The crates that need neither files nor threads.
-const PURE: [&str; 5] =
-    ["ggmill-core", "ggmill-quant", "ggmill-arch", "ggmill-check", "ggmill-inspect"];
+const PURE: [&str; 6] = [
+    "ggmill-core",
+    "ggmill-quant",
+    "ggmill-arch",
+    "ggmill-check",
+    "ggmill-inspect",
+    "ggmill-tokenizer",
+];
 
 const TARGETS: [Target; 5] = [
     // Pointers of 32 bits.

@@ -46,7 +46,7 @@ pub(super) fn rank(parameter: &Parameter, model_type: Option<&str>) -> i32 {
 }
 
 /// Writes a value to a place of names between dots, `FILE#PATH` in one of the documents. Says
-/// whether it could: not through something that is no object, nor over something else.
+/// whether it could: not through something that is not an object, nor over something else.
 pub(super) fn write(
     config: &mut Json,
     documents: &mut BTreeMap<String, Json>,

@@ -1,25 +1,26 @@
 //! `ggmill convert`: a checkpoint becomes a GGUF file.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use ggmill_arch::Catalogue;
 use ggmill_convert::{ConvertOptions, auto_type, own_type};
 use ggmill_core::{FileType, GgmlType, RawStr};
 use ggmill_formats::{CheckpointDirectory, PeftAdapter};
 use ggmill_inspect::FileKind;
-use ggmill_pipeline::{ErrorKind, Pretrained as _};
-use ggmill_quantize::{QuantizeOptions, Target, quantize_recipe};
+use ggmill_pipeline::{ErrorKind, Pretrained};
+use ggmill_quantize::{Goal, QuantizeOptions, Target, fit_recipe, quantize_recipe};
 
 use crate::arch_file::{ARCH_FILE_HINT, catalogue};
-use crate::commands::quantize::{TypeArgs, refused, target, without_ending};
+use crate::byte_size::byte_size;
+use crate::commands::convert_write::Destination;
+use crate::commands::quantize::{TypeArgs, choose, refused, smaller, target};
 use crate::commands::{convert_back, convert_legacy, convert_lora};
 use crate::console::Console;
-use crate::making::Making;
 use crate::metadata_file::metadata_override;
 use crate::outcome::{Failure, Status};
-use crate::outputs::Output;
 use crate::paths::shown;
 use crate::shard_limit::ShardLimitArgs;
-use crate::shards::MakingShards;
 use crate::source::what_it_is;
 
 /// Convert a model checkpoint to a GGUF file
@@ -28,10 +29,15 @@ use crate::source::what_it_is;
 #[command(after_help = "\
 Examples:
   ggmill convert Llama-3.2-1B/
-  ggmill convert Llama-3.2-1B/ -o llama.gguf --type Q4_K_M
+  ggmill convert Llama-3.2-1B/ llama.gguf --type Q4_K_M
+  ggmill convert Llama-3.2-1B/ --target-bpw 4.5
   ggmill convert my-model/ --type IQ3_M --imatrix model.imatrix.gguf --split-max-size 4G
   ggmill convert my-model/ --type q8_0 --dry-run
   ggmill convert model.gguf --to safetensors -o my-model/
+
+Without OUT the file is in the current directory, with the name that the naming convention
+gives it, such as Mixtral-8x7B-v0.1-BF16.gguf. It is held to the rules of `ggmill check`
+before it is written: with an error it is not; other findings are summed up.
 
 TYPE is auto, or any type of `ggmill quantize`. auto is BF16 or F16, whichever the checkpoint
 has. F32, F16, BF16 and Q8_0 are written as convert_hf_to_gguf.py writes them; the others as
@@ -64,12 +70,19 @@ pub(crate) struct Args {
     /// The file to write, as with -o
     #[arg(value_name = "OUT", conflicts_with = "output", value_parser = output_path)]
     out: Option<PathBuf>,
-    /// The file to write; by default SRC's name and the type, in the current directory
+    /// The file to write; by default in the current directory, with the name that its metadata give
+    /// it by the naming convention
     #[arg(short, long, visible_alias = "outfile", value_name = "FILE")]
     output: Option<PathBuf>,
     /// The type of most tensors: auto, or a type such as BF16, Q8_0, Q4_K_M
     #[arg(short = 't', long = "type", visible_alias = "outtype", value_name = "TYPE", default_value = "auto", value_parser = conversion_type)]
     to: ConversionType,
+    /// Choose types with the least loss for a size in bytes, such as 4.2G or 4.2GiB
+    #[arg(long, value_name = "SIZE", value_parser = byte_size, help_heading = "Types for a size", conflicts_with_all = ["to", "pure", "target_bpw"])]
+    target_size: Option<u64>,
+    /// Choose types with the least loss for a size in bits per weight
+    #[arg(long, value_name = "BITS", help_heading = "Types for a size", conflicts_with_all = ["to", "pure"])]
+    target_bpw: Option<f64>,
     #[command(flatten)]
     shard_limit: ShardLimitArgs,
     /// The model's name in the metadata; by default from SRC
@@ -94,6 +107,9 @@ pub(crate) struct Args {
     /// A description of an architecture (TOML) to use besides the built-in ones
     #[arg(long, value_name = "FILE")]
     arch_file: Vec<PathBuf>,
+    /// Do not hold the model to the rules of `ggmill check` before it is written
+    #[arg(long)]
+    no_check: bool,
     /// Replace the output if it exists
     #[arg(long)]
     force: bool,
@@ -151,13 +167,14 @@ pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
     args.output = args.output.or(args.out.take());
     match what_it_is(&args.src) {
         Some(FileKind::LegacyGgml { .. }) => {
-            let Args { src, output, to, name, force, dry_run, json, legacy, .. } = args;
+            let Args { src, output, to, name, no_check, force, dry_run, json, legacy, .. } = args;
             let request = convert_legacy::Request {
                 src,
                 output,
                 has_type: !matches!(to, ConversionType::Auto),
                 name,
                 legacy,
+                no_check,
                 force,
                 dry_run,
                 json,
@@ -169,7 +186,7 @@ pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
         }
         _ if args.back.is_given() => {
             return Err(Failure::new(format_args!(
-                "{}: is no GGUF file, which --to is for",
+                "{}: not a GGUF file, and --to converts GGUF files",
                 shown(&args.src)
             )));
         }
@@ -203,9 +220,13 @@ pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
     } else {
         catalogue.for_checkpoint(checkpoint.config())
     };
-    let architecture =
-        found.map_err(|error| Failure::new(error).with_hint(Some(ARCH_FILE_HINT.to_owned())))?;
+    let architecture = match found {
+        Ok(architecture) => architecture,
+        Err(error) => return Err(unknown_class(error, &args, &catalogue, &checkpoint, console)?),
+    };
+    let goal = args.target_size.map(Goal::Size).or(args.target_bpw.map(Goal::BitsPerWeight));
     let (float_type, target) = match args.to {
+        _ if goal.is_some() => (own_type(&checkpoint), Some(Target::copy())),
         ConversionType::Auto => (auto_type(&checkpoint), None),
         ConversionType::Plain(file_type) => (file_type, None),
         ConversionType::Quantized(target) => (own_type(&checkpoint), Some(target)),
@@ -217,8 +238,8 @@ pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
         .with_hint(Some("--type Q4_K_M, for example, is a mixture they apply to".to_owned())));
     }
     let type_name = target.map_or_else(|| float_type.to_string(), |to| to.name().to_owned());
-    let default = || default_output(checkpoint.name(), &type_name, args.mmproj);
-    let output = args.output.unwrap_or_else(default);
+    let prefix = if args.mmproj { "mmproj-" } else { "" };
+    let other_name = format!("{prefix}{}-{type_name}", checkpoint.name().unwrap_or("model"));
     let inputs: Vec<PathBuf> = checkpoint
         .files()
         .map(Path::to_owned)
@@ -226,14 +247,18 @@ pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
         .chain(args.arch_file)
         .chain(args.metadata.clone())
         .collect();
-    let (force, dry_run, json) = (args.force, args.dry_run, args.json);
     let cut = args.shard_limit.options();
-    let prefix = without_ending(&output);
-    let shards = MakingShards { prefix: &prefix, inputs: &inputs, force, dry_run, json };
-    let one = match cut {
-        Some(_) => shards.look_ahead().map(|_| None)?,
-        None => Some(Output::new(&output, &inputs, force, dry_run)?),
+    let destination = Destination {
+        output: args.output.as_deref(),
+        other_name: &other_name,
+        inputs: &inputs,
+        cut: cut.as_ref(),
+        force: args.force,
+        dry_run: args.dry_run,
+        json: args.json,
+        rules: (!args.no_check).then_some(&catalogue),
     };
+    destination.look_ahead()?;
     let mut options = ConvertOptions::new(float_type);
     options.name = args.name;
     options.no_vocab = args.no_vocab;
@@ -263,24 +288,21 @@ pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
         let mut options = QuantizeOptions::new(target);
         let names = recipe.tensors.iter().map(|tensor| RawStr::new(&tensor.name));
         args.types.apply(&mut options, &names, console)?;
-        if dry_run {
+        if let Some(goal) = goal {
+            let shrink = || smaller(&recipe.source_tensors(), &options);
+            let types = choose(goal, shrink, console, |run, progress| {
+                fit_recipe(&recipe, &checkpoint, &options, cut.as_ref(), goal, run, progress)
+            })?;
+            options.types = Some(types);
+        }
+        if args.dry_run {
             // What only a run is refused for, importance that is missing, ends a dry run too.
             refusal = quantize_recipe(&recipe, &options).map_err(refused).err();
         }
-        options.dry_run = dry_run;
+        options.dry_run = args.dry_run;
         recipe = quantize_recipe(&recipe, &options).map_err(refused)?;
     }
-    let status = match (one, cut) {
-        (Some(output), _) => {
-            let plan = recipe.plan(&checkpoint).map_err(Failure::new)?;
-            Making { output, inputs: &inputs, json }.run(&plan, &checkpoint, console)?
-        }
-        (None, Some(cut)) => {
-            let recipes = recipe.split(&cut).map_err(Failure::new)?;
-            shards.run(recipes, &checkpoint, console)?.0
-        }
-        (None, None) => Status::Fine,
-    };
+    let status = destination.write(recipe, &checkpoint, console)?;
     refusal.map_or(Ok(status), Err)
 }
 
@@ -303,6 +325,8 @@ fn back(args: Args) -> Result<convert_back::Request, Failure> {
         (args.json, "--json"),
         (args.mmproj, "--mmproj"),
         (args.base.is_some(), "--base"),
+        (args.target_size.is_some(), "--target-size"),
+        (args.target_bpw.is_some(), "--target-bpw"),
         (args.types.is_given(), "an option for quantization"),
     ] {
         if is_given {
@@ -324,6 +348,35 @@ fn back(args: Args) -> Result<convert_back::Request, Failure> {
     })
 }
 
+/// A checkpoint of a class that no description is for: what is printed begins one.
+fn unknown_class(
+    error: ggmill_arch::Error,
+    args: &Args,
+    catalogue: &Catalogue,
+    checkpoint: &dyn Pretrained,
+    console: Console,
+) -> Result<Failure, Failure> {
+    let names: Vec<_> =
+        checkpoint.tensors().iter().map(|tensor| tensor.name().to_string_lossy()).collect();
+    let start = (error.kind() == ggmill_arch::ErrorKind::Unknown && !args.mmproj)
+        .then(|| catalogue.starting_description(checkpoint.config(), &names))
+        .flatten();
+    let hint = if let Some(start) = &start {
+        let mut out = console.text();
+        out.write_all(start.text.as_bytes())?;
+        out.flush()?;
+        format!(
+            "standard output has a description to begin with, that of {} for this class: save it \
+             (`ggmill convert SRC > mine.toml`), complete it as docs/formats/architecture.md says, \
+             and use it with --arch-file mine.toml",
+            start.nearest
+        )
+    } else {
+        ARCH_FILE_HINT.to_owned()
+    };
+    Ok(Failure::new(error).with_hint(Some(hint)))
+}
+
 impl Args {
     /// The conversion of an adapter. Refuses what only models have.
     fn of_adapter(self) -> Result<convert_lora::Request, Failure> {
@@ -343,6 +396,10 @@ impl Args {
             ("--pre", self.pre.is_some()),
             ("--mmproj", self.mmproj),
             ("--split-max-size and --split-max-tensors", self.shard_limit.options().is_some()),
+            (
+                "--target-size and --target-bpw",
+                self.target_size.is_some() || self.target_bpw.is_some(),
+            ),
             ("options for quantization", self.types.is_given()),
         ];
         if let Some((option, _)) = of_models.iter().find(|(_, is_given)| *is_given) {
@@ -373,9 +430,4 @@ fn what_instead(path: &Path) -> Option<String> {
             found.hint().map(|advice| format!("; {advice}")).unwrap_or_default()
         )),
     }
-}
-
-fn default_output(name: Option<&str>, type_name: &str, is_projector: bool) -> PathBuf {
-    let prefix = if is_projector { "mmproj-" } else { "" };
-    PathBuf::from(format!("{prefix}{}-{type_name}.gguf", name.unwrap_or("model")))
 }

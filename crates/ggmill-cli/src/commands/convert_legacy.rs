@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
+use ggmill_arch::Catalogue;
 use ggmill_convert::LegacyOptions;
 use ggmill_formats::Legacy;
 
+use crate::commands::convert_write::Destination;
 use crate::console::Console;
-use crate::making::Making;
 use crate::outcome::{Failure, Status};
-use crate::outputs::Output;
 use crate::paths::shown;
 
 /// Values that these files do not contain.
@@ -35,6 +35,7 @@ pub(super) struct Request {
     pub(super) has_type: bool,
     pub(super) name: Option<String>,
     pub(super) legacy: LegacyArgs,
+    pub(super) no_check: bool,
     pub(super) force: bool,
     pub(super) dry_run: bool,
     pub(super) json: bool,
@@ -57,15 +58,24 @@ pub(super) fn run(args: Request, console: Console) -> Result<Status, Failure> {
         PathBuf::from(args.src.file_name().unwrap_or_default()).with_extension("gguf")
     });
     let inputs = [args.src];
-    let output = Output::new(&output, &inputs, args.force, args.dry_run)?;
+    let catalogue = Catalogue::new();
+    let destination = Destination {
+        output: Some(&output),
+        other_name: "model",
+        inputs: &inputs,
+        cut: None,
+        force: args.force,
+        dry_run: args.dry_run,
+        json: args.json,
+        rules: (!args.no_check).then_some(&catalogue),
+    };
+    destination.look_ahead()?;
     let legacy = Legacy::open(&inputs[0]).map_err(Failure::new)?;
     let mut options = LegacyOptions::default();
     options.name = args.name;
     options.context_length = args.legacy.context_length;
     options.rms_norm_epsilon = args.legacy.eps;
     options.head_count_kv = args.legacy.kv_heads;
-    let plan = ggmill_convert::convert_legacy(&legacy, &options)
-        .and_then(|recipe| recipe.plan(&legacy))
-        .map_err(Failure::new)?;
-    Making { output, inputs: &inputs, json: args.json }.run(&plan, &legacy, console)
+    let recipe = ggmill_convert::convert_legacy(&legacy, &options).map_err(Failure::new)?;
+    destination.write(recipe, &legacy, console)
 }

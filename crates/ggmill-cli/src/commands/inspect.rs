@@ -8,7 +8,7 @@ use ggmill_core::{Model, RawStr};
 use ggmill_inspect::{FileKind, Selection, json, markdown, notices, text};
 use ggmill_text::Glob;
 
-use crate::commands::legacy_listing;
+use crate::commands::{legacy_listing, vocabulary};
 use crate::console::Console;
 use crate::each::each;
 use crate::journal::warn_of_journal;
@@ -27,6 +27,7 @@ Examples:
   ggmill inspect model.gguf --all
   ggmill inspect model.gguf --tensors 'blk.0.*'
   ggmill inspect model.gguf --key 'tokenizer.*' --full --json
+  ggmill inspect model.gguf --vocab='*ing'
 
 --json and --markdown include metadata and tensors. For several files, --json prints one
 document after another.")]
@@ -47,6 +48,16 @@ pub(crate) struct Args {
     /// Show only the tensors, or those with matching names (repeatable)
     #[arg(long, value_name = "GLOB", num_args = 0..=1, action = clap::ArgAction::Append)]
     tensors: Option<Vec<OsString>>,
+    /// Show the tokens, or those whose text matches: ID, type, score, text, bytes
+    #[arg(
+        long,
+        value_name = "GLOB",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "*",
+        conflicts_with_all = ["all", "metadata", "key", "tensors", "full", "markdown", "alone"]
+    )]
+    vocab: Option<Glob>,
     /// Show everything, with long strings and arrays in full
     #[arg(long)]
     full: bool,
@@ -133,6 +144,11 @@ impl Config {
 }
 
 pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
+    if let Some(glob) = &args.vocab {
+        return each(&args.files, console, |_, file| {
+            vocabulary::print(file, glob, args.json, console)
+        });
+    }
     inspect(&Config::of(args)?, console)
 }
 

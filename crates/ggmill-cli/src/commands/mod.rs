@@ -1,11 +1,14 @@
 //! The commands, each with its arguments and what it does with them.
 
+pub(crate) mod architectures;
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod convert;
 pub(crate) mod convert_back;
 pub(crate) mod convert_legacy;
 pub(crate) mod convert_lora;
+mod convert_write;
+pub(crate) mod detokenize;
 pub(crate) mod diff;
 pub(crate) mod edit;
 pub(crate) mod explain;
@@ -24,3 +27,5 @@ pub(crate) mod quantize;
 pub(crate) mod repack;
 pub(crate) mod set_metadata;
 pub(crate) mod split;
+pub(crate) mod tokenize;
+pub(crate) mod vocabulary;

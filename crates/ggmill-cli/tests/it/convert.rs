@@ -42,13 +42,13 @@ fn a_dry_run_knows_every_byte_and_writes_none() {
     let plan: Value = serde_json::from_str(&dry.stdout).unwrap();
     assert_eq!(
         (&plan["schema"], &plan["written"], &plan["output"]),
-        (&"ggmill.plan/1".into(), &false.into(), &"tinystories260K-F16.gguf".into())
+        (&"ggmill.plan/1".into(), &false.into(), &"tinystories260K-260K-v1.0-F16.gguf".into())
     );
 
     let run = convert(&directory, &["--type", "f16", "--json"]);
     let written: Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!((run.code, &written["tensors"]), (0, &plan["tensors"]));
-    let bytes = fs::read(directory.path().join("tinystories260K-F16.gguf")).unwrap();
+    let bytes = fs::read(directory.path().join("tinystories260K-260K-v1.0-F16.gguf")).unwrap();
     assert_eq!(plan["file_size"], bytes.len());
     let model = ggmill_core::Gguf::parse(bytes).unwrap();
     for (tensor, planned) in model.tensors().iter().zip(plan["tensors"].as_array().unwrap()) {
@@ -61,7 +61,7 @@ fn a_dry_run_knows_every_byte_and_writes_none() {
     let text = convert(&directory, &["--type", "f16", "--dry-run"]);
     assert!(
         text.stdout.contains(
-            "tinystories260K-F16.gguf: 47 tensors, data from 0x3860, 535904 bytes in all; nothing was \
+            "tinystories260K-260K-v1.0-F16.gguf: 47 tensors, data from 0x3860, 535904 bytes in all; nothing was \
              written\n\n523 KiB · 16.04 bits per weight\n"
         ),
         "{}",
@@ -204,7 +204,7 @@ fn a_limit_on_files_is_an_error() {
         shell.arg("convert").arg(real("tinystories260K")).args(["--type", "f32"]),
     );
     assert_eq!(code, 2, "{stderr}");
-    assert!(stderr.starts_with("error: tinystories260K-F32.gguf: "), "{stderr}");
+    assert!(stderr.starts_with("error: tinystories260K-260K-v1.0-F32.gguf: "), "{stderr}");
     assert_eq!(files(&directory), Vec::<String>::new());
 }
 

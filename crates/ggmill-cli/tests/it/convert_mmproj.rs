@@ -20,17 +20,19 @@ fn checkpoint(directory: &Directory, name: &str, kind: &str, recipe: &str) {
     }
     let (mut header, mut size) = (serde_json::Map::new(), 0);
     for (name, tensor) in recipe["tensors"].as_object().unwrap() {
-        assert_eq!(tensor[0], "BF16", "{name}");
-        let shape = tensor[1].as_array().unwrap();
-        let end = size + 2 * shape.iter().map(|extent| extent.as_u64().unwrap()).product::<u64>();
-        let info = json!({ "dtype": "BF16", "shape": shape, "data_offsets": [size, end] });
+        let (dtype, shape) = (&tensor[0], tensor[1].as_array().unwrap());
+        let width = if dtype == "F32" { 4 } else { 2 };
+        let extents = shape.iter().map(|extent| usize::try_from(extent.as_u64().unwrap()).unwrap());
+        let elements: usize = extents.product();
+        let end = size + width * elements;
+        let info = json!({ "dtype": dtype, "shape": shape, "data_offsets": [size, end] });
         header.insert(name.clone(), info);
         size = end;
     }
     let header = Value::Object(header).to_string();
     let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
     bytes.extend(header.as_bytes());
-    bytes.resize(bytes.len() + size as usize, 0);
+    bytes.resize(bytes.len() + size, 0);
     fs::write(place.join("model.safetensors"), bytes).unwrap();
 }
 
@@ -45,7 +47,10 @@ fn the_towers_become_a_file_that_check_has_nothing_against() {
         checkpoint(&directory, name, "mmproj", recipe);
         let made = ggmill(directory.path(), &["convert", name, "--mmproj", "--type", "f16"]);
         assert_eq!(made.code, 0, "{name}: {}", made.stderr);
-        let file = format!("mmproj-{name}-F16.gguf");
+        // The name is that of the convention.
+        let written = made.stderr.lines().find_map(|line| line.strip_prefix("note: wrote "));
+        let file = written.unwrap().to_owned();
+        assert!(file.starts_with("mmproj-") && file.ends_with("-F16.gguf"), "{file}");
         assert!(!made.stdout.contains("vocabulary"), "{}", made.stdout);
 
         let checked = ggmill(directory.path(), &["check", &file]);

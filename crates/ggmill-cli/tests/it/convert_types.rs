@@ -64,7 +64,7 @@ fn without_a_type_it_is_the_16_bit_type_of_the_checkpoint() {
     convert(&directory, &["--outfile", "auto.gguf", "--outtype", "auto"]);
     convert(&directory, &["-o", "f16.gguf", "--type", "f16"]);
     let f16 = bytes(&directory, "f16.gguf");
-    assert!(bytes(&directory, "tinystories260K-F16.gguf") == f16);
+    assert!(bytes(&directory, "tinystories260K-260K-v1.0-F16.gguf") == f16);
     assert!(bytes(&directory, "auto.gguf") == f16);
     // As llama-quantize takes its files.
     convert(&directory, &["placed.gguf"]);

@@ -10,6 +10,7 @@
 mod check;
 mod convert;
 mod convert_back;
+mod convert_default;
 mod convert_mmproj;
 mod convert_types;
 mod diff;

@@ -76,6 +76,6 @@ fn forward(values: &Expression, arithmetic: &[Operation]) -> Result<Expression> 
         Operation::Multiply(number) => values.mul(*number),
         Operation::Exp => values.exp(),
         Operation::NegExp => values.neg_exp(),
-        other => Err(Error::new(ErrorKind::Misuse, format!("{} is no arithmetic", other.name()))),
+        other => Err(Error::new(ErrorKind::Misuse, format!("{} is not arithmetic", other.name()))),
     })
 }

@@ -21,7 +21,7 @@ use crate::facts::{Facts, documents};
 use crate::general::{General, Parameters, Sources};
 use crate::operations::{apply, apply_with};
 use crate::vocabulary::json;
-use crate::weights::Weights;
+use crate::weights::{Quantization, Weights};
 
 /// A PEFT adapter becomes a GGUF adapter for models of this architecture, as
 /// `convert_lora_to_gguf.py` writes it.
@@ -41,7 +41,8 @@ pub fn convert_lora(
 ) -> Result<Recipe> {
     let target = target_type(options.file_type)?;
     let config = Config::of(adapter.config())?;
-    let weights = Weights::of(base)?;
+    let quantization = Quantization::of(base)?;
+    let weights = Weights::of(base, quantization.as_ref())?;
     let facts = Facts::of(&weights, architecture);
     let documents = documents(base, architecture)?;
     let resolved = architecture

@@ -9,7 +9,7 @@ use ggmill_core::{FileType, Gguf};
 use ggmill_formats::CheckpointDirectory;
 use ggmill_pipeline::{ErrorKind, RunOptions, run};
 use ggmill_testdata::real;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::{converted, directory, plan, safetensors, stories_tensors};
 
@@ -249,7 +249,7 @@ fn names_that_stand_for_two_things_are_refused() {
         .unwrap();
         converted(stories.path(), FileType::F32).map_err(|error| error.to_string())
     };
-    let hidden: serde_json::Value = serde_json::from_str(&config).unwrap();
+    let hidden: Value = serde_json::from_str(&config).unwrap();
     let hidden = &hidden["hidden_size"];
     assert!(with(&format!(r#""hidden_size": {hidden}"#)).is_ok(), "the same value again");
     let error = with(r#""hidden_size": 65"#).unwrap_err();
@@ -311,12 +311,12 @@ fn weights_that_are_quantized_already_are_refused() {
 
     let directory = directory(&safetensors(&stories_tensors()));
     let path = directory.path().join("config.json");
-    let mut config: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-    config["quantization_config"] = json!({ "quant_method": "gptq" });
+    let mut config: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    config["quantization_config"] = json!({ "quant_method": "hqq" });
     fs::write(&path, config.to_string()).unwrap();
     let error = converted(directory.path(), FileType::F32).unwrap_err();
     assert!(
-        error.to_string().contains("quantization_config (gptq): the weights are quantized already"),
+        error.to_string().contains("quantization_config (hqq): the weights are quantized already"),
         "{error}"
     );
 }
@@ -331,7 +331,7 @@ fn scales_that_do_not_fit_are_refused() {
         (format!("{name}_scale_inv"), vec![1, 1, 1], json!(null), "scales of shape"),
         (format!("{name}_scale_inv"), vec![2, 2], json!([0, 32]), "expected two positive numbers"),
         (format!("{name}_scale_inv"), vec![2, 2], json!(32), "expected two positive numbers"),
-        ("lost.weight_scale_inv".to_owned(), vec![1], json!(null), "no weights \"lost.weight\""),
+        ("lost.weight_scale_inv".to_owned(), vec![1], json!(null), "no tensor \"lost.weight\""),
     ];
     for (scale, shape, block, expected) in cases {
         let mut tensors = stories_tensors();
@@ -341,13 +341,109 @@ fn scales_that_do_not_fit_are_refused() {
         tensors.push((scale, "F32", shape, bytes));
         let directory = directory(&safetensors(&tensors));
         let path = directory.path().join("config.json");
-        let mut config: serde_json::Value =
-            serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        let mut config: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
         config["quantization_config"] =
             json!({ "quant_method": "fp8", "weight_block_size": block });
         fs::write(&path, config.to_string()).unwrap();
         let error = converted(directory.path(), FileType::F32).unwrap_err().to_string();
         assert!(error.contains(expected), "{block}: {error}");
+    }
+}
+
+/// What packed tensors contradict is said of the tensor, and a setting that is not decoded of the
+/// setting.
+#[test]
+fn packed_tensors_that_do_not_fit_are_refused() {
+    type Part = (&'static str, &'static str, Vec<u64>);
+    let gptq = |zeros: u64, scales: u64, groups: u64| -> Vec<Part> {
+        vec![
+            ("qweight", "I32", vec![8, 64]),
+            ("qzeros", "I32", vec![zeros, 8]),
+            ("scales", "F16", vec![scales, 64]),
+            ("g_idx", "I32", vec![groups]),
+        ]
+    };
+    let of_gptq = |bits: u32, format: &str| json!({ "quant_method": "gptq", "bits": bits, "checkpoint_format": format });
+    let compressed = |format: &str, weights: Value| {
+        json!({
+            "quant_method": "compressed-tensors", "format": format,
+            "config_groups": { "group_0": { "weights": weights } },
+        })
+    };
+    let packed = json!({ "num_bits": 4, "type": "int", "strategy": "group", "group_size": 32 });
+    let nvfp4 = |columns| {
+        vec![("weight", "U8", vec![64, 32]), ("weight_scale", "F8_E4M3", vec![64, columns])]
+    };
+    let cases: Vec<(Value, Vec<Part>, &str)> = vec![
+        (of_gptq(3, "gptq"), gptq(1, 1, 64), "bits is 3, expected 2, 4, 8"),
+        (of_gptq(4, "marlin"), gptq(1, 1, 64), "checkpoint_format is"),
+        (of_gptq(4, "gptq"), gptq(2, 1, 64), "q_proj.qweight\": packed integers of"),
+        (of_gptq(4, "gptq"), gptq(1, 1, 63), "q_proj.g_idx\": has 63 elements, expected 64"),
+        (of_gptq(4, "gptq"), gptq(1, 1, 64)[..3].to_vec(), "no tensor \"model.layers.1.self_attn"),
+        (of_gptq(8, "gptq"), gptq(1, 1, 64), "has 64 elements, expected 32"),
+        (
+            json!({ "quant_method": "awq", "bits": 4, "version": "gemv" }),
+            gptq(1, 1, 64),
+            "version is",
+        ),
+        (
+            compressed("pack-quantized", packed),
+            vec![
+                ("weight_packed", "I32", vec![64, 8]),
+                ("weight_scale", "F32", vec![64, 3]),
+                ("weight_shape", "I64", vec![2]),
+            ],
+            "q_proj.weight_packed\"",
+        ),
+        (compressed("marlin-24", json!({})), vec![], "format is"),
+        (
+            json!({ "quant_method": "compressed-tensors", "format": "int-quantized" }),
+            vec![],
+            "config_groups has 0 groups",
+        ),
+        (compressed("int-quantized", json!({ "strategy": "token" })), vec![], "strategy is"),
+        (
+            json!({ "quant_method": "modelopt", "quant_algo": "NVFP4" }),
+            nvfp4(3),
+            "scales of shape 3 × 64",
+        ),
+        (
+            json!({
+                "quant_method": "modelopt", "quant_algo": "NVFP4",
+                "quantized_layers": { "lost": {} },
+            }),
+            nvfp4(4),
+            "quantized_layers has \"lost\"",
+        ),
+        (json!({ "quant_method": "bitnet" }), vec![("weight_scale", "F32", vec![1])], "no tensor"),
+        (
+            json!({ "quant_method": "bitsandbytes" }),
+            vec![("weight", "I8", vec![64, 64]), ("SCB", "F32", vec![63])],
+            "scales of shape",
+        ),
+        (json!({ "quant_method": "aqlm" }), vec![], "bitnet, bitsandbytes, compressed-tensors"),
+    ];
+    for (settings, parts, expected) in cases {
+        let mut tensors = stories_tensors();
+        let base = "model.layers.1.self_attn.q_proj";
+        tensors.retain(|tensor| tensor.0 != format!("{base}.weight"));
+        for (ending, dtype, shape) in parts {
+            let width = match dtype {
+                "I64" => 8,
+                "I32" | "F32" => 4,
+                "F16" => 2,
+                _ => 1,
+            };
+            let bytes = vec![0; width * shape.iter().product::<u64>() as usize];
+            tensors.push((format!("{base}.{ending}"), dtype, shape, bytes));
+        }
+        let directory = directory(&safetensors(&tensors));
+        let path = directory.path().join("config.json");
+        let mut config: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        config["quantization_config"] = settings.clone();
+        fs::write(&path, config.to_string()).unwrap();
+        let error = converted(directory.path(), FileType::F32).unwrap_err().to_string();
+        assert!(error.contains(expected), "{settings}: {error}");
     }
 }
 

@@ -4,7 +4,9 @@
 //! `fixtures/classes` has a recipe for each: its configuration, the names, types and shapes of its
 //! tensors, and the hashes of the files that the reference made of it. `xtask/peers/classes.py`
 //! records them; it says what a recipe has and how its weights follow from it, which is done again
-//! here. `fixtures/mmproj` has the same for projectors.
+//! here. Recipes of quantized checkpoints that the reference refuses have the hashes of what the
+//! library that makes such checkpoints decodes (`xtask/peers/classes_decoded.py`).
+//! `fixtures/mmproj` has recipes for projectors.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,7 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ggmill_arch::{Architecture, Catalogue};
 use ggmill_convert::{ConvertOptions, convert};
-use ggmill_core::{FileType, GgmlType};
+use ggmill_core::{FileType, GgmlType, Gguf};
 use ggmill_formats::CheckpointDirectory;
 use ggmill_pipeline::{Pretrained as _, RunOptions, run};
 use ggmill_testdata::{real, sha256};
@@ -38,6 +40,11 @@ const WITHOUT_HASHES: [&[&str]; 2] = [
         "GPTJForCausalLM",
         "JAISLMHeadModel-slopes",
         "ModernBertForMaskedLM",
+        "Qwen3ForCausalLM-awq",
+        "Qwen3ForCausalLM-fp4",
+        "Qwen3ForCausalLM-int8",
+        "Qwen3ForCausalLM-nf4",
+        "Qwen3ForCausalLM-pack4-order",
         "RwkvForCausalLM",
         "StableLmForCausalLM-12b",
         "UltravoxModel",
@@ -47,7 +54,6 @@ const WITHOUT_HASHES: [&[&str]; 2] = [
         "DeepseekV4ForCausalLM",
         "Gemma4UnifiedForConditionalGeneration-sampling",
         "KimiK3ForConditionalGeneration-f16",
-        "KimiK3ForConditionalGeneration-mxfp4",
         "Lfm2Model",
         "MiniMaxM1ForCausalLM",
         "XverseForCausalLM-bpe",
@@ -152,7 +158,9 @@ pub(crate) fn weights_of(
             tensor[1].as_array().unwrap().iter().map(|extent| extent.as_u64().unwrap()).collect();
         let count = shape.iter().product::<u64>() as usize;
         let numbers: Option<Vec<f64>> = match tensor.get(2) {
-            Some(Json::String(word)) => Some(vec![if word == "ones" { 1.0 } else { 0.0 }]),
+            Some(Json::String(word)) if word != "bits" => {
+                Some(vec![if word == "ones" { 1.0 } else { 0.0 }])
+            }
             Some(Json::Array(numbers)) => {
                 Some(numbers.iter().map(|number| number.as_f64().unwrap()).collect())
             }
@@ -163,6 +171,10 @@ pub(crate) fn weights_of(
             Some(numbers) => {
                 let numbers = numbers.iter().cycle().take(count);
                 numbers.flat_map(|&number| given(&dtype, number)).collect()
+            }
+            None if tensor.get(2).is_some_and(|values| values == "bits") => {
+                let width = element(&dtype, 0).len();
+                mixed(name).take(count).flat_map(|h| h.to_le_bytes()[..width].to_vec()).collect()
             }
             None => mixed(like).take(count).flat_map(|h| element(&dtype, h)).collect(),
         };
@@ -209,13 +221,13 @@ fn vocabulary(recipe: &Json) -> &str {
     recipe["vocabulary"].as_str().unwrap_or("none")
 }
 
-/// The hash of our file, or why there is none.
-fn hash(
+/// Our file, or why there is none.
+fn file(
     recipe: &Json,
     directory: &Path,
     is_projector: bool,
     file_type: FileType,
-) -> Result<String, String> {
+) -> Result<Vec<u8>, String> {
     // Vocabularies of these files have no pre-tokenizer.
     const PLAIN: [&str; 2] = ["rwkv_vocab_v20230424.txt", "tokenizer.jsonl"];
     let is_plain = PLAIN.iter().any(|name| directory.join(name).exists());
@@ -236,9 +248,24 @@ fn hash(
         let file = run(&plan, &checkpoint, Vec::new(), &RunOptions::default(), &mut |_| {
             std::ops::ControlFlow::Continue(())
         })?;
-        Ok::<_, Box<dyn std::error::Error>>(sha256(&file))
+        Ok::<_, Box<dyn std::error::Error>>(file)
     };
     made().map_err(|error| error.to_string())
+}
+
+/// What of the tensors that a recipe has hashes of is not as expected in our file of this type.
+fn decoded_faults(name: &str, hashes: &Json, made: Result<Vec<u8>, String>) -> Vec<String> {
+    let bytes = match made {
+        Ok(bytes) => bytes,
+        Err(error) => return vec![format!("{name}: {error}")],
+    };
+    let file = Gguf::parse(bytes).unwrap();
+    let fault = |(tensor, expected): (&String, &Json)| {
+        let found = file.tensor(tensor).and_then(|tensor| Ok(sha256(&tensor.data()?)));
+        (found.ok().as_deref() != expected.as_str())
+            .then(|| format!("{name}: {tensor} is not what the library decodes"))
+    };
+    hashes.as_object().unwrap().iter().filter_map(fault).collect()
 }
 
 /// What of a recipe is not as expected.
@@ -249,24 +276,35 @@ fn faults(path: &Path) -> Vec<String> {
         ("bf16", FileType::BF16),
         ("q8_0", FileType::Q8_0),
     ];
+    let file_type = |kind: &str| TYPES.iter().find(|(known, _)| *known == kind).unwrap().1;
     let name = path.file_stem().unwrap().to_str().unwrap();
     let recipe: Json = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
     let place = tempfile::tempdir().unwrap();
     let directory = place.path().join(name);
     let is_listed = WITHOUT_HASHES.iter().any(|names| names.contains(&name));
     let Some(expected) = recipe["expected"].as_object().filter(|_| !is_listed) else {
-        let is_right = is_listed && recipe["expected"].is_null();
-        return if is_right { Vec::new() } else { vec![format!("{name}: hashes, or in the list")] };
+        if !is_listed || !recipe["expected"].is_null() {
+            return vec![format!("{name}: hashes, or in the list")];
+        }
+        materialize(&recipe, &directory);
+        let decoded = recipe["decoded"].as_object().into_iter().flatten();
+        return decoded
+            .flat_map(|(kind, hashes)| {
+                decoded_faults(name, hashes, file(&recipe, &directory, false, file_type(kind)))
+            })
+            .collect();
     };
     materialize(&recipe, &directory);
     let is_projector = path.parent().is_some_and(|parent| parent.ends_with("mmproj"));
-    let fault = |(kind, expected): (&String, &Json)| {
-        let (_, file_type) = TYPES.iter().find(|(known, _)| known == kind).unwrap();
-        match hash(&recipe, &directory, is_projector, *file_type) {
-            Ok(found) if *expected == *found => None,
-            Ok(_) => Some(format!("{name}: other bytes than the reference's in {kind}")),
-            Err(error) => Some(format!("{name}: {error}")),
-        }
+    let fault = |(kind, expected): (&String, &Json)| match file(
+        &recipe,
+        &directory,
+        is_projector,
+        file_type(kind),
+    ) {
+        Ok(found) if *expected == *sha256(&found) => None,
+        Ok(_) => Some(format!("{name}: other bytes than the reference's in {kind}")),
+        Err(error) => Some(format!("{name}: {error}")),
     };
     expected.iter().filter_map(fault).collect()
 }

@@ -29,7 +29,8 @@ tr:nth-child(even){background:#8881}thead th{border-bottom:1px solid \
 svg{display:block;width:100%;height:auto;margin:.5rem 0 1.5rem}svg text{font:12px \
                      system-ui,sans-serif;fill:currentColor}
 td svg{width:8rem;height:.8rem;margin:0;display:inline-block;vertical-align:middle}
-.key{display:inline-block;width:.8em;height:.8em;margin:0 .3em 0 1em}
+.type{display:inline-block;margin-right:1em}
+.key{display:inline-block;width:.8em;height:.8em;margin-right:.3em}
 @media(max-width:45rem){.scroll{overflow-x:auto}.more{display:none}th,td{padding:.15rem .3rem}.scroll svg{min-width:40rem}\
                      td svg{min-width:0!important;width:3rem}}
 ";
@@ -124,7 +125,8 @@ fn shares(
         let key =
             format_args!("<span class=\"key\" style=\"background:{}\"></span>", colour(ggml_type))
                 .to_string();
-        writeln!(out, "{key}{ggml_type} {} at {bits:.2} bits", human::bytes(size.into()))?;
+        let size = human::bytes(size.into());
+        writeln!(out, "<span class=\"type\">{key}{ggml_type} {size} at {bits:.2} bits</span>")?;
     }
     writeln!(out, "</p>")
 }

@@ -6,8 +6,10 @@ use std::sync::Arc;
 
 use ggmill_core::{GgmlType, Shape};
 
+use super::copy::size;
 use super::{Expression, Kind};
-use crate::error::Result;
+use crate::buffers::zeroed;
+use crate::error::{Error, Result};
 
 /// Turns tensors in which something has packed weights (scales in blocks, several weights in a
 /// byte) into one of an ordinary type.
@@ -69,13 +71,47 @@ impl std::fmt::Debug for Inputs<'_> {
     }
 }
 
+/// Decodes rows of so many bytes, in any order, into `out`.
+pub(super) fn decode_rows(
+    decoder: &dyn Decode,
+    rows: &[u64],
+    row: usize,
+    inputs: &Inputs<'_>,
+    out: &mut [u8],
+) -> Result<()> {
+    // Rows that were permuted lie close together: they are decoded in one call with those between
+    // them, as each call reads scales and zero points again.
+    if let (Some(&first), Some(&last)) = (rows.iter().min(), rows.iter().max())
+        && !rows.is_sorted()
+        && last - first < 2 * rows.len() as u64
+    {
+        let mut span = zeroed(size(last - first + 1).saturating_mul(row))?;
+        decoder.decode(first..last + 1, inputs, &mut span)?;
+        for (&number, out) in rows.iter().zip(out.chunks_exact_mut(row.max(1))) {
+            out.copy_from_slice(&span[size(number - first) * row..][..row]);
+        }
+        return Ok(());
+    }
+    let mut done = 0;
+    while let Some(&first) = rows.get(done) {
+        let count =
+            rows[done..].iter().zip(first..).take_while(|(row, expected)| *row == expected).count();
+        let out = &mut out[done * row..][..count * row];
+        decoder.decode(first..first + count as u64, inputs, out)?;
+        done += count;
+    }
+    Ok(())
+}
+
 impl Expression {
     /// The values of packed tensors. Fails when the decoder cannot take them.
     pub fn decode(decoder: impl Decode + 'static, inputs: &[Self]) -> Result<Self> {
         let types: Vec<_> =
             inputs.iter().map(|input| (input.ggml_type(), *input.shape())).collect();
-        let about = |error: crate::error::Error| match inputs.first() {
-            Some(first) => first.fault(decoder.name(), error),
+        let about = |error: Error| match inputs.first() {
+            Some(first) => {
+                Error::new(error.kind(), format!("{} of {first}: {error}", decoder.name()))
+            }
             None => error,
         };
         let (ggml_type, shape) = decoder.output(&types).map_err(about)?;

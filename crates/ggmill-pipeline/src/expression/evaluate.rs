@@ -8,7 +8,7 @@ use ggmill_core::GgmlType;
 use ggmill_quant as quant;
 
 use super::copy::{Out, Stride, from_packed, of_linear, size};
-use super::decode::{Elements, Inputs};
+use super::decode::{Elements, Inputs, decode_rows};
 use super::read::Reading;
 use super::region::{Linear, Loop, Region, pack, strides, unflatten};
 use super::values::Values;
@@ -150,22 +150,7 @@ impl<'a> Evaluator<'a> {
                 let width = this.0.extents[0];
                 self.rows(this, region, out, width, &mut |rows, _, out| {
                     let inputs = Inputs { elements: self, inputs };
-                    let row = size(width) * this.0.block.1;
-                    let mut done = 0;
-                    while let Some(&first) = rows.get(done) {
-                        let count = rows[done..]
-                            .iter()
-                            .zip(first..)
-                            .take_while(|(row, expected)| *row == expected)
-                            .count();
-                        decoder.decode(
-                            first..first + count as u64,
-                            &inputs,
-                            &mut out[done * row..][..count * row],
-                        )?;
-                        done += count;
-                    }
-                    Ok(())
+                    decode_rows(&**decoder, rows, size(width) * this.0.block.1, &inputs, out)
                 })
             }
             Kind::Values(_)

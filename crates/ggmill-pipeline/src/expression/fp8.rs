@@ -1,5 +1,4 @@
-//! Weights of one byte, and weights with a scale for each block of rows and columns, as DeepSeek
-//! publishes them.
+//! Weights of one byte, and weights with a scale for each block of rows and columns.
 
 use std::ops::Range;
 
@@ -84,7 +83,7 @@ impl Decode for Fp8 {
 
 /// Weights with one scale for each block of rows and columns: inputs are the weights, as I8 of an
 /// [`Fp8`] type or of any type of numbers, and the scales (`weight_scale_inv`), as many in each
-/// dimension as there are blocks. The output is F32.
+/// dimension as there are blocks. The output is weight × scale, in F32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Fp8Blocks {
@@ -92,21 +91,27 @@ pub struct Fp8Blocks {
     pub columns: u64,
     /// Rows of a block.
     pub rows: u64,
-    /// The type of weights that are stored as I8.
-    pub format: Fp8,
+    /// The type of weights that are stored as I8; `None` where they are integers.
+    pub format: Option<Fp8>,
 }
 
 impl Fp8Blocks {
     /// Blocks of this size; the usual one is 128 by 128. Neither is 0. Weights are
     /// [`Fp8::E4M3`].
     pub fn new(columns: u64, rows: u64) -> Self {
-        Self { columns: columns.max(1), rows: rows.max(1), format: Fp8::E4M3 }
+        Self { columns: columns.max(1), rows: rows.max(1), format: Some(Fp8::E4M3) }
     }
 
     /// The same for weights of this type.
     #[must_use]
     pub fn of(self, format: Fp8) -> Self {
-        Self { format, ..self }
+        Self { format: Some(format), ..self }
+    }
+
+    /// The same for weights that are numbers as they are stored, integers of one byte too.
+    #[must_use]
+    pub fn of_numbers(self) -> Self {
+        Self { format: None, ..self }
     }
 }
 
@@ -142,12 +147,13 @@ impl Decode for Fp8Blocks {
         let row_of_scales =
             |row: u64| row / height * height.div_ceil(self.rows) + row % height / self.rows;
         let elements = rows.start * columns..rows.end * columns;
-        let weights = if inputs.ggml_type(0) == GgmlType::I8 {
-            let values = self.format.values();
-            let bytes = inputs.bytes(0, elements)?;
-            bytes.into_iter().map(|byte| values[usize::from(byte)]).collect()
-        } else {
-            inputs.floats(0, elements)?
+        let weights = match self.format.filter(|_| inputs.ggml_type(0) == GgmlType::I8) {
+            Some(format) => {
+                let values = format.values();
+                let bytes = inputs.bytes(0, elements)?;
+                bytes.into_iter().map(|byte| values[usize::from(byte)]).collect()
+            }
+            None => inputs.floats(0, elements)?,
         };
         let first = row_of_scales(rows.start);
         let end = rows.end.checked_sub(1).map_or(first, |last| row_of_scales(last) + 1);

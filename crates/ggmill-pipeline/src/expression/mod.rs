@@ -7,6 +7,7 @@
 //! ([`read`]).
 
 mod arithmetic;
+mod coded_blocks;
 mod copies;
 mod copy;
 mod decode;
@@ -14,10 +15,13 @@ mod encode;
 mod evaluate;
 mod fp8;
 mod mxfp4;
+mod nvfp4;
+mod packed_integers;
 mod read;
 mod reduce;
 mod region;
 mod shown;
+mod ternary_rows;
 mod values;
 mod views;
 
@@ -28,14 +32,18 @@ use std::sync::Arc;
 use ggmill_core::{GgmlType, Shape};
 
 use self::arithmetic::{Map, Pair};
+pub use self::coded_blocks::CodedBlocks;
 pub(crate) use self::copies::Piece;
 pub use self::decode::{Decode, Inputs};
 pub use self::encode::{Encoding, matrices};
 pub(crate) use self::evaluate::Evaluator;
 pub use self::fp8::{Fp8, Fp8Blocks};
 pub use self::mxfp4::Mxfp4;
+pub use self::nvfp4::Nvfp4;
+pub use self::packed_integers::PackedIntegers;
 use self::reduce::Reduction;
 use self::region::RANK;
+pub use self::ternary_rows::TernaryRows;
 use self::values::Values;
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::{Checkpoint, SourceTensor};

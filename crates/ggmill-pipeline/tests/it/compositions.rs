@@ -2,10 +2,11 @@
 //! test -p ggmill-pipeline --test it compositions` tries ten thousand.
 
 use ggmill_core::{GgmlType, Shape};
-use ggmill_pipeline::{Checkpoint as _, Encoding, Expression, Fp8Blocks, MemorySource, Mxfp4};
+use ggmill_pipeline::{Checkpoint as _, Encoding, Expression, MemorySource};
 use proptest::prelude::*;
 
 use crate::naive::{Array, decoded};
+use crate::packings::packings;
 
 /// Arrays beyond this are not made: the interpreter is slow.
 const MAX_ELEMENTS: u64 = 6000;
@@ -86,66 +87,6 @@ fn source() -> (MemorySource, Vec<Array>) {
         source.add(format!("{ggml_type} {shape}"), *ggml_type, shape, bytes).unwrap();
     }
     (source, arrays)
-}
-
-/// Weights in packings: the expression, and what it holds.
-fn packed(source: &mut MemorySource) -> Vec<(Expression, Array)> {
-    let bytes = |count: u32| {
-        (0..count)
-            .map(|i| u8::try_from(i.wrapping_mul(2_654_435_761) >> 24).unwrap() & 0x77)
-            .collect::<Vec<_>>()
-    };
-    let mut add = |name: &str, ggml_type, dimensions: &[u64], bytes: Vec<u8>| {
-        source.add(name, ggml_type, shape(dimensions), bytes).unwrap()
-    };
-    let (weights, scales) = (bytes(11 * 9), [0.5f32, 2.0, 3.0, 0.1, 7.0, 0.25, 1.5, 9.0, 1.0]);
-    let fp8 = [
-        add("w", GgmlType::I8, &[11, 9], weights.clone()),
-        add(
-            "s",
-            GgmlType::F32,
-            &[3, 3],
-            scales.iter().flat_map(|scale| scale.to_le_bytes()).collect(),
-        ),
-    ];
-    let (blocks, exponents) = (bytes(16 * 2 * 3), (120..126).collect::<Vec<u8>>());
-    let mxfp4 = [
-        add("b", GgmlType::I8, &[16, 2, 3], blocks.clone()),
-        add("e", GgmlType::I8, &[2, 3], exponents.clone()),
-    ];
-
-    let value = |byte: u8| {
-        let (exponent, mantissa) = (i32::from(byte >> 3 & 15), f64::from(byte & 7) / 8.0);
-        if exponent == 0 {
-            mantissa * 2f64.powi(-6)
-        } else {
-            (1.0 + mantissa) * 2f64.powi(exponent - 7)
-        }
-    };
-    let weight = |place: usize| {
-        f64::from(value(weights[place]) as f32 * scales[place / 11 / 4 * 3 + place % 11 / 4])
-    };
-    let fp8_array = Array {
-        dimensions: vec![11, 9],
-        ggml_type: GgmlType::F32,
-        elements: (0..99).map(weight).collect(),
-    };
-    let element = |place: usize| {
-        let magnitude = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0]
-            [usize::from(blocks[place / 2] >> (place % 2 * 4) & 7)];
-        magnitude * 2f64.powi(i32::from(exponents[place / 32]) - 127)
-    };
-    let mxfp4_array = Array {
-        dimensions: vec![64, 3],
-        ggml_type: GgmlType::F32,
-        elements: (0..192).map(element).collect(),
-    };
-    let tensors =
-        |numbers: [usize; 2]| numbers.map(|number| Expression::tensor(source, number).unwrap());
-    vec![
-        (Expression::decode(Fp8Blocks::new(4, 4), &tensors(fp8)).unwrap(), fp8_array),
-        (Expression::decode(Mxfp4::new(), &tensors(mxfp4)).unwrap(), mxfp4_array),
-    ]
 }
 
 type Both = (Expression, Array);
@@ -380,7 +321,7 @@ proptest! {
     #[test]
     fn a_composition_is_what_the_interpreter_says(steps in steps(), cuts in prop::collection::vec(any::<u16>(), 0..5)) {
         let (mut source, arrays) = source();
-        let packed = packed(&mut source);
+        let packed = packings(&mut source);
         let mut stack: Vec<Both> = Vec::new();
         for this in steps {
             let Some(next) = step(&source, &arrays, &packed, &stack, this) else { continue };

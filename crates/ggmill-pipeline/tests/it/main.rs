@@ -16,6 +16,7 @@ mod compositions;
 mod expression;
 mod guards;
 mod naive;
+mod packings;
 mod ranges;
 mod rewrite;
 mod shard_files;

@@ -4,8 +4,8 @@ use ggmill_core::GgmlType;
 use ggmill_quant as quant;
 
 use crate::loss::{Sums, decoded, weights_of_row};
+use ggmill_pipeline::{Checkpoint, SourceTensor, zeroed};
 use ggmill_pipeline::{Error, ErrorKind, Result};
-use ggmill_pipeline::{GgufCheckpoint, SourceTensor, zeroed};
 
 /// Elements measured of a tensor, unless a single row has more.
 const SAMPLE: u64 = 1 << 18;
@@ -47,7 +47,7 @@ impl Subject<'_> {
 
     /// The loss of each type. A type that cannot represent the numbers is left out, unless there is
     /// no other.
-    pub(super) fn measure(&self, checkpoint: &GgufCheckpoint) -> Result<Vec<Candidate>> {
+    pub(super) fn measure(&self, checkpoint: &dyn Checkpoint) -> Result<Vec<Candidate>> {
         let elements = self.source.shape.elements();
         let bytes = |ggml_type: GgmlType| {
             ggml_type.layout().and_then(|layout| layout.bytes_for(elements)).unwrap_or(u64::MAX)
@@ -78,7 +78,7 @@ impl Subject<'_> {
     }
 
     /// Some rows, from all over the tensor, with their numbers.
-    fn sample(&self, checkpoint: &GgufCheckpoint) -> Result<Vec<(u64, Vec<f32>)>> {
+    fn sample(&self, checkpoint: &dyn Checkpoint) -> Result<Vec<(u64, Vec<f32>)>> {
         let row_len = self.source.shape.row_len().max(1);
         let rows = self.source.shape.elements() / row_len;
         let count = (SAMPLE / row_len).clamp(1, rows.max(1)).min(rows);
@@ -88,7 +88,7 @@ impl Subject<'_> {
             .collect()
     }
 
-    fn row(&self, checkpoint: &GgufCheckpoint, row: u64, row_len: u64) -> Result<Vec<f32>> {
+    fn row(&self, checkpoint: &dyn Checkpoint, row: u64, row_len: u64) -> Result<Vec<f32>> {
         let values = decoded(
             checkpoint,
             self.number,

@@ -29,10 +29,10 @@ use crate::hyper::Hyper;
 use crate::layers::{self, remaining};
 use crate::loss::for_measuring;
 use crate::options::QuantizeOptions;
-use crate::quantize::{is_known, quantize, quantize_shards};
+use crate::quantize::{is_known, quantize_recipe, quantize_shards};
 use crate::types::TypePlan;
 use ggmill_pipeline::SplitOptions;
-use ggmill_pipeline::{Checkpoint as _, GgufCheckpoint, SourceTensor};
+use ggmill_pipeline::{Checkpoint, GgufCheckpoint, Planned, SourceTensor};
 use ggmill_pipeline::{Error, ErrorKind, Result};
 use ggmill_pipeline::{Progress, Report};
 use ggmill_pipeline::{Recipe, RunOptions};
@@ -109,81 +109,132 @@ pub fn fit(
     run: &RunOptions,
     progress: &mut Report<'_>,
 ) -> Result<Fit> {
-    checkpoint.verify()?;
-    let workers = run.workers()?;
-    let (tensors, alignment, mut headers) = outline(checkpoint, options)?;
-    if let Some(cut) = cut {
-        headers = headers_of_shards(checkpoint, options, &tensors, cut)?;
-    }
-    let total =
-        tensors.iter().map(|tensor| tensor.source.shape.elements()).fold(0, u64::saturating_add);
-    let weights = total.max(1) as f64;
-    let padded = |bytes: u64| {
-        if matches!(goal, Goal::Size(_)) {
-            alignment.align(bytes).unwrap_or(u64::MAX)
-        } else {
-            bytes
-        }
-    };
-    let budget = match goal {
-        Goal::Size(bytes) => bytes.saturating_sub(headers),
-        Goal::BitsPerWeight(bits) => bytes_for(bits, total)?,
-    };
-    let largest = |tensor: &Subject<'_>| {
-        tensor.types.iter().map(|&ggml_type| size(tensor.source, ggml_type)).max().unwrap_or(0)
-    };
-    let is_largest =
-        tensors.iter().map(|tensor| padded(largest(tensor))).fold(0, u64::saturating_add) <= budget;
-    let stays = |tensor: &Subject<'_>| tensor.types.first() == Some(&tensor.source.ggml_type);
-    if is_largest && tensors.iter().all(stays) {
-        // Nothing has to be measured to know that nothing is lost.
-        let bytes = tensors.iter().map(Subject::size).fold(0, u64::saturating_add);
-        let types = tensors.iter().map(|tensor| (tensor.name.clone(), tensor.source.ggml_type));
-        return Ok(Fit {
-            types: types.collect(),
-            bits_per_weight: bytes as f64 * 8.0 / weights,
-            loss: 0.0,
-            least_loss: 0.0,
-            is_largest,
-        });
-    }
-    let mut ways: Vec<Vec<Candidate>> = Vec::with_capacity(tensors.len());
-    let (mut done, all) = (0, tensors.iter().map(Subject::size).fold(0, u64::saturating_add));
-    for window in tensors.chunks(2 * workers.threads()) {
-        let measured: Vec<Result<Vec<Candidate>>> =
-            workers.map(window, |tensor| tensor.measure(checkpoint));
-        for (tensor, measured) in window.iter().zip(measured) {
-            ways.push(measured.map_err(|error| error.tensor(&tensor.name))?);
-            done += tensor.size();
-        }
-        let name =
-            window.last().map(|tensor| String::from_utf8_lossy(&tensor.name)).unwrap_or_default();
-        if progress(Progress::new(&name, done, all)).is_break() {
-            return Err(Error::new(ErrorKind::Cancelled, "stopped on request"));
-        }
-    }
+    let before = Recipe::copy_of(checkpoint)?;
+    let shards = |options: &QuantizeOptions| quantize_shards(checkpoint, options);
+    let model = ToFit { before: &before, source: checkpoint, tensors: checkpoint, shards: &shards };
+    model.fit(options, cut, goal, run, progress)
+}
 
-    checkpoint.verify()?;
-    let as_way =
-        |candidate: &Candidate| Way { bytes: padded(candidate.bytes), loss: candidate.loss };
-    let knapsack: Vec<Vec<Way>> =
-        ways.iter().map(|ways| ways.iter().map(as_way).collect()).collect();
-    let solution =
-        solve(&knapsack, budget).map_err(|least| impossible(goal, least, headers, total))?;
-    let chosen: Vec<&Candidate> =
-        ways.iter().zip(&solution.chosen).filter_map(|(ways, &way)| ways.get(way)).collect();
-    let bytes: u64 = chosen.iter().map(|way| way.bytes).sum();
-    Ok(Fit {
-        types: tensors
+/// The same for a model that is a recipe yet, whose expressions read `source`: the types are those
+/// that would be chosen for the finished file. Its tensors are computed where they are measured.
+pub fn fit_recipe(
+    before: &Recipe,
+    source: &dyn Checkpoint,
+    options: &QuantizeOptions,
+    cut: Option<&SplitOptions>,
+    goal: Goal,
+    run: &RunOptions,
+    progress: &mut Report<'_>,
+) -> Result<Fit> {
+    let tensors = Planned::new(before, source);
+    let shards = |options: &QuantizeOptions| Ok(vec![quantize_recipe(before, options)?]);
+    let model = ToFit { before, source, tensors: &tensors, shards: &shards };
+    model.fit(options, cut, goal, run, progress)
+}
+
+/// A model that types are chosen for.
+#[derive(Clone, Copy)]
+struct ToFit<'a> {
+    before: &'a Recipe,
+    /// What its expressions read.
+    source: &'a dyn Checkpoint,
+    /// Its tensors, as they can be read.
+    tensors: &'a dyn Checkpoint,
+    /// The files that a quantization of it would be.
+    shards: &'a dyn Fn(&QuantizeOptions) -> Result<Vec<Recipe>>,
+}
+
+impl ToFit<'_> {
+    fn fit(
+        self,
+        options: &QuantizeOptions,
+        cut: Option<&SplitOptions>,
+        goal: Goal,
+        run: &RunOptions,
+        progress: &mut Report<'_>,
+    ) -> Result<Fit> {
+        let checkpoint = self.tensors;
+        checkpoint.verify()?;
+        let workers = run.workers()?;
+        let (tensors, alignment, mut headers) = outline(self, options)?;
+        if let Some(cut) = cut {
+            headers = headers_of_shards(self, options, &tensors, cut)?;
+        }
+        let total = tensors
             .iter()
-            .zip(&chosen)
-            .map(|(tensor, way)| (tensor.name.clone(), way.ggml_type))
-            .collect(),
-        bits_per_weight: bytes as f64 * 8.0 / weights,
-        loss: solution.loss / weights,
-        least_loss: solution.bound / weights,
-        is_largest,
-    })
+            .map(|tensor| tensor.source.shape.elements())
+            .fold(0, u64::saturating_add);
+        let weights = total.max(1) as f64;
+        let padded = |bytes: u64| {
+            if matches!(goal, Goal::Size(_)) {
+                alignment.align(bytes).unwrap_or(u64::MAX)
+            } else {
+                bytes
+            }
+        };
+        let budget = match goal {
+            Goal::Size(bytes) => bytes.saturating_sub(headers),
+            Goal::BitsPerWeight(bits) => bytes_for(bits, total)?,
+        };
+        let largest = |tensor: &Subject<'_>| {
+            tensor.types.iter().map(|&ggml_type| size(tensor.source, ggml_type)).max().unwrap_or(0)
+        };
+        let is_largest =
+            tensors.iter().map(|tensor| padded(largest(tensor))).fold(0, u64::saturating_add)
+                <= budget;
+        let stays = |tensor: &Subject<'_>| tensor.types.first() == Some(&tensor.source.ggml_type);
+        if is_largest && tensors.iter().all(stays) {
+            // Nothing has to be measured to know that nothing is lost.
+            let bytes = tensors.iter().map(Subject::size).fold(0, u64::saturating_add);
+            let types = tensors.iter().map(|tensor| (tensor.name.clone(), tensor.source.ggml_type));
+            return Ok(Fit {
+                types: types.collect(),
+                bits_per_weight: bytes as f64 * 8.0 / weights,
+                loss: 0.0,
+                least_loss: 0.0,
+                is_largest,
+            });
+        }
+        let mut ways: Vec<Vec<Candidate>> = Vec::with_capacity(tensors.len());
+        let (mut done, all) = (0, tensors.iter().map(Subject::size).fold(0, u64::saturating_add));
+        for window in tensors.chunks(2 * workers.threads()) {
+            let measured: Vec<Result<Vec<Candidate>>> =
+                workers.map(window, |tensor| tensor.measure(checkpoint));
+            for (tensor, measured) in window.iter().zip(measured) {
+                ways.push(measured.map_err(|error| error.tensor(&tensor.name))?);
+                done += tensor.size();
+            }
+            let name = window
+                .last()
+                .map(|tensor| String::from_utf8_lossy(&tensor.name))
+                .unwrap_or_default();
+            if progress(Progress::new(&name, done, all)).is_break() {
+                return Err(Error::new(ErrorKind::Cancelled, "stopped on request"));
+            }
+        }
+
+        checkpoint.verify()?;
+        let as_way =
+            |candidate: &Candidate| Way { bytes: padded(candidate.bytes), loss: candidate.loss };
+        let knapsack: Vec<Vec<Way>> =
+            ways.iter().map(|ways| ways.iter().map(as_way).collect()).collect();
+        let solution =
+            solve(&knapsack, budget).map_err(|least| impossible(goal, least, headers, total))?;
+        let chosen: Vec<&Candidate> =
+            ways.iter().zip(&solution.chosen).filter_map(|(ways, &way)| ways.get(way)).collect();
+        let bytes: u64 = chosen.iter().map(|way| way.bytes).sum();
+        Ok(Fit {
+            types: tensors
+                .iter()
+                .zip(&chosen)
+                .map(|(tensor, way)| (tensor.name.clone(), way.ggml_type))
+                .collect(),
+            bits_per_weight: bytes as f64 * 8.0 / weights,
+            loss: solution.loss / weights,
+            least_loss: solution.bound / weights,
+            is_largest,
+        })
+    }
 }
 
 /// Bytes that so many bits for each of so many weights are.
@@ -215,21 +266,21 @@ fn impossible(goal: Goal, least: u64, headers: u64, weights: u64) -> Error {
 
 /// The tensors with what they may become, the alignment, and how many bytes headers take.
 fn outline<'a>(
-    checkpoint: &'a GgufCheckpoint,
+    fitted: ToFit<'a>,
     options: &'a QuantizeOptions,
 ) -> Result<(Vec<Subject<'a>>, Alignment, u64)> {
     // Headers have the same length whatever the types.
     let mut as_it_is = options.clone();
     (as_it_is.target, as_it_is.types, as_it_is.dry_run) = (super::Target::copy(), None, true);
-    let recipes: Vec<Recipe> = quantize_shards(checkpoint, &as_it_is)?;
+    let recipes: Vec<Recipe> = (fitted.shards)(&as_it_is)?;
     let (mut headers, mut alignment, mut metadata) = (0, Alignment::DEFAULT, None);
     for recipe in recipes {
         metadata.get_or_insert_with(|| recipe.metadata.clone());
-        let plan = recipe.plan(checkpoint)?;
+        let plan = recipe.plan(fitted.source)?;
         alignment = plan.layout().alignment();
         headers += plan.layout().data_offset();
     }
-    let sources = checkpoint.tensors();
+    let sources = fitted.tensors.tensors();
     let (tensors, _) = remaining(sources, layers::by_layer(sources), &options.prune_layers);
     let metadata = metadata.unwrap_or_default();
     let model = ModelView::of_metadata_to_write(&metadata);
@@ -263,7 +314,7 @@ fn outline<'a>(
 /// How many bytes the headers of a set of shards take, when every tensor has the largest type it
 /// may become: then there are the most shards.
 fn headers_of_shards(
-    checkpoint: &GgufCheckpoint,
+    fitted: ToFit<'_>,
     options: &QuantizeOptions,
     tensors: &[Subject<'_>],
     cut: &SplitOptions,
@@ -280,8 +331,8 @@ fn headers_of_shards(
     largest.types = Some(tensors.iter().map(|tensor| (tensor.name.clone(), of(tensor))).collect());
     (largest.target, largest.dry_run) = (super::Target::copy(), true);
     let mut headers = 0;
-    for shard in quantize(checkpoint, &largest)?.split(cut)? {
-        headers += shard.plan(checkpoint)?.layout().data_offset();
+    for shard in quantize_recipe(fitted.before, &largest)?.split(cut)? {
+        headers += shard.plan(fitted.source)?.layout().data_offset();
     }
     Ok(headers)
 }

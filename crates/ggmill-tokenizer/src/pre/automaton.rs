@@ -14,12 +14,10 @@ use crate::unicode::{CODE_POINTS, Table};
 /// An automaton that finds the match a backtracking matcher would.
 #[derive(Debug)]
 pub(super) struct Automaton {
-    /// The class of every ASCII character.
-    ascii: [u8; 128],
     /// The class of every character.
     classes: Table<u8>,
-    /// For every state and class the place of the next state's row, and in the low bits whether the
-    /// text before the character is a match, and which letters do not change the next state.
+    /// For every state a row: for every ASCII character, then for every class, the place of the next
+    /// state's row, and in the lowest bit whether the text before the character is a match.
     transitions: Vec<u32>,
     start: u32,
     end: u8,
@@ -46,13 +44,12 @@ struct Plain {
 const DEAD: u32 = 0;
 /// That the text so far is a match, in a transition.
 const MATCHED: u32 = 1;
-/// That small letters, or all ASCII letters, do not change the state it leads to. Before each of
-/// them the text so far is a match.
-const SMALL: u32 = 2;
-const LETTERS: u32 = 4;
-const FLAGS: u32 = MATCHED | SMALL | LETTERS;
+/// The ASCII characters, which come first in a row.
+const ASCII: usize = 128;
 /// Steps without a match after which states are noted.
 const PATIENCE: usize = 32;
+/// No match.
+const NOWHERE: usize = usize::MAX;
 
 /// States at positions from which no match came, so that no part of a text is looked at again and
 /// again in vain.
@@ -75,8 +72,12 @@ impl Automaton {
     pub(super) fn new(expression: &str) -> Option<Self> {
         let program = Program::new(expression)?;
         let alphabet = Alphabet::new(&program.classes)?;
-        let stride = alphabet.size.checked_next_power_of_two()?.max(8);
+        // Even, as the lowest bit of a place is taken.
+        let row = ASCII.checked_add(alphabet.size)?.checked_next_multiple_of(2)?;
         let end = u8::try_from(alphabet.size.checked_sub(1)?).ok()?;
+        let classes = Table::new(alphabet.ranges.iter().copied());
+        let ascii: [u8; ASCII] =
+            std::array::from_fn(|point| classes.get(u32::try_from(point).unwrap_or(0)));
         let mut builder = Builder {
             program: &program,
             alphabet: &alphabet,
@@ -90,59 +91,74 @@ impl Automaton {
         let mut transitions = Vec::new();
         let mut state = 0;
         while state < builder.lists.len() {
-            transitions.resize(state.checked_mul(stride)?, DEAD);
+            let list = builder.lists.get(state)?.clone();
+            let mut by_class = Vec::with_capacity(alphabet.size);
             for symbol in 0..alphabet.size {
-                let list = builder.lists.get(state)?.clone();
                 let (next, matched) = builder.step(&list, symbol)?;
-                let next = u32::try_from(next.checked_mul(stride)?).ok()?;
-                transitions.push(next | if matched { MATCHED } else { 0 });
+                let next = u32::try_from(next.checked_mul(row)?).ok()?;
+                by_class.push(next | if matched { MATCHED } else { 0 });
             }
+            let of = |class: &u8| by_class.get(usize::from(*class)).copied().unwrap_or(DEAD);
+            transitions.extend(ascii.iter().map(of));
+            transitions.extend_from_slice(&by_class);
             state += 1;
+            transitions.resize(state.checked_mul(row)?, DEAD);
         }
-        transitions.resize(state.checked_mul(stride)?, DEAD);
-        let classes = Table::new(alphabet.ranges.iter().copied());
-        let ascii = std::array::from_fn(|point| classes.get(u32::try_from(point).unwrap_or(0)));
-        mark_loops(&mut transitions, stride, &ascii)?;
-        let row = |class: u8| transitions.get(stride.wrapping_add(usize::from(class))).copied();
-        let begins = std::array::from_fn(|byte| {
-            ascii
-                .get(byte)
-                .is_none_or(|&class| row(class).is_some_and(|next| next & !FLAGS != DEAD))
-        });
         // After the row of the dead state.
-        let start = u32::try_from(stride).ok()?;
-        let mut automaton = Self { ascii, classes, transitions, start, end, begins, plain: None };
+        let start = u32::try_from(row).ok()?;
+        let begins = std::array::from_fn(|byte| {
+            let next = transitions.get(row.wrapping_add(byte)).copied().unwrap_or(DEAD);
+            byte >= ASCII || next & !MATCHED != DEAD
+        });
+        let mut automaton = Self { classes, transitions, start, end, begins, plain: None };
         automaton.plain = automaton.plain_words();
         Some(automaton)
     }
 
     /// The transition from a state on an ASCII character.
+    #[inline]
     fn on(&self, state: u32, byte: u8) -> u32 {
-        let class = self.ascii.get(usize::from(byte)).copied().unwrap_or_default();
-        self.transition(state, class)
+        self.transitions.get(state as usize + usize::from(byte)).copied().unwrap_or(DEAD)
+    }
+
+    /// The transition from a state on the character at a position, and the character's length.
+    #[inline]
+    fn at(&self, state: u32, text: &[u8], place: usize) -> (u32, usize) {
+        let (class, length) = match text.get(place) {
+            Some(&byte) if byte < 0x80 => return (self.on(state, byte), 1),
+            Some(_) => {
+                let (point, length) = super::decode(text, place);
+                (self.classes.get(point), length)
+            }
+            None => (self.end, 0),
+        };
+        let next = self.transitions.get(state as usize + ASCII + usize::from(class));
+        (next.copied().unwrap_or(DEAD), length)
     }
 
     /// Where all the bytes lead from a state, if to one place.
     fn all_on(&self, state: u32, mut bytes: impl Iterator<Item = u8>) -> Option<u32> {
-        let first = self.on(state, bytes.next()?) & !FLAGS;
-        bytes.all(|byte| self.on(state, byte) & !FLAGS == first).then_some(first)
+        let first = self.on(state, bytes.next()?) & !MATCHED;
+        bytes.all(|byte| self.on(state, byte) & !MATCHED == first).then_some(first)
     }
 
     /// What the transitions say of words of ASCII letters.
     fn plain_words(&self) -> Option<Plain> {
-        let inside = self.on(self.start, b'a');
-        let word = inside & !FLAGS;
-        if inside & (SMALL | LETTERS) == 0 {
+        let word = self.on(self.start, b'a') & !MATCHED;
+        let stays = |mut bytes: std::ops::RangeInclusive<u8>| {
+            bytes.all(|byte| self.on(word, byte) == word | MATCHED)
+        };
+        if word == DEAD || !stays(b'a'..=b'z') {
             return None;
         }
-        let large = inside & LETTERS != 0;
+        let large = stays(b'A'..=b'Z');
         let leads = |state: u32| {
             let small = self.all_on(state, b'a'..=b'z') == Some(word);
             small && (!large || self.all_on(state, b'A'..=b'Z') == Some(word))
         };
         let leads_after_large =
-            |state: u32| (b'A'..=b'Z').all(|byte| leads(self.on(state, byte) & !FLAGS));
-        let after_space = self.on(self.start, b' ') & !FLAGS;
+            |state: u32| (b'A'..=b'Z').all(|byte| leads(self.on(state, byte) & !MATCHED));
+        let after_space = self.on(self.start, b' ') & !MATCHED;
         let space = after_space != DEAD && leads(after_space);
         let first_large =
             !large && leads_after_large(self.start) && (!space || leads_after_large(after_space));
@@ -169,53 +185,52 @@ impl Automaton {
         (run > 0 && plain.ends.get(next) == Some(&true)).then_some(end)
     }
 
-    /// The class of the character at a position, and its length.
-    #[inline]
-    fn class(&self, text: &[u8], place: usize) -> (u8, usize) {
-        match text.get(place) {
-            Some(&byte) if byte < 0x80 => {
-                (self.ascii.get(usize::from(byte)).copied().unwrap_or_default(), 1)
-            }
-            Some(_) => {
-                let (point, length) = super::decode(text, place);
-                (self.classes.get(point), length)
-            }
-            None => (self.end, 0),
-        }
-    }
-
-    #[inline]
-    fn transition(&self, state: u32, class: u8) -> u32 {
-        self.transitions.get(state as usize + usize::from(class)).copied().unwrap_or(DEAD)
-    }
-
     /// Where the match that begins here ends.
     #[inline]
-    pub(super) fn match_at(&self, text: &[u8], start: usize, memo: &mut Memo) -> Option<usize> {
+    fn match_at(&self, text: &[u8], start: usize, memo: &mut Memo) -> Option<usize> {
         let mut state = self.start;
+        let mut found = NOWHERE;
         let mut place = start;
-        let mut found = None;
-        let mut patience = start.saturating_add(PATIENCE);
+        let rest = text.get(start..).unwrap_or_default();
+        for &byte in rest.iter().take(PATIENCE) {
+            if byte >= 0x80 {
+                break;
+            }
+            let next = self.on(state, byte);
+            if next & MATCHED != 0 {
+                found = place;
+            }
+            state = next & !MATCHED;
+            if state == DEAD {
+                return (found != NOWHERE).then_some(found);
+            }
+            place += 1;
+        }
+        let found = (found != NOWHERE).then_some(found);
+        self.match_on(text, state, place, found, memo)
+    }
+
+    /// The same from another state on, for any characters and the end of the text.
+    fn match_on(
+        &self,
+        text: &[u8],
+        mut state: u32,
+        mut place: usize,
+        mut found: Option<usize>,
+        memo: &mut Memo,
+    ) -> Option<usize> {
+        let mut patience = place.saturating_add(PATIENCE);
         loop {
-            let (class, length) = self.class(text, place);
-            let next = self.transition(state, class);
+            let (next, length) = self.at(state, text, place);
             if next & MATCHED != 0 {
                 found = Some(place);
                 patience = place.saturating_add(PATIENCE);
             }
-            state = next & !FLAGS;
+            state = next & !MATCHED;
             if state == DEAD {
                 return found;
             }
             place += length;
-            if next & (SMALL | LETTERS) != 0 {
-                let run = letters(text, place, next & LETTERS != 0);
-                if run > 0 {
-                    place += run;
-                    found = Some(place - 1);
-                    patience = place.saturating_add(PATIENCE);
-                }
-            }
             if place > patience {
                 return self.patiently(text, state, place, found, memo);
             }
@@ -241,8 +256,7 @@ impl Automaton {
                 return found;
             }
             memo.next.push(state);
-            let (class, length) = self.class(text, place);
-            let next = self.transition(state, class);
+            let (next, length) = self.at(state, text, place);
             if next & MATCHED != 0 {
                 found = Some(place);
                 memo.next.clear();
@@ -251,7 +265,7 @@ impl Automaton {
                 // Positions inside a character are not looked up.
                 memo.next.resize(memo.next.len() + length.saturating_sub(1), DEAD);
             }
-            state = next & !FLAGS;
+            state = next & !MATCHED;
             if state == DEAD {
                 memo.start = from;
                 std::mem::swap(&mut memo.states, &mut memo.next);
@@ -283,31 +297,6 @@ impl Automaton {
             place += super::decode(text, place).1;
         }
     }
-}
-
-/// Notes in transitions which letters do not change the state they lead to.
-fn mark_loops(transitions: &mut [u32], stride: usize, ascii: &[u8; 128]) -> Option<()> {
-    let mut flags = Vec::new();
-    for (number, row) in transitions.chunks_exact(stride).enumerate() {
-        let own = u32::try_from(number.checked_mul(stride)?).ok()? | MATCHED;
-        let stays = |bytes: std::ops::RangeInclusive<u8>| {
-            bytes.into_iter().all(|byte| {
-                let class = ascii.get(usize::from(byte)).copied().unwrap_or_default();
-                row.get(usize::from(class)) == Some(&own)
-            })
-        };
-        let small = stays(b'a'..=b'z');
-        flags.push(match (small, small && stays(b'A'..=b'Z')) {
-            (_, true) => LETTERS,
-            (true, false) => SMALL,
-            _ => 0,
-        });
-    }
-    for next in transitions {
-        let number = *next as usize / stride;
-        *next |= flags.get(number).copied().unwrap_or_default();
-    }
-    Some(())
 }
 
 /// The number of ASCII letters at a position, or of small ones.

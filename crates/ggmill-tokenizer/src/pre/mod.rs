@@ -20,20 +20,27 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     table::all().iter().map(|known| known.name)
 }
 
+/// The name that stands for the rules of a pre-tokenizer: names with the same rules cut text into the
+/// same words. `None` for a name that is not known.
+///
+/// ```
+/// use ggmill_tokenizer::pre_tokenizer_rules;
+/// assert_eq!(pre_tokenizer_rules("lfm2"), pre_tokenizer_rules("llama-bpe"));
+/// assert_ne!(pre_tokenizer_rules("qwen2"), pre_tokenizer_rules("llama-bpe"));
+/// ```
+pub fn rules(name: &str) -> Option<&'static str> {
+    find(name.as_bytes()).map(|known| known.rules)
+}
+
 /// The character at a position of text that is UTF-8, but may have surrogates, and its length.
 #[inline]
 fn decode(text: &[u8], place: usize) -> (u32, usize) {
-    let at = |offset: usize| {
-        u32::from(text.get(place.wrapping_add(offset)).copied().unwrap_or_default())
-    };
-    let first = at(0);
-    match first {
-        0..0x80 => (first, 1),
-        0x80..0xE0 => ((first & 0x1F) << 6 | at(1) & 0x3F, 2),
-        0xE0..0xF0 => ((first & 0x0F) << 12 | (at(1) & 0x3F) << 6 | at(2) & 0x3F, 3),
-        _ => {
-            let high = (first & 7) << 18 | (at(1) & 0x3F) << 12;
-            (high | (at(2) & 0x3F) << 6 | at(3) & 0x3F, 4)
-        }
+    let tail = |byte: u8| u32::from(byte & 0x3F);
+    match *text.get(place..).unwrap_or_default() {
+        [a, ..] if a < 0x80 => (a.into(), 1),
+        [a, b, ..] if a < 0xE0 => (u32::from(a & 0x1F) << 6 | tail(b), 2),
+        [a, b, c, ..] if a < 0xF0 => (u32::from(a & 0x0F) << 12 | tail(b) << 6 | tail(c), 3),
+        [a, b, c, d, ..] => (u32::from(a & 7) << 18 | tail(b) << 12 | tail(c) << 6 | tail(d), 4),
+        _ => (0, 1),
     }
 }

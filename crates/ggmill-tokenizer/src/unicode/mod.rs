@@ -16,7 +16,6 @@ impl Properties {
     pub(crate) const UNDEFINED: Self = Self(1);
     pub(crate) const NUMBER: Self = Self(2);
     pub(crate) const LETTER: Self = Self(4);
-    pub(crate) const SEPARATOR: Self = Self(8);
     pub(crate) const MARK: Self = Self(0x10);
     pub(crate) const PUNCTUATION: Self = Self(0x20);
     pub(crate) const SYMBOL: Self = Self(0x40);

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use ggmill_core::Gguf;
-use ggmill_tokenizer::Tokenizer;
+use ggmill_tokenizer::{EncodeOptions, LoadOptions, Tokenizer};
 use sha2::{Digest, Sha256};
 
 #[path = "../../examples/ids/results.rs"]
@@ -77,4 +77,34 @@ fn results_of_small_vocabularies_are_llama_cpps() {
             assert_eq!(*line, format!("{index} {hash}"), "{name}: texts from {}", index * CHUNK);
         }
     }
+}
+
+/// Every name of a pre-tokenizer, with one vocabulary: `xtask/peers/tokenization_names.py` wrote the
+/// hashes of what llama.cpp says.
+#[test]
+fn results_of_every_pre_tokenizer_are_llama_cpps() {
+    let texts: Vec<Vec<u8>> = sample().chunks(10).map(<[Vec<u8>]>::concat).collect();
+    let file = read("small-bpe.gguf");
+    let file = Gguf::parse(&file).expect("a GGUF file");
+    let expected = String::from_utf8(read("names.txt")).expect("text");
+    let mut names = Vec::new();
+    for line in expected.lines().filter(|line| !line.starts_with('#')) {
+        let (name, expected) = line.split_once(' ').expect("a name and a hash");
+        let options = LoadOptions::new().pre(name);
+        let tokenizer = Tokenizer::with_options(&file.metadata(), &options).expect("a known name");
+        let options = EncodeOptions::new().add_special(false);
+        let mut results = Vec::new();
+        for text in &texts {
+            let mut ids = Vec::new();
+            tokenizer.encode(text, &options, &mut ids).expect("tokens");
+            results.extend(u32::try_from(ids.len()).expect("few").to_le_bytes());
+            results.extend(ids.iter().flat_map(|id| id.to_le_bytes()));
+        }
+        assert_eq!(hash(&results), expected, "{name}");
+        names.push(name.to_owned());
+    }
+    // The reference stops the process over the words of `whitespace` with another model than its own.
+    names.push("whitespace".to_owned());
+    names.sort();
+    assert_eq!(names, ggmill_tokenizer::pre_tokenizer_names().collect::<Vec<_>>());
 }

@@ -1,6 +1,7 @@
 //! The facade: a program like that of the README, run on the file the README's command makes.
 
 #![allow(
+    clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
     clippy::float_cmp,
     clippy::type_complexity,
@@ -11,6 +12,7 @@
 mod examples;
 mod guard;
 mod one_pass;
+mod packed;
 
 use std::ops::ControlFlow;
 

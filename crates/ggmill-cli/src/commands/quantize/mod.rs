@@ -1,20 +1,19 @@
 //! `ggmill quantize`: a model becomes a smaller one.
 
 mod compare;
+mod fitting;
 mod positionals;
 mod report;
 mod types;
 
 use std::collections::BTreeSet;
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use ggmill_core::{RawStr, keys};
-use ggmill_pipeline::{
-    Checkpoint as _, ErrorKind, GgufCheckpoint, RunOptions, SourceTensor, SplitOptions,
-};
+use ggmill_pipeline::{Checkpoint as _, ErrorKind, GgufCheckpoint, SourceTensor};
 use ggmill_quantize::{Goal, QuantizeOptions, RoleRule, Target, TypePlan};
 
+pub(crate) use self::fitting::{choose, smaller};
 use self::positionals::{Positionals, near, number_of_threads};
 use self::report::Report;
 pub(crate) use self::types::TypeArgs;
@@ -26,7 +25,6 @@ use crate::making::Making;
 use crate::outcome::{Failure, Status};
 use crate::outputs::{Output, inputs_of};
 use crate::paths::shown;
-use crate::progress::Bar;
 use crate::shard_limit::ShardLimitArgs;
 use crate::shards::MakingShards;
 use crate::source::open_checkpoint;
@@ -182,7 +180,11 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
         .transpose()?;
     let mut options = args.options(target.unwrap_or(Target::copy()), &checkpoint, console)?;
     if let Some(goal) = goal {
-        options.types = Some(fit(&checkpoint, &options, cut.as_ref(), goal, console)?);
+        let shrink = || smaller(checkpoint.tensors(), &options);
+        let types = choose(goal, shrink, console, |run, progress| {
+            ggmill_quantize::fit(&checkpoint, &options, cut.as_ref(), goal, run, progress)
+        })?;
+        options.types = Some(types);
     }
     let (status, made) = if let Some(output) = one {
         let making = Making { output, inputs: &inputs, json };
@@ -208,68 +210,6 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
         report.write(&checkpoint, &made, options.importance.as_ref(), console)?;
     }
     Ok(status)
-}
-
-/// Chooses types for a goal, and says what is to be expected of them.
-fn fit(
-    checkpoint: &GgufCheckpoint,
-    options: &QuantizeOptions,
-    cut: Option<&SplitOptions>,
-    goal: Goal,
-    console: Console,
-) -> Result<TypePlan, Failure> {
-    let mut bar = Bar::new(console);
-    let fit = ggmill_quantize::fit(
-        checkpoint,
-        options,
-        cut,
-        goal,
-        &RunOptions::default(),
-        &mut |progress| {
-            bar.update(progress.written, progress.total, progress.tensor);
-            ControlFlow::Continue(())
-        },
-    );
-    drop(bar);
-    let fit = fit.map_err(|error| {
-        let hint =
-            (error.kind() == ErrorKind::Budget).then(|| smaller(checkpoint, options)).flatten();
-        refused(error).with_hint(hint)
-    })?;
-    let [loss, least] = [fit.loss, fit.least_loss].map(|loss| loss.sqrt() * 100.0);
-    if fit.is_largest {
-        let asked = match goal {
-            Goal::BitsPerWeight(bits) => format!("{bits} bits per weight leave"),
-            Goal::Size(bytes) => format!("{bytes} bytes leave"),
-            _ => "the goal leaves".to_owned(),
-        };
-        console.warn(format_args!(
-            "{asked} this model as large as it is, {:.3} bits per weight",
-            fit.bits_per_weight
-        ));
-        return Ok(fit.types);
-    }
-    console.note(format_args!(
-        "chose types of {:.3} bits per weight, which lose {loss:.3} %; no choice as small loses \
-         less than {least:.3} %",
-        fit.bits_per_weight
-    ));
-    Ok(fit.types)
-}
-
-/// A hint about options that allow a smaller result.
-fn smaller(checkpoint: &GgufCheckpoint, options: &QuantizeOptions) -> Option<String> {
-    let keeps = !options.allow_requantize
-        && checkpoint.tensors().iter().any(|tensor| tensor.ggml_type.is_quantized());
-    let keeps = keeps.then_some(
-        "--allow-requantize lets tensors that are quantized already become smaller, at a loss",
-    );
-    let lacks = options
-        .importance
-        .is_none()
-        .then_some("with importance weights (--imatrix FILE) there are smaller types");
-    let hints: Vec<&str> = keeps.into_iter().chain(lacks).collect();
-    (!hints.is_empty()).then(|| hints.join("; "))
 }
 
 /// A path without `.gguf` at its end.

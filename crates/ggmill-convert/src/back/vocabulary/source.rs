@@ -115,11 +115,11 @@ fn of_each(mut types: Vec<i32>, count: usize, key: &str) -> Result<Vec<i32>> {
 fn strings<'a>(metadata: Metadata<'a>, key: &str, limit: usize) -> Result<Option<Vec<&'a str>>> {
     let Some(entry) = metadata.get(key) else { return Ok(None) };
     let value = entry.value().map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?;
-    let array = value.as_array().ok_or_else(|| fault(key, "is no list"))?;
+    let array = value.as_array().ok_or_else(|| fault(key, "is not a list"))?;
     if array.len() > limit as u64 {
         return Err(fault(key, format!("{} elements, the limit is {limit}", array.len())));
     }
-    let strings = array.strings().ok_or_else(|| fault(key, "is no list of strings"))?;
+    let strings = array.strings().ok_or_else(|| fault(key, "is not a list of strings"))?;
     let mut texts = Vec::new();
     for (number, text) in strings.enumerate() {
         let text: RawStr<'a> = text.map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?;
@@ -136,7 +136,7 @@ fn numbers<'a>(
 ) -> Result<Option<impl Iterator<Item = i128> + use<'a>>> {
     let Some(entry) = metadata.get(key) else { return Ok(None) };
     let value = entry.value().map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?;
-    let array = value.as_array().ok_or_else(|| fault(key, "is no list"))?;
+    let array = value.as_array().ok_or_else(|| fault(key, "is not a list"))?;
     if array.len() > MAX_TOKENS as u64 {
         return Err(fault(key, format!("{} elements, the limit is {MAX_TOKENS}", array.len())));
     }

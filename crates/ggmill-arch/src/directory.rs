@@ -1,0 +1,70 @@
+//! Descriptions in a directory.
+
+use crate::architecture::Architecture;
+use crate::error::{Error, Result};
+
+/// Text files of descriptions, by their paths in a directory with `/` between names: an
+/// architecture in each file, and the parts that they include in `parts`. Where there are
+/// directories `architectures` and `projectors`, the descriptions are in them, otherwise beside
+/// `parts`.
+///
+/// ```
+/// use ggmill_arch::{Architecture, DescriptionFiles};
+/// let mut files = DescriptionFiles::new();
+/// files.add("parts/norms.toml", "schema = \"ggmill.architecture-part/1\"");
+/// files.add("mine.toml", "schema = \"ggmill.architecture/1\"\nname = \"mine\"\ntitle = \"Mine\"\ninclude = [\"norms\"]");
+/// let architectures = files.parse().map_err(|(path, error)| format!("{path}: {error}"))?;
+/// assert_eq!(architectures[0].name(), "mine");
+/// # Ok::<(), String>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct DescriptionFiles {
+    files: Vec<(String, String)>,
+}
+
+impl DescriptionFiles {
+    /// The directories that files are looked for in, the whole one first.
+    pub const DIRECTORIES: [&'static str; 4] = ["", "architectures", "projectors", "parts"];
+
+    /// No files yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether the file of this path has a place among the descriptions.
+    pub fn takes(path: &str) -> bool {
+        let (directory, name) = split(path);
+        Self::DIRECTORIES.contains(&directory) && name.strip_suffix(".toml").is_some()
+    }
+
+    /// Adds a file. One without a place is not looked at.
+    pub fn add(&mut self, path: impl Into<String>, text: impl Into<String>) {
+        self.files.push((path.into(), text.into()));
+    }
+
+    /// The descriptions, in the order of their paths. Fails with the path of one that is wrong.
+    pub fn parse(mut self) -> core::result::Result<Vec<Architecture>, (String, Error)> {
+        self.files.sort();
+        let in_directory = |wanted: &'static str| {
+            let files = self.files.iter().filter(|(path, _)| Self::takes(path));
+            files.filter(move |(path, _)| split(path).0 == wanted)
+        };
+        let parts: Vec<(&str, &str)> = in_directory("parts")
+            .map(|(path, text)| (split(path).1.trim_end_matches(".toml"), text.as_str()))
+            .collect();
+        let read = |(path, text): &(String, String)| -> core::result::Result<_, _> {
+            let parsed: Result<_> = Architecture::parse_with_parts(text, &parts);
+            parsed.map_err(|error| (path.clone(), error))
+        };
+        let own = || in_directory("architectures").chain(in_directory("projectors"));
+        if own().next().is_some() {
+            return own().map(read).collect();
+        }
+        in_directory("").map(read).collect()
+    }
+}
+
+/// The directory and the name of a path.
+fn split(path: &str) -> (&str, &str) {
+    path.rsplit_once('/').unwrap_or(("", path))
+}

@@ -1,0 +1,91 @@
+//! The rules applied to a model before it is written.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use ggmill_arch::Catalogue;
+use ggmill_check::{Options, Report, Severity, check_plans, render};
+use ggmill_pipeline::Plan;
+
+use crate::console::Console;
+use crate::outcome::Failure;
+use crate::paths::shown;
+
+/// What was found in a model that is going to be written, or that it was not checked.
+#[derive(Debug, Default)]
+pub(crate) struct Checked(Vec<Report>);
+
+impl Checked {
+    /// Holds the files of a model to the rules; with errors among the findings, they are printed and
+    /// the model is refused. A part of a model, such as one without its vocabulary, is not refused:
+    /// what is missing was left out.
+    pub(crate) fn of(
+        plans: &[Plan],
+        outputs: &[PathBuf],
+        catalogue: &Catalogue,
+        is_part: bool,
+        console: Console,
+    ) -> Result<Self, Failure> {
+        let plans: Vec<&Plan> = plans.iter().collect();
+        let reports = check_plans(&plans, catalogue, &Options::default()).map_err(Failure::new)?;
+        let errors: u64 = reports.iter().map(|report| report.count(Severity::Error)).sum();
+        if errors == 0 || is_part {
+            return Ok(Self(reports));
+        }
+        let mut out = console.errors();
+        let mut text = render::Text::new(console.styles_errors(), None);
+        for (report, output) in
+            reports.iter().zip(outputs).filter(|(report, _)| report.has_errors())
+        {
+            let path = shown(output).to_string();
+            text.file(&mut out, &render::Checked { path: &path, report })?;
+        }
+        out.flush()?;
+        let of = outputs.first().map(|output| shown(output).to_string()).unwrap_or_default();
+        let errors = if errors == 1 { "1 error".to_owned() } else { format!("{errors} errors") };
+        Err(Failure::new(format_args!("{of}: {errors} in the model, so it is not written"))
+            .with_hint(Some("--no-check writes it anyway".to_owned())))
+    }
+
+    /// Says what was found that did not keep the model from being written.
+    pub(crate) fn tell(&self, console: Console) {
+        const NAMED: usize = 4;
+        let Self(reports) = self;
+        if reports.is_empty() {
+            return;
+        }
+        let count = |severity| reports.iter().map(|report| report.count(severity)).sum::<u64>();
+        let counted = |number: u64, thing: &str| match number {
+            0 => None,
+            1 => Some(format!("1 {thing}")),
+            _ => Some(format!("{number} {thing}s")),
+        };
+        let severities =
+            [(Severity::Error, "error"), (Severity::Warning, "warning"), (Severity::Note, "note")];
+        let found: Vec<String> = severities
+            .into_iter()
+            .filter_map(|(severity, name)| counted(count(severity), name))
+            .collect();
+        if found.is_empty() {
+            return console.note("checked: no findings");
+        }
+        let mut rules: Vec<String> = Vec::new();
+        for (rule, _) in reports.iter().flat_map(Report::counts) {
+            let named = format!("{} ({})", rule.summary, rule.code);
+            if !rules.contains(&named) {
+                rules.push(named);
+            }
+        }
+        let more = match rules.len().saturating_sub(NAMED) {
+            0 => "",
+            _ => ", …",
+        };
+        rules.truncate(NAMED);
+        let message = format!("checked: {}: {}{more}", found.join(", "), rules.join(", "));
+        if count(Severity::Error) + count(Severity::Warning) > 0 {
+            console.warn(message);
+        } else {
+            console.note(message);
+        }
+    }
+}

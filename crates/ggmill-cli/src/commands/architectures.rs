@@ -1,0 +1,62 @@
+//! `ggmill architectures`: what checkpoints are converted to.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use ggmill_core::RawStr;
+use ggmill_inspect::{architectures, text};
+
+use crate::arch_file::catalogue;
+use crate::console::Console;
+use crate::outcome::{Failure, Status};
+
+/// List the architectures that are known, and the classes of their checkpoints
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  ggmill architectures
+  ggmill architectures mistral
+  ggmill architectures Qwen3ForCausalLM --json
+
+Classes are those that `architectures` in config.json names. An architecture without
+checkpoints is known to every command but `ggmill convert`. `ggmill explain NAME` shows the
+keys and tensors of one.")]
+pub(crate) struct Args {
+    /// Only those with this in their name, their title or the name of a class
+    #[arg(value_name = "NAME")]
+    filter: Option<String>,
+    /// A description of an architecture (TOML) to list besides the built-in ones
+    #[arg(long, value_name = "FILE")]
+    arch_file: Vec<PathBuf>,
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
+    let catalogue = catalogue(&args.arch_file)?;
+    let found = architectures::listed(&catalogue, args.filter.as_deref());
+    if let Some(filter) = args.filter.as_deref().filter(|_| found.is_empty()) {
+        let all = architectures::listed(&catalogue, None);
+        let names = all.iter().flat_map(|listed| listed.classes.iter().chain([&listed.name]));
+        let near = ggmill_check::near(filter, names.cloned());
+        let hint = (!near.is_empty()).then(|| format!("did you mean {}?", near.join(" or ")));
+        return Err(Failure::new(format_args!(
+            "no architecture and no class has {:?} in its name",
+            RawStr::from(filter)
+        ))
+        .with_hint(hint));
+    }
+    if args.json {
+        let mut out = console.bytes();
+        architectures::write_json(&mut out, &found)?;
+        out.flush()?;
+    } else {
+        let options =
+            text::Options::default().with_width(console.width()).with_styled(console.is_styled());
+        let mut out = console.text();
+        architectures::write_text(&mut out, &found, &options)?;
+        out.flush()?;
+    }
+    Ok(Status::Fine)
+}

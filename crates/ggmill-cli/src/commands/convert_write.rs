@@ -1,0 +1,112 @@
+//! The end of a conversion: the name of the file, the rules, and the run.
+
+use std::path::{Path, PathBuf};
+
+use ggmill_arch::Catalogue;
+use ggmill_core::keys;
+use ggmill_pipeline::{Checkpoint, Plan, Recipe, SplitOptions};
+
+use crate::checked::Checked;
+use crate::commands::quantize::without_ending;
+use crate::console::Console;
+use crate::making::Making;
+use crate::outcome::{Failure, Status};
+use crate::outputs::Output;
+use crate::shards::MakingShards;
+
+/// Where a converted model goes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Destination<'a> {
+    /// The file, or the prefix of its shards; by the naming convention in the current directory
+    /// when not given.
+    pub(super) output: Option<&'a Path>,
+    /// The name for a model that the convention has none for.
+    pub(super) other_name: &'a str,
+    pub(super) inputs: &'a [PathBuf],
+    pub(super) cut: Option<&'a SplitOptions>,
+    pub(super) force: bool,
+    pub(super) dry_run: bool,
+    pub(super) json: bool,
+    /// The architectures that the rules go by, unless the model is not checked.
+    pub(super) rules: Option<&'a Catalogue>,
+}
+
+impl Destination<'_> {
+    /// Refuses, before anything is read, an output that was given and cannot be written.
+    pub(super) fn look_ahead(self) -> Result<(), Failure> {
+        let Some(output) = self.output else { return Ok(()) };
+        if self.cut.is_some() {
+            return self.shards(&without_ending(output)).look_ahead().map(drop);
+        }
+        Output::new(output, self.inputs, self.force, self.dry_run).map(drop)
+    }
+
+    /// Checks the model, writes it if there is no error in it, and says what was found.
+    pub(super) fn write(
+        self,
+        recipe: Recipe,
+        checkpoint: &dyn Checkpoint,
+        console: Console,
+    ) -> Result<Status, Failure> {
+        let vocabulary = recipe.metadata().get(keys::TOKENIZER_MODEL);
+        let has_vocabulary = vocabulary.is_some_and(|model| model.as_str() != Some("none"));
+        let is_part = recipe.tensors.is_empty() || !has_vocabulary;
+        // The name is that of the model as a whole.
+        let of_set = self.cut.filter(|_| self.output.is_none()).map(|_| recipe.clone());
+        let plans: Vec<Plan> = match self.cut {
+            Some(cut) => {
+                let shards = recipe.split(cut).map_err(Failure::new)?.into_iter();
+                shards.map(|shard| shard.plan(checkpoint)).collect::<Result<_, _>>()
+            }
+            None => recipe.plan(checkpoint).map(|plan| vec![plan]),
+        }
+        .map_err(Failure::new)?;
+        let output = match (self.output, self.cut) {
+            (Some(output), _) => output.to_owned(),
+            (None, None) => self.name(plans.first()),
+            (None, Some(_)) => {
+                self.name(of_set.and_then(|whole| whole.plan(checkpoint).ok()).as_ref())
+            }
+        };
+        let prefix = without_ending(&output);
+        let outputs = match self.cut {
+            Some(_) => self.shards(&prefix).outputs(plans.len())?,
+            None => vec![output],
+        };
+        // A plan that is refused is printed first.
+        let early =
+            if self.dry_run { None } else { Some(self.check(&plans, &outputs, is_part, console)?) };
+        let status = match (self.cut, &*plans, &*outputs) {
+            (None, [plan], [output]) => {
+                let output = Output::new(output, self.inputs, self.force, self.dry_run)?;
+                let making = Making { output, inputs: self.inputs, json: self.json };
+                making.run(plan, checkpoint, console)?
+            }
+            _ => self.shards(&prefix).run_plans(&plans, checkpoint, console)?,
+        };
+        early.map_or_else(|| self.check(&plans, &outputs, is_part, console), Ok)?.tell(console);
+        Ok(status)
+    }
+
+    fn shards<'p>(&'p self, prefix: &'p Path) -> MakingShards<'p> {
+        let Self { inputs, force, dry_run, json, .. } = *self;
+        MakingShards { prefix, inputs, force, dry_run, json }
+    }
+
+    /// The name that the metadata give the model.
+    fn name(&self, plan: Option<&Plan>) -> PathBuf {
+        let name = plan.and_then(|plan| plan.file_name().ok());
+        name.unwrap_or_else(|| format!("{}.gguf", self.other_name)).into()
+    }
+
+    fn check(
+        &self,
+        plans: &[Plan],
+        outputs: &[PathBuf],
+        is_part: bool,
+        console: Console,
+    ) -> Result<Checked, Failure> {
+        let Some(catalogue) = self.rules else { return Ok(Checked::default()) };
+        Checked::of(plans, outputs, catalogue, is_part, console)
+    }
+}

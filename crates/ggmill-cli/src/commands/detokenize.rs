@@ -1,0 +1,152 @@
+//! `ggmill detokenize`: the text of tokens.
+
+use std::io::{self, BufReader, Read as _, Write};
+use std::path::PathBuf;
+
+use ggmill_core::RawStr;
+use ggmill_text::{LosslessStr, json as safe_json};
+use ggmill_tokenizer::{DecodeOptions, Decoder};
+
+use super::tokenize::each_line;
+use crate::console::Console;
+use crate::outcome::{Failure, Status};
+use crate::tokenizer::open_tokenizer;
+
+/// Make text of token IDs with the vocabulary of a model
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  ggmill detokenize model.gguf 15043 29892 3186
+  ggmill detokenize model.gguf '[15043, 29892, 3186]'
+  ggmill tokenize model.gguf --ids --file prompt.txt | ggmill detokenize model.gguf -
+  ggmill detokenize model.gguf --jsonl < ids.jsonl > texts.jsonl
+
+Text is written as soon as it is complete, and byte for byte; on a terminal characters that
+could act on it are escaped. Control tokens are left out unless asked for. In JSON, bytes that
+are not text are {\"bytes_hex\": \"…\"}.")]
+pub(crate) struct Args {
+    /// The model: a file, or any shard of a set
+    file: PathBuf,
+    /// The IDs, separated by spaces or commas, in brackets or not; - is standard input
+    #[arg(value_name = "ID", required_unless_present = "jsonl")]
+    ids: Vec<String>,
+    /// Read a JSON array of IDs from each line of standard input, and write its text as a JSON
+    /// string on a line
+    #[arg(long, conflicts_with = "ids")]
+    jsonl: bool,
+    /// Show control and unknown tokens as their text
+    #[arg(long)]
+    special: bool,
+    /// Leave out the begin token at the beginning and the end token at the end
+    #[arg(long)]
+    remove_special: bool,
+}
+
+pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
+    let tokenizer = open_tokenizer(&args.file, None)?;
+    let options =
+        DecodeOptions::new().unparse_special(args.special).remove_special(args.remove_special);
+    if args.jsonl {
+        let mut text = Vec::new();
+        return each_line(None, console, |line, out| {
+            let ids: Vec<u32> = serde_json::from_str(line).map_err(|error| {
+                Failure::new(format_args!("expected a JSON array of token IDs: {error}"))
+            })?;
+            text.clear();
+            tokenizer.decode(&ids, &options, &mut text).map_err(Failure::new)?;
+            safe_json::write(&mut *out, &LosslessStr(RawStr::new(&text)))?;
+            Ok(out.write_all(b"\n")?)
+        });
+    }
+    let mut decoder = Decoder::new(&tokenizer, &options);
+    let mut text = Vec::new();
+    let mut out = Shown { out: Box::new(console.bytes()), escapes: console.width().is_some() };
+    if let [only] = &*args.ids
+        && only == "-"
+    {
+        let mut input = BufReader::new(io::stdin().lock());
+        let mut numbers = Numbers::default();
+        loop {
+            let mut bytes = [0; 1 << 12];
+            let length = input
+                .read(&mut bytes)
+                .map_err(|error| Failure::new(format_args!("standard input: {error}")))?;
+            if length == 0 {
+                break;
+            }
+            for byte in &bytes[..length] {
+                if let Some(id) = numbers.push(*byte)? {
+                    decoder.push(id, &mut text).map_err(Failure::new)?;
+                }
+            }
+            out.give(&mut text)?;
+            out.out.flush()?;
+        }
+        if let Some(id) = numbers.push(b' ')? {
+            decoder.push(id, &mut text).map_err(Failure::new)?;
+        }
+    } else {
+        for given in &args.ids {
+            let mut numbers = Numbers::default();
+            for byte in given.bytes().chain([b' ']) {
+                if let Some(id) = numbers.push(byte)? {
+                    decoder.push(id, &mut text).map_err(Failure::new)?;
+                }
+            }
+        }
+    }
+    decoder.finish(&mut text);
+    out.give(&mut text)?;
+    if out.escapes {
+        out.out.write_all(b"\n")?;
+    }
+    out.out.flush()?;
+    Ok(Status::Fine)
+}
+
+/// Where text goes: as it is, or escaped for a terminal but for its line breaks.
+struct Shown {
+    out: Box<dyn Write>,
+    escapes: bool,
+}
+
+impl Shown {
+    fn give(&mut self, text: &mut Vec<u8>) -> io::Result<()> {
+        if self.escapes {
+            for (number, line) in text.split(|&byte| byte == b'\n').enumerate() {
+                write!(self.out, "{}{}", if number > 0 { "\n" } else { "" }, RawStr::new(line))?;
+            }
+        } else {
+            self.out.write_all(text)?;
+        }
+        text.clear();
+        Ok(())
+    }
+}
+
+/// Reads numbers between spaces, commas and brackets, byte by byte.
+#[derive(Debug, Default)]
+struct Numbers {
+    digits: String,
+}
+
+impl Numbers {
+    fn push(&mut self, byte: u8) -> Result<Option<u32>, Failure> {
+        /// No ID is longer.
+        const LONGEST: usize = 20;
+        if !byte.is_ascii_whitespace() && !matches!(byte, b',' | b'[' | b']') {
+            if self.digits.len() <= LONGEST {
+                self.digits.push(char::from(byte));
+            }
+            return Ok(None);
+        }
+        let digits = std::mem::take(&mut self.digits);
+        if digits.is_empty() {
+            return Ok(None);
+        }
+        digits.parse().map(Some).map_err(|_| {
+            let found = RawStr::from(&*digits);
+            Failure::new(format_args!("{found:?} is not a token ID, expected a whole number"))
+        })
+    }
+}

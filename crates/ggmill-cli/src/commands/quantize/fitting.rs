@@ -1,0 +1,64 @@
+//! Types chosen for a size: what is said of the choice.
+
+use std::ops::ControlFlow;
+
+use ggmill_pipeline::{Error, ErrorKind, Report, RunOptions, SourceTensor};
+use ggmill_quantize::{Fit, Goal, QuantizeOptions, TypePlan};
+
+use super::refused;
+use crate::console::Console;
+use crate::outcome::Failure;
+use crate::progress::Bar;
+
+/// Chooses types for a goal, and says what is to be expected of them.
+pub(crate) fn choose(
+    goal: Goal,
+    smaller: impl Fn() -> Option<String>,
+    console: Console,
+    fit: impl FnOnce(&RunOptions, &mut Report<'_>) -> Result<Fit, Error>,
+) -> Result<TypePlan, Failure> {
+    let mut bar = Bar::new(console);
+    let fit = fit(&RunOptions::default(), &mut |progress| {
+        bar.update(progress.written, progress.total, progress.tensor);
+        ControlFlow::Continue(())
+    });
+    drop(bar);
+    let fit = fit.map_err(|error| {
+        let hint = (error.kind() == ErrorKind::Budget).then(smaller).flatten();
+        refused(error).with_hint(hint)
+    })?;
+    let [loss, least] = [fit.loss, fit.least_loss].map(|loss| loss.sqrt() * 100.0);
+    if fit.is_largest {
+        let asked = match goal {
+            Goal::BitsPerWeight(bits) => format!("{bits} bits per weight leave"),
+            Goal::Size(bytes) => format!("{bytes} bytes leave"),
+            _ => "the goal leaves".to_owned(),
+        };
+        console.warn(format_args!(
+            "{asked} this model as large as it is, {:.3} bits per weight",
+            fit.bits_per_weight
+        ));
+        return Ok(fit.types);
+    }
+    console.note(format_args!(
+        "chose types of {:.3} bits per weight, which lose {loss:.3} %; no choice as small loses \
+         less than {least:.3} %",
+        fit.bits_per_weight
+    ));
+    Ok(fit.types)
+}
+
+/// A hint about options that allow a smaller result.
+pub(crate) fn smaller(tensors: &[SourceTensor], options: &QuantizeOptions) -> Option<String> {
+    let keeps =
+        !options.allow_requantize && tensors.iter().any(|tensor| tensor.ggml_type.is_quantized());
+    let keeps = keeps.then_some(
+        "--allow-requantize lets tensors that are quantized already become smaller, at a loss",
+    );
+    let lacks = options
+        .importance
+        .is_none()
+        .then_some("with importance weights (--imatrix FILE) there are smaller types");
+    let hints: Vec<&str> = keeps.into_iter().chain(lacks).collect();
+    (!hints.is_empty()).then(|| hints.join("; "))
+}

@@ -1,0 +1,186 @@
+//! `ggmill tokenize`: the tokens of a text.
+
+mod comparison;
+mod counts;
+mod lines;
+mod shown_tokens;
+
+pub(crate) use lines::each as each_line;
+
+use std::ffi::OsString;
+use std::io::{IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use ggmill_tokenizer::EncodeOptions;
+
+use crate::console::Console;
+use crate::outcome::{Failure, Status};
+use crate::text_file::read_bytes;
+use crate::tokenizer::open_tokenizer;
+
+/// The longest text, which is the tokenizer's limit too.
+const MAX_TEXT: u64 = i32::MAX as u64;
+
+/// Tokenize a text with the vocabulary of a model
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  ggmill tokenize model.gguf 'Hello, world!'
+  ggmill tokenize model.gguf --file prompt.txt --ids
+  ggmill tokenize model.gguf --count --file documents/
+  ggmill tokenize model.gguf --jsonl < texts.jsonl > ids.jsonl
+  ggmill tokenize model.gguf --compare other.gguf --file prompt.txt
+
+The tokens are those of llama.cpp. Begin and end tokens are added where the model asks for
+them, and the text of special tokens, such as <|im_start|>, becomes these tokens: as
+llama-tokenize does, but that it adds no end token where the model has no begin token, and
+that it replaces escapes in the text unless told not to.
+
+Without a choice, tokens are coloured on a terminal; elsewhere each is a line: its ID and its
+text. --compare exits with 1 if tokens differ.")]
+#[expect(clippy::struct_excessive_bools, reason = "flags as they are typed")]
+pub(crate) struct Args {
+    /// The model: a file, or any shard of a set
+    #[arg(value_name = "FILE")]
+    model: PathBuf,
+    /// The text; - is standard input
+    text: Option<OsString>,
+    /// Tokenize the text of a file (repeatable with --count, where it may be a directory)
+    #[arg(long = "file", short = 'f', value_name = "PATH", conflicts_with = "text")]
+    files: Vec<PathBuf>,
+    /// Print the IDs as a list
+    #[arg(long, group = "form")]
+    ids: bool,
+    /// Print a line for each token: its ID and its text
+    #[arg(long, group = "form")]
+    pieces: bool,
+    /// Print a line for each token: where it is in the text, in bytes, its ID and its text
+    #[arg(long, group = "form")]
+    offsets: bool,
+    /// Print the number of tokens
+    #[arg(long, group = "form")]
+    count: bool,
+    /// Write JSON
+    #[arg(long, group = "form")]
+    json: bool,
+    /// Read a JSON string from each line, and write its IDs as a JSON array on a line
+    #[arg(long, group = "form")]
+    jsonl: bool,
+    /// Compare with the vocabulary of another model
+    #[arg(long, value_name = "FILE", group = "form")]
+    compare: Option<PathBuf>,
+    /// Add no begin, end or separator token
+    #[arg(long)]
+    no_bos: bool,
+    /// Take the text of special tokens for these tokens (the default)
+    #[arg(long, conflicts_with = "no_parse_special")]
+    special: bool,
+    /// Take the text of control tokens for text
+    #[arg(long)]
+    no_parse_special: bool,
+    /// Replace escapes in the text: \n, \t, \r, \\, \", \' and \xHH
+    #[arg(long, conflicts_with = "jsonl")]
+    escape: bool,
+    /// Tokenize with the rules of this pre-tokenizer instead of the file's
+    #[arg(long, value_name = "NAME")]
+    pre: Option<String>,
+}
+
+impl Args {
+    fn options(&self) -> EncodeOptions {
+        EncodeOptions::new()
+            .add_special(!self.no_bos)
+            .parse_special(self.special || !self.no_parse_special)
+    }
+
+    /// The text to tokenize.
+    fn text(&self) -> Result<Vec<u8>, Failure> {
+        let text = match (&self.text, &*self.files) {
+            (Some(text), _) if text != "-" => text.as_encoded_bytes().to_vec(),
+            (Some(_), _) => read_bytes(Path::new("-"), MAX_TEXT)?,
+            (None, [path]) => read_bytes(path, MAX_TEXT)?,
+            (None, []) if !std::io::stdin().is_terminal() => read_bytes(Path::new("-"), MAX_TEXT)?,
+            (None, []) => {
+                return Err(Failure::new("expected a text")
+                    .with_hint(Some("ggmill tokenize model.gguf 'Hello, world!'".to_owned())));
+            }
+            (None, _) => {
+                return Err(Failure::new("expected one text")
+                    .with_hint(Some("--count takes several files".to_owned())));
+            }
+        };
+        Ok(if self.escape { unescaped(&text) } else { text })
+    }
+}
+
+pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
+    let tokenizer = open_tokenizer(&args.model, args.pre.as_deref())?;
+    let options = args.options();
+    if args.jsonl {
+        let from = args.files.first().map(PathBuf::as_path);
+        return lines::tokenize(&tokenizer, options, from, console);
+    }
+    if args.count && !args.files.is_empty() {
+        return counts::print(&tokenizer, options, &args.files, console);
+    }
+    let text = args.text()?;
+    let failed = Failure::new;
+    if args.count {
+        let count = tokenizer.count(&text, &options).map_err(failed)?;
+        let mut out = console.bytes();
+        writeln!(out, "{count}")?;
+        out.flush()?;
+        return Ok(Status::Fine);
+    }
+    if let Some(other) = &args.compare {
+        let second = open_tokenizer(other, None)?;
+        let models = [(&*args.model, &tokenizer), (&**other, &second)];
+        return comparison::print(models, &text, options, console);
+    }
+    let mut pieces = Vec::new();
+    tokenizer.encode_with_offsets(&text, &options, &mut pieces).map_err(failed)?;
+    if args.ids {
+        shown_tokens::ids(&pieces, console)?;
+    } else if args.json {
+        shown_tokens::json(&tokenizer, &pieces, console)?;
+    } else if console.is_styled() && !args.pieces && !args.offsets {
+        shown_tokens::coloured(&tokenizer, &pieces, console)?;
+    } else {
+        shown_tokens::lines(&tokenizer, &pieces, args.offsets, console)?;
+    }
+    Ok(Status::Fine)
+}
+
+/// The text with escapes replaced. What is not an escape stays.
+fn unescaped(text: &[u8]) -> Vec<u8> {
+    let digit = |byte: Option<&u8>| char::from(*byte?).to_digit(16);
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((&first, after)) = rest.split_first() {
+        let (byte, length) = match (first, after) {
+            (b'\\', [b'n', ..]) => (b'\n', 2),
+            (b'\\', [b't', ..]) => (b'\t', 2),
+            (b'\\', [b'r', ..]) => (b'\r', 2),
+            (b'\\', [same @ (b'\\' | b'"' | b'\''), ..]) => (*same, 2),
+            (b'\\', [b'x', ..]) => match (digit(after.get(1)), digit(after.get(2))) {
+                (Some(high), Some(low)) => (u8::try_from(high * 16 + low).unwrap_or_default(), 4),
+                _ => (first, 1),
+            },
+            _ => (first, 1),
+        };
+        out.push(byte);
+        rest = rest.get(length..).unwrap_or_default();
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_are_replaced() {
+        assert_eq!(unescaped(br#"a\n\t\\n\x41\xg1\q\"\'\"#), b"a\n\t\\nA\\xg1\\q\"'\\");
+        assert_eq!(unescaped(b"\\x4"), b"\\x4");
+    }
+}
