@@ -351,11 +351,12 @@ fn split(value: &Expression, dimension: usize, lens: &[u64]) -> Result<Vec<Expre
 
 /// The tensors that were stacked along the slowest dimension.
 fn unstack(value: &Expression, count: usize) -> Result<Vec<Expression>> {
-    if count == 1 {
-        return Ok(vec![value.clone()]);
-    }
     let dimensions = value.shape().dimensions();
     let stacked = dimensions.split_last().filter(|(last, _)| **last == count as u64);
+    // One by itself may be without the dimension.
+    if count == 1 && stacked.is_none() {
+        return Ok(vec![value.clone()]);
+    }
     let Some((_, one)) = stacked else {
         return Err(refused(&Operation::Stack, "the file has another number of tensors"));
     };
