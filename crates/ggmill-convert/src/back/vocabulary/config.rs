@@ -2,8 +2,9 @@
 
 use serde_json::{Map, Value as Json, json};
 
+use super::pieces;
 use super::source::Source;
-use crate::vocabulary::tokens::SENTENCEPIECE;
+use crate::vocabulary::tokens::{SENTENCEPIECE, UNIGRAM};
 
 pub(super) fn file(source: &Source<'_>) -> Vec<u8> {
     let mut config = Map::new();
@@ -27,7 +28,12 @@ pub(super) fn file(source: &Source<'_>) -> Vec<u8> {
     {
         set("add_prefix_space", flag.into());
     }
-    let added: Map<String, Json> = (0..source.tokens.len())
+    // What is a piece of the model is not added to it.
+    let first = match &*source.model {
+        SENTENCEPIECE | UNIGRAM => pieces::count(source),
+        _ => 0,
+    };
+    let added: Map<String, Json> = (first..source.tokens.len())
         .filter(|&id| source.is_added(id))
         .map(|id| (id.to_string(), super::added(source, id)))
         .collect();

@@ -124,15 +124,21 @@ fn unigram_normalizer(source: &Source<'_>) -> Json {
     if steps.is_empty() { Json::Null } else { json!({ "type": "Sequence", "normalizers": steps }) }
 }
 
+/// How many of the tokens are pieces of the model. Those behind the last are said to be added by
+/// `tokenizer_config.json`.
+pub(super) fn count(source: &Source<'_>) -> usize {
+    let is_piece = |id: &usize| {
+        let is_added = source.is(*id, TokenType::Control) || source.is(*id, TokenType::UserDefined);
+        let score = source.scores.get(*id).copied().unwrap_or_default();
+        !source.is_placeholder(*id) && !(is_added && score <= ADDED_SCORE)
+    };
+    (0..source.tokens.len()).rev().find(is_piece).map_or(0, |last| last + 1)
+}
+
 /// A model as SentencePiece has it (`sentencepiece_model.proto`): the pieces, how they are joined,
 /// and what is done to a text before.
 fn proto(source: &Source<'_>, unigram: bool, prefix: bool) -> Vec<u8> {
-    // Tokens behind the last piece are said to be added by tokenizer_config.json.
-    let is_piece = |id: &usize| {
-        let is_added = source.is(*id, TokenType::Control) || source.is(*id, TokenType::UserDefined);
-        !source.is_placeholder(*id) && !(is_added && source.scores[*id] <= ADDED_SCORE)
-    };
-    let count = (0..source.tokens.len()).rev().find(is_piece).map_or(0, |last| last + 1);
+    let count = count(source);
     let mut model = Vec::new();
     for id in 0..count {
         let mut piece = Vec::new();
