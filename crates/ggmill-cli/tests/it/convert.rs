@@ -129,7 +129,7 @@ fn what_is_no_checkpoint_is_named() {
     )
     .unwrap();
     for (source, hint) in [
-        ("model.gguf", "`ggmill quantize` changes the types of its tensors"),
+        ("model.gguf", "--to safetensors turns it back into a checkpoint; `ggmill quantize` "),
         ("page.safetensors", "this is a web page; "),
         (
             "pointers",

@@ -33,7 +33,7 @@ fn help_and_version_are_answers() {
     assert_eq!((code, stdout), (0, format!("ggmill {}\n", env!("CARGO_PKG_VERSION"))));
     let (code, stdout, _) = run(&["inspect", "--help"]);
     assert_eq!(code, 0);
-    assert_eq!(stdout.matches("\n  ggmill inspect ").count(), 4, "four examples");
+    assert_eq!(stdout.matches("\n  ggmill inspect ").count(), 5, "five examples");
 }
 
 #[test]
