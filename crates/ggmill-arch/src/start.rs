@@ -65,7 +65,14 @@ impl Catalogue {
     ///     "hidden_size": 64, "intermediate_size": 172, "num_attention_heads": 8,
     ///     "max_position_embeddings": 128, "rms_norm_eps": 1e-6,
     /// });
-    /// let start = Catalogue::new().starting_description(&config, &["model.gate.weight"]).ok_or("named")?;
+    /// let of_block = [
+    ///     "input_layernorm", "post_attention_layernorm", "self_attn.q_proj", "self_attn.k_proj",
+    ///     "self_attn.v_proj", "self_attn.o_proj", "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj",
+    /// ];
+    /// let mut names = vec!["model.embed_tokens.weight".to_owned(), "model.norm.weight".to_owned()];
+    /// names.extend(of_block.map(|name| format!("model.layers.0.{name}.weight")));
+    /// names.push("model.gate.weight".to_owned());
+    /// let start = Catalogue::new().starting_description(&config, &names).ok_or("named")?;
     /// assert!(start.text.contains("#   model.gate.weight\n"), "{}", start.text);
     /// let new = Architecture::parse(&start.text)?;
     /// assert_eq!(Catalogue::new().with(new).for_checkpoint(&config)?.name(), start.nearest);
