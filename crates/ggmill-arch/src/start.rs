@@ -53,6 +53,9 @@ struct Misfit {
     known: usize,
 }
 
+/// From this distance on the spelling of a class says nothing.
+const UNLIKE: usize = 4;
+
 impl Catalogue {
     /// A description to begin with for a checkpoint with this `config.json` and tensors of these
     /// names: that of the built-in architecture whose tensors have the same names, as far as any
@@ -88,11 +91,18 @@ impl Catalogue {
         let class = read.class().or(read.model_type())?.to_owned();
         let names: Vec<&str> = names.iter().take(MAX_NAMES).map(AsRef::as_ref).collect();
         let mut left = MAX_TENSORS;
-        // Those whose classes are spelt most alike go first.
+        // Those whose classes are spelt alike go first, then those of most classes: the plain ones.
         let mut known: Vec<(usize, &Architecture)> = Architecture::builtins()
-            .filter_map(|architecture| Some((spelling(architecture, &class)?, architecture)))
+            .filter_map(|architecture| {
+                let spelling = spelling(architecture, &class)?;
+                let spelling = if is_class { spelling.min(UNLIKE) } else { UNLIKE };
+                Some((spelling, architecture))
+            })
             .collect();
-        known.sort_by_key(|(spelling, architecture)| (*spelling, architecture.name()));
+        known.sort_by_key(|(spelling, architecture)| {
+            let classes = architecture.checkpoint_classes().count();
+            (*spelling, core::cmp::Reverse(classes), architecture.name())
+        });
         let best = known
             .into_iter()
             .map(|(spelling, architecture)| Suited {
@@ -127,7 +137,7 @@ impl Suited<'_> {
         let _ = write!(
             text,
             "# A description to begin with for checkpoints of {}, derived from that of {} ({}),\n\
-             # the nearest that is known. The name decides which program code loads the model; change \
+             # whose tensors have the most similar names. The name decides which program code loads the model; change \
              it\n# only for a program that knows the other.\n",
             commented(class),
             self.architecture.name(),

@@ -11,7 +11,8 @@ use serde_json::Value as Json;
 struct Defaults {
     /// What every class has.
     base: Json,
-    defaults: BTreeMap<String, Json>,
+    #[serde(rename = "defaults")]
+    of_types: BTreeMap<String, Json>,
     /// What a class computes of other members.
     computed: BTreeMap<String, Json>,
     /// Of parts whose class has the model type of another, by `TYPE.NAME`.
@@ -26,12 +27,12 @@ static CLASSES: LazyLock<Defaults> = LazyLock::new(|| {
 /// The defaults of the configuration class with this model type, in the release of the library
 /// that the reference converter asks for; `None` for a type it does not know.
 pub(crate) fn class_defaults(model_type: &str) -> Option<&'static Json> {
-    CLASSES.defaults.get(model_type)
+    CLASSES.of_types.get(model_type)
 }
 
 /// The model types that the library knows.
 pub(crate) fn model_types() -> impl Iterator<Item = &'static str> {
-    CLASSES.defaults.keys().map(String::as_str)
+    CLASSES.of_types.keys().map(String::as_str)
 }
 
 /// Whether the configuration class of a model type has a member of this name.
@@ -44,7 +45,7 @@ pub(crate) fn class_has(model_type: &str, member: &str) -> bool {
 
 /// How many configuration classes have a member of this name.
 pub(crate) fn classes_with(member: &str) -> usize {
-    CLASSES.defaults.values().filter(|defaults| defaults.get(member).is_some()).count()
+    CLASSES.of_types.values().filter(|defaults| defaults.get(member).is_some()).count()
 }
 
 /// The defaults of the part with this name in a configuration of this model type, where the model
@@ -59,7 +60,7 @@ mod tests {
 
     #[test]
     fn defaults_are_objects() {
-        let Defaults { defaults, parts, .. } = &*CLASSES;
+        let Defaults { of_types: defaults, parts, .. } = &*CLASSES;
         assert!(defaults.values().chain(parts.values()).all(Json::is_object));
         let size = class_defaults("gemma3_text").and_then(|defaults| defaults["head_dim"].as_u64());
         assert_eq!(size, Some(256));

@@ -57,10 +57,10 @@ impl<'a> Blocks<'a> {
             (true, false, self.places.get(name).copied().unwrap_or(last))
         };
         let mut all = vec![tensor];
-        let of_weights = factors.iter().map(|factors| &factors.weights).collect();
-        let of_inputs = factors.iter().map(|factors| &factors.inputs).collect();
+        let of_weights: Vec<_> = factors.iter().map(|factors| &factors.weights).collect();
+        let of_inputs: Vec<_> = factors.iter().map(|factors| &factors.inputs).collect();
         for (ending, factors) in [(".scale", of_weights), (".input_scale", of_inputs)] {
-            if let Some(factors) = joined(factors, is_stack)? {
+            if let Some(factors) = joined(&factors, is_stack)? {
                 let count = factors.len() as u64;
                 let shape = Shape::new(&[count])
                     .map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?;
@@ -90,7 +90,7 @@ impl<'a> Blocks<'a> {
 }
 
 /// The factors of a tensor: one for each of a stack; `None` where they are ones.
-fn joined(factors: Vec<&Vec<f32>>, is_stack: bool) -> Result<Option<Vec<f32>>> {
+fn joined(factors: &[&Vec<f32>], is_stack: bool) -> Result<Option<Vec<f32>>> {
     let sum = |factors: &[f32]| match factors {
         [] => 1.0,
         factors => factors.iter().sum::<f32>(),

@@ -7,7 +7,7 @@ use ggmill_pipeline::{Checkpoint, Error, ErrorKind, FileRange, Pretrained, Resul
 use ggmill_pipeline::{SideFiles, SourceTensor};
 use serde_json::Value;
 
-use crate::checkpoint::{MAX_CONFIG, Part, is_description, read_json};
+use crate::checkpoint::{MAX_CONFIG, Part, has_weights, is_description, read_json};
 use crate::json::Unambiguous;
 
 /// The file that makes a directory an adapter.
@@ -36,10 +36,8 @@ impl PeftAdapter {
     /// Whether a path leads to an adapter: a directory with `adapter_config.json` and without the
     /// weights of a model.
     pub fn is_at(path: impl AsRef<Path>) -> bool {
-        const OF_MODELS: [&str; 2] = ["model.safetensors", "model.safetensors.index.json"];
-        Directory::open(path).is_ok_and(|directory| {
-            directory.has(CONFIG) && !OF_MODELS.iter().any(|name| directory.has(name))
-        })
+        Directory::open(path)
+            .is_ok_and(|directory| directory.has(CONFIG) && !has_weights(&directory))
     }
 
     /// Opens a directory. Fails when one of the two files is missing or cannot be read.
@@ -60,7 +58,15 @@ impl PeftAdapter {
         let tensors = tensors.cloned().collect();
         let descriptions = directory.files()?.into_iter().filter(|name| is_description(name));
         let descriptions = descriptions.map(|name| directory.path().join(name)).collect();
-        Ok(Self { name: directory.name(), config, directory, descriptions, weights, tensors, places })
+        Ok(Self {
+            name: directory.name(),
+            config,
+            directory,
+            descriptions,
+            weights,
+            tensors,
+            places,
+        })
     }
 
     /// The path or the name of its base, as the adapter was trained with it.

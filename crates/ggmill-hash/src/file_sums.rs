@@ -113,11 +113,7 @@ impl Line {
                 line.strip_prefix('\\').map_or((line, false), |rest| (rest, true));
             let (digest, rest) = line.split_once(' ')?;
             let name = rest.strip_prefix([' ', '*'])?;
-            let name = if is_escaped {
-                name.replace("\\n", "\n").replace("\\\\", "\\")
-            } else {
-                name.to_owned()
-            };
+            let name = if is_escaped { unescaped(name) } else { name.to_owned() };
             (digest, name)
         };
         let is_digest =
@@ -126,8 +122,40 @@ impl Line {
     }
 }
 
+/// A name without its escapes: a backslash with n, r or a backslash after it.
+fn unescaped(name: &str) -> String {
+    let mut characters = name.chars();
+    let mut plain = String::with_capacity(name.len());
+    while let Some(character) = characters.next() {
+        let mut rest = characters.clone();
+        let meant = match (character, rest.next()) {
+            ('\\', Some('n')) => '\n',
+            ('\\', Some('r')) => '\r',
+            ('\\', Some('\\')) => '\\',
+            _ => {
+                plain.push(character);
+                continue;
+            }
+        };
+        plain.push(meant);
+        characters = rest;
+    }
+    plain
+}
+
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn escapes_are_read_from_left_to_right() {
+        assert_eq!(
+            super::unescaped(
+                r"a\nb
+c\d\e"
+            ),
+            "a\\nb\nc\\d\\e"
+        );
+    }
+
     use super::*;
 
     #[test]

@@ -66,6 +66,10 @@ pub(crate) enum Part {
     Token(u32, usize, usize),
 }
 
+/// The most occurrences of special tokens in a text, those in each other included, besides one for
+/// each byte.
+const MAX_HITS: usize = 1 << 20;
+
 /// C's `isspace`.
 fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | 9..=13)
@@ -82,16 +86,17 @@ impl Special {
         })
     }
 
-    /// The parts of a text, in order. Text is never empty.
+    /// The parts of a text, in order. Text is never empty. Fails where special tokens lie in each
+    /// other so often that there are many more than bytes.
     pub(crate) fn parts(
         &self,
         text: &[u8],
         parse_special: bool,
         scratch: &mut Scratch,
         mut each: impl FnMut(Part),
-    ) {
+    ) -> Result<(), Error> {
         let finder = if parse_special { &self.all } else { &self.user_defined };
-        finder.find(text, scratch);
+        finder.find(text, scratch)?;
         let mut done = 0;
         for hit in &scratch.hits {
             if done < hit.from {
@@ -103,6 +108,7 @@ impl Special {
         if done < text.len() {
             each(Part::Text(done, text.len()));
         }
+        Ok(())
     }
 }
 
@@ -131,15 +137,20 @@ impl Finder {
     }
 
     /// Leaves the tokens of a text in `scratch.hits`, in the order of their positions.
-    fn find(&self, text: &[u8], scratch: &mut Scratch) {
+    fn find(&self, text: &[u8], scratch: &mut Scratch) -> Result<(), Error> {
         scratch.hits.clear();
-        let Some(automaton) = &self.automaton else { return };
+        let Some(automaton) = &self.automaton else { return Ok(()) };
         // Most texts have none, and the search for the one that ends first is the fast one.
-        let Some(first) = automaton.find(text) else { return };
+        let Some(first) = automaton.find(text) else { return Ok(()) };
         let begin = first.end().saturating_sub(self.longest);
         scratch.found.clear();
         let rest = text.get(begin..).unwrap_or_default();
+        let most = MAX_HITS.saturating_add(text.len());
         for hit in automaton.find_overlapping_iter(rest) {
+            if scratch.found.len() >= most {
+                let message = format!("more than {most} special tokens in {} bytes", text.len());
+                return Err(Error::new(ErrorKind::Limit, message));
+            }
             let place = (hit.start().saturating_add(begin), hit.end().saturating_add(begin));
             scratch.found.push((hit.pattern().as_u32(), place.0, place.1));
         }
@@ -152,6 +163,7 @@ impl Finder {
             }
         }
         scratch.hits.sort_unstable_by_key(|hit| hit.start);
+        Ok(())
     }
 
     /// Takes an occurrence if its place is free. Those taken before are at least as long, so that they

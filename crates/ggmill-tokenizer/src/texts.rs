@@ -17,6 +17,10 @@ pub(crate) struct Texts {
     hidden: Vec<bool>,
 }
 
+/// The most bytes of descriptions of characters that are not in GPT-2's alphabet, for all tokens
+/// together: each has the token's whole text.
+const MAX_DESCRIBED: usize = 64 << 20;
+
 /// The tokens whose texts are copied at once, and the bytes that are copied of a short one.
 const BATCH: usize = 64;
 const SHORT: usize = 16;
@@ -24,10 +28,10 @@ const SHORT: usize = 16;
 impl Texts {
     pub(crate) fn new(vocabulary: &Vocabulary) -> Self {
         let mut texts = Self { bytes: Vec::new(), starts: vec![0], hidden: Vec::new() };
-        let alphabet = Alphabet::new();
+        let mut alphabet = Alphabet::new();
         for id in 0..vocabulary.len() {
             let start = texts.bytes.len();
-            token(vocabulary, &alphabet, id, &mut texts.bytes);
+            token(vocabulary, &mut alphabet, id, &mut texts.bytes);
             if u32::try_from(texts.bytes.len()).is_err() {
                 // Only the text of hostile tokens is longer than the file.
                 texts.bytes.truncate(start);
@@ -97,7 +101,11 @@ pub(crate) fn no_such(id: u32, tokens: usize) -> Error {
 }
 
 /// GPT-2's characters for bytes.
-struct Alphabet([Option<u8>; 0x144]);
+struct Alphabet {
+    bytes: [Option<u8>; 0x144],
+    /// Bytes of descriptions that may follow.
+    left: usize,
+}
 
 impl Alphabet {
     fn new() -> Self {
@@ -105,15 +113,29 @@ impl Alphabet {
         for byte in 0..=u8::MAX {
             bytes[usize::from(alphabet::code_point(byte))] = Some(byte);
         }
-        Self(bytes)
+        Self { bytes, left: MAX_DESCRIBED }
+    }
+
+    fn byte(&self, point: u32) -> Option<u8> {
+        self.bytes.get(point as usize).copied().flatten()
     }
 
     /// The bytes of a text in this alphabet; what is not in it is described, as the reference does.
-    fn decode(&self, text: &[u8], out: &mut Vec<u8>) {
-        let mut at = 0;
+    /// Where descriptions would be longer than all of them may be, the text is left as it is.
+    fn decode(&mut self, text: &[u8], out: &mut Vec<u8>) {
+        let (mut at, mut others) = (0, 0usize);
         while let Some((point, length)) = unicode::decode(&text[at..]) {
             at += length;
-            if let Some(byte) = self.0.get(point as usize).copied().flatten() {
+            others += usize::from(self.byte(point).is_none());
+        }
+        match self.left.checked_sub(others.saturating_mul(text.len().saturating_add(32))) {
+            Some(left) => self.left = left,
+            None => return out.extend_from_slice(text),
+        }
+        at = 0;
+        while let Some((point, length)) = unicode::decode(&text[at..]) {
+            at += length;
+            if let Some(byte) = self.byte(point) {
                 out.push(byte);
                 continue;
             }
@@ -130,7 +152,7 @@ impl Alphabet {
 }
 
 /// Appends the text of a token, control tokens included.
-fn token(vocabulary: &Vocabulary, alphabet: &Alphabet, id: u32, out: &mut Vec<u8>) {
+fn token(vocabulary: &Vocabulary, alphabet: &mut Alphabet, id: u32, out: &mut Vec<u8>) {
     let text = vocabulary.shown(id).unwrap_or_default();
     let attributes = vocabulary.attributes(id);
     let is = |wanted| attributes.intersects(wanted);

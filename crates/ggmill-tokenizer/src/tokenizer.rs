@@ -78,7 +78,8 @@ impl Tokenizer {
 
     /// Appends the tokens of a text.
     ///
-    /// Fails for a text of 2 GiB or more, and where the file has no tokenizer.
+    /// Fails for a text of 2 GiB or more, for one with many more special tokens than bytes, and
+    /// where the file has no tokenizer.
     pub fn encode(
         &self,
         text: impl AsRef<[u8]>,
@@ -121,9 +122,9 @@ impl Tokenizer {
             ));
         }
         let mut scratch = self.borrow();
-        self.encode_into(text, options, &mut scratch, out);
+        let done = self.encode_into(text, options, &mut scratch, out);
         self.give_back(scratch);
-        Ok(())
+        done
     }
 
     fn encode_into<S: Sink>(
@@ -132,7 +133,7 @@ impl Tokenizer {
         options: EncodeOptions,
         scratch: &mut Scratch,
         out: &mut S,
-    ) {
+    ) -> Result<(), Error> {
         let Inner { vocabulary, model, special, .. } = &*self.0;
         let (before, after) = added(vocabulary, options);
         if let Some(id) = before {
@@ -150,10 +151,11 @@ impl Tokenizer {
                 out.push(id, start, end);
                 after_special = true;
             }
-        });
+        })?;
         if let Some(id) = after {
             out.push(id, text.len(), text.len());
         }
+        Ok(())
     }
 
     fn borrow(&self) -> Scratch {

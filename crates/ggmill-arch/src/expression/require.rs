@@ -410,9 +410,9 @@ fn call(
             | Function::Ceil
             | Function::Abs,
             [operand],
-        ) => require(operand, value, variables, unknowns),
-        (Function::CeilTo, [operand, _]) => require(operand, value, variables, unknowns),
-        (Function::Slice, [operand, start, _]) if matches!(start, Node::Literal(Value::Int(0))) => {
+        )
+        | (Function::CeilTo, [operand, _])
+        | (Function::Slice, [operand, Node::Literal(Value::Int(0)), _]) => {
             require(operand, value, variables, unknowns);
         }
         (Function::DivFloor | Function::DivCeil, [left, right]) => {
@@ -491,7 +491,9 @@ fn collect_words<'n>(node: &'n Node, words: &mut Vec<&'n str>) {
             collect_words(right, words);
         }
         Node::Call(_, nodes) | Node::List(nodes) => {
-            nodes.iter().for_each(|node| collect_words(node, words));
+            for node in nodes {
+                collect_words(node, words);
+            }
         }
     }
 }

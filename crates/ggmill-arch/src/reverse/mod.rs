@@ -105,9 +105,11 @@ impl Architecture {
         let values = ValueReader::of(&entries);
         let mut found = Vec::new();
         for kind in &self.checkpoints {
-            let named = kind.classes.iter().map(|class| &**class);
-            let names: Vec<&str> = if kind.classes.is_empty() { vec![""] } else { named.collect() };
-            for name in names.into_iter().filter(|name| class.is_none_or(|class| class == *name)) {
+            let classes = kind.classes.iter().map(|class| &**class);
+            let classes: Vec<&str> =
+                if kind.classes.is_empty() { vec![""] } else { classes.collect() };
+            for name in classes.into_iter().filter(|name| class.is_none_or(|class| class == *name))
+            {
                 let model_type = self.model_type_of(kind, name);
                 found.push(self.reversed_as(
                     kind,

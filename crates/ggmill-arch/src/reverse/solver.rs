@@ -15,6 +15,7 @@ use crate::expression::{Expression, Parameters, Purpose, Scope, Unknowns};
 use crate::facts::CheckpointFacts;
 use crate::parameter::{FilePlace, Parameter, ParameterSource as _};
 use crate::schema::RawStage;
+use crate::tensor::TensorGroup;
 use crate::value::ParameterValue as Value;
 
 /// The metadata of a file as values of hyper-parameters.
@@ -199,7 +200,7 @@ impl<'a> Solver<'a> {
         }
         self.complete_lists();
         // What a model may do without says how it is when it is there, and when it is not.
-        for (name, required) in architecture.groups.iter().flat_map(|group| group.of_whole()) {
+        for (name, required) in architecture.groups.iter().flat_map(TensorGroup::of_whole) {
             let is_there = tensors.iter().any(|(known, _)| *known == name);
             if required.known(&[], self, false).is_none() {
                 required.require(&Value::Bool(is_there), &[], self);

@@ -167,6 +167,7 @@ pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
     args.output = args.output.or(args.out.take());
     match what_it_is(&args.src) {
         Some(FileKind::LegacyGgml { .. }) => {
+            args.refuse_for_legacy()?;
             let Args { src, output, to, name, no_check, force, dry_run, json, legacy, .. } = args;
             let request = convert_legacy::Request {
                 src,
@@ -271,7 +272,8 @@ pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
                 "--pre NAME writes a name without a check; --no-vocab converts the weights alone"
                     .to_owned(),
             ),
-            _ => (ggmill_convert::has_tokenizer(checkpoint.side_files()) && !options.no_vocab)
+            _ => (ggmill_convert::has_tokenizer(checkpoint.side_files())
+                && !(options.no_vocab || options.vocab_only || args.mmproj))
                 .then(|| "--no-vocab converts the weights alone".to_owned()),
         };
         Failure::new(error).with_hint(hint)
@@ -328,6 +330,8 @@ fn back(args: Args) -> Result<convert_back::Request, Failure> {
         (args.target_size.is_some(), "--target-size"),
         (args.target_bpw.is_some(), "--target-bpw"),
         (args.types.is_given(), "an option for quantization"),
+        (args.force, "--force"),
+        (args.no_check, "--no-check"),
     ] {
         if is_given {
             return Err(Failure::new(format_args!(
@@ -362,13 +366,17 @@ fn unknown_class(
         .then(|| catalogue.starting_description(checkpoint.config(), &names))
         .flatten();
     let hint = if let Some(start) = &start {
+        if console.width().is_some() {
+            let hint = "`ggmill convert SRC > mine.toml` writes a description to begin with";
+            return Ok(Failure::new(error).with_hint(Some(hint.to_owned())));
+        }
         let mut out = console.text();
         out.write_all(start.text.as_bytes())?;
         out.flush()?;
         format!(
-            "standard output has a description to begin with, that of {} for this class: save it \
-             (`ggmill convert SRC > mine.toml`), complete it as docs/formats/architecture.md says, \
-             and use it with --arch-file mine.toml",
+            "standard output has a description to begin with, that of {}, whose tensors have the \
+             most similar names: save it (`ggmill convert SRC > mine.toml`), complete it as \
+             docs/formats/architecture.md says, and use it with --arch-file mine.toml",
             start.nearest
         )
     } else {
@@ -378,6 +386,32 @@ fn unknown_class(
 }
 
 impl Args {
+    /// Refuses what only checkpoints have.
+    fn refuse_for_legacy(&self) -> Result<(), Failure> {
+        let of_checkpoints = [
+            ("--to", self.back.is_given()),
+            ("--base", self.base.is_some()),
+            ("--mmproj", self.mmproj),
+            ("--no-vocab", self.no_vocab),
+            ("--vocab-only", self.vocab_only),
+            ("--pre", self.pre.is_some()),
+            ("--metadata", self.metadata.is_some()),
+            ("--arch-file", !self.arch_file.is_empty()),
+            ("--split-max-size and --split-max-tensors", self.shard_limit.options().is_some()),
+            (
+                "--target-size and --target-bpw",
+                self.target_size.is_some() || self.target_bpw.is_some(),
+            ),
+            ("options for quantization", self.types.is_given()),
+        ];
+        match of_checkpoints.iter().find(|(_, is_given)| *is_given) {
+            Some((option, _)) => {
+                Err(Failure::new(format_args!("{option}: not for files from before GGUF")))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// The conversion of an adapter. Refuses what only models have.
     fn of_adapter(self) -> Result<convert_lora::Request, Failure> {
         let file_type = match self.to {
@@ -395,6 +429,7 @@ impl Args {
             ("--vocab-only", self.vocab_only),
             ("--pre", self.pre.is_some()),
             ("--mmproj", self.mmproj),
+            ("--no-check", self.no_check),
             ("--split-max-size and --split-max-tensors", self.shard_limit.options().is_some()),
             (
                 "--target-size and --target-bpw",

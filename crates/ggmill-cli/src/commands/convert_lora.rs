@@ -37,7 +37,7 @@ pub(crate) fn run(request: Request, console: Console) -> Result<Status, Failure>
         request;
     let file_type = file_type.unwrap_or(FileType::F32);
     let adapter = PeftAdapter::open(&src).map_err(Failure::new)?;
-    let (base, base_file) = base_of(&adapter, base)?;
+    let (base, base_files) = base_of(&adapter, base)?;
     let catalogue = catalogue(&arch_file)?;
     let architecture = catalogue
         .for_checkpoint(base.config())
@@ -48,7 +48,7 @@ pub(crate) fn run(request: Request, console: Console) -> Result<Status, Failure>
     let inputs: Vec<PathBuf> = adapter
         .files()
         .map(Path::to_owned)
-        .chain([base_file])
+        .chain(base_files)
         .chain(arch_file)
         .chain(metadata.clone())
         .collect();
@@ -61,12 +61,12 @@ pub(crate) fn run(request: Request, console: Console) -> Result<Status, Failure>
     Making { output, inputs: &inputs, json }.run(&plan, &adapter, console)
 }
 
-/// The base of an adapter, with a file of it: the directory that was given, or the one that the
+/// The base of an adapter, with its files: the directory that was given, or the one that the
 /// adapter names.
 fn base_of(
     adapter: &PeftAdapter,
     given: Option<PathBuf>,
-) -> Result<(Box<dyn Pretrained>, PathBuf), Failure> {
+) -> Result<(Box<dyn Pretrained>, Vec<PathBuf>), Failure> {
     let hint = "--base DIR names the directory of the base model; config.json alone is enough";
     let path = match (given, adapter.base()) {
         (Some(given), _) => given,
@@ -86,11 +86,13 @@ fn base_of(
         let message = format!("{}: is a file, expected a directory", shown(&path));
         return Err(Failure::new(message).with_hint(Some(hint.to_owned())));
     }
+    // Some architectures are told apart by their tensors.
+    if CheckpointDirectory::is_at(&path) {
+        let checkpoint = CheckpointDirectory::open(&path).map_err(Failure::new)?;
+        let files = checkpoint.files().map(Path::to_owned).collect();
+        return Ok((Box::new(checkpoint), files));
+    }
     let configuration = Configuration::open(&path).map_err(Failure::new)?;
     let file = configuration.file();
-    // Some architectures are told apart by their tensors.
-    match CheckpointDirectory::open(&path) {
-        Ok(checkpoint) => Ok((Box::new(checkpoint), file)),
-        Err(_) => Ok((Box::new(configuration), file)),
-    }
+    Ok((Box::new(configuration), vec![file]))
 }

@@ -3,7 +3,9 @@
 //! The description of the architecture is read backwards. `ggmill-arch` proposes a configuration
 //! for each class of checkpoints; the description applied to it says which tensors of a checkpoint
 //! each tensor of the file was made of, and how, and that is undone. Then the description is applied
-//! to the result: only what would become the same file again is given out.
+//! to the result: it must ask for the tensors of the file, by their names and shapes. Keys that would
+//! differ are noted; what undoing an operation drops, such as padding, is not compared with what the
+//! conversion would add.
 
 mod facts;
 mod inverse;

@@ -137,7 +137,7 @@ fn unexpected(stored: &str) -> Error {
     } else if stored.contains(".lora_") {
         "is not a factor that a GGUF adapter can have, expected lora_A and lora_B of a weight"
     } else if stored.contains("trainable_tokens") {
-        "are trained tokens, which a GGUF adapter cannot have; merge the adapter into its base"
+        "holds trained tokens (trainable_tokens), which a GGUF adapter cannot have; merge the adapter into its base"
     } else if stored.ends_with(".weight") {
         "was saved in full (modules_to_save, or embeddings for new tokens), which a GGUF adapter \
          cannot have; merge the adapter into its base"

@@ -23,7 +23,9 @@ pub(super) fn decode(list: &mut Unpacking<'_>, settings: &Value) -> Result<()> {
         let values = weights(list, parts, bits, group)
             .map_err(|error| error.tensor(&list.tensor(number).name))?;
         list.append(number, [base, b".weight"].concat(), values);
-        parts.into_iter().for_each(|part| list.leave_out(part));
+        for part in parts {
+            list.leave_out(part);
+        }
     }
     Ok(())
 }

@@ -23,7 +23,9 @@ pub(super) fn decode(list: &mut Unpacking<'_>) -> Result<()> {
             let (values, parts) =
                 four_bits(list, number, state).map_err(|error| error.tensor(name))?;
             list.replace(number, &**name, Content::Values(values));
-            parts.into_iter().for_each(|part| list.leave_out(part));
+            for part in parts {
+                list.leave_out(part);
+            }
         }
     }
     for (scales, base) in list.ending(".SCB") {

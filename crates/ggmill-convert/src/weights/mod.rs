@@ -65,9 +65,8 @@ impl<'a> Weights<'a> {
                 "bitnet" => bitnet::decode(&mut list)?,
                 "bitsandbytes" => bitsandbytes::decode(&mut list)?,
                 "compressed-tensors" if nvfp4.is_none() => {
-                    if compressed::decode(&mut list, settings)? {
-                        mxfp4 = Mxfp4::Always;
-                    }
+                    let is_mxfp4 = compressed::decode(&mut list, settings)?;
+                    mxfp4 = if is_mxfp4 { Mxfp4::Always } else { mxfp4 };
                 }
                 "mxfp4" => mxfp4 = Mxfp4::Floats,
                 _ => {}

@@ -21,7 +21,7 @@ pub(super) fn repack(
 fn blocks(list: &Unpacking<'_>, number: usize, scales: usize) -> Result<Expression> {
     let shape = list.tensor(number).shape;
     let row_len = shape.row_len().saturating_mul(2);
-    if row_len % 32 != 0 || shape.dimensions().is_empty() {
+    if !row_len.is_multiple_of(32) || shape.dimensions().is_empty() {
         let message =
             format!("the row length {row_len} is not a multiple of the block size of MXFP4, 32");
         return Err(Error::new(ErrorKind::Unsupported, message));

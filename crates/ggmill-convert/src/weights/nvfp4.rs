@@ -113,7 +113,9 @@ impl Nvfp4Layers {
                 let mut found = list.floats(part, 1 << 16)?;
                 if self.is_compressed_tensors {
                     // They divide there.
-                    found.iter_mut().for_each(|factor| *factor = 1.0 / *factor);
+                    for factor in &mut found {
+                        *factor = 1.0 / *factor;
+                    }
                 }
                 list.leave_out(part);
                 Ok::<_, Error>(found)

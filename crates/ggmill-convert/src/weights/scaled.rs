@@ -57,6 +57,9 @@ pub(super) fn decode(
     scales: usize,
     block: Option<[u64; 2]>,
 ) -> Result<()> {
+    if !list.is_stored(number) {
+        return Err(list.fault(number, "has scales of two kinds"));
+    }
     let name = &list.tensor(number).name;
     let values =
         scaled(list.checkpoint, number, scales, block).map_err(|error| error.tensor(name))?;

@@ -89,6 +89,12 @@ impl<'a> Unpacking<'a> {
         })
     }
 
+    /// Whether a tensor is left as it is stored: not decoded yet.
+    pub(super) fn is_stored(&self, number: usize) -> bool {
+        let kept = self.kept.get(number).and_then(Option::as_ref);
+        kept.is_some_and(|weight| matches!(weight.content, Content::Stored))
+    }
+
     /// An error about a tensor.
     pub(super) fn fault(&self, number: usize, message: impl Into<String>) -> Error {
         Error::new(ErrorKind::Checkpoint, message).tensor(&self.tensor(number).name)

@@ -26,6 +26,18 @@ pub(super) struct Layout {
     pub(super) is_split: bool,
 }
 
+/// Whether a directory has weights of a model.
+pub(crate) fn has_weights(directory: &Directory) -> bool {
+    let is_weights = |name: &String| {
+        let is_of = |&(beginning, ending): &(&str, &str)| {
+            name.starts_with(beginning)
+                && (name.ends_with(ending) || *name == format!("{beginning}{ending}.index.json"))
+        };
+        FORMATS.iter().any(is_of) || name.starts_with(CONSOLIDATED)
+    };
+    directory.files().is_ok_and(|names| names.iter().any(is_weights))
+}
+
 impl Layout {
     /// The checkpoint in a directory, or the one that a file of it belongs to.
     pub(super) fn of(directory: &Directory, file: Option<String>) -> Result<Self> {

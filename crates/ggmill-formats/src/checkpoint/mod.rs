@@ -4,6 +4,7 @@ mod index;
 mod layout;
 mod part;
 
+pub(crate) use self::layout::has_weights;
 pub(crate) use self::part::Part;
 
 use std::collections::BTreeMap;
@@ -80,6 +81,11 @@ impl CheckpointDirectory {
             this.hold_against(index)?;
         }
         Ok(this)
+    }
+
+    /// Whether a path is a directory with the weights of a model in it, whole or not.
+    pub fn is_at(path: impl AsRef<Path>) -> bool {
+        Directory::open(path).is_ok_and(|directory| has_weights(&directory))
     }
 
     /// A checkpoint without weights yet.

@@ -148,6 +148,17 @@ impl Checkpoint for TorchFile {
             return Err(Error::new(ErrorKind::Misuse, "reads beyond the data of the tensor")
                 .file(self.file.path()));
         }
+        let unit = place.swapped as u64;
+        if unit > 1 && !(offset.is_multiple_of(unit) && (out.len() as u64).is_multiple_of(unit)) {
+            // Elements that are cut are read whole.
+            let begin = offset - offset % unit;
+            let end = (offset + out.len() as u64).next_multiple_of(unit).min(place.size);
+            let cut = usize::try_from(offset - begin).unwrap_or(usize::MAX);
+            let mut whole = vec![0; usize::try_from(end - begin).unwrap_or(usize::MAX)];
+            self.read(number, begin, &mut whole)?;
+            out.copy_from_slice(&whole[cut..][..out.len()]);
+            return Ok(());
+        }
         match &place.strided {
             Some(strided) => strided.read(&self.file, place.start, offset, out)?,
             None => self.file.read_at(place.start.saturating_add(offset), out)?,

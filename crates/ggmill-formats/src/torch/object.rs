@@ -8,6 +8,8 @@ use super::stream::Text;
 
 /// Objects of a pickle: a tensor takes about seven, and no file has a hundred thousand tensors.
 const MAX_NODES: usize = 1 << 21;
+/// Flags of a tensor: there are two.
+const MAX_FLAGS: usize = 16;
 
 /// A value. What is shared or changes later is a node, which is referred to by its number.
 #[derive(Clone, Copy, Debug)]
@@ -198,6 +200,10 @@ impl Objects {
                     Rebuild::FromType,
                     &[Value::Global(Global::Rebuild(of)), Value::Global(Global::Tensor), inner, _],
                 ) => {
+                    // One in another would be walked again for every tensor.
+                    if matches!(of, Rebuild::FromType) {
+                        return Err("a tensor of a type in another type".to_owned());
+                    }
                     (rebuild, arguments) = (of, inner);
                     if self.tuple(arguments).is_none() {
                         let found = self.shown(arguments);
@@ -248,6 +254,10 @@ impl Objects {
     /// Tensors whose elements are to be negated or conjugated when they are read.
     fn refuse_flags(&self, rest: &[Value]) -> Result<(), Fault> {
         let entries = rest.iter().filter_map(|&value| self.dict(value)).flatten();
+        // A dictionary that all tensors share is walked for each of them.
+        if entries.clone().nth(MAX_FLAGS).is_some() {
+            return Err(format!("a tensor with more than {MAX_FLAGS} flags"));
+        }
         match entries.into_iter().find(|(_, value)| !matches!(value, Value::Bool(false))) {
             Some(_) => Err("a tensor that is a negation or a conjugate of its storage".to_owned()),
             None => Ok(()),

@@ -22,7 +22,8 @@ fn data(file: &TorchFile, number: usize) -> Vec<u8> {
 fn described(file: &TorchFile) -> Value {
     let tensor = |(number, tensor): (usize, &SourceTensor)| {
         let shape: Vec<u64> = tensor.shape.row_major().collect();
-        let digits: String = data(file, number).iter().map(|byte| format!("{byte:02x}")).collect();
+        let digits: Vec<_> = data(file, number).iter().map(|byte| format!("{byte:02x}")).collect();
+        let digits = digits.concat();
         json!([tensor.name().to_string_lossy(), tensor.type_name(), shape, digits])
     };
     file.tensors().iter().enumerate().map(tensor).collect()

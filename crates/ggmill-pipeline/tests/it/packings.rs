@@ -155,7 +155,8 @@ fn gptq(making: &mut Making<'_>, bits: usize, is_ordered: bool) -> (Expression, 
     let (scales, numbers) = making.floats(&[16, extent(groups)]);
     let group_of: Vec<usize> =
         (0..columns).map(|column| if is_ordered { column / 16 } else { column * 7 % 3 }).collect();
-    let bytes = group_of.iter().flat_map(|&group| (group as i32).to_le_bytes()).collect();
+    let bytes =
+        group_of.iter().flat_map(|&group| i32::try_from(group).unwrap().to_le_bytes()).collect();
     let group_numbers = making.add(GgmlType::I32, &[extent(columns)], bytes);
     let element = |row: usize, column: usize| {
         let group = group_of[column];

@@ -50,7 +50,7 @@ impl Pretrained for Packed {
 }
 
 impl Packed {
-    fn new(quantization: Value) -> Self {
+    fn new(quantization: &Value) -> Self {
         let config = json!({
             "architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "hidden_size": 256,
             "intermediate_size": 512, "num_hidden_layers": 2, "num_attention_heads": 4,
@@ -79,7 +79,7 @@ impl Packed {
     }
 
     /// The whole model: matrices by `pack`, the others in BF16.
-    fn model(quantization: Value, pack: impl Fn(&mut Self, &str, u64, u64)) -> Self {
+    fn model(quantization: &Value, pack: impl Fn(&mut Self, &str, u64, u64)) -> Self {
         let mut this = Self::new(quantization);
         // Values of about a half, and never NaN.
         let halves: Vec<u8> = (0..254u8).flat_map(|i| [i, 0x3e | i << 7]).collect();
@@ -147,7 +147,7 @@ fn noise(seed: u32) -> Vec<u8> {
 fn fp8_is_quantized_from_f32() {
     let config = json!({ "quant_method": "fp8", "weight_block_size": [128, 128] });
     let weights: Vec<u8> = noise(1).into_iter().map(|byte| byte & 0xf7).collect();
-    let checkpoint = Packed::model(config, |this, name, columns, rows| {
+    let checkpoint = Packed::model(&config, |this, name, columns, rows| {
         let fp8 = (GgmlType::I8, Some("F8_E4M3"));
         this.add(&format!("{name}.weight"), fp8, &[columns, rows], &weights);
         let scales = [columns / 128, rows / 128];
@@ -161,7 +161,7 @@ fn fp8_is_quantized_from_f32() {
 #[test]
 fn gptq_is_quantized_from_f32() {
     let config = json!({ "quant_method": "gptq", "bits": 4, "group_size": 64 });
-    let checkpoint = Packed::model(config, |this, name, columns, rows| {
+    let checkpoint = Packed::model(&config, |this, name, columns, rows| {
         let (words, halves) = ((GgmlType::I32, None), (GgmlType::F16, None));
         this.add(&format!("{name}.qweight"), words, &[rows, columns / 8], &noise(2));
         this.add(&format!("{name}.qzeros"), words, &[rows / 8, columns / 64], &noise(3));
@@ -183,7 +183,7 @@ fn gptq_is_quantized_from_f32() {
 #[test]
 fn nvfp4_is_kept() {
     let config = json!({ "quant_method": "modelopt", "quant_algo": "NVFP4" });
-    let checkpoint = Packed::model(config, |this, name, columns, rows| {
+    let checkpoint = Packed::model(&config, |this, name, columns, rows| {
         let bytes = (GgmlType::I8, Some("U8"));
         this.add(&format!("{name}.weight"), bytes, &[columns / 2, rows], &noise(4));
         let scales = (GgmlType::I8, Some("F8_E4M3"));

@@ -65,7 +65,7 @@ pub(super) fn files(source: &Source<'_>) -> Result<BTreeMap<String, Vec<u8>>> {
     let plain = || json!({ "type": "ByteLevel", "add_prefix_space": true, "trim_offsets": false, "use_regex": true });
     let around = template(before, after).unwrap_or_else(plain);
     let pre_tokenizer = json!({ "type": "Sequence", "pretokenizers": splits });
-    let file = tokenizer_json(source, [Json::Null, pre_tokenizer, around, plain()], model);
+    let file = tokenizer_json(source, [Json::Null, pre_tokenizer, around, plain()], &model);
     Ok(BTreeMap::from([("tokenizer.json".to_owned(), file)]))
 }
 

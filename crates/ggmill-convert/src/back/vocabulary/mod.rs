@@ -86,7 +86,7 @@ fn template(before: Option<(u32, &str)>, after: Option<(u32, &str)>) -> Option<J
 fn tokenizer_json(
     source: &Source<'_>,
     [normalizer, pre_tokenizer, post_processor, decoder]: [Json; 4],
-    model: Json,
+    model: &Json,
 ) -> Vec<u8> {
     let document = json!({
         "version": "1.0", "truncation": null, "padding": null,

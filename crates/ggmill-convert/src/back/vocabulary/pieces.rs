@@ -50,7 +50,7 @@ pub(super) fn files(source: &Source<'_>, unigram: bool) -> Result<BTreeMap<Strin
     let before = source.special("bos").filter(|_| adds("bos", !unigram));
     let after = source.special("eos").filter(|_| adds("eos", unigram));
     let around = template(before, after).unwrap_or(Json::Null);
-    let file = tokenizer_json(source, [normalizer, pre_tokenizer, around, decoder], model);
+    let file = tokenizer_json(source, [normalizer, pre_tokenizer, around, decoder], &model);
     let name = if unigram { "spiece.model" } else { "tokenizer.model" };
     Ok(BTreeMap::from([
         ("tokenizer.json".to_owned(), file),
@@ -130,7 +130,7 @@ pub(super) fn count(source: &Source<'_>) -> usize {
     let is_piece = |id: &usize| {
         let is_added = source.is(*id, TokenType::Control) || source.is(*id, TokenType::UserDefined);
         let score = source.scores.get(*id).copied().unwrap_or_default();
-        !source.is_placeholder(*id) && !(is_added && score <= ADDED_SCORE)
+        !(source.is_placeholder(*id) || is_added && score <= ADDED_SCORE)
     };
     (0..source.tokens.len()).rev().find(is_piece).map_or(0, |last| last + 1)
 }

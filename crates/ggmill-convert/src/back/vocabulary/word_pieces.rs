@@ -45,7 +45,7 @@ pub(super) fn files(source: &Source<'_>) -> BTreeMap<String, Vec<u8>> {
     let around = template(first, last).unwrap_or(Json::Null);
     let decoder = json!({ "type": "WordPiece", "prefix": CONTINUING, "cleanup": true });
     let pre_tokenizer = json!({ "type": "BertPreTokenizer" });
-    let file = tokenizer_json(source, [normalizer, pre_tokenizer, around, decoder], model);
+    let file = tokenizer_json(source, [normalizer, pre_tokenizer, around, decoder], &model);
     BTreeMap::from([
         ("tokenizer.json".to_owned(), file),
         ("vocab.txt".to_owned(), lines.into_bytes()),
