@@ -147,13 +147,8 @@ fn unescaped(name: &str) -> String {
 mod tests {
     #[test]
     fn escapes_are_read_from_left_to_right() {
-        assert_eq!(
-            super::unescaped(
-                r"a\nb
-c\d\e"
-            ),
-            "a\\nb\nc\\d\\e"
-        );
+        let name = super::unescaped(r"a\\nb\nc\\d\e");
+        assert_eq!(name, "a\\nb\nc\\d\\e");
     }
 
     use super::*;
