@@ -111,6 +111,14 @@ impl Expression {
 
     /// The value in a scope. What fails is the configuration's doing: the names were checked when
     /// the description was loaded.
+    /// The value, where it is written out.
+    pub(crate) fn literal(&self) -> Option<&ParameterValue> {
+        match &self.node {
+            Node::Literal(value) => Some(value),
+            _ => None,
+        }
+    }
+
     pub(crate) fn evaluate(&self, scope: &Scope<'_>) -> Result<ParameterValue> {
         self.node
             .evaluate(scope)

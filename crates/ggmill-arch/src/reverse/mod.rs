@@ -15,6 +15,7 @@ use serde_json::{Value as Json, json};
 
 use crate::architecture::{Architecture, CheckpointKind};
 use crate::entries::Entries;
+use crate::expression::Expression;
 use crate::facts::CheckpointFacts;
 use crate::transformers::model_types;
 use solver::{Read, Solver, ValueReader};
@@ -148,7 +149,13 @@ impl Architecture {
         for (parameter, value) in solver.found() {
             let Some(place) = places::place_of(parameter, model_type) else { continue };
             let is_of_class = place.contains('#') || places::is_of_class(place, model_type);
-            if places::write(&mut config, &mut documents, place, places::json(&value)) {
+            // What stands for "none" in a file is none to the class, which may give it another
+            // meaning: a sliding window of no tokens.
+            let is_default =
+                parameter.default.as_ref().and_then(Expression::literal) == Some(&value);
+            let is_none = is_default && places::is_none_of_class(place, model_type);
+            let written = if is_none { Json::Null } else { places::json(&value) };
+            if places::write(&mut config, &mut documents, place, written) {
                 foreign = foreign.saturating_add(usize::from(!is_of_class));
             }
         }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value as Json};
 
 use crate::parameter::Parameter;
-use crate::transformers::{class_has, classes_with};
+use crate::transformers::{class_defaults, class_has, classes_with};
 use crate::value::ParameterValue;
 
 /// The place of a hyper-parameter in the configuration of a model type: one that its configuration
@@ -32,6 +32,12 @@ fn weight(place: &str, model_type: Option<&str>) -> (bool, usize, Reverse<usize>
 pub(super) fn is_of_class(place: &str, model_type: Option<&str>) -> bool {
     let first = place.split_once('.').map_or(place, |(first, _)| first);
     model_type.is_some_and(|model_type| class_has(model_type, first))
+}
+
+/// Whether the configuration class of a model type has the place, and nothing there by default.
+pub(super) fn is_none_of_class(place: &str, model_type: Option<&str>) -> bool {
+    let defaults = model_type.and_then(class_defaults);
+    defaults.and_then(|defaults| defaults.get(place)).is_some_and(Json::is_null)
 }
 
 /// How likely a configuration has the hyper-parameter at all.

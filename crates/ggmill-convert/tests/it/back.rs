@@ -257,3 +257,21 @@ fn checkpoints_come_back() {
     let gone: Vec<&String> = expected.iter().filter(|line| !found.contains(line)).collect();
     assert!(new.is_empty() && gone.is_empty(), "new: {new:#?}\nno longer: {gone:#?}");
 }
+
+/// What stands for "no window" in a file is a window of no tokens to transformers.
+#[test]
+fn what_a_model_does_not_have_is_none_again() {
+    let path = fixtures().join("Phi3ForCausalLM.json");
+    let mut recipe: Json = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+    for (given, expected) in [(Json::Null, Json::Null), (2047.into(), 2047.into())] {
+        recipe["config"]["sliding_window"] = given;
+        let place = tempfile::tempdir().unwrap();
+        materialize(&recipe, &place.path().join("phi3"));
+        let source = CheckpointDirectory::open(&place.path().join("phi3")).unwrap();
+        let whole = file(&source, FileType::F32, &place.path().join("whole.gguf")).unwrap();
+        let catalogue = Catalogue::new();
+        let architecture = catalogue.for_checkpoint(source.config()).unwrap();
+        let restored = restore_checkpoint(&whole, architecture, &RestoreOptions::default());
+        assert_eq!(restored.unwrap().config["sliding_window"], expected);
+    }
+}
