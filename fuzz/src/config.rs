@@ -93,10 +93,15 @@ fn adapter(base: &Zeros, config: Value, architecture: &Architecture) {
     let options = ConvertOptions::new(FileType::Q8_0);
     let Ok(recipe) = convert_lora(&adapter, base, architecture, &options) else { return };
     let plan = recipe.plan(&adapter).expect("a recipe that was made is planned");
-    let made = run(&plan, &adapter, Vec::new(), &RunOptions::default(), &mut |_| {
-        ControlFlow::Continue(())
-    })
-    .expect("zeros fit every type");
+    let made =
+        run(
+            &plan,
+            &adapter,
+            Vec::new(),
+            &RunOptions::default(),
+            &mut |_| ControlFlow::Continue(()),
+        )
+        .expect("zeros fit every type");
     let file = Gguf::parse(made).expect("what is written is read");
     let resolved = architecture.resolve(&base.config).expect("as before");
     for second in file.tensors() {

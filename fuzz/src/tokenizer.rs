@@ -7,7 +7,16 @@ use crate::allocations::bounded;
 
 /// Models by number.
 const MODELS: [&str; 11] = [
-    "gpt2", "gemma4", "llama", "bert", "t5", "rwkv", "plamo2", "hybriddna", "whitespace", "test",
+    "gpt2",
+    "gemma4",
+    "llama",
+    "bert",
+    "t5",
+    "rwkv",
+    "plamo2",
+    "hybriddna",
+    "whitespace",
+    "test",
     "none",
 ];
 

@@ -343,8 +343,13 @@ pub(super) fn restorable() -> Vec<(String, Vec<u8>)> {
     };
     let pieces = ["<unk>", "<s>", "\u{2581}a", "b", "<0x0A>", "<x>"];
     let words = ["[UNK]", "[CLS]", "a", "b", "ab", "[SEP]"];
-    [("llama", "default", pieces), ("gpt2", "gpt-2", words), ("bert", "jina-v2-en", words), ("t5", "default", pieces)]
-        .into_iter()
-        .map(|(kind, pre, tokens)| (kind.to_owned(), model(kind, pre, tokens)))
-        .collect()
+    [
+        ("llama", "default", pieces),
+        ("gpt2", "gpt-2", words),
+        ("bert", "jina-v2-en", words),
+        ("t5", "default", pieces),
+    ]
+    .into_iter()
+    .map(|(kind, pre, tokens)| (kind.to_owned(), model(kind, pre, tokens)))
+    .collect()
 }
