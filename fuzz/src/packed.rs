@@ -62,15 +62,15 @@ impl Pretrained for Given {
     }
 }
 
-/// Converts a checkpoint of these plain tensors, less those that `packed` in the configuration has
+/// Converts a checkpoint of these unpacked tensors, less those that `packed` in the configuration has
 /// in parts: `{"NAME": ["TYPE", [SHAPE], [BYTES]]}`, shapes in stored order, bytes as often as
 /// the tensor takes. Whatever it says, there is a file or an error.
-pub(crate) fn packed(config: Value, architecture: &Architecture, plain: Vec<SourceTensor>) {
+pub(crate) fn packed(config: Value, architecture: &Architecture, unpacked: Vec<SourceTensor>) {
     let Some(given) = config["packed"].as_object() else { return };
     let bases: BTreeSet<&str> =
         given.keys().filter_map(|name| name.rsplit_once('.')).map(|(base, _)| base).collect();
     let (mut tensors, mut bytes, mut elements) = (Vec::new(), Vec::new(), 0u64);
-    for tensor in plain {
+    for tensor in unpacked {
         let name = String::from_utf8_lossy(&tensor.name);
         if !bases.contains(name.strip_suffix(".weight").unwrap_or(&name)) {
             tensors.push(tensor);

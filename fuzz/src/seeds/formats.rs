@@ -314,10 +314,10 @@ pub(super) fn restorable() -> Vec<(String, Vec<u8>)> {
         metadata.set("llama.attention.layer_norm_rms_epsilon", 1e-6f32);
         metadata.set("tokenizer.ggml.model", kind);
         metadata.set("tokenizer.ggml.pre", pre);
-        metadata.set("tokenizer.ggml.tokens", &tokens.map(str::to_owned).to_vec());
-        metadata.set("tokenizer.ggml.scores", &vec![0.0f32, -1.0, -2.0, -3.0, -4.0, -1000.0]);
-        metadata.set("tokenizer.ggml.token_type", &vec![2i32, 3, 1, 1, 6, 4]);
-        metadata.set("tokenizer.ggml.merges", &vec!["a b".to_owned()]);
+        metadata.set("tokenizer.ggml.tokens", tokens.map(str::to_owned).to_vec());
+        metadata.set("tokenizer.ggml.scores", vec![0.0f32, -1.0, -2.0, -3.0, -4.0, -1000.0]);
+        metadata.set("tokenizer.ggml.token_type", vec![2i32, 3, 1, 1, 6, 4]);
+        metadata.set("tokenizer.ggml.merges", vec!["a b".to_owned()]);
         metadata.set("tokenizer.ggml.bos_token_id", 1u32);
         let mut builder = Builder::new().metadata(metadata);
         for (name, shape) in [

@@ -37,6 +37,7 @@ pub struct KeyChange {
 
 impl Edited {
     /// Metadata that no edit changes, filler and all.
+    #[cfg(feature = "fix")]
     pub(crate) fn unchanged(metadata: MetadataBuf) -> Self {
         Self { metadata, compact: false, changes: Vec::new(), notes: Vec::new() }
     }

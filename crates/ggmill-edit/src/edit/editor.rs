@@ -108,6 +108,7 @@ impl Editor {
     }
 
     /// Metadata that stay as they are.
+    #[cfg(feature = "fix")]
     pub(crate) fn unchanged(&self) -> Result<Edited> {
         MetadataBuf::copy_of(&self.model.metadata())
             .map(Edited::unchanged)
