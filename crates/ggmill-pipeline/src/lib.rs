@@ -28,8 +28,8 @@ pub use recipe::{Form, Recipe, RecipeTensor};
 pub use run::{Progress, Report, RunOptions, run};
 pub use shard_files::ShardFiles;
 pub use source::{
-    Checkpoint, Derived, FileRange, GgufCheckpoint, Joined, MemorySource, Planned, Pretrained,
-    SideFiles, SourceTensor,
+    Checkpoint, Derived, FileRange, GgufCheckpoint, Joined, MemorySource, Pretrained, SideFiles,
+    SourceTensor,
 };
 pub use split::{SPLIT_KEYS, ShardLimit, SplitOptions, split};
 pub use workers::Workers;

@@ -10,15 +10,6 @@ fn convert(directory: &Directory, more: &[&str]) -> Outcome {
     outcome(command(directory.path()).arg("convert").arg(real("tinystories260K")).args(more))
 }
 
-fn files(directory: &Directory) -> Vec<String> {
-    let mut names: Vec<String> = fs::read_dir(directory.path())
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
-    names.sort();
-    names
-}
-
 /// The README's command: a file, and the summary of what was made.
 #[test]
 fn the_readme_example_says_what_it_made() {
@@ -38,7 +29,7 @@ fn the_readme_example_says_what_it_made() {
 fn a_dry_run_knows_every_byte_and_writes_none() {
     let directory = Directory::new();
     let dry = convert(&directory, &["--type", "f16", "--dry-run", "--json"]);
-    assert_eq!((dry.code, files(&directory)), (0, vec![]), "{}", dry.stderr);
+    assert_eq!((dry.code, directory.files()), (0, vec![]), "{}", dry.stderr);
     let plan: Value = serde_json::from_str(&dry.stdout).unwrap();
     assert_eq!(
         (&plan["schema"], &plan["written"], &plan["output"]),
@@ -82,7 +73,7 @@ fn an_existing_file_is_kept_unless_forced() {
     assert!(dry.stdout.contains("bytes in all; nothing was written\n"), "{}", dry.stdout);
     assert_eq!(fs::read(directory.path().join("out.gguf")).unwrap(), b"precious");
     assert_eq!(convert(&directory, &["-o", "out.gguf", "--type", "f32", "--force"]).code, 0);
-    assert_eq!(files(&directory), ["out.gguf"]);
+    assert_eq!(directory.files(), ["out.gguf"]);
 }
 
 #[test]
@@ -107,7 +98,7 @@ fn what_fails_leaves_nothing_behind() {
         let Outcome { code, stdout, stderr } = convert(&directory, args);
         assert_eq!((code, stdout.as_str()), (2, ""), "{args:?}");
         assert!(stderr.contains(words), "{args:?}: {stderr}");
-        assert_eq!(files(&directory), Vec::<String>::new());
+        assert_eq!(directory.files(), Vec::<String>::new());
     }
     let nothing = ggmill(directory.path(), &["convert", ".", "--type", "f32"]);
     assert_eq!(nothing.code, 2);
@@ -171,7 +162,7 @@ fn pytorch_files_are_read_and_never_run() {
     assert!(refused.stderr.starts_with(expected), "{}", refused.stderr);
     let asked = "the pickle asks for torch.nn.modules.linear.Linear, expected only";
     assert!(refused.stderr.contains(asked), "{}", refused.stderr);
-    assert_eq!(files(&directory), ["a", "b", "model"]);
+    assert_eq!(directory.files(), ["a", "b", "model"]);
 }
 
 /// Files that a user hands over are read within bounds, and only where they are files.
@@ -205,7 +196,7 @@ fn a_limit_on_files_is_an_error() {
     );
     assert_eq!(code, 2, "{stderr}");
     assert!(stderr.starts_with("error: tinystories260K-260K-v1.0-F32.gguf: "), "{stderr}");
-    assert_eq!(files(&directory), Vec::<String>::new());
+    assert_eq!(directory.files(), Vec::<String>::new());
 }
 
 /// A weight that the type cannot hold, found in the middle of the run.
@@ -229,7 +220,7 @@ fn a_number_that_does_not_fit_leaves_no_file() {
         ),
         "{stderr}"
     );
-    assert_eq!(files(&directory), ["model"]);
+    assert_eq!(directory.files(), ["model"]);
 }
 
 /// Someone supports a model by writing a file.

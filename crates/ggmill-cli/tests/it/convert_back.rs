@@ -10,15 +10,6 @@ fn convert(directory: &Directory, arguments: &[&str]) -> Outcome {
     outcome(command(directory.path()).arg("convert").args(arguments))
 }
 
-fn files(directory: &Directory) -> Vec<String> {
-    let mut names: Vec<String> = fs::read_dir(directory.path())
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
-    names.sort();
-    names
-}
-
 /// The bundled checkpoint comes back, and the file of what came back is the same file.
 #[test]
 fn a_file_comes_back_and_goes_again() {
@@ -106,6 +97,6 @@ fn refusals_leave_nothing_behind() {
         let refused = convert(&directory, arguments);
         assert_eq!(refused.code, 2, "{arguments:?}: {}", refused.stderr);
         assert!(refused.stderr.contains(message), "{arguments:?}: {}", refused.stderr);
-        assert_eq!(files(&directory), ["a.gguf"], "{arguments:?}");
+        assert_eq!(directory.files(), ["a.gguf"], "{arguments:?}");
     }
 }

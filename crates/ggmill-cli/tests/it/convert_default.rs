@@ -22,15 +22,6 @@ fn bytes(directory: &Directory, name: &str) -> Vec<u8> {
     fs::read(directory.path().join(name)).unwrap()
 }
 
-fn files(directory: &Directory) -> Vec<String> {
-    let mut names: Vec<String> = fs::read_dir(directory.path())
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
-    names.sort();
-    names
-}
-
 /// A copy of the checkpoint with another config.json.
 fn checkpoint(directory: &Directory, change: impl Fn(&str) -> String) {
     let to = directory.path().join("model");
@@ -50,7 +41,7 @@ fn a_file_is_named_by_the_convention_and_checked() {
     let directory = Directory::new();
     let done = convert(&directory, &[]);
     assert_eq!(done.code, 0, "{}", done.stderr);
-    let [name] = &*files(&directory) else { panic!("{:?}", files(&directory)) };
+    let [name] = &*directory.files() else { panic!("{:?}", directory.files()) };
     assert!(done.stderr.contains(&format!("note: wrote {name}\n")), "{}", done.stderr);
     let built = fine(&directory, &["name", "build", name]).stdout;
     assert_eq!(built.trim_end(), name);
@@ -64,7 +55,7 @@ fn a_file_is_named_by_the_convention_and_checked() {
     let cut = convert(&directory, &["--split-max-tensors", "24"]);
     assert_eq!(cut.code, 0, "{}", cut.stderr);
     let shard = name.replace(".gguf", "-00001-of-00002.gguf");
-    assert!(files(&directory).contains(&shard), "{:?}", files(&directory));
+    assert!(directory.files().contains(&shard), "{:?}", directory.files());
     assert!(cut.stderr.ends_with("note: checked: no findings\n"), "{}", cut.stderr);
     assert!(!convert(&directory, &["-o", "x.gguf", "--no-check"]).stderr.contains("checked"));
 }
@@ -111,11 +102,11 @@ fn a_model_with_an_error_is_not_written() {
             "{}",
             done.stderr
         );
-        assert_eq!(files(&directory), ["mine.toml"]);
+        assert_eq!(directory.files(), ["mine.toml"]);
     }
     let done = convert(&directory, &[&args[..], &["--no-check"]].concat());
     assert_eq!(done.code, 0, "{}", done.stderr);
-    assert_eq!(files(&directory), ["mine.toml", "out.gguf"]);
+    assert_eq!(directory.files(), ["mine.toml", "out.gguf"]);
 }
 
 /// An importance matrix for every matrix of the checkpoint.
@@ -175,7 +166,7 @@ fn one_pass_is_converting_and_then_quantizing() {
     let done = convert(&directory, &[&["-o", "one"], &cut[..]].concat());
     assert_eq!(done.code, 0, "{}", done.stderr);
     let shards: Vec<String> =
-        files(&directory).into_iter().filter(|name| name.starts_with("one-")).collect();
+        directory.files().into_iter().filter(|name| name.starts_with("one-")).collect();
     assert!(shards.len() > 2, "{shards:?}");
     for shard in shards {
         let other = shard.replacen("one", "two", 1);

@@ -21,15 +21,6 @@ fn directory() -> Directory {
         .with("old.dat", llama.legacy_imatrix())
 }
 
-fn files(directory: &Directory) -> Vec<String> {
-    let mut names: Vec<String> = fs::read_dir(directory.path())
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
-    names.sort();
-    names
-}
-
 /// The model with one of its half floats replaced.
 fn with_bits(name: &str, row: usize, column: usize, bits: u16) -> Vec<u8> {
     let mut file = model("llama").file;
@@ -99,7 +90,7 @@ fn a_dry_run_says_what_a_run_would_write() {
     let dry =
         ggmill(directory.path(), &["quantize", "llama.gguf", "IQ3_XXS", "--dry-run", "--json"]);
     // It says what it can, and ends as the run would.
-    assert_eq!((dry.code, files(&directory).len()), (2, 3), "{}", dry.stderr);
+    assert_eq!((dry.code, directory.files().len()), (2, 3), "{}", dry.stderr);
     assert!(dry.stderr.contains("a run would be refused"), "{}", dry.stderr);
     assert!(dry.stderr.contains("--imatrix FILE gives importance weights"), "{}", dry.stderr);
     let plan: Value = serde_json::from_str(&dry.stdout).unwrap();
@@ -123,7 +114,7 @@ fn a_dry_run_says_what_a_run_would_write() {
 fn a_dry_run_ends_with_size_bits_and_types() {
     let directory = directory();
     let dry = ggmill(directory.path(), &["quantize", "llama.gguf", "Q4_K_M", "--dry-run"]);
-    assert_eq!((dry.code, files(&directory).len()), (0, 3), "{}", dry.stderr);
+    assert_eq!((dry.code, directory.files().len()), (0, 3), "{}", dry.stderr);
     let (_, end) = dry.stdout.split_once("nothing was written\n\n").unwrap();
     let mut lines = end.lines();
     assert!(lines.next().unwrap().ends_with(" bits per weight"), "{end}");
@@ -136,7 +127,7 @@ fn several_types_are_compared_in_one_dry_run() {
     let types = "q4_k_m,Q6_K,IQ2_XS";
     let args = ["quantize", "llama.gguf", "--dry-run", "--compare", types];
     let found = ggmill(directory.path(), &args);
-    assert_eq!((found.code, files(&directory).len()), (0, 3), "{}", found.stderr);
+    assert_eq!((found.code, directory.files().len()), (0, 3), "{}", found.stderr);
     let lines: Vec<&str> = found.stdout.lines().collect();
     assert!(lines[0].contains("bits per weight"), "{}", found.stdout);
     assert!(lines[1].starts_with("Q4_K_M ") && lines[1].contains("Q4_K "), "{}", found.stdout);
@@ -189,7 +180,7 @@ fn what_is_refused_leaves_nothing_behind() {
         .with("nan.gguf", with_bits("token_embd.weight", 2, 0, 0x7e00))
         .with("huge.gguf", with_row(2, &[0.5, 1e38]))
         .with("denormal.gguf", with_row(1, &[-1e-40; 32]));
-    let before = files(&directory);
+    let before = directory.files();
     let cases: &[(&[&str], &str)] = &[
         (
             &["llama.gguf", "new.gguf", "Q9"],
@@ -291,7 +282,7 @@ fn what_is_refused_leaves_nothing_behind() {
             ggmill(directory.path(), &[&["quantize"], *args].concat());
         assert_eq!((code, &*stdout), (2, ""), "{args:?}: {stderr}");
         assert!(stderr.contains(words), "{args:?}: {stderr}");
-        assert_eq!(files(&directory), before, "{args:?}");
+        assert_eq!(directory.files(), before, "{args:?}");
     }
     assert_eq!(fs::read(directory.path().join("out.gguf")).unwrap(), b"precious");
 }
@@ -303,7 +294,7 @@ fn shards_stay_shards_where_that_is_asked() {
     assert_eq!((cut.code, cut.stdout.lines().count()), (0, 4), "{}", cut.stderr);
     let args = ["quantize", "in-00003-of-00004.gguf", "out.gguf", "Q4_K_M", "--keep-split"];
     let dry = ggmill(directory.path(), &[&args[..], &["--dry-run"]].concat());
-    assert_eq!((dry.code, files(&directory).len()), (0, 7), "{}", dry.stderr);
+    assert_eq!((dry.code, directory.files().len()), (0, 7), "{}", dry.stderr);
     let kept = ggmill(directory.path(), &args);
     assert_eq!((kept.code, &kept.stdout), (0, &dry.stdout), "{}", kept.stderr);
     for number in 1..=4 {
@@ -473,7 +464,7 @@ fn importance_matrices_are_merged_and_converted() {
         0
     );
 
-    let before = files(&directory);
+    let before = directory.files();
     let cases: &[(&[&str], &str)] = &[
         (
             &["merge", "imatrix", "other", "-o", "new"],
@@ -498,7 +489,7 @@ fn importance_matrices_are_merged_and_converted() {
         let found = ggmill(directory.path(), &[&["imatrix"], *args].concat());
         assert_eq!((found.code, &*found.stdout), (2, ""), "{args:?}: {}", found.stderr);
         assert!(found.stderr.contains(words), "{args:?}: {}", found.stderr);
-        assert_eq!(files(&directory), before, "{args:?}");
+        assert_eq!(directory.files(), before, "{args:?}");
     }
 }
 

@@ -50,6 +50,15 @@ impl Directory {
         self.0.path()
     }
 
+    /// The names of what is in it, sorted.
+    pub(crate) fn files(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.path()).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
     pub(crate) fn with(self, name: &str, bytes: impl AsRef<[u8]>) -> Self {
         std::fs::write(self.0.path().join(name), bytes).unwrap();
         self

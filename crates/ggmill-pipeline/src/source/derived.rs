@@ -1,12 +1,18 @@
+use std::fmt;
+
 use ggmill_io::RandomAccess;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::expression::Expression;
+use crate::expression::{Evaluator, Expression};
 use crate::recipe::RecipeTensor;
 use crate::source::{Checkpoint, SourceTensor};
 
+/// Buffers that are kept for the next read.
+const BUFFERS: usize = 32;
+
 /// Tensors that are computed from those of another checkpoint, as a checkpoint: what takes one,
-/// such as a writer of another format, takes the tensors of a recipe.
+/// such as a writer of another format, or what measures a file that is yet to be written, takes the
+/// tensors of a recipe.
 ///
 /// ```
 /// use ggmill_core::{GgmlType, Shape};
@@ -20,17 +26,22 @@ use crate::source::{Checkpoint, SourceTensor};
 /// assert_eq!(bytes, [3, 2, 4]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug)]
 pub struct Derived<'a> {
     source: &'a dyn Checkpoint,
     tensors: Vec<SourceTensor>,
     expressions: Vec<Expression>,
+    evaluator: Evaluator<'a>,
 }
 
 impl<'a> Derived<'a> {
     /// These tensors. Fails for one that is not of this source.
     pub fn new(source: &'a dyn Checkpoint, tensors: Vec<RecipeTensor>) -> Result<Self> {
-        let mut derived = Self { source, tensors: Vec::new(), expressions: Vec::new() };
+        let mut derived = Self {
+            source,
+            tensors: Vec::new(),
+            expressions: Vec::new(),
+            evaluator: Evaluator::new(source, BUFFERS),
+        };
         for tensor in tensors {
             tensor
                 .expression
@@ -41,6 +52,12 @@ impl<'a> Derived<'a> {
             derived.expressions.push(tensor.expression);
         }
         Ok(derived)
+    }
+}
+
+impl fmt::Debug for Derived<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Derived").field("tensors", &self.tensors).finish_non_exhaustive()
     }
 }
 
@@ -59,11 +76,12 @@ impl Checkpoint for Derived<'_> {
             .ok_or_else(|| Error::new(ErrorKind::Misuse, "reads beyond the data of the tensor"))?;
         // Whole blocks, of which the first and the last may be wanted in part.
         let first = offset / bytes;
-        let blocks = first * elements..end.div_ceil(bytes) * elements;
-        let made = expression.evaluate(self.source, blocks)?;
-        let start = usize::try_from(offset - first * bytes).unwrap_or(usize::MAX);
-        let made = made.get(start..).and_then(|made| made.get(..out.len()));
-        out.copy_from_slice(made.ok_or_else(no_tensor)?);
+        let (start, end) = (first * elements, end.div_ceil(bytes) * elements);
+        let made = self.evaluator.bytes(expression, start, end)?;
+        let skipped = usize::try_from(offset - first * bytes).unwrap_or(usize::MAX);
+        let wanted = made.get(skipped..).and_then(|made| made.get(..out.len()));
+        out.copy_from_slice(wanted.ok_or_else(no_tensor)?);
+        self.evaluator.buffers.give(made);
         Ok(())
     }
 

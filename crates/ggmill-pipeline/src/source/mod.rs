@@ -8,7 +8,6 @@ mod derived;
 mod gguf;
 mod joined;
 mod memory;
-mod planned;
 mod side_files;
 
 use std::fmt::Debug;
@@ -22,7 +21,6 @@ pub use self::derived::Derived;
 pub use self::gguf::GgufCheckpoint;
 pub use self::joined::Joined;
 pub use self::memory::MemorySource;
-pub use self::planned::Planned;
 pub use self::side_files::SideFiles;
 
 /// A set of tensors with their bytes.

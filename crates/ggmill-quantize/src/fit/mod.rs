@@ -32,7 +32,7 @@ use crate::options::QuantizeOptions;
 use crate::quantize::{is_known, quantize_recipe, quantize_shards};
 use crate::types::TypePlan;
 use ggmill_pipeline::SplitOptions;
-use ggmill_pipeline::{Checkpoint, GgufCheckpoint, Planned, SourceTensor};
+use ggmill_pipeline::{Checkpoint, Derived, GgufCheckpoint, SourceTensor};
 use ggmill_pipeline::{Error, ErrorKind, Result};
 use ggmill_pipeline::{Progress, Report};
 use ggmill_pipeline::{Recipe, RunOptions};
@@ -126,7 +126,7 @@ pub fn fit_recipe(
     run: &RunOptions,
     progress: &mut Report<'_>,
 ) -> Result<Fit> {
-    let tensors = Planned::new(before, source);
+    let tensors = Derived::new(source, before.tensors.clone())?;
     let shards = |options: &QuantizeOptions| Ok(vec![quantize_recipe(before, options)?]);
     let model = ToFit { before, source, tensors: &tensors, shards: &shards };
     model.fit(options, cut, goal, run, progress)
