@@ -45,7 +45,8 @@ def computed(path, has_vocabulary, is_embedding):
         token = tokens[0]
     options = llama_cpp.llama_context_default_params()
     options.n_ctx, options.n_batch, options.n_ubatch, options.n_threads, options.n_threads_batch = 64, 32, 32, 1, 1
-    options.embeddings = is_embedding
+    has_decoder = llama_cpp.llama_model_has_decoder(model)
+    options.embeddings = is_embedding or not has_decoder
     context = llama_cpp.llama_init_from_model(model, options)
     if not context:
         return "loads, no context"
@@ -53,11 +54,12 @@ def computed(path, has_vocabulary, is_embedding):
     if llama_cpp.llama_model_has_encoder(model):
         if llama_cpp.llama_encode(context, batch) != 0:
             return "loads, does not encode"
-    if llama_cpp.llama_model_has_decoder(model) and llama_cpp.llama_decode(context, batch) != 0:
+    if has_decoder and llama_cpp.llama_decode(context, batch) != 0:
         return "loads, does not decode"
-    if is_embedding or not llama_cpp.llama_model_has_decoder(model):
+    if options.embeddings:
         found = llama_cpp.llama_get_embeddings_seq(context, 0) or llama_cpp.llama_get_embeddings(context)
-        count = llama_cpp.llama_model_n_embd(model)
+        ranks = llama_cpp.llama_pooling_type(context) == llama_cpp.LLAMA_POOLING_TYPE_RANK
+        count = llama_cpp.llama_model_n_cls_out(model) if ranks else llama_cpp.llama_model_n_embd(model)
     else:
         found, count = llama_cpp.llama_get_logits_ith(context, -1), llama_cpp.llama_vocab_n_tokens(vocabulary)
     if not found:

@@ -36,7 +36,7 @@ pub(super) fn beside(name: &str, recipes: &[String]) -> Done {
 }
 
 /// A script that the reference's interpreter runs.
-fn script(name: &str, needs_ours: bool) -> Done<Command> {
+pub(super) fn script(name: &str, needs_ours: bool) -> Done<Command> {
     let mut script = command(reference()?);
     script.arg(root().join("xtask/peers").join(name));
     give_environment(&mut script, needs_ours)?;

@@ -71,8 +71,8 @@ pub(crate) enum Peers {
     },
     /// Let libllama continue a text with the converted bundled checkpoint
     Speak,
-    /// Let the transformers library compute with checkpoints that files were turned back into;
-    /// needs torch and transformers
+    /// Let the transformers library compute with checkpoints that files were turned back into, in
+    /// the environment of classes
     Restore,
     /// Write what the reference converter makes of small tokenizers of every kind into
     /// crates/ggmill-convert/tests/vocabularies, and the facts it goes by into data; needs torch,
@@ -194,17 +194,17 @@ fn speak() -> Done {
 }
 
 fn restore() -> Done {
-    run(environment::script("restore.py")?.arg(ggmill()?))
+    run(classes::script("restore.py", false)?.arg(ggmill()?))
 }
 
 fn vocabularies(llama_cpp: &Path) -> Done {
     let facts = root().join("crates/ggmill-convert/data");
-    run(environment::script("pretokenizers.py")?.arg(llama_cpp).arg(&facts))?;
-    let classes = facts.join("tokenizer-classes.json");
-    run(environment::script("tokenizer_classes.py")?.arg(classes))?;
-    run(environment::script("builtin_vocabularies.py")?.arg(llama_cpp).arg(&facts))?;
+    let script = |name| classes::script(name, false);
+    run(script("pretokenizers.py")?.arg(llama_cpp).arg(&facts))?;
+    run(script("tokenizer_classes.py")?.arg(facts.join("tokenizer-classes.json")))?;
+    run(script("builtin_vocabularies.py")?.arg(llama_cpp).arg(&facts))?;
     let cases = root().join("crates/ggmill-convert/tests/vocabularies");
-    run(environment::script("vocabularies.py")?.arg(llama_cpp).arg(cases))
+    run(script("vocabularies.py")?.arg(llama_cpp).arg(cases))
 }
 
 fn expect() -> Done {
