@@ -79,7 +79,7 @@ impl Failure {
             Self::Raised(error) => return error,
             Self::Refused(refusal) => *refusal,
         };
-        Python::attach(|py| {
+        Python::attach(|py| -> PyResult<PyErr> {
             let Refusal { message, kind, offset, subject, path, errno } = refusal;
             let path = path.map(PathBuf::into_os_string);
             let value = py
@@ -101,6 +101,12 @@ impl From<Failure> for PyErr {
 impl From<PyErr> for Failure {
     fn from(error: PyErr) -> Self {
         Self::Raised(error)
+    }
+}
+
+impl From<std::convert::Infallible> for Failure {
+    fn from(never: std::convert::Infallible) -> Self {
+        match never {}
     }
 }
 

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ggmill::io;
-use numpy::{PyArray1, PyArrayMethods as _};
 use numpy::ndarray::ArrayView1;
+use numpy::{PyArray1, PyArrayMethods as _};
 use pyo3::prelude::*;
 
 use crate::error::Result;
@@ -15,11 +15,7 @@ pub(crate) fn map(path: &Path, alone: bool) -> Result<ggmill::Model> {
     // SAFETY: that the files are not written to while they are mapped is what `ggmill.open` asks of
     // its caller, as `numpy.memmap` does; `mmap=False` reads instead.
     let model = unsafe {
-        if alone {
-            io::map_alone_with(path, &ggmill::Limits::default())
-        } else {
-            io::map(path)
-        }
+        if alone { io::map_alone_with(path, &ggmill::Limits::default()) } else { io::map(path) }
     };
     Ok(model?)
 }

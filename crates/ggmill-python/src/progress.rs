@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use ggmill::pipeline::{self, Progress, Report};
 use pyo3::prelude::*;
+use pyo3::types::PyBool;
 
 use crate::error::{Failure, Result};
 
@@ -53,6 +54,6 @@ fn tell(callback: Option<&Py<PyAny>>, progress: Progress<'_>) -> PyResult<bool> 
         py.check_signals()?;
         let Some(callback) = callback else { return Ok(true) };
         let answer = callback.call1(py, (progress.written, progress.total, progress.tensor))?;
-        Ok(!answer.bind(py).is(false.into_pyobject(py)?))
+        Ok(answer.bind(py).cast::<PyBool>().map_or(true, |answer| answer.is_true()))
     })
 }

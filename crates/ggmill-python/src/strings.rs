@@ -32,7 +32,8 @@ pub(crate) fn string_offsets<'py>(
     let mut at = offset;
     for _ in 0..count {
         offsets.push(i64::try_from(at).map_err(|_| outside(at))?);
-        let length = bytes.get(at..).and_then(|rest| rest.first_chunk()).ok_or_else(|| outside(at))?;
+        let length =
+            bytes.get(at..).and_then(|rest| rest.first_chunk()).ok_or_else(|| outside(at))?;
         let end = usize::try_from(number(*length)).ok().and_then(|length| {
             at.checked_add(8)?.checked_add(length).filter(|&end| end <= bytes.len())
         });

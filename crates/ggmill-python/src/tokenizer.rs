@@ -19,8 +19,7 @@ impl Tokenizer {
     fn new(py: Python<'_>, model: &Model, pre: Option<String>) -> Result<Self> {
         let model = model.open()?;
         let options = pre.map_or_else(LoadOptions::new, |name| LoadOptions::new().pre(name));
-        let made =
-            py.detach(|| library::Tokenizer::with_options(&model.metadata(), &options))?;
+        let made = py.detach(|| library::Tokenizer::with_options(&model.metadata(), &options))?;
         Ok(Self(made))
     }
 
@@ -114,9 +113,8 @@ impl Tokenizer {
         remove_special: bool,
         unparse_special: bool,
     ) -> Result<Bound<'py, PyBytes>> {
-        let options = DecodeOptions::new()
-            .remove_special(remove_special)
-            .unparse_special(unparse_special);
+        let options =
+            DecodeOptions::new().remove_special(remove_special).unparse_special(unparse_special);
         let mut text = Vec::new();
         py.detach(|| self.0.decode(&ids, &options, &mut text))?;
         Ok(PyBytes::new(py, &text))

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use ggmill::io::{FileSink, Overwrite};
 use ggmill::pipeline::{self, ErrorKind, Progress, Report};
-use ggmill::{Builder, Endian, GgmlType, MetadataBuf, Plan, Shape, Sink as _, Writer, swap_bytes};
+use ggmill::{Builder, Endian, GgmlType, MetadataBuf, Plan, Shape, Writer, swap_bytes};
 use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -131,9 +131,11 @@ fn plan(
         let value = Given::new(types, value).map_err(|failure| failure.about_key(&key))?;
         entries.set(&key, value);
     }
-    let mut builder = Builder::new()
-        .metadata(entries)
-        .endian(if big_endian { Endian::Big } else { Endian::Little });
+    let mut builder = Builder::new().metadata(entries).endian(if big_endian {
+        Endian::Big
+    } else {
+        Endian::Little
+    });
     if version_2 {
         builder = builder.version_2();
     }
@@ -145,16 +147,4 @@ fn plan(
         builder = builder.tensor(bytes_of(name)?, GgmlType(*ggml_type), shape);
     }
     Ok(builder.plan()?)
-}
-
-/// Writes bytes that are whole in memory to a file of their own.
-pub(crate) fn write_bytes(
-    path: &std::path::Path,
-    overwrite: bool,
-    bytes: &[u8],
-) -> pipeline::Result<()> {
-    let overwrite = if overwrite { Overwrite::Replace } else { Overwrite::Refuse };
-    let mut sink = FileSink::create(path, overwrite)?;
-    sink.append(bytes)?;
-    Ok(sink.commit()?)
 }

@@ -45,7 +45,7 @@ pub(crate) fn check(
     ignore: Vec<String>,
     most: usize,
     threads: Option<usize>,
-    mut progress: Option<Py<PyAny>>,
+    progress: Option<Py<PyAny>>,
 ) -> Result<(String, String)> {
     let profile = match profile {
         "all" => Profile::All,
@@ -83,10 +83,7 @@ pub(crate) fn check(
         let options = threads::run_options(threads);
         for file in &mut opened {
             let Some(part) = file.model.parts().first() else { continue };
-            let callback = progress.take().map(|callback| {
-                progress = Some(callback.clone_ref(py));
-                callback
-            });
+            let callback = progress.as_ref().map(|callback| callback.clone_ref(py));
             file.facts = reporting(py, callback, |report| examine(part, &options, report))?;
         }
     }
@@ -129,11 +126,10 @@ fn reports(opened: &[Opened], options: &Options) -> Vec<Report> {
 fn with_siblings(path: &Path) -> Vec<PathBuf> {
     let Some(name) = io::shard_name(path) else { return vec![path.to_owned()] };
     let sibling = |number| path.with_file_name(name.sibling(number));
-    let paths: Vec<PathBuf> = (1..=name.count())
+    (1..=name.count())
         .filter(|&number| number == name.number() || sibling(number).is_file())
         .map(sibling)
-        .collect();
-    paths
+        .collect()
 }
 
 fn selectors(codes: &[String]) -> Result<Vec<Selector>> {

@@ -95,8 +95,8 @@ pub(crate) fn convert(
     } else {
         catalogue.for_checkpoint(checkpoint.config())?
     };
-    let quantizes = types.goal().is_some()
-        || (plain.is_none() && !type_name.eq_ignore_ascii_case("auto"));
+    let quantizes =
+        types.goal().is_some() || (plain.is_none() && !type_name.eq_ignore_ascii_case("auto"));
     let file_type = match plain {
         Some(file_type) if !quantizes => file_type,
         _ if quantizes => own_type(&checkpoint),
@@ -111,8 +111,7 @@ pub(crate) fn convert(
     options.vocab_only = vocab_only;
     options.pre = pre;
     options.metadata = metadata;
-    let mut recipe =
-        py.detach(|| ggmill::convert::convert(&checkpoint, architecture, &options))?;
+    let mut recipe = py.detach(|| ggmill::convert::convert(&checkpoint, architecture, &options))?;
     if quantizes {
         let target = match types.goal() {
             Some(_) => ggmill::quantize::Target::copy(),
@@ -140,8 +139,8 @@ fn write(
     if let Some(catalogue) = rules.filter(|_| !is_part) {
         let plan = recipe.clone().plan(checkpoint)?;
         let reports = check_plans(&[&plan], catalogue, &Options::default())?;
-        let found = reports.iter().flat_map(ggmill::check::Report::diagnostics);
-        if let Some(error) = found.into_iter().find(|found| found.severity == Severity::Error) {
+        let mut found = reports.iter().flat_map(ggmill::check::Report::diagnostics);
+        if let Some(error) = found.find(|found| found.severity == Severity::Error) {
             let (code, subject) = (error.rule.code, &error.subject);
             let message = format!("{subject}: {} ({code}); it is not written", error.message);
             return Err(Failure::new("check", message).at(&output.path));

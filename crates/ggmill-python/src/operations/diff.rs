@@ -45,16 +45,13 @@ pub(crate) fn diff(
         let comparable = |(_, pair): &(usize, &TensorPair<'_>)| {
             pair.has_same_shape() && (data || pair.has_same_type())
         };
-        let both = diff
-            .tensors()
-            .unwrap_or_default()
-            .iter()
-            .enumerate()
-            .filter(comparable)
-            .filter_map(|(number, pair)| {
-                let (a, b) = pair.both()?;
-                Some((number, ToCompare { a: a.number, b: b.number }))
-            });
+        let both =
+            diff.tensors().unwrap_or_default().iter().enumerate().filter(comparable).filter_map(
+                |(number, pair)| {
+                    let (a, b) = pair.both()?;
+                    Some((number, ToCompare { a: a.number, b: b.number }))
+                },
+            );
         let (numbers, pairs): (Vec<usize>, Vec<ToCompare>) = both.unzip();
         let options = threads::run_options(threads);
         let found = reporting(py, progress, |report| {

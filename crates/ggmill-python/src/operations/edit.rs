@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use ggmill::RawStr;
 use ggmill::edit::{
-    Edit, EditMethod, EditValue, Editor, TypedValue, broken_templates, edit_findings,
+    Edit, EditFindings, EditMethod, EditValue, Editor, TypedValue, broken_templates, edit_findings,
 };
 use pyo3::prelude::*;
 
@@ -64,16 +64,20 @@ pub(crate) fn edit<'py>(
     if let Some(output) = output.as_ref().filter(|_| !dry_run) {
         drop(start(output, &inputs, overwrite, 0)?);
     }
-    let mut editor = py.detach(|| {
-        if output.is_some() || dry_run { Editor::open_source(&path) } else { Editor::open(&path) }
-    })?;
+    let mut editor =
+        py.detach(
+            || {
+                if output.is_some() { Editor::open_source(&path) } else { Editor::open(&path) }
+            },
+        )?;
     let edited = editor.edit(&edits)?;
     let plan = editor.plan(&edited)?;
     if let Some((key, fault)) = broken_templates(&edited).first().filter(|_| check) {
         let message = format!("does not parse: {fault}");
         return Err(Failure::misuse(message).about_key(key.to_string().as_bytes()).at(&path));
     }
-    let findings = if check { edit_findings(&editor, &edited, &plan)? } else { Default::default() };
+    let findings =
+        if check { edit_findings(&editor, &edited, &plan)? } else { EditFindings::default() };
     let new_len = editor.planned_len(&plan)?;
     let method = match output.as_ref().filter(|_| !dry_run) {
         _ if dry_run => plan.method().clone(),

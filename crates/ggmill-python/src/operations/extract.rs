@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use ggmill::MetadataBuf;
 use ggmill::edit::{extract_metadata, subset};
 use ggmill::formats::{extract_npy, extract_safetensors, npy_len, safetensors_len};
 use ggmill::pipeline::{Checkpoint as _, GgufCheckpoint, SourceTensor};
+use ggmill::{MetadataBuf, Sink as _};
 use pyo3::prelude::*;
 
 use super::diff::globs;
@@ -13,7 +13,6 @@ use super::output::{Output, files, open, start};
 use crate::error::{Failure, Result};
 use crate::progress::reporting;
 use crate::threads;
-use crate::write::write_bytes;
 
 /// Takes tensors by the patterns of their names, all without one, and metadata by those of their
 /// keys, into a file of format `gguf`, `safetensors`, `npy` or `json`. Returns the number of
@@ -62,7 +61,8 @@ pub(crate) fn extract(
     let taken = numbers.len();
     match format {
         "gguf" => {
-            let output = Output { path: output, cut: None, overwrite, dry_run: false, threads, progress };
+            let (cut, dry_run) = (None, false);
+            let output = Output { path: output, cut, overwrite, dry_run, threads, progress };
             let recipe = subset(&checkpoint, &numbers, has_key)?;
             output.write(py, recipe, &checkpoint, &inputs)?;
         }
@@ -71,8 +71,9 @@ pub(crate) fn extract(
                 return Err(Failure::misuse("JSON holds metadata, no tensors"));
             }
             let text = metadata_json(&checkpoint, has_key)?;
-            drop(start(&output, &inputs, overwrite, text.len() as u64)?);
-            write_bytes(&output, overwrite, text.as_bytes())?;
+            let mut sink = start(&output, &inputs, overwrite, text.len() as u64)?;
+            sink.append(text.as_bytes())?;
+            sink.commit()?;
             return Ok(0);
         }
         "safetensors" | "npy" if numbers.is_empty() => {

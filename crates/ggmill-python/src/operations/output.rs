@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use ggmill::RawStr;
 use ggmill::io::{self, FileSink, Overwrite};
 use ggmill::pipeline::{
     self, Checkpoint, GgufCheckpoint, Recipe, RunOptions, ShardFiles, ShardLimit, SplitOptions,
@@ -107,7 +108,7 @@ impl Output {
                 Ok(sink.commit()?)
             })?;
         }
-        let document = plan_document(&plan, self.path.to_string_lossy(), !self.dry_run);
+        let document = plan_document(&plan, shown(&self.path), !self.dry_run);
         json(&document)
     }
 
@@ -134,9 +135,13 @@ impl Output {
         if !self.dry_run {
             reporting(py, self.progress, |report| sinks.run(&plans, checkpoint, options, report))?;
         }
-        let shown: Vec<_> = paths.iter().map(|path| path.to_string_lossy()).collect();
-        json(&plans_document(plans.iter().zip(shown), !self.dry_run))
+        let shown = plans.iter().zip(paths.iter().map(|path| shown(path)));
+        json(&plans_document(shown, !self.dry_run))
     }
+}
+
+fn shown(path: &Path) -> RawStr<'_> {
+    RawStr::new(path.as_os_str().as_encoded_bytes())
 }
 
 fn not_a_prefix(path: &Path) -> Failure {

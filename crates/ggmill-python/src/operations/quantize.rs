@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use ggmill::pipeline::{Checkpoint, Recipe};
 use ggmill::quantize::{
     Goal, Imatrix, Importance, ImportanceFilter, QuantizeOptions, Target, TensorType, fit_recipe,
     quantize_recipe, weight_type,
 };
-use ggmill::pipeline::{Checkpoint, Recipe};
 use pyo3::prelude::*;
 
 use super::output::{Output, cut, files, open};
