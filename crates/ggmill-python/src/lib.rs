@@ -34,7 +34,7 @@ mod _native {
     #[pymodule_export]
     use crate::operations::check::check;
     #[pymodule_export]
-    use crate::operations::convert::convert;
+    use crate::operations::convert::{convert, plan_convert};
     #[pymodule_export]
     use crate::operations::diff::diff;
     #[pymodule_export]
@@ -44,9 +44,11 @@ mod _native {
     #[pymodule_export]
     use crate::operations::hash::hash;
     #[pymodule_export]
-    use crate::operations::quantize::quantize_file;
+    use crate::operations::quantize::{plan_quantize, quantize_file};
     #[pymodule_export]
     use crate::operations::shards::{merge, split};
+    #[pymodule_export]
+    use crate::operations::shared::SharedPlan;
     #[pymodule_export]
     use crate::strings::string_offsets;
     #[pymodule_export]

@@ -31,6 +31,7 @@ from ._native import VERSION as __version__
 from ._operations import check, convert, diff, edit, extract, hash, merge, quantize, split
 from ._progress import Progress
 from ._reports import CheckReport, DiffReport, EditReport, Finding, Hashes, Plan
+from ._shared import SharedPlan
 from ._tokenizer import Tokenizer
 from ._types import TENSOR_TYPES, VALUE_TYPES, TensorType, Typed
 from ._write import Blocks, write
@@ -60,6 +61,7 @@ __all__ = [
     "PathLike",
     "Plan",
     "Progress",
+    "SharedPlan",
     "StoppedError",
     "Tensor",
     "TensorType",

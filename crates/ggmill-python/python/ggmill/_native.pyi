@@ -34,8 +34,27 @@ class Types(TypedDict):
     prune_layers: list[int]
     target_size: int | None
     target_bpw: float | None
+    type_plan: str | None
+
+class Conversion(TypedDict):
+    base: str | None
+    name: str | None
+    metadata: str | None
+    arch_files: list[str]
+    no_vocab: bool
+    vocab_only: bool
+    mmproj: bool
+    pre: str | None
+    check: bool
 
 class Memory: ...
+
+class SharedPlan:
+    def document(self) -> str: ...
+    def header(self) -> bytes: ...
+    def range(
+        self, start: int, stop: int, *, threads: int | None = None, progress: _Callback = None
+    ) -> bytes: ...
 
 class Array:
     def __len__(self) -> int: ...
@@ -225,21 +244,22 @@ def quantize_file(
     threads: int | None = None,
     progress: _Callback = None,
 ) -> str: ...
+def plan_quantize(
+    path: str,
+    output: str,
+    type_name: str | None,
+    types: Types,
+    *,
+    overwrite: bool = False,
+    threads: int | None = None,
+) -> SharedPlan: ...
 def convert(
     path: str,
     output: str,
     type_name: str,
     types: Types,
+    conversion: Conversion,
     *,
-    base: str | None = None,
-    name: str | None = None,
-    metadata: str | None = None,
-    arch_files: list[str] = ...,
-    no_vocab: bool = False,
-    vocab_only: bool = False,
-    mmproj: bool = False,
-    pre: str | None = None,
-    check: bool = True,
     max_size: int | None = None,
     max_tensors: int | None = None,
     overwrite: bool = False,
@@ -247,6 +267,16 @@ def convert(
     threads: int | None = None,
     progress: _Callback = None,
 ) -> str: ...
+def plan_convert(
+    path: str,
+    output: str,
+    type_name: str,
+    types: Types,
+    conversion: Conversion,
+    *,
+    overwrite: bool = False,
+    threads: int | None = None,
+) -> SharedPlan: ...
 def split(
     path: str,
     prefix: str,

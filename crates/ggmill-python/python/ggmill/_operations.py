@@ -4,6 +4,7 @@ whole or not at all, and works without holding Python."""
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, Union, cast
 
@@ -21,6 +22,7 @@ from ._reports import (
     edit_report,
     plan_of,
 )
+from ._shared import RANGE, Operation, SharedPlan
 from ._types import Typed, parsed_type
 from ._write import typed
 
@@ -210,7 +212,7 @@ def _is_json(values: Sequence[Any]) -> bool:
     return all(isinstance(value, (bool, int, float, str)) for value in values)
 
 
-def quantize(
+def _quantize(
     model: Source,
     output: PathLike,
     type: str | None = None,
@@ -309,10 +311,11 @@ def _types(
         "prune_layers": list(prune_layers),
         "target_size": target_size,
         "target_bpw": target_bpw,
+        "type_plan": None,
     }
 
 
-def convert(
+def _convert(
     checkpoint: PathLike,
     output: PathLike,
     type: str = "auto",
@@ -391,15 +394,17 @@ def convert(
             token_embedding_type=token_embedding_type,
             tensor_types=tensor_types,
         ),
-        base=None if base is None else path_text(base),
-        name=name,
-        metadata=None if metadata is None else json.dumps(dict(metadata)),
-        arch_files=[path_text(path) for path in arch_files],
-        no_vocab=no_vocab,
-        vocab_only=vocab_only,
-        mmproj=mmproj,
-        pre=pre,
-        check=check,
+        _conversion(
+            base=base,
+            name=name,
+            metadata=metadata,
+            arch_files=arch_files,
+            no_vocab=no_vocab,
+            vocab_only=vocab_only,
+            mmproj=mmproj,
+            pre=pre,
+            check=check,
+        ),
         max_size=max_size,
         max_tensors=max_tensors,
         overwrite=overwrite,
@@ -408,6 +413,149 @@ def convert(
         progress=callback_of(progress),
     )
     return plan_of(text)
+
+
+def _conversion(
+    *,
+    base: PathLike | None,
+    name: str | None,
+    metadata: Mapping[str, Any] | None,
+    arch_files: Iterable[PathLike],
+    no_vocab: bool,
+    vocab_only: bool,
+    mmproj: bool,
+    pre: str | None,
+    check: bool,
+) -> _native.Conversion:
+    return {
+        "base": None if base is None else path_text(base),
+        "name": name,
+        "metadata": None if metadata is None else json.dumps(dict(metadata)),
+        "arch_files": [path_text(path) for path in arch_files],
+        "no_vocab": no_vocab,
+        "vocab_only": vocab_only,
+        "mmproj": mmproj,
+        "pre": pre,
+        "check": check,
+    }
+
+
+def _plan_quantize(
+    model: Source,
+    output: PathLike,
+    type: str | None = None,
+    *,
+    range_size: int = RANGE,
+    target_size: int | None = None,
+    target_bpw: float | None = None,
+    imatrix: PathLike | None = None,
+    pure: bool = False,
+    allow_requantize: bool = False,
+    leave_output_tensor: bool = False,
+    output_tensor_type: str | None = None,
+    token_embedding_type: str | None = None,
+    tensor_types: Mapping[str, str] | None = None,
+    prune_layers: Iterable[int] = (),
+    overwrite: bool = False,
+    threads: int | None = None,
+) -> SharedPlan:
+    """What ``quantize`` would do, as a plan to share out; ``range_size`` is in bytes."""
+    types = _types(
+        target_size=target_size,
+        target_bpw=target_bpw,
+        imatrix=imatrix,
+        pure=pure,
+        allow_requantize=allow_requantize,
+        leave_output_tensor=leave_output_tensor,
+        output_tensor_type=output_tensor_type,
+        token_embedding_type=token_embedding_type,
+        tensor_types=tensor_types,
+        prune_layers=prune_layers,
+    )
+    return _shared(
+        "quantize", model_path(model), output, type, types, range_size, overwrite, threads, {}
+    )
+
+
+def _plan_convert(
+    checkpoint: PathLike,
+    output: PathLike,
+    type: str = "auto",
+    *,
+    range_size: int = RANGE,
+    base: PathLike | None = None,
+    name: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    arch_files: Iterable[PathLike] = (),
+    no_vocab: bool = False,
+    vocab_only: bool = False,
+    mmproj: bool = False,
+    pre: str | None = None,
+    check: bool = True,
+    target_size: int | None = None,
+    target_bpw: float | None = None,
+    imatrix: PathLike | None = None,
+    pure: bool = False,
+    leave_output_tensor: bool = False,
+    output_tensor_type: str | None = None,
+    token_embedding_type: str | None = None,
+    tensor_types: Mapping[str, str] | None = None,
+    overwrite: bool = False,
+    threads: int | None = None,
+) -> SharedPlan:
+    """What ``convert`` would do, as a plan to share out; ``range_size`` is in bytes."""
+    types = _types(
+        target_size=target_size,
+        target_bpw=target_bpw,
+        imatrix=imatrix,
+        pure=pure,
+        leave_output_tensor=leave_output_tensor,
+        output_tensor_type=output_tensor_type,
+        token_embedding_type=token_embedding_type,
+        tensor_types=tensor_types,
+    )
+    conversion = _conversion(
+        base=base,
+        name=name,
+        metadata=metadata,
+        arch_files=arch_files,
+        no_vocab=no_vocab,
+        vocab_only=vocab_only,
+        mmproj=mmproj,
+        pre=pre,
+        check=check,
+    )
+    more = {"conversion": conversion}
+    path = path_text(checkpoint)
+    return _shared("convert", path, output, type, types, range_size, overwrite, threads, more)
+
+
+def _shared(
+    operation: str,
+    path: str,
+    output: PathLike,
+    type: str | None,
+    types: _native.Types,
+    range_size: int,
+    overwrite: bool,
+    threads: int | None,
+    more: dict[str, Any],
+) -> SharedPlan:
+    arguments: dict[str, Any] = {
+        "path": os.path.abspath(path),
+        "output": os.path.abspath(path_text(output)),
+        "type_name": type,
+        "types": types,
+        "overwrite": overwrite,
+        "threads": threads,
+        **more,
+    }
+    made = SharedPlan(operation, arguments, range_size)
+    if types["target_size"] is None and types["target_bpw"] is None:
+        return made
+    # What was chosen for a size travels with the plan: choosing reads the whole model.
+    chosen = {"target_size": None, "target_bpw": None, "type_plan": json.dumps(made.plan.document)}
+    return SharedPlan(operation, {**arguments, "types": {**types, **chosen}}, range_size)
 
 
 def split(
@@ -529,3 +677,7 @@ def extract(
         threads=threads,
         progress=callback_of(progress),
     )
+
+
+quantize = Operation(_quantize, _plan_quantize)
+convert = Operation(_convert, _plan_convert)

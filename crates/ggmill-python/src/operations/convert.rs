@@ -11,30 +11,22 @@ use ggmill::convert::{
 use ggmill::formats::{CheckpointDirectory, Configuration, Legacy, PeftAdapter};
 use ggmill::inspect::{FileKind, sniff};
 use ggmill::pipeline::{Checkpoint, Pretrained, Recipe};
+use ggmill::quantize::Target;
 use ggmill::{FileType, ReadAt as _, io, keys};
 use pyo3::prelude::*;
 
 use super::output::{Output, cut};
 use super::quantize::{Types, quantized, target};
+use super::shared::SharedPlan;
 use crate::error::{Failure, Result};
 
 /// The float types of a conversion, and Q8_0, which is written without a mixture.
 const PLAIN: [FileType; 4] = [FileType::F32, FileType::F16, FileType::BF16, FileType::Q8_0];
 
-/// Converts a checkpoint, an adapter, or a file from before GGUF; returns the plan as JSON.
-#[pyfunction]
-#[pyo3(signature = (
-    path, output, type_name, types, *, base = None, name = None, metadata = None,
-    arch_files = vec![], no_vocab = false, vocab_only = false, mmproj = false, pre = None,
-    check = true, max_size = None, max_tensors = None, overwrite = false, dry_run = false,
-    threads = None, progress = None
-))]
-pub(crate) fn convert(
-    py: Python<'_>,
-    path: PathBuf,
-    output: PathBuf,
-    type_name: &str,
-    types: Types,
+/// What Python says of a conversion, as its arguments are named.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Conversion {
     base: Option<PathBuf>,
     name: Option<String>,
     metadata: Option<String>,
@@ -44,6 +36,24 @@ pub(crate) fn convert(
     mmproj: bool,
     pre: Option<String>,
     check: bool,
+}
+
+/// A model to be: its recipe, what it is made of, and the files that are read.
+type Prepared = (Recipe, Box<dyn Checkpoint + Send + Sync>, Vec<PathBuf>);
+
+/// Converts a checkpoint, an adapter, or a file from before GGUF; returns the plan as JSON.
+#[pyfunction]
+#[pyo3(signature = (
+    path, output, type_name, types, conversion, *, max_size = None, max_tensors = None,
+    overwrite = false, dry_run = false, threads = None, progress = None
+))]
+pub(crate) fn convert(
+    py: Python<'_>,
+    path: PathBuf,
+    output: PathBuf,
+    type_name: &str,
+    types: Types,
+    conversion: Conversion,
     max_size: Option<u64>,
     max_tensors: Option<u64>,
     overwrite: bool,
@@ -51,102 +61,137 @@ pub(crate) fn convert(
     threads: Option<usize>,
     progress: Option<Py<PyAny>>,
 ) -> Result<String> {
-    let metadata = metadata.map(|text| MetadataOverride::from_json(text.as_bytes())).transpose()?;
     let cut = cut(max_size, max_tensors, false)?;
     let output = Output { path: output, cut, overwrite, dry_run, threads, progress };
-    let catalogue = catalogue(&arch_files)?;
-    let rules = check.then_some(&catalogue);
+    let (recipe, checkpoint, inputs) = prepare(py, path, type_name, &types, conversion, &output)?;
+    output.write(py, recipe, &*checkpoint, &inputs)
+}
+
+/// The plan of the same, to be shared out.
+#[pyfunction]
+#[pyo3(signature = (
+    path, output, type_name, types, conversion, *, overwrite = false, threads = None
+))]
+pub(crate) fn plan_convert(
+    py: Python<'_>,
+    path: PathBuf,
+    output: PathBuf,
+    type_name: &str,
+    types: Types,
+    conversion: Conversion,
+    overwrite: bool,
+    threads: Option<usize>,
+) -> Result<SharedPlan> {
+    let output = Output::planned(output, overwrite, threads);
+    let (recipe, checkpoint, _) = prepare(py, path, type_name, &types, conversion, &output)?;
+    SharedPlan::new(recipe, checkpoint, &output)
+}
+
+fn prepare(
+    py: Python<'_>,
+    path: PathBuf,
+    type_name: &str,
+    types: &Types,
+    conversion: Conversion,
+    output: &Output,
+) -> Result<Prepared> {
+    let metadata = conversion.metadata.as_ref();
+    let metadata = metadata.map(|text| MetadataOverride::from_json(text.as_bytes())).transpose()?;
+    let catalogue = catalogue(&conversion.arch_files)?;
+    let rules = conversion.check.then_some(&catalogue);
     let plain = plain(type_name);
+    let is_auto = type_name.eq_ignore_ascii_case("auto");
     if is_legacy(&path) {
-        if !type_name.eq_ignore_ascii_case("auto") {
+        if !is_auto {
             let message = "a file from before GGUF keeps its types, expected \"auto\"";
             return Err(Failure::misuse(message).at(&path));
         }
-        let legacy = py.detach(|| Legacy::open(&path))?;
+        let inputs = vec![path];
+        output.look_ahead(&inputs)?;
+        let legacy = py.detach(|| Legacy::open(&inputs[0]))?;
         let mut options = LegacyOptions::default();
-        options.name = name;
+        options.name = conversion.name;
         let recipe = convert_legacy(&legacy, &options)?;
-        return write(py, output, recipe, &legacy, &[path], rules);
+        refuse_errors(&recipe, &legacy, rules, output)?;
+        return Ok((recipe, Box::new(legacy), inputs));
     }
     if PeftAdapter::is_at(&path) {
         let file_type = match plain {
             Some(file_type) => file_type,
-            None if type_name.eq_ignore_ascii_case("auto") => FileType::F32,
+            None if is_auto => FileType::F32,
             None => return Err(Failure::misuse("an adapter is F32, F16, BF16 or Q8_0").at(&path)),
         };
         let adapter = py.detach(|| PeftAdapter::open(&path))?;
-        let (base, base_files) = base_of(&adapter, base, &path)?;
+        let (base, base_files) = base_of(&adapter, conversion.base, &path)?;
+        let own = adapter.files().map(Path::to_owned);
+        let inputs: Vec<PathBuf> = own.chain(base_files).chain(conversion.arch_files).collect();
+        output.look_ahead(&inputs)?;
         let mut options = ConvertOptions::new(file_type);
-        options.name = name;
+        options.name = conversion.name;
         options.metadata = metadata;
         let architecture = catalogue.for_checkpoint(base.config())?;
         let recipe = py.detach(|| convert_lora(&adapter, &*base, architecture, &options))?;
-        let inputs: Vec<PathBuf> =
-            adapter.files().map(Path::to_owned).chain(base_files).chain(arch_files).collect();
-        return write(py, output, recipe, &adapter, &inputs, None);
+        return Ok((recipe, Box::new(adapter), inputs));
     }
-    if base.is_some() {
+    if conversion.base.is_some() {
         return Err(Failure::misuse("a base is for adapters, and this is none").at(&path));
     }
 
     let checkpoint = py.detach(|| CheckpointDirectory::open(&path))?;
-    let architecture = if mmproj {
+    let architecture = if conversion.mmproj {
         catalogue.for_projector(checkpoint.config())?
     } else {
         catalogue.for_checkpoint(checkpoint.config())?
     };
-    let quantizes =
-        types.goal().is_some() || (plain.is_none() && !type_name.eq_ignore_ascii_case("auto"));
+    let is_chosen = types.goal().is_some() || types.has_plan();
+    let quantizes = is_chosen || (plain.is_none() && !is_auto);
     let file_type = match plain {
-        Some(file_type) if !quantizes => file_type,
         _ if quantizes => own_type(&checkpoint),
-        _ => auto_type(&checkpoint),
+        Some(file_type) => file_type,
+        None => auto_type(&checkpoint),
     };
-    let inputs: Vec<PathBuf> =
-        checkpoint.files().map(Path::to_owned).chain(arch_files).chain(types.files()).collect();
+    let own = checkpoint.files().map(Path::to_owned);
+    let inputs: Vec<PathBuf> = own.chain(conversion.arch_files).chain(types.files()).collect();
     output.look_ahead(&inputs)?;
     let mut options = ConvertOptions::new(file_type);
-    options.name = name;
-    options.no_vocab = no_vocab;
-    options.vocab_only = vocab_only;
-    options.pre = pre;
+    options.name = conversion.name;
+    options.no_vocab = conversion.no_vocab;
+    options.vocab_only = conversion.vocab_only;
+    options.pre = conversion.pre;
     options.metadata = metadata;
     let mut recipe = py.detach(|| ggmill::convert::convert(&checkpoint, architecture, &options))?;
     if quantizes {
-        let target = match types.goal() {
-            Some(_) => ggmill::quantize::Target::copy(),
-            None => target(type_name)?,
-        };
+        let target = if is_chosen { Target::copy() } else { target(type_name)? };
         let mut options = types.options(target)?;
-        recipe = quantized(py, &recipe, &checkpoint, &mut options, &types, &output)?;
+        recipe = quantized(py, &recipe, &checkpoint, &mut options, types, output)?;
     }
-    write(py, output, recipe, &checkpoint, &inputs, rules)
+    refuse_errors(&recipe, &checkpoint, rules, output)?;
+    Ok((recipe, Box::new(checkpoint), inputs))
 }
 
-/// Writes a model that is converted, unless the rules find an error in it. A part of a model, such
-/// as one without its vocabulary, is not refused: what is missing was left out.
-fn write(
-    py: Python<'_>,
-    output: Output,
-    recipe: Recipe,
+/// Refuses a model that the rules find an error in. A part of a model, such as one without its
+/// vocabulary, is not refused: what is missing was left out.
+fn refuse_errors(
+    recipe: &Recipe,
     checkpoint: &dyn Checkpoint,
-    inputs: &[PathBuf],
     rules: Option<&Catalogue>,
-) -> Result<String> {
+    output: &Output,
+) -> Result<()> {
     let vocabulary = recipe.metadata().get(keys::TOKENIZER_MODEL);
     let has_vocabulary = vocabulary.is_some_and(|model| model.as_str() != Some("none"));
     let is_part = recipe.tensors.is_empty() || !has_vocabulary;
-    if let Some(catalogue) = rules.filter(|_| !is_part) {
-        let plan = recipe.clone().plan(checkpoint)?;
-        let reports = check_plans(&[&plan], catalogue, &Options::default())?;
-        let mut found = reports.iter().flat_map(ggmill::check::Report::diagnostics);
-        if let Some(error) = found.find(|found| found.severity == Severity::Error) {
+    let Some(catalogue) = rules.filter(|_| !is_part) else { return Ok(()) };
+    let plan = recipe.clone().plan(checkpoint)?;
+    let reports = check_plans(&[&plan], catalogue, &Options::default())?;
+    let mut found = reports.iter().flat_map(ggmill::check::Report::diagnostics);
+    match found.find(|found| found.severity == Severity::Error) {
+        None => Ok(()),
+        Some(error) => {
             let (code, subject) = (error.rule.code, &error.subject);
             let message = format!("{subject}: {} ({code}); it is not written", error.message);
-            return Err(Failure::new("check", message).at(&output.path));
+            Err(Failure::new("check", message).at(&output.path))
         }
     }
-    output.write(py, recipe, checkpoint, inputs)
 }
 
 fn plain(name: &str) -> Option<FileType> {

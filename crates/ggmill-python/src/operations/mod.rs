@@ -9,3 +9,4 @@ pub(crate) mod hash;
 mod output;
 pub(crate) mod quantize;
 pub(crate) mod shards;
+pub(crate) mod shared;

@@ -55,6 +55,11 @@ pub(super) fn files(checkpoint: &GgufCheckpoint) -> Vec<PathBuf> {
 }
 
 impl Output {
+    /// The output of a plan that others carry out.
+    pub(super) fn planned(path: PathBuf, overwrite: bool, threads: Option<usize>) -> Self {
+        Self { path, cut: None, overwrite, dry_run: true, threads, progress: None }
+    }
+
     /// What no amount of work would change is refused before the work begins.
     pub(super) fn look_ahead(&self, inputs: &[PathBuf]) -> Result<()> {
         if self.dry_run {
@@ -140,7 +145,7 @@ impl Output {
     }
 }
 
-fn shown(path: &Path) -> RawStr<'_> {
+pub(super) fn shown(path: &Path) -> RawStr<'_> {
     RawStr::new(path.as_os_str().as_encoded_bytes())
 }
 

@@ -3,14 +3,15 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use ggmill::pipeline::{Checkpoint, Recipe};
+use ggmill::pipeline::{Checkpoint, GgufCheckpoint, Recipe};
 use ggmill::quantize::{
-    Goal, Imatrix, Importance, ImportanceFilter, QuantizeOptions, Target, TensorType, fit_recipe,
-    quantize_recipe, weight_type,
+    Goal, Imatrix, Importance, ImportanceFilter, QuantizeOptions, Target, TensorType, TypePlan,
+    fit_recipe, quantize_recipe, weight_type,
 };
 use pyo3::prelude::*;
 
 use super::output::{Output, cut, files, open};
+use super::shared::SharedPlan;
 use crate::error::{Failure, Result};
 use crate::progress::reporting;
 use crate::threads;
@@ -29,6 +30,8 @@ pub(crate) struct Types {
     prune_layers: Vec<u64>,
     target_size: Option<u64>,
     target_bpw: Option<f64>,
+    /// The types of all tensors, in JSON, as plans have them.
+    type_plan: Option<String>,
 }
 
 impl Types {
@@ -42,6 +45,11 @@ impl Types {
         self.target_size.map(Goal::Size).or(self.target_bpw.map(Goal::BitsPerWeight))
     }
 
+    /// Whether the types of all tensors are given.
+    pub(super) fn has_plan(&self) -> bool {
+        self.type_plan.is_some()
+    }
+
     pub(super) fn options(&self, target: Target) -> Result<QuantizeOptions> {
         let mut options = QuantizeOptions::new(target);
         options.pure = self.pure;
@@ -52,6 +60,9 @@ impl Types {
         options.prune_layers = BTreeSet::from_iter(self.prune_layers.iter().copied());
         for (pattern, name) in &self.tensor_types {
             options.tensor_types.push(format!("{pattern}={name}").parse::<TensorType>()?);
+        }
+        if let Some(json) = &self.type_plan {
+            options.types = Some(TypePlan::parse(json.as_bytes())?);
         }
         if let Some(path) = &self.imatrix {
             options.importance = importance(path)?;
@@ -117,19 +128,48 @@ pub(crate) fn quantize_file(
     threads: Option<usize>,
     progress: Option<Py<PyAny>>,
 ) -> Result<String> {
-    let target = match (&type_name, types.goal()) {
-        (Some(name), None) => target(name)?,
-        (None, Some(_)) => Target::copy(),
-        _ => return Err(Failure::misuse("expected a type or a size, one of them")),
-    };
     let cut = cut(max_size, max_tensors, false)?;
     let output = Output { path: output, cut, overwrite, dry_run, threads, progress };
-    let checkpoint = py.detach(|| open(&path))?;
+    let (recipe, checkpoint, inputs) = prepare(py, &path, type_name.as_deref(), &types, &output)?;
+    output.write(py, recipe, &checkpoint, &inputs)
+}
+
+/// The plan of the same, to be shared out.
+#[pyfunction]
+#[pyo3(signature = (path, output, type_name, types, *, overwrite = false, threads = None))]
+pub(crate) fn plan_quantize(
+    py: Python<'_>,
+    path: PathBuf,
+    output: PathBuf,
+    type_name: Option<String>,
+    types: Types,
+    overwrite: bool,
+    threads: Option<usize>,
+) -> Result<SharedPlan> {
+    let output = Output::planned(output, overwrite, threads);
+    let (recipe, checkpoint, _) = prepare(py, &path, type_name.as_deref(), &types, &output)?;
+    SharedPlan::new(recipe, Box::new(checkpoint), &output)
+}
+
+fn prepare(
+    py: Python<'_>,
+    path: &Path,
+    type_name: Option<&str>,
+    types: &Types,
+    output: &Output,
+) -> Result<(Recipe, GgufCheckpoint, Vec<PathBuf>)> {
+    let target = match (type_name, types.goal()) {
+        (Some(name), None) => target(name)?,
+        (None, Some(_)) => Target::copy(),
+        (None, None) if types.type_plan.is_some() => Target::copy(),
+        _ => return Err(Failure::misuse("expected a type or a size, one of them")),
+    };
+    let checkpoint = py.detach(|| open(path))?;
     let mut inputs = files(&checkpoint);
     inputs.extend(types.files());
     output.look_ahead(&inputs)?;
     let mut options = types.options(target)?;
     let recipe = Recipe::copy_of(&checkpoint)?;
-    let recipe = quantized(py, &recipe, &checkpoint, &mut options, &types, &output)?;
-    output.write(py, recipe, &checkpoint, &inputs)
+    let recipe = quantized(py, &recipe, &checkpoint, &mut options, types, output)?;
+    Ok((recipe, checkpoint, inputs))
 }
