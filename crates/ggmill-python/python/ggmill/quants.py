@@ -5,7 +5,7 @@ llama.cpp makes them.
 >>> blocks = ggmill.quants.quantize(np.ones((2, 256), np.float32), "Q4_K")
 >>> blocks.shape, blocks.dtype
 ((2, 144), dtype('uint8'))
->>> float(ggmill.quants.dequantize(blocks, "Q4_K").mean())
+>>> round(float(ggmill.quants.dequantize(blocks, "Q4_K").mean()), 2)
 1.0
 """
 

@@ -12,7 +12,7 @@ use ggmill::formats::{CheckpointDirectory, Configuration, Legacy, PeftAdapter};
 use ggmill::inspect::{FileKind, sniff};
 use ggmill::pipeline::{Checkpoint, Pretrained, Recipe};
 use ggmill::quantize::Target;
-use ggmill::{FileType, ReadAt as _, io, keys};
+use ggmill::{FileType, io, keys};
 use pyo3::prelude::*;
 
 use super::output::{Output, cut};
@@ -63,7 +63,8 @@ pub(crate) fn convert(
 ) -> Result<String> {
     let cut = cut(max_size, max_tensors, false)?;
     let output = Output { path: output, cut, overwrite, dry_run, threads, progress };
-    let (recipe, checkpoint, inputs) = prepare(py, path, type_name, &types, conversion, &output)?;
+    let (recipe, checkpoint, inputs) =
+        prepare(py, path, type_name, &types, conversion, &output, dry_run)?;
     output.write(py, recipe, &*checkpoint, &inputs)
 }
 
@@ -83,7 +84,7 @@ pub(crate) fn plan_convert(
     threads: Option<usize>,
 ) -> Result<SharedPlan> {
     let output = Output::planned(output, overwrite, threads);
-    let (recipe, checkpoint, _) = prepare(py, path, type_name, &types, conversion, &output)?;
+    let (recipe, checkpoint, _) = prepare(py, path, type_name, &types, conversion, &output, false)?;
     SharedPlan::new(recipe, checkpoint, &output)
 }
 
@@ -94,6 +95,7 @@ fn prepare(
     types: &Types,
     conversion: Conversion,
     output: &Output,
+    is_dry_run: bool,
 ) -> Result<Prepared> {
     let metadata = conversion.metadata.as_ref();
     let metadata = metadata.map(|text| MetadataOverride::from_json(text.as_bytes())).transpose()?;
@@ -163,7 +165,7 @@ fn prepare(
     if quantizes {
         let target = if is_chosen { Target::copy() } else { target(type_name)? };
         let mut options = types.options(target)?;
-        recipe = quantized(py, &recipe, &checkpoint, &mut options, types, output)?;
+        recipe = quantized(py, &recipe, &checkpoint, &mut options, types, output, is_dry_run)?;
     }
     refuse_errors(&recipe, &checkpoint, rules, output)?;
     Ok((recipe, Box::new(checkpoint), inputs))

@@ -97,6 +97,7 @@ pub(super) fn quantized(
     options: &mut QuantizeOptions,
     types: &Types,
     output: &Output,
+    is_dry_run: bool,
 ) -> Result<Recipe> {
     if let Some(goal) = types.goal() {
         let run = threads::run_options(output.threads);
@@ -105,7 +106,7 @@ pub(super) fn quantized(
         })?;
         options.types = Some(fit.types);
     }
-    options.dry_run = output.dry_run;
+    options.dry_run = is_dry_run;
     Ok(py.detach(|| quantize_recipe(recipe, options))?)
 }
 
@@ -130,7 +131,8 @@ pub(crate) fn quantize_file(
 ) -> Result<String> {
     let cut = cut(max_size, max_tensors, false)?;
     let output = Output { path: output, cut, overwrite, dry_run, threads, progress };
-    let (recipe, checkpoint, inputs) = prepare(py, &path, type_name.as_deref(), &types, &output)?;
+    let name = type_name.as_deref();
+    let (recipe, checkpoint, inputs) = prepare(py, &path, name, &types, &output, dry_run)?;
     output.write(py, recipe, &checkpoint, &inputs)
 }
 
@@ -147,7 +149,8 @@ pub(crate) fn plan_quantize(
     threads: Option<usize>,
 ) -> Result<SharedPlan> {
     let output = Output::planned(output, overwrite, threads);
-    let (recipe, checkpoint, _) = prepare(py, &path, type_name.as_deref(), &types, &output)?;
+    let name = type_name.as_deref();
+    let (recipe, checkpoint, _) = prepare(py, &path, name, &types, &output, false)?;
     SharedPlan::new(recipe, Box::new(checkpoint), &output)
 }
 
@@ -157,6 +160,7 @@ fn prepare(
     type_name: Option<&str>,
     types: &Types,
     output: &Output,
+    is_dry_run: bool,
 ) -> Result<(Recipe, GgufCheckpoint, Vec<PathBuf>)> {
     let target = match (type_name, types.goal()) {
         (Some(name), None) => target(name)?,
@@ -170,6 +174,6 @@ fn prepare(
     output.look_ahead(&inputs)?;
     let mut options = types.options(target)?;
     let recipe = Recipe::copy_of(&checkpoint)?;
-    let recipe = quantized(py, &recipe, &checkpoint, &mut options, types, output)?;
+    let recipe = quantized(py, &recipe, &checkpoint, &mut options, types, output, is_dry_run)?;
     Ok((recipe, checkpoint, inputs))
 }
