@@ -14,9 +14,9 @@ import enum
 import importlib
 import inspect
 import io
+import json
 import logging
 import random
-import struct
 import sys
 import tempfile
 import types
@@ -28,6 +28,11 @@ import numpy as np
 logging.disable(logging.CRITICAL)
 
 ROOT = Path(__file__).resolve().parents[2]
+TESTS = ROOT / "crates/ggmill-python/tests"
+sys.path.insert(0, str(TESTS))
+import gguf_cases as cases  # noqa: E402
+from gguf_cases import outcome  # noqa: E402
+
 failures: list[str] = []
 counts: dict[str, int] = {}
 
@@ -56,14 +61,6 @@ def same(a, b) -> bool:
     if isinstance(b, float) and b != b:
         return a != a
     return type(a) is type(b) and a == b
-
-
-def outcome(call):
-    """What a call returns, or the class and words of what it raises."""
-    try:
-        return call()
-    except Exception as error:  # noqa: BLE001
-        return f"{type(error).__name__}: {error}"
 
 
 # ---------------------------------------------------------------- names
@@ -140,144 +137,17 @@ def compare_parameters(path: str, ours, theirs) -> None:
 
 # ---------------------------------------------------------------- writer
 
-def sample(annotation: str, name: str, seed: int, module):
-    """A value for a parameter, by its annotation."""
-    r = random.Random(f"{name} {seed}")
-    if "GGUF" in annotation or "np." in annotation:
-        return None
-    choices = []
-    if "Sequence[bool]" in annotation:
-        choices.append([r.random() < 0.5 for _ in range(r.randrange(1, 5))])
-    if "Sequence[float]" in annotation:
-        choices.append([r.uniform(-3, 3) for _ in range(r.randrange(1, 5))])
-    if "Sequence[int]" in annotation:
-        choices.append([r.randrange(1 << 20) for _ in range(r.randrange(1, 5))])
-    if "Sequence[Sequence[int]]" in annotation:
-        choices.append([[1, 2], [3, 4]])
-    if "Sequence[str]" in annotation:
-        choices.append(["a", "ß", "日本"][: r.randrange(1, 4)])
-    if "Sequence[bytes]" in annotation:
-        choices.append([b"a", b"\xff\x00"])
-    for kind in ("PoolingType", "RopeScalingType", "ExpertGatingFuncType"):
-        if annotation == kind:
-            choices.append(r.choice(list(getattr(module, kind))))
-    if annotation == "bytes":
-        choices.append(bytes(r.randrange(256) for _ in range(9)))
-    plain = [one.strip() for one in annotation.split("|")]
-    if "int" in plain:
-        choices.append(r.randrange(1 << 7))
-    if "float" in plain:
-        choices.append(r.uniform(-3, 3))
-    if "str" in plain:
-        choices.append(r.choice(["", "text", "naïve ünïcode", "a\nb"]))
-    if "bool" in plain:
-        choices.append(r.random() < 0.5)
-    assert choices, annotation
-    return choices[seed % len(choices)]
-
-
-SKIPPED = {
-    "add_tensor", "add_tensor_info", "add_key_value", "add_shard_kv_data", "add_custom_alignment", "add_chat_template", "add_array",
-    "add_tensor_extra_prec_a4",
-}
-
-
-def keys(module, writer, theirs, seed: int, only: str | None = None) -> None:
-    """Calls every method that sets a key, as the reference declares it."""
-    for name, method in vars(theirs.GGUFWriter).items():
-        if not name.startswith("add_") or name in SKIPPED or (only is not None and name != only):
-            continue
-        parameters = list(inspect.signature(method).parameters.values())[1:]
-        arguments = {one.name: sample(str(one.annotation), f"{name} {one.name}", seed, module) for one in parameters}
-        if "key" in arguments:
-            arguments["key"] = f"x.{name}"
-        getattr(writer, name)(**arguments)
-
-
-def more_keys(module, writer) -> None:
-    writer.add_custom_alignment(64)
-    writer.add_tensor_extra_prec_a4(["a", "b"], [True, False])
-    writer.add_chat_template([{"name": "default", "template": "{{ x }}"}, {"name": "tool use", "template": "{{ y }}"}])
-    writer.add_array("x.nested", [[1, 2], [3]])
-    writer.add_array("x.tuple", (1.5, 2.5))
-    writer.add_array("x.range", range(5))
-    writer.add_array("x.empty", [])
-    kind = module.GGUFValueType
-    for sub in (kind.UINT8, kind.INT8, kind.UINT16, kind.INT16, kind.UINT64, kind.INT64, kind.FLOAT64, kind.BOOL, kind.STRING):
-        writer.add_key_value(f"x.sub.{sub.name}", ["a", "b"] if sub == kind.STRING else [1, 0, 1], kind.ARRAY, sub)
-    writer.remove_key("x.tuple")
-
-
-def tensors(module) -> list:
-    r = np.random.default_rng(7)
-    kind = module.GGMLQuantizationType
-    found = [(f"plain.{name}", r.integers(0, 100, (3, 5)).astype(name), None) for name in ("float16", "float32", "float64", "int8", "int16", "int32", "int64")]
-    found += [("blk.0.q8_0", r.integers(0, 256, (2, 68)).astype(np.uint8), kind.Q8_0), ("scalar", np.float32(3).reshape(()), None),
-              ("blk.0.ffn_up_exps.weight", r.random((4, 3, 32), dtype=np.float32), None), ("one", np.arange(7, dtype=np.float32), None)]
-    return found
-
-
-def write_all(module, path: Path, mode: str, **options) -> None:
-    writer = module.GGUFWriter(path, "llama", **options)
-    import gguf as theirs
-    for seed in range(3):
-        keys(module, writer, theirs, seed)
-    more_keys(module, writer)
-    if mode == "held":
-        for name, data, kind in tensors(module):
-            writer.add_tensor(name, data, raw_dtype=kind)
-        writer.write_header_to_file()
-        writer.write_kv_data_to_file()
-        writer.write_tensors_to_file()
-    else:
-        for name, data, kind in tensors(module):
-            writer.add_tensor_info(name, data.shape, data.dtype, data.nbytes, raw_dtype=kind)
-        writer.write_header_to_file()
-        writer.write_kv_data_to_file()
-        writer.write_ti_data_to_file()
-        for _, data, _ in tensors(module):
-            writer.write_tensor_data(data)
-    writer.close()
-
-
-def files_of(directory: Path) -> dict[str, bytes]:
-    return {one.name: one.read_bytes() for one in sorted(directory.iterdir())}
-
-
 def writer(ours, theirs) -> None:
-    cases = {}
-    for endian in ("LITTLE", "BIG"):
-        for mode in ("held", "streamed"):
-            for label, options in (("", {}), ("3 tensors", {"split_max_tensors": 3}), ("200 bytes", {"split_max_size": 200}),
-                                   ("small first", {"split_max_tensors": 4, "small_first_shard": True}), ("temp", {"use_temp_file": True})):
-                if mode == "streamed" and label == "temp" or mode == "held" and label == "temp" and endian == "BIG":
-                    continue
-                cases[f"{endian} {mode} {label}"] = (endian, mode, options)
-    for label, (endian, mode, options) in cases.items():
-        written = []
-        for module in (ours, theirs):
-            with tempfile.TemporaryDirectory() as directory:
-                write_all(module, Path(directory) / "m.gguf", mode, endianess=module.GGUFEndian[endian], **options)
-                written.append(files_of(Path(directory)))
-        check("writer", label, *written)
-    with tempfile.TemporaryDirectory() as directory:
-        for name in (one for one in vars(theirs.GGUFWriter) if one.startswith("add_") and one not in SKIPPED):
-            written = []
-            for module in (ours, theirs):
-                path = Path(directory) / "one.gguf"
-                one = module.GGUFWriter(path, "gemma3")
-                keys(module, one, theirs, 1, only=name)
-                one.write_header_to_file()
-                one.write_kv_data_to_file()
-                one.write_tensors_to_file()
-                one.close()
-                written.append(path.read_bytes())
-            check("writer", name, *written)
-    for name, call in refusals().items():
+    for label, case in cases.writer_cases().items():
+        check("writer", label, *(cases.written(module, case) for module in (ours, theirs)))
+    check("writer", "methods", cases.key_methods(ours), cases.key_methods(theirs))
+    for name in cases.key_methods(theirs):
+        check("writer", name, *(cases.written_key(module, name) for module in (ours, theirs)))
+    for name, call in cases.refusals().items():
         check("writer", f"refusal of {name}", *(outcome(lambda m=module: call(m)) for module in (ours, theirs)))
     for value in (0, 999, 1000, 123456, 10**9, 10**13):
         check("writer", f"{value} bytes", *(m.GGUFWriter.format_n_bytes_to_str(value) for m in (ours, theirs)))
-    for case in counted():
+    for case in cases.counted():
         found = []
         for module in (ours, theirs):
             one = module.GGUFWriter(None, "llama")
@@ -285,51 +155,6 @@ def writer(ours, theirs) -> None:
                 one.add_tensor_info(name, shape, np.dtype(np.float32), 4)
             found.append(one.get_total_parameter_count())
         check("writer", f"count of {case}", *found)
-
-
-def counted() -> list:
-    return [
-        [("a", (3, 4)), ("b.bias", (4,))],
-        [("blk.0.ffn_up_exps.weight", (8, 3, 4)), ("blk.0.ffn_up_exps.bias", (8, 3)), ("c", (2, 2)), ("d_exps.x", (3, 3))],
-        [("a.lora_a", (2, 4)), ("a.lora_b", (5, 2))],
-        [("a.lora_b", (5, 2)), ("a.lora_a", (2, 4))],
-        [],
-    ]
-
-
-def refusals() -> dict:
-    def blank(m, **options):
-        return m.GGUFWriter(None, "llama", **options)
-
-    def packed(m, value, kind="ARRAY"):
-        return blank(m)._pack_val(value, m.GGUFValueType[kind], add_vtype=True)
-
-    def order(m):
-        with tempfile.TemporaryDirectory() as directory:
-            one = m.GGUFWriter(Path(directory) / "x.gguf", "llama")
-            one.write_kv_data_to_file()
-
-    def twice(m):
-        one = blank(m)
-        one.add_tensor("a", np.zeros(3, np.float32))
-        one.add_tensor("a", np.zeros(3, np.float32))
-
-    return {
-        "an empty array": lambda m: packed(m, []),
-        "a set": lambda m: packed(m, {1}),
-        "a mixed array": lambda m: packed(m, [1, "a"]),
-        "None in an array": lambda m: packed(m, [None]),
-        "an object": lambda m: packed(m, [object]),
-        "a number out of range": lambda m: outcome(lambda: packed(m, 1 << 40, "UINT32"))[:13],
-        "the wrong order": order,
-        "a duplicate tensor": twice,
-        "an alignment": lambda m: blank(m).add_custom_alignment(24),
-        "lengths": lambda m: blank(m).add_tensor_extra_prec_a4(["a"], []),
-        "a dtype": lambda m: blank(m).add_tensor("a", np.zeros(3, np.uint16)),
-        "complex": lambda m: blank(m).add_tensor("a", np.zeros(3, np.complex64)),
-        "a byte shape": lambda m: blank(m).add_tensor("a", np.zeros(33, np.uint8), raw_dtype=m.GGMLQuantizationType.Q8_0),
-        "an element shape": lambda m: m.quant_shape_to_byte_shape((3, 33), m.GGMLQuantizationType.Q4_K),
-    }
 
 
 # ---------------------------------------------------------------- reader
@@ -376,7 +201,7 @@ def reader(ours, theirs, files: list[Path]) -> None:
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "x.gguf"
         for endian in ("LITTLE", "BIG"):
-            write_all(theirs, path, "held", endianess=theirs.GGUFEndian[endian])
+            cases.write_all(theirs, path, "held", endianess=theirs.GGUFEndian[endian])
             compare_files(path, ours, theirs)
             whole = path.read_bytes()
             changed = []
@@ -398,61 +223,23 @@ def reader(ours, theirs, files: list[Path]) -> None:
             for cut in [*range(0, 600, 7), *range(600, len(whole), 997)]:
                 path.write_bytes(whole[:cut])
                 compare_files(path, ours, theirs)
-        for label, content in hostile().items():
+        for label, content in cases.hostile().items():
             path.write_bytes(content)
             check("reader", label, *(outcome(lambda m=module: m.GGUFReader(path)) for module in (ours, theirs)))
-
-
-def hostile() -> dict[str, bytes]:
-    def text(value: bytes) -> bytes:
-        return struct.pack("<Q", len(value)) + value
-
-    def head(tensor_count: int, entry_count: int, version: int = 3, magic: bytes = b"GGUF") -> bytes:
-        return magic + struct.pack("<IQQ", version, tensor_count, entry_count)
-
-    u32 = text(b"k") + struct.pack("<II", 4, 7)
-    info = text(b"t") + struct.pack("<IQIQ", 1, 8, 0, 0)
-    zeros = bytes(128)
-    return {
-        "magic": head(0, 0, magic=b"GGML") + zeros,
-        "version 1": head(0, 0, 1) + zeros,
-        "version 4": head(0, 0, 4) + zeros,
-        "version big-endian": b"GGUF" + struct.pack(">IQQ", 9 << 16 | 3, 0, 0) + zeros,
-        "many tensors": head(1 << 40, 0) + zeros,
-        "many entries": head(0, 1 << 40) + zeros,
-        "long key": head(0, 1) + struct.pack("<Q", 1 << 40) + zeros,
-        "key past end": head(0, 1) + struct.pack("<Q", 1 << 20) + zeros,
-        "duplicate key": head(0, 2) + u32 + u32 + zeros,
-        "long string": head(0, 1) + text(b"k") + struct.pack("<IQ", 8, 1 << 20) + zeros,
-        "long string in an array": head(0, 1) + text(b"k") + struct.pack("<IIQ", 9, 8, 2) + text(b"a") + struct.pack("<Q", 999) + zeros,
-        "many elements": head(0, 1) + text(b"k") + struct.pack("<IIQ", 9, 4, 1 << 40) + zeros,
-        "alignment type": head(0, 1) + text(b"general.alignment") + struct.pack("<IQ", 10, 32) + zeros,
-        "alignment 0": head(0, 1) + text(b"general.alignment") + struct.pack("<II", 4, 0) + zeros,
-        "alignment 24": head(0, 1) + text(b"general.alignment") + struct.pack("<II", 4, 24) + zeros,
-        "duplicate tensor": head(2, 0) + info + info + zeros,
-        "dimensions": head(1, 0) + text(b"t") + struct.pack("<I", 5) + zeros,
-        "row": head(1, 0) + text(b"t") + struct.pack("<IQIQ", 1, 33, 8, 0) + zeros,
-    }
 
 
 # ---------------------------------------------------------------- quants
 
 def quants(ours, theirs) -> None:
     r = np.random.default_rng(3)
-    values = r.standard_normal((37, 512)).astype(np.float32)
-    values[0] = 0
-    values[1] *= 1e-6
-    values[2] *= 1e4
-    values[3] = np.arange(512)
-    values[4, ::2] = 0
+    values = cases.values()
     for qtype, traits in theirs.quants._type_traits.items():
         kind = ours.GGMLQuantizationType(int(qtype))
-        data = r.integers(0, 256, (9, theirs.quant_shape_to_byte_shape((512,), qtype)[0])).astype(np.uint8)
+        data = cases.blocks(theirs, qtype.name)
         with np.errstate(all="ignore"):
             expected = theirs.dequantize(data, qtype)
             found = ours.dequantize(data, kind)
-        # Payloads of NaN are not part of the promise.
-        check("quants", f"dequantize {qtype.name}", np.where(np.isnan(found), np.float32(0), found), np.where(np.isnan(expected), np.float32(0), expected))
+        check("quants", f"dequantize {qtype.name}", cases.without_nan(found), cases.without_nan(expected))
         check("quants", f"NaN of {qtype.name}", np.isnan(found), np.isnan(expected))
         check("quants", f"blocks of {qtype.name}", ours.quants._type_traits[kind].dequantize_blocks(data.reshape(-1, traits.type_size)[:3]).shape,
               (3, traits.block_size))
@@ -552,8 +339,6 @@ PRISTINE: dict = {}
 
 
 def vocab(ours, theirs) -> None:
-    import json
-
     for path in sorted((ROOT / "crates/ggmill-convert/tests/vocabularies").glob("*.json")):
         with tempfile.TemporaryDirectory() as directory:
             place = Path(directory)
@@ -601,8 +386,8 @@ def scripts(ours, theirs, files: list[Path]) -> None:
     with tempfile.TemporaryDirectory() as directory:
         made = Path(directory) / "made.gguf"
         swapped = Path(directory) / "swapped.gguf"
-        write_all(theirs, made, "held")
-        write_blocks(theirs, swapped)
+        cases.write_all(theirs, made, "held")
+        cases.write_blocks(theirs, swapped)
         for path in [*sorted((ROOT / "crates/ggmill-testdata").rglob("*.gguf")), made, swapped, *files]:
             for options in ([], ["--no-tensors"], ["--json"], ["--json", "--json-array"], ["--markdown"], ["--markdown", "--no-tensors"], ["--data-offset"], ["--data-alignment"]):
                 check("scripts", f"gguf-dump {path} {options}", *(run_script(one, "gguf_dump", [path, *options]) for one in packages))
@@ -643,26 +428,6 @@ def scripts(ours, theirs, files: list[Path]) -> None:
                     said = run_script(one, "gguf_new_metadata", [source, copy, *options])
                     found.append((said, copy.read_bytes() if copy.exists() else b""))
                 check("scripts", f"gguf-new-metadata {source} {options}", *found)
-
-
-def write_blocks(module, path: Path) -> None:
-    """A file of the types whose blocks the reference can swap."""
-    r = np.random.default_rng(11)
-    one = module.GGUFWriter(path, "llama")
-    one.add_token_list(["a", "b"])
-    one.add_token_scores([1.0, 2.0])
-    one.add_name("swapped")
-    one.add_block_count(3)
-    for name in ("Q4_0", "Q8_0", "Q4_K", "Q6_K", "TQ2_0", "MXFP4", "Q1_0", "BF16"):
-        kind = module.GGMLQuantizationType[name]
-        size = module.GGML_QUANT_SIZES[kind][1]
-        one.add_tensor(name, r.integers(0, 256, (3, 2 * size)).astype(np.uint8), raw_dtype=kind)
-    one.add_tensor("f32", r.random((4, 4)).astype(np.float32))
-    one.add_tensor("f16", r.random((4, 4)).astype(np.float16))
-    one.write_header_to_file()
-    one.write_kv_data_to_file()
-    one.write_tensors_to_file()
-    one.close()
 
 
 def compare_vocabularies(label: str, place: Path, ours, theirs) -> None:
@@ -750,16 +515,45 @@ def templates() -> dict[str, dict]:
     return found
 
 
+def record(theirs) -> None:
+    """What the reference makes of the cases, for the tests of the package."""
+    found: dict = {"source": "written by xtask/peers/python_gguf.py --record from gguf-py of llama.cpp, as in llama-cpp-python 0.3.36"}
+    found["writer"] = {label: {name: cases.digest(data) for name, data in cases.written(theirs, case).items()} for label, case in cases.writer_cases().items()}
+    found["keys"] = {name: cases.digest(cases.written_key(theirs, name)) for name in cases.key_methods(theirs)}
+    found["refusals"] = {label: outcome(lambda call=call: call(theirs)) for label, call in cases.refusals().items()}
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "x.gguf"
+        found["hostile"] = {}
+        for label, content in cases.hostile().items():
+            path.write_bytes(content)
+            found["hostile"][label] = outcome(lambda: theirs.GGUFReader(path))
+    found["dequantize"], found["quantize"] = {}, {}
+    for qtype in theirs.quants._type_traits:
+        with np.errstate(all="ignore"):
+            found["dequantize"][qtype.name] = cases.digest(cases.without_nan(theirs.dequantize(cases.blocks(theirs, qtype.name), qtype)).tobytes())
+        made = outcome(lambda: theirs.quantize(cases.values(), qtype))
+        if not isinstance(made, str):
+            found["quantize"][qtype.name] = cases.digest(made.tobytes())
+    found["model_ids"] = [theirs.Metadata.get_model_id_components(*one) for one in cases.model_ids()]
+    lines = [f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False, indent=1 if isinstance(value, dict) else None)}" for key, value in found.items()]
+    (TESTS / "fixtures").mkdir(exist_ok=True)
+    (TESTS / "fixtures/gguf_reference.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("gguf_py", type=Path)
     parser.add_argument("parts", nargs="*")
     parser.add_argument("--files", type=Path, nargs="*", default=[])
+    parser.add_argument("--record", action="store_true", help="write what the reference does for the tests of the package, and compare nothing")
     arguments = parser.parse_args()
     sys.path.insert(0, str(arguments.gguf_py))
     import gguf as theirs
 
     warnings.simplefilter("ignore")
+    if arguments.record:
+        record(theirs)
+        return 0
     import ggmill.gguf as ours
 
     PRISTINE.update(theirs.TensorNameMap.block_mappings_cfg)
