@@ -24,6 +24,7 @@ mod roundtrip;
 mod safetensors;
 mod scratch;
 pub mod seeds;
+mod template;
 mod tensors;
 mod tokenizer;
 mod torch;
@@ -47,6 +48,7 @@ pub use quantize::quantize;
 pub use restore::restore;
 pub use roundtrip::roundtrip;
 pub use safetensors::{safetensors, safetensors_index};
+pub use template::template;
 pub use tokenizer::tokenizer;
 pub use torch::torch;
 pub use type_plan::type_plan;
@@ -56,7 +58,7 @@ pub use vocabulary::vocabulary;
 pub type Target = fn(&[u8]);
 
 /// Every target by the name of its binary: a parser of foreign bytes each, or a codec.
-pub const TARGETS: [(&str, Target); 21] = [
+pub const TARGETS: [(&str, Target); 22] = [
     ("parse", parse),
     ("decoder_chunks", decoder_chunks),
     ("restore", restore),
@@ -78,4 +80,5 @@ pub const TARGETS: [(&str, Target); 21] = [
     ("type_plan", type_plan),
     ("vocabulary", vocabulary),
     ("tokenizer", tokenizer),
+    ("template", template),
 ];

@@ -71,15 +71,19 @@ pub(super) fn all(jobs: usize) -> Done {
     Err(format!("recipes differ from the reference in {failed} of {jobs} processes"))
 }
 
-/// The script with the variables it reads: ours is built where none is named.
-fn script(needs_ours: bool) -> Done<Command> {
-    let python = env::var_os(PYTHON).ok_or_else(|| {
+/// The interpreter with the reference.
+pub(super) fn python() -> Done<PathBuf> {
+    env::var_os(PYTHON).map(PathBuf::from).ok_or_else(|| {
         format!(
             "{PYTHON} names no interpreter: one with torch, transformers 4.57.6 and numpy; LLAMA_CPP \
              is the directory vendor/llama.cpp of llama-cpp-python 0.3.36"
         )
-    })?;
-    let mut script = command(python);
+    })
+}
+
+/// The script with the variables it reads: ours is built where none is named.
+fn script(needs_ours: bool) -> Done<Command> {
+    let mut script = command(python()?);
     script.arg(root().join("xtask/peers/classes.py"));
     if env::var_os("CLASSES_CACHE").is_none() {
         let cache: PathBuf = target()?.join("peers/classes");
