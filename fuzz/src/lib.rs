@@ -25,6 +25,7 @@ mod safetensors;
 mod scratch;
 pub mod seeds;
 mod start;
+mod template;
 mod tensors;
 mod tokenizer;
 mod torch;
@@ -49,6 +50,7 @@ pub use restore::restore;
 pub use roundtrip::roundtrip;
 pub use safetensors::{safetensors, safetensors_index};
 pub use start::start;
+pub use template::template;
 pub use tokenizer::tokenizer;
 pub use torch::torch;
 pub use type_plan::type_plan;
@@ -81,4 +83,5 @@ pub const TARGETS: [(&str, Target); 22] = [
     ("type_plan", type_plan),
     ("vocabulary", vocabulary),
     ("tokenizer", tokenizer),
+    ("template", template),
 ];

@@ -29,6 +29,7 @@ pub fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
         "manifest" => return texts::manifests(),
         "safetensors_index" => return texts::indexes(),
         "type_plan" => return texts::type_plans(),
+        "template" => return texts::templates(),
         "tokenizer" => return tokenizer::vocabularies(),
         "vocabulary" => return formats::vocabularies(),
         "imatrix" => return formats::imatrices(),

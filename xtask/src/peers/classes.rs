@@ -44,7 +44,7 @@ pub(super) fn script(name: &str, needs_ours: bool) -> Done<Command> {
 }
 
 /// The reference's interpreter.
-fn reference() -> Done<std::ffi::OsString> {
+pub(super) fn reference() -> Done<std::ffi::OsString> {
     env::var_os(PYTHON).ok_or_else(|| {
         format!(
             "{PYTHON} names no interpreter: one with torch, transformers 4.57.6 and numpy; LLAMA_CPP \

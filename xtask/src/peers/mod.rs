@@ -13,6 +13,7 @@ mod open;
 mod quant;
 mod quantize;
 mod source;
+mod templates;
 mod tokenize;
 mod write;
 
@@ -106,6 +107,8 @@ pub(crate) enum Peers {
     Write(write::Args),
     /// Compare tokens with llama.cpp's: IDs of texts of every kind, and the texts they give back
     Tokenize(tokenize::Args),
+    /// Compare rendered chat templates with Jinja's, as transformers sets it up
+    Templates(templates::Args),
     /// Import the names of architectures and of their tensors from gguf, or hold the descriptions
     /// against llama.cpp's loader
     Architectures(architectures::Args),
@@ -140,6 +143,7 @@ impl Peers {
             Self::Imatrix => quantize::imatrix(),
             Self::Write(args) => write::execute(args),
             Self::Tokenize(args) => tokenize::execute(args),
+            Self::Templates(args) => templates::execute(args),
             Self::Architectures(args) => architectures::execute(args),
             Self::Environment => {
                 environment::python().map(|python| println!("{}", python.display()))

@@ -21,9 +21,16 @@ pub(super) struct Piece {
     shape: Option<Shape>,
 }
 
+impl Piece {
+    /// The run of the tensor that it is; `None` for all of it.
+    pub(super) fn run(&self) -> Option<Cut> {
+        self.cut
+    }
+}
+
 /// A run of the indices of a dimension.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Cut {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Cut {
     dimension: usize,
     start: u64,
     count: u64,
