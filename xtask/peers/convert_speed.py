@@ -102,6 +102,20 @@ def make_vocabulary(directory):
     print(f"{len(known)} tokens, {len(merges)} merges, {(directory / 'tokenizer.json').stat().st_size / 1e6:.0f} MB")
 
 
+def apart(work, *arguments):
+    """Does work in a process of its own: the greatest resident set of a command is at least that of the process that starts it."""
+    child = os.fork()
+    if child == 0:
+        try:
+            work(*arguments)
+            sys.stdout.flush()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    if os.waitpid(child, 0)[1] != 0:
+        raise SystemExit("the checkpoint was not made")
+
+
 def timed(*command):
     """Seconds, seconds of processor time, and the greatest resident set in MB."""
     os.sync()
@@ -143,7 +157,7 @@ def vocabulary(args, script, work):
     """Both sides on the vocabulary."""
     source, theirs, ours = work / "vocabulary", work / "reference.gguf", work / "ours.gguf"
     source.mkdir()
-    make_vocabulary(source)
+    apart(make_vocabulary, source)
     rows = {"script, 262,144 tokens": [], "ggmill, 262,144 tokens": []}
     for _ in range(args.rounds):
         rows["script, 262,144 tokens"].append(timed(*script, source, "--vocab-only", "--outtype", "f16", "--outfile", theirs))
@@ -158,7 +172,7 @@ def weights(args, script, work):
     source = args.keep or work / "checkpoint"
     if not (source / "model.safetensors").exists():
         source.mkdir(exist_ok=True)
-        make(source, args.tokenizer)
+        apart(make, source, args.tokenizer)
     theirs, ours, mixed = (work / name for name in ("reference.gguf", "ours.gguf", "reference-mixed.gguf"))
     threads = os.cpu_count()
     rows = {"script, F16": [], "ggmill, F16": [], "llama_model_quantize, Q4_K_M": [], "ggmill, Q4_K_M": []}
