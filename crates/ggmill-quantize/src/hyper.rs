@@ -9,6 +9,7 @@ use crate::layers::layer;
 pub(crate) struct Hyper {
     /// The special properties of the architecture.
     pub(crate) traits: &'static MixtureTraits,
+    /// How many layers a token goes through.
     pub(crate) layers: u64,
     pub(crate) experts: u64,
     /// Query heads that share a key and value head, in the first layer.
@@ -31,9 +32,11 @@ impl Hyper {
             heads != kv_heads,
             experts,
         );
+        // Blocks that are gone through several times are counted each time.
+        let loops = model.integer("num_loops").unwrap_or(1).max(1);
         Self {
             traits,
-            layers,
+            layers: layers.saturating_mul(loops),
             experts,
             heads_per_kv: heads.checked_div(kv_heads).unwrap_or(0),
             is_70b,
