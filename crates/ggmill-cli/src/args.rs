@@ -7,7 +7,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEn
 use crate::commands::{
     architectures, check, completions, convert, detokenize, diff, edit, explain, extract, get,
     graft, hash, imatrix, inspect, lora, man, merge, name, quantize, repack, set_metadata, split,
-    tokenize,
+    template, tokenize,
 };
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
@@ -100,6 +100,7 @@ pub(crate) enum Command {
     Diff(diff::Args),
     Tokenize(tokenize::Args),
     Detokenize(detokenize::Args),
+    Template(template::Args),
     Completions(completions::Args),
     Man(man::Args),
 }
@@ -128,6 +129,7 @@ impl Command {
             Self::Diff(args) => diff::run(&args, console),
             Self::Tokenize(args) => tokenize::run(&args, console),
             Self::Detokenize(args) => detokenize::run(&args, console),
+            Self::Template(args) => template::run(&args, console),
             Self::Hash(args) => hash::run(&args, console),
             Self::Completions(args) => completions::run(&args, Cli::command(), console),
             Self::Man(args) => man::run(&args, Cli::command(), console),

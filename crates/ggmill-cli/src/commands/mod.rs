@@ -28,5 +28,6 @@ pub(crate) mod quantize;
 pub(crate) mod repack;
 pub(crate) mod set_metadata;
 pub(crate) mod split;
+pub(crate) mod template;
 pub(crate) mod tokenize;
 pub(crate) mod vocabulary;

@@ -40,4 +40,5 @@ mod program;
 mod quantize;
 mod reshape;
 mod support;
+mod template;
 mod tokenize;

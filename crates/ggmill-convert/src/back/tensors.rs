@@ -101,7 +101,11 @@ fn arithmetic(source: &Source) -> Vec<Operation> {
     let own = own.filter(|operation| {
         matches!(
             operation,
-            Operation::Add(_) | Operation::Multiply(_) | Operation::Exp | Operation::NegExp
+            Operation::Add(_)
+                | Operation::Multiply(_)
+                | Operation::Float
+                | Operation::Exp
+                | Operation::NegExp
         )
     });
     own.cloned().collect()
