@@ -88,7 +88,7 @@ impl AutoType {
             return Self::new(file_type, Some(file_type.to_string()));
         }
         let weights = first_weights(checkpoint, |_| true);
-        Self::new(FileType::F16, weights.map(|tensor| tensor.type_name().to_string()))
+        Self::new(FileType::F16, weights.map(SourceTensor::type_name))
     }
 
     /// A type that was chosen for weights of a type.

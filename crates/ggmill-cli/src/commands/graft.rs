@@ -29,10 +29,10 @@ use crate::source::{open_checkpoint, what_it_is};
   ggmill graft model.gguf --from tokenizer.json -o new-tokenizer.gguf
 
 A donor is a GGUF file, .safetensors, .npy (named after its tensor), or .json with metadata,
-as `ggmill extract` writes them, or a PyTorch file. NAME=FILE gives the one tensor of FILE another name. A
-tensor takes the place of the one of its name, others come after the last; a donor that
-replaces nothing is refused without --add. Then tensors are dropped, renamed and put in
-order.")]
+as `ggmill extract` writes them, or a PyTorch file. NAME=FILE gives the one tensor of FILE
+another name. A tensor takes the place of the one of its name, others come after the last; a
+donor that replaces nothing is refused without --add. Then tensors are dropped, renamed and
+put in order.")]
 pub(crate) struct Args {
     /// The model: a file, or any shard of a set
     file: PathBuf,

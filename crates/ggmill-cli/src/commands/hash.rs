@@ -35,10 +35,10 @@ Examples:
 
 Only tensor data are hashed, so an edit of the metadata changes nothing, and neither does
 splitting a model into shards or another name, as long as the manifest is about one model.
-Lines are those of llama-gguf-hash, which can check what is
-written here and the other way round. Without a choice the hash is xxh64, or, for a check,
-the strongest that the manifest has for the model. Lines that contradict each other hold
-for nothing, and neither does a line that an earlier check found wrong.
+Lines are those of llama-gguf-hash: each program checks what the other writes. Without a
+choice the hash is xxh64, or, for a check, the strongest that the manifest has for the model.
+Lines that contradict each other are not counted, and neither is a line that an earlier check
+found wrong.
 
 --check also takes the lines of sha256sum, which are about whole files: each FILE is hashed
 as a whole then, metadata included.")]

@@ -105,7 +105,7 @@ fn a_vocabulary_is_converted_without_weights() {
     }
     let read = |name: &str| fs::read(directory.path().join(name)).unwrap();
     assert!(read("a.gguf") == read("b.gguf"));
-    // An index without the files that it lists is no weights either.
+    // An index without the files that it lists does not count as weights.
     let index = directory.path().join("tinystories260K/model.safetensors.index.json");
     fs::write(index, r#"{ "weight_map": { "a": "model-00001-of-00001.safetensors" } }"#).unwrap();
     assert_eq!(convert("tinystories260K", "c.gguf").code, 0);

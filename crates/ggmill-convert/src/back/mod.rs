@@ -128,7 +128,7 @@ pub fn restore_checkpoint(
 /// vocabulary alone, which has no tensors.
 pub fn restorable(checkpoint: &GgufCheckpoint) -> Result<()> {
     let metadata = checkpoint.metadata();
-    let text = |key: &str| metadata.raw_str(key).ok().map(|text| text.to_string_lossy());
+    let text = |key: &str| metadata.raw_str(key).ok().map(RawStr::to_string_lossy);
     let kind = text(keys::GENERAL_TYPE);
     let of_architecture = text(keys::GENERAL_ARCHITECTURE);
     let of_architecture = of_architecture.as_deref().and_then(kind_of_architecture);

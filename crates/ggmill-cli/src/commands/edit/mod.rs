@@ -45,7 +45,7 @@ in a key (ggmill.padding) that readers ignore.
 A new key that is nearly a known one (llama.context_lenght), and a chat template that does not
 parse, are refused before anything is written, unless --force sets them anyway. What the
 rules of `ggmill check` find wrong with the keys that were touched is printed; the edit is
-made all the same. --no-check leaves out both, but for the templates. Several files are
+made nevertheless. --no-check leaves out both, but for the templates. Several files are
 edited with --in-place, each as a whole or not at all; the exit code is 2 when one could not
 be.")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
