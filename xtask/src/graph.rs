@@ -18,8 +18,19 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("ggmill-io", &["ggmill-core"]),
     ("ggmill-arch", &["ggmill-core"]),
     ("ggmill-text", &["ggmill-core"]),
-    ("ggmill-check", &["ggmill-core", "ggmill-arch", "ggmill-quant", "ggmill-pipeline"]),
+    (
+        "ggmill-check",
+        &[
+            "ggmill-core",
+            "ggmill-arch",
+            "ggmill-quant",
+            "ggmill-tokenizer",
+            "ggmill-template",
+            "ggmill-pipeline",
+        ],
+    ),
     ("ggmill-tokenizer", &["ggmill-core"]),
+    ("ggmill-template", &["ggmill-core", "ggmill-tokenizer"]),
     ("ggmill-pipeline", &["ggmill-core", "ggmill-quant", "ggmill-io", "ggmill-text"]),
     ("ggmill-formats", &["ggmill-core", "ggmill-quant", "ggmill-io", "ggmill-pipeline"]),
     (
@@ -70,6 +81,7 @@ const LIBRARIES: &[&str] = &[
     "ggmill-text",
     "ggmill-check",
     "ggmill-tokenizer",
+    "ggmill-template",
     "ggmill-pipeline",
     "ggmill-formats",
     "ggmill-convert",
