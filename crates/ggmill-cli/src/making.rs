@@ -188,7 +188,8 @@ mod tests {
 
     #[test]
     fn a_name_has_a_line_of_its_own_on_a_narrow_terminal() {
-        let wide = "blk.10.attn_output_of_a_long_name.weight  64 × 4  F32              1024 bytes at ";
+        let wide =
+            "blk.10.attn_output_of_a_long_name.weight  64 × 4  F32              1024 bytes at ";
         assert!(table(None).starts_with(wide) && table(Some(90)) == table(None), "{}", table(None));
         let narrow = "blk.10.attn_output_of_a_long_name.weight\n  64 × 4  F32    1024 bytes at ";
         assert!(table(Some(40)).starts_with(narrow), "{}", table(Some(40)));
