@@ -101,7 +101,7 @@ pub(crate) fn gate() -> Done {
 
 impl Environment {
     fn build_and_test(&self, args: &Args) -> Done {
-        self.command_of_the_wheel(args.release)?;
+        build_command(args.release)?;
         let wheel = self.build(args.release)?;
         println!("built {}", wheel.display());
         let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
@@ -139,19 +139,6 @@ impl Environment {
         )
     }
 
-    /// The native command, which the wheel carries beside the extension.
-    fn command_of_the_wheel(&self, release: bool) -> Done {
-        let profile: &[&str] = if release { &["--release"] } else { &[] };
-        run_command(cargo(&["build", "--locked", "-p", "ggmill-cli"]).args(profile))?;
-        let built = target()?.join(if release { "release" } else { "debug" });
-        let name = format!("ggmill{}", env::consts::EXE_SUFFIX);
-        let scripts = root().join(PACKAGE).join("ggmill.data/scripts");
-        fs::create_dir_all(&scripts)
-            .and_then(|()| fs::copy(built.join(&name), scripts.join(&name)))
-            .map(drop)
-            .map_err(|error| format!("{}: {error}", scripts.display()))
-    }
-
     /// Builds the wheel, and finds it.
     fn build(&self, release: bool) -> Done<PathBuf> {
         let wheels = target()?.join("python/wheels");
@@ -179,6 +166,19 @@ impl Environment {
         let found = output(self.module("pyright").arg("--pythonpath").arg(&self.python));
         found.map(|text| print!("{text}"))
     }
+}
+
+/// The native command, which the wheel carries beside the extension.
+fn build_command(release: bool) -> Done {
+    let profile: &[&str] = if release { &["--release"] } else { &[] };
+    run_command(cargo(&["build", "--locked", "-p", "ggmill-cli"]).args(profile))?;
+    let built = target()?.join(if release { "release" } else { "debug" });
+    let name = format!("ggmill{}", env::consts::EXE_SUFFIX);
+    let scripts = root().join(PACKAGE).join("ggmill.data/scripts");
+    fs::create_dir_all(&scripts)
+        .and_then(|()| fs::copy(built.join(&name), scripts.join(&name)))
+        .map(drop)
+        .map_err(|error| format!("{}: {error}", scripts.display()))
 }
 
 fn wheel_in(directory: &Path) -> Done<PathBuf> {

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use ggmill::arch::{Architecture, Catalogue};
 use ggmill::check::{Options, Severity, check_plans};
 use ggmill::convert::{
-    ConvertOptions, LegacyOptions, MetadataOverride, auto_type, convert_legacy, convert_lora,
+    AutoType, ConvertOptions, LegacyOptions, MetadataOverride, convert_legacy, convert_lora,
     own_type,
 };
-use ggmill::formats::{CheckpointDirectory, Configuration, Legacy, PeftAdapter};
+use ggmill::formats::{CheckpointDirectory, Legacy, PeftAdapter};
 use ggmill::inspect::{FileKind, sniff};
 use ggmill::pipeline::{Checkpoint, Pretrained, Recipe};
 use ggmill::quantize::Target;
@@ -25,6 +25,7 @@ const PLAIN: [FileType; 4] = [FileType::F32, FileType::F16, FileType::BF16, File
 
 /// What Python says of a conversion, as its arguments are named.
 #[derive(Debug, FromPyObject)]
+#[expect(clippy::struct_excessive_bools, reason = "arguments as they are named")]
 #[pyo3(from_item_all)]
 pub(crate) struct Conversion {
     base: Option<PathBuf>,
@@ -124,15 +125,15 @@ fn prepare(
             None => return Err(Failure::misuse("an adapter is F32, F16, BF16 or Q8_0").at(&path)),
         };
         let adapter = py.detach(|| PeftAdapter::open(&path))?;
-        let (base, base_files) = base_of(&adapter, conversion.base, &path)?;
-        let own = adapter.files().map(Path::to_owned);
-        let inputs: Vec<PathBuf> = own.chain(base_files).chain(conversion.arch_files).collect();
+        let base = py.detach(|| adapter.open_base(conversion.base.as_deref()))?;
+        let files = adapter.files().chain(base.files()).map(Path::to_owned);
+        let inputs: Vec<PathBuf> = files.chain(conversion.arch_files).collect();
         output.look_ahead(&inputs)?;
         let mut options = ConvertOptions::new(file_type);
         options.name = conversion.name;
         options.metadata = metadata;
         let architecture = catalogue.for_checkpoint(base.config())?;
-        let recipe = py.detach(|| convert_lora(&adapter, &*base, architecture, &options))?;
+        let recipe = py.detach(|| convert_lora(&adapter, &base, architecture, &options))?;
         return Ok((recipe, Box::new(adapter), inputs));
     }
     if conversion.base.is_some() {
@@ -150,7 +151,7 @@ fn prepare(
     let file_type = match plain {
         _ if quantizes => own_type(&checkpoint),
         Some(file_type) => file_type,
-        None => auto_type(&checkpoint),
+        None => AutoType::of(&checkpoint).file_type,
     };
     let own = checkpoint.files().map(Path::to_owned);
     let inputs: Vec<PathBuf> = own.chain(conversion.arch_files).chain(types.files()).collect();
@@ -225,25 +226,4 @@ fn catalogue(files: &[PathBuf]) -> Result<Catalogue> {
             Architecture::parse(&text).map_err(|error| Failure::from(error).at(path))?;
         Ok(catalogue.with(described))
     })
-}
-
-/// The base of an adapter with its files: the directory given, or the one that the adapter names.
-fn base_of(
-    adapter: &PeftAdapter,
-    given: Option<PathBuf>,
-    path: &Path,
-) -> Result<(Box<dyn Pretrained>, Vec<PathBuf>)> {
-    let named = || adapter.base().map(PathBuf::from).filter(|named| named.is_dir());
-    let Some(base) = given.or_else(named) else {
-        let message = "the adapter names no directory that is here as its base; give one";
-        return Err(Failure::misuse(message).at(path));
-    };
-    if CheckpointDirectory::is_at(&base) {
-        let checkpoint = CheckpointDirectory::open(&base)?;
-        let files = checkpoint.files().map(Path::to_owned).collect();
-        return Ok((Box::new(checkpoint), files));
-    }
-    let configuration = Configuration::open(&base)?;
-    let file = configuration.file();
-    Ok((Box::new(configuration), vec![file]))
 }
