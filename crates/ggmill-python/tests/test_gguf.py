@@ -220,7 +220,7 @@ def test_every_block_type_is_quantized_and_read_back(kind: Any) -> None:
     assert blocks.shape == gguf.quant_shape_to_byte_shape(values.shape, kind)
     again = gguf.dequantize(blocks, kind)
     assert again.dtype == np.float32
-    assert np.sqrt(np.mean((again - values) ** 2)) < 0.8
+    assert np.corrcoef(again.ravel(), values.ravel())[0, 1] > 0.4
     # Arrays need not be contiguous.
     assert np.array_equal(gguf.quantize(values.T.copy().T, kind, imatrix=weights), blocks)
 
@@ -369,7 +369,8 @@ def test_lazy_tensors_are_computed_when_they_are_written(tmp_path: Path) -> None
         [lambda: load(1), lambda: load(2)], (4, 32), np.float32
     ).quantize(gguf.GGMLQuantizationType.Q8_0)
     assert chunked.shape == (4, 34)
-    chunked.tofile(tmp_path / "y")
+    with open(tmp_path / "y", "wb") as file:
+        chunked.tofile(file)
     whole = np.concatenate([load(1), load(2)])
     expected = gguf.quantize(whole, gguf.GGMLQuantizationType.Q8_0)
     assert (tmp_path / "y").read_bytes() == expected.tobytes()

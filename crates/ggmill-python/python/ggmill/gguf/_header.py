@@ -77,7 +77,7 @@ class Header:
 
     def __init__(self, data: np.ndarray[Any, Any], check_kind: Callable[[int], Any]):
         self._data = data.view(np.ndarray)
-        self._bytes = memoryview(data)
+        self._bytes = memoryview(data)  # type: ignore[arg-type]
         self._size = data.nbytes
         self._check_kind = check_kind
         if self._size < 4 or struct.unpack_from("<I", self._bytes)[0] != GGUF_MAGIC:
@@ -197,4 +197,4 @@ class Header:
         [kind] = self.read(at, "I")
         [offset] = self.read(at + 4, "Q")
         self.tensors.append(TensorPlace(name, start, length, dims, kind, offset))
-        return at + 12
+        return int(at + 12)

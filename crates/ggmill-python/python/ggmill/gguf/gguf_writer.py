@@ -16,6 +16,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from ._optional import optional
 from ._writer_base import GGUFValue, TensorInfo, WriterBase, WriterState
 from ._writer_keys import KeyMethods
 from .constants import (
@@ -197,7 +198,7 @@ class GGUFWriter(KeyMethods):
         if self.temp_file is None:
             self.tensors[-1][name].tensor = tensor
         else:
-            tensor.tofile(self.temp_file)  # type: ignore[arg-type]
+            tensor.tofile(self.temp_file)
             self.write_padding(self.temp_file, tensor.nbytes)
 
     def _in_file_order(
@@ -469,8 +470,7 @@ class _Bars:
     """A bar for all bytes, and one for those of a shard if there are several."""
 
     def __init__(self, shards: list[dict[str, TensorInfo]]):
-        from tqdm import tqdm  # noqa: PLC0415  (only a program that asks for bars needs it)
-
+        tqdm = optional("tqdm").tqdm
         self._sizes = [sum(info.nbytes for info in tensors.values()) for tensors in shards]
         style: dict[str, Any] = {"unit": "byte", "unit_scale": True}
         self._shard: Any = None

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
+from ._untyped import elements
+
 logger = logging.getLogger("gguf.lazy")
 
 # Operators that the interpreter looks up on the class, where `__getattr__` is not asked.
@@ -34,11 +36,17 @@ def _operator(name: str, same_shape: bool) -> Callable[..., Any]:
 def _attribute(self: LazyBase, name: str) -> Any:
     found = getattr(self._meta, name)
     if callable(found):
-        return type(self)._wrap_fn(
-            lambda tensor, *args, **kwargs: getattr(tensor, name)(*args, **kwargs), use_self=self
-        )
+
+        def call(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+            return getattr(tensor, name)(*args, **kwargs)
+
+        return type(self)._wrap_fn(call, use_self=self)
     if isinstance(found, self._tensor_type):
-        return type(self)._wrap_fn(lambda tensor: getattr(tensor, name))(self)
+
+        def get(tensor: Any) -> Any:
+            return getattr(tensor, name)
+
+        return type(self)._wrap_fn(get)(self)
     return found
 
 
@@ -98,7 +106,7 @@ class LazyBase(ABC, metaclass=LazyMeta):
         if isinstance(o, LazyBase):
             return fn(o)
         if isinstance(o, (list, tuple)):
-            applied = [LazyBase._recurse_apply(one, fn) for one in o]
+            applied = [LazyBase._recurse_apply(one, fn) for one in elements(o)]
             return tuple(applied) if isinstance(o, tuple) else applied
         return o
 
@@ -127,15 +135,18 @@ class LazyBase(ABC, metaclass=LazyMeta):
                 assert isinstance(args[0], cls)
                 result = args[0]._meta
                 if isinstance(meta_noop, tuple):
-                    dtype, shape = meta_noop
+                    dtype: Any = meta_noop[0]
+                    shape: Any = meta_noop[1]
                     result = cls.meta_with_dtype_and_shape(dtype, shape(result.shape))
                 elif meta_noop is not True:
                     result = cls.meta_with_dtype_and_shape(meta_noop, result.shape)
 
             if isinstance(result, cls._tensor_type):
                 return cls(meta=cls.eager_to_meta(result), args=args, kwargs=kwargs, func=fn)
-            if isinstance(result, tuple) and all(isinstance(t, cls._tensor_type) for t in result):
-                return cls._elements(fn, args, kwargs, result)
+            if isinstance(result, tuple):
+                several = tuple(elements(result))
+                if all(isinstance(one, cls._tensor_type) for one in several):
+                    return cls._elements(fn, args, kwargs, several)
             return fn(*cls.to_eager(args), **kwargs)
 
         return wrapped
@@ -222,12 +233,12 @@ class LazyNumpyTensor(LazyBase):
 
     def astype(self, dtype: DTypeLike, *args: Any, **kwargs: Any) -> LazyNumpyTensor:
         """The array with elements of another type."""
-        return type(self)(
-            meta=type(self).meta_with_dtype_and_shape(dtype, self._meta.shape),
-            args=(self, dtype, *args),
-            kwargs=kwargs,
-            func=lambda array, *rest, **more: array.astype(*rest, **more),
-        )
+
+        def convert(array: Any, *rest: Any, **more: Any) -> Any:
+            return array.astype(*rest, **more)
+
+        meta = type(self).meta_with_dtype_and_shape(dtype, self._meta.shape)
+        return type(self)(meta=meta, args=(self, dtype, *args), kwargs=kwargs, func=convert)
 
     def tofile(self, *args: Any, **kwargs: Any) -> Any:
         """Computes the array and writes it."""

@@ -55,7 +55,8 @@ def np_roundf(n: Array) -> Array:
     """Rounds to the nearest integer, halves away from zero."""
     magnitude = abs(n)
     whole = np.floor(magnitude)
-    return np.sign(n) * (whole + np.floor(2 * (magnitude - whole)))
+    rounded: Array = np.sign(n) * (whole + np.floor(2 * (magnitude - whole)))
+    return rounded
 
 
 class _Quant:
@@ -322,7 +323,8 @@ class _GridHex:
         parts = numbers.reshape((-1, 8 // bits)) << np.arange(0, 8, bits)[: 8 // bits]
         if bits == 3:
             parts = numbers.reshape((-1, 2)) << np.array([0, 4])
-        return np.bitwise_or.reduce(parts, axis=-1).astype(np.uint8).tobytes().hex().encode()
+        packed: Array = np.bitwise_or.reduce(parts, axis=-1).astype(np.uint8)
+        return packed.tobytes().hex().encode()
 
 
 class _Grid(_Quant):

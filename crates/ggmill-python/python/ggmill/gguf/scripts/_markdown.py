@@ -40,10 +40,10 @@ _WORDS = {
     "enc": "Encoder",
     "dec": "Decoder",
 }
-_WORDS |= {
+_WORDS.update({
     f"ffn_{name}_exp": f'Feed-forward network "{name}" layer per expert in Mixture of Expert models'
     for name in ("gate", "down", "up")
-}
+})
 
 
 def pretty_type(field: ReaderField) -> str:
@@ -172,7 +172,7 @@ def _bits(size: int, elements: int) -> float:
 
 
 def _dims(tensor: ReaderTensor) -> list[int]:
-    dims = tensor.shape.tolist()
+    dims: list[int] = tensor.shape.tolist()
     return dims + [1] * (4 - len(dims))
 
 
@@ -180,7 +180,7 @@ def _tensor_rows(tensors: Sequence[tuple[int, ReaderTensor]]) -> list[dict[str, 
     estimate = max(len(element_count_rounded_notation(t.n_elements)) for _, t in tensors)
     width = max(len(str(t.n_elements)) for _, t in tensors)
     widths = [max(len(str(n)) for n in sizes) for sizes in zip(*(_dims(t) for _, t in tensors), strict=True)]
-    rows = []
+    rows: list[dict[str, Any]] = []
     for number, tensor in tensors:
         human = tensor.name.replace(".weight", ".(W)").replace(".bias", ".(B)")
         rounded = element_count_rounded_notation(tensor.n_elements)

@@ -6,6 +6,7 @@ import argparse
 import hashlib
 import uuid
 
+from .._optional import optional
 from ..gguf_reader import GGUFReader
 from ._ask import arguments
 
@@ -22,10 +23,8 @@ def gguf_hash(
     tensors = [one for one in reader.tensors if not one.name.endswith(_LEFT_OUT)]
     bar = None
     if not disable_progress_bar:
-        from tqdm import tqdm  # noqa: PLC0415  (only the bar needs it)
-
         total = sum(one.n_elements for one in tensors)
-        bar = tqdm(desc="Hashing", total=total, unit="weights", unit_scale=True)
+        bar = optional("tqdm").tqdm(desc="Hashing", total=total, unit="weights", unit_scale=True)
     whole = {"sha1": hashlib.sha1(), "sha256": hashlib.sha256()}
     identity = hashlib.sha1(UUID_NAMESPACE_LLAMA_CPP.bytes)
     for tensor in tensors:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from .._optional import optional
 from ..constants import GGUFValueType, Keys
 from ..gguf_reader import GGUFReader
 from ..gguf_writer import GGUFWriter
@@ -100,9 +101,7 @@ def copy_with_new_metadata(
 
 
 def _bar(total: int) -> Any:
-    from tqdm import tqdm  # noqa: PLC0415  (only writing needs it)
-
-    return tqdm(desc="Writing", total=total, unit="byte", unit_scale=True)
+    return optional("tqdm").tqdm(desc="Writing", total=total, unit="byte", unit_scale=True)
 
 
 def _token_keys() -> dict[str, str]:
@@ -195,7 +194,7 @@ def main() -> None:
     """The program."""
     args = arguments(_parser(" | ".join(_token_keys())), at_least=2)
     new_metadata = _new_texts(args)
-    remove_metadata = args.remove_metadata or []
+    remove_metadata: list[str] = args.remove_metadata or []
     warning = "*** Warning *** Warning *** Warning **"
     ask = "* Enter exactly YES if you are positive you want to proceed:"
     if remove_metadata and not args.force:
