@@ -55,12 +55,18 @@ fn tests() -> Done {
 /// The workspace, and what is kept out of it.
 fn format() -> Done {
     run_command(&mut cargo(&["fmt", "--all", "--check"]))?;
-    ["crates/ggmill-python", "fuzz", "xtask/targets/probe", "xtask/targets/wasm", "xtask/peers/candle"]
-        .into_iter()
-        .try_for_each(|package| {
-            let manifest = format!("--manifest-path={package}/Cargo.toml");
-            run_command(&mut cargo(&["fmt", "--check", &manifest]))
-        })
+    [
+        "crates/ggmill-python",
+        "fuzz",
+        "xtask/targets/probe",
+        "xtask/targets/wasm",
+        "xtask/peers/candle",
+    ]
+    .into_iter()
+    .try_for_each(|package| {
+        let manifest = format!("--manifest-path={package}/Cargo.toml");
+        run_command(&mut cargo(&["fmt", "--check", &manifest]))
+    })
 }
 
 fn lints() -> Done {

@@ -10,6 +10,9 @@ use crate::error::{Failure, Result};
 use crate::memory;
 use crate::value::{object, string};
 
+/// An array of `uint64`.
+type Numbers<'py> = Bound<'py, PyArray1<u64>>;
+
 /// Which entry of a model's metadata: by its key, of which a file can have several.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
@@ -110,14 +113,14 @@ impl Array {
         py: Python<'py>,
         start: i64,
         stop: i64,
-        step: i64,
+        stride: i64,
     ) -> Result<Vec<Bound<'py, PyAny>>> {
         let mut found = Vec::new();
         let mut at = start;
-        while (step > 0 && at < stop) || (step < 0 && at > stop) {
+        while (stride > 0 && at < stop) || (stride < 0 && at > stop) {
             let number = u64::try_from(at).map_err(|_| Failure::misuse("no such element"))?;
             found.push(self.element(py, number)?);
-            at = at.saturating_add(step);
+            at = at.saturating_add(stride);
         }
         Ok(found)
     }
@@ -133,10 +136,7 @@ impl Array {
     }
 
     /// Where each string begins in `raw`, and its length: two arrays of `uint64`.
-    fn places_of_strings<'py>(
-        &self,
-        py: Python<'py>,
-    ) -> Result<(Bound<'py, PyArray1<u64>>, Bound<'py, PyArray1<u64>>)> {
+    fn places_of_strings<'py>(&self, py: Python<'py>) -> Result<(Numbers<'py>, Numbers<'py>)> {
         let places = py.detach(|| self.places())?;
         let starts = places.iter().map(|(start, _)| *start as u64).collect();
         let lengths = places.iter().map(|(_, len)| *len as u64).collect();

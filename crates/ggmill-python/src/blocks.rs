@@ -10,6 +10,7 @@ use crate::threads;
 
 /// What is known of a tensor type.
 #[derive(IntoPyObject)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub(crate) struct TypeFacts {
     number: u32,
     name: &'static str,
@@ -33,7 +34,7 @@ pub(crate) fn types() -> Vec<TypeFacts> {
         let layout = this.layout();
         let block_size = layout.map_or(0, |layout| layout.elements);
         let codec = quant::codec(this).ok();
-        let encodes = |codec: &&dyn quant::BlockCodec| {
+        let encodes = |codec: &dyn quant::BlockCodec| {
             let done = codec.quantize(&[], block_size as usize, None, &mut []);
             !done.is_err_and(|error| error.kind() == quant::ErrorKind::Unsupported)
         };
@@ -44,7 +45,7 @@ pub(crate) fn types() -> Vec<TypeFacts> {
             type_size: layout.map_or(0, |layout| layout.bytes),
             is_quantized: this.is_quantized(),
             decodes: codec.is_some(),
-            encodes: codec.filter(encodes).is_some(),
+            encodes: codec.is_some_and(encodes),
             needs_weights: codec.is_some_and(quant::BlockCodec::needs_weights),
         })
     };

@@ -30,7 +30,7 @@ mod _native {
     #[pymodule_export]
     use crate::memory::Memory;
     #[pymodule_export]
-    use crate::model::Model;
+    use crate::model::OpenModel;
     #[pymodule_export]
     use crate::operations::check::check;
     #[pymodule_export]

@@ -17,18 +17,18 @@ use crate::value::{bytes_of, object, string};
 type EntryPlace<'py> = (Bound<'py, PyAny>, u32, u64, u64, u64);
 
 /// A model: one file or all shards of a set. Arrays made of it keep its files after `close`.
-#[pyclass(frozen, module = "ggmill._native")]
-pub(crate) struct Model {
+#[pyclass(frozen, name = "Model", module = "ggmill._native")]
+pub(crate) struct OpenModel {
     /// `None` once it is closed.
-    model: Mutex<Option<Arc<ggmill::Model>>>,
+    held: Mutex<Option<Arc<ggmill::Model>>>,
     path: PathBuf,
     is_mapped: bool,
 }
 
-impl Model {
+impl OpenModel {
     /// The model, unless it was closed.
     pub(crate) fn open(&self) -> Result<Arc<ggmill::Model>> {
-        let model = self.model.lock().unwrap_or_else(PoisonError::into_inner);
+        let model = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         model.clone().ok_or_else(|| Failure::closed(&self.path))
     }
 
@@ -41,7 +41,7 @@ impl Model {
 }
 
 #[pymethods]
-impl Model {
+impl OpenModel {
     #[new]
     #[pyo3(signature = (path, *, mmap = true, alone = false, salvage = false))]
     fn new(py: Python<'_>, path: PathBuf, mmap: bool, alone: bool, salvage: bool) -> Result<Self> {
@@ -57,19 +57,19 @@ impl Model {
             }
         })?;
         let is_mapped = mmap && !salvage;
-        Ok(Self { model: Mutex::new(Some(Arc::new(model))), path, is_mapped })
+        Ok(Self { held: Mutex::new(Some(Arc::new(model))), path, is_mapped })
     }
 
     /// Lets go of the files. Arrays that were made of them stay.
     fn close(&self, py: Python<'_>) {
-        let model = self.model.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let model = self.held.lock().unwrap_or_else(PoisonError::into_inner).take();
         // Unmapping a large file takes a while.
         py.detach(|| drop(model));
     }
 
     #[getter]
     fn closed(&self) -> bool {
-        self.model.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).is_none()
     }
 
     /// The path that was opened.
@@ -106,7 +106,6 @@ impl Model {
     }
 
     /// Of one file: bytes of all of it, of the header, up to the data, and the alignment.
-    #[expect(clippy::type_complexity, reason = "four numbers, one of which may be unknown")]
     fn layout(&self, part: usize) -> Result<(Option<u64>, u64, u64, u64)> {
         self.part(part, |part| {
             let index = part.index();

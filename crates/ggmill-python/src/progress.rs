@@ -54,6 +54,6 @@ fn tell(callback: Option<&Py<PyAny>>, progress: Progress<'_>) -> PyResult<bool> 
         py.check_signals()?;
         let Some(callback) = callback else { return Ok(true) };
         let answer = callback.call1(py, (progress.written, progress.total, progress.tensor))?;
-        Ok(answer.bind(py).cast::<PyBool>().map_or(true, |answer| answer.is_true()))
+        Ok(answer.bind(py).cast::<PyBool>().map_or(true, PyBoolMethods::is_true))
     })
 }

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::error::Result;
-use crate::model::Model;
+use crate::model::OpenModel;
 use crate::value::bytes_of;
 
 /// Text to tokens and tokens to text. Several threads may use one at once.
@@ -16,7 +16,7 @@ pub(crate) struct Tokenizer(library::Tokenizer);
 impl Tokenizer {
     #[new]
     #[pyo3(signature = (model, *, pre = None))]
-    fn new(py: Python<'_>, model: &Model, pre: Option<String>) -> Result<Self> {
+    fn new(py: Python<'_>, model: &OpenModel, pre: Option<String>) -> Result<Self> {
         let model = model.open()?;
         let options = pre.map_or_else(LoadOptions::new, |name| LoadOptions::new().pre(name));
         let made = py.detach(|| library::Tokenizer::with_options(&model.metadata(), &options))?;

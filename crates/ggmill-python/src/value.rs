@@ -55,13 +55,11 @@ pub(crate) fn object<'py>(
 /// Text of a file. Bytes that are not UTF-8 become lone surrogates, as in the names of files, and
 /// can be written again as they were.
 pub(crate) fn string<'py>(py: Python<'py>, text: RawStr<'_>) -> Result<Bound<'py, PyAny>> {
-    match text.to_str() {
-        Ok(text) => Ok(PyString::new(py, text).into_any()),
-        Err(_) => {
-            let bytes = PyBytes::new(py, text.as_bytes());
-            Ok(bytes.call_method1("decode", ("utf-8", "surrogateescape"))?)
-        }
+    if let Ok(text) = text.to_str() {
+        return Ok(PyString::new(py, text).into_any());
     }
+    let bytes = PyBytes::new(py, text.as_bytes());
+    Ok(bytes.call_method1("decode", ("utf-8", "surrogateescape"))?)
 }
 
 /// The bytes of a `str` or `bytes`; lone surrogates are the bytes that they stand for.

@@ -34,6 +34,12 @@ def read_everything(path: Path, **options: bool) -> None:
         model.text(full=True)
 
 
+def is_valid(path: Path) -> bool:
+    """Whether a file of the corpus opens. The limited ones are refused under limits of their own,
+    which Python does not set."""
+    return path.name.startswith(("valid-", "limited-"))
+
+
 def test_broken_files_raise(corpus: list[Path]) -> None:
     opened, refused = 0, 0
     for path in corpus:
@@ -46,14 +52,14 @@ def test_broken_files_raise(corpus: list[Path]) -> None:
                 assert path.name in str(error) or error.path is None
             else:
                 opened += 1
-                assert path.name.startswith("valid-") or "salvage" in options, path
+                assert is_valid(path) or "salvage" in options, path
         ggmill.check(path, data=True)
     assert opened > 20 and refused > 50
 
 
 def test_a_broken_file_is_refused_with_its_place(corpus: list[Path]) -> None:
     for path in corpus:
-        if not path.name.startswith("broken-"):
+        if is_valid(path):
             continue
         with pytest.raises(ggmill.FormatError) as raised:
             ggmill.open(path)

@@ -20,6 +20,11 @@ REAL = [
 ]
 
 
+def plain(value: Any) -> Any:
+    """A value of the documents; floats are there with their bits."""
+    return float(value["repr"]) if isinstance(value, dict) else value
+
+
 def digest(data: Any) -> str:
     return hashlib.sha256(data).hexdigest()
 
@@ -38,13 +43,14 @@ def test_a_model_is_what_others_read(name: str, mmap: bool, real: Path, expected
             value = model.metadata[entry["key"]]
             if entry["type"] != "array":
                 assert model.metadata.type(entry["key"]) == entry["type"]
-                assert value == pytest.approx(entry["value"])
-                assert type(value) is type(entry["value"])
+                assert value == plain(entry["value"])
+                assert type(value) is type(plain(entry["value"]))
                 continue
             assert isinstance(value, ggmill.Array)
             assert value.element_type == entry["element"]
             assert len(value) == entry["length"]
-            assert value[: len(entry["first"])] == pytest.approx(entry["first"])
+            first = [plain(element) for element in entry["first"]]
+            assert value[: len(first)] == first
         assert list(model.tensors) == [info["name"] for info in document["tensors"]]
         for info in document["tensors"]:
             tensor = model.tensors[info["name"]]

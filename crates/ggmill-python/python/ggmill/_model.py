@@ -263,7 +263,12 @@ class Tensor:
     @property
     def rows(self) -> int:
         """The number of rows, of ``shape[-1]`` elements each."""
-        return self.size // self.shape[-1] if self.size else 0
+        return self.size // self._row_len if self.size else 0
+
+    @property
+    def _row_len(self) -> int:
+        """Elements of a row; a tensor without dimensions is one number."""
+        return next(iter(self._native.dimensions), 1)
 
     @property
     def nbytes(self) -> int:
@@ -291,6 +296,17 @@ class Tensor:
         """Which file of the model it is in, counted from 0."""
         return self._native.part
 
+    def _shaped(self, array: npt.NDArray[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
+        try:
+            return array.reshape(shape)
+        except ValueError:
+            # Shapes with a 0 in them can have any other number too.
+            raise UnsupportedError(
+                f"tensor {self.name!r}: NumPy has no arrays of shape {shape}",
+                kind="unsupported",
+                subject=f"tensor {self.name!r}",
+            ) from None
+
     def raw(self) -> npt.NDArray[np.uint8]:
         """The bytes of the data as they lie in the file, shape ``(nbytes,)``: a read-only view of a
         mapped file, a copy otherwise."""
@@ -309,10 +325,10 @@ class Tensor:
         """
         code = TENSOR_DTYPES.get(self.type)
         if code is None:
-            row_bytes = self.type_info.row_bytes(self.shape[-1])
-            return self._native.canonical().reshape((*self.shape[:-1], row_bytes))
+            row_bytes = self.type_info.row_bytes(self._row_len)
+            return self._shaped(self._native.canonical(), (*self.shape[:-1], row_bytes))
         dtype = np.dtype(code).newbyteorder(">" if self._native.big_endian else "<")
-        return self._native.raw().view(dtype).reshape(self.shape)
+        return self._shaped(self._native.raw().view(dtype), self.shape)
 
     def dequantize(
         self,
@@ -338,7 +354,7 @@ class Tensor:
             IndexError: there is no such row.
         """
         count = self.rows
-        row_len = self.shape[-1]
+        row_len = self._row_len
         if isinstance(rows, int):
             place = rows + count if rows < 0 else rows
             if not 0 <= place < count:
@@ -346,8 +362,8 @@ class Tensor:
             found = self._native.dequantize(place, place + 1, threads=threads)
             return found.astype(dtype, copy=False)
         if rows is None:
-            found = self._native.dequantize(0, count, threads=threads).reshape(self.shape)
-            return found.astype(dtype, copy=False)
+            found = self._native.dequantize(0, count, threads=threads)
+            return self._shaped(found, self.shape).astype(dtype, copy=False)
         wanted = range(count)[rows] if isinstance(rows, slice) else rows
         if wanted.step not in (1, -1) and len(wanted) > 1:
             read = [self._native.dequantize(row, row + 1, threads=threads) for row in wanted]
@@ -356,7 +372,7 @@ class Tensor:
         if first < 0 or last >= count:
             raise IndexError(f"rows {first} to {last} of {count}")
         found = self._native.dequantize(first, last + 1, threads=threads)
-        found = found.reshape((len(wanted), row_len))
+        found = self._shaped(found, (len(wanted), row_len))
         return (found[::-1] if wanted.step < 0 else found).astype(dtype, copy=False)
 
     def __array__(

@@ -126,4 +126,4 @@ def _floats(array: npt.ArrayLike, name: str) -> npt.NDArray[np.float32]:
     given: npt.NDArray[Any] = np.asarray(array)
     if given.dtype.kind not in "fiub":
         raise ArgumentError(f"{name} is {given.dtype}, expected numbers")
-    return np.ascontiguousarray(given, dtype=np.float32)
+    return np.asarray(given, dtype=np.float32, order="C")

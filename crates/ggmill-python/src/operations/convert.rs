@@ -25,6 +25,7 @@ const PLAIN: [FileType; 4] = [FileType::F32, FileType::F16, FileType::BF16, File
 
 /// What Python says of a conversion, as its arguments are named.
 #[derive(Debug, FromPyObject)]
+#[expect(clippy::struct_excessive_bools, reason = "arguments as they are named")]
 #[pyo3(from_item_all)]
 pub(crate) struct Conversion {
     base: Option<PathBuf>,

@@ -74,7 +74,7 @@ pub(crate) fn edit<'py>(
     let plan = editor.plan(&edited)?;
     if let Some((key, fault)) = broken_templates(&edited).first().filter(|_| check) {
         let message = format!("does not parse: {fault}");
-        return Err(Failure::misuse(message).about_key(key.to_string().as_bytes()).at(&path));
+        return Err(Failure::misuse(message).about_key(key.as_bytes()).at(&path));
     }
     let findings =
         if check { edit_findings(&editor, &edited, &plan)? } else { EditFindings::default() };

@@ -19,14 +19,14 @@ type Line<'py> = (&'static str, String, Option<Bound<'py, PyAny>>);
 /// Hashes of a model and, unless `tensors` is false, of each tensor.
 #[pyfunction]
 #[pyo3(signature = (path, kinds, *, tensors = true, threads = None, progress = None))]
-pub(crate) fn hash<'py>(
-    py: Python<'py>,
+pub(crate) fn hash(
+    py: Python<'_>,
     path: PathBuf,
     kinds: Vec<String>,
     tensors: bool,
     threads: Option<usize>,
     progress: Option<Py<PyAny>>,
-) -> Result<Vec<Line<'py>>> {
+) -> Result<Vec<Line<'_>>> {
     let kind = |name: &String| {
         HashKind::ALL.into_iter().find(|kind| kind.name() == name).ok_or_else(|| {
             let all: Vec<_> = HashKind::ALL.into_iter().map(HashKind::name).collect();

@@ -65,15 +65,14 @@ impl Output {
         if self.dry_run {
             return refuse_inputs(&self.path, inputs);
         }
-        let first = match self.cut {
-            None => self.path.clone(),
-            Some(_) => {
-                let first = io::shard_paths(&self.path, 1).unwrap_or_default();
-                first.into_iter().next().ok_or_else(|| not_a_prefix(&self.path))?
-            }
+        let first = if self.cut.is_some() {
+            let first = io::shard_paths(&self.path, 1).unwrap_or_default();
+            first.into_iter().next().ok_or_else(|| not_a_prefix(&self.path))?
+        } else {
+            self.path.clone()
         };
         let overwrite = self.overwrite || self.cut.is_some();
-        Ok(drop(start(&first, inputs, overwrite, 0)?))
+        start(&first, inputs, overwrite, 0).map(drop)
     }
 
     /// Writes the model, and returns its plan as JSON (`docs/formats/plan.md`).

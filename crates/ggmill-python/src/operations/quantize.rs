@@ -1,6 +1,5 @@
 //! Models of smaller types.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use ggmill::pipeline::{Checkpoint, GgufCheckpoint, Recipe};
@@ -17,7 +16,8 @@ use crate::progress::reporting;
 use crate::threads;
 
 /// What Python says of types, as its arguments are named.
-#[derive(Debug, Default, FromPyObject)]
+#[derive(Debug, FromPyObject)]
+#[expect(clippy::struct_field_names, reason = "arguments as they are named")]
 #[pyo3(from_item_all)]
 pub(crate) struct Types {
     imatrix: Option<PathBuf>,
@@ -57,7 +57,7 @@ impl Types {
         options.leave_output_tensor = self.leave_output_tensor;
         options.output_tensor_type = one_type(self.output_tensor_type.as_deref())?;
         options.token_embedding_type = one_type(self.token_embedding_type.as_deref())?;
-        options.prune_layers = BTreeSet::from_iter(self.prune_layers.iter().copied());
+        options.prune_layers = self.prune_layers.iter().copied().collect();
         for (pattern, name) in &self.tensor_types {
             options.tensor_types.push(format!("{pattern}={name}").parse::<TensorType>()?);
         }
