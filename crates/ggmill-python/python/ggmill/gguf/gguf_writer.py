@@ -16,7 +16,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from ._optional import optional
+from ._optional import bar
 from ._writer_base import GGUFValue, TensorInfo, WriterBase, WriterState
 from ._writer_keys import KeyMethods
 from .constants import (
@@ -470,13 +470,11 @@ class _Bars:
     """A bar for all bytes, and one for those of a shard if there are several."""
 
     def __init__(self, shards: list[dict[str, TensorInfo]]):
-        tqdm = optional("tqdm").tqdm
         self._sizes = [sum(info.nbytes for info in tensors.values()) for tensors in shards]
-        style: dict[str, Any] = {"unit": "byte", "unit_scale": True}
         self._shard: Any = None
         if len(shards) > 1:
-            self._shard = tqdm(desc=f"Shard (0/{len(shards)})", total=None, **style)
-        self._all: Any = tqdm(desc="Writing", total=sum(self._sizes), **style)
+            self._shard = bar(f"Shard (0/{len(shards)})", None, "byte")
+        self._all: Any = bar("Writing", sum(self._sizes), "byte")
 
     def begin_shard(self, number: int) -> None:
         if self._shard is not None:

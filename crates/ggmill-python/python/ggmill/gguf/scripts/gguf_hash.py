@@ -6,7 +6,7 @@ import argparse
 import hashlib
 import uuid
 
-from .._optional import optional
+from .._optional import bar
 from ..gguf_reader import GGUFReader
 from ._ask import arguments
 
@@ -21,10 +21,9 @@ def gguf_hash(
 ) -> None:
     """Prints the SHA-1 and SHA-256 of each tensor and of all, and a UUID."""
     tensors = [one for one in reader.tensors if not one.name.endswith(_LEFT_OUT)]
-    bar = None
+    shown = None
     if not disable_progress_bar:
-        total = sum(one.n_elements for one in tensors)
-        bar = optional("tqdm").tqdm(desc="Hashing", total=total, unit="weights", unit_scale=True)
+        shown = bar("Hashing", sum(one.n_elements for one in tensors), "weights")
     whole = {"sha1": hashlib.sha1(), "sha256": hashlib.sha256()}
     identity = hashlib.sha1(UUID_NAMESPACE_LLAMA_CPP.bytes)
     for tensor in tensors:
@@ -35,10 +34,10 @@ def gguf_hash(
                 print(f"{name:9} {digest}  {filename}:{tensor.name}")
             hasher.update(data)
         identity.update(data)
-        if bar is not None:
-            bar.update(tensor.n_elements)
-    if bar is not None:
-        bar.close()
+        if shown is not None:
+            shown.update(tensor.n_elements)
+    if shown is not None:
+        shown.close()
     for name, hasher in whole.items():
         print(f"{name:9} {hasher.hexdigest()}  {filename}")
     print(f"uuid      {uuid.UUID(bytes=identity.digest()[:16], version=5)}  {filename}")
