@@ -90,9 +90,7 @@ class Header:
             self._order = "<" if sys.byteorder == "big" else ">"
             [version] = self.read(4, "I")
         if version not in READER_SUPPORTED_VERSIONS:
-            raise ValueError(
-                f"Sorry, file appears to be version {version} which we cannot handle"
-            )
+            raise ValueError(f"Sorry, file appears to be version {version} which we cannot handle")
         self.tensor_count, self.entry_count = self.read(8, "QQ")
         for what, count in (("Tensor", self.tensor_count), ("KV", self.entry_count)):
             if count > GGUF_MAX_ARRAY_ELEMENTS:

@@ -129,7 +129,7 @@ def _patch_class(traits: Any, ours: Any, theirs: ModuleType) -> None:
     wrapped = {
         "quantize": lazy._wrap_fn(
             lambda rows: traits.quantize_rows(rows),  # pyright: ignore[reportUnknownLambdaType]
-            meta_noop=(np.uint8, ours._shape_to_bytes)
+            meta_noop=(np.uint8, ours._shape_to_bytes),
         ),
         "dequantize": lazy._wrap_fn(
             lambda rows: traits.dequantize_rows(rows),  # pyright: ignore[reportUnknownLambdaType]

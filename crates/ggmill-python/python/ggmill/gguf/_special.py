@@ -135,9 +135,7 @@ class SpecialVocab:
                 if len(parts) == 2:
                     self.merges.append(" ".join(parts))
                 elif parts:
-                    logger.warning(
-                        f"{merges_file.name}: Line {number}: Entry malformed, ignoring"
-                    )
+                    logger.warning(f"{merges_file.name}: Line {number}: Entry malformed, ignoring")
         return True
 
     def _set_merges(self, merges: Any) -> None:
@@ -324,7 +322,7 @@ class _PostProcessor:
         return first, last
 
     def _replace_end(self, last: str) -> None:
-        """The token at the end is another: what was the end of text is that of a turn or message."""
+        """The last token is another: what ended a text ends a turn or a message."""
         assert self._config is not None
         types = tuple(self._vocab.special_token_types)
         free = next((typ for typ in ("eot", "eom") if typ not in types), None)
@@ -353,16 +351,16 @@ class _PostProcessor:
             return
         ends = tuple(one.get("Sequence", {}).get("id") for one in (template[0], template[-1]))
         if ends != ("A", "B"):
-            logger.warning(
-                f"Unknown sequence {ends[0]}...{ends[1]} in TemplateProcessing<pair>"
-            )
+            logger.warning(f"Unknown sequence {ends[0]}...{ends[1]} in TemplateProcessing<pair>")
             return
         between = template[1:-1]
         if not between:
             return
         add = False
         known = (self._sep, self._eos)
-        for part, nth in zip(between if len(between) == 2 else between[:1], ("", "second "), strict=False):
+        for part, nth in zip(
+            between if len(between) == 2 else between[:1], ("", "second "), strict=False
+        ):
             token = _token_of(part)
             if not token:
                 what = f"Unknown {nth}middle sequence {part!r}"

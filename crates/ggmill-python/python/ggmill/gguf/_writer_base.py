@@ -1,4 +1,4 @@
-"""What a writer holds before it writes: metadata entries and tensor infos, and how they are packed."""
+"""Metadata entries and tensor infos before they are written, and how they are packed."""
 
 from __future__ import annotations
 

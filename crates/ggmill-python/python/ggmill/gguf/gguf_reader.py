@@ -97,9 +97,11 @@ class _ArrayParts(LazyList[Array]):
                 ]
         else:
             elements = self.views.of(place.start + 12, place.element_kind, place.count)
-            values = elements[slice(chosen.start, chosen.stop, chosen.step)].tolist() if (
-                chosen.step > 0
-            ) else [elements[one].tolist() for one in chosen]
+            values = (
+                elements[slice(chosen.start, chosen.stop, chosen.step)].tolist()
+                if (chosen.step > 0)
+                else [elements[one].tolist() for one in chosen]
+            )
         return values if isinstance(index, slice) else values[0]
 
 

@@ -192,7 +192,7 @@ class GGUFWriter(KeyMethods):
         """
         tensor = self._in_file_order(tensor, tensor_endianess)
         if self.use_temp_file and self.temp_file is None:
-            self.temp_file = tempfile.SpooledTemporaryFile(mode="w+b", max_size=_SPOOLED)  # noqa: SIM115
+            self.temp_file = tempfile.SpooledTemporaryFile(mode="w+b", max_size=_SPOOLED)
         shape = raw_shape if raw_shape is not None else tensor.shape
         self.add_tensor_info(name, shape, tensor.dtype, tensor.nbytes, raw_dtype=raw_dtype)
         if self.temp_file is None:
@@ -233,7 +233,7 @@ class GGUFWriter(KeyMethods):
         if path is not None:
             self.path = path
         if self.path is not None:
-            self.fout = [open(name, "wb") for name in self.print_plan()]  # noqa: SIM115
+            self.fout = [open(name, "wb") for name in self.print_plan()]
             self.state = WriterState.EMPTY
 
     def print_plan(self) -> list[Path]:

@@ -1,4 +1,4 @@
-"""Arrays that are computed when they are written: expressions with the type and shape of their result."""
+"""Arrays that are computed when they are written, of known type and shape."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class LazyBase(ABC, metaclass=LazyMeta):
 
         The type and shape of its result come from calling it on tensors without values; with
         `meta_noop` they are those of its first argument (True), another type, or another type and a
-        function of the shape. A result that is no tensor is computed at once.
+        function of the shape. A result that is not a tensor is computed at once.
         """
 
         def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -280,15 +280,16 @@ class LazyChunkedTensor:
         raise TypeError("LazyChunkedTensor cannot become an ndarray, it is written in chunks")
 
     def quantize(self, qtype: Any) -> LazyChunkedTensor:
-        """The array in blocks of a type; QuantError if rows are not whole blocks."""
-        from .constants import GGMLQuantizationType  # noqa: PLC0415  (quants.py needs this file)
-        from .quants import QuantError, quant_shape_to_byte_shape  # noqa: PLC0415
+        """The array in blocks of a type.
+
+        QuantError if the row length is not a multiple of the block size.
+        """
+        from .constants import GGMLQuantizationType  # quants.py needs this file
+        from .quants import QuantError, quant_shape_to_byte_shape
 
         plain = {GGMLQuantizationType.F32: np.float32, GGMLQuantizationType.F16: np.float16}
         if qtype in plain:
-            return LazyChunkedTensor(
-                self._chunks, self.shape, plain[qtype], qtype, self._byteswap
-            )
+            return LazyChunkedTensor(self._chunks, self.shape, plain[qtype], qtype, self._byteswap)
         try:
             shape = quant_shape_to_byte_shape(self.shape, qtype)
         except ValueError as error:
@@ -305,7 +306,7 @@ class LazyChunkedTensor:
 
     def tofile(self, *args: Any, **kwargs: Any) -> None:
         """Writes the array chunk by chunk."""
-        from .quants import quantize  # noqa: PLC0415  (quants.py needs this file)
+        from .quants import quantize  # quants.py needs this file
 
         written = 0
         for load in self._chunks:

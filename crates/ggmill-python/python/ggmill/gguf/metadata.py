@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("metadata")
 
-Components = tuple[
-    str | None, str | None, str | None, str | None, str | None, str | None
-]
+Components = tuple[str | None, str | None, str | None, str | None, str | None, str | None]
 
 # Fields of Metadata by their keys in files, in the order in which they are written.
 _SAMPLING = (
     "sequence top_k top_p min_p xtc_probability xtc_threshold temp penalty_last_n penalty_repeat "
     "mirostat mirostat_tau mirostat_eta"
 ).split()
-_AUTHORSHIP = "author version organization finetune basename description quantized_by size_label".split()
+_AUTHORSHIP = (
+    "author version organization finetune basename description quantized_by size_label".split()
+)
 _LINKS = (
     "license_name license_link url doi uuid repo_url source_url source_doi source_uuid "
     "source_repo_url"
@@ -176,9 +176,7 @@ class Metadata:
         )
 
     @staticmethod
-    def get_model_id_components(
-        model_id: str | None = None, total_params: int = 0
-    ) -> Components:
+    def get_model_id_components(model_id: str | None = None, total_params: int = 0) -> Components:
         """Name, organization, basename, finetune, version and size label of a model's ID.
 
         `total_params` tells sizes from context lengths; it is negative for an adapter.
@@ -395,9 +393,7 @@ class _NamePart:
             self.text = self.text.upper()
         elif first:
             pass
-        elif self._is(
-            r"(([A]|\d+[x])?\d+([._]\d+)?[KMBT][\d]?|small|mini|medium|large|x?xl)"
-        ):
+        elif self._is(r"(([A]|\d+[x])?\d+([._]\d+)?[KMBT][\d]?|small|mini|medium|large|x?xl)"):
             self._annotate_size(total_params)
         elif self._is(r"chat|instruct|vision|lora"):
             redundant = total_params < 0 and self.text.lower() == "lora"

@@ -138,7 +138,10 @@ class _Quant:
 
     @classmethod
     def quantize(cls, tensor: Array | LazyNumpyTensor, imatrix: Array | None = None) -> Any:
-        """An array in blocks of this type; QuantError if rows are not whole blocks."""
+        """An array in blocks of this type.
+
+        QuantError if the row length is not a multiple of the block size.
+        """
         if not cls.can_quantize(tensor):
             raise QuantError(f"Can't quantize tensor with shape {tensor.shape} to {cls.qtype.name}")
         if isinstance(tensor, LazyNumpyTensor):
@@ -166,8 +169,9 @@ def _class_of(qtype: GGMLQuantizationType) -> type[_Quant] | None:
 def quantize(data: Array, qtype: GGMLQuantizationType, imatrix: Array | None = None) -> Any:
     """An array in blocks of a type: uint8 with rows of bytes, or float32 or float16.
 
-    `imatrix` has one weight for each column. QuantError if rows are not whole blocks or a value is
-    not finite, NotImplementedError for a type that cannot be made, or not without weights.
+    `imatrix` has one weight for each column. QuantError if the row length is not a multiple of the
+    block size or a value is not finite, NotImplementedError for a type that cannot be made, or not
+    without weights.
     """
     if qtype == GGMLQuantizationType.F32:
         return data.astype(np.float32, copy=False)
@@ -354,7 +358,6 @@ class _Grid(_Quant):
     def init_grid(cls) -> None:
         if cls.grid is None:
             cls.grid = cls._grid_values().reshape((1, 1, *cls.grid_shape))
-
 
 
 def _scale(block: Array, value: float) -> None:

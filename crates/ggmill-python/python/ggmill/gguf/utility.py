@@ -33,9 +33,7 @@ def model_weight_count_rounded_notation(model_params_count: int, min_digits: int
     return f"{scaled:.{max(min_digits - digits, 0)}f}{suffix}"
 
 
-def size_label(
-    total_params: int, shared_params: int, expert_params: int, expert_count: int
-) -> str:
+def size_label(total_params: int, shared_params: int, expert_params: int, expert_count: int) -> str:
     """general.size_label: 7B, or 8x7B for a mixture of experts."""
     if expert_count <= 0:
         return model_weight_count_rounded_notation(abs(total_params), min_digits=2)

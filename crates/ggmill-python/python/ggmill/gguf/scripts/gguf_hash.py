@@ -12,7 +12,7 @@ from ._ask import arguments
 
 UUID_NAMESPACE_LLAMA_CPP = uuid.UUID("ef001206-dadc-5f6d-a15f-3359e577d4e5")
 
-# Tensors that older files have and nobody uses.
+# Tensors that older files have and that are not used.
 _LEFT_OUT = (".attention.masked_bias", ".attention.bias", ".rotary_emb.inv_freq")
 
 
