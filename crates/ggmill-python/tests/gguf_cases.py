@@ -67,21 +67,36 @@ def sample(annotation: str, name: str, seed: int, module):
 
 
 SKIPPED = {
-    "add_tensor", "add_tensor_info", "add_key_value", "add_shard_kv_data", "add_custom_alignment", "add_chat_template", "add_array",
+    "add_tensor",
+    "add_tensor_info",
+    "add_key_value",
+    "add_shard_kv_data",
+    "add_custom_alignment",
+    "add_chat_template",
+    "add_array",
     "add_tensor_extra_prec_a4",
 }
 
 
 def key_methods(module) -> list[str]:
     """The methods that set a key."""
-    return [name for name in sorted(dir(module.GGUFWriter)) if name.startswith("add_") and name not in SKIPPED]
+    return [
+        name
+        for name in sorted(dir(module.GGUFWriter))
+        if name.startswith("add_") and name not in SKIPPED
+    ]
 
 
 def keys(module, writer, seed: int, only: str | None = None) -> None:
     """Calls every method that sets a key, or one."""
     for name in key_methods(module) if only is None else [only]:
-        parameters = list(inspect.signature(getattr(module.GGUFWriter, name)).parameters.values())[1:]
-        arguments = {one.name: sample(str(one.annotation), f"{name} {one.name}", seed, module) for one in parameters}
+        parameters = list(inspect.signature(getattr(module.GGUFWriter, name)).parameters.values())[
+            1:
+        ]
+        arguments = {
+            one.name: sample(str(one.annotation), f"{name} {one.name}", seed, module)
+            for one in parameters
+        }
         if "key" in arguments:
             arguments["key"] = f"x.{name}"
         getattr(writer, name)(**arguments)
@@ -90,23 +105,44 @@ def keys(module, writer, seed: int, only: str | None = None) -> None:
 def more_keys(module, writer) -> None:
     writer.add_custom_alignment(64)
     writer.add_tensor_extra_prec_a4(["a", "b"], [True, False])
-    writer.add_chat_template([{"name": "default", "template": "{{ x }}"}, {"name": "tool use", "template": "{{ y }}"}])
+    writer.add_chat_template(
+        [{"name": "default", "template": "{{ x }}"}, {"name": "tool use", "template": "{{ y }}"}]
+    )
     writer.add_array("x.nested", [[1, 2], [3]])
     writer.add_array("x.tuple", (1.5, 2.5))
     writer.add_array("x.range", range(5))
     writer.add_array("x.empty", [])
     kind = module.GGUFValueType
-    for sub in (kind.UINT8, kind.INT8, kind.UINT16, kind.INT16, kind.UINT64, kind.INT64, kind.FLOAT64, kind.BOOL, kind.STRING):
-        writer.add_key_value(f"x.sub.{sub.name}", ["a", "b"] if sub == kind.STRING else [1, 0, 1], kind.ARRAY, sub)
+    for sub in (
+        kind.UINT8,
+        kind.INT8,
+        kind.UINT16,
+        kind.INT16,
+        kind.UINT64,
+        kind.INT64,
+        kind.FLOAT64,
+        kind.BOOL,
+        kind.STRING,
+    ):
+        writer.add_key_value(
+            f"x.sub.{sub.name}", ["a", "b"] if sub == kind.STRING else [1, 0, 1], kind.ARRAY, sub
+        )
     writer.remove_key("x.tuple")
 
 
 def tensors(module) -> list:
     r = np.random.default_rng(7)
     kind = module.GGMLQuantizationType
-    found = [(f"plain.{name}", r.integers(0, 100, (3, 5)).astype(name), None) for name in ("float16", "float32", "float64", "int8", "int16", "int32", "int64")]
-    found += [("blk.0.q8_0", r.integers(0, 256, (2, 68)).astype(np.uint8), kind.Q8_0), ("scalar", np.float32(3).reshape(()), None),
-              ("blk.0.ffn_up_exps.weight", r.random((4, 3, 32), dtype=np.float32), None), ("one", np.arange(7, dtype=np.float32), None)]
+    found = [
+        (f"plain.{name}", r.integers(0, 100, (3, 5)).astype(name), None)
+        for name in ("float16", "float32", "float64", "int8", "int16", "int32", "int64")
+    ]
+    found += [
+        ("blk.0.q8_0", r.integers(0, 256, (2, 68)).astype(np.uint8), kind.Q8_0),
+        ("scalar", np.float32(3).reshape(()), None),
+        ("blk.0.ffn_up_exps.weight", r.random((4, 3, 32), dtype=np.float32), None),
+        ("one", np.arange(7, dtype=np.float32), None),
+    ]
     return found
 
 
@@ -175,7 +211,12 @@ def written_key(module: Any, name: str) -> bytes:
 def counted() -> list:
     return [
         [("a", (3, 4)), ("b.bias", (4,))],
-        [("blk.0.ffn_up_exps.weight", (8, 3, 4)), ("blk.0.ffn_up_exps.bias", (8, 3)), ("c", (2, 2)), ("d_exps.x", (3, 3))],
+        [
+            ("blk.0.ffn_up_exps.weight", (8, 3, 4)),
+            ("blk.0.ffn_up_exps.bias", (8, 3)),
+            ("c", (2, 2)),
+            ("d_exps.x", (3, 3)),
+        ],
         [("a.lora_a", (2, 4)), ("a.lora_b", (5, 2))],
         [("a.lora_b", (5, 2)), ("a.lora_a", (2, 4))],
         [],
@@ -212,8 +253,12 @@ def refusals() -> dict:
         "lengths": lambda m: blank(m).add_tensor_extra_prec_a4(["a"], []),
         "a dtype": lambda m: blank(m).add_tensor("a", np.zeros(3, np.uint16)),
         "complex": lambda m: blank(m).add_tensor("a", np.zeros(3, np.complex64)),
-        "a byte shape": lambda m: blank(m).add_tensor("a", np.zeros(33, np.uint8), raw_dtype=m.GGMLQuantizationType.Q8_0),
-        "an element shape": lambda m: m.quant_shape_to_byte_shape((3, 33), m.GGMLQuantizationType.Q4_K),
+        "a byte shape": lambda m: blank(m).add_tensor(
+            "a", np.zeros(33, np.uint8), raw_dtype=m.GGMLQuantizationType.Q8_0
+        ),
+        "an element shape": lambda m: m.quant_shape_to_byte_shape(
+            (3, 33), m.GGMLQuantizationType.Q4_K
+        ),
     }
 
 
@@ -221,7 +266,9 @@ def hostile() -> dict[str, bytes]:
     def text(value: bytes) -> bytes:
         return struct.pack("<Q", len(value)) + value
 
-    def head(tensor_count: int, entry_count: int, version: int = 3, magic: bytes = b"GGUF") -> bytes:
+    def head(
+        tensor_count: int, entry_count: int, version: int = 3, magic: bytes = b"GGUF"
+    ) -> bytes:
         return magic + struct.pack("<IQQ", version, tensor_count, entry_count)
 
     u32 = text(b"k") + struct.pack("<II", 4, 7)
@@ -238,9 +285,17 @@ def hostile() -> dict[str, bytes]:
         "key past end": head(0, 1) + struct.pack("<Q", 1 << 20) + zeros,
         "duplicate key": head(0, 2) + u32 + u32 + zeros,
         "long string": head(0, 1) + text(b"k") + struct.pack("<IQ", 8, 1 << 20) + zeros,
-        "long string in an array": head(0, 1) + text(b"k") + struct.pack("<IIQ", 9, 8, 2) + text(b"a") + struct.pack("<Q", 999) + zeros,
+        "long string in an array": head(0, 1)
+        + text(b"k")
+        + struct.pack("<IIQ", 9, 8, 2)
+        + text(b"a")
+        + struct.pack("<Q", 999)
+        + zeros,
         "many elements": head(0, 1) + text(b"k") + struct.pack("<IIQ", 9, 4, 1 << 40) + zeros,
-        "alignment type": head(0, 1) + text(b"general.alignment") + struct.pack("<IQ", 10, 32) + zeros,
+        "alignment type": head(0, 1)
+        + text(b"general.alignment")
+        + struct.pack("<IQ", 10, 32)
+        + zeros,
         "alignment 0": head(0, 1) + text(b"general.alignment") + struct.pack("<II", 4, 0) + zeros,
         "alignment 24": head(0, 1) + text(b"general.alignment") + struct.pack("<II", 4, 24) + zeros,
         "duplicate tensor": head(2, 0) + info + info + zeros,
@@ -293,8 +348,27 @@ def without_nan(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 def model_ids() -> list[tuple[str, int]]:
     """IDs of models, with numbers of parameters."""
-    words = ("Llama 3 v2 7B 8x7B instruct Chat 128k small xl q4_k_m fp16 lora A3B 1_5B iter10 x 7b1 hf").split()
+    words = (
+        "Llama 3 v2 7B 8x7B instruct Chat 128k small xl q4_k_m fp16 lora A3B 1_5B iter10 x 7b1 hf"
+    ).split()
     r = random.Random(5)
-    found = ["", "/a", "a/", "..", "./x-7B", "a b", "x-A3B-instruct", "q-1_5b", "m-7b1", "m-small-7B", "m-small", "m-128k", "lora-x-lora", "-", "a--b", "X-8x7B-v2"]
+    found = [
+        "",
+        "/a",
+        "a/",
+        "..",
+        "./x-7B",
+        "a b",
+        "x-A3B-instruct",
+        "q-1_5b",
+        "m-7b1",
+        "m-small-7B",
+        "m-small",
+        "m-128k",
+        "lora-x-lora",
+        "-",
+        "a--b",
+        "X-8x7B-v2",
+    ]
     found += ["-".join(r.choices(words, k=r.randrange(1, 6))) for _ in range(300)]
     return [(one, total) for one in found for total in (0, 7_000_000_000, -7_000_000_000, 1000)]

@@ -10,23 +10,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import (
-    constants,
-    gguf_reader,
-    gguf_writer,
-    lazy,
-    metadata,
-    quants,
-    tensor_mapping,
-    utility,
-    vocab,
-)
-from ._patch import FallbackWarning, from_installed, patch
+from . import constants as constants
+from . import gguf_reader as gguf_reader
+from . import gguf_writer as gguf_writer
+from . import lazy as lazy
+from . import metadata as metadata
+from . import quants as quants
+from . import tensor_mapping as tensor_mapping
+from . import utility as utility
+from . import vocab as vocab
+from ._patch import FallbackWarning as FallbackWarning
+from ._patch import from_installed
+from ._patch import patch as patch
 from .constants import *
 from .gguf_reader import *
 from .gguf_writer import *
 from .lazy import *
-from .metadata import Metadata
+from .metadata import Metadata as Metadata
 from .quants import *
 from .tensor_mapping import *
 from .utility import *

@@ -77,7 +77,7 @@ class Header:
 
     def __init__(self, data: np.ndarray[Any, Any], check_kind: Callable[[int], Any]):
         self._data = data.view(np.ndarray)
-        self._bytes = memoryview(data)
+        self._bytes = memoryview(data)  # type: ignore[arg-type]
         self._size = data.nbytes
         self._check_kind = check_kind
         if self._size < 4 or struct.unpack_from("<I", self._bytes)[0] != GGUF_MAGIC:
@@ -90,9 +90,7 @@ class Header:
             self._order = "<" if sys.byteorder == "big" else ">"
             [version] = self.read(4, "I")
         if version not in READER_SUPPORTED_VERSIONS:
-            raise ValueError(
-                f"Sorry, file appears to be version {version} which we cannot handle"
-            )
+            raise ValueError(f"Sorry, file appears to be version {version} which we cannot handle")
         self.tensor_count, self.entry_count = self.read(8, "QQ")
         for what, count in (("Tensor", self.tensor_count), ("KV", self.entry_count)):
             if count > GGUF_MAX_ARRAY_ELEMENTS:
@@ -197,4 +195,4 @@ class Header:
         [kind] = self.read(at, "I")
         [offset] = self.read(at + 4, "Q")
         self.tensors.append(TensorPlace(name, start, length, dims, kind, offset))
-        return at + 12
+        return int(at + 12)

@@ -22,7 +22,7 @@ class LazyList(list[T]):
     def _fill(self) -> None:
         make, self._make = self._make, None
         if make is not None:
-            list.extend(self, map(make, range(self._count)))
+            super().extend(map(make, range(self._count)))
 
     def __len__(self) -> int:
         return super().__len__() if self._make is None else self._count
@@ -35,7 +35,8 @@ class LazyList(list[T]):
     def __getitem__(self, index: Any) -> Any:
         make = self._make
         if make is None:
-            return super().__getitem__(index)
+            found = cast(Any, super().__getitem__(index))
+            return found
         if isinstance(index, slice):
             return [make(one) for one in range(*index.indices(self._count))]
         place = index.__index__()

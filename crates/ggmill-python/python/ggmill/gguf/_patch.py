@@ -128,10 +128,11 @@ def _patch_class(traits: Any, ours: Any, theirs: ModuleType) -> None:
     lazy = theirs.LazyNumpyTensor
     wrapped = {
         "quantize": lazy._wrap_fn(
-            lambda rows: traits.quantize_rows(rows), meta_noop=(np.uint8, ours._shape_to_bytes)
+            lambda rows: traits.quantize_rows(rows),  # pyright: ignore[reportUnknownLambdaType]
+            meta_noop=(np.uint8, ours._shape_to_bytes),
         ),
         "dequantize": lazy._wrap_fn(
-            lambda rows: traits.dequantize_rows(rows),
+            lambda rows: traits.dequantize_rows(rows),  # pyright: ignore[reportUnknownLambdaType]
             meta_noop=(np.float32, ours._shape_from_bytes),
         ),
     }
@@ -149,4 +150,5 @@ def _patch_class(traits: Any, ours: Any, theirs: ModuleType) -> None:
         return wrapped["dequantize"](tensor) if lazily else cls.dequantize_rows(tensor)
 
     for function in (quantize_rows, dequantize_rows, quantize, dequantize):
-        setattr(traits, function.__name__, classmethod(function))
+        of_class: Any = classmethod
+        setattr(traits, function.__name__, of_class(function))

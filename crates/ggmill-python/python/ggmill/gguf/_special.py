@@ -7,7 +7,9 @@ import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
+
+from ._untyped import elements
 
 if TYPE_CHECKING:
     from .gguf_writer import GGUFWriter
@@ -20,6 +22,14 @@ TYPES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 def _load(path: Path) -> Any:
     with open(path, encoding="utf-8") as file:
         return json.load(file)
+
+
+def _is_pair(merge: Any) -> bool:
+    """Whether a merge is a list of two strings."""
+    if not isinstance(merge, list):
+        return False
+    pair = elements(merge)
+    return len(pair) == 2 and isinstance(pair[0], str)
 
 
 def _token_of(part: Mapping[str, Any]) -> Any:
@@ -125,22 +135,21 @@ class SpecialVocab:
                 if len(parts) == 2:
                     self.merges.append(" ".join(parts))
                 elif parts:
-                    logger.warning(
-                        f"{merges_file.name}: Line {number}: Entry malformed, ignoring"
-                    )
+                    logger.warning(f"{merges_file.name}: Line {number}: Entry malformed, ignoring")
         return True
 
     def _set_merges(self, merges: Any) -> None:
         if not isinstance(merges, list) or not merges:
             return
-        first = merges[0]
+        listed = elements(merges)
+        first: Any = listed[0]
         if isinstance(first, str):
-            self.merges = merges
-        elif isinstance(first, list) and len(first) == 2 and isinstance(first[0], str):
+            self.merges = listed
+        elif _is_pair(first):
             space = chr(ord(" ") + 256)
-            if any(" " in part for pair in merges for part in pair):
+            if any(" " in part for pair in listed for part in pair):
                 logger.warning(f"Spaces in merges detected, encoding as {space!r}")
-            self.merges = [" ".join(part.replace(" ", space) for part in pair) for pair in merges]
+            self.merges = [" ".join(part.replace(" ", space) for part in pair) for pair in listed]
         else:
             raise ValueError("Unknown tokenizer merges format")
 
@@ -201,7 +210,9 @@ class SpecialVocab:
         for typ in self.special_token_types:
             self._set_add(typ, config.get(f"add_{typ}_token"))
             entry = config.get(f"{typ}_token")
-            content = entry.get("content") if isinstance(entry, dict) else entry
+            content: Any = entry
+            if isinstance(entry, dict):
+                content = cast(dict[str, Any], entry).get("content")
             if isinstance(content, str):
                 self._set_special_token(typ, ids.get(content))
         return True
@@ -311,7 +322,7 @@ class _PostProcessor:
         return first, last
 
     def _replace_end(self, last: str) -> None:
-        """The token at the end is another: what was the end of text is that of a turn or message."""
+        """The last token is another: what ended a text ends a turn or a message."""
         assert self._config is not None
         types = tuple(self._vocab.special_token_types)
         free = next((typ for typ in ("eot", "eom") if typ not in types), None)
@@ -340,16 +351,16 @@ class _PostProcessor:
             return
         ends = tuple(one.get("Sequence", {}).get("id") for one in (template[0], template[-1]))
         if ends != ("A", "B"):
-            logger.warning(
-                f"Unknown sequence {ends[0]}...{ends[1]} in TemplateProcessing<pair>"
-            )
+            logger.warning(f"Unknown sequence {ends[0]}...{ends[1]} in TemplateProcessing<pair>")
             return
         between = template[1:-1]
         if not between:
             return
         add = False
         known = (self._sep, self._eos)
-        for part, nth in zip(between if len(between) == 2 else between[:1], ("", "second "), strict=False):
+        for part, nth in zip(
+            between if len(between) == 2 else between[:1], ("", "second "), strict=False
+        ):
             token = _token_of(part)
             if not token:
                 what = f"Unknown {nth}middle sequence {part!r}"

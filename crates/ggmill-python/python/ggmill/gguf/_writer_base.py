@@ -1,4 +1,4 @@
-"""What a writer holds before it writes: metadata entries and tensor infos, and how they are packed."""
+"""Metadata entries and tensor infos before they are written, and how they are packed."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ._untyped import elements
 from .constants import GGMLQuantizationType, GGUFEndian, GGUFValueType
 
 # By the name that programs configure.
@@ -187,18 +188,19 @@ class WriterBase:
     def _pack_array(self, val: Any, sub_type: GGUFValueType | None) -> bytes:
         if not isinstance(val, Sequence):
             raise ValueError("Invalid GGUF metadata array, expecting sequence")
-        if len(val) == 0:
+        values = elements(val)
+        if len(values) == 0:
             raise ValueError("Invalid GGUF metadata array. Empty array")
         if sub_type is not None:
             kind = sub_type
         elif isinstance(val, bytes):
             kind = GGUFValueType.UINT8
         else:
-            kind = element_type(val)
-        head = self._pack("I", kind) + self._pack("Q", len(val))
+            kind = element_type(values)
+        head = self._pack("I", kind) + self._pack("Q", len(values))
         scalar = _SCALARS.get(kind)
         if kind == GGUFValueType.UINT8 and isinstance(val, (bytes, bytearray)):
             return head + val
         if scalar is not None:
-            return head + struct.pack(f"{self._prefix()}{len(val)}{scalar}", *val)
-        return head + b"".join(self._pack_val(one, kind, add_vtype=False) for one in val)
+            return head + struct.pack(f"{self._prefix()}{len(values)}{scalar}", *values)
+        return head + b"".join(self._pack_val(one, kind, add_vtype=False) for one in values)

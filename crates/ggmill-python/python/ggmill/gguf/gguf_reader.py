@@ -97,9 +97,11 @@ class _ArrayParts(LazyList[Array]):
                 ]
         else:
             elements = self.views.of(place.start + 12, place.element_kind, place.count)
-            values = elements[slice(chosen.start, chosen.stop, chosen.step)].tolist() if (
-                chosen.step > 0
-            ) else [elements[one].tolist() for one in chosen]
+            values = (
+                elements[slice(chosen.start, chosen.stop, chosen.step)].tolist()
+                if (chosen.step > 0)
+                else [elements[one].tolist() for one in chosen]
+            )
         return values if isinstance(index, slice) else values[0]
 
 
@@ -152,21 +154,26 @@ class ReaderTensor(NamedTuple):
 _UINT8, _UINT32, _UINT64 = 0, 4, 10
 
 
+def _in_order(dtype: np.dtype[Any], order: Literal["I", "S"]) -> np.dtype[Any]:
+    """A type in the byte order of the machine, or in the other."""
+    return dtype if order == "I" else dtype.newbyteorder("S")
+
+
 class _Views:
     """Views of a map as numbers in the byte order of the file."""
 
-    def __init__(self, data: Array, order: str):
+    def __init__(self, data: Array, order: Literal["I", "S"]):
         # As a plain array: views of a memmap cost ten times as much.
         self.data = data.view(np.ndarray)
         self._dtypes = {
-            kind: np.dtype(name).newbyteorder(order) for kind, (_, name) in SCALARS.items()
+            kind: _in_order(np.dtype(name), order) for kind, (_, name) in SCALARS.items()
         }
 
     def dtype(self, kind: int) -> np.dtype[Any]:
         return self._dtypes[kind]
 
     def of(self, offset: int, kind: int, count: int = 1) -> Array:
-        return np.ndarray((count,), self._dtypes[kind], self.data, offset)  # type: ignore[arg-type]
+        return np.ndarray((count,), self._dtypes[kind], self.data, offset)
 
 
 class GGUFReader:
@@ -361,7 +368,7 @@ class GGUFReader:
             views.of(at + 8 + 8 * count, _UINT64),
         ]
         start = self.data_offset + place.offset
-        dtype = np.dtype(_PLAIN.get(place.kind, np.uint8)).newbyteorder(self.byte_order)
+        dtype = _in_order(np.dtype(_PLAIN.get(place.kind, np.uint8)), self.byte_order)
         return ReaderTensor(
             name=place.name,
             tensor_type=kind,

@@ -16,6 +16,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from ._optional import bar
 from ._writer_base import GGUFValue, TensorInfo, WriterBase, WriterState
 from ._writer_keys import KeyMethods
 from .constants import (
@@ -191,13 +192,13 @@ class GGUFWriter(KeyMethods):
         """
         tensor = self._in_file_order(tensor, tensor_endianess)
         if self.use_temp_file and self.temp_file is None:
-            self.temp_file = tempfile.SpooledTemporaryFile(mode="w+b", max_size=_SPOOLED)  # noqa: SIM115
+            self.temp_file = tempfile.SpooledTemporaryFile(mode="w+b", max_size=_SPOOLED)
         shape = raw_shape if raw_shape is not None else tensor.shape
         self.add_tensor_info(name, shape, tensor.dtype, tensor.nbytes, raw_dtype=raw_dtype)
         if self.temp_file is None:
             self.tensors[-1][name].tensor = tensor
         else:
-            tensor.tofile(self.temp_file)  # type: ignore[arg-type]
+            tensor.tofile(self.temp_file)
             self.write_padding(self.temp_file, tensor.nbytes)
 
     def _in_file_order(
@@ -232,7 +233,7 @@ class GGUFWriter(KeyMethods):
         if path is not None:
             self.path = path
         if self.path is not None:
-            self.fout = [open(name, "wb") for name in self.print_plan()]  # noqa: SIM115
+            self.fout = [open(name, "wb") for name in self.print_plan()]
             self.state = WriterState.EMPTY
 
     def print_plan(self) -> list[Path]:
@@ -469,14 +470,11 @@ class _Bars:
     """A bar for all bytes, and one for those of a shard if there are several."""
 
     def __init__(self, shards: list[dict[str, TensorInfo]]):
-        from tqdm import tqdm  # noqa: PLC0415  (only a program that asks for bars needs it)
-
         self._sizes = [sum(info.nbytes for info in tensors.values()) for tensors in shards]
-        style: dict[str, Any] = {"unit": "byte", "unit_scale": True}
         self._shard: Any = None
         if len(shards) > 1:
-            self._shard = tqdm(desc=f"Shard (0/{len(shards)})", total=None, **style)
-        self._all: Any = tqdm(desc="Writing", total=sum(self._sizes), **style)
+            self._shard = bar(f"Shard (0/{len(shards)})", None, "byte")
+        self._all: Any = bar("Writing", sum(self._sizes), "byte")
 
     def begin_shard(self, number: int) -> None:
         if self._shard is not None:

@@ -1,4 +1,4 @@
-"""Arrays that are computed when they are written: expressions with the type and shape of their result."""
+"""Arrays that are computed when they are written, of known type and shape."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
+
+from ._untyped import elements
 
 logger = logging.getLogger("gguf.lazy")
 
@@ -34,11 +36,17 @@ def _operator(name: str, same_shape: bool) -> Callable[..., Any]:
 def _attribute(self: LazyBase, name: str) -> Any:
     found = getattr(self._meta, name)
     if callable(found):
-        return type(self)._wrap_fn(
-            lambda tensor, *args, **kwargs: getattr(tensor, name)(*args, **kwargs), use_self=self
-        )
+
+        def call(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+            return getattr(tensor, name)(*args, **kwargs)
+
+        return type(self)._wrap_fn(call, use_self=self)
     if isinstance(found, self._tensor_type):
-        return type(self)._wrap_fn(lambda tensor: getattr(tensor, name))(self)
+
+        def get(tensor: Any) -> Any:
+            return getattr(tensor, name)
+
+        return type(self)._wrap_fn(get)(self)
     return found
 
 
@@ -98,7 +106,7 @@ class LazyBase(ABC, metaclass=LazyMeta):
         if isinstance(o, LazyBase):
             return fn(o)
         if isinstance(o, (list, tuple)):
-            applied = [LazyBase._recurse_apply(one, fn) for one in o]
+            applied = [LazyBase._recurse_apply(one, fn) for one in elements(o)]
             return tuple(applied) if isinstance(o, tuple) else applied
         return o
 
@@ -114,7 +122,7 @@ class LazyBase(ABC, metaclass=LazyMeta):
 
         The type and shape of its result come from calling it on tensors without values; with
         `meta_noop` they are those of its first argument (True), another type, or another type and a
-        function of the shape. A result that is no tensor is computed at once.
+        function of the shape. A result that is not a tensor is computed at once.
         """
 
         def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -127,15 +135,18 @@ class LazyBase(ABC, metaclass=LazyMeta):
                 assert isinstance(args[0], cls)
                 result = args[0]._meta
                 if isinstance(meta_noop, tuple):
-                    dtype, shape = meta_noop
+                    dtype: Any = meta_noop[0]
+                    shape: Any = meta_noop[1]
                     result = cls.meta_with_dtype_and_shape(dtype, shape(result.shape))
                 elif meta_noop is not True:
                     result = cls.meta_with_dtype_and_shape(meta_noop, result.shape)
 
             if isinstance(result, cls._tensor_type):
                 return cls(meta=cls.eager_to_meta(result), args=args, kwargs=kwargs, func=fn)
-            if isinstance(result, tuple) and all(isinstance(t, cls._tensor_type) for t in result):
-                return cls._elements(fn, args, kwargs, result)
+            if isinstance(result, tuple):
+                several = tuple(elements(result))
+                if all(isinstance(one, cls._tensor_type) for one in several):
+                    return cls._elements(fn, args, kwargs, several)
             return fn(*cls.to_eager(args), **kwargs)
 
         return wrapped
@@ -222,12 +233,12 @@ class LazyNumpyTensor(LazyBase):
 
     def astype(self, dtype: DTypeLike, *args: Any, **kwargs: Any) -> LazyNumpyTensor:
         """The array with elements of another type."""
-        return type(self)(
-            meta=type(self).meta_with_dtype_and_shape(dtype, self._meta.shape),
-            args=(self, dtype, *args),
-            kwargs=kwargs,
-            func=lambda array, *rest, **more: array.astype(*rest, **more),
-        )
+
+        def convert(array: Any, *rest: Any, **more: Any) -> Any:
+            return array.astype(*rest, **more)
+
+        meta = type(self).meta_with_dtype_and_shape(dtype, self._meta.shape)
+        return type(self)(meta=meta, args=(self, dtype, *args), kwargs=kwargs, func=convert)
 
     def tofile(self, *args: Any, **kwargs: Any) -> Any:
         """Computes the array and writes it."""
@@ -269,15 +280,16 @@ class LazyChunkedTensor:
         raise TypeError("LazyChunkedTensor cannot become an ndarray, it is written in chunks")
 
     def quantize(self, qtype: Any) -> LazyChunkedTensor:
-        """The array in blocks of a type; QuantError if rows are not whole blocks."""
-        from .constants import GGMLQuantizationType  # noqa: PLC0415  (quants.py needs this file)
-        from .quants import QuantError, quant_shape_to_byte_shape  # noqa: PLC0415
+        """The array in blocks of a type.
+
+        QuantError if the row length is not a multiple of the block size.
+        """
+        from .constants import GGMLQuantizationType  # quants.py needs this file
+        from .quants import QuantError, quant_shape_to_byte_shape
 
         plain = {GGMLQuantizationType.F32: np.float32, GGMLQuantizationType.F16: np.float16}
         if qtype in plain:
-            return LazyChunkedTensor(
-                self._chunks, self.shape, plain[qtype], qtype, self._byteswap
-            )
+            return LazyChunkedTensor(self._chunks, self.shape, plain[qtype], qtype, self._byteswap)
         try:
             shape = quant_shape_to_byte_shape(self.shape, qtype)
         except ValueError as error:
@@ -294,7 +306,7 @@ class LazyChunkedTensor:
 
     def tofile(self, *args: Any, **kwargs: Any) -> None:
         """Writes the array chunk by chunk."""
-        from .quants import quantize  # noqa: PLC0415  (quants.py needs this file)
+        from .quants import quantize  # quants.py needs this file
 
         written = 0
         for load in self._chunks:

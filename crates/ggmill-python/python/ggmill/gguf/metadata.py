@@ -8,8 +8,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+from ._optional import optional
+from ._untyped import elements
 from .constants import Keys
 
 if TYPE_CHECKING:
@@ -17,16 +19,16 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("metadata")
 
-Components = tuple[
-    str | None, str | None, str | None, str | None, str | None, str | None
-]
+Components = tuple[str | None, str | None, str | None, str | None, str | None, str | None]
 
 # Fields of Metadata by their keys in files, in the order in which they are written.
 _SAMPLING = (
     "sequence top_k top_p min_p xtc_probability xtc_threshold temp penalty_last_n penalty_repeat "
     "mirostat mirostat_tau mirostat_eta"
 ).split()
-_AUTHORSHIP = "author version organization finetune basename description quantized_by size_label".split()
+_AUTHORSHIP = (
+    "author version organization finetune basename description quantized_by size_label".split()
+)
 _LINKS = (
     "license_name license_link url doi uuid repo_url source_url source_doi source_uuid "
     "source_repo_url"
@@ -139,11 +141,9 @@ class Metadata:
         head = "\n".join(lines[1:end]) + "\n"
         # The language code of Norwegian is not a truth value, and tabs are not YAML.
         head = head.replace("- no\n", '- "no"\n').replace("\t", "  ")
-        import yaml  # noqa: PLC0415  (only a model card needs it)
-
-        found = yaml.safe_load(head)
+        found = optional("yaml").safe_load(head)
         if isinstance(found, dict):
-            return found
+            return cast(dict[str, Any], found)
         logger.error(
             f"while reading YAML model card frontmatter, data is {type(found)} instead of dict"
         )
@@ -176,9 +176,7 @@ class Metadata:
         )
 
     @staticmethod
-    def get_model_id_components(
-        model_id: str | None = None, total_params: int = 0
-    ) -> Components:
+    def get_model_id_components(model_id: str | None = None, total_params: int = 0) -> Components:
         """Name, organization, basename, finetune, version and size label of a model's ID.
 
         `total_params` tells sizes from context lengths; it is negative for an adapter.
@@ -231,7 +229,9 @@ class Metadata:
     def _apply_id(self, model_id: str, total_params: int) -> None:
         parts = Metadata.get_model_id_components(model_id, total_params)
         name, organization, *others = parts
-        found = dict(zip(("basename", "finetune", "version", "size_label"), others, strict=True))
+        found: dict[str, str | None] = dict(
+            zip(("basename", "finetune", "version", "size_label"), others, strict=True)
+        )
         for field, value in (("name", name), ("organization", organization)):
             found[field] = None if value is None else Metadata.id_to_title(value)
         for field, value in found.items():
@@ -247,13 +247,11 @@ class Metadata:
             value = card.get(key)
             if value is None:
                 return
-            values = getattr(self, field)
-            if values is None:
-                values = []
+            values: list[Any] = getattr(self, field) or []
             if isinstance(value, str):
                 values.append(value)
             elif isinstance(value, list):
-                values.extend(value)
+                values.extend(elements(value))
             setattr(self, field, values)
 
         for prefix in ("", "model_"):
@@ -339,10 +337,15 @@ def _first(card: dict[str, Any], keys: Iterable[str]) -> Any:
 def _sources(value: Any, what: str, total_params: int) -> list[dict[str, Any]]:
     """Models or data that a card names, by ID, by address, or by their keys."""
     found: list[dict[str, Any]] = []
-    for one in [value] if isinstance(value, str) else value if isinstance(value, list) else []:
+    ones: list[Any] = []
+    if isinstance(value, str):
+        ones = [value]
+    elif isinstance(value, list):
+        ones = elements(value)
+    for one in ones:
         source: dict[str, Any] = {}
         if isinstance(one, dict):
-            source = one
+            source = cast(dict[str, Any], one)
         elif not isinstance(one, str):
             logger.error(f"{what} entry '{one}' not in a known format")
         elif one.startswith(("http://", "https://", "ssh://")):
@@ -390,9 +393,7 @@ class _NamePart:
             self.text = self.text.upper()
         elif first:
             pass
-        elif self._is(
-            r"(([A]|\d+[x])?\d+([._]\d+)?[KMBT][\d]?|small|mini|medium|large|x?xl)"
-        ):
+        elif self._is(r"(([A]|\d+[x])?\d+([._]\d+)?[KMBT][\d]?|small|mini|medium|large|x?xl)"):
             self._annotate_size(total_params)
         elif self._is(r"chat|instruct|vision|lora"):
             redundant = total_params < 0 and self.text.lower() == "lora"
@@ -420,8 +421,8 @@ def _is_length(size: str, total_params: int) -> bool:
         return False
     if total_params < 0:
         # An adapter is smaller than its model.
-        return count < abs(total_params) // 8
-    return abs(count - total_params) > 7 * total_params // 8
+        return bool(count < abs(total_params) // 8)
+    return bool(abs(count - total_params) > 7 * total_params // 8)
 
 
 def _settle_sizes(parts: list[_NamePart]) -> None:

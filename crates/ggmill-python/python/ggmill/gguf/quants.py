@@ -55,7 +55,8 @@ def np_roundf(n: Array) -> Array:
     """Rounds to the nearest integer, halves away from zero."""
     magnitude = abs(n)
     whole = np.floor(magnitude)
-    return np.sign(n) * (whole + np.floor(2 * (magnitude - whole)))
+    rounded: Array = np.sign(n) * (whole + np.floor(2 * (magnitude - whole)))
+    return rounded
 
 
 class _Quant:
@@ -137,7 +138,10 @@ class _Quant:
 
     @classmethod
     def quantize(cls, tensor: Array | LazyNumpyTensor, imatrix: Array | None = None) -> Any:
-        """An array in blocks of this type; QuantError if rows are not whole blocks."""
+        """An array in blocks of this type.
+
+        QuantError if the row length is not a multiple of the block size.
+        """
         if not cls.can_quantize(tensor):
             raise QuantError(f"Can't quantize tensor with shape {tensor.shape} to {cls.qtype.name}")
         if isinstance(tensor, LazyNumpyTensor):
@@ -165,8 +169,9 @@ def _class_of(qtype: GGMLQuantizationType) -> type[_Quant] | None:
 def quantize(data: Array, qtype: GGMLQuantizationType, imatrix: Array | None = None) -> Any:
     """An array in blocks of a type: uint8 with rows of bytes, or float32 or float16.
 
-    `imatrix` has one weight for each column. QuantError if rows are not whole blocks or a value is
-    not finite, NotImplementedError for a type that cannot be made, or not without weights.
+    `imatrix` has one weight for each column. QuantError if the row length is not a multiple of the
+    block size or a value is not finite, NotImplementedError for a type that cannot be made, or not
+    without weights.
     """
     if qtype == GGMLQuantizationType.F32:
         return data.astype(np.float32, copy=False)
@@ -322,7 +327,8 @@ class _GridHex:
         parts = numbers.reshape((-1, 8 // bits)) << np.arange(0, 8, bits)[: 8 // bits]
         if bits == 3:
             parts = numbers.reshape((-1, 2)) << np.array([0, 4])
-        return np.bitwise_or.reduce(parts, axis=-1).astype(np.uint8).tobytes().hex().encode()
+        packed: Array = np.bitwise_or.reduce(parts, axis=-1).astype(np.uint8)
+        return packed.tobytes().hex().encode()
 
 
 class _Grid(_Quant):
@@ -352,7 +358,6 @@ class _Grid(_Quant):
     def init_grid(cls) -> None:
         if cls.grid is None:
             cls.grid = cls._grid_values().reshape((1, 1, *cls.grid_shape))
-
 
 
 def _scale(block: Array, value: float) -> None:

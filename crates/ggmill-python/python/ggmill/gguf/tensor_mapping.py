@@ -31,9 +31,7 @@ class TensorNameMap:
         used = [(t, TENSOR_NAMES[t], names) for t, names in blocks.items() if t in known]
         for block in range(n_blocks):
             for tensor, name, names in used:
-                self._add(
-                    tensor, name.format(bid=block), [one.format(bid=block) for one in names]
-                )
+                self._add(tensor, name.format(bid=block), [one.format(bid=block) for one in names])
 
     def _add(self, tensor: MODEL_TENSOR, name: str, others: Sequence[str]) -> None:
         found = (tensor, name)

@@ -7,9 +7,12 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
+from urllib.parse import urlparse
 
 import numpy as np
+
+from ._optional import optional
 
 
 def fill_templated_filename(filename: str, output_type: str | None) -> str:
@@ -30,9 +33,7 @@ def model_weight_count_rounded_notation(model_params_count: int, min_digits: int
     return f"{scaled:.{max(min_digits - digits, 0)}f}{suffix}"
 
 
-def size_label(
-    total_params: int, shared_params: int, expert_params: int, expert_count: int
-) -> str:
+def size_label(total_params: int, shared_params: int, expert_params: int, expert_count: int) -> str:
     """general.size_label: 7B, or 8x7B for a mixture of experts."""
     if expert_count <= 0:
         return model_weight_count_rounded_notation(abs(total_params), min_digits=2)
@@ -131,10 +132,11 @@ class SafetensorRemote:
             if not isinstance(meta, dict):
                 raise ValueError(f"Invalid metadata for tensor '{name}': {meta}")
             try:
-                start, end = meta["data_offsets"]
+                entry = cast(dict[str, Any], meta)
+                start, end = entry["data_offsets"]
                 found[name] = RemoteTensor(
-                    dtype=meta["dtype"],
-                    shape=tuple(meta["shape"]),
+                    dtype=entry["dtype"],
+                    shape=tuple(entry["shape"]),
                     offset_start=data_start + start,
                     size=end - start,
                     url=url,
@@ -162,8 +164,7 @@ class SafetensorRemote:
     @classmethod
     def get_data_by_range(cls, url: str, start: int, size: int = -1) -> bytes:
         """`size` bytes of a file, or all."""
-        import requests  # noqa: PLC0415  (only what reads from servers needs it)
-
+        requests = optional("requests")
         cls._check_url(url)
         headers = cls._get_request_headers()
         if size > -1:
@@ -176,8 +177,7 @@ class SafetensorRemote:
     @classmethod
     def check_file_exist(cls, url: str) -> bool:
         """Whether the server has a file."""
-        import requests  # noqa: PLC0415  (only what reads from servers needs it)
-
+        requests = optional("requests")
         cls._check_url(url)
         headers = cls._get_request_headers()
         headers["Range"] = "bytes=0-0"
@@ -189,8 +189,6 @@ class SafetensorRemote:
 
     @staticmethod
     def _check_url(url: str) -> None:
-        from urllib.parse import urlparse  # noqa: PLC0415  (only what reads from servers needs it)
-
         parsed = urlparse(url)
         if not parsed.scheme or not parsed.netloc:
             raise ValueError(f"Invalid URL: {url}")

@@ -10,33 +10,28 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
+from ._optional import optional
 from ._special import SpecialVocab
 from .constants import TokenType
 
-SentencePieceProcessor: Any = None
-try:
-    from sentencepiece import SentencePieceProcessor
-except ImportError:
-    pass
 
-MistralTokenizer: Any = None
-Tekkenizer: Any = None
-SentencePieceTokenizer: Any = None
-_filter_valid_tokenizer_files: Any = None
-get_one_valid_tokenizer_file: Any = None
-try:
-    from mistral_common.tokens.tokenizers.mistral import MistralTokenizer
-    from mistral_common.tokens.tokenizers.sentencepiece import SentencePieceTokenizer
-    from mistral_common.tokens.tokenizers.tekken import Tekkenizer
-    from mistral_common.tokens.tokenizers.utils import _filter_valid_tokenizer_files
-except ImportError:
-    _mistral_common_installed = False
-else:
-    _mistral_common_installed = True
-try:
-    from mistral_common.tokens.tokenizers.utils import get_one_valid_tokenizer_file
-except ImportError:
-    pass  # older versions have the other function
+def _of(module: str, name: str) -> Any:
+    """A name of an optional package, or None without it."""
+    try:
+        return getattr(optional(module), name)
+    except (ImportError, AttributeError):
+        return None
+
+
+_MISTRAL = "mistral_common.tokens.tokenizers"
+SentencePieceProcessor = _of("sentencepiece", "SentencePieceProcessor")
+MistralTokenizer = _of(f"{_MISTRAL}.mistral", "MistralTokenizer")
+Tekkenizer = _of(f"{_MISTRAL}.tekken", "Tekkenizer")
+SentencePieceTokenizer = _of(f"{_MISTRAL}.sentencepiece", "SentencePieceTokenizer")
+_filter_valid_tokenizer_files = _of(f"{_MISTRAL}.utils", "_filter_valid_tokenizer_files")
+# Older versions do not have this one.
+get_one_valid_tokenizer_file = _of(f"{_MISTRAL}.utils", "get_one_valid_tokenizer_file")
+_mistral_common_installed = None not in (MistralTokenizer, Tekkenizer, SentencePieceTokenizer)
 
 __all__ = [
     "BaseVocab",
@@ -268,13 +263,13 @@ class LlamaHfVocab(_Counted, Vocab):
         ):
             raise FileNotFoundError("Cannot find Llama BPE tokenizer")
         try:
-            from transformers import AutoTokenizer  # noqa: PLC0415  (only this class needs it)
+            transformers: Any = optional("transformers")
         except ImportError as error:
             raise ImportError(
                 "To use LlamaHfVocab, please install the `transformers` package. "
                 "You can install it with `pip install transformers`."
             ) from error
-        self.tokenizer: Any = AutoTokenizer.from_pretrained(
+        self.tokenizer: Any = transformers.AutoTokenizer.from_pretrained(
             base_path, cache_dir=base_path, local_files_only=True
         )
         assert self.tokenizer.is_fast

@@ -40,10 +40,13 @@ _WORDS = {
     "enc": "Encoder",
     "dec": "Decoder",
 }
-_WORDS |= {
-    f"ffn_{name}_exp": f'Feed-forward network "{name}" layer per expert in Mixture of Expert models'
-    for name in ("gate", "down", "up")
-}
+_WORDS.update(
+    {
+        f"ffn_{name}_exp": f'Feed-forward network "{name}" layer per expert'
+        " in Mixture of Expert models"
+        for name in ("gate", "down", "up")
+    }
+)
 
 
 def pretty_type(field: ReaderField) -> str:
@@ -78,7 +81,10 @@ def markdown_table_with_alignment_support(
     lines.append([rule(w, align) for (_, _, align), w in zip(columns, widths, strict=True)])
     for row in data:
         lines.append(
-            [cell(str(row[key]), w, align) for (key, _, align), w in zip(columns, widths, strict=True)]
+            [
+                cell(str(row[key]), w, align)
+                for (key, _, align), w in zip(columns, widths, strict=True)
+            ]
         )
     return "".join(f"|{'|'.join(line)}|\n" for line in lines)
 
@@ -172,15 +178,18 @@ def _bits(size: int, elements: int) -> float:
 
 
 def _dims(tensor: ReaderTensor) -> list[int]:
-    dims = tensor.shape.tolist()
+    dims: list[int] = tensor.shape.tolist()
     return dims + [1] * (4 - len(dims))
 
 
 def _tensor_rows(tensors: Sequence[tuple[int, ReaderTensor]]) -> list[dict[str, Any]]:
     estimate = max(len(element_count_rounded_notation(t.n_elements)) for _, t in tensors)
     width = max(len(str(t.n_elements)) for _, t in tensors)
-    widths = [max(len(str(n)) for n in sizes) for sizes in zip(*(_dims(t) for _, t in tensors), strict=True)]
-    rows = []
+    widths = [
+        max(len(str(n)) for n in sizes)
+        for sizes in zip(*(_dims(t) for _, t in tensors), strict=True)
+    ]
+    rows: list[dict[str, Any]] = []
     for number, tensor in tensors:
         human = tensor.name.replace(".weight", ".(W)").replace(".bias", ".(B)")
         rounded = element_count_rounded_notation(tensor.n_elements)

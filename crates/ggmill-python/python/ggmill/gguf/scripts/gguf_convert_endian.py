@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from ..._native import swap_bytes
-from ..constants import GGMLQuantizationType
 from ..gguf_reader import GGUFReader, ReaderTensor
 from ._ask import arguments, confirm
 

@@ -6,12 +6,13 @@ import argparse
 import hashlib
 import uuid
 
+from .._optional import bar
 from ..gguf_reader import GGUFReader
 from ._ask import arguments
 
 UUID_NAMESPACE_LLAMA_CPP = uuid.UUID("ef001206-dadc-5f6d-a15f-3359e577d4e5")
 
-# Tensors that older files have and nobody uses.
+# Tensors that older files have and that are not used.
 _LEFT_OUT = (".attention.masked_bias", ".attention.bias", ".rotary_emb.inv_freq")
 
 
@@ -20,12 +21,9 @@ def gguf_hash(
 ) -> None:
     """Prints the SHA-1 and SHA-256 of each tensor and of all, and a UUID."""
     tensors = [one for one in reader.tensors if not one.name.endswith(_LEFT_OUT)]
-    bar = None
+    shown = None
     if not disable_progress_bar:
-        from tqdm import tqdm  # noqa: PLC0415  (only the bar needs it)
-
-        total = sum(one.n_elements for one in tensors)
-        bar = tqdm(desc="Hashing", total=total, unit="weights", unit_scale=True)
+        shown = bar("Hashing", sum(one.n_elements for one in tensors), "weights")
     whole = {"sha1": hashlib.sha1(), "sha256": hashlib.sha256()}
     identity = hashlib.sha1(UUID_NAMESPACE_LLAMA_CPP.bytes)
     for tensor in tensors:
@@ -36,10 +34,10 @@ def gguf_hash(
                 print(f"{name:9} {digest}  {filename}:{tensor.name}")
             hasher.update(data)
         identity.update(data)
-        if bar is not None:
-            bar.update(tensor.n_elements)
-    if bar is not None:
-        bar.close()
+        if shown is not None:
+            shown.update(tensor.n_elements)
+    if shown is not None:
+        shown.close()
     for name, hasher in whole.items():
         print(f"{name:9} {hasher.hexdigest()}  {filename}")
     print(f"uuid      {uuid.UUID(bytes=identity.digest()[:16], version=5)}  {filename}")

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from .._optional import bar
 from ..constants import GGUFValueType, Keys
 from ..gguf_reader import GGUFReader
 from ..gguf_writer import GGUFWriter
@@ -92,17 +93,12 @@ def copy_with_new_metadata(
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_ti_data_to_file()
-    with _bar(sum(tensor.n_bytes for tensor in reader.tensors)) as bar:
-        for tensor in reader.tensors:
-            writer.write_tensor_data(tensor.data, tensor_endianess=reader.endianess)
-            bar.update(tensor.n_bytes)
+    shown = bar("Writing", sum(tensor.n_bytes for tensor in reader.tensors), "byte")
+    for tensor in reader.tensors:
+        writer.write_tensor_data(tensor.data, tensor_endianess=reader.endianess)
+        shown.update(tensor.n_bytes)
+    shown.close()
     writer.close()
-
-
-def _bar(total: int) -> Any:
-    from tqdm import tqdm  # noqa: PLC0415  (only writing needs it)
-
-    return tqdm(desc="Writing", total=total, unit="byte", unit_scale=True)
 
 
 def _token_keys() -> dict[str, str]:
@@ -195,7 +191,7 @@ def main() -> None:
     """The program."""
     args = arguments(_parser(" | ".join(_token_keys())), at_least=2)
     new_metadata = _new_texts(args)
-    remove_metadata = args.remove_metadata or []
+    remove_metadata: list[str] = args.remove_metadata or []
     warning = "*** Warning *** Warning *** Warning **"
     ask = "* Enter exactly YES if you are positive you want to proceed:"
     if remove_metadata and not args.force:

@@ -32,7 +32,7 @@ def set_metadata(reader: GGUFReader, args: argparse.Namespace) -> None:
         )
         sys.exit(1)
     value = field.parts[field.data[0]]
-    new_value = handler(args.value)  # type: ignore[call-arg]
+    new_value = handler(args.value)
     logger.info(f"* Preparing to change field {args.key!r} from {value[0]} to {new_value}")
     if value[0] == new_value:
         logger.info(f"- Key {args.key!r} already set to requested value {value[0]}")
