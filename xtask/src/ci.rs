@@ -54,12 +54,18 @@ fn tests() -> Done {
 /// The workspace, and what is kept out of it.
 fn format() -> Done {
     run_command(&mut cargo(&["fmt", "--all", "--check"]))?;
-    ["fuzz", "xtask/targets/probe", "xtask/targets/wasm", "xtask/peers/candle"]
-        .into_iter()
-        .try_for_each(|package| {
-            let manifest = format!("--manifest-path={package}/Cargo.toml");
-            run_command(&mut cargo(&["fmt", "--check", &manifest]))
-        })
+    [
+        "fuzz",
+        "xtask/targets/probe",
+        "xtask/targets/quant_work",
+        "xtask/targets/wasm",
+        "xtask/peers/candle",
+    ]
+    .into_iter()
+    .try_for_each(|package| {
+        let manifest = format!("--manifest-path={package}/Cargo.toml");
+        run_command(&mut cargo(&["fmt", "--check", &manifest]))
+    })
 }
 
 fn lints() -> Done {
