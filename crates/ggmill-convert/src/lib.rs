@@ -13,7 +13,7 @@ mod projector;
 mod vocabulary;
 mod weights;
 
-pub use back::{RestoreOptions, RestoredCheckpoint, restore_checkpoint};
+pub use back::{RestoreOptions, RestoredCheckpoint, RestoredModel, restore_checkpoint};
 pub use convert::{ConvertOptions, auto_type, convert, own_type};
 pub use general::MetadataOverride;
 pub use legacy::{LegacyOptions, convert_legacy};
