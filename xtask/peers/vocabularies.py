@@ -12,6 +12,8 @@ A case with `vocabulary` has the `[vocabulary]` of a description beside: there, 
 
 The tokenizers with the names of pre-tokenizers are sparse: of the vocabularies in LLAMA_CPP/models they have what the check text of the pre-tokenizer needs,
 under the same IDs, so that the reference knows their hash. Added tokens are among the model's tokens, or they would be given IDs that others have.
+
+A case with `pre` has a tokenizer whose hash the reference does not know. It was converted with that hash as the name of its pre-tokenizer.
 """
 
 import hashlib
@@ -209,6 +211,68 @@ def byte_level_cases():
     }
 
 
+def pair_cases():
+    """`vocab.json` and `merges.txt` without tokenizer.json, as checkpoints had them before, for each way in which a class reads them."""
+    def files(vocab, merges, **more):
+        return {"vocab.json": vocab, "merges.txt": "\n".join(["#version: 0.2", *merges, ""])} | {name.replace("_json", ".json"): it for name, it in more.items()}
+
+    vocab, merges, tokens = sparse("gpt-2")
+    gpt2 = vocab | {"<|endoftext|>": 50256}
+    yield "pairs-gpt2", {"config.json": config(vocab_size=len(tokens), bos_token_id=50256), "tokenizer_config.json": dict(tokenizer_class="GPT2TokenizerFast"), **files(gpt2, merges)}
+    # Added tokens have the IDs after those of the model, so its tokens are counted again; the IDs of the check text are not known then.
+    compact = {text: id for id, text in enumerate(gpt2)}
+    size, last = len(compact), compact["<|endoftext|>"]
+    yield "pairs-gpt2-map", {
+        "pre": True,
+        "config.json": config(bos_token_id=last, eos_token_id=last),
+        "tokenizer_config.json": dict(tokenizer_class="GPT2Tokenizer", add_prefix_space=False, chat_template="{{ messages }}"),
+        **files(compact, merges, special_tokens_map_json=dict(
+            bos_token="<|endoftext|>", pad_token=dict(content="<pad>", lstrip=True, rstrip=False, single_word=False, normalized=True),
+            additional_special_tokens=["<a>", dict(content="Ġb", lstrip=False, rstrip=True, single_word=False, normalized=False)])),
+    }
+    # Runs of spaces among the added tokens are in the check text.
+    yield "pairs-codegen", {
+        "pre": True,
+        "config.json": config(vocab_size=size + 8, bos_token_id=last, eos_token_id=last),
+        "tokenizer_config.json": dict(tokenizer_class="CodeGenTokenizer"),
+        **files(compact, merges, added_tokens_json={"  ": size + 3, "Ġx": size + 1, "<x>": size, "<pad>": size + 2}, special_tokens_map_json=dict(pad_token="<pad>")),
+    }
+    added = [token(last, "<|endoftext|>"), token(size, "<p>", normalized=True), token(size + 1, "Ġy", special=False, normalized=False)]
+    yield "pairs-gpt2-decoder", {
+        "pre": True,
+        "config.json": config(vocab_size=size + 2),
+        "tokenizer_config.json": dict(tokenizer_class="GPT2Tokenizer", bos_token="<|endoftext|>", pad_token="<p>", add_bos_token=True, add_prefix_space=True,
+                                      clean_up_tokenization_spaces=True, added_tokens_decoder=decoder_of(added)),
+        # Without a line feed at the end, the last merge is lost.
+        **files(compact, merges), "merges.txt": "\n".join(["#version: 0.2", *merges, "Ġ Ġ"]),
+    }
+    roberta = {text: id for id, text in enumerate(["<s>", "<pad>", "</s>", "<unk>", *vocab, "<mask>"])}
+    yield "pairs-roberta", {
+        "pre": True, "vocabulary": """kinds = ["bpe"]\n""",
+        "config.json": config(vocab_size=len(roberta) + 1, bos_token_id=0, eos_token_id=2, pad_token_id=1),
+        "tokenizer_config.json": dict(tokenizer_class="RobertaTokenizer", mask_token="<mask>", sep_token="</s>"),
+        **files(roberta, merges),
+    }
+    vocab, merges, tokens = sparse("qwen2")
+    added = [token(151643, "<|endoftext|>"), token(151644, "<|im_start|>"), token(151645, "<|im_end|>")]
+    yield "pairs-qwen2", {
+        "config.json": config(vocab_size=151936, eos_token_id=151645),
+        "tokenizer_config.json": dict(tokenizer_class="Qwen2Tokenizer", eos_token="<|im_end|>", pad_token="<|endoftext|>", bos_token=None,
+                                      added_tokens_decoder=decoder_of(added), additional_special_tokens=["<|im_start|>", "<|im_end|>"]),
+        **files(vocab | {each["content"]: each["id"] for each in added}, merges), "merges.txt": "\n\n" + "\n".join(merges),
+    }
+
+
+def unscored_cases():
+    letters = {text: number for number, text in enumerate(["<unk>", "<s>", "</s>", "\0", *(f"<0x{byte:02x}>" for byte in range(256)), "a", "b", "ab", "<|user|>"])}
+    yield "unscored", {
+        "vocabulary": "kinds = [\"unscored\"]\n",
+        "config.json": config(architectures=["XverseForCausalLM"], vocab_size=len(letters) + 1, bos_token_id=2, pad_token_id=1),
+        "tokenizer_config.json": dict(tokenizer_class="PreTrainedTokenizerFast", bos_token="<s>", eos_token="</s>", chat_template="{{ messages }}"),
+        "tokenizer.json": bpe(letters, ["a b"], None, [token(0, "<unk>"), token(1, "<s>"), token(2, "</s>"), token(263, "<|user|>", special=False), token(264, "<new>")]),
+    }
+
+
 def written(place, files):
     for name, content in files.items():
         if name.endswith(" (hex)"):
@@ -224,7 +288,12 @@ def written(place, files):
             (place / name).write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
 
 
-def converted(name, files, alone):
+def hash_of(model, tokenizer):
+    """The hash of the check text, as the name of the pre-tokenizer."""
+    return hashlib.sha256(str(tokenizer.encode(CHECK)).encode()).hexdigest()
+
+
+def converted(name, files, alone, hashed):
     with tempfile.TemporaryDirectory() as work:
         place = Path(work) / name
         place.mkdir()
@@ -233,29 +302,35 @@ def converted(name, files, alone):
         sys.argv = ["convert_hf_to_gguf.py", str(place), "--outfile", str(out), "--outtype", "f16", "--vocab-only"]
         if alone:
             conversion.get_model_class(files["config.json"].get("text_config", files["config.json"])["architectures"][0]).set_gguf_parameters = lambda self: None
+        if hashed:
+            conversion.base.TextModel.get_vocab_base_pre = hash_of
         runpy.run_path(str(LLAMA_CPP / "convert_hf_to_gguf.py"), run_name="__main__")
         reader = gguf.GGUFReader(out)
         keys = [field for field in reader.fields if not field.startswith("GGUF.")]
         content = out.read_bytes()
+        pre = reader.get_field("tokenizer.ggml.pre").contents() if hashed else None
         if not alone:
-            return keys, hashlib.sha256(content).hexdigest()
+            return keys, hashlib.sha256(content).hexdigest(), pre
         # A key begins with its length in eight bytes.
         first = next(number for number, key in enumerate(keys) if key.startswith("tokenizer."))
-        return keys[first:], hashlib.sha256(content[content.index(b"tokenizer.") - 8:]).hexdigest()
+        return keys[first:], hashlib.sha256(content[content.index(b"tokenizer.") - 8:]).hexdigest(), pre
 
 
 def main(names):
     OUT.mkdir(exist_ok=True)
-    for name, files in [*cases(), *byte_level_cases(), *vocabulary_cases.cases(sys.modules[__name__])]:
+    for name, files in [*cases(), *byte_level_cases(), *pair_cases(), *unscored_cases(), *vocabulary_cases.cases(sys.modules[__name__])]:
         if names and name not in names:
             continue
-        vocabulary = files.pop("vocabulary", None)
+        vocabulary, hashed = files.pop("vocabulary", None), files.pop("pre", False)
+        known = conversion.base.TextModel.get_vocab_base_pre
         try:
-            keys, digest = converted(name, files, vocabulary is not None)
+            keys, digest, pre = converted(name, files, vocabulary is not None, hashed)
         except (Exception, SystemExit) as error:  # noqa: BLE001
             print(f"FAILED {name}: {type(error).__name__}: {error}")
             continue
-        case = dict(sha256=digest, keys=keys) | (dict(vocabulary=vocabulary) if vocabulary is not None else {}) | dict(files=files)
+        finally:
+            conversion.base.TextModel.get_vocab_base_pre = known
+        case = dict(sha256=digest, keys=keys) | (dict(pre=pre) if hashed else {}) | (dict(vocabulary=vocabulary) if vocabulary is not None else {}) | dict(files=files)
         (OUT / f"{name}.json").write_text(json.dumps(case, ensure_ascii=False, indent=None, separators=(", ", ": ")) + "\n", encoding="utf-8")
         print(f"{name}: {len(keys)} keys, {digest}")
 

@@ -59,10 +59,7 @@ fn format() -> Done {
         "crates/ggmill-python",
         "fuzz",
         "xtask/targets/probe",
-<<<<<<< HEAD
-=======
         "xtask/targets/quant_work",
->>>>>>> h/nine
         "xtask/targets/wasm",
         "xtask/peers/candle",
     ]

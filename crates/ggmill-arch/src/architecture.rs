@@ -76,6 +76,8 @@ pub(crate) struct CheckpointKind {
     pub(crate) bare: bool,
     /// A condition on hyper-parameters, where several descriptions share the classes.
     pub(crate) when: Option<Expression>,
+    /// What most of its checkpoints meet, and most of other kinds do not: the way back goes by it.
+    pub(crate) typical: Option<Expression>,
     pub(crate) defaults: Vec<(Box<str>, Expression)>,
     pub(crate) vocabulary: Option<VocabularyTemplate>,
 }
@@ -426,6 +428,12 @@ fn parameters(
                 .map(|in_file| expression(in_file, &known))
                 .transpose()
                 .map_err(|error| error.at("in_file"))?;
+            let restored = raw
+                .restored
+                .as_ref()
+                .map(|restored| expression(restored, &known))
+                .transpose()
+                .map_err(|error| error.at("restored"))?;
             let kind = raw.r#type.as_deref().ok_or_else(|| Error::description("no type"))?;
             let keys = keys.iter().map(|place| FilePlace::parse(architecture, place)).collect();
             let from = from.iter().map(|path| path.as_str().into()).collect();
@@ -436,6 +444,7 @@ fn parameters(
                 keys,
                 default,
                 in_file,
+                restored,
                 optional: raw.optional.unwrap_or(false),
             })
         };
@@ -518,6 +527,7 @@ impl CheckpointKind {
         let owned = |names: &[String]| names.iter().map(|name| name.as_str().into()).collect();
         let known = |name: &str| declared.place(name).is_some();
         let when = raw.when.as_ref().map(|when| expression(when, &known)).transpose();
+        let typical = raw.typical.as_ref().map(|typical| expression(typical, &known)).transpose();
         let vocabulary = raw
             .vocabulary
             .as_ref()
@@ -530,6 +540,7 @@ impl CheckpointKind {
             whole: raw.whole,
             bare: raw.bare,
             when: when.map_err(|error| error.at("when"))?,
+            typical: typical.map_err(|error| error.at("typical"))?,
             defaults,
             vocabulary: vocabulary.transpose()?,
         })

@@ -19,6 +19,8 @@ pub(crate) struct Parameter {
     pub(crate) default: Option<Expression>,
     /// Instead of the default, when the source is a file.
     pub(crate) in_file: Option<Expression>,
+    /// What a configuration has that a file came from, by the hyper-parameters of the file.
+    pub(crate) restored: Option<Expression>,
     pub(crate) optional: bool,
 }
 

@@ -36,6 +36,7 @@ pub struct Resolved<'a> {
     by_name: Vec<u32>,
     warnings: Vec<&'a str>,
     bare: bool,
+    typical: bool,
 }
 
 impl<'a> Resolved<'a> {
@@ -139,6 +140,9 @@ impl<'a> Resolved<'a> {
             group.resolve(&scope, &mut budget, &mut tensors)?;
         }
         let by_name = sorted_by_name(&tensors)?;
+        let typical = kind.and_then(|kind| kind.typical.as_ref());
+        let typical = typical.map(|typical| typical.evaluate_bool(&scope)).transpose()?;
+        let typical = typical.unwrap_or(true);
         Ok(Self {
             architecture,
             parameters,
@@ -150,6 +154,7 @@ impl<'a> Resolved<'a> {
             by_name,
             warnings,
             bare: kind.is_some_and(|kind| kind.bare),
+            typical,
         })
     }
 
@@ -237,6 +242,12 @@ impl<'a> Resolved<'a> {
     /// Whether the names in such a checkpoint have no optional pieces.
     pub fn is_bare(&self) -> bool {
         self.bare
+    }
+
+    /// Whether the checkpoint is like most of those of its class. Of several classes that a file
+    /// may have come from, the way back takes one of which this holds.
+    pub fn is_typical(&self) -> bool {
+        self.typical
     }
 
     /// Remarks of the description about converting this model.

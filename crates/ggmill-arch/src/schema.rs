@@ -127,6 +127,9 @@ pub(crate) struct RawCheckpoint {
     pub(crate) bare: bool,
     #[serde(default)]
     pub(crate) when: Option<RawExpression>,
+    /// What most of its checkpoints meet.
+    #[serde(default)]
+    pub(crate) typical: Option<RawExpression>,
     #[serde(default)]
     pub(crate) defaults: Ordered<RawExpression>,
     #[serde(default)]
@@ -164,6 +167,7 @@ definition! {
         keys: Vec<String>,
         default: RawExpression,
         in_file: RawExpression,
+        restored: RawExpression,
         optional: bool,
     }
 }
@@ -340,6 +344,8 @@ pub(crate) struct RawRanks {
     pub(crate) reserved: Option<String>,
     #[serde(default)]
     pub(crate) reserved_count: u32,
+    #[serde(default)]
+    pub(crate) all_merges: bool,
 }
 
 /// What is special about one kind of vocabulary.

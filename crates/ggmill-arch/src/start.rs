@@ -267,7 +267,7 @@ fn for_class(text: &str, class: &str, is_class: bool) -> String {
             if is_kind && kinds == 1 {
                 out.push_str(&own);
             }
-            let names = ["classes", "model_types", "marker", "whole", "when"];
+            let names = ["classes", "model_types", "marker", "whole", "when", "typical"];
             let is_named = names.iter().any(|name| {
                 let rest = statement.strip_prefix(name);
                 rest.is_some_and(|rest| rest.trim_start().starts_with('='))

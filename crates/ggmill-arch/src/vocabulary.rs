@@ -91,6 +91,9 @@ pub struct RankRules {
     pub reserved: Option<String>,
     /// How many there are.
     pub reserved_count: u32,
+    /// Whether the merges are all pairs of sequences that make a third, as the `transformers`
+    /// library lists them; otherwise one for each sequence, the one that makes it.
+    pub all_merges: bool,
 }
 
 /// Which vocabulary a model has, and the metadata keys that follow it.
@@ -349,6 +352,7 @@ fn ranks(raw: &RawRanks) -> Result<RankRules> {
         special,
         reserved: raw.reserved.clone(),
         reserved_count: raw.reserved_count,
+        all_merges: raw.all_merges,
     })
 }
 

@@ -28,7 +28,10 @@ pub enum VocabularyKind {
     LlamaHf,
     /// The same with its merges, for readers that apply them.
     CharacterBpe,
-    /// `tokenizer.json` of a BPE model over bytes, with merges and a pre-tokenizer.
+    /// `tokenizer.json` of a BPE model over characters, as pieces without scores.
+    Unscored,
+    /// `tokenizer.json` of a BPE model over bytes, with merges and a pre-tokenizer; or `vocab.json`
+    /// and `merges.txt` of one.
     Bpe,
     /// `tokenizer.json` of a BPE model over characters that splits texts at whitespace.
     Whitespace,
@@ -55,12 +58,13 @@ pub enum VocabularyKind {
 
 impl VocabularyKind {
     /// Every kind, in the order of the documentation.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Tekken,
         Self::MistralSentencePiece,
         Self::SentencePiece,
         Self::LlamaHf,
         Self::CharacterBpe,
+        Self::Unscored,
         Self::Bpe,
         Self::Whitespace,
         Self::WordPiece,
@@ -82,6 +86,7 @@ impl VocabularyKind {
             Self::SentencePiece => "sentencepiece",
             Self::LlamaHf => "llama-hf",
             Self::CharacterBpe => "character-bpe",
+            Self::Unscored => "unscored",
             Self::Bpe => "bpe",
             Self::Whitespace => "whitespace",
             Self::WordPiece => "wordpiece",

@@ -246,6 +246,17 @@ fn arithmetic(
     unknowns: &mut dyn Unknowns,
 ) {
     if let (Operator::Add, Value::List(elements)) = (operator, value) {
+        // One number again and again, as often as it is there.
+        if let Node::Each(_, count, element) = left
+            && let Node::Literal(number) = &**element
+            && evaluate(left, variables, unknowns, false).is_none()
+        {
+            let len = elements.iter().take_while(|element| equal(element, number)).count();
+            if let Ok(len) = i64::try_from(len) {
+                require(count, &Value::Int(len), variables, unknowns);
+            }
+            return;
+        }
         if let Some(Value::List(end)) = probable(right, variables, unknowns) {
             // The shortest beginning that the end could follow.
             let start = (0..=elements.len())
@@ -286,13 +297,12 @@ fn arithmetic(
 fn first_operand(operator: Operator, value: &Value, b: &Value) -> Option<Value> {
     if let (Some(value), Some(b)) = (value.as_i64(), b.as_i64()) {
         return match operator {
-            Operator::Add => value.checked_sub(b),
-            Operator::Subtract => value.checked_add(b),
-            Operator::Multiply => quotient(value, b),
-            Operator::Divide => value.checked_mul(b),
+            Operator::Add => value.checked_sub(b).map(Value::Int),
+            Operator::Subtract => value.checked_add(b).map(Value::Int),
+            Operator::Multiply => Some(factor(value, b)).filter(|_| b != 0),
+            Operator::Divide => value.checked_mul(b).map(Value::Int),
             _ => None,
-        }
-        .map(Value::Int);
+        };
     }
     let (value, b) = (value.as_f64()?, b.as_f64()?);
     let found = match operator {
@@ -309,13 +319,12 @@ fn first_operand(operator: Operator, value: &Value, b: &Value) -> Option<Value> 
 fn second_operand(operator: Operator, value: &Value, a: &Value) -> Option<Value> {
     if let (Some(value), Some(a)) = (value.as_i64(), a.as_i64()) {
         return match operator {
-            Operator::Add => value.checked_sub(a),
-            Operator::Subtract => a.checked_sub(value),
-            Operator::Multiply => quotient(value, a),
-            Operator::Divide => quotient(a, value),
+            Operator::Add => value.checked_sub(a).map(Value::Int),
+            Operator::Subtract => a.checked_sub(value).map(Value::Int),
+            Operator::Multiply => Some(factor(value, a)).filter(|_| a != 0),
+            Operator::Divide => quotient(a, value).map(Value::Int),
             _ => None,
-        }
-        .map(Value::Int);
+        };
     }
     let (value, a) = (value.as_f64()?, a.as_f64()?);
     let found = match operator {
@@ -326,6 +335,12 @@ fn second_operand(operator: Operator, value: &Value, a: &Value) -> Option<Value>
         _ => return None,
     };
     found.is_finite().then_some(Value::Float(found))
+}
+
+/// What a number was multiplied with: a share, where the division does not come out even.
+#[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^53")]
+fn factor(value: i64, number: i64) -> Value {
+    quotient(value, number).map_or_else(|| Value::Float(value as f64 / number as f64), Value::Int)
 }
 
 /// A division that comes out even.

@@ -144,19 +144,24 @@ impl Architecture {
         let named = config.clone();
         let mut solver = Solver::new(self, kind, class, model_type, &named, facts);
         solver.solve(values, tensors, read);
+        let is_guess = !kind.is_of(class, model_type);
         let mut documents = BTreeMap::new();
         let mut foreign = 0usize;
         for (parameter, value) in solver.found() {
-            let Some(place) = places::place_of(parameter, model_type) else { continue };
-            let is_of_class = place.contains('#') || places::is_of_class(place, model_type);
             // What stands for "none" in a file is none to the class, which may give it another
             // meaning: a sliding window of no tokens.
             let is_default =
                 parameter.default.as_ref().and_then(Expression::literal) == Some(&value);
-            let is_none = is_default && places::is_none_of_class(place, model_type);
-            let written = if is_none { Json::Null } else { places::json(&value) };
-            if places::write(&mut config, &mut documents, place, written) {
-                foreign = foreign.saturating_add(usize::from(!is_of_class));
+            // A place that has another number already is not the one.
+            for place in places::places_of(parameter, model_type) {
+                let is_of_class =
+                    place.contains('#') || !is_guess && places::is_of_class(place, model_type);
+                let is_none = is_default && places::is_none_of_class(place, model_type);
+                let written = if is_none { Json::Null } else { places::json(&value) };
+                if places::write(&mut config, &mut documents, place, written) {
+                    foreign = foreign.saturating_add(usize::from(!is_of_class));
+                    break;
+                }
             }
         }
         ReversedConfig { class: class.to_owned(), config, documents, foreign }
@@ -174,10 +179,6 @@ impl Architecture {
     /// The model type of a class: of those that the kind has, or else of all that are known, the
     /// one whose name the class begins with.
     fn model_type_by_name<'a>(&'a self, kind: &'a CheckpointKind, class: &str) -> Option<&'a str> {
-        let plain = |name: &str| {
-            let letters = name.bytes().filter(u8::is_ascii_alphanumeric);
-            letters.map(|byte| byte.to_ascii_lowercase()).collect::<Vec<u8>>()
-        };
         let wanted = plain(class);
         let own = kind.model_types.iter().map(|name| &**name);
         let best = |names: Vec<&'a str>| {
@@ -193,6 +194,24 @@ impl Architecture {
             .or_else(|| best(model_types().collect()))
             .or_else(|| others.first().copied())
     }
+}
+
+impl CheckpointKind {
+    /// Whether a model type is that of a class, and not just one of the same architecture: the kind
+    /// names it, or the class is named after it.
+    fn is_of(&self, class: &str, model_type: Option<&str>) -> bool {
+        model_type.is_some_and(|model_type| {
+            let of_whole = model_type.strip_suffix("_text").unwrap_or(model_type);
+            self.model_types.iter().any(|known| [model_type, of_whole].contains(&&**known))
+                || plain(class).starts_with(&plain(of_whole))
+        })
+    }
+}
+
+/// The letters and digits of a name.
+fn plain(name: &str) -> Vec<u8> {
+    let letters = name.bytes().filter(u8::is_ascii_alphanumeric);
+    letters.map(|byte| byte.to_ascii_lowercase()).collect()
 }
 
 #[cfg(test)]
@@ -245,6 +264,16 @@ mod tests {
             assert_eq!(members.remove("architectures"), Some(json!(["X"])));
             assert_eq!(config, expected, "{key}");
         }
+        // A share of a number is a fraction.
+        let share = parameters.clone() + "\nshare = { type = 'float', from = ['share'] }";
+        let keys = "'k' = { type = 'u32', value = 'int(share * 32)' }";
+        assert_eq!(reversed(keys, &share, &[("k", 24)])["share"], json!(0.75));
+        // What only the description itself knows.
+        let said = "k = { type = 'int', from = [], default = 'len(kinds)' }\n\
+                    kinds = { type = '[string]', from = ['kinds'], default = '[]', restored = \
+                    \"each(i, k, if(i < 1, 'x', 'y'))\" }";
+        let keys = "'k' = { type = 'u32', value = 'k' }";
+        assert_eq!(reversed(keys, said, &[("k", 3)])["kinds"], json!(["x", "y", "y"]));
         // What is known of one unknown makes the other known.
         let keys = "'p' = { type = 'u32', value = 'derived' }\n'b' = { type = 'u32', value = 'b' }";
         let config = reversed(keys, &parameters, &[("p", 12), ("b", 3)]);

@@ -12,11 +12,19 @@ use crate::value::ParameterValue;
 /// The place of a hyper-parameter in the configuration of a model type: one that its configuration
 /// class has, otherwise one that most classes have; `None` where it cannot be written to.
 pub(super) fn place_of<'p>(parameter: &'p Parameter, model_type: Option<&str>) -> Option<&'p str> {
-    let writable = |place: &&str| !place.trim_end_matches(".*").contains(['*', '(']);
-    let places = parameter.from.iter().map(|place| &**place).filter(writable).enumerate();
+    places_of(parameter, model_type).into_iter().next()
+}
+
+/// All places that it can be written to, the likeliest first.
+pub(super) fn places_of<'p>(parameter: &'p Parameter, model_type: Option<&str>) -> Vec<&'p str> {
+    let writable = |place: &&str| {
+        let path = place.split_once("#*.").map_or(*place, |(_, path)| path);
+        !path.trim_end_matches(".*").contains(['*', '('])
+    };
+    let mut places: Vec<&str> =
+        parameter.from.iter().map(|place| &**place).filter(writable).collect();
+    places.sort_by_key(|place| Reverse(weight(place, model_type)));
     places
-        .max_by_key(|&(number, place)| (weight(place, model_type), Reverse(number)))
-        .map(|(_, place)| place)
 }
 
 /// How likely a configuration of a model type has something at a place: whether its class has it,
@@ -52,7 +60,8 @@ pub(super) fn rank(parameter: &Parameter, model_type: Option<&str>) -> i32 {
 }
 
 /// Writes a value to a place of names between dots, `FILE#PATH` in one of the documents. Says
-/// whether it could: not through something that is not an object, nor over something else.
+/// whether it could: not through something that is not an object, nor over something else, but over
+/// the same.
 pub(super) fn write(
     config: &mut Json,
     documents: &mut BTreeMap<String, Json>,
@@ -66,6 +75,17 @@ pub(super) fn write(
         }
         None => (config, place),
     };
+    // A list of what each element of a document has there.
+    if let (Some(path), Json::Array(elements)) = (path.strip_prefix("*."), &value) {
+        if root.as_object().is_some_and(Map::is_empty) {
+            *root = Json::Array(vec![Json::Object(Map::new()); elements.len()]);
+        }
+        let Some(members) = root.as_array_mut() else { return false };
+        return members.len() == elements.len()
+            && members.iter_mut().zip(elements).all(|(member, element)| {
+                write(member, &mut BTreeMap::new(), path, element.clone())
+            });
+    }
     // A list that is an object whose members have numbers for names.
     let (path, value) = match (path.strip_suffix(".*"), value) {
         (Some(path), Json::Array(elements)) => {
@@ -85,10 +105,7 @@ pub(super) fn write(
         }
     }
     match object.as_object_mut() {
-        Some(members) => {
-            members.entry(last).or_insert(value);
-            true
-        }
+        Some(members) => *members.entry(last).or_insert_with(|| value.clone()) == value,
         None => false,
     }
 }

@@ -13,6 +13,7 @@ use crate::config::Config;
 use crate::entries::{Entries, read};
 use crate::expression::{Expression, Parameters, Purpose, Scope, Unknowns};
 use crate::facts::CheckpointFacts;
+use crate::key_template::KeyTemplate;
 use crate::parameter::{FilePlace, Parameter, ParameterSource as _};
 use crate::schema::RawStage;
 use crate::tensor::TensorGroup;
@@ -113,6 +114,7 @@ impl<'a> Solver<'a> {
         tensors: &[(&str, Shape)],
         read: &Read<'_>,
     ) {
+        self.restored(values);
         if let Some(when) = &self.kind.when {
             when.require(&Value::Bool(true), &[], self);
         }
@@ -124,6 +126,24 @@ impl<'a> Solver<'a> {
         }
         self.remarks();
         self.rest(values);
+    }
+
+    /// What the description itself says of the way back.
+    fn restored(&mut self, values: &ValueReader<'_>) {
+        let architecture = self.architecture;
+        if architecture.parameters.iter().all(|parameter| parameter.restored.is_none()) {
+            return;
+        }
+        let parameters = architecture.parameters_of(values.entries, &[], self.names);
+        let steps = Cell::new(self.steps.get());
+        let scope = Scope::new(&parameters, &steps);
+        for parameter in &architecture.parameters {
+            let restored = parameter.restored.as_ref();
+            if let Some(value) = restored.and_then(|restored| restored.evaluate(&scope).ok()) {
+                self.set(&parameter.name, None, &value);
+            }
+        }
+        self.steps.set(steps.get());
     }
 
     /// What the description refuses, the checkpoint was not.
@@ -142,6 +162,19 @@ impl<'a> Solver<'a> {
             let (Some(expression), Some(value)) = (&key.value, values.get(&key.name)) else {
                 continue;
             };
+            // Of several values that a key may have, one whose condition is known not to be met is
+            // not meant.
+            let is_out = |template: &KeyTemplate, unknowns: &mut Self| {
+                template.when.known(&[], unknowns, false) == Some(Value::Bool(false))
+            };
+            let text = |key: &'a KeyTemplate| key.value.as_ref().map(Expression::text);
+            let mut others = architecture
+                .keys
+                .iter()
+                .filter(|other| other.name == key.name && text(other) != text(key));
+            if is_out(key, self) && others.any(|other| !is_out(other, self)) {
+                continue;
+            }
             expression.require(&value, &[], self);
             key.when.require(&Value::Bool(true), &[], self);
         }

@@ -10,6 +10,7 @@
 mod dropped;
 mod facts;
 mod inverse;
+mod model;
 mod tensors;
 mod types;
 mod vocabulary;
@@ -26,6 +27,7 @@ use serde_json::{Map, Value as Json};
 
 use self::dropped::{computed_otherwise, refuse_loss};
 use self::facts::Facts;
+pub use self::model::RestoredModel;
 use self::tensors::{Tensors, prove, restore};
 use self::types::{main_type, typed};
 use crate::general::sampling;
@@ -69,6 +71,15 @@ struct Attempt {
     names: Vec<String>,
     /// Keys and computed tensors that the configuration gives otherwise than the file has them.
     differing: Vec<String>,
+    /// Whether it is like most of its class.
+    typical: bool,
+}
+
+impl Attempt {
+    /// What tells against it, the worst first.
+    fn cost(&self) -> (usize, bool, usize) {
+        (self.differing.len(), !self.typical, self.reversed.foreign)
+    }
 }
 
 /// Turns a file back into the checkpoint it was made from: `config.json`, tensors by their names
@@ -102,15 +113,13 @@ pub fn restore_checkpoint(
     for proposal in proposals {
         match attempt(checkpoint, architecture, &tensors, proposal) {
             Ok(found) => {
-                let cost = |attempt: &Attempt| (attempt.differing.len(), attempt.reversed.foreign);
-                if best.as_ref().is_none_or(|best| cost(&found) < cost(best)) {
+                if best.as_ref().is_none_or(|best| found.cost() < best.cost()) {
                     best = Some(found);
                 }
             }
             Err(error) => refusal = refusal.or(Some(error)),
         }
-        if best.as_ref().is_some_and(|best| best.differing.is_empty() && best.reversed.foreign == 0)
-        {
+        if best.as_ref().is_some_and(|best| best.cost() == (0, false, 0)) {
             break;
         }
     }
@@ -249,7 +258,8 @@ fn attempt(
     let renamed: Vec<String> = names.iter().map(|name| rules.renamed(name)).collect();
     prove(checkpoint, &model, &renamed)?;
     let differing = differing_keys(checkpoint, &model)?;
-    Ok(Attempt { reversed, tensors, names, differing })
+    let typical = model.is_typical();
+    Ok(Attempt { reversed, tensors, names, differing, typical })
 }
 
 /// The tensors of a checkpoint as far as the keys of the file alone say what they are.
@@ -307,7 +317,7 @@ fn finished(
     attempt: Attempt,
     options: &RestoreOptions,
 ) -> Result<RestoredCheckpoint> {
-    let Attempt { reversed, tensors, names, differing } = attempt;
+    let Attempt { reversed, tensors, names, differing, .. } = attempt;
     let main = options.ggml_type.unwrap_or_else(|| main_type(checkpoint));
     let mut made = Vec::with_capacity(tensors.len());
     for (name, tensor) in names.into_iter().zip(tensors.values()) {

@@ -1,4 +1,5 @@
-//! A byte-level BPE vocabulary: the tokens of `tokenizer.json`, its merges and its pre-tokenizer.
+//! A byte-level BPE vocabulary: the tokens of `tokenizer.json`, or of `vocab.json` and `merges.txt`,
+//! its merges and its pre-tokenizer.
 
 use ggmill_arch::AddedTokens;
 use ggmill_core::{MetadataBuf, keys};
@@ -19,10 +20,12 @@ const FILE: &str = "tokenizer.json";
 
 /// Sets the keys of the vocabulary; `false` where the checkpoint has no such file.
 pub(crate) fn write(request: &mut Request<'_>, metadata: &mut MetadataBuf) -> Result<bool> {
-    if !request.tokenizer()?.is_some_and(|file| file.model.is_bpe()) {
-        return Ok(false);
-    }
-    let Some(tokenizer) = Fast::load(request)? else { return Ok(false) };
+    let tokenizer = match request.tokenizer()? {
+        Some(file) if file.model.is_bpe() => Some(Fast::of(&file, request)?),
+        Some(_) => None,
+        None => Fast::of_pairs(request)?,
+    };
+    let Some(tokenizer) = tokenizer else { return Ok(false) };
     let mut tokens = tokens(request, &tokenizer)?;
     let pre = pretokenizer::name(request, &tokenizer)?;
     metadata.set(keys::TOKENIZER_MODEL, BYTE_LEVEL);

@@ -37,6 +37,8 @@ pub(crate) struct SpecialToken {
     /// Whether the checkpoint names it as one of a kind, such as `bos_token`, and the class does
     /// not just have it.
     pub(crate) own: bool,
+    /// What it is for, such as `bos_token`; `None` for additional ones.
+    kind: Option<&'static str>,
 }
 
 /// The class of a checkpoint's tokenizer, with what its configuration says.
@@ -103,9 +105,28 @@ impl Class {
         BY_FLAGS.contains(&name).then(|| (self.flag("add_bos_token"), self.flag("add_eos_token")))
     }
 
-    /// Whether the class makes its special tokens again, never normalized.
-    pub(crate) fn makes_tokens(&self) -> bool {
-        self.name.as_deref() == Some("Qwen2TokenizerFast")
+    /// The flags with which the class makes a special token again that is named by its text; `None`
+    /// where it leaves a token that is there as it is. `from_pairs` is whether it made the tokenizer
+    /// of [pairs](Self::of_pairs).
+    pub(crate) fn made_flags(
+        &self,
+        token: &SpecialToken,
+        from_pairs: bool,
+    ) -> Option<Map<String, Value>> {
+        let mut flags = if from_pairs {
+            self.of_pairs()?.get("flags")?.get(token.kind?)?.as_object()?.clone()
+        } else if self.name.as_deref() == Some("Qwen2TokenizerFast") {
+            Map::new()
+        } else {
+            return None;
+        };
+        flags.insert("special".to_owned(), true.into());
+        Some(flags)
+    }
+
+    /// How the class makes a tokenizer of `vocab.json` and `merges.txt`; `None` where it does not.
+    pub(crate) fn of_pairs(&self) -> Option<&'static Value> {
+        FACTS.get("of_pairs")?.get(self.name.as_deref()?)
     }
 
     /// The pre-tokenizer of the file, in which `add_prefix_space` of the configuration overrules,
@@ -143,8 +164,9 @@ impl Class {
     }
 
     /// The text of one kind of special token.
-    pub(crate) fn token(&self, kind: &str) -> Option<SpecialToken> {
-        special(self.value(kind)?, self.own.contains(&kind))
+    pub(crate) fn token(&self, kind: &'static str) -> Option<SpecialToken> {
+        let token = special(self.value(kind)?)?;
+        Some(SpecialToken { own: self.own.contains(&kind), kind: Some(kind), ..token })
     }
 
     /// Every special token, once.
@@ -154,23 +176,23 @@ impl Class {
         let tokens = TOKENS
             .into_iter()
             .filter_map(|kind| self.token(kind))
-            .chain(more.into_iter().flatten().filter_map(|it| special(it, false)))
-            .chain(
-                own.into_iter().flat_map(|own| own.values()).filter_map(|it| special(it, false)),
-            );
+            .chain(more.into_iter().flatten().filter_map(special))
+            .chain(own.into_iter().flat_map(|own| own.values()).filter_map(special));
         let mut seen = BTreeSet::new();
         tokens.filter(|token| seen.insert(token.content.clone())).collect()
     }
 }
 
-fn special(value: &Value, own: bool) -> Option<SpecialToken> {
+fn special(value: &Value) -> Option<SpecialToken> {
+    let token = |content: &str, flags| {
+        let content = content.to_owned();
+        SpecialToken { content, flags, own: false, kind: None }
+    };
     match value {
-        Value::String(text) if !text.is_empty() => {
-            Some(SpecialToken { content: text.clone(), flags: None, own })
-        }
-        Value::Object(token) => {
-            let content = token.get("content")?.as_str().filter(|text| !text.is_empty())?;
-            Some(SpecialToken { content: content.to_owned(), flags: Some(token.clone()), own })
+        Value::String(text) if !text.is_empty() => Some(token(text, None)),
+        Value::Object(flags) => {
+            let content = flags.get("content")?.as_str().filter(|text| !text.is_empty())?;
+            Some(token(content, Some(flags.clone())))
         }
         _ => None,
     }

@@ -9,6 +9,7 @@ use ggmill_pipeline::Result;
 use serde_json::Value;
 
 use super::added::{AddedVocabulary, Cut};
+use super::byte_pairs;
 use super::class::Class;
 use super::files::{self, fault};
 use super::merger::Merger;
@@ -25,6 +26,8 @@ const FILE: &str = "tokenizer.json";
 pub(crate) struct Fast {
     file: Rc<TokenizerJson>,
     class: Class,
+    /// Whether the tokenizer is made of `vocab.json` and `merges.txt`.
+    from_pairs: bool,
     added: AddedVocabulary,
 }
 
@@ -38,6 +41,17 @@ impl Fast {
 
     /// Loads this `tokenizer.json`.
     pub(crate) fn of(file: &Rc<TokenizerJson>, request: &mut Request<'_>) -> Result<Self> {
+        Self::made(file, request, false)
+    }
+
+    /// Loads what is made of `vocab.json` and `merges.txt`; `None` where one of them is absent, or
+    /// the class of the tokenizer makes nothing of them.
+    pub(crate) fn of_pairs(request: &mut Request<'_>) -> Result<Option<Self>> {
+        let Some(file) = byte_pairs::converted(request)? else { return Ok(None) };
+        Self::made(&Rc::new(file), request, true).map(Some)
+    }
+
+    fn made(file: &Rc<TokenizerJson>, request: &mut Request<'_>, from_pairs: bool) -> Result<Self> {
         let decoder = request
             .tokenizer_config
             .as_ref()
@@ -59,7 +73,8 @@ impl Fast {
         }
         let ids: HashMap<&str, u32> =
             file.model.vocab.0.iter().map(|(token, id)| (&**token, *id)).collect();
-        let mut this = Self { file: Rc::clone(file), class, added: AddedVocabulary::default() };
+        let added = AddedVocabulary::default();
+        let mut this = Self { file: Rc::clone(file), class, from_pairs, added };
         let own: Vec<AddedToken> =
             file.added_tokens.iter().map(|listed| listed.token.clone()).collect();
         this.add(&own, &ids);
@@ -107,7 +122,10 @@ impl Fast {
             let made = match (&token.flags, of_known) {
                 (Some(flags), _) => Some(AddedToken::with_flags(&token.content, flags)),
                 (None, Some(&known)) => Some(known.clone()),
-                (None, None) => self.class.makes_tokens().then(new),
+                (None, None) => self
+                    .class
+                    .made_flags(token, self.from_pairs)
+                    .map(|flags| AddedToken::with_flags(&token.content, &flags)),
             };
             match made {
                 Some(made) => tokens.push(AddedToken { special: true, ..made }),
@@ -188,7 +206,7 @@ impl Fast {
         let Some((bos, eos)) = self.class.around() else {
             return Ok(super::post_processor::around(&self.file.post_processor, ids));
         };
-        let id = |kind| {
+        let id = |kind: &'static str| {
             let token = self.class.token(kind)?.content;
             let own = || self.file.model.vocab.0.iter().find(|(own, _)| *own == token);
             self.added.id(&token).or_else(|| own().map(|(_, id)| *id))

@@ -17,6 +17,9 @@ use super::tokens::{CHARACTER_BPE, SENTENCEPIECE, TokenType, Tokens, bounded};
 const FILE: &str = "tokenizer.json";
 /// Such a vocabulary has no scores; the merges order it.
 const SCORE: f32 = -1000.0;
+const NUL: &str = "\0";
+/// What the reference writes for it.
+const SHOWN_NUL: &str = r"<b'\x00'>";
 
 /// Sets the keys of the vocabulary; `false` where the checkpoint has no such file, or one of
 /// another kind.
@@ -39,6 +42,47 @@ pub(crate) fn write_with_merges(
     metadata.set(keys::TOKENIZER_MODEL, CHARACTER_BPE);
     tokens.write_to(true, request.spec, metadata);
     let options = SpecialOptions { merges: true, limit: None };
+    special::write(request, &tokens, options, metadata)?;
+    Ok(true)
+}
+
+/// The tokens of any BPE model as pieces, without scores and without merges. Each ID has to have
+/// one.
+pub(crate) fn write_unscored(
+    request: &mut Request<'_>,
+    metadata: &mut MetadataBuf,
+) -> Result<bool> {
+    let Some(file) = request.tokenizer()?.filter(|file| file.model.is_bpe()) else {
+        return Ok(false);
+    };
+    let tokenizer = Fast::of(&file, request)?;
+    let by_id = tokenizer.vocabulary()?;
+    let size = bounded(request.size().unwrap_or(by_id.len() as u64))?;
+    if let Some((last, _)) = by_id.last_key_value().filter(|(last, _)| **last as usize >= size) {
+        return Err(fault(FILE, format!("token ID {last} is out of range: vocab_size is {size}")));
+    }
+    let mut tokens = Tokens::default();
+    for id in 0..u32::try_from(size).unwrap_or(u32::MAX) {
+        let text = by_id.get(&id).ok_or_else(|| {
+            fault(FILE, format!("the model has {size} tokens, and none has ID {id}"))
+        })?;
+        let token_type = if *text == NUL || byte_token(text).is_some() {
+            TokenType::Byte
+        } else {
+            match tokenizer.added().get(&id) {
+                Some(token) if token.special => TokenType::Control,
+                Some(_) => TokenType::UserDefined,
+                None => TokenType::Normal,
+            }
+        };
+        // The reference writes a token of one NUL character as Python shows it.
+        let text = if *text == NUL { SHOWN_NUL } else { text };
+        tokens.push(text.to_owned(), SCORE, token_type);
+    }
+    metadata.set(keys::TOKENIZER_MODEL, SENTENCEPIECE);
+    metadata.set(keys::TOKENIZER_PRE, "default");
+    tokens.write_to(false, request.spec, metadata);
+    let options = SpecialOptions { merges: false, limit: Some(tokens.len()) };
     special::write(request, &tokens, options, metadata)?;
     Ok(true)
 }

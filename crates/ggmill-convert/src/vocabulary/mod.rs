@@ -7,6 +7,7 @@ mod added;
 pub(crate) mod base64;
 mod bpe;
 mod builtin;
+mod byte_pairs;
 mod bytes;
 mod class;
 mod fairseq_unigram;
@@ -141,11 +142,14 @@ pub(crate) fn write(
         }
     }
     let names = |names: Vec<&str>| names.join(", ");
-    let message = format!(
+    let mut message = format!(
         "the checkpoint's tokenizer ({}) is none of the kinds the architecture has: {}",
         names(sources(request.files).collect()),
         names(spec.kinds.iter().map(|kind| kind.name()).collect()),
     );
+    if let Some(reason) = request.passed_over {
+        message = format!("{message}; {reason}");
+    }
     Err(Error::new(ErrorKind::Unsupported, message))
 }
 
@@ -169,6 +173,7 @@ fn write_kind(
         VocabularyKind::SentencePiece => sentencepiece::write(request, metadata),
         VocabularyKind::LlamaHf => llama_hf::write(request, metadata),
         VocabularyKind::CharacterBpe => llama_hf::write_with_merges(request, metadata),
+        VocabularyKind::Unscored => llama_hf::write_unscored(request, metadata),
         VocabularyKind::Bpe => bpe::write(request, metadata),
         VocabularyKind::Whitespace => bpe::write_whitespace(request, metadata),
         VocabularyKind::WordPiece => wordpiece::write(request, metadata),

@@ -58,6 +58,26 @@ impl Ranks {
         Ok(Self { sequences })
     }
 
+    /// Every pair of sequences that makes a third one, by the rank of that and then by theirs.
+    fn all_merges(&self) -> Vec<String> {
+        let ranks: HashMap<&[u8], u32> =
+            self.sequences.iter().map(|(bytes, rank)| (&**bytes, *rank)).collect();
+        let mut merges = Vec::new();
+        for (bytes, rank) in &self.sequences {
+            for place in 1..bytes.len() {
+                let Some((left, right)) = bytes.split_at_checked(place) else { continue };
+                if let (Some(of_left), Some(of_right)) = (ranks.get(left), ranks.get(right)) {
+                    merges.push((*rank, *of_left, *of_right, left, right));
+                }
+            }
+        }
+        merges.sort_unstable();
+        let joined = |(_, _, _, left, right): &(u32, u32, u32, &[u8], &[u8])| {
+            format!("{} {}", alphabet(left), alphabet(right))
+        };
+        merges.iter().map(joined).collect()
+    }
+
     /// The merges that make the sequences, in their order: of each the last one.
     fn merges(&self) -> Vec<String> {
         let ranks: HashMap<&[u8], u32> =
@@ -125,7 +145,8 @@ pub(crate) fn write(request: &mut Request<'_>, metadata: &mut MetadataBuf) -> Re
     metadata.set(keys::TOKENIZER_MODEL, BYTE_LEVEL);
     metadata.set(keys::TOKENIZER_PRE, pre);
     tokens.write_to(false, request.spec, metadata);
-    special::write_made(request, &tokens, SpecialOptions::default(), ranks.merges(), metadata)?;
+    let merges = if rules.all_merges { ranks.all_merges() } else { ranks.merges() };
+    special::write_made(request, &tokens, SpecialOptions::default(), merges, metadata)?;
     Ok(true)
 }
 
@@ -173,6 +194,7 @@ mod tests {
         let file = "YQ== 0\nYg== 1\nYw== 2\nYWI= 3\nYmM= 4\n\nYWJj 5\nY2NjYw== 6\n";
         let ranks = Ranks::parse(file.as_bytes()).unwrap();
         assert_eq!(ranks.merges(), ["a b", "b c", "ab c"]);
+        assert_eq!(ranks.all_merges(), ["a b", "b c", "a bc", "ab c"]);
         for (file, words) in [
             ("YQ==", "line 1: expected a sequence"),
             ("YQ== a", "line 1: the rank is not a number"),

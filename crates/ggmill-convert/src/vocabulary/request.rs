@@ -29,6 +29,8 @@ pub(crate) struct Request<'a> {
     pub(crate) pre: Option<&'a str>,
     /// What should be known about the result.
     pub(crate) notes: Vec<String>,
+    /// Why files that could have been the vocabulary are not.
+    pub(crate) passed_over: Option<String>,
 }
 
 impl<'a> Request<'a> {
@@ -52,6 +54,7 @@ impl<'a> Request<'a> {
             tokenizer: Tokenizer::Unread,
             pre: pre.or(spec.pre.as_deref()),
             notes: Vec::new(),
+            passed_over: None,
         })
     }
 

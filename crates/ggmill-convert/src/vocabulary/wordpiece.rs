@@ -72,8 +72,8 @@ fn of_lines(request: &mut Request<'_>) -> Result<Option<Rc<TokenizerJson>>> {
     }
     let map = files::json(request.files, "special_tokens_map.json")?;
     let class = Class::of(request, map.as_ref());
-    let token = |kind: &str| class.token(kind).map(|token| token.content);
-    let around = |kind: &str| {
+    let token = |kind: &'static str| class.token(kind).map(|token| token.content);
+    let around = |kind: &'static str| {
         let content = token(kind)?;
         let id = *ids.get(&*content)?;
         Some((content, id))

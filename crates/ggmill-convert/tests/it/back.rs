@@ -10,61 +10,18 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use ggmill_arch::Catalogue;
-use ggmill_convert::{
-    ConvertOptions, RestoreOptions, RestoredCheckpoint, convert, restore_checkpoint,
-};
+use ggmill_convert::{ConvertOptions, RestoreOptions, convert, restore_checkpoint};
 use ggmill_core::{FileType, GgmlType, RawStr};
 use ggmill_formats::CheckpointDirectory;
 use ggmill_pipeline::{
-    Checkpoint, Derived, Encoding, Expression, GgufCheckpoint, Pretrained, Result, RunOptions,
-    SideFiles, SourceTensor, run,
+    Checkpoint, Encoding, Expression, GgufCheckpoint, Pretrained, RunOptions, SourceTensor, run,
 };
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
 use crate::classes::{fixtures, for_each, materialize, recipes};
 
-/// A checkpoint that came of a file, as one that can be converted.
-#[derive(Debug)]
-struct Again<'a> {
-    tensors: Derived<'a>,
-    config: Json,
-    files: BTreeMap<String, Vec<u8>>,
-}
-
-impl Checkpoint for Again<'_> {
-    fn tensors(&self) -> &[SourceTensor] {
-        self.tensors.tensors()
-    }
-
-    fn read(&self, number: usize, offset: u64, out: &mut [u8]) -> Result<()> {
-        self.tensors.read(number, offset, out)
-    }
-}
-
-impl Pretrained for Again<'_> {
-    fn config(&self) -> &Json {
-        &self.config
-    }
-
-    fn name(&self) -> Option<&str> {
-        Some("restored")
-    }
-
-    fn side_files(&self) -> &dyn SideFiles {
-        &self.files
-    }
-}
-
-fn again(file: &dyn Checkpoint, restored: RestoredCheckpoint) -> Again<'_> {
-    Again {
-        tensors: Derived::new(file, restored.tensors).unwrap(),
-        config: restored.config,
-        files: restored.files,
-    }
-}
-
 /// The file of a checkpoint.
-fn file(
+pub(crate) fn file(
     checkpoint: &dyn Pretrained,
     file_type: FileType,
     path: &Path,
@@ -174,7 +131,7 @@ fn faults(path: &Path) -> Vec<String> {
     };
     let mut found = Vec::new();
     let notes = restored.notes.clone();
-    let first = again(&whole, restored);
+    let first = restored.over(&whole).unwrap();
     // What conversion leaves unread, and numbers that are no weights, are of no file.
     if let Some(why) = difference(&first, &source, false) {
         found.extend(fault("tensors", why));
@@ -207,7 +164,7 @@ fn faults(path: &Path) -> Vec<String> {
         let other = place.path().join("own.gguf");
         let made = file(&source, file_type, &other).and_then(|own| {
             let restored = back(&own, asked)?;
-            Ok(difference(&again(&own, restored), &source, true))
+            Ok(difference(&restored.over(&own).unwrap(), &source, true))
         });
         match made {
             Ok(None) => {}
@@ -256,6 +213,41 @@ fn checkpoints_come_back() {
     let new: Vec<&String> = found.iter().filter(|line| !expected.contains(line)).collect();
     let gone: Vec<&String> = expected.iter().filter(|line| !found.contains(line)).collect();
     assert!(new.is_empty() && gone.is_empty(), "new: {new:#?}\nno longer: {gone:#?}");
+}
+
+/// Several classes may give the same file: the one is found that it came from.
+#[test]
+fn the_class_is_found_without_being_named() {
+    for (name, says) in [
+        ("LlamaForCausalLM-llama3", json!({ "rope_scaling": { "rope_type": "llama3" } })),
+        ("MistralForCausalLM", json!({ "rope_scaling": { "rope_type": "yarn", "factor": 4.0 } })),
+        ("MixtralForCausalLM", json!({ "model_type": "mixtral" })),
+        ("DeepseekV2ForCausalLM", json!({ "model_type": "deepseek_v2" })),
+        ("DeepseekV3ForCausalLM-rope-parameters", json!({ "model_type": "deepseek_v3" })),
+        ("FalconForCausalLM", json!({ "num_attention_heads": 4 })),
+        ("FalconForCausalLM-groups", json!({ "new_decoder_architecture": true })),
+        ("GraniteMoeHybridForCausalLM", json!({ "model_type": "granitemoehybrid" })),
+    ] {
+        let path = fixtures().join(format!("{name}.json"));
+        let recipe: Json = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+        let place = tempfile::tempdir().unwrap();
+        materialize(&recipe, &place.path().join(name));
+        let source = CheckpointDirectory::open(&place.path().join(name)).unwrap();
+        let whole = file(&source, FileType::F32, &place.path().join("whole.gguf")).unwrap();
+        let catalogue = Catalogue::new();
+        let architecture = catalogue.for_checkpoint(source.config()).unwrap();
+        let restored = restore_checkpoint(&whole, architecture, &RestoreOptions::default());
+        let restored = restored.unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(restored.class, name.split('-').next().unwrap(), "{name}");
+        for (member, expected) in says.as_object().unwrap() {
+            let found = &restored.config[member];
+            let is_there = match expected.as_object() {
+                Some(expected) => expected.iter().all(|(key, value)| found[key] == *value),
+                None => found == expected,
+            };
+            assert!(is_there, "{name}: {member} is {found}, expected {expected}");
+        }
+    }
 }
 
 /// What stands for "no window" in a file is a window of no tokens to transformers.

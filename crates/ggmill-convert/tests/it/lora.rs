@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use ggmill_arch::Catalogue;
-use ggmill_convert::{ConvertOptions, convert, convert_lora};
+use ggmill_convert::{ConvertOptions, RestoreOptions, convert, convert_lora, restore_checkpoint};
 use ggmill_core::FileType;
 use ggmill_formats::{CheckpointDirectory, PeftAdapter};
 use ggmill_pipeline::{
@@ -112,6 +112,43 @@ fn adapters_are_converted_as_the_reference_does() {
         equal += 1;
     }
     assert!(equal >= 10, "{equal} of {}", recipes.len());
+}
+
+/// Where there is no directory of the base, the file of it says the same: of these bases, all that
+/// have a way back.
+#[test]
+fn a_file_of_the_base_says_what_its_directory_does() {
+    let mut equal = 0;
+    let mut refused = Vec::new();
+    for (name, recipe) in &recipes() {
+        let Some(expected) = recipe["expected"].as_object() else { continue };
+        let place = tempfile::tempdir().unwrap();
+        let weights = weights(recipe["tensors"].as_object().unwrap());
+        let (adapter, _) = materialize(recipe, name, &weights, place.path());
+        let directory = place.path().join("whole");
+        crate::classes::materialize(&base(recipe), &directory);
+        let source = CheckpointDirectory::open(&directory).unwrap();
+        let whole = crate::back::file(&source, FileType::F16, &place.path().join("whole.gguf"));
+        let whole = whole.unwrap();
+        let catalogue = Catalogue::new();
+        let architecture = whole.metadata().str("general.architecture").unwrap();
+        let architecture = catalogue.by_name(architecture).unwrap();
+        let mut options = RestoreOptions::default();
+        options.no_vocab = true;
+        let made = restore_checkpoint(&whole, architecture, &options)
+            .and_then(|restored| restored.over(&whole))
+            .and_then(|base| {
+                convert_lora(&adapter, &base, architecture, &ConvertOptions::new(FileType::F32))
+            });
+        match made {
+            Ok(made) => {
+                assert!(expected["f32"] == sha256(&written(made, &adapter)), "{name}");
+                equal += 1;
+            }
+            Err(error) => refused.push(format!("{name}: {error}")),
+        }
+    }
+    assert!(equal >= 10, "{equal}; refused: {refused:#?}");
 }
 
 /// As older versions of PEFT saved it: the file was written by torch 2.11 with the tensors of the

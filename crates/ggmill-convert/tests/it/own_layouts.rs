@@ -35,7 +35,9 @@ fn converted(path: &Path, file_type: Option<FileType>) -> Result<Vec<u8>> {
 #[test]
 fn mistral_checkpoints_are_those_of_the_reference_converter() {
     for (name, types) in expected().as_object().unwrap() {
-        for (file_type, hash) in types.as_object().unwrap().iter().filter(|_| name != "meta") {
+        for (file_type, hash) in
+            types.as_object().unwrap().iter().filter(|_| !name.starts_with("meta"))
+        {
             let path = fixtures().join(name);
             let file = converted(&path, file_type.parse().ok()).unwrap();
             assert_eq!(sha256(&file), *hash, "{name} to {file_type}");
@@ -75,6 +77,28 @@ fn meta_checkpoints_have_the_tensors_of_the_reference() {
         for tensor in model.tensors().iter() {
             let found = sha256(tensor.raw_data().unwrap());
             assert_eq!(found, expected[&tensor.name().to_string()], "{name}: {}", tensor.name());
+        }
+    }
+}
+
+/// LLaMA 3.2 as it is published, with its rank file: the metadata to the byte, and the tensors, of
+/// the same model in Hugging Face's layout.
+#[test]
+fn meta_checkpoints_of_llama_3_are_those_of_the_reference_converter() {
+    let expected = expected();
+    for (file_type, expected) in expected["meta-3.2"].as_object().unwrap() {
+        let file = converted(&fixtures().join("meta-3.2"), file_type.parse().ok()).unwrap();
+        let model = Gguf::parse(&file).unwrap();
+        // From behind magic, version and counts to the first tensor info.
+        let first = model.tensors().iter().next().unwrap().name().to_string();
+        let info = [&(first.len() as u64).to_le_bytes(), first.as_bytes()].concat();
+        let end = file.windows(info.len()).position(|bytes| bytes == info).unwrap();
+        assert_eq!(sha256(&file[24..end]), expected["metadata"], "{file_type}");
+        let tensors = expected["tensors"].as_object().unwrap();
+        assert_eq!(model.tensors().len(), tensors.len());
+        for tensor in model.tensors().iter() {
+            let found = sha256(tensor.raw_data().unwrap());
+            assert_eq!(found, tensors[&tensor.name().to_string()], "{}", tensor.name());
         }
     }
 }

@@ -24,6 +24,8 @@ struct Bare {
     name: String,
     config: Value,
     files: BTreeMap<String, Vec<u8>>,
+    /// The name of a pre-tokenizer that is asked for.
+    pre: Option<String>,
 }
 
 impl Checkpoint for Bare {
@@ -60,6 +62,7 @@ impl Bare {
         let files = case.as_object().unwrap();
         Self {
             name: name.to_owned(),
+            pre: None,
             config: files["config.json"].clone(),
             files: files
                 .iter()
@@ -92,6 +95,7 @@ impl Bare {
     fn converted_by(&self, architecture: &Architecture) -> Result<Vec<u8>, Error> {
         let mut options = ConvertOptions::new(FileType::F16);
         options.vocab_only = true;
+        options.pre.clone_from(&self.pre);
         let plan = convert(self, architecture, &options)?.plan(self)?;
         run(&plan, self, Vec::new(), &RunOptions::default(), &mut |_| ControlFlow::Continue(()))
     }
@@ -135,7 +139,18 @@ fn every_case_is_what_the_reference_makes_of_it() {
     for path in &cases {
         let name = path.file_stem().unwrap().to_str().unwrap();
         let case: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
-        let checkpoint = Bare::of(name, &case["files"]);
+        let mut checkpoint = Bare::of(name, &case["files"]);
+        // The hash of the check text's IDs is the name that the reference was given.
+        if let Some(hash) = case["pre"].as_str() {
+            let error = match case["vocabulary"].as_str() {
+                Some(vocabulary) => checkpoint.vocabulary(vocabulary),
+                None => checkpoint.converted(),
+            };
+            let error = error.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::PreTokenizer, "{name}: {error}");
+            assert!(error.to_string().contains(hash), "{name}: {error}");
+            checkpoint.pre = Some(hash.to_owned());
+        }
         if let Some(vocabulary) = case["vocabulary"].as_str() {
             let file = checkpoint.vocabulary(vocabulary);
             let file = file.unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -184,6 +199,38 @@ fn broken_vocabularies_are_refused_with_words() {
     ] {
         let error = with(name, content).unwrap_err();
         assert!(error.contains(words), "{name}: {error}, expected {words}");
+    }
+}
+
+/// Files that are not what a class makes a tokenizer of.
+#[test]
+fn broken_pairs_are_refused_with_words() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vocabularies");
+    let of = |name: &str| -> Value {
+        serde_json::from_slice(&fs::read(directory.join(name)).unwrap()).unwrap()
+    };
+    let (gpt2, roberta) = (of("pairs-gpt2.json"), of("pairs-roberta.json"));
+    let class = |name: &str| json!({ "tokenizer_class": name });
+    for (case, name, content, words) in [
+        (&gpt2, "merges.txt", json!("#version\na b c\n"), "merges.txt: line 2: expected the two"),
+        (&gpt2, "merges.txt", json!("#version\n\na b\n"), "merges.txt: line 2: expected the two"),
+        (&gpt2, "vocab.json", json!([1]), "vocab.json: is not as expected"),
+        (
+            &gpt2,
+            "tokenizer_config.json",
+            class("GPTNeoXTokenizer"),
+            "a tokenizer of class \"GPTNeoXTokenizerFast\" is not made of vocab.json and merges.txt",
+        ),
+        (&gpt2, "tokenizer_config.json", json!({}), "a tokenizer of class that no file names"),
+        (&roberta, "vocab.json", json!({ "<s>": 0 }), "the sep_token \"</s>\" is not in the"),
+    ] {
+        let mut files = case["files"].clone();
+        files[name] = content;
+        if let Some(config) = files["config.json"].as_object_mut() {
+            config.remove("model_type");
+        }
+        let error = Bare::of("case", &files).vocabulary("kinds = [\"bpe\"]\n").unwrap_err();
+        assert!(error.to_string().contains(words), "{name}: {error}, expected {words}");
     }
 }
 
