@@ -1,5 +1,7 @@
 //! From metadata to a vocabulary, in the reference's order.
 
+use std::borrow::Cow;
+
 use ggmill_core::{Metadata, ValueType, keys};
 
 use crate::attributes::Attributes;
@@ -194,21 +196,19 @@ fn texts(metadata: &Metadata<'_>) -> Result<TokenMap, Error> {
     let bytes = strings(keys::TOKENIZER_TOKENS, array)?
         .try_fold(0usize, |sum, text| text.map(|text| sum.saturating_add(text.len())))?;
     let mut texts = TokenMap::with_capacity(count, bytes).ok_or_else(no_memory)?;
-    for (id, text) in strings(keys::TOKENIZER_TOKENS, array)?.enumerate() {
-        let text = text?;
-        let pushed = if text.is_empty() {
-            texts.push(format!("[EMPTY_{id}]").as_bytes())
-        } else {
-            texts.push(text)
-        };
-        if let Err(first) = pushed.ok_or_else(no_memory)? {
-            let text = ggmill_core::RawStr::new(text);
-            return Err(Error::at(
-                ErrorKind::DuplicateToken,
-                keys::TOKENIZER_TOKENS,
-                format!("tokens {first} and {id} are both {text:?}"),
-            ));
-        }
+    let all = strings(keys::TOKENIZER_TOKENS, array)?.enumerate().map(|(id, text)| {
+        text.map(|text| match text {
+            [] => Cow::Owned(format!("[EMPTY_{id}]").into_bytes()),
+            text => Cow::Borrowed(text),
+        })
+    });
+    if let Err((first, id)) = texts.push_all(all)?.ok_or_else(no_memory)? {
+        let text = ggmill_core::RawStr::new(texts.text(id).unwrap_or_default());
+        return Err(Error::at(
+            ErrorKind::DuplicateToken,
+            keys::TOKENIZER_TOKENS,
+            format!("tokens {first} and {id} are both {text:?}"),
+        ));
     }
     Ok(texts)
 }

@@ -138,6 +138,41 @@ impl TokenMap {
         }
     }
 
+    /// Adds texts with the next IDs, as [`push`](Self::push) does, with which the memory's delays
+    /// overlap. Stops at a text that is there already: the ID it has, and that it would have.
+    pub(crate) fn push_all<'t, E>(
+        &mut self,
+        texts: impl Iterator<Item = Result<std::borrow::Cow<'t, [u8]>, E>>,
+    ) -> Result<Option<Result<(), (u32, u32)>>, E> {
+        const AT_ONCE: usize = 64;
+        let mut texts = texts.peekable();
+        let mut some = Vec::with_capacity(AT_ONCE);
+        while texts.peek().is_some() {
+            some.clear();
+            for text in texts.by_ref().take(AT_ONCE) {
+                some.push(text?);
+            }
+            let mask = self.slots.len().wrapping_sub(1);
+            let place = |text: &[u8]| halves(hash(text)).0 & mask;
+            // Loads the slots.
+            let free = some
+                .iter()
+                .filter(|text| self.slots.get(place(text)).is_some_and(|&(_, id)| id == EMPTY));
+            std::hint::black_box(free.count());
+            for text in &some {
+                match self.push(text) {
+                    None => return Ok(None),
+                    Some(Ok(_)) => {}
+                    Some(Err(first)) => {
+                        let id = u32::try_from(self.len()).unwrap_or_default().wrapping_sub(1);
+                        return Ok(Some(Err((first, id))));
+                    }
+                }
+            }
+        }
+        Ok(Some(Ok(())))
+    }
+
     fn grow(&mut self) -> Option<()> {
         let size = self.slots.len().max(4).checked_mul(2)?;
         let mut slots: Vec<(u32, u32)> = Vec::new();
